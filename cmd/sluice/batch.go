@@ -1,56 +1,22 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net"
-	"slices"
 	"strings"
-	"sync"
-	"syscall"
 
 	"sluice/client"
+	"sluice/client/folder"
+	"sluice/internal/operand"
 	"sluice/internal/terminal"
 	"sluice/internal/units"
 )
 
-// job is one transfer of a batch.
-type job struct {
-	source, target string // for people and programs
-	size           int64  // in bytes, or negative if it is unknown
-	verb           verb   // verbCopy if it is not set
-	ifInterrupted  string // what a transfer that ended early has left behind, for people
-	named          bool   // reports whether its error names the source
-
-	// run does it. The transfer is nil for a deletion.
-	run func(ctx context.Context, t *terminal.Transfer) (done, error)
-}
-
-// failure returns a job for an operand that is one of several, and cannot be transferred. The error
-// names it.
-func failure(source string, err error) job {
-	return job{source: source, size: -1, named: true, run: func(context.Context, *terminal.Transfer) (done, error) { return done{}, err }}
-}
-
-// verb is what a job does.
-type verb int
-
-const (
-	verbCopy   verb = iota // copies source to target
-	verbDelete             // deletes source
-)
-
-// done is the outcome of a job that succeeded.
-type done struct {
-	size      int64
-	etag      string
-	unchanged bool // reports whether the target had the content already
-}
-
-// printedTransfer is the outcome of a job in JSON.
+// printedTransfer is the outcome of a transfer or a deletion in JSON.
 type printedTransfer struct {
 	Status string `json:"status"` // "copied", "unchanged", "skipped", "failed" or "deleted"; with --dry-run, what would be done
 	Source string `json:"source,omitempty"`
@@ -60,35 +26,146 @@ type printedTransfer struct {
 	Reason string `json:"reason,omitempty"` // of what was skipped or failed
 }
 
-// batch runs jobs concurrently, reports each of them, and counts them.
+// batch shows what a folder.Batch does: progress, a line for each outcome, a summary and the command's
+// error.
 type batch struct {
+	*folder.Batch
+
 	console  *console
 	output   outputFlags
 	progress *terminal.Progress
 	silent   bool       // prints no remarks
 	reads    *paidReads // nil: none are paid
-	dryRun   bool       // jobs that copy change nothing, and jobs that delete are not run
+	dryRun   bool
+	contexts map[*client.Client]string // names of the servers in operands
 
-	mu                                 sync.Mutex
-	copied, unchanged, skipped, failed int
-	deleted                            int
-	bytes                              int64
-	jobs                               int
-	listed                             bool    // reports whether jobs are run while they are listed
-	errs                               []error // of jobs and of output; the first ones
-	interrupted                        bool
-	partial                            bool // reports whether a transfer failed after it had transferred bytes
-	unknown                            bool // reports whether it is unknown what a job that failed has done
-	ifInterrupted                      string
+	refused []refusedOperand // operands that cannot be transferred
+	sum     folder.Summary   // when everything has ended
+
+	// What show has seen. Its calls do not overlap.
+	planned       int                         // transfers and deletions
+	several       bool                        // reports whether there are several, also if planned does not say it
+	transfers     map[ends]*terminal.Transfer // that are in progress
+	unknown       bool                        // reports whether it is unknown what a failed transfer has done
+	partial       bool                        // reports whether a transfer failed after it had transferred bytes
+	interrupted   bool
+	ifInterrupted string  // what an interruption leaves behind, for people
+	errs          []error // of transfers and of output: the first of each
 }
 
-func newBatch(console *console, output outputFlags) *batch {
-	b := &batch{console: console, output: output, progress: terminal.NewProgress(console.err, output.Quiet || output.JSON)}
+// ends name a transfer.
+type ends struct{ source, target folder.Item }
+
+// refusedOperand is one of several operands, and the error that names it.
+type refusedOperand struct {
+	name string
+	err  error
+}
+
+func newBatch(console *console, output outputFlags, o folder.Options) *batch {
+	b := &batch{
+		console: console, output: output, progress: terminal.NewProgress(console.err, output.Quiet || output.JSON), dryRun: o.DryRun,
+		contexts: map[*client.Client]string{}, transfers: map[ends]*terminal.Transfer{},
+	}
+	o.Report = b.show
+	b.Batch = folder.NewBatch(o)
 	console.shows(b.progress)
 	return b
 }
 
-// writesContent says that a job writes a content to standard output. If that is the terminal, progress and
+// What an interruption leaves behind.
+const (
+	resumable     = "what was transferred of large files is kept; run the same command again to go on"
+	partlyDeleted = "some may be deleted"
+)
+
+// item returns the blob that an operand names.
+func (b *batch) item(on *client.Client, of operand.Remote) folder.Item {
+	b.contexts[on] = of.Context
+	return folder.Item{Client: on, Account: of.Account, Name: of.Name}
+}
+
+// prefix returns the blobs below an operand.
+func (b *batch) prefix(on *client.Client, of operand.Remote) folder.Prefix {
+	b.contexts[on] = of.Context
+	return folder.Prefix{Client: on, Account: of.Account, Name: of.Name}
+}
+
+// nameOf returns what a file or a blob is called in operands.
+func (b *batch) nameOf(i folder.Item) string {
+	if i.Client == nil {
+		return i.Name
+	}
+	return operand.Remote{Context: b.contexts[i.Client], Account: i.Account, Name: i.Name}.String()
+}
+
+// refuse notes that one of several operands cannot be transferred. The others are.
+func (b *batch) refuse(operand string, err error) {
+	b.refused = append(b.refused, refusedOperand{operand, err})
+	b.several = true
+}
+
+// run runs what was added.
+func (b *batch) run(ctx context.Context) error {
+	for _, r := range b.refused {
+		b.fail(printedTransfer{Source: r.name, Reason: lineOf(r.err)}, r.err)
+	}
+	var err error
+	b.sum, err = b.Run(ctx)
+	b.sum.Failed += len(b.refused)
+	return b.explainRun(err)
+}
+
+// explainRun returns what the error of a run says beside the failures, which show has shown.
+func (b *batch) explainRun(err error) error {
+	if e, kept := errors.AsType[*folder.NotDeletedError](err); kept {
+		if errors.Is(e, folder.ErrEmpty) {
+			return exitWith(exitRefused, fmt.Errorf("the source is empty, so the %d of the target were not deleted: use --force to delete them", e.Number))
+		}
+		b.print("nothing was deleted, because some of the source could not be listed or copied: use --force to delete nevertheless")
+	}
+	if e, incomplete := errors.AsType[*folder.ListError](err); incomplete {
+		return exitWith(exitPartly, e)
+	}
+	return nil
+}
+
+// runListed runs deletions while they are listed.
+func (b *batch) runListed(ctx context.Context, blobs func(yield func(folder.Item, error) bool)) {
+	b.sum, _ = b.DeleteListed(ctx, blobs) // show has seen its errors
+}
+
+// listError returns an error with the operand's name if a prefix could not be listed.
+func (b *batch) listError(err error) error {
+	if e, isList := errors.AsType[*folder.Error](err); isList {
+		return named(b.nameOf(e.Source), e.Err)
+	}
+	return err
+}
+
+// stream runs a single transfer of standard input or output, which a folder.Batch does not know.
+func (b *batch) stream(ctx context.Context, source, target folder.Item, ifInterrupted string, run func(t *terminal.Transfer) (client.Blob, error)) {
+	event := folder.Event{Kind: folder.Started, Source: source, Target: target, Size: -1}
+	b.show(event)
+	b.ifInterrupted = ifInterrupted
+	t := b.transfers[ends{source, target}]
+	stored, err := run(t)
+	switch event.Done = t.Done(); {
+	case err != nil && ctx.Err() != nil:
+		event.Kind, event.Err, b.sum.Left = folder.Interrupted, err, 1
+	case err != nil:
+		event.Kind, event.Err, b.sum.Failed = folder.Failed, err, 1
+	default:
+		event.Kind, event.Size, event.ETag = folder.Copied, stored.Size, stored.ETag
+		b.sum.Copied, b.sum.Bytes = 1, stored.Size
+	}
+	b.show(event)
+}
+
+// stdio is standard input or output.
+var stdio = folder.Item{Name: operand.Stdio}
+
+// writesContent says that a content is written to standard output. If that is the terminal, progress and
 // remarks would be mixed with it, so there are none.
 func (b *batch) writesContent() {
 	if isTerminal(b.console.out) {
@@ -98,136 +175,77 @@ func (b *batch) writesContent() {
 	}
 }
 
-// resumable says what a transfer of files that ended early has left behind.
-const resumable = "what was transferred of large files is kept; run the same command again to go on"
-
-// concurrentJobs is the number of jobs that run concurrently. Each transfers several parts or ranges of
-// a large file concurrently.
-const concurrentJobs = 4
-
-// run runs the jobs. A job that fails does not end the others: if its error would be that of every other,
-// no further one begins. Those in progress end by themselves, so that their outcome is known.
-func (b *batch) run(ctx context.Context, jobs []job) {
-	if len(jobs) == 0 {
-		return
-	}
-	b.jobs += len(jobs)
-	b.ifInterrupted = jobs[0].ifInterrupted
-	copies, total := 0, int64(0)
-	for _, j := range jobs {
-		if j.verb == verbCopy {
-			copies++
-			total += max(j.size, 0)
-		}
-	}
-	if copies > 0 {
-		b.progress.Expect(copies, total)
-	}
-	b.dispatch(ctx, slices.Values(jobs))
-}
-
-// runListed runs jobs as run does, while they are listed, so that few of them are in memory. An error of the
-// list counts as that of a job, after which no other begins. What was not listed is not counted.
-func (b *batch) runListed(ctx context.Context, jobs iter.Seq2[job, error]) {
-	b.mu.Lock()
-	b.listed = true
-	b.mu.Unlock()
-	b.dispatch(ctx, func(yield func(job) bool) {
-		for j, err := range jobs {
-			b.mu.Lock()
-			b.jobs++
-			if err != nil && ctx.Err() != nil {
-				b.interrupted = true
-			}
-			if err == nil {
-				b.ifInterrupted = j.ifInterrupted
-			}
-			b.mu.Unlock()
-			if err != nil && ctx.Err() == nil {
-				b.fail(job{named: true}, err)
-			}
-			if err != nil || !yield(j) {
-				return
-			}
-		}
-	})
-}
-
-// dispatch runs jobs, a few of them concurrently.
-func (b *batch) dispatch(ctx context.Context, jobs iter.Seq[job]) {
-	more, stop := context.WithCancel(ctx) // ends when no other job must begin
-	defer stop()
-	next := make(chan job)
-	var workers sync.WaitGroup
-	for range concurrentJobs {
-		workers.Go(func() {
-			for j := range next {
-				if more.Err() != nil {
-					continue
-				}
-				if err := b.runOne(ctx, j); unpaid(err) || concernsAll(err) {
-					stop()
-				}
-			}
-		})
-	}
-	for j := range jobs {
-		select {
-		case next <- j:
-			continue
-		case <-more.Done():
-		}
-		break
-	}
-	close(next)
-	workers.Wait()
-}
-
-// runOne runs a job, and returns its error.
-func (b *batch) runOne(ctx context.Context, j job) error {
-	d, err := b.transfer(ctx, j)
-	switch {
-	case err != nil && ctx.Err() != nil: // ended by a signal
-		b.mu.Lock()
-		b.interrupted = true
-		b.mu.Unlock()
-	case err != nil:
-		b.fail(j, err)
-	case d.unchanged:
-		b.count(&b.unchanged)
-		b.report(printedTransfer{Status: "unchanged", Source: j.source, Target: j.target, Size: &d.size, ETag: d.etag}, "")
-	case j.verb == verbDelete:
-		b.count(&b.deleted)
-		b.report(printedTransfer{Status: "deleted", Source: j.source}, b.words("deleted ", "would delete ")+terminal.Name(j.source))
+// show shows an event.
+func (b *batch) show(e folder.Event) {
+	switch e.Kind {
+	case folder.Copying:
+		b.ifInterrupted = resumable
+		b.planned += e.Number
+		b.progress.Expect(e.Number, e.Size)
+	case folder.Deleting:
+		b.ifInterrupted = partlyDeleted
+		b.planned += max(e.Number, 0)
+		b.several = b.several || e.Number < 0
+	case folder.Started:
+		b.transfers[ends{e.Source, e.Target}] = b.progress.Start(b.nameOf(e.Source), e.Size)
+	case folder.Progress:
+		b.transfers[ends{e.Source, e.Target}].Set(e.Done)
 	default:
-		b.mu.Lock()
-		b.copied++
-		b.bytes += d.size
-		b.mu.Unlock()
-		b.report(printedTransfer{Status: "copied", Source: j.source, Target: j.target, Size: &d.size, ETag: d.etag},
-			b.words("", "would copy ")+fmt.Sprintf("%s -> %s", terminal.Name(j.source), terminal.Name(j.target)))
+		b.showOutcome(e)
 	}
-	return err
 }
 
-// transfer runs a job and shows its progress. A deletion has none.
-func (b *batch) transfer(ctx context.Context, j job) (done, error) {
-	switch {
-	case j.verb != verbDelete:
-		t := b.progress.Start(j.source, j.size)
+// showOutcome shows how a transfer or a deletion has ended, or that something was skipped.
+func (b *batch) showOutcome(e folder.Event) {
+	key := ends{e.Source, e.Target}
+	t, started := b.transfers[key]
+	if started {
 		defer t.End()
-		d, err := j.run(ctx, t)
-		if err != nil && t.Done() > 0 {
-			b.mu.Lock()
-			b.partial = true
-			b.mu.Unlock()
-		}
-		return d, err
-	case b.dryRun:
-		return done{}, nil
-	default:
-		return j.run(ctx, nil)
+		delete(b.transfers, key)
 	}
+	source, target := b.nameOf(e.Source), b.nameOf(e.Target)
+	switch e.Kind {
+	case folder.Interrupted:
+		b.interrupted = true
+	case folder.Failed:
+		b.partial = b.partial || e.Done > 0
+		cause := b.cause(e)
+		b.fail(printedTransfer{Source: source, Target: target, Reason: lineOf(cause)}, named(source, cause))
+	case folder.Skipped:
+		b.skip(source, e.Err.Error())
+	case folder.Unchanged:
+		if started {
+			t.Skip(e.Size)
+		} else {
+			b.planned++
+		}
+		b.report(printedTransfer{Status: "unchanged", Source: source, Target: target, Size: &e.Size, ETag: e.ETag}, "")
+	case folder.Deleted:
+		b.report(printedTransfer{Status: "deleted", Source: source}, b.words("deleted ", "would delete ")+terminal.Name(source))
+	case folder.Copied:
+		b.report(printedTransfer{Status: "copied", Source: source, Target: target, Size: &e.Size, ETag: e.ETag},
+			b.words("", "would copy ")+fmt.Sprintf("%s -> %s", terminal.Name(source), terminal.Name(target)))
+	}
+}
+
+// cause returns why a transfer or a deletion has failed, with what to do.
+func (b *batch) cause(e folder.Event) error {
+	switch {
+	case e.Target == folder.Item{} && errors.Is(e.Err, client.ErrNotFound): // the response to a HEAD has no text
+		return exitWith(exitNotFound, errors.New("the blob does not exist"))
+	case e.Source.Client != nil && b.reads != nil:
+		return b.reads.explain(e.Err)
+	default:
+		return e.Err
+	}
+}
+
+// named returns an error that names its source. If the source is "", the error has a name already.
+func named(source string, err error) error {
+	if source == "" {
+		return err
+	}
+	return about(terminal.Name(source), err)
 }
 
 // words returns what was done, or what would be done in a dry run.
@@ -236,11 +254,6 @@ func (b *batch) words(done, would string) string {
 		return would
 	}
 	return done
-}
-
-// concernsAll reports whether an error of one transfer would be that of every other.
-func concernsAll(err error) bool {
-	return unreachable(err) || errors.Is(err, syscall.ENOSPC) || anyOf(err, client.ErrUnauthorized, client.ErrForbidden, client.ErrRateLimited, client.ErrStorageFull)
 }
 
 // unreachable reports whether there was no server, or one that cannot serve now.
@@ -255,43 +268,22 @@ func outage(err error) bool {
 	return unreachable(err) || anyOf(err, client.ErrOutcomeUnknown, io.ErrUnexpectedEOF)
 }
 
-func (b *batch) count(n *int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	*n++
-}
-
-// fail reports a job that failed.
-func (b *batch) fail(j job, err error) {
-	text := lineOf(err)
-	if !j.named {
-		err = about(terminal.Name(j.source), err)
-	}
-	b.mu.Lock()
-	b.failed++
+// fail reports a failure. The error names what failed.
+func (b *batch) fail(p printedTransfer, err error) {
 	b.unknown = b.unknown || errors.Is(err, client.ErrOutcomeUnknown)
 	if len(b.errs) == 0 {
 		b.errs = append(b.errs, err)
 	}
-	several := b.listed || b.jobs > 1
-	b.mu.Unlock()
 	if b.output.JSON {
-		b.report(printedTransfer{Status: "failed", Source: j.source, Target: j.target, Reason: text}, "")
-	} else if several {
+		p.Status = "failed"
+		b.report(p, "")
+	} else if b.several || b.planned > 1 {
 		b.print("failed: " + lineOf(err))
 	}
 }
 
-// same reports what needs no job, because the target has the content of the source.
-func (b *batch) same(source, target string, size int64, etag string) {
-	b.jobs++
-	b.count(&b.unchanged)
-	b.report(printedTransfer{Status: "unchanged", Source: source, Target: target, Size: &size, ETag: etag}, "")
-}
-
 // skip reports what was left out.
 func (b *batch) skip(name, reason string) {
-	b.count(&b.skipped)
 	if b.output.JSON {
 		b.report(printedTransfer{Status: "skipped", Source: name, Reason: reason}, "")
 		return
@@ -303,68 +295,61 @@ func (b *batch) skip(name, reason string) {
 func (b *batch) report(p printedTransfer, remark string) {
 	switch {
 	case b.output.JSON:
-		b.mu.Lock()
-		defer b.mu.Unlock()
 		if err := terminal.WriteJSON(b.console.out, p); err != nil {
 			b.errs = append(b.errs, err)
 		}
-	case remark != "":
-		b.remark(remark)
-	}
-}
-
-// remark prints a line to stderr, unless it is not wanted.
-func (b *batch) remark(line string) {
-	if !b.output.Quiet && !b.output.JSON && !b.silent {
-		b.print(line)
+	case remark != "" && !b.output.Quiet && !b.silent:
+		b.print(remark)
 	}
 }
 
 // print prints a line to stderr. What cannot be printed there has no other place.
 func (b *batch) print(line string) { _ = b.progress.Print(line) }
 
-// finish prints a summary, and returns the error of the command. After an outage it says how to go on.
+// finish prints a summary, and returns the command's error. After an outage it says how to go on.
 func (b *batch) finish(ctx context.Context) error {
-	if b.jobs+b.skipped > 1 && !b.output.Quiet && !b.output.JSON {
+	total := b.sum.Total()
+	if total+b.sum.Skipped > 1 && !b.output.Quiet && !b.output.JSON {
 		if summary := b.summary(); summary != "" {
 			_, _ = fmt.Fprintln(b.console.err, summary) // the progress is closed; there is no other place
 		}
 	}
 	first := errors.Join(b.errs...)
-	if outage(first) && b.ifInterrupted == resumable && (b.partial || b.copied > 0) {
+	if outage(first) && b.ifInterrupted == resumable && (b.partial || b.sum.Copied > 0) {
 		first = fmt.Errorf("%w; %s", first, resumable)
 	}
-	succeeded := b.copied + b.unchanged + b.deleted
-	switch notDone := b.jobs - succeeded; {
+	notDone := b.sum.Failed + b.sum.Left
+	succeeded := total - notDone
+	switch {
 	case ctx.Err() != nil && (b.interrupted || notDone > 0):
-		return errors.New("interrupted: " + b.ifInterrupted)
-	case first != nil && b.jobs <= 1:
+		return errors.New("interrupted: " + cmp.Or(b.ifInterrupted, "nothing was changed"))
+	case first != nil && total <= 1:
 		return first
 	case first != nil && succeeded == 0 && b.unknown:
 		return exitWith(exitFailed, fmt.Errorf("it is unknown what was done: %w", first))
 	case first != nil && succeeded == 0:
 		return fmt.Errorf("nothing was done: %w", first)
 	case notDone > 0 && b.unknown:
-		return exitWith(exitPartly, fmt.Errorf("%d of %d were not done, or it is unknown whether they were; the first error is: %w", notDone, b.jobs, first))
+		return exitWith(exitPartly, fmt.Errorf("%d of %d were not done, or it is unknown whether they were; the first error is: %w", notDone, total, first))
 	case notDone > 0:
-		return exitWith(exitPartly, fmt.Errorf("%d of %d were not done; the first error is: %w", notDone, b.jobs, first))
+		return exitWith(exitPartly, fmt.Errorf("%d of %d were not done; the first error is: %w", notDone, total, first))
 	case first != nil: // of output
 		return first
-	case b.skipped > 0:
-		return exitWith(exitPartly, fmt.Errorf("%d skipped", b.skipped))
+	case b.sum.Skipped > 0:
+		return exitWith(exitPartly, fmt.Errorf("%d skipped", b.sum.Skipped))
 	}
 	return nil
 }
 
 func (b *batch) summary() string {
 	var texts []string
-	if b.copied > 0 {
-		texts = append(texts, fmt.Sprintf("%d copied (%s)", b.copied, units.Bytes(b.bytes)))
+	if b.sum.Copied > 0 {
+		texts = append(texts, fmt.Sprintf("%d copied (%s)", b.sum.Copied, units.Bytes(b.sum.Bytes)))
 	}
 	for _, c := range []struct {
 		n    int
 		what string
-	}{{b.unchanged, "unchanged"}, {b.deleted, "deleted"}, {b.skipped, "skipped"}, {b.failed, "failed"}} {
+	}{{b.sum.Unchanged, "unchanged"}, {b.sum.Deleted, "deleted"}, {b.sum.Skipped, "skipped"}, {b.sum.Failed, "failed"}} {
 		if c.n > 0 {
 			texts = append(texts, fmt.Sprintf("%d %s", c.n, c.what))
 		}
@@ -376,12 +361,12 @@ func (b *batch) summary() string {
 }
 
 // end ends a command whose preparation returned err: it ends the progress, prints a summary and what was
-// spent, and returns the error of the command.
+// spent, and returns the command's error.
 func (b *batch) end(ctx context.Context, err error) error {
 	b.console.shows(nil)
 	b.progress.Close()
 	if err == nil {
 		err = b.finish(ctx)
 	}
-	return errors.Join(err, b.reads.report(ctx, b.console, b.output))
+	return errors.Join(err, b.reads.report(ctx, b.console, b.output), b.Close())
 }

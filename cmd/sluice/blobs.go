@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sluice/client"
+	"sluice/client/folder"
 	"sluice/internal/operand"
 	"sluice/internal/terminal"
 	"time"
@@ -92,7 +93,7 @@ func eachOf[T any](operands []T, fn func(T) error) error {
 			continue
 		}
 		errs = append(errs, err)
-		if concernsAll(err) || errors.Is(err, context.Canceled) {
+		if folder.ConcernsAll(err) || errors.Is(err, context.Canceled) {
 			break
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"sluice/client"
+	"sluice/client/folder"
 	"sluice/internal/operand"
 	"sluice/internal/terminal"
 )
@@ -62,18 +63,18 @@ func (c *cpCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	b := newBatch(console, c.outputFlags)
+	b := newBatch(console, c.outputFlags, folder.Options{Put: options, Get: reads.downloads(), StateDir: copyStateDir()})
 	b.reads = reads
 	switch {
 	case from == nil:
 		u := &uploader{to: to, options: options}
-		err = u.add(ctx, b, paths, *c.Target.Remote, c.Recursive)
+		err = u.run(ctx, b, paths, *c.Target.Remote, c.Recursive)
 	case to == nil:
 		d := &downloader{from: from, reads: reads}
-		err = d.add(ctx, b, blobs, c.Target.Path, c.Recursive)
+		err = d.run(ctx, b, blobs, c.Target.Path, c.Recursive)
 	default:
-		copies := &copier{from: from, to: to, reads: reads, flags: &c.writeFlags}
-		err = copies.add(ctx, b, blobs, *c.Target.Remote, c.Recursive)
+		copies := &copier{from: from, to: to}
+		err = copies.run(ctx, b, blobs, *c.Target.Remote, c.Recursive)
 	}
 	return b.end(ctx, err)
 }
@@ -100,7 +101,7 @@ func bothLocal(source, target operand.Operand) error {
 	return usagef("%s and %s are both local: want CONTEXT:ACCOUNT/NAME, or :ACCOUNT/NAME for the current server", terminal.Name(source.Path), terminal.Name(target.Path))
 }
 
-// clientsOf returns clients of the servers of two operands. That of a local one is nil.
+// clientsOf returns clients for the servers of two operands. For a local one it returns nil.
 func clientsOf(console *console, f *serverFlags, source, target operand.Operand) (from, to *client.Client, err error) {
 	if source.Remote != nil {
 		if from, err = f.client(console, source.Remote.Context); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"sluice/client/folder"
 	"sluice/internal/operand"
 )
 
@@ -38,12 +39,12 @@ func (c *getCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	b := newBatch(console, c.outputFlags)
+	b := newBatch(console, c.outputFlags, folder.Options{Get: reads.downloads()})
 	b.reads = reads
-	d := &downloader{from: from, reads: b.reads}
+	d := &downloader{from: from, reads: reads}
 	var blobs []operand.Remote
 	for _, source := range c.Sources.all {
 		blobs = append(blobs, source.Remote)
 	}
-	return b.end(ctx, d.add(ctx, b, blobs, c.Target, c.Recursive))
+	return b.end(ctx, d.run(ctx, b, blobs, c.Target, c.Recursive))
 }

@@ -190,7 +190,7 @@ func TestRemovalSparesWhatIsNew(t *testing.T) {
 	}
 	s.blobs = 7
 	n := 0
-	for _, err := range d.jobs(t.Context()) {
+	for _, err := range d.items(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}

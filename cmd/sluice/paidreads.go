@@ -72,6 +72,11 @@ func (f *readFlags) reads(ctx context.Context, console *console, from *client.Cl
 // options returns a read's options.
 func (r *paidReads) options() client.GetOptions { return client.GetOptions{Payment: r.payment} }
 
+// downloads returns the options of a read into a file.
+func (r *paidReads) downloads() client.DownloadOptions {
+	return client.DownloadOptions{GetOptions: r.options()}
+}
+
 // explain returns a read's error, with what to do if it was not paid for.
 func (r *paidReads) explain(err error) error {
 	if !errors.Is(err, client.ErrPaymentRequired) {
@@ -88,12 +93,6 @@ func (r *paidReads) explain(err error) error {
 	default:
 		return err
 	}
-}
-
-// unpaid reports whether a read failed because it was not paid for, so that the next ones will
-// fail, too. Those that are in progress are paid.
-func unpaid(err error) bool {
-	return anyOf(err, client.ErrPaymentRequired, client.ErrBudget, client.ErrTermsChanged, client.ErrNotDelivered)
 }
 
 // printedSpending is what a command has spent, in JSON. Amounts are in the asset's units.

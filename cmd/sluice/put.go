@@ -1,6 +1,10 @@
 package main
 
-import "context"
+import (
+	"context"
+
+	"sluice/client/folder"
+)
 
 // putCommand stores files.
 type putCommand struct {
@@ -30,8 +34,8 @@ func (c *putCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	b := newBatch(console, c.outputFlags)
+	b := newBatch(console, c.outputFlags, folder.Options{Put: options})
 	u := &uploader{to: to, options: options}
-	err = u.add(ctx, b, c.Sources.all, c.Target.Remote, c.Recursive)
+	err = u.run(ctx, b, c.Sources.all, c.Target.Remote, c.Recursive)
 	return b.end(ctx, err)
 }

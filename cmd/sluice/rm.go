@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/client"
+	"sluice/client/folder"
 	"sluice/internal/operand"
 	"sluice/internal/terminal"
 	"sluice/internal/units"
@@ -43,18 +44,16 @@ func (c *rmCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	b := newBatch(console, c.outputFlags)
+	b := newBatch(console, c.outputFlags, folder.Options{})
 	return b.end(ctx, c.run(ctx, b, on))
 }
 
 func (c *rmCommand) run(ctx context.Context, b *batch, on *client.Client) error {
 	if !c.Recursive {
-		var jobs []job
 		for _, of := range c.Blobs {
-			jobs = append(jobs, deletion(on, of.Remote, true))
+			b.Delete(b.item(on, of.Remote), true)
 		}
-		b.run(ctx, jobs)
-		return nil
+		return b.run(ctx)
 	}
 	d := &deletions{on: on, prefixes: c.Blobs}
 	if err := d.check(ctx); err != nil {
@@ -69,11 +68,11 @@ func (c *rmCommand) run(ctx context.Context, b *batch, on *client.Client) error 
 			return err
 		}
 	}
-	b.runListed(ctx, d.jobs(ctx))
+	b.runListed(ctx, d.items(ctx))
 	return nil
 }
 
-// deletions are those of the blobs below prefixes. Of their names, a page is in memory.
+// deletions deletes the blobs below prefixes. It holds one page of their names in memory.
 type deletions struct {
 	on       *client.Client
 	prefixes []remoteOperand
@@ -124,42 +123,26 @@ func (d *deletions) count(ctx context.Context) error {
 	return nil
 }
 
-// jobs returns the jobs that delete the blobs, without those that were written after they were counted:
-// nobody has agreed to their deletion.
-func (d *deletions) jobs(ctx context.Context) iter.Seq2[job, error] {
-	return func(yield func(job, error) bool) {
+// items returns the blobs to delete, without those that were written after they were counted: nobody has
+// agreed to their deletion.
+func (d *deletions) items(ctx context.Context) iter.Seq2[folder.Item, error] {
+	return func(yield func(folder.Item, error) bool) {
 		for _, of := range d.prefixes {
 			prefix := asFolder(of.Remote)
 			for e, err := range d.list(ctx, prefix, 0) {
 				if err != nil {
-					yield(job{}, blobError(prefix, err))
+					yield(folder.Item{}, blobError(prefix, err))
 					return
 				}
 				if d.blobs > 0 && e.LastModified.After(d.newest) {
 					continue
 				}
-				if !yield(deletion(d.on, operand.Remote{Account: prefix.Account, Name: e.Name}, false), nil) {
+				if !yield(folder.Item{Client: d.on, Account: prefix.Account, Name: e.Name}, nil) {
 					return
 				}
 			}
 		}
 	}
-}
-
-// partlyDeleted says what an interrupted deletion has left behind.
-const partlyDeleted = "some may be deleted"
-
-// deletion returns the job that deletes a blob. If it must exist, it is an error if there is none, unless
-// the key only permits writes: then the job cannot look for it.
-func deletion(on *client.Client, of operand.Remote, mustExist bool) job {
-	return job{source: of.String(), verb: verbDelete, ifInterrupted: partlyDeleted, run: func(ctx context.Context, _ *terminal.Transfer) (done, error) {
-		if mustExist {
-			if _, err := head(ctx, on, of); err != nil && !anyOf(err, client.ErrForbidden, client.ErrUnauthorized) {
-				return done{}, err
-			}
-		}
-		return done{}, on.Delete(ctx, of.Account, of.Name, client.DeleteOptions{})
-	}}
 }
 
 // confirm asks a question on the terminal. It returns an error if the response is not yes, or if there

@@ -145,6 +145,8 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return nil, true
 	case within(dir, "client/folder/tree"):
 		return nil, true
+	case within(dir, "client/folder"):
+		return append([]string{"client", "client/folder/tree"}, pure...), true
 	case within(dir, "client"):
 		// Not internal: the package can be moved into a module of its own.
 		return pure, true

@@ -1,0 +1,267 @@
+package folder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"sluice/client"
+)
+
+// DefaultConcurrency is the default of Options.Concurrency.
+const DefaultConcurrency = 4
+
+// Options are the options of a Batch, and of the functions that run one. The zero value is ready to use.
+type Options struct {
+	// Put are the options of blobs that are stored. Without a ContentType, a blob gets the one that
+	// ContentType guesses. Copy keeps the source's properties where Put has none. Size, StateFile and
+	// Progress have no effect.
+	Put client.PutOptions
+
+	// Get are the options of blobs that are read, for example a Payment. Root and Progress have no effect.
+	Get client.DownloadOptions
+
+	// ContentOnly leaves a blob alone that has the same content, whatever its properties. Sync sets it.
+	ContentOnly bool
+
+	// Concurrency is the number of files that are transferred at a time, each with the parts or ranges of
+	// its own that Put and Get allow. 0 means DefaultConcurrency.
+	Concurrency int
+
+	// DryRun changes nothing: events and the Summary say what would be done. A folder that would be
+	// written must exist.
+	DryRun bool
+
+	// StateDir is a local folder, created when it is needed, in which Copy remembers large blobs that it
+	// has not completed, so that a later run continues them. If it is "", they begin anew.
+	StateDir string
+
+	// Report receives each Event. Calls do not overlap. A slow one delays transfers. It may be nil.
+	Report func(Event)
+}
+
+// Batch collects transfers and deletions, and runs them together: transfers first, a few at a time. No two
+// blobs that Download or DownloadBlob adds become the same file. Its methods must be called neither
+// concurrently nor by Options.Report.
+type Batch struct {
+	o       Options
+	targets map[string]*target // folders that are written, by their paths
+
+	transfers, deletions []job
+	mirrored             *mirrored // nil: the deletions are wanted in any case
+
+	mu         sync.Mutex // guards what follows, and serializes Options.Report
+	sum        Summary    // without Left
+	planned    int        // jobs that should have an outcome by the end
+	errs       []error    // of failures, the first ones
+	incomplete error      // a *ListError of Sync
+}
+
+// mirrored says why deletions of Sync may be wrong.
+type mirrored struct {
+	empty bool // the source has nothing
+	force bool // they are wanted nevertheless
+}
+
+// job is one transfer or deletion.
+type job struct {
+	source, target Item
+	size           int64 // in bytes, or negative if it is not known
+	deletes        bool
+	run            func(ctx context.Context, progress func(done, total int64)) (outcome, error)
+}
+
+// outcome is the result of a job that succeeded.
+type outcome struct {
+	size      int64
+	etag      string
+	unchanged bool
+}
+
+// NewBatch returns an empty batch. The caller must Close it.
+func NewBatch(o Options) *Batch {
+	if o.Concurrency <= 0 {
+		o.Concurrency = DefaultConcurrency
+	}
+	return &Batch{o: o, targets: map[string]*target{}}
+}
+
+// Close closes the folders that the batch has opened.
+func (b *Batch) Close() error {
+	var errs []error
+	for _, t := range b.targets {
+		errs = append(errs, t.root.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// open opens a folder that is written.
+func (b *Batch) open(dir string, create bool) (*target, error) {
+	dir = filepath.Clean(dir)
+	if t, exists := b.targets[dir]; exists {
+		return t, nil
+	}
+	root, err := openRoot(dir, create && !b.o.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	b.targets[dir] = &target{root: root}
+	return b.targets[dir], nil
+}
+
+// Run transfers what was added, and then deletes. It may be called once. Its error joins an *Error for
+// each failure, at most the first 100 of them, the end of the context, a *NotDeletedError and a *ListError.
+func (b *Batch) Run(ctx context.Context) (Summary, error) {
+	total := int64(0)
+	for i := range b.transfers {
+		total += max(b.transfers[i].size, 0)
+	}
+	b.plan(len(b.transfers))
+	if n := len(b.transfers); n > 0 {
+		b.report(Event{Kind: Copying, Number: n, Size: total})
+	}
+	b.dispatch(ctx, slices.Values(b.transfers))
+	err := b.delete(ctx)
+	return b.end(ctx, err)
+}
+
+// delete runs the deletions, if the source is known to lack what they delete.
+func (b *Batch) delete(ctx context.Context) error {
+	n := len(b.deletions)
+	m := cmp.Or(b.mirrored, &mirrored{force: true})
+	switch {
+	case n == 0:
+		return nil
+	case ctx.Err() != nil:
+		b.plan(n)
+		return nil
+	case m.force:
+	case m.empty:
+		return &NotDeletedError{n, ErrEmpty}
+	case b.incomplete != nil || b.copied() < b.planned:
+		return &NotDeletedError{n, ErrIncomplete}
+	}
+	b.plan(n)
+	b.report(Event{Kind: Deleting, Number: n})
+	b.dispatch(ctx, slices.Values(b.deletions))
+	return nil
+}
+
+// plan counts jobs that should have an outcome by the end.
+func (b *Batch) plan(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.planned += n
+}
+
+// copied returns the number of jobs after which the target has the source's content.
+func (b *Batch) copied() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sum.Copied + b.sum.Unchanged
+}
+
+// maxErrors is the number of failures that the error of a run joins at most.
+const maxErrors = 100
+
+// end returns the result of a run.
+func (b *Batch) end(ctx context.Context, notDeleted error) (Summary, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	sum, errs := b.sum, slices.Clone(b.errs)
+	sum.Left = b.planned - sum.Total()
+	if ctx.Err() != nil && sum.Left > 0 {
+		errs = append(errs, context.Cause(ctx))
+	}
+	return sum, errors.Join(append(errs, notDeleted, b.incomplete)...)
+}
+
+// dispatch runs jobs, a few at a time. If one fails with an error that concerns all, no further one begins;
+// those in progress end by themselves, so that their outcome is known.
+func (b *Batch) dispatch(ctx context.Context, jobs iter.Seq[job]) {
+	more, stop := context.WithCancel(ctx) // ends when no other job must begin
+	defer stop()
+	next := make(chan job)
+	var workers sync.WaitGroup
+	for range b.o.Concurrency {
+		workers.Go(func() {
+			for j := range next {
+				if more.Err() != nil {
+					continue
+				}
+				if err := b.runOne(ctx, &j); err != nil && ConcernsAll(err) {
+					stop()
+				}
+			}
+		})
+	}
+	for j := range jobs {
+		select {
+		case next <- j:
+			continue
+		case <-more.Done():
+		}
+		break
+	}
+	close(next)
+	workers.Wait()
+}
+
+// runOne runs a job, and reports its outcome.
+func (b *Batch) runOne(ctx context.Context, j *job) error {
+	if j.deletes && b.o.DryRun {
+		b.conclude(j, Event{Kind: Deleted})
+		return nil
+	}
+	if !j.deletes {
+		b.report(Event{Kind: Started, Source: j.source, Target: j.target, Size: j.size})
+	}
+	var done int64
+	result, err := j.run(ctx, func(n, _ int64) {
+		done = n
+		b.report(Event{Kind: Progress, Source: j.source, Target: j.target, Size: j.size, Done: n})
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		b.conclude(j, Event{Kind: Interrupted, Done: done, Err: err})
+	case err != nil:
+		b.conclude(j, Event{Kind: Failed, Done: done, Err: err})
+	case j.deletes:
+		b.conclude(j, Event{Kind: Deleted})
+	case result.unchanged:
+		b.conclude(j, Event{Kind: Unchanged, Size: result.size, ETag: result.etag})
+	default:
+		b.conclude(j, Event{Kind: Copied, Size: result.size, ETag: result.etag})
+	}
+	return err
+}
+
+// conclude counts and reports the outcome of a job.
+func (b *Batch) conclude(j *job, e Event) {
+	e.Source, e.Target = j.source, j.target
+	b.mu.Lock()
+	b.sum.count(&e)
+	if e.Kind == Failed && len(b.errs) < maxErrors {
+		err := e.Err
+		if j.source != (Item{}) {
+			err = &Error{j.source, j.target, err}
+		}
+		b.errs = append(b.errs, err)
+	}
+	b.mu.Unlock()
+	b.report(e)
+}
+
+// report calls Options.Report.
+func (b *Batch) report(e Event) {
+	if b.o.Report == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.o.Report(e)
+}

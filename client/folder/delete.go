@@ -1,0 +1,49 @@
+package folder
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"sluice/client"
+)
+
+// DeleteListed deletes blobs while they are listed, so that few of them are in memory. After an error of
+// the list, no other deletion begins. The result is like that of Run.
+func (b *Batch) DeleteListed(ctx context.Context, blobs iter.Seq2[Item, error]) (Summary, error) {
+	b.report(Event{Kind: Deleting, Number: -1})
+	b.dispatch(ctx, func(yield func(job) bool) {
+		for item, err := range blobs {
+			b.plan(1)
+			switch {
+			case err != nil && ctx.Err() != nil:
+				b.conclude(&job{}, Event{Kind: Interrupted, Err: err})
+			case err != nil:
+				b.conclude(&job{}, Event{Kind: Failed, Err: err})
+			}
+			if err != nil || !yield(deletion(item, false)) {
+				return
+			}
+		}
+	})
+	return b.end(ctx, nil)
+}
+
+// Delete adds the deletion of a blob. If it must exist, it fails with client.ErrNotFound if there is none,
+// unless the key only permits writes: then nobody can look for it.
+func (b *Batch) Delete(of Item, mustExist bool) {
+	b.deletions = append(b.deletions, deletion(of, mustExist))
+}
+
+// deletion returns the job that deletes a blob.
+func deletion(of Item, mustExist bool) job {
+	return job{source: of, deletes: true, run: func(ctx context.Context, _ func(done, total int64)) (outcome, error) {
+		if mustExist {
+			_, err := of.Client.Head(ctx, of.Account, of.Name)
+			if err != nil && !errors.Is(err, client.ErrForbidden) && !errors.Is(err, client.ErrUnauthorized) {
+				return outcome{}, err
+			}
+		}
+		return outcome{}, of.Client.Delete(ctx, of.Account, of.Name, client.DeleteOptions{})
+	}}
+}

@@ -1,0 +1,133 @@
+package folder
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sluice/client"
+	"sluice/client/folder/tree"
+)
+
+// Download adds the blobs below a prefix: see the function Download. under is "", or the path in the
+// folder, with a slash at its end, below which they are written. Download lists the blobs, and reports what
+// is skipped.
+func (b *Batch) Download(ctx context.Context, from Prefix, to Dir, under string) error {
+	t, err := b.open(string(to), true)
+	if err != nil {
+		return err
+	}
+	listed, err := b.addBlobs(ctx, from, t, under)
+	if err == nil && listed == 0 {
+		return ErrEmpty
+	}
+	return err
+}
+
+// addBlobs adds the blobs below a prefix, and reports what is skipped. It returns the number of all.
+func (b *Batch) addBlobs(ctx context.Context, from Prefix, t *target, under string) (listed int, err error) {
+	for e, err := range from.Client.List(ctx, from.Account, client.ListOptions{Prefix: from.name()}) {
+		if err != nil {
+			return listed, &Error{Source: from.item(""), Err: err}
+		}
+		listed++
+		item := Item{from.Client, from.Account, e.Name}
+		path, err := t.path(under + strings.TrimPrefix(e.Name, from.name()))
+		if err != nil {
+			b.conclude(&job{source: item}, Event{Kind: Skipped, Err: err})
+			continue
+		}
+		b.addBlob(item, t.root, path, &e.Blob)
+	}
+	return listed, nil
+}
+
+// DownloadBlob adds a single blob that becomes the file with a name in a folder, which must exist. It
+// returns tree.ErrNotLocal, ErrTemporary or a *tree.CollisionError if there can be no such file.
+func (b *Batch) DownloadBlob(from Item, to Dir, name string) error {
+	t, err := b.open(string(to), false)
+	if err != nil {
+		return err
+	}
+	path, err := t.path(name)
+	if err == nil {
+		b.addBlob(from, t.root, path, nil)
+	}
+	return err
+}
+
+// DownloadFile adds a single blob that becomes the file at path, in a folder that must exist.
+func (b *Batch) DownloadFile(from Item, path string) error {
+	t, err := b.open(filepath.Dir(path), false)
+	if err == nil {
+		b.addBlob(from, t.root, filepath.Base(path), nil)
+	}
+	return err
+}
+
+// addBlob adds the job that writes a blob to a file. known is the blob if it was listed.
+func (b *Batch) addBlob(from Item, root *os.Root, path string, known *client.Blob) {
+	d := &download{from: from, root: root, path: path, known: known, size: -1, dryRun: b.o.DryRun, options: b.o.Get}
+	if known != nil {
+		d.size = known.Size
+	}
+	b.transfers = append(b.transfers, job{source: from, target: Item{Name: filepath.Join(root.Name(), path)}, size: d.size, run: d.run})
+}
+
+// download writes a blob to a file. The file is written through the os.Root of its folder, and symbolic
+// links are not followed.
+type download struct {
+	from  Item
+	root  *os.Root
+	path  string       // of the file in root
+	known *client.Blob // the file is not read again if it has the content of this blob
+	size  int64
+
+	dryRun  bool
+	options client.DownloadOptions
+}
+
+func (d *download) run(ctx context.Context, progress func(done, total int64)) (outcome, error) {
+	d.options.Root, d.options.Progress = d.root, progress
+	if d.known != nil {
+		same, err := d.hasContent(ctx)
+		if err != nil {
+			return outcome{}, err
+		}
+		if same {
+			return outcome{d.known.Size, d.known.ETag, true}, d.forget()
+		}
+	}
+	if d.dryRun {
+		return outcome{size: d.size}, nil
+	}
+	if err := tree.MakeFolders(d.root, d.path); err != nil {
+		return outcome{}, err
+	}
+	b, err := d.from.Client.DownloadFile(ctx, d.from.Account, d.from.Name, d.path, d.options)
+	return outcome{size: b.Size, etag: b.ETag}, err
+}
+
+// hasContent reports whether the file has the blob's content.
+func (d *download) hasContent(ctx context.Context) (bool, error) {
+	f, err := tree.Open(d.root, d.path)
+	if err != nil { // there is none, or it cannot be read: it is replaced, if that is possible
+		return false, nil //nolint:nilerr // see above
+	}
+	same, err := sameContent(ctx, f, d.known)
+	return same, errors.Join(err, f.Close())
+}
+
+// forget removes what an interrupted download has left that is not needed any more.
+func (d *download) forget() error {
+	if d.dryRun {
+		return nil
+	}
+	err := d.from.Client.ForgetDownload(d.from.Account, d.from.Name, d.path, client.DownloadOptions{Root: d.root})
+	if errors.Is(err, client.ErrBusy) { // it belongs to another process
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,59 @@
+package folder
+
+// Kind says what an Event reports.
+type Kind int
+
+// The kinds of events. Of a file or blob that is transferred, Started comes first, then any number of
+// Progress, and then its outcome. An outcome without Started was known before its turn came.
+const (
+	Copying     Kind = iota + 1 // Number transfers of Size bytes in all will begin
+	Deleting                    // Number deletions will begin
+	Started                     // a transfer begins
+	Progress                    // Done bytes of it are transferred
+	Copied                      // outcome: it succeeded, and the target has this Size and ETag
+	Unchanged                   // outcome: the target had the content already
+	Skipped                     // outcome: Err says why the source has no counterpart
+	Failed                      // outcome: Err says why
+	Interrupted                 // outcome: the context ended first
+	Deleted                     // outcome: the source was deleted
+)
+
+// Event reports what a Batch does. Fields that its kind does not mention are zero.
+type Event struct {
+	Kind   Kind
+	Source Item // "" if the list of deletions failed
+	Target Item // zero for a deletion, and for what was skipped
+	Number int  // of Copying and Deleting; -1 while the deletions are not listed yet
+	Size   int64
+	Done   int64 // may decrease, if bytes must be sent again
+	ETag   string
+	Err    error
+}
+
+// Summary counts the outcomes of a Batch.
+type Summary struct {
+	Copied, Unchanged, Deleted, Skipped, Failed int
+
+	Left  int   // not begun, or interrupted
+	Bytes int64 // of Copied
+}
+
+// Total returns the number of everything that was to be done. What was skipped is not in it.
+func (s *Summary) Total() int { return s.Copied + s.Unchanged + s.Deleted + s.Failed + s.Left }
+
+// count counts an outcome.
+func (s *Summary) count(e *Event) {
+	switch e.Kind {
+	case Copied:
+		s.Copied++
+		s.Bytes += e.Size
+	case Unchanged:
+		s.Unchanged++
+	case Deleted:
+		s.Deleted++
+	case Skipped:
+		s.Skipped++
+	case Failed:
+		s.Failed++
+	}
+}

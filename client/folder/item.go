@@ -1,0 +1,59 @@
+package folder
+
+import (
+	"path/filepath"
+	"strings"
+
+	"sluice/client"
+)
+
+// End is where files come from or go to: a Dir or a Prefix.
+type End interface {
+	isEnd()
+}
+
+// Dir is the path of a local folder.
+type Dir string
+
+// Prefix is the blobs of an account whose names begin with Name.
+type Prefix struct {
+	Client  *client.Client // not nil
+	Account string
+	Name    string // "" for the whole account; otherwise a slash is added if it does not end in one
+}
+
+func (Dir) isEnd()    {}
+func (Prefix) isEnd() {}
+
+// name returns the prefix with its slash.
+func (p Prefix) name() string {
+	if p.Name == "" || strings.HasSuffix(p.Name, "/") {
+		return p.Name
+	}
+	return p.Name + "/"
+}
+
+// item returns the blob with a name relative to the prefix.
+func (p Prefix) item(name string) Item {
+	return Item{Client: p.Client, Account: p.Account, Name: p.name() + name}
+}
+
+// Item is a local file or a blob.
+type Item struct {
+	Client  *client.Client // nil: a local file
+	Account string         // of the blob
+	Name    string         // of the blob, or the file's path
+}
+
+// String returns a file's path, or ACCOUNT/NAME of a blob.
+func (i Item) String() string {
+	if i.Client == nil {
+		return i.Name
+	}
+	return i.Account + "/" + i.Name
+}
+
+// localItem returns the file with a name relative to a folder.
+func localItem(dir, name string) Item {
+	return Item{Name: filepath.Join(dir, filepath.FromSlash(name))}
+}

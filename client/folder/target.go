@@ -1,0 +1,38 @@
+package folder
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	"sluice/client"
+	"sluice/client/folder/tree"
+)
+
+// target is a local folder that is written.
+type target struct {
+	root  *os.Root
+	names tree.Names
+}
+
+// openRoot opens a local folder. With create, it creates the folder first.
+func openRoot(dir string, create bool) (*os.Root, error) {
+	if create {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return nil, err
+		}
+	}
+	return os.OpenRoot(dir)
+}
+
+// ErrTemporary is the reason for which a blob is skipped whose file would be taken for a temporary one.
+var ErrTemporary = errors.New("the name is that of a temporary file of a transfer")
+
+// path returns the path of the file for a name.
+func (t *target) path(name string) (string, error) {
+	if slices.ContainsFunc(strings.Split(name, "/"), client.IsTemporary) {
+		return "", ErrTemporary
+	}
+	return t.names.Add(name)
+}

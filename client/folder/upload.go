@@ -1,0 +1,136 @@
+package folder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"path"
+
+	"sluice/client"
+	"sluice/client/folder/tree"
+)
+
+// SniffedBytes is how many bytes ContentType considers at most.
+const SniffedBytes = 512
+
+// ContentType guesses a content's type by the ending of its name, or else by its first bytes.
+func ContentType(name string, first []byte) string {
+	return cmp.Or(mime.TypeByExtension(path.Ext(name)), http.DetectContentType(first))
+}
+
+// Upload adds the files of a folder and of its subfolders: see the function Upload. It lists both sides,
+// and reports what is skipped.
+func (b *Batch) Upload(ctx context.Context, from Dir, to Prefix) error {
+	files, skipped, err := listDir(from)
+	if err != nil {
+		return err
+	}
+	stored, err := list(ctx, to)
+	if err != nil && !errors.Is(err, client.ErrForbidden) {
+		return err
+	}
+	b.addFiles(from, files, skipped, to, stored)
+	return nil
+}
+
+// UploadFile adds a single file. If it is not regular, such as a pipe, it is stored up to its end. known is
+// the blob if it exists and was listed with its metadata: it is left alone if it is the same already.
+func (b *Batch) UploadFile(path string, to Item, known *client.Blob) {
+	size := int64(-1)
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+		size = info.Size()
+	}
+	b.addFile(path, size, to, known)
+}
+
+// addFiles adds the files of a folder, and reports what is skipped.
+func (b *Batch) addFiles(dir Dir, files []tree.File, skipped []tree.Skipped, to Prefix, stored map[string]client.Blob) {
+	for _, s := range skipped {
+		b.conclude(&job{source: localItem(string(dir), s.Name)}, Event{Kind: Skipped, Err: s.Err})
+	}
+	for _, f := range files {
+		var known *client.Blob
+		if blob, exists := stored[f.Name]; exists {
+			known = &blob
+		}
+		b.addFile(localItem(string(dir), f.Name).Name, f.Size, to.item(f.Name), known)
+	}
+}
+
+// addFile adds the job that stores a file.
+func (b *Batch) addFile(path string, size int64, to Item, known *client.Blob) {
+	u := &upload{path: path, size: size, to: to, known: known, dryRun: b.o.DryRun, contentOnly: b.o.ContentOnly, options: b.o.Put}
+	b.transfers = append(b.transfers, job{source: Item{Name: path}, target: to, size: size, run: u.run})
+}
+
+// upload stores a file.
+type upload struct {
+	path  string
+	size  int64
+	to    Item
+	known *client.Blob
+
+	dryRun, contentOnly bool
+	options             client.PutOptions
+}
+
+func (u *upload) run(ctx context.Context, progress func(done, total int64)) (outcome, error) {
+	u.options.StateFile, u.options.Size, u.options.Progress = "", 0, progress
+	same, err := u.prepare(ctx)
+	switch {
+	case err != nil:
+		return outcome{}, err
+	case same:
+		return outcome{u.known.Size, u.known.ETag, true}, u.forget(ctx)
+	case u.dryRun:
+		return outcome{size: u.size}, nil
+	}
+	b, err := u.to.Client.PutFile(ctx, u.to.Account, u.to.Name, u.path, u.options)
+	return outcome{size: b.Size, etag: b.ETag}, err
+}
+
+// forget removes what an interrupted upload has left that is not needed any more: for example the response
+// to its last request was lost.
+func (u *upload) forget(ctx context.Context) error {
+	if u.dryRun {
+		return nil
+	}
+	err := u.to.Client.ForgetUpload(ctx, u.to.Account, u.to.Name, u.path, u.options)
+	if errors.Is(err, client.ErrBusy) { // it belongs to another process
+		return nil
+	}
+	return err
+}
+
+// prepare sets the content type, and reports whether the known blob is the same already.
+func (u *upload) prepare(ctx context.Context) (same bool, err error) {
+	info, err := os.Stat(u.path)
+	if err != nil {
+		return false, err
+	}
+	if !info.Mode().IsRegular() { // a pipe: what is read of it cannot be read again
+		u.options.ContentType = cmp.Or(u.options.ContentType, ContentType(u.to.Name, nil))
+		return false, nil
+	}
+	f, err := os.Open(u.path)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	if u.options.ContentType == "" {
+		first := make([]byte, SniffedBytes)
+		n, err := f.ReadAt(first, 0)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		u.options.ContentType = ContentType(u.to.Name, first[:n])
+	}
+	if u.known == nil || !u.contentOnly && !sameProperties(&u.options, u.known) {
+		return false, nil
+	}
+	return sameContent(ctx, f, u.known)
+}
