@@ -88,7 +88,11 @@ func Sync(ctx context.Context, from, to End, o SyncOptions) (Summary, error) {
 // run runs a batch that add fills.
 func run(ctx context.Context, o Options, add func(*Batch) error) (s Summary, err error) {
 	b := NewBatch(o)
-	defer func() { err = errors.Join(err, b.Close()) }()
+	defer func() {
+		if closeErr := b.Close(); closeErr != nil {
+			err = errors.Join(err, closeErr)
+		}
+	}()
 	if err := add(b); err != nil {
 		return b.sum, err
 	}

@@ -1,0 +1,499 @@
+package folder_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/client"
+	"sluice/client/folder"
+	"sluice/client/folder/tree"
+	"sluice/internal/testenv"
+)
+
+// TestUploadAgain checks what a second run stores: what has changed, and, unless content alone counts, what
+// would get other properties.
+func TestUploadAgain(t *testing.T) {
+	s := newService(t)
+	dir := newFiles(t, map[string]string{"a.txt": "a", "sub/b": "b", "sub/.c.0.sluice-upload": "state"})
+	to := folder.Prefix{Client: s.Client, Account: "team", Name: "dir"} // without its slash
+	described := client.PutOptions{Metadata: map[string]string{"Color": "blue"}}
+	for _, step := range []struct {
+		name    string
+		change  func() error
+		options folder.Options
+		want    folder.Summary
+		puts    int
+	}{
+		{"the first run", nil, folder.Options{}, folder.Summary{Copied: 2, Bytes: 2}, 2},
+		{"nothing has changed", nil, folder.Options{}, folder.Summary{Unchanged: 2}, 0},
+		{"another content", func() error { return os.WriteFile(filepath.Join(dir, "a.txt"), []byte("A"), 0o600) }, folder.Options{}, folder.Summary{Copied: 1, Unchanged: 1, Bytes: 1}, 1},
+		{"a dry run", nil, folder.Options{Put: described, DryRun: true}, folder.Summary{Copied: 2, Bytes: 2}, 0},
+		{"content alone", nil, folder.Options{Put: described, ContentOnly: true}, folder.Summary{Unchanged: 2}, 0},
+		{"other properties", nil, folder.Options{Put: described}, folder.Summary{Copied: 2, Bytes: 2}, 2},
+		{"the same properties", nil, folder.Options{Put: client.PutOptions{Metadata: map[string]string{"color": "blue"}}}, folder.Summary{Unchanged: 2}, 0},
+	} {
+		if step.change != nil {
+			check(step.change())
+		}
+		s.setHook(nil)
+		got, err := folder.Upload(t.Context(), folder.Dir(dir), to, step.options)
+		if err != nil || got != step.want || s.requests("PUT") != step.puts {
+			t.Errorf("%s: %+v, %v with %d writes, want %+v with %d", step.name, got, err, s.requests("PUT"), step.want, step.puts)
+		}
+	}
+	if got := s.names("team"); !slices.Equal(got, []string{"dir/a.txt", "dir/sub/b"}) {
+		t.Errorf("stored are %q", got)
+	}
+	if b, err := s.Head(t.Context(), "team", "dir/a.txt"); err != nil || b.ContentType != "text/plain; charset=utf-8" {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+// TestUploadWithAKeyThatOnlyWrites checks that files are stored if the blobs cannot be listed.
+func TestUploadWithAKeyThatOnlyWrites(t *testing.T) {
+	s := newService(t)
+	s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Method == http.MethodGet {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+	got, err := folder.Upload(t.Context(), folder.Dir(newFiles(t, map[string]string{"a": "a"})), folder.Prefix{Client: s.Client, Account: "team"}, folder.Options{})
+	if err != nil || got.Copied != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestEvents checks the events of transfers: their order and numbers, and that calls do not overlap.
+func TestEvents(t *testing.T) {
+	s := newService(t)
+	files := map[string]string{"big": strings.Repeat("x", 5000)}
+	for i := range 20 {
+		files[fmt.Sprintf("%02d", i)] = "text"
+	}
+	dir := newFiles(t, files)
+	last := map[folder.Item]folder.Event{}
+	var calls, copying int
+	report := func(e folder.Event) {
+		calls++ // the race detector sees calls that overlap
+		before := last[e.Source]
+		switch e.Kind {
+		case folder.Copying:
+			copying++
+			if e.Number != 21 || e.Size != 5080 {
+				t.Errorf("%+v", e)
+			}
+			return
+		case folder.Started:
+			if before.Kind != 0 || e.Source.Client != nil || e.Target.Client != s.Client || e.Target.Account != "team" {
+				t.Errorf("%+v after %+v", e, before)
+			}
+		case folder.Progress:
+			if before.Kind != folder.Started && before.Kind != folder.Progress {
+				t.Errorf("%+v after %+v", e, before)
+			}
+		case folder.Copied:
+			if e.ETag == "" || before.Done != e.Size {
+				t.Errorf("%+v after %+v", e, before)
+			}
+		default:
+			t.Errorf("%+v", e)
+		}
+		last[e.Source] = e
+	}
+	to := folder.Prefix{Client: s.Client, Account: "team"}
+	got, err := folder.Upload(t.Context(), folder.Dir(dir), to, folder.Options{Report: report, Put: client.PutOptions{PartSize: 1000}})
+	if err != nil || got.Copied != 21 || got.Bytes != 5080 || copying != 1 || len(last) != 21 || calls < 3*21 {
+		t.Errorf("%+v, %v, %d events of %d files", got, err, calls, len(last))
+	}
+}
+
+// TestFailuresAreTyped lets some of many files fail: the others are stored, and the error has an Error for
+// each, up to a limit.
+func TestFailuresAreTyped(t *testing.T) {
+	testenv.Require(t, testenv.Unix)
+	s := newService(t)
+	files := map[string]string{"good": "text"}
+	for i := range 120 {
+		files[fmt.Sprintf("bad\x01%03d", i)] = "text"
+	}
+	dir := newFiles(t, files)
+	got, err := folder.Upload(t.Context(), folder.Dir(dir), folder.Prefix{Client: s.Client, Account: "team"}, folder.Options{})
+	if want := (folder.Summary{Copied: 1, Bytes: 4, Failed: 120}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	joined, ok := errors.AsType[interface {
+		error
+		Unwrap() []error
+	}](err)
+	if !ok || len(joined.Unwrap()) != 100 || !errors.Is(err, client.ErrInvalid) {
+		t.Fatalf("the error is a %T", err)
+	}
+	for _, err := range joined.Unwrap() {
+		failure, ok := errors.AsType[*folder.Error](err)
+		if !ok || filepath.Dir(failure.Source.Name) != dir || !strings.HasPrefix(failure.Target.Name, "bad\x01") || !strings.HasPrefix(err.Error(), failure.Source.String()+": ") {
+			t.Errorf("%#v", err)
+		}
+	}
+}
+
+// TestNothingBeginsAfterAnErrorThatConcernsAll refuses the second write with an error that every other write
+// would meet.
+func TestNothingBeginsAfterAnErrorThatConcernsAll(t *testing.T) {
+	s := newService(t)
+	files := map[string]string{}
+	for i := range 20 {
+		files[fmt.Sprintf("%02d", i)] = "text"
+	}
+	dir := newFiles(t, files)
+	writes := 0
+	s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Method == http.MethodPut {
+			if writes++; writes == 2 {
+				w.WriteHeader(http.StatusInsufficientStorage)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+	got, err := folder.Upload(t.Context(), folder.Dir(dir), folder.Prefix{Client: s.Client, Account: "team"}, folder.Options{Concurrency: 1})
+	if want := (folder.Summary{Copied: 1, Bytes: 4, Failed: 1, Left: 18}); got != want || !errors.Is(err, client.ErrStorageFull) || writes != 2 {
+		t.Errorf("%+v, %v after %d writes, want %+v", got, err, writes, want)
+	}
+}
+
+// TestCancelledRunContinues ends the context within a run. What was copied stays, and the next run copies the
+// rest.
+func TestCancelledRunContinues(t *testing.T) {
+	s := newService(t)
+	dir := newFiles(t, map[string]string{"a": "a", "b": "b", "c": "c", "d": "d"})
+	ctx, cancel := context.WithCancel(t.Context())
+	to := folder.Prefix{Client: s.Client, Account: "team"}
+	got, err := folder.Upload(ctx, folder.Dir(dir), to, folder.Options{Concurrency: 1, Report: func(e folder.Event) {
+		if e.Kind == folder.Copied && e.Target.Name == "b" {
+			cancel()
+		}
+	}})
+	if got.Copied != 2 || got.Left != 2 || got.Failed != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	got, err = folder.Upload(t.Context(), folder.Dir(dir), to, folder.Options{})
+	if want := (folder.Summary{Copied: 2, Unchanged: 2, Bytes: 2}); err != nil || got != want {
+		t.Errorf("the next run: %+v, %v, want %+v", got, err, want)
+	}
+}
+
+// TestFilesThatChangeFail changes a file while it is sent: it alone fails, and a later run stores it.
+func TestFilesThatChangeFail(t *testing.T) {
+	s := newService(t)
+	dir := newFiles(t, map[string]string{"log": "one line", "other": "text"})
+	log := filepath.Join(dir, "log")
+	s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/log") {
+			check(errors.Join(os.WriteFile(log, []byte("two lines"), 0o600), os.Chtimes(log, time.Time{}, time.Unix(1, 0))))
+		}
+		next.ServeHTTP(w, r)
+	})
+	to := folder.Prefix{Client: s.Client, Account: "team"}
+	got, err := folder.Upload(t.Context(), folder.Dir(dir), to, folder.Options{})
+	if !errors.Is(err, client.ErrChanged) || got.Copied != 1 || got.Failed != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	s.setHook(nil)
+	got, err = folder.Upload(t.Context(), folder.Dir(dir), to, folder.Options{})
+	if err != nil || got.Copied != 1 || got.Unchanged != 1 {
+		t.Errorf("the next run: %+v, %v", got, err)
+	}
+}
+
+// TestDownloadStaysInItsFolder reads hostile names, names that collide, and into a folder with links.
+func TestDownloadStaysInItsFolder(t *testing.T) {
+	testenv.Require(t, testenv.Unix)
+	s := newService(t)
+	blobs := map[string]string{}
+	for _, name := range []string{"../x", "a//b", "foo", "foo/bar", "README", "readme", "out/x", "link", "good", ".x.0.sluice-part"} {
+		blobs[name] = "from the service"
+	}
+	s.store(blobs)
+	dir, outside := newFiles(t, nil), newFiles(t, map[string]string{"file": "mine"})
+	check(errors.Join(os.Symlink(outside, filepath.Join(dir, "out")), os.Symlink(filepath.Join(outside, "file"), filepath.Join(dir, "link"))))
+	reasons := map[string]error{}
+	got, err := folder.Download(t.Context(), folder.Prefix{Client: s.Client, Account: "team"}, folder.Dir(dir), folder.Options{Report: func(e folder.Event) {
+		if e.Kind == folder.Skipped {
+			reasons[e.Source.Name] = e.Err
+		}
+	}})
+	if failure, ok := errors.AsType[*folder.Error](err); !ok || failure.Source.Name != "out/x" || got.Failed != 1 || got.Copied != 4 || got.Skipped != 5 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for name, want := range map[string]error{"../x": tree.ErrNotLocal, "a//b": tree.ErrNotLocal, ".x.0.sluice-part": folder.ErrTemporary} {
+		if !errors.Is(reasons[name], want) {
+			t.Errorf("%s: %v, want %v", name, reasons[name], want)
+		}
+	}
+	for name, earlier := range map[string]string{"foo/bar": "foo", "readme": "README"} {
+		if e, collides := errors.AsType[*tree.CollisionError](reasons[name]); !collides || e.Earlier != earlier {
+			t.Errorf("%s: %v, want a collision with %s", name, reasons[name], earlier)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(outside, "file")); err != nil || string(text) != "mine" || len(filesOf(outside)) != 1 {
+		t.Errorf("outside are %q with %q, %v", filesOf(outside), text, err)
+	}
+	if got := filesOf(dir); !slices.Equal(got, []string{"README", "foo", "good", "link", "out"}) {
+		t.Errorf("the folder has %q", got)
+	}
+}
+
+// TestDownloadAgain checks that a second run reads only what differs, and that an empty prefix is an error.
+func TestDownloadAgain(t *testing.T) {
+	s := newService(t)
+	s.store(map[string]string{"dir/a": "a", "dir/sub/b": "b"})
+	dir := filepath.Join(newFiles(t, nil), "new", "folder")
+	from := folder.Prefix{Client: s.Client, Account: "team", Name: "dir/"}
+	for i, want := range []folder.Summary{{Copied: 2, Bytes: 2}, {Unchanged: 2}, {Copied: 1, Unchanged: 1, Bytes: 1}} {
+		got, err := folder.Download(t.Context(), from, folder.Dir(dir), folder.Options{})
+		if err != nil || got != want {
+			t.Errorf("run %d: %+v, %v, want %+v", i, got, err, want)
+		}
+		if i == 1 {
+			check(os.WriteFile(filepath.Join(dir, "a"), []byte("A"), 0o600))
+		}
+	}
+	_, err := folder.Download(t.Context(), folder.Prefix{Client: s.Client, Account: "team", Name: "none"}, folder.Dir(dir), folder.Options{})
+	if !errors.Is(err, folder.ErrEmpty) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestCopyKeepsProperties copies to another account: what the options do not set is the source's.
+func TestCopyKeepsProperties(t *testing.T) {
+	s := newService(t)
+	expires := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+	_, err := s.Put(t.Context(), "team", "dir/a", strings.NewReader("a"), client.PutOptions{
+		ContentType: "text/x-own", CacheControl: "max-age=9", ContentLanguage: "de", Expires: expires, Metadata: map[string]string{"color": "blue"},
+	})
+	check(err)
+	from, to := folder.Prefix{Client: s.Client, Account: "team", Name: "dir/"}, folder.Prefix{Client: s.Client, Account: "other"}
+	for i, want := range []folder.Summary{{Copied: 1, Bytes: 1}, {Unchanged: 1}} {
+		if got, err := folder.Copy(t.Context(), from, to, folder.Options{Put: client.PutOptions{ContentLanguage: "en"}}); err != nil || got != want {
+			t.Errorf("run %d: %+v, %v, want %+v", i, got, err, want)
+		}
+	}
+	for e, err := range s.List(t.Context(), "other", client.ListOptions{Metadata: true}) {
+		check(err)
+		if e.ContentType != "text/x-own" || e.CacheControl != "max-age=9" || e.ContentLanguage != "en" || !e.Expires.Equal(expires) || !maps.Equal(e.Metadata, map[string]string{"color": "blue"}) {
+			t.Errorf("%+v", e.Blob)
+		}
+	}
+}
+
+// TestCopyResumes ends a copy of a large blob. The next run sends no part again that arrived, and leaves
+// nothing in the folder for state.
+func TestCopyResumes(t *testing.T) {
+	s := newService(t)
+	const parts = 10
+	s.store(map[string]string{"big": strings.Repeat("x", parts*1000)})
+	state := filepath.Join(newFiles(t, nil), "state")
+	o := folder.Options{StateDir: state, Put: client.PutOptions{PartSize: 1000, Concurrency: 1}}
+	from, to := folder.Prefix{Client: s.Client, Account: "team"}, folder.Prefix{Client: s.Client, Account: "other"}
+	ctx, cancel := context.WithCancel(t.Context())
+	sent := 0
+	s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		next.ServeHTTP(w, r)
+		if r.Method == http.MethodPut {
+			if sent++; sent == 4 {
+				cancel()
+			}
+		}
+	})
+	got, err := folder.Copy(ctx, from, to, o)
+	if !errors.Is(err, context.Canceled) || got.Left != 1 || len(filesOf(state)) != 1 {
+		t.Fatalf("%+v, %v, the state is %q", got, err, filesOf(state))
+	}
+	s.setHook(nil)
+	got, err = folder.Copy(t.Context(), from, to, o)
+	if sent := s.requests("PUT"); err != nil || got.Copied != 1 || sent > parts-4 {
+		t.Errorf("the next run: %+v, %v with %d parts", got, err, sent)
+	}
+	if left := filesOf(state); len(left) != 0 {
+		t.Errorf("the state is %q", left)
+	}
+}
+
+// TestSyncDeletes checks in each direction what Sync deletes, and when it does not.
+func TestSyncDeletes(t *testing.T) {
+	type end struct {
+		end   folder.End
+		names func() []string
+	}
+	s := newService(t)
+	number := 0
+	remote := func(files map[string]string) end {
+		number++
+		account := fmt.Sprintf("account%d", number)
+		for name, text := range files {
+			_, err := s.Put(t.Context(), account, name, strings.NewReader(text), client.PutOptions{})
+			check(err)
+		}
+		return end{folder.Prefix{Client: s.Client, Account: account}, func() []string { return s.names(account) }}
+	}
+	local := func(files map[string]string) end {
+		dir := newFiles(t, files)
+		return end{folder.Dir(dir), func() []string { return filesOf(dir) }}
+	}
+	source, target := map[string]string{"a": "new", "sub/b": "b"}, map[string]string{"a": "old", "sub/b": "b", "sub/extra": "x"}
+	for name, makeEnds := range map[string]func(source, target map[string]string) (from, to end){
+		"up":     func(source, target map[string]string) (from, to end) { return local(source), remote(target) },
+		"down":   func(source, target map[string]string) (from, to end) { return remote(source), local(target) },
+		"across": func(source, target map[string]string) (from, to end) { return remote(source), remote(target) },
+	} {
+		for _, test := range []struct {
+			name    string
+			source  map[string]string
+			options folder.SyncOptions
+			want    folder.Summary
+			number  int // of a NotDeletedError
+			left    []string
+		}{
+			{"nothing", source, folder.SyncOptions{}, folder.Summary{Copied: 1, Unchanged: 1, Bytes: 3}, 0, []string{"a", "sub/b", "sub/extra"}},
+			{"in a dry run", source, folder.SyncOptions{Delete: true, Options: folder.Options{DryRun: true}}, folder.Summary{Copied: 1, Unchanged: 1, Deleted: 1, Bytes: 3}, 0, []string{"a", "sub/b", "sub/extra"}},
+			{"what is extra", source, folder.SyncOptions{Delete: true}, folder.Summary{Copied: 1, Unchanged: 1, Deleted: 1, Bytes: 3}, 0, []string{"a", "sub/b"}},
+			{"nothing for an empty source", nil, folder.SyncOptions{Delete: true}, folder.Summary{}, 3, []string{"a", "sub/b", "sub/extra"}},
+			{"everything by force", nil, folder.SyncOptions{Delete: true, Force: true}, folder.Summary{Deleted: 3}, 0, nil},
+		} {
+			t.Run(name+" deletes "+test.name, func(t *testing.T) {
+				from, to := makeEnds(test.source, target)
+				got, err := folder.Sync(t.Context(), from.end, to.end, test.options)
+				kept, refused := errors.AsType[*folder.NotDeletedError](err)
+				if got != test.want || refused != (test.number > 0) || refused && (kept.Number != test.number || !errors.Is(err, folder.ErrEmpty)) || !refused && err != nil {
+					t.Errorf("%+v, %v, want %+v", got, err, test.want)
+				}
+				if left := to.names(); !slices.Equal(left, test.left) {
+					t.Errorf("left are %q, want %q", left, test.left)
+				}
+			})
+		}
+	}
+}
+
+// TestSyncDeletesNothingInDoubt lets a transfer fail, and has a source with a link of a blob's name.
+func TestSyncDeletesNothingInDoubt(t *testing.T) {
+	testenv.Require(t, testenv.Unix)
+	s := newService(t)
+	s.store(map[string]string{"extra": "x", "link/below": "y"})
+	dir := newFiles(t, map[string]string{"bad\x01": "b"})
+	check(os.Symlink("none", filepath.Join(dir, "link")))
+	to := folder.Prefix{Client: s.Client, Account: "team"}
+	got, err := folder.Sync(t.Context(), folder.Dir(dir), to, folder.SyncOptions{Delete: true})
+	kept, refused := errors.AsType[*folder.NotDeletedError](err)
+	if !refused || kept.Number != 1 || !errors.Is(err, folder.ErrIncomplete) || !errors.Is(err, client.ErrInvalid) || got.Failed != 1 || got.Skipped != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := folder.Sync(t.Context(), folder.Dir(dir), to, folder.SyncOptions{Delete: true, Force: true}); !errors.Is(err, client.ErrInvalid) {
+		t.Errorf("%v", err)
+	}
+	if got := s.names("team"); !slices.Equal(got, []string{"link/below"}) { // it may be what the link leads to
+		t.Errorf("left are %q", got)
+	}
+}
+
+// TestSyncNeedsAService checks what Sync and the others return for ends that they cannot use.
+func TestSyncNeedsAService(t *testing.T) {
+	dir := folder.Dir(newFiles(t, nil))
+	if _, err := folder.Sync(t.Context(), dir, dir, folder.SyncOptions{}); !errors.Is(err, client.ErrInvalid) {
+		t.Errorf("%v", err)
+	}
+	s := newService(t)
+	if _, err := folder.Upload(t.Context(), dir+"/none", folder.Prefix{Client: s.Client, Account: "team"}, folder.Options{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	s.setHook(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { w.WriteHeader(http.StatusUnauthorized) })
+	_, err := folder.Download(t.Context(), folder.Prefix{Client: s.Client, Account: "team", Name: "dir"}, dir, folder.Options{})
+	if failure, ok := errors.AsType[*folder.Error](err); !ok || failure.Source.Name != "dir/" || !errors.Is(err, client.ErrUnauthorized) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestDeletions deletes single blobs, and blobs while they are listed, up to an error of the list.
+func TestDeletions(t *testing.T) {
+	s := newService(t)
+	s.store(map[string]string{"a": "a", "b": "b", "c": "c"})
+	item := func(name string) folder.Item { return folder.Item{Client: s.Client, Account: "team", Name: name} }
+	b := folder.NewBatch(folder.Options{})
+	b.Delete(item("a"), true)
+	b.Delete(item("none"), true)
+	b.Delete(item("nor this"), false)
+	got, err := b.Run(t.Context())
+	if failure, ok := errors.AsType[*folder.Error](err); got.Deleted != 2 || got.Failed != 1 || !ok || failure.Source != item("none") || !errors.Is(err, client.ErrNotFound) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	broken := errors.New("the list is broken")
+	b = folder.NewBatch(folder.Options{})
+	got, err = b.DeleteListed(t.Context(), func(yield func(folder.Item, error) bool) {
+		if yield(item("b"), nil) && yield(folder.Item{}, broken) {
+			t.Error("the list goes on after its error")
+		}
+	})
+	if got.Deleted != 1 || got.Failed != 1 || !errors.Is(err, broken) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got := s.names("team"); !slices.Equal(got, []string{"c"}) {
+		t.Errorf("left are %q", got)
+	}
+}
+
+// TestBatchKeepsNamesApart adds blobs of several prefixes to one folder: two never become one file.
+func TestBatchKeepsNamesApart(t *testing.T) {
+	s := newService(t)
+	s.store(map[string]string{"one/a": "1", "two/A": "2"})
+	dir := newFiles(t, nil)
+	b := folder.NewBatch(folder.Options{})
+	defer func() { check(b.Close()) }()
+	prefix := folder.Prefix{Client: s.Client, Account: "team", Name: "one/"}
+	check(b.Download(t.Context(), prefix, folder.Dir(dir), ""))
+	err := b.DownloadBlob(folder.Item{Client: s.Client, Account: "team", Name: "two/A"}, folder.Dir(dir+"/."), "A")
+	if e, collides := errors.AsType[*tree.CollisionError](err); !collides || e.Earlier != "a" {
+		t.Errorf("%v", err)
+	}
+	if got, err := b.Run(t.Context()); err != nil || got.Copied != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestUnreadableFolders checks that an upload stores nothing of a folder that cannot be read as a whole, and
+// that Sync stores what it can and deletes nothing.
+func TestUnreadableFolders(t *testing.T) {
+	testenv.Require(t, testenv.Unix)
+	s := newService(t)
+	s.store(map[string]string{"locked/b": "b"})
+	dir := newFiles(t, map[string]string{"a": "a", "locked/b": "b"})
+	check(os.Chmod(filepath.Join(dir, "locked"), 0))
+	check(os.Chmod(dir, 0o755))
+	check(os.Chmod(filepath.Join(dir, "a"), 0o644))
+	defer func() { check(os.Chmod(filepath.Join(dir, "locked"), 0o700)) }()
+	to := folder.Prefix{Client: s.Client, Account: "team"}
+	withoutPrivileges(func() {
+		got, err := folder.Upload(context.Background(), folder.Dir(dir), to, folder.Options{})
+		if _, incomplete := errors.AsType[*folder.ListError](err); !incomplete || !errors.Is(err, fs.ErrPermission) || got != (folder.Summary{}) {
+			t.Errorf("%+v, %v", got, err)
+		}
+		got, err = folder.Sync(context.Background(), folder.Dir(dir), to, folder.SyncOptions{Delete: true})
+		if _, incomplete := errors.AsType[*folder.ListError](err); !incomplete || !errors.Is(err, folder.ErrIncomplete) || got.Copied != 1 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+	if got := s.names("team"); !slices.Equal(got, []string{"a", "locked/b"}) {
+		t.Errorf("stored are %q", got)
+	}
+}
