@@ -25,7 +25,8 @@ type Blob struct {
 	Expires      time.Time // zero: never
 	SHA256       []byte    // 32 bytes, if the writer sent it
 
-	// What else the writer sent. A listing has it only on request, and only a listing has CacheControl.
+	// What else the writer sent. A listing has it only on request, and only a listing has
+	// CacheControl.
 	CacheControl       string
 	ContentDisposition string
 	ContentLanguage    string
@@ -40,7 +41,7 @@ func checkStored(stored, sent string) error {
 	return nil
 }
 
-// Head returns the properties of a blob. It returns ErrNotFound, or ErrGone if it has expired.
+// Head returns a blob's properties. It returns ErrNotFound, or ErrGone if it has expired.
 func (c *Client) Head(ctx context.Context, account, name string) (Blob, error) {
 	path, err := blobPath(account, name)
 	if err != nil {
@@ -49,7 +50,7 @@ func (c *Client) Head(ctx context.Context, account, name string) (Blob, error) {
 	return c.head(ctx, path, name)
 }
 
-// head returns the properties of the blob with an escaped path.
+// head returns a blob's properties by its escaped path.
 func (c *Client) head(ctx context.Context, path, name string) (Blob, error) {
 	resp, err := c.do(ctx, newRequest("head of a blob", http.MethodHead, path, readOnly))
 	if err != nil {
@@ -83,7 +84,7 @@ func (c *Client) Delete(ctx context.Context, account, name string, o DeleteOptio
 	return err
 }
 
-// parseBlob returns the properties of a blob of size bytes, which are in the header of a response.
+// parseBlob returns the properties in a response's header, for a blob with size bytes.
 func parseBlob(name string, h http.Header, size int64) (Blob, error) {
 	b := Blob{
 		Name: name, Size: size, ETag: h.Get("ETag"), ContentType: h.Get("Content-Type"),
@@ -112,7 +113,7 @@ func formatDigest(sum [sha256.Size]byte) string {
 	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
 }
 
-// parseDigest returns the SHA-256 of a digest field, or nil if there is none.
+// parseDigest returns the SHA-256 in a digest field, or nil if there is none.
 func parseDigest(field string) ([]byte, error) {
 	for member := range strings.SplitSeq(field, ",") {
 		value, is256 := strings.CutPrefix(strings.TrimSpace(member), "sha-256=")
@@ -130,7 +131,7 @@ func parseDigest(field string) ([]byte, error) {
 	return nil, nil
 }
 
-// check returns an error if b cannot be a blob of a service.
+// check returns an error if no service can have the blob b.
 func (b *Blob) check() error {
 	return cmp.Or(
 		checkSize("size", b.Size, maxBlobSize),

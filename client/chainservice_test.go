@@ -16,9 +16,9 @@ import (
 	"sluice/wire"
 )
 
-// chainService is a service that collects on a chain, as docs/protocol.md describes one: it sells one channel's payments
-// within its selling limit, and collects the newest one some time after it was accepted, unless that has expired
-// by then.
+// chainService is a service that collects on a chain, as docs/protocol.md describes one: it sells
+// one channel's payments within its selling limit, and collects the newest one some time after it
+// was accepted, unless that has expired by then.
 type chainService struct {
 	t *testing.T
 

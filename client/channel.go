@@ -13,23 +13,23 @@ import (
 	"sluice/wire"
 )
 
-// Channel is a payment channel: the deposit of a payer for the service. Amounts are in units of its
-// asset. Its ID is a capability.
+// Channel is a payment channel: a payer's deposit for the service. Amounts are in asset units. Its
+// ID is a capability.
 type Channel struct {
 	ID               string
 	PaymentChannelID uint64 // in micropayments
-	Sender           string // address of the payer; "": that of the first accepted micropayment
-	Receiver         string // address of the service
-	Asset            string // address of the asset
+	Sender           string // the payer's address; "": the first accepted micropayment will tell it
+	Receiver         string // the service's address
+	Asset            string // the asset's address
 	Deposit          uint64
 	Accepted         uint64 // sum of all payments
 	Credit           uint64 // part of Accepted that is not spent yet
 	Settled          uint64 // part of Accepted that was collected
-	Refund           uint64 // of a closed channel: part of Deposit that was never accepted
-	SellingLimit     uint64 // the greatest Accepted - Settled that a payment may lead to now; 2^63-1 if the service does not say
+	Refund           uint64 // when it was closed: the part of Deposit that was never accepted
+	SellingLimit     uint64 // greatest Accepted - Settled that a payment may lead to; 2^63-1: unknown
 	Expired          uint64 // part of Accepted - Settled that can be collected only after a renewal: see RenewChannel
 	Elsewhere        uint64 // withdrawn on the chain, and not known to the service
-	Sequence         uint64 // sequence number of the newest accepted micropayment
+	Sequence         uint64 // the newest accepted micropayment's sequence number
 	State            string // "open", "closed", "expired", or "stopped": nothing is sold for now
 	Stopped          string // why, in the state "stopped"
 	Created          time.Time
@@ -41,23 +41,24 @@ type Channel struct {
 	SessionsKnown bool
 }
 
-// OpenChannelOptions are the options of OpenChannel. What is zero has the default of the service.
+// OpenChannelOptions are the options of OpenChannel. What is zero has the service's default.
 type OpenChannelOptions struct {
-	Sender           string    // address of the payer, which a hosted network requires
+	Sender           string    // the payer's address, which a hosted network requires
 	Deposit          uint64    // 0: 1,000,000
-	Asset            string    // address of the asset
+	Asset            string    // the asset's address
 	Expires          time.Time // zero: in 90 days, or as the operator configured
 	PaymentChannelID uint64    // at most 2^63-1; 0: at random
 	IdempotencyKey   string    // as in CreateSessionOptions
 }
 
-// OpenChannel opens a channel. A hosted network requires a key with the scope channels for the account
-// of the sender. It repeats the request until its outcome is known, and opens only one. It returns
-// ErrConflict if there was ever a channel with the same sender, receiver, asset and PaymentChannelID.
+// OpenChannel opens a channel. A hosted network requires a key with the scope channels for the
+// sender's account. OpenChannel repeats the request until its outcome is known, and opens only one.
+// It returns ErrConflict if there was ever a channel with the same sender, receiver, asset and
+// PaymentChannelID.
 //
-// A service that collects on a chain takes only a channel that the sender has opened there: Sender and
-// PaymentChannelID name it and are required, Deposit and Expires are read from the chain and must be
-// zero, and it returns ErrNotFound if the chain has no such channel.
+// A service that collects on a chain takes only a channel that the sender has opened there: Sender
+// and PaymentChannelID name it and are required, Deposit and Expires are read from the chain and
+// must be zero, and it returns ErrNotFound if the chain has no such channel.
 func (c *Client) OpenChannel(ctx context.Context, o OpenChannelOptions) (Channel, error) {
 	r := newRequest("open a channel", http.MethodPost, channelsPath, idempotent)
 	setIdempotencyKey(r, o.IdempotencyKey)
@@ -88,9 +89,9 @@ type DepositOptions struct {
 	IdempotencyKey string // as in CreateSessionOptions
 }
 
-// Deposit adds amount to the deposit of an open channel. It repeats the request until its outcome is
-// known, and adds the amount only once. It returns ErrNotFound, or ErrGone if the channel was closed or
-// has expired.
+// Deposit adds amount to an open channel's deposit. It repeats the request until its outcome is
+// known, and adds the amount only once. It returns ErrNotFound, or ErrGone if the channel was
+// closed or has expired.
 func (c *Client) Deposit(ctx context.Context, id string, amount uint64, o DepositOptions) (Channel, error) {
 	path, err := channelPath(id)
 	if err != nil {
@@ -107,10 +108,10 @@ func (c *Client) Deposit(ctx context.Context, id string, amount uint64, o Deposi
 	return c.callChannel(ctx, r)
 }
 
-// Faucet opens a channel for the payer sender with amount as its deposit, or adds amount to the deposit of one: of
-// the channel with this PaymentChannelID or, if it is 0, of one that the service chooses. Only a local instance
-// has a faucet; it returns ErrNotFound if there is none. Faucet sends one request, and returns
-// ErrOutcomeUnknown if the response is lost.
+// Faucet opens a channel for the payer sender with amount as its deposit, or adds amount to the
+// deposit of the channel with this PaymentChannelID. If it is 0, the service chooses the channel.
+// Only a local instance has a faucet; it returns ErrNotFound if there is none. Faucet sends one
+// request, and returns ErrOutcomeUnknown if the response is lost.
 func (c *Client) Faucet(ctx context.Context, sender string, amount, paymentChannelID uint64) (Channel, error) {
 	r := newRequest("ask the faucet", http.MethodPost, "/v1/local/faucet", once)
 	body := struct {
@@ -124,8 +125,8 @@ func (c *Client) Faucet(ctx context.Context, sender string, amount, paymentChann
 	return c.callChannel(ctx, r)
 }
 
-// CloseChannel closes a channel and returns what was settled, what was not, and the refund. It may be
-// repeated. It returns ErrNotFound, or ErrGone if the channel has expired.
+// CloseChannel closes a channel and returns what was settled, what was not, and the refund. It may
+// be repeated. It returns ErrNotFound, or ErrGone if the channel has expired.
 func (c *Client) CloseChannel(ctx context.Context, id string) (Channel, error) {
 	path, err := channelPath(id)
 	if err != nil {
@@ -134,12 +135,13 @@ func (c *Client) CloseChannel(ctx context.Context, id string) (Channel, error) {
 	return c.callChannel(ctx, newRequest("close a channel", http.MethodPost, path+"/close", idempotent))
 }
 
-// RenewChannel sends a micropayment of the amount that was accepted over the channel, with a higher sequence number,
-// in the place of one that can no longer be collected: it has expired, or the chain refused it. That buys
-// nothing. It repeats the request until its outcome is known. It returns ErrNotFound, ErrGone if the channel
-// has expired, ErrPaymentRequired if the micropayment is refused, or ErrConflict: with the code
-// wire.CodeNothingExpired there is nothing to renew, and with wire.CodeMicropaymentStale the amount or the sequence
-// number is another than that. Payer.Renew signs the micropayment, and keeps count of it.
+// RenewChannel replaces the channel's newest micropayment, if it can no longer be collected because
+// it has expired or the chain refused it. The new one has the accepted amount and a higher sequence
+// number. That buys nothing. It repeats the request until its outcome is known. It returns
+// ErrNotFound, ErrGone if the channel has expired, ErrPaymentRequired if the micropayment is
+// refused, or ErrConflict: with the code wire.CodeNothingExpired there is nothing to renew, and
+// with wire.CodeMicropaymentStale the amount or the sequence number is another than that.
+// Payer.Renew signs the micropayment, and keeps count of it.
 func (c *Client) RenewChannel(ctx context.Context, id string, m *micropay.Micropayment) (Channel, error) {
 	path, err := channelPath(id)
 	if err != nil {
@@ -156,7 +158,8 @@ func (c *Client) RenewChannel(ctx context.Context, id string, m *micropay.Microp
 	return c.callChannel(ctx, r)
 }
 
-// Reconciliation compares a channel with the chain. Amounts are in units of the asset. The channels have no sessions.
+// Reconciliation compares a channel with the chain. Amounts are in asset units. The channels have
+// no sessions.
 type Reconciliation struct {
 	Channel Channel     // as the service had it
 	Chain   *ChainState // as the chain has it; nil: it does not exist there
@@ -171,9 +174,10 @@ type ChainState struct {
 	Expires      time.Time
 }
 
-// Reconcile compares what the service knows of a channel with the chain. If write is true, the service records what the
-// chain says. A hosted network requires a key with the scope admin for all accounts. It returns ErrNotFound if
-// there is no such channel, ErrInvalid without a chain, or ErrUnavailable if the chain cannot be read.
+// Reconcile compares what the service knows about a channel with the chain. If write is true, the
+// service records what the chain says. A hosted network requires a key with the scope admin for all
+// accounts. It returns ErrNotFound if there is no such channel, ErrInvalid without a chain, or
+// ErrUnavailable if the chain cannot be read.
 func (c *Client) Reconcile(ctx context.Context, id string, write bool) (Reconciliation, error) {
 	path, err := channelPath(id)
 	if err != nil {
@@ -223,7 +227,7 @@ func parseReconciliation(w *wire.Reconciliation) (r Reconciliation, err error) {
 
 const channelsPath = "/v1/sessions/micropaymentchannels"
 
-// channelPath returns the path of a channel, or ErrInvalid if the id cannot be one.
+// channelPath returns a channel's path, or ErrInvalid if the id cannot be one.
 func channelPath(id string) (string, error) {
 	if id == "" || id == "." || id == ".." {
 		return "", fmt.Errorf("client: %w: %q is not the id of a channel", ErrInvalid, id)
@@ -231,7 +235,7 @@ func channelPath(id string) (string, error) {
 	return channelsPath + "/" + url.PathEscape(id), nil
 }
 
-// callChannel sends a request whose response is a channel.
+// callChannel sends a request. Its response is a channel.
 func (c *Client) callChannel(ctx context.Context, r *request) (Channel, error) {
 	var sent wire.Channel
 	var ch Channel
@@ -280,7 +284,7 @@ func parseChannel(w *wire.Channel) (Channel, error) {
 	return ch, nil
 }
 
-// amountMember is a member of a response that is an amount, and where it is stored.
+// amountMember is an amount in a response, and where it is stored.
 type amountMember struct {
 	member, value string
 	to            *uint64

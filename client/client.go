@@ -1,21 +1,21 @@
 // Package client is the Go client of sluice. It stores and reads blobs, transfers large files in
 // parallel, resumes what was interrupted, and pays for reads.
 //
-// Put stores an io.Reader, PutFile a file and PutObject a blob of another service; a later call can resume
-// the upload of the latter two. Get and GetRange return a Reader, Open random access, and FS a file
-// system. Download receives parallel ranges, and DownloadFile a whole file or nothing; it can be resumed,
-// too.
+// Put stores an io.Reader, PutFile a file and PutObject a blob of another service; a later call can
+// resume an upload by the latter two. Get and GetRange return a Reader, Open random access, and FS
+// a file system. Download receives parallel ranges, and DownloadFile a whole file or nothing; it
+// can be resumed, too.
 //
-// CreateSession, Use, OpenChannel and their companions are the single operations of sessions and payment
-// channels. A Payer combines them: it keeps a session supplied with chunksets within a budget. A Payment
-// in GetOptions pays for reads, with a limit for each read.
+// CreateSession, Use, OpenChannel and their companions are the single operations of sessions and
+// payment channels. A Payer combines them: it keeps a session supplied with chunksets within a
+// budget. A Payment in GetOptions pays for reads, with a limit for each read.
 //
 // A request that failed in a way that may pass is repeated with exponential backoff, if repeating
-// it is safe; a redirect is not followed. What a response says is checked before it is used, and bounded,
-// so that no server makes the client panic, take much memory or send requests without end: the error is
-// ErrBadResponse. Whatever is read or written as a whole is compared with the ETag of the server, and with
-// the SHA-256 of the blob if it has one. Every error that the server reported is an *Error; errors.Is
-// classifies it, for example as ErrNotFound.
+// it is safe; a redirect is not followed. What a response says is checked before it is used, and
+// bounded, so that no server makes the client panic, take much memory or send requests without end:
+// the error is ErrBadResponse. Whatever is read or written as a whole is compared with the server's
+// ETag, and with the blob's SHA-256 if it has one. Every error that the server reported is an
+// *Error; errors.Is classifies it, for example as ErrNotFound.
 package client
 
 import (
@@ -52,18 +52,19 @@ type Options struct {
 	// nothing is repeated.
 	MaxAttempts int
 
-	// StallTimeout ends an attempt in which no byte of a body was sent or received, or no response
-	// arrived, for this long. 0 means DefaultStallTimeout. A response that is no content of a blob ends the
-	// attempt, too, if it takes five times as long. How slowly content arrives is limited by the context only.
+	// StallTimeout ends an attempt in which no byte was sent or received, or no response arrived,
+	// for this long. 0 means DefaultStallTimeout. Any response other than a blob's content also
+	// ends the attempt if it takes five times as long. How slowly content arrives is limited by the
+	// context only.
 	StallTimeout time.Duration
 
-	// MaxRetryAfter is the longest time that the client waits before it repeats a request because the
-	// server demands it. If the server demands more, the request fails with its Error, of which RetryAfter
-	// says when it can be repeated. 0 means DefaultMaxRetryAfter.
+	// MaxRetryAfter is the longest time that the client waits before it repeats a request because
+	// the server demands it. If the server demands more, the request fails with its Error.
+	// RetryAfter says when it can be repeated. 0 means DefaultMaxRetryAfter.
 	MaxRetryAfter time.Duration
 
-	// OnWait is called before each wait that the server demands, with its length. It may be nil. Calls may
-	// be concurrent.
+	// OnWait is called before each wait that the server demands, with its length. It may be nil.
+	// Calls may be concurrent.
 	OnWait func(time.Duration)
 
 	// UserAgent precedes the name of this package in the User-Agent header.
@@ -84,7 +85,7 @@ type Client struct {
 	onWait        func(time.Duration)
 }
 
-// New returns a client of the service at baseURL, for example "http://localhost:9090" or
+// New returns a client for the service at baseURL, for example "http://localhost:9090" or
 // "https://host/sluice". It sends no request. It returns an error if baseURL is not an absolute
 // HTTP URL without query and fragment.
 func New(baseURL string, o Options) (*Client, error) {

@@ -127,7 +127,7 @@ func TestRepeats(t *testing.T) {
 }
 
 // TestRetryAfter checks that the client waits as long as the server demands, and not beyond the
-// deadline of the context.
+// context's deadline.
 func TestRetryAfter(t *testing.T) {
 	limited := respond(429, map[string]string{"Retry-After": "30"}, "")
 	synctest.Test(t, func(t *testing.T) {

@@ -11,17 +11,17 @@ import (
 	"sluice/wire"
 )
 
-// PutObject stores the content of a blob of this or of another service. The bytes pass through this process.
-// Of the properties it stores those of the options only.
+// PutObject stores the content of a blob from this or another service. The bytes pass through this
+// process. The new blob has the options' properties only.
 //
-// A blob that does not fit into a part is read in parallel ranges, each of which is kept in memory until it
-// was sent. With PutOptions.StateFile, whose folder must exist, it can be resumed like a file: see PutFile. A
-// later call with the same state file neither reads nor sends the parts that the server has. The server
-// compares the whole with the ETag of the source before the blob is visible; if it differs, the upload
-// begins again, once.
+// A blob that does not fit into a part is read in parallel ranges. Each is kept in memory until it
+// was sent. With PutOptions.StateFile, in a folder that exists, it can be resumed like a file: see
+// PutFile. A later call with the same state file neither reads nor sends the parts that the server
+// has. The server compares the whole with the source's ETag before the blob is visible; if it
+// differs, the upload begins again, once.
 //
-// PutObject returns ErrChanged if the source is replaced during the call, and ErrBusy if another call with
-// the same state file is in progress.
+// PutObject returns ErrChanged if the source is replaced during the call, and ErrBusy if another
+// call with the same state file is in progress.
 func (c *Client) PutObject(ctx context.Context, account, name string, from *Object, o PutOptions) (Blob, error) {
 	if err := o.check(); err != nil {
 		return Blob{}, err
@@ -50,8 +50,8 @@ func (c *Client) PutObject(ctx context.Context, account, name string, from *Obje
 	return b, errors.Join(err, u.closeState())
 }
 
-// sendObject sends the parts of a blob that are not present at the server, by index, and completes the
-// upload with the checksum of the blob.
+// sendObject sends the parts that the server does not have, by index, and completes the upload with
+// the blob's checksum.
 func (u *upload) sendObject(ctx context.Context, from *Object, present map[int]int64) (Blob, error) {
 	size := from.Size()
 	_, crc, known := checksum.ParseETag(from.blob.ETag)
@@ -91,8 +91,8 @@ func (u *upload) sendObject(ctx context.Context, from *Object, present map[int]i
 	return u.complete(ctx, size, crc)
 }
 
-// readPart reads len(p) bytes from offset on, in one request unless the connection is lost. They are
-// verified with the whole.
+// readPart reads len(p) bytes from offset on, in one request unless the connection is lost. They
+// are verified with the whole.
 func (o *Object) readPart(ctx context.Context, p []byte, offset int64) error {
 	source := o.source // concurrent calls share no state
 	source.options.SkipVerify = true

@@ -74,8 +74,8 @@ func TestPutObject(t *testing.T) {
 	}
 }
 
-// TestPutObjectResumes interrupts a copy. The next call must neither read nor send what the target has
-// acknowledged, unless the source was replaced since.
+// TestPutObjectResumes interrupts a copy. The next call must neither read nor send what the target
+// has acknowledged, unless the source was replaced since.
 func TestPutObjectResumes(t *testing.T) {
 	const size = 10*copiedPart - 5
 	for name, replaced := range map[string]bool{"the same source": false, "another source": true} {
@@ -126,7 +126,8 @@ func TestPutObjectResumes(t *testing.T) {
 	}
 }
 
-// TestPutObjectWithoutStateIsAborted checks that a failed copy without a state file leaves no upload.
+// TestPutObjectWithoutStateIsAborted checks that a failed copy without a state file leaves no
+// upload.
 func TestPutObjectWithoutStateIsAborted(t *testing.T) {
 	source, from := startServer(t)
 	_, to := startServer(t)

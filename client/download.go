@@ -18,19 +18,20 @@ import (
 type DownloadOptions struct {
 	GetOptions
 
-	// RangeSize is the number of bytes of a request. 0 means DefaultRangeSize. If the read is paid, it
-	// is rounded up to whole chunksets, so that none is charged twice.
+	// RangeSize is the number of bytes in a request. 0 means DefaultRangeSize. If the read is paid,
+	// it is rounded up to whole chunksets, so that none is charged twice.
 	RangeSize int64
 
-	// Concurrency is the number of ranges that are received concurrently. 0 means DefaultConcurrency.
+	// Concurrency is the number of ranges that are received concurrently. 0 means
+	// DefaultConcurrency.
 	Concurrency int
 
-	// Root is the folder to which the path of DownloadFile is relative, and which the file, also through
-	// symbolic links, does not leave. If it is nil, the path is that of any file.
+	// Root is the folder to which the path of DownloadFile is relative, and which the file, also
+	// through symbolic links, does not leave. If it is nil, the path may name any file.
 	Root *os.Root
 
-	// Progress is called with the number of bytes that were received, and with the size of the blob.
-	// It begins with the bytes that were on disk if a download is resumed. The last call precedes the
+	// Progress is called with the number of bytes that were received, and with the blob's size. It
+	// begins with the bytes that were on disk if a download is resumed. The last call precedes the
 	// return. Calls do not overlap; a slow one delays no transfer.
 	Progress func(done, total int64)
 }
@@ -51,14 +52,14 @@ func (o *DownloadOptions) setDefaults() error {
 	return nil
 }
 
-// Download reads a blob in parallel ranges into w. All bytes are of one version: it returns
-// ErrChanged if the blob is replaced during the call. It returns ErrCorrupt if they do not match the ETag
-// or the SHA-256 of the blob, and in general what is written to w is complete only if there is no
+// Download reads a blob in parallel ranges into w. All bytes belong to one version: it returns
+// ErrChanged if the blob is replaced during the call. It returns ErrCorrupt if they do not match
+// the blob's ETag or SHA-256. In general, what is written to w is complete only if there is no
 // error.
 //
-// A SHA-256 must be computed in order. For a blob of several ranges that has one, w is read again if it
-// is also an io.ReaderAt, as an *os.File is, which must be open for reading; otherwise the ranges are
-// requested one after another.
+// A SHA-256 must be computed in order. For a blob of several ranges that has one, w is read again
+// if it is also an io.ReaderAt, as an *os.File is, which must be open for reading; otherwise the
+// ranges are requested one after another.
 func (c *Client) Download(ctx context.Context, account, name string, w io.WriterAt, o DownloadOptions) (Blob, error) {
 	if err := o.setDefaults(); err != nil {
 		return Blob{}, err
@@ -85,14 +86,14 @@ type download struct {
 	blob    Blob
 	first   *Reader  // of range 0, if it is open already
 	cancel  func()   // ends first
-	crcs    []uint64 // of the ranges
+	crcs    []uint64 // by range
 	present []bool   // the ranges that need not be requested
 
 	// received is called after a range was written. It may be nil. Calls may be concurrent.
 	received func(index int, crc uint64) error
 }
 
-// begin requests the first range, whose response has the properties of the blob.
+// begin requests the first range. The response has the blob's properties.
 func (d *download) begin(ctx context.Context) error {
 	end := d.options.RangeSize
 	if d.options.Payment != nil { // so that no more is bought than the blob has
@@ -129,7 +130,7 @@ func (d *download) begin(ctx context.Context) error {
 	return nil
 }
 
-// closeFirst ends the request of the first range.
+// closeFirst ends the request for the first range.
 func (d *download) closeFirst() {
 	if d.first != nil {
 		d.cancel()
@@ -138,8 +139,8 @@ func (d *download) closeFirst() {
 	}
 }
 
-// maxRanges bounds the ranges of a download, of which each takes 17 bytes of memory: 5 TiB have as many of
-// 1 MiB.
+// maxRanges bounds how many ranges a download has. Each takes 17 bytes of memory, and 5 TiB have as
+// many of 1 MiB.
 const maxRanges = maxBlobSize >> 20
 
 func (d *download) setBlob(b Blob) error {
@@ -155,7 +156,7 @@ func (d *download) setBlob(b Blob) error {
 	return nil
 }
 
-// bounds returns the offsets of a range in the blob.
+// bounds returns a range's offsets in the blob.
 func (d *download) bounds(index int) (begin, end int64) {
 	begin = int64(index) * d.options.RangeSize
 	return begin, min(d.blob.Size, begin+d.options.RangeSize)
@@ -217,14 +218,14 @@ func isReported(err error) bool {
 	return reported
 }
 
-// isUnpaid reports whether a read failed because it was not paid for, so that others that are paid for
-// may succeed.
+// isUnpaid reports whether a read failed because it was not paid for, so that others that are paid
+// for may succeed.
 func isUnpaid(err error) bool {
 	return errors.Is(err, ErrPaymentRequired) || errors.Is(err, ErrBudget) || errors.Is(err, ErrTermsChanged) || errors.Is(err, ErrNotDelivered)
 }
 
-// sumInOrder returns a SHA-256 to which the ranges must be added in order, or nil if there is none to
-// verify or if the whole can be read again.
+// sumInOrder returns a SHA-256 to which the ranges must be added in order, or nil if there is none
+// to verify or if the whole can be read again.
 func (d *download) sumInOrder() hash.Hash {
 	if d.options.SkipVerify || d.blob.SHA256 == nil {
 		return nil

@@ -17,18 +17,20 @@ import (
 
 // DownloadFile reads a blob in parallel ranges into a file. The file appears, or is replaced, as a
 // whole, after its bytes were verified and are durable: they are written to a temporary file in the
-// same folder, which is renamed. If they do not match the ETag or the SHA-256 of the blob, it returns
+// same folder, which is renamed. If they do not match the blob's ETag or SHA-256, it returns
 // ErrCorrupt, and nothing remains.
 //
-// A blob that is larger than a range can be resumed: if DownloadFile is interrupted, by an error, the
-// end of the context or of the process, a later call for the same path, account and name requests only
-// the ranges that are not on disk. The ETag and the checksum of each range on disk are in a state file
-// of mode 0600 in the same folder. If the blob was replaced since, the download starts again. The temporary
-// file has the mode 0600, too, until it is complete. In a folder to which others can write, nothing that
-// another user has made is continued, written to or followed, nor a file with several names.
+// A blob that is larger than a range can be resumed: if an error interrupts DownloadFile, or the
+// context or the process ends, a later call for the same path, account and name requests only the
+// ranges that are not on disk. The ETag and the checksum of each range on disk are in a state file
+// with mode 0600 in the same folder. If the blob was replaced since, the download starts again. The
+// temporary file has the mode 0600, too, until it is complete. In a folder to which others can
+// write, nothing that another user has made is continued, written to or followed, nor a file with
+// several names.
 //
-// It returns ErrInvalid if there is a folder, a device or a pipe at path, ErrChanged if the blob is replaced
-// during the call, and ErrBusy if another call for the same path, account and name is in progress.
+// It returns ErrInvalid if there is a folder, a device or a pipe at path, ErrChanged if the blob is
+// replaced during the call, and ErrBusy if another call for the same path, account and name is in
+// progress.
 func (c *Client) DownloadFile(ctx context.Context, account, name, path string, o DownloadOptions) (_ Blob, err error) {
 	d, err := c.openFileDownload(account, name, path, o)
 	if err != nil {
@@ -47,9 +49,9 @@ func (c *Client) DownloadFile(ctx context.Context, account, name, path string, o
 	return d.blob, nil
 }
 
-// ForgetDownload removes what an interrupted DownloadFile for the same path, account and name has left.
-// It is for callers that do not repeat the call, for example because the file is up to date. It sends no
-// request. It returns ErrBusy if a download is in progress.
+// ForgetDownload removes what an interrupted DownloadFile for the same path, account and name has
+// left. It is for callers that do not repeat the call, for example because the file is up to date.
+// It sends no request. It returns ErrBusy if a download is in progress.
 func (c *Client) ForgetDownload(account, name, path string, o DownloadOptions) (err error) {
 	d, err := c.openFileDownload(account, name, path, o)
 	if err != nil {
@@ -68,8 +70,8 @@ func (c *Client) ForgetDownload(account, name, path string, o DownloadOptions) (
 	return d.discard()
 }
 
-// checkTarget returns an error if what is at path must not be replaced by a file: a folder, and a device or
-// a pipe, to which the caller wants to write.
+// checkTarget returns an error if what is at path must not be replaced by a file: a folder, and a
+// device or a pipe, to which the caller wants to write.
 func checkTarget(root *os.Root, path string) error {
 	stat := os.Stat
 	if root != nil {
@@ -97,9 +99,9 @@ func openFolder(root *os.Root, dir string) (*os.Root, error) {
 type fileDownload struct {
 	download
 	account string
-	root    *os.Root // the folder of the file
+	root    *os.Root // the file's folder
 	base    string
-	part    string // name of the temporary file
+	part    string // the temporary file's name
 	file    *os.File
 	whole   bool // the blob is requested in one range, so that nothing can be resumed
 
@@ -110,7 +112,7 @@ type fileDownload struct {
 	log *os.File // the state file, to which lines are appended
 }
 
-// openFileDownload returns the download of a blob into a file, which must be closed.
+// openFileDownload returns a blob's download into a file. It must be closed.
 func (c *Client) openFileDownload(account, name, path string, o DownloadOptions) (*fileDownload, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -147,7 +149,7 @@ func (d *fileDownload) close() error {
 	return errors.Join(err, d.root.Close())
 }
 
-// transfer resumes the download of an earlier call, or begins one.
+// transfer resumes an earlier call's download, or begins one.
 func (d *fileDownload) transfer(ctx context.Context) error {
 	resumed, err := d.resume(ctx)
 	if err == nil {
@@ -163,7 +165,7 @@ func (d *fileDownload) transfer(ctx context.Context) error {
 	return d.finish(err)
 }
 
-// resume opens the temporary file of an earlier call, and finds out which ranges it has. It reports
+// resume opens an earlier call's temporary file, and finds out which ranges it has. It reports
 // whether the download can be continued.
 func (d *fileDownload) resume(ctx context.Context) (bool, error) {
 	text, err := d.state.load()
@@ -202,8 +204,8 @@ func (d *fileDownload) resume(ctx context.Context) (bool, error) {
 	return true, d.findPresent(ctx, s.ranges)
 }
 
-// findPresent reads the ranges that the temporary file should have. Those that have another checksum,
-// as after a power cut, are not present.
+// findPresent reads the ranges that the temporary file should have. Those that have another
+// checksum, as after a power cut, are not present.
 func (d *fileDownload) findPresent(ctx context.Context, ranges map[int]uint64) error {
 	return parallel(ctx, d.options.Concurrency, slices.Collect(maps.Keys(ranges)), func(ctx context.Context, i int) error {
 		begin, end := d.bounds(i)
@@ -275,8 +277,8 @@ func (d *fileDownload) openLog() error {
 	return err
 }
 
-// logRange appends a range to the state file, and starts to write the range to disk. Neither is synced:
-// after a power cut, the checksums of the ranges decide.
+// logRange appends a range to the state file, and starts to write the range to disk. Neither is
+// synced: after a power cut, the ranges' checksums decide.
 func (d *fileDownload) logRange(index int, crc uint64) error {
 	begin, end := d.bounds(index)
 	startWriteback(d.file, begin, end-begin)
@@ -288,8 +290,8 @@ func (d *fileDownload) logRange(index int, crc uint64) error {
 	return nil
 }
 
-// finish publishes the temporary file if err is nil. If the download may be resumed, it remains, and is
-// removed otherwise.
+// finish publishes the temporary file if err is nil. If the download may be resumed, it remains,
+// and is removed otherwise.
 func (d *fileDownload) finish(err error) error {
 	if err == nil {
 		if err = d.publish(); err == nil {

@@ -46,30 +46,30 @@ var (
 	ErrChanged = errors.New("it was changed during the transfer")
 )
 
-// Error is an error that the server reported. Its fields are those of the response. Texts that are longer
-// than those of a service are shortened.
+// Error is an error that the server reported, with the response's fields. Texts that are longer
+// than a service's are shortened.
 type Error struct {
-	Status    int       // of the response
+	Status    int       // HTTP status
 	Code      wire.Code // stable; "" if the response came from something else than the service
 	Detail    string    // a sentence for people
 	RequestID string
 	Retryable bool // reports whether the server permits to repeat the request
 
-	// Details of payments: amounts are in units of the asset, or in chunksets if there are too few.
+	// Details of payments: amounts are in asset units, or in chunksets if there are too few.
 	Reason             string
 	Required           string
 	Available          string
 	ChunksetPrice      string
-	StoredMicropayment []byte // of a stale micropayment: the accepted one
+	StoredMicropayment []byte // the accepted one, if another was stale
 
-	// Of a payment that would lead to more than the selling limit of the channel: the limit, what is unsettled, and
-	// the part of it that can be collected only after a renewal. They are "" otherwise.
+	// If a payment would exceed the channel's selling limit: the limit, what is unsettled, and how
+	// much of that can be collected only after a renewal. They are "" otherwise.
 	Limit     string
 	Unsettled string
 	Expired   string
 
-	// Of a micropayment that was refused because of its gas: the least maximum gas, and the least and the greatest gas
-	// price that are accepted. They are "" otherwise, or if any is accepted.
+	// Of a micropayment that was refused because of its gas: the least maximum gas, and the least
+	// and the greatest gas price that are accepted. They are "" otherwise, or if any is accepted.
 	MinGas      string
 	MinGasPrice string
 	MaxGasPrice string
@@ -79,12 +79,12 @@ type Error struct {
 	SessionID string
 	UploadID  string
 
-	// RetryAfter is how long the server asked to wait before the request is repeated, up to 68 years. 0: it
-	// did not. The client has not waited if it is more than Options.MaxRetryAfter.
+	// RetryAfter is how long the server asked to wait before the request is repeated, up to 68
+	// years. 0: it did not. The client has not waited if it is more than Options.MaxRetryAfter.
 	RetryAfter time.Duration
 }
 
-// Error returns the sentence, the status and the id of the request.
+// Error returns the sentence, the status and the request's id.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSuffix(e.Detail, "."))
@@ -131,10 +131,10 @@ var classes = map[int]error{
 	http.StatusInsufficientStorage:          ErrStorageFull,
 }
 
-// maxErrorBody bounds what is read of the body of an error, in bytes.
+// maxErrorBody bounds how many bytes of an error's body are read.
 const maxErrorBody = 64 << 10
 
-// newError returns the error of a response of a host and closes its body.
+// newError returns the error in a host's response and closes its body.
 func newError(r *http.Response, host string) *Error {
 	defer func() { _ = r.Body.Close() }() // the response is an error already
 	e := &Error{
@@ -147,7 +147,8 @@ func newError(r *http.Response, host string) *Error {
 	if err == nil && strings.HasPrefix(r.Header.Get("Content-Type"), "application/problem+json") {
 		err = cmp.Or(checkJSON(body), json.Unmarshal(body, &p))
 	}
-	if err != nil || p.Code == "" || checkWord("code", p.Code, maxWord) != nil { // a HEAD, a proxy, or a body that was cut
+	// An error without a code is the response to a HEAD, or a proxy's, or its body was cut.
+	if err != nil || p.Code == "" || checkWord("code", p.Code, maxWord) != nil {
 		e.Detail = fmt.Sprintf("%s responded %d %s", host, r.StatusCode, http.StatusText(r.StatusCode))
 		if location := r.Header.Get("Location"); location != "" {
 			e.Detail += fmt.Sprintf(" with a redirect to %q, which is not followed", shorten(location, maxWord))
@@ -159,7 +160,7 @@ func newError(r *http.Response, host string) *Error {
 	e.Reason, e.Required, e.Available, e.ChunksetPrice = shorten(p.Reason, maxWord), shorten(p.Required, maxWord), shorten(p.Available, maxWord), shorten(p.ChunksetPrice, maxWord)
 	e.Limit, e.Unsettled, e.Expired = shorten(p.Limit, maxWord), shorten(p.Unsettled, maxWord), shorten(p.Expired, maxWord)
 	e.MinGas, e.MinGasPrice, e.MaxGasPrice = shorten(p.MinGas, maxWord), shorten(p.MinGasPrice, maxWord), shorten(p.MaxGasPrice, maxWord)
-	e.StoredMicropayment, _ = base64.StdEncoding.DecodeString(p.StoredMicropayment) // nil if malformed: it proves nothing
+	e.StoredMicropayment, _ = base64.StdEncoding.DecodeString(p.StoredMicropayment) // malformed, it proves nothing
 	e.ChannelID, e.SessionID, e.UploadID = shorten(p.ChannelID, maxID), shorten(p.SessionID, maxID), shorten(p.UploadID, maxID)
 	return e
 }
@@ -175,8 +176,8 @@ func shorten(s string, longest int) string {
 // maxRetryAfter bounds what RetryAfter says.
 const maxRetryAfter = maxRetrySeconds * time.Second
 
-// parseRetryAfter returns the delay of a Retry-After header in seconds or as a date (RFC 9110,
-// section 10.2.3), and 0 if there is none.
+// parseRetryAfter returns the delay in a Retry-After header, which is in seconds or a date (RFC
+// 9110, section 10.2.3), and 0 if there is none.
 func parseRetryAfter(s string) time.Duration {
 	if seconds, err := strconv.ParseUint(s, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(min(seconds, maxRetrySeconds)) * time.Second
@@ -187,8 +188,8 @@ func parseRetryAfter(s string) time.Duration {
 	return 0
 }
 
-// localError is an error that is not due to the network or the server: the request could not be made, or
-// its content not be read.
+// localError is an error that is not due to the network or the server: the request could not be
+// made, or its content not be read.
 type localError struct{ error }
 
 func (e *localError) Unwrap() error { return e.error }

@@ -12,17 +12,18 @@ import (
 	"time"
 )
 
-// FS returns the blobs of an account whose names begin with prefix as a file system. The prefix is a
-// folder: a slash is appended unless it is empty or has one. The context limits all use of it.
+// FS returns an account's blobs with names below prefix as a file system. The prefix is a folder: a
+// slash is appended unless it is empty or has one. The context limits all use of it.
 //
 // The file system also implements fs.ReadDirFS, fs.ReadFileFS, fs.StatFS and fs.SubFS. Its files
-// implement io.ReaderAt and io.Seeker. A file is one version of a blob: if that is replaced, reads
-// return ErrChanged. Errors are *fs.PathError, and are also fs.ErrNotExist or fs.ErrPermission where
-// these apply.
+// implement io.ReaderAt and io.Seeker. A file is one version of its blob: if that is replaced,
+// reads return ErrChanged. Errors are *fs.PathError, and are also fs.ErrNotExist or
+// fs.ErrPermission where these apply.
 //
-// A folder is a beginning of names up to a slash. It exists as long as there is a blob in it, and has
-// no time. Names that fs.ValidPath refuses, such as "a//b" and "../x", are left out. Where a blob has
-// the name of a folder, as "a" does beside "a/b", the folder is shown, and the blob is left out.
+// A folder is what names have in common up to a slash. It exists as long as there is a blob in it,
+// and has no time. Names that fs.ValidPath refuses, such as "a//b" and "../x", are left out. Where
+// a blob has a folder's name, as "a" does beside "a/b", the folder is shown, and the blob is left
+// out.
 func (c *Client) FS(ctx context.Context, account, prefix string) fs.FS {
 	if prefix != "" && !strings.HasSuffix(prefix, "/") {
 		prefix += "/"
@@ -37,10 +38,10 @@ type blobFS struct {
 	prefix  string
 }
 
-// blobName returns the name of the blob at a valid path.
+// blobName returns the blob's name for a valid path.
 func (f *blobFS) blobName(name string) string { return f.prefix + name }
 
-// folderPrefix returns the prefix of the blobs in the folder at a valid path.
+// folderPrefix returns the prefix that all names have in the folder at a valid path.
 func (f *blobFS) folderPrefix(name string) string {
 	if name == "." {
 		return f.prefix
@@ -48,7 +49,7 @@ func (f *blobFS) folderPrefix(name string) string {
 	return f.prefix + name + "/"
 }
 
-// first returns the first blob whose name begins with prefix, or nil.
+// first returns the first blob with a name that begins with prefix, or nil.
 func (f *blobFS) first(prefix string) (*Blob, error) {
 	for e, err := range f.c.List(f.ctx, f.account, ListOptions{Prefix: prefix, PageSize: 1}) {
 		return &e.Blob, err
@@ -56,8 +57,8 @@ func (f *blobFS) first(prefix string) (*Blob, error) {
 	return nil, nil
 }
 
-// stat returns the description of a file or folder. The order of listings makes two requests
-// sufficient: the first name with a given beginning is that beginning itself, if it exists.
+// stat describes a file or folder. The order of listings makes two requests sufficient: the first
+// name with a given beginning is that beginning itself, if it exists.
 func (f *blobFS) stat(op, name string) (fileInfo, error) {
 	if !fs.ValidPath(name) {
 		return fileInfo{}, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
@@ -93,7 +94,7 @@ func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
-// Open implements fs.FS. The content of a file is not requested before it is read.
+// Open implements fs.FS. A file's content is not requested before it is read.
 func (f *blobFS) Open(name string) (fs.File, error) {
 	info, err := f.stat("open", name)
 	if err != nil {
@@ -151,7 +152,7 @@ func (f *blobFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	return f.list(name)
 }
 
-// list returns the entries of a folder, by name.
+// list returns a folder's entries, by name.
 func (f *blobFS) list(name string) ([]fs.DirEntry, error) {
 	prefix := f.folderPrefix(name)
 	found := map[string]fileInfo{}
@@ -200,7 +201,7 @@ func (i fileInfo) Mode() fs.FileMode {
 	return 0o444
 }
 
-// Sys returns the Blob of a file, and nil for a folder.
+// Sys returns a file's Blob, and nil for a folder.
 func (i fileInfo) Sys() any {
 	if i.folder {
 		return nil
@@ -235,7 +236,7 @@ func (f *file) Seek(offset int64, whence int) (int64, error) {
 	return n, nil
 }
 
-// readError returns the error of a read as one of package fs, except the end of the file.
+// readError turns an error into one of package fs, except io.EOF.
 func (f *file) readError(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err

@@ -14,7 +14,7 @@ import (
 	"sluice/client"
 )
 
-// TestFS checks the file systems of an account and of a prefix.
+// TestFS checks the file systems for an account and for a prefix.
 func TestFS(t *testing.T) {
 	_, c := startServer(t)
 	for _, name := range []string{

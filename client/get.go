@@ -15,23 +15,23 @@ import (
 	"sluice/checksum"
 )
 
-// GetOptions are the options of a read.
+// GetOptions are options for reading.
 type GetOptions struct {
 	// IfMatch makes the read fail with ErrPreconditionFailed unless the blob has this ETag,
 	// IfNoneMatch makes it fail with ErrNotModified if it has this one.
 	IfMatch     string
 	IfNoneMatch string
 
-	// SkipVerify omits the comparison with the ETag and the SHA-256 of the blob.
+	// SkipVerify omits the comparison with the blob's ETag and SHA-256.
 	SkipVerify bool
 
-	// Payment pays for the read. If it is nil, the read is not paid. Its method Charged returns what
-	// was charged.
+	// Payment pays for the read. If it is nil, the read is not paid. Its method Charged returns
+	// what was charged.
 	Payment *Payment
 }
 
-// check returns an error if a condition does not hold for b. If the ETag is unknown, as that of a small
-// blob that must be paid for, the service checks the conditions of the read.
+// check returns an error if a condition does not hold for b. If the ETag is unknown, as for a small
+// blob that must be paid for, the service checks the conditions.
 func (o *GetOptions) check(b Blob) error {
 	switch {
 	case b.ETag == "":
@@ -50,7 +50,7 @@ type source struct {
 	path    string
 	name    string
 	options GetOptions
-	etag    string // of the version that is read; "" until the first response, then it is not written
+	etag    string // of the version in use; "" until the first response, then it is not written
 }
 
 func (c *Client) source(account, name string, o GetOptions) (*source, error) {
@@ -61,8 +61,8 @@ func (c *Client) source(account, name string, o GetOptions) (*source, error) {
 	return &source{c: c, path: path, name: name, options: o}, nil
 }
 
-// get sends a GET of the bytes from offset up to end, or to the end of the blob if end is negative.
-// Every read of content passes through it. The body of the response must be closed.
+// get sends a GET for the bytes from offset up to end, or to the blob's end if end is negative.
+// Every read of content passes through it. The response's body must be closed.
 func (s *source) get(ctx context.Context, offset, end int64) (*http.Response, error) {
 	r := newRequest("get a blob", http.MethodGet, s.path, readOnly)
 	switch {
@@ -87,15 +87,16 @@ func (s *source) get(ctx context.Context, offset, end int64) (*http.Response, er
 	return s.c.do(ctx, r)
 }
 
-// content is the body of a response, and which bytes of the blob it has.
+// content is a response's body, and which of the blob's bytes it has.
 type content struct {
 	io.ReadCloser
 	blob Blob
-	end  int64 // offset in the blob of the first byte after the body
+	end  int64 // the blob's first byte after the body
 }
 
-// open opens the bytes from offset up to end, or to the end of the blob if that is before or if end is
-// negative. Once the first response has arrived it returns ErrChanged if the blob has been replaced.
+// open opens the bytes from offset up to end, or to the blob's end if that is before or if end is
+// negative. Once the first response has arrived it returns ErrChanged if the blob has been
+// replaced.
 func (s *source) open(ctx context.Context, offset, end int64) (content, error) {
 	resp, err := s.get(ctx, offset, end)
 	if s.etag != "" && (errors.Is(err, ErrPreconditionFailed) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrGone)) {
@@ -128,9 +129,9 @@ func (s *source) open(ctx context.Context, offset, end int64) (content, error) {
 	return c, nil
 }
 
-// contentBounds returns where in the blob the body of a response ends, and the size of the blob. The
-// response must have the bytes from offset up to end, to the end of the blob if that is before or if end
-// is negative, or else the whole blob.
+// contentBounds returns where in the blob a response's body ends, and the blob's size. The response
+// must have the bytes from offset up to end, or up to the blob's end if that is before or if end is
+// negative. Or else it must have the whole blob.
 func contentBounds(resp *http.Response, offset, end int64) (bodyEnd, size int64, err error) {
 	switch resp.StatusCode {
 	case http.StatusOK:
@@ -159,7 +160,7 @@ func contentBounds(resp *http.Response, offset, end int64) (bodyEnd, size int64,
 	}
 }
 
-// contentSums are the checksums of a content that is read in order.
+// contentSums are the checksums of content that is read in order.
 type contentSums struct {
 	size   int64
 	crc    uint64
@@ -207,8 +208,8 @@ func checkSHA256(b Blob, sum []byte) error {
 	return nil
 }
 
-// parseRange returns the offsets in a Content-Range (RFC 9110, section 14.4), of which end is exclusive,
-// and the size of the blob.
+// parseRange returns the offsets in a Content-Range (RFC 9110, section 14.4), with end exclusive,
+// and the blob's size.
 func parseRange(field string) (begin, end, size int64, err error) {
 	bounds, whole, _ := strings.Cut(strings.TrimPrefix(field, "bytes "), "/")
 	first, last, _ := strings.Cut(bounds, "-")

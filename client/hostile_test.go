@@ -24,8 +24,8 @@ import (
 	"sluice/client"
 )
 
-// hostile is a server that answers each request with the next of its replies, byte for byte, and closes
-// the connection. After the last one it repeats that.
+// hostile is a server that answers each request with the next of its replies, byte for byte, and
+// closes the connection. After the last one it repeats that.
 type hostile struct {
 	replies  []string
 	drip     time.Duration // pause before each byte of the body
@@ -36,8 +36,8 @@ type hostile struct {
 // maxHostileRequests is how many requests a call may send to a server that answers nothing useful.
 const maxHostileRequests = 40
 
-// client returns a client of the server, over connections in memory. After maxHostileRequests the context
-// of the call ends.
+// client returns a client for the server, over connections in memory. After maxHostileRequests the
+// call's context ends.
 func (h *hostile) client(t testing.TB, cancel func(), o client.Options) *client.Client {
 	listener := newPipeListener()
 	transport := &http.Transport{DialContext: listener.dial, DisableKeepAlives: true, MaxResponseHeaderBytes: 256 << 10}
@@ -96,7 +96,7 @@ func (h *hostile) serve(conn net.Conn, cancel func()) {
 	})
 }
 
-// hostileCalls are the calls of a client that read a response, each with the time in which it must return.
+// hostileCalls are the calls that read a response, each with the time in which it must return.
 var hostileCalls = []struct {
 	name string
 	call func(ctx context.Context, t testing.TB, c *client.Client, dir string) error
@@ -198,7 +198,7 @@ var hostileCalls = []struct {
 	}},
 }
 
-// FuzzHostileServer sends arbitrary bytes as the responses to each call of the client: the call must return,
+// FuzzHostileServer sends arbitrary bytes as the responses to each call: the call must return,
 // within a few requests and an hour, without a panic. Replies are separated by a line "----".
 func FuzzHostileServer(f *testing.F) {
 	head := "HTTP/1.1 200 OK\r\nETag: " + checksum.ETag(5, 1) + "\r\nContent-Length: "
@@ -242,8 +242,8 @@ func FuzzHostileServer(f *testing.F) {
 	})
 }
 
-// TestBadResponses checks which member of a response is refused, that the request is not repeated, and that
-// the outcome of what may have had an effect is unknown.
+// TestBadResponses checks which member of a response is refused, that the request is not repeated,
+// and that the outcome is unknown if it may have had an effect.
 func TestBadResponses(t *testing.T) {
 	etag := checksum.ETag(5, checksum.Update(0, []byte("hello")))
 	part := func(contentRange string) map[string]string {
@@ -357,7 +357,7 @@ func TestBadResponses(t *testing.T) {
 	}
 }
 
-// last returns the error at the end of a sequence.
+// last returns the error that ends a sequence.
 func last[E any](sequence func(func(E, error) bool)) (err error) {
 	for _, e := range sequence {
 		err = e
@@ -374,7 +374,8 @@ func withLength(length int64, header map[string]string) step {
 	}
 }
 
-// TestHostileConnections checks responses that are refused while they arrive, and how long that takes at most.
+// TestHostileConnections checks responses that are refused while they arrive, and how long that
+// takes at most.
 func TestHostileConnections(t *testing.T) {
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
@@ -422,8 +423,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// TestWaitsAreBounded checks that the client does not wait longer than its options permit, says before it
-// waits, and reports what the server demanded.
+// TestWaitsAreBounded checks that the client does not wait longer than its options permit, says
+// before it waits, and reports what the server demanded.
 func TestWaitsAreBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		field  string
@@ -470,7 +471,8 @@ func TestWaitsAreBounded(t *testing.T) {
 	}
 }
 
-// TestMemoryOfResponses measures what the client allocates for responses that are made to take much.
+// TestMemoryOfResponses measures what the client allocates for responses that are made to take
+// much.
 func TestMemoryOfResponses(t *testing.T) {
 	const most = 160 << 20 // bytes: a page of 32 MiB, read into a growing buffer, and as much again
 	etag := `"a"`

@@ -10,9 +10,8 @@ import (
 	"sluice/httpapi"
 )
 
-// inProcess is a service behind an HTTP server, for transfers: other than a service as a transport, it
-// streams bodies. Requests pass through a hook, which may replace the
-// response or damage it.
+// inProcess is a service behind an HTTP server, for transfers: other than a service as a transport,
+// it streams bodies. Requests pass through a hook, which may replace the response or damage it.
 type inProcess struct {
 	*httptest.Server
 	stop func()
@@ -22,7 +21,7 @@ type inProcess struct {
 	log  []request
 }
 
-// request is what a service records of a request.
+// request is what a service records for a request.
 type request struct {
 	method, path, rawRange string
 }

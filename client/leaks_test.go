@@ -58,16 +58,16 @@ func (l *pipeListener) Close() error {
 
 func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
-// interrupted is a transfer of a client that ends early. Requests that its stuck reports end the context,
-// and have no response.
+// interrupted is a transfer that ends early. Requests that its stuck reports end the context, and
+// have no response.
 type interrupted struct {
 	run   func(ctx context.Context, t *testing.T, c *client.Client, path string) error
 	stuck func(r *http.Request) bool // nil: none
 	want  error                      // nil: no error
 }
 
-// TestTransfersLeaveNothingRunning checks that transfers that end early leave no goroutine: synctest.Test
-// fails if one of its bubble cannot end.
+// TestTransfersLeaveNothingRunning checks that transfers that end early leave no goroutine:
+// synctest.Test fails if one of its bubble cannot end.
 func TestTransfersLeaveNothingRunning(t *testing.T) {
 	errSource := errors.New("the source fails")
 	errTarget := errors.New("the target fails")
@@ -159,7 +159,7 @@ func (i *interrupted) check(t *testing.T, content []byte) {
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if i.stuck != nil && i.stuck(r) {
 			cancel()
-			_, _ = io.Copy(io.Discard, r.Body) // the server notices the end of a connection when it reads
+			_, _ = io.Copy(io.Discard, r.Body) // the server notices a connection's end when it reads
 			<-r.Context().Done()
 			panic(http.ErrAbortHandler)
 		}

@@ -11,26 +11,26 @@ import (
 	"sluice/wire"
 )
 
-// ListOptions select the entries of a listing.
+// ListOptions select what is listed.
 type ListOptions struct {
 	Prefix    string // only names that begin with it
 	Delimiter string // names that share the text up to it, after the prefix, become one entry
 	After     string // only names after it, in byte order
-	PageSize  int    // entries of a request, 1 to 1,000; 0 means 1,000
+	PageSize  int    // entries in a response, 1 to 1,000; 0 means 1,000
 	Metadata  bool   // requests what else the writer sent: see Blob
 }
 
-// Entry is an entry of a listing: a blob or, with a delimiter, a group of names.
+// Entry is what List returns: a blob or, with a delimiter, a group of names.
 type Entry struct {
 	Blob
-	Prefix string // of a group, up to and including the delimiter; "" for a blob
+	Prefix string // a group's text, up to and including the delimiter; "" for a blob
 }
 
-// List returns the blobs of an account in byte order of their names, and the groups of names if the
+// List returns an account's blobs in byte order of their names, and the groups of names if the
 // options have a delimiter. An account without blobs has none. The sequence ends with the first
-// error. It is not a snapshot: it may or may not show what is written during the iteration. It holds one
-// page in memory. Entries are ErrBadResponse unless they are in order and those that were requested, so
-// that each page comes closer to the end.
+// error. It is not a snapshot: it may or may not show what is written during the iteration. It
+// holds one page in memory. An entry that was not requested, or is out of order, is ErrBadResponse,
+// so each page comes closer to the end.
 func (c *Client) List(ctx context.Context, account string, o ListOptions) iter.Seq2[Entry, error] {
 	first := func() (*request, func(*wire.BlobPage) error) {
 		r := newRequest("list blobs", http.MethodGet, "/v1/blobs/"+url.PathEscape(account), readOnly)
@@ -49,8 +49,8 @@ func (c *Client) List(ctx context.Context, account string, o ListOptions) iter.S
 	return pages(ctx, c, first, mergePage, func(page *wire.BlobPage) string { return page.Next })
 }
 
-// pages returns the entries of all pages of a list, up to the first error. first returns the request for
-// the first page, and what checks each page before its entries are returned. The next page begins after
+// pages returns the entries on all pages, up to the first error. first returns the request for the
+// first page, and what checks each page before its entries are returned. The next page begins after
 // what next returns, which is "" for the last one.
 func pages[Page, E any](ctx context.Context, c *Client, first func() (*request, func(*Page) error), entries func(*Page) iter.Seq[E], next func(*Page) string) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
@@ -75,7 +75,7 @@ func pages[Page, E any](ctx context.Context, c *Client, first func() (*request, 
 	}
 }
 
-// mergePage returns the entries of a page in byte order.
+// mergePage returns a page's entries in byte order.
 func mergePage(page *wire.BlobPage) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		blobs, prefixes := page.Blobs, page.Prefixes
@@ -102,7 +102,7 @@ func setNonEmpty(q url.Values, name, value string) {
 	}
 }
 
-// listing checks the pages of a listing: with each page it comes closer to the end of the names.
+// listing checks pages: with each page it comes closer to the last name.
 type listing struct {
 	options ListOptions
 	last    string // entries must be after it

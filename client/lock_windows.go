@@ -22,5 +22,5 @@ func tryLock(f *os.File) (bool, error) {
 	return false, &os.PathError{Op: "lock", Path: f.Name(), Err: err}
 }
 
-// syncFolder does nothing: Windows has no fsync of a folder, and NTFS logs renames.
+// syncFolder does nothing: Windows has no fsync for folders, and NTFS logs renames.
 func syncFolder(string) error { return nil }

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Object is random access to one version of a blob. It implements io.ReaderAt, whose calls may be
-// concurrent, and io.ReadSeeker, whose calls must not be. It must be closed.
+// Object is random access to one version of a blob. It implements io.ReaderAt, with concurrent
+// calls, and io.ReadSeeker, without. It must be closed.
 type Object struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -17,9 +17,9 @@ type Object struct {
 	reader *Reader // of Read and Seek; it has no connection before the first Read
 }
 
-// Open returns the properties of a blob and access to its bytes. It reads none of them. The context
-// limits all use of the Object. It returns ErrNotFound if there is no such blob, and ErrGone if it has
-// expired. If the blob is replaced later, reads return ErrChanged.
+// Open returns a blob's properties and access to its bytes. It reads none of them. The context
+// limits all use of the Object. It returns ErrNotFound if there is no such blob, and ErrGone if it
+// has expired. If the blob is replaced later, reads return ErrChanged.
 func (c *Client) Open(ctx context.Context, account, name string, o GetOptions) (*Object, error) {
 	b, err := c.Head(ctx, account, name)
 	if err != nil {
@@ -31,7 +31,7 @@ func (c *Client) Open(ctx context.Context, account, name string, o GetOptions) (
 	return c.OpenBlob(ctx, account, b, o)
 }
 
-// OpenBlob is Open for a blob whose properties are known, as from List. It sends no request.
+// OpenBlob is Open for a blob with known properties, as from List. It sends no request.
 func (c *Client) OpenBlob(ctx context.Context, account string, b Blob, o GetOptions) (*Object, error) {
 	s, err := c.source(account, b.Name, o)
 	if err != nil {
@@ -44,10 +44,10 @@ func (c *Client) OpenBlob(ctx context.Context, account string, b Blob, o GetOpti
 	return &Object{ctx: ctx, cancel: cancel, source: *s, blob: b, reader: r}, nil
 }
 
-// Blob returns the properties of the blob.
+// Blob returns the blob's properties.
 func (o *Object) Blob() Blob { return o.blob }
 
-// Size returns the number of bytes of the blob.
+// Size returns the blob's number of bytes.
 func (o *Object) Size() int64 { return o.blob.Size }
 
 // ReadAt implements io.ReaderAt. Each call is a request for exactly these bytes. They are not
@@ -76,7 +76,7 @@ func (o *Object) ReadAt(p []byte, offset int64) (int, error) {
 	return n, err
 }
 
-// Read implements io.Reader. A read in order to the end is verified like that of a Reader.
+// Read implements io.Reader. What is read in order to the end is verified as by a Reader.
 func (o *Object) Read(p []byte) (int, error) { return o.reader.Read(p) }
 
 // Seek implements io.Seeker. It sends no request.

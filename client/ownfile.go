@@ -7,13 +7,13 @@ import (
 	"os"
 )
 
-// errForeign is returned for a file that this user has not made for itself alone: it may have been planted
-// by another who can write to the folder.
+// errForeign is returned for a file that this user has not made for itself alone: it may have been
+// planted by another who can write to the folder.
 var errForeign = errors.New("it was not made by this user for itself alone (a regular file with one name and mode 0600)")
 
-// openOwn opens a file that an earlier call has created with createOwn. It returns errForeign if it is
-// another's, if others may access it, if it has several names, or if it is not a regular file: symbolic links
-// are not followed, and a pipe is not waited for.
+// openOwn opens a file that an earlier call has created with createOwn. It returns errForeign if it
+// is another's, if others may access it, if it has several names, or if it is not a regular file:
+// symbolic links are not followed, and a pipe is not waited for.
 func openOwn(root *os.Root, name string, flag int) (*os.File, error) {
 	named, err := root.Lstat(name)
 	if err != nil {
@@ -36,8 +36,8 @@ func openOwn(root *os.Root, name string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// createOwn creates a file that this user alone may access. It returns fs.ErrExist if the name is in use, also
-// if it is that of a symbolic link.
+// createOwn creates a file that this user alone may access. It returns fs.ErrExist if the name is
+// in use, also by a symbolic link.
 func createOwn(root *os.Root, name string, flag int) (*os.File, error) {
 	return root.OpenFile(name, flag|os.O_CREATE|os.O_EXCL, 0o600)
 }

@@ -10,14 +10,14 @@ import (
 	"sluice/wire"
 )
 
-// Bounds for one request. A request buys once, and again if concurrent reads take what it bought; it
-// finds in the session what others bought, and may find it gone when it is sent.
+// Bounds for one request. A request buys once, and again if concurrent reads take what it bought;
+// it finds in the session what others bought, and may find it gone when it is sent.
 const (
 	maxPurchases = 3
 	maxRefills   = 30
 )
 
-// get sends the GET request r of the bytes from offset up to end, or to the end of the blob, and pays
+// get sends the GET request r for the bytes from offset up to end, or to the blob's end, and pays
 // for it.
 func (p *Payment) get(ctx context.Context, s *source, r *request, offset, end int64) (*http.Response, error) {
 	need, err := chunksetsOf(ctx, s, offset, end)
@@ -58,9 +58,9 @@ func (p *Payment) get(ctx context.Context, s *source, r *request, offset, end in
 	return resp, nil
 }
 
-// required returns how many of at most n chunksets a read needs that was refused with err: as many as the
-// response says, or as the blob has. It returns ErrPaymentRequired if the limit does not permit them, so
-// that they are not bought.
+// required returns how many of at most n chunksets a read needs that was refused with err: as many
+// as the response says, or as the blob has. It returns ErrPaymentRequired if the limit does not
+// permit them, so that they are not bought.
 func (p *Payment) required(ctx context.Context, s *source, offset, end, n int64, err error) (int64, error) {
 	e, _ := errors.AsType[*Error](err)
 	need, parseErr := strconv.ParseInt(e.Required, 10, 64)
@@ -85,8 +85,8 @@ func (p *Payment) required(ctx context.Context, s *source, offset, end, n int64,
 	return need, nil
 }
 
-// refill obtains a session with so many chunksets, and sends the request with it. Requests of one payer do so
-// one after another, so that they do not take what another has bought.
+// refill obtains a session with so many chunksets, and sends the request with it. Requests of one
+// payer do so one after another, so that they do not take what another has bought.
 func (p *Payment) refill(ctx context.Context, s *source, r *request, id string, chunksets int64, unusable string) (resp *http.Response, now string, bought bool, err error) {
 	select {
 	case <-ctx.Done():
@@ -102,8 +102,8 @@ func (p *Payment) refill(ctx context.Context, s *source, r *request, id string, 
 	return resp, session.ID, bought, err
 }
 
-// send sends the request once, with the session, and counts what is charged. Without a session, nothing
-// can be charged.
+// send sends the request once, with the session, and counts what is charged. Without a session,
+// nothing can be charged.
 func (p *Payment) send(ctx context.Context, s *source, r *request, id string, need int64) (*http.Response, error) {
 	if id == "" {
 		return s.c.do(ctx, r)
@@ -148,7 +148,7 @@ func shortOfChunksets(err error) bool {
 }
 
 // chunksetsOf returns how many chunksets the bytes from offset up to end touch at most. If end is
-// negative, it asks for the size of the blob, which is free.
+// negative, it asks for the blob's size, which is free.
 func chunksetsOf(ctx context.Context, s *source, offset, end int64) (int64, error) {
 	if end < 0 {
 		b, err := s.c.head(ctx, s.path, s.name)

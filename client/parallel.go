@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// parallel calls work for each of the items, in order, with at most n calls running. The first error
-// cancels the context of the other calls, and is returned when all have returned.
+// parallel calls work for each item, in order, with at most n calls running. The first error
+// cancels the other calls' context, and is returned when all have returned.
 func parallel(ctx context.Context, n int, items []int, work func(ctx context.Context, item int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -32,8 +32,8 @@ func parallel(ctx context.Context, n int, items []int, work func(ctx context.Con
 	return context.Cause(ctx)
 }
 
-// bufferSize is the size of the buffers with which bytes are copied: large enough that system calls
-// do not matter, small enough for the cache of a processor.
+// bufferSize is how large the buffers are with which bytes are copied: large enough that system
+// calls do not matter, small enough for a processor's cache.
 const bufferSize = 256 << 10
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}

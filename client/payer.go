@@ -18,20 +18,20 @@ var (
 	// ErrBudget is returned if a purchase would exceed a limit of PayerOptions. Nothing was signed.
 	ErrBudget = errors.New("the budget of the payer does not permit it")
 
-	// ErrTermsChanged is returned if the service, or a channel, has other terms of payment than those
-	// that were pinned. Nothing was signed.
+	// ErrTermsChanged is returned if the service, or a channel, has other terms of payment than
+	// those that were pinned. Nothing was signed.
 	ErrTermsChanged = errors.New("the terms of payment are not those that were pinned")
 
 	// ErrNotDelivered is returned if the service has accepted a micropayment and does not have the
 	// chunksets that it paid for. The payer signs nothing more until WriteOff is called.
 	ErrNotDelivered = errors.New("the service was paid and did not deliver")
 
-	// ErrNoChannel is returned if the service collects payments on a chain, and neither the options nor the
-	// state name a channel. Open one there first.
+	// ErrNoChannel is returned if the service collects payments on a chain, and neither the options
+	// nor the state name a channel. Open one there first.
 	ErrNoChannel = errors.New("the payer has no channel on the chain")
 
-	// ErrOtherChannel is returned if the options name another channel than the state's. CloseChannel
-	// forgets that.
+	// ErrOtherChannel is returned if the options name another channel than the state's.
+	// CloseChannel forgets that.
 	ErrOtherChannel = errors.New("the state file has another channel")
 )
 
@@ -41,22 +41,22 @@ const (
 	DefaultMaxWait  = 2 * time.Minute
 )
 
-// PayerOptions configure a Payer. Amounts are in units of the asset.
+// PayerOptions configure a Payer. Amounts are in asset units.
 type PayerOptions struct {
 	// Signer signs for the account that pays. It is required.
 	Signer *micropay.Signer
 
 	// StateFile is where the payer keeps its state. It is required, and its folder must exist. Each
-	// file belongs to one account and one service. Several processes of a machine may use it
+	// file belongs to one account and one service. Several processes on a machine may use it
 	// concurrently. A file beside it has the suffix .lock.
 	StateFile string
 
-	// MaxPrice is the highest price of a chunkset. It is required.
+	// MaxPrice is the highest price for a chunkset. It is required.
 	MaxPrice uint64
 
-	// MaxSpend limits the sum of all that is bought with this state file, and of what else may still be
-	// collected of what it signed; see PayerStatus.Spent. It is required. What another state signed over the
-	// same channel counts too, once this payer knows of it.
+	// MaxSpend limits the sum of all that is bought with this state file, and of what else may
+	// still be collected of what it signed; see PayerStatus.Spent. It is required. What another
+	// state signed over the same channel counts too, once this payer knows of it.
 	MaxSpend uint64
 
 	// MaxPurchase limits a single purchase. 0 means MaxSpend.
@@ -66,80 +66,80 @@ type PayerOptions struct {
 	// only fewer. 0 means DefaultPurchase.
 	Chunksets int64
 
-	// Terms are the terms that the caller trusts. If they are nil, they are those of the service when
-	// the state file is written first. Other terms are never paid.
+	// Terms are the terms that the caller trusts. If they are nil, the payer trusts the service's
+	// terms when it first writes the state file. Other terms are never paid.
 	Terms *Terms
 
-	// Deposit is that of a channel that the payer opens. 0 means the default of the service. Opening
-	// one requires, on a hosted network, a key with the scope channels for the account. It must be 0 if
-	// the service collects on a chain, because the deposit is made there.
+	// Deposit is the deposit with which the payer opens a channel. 0 means the service's default.
+	// On a hosted network, opening one requires a key with the scope channels for the account. It
+	// must be 0 if the service collects on a chain, because the deposit is made there.
 	Deposit uint64
 
-	// ChannelID is the id of an open channel to use, which no other state file may use at the same
-	// time. If it is "", the payer opens one.
+	// ChannelID names the open channel to use. No other state file may use it at the same time. If
+	// it is "", the payer opens one.
 	ChannelID string
 
-	// PaymentChannelID is the number of the channel. If the service collects on a chain, it is that of a channel
-	// which exists there, and which the payer makes known to the service; it is required then, unless ChannelID
-	// is set. 0: that of the channel with ChannelID, or a number at random.
+	// PaymentChannelID is the channel's number. If the service collects on a chain, the channel
+	// must exist there, and the payer makes it known to the service; the number is required then,
+	// unless ChannelID is set. 0 means the number of ChannelID's channel, or a random one.
 	PaymentChannelID uint64
 
-	// MaxWait is how long a purchase waits for the service to collect earlier payments, if there is too much that
-	// it has not collected. After each purchase that was delivered the time begins again. 0 means
-	// DefaultMaxWait, and a negative time that it does not wait. OnWait, if it is not nil, is called with the
-	// channel when a purchase begins to wait.
+	// MaxWait is how long a purchase waits for the service to collect earlier payments, if there is
+	// too much that it has not collected. After each purchase that was delivered the time begins
+	// again. 0 means DefaultMaxWait, and a negative time that it does not wait. OnWait, if it is
+	// not nil, is called with the channel when a purchase begins to wait.
 	MaxWait time.Duration
 	OnWait  func(Channel)
 }
 
-// Payer pays a service for one account, over one channel: it opens the channel, signs micropayments,
-// buys sessions and adds chunksets to them. It may be used concurrently, also by several processes
-// with the same state file; purchases are made one at a time.
+// Payer pays a service for one account, over one channel: it opens the channel, signs
+// micropayments, buys sessions and adds chunksets to them. It may be used concurrently, also by
+// several processes with the same state file; purchases are made one at a time.
 //
 // # What the service collects
 //
-// A service sells no more over a channel than its selling limit beyond what it has collected. A payer buys as much as
-// that permits, and the rest, if more is needed, after the service has collected: within MaxWait. If a
-// micropayment expires before the service has collected it, the payer signs the same amount once more, without a
-// purchase, as soon as a purchase needs that.
+// A service sells no more over a channel than its selling limit beyond what it has collected. A
+// payer buys as much as that permits, and the rest, if more is needed, after the service has
+// collected: within MaxWait. If a micropayment expires before the service has collected it, the
+// payer signs the same amount once more, without a purchase, as soon as a purchase needs that.
 //
-// A session ends at its time, whatever is added to it. In the last tenth of its life it is used as long as it has
-// enough, and then the payer buys another.
+// A session ends at its time, whatever is added to it. In the last tenth of its life it is used as
+// long as it has enough, and then the payer buys another.
 //
 // # What a service that lies can take
 //
 // A micropayment is cumulative: the service can collect the highest amount that was ever signed for
-// the channel, once. The payer never signs more than the amount of the purchases that were delivered
-// plus one purchase, which is at most MaxPurchase. If a purchase is refused, or its outcome is unknown,
-// the next micropayment does not add to it. A purchase is delivered if the service has shown a session
-// with the chunksets, at MaxPrice at most; if the price has changed meanwhile, less than MaxPrice of each channel
-// may remain as credit. So a service that accepts payments and delivers nothing
-// takes at most MaxPurchase: the payer then returns ErrNotDelivered and signs nothing more. A stale
-// payment is believed only if the service proves it by a micropayment with a valid signature of the
-// account for this channel, so what is adopted was already owed. A renewal is of an amount that was
-// delivered, so it adds nothing, however often a service asks for one.
+// the channel, once. The payer never signs more than what its delivered purchases cost, plus one
+// purchase of at most MaxPurchase. If a purchase is refused, or its outcome is unknown, the next
+// micropayment does not add to it. A purchase is delivered if the service has shown a session with
+// the chunksets, at MaxPrice at most; if the price has changed meanwhile, less than MaxPrice of
+// each channel may remain as credit. So a service that accepts payments and delivers nothing takes
+// at most MaxPurchase: the payer then returns ErrNotDelivered and signs nothing more. A stale
+// payment is believed only if the service proves it by a micropayment that the account has validly
+// signed for this channel, so what is adopted was already owed. A renewal signs only an amount that
+// was delivered, so it adds nothing, however often a service asks for one.
 //
-// What was refused counts as spent until it has expired. A service that collects it nevertheless gains nothing
-// over the same channel, where the next purchase pays that amount again; but each CloseChannel after a
-// refusal permits it to have taken one purchase that MaxSpend does not count.
+// What was refused counts as spent until it has expired. A service that collects it nevertheless
+// gains nothing over the same channel, where the next purchase pays that amount again; but each
+// CloseChannel after a refusal permits it to have taken one purchase that MaxSpend does not count.
 //
-// A session is a promise: a service may sell one and then refuse to serve. A call of Ensure buys at most
-// as many chunksets as it was asked for, or Chunksets if that is more, a request of a paid read at most three
-// times as many, and all together never exceed MaxSpend.
+// A session is a promise: a service may sell one and then refuse to serve. A call of Ensure buys at
+// most as many chunksets as it was asked for, or Chunksets if that is more. A paid read's request
+// buys at most three times as many. All together never exceed MaxSpend.
 type Payer struct {
 	c     *Client
 	o     PayerOptions
 	file  *stateFile
-	known atomic.Pointer[string] // id of the session, as far as this process knows
+	known atomic.Pointer[string] // the session's id, as far as this process knows
 
 	refilling chan struct{} // holds a token while no read of this process adds to the session
 	added     atomic.Uint64 // to what was bought, by this payer
 	signed    atomic.Uint64 // the last amount that this payer signed for a purchase
 }
 
-// NewPayer returns a payer that uses the service of c. It sends no request. It returns an error if an
-// option is missing, or if the state file exists and belongs to another account or service, has other
-// terms, cannot be parsed, or can be accessed by other users.
+// NewPayer returns a payer that uses the service of c. It sends no request. It returns an error if
+// an option is missing, or if the state file exists and belongs to another account or service, has
+// other terms, cannot be parsed, or can be accessed by other users.
 func (c *Client) NewPayer(ctx context.Context, o PayerOptions) (*Payer, error) {
 	if o.MaxPurchase == 0 {
 		o.MaxPurchase = o.MaxSpend
@@ -185,11 +185,11 @@ func (c *Client) NewPayer(ctx context.Context, o PayerOptions) (*Payer, error) {
 	return p, nil
 }
 
-// Address returns the address of the account that pays.
+// Address returns the paying account's address.
 func (p *Payer) Address() string { return p.o.Signer.Address().String() }
 
-// locked calls f with the state while this goroutine alone, among all processes, may use it. f saves
-// what it changes.
+// locked calls f with the state while this goroutine alone, among all processes, may use it. f
+// saves what it changes.
 func (p *Payer) locked(ctx context.Context, f func(*payerState) error) (err error) {
 	unlock, err := p.file.lock(ctx)
 	if err != nil {
@@ -239,17 +239,17 @@ type PayerStatus struct {
 	PaymentChannelID uint64
 	SessionID        string // "": none was bought
 	Signed           uint64 // highest amount that was signed for the channel
-	Bought           uint64 // part of Signed whose chunksets were delivered
-	Pending          bool   // reports whether the outcome of a purchase is unknown
+	Bought           uint64 // part of Signed for which chunksets were delivered
+	Pending          bool   // reports whether a purchase's outcome is unknown
 
-	// Spent is what was bought with the state file, and what may still be collected in addition: a purchase whose
-	// outcome is unknown, or one that was refused, until a minute after its micropayment has expired. (The
-	// clock of this machine may be ahead of that of the chain by so much.) MaxSpend limits it. Added is the part of
-	// it that this Payer has added, and no other with the state file.
+	// Spent is what was bought with the state file, and what may still be collected in addition: a
+	// purchase with an unknown outcome, or a refused one, until a minute after its micropayment has
+	// expired. (This machine's clock may be ahead of the chain's by so much.) MaxSpend limits it.
+	// Added is the part of it that this Payer has added, and no other with the state file.
 	Spent, Added uint64
 }
 
-// Status returns the state of the payer. It sends no request.
+// Status returns the payer's state. It sends no request.
 func (p *Payer) Status(ctx context.Context) (PayerStatus, error) {
 	var status PayerStatus
 	err := p.locked(ctx, func(s *payerState) error {
@@ -267,7 +267,7 @@ func (p *Payer) Status(ctx context.Context) (PayerStatus, error) {
 	return status, err
 }
 
-// Channel returns the channel of the payer. It opens one if there is none yet.
+// Channel returns the payer's channel. It opens one if there is none yet.
 func (p *Payer) Channel(ctx context.Context) (Channel, error) {
 	var ch Channel
 	err := p.locked(ctx, func(s *payerState) error {
@@ -283,25 +283,26 @@ func (p *Payer) Channel(ctx context.Context) (Channel, error) {
 	return ch, err
 }
 
-// Ensure returns a session that has at least the given number of chunksets left. It buys a session, or
-// adds to the one that the payer has, if that is needed. If the response to the purchase is lost, it
-// finds the session again, in this call or in a later one, also in another process. If the selling limit of
-// the channel permits only a part, it buys that, and the rest when the service has collected.
+// Ensure returns a session that has at least the given number of chunksets left. It buys a session,
+// or adds to the one that the payer has, if that is needed. If the response to the purchase is
+// lost, it finds the session again, in this call or in a later one, also in another process. If the
+// channel's selling limit permits only a part, it buys that, and the rest when the service has
+// collected.
 //
-// It returns ErrBudget, ErrTermsChanged, ErrNotDelivered, ErrNoChannel, ErrOtherChannel, ErrGone if the channel was closed or has
-// expired (CloseChannel forgets it), ErrPaymentRequired if the service has not collected enough within
-// MaxWait or sells nothing over the channel, or ErrOutcomeUnknown if it is unknown whether the service accepted
-// a purchase: then the next call resolves it, and never pays for it twice. What was bought before the error is in
-// the session.
+// It returns ErrBudget, ErrTermsChanged, ErrNotDelivered, ErrNoChannel, ErrOtherChannel, ErrGone if
+// the channel was closed or has expired (CloseChannel forgets it), ErrPaymentRequired if the
+// service has not collected enough within MaxWait or sells nothing over the channel, or
+// ErrOutcomeUnknown if it is unknown whether the service accepted a purchase: then the next call
+// resolves it, and never pays for it twice. What was bought before the error is in the session.
 func (p *Payer) Ensure(ctx context.Context, chunksets int64) (Session, error) {
 	session, _, err := p.obtain(ctx, demand{chunksets: chunksets})
 	return session, err
 }
 
-// Buy buys the given number of chunksets, whatever the session of the payer has left, and returns the
-// session. Its errors are those of Ensure. A purchase whose outcome was unknown is resolved first; then
-// Buy buys in addition. If the session ends soon, Buy buys another, and paid reads and Ensure use what is left of the
-// former one first.
+// Buy buys the given number of chunksets, whatever the payer's session has left, and returns the
+// session. It returns the same errors as Ensure. It first resolves a purchase with an unknown
+// outcome, and then buys in addition. If the session ends soon, Buy buys another, and paid reads
+// and Ensure use what is left of the former one first.
 func (p *Payer) Buy(ctx context.Context, chunksets int64) (Session, error) {
 	if chunksets < 1 {
 		return Session{}, fmt.Errorf("client: %w: a purchase of %d chunksets", ErrInvalid, chunksets)
@@ -310,8 +311,8 @@ func (p *Payer) Buy(ctx context.Context, chunksets int64) (Session, error) {
 	return session, err
 }
 
-// demand is what the caller of obtain needs: a session with so many chunksets left or, with more, so many in addition. The
-// session with the id unusable, if it is not "", is replaced by another.
+// demand is what the caller of obtain needs: a session with so many chunksets left or, with more,
+// so many in addition. The session with the id unusable, if it is not "", is replaced by another.
 type demand struct {
 	chunksets int64
 	more      bool
@@ -326,7 +327,7 @@ func (n demand) missing(left int64) int64 {
 	return n.chunksets - left
 }
 
-// obtain returns the session of the payer with what is needed. It reports whether it bought any.
+// obtain returns the payer's session with what is needed. It reports whether it bought any.
 func (p *Payer) obtain(ctx context.Context, n demand) (session Session, bought bool, err error) {
 	err = p.locked(ctx, func(s *payerState) error {
 		if err := p.checkNamed(s); err != nil {
@@ -367,8 +368,8 @@ func (p *Payer) obtain(ctx context.Context, n demand) (session Session, bought b
 	return session, bought, err
 }
 
-// session returns a session of the state, or one without an id if there is none, or it is unusable or has expired. Then
-// the id becomes "".
+// session returns a session from the state, or one without an id if there is none, or it is
+// unusable or has expired. Then the id becomes "".
 func (p *Payer) session(ctx context.Context, id *string, unusable string) (Session, error) {
 	if *id == unusable {
 		*id = ""
@@ -384,7 +385,7 @@ func (p *Payer) session(ctx context.Context, id *string, unusable string) (Sessi
 	return session, err
 }
 
-// lastPart is the part of the life of a session in which nothing is added to it.
+// lastPart is the share of a session's life, at its end, in which nothing is added to it.
 const lastPart = 10
 
 // endsSoon reports whether what is added to a session would be lost soon.
@@ -398,7 +399,7 @@ func sessionEnded(err error) bool {
 	return reported && (e.Code == wire.CodeSessionExpired || e.Code == wire.CodeSessionNotFound)
 }
 
-// Deposit adds amount to the deposit of the channel of the payer, as Client.Deposit does. It returns
+// Deposit adds amount to the deposit of the payer's channel, as Client.Deposit does. It returns
 // ErrNotFound if the payer has no channel yet.
 func (p *Payer) Deposit(ctx context.Context, amount uint64, o DepositOptions) (Channel, error) {
 	var ch Channel
@@ -413,9 +414,9 @@ func (p *Payer) Deposit(ctx context.Context, amount uint64, o DepositOptions) (C
 	return ch, err
 }
 
-// CloseChannel closes the channel of the payer, if it is still open; the next purchase opens another. Chunksets that were
-// bought remain usable. A pending purchase is resolved first. A channel that has expired is forgotten,
-// and the error is ErrGone.
+// CloseChannel closes the payer's channel, if it is still open; the next purchase opens another.
+// Chunksets that were bought remain usable. A pending purchase is resolved first. A channel that
+// has expired is forgotten, and the error is ErrGone.
 func (p *Payer) CloseChannel(ctx context.Context) (Channel, error) {
 	var ch Channel
 	err := p.locked(ctx, func(s *payerState) error {
@@ -437,8 +438,8 @@ func (p *Payer) CloseChannel(ctx context.Context) (Channel, error) {
 }
 
 // WriteOff abandons a purchase that the service does not deliver, after ErrNotDelivered or
-// ErrOutcomeUnknown, and returns the amount that may be lost. The payer then signs again: each WriteOff
-// permits a service that lies to take one more purchase, within MaxSpend.
+// ErrOutcomeUnknown, and returns the amount that may be lost. The payer then signs again: each
+// WriteOff permits a service that lies to take one more purchase, within MaxSpend.
 func (p *Payer) WriteOff(ctx context.Context) (lost uint64, err error) {
 	err = p.locked(ctx, func(s *payerState) error {
 		if s.Channel == nil {

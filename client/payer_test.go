@@ -52,8 +52,8 @@ func status(t testing.TB, p *client.Payer) client.PayerStatus {
 	return s
 }
 
-// checkAccounts checks that the service has accepted exactly want, that the payer knows it, and that
-// the session has total chunksets.
+// checkAccounts checks that the service has accepted exactly want, that the payer knows it, and
+// that the session has total chunksets.
 func checkAccounts(t testing.TB, c *client.Client, p *client.Payer, want uint64, total int64) {
 	t.Helper()
 	got := status(t, p)
@@ -71,8 +71,8 @@ func checkAccounts(t testing.TB, c *client.Client, p *client.Payer, want uint64,
 	}
 }
 
-// TestPayerBuysAndRefills checks a purchase, that nothing is bought while the session has enough, and
-// that chunksets are added to the session.
+// TestPayerBuysAndRefills checks a purchase, that nothing is bought while the session has enough,
+// and that chunksets are added to the session.
 func TestPayerBuysAndRefills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
@@ -124,8 +124,8 @@ func TestPayerBuysAndRefills(t *testing.T) {
 }
 
 // TestPayerPaysOnceWhateverIsLost checks that each request of a payer can be lost, answered without
-// the payer noticing, or cut, once or until the payer returns an error, and that a later process finds what
-// was bought and pays nothing twice.
+// the payer noticing, or cut, once or until the payer returns an error, and that a later process
+// finds what was bought and pays nothing twice.
 func TestPayerPaysOnceWhateverIsLost(t *testing.T) {
 	for name, what := range map[string]fault{"not delivered": lost, "no answer": noAnswer, "cut body": cutBody} {
 		for _, attempts := range []int{1, 100} {
@@ -152,8 +152,8 @@ func TestPayerPaysOnceWhateverIsLost(t *testing.T) {
 	}
 }
 
-// payOnce buys, and adds to the session, while the request at, and those after it until attempts have
-// failed, have the fault. It returns true if there were fewer requests.
+// payOnce buys, and adds to the session, while the request at, and those after it until attempts
+// have failed, have the fault. It returns true if there were fewer requests.
 func payOnce(t *testing.T, what fault, at, attempts int, pause time.Duration) bool {
 	count, failing := 0, true
 	c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault {
@@ -198,7 +198,7 @@ func payOnce(t *testing.T, what fault, at, attempts int, pause time.Duration) bo
 	if err != nil {
 		t.Fatal(err)
 	}
-	var total int64 // of a session that has expired, and of another that was bought instead
+	var total int64 // in a session that has expired, and in another that was bought instead
 	for _, bought := range ch.Sessions {
 		s, err := c.Session(t.Context(), bought.ID)
 		if err != nil {
@@ -219,8 +219,8 @@ func payOnce(t *testing.T, what fault, at, attempts int, pause time.Duration) bo
 	return false
 }
 
-// TestPayersShareAStateFile checks that payers of one state file, concurrent as in several processes,
-// never sign conflicting numbers, and make one purchase when all need one.
+// TestPayersShareAStateFile checks that payers of one state file, concurrent as in several
+// processes, never sign conflicting numbers, and make one purchase when all need one.
 func TestPayersShareAStateFile(t *testing.T) {
 	const payers, goroutines, rounds = 4, 4, 5
 	c, _ := newService(t, serviceOptions{price: 1}, func(*http.Request) fault { return pass })
@@ -255,8 +255,9 @@ func TestPayersShareAStateFile(t *testing.T) {
 	checkAccounts(t, c, newPayer(t, c, dir), 10+bought, 10+bought)
 }
 
-// TestPayerOfAnotherInstance pays an instance, and then another one at the same URL, which has another
-// receiver. Nothing is paid, and the error says what differs and which file is that of the former one.
+// TestPayerOfAnotherInstance pays an instance, and then another one at the same URL, which has
+// another receiver. Nothing is paid, and the error says what differs and which file belongs to the
+// former one.
 func TestPayerOfAnotherInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -282,7 +283,7 @@ func TestPayerOfAnotherInstance(t *testing.T) {
 	})
 }
 
-// TestPayerBudget checks the limits of a payer. What is refused is not signed.
+// TestPayerBudget checks a payer's limits. What is refused is not signed.
 func TestPayerBudget(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*client.PayerOptions)
@@ -360,8 +361,8 @@ func TestPayerSpendsNoMoreThanItsBudget(t *testing.T) {
 	})
 }
 
-// TestPayerWithoutItsState checks that a payer whose state file was lost, or was replaced by an old
-// copy, continues after the numbers that the service proves, and pays nothing twice.
+// TestPayerWithoutItsState checks that a payer without its state file, or with an old copy,
+// continues after the numbers that the service proves, and pays nothing twice.
 func TestPayerWithoutItsState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
@@ -460,9 +461,9 @@ func TestPayerAfterRefusals(t *testing.T) {
 	})
 }
 
-// TestPayerIsToldThatItsPurchaseIsStale checks the case that a purchase was accepted although neither
-// its response nor the channel shows it at first, so that another micropayment is signed for it: it has
-// the same amount, and the service refuses it with the first one as the proof.
+// TestPayerIsToldThatItsPurchaseIsStale checks the case that a purchase was accepted although
+// neither its response nor the channel shows it at first, so that another micropayment is signed
+// for it: it has the same amount, and the service refuses it with the first one as the proof.
 func TestPayerIsToldThatItsPurchaseIsStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := openService(serviceOptions{price: 3})
@@ -523,8 +524,8 @@ func TestPayerIsToldThatItsPurchaseIsStale(t *testing.T) {
 	})
 }
 
-// TestPayerWritesBeforeItSends checks that each micropayment, and the number of a channel, is in the
-// state file before it is sent, and that the lock is held meanwhile.
+// TestPayerWritesBeforeItSends checks that each micropayment, and the number of a channel, is in
+// the state file before it is sent, and that the lock is held meanwhile.
 func TestPayerWritesBeforeItSends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := openService(serviceOptions{price: 3})

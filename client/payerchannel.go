@@ -14,20 +14,20 @@ import (
 
 // offer is what a service asks for a payment.
 type offer struct {
-	price uint64 // of a chunkset
+	price uint64 // for a chunkset
 	gas   gas    // of micropayments
 	chain bool   // the service collects on a chain
 }
 
-// gas is what a micropayment states about its execution: the maximum gas, and its price in the smallest coin of the
-// chain. The receiver pays it.
+// gas is what a micropayment states about its execution: the maximum gas, and its price in the
+// chain's smallest coin. The receiver pays it.
 type gas struct{ max, price uint64 }
 
 // usualGas is the public client's maximum gas and gas price.
 var usualGas = gas{200_000, 100}
 
-// offer checks the terms of the service and returns what it asks. It sets the terms of the state if there
-// are none.
+// offer checks the service's terms and returns what it asks. It sets the state's terms if there are
+// none.
 func (p *Payer) offer(ctx context.Context, s *payerState) (offer, error) {
 	info, err := p.c.Info(ctx)
 	if err != nil {
@@ -79,8 +79,8 @@ func gasOf(terms *wire.Payment) (gas, error) {
 	return g, nil
 }
 
-// checkTerms returns ErrTermsChanged unless the terms of the service are those of the state. It sets them if there
-// are none.
+// checkTerms returns ErrTermsChanged unless the service's terms equal the state's. It sets them if
+// there are none.
 func (p *Payer) checkTerms(s *payerState, info wire.Info) error {
 	given := Terms{Receiver: info.Payment.Receiver, Asset: info.Payment.Asset, Module: info.Payment.Module, ChainID: uint8(info.Payment.ChainID)}
 	offered, err := given.canonical()
@@ -114,8 +114,8 @@ func (p *Payer) checkNamed(s *payerState) error {
 	return nil
 }
 
-// channel returns the channel, over which payments are possible. It opens one, or looks at that of the options, if
-// the state has none.
+// channel returns the channel, over which payments are possible. If the state has none, it opens
+// one or looks at the one that the options name.
 func (p *Payer) channel(ctx context.Context, s *payerState, of offer) (Channel, error) {
 	var ch Channel
 	var err error
@@ -133,7 +133,8 @@ func (p *Payer) channel(ctx context.Context, s *payerState, of offer) (Channel, 
 	return ch, p.keep(s, &ch)
 }
 
-// look returns the channel of the state or, if it has none, of the options. It may be closed.
+// look returns the state's channel or, if it has none, the one that the options name. It may be
+// closed.
 func (p *Payer) look(ctx context.Context, s *payerState) (Channel, error) {
 	if err := p.checkNamed(s); err != nil {
 		return Channel{}, err
@@ -153,7 +154,7 @@ func (p *Payer) look(ctx context.Context, s *payerState) (Channel, error) {
 	return ch, p.checkChannel(&ch, s)
 }
 
-// keep writes the id of the channel if the state does not have it.
+// keep writes the channel's id if the state does not have it.
 func (p *Payer) keep(s *payerState, ch *Channel) error {
 	if s.Channel.ID != "" {
 		return nil
@@ -175,8 +176,9 @@ func (p *Payer) checkChannel(ch *Channel, s *payerState) error {
 	return nil
 }
 
-// open opens a channel. The payer writes its number before it sends the request, so that the same channel is found if
-// the response is lost. On a chain the channel must exist, so that its number must be known.
+// open opens a channel. The payer writes its number before it sends the request, so that the same
+// channel is found if the response is lost. On a chain the channel must exist, so that its number
+// must be known.
 func (p *Payer) open(ctx context.Context, s *payerState, of offer) (Channel, error) {
 	number := p.o.PaymentChannelID
 	fresh := s.Channel == nil || number != 0 && number != s.Channel.PaymentChannelID
@@ -201,7 +203,7 @@ func (p *Payer) open(ctx context.Context, s *payerState, of offer) (Channel, err
 	if err == nil || errors.Is(err, ErrOutcomeUnknown) || !fresh && !isRefusal(err) {
 		return ch, err
 	}
-	if !fresh && errors.Is(err, ErrConflict) && !of.chain { // the response of a request was lost more than 24 hours ago
+	if !fresh && errors.Is(err, ErrConflict) && !of.chain { // a response was lost more than 24 hours ago
 		return Channel{}, fmt.Errorf("client: a channel with number %d exists, and its id is not known: its deposit is refunded when it expires; remove the state file %s to open another: %w",
 			s.Channel.PaymentChannelID, p.file.path, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"sluice/client"
 )
 
-// payerOfExample returns a payer of a new account, which buys 10 chunksets at a time.
+// payerOfExample returns a payer for a new account, which buys 10 chunksets at a time.
 func payerOfExample(c *client.Client, dir string) *client.Payer {
 	signer, err := newSigner(7)
 	check(err)
@@ -35,8 +35,8 @@ func examplePayer() (c *client.Client, p *client.Payer, stop func()) {
 	}
 }
 
-// A payer opens a channel and buys a session with the first call of Ensure, and buys more only if fewer
-// chunksets are left than are needed.
+// A payer opens a channel and buys a session with the first call of Ensure, and buys more only if
+// fewer chunksets are left than are needed.
 func ExamplePayer() {
 	c, p, stop := examplePayer()
 	defer stop()
@@ -82,7 +82,8 @@ func ExamplePayer_CloseChannel() {
 	// 9
 }
 
-// The next call of a program goes on with the state file: Status shows what was signed, without a request.
+// A program's next call goes on with the state file: Status shows what was signed, without a
+// request.
 func ExamplePayer_Status() {
 	c, stop := example(serviceOptions{price: 2})
 	defer stop()
@@ -109,7 +110,7 @@ func ExamplePayer_Ensure() {
 	// Output: true
 }
 
-// Buy adds to the session of the payer.
+// Buy adds to the payer's session.
 func ExamplePayer_Buy() {
 	_, p, stop := examplePayer()
 	defer stop()
@@ -125,7 +126,7 @@ func ExamplePayer_Buy() {
 	// 24
 }
 
-// The channel of a payer is opened with the first purchase, or by Channel.
+// A payer's channel is opened with the first purchase, or by Channel.
 func ExamplePayer_Channel() {
 	_, p, stop := examplePayer()
 	defer stop()
@@ -142,8 +143,8 @@ func ExamplePayer_Channel() {
 	// 1050
 }
 
-// If a service was paid and did not deliver, the payer signs nothing more until the loss is accepted.
-// Here nothing is lost.
+// If a service was paid and did not deliver, the payer signs nothing more until the loss is
+// accepted. Here nothing is lost.
 func ExamplePayer_WriteOff() {
 	_, p, stop := examplePayer()
 	defer stop()

@@ -253,10 +253,10 @@ func (l *liar) stored(answer string, raw []byte) []byte {
 	return m.Bytes()
 }
 
-// TestLyingServiceTakesAtMostOnePurchase checks the bound in the documentation of Payer: a service that
-// lies in any way can collect at most MaxPurchase more than the chunksets that it has delivered cost at
-// MaxPrice, and never more than MaxSpend, unless channels are closed after refusals. Afterwards WriteOff lets the payer go on with a service that
-// has become honest.
+// TestLyingServiceTakesAtMostOnePurchase checks the bound in the documentation of Payer: a service
+// that lies in any way can collect at most MaxPurchase more than the chunksets that it has
+// delivered cost at MaxPrice, and never more than MaxSpend, unless channels are closed after
+// refusals. Afterwards WriteOff lets the payer go on with a service that has become honest.
 func TestLyingServiceTakesAtMostOnePurchase(t *testing.T) {
 	const maxPrice, maxPurchase, maxSpend = 2, 20, 10_000_000
 	other, err := newSigner(2)

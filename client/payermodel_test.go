@@ -18,8 +18,9 @@ import (
 )
 
 // TestPayerModel runs random purchases, uses, restarts, pauses and losses of the state file over a
-// network that loses requests and responses. After each step the service has accepted no more than was
-// signed, the chunksets that it sold cost exactly that, and no more than one purchase is in doubt.
+// network that loses requests and responses. After each step the service has accepted no more than
+// was signed, the chunksets that it sold cost exactly that, and no more than one purchase is in
+// doubt.
 func TestPayerModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const price, maxPurchase = 3, 60

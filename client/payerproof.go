@@ -11,8 +11,8 @@ import (
 	"sluice/wire"
 )
 
-// stale handles a response that says that the micropayment m is stale. It believes only what the stored
-// micropayment proves.
+// stale handles a response that says that the micropayment m is stale. It believes only what the
+// stored micropayment proves.
 func (p *Payer) stale(ctx context.Context, s *payerState, m *micropay.Micropayment, e *Error) (Session, error) {
 	stored, err := p.own(s, e.StoredMicropayment)
 	if err != nil {
@@ -32,7 +32,7 @@ func (p *Payer) stale(ctx context.Context, s *payerState, m *micropay.Micropayme
 		// It was signed here and its purchase was refused, or the state file is an old copy.
 		return Session{}, fmt.Errorf("client: %w: it accepted a micropayment of %d that it had refused: %w", ErrNotDelivered, stored.Amount, e)
 	}
-	// None of the micropayments of the purchase so far can be accepted any more, or they add nothing.
+	// No micropayment so far for this purchase can be accepted any more, or they add nothing.
 	cost := c.Pending.Amount - c.Bought
 	if err := p.adopt(s, stored, cost); err != nil {
 		return Session{}, p.dropped(s, err)
@@ -62,9 +62,10 @@ func (p *Payer) own(s *payerState, raw []byte) (*micropay.Micropayment, error) {
 	return m, nil
 }
 
-// catchUp adopts the numbers of the service if it has accepted more than this state knows of: the state
-// is new and the channel is not, or the state is an old copy. The service must prove it: it is sent a
-// micropayment of an amount that is owed already, or of 1 unit, and says that it is stale.
+// catchUp adopts the service's numbers if it has accepted more than this state knows: the state is
+// new and the channel is not, or the state is an old copy. The service must prove it: catchUp sends
+// it a micropayment for an amount that is owed already, or for 1 unit, and it says that this is
+// stale.
 func (p *Payer) catchUp(ctx context.Context, s *payerState, g gas, accepted uint64) error {
 	c := s.Channel
 	if accepted <= c.Bought {
@@ -103,9 +104,9 @@ func (p *Payer) signedHere(s *payerState, m *micropay.Micropayment) bool {
 	return m.Nonce>>32 == uint64(s.Mark) && m.Sequence <= s.Channel.Sequence
 }
 
-// adopt continues after a micropayment that another state signed: a lost state file of this channel, or
-// the lost end of this one. Its amount is owed already. It returns ErrBudget, and changes nothing, if
-// that and cost exceed the budget.
+// adopt continues after a micropayment that another state signed: a lost state file of this
+// channel, or the lost end of this one. Its amount is owed already. It returns ErrBudget, and
+// changes nothing, if that and cost exceed the budget.
 func (p *Payer) adopt(s *payerState, stored *micropay.Micropayment, cost uint64) error {
 	c := s.Channel
 	bought, now := max(c.Bought, stored.Amount), time.Now()

@@ -13,8 +13,9 @@ import (
 	"sluice/wire"
 )
 
-// buy buys at least n chunksets and adds them to the session to, or to a new one if to has no id. It makes as many
-// purchases as the selling limit of the channel requires, and waits for the service to collect between them.
+// buy buys at least n chunksets and adds them to the session to, or to a new one if to has no id.
+// It makes as many purchases as the channel's selling limit requires, and waits for the service to
+// collect between them.
 func (p *Payer) buy(ctx context.Context, s *payerState, n int64, to Session) (Session, error) {
 	usual := p.o.Chunksets
 	for w := newWait(p.o.MaxWait); ; {
@@ -68,8 +69,8 @@ func (p *Payer) buy(ctx context.Context, s *payerState, n int64, to Session) (Se
 	}
 }
 
-// count returns how many chunksets a purchase has: the usual number, or as the budget and the deposit permit, but no
-// fewer than n. It returns an error if a limit does not permit these.
+// count returns how many chunksets a purchase has: the usual number, or as the budget and the
+// deposit permit, but no fewer than n. It returns an error if a limit does not permit these.
 func (p *Payer) count(s *payerState, deposit uint64, of offer, n, usual int64) (int64, error) {
 	c, now := s.Channel, time.Now()
 	earlier := s.earlier(now)
@@ -101,8 +102,8 @@ func (p *Payer) purchase(ctx context.Context, s *payerState, of offer, count int
 	return p.settle(ctx, s, false)
 }
 
-// sign signs a micropayment for the pending purchase and writes the state: a micropayment is sent only
-// after it is durable that it was signed.
+// sign signs a micropayment for the pending purchase and writes the state: a micropayment is sent
+// only after it is durable that it was signed.
 func (p *Payer) sign(s *payerState, g gas) error {
 	m, err := p.next(s, s.Channel.Pending.Amount, g)
 	if err != nil {
@@ -112,8 +113,8 @@ func (p *Payer) sign(s *payerState, g gas) error {
 	return p.file.save(s)
 }
 
-// next signs a micropayment of an amount with the next sequence number, and records in the state, which the caller
-// writes, what can be collected with it.
+// next signs an amount with the next sequence number. It records in the state, which the caller
+// writes, what can be collected with the micropayment.
 func (p *Payer) next(s *payerState, amount uint64, g gas) (*micropay.Micropayment, error) {
 	c := s.Channel
 	if c.Sequence == maxAmount {
@@ -137,7 +138,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// micropayment signs an amount with the sequence number of the state.
+// micropayment signs an amount with the state's sequence number.
 func (p *Payer) micropayment(s *payerState, amount uint64, g gas) (*micropay.Micropayment, error) {
 	payment := micropay.Payment{
 		Amount: amount, PaymentChannelID: s.Channel.PaymentChannelID, Sequence: s.Channel.Sequence,
@@ -161,14 +162,14 @@ func (p *Payer) micropayment(s *payerState, amount uint64, g gas) (*micropay.Mic
 	return m, nil
 }
 
-// maxSignatures bounds the rounds of settle: one to sign after the last micropayment has expired, one to
-// adopt the numbers of another state, one to buy, and one more.
+// maxSignatures bounds the rounds of settle: one to sign after the last micropayment has expired,
+// one to adopt the numbers of another state, one to buy, and one more.
 const maxSignatures = 4
 
 // settle sends the pending purchase until its outcome is known, and returns its session. A purchase
 // that was refused is no longer pending. It is sent with the same micropayment and Idempotency-Key
-// while that lives, and then with another micropayment of the same amount: the service can accept only
-// one of them. doubt means that an earlier attempt may have taken effect.
+// while that lives, and then with another micropayment for the same amount: the service can accept
+// only one of them. doubt means that an earlier attempt may have taken effect.
 func (p *Payer) settle(ctx context.Context, s *payerState, doubt bool) (Session, error) {
 	for range maxSignatures {
 		purchase := s.Channel.Pending
@@ -201,8 +202,8 @@ func (p *Payer) settle(ctx context.Context, s *payerState, doubt bool) (Session,
 	return Session{}, fmt.Errorf("client: a purchase was sent %d times: %w", maxSignatures, ErrOutcomeUnknown)
 }
 
-// settlePending resolves the purchase that is pending, if any. It returns an error if its outcome is still
-// unknown; if it was refused, that is its outcome.
+// settlePending resolves the purchase that is pending, if any. It returns an error if its outcome
+// is still unknown; if it was refused, that is its outcome.
 func (p *Payer) settlePending(ctx context.Context, s *payerState) error {
 	if s.Channel == nil || s.Channel.Pending == nil {
 		return nil
@@ -213,8 +214,9 @@ func (p *Payer) settlePending(ctx context.Context, s *payerState) error {
 	return nil
 }
 
-// resolve handles the error of a purchase that was sent with the micropayment m. It returns the session
-// if the purchase was successful nevertheless, and a session without an id if settle must go on.
+// resolve handles the error after a purchase was sent with the micropayment m. It returns the
+// session if the purchase was successful nevertheless, and a session without an id if settle must
+// go on.
 func (p *Payer) resolve(ctx context.Context, s *payerState, m *micropay.Micropayment, err error, doubt bool) (Session, error) {
 	e, _ := errors.AsType[*Error](err)
 	if e != nil && e.Code == wire.CodeMicropaymentStale {
@@ -251,7 +253,8 @@ func (p *Payer) dropped(s *payerState, err error) error {
 func (p *Payer) delivered(s *payerState, bought Session) (Session, error) {
 	c := s.Channel
 	got := bought.ChunksetsTotal - c.Pending.Total
-	// The price may have changed since it was read, and is acceptable up to MaxPrice. What it leaves is credit.
+	// The price may have changed since it was read, and is acceptable up to MaxPrice. What it
+	// leaves is credit.
 	paid := c.Pending.Amount - c.Bought + c.Credit
 	if bought.ID == "" || c.Pending.SessionID != "" && bought.ID != c.Pending.SessionID || got < 1 || uint64(got) < min(uint64(c.Pending.Chunksets), paid/p.o.MaxPrice) {
 		return Session{}, fmt.Errorf("client: %w: %d chunksets were bought, and the session has %d more", ErrNotDelivered, c.Pending.Chunksets, max(0, got))
@@ -264,7 +267,7 @@ func (p *Payer) delivered(s *payerState, bought Session) (Session, error) {
 	return bought, p.file.save(s)
 }
 
-// find looks for the session of the pending purchase. If it has what was bought, the purchase is
+// find looks for the pending purchase's session. If it has what was bought, the purchase is
 // complete. It returns a session without an id if there is none.
 func (p *Payer) find(ctx context.Context, s *payerState) (Session, error) {
 	purchase := s.Channel.Pending

@@ -20,29 +20,29 @@ import (
 	"sluice/micropay"
 )
 
-// stateVersion is the version of the form of state files.
+// stateVersion is the form's version in state files.
 const stateVersion = 1
 
-// maxStateFile bounds the size of a state file, in bytes.
+// maxStateFile is a state file's largest size in bytes.
 const maxStateFile = 1 << 20
 
 // maxAmount is the largest amount and sequence number that a service accepts.
 const maxAmount = math.MaxInt64
 
-// payerState is the content of a state file: JSON in UTF-8, mode 0600. Numbers of 64 bits are decimal
-// strings. It has the ids of a channel and a session, which are capabilities, and no key.
+// payerState is a state file's content: JSON in UTF-8, mode 0600. 64-bit numbers are decimal
+// strings. It has a channel id and a session id, which are capabilities, and no key.
 type payerState struct {
 	Version int    `json:"version"`
 	Service string `json:"service"` // base URL
-	Account string `json:"account"` // address of the payer
+	Account string `json:"account"` // the payer's address
 	Terms   *Terms `json:"terms,omitempty"`
-	Mark    uint32 `json:"mark"` // upper half of the nonce of each micropayment that this state signed
+	Mark    uint32 `json:"mark"` // upper half of each nonce that this state signed
 
 	Channel   *channelRecord `json:"channel,omitempty"`
 	Earlier   uint64         `json:"earlier,string"`    // bought over channels before this one
 	Refused   []refused      `json:"refused,omitempty"` // signed over channels before this one, and not bought
 	SessionID string         `json:"sessionId,omitempty"`
-	EndingID  string         `json:"endingSessionId,omitempty"` // of the session before, which has chunksets left and ends soon
+	EndingID  string         `json:"endingSessionId,omitempty"` // the former session, if it has chunksets left
 }
 
 // refused is an amount that was signed and refused.
@@ -51,27 +51,27 @@ type refused struct {
 	Until  time.Time `json:"until"` // from then on it cannot be collected
 }
 
-// channelRecord is what a payer knows of its channel. Bought <= Signed <= Bought + the cost of the
-// pending or the last purchase, unless a micropayment that another state signed was adopted.
+// channelRecord is what a payer knows about its channel. Bought <= Signed <= Bought + what the
+// pending or the last purchase costs, unless a micropayment that another state signed was adopted.
 type channelRecord struct {
 	ID               string `json:"id,omitempty"` // "": the request to open it may have been sent
 	PaymentChannelID uint64 `json:"paymentChannelId,string"`
-	OpenKey          string `json:"openKey,omitempty"` // Idempotency-Key of the request that opens it
-	Deposit          uint64 `json:"deposit,string"`    // of the request that opens it
+	OpenKey          string `json:"openKey,omitempty"` // Idempotency-Key that opens it
+	Deposit          uint64 `json:"deposit,string"`    // with which it is opened
 
 	Sequence uint64    `json:"sequence,string"` // highest that was signed
 	Signed   uint64    `json:"signed,string"`   // highest amount that was signed
 	Bought   uint64    `json:"bought,string"`   // amount of all purchases that are known to be delivered
 	Pending  *purchase `json:"pending,omitempty"`
 
-	Credit      uint64    `json:"credit,omitempty,string"` // part of Bought for which nothing was delivered yet: less than MaxPrice
-	SignedUntil time.Time `json:"signedUntil,omitzero"`    // from then on nothing above Bought can be collected, unless a purchase is pending
-	Renewal     string    `json:"renewal,omitempty"`       // micropayment of a renewal whose outcome is unknown, in base64
+	Credit      uint64    `json:"credit,omitempty,string"` // part of Bought without delivery yet: less than MaxPrice
+	SignedUntil time.Time `json:"signedUntil,omitzero"`    // then only Bought and Pending can be collected
+	Renewal     string    `json:"renewal,omitempty"`       // micropayment of a renewal in doubt, in base64
 }
 
-// purchase is a purchase whose outcome is not known yet.
+// purchase is a purchase without a known outcome yet.
 type purchase struct {
-	ID        string `json:"id"`            // the UserIdentity of a new session, by which it is found again
+	ID        string `json:"id"`            // a new session's UserIdentity, by which it is found again
 	Amount    uint64 `json:"amount,string"` // of each of its micropayments: only one of them can be accepted
 	Chunksets int64  `json:"chunksets"`
 	SessionID string `json:"sessionId,omitempty"` // to add to; "": a new session
@@ -131,7 +131,8 @@ func (s *payerState) check() error {
 	return cmp.Or(c.checkPending(account), c.checkRenewal(account))
 }
 
-// signedEarlier returns all that was signed over channels before this one, or an error if it is above 2^63-1.
+// signedEarlier returns all that was signed over channels before this one, or an error if it is
+// above 2^63-1.
 func (s *payerState) signedEarlier() (uint64, error) {
 	sum := s.Earlier
 	for _, r := range s.Refused {
@@ -177,7 +178,8 @@ func (c *channelRecord) checkPending(account micropay.Address) error {
 	return nil
 }
 
-// spent returns what was bought over all channels, and what may still be collected of what was signed and not bought.
+// spent returns what was bought over all channels, and what may still be collected of what was
+// signed and not bought.
 func (s *payerState) spent(now time.Time) uint64 {
 	sum := s.earlier(now)
 	if s.Channel != nil {
@@ -223,7 +225,7 @@ func (c *channelRecord) collectable(now time.Time) uint64 {
 	return c.Signed
 }
 
-// has reports whether m is one of the micropayments of the purchase.
+// has reports whether m is one of the purchase's micropayments.
 func (p *purchase) has(m *micropay.Micropayment) bool {
 	return slices.Contains(p.Micropayments, m.Base64())
 }
@@ -241,15 +243,15 @@ func newStateFile(path string) *stateFile {
 	return f
 }
 
-// Bounds of the pauses in which a lock that another process holds is tried again.
+// Bounds of the pauses before a lock that another process holds is tried again.
 const (
 	shortestLockPause = 5 * time.Millisecond
 	longestLockPause  = 250 * time.Millisecond
 )
 
 // lock waits until this goroutine alone may use the state file, among all goroutines and processes.
-// The system releases the lock when a process ends. The lock is on a file with the suffix .lock, which
-// remains: the state file itself is replaced with each change.
+// The system releases the lock when a process ends. The lock is on a file with the suffix .lock,
+// which remains: the state file itself is replaced with each change.
 func (f *stateFile) lock(ctx context.Context) (unlock func() error, err error) {
 	select {
 	case <-ctx.Done():
@@ -282,7 +284,7 @@ func (f *stateFile) lock(ctx context.Context) (unlock func() error, err error) {
 	}, nil
 }
 
-// openLock opens or creates the file of the lock.
+// openLock opens or creates the lock's file.
 func (f *stateFile) openLock() (*os.File, error) {
 	root, err := os.OpenRoot(filepath.Dir(f.path))
 	if err != nil {
@@ -340,8 +342,8 @@ func (f *stateFile) checkMode(info fs.FileInfo) error {
 	return nil
 }
 
-// save replaces the file durably: after it returned nil the state survives a power cut, and after any
-// end the file has the old or the new state. The lock must be held.
+// save replaces the file durably: after it returned nil the state survives a power cut, and after
+// any end the file has the old or the new state. The lock must be held.
 func (f *stateFile) save(s *payerState) (err error) {
 	defer func() {
 		if err != nil {

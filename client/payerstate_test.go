@@ -35,8 +35,8 @@ func stateForTest(t testing.TB) *payerState {
 	}
 }
 
-// FuzzParseState checks that the parser of state files accepts nothing that is inconsistent, and that
-// what it accepts is written so that it is read back.
+// FuzzParseState checks that the parser of state files accepts nothing that is inconsistent, and
+// that what it accepts is written so that it is read back.
 func FuzzParseState(f *testing.F) {
 	full := stateForTest(f)
 	opening := *full
@@ -77,8 +77,8 @@ func FuzzParseState(f *testing.F) {
 	})
 }
 
-// TestInconsistentPurchases checks that a state whose pending purchase does not belong to its channel is
-// refused.
+// TestInconsistentPurchases checks that a state is refused if its pending purchase does not belong
+// to its channel.
 func TestInconsistentPurchases(t *testing.T) {
 	if err := stateForTest(t).check(); err != nil {
 		t.Fatal(err)

@@ -16,22 +16,22 @@ const (
 	// micropaymentLife is how long a micropayment is valid: as with the public client.
 	micropaymentLife = time.Minute
 
-	// ledgerMargin is by how much the clock of this machine may be ahead of the ledger, by which a micropayment
-	// expires.
+	// ledgerMargin is by how much this machine's clock may be ahead of the chain's, by which a
+	// micropayment expires.
 	ledgerMargin = time.Minute
 )
 
-// Bounds of the pauses between two looks at a channel whose payments are awaited.
+// Bounds of the pauses between two looks at a channel while its payments are awaited.
 const (
 	shortestWaitPause = 500 * time.Millisecond
 	longestWaitPause  = 5 * time.Second
 )
 
-// maxRefusals bounds how many purchases in a row are refused because of the selling limit before the payer returns an
-// error: the service says what it sells, so that one refusal is usual.
+// maxRefusals bounds how many purchases in a row the selling limit may refuse before the payer
+// returns an error: the service says what it sells, so that one refusal is usual.
 const maxRefusals = 8
 
-// wait is the state of a purchase that the selling limit of its channel does not permit yet.
+// wait is the state of a purchase that the channel's selling limit does not permit yet.
 type wait struct {
 	until   time.Time // when it ends
 	pause   time.Duration
@@ -40,7 +40,7 @@ type wait struct {
 
 	refusal  error // the last one; nil: none
 	refusals int
-	most     uint64 // what the refusal permits of the amount of a micropayment, while settled is what it was
+	most     uint64 // the largest amount that the refusal permits, while settled is what it was
 	settled  uint64
 }
 
@@ -60,7 +60,8 @@ func (w *wait) room(ch Channel, c *channelRecord) uint64 {
 // less returns a less b, or 0 if b is more.
 func less(a, b uint64) uint64 { return a - min(a, b) }
 
-// refused records that the service refused a purchase with err. It reports whether to wait, or to buy less.
+// refused records that the service refused a purchase with err. It reports whether to wait, or to
+// buy less.
 func (w *wait) refused(err error, ch Channel, c *channelRecord) bool {
 	e, reported := errors.AsType[*Error](err)
 	if !reported || c.Pending != nil || e.Code != wire.CodeUnsettledLimit && e.Code != wire.CodeChannelStopped {
@@ -77,7 +78,8 @@ func (w *wait) refused(err error, ch Channel, c *channelRecord) bool {
 	return w.refusals <= maxRefusals
 }
 
-// renews reports whether a payment that has expired may be renewed: once in its life, if the chain refuses it again.
+// renews reports whether a payment that has expired may be renewed: once in its life, if the chain
+// refuses it again.
 func (w *wait) renews() bool {
 	now := time.Now()
 	if !w.renewed.IsZero() && now.Sub(w.renewed) < micropaymentLife {
@@ -87,8 +89,8 @@ func (w *wait) renews() bool {
 	return true
 }
 
-// await pauses before the next look at the channel. It returns an error if the service sells nothing over it, or the
-// wait has ended.
+// await pauses before the next look at the channel. It returns an error if the service sells
+// nothing over it, or the wait has ended.
 func (p *Payer) await(ctx context.Context, w *wait, ch Channel, price uint64) error {
 	if ch.Accepted == ch.Settled && ch.SellingLimit < price || ch.Accepted <= ch.Settled && (w.refusal != nil || ch.State == "stopped") {
 		return w.error(ch, price) // there is nothing that could be collected
@@ -123,10 +125,11 @@ func (w *wait) error(ch Channel, price uint64) error {
 	}
 }
 
-// Renew signs what was accepted over the channel of the payer once more, if the micropayment that proves it can no longer
-// be collected, and returns the channel. That buys nothing, and adds nothing to what the service can collect.
-// Purchases do it by themselves when they need it; Renew also serves a channel over which nothing more is bought,
-// even if it was closed. It returns ErrNotFound if the payer has no channel, and ErrGone if it has expired.
+// Renew signs once more what was accepted over the payer's channel, if the micropayment that proves
+// it can no longer be collected. It returns the channel. That buys nothing, and adds nothing to
+// what the service can collect. Purchases do it by themselves when they need it; Renew also serves
+// a channel over which nothing more is bought, even if it was closed. It returns ErrNotFound if the
+// payer has no channel, and ErrGone if it has expired.
 func (p *Payer) Renew(ctx context.Context) (Channel, error) {
 	var ch Channel
 	err := p.locked(ctx, func(s *payerState) error {
@@ -155,8 +158,9 @@ func (p *Payer) Renew(ctx context.Context) (Channel, error) {
 	return ch, err
 }
 
-// renew sends a micropayment of what the service has accepted, which is at most what was bought, and returns the channel
-// after that. It is in the state before it is sent, and is sent again by the next call if its outcome is unknown.
+// renew sends a micropayment of what the service has accepted, which is at most what was bought,
+// and returns the channel after that. It is in the state before it is sent, and is sent again by
+// the next call if its outcome is unknown.
 func (p *Payer) renew(ctx context.Context, s *payerState, g gas, accepted uint64) (Channel, error) {
 	c := s.Channel
 	amount := min(accepted, c.Bought)
@@ -187,7 +191,7 @@ func (p *Payer) renew(ctx context.Context, s *payerState, g gas, accepted uint64
 	}
 }
 
-// renewal returns the micropayment of a renewal that is in doubt, or a new one.
+// renewal returns the micropayment for a renewal in doubt, or a new one.
 func (p *Payer) renewal(s *payerState, amount uint64, g gas) (*micropay.Micropayment, error) {
 	c := s.Channel
 	if c.Renewal != "" {
@@ -207,8 +211,8 @@ func (p *Payer) renewal(s *payerState, amount uint64, g gas) (*micropay.Micropay
 	return m, p.file.save(s)
 }
 
-// newer adopts the sequence number of a stored micropayment of the same amount as m, if it is higher. It reports whether it
-// did.
+// newer adopts a stored micropayment's sequence number, if the amount is the same as in m and the
+// number is higher. It reports whether it did.
 func (p *Payer) newer(s *payerState, raw []byte, m *micropay.Micropayment) bool {
 	stored, err := p.own(s, raw)
 	if err != nil || stored.Amount != m.Amount || stored.Sequence < m.Sequence {

@@ -18,7 +18,7 @@ import (
 	"sluice/wire"
 )
 
-// amounts returns those of the micropayments that were sent to a path.
+// amounts returns the amounts in the micropayments that were sent to a path.
 func (s *chainService) amounts(path string) (list []uint64) {
 	for _, m := range s.sent {
 		if strings.HasSuffix(m.path, path) {
@@ -28,8 +28,9 @@ func (s *chainService) amounts(path string) (list []uint64) {
 	return list
 }
 
-// TestPayerBuysWithinTheSellingLimit buys more than the service sells at once: in purchases that the limit permits, each
-// after the one before was collected, with the gas that the service asks, and without a refusal.
+// TestPayerBuysWithinTheSellingLimit buys more than the service sells at once: in purchases that
+// the limit permits, each after the one before was collected, with the gas that the service asks,
+// and without a refusal.
 func TestPayerBuysWithinTheSellingLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)
@@ -55,8 +56,9 @@ func TestPayerBuysWithinTheSellingLimit(t *testing.T) {
 	})
 }
 
-// TestPayerWaitsWithinItsBounds checks that a purchase which the selling limit does not permit ends with an error: after
-// MaxWait, with its context, or at once if waiting changes nothing. What was bought before remains.
+// TestPayerWaitsWithinItsBounds checks that a purchase which the selling limit does not permit ends
+// with an error: after MaxWait, with its context, or at once if waiting changes nothing. What was
+// bought before remains.
 func TestPayerWaitsWithinItsBounds(t *testing.T) {
 	for name, test := range map[string]struct {
 		maxWait time.Duration
@@ -97,8 +99,9 @@ func TestPayerWaitsWithinItsBounds(t *testing.T) {
 	}
 }
 
-// TestPayerShrinksToWhatARefusalPermits checks that a purchase is made smaller if the service refuses it because of a
-// lower limit than the channel has shown, and that the number of such refusals is bounded.
+// TestPayerShrinksToWhatARefusalPermits checks that a purchase is made smaller if the service
+// refuses it for a lower limit than the channel has shown, and that the number of such refusals is
+// bounded.
 func TestPayerShrinksToWhatARefusalPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)
@@ -123,13 +126,13 @@ func TestPayerShrinksToWhatARefusalPermits(t *testing.T) {
 	})
 }
 
-// TestPayerRenewsWhatHasExpired takes the chain away until the payments of a channel have expired, at the selling limit. When
-// it is back, the payer renews by itself, of the amount that was accepted, which is in its state file before it is sent,
-// and buys again.
+// TestPayerRenewsWhatHasExpired takes the chain away until a channel's payments have expired, at
+// the selling limit. When it is back, the payer renews the accepted amount by itself, after it
+// wrote it to its state file, and buys again.
 func TestPayerRenewsWhatHasExpired(t *testing.T) {
 	for name, test := range map[string]struct {
 		stopped string
-		fault   func(sent int) fault // of the renewals
+		fault   func(sent int) fault // for renewals
 		renewed int                  // how many different micropayments
 	}{
 		"at the limit": {"", func(int) fault { return pass }, 1},
@@ -191,7 +194,7 @@ func TestPayerRenewsWhatHasExpired(t *testing.T) {
 	}
 }
 
-// sequences returns the different sequence numbers of the micropayments that were sent to a path.
+// sequences returns the different sequence numbers in the micropayments that were sent to a path.
 func (s *chainService) sequences(path string) (list []uint64) {
 	for _, m := range s.sent {
 		if strings.HasSuffix(m.path, path) && !slices.Contains(list, m.sequence) {
@@ -201,8 +204,8 @@ func (s *chainService) sequences(path string) (list []uint64) {
 	return list
 }
 
-// TestPayerRenew renews by Payer.Renew: once, however often it is called, after another state has signed higher numbers, and
-// when there is nothing to renew.
+// TestPayerRenew renews by Payer.Renew: once, however often it is called, after another state has
+// signed higher numbers, and when there is nothing to renew.
 func TestPayerRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)
@@ -247,8 +250,8 @@ func TestPayerRenew(t *testing.T) {
 	})
 }
 
-// TestPayerOpensOnTheChainFirst checks that a payer of a service that collects on a chain never invents the number of a
-// channel, and sends neither a deposit nor an expiry.
+// TestPayerOpensOnTheChainFirst checks that a payer never invents a channel's number if the service
+// collects on a chain, and sends neither a deposit nor an expiry.
 func TestPayerOpensOnTheChainFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)
@@ -286,8 +289,9 @@ func TestPayerOpensOnTheChainFirst(t *testing.T) {
 	})
 }
 
-// TestPayerSaysThatAnotherChannelIsNamed checks that options which name another channel than the state file are an error,
-// also if nothing must be bought, and that the payer uses the other one after CloseChannel.
+// TestPayerSaysThatAnotherChannelIsNamed checks that options which name another channel than the
+// state file are an error, also if nothing must be bought, and that the payer uses the other one
+// after CloseChannel.
 func TestPayerSaysThatAnotherChannelIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
@@ -317,8 +321,9 @@ func TestPayerSaysThatAnotherChannelIsNamed(t *testing.T) {
 	})
 }
 
-// TestPayerDoesNotCountWhatWasRefused checks that what was refused counts as spent until a minute after it has expired, also
-// after the channel was closed, and that MaxSpend permits as much again then.
+// TestPayerDoesNotCountWhatWasRefused checks that what was refused counts as spent until a minute
+// after it has expired, also after the channel was closed, and that MaxSpend permits as much again
+// then.
 func TestPayerDoesNotCountWhatWasRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := openService(serviceOptions{price: 3})
@@ -372,8 +377,8 @@ func TestPayerDoesNotCountWhatWasRefused(t *testing.T) {
 	})
 }
 
-// TestPayerRenewsOnlyWhatWasDelivered checks that a renewal is of what was bought after a higher amount was signed and
-// refused, and that a service which asks for one without a payment gets none.
+// TestPayerRenewsOnlyWhatWasDelivered checks that a renewal is of what was bought after a higher
+// amount was signed and refused, and that a service which asks for one without a payment gets none.
 func TestPayerRenewsOnlyWhatWasDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)
@@ -384,7 +389,7 @@ func TestPayerRenewsOnlyWhatWasDelivered(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.refuse, s.price = "", 2
-		if _, err := p.Ensure(t.Context(), 3); err != nil { // for 10, of which 10 are possible
+		if _, err := p.Ensure(t.Context(), 3); err != nil { // for 10, and all are possible
 			t.Fatal(err)
 		}
 		s.start, s.refuse = 1000, wire.CodeInsufficientFunds
@@ -398,8 +403,9 @@ func TestPayerRenewsOnlyWhatWasDelivered(t *testing.T) {
 	})
 }
 
-// TestPayerCountsCredit checks that what a purchase leaves as credit counts for the next one: a service whose price is
-// higher than it says takes less than one MaxPrice with it, however many purchases are made.
+// TestPayerCountsCredit checks that what a purchase leaves as credit counts for the next one: a
+// service that charges more than it says takes less than one MaxPrice with it, however many
+// purchases are made.
 func TestPayerCountsCredit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)
@@ -421,8 +427,8 @@ func TestPayerCountsCredit(t *testing.T) {
 	})
 }
 
-// TestPayerBuysAnotherSessionNearTheEnd checks that nothing is added to a session in the last tenth of its life, that what
-// it has left is used first, and that the next session has what is needed.
+// TestPayerBuysAnotherSessionNearTheEnd checks that nothing is added to a session in the last tenth
+// of its life, that what it has left is used first, and that the next session has what is needed.
 func TestPayerBuysAnotherSessionNearTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
@@ -456,7 +462,8 @@ func TestPayerBuysAnotherSessionNearTheEnd(t *testing.T) {
 	})
 }
 
-// TestPaidReadsUseASessionThatEndsFirst reads with what is left of the former session after Buy bought another.
+// TestPaidReadsUseASessionThatEndsFirst reads with what is left of the former session after Buy
+// bought another.
 func TestPaidReadsUseASessionThatEndsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
@@ -485,7 +492,8 @@ func TestPaidReadsUseASessionThatEndsFirst(t *testing.T) {
 	})
 }
 
-// TestChannelOfAChain checks the members of a channel that collects on a chain, and Reconcile.
+// TestChannelOfAChain checks a channel's members when the service collects on a chain, and
+// Reconcile.
 func TestChannelOfAChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)

@@ -5,38 +5,38 @@ import (
 	"sync"
 )
 
-// Payment pays for reads. A service that serves paid reads charges one chunkset for each 10 MiB of the
-// blob that a request touches, whole or in part, when it begins to respond. A Payment may be used for
+// Payment pays for reads. A service that serves paid reads charges one chunkset for each 10 MiB
+// that a request touches, whole or in part, when it begins to respond. A Payment may be used for
 // several reads, also concurrently: they then share its limit. It must not be copied.
 //
-// A request of a paid read is never repeated by itself: if no response arrives, or it is cut, the read
-// continues with another request for what is missing, only within MaxChunksets, and counts the lost one
-// as charged. The service returns the chunksets of which it had sent nothing to the session, which a
-// Payment does not learn.
+// The client never resends a paid request. If its response does not arrive or is cut, the client
+// counts it as charged, and continues with another request for what is missing, within
+// MaxChunksets. The service returns to the session the chunksets for which it had sent no byte; a
+// Payment does not learn of that.
 //
-// Nothing is bought unless the service requires it: without a session, a read is requested without one
-// first.
+// Nothing is bought unless the service requires it: without a session, a read is requested without
+// one first.
 //
 // Reads are paid with a session and not directly with micropayments: the session is bought with one
-// signature for many reads, and the response of a read that is lost leaves no number in doubt.
+// signature for many reads, and a lost response leaves no number in doubt.
 type Payment struct {
-	// Payer buys the session, and adds to it what is missing. If it is nil, SessionID pays, and nothing
-	// is bought.
+	// Payer buys the session, and adds to it what is missing. If it is nil, SessionID pays, and
+	// nothing is bought.
 	Payer     *Payer
 	SessionID string
 
-	// MaxChunksets limits what all reads together are charged. A request that would exceed it is not
-	// sent, or is refused by the service: the error is ErrPaymentRequired. 0 means that only the budget
-	// of the payer limits them. A blob has Size / wire.ChunksetSize chunksets, rounded up.
+	// MaxChunksets limits what all reads together are charged. A request that would exceed it is
+	// not sent, or is refused by the service: the error is ErrPaymentRequired. 0 means that only
+	// the payer's budget limits them. A blob has Size / wire.ChunksetSize chunksets, rounded up.
 	MaxChunksets int64
 
 	mu       sync.Mutex
-	reserved int64 // by requests whose charge is not known yet
+	reserved int64 // by requests with a charge that is not known yet
 	charged  int64
 	inDoubt  int64
 }
 
-// Charged returns how many chunksets were charged so far, including those of requests without a
+// Charged returns how many chunksets were charged so far, including charges for requests without a
 // response, which InDoubt returns.
 func (p *Payment) Charged() int64 {
 	p.mu.Lock()
@@ -44,16 +44,16 @@ func (p *Payment) Charged() int64 {
 	return p.charged
 }
 
-// InDoubt returns how many chunksets of Charged belong to requests without a response: the service may
-// have charged them, and it may have returned them since.
+// InDoubt returns how many chunksets of Charged belong to requests without a response: the service
+// may have charged them, and it may have returned them since.
 func (p *Payment) InDoubt() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.inDoubt
 }
 
-// reserve reserves up to n chunksets, as many as the limit permits. It returns ErrPaymentRequired if
-// that is none.
+// reserve reserves up to n chunksets, as many as the limit permits. It returns ErrPaymentRequired
+// if that is none.
 func (p *Payment) reserve(n int64) (int64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +88,7 @@ func (p *Payment) permits(n int64) bool {
 	return p.MaxChunksets == 0 || p.charged+p.reserved+n <= p.MaxChunksets
 }
 
-// session returns the id of the session that pays, or "" if there is none yet.
+// session returns the paying session's id, or "" if there is none yet.
 func (p *Payment) session() string {
 	if p.Payer == nil {
 		return p.SessionID

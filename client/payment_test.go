@@ -22,7 +22,7 @@ import (
 	"sluice/wire"
 )
 
-// isRead reports whether r reads the content of a blob.
+// isRead reports whether r reads a blob's content.
 func isRead(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v1/blobs/")
 }
@@ -47,8 +47,8 @@ func readAll(t testing.TB, c *client.Client, o client.GetOptions) ([]byte, error
 	return content, errors.Join(err, r.Close())
 }
 
-// TestPaidReads checks what each kind of read is charged, that the payer buys what is needed, and that
-// reads share the limit of a Payment.
+// TestPaidReads checks what each kind of read is charged, that the payer buys what is needed, and
+// that reads share a Payment's limit.
 func TestPaidReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
@@ -135,8 +135,8 @@ func TestPaidReads(t *testing.T) {
 	})
 }
 
-// TestPaidReadsOfASessionThatEnded checks that a session that has expired is replaced, and that without
-// a payer nothing is bought.
+// TestPaidReadsOfASessionThatEnded checks that a session that has expired is replaced, and that
+// without a payer nothing is bought.
 func TestPaidReadsOfASessionThatEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
@@ -166,9 +166,9 @@ func TestPaidReadsOfASessionThatEnded(t *testing.T) {
 	})
 }
 
-// TestPaidReadIsContinuedWithinItsLimit checks that a paid read whose response was lost or cut is
-// continued by range, that a lost response counts as charged, and that nothing is requested beyond the
-// limit.
+// TestPaidReadIsContinuedWithinItsLimit checks that a paid read continues by range after its
+// response was lost or cut, that a lost response counts as charged, and that nothing is requested
+// beyond the limit.
 func TestPaidReadIsContinuedWithinItsLimit(t *testing.T) {
 	const cutAt = wire.ChunksetSize * 3 / 2
 	for name, test := range map[string]struct {
@@ -242,8 +242,8 @@ func TestPaidReadIsContinuedWithinItsLimit(t *testing.T) {
 	}
 }
 
-// TestPaidReadIsNotReplayed checks that net/http does not send a paid GET again when a connection that
-// was kept open turns out to be closed after the request was sent, as it does with other GETs.
+// TestPaidReadIsNotReplayed checks that net/http does not send a paid GET again when a connection
+// that was kept open turns out to be closed after the request was sent, as it does with other GETs.
 func TestPaidReadIsNotReplayed(t *testing.T) {
 	s, err := openService(serviceOptions{})
 	if err != nil {
@@ -329,8 +329,8 @@ func TestConcurrentPaidReads(t *testing.T) {
 	}
 }
 
-// TestServiceThatNeverServes checks that a service that sells chunksets and then says that none is left
-// takes at most the purchases of one request.
+// TestServiceThatNeverServes checks that a service that sells chunksets and then says that none is
+// left takes at most the purchases of one request.
 func TestServiceThatNeverServes(t *testing.T) {
 	s, err := openService(serviceOptions{})
 	if err != nil {
@@ -363,8 +363,8 @@ func TestServiceThatNeverServes(t *testing.T) {
 	}
 }
 
-// TestNothingIsBoughtWithoutNeed checks that reads that are free buy nothing, and that a download of a
-// small blob buys a single chunkset.
+// TestNothingIsBoughtWithoutNeed checks that reads that are free buy nothing, and that a download
+// of a small blob buys a single chunkset.
 func TestNothingIsBoughtWithoutNeed(t *testing.T) {
 	for reads, want := range map[httpapi.Reads]uint64{httpapi.ReadsPublic: 0, httpapi.ReadsPaid: 3} {
 		t.Run(string(reads), func(t *testing.T) {
@@ -392,8 +392,8 @@ func TestNothingIsBoughtWithoutNeed(t *testing.T) {
 	}
 }
 
-// TestNothingIsBoughtBeyondTheLimit checks that a read above MaxChunksets buys nothing, and that a range
-// that ends after the blob buys only what the blob has.
+// TestNothingIsBoughtBeyondTheLimit checks that a read above MaxChunksets buys nothing, and that a
+// range that ends after the blob buys only what the blob has.
 func TestNothingIsBoughtBeyondTheLimit(t *testing.T) {
 	c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
 	paidBlob(t, c)
@@ -413,8 +413,8 @@ func TestNothingIsBoughtBeyondTheLimit(t *testing.T) {
 	}
 }
 
-// TestWhatWasPaidIsReceived checks that the ranges of a download that are paid for are received to
-// their ends if the budget does not suffice for another, and that a later call buys only the rest.
+// TestWhatWasPaidIsReceived checks that a download's paid ranges are received to their ends if the
+// budget does not suffice for another, and that a later call buys only the rest.
 func TestWhatWasPaidIsReceived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := openService(serviceOptions{price: 3})
@@ -450,7 +450,7 @@ func TestWhatWasPaidIsReceived(t *testing.T) {
 	})
 }
 
-// lateBody is a body whose bytes arrive after a second, unless the context of the request has ended.
+// lateBody is a body that arrives after a second, unless the request's context has ended.
 type lateBody struct {
 	ctx context.Context
 	io.ReadCloser

@@ -13,11 +13,11 @@ import (
 	"sluice/client"
 )
 
-// anotherUser is the id of a user that runs nothing.
+// anotherUser is a user's id that runs nothing.
 const anotherUser = 65534
 
-// giveAway makes a file one that others made: it becomes another user's, which only root can do, or else one
-// that others may access.
+// giveAway makes a file one that others made: it becomes another user's, which only root can do, or
+// else one that others may access.
 func giveAway(file string) error {
 	if os.Getuid() != 0 {
 		return os.Chmod(file, 0o666)
@@ -25,8 +25,9 @@ func giveAway(file string) error {
 	return os.Chown(file, anotherUser, anotherUser)
 }
 
-// TestPlantedFilesAreNotUsed plants temporary files of transfers as another user could, who can write to the
-// folder: a download continues none of them, writes to nothing through links, and is complete.
+// TestPlantedFilesAreNotUsed plants temporary files of transfers as another user could, who can
+// write to the folder: a download continues none of them, writes to nothing through links, and is
+// complete.
 func TestPlantedFilesAreNotUsed(t *testing.T) {
 	t.Parallel()
 	s, c := startServer(t)
@@ -120,7 +121,7 @@ func TestPlantedLocks(t *testing.T) {
 	}
 }
 
-// TestIncompleteDownloadsArePrivate checks the mode of a file before and after its download is complete.
+// TestIncompleteDownloadsArePrivate checks a file's mode before and after its download is complete.
 func TestIncompleteDownloadsArePrivate(t *testing.T) {
 	t.Parallel()
 	s, c := startServer(t)

@@ -2,8 +2,9 @@ package client
 
 import "sync/atomic"
 
-// progress calls a callback with the number of bytes that were transferred. Calls do not overlap, no
-// lock is held during a call, and a slow callback delays no transfer. A nil progress does nothing.
+// progress calls a callback with the number of bytes that were transferred. Calls do not overlap,
+// no lock is held during a call, and a slow callback delays no transfer. A nil progress does
+// nothing.
 type progress struct {
 	report func(done, total int64)
 	total  atomic.Int64
@@ -12,8 +13,8 @@ type progress struct {
 	ended  chan struct{}
 }
 
-// startProgress returns a progress with the total number of bytes, or -1 if it is not known. It must
-// be ended, unless report is nil.
+// startProgress returns a progress with the total number of bytes, or -1 if it is not known. It
+// must be ended, unless report is nil.
 func startProgress(report func(done, total int64), total int64) *progress {
 	if report == nil {
 		return nil

@@ -21,7 +21,7 @@ const (
 	DefaultConcurrency = 4
 )
 
-// PutOptions are the options of a write. The zero value replaces whatever is there.
+// PutOptions are options for writing. The zero value replaces whatever is there.
 type PutOptions struct {
 	ContentType string    // "" means application/octet-stream
 	Expires     time.Time // when the blob expires; zero: never
@@ -33,38 +33,38 @@ type PutOptions struct {
 	Metadata           map[string]string
 
 	// IfAbsent makes the write succeed only if there is no such blob, IfMatch only if it has this
-	// ETag. The error is ErrPreconditionFailed otherwise, and ErrOutcomeUnknown if the condition may
-	// be false because an earlier attempt of the same write succeeded.
+	// ETag. The error is ErrPreconditionFailed otherwise, and ErrOutcomeUnknown if the condition
+	// may be false because an earlier attempt at the same write succeeded.
 	IfAbsent bool
 	IfMatch  string
 
-	// Size is the expected size of a stream in bytes, if it is known. It is only used to choose the
-	// part size: without it, a stream may have at most 100,000 times DefaultPartSize.
+	// Size is a stream's expected size in bytes, if it is known. It is only used to choose the part
+	// size: without it, a stream may have at most 100,000 times DefaultPartSize.
 	Size int64
 
-	// PartSize is the size of the parts in bytes, at most 1 GiB. What is not larger than a part is
-	// sent in a single request. 0 means DefaultPartSize, or as much as is needed for 100,000 parts.
+	// PartSize is how many bytes a part has, at most 1 GiB. What is not larger than a part is sent
+	// in a single request. 0 means DefaultPartSize, or as much as is needed for 100,000 parts.
 	PartSize int64
 
 	// Concurrency is the number of parts that are sent concurrently. 0 means DefaultConcurrency.
 	Concurrency int
 
 	// SkipDigest omits the SHA-256 of each request, which the server compares before it stores the
-	// bytes. The CRC-64 of the whole is always compared, at the end. It saves most of the processor time
-	// of an upload.
+	// bytes. The whole's CRC-64 is always compared, at the end. It saves most of an upload's
+	// processor time.
 	SkipDigest bool
 
-	// StateFile is the path of the state file of PutFile. "" means one in the folder of the file.
+	// StateFile is the path of PutFile's state file. "" means one beside the file.
 	StateFile string
 
-	// Progress is called with the number of bytes that were sent, and with the size of the content or
-	// -1 if it is not known. The number decreases if bytes must be sent again, and begins with the
-	// bytes that the server had if an upload is resumed. The last call precedes the return. Calls do
-	// not overlap; a slow one delays no transfer.
+	// Progress is called with the number of bytes that were sent, and with the content's size or -1
+	// if it is not known. The number decreases if bytes must be sent again, and begins with the
+	// bytes that the server had if an upload is resumed. The last call precedes the return. Calls
+	// do not overlap; a slow one delays no transfer.
 	Progress func(done, total int64)
 }
 
-// setConditions sets the headers of the conditions.
+// setConditions sets the conditions' headers.
 func (o *PutOptions) setConditions(r *request) {
 	if o.IfAbsent {
 		r.header.Set("If-None-Match", "*")
@@ -85,15 +85,16 @@ func (o *PutOptions) setProperties(r *request) {
 		}
 	}
 	for name, value := range o.Metadata {
-		r.header[wire.HeaderBlobMeta+name] = []string{value} // as it is: the server refuses names that differ in case alone
+		// As it is: the server refuses names that differ in case alone.
+		r.header[wire.HeaderBlobMeta+name] = []string{value}
 	}
 	if !o.Expires.IsZero() {
 		r.header.Set(wire.HeaderBlobExpires, o.Expires.UTC().Format(time.RFC3339Nano))
 	}
 }
 
-// beginJSON returns the request that begins an upload. What decides how the blob is stored is in it,
-// except IfMatch.
+// beginJSON returns the request that begins an upload. What decides how the blob is stored is in
+// it, except IfMatch.
 func (o *PutOptions) beginJSON(account, name string, partSize int64) wire.BeginUpload {
 	begin := wire.BeginUpload{
 		RawAccount: &account, RawBlobName: &name, RawPartSize: &partSize, ContentType: o.ContentType,
@@ -129,7 +130,7 @@ func (o *PutOptions) concurrency() int {
 	return DefaultConcurrency
 }
 
-// partSize returns the size of the parts of size bytes: the default, unless it would take too many.
+// partSize returns the part size for size bytes: the default, unless it would take too many.
 func (o *PutOptions) partSize(size int64) int64 {
 	if o.PartSize > 0 {
 		return o.PartSize
@@ -139,13 +140,15 @@ func (o *PutOptions) partSize(size int64) int64 {
 	return max(DefaultPartSize, (needed+unit-1)/unit*unit)
 }
 
-// Put stores the bytes of r. It sends what fits into a part in a single request, and anything larger
-// as a multipart upload. After it returned without an error, the blob survives a power cut of the
-// server, and every later read returns it. It returns ErrCorrupt if the server stored other bytes.
+// Put stores the bytes of r. It sends what fits into a part in a single request, and anything
+// larger as a multipart upload. After it returned without an error, the blob survives a power cut
+// on the server, and every later read returns it. It returns ErrCorrupt if the server stored other
+// bytes.
 //
 // A reader that is also an io.ReaderAt and an io.Seeker, such as an *os.File or a *bytes.Reader, is
-// read by ReadAt, from its position to its end, and little of it is in memory. Its position afterwards
-// is unspecified. Parts of any other reader are kept in memory, one for each concurrent request.
+// read by ReadAt, from its position to its end, and little of it is in memory. Its position
+// afterwards is unspecified. Parts of any other reader are kept in memory, one for each concurrent
+// request.
 //
 // A failed upload is aborted. To resume it later, use PutFile.
 func (c *Client) Put(ctx context.Context, account, name string, r io.Reader, o PutOptions) (Blob, error) {
@@ -240,10 +243,10 @@ type sums struct {
 	released bool // reports whether nothing reads the content any more
 }
 
-// sendRange sends r with length bytes of content from offset on, and their SHA-256 in a header, unless
-// that is "". For the SHA-256 it reads the bytes twice: first for the digest, then to send them. If the
-// server received other bytes, it returns ErrChanged if the content has changed, and repeats the request
-// otherwise.
+// sendRange sends r with length bytes of content from offset on, and their SHA-256 in a header,
+// unless that is "". For the SHA-256 it reads the bytes twice: first for the digest, then to send
+// them. If the server received other bytes, it returns ErrChanged if the content has changed, and
+// repeats the request otherwise.
 func (c *Client) sendRange(ctx context.Context, r *request, digestHeader string, content io.ReaderAt, offset, length int64, p *progress) (sent sums, h http.Header, err error) {
 	if digestHeader != "" {
 		if sent, err = sumRange(ctx, content, offset, length, true); err != nil {
@@ -286,8 +289,8 @@ func (c *Client) sendRange(ctx context.Context, r *request, digestHeader string,
 	return sent, h, err
 }
 
-// released waits until net/http has closed the bodies, which it does soon after the last response, and
-// reports whether it has: until then it may read the content.
+// released waits until net/http has closed the bodies, which it does soon after the last response,
+// and reports whether it has: until then it may read the content.
 func released(attempts []*sentBody) bool {
 	timeout := time.NewTimer(time.Second)
 	defer timeout.Stop()
@@ -301,8 +304,8 @@ func released(attempts []*sentBody) bool {
 	return true
 }
 
-// sumRange reads length bytes of content from offset on and returns their checksums; the SHA-256 only
-// on request. It returns ErrChanged if there are fewer.
+// sumRange reads length bytes of content from offset on and returns their checksums; the SHA-256
+// only on request. It returns ErrChanged if there are fewer.
 func sumRange(ctx context.Context, content io.ReaderAt, offset, length int64, withSHA256 bool) (s sums, err error) {
 	buffer := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(buffer)

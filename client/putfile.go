@@ -14,22 +14,21 @@ import (
 	"sluice/wire"
 )
 
-// PutFile stores a file. A file that does not fit into a part can be resumed: if PutFile is
-// interrupted, by an error, the end of the context or of the process, a later call for the same file,
-// account and name with the same options sends only the parts that the server does not have. What is
-// known of the upload is in a state file of mode 0600 in the folder of the file, or at
-// PutOptions.StateFile, which is removed at the end. The server aborts an upload when no part arrives
-// for 24 hours.
+// PutFile stores a file. A file that does not fit into a part can be resumed: if an error
+// interrupts PutFile, or the context or the process ends, a later call for the same file, account
+// and name with the same options sends only the parts that the server does not have. What is known
+// about the upload is in a state file with mode 0600 beside the file, or at PutOptions.StateFile.
+// It is removed at the end. The server aborts an upload when no part arrives for 24 hours.
 //
-// The blob always has the bytes that the file has during the last call: all of them are read for the
-// checksum with which the upload is completed. A new upload begins if they are not those that were
-// sent, if the file has another size or modification time, or if the upload is gone; the one before is
-// aborted.
+// The blob always has the bytes that the file has during the last call: all of them are read for
+// the checksum with which the upload is completed. A new upload begins if they are not those that
+// were sent, if the file has another size or modification time, or if the upload is gone; the one
+// before is aborted.
 //
-// PutFile returns ErrChanged if the file changes during the call, and ErrBusy if another call with the same
-// state file is in progress. If the folder cannot be written, the file is sent without a state file,
-// unless PutOptions.StateFile is set, and cannot be resumed. A file that is not regular, such as a
-// pipe, is a stream: see Put.
+// PutFile returns ErrChanged if the file changes during the call, and ErrBusy if another call with
+// the same state file is in progress. If the folder cannot be written, the file is sent without a
+// state file, unless PutOptions.StateFile is set, and cannot be resumed. A file that is not
+// regular, such as a pipe, is a stream: see Put.
 func (c *Client) PutFile(ctx context.Context, account, name, path string, o PutOptions) (Blob, error) {
 	if err := o.check(); err != nil {
 		return Blob{}, err
@@ -67,10 +66,10 @@ func (c *Client) PutFile(ctx context.Context, account, name, path string, o PutO
 	return b, errors.Join(err, u.closeState())
 }
 
-// ForgetUpload removes what an interrupted PutFile of the same file, account and name has left: the
-// state file, and the upload unless it was completed. It is for callers that do not repeat the call, for
-// example because the blob has the bytes of the file already. Of the options it uses only StateFile. It
-// returns ErrBusy if a call with the same state file is in progress.
+// ForgetUpload removes what an interrupted PutFile for the same file, account and name has left:
+// the state file, and the upload unless it was completed. It is for callers that do not repeat the
+// call, for example because the blob has the file's bytes already. Among the options it uses only
+// StateFile. It returns ErrBusy if a call with the same state file is in progress.
 func (c *Client) ForgetUpload(ctx context.Context, account, name, path string, o PutOptions) error {
 	u := &fileUpload{c: c, account: account, name: name, options: &o}
 	stateFile := u.stateFile(path)
@@ -91,7 +90,7 @@ func (c *Client) ForgetUpload(ctx context.Context, account, name, path string, o
 	return errors.Join(u.abandon(ctx), u.closeState())
 }
 
-// abandon aborts the upload of an earlier call, unless it was completed, and removes the state file.
+// abandon aborts an earlier call's upload, unless it was completed, and removes the state file.
 func (u *fileUpload) abandon(ctx context.Context) error {
 	text, err := u.state.load()
 	if err != nil {
@@ -106,13 +105,13 @@ func (u *fileUpload) abandon(ctx context.Context) error {
 	return u.forget()
 }
 
-// fileUpload is the transfer of a file, or of a blob of a service, in parts.
+// fileUpload transfers a file, or another service's blob, in parts.
 type fileUpload struct {
 	c             *Client
 	account, name string
 	size          int64     // when the transfer began
 	modified      time.Time // also
-	etag          string    // of a blob
+	etag          string    // if it is a blob
 	options       *PutOptions
 	progress      *progress
 	state         *transferState // nil: the upload cannot be resumed
@@ -121,7 +120,7 @@ type fileUpload struct {
 	send func(ctx context.Context, up *upload, present map[int]int64) (Blob, error)
 }
 
-// stateFile returns the path of the state file of the file at path.
+// stateFile returns the path of the state file for the file at path.
 func (u *fileUpload) stateFile(path string) string {
 	if u.options.StateFile != "" {
 		return u.options.StateFile
@@ -157,7 +156,7 @@ func (u *fileUpload) closeState() error {
 	return nil
 }
 
-// run continues the upload of an earlier call, or begins one. If it turns out that it cannot be
+// run continues an earlier call's upload, or begins one. If it turns out that it cannot be
 // completed as it is, another is begun, once.
 func (u *fileUpload) run(ctx context.Context) (Blob, error) {
 	up, present, err := u.resume(ctx)
@@ -203,7 +202,7 @@ func (u *fileUpload) begin(ctx context.Context) (*upload, error) {
 	return up, nil
 }
 
-// newState returns the state of an upload that this call has begun or would begin.
+// newState returns the state for an upload that this call has begun or would begin.
 func (u *fileUpload) newState(id string) *uploadState {
 	return &uploadState{
 		Version: transferStateVersion, Service: u.c.URL(), UploadID: id, Begun: time.Now().UTC(),
@@ -212,7 +211,7 @@ func (u *fileUpload) newState(id string) *uploadState {
 	}
 }
 
-// resume returns the upload of an earlier call and the parts that the server has. It returns nil if
+// resume returns an earlier call's upload and the parts that the server has. It returns nil if
 // there is none that can be continued.
 func (u *fileUpload) resume(ctx context.Context) (*upload, map[int]int64, error) {
 	if u.state == nil {
@@ -250,8 +249,8 @@ func (u *fileUpload) resume(ctx context.Context) (*upload, map[int]int64, error)
 	return nil, nil, nil
 }
 
-// resumeCommitted returns a committed upload with all its parts, to compare only the checksum. It returns
-// nil if there is no blob any more.
+// resumeCommitted returns a committed upload with all its parts, to compare only the checksum. It
+// returns nil if there is no blob any more.
 func (u *fileUpload) resumeCommitted(ctx context.Context, up *upload) (*upload, map[int]int64, error) {
 	b, err := u.c.Head(ctx, u.account, u.name)
 	switch {
@@ -291,8 +290,8 @@ func (u *fileUpload) forget() error {
 	return nil
 }
 
-// outdated reports whether an upload cannot be completed, and another may be: it is gone, was completed
-// with other bytes, or has parts of other bytes.
+// outdated reports whether an upload cannot be completed, and another may be: it is gone, was
+// completed with other bytes, or has parts of other bytes.
 func outdated(err error) bool {
 	if errors.Is(err, errStored) {
 		return true

@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// putStream stores a stream, of which each part is read into memory.
+// putStream stores a stream. It reads each part into memory.
 func (c *Client) putStream(ctx context.Context, account, name string, r io.Reader, o *PutOptions) (Blob, error) {
 	partSize := o.partSize(o.Size)
 	first, err := readPart(r, nil, partSize)
 	if err != nil {
 		return Blob{}, fmt.Errorf("client: put a blob: the source cannot be read: %w", err)
 	}
-	if int64(len(first)) < partSize { // the end of the stream
+	if int64(len(first)) < partSize { // the stream's end
 		p := startProgress(o.Progress, int64(len(first)))
 		defer p.end()
 		return c.putWhole(ctx, account, name, bytes.NewReader(first), int64(len(first)), o, p)
@@ -39,8 +39,8 @@ func (c *Client) putStream(ctx context.Context, account, name string, r io.Reade
 	return b, err
 }
 
-// sendStream sends the parts of a stream, of which the first was read. It returns the size and CRC of
-// all. While a part is read, the others are sent.
+// sendStream sends a stream's parts; the first was read already. It returns the total size and CRC.
+// While a part is read, the others are sent.
 func (u *upload) sendStream(ctx context.Context, first []byte, r io.Reader) (size int64, crc uint64, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -63,7 +63,7 @@ func (u *upload) sendStream(ctx context.Context, first []byte, r io.Reader) (siz
 	return size, u.combine(s.crcs, size), context.Cause(ctx)
 }
 
-// partStream sends the parts of a stream concurrently.
+// partStream sends a stream's parts concurrently.
 type partStream struct {
 	u      *upload
 	cancel context.CancelCauseFunc // ends the upload with an error
@@ -71,7 +71,7 @@ type partStream struct {
 	sent   sync.WaitGroup
 
 	mu   sync.Mutex
-	crcs []uint64 // of the parts that were begun
+	crcs []uint64 // by part that was begun
 }
 
 // send begins to send the next part. Its buffer is free when it was sent.
@@ -96,8 +96,8 @@ func (s *partStream) send(ctx context.Context, part []byte) {
 	})
 }
 
-// next reads the next part into a free buffer. It returns an empty one at the end of r, after an error,
-// and when ctx has ended.
+// next reads the next part into a free buffer. It returns an empty one at the end of r, after an
+// error, and when ctx has ended.
 func (s *partStream) next(ctx context.Context, r io.Reader) []byte {
 	select {
 	case <-ctx.Done():

@@ -7,20 +7,20 @@ import (
 	"io"
 )
 
-// Reader reads a blob, or a range of it. All its bytes are of one version of the blob. It must be
-// closed, and must not be used concurrently.
+// Reader reads a blob, or a range of it. All its bytes belong to one version. It must be closed,
+// and must not be used concurrently.
 //
-// If the connection is lost, it continues with a new request for the rest; it returns an error after
-// Options.MaxAttempts attempts without a byte, and ErrChanged if the blob was replaced. It never
-// returns io.EOF before the end. Bytes that were read in order from the beginning of the blob to its
-// end are compared with its ETag and its SHA-256, if it has one, and ErrCorrupt is returned in the
-// place of io.EOF if they differ.
+// If the connection is lost, it continues with a new request for the rest; it returns an error
+// after Options.MaxAttempts attempts without a byte, and ErrChanged if the blob was replaced. It
+// never returns io.EOF before the end. If the bytes were read in order, from the blob's first to
+// its last, they are compared with its ETag and its SHA-256, if it has one. If they differ,
+// ErrCorrupt is returned in the place of io.EOF.
 type Reader struct {
 	ctx        context.Context
 	source     *source
 	blob       Blob
-	begin, end int64 // of the range in the blob
-	offset     int64 // in the blob, of the next byte
+	begin, end int64 // of this range
+	offset     int64 // in the blob, where the next byte is
 	body       io.ReadCloser
 	bodyEnd    int64
 	failures   int          // since the last byte
@@ -28,14 +28,14 @@ type Reader struct {
 	err        error
 }
 
-// Get opens a blob. The context limits all use of the Reader. Get returns ErrNotFound if there is no
-// such blob, and ErrGone if it has expired.
+// Get opens a blob. The context limits all use of the Reader. Get returns ErrNotFound if there is
+// no such blob, and ErrGone if it has expired.
 func (c *Client) Get(ctx context.Context, account, name string, o GetOptions) (*Reader, error) {
 	return c.GetRange(ctx, account, name, 0, -1, o)
 }
 
-// GetRange opens length bytes of a blob from offset on, or all from there on if length is negative. A
-// range that ends after the blob ends with it; if it also begins there, the error is ErrRangeInvalid.
+// GetRange opens length bytes from offset on, or all from there on if length is negative. A range
+// that ends after the blob ends with it; if it also begins there, the error is ErrRangeInvalid.
 func (c *Client) GetRange(ctx context.Context, account, name string, offset, length int64, o GetOptions) (*Reader, error) {
 	if offset < 0 || length == 0 {
 		return nil, fmt.Errorf("client: %w: a range must not be empty or begin before the blob", ErrInvalid)
@@ -51,7 +51,7 @@ func (c *Client) GetRange(ctx context.Context, account, name string, offset, len
 	return s.reader(ctx, offset, end)
 }
 
-// reader opens a Reader of the bytes from offset up to end.
+// reader opens a Reader for the bytes from offset up to end.
 func (s *source) reader(ctx context.Context, offset, end int64) (*Reader, error) {
 	first, err := s.open(ctx, offset, end)
 	if err != nil {
@@ -65,13 +65,13 @@ func (s *source) reader(ctx context.Context, offset, end int64) (*Reader, error)
 	return r, nil
 }
 
-// Blob returns the properties of the blob.
+// Blob returns the blob's properties.
 func (r *Reader) Blob() Blob { return r.blob }
 
-// Size returns the number of bytes of the blob, or of the range.
+// Size returns the number of bytes in the blob or range.
 func (r *Reader) Size() int64 { return r.end - r.begin }
 
-// startSums begins to verify if the next byte is the first of the blob.
+// startSums begins to verify if the next byte is the blob's first.
 func (r *Reader) startSums() {
 	r.sums = nil
 	if !r.source.options.SkipVerify && r.offset == 0 && r.end == r.blob.Size {
@@ -118,7 +118,7 @@ func (r *Reader) read(p []byte) int {
 	return n
 }
 
-// reopen requests the rest of the range. It reports whether it succeeded, and sets err otherwise.
+// reopen requests the range's rest. It reports whether it succeeded, and sets err otherwise.
 func (r *Reader) reopen() bool {
 	c, err := r.source.open(r.ctx, r.offset, r.end)
 	if err != nil {
@@ -148,7 +148,7 @@ func (r *Reader) lost(err error) {
 	c.log.WarnContext(r.ctx, "A read is continued.", "offset", r.offset, "attempt", r.failures, "error", err)
 }
 
-// finish returns io.EOF, or ErrCorrupt if the bytes are not those of the blob.
+// finish returns io.EOF, or ErrCorrupt if the blob has other bytes.
 func (r *Reader) finish() error {
 	r.closeBody()
 	r.err = io.EOF
@@ -173,7 +173,7 @@ func (r *Reader) closeBody() {
 	r.body = nil
 }
 
-// Seek implements io.Seeker. Offset 0 is the beginning of the range. It sends no request. Bytes are
+// Seek implements io.Seeker. Offset 0 is where the range begins. It sends no request. Bytes are
 // verified only if all of them are read after the last call that moved to another offset.
 func (r *Reader) Seek(offset int64, whence int) (int64, error) {
 	switch whence {

@@ -16,7 +16,7 @@ import (
 // TestReaderRequests checks which requests a read makes of responses that are cut or wrong.
 func TestReaderRequests(t *testing.T) {
 	etag := checksum.ETag(5, checksum.Update(0, []byte("hello")))
-	// part responds with a range, of which the body may be shorter.
+	// part responds with a range. Its body may be shorter.
 	part := func(status int, contentRange, body string, length int64, etag string) func(*http.Request) (*http.Response, error) {
 		return func(r *http.Request) (*http.Response, error) {
 			h := http.Header{"Etag": {etag}}

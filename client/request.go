@@ -15,7 +15,7 @@ import (
 
 // request is a request that can be sent several times.
 type request struct {
-	name   string // of the operation, for errors and the log: it has no ids and no names
+	name   string // for errors and the log: it has no ids and no names
 	method string
 	path   string // below the base URL, escaped
 	query  url.Values
@@ -32,19 +32,19 @@ type request struct {
 	// after an attempt with an unknown outcome is not a refusal.
 	conditional bool
 
-	// ownEffect reports whether a refusal may be due to the effect of an earlier attempt whose
-	// outcome is unknown. It is nil for most requests.
+	// ownEffect reports whether a refusal may be due to an earlier attempt with an unknown outcome.
+	// It is nil for most requests.
 	ownEffect func(error) bool
 
-	// receive reads the body of a response of status 2xx as part of the attempt, so that a body
-	// that was cut is a failed attempt. If it is nil, do returns the response with its body.
+	// receive reads the body of a 2xx response as part of the attempt, so that a body that was cut
+	// is a failed attempt. If it is nil, do returns the response with its body.
 	receive func(io.Reader) error
 
-	maxJSON int          // bounds the JSON of the response, in bytes; 0: maxJSON
-	check   func() error // checks the decoded JSON of the response; it may be nil
+	maxJSON int          // bounds the response's JSON, in bytes; 0: maxJSON
+	check   func() error // checks the response's decoded JSON; it may be nil
 }
 
-// failed returns an error of a response of status 2xx.
+// failed returns an error for a 2xx response.
 func (r *request) failed(err error) error {
 	err = fmt.Errorf("client: %s: %w", r.name, err)
 	if r.safety != readOnly {
@@ -90,8 +90,8 @@ func (r *request) setJSON(v any) error {
 	return nil
 }
 
-// call sends r and decodes the JSON of the response into result, unless it is nil. It returns the
-// header of the response. A response that was cut is a failed attempt, and one that is not JSON or that
+// call sends r and decodes the response's JSON into result, unless it is nil. It returns the
+// response's header. A response that was cut is a failed attempt, and one that is not JSON or that
 // the request refuses is ErrBadResponse.
 func (c *Client) call(ctx context.Context, r *request, result any) (http.Header, error) {
 	var body []byte
@@ -160,7 +160,7 @@ func (c *Client) newAttempt(ctx context.Context, r *request, w *watchdog) (*http
 	return req, nil
 }
 
-// escapeName returns the path of a blob name. Its slashes remain.
+// escapeName returns a blob name as a path. Its slashes remain.
 func escapeName(name string) string {
 	segments := strings.Split(name, "/")
 	for i, s := range segments {
@@ -169,8 +169,8 @@ func escapeName(name string) string {
 	return strings.Join(segments, "/")
 }
 
-// blobPath returns the path of a blob, or ErrInvalid if the account or the name is empty: the path
-// would be that of another operation.
+// blobPath returns a blob's path, or ErrInvalid if the account or the name is empty: the path would
+// belong to another operation.
 func blobPath(account, name string) (string, error) {
 	if account == "" || name == "" {
 		return "", fmt.Errorf("client: %w: the account or the name of the blob is empty", ErrInvalid)

@@ -19,11 +19,11 @@ var ErrBadResponse = errors.New("the response is not that of a service")
 // ErrOutcomeUnknown if the request may have taken effect. The request is not repeated.
 //
 // What a response may say is bounded: a blob has at most 5 TiB, an upload 100,000 parts of at most
-// 1 GiB, a page as many entries as were requested, in order and after those before, a page of a
-// listing 32 MiB, any other JSON 1 MiB, and the header section 256 KiB.
+// 1 GiB, a page as many entries as were requested, in order and after those before, a listing's
+// page 32 MiB, any other JSON 1 MiB, and the header section 256 KiB.
 type ResponseError struct {
-	Member  string // of the JSON, or the name of the header
-	Problem string // with at most 64 bytes of the value
+	Member  string // of the JSON, or the header's name
+	Problem string // with at most 64 bytes from the value
 }
 
 // Error returns the member and what is wrong with it.
@@ -38,7 +38,7 @@ func invalid(member, format string, args ...any) error {
 	return &ResponseError{member, fmt.Sprintf(format, args...)}
 }
 
-// Limits of the service; see package blob.
+// The service's limits; see package blob.
 const (
 	maxBlobSize = 5 << 40
 	maxPartSize = 1 << 30
@@ -47,22 +47,22 @@ const (
 
 // Bounds of responses. Those of metadata are in package wire.
 const (
-	maxPageJSON     = 32 << 20  // bytes of a page of blobs: 1,000 of the longest names with their metadata have less
+	maxPageJSON     = 32 << 20  // bytes in a page with blobs: 1,000 of the longest names with their metadata have less
 	maxJSON         = 1 << 20   // bytes of any other JSON
 	maxJSONValues   = 1 << 16   // members and elements: 1,000 blobs with 32 custom headers each have 50,000
 	maxJSONDepth    = 16        // objects and lists within others
 	maxHeaderBytes  = 256 << 10 // of a response
 	maxETag         = 255       // bytes
-	maxID           = 255       // bytes of the id of a session, a channel, an upload or a request
-	maxWord         = 255       // bytes of an address, a state, a version and the like
-	maxSentence     = 2 << 10   // bytes of the text of an error
-	maxNameLength   = 1_024     // UTF-16 code units of a name
-	maxShown        = 64        // bytes of a value that an error shows
+	maxID           = 255       // bytes in the id of a session, a channel, an upload or a request
+	maxWord         = 255       // bytes in an address, a state, a version and the like
+	maxSentence     = 2 << 10   // bytes in an error's text
+	maxNameLength   = 1_024     // UTF-16 code units in a name
+	maxShown        = 64        // bytes that an error shows from a value
 	maxFutureYear   = 9_999
 	maxRetrySeconds = 1 << 31
 )
 
-// shown returns a value of a response for an error.
+// shown returns a response's value as an error shows it.
 func shown(s string) string {
 	if len(s) > maxShown {
 		return fmt.Sprintf("%q and %d bytes more", s[:maxShown], len(s)-maxShown)
@@ -98,7 +98,7 @@ func checkJSON(text []byte) error {
 	return nil
 }
 
-// checkName returns an error if name cannot be the name of a blob.
+// checkName returns an error if name cannot be a blob's name.
 func checkName(member, name string) error {
 	units := 0
 	for _, r := range name {
@@ -124,7 +124,8 @@ func checkName(member, name string) error {
 	return nil
 }
 
-// checkWord returns an error if a short text is too long or has other than visible ASCII characters.
+// checkWord returns an error if a short text is too long or has other than visible ASCII
+// characters.
 func checkWord(member, s string, longest int) error {
 	if len(s) > longest {
 		return invalid(member, "has %d bytes, more than %d", len(s), longest)
@@ -137,7 +138,7 @@ func checkWord(member, s string, longest int) error {
 	return nil
 }
 
-// checkID returns an error if s cannot be an id, which becomes part of a path.
+// checkID returns an error if s cannot be an id, which becomes a part in a path.
 func checkID(member, s string) error {
 	if s == "" || s == "." || s == ".." {
 		return invalid(member, "is not an id: %s", shown(s))
@@ -170,7 +171,7 @@ func checkLength(member, s string, longest int) error {
 	return nil
 }
 
-// parseTime returns the time of a header that may be missing.
+// parseTime returns the time in a header that may be missing.
 func parseTime(h http.Header, name string, parse func(string) (time.Time, error)) (time.Time, error) {
 	text := h.Get(name)
 	if text == "" {

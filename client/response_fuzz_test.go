@@ -41,7 +41,7 @@ func FuzzParseRange(f *testing.F) {
 	})
 }
 
-// FuzzParseBlob parses the header section of a response.
+// FuzzParseBlob parses a response's header section.
 func FuzzParseBlob(f *testing.F) {
 	f.Add("ETag: "+checksum.ETag(5, 1)+"\r\nLast-Modified: Mon, 23 Nov 2026 17:45:07 GMT\r\nBlob-Expires: 2030-01-01T00:00:00Z\r\nBlob-Meta-A: b", int64(5))
 	f.Add("ETag: "+checksum.ETag(5, 1), int64(math.MaxInt64))
@@ -101,7 +101,7 @@ func FuzzNewError(f *testing.F) {
 	})
 }
 
-// FuzzCheckJSON compares the counts with those of package json.
+// FuzzCheckJSON compares the counts with package json's.
 func FuzzCheckJSON(f *testing.F) {
 	f.Add([]byte(`{"blobs":[{"name":"a\"[{,","size":1}],"prefixes":["b"],"next":"\\"}`))
 	f.Add([]byte(strings.Repeat("[", maxJSONDepth+1)))
@@ -149,7 +149,7 @@ func FuzzCheckName(f *testing.F) {
 	})
 }
 
-// FuzzListing checks that what is accepted of two pages is in order, and that of which was requested.
+// FuzzListing checks that what is accepted from two pages is in order and was requested.
 func FuzzListing(f *testing.F) {
 	etag := strings.ReplaceAll(checksum.ETag(1, 1), `"`, `\"`)
 	f.Add([]byte(`{"blobs":[{"name":"p/a","size":1,"etag":"`+etag+`"}],"prefixes":["p/b/"],"next":"p/b/"}`), []byte(`{"blobs":[{"name":"p/c","size":0}]}`), "p/", "/", "")
@@ -206,7 +206,7 @@ func FuzzUploadListing(f *testing.F) {
 	})
 }
 
-// FuzzParts checks that the parts of two pages are those of an upload.
+// FuzzParts checks that the parts on two pages belong to one upload.
 func FuzzParts(f *testing.F) {
 	f.Add([]byte(`{"state":"open","parts":[{"index":0,"size":5},{"index":2,"size":5}],"next":2}`), []byte(`{"state":"open","parts":[{"index":2,"size":5}],"next":2}`))
 	f.Add([]byte(`{"state":"open","parts":[{"index":-1,"size":-5}],"next":-2}`), []byte(`{}`))

@@ -145,8 +145,8 @@ func (f *sourceFile) checkNothingLeft(c *client.Client) {
 	}
 }
 
-// TestPutFileResumes checks that an upload that was interrupted is continued by the next call, which
-// sends no part that the service has acknowledged.
+// TestPutFileResumes checks that an upload that was interrupted is continued by the next call,
+// which sends no part that the service has acknowledged.
 func TestPutFileResumes(t *testing.T) {
 	s, c := startServer(t)
 	f := newSourceFile(t, 10_500)
@@ -188,13 +188,13 @@ func TestPutFileResumes(t *testing.T) {
 	f.checkStored(c)
 }
 
-// TestPutFileBeginsAnew checks that an upload that cannot be continued is replaced by another, whose
-// blob is the file as it is now.
+// TestPutFileBeginsAnew checks that an upload that cannot be continued is replaced by another, and
+// that the blob is the file as it is now.
 func TestPutFileBeginsAnew(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(t *testing.T, c *client.Client, f *sourceFile, o *client.PutOptions)
-		sent   int // parts of the second call
+		sent   int // parts in the second call
 	}{
 		"another time": {func(t *testing.T, _ *client.Client, f *sourceFile, _ *client.PutOptions) {
 			if err := os.Chtimes(f.path, time.Time{}, time.Unix(1, 0)); err != nil {
@@ -274,7 +274,7 @@ func TestPutFileBeginsAnew(t *testing.T) {
 			if want := checksum.ETag(int64(len(f.content)), checksum.Update(0, f.content)); err != nil || b.ETag != want {
 				t.Errorf("the blob is %s, %v, and the file %s", b.ETag, err, want)
 			}
-			if name == "damaged state" { // nothing has the id of the upload before, which expires
+			if name == "damaged state" { // nothing has the former upload's id; it expires
 				for u, err := range c.Uploads(t.Context(), "team") {
 					if err = errors.Join(err, c.AbortUpload(t.Context(), u.ID)); err != nil {
 						t.Fatal(err)
@@ -324,7 +324,7 @@ func TestLostCompletion(t *testing.T) {
 	}
 }
 
-// TestFileChangesMeanwhile checks that no upload is completed of a file that changes.
+// TestFileChangesMeanwhile checks that no upload is completed while its file changes.
 func TestFileChangesMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(f *sourceFile) error{
@@ -356,7 +356,7 @@ func TestFileChangesMeanwhile(t *testing.T) {
 	}
 }
 
-// TestRefusedCondition checks that an upload whose condition does not hold is aborted.
+// TestRefusedCondition checks that an upload is aborted if its condition does not hold.
 func TestRefusedCondition(t *testing.T) {
 	_, c := startServer(t)
 	f := newSourceFile(t, 10_500)
@@ -369,8 +369,8 @@ func TestRefusedCondition(t *testing.T) {
 	f.checkNothingLeft(c)
 }
 
-// TestForgetUpload checks that nothing remains of an upload that was interrupted and will not be
-// continued, whatever the state of the upload is.
+// TestForgetUpload checks that nothing remains of an interrupted upload that will not be continued,
+// whatever its state is.
 func TestForgetUpload(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(t *testing.T, c *client.Client, state string){
@@ -413,8 +413,8 @@ func TestForgetUpload(t *testing.T) {
 	}
 }
 
-// TestForgetCompletedUpload checks that a blob remains whose upload is forgotten because the response to
-// complete was lost.
+// TestForgetCompletedUpload checks that a blob remains if its upload is forgotten because the
+// response to complete was lost.
 func TestForgetCompletedUpload(t *testing.T) {
 	s, c := startServer(t)
 	f := newSourceFile(t, 10_500)
@@ -436,7 +436,7 @@ func TestForgetCompletedUpload(t *testing.T) {
 	f.checkStored(c)
 }
 
-// TestForgetDownload checks that nothing remains of a download that was interrupted and will not be
+// TestForgetDownload checks that nothing remains of an interrupted download that will not be
 // continued, and that no request is sent for it.
 func TestForgetDownload(t *testing.T) {
 	t.Parallel()
@@ -539,8 +539,8 @@ func interruptedDownload(t *testing.T, s *inProcess, c *client.Client, path stri
 	s.setHook(nil)
 }
 
-// TestDownloadFileResumes checks that a download that was interrupted is continued by the next call,
-// and what that call requests if something has changed meanwhile.
+// TestDownloadFileResumes checks that a download that was interrupted is continued by the next
+// call, and what that call requests if something has changed meanwhile.
 func TestDownloadFileResumes(t *testing.T) {
 	t.Parallel()
 	find := func(t *testing.T, path, suffix string) string {
@@ -694,15 +694,15 @@ func TestDownloadFileIsAtomic(t *testing.T) {
 	}
 }
 
-// TestDownloadFileKeepsWhatIsNoFile checks that a download replaces neither a device, a pipe or a socket nor
-// a link to one.
+// TestDownloadFileKeepsWhatIsNoFile checks that a download replaces neither a device, a pipe or a
+// socket nor a link to one.
 func TestDownloadFileKeepsWhatIsNoFile(t *testing.T) {
 	t.Parallel()
 	_, c := startServer(t)
 	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("text"), client.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "") // the path of a socket must be short
+	dir, err := os.MkdirTemp("", "") // a socket's path must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -736,8 +736,8 @@ func TestDownloadFileKeepsWhatIsNoFile(t *testing.T) {
 	}
 }
 
-// TestDownloadOfADeletedBlob checks that nothing remains of an interrupted download if there is no blob
-// any more.
+// TestDownloadOfADeletedBlob checks that nothing remains of an interrupted download if there is no
+// blob any more.
 func TestDownloadOfADeletedBlob(t *testing.T) {
 	t.Parallel()
 	s, c := startServer(t)

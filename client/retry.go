@@ -25,7 +25,7 @@ const (
 // receives it.
 //
 // It returns an *Error for any other status, ErrOutcomeUnknown if r may have taken effect and is
-// not known to have, and the error of the context or the network otherwise.
+// not known to have, and the context's or the network's error otherwise.
 func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
 	inDoubt := false // an earlier attempt may have taken effect
 	for attempt := 1; ; attempt++ {
@@ -47,7 +47,7 @@ func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
 	}
 }
 
-// try sends r once. The watchdog of the attempt lives until the body of the response is closed.
+// try sends r once. The attempt's watchdog lives until the response's body is closed.
 func (c *Client) try(ctx context.Context, r *request) (*http.Response, error) {
 	w := newWatchdog(ctx, c.stall)
 	req, err := c.newAttempt(w.ctx, r, w)
@@ -86,8 +86,8 @@ func (c *Client) try(ctx context.Context, r *request) (*http.Response, error) {
 // bodyStalls bounds the time in which a body that is no content must arrive, in stall timeouts.
 const bodyStalls = 5
 
-// withoutEOF returns an error of a transport. It is never io.EOF, which a caller would take for the end of
-// the content.
+// withoutEOF returns a transport's error. It is never io.EOF, which a caller would take for the
+// content's end.
 func withoutEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -152,9 +152,9 @@ func isDialError(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// pause waits before the request that failed with err at the given attempt is sent again. It reports whether
-// it may be: it returns false immediately if the context ends before, or if the server demands a longer
-// pause than the options permit.
+// pause waits before the request that failed with err at the given attempt is sent again. It
+// reports whether it may be: it returns false immediately if the context ends before, or if the
+// server demands a longer pause than the options permit.
 func (c *Client) pause(ctx context.Context, attempt int, err error) bool {
 	e, reported := errors.AsType[*Error](err)
 	if !reported || e.RetryAfter == 0 {
@@ -170,8 +170,8 @@ func (c *Client) pause(ctx context.Context, attempt int, err error) bool {
 	return waits(ctx, pause)
 }
 
-// pauseAfter returns how long to wait after the given attempt: at random up to a bound that doubles with
-// each attempt.
+// pauseAfter returns how long to wait after the given attempt: at random up to a bound that doubles
+// with each attempt.
 func pauseAfter(attempt int) time.Duration {
 	bound := longestPause
 	if attempt < 8 { // firstPause << 7 exceeds longestPause

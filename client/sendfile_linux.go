@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// useSendFile makes a transport send the bytes of files without copying them into the process. It has no
-// effect on TLS connections, whose bytes are encrypted here.
+// useSendFile makes a transport send files without copying their bytes into the process. It has no
+// effect on TLS connections: their bytes are encrypted here.
 func useSendFile(t *http.Transport) {
 	dial := t.DialContext
 	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -28,7 +28,7 @@ func useSendFile(t *http.Transport) {
 // fileConn is a connection that sends the bytes of files by sendfile(2).
 type fileConn struct{ *net.TCPConn }
 
-// ReadFrom is called by net/http with the rest of the body of a request, after what fits into a buffer.
+// net/http calls ReadFrom with the rest of a request's body, after what fits into a buffer.
 func (c *fileConn) ReadFrom(r io.Reader) (int64, error) {
 	limited, isLimited := r.(*io.LimitedReader)
 	if !isLimited {
@@ -47,12 +47,12 @@ func (c *fileConn) ReadFrom(r io.Reader) (int64, error) {
 	return sent, err
 }
 
-// maxSendFile is how many bytes a call of sendfile sends at most. A call sends as many as fit into the
-// buffer of the connection, which are fewer.
+// maxSendFile is how many bytes a call of sendfile sends at most. A call sends as many as fit into
+// the connection's buffer, which are fewer.
 const maxSendFile = 1 << 20
 
-// sendFile sends up to n bytes of the body of a request. It returns errors.ErrUnsupported if they are not
-// those of a file, or of one on a file system that does not support sendfile.
+// sendFile sends up to n bytes from a request's body. It returns errors.ErrUnsupported if they are
+// not in a file, or if its file system does not support sendfile.
 func (c *fileConn) sendFile(s *watchedSource, n int64) (sent int64, err error) {
 	body, isSent := s.Reader.(*sentBody)
 	if !isSent {
@@ -88,7 +88,8 @@ func (c *fileConn) sendFile(s *watchedSource, n int64) (sent int64, err error) {
 	return sent, nil
 }
 
-// sendSome waits until the connection accepts bytes, and sends up to n bytes of the file from offset on.
+// sendSome waits until the connection accepts bytes, and sends up to n bytes from the file's offset
+// on.
 func sendSome(to, from syscall.RawConn, offset int64, n int) (sent int, err error) {
 	var sendErr, fileErr error
 	err = to.Write(func(out uintptr) bool {

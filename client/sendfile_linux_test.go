@@ -34,7 +34,7 @@ func connected(t *testing.T) (local, remote *net.TCPConn) {
 // TestSendFile sends bodies as net/http does, through a connection that sends files without copies.
 func TestSendFile(t *testing.T) {
 	t.Parallel()
-	data := make([]byte, 12<<20) // more than the buffers of a connection hold
+	data := make([]byte, 12<<20) // more than a connection's buffers hold
 	random := rand.NewChaCha8([32]byte{})
 	if _, err := random.Read(data); err != nil {
 		t.Fatal(err)
@@ -117,12 +117,12 @@ func TestSendFile(t *testing.T) {
 	})
 }
 
-// TestStalledSendFile checks that an upload ends whose server accepts no bytes: the watchdog also watches
-// what is sent without copies.
+// TestStalledSendFile checks that an upload ends if its server accepts no bytes: the watchdog also
+// watches what is sent without copies.
 func TestStalledSendFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
-	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 64<<20)); err != nil { // more than buffers hold
+	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 64<<20)); err != nil { // fills buffers
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0") // nothing is read of its connections

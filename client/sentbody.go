@@ -13,7 +13,7 @@ import (
 // sentBody is the body of one attempt to send bytes of content. It counts them until it is stopped.
 type sentBody struct {
 	content      io.ReaderAt
-	offset, rest int64 // of the bytes that were not read yet, in content
+	offset, rest int64 // what was not read yet, in content
 	progress     *progress
 	summed       bool // requests the CRC
 	closed       chan struct{}
@@ -43,8 +43,8 @@ func (b *sentBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// file returns the file whose bytes from the returned offset on are the rest of the body. It returns nil if
-// the bytes are not those of a file, or if they must be read for their CRC.
+// file returns the file that has the body's rest from the returned offset on. It returns nil if the
+// bytes are not in a file, or if they must be read for their CRC.
 func (b *sentBody) file() (*os.File, int64) {
 	content, offset := b.content, b.offset
 	for !b.summed {
@@ -82,8 +82,8 @@ func (b *sentBody) Close() error {
 	return nil
 }
 
-// stop ends the counting, and returns the CRC of the bytes if it was requested. If the attempt failed,
-// its bytes are subtracted.
+// stop ends the counting, and returns the CRC if it was requested. If the attempt failed, its bytes
+// are subtracted.
 func (b *sentBody) stop(failed bool) (crc uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

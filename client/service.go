@@ -8,7 +8,7 @@ import (
 	"sluice/wire"
 )
 
-// Info returns the description of the service.
+// Info returns the service's description.
 func (c *Client) Info(ctx context.Context) (wire.Info, error) {
 	var info wire.Info
 	r := newRequest("service information", http.MethodGet, "/v1/info", readOnly)
@@ -19,15 +19,15 @@ func (c *Client) Info(ctx context.Context) (wire.Info, error) {
 	return info, nil
 }
 
-// Ready returns nil if the service can store and read blobs now, and ErrUnavailable with the reason if
-// it cannot.
+// Ready returns nil if the service can store and read blobs now, and ErrUnavailable with the reason
+// if it cannot.
 func (c *Client) Ready(ctx context.Context) error {
 	_, err := c.call(ctx, newRequest("readiness", http.MethodGet, "/readyz", readOnly), nil)
 	return err
 }
 
-// checkInfo returns an error if a description of a service has a negative number or a text that is too
-// long.
+// checkInfo returns an error if a service describes itself with a negative number or a text that is
+// too long.
 func checkInfo(i *wire.Info) error {
 	l := &i.Limits
 	for _, n := range []struct {

@@ -83,7 +83,7 @@ func openService(o serviceOptions) (*service, error) {
 	return &service{handler, func() error { return errors.Join(meta.Close(), os.RemoveAll(dir)) }}, nil
 }
 
-// RoundTrip serves a request in this process. The body of the response is in memory.
+// RoundTrip serves a request in this process. The response's body is in memory.
 func (s *service) RoundTrip(r *http.Request) (*http.Response, error) {
 	in := r.Clone(r.Context())
 	in.RequestURI, in.RemoteAddr = r.URL.RequestURI(), "127.0.0.1:1"
@@ -108,7 +108,7 @@ func (s *service) RoundTrip(r *http.Request) (*http.Response, error) {
 	return out, nil
 }
 
-// newSigner returns the signer of an account.
+// newSigner returns an account's signer.
 func newSigner(number byte) (*micropay.Signer, error) {
 	key, err := micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{number}, 32))
 	if err != nil {
@@ -167,7 +167,7 @@ func (c *cutReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// example returns a client of a new service, for the examples. The examples run against a real
+// example returns a client for a new service, for the examples. The examples run against a real
 // service, in this process.
 func example(o serviceOptions) (*client.Client, func()) {
 	s, err := openService(o)

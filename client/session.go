@@ -16,8 +16,8 @@ import (
 	"sluice/wire"
 )
 
-// Session is a count of chunksets that can be read or used. Its ID is a capability: it is all that is
-// needed to use the session.
+// Session is a count of chunksets that can be read or used. Its ID is a capability: it is all that
+// is needed to use the session.
 type Session struct {
 	ID             string
 	UserIdentity   string // as the creator set it, or ""
@@ -31,22 +31,22 @@ type Session struct {
 type CreateSessionOptions struct {
 	UserIdentity string // 1 to 255 bytes that the session shows; "": none
 
-	// Micropayment buys chunksets. If it is nil, a session without a payment is requested, which only
-	// a local instance grants. See Payer, which signs micropayments and keeps count of them.
+	// Micropayment buys chunksets. If it is nil, a session without a payment is requested, which
+	// only a local instance grants. See Payer, which signs micropayments and keeps count of them.
 	Micropayment *micropay.Micropayment
 
 	// SessionID is the session that the bought chunksets are added to; "": a new session.
 	SessionID string
 
-	// IdempotencyKey identifies the request for 24 hours: a second one with the same key and the same
-	// options has no further effect and returns the first response. It has 1 to 255 visible ASCII
-	// characters. If it is "", the client makes one for this call.
+	// IdempotencyKey identifies the request for 24 hours: a second one with the same key and the
+	// same options has no further effect and returns the first response. It has 1 to 255 visible
+	// ASCII characters. If it is "", the client makes one for this call.
 	IdempotencyKey string
 }
 
-// CreateSession creates a session, or adds chunksets to one. It repeats the request until its outcome
-// is known, without a further effect. It returns ErrPaymentRequired if the micropayment is missing, is
-// refused or does not pay for a chunkset, and ErrConflict if the micropayment is stale.
+// CreateSession creates a session, or adds chunksets to one. It repeats the request until its
+// outcome is known, without a further effect. It returns ErrPaymentRequired if the micropayment is
+// missing, is refused or does not pay for a chunkset, and ErrConflict if the micropayment is stale.
 func (c *Client) CreateSession(ctx context.Context, o CreateSessionOptions) (Session, error) {
 	if !utf8.ValidString(o.UserIdentity) { // JSON would have other characters
 		return Session{}, fmt.Errorf("client: create a session: %w: the user identity is not valid UTF-8", ErrInvalid)
@@ -69,7 +69,7 @@ func (c *Client) CreateSession(ctx context.Context, o CreateSessionOptions) (Ses
 	return c.callSession(ctx, r)
 }
 
-// callSession sends a request whose response is a session.
+// callSession sends a request. Its response is a session.
 func (c *Client) callSession(ctx context.Context, r *request) (Session, error) {
 	var s wire.Session
 	r.check = func() error { return checkSession(&s) }
@@ -86,8 +86,8 @@ func refusesPayment(err error) bool {
 	return reported && (e.Code == wire.CodeMicropaymentRefused || e.Code == wire.CodeMicropaymentStale)
 }
 
-// Session returns a session, also for a while after it has expired. It returns ErrNotFound if there is
-// none.
+// Session returns a session, also for a while after it has expired. It returns ErrNotFound if there
+// is none.
 func (c *Client) Session(ctx context.Context, id string) (Session, error) {
 	path, err := sessionPath(id)
 	if err != nil {
@@ -102,8 +102,8 @@ type UseOptions struct {
 }
 
 // Use deducts one chunkset from a session, durably, and returns how many are left. It repeats the
-// request until its outcome is known, and deducts only one. It returns ErrPaymentRequired if none is
-// left, ErrNotFound, or ErrGone if the session has expired.
+// request until its outcome is known, and deducts only one. It returns ErrPaymentRequired if none
+// is left, ErrNotFound, or ErrGone if the session has expired.
 func (c *Client) Use(ctx context.Context, id string, o UseOptions) (left int64, err error) {
 	path, err := sessionPath(id)
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *Client) Use(ctx context.Context, id string, o UseOptions) (left int64, 
 	return left, nil
 }
 
-// sessionPath returns the path of a session, or ErrInvalid if the id cannot be one.
+// sessionPath returns a session's path, or ErrInvalid if the id cannot be one.
 func sessionPath(id string) (string, error) {
 	if id == "" || id == "." || id == ".." {
 		return "", fmt.Errorf("client: %w: %q is not the id of a session", ErrInvalid, id)

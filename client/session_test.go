@@ -14,7 +14,7 @@ import (
 	"sluice/micropay"
 )
 
-// newService returns a client of a new service over a transport with faults, and the service.
+// newService returns a client for a new service over a transport with faults, and the service.
 func newService(t *testing.T, o serviceOptions, f func(*http.Request) fault) (*client.Client, *service) {
 	t.Helper()
 	s, err := openService(o)
@@ -54,8 +54,8 @@ func firstAttempts(what fault, attempts int) func(*http.Request) fault {
 	}
 }
 
-// TestSessionsAndChannelsWithLostAnswers checks that requests whose responses were lost or cut are
-// repeated and have their effect once.
+// TestSessionsAndChannelsWithLostAnswers checks that requests are repeated after lost and cut
+// responses, and have their effect once.
 func TestSessionsAndChannelsWithLostAnswers(t *testing.T) {
 	for name, what := range map[string]fault{"no fault": pass, "not delivered": lost, "no response": noAnswer, "cut body": cutBody} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +115,8 @@ func TestSessionsAndChannelsWithLostAnswers(t *testing.T) {
 	}
 }
 
-// TestSessionErrors checks what is reported if a request is refused, or its outcome remains unknown.
+// TestSessionErrors checks what is reported if a request is refused, or its outcome remains
+// unknown.
 func TestSessionErrors(t *testing.T) {
 	type step = func(*http.Request) (*http.Response, error)
 	signer, err := newSigner(1)
@@ -180,8 +181,8 @@ func TestUseReportsAnInvalidCount(t *testing.T) {
 	}
 }
 
-// A local instance grants sessions. Use deducts one chunkset, once, however often its request has to
-// be repeated.
+// A local instance grants sessions. Use deducts one chunkset, once, however often its request has
+// to be repeated.
 func ExampleClient_CreateSession() {
 	c, done := example(serviceOptions{reads: httpapi.ReadsPublic})
 	defer done()

@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// share sets the mode of a file that createOwn has made. The mode is the one that the umask and the folder's
-// default access control list assign to new files. To find it, share creates a file named probe in the folder
-// of root, and removes it.
+// share sets the mode on a file that createOwn has made. It is the mode that the umask and the
+// folder's default access control list assign to new files. To find it, share creates a file named
+// probe in root, and removes it.
 func share(root *os.Root, f *os.File, probe string) error {
 	if err := removeIfExists(root, probe); err != nil {
 		return err

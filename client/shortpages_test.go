@@ -12,8 +12,8 @@ import (
 	"sluice/client"
 )
 
-// TestShortPages lists what a server sends in pages of one entry, whatever the limit: only a page without
-// next is the last one.
+// TestShortPages lists what a server sends in pages of one entry, whatever the limit: only a page
+// without next is the last one.
 func TestShortPages(t *testing.T) {
 	entries := []string{"a", "b", "c", "d"}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

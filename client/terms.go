@@ -8,11 +8,11 @@ import (
 	"sluice/micropay"
 )
 
-// Terms are the terms of payment of a service.
+// Terms are a service's terms of payment.
 type Terms struct {
 	Receiver string `json:"receiver"` // address that is paid
-	Asset    string `json:"asset"`    // address of the asset
-	Module   string `json:"module"`   // address of the module that collects payments
+	Asset    string `json:"asset"`    // the asset's address
+	Module   string `json:"module"`   // the module that collects payments
 	ChainID  uint8  `json:"chainId"`
 }
 

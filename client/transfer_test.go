@@ -31,7 +31,7 @@ func randomBytes(n int) []byte {
 // alteredWriter alters a response body.
 type alteredWriter struct {
 	http.ResponseWriter
-	offset int64                               // of the next byte
+	offset int64                               // where the next byte is
 	alter  func(offset int64, p []byte) []byte // returns what to send; shorter: the connection is cut
 }
 
@@ -132,9 +132,9 @@ func (w *writerAt) WriteAt(p []byte, offset int64) (int, error) {
 	return copy(w.bytes[offset:], p), nil
 }
 
-// TestReadContinuesAfterCut checks that a read in which each response is cut returns every byte once,
-// that a read without progress ends with an error that is not io.EOF, and that neither is mistaken for
-// the end.
+// TestReadContinuesAfterCut checks that a read in which each response is cut returns every byte
+// once, that a read without progress ends with an error that is not io.EOF, and that neither is
+// mistaken for the end.
 func TestReadContinuesAfterCut(t *testing.T) {
 	t.Parallel()
 	s, c := startServer(t)
@@ -219,7 +219,7 @@ func TestDamagedBytesAreFound(t *testing.T) {
 	}
 }
 
-// TestSHA256IsVerified checks the digest by itself: the ETag of the response matches the damaged bytes.
+// TestSHA256IsVerified checks the digest by itself: the response's ETag matches the damaged bytes.
 func TestSHA256IsVerified(t *testing.T) {
 	s, c := startServer(t)
 	want := randomBytes(50_000)
@@ -255,7 +255,7 @@ func TestSHA256IsVerified(t *testing.T) {
 	}
 }
 
-// taggedWriter replaces the ETag of a response.
+// taggedWriter replaces a response's ETag.
 type taggedWriter struct {
 	alteredWriter
 	etag string
@@ -380,8 +380,8 @@ func TestRangesAndSeeks(t *testing.T) {
 	}
 }
 
-// TestNamesInUTF8 checks that a name that is not UTF-8 is refused, whatever the request has: JSON would have
-// another name, and two of them the same one.
+// TestNamesInUTF8 checks that a name that is not UTF-8 is refused, whatever the request has: JSON
+// would have another name, and two of them the same one.
 func TestNamesInUTF8(t *testing.T) {
 	t.Parallel()
 	_, c := startServer(t)
@@ -398,7 +398,8 @@ func TestNamesInUTF8(t *testing.T) {
 	}
 }
 
-// TestFailedStreamIsAborted checks that an upload that cannot be resumed leaves nothing at the server.
+// TestFailedStreamIsAborted checks that an upload that cannot be resumed leaves nothing at the
+// server.
 func TestFailedStreamIsAborted(t *testing.T) {
 	s, c := startServer(t)
 	broken := errors.New("broken")
@@ -430,7 +431,7 @@ func TestFailedStreamIsAborted(t *testing.T) {
 	}
 }
 
-// TestProgress checks that the progress of a transfer is reported until all is done.
+// TestProgress checks that a transfer's progress is reported until all is done.
 func TestProgress(t *testing.T) {
 	_, c := startServer(t)
 	content := randomBytes(50_000)
@@ -457,11 +458,11 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// onlyReader hides all other methods of a reader.
+// onlyReader hides a reader's other methods.
 type onlyReader struct{ io.Reader }
 
-// TestDamagedRequests checks that bytes that are damaged on the way to the service are sent again if
-// they have a digest, and are never stored.
+// TestDamagedRequests checks that bytes that are damaged on the way to the service are sent again
+// if they have a digest, and are never stored.
 func TestDamagedRequests(t *testing.T) {
 	t.Parallel()
 	content := randomBytes(3_000)
@@ -503,7 +504,7 @@ func TestDamagedRequests(t *testing.T) {
 	}
 }
 
-// damaged is a body whose first byte is another.
+// damaged is a body with another first byte.
 type damaged struct {
 	io.ReadCloser
 	done bool

@@ -17,25 +17,25 @@ import (
 	"sluice/wire"
 )
 
-// transferStateVersion is the version of the form of the state files of transfers.
+// transferStateVersion is the form's version in the state files of transfers.
 const transferStateVersion = 1
 
-// maxTransferState bounds the size of a state file, in bytes. 5 TiB in ranges of 1 MiB need less.
+// maxTransferState is a state file's largest size in bytes. 5 TiB in ranges of 1 MiB need less.
 const maxTransferState = 256 << 20
 
-// Endings of the names of temporary files.
+// Endings of temporary files' names.
 const (
 	uploadStateSuffix   = ".sluice-upload"
 	downloadStateSuffix = ".sluice-download"
 	downloadPartSuffix  = ".sluice-part"
 
-	// These follow the name of a state file.
+	// These follow a state file's name.
 	lockSuffix        = ".lock"
 	replacementSuffix = ".tmp"
 )
 
-// IsTemporary reports whether a file name is one that PutFile and DownloadFile use for a state file or
-// an incomplete download, so that a copy of a folder should omit it.
+// IsTemporary reports whether a file name is one that PutFile and DownloadFile use for a state file
+// or an incomplete download, so that copying a folder should omit it.
 func IsTemporary(base string) bool {
 	base = strings.TrimSuffix(strings.TrimSuffix(base, lockSuffix), replacementSuffix)
 	for _, suffix := range []string{uploadStateSuffix, downloadStateSuffix, downloadPartSuffix} {
@@ -46,7 +46,7 @@ func IsTemporary(base string) bool {
 	return false
 }
 
-// temporaryName returns the name of a temporary file that belongs to the file base and the target. A
+// temporaryName returns a temporary file's name, which belongs to the file base and the target. A
 // long name is shortened: file systems limit names to 255 bytes.
 func temporaryName(base, target, suffix string) string {
 	const longest = 180
@@ -54,16 +54,17 @@ func temporaryName(base, target, suffix string) string {
 	return fmt.Sprintf(".%s.%x%s", strings.ToValidUTF8(base[:min(len(base), longest)], ""), sum[:4], suffix)
 }
 
-// transferState is the state file of a transfer, and a lock that excludes other transfers with the
-// same state file. The lock is on a file of its own, because the state file is replaced.
+// transferState is a transfer's state file, and a lock that excludes other transfers with the same
+// state file. The lock is on a file of its own, because the state file is replaced.
 type transferState struct {
 	root *os.Root
 	name string
 	lock *os.File
 }
 
-// lockTransferState locks the state file with this name, which need not exist. It returns ErrBusy if
-// another transfer has locked it, and errForeign if the lock is another user's. The lock ends with the process.
+// lockTransferState locks the state file with this name, which need not exist. It returns ErrBusy
+// if another transfer has locked it, and errForeign if the lock is another user's. The lock ends
+// with the process.
 func lockTransferState(root *os.Root, name string) (*transferState, error) {
 	lockName := name + lockSuffix
 	for {
@@ -103,7 +104,7 @@ func (s *transferState) unlock() error {
 	return errors.Join(s.root.Remove(s.name+lockSuffix), s.lock.Close())
 }
 
-// load returns the text of the state file, or nil if there is none that this user has written.
+// load returns the state file's text, or nil if there is none that this user has written.
 func (s *transferState) load() ([]byte, error) {
 	f, err := openOwn(s.root, s.name, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errForeign) {
@@ -161,7 +162,7 @@ func removeIfExists(root *os.Root, name string) error {
 	return nil
 }
 
-// uploadState is the state file of an upload: JSON, mode 0600. The upload id in it is a capability of
+// uploadState is an upload's state file: JSON, mode 0600. The upload id in it is a capability for
 // the account.
 type uploadState struct {
 	Version  int              `json:"version"`
@@ -171,10 +172,11 @@ type uploadState struct {
 	Begin    wire.BeginUpload `json:"begin"` // the request that began the upload
 	Size     int64            `json:"size"`  // of the file
 	Modified time.Time        `json:"modified"`
-	ETag     string           `json:"etag,omitempty"` // of the blob that is copied
+	ETag     string           `json:"etag,omitempty"` // of the copied blob
 }
 
-// parseUploadState parses a state file. It returns an error for everything that uploadState cannot be.
+// parseUploadState parses a state file. It returns an error for everything that uploadState cannot
+// be.
 func parseUploadState(text []byte) (*uploadState, error) {
 	var s uploadState
 	if err := json.Unmarshal(text, &s); err != nil {
@@ -192,10 +194,10 @@ func parseUploadState(text []byte) (*uploadState, error) {
 	return &s, nil
 }
 
-// resumes reports whether the upload of s can be continued as the upload that now would begin. The
-// part size remains that of s. The expiry may be later by as much time as has passed: if it is relative
-// to now, it is relative to the beginning of the upload. The options are made a while before an upload
-// begins, hence the tolerance.
+// resumes reports whether the upload that s describes can be continued as the upload that now would
+// begin. The part size in s remains. The expiry may be later by as much time as has passed: if it
+// is relative to now, it is relative to when the upload began. The options are made a while before
+// an upload begins, hence the tolerance.
 func (s *uploadState) resumes(now *uploadState) bool {
 	const tolerance = time.Minute
 	later := *now
@@ -212,7 +214,7 @@ func (s *uploadState) resumes(now *uploadState) bool {
 	return err1 == nil && err2 == nil && bytes.Equal(a, b)
 }
 
-// downloadState is the state file of a download: a line of JSON, and then a line "INDEX CRC" for each
+// downloadState is a download's state file: a line of JSON, and then a line "INDEX CRC" for each
 // range that was written to the temporary file.
 type downloadState struct {
 	Version   int    `json:"version"`
@@ -226,7 +228,7 @@ type downloadState struct {
 	ranges map[int]uint64 // CRCs by index
 }
 
-// appendRange appends the line of a range to text.
+// appendRange appends a range's line to text.
 func appendRange(text []byte, index int, crc uint64) []byte {
 	return fmt.Appendf(text, "%d %016x\n", index, crc)
 }

@@ -19,7 +19,8 @@ func exampleUploadState() *uploadState {
 	}
 }
 
-// FuzzParseUploadState checks that what is parsed is written as it was, and describes a possible upload.
+// FuzzParseUploadState checks that what is parsed is written as it was, and describes a possible
+// upload.
 func FuzzParseUploadState(f *testing.F) {
 	text, err := json.Marshal(exampleUploadState())
 	if err != nil {
@@ -50,7 +51,7 @@ func FuzzParseUploadState(f *testing.F) {
 	})
 }
 
-// FuzzParseDownloadState checks that the ranges of a state are those of its blob.
+// FuzzParseDownloadState checks that a state's ranges lie in its blob.
 func FuzzParseDownloadState(f *testing.F) {
 	head := `{"version":1,"service":"http://localhost:9090","account":"team","name":"a","etag":"\"5-0000000000000000\"","size":10500,"rangeSize":1000}` + "\n"
 	f.Add([]byte(head + "0 00000000000000ff\n10 0123456789abcdef\n"))
@@ -82,7 +83,8 @@ func FuzzParseDownloadState(f *testing.F) {
 	})
 }
 
-// TestPartSizes checks that the default part size is enough for every size, and the limits of parts.
+// TestPartSizes checks that the default part size is enough for every size, and the limits of
+// parts.
 func TestPartSizes(t *testing.T) {
 	for _, size := range []int64{0, 1, DefaultPartSize, 1 << 40, maxBlobSize} {
 		o := PutOptions{}

@@ -19,13 +19,14 @@ import (
 type upload struct {
 	c        *Client
 	id       string
-	path     string // of the upload, escaped
+	path     string // escaped
 	name     string
 	partSize int64
 	options  *PutOptions
 	progress *progress
 
-	// check is called before the upload is completed. If it returns an error, it is not. It may be nil.
+	// check is called before the upload is completed. If it returns an error, it is not. It may be
+	// nil.
 	check func() error
 
 	// stored is the ETag that the blob has, if the upload was committed by an earlier call.
@@ -59,7 +60,7 @@ func (c *Client) existingUpload(id, name string, partSize int64, o *PutOptions, 
 // parts returns the number of parts of size bytes.
 func (u *upload) parts(size int64) int { return int((size + u.partSize - 1) / u.partSize) }
 
-// partLength returns the length of a part of size bytes.
+// partLength returns a part's length if the whole has size bytes.
 func (u *upload) partLength(index int, size int64) int64 {
 	return min(u.partSize, size-int64(index)*u.partSize)
 }
@@ -98,7 +99,7 @@ func (u *upload) sendSection(ctx context.Context, content *io.SectionReader, pre
 	return u.complete(ctx, size, u.combine(crcs, size))
 }
 
-// combine returns the CRC of the content from those of the parts.
+// combine returns the content's CRC from the parts' CRCs.
 func (u *upload) combine(crcs []uint64, size int64) uint64 {
 	var whole checksum.Combiner
 	var crc uint64
@@ -108,7 +109,7 @@ func (u *upload) combine(crcs []uint64, size int64) uint64 {
 	return crc
 }
 
-// state returns the state of the upload and the sizes of its parts by index. A committed upload has
+// state returns the upload's state and the sizes of its parts by index. A committed upload has
 // none.
 func (u *upload) state(ctx context.Context) (state string, present map[int]int64, err error) {
 	r := newRequest("get an upload", http.MethodGet, u.path, readOnly)
@@ -141,8 +142,8 @@ func (u *upload) sendPart(ctx context.Context, index int, content io.ReaderAt, o
 	return s, err
 }
 
-// complete makes the blob visible, if the server has exactly the bytes with this size and CRC. It may
-// be repeated: the server records the outcome.
+// complete makes the blob visible, if the server has exactly the bytes with this size and CRC. It
+// may be repeated: the server records the outcome.
 func (u *upload) complete(ctx context.Context, size int64, crc uint64) (Blob, error) {
 	etag := checksum.ETag(size, crc)
 	if u.stored != "" && u.stored != etag {
@@ -168,8 +169,8 @@ func (u *upload) complete(ctx context.Context, size int64, crc uint64) (Blob, er
 // abortTimeout limits how long a failed transfer takes to abort its upload.
 const abortTimeout = 10 * time.Second
 
-// abort aborts the upload, also if the context has ended. It is the last act of a transfer that has
-// failed already, so an error is only logged: the server aborts the upload later by itself.
+// abort aborts the upload, also if the context has ended. The transfer has failed already, so an
+// error is only logged: the server aborts the upload later by itself.
 func (u *upload) abort(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
 	defer cancel()
@@ -182,7 +183,7 @@ func tooLarge(partSize int64) error {
 	return fmt.Errorf("client: %w: the content is larger than %d bytes, or than %d parts of %d bytes; set PartSize, or Size for a stream", ErrInvalid, int64(maxBlobSize), maxParts, partSize)
 }
 
-// checkParts returns an error unless page is a page of the parts after an index.
+// checkParts returns an error unless page has parts after an index.
 func checkParts(page *wire.UploadStatus, after int) error {
 	if err := checkWord("state", page.State, maxWord); err != nil {
 		return err

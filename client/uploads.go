@@ -14,17 +14,17 @@ import (
 
 // Upload is an open upload.
 type Upload struct {
-	ID       string // a secret of the account
+	ID       string // the account's secret
 	Account  string
 	Name     string
 	PartSize int64
-	Bytes    int64 // of the parts that are stored
+	Bytes    int64 // in stored parts
 	Created  time.Time
 	Expires  time.Time // when it is aborted unless a part arrives before
 }
 
-// Uploads returns the open multipart uploads of an account, the oldest first. The sequence ends
-// with the first error.
+// Uploads returns an account's open multipart uploads, the oldest first. The sequence ends with the
+// first error.
 func (c *Client) Uploads(ctx context.Context, account string) iter.Seq2[Upload, error] {
 	first := func() (*request, func(*wire.UploadPage) error) {
 		r := newRequest("list uploads", http.MethodGet, "/v1/multipart-uploads", readOnly)
@@ -35,7 +35,7 @@ func (c *Client) Uploads(ctx context.Context, account string) iter.Seq2[Upload, 
 	return pages(ctx, c, first, uploadsOf, func(page *wire.UploadPage) string { return page.Next })
 }
 
-// uploadsOf returns the uploads of a page.
+// uploadsOf returns a page's uploads.
 func uploadsOf(page *wire.UploadPage) iter.Seq[Upload] {
 	return func(yield func(Upload) bool) {
 		for _, u := range page.Uploads {
@@ -54,7 +54,7 @@ func (c *Client) AbortUpload(ctx context.Context, id string) error {
 	return err
 }
 
-// uploadListing checks the pages of a list of uploads, which are in the order of their creation.
+// uploadListing checks pages with uploads, which are ordered by creation.
 type uploadListing struct{ last wire.Upload }
 
 func (l *uploadListing) check(page *wire.UploadPage) error {

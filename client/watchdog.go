@@ -12,9 +12,8 @@ import (
 // errStalled ends an attempt in which nothing moved for the stall timeout.
 var errStalled = errors.New("the transfer stalled")
 
-// watchdog ends an attempt that stalls. It counts only the time in which the network is waited
-// for: neither the time in which the source of a body is read, nor that in which the caller does
-// not read the response.
+// watchdog ends an attempt that stalls. It counts only the time in which it waits for the network.
+// It does not count while a body's source is read, or while the caller does not read the response.
 type watchdog struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -22,7 +21,7 @@ type watchdog struct {
 
 	mu      sync.Mutex
 	timer   *time.Timer
-	bound   *time.Timer // of a whole body; nil if there is none
+	bound   *time.Timer // for a whole body; nil if there is none
 	sending bool        // until the response has arrived
 }
 
@@ -68,7 +67,7 @@ func (w *watchdog) source(waiting bool) {
 	}
 }
 
-// end releases the resources of the attempt.
+// end releases the attempt's resources.
 func (w *watchdog) end() {
 	w.receive()
 	if w.bound != nil {
@@ -85,7 +84,7 @@ func (w *watchdog) cause(err error) error {
 	return err
 }
 
-// watchedSource is the body of a request.
+// watchedSource is a request's body.
 type watchedSource struct {
 	io.Reader
 	w *watchdog
@@ -104,7 +103,7 @@ func (s *watchedSource) Close() error {
 	return nil
 }
 
-// watchedBody is the body of a response. Closing it ends the attempt.
+// watchedBody is a response's body. Closing it ends the attempt.
 type watchedBody struct {
 	io.ReadCloser
 	w *watchdog

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startWriteback asks the system to begin to write n bytes of a file from offset on to disk, so that a
-// later Sync takes less time. It is only a hint: Sync reports errors.
+// startWriteback asks the system to begin to write n bytes from a file's offset on to disk, so that
+// a later Sync takes less time. It is only a hint: Sync reports errors.
 func startWriteback(f *os.File, offset, n int64) {
 	connection, err := f.SyscallConn()
 	if err != nil {

@@ -15,38 +15,41 @@ import (
 // DefaultConcurrency is the default of Options.Concurrency.
 const DefaultConcurrency = 4
 
-// Options are the options of a Batch, and of the functions that run one. The zero value is ready to use.
+// Options are the options for a Batch, and for the functions that run one. The zero value is ready
+// to use.
 type Options struct {
 	// Put are the options of blobs that are stored. Without a ContentType, a blob gets the one that
-	// ContentType guesses. Copy keeps the source's properties where Put has none. Size, StateFile and
-	// Progress have no effect.
+	// ContentType guesses. Copy keeps the source's properties where Put has none. Size, StateFile
+	// and Progress have no effect.
 	Put client.PutOptions
 
-	// Get are the options of blobs that are read, for example a Payment. Root and Progress have no effect.
+	// Get are the options of blobs that are read, for example a Payment. Root and Progress have no
+	// effect.
 	Get client.DownloadOptions
 
-	// ContentOnly leaves a blob alone that has the same content, whatever its properties. Sync sets it.
+	// ContentOnly leaves a blob alone that has the same content, whatever its properties. Sync sets
+	// it.
 	ContentOnly bool
 
-	// Concurrency is the number of files that are transferred at a time, each with the parts or ranges of
-	// its own that Put and Get allow. 0 means DefaultConcurrency.
+	// Concurrency is the number of files that are transferred at a time, each with the parts or
+	// ranges of its own that Put and Get allow. 0 means DefaultConcurrency.
 	Concurrency int
 
 	// DryRun changes nothing: events and the Summary say what would be done. A folder that would be
 	// written must exist.
 	DryRun bool
 
-	// StateDir is a local folder, created when it is needed, in which Copy remembers large blobs that it
-	// has not completed, so that a later run continues them. If it is "", they begin anew.
+	// StateDir is a local folder, created when it is needed, in which Copy remembers large blobs
+	// that it has not completed, so that a later run continues them. If it is "", they begin anew.
 	StateDir string
 
 	// Report receives each Event. Calls do not overlap. A slow one delays transfers. It may be nil.
 	Report func(Event)
 }
 
-// Batch collects transfers and deletions, and runs them together: transfers first, a few at a time. No two
-// blobs that Download or DownloadBlob adds become the same file. Its methods must be called neither
-// concurrently nor by Options.Report.
+// Batch collects transfers and deletions, and runs them together: transfers first, a few at a time.
+// No two blobs that Download or DownloadBlob adds become the same file. Its methods must be called
+// neither concurrently nor by Options.Report.
 type Batch struct {
 	o       Options
 	targets map[string]*target // folders that are written, by their paths
@@ -75,7 +78,7 @@ type job struct {
 	run            func(ctx context.Context, progress func(done, total int64)) (outcome, error)
 }
 
-// outcome is the result of a job that succeeded.
+// outcome is what a job that succeeded has done.
 type outcome struct {
 	size      int64
 	etag      string
@@ -113,8 +116,9 @@ func (b *Batch) open(dir string, create bool) (*target, error) {
 	return b.targets[dir], nil
 }
 
-// Run transfers what was added, and then deletes. It may be called once. Its error joins an *Error for
-// each failure, at most the first 100 of them, the end of the context, a *NotDeletedError and a *ListError.
+// Run transfers what was added, and then deletes. It may be called once. Its error joins an *Error
+// for each failure, at most the first 100 of them, the context's end, a *NotDeletedError and a
+// *ListError.
 func (b *Batch) Run(ctx context.Context) (Summary, error) {
 	total := int64(0)
 	for i := range b.transfers {
@@ -165,10 +169,10 @@ func (b *Batch) copied() int {
 	return b.sum.Copied + b.sum.Unchanged
 }
 
-// maxErrors is the number of failures that the error of a run joins at most.
+// maxErrors is how many failures a run's error joins at most.
 const maxErrors = 100
 
-// end returns the result of a run.
+// end returns a run's result.
 func (b *Batch) end(ctx context.Context, notDeleted error) (Summary, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -180,8 +184,8 @@ func (b *Batch) end(ctx context.Context, notDeleted error) (Summary, error) {
 	return sum, errors.Join(append(errs, notDeleted, b.incomplete)...)
 }
 
-// dispatch runs jobs, a few at a time. If one fails with an error that concerns all, no further one begins;
-// those in progress end by themselves, so that their outcome is known.
+// dispatch runs jobs, a few at a time. If one fails with an error that concerns all, no further one
+// begins; those in progress end by themselves, so that their outcome is known.
 func (b *Batch) dispatch(ctx context.Context, jobs iter.Seq[job]) {
 	more, stop := context.WithCancel(ctx) // ends when no other job must begin
 	defer stop()
@@ -240,7 +244,7 @@ func (b *Batch) runOne(ctx context.Context, j *job) error {
 	return err
 }
 
-// conclude counts and reports the outcome of a job.
+// conclude counts and reports a job's outcome.
 func (b *Batch) conclude(j *job, e Event) {
 	e.Source, e.Target = j.source, j.target
 	b.mu.Lock()

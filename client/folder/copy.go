@@ -15,8 +15,8 @@ import (
 	"sluice/client"
 )
 
-// Copy adds the blobs below a prefix: see the function Copy. It lists both sides, and reports what is the
-// same already.
+// Copy adds the blobs below a prefix: see the function Copy. It lists both sides, and reports what
+// is the same already.
 func (b *Batch) Copy(ctx context.Context, from, to Prefix) error {
 	source, err := list(ctx, from)
 	if err != nil {
@@ -38,8 +38,8 @@ func (b *Batch) CopyBlob(from Item, blob client.Blob, to Item) {
 	b.addCopy(&duplicate{from: from, blob: blob, to: to, options: b.copyOptions(&blob)})
 }
 
-// addCopies adds the blobs that the target does not have. Blobs without an ETag, as small ones that must be
-// paid for, are copied again.
+// addCopies adds the blobs that the target does not have. Blobs without an ETag, as small ones that
+// must be paid for, are copied again.
 func (b *Batch) addCopies(ctx context.Context, from, to Prefix, source, stored map[string]client.Blob) {
 	for _, name := range slices.Sorted(maps.Keys(source)) {
 		blob := source[name]
@@ -57,8 +57,8 @@ func (b *Batch) addCopies(ctx context.Context, from, to Prefix, source, stored m
 	}
 }
 
-// copyOptions returns the options with which a copy is stored: the blob's properties, unless Options.Put
-// has others.
+// copyOptions returns the options with which a copy is stored: the blob's properties, unless
+// Options.Put has others.
 func (b *Batch) copyOptions(blob *client.Blob) client.PutOptions {
 	o := b.o.Put
 	if o.Expires.IsZero() {
@@ -85,7 +85,8 @@ func (b *Batch) addCopy(d *duplicate) {
 	b.transfers = append(b.transfers, job{source: d.from, target: d.to, size: d.blob.Size, run: run})
 }
 
-// duplicate copies a blob. Its bytes pass through this process; they are verified, and the ETags compared.
+// duplicate copies a blob. Its bytes pass through this process; they are verified, and the ETags
+// compared.
 type duplicate struct {
 	from, to Item
 	blob     client.Blob
@@ -106,15 +107,15 @@ func (d *duplicate) run(ctx context.Context, get client.GetOptions, stateDir str
 	return outcome{size: stored.Size, etag: stored.ETag}, errors.Join(err, source.Close())
 }
 
-// stateFile returns the file that remembers an interrupted copy. It is in a folder of its own, because
-// there is no local file beside which it could be.
+// stateFile returns the file that remembers an interrupted copy. It is in a folder of its own,
+// because there is no local file beside which it could be.
 func (d *duplicate) stateFile(dir string) string {
 	ends := strings.Join([]string{d.from.Client.URL(), d.from.Account, d.from.Name, d.to.Client.URL(), d.to.Account, d.to.Name}, "\x00")
 	return filepath.Join(dir, fmt.Sprintf("%x.json", sha256.Sum256([]byte(ends))))
 }
 
-// forget removes what an interrupted copy has left that is not needed any more. An error, such as a missing
-// folder, is ignored: a state file that remains has no effect.
+// forget removes what an interrupted copy has left that is not needed any more. An error, such as a
+// missing folder, is ignored: a state file that remains has no effect.
 func (d *duplicate) forget(ctx context.Context, stateDir string) {
 	if stateDir != "" {
 		_ = d.to.Client.ForgetUpload(ctx, d.to.Account, d.to.Name, "", client.PutOptions{StateFile: d.stateFile(stateDir)})

@@ -8,8 +8,8 @@ import (
 	"sluice/client"
 )
 
-// DeleteListed deletes blobs while they are listed, so that few of them are in memory. After an error of
-// the list, no other deletion begins. The result is like that of Run.
+// DeleteListed deletes blobs while they are listed, so that few of them are in memory. After a
+// list's error, no other deletion begins. The result is as Run returns it.
 func (b *Batch) DeleteListed(ctx context.Context, blobs iter.Seq2[Item, error]) (Summary, error) {
 	b.report(Event{Kind: Deleting, Number: -1})
 	b.dispatch(ctx, func(yield func(job) bool) {
@@ -29,8 +29,8 @@ func (b *Batch) DeleteListed(ctx context.Context, blobs iter.Seq2[Item, error]) 
 	return b.end(ctx, nil)
 }
 
-// Delete adds the deletion of a blob. If it must exist, it fails with client.ErrNotFound if there is none,
-// unless the key only permits writes: then nobody can look for it.
+// Delete adds a blob's deletion. If it must exist, it fails with client.ErrNotFound if there is
+// none, unless the key only permits writes: then nobody can look for it.
 func (b *Batch) Delete(of Item, mustExist bool) {
 	b.deletions = append(b.deletions, deletion(of, mustExist))
 }

@@ -11,9 +11,9 @@ import (
 	"sluice/client/folder/tree"
 )
 
-// Download adds the blobs below a prefix: see the function Download. under is "", or the path in the
-// folder, with a slash at its end, below which they are written. Download lists the blobs, and reports what
-// is skipped.
+// Download adds the blobs below a prefix: see the function Download. under is "", or the path in
+// the folder, with a slash at its end, below which they are written. Download lists the blobs, and
+// reports what is skipped.
 func (b *Batch) Download(ctx context.Context, from Prefix, to Dir, under string) error {
 	t, err := b.open(string(to), true)
 	if err != nil {
@@ -26,7 +26,8 @@ func (b *Batch) Download(ctx context.Context, from Prefix, to Dir, under string)
 	return err
 }
 
-// addBlobs adds the blobs below a prefix, and reports what is skipped. It returns the number of all.
+// addBlobs adds the blobs below a prefix, and reports what is skipped. It returns the number of
+// all.
 func (b *Batch) addBlobs(ctx context.Context, from Prefix, t *target, under string) (listed int, err error) {
 	for e, err := range from.Client.List(ctx, from.Account, client.ListOptions{Prefix: from.name()}) {
 		if err != nil {
@@ -44,8 +45,8 @@ func (b *Batch) addBlobs(ctx context.Context, from Prefix, t *target, under stri
 	return listed, nil
 }
 
-// DownloadBlob adds a single blob that becomes the file with a name in a folder, which must exist. It
-// returns tree.ErrNotLocal, ErrTemporary or a *tree.CollisionError if there can be no such file.
+// DownloadBlob adds a single blob that becomes the file with a name in a folder, which must exist.
+// It returns tree.ErrNotLocal, ErrTemporary or a *tree.CollisionError if there can be no such file.
 func (b *Batch) DownloadBlob(from Item, to Dir, name string) error {
 	t, err := b.open(string(to), false)
 	if err != nil {
@@ -76,12 +77,12 @@ func (b *Batch) addBlob(from Item, root *os.Root, path string, known *client.Blo
 	b.transfers = append(b.transfers, job{source: from, target: Item{Name: filepath.Join(root.Name(), path)}, size: d.size, run: d.run})
 }
 
-// download writes a blob to a file. The file is written through the os.Root of its folder, and symbolic
-// links are not followed.
+// download writes a blob to a file. The file is written through the os.Root of its folder, and
+// symbolic links are not followed.
 type download struct {
 	from  Item
 	root  *os.Root
-	path  string       // of the file in root
+	path  string       // in root
 	known *client.Blob // the file is not read again if it has the content of this blob
 	size  int64
 

@@ -14,11 +14,12 @@ import (
 // NotDeletedError if the source has nothing.
 var ErrEmpty = errors.New("the source is empty")
 
-// ErrIncomplete is the cause of a NotDeletedError if some of the source could not be listed or copied.
+// ErrIncomplete is the cause of a NotDeletedError if the source could not be listed or copied as a
+// whole.
 var ErrIncomplete = errors.New("some of the source could not be listed or copied")
 
-// NotDeletedError says that Sync has not deleted what the source does not have, because the source may
-// have it nevertheless.
+// NotDeletedError says that Sync has not deleted what the source does not have, because the source
+// may have it nevertheless.
 type NotDeletedError struct {
 	Number int   // of files or blobs that remain in the target
 	Err    error // ErrEmpty or ErrIncomplete
@@ -54,9 +55,9 @@ func (e *Error) Error() string { return e.Source.String() + ": " + e.Err.Error()
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ConcernsAll reports whether an error of one transfer would be the error of every other: the service
-// cannot be reached or is full, the local disk is full, the key is refused, the rate limit is exceeded, or
-// a read is not paid for.
+// ConcernsAll reports whether an error of one transfer would be the error of every other: the
+// service cannot be reached or is full, the local disk is full, the key is refused, the rate limit
+// is exceeded, or a read is not paid for.
 func ConcernsAll(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, syscall.ENOSPC) || slices.ContainsFunc(concernAll, func(class error) bool { return errors.Is(err, class) })

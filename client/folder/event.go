@@ -3,8 +3,8 @@ package folder
 // Kind says what an Event reports.
 type Kind int
 
-// The kinds of events. Of a file or blob that is transferred, Started comes first, then any number of
-// Progress, and then its outcome. An outcome without Started was known before its turn came.
+// The kinds of events. Of a file or blob that is transferred, Started comes first, then any number
+// of Progress, and then its outcome. An outcome without Started was known before its turn came.
 const (
 	Copying     Kind = iota + 1 // Number transfers of Size bytes in all will begin
 	Deleting                    // Number deletions will begin
@@ -30,7 +30,7 @@ type Event struct {
 	Err    error
 }
 
-// Summary counts the outcomes of a Batch.
+// Summary counts a Batch's outcomes.
 type Summary struct {
 	Copied, Unchanged, Deleted, Skipped, Failed int
 

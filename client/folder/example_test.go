@@ -89,7 +89,7 @@ func ExampleSync() {
 	// Output: 1 copied, 1 deleted: [site/index.html]
 }
 
-// The error of a run has an *Error for each file that failed.
+// A run's error has an *Error for each file that failed.
 func ExampleError() {
 	s := startService()
 	defer s.stop()

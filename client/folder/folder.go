@@ -1,19 +1,19 @@
 // Package folder copies whole folders to a service, from it, and between services.
 //
-// Upload stores a folder's files as blobs below a prefix, Download writes the blobs below a prefix into
-// a folder, and Copy copies them to another prefix, also of another service. Sync does any of the three
-// and can then delete what the source lacks. A Batch combines several of these, and single files, into
-// one run. Progress arrives as Events.
+// Upload stores a folder's files as blobs below a prefix, Download writes the blobs below a prefix
+// into a folder, and Copy copies them to another prefix, also of another service. Sync does any of
+// the three and can then delete what the source lacks. A Batch combines several of these, and
+// single files, into one run. Progress arrives as Events.
 //
 // A file docs/a.txt and the prefix site/ become the blob site/docs/a.txt, and vice versa.
 //
 // # Second runs
 //
-// A file or blob is left alone if the other side has it already: its size and its ETag, a checksum of
-// all its bytes, are the same and, unless Options.ContentOnly is set, the properties with which it would
-// be stored are, too. So a second run after an interruption copies what is missing. It continues a large
-// file where the first one ended, as client.PutFile and client.DownloadFile do. Copy needs
-// Options.StateDir for that.
+// A file or blob is left alone if the other side has it already: its size and its ETag, a checksum
+// of all its bytes, are the same and, unless Options.ContentOnly is set, the properties with which
+// it would be stored are, too. So a second run after an interruption copies what is missing. It
+// continues a large file where the first one ended, as client.PutFile and client.DownloadFile do.
+// Copy needs Options.StateDir for that.
 //
 // # Changes meanwhile
 //
@@ -23,21 +23,22 @@
 //
 // # Links and names
 //
-// Upload skips what is neither a regular file nor a folder: a symbolic link, a pipe, a socket, a device.
-// Download follows no symbolic link below its folder. A blob fails if its file would be below a link; a
-// link in the file's own place is replaced. So no blob becomes a file outside of the folder.
+// Upload skips what is neither a regular file nor a folder: a symbolic link, a pipe, a socket, a
+// device. Download follows no symbolic link below its folder. A blob fails if its file would be
+// below a link; a link in the file's own place is replaced. So no blob becomes a file outside the
+// folder.
 //
-// Download skips blobs that cannot have a file: "../x" and "a//b" are not paths within a folder, "README"
-// and "readme" are one file on some file systems, and "a" cannot be a file beside "a/b". Of two that
-// collide, the first in byte order is written. Files that transfers use for themselves (see
-// client.IsTemporary) are neither stored nor written.
+// Download skips blobs that cannot have a file: "../x" and "a//b" are not paths within a folder,
+// "README" and "readme" are one file on some file systems, and "a" cannot be a file beside "a/b".
+// Of two that collide, the first in byte order is written. Files that transfers use for themselves
+// (see client.IsTemporary) are neither stored nor written.
 //
 // # Errors
 //
-// A file that fails does not end the others. Run, and with it every function here, returns an error that
-// joins an *Error for each file that failed; errors.Is finds the class of its cause. But after an error
-// that every other file would meet (see ConcernsAll), no further transfer begins. When the context ends,
-// none begins, and those in progress end soon.
+// A file that fails does not end the others. Run, and with it every function here, returns an error
+// that joins an *Error for each file that failed; errors.Is finds the class of its cause. But after
+// an error that every other file would meet (see ConcernsAll), no further transfer begins. When the
+// context ends, none begins, and those in progress end soon.
 package folder
 
 import (
@@ -49,8 +50,8 @@ import (
 type SyncOptions struct {
 	Options
 
-	// Delete deletes from the target what the source does not have, after everything was copied. If the
-	// source is empty, or if some of it could not be listed or copied, nothing is deleted: see
+	// Delete deletes from the target what the source does not have, after everything was copied. If
+	// the source is empty, or if some of it could not be listed or copied, nothing is deleted: see
 	// NotDeletedError.
 	Delete bool
 
@@ -58,29 +59,30 @@ type SyncOptions struct {
 	Force bool
 }
 
-// Upload stores the files of a folder and of its subfolders below a prefix. It returns a *ListError, and
-// stores nothing, if a folder cannot be read. With a key that may only write, every file is stored, because
-// what is there already cannot be listed.
+// Upload stores the files in a folder and in its subfolders below a prefix. It returns a
+// *ListError, and stores nothing, if a folder cannot be read. With a key that may only write, every
+// file is stored, because what is there already cannot be listed.
 func Upload(ctx context.Context, from Dir, to Prefix, o Options) (Summary, error) {
 	return run(ctx, o, func(b *Batch) error { return b.Upload(ctx, from, to) })
 }
 
-// Download writes the blobs below a prefix into a folder, which is created if it does not exist. It returns
-// ErrEmpty if there are none.
+// Download writes the blobs below a prefix into a folder, which is created if it does not exist. It
+// returns ErrEmpty if there are none.
 func Download(ctx context.Context, from Prefix, to Dir, o Options) (Summary, error) {
 	return run(ctx, o, func(b *Batch) error { return b.Download(ctx, from, to, "") })
 }
 
-// Copy copies the blobs below a prefix to another, also of another service, with their properties. The
-// bytes pass through this process and are compared with the source's ETag before a blob is visible. It
-// returns ErrEmpty if there are none.
+// Copy copies the blobs below a prefix to another, also of another service, with their properties.
+// The bytes pass through this process and are compared with the source's ETag before a blob is
+// visible. It returns ErrEmpty if there are none.
 func Copy(ctx context.Context, from, to Prefix, o Options) (Summary, error) {
 	return run(ctx, o, func(b *Batch) error { return b.Copy(ctx, from, to) })
 }
 
-// Sync makes a folder or prefix like another: it copies what differs in content and, on request, deletes
-// what the source does not have. One of the ends must be a Prefix, otherwise it returns client.ErrInvalid.
-// Of a folder that cannot be read it copies what it can, deletes nothing, and returns a *ListError.
+// Sync makes a folder or prefix like another: it copies what differs in content and, on request,
+// deletes what the source does not have. One end must be a Prefix, otherwise it returns
+// client.ErrInvalid. If a folder cannot be read as a whole, it copies what it can, deletes nothing,
+// and returns a *ListError.
 func Sync(ctx context.Context, from, to End, o SyncOptions) (Summary, error) {
 	return run(ctx, o.Options, func(b *Batch) error { return b.Sync(ctx, from, to, o.Delete, o.Force) })
 }

@@ -20,8 +20,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestUploadAgain checks what a second run stores: what has changed, and, unless content alone counts, what
-// would get other properties.
+// TestUploadAgain checks what a second run stores: what has changed, and, unless content alone
+// counts, what would get other properties.
 func TestUploadAgain(t *testing.T) {
 	s := newService(t)
 	dir := newFiles(t, map[string]string{"a.txt": "a", "sub/b": "b", "sub/.c.0.sluice-upload": "state"})
@@ -75,7 +75,8 @@ func TestUploadWithAKeyThatOnlyWrites(t *testing.T) {
 	}
 }
 
-// TestEvents checks the events of transfers: their order and numbers, and that calls do not overlap.
+// TestEvents checks the events of transfers: their order and numbers, and that calls do not
+// overlap.
 func TestEvents(t *testing.T) {
 	s := newService(t)
 	files := map[string]string{"big": strings.Repeat("x", 5000)}
@@ -119,8 +120,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestFailuresAreTyped lets some of many files fail: the others are stored, and the error has an Error for
-// each, up to a limit.
+// TestFailuresAreTyped lets some of many files fail: the others are stored, and the error has an
+// Error for each, up to a limit.
 func TestFailuresAreTyped(t *testing.T) {
 	testenv.Require(t, testenv.Unix)
 	s := newService(t)
@@ -148,8 +149,8 @@ func TestFailuresAreTyped(t *testing.T) {
 	}
 }
 
-// TestNothingBeginsAfterAnErrorThatConcernsAll refuses the second write with an error that every other write
-// would meet.
+// TestNothingBeginsAfterAnErrorThatConcernsAll refuses the second write with an error that every
+// other write would meet.
 func TestNothingBeginsAfterAnErrorThatConcernsAll(t *testing.T) {
 	s := newService(t)
 	files := map[string]string{}
@@ -173,8 +174,8 @@ func TestNothingBeginsAfterAnErrorThatConcernsAll(t *testing.T) {
 	}
 }
 
-// TestCancelledRunContinues ends the context within a run. What was copied stays, and the next run copies the
-// rest.
+// TestCancelledRunContinues ends the context within a run. What was copied stays, and the next run
+// copies the rest.
 func TestCancelledRunContinues(t *testing.T) {
 	s := newService(t)
 	dir := newFiles(t, map[string]string{"a": "a", "b": "b", "c": "c", "d": "d"})
@@ -194,7 +195,8 @@ func TestCancelledRunContinues(t *testing.T) {
 	}
 }
 
-// TestFilesThatChangeFail changes a file while it is sent: it alone fails, and a later run stores it.
+// TestFilesThatChangeFail changes a file while it is sent: it alone fails, and a later run stores
+// it.
 func TestFilesThatChangeFail(t *testing.T) {
 	s := newService(t)
 	dir := newFiles(t, map[string]string{"log": "one line", "other": "text"})
@@ -217,7 +219,8 @@ func TestFilesThatChangeFail(t *testing.T) {
 	}
 }
 
-// TestDownloadStaysInItsFolder reads hostile names, names that collide, and into a folder with links.
+// TestDownloadStaysInItsFolder reads hostile names, names that collide, and into a folder with
+// links.
 func TestDownloadStaysInItsFolder(t *testing.T) {
 	testenv.Require(t, testenv.Unix)
 	s := newService(t)
@@ -255,7 +258,8 @@ func TestDownloadStaysInItsFolder(t *testing.T) {
 	}
 }
 
-// TestDownloadAgain checks that a second run reads only what differs, and that an empty prefix is an error.
+// TestDownloadAgain checks that a second run reads only what differs, and that an empty prefix is
+// an error.
 func TestDownloadAgain(t *testing.T) {
 	s := newService(t)
 	s.store(map[string]string{"dir/a": "a", "dir/sub/b": "b"})
@@ -298,8 +302,8 @@ func TestCopyKeepsProperties(t *testing.T) {
 	}
 }
 
-// TestCopyResumes ends a copy of a large blob. The next run sends no part again that arrived, and leaves
-// nothing in the folder for state.
+// TestCopyResumes interrupts a large copy. The next run sends no part again that arrived, and
+// leaves nothing in the folder for state.
 func TestCopyResumes(t *testing.T) {
 	s := newService(t)
 	const parts = 10
@@ -363,7 +367,7 @@ func TestSyncDeletes(t *testing.T) {
 			source  map[string]string
 			options folder.SyncOptions
 			want    folder.Summary
-			number  int // of a NotDeletedError
+			number  int // in a NotDeletedError
 			left    []string
 		}{
 			{"nothing", source, folder.SyncOptions{}, folder.Summary{Copied: 1, Unchanged: 1, Bytes: 3}, 0, []string{"a", "sub/b", "sub/extra"}},
@@ -387,7 +391,8 @@ func TestSyncDeletes(t *testing.T) {
 	}
 }
 
-// TestSyncDeletesNothingInDoubt lets a transfer fail, and has a source with a link of a blob's name.
+// TestSyncDeletesNothingInDoubt lets a transfer fail, and has a source with a link of a blob's
+// name.
 func TestSyncDeletesNothingInDoubt(t *testing.T) {
 	testenv.Require(t, testenv.Unix)
 	s := newService(t)
@@ -425,7 +430,7 @@ func TestSyncNeedsAService(t *testing.T) {
 	}
 }
 
-// TestDeletions deletes single blobs, and blobs while they are listed, up to an error of the list.
+// TestDeletions deletes single blobs, and blobs while they are listed, up to the list's error.
 func TestDeletions(t *testing.T) {
 	s := newService(t)
 	s.store(map[string]string{"a": "a", "b": "b", "c": "c"})
@@ -471,8 +476,8 @@ func TestBatchKeepsNamesApart(t *testing.T) {
 	}
 }
 
-// TestUnreadableFolders checks that an upload stores nothing of a folder that cannot be read as a whole, and
-// that Sync stores what it can and deletes nothing.
+// TestUnreadableFolders checks that an upload stores nothing if a folder cannot be read as a whole,
+// and that Sync stores what it can and deletes nothing.
 func TestUnreadableFolders(t *testing.T) {
 	testenv.Require(t, testenv.Unix)
 	s := newService(t)

@@ -12,10 +12,10 @@ type End interface {
 	isEnd()
 }
 
-// Dir is the path of a local folder.
+// Dir is a local folder's path.
 type Dir string
 
-// Prefix is the blobs of an account whose names begin with Name.
+// Prefix is the blobs of one account with names that begin with Name.
 type Prefix struct {
 	Client  *client.Client // not nil
 	Account string
@@ -41,11 +41,11 @@ func (p Prefix) item(name string) Item {
 // Item is a local file or a blob.
 type Item struct {
 	Client  *client.Client // nil: a local file
-	Account string         // of the blob
-	Name    string         // of the blob, or the file's path
+	Account string         // the blob's
+	Name    string         // the blob's, or the file's path
 }
 
-// String returns a file's path, or ACCOUNT/NAME of a blob.
+// String returns a file's path, or ACCOUNT/NAME for a blob.
 func (i Item) String() string {
 	if i.Client == nil {
 		return i.Name

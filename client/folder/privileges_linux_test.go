@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withoutPrivileges runs fn as a user that may not read every folder, also if the tests run as root. fn
-// must do its work in its own goroutine.
+// withoutPrivileges runs fn as a user that may not read every folder, also if the tests run as
+// root. fn must do its work in its own goroutine.
 func withoutPrivileges(fn func()) {
 	var done sync.WaitGroup
 	done.Go(func() {

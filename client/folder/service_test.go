@@ -104,7 +104,7 @@ func newService(t *testing.T) *service {
 	return s
 }
 
-// store stores blobs of the account team.
+// store stores blobs in the account team.
 func (s *service) store(blobs map[string]string) {
 	for name, text := range blobs {
 		_, err := s.Put(context.Background(), "team", name, strings.NewReader(text), client.PutOptions{})
@@ -112,7 +112,7 @@ func (s *service) store(blobs map[string]string) {
 	}
 }
 
-// names returns the names of an account's blobs.
+// names returns the names in an account.
 func (s *service) names(account string) (names []string) {
 	for e, err := range s.List(context.Background(), account, client.ListOptions{}) {
 		check(err)

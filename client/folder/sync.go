@@ -14,9 +14,9 @@ import (
 	"sluice/client/folder/tree"
 )
 
-// Sync adds what makes a folder or prefix like another: see the function Sync. It lists both sides, and
-// reports what is skipped. With remove, Run deletes what the source does not have. A batch has at most one
-// Sync, and nothing beside it.
+// Sync adds what makes a folder or prefix like another: see the function Sync. It lists both sides,
+// and reports what is skipped. With remove, Run deletes what the source does not have. A batch has
+// at most one Sync, and nothing beside it.
 func (b *Batch) Sync(ctx context.Context, from, to End, remove, force bool) error {
 	b.o.ContentOnly = true
 	b.mirrored = &mirrored{force: force}
@@ -42,7 +42,7 @@ func (b *Batch) Sync(ctx context.Context, from, to End, remove, force bool) erro
 	return err
 }
 
-// syncUp adds the files of a folder, and returns the deletions of blobs without a file.
+// syncUp adds a folder's files, and returns the deletions of blobs without a file.
 func (b *Batch) syncUp(ctx context.Context, from Dir, to Prefix) ([]job, error) {
 	files, skipped, err := listDir(from)
 	if err := b.tolerate(err); err != nil {
@@ -75,7 +75,8 @@ func (b *Batch) tolerate(err error) error {
 	return err
 }
 
-// isSkipped reports whether a name was skipped, or is below one. It is not known whether the source has it.
+// isSkipped reports whether a name was skipped, or is below one. It is not known whether the source
+// has it.
 func isSkipped(name string, skipped []tree.Skipped) bool {
 	return slices.ContainsFunc(skipped, func(s tree.Skipped) bool { return name == s.Name || strings.HasPrefix(name, s.Name+"/") })
 }
@@ -103,7 +104,8 @@ func (b *Batch) syncDown(ctx context.Context, from Prefix, to Dir) ([]job, error
 	return removals, nil
 }
 
-// syncAcross adds the blobs below a prefix, and returns the deletions of blobs that only the other has.
+// syncAcross adds the blobs below a prefix, and returns the deletions of blobs that only the other
+// has.
 func (b *Batch) syncAcross(ctx context.Context, from, to Prefix) ([]job, error) {
 	source, err := list(ctx, from)
 	if err != nil {

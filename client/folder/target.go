@@ -26,10 +26,11 @@ func openRoot(dir string, create bool) (*os.Root, error) {
 	return os.OpenRoot(dir)
 }
 
-// ErrTemporary is the reason for which a blob is skipped whose file would be taken for a temporary one.
+// ErrTemporary is the reason for which Download skips a blob if its file would be taken for a
+// temporary one.
 var ErrTemporary = errors.New("the name is that of a temporary file of a transfer")
 
-// path returns the path of the file for a name.
+// path returns the file's path for a name.
 func (t *target) path(name string) (string, error) {
 	if slices.ContainsFunc(strings.Split(name, "/"), client.IsTemporary) {
 		return "", ErrTemporary

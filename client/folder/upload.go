@@ -22,8 +22,8 @@ func ContentType(name string, first []byte) string {
 	return cmp.Or(mime.TypeByExtension(path.Ext(name)), http.DetectContentType(first))
 }
 
-// Upload adds the files of a folder and of its subfolders: see the function Upload. It lists both sides,
-// and reports what is skipped.
+// Upload adds the files in a folder and in its subfolders: see the function Upload. It lists both
+// sides, and reports what is skipped.
 func (b *Batch) Upload(ctx context.Context, from Dir, to Prefix) error {
 	files, skipped, err := listDir(from)
 	if err != nil {
@@ -37,8 +37,9 @@ func (b *Batch) Upload(ctx context.Context, from Dir, to Prefix) error {
 	return nil
 }
 
-// UploadFile adds a single file. If it is not regular, such as a pipe, it is stored up to its end. known is
-// the blob if it exists and was listed with its metadata: it is left alone if it is the same already.
+// UploadFile adds a single file. If it is not regular, such as a pipe, it is stored up to its end.
+// known is the blob if it exists and was listed with its metadata: it is left alone if it is the
+// same already.
 func (b *Batch) UploadFile(path string, to Item, known *client.Blob) {
 	size := int64(-1)
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
@@ -47,7 +48,7 @@ func (b *Batch) UploadFile(path string, to Item, known *client.Blob) {
 	b.addFile(path, size, to, known)
 }
 
-// addFiles adds the files of a folder, and reports what is skipped.
+// addFiles adds a folder's files, and reports what is skipped.
 func (b *Batch) addFiles(dir Dir, files []tree.File, skipped []tree.Skipped, to Prefix, stored map[string]client.Blob) {
 	for _, s := range skipped {
 		b.conclude(&job{source: localItem(string(dir), s.Name)}, Event{Kind: Skipped, Err: s.Err})
@@ -93,8 +94,8 @@ func (u *upload) run(ctx context.Context, progress func(done, total int64)) (out
 	return outcome{size: b.Size, etag: b.ETag}, err
 }
 
-// forget removes what an interrupted upload has left that is not needed any more: for example the response
-// to its last request was lost.
+// forget removes what an interrupted upload has left that is not needed any more: for example the
+// response to its last request was lost.
 func (u *upload) forget(ctx context.Context) error {
 	if u.dryRun {
 		return nil

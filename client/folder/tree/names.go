@@ -10,8 +10,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Names assigns the files of one folder to names. No two names get the same file, even on a file system
-// that ignores case or the composition of characters. The zero value is ready to use.
+// Names assigns the files of one folder to names. No two names get the same file, even on a file
+// system that ignores case or the composition of characters. The zero value is ready to use.
 type Names struct {
 	taken map[string]taken // by folded path
 }
@@ -21,12 +21,12 @@ type taken struct {
 	folder bool
 }
 
-// ErrNotLocal is returned for names such as "../x", "a/../b", "a//b" and "/x", and on Windows for names
-// that it reserves or cannot have, such as "NUL" and "a:b".
+// ErrNotLocal is returned for names such as "../x", "a/../b", "a//b" and "/x", and on Windows for
+// names that it reserves or cannot have, such as "NUL" and "a:b".
 var ErrNotLocal = errors.New("the name is not a path within a folder")
 
-// CollisionError says that a name cannot have a file beside an earlier name: for example they differ in
-// case only, or one would be a file and the other its folder.
+// CollisionError says that a name cannot have a file beside an earlier name: for example they
+// differ in case only, or one would be a file and the other its folder.
 type CollisionError struct {
 	Earlier string // the earlier name, or a folder of it
 }
@@ -34,8 +34,8 @@ type CollisionError struct {
 // Error names the earlier name.
 func (e *CollisionError) Error() string { return fmt.Sprintf("it collides with %q", e.Earlier) }
 
-// Add returns the file's path for a name. It returns ErrNotLocal or a *CollisionError if there can be
-// none; then the name is not one of n.
+// Add returns the file's path for a name. It returns ErrNotLocal or a *CollisionError if there can
+// be none; then the name is not one of n.
 func (n *Names) Add(name string) (path string, err error) {
 	path, err = filepath.Localize(name)
 	if err != nil || name == "." {
@@ -62,8 +62,8 @@ func (n *Names) Add(name string) (path string, err error) {
 	return path, nil
 }
 
-// Has reports whether a name was added, or is a folder of an added name. Names that some file systems
-// cannot tell apart count as one.
+// Has reports whether a name was added, or is a folder above an added name. Names that some file
+// systems cannot tell apart count as one.
 func (n *Names) Has(name string) bool {
 	_, exists := n.taken[fold(name)]
 	return exists

@@ -1,4 +1,4 @@
-// Package tree reads and writes the files of a local folder whose names come from elsewhere: it never
+// Package tree reads and writes files in a local folder by names that come from elsewhere: it never
 // leaves the folder, and follows no symbolic link in it.
 package tree
 
@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// File is a regular file of a folder.
+// File is a regular file in a folder.
 type File struct {
 	Name string // relative to the folder, with slashes
 	Size int64  // in bytes
@@ -29,9 +29,9 @@ type Skipped struct {
 	Err  error  // the reason
 }
 
-// List returns the regular files in a folder and in its subfolders, sorted by folder, and separately
-// what it skipped. It omits files if omit returns true for their base names. If the error is not nil,
-// some folders could not be read, and the lists lack their contents.
+// List returns the regular files in a folder and in its subfolders, sorted by folder, and
+// separately what it skipped. It omits files if omit returns true for their base names. If the
+// error is not nil, some folders could not be read, and the lists lack their contents.
 func List(root *os.Root, omit func(base string) bool) (files []File, skipped []Skipped, err error) {
 	var errs []error
 	walk := func(name string, entry fs.DirEntry, err error) error {
@@ -59,8 +59,8 @@ func List(root *os.Root, omit func(base string) bool) (files []File, skipped []S
 	return files, skipped, errors.Join(errs...)
 }
 
-// Open opens a regular file. It returns fs.ErrNotExist if there is none, and another error if there is
-// something else, or if the path leads through a symbolic link.
+// Open opens a regular file. It returns fs.ErrNotExist if there is none, and another error if there
+// is something else, or if the path leads through a symbolic link.
 func Open(root *os.Root, path string) (*os.File, error) {
 	if err := checkFolders(root, path); err != nil {
 		return nil, err

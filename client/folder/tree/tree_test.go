@@ -77,7 +77,7 @@ func TestRefusedNamesTakeNothing(t *testing.T) {
 	}
 }
 
-// FuzzNames checks that the path of a name is local, and that no two names get the same one.
+// FuzzNames checks that a name's path is local, and that no two names get the same one.
 func FuzzNames(f *testing.F) {
 	f.Add("a/b", "a/B")
 	f.Add("../x", "..")
