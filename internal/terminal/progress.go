@@ -19,19 +19,19 @@ import (
 	"sluice/internal/units"
 )
 
-// Progress shows transfers on a terminal: one line for each that runs for a while, and one for all of them
-// if there are several. If its output is not a terminal, or if it is quiet, it shows only the lines of
-// Print. Its methods may be called concurrently.
+// Progress shows transfers on a terminal: one line for each that runs for a while, and one for all
+// of them if there are several. If its output is not a terminal, or if it is quiet, it shows only
+// the lines of Print. Its methods may be called concurrently.
 type Progress struct {
 	out io.Writer
 	now func() time.Time
 	box *mpb.Progress // nil if no bars are shown
 
-	columns func() int    // width of the terminal; nil: mpb knows it
+	columns func() int    // the terminal's width; nil: mpb knows it
 	delay   time.Duration // after which a transfer that still runs gets a line
 
-	// mu guards the numbers. It must not be held while box or a bar is used: they call functions that
-	// lock it, and wait for them.
+	// mu guards the numbers. It must not be held while box or a bar is used: they call functions
+	// that lock it, and wait for them.
 	mu       sync.Mutex
 	expected count // announced by Expect
 	started  count // started by Start
@@ -54,7 +54,7 @@ func NewProgress(out io.Writer, quiet bool) *Progress {
 	if quiet || !isFile || !term.IsTerminal(int(f.Fd())) {
 		return newProgress(out, false, time.Now)
 	}
-	if runtime.GOOS == "windows" { // where mpb calls functions of the console
+	if runtime.GOOS == "windows" { // where mpb calls the console's functions
 		p := newProgress(out, true, time.Now)
 		p.delay = showDelay
 		return p
@@ -73,12 +73,12 @@ func NewProgress(out io.Writer, quiet bool) *Progress {
 
 const defaultColumns = 80
 
-// showDelay is the time after which a transfer gets a line. The removal of a line takes as long as a
-// refresh, which would limit the number of small files in a second.
+// showDelay is the time after which a transfer gets a line. Removing a line takes as long as a
+// refresh, which would limit how many small files a second may have.
 const showDelay = 300 * time.Millisecond
 
-// lineStart begins each drawing at the first column: the terminal echoes what is typed, such as ^C, where
-// the cursor is, and mpb then would not remove the first columns of the lines.
+// lineStart begins each drawing at the first column: the terminal echoes what is typed, such as ^C,
+// where the cursor is, and mpb then would not remove the lines' first columns.
 type lineStart struct{ *os.File }
 
 func (l lineStart) Write(b []byte) (int, error) {
@@ -94,7 +94,7 @@ func newProgress(out io.Writer, bars bool, now func() time.Time, options ...mpb.
 	return p
 }
 
-// Expect announces transfers that will start, of a number of bytes in all. The line for all transfers
+// Expect announces transfers that will start, with their bytes in all. The line for all transfers
 // shows what is known so far.
 func (p *Progress) Expect(transfers int, bytes int64) {
 	p.mu.Lock()
@@ -104,14 +104,14 @@ func (p *Progress) Expect(transfers int, bytes int64) {
 	p.showTotal()
 }
 
-// Start shows a transfer of size bytes, or of an unknown number if size is negative. The caller must
+// Start shows a transfer with size bytes, or an unknown number if size is negative. The caller must
 // call End.
 func (p *Progress) Start(name string, size int64) *Transfer {
 	return p.start(&Transfer{progress: p, name: Name(name), size: size, format: units.Bytes, bytes: true})
 }
 
-// StartCount is Start for a number of things that are not bytes. The line for all transfers does not
-// include it.
+// StartCount is Start for a number of things that are not bytes. The line for all transfers does
+// not include it.
 func (p *Progress) StartCount(name string, number int64) *Transfer {
 	return p.start(&Transfer{progress: p, name: Name(name), size: number, format: decimal})
 }
@@ -136,7 +136,7 @@ func (p *Progress) start(t *Transfer) *Transfer {
 	return t
 }
 
-// show adds the line of a transfer that has not ended.
+// show adds a line for a transfer that has not ended.
 func (t *Transfer) show() {
 	p := t.progress
 	p.bars.Lock()
@@ -184,7 +184,7 @@ func (p *Progress) totalLine(width int) string {
 	return formatLine(width, name, p.moved.done, bytes, p.moved.rate(p.now()), units.Bytes)
 }
 
-// Print prints a line above those of the transfers. The line is escaped by Text.
+// Print prints a line above the transfers' lines. The line is escaped by Text.
 func (p *Progress) Print(line string) error {
 	out := p.out
 	if p.box != nil {
@@ -194,7 +194,7 @@ func (p *Progress) Print(line string) error {
 	return err
 }
 
-// Close removes all lines from the terminal except those of Print.
+// Close removes all lines from the terminal except what Print printed.
 func (p *Progress) Close() {
 	if p.box == nil {
 		return
@@ -207,7 +207,7 @@ func (p *Progress) Close() {
 	p.box.Wait()
 }
 
-// Transfer is one transfer of a Progress.
+// Transfer is one transfer in a Progress.
 type Transfer struct {
 	progress *Progress
 	name     string
@@ -260,7 +260,7 @@ func (t *Transfer) Skip(n int64) {
 	}
 }
 
-// End removes the line of the transfer, whether it succeeded or not. Repeated, it has no effect.
+// End removes the transfer's line, whether it succeeded or not. Repeated, it has no effect.
 func (t *Transfer) End() {
 	t.progress.mu.Lock()
 	ended := t.ended
@@ -290,13 +290,13 @@ func (t *Transfer) line(width int) string {
 type meter struct {
 	done   int64
 	counts int64     // of done, those that count for the rate
-	since  time.Time // of the first byte or skip
-	sample time.Time // of the last sample
+	since  time.Time // the first byte or skip
+	sample time.Time // the last sample
 	last   int64     // counts at the last sample
 	smooth float64   // bytes per second, a moving average
 }
 
-// sampleTime is the minimum time between two samples of a rate, and rateMemory the time over which
+// sampleTime is the minimum time between two samples for a rate, and rateMemory the time over which
 // rates are averaged.
 const (
 	sampleTime = 500 * time.Millisecond
@@ -338,8 +338,8 @@ func (m *meter) rate(now time.Time) float64 {
 }
 
 // formatLine returns a line of at most width columns: the name, a bar, what is done, the rate and
-// the time left, in columns of fixed widths. Of what does not fit, the bar is left out first, then the
-// end of the name.
+// the time left, in columns of fixed widths. If it does not fit, the bar is left out first, then
+// the name's end.
 func formatLine(width int, name string, done, size int64, rate float64, format func(int64) string) string {
 	numbers := fmt.Sprintf("%7s", format(done))
 	if size >= 0 {

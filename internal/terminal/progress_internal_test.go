@@ -57,7 +57,7 @@ func TestTimeLeft(t *testing.T) {
 	}
 }
 
-// TestRate checks that bytes of an earlier run do not count, and that the rate follows a change.
+// TestRate checks that an earlier run's bytes do not count, and that the rate follows a change.
 func TestRate(t *testing.T) {
 	start := time.Unix(1_000_000, 0)
 	var m meter
@@ -141,8 +141,8 @@ func TestProgressShowsTransfersAndATotal(t *testing.T) {
 	}
 }
 
-// TestProgressOfManyTransfers runs transfers while their lines are drawn, and checks that it ends and
-// that messages are shown.
+// TestProgressOfManyTransfers runs transfers while their lines are drawn, and checks that it ends
+// and that messages are shown.
 func TestProgressOfManyTransfers(t *testing.T) {
 	var shown screen
 	p := newProgress(&shown, true, time.Now, mpb.WithAutoRefresh(), mpb.WithRefreshRate(100*time.Microsecond))
@@ -203,8 +203,8 @@ func (c closing) Read(b []byte) (int, error) {
 	return c.r.Read(b)
 }
 
-// TestShortTransfersWaitForNoDrawing checks that a transfer that ends soon does not wait for a drawing: there
-// is none here until all have ended.
+// TestShortTransfersWaitForNoDrawing checks that a transfer that ends soon does not wait for a
+// drawing: there is none here until all have ended.
 func TestShortTransfersWaitForNoDrawing(t *testing.T) {
 	var shown screen
 	draw := make(chan any)
@@ -235,8 +235,8 @@ func TestShortTransfersWaitForNoDrawing(t *testing.T) {
 	p.Close()
 }
 
-// TestDrawingsBeginAtTheFirstColumn checks that what the terminal echoes, such as ^C, leaves nothing of the
-// lines: each drawing begins at the first column, and clears the screen from there.
+// TestDrawingsBeginAtTheFirstColumn checks that what the terminal echoes, such as ^C, leaves
+// nothing of the lines: each drawing begins at the first column, and clears the screen from there.
 func TestDrawingsBeginAtTheFirstColumn(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

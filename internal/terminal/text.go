@@ -13,10 +13,10 @@ import (
 )
 
 // Name returns a name for people: unchanged if every character of it is shown as it is, and quoted
-// and escaped like Go's %q otherwise. Escaped are control characters, which include those that begin
-// escape sequences, characters without a shape such as those that change the direction of text, and
-// bytes that are not UTF-8. Also quoted are names that could be taken for something else: the empty
-// name, and names that begin or end with a space or begin with a quotation mark.
+// and escaped like Go's %q otherwise. Escaped are control characters, which include those that
+// begin escape sequences, characters without a shape such as those that change the direction of
+// text, and bytes that are not UTF-8. Also quoted are names that could be taken for something else:
+// the empty name, and names that begin or end with a space or begin with a quotation mark.
 func Name(s string) string {
 	if s == "" || s[0] == ' ' || s[0] == '"' || s[len(s)-1] == ' ' || !printable(s) {
 		return strconv.Quote(s)

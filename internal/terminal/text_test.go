@@ -75,7 +75,7 @@ func TestOrdinaryNamesAreShownAsTheyAre(t *testing.T) {
 	}
 }
 
-// FuzzName checks that every character of the result can be shown, and that a quoted name can be read
+// FuzzName checks that the result's characters can be shown, and that a quoted name can be read
 // back.
 func FuzzName(f *testing.F) {
 	for name := range hostile {
