@@ -19,7 +19,7 @@ import (
 // Request is an HTTP request.
 type Request struct {
 	Method string
-	Path   string // escaped, below the base path of the target, with its query
+	Path   string // escaped, below the target's base path, with its query
 	Fields string // additional header fields, each with CR LF at its end
 	Body   []byte
 	// Content is sent as the body if Body is nil. Its bytes from Offset to Offset+Length are sent.
@@ -30,18 +30,18 @@ type Request struct {
 // Response is an HTTP response.
 type Response struct {
 	Status int
-	Length int64  // of the body, in bytes
+	Length int64  // bytes in the body
 	Body   []byte // of at most maxKept bytes; nil if it was not kept
 }
 
-// Conn sends requests over one connection of HTTP/1.1, one after another. It is opened by the first
-// request, and again after it was closed. It costs a fraction of the processor time of an http.Client.
-// It is for one goroutine.
+// Conn sends requests over one HTTP/1.1 connection, one after another. The first request opens it,
+// and so does the next one after it was closed. It takes a fraction of an http.Client's processor
+// time. It is for one goroutine.
 type Conn struct {
 	target *Target
 	conn   net.Conn // nil if it is closed
 	r      *bufio.Reader
-	w      []byte    // the head of a request, and its body if that is short
+	w      []byte    // a request's head, and its body if that is short
 	used   time.Time // when the last request ended
 	stop   func() bool
 }
@@ -54,13 +54,13 @@ func NewConn(t *Target) *Conn {
 const (
 	bufferSize = 64 << 10
 	pieceSize  = 1 << 20          // is sent or received under one deadline
-	maxKept    = 64 << 10         // bytes of a body that is kept
+	maxKept    = 64 << 10         // bytes in a body that is kept
 	idleTime   = 10 * time.Second // after which a server may close a connection
 )
 
-// Do sends a request and receives the response. A response of another status than want is an error of
-// type *client.Error. keep keeps the body, which must not be longer than maxKept; otherwise it is
-// discarded. When the context of the request that opened the connection is cancelled, the connection is
+// Do sends a request and receives the response. A response with another status than want is a
+// *client.Error. keep keeps the body, which must not be longer than maxKept; otherwise it is
+// discarded. When the context ends with which a request opened the connection, the connection is
 // closed and its request fails.
 func (c *Conn) Do(ctx context.Context, q *Request, want int, keep bool) (Response, error) {
 	if err := c.open(ctx); err != nil {
@@ -224,7 +224,7 @@ func (c *Conn) discard(n int64) error {
 	return nil
 }
 
-// newError returns the error of a response.
+// newError returns a response's error.
 func newError(h head, body []byte) error {
 	e := &client.Error{Status: h.status, Detail: fmt.Sprintf("the server responded %d %s", h.status, http.StatusText(h.status))}
 	var p wire.Problem

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// timeout is longer than any request of the tests takes.
+// timeout is longer than any request in the tests takes.
 const timeout = time.Minute
 
 func newTarget(t testing.TB, url string, timeout time.Duration) *Target {
@@ -26,7 +26,7 @@ func newTarget(t testing.TB, url string, timeout time.Duration) *Target {
 	return target
 }
 
-// serve runs a server whose requests are counted by connection: it returns the number of connections.
+// serve runs a server that counts its connections, and returns their number.
 func serve(t testing.TB, handler http.HandlerFunc) (url string, connections func() int) {
 	t.Helper()
 	opened := make(chan struct{}, 1000)
@@ -126,8 +126,8 @@ func TestConnReceivesResponses(t *testing.T) {
 	}
 }
 
-// answer runs a server that answers each connection with a text, after it has received something, and
-// closes it.
+// answer runs a server that answers each connection with a text, after it has received something,
+// and closes it.
 func answer(t testing.TB, text string) (url string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -276,7 +276,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// FuzzResponse compares the parser with that of net/http: a response that both accept is the same.
+// FuzzResponse compares the parser with net/http's: a response that both accept is the same.
 func FuzzResponse(f *testing.F) {
 	for _, text := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", "HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\nabc",

@@ -9,8 +9,8 @@ import (
 // noise returns what contents consist of. It cannot be compressed.
 var noise = sync.OnceValue(makeNoise)
 
-// noiseSize is the length of noise. It is a prime, so that contents that begin at multiples of a small
-// number differ.
+// noiseSize is noise's length. It is a prime, so contents that begin at a small number's multiples
+// differ.
 const noiseSize = 1<<20 + 7
 
 func makeNoise() []byte {
@@ -26,8 +26,8 @@ type Content struct {
 	Seed int64
 }
 
-// Piece returns bytes of the content from an offset: at least one, and at most limit. They must not be
-// changed.
+// Piece returns the content's bytes from an offset: at least one, and at most limit. They must not
+// be changed.
 func (c Content) Piece(offset, limit int64) []byte {
 	begin := int64((uint64(c.Seed)*4099 + uint64(offset)) % noiseSize)
 	return noise()[begin:min(noiseSize, begin+min(limit, c.Size-offset))]
@@ -45,5 +45,5 @@ func (c Content) ReadAt(b []byte, offset int64) (n int, err error) {
 	return n, nil
 }
 
-// reader returns a reader of the content.
+// reader returns a reader for the content.
 func (c Content) reader() *io.SectionReader { return io.NewSectionReader(c, 0, c.Size) }

@@ -11,7 +11,7 @@ import (
 	"sluice/client"
 )
 
-// Codes of errors that are not those of a response.
+// Codes for errors without a response.
 const (
 	codeTimeout    = "timeout"
 	codeRefused    = "connection_refused"
@@ -26,7 +26,7 @@ var (
 	errUnexpected = errors.New("the response has another status or length than expected")
 )
 
-// codeOf returns the code of an error: that of the response, its status if it has no code, or what
+// codeOf returns an error's code: the response's code, its status if it has no code, or what
 // happened to the connection.
 func codeOf(err error) string {
 	if response, ok := errors.AsType[*client.Error](err); ok {

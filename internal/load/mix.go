@@ -40,7 +40,7 @@ func Only(k Kind) (m Mix) {
 // kind returns the kind of operation n.
 func (m Mix) kind(n int64) Kind { return Kind(weighted(m[:], mix(n, saltKind))) }
 
-// weighted returns the index of a weight, chosen by a random number in proportion to the weights.
+// weighted returns a weight's index, chosen by a random number in proportion to the weights.
 func weighted(weights []int, random uint64) int {
 	total := uint64(0)
 	for _, w := range weights {
@@ -62,7 +62,7 @@ type Sizes struct {
 	weights []int
 }
 
-// maxSize is the largest size of a blob.
+// maxSize is a blob's largest size.
 const maxSize = 5 << 40
 
 // UnmarshalText parses a size such as "4KiB", or several with weights such as "4KiB=90,1MiB=10".
@@ -103,8 +103,8 @@ const (
 	saltSize
 )
 
-// mix returns a number that looks random, always the same for n and salt: SplitMix64 (Steele, Lea and
-// Flood, "Fast splittable pseudorandom number generators", 2014).
+// mix returns a number that looks random, always the same for n and salt: SplitMix64 (Steele, Lea
+// and Flood, "Fast splittable pseudorandom number generators", 2014).
 func mix(n, salt int64) uint64 {
 	z := (uint64(n)*(saltSize+1) + uint64(salt) + 1) * 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

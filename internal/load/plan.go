@@ -15,31 +15,31 @@ type Worker interface {
 	Do(ctx context.Context, n int64) (bytes int64, err error)
 }
 
-// Plan says how many operations are sent, and when. It ends after Count operations or after Duration,
-// whichever is first; 0 is no limit. No operation begins after the end, and those in progress are
-// completed.
+// Plan says how many operations are sent, and when. It ends after Count operations or after
+// Duration, whichever is first; 0 is no limit. No operation begins after the end, and those in
+// progress are completed.
 type Plan struct {
 	Duration time.Duration
 	Count    int64
 
-	// Rate is the number of operations that are due each second, in an open loop: operation n is due
-	// n/Rate seconds after the start, whether others have ended or not, and its latency counts from
-	// then. Thus a server that stalls delays all operations that were due meanwhile, and not only one
-	// for each connection. 0 is a closed loop: each connection sends an operation when its last one has
-	// ended.
+	// Rate is the number of operations that are due each second, in an open loop: operation n is
+	// due n/Rate seconds after the start, whether others have ended or not, and its latency counts
+	// from then. Thus a server that stalls delays all operations that were due meanwhile, and not
+	// only one for each connection. 0 is a closed loop: each connection sends an operation when its
+	// last one has ended.
 	Rate float64
 
-	// sleep replaces the precise sleep of the system in tests.
+	// sleep replaces the system's precise sleep in tests.
 	sleep func(time.Duration)
 }
 
 // endTime is how long operations may take to end after a signal.
 const endTime = 2 * time.Second
 
-// Run sends operations by all workers concurrently and records them. kindOf returns the kind of
-// operation n. Run returns the time from the start to the end of the last operation. If ctx is
-// cancelled, the operations in progress have endTime to end, so that what they store can be removed
-// afterwards; what takes longer is not recorded.
+// Run sends operations by all workers concurrently and records them. kindOf returns operation n's
+// kind. Run returns the time from the start until the last operation ends. If ctx is cancelled, the
+// operations in progress have endTime to end, so that what they store can be removed afterwards;
+// what takes longer is not recorded.
 func (p *Plan) Run(ctx context.Context, workers []Worker, kindOf func(n int64) Kind, r *Recorder) time.Duration {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -70,8 +70,8 @@ func (p *Plan) runClosed(ctx, working context.Context, start time.Time, workers 
 	group.Wait()
 }
 
-// perform sends an operation, and records it with the latency since it was due. It returns the time of
-// its end.
+// perform sends an operation, and records it with the latency since it was due. It returns the time
+// of its end.
 func perform(ctx context.Context, w Worker, n int64, k Kind, due time.Time, r *Recorder) time.Time {
 	bytes, err := w.Do(ctx, n)
 	end := time.Now()
@@ -87,8 +87,8 @@ type ticket struct {
 	due time.Time
 }
 
-// runOpen issues a ticket for each operation when it is due. While all workers are busy, the next ticket
-// waits, and those after it are issued late, with the times at which they were due.
+// runOpen issues a ticket for each operation when it is due. While all workers are busy, the next
+// ticket waits, and those after it are issued late, with the times at which they were due.
 func (p *Plan) runOpen(ctx, working context.Context, start time.Time, workers []Worker, kindOf func(n int64) Kind, r *Recorder) {
 	tickets := make(chan ticket)
 	var group sync.WaitGroup
@@ -110,7 +110,7 @@ func (p *Plan) runOpen(ctx, working context.Context, start time.Time, workers []
 	group.Wait()
 }
 
-// issue issues tickets until the end of the plan, and returns their number.
+// issue issues tickets until the plan ends, and returns their number.
 func (p *Plan) issue(ctx context.Context, start time.Time, tickets chan<- ticket) (issued int64) {
 	var end <-chan time.Time // never, without a duration
 	if p.Duration > 0 {
@@ -151,7 +151,7 @@ func (p *Plan) offset(n int64) time.Duration {
 	return time.Duration(float64(n) / p.Rate * float64(time.Second))
 }
 
-// coarse is the time that timers of the runtime may be late.
+// coarse is how late the runtime's timers may be.
 const coarse = 2 * time.Millisecond
 
 // wait waits for d, by a timer while it is long and precisely in the end. It reports whether the

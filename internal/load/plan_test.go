@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// service is a Worker of a service that takes a millisecond for an operation. From stallAt on it stalls
-// for stallFor: all operations that are in progress or begin meanwhile end with the stall.
+// service is a Worker for a service that takes a millisecond for an operation. From stallAt on it
+// stalls for stallFor: all operations that are in progress or begin meanwhile end with the stall.
 type service struct {
 	start             time.Time
 	stallAt, stallFor time.Duration
@@ -99,8 +99,8 @@ func TestStallIsInThePercentiles(t *testing.T) {
 		var open, closed Recorder
 		plan := openPlan()
 		plan.Run(t.Context(), stalled(), onlyGets, &open)
-		// Of 1,000 operations, 300 were due in the stall, evenly: a tenth of all waited for more than
-		// 200 ms, and the backlog of 300 was done by 4 connections in 100 ms.
+		// Of 1,000 operations, 300 were due in the stall, evenly: a tenth of all waited for more
+		// than 200 ms, and the backlog of 300 was done by 4 connections in 100 ms.
 		if total := open.Total(); total.Done != 1000 || total.Quantile(0.9) < 190*time.Millisecond || total.Quantile(0.5) > 10*time.Millisecond {
 			t.Errorf("open loop: %d operations, p50 %s, p90 %s", total.Done, total.Quantile(0.5), total.Quantile(0.9))
 		}

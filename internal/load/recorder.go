@@ -16,7 +16,7 @@ type Kind int
 const (
 	Put       Kind = iota // stores a blob in one request
 	Get                   // reads a whole blob
-	Range                 // reads a range of a blob
+	Range                 // reads a range
 	Multipart             // stores a blob in parts: begins an upload, sends its parts and completes it
 	Use                   // deducts a chunkset from a session
 	kinds                 // the number of kinds
@@ -24,7 +24,7 @@ const (
 
 var kindNames = [kinds]string{"put", "get", "range", "multipart", "use"}
 
-// String returns the name of the kind.
+// String returns the kind's name.
 func (k Kind) String() string { return kindNames[k] }
 
 // Latencies are recorded from 1 us to an hour, with three significant digits.
@@ -85,15 +85,15 @@ func (t *tally) addLatency(latency time.Duration) {
 	if t.latency == nil {
 		t.latency = hdrhistogram.New(int64(lowestLatency), int64(highestLatency), significantDigits)
 	}
-	// It is in the range of the histogram, so that there is no error.
+	// It is in the histogram's range, so there is no error.
 	_ = t.latency.RecordValue(int64(min(max(latency, lowestLatency), highestLatency)))
 }
 
 // Summary is what was recorded of one kind of operations, or of all.
 type Summary struct {
 	Done   int64            // operations that have ended, in success or failure
-	Bytes  int64            // of the contents that they transferred
-	Unsent int64            // operations of an open loop that were due and were not sent
+	Bytes  int64            // in the contents that they transferred
+	Unsent int64            // operations in an open loop that were due and were not sent
 	Errors map[string]int64 // failed operations, by code
 	First  error            // the first error, or nil
 
@@ -108,7 +108,7 @@ func (s *Summary) Failed() (n int64) {
 	return n
 }
 
-// Quantile returns the latency that a share q of the operations, from 0 to 1, did not exceed.
+// Quantile returns the latency that a share q of all operations, from 0 to 1, did not exceed.
 // Operations that were not sent count with the time that they waited, which is less than what they
 // would have taken.
 func (s *Summary) Quantile(q float64) time.Duration {
@@ -124,7 +124,7 @@ func (s *Summary) Max() time.Duration { return time.Duration(s.latency.Max()) }
 // Mean returns the mean latency.
 func (s *Summary) Mean() time.Duration { return time.Duration(s.latency.Mean()) }
 
-// Summaries returns what was recorded of each kind of which there was an operation.
+// Summaries returns what was recorded for each kind with an operation.
 func (r *Recorder) Summaries() map[Kind]*Summary {
 	all := map[Kind]*Summary{}
 	for k := range kinds {

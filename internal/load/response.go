@@ -10,10 +10,10 @@ import (
 	"strconv"
 )
 
-// head is what matters of the status line and the header of a response.
+// head is what matters in a response's status line and header.
 type head struct {
 	status  int
-	length  int64 // of the body, or one of the values below
+	length  int64 // the body's, or a value below
 	close   bool  // reports whether the server closes the connection after the response
 	problem bool  // reports whether the body is an error in JSON
 }
@@ -27,8 +27,8 @@ const (
 // maxHeaderLines is the number of lines that a header may have.
 const maxHeaderLines = 256
 
-// readHead reads the head of a final response (RFC 9112, sections 4 to 6); it skips those with a status
-// of 1xx. method is that of the request.
+// readHead reads a final response's head (RFC 9112, sections 4 to 6); it skips 1xx responses.
+// method is the request's.
 func readHead(r *bufio.Reader, method string) (head, error) {
 	for {
 		h, err := readOneHead(r)
@@ -82,7 +82,7 @@ func readOneHead(r *bufio.Reader) (head, error) {
 	return h, fmt.Errorf("%w: the header has more than %d lines", errMalformed, maxHeaderLines)
 }
 
-// field takes from a line of the header what matters.
+// field takes what matters from a header line.
 func (h *head) field(line []byte) error {
 	name, value, ok := bytes.Cut(line, []byte(":"))
 	if !ok || len(name) == 0 {
@@ -137,7 +137,7 @@ func unexpectedEnd(err error) error {
 	return err
 }
 
-// bodyReader returns a reader of a body.
+// bodyReader returns a reader for a body.
 func bodyReader(r *bufio.Reader, h head) io.Reader {
 	switch h.length {
 	case untilClose:

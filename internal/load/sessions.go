@@ -10,19 +10,19 @@ import (
 	"sluice/client"
 )
 
-// pool has the sessions of the operations that use them.
+// pool has the sessions for operations that use them.
 type pool struct {
 	create func(context.Context) (client.Session, error) // nil if used sessions are not replaced
 	slots  []slot
 	spares chan *counted
-	failed chan error // has the error of a session that could not be created
+	failed chan error // has the error if a session could not be created
 	stop   context.CancelFunc
 	ended  sync.WaitGroup
 
 	created atomic.Int64
 }
 
-// slot has the session that the operations of a slot use.
+// slot has the session that its operations use.
 type slot struct {
 	mu      sync.Mutex // is held while the session is replaced
 	current atomic.Pointer[counted]
@@ -30,14 +30,15 @@ type slot struct {
 
 // counted is a session and what is left of it.
 type counted struct {
-	path string // of the request that uses it
+	path string // for the request that uses it
 	left atomic.Int64
 }
 
 // spareSessions is the number of sessions that are created before they are needed.
 const spareSessions = 16
 
-// newPool returns a pool of the sessions with these ids or, if there are none, of n new ones.
+// newPool returns a pool with the sessions that have these ids or, if there are none, with n new
+// ones.
 func newPool(ctx context.Context, c *client.Client, ids []string, n int) *pool {
 	p := &pool{spares: make(chan *counted, spareSessions), failed: make(chan error, 1)}
 	if len(ids) > 0 {
@@ -89,7 +90,7 @@ func (p *pool) fill(ctx context.Context) (err error) {
 	return err
 }
 
-// take takes a chunkset of a session, and returns the path of the request that uses it.
+// take takes a chunkset from a session, and returns the path for the request that uses it.
 func (p *pool) take(ctx context.Context, random uint64) (path string, err error) {
 	s := &p.slots[random%uint64(len(p.slots))]
 	for {
@@ -103,7 +104,7 @@ func (p *pool) take(ctx context.Context, random uint64) (path string, err error)
 	}
 }
 
-// replace replaces the session of a slot by a spare one, unless that was done since.
+// replace replaces a slot's session by a spare one, unless that was done since.
 func (p *pool) replace(ctx context.Context, s *slot, old *counted) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

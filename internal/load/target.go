@@ -20,8 +20,9 @@ type Target struct {
 	timeout time.Duration
 }
 
-// NewTarget returns the server at a base URL. The key, unless it is empty, and the user agent are sent
-// with each request. The timeout ends a request for which no byte was sent or received for so long.
+// NewTarget returns the server at a base URL. The key, unless it is empty, and the user agent are
+// sent with each request. The timeout ends a request for which no byte was sent or received for so
+// long.
 func NewTarget(baseURL, key, userAgent string, timeout time.Duration) (*Target, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil {
@@ -53,7 +54,7 @@ func NewTarget(baseURL, key, userAgent string, timeout time.Duration) (*Target, 
 	return t, nil
 }
 
-// Trust makes certificates of these authorities valid, in place of those of the system.
+// Trust makes these authorities' certificates valid, in place of the system's.
 func (t *Target) Trust(authorities *x509.CertPool) {
 	if t.tls != nil {
 		t.tls.RootCAs = authorities

@@ -20,23 +20,23 @@ import (
 // Options describe a Workload.
 type Options struct {
 	Client *client.Client // prepares and cleans up
-	Target *Target        // of the operations
+	Target *Target        // where operations go
 
-	Mix Mix // of the kinds of operations
+	Mix Mix // how often each kind of operation is sent
 
-	// Blobs are stored in Account with names below Prefix, which is empty or ends in a slash. Blobs is
-	// their number. Blob i has a size that Sizes chooses. Operations that store replace blobs if there
-	// are more of them than blobs, and operations that read choose blobs at random.
+	// Blobs are stored in Account with names below Prefix, which is empty or ends in a slash. Blobs
+	// is their number. Blob i has a size that Sizes chooses. Operations that store replace blobs if
+	// there are more of them than blobs, and operations that read choose blobs at random.
 	Account string
 	Prefix  string
 	Blobs   int64
 	Sizes   Sizes
 
-	RangeSize int64 // of a Range, in bytes; the whole blob if that is smaller
-	PartSize  int64 // of a Multipart
+	RangeSize int64 // for a Range, in bytes; the whole blob if that is smaller
+	PartSize  int64 // for a Multipart
 
-	// Sessions is the number of sessions that each Use chooses from at random. They are created, and
-	// replaced when they are used up, unless SessionIDs names existing ones. The first one of
+	// Sessions is the number of sessions that each Use chooses from at random. They are created,
+	// and replaced when they are used up, unless SessionIDs names existing ones. The first one of
 	// SessionIDs also pays for reads.
 	Sessions   int
 	SessionIDs []string
@@ -44,12 +44,12 @@ type Options struct {
 	Connections int // concurrent requests that prepare and clean up
 }
 
-// Workload makes operations on a service. The caller calls Prepare, then uses Workers in a Plan, and in
-// the end, whether Prepare failed or not, calls Clean.
+// Workload makes operations on a service. The caller calls Prepare, then uses Workers in a Plan,
+// and in the end, whether Prepare failed or not, calls Clean.
 type Workload struct {
 	options Options
-	prefix  string // of the names of all blobs
-	path    string // escaped, of the same
+	prefix  string // that all blobs' names have
+	path    string // the same, escaped
 	reads   string // header fields of reads
 	pool    *pool
 	stored  atomic.Int64 // blobs with a lower index may exist
@@ -72,7 +72,7 @@ func New(o Options) *Workload {
 	return w
 }
 
-// Prefix returns the prefix of the names of all blobs of the workload. It ends in a slash.
+// Prefix returns what all names in the workload begin with. It ends in a slash.
 func (w *Workload) Prefix() string { return w.prefix }
 
 // Kind returns the kind of operation n.
@@ -86,8 +86,8 @@ func (w *Workload) ToStore() int64 {
 	return w.options.Blobs
 }
 
-// Prepare stores the blobs that operations read, and creates sessions. It calls progress with the number of
-// blobs that are stored.
+// Prepare stores the blobs that operations read, and creates sessions. It calls progress with the
+// number of blobs that are stored.
 func (w *Workload) Prepare(ctx context.Context, progress func(done int64)) error {
 	if w.options.Mix[Use] > 0 {
 		w.pool = newPool(ctx, w.options.Client, w.options.SessionIDs, w.options.Sessions)
@@ -148,7 +148,7 @@ type Left struct {
 	Sessions int   // they cannot be removed, and expire
 }
 
-// Clean removes the blobs and uploads of the workload. It calls progress with the number of blobs that
+// Clean removes the workload's blobs and uploads. It calls progress with the number of blobs that
 // are removed. It returns what is left, with an error if that is more than sessions.
 func (w *Workload) Clean(ctx context.Context, progress func(done int64)) (Left, error) {
 	var left Left
@@ -189,7 +189,7 @@ func (w *Workload) Workers(n int) []Worker {
 	return all
 }
 
-// worker sends the operations of a workload over one connection.
+// worker sends a workload's operations over one connection.
 type worker struct {
 	*Workload
 	conn *Conn
@@ -229,7 +229,7 @@ func (w *worker) get(ctx context.Context, i int64) (int64, error) {
 	return received(p, w.options.Sizes.size(i), err)
 }
 
-// received returns the length of the body of a response, and an error if another was expected.
+// received returns the length of a response's body, and an error if another was expected.
 func received(p Response, want int64, err error) (int64, error) {
 	if err == nil && p.Length != want {
 		err = fmt.Errorf("%w: %d bytes instead of %d", errUnexpected, p.Length, want)
