@@ -25,8 +25,8 @@ type reply struct {
 	Body   []byte
 }
 
-// serveBare runs an HTTP server that sends fixed responses from memory: of the path /NAME/..., that
-// which the JSON on in has for NAME. It prints its URL to out.
+// serveBare runs an HTTP server that sends fixed responses from memory: for the path /NAME/..., it
+// sends what the JSON on in has for NAME. It prints its URL to out.
 func serveBare(in io.Reader, out io.Writer) error {
 	var replies map[string]reply
 	if err := json.NewDecoder(in).Decode(&replies); err != nil {
@@ -57,8 +57,8 @@ func serveBare(in io.Reader, out io.Writer) error {
 	}))
 }
 
-// record sends a request, and returns the response for the bare handler. The Date is left out: every
-// server sends its own.
+// record sends a request, and returns the response for the bare handler. The Date is left out:
+// every server sends its own.
 func record(ctx context.Context, method, url string, header http.Header) (reply, error) {
 	q, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {

@@ -39,14 +39,14 @@ type options struct {
 type environment struct {
 	options
 
-	root      string // of the module
+	root      string // the module's folder
 	dir       string // of everything
-	work      string // of the data of a group
+	work      string // folder for a group's data
 	programs  map[string]string
 	missing   map[string]error
 	processes []*process
 	closers   []func() error // are called after the processes have ended
-	authority *x509.CertPool // of the certificate that servers have
+	authority *x509.CertPool // for the servers' certificate
 }
 
 // findPrograms finds the programs and builds sluice.
@@ -99,10 +99,10 @@ type process struct {
 	command *exec.Cmd
 	ended   chan struct{} // closed when it has ended
 	err     error         // of its end, once ended is closed
-	stderr  string        // path of a file with what it printed
+	stderr  string        // a file with what it printed
 }
 
-// startTime limits the start of a server.
+// startTime limits how long a server starts.
 const startTime = time.Minute
 
 // start starts a server. It is stopped by stopAll.
@@ -178,13 +178,13 @@ func (p *process) stop(signal syscall.Signal) {
 	}
 }
 
-// begin makes the folder for the data of a group.
+// begin makes the folder for a group's data.
 func (e *environment) begin(group string) error {
 	e.work = filepath.Join(e.dir, group)
 	return os.Mkdir(e.work, 0o711) // servers with users of their own pass through it
 }
 
-// end ends all processes, the last one first, and removes the data of the group.
+// end ends all processes, the last one first, and removes the group's data.
 func (e *environment) end() (err error) {
 	for _, p := range slices.Backward(e.processes) {
 		p.stop(syscall.SIGTERM)
@@ -211,7 +211,7 @@ func (e *environment) requireSpace(gib uint64) error {
 // ticksPerSecond is the unit of times in /proc on Linux.
 const ticksPerSecond = 100
 
-// cpu returns the processor time of a process and its children so far.
+// cpu returns how much processor time a process and its children have taken.
 func (p *process) cpu() (time.Duration, error) { return cpuOf(p.command.Process.Pid) }
 
 func cpuOf(pid int) (time.Duration, error) {
@@ -225,7 +225,7 @@ func cpuOf(pid int) (time.Duration, error) {
 		return 0, fmt.Errorf("/proc/%d/stat: %q", pid, text)
 	}
 	total := 0
-	for _, field := range fields[11:15] { // utime and stime, and those of children that have ended
+	for _, field := range fields[11:15] { // utime and stime, also for children that have ended
 		n, err := strconv.Atoi(field)
 		if err != nil {
 			return 0, err
@@ -249,8 +249,8 @@ func cpuOf(pid int) (time.Duration, error) {
 	return sum, nil
 }
 
-// charged runs a load of which the function returns the number of operations, and returns the processor time
-// of a server for each of them, in microseconds.
+// charged runs a load, which returns its number of operations. It returns a server's processor time
+// for each of them, in microseconds.
 func (p *process) charged(load func() (operations float64, err error)) (us float64, err error) {
 	before, err := p.cpu()
 	if err != nil {
@@ -274,7 +274,7 @@ func errorIf(is bool, text string) error {
 	return nil
 }
 
-// freeAddress returns a loopback address whose port was free.
+// freeAddress returns a loopback address with a port that was free.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -283,7 +283,7 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// joinCleanup returns the error of a function whose cleanup returned another.
+// joinCleanup joins a function's error and its cleanup's.
 func joinCleanup(err, cleanup error) error { return errors.Join(err, cleanup) }
 
 var readyLine = regexp.MustCompile(`listening on (https?://\S+)`)

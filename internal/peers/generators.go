@@ -28,7 +28,7 @@ const (
 type wrkLoad struct {
 	connections int
 	url         string
-	script      string   // path; "": GET of the URL
+	script      string   // path; "": GET the URL
 	headers     []string // such as "Name: value"
 }
 
@@ -62,7 +62,7 @@ func (l *wrkLoad) run(ctx context.Context, e *environment, server *process, d ti
 	return m, err
 }
 
-// parseWrk returns the number of requests and the rate of the output of wrk.
+// parseWrk returns the number of requests and the rate in wrk's output.
 func parseWrk(out string) (requests, rate float64, err error) {
 	if failed := wrkErrors.FindString(out); failed != "" {
 		return 0, 0, fmt.Errorf("wrk: %s", strings.TrimSpace(failed))
@@ -84,7 +84,7 @@ func (e *environment) script(name, text string) (path string, err error) {
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
-// pathsScript returns a script that requests paths of a list at random. The requests are made before
+// pathsScript returns a script that requests a list's paths at random. The requests are made before
 // the load.
 func (e *environment) pathsScript(name, method string, paths []string) (string, error) {
 	list := filepath.Join(e.work, name+".txt")
@@ -137,7 +137,8 @@ const loadTimeout = time.Minute
 // mib is the unit of throughput.
 const mib = 1 << 20
 
-// ownLoad is a load by package load. Each request has a status that is expected, and bytes of content.
+// ownLoad is a load by package load. Each request has a status that is expected, and bytes of
+// content.
 type ownLoad struct {
 	connections int
 	url         string
@@ -178,7 +179,7 @@ func (l *ownLoad) runPlan(ctx context.Context, e *environment, server *process, 
 	return m, err
 }
 
-// requestOf returns a request of a load that is always the same.
+// requestOf returns a load's request that is always the same.
 func requestOf(method, path, fields string, status int, bytes int64) func(int64) (*load.Request, int, int64) {
 	return func(int64) (*load.Request, int, int64) {
 		return &load.Request{Method: method, Path: path, Fields: fields}, status, bytes

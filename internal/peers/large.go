@@ -182,8 +182,8 @@ func writeFile(name string, size int64) error {
 	return errors.Join(err, file.Close())
 }
 
-// makeCertificate makes a certificate for the loopback address that the generator trusts, and returns the path of a
-// file with it and its key.
+// makeCertificate makes a certificate for the loopback address that the generator trusts, and
+// returns the path to a file with it and its key.
 func (e *environment) makeCertificate() (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

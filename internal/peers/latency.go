@@ -87,7 +87,7 @@ type mixedLoad struct {
 	server *sluiceServer
 	last   benchResult
 	cpu    float64
-	taken  map[string]bool // latencies of the last measurement that a row has
+	taken  map[string]bool // latencies in the last measurement that a row has
 }
 
 // benchResult is what `sluice bench --json` prints.
@@ -99,8 +99,8 @@ type benchResult struct {
 	}
 }
 
-// run returns a quantile of the latencies of a kind. It measures unless the last measurement has one that
-// was not taken.
+// run returns a quantile for a kind's latencies. It measures unless the last measurement has one
+// that was not taken.
 func (m *mixedLoad) run(ctx context.Context, e *environment, d time.Duration, kind, quantile string) (measurement, error) {
 	wanted := kind + " " + quantile
 	if len(m.last.Operations) == 0 || m.taken[wanted] {
@@ -143,8 +143,8 @@ func (e *environment) benchMixed(ctx context.Context, url string, d time.Duratio
 	return r, json.Unmarshal(out, &r)
 }
 
-// fillForTasks makes a data folder with blobs that a purge removes, and with objects that are old enough for
-// a sweep and are in use.
+// fillForTasks makes a data folder with blobs that a purge removes, and with objects that are old
+// enough for a sweep and are in use.
 func (e *environment) fillForTasks(ctx context.Context, name string) (err error) {
 	l := storage.Location{Data: filepath.Join(e.work, name)}
 	stores, err := storage.Open(ctx, l, storage.Options{})

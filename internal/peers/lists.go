@@ -39,13 +39,13 @@ const (
 	firstName   = "row"
 )
 
-// serverHeap is the least heap of a server, below which no garbage is collected.
+// serverHeap is a server's least Go heap, below which Go collects nothing.
 const serverHeap = 64 << 20
 
 // listedName returns a name that the tables have.
 func listedName(i int) string { return fmt.Sprintf("names/%07d", i) }
 
-// scanPage reads the columns of a page, in the order of the index.
+// scanPage reads a page's columns, in index order.
 const scanPage = `SELECT name_head, content, size, crc64, part_size, sha256, content_type, modified, expires, owner, shared_second
 	FROM blobs WHERE account = $1 AND name_head >= $2 ORDER BY name_head, name_hash LIMIT 1000`
 
@@ -74,7 +74,7 @@ const (
 	microseconds = "us, median"
 )
 
-// listRow returns a row that compares the pages of a store with a scan.
+// listRow returns a row that compares a store's pages with a scan.
 func listRow(name, scanner string, s *storage.Stores, scan func(ctx context.Context, after string) (rows int, err error)) *row {
 	page := func(ctx context.Context, after string) (int, error) {
 		p, err := s.Meta.ListBlobs(ctx, metastore.ListQuery{Account: listAccount, After: after, Limit: pageSize})
@@ -112,7 +112,7 @@ func ownTime() (time.Duration, error) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
 }
 
-// openStore opens a store with one empty blob, whose row is copied.
+// openStore opens a store with one empty blob. Its row is copied.
 func (e *environment) openStore(ctx context.Context, l storage.Location) (*storage.Stores, error) {
 	s, err := storage.OpenMeta(ctx, l, true)
 	if err != nil {
@@ -123,7 +123,7 @@ func (e *environment) openStore(ctx context.Context, l storage.Location) (*stora
 	return s, err
 }
 
-// copyRows returns the statement that copies the row of the blob, with its columns and what replaces
+// copyRows returns the statement that copies the blob's row, with its columns and what replaces
 // some of them.
 func copyRows(columns []string, replaced map[string]string, series string) string {
 	values := slices.Clone(columns)
@@ -169,7 +169,7 @@ func (e *environment) fillSQLite(ctx context.Context) (*row, error) {
 	}), nil
 }
 
-// columnsOfBlobs returns the columns of the table of blobs.
+// columnsOfBlobs returns the columns in the table of blobs.
 func columnsOfBlobs(ctx context.Context, c sqliteConn) (columns []string, err error) {
 	err = queryRows(ctx, c, `SELECT name FROM pragma_table_info('blobs')`, nil, func(row []driver.Value) { columns = append(columns, fmt.Sprint(row[0])) })
 	return columns, err
@@ -180,7 +180,7 @@ func sqliteSeries(n int) string {
 	return fmt.Sprintf("(WITH RECURSIVE s (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM s WHERE i < %d) SELECT i FROM s)", n-1)
 }
 
-// sqliteConn are the methods of a connection of the driver.
+// sqliteConn are the methods of the driver's connections.
 type sqliteConn interface {
 	driver.QueryerContext
 	driver.ExecerContext

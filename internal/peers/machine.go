@@ -15,8 +15,8 @@ import (
 // fileSystems are the names of magic numbers of statfs(2).
 var fileSystems = map[int64]string{0xef53: "ext4", 0x58465342: "XFS", 0x9123683e: "btrfs", 0x01021994: "tmpfs", 0x794c7630: "overlayfs", 0x2fc12fc1: "ZFS"}
 
-// describeMachine describes the processor, the kernel, the file system, the load before the measurement
-// and the versions of programs.
+// describeMachine describes the processor, the kernel, the file system, the load before the
+// measurement and the versions of programs.
 func describeMachine(e *environment) (string, error) {
 	processor := "unknown processor"
 	info, err := os.ReadFile("/proc/cpuinfo")

@@ -1,8 +1,8 @@
 //go:build linux
 
 // Command peers measures sluice beside other programs that do comparable work: a bare handler of
-// net/http, nginx, Redis, PostgreSQL and versitygw. It starts all of them on loopback addresses, sends
-// the same load to each in turns, and prints the medians with their ratios.
+// net/http, nginx, Redis, PostgreSQL and versitygw. It starts all of them on loopback addresses,
+// sends the same load to each in turns, and prints the medians with their ratios.
 //
 // `make bench-peers` runs it; with -write it also writes its section of docs/benchmarks.md.
 package main
@@ -86,6 +86,6 @@ func run(ctx context.Context, o options) (err error) {
 	return writeSection(filepath.Join(e.root, "docs"), section(about, o, measured), measured)
 }
 
-// groups are the groups of rows, in the order of the table. The servers of a group run while it is
-// measured, and no others.
+// groups are the groups of rows, in table order. A group's servers run while it is measured, and no
+// others.
 var groups = []func() *group{smallGroup, writesGroup, largeGroup, tlsGroup, nodesGroup, listsGroup, latencyGroup, memoryGroup}

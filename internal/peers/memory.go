@@ -36,7 +36,7 @@ func prepareMemory(_ context.Context, e *environment) ([]*row, error) {
 	}, nil
 }
 
-// uploadMemory returns the peak of a server with 64 concurrent uploads, in MiB.
+// uploadMemory returns a server's peak with 64 concurrent uploads, in MiB.
 func (e *environment) uploadMemory(ctx context.Context, _ time.Duration) (m measurement, err error) {
 	if err := e.requireSpace(5); err != nil {
 		return m, err
@@ -58,7 +58,7 @@ func (e *environment) uploadMemory(ctx context.Context, _ time.Duration) (m meas
 // idleConnections is the number of connections that wait.
 const idleConnections = 8000
 
-// idleMemory returns what an idle connection adds to the memory of a server, in KiB.
+// idleMemory returns what an idle connection adds to a server's memory, in KiB.
 func (e *environment) idleMemory(ctx context.Context, _ time.Duration) (m measurement, err error) {
 	return e.onFreshServer(ctx, func(s *sluiceServer) (m measurement, err error) {
 		paths, err := s.storeMany(ctx, 1)
@@ -82,7 +82,8 @@ func (e *environment) idleMemory(ctx context.Context, _ time.Duration) (m measur
 				if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", paths[0], host); err != nil {
 					return err
 				}
-				if _, err := io.ReadFull(c, make([]byte, len(content4K))); err != nil { // a part of the response, of which the rest is in the buffer of the kernel
+				// The rest of the response is in the kernel's buffer.
+				if _, err := io.ReadFull(c, make([]byte, len(content4K))); err != nil {
 					return err
 				}
 			}

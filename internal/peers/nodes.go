@@ -135,7 +135,7 @@ func (e *environment) pgbench(s *testenv.PostgresServer, name, durability, scrip
 	}}
 }
 
-// statementsOf returns the number of statements that PostgreSQL executes for an operation of a load.
+// statementsOf returns how many statements PostgreSQL executes for each operation in a load.
 func statementsOf(ctx context.Context, s *testenv.PostgresServer, of side, d time.Duration) (m measurement, err error) {
 	conn, err := pgx.Connect(ctx, s.DSN())
 	if err != nil {

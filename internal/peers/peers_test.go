@@ -145,7 +145,8 @@ func TestOutputsOfGenerators(t *testing.T) {
 func TestBareHandlerRepeatsAResponse(t *testing.T) {
 	r, w := io.Pipe()
 	go func() {
-		_ = w.CloseWithError(serveBare(strings.NewReader(`{"get":{"Status":203,"Header":{"X-A":["b"],"Content-Length":["3"]},"Body":"YWJj"}}`), w)) // it returns nil
+		const responses = `{"get":{"Status":203,"Header":{"X-A":["b"],"Content-Length":["3"]},"Body":"YWJj"}}`
+		_ = w.CloseWithError(serveBare(strings.NewReader(responses), w)) // it returns nil
 	}()
 	url, err := readReady(t.Context(), r)
 	if err != nil {

@@ -16,7 +16,7 @@ const (
 	sectionEnd   = "<!-- make bench-peers: end -->"
 )
 
-// plotFolder is the folder of the plots below docs.
+// plotFolder is the plots' folder below docs.
 const plotFolder = "benchmarks"
 
 // section returns the section of docs/benchmarks.md.
@@ -97,7 +97,7 @@ func writeSection(docs, text string, measured []*group) error {
 	return os.WriteFile(name, []byte(replaced), 0o666)
 }
 
-// replaceSection replaces what is between the lines of the section.
+// replaceSection replaces what is between the section's lines.
 func replaceSection(document, text string) (string, error) {
 	before, rest, begins := strings.Cut(document, sectionBegin+"\n")
 	_, after, ends := strings.Cut(rest, sectionEnd+"\n")
@@ -107,18 +107,18 @@ func replaceSection(document, text string) (string, error) {
 	return before + sectionBegin + "\n\n" + text + "\n" + sectionEnd + "\n" + after, nil
 }
 
-// The measures of a plot, in pixels.
+// A plot's measures, in pixels.
 const (
 	plotWidth  = 940
-	plotLabel  = 470 // width of the names
+	plotLabel  = 470 // for the names
 	plotBar    = 16
 	plotStep   = 26
 	plotTop    = 44
 	plotBottom = 16
 )
 
-// plot returns an SVG with a bar for the ratio of each line, marks for its target and for the lowest and the
-// highest ratio of a round, and a line at 1, which is the peer.
+// plot returns an SVG with a bar for each line's ratio, marks for its target and for its lowest and
+// highest round, and a line at 1, which is the peer.
 func plot(g *group) string {
 	lines := g.lines()
 	most := 1.25

@@ -59,7 +59,7 @@ func (e *environment) runRedis(ctx context.Context) (*process, string, error) {
 type redisLoad struct {
 	program, address string
 	keys             int
-	rate             float64 // of the last run, by which the number of operations of the next is chosen
+	rate             float64 // in the last run; it decides how many operations the next has
 }
 
 func (r *redisLoad) run(ctx context.Context, p *process, d time.Duration) (m measurement, err error) {
@@ -86,7 +86,7 @@ func (r *redisLoad) run(ctx context.Context, p *process, d time.Duration) (m mea
 	return m, err
 }
 
-// parseRedis returns the rate of the output of redis-benchmark --csv: a line of titles, and one of
+// parseRedis returns the rate in the output of redis-benchmark --csv: a line of titles, and one of
 // values.
 func parseRedis(out string) (float64, error) {
 	lines, err := csv.NewReader(strings.NewReader(out)).ReadAll()

@@ -20,7 +20,7 @@ import (
 	"sluice/client"
 )
 
-// The numbers of blobs and sessions of the small group.
+// How many blobs and sessions the small group has.
 const (
 	manyBlobs    = 100_000
 	manySessions = 1000
@@ -48,7 +48,7 @@ func prepareSmall(ctx context.Context, e *environment) ([]*row, error) {
 	if err := e.need("wrk"); err != nil {
 		return nil, err
 	}
-	// A payment may be as large as all uses of the measurement.
+	// A payment may be as large as all uses in the measurement.
 	s, err := e.startSluice(ctx, "small", "--unsettled-limit", maxChunksets, "--blob-cache", "1GiB")
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func prepareSmall(ctx context.Context, e *environment) ([]*row, error) {
 	against := func(target float64, l wrkLoad) peer {
 		return peer{side: wrk("bare handler", noWrite, b, l), target: target}
 	}
-	heading := func(name string, p *process, url, path string) side { // wrk waits for the body of a HEAD
+	heading := func(name string, p *process, url, path string) side { // wrk waits for a body after a HEAD
 		l := ownLoad{32, url, requestOf(http.MethodHead, path, "", http.StatusOK, 0), true}
 		return side{name, noWrite, byLoad, func(ctx context.Context, d time.Duration) (measurement, error) { return l.run(ctx, e, p, d) }}
 	}
@@ -165,7 +165,7 @@ func (s *sluiceServer) readAll(ctx context.Context, paths []string) error {
 	return concurrently(len(paths), 32, func(i int) error { return s.send(ctx, http.MethodGet, paths[i], http.StatusOK, nil) })
 }
 
-// send sends a request of the preparation.
+// send sends a request that prepares the load.
 func (s *sluiceServer) send(ctx context.Context, method, path string, status int, body io.Reader) error {
 	q, err := http.NewRequestWithContext(ctx, method, s.url+path, body)
 	if err != nil {
@@ -201,7 +201,7 @@ func concurrently(n, goroutines int, fn func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// createSessions creates sessions, and returns the paths of the requests that use them.
+// createSessions creates sessions, and returns the paths for requests that use them.
 func (s *sluiceServer) createSessions(ctx context.Context, n int) ([]string, error) {
 	c, err := client.New(s.url, client.Options{})
 	if err != nil {
@@ -215,11 +215,11 @@ func (s *sluiceServer) createSessions(ctx context.Context, n int) ([]string, err
 	})
 }
 
-// maxChunksets is more than all uses of a measurement.
+// maxChunksets is more than all uses in a measurement.
 const maxChunksets = "1000000000000"
 
-// buySession buys a session of maxChunksets with the commands for users, and returns the path of the
-// request that uses it.
+// buySession buys a session with maxChunksets by the commands for users, and returns the path
+// for requests that use it.
 func (e *environment) buySession(ctx context.Context, s *sluiceServer) (string, error) {
 	account := filepath.Join(e.work, filepath.Base(s.data)+".account")
 	if out, err := exec.CommandContext(ctx, e.sluice, "account", "new", account).CombinedOutput(); err != nil {

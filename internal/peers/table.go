@@ -15,8 +15,8 @@ import (
 
 // measurement is the result of one load.
 type measurement struct {
-	value float64 // in the unit of the row
-	cpu   float64 // processor time of the server for one operation, in microseconds; 0: not known
+	value float64 // in the row's unit
+	cpu   float64 // the server's processor time for one operation, in microseconds; 0: not known
 }
 
 // side is one program under a load.
@@ -31,7 +31,7 @@ type side struct {
 type peer struct {
 	side
 
-	target float64 // of the ratio
+	target float64 // for the ratio
 	atMost bool    // reports whether the ratio must be at most the target, and not at least
 }
 
@@ -45,17 +45,17 @@ type row struct {
 	results []result // one for each peer
 }
 
-// result is the outcome of a row with a peer.
+// result is a row's outcome with a peer.
 type result struct {
 	sluice, peer measurement // medians
-	ratio        float64     // median of the ratios of the rounds
-	spread       [2]float64  // lowest and highest ratio of a round
+	ratio        float64     // median over the rounds
+	spread       [2]float64  // lowest and highest round
 	err          error       // why there is no outcome
 }
 
 // group is a number of rows with the servers that they need.
 type group struct {
-	name  string // in the names of rows, and of the file of its plot
+	name  string // in the names of rows, and in its plot's file name
 	title string
 	notes []string
 
@@ -66,8 +66,8 @@ type group struct {
 	err  error // why the group was not measured
 }
 
-// measure measures a group. A group or row that cannot be measured says why in the table; an error is
-// returned if the context is cancelled.
+// measure measures a group. A group or row that cannot be measured says why in the table; an error
+// is returned if the context is cancelled.
 func (e *environment) measure(ctx context.Context, g *group) (err error) {
 	if err := e.begin(g.name); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (e *environment) measure(ctx context.Context, g *group) (err error) {
 	return nil
 }
 
-// round are the measurements of a row in one round. The first one is that of sluice.
+// round are a row's measurements in one round. The first one is sluice's.
 type round []outcome
 
 type outcome struct {
@@ -116,7 +116,7 @@ type outcome struct {
 	err error
 }
 
-// measure measures all sides of a row once, in this order or the other.
+// measure measures a row's sides once, in this order or the other.
 func (r *row) measure(ctx context.Context, d time.Duration, backwards bool) round {
 	sides := []side{r.sluice}
 	for _, p := range r.peers {
@@ -175,7 +175,7 @@ func median(all []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// line is a line of the table: a row with one peer.
+// line is a line in the table: a row with one peer.
 type line struct {
 	row    *row
 	peer   *peer
@@ -215,7 +215,7 @@ func (l *line) target() string {
 	}
 }
 
-// text returns the table of a group for a terminal.
+// text returns a group's table for a terminal.
 func (g *group) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n", g.title)
@@ -238,7 +238,7 @@ func (g *group) text() string {
 	return b.String()
 }
 
-// firstLine returns the first line of an error.
+// firstLine returns an error's first line.
 func firstLine(err error) string {
 	first, _, _ := strings.Cut(err.Error(), "\n")
 	return first

@@ -81,7 +81,7 @@ func prepareWrites(ctx context.Context, e *environment) ([]*row, error) {
 // ring is the number of names of each writer.
 const ring = 2
 
-// fileLoad writes new files of a size below a path, and syncs each.
+// fileLoad writes new files with a size below a path, and syncs each.
 type fileLoad struct {
 	writers int
 	size    int64
