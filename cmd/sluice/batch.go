@@ -16,9 +16,10 @@ import (
 	"sluice/internal/units"
 )
 
-// printedTransfer is the outcome of a transfer or a deletion in JSON.
+// printedTransfer is an outcome in JSON. Its status is copied, unchanged, skipped, failed or
+// deleted.
 type printedTransfer struct {
-	Status string `json:"status"` // "copied", "unchanged", "skipped", "failed" or "deleted"; with --dry-run, what would be done
+	Status string `json:"status"` // with --dry-run, what would be done
 	Source string `json:"source,omitempty"`
 	Target string `json:"target,omitempty"`
 	Size   *int64 `json:"size,omitempty"`
@@ -26,8 +27,8 @@ type printedTransfer struct {
 	Reason string `json:"reason,omitempty"` // of what was skipped or failed
 }
 
-// batch shows what a folder.Batch does: progress, a line for each outcome, a summary and the command's
-// error.
+// batch shows what a folder.Batch does: progress, a line for each outcome, a summary and the
+// command's error.
 type batch struct {
 	*folder.Batch
 
@@ -37,7 +38,7 @@ type batch struct {
 	silent   bool       // prints no remarks
 	reads    *paidReads // nil: none are paid
 	dryRun   bool
-	contexts map[*client.Client]string // names of the servers in operands
+	contexts map[*client.Client]string // the servers' names in operands
 
 	refused []refusedOperand // operands that cannot be transferred
 	sum     folder.Summary   // when everything has ended
@@ -116,7 +117,7 @@ func (b *batch) run(ctx context.Context) error {
 	return b.explainRun(err)
 }
 
-// explainRun returns what the error of a run says beside the failures, which show has shown.
+// explainRun returns what a run's error says beside the failures, which show has shown.
 func (b *batch) explainRun(err error) error {
 	if e, kept := errors.AsType[*folder.NotDeletedError](err); kept {
 		if errors.Is(e, folder.ErrEmpty) {
@@ -165,8 +166,8 @@ func (b *batch) stream(ctx context.Context, source, target folder.Item, ifInterr
 // stdio is standard input or output.
 var stdio = folder.Item{Name: operand.Stdio}
 
-// writesContent says that a content is written to standard output. If that is the terminal, progress and
-// remarks would be mixed with it, so there are none.
+// writesContent says that a content is written to standard output. If that is the terminal,
+// progress and remarks would be mixed with it, so there are none.
 func (b *batch) writesContent() {
 	if isTerminal(b.console.out) {
 		b.progress.Close()
@@ -262,8 +263,8 @@ func unreachable(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, client.ErrUnavailable)
 }
 
-// outage reports whether a request was ended by the network or by the server, so that the same command
-// can succeed later.
+// outage reports whether a request was ended by the network or by the server, so that the same
+// command can succeed later.
 func outage(err error) bool {
 	return unreachable(err) || anyOf(err, client.ErrOutcomeUnknown, io.ErrUnexpectedEOF)
 }
@@ -360,8 +361,8 @@ func (b *batch) summary() string {
 	return b.words("", "dry run: ") + strings.Join(texts, ", ")
 }
 
-// end ends a command whose preparation returned err: it ends the progress, prints a summary and what was
-// spent, and returns the command's error.
+// end ends a command whose preparation returned err: it ends the progress, prints a summary and
+// what was spent, and returns the command's error.
 func (b *batch) end(ctx context.Context, err error) error {
 	b.console.shows(nil)
 	b.progress.Close()

@@ -17,8 +17,8 @@ type copier struct {
 	from, to *client.Client
 }
 
-// copyStateDir returns the folder in which interrupted copies are remembered: it is in the user's folder
-// for caches. It returns "" if there is no such folder.
+// copyStateDir returns the folder in which interrupted copies are remembered: it is in the user's
+// folder for caches. It returns "" if there is no such folder.
 func copyStateDir() string {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -27,8 +27,8 @@ func copyStateDir() string {
 	return filepath.Join(cache, "sluice", "copies")
 }
 
-// run copies blobs, or with recursive the blobs below prefixes. Of several, those that do not exist fail by
-// themselves.
+// run copies blobs, or with recursive the blobs below prefixes. Of several, those that do not exist
+// fail by themselves.
 func (c *copier) run(ctx context.Context, b *batch, sources []operand.Remote, to operand.Remote, recursive bool) error {
 	several := len(sources) > 1
 	if several {

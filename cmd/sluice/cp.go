@@ -11,7 +11,7 @@ import (
 	"sluice/internal/terminal"
 )
 
-// localOrRemote is an operand of a command that copies.
+// localOrRemote is an operand for a command that copies.
 type localOrRemote struct{ operand.Operand }
 
 // UnmarshalText parses the operand.

@@ -34,7 +34,7 @@ func (d *downloader) stream(ctx context.Context, b *batch, from operand.Remote, 
 	})
 }
 
-// countingWriter counts what is written as the progress of a transfer.
+// countingWriter counts what is written as a transfer's progress.
 type countingWriter struct {
 	io.Writer
 	transfer *terminal.Transfer
@@ -46,8 +46,8 @@ func (w countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// run reads blobs to a file, into a folder or to standard output. Of several, those that cannot be read fail
-// by themselves.
+// run reads blobs to a file, into a folder or to standard output. Of several, those that cannot be
+// read fail by themselves.
 func (d *downloader) run(ctx context.Context, b *batch, sources []operand.Remote, target string, recursive bool) error {
 	several := len(sources) > 1
 	first := sources[0]
@@ -78,8 +78,8 @@ func (d *downloader) run(ctx context.Context, b *batch, sources []operand.Remote
 	return b.run(ctx)
 }
 
-// toFolder adds blobs, or the blobs below prefixes, that are read into a folder. Each of several keeps its
-// name.
+// toFolder adds blobs, or the blobs below prefixes, that are read into a folder. Each of several
+// keeps its name.
 func (d *downloader) toFolder(ctx context.Context, b *batch, sources []operand.Remote, target string, recursive bool) error {
 	if err := os.MkdirAll(target, 0o777); err != nil {
 		return err
@@ -136,8 +136,8 @@ func shownSources(sources []operand.Remote) string {
 	return strings.Join(names, ", ")
 }
 
-// checkTarget reports whether a local target is a folder, or would be one because it ends like one or is for
-// the blobs below a prefix. Otherwise it is a file.
+// checkTarget reports whether a local target is a folder, or would be one because it ends like one
+// or is for the blobs below a prefix. Otherwise it is a file.
 func checkTarget(target string, several, recursive bool) (isFolder bool, err error) {
 	info, err := os.Stat(target)
 	exists := err == nil

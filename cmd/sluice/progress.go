@@ -12,7 +12,7 @@ import (
 	"sluice/internal/terminal"
 )
 
-// progress prints the progress of a clone: a bar on a terminal, a line every few seconds elsewhere. The
+// progress prints a clone's progress: a bar on a terminal, a line every few seconds elsewhere. The
 // caller must Close it.
 type progress struct {
 	out   io.Writer
@@ -22,7 +22,7 @@ type progress struct {
 
 	phase    instance.Phase
 	printed  time.Time
-	transfer *terminal.Transfer // of the phase; nil before the first one
+	transfer *terminal.Transfer // for this phase; nil before the first one
 }
 
 func newProgress(out io.Writer, quiet bool) *progress {
@@ -50,11 +50,12 @@ func (p *progress) update(now instance.Progress) {
 	}
 	if p.lines && (began || now.Ended || time.Since(p.printed) >= progressInterval) {
 		p.printed = time.Now()
-		_, _ = fmt.Fprintf(p.out, "%s: %d of %d %s\n", now.Phase, min(now.Done, now.Total), now.Total, phaseUnits[now.Phase]) // an error has nowhere to go
+		// An error has nowhere to go.
+		_, _ = fmt.Fprintf(p.out, "%s: %d of %d %s\n", now.Phase, min(now.Done, now.Total), now.Total, phaseUnits[now.Phase])
 	}
 }
 
-// begin ends the line of the last phase, and shows one for the phase of now.
+// begin ends the last phase's line, and shows one for the new phase.
 func (p *progress) begin(now instance.Progress) {
 	if p.transfer != nil {
 		p.transfer.End()

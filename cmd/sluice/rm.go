@@ -87,7 +87,7 @@ func (d *deletions) list(ctx context.Context, prefix operand.Remote, pageSize in
 	return d.on.List(ctx, prefix.Account, client.ListOptions{Prefix: prefix.Name, PageSize: pageSize})
 }
 
-// check returns an error if there are no blobs below one of the prefixes.
+// check returns an error if there are no blobs below a prefix.
 func (d *deletions) check(ctx context.Context) error {
 	for _, of := range d.prefixes {
 		prefix, found := asFolder(of.Remote), false
@@ -123,8 +123,8 @@ func (d *deletions) count(ctx context.Context) error {
 	return nil
 }
 
-// items returns the blobs to delete, without those that were written after they were counted: nobody has
-// agreed to their deletion.
+// items returns the blobs to delete, without those that were written after they were counted:
+// nobody has agreed to their deletion.
 func (d *deletions) items(ctx context.Context) iter.Seq2[folder.Item, error] {
 	return func(yield func(folder.Item, error) bool) {
 		for _, of := range d.prefixes {
@@ -145,8 +145,8 @@ func (d *deletions) items(ctx context.Context) iter.Seq2[folder.Item, error] {
 	}
 }
 
-// confirm asks a question on the terminal. It returns an error if the response is not yes, or if there
-// is no terminal to ask on.
+// confirm asks a question on the terminal. It returns an error if the response is not yes, or if
+// there is no terminal to ask on.
 func confirm(ctx context.Context, console *console, question string) error {
 	if !isTerminal(console.in) {
 		return usagef("standard input is not a terminal to confirm on: use --yes to delete without a question; nothing was deleted")

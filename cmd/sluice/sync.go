@@ -75,7 +75,8 @@ func (c *syncCommand) run(ctx context.Context, b *batch, from, to *client.Client
 	return b.run(ctx)
 }
 
-// end returns the folder or prefix that an operand names. A folder must exist, unless it may be created.
+// end returns the folder or prefix that an operand names. A folder must exist, unless it may be
+// created.
 func (c *syncCommand) end(b *batch, on *client.Client, of operand.Operand, create bool) (folder.End, error) {
 	if of.Remote != nil {
 		return b.prefix(on, asFolder(*of.Remote)), nil

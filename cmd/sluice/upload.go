@@ -30,7 +30,7 @@ type writeFlags struct {
 	PartSize           partSize          `env:"-" group:"Stored blobs:" placeholder:"SIZE" help:"Size of the parts in which large files are sent, at most 1GiB. Default: 16MiB, more if there would be too many."`
 }
 
-// partSize is the size of a part of an upload in bytes.
+// partSize is an upload's part size in bytes.
 type partSize int64
 
 // UnmarshalText parses a size.
@@ -43,7 +43,7 @@ func (s *partSize) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// options returns the options of a write now. They have no content type unless the flag is set.
+// options returns the options for writing now. They have no content type unless the flag is set.
 func (f *writeFlags) options() (client.PutOptions, error) {
 	expires, err := f.Expires.From(time.Now())
 	if err != nil {
@@ -84,8 +84,8 @@ func (u *uploader) stream(ctx context.Context, b *batch, r io.Reader, to operand
 	})
 }
 
-// interruptible returns a reader of r whose reads end with the context: those of a terminal or a pipe
-// do not.
+// interruptible returns a reader for r that ends with the context: a read from a terminal or a pipe
+// does not.
 func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	pr, pw := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { _ = pw.CloseWithError(context.Cause(ctx)) }) // it returns nil
@@ -98,8 +98,8 @@ func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	return pr
 }
 
-// run stores files, folders if recursive is set, or standard input. Of several, those that cannot be stored
-// fail by themselves.
+// run stores files, folders if recursive is set, or standard input. Of several, those that cannot
+// be stored fail by themselves.
 func (u *uploader) run(ctx context.Context, b *batch, sources []string, to operand.Remote, recursive bool) error {
 	var stored map[string]client.Blob
 	several := len(sources) > 1
@@ -142,8 +142,8 @@ func (u *uploader) run(ctx context.Context, b *batch, sources []string, to opera
 	return b.run(ctx)
 }
 
-// list returns the blobs below a prefix by their names, without those below a further slash. A key that only
-// permits writes cannot list them: then there are none.
+// list returns the blobs below a prefix by their names, without those below a further slash. A key
+// that only permits writes cannot list them: then there are none.
 func (u *uploader) list(ctx context.Context, to operand.Remote) (map[string]client.Blob, error) {
 	stored := map[string]client.Blob{}
 	for e, err := range u.to.List(ctx, to.Account, client.ListOptions{Prefix: to.Name, Delimiter: "/", Metadata: true}) {
@@ -188,8 +188,8 @@ func checkBases(sources []string, to operand.Remote) error {
 	return nil
 }
 
-// statSource returns the properties of a local operand, or nil for standard input. It returns an error if
-// it cannot be stored.
+// statSource describes a local operand, or returns nil for standard input. It returns an error if
+// the operand cannot be stored.
 func statSource(source string, to operand.Remote, recursive bool) (fs.FileInfo, error) {
 	if source == operand.Stdio {
 		if to.Folder() {
