@@ -126,7 +126,7 @@ func (p *Payer) next(s *payerState, amount uint64, g gas) (*micropay.Micropaymen
 		return nil, err
 	}
 	if c.Signed = max(c.Signed, amount); amount > c.Bought {
-		c.SignedUntil = later(c.SignedUntil, m.Expires().Add(ledgerMargin))
+		c.SignedUntil = later(c.SignedUntil, m.Expires().Add(chainMargin))
 	}
 	return m, nil
 }

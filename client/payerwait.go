@@ -16,9 +16,9 @@ const (
 	// micropaymentLife is how long a micropayment is valid: as with the public client.
 	micropaymentLife = time.Minute
 
-	// ledgerMargin is by how much this machine's clock may be ahead of the chain's, by which a
+	// chainMargin is by how much this machine's clock may be ahead of the chain's, by which a
 	// micropayment expires.
-	ledgerMargin = time.Minute
+	chainMargin = time.Minute
 )
 
 // Bounds of the pauses between two looks at a channel while its payments are awaited.
