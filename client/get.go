@@ -203,7 +203,7 @@ func checkContent(b Blob, size int64, crc uint64) error {
 
 func checkSHA256(b Blob, sum []byte) error {
 	if !bytes.Equal(sum, b.SHA256) {
-		return fmt.Errorf("client: %w: the SHA-256 is %x, and that of the blob is %x", ErrCorrupt, sum, b.SHA256)
+		return fmt.Errorf("client: %w: the bytes have the SHA-256 %x, and the blob has %x", ErrCorrupt, sum, b.SHA256)
 	}
 	return nil
 }

@@ -218,7 +218,7 @@ func (p *Payer) load() (*payerState, error) {
 		s = &payerState{Version: stateVersion, Service: p.c.URL(), Account: p.Address(), Mark: rand.Uint32()}
 	}
 	if s.Account != p.Address() {
-		return nil, fmt.Errorf("client: %w: the state file %s belongs to the account %s, and the key is that of %s", ErrInvalid, p.file.path, s.Account, p.Address())
+		return nil, fmt.Errorf("client: %w: the state file %s belongs to the account %s, and the key to %s", ErrInvalid, p.file.path, s.Account, p.Address())
 	}
 	if s.Service != p.c.URL() {
 		return nil, fmt.Errorf("client: %w: the state file %s belongs to the service %s, not %s", ErrInvalid, p.file.path, s.Service, p.c.URL())

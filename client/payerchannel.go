@@ -107,9 +107,9 @@ func (p *Payer) checkNamed(s *payerState) error {
 	case c == nil || c.ID == "":
 		return nil
 	case p.o.ChannelID != "" && p.o.ChannelID != c.ID:
-		return fmt.Errorf("client: %w: that of %s has the id %s, and PayerOptions.ChannelID is %s", ErrOtherChannel, p.file.path, c.ID, p.o.ChannelID)
+		return fmt.Errorf("client: %w: in %s it has the id %s, and PayerOptions.ChannelID is %s", ErrOtherChannel, p.file.path, c.ID, p.o.ChannelID)
 	case p.o.PaymentChannelID != 0 && p.o.PaymentChannelID != c.PaymentChannelID:
-		return fmt.Errorf("client: %w: that of %s has the number %d, and PayerOptions.PaymentChannelID is %d", ErrOtherChannel, p.file.path, c.PaymentChannelID, p.o.PaymentChannelID)
+		return fmt.Errorf("client: %w: in %s it has the number %d, and PayerOptions.PaymentChannelID is %d", ErrOtherChannel, p.file.path, c.PaymentChannelID, p.o.PaymentChannelID)
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func (p *Payer) checkChannel(ch *Channel, s *payerState) error {
 	case ch.ID == "" || ch.PaymentChannelID != s.Channel.PaymentChannelID:
 		return fmt.Errorf("client: %w: the service returned another channel than requested: number %d, not %d", ErrTermsChanged, ch.PaymentChannelID, s.Channel.PaymentChannelID)
 	case ch.Sender != "" && ch.Sender != p.Address():
-		return fmt.Errorf("client: %w: the channel is that of %s, and the key is that of %s", ErrTermsChanged, ch.Sender, p.Address())
+		return fmt.Errorf("client: %w: the channel belongs to %s, and the key to %s", ErrTermsChanged, ch.Sender, p.Address())
 	case ch.Receiver != s.Terms.Receiver || ch.Asset != s.Terms.Asset:
 		return fmt.Errorf("client: %w: the channel pays %s in %s", ErrTermsChanged, ch.Receiver, ch.Asset)
 	}

@@ -53,7 +53,7 @@ func (p *Payer) own(s *payerState, raw []byte) (*micropay.Micropayment, error) {
 	signed := Terms{Receiver: m.Receiver.String(), Asset: m.Asset.String(), Module: m.ModuleAddress.String(), ChainID: m.ChainID}
 	switch {
 	case m.Sender != p.o.Signer.Address():
-		return nil, fmt.Errorf("the stored micropayment is that of %v", m.Sender)
+		return nil, fmt.Errorf("the stored micropayment is from %v", m.Sender)
 	case signed != *s.Terms || m.PaymentChannelID != s.Channel.PaymentChannelID:
 		return nil, errors.New("the stored micropayment is for another channel")
 	case m.Amount > maxAmount || m.Sequence > maxAmount:

@@ -231,7 +231,7 @@ func (u *fileUpload) resume(ctx context.Context) (*upload, map[int]int64, error)
 	}
 	up := u.c.existingUpload(s.UploadID, u.name, *s.Begin.RawPartSize, u.options, u.progress)
 	if !s.resumes(u.newState("")) {
-		u.c.log.InfoContext(ctx, "An upload is begun anew, because the file or the options are others.")
+		u.c.log.InfoContext(ctx, "An upload is begun anew, because the file or the options have changed.")
 		up.abort(ctx) // its state file is replaced, so nothing knows it any more
 		return nil, nil, nil
 	}
@@ -274,7 +274,7 @@ func unchanged(f *os.File, info fs.FileInfo) error {
 		return fmt.Errorf("client: put a file: %w", err)
 	}
 	if now.Size() != info.Size() || !now.ModTime().Equal(info.ModTime()) {
-		return fmt.Errorf("client: put a file: %w: its size or modification time is another than at the beginning", ErrChanged)
+		return fmt.Errorf("client: put a file: %w: its size or modification time differs from the beginning", ErrChanged)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 // ErrBadResponse is returned if a response is not one that a service sends, as a broken or hostile
 // server or a proxy may send it: see ResponseError.
-var ErrBadResponse = errors.New("the response is not that of a service")
+var ErrBadResponse = errors.New("the response is not what a service sends")
 
 // ResponseError says what is wrong with a response of status 2xx. It is ErrBadResponse, and also
 // ErrOutcomeUnknown if the request may have taken effect. The request is not repeated.
@@ -159,7 +159,7 @@ func checkETag(etag string, size int64) error {
 		return err
 	}
 	if of, _, known := checksum.ParseETag(etag); known && of != size {
-		return invalid("ETag", "is that of %d bytes, and the blob has %d", of, size)
+		return invalid("ETag", "belongs to %d bytes, and the blob has %d", of, size)
 	}
 	return nil
 }

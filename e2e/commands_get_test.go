@@ -177,7 +177,7 @@ func TestGetNeverLeavesItsFolder(t *testing.T) {
 	} else {
 		want["some/target/out/x"], want["some/target/within/x"] = textOf("from the server"), textOf("from the server")
 	}
-	const notLocal, temporary = ": the name is not a path within a folder", ": the name is that of a temporary file of a transfer"
+	const notLocal, temporary = ": the name is not a path within a folder", ": the name belongs to a temporary file of a transfer"
 	skipped := []string{
 		"team/../../x" + notLocal, "team/../x" + notLocal, "team/./c" + notLocal, "team/.x.0.sluice-download" + temporary, "team/.x.0.sluice-part" + temporary, "team//abs" + notLocal,
 		"team/a/../b" + notLocal, "team/a/./d" + notLocal, "team/a//b" + notLocal, `team/foo/bar: it collides with "foo"`, `team/readme: it collides with "README"`,

@@ -18,12 +18,12 @@ const DefaultConcurrency = 4
 // Options are the options for a Batch, and for the functions that run one. The zero value is ready
 // to use.
 type Options struct {
-	// Put are the options of blobs that are stored. Without a ContentType, a blob gets the one that
-	// ContentType guesses. Copy keeps the source's properties where Put has none. Size, StateFile
-	// and Progress have no effect.
+	// Put are the options for blobs that are stored. Without a ContentType, a blob gets the one
+	// that ContentType guesses. Copy keeps the source's properties where Put has none. Size,
+	// StateFile and Progress have no effect.
 	Put client.PutOptions
 
-	// Get are the options of blobs that are read, for example a Payment. Root and Progress have no
+	// Get are the options for blobs that are read, for example a Payment. Root and Progress have no
 	// effect.
 	Get client.DownloadOptions
 

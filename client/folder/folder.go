@@ -15,11 +15,16 @@
 // continues a large file where the first one ended, as client.PutFile and client.DownloadFile do.
 // Copy needs Options.StateDir for that.
 //
+// Both sides are listed before anything is copied. A Batch keeps an entry for each of their files
+// and blobs in memory.
+//
 // # Changes meanwhile
 //
 // A listing is no snapshot, but each file is: a blob has the bytes that its file had throughout one
 // transfer, and a file appears as a whole, verified and durable. If the source changes during its
-// transfer, this one file fails with client.ErrChanged, and a later run copies it.
+// transfer, this one file fails with client.ErrChanged, and a later run copies it. What a source
+// folder has is decided by its listing: if a file becomes a symbolic link before its turn, Upload
+// reads what the link leads to.
 //
 // # Links and names
 //
@@ -30,15 +35,16 @@
 //
 // Download skips blobs that cannot have a file: "../x" and "a//b" are not paths within a folder,
 // "README" and "readme" are one file on some file systems, and "a" cannot be a file beside "a/b".
-// Of two that collide, the first in byte order is written. Files that transfers use for themselves
-// (see client.IsTemporary) are neither stored nor written.
+// If two collide, the first in byte order is written. Files that transfers use for themselves (see
+// client.IsTemporary) are neither stored nor written.
 //
 // # Errors
 //
-// A file that fails does not end the others. Run, and with it every function here, returns an error
-// that joins an *Error for each file that failed; errors.Is finds the class of its cause. But after
-// an error that every other file would meet (see ConcernsAll), no further transfer begins. When the
-// context ends, none begins, and those in progress end soon.
+// A file that fails does not end the others. The functions here return an error that joins an
+// *Error for each file that failed, at most 100 of them. Options.Report sees every failure, and
+// errors.Is finds the class of a cause, such as client.ErrForbidden. But after an error that every
+// other file would meet (see ConcernsAll), no further transfer begins. When the context ends, none
+// begins, and those in progress end soon.
 package folder
 
 import (
@@ -59,9 +65,10 @@ type SyncOptions struct {
 	Force bool
 }
 
-// Upload stores the files in a folder and in its subfolders below a prefix. It returns a
-// *ListError, and stores nothing, if a folder cannot be read. With a key that may only write, every
-// file is stored, because what is there already cannot be listed.
+// Upload stores the files in a folder and in its subfolders below a prefix. It returns
+// fs.ErrNotExist if the folder does not exist, and a *ListError if not all of it can be read; then
+// it stores nothing. With a key that may only write, it stores every file, because it cannot list
+// what is there already.
 func Upload(ctx context.Context, from Dir, to Prefix, o Options) (Summary, error) {
 	return run(ctx, o, func(b *Batch) error { return b.Upload(ctx, from, to) })
 }

@@ -28,7 +28,7 @@ func openRoot(dir string, create bool) (*os.Root, error) {
 
 // ErrTemporary is the reason for which Download skips a blob if its file would be taken for a
 // temporary one.
-var ErrTemporary = errors.New("the name is that of a temporary file of a transfer")
+var ErrTemporary = errors.New("the name belongs to a temporary file of a transfer")
 
 // path returns the file's path for a name.
 func (t *target) path(name string) (string, error) {

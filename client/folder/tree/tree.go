@@ -29,7 +29,7 @@ type Skipped struct {
 	Err  error  // the reason
 }
 
-// List returns the regular files in a folder and in its subfolders, sorted by folder, and
+// List returns the regular files in a folder and in its subfolders, in the order of fs.WalkDir, and
 // separately what it skipped. It omits files if omit returns true for their base names. If the
 // error is not nil, some folders could not be read, and the lists lack their contents.
 func List(root *os.Root, omit func(base string) bool) (files []File, skipped []Skipped, err error) {
