@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"strings"
 
@@ -132,7 +133,7 @@ func (b *batch) explainRun(err error) error {
 }
 
 // runListed runs deletions while they are listed.
-func (b *batch) runListed(ctx context.Context, blobs func(yield func(folder.Item, error) bool)) {
+func (b *batch) runListed(ctx context.Context, blobs iter.Seq2[folder.Item, error]) {
 	b.sum, _ = b.DeleteListed(ctx, blobs) // show has seen its errors
 }
 
