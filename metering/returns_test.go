@@ -9,7 +9,7 @@ import (
 
 	"sluice/blob"
 	"sluice/internal/testenv"
-	"sluice/internal/vfs"
+	"sluice/internal/vfs/vfstest"
 	"sluice/metastore"
 )
 
@@ -68,7 +68,7 @@ func TestReturnsAreRetriedUntilTheStoreResponds(t *testing.T) {
 // failure and are made once by the next process.
 func TestReturnsOutliveTheProcess(t *testing.T) {
 	f := newFixture(t)
-	disk := vfs.NewCrash()
+	disk := vfstest.NewCrash()
 	const dir = "/data/returns"
 	start := func() *Returns { return f.newReturns(disk, dir) }
 	first := start()
@@ -129,7 +129,7 @@ func TestOldReturnsAreDropped(t *testing.T) {
 // made, also if a save fails in between.
 func TestReturnsStayOnDiskUntilAllAreDone(t *testing.T) {
 	f := newFixture(t)
-	disk := vfs.NewCrash()
+	disk := vfstest.NewCrash()
 	start := func() *Returns { return f.newReturns(disk, "/returns") }
 	first := start()
 	f.returns = first
@@ -141,8 +141,8 @@ func TestReturnsStayOnDiskUntilAllAreDone(t *testing.T) {
 
 	second := start()
 	full := errors.New("the disk is full")
-	second.fs = vfs.Intercept(disk, func(op *vfs.Op, do func() error) error {
-		if op.Kind == vfs.KindWrite {
+	second.fs = vfstest.Intercept(disk, func(op *vfstest.Op, do func() error) error {
+		if op.Kind == vfstest.KindWrite {
 			return full
 		}
 		return do()

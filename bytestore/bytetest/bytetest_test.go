@@ -17,6 +17,7 @@ import (
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/memory"
 	"sluice/internal/vfs"
+	"sluice/internal/vfs/vfstest"
 )
 
 // overMemory returns a harness whose handles open makes of one memory store.
@@ -28,7 +29,7 @@ func overMemory(open func(*memory.Store) bytestore.Store) bytetest.Harness {
 // overCrash returns a harness of localfs stores on a file system that can crash. The store
 // uses that file system as wrapped by wrap.
 func overCrash(wrap func(vfs.FS) vfs.FS) bytetest.Harness {
-	disk := vfs.NewCrash()
+	disk := vfstest.NewCrash()
 	return bytetest.Harness{
 		Open: func() (bytestore.Store, error) {
 			return localfs.Open("/data", localfs.Options{FS: wrap(disk)})
@@ -42,9 +43,9 @@ func overCrash(wrap func(vfs.FS) vfs.FS) bytetest.Harness {
 
 // without returns a file system on which operations of the given kinds report success and
 // have no effect.
-func without(kinds ...vfs.Kind) func(vfs.FS) vfs.FS {
+func without(kinds ...vfstest.Kind) func(vfs.FS) vfs.FS {
 	return func(fsys vfs.FS) vfs.FS {
-		return vfs.Intercept(fsys, func(op *vfs.Op, do func() error) error {
+		return vfstest.Intercept(fsys, func(op *vfstest.Op, do func() error) error {
 			if slices.Contains(kinds, op.Kind) {
 				return nil
 			}
@@ -181,8 +182,8 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 				return m.Put(ctx, key, src, size)
 			}
 		})},
-		{"acknowledges before the file's fsync", "crash after put", breakDisk(without(vfs.KindSync))},
-		{"loses the folder's entry", "crash after put", breakDisk(without(vfs.KindSyncDir))},
+		{"acknowledges before the file's fsync", "crash after put", breakDisk(without(vfstest.KindSync))},
+		{"loses the folder's entry", "crash after put", breakDisk(without(vfstest.KindSyncDir))},
 		{"syncs no more after the shards were made", "crash after put", breakDisk(syncsOnce)},
 		{"lets a later racer win as well", "put overtaken by another of its key", breakMemory(func(m *memory.Store, b *broken) {
 			b.put = func(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
@@ -428,8 +429,8 @@ func move(ctx context.Context, from, to *memory.Store, key bytestore.Key) error 
 // late callers share a running sync.
 func syncsOnce(fsys vfs.FS) vfs.FS {
 	var synced sync.Map
-	return vfs.Intercept(fsys, func(op *vfs.Op, do func() error) error {
-		if op.Kind != vfs.KindSyncDir {
+	return vfstest.Intercept(fsys, func(op *vfstest.Op, do func() error) error {
+		if op.Kind != vfstest.KindSyncDir {
 			return do()
 		}
 		if _, again := synced.LoadOrStore(op.Name, true); again {
@@ -441,8 +442,8 @@ func syncsOnce(fsys vfs.FS) vfs.FS {
 
 // replaces returns a file system whose rename replaces, like rename(2).
 func replaces(fsys vfs.FS) vfs.FS {
-	return vfs.Intercept(fsys, func(op *vfs.Op, do func() error) error {
-		if op.Kind == vfs.KindRename {
+	return vfstest.Intercept(fsys, func(op *vfstest.Op, do func() error) error {
+		if op.Kind == vfstest.KindRename {
 			if err := fsys.Remove(op.To); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}

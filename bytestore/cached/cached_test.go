@@ -18,6 +18,7 @@ import (
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/memory"
 	"sluice/internal/vfs"
+	"sluice/internal/vfs/vfstest"
 )
 
 // harness is one over the handles that inner makes. Each Open closes the cache
@@ -61,7 +62,7 @@ func overMemory(opt cached.Options) func(testing.TB) bytetest.Harness {
 }
 
 func overLocalfs(tb testing.TB) bytetest.Harness {
-	disk := vfs.NewCrash()
+	disk := vfstest.NewCrash()
 	return harness(tb, cached.Options{Size: 64 * mib}, bytetest.Harness{
 		Open: func() (bytestore.Store, error) { return localfs.Open("/objects", localfs.Options{FS: disk}) },
 		Crash: func() error {
@@ -176,12 +177,12 @@ func TestOpenChecksTheRange(t *testing.T) {
 // the file of the block open until then and no longer, and counts one hit.
 func TestReaderEndsWithItsRange(t *testing.T) {
 	var opened, open atomic.Int64
-	s := mustOpen(t, watch(), t.TempDir(), cached.Options{FS: vfs.Intercept(vfs.OS(), func(op *vfs.Op, do func() error) error {
+	s := mustOpen(t, watch(), t.TempDir(), cached.Options{FS: vfstest.Intercept(vfs.OS(), func(op *vfstest.Op, do func() error) error {
 		switch op.Kind {
-		case vfs.KindOpen, vfs.KindCreate:
+		case vfstest.KindOpen, vfstest.KindCreate:
 			opened.Add(1)
 			open.Add(1)
-		case vfs.KindClose:
+		case vfstest.KindClose:
 			open.Add(-1)
 		}
 		return do()

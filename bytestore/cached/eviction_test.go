@@ -19,6 +19,7 @@ import (
 	"sluice/bytestore/cached"
 	"sluice/internal/testenv"
 	"sluice/internal/vfs"
+	"sluice/internal/vfs/vfstest"
 )
 
 // meter is the file system of the operating system. It counts the bytes of the files that
@@ -29,9 +30,9 @@ type meter struct {
 	now, most int64
 }
 
-func (m *meter) hook(op *vfs.Op, do func() error) error {
+func (m *meter) hook(op *vfstest.Op, do func() error) error {
 	m.mu.Lock()
-	if op.Kind == vfs.KindWrite { // counted before it is written
+	if op.Kind == vfstest.KindWrite { // counted before it is written
 		m.files[op.Name] += int64(op.Len)
 		m.now += int64(op.Len)
 		m.most = max(m.most, m.now)
@@ -44,10 +45,10 @@ func (m *meter) hook(op *vfs.Op, do func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch op.Kind {
-	case vfs.KindRename:
+	case vfstest.KindRename:
 		m.files[op.To] = m.files[op.Name]
 		delete(m.files, op.Name)
-	case vfs.KindRemove:
+	case vfstest.KindRemove:
 		m.now -= m.files[op.Name]
 		delete(m.files, op.Name)
 	}
@@ -61,7 +62,7 @@ func TestSizeIsNeverExceeded(t *testing.T) {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			m := &meter{files: map[string]int64{}}
 			dir := t.TempDir()
-			s := mustOpen(t, watch(), dir, cached.Options{Size: size, Fetches: 8, FS: vfs.Intercept(vfs.OS(), m.hook)})
+			s := mustOpen(t, watch(), dir, cached.Options{Size: size, Fetches: 8, FS: vfstest.Intercept(vfs.OS(), m.hook)})
 			type object struct {
 				key  bytestore.Key
 				data []byte
@@ -179,13 +180,13 @@ func TestInvalidateRereadsTheStore(t *testing.T) {
 // TestFaultsOfTheFolder makes each operation on the folder fail in turn. No read may fail,
 // and the counters must remain correct. The two objects evict each other.
 func TestFaultsOfTheFolder(t *testing.T) {
-	for _, moment := range []vfs.Moment{vfs.Before, vfs.After, vfs.Short} {
+	for _, moment := range []vfstest.Moment{vfstest.Before, vfstest.After, vfstest.Short} {
 		nth := int64(0)
 		for ; ; nth++ {
 			armed := false
-			fault := &vfs.Fault{Nth: nth, Moment: moment, Err: syscall.EIO, Match: func(vfs.Op) bool { return armed }}
+			fault := &vfstest.Fault{Nth: nth, Moment: moment, Err: syscall.EIO, Match: func(vfstest.Op) bool { return armed }}
 			dir := t.TempDir()
-			s := mustOpen(t, watch(), dir, cached.Options{Size: cached.MinSize, FS: vfs.Inject(vfs.OS(), fault)})
+			s := mustOpen(t, watch(), dir, cached.Options{Size: cached.MinSize, FS: vfstest.Inject(vfs.OS(), fault)})
 			one, data := put(t, s, 1, mib)
 			two, other := put(t, s, 2, mib)
 			armed = true
@@ -197,7 +198,7 @@ func TestFaultsOfTheFolder(t *testing.T) {
 			wantRead(t, s, one, data, 0, mib)
 			now := s.Stats()
 			// A read that returned all bytes and then an error has not failed.
-			if fault.Fired() && moment != vfs.After && now.Errors+now.Damaged == 0 {
+			if fault.Fired() && moment != vfstest.After && now.Errors+now.Damaged == 0 {
 				t.Errorf("operation %d %s was not counted: %+v", nth, moment, now)
 			}
 			if _, size := files(t, dir); size > now.Bytes || now.Bytes > cached.MinSize {
@@ -224,11 +225,11 @@ func TestOpenFaults(t *testing.T) {
 	wantErr(t, s.Close(), nil)
 	mustWrite(t, filepath.Join(filepath.Dir(onlyFile(t, dir)), "README"), nil)
 	for _, tc := range []struct {
-		kind vfs.Kind
+		kind vfstest.Kind
 		nth  int64
-	}{{vfs.KindSpace, 0}, {vfs.KindReadDir, 0}, {vfs.KindReadDir, 1}, {vfs.KindRemove, 0}, {vfs.KindReadDir, 256}} {
-		fault := &vfs.Fault{Nth: tc.nth, Moment: vfs.Before, Err: syscall.EIO, Match: func(op vfs.Op) bool { return op.Kind == tc.kind }}
-		_, err := cached.Open(watch(), dir, cached.Options{Size: 64 * mib, FS: vfs.Inject(vfs.OS(), fault)})
+	}{{vfstest.KindSpace, 0}, {vfstest.KindReadDir, 0}, {vfstest.KindReadDir, 1}, {vfstest.KindRemove, 0}, {vfstest.KindReadDir, 256}} {
+		fault := &vfstest.Fault{Nth: tc.nth, Moment: vfstest.Before, Err: syscall.EIO, Match: func(op vfstest.Op) bool { return op.Kind == tc.kind }}
+		_, err := cached.Open(watch(), dir, cached.Options{Size: 64 * mib, FS: vfstest.Inject(vfs.OS(), fault)})
 		wantErr(t, err, syscall.EIO)
 	}
 	if s := mustOpen(t, watch(), dir, cached.Options{}); s.Stats().Blocks != 1 {
@@ -240,10 +241,10 @@ func TestOpenFaults(t *testing.T) {
 // TestFullDiskIsBypassed checks that a full disk is bypassed, and used again once space is
 // free.
 func TestFullDiskIsBypassed(t *testing.T) {
-	for _, kind := range []vfs.Kind{vfs.KindCreate, vfs.KindWrite, vfs.KindSpace} {
+	for _, kind := range []vfstest.Kind{vfstest.KindCreate, vfstest.KindWrite, vfstest.KindSpace} {
 		var full atomic.Bool
 		dir, inner := t.TempDir(), watch()
-		s := mustOpen(t, inner, dir, cached.Options{FS: vfs.Intercept(vfs.OS(), func(op *vfs.Op, do func() error) error {
+		s := mustOpen(t, inner, dir, cached.Options{FS: vfstest.Intercept(vfs.OS(), func(op *vfstest.Op, do func() error) error {
 			if full.Load() && op.Kind == kind {
 				return syscall.ENOSPC
 			}
@@ -271,7 +272,7 @@ func TestInterruptedBypass(t *testing.T) {
 	for broken, want := range map[error]error{io.EOF: bytestore.ErrTruncated, syscall.ECONNRESET: syscall.ECONNRESET} {
 		inner := watch()
 		s := mustOpen(t, breaks{inner, broken}, t.TempDir(), cached.Options{
-			FS: vfs.Inject(vfs.OS(), &vfs.Fault{Nth: 1, Moment: vfs.Before, Err: syscall.EIO, Match: func(op vfs.Op) bool { return op.Kind == vfs.KindSpace }}),
+			FS: vfstest.Inject(vfs.OS(), &vfstest.Fault{Nth: 1, Moment: vfstest.Before, Err: syscall.EIO, Match: func(op vfstest.Op) bool { return op.Kind == vfstest.KindSpace }}),
 		})
 		key, data := put(t, s, 1, 5000)
 		r, err := s.Open(t.Context(), key, 0, 5000)
@@ -293,17 +294,17 @@ func TestInterruptedBypass(t *testing.T) {
 func TestFolderThatCannotBeRead(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		match func(*vfs.Op) bool
+		match func(*vfstest.Op) bool
 		err   syscall.Errno
 		lost  bool
 	}{
-		{"no file descriptor is left", func(op *vfs.Op) bool { return op.Kind == vfs.KindOpen }, syscall.EMFILE, false},
-		{"files do not open", func(op *vfs.Op) bool { return op.Kind == vfs.KindOpen }, syscall.EIO, true},
-		{"headers do not read", func(op *vfs.Op) bool { return op.Kind == vfs.KindRead && op.Len == 256 }, syscall.EIO, true},
-		{"bytes do not read", func(op *vfs.Op) bool { return op.Kind == vfs.KindRead && op.Len > 256 }, syscall.EIO, true},
+		{"no file descriptor is left", func(op *vfstest.Op) bool { return op.Kind == vfstest.KindOpen }, syscall.EMFILE, false},
+		{"files do not open", func(op *vfstest.Op) bool { return op.Kind == vfstest.KindOpen }, syscall.EIO, true},
+		{"headers do not read", func(op *vfstest.Op) bool { return op.Kind == vfstest.KindRead && op.Len == 256 }, syscall.EIO, true},
+		{"bytes do not read", func(op *vfstest.Op) bool { return op.Kind == vfstest.KindRead && op.Len > 256 }, syscall.EIO, true},
 	} {
 		var broken atomic.Bool
-		s := mustOpen(t, watch(), t.TempDir(), cached.Options{FS: vfs.Intercept(vfs.OS(), func(op *vfs.Op, do func() error) error {
+		s := mustOpen(t, watch(), t.TempDir(), cached.Options{FS: vfstest.Intercept(vfs.OS(), func(op *vfstest.Op, do func() error) error {
 			if broken.Load() && tc.match(op) {
 				return tc.err
 			}
@@ -325,8 +326,8 @@ func TestFolderThatCannotBeRead(t *testing.T) {
 // TestFolderCreatedConcurrently checks that a fetch is cached if another fetch makes the folder at the same time.
 func TestFolderCreatedConcurrently(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, watch(), dir, cached.Options{FS: vfs.Intercept(vfs.OS(), func(op *vfs.Op, do func() error) error {
-		if op.Kind == vfs.KindMkdir {
+	s := mustOpen(t, watch(), dir, cached.Options{FS: vfstest.Intercept(vfs.OS(), func(op *vfstest.Op, do func() error) error {
+		if op.Kind == vfstest.KindMkdir {
 			wantErr(t, os.Mkdir(op.Name, 0o700), nil)
 		}
 		return do()
@@ -341,9 +342,9 @@ func TestFolderCreatedConcurrently(t *testing.T) {
 // exactly enough is free.
 func TestBlockMayEvictSeveral(t *testing.T) {
 	var evict atomic.Int64 // blocks that have to be evicted
-	fsys := spacious{vfs.Intercept(vfs.OS(), func(op *vfs.Op, do func() error) error {
+	fsys := spacious{vfstest.Intercept(vfs.OS(), func(op *vfstest.Op, do func() error) error {
 		err := do()
-		if op.Kind == vfs.KindRemove && err == nil {
+		if op.Kind == vfstest.KindRemove && err == nil {
 			evict.Add(-1)
 		}
 		return err

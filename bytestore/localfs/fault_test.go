@@ -11,7 +11,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
-	"sluice/internal/vfs"
+	"sluice/internal/vfs/vfstest"
 )
 
 // body is the body of the tests of faults. It takes several writes.
@@ -37,11 +37,11 @@ func readBack(t *testing.T, s *localfs.Store, key bytestore.Key) []byte {
 // TestFaultSweep makes every operation of a put fail in turn, in every way, and checks
 // what is left before and after a crash.
 func TestFaultSweep(t *testing.T) {
-	for _, moment := range []vfs.Moment{vfs.Before, vfs.After, vfs.Short} {
+	for _, moment := range []vfstest.Moment{vfstest.Before, vfstest.After, vfstest.Short} {
 		for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
 			t.Run(fmt.Sprintf("%s %v", moment, errno), func(t *testing.T) {
 				nth := int64(0)
-				for sweepOne(t, &vfs.Fault{Nth: nth, Moment: moment, Err: errno}) {
+				for sweepOne(t, &vfstest.Fault{Nth: nth, Moment: moment, Err: errno}) {
 					nth++
 				}
 				if nth < 8 { // statfs, create, 4 writes with a partial last one, fsync, close, rename, fsync folder
@@ -53,17 +53,17 @@ func TestFaultSweep(t *testing.T) {
 }
 
 // sweepOne runs one put with a fault and reports whether the fault occurred.
-func sweepOne(t *testing.T, fault *vfs.Fault) bool {
+func sweepOne(t *testing.T, fault *vfstest.Fault) bool {
 	t.Helper()
-	disk := vfs.NewCrash()
+	disk := vfstest.NewCrash()
 	settled, key := newKey(), newKey()
 	s := mustOpen(t, disk, "/objects")
 	wantErr(t, put(t, s, settled, []byte("settled")), nil)
 	wantErr(t, s.Close(), nil)
 
 	armed := false
-	fault.Match = func(vfs.Op) bool { return armed }
-	s = mustOpen(t, vfs.Inject(disk, fault), "/objects")
+	fault.Match = func(vfstest.Op) bool { return armed }
+	s = mustOpen(t, vfstest.Inject(disk, fault), "/objects")
 	armed = true
 	err := put(t, s, key, body)
 	armed = false
@@ -110,10 +110,10 @@ func sweepOne(t *testing.T, fault *vfs.Fault) bool {
 // the error, and the next Open, after a crash or without one, must complete the work. Of
 // the operations that repeat for each shard, it tests every seventh.
 func TestOpenFaultSweep(t *testing.T) {
-	for _, moment := range []vfs.Moment{vfs.Before, vfs.After} {
+	for _, moment := range []vfstest.Moment{vfstest.Before, vfstest.After} {
 		for nth := int64(0); ; nth += 1 + 6*min(1, nth/16) {
-			disk, fault := vfs.NewCrash(), &vfs.Fault{Nth: nth, Moment: moment, Err: syscall.EIO}
-			_, err := localfs.Open("/srv/objects", localfs.Options{FS: vfs.Inject(disk, fault)})
+			disk, fault := vfstest.NewCrash(), &vfstest.Fault{Nth: nth, Moment: moment, Err: syscall.EIO}
+			_, err := localfs.Open("/srv/objects", localfs.Options{FS: vfstest.Inject(disk, fault)})
 			if fault.Fired() {
 				wantErr(t, err, syscall.EIO)
 			} else {
@@ -139,9 +139,9 @@ func TestOpenFaultSweep(t *testing.T) {
 func TestReadFaults(t *testing.T) {
 	key := newKey()
 	for nth := int64(0); ; nth++ {
-		disk, armed := vfs.NewCrash(), false
-		fault := &vfs.Fault{Nth: nth, Moment: vfs.Before, Err: syscall.EIO, Match: func(vfs.Op) bool { return armed }}
-		s := mustOpen(t, vfs.Inject(disk, fault), "/objects")
+		disk, armed := vfstest.NewCrash(), false
+		fault := &vfstest.Fault{Nth: nth, Moment: vfstest.Before, Err: syscall.EIO, Match: func(vfstest.Op) bool { return armed }}
+		s := mustOpen(t, vfstest.Inject(disk, fault), "/objects")
 		wantErr(t, put(t, s, key, []byte("hello")), nil)
 		armed = true
 		objects := 0
@@ -169,12 +169,12 @@ func TestReadFaults(t *testing.T) {
 // TestFailedSync checks that after a failed fsync the store permits only reads and deletes
 // until it is reopened.
 func TestFailedSync(t *testing.T) {
-	for _, kind := range []vfs.Kind{vfs.KindSync, vfs.KindSyncDir} {
+	for _, kind := range []vfstest.Kind{vfstest.KindSync, vfstest.KindSyncDir} {
 		t.Run(string(kind), func(t *testing.T) {
-			disk, armed := vfs.NewCrash(), false
-			s := mustOpen(t, vfs.Inject(disk, &vfs.Fault{
-				Moment: vfs.Before, Err: syscall.EIO,
-				Match: func(op vfs.Op) bool { return armed && op.Kind == kind },
+			disk, armed := vfstest.NewCrash(), false
+			s := mustOpen(t, vfstest.Inject(disk, &vfstest.Fault{
+				Moment: vfstest.Before, Err: syscall.EIO,
+				Match: func(op vfstest.Op) bool { return armed && op.Kind == kind },
 			}), "/objects")
 			before := newKey()
 			wantErr(t, put(t, s, before, []byte("x")), nil)
@@ -209,19 +209,19 @@ func TestFailedSync(t *testing.T) {
 // TestFullDiskAtSync checks that a disk which turns out to be full at the fsync fails only
 // one put.
 func TestFullDiskAtSync(t *testing.T) {
-	disk := vfs.NewCrash()
-	s := mustOpen(t, vfs.Inject(disk, &vfs.Fault{
-		Moment: vfs.Before, Err: syscall.EDQUOT,
-		Match: func(op vfs.Op) bool { return op.Kind == vfs.KindSync },
+	disk := vfstest.NewCrash()
+	s := mustOpen(t, vfstest.Inject(disk, &vfstest.Fault{
+		Moment: vfstest.Before, Err: syscall.EDQUOT,
+		Match: func(op vfstest.Op) bool { return op.Kind == vfstest.KindSync },
 	}), "/objects")
 	wantErr(t, put(t, s, newKey(), body), bytestore.ErrNoSpace)
 	wantErr(t, put(t, s, newKey(), body), nil)
 }
 
 func TestTooManyFiles(t *testing.T) {
-	s := mustOpen(t, vfs.Inject(vfs.NewCrash(), &vfs.Fault{
-		Moment: vfs.Before, Err: syscall.EMFILE,
-		Match: func(op vfs.Op) bool { return op.Kind == vfs.KindCreate },
+	s := mustOpen(t, vfstest.Inject(vfstest.NewCrash(), &vfstest.Fault{
+		Moment: vfstest.Before, Err: syscall.EMFILE,
+		Match: func(op vfstest.Op) bool { return op.Kind == vfstest.KindCreate },
 	}), "/objects")
 	wantErr(t, put(t, s, newKey(), body), bytestore.ErrOverloaded)
 }

@@ -14,6 +14,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/bytetest"
 	"sluice/internal/vfs"
+	"sluice/internal/vfs/vfstest"
 )
 
 func itself(err error) error { return err }
@@ -22,7 +23,7 @@ func itself(err error) error { return err }
 func TestSharedSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin, end := make(chan bool), make(chan error)
-		f := newFolder(vfs.Intercept(vfs.NewCrash(), func(*vfs.Op, func() error) error {
+		f := newFolder(vfstest.Intercept(vfstest.NewCrash(), func(*vfstest.Op, func() error) error {
 			begin <- true
 			return <-end
 		}), "/", itself)
@@ -71,9 +72,9 @@ func TestSharedSync(t *testing.T) {
 func TestFailedSyncFailsTheNextBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin, end := make(chan bool), make(chan error)
-		disk, armed := vfs.NewCrash(), atomic.Bool{}
-		s, err := Open("/objects", Options{FS: vfs.Intercept(disk, func(op *vfs.Op, do func() error) error {
-			if !armed.Load() || op.Kind != vfs.KindSyncDir {
+		disk, armed := vfstest.NewCrash(), atomic.Bool{}
+		s, err := Open("/objects", Options{FS: vfstest.Intercept(disk, func(op *vfstest.Op, do func() error) error {
+			if !armed.Load() || op.Kind != vfstest.KindSyncDir {
 				return do()
 			}
 			begin <- true
@@ -113,9 +114,9 @@ func TestFailedSyncFailsTheNextBatch(t *testing.T) {
 func TestFailedOpenFailsItsBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin, end := make(chan bool), make(chan error)
-		disk, armed := vfs.NewCrash(), atomic.Bool{}
-		s, err := Open("/objects", Options{FS: vfs.Intercept(disk, func(op *vfs.Op, do func() error) error {
-			if !armed.Load() || op.Kind != vfs.KindSyncDir {
+		disk, armed := vfstest.NewCrash(), atomic.Bool{}
+		s, err := Open("/objects", Options{FS: vfstest.Intercept(disk, func(op *vfstest.Op, do func() error) error {
+			if !armed.Load() || op.Kind != vfstest.KindSyncDir {
 				return do()
 			}
 			begin <- true
@@ -162,9 +163,9 @@ func TestFailedOpenFailsItsBatch(t *testing.T) {
 // survives a crash immediately after sync has returned, however many callers share the
 // syncs.
 func TestSharedSyncIsEnough(t *testing.T) {
-	disk := vfs.NewCrash()
+	disk := vfstest.NewCrash()
 	var syncs atomic.Int64
-	f := newFolder(vfs.Intercept(disk, func(_ *vfs.Op, do func() error) error {
+	f := newFolder(vfstest.Intercept(disk, func(_ *vfstest.Op, do func() error) error {
 		syncs.Add(1)
 		return do()
 	}), "/", itself)

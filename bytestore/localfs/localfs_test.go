@@ -20,6 +20,7 @@ import (
 	"sluice/bytestore/bytetest"
 	"sluice/bytestore/localfs"
 	"sluice/internal/vfs"
+	"sluice/internal/vfs/vfstest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -43,7 +44,7 @@ func onOS(tb testing.TB) bytetest.Harness {
 
 // onCrash returns a harness on a file system that can crash.
 func onCrash(testing.TB) bytetest.Harness {
-	disk := vfs.NewCrash()
+	disk := vfstest.NewCrash()
 	return bytetest.Harness{
 		Open: func() (bytestore.Store, error) {
 			return localfs.Open("/srv/sluice/objects", localfs.Options{FS: disk})
@@ -107,8 +108,8 @@ func files(t *testing.T, fsys vfs.FS, dir string) []string {
 // TestPutTrace checks the operations of one put and their order.
 func TestPutTrace(t *testing.T) {
 	var trace strings.Builder
-	disk := vfs.NewCrash()
-	s := mustOpen(t, vfs.Trace(disk, func(line string) { fmt.Fprintln(&trace, line) }), "/objects")
+	disk := vfstest.NewCrash()
+	s := mustOpen(t, vfstest.Trace(disk, func(line string) { fmt.Fprintln(&trace, line) }), "/objects")
 	trace.Reset()
 	for _, key := range []bytestore.Key{"3f-018bcfe56800-000102030405060708090a0b0c0d0e0f", "sluice-instance"} {
 		if err := put(t, s, key, make([]byte, 600_000)); err != nil {
@@ -236,7 +237,7 @@ func TestOpenRefusesFile(t *testing.T) {
 }
 
 func TestClosed(t *testing.T) {
-	s, ctx, key := mustOpen(t, vfs.NewCrash(), "/objects"), t.Context(), newKey()
+	s, ctx, key := mustOpen(t, vfstest.NewCrash(), "/objects"), t.Context(), newKey()
 	if err := errors.Join(put(t, s, key, []byte("x")), s.Close(), s.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +254,7 @@ func TestClosed(t *testing.T) {
 
 // TestNegativeRange checks that a range with either bound negative is refused.
 func TestNegativeRange(t *testing.T) {
-	s := mustOpen(t, vfs.NewCrash(), "/objects")
+	s := mustOpen(t, vfstest.NewCrash(), "/objects")
 	wantErr(t, put(t, s, "key", body[:10]), nil)
 	for _, span := range [][2]int64{{-1, 1}, {0, -1}, {-1, -1}} {
 		if r, err := s.Open(t.Context(), "key", span[0], span[1]); err == nil {
@@ -265,7 +266,7 @@ func TestNegativeRange(t *testing.T) {
 
 // TestCloseWaitsForPuts checks that no Put uses the folder after Close has returned.
 func TestCloseWaitsForPuts(t *testing.T) {
-	s := mustOpen(t, vfs.NewCrash(), "/objects")
+	s := mustOpen(t, vfstest.NewCrash(), "/objects")
 	reading, goOn, closed, done := make(chan bool), make(chan bool), make(chan error, 1), make(chan error, 1)
 	src := readerFunc(func([]byte) (int, error) {
 		reading <- true

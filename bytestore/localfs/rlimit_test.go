@@ -9,6 +9,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/internal/vfs"
+	"sluice/internal/vfs/vfstest"
 )
 
 // TestTooManyFilesAtFolderSync makes the kernel refuse a descriptor for the folder.
@@ -16,8 +17,8 @@ import (
 func TestTooManyFilesAtFolderSync(t *testing.T) {
 	armed := false
 	dir := t.TempDir()
-	s := mustOpen(t, vfs.Intercept(vfs.OS(), func(op *vfs.Op, do func() error) error {
-		if !armed || op.Kind != vfs.KindSyncDir {
+	s := mustOpen(t, vfstest.Intercept(vfs.OS(), func(op *vfstest.Op, do func() error) error {
+		if !armed || op.Kind != vfstest.KindSyncDir {
 			return do()
 		}
 		var before syscall.Rlimit

@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"sluice/bytestore"
-	"sluice/internal/vfs"
+	"sluice/internal/vfs/vfstest"
 )
 
 // TestCoverReservesTheDifference checks that a Put reserves only what its reservation lacks, so that it can
 // fill the disk to the last byte.
 func TestCoverReservesTheDifference(t *testing.T) {
-	disk := vfs.NewCrash()
+	disk := vfstest.NewCrash()
 	disk.Limit(15, 0)
 	if err := disk.Mkdir("/objects"); err != nil {
 		t.Fatal(err)

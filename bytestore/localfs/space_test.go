@@ -10,7 +10,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
-	"sluice/internal/vfs"
+	"sluice/internal/vfs/vfstest"
 )
 
 // TestReserve fills a small disk. Puts must stop at the reserve, before they read their
@@ -113,12 +113,12 @@ func TestReadyWhileEverythingIsReserved(t *testing.T) {
 // but not together.
 func TestRacingPutsSpareTheReserve(t *testing.T) {
 	const puts, object, room, reserve = 3, 9 << 20, 21 << 20, 3 << 20
-	disk := vfs.NewCrash()
+	disk := vfstest.NewCrash()
 	disk.Limit(room+reserve, 0)
-	s, err := localfs.Open("/objects", localfs.Options{Reserve: reserve, FS: vfs.Intercept(disk,
-		func(op *vfs.Op, do func() error) error {
+	s, err := localfs.Open("/objects", localfs.Options{Reserve: reserve, FS: vfstest.Intercept(disk,
+		func(op *vfstest.Op, do func() error) error {
 			err := do()
-			if op.Kind == vfs.KindWrite {
+			if op.Kind == vfstest.KindWrite {
 				now, spaceErr := disk.Space("/objects")
 				if now.Free < reserve || spaceErr != nil {
 					t.Errorf("after a write %d bytes are free, %d reserved, %v", now.Free, reserve, spaceErr)
@@ -177,9 +177,9 @@ func TestUnknownSizeSparesTheReserve(t *testing.T) {
 }
 
 // openWithin opens a store on a disk of the given size in bytes.
-func openWithin(t *testing.T, size, reserve int64) (*localfs.Store, *vfs.CrashFS) {
+func openWithin(t *testing.T, size, reserve int64) (*localfs.Store, *vfstest.CrashFS) {
 	t.Helper()
-	disk := vfs.NewCrash()
+	disk := vfstest.NewCrash()
 	disk.Limit(size, 0)
 	s, err := localfs.Open("/objects", localfs.Options{FS: disk, Reserve: reserve})
 	if err != nil {
@@ -208,7 +208,7 @@ func TestDiskFills(t *testing.T) {
 }
 
 func TestInodes(t *testing.T) {
-	disk := vfs.NewCrash()
+	disk := vfstest.NewCrash()
 	disk.Limit(0, 300) // 257 folders; a twentieth is kept free
 	s := mustOpen(t, disk, "/objects")
 	stored := 0

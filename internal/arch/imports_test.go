@@ -104,7 +104,7 @@ var (
 	// generators send requests; the service does not import them.
 	generators = []string{"internal/load"}
 	// testOnly are tests and benchmarks. They may be imported by tests only.
-	testOnly = append([]string{"internal/testenv", "internal/testclock", "internal/fullnode", "internal/arch", "internal/mutants", "internal/peers", "e2e"}, suites...)
+	testOnly = append([]string{"internal/testenv", "internal/testclock", "internal/vfs/vfstest", "internal/fullnode", "internal/arch", "internal/mutants", "internal/peers", "e2e"}, suites...)
 )
 
 // mayImport returns the folders of this module that the package in dir may import outside its
@@ -164,6 +164,8 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return []string{"internal/operand", "internal/secretfile", "internal/vfs"}, true
 	case within(dir, "internal/accountkey"):
 		return []string{"internal/secretfile", "micropay"}, true
+	case within(dir, "internal/vfs/vfstest"):
+		return []string{"internal/vfs"}, true
 	case within(dir, "internal/load"):
 		return []string{"client", "wire", "internal/units"}, true
 	case within(dir, "internal/peers"):

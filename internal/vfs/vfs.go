@@ -2,10 +2,9 @@
 // interface has only the operations that are needed to keep immutable files
 // durably.
 //
-// OS returns the file system of the operating system. NewCrash returns one in
-// memory that, on Crash, loses everything that was not fsynced. Intercept, and
-// Trace and Inject which are built on it, wrap a file system to observe its
-// operations or to make them fail. LockFile locks a file against other processes.
+// OS returns the operating system's file system. LockFile locks a file against other
+// processes. Package vfstest has file systems for tests, which lose what was not
+// fsynced or fail on request.
 //
 // On Windows two guarantees are weaker. There is no fsync of a folder: SyncDir
 // only reports whether the folder exists. A rename is written through to the disk,

@@ -1,8 +1,10 @@
-package vfs
+package vfstest
 
 import (
 	"fmt"
 	"io/fs"
+
+	"sluice/internal/vfs"
 )
 
 // Kind is the kind of an operation.
@@ -52,12 +54,12 @@ type Hook func(op *Op, do func() error) error
 
 // Intercept returns fsys with every operation passed to hook. The hook must be safe for
 // concurrent use if the file system is used concurrently. The files are not *os.File.
-func Intercept(fsys FS, hook Hook) FS { return &interceptFS{fsys, hook} }
+func Intercept(fsys vfs.FS, hook Hook) vfs.FS { return &interceptFS{fsys, hook} }
 
 // Trace returns fsys with a call of log after every operation. Its line is [Op.String]
 // and, if the operation failed, ": " and the error. Concurrent operations call log
 // concurrently.
-func Trace(fsys FS, log func(line string)) FS {
+func Trace(fsys vfs.FS, log func(line string)) vfs.FS {
 	return Intercept(fsys, func(op *Op, do func() error) error {
 		err := do()
 		if err != nil {
@@ -70,20 +72,20 @@ func Trace(fsys FS, log func(line string)) FS {
 }
 
 type interceptFS struct {
-	fs   FS
+	fs   vfs.FS
 	hook Hook
 }
 
-func (i *interceptFS) Open(name string) (File, error) {
+func (i *interceptFS) Open(name string) (vfs.File, error) {
 	return i.file(KindOpen, name, i.fs.Open)
 }
 
-func (i *interceptFS) Create(name string) (File, error) {
+func (i *interceptFS) Create(name string) (vfs.File, error) {
 	return i.file(KindCreate, name, i.fs.Create)
 }
 
-func (i *interceptFS) file(kind Kind, name string, open func(string) (File, error)) (File, error) {
-	var f File
+func (i *interceptFS) file(kind Kind, name string, open func(string) (vfs.File, error)) (vfs.File, error) {
+	var f vfs.File
 	err := i.hook(&Op{Kind: kind, Name: name}, func() (err error) {
 		f, err = open(name)
 		return err
@@ -123,7 +125,7 @@ func (i *interceptFS) ReadDir(dir string) (entries []fs.DirEntry, err error) {
 	return entries, err
 }
 
-func (i *interceptFS) Space(dir string) (space Space, err error) {
+func (i *interceptFS) Space(dir string) (space vfs.Space, err error) {
 	err = i.hook(&Op{Kind: KindSpace, Name: dir}, func() (err error) {
 		space, err = i.fs.Space(dir)
 		return err
@@ -132,7 +134,7 @@ func (i *interceptFS) Space(dir string) (space Space, err error) {
 }
 
 type interceptFile struct {
-	f    File
+	f    vfs.File
 	name string
 	hook Hook
 }

@@ -1,8 +1,10 @@
-package vfs
+package vfstest
 
 import (
 	"fmt"
 	"sync/atomic"
+
+	"sluice/internal/vfs"
 )
 
 // Moment defines how an injected fault affects its operation.
@@ -37,7 +39,7 @@ type Fault struct {
 func (f *Fault) Fired() bool { return f.fired.Load() }
 
 // Inject returns fsys with the fault.
-func Inject(fsys FS, f *Fault) FS {
+func Inject(fsys vfs.FS, f *Fault) vfs.FS {
 	return Intercept(fsys, func(op *Op, do func() error) error {
 		if f.Match != nil && !f.Match(*op) {
 			return do()

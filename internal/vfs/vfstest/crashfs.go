@@ -1,4 +1,4 @@
-package vfs
+package vfstest
 
 import (
 	"cmp"
@@ -13,10 +13,12 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"sluice/internal/vfs"
 )
 
 // ErrCrashed is returned by every operation on a CrashFS, and on its files, after Crash.
-var ErrCrashed = errors.New("vfs: the file system has crashed")
+var ErrCrashed = errors.New("vfstest: the file system has crashed")
 
 // CrashFS is a file system in memory that tracks what was fsynced. On Crash it behaves as
 // badly as POSIX permits: a file loses the writes after its last sync, and an entry that
@@ -28,8 +30,8 @@ type CrashFS struct {
 		sync.Mutex
 		crashed bool
 		root    *node
-		used    Space // Size bytes and Inodes nodes are in use
-		limit   Space // Size and Inodes; 0 means no limit
+		used    vfs.Space // Size bytes and Inodes nodes are in use
+		limit   vfs.Space // Size and Inodes; 0 means no limit
 	}
 }
 
@@ -59,7 +61,7 @@ func NewCrash() *CrashFS {
 func (c *CrashFS) Limit(bytes, inodes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.limit = Space{Size: bytes, Inodes: inodes}
+	c.mu.limit = vfs.Space{Size: bytes, Inodes: inodes}
 }
 
 // Crash simulates a power failure. It returns a file system with what survived. All
@@ -77,7 +79,7 @@ func (c *CrashFS) Crash() *CrashFS {
 }
 
 // survivor returns what survives of n and everything below it, and adds it to used.
-func (n *node) survivor(used *Space) *node {
+func (n *node) survivor(used *vfs.Space) *node {
 	used.Inodes++
 	used.Size += int64(n.synced)
 	if !n.mode.IsDir() {
@@ -143,8 +145,8 @@ func (c *CrashFS) add(op, name string, n *node) error {
 	return nil
 }
 
-// Open implements FS.
-func (c *CrashFS) Open(name string) (File, error) {
+// Open implements vfs.FS.
+func (c *CrashFS) Open(name string) (vfs.File, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n, err := c.find("open", name)
@@ -154,8 +156,8 @@ func (c *CrashFS) Open(name string) (File, error) {
 	return &crashFile{fs: c, node: n, name: name}, nil
 }
 
-// Create implements FS.
-func (c *CrashFS) Create(name string) (File, error) {
+// Create implements vfs.FS.
+func (c *CrashFS) Create(name string) (vfs.File, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := &node{mode: 0o600}
@@ -165,14 +167,14 @@ func (c *CrashFS) Create(name string) (File, error) {
 	return &crashFile{fs: c, node: n, name: name, writable: true}, nil
 }
 
-// Mkdir implements FS.
+// Mkdir implements vfs.FS.
 func (c *CrashFS) Mkdir(dir string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.add("mkdir", dir, newFolder())
 }
 
-// Rename implements FS.
+// Rename implements vfs.FS.
 func (c *CrashFS) Rename(oldname, newname string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,7 +198,7 @@ func (c *CrashFS) Rename(oldname, newname string) error {
 	return nil
 }
 
-// Remove implements FS. The space of a file is freed immediately, even while it is open.
+// Remove implements vfs.FS. The space of a file is freed immediately, even while it is open.
 func (c *CrashFS) Remove(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,7 +219,7 @@ func (c *CrashFS) Remove(name string) error {
 	return nil
 }
 
-// ReadDir implements FS.
+// ReadDir implements vfs.FS.
 func (c *CrashFS) ReadDir(dir string) ([]fs.DirEntry, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -233,26 +235,26 @@ func (c *CrashFS) ReadDir(dir string) ([]fs.DirEntry, error) {
 	return list, nil
 }
 
-// SyncDir implements FS.
+// SyncDir implements vfs.FS.
 func (c *CrashFS) SyncDir(dir string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n, err := c.folder("fsync folder", dir)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrNotOpened, err)
+		return fmt.Errorf("%w: %w", vfs.ErrNotOpened, err)
 	}
 	n.durable = maps.Clone(n.entries)
 	return nil
 }
 
-// Space implements FS.
-func (c *CrashFS) Space(dir string) (Space, error) {
+// Space implements vfs.FS.
+func (c *CrashFS) Space(dir string) (vfs.Space, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, err := c.find("statfs", dir); err != nil {
-		return Space{}, err
+		return vfs.Space{}, err
 	}
-	space := Space{Size: cmp.Or(c.mu.limit.Size, 1<<50), Inodes: c.mu.limit.Inodes}
+	space := vfs.Space{Size: cmp.Or(c.mu.limit.Size, 1<<50), Inodes: c.mu.limit.Inodes}
 	space.Free = max(0, space.Size-c.mu.used.Size)
 	space.FreeInodes = max(0, space.Inodes-c.mu.used.Inodes)
 	return space, nil
