@@ -59,13 +59,13 @@ func Clone(ctx context.Context, source, target Location, opt CloneOptions) (resu
 
 // checkLocations returns an error unless both locations are valid and have nothing in common.
 func checkLocations(source, target Location) error {
-	if err := source.validate(); err != nil {
+	if err := checkLocation(source); err != nil {
 		return fmt.Errorf("the source: %w", err)
 	}
-	if err := target.validate(); err != nil {
+	if err := checkLocation(target); err != nil {
 		return fmt.Errorf("the target: %w", err)
 	}
-	if storage.Location(source).Overlaps(storage.Location(target)) {
+	if source.Overlaps(target) {
 		return errors.New("the source and the target have their metadata or their bytes in the same place: an instance is cloned as a whole")
 	}
 	return nil
@@ -86,7 +86,7 @@ type cloner struct {
 // openSource opens the source, waits for its lease and identifies it. The context that it returns ends
 // if the lease is lost.
 func (c *cloner) openSource(ctx context.Context, l Location) (_ context.Context, err error) {
-	if c.source, err = storage.OpenEndpoint(ctx, storage.Location(l), true, nil); err != nil {
+	if c.source, err = storage.OpenEndpoint(ctx, l, true, nil); err != nil {
 		return nil, fmt.Errorf("the source: %w", err)
 	}
 	c.cleanup = append(c.cleanup, c.source.Close)
@@ -101,7 +101,7 @@ func (c *cloner) openSource(ctx context.Context, l Location) (_ context.Context,
 func (c *cloner) openTarget(ctx context.Context, l Location) (_ context.Context, existed bool, err error) {
 	// The target is marked before anything is created there, and before the wait for
 	// its lease, which takes seconds.
-	if c.target, err = storage.OpenEndpoint(ctx, storage.Location(l), false, c.markBytes); err != nil {
+	if c.target, err = storage.OpenEndpoint(ctx, l, false, c.markBytes); err != nil {
 		if errors.Is(err, metastore.ErrOlder) {
 			err = fmt.Errorf("it must be empty, or an unfinished copy that this version began; it is not changed: %w", err)
 		}
@@ -117,7 +117,7 @@ func (c *cloner) openTarget(ctx context.Context, l Location) (_ context.Context,
 
 // hold holds the lease of the nodes on a database that several can use.
 func (c *cloner) hold(ctx context.Context, name string, l Location, e *storage.Endpoint) (context.Context, error) {
-	if !storage.Location(l).Shared() {
+	if !l.Shared() {
 		return ctx, nil
 	}
 	held, release, err := lease.Hold(ctx, e.Meta, lease.Background)

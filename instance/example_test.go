@@ -51,7 +51,7 @@ func ExampleClone() {
 
 // createInstance creates an empty instance, as the first start of a node does.
 func createInstance(l instance.Location) {
-	stores, err := storage.Open(context.Background(), storage.Location(l), storage.Options{})
+	stores, err := storage.Open(context.Background(), l, storage.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

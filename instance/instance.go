@@ -9,27 +9,17 @@ import (
 	"sluice/internal/storage"
 )
 
-// Location says where the two parts of an instance are stored. Each part that has
-// no DSN is in the data folder.
-type Location struct {
-	// Data is the path of the data folder. It may be empty if both parts have a DSN.
-	Data string
-	// Meta is the DSN of the PostgreSQL database for the metadata, such as
-	// postgres://USER@HOST/NAME.
-	Meta string
-	// Bytes is the DSN of the object store for the bytes, such as
-	// s3://BUCKET/PREFIX?endpoint=https://HOST. The credentials are read from the
-	// environment, as the AWS SDKs do.
-	Bytes string
-}
+// Location says where an instance is stored: its data folder, and a DSN for each part that is
+// elsewhere. Credentials for an object store are read from the environment, as the AWS SDKs do.
+type Location = storage.Location
 
-// validate returns an error if a part has no place. It repeats no DSN: a DSN may
+// checkLocation returns an error if a part has no place. It repeats no DSN: a DSN may
 // contain a password.
-func (l Location) validate() error {
+func checkLocation(l Location) error {
 	if l.Data == "" && (l.Meta == "" || l.Bytes == "") {
 		return errors.New("a data folder, or DSNs of both the metadata and the bytes, is required")
 	}
-	if err := storage.Location(l).Validate(""); err != nil {
+	if err := l.Validate(""); err != nil {
 		return fmt.Errorf("DSN of the %w", err)
 	}
 	return nil

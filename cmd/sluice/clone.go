@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"sluice/instance"
-	"sluice/internal/storage"
 	"sluice/internal/terminal"
 )
 
@@ -37,9 +36,9 @@ func (c *cloneCommand) Validate() error {
 		if l.Data == "" && (l.Meta == "" || l.Bytes == "") {
 			errs = append(errs, fmt.Errorf("%s DIR, or both %s-meta and %s-bytes, is required", flag, flag, flag))
 		}
-		errs = append(errs, storage.Location(l).Validate(flag+"-"))
+		errs = append(errs, l.Validate(flag+"-"))
 	}
-	if storage.Location(c.source()).Overlaps(storage.Location(c.target())) {
+	if c.source().Overlaps(c.target()) {
 		errs = append(errs, errors.New("--from and --to have their metadata or their bytes in the same place: an instance is cloned as a whole"))
 	}
 	return errors.Join(errs...)
