@@ -189,13 +189,13 @@ type slowDeletes struct {
 	each bool
 }
 
-func (s slowDeletes) Delete(ctx context.Context, keys ...bytestore.Key) error {
+func (s slowDeletes) Delete(ctx context.Context, names ...bytestore.Name) error {
 	requests := 1
 	if s.each {
-		requests = len(keys)
+		requests = len(names)
 	}
 	time.Sleep(time.Duration(requests) * 30 * time.Millisecond)
-	return s.Store.Delete(ctx, keys...)
+	return s.Store.Delete(ctx, names...)
 }
 
 // BenchmarkFree frees 2,000 contents of one object each in a store with a latency of 30

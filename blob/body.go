@@ -144,20 +144,20 @@ func (s *Service) storeUnknownSize(ctx context.Context, body *bodyReader, limit 
 // or at most size if exact is false.
 func (s *Service) putExtent(ctx context.Context, body *bodyReader, offset, size int64, exact bool) (metastore.Extent, error) {
 	created := s.meta.Now()
-	key := bytestore.NewKey(created)
+	name := bytestore.NewName(created)
 	src := &extentSource{src: body, left: size}
 	declared := size
 	if !exact {
 		declared = bytestore.UnknownSize
 	}
-	if err := s.bytes.Put(ctx, key, src, declared); err != nil {
+	if err := s.bytes.Put(ctx, name, src, declared); err != nil {
 		return metastore.Extent{}, err
 	}
 	return metastore.Extent{
 		Offset:  offset,
 		Size:    src.size,
 		Blocks:  src.blocks(),
-		Key:     string(key),
+		Key:     string(name),
 		Created: created,
 	}, nil
 }

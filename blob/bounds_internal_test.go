@@ -19,7 +19,7 @@ import (
 func TestFreshBlocks(t *testing.T) {
 	checked := time.Unix(1_000_000, 0)
 	now := checked
-	l := newVerifyLog(10*time.Second, func() time.Time { return now })
+	l := newCheckLog(10*time.Second, func() time.Time { return now })
 	times := l.of("key")
 	if l.fresh(times, 0) {
 		t.Error("a block that was never checked is fresh")
@@ -84,7 +84,7 @@ func TestLargestPart(t *testing.T) {
 	}
 }
 
-// TestMalformedEpochs checks that text and keys that are not of an epoch are refused.
+// TestMalformedEpochs checks that text and names that are not of an epoch are refused.
 func TestMalformedEpochs(t *testing.T) {
 	e := newEpoch(7)
 	if got, err := parseEpoch(e.String()); err != nil || got != e {
@@ -95,14 +95,14 @@ func TestMalformedEpochs(t *testing.T) {
 			t.Errorf("%q was parsed as %+v", text, got)
 		}
 	}
-	for _, key := range []bytestore.Key{epochKey(7), claimKey(7)} {
-		if n, ok := epochOfKey(key); !ok || n != 7 {
-			t.Errorf("%s: %d, %t", key, n, ok)
+	for _, name := range []bytestore.Name{epochName(7), claimName(7)} {
+		if n, ok := epochOfName(name); !ok || n != 7 {
+			t.Errorf("%s: %d, %t", name, n, ok)
 		}
 	}
-	for _, key := range []bytestore.Key{"", epochPrefix, epochPrefix + "x-owner", "7-owner"} {
-		if n, ok := epochOfKey(key); ok {
-			t.Errorf("%s is of epoch %d", key, n)
+	for _, name := range []bytestore.Name{"", epochPrefix, epochPrefix + "x-owner", "7-owner"} {
+		if n, ok := epochOfName(name); ok {
+			t.Errorf("%s is of epoch %d", name, n)
 		}
 	}
 }

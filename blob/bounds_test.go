@@ -156,7 +156,7 @@ func TestPartsBeyondAPage(t *testing.T) {
 func TestFailedDiscardIsReported(t *testing.T) {
 	for _, deleteErr := range []error{nil, errResponse} {
 		f := newFixture(t, blob.Options{})
-		store := &watchedStore{f.bytes, func(bytestore.Key) error { return deleteErr }}
+		store := &watchedStore{f.bytes, func(bytestore.Name) error { return deleteErr }}
 		s := blob.New(f.meta, store, blob.Options{ExtentSize: 1 << 20, InlineSize: -1})
 		body := io.MultiReader(bytes.NewReader(make([]byte, 1<<20)), iotest.ErrReader(errors.New("broken")))
 		_, err := s.Put(t.Context(), blob.PutOptions{Account: "a", Name: "n"}, body, 2<<20)

@@ -16,7 +16,7 @@ import (
 // another nonce.
 const CandidateProperty = "candidate"
 
-// candidate is a database that wants to make an epoch. Its nodes put an object of which the key
+// candidate is a database that wants to make an epoch. Its nodes put an object whose name
 // says all of it, so that one listing shows the candidates.
 type candidate struct {
 	number  uint64 // of the epoch
@@ -24,21 +24,22 @@ type candidate struct {
 	commits int64  // of the database
 }
 
-// nameLen is the length of a candidate's name, which is as long as the greatest length of a key
+// nameLen is the length of a candidate's name, which is as long as the greatest length of a name
 // permits.
 const nameLen = 12
 
-func (c candidate) key() bytestore.Key {
-	return bytestore.Key(fmt.Sprintf("%s-%s-%s", claimKey(c.number), c.name, strconv.FormatInt(c.commits, 36)))
+func (c candidate) object() bytestore.Name {
+	return bytestore.Name(fmt.Sprintf("%s-%s-%s", claimName(c.number), c.name, strconv.FormatInt(c.commits, 36)))
 }
 
-// parseCandidate returns the candidate that a key shows. It returns false for other keys.
-func parseCandidate(key bytestore.Key) (candidate, bool) {
-	number, ok := epochOfKey(key)
+// parseCandidate returns the candidate that an object with this name shows. It returns false for other
+// objects.
+func parseCandidate(object bytestore.Name) (candidate, bool) {
+	number, ok := epochOfName(object)
 	if !ok {
 		return candidate{}, false
 	}
-	rest, ok := strings.CutPrefix(string(key), string(claimKey(number))+"-")
+	rest, ok := strings.CutPrefix(string(object), string(claimName(number))+"-")
 	if !ok {
 		return candidate{}, false
 	}
@@ -81,8 +82,8 @@ func nameOf(ctx context.Context, props metastore.Properties, number uint64) (str
 // returns false if there is none.
 func (c candidate) rival(ctx context.Context, bytes bytestore.Store) (rival candidate, found bool, err error) {
 	end := errors.New("no more candidates")
-	err = bytes.List(ctx, claimKey(c.number), func(o bytestore.Object) error {
-		other, ok := parseCandidate(o.Key)
+	err = bytes.List(ctx, claimName(c.number), func(o bytestore.Object) error {
+		other, ok := parseCandidate(o.Name)
 		if !ok || other.number != c.number {
 			return end
 		}

@@ -39,18 +39,18 @@ func parseEpoch(value string) (epoch, error) {
 // Keys of the objects of a Fence. The claims to an epoch sort before the epoch.
 const epochPrefix = "sluice-epoch-"
 
-func epochKey(number uint64) bytestore.Key {
-	return bytestore.Key(fmt.Sprintf("%s%016x-owner", epochPrefix, number))
+func epochName(number uint64) bytestore.Name {
+	return bytestore.Name(fmt.Sprintf("%s%016x-owner", epochPrefix, number))
 }
 
-func claimKey(number uint64) bytestore.Key {
-	return bytestore.Key(fmt.Sprintf("%s%016x-claim", epochPrefix, number))
+func claimName(number uint64) bytestore.Name {
+	return bytestore.Name(fmt.Sprintf("%s%016x-claim", epochPrefix, number))
 }
 
-// epochOfKey returns the number of the epoch to which an object belongs. It returns false
+// epochOfName returns the number of the epoch to which an object belongs. It returns false
 // for other objects.
-func epochOfKey(key bytestore.Key) (number uint64, ok bool) {
-	rest, ok := strings.CutPrefix(string(key), epochPrefix)
+func epochOfName(name bytestore.Name) (number uint64, ok bool) {
+	rest, ok := strings.CutPrefix(string(name), epochPrefix)
 	digits, _, _ := strings.Cut(rest, "-")
 	number, err := strconv.ParseUint(digits, 16, 64)
 	return number, ok && err == nil
@@ -66,7 +66,7 @@ func epochObject(e epoch, commits int64) string {
 
 // readCount returns the count of commits in the object of an epoch, or false if it has none.
 func readCount(ctx context.Context, bytes bytestore.Store, number uint64) (commits int64, known bool, err error) {
-	r, err := bytes.Open(ctx, epochKey(number), instanceLen, countLen)
+	r, err := bytes.Open(ctx, epochName(number), instanceLen, countLen)
 	if errors.Is(err, bytestore.ErrTruncated) || errors.Is(err, bytestore.ErrNotFound) {
 		return 0, false, nil
 	}

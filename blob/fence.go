@@ -67,7 +67,7 @@ const countEvery = 10 * time.Second
 // not check for fenceGap because it was suspended, does not commit before a check has
 // found that its database is the owner.
 //
-// A Fence relies on two guarantees of the byte store: of several Puts of one key one
+// A Fence relies on two guarantees of the byte store: of several Puts of one name one
 // succeeds, and Open finds what a Put has stored. It relies on listings that show objects put
 // lately only for the comparison of candidates, and on listings that show epochs put long ago
 // only if a database is more than epochsKept epochs old.
@@ -368,11 +368,11 @@ func (f *Fence) step(ctx context.Context) (again bool, err error) {
 	}
 	next := known.number + 1
 	// The claim is read first: a node that removes epochs removes ours before the claim.
-	claim, err := ReadID(ctx, f.bytes, claimKey(next))
+	claim, err := ReadID(ctx, f.bytes, claimName(next))
 	if err != nil {
 		return false, err
 	}
-	ours, err := ReadID(ctx, f.bytes, epochKey(known.number))
+	ours, err := ReadID(ctx, f.bytes, epochName(known.number))
 	if err != nil {
 		return false, err
 	}
@@ -390,7 +390,7 @@ func (f *Fence) step(ctx context.Context) (again bool, err error) {
 	case claim == "" && !f.owner:
 		return true, f.claim(ctx, next)
 	}
-	if later, err := ReadID(ctx, f.bytes, epochKey(next)); err != nil || later != "" {
+	if later, err := ReadID(ctx, f.bytes, epochName(next)); err != nil || later != "" {
 		return f.laterEpoch(ctx, known, next, err)
 	}
 	if f.claimed.IsZero() {
@@ -422,7 +422,7 @@ func (f *Fence) stand(ctx context.Context, number uint64) (err error) {
 	if c.commits, err = f.commits.stored(ctx); err != nil {
 		return err
 	}
-	err = f.bytes.Put(ctx, c.key(), strings.NewReader(""), 0)
+	err = f.bytes.Put(ctx, c.object(), strings.NewReader(""), 0)
 	if err == nil || errors.Is(err, bytestore.ErrExists) {
 		f.candidate = c
 		return nil
@@ -449,7 +449,7 @@ func (f *Fence) outdo(ctx context.Context) error {
 
 // claim puts a claim, unless another node, of either database, has done so.
 func (f *Fence) claim(ctx context.Context, number uint64) error {
-	err := f.bytes.Put(ctx, claimKey(number), strings.NewReader(newEpoch(number).nonce), instanceLen)
+	err := f.bytes.Put(ctx, claimName(number), strings.NewReader(newEpoch(number).nonce), instanceLen)
 	if errors.Is(err, bytestore.ErrExists) {
 		return nil
 	}
@@ -464,7 +464,7 @@ func (f *Fence) publish(ctx context.Context, e epoch) error {
 		return err
 	}
 	object := epochObject(e, commits)
-	err = f.bytes.Put(ctx, epochKey(e.number), strings.NewReader(object), int64(len(object)))
+	err = f.bytes.Put(ctx, epochName(e.number), strings.NewReader(object), int64(len(object)))
 	if err != nil && !errors.Is(err, bytestore.ErrExists) {
 		return err
 	}
@@ -481,18 +481,18 @@ func (f *Fence) publish(ctx context.Context, e epoch) error {
 func (f *Fence) checkPassed(ctx context.Context, number uint64) error {
 	end := errors.New("no more epochs")
 	var latest uint64
-	var old []bytestore.Key
-	err := f.bytes.List(ctx, bytestore.Key(epochPrefix), func(o bytestore.Object) error {
-		n, ok := epochOfKey(o.Key)
+	var old []bytestore.Name
+	err := f.bytes.List(ctx, bytestore.Name(epochPrefix), func(o bytestore.Object) error {
+		n, ok := epochOfName(o.Name)
 		if !ok {
 			return end
 		}
-		if o.Key == epochKey(n) {
+		if o.Name == epochName(n) {
 			latest = max(latest, n)
 		}
-		_, candidate := parseCandidate(o.Key)
+		_, candidate := parseCandidate(o.Name)
 		if n+epochsKept <= number || candidate && n <= number {
-			old = append(old, o.Key)
+			old = append(old, o.Name)
 		}
 		return nil
 	})
@@ -506,8 +506,8 @@ func (f *Fence) checkPassed(ctx context.Context, number uint64) error {
 		}
 		return err
 	}
-	for _, key := range old { // oldest first, so that a database that was passed misses its own epoch first
-		if err := f.bytes.Delete(ctx, key); err != nil {
+	for _, name := range old { // oldest first, so that a database that was passed misses its own epoch first
+		if err := f.bytes.Delete(ctx, name); err != nil {
 			return err
 		}
 	}

@@ -239,7 +239,7 @@ func TestOldCopyDoesNotStart(t *testing.T) {
 		}
 		var epochs, claims int
 		if err := bytes.List(t.Context(), "", func(o bytestore.Object) error {
-			if strings.HasSuffix(string(o.Key), "-owner") {
+			if strings.HasSuffix(string(o.Name), "-owner") {
 				epochs++
 			} else {
 				claims++
@@ -252,7 +252,7 @@ func TestOldCopyDoesNotStart(t *testing.T) {
 			t.Errorf("%d epochs and %d claims after 40 restarts, want 16 and at most 17", epochs, claims)
 		}
 		// The old copy can be used again as the error message says.
-		if err := bytes.List(t.Context(), "", func(o bytestore.Object) error { return bytes.Delete(t.Context(), o.Key) }); err != nil {
+		if err := bytes.List(t.Context(), "", func(o bytestore.Object) error { return bytes.Delete(t.Context(), o.Name) }); err != nil {
 			t.Fatal(err)
 		}
 		g := mustGuard(t, old, bytes)
@@ -367,12 +367,12 @@ func TestFenceWhoseEpochWasReplaced(t *testing.T) {
 		if !owner.owns(t) {
 			t.Fatal("the first start of an instance waits")
 		}
-		key := bytestore.Key(fmt.Sprintf("sluice-epoch-%016x-owner", 1))
-		if err := bytes.Delete(t.Context(), key); err != nil {
+		name := bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 1))
+		if err := bytes.Delete(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
 		const other = "0123456789abcdef0123456789abcdef"
-		if err := bytes.Put(t.Context(), key, strings.NewReader(other), int64(len(other))); err != nil {
+		if err := bytes.Put(t.Context(), name, strings.NewReader(other), int64(len(other))); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(fenceLimit)
@@ -455,12 +455,12 @@ type cutBytes struct {
 	*killer
 }
 
-func (b cutBytes) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
-	return b.do(func() error { return b.Store.Put(ctx, key, src, size) })
+func (b cutBytes) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
+	return b.do(func() error { return b.Store.Put(ctx, name, src, size) })
 }
 
-func (b cutBytes) Delete(ctx context.Context, keys ...bytestore.Key) error {
-	return b.do(func() error { return b.Store.Delete(ctx, keys...) })
+func (b cutBytes) Delete(ctx context.Context, names ...bytestore.Name) error {
+	return b.do(func() error { return b.Store.Delete(ctx, names...) })
 }
 
 // TestFenceOverHistories runs random histories of databases that are copied, also a long time
@@ -604,7 +604,7 @@ func (h *history) end() {
 		start(meta)
 	}
 	if owners == 0 {
-		if err := h.bytes.List(t.Context(), "", func(o bytestore.Object) error { return h.bytes.Delete(t.Context(), o.Key) }); err != nil {
+		if err := h.bytes.List(t.Context(), "", func(o bytestore.Object) error { return h.bytes.Delete(t.Context(), o.Name) }); err != nil {
 			t.Fatal(err)
 		}
 		start(h.databases[0])
@@ -750,8 +750,8 @@ func TestWorkEndsWithTheFence(t *testing.T) {
 		if n := running.Load(); n != 1 {
 			t.Errorf("work of the owner runs %d times", n)
 		}
-		key := bytestore.Key(fmt.Sprintf("sluice-epoch-%016x-owner", 2))
-		if err := bytes.Delete(t.Context(), key); err != nil {
+		name := bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 2))
+		if err := bytes.Delete(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
@@ -856,7 +856,7 @@ func TestEpochsOfOlderVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, meta := memory.New(), database(t)
 		const nonce = "0123456789abcdef0123456789abcdef"
-		older := bytestore.Key(fmt.Sprintf("sluice-epoch-%016x-owner", 1))
+		older := bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 1))
 		err := errors.Join(
 			meta.SetProperty(t.Context(), blob.EpochProperty, fmt.Sprintf("%016x %s", 1, nonce)),
 			bytes.Put(t.Context(), older, strings.NewReader(nonce), int64(len(nonce))))
@@ -872,7 +872,7 @@ func TestEpochsOfOlderVersions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		id, err := blob.ReadID(t.Context(), bytes, bytestore.Key(fmt.Sprintf("sluice-epoch-%016x-owner", 2)))
+		id, err := blob.ReadID(t.Context(), bytes, bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 2)))
 		if number, nonce, _ := strings.Cut(epoch, " "); err != nil || number != "0000000000000002" || nonce != id {
 			t.Errorf("an older version reads %s, %v in the bytes, and %s in the database", id, err, epoch)
 		}
@@ -881,7 +881,7 @@ func TestEpochsOfOlderVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.stop()
-		if err := bytes.Delete(t.Context(), bytestore.Key(fmt.Sprintf("sluice-epoch-%016x-owner", 2))); err != nil {
+		if err := bytes.Delete(t.Context(), bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 2))); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := guard(t, copied, bytes); !errors.Is(err, blob.ErrFenced) || strings.Contains(err.Error(), "commits") {
@@ -896,8 +896,8 @@ type unreadable struct {
 	on atomic.Bool
 }
 
-func (s *unreadable) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
-	r, err := s.Store.Open(ctx, key, off, n)
+func (s *unreadable) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
+	r, err := s.Store.Open(ctx, name, off, n)
 	if err == nil && s.on.Load() {
 		return nil, errors.Join(errResponse, r.Close())
 	}
@@ -999,7 +999,7 @@ type listHook struct {
 	before func()
 }
 
-func (s *listHook) List(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error {
+func (s *listHook) List(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error {
 	if s.before != nil {
 		before := s.before
 		s.before = nil
@@ -1039,8 +1039,8 @@ func TestEpochMadeDuringAStart(t *testing.T) {
 func TestFenceBesideOtherObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, meta := memory.New(), database(t)
-		for _, key := range []bytestore.Key{"00-first", blob.InstanceObject, "zz-last"} {
-			if err := bytes.Put(t.Context(), key, strings.NewReader("x"), 1); err != nil {
+		for _, name := range []bytestore.Name{"00-first", blob.InstanceObject, "zz-last"} {
+			if err := bytes.Put(t.Context(), name, strings.NewReader("x"), 1); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -148,10 +148,10 @@ func (s *Service) freePage(ctx context.Context, ids []metastore.ContentID, size 
 	if err != nil {
 		return false, err
 	}
-	var keys []bytestore.Key
+	var names []bytestore.Name
 	for _, objects := range small {
-		for _, key := range objects {
-			keys = append(keys, bytestore.Key(key))
+		for _, name := range objects {
+			names = append(names, bytestore.Name(name))
 		}
 	}
 	batches, err := s.extentBatches(ctx, ids, small, size)
@@ -159,9 +159,9 @@ func (s *Service) freePage(ctx context.Context, ids []metastore.ContentID, size 
 		return false, err
 	}
 	for _, b := range batches {
-		keys = append(keys, objectsOf(b.extents)...)
+		names = append(names, objectsOf(b.extents)...)
 	}
-	left := s.deleteObjects(ctx, keys)
+	left := s.deleteObjects(ctx, names)
 	for _, err := range left {
 		failed.add(err)
 	}
@@ -171,7 +171,7 @@ func (s *Service) freePage(ctx context.Context, ids []metastore.ContentID, size 
 		failed.add(err)
 		more = more || moreHere
 	}
-	if len(keys) > 0 && len(left) == len(keys) && errors.Is(left, bytestore.ErrOverloaded) {
+	if len(names) > 0 && len(left) == len(names) && errors.Is(left, bytestore.ErrOverloaded) {
 		return false, errors.New("the byte store deletes nothing at the moment")
 	}
 	return more, ctx.Err()
@@ -181,7 +181,7 @@ func (s *Service) freePage(ctx context.Context, ids []metastore.ContentID, size 
 func (s *Service) dropSmall(ctx context.Context, small map[metastore.ContentID][]string, left bytestore.Undeleted) error {
 	gone := make([]metastore.ContentID, 0, len(small))
 	for id, objects := range small {
-		if slices.ContainsFunc(objects, func(key string) bool { return left[bytestore.Key(key)] != nil }) {
+		if slices.ContainsFunc(objects, func(name string) bool { return left[bytestore.Name(name)] != nil }) {
 			s.postpone(ctx, id)
 		} else {
 			gone = append(gone, id)
@@ -230,7 +230,7 @@ func (s *Service) extentBatches(ctx context.Context, ids []metastore.ContentID, 
 func (s *Service) dropBatch(ctx context.Context, b extentBatch, left bytestore.Undeleted) (more bool, err error) {
 	var done []metastore.Position
 	for i := range b.extents {
-		if e := &b.extents[i]; left[bytestore.Key(e.Key)] == nil {
+		if e := &b.extents[i]; left[bytestore.Name(e.Key)] == nil {
 			done = append(done, metastore.Position{Part: e.Part, Offset: e.Offset})
 		}
 	}

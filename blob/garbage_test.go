@@ -25,30 +25,30 @@ import (
 // watchedStore calls a function before each object is deleted.
 type watchedStore struct {
 	*memory.Store
-	on func(key bytestore.Key) error
+	on func(name bytestore.Name) error
 }
 
-func (s *watchedStore) Delete(ctx context.Context, keys ...bytestore.Key) error {
-	return bytestore.DeleteEach(keys, func(key bytestore.Key) error {
-		if err := s.on(key); err != nil {
+func (s *watchedStore) Delete(ctx context.Context, names ...bytestore.Name) error {
+	return bytestore.DeleteEach(names, func(name bytestore.Name) error {
+		if err := s.on(name); err != nil {
 			return err
 		}
-		return s.Store.Delete(ctx, key)
+		return s.Store.Delete(ctx, name)
 	})
 }
 
 // onWatched returns a fixture whose deletes are watched. Garbage is due after an hour.
-func onWatched(t *testing.T, on func(key bytestore.Key) error) *fixture {
+func onWatched(t *testing.T, on func(name bytestore.Name) error) *fixture {
 	t.Helper()
 	f := newFixture(t, blob.Options{})
 	f.Service = blob.New(f.meta, &watchedStore{f.bytes, on}, blob.Options{InlineSize: -1, GarbageGrace: time.Hour})
 	return f
 }
 
-// garbage deletes n blobs of one object each, and returns the keys.
-func (f *fixture) garbage(t *testing.T, prefix string, n int) map[bytestore.Key]bool {
+// garbage deletes n blobs of one object each, and returns the objects.
+func (f *fixture) garbage(t *testing.T, prefix string, n int) map[bytestore.Name]bool {
 	t.Helper()
-	keys := map[bytestore.Key]bool{}
+	objects := map[bytestore.Name]bool{}
 	for i := range n {
 		name := fmt.Sprint(prefix, i)
 		f.put(t, name, []byte("x"))
@@ -60,17 +60,17 @@ func (f *fixture) garbage(t *testing.T, prefix string, n int) map[bytestore.Key]
 		if err != nil {
 			t.Fatal(err)
 		}
-		keys[bytestore.Key(extents[0].Key)] = true
+		objects[bytestore.Name(extents[0].Key)] = true
 		if err := f.Delete(t.Context(), "a", name, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return keys
+	return objects
 }
 
-// largeGarbage aborts an upload of n parts of one object each, and returns the keys in
+// largeGarbage aborts an upload of n parts of one object each, and returns the names in
 // order.
-func (f *fixture) largeGarbage(t *testing.T, n int) []bytestore.Key {
+func (f *fixture) largeGarbage(t *testing.T, n int) []bytestore.Name {
 	t.Helper()
 	u := f.begin(t, "large", 1)
 	for i := range n {
@@ -80,14 +80,14 @@ func (f *fixture) largeGarbage(t *testing.T, n int) []bytestore.Key {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var keys []bytestore.Key
+	var names []bytestore.Name
 	for _, e := range extents {
-		keys = append(keys, bytestore.Key(e.Key))
+		names = append(names, bytestore.Name(e.Key))
 	}
 	if err := f.Abort(t.Context(), u.ID); err != nil {
 		t.Fatal(err)
 	}
-	return keys
+	return names
 }
 
 // TestOverwritesLeaveABoundedBacklog replaces a blob a thousand times a second, which is
@@ -99,7 +99,7 @@ func TestOverwritesLeaveABoundedBacklog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store := &watchedStore{memory.New(), func(bytestore.Key) error { time.Sleep(30 * time.Millisecond); return nil }}
+		store := &watchedStore{memory.New(), func(bytestore.Name) error { time.Sleep(30 * time.Millisecond); return nil }}
 		f := &fixture{Service: blob.New(meta, store, blob.Options{InlineSize: -1}), meta: meta, bytes: store.Store}
 		done := make(chan struct{})
 		go func() {
@@ -138,11 +138,11 @@ func TestOverwritesLeaveABoundedBacklog(t *testing.T) {
 // freed before all of that content.
 func TestLargeGarbageDelaysNoRequests(t *testing.T) {
 	var mu sync.Mutex
-	var order []bytestore.Key
-	f := onWatched(t, func(key bytestore.Key) error {
+	var order []bytestore.Name
+	f := onWatched(t, func(name bytestore.Name) error {
 		mu.Lock()
 		defer mu.Unlock()
-		order = append(order, key)
+		order = append(order, name)
 		return nil
 	})
 	large := f.largeGarbage(t, 3_000)
@@ -156,8 +156,8 @@ func TestLargeGarbageDelaysNoRequests(t *testing.T) {
 		t.Fatalf("%d objects stay behind after %d deletes", n, len(order))
 	}
 	lastSmall := 0
-	for i, key := range order {
-		if small[key] {
+	for i, name := range order {
+		if small[name] {
 			lastSmall = i
 		}
 	}
@@ -175,15 +175,15 @@ func TestLargeGarbageDelaysNoRequests(t *testing.T) {
 func TestUndeletableObjectsDelayNothing(t *testing.T) {
 	var (
 		mu          sync.Mutex
-		undeletable = map[bytestore.Key]bool{}
+		undeletable = map[bytestore.Name]bool{}
 		tries       int
 	)
-	f := onWatched(t, func(key bytestore.Key) error {
+	f := onWatched(t, func(name bytestore.Name) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if undeletable[key] {
+		if undeletable[name] {
 			tries++
-			return fmt.Errorf("delete %s: the object is locked", key)
+			return fmt.Errorf("delete %s: the object is locked", name)
 		}
 		return nil
 	})
@@ -191,11 +191,11 @@ func TestUndeletableObjectsDelayNothing(t *testing.T) {
 	held := f.garbage(t, "held", 600)
 	f.clock.Advance(time.Second)
 	f.garbage(t, "free", 10)
-	for key := range held {
-		undeletable[key] = true
+	for name := range held {
+		undeletable[name] = true
 	}
-	for _, key := range large[:1_100] {
-		undeletable[key] = true
+	for _, name := range large[:1_100] {
+		undeletable[name] = true
 	}
 	f.clock.Advance(time.Hour)
 	const want = 600 + 1_100
@@ -240,7 +240,7 @@ func TestOutageStopsTheRound(t *testing.T) {
 	var tries atomic.Int64
 	var down atomic.Bool
 	down.Store(true)
-	f := onWatched(t, func(bytestore.Key) error {
+	f := onWatched(t, func(bytestore.Name) error {
 		if tries.Add(1); down.Load() {
 			return bytestore.ErrOverloaded
 		}
@@ -264,8 +264,8 @@ type lateOrphans struct {
 	calls atomic.Int64
 }
 
-func (s *lateOrphans) Unreferenced(ctx context.Context, keys []string) ([]string, error) {
-	free, err := s.Store.Unreferenced(ctx, keys)
+func (s *lateOrphans) Unreferenced(ctx context.Context, names []string) ([]string, error) {
+	free, err := s.Store.Unreferenced(ctx, names)
 	if s.calls.Add(1) <= 2 { // in the first pass
 		free = free[:min(2, len(free))]
 	}
@@ -299,7 +299,7 @@ func TestSweepContinuesPastUndeletableOrphans(t *testing.T) {
 		f.orphan(t)
 	}
 	f.clock.Advance(48 * time.Hour)
-	s := blob.New(f.meta, &watchedStore{f.bytes, func(bytestore.Key) error {
+	s := blob.New(f.meta, &watchedStore{f.bytes, func(bytestore.Name) error {
 		if n.Add(1)%3 == 0 {
 			return errors.New("the object is locked")
 		}
@@ -563,7 +563,7 @@ func TestRunReportsItsRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const expired = 3
 		f := newFixture(t, blob.Options{InlineSize: -1, GarbageGrace: time.Hour})
-		if err := f.bytes.Put(t.Context(), bytestore.NewKey(f.clock.Now()), strings.NewReader("x"), 1); err != nil {
+		if err := f.bytes.Put(t.Context(), bytestore.NewName(f.clock.Now()), strings.NewReader("x"), 1); err != nil {
 			t.Fatal(err)
 		}
 		for i := range expired {

@@ -20,11 +20,11 @@ const (
 
 	// InstanceObject is the object that holds the id of the metadata to which the
 	// bytes belong.
-	InstanceObject = bytestore.Key("sluice-instance")
+	InstanceObject = bytestore.Name("sluice-instance")
 
 	// CopyObject is the object that marks bytes which are being copied. It holds the
 	// id of the instance from which they are copied.
-	CopyObject = bytestore.Key("sluice-migration")
+	CopyObject = bytestore.Name("sluice-migration")
 
 	instanceLen = 32 // hex digits
 	copyOf      = "copy of "
@@ -126,8 +126,8 @@ func newID() string {
 
 // ReadID reads an object that holds an id of 32 characters. It returns "" if there is no
 // such object.
-func ReadID(ctx context.Context, bytes bytestore.Store, key bytestore.Key) (id string, err error) {
-	r, err := bytes.Open(ctx, key, 0, instanceLen)
+func ReadID(ctx context.Context, bytes bytestore.Store, name bytestore.Name) (id string, err error) {
+	r, err := bytes.Open(ctx, name, 0, instanceLen)
 	if errors.Is(err, bytestore.ErrNotFound) {
 		return "", nil
 	}
@@ -156,7 +156,7 @@ func bothEmpty(ctx context.Context, meta metastore.Store, bytes bytestore.Store,
 		return fmt.Errorf("%w: there is metadata, but %s", ErrForeignStore, missing)
 	}
 	return bytes.List(ctx, "", func(o bytestore.Object) error {
-		if o.Key == InstanceObject {
+		if o.Name == InstanceObject {
 			return nil
 		}
 		return fmt.Errorf("%w: there are bytes, but %s", ErrForeignStore, missing)

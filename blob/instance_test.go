@@ -43,8 +43,8 @@ type killedBytes struct {
 	*killer
 }
 
-func (b killedBytes) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
-	return b.do(func() error { return b.Store.Put(ctx, key, src, size) })
+func (b killedBytes) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
+	return b.do(func() error { return b.Store.Put(ctx, name, src, size) })
 }
 
 type killedMeta struct {

@@ -12,26 +12,26 @@ import (
 	"sluice/metastore"
 )
 
-// objectsOf returns the keys of the extents that are stored as objects.
-func objectsOf(extents []metastore.Extent) []bytestore.Key {
-	var keys []bytestore.Key
+// objectsOf returns the names of the extents that are stored as objects.
+func objectsOf(extents []metastore.Extent) []bytestore.Name {
+	var names []bytestore.Name
 	for i := range extents {
-		if key := extents[i].Key; key != "" {
-			keys = append(keys, bytestore.Key(key))
+		if name := extents[i].Key; name != "" {
+			names = append(names, bytestore.Name(name))
 		}
 	}
-	return keys
+	return names
 }
 
 // deleteObjects deletes objects, evenly distributed over concurrent requests, and
 // returns those that may still exist.
-func (s *Service) deleteObjects(ctx context.Context, keys []bytestore.Key) bytestore.Undeleted {
+func (s *Service) deleteObjects(ctx context.Context, names []bytestore.Name) bytestore.Undeleted {
 	var (
 		workers sync.WaitGroup
 		mu      sync.Mutex
 		left    = bytestore.Undeleted{}
 	)
-	for batch := range slices.Chunk(keys, max(1, (len(keys)+maxDeletes-1)/maxDeletes)) {
+	for batch := range slices.Chunk(names, max(1, (len(names)+maxDeletes-1)/maxDeletes)) {
 		workers.Go(func() {
 			var failed bytestore.Undeleted
 			select {
@@ -43,13 +43,13 @@ func (s *Service) deleteObjects(ctx context.Context, keys []bytestore.Key) bytes
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			for key, err := range failed {
-				left[key] = err
+			for name, err := range failed {
+				left[name] = err
 			}
 		})
 	}
 	workers.Wait()
-	s.counts.freedObjects.Add(int64(len(keys) - len(left)))
+	s.counts.freedObjects.Add(int64(len(names) - len(left)))
 	return left
 }
 

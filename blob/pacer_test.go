@@ -43,9 +43,9 @@ func (s *stepStore) Purge(ctx context.Context, limit int) (int, error) {
 }
 
 // Unreferenced implements metastore.Store.
-func (s *stepStore) Unreferenced(ctx context.Context, keys []string) ([]string, error) {
-	s.step(len(keys))
-	return s.Store.Unreferenced(ctx, keys)
+func (s *stepStore) Unreferenced(ctx context.Context, names []string) ([]string, error) {
+	s.step(len(names))
+	return s.Store.Unreferenced(ctx, names)
 }
 
 // each calls fn with the numbers below n, concurrently.

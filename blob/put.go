@@ -121,14 +121,3 @@ func (s *Service) current(ctx context.Context, account, name string) (*metastore
 		return nil, err
 	}
 }
-
-// Accounts returns up to limit accounts that have blobs, in the order of their bytes, after the
-// account after.
-func (s *Service) Accounts(ctx context.Context, after string, limit int) ([]metastore.Account, error) {
-	return s.meta.ListAccounts(ctx, after, limit)
-}
-
-// List returns a page of an account's blobs.
-func (s *Service) List(ctx context.Context, q metastore.ListQuery) (metastore.Page, error) {
-	return s.meta.ListBlobs(ctx, q)
-}

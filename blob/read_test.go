@@ -204,7 +204,7 @@ func TestChangeAfterTheCheckIsNotServed(t *testing.T) {
 		// second reader is opened after the change.
 		"memory": {inMemory, func() {
 			if err := inMemory.bytes.List(t.Context(), "", func(o bytestore.Object) error {
-				defer damage(t, inMemory.bytes, o.Key)
+				defer damage(t, inMemory.bytes, o.Name)
 				return io.EOF
 			}); !errors.Is(err, io.EOF) {
 				t.Error(err)
@@ -264,7 +264,7 @@ func damageFile(t *testing.T, dir string, off int64) {
 // are files if isFile is set.
 type stallingStore struct {
 	*memory.Store
-	stalls          bytestore.Key // the object whose readers stall
+	stalls          bytestore.Name // the object whose readers stall
 	isFile          bool
 	opened, reading chan struct{}
 	letGo           chan struct{}
@@ -279,14 +279,14 @@ func newStallingStore(isFile bool) *stallingStore {
 
 // stall makes the readers of the only object block.
 func (s *stallingStore) stall(t *testing.T) {
-	if err := s.List(t.Context(), "", func(o bytestore.Object) error { s.stalls = o.Key; return nil }); err != nil {
+	if err := s.List(t.Context(), "", func(o bytestore.Object) error { s.stalls = o.Name; return nil }); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (s *stallingStore) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
-	r, err := s.Store.Open(ctx, key, off, n)
-	if err != nil || key != s.stalls {
+func (s *stallingStore) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
+	r, err := s.Store.Open(ctx, name, off, n)
+	if err != nil || name != s.stalls {
 		return r, err
 	}
 	s.opened <- struct{}{}
@@ -493,8 +493,8 @@ type flippingOnce struct {
 	done atomic.Bool
 }
 
-func (s *flippingOnce) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
-	r, err := s.Store.Open(ctx, key, off, n)
+func (s *flippingOnce) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
+	r, err := s.Store.Open(ctx, name, off, n)
 	if err != nil || !s.done.CompareAndSwap(false, true) {
 		return r, err
 	}
@@ -513,11 +513,11 @@ type brokenStore struct {
 	err   error
 }
 
-func (s *brokenStore) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
+func (s *brokenStore) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
 	if s.after < 0 {
 		return nil, s.err
 	}
-	r, err := s.Store.Open(ctx, key, off, n)
+	r, err := s.Store.Open(ctx, name, off, n)
 	if err != nil {
 		return nil, err
 	}

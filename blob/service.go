@@ -95,7 +95,7 @@ type Service struct {
 	meta     metastore.Store
 	bytes    bytestore.Store
 	opt      Options
-	verified *verifyLog
+	verified *checkLog
 	reads    *readLimits
 	pins     *pins
 	deletes  chan struct{} // semaphore of maxDeletes requests to the byte store
@@ -141,7 +141,7 @@ func New(meta metastore.Store, bytes bytestore.Store, opt Options) *Service {
 		meta:     meta,
 		bytes:    bytes,
 		opt:      opt,
-		verified: newVerifyLog(opt.VerifyTTL, func() time.Time { return meta.Now() }),
+		verified: newCheckLog(opt.VerifyTTL, func() time.Time { return meta.Now() }),
 		reads:    newReadLimits(opt.ReadBuffers),
 		pins:     newPins(),
 		deletes:  make(chan struct{}, maxDeletes),

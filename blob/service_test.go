@@ -284,11 +284,11 @@ func TestDamageIsNeverServed(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{})
 	f.put(t, "n", randomBytes(1, 3<<20))
-	var keys []bytestore.Key
-	if err := f.bytes.List(ctx, "", func(o bytestore.Object) error { keys = append(keys, o.Key); return nil }); err != nil {
+	var names []bytestore.Name
+	if err := f.bytes.List(ctx, "", func(o bytestore.Object) error { names = append(names, o.Name); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	damage(t, f.bytes, keys[0])
+	damage(t, f.bytes, names[0])
 	c, err := f.Open(ctx, "a", "n")
 	if err != nil {
 		t.Fatal(err)
@@ -298,8 +298,8 @@ func TestDamageIsNeverServed(t *testing.T) {
 	if !errors.Is(err, blob.ErrCorrupt) {
 		t.Fatalf("error %v after %d bytes, want %v", err, n, blob.ErrCorrupt)
 	}
-	for _, key := range keys {
-		if err := f.bytes.Delete(ctx, key); err != nil {
+	for _, name := range names {
+		if err := f.bytes.Delete(ctx, name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -309,19 +309,19 @@ func TestDamageIsNeverServed(t *testing.T) {
 }
 
 // damage flips one bit in the middle of an object.
-func damage(t *testing.T, store bytestore.Store, key bytestore.Key) {
+func damage(t *testing.T, store bytestore.Store, name bytestore.Name) {
 	t.Helper()
 	ctx := context.Background()
 	var size int64
 	if err := store.List(ctx, "", func(o bytestore.Object) error {
-		if o.Key == key {
+		if o.Name == name {
 			size = o.Size
 		}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	r, err := store.Open(ctx, key, 0, size)
+	r, err := store.Open(ctx, name, 0, size)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,11 +329,11 @@ func damage(t *testing.T, store bytestore.Store, key bytestore.Key) {
 	if _, err := io.ReadFull(r, body); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(r.Close(), store.Delete(ctx, key)); err != nil {
+	if err := errors.Join(r.Close(), store.Delete(ctx, name)); err != nil {
 		t.Fatal(err)
 	}
 	body[size/2] ^= 1
-	if err := store.Put(ctx, key, bytes.NewReader(body), size); err != nil {
+	if err := store.Put(ctx, name, bytes.NewReader(body), size); err != nil {
 		t.Fatal(err)
 	}
 }

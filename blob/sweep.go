@@ -41,8 +41,8 @@ func (s *Service) SweepOrphans(ctx context.Context) (Sweep, error) {
 		return found, err
 	}
 	pace := s.newPacer()
-	err := s.eachOrphan(ctx, pace, &found.Listed, func(keys []bytestore.Key) error {
-		found.Orphans += len(keys)
+	err := s.eachOrphan(ctx, pace, &found.Listed, func(names []bytestore.Name) error {
+		found.Orphans += len(names)
 		return nil
 	})
 	if err != nil || found.Orphans == 0 {
@@ -53,18 +53,18 @@ func (s *Service) SweepOrphans(ctx context.Context) (Sweep, error) {
 	}
 	var failed failures
 	listed, seen, tried := 0, 0, 0
-	err = s.eachOrphan(ctx, pace, &listed, func(keys []bytestore.Key) error {
-		seen += len(keys)
+	err = s.eachOrphan(ctx, pace, &listed, func(names []bytestore.Name) error {
+		seen += len(names)
 		if seen > found.Orphans && tooMany(seen, found.Listed) {
 			return fmt.Errorf("%w: %d of %d objects, after %d were counted just before", ErrLargeSweep, seen, found.Listed, found.Orphans)
 		}
 		if err := s.opt.MayDelete(ctx); err != nil {
 			return err
 		}
-		keys = keys[:min(len(keys), found.Orphans-tried)]
-		tried += len(keys)
-		left := s.deleteObjects(ctx, keys)
-		found.Deleted += len(keys) - len(left)
+		names = names[:min(len(names), found.Orphans-tried)]
+		tried += len(names)
+		left := s.deleteObjects(ctx, names)
+		found.Deleted += len(names) - len(left)
 		for _, err := range left {
 			failed.add(err)
 		}
@@ -80,7 +80,7 @@ func tooMany(orphans, listed int) bool {
 
 // eachOrphan lists all objects, a page at a time, and calls fn with those of the page that are
 // orphans.
-func (s *Service) eachOrphan(ctx context.Context, pace *pacer, listed *int, fn func([]bytestore.Key) error) error {
+func (s *Service) eachOrphan(ctx context.Context, pace *pacer, listed *int, fn func([]bytestore.Name) error) error {
 	const page = 1_000
 	if err := s.meta.DeletionErr(); err != nil {
 		return err
@@ -100,8 +100,8 @@ func (s *Service) eachOrphan(ctx context.Context, pace *pacer, listed *int, fn f
 		}
 		left--
 		*listed++
-		if created, ok := o.Key.Created(); ok && !created.After(limit) {
-			old = append(old, string(o.Key))
+		if created, ok := o.Name.Created(); ok && !created.After(limit) {
+			old = append(old, string(o.Name))
 		}
 		return nil
 	})
@@ -111,8 +111,8 @@ func (s *Service) eachOrphan(ctx context.Context, pace *pacer, listed *int, fn f
 	return s.checkOrphans(ctx, old, fn)
 }
 
-// checkOrphans calls fn with those of the keys that nothing refers to, unless there are none.
-func (s *Service) checkOrphans(ctx context.Context, old []string, fn func([]bytestore.Key) error) error {
+// checkOrphans calls fn with those of the names that nothing refers to, unless there are none.
+func (s *Service) checkOrphans(ctx context.Context, old []string, fn func([]bytestore.Name) error) error {
 	if len(old) == 0 {
 		return nil
 	}
@@ -120,9 +120,9 @@ func (s *Service) checkOrphans(ctx context.Context, old []string, fn func([]byte
 	if err != nil || len(orphans) == 0 {
 		return err
 	}
-	keys := make([]bytestore.Key, len(orphans))
-	for i, key := range orphans {
-		keys[i] = bytestore.Key(key)
+	names := make([]bytestore.Name, len(orphans))
+	for i, name := range orphans {
+		names[i] = bytestore.Name(name)
 	}
-	return fn(keys)
+	return fn(names)
 }

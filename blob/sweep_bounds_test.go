@@ -21,8 +21,8 @@ type changedResults struct {
 	purge        func(call int) (int, error)
 }
 
-func (s *changedResults) Unreferenced(ctx context.Context, keys []string) ([]string, error) {
-	found, err := s.Store.Unreferenced(ctx, keys)
+func (s *changedResults) Unreferenced(ctx context.Context, names []string) ([]string, error) {
+	found, err := s.Store.Unreferenced(ctx, names)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func TestSweepThatCannotCountDeletesNothing(t *testing.T) {
 // brokenList is a byte store whose List fails at the end.
 type brokenList struct{ *memory.Store }
 
-func (s brokenList) List(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error {
+func (s brokenList) List(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error {
 	return errors.Join(s.Store.List(ctx, after, fn), errResponse)
 }
 

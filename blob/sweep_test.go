@@ -20,8 +20,8 @@ import (
 // orphan puts an object that nothing refers to.
 func (f *fixture) orphan(t *testing.T) {
 	t.Helper()
-	key := bytestore.NewKey(f.clock.Now())
-	if err := f.bytes.Put(context.Background(), key, strings.NewReader("x"), 1); err != nil {
+	name := bytestore.NewName(f.clock.Now())
+	if err := f.bytes.Put(context.Background(), name, strings.NewReader("x"), 1); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -189,7 +189,7 @@ func TestRunPerformsAllTasks(t *testing.T) {
 			meta:    meta,
 			bytes:   bytes,
 		}
-		if err := bytes.Put(ctx, bytestore.NewKey(time.Now().Add(-blob.OrphanAge)), strings.NewReader("x"), 1); err != nil {
+		if err := bytes.Put(ctx, bytestore.NewName(time.Now().Add(-blob.OrphanAge)), strings.NewReader("x"), 1); err != nil {
 			t.Fatal(err)
 		}
 		done := make(chan struct{})

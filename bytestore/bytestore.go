@@ -1,5 +1,5 @@
 // Package bytestore defines the contract of a store for immutable objects. It
-// knows nothing of blobs, uploads or names: package blob divides a body into
+// knows nothing of blobs and uploads: package blob divides a body into
 // objects ("extents"), and package metastore records which extents make up which
 // blob.
 //
@@ -18,10 +18,10 @@ import (
 // Errors that the methods of a Store return, wrapped. Use errors.Is to test for
 // them.
 var (
-	// ErrNotFound is returned if no object has the key.
+	// ErrNotFound is returned if no object has the name.
 	ErrNotFound = errors.New("bytestore: object not found")
 
-	// ErrExists is returned by Put if an object with the key exists. That object
+	// ErrExists is returned by Put if an object with the name exists. That object
 	// is unchanged.
 	ErrExists = errors.New("bytestore: object exists")
 
@@ -35,8 +35,8 @@ var (
 	// ErrTruncated is returned if an object is shorter than the requested range.
 	ErrTruncated = errors.New("bytestore: object is shorter than the range")
 
-	// ErrInvalidKey is returned if a key does not have the form that Key defines.
-	ErrInvalidKey = errors.New("bytestore: invalid key")
+	// ErrInvalidName is returned if a name does not have the form that Name defines.
+	ErrInvalidName = errors.New("bytestore: invalid name")
 
 	// ErrOverloaded is returned if the store is busy or unreachable. A retry may
 	// succeed.
@@ -47,22 +47,22 @@ var (
 const UnknownSize = -1
 
 // Store stores immutable objects. All methods may be called concurrently, also
-// with the same key. Put, Open and Delete return ErrInvalidKey for a key that is not
+// with the same name. Put, Open and Delete return ErrInvalidName for a name that is not
 // valid.
 type Store interface {
-	// Put stores exactly size bytes of src under key, or all of src if size is
+	// Put stores exactly size bytes of src under name, or all of src if size is
 	// UnknownSize. Once it returns nil, the object is complete, visible to Open and
 	// List, and survives a power failure.
 	//
-	// If it returns an error, no object is visible under key, with one exception:
+	// If it returns an error, no object is visible under name, with one exception:
 	// ErrExists, if there was an object before. Objects are never replaced: of
-	// concurrent Puts of one key exactly one succeeds.
+	// concurrent Puts of one name exactly one succeeds.
 	//
 	// Put returns ErrSize if src ends before size bytes or continues after them. It
 	// wraps an error of src, and returns the error of ctx if ctx ends before the
 	// object is stored. It must not wait for the source of another Put, not even
-	// of one with the same key.
-	Put(ctx context.Context, key Key, src io.Reader, size int64) error
+	// of one with the same name.
+	Put(ctx context.Context, name Name, src io.Reader, size int64) error
 
 	// Open opens an object for reading n bytes from offset off; neither is
 	// negative. It returns ErrNotFound if there is no such object, and ErrTruncated
@@ -79,7 +79,7 @@ type Store interface {
 	//
 	// A reader that implements fs.File, io.Seeker and syscall.Conn, as *os.File
 	// does, can be sent by package net without copying.
-	Open(ctx context.Context, key Key, off, n int64) (io.ReadCloser, error)
+	Open(ctx context.Context, name Name, off, n int64) (io.ReadCloser, error)
 
 	// Delete removes any number of objects. Objects that do not exist count as
 	// removed. Once it returns nil, none of them is visible and their space is
@@ -88,18 +88,18 @@ type Store interface {
 	// others.
 	//
 	// A Delete need not survive a power failure: callers repeat it.
-	Delete(ctx context.Context, keys ...Key) error
+	Delete(ctx context.Context, names ...Name) error
 
-	// List calls fn for each object whose key is greater than after, in ascending
-	// byte order of the keys. If fn returns an error, List stops and returns it
+	// List calls fn for each object whose name is greater than after, in ascending
+	// byte order of the names. If fn returns an error, List stops and returns it
 	// unwrapped. If ctx ends, List returns its error. An object that is stored or
 	// deleted during the call may or may not be listed; every other object is listed exactly once.
-	List(ctx context.Context, after Key, fn func(Object) error) error
+	List(ctx context.Context, after Name, fn func(Object) error) error
 }
 
 // Object is an entry of a listing.
 type Object struct {
-	Key  Key
+	Name Name
 	Size int64 // in bytes
 }
 
@@ -107,5 +107,5 @@ type Object struct {
 type Invalidator interface {
 	// Invalidate drops the cached copies of an object because they were found to be
 	// damaged. The next Open reads the object from the underlying store.
-	Invalidate(key Key)
+	Invalidate(name Name)
 }

@@ -8,30 +8,30 @@ import (
 	"sluice/bytestore"
 )
 
-func TestNewKey(t *testing.T) {
+func TestNewName(t *testing.T) {
 	times := []time.Time{
 		time.UnixMilli(0), time.UnixMilli(1), time.UnixMilli(1_700_000_000_123), time.UnixMilli(1<<48 - 1),
 		time.Date(2026, 3, 1, 12, 0, 0, 999_999, time.UTC),
 	}
-	seen := map[bytestore.Key]bool{}
+	seen := map[bytestore.Name]bool{}
 	for _, made := range times {
 		for range 100 {
-			key := bytestore.NewKey(made)
-			if !key.Valid() || seen[key] {
-				t.Fatalf("%q: valid %t, seen before %t", key, key.Valid(), seen[key])
+			name := bytestore.NewName(made)
+			if !name.Valid() || seen[name] {
+				t.Fatalf("%q: valid %t, seen before %t", name, name.Valid(), seen[name])
 			}
-			seen[key] = true
-			if got, ok := key.Created(); !ok || !got.Equal(made.Truncate(time.Millisecond)) {
-				t.Fatalf("%q: made %v, Created returns %v, %t", key, made, got, ok)
+			seen[name] = true
+			if got, ok := name.Created(); !ok || !got.Equal(made.Truncate(time.Millisecond)) {
+				t.Fatalf("%q: made %v, Created returns %v, %t", name, made, got, ok)
 			}
 		}
 	}
 }
 
-func TestNewKeySpreads(t *testing.T) {
-	shards := map[bytestore.Key]int{}
+func TestNewNameSpreads(t *testing.T) {
+	shards := map[bytestore.Name]int{}
 	for range 20_000 {
-		shards[bytestore.NewKey(time.UnixMilli(1))[:2]]++
+		shards[bytestore.NewName(time.UnixMilli(1))[:2]]++
 	}
 	// 78 are expected in each of 256; 20 or 200 would be 6 or 13 deviations off.
 	if len(shards) != 256 {
@@ -39,15 +39,15 @@ func TestNewKeySpreads(t *testing.T) {
 	}
 	for shard, n := range shards {
 		if n < 20 || n > 200 {
-			t.Errorf("%d of 20000 keys begin with %s", n, shard)
+			t.Errorf("%d of 20000 names begin with %s", n, shard)
 		}
 	}
 }
 
-func TestKeyForms(t *testing.T) {
-	made := string(bytestore.NewKey(time.UnixMilli(1_700_000_000_000)))
+func TestNameForms(t *testing.T) {
+	made := string(bytestore.NewName(time.UnixMilli(1_700_000_000_000)))
 	for _, tc := range []struct {
-		key            string
+		name           string
 		valid, created bool
 	}{
 		{made, true, true},
@@ -74,30 +74,30 @@ func TestKeyForms(t *testing.T) {
 		{made[:len(made)-1] + "z", true, false},
 		{strings.ToUpper(made[:len(made)-1]) + "F", false, false},
 	} {
-		key := bytestore.Key(tc.key)
-		if key.Valid() != tc.valid {
-			t.Errorf("Valid(%q) = %t", tc.key, !tc.valid)
+		name := bytestore.Name(tc.name)
+		if name.Valid() != tc.valid {
+			t.Errorf("Valid(%q) = %t", tc.name, !tc.valid)
 		}
-		if _, ok := key.Created(); ok != tc.created {
-			t.Errorf("Created(%q) = %t", tc.key, ok)
+		if _, ok := name.Created(); ok != tc.created {
+			t.Errorf("Created(%q) = %t", tc.name, ok)
 		}
 	}
 }
 
-func FuzzKey(f *testing.F) {
-	f.Add(string(bytestore.NewKey(time.UnixMilli(1))))
+func FuzzName(f *testing.F) {
+	f.Add(string(bytestore.NewName(time.UnixMilli(1))))
 	f.Add("sluice-instance")
 	f.Add("../x")
 	f.Fuzz(func(t *testing.T, s string) {
-		key := bytestore.Key(s)
-		made, created := key.Created()
-		if created && !key.Valid() {
-			t.Fatalf("%q was made by NewKey and is not valid", s)
+		name := bytestore.Name(s)
+		made, created := name.Created()
+		if created && !name.Valid() {
+			t.Fatalf("%q was made by NewName and is not valid", s)
 		}
 		if created && (made.UnixMilli() < 0 || made.UnixMilli() >= 1<<48) {
 			t.Fatalf("%q was made at %v", s, made)
 		}
-		if key.Valid() && strings.ContainsAny(s, "./\\\x00 %") {
+		if name.Valid() && strings.ContainsAny(s, "./\\\x00 %") {
 			t.Fatalf("%q is valid", s)
 		}
 	})

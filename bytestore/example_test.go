@@ -13,20 +13,20 @@ import (
 	"sluice/bytestore/memory"
 )
 
-// A caller stores an object under a fresh key, reads a range of it, and deletes it.
+// A caller stores an object under a fresh name, reads a range of it, and deletes it.
 func Example() {
 	ctx := context.Background()
 	var store bytestore.Store = memory.New() // or localfs, s3, cached
 
-	key := bytestore.NewKey(time.Now())
+	name := bytestore.NewName(time.Now())
 	body := "immutable bytes"
-	if err := store.Put(ctx, key, strings.NewReader(body), int64(len(body))); err != nil {
+	if err := store.Put(ctx, name, strings.NewReader(body), int64(len(body))); err != nil {
 		log.Fatal(err)
 	}
-	err := store.Put(ctx, key, strings.NewReader("others"), bytestore.UnknownSize)
+	err := store.Put(ctx, name, strings.NewReader("others"), bytestore.UnknownSize)
 	fmt.Println("replaced:", !errors.Is(err, bytestore.ErrExists))
 
-	r, err := store.Open(ctx, key, 10, 5)
+	r, err := store.Open(ctx, name, 10, 5)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -37,10 +37,10 @@ func Example() {
 	}
 	fmt.Printf("%s\n", b)
 
-	if err := store.Delete(ctx, key); err != nil {
+	if err := store.Delete(ctx, name); err != nil {
 		log.Fatal(err)
 	}
-	_, err = store.Open(ctx, key, 0, 0)
+	_, err = store.Open(ctx, name, 0, 0)
 	fmt.Println("deleted:", errors.Is(err, bytestore.ErrNotFound))
 	// Output:
 	// replaced: false
@@ -50,15 +50,15 @@ func Example() {
 
 // Delete removes as much as it can. Undeleted holds what is left.
 func ExampleUndeletedOf() {
-	keys := []bytestore.Key{"abc", "def"}
-	err := bytestore.DeleteEach(keys, func(key bytestore.Key) error {
-		if key == "def" {
+	names := []bytestore.Name{"abc", "def"}
+	err := bytestore.DeleteEach(names, func(name bytestore.Name) error {
+		if name == "def" {
 			return io.ErrClosedPipe
 		}
 		return nil
 	})
-	for key, reason := range bytestore.UndeletedOf(keys, err) {
-		fmt.Println(key, reason)
+	for name, reason := range bytestore.UndeletedOf(names, err) {
+		fmt.Println(name, reason)
 	}
 	// Output: def io: read/write on closed pipe
 }

@@ -17,11 +17,11 @@ type Timer struct {
 type timerKey struct{}
 
 // Value implements context.Context.
-func (t *Timer) Value(key any) any {
-	if key == (timerKey{}) {
+func (t *Timer) Value(name any) any {
+	if name == (timerKey{}) {
 		return t
 	}
-	return t.Context.Value(key)
+	return t.Context.Value(name)
 }
 
 // Spent returns the time of the calls that have ended. Concurrent calls are counted each.
@@ -35,13 +35,13 @@ func Timed(store Store) Store { return &timed{store} }
 type timed struct{ Store }
 
 // Put implements Store.
-func (s *timed) Put(ctx context.Context, key Key, src io.Reader, size int64) error {
+func (s *timed) Put(ctx context.Context, name Name, src io.Reader, size int64) error {
 	t, ok := ctx.Value(timerKey{}).(*Timer)
 	if !ok {
-		return s.Store.Put(ctx, key, src, size)
+		return s.Store.Put(ctx, name, src, size)
 	}
 	timed, began := timedReader{src: src}, time.Now()
-	err := s.Store.Put(ctx, key, &timed, size)
+	err := s.Store.Put(ctx, name, &timed, size)
 	t.spent.Add(int64(time.Since(began) - timed.spent))
 	return err
 }
@@ -61,25 +61,25 @@ func (r *timedReader) Read(p []byte) (int, error) {
 }
 
 // Open implements Store.
-func (s *timed) Open(ctx context.Context, key Key, off, n int64) (io.ReadCloser, error) {
+func (s *timed) Open(ctx context.Context, name Name, off, n int64) (io.ReadCloser, error) {
 	began := time.Now()
-	r, err := s.Store.Open(ctx, key, off, n)
+	r, err := s.Store.Open(ctx, name, off, n)
 	addTime(ctx, began)
 	return r, err
 }
 
 // Delete implements Store.
-func (s *timed) Delete(ctx context.Context, keys ...Key) error {
+func (s *timed) Delete(ctx context.Context, names ...Name) error {
 	began := time.Now()
-	err := s.Store.Delete(ctx, keys...)
+	err := s.Store.Delete(ctx, names...)
 	addTime(ctx, began)
 	return err
 }
 
 // Invalidate implements Invalidator. It does nothing if the store caches nothing.
-func (s *timed) Invalidate(key Key) {
+func (s *timed) Invalidate(name Name) {
 	if cache, ok := s.Store.(Invalidator); ok {
-		cache.Invalidate(key)
+		cache.Invalidate(name)
 	}
 }
 

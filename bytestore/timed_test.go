@@ -17,26 +17,26 @@ import (
 type slowStore struct {
 	bytestore.Store
 	opened      io.ReadCloser
-	invalidated bytestore.Key
+	invalidated bytestore.Name
 }
 
-func (s *slowStore) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
+func (s *slowStore) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
 	time.Sleep(time.Second)
-	return s.Store.Put(ctx, key, src, size)
+	return s.Store.Put(ctx, name, src, size)
 }
 
-func (s *slowStore) Open(ctx context.Context, key bytestore.Key, off, n int64) (r io.ReadCloser, err error) {
+func (s *slowStore) Open(ctx context.Context, name bytestore.Name, off, n int64) (r io.ReadCloser, err error) {
 	time.Sleep(time.Second)
-	s.opened, err = s.Store.Open(ctx, key, off, n)
+	s.opened, err = s.Store.Open(ctx, name, off, n)
 	return s.opened, err
 }
 
-func (s *slowStore) Delete(ctx context.Context, keys ...bytestore.Key) error {
+func (s *slowStore) Delete(ctx context.Context, names ...bytestore.Name) error {
 	time.Sleep(time.Second)
-	return s.Store.Delete(ctx, keys...)
+	return s.Store.Delete(ctx, names...)
 }
 
-func (s *slowStore) Invalidate(key bytestore.Key) { s.invalidated = key }
+func (s *slowStore) Invalidate(name bytestore.Name) { s.invalidated = name }
 
 // slowSource takes an hour for each read.
 type slowSource struct{ io.Reader }
@@ -52,13 +52,13 @@ func TestTimed(t *testing.T) {
 		slow := &slowStore{Store: memory.New()}
 		store := bytestore.Timed(slow)
 		timer := &bytestore.Timer{Context: t.Context()}
-		key := bytestore.NewKey(time.Now())
+		name := bytestore.NewName(time.Now())
 		for i, call := range []func(ctx context.Context) error{
 			func(ctx context.Context) error {
-				return store.Put(ctx, key, slowSource{iotest.OneByteReader(strings.NewReader("abc"))}, 3)
+				return store.Put(ctx, name, slowSource{iotest.OneByteReader(strings.NewReader("abc"))}, 3)
 			},
 			func(ctx context.Context) error {
-				r, err := store.Open(ctx, key, 0, 3)
+				r, err := store.Open(ctx, name, 0, 3)
 				if err != nil {
 					return err
 				}
@@ -67,7 +67,7 @@ func TestTimed(t *testing.T) {
 				}
 				return r.Close()
 			},
-			func(ctx context.Context) error { return store.Delete(ctx, key) },
+			func(ctx context.Context) error { return store.Delete(ctx, name) },
 		} {
 			ctx, cancel := context.WithCancel(timer)
 			if err := call(ctx); err != nil {
@@ -78,13 +78,13 @@ func TestTimed(t *testing.T) {
 				t.Errorf("after %d calls %v, want %v", i+1, got, want)
 			}
 		}
-		if err := store.Delete(t.Context(), key); err != nil || timer.Spent() != 3*time.Second {
+		if err := store.Delete(t.Context(), name); err != nil || timer.Spent() != 3*time.Second {
 			t.Errorf("a call under another context: %v, %v", timer.Spent(), err)
 		}
-		store.(bytestore.Invalidator).Invalidate(key)
-		if slow.invalidated != key {
+		store.(bytestore.Invalidator).Invalidate(name)
+		if slow.invalidated != name {
 			t.Error("Invalidate is not passed on")
 		}
-		bytestore.Timed(memory.New()).(bytestore.Invalidator).Invalidate(key)
+		bytestore.Timed(memory.New()).(bytestore.Invalidator).Invalidate(name)
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 // Undeleted is the error of a Delete. It holds the objects that may still exist,
 // each with the reason.
-type Undeleted map[Key]error
+type Undeleted map[Name]error
 
 // Error returns the reason of one of the objects and, if there are several, their
 // number.
@@ -36,28 +36,28 @@ func (u Undeleted) OrNil() error {
 }
 
 // UndeletedOf returns the objects that may still exist after Delete returned err
-// for keys. If err is neither nil nor an Undeleted, these are all of them.
-func UndeletedOf(keys []Key, err error) Undeleted {
+// for names. If err is neither nil nor an Undeleted, these are all of them.
+func UndeletedOf(names []Name, err error) Undeleted {
 	if err == nil {
 		return nil
 	}
 	if u, ok := errors.AsType[Undeleted](err); ok {
 		return u
 	}
-	u := make(Undeleted, len(keys))
-	for _, key := range keys {
-		u[key] = err
+	u := make(Undeleted, len(names))
+	for _, name := range names {
+		u[name] = err
 	}
 	return u
 }
 
 // DeleteEach implements Delete for a Store that removes one object at a time, by
-// calling remove for each key.
-func DeleteEach(keys []Key, remove func(Key) error) error {
+// calling remove for each name.
+func DeleteEach(names []Name, remove func(Name) error) error {
 	left := Undeleted{}
-	for _, key := range keys {
-		if err := remove(key); err != nil {
-			left[key] = err
+	for _, name := range names {
+		if err := remove(name); err != nil {
+			left[name] = err
 		}
 	}
 	return left.OrNil()

@@ -528,7 +528,7 @@ type callersOfPuts struct {
 	callers []string
 }
 
-func (s *callersOfPuts) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
+func (s *callersOfPuts) Put(ctx context.Context, key bytestore.Name, src io.Reader, size int64) error {
 	s.mu.Lock()
 	s.callers = append(s.callers, bytestore.Caller(ctx))
 	s.mu.Unlock()

@@ -72,14 +72,14 @@ type brokenResponse struct {
 	err   error
 }
 
-func (s *failingBytes) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
+func (s *failingBytes) Put(ctx context.Context, key bytestore.Name, src io.Reader, size int64) error {
 	if err := s.put.Load(); err != nil {
 		return *err
 	}
 	return s.Store.Put(ctx, key, src, size)
 }
 
-func (s *failingBytes) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
+func (s *failingBytes) Open(ctx context.Context, key bytestore.Name, off, n int64) (io.ReadCloser, error) {
 	r, err := s.Store.Open(ctx, key, off, n)
 	broken := s.response.Load()
 	if err != nil || broken == nil {

@@ -36,7 +36,7 @@ func openFence(t *testing.T, passed bool) *blob.Fence {
 		t.Fatal(err)
 	}
 	if passed {
-		if err := bytes.Delete(t.Context(), bytestore.Key("sluice-epoch-0000000000000001-owner")); err != nil {
+		if err := bytes.Delete(t.Context(), bytestore.Name("sluice-epoch-0000000000000001-owner")); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.Renew(t.Context()); !errors.Is(err, blob.ErrFenced) {

@@ -37,12 +37,12 @@ type killedBytes struct {
 	killedTarget
 }
 
-func (b killedBytes) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
-	return b.do(func() error { return b.Store.Put(ctx, key, src, size) })
+func (b killedBytes) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
+	return b.do(func() error { return b.Store.Put(ctx, name, src, size) })
 }
 
-func (b killedBytes) Delete(ctx context.Context, keys ...bytestore.Key) error {
-	return b.do(func() error { return b.Store.Delete(ctx, keys...) })
+func (b killedBytes) Delete(ctx context.Context, names ...bytestore.Name) error {
+	return b.do(func() error { return b.Store.Delete(ctx, names...) })
 }
 
 type killedMeta struct {

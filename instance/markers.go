@@ -53,7 +53,7 @@ func (c *cloner) markBytes(ctx context.Context, bytes bytestore.Store) error {
 		return nil
 	}
 	if err := bytes.List(ctx, "", func(o bytestore.Object) error {
-		return fmt.Errorf("it has bytes already, such as the object %s: clone to an empty place", o.Key)
+		return fmt.Errorf("it has bytes already, such as the object %s: clone to an empty place", o.Name)
 	}); err != nil {
 		return err
 	}

@@ -76,15 +76,15 @@ func (c *cloner) copyMissing(ctx context.Context) (damaged int64, err error) {
 }
 
 // eachMissing calls fn for each object of the source that the target does not have.
-// It merges the two sorted lists of keys. An object of another size in the target is
+// It merges the two sorted lists of names. An object of another size in the target is
 // deleted and counts as missing: the upload of an interrupted run was cut short.
 func (c *cloner) eachMissing(ctx context.Context, fn func(metastore.Extent) error) error {
 	source := objectIterator{endpoint: c.source}
 	if err := source.next(ctx); err != nil {
 		return err
 	}
-	before := func(key bytestore.Key) error { // an empty key is after all others
-		for !source.done && (key == "" || source.current.Key < string(key)) {
+	before := func(name bytestore.Name) error { // an empty name is after all others
+		for !source.done && (name == "" || source.current.Key < string(name)) {
 			if err := fn(source.current); err != nil {
 				return err
 			}
@@ -95,11 +95,11 @@ func (c *cloner) eachMissing(ctx context.Context, fn func(metastore.Extent) erro
 		return nil
 	}
 	err := c.target.Bytes.List(ctx, "", func(o bytestore.Object) error {
-		if err := before(o.Key); err != nil || source.done || source.current.Key != string(o.Key) {
+		if err := before(o.Name); err != nil || source.done || source.current.Key != string(o.Name) {
 			return err
 		}
 		if o.Size != source.current.Size {
-			return c.target.Bytes.Delete(ctx, o.Key) // the next key is after it
+			return c.target.Bytes.Delete(ctx, o.Name) // the next name is after it
 		}
 		c.progress.add(o.Size)
 		return source.next(ctx)
@@ -111,7 +111,7 @@ func (c *cloner) eachMissing(ctx context.Context, fn func(metastore.Extent) erro
 }
 
 // objectIterator iterates over the objects that the metadata of an endpoint refers
-// to, ordered by key.
+// to, ordered by name.
 type objectIterator struct {
 	endpoint *storage.Endpoint
 	page     []metastore.Extent
@@ -136,13 +136,13 @@ func (i *objectIterator) next(ctx context.Context) error {
 }
 
 func (c *cloner) copyObject(ctx context.Context, e metastore.Extent) error {
-	r, err := c.source.Bytes.Open(ctx, bytestore.Key(e.Key), 0, e.Size)
+	r, err := c.source.Bytes.Open(ctx, bytestore.Name(e.Key), 0, e.Size)
 	if errors.Is(err, bytestore.ErrNotFound) || errors.Is(err, bytestore.ErrTruncated) {
 		return fmt.Errorf("%w: %w", blob.ErrCorrupt, err)
 	}
 	if err != nil {
 		return err
 	}
-	err = c.target.Bytes.Put(ctx, bytestore.Key(e.Key), blob.NewVerifyingReader(r, e), e.Size)
+	err = c.target.Bytes.Put(ctx, bytestore.Name(e.Key), blob.CheckObject(r, e), e.Size)
 	return errors.Join(err, r.Close())
 }

@@ -10,7 +10,7 @@ type CloneOptions struct {
 	Progress func(Progress)
 	// Damaged is called for each object of the source that is missing or does not
 	// match its checksums.
-	Damaged func(key string, err error)
+	Damaged func(name string, err error)
 }
 
 // Progress is how far a phase of Clone is.
@@ -64,8 +64,8 @@ func (r *reporter) update(change func(*Progress)) {
 	r.opt.Progress(r.now)
 }
 
-func (r *reporter) damaged(key string, err error) {
+func (r *reporter) damaged(name string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.opt.Damaged(key, err)
+	r.opt.Damaged(name, err)
 }

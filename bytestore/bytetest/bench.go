@@ -17,16 +17,16 @@ func Bench(b *testing.B, newHarness func(testing.TB) Harness) {
 				data := content(1, size)
 				s := openFor(b, newHarness(b))
 				Parallel(b, goroutines, int64(size), func() error {
-					return put(b.Context(), s, newKey(), data)
+					return put(b.Context(), s, newName(), data)
 				})
 			})
 			b.Run(fmt.Sprintf("read/%dKiB/%dgoroutines", size>>10, goroutines), func(b *testing.B) {
-				s, key := openFor(b, newHarness(b)), newKey()
-				if err := put(b.Context(), s, key, content(1, size)); err != nil {
+				s, name := openFor(b, newHarness(b)), newName()
+				if err := put(b.Context(), s, name, content(1, size)); err != nil {
 					b.Fatal(err)
 				}
 				Parallel(b, goroutines, int64(size), func() error {
-					r, err := s.Open(b.Context(), key, 0, int64(size))
+					r, err := s.Open(b.Context(), name, 0, int64(size))
 					if err != nil {
 						return err
 					}

@@ -88,39 +88,39 @@ func TestCorrectStoresPass(t *testing.T) {
 // correct one.
 type broken struct {
 	bytestore.Store
-	put    func(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error
-	open   func(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error)
-	delete func(ctx context.Context, key bytestore.Key) error
+	put    func(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error
+	open   func(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error)
+	delete func(ctx context.Context, name bytestore.Name) error
 	// deleteAll takes precedence over delete.
-	deleteAll func(ctx context.Context, keys []bytestore.Key) error
-	list      func(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error
+	deleteAll func(ctx context.Context, names []bytestore.Name) error
+	list      func(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error
 }
 
-func (b *broken) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
+func (b *broken) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
 	if b.put != nil {
-		return b.put(ctx, key, src, size)
+		return b.put(ctx, name, src, size)
 	}
-	return b.Store.Put(ctx, key, src, size)
+	return b.Store.Put(ctx, name, src, size)
 }
 
-func (b *broken) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
+func (b *broken) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
 	if b.open != nil {
-		return b.open(ctx, key, off, n)
+		return b.open(ctx, name, off, n)
 	}
-	return b.Store.Open(ctx, key, off, n)
+	return b.Store.Open(ctx, name, off, n)
 }
 
-func (b *broken) Delete(ctx context.Context, keys ...bytestore.Key) error {
+func (b *broken) Delete(ctx context.Context, names ...bytestore.Name) error {
 	switch {
 	case b.deleteAll != nil:
-		return b.deleteAll(ctx, keys)
+		return b.deleteAll(ctx, names)
 	case b.delete != nil:
-		return bytestore.DeleteEach(keys, func(key bytestore.Key) error { return b.delete(ctx, key) })
+		return bytestore.DeleteEach(names, func(name bytestore.Name) error { return b.delete(ctx, name) })
 	}
-	return b.Store.Delete(ctx, keys...)
+	return b.Store.Delete(ctx, names...)
 }
 
-func (b *broken) List(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error {
+func (b *broken) List(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error {
 	if b.list != nil {
 		return b.list(ctx, after, fn)
 	}
@@ -162,16 +162,16 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		make  func() bytetest.Harness
 	}{
 		{"drops a byte of large objects", "put every size", breakMemory(func(m *memory.Store, b *broken) {
-			b.put = func(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
+			b.put = func(ctx context.Context, object bytestore.Name, src io.Reader, size int64) error {
 				if size > 256<<10 {
 					size--
 					src = io.LimitReader(src, size)
 				}
-				return m.Put(ctx, key, src, size)
+				return m.Put(ctx, object, src, size)
 			}
 		})},
 		{"drops the last byte of objects of unknown size", "put every size, unknown", breakMemory(func(m *memory.Store, b *broken) {
-			b.put = func(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
+			b.put = func(ctx context.Context, object bytestore.Name, src io.Reader, size int64) error {
 				if size == bytestore.UnknownSize {
 					data, err := io.ReadAll(src)
 					if err != nil {
@@ -179,32 +179,32 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 					}
 					src = strings.NewReader(string(data[:max(0, len(data)-1)]))
 				}
-				return m.Put(ctx, key, src, size)
+				return m.Put(ctx, object, src, size)
 			}
 		})},
 		{"acknowledges before the file's fsync", "crash after put", breakDisk(without(vfstest.KindSync))},
 		{"loses the folder's entry", "crash after put", breakDisk(without(vfstest.KindSyncDir))},
 		{"syncs no more after the shards were made", "crash after put", breakDisk(syncsOnce)},
-		{"lets a later racer win as well", "put overtaken by another of its key", breakMemory(func(m *memory.Store, b *broken) {
-			b.put = func(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
-				if r, err := m.Open(ctx, key, 0, 0); err == nil {
+		{"lets a later racer win as well", "put overtaken by another of its name", breakMemory(func(m *memory.Store, b *broken) {
+			b.put = func(ctx context.Context, object bytestore.Name, src io.Reader, size int64) error {
+				if r, err := m.Open(ctx, object, 0, 0); err == nil {
 					return errors.Join(bytestore.ErrExists, r.Close())
 				}
 				// The check is much earlier than the write.
 				staged := memory.New()
-				if err := staged.Put(ctx, key, src, size); err != nil {
+				if err := staged.Put(ctx, object, src, size); err != nil {
 					return err
 				}
-				if err := m.Delete(ctx, key); err != nil {
+				if err := m.Delete(ctx, object); err != nil {
 					return err
 				}
-				return move(ctx, staged, m, key)
+				return move(ctx, staged, m, object)
 			}
 		})},
-		{"replaces on rename", "put overtaken by another of its key", breakDisk(replaces)},
-		{"calls a second put a success", "second put of a key", breakMemory(func(m *memory.Store, b *broken) {
-			b.put = func(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
-				err := m.Put(ctx, key, src, size)
+		{"replaces on rename", "put overtaken by another of its name", breakDisk(replaces)},
+		{"calls a second put a success", "second put of a name", breakMemory(func(m *memory.Store, b *broken) {
+			b.put = func(ctx context.Context, object bytestore.Name, src io.Reader, size int64) error {
+				err := m.Put(ctx, object, src, size)
 				if errors.Is(err, bytestore.ErrExists) {
 					return nil
 				}
@@ -212,16 +212,16 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 			}
 		})},
 		{"opens one byte off", "open every range", breakMemory(func(m *memory.Store, b *broken) {
-			b.open = func(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
+			b.open = func(ctx context.Context, object bytestore.Name, off, n int64) (io.ReadCloser, error) {
 				if off > 0 && n > 0 {
 					off--
 				}
-				return m.Open(ctx, key, off, n)
+				return m.Open(ctx, object, off, n)
 			}
 		})},
 		{"opens beyond the end", "open beyond the end", breakMemory(func(m *memory.Store, b *broken) {
-			b.open = func(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
-				r, err := m.Open(ctx, key, off, n)
+			b.open = func(ctx context.Context, object bytestore.Name, off, n int64) (io.ReadCloser, error) {
+				r, err := m.Open(ctx, object, off, n)
 				if errors.Is(err, bytestore.ErrTruncated) {
 					return io.NopCloser(strings.NewReader("")), nil
 				}
@@ -229,41 +229,41 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 			}
 		})},
 		{"takes a failing source for one that ends", "source fails half way, size unknown", breakMemory(func(m *memory.Store, b *broken) {
-			b.put = func(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
-				return m.Put(ctx, key, swallow{src}, size)
+			b.put = func(ctx context.Context, object bytestore.Name, src io.Reader, size int64) error {
+				return m.Put(ctx, object, swallow{src}, size)
 			}
 		})},
 		{"does not look beyond the promised size", "source continues for one byte", breakMemory(func(m *memory.Store, b *broken) {
-			b.put = func(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
+			b.put = func(ctx context.Context, object bytestore.Name, src io.Reader, size int64) error {
 				if size >= 0 {
 					src = io.LimitReader(src, size)
 				}
-				return m.Put(ctx, key, src, size)
+				return m.Put(ctx, object, src, size)
 			}
 		})},
 		{"does not look at the context", "source is cancelled half way", breakMemory(func(m *memory.Store, b *broken) {
-			b.put = func(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
-				return m.Put(context.WithoutCancel(ctx), key, src, size)
+			b.put = func(ctx context.Context, object bytestore.Name, src io.Reader, size int64) error {
+				return m.Put(context.WithoutCancel(ctx), object, src, size)
 			}
 		})},
 		{"keeps what came before a failure", "source is cut half way", breakMemory(func(m *memory.Store, b *broken) {
-			b.put = func(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
+			b.put = func(ctx context.Context, object bytestore.Name, src io.Reader, size int64) error {
 				got := &strings.Builder{}
-				err := m.Put(ctx, key, io.TeeReader(src, got), size)
+				err := m.Put(ctx, object, io.TeeReader(src, got), size)
 				if errors.Is(err, io.ErrUnexpectedEOF) {
-					return errors.Join(err, m.Put(ctx, key, strings.NewReader(got.String()), bytestore.UnknownSize))
+					return errors.Join(err, m.Put(ctx, object, strings.NewReader(got.String()), bytestore.UnknownSize))
 				}
 				return err
 			}
 		})},
 		{"lists out of order", "list in order", breakMemory(func(m *memory.Store, b *broken) {
-			b.list = func(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error {
+			b.list = func(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error {
 				var all []bytestore.Object
 				err := m.List(ctx, after, func(o bytestore.Object) error { all = append(all, o); return nil })
 				if err != nil {
 					return err
 				}
-				slices.SortStableFunc(all, func(a, b bytestore.Object) int { return len(a.Key) - len(b.Key) })
+				slices.SortStableFunc(all, func(a, b bytestore.Object) int { return len(a.Name) - len(b.Name) })
 				for _, o := range all {
 					if err := fn(o); err != nil {
 						return err
@@ -272,8 +272,8 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 				return nil
 			}
 		})},
-		{"lists the key it resumes at again", "list resumes at every position", breakMemory(func(m *memory.Store, b *broken) {
-			b.list = func(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error {
+		{"lists the name it resumes at again", "list resumes at every position", breakMemory(func(m *memory.Store, b *broken) {
+			b.list = func(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error {
 				if after != "" {
 					after = after[:len(after)-1]
 				}
@@ -281,7 +281,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 			}
 		})},
 		{"wraps the callback's error", "list returns the callback's error", breakMemory(func(m *memory.Store, b *broken) {
-			b.list = func(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error {
+			b.list = func(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error {
 				if err := m.List(ctx, after, fn); err != nil {
 					return fmt.Errorf("list: %w", err)
 				}
@@ -291,30 +291,30 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		{"lists temporary files", "a put is invisible until it is whole", breakDisk(listsTemporary)},
 		{"deletes in one handle only", "delete", breakMemory(func(m *memory.Store, b *broken) {
 			var gone sync.Map
-			b.delete = func(_ context.Context, key bytestore.Key) error {
-				if !key.Valid() {
-					return bytestore.ErrInvalidKey
+			b.delete = func(_ context.Context, object bytestore.Name) error {
+				if !object.Valid() {
+					return bytestore.ErrInvalidName
 				}
-				gone.Store(key, true)
+				gone.Store(object, true)
 				return nil
 			}
-			b.put = func(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
-				if _, hidden := gone.LoadAndDelete(key); hidden {
-					if err := m.Delete(ctx, key); err != nil {
+			b.put = func(ctx context.Context, object bytestore.Name, src io.Reader, size int64) error {
+				if _, hidden := gone.LoadAndDelete(object); hidden {
+					if err := m.Delete(ctx, object); err != nil {
 						return err
 					}
 				}
-				return m.Put(ctx, key, src, size)
+				return m.Put(ctx, object, src, size)
 			}
-			b.open = func(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
-				if _, hidden := gone.Load(key); hidden {
+			b.open = func(ctx context.Context, object bytestore.Name, off, n int64) (io.ReadCloser, error) {
+				if _, hidden := gone.Load(object); hidden {
 					return nil, bytestore.ErrNotFound
 				}
-				return m.Open(ctx, key, off, n)
+				return m.Open(ctx, object, off, n)
 			}
-			b.list = func(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error {
+			b.list = func(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error {
 				return m.List(ctx, after, func(o bytestore.Object) error {
-					if _, hidden := gone.Load(o.Key); hidden {
+					if _, hidden := gone.Load(o.Name); hidden {
 						return nil
 					}
 					return fn(o)
@@ -322,68 +322,68 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 			}
 		})},
 		{"deletes the first object only", "delete many", breakMemory(func(m *memory.Store, b *broken) {
-			b.deleteAll = func(ctx context.Context, keys []bytestore.Key) error {
-				return m.Delete(ctx, keys[:min(1, len(keys))]...)
+			b.deleteAll = func(ctx context.Context, objects []bytestore.Name) error {
+				return m.Delete(ctx, objects[:min(1, len(objects))]...)
 			}
 		})},
 		{"deletes no more than a thousand", "delete many", breakMemory(func(m *memory.Store, b *broken) {
-			b.deleteAll = func(ctx context.Context, keys []bytestore.Key) error {
-				return m.Delete(ctx, keys[:min(1000, len(keys))]...)
+			b.deleteAll = func(ctx context.Context, objects []bytestore.Name) error {
+				return m.Delete(ctx, objects[:min(1000, len(objects))]...)
 			}
 		})},
 		{"stops at the first failure", "delete some", breakMemory(func(m *memory.Store, b *broken) {
-			b.deleteAll = func(ctx context.Context, keys []bytestore.Key) error {
-				for i, key := range keys {
-					if err := m.Delete(ctx, key); err != nil {
-						return bytestore.UndeletedOf(keys[i:], err)
+			b.deleteAll = func(ctx context.Context, objects []bytestore.Name) error {
+				for i, object := range objects {
+					if err := m.Delete(ctx, object); err != nil {
+						return bytestore.UndeletedOf(objects[i:], err)
 					}
 				}
 				return nil
 			}
 		})},
 		{"does not say which objects are left", "delete some", breakMemory(func(m *memory.Store, b *broken) {
-			b.deleteAll = func(ctx context.Context, keys []bytestore.Key) error {
-				if err := m.Delete(ctx, keys...); err != nil {
-					return fmt.Errorf("delete: %w", bytestore.ErrInvalidKey)
+			b.deleteAll = func(ctx context.Context, objects []bytestore.Name) error {
+				if err := m.Delete(ctx, objects...); err != nil {
+					return fmt.Errorf("delete: %w", bytestore.ErrInvalidName)
 				}
 				return nil
 			}
 		})},
 		{"deletes nothing when one fails", "delete some", breakMemory(func(m *memory.Store, b *broken) {
-			b.deleteAll = func(ctx context.Context, keys []bytestore.Key) error {
-				for _, key := range keys {
-					if !key.Valid() {
-						return bytestore.Undeleted{key: bytestore.ErrInvalidKey}
+			b.deleteAll = func(ctx context.Context, objects []bytestore.Name) error {
+				for _, object := range objects {
+					if !object.Valid() {
+						return bytestore.Undeleted{object: bytestore.ErrInvalidName}
 					}
 				}
-				return m.Delete(ctx, keys...)
+				return m.Delete(ctx, objects...)
 			}
 		})},
 		{"reads other bytes after a delete", "delete while reading", breakMemory(func(m *memory.Store, b *broken) {
 			var gone sync.Map
-			b.delete = func(ctx context.Context, key bytestore.Key) error {
-				gone.Store(key, true)
-				return m.Delete(ctx, key)
+			b.delete = func(ctx context.Context, object bytestore.Name) error {
+				gone.Store(object, true)
+				return m.Delete(ctx, object)
 			}
-			b.open = func(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
-				r, err := m.Open(ctx, key, off, n)
+			b.open = func(ctx context.Context, object bytestore.Name, off, n int64) (io.ReadCloser, error) {
+				r, err := m.Open(ctx, object, off, n)
 				if err != nil {
 					return nil, err
 				}
-				return io.NopCloser(&spoiled{r, func() bool { _, is := gone.Load(key); return is }}), nil
+				return io.NopCloser(&spoiled{r, func() bool { _, is := gone.Load(object); return is }}), nil
 			}
 		})},
-		{"knows no key that is hostile", "hostile keys", breakMemory(func(m *memory.Store, b *broken) {
-			b.delete = func(ctx context.Context, key bytestore.Key) error {
-				if !key.Valid() {
+		{"knows no name that is hostile", "hostile names", breakMemory(func(m *memory.Store, b *broken) {
+			b.delete = func(ctx context.Context, object bytestore.Name) error {
+				if !object.Valid() {
 					return nil
 				}
-				return m.Delete(ctx, key)
+				return m.Delete(ctx, object)
 			}
 		})},
 		{"finds missing objects", "open a missing object", breakMemory(func(m *memory.Store, b *broken) {
-			b.open = func(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
-				r, err := m.Open(ctx, key, off, n)
+			b.open = func(ctx context.Context, object bytestore.Name, off, n int64) (io.ReadCloser, error) {
+				r, err := m.Open(ctx, object, off, n)
 				if errors.Is(err, bytestore.ErrNotFound) && n == 0 {
 					return io.NopCloser(strings.NewReader("")), nil
 				}
@@ -415,13 +415,13 @@ func (r *spoiled) Read(p []byte) (int, error) {
 }
 
 // move moves an object to another store.
-func move(ctx context.Context, from, to *memory.Store, key bytestore.Key) error {
+func move(ctx context.Context, from, to *memory.Store, name bytestore.Name) error {
 	return from.List(ctx, "", func(o bytestore.Object) error {
-		r, err := from.Open(ctx, key, 0, o.Size)
+		r, err := from.Open(ctx, name, 0, o.Size)
 		if err != nil {
 			return err
 		}
-		return errors.Join(to.Put(ctx, key, r, o.Size), r.Close())
+		return errors.Join(to.Put(ctx, name, r, o.Size), r.Close())
 	})
 }
 
@@ -453,7 +453,7 @@ func replaces(fsys vfs.FS) vfs.FS {
 }
 
 // listsTemporary returns a file system that shows temporary files under names that are
-// valid keys.
+// valid names.
 func listsTemporary(fsys vfs.FS) vfs.FS { return disguising{fsys} }
 
 type disguising struct{ vfs.FS }

@@ -39,12 +39,12 @@ func crashAfterPut(ctx context.Context, h Harness, s bytestore.Store) error {
 	if err != nil {
 		return err
 	}
-	bodies := map[bytestore.Key][]byte{}
+	bodies := map[bytestore.Name][]byte{}
 	for _, size := range []int{0, 1, 256<<10 + 1, 1<<20 + 1} {
-		key := bytestore.Key(fmt.Sprintf("zzzz-%08d", size)) // greater than those of fill
-		bodies[key] = content(uint64(size), size)
-		all = append(all, bytestore.Object{Key: key, Size: int64(size)})
-		if err := put(ctx, s, key, bodies[key]); err != nil {
+		name := bytestore.Name(fmt.Sprintf("zzzz-%08d", size)) // greater than those of fill
+		bodies[name] = content(uint64(size), size)
+		all = append(all, bytestore.Object{Name: name, Size: int64(size)})
+		if err := put(ctx, s, name, bodies[name]); err != nil {
 			return err
 		}
 	}
@@ -56,8 +56,8 @@ func crashAfterPut(ctx context.Context, h Harness, s bytestore.Store) error {
 		if err := lists(ctx, s, "", all); err != nil {
 			return fmt.Errorf("after a crash: %w", err)
 		}
-		for key, data := range bodies {
-			if err := holds(ctx, s, key, data); err != nil {
+		for name, data := range bodies {
+			if err := holds(ctx, s, name, data); err != nil {
 				return fmt.Errorf("after a crash: %w", err)
 			}
 		}
@@ -67,24 +67,24 @@ func crashAfterPut(ctx context.Context, h Harness, s bytestore.Store) error {
 
 // crashDuringPut crashes at several points while a source is read.
 func crashDuringPut(ctx context.Context, h Harness, s bytestore.Store) error {
-	durable, before := newKey(), content(1, 1000)
+	durable, before := newName(), content(1, 1000)
 	if err := put(ctx, s, durable, before); err != nil {
 		return err
 	}
 	for _, size := range []int{0, 1, 1000, 1<<20 + 1} {
 		for _, at := range []int{0, size / 2, size} {
-			key, data := newKey(), content(uint64(size), size)
-			err := s.Put(ctx, key, during(data, at, h.Crash), int64(size))
+			name, data := newName(), content(uint64(size), size)
+			err := s.Put(ctx, name, during(data, at, h.Crash), int64(size))
 			if err == nil {
 				return fmt.Errorf("a Put of %d bytes succeeded despite a power failure after %d bytes", size, at)
 			}
 			if s, err = h.Open(); err != nil {
 				return fmt.Errorf("open after a crash: %w", err)
 			}
-			if err := errors.Join(holds(ctx, s, durable, before), absentOrWhole(ctx, s, key, data)); err != nil {
+			if err := errors.Join(holds(ctx, s, durable, before), absentOrWhole(ctx, s, name, data)); err != nil {
 				return err
 			}
-			if err := s.Delete(ctx, key); err != nil {
+			if err := s.Delete(ctx, name); err != nil {
 				return err
 			}
 		}
@@ -94,22 +94,22 @@ func crashDuringPut(ctx context.Context, h Harness, s bytestore.Store) error {
 
 // absentOrWhole returns an error unless the object is absent or complete, which is what a
 // Put that was not acknowledged may leave.
-func absentOrWhole(ctx context.Context, s bytestore.Store, key bytestore.Key, data []byte) error {
-	r, err := s.Open(ctx, key, 0, 0)
+func absentOrWhole(ctx context.Context, s bytestore.Store, name bytestore.Name, data []byte) error {
+	r, err := s.Open(ctx, name, 0, 0)
 	if errors.Is(err, bytestore.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.Close(), holds(ctx, s, key, data))
+	return errors.Join(r.Close(), holds(ctx, s, name, data))
 }
 
 func crashAfterFailedPut(ctx context.Context, h Harness, s bytestore.Store) error {
 	for _, src := range badSources() {
-		key, data := newKey(), content(1, 5000)
+		name, data := newName(), content(1, 5000)
 		putCtx, cancel := context.WithCancel(ctx)
-		err := s.Put(putCtx, key, src.open(data, cancel), src.size(data))
+		err := s.Put(putCtx, name, src.open(data, cancel), src.size(data))
 		cancel()
 		if err := isError("Put", err, src.want); err != nil {
 			return err
@@ -117,7 +117,7 @@ func crashAfterFailedPut(ctx context.Context, h Harness, s bytestore.Store) erro
 		if s, err = crash(h); err != nil {
 			return err
 		}
-		if err := absent(ctx, s, key); err != nil {
+		if err := absent(ctx, s, name); err != nil {
 			return fmt.Errorf("source %s: after a crash: %w", src.name, err)
 		}
 	}
@@ -127,7 +127,7 @@ func crashAfterFailedPut(ctx context.Context, h Harness, s bytestore.Store) erro
 // crashAfterDelete checks that a crash after a Delete leaves the object absent or
 // complete.
 func crashAfterDelete(ctx context.Context, h Harness, s bytestore.Store) error {
-	kept, gone, data := newKey(), newKey(), content(1, 5000)
+	kept, gone, data := newName(), newName(), content(1, 5000)
 	if err := errors.Join(put(ctx, s, kept, data), put(ctx, s, gone, data), s.Delete(ctx, gone)); err != nil {
 		return err
 	}
@@ -141,22 +141,22 @@ func crashAfterDelete(ctx context.Context, h Harness, s bytestore.Store) error {
 // crashDuringFirstPut crashes before any Put was acknowledged. The store must remain
 // usable.
 func crashDuringFirstPut(ctx context.Context, h Harness, s bytestore.Store) error {
-	key, data := bytestore.Key("sluice-instance"), content(1, 16)
-	if err := s.Put(ctx, key, during(data, 8, h.Crash), 16); err == nil {
+	name, data := bytestore.Name("sluice-instance"), content(1, 16)
+	if err := s.Put(ctx, name, during(data, 8, h.Crash), 16); err == nil {
 		return errors.New("a Put succeeded despite a power failure")
 	}
 	s, err := h.Open()
 	if err != nil {
 		return fmt.Errorf("open after a crash: %w", err)
 	}
-	if err := absent(ctx, s, key); err != nil {
+	if err := absent(ctx, s, name); err != nil {
 		return err
 	}
-	if err := put(ctx, s, key, data); err != nil {
+	if err := put(ctx, s, name, data); err != nil {
 		return err
 	}
 	if s, err = crash(h); err != nil {
 		return err
 	}
-	return holds(ctx, s, key, data)
+	return holds(ctx, s, name, data)
 }

@@ -39,4 +39,4 @@ func ExampleChecks() {
 
 type ignoresDeletes struct{ bytestore.Store }
 
-func (ignoresDeletes) Delete(context.Context, ...bytestore.Key) error { return nil }
+func (ignoresDeletes) Delete(context.Context, ...bytestore.Name) error { return nil }

@@ -16,34 +16,34 @@ import (
 // content returns size pseudorandom bytes that depend on the seed.
 func content(seed uint64, size int) []byte {
 	data := make([]byte, size)
-	key := [32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16), byte(seed >> 24), 's'}
-	_, _ = rand.NewChaCha8(key).Read(data) // never fails
+	name := [32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16), byte(seed >> 24), 's'}
+	_, _ = rand.NewChaCha8(name).Read(data) // never fails
 	return data
 }
 
-// newKey returns a new key with a fixed time, so that the order of keys is random.
-func newKey() bytestore.Key { return bytestore.NewKey(time.UnixMilli(1_700_000_000_000)) }
+// newName returns a new name with a fixed time, so that the order of names is random.
+func newName() bytestore.Name { return bytestore.NewName(time.UnixMilli(1_700_000_000_000)) }
 
-// put stores data under key, with its size declared.
-func put(ctx context.Context, s bytestore.Store, key bytestore.Key, data []byte) error {
-	if err := s.Put(ctx, key, bytes.NewReader(data), int64(len(data))); err != nil {
-		return fmt.Errorf("Put(%s) of %d bytes: %w", key, len(data), err)
+// put stores data under name, with its size declared.
+func put(ctx context.Context, s bytestore.Store, name bytestore.Name, data []byte) error {
+	if err := s.Put(ctx, name, bytes.NewReader(data), int64(len(data))); err != nil {
+		return fmt.Errorf("Put(%s) of %d bytes: %w", name, len(data), err)
 	}
 	return nil
 }
 
-// read reads n bytes of key from offset off.
-func read(ctx context.Context, s bytestore.Store, key bytestore.Key, off, n int64) ([]byte, error) {
-	r, err := s.Open(ctx, key, off, n)
+// read reads n bytes of name from offset off.
+func read(ctx context.Context, s bytestore.Store, name bytestore.Name, off, n int64) ([]byte, error) {
+	r, err := s.Open(ctx, name, off, n)
 	if err != nil {
-		return nil, fmt.Errorf("Open(%s, %d, %d): %w", key, off, n, err)
+		return nil, fmt.Errorf("Open(%s, %d, %d): %w", name, off, n, err)
 	}
 	data := make([]byte, n)
 	if _, err := io.ReadFull(r, data); err != nil {
-		return nil, errors.Join(fmt.Errorf("read %d bytes at %d of %s: %w", n, off, key, err), r.Close())
+		return nil, errors.Join(fmt.Errorf("read %d bytes at %d of %s: %w", n, off, name, err), r.Close())
 	}
 	if err := r.Close(); err != nil {
-		return nil, fmt.Errorf("close %s: %w", key, err)
+		return nil, fmt.Errorf("close %s: %w", name, err)
 	}
 	return data, nil
 }
@@ -61,27 +61,27 @@ func same(what string, got, want []byte) error {
 	return fmt.Errorf("%s: %d bytes, want %d", what, len(got), len(want))
 }
 
-// holds returns an error unless the store has exactly data under key.
-func holds(ctx context.Context, s bytestore.Store, key bytestore.Key, data []byte) error {
+// holds returns an error unless the store has exactly data under name.
+func holds(ctx context.Context, s bytestore.Store, name bytestore.Name, data []byte) error {
 	size := int64(len(data))
-	got, err := read(ctx, s, key, 0, size)
+	got, err := read(ctx, s, name, 0, size)
 	if err != nil {
 		return err
 	}
-	if err := same(string(key), got, data); err != nil {
+	if err := same(string(name), got, data); err != nil {
 		return err
 	}
-	return opens(ctx, s, key, 0, size+1, bytestore.ErrTruncated)
+	return opens(ctx, s, name, 0, size+1, bytestore.ErrTruncated)
 }
 
 // opens returns an error unless Open of the range fails with want.
-func opens(ctx context.Context, s bytestore.Store, key bytestore.Key, off, n int64, want error) error {
-	r, err := s.Open(ctx, key, off, n)
+func opens(ctx context.Context, s bytestore.Store, name bytestore.Name, off, n int64, want error) error {
+	r, err := s.Open(ctx, name, off, n)
 	if err == nil {
 		err = r.Close()
-		return errors.Join(fmt.Errorf("Open(%q, %d, %d) succeeded, want %w", key, off, n, want), err)
+		return errors.Join(fmt.Errorf("Open(%q, %d, %d) succeeded, want %w", name, off, n, want), err)
 	}
-	return isError(fmt.Sprintf("Open(%q, %d, %d)", key, off, n), err, want)
+	return isError(fmt.Sprintf("Open(%q, %d, %d)", name, off, n), err, want)
 }
 
 // isError returns an error unless err matches want.
@@ -95,8 +95,8 @@ func isError(what string, err, want error) error {
 	return fmt.Errorf("%s failed with %w, want %w", what, err, want)
 }
 
-// list returns all objects after a key.
-func list(ctx context.Context, s bytestore.Store, after bytestore.Key) ([]bytestore.Object, error) {
+// list returns all objects after a name.
+func list(ctx context.Context, s bytestore.Store, after bytestore.Name) ([]bytestore.Object, error) {
 	var all []bytestore.Object
 	err := s.List(ctx, after, func(o bytestore.Object) error {
 		all = append(all, o)
@@ -109,8 +109,8 @@ func list(ctx context.Context, s bytestore.Store, after bytestore.Key) ([]bytest
 }
 
 // lists returns an error unless the store lists exactly the objects want, in this order,
-// after the key.
-func lists(ctx context.Context, s bytestore.Store, after bytestore.Key, want []bytestore.Object) error {
+// after the name.
+func lists(ctx context.Context, s bytestore.Store, after bytestore.Name, want []bytestore.Object) error {
 	got, err := list(ctx, s, after)
 	if err != nil {
 		return err
@@ -121,9 +121,9 @@ func lists(ctx context.Context, s bytestore.Store, after bytestore.Key, want []b
 	return nil
 }
 
-// absent returns an error unless key is absent and the store lists only want.
-func absent(ctx context.Context, s bytestore.Store, key bytestore.Key, want ...bytestore.Object) error {
-	return errors.Join(opens(ctx, s, key, 0, 0, bytestore.ErrNotFound), lists(ctx, s, "", want))
+// absent returns an error unless name is absent and the store lists only want.
+func absent(ctx context.Context, s bytestore.Store, name bytestore.Name, want ...bytestore.Object) error {
+	return errors.Join(opens(ctx, s, name, 0, 0, bytestore.ErrNotFound), lists(ctx, s, "", want))
 }
 
 // reopened opens another handle and runs check with it.

@@ -15,7 +15,7 @@ import (
 func listChecks() []Check {
 	return []Check{
 		onStore("list an empty store", func(ctx context.Context, _ Harness, s bytestore.Store) error {
-			return errors.Join(lists(ctx, s, "", nil), lists(ctx, s, "abc", nil), lists(ctx, s, newKey(), nil))
+			return errors.Join(lists(ctx, s, "", nil), lists(ctx, s, "abc", nil), lists(ctx, s, newName(), nil))
 		}),
 		onStore("list in order", listOrder),
 		onStore("list resumes at every position", listResume),
@@ -25,24 +25,24 @@ func listChecks() []Check {
 	}
 }
 
-// fill puts objects whose keys sort before, between and after those of NewKey, and returns
+// fill puts objects whose names sort before, between and after those of NewName, and returns
 // them in byte order.
 func fill(ctx context.Context, s bytestore.Store) ([]bytestore.Object, error) {
-	keys := []bytestore.Key{
+	names := []bytestore.Name{
 		"sluice-instance", "000", "00-", "---", "-00", "a--", "abc", "zzz", "ff-", "ff-zzz", "00-0", "80-", "7f-zzzzz",
-		bytestore.Key(strings.Repeat("a", 64)), bytestore.Key(strings.Repeat("0", 64)), bytestore.Key(strings.Repeat("-", 64)),
+		bytestore.Name(strings.Repeat("a", 64)), bytestore.Name(strings.Repeat("0", 64)), bytestore.Name(strings.Repeat("-", 64)),
 	}
 	for i := range 60 {
-		keys = append(keys, bytestore.NewKey(time.UnixMilli(int64(i%7)*1e11)))
+		names = append(names, bytestore.NewName(time.UnixMilli(int64(i%7)*1e11)))
 	}
 	var all []bytestore.Object
-	for i, key := range keys {
-		if err := put(ctx, s, key, content(uint64(i), i)); err != nil {
+	for i, name := range names {
+		if err := put(ctx, s, name, content(uint64(i), i)); err != nil {
 			return nil, err
 		}
-		all = append(all, bytestore.Object{Key: key, Size: int64(i)})
+		all = append(all, bytestore.Object{Name: name, Size: int64(i)})
 	}
-	slices.SortFunc(all, func(a, b bytestore.Object) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	slices.SortFunc(all, func(a, b bytestore.Object) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	return all, nil
 }
 
@@ -80,14 +80,14 @@ func listResume(ctx context.Context, _ Harness, s bytestore.Store) error {
 		if !slices.Equal(got, all[:i+1]) {
 			return fmt.Errorf("the first %d objects: got %v, want %v", i+1, got, all[:i+1])
 		}
-		if err := lists(ctx, s, all[i].Key, all[i+1:]); err != nil {
+		if err := lists(ctx, s, all[i].Name, all[i+1:]); err != nil {
 			return err
 		}
-		if err := lists(ctx, s, all[i].Key+"0", greater(all, all[i].Key+"0")); err != nil {
+		if err := lists(ctx, s, all[i].Name+"0", greater(all, all[i].Name+"0")); err != nil {
 			return err
 		}
 	}
-	for _, after := range []bytestore.Key{"-", "0", "00", "7f", "7f-", "80", "8", "a", "b", "f", "ff", "fg", "g", "z", "zzzz", "~"} {
+	for _, after := range []bytestore.Name{"-", "0", "00", "7f", "7f-", "80", "8", "a", "b", "f", "ff", "fg", "g", "z", "zzzz", "~"} {
 		if err := lists(ctx, s, after, greater(all, after)); err != nil {
 			return err
 		}
@@ -95,9 +95,9 @@ func listResume(ctx context.Context, _ Harness, s bytestore.Store) error {
 	return nil
 }
 
-// greater returns the objects whose key is greater than after.
-func greater(all []bytestore.Object, after bytestore.Key) []bytestore.Object {
-	i := slices.IndexFunc(all, func(o bytestore.Object) bool { return o.Key > after })
+// greater returns the objects whose name is greater than after.
+func greater(all []bytestore.Object, after bytestore.Name) []bytestore.Object {
+	i := slices.IndexFunc(all, func(o bytestore.Object) bool { return o.Name > after })
 	if i < 0 {
 		return nil
 	}
@@ -106,7 +106,7 @@ func greater(all []bytestore.Object, after bytestore.Key) []bytestore.Object {
 
 func listError(ctx context.Context, _ Harness, s bytestore.Store) error {
 	for i := range 5 {
-		if err := put(ctx, s, newKey(), content(1, i)); err != nil {
+		if err := put(ctx, s, newName(), content(1, i)); err != nil {
 			return err
 		}
 	}
@@ -156,8 +156,8 @@ func listWhileChanging(ctx context.Context, _ Harness, s bytestore.Store) error 
 					return
 				default:
 				}
-				key := newKey()
-				changeErrs[w] = errors.Join(put(ctx, s, key, content(1, 100)), s.Delete(ctx, key))
+				name := newName()
+				changeErrs[w] = errors.Join(put(ctx, s, name, content(1, 100)), s.Delete(ctx, name))
 			}
 		})
 	}
@@ -177,7 +177,7 @@ func listsAtLeast(ctx context.Context, s bytestore.Store, stable []bytestore.Obj
 	if err != nil {
 		return err
 	}
-	if !slices.IsSortedFunc(got, func(a, b bytestore.Object) int { return strings.Compare(string(a.Key), string(b.Key)) }) {
+	if !slices.IsSortedFunc(got, func(a, b bytestore.Object) int { return strings.Compare(string(a.Name), string(b.Name)) }) {
 		return fmt.Errorf("not in order: %v", got)
 	}
 	got = slices.DeleteFunc(got, func(o bytestore.Object) bool { return !slices.Contains(stable, o) })

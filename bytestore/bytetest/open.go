@@ -21,8 +21,8 @@ func openChecks() []Check {
 
 func openRanges(ctx context.Context, _ Harness, s bytestore.Store) error {
 	for _, size := range []int64{0, 1, 2, 1000, 1 << 20, 2<<20 + 3} {
-		key, data := newKey(), content(uint64(size), int(size))
-		if err := put(ctx, s, key, data); err != nil {
+		name, data := newName(), content(uint64(size), int(size))
+		if err := put(ctx, s, name, data); err != nil {
 			return err
 		}
 		edges := edgesOf(size)
@@ -31,7 +31,7 @@ func openRanges(ctx context.Context, _ Harness, s bytestore.Store) error {
 				if to < from {
 					continue
 				}
-				got, err := read(ctx, s, key, from, to-from)
+				got, err := read(ctx, s, name, from, to-from)
 				if err != nil {
 					return err
 				}
@@ -58,15 +58,15 @@ func edgesOf(size int64) []int64 {
 
 func openBeyond(ctx context.Context, _ Harness, s bytestore.Store) error {
 	for _, size := range []int64{0, 1, 1000} {
-		key := newKey()
-		if err := put(ctx, s, key, content(1, int(size))); err != nil {
+		name := newName()
+		if err := put(ctx, s, name, content(1, int(size))); err != nil {
 			return err
 		}
 		for _, r := range [][2]int64{
 			{0, size + 1}, {size, 1}, {size + 1, 0}, {size + 1, 1}, {size / 2, size - size/2 + 1},
 			{0, math.MaxInt64}, {1, math.MaxInt64}, {math.MaxInt64, 0}, {math.MaxInt64, math.MaxInt64},
 		} {
-			if err := opens(ctx, s, key, r[0], r[1], bytestore.ErrTruncated); err != nil {
+			if err := opens(ctx, s, name, r[0], r[1], bytestore.ErrTruncated); err != nil {
 				return fmt.Errorf("object of %d bytes: %w", size, err)
 			}
 		}
@@ -75,13 +75,13 @@ func openBeyond(ctx context.Context, _ Harness, s bytestore.Store) error {
 }
 
 func openMissing(ctx context.Context, _ Harness, s bytestore.Store) error {
-	existing := newKey()
+	existing := newName()
 	if err := put(ctx, s, existing, content(1, 10)); err != nil {
 		return err
 	}
-	for _, key := range []bytestore.Key{newKey(), "sluice-instance", "abc", existing[:len(existing)-1], existing + "0", existing[:3]} {
+	for _, name := range []bytestore.Name{newName(), "sluice-instance", "abc", existing[:len(existing)-1], existing + "0", existing[:3]} {
 		for _, n := range []int64{0, 1} {
-			if err := opens(ctx, s, key, 0, n, bytestore.ErrNotFound); err != nil {
+			if err := opens(ctx, s, name, 0, n, bytestore.ErrNotFound); err != nil {
 				return err
 			}
 		}
@@ -91,15 +91,15 @@ func openMissing(ctx context.Context, _ Harness, s bytestore.Store) error {
 
 // openSeveral reads one object alternately through two readers.
 func openSeveral(ctx context.Context, _ Harness, s bytestore.Store) error {
-	key, data := newKey(), content(1, 3000)
-	if err := put(ctx, s, key, data); err != nil {
+	name, data := newName(), content(1, 3000)
+	if err := put(ctx, s, name, data); err != nil {
 		return err
 	}
-	a, err := s.Open(ctx, key, 0, 3000)
+	a, err := s.Open(ctx, name, 0, 3000)
 	if err != nil {
 		return err
 	}
-	b, err := s.Open(ctx, key, 1000, 2000)
+	b, err := s.Open(ctx, name, 1000, 2000)
 	if err != nil {
 		return errors.Join(err, a.Close())
 	}

@@ -19,12 +19,12 @@ var sizes = []int{
 	1<<20 - 1, 1 << 20, 1<<20 + 1, 2 << 20, 3<<20 + 7,
 }
 
-// hostileKeys are not valid keys. Some of them would escape from the folder of a store.
-var hostileKeys = []bytestore.Key{
+// hostileKeys are not valid names. Some of them would escape from the folder of a store.
+var hostileKeys = []bytestore.Name{
 	"", "a", "ab", ".", "..", "...", "../evil", "a/../../evil", "/evil", "a/b", `a\b`, "a//b", "aa/",
 	".put-abc", "abc.tmp", "a_b", "ABC", "Abc", "a b", "abc\n", "abc\x00", "a\x00b", "%2e%2e", "äöü", "a\xffb",
 	"ab-000000000000-0123456789abcdef0123456789abcdef/../x",
-	bytestore.Key(bytes.Repeat([]byte("a"), 65)), bytestore.Key(bytes.Repeat([]byte("a"), 5000)),
+	bytestore.Name(bytes.Repeat([]byte("a"), 65)), bytestore.Name(bytes.Repeat([]byte("a"), 5000)),
 }
 
 func putChecks() []Check {
@@ -36,36 +36,36 @@ func putChecks() []Check {
 			return putSizes(ctx, h, s, unknown)
 		}),
 		onStore("put from sources of every manner", putManners),
-		onStore("put many keys concurrently", putConcurrent),
-		onStore("hostile keys", hostile),
+		onStore("put many names concurrently", putConcurrent),
+		onStore("hostile names", hostile),
 		onStore("a put is invisible until it is whole", invisible),
 	}
 }
 
-// raceChecks returns the checks of several Puts of one key.
+// raceChecks returns the checks of several Puts of one name.
 func raceChecks() []Check {
 	return []Check{
-		onStore("second put of a key", putTwice),
-		onStore("put overtaken by another of its key", putOvertaken),
-		onStore("racing puts of one key", putRacing),
+		onStore("second put of a name", putTwice),
+		onStore("put overtaken by another of its name", putOvertaken),
+		onStore("racing puts of one name", putRacing),
 	}
 }
 
 func putSizes(ctx context.Context, h Harness, s bytestore.Store, declare func([]byte) int64) error {
-	keys := map[int]bytestore.Key{}
+	names := map[int]bytestore.Name{}
 	for _, size := range sizes {
-		keys[size] = newKey()
+		names[size] = newName()
 		data := content(uint64(size), size)
-		if err := s.Put(ctx, keys[size], bytes.NewReader(data), declare(data)); err != nil {
+		if err := s.Put(ctx, names[size], bytes.NewReader(data), declare(data)); err != nil {
 			return fmt.Errorf("put of %d bytes: %w", size, err)
 		}
-		if err := holds(ctx, s, keys[size], data); err != nil {
+		if err := holds(ctx, s, names[size], data); err != nil {
 			return err
 		}
 	}
 	return reopened(h, func(s bytestore.Store) error {
 		for _, size := range sizes {
-			if err := holds(ctx, s, keys[size], content(uint64(size), size)); err != nil {
+			if err := holds(ctx, s, names[size], content(uint64(size), size)); err != nil {
 				return err
 			}
 		}
@@ -85,11 +85,11 @@ func putManners(ctx context.Context, _ Harness, s bytestore.Store) error {
 	for name, manner := range manners {
 		for _, size := range []int{0, 1, 1000, 5000} {
 			for _, declare := range []func([]byte) int64{exact, unknown} {
-				key, data := newKey(), content(uint64(size), size)
-				if err := s.Put(ctx, key, manner(bytes.NewReader(data)), declare(data)); err != nil {
+				object, data := newName(), content(uint64(size), size)
+				if err := s.Put(ctx, object, manner(bytes.NewReader(data)), declare(data)); err != nil {
 					return fmt.Errorf("%s, %d bytes: %w", name, size, err)
 				}
-				if err := holds(ctx, s, key, data); err != nil {
+				if err := holds(ctx, s, object, data); err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
 			}
@@ -113,17 +113,17 @@ func (r *hesitant) Read(p []byte) (int, error) {
 
 func putConcurrent(ctx context.Context, h Harness, s bytestore.Store) error {
 	const workers, each = 16, 4
-	var keys [workers][each]bytestore.Key
+	var names [workers][each]bytestore.Name
 	var errs [workers]error
 	body := func(w, i int) []byte { return content(uint64(w*each+i), 1+w*5000+i) }
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
 			for i := range each {
-				keys[w][i] = newKey()
-				errs[w] = errors.Join(errs[w], put(ctx, s, keys[w][i], body(w, i)))
+				names[w][i] = newName()
+				errs[w] = errors.Join(errs[w], put(ctx, s, names[w][i], body(w, i)))
 				if errs[w] == nil {
-					errs[w] = holds(ctx, s, keys[w][i], body(w, i))
+					errs[w] = holds(ctx, s, names[w][i], body(w, i))
 				}
 			}
 		})
@@ -140,7 +140,7 @@ func putConcurrent(ctx context.Context, h Harness, s bytestore.Store) error {
 		}
 		for w := range workers {
 			for i := range each {
-				if err := holds(ctx, s, keys[w][i], body(w, i)); err != nil {
+				if err := holds(ctx, s, names[w][i], body(w, i)); err != nil {
 					return err
 				}
 			}
@@ -150,40 +150,40 @@ func putConcurrent(ctx context.Context, h Harness, s bytestore.Store) error {
 }
 
 func hostile(ctx context.Context, h Harness, s bytestore.Store) error {
-	key, data := newKey(), content(1, 10)
-	if err := put(ctx, s, key, data); err != nil {
+	name, data := newName(), content(1, 10)
+	if err := put(ctx, s, name, data); err != nil {
 		return err
 	}
 	for _, bad := range hostileKeys {
-		if err := isError(fmt.Sprintf("Put(%q)", bad), put(ctx, s, bad, data), bytestore.ErrInvalidKey); err != nil {
+		if err := isError(fmt.Sprintf("Put(%q)", bad), put(ctx, s, bad, data), bytestore.ErrInvalidName); err != nil {
 			return err
 		}
-		if err := opens(ctx, s, bad, 0, 0, bytestore.ErrInvalidKey); err != nil {
+		if err := opens(ctx, s, bad, 0, 0, bytestore.ErrInvalidName); err != nil {
 			return err
 		}
-		if err := isError(fmt.Sprintf("Delete(%q)", bad), s.Delete(ctx, bad), bytestore.ErrInvalidKey); err != nil {
+		if err := isError(fmt.Sprintf("Delete(%q)", bad), s.Delete(ctx, bad), bytestore.ErrInvalidName); err != nil {
 			return err
 		}
 	}
 	return reopened(h, func(s bytestore.Store) error {
-		return lists(ctx, s, "", []bytestore.Object{{Key: key, Size: 10}})
+		return lists(ctx, s, "", []bytestore.Object{{Name: name, Size: 10}})
 	})
 }
 
 // invisible checks from within the reads of a source that the object is not visible yet.
 func invisible(ctx context.Context, _ Harness, s bytestore.Store) error {
-	existing := bytestore.Object{Key: newKey(), Size: 3}
-	if err := put(ctx, s, existing.Key, content(1, 3)); err != nil {
+	existing := bytestore.Object{Name: newName(), Size: 3}
+	if err := put(ctx, s, existing.Name, content(1, 3)); err != nil {
 		return err
 	}
 	for _, size := range []int{0, 1, 1000, 1<<20 + 1} {
 		for _, at := range []int{0, size / 2, size} {
-			key, data := newKey(), content(uint64(size), size)
-			src := during(data, at, func() error { return absent(ctx, s, key, existing) })
-			if err := s.Put(ctx, key, src, int64(size)); err != nil {
+			name, data := newName(), content(uint64(size), size)
+			src := during(data, at, func() error { return absent(ctx, s, name, existing) })
+			if err := s.Put(ctx, name, src, int64(size)); err != nil {
 				return fmt.Errorf("%d bytes into a put of %d: %w", at, size, err)
 			}
-			if err := errors.Join(holds(ctx, s, key, data), s.Delete(ctx, key)); err != nil {
+			if err := errors.Join(holds(ctx, s, name, data), s.Delete(ctx, name)); err != nil {
 				return err
 			}
 		}
@@ -192,38 +192,38 @@ func invisible(ctx context.Context, _ Harness, s bytestore.Store) error {
 }
 
 func putTwice(ctx context.Context, h Harness, s bytestore.Store) error {
-	key, data := newKey(), content(1, 1000)
-	if err := put(ctx, s, key, data); err != nil {
+	name, data := newName(), content(1, 1000)
+	if err := put(ctx, s, name, data); err != nil {
 		return err
 	}
 	for _, size := range []int{0, 1, 1000, 5000} {
-		if err := isError("second Put", put(ctx, s, key, content(2, size)), bytestore.ErrExists); err != nil {
+		if err := isError("second Put", put(ctx, s, name, content(2, size)), bytestore.ErrExists); err != nil {
 			return err
 		}
-		if err := holds(ctx, s, key, data); err != nil {
+		if err := holds(ctx, s, name, data); err != nil {
 			return err
 		}
 	}
 	return reopened(h, func(s bytestore.Store) error {
-		if err := isError("second Put", put(ctx, s, key, content(2, 10)), bytestore.ErrExists); err != nil {
+		if err := isError("second Put", put(ctx, s, name, content(2, 10)), bytestore.ErrExists); err != nil {
 			return err
 		}
-		return errors.Join(holds(ctx, s, key, data), lists(ctx, s, "", []bytestore.Object{{Key: key, Size: 1000}}))
+		return errors.Join(holds(ctx, s, name, data), lists(ctx, s, "", []bytestore.Object{{Name: name, Size: 1000}}))
 	})
 }
 
-// putOvertaken runs a complete Put of a key within the reads of another one, which is a
+// putOvertaken runs a complete Put of a name within the reads of another one, which is a
 // race with a known winner. It hangs if a Put waits for the source of another Put of its
-// key.
+// name.
 func putOvertaken(ctx context.Context, _ Harness, s bytestore.Store) error {
 	for _, at := range []int{0, 500, 1000} {
-		key, slow, quick := newKey(), content(1, 1000), content(2, 700)
-		src := during(slow, at, func() error { return put(ctx, s, key, quick) })
-		err := s.Put(ctx, key, src, int64(len(slow)))
+		name, slow, quick := newName(), content(1, 1000), content(2, 700)
+		src := during(slow, at, func() error { return put(ctx, s, name, quick) })
+		err := s.Put(ctx, name, src, int64(len(slow)))
 		if err := isError("the overtaken Put", err, bytestore.ErrExists); err != nil {
 			return err
 		}
-		if err := holds(ctx, s, key, quick); err != nil {
+		if err := holds(ctx, s, name, quick); err != nil {
 			return err
 		}
 	}
@@ -233,7 +233,7 @@ func putOvertaken(ctx context.Context, _ Harness, s bytestore.Store) error {
 func putRacing(ctx context.Context, _ Harness, s bytestore.Store) error {
 	for round := range 20 {
 		const racers = 8
-		key := newKey()
+		name := newName()
 		var errs [racers]error
 		start := make(chan struct{})
 		var wg sync.WaitGroup
@@ -242,7 +242,7 @@ func putRacing(ctx context.Context, _ Harness, s bytestore.Store) error {
 			data := body(i)
 			wg.Go(func() {
 				<-start
-				errs[i] = put(ctx, s, key, data)
+				errs[i] = put(ctx, s, name, data)
 			})
 		}
 		close(start)
@@ -251,7 +251,7 @@ func putRacing(ctx context.Context, _ Harness, s bytestore.Store) error {
 		for i, err := range errs {
 			switch {
 			case err == nil && winner >= 0:
-				return fmt.Errorf("puts %d and %d of %s both succeeded", winner, i, key)
+				return fmt.Errorf("puts %d and %d of %s both succeeded", winner, i, name)
 			case err == nil:
 				winner = i
 			case !errors.Is(err, bytestore.ErrExists):
@@ -261,7 +261,7 @@ func putRacing(ctx context.Context, _ Harness, s bytestore.Store) error {
 		if winner < 0 {
 			return fmt.Errorf("no put succeeded: %w", errors.Join(errs[:]...))
 		}
-		if err := holds(ctx, s, key, body(winner)); err != nil {
+		if err := holds(ctx, s, name, body(winner)); err != nil {
 			return fmt.Errorf("the bytes of the winner: %w", err)
 		}
 	}

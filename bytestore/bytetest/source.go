@@ -127,50 +127,50 @@ func sourceChecks() []Check {
 }
 
 // refuses returns an error unless a Put of src fails as expected, leaves no files,
-// and leaves the key free.
+// and leaves the name free.
 func refuses(ctx context.Context, s bytestore.Store, src badSource, data []byte) error {
 	putCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	key := newKey()
-	err := s.Put(putCtx, key, src.open(data, cancel), src.size(data))
+	name := newName()
+	err := s.Put(putCtx, name, src.open(data, cancel), src.size(data))
 	if err := isError("Put", err, src.want); err != nil {
 		return err
 	}
 	if !errors.Is(src.want, bytestore.ErrSize) && errors.Is(err, bytestore.ErrSize) {
 		return fmt.Errorf("%w was reported as a wrong size: %w", src.want, err)
 	}
-	if err := absent(ctx, s, key); err != nil {
+	if err := absent(ctx, s, name); err != nil {
 		return err
 	}
-	if err := put(ctx, s, key, data); err != nil {
+	if err := put(ctx, s, name, data); err != nil {
 		return fmt.Errorf("after the failed one: %w", err)
 	}
-	if err := holds(ctx, s, key, data); err != nil {
+	if err := holds(ctx, s, name, data); err != nil {
 		return err
 	}
-	if err := s.Delete(ctx, key); err != nil {
+	if err := s.Delete(ctx, name); err != nil {
 		return err
 	}
-	return absent(ctx, s, key)
+	return absent(ctx, s, name)
 }
 
 func putCancelled(ctx context.Context, h Harness, s bytestore.Store) error {
 	over, cancel := context.WithCancel(ctx)
 	cancel()
-	key := newKey()
-	if err := isError("Put", put(over, s, key, content(1, 10)), context.Canceled); err != nil {
+	name := newName()
+	if err := isError("Put", put(over, s, name, content(1, 10)), context.Canceled); err != nil {
 		return err
 	}
-	if err := absent(ctx, s, key); err != nil {
+	if err := absent(ctx, s, name); err != nil {
 		return err
 	}
-	return reopened(h, func(s bytestore.Store) error { return absent(ctx, s, key) })
+	return reopened(h, func(s bytestore.Store) error { return absent(ctx, s, name) })
 }
 
 func refusedRepeatedly(ctx context.Context, h Harness, s bytestore.Store) error {
 	for range 50 {
 		src := io.MultiReader(bytes.NewReader(content(1, 100)), iotest.ErrReader(errSource))
-		if err := isError("Put", s.Put(ctx, newKey(), src, 200), errSource); err != nil {
+		if err := isError("Put", s.Put(ctx, newName(), src, 200), errSource); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 	s := mustOpen(b, inner, b.TempDir(), cached.Options{})
 	for _, size := range []int{4 << 10, mib, 16 * mib} {
-		key, _ := put(b, inner, 1, size)
+		object, _ := put(b, inner, 1, size)
 		for _, bench := range []struct {
 			name  string
 			store bytestore.Store
@@ -35,9 +35,9 @@ func BenchmarkRead(b *testing.B) {
 				b.Run(fmt.Sprintf("%dKiB/%dgoroutines/%s", size>>10, goroutines, bench.name), func(b *testing.B) {
 					bytetest.Parallel(b, goroutines, int64(size), func() error {
 						if bench.miss {
-							s.Invalidate(key)
+							s.Invalidate(object)
 						}
-						return drain(b, bench.store, key, size)
+						return drain(b, bench.store, object, size)
 					})
 				})
 			}
@@ -52,15 +52,15 @@ func BenchmarkSmallRange(b *testing.B) {
 		b.Fatal(err)
 	}
 	s := mustOpen(b, inner, b.TempDir(), cached.Options{})
-	key, data := put(b, inner, 1, mib)
-	wantRead(b, s, key, data, 0, mib)
+	object, data := put(b, inner, 1, mib)
+	wantRead(b, s, object, data, 0, mib)
 	for _, bench := range []struct {
 		name  string
 		store bytestore.Store
 	}{{"inner", inner}, {"hit", s}} {
 		b.Run(bench.name, func(b *testing.B) {
 			bytetest.Parallel(b, 1, 4<<10, func() error {
-				_, err := read(b.Context(), bench.store, key, 500_000, 4<<10)
+				_, err := read(b.Context(), bench.store, object, 500_000, 4<<10)
 				return err
 			})
 		})
@@ -70,8 +70,8 @@ func BenchmarkSmallRange(b *testing.B) {
 var buffers = sync.Pool{New: func() any { return new([mib]byte) }}
 
 // drain reads an object through a buffer that outlives the call, as package blob does.
-func drain(b *testing.B, s bytestore.Store, key bytestore.Key, size int) error {
-	r, err := s.Open(b.Context(), key, 0, int64(size))
+func drain(b *testing.B, s bytestore.Store, name bytestore.Name, size int) error {
+	r, err := s.Open(b.Context(), name, 0, int64(size))
 	if err != nil {
 		return err
 	}

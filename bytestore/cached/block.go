@@ -14,7 +14,7 @@ const headerSize = 256
 
 // blockID identifies a block of an object.
 type blockID struct {
-	key    bytestore.Key
+	object bytestore.Name
 	number int64 // from 0
 }
 

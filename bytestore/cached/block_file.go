@@ -19,7 +19,7 @@ const (
 	segmentSize = 32 << 10
 	segments    = blockSize / segmentSize
 
-	maxKey = 64
+	maxName = 64
 )
 
 // header is the start of a block's file. Numbers are little-endian:
@@ -27,7 +27,7 @@ const (
 //	0    "sluiceb1"
 //	8    length of the bytes that follow the header, 4 bytes
 //	12   number of the block, 8 bytes
-//	20   length of the key, 1 byte, and the key, padded with zeros to 64
+//	20   length of the name, 1 byte, and the name, padded with zeros to 64
 //	88   CRC-32C of each segment of 32 KiB, 4 bytes each, zero for missing segments
 //	252  CRC-32C of all preceding bytes
 type header struct {
@@ -62,8 +62,8 @@ func (h *header) put(b []byte) {
 	copy(b, magic)
 	binary.LittleEndian.PutUint32(b[8:], uint32(h.length))
 	binary.LittleEndian.PutUint64(b[12:], uint64(h.number))
-	b[20] = byte(len(h.key))
-	copy(b[21:], h.key)
+	b[20] = byte(len(h.object))
+	copy(b[21:], h.object)
 	for i, sum := range h.sums {
 		binary.LittleEndian.PutUint32(b[sumsAt+4*i:], sum)
 	}
@@ -72,11 +72,11 @@ func (h *header) put(b []byte) {
 
 // parseHeader parses a header. It accepts only what put writes.
 func parseHeader(b []byte) (*header, error) {
-	if len(b) != headerSize || b[20] > maxKey {
+	if len(b) != headerSize || b[20] > maxName {
 		return nil, fmt.Errorf("%w: it has no valid header", errDamaged)
 	}
 	h := &header{span: span{
-		blockID: blockID{bytestore.Key(b[21 : 21+b[20]]), int64(binary.LittleEndian.Uint64(b[12:]))},
+		blockID: blockID{bytestore.Name(b[21 : 21+b[20]]), int64(binary.LittleEndian.Uint64(b[12:]))},
 		length:  int64(binary.LittleEndian.Uint32(b[8:])),
 	}}
 	if h.length < 1 || h.length > blockSize || h.number < 0 {

@@ -14,7 +14,7 @@ import (
 
 func FuzzHeader(f *testing.F) {
 	for _, size := range []int{1, segmentSize, segmentSize + 1, blockSize} {
-		h := newHeader(blockID{bytestore.NewKey(time.UnixMilli(1)), 7}, make([]byte, size))
+		h := newHeader(blockID{bytestore.NewName(time.UnixMilli(1)), 7}, make([]byte, size))
 		b := make([]byte, headerSize)
 		h.put(b)
 		f.Add(b)
@@ -36,16 +36,16 @@ func FuzzHeader(f *testing.F) {
 }
 
 func FuzzFileName(f *testing.F) {
-	e := &entry{span{blockID{bytestore.NewKey(time.UnixMilli(1)), 7}, 5}, 0xabc}
-	f.Add(e.name(), int64(headerSize+5))
-	f.Add(tempPrefix+e.name(), int64(headerSize+5))
+	e := &entry{span{blockID{bytestore.NewName(time.UnixMilli(1)), 7}, 5}, 0xabc}
+	f.Add(e.fileName(), int64(headerSize+5))
+	f.Add(tempPrefix+e.fileName(), int64(headerSize+5))
 	f.Add("x.+7.0", int64(-1))
 	f.Fuzz(func(t *testing.T, name string, size int64) {
 		e, ok := parseName(name, size)
 		if !ok {
 			return
 		}
-		if e.name() != name || !e.key.Valid() || e.length < 1 || e.length > blockSize || e.number < 0 {
+		if e.fileName() != name || !e.object.Valid() || e.length < 1 || e.length > blockSize || e.number < 0 {
 			t.Errorf("%q of %d bytes was read as %+v", name, size, e)
 		}
 	})
@@ -56,7 +56,7 @@ func FuzzFileName(f *testing.F) {
 func TestOtherHeadersAreRefused(t *testing.T) {
 	data := make([]byte, segmentSize+1)
 	whole := func(change func(h *header)) []byte {
-		h := newHeader(blockID{bytestore.NewKey(time.UnixMilli(1)), 7}, data)
+		h := newHeader(blockID{bytestore.NewName(time.UnixMilli(1)), 7}, data)
 		change(h)
 		b := make([]byte, headerSize)
 		h.put(b)
@@ -83,13 +83,13 @@ func TestOtherHeadersAreRefused(t *testing.T) {
 
 // TestSmallestAndLargest checks the bounds of what a header and a name hold, and the room that a file takes.
 func TestSmallestAndLargest(t *testing.T) {
-	longest := bytestore.Key(strings.Repeat("k", maxKey))
+	longest := bytestore.Name(strings.Repeat("k", maxName))
 	b := make([]byte, headerSize)
 	newHeader(blockID{longest, 0}, make([]byte, 1)).put(b)
-	if h, err := parseHeader(b); err != nil || h.key != longest || h.length != 1 {
-		t.Errorf("one byte with the longest key: %+v, %v", h, err)
+	if h, err := parseHeader(b); err != nil || h.object != longest || h.length != 1 {
+		t.Errorf("one byte with the longest name: %+v, %v", h, err)
 	}
-	name := (&entry{span{blockID{bytestore.NewKey(time.UnixMilli(1)), 7}, 1}, 0xabc}).name()
+	name := (&entry{span{blockID{bytestore.NewName(time.UnixMilli(1)), 7}, 1}, 0xabc}).fileName()
 	for size, want := range map[int64]bool{headerSize: false, headerSize + 1: true, headerSize + blockSize: true, headerSize + blockSize + 1: false} {
 		if _, ok := parseName(name, size); ok != want {
 			t.Errorf("a file of %d bytes is an entry: %t", size, ok)
@@ -110,7 +110,7 @@ func TestReadAtCosts(t *testing.T) {
 	for i := range data {
 		data[i] = byte(i * 7 >> 3)
 	}
-	e := &entry{span{blockID{bytestore.NewKey(time.UnixMilli(1)), 0}, length}, 1}
+	e := &entry{span{blockID{bytestore.NewName(time.UnixMilli(1)), 0}, length}, 1}
 	file := make([]byte, headerSize, headerSize+length)
 	newHeader(e.blockID, data).put(file)
 	name := filepath.Join(t.TempDir(), "block")

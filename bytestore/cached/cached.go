@@ -1,8 +1,8 @@
 // Package cached implements bytestore.Store as a cache in a folder of a local disk, in
 // front of another store, which is usually remote.
 //
-// Objects are immutable and keys made by bytestore.NewKey are never reused, so the cache
-// is never stale. Objects with other keys are not cached. Puts and listings are passed to
+// Objects are immutable and names made by bytestore.NewName are never reused, so the cache
+// is never stale. Objects with other names are not cached. Puts and listings are passed to
 // the underlying store; an object is cached when it is first read.
 //
 // An object is cached in blocks of 1 MiB, counted from its start, which are the blocks
@@ -19,7 +19,7 @@
 // Layout of the folder:
 //
 //	sluice-cache-lock    locked while a Store uses the folder
-//	00/ … ff/            256 shards, by a checksum of the key, created on demand
+//	00/ … ff/            256 shards, by a checksum of the name, created on demand
 //	3f/KEY.2.9ac1…       block 2 of the object, with a random tag
 //	3f/.put-KEY.2.9ac1…  a block that is being written; removed by Open
 //
@@ -174,15 +174,15 @@ func (s *Store) usable(ctx context.Context) error {
 }
 
 // Put implements bytestore.Store by the underlying store.
-func (s *Store) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
+func (s *Store) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
 	if s.ctx.Err() != nil {
-		return fmt.Errorf("cached: put %s: %w", key, fs.ErrClosed)
+		return fmt.Errorf("cached: put %s: %w", name, fs.ErrClosed)
 	}
-	return s.inner.Put(ctx, key, src, size)
+	return s.inner.Put(ctx, name, src, size)
 }
 
 // List implements bytestore.Store by the underlying store.
-func (s *Store) List(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error {
+func (s *Store) List(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error {
 	if s.ctx.Err() != nil {
 		return fmt.Errorf("cached: list: %w", fs.ErrClosed)
 	}
@@ -190,11 +190,11 @@ func (s *Store) List(ctx context.Context, after bytestore.Key, fn func(bytestore
 }
 
 // shard returns the folder of an object's blocks.
-func (s *Store) shard(key bytestore.Key) string {
-	return filepath.Join(s.dir, shardName(crc32.Checksum([]byte(key), castagnoli)%shards))
+func (s *Store) shard(name bytestore.Name) string {
+	return filepath.Join(s.dir, shardName(crc32.Checksum([]byte(name), castagnoli)%shards))
 }
 
-func (s *Store) path(e *entry) string { return filepath.Join(s.shard(e.key), e.name()) }
+func (s *Store) path(e *entry) string { return filepath.Join(s.shard(e.object), e.fileName()) }
 
 // ownsFolder reports whether this Store has the folder locked. If the folder was removed
 // while the Store is open, it is created and locked again, unless another Store has done

@@ -87,14 +87,14 @@ func TestConformance(t *testing.T) {
 func TestHitsDoNotReadTheStore(t *testing.T) {
 	inner := watch()
 	s := mustOpen(t, inner, t.TempDir(), cached.Options{})
-	key, data := put(t, s, 1, 5*mib/2)
-	wantRead(t, s, key, data, 0, len(data))
+	name, data := put(t, s, 1, 5*mib/2)
+	wantRead(t, s, name, data, 0, len(data))
 	if n := inner.opens.Load(); n != 3 {
 		t.Fatalf("%d opens of the inner store for 3 blocks", n)
 	}
 	for _, size := range []int{1000, 4096, 32 << 10, 33_000, mib, 3 * mib} {
 		for _, off := range []int{0, 1, 32 << 10, mib - 1, mib, 2*mib + 7} {
-			r, err := s.Open(t.Context(), key, int64(off), int64(len(data)-off))
+			r, err := s.Open(t.Context(), name, int64(off), int64(len(data)-off))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,13 +123,13 @@ func TestOnlyTouchedBlocksAreFetched(t *testing.T) {
 	inner := watch()
 	type fetch struct{ off, n int64 }
 	fetches := make(chan fetch, 100)
-	inner.before = func(_ context.Context, _ bytestore.Key, off, n int64) error {
+	inner.before = func(_ context.Context, _ bytestore.Name, off, n int64) error {
 		fetches <- fetch{off, n}
 		return nil
 	}
 	s := mustOpen(t, inner, t.TempDir(), cached.Options{Ahead: 100, Fetches: 200})
-	key, data := put(t, s, 1, 10*mib)
-	wantRead(t, s, key, data, 3*mib+5, 2*mib) // in blocks 3, 4 and 5
+	name, data := put(t, s, 1, 10*mib)
+	wantRead(t, s, name, data, 3*mib+5, 2*mib) // in blocks 3, 4 and 5
 	close(fetches)
 	got := map[fetch]bool{}
 	for f := range fetches {
@@ -145,14 +145,14 @@ func TestOnlyTouchedBlocksAreFetched(t *testing.T) {
 func TestLongerRangeReplacesShorterBlock(t *testing.T) {
 	dir, inner := t.TempDir(), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
-	key, data := put(t, s, 1, mib)
+	name, data := put(t, s, 1, mib)
 	for _, n := range []int{10, 40_000, mib, 10, 40_000} {
-		wantRead(t, s, key, data, 0, n)
+		wantRead(t, s, name, data, 0, n)
 	}
 	if n := inner.opens.Load(); n != 3 {
 		t.Errorf("%d opens of the inner store, want 3", n)
 	}
-	_, err := s.Open(t.Context(), key, 0, mib+1)
+	_, err := s.Open(t.Context(), name, 0, mib+1)
 	wantErr(t, err, bytestore.ErrTruncated)
 	onlyFile(t, dir)
 	if got := s.Stats(); got.Blocks != 1 || got.Bytes != cached.MinSize {
@@ -164,13 +164,13 @@ func TestLongerRangeReplacesShorterBlock(t *testing.T) {
 // even if its first block is cached.
 func TestOpenChecksTheRange(t *testing.T) {
 	s := mustOpen(t, watch(), t.TempDir(), cached.Options{})
-	key, data := put(t, s, 1, 3*mib)
-	wantRead(t, s, key, data, 0, mib)
+	name, data := put(t, s, 1, 3*mib)
+	wantRead(t, s, name, data, 0, mib)
 	for _, n := range []int64{3*mib + 1, 4 * mib, 5*mib + 1} {
-		_, err := s.Open(t.Context(), key, 0, n)
+		_, err := s.Open(t.Context(), name, 0, n)
 		wantErr(t, err, bytestore.ErrTruncated)
 	}
-	wantRead(t, s, key, data, 0, 3*mib)
+	wantRead(t, s, name, data, 0, 3*mib)
 }
 
 // TestReaderEndsWithItsRange checks that a reader of a block of which more is cached ends after its range, keeps
@@ -187,13 +187,13 @@ func TestReaderEndsWithItsRange(t *testing.T) {
 		}
 		return do()
 	})})
-	key, data := put(t, s, 1, 3*mib)
-	wantRead(t, s, key, data, 0, len(data))
+	name, data := put(t, s, 1, 3*mib)
+	wantRead(t, s, name, data, 0, len(data))
 	opened.Store(0)
 	open.Store(0)
 	before := s.Stats()
 	const off, n = 2*mib + 10, 30
-	r, err := s.Open(t.Context(), key, off, n)
+	r, err := s.Open(t.Context(), name, off, n)
 	wantErr(t, err, nil)
 	p := make([]byte, 20)
 	var got []byte
@@ -219,8 +219,8 @@ func TestReaderEndsWithItsRange(t *testing.T) {
 // TestEmptyRangeIsNotCached checks that a range of no bytes leaves no trace in the cache.
 func TestEmptyRangeIsNotCached(t *testing.T) {
 	s := mustOpen(t, watch(), t.TempDir(), cached.Options{})
-	key, data := put(t, s, 1, 1000)
-	wantRead(t, s, key, data, 0, 0)
+	name, data := put(t, s, 1, 1000)
+	wantRead(t, s, name, data, 0, 0)
 	if now := s.Stats(); now != (cached.Stats{}) {
 		t.Errorf("%+v", now)
 	}
@@ -244,8 +244,8 @@ func TestOtherKeysAreNotCached(t *testing.T) {
 func TestRestartKeepsHits(t *testing.T) {
 	dir, inner := t.TempDir(), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
-	key, data := put(t, s, 1, 4*mib+5)
-	wantRead(t, s, key, data, 0, len(data))
+	name, data := put(t, s, 1, 4*mib+5)
+	wantRead(t, s, name, data, 0, len(data))
 	before := s.Stats()
 	wantErr(t, s.Close(), nil)
 
@@ -253,7 +253,7 @@ func TestRestartKeepsHits(t *testing.T) {
 	if got := s.Stats(); got.Blocks != 5 || got.Bytes != before.Bytes {
 		t.Errorf("%+v, before %+v", got, before)
 	}
-	wantRead(t, s, key, data, 0, len(data))
+	wantRead(t, s, name, data, 0, len(data))
 	if n := inner.opens.Load(); n != 5 {
 		t.Errorf("%d opens of the inner store, want 5", n)
 	}
@@ -263,7 +263,7 @@ func TestRestartKeepsHits(t *testing.T) {
 	if _, size := files(t, dir); size > 2*cached.MinSize || s.Stats().Blocks != 2 {
 		t.Errorf("%d bytes left, %+v", size, s.Stats())
 	}
-	wantRead(t, s, key, data, 0, len(data))
+	wantRead(t, s, name, data, 0, len(data))
 }
 
 // TestForeignFilesAreRemoved checks that files which are not blocks are removed from the
@@ -271,8 +271,8 @@ func TestRestartKeepsHits(t *testing.T) {
 func TestForeignFilesAreRemoved(t *testing.T) {
 	dir, inner := t.TempDir(), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
-	key, data := put(t, s, 1, 1000)
-	wantRead(t, s, key, data, 0, 1000)
+	object, data := put(t, s, 1, 1000)
+	wantRead(t, s, object, data, 0, 1000)
 	wantErr(t, s.Close(), nil)
 	mine := onlyFile(t, dir)
 	shard, base := filepath.Dir(mine), filepath.Base(mine)
@@ -309,13 +309,13 @@ func TestFolderIsLocked(t *testing.T) {
 func TestRemovedFolderIsLockedAgain(t *testing.T) {
 	dir, inner := filepath.Join(t.TempDir(), "cache"), watch()
 	first := mustOpen(t, inner, dir, cached.Options{})
-	key, data := put(t, first, 1, 1000)
-	wantRead(t, first, key, data, 0, 1000)
+	object, data := put(t, first, 1, 1000)
+	wantRead(t, first, object, data, 0, 1000)
 
 	wantErr(t, os.RemoveAll(dir), nil)
 	other, otherData := put(t, first, 2, 1000)
 	wantRead(t, first, other, otherData, 0, 1000)
-	wantRead(t, first, key, data, 0, 1000)
+	wantRead(t, first, object, data, 0, 1000)
 	if names, _ := files(t, dir); len(names) != 2 || first.Stats().Blocks != 2 {
 		t.Errorf("the new folder has %d files, %+v", len(names), first.Stats())
 	}
@@ -327,11 +327,11 @@ func TestRemovedFolderIsLockedAgain(t *testing.T) {
 	second := mustOpen(t, inner, dir, cached.Options{})
 	third, thirdData := put(t, first, 3, 1000)
 	wantRead(t, first, third, thirdData, 0, 1000)
-	wantRead(t, first, key, data, 0, 1000)
+	wantRead(t, first, object, data, 0, 1000)
 	if names, _ := files(t, dir); len(names) != 0 {
 		t.Errorf("a cache keeps %d files in the folder of another", len(names))
 	}
-	wantRead(t, second, key, data, 0, 1000)
+	wantRead(t, second, object, data, 0, 1000)
 	if names, _ := files(t, dir); len(names) != 1 || second.Stats().Blocks != 1 {
 		t.Errorf("the second cache has %d files, %+v", len(names), second.Stats())
 	}
@@ -360,8 +360,8 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestClosed(t *testing.T) {
 	s := mustOpen(t, watch(), t.TempDir(), cached.Options{Ahead: -1})
-	key, data := put(t, s, 1, 3*mib)
-	r, err := s.Open(t.Context(), key, 0, 3*mib)
+	object, data := put(t, s, 1, 3*mib)
+	r, err := s.Open(t.Context(), object, 0, 3*mib)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -371,12 +371,12 @@ func TestClosed(t *testing.T) {
 	}
 	wantErr(t, errors.Join(s.Close(), s.Close()), nil)
 	_, readErr := r.Read(got)
-	_, openErr := s.Open(t.Context(), key, 0, 1)
+	_, openErr := s.Open(t.Context(), object, 0, 1)
 	_, otherErr := s.Open(t.Context(), "sluice-instance", 0, 1)
 	for name, err := range map[string]error{
-		"Read": readErr, "Open": openErr, "Open of another key": otherErr,
-		"Put":    s.Put(t.Context(), newKey(), strings.NewReader(""), 0),
-		"Delete": s.Delete(t.Context(), key),
+		"Read": readErr, "Open": openErr, "Open of another name": otherErr,
+		"Put":    s.Put(t.Context(), newName(), strings.NewReader(""), 0),
+		"Delete": s.Delete(t.Context(), object),
 		"List":   s.List(t.Context(), "", func(bytestore.Object) error { return nil }),
 	} {
 		if !errors.Is(err, fs.ErrClosed) {

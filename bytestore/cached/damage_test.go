@@ -17,12 +17,12 @@ func TestDamagedFilesAreFetchedAgain(t *testing.T) {
 	const size = 100_000 // 4 segments, the last one short
 	dir, inner := t.TempDir(), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
-	key, data := put(t, s, 1, size)
+	object, data := put(t, s, 1, size)
 	other, otherData := put(t, s, 2, size)
 	wantRead(t, s, other, otherData, 0, size)
 	foreign := mustRead(t, onlyFile(t, dir))
 	wantErr(t, s.Delete(t.Context(), other), nil)
-	wantRead(t, s, key, data, 0, size)
+	wantRead(t, s, object, data, 0, size)
 
 	type damage struct {
 		name string
@@ -54,7 +54,7 @@ func TestDamagedFilesAreFetchedAgain(t *testing.T) {
 		name := onlyFile(t, dir)
 		whole := mustRead(t, name)
 		mustWrite(t, name, d.do(bytes.Clone(whole)))
-		got, err := read(t.Context(), s, key, 0, size)
+		got, err := read(t.Context(), s, object, 0, size)
 		if err != nil || !bytes.Equal(got, data) {
 			t.Fatalf("%s: %v", d.name, err)
 		}
@@ -76,14 +76,14 @@ func TestDamageAcrossRestart(t *testing.T) {
 	for _, n := range []int{0, 100, 256, 300, 256 + 40_000} {
 		dir, inner := t.TempDir(), watch()
 		s := mustOpen(t, inner, dir, cached.Options{})
-		key, data := put(t, s, 1, 100_000)
-		wantRead(t, s, key, data, 0, 100_000)
+		name, data := put(t, s, 1, 100_000)
+		wantRead(t, s, name, data, 0, 100_000)
 		wantErr(t, s.Close(), nil)
 		wantErr(t, os.Truncate(onlyFile(t, dir), int64(n)), nil)
 		s = mustOpen(t, inner, dir, cached.Options{})
 		for range 2 {
-			wantRead(t, s, key, data, 0, 1000) // which a truncated file may seem to cover
-			wantRead(t, s, key, data, 0, 100_000)
+			wantRead(t, s, name, data, 0, 1000) // which a truncated file may seem to cover
+			wantRead(t, s, name, data, 0, 100_000)
 		}
 		onlyFile(t, dir)
 	}
@@ -94,9 +94,9 @@ func TestDamageAcrossRestart(t *testing.T) {
 func TestDamageOfAnOpenBlock(t *testing.T) {
 	dir, inner := t.TempDir(), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
-	key, data := put(t, s, 1, mib)
-	wantRead(t, s, key, data, 0, mib)
-	r, err := s.Open(t.Context(), key, 0, mib)
+	object, data := put(t, s, 1, mib)
+	wantRead(t, s, object, data, 0, mib)
+	r, err := s.Open(t.Context(), object, 0, mib)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,9 +124,9 @@ func TestDamageOfAnOpenBlock(t *testing.T) {
 func TestReadOfADamagedBlock(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, watch(), dir, cached.Options{})
-	key, data := put(t, s, 1, 5000)
-	wantRead(t, s, key, data, 0, 5000)
-	r, err := s.Open(t.Context(), key, 0, 5000)
+	object, data := put(t, s, 1, 5000)
+	wantRead(t, s, object, data, 0, 5000)
+	r, err := s.Open(t.Context(), object, 0, 5000)
 	wantErr(t, err, nil)
 	name := onlyFile(t, dir)
 	file := mustRead(t, name)
@@ -144,9 +144,9 @@ func TestReadOfADamagedBlock(t *testing.T) {
 func TestRemovedFolder(t *testing.T) {
 	dir, inner := t.TempDir(), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
-	key, data := put(t, s, 1, 3*mib)
+	name, data := put(t, s, 1, 3*mib)
 	for range 2 {
-		wantRead(t, s, key, data, 0, 3*mib)
+		wantRead(t, s, name, data, 0, 3*mib)
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -155,8 +155,8 @@ func TestRemovedFolder(t *testing.T) {
 			wantErr(t, os.RemoveAll(dir+"/"+e.Name()), nil)
 		}
 	}
-	wantRead(t, s, key, data, 0, 3*mib)
-	wantRead(t, s, key, data, 0, 3*mib)
+	wantRead(t, s, name, data, 0, 3*mib)
+	wantRead(t, s, name, data, 0, 3*mib)
 	if now := s.Stats(); now.Fetches != 9 || now.Hits != 3 || now.Bypasses != 0 {
 		t.Errorf("%+v", now)
 	}

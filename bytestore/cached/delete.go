@@ -11,35 +11,35 @@ import (
 // Delete implements bytestore.Store. Once it has returned, even with an error, no Open of
 // this Store is served from what was cached of the objects. The caches of other nodes keep
 // their blocks until they are evicted: nothing refers to the objects any more.
-func (s *Store) Delete(ctx context.Context, keys ...bytestore.Key) error {
+func (s *Store) Delete(ctx context.Context, names ...bytestore.Name) error {
 	if s.ctx.Err() != nil {
-		return bytestore.UndeletedOf(keys, fmt.Errorf("cached: delete: %w", fs.ErrClosed)).OrNil()
+		return bytestore.UndeletedOf(names, fmt.Errorf("cached: delete: %w", fs.ErrClosed)).OrNil()
 	}
 	// In this order: a fetch after the deletion does not find the object, and what was
 	// fetched before is removed.
-	err := s.inner.Delete(ctx, keys...)
-	for _, key := range keys {
-		s.Invalidate(key)
+	err := s.inner.Delete(ctx, names...)
+	for _, name := range names {
+		s.Invalidate(name)
 	}
 	return err
 }
 
 // Invalidate implements bytestore.Invalidator. A fetch of the object that is in progress
 // is not cached. If a file cannot be removed, the next Store in this folder may find it.
-func (s *Store) Invalidate(key bytestore.Key) {
-	s.discard(s.removeCached(key)...)
+func (s *Store) Invalidate(name bytestore.Name) {
+	s.discard(s.removeCached(name)...)
 }
 
 // removeCached removes the object from the index and returns the entries whose files must
 // be removed.
-func (s *Store) removeCached(key bytestore.Key) []*entry {
+func (s *Store) removeCached(name bytestore.Name) []*entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for span, f := range s.flights {
-		if span.key == key {
+		if span.object == name {
 			f.invalidated = true
 			delete(s.flights, span) // later readers do not join it
 		}
 	}
-	return s.blocks.removeAll(key)
+	return s.blocks.removeAll(name)
 }

@@ -64,13 +64,13 @@ func TestSizeIsNeverExceeded(t *testing.T) {
 			dir := t.TempDir()
 			s := mustOpen(t, watch(), dir, cached.Options{Size: size, Fetches: 8, FS: vfstest.Intercept(vfs.OS(), m.hook)})
 			type object struct {
-				key  bytestore.Key
+				name bytestore.Name
 				data []byte
 			}
 			var objects []object
 			for i := range 10 {
-				key, data := put(t, s, uint64(i), 4*mib-i*100_000)
-				objects = append(objects, object{key, data})
+				name, data := put(t, s, uint64(i), 4*mib-i*100_000)
+				objects = append(objects, object{name, data})
 			}
 			var wg sync.WaitGroup
 			for g := range 8 {
@@ -80,7 +80,7 @@ func TestSizeIsNeverExceeded(t *testing.T) {
 						o := objects[random.IntN(len(objects))]
 						off := random.IntN(len(o.data))
 						n := 1 + random.IntN(len(o.data)-off)
-						got, err := read(t.Context(), s, o.key, int64(off), int64(n))
+						got, err := read(t.Context(), s, o.name, int64(off), int64(n))
 						if err != nil || !bytes.Equal(got, o.data[off:off+n]) {
 							t.Errorf("%d bytes at %d: %v", n, off, err)
 						}
@@ -104,11 +104,11 @@ func TestSizeIsNeverExceeded(t *testing.T) {
 func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 	inner := watch()
 	s := mustOpen(t, inner, t.TempDir(), cached.Options{Size: 3 * cached.MinSize})
-	key, data := put(t, s, 1, 5*mib)
+	name, data := put(t, s, 1, 5*mib)
 	touch := func(blocks ...int) (fetches int64) {
 		before := inner.opens.Load()
 		for _, block := range blocks {
-			wantRead(t, s, key, data, block*mib, mib)
+			wantRead(t, s, name, data, block*mib, mib)
 		}
 		return inner.opens.Load() - before
 	}
@@ -132,7 +132,7 @@ func TestDeletesRaceWithReads(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, watch(), dir, cached.Options{Size: 16 * mib})
 	for round := range 20 {
-		key, data := put(t, s, uint64(round), 3*mib)
+		object, data := put(t, s, uint64(round), 3*mib)
 		var deleted atomic.Bool
 		var wg sync.WaitGroup
 		for g := range 6 {
@@ -140,7 +140,7 @@ func TestDeletesRaceWithReads(t *testing.T) {
 				for i := range 10 {
 					off := (g + i) % 3 * mib
 					late := deleted.Load()
-					got, err := read(t.Context(), s, key, int64(off), int64(3*mib-off))
+					got, err := read(t.Context(), s, object, int64(off), int64(3*mib-off))
 					switch {
 					case err == nil && late:
 						t.Error("an object that was deleted is served")
@@ -152,7 +152,7 @@ func TestDeletesRaceWithReads(t *testing.T) {
 				}
 			})
 		}
-		wantErr(t, s.Delete(t.Context(), key), nil)
+		wantErr(t, s.Delete(t.Context(), object), nil)
 		deleted.Store(true)
 		wg.Wait()
 	}
@@ -164,14 +164,14 @@ func TestDeletesRaceWithReads(t *testing.T) {
 func TestInvalidateRereadsTheStore(t *testing.T) {
 	dir, inner := t.TempDir(), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
-	key, data := put(t, s, 1, 2*mib)
-	wantRead(t, s, key, data, 0, 2*mib)
-	s.Invalidate(key)
-	s.Invalidate(newKey())
+	object, data := put(t, s, 1, 2*mib)
+	wantRead(t, s, object, data, 0, 2*mib)
+	s.Invalidate(object)
+	s.Invalidate(newName())
 	if names, _ := files(t, dir); len(names) != 0 {
 		t.Errorf("files in the cache: %q", names)
 	}
-	wantRead(t, s, key, data, 0, 2*mib)
+	wantRead(t, s, object, data, 0, 2*mib)
 	if n := inner.opens.Load(); n != 4 {
 		t.Errorf("%d opens of the inner store, want 4", n)
 	}
@@ -220,8 +220,8 @@ func TestFaultsOfTheFolder(t *testing.T) {
 func TestOpenFaults(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, watch(), dir, cached.Options{})
-	key, data := put(t, s, 1, 1000)
-	wantRead(t, s, key, data, 0, 1000)
+	name, data := put(t, s, 1, 1000)
+	wantRead(t, s, name, data, 0, 1000)
 	wantErr(t, s.Close(), nil)
 	mustWrite(t, filepath.Join(filepath.Dir(onlyFile(t, dir)), "README"), nil)
 	for _, tc := range []struct {
@@ -250,16 +250,16 @@ func TestFullDiskIsBypassed(t *testing.T) {
 			}
 			return do()
 		})})
-		key, data := put(t, s, 1, 5000)
+		name, data := put(t, s, 1, 5000)
 		full.Store(true)
-		wantRead(t, s, key, data, 0, len(data))
+		wantRead(t, s, name, data, 0, len(data))
 		now := s.Stats()
 		if now.Bypasses != 1 || now.Errors == 0 || now.Blocks+now.Bytes != 0 {
 			t.Errorf("%s: %+v", kind, now)
 		}
 		wantErr(t, s.Err(), syscall.ENOSPC)
 		full.Store(false)
-		wantRead(t, s, key, data, 0, len(data))
+		wantRead(t, s, name, data, 0, len(data))
 		if now := s.Stats(); now.Blocks != 1 || s.Err() != nil {
 			t.Errorf("%s: with room: %+v, %v", kind, now, s.Err())
 		}
@@ -274,8 +274,8 @@ func TestInterruptedBypass(t *testing.T) {
 		s := mustOpen(t, breaks{inner, broken}, t.TempDir(), cached.Options{
 			FS: vfstest.Inject(vfs.OS(), &vfstest.Fault{Nth: 1, Moment: vfstest.Before, Err: syscall.EIO, Match: func(op vfstest.Op) bool { return op.Kind == vfstest.KindSpace }}),
 		})
-		key, data := put(t, s, 1, 5000)
-		r, err := s.Open(t.Context(), key, 0, 5000)
+		name, data := put(t, s, 1, 5000)
+		r, err := s.Open(t.Context(), name, 0, 5000)
 		wantErr(t, err, nil)
 		got, err := io.ReadAll(r)
 		wantErr(t, err, want)
@@ -310,16 +310,16 @@ func TestFolderThatCannotBeRead(t *testing.T) {
 			}
 			return do()
 		})})
-		key, data := put(t, s, 1, 3*mib)
-		wantRead(t, s, key, data, 0, len(data))
+		object, data := put(t, s, 1, 3*mib)
+		wantRead(t, s, object, data, 0, len(data))
 		broken.Store(true)
-		wantRead(t, s, key, data, 0, len(data))
+		wantRead(t, s, object, data, 0, len(data))
 		now := s.Stats()
 		if now.Bypasses != 1 || now.Damaged > 0 != tc.lost || now.Errors > 0 == tc.lost {
 			t.Errorf("%s: %+v", tc.name, now)
 		}
 		broken.Store(false)
-		wantRead(t, s, key, data, 0, len(data))
+		wantRead(t, s, object, data, 0, len(data))
 	}
 }
 
@@ -332,8 +332,8 @@ func TestFolderCreatedConcurrently(t *testing.T) {
 		}
 		return do()
 	})})
-	key, data := put(t, s, 1, 5000)
-	wantRead(t, s, key, data, 0, len(data))
+	name, data := put(t, s, 1, 5000)
+	wantRead(t, s, name, data, 0, len(data))
 	onlyFile(t, dir)
 	wantErr(t, s.Err(), nil)
 }
@@ -351,15 +351,15 @@ func TestBlockMayEvictSeveral(t *testing.T) {
 	}), &evict}
 	s := mustOpen(t, watch(), t.TempDir(), cached.Options{FS: fsys, Fetches: 1})
 	for i := range uint64(4) {
-		key, data := put(t, s, i, 1000)
-		wantRead(t, s, key, data, 0, len(data))
+		name, data := put(t, s, i, 1000)
+		wantRead(t, s, name, data, 0, len(data))
 	}
 	if now := s.Stats(); now.Blocks != 4 || now.Evictions != 0 {
 		t.Fatalf("exactly enough space: %+v", now)
 	}
 	evict.Store(3)
-	key, data := put(t, s, 9, 1000)
-	wantRead(t, s, key, data, 0, len(data))
+	name, data := put(t, s, 9, 1000)
+	wantRead(t, s, name, data, 0, len(data))
 	if now := s.Stats(); now.Blocks != 2 || now.Evictions != 3 || s.Err() != nil {
 		t.Errorf("too little space for 3 blocks: %+v, %v", now, s.Err())
 	}
@@ -391,12 +391,12 @@ func TestCacheEvictsForOtherUsersOfItsDisk(t *testing.T) {
 		}
 	})
 	s := mustOpen(t, watch(), filepath.Join(dir, "cache"), cached.Options{Size: 100 * mib})
-	key, data := put(t, s, 1, 32*mib)
+	name, data := put(t, s, 1, 32*mib)
 	hog := filepath.Join(dir, "hog")
 	hogged := func() {
 		t.Helper()
 		wantErr(t, os.WriteFile(hog, make([]byte, 17*mib), 0o600), syscall.ENOSPC)
-		wantRead(t, s, key, data, 0, len(data))
+		wantRead(t, s, name, data, 0, len(data))
 		wantErr(t, os.Remove(hog), nil)
 	}
 	hogged()
@@ -404,12 +404,12 @@ func TestCacheEvictsForOtherUsersOfItsDisk(t *testing.T) {
 	if now := s.Stats(); now.Fetches != 0 || now.Blocks != 0 || now.Bypasses != 1 {
 		t.Errorf("no room for a block: %+v", now)
 	}
-	wantRead(t, s, key, data, 0, len(data))
+	wantRead(t, s, name, data, 0, len(data))
 	if now := s.Stats(); now.Blocks < 5 || now.Evictions == 0 {
 		t.Errorf("room for some blocks: %+v", now)
 	}
 	hogged()
-	wantRead(t, s, key, data, 0, mib)
+	wantRead(t, s, name, data, 0, mib)
 	if now := s.Stats(); now.Blocks == 0 || s.Err() != nil {
 		t.Errorf("room again: %+v, %v", now, s.Err())
 	}
@@ -418,7 +418,7 @@ func TestCacheEvictsForOtherUsersOfItsDisk(t *testing.T) {
 // TestCancelledReaders reads or cancels at random. What is read must be correct.
 func TestCancelledReaders(t *testing.T) {
 	s := mustOpen(t, watch(), t.TempDir(), cached.Options{Size: 6 * mib, Fetches: 4})
-	key, data := put(t, s, 1, 9*mib)
+	name, data := put(t, s, 1, 9*mib)
 	var wg sync.WaitGroup
 	for g := range 8 {
 		random := rand.New(rand.NewPCG(uint64(g), 2))
@@ -428,7 +428,7 @@ func TestCancelledReaders(t *testing.T) {
 				if random.IntN(2) == 0 {
 					go cancel()
 				}
-				got, err := read(ctx, s, key, 0, int64(len(data)))
+				got, err := read(ctx, s, name, 0, int64(len(data)))
 				if ctx.Err() == nil && err != nil || err == nil && !bytes.Equal(got, data) {
 					t.Errorf("a read: %v", err)
 				}

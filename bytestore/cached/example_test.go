@@ -28,12 +28,12 @@ func Example() {
 	}
 	defer store.Close()
 
-	key := bytestore.NewKey(time.Now())
-	if err := store.Put(ctx, key, strings.NewReader("read more than once"), 19); err != nil {
+	name := bytestore.NewName(time.Now())
+	if err := store.Put(ctx, name, strings.NewReader("read more than once"), 19); err != nil {
 		log.Fatal(err)
 	}
 	for range 3 {
-		r, err := store.Open(ctx, key, 0, 19)
+		r, err := store.Open(ctx, name, 0, 19)
 		if err != nil {
 			log.Fatal(err)
 		}

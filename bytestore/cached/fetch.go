@@ -135,7 +135,7 @@ func (s *Store) acquireSlot(ctx context.Context) error {
 
 // readBlock fills data with the block from the underlying store.
 func (s *Store) readBlock(ctx context.Context, from span, data []byte) error {
-	r, err := s.inner.Open(ctx, from.key, from.number*blockSize, from.length)
+	r, err := s.inner.Open(ctx, from.object, from.number*blockSize, from.length)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (s *Store) readBlock(ctx context.Context, from span, data []byte) error {
 // writeBlock writes the entry's file, for which space was acquired, and reports whether it
 // succeeded. After a power failure the file may be incomplete.
 func (s *Store) writeBlock(e *entry, file []byte) bool {
-	temp := filepath.Join(s.shard(e.key), tempPrefix+e.name())
+	temp := filepath.Join(s.shard(e.object), tempPrefix+e.fileName())
 	err := s.writeFile(temp, file)
 	if err == nil {
 		err = s.fs.Rename(temp, s.path(e))

@@ -39,7 +39,7 @@ func (g *gate) wait(ctx context.Context) error {
 	}
 }
 
-func (g *gate) before(ctx context.Context, _ bytestore.Key, _, _ int64) error { return g.wait(ctx) }
+func (g *gate) before(ctx context.Context, _ bytestore.Name, _, _ int64) error { return g.wait(ctx) }
 
 // result is the result of a read.
 type result struct {
@@ -48,10 +48,10 @@ type result struct {
 }
 
 // start reads in a goroutine.
-func start(ctx context.Context, s bytestore.Store, key bytestore.Key, off, n int64) <-chan result {
+func start(ctx context.Context, s bytestore.Store, name bytestore.Name, off, n int64) <-chan result {
 	done := make(chan result, 1)
 	go func() {
-		data, err := read(ctx, s, key, off, n)
+		data, err := read(ctx, s, name, off, n)
 		done <- result{data, err}
 	}()
 	return done
@@ -69,10 +69,10 @@ func TestOneFetchForConcurrentMisses(t *testing.T) {
 		inner, g := watch(), newGate()
 		inner.before = g.before
 		s := mustOpen(t, inner, t.TempDir(), cached.Options{})
-		key, data := put(t, s, 1, 5000)
+		name, data := put(t, s, 1, 5000)
 		var readers []<-chan result
 		for range 50 {
-			readers = append(readers, start(t.Context(), s, key, 0, 5000))
+			readers = append(readers, start(t.Context(), s, name, 0, 5000))
 		}
 		synctest.Wait()
 		if n := g.waiting.Load(); n != 1 {
@@ -98,11 +98,11 @@ func TestFetchContinuesForOtherReaders(t *testing.T) {
 		inner, g := watch(), newGate()
 		inner.before = g.before
 		s := mustOpen(t, inner, t.TempDir(), cached.Options{})
-		key, data := put(t, s, 1, 5000)
+		name, data := put(t, s, 1, 5000)
 		ctx, cancel := context.WithCancel(t.Context())
-		first := start(ctx, s, key, 0, 5000)
+		first := start(ctx, s, name, 0, 5000)
 		synctest.Wait()
-		second := start(t.Context(), s, key, 0, 5000)
+		second := start(t.Context(), s, name, 0, 5000)
 		synctest.Wait()
 		cancel()
 		wantErr(t, (<-first).err, context.Canceled)
@@ -119,9 +119,9 @@ func TestFetchEndsWhenNobodyWaits(t *testing.T) {
 		inner, g := watch(), newGate()
 		inner.before = g.before
 		s := mustOpen(t, inner, t.TempDir(), cached.Options{})
-		key, data := put(t, s, 1, 8*mib)
+		name, data := put(t, s, 1, 8*mib)
 		ctx, cancel := context.WithCancel(t.Context())
-		leaver := start(ctx, s, key, 0, 8*mib)
+		leaver := start(ctx, s, name, 0, 8*mib)
 		synctest.Wait()
 		if n := g.waiting.Load(); n != 6 { // the first, the last, and 4 prefetches
 			t.Errorf("%d fetches run", n)
@@ -133,7 +133,7 @@ func TestFetchEndsWhenNobodyWaits(t *testing.T) {
 			t.Errorf("%d fetches still run, %d were cancelled", g.waiting.Load(), g.left.Load())
 		}
 		g.open()
-		wantRead(t, s, key, data, 0, 8*mib) // which the cancellation must not affect
+		wantRead(t, s, name, data, 0, 8*mib) // which the cancellation must not affect
 	})
 }
 
@@ -143,13 +143,13 @@ func TestFetchEndsAfterItsLastReader(t *testing.T) {
 		inner, g := watch(), newGate()
 		inner.before = g.before
 		s := mustOpen(t, inner, t.TempDir(), cached.Options{})
-		key, _ := put(t, s, 1, 5000)
+		name, _ := put(t, s, 1, 5000)
 		var cancels []context.CancelFunc
 		var readers []<-chan result
 		for range 2 {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			cancels, readers = append(cancels, cancel), append(readers, start(ctx, s, key, 0, 5000))
+			cancels, readers = append(cancels, cancel), append(readers, start(ctx, s, name, 0, 5000))
 			synctest.Wait()
 		}
 		for i, running := range []int64{1, 0} {
@@ -168,10 +168,10 @@ func TestFetchEndsAfterItsLastReader(t *testing.T) {
 func TestFailedFetchIsNotOfAClosedStore(t *testing.T) {
 	errInner := errors.New("the network is gone")
 	inner := watch()
-	inner.before = func(context.Context, bytestore.Key, int64, int64) error { return errInner }
+	inner.before = func(context.Context, bytestore.Name, int64, int64) error { return errInner }
 	s := mustOpen(t, inner, t.TempDir(), cached.Options{})
-	key, _ := put(t, s, 1, 5000)
-	if _, err := read(t.Context(), s, key, 0, 5000); !errors.Is(err, errInner) || errors.Is(err, fs.ErrClosed) {
+	name, _ := put(t, s, 1, 5000)
+	if _, err := read(t.Context(), s, name, 0, 5000); !errors.Is(err, errInner) || errors.Is(err, fs.ErrClosed) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -181,16 +181,16 @@ func TestReadAheadGoesPastCachedBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
 		s := mustOpen(t, inner, t.TempDir(), cached.Options{Fetches: 4, Ahead: 2})
-		key, data := put(t, s, 1, 4*mib)
-		wantRead(t, s, key, data, mib, 1) // a part of block 1 is no use for a reader of all of it
-		wantRead(t, s, key, data, mib, mib)
-		inner.before = func(ctx context.Context, _ bytestore.Key, off, _ int64) error {
+		name, data := put(t, s, 1, 4*mib)
+		wantRead(t, s, name, data, mib, 1) // a part of block 1 is no use for a reader of all of it
+		wantRead(t, s, name, data, mib, mib)
+		inner.before = func(ctx context.Context, _ bytestore.Name, off, _ int64) error {
 			if off == 2*mib {
 				return g.wait(ctx)
 			}
 			return nil
 		}
-		r, err := s.Open(t.Context(), key, 0, 4*mib)
+		r, err := s.Open(t.Context(), name, 0, 4*mib)
 		wantErr(t, err, nil)
 		synctest.Wait()
 		if g.waiting.Load() != 1 {
@@ -204,14 +204,14 @@ func TestFailedFetchIsReportedAndNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		errInner := errors.New("the network is gone")
 		inner, g := watch(), newGate()
-		inner.before = func(ctx context.Context, _ bytestore.Key, _, _ int64) error {
+		inner.before = func(ctx context.Context, _ bytestore.Name, _, _ int64) error {
 			return errors.Join(g.wait(ctx), errInner)
 		}
 		s := mustOpen(t, inner, t.TempDir(), cached.Options{})
-		key, data := put(t, s, 1, 5000)
+		name, data := put(t, s, 1, 5000)
 		var readers []<-chan result
 		for range 5 {
-			readers = append(readers, start(t.Context(), s, key, 0, 5000))
+			readers = append(readers, start(t.Context(), s, name, 0, 5000))
 		}
 		synctest.Wait()
 		g.open()
@@ -222,7 +222,7 @@ func TestFailedFetchIsReportedAndNotKept(t *testing.T) {
 			t.Errorf("%d opens of the inner store", n)
 		}
 		inner.before = nil
-		wantRead(t, s, key, data, 0, 5000)
+		wantRead(t, s, name, data, 0, 5000)
 	})
 }
 
@@ -231,15 +231,15 @@ func TestFailedFetchIsReportedAndNotKept(t *testing.T) {
 func TestFailedReadAheadIsRetried(t *testing.T) {
 	inner := watch()
 	var failed atomic.Int64
-	inner.before = func(_ context.Context, _ bytestore.Key, off, _ int64) error {
+	inner.before = func(_ context.Context, _ bytestore.Name, off, _ int64) error {
 		if off == 2*mib && failed.Add(1) == 1 {
 			return errors.New("once")
 		}
 		return nil
 	}
 	s := mustOpen(t, inner, t.TempDir(), cached.Options{})
-	key, data := put(t, s, 1, 5*mib)
-	wantRead(t, s, key, data, 0, 5*mib)
+	name, data := put(t, s, 1, 5*mib)
+	wantRead(t, s, name, data, 0, 5*mib)
 	if failed.Load() != 2 {
 		t.Errorf("block 2 was fetched %d times", failed.Load())
 	}
@@ -267,8 +267,8 @@ type breaks struct {
 	err error
 }
 
-func (b breaks) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
-	r, err := b.Store.Open(ctx, key, off, n)
+func (b breaks) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
+	r, err := b.Store.Open(ctx, name, off, n)
 	if err != nil {
 		return nil, err
 	}
@@ -283,8 +283,8 @@ func TestInterruptedFetchIsNotKept(t *testing.T) {
 	} {
 		dir, inner := t.TempDir(), watch()
 		s := mustOpen(t, breaks{inner, broken}, dir, cached.Options{})
-		key, _ := put(t, s, 1, 5000)
-		_, err := s.Open(t.Context(), key, 0, 5000)
+		object, _ := put(t, s, 1, 5000)
+		_, err := s.Open(t.Context(), object, 0, 5000)
 		if !errors.Is(err, want) || errors.Is(err, io.EOF) {
 			t.Errorf("%v: %v", broken, err)
 		}
@@ -298,17 +298,17 @@ func TestStalledFetchBlocksNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
 		s := mustOpen(t, inner, t.TempDir(), cached.Options{})
-		key, data := put(t, s, 1, 3*mib)
+		name, data := put(t, s, 1, 3*mib)
 		other, otherData := put(t, s, 2, 3*mib)
-		inner.before = func(ctx context.Context, k bytestore.Key, off, _ int64) error {
-			if k == key && off == 0 {
+		inner.before = func(ctx context.Context, k bytestore.Name, off, _ int64) error {
+			if k == name && off == 0 {
 				return g.wait(ctx)
 			}
 			return nil
 		}
-		stalled := start(t.Context(), s, key, 0, 1)
+		stalled := start(t.Context(), s, name, 0, 1)
 		synctest.Wait()
-		wantRead(t, s, key, data, mib, 2*mib)
+		wantRead(t, s, name, data, mib, 2*mib)
 		wantRead(t, s, other, otherData, 0, 3*mib)
 		g.open()
 		wantResult(t, <-stalled, data[:1])
@@ -321,8 +321,8 @@ func TestStalledFetchesBlockNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
 		s := mustOpen(t, inner, t.TempDir(), cached.Options{Fetches: 3})
-		stalls := map[bytestore.Key]bool{}
-		inner.before = func(ctx context.Context, k bytestore.Key, _, _ int64) error {
+		stalls := map[bytestore.Name]bool{}
+		inner.before = func(ctx context.Context, k bytestore.Name, _, _ int64) error {
 			if stalls[k] {
 				return g.wait(ctx)
 			}
@@ -331,9 +331,9 @@ func TestStalledFetchesBlockNoOthers(t *testing.T) {
 		var stalled []<-chan result
 		var bodies [][]byte
 		for i := range 3 {
-			key, data := put(t, s, uint64(i), 5000)
-			stalls[key] = true
-			stalled, bodies = append(stalled, start(t.Context(), s, key, 0, 5000)), append(bodies, data)
+			name, data := put(t, s, uint64(i), 5000)
+			stalls[name] = true
+			stalled, bodies = append(stalled, start(t.Context(), s, name, 0, 5000)), append(bodies, data)
 			synctest.Wait() // none of them reads stalls while it is written
 		}
 		other, data := put(t, s, 9, 3*mib)
@@ -361,8 +361,8 @@ func TestConcurrentFetchesAreBounded(t *testing.T) {
 		var readers []<-chan result
 		var bodies [][]byte
 		for i := range 10 {
-			key, data := put(t, s, uint64(i), 3*mib)
-			readers, bodies = append(readers, start(t.Context(), s, key, 0, 3*mib)), append(bodies, data)
+			name, data := put(t, s, uint64(i), 3*mib)
+			readers, bodies = append(readers, start(t.Context(), s, name, 0, 3*mib)), append(bodies, data)
 		}
 		synctest.Wait()
 		if n := g.waiting.Load(); n != 5 {
@@ -380,7 +380,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
 		s := mustOpen(t, inner, t.TempDir(), cached.Options{Fetches: 12, Ahead: 3})
-		inner.before = func(ctx context.Context, _ bytestore.Key, off, _ int64) error {
+		inner.before = func(ctx context.Context, _ bytestore.Name, off, _ int64) error {
 			if off == 0 || off == 9*mib {
 				return nil
 			}
@@ -388,8 +388,8 @@ func TestReadAheadIsBounded(t *testing.T) {
 		}
 		var open []io.ReadCloser
 		for i, want := range []int64{3, 6, 6, 6} {
-			key, _ := put(t, s, uint64(i), 10*mib)
-			r, err := s.Open(t.Context(), key, 0, 10*mib)
+			name, _ := put(t, s, uint64(i), 10*mib)
+			r, err := s.Open(t.Context(), name, 0, 10*mib)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -416,11 +416,11 @@ func TestDeleteDuringFetch(t *testing.T) {
 		dir, inner, g := t.TempDir(), watch(), newGate()
 		inner.after = func() { <-g.ch }
 		s := mustOpen(t, inner, dir, cached.Options{})
-		key, _ := put(t, s, 1, 5000)
-		early := start(t.Context(), s, key, 0, 5000)
+		object, _ := put(t, s, 1, 5000)
+		early := start(t.Context(), s, object, 0, 5000)
 		synctest.Wait()
-		wantErr(t, s.Delete(t.Context(), key), nil)
-		_, err := s.Open(t.Context(), key, 0, 5000)
+		wantErr(t, s.Delete(t.Context(), object), nil)
+		_, err := s.Open(t.Context(), object, 0, 5000)
 		wantErr(t, err, bytestore.ErrNotFound)
 		g.open()
 		wantErr(t, (<-early).err, bytestore.ErrNotFound)
@@ -437,8 +437,8 @@ func TestCloseEndsFetches(t *testing.T) {
 		inner, g := watch(), newGate()
 		inner.before = g.before
 		s := mustOpen(t, inner, t.TempDir(), cached.Options{Fetches: 1})
-		key, _ := put(t, s, 1, 3*mib)
-		reader := start(t.Context(), s, key, 0, 3*mib)
+		name, _ := put(t, s, 1, 3*mib)
+		reader := start(t.Context(), s, name, 0, 3*mib)
 		synctest.Wait()
 		wantErr(t, s.Close(), nil)
 		got := <-reader

@@ -16,13 +16,13 @@ import (
 const (
 	shards     = 256
 	lockName   = "sluice-cache-lock"
-	tempPrefix = ".put-" // no key contains a dot
+	tempPrefix = ".put-" // no name contains a dot
 )
 
 func shardName(i uint32) string { return fmt.Sprintf("%02x", i) }
 
-// name returns the name of the entry's file without its folder.
-func (e *entry) name() string { return fmt.Sprintf("%s.%d.%016x", e.key, e.number, e.tag) }
+// fileName returns the name of the entry's file without its folder.
+func (e *entry) fileName() string { return fmt.Sprintf("%s.%d.%016x", e.object, e.number, e.tag) }
 
 // parseName returns the entry whose file has the given name and size in bytes. It returns
 // false if there is no such entry.
@@ -36,9 +36,9 @@ func parseName(name string, size int64) (*entry, bool) {
 	if numberErr != nil || tagErr != nil || number < 0 {
 		return nil, false
 	}
-	e := &entry{span{blockID{bytestore.Key(parts[0]), number}, size - headerSize}, tag}
-	_, made := e.key.Created()
-	return e, made && e.name() == name // a number has several spellings, of which name produces one
+	e := &entry{span{blockID{bytestore.Name(parts[0]), number}, size - headerSize}, tag}
+	_, made := e.object.Created()
+	return e, made && e.fileName() == name // a number has several spellings, of which fileName produces one
 }
 
 // lockFolder creates the folder if necessary and locks it.

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const mib = 1 << 20
 
-func newKey() bytestore.Key { return bytestore.NewKey(time.UnixMilli(1_700_000_000_000)) }
+func newName() bytestore.Name { return bytestore.NewName(time.UnixMilli(1_700_000_000_000)) }
 
 // content returns size pseudorandom bytes.
 func content(seed uint64, size int) []byte {
@@ -39,19 +39,19 @@ type watched struct {
 	bytestore.Store
 	opens atomic.Int64
 	// before, if set, is called by each Open, which fails with its error.
-	before func(ctx context.Context, key bytestore.Key, off, n int64) error
+	before func(ctx context.Context, name bytestore.Name, off, n int64) error
 	// after, if set, is called by each Open that has found its object.
 	after func()
 }
 
-func (w *watched) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
+func (w *watched) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
 	w.opens.Add(1)
 	if w.before != nil {
-		if err := w.before(ctx, key, off, n); err != nil {
+		if err := w.before(ctx, name, off, n); err != nil {
 			return nil, err
 		}
 	}
-	r, err := w.Store.Open(ctx, key, off, n)
+	r, err := w.Store.Open(ctx, name, off, n)
 	if err == nil && w.after != nil {
 		w.after()
 	}
@@ -79,19 +79,19 @@ func mustOpen(tb testing.TB, inner bytestore.Store, dir string, opt cached.Optio
 	return s
 }
 
-// put stores size bytes under a new key.
-func put(tb testing.TB, s bytestore.Store, seed uint64, size int) (bytestore.Key, []byte) {
+// put stores size bytes under a new name.
+func put(tb testing.TB, s bytestore.Store, seed uint64, size int) (bytestore.Name, []byte) {
 	tb.Helper()
-	key, data := newKey(), content(seed, size)
-	if err := s.Put(tb.Context(), key, bytes.NewReader(data), int64(size)); err != nil {
+	name, data := newName(), content(seed, size)
+	if err := s.Put(tb.Context(), name, bytes.NewReader(data), int64(size)); err != nil {
 		tb.Fatal(err)
 	}
-	return key, data
+	return name, data
 }
 
 // read reads a range.
-func read(ctx context.Context, s bytestore.Store, key bytestore.Key, off, n int64) ([]byte, error) {
-	r, err := s.Open(ctx, key, off, n)
+func read(ctx context.Context, s bytestore.Store, name bytestore.Name, off, n int64) ([]byte, error) {
+	r, err := s.Open(ctx, name, off, n)
 	if err != nil {
 		return nil, err
 	}
@@ -101,9 +101,9 @@ func read(ctx context.Context, s bytestore.Store, key bytestore.Key, off, n int6
 }
 
 // wantRead reads a range of an object that holds data.
-func wantRead(tb testing.TB, s bytestore.Store, key bytestore.Key, data []byte, off, n int) {
+func wantRead(tb testing.TB, s bytestore.Store, name bytestore.Name, data []byte, off, n int) {
 	tb.Helper()
-	got, err := read(tb.Context(), s, key, int64(off), int64(n))
+	got, err := read(tb.Context(), s, name, int64(off), int64(n))
 	if err != nil {
 		tb.Fatal(err)
 	}

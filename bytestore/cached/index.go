@@ -10,17 +10,17 @@ import (
 // It is guarded by the lock of the Store.
 type index struct {
 	recent  *list.List // of *entry, the most recently used first
-	objects map[bytestore.Key]map[int64]*list.Element
+	objects map[bytestore.Name]map[int64]*list.Element
 }
 
 func newIndex() *index {
-	return &index{recent: list.New(), objects: map[bytestore.Key]map[int64]*list.Element{}}
+	return &index{recent: list.New(), objects: map[bytestore.Name]map[int64]*list.Element{}}
 }
 
 // find returns the entry that covers the span and marks it as used. It returns nil if
 // there is none.
 func (x *index) find(want span) *entry {
-	at := x.objects[want.key][want.number]
+	at := x.objects[want.object][want.number]
 	if at == nil || at.Value.(*entry).length < want.length {
 		return nil
 	}
@@ -36,27 +36,27 @@ func (x *index) add(e *entry) *entry {
 		return e
 	}
 	var shorter *entry
-	if at := x.objects[e.key][e.number]; at != nil {
+	if at := x.objects[e.object][e.number]; at != nil {
 		shorter = at.Value.(*entry)
 		x.remove(shorter)
 	}
-	if x.objects[e.key] == nil {
-		x.objects[e.key] = map[int64]*list.Element{}
+	if x.objects[e.object] == nil {
+		x.objects[e.object] = map[int64]*list.Element{}
 	}
-	x.objects[e.key][e.number] = x.recent.PushFront(e)
+	x.objects[e.object][e.number] = x.recent.PushFront(e)
 	return shorter
 }
 
 // remove removes an entry. It returns false if the index does not hold it.
 func (x *index) remove(e *entry) bool {
-	at := x.objects[e.key][e.number]
+	at := x.objects[e.object][e.number]
 	if at == nil || at.Value != any(e) {
 		return false
 	}
 	x.recent.Remove(at)
-	delete(x.objects[e.key], e.number)
-	if len(x.objects[e.key]) == 0 {
-		delete(x.objects, e.key)
+	delete(x.objects[e.object], e.number)
+	if len(x.objects[e.object]) == 0 {
+		delete(x.objects, e.object)
 	}
 	return true
 }
@@ -73,9 +73,9 @@ func (x *index) removeOldest() *entry {
 }
 
 // removeAll removes and returns all entries of an object.
-func (x *index) removeAll(key bytestore.Key) []*entry {
+func (x *index) removeAll(name bytestore.Name) []*entry {
 	var all []*entry
-	for _, at := range x.objects[key] {
+	for _, at := range x.objects[name] {
 		all = append(all, at.Value.(*entry))
 	}
 	for _, e := range all {

@@ -61,7 +61,7 @@ func (s *Store) loadShard(all []found, dir string) ([]found, error) {
 			return nil, err
 		}
 		e, ok := parseName(file.Name(), info.Size())
-		if ok && info.Mode().IsRegular() && s.shard(e.key) == dir {
+		if ok && info.Mode().IsRegular() && s.shard(e.object) == dir {
 			all = append(all, found{e, info.ModTime()})
 			continue
 		}

@@ -17,17 +17,17 @@ import (
 // underlying store is not accessed, so the object may have been deleted there. The reader
 // ends after n bytes, fails if it needs a block after ctx has ended, and holds at most 32
 // KiB. After Delete it can read only the rest of the block at which it is positioned.
-func (s *Store) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
+func (s *Store) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
 	if err := s.usable(ctx); err != nil {
-		return nil, fmt.Errorf("cached: open %s: %w", key, err)
+		return nil, fmt.Errorf("cached: open %s: %w", name, err)
 	}
-	_, made := key.Created()
+	_, made := name.Created()
 	if !made || off < 0 || n <= 0 || n > math.MaxInt64-off {
-		return s.inner.Open(ctx, key, off, n)
+		return s.inner.Open(ctx, name, off, n)
 	}
-	r := &reader{s: s, ctx: ctx, key: key, pos: off, end: off + n, flights: map[int64]*flight{}}
+	r := &reader{s: s, ctx: ctx, name: name, pos: off, end: off + n, flights: map[int64]*flight{}}
 	if err := r.begin(); err != nil {
-		return nil, fmt.Errorf("cached: open %s: %w", key, errors.Join(err, r.Close()))
+		return nil, fmt.Errorf("cached: open %s: %w", name, errors.Join(err, r.Close()))
 	}
 	return r, nil
 }
@@ -36,7 +36,7 @@ func (s *Store) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.R
 type reader struct {
 	s        *Store
 	ctx      context.Context
-	key      bytestore.Key
+	name     bytestore.Name
 	pos, end int64
 
 	block     *blockFile        // the block at pos, or nil if it is not open
@@ -76,7 +76,7 @@ func (r *reader) last() int64 { return (r.end - 1) / blockSize }
 
 // span returns what the range needs of a block.
 func (r *reader) span(number int64) span {
-	return span{blockID{r.key, number}, min(blockSize, r.end-number*blockSize)}
+	return span{blockID{r.name, number}, min(blockSize, r.end-number*blockSize)}
 }
 
 // Read implements io.Reader.
@@ -94,7 +94,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	n, err := r.read(p)
 	r.pos += int64(n)
 	if err != nil {
-		return n, fmt.Errorf("cached: read %s: %w", r.key, err)
+		return n, fmt.Errorf("cached: read %s: %w", r.name, err)
 	}
 	return n, nil
 }
@@ -255,7 +255,7 @@ func (r *reader) replaceDamaged(why error) error {
 func (r *reader) bypass() (err error) {
 	r.release()
 	r.s.counts.bypasses.Add(1)
-	r.direct, err = r.s.inner.Open(r.ctx, r.key, r.pos, r.end-r.pos)
+	r.direct, err = r.s.inner.Open(r.ctx, r.name, r.pos, r.end-r.pos)
 	return err
 }
 

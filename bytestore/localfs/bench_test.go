@@ -35,8 +35,8 @@ func BenchmarkPut(b *testing.B) {
 					b.Fatal(err)
 				}
 				bytetest.Parallel(b, goroutines, int64(size), func() error {
-					key := newKey()
-					return errors.Join(putBench(b, s, key, data), s.Delete(b.Context(), key))
+					object := newName()
+					return errors.Join(putBench(b, s, object, data), s.Delete(b.Context(), object))
 				})
 			})
 		}
@@ -52,6 +52,6 @@ func writeAndSync(name string, data []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-func putBench(b *testing.B, s *localfs.Store, key bytestore.Key, data []byte) error {
-	return s.Put(b.Context(), key, bytes.NewReader(data), int64(len(data)))
+func putBench(b *testing.B, s *localfs.Store, name bytestore.Name, data []byte) error {
+	return s.Put(b.Context(), name, bytes.NewReader(data), int64(len(data)))
 }

@@ -24,8 +24,8 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	key := bytestore.NewKey(time.Now())
-	if err := store.Put(ctx, key, strings.NewReader("durable bytes"), 13); err != nil {
+	name := bytestore.NewName(time.Now())
+	if err := store.Put(ctx, name, strings.NewReader("durable bytes"), 13); err != nil {
 		log.Fatal(err)
 	}
 	if err := store.Close(); err != nil {
@@ -37,7 +37,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	r, err := store.Open(ctx, key, 8, 5)
+	r, err := store.Open(ctx, name, 8, 5)
 	if err != nil {
 		log.Fatal(err)
 	}

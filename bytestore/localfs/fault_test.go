@@ -18,9 +18,9 @@ import (
 var body = bytes.Repeat([]byte("0123456789abcdef"), 100_000)
 
 // readBack returns the content of an object, or nil if there is none.
-func readBack(t *testing.T, s *localfs.Store, key bytestore.Key) []byte {
+func readBack(t *testing.T, s *localfs.Store, name bytestore.Name) []byte {
 	t.Helper()
-	r, err := s.Open(t.Context(), key, 0, 0)
+	r, err := s.Open(t.Context(), name, 0, 0)
 	if errors.Is(err, bytestore.ErrNotFound) {
 		return nil
 	}
@@ -56,7 +56,7 @@ func TestFaultSweep(t *testing.T) {
 func sweepOne(t *testing.T, fault *vfstest.Fault) bool {
 	t.Helper()
 	disk := vfstest.NewCrash()
-	settled, key := newKey(), newKey()
+	settled, name := newName(), newName()
 	s := mustOpen(t, disk, "/objects")
 	wantErr(t, put(t, s, settled, []byte("settled")), nil)
 	wantErr(t, s.Close(), nil)
@@ -65,7 +65,7 @@ func sweepOne(t *testing.T, fault *vfstest.Fault) bool {
 	fault.Match = func(vfstest.Op) bool { return armed }
 	s = mustOpen(t, vfstest.Inject(disk, fault), "/objects")
 	armed = true
-	err := put(t, s, key, body)
+	err := put(t, s, name, body)
 	armed = false
 	at := fmt.Sprintf("operation %d", fault.Nth)
 
@@ -73,7 +73,7 @@ func sweepOne(t *testing.T, fault *vfstest.Fault) bool {
 		if fault.Fired() {
 			t.Errorf("%s: the put succeeded in spite of the fault", at)
 		}
-		if got := readBack(t, s, key); !bytes.Equal(got, body) {
+		if got := readBack(t, s, name); !bytes.Equal(got, body) {
 			t.Errorf("%s: acknowledged, %d bytes read", at, len(got))
 		}
 	} else {
@@ -81,7 +81,7 @@ func sweepOne(t *testing.T, fault *vfstest.Fault) bool {
 		if errors.Is(fault.Err, syscall.ENOSPC) && !errors.Is(err, localfs.ErrSyncFailed) {
 			wantErr(t, err, bytestore.ErrNoSpace)
 		}
-		if got := readBack(t, s, key); got != nil {
+		if got := readBack(t, s, name); got != nil {
 			t.Errorf("%s: not acknowledged, yet %d bytes are visible", at, len(got))
 		}
 		if left := files(t, disk, "/objects"); len(left) != 1 {
@@ -91,7 +91,7 @@ func sweepOne(t *testing.T, fault *vfstest.Fault) bool {
 
 	disk = disk.Crash()
 	s = mustOpen(t, disk, "/objects")
-	got := readBack(t, s, key)
+	got := readBack(t, s, name)
 	if err == nil && got == nil || got != nil && !bytes.Equal(got, body) {
 		t.Errorf("%s: put: %v; after the crash %d bytes", at, err, len(got))
 	}
@@ -101,8 +101,8 @@ func sweepOne(t *testing.T, fault *vfstest.Fault) bool {
 	if left := files(t, disk, "/objects"); strings.Contains(fmt.Sprint(left), ".put-") {
 		t.Errorf("%s: temporary files after Open: %q", at, left)
 	}
-	wantErr(t, s.Delete(t.Context(), key), nil)
-	wantErr(t, put(t, s, key, body), nil)
+	wantErr(t, s.Delete(t.Context(), name), nil)
+	wantErr(t, put(t, s, name, body), nil)
 	return fault.Fired()
 }
 
@@ -137,21 +137,21 @@ func TestOpenFaultSweep(t *testing.T) {
 // TestReadFaults checks that an error of the disk is returned, and not reported as a
 // missing object or a shorter list.
 func TestReadFaults(t *testing.T) {
-	key := newKey()
+	name := newName()
 	for nth := int64(0); ; nth++ {
 		disk, armed := vfstest.NewCrash(), false
 		fault := &vfstest.Fault{Nth: nth, Moment: vfstest.Before, Err: syscall.EIO, Match: func(vfstest.Op) bool { return armed }}
 		s := mustOpen(t, vfstest.Inject(disk, fault), "/objects")
-		wantErr(t, put(t, s, key, []byte("hello")), nil)
+		wantErr(t, put(t, s, name, []byte("hello")), nil)
 		armed = true
 		objects := 0
 		err := s.List(t.Context(), "", func(bytestore.Object) error { objects++; return nil })
-		r, openErr := s.Open(t.Context(), key, 1, 4)
+		r, openErr := s.Open(t.Context(), name, 1, 4)
 		if openErr == nil {
 			_, readErr := io.ReadAll(r)
 			openErr = errors.Join(readErr, r.Close())
 		}
-		err = errors.Join(err, openErr, s.Delete(t.Context(), key))
+		err = errors.Join(err, openErr, s.Delete(t.Context(), name))
 		if !fault.Fired() {
 			wantErr(t, err, nil)
 			if objects != 1 || nth < 257+4 {
@@ -176,7 +176,7 @@ func TestFailedSync(t *testing.T) {
 				Moment: vfstest.Before, Err: syscall.EIO,
 				Match: func(op vfstest.Op) bool { return armed && op.Kind == kind },
 			}), "/objects")
-			before := newKey()
+			before := newName()
 			wantErr(t, put(t, s, before, []byte("x")), nil)
 			armed = true
 			select {
@@ -184,9 +184,9 @@ func TestFailedSync(t *testing.T) {
 				t.Error("the store has stopped before the fault")
 			default:
 			}
-			wantErr(t, put(t, s, newKey(), body), localfs.ErrSyncFailed)
+			wantErr(t, put(t, s, newName(), body), localfs.ErrSyncFailed)
 			<-s.Stopped()
-			err := s.Put(t.Context(), newKey(), readerFunc(func([]byte) (int, error) {
+			err := s.Put(t.Context(), newName(), readerFunc(func([]byte) (int, error) {
 				t.Error("a refused put read its source")
 				return 0, io.EOF
 			}), 0)
@@ -201,7 +201,7 @@ func TestFailedSync(t *testing.T) {
 				t.Errorf("files left: %q", left)
 			}
 			wantErr(t, s.Close(), nil)
-			wantErr(t, put(t, mustOpen(t, disk, "/objects"), newKey(), body), nil)
+			wantErr(t, put(t, mustOpen(t, disk, "/objects"), newName(), body), nil)
 		})
 	}
 }
@@ -214,8 +214,8 @@ func TestFullDiskAtSync(t *testing.T) {
 		Moment: vfstest.Before, Err: syscall.EDQUOT,
 		Match: func(op vfstest.Op) bool { return op.Kind == vfstest.KindSync },
 	}), "/objects")
-	wantErr(t, put(t, s, newKey(), body), bytestore.ErrNoSpace)
-	wantErr(t, put(t, s, newKey(), body), nil)
+	wantErr(t, put(t, s, newName(), body), bytestore.ErrNoSpace)
+	wantErr(t, put(t, s, newName(), body), nil)
 }
 
 func TestTooManyFiles(t *testing.T) {
@@ -223,5 +223,5 @@ func TestTooManyFiles(t *testing.T) {
 		Moment: vfstest.Before, Err: syscall.EMFILE,
 		Match: func(op vfstest.Op) bool { return op.Kind == vfstest.KindCreate },
 	}), "/objects")
-	wantErr(t, put(t, s, newKey(), body), bytestore.ErrOverloaded)
+	wantErr(t, put(t, s, newName(), body), bytestore.ErrOverloaded)
 }

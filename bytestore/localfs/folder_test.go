@@ -88,8 +88,8 @@ func TestFailedSyncFailsTheNextBatch(t *testing.T) {
 		}
 		armed.Store(true)
 		results := make(chan error, 2)
-		store := func(key bytestore.Key) {
-			results <- s.put(t.Context(), key, strings.NewReader(""), 0)
+		store := func(name bytestore.Name) {
+			results <- s.put(t.Context(), name, strings.NewReader(""), 0)
 		}
 		go store("first")
 		<-begin
@@ -133,8 +133,8 @@ func TestFailedOpenFailsItsBatch(t *testing.T) {
 		go func() { first <- s.put(t.Context(), "first", strings.NewReader(""), 0) }()
 		<-begin
 		for i := range cap(shared) {
-			key := bytestore.Key(fmt.Sprintf("shared-%d", i))
-			go func() { shared <- s.put(t.Context(), key, strings.NewReader(""), 0) }()
+			name := bytestore.Name(fmt.Sprintf("shared-%d", i))
+			go func() { shared <- s.put(t.Context(), name, strings.NewReader(""), 0) }()
 		}
 		synctest.Wait() // they were renamed, and wait for the next batch
 		end <- nil

@@ -11,7 +11,7 @@ import (
 
 // List implements bytestore.Store. It holds the names of one shard at a time, and those of
 // the objects outside the shards.
-func (s *Store) List(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error {
+func (s *Store) List(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error {
 	if s.closed.Load() {
 		return fmt.Errorf("localfs: list: %w", fs.ErrClosed)
 	}
@@ -21,7 +21,7 @@ func (s *Store) List(ctx context.Context, after bytestore.Key, fn func(bytestore
 	}
 	for i, shard := range s.shards {
 		if shardName(i) < string(after[:min(2, len(after))]) {
-			continue // all of its keys precede after
+			continue // all of its names precede after
 		}
 		entries, err := s.entries(ctx, shard, after)
 		if err != nil {
@@ -47,9 +47,9 @@ func (s *Store) List(ctx context.Context, after bytestore.Key, fn func(bytestore
 	return nil
 }
 
-// entries returns the objects of a folder whose keys are greater than after, in byte
+// entries returns the objects of a folder whose names are greater than after, in byte
 // order.
-func (s *Store) entries(ctx context.Context, f *folder, after bytestore.Key) ([]fs.DirEntry, error) {
+func (s *Store) entries(ctx context.Context, f *folder, after bytestore.Name) ([]fs.DirEntry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("localfs: list: %w", err)
 	}
@@ -59,8 +59,8 @@ func (s *Store) entries(ctx context.Context, f *folder, after bytestore.Key) ([]
 	}
 	objects := all[:0]
 	for _, e := range all {
-		key := bytestore.Key(e.Name())
-		if key > after && key.Valid() && e.Type().IsRegular() && s.folder(key) == f {
+		name := bytestore.Name(e.Name())
+		if name > after && name.Valid() && e.Type().IsRegular() && s.folder(name) == f {
 			objects = append(objects, e)
 		}
 	}
@@ -80,5 +80,5 @@ func visit(ctx context.Context, e fs.DirEntry, fn func(bytestore.Object) error) 
 	if err != nil {
 		return fmt.Errorf("localfs: list: %w", err)
 	}
-	return fn(bytestore.Object{Key: bytestore.Key(e.Name()), Size: info.Size()})
+	return fn(bytestore.Object{Name: bytestore.Name(e.Name()), Size: info.Size()})
 }

@@ -3,14 +3,14 @@
 // Layout of the folder:
 //
 //	00/ … ff/            256 shards, created by Open
-//	3f/3f-0199…-9a2c…    objects with a key made by bytestore.NewKey, one file
+//	3f/3f-0199…-9a2c…    objects with a name made by bytestore.NewName, one file
 //	                     each, in the shard named by the first two characters
-//	sluice-instance      objects with any other key
+//	sluice-instance      objects with any other name
 //	.put-…               a Put in progress, in the folder of its target; Open
 //	                     removes those that remain after a crash
 //
 // A file contains the bytes of the object and nothing else. Files whose names are not
-// valid keys, in particular names with a dot, are ignored. The folder must be used by one
+// valid names, in particular names with a dot, are ignored. The folder must be used by one
 // Store at a time, which the caller must ensure: Open removes the files of Puts that are
 // in progress in another Store.
 //
@@ -40,10 +40,10 @@ import (
 // bytestore.ErrOverloaded: once the store was reopened, the same Put may succeed.
 var ErrSyncFailed = fmt.Errorf("localfs: an fsync failed; the store accepts no more objects until it is reopened: %w", bytestore.ErrOverloaded)
 
-// shards is the number of shards, one for each value of a key's first two hex digits.
+// shards is the number of shards, one for each value of a name's first two hex digits.
 const shards = 256
 
-// tempPrefix begins the names of temporary files. No key contains a dot.
+// tempPrefix begins the names of temporary files. No name contains a dot.
 const tempPrefix = ".put-"
 
 // Options are the options of Open. The zero value is valid.
@@ -206,11 +206,11 @@ func (s *Store) syncFailed(err error) error {
 }
 
 // folder returns the folder of an object.
-func (s *Store) folder(key bytestore.Key) *folder {
-	if _, made := key.Created(); !made {
+func (s *Store) folder(name bytestore.Name) *folder {
+	if _, made := name.Created(); !made {
 		return s.root
 	}
-	return s.shards[hexDigit(key[0])<<4|hexDigit(key[1])]
+	return s.shards[hexDigit(name[0])<<4|hexDigit(name[1])]
 }
 
 func hexDigit(c byte) int {
@@ -220,6 +220,6 @@ func hexDigit(c byte) int {
 	return int(c-'a') + 10
 }
 
-func (s *Store) path(key bytestore.Key) string {
-	return filepath.Join(s.folder(key).path, string(key))
+func (s *Store) path(name bytestore.Name) string {
+	return filepath.Join(s.folder(name).path, string(name))
 }

@@ -70,10 +70,10 @@ func mustOpen(t *testing.T, fsys vfs.FS, dir string) *localfs.Store {
 	return s
 }
 
-func newKey() bytestore.Key { return bytestore.NewKey(time.UnixMilli(1_700_000_000_000)) }
+func newName() bytestore.Name { return bytestore.NewName(time.UnixMilli(1_700_000_000_000)) }
 
-func put(t *testing.T, s *localfs.Store, key bytestore.Key, data []byte) error {
-	return s.Put(t.Context(), key, bytes.NewReader(data), int64(len(data)))
+func put(t *testing.T, s *localfs.Store, name bytestore.Name, data []byte) error {
+	return s.Put(t.Context(), name, bytes.NewReader(data), int64(len(data)))
 }
 
 func wantErr(t *testing.T, err, want error) {
@@ -111,8 +111,8 @@ func TestPutTrace(t *testing.T) {
 	disk := vfstest.NewCrash()
 	s := mustOpen(t, vfstest.Trace(disk, func(line string) { fmt.Fprintln(&trace, line) }), "/objects")
 	trace.Reset()
-	for _, key := range []bytestore.Key{"3f-018bcfe56800-000102030405060708090a0b0c0d0e0f", "sluice-instance"} {
-		if err := put(t, s, key, make([]byte, 600_000)); err != nil {
+	for _, name := range []bytestore.Name{"3f-018bcfe56800-000102030405060708090a0b0c0d0e0f", "sluice-instance"} {
+		if err := put(t, s, name, make([]byte, 600_000)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -135,13 +135,13 @@ func TestPutTrace(t *testing.T) {
 func TestLayout(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, nil, dir)
-	key := newKey()
-	for _, k := range []bytestore.Key{key, "sluice-instance", "00-other"} {
+	object := newName()
+	for _, k := range []bytestore.Name{object, "sluice-instance", "00-other"} {
 		if err := put(t, s, k, []byte("hello")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{filepath.Join(string(key[:2]), string(key)), "sluice-instance", "00-other"} {
+	for _, name := range []string{filepath.Join(string(object[:2]), string(object)), "sluice-instance", "00-other"} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || info.Size() != 5 || info.Mode() != 0o600 {
 			t.Errorf("%s: %v, %v", name, info, err)
@@ -158,11 +158,11 @@ func TestLayout(t *testing.T) {
 
 func TestReaderIsSendable(t *testing.T) {
 	s := mustOpen(t, nil, t.TempDir())
-	key := newKey()
-	if err := put(t, s, key, []byte("hello")); err != nil {
+	name := newName()
+	if err := put(t, s, name, []byte("hello")); err != nil {
 		t.Fatal(err)
 	}
-	r, err := s.Open(t.Context(), key, 3, 2)
+	r, err := s.Open(t.Context(), name, 3, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,10 +181,10 @@ func TestReaderIsSendable(t *testing.T) {
 func TestForeignFilesAreIgnored(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, nil, dir)
-	key := newKey()
-	wrongShard := filepath.Join("00", "ff"+string(key[2:]))
-	if key[:2] == "ff" {
-		wrongShard = filepath.Join("ff", "00"+string(key[2:]))
+	object := newName()
+	wrongShard := filepath.Join("00", "ff"+string(object[2:]))
+	if object[:2] == "ff" {
+		wrongShard = filepath.Join("ff", "00"+string(object[2:]))
 	}
 	for _, name := range []string{".DS_Store", "README.txt", "lost+found", "00/.nfs0001", "00/plain-name", wrongShard} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
@@ -194,12 +194,12 @@ func TestForeignFilesAreIgnored(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "a-folder"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := put(t, s, key, nil); err != nil {
+	if err := put(t, s, object, nil); err != nil {
 		t.Fatal(err)
 	}
-	var listed []bytestore.Key
-	err := s.List(t.Context(), "", func(o bytestore.Object) error { listed = append(listed, o.Key); return nil })
-	if err != nil || len(listed) != 1 || listed[0] != key {
+	var listed []bytestore.Name
+	err := s.List(t.Context(), "", func(o bytestore.Object) error { listed = append(listed, o.Name); return nil })
+	if err != nil || len(listed) != 1 || listed[0] != object {
 		t.Errorf("listed %q, %v", listed, err)
 	}
 	_, err = s.Open(t.Context(), "a-folder", 0, 0)
@@ -209,8 +209,8 @@ func TestForeignFilesAreIgnored(t *testing.T) {
 func TestOpenRemovesLeftovers(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, nil, dir)
-	key := newKey()
-	if err := put(t, s, key, []byte("kept")); err != nil {
+	object := newName()
+	if err := put(t, s, object, []byte("kept")); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -222,7 +222,7 @@ func TestOpenRemovesLeftovers(t *testing.T) {
 		}
 	}
 	mustOpen(t, nil, dir)
-	if got := files(t, vfs.OS(), dir); len(got) != 1 || filepath.Base(got[0]) != string(key) {
+	if got := files(t, vfs.OS(), dir); len(got) != 1 || filepath.Base(got[0]) != string(object) {
 		t.Errorf("files after Open: %q", got)
 	}
 }
@@ -237,13 +237,13 @@ func TestOpenRefusesFile(t *testing.T) {
 }
 
 func TestClosed(t *testing.T) {
-	s, ctx, key := mustOpen(t, vfstest.NewCrash(), "/objects"), t.Context(), newKey()
-	if err := errors.Join(put(t, s, key, []byte("x")), s.Close(), s.Close()); err != nil {
+	s, ctx, object := mustOpen(t, vfstest.NewCrash(), "/objects"), t.Context(), newName()
+	if err := errors.Join(put(t, s, object, []byte("x")), s.Close(), s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	_, openErr := s.Open(ctx, key, 0, 1)
+	_, openErr := s.Open(ctx, object, 0, 1)
 	for name, err := range map[string]error{
-		"Put": put(t, s, newKey(), nil), "Open": openErr, "Delete": s.Delete(ctx, key), "Space": s.Space(0),
+		"Put": put(t, s, newName(), nil), "Open": openErr, "Delete": s.Delete(ctx, object), "Space": s.Space(0),
 		"List": s.List(ctx, "", func(bytestore.Object) error { return nil }),
 	} {
 		if !errors.Is(err, fs.ErrClosed) {
@@ -276,7 +276,7 @@ func TestCloseWaitsForPuts(t *testing.T) {
 		}
 		return 0, io.EOF
 	})
-	go func() { done <- s.Put(context.WithoutCancel(t.Context()), newKey(), src, 0) }()
+	go func() { done <- s.Put(context.WithoutCancel(t.Context()), newName(), src, 0) }()
 	select {
 	case <-reading:
 	case err := <-done:
@@ -295,7 +295,7 @@ func TestSourceThatReturnsNothing(t *testing.T) {
 	defer func() { wantErr(t, s.Close(), nil) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	wantErr(t, s.Put(ctx, newKey(), readerFunc(func([]byte) (int, error) { return 0, nil }), 1), io.ErrNoProgress)
+	wantErr(t, s.Put(ctx, newName(), readerFunc(func([]byte) (int, error) { return 0, nil }), 1), io.ErrNoProgress)
 }
 
 type readerFunc func([]byte) (int, error)

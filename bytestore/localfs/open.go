@@ -13,25 +13,25 @@ import (
 // Open implements bytestore.Store. On the file system of the operating system the reader
 // is an *os.File, which package net sends without copying. It remains readable after
 // Delete and does not end after n bytes.
-func (s *Store) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
-	if !key.Valid() {
-		return nil, fmt.Errorf("localfs: open %q: %w", key, bytestore.ErrInvalidKey)
+func (s *Store) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
+	if !name.Valid() {
+		return nil, fmt.Errorf("localfs: open %q: %w", name, bytestore.ErrInvalidName)
 	}
-	f, err := s.openAt(ctx, key, off, n)
+	f, err := s.openAt(ctx, name, off, n)
 	if err != nil {
-		return nil, fmt.Errorf("localfs: open %s: %w", key, err)
+		return nil, fmt.Errorf("localfs: open %s: %w", name, err)
 	}
 	return f, nil
 }
 
-func (s *Store) openAt(ctx context.Context, key bytestore.Key, off, n int64) (_ io.ReadCloser, err error) {
+func (s *Store) openAt(ctx context.Context, name bytestore.Name, off, n int64) (_ io.ReadCloser, err error) {
 	if s.closed.Load() {
 		return nil, fs.ErrClosed
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	f, err := s.fs.Open(s.path(key))
+	f, err := s.fs.Open(s.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %w", bytestore.ErrNotFound, err)
 	}

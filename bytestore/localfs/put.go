@@ -27,22 +27,22 @@ import (
 // blocks, and once the object is written the Put is completed. An object becomes
 // visible to Open and List shortly before its Put returns. ErrExists does not imply
 // that the existing object is durable already: that is reported by its own Put.
-func (s *Store) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
-	if !key.Valid() {
-		return fmt.Errorf("localfs: put %q: %w", key, bytestore.ErrInvalidKey)
+func (s *Store) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
+	if !name.Valid() {
+		return fmt.Errorf("localfs: put %q: %w", name, bytestore.ErrInvalidName)
 	}
 	s.puts.RLock()
 	defer s.puts.RUnlock()
-	if err := s.put(ctx, key, src, size); err != nil {
+	if err := s.put(ctx, name, src, size); err != nil {
 		if vfs.IsFull(err) {
 			err = s.space.explain(err, size)
 		}
-		return fmt.Errorf("localfs: put %s: %w", key, err)
+		return fmt.Errorf("localfs: put %s: %w", name, err)
 	}
 	return nil
 }
 
-func (s *Store) put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
+func (s *Store) put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
 	if s.closed.Load() {
 		return fs.ErrClosed
 	}
@@ -62,7 +62,7 @@ func (s *Store) put(ctx context.Context, key bytestore.Key, src io.Reader, size 
 		return err
 	}
 	defer res.release()
-	temp := filepath.Join(s.folder(key).path, tempPrefix+rand.Text())
+	temp := filepath.Join(s.folder(name).path, tempPrefix+rand.Text())
 	err = s.write(temp, &source, size, res)
 	if err == nil {
 		err = ctx.Err()
@@ -70,7 +70,7 @@ func (s *Store) put(ctx context.Context, key bytestore.Key, src io.Reader, size 
 	if err != nil {
 		return errors.Join(err, s.remove(temp))
 	}
-	return s.publish(temp, key)
+	return s.publish(temp, name)
 }
 
 // write creates a file with the bytes of src and syncs it.
@@ -131,10 +131,10 @@ func copySource(f vfs.File, src *bytestore.Source, size int64, res *reservation,
 	return nil
 }
 
-// publish renames the synced file to its key, durably. If it fails, it removes the
+// publish renames the synced file to its name, durably. If it fails, it removes the
 // file.
-func (s *Store) publish(temp string, key bytestore.Key) error {
-	target := s.path(key)
+func (s *Store) publish(temp string, name bytestore.Name) error {
+	target := s.path(name)
 	if err := s.fs.Rename(temp, target); err != nil {
 		if errors.Is(err, fs.ErrExist) {
 			return errors.Join(fmt.Errorf("%w: %w", bytestore.ErrExists, err), s.remove(temp))
@@ -145,7 +145,7 @@ func (s *Store) publish(temp string, key bytestore.Key) error {
 		}
 		return errors.Join(contractError(err), removeErr)
 	}
-	if err := s.folder(key).sync(); err != nil {
+	if err := s.folder(name).sync(); err != nil {
 		return errors.Join(err, s.remove(target))
 	}
 	// The kernel reports a failed fsync once: an earlier sync of this folder may

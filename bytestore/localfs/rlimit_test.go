@@ -33,7 +33,7 @@ func TestTooManyFilesAtFolderSync(t *testing.T) {
 		return errors.Join(do(), syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before))
 	}), dir)
 	armed = true
-	err := put(t, s, newKey(), body)
+	err := put(t, s, newName(), body)
 	armed = false
 	wantErr(t, err, bytestore.ErrOverloaded)
 	wantErr(t, err, syscall.EMFILE)
@@ -41,5 +41,5 @@ func TestTooManyFilesAtFolderSync(t *testing.T) {
 	if left := files(t, vfs.OS(), dir); len(left) != 0 {
 		t.Errorf("files left: %q", left)
 	}
-	wantErr(t, put(t, s, newKey(), body), nil)
+	wantErr(t, put(t, s, newName(), body), nil)
 }

@@ -18,35 +18,35 @@ import (
 func TestReserve(t *testing.T) {
 	const size, reserve, object = 1 << 20, 100 << 10, 64 << 10
 	s, _ := openWithin(t, size, reserve)
-	var keys []bytestore.Key
+	var names []bytestore.Name
 	for {
-		key := newKey()
-		if err := put(t, s, key, body[:object]); err != nil {
+		name := newName()
+		if err := put(t, s, name, body[:object]); err != nil {
 			wantErr(t, err, bytestore.ErrNoSpace)
 			break
 		}
-		keys = append(keys, key)
+		names = append(names, name)
 	}
-	if want := (size - reserve) / object; len(keys) != want {
-		t.Fatalf("%d objects fitted, want %d", len(keys), want)
+	if want := (size - reserve) / object; len(names) != want {
+		t.Fatalf("%d objects fitted, want %d", len(names), want)
 	}
-	if err := put(t, s, newKey(), body[:object]); !strings.Contains(err.Error(), "65536 bytes needed, 131072 free, of which 102400 are kept in reserve and 0 reserved by other writes") {
+	if err := put(t, s, newName(), body[:object]); !strings.Contains(err.Error(), "65536 bytes needed, 131072 free, of which 102400 are kept in reserve and 0 reserved by other writes") {
 		t.Errorf("error text: %v", err)
 	}
 	unread := readerFunc(func([]byte) (int, error) { t.Error("the source was read"); return 0, io.EOF })
-	wantErr(t, s.Put(t.Context(), newKey(), unread, object), bytestore.ErrNoSpace)
-	wantErr(t, s.Put(t.Context(), newKey(), unread, 1<<62), bytestore.ErrNoSpace)
+	wantErr(t, s.Put(t.Context(), newName(), unread, object), bytestore.ErrNoSpace)
+	wantErr(t, s.Put(t.Context(), newName(), unread, 1<<62), bytestore.ErrNoSpace)
 	wantErr(t, s.Space(0), nil) // a smaller object fits
-	rest := int64(size - reserve - len(keys)*object)
-	wantErr(t, s.Put(t.Context(), newKey(), bytes.NewReader(body), rest+1), bytestore.ErrNoSpace)
+	rest := int64(size - reserve - len(names)*object)
+	wantErr(t, s.Put(t.Context(), newName(), bytes.NewReader(body), rest+1), bytestore.ErrNoSpace)
 	wantErr(t, put(t, s, "the-rest", body[:rest]), nil)
 	wantErr(t, s.Space(0), bytestore.ErrNoSpace)
 	wantErr(t, put(t, s, "nothing", nil), bytestore.ErrNoSpace)
 
-	wantErr(t, s.Delete(t.Context(), keys[0]), nil)
+	wantErr(t, s.Delete(t.Context(), names[0]), nil)
 	wantErr(t, s.Space(0), nil)
-	wantErr(t, put(t, s, newKey(), body[:object]), nil)
-	if got := readBack(t, s, keys[1]); !bytes.Equal(got, body[:object]) {
+	wantErr(t, put(t, s, newName(), body[:object]), nil)
+	if got := readBack(t, s, names[1]); !bytes.Equal(got, body[:object]) {
 		t.Error("an object suffered from the full disk")
 	}
 }
@@ -90,7 +90,7 @@ func TestStalledPutsClaimLittle(t *testing.T) {
 			return
 		}
 		src := readerFunc(func([]byte) (int, error) { nest(n - 1); return 0, io.ErrUnexpectedEOF })
-		wantErr(t, s.Put(t.Context(), newKey(), src, object), io.ErrUnexpectedEOF)
+		wantErr(t, s.Put(t.Context(), newName(), src, object), io.ErrUnexpectedEOF)
 	}
 	nest(stalled)
 	wantErr(t, s.Space(size-20<<20), nil) // all reservations were released
@@ -137,7 +137,7 @@ func TestRacingPutsSpareTheReserve(t *testing.T) {
 				readerFunc(func([]byte) (int, error) { began(); begun.Wait(); return 0, io.EOF }),
 				bytes.NewReader(make([]byte, object)),
 			)
-			err := s.Put(t.Context(), newKey(), src, object)
+			err := s.Put(t.Context(), newName(), src, object)
 			began() // if it was rejected, the others must not wait for it
 			results <- err
 		}()
@@ -212,13 +212,13 @@ func TestInodes(t *testing.T) {
 	disk.Limit(0, 300) // 257 folders; a twentieth is kept free
 	s := mustOpen(t, disk, "/objects")
 	stored := 0
-	for put(t, s, newKey(), nil) == nil {
+	for put(t, s, newName(), nil) == nil {
 		stored++
 	}
 	if stored != 300-257-300/20 {
 		t.Errorf("%d objects fitted", stored)
 	}
-	wantErr(t, put(t, s, newKey(), nil), bytestore.ErrNoSpace)
+	wantErr(t, put(t, s, newName(), nil), bytestore.ErrNoSpace)
 	wantErr(t, s.Space(0), bytestore.ErrNoSpace)
 }
 

@@ -13,13 +13,13 @@ import (
 func Example() {
 	ctx := context.Background()
 	store := memory.New()
-	for _, name := range []bytestore.Key{"second", "first"} {
+	for _, name := range []bytestore.Name{"second", "first"} {
 		if err := store.Put(ctx, name, strings.NewReader("the content"), 11); err != nil {
 			log.Fatal(err)
 		}
 	}
 	err := store.List(ctx, "", func(o bytestore.Object) error {
-		fmt.Println(o.Key, o.Size)
+		fmt.Println(o.Name, o.Size)
 		return nil
 	})
 	if err != nil {

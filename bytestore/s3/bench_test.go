@@ -51,8 +51,8 @@ func benchExtents(b *testing.B, newHarness func(testing.TB) bytetest.Harness, go
 			b.Fatal(err)
 		}
 		bytetest.Parallel(b, goroutines, size, func() error {
-			key := newKey()
-			return errors.Join(s.Put(b.Context(), key, bytes.NewReader(data), size), s.Delete(b.Context(), key))
+			object := newName()
+			return errors.Join(s.Put(b.Context(), object, bytes.NewReader(data), size), s.Delete(b.Context(), object))
 		})
 	})
 	b.Run("read/"+name, func(b *testing.B) {
@@ -60,12 +60,12 @@ func benchExtents(b *testing.B, newHarness func(testing.TB) bytetest.Harness, go
 		if err != nil {
 			b.Fatal(err)
 		}
-		key := newKey()
-		if err := s.Put(b.Context(), key, bytes.NewReader(data), size); err != nil {
+		object := newName()
+		if err := s.Put(b.Context(), object, bytes.NewReader(data), size); err != nil {
 			b.Fatal(err)
 		}
 		bytetest.Parallel(b, goroutines, size, func() error {
-			r, err := s.Open(b.Context(), key, 0, size)
+			r, err := s.Open(b.Context(), object, 0, size)
 			if err != nil {
 				return err
 			}

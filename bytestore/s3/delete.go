@@ -17,19 +17,19 @@ const batchSize = 1_000
 // Delete implements bytestore.Store. It deletes several objects by consecutive requests
 // for up to 1,000 objects each (DeleteObjects) or, if the server does not support those,
 // one by one.
-func (s *Store) Delete(ctx context.Context, keys ...bytestore.Key) error {
+func (s *Store) Delete(ctx context.Context, names ...bytestore.Name) error {
 	left := bytestore.Undeleted{}
 	if err := s.usable(ctx); err != nil {
-		return bytestore.UndeletedOf(keys, fmt.Errorf("s3: delete: %w", err)).OrNil()
+		return bytestore.UndeletedOf(names, fmt.Errorf("s3: delete: %w", err)).OrNil()
 	}
-	var batch []bytestore.Key
-	for i, key := range keys {
-		if !key.Valid() {
-			left[key] = fmt.Errorf("s3: delete %q: %w", key, bytestore.ErrInvalidKey)
+	var batch []bytestore.Name
+	for i, name := range names {
+		if !name.Valid() {
+			left[name] = fmt.Errorf("s3: delete %q: %w", name, bytestore.ErrInvalidName)
 		} else {
-			batch = append(batch, key)
+			batch = append(batch, name)
 		}
-		if len(batch) == batchSize || i == len(keys)-1 {
+		if len(batch) == batchSize || i == len(names)-1 {
 			s.deleteBatch(ctx, batch, left)
 			batch = batch[:0]
 		}
@@ -39,28 +39,28 @@ func (s *Store) Delete(ctx context.Context, keys ...bytestore.Key) error {
 
 // deleteBatch deletes up to batchSize objects, and adds those that it could not delete to
 // left.
-func (s *Store) deleteBatch(ctx context.Context, keys []bytestore.Key, left bytestore.Undeleted) {
-	failed := map[bytestore.Key]error{}
-	if len(keys) > 1 && !s.noBatches.Load() {
-		failed = s.deleteMany(ctx, keys)
-		if unknownRequest(failed[keys[0]]) {
+func (s *Store) deleteBatch(ctx context.Context, names []bytestore.Name, left bytestore.Undeleted) {
+	failed := map[bytestore.Name]error{}
+	if len(names) > 1 && !s.noBatches.Load() {
+		failed = s.deleteMany(ctx, names)
+		if unknownRequest(failed[names[0]]) {
 			s.noBatches.Store(true)
 		}
 	}
-	if len(keys) == 1 || s.noBatches.Load() {
-		for _, key := range keys {
-			failed[key] = s.deleteObject(ctx, key)
+	if len(names) == 1 || s.noBatches.Load() {
+		for _, name := range names {
+			failed[name] = s.deleteObject(ctx, name)
 		}
 	}
-	for key, err := range failed {
+	for name, err := range failed {
 		if err != nil {
-			left[key] = fmt.Errorf("s3: delete %s: %w", key, contractError(err))
+			left[name] = fmt.Errorf("s3: delete %s: %w", name, contractError(err))
 		}
 	}
 }
 
-func (s *Store) deleteObject(ctx context.Context, key bytestore.Key) error {
-	err := s.core.RemoveObject(ctx, s.bucket, s.name(key), minio.RemoveObjectOptions{})
+func (s *Store) deleteObject(ctx context.Context, name bytestore.Name) error {
+	err := s.core.RemoveObject(ctx, s.bucket, s.key(name), minio.RemoveObjectOptions{})
 	response := minio.ToErrorResponse(err)
 	if response.StatusCode == http.StatusNotFound && response.Code != minio.NoSuchBucket {
 		return nil // returned by some servers; most return 204
@@ -73,27 +73,27 @@ var errNoResult = errors.New("the response of the server does not mention the ob
 
 // deleteMany deletes objects by one request and returns those that may still exist, with
 // the reasons. Only objects that the response reports as deleted count as deleted.
-func (s *Store) deleteMany(ctx context.Context, keys []bytestore.Key) map[bytestore.Key]error {
-	failed := make(map[bytestore.Key]error, len(keys))
-	keyOf := make(map[string]bytestore.Key, len(keys))
-	objects := make(chan minio.ObjectInfo, len(keys))
-	for _, key := range keys {
-		name := s.name(key)
-		failed[key], keyOf[name] = errNoResult, key
-		objects <- minio.ObjectInfo{Key: name}
+func (s *Store) deleteMany(ctx context.Context, names []bytestore.Name) map[bytestore.Name]error {
+	failed := make(map[bytestore.Name]error, len(names))
+	nameOf := make(map[string]bytestore.Name, len(names))
+	objects := make(chan minio.ObjectInfo, len(names))
+	for _, name := range names {
+		key := s.key(name)
+		failed[name], nameOf[key] = errNoResult, name
+		objects <- minio.ObjectInfo{Key: key}
 	}
 	close(objects)
 	for result := range s.core.RemoveObjectsWithResult(ctx, s.bucket, objects, minio.RemoveObjectsOptions{}) {
-		key, known := keyOf[result.ObjectName]
+		name, known := nameOf[result.ObjectName]
 		switch {
 		case known && (result.Err == nil || minio.ToErrorResponse(result.Err).Code == minio.NoSuchKey):
-			delete(failed, key)
+			delete(failed, name)
 		case known:
-			failed[key] = withStatus(result.Err)
+			failed[name] = withStatus(result.Err)
 		case result.Err != nil: // the error of the whole request
-			for key, err := range failed {
+			for name, err := range failed {
 				if errors.Is(err, errNoResult) {
-					failed[key] = result.Err
+					failed[name] = result.Err
 				}
 			}
 		}

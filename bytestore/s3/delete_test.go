@@ -14,25 +14,25 @@ import (
 )
 
 // mustPutMany puts n objects.
-func mustPutMany(t *testing.T, s *s3.Store, n int) []bytestore.Key {
+func mustPutMany(t *testing.T, s *s3.Store, n int) []bytestore.Name {
 	t.Helper()
-	keys := make([]bytestore.Key, n)
-	for i := range keys {
-		keys[i] = mustPut(t, s, content(1, 10))
+	names := make([]bytestore.Name, n)
+	for i := range names {
+		names[i] = mustPut(t, s, content(1, 10))
 	}
-	return keys
+	return names
 }
 
 // TestManyDeletesAreOneRequest: a thousand objects go by one request, over
 // failures that pass.
 func TestManyDeletesAreOneRequest(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
-	keys := mustPutMany(t, aside, 20)
-	for len(keys) < 1000 {
-		keys = append(keys, newKey()) // which was never there
+	objects := mustPutMany(t, aside, 20)
+	for len(objects) < 1000 {
+		objects = append(objects, newName()) // which was never there
 	}
 	w.handle(nil)
-	wantErr(t, s.Delete(t.Context(), keys...), nil)
+	wantErr(t, s.Delete(t.Context(), objects...), nil)
 	if got := w.requests(); !slices.Equal(got, []string{"POST"}) {
 		t.Errorf("requests: %v", got)
 	}
@@ -40,9 +40,9 @@ func TestManyDeletesAreOneRequest(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 	for name, f := range passingFaults {
-		keys := mustPutMany(t, aside, 2)
+		objects := mustPutMany(t, aside, 2)
 		w.handle(times(2, http.MethodPost, f))
-		if err := s.Delete(t.Context(), keys...); err != nil {
+		if err := s.Delete(t.Context(), objects...); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if left := list(t, aside); len(left) > 0 {
@@ -57,9 +57,9 @@ func TestServerWithoutManyDeletes(t *testing.T) {
 	for _, unknown := range []fault{respondsWith(501, "NotImplemented"), respondsWith(405, "MethodNotAllowed")} {
 		s, aside, w := onWire(t, s3.Options{})
 		for _, want := range [][]string{{"POST", "DELETE", "DELETE"}, {"DELETE", "DELETE"}} {
-			keys := mustPutMany(t, aside, 2)
+			names := mustPutMany(t, aside, 2)
 			w.handle(times(always, http.MethodPost, unknown))
-			wantErr(t, s.Delete(t.Context(), keys...), nil)
+			wantErr(t, s.Delete(t.Context(), names...), nil)
 			if got := w.requests(); !slices.Equal(got, want) {
 				t.Errorf("requests: %v, want %v", got, want)
 			}
@@ -74,22 +74,22 @@ func TestServerWithoutManyDeletes(t *testing.T) {
 // object is gone, as it does that the object is missing.
 func TestDeleteWithoutTheBucket(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
-	key := mustPut(t, aside, content(1, 10))
+	name := mustPut(t, aside, content(1, 10))
 	w.handle(times(always, http.MethodDelete, respondsWith(404, "NoSuchBucket")))
-	if err := s.Delete(t.Context(), key); err == nil || !strings.Contains(err.Error(), "as the test wants") {
+	if err := s.Delete(t.Context(), name); err == nil || !strings.Contains(err.Error(), "as the test wants") {
 		t.Errorf("the bucket is missing: %v", err)
 	}
 	w.handle(times(always, http.MethodDelete, respondsWith(404, "NoSuchKey")))
-	wantErr(t, s.Delete(t.Context(), key), nil)
+	wantErr(t, s.Delete(t.Context(), name), nil)
 }
 
 // TestResponsesToManyDeletes checks that only objects that the response reports as deleted
 // count as deleted, and that the others have their own errors.
 func TestResponsesToManyDeletes(t *testing.T) {
 	s, _, w := onWire(t, s3.Options{})
-	keys := make([]bytestore.Key, 6)
-	for i := range keys {
-		keys[i] = newKey()
+	objects := make([]bytestore.Name, 6)
+	for i := range objects {
+		objects[i] = newName()
 	}
 	respond := func(body func(prefix string) string) fault {
 		return func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
@@ -97,7 +97,7 @@ func TestResponsesToManyDeletes(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			before, _, _ := strings.Cut(string(text), string(keys[0]))
+			before, _, _ := strings.Cut(string(text), string(objects[0]))
 			prefix := before[strings.LastIndex(before, ">")+1:]
 			return &http.Response{
 				Status: "200 OK", StatusCode: http.StatusOK, Request: r, Header: http.Header{"Content-Type": {"application/xml"}},
@@ -109,26 +109,26 @@ func TestResponsesToManyDeletes(t *testing.T) {
 		return fmt.Sprintf("<Error><Key>%s</Key><Code>%s</Code><Message>as the test wants</Message></Error>", name, code)
 	}
 	w.handle(times(always, http.MethodPost, respond(func(prefix string) string {
-		name := func(i int) string { return prefix + string(keys[i]) }
+		name := func(i int) string { return prefix + string(objects[i]) }
 		return "<DeleteResult><Deleted><Key>" + name(0) + "</Key></Deleted>" + failed(name(1), "AccessDenied") + failed(name(2), "SlowDown") +
 			failed(name(3), "NoSuchKey") + failed(name(4), "InvalidArgument") + "</DeleteResult>"
 	})))
-	err := s.Delete(t.Context(), keys...)
+	err := s.Delete(t.Context(), objects...)
 	left, ok := errors.AsType[bytestore.Undeleted](err)
 	if !ok || len(left) != 4 {
 		t.Fatalf("%v, want an Undeleted of four", err)
 	}
 	for i, passes := range map[int]bool{1: false, 2: true, 4: true, 5: true} {
-		if err := left[keys[i]]; err == nil || errors.Is(err, bytestore.ErrOverloaded) != passes {
+		if err := left[objects[i]]; err == nil || errors.Is(err, bytestore.ErrOverloaded) != passes {
 			t.Errorf("object %d: %v, want one that may pass: %v", i, err, passes)
 		}
 	}
-	if !strings.Contains(left[keys[1]].Error(), "as the test wants") {
-		t.Errorf("the server's words are lost: %v", left[keys[1]])
+	if !strings.Contains(left[objects[1]].Error(), "as the test wants") {
+		t.Errorf("the server's words are lost: %v", left[objects[1]])
 	}
 	for name, f := range map[string]fault{"no XML": respond(func(string) string { return "<Dele" }), "denied": respondsWith(403, "AccessDenied")} {
 		w.handle(times(always, http.MethodPost, f))
-		if got := bytestore.UndeletedOf(nil, s.Delete(t.Context(), keys...)); len(got) != len(keys) {
+		if got := bytestore.UndeletedOf(nil, s.Delete(t.Context(), objects...)); len(got) != len(objects) {
 			t.Errorf("%s: %d objects are left, want all: %v", name, len(got), got)
 		}
 	}

@@ -25,7 +25,7 @@ func Example() {
 	}
 	defer store.Close()
 
-	key := bytestore.NewKey(time.Now())
+	key := bytestore.NewName(time.Now())
 	if err := store.Put(ctx, key, strings.NewReader("the content"), 11); err != nil {
 		log.Fatal(err)
 	}

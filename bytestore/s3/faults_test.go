@@ -29,12 +29,12 @@ func TestTransientFailuresAreRetried(t *testing.T) {
 	for name, f := range passingFaults {
 		t.Run(name, func(t *testing.T) {
 			data := content(1, 100_000)
-			key := newKey()
+			object := newName()
 			before := s.Requests(s3.OpPut)
 			failed, sent := before.Errors, before.Seconds.Counts().Count
 			w.handle(times(2, http.MethodPut, f))
-			wantErr(t, put(t, s, key, data), nil)
-			wantObject(t, aside, key, data)
+			wantErr(t, put(t, s, object, data), nil)
+			wantObject(t, aside, object, data)
 			after := s.Requests(s3.OpPut)
 			// After a lost response the object is there, which ends the attempts.
 			if n := after.Errors - failed; n < 1 || n > 2 || after.Seconds.Counts().Count < sent+uint64(n) {
@@ -42,18 +42,18 @@ func TestTransientFailuresAreRetried(t *testing.T) {
 			}
 
 			w.handle(times(2, http.MethodGet, f))
-			wantObject(t, s, key, data)
+			wantObject(t, s, object, data)
 			w.handle(times(2, http.MethodHead, f))
-			_, err := read(t.Context(), s, key, 0, 0)
+			_, err := read(t.Context(), s, object, 0, 0)
 			wantErr(t, err, nil)
 
 			w.handle(times(2, http.MethodGet, f))
-			if keys := list(t, s); !slices.Equal(keys, []bytestore.Key{key}) {
-				t.Errorf("listed %v", keys)
+			if objects := list(t, s); !slices.Equal(objects, []bytestore.Name{object}) {
+				t.Errorf("listed %v", objects)
 			}
 			w.handle(times(2, http.MethodDelete, f))
-			wantErr(t, s.Delete(t.Context(), key), nil)
-			wantAbsent(t, aside, key)
+			wantErr(t, s.Delete(t.Context(), object), nil)
+			wantAbsent(t, aside, object)
 		})
 	}
 }
@@ -77,19 +77,19 @@ func TestLastingFailuresAreClean(t *testing.T) {
 		{"conflict", respondsWith(409, "ConditionalRequestConflict"), bytestore.ErrOverloaded},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			key := newKey()
+			object := newName()
 			w.handle(times(always, http.MethodPut, tc.fault))
-			err := put(t, s, key, content(1, 1000))
+			err := put(t, s, object, content(1, 1000))
 			if err == nil || tc.want != nil && !errors.Is(err, tc.want) {
 				t.Errorf("got %v, want %v", err, tc.want)
 			}
 			if n := len(w.requests()); n > 30 {
 				t.Errorf("%d requests", n)
 			}
-			wantAbsent(t, aside, key)
+			wantAbsent(t, aside, object)
 			w.handle(nil)
-			wantErr(t, put(t, s, key, content(1, 1000)), nil)
-			wantObject(t, aside, key, content(1, 1000))
+			wantErr(t, put(t, s, object, content(1, 1000)), nil)
+			wantObject(t, aside, object, content(1, 1000))
 		})
 	}
 }
@@ -136,27 +136,27 @@ func TestLostResponsesOfAPut(t *testing.T) {
 // the server has either nothing or the complete object.
 func TestUnknownOutcome(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
-	key, data := newKey(), content(1, 1000)
+	name, data := newName(), content(1, 1000)
 	w.handle(func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 		if r.Method == http.MethodPut {
 			return loseResponse(r, next)
 		}
 		return refused(r, next)
 	})
-	err := put(t, s, key, data)
+	err := put(t, s, name, data)
 	wantErr(t, err, bytestore.ErrOverloaded)
 	if !strings.Contains(err.Error(), "unknown") {
 		t.Errorf("the error does not say that the outcome is unknown: %v", err)
 	}
-	wantObject(t, aside, key, data)
+	wantObject(t, aside, name, data)
 }
 
 // TestPutInDoubtIsNotTaken loses the response to the first PUT, returns 412 to the second
 // because of the object of the first, and loses the response to the request for its
-// metadata. The error must not report that the key is in use.
+// metadata. The error must not report that the name is in use.
 func TestPutInDoubtIsNotTaken(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
-	key, data := newKey(), content(1, 1000)
+	name, data := newName(), content(1, 1000)
 	w.handle(times(1, http.MethodPut, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 		w.handle(func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 			if r.Method == http.MethodPut {
@@ -166,12 +166,12 @@ func TestPutInDoubtIsNotTaken(t *testing.T) {
 		})
 		return loseResponse(r, next)
 	}))
-	err := put(t, s, key, data)
+	err := put(t, s, name, data)
 	wantErr(t, err, bytestore.ErrOverloaded)
 	if errors.Is(err, bytestore.ErrExists) {
-		t.Errorf("the key is taken: %v", err)
+		t.Errorf("the name is taken: %v", err)
 	}
-	wantObject(t, aside, key, data)
+	wantObject(t, aside, name, data)
 }
 
 // TestCancelledPutDeletesItsObject ends the context after the server has stored the
@@ -186,12 +186,12 @@ func TestCancelledPutDeletesItsObject(t *testing.T) {
 		cancel()
 		return resp, err
 	}))
-	key, data := newKey(), content(1, 1000)
-	wantErr(t, s.Put(ctx, key, bytes.NewReader(data), 1000), context.Canceled)
+	name, data := newName(), content(1, 1000)
+	wantErr(t, s.Put(ctx, name, bytes.NewReader(data), 1000), context.Canceled)
 	if !stored {
 		t.Error("the object was not stored when the context ended")
 	}
-	wantAbsent(t, aside, key)
+	wantAbsent(t, aside, name)
 	wantErr(t, s.Err(), nil)
 }
 
@@ -212,24 +212,24 @@ func TestLateReaderOfABody(t *testing.T) {
 	}
 }
 
-func list(t *testing.T, s *s3.Store) (keys []bytestore.Key) {
+func list(t *testing.T, s *s3.Store) (names []bytestore.Name) {
 	t.Helper()
 	err := s.List(t.Context(), "", func(o bytestore.Object) error {
-		keys = append(keys, o.Key)
+		names = append(names, o.Name)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return keys
+	return names
 }
 
-// wantAbsent fails the test unless no object is visible under key.
-func wantAbsent(t *testing.T, s *s3.Store, key bytestore.Key) {
+// wantAbsent fails the test unless no object is visible under name.
+func wantAbsent(t *testing.T, s *s3.Store, name bytestore.Name) {
 	t.Helper()
-	_, err := read(t.Context(), s, key, 0, 0)
+	_, err := read(t.Context(), s, name, 0, 0)
 	wantErr(t, err, bytestore.ErrNotFound)
-	if slices.Contains(list(t, s), key) {
-		t.Errorf("%s is listed", key)
+	if slices.Contains(list(t, s), name) {
+		t.Errorf("%s is listed", name)
 	}
 }

@@ -21,7 +21,7 @@ func TestErr(t *testing.T) {
 	fail := func() {
 		t.Helper()
 		w.handle(times(always, http.MethodPut, respondsWith(403, "AccessDenied")))
-		if err := put(t, s, newKey(), nil); err == nil {
+		if err := put(t, s, newName(), nil); err == nil {
 			t.Fatal("the put succeeded")
 		}
 		w.handle(nil)
@@ -43,15 +43,15 @@ func TestErr(t *testing.T) {
 	wantErr(t, s.Ready(t.Context()), nil)
 
 	fail()
-	key := mustPut(t, s, nil)
+	name := mustPut(t, s, nil)
 	wantErr(t, s.Err(), nil)
 
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	wantErr(t, s.Put(over, newKey(), strings.NewReader(""), 0), context.Canceled)
-	wantErr(t, put(t, s, key, nil), bytestore.ErrExists)
-	wantErr(t, put(t, s, newKey(), make([]byte, 2*mib)), bytestore.ErrOverloaded)
-	wantErr(t, s.Put(t.Context(), newKey(), strings.NewReader("a"), 2), bytestore.ErrSize)
+	wantErr(t, s.Put(over, newName(), strings.NewReader(""), 0), context.Canceled)
+	wantErr(t, put(t, s, name, nil), bytestore.ErrExists)
+	wantErr(t, put(t, s, newName(), make([]byte, 2*mib)), bytestore.ErrOverloaded)
+	wantErr(t, s.Put(t.Context(), newName(), strings.NewReader("a"), 2), bytestore.ErrSize)
 	wantErr(t, s.Err(), nil)
 }
 
@@ -78,8 +78,8 @@ func TestReadyChecksTheBucket(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	s, _, w := onWire(t, s3.Options{})
-	key := mustPut(t, s, content(1, 1000))
-	r, err := s.Open(t.Context(), key, 0, 1000)
+	name := mustPut(t, s, content(1, 1000))
+	r, err := s.Open(t.Context(), name, 0, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestClose(t *testing.T) {
 		return next.RoundTrip(r)
 	}))
 	putErr := make(chan error)
-	go func() { putErr <- s.Put(context.Background(), newKey(), strings.NewReader("x"), 1) }()
+	go func() { putErr <- s.Put(context.Background(), newName(), strings.NewReader("x"), 1) }()
 	<-entered
 	go func() { closed <- s.Close() }()
 	close(release)
@@ -102,11 +102,11 @@ func TestClose(t *testing.T) {
 	wantErr(t, <-closed, nil)
 
 	wantErr(t, s.Close(), nil)
-	wantErr(t, put(t, s, newKey(), nil), fs.ErrClosed)
-	wantErr(t, s.Delete(t.Context(), key), fs.ErrClosed)
+	wantErr(t, put(t, s, newName(), nil), fs.ErrClosed)
+	wantErr(t, s.Delete(t.Context(), name), fs.ErrClosed)
 	wantErr(t, s.List(t.Context(), "", nil), fs.ErrClosed)
 	wantErr(t, s.Ready(t.Context()), fs.ErrClosed)
-	if _, err := s.Open(t.Context(), key, 0, 1); err == nil {
+	if _, err := s.Open(t.Context(), name, 0, 1); err == nil {
 		t.Error("Open after Close")
 	}
 	if n, err := r.Read(make([]byte, 10)); n == 0 || err != nil {

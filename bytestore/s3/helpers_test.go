@@ -55,7 +55,7 @@ func harnesses(server *testenv.S3Server) func(testing.TB) bytetest.Harness {
 	}
 }
 
-func newKey() bytestore.Key { return bytestore.NewKey(time.UnixMilli(1_700_000_000_000)) }
+func newName() bytestore.Name { return bytestore.NewName(time.UnixMilli(1_700_000_000_000)) }
 
 // content returns size pseudorandom bytes.
 func content(seed byte, size int) []byte {
@@ -64,23 +64,23 @@ func content(seed byte, size int) []byte {
 	return data
 }
 
-func put(t *testing.T, s *s3.Store, key bytestore.Key, data []byte) error {
+func put(t *testing.T, s *s3.Store, name bytestore.Name, data []byte) error {
 	t.Helper()
-	return s.Put(t.Context(), key, bytes.NewReader(data), int64(len(data)))
+	return s.Put(t.Context(), name, bytes.NewReader(data), int64(len(data)))
 }
 
-func mustPut(t *testing.T, s *s3.Store, data []byte) bytestore.Key {
+func mustPut(t *testing.T, s *s3.Store, data []byte) bytestore.Name {
 	t.Helper()
-	key := newKey()
-	if err := put(t, s, key, data); err != nil {
+	name := newName()
+	if err := put(t, s, name, data); err != nil {
 		t.Fatal(err)
 	}
-	return key
+	return name
 }
 
 // read reads a range to its end.
-func read(ctx context.Context, s *s3.Store, key bytestore.Key, off, n int64) ([]byte, error) {
-	r, err := s.Open(ctx, key, off, n)
+func read(ctx context.Context, s *s3.Store, name bytestore.Name, off, n int64) ([]byte, error) {
+	r, err := s.Open(ctx, name, off, n)
 	if err != nil {
 		return nil, err
 	}
@@ -88,15 +88,15 @@ func read(ctx context.Context, s *s3.Store, key bytestore.Key, off, n int64) ([]
 	return data, errors.Join(err, r.Close())
 }
 
-// wantObject fails the test unless the store has exactly data under key.
-func wantObject(t *testing.T, s *s3.Store, key bytestore.Key, data []byte) {
+// wantObject fails the test unless the store has exactly data under name.
+func wantObject(t *testing.T, s *s3.Store, name bytestore.Name, data []byte) {
 	t.Helper()
-	got, err := read(t.Context(), s, key, 0, int64(len(data)))
+	got, err := read(t.Context(), s, name, 0, int64(len(data)))
 	if err != nil {
-		t.Fatalf("%s: %v", key, err)
+		t.Fatalf("%s: %v", name, err)
 	}
 	if !bytes.Equal(got, data) {
-		t.Fatalf("%s: %d bytes that are not the %d put", key, len(got), len(data))
+		t.Fatalf("%s: %d bytes that are not the %d put", name, len(got), len(data))
 	}
 }
 

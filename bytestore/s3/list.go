@@ -9,15 +9,15 @@ import (
 	"sluice/bytestore"
 )
 
-// List implements bytestore.Store. It holds one page of at most 1,000 names at a time, and
+// List implements bytestore.Store. It holds one page of at most 1,000 keys at a time, and
 // sends one request for each page.
-func (s *Store) List(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error {
+func (s *Store) List(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error {
 	if err := s.usable(ctx); err != nil {
 		return fmt.Errorf("s3: list: %w", err)
 	}
 	opt := s.listing(0)
 	if after != "" {
-		opt.StartAfter = s.name(after)
+		opt.StartAfter = s.key(after)
 	}
 	for o := range s.core.ListObjectsIter(ctx, s.bucket, opt) {
 		if err := ctx.Err(); err != nil {
@@ -26,11 +26,11 @@ func (s *Store) List(ctx context.Context, after bytestore.Key, fn func(bytestore
 		if o.Err != nil {
 			return fmt.Errorf("s3: list: %w", contractError(o.Err))
 		}
-		key := bytestore.Key(o.Key[min(len(s.prefix), len(o.Key)):])
-		if !key.Valid() || key <= after {
+		name := bytestore.Name(o.Key[min(len(s.prefix), len(o.Key)):])
+		if !name.Valid() || name <= after {
 			continue // not an object of this Store, or a server that ignores StartAfter
 		}
-		if err := fn(bytestore.Object{Key: key, Size: o.Size}); err != nil {
+		if err := fn(bytestore.Object{Name: name, Size: o.Size}); err != nil {
 			return err
 		}
 	}
@@ -41,7 +41,7 @@ func (s *Store) List(ctx context.Context, after bytestore.Key, fn func(bytestore
 	return nil
 }
 
-// listing returns the options to list all names under the prefix, in pages of at most the
+// listing returns the options to list all keys under the prefix, in pages of at most the
 // given size; 0 means the default of the server.
 func (s *Store) listing(page int) minio.ListObjectsOptions {
 	withOwner := false // which is expensive for some servers

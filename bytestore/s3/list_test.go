@@ -18,14 +18,14 @@ import (
 func TestListPages(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	const objects, putters = 2100, 20
-	keys := make([]bytestore.Key, objects)
+	names := make([]bytestore.Name, objects)
 	errs := make([]error, putters)
 	var wg sync.WaitGroup
 	for p := range putters {
 		wg.Go(func() {
 			for i := p; i < objects; i += putters {
-				keys[i] = newKey()
-				errs[p] = errors.Join(errs[p], s.Put(t.Context(), keys[i], strings.NewReader(""), 0))
+				names[i] = newName()
+				errs[p] = errors.Join(errs[p], s.Put(t.Context(), names[i], strings.NewReader(""), 0))
 			}
 		})
 	}
@@ -33,14 +33,14 @@ func TestListPages(t *testing.T) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	slices.Sort(keys)
+	slices.Sort(names)
 
-	from := func(after bytestore.Key, n int) (got []bytestore.Key, requests int) {
+	from := func(after bytestore.Name, n int) (got []bytestore.Name, requests int) {
 		t.Helper()
 		w.handle(nil)
 		stop := errors.New("stop")
 		err := s.List(t.Context(), after, func(o bytestore.Object) error {
-			if got = append(got, o.Key); len(got) == n {
+			if got = append(got, o.Name); len(got) == n {
 				return stop
 			}
 			return nil
@@ -53,13 +53,13 @@ func TestListPages(t *testing.T) {
 	for _, tc := range []struct{ skip, n, requests int }{
 		{0, objects, 3}, {0, 1, 1}, {0, 1000, 1}, {0, 1001, 2}, {999, objects - 999, 2}, {1000, objects - 1000, 2}, {2099, objects, 1},
 	} {
-		after := bytestore.Key("")
+		after := bytestore.Name("")
 		if tc.skip > 0 {
-			after = keys[tc.skip-1]
+			after = names[tc.skip-1]
 		}
 		got, requests := from(after, tc.n)
-		if want := keys[tc.skip:min(objects, tc.skip+tc.n)]; !slices.Equal(got, want) || requests != tc.requests {
-			t.Errorf("%d after %d: %d keys by %d requests, want %d by %d", tc.n, tc.skip, len(got), requests, len(want), tc.requests)
+		if want := names[tc.skip:min(objects, tc.skip+tc.n)]; !slices.Equal(got, want) || requests != tc.requests {
+			t.Errorf("%d after %d: %d names by %d requests, want %d by %d", tc.n, tc.skip, len(got), requests, len(want), tc.requests)
 		}
 	}
 
@@ -78,18 +78,18 @@ func TestListPages(t *testing.T) {
 }
 
 // TestOthersNamesAreNotListed checks that in a shared bucket only names directly under the
-// prefix that are valid keys are objects.
+// prefix that are valid names are objects.
 func TestOthersNamesAreNotListed(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
-	var keys []bytestore.Key
+	var names []bytestore.Name
 	var stores []*s3.Store
 	for _, prefix := range []string{"", "/one", "/one/two", "/one-two", "/on"} {
 		s := mustOpen(t, parse(t, "s3://%s%s?endpoint=http://%s", server.Bucket, prefix, server.Addr), s3.Options{})
-		stores, keys = append(stores, s), append(keys, mustPut(t, s, nil))
+		stores, names = append(stores, s), append(names, mustPut(t, s, nil))
 	}
 	for i, s := range stores {
-		if got := list(t, s); !slices.Equal(got, keys[i:i+1]) {
-			t.Errorf("store %d lists %v, want %v", i, got, keys[i])
+		if got := list(t, s); !slices.Equal(got, names[i:i+1]) {
+			t.Errorf("store %d lists %v, want %v", i, got, names[i])
 		}
 	}
 }

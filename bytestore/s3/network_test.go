@@ -102,23 +102,23 @@ func TestBadNetwork(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel() // stalls take time
 			s, aside, c, proxy := badNetwork(t, f.stall)
-			there, data := newKey(), content(1, 2*mib)
+			there, data := newName(), content(1, 2*mib)
 			wantErr(t, put(t, aside, there, data), nil)
 
 			remove := toxic(t, proxy, f.stream, f.kind, 1, f.attributes)
-			key := newKey()
-			endsWell(t, s, aside, key, data)
+			name := newName()
+			endsWell(t, s, aside, name, data)
 			if got, err := read(t.Context(), s, there, 0, int64(len(data))); err == nil && !bytes.Equal(got, data) {
 				t.Error("wrong bytes")
 			}
-			if err := s.Delete(t.Context(), key); err != nil {
+			if err := s.Delete(t.Context(), name); err != nil {
 				wantErr(t, err, bytestore.ErrOverloaded)
 			}
 			remove()
 			if f.stall < patience {
 				s = mustOpen(t, c, s3.Options{})
 			}
-			wantErr(t, put(t, s, newKey(), data), nil)
+			wantErr(t, put(t, s, newName(), data), nil)
 			wantObject(t, s, there, data)
 			wantErr(t, s.Delete(t.Context(), there), nil)
 			wantErr(t, s.Ready(t.Context()), nil)
@@ -128,22 +128,22 @@ func TestBadNetwork(t *testing.T) {
 
 // endsWell puts data. A success must have stored the whole object. A failure must be
 // retryable, and the object complete or absent.
-func endsWell(t *testing.T, s, aside *s3.Store, key bytestore.Key, data []byte) {
+func endsWell(t *testing.T, s, aside *s3.Store, name bytestore.Name, data []byte) {
 	t.Helper()
-	err := put(t, s, key, data)
+	err := put(t, s, name, data)
 	if err != nil && !errors.Is(err, bytestore.ErrOverloaded) {
 		t.Errorf("put: %v", err)
 	}
-	got, readErr := read(t.Context(), aside, key, 0, int64(len(data)))
+	got, readErr := read(t.Context(), aside, name, 0, int64(len(data)))
 	switch {
 	case errors.Is(readErr, bytestore.ErrNotFound):
 		if err == nil {
-			t.Errorf("%s was acknowledged but is missing", key)
+			t.Errorf("%s was acknowledged but is missing", name)
 		}
 	case readErr != nil:
 		t.Error(readErr)
 	case !bytes.Equal(got, data):
-		t.Errorf("%s is there with wrong bytes", key)
+		t.Errorf("%s is there with wrong bytes", name)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestWorseNetwork(t *testing.T) {
 			for i := range 4 {
 				callers.Go(func() {
 					for j := range 4 {
-						endsWell(t, s, aside, newKey(), content(byte(i*4+j), 300_000))
+						endsWell(t, s, aside, newName(), content(byte(i*4+j), 300_000))
 					}
 				})
 			}
@@ -172,25 +172,25 @@ func TestLatency(t *testing.T) {
 	s, aside, _, proxy := badNetwork(t, patience)
 	data := content(1, 10*mib)
 	defer toxic(t, proxy, "downstream", "latency", 1, `"latency": 50, "jitter": 40`)()
-	key := mustPut(t, s, data)
-	wantObject(t, aside, key, data)
-	wantObject(t, s, key, data)
+	name := mustPut(t, s, data)
+	wantObject(t, aside, name, data)
+	wantObject(t, s, name, data)
 }
 
 // TestServerEndsAndReturns stops the server and starts it again with the same data.
 func TestServerEndsAndReturns(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	s := mustOpen(t, freshPrefix(t, server), s3.Options{})
-	key := mustPut(t, s, content(1, 1000))
+	name := mustPut(t, s, content(1, 1000))
 	server.Stop()
-	lost := newKey()
+	lost := newName()
 	wantErr(t, put(t, s, lost, content(2, 1000)), bytestore.ErrOverloaded)
 	wantErr(t, s.Ready(t.Context()), bytestore.ErrOverloaded)
-	wantErr(t, s.Delete(t.Context(), key), bytestore.ErrOverloaded)
-	_, err := read(t.Context(), s, key, 0, 1000)
+	wantErr(t, s.Delete(t.Context(), name), bytestore.ErrOverloaded)
+	_, err := read(t.Context(), s, name, 0, 1000)
 	wantErr(t, err, bytestore.ErrOverloaded)
 	server.Start()
-	wantObject(t, s, key, content(1, 1000))
+	wantObject(t, s, name, content(1, 1000))
 	wantAbsent(t, s, lost)
 	mustPut(t, s, content(2, 1000))
 	wantErr(t, s.Ready(t.Context()), nil)

@@ -16,18 +16,18 @@ import (
 // ended. It sends one request for a range of at most 4 MiB; for a longer range it requests
 // the next parts in parallel while there is memory for them. A response that breaks off is
 // resumed.
-func (s *Store) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
-	if !key.Valid() {
-		return nil, fmt.Errorf("s3: open %q: %w", key, bytestore.ErrInvalidKey)
+func (s *Store) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
+	if !name.Valid() {
+		return nil, fmt.Errorf("s3: open %q: %w", name, bytestore.ErrInvalidName)
 	}
-	r, err := s.openAt(ctx, s.name(key), off, n)
+	r, err := s.openAt(ctx, s.key(name), off, n)
 	if err != nil {
-		return nil, fmt.Errorf("s3: open %s: %w", key, err)
+		return nil, fmt.Errorf("s3: open %s: %w", name, err)
 	}
 	return r, nil
 }
 
-func (s *Store) openAt(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
+func (s *Store) openAt(ctx context.Context, key string, off, n int64) (io.ReadCloser, error) {
 	if err := s.usable(ctx); err != nil {
 		return nil, err
 	}
@@ -35,11 +35,11 @@ func (s *Store) openAt(ctx context.Context, name string, off, n int64) (io.ReadC
 		return nil, errors.New("negative range")
 	}
 	if n == 0 || n > math.MaxInt64-off {
-		return s.openNothing(ctx, name, off, n)
+		return s.openNothing(ctx, key, off, n)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	r := &reader{s: s, ctx: ctx, cancel: cancel, pos: off, next: min(off+n, off+requestSize), end: off + n}
-	r.live = &stream{s: s, ctx: ctx, name: name, pos: off, end: r.next}
+	r.live = &stream{s: s, ctx: ctx, key: key, pos: off, end: r.next}
 	size, err := r.live.start()
 	if err == nil && r.end > size {
 		err = truncated(off, n, size)
@@ -53,8 +53,8 @@ func (s *Store) openAt(ctx context.Context, name string, off, n int64) (io.ReadC
 
 // openNothing opens a range that cannot be requested: one of no bytes, or one that ends
 // beyond the largest object.
-func (s *Store) openNothing(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
-	found, err := s.core.StatObject(ctx, s.bucket, name, minio.StatObjectOptions{})
+func (s *Store) openNothing(ctx context.Context, key string, off, n int64) (io.ReadCloser, error) {
+	found, err := s.core.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
 	if err != nil {
 		return nil, contractError(err)
 	}

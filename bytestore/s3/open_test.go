@@ -24,7 +24,7 @@ const mib = 1 << 20
 func TestRequestsOfARead(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	data := content(1, 16*mib)
-	key := mustPut(t, aside, data)
+	name := mustPut(t, aside, data)
 	for _, tc := range []struct {
 		off, n int64
 		want   []string
@@ -38,7 +38,7 @@ func TestRequestsOfARead(t *testing.T) {
 		{16*mib - 1, 1, []string{"GET bytes=16777215-16777215"}},
 	} {
 		w.handle(nil)
-		got, err := read(t.Context(), s, key, tc.off, tc.n)
+		got, err := read(t.Context(), s, name, tc.off, tc.n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,19 +69,19 @@ func TestRequestsOfAPut(t *testing.T) {
 func TestBrokenResponsesAreResumed(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	data := content(1, 10*mib)
-	key := mustPut(t, aside, data)
+	name := mustPut(t, aside, data)
 	for _, cut := range []int64{0, 1, 1000, 1 * mib, 4*mib - 1} {
 		t.Run(fmt.Sprint(cut), func(t *testing.T) {
 			w.handle(times(3, http.MethodGet, cutResponse(cut)))
-			wantObject(t, s, key, data)
+			wantObject(t, s, name, data)
 		})
 	}
 	w.handle(times(5, http.MethodGet, cutResponse(0))) // as often as a response is resumed
-	if _, err := read(t.Context(), s, key, 10, 1000); err != nil {
+	if _, err := read(t.Context(), s, name, 10, 1000); err != nil {
 		t.Errorf("after five interrupted responses: %v", err)
 	}
 	w.handle(times(1, http.MethodGet, cutResponse(100)))
-	if _, err := read(t.Context(), s, key, 10, 1000); err != nil {
+	if _, err := read(t.Context(), s, name, 10, 1000); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.requests(); !slices.Equal(got, []string{"GET bytes=10-1009", "GET bytes=110-1009"}) {
@@ -94,10 +94,10 @@ func TestBrokenResponsesAreResumed(t *testing.T) {
 func TestResponsesThatAlwaysBreak(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	data := content(1, 6*mib)
-	key := mustPut(t, aside, data)
+	name := mustPut(t, aside, data)
 	for _, cut := range []int64{0, 10_000} {
 		w.handle(times(always, http.MethodGet, cutResponse(cut)))
-		r, err := s.Open(t.Context(), key, 0, int64(len(data)))
+		r, err := s.Open(t.Context(), name, 0, int64(len(data)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,14 +119,14 @@ func TestResponsesThatAlwaysBreak(t *testing.T) {
 func TestResumesPause(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	data := content(1, 10_000)
-	key := mustPut(t, aside, data)
+	name := mustPut(t, aside, data)
 	unit, limit := minio.DefaultRetryUnit, minio.DefaultRetryCap
 	defer func() { minio.DefaultRetryUnit, minio.DefaultRetryCap = unit, limit }()
 
 	minio.DefaultRetryUnit, minio.DefaultRetryCap = 40*time.Millisecond, 80*time.Millisecond
 	w.handle(times(always, http.MethodGet, cutResponse(0)))
 	begun := time.Now()
-	_, err := read(t.Context(), s, key, 0, int64(len(data)))
+	_, err := read(t.Context(), s, name, 0, int64(len(data)))
 	wantErr(t, err, bytestore.ErrOverloaded)
 	// Half of 40, and four times of 80, at least.
 	if took := time.Since(begun); took < 180*time.Millisecond {
@@ -144,7 +144,7 @@ func TestResumesPause(t *testing.T) {
 			return resp, err
 		}))
 		ctx, cancel := context.WithCancel(t.Context())
-		r, err := s.Open(ctx, key, 0, int64(len(data)))
+		r, err := s.Open(ctx, name, 0, int64(len(data)))
 		wantErr(t, err, nil)
 		ended := make(chan error)
 		go func() {
@@ -176,14 +176,14 @@ func (c closing) Close() error {
 // the object, or fails.
 func TestReplacedWhileReading(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
-	key := mustPut(t, aside, content(1, 10*mib))
+	name := mustPut(t, aside, content(1, 10*mib))
 	w.handle(times(1, http.MethodGet, cutResponse(1000)))
-	r, err := s.Open(t.Context(), key, 0, mib)
+	r, err := s.Open(t.Context(), name, 0, mib)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantErr(t, aside.Delete(t.Context(), key), nil)
-	wantErr(t, put(t, aside, key, content(2, 10*mib)), nil)
+	wantErr(t, aside.Delete(t.Context(), name), nil)
+	wantErr(t, put(t, aside, name, content(2, 10*mib)), nil)
 	got, err := io.ReadAll(r)
 	wantErr(t, err, bytestore.ErrNotFound)
 	if !bytes.Equal(got, content(1, 1000)) {
@@ -196,9 +196,9 @@ func TestReplacedWhileReading(t *testing.T) {
 // broken response, even if it was truncated in between.
 func TestTruncatedObject(t *testing.T) {
 	s, _, _ := onWire(t, s3.Options{})
-	key := mustPut(t, s, content(1, 5*mib))
+	name := mustPut(t, s, content(1, 5*mib))
 	for _, r := range [][2]int64{{0, 5*mib + 1}, {5 * mib, 1}, {4 * mib, 2 * mib}, {0, 16 * mib}, {1, math.MaxInt64}} {
-		_, err := s.Open(t.Context(), key, r[0], r[1])
+		_, err := s.Open(t.Context(), name, r[0], r[1])
 		wantErr(t, err, bytestore.ErrTruncated)
 	}
 }
@@ -208,7 +208,7 @@ func TestTruncatedObject(t *testing.T) {
 func TestRangesArePrefetched(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	data := content(1, 24*mib)
-	key := mustPut(t, aside, data)
+	name := mustPut(t, aside, data)
 	arrived, release := make(chan string, 10), make(chan struct{})
 	w.handle(func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 		if asked := r.Header.Get("Range"); asked != "bytes=0-4194303" {
@@ -217,7 +217,7 @@ func TestRangesArePrefetched(t *testing.T) {
 		}
 		return next.RoundTrip(r)
 	})
-	r, err := s.Open(t.Context(), key, 0, int64(len(data)))
+	r, err := s.Open(t.Context(), name, 0, int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,12 +239,12 @@ func TestRangesArePrefetched(t *testing.T) {
 func TestReadAheadIsBounded(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{ReadAheadMemory: 9 * mib}) // enough for two prefetches
 	data := content(1, 13*mib)
-	key := mustPut(t, aside, data)
+	name := mustPut(t, aside, data)
 	ahead := func(n int) { // n readers remain open, which prefetch twice in total
 		w.handle(nil)
 		var open []io.ReadCloser
 		for range n {
-			r, err := s.Open(t.Context(), key, 0, int64(len(data)))
+			r, err := s.Open(t.Context(), name, 0, int64(len(data)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -279,7 +279,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 			}
 			return next.RoundTrip(r)
 		})
-		r, err := s.Open(t.Context(), key, 0, int64(len(data)))
+		r, err := s.Open(t.Context(), name, 0, int64(len(data)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -300,10 +300,10 @@ func TestReadAheadIsBounded(t *testing.T) {
 func TestReaderEndsWithItsContext(t *testing.T) {
 	s, _, _ := onWire(t, s3.Options{})
 	data := content(1, 13*mib)
-	key := mustPut(t, s, data)
+	name := mustPut(t, s, data)
 	for _, after := range []int64{0, 1, 4 * mib, 5 * mib} {
 		ctx, cancel := context.WithCancel(t.Context())
-		r, err := s.Open(ctx, key, 0, int64(len(data)))
+		r, err := s.Open(ctx, name, 0, int64(len(data)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 // errUnconditional is returned by Open if the server does not support conditional writes.
 var errUnconditional = errors.New("the object store ignores If-None-Match and could replace objects: use one that supports conditional writes")
 
-// probeName is not a valid key, so it is never taken for an object.
+// probeName is not a valid name, so it is never taken for an object.
 const probeName = ".sluice-probe"
 
 // probe checks that the server accepts objects, rejects a second one with the same name,

@@ -27,20 +27,20 @@ const putMetadata = "Sluice-Put"
 //
 // If a Put fails and the server cannot be queried for whether it stored the object, or
 // stores it later, the object may become visible. It is then complete. A caller that uses
-// fresh keys never refers to it.
-func (s *Store) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
-	if !key.Valid() {
-		return fmt.Errorf("s3: put %q: %w", key, bytestore.ErrInvalidKey)
+// fresh names never refers to it.
+func (s *Store) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
+	if !name.Valid() {
+		return fmt.Errorf("s3: put %q: %w", name, bytestore.ErrInvalidName)
 	}
 	s.puts.RLock()
 	defer s.puts.RUnlock()
-	if err := s.put(ctx, key, src, size); err != nil {
-		return fmt.Errorf("s3: put %s: %w", key, err)
+	if err := s.put(ctx, name, src, size); err != nil {
+		return fmt.Errorf("s3: put %s: %w", name, err)
 	}
 	return nil
 }
 
-func (s *Store) put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
+func (s *Store) put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (s *Store) put(ctx context.Context, key bytestore.Key, src io.Reader, size 
 	if err := ctx.Err(); err != nil {
 		return errors.Join(err, body.release())
 	}
-	p := pendingPut{s: s, name: s.name(key), body: body, id: rand.Text()}
+	p := pendingPut{s: s, key: s.key(name), body: body, id: rand.Text()}
 	// The server has received everything when it has responded, so an error of closing
 	// the staged file is reported but the object is stored.
 	return errors.Join(p.send(ctx), body.release())
@@ -64,7 +64,7 @@ func (s *Store) put(ctx context.Context, key bytestore.Key, src io.Reader, size 
 // pendingPut is a Put whose body is staged.
 type pendingPut struct {
 	s    *Store
-	name string
+	key  string
 	body *staged
 	id   string
 }
@@ -89,7 +89,7 @@ func (p *pendingPut) attempt(ctx context.Context) (again bool, err error) {
 	// With its SHA-256 the body is signed as a whole, and the server verifies it.
 	opt := minio.PutObjectOptions{UserMetadata: map[string]string{putMetadata: p.id}, DisableContentSha256: true}
 	opt.SetMatchETagExcept("*")
-	_, err = p.s.core.PutObject(ctx, p.s.bucket, p.name, p.body.reader(), p.body.size, "", p.body.sha256Hex(), opt)
+	_, err = p.s.core.PutObject(ctx, p.s.bucket, p.key, p.body.reader(), p.body.size, "", p.body.sha256Hex(), opt)
 	response := minio.ToErrorResponse(err)
 	switch {
 	case err == nil:
@@ -99,7 +99,7 @@ func (p *pendingPut) attempt(ctx context.Context) (again bool, err error) {
 		// response was lost.
 		return false, p.confirm(ctx, unknownOutcome(err))
 	case response.StatusCode == http.StatusConflict:
-		// Another request for this name was in progress. It may have been an earlier
+		// Another request for this key was in progress. It may have been an earlier
 		// one of this Put, or may have failed.
 		err = p.confirm(ctx, unknownOutcome(err))
 		return err != nil && !errors.Is(err, bytestore.ErrExists) && ctx.Err() == nil, err
@@ -112,7 +112,7 @@ func (p *pendingPut) attempt(ctx context.Context) (again bool, err error) {
 }
 
 // unknownOutcome returns the error of a Put if the response does not show whether this Put
-// stored the object. It does not mean that the key is in use.
+// stored the object. It does not mean that the name is in use.
 func unknownOutcome(err error) error {
 	return fmt.Errorf("%w: %s", bytestore.ErrOverloaded, contractError(err).Error())
 }
@@ -126,7 +126,7 @@ const confirmTimeout = 10 * time.Second
 func (p *pendingPut) confirm(ctx context.Context, cause error) error {
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)
 	defer cancel()
-	found, err := p.s.core.StatObject(detached, p.s.bucket, p.name, minio.StatObjectOptions{})
+	found, err := p.s.core.StatObject(detached, p.s.bucket, p.key, minio.StatObjectOptions{})
 	switch {
 	case minio.ToErrorResponse(err).StatusCode == http.StatusNotFound:
 		return cause
@@ -137,7 +137,7 @@ func (p *pendingPut) confirm(ctx context.Context, cause error) error {
 	case ctx.Err() == nil:
 		return nil
 	}
-	err = p.s.core.RemoveObject(detached, p.s.bucket, p.name, minio.RemoveObjectOptions{})
+	err = p.s.core.RemoveObject(detached, p.s.bucket, p.key, minio.RemoveObjectOptions{})
 	if err != nil {
 		return fmt.Errorf("%w; the object could not be removed: %w", cause, err)
 	}

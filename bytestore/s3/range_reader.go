@@ -103,7 +103,7 @@ func (r *reader) fetchAhead() {
 
 // stream returns a stream of the same version of the object as the first one.
 func (r *reader) stream(pos, end int64) *stream {
-	return &stream{s: r.s, ctx: r.ctx, name: r.live.name, etag: r.live.etag, pos: pos, end: end}
+	return &stream{s: r.s, ctx: r.ctx, key: r.live.key, etag: r.live.etag, pos: pos, end: end}
 }
 
 // free releases the buffer of a prefetch that has ended.

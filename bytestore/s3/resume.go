@@ -31,7 +31,7 @@ func pause(resume int) time.Duration {
 type stream struct {
 	s        *Store
 	ctx      context.Context
-	name     string
+	key      string
 	etag     string // of the version in the first response
 	pos, end int64
 	body     io.ReadCloser // nil before the request
@@ -97,7 +97,7 @@ func (r *stream) start() (size int64, err error) {
 			return 0, err
 		}
 	}
-	body, info, header, err := r.s.core.GetObject(r.ctx, r.s.bucket, r.name, opt)
+	body, info, header, err := r.s.core.GetObject(r.ctx, r.s.bucket, r.key, opt)
 	if minio.ToErrorResponse(err).StatusCode == http.StatusPreconditionFailed {
 		return 0, fmt.Errorf("%w: the object was replaced", bytestore.ErrNotFound)
 	}

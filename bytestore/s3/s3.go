@@ -1,11 +1,11 @@
 // Package s3 implements bytestore.Store in a bucket of an S3-compatible object store, such
 // as AWS, MinIO, Ceph or versitygw.
 //
-// An object is stored as one S3 object, whose name is the prefix and the key and which
+// An object is stored as one S3 object, whose key is the prefix and the name, and which
 // contains the bytes of the object and nothing else. It is written by one PutObject with
 // "If-None-Match: *", so that objects are never replaced. The server must support
 // conditional writes, which Open checks. The user metadata sluice-put identifies the Put
-// that stored an object. Names under the prefix that are not valid keys are ignored.
+// that stored an object. Keys under the prefix that do not end in a valid name are ignored.
 //
 // A body is staged in memory or in a file before it is sent, so that every request has a
 // known size and the body's SHA-256 (which is part of the signature and which the server
@@ -223,8 +223,8 @@ func (s *Store) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// name returns the S3 name of an object.
-func (s *Store) name(key bytestore.Key) string { return s.prefix + string(key) }
+// key returns the key in the bucket of the object with the given name.
+func (s *Store) key(name bytestore.Name) string { return s.prefix + string(name) }
 
 // Err returns the error of the last Put if it failed less than 30 seconds ago because of
 // the server. It sends no request.

@@ -24,21 +24,21 @@ var errRead = errors.New("the source was read")
 // harm to staged bodies.
 func TestStagingIsBounded(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{StagingLimit: 3 * mib, StagingStall: time.Hour, StagingWait: time.Millisecond})
-	wantErr(t, s.Put(t.Context(), newKey(), iotest.ErrReader(errRead), 3*mib+1), bytestore.ErrOverloaded)
-	wantErr(t, s.Put(t.Context(), newKey(), bytes.NewReader(content(1, 3*mib+1)), bytestore.UnknownSize), bytestore.ErrOverloaded)
+	wantErr(t, s.Put(t.Context(), newName(), iotest.ErrReader(errRead), 3*mib+1), bytestore.ErrOverloaded)
+	wantErr(t, s.Put(t.Context(), newName(), bytes.NewReader(content(1, 3*mib+1)), bytestore.UnknownSize), bytestore.ErrOverloaded)
 
 	data := content(1, 2*mib)
 	for _, size := range []int64{2 * mib, bytestore.UnknownSize} {
-		outer := newKey()
+		outer := newName()
 		src := io.MultiReader(bytes.NewReader(data), calls(func() error {
 			// 2 MiB are staged: another one fits, two do not.
-			wantErr(t, put(t, s, newKey(), content(2, 2*mib)), bytestore.ErrOverloaded)
-			wantErr(t, put(t, s, newKey(), content(2, mib)), nil)
+			wantErr(t, put(t, s, newName(), content(2, 2*mib)), bytestore.ErrOverloaded)
+			wantErr(t, put(t, s, newName(), content(2, mib)), nil)
 			full := io.MultiReader(bytes.NewReader(content(2, mib)), calls(func() error {
-				wantErr(t, s.Put(t.Context(), newKey(), iotest.ErrReader(errRead), 1), bytestore.ErrOverloaded)
+				wantErr(t, s.Put(t.Context(), newName(), iotest.ErrReader(errRead), 1), bytestore.ErrOverloaded)
 				return io.EOF
 			}))
-			wantErr(t, s.Put(t.Context(), newKey(), full, mib), nil)
+			wantErr(t, s.Put(t.Context(), newName(), full, mib), nil)
 			return io.EOF
 		}))
 		wantErr(t, s.Put(t.Context(), outer, src, size), nil)
@@ -47,12 +47,12 @@ func TestStagingIsBounded(t *testing.T) {
 	// Everything is released, whatever the result of the Puts.
 	for range 10 {
 		failing := io.MultiReader(bytes.NewReader(data), iotest.ErrReader(errRead))
-		wantErr(t, s.Put(t.Context(), newKey(), failing, 3*mib), errRead)
-		wantErr(t, s.Put(t.Context(), newKey(), bytes.NewReader(data), 3*mib), bytestore.ErrSize)
-		wantErr(t, put(t, aside, newKey(), nil), nil)
+		wantErr(t, s.Put(t.Context(), newName(), failing, 3*mib), errRead)
+		wantErr(t, s.Put(t.Context(), newName(), bytes.NewReader(data), 3*mib), bytestore.ErrSize)
+		wantErr(t, put(t, aside, newName(), nil), nil)
 	}
 	w.handle(nil)
-	wantErr(t, put(t, s, newKey(), content(3, 3*mib)), nil)
+	wantErr(t, put(t, s, newName(), content(3, 3*mib)), nil)
 	wantErr(t, s.Err(), nil)
 }
 
@@ -78,8 +78,8 @@ func TestStalledBodiesAreEvicted(t *testing.T) {
 					return io.EOF
 				}), bytes.NewReader(data[mib/16*15:]))
 				ended.Go(func() {
-					key := newKey()
-					err := s.Put(bytestore.WithCaller(t.Context(), "stalls"), key, src, mib)
+					name := newName()
+					err := s.Put(bytestore.WithCaller(t.Context(), "stalls"), name, src, mib)
 					switch {
 					case errors.Is(err, bytestore.ErrOverloaded):
 						given.Add(1)
@@ -91,9 +91,9 @@ func TestStalledBodiesAreEvicted(t *testing.T) {
 			stalled.Wait()
 			ctx := bytestore.WithCaller(t.Context(), caller)
 			for i := range 3 {
-				key, data := newKey(), content(byte(i), 16*mib)
-				wantErr(t, s.Put(ctx, key, bytes.NewReader(data), 16*mib), nil)
-				wantObject(t, aside, key, data)
+				name, data := newName(), content(byte(i), 16*mib)
+				wantErr(t, s.Put(ctx, name, bytes.NewReader(data), 16*mib), nil)
+				wantObject(t, aside, name, data)
 			}
 			release()
 			ended.Wait()
@@ -101,7 +101,7 @@ func TestStalledBodiesAreEvicted(t *testing.T) {
 				t.Errorf("%d of %d bodies were evicted for one of 16 MiB, of which 4 had space", n, senders)
 			}
 			// Everything is released.
-			wantErr(t, s.Put(ctx, newKey(), bytes.NewReader(content(1, limit*mib)), limit*mib), nil)
+			wantErr(t, s.Put(ctx, newName(), bytes.NewReader(content(1, limit*mib)), limit*mib), nil)
 		})
 	}
 }
@@ -113,13 +113,13 @@ func TestSlowBodiesBlockNoOthers(t *testing.T) {
 	var trickle func(n int) error
 	trickle = func(n int) error {
 		if n == 0 {
-			return put(t, s, newKey(), content(2, 2*mib))
+			return put(t, s, newName(), content(2, 2*mib))
 		}
 		src := io.MultiReader(bytes.NewReader([]byte("a")), calls(func() error {
 			wantErr(t, trickle(n-1), nil)
 			return errRead
 		}))
-		if err := s.Put(t.Context(), newKey(), src, 2*mib); !errors.Is(err, errRead) {
+		if err := s.Put(t.Context(), newName(), src, 2*mib); !errors.Is(err, errRead) {
 			return err
 		}
 		return nil
@@ -142,10 +142,10 @@ func TestStagingInBuffersAndFiles(t *testing.T) {
 		s := mustOpen(t, c, s3.Options{Staging: dir, StagingMemory: memory})
 		for _, size := range []int{0, 1, 64<<10 - 1, 64 << 10, 64<<10 + 1, mib - 1, mib, mib + 1, 3*mib + 1} {
 			for _, announced := range []int64{int64(size), bytestore.UnknownSize} {
-				key, data := newKey(), content(byte(size), size)
+				name, data := newName(), content(byte(size), size)
 				src := iotest.HalfReader(bytes.NewReader(data))
-				wantErr(t, s.Put(t.Context(), key, src, announced), nil)
-				wantObject(t, s, key, data)
+				wantErr(t, s.Put(t.Context(), name, src, announced), nil)
+				wantObject(t, s, name, data)
 			}
 		}
 		wantEmpty(t, dir)
@@ -166,7 +166,7 @@ func TestStagingFilesHaveNoNames(t *testing.T) {
 		wantEmpty(t, dir)
 		return io.EOF
 	}))
-	wantErr(t, s.Put(t.Context(), newKey(), src, 5*mib), nil)
+	wantErr(t, s.Put(t.Context(), newName(), src, 5*mib), nil)
 }
 
 func wantEmpty(t *testing.T, dir string) {
@@ -189,7 +189,7 @@ func TestStagingFolderFull(t *testing.T) {
 		}
 	})
 	s := mustOpen(t, freshPrefix(t, server), s3.Options{Staging: dir})
-	wantErr(t, put(t, s, newKey(), content(1, 5*mib)), bytestore.ErrOverloaded)
+	wantErr(t, put(t, s, newName(), content(1, 5*mib)), bytestore.ErrOverloaded)
 	wantObject(t, s, mustPut(t, s, content(1, mib+1)), content(1, mib+1))
 	wantErr(t, s.Err(), nil)
 }
@@ -200,17 +200,17 @@ func TestConcurrentPuts(t *testing.T) {
 	const puts, size = 64, 16 * mib
 	s, aside, _ := onWire(t, s3.Options{StagingLimit: puts * size})
 	data := content(1, size)
-	var keys [puts]bytestore.Key
+	var names [puts]bytestore.Name
 	var errs [puts]error
 	var begun, done sync.WaitGroup
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	begun.Add(puts)
 	for i := range puts {
-		keys[i] = newKey()
+		names[i] = newName()
 		// No body ends before all have staged nearly everything.
 		src := io.MultiReader(bytes.NewReader(data[:size-1]), &rendezvous{met: &begun}, bytes.NewReader(data[size-1:]))
-		done.Go(func() { errs[i] = s.Put(t.Context(), keys[i], src, size) })
+		done.Go(func() { errs[i] = s.Put(t.Context(), names[i], src, size) })
 	}
 	done.Wait()
 	runtime.ReadMemStats(&after)
@@ -222,8 +222,8 @@ func TestConcurrentPuts(t *testing.T) {
 	} else {
 		t.Logf("%d MiB were allocated for %d MiB of bodies", allocated/mib, puts*size/mib)
 	}
-	for _, key := range keys[:4] {
-		wantObject(t, aside, key, data)
+	for _, name := range names[:4] {
+		wantObject(t, aside, name, data)
 	}
 }
 

@@ -183,7 +183,7 @@ func (e *environment) fillObjects(ctx context.Context, c sqliteConn, dir string,
 	}
 	var values []string
 	for i := range sweptObjects {
-		key := string(bytestore.NewKey(created))
+		key := string(bytestore.NewName(created))
 		if err := os.WriteFile(filepath.Join(dir, key[:2], key), nil, 0o600); err != nil {
 			return err
 		}

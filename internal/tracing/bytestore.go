@@ -18,14 +18,14 @@ type byteStore struct {
 }
 
 // Put implements bytestore.Store.
-func (b byteStore) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) (err error) {
+func (b byteStore) Put(ctx context.Context, key bytestore.Name, src io.Reader, size int64) (err error) {
 	ctx, span := b.begin(ctx, "bytestore.Put")
 	defer span.end(&err)
 	return b.store.Put(ctx, key, src, size)
 }
 
 // Open implements bytestore.Store.
-func (b byteStore) Open(ctx context.Context, key bytestore.Key, off, n int64) (_ io.ReadCloser, err error) {
+func (b byteStore) Open(ctx context.Context, key bytestore.Name, off, n int64) (_ io.ReadCloser, err error) {
 	// A reader may read under the context of Open, so it must not get that of the span.
 	_, span := b.begin(ctx, "bytestore.Open")
 	defer span.end(&err)
@@ -33,21 +33,21 @@ func (b byteStore) Open(ctx context.Context, key bytestore.Key, off, n int64) (_
 }
 
 // Delete implements bytestore.Store.
-func (b byteStore) Delete(ctx context.Context, keys ...bytestore.Key) (err error) {
+func (b byteStore) Delete(ctx context.Context, keys ...bytestore.Name) (err error) {
 	ctx, span := b.begin(ctx, "bytestore.Delete")
 	defer span.end(&err)
 	return b.store.Delete(ctx, keys...)
 }
 
 // List implements bytestore.Store.
-func (b byteStore) List(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) (err error) {
+func (b byteStore) List(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) (err error) {
 	ctx, span := b.begin(ctx, "bytestore.List")
 	defer span.end(&err)
 	return b.store.List(ctx, after, fn)
 }
 
 // Invalidate implements bytestore.Invalidator. It does nothing if the store caches nothing.
-func (b byteStore) Invalidate(key bytestore.Key) {
+func (b byteStore) Invalidate(key bytestore.Name) {
 	if cache, ok := b.store.(bytestore.Invalidator); ok {
 		cache.Invalidate(key)
 	}

@@ -172,7 +172,7 @@ func objects(n int) []metastore.Extent {
 	for i := range list {
 		list[i] = metastore.Extent{
 			Size: metastore.MaxExtentSize, Blocks: make([]uint32, 64),
-			Key: string(bytestore.NewKey(time.Now())), Created: time.Now(),
+			Key: string(bytestore.NewName(time.Now())), Created: time.Now(),
 		}
 	}
 	return list

@@ -193,7 +193,7 @@ func newScaleRow(i int, start time.Time) scaleRow {
 			ContentType: "image/jpeg", Owner: scaleOwner(i % scaleOwners), Modified: at,
 		},
 		extent: metastore.Extent{
-			Size: scaleSize, Key: string(bytestore.NewKey(at)), Created: at,
+			Size: scaleSize, Key: string(bytestore.NewName(at)), Created: at,
 			Blocks: []uint32{rand.Uint32(), rand.Uint32(), rand.Uint32(), rand.Uint32()},
 		},
 	}
@@ -253,7 +253,7 @@ func (s *scaleStore) measure(b *testing.B, n int) {
 	var keys []string
 	someKeys := func(int) (err error) {
 		// From the first half, so that there are enough.
-		from := bytestore.NewKey(time.Now().Add(time.Duration(rand.IntN(n)) * time.Millisecond))
+		from := bytestore.NewName(time.Now().Add(time.Duration(rand.IntN(n)) * time.Millisecond))
 		keys, err = s.objects(ctx, fmt.Sprintf("%x%s", rand.IntN(8), from[1:]))
 		return err
 	}

@@ -11,11 +11,11 @@ import (
 	"sluice/metastore"
 )
 
-// extentReader checks a range of an extent that is stored as an object, block by block,
+// blockChecker checks a range of an extent that is stored as an object, block by block,
 // and writes it.
-type extentReader struct {
+type blockChecker struct {
 	bytes    bytestore.Store
-	verified *verifyLog
+	verified *checkLog
 	limits   *readLimits
 	ahead    *lookahead
 	pay      func(ctx context.Context, n int64) error // may be nil
@@ -50,7 +50,7 @@ func writeInline(w io.Writer, e *metastore.Extent, from, to int64) (int64, error
 
 // write writes the bytes [from, to) of the extent. Blocks to be checked are read whole
 // even if only a part of them is requested.
-func (x *extentReader) write(ctx context.Context, from, to int64) (written int64, err error) {
+func (x *blockChecker) write(ctx context.Context, from, to int64) (written int64, err error) {
 	first, last := from/blockSize, (to-1)/blockSize
 	if _, ok := x.w.(io.ReaderFrom); ok {
 		for block := first; block <= last; block++ {
@@ -94,7 +94,7 @@ func (x *extentReader) write(ctx context.Context, from, to int64) (written int64
 }
 
 // uncheckedEnd returns the first block after this one that must be checked.
-func (x *extentReader) uncheckedEnd(block int64) int64 {
+func (x *blockChecker) uncheckedEnd(block int64) int64 {
 	for block < maxBlocks && x.skip[block] {
 		block++
 	}
@@ -102,7 +102,7 @@ func (x *extentReader) uncheckedEnd(block int64) int64 {
 }
 
 // charge pays for bytes that are read and not sent.
-func (x *extentReader) charge(ctx context.Context, n int64) error {
+func (x *blockChecker) charge(ctx context.Context, n int64) error {
 	if x.pay == nil || n <= 0 {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (x *extentReader) charge(ctx context.Context, n int64) error {
 }
 
 // reserve reserves space for what later ranges need of a block.
-func (x *extentReader) reserve(block int64) {
+func (x *blockChecker) reserve(block int64) {
 	start := x.start + block*blockSize
 	size := min(blockSize, x.e.Size-block*blockSize)
 	x.keep = append(x.keep, x.ahead.reserve(block, start, start+size)...)
@@ -118,7 +118,7 @@ func (x *extentReader) reserve(block int64) {
 
 // buffer buffers what later ranges need of a block, of which b holds the bytes from
 // offset off. If the block turns out to be damaged, the whole reading fails.
-func (x *extentReader) buffer(block, off int64, b []byte) {
+func (x *blockChecker) buffer(block, off int64, b []byte) {
 	for _, k := range x.keep {
 		lo, hi := max(off, k.off), min(off+int64(len(b)), k.off+int64(len(k.dst)))
 		if k.block == block && lo < hi {
@@ -127,8 +127,8 @@ func (x *extentReader) buffer(block, off int64, b []byte) {
 	}
 }
 
-func (x *extentReader) open(ctx context.Context, off, n int64) (io.ReadCloser, error) {
-	r, err := x.bytes.Open(ctx, bytestore.Key(x.e.Key), off, n)
+func (x *blockChecker) open(ctx context.Context, off, n int64) (io.ReadCloser, error) {
+	r, err := x.bytes.Open(ctx, bytestore.Name(x.e.Key), off, n)
 	if err != nil {
 		return nil, x.readError(err)
 	}
@@ -136,7 +136,7 @@ func (x *extentReader) open(ctx context.Context, off, n int64) (io.ReadCloser, e
 }
 
 // send makes w read the next n bytes from the store itself.
-func (x *extentReader) send(n int64) (int64, error) {
+func (x *blockChecker) send(n int64) (int64, error) {
 	m, err := x.w.(io.ReaderFrom).ReadFrom(&io.LimitedReader{R: x.r, N: n})
 	if err == nil && m < n {
 		err = fmt.Errorf("%w: extent %s ended early", ErrCorrupt, x.e.Key)
@@ -155,7 +155,7 @@ type file interface {
 // cannot send the bytes from the store itself, the block is buffered until w has
 // accepted it or, if there is no buffer, read twice, so that slow clients do not each
 // hold a block.
-func (x *extentReader) checkAndWrite(ctx context.Context, block, size, lo, hi int64) (int64, error) {
+func (x *blockChecker) checkAndWrite(ctx context.Context, block, size, lo, hi int64) (int64, error) {
 	f, isFile := x.r.(file)
 	_, sends := x.w.(io.ReaderFrom)
 	switch {
@@ -182,7 +182,7 @@ func (x *extentReader) checkAndWrite(ctx context.Context, block, size, lo, hi in
 }
 
 // writeBuffered reads the next block into b, checks it, and writes [lo, hi) of it.
-func (x *extentReader) writeBuffered(ctx context.Context, b []byte, block, lo, hi int64) (int64, error) {
+func (x *blockChecker) writeBuffered(ctx context.Context, b []byte, block, lo, hi int64) (int64, error) {
 	err := x.read(ctx, x.r, b)
 	if err == nil {
 		err = x.verify(block, blockSum(b))
@@ -197,7 +197,7 @@ func (x *extentReader) writeBuffered(ctx context.Context, b []byte, block, lo, h
 
 // writeReread checks the next block, of size bytes, and reads [lo, hi) of it again to
 // write it.
-func (x *extentReader) writeReread(ctx context.Context, block, size, lo, hi int64) (n int64, err error) {
+func (x *blockChecker) writeReread(ctx context.Context, block, size, lo, hi int64) (n int64, err error) {
 	sums, err := x.check(ctx, block, size)
 	if err != nil {
 		return 0, err
@@ -227,7 +227,7 @@ type pieceSums [blockSize / pieceSize]uint32
 func pieceStart(off int64) int64 { return off - off%pieceSize }
 
 // check reads the next block, of size bytes, and compares it with its checksum.
-func (x *extentReader) check(ctx context.Context, block, size int64) (*pieceSums, error) {
+func (x *blockChecker) check(ctx context.Context, block, size int64) (*pieceSums, error) {
 	buf := pieceBuffers.Get().(*[pieceSize]byte)
 	defer pieceBuffers.Put(buf)
 	var (
@@ -252,7 +252,7 @@ func (x *extentReader) check(ctx context.Context, block, size int64) (*pieceSums
 // writePieces writes [lo, hi) of a checked block of size bytes. r must be positioned
 // at the piece that contains lo. It compares what it reads with the checked pieces, so
 // that bytes that have changed since are not written.
-func (x *extentReader) writePieces(ctx context.Context, r io.Reader, sums *pieceSums, size, lo, hi int64) (int64, error) {
+func (x *blockChecker) writePieces(ctx context.Context, r io.Reader, sums *pieceSums, size, lo, hi int64) (int64, error) {
 	buf := pieceBuffers.Get().(*[pieceSize]byte)
 	defer pieceBuffers.Put(buf)
 	var written int64
@@ -274,7 +274,7 @@ func (x *extentReader) writePieces(ctx context.Context, r io.Reader, sums *piece
 }
 
 // read fills b from r. Concurrent reads of files are limited.
-func (x *extentReader) read(ctx context.Context, r io.Reader, b []byte) error {
+func (x *blockChecker) read(ctx context.Context, r io.Reader, b []byte) error {
 	if _, isFile := r.(file); isFile {
 		if err := x.limits.acquireFile(ctx); err != nil {
 			return err
@@ -290,7 +290,7 @@ func (x *extentReader) read(ctx context.Context, r io.Reader, b []byte) error {
 // readError wraps an error of the store. It is ErrCorrupt only if the store reports
 // that bytes are missing or unreadable: any other error, for example of an outage, says
 // nothing about them.
-func (x *extentReader) readError(err error) error {
+func (x *blockChecker) readError(err error) error {
 	for _, damage := range []error{io.EOF, bytestore.ErrNotFound, bytestore.ErrTruncated, syscall.EIO} {
 		if errors.Is(err, damage) {
 			return fmt.Errorf("%w: extent %s: %w", ErrCorrupt, x.e.Key, err)
@@ -300,10 +300,10 @@ func (x *extentReader) readError(err error) error {
 }
 
 // verify compares the checksum of a block that was read with the stored one.
-func (x *extentReader) verify(block int64, sum uint32) error {
+func (x *blockChecker) verify(block int64, sum uint32) error {
 	if sum != x.e.Blocks[block] {
 		if cache, ok := x.bytes.(bytestore.Invalidator); ok {
-			cache.Invalidate(bytestore.Key(x.e.Key)) // the damage may be in the cached copy alone
+			cache.Invalidate(bytestore.Name(x.e.Key)) // the damage may be in the cached copy alone
 		}
 		return fmt.Errorf("%w: block %d of extent %s", ErrCorrupt, block, x.e.Key)
 	}

@@ -7,10 +7,10 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// verifyLog records when blocks were last found intact, so that they can be sent
+// checkLog records when blocks were last found intact, so that they can be sent
 // without being read by this process. Its size is bounded: blocks of evicted extents
 // are checked again.
-type verifyLog struct {
+type checkLog struct {
 	ttl     time.Duration
 	now     func() time.Time
 	extents *otter.Cache[string, *blockTimes]
@@ -23,33 +23,33 @@ const maxBlocks = 64
 // last checked, or 0.
 type blockTimes [maxBlocks]atomic.Int64
 
-// verifyLogSize is the number of extents in the log: 32 MiB of memory for 4 TiB of
+// checkLogSize is the number of extents in the log: 32 MiB of memory for 4 TiB of
 // extents of the greatest length.
-const verifyLogSize = 64 << 10
+const checkLogSize = 64 << 10
 
-func newVerifyLog(ttl time.Duration, now func() time.Time) *verifyLog {
-	return &verifyLog{
+func newCheckLog(ttl time.Duration, now func() time.Time) *checkLog {
+	return &checkLog{
 		ttl:     ttl,
 		now:     now,
-		extents: otter.Must(&otter.Options[string, *blockTimes]{MaximumSize: verifyLogSize}),
+		extents: otter.Must(&otter.Options[string, *blockTimes]{MaximumSize: checkLogSize}),
 	}
 }
 
 // of returns the times of an extent, which the caller may update.
-func (l *verifyLog) of(key string) *blockTimes {
-	if times, ok := l.extents.GetIfPresent(key); ok {
+func (l *checkLog) of(name string) *blockTimes {
+	if times, ok := l.extents.GetIfPresent(name); ok {
 		return times
 	}
-	times, _ := l.extents.SetIfAbsent(key, new(blockTimes))
+	times, _ := l.extents.SetIfAbsent(name, new(blockTimes))
 	return times
 }
 
 // fresh reports whether the block was checked within the TTL.
-func (l *verifyLog) fresh(times *blockTimes, block int64) bool {
+func (l *checkLog) fresh(times *blockTimes, block int64) bool {
 	age := l.now().Unix() - times[block].Load()
 	return age >= 0 && age < int64(l.ttl/time.Second) // negative if the clock was set back
 }
 
-func (l *verifyLog) note(times *blockTimes, block int64) {
+func (l *checkLog) note(times *blockTimes, block int64) {
 	times[block].Store(l.now().Unix())
 }

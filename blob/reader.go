@@ -9,7 +9,7 @@ import (
 	"sluice/metastore"
 )
 
-// Reading reads ranges of a content for one request, in order. It must be used by
+// Reader reads ranges of a content for one request, in order. It must be used by
 // one goroutine at a time.
 //
 // Blocks are checked whole, so a range of a few bytes costs the store a block. If
@@ -17,7 +17,7 @@ import (
 // that the others need are buffered: up to 1 MiB in one of the buffers that
 // Options.ReadBuffers limits, or 32 KiB if there is none. If a block has more bytes
 // to be buffered, it is read again.
-type Reading struct {
+type Reader struct {
 	c     *Content
 	pay   func(ctx context.Context, n int64) error // may be nil
 	ahead lookahead
@@ -27,15 +27,15 @@ type Reading struct {
 // Read prepares to read ranges, which must not overlap. Before the store is accessed,
 // Read's result calls pay with the number of bytes that are read in addition to those
 // that are sent; if pay returns an error, reading fails with it. pay may be nil. The
-// caller must Close the Reading, and then the Content.
-func (c *Content) Read(ranges []Range, pay func(ctx context.Context, n int64) error) *Reading {
-	return &Reading{c: c, pay: pay, ahead: newLookahead(c.s.reads, ranges)}
+// caller must Close the Reader, and then the Content.
+func (c *Content) Read(ranges []Range, pay func(ctx context.Context, n int64) error) *Reader {
+	return &Reader{c: c, pay: pay, ahead: newLookahead(c.s.reads, ranges)}
 }
 
 // Close releases the buffers. It is idempotent.
-func (r *Reading) Close() { r.ahead.close() }
+func (r *Reader) Close() { r.ahead.close() }
 
-// WriteRange writes n bytes from offset off to w, like Reading.WriteNext, without
+// WriteRange writes n bytes from offset off to w, like Reader.WriteNext, without
 // paying for additional bytes.
 func (c *Content) WriteRange(ctx context.Context, w io.Writer, off, n int64) (int64, error) {
 	return c.Read([]Range{{off, n}}, nil).WriteNext(ctx, w)
@@ -51,10 +51,10 @@ func (c *Content) WriteRange(ctx context.Context, w io.Writer, off, n int64) (in
 //
 // If w is an io.ReaderFrom and the readers of the store support it, bytes that need
 // no check are sent without copying; each call of w then covers at most 1 MiB. While w
-// blocks, the Reading holds 32 KiB or one of the buffers that Options.ReadBuffers
+// blocks, the Reader holds 32 KiB or one of the buffers that Options.ReadBuffers
 // limits, in addition to the bytes buffered for later ranges, and does not delay other
 // reads.
-func (r *Reading) WriteNext(ctx context.Context, w io.Writer) (n int64, err error) {
+func (r *Reader) WriteNext(ctx context.Context, w io.Writer) (n int64, err error) {
 	if r.err != nil {
 		return 0, r.err
 	}
@@ -79,7 +79,7 @@ func (r *Reading) WriteNext(ctx context.Context, w io.Writer) (n int64, err erro
 }
 
 // fail records the error that ends the reading, which may be nil.
-func (r *Reading) fail(err error) {
+func (r *Reader) fail(err error) {
 	if r.err = err; errors.Is(err, ErrCorrupt) {
 		r.c.s.counts.damaged.Add(1)
 	}
@@ -98,7 +98,7 @@ func writeBytes(w io.Writer, b []byte) (int64, error) {
 const extentPage = 64
 
 // write writes the bytes [off, end) of the content from the store.
-func (r *Reading) write(ctx context.Context, w io.Writer, off, end int64) (written int64, err error) {
+func (r *Reader) write(ctx context.Context, w io.Writer, off, end int64) (written int64, err error) {
 	c := r.c
 	page := min(extentPage, 2+(end-off)/blockSize) // enough, unless there are more or they are shorter than a block
 	for off < end {
@@ -133,7 +133,7 @@ func (r *Reading) write(ctx context.Context, w io.Writer, off, end int64) (writt
 }
 
 // writeExtent writes the bytes [from, to) of an extent.
-func (r *Reading) writeExtent(ctx context.Context, w io.Writer, e *metastore.Extent, from, to int64) (int64, error) {
+func (r *Reader) writeExtent(ctx context.Context, w io.Writer, e *metastore.Extent, from, to int64) (int64, error) {
 	if err := checkExtent(e); err != nil {
 		return 0, err
 	}
@@ -141,7 +141,7 @@ func (r *Reading) writeExtent(ctx context.Context, w io.Writer, e *metastore.Ext
 		return writeInline(w, e, from, to)
 	}
 	s := r.c.s
-	x := extentReader{
+	x := blockChecker{
 		bytes: s.bytes, verified: s.verified, limits: s.reads, ahead: &r.ahead, pay: r.pay,
 		e: e, start: r.c.start(e), w: w, times: s.verified.of(e.Key),
 	}

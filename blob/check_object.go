@@ -8,15 +8,15 @@ import (
 	"sluice/metastore"
 )
 
-// NewVerifyingReader returns a reader of the object of an extent that compares each
+// CheckObject returns a reader of the object of an extent that compares each
 // block with its checksum. src must read the object from its start. Read returns
 // ErrCorrupt in place of the last bytes of the first block that does not match, and if
 // src ends early; it returns other errors of src unchanged.
-func NewVerifyingReader(src io.Reader, e metastore.Extent) io.Reader {
-	return &verifyingReader{src: src, remaining: e.Size, sums: e.Blocks}
+func CheckObject(src io.Reader, e metastore.Extent) io.Reader {
+	return &objectChecker{src: src, remaining: e.Size, sums: e.Blocks}
 }
 
-type verifyingReader struct {
+type objectChecker struct {
 	src       io.Reader
 	remaining int64    // bytes until the end of the extent
 	sums      []uint32 // checksums of the current block and of those after it
@@ -25,7 +25,7 @@ type verifyingReader struct {
 }
 
 // Read implements io.Reader.
-func (r *verifyingReader) Read(p []byte) (int, error) {
+func (r *objectChecker) Read(p []byte) (int, error) {
 	if r.remaining == 0 {
 		return 0, io.EOF
 	}

@@ -10,8 +10,8 @@ import (
 	"sluice/metastore"
 )
 
-// TestVerifyingReader reads sources with a flipped bit, too short, and too long.
-func TestVerifyingReader(t *testing.T) {
+// TestCheckObject reads sources with a flipped bit, too short, and too long.
+func TestCheckObject(t *testing.T) {
 	for _, size := range []int{1, 1000, blockSize - 1, blockSize, blockSize + 1, 2 * blockSize} {
 		data := bytes.Repeat([]byte("sluice!"), size/7+1)[:size]
 		var sums []uint32
@@ -23,7 +23,7 @@ func TestVerifyingReader(t *testing.T) {
 			if slow {
 				src = iotest.DataErrReader(iotest.HalfReader(src))
 			}
-			return io.ReadAll(NewVerifyingReader(src, metastore.Extent{Size: int64(size), Blocks: sums}))
+			return io.ReadAll(CheckObject(src, metastore.Extent{Size: int64(size), Blocks: sums}))
 		}
 		for _, slow := range []bool{false, true} {
 			for name, source := range map[string][]byte{"whole": data, "longer": append(bytes.Clone(data), 1)} {

@@ -28,14 +28,14 @@ type countingStore struct {
 	bytes int64
 }
 
-func (s *countingStore) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
+func (s *countingStore) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for block := off >> 20; block <= (off+n-1)>>20; block++ {
-		s.asked[fmt.Sprintf("%s/%d", key, block)]++
+		s.asked[fmt.Sprintf("%s/%d", name, block)]++
 	}
 	s.bytes += n
-	return s.Store.Open(ctx, key, off, n)
+	return s.Store.Open(ctx, name, off, n)
 }
 
 func newCountingStore() *countingStore {
@@ -53,7 +53,7 @@ func (s *countingStore) forget() (most int, n int64) {
 	return most, n
 }
 
-// readAll reads ranges of a blob with one Reading, and returns what it had to pay.
+// readAll reads ranges of a blob with one Reader, and returns what it had to pay.
 func readAll(t *testing.T, f *fixture, name string, ranges []blob.Range) (got [][]byte, paid int64, err error) {
 	t.Helper()
 	c, err := f.Open(t.Context(), "a", name)
@@ -204,7 +204,7 @@ func TestRangesOfADamagedBlock(t *testing.T) {
 	for _, buffers := range []int64{0, -1} {
 		f := newFixture(t, blob.Options{ReadBuffers: buffers})
 		f.put(t, "n", randomBytes(1, 1<<20))
-		if err := f.bytes.List(t.Context(), "", func(o bytestore.Object) error { damage(t, f.bytes, o.Key); return io.EOF }); !errors.Is(err, io.EOF) {
+		if err := f.bytes.List(t.Context(), "", func(o bytestore.Object) error { damage(t, f.bytes, o.Name); return io.EOF }); !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
 		c, err := f.Open(t.Context(), "a", "n")
