@@ -14,19 +14,19 @@ import (
 
 // Errors of a Fence. They are returned wrapped; use errors.Is to test for them.
 var (
-	// ErrFenced is returned if another database with the id of this one owns the
+	// ErrFenced is returned if another database with the id of this one holds the
 	// bytes, or may do so with more right. Nothing may be deleted or committed.
 	ErrFenced = errors.New("another database with the same instance id uses these bytes")
 
-	// ErrFenceWaits is returned while it is unknown whether another database owns the
+	// ErrFenceWaits is returned while it is unknown whether another database holds the
 	// bytes. Deletions and commits must wait.
 	ErrFenceWaits = errors.New("deletions and writes wait until it is known that no other database uses these bytes")
 )
 
-// The times of a Fence. An owner checks for claims every fenceEvery. The result of a
+// The times of a Fence. A holder checks for claims every fenceEvery. The result of a
 // check permits deletions for fenceFresh from the beginning of the check. A node that
 // has started checks every fencePoll, and waits fenceWait for a response to its claim. After
-// that time an owner that did not respond has stopped deleting, and committing too: it does so
+// that time a holder that did not respond has stopped deleting, and committing too: it does so
 // only if a check began at most fenceGap ago.
 const (
 	fenceEvery   = 2 * time.Second
@@ -40,7 +40,7 @@ const (
 // epochsKept is the number of the latest epochs that are kept in the bytes.
 const epochsKept = 16
 
-// epochAge is the age at which an owner replaces its epoch by a new one, so that copies of its
+// epochAge is the age at which a holder replaces its epoch by a new one, so that copies of its
 // database which were made before that are refused.
 const epochAge = 12 * time.Hour
 
@@ -50,22 +50,22 @@ const countEvery = 10 * time.Second
 // Fence prevents a database and a copy of it, which have the same id and therefore both
 // pass Bind, from using the same bytes: at most one of them deletes, and at most one commits.
 //
-// The bytes hold an object for each epoch, with the nonce of the database that owns the
+// The bytes hold an object for each epoch, with the nonce of the database that holds the
 // bytes. A new epoch is first recorded in the database and then put into the bytes, where
 // the first of several databases wins. A database that finds a later epoch than its own is
 // fenced permanently. A node that starts puts a claim to the next epoch, which is an
-// object without an owner. A node that is an owner responds to the claim by making that epoch
+// object without a holder. A node that is a holder responds to the claim by making that epoch
 // in its own database: the other nodes of its database then know immediately that they are
-// owners, too, and a copy knows that it is fenced. If no node responds within fenceWait, the
+// holders, too, and a copy knows that it is fenced. If no node responds within fenceWait, the
 // node makes the epoch itself, unless its database is a candidate beside one that has at
 // least as many commits: then it is fenced.
 //
-// An owner also makes a new epoch when Renew is called and when its epoch is epochAge old. A copy
+// A holder also makes a new epoch when Renew is called and when its epoch is epochAge old. A copy
 // that was made before is behind the bytes, and is refused when it starts.
 //
-// An owner continues to commit while the bytes cannot be reached. A node that has started, or did
+// A holder continues to commit while the bytes cannot be reached. A node that has started, or did
 // not check for fenceGap because it was suspended, does not commit before a check has
-// found that its database is the owner.
+// found that its database is the holder.
 //
 // A Fence relies on two guarantees of the byte store: of several Puts of one name one
 // succeeds, and Open finds what a Put has stored. It relies on listings that show objects put
@@ -81,7 +81,7 @@ type Fence struct {
 
 	sem       chan struct{} // held during a check; guards the fields up to mu
 	started   uint64        // the number of the database's epoch at the start, or 0
-	owner     bool          // a node of this database has made an epoch since
+	holder    bool          // a node of this database has made an epoch since
 	candidate candidate     // the last that a node of this database has put
 	claimed   time.Time     // when a claim to the next epoch was first seen; zero if there is none
 	put       epoch         // the latest epoch of the database that is known to be in the bytes
@@ -92,7 +92,7 @@ type Fence struct {
 	mu      sync.Mutex
 	last    result
 	tried   time.Time     // when the last check began, even if it failed
-	owns    bool          // the database was found to be the owner, and there has been no gap since
+	holds   bool          // the database was found to be the holder, and there has been no gap since
 	checked chan struct{} // closed at the end of the next check
 }
 
@@ -167,7 +167,7 @@ func (f *Fence) recordLast(ctx context.Context) {
 	_ = f.commits.flush(ctx)
 }
 
-// Err returns ErrFenced if another database is known to own the bytes, and nil otherwise.
+// Err returns ErrFenced if another database is known to hold the bytes, and nil otherwise.
 func (f *Fence) Err() error {
 	if err := f.latest().err; errors.Is(err, ErrFenced) {
 		return err
@@ -181,7 +181,7 @@ func (f *Fence) latest() result {
 	return f.last
 }
 
-// MayDelete returns nil if this database owns the bytes according to a check that began at
+// MayDelete returns nil if this database holds the bytes according to a check that began at
 // most fenceFresh ago. It makes a check if the last one is older. It is the function for
 // Options.MayDelete.
 func (f *Fence) MayDelete(ctx context.Context) error {
@@ -199,7 +199,7 @@ func (f *Fence) MayCommit() error {
 	switch {
 	case errors.Is(f.last.err, ErrFenced):
 		return f.last.err
-	case !f.owns || f.gap():
+	case !f.holds || f.gap():
 		return fmt.Errorf("%w; this takes up to %s after a start", ErrFenceWaits, fenceWait)
 	}
 	return nil
@@ -279,16 +279,16 @@ func (f *Fence) Renew(ctx context.Context) error {
 	return f.checkWith(ctx, true)
 }
 
-// gap reports whether no check has begun for so long that another database may be the owner.
+// gap reports whether no check has begun for so long that another database may be the holder.
 func (f *Fence) gap() bool { return elapsed(f.tried) > fenceGap }
 
 // try records when a check began that has ended, even with an error. If there was none for
-// so long that another database may be the owner, only a check can show that it is not.
+// so long that another database may be the holder, only a check can show that it is not.
 func (f *Fence) try(began time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.gap() {
-		f.owns = false
+		f.holds = false
 	}
 	if began.After(f.tried) {
 		f.tried = began
@@ -302,10 +302,10 @@ func elapsed(t time.Time) time.Duration {
 	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)))
 }
 
-// check finds out whether this database owns the bytes.
+// check finds out whether this database holds the bytes.
 func (f *Fence) check(ctx context.Context) error { return f.checkWith(ctx, false) }
 
-// checkWith is check, and makes a new epoch if renew is set and the database owns the bytes.
+// checkWith is check, and makes a new epoch if renew is set and the database holds the bytes.
 func (f *Fence) checkWith(ctx context.Context, renew bool) error {
 	select {
 	case f.sem <- struct{}{}:
@@ -323,7 +323,7 @@ func (f *Fence) checkWith(ctx context.Context, renew bool) error {
 	}
 	switch {
 	case errors.Is(found.err, ErrFenced):
-		f.owner = false
+		f.holder = false
 	case errors.Is(found.err, ErrFenceWaits):
 		found.pause = min(fencePoll, fenceWait-elapsed(f.claimed))
 	}
@@ -331,7 +331,7 @@ func (f *Fence) checkWith(ctx context.Context, renew bool) error {
 	f.conclude(found)
 	if found.err == nil && elapsed(f.counted) >= countEvery {
 		f.counted = time.Now()
-		// What this cannot record is recorded later, and does not decide who owns the bytes.
+		// What this cannot record is recorded later, and does not decide who holds the bytes.
 		_ = f.commits.flush(ctx)
 	}
 	return found.err
@@ -343,7 +343,7 @@ func (f *Fence) conclude(found result) {
 	defer f.mu.Unlock()
 	f.last = found
 	if found.err == nil || errors.Is(found.err, ErrFenced) {
-		f.owns = found.err == nil
+		f.holds = found.err == nil
 	}
 	close(f.checked)
 	f.checked = make(chan struct{})
@@ -380,14 +380,14 @@ func (f *Fence) step(ctx context.Context) (again bool, err error) {
 		return false, f.fenced(ctx, known.number)
 	}
 	if known.number > f.started {
-		f.owner = true
+		f.holder = true
 	}
 	switch {
-	case claim == "" && f.owner && !f.renew && elapsed(f.made) < epochAge:
+	case claim == "" && f.holder && !f.renew && elapsed(f.made) < epochAge:
 		return false, nil
-	case !f.owner && f.candidate.number != next:
+	case !f.holder && f.candidate.number != next:
 		return true, f.stand(ctx, next)
-	case claim == "" && !f.owner:
+	case claim == "" && !f.holder:
 		return true, f.claim(ctx, next)
 	}
 	if later, err := ReadID(ctx, f.bytes, epochName(next)); err != nil || later != "" {
@@ -396,7 +396,7 @@ func (f *Fence) step(ctx context.Context) (again bool, err error) {
 	if f.claimed.IsZero() {
 		f.claimed = time.Now()
 	}
-	if !f.owner {
+	if !f.holder {
 		if elapsed(f.claimed) < fenceWait {
 			return false, fmt.Errorf("%w; this takes up to %s after a start", ErrFenceWaits, fenceWait)
 		}
@@ -440,10 +440,10 @@ func (f *Fence) outdo(ctx context.Context) error {
 	case !found || rival.commits < f.candidate.commits:
 		return nil
 	case rival.commits > f.candidate.commits:
-		return refuse("a copy of this database, or the original of which this is a copy, was started while no node ran that owns the bytes, "+
+		return refuse("a copy of this database, or the original of which this is a copy, was started while no node ran that holds the bytes, "+
 			"and has %d commits; this one has %d and is behind", rival.commits, f.candidate.commits)
 	}
-	return refuse("a copy of this database, or the original of which this is a copy, was started while no node ran that owns the bytes, "+
+	return refuse("a copy of this database, or the original of which this is a copy, was started while no node ran that holds the bytes, "+
 		"and has %d commits like this one, so that neither is preferred", rival.commits)
 }
 

@@ -55,8 +55,8 @@ func mustGuard(t *testing.T, meta metastore.Properties, bytes bytestore.Store) g
 	return g
 }
 
-// owns reports whether the node may delete.
-func (g guarded) owns(t *testing.T) bool {
+// holds reports whether the node may delete.
+func (g guarded) holds(t *testing.T) bool {
 	t.Helper()
 	err := g.MayDelete(t.Context())
 	if err != nil && !errors.Is(err, blob.ErrFenceWaits) && !errors.Is(err, blob.ErrFenced) {
@@ -105,14 +105,14 @@ func TestCopyWhileTheOriginalRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), database(t)
 		first := mustGuard(t, original, bytes)
-		if !first.owns(t) {
+		if !first.holds(t) {
 			t.Fatal("the first start of an instance waits")
 		}
 		for round := range 3 {
 			duplicate := mustGuard(t, copyOf(t, original), bytes)
 			for began := time.Now(); duplicate.Err() == nil; time.Sleep(100 * time.Millisecond) {
-				if duplicate.owns(t) || !first.owns(t) {
-					t.Fatalf("round %d, after %s: the copy may delete: %t, the original %t", round, time.Since(began), duplicate.owns(t), first.owns(t))
+				if duplicate.holds(t) || !first.holds(t) {
+					t.Fatalf("round %d, after %s: the copy may delete: %t, the original %t", round, time.Since(began), duplicate.holds(t), first.holds(t))
 				}
 				if time.Since(began) > 18*time.Second { // the original responds at its next check, and the copy notices at its own
 					t.Fatal("the copy is not fenced")
@@ -122,8 +122,8 @@ func TestCopyWhileTheOriginalRuns(t *testing.T) {
 				t.Errorf("the fence of the copy is %v", err)
 			}
 			time.Sleep(time.Hour)
-			if duplicate.owns(t) || !first.owns(t) {
-				t.Errorf("an hour later the copy may delete: %t, the original: %t", duplicate.owns(t), first.owns(t))
+			if duplicate.holds(t) || !first.holds(t) {
+				t.Errorf("an hour later the copy may delete: %t, the original: %t", duplicate.holds(t), first.holds(t))
 			}
 		}
 	})
@@ -147,14 +147,14 @@ func committed(t *testing.T, meta *sqlstore.Store, n int64) {
 }
 
 // TestCopyAndOriginalStartedTogether starts a stopped instance and copies of it one after
-// the other. If the original has made commits since the copies, it must become the owner, whichever
+// the other. If the original has made commits since the copies, it must become the holder, whichever
 // starts first; if all are equal, none may. Two must never be permitted to delete.
 func TestCopyAndOriginalStartedTogether(t *testing.T) {
 	for _, apart := range []time.Duration{0, time.Second, 19 * time.Second} {
 		for _, ahead := range []int64{0, 1} {
 			for _, first := range []bool{true, false} {
 				if !first && apart == 19*time.Second {
-					continue // the third starts when the first is already the owner
+					continue // the third starts when the first is already the holder
 				}
 				synctest.Test(t, func(t *testing.T) { startTogether(t, apart, ahead, first) })
 			}
@@ -184,14 +184,14 @@ func startTogether(t *testing.T, apart time.Duration, ahead int64, first bool) {
 		}
 		time.Sleep(apart)
 	}
-	owners := 0
+	holders := 0
 	for range fenceLimit / (50 * time.Millisecond) {
-		owners = 0
+		holders = 0
 		for i, n := range nodes {
-			if n.Fence == nil || !n.owns(t) {
+			if n.Fence == nil || !n.holds(t) {
 				continue
 			}
-			owners++
+			holders++
 			if databases[i] != original {
 				t.Fatal("a copy may delete")
 			}
@@ -207,8 +207,8 @@ func startTogether(t *testing.T, apart time.Duration, ahead int64, first bool) {
 			refused = n.Err()
 		}
 	}
-	if owners != int(ahead) || fenced != 3-owners {
-		t.Errorf("started %s apart with %d more commits: %d own the bytes, %d are fenced", apart, ahead, owners, fenced)
+	if holders != int(ahead) || fenced != 3-holders {
+		t.Errorf("started %s apart with %d more commits: %d hold the bytes, %d are fenced", apart, ahead, holders, fenced)
 	}
 	if text := refused.Error(); !strings.Contains(text, "100 commits") && !strings.Contains(text, "this one has 100") {
 		t.Errorf("the error does not say how many commits there are: %s", text)
@@ -227,7 +227,7 @@ func TestOldCopyDoesNotStart(t *testing.T) {
 		for restart := range 40 {
 			g := mustGuard(t, original, bytes)
 			time.Sleep(fenceLimit)
-			if !g.owns(t) {
+			if !g.holds(t) {
 				t.Fatalf("restart %d: %v", restart, g.MayDelete(t.Context()))
 			}
 			g.stop()
@@ -257,7 +257,7 @@ func TestOldCopyDoesNotStart(t *testing.T) {
 		}
 		g := mustGuard(t, old, bytes)
 		time.Sleep(fenceLimit)
-		if !g.owns(t) {
+		if !g.holds(t) {
 			t.Errorf("the chosen database: %v", g.MayDelete(t.Context()))
 		}
 	})
@@ -290,7 +290,7 @@ func TestNodesOfOneDatabase(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 			for i, g := range running {
-				if !g.owns(t) {
+				if !g.holds(t) {
 					t.Fatalf("%s: node %d: %v", what, i, g.MayDelete(t.Context()))
 				}
 			}
@@ -320,21 +320,21 @@ func TestNodesOfOneDatabase(t *testing.T) {
 	})
 }
 
-// TestFenceOfAnOwnerThatHangs suspends an owner. Before it deletes again it must notice
-// that a copy has become the owner.
-func TestFenceOfAnOwnerThatHangs(t *testing.T) {
+// TestFenceOfAHolderThatHangs suspends a holder. Before it deletes again it must notice
+// that a copy has become the holder.
+func TestFenceOfAHolderThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), database(t)
-		owner, err := blob.OpenFence(t.Context(), original, bytes) // its Watch does not run
+		holder, err := blob.OpenFence(t.Context(), original, bytes) // its Watch does not run
 		if err != nil {
 			t.Fatal(err)
 		}
-		hangs := guarded{Fence: owner}
+		hangs := guarded{Fence: holder}
 		copied := copyOf(t, original)
 		duplicate := mustGuard(t, copied, bytes)
 		time.Sleep(fenceLimit)
-		if !duplicate.owns(t) {
-			t.Fatalf("the copy of a hanging owner: %v", duplicate.MayDelete(t.Context()))
+		if !duplicate.holds(t) {
+			t.Fatalf("the copy of a hanging holder: %v", duplicate.MayDelete(t.Context()))
 		}
 		duplicate.stop()
 		hangs.hangsOn(t, "a copy has taken the bytes")
@@ -363,8 +363,8 @@ func TestFenceOfAnOwnerThatHangs(t *testing.T) {
 func TestFenceWhoseEpochWasReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, meta := memory.New(), database(t)
-		owner := mustGuard(t, meta, bytes)
-		if !owner.owns(t) {
+		holder := mustGuard(t, meta, bytes)
+		if !holder.holds(t) {
 			t.Fatal("the first start of an instance waits")
 		}
 		name := bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 1))
@@ -376,7 +376,7 @@ func TestFenceWhoseEpochWasReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(fenceLimit)
-		if err := owner.MayDelete(t.Context()); !errors.Is(err, blob.ErrFenced) {
+		if err := holder.MayDelete(t.Context()); !errors.Is(err, blob.ErrFenced) {
 			t.Errorf("a node whose epoch belongs to another database: %v", err)
 		}
 	})
@@ -391,7 +391,7 @@ func (g guarded) hangsOn(t *testing.T, what string) {
 }
 
 // TestFenceCutAtEachStep kills a node at each step. The next start of its database must
-// soon be an owner, and exactly one of that database and of a copy made at the kill.
+// soon be a holder, and exactly one of that database and of a copy made at the kill.
 func TestFenceCutAtEachStep(t *testing.T) {
 	for _, fresh := range []bool{true, false} {
 		for _, after := range []bool{false, true} {
@@ -422,14 +422,14 @@ func TestFenceCutAtEachStep(t *testing.T) {
 						t.Fatal(err)
 					}
 					time.Sleep(fenceLimit)
-					owners := 0
+					holders := 0
 					for _, g := range []guarded{next, other} {
-						if g.Fence != nil && g.owns(t) {
-							owners++
+						if g.Fence != nil && g.holds(t) {
+							holders++
 						}
 					}
-					if owners != 1 {
-						t.Errorf("fresh %t, step %d, after %t: %d own the bytes", fresh, step, after, owners)
+					if holders != 1 {
+						t.Errorf("fresh %t, step %d, after %t: %d hold the bytes", fresh, step, after, holders)
 					}
 				})
 			}
@@ -467,7 +467,7 @@ func (b cutBytes) Delete(ctx context.Context, names ...bytestore.Name) error {
 // before the copy is used, and of nodes that start, stop, hang, and commit. Two databases must
 // never be permitted to delete at the same time; once a database has committed, those that
 // committed before must not commit any more; a node that neither hangs nor stops must not be fenced
-// once it is an owner; and undisturbed nodes must not wait forever.
+// once it is a holder; and undisturbed nodes must not wait forever.
 func TestFenceOverHistories(t *testing.T) {
 	for seed := range uint64(12) {
 		synctest.Test(t, func(t *testing.T) { fenceHistory(t, rand.New(rand.NewPCG(seed, 1))) })
@@ -556,18 +556,18 @@ func fenceHistory(t *testing.T, random *rand.Rand) {
 			time.Sleep(time.Duration(random.IntN(300)) * time.Second)
 		}
 		for range random.IntN(200) {
-			owner := -1
+			holder := -1
 			for _, n := range h.nodes {
 				if random.IntN(3) == 0 {
 					h.commit(n)
 				}
-				if random.IntN(4) > 0 || !n.owns(t) {
+				if random.IntN(4) > 0 || !n.holds(t) {
 					continue
 				}
-				if owner >= 0 && owner != n.database {
-					t.Fatalf("the databases %d and %d may delete", owner, n.database)
+				if holder >= 0 && holder != n.database {
+					t.Fatalf("the databases %d and %d may delete", holder, n.database)
 				}
-				owner = n.database
+				holder = n.database
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -581,12 +581,12 @@ func fenceHistory(t *testing.T, random *rand.Rand) {
 	h.end()
 }
 
-// end starts the databases one after the other. One must become the owner, unless equal ones or
-// such as stopped before they were owners refuse each other. Then one of them must become the owner
+// end starts the databases one after the other. One must become the holder, unless equal ones or
+// such as stopped before they were holders refuse each other. Then one of them must become the holder
 // as the error says.
 func (h *history) end() {
 	t := h.t
-	owners := 0
+	holders := 0
 	start := func(meta *sqlstore.Store) {
 		g, err := guard(t, meta, h.bytes)
 		if errors.Is(err, blob.ErrFenced) {
@@ -596,21 +596,21 @@ func (h *history) end() {
 			t.Fatal(err)
 		}
 		time.Sleep(fenceLimit)
-		if g.owns(t) {
-			owners++
+		if g.holds(t) {
+			holders++
 		}
 	}
 	for _, meta := range h.databases {
 		start(meta)
 	}
-	if owners == 0 {
+	if holders == 0 {
 		if err := h.bytes.List(t.Context(), "", func(o bytestore.Object) error { return h.bytes.Delete(t.Context(), o.Name) }); err != nil {
 			t.Fatal(err)
 		}
 		start(h.databases[0])
 	}
-	if owners != 1 {
-		t.Errorf("%d databases own the bytes in the end", owners)
+	if holders != 1 {
+		t.Errorf("%d databases hold the bytes in the end", holders)
 	}
 }
 
@@ -631,7 +631,7 @@ func permitted(t *testing.T, f *blob.Fence, limit time.Duration) time.Duration {
 
 // TestCommitsOfAStart checks for how long the commits of a node wait after its start: not at the
 // first start of an instance, a moment beside a node of its database that runs, and otherwise until
-// an owner that hangs could not commit any more.
+// a holder that hangs could not commit any more.
 func TestCommitsOfAStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, meta := memory.New(), database(t)
@@ -642,10 +642,10 @@ func TestCommitsOfAStart(t *testing.T) {
 		time.Sleep(time.Hour)
 		second := mustGuard(t, meta, bytes)
 		if err := second.MayCommit(); !errors.Is(err, blob.ErrFenceWaits) {
-			t.Errorf("a start beside an owner: %v, want %v", err, blob.ErrFenceWaits)
+			t.Errorf("a start beside a holder: %v, want %v", err, blob.ErrFenceWaits)
 		}
 		if took := permitted(t, second.Fence, time.Minute); took > 4*time.Second {
-			t.Errorf("a start beside an owner waits %s", took)
+			t.Errorf("a start beside a holder waits %s", took)
 		}
 		first.stop()
 		second.stop()
@@ -665,8 +665,8 @@ func TestCommitsOfAStart(t *testing.T) {
 	})
 }
 
-// TestCommitsAfterAPause suspends an owner. It must make a check before it commits again, if
-// another database could be the owner, and must not commit if one is.
+// TestCommitsAfterAPause suspends a holder. It must make a check before it commits again, if
+// another database could be the holder, and must not commit if one is.
 func TestCommitsAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, original := &unreadable{Store: memory.New()}, database(t)
@@ -721,7 +721,7 @@ func TestCommitsAfterAPause(t *testing.T) {
 		}
 		defer watch()()
 		if err := await(time.Second); !errors.Is(err, blob.ErrFenced) {
-			t.Errorf("while it was suspended a copy has become the owner: %v, want %v", err, blob.ErrFenced)
+			t.Errorf("while it was suspended a copy has become the holder: %v, want %v", err, blob.ErrFenced)
 		}
 		if err := f.Renew(t.Context()); !errors.Is(err, blob.ErrFenced) {
 			t.Errorf("a new epoch of a fenced database: %v, want %v", err, blob.ErrFenced)
@@ -729,7 +729,7 @@ func TestCommitsAfterAPause(t *testing.T) {
 	})
 }
 
-// TestWorkEndsWithTheFence checks that While runs work while the database is the owner, and ends it
+// TestWorkEndsWithTheFence checks that While runs work while the database is the holder, and ends it
 // when the database is fenced.
 func TestWorkEndsWithTheFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -748,7 +748,7 @@ func TestWorkEndsWithTheFence(t *testing.T) {
 		}
 		time.Sleep(fenceLimit)
 		if n := running.Load(); n != 1 {
-			t.Errorf("work of the owner runs %d times", n)
+			t.Errorf("work of the holder runs %d times", n)
 		}
 		name := bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 2))
 		if err := bytes.Delete(t.Context(), name); err != nil {
@@ -805,7 +805,7 @@ func TestSweepWithoutItsEpoch(t *testing.T) {
 	}
 }
 
-// TestCommitsAreCounted checks that an owner records its commits at most every ten seconds and when
+// TestCommitsAreCounted checks that a holder records its commits at most every ten seconds and when
 // it stops, that nodes of one database count together, and that nothing is recorded without
 // commits.
 func TestCommitsAreCounted(t *testing.T) {
@@ -865,7 +865,7 @@ func TestEpochsOfOlderVersions(t *testing.T) {
 		}
 		g := mustGuard(t, meta, bytes)
 		time.Sleep(fenceLimit)
-		if !g.owns(t) {
+		if !g.holds(t) {
 			t.Errorf("after the epoch of an older version: %v", g.MayDelete(t.Context()))
 		}
 		epoch, err := meta.Property(t.Context(), blob.EpochProperty)
@@ -905,14 +905,14 @@ func (s *unreadable) Open(ctx context.Context, name bytestore.Name, off, n int64
 }
 
 // TestUnreadableEpochIsNotAFence checks that a node that cannot read its epoch reports that, and not that
-// another database owns the bytes.
+// another database holds the bytes.
 func TestUnreadableEpochIsNotAFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meta, store := database(t), &unreadable{Store: memory.New()}
 		first := mustGuard(t, meta, store)
 		time.Sleep(fenceLimit)
-		if !first.owns(t) {
-			t.Fatal("the first node does not own the bytes")
+		if !first.holds(t) {
+			t.Fatal("the first node does not hold the bytes")
 		}
 		store.on.Store(true)
 		if _, err := blob.OpenFence(t.Context(), meta, store); !errors.Is(err, errResponse) || errors.Is(err, blob.ErrFenced) {
@@ -1010,7 +1010,7 @@ func (s *listHook) List(ctx context.Context, after bytestore.Name, fn func(bytes
 
 // TestEpochMadeDuringAStart checks that a node is not fenced by an epoch that another node of its database makes
 // between its reading of the database and of the bytes, and that it reports that it cannot read the database
-// again, not that another database owns the bytes.
+// again, not that another database holds the bytes.
 func TestEpochMadeDuringAStart(t *testing.T) {
 	for _, want := range []error{nil, errResponse} {
 		synctest.Test(t, func(t *testing.T) {
@@ -1020,7 +1020,7 @@ func TestEpochMadeDuringAStart(t *testing.T) {
 			store := &listHook{Store: bytes, before: func() {
 				other := mustGuard(t, meta, bytes)
 				time.Sleep(fenceLimit)
-				if !other.owns(t) {
+				if !other.holds(t) {
 					t.Error("the other node made no epoch")
 				}
 				other.stop()

@@ -12,7 +12,7 @@ import (
 
 // TestLinkedBytes starts data folders whose bytes are one folder, reached by symbolic links: a second one is refused
 // while the first runs, and of an instance and the copy of its database that run one after the other the last one
-// owns the bytes, so that the first is refused from then on.
+// holds the bytes, so that the first is refused from then on.
 func TestLinkedBytes(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -49,7 +49,7 @@ func TestLinkedBytes(t *testing.T) {
 	if r := original.must(200, "GET", blobTarget("0x1", "kept"), nil); digest(r.body) != digest(data) {
 		t.Errorf("the blob has %d other bytes", len(r.body))
 	}
-	original.eventually("the second start does not become the owner of the bytes", func() bool {
+	original.eventually("the second start does not hold the bytes", func() bool {
 		epochs, err := filepath.Glob(filepath.Join(bytes, "sluice-epoch-*-owner"))
 		return err == nil && len(epochs) > 1
 	})
