@@ -12,9 +12,9 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestArchitectureShowsTheTree checks that each folder of the tree in ARCHITECTURE.md contains a Go
-// package, and that the tree has each top-level folder of Go packages and each folder below internal.
-func TestArchitectureShowsTheTree(t *testing.T) {
+// picture returns the rows of the picture in ARCHITECTURE.md.
+func picture(t *testing.T) [][]string {
+	t.Helper()
 	root, err := testenv.Root()
 	if err != nil {
 		t.Fatal(err)
@@ -23,25 +23,33 @@ func TestArchitectureShowsTheTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := treeOf(string(text))
-	packages := map[string]bool{}
-	required := map[string]bool{}
-	for _, s := range sources(t) {
-		for dir := s.dir; dir != "."; dir = path.Dir(dir) {
-			packages[dir] = true
-			if parent := path.Dir(dir); dir != "internal" && (parent == "." || parent == "internal") {
-				required[dir] = true
+	return rowsOf(string(text))
+}
+
+// TestPictureShowsTheTree checks that the picture in ARCHITECTURE.md has each Go package once, and
+// nothing else.
+func TestPictureShowsTheTree(t *testing.T) {
+	shown := map[string]bool{}
+	for _, row := range picture(t) {
+		for _, dir := range row {
+			if shown[dir] {
+				t.Errorf("the picture shows %s twice", dir)
 			}
+			shown[dir] = true
 		}
 	}
-	for _, dir := range shown {
+	packages := map[string]bool{}
+	for _, s := range sources(t) {
+		packages[s.dir] = true
+	}
+	for dir := range shown {
 		if !packages[dir] {
-			t.Errorf("ARCHITECTURE.md shows %s, which has no Go package", dir)
+			t.Errorf("the picture shows %s, which is no Go package", dir)
 		}
 	}
-	for _, dir := range slices.Sorted(maps.Keys(required)) {
-		if !slices.ContainsFunc(shown, func(s string) bool { return within(s, dir) }) {
-			t.Errorf("ARCHITECTURE.md does not show %s", dir)
+	for _, dir := range slices.Sorted(maps.Keys(packages)) {
+		if !shown[dir] {
+			t.Errorf("the picture does not show %s", dir)
 		}
 		if first, _, _ := strings.Cut(dir, "/"); !slices.Contains(layout, first) {
 			t.Errorf("layout does not contain %s", first)
@@ -49,27 +57,73 @@ func TestArchitectureShowsTheTree(t *testing.T) {
 	}
 }
 
-// TestTreeOf checks how folders are read: the first one of an indented line is in the folder of the
+// TestPictureShowsTheImports checks that a package imports, outside its tests, only packages in rows
+// of the picture below its own.
+func TestPictureShowsTheImports(t *testing.T) {
+	var all []source
+	for _, s := range sources(t) {
+		if !s.test {
+			all = append(all, s)
+		}
+	}
+	for _, up := range upward(picture(t), all) {
+		t.Error(up)
+	}
+}
+
+// upward returns the imports of packages that are not in a row below the importing one.
+func upward(rows [][]string, all []source) (found []string) {
+	rowOf := map[string]int{}
+	for i, row := range rows {
+		for _, dir := range row {
+			rowOf[dir] = i
+		}
+	}
+	for _, s := range all {
+		for _, imported := range s.imports {
+			if dir, ours := local(imported); ours && rowOf[dir] <= rowOf[s.dir] {
+				found = append(found, s.file+" imports "+dir+", which is not in a lower row of the picture")
+			}
+		}
+	}
+	return found
+}
+
+// TestUpward checks that imports of a higher row and of the same row are found.
+func TestUpward(t *testing.T) {
+	rows := [][]string{{"a"}, {"b", "c"}, {"d"}}
+	for _, tc := range []struct {
+		from, to string
+		fine     bool
+	}{{"a", "d", true}, {"b", "d", true}, {"b", "c", false}, {"d", "a", false}} {
+		found := upward(rows, []source{{file: tc.from + "/x.go", dir: tc.from, imports: []string{"fmt", module + "/" + tc.to}}})
+		if fine := len(found) == 0; fine != tc.fine {
+			t.Errorf("%s imports %s: %q", tc.from, tc.to, found)
+		}
+	}
+}
+
+// TestRowsOf checks how folders are read: the first one of an indented line is in the folder of the
 // latest line that is not indented, and each of the others next to the one before it.
-func TestTreeOf(t *testing.T) {
+func TestRowsOf(t *testing.T) {
 	const text = "An example:\n\n```\na/b/ c/   two folders in a\nd/        a folder\n  e/ f/   two folders in d\ng/ h/i/ j/\n```\n\nk/ is text\n"
-	want := []string{"a/b", "a/c", "d", "d/e", "d/f", "g", "h/i", "h/j"}
-	if got := treeOf(text); !slices.Equal(got, want) {
+	want := [][]string{{"a/b", "a/c"}, {"d"}, {"d/e", "d/f"}, {"g", "h/i", "h/j"}}
+	if got := rowsOf(text); !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
-// treeOf returns the folders in the first code block of a document.
-func treeOf(text string) []string {
+// rowsOf returns the folders in each line of a document's first code block.
+func rowsOf(text string) (rows [][]string) {
 	_, text, _ = strings.Cut(text, "```\n")
 	text, _, _ = strings.Cut(text, "```")
-	var all []string
 	top := "."
 	for line := range strings.Lines(text) {
 		parent := "."
 		if strings.HasPrefix(line, " ") {
 			parent = top
 		}
+		var row []string
 		for i, word := range strings.Fields(line) {
 			name, isFolder := strings.CutSuffix(word, "/")
 			if !isFolder {
@@ -79,8 +133,9 @@ func treeOf(text string) []string {
 			if i == 0 && parent == "." {
 				top = dir
 			}
-			all, parent = append(all, dir), path.Dir(dir)
+			row, parent = append(row, dir), path.Dir(dir)
 		}
+		rows = append(rows, row)
 	}
-	return all
+	return rows
 }
