@@ -14,8 +14,8 @@ import (
 	"sluice/metastore"
 )
 
-// TestFreshBlocks checks that a block need not be checked from the second of its check until the TTL has passed,
-// and must be checked if the clock was set back.
+// TestFreshBlocks checks that a block need not be checked from the second of its check until the
+// TTL has passed, and must be checked if the clock was set back.
 func TestFreshBlocks(t *testing.T) {
 	checked := time.Unix(1_000_000, 0)
 	now := checked
@@ -116,8 +116,8 @@ func TestLowerAlnum(t *testing.T) {
 	}
 }
 
-// TestRetriesAreBounded checks that a retry replaces another only if there are too many, and that one that is as
-// late as possible is not due.
+// TestRetriesAreBounded checks that a retry replaces another only if there are too many, and that
+// one that is as late as possible is not due.
 func TestRetriesAreBounded(t *testing.T) {
 	r := newRetries()
 	now := time.Unix(1_000_000, 0)
@@ -144,7 +144,8 @@ func TestRetriesAreBounded(t *testing.T) {
 	}
 }
 
-// TestChecksumsOfUnalignedReads checks that the checksums of blocks do not depend on how much is read at a time.
+// TestChecksumsOfUnalignedReads checks that the checksums of blocks do not depend on how much is
+// read at a time.
 func TestChecksumsOfUnalignedReads(t *testing.T) {
 	content := make([]byte, 5*blockSize/2)
 	for i := range content {

@@ -15,7 +15,8 @@ import (
 	"sluice/metastore"
 )
 
-// TestLargestInline checks that a content of exactly InlineSize bytes needs no object, and a longer one does.
+// TestLargestInline checks that a content of exactly InlineSize bytes needs no object, and a longer
+// one does.
 func TestLargestInline(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		f := newFixture(t, blob.Options{InlineSize: 100})
@@ -41,8 +42,8 @@ func TestLargestInline(t *testing.T) {
 	}
 }
 
-// TestFullPartOfUnknownSize checks that a part of unknown size may have all the bytes of a part and no more,
-// whether or not it is inline.
+// TestFullPartOfUnknownSize checks that a part of unknown size may have all the bytes of a part and
+// no more, whether or not it is inline.
 func TestFullPartOfUnknownSize(t *testing.T) {
 	const partSize = 1000
 	for _, inline := range []int64{0, partSize - 1, partSize, partSize + 1} {
@@ -58,8 +59,8 @@ func TestFullPartOfUnknownSize(t *testing.T) {
 	}
 }
 
-// TestBodyOfUnknownSizeIsNotReadPastItsLimit checks that of a body of unknown size that is too long, only as much
-// is read as shows that, apart from a buffer.
+// TestBodyOfUnknownSizeIsNotReadPastItsLimit checks that of a body of unknown size that is too
+// long, only as much is read as shows that, apart from a buffer.
 func TestBodyOfUnknownSizeIsNotReadPastItsLimit(t *testing.T) {
 	const partSize, buffer = 1<<20 + 1000, 64 << 10
 	for _, extentSize := range []int64{1 << 20, 64 << 20} {
@@ -88,7 +89,8 @@ func TestLargestPutReadsItsBody(t *testing.T) {
 	}
 }
 
-// TestPreconditionSparesTheBody checks that a precondition is evaluated on the stored blob before the body is read.
+// TestPreconditionSparesTheBody checks that a precondition is evaluated on the stored blob before
+// the body is read.
 func TestPreconditionSparesTheBody(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	f.put(t, "n", []byte("stored"))
@@ -151,8 +153,8 @@ func TestPartsBeyondAPage(t *testing.T) {
 	}
 }
 
-// TestFailedDiscardIsReported checks that the error of a write names objects that it could not delete, and
-// only then.
+// TestFailedDiscardIsReported checks that the error of a write names objects that it could not
+// delete, and only then.
 func TestFailedDiscardIsReported(t *testing.T) {
 	for _, deleteErr := range []error{nil, errResponse} {
 		f := newFixture(t, blob.Options{})

@@ -32,8 +32,8 @@ func (c candidate) object() bytestore.Name {
 	return bytestore.Name(fmt.Sprintf("%s-%s-%s", claimName(c.number), c.name, strconv.FormatInt(c.commits, 36)))
 }
 
-// parseCandidate returns the candidate that an object with this name shows. It returns false for other
-// objects.
+// parseCandidate returns the candidate that an object with this name shows. It returns false for
+// other objects.
 func parseCandidate(object bytestore.Name) (candidate, bool) {
 	number, ok := epochOfName(object)
 	if !ok {

@@ -114,7 +114,8 @@ func TestCopyWhileTheOriginalRuns(t *testing.T) {
 				if duplicate.holds(t) || !first.holds(t) {
 					t.Fatalf("round %d, after %s: the copy may delete: %t, the original %t", round, time.Since(began), duplicate.holds(t), first.holds(t))
 				}
-				if time.Since(began) > 18*time.Second { // the original responds at its next check, and the copy notices at its own
+				// The original responds at its next check, and the copy notices at its own.
+				if time.Since(began) > 18*time.Second {
 					t.Fatal("the copy is not fenced")
 				}
 			}
@@ -146,8 +147,8 @@ func committed(t *testing.T, meta *sqlstore.Store, n int64) {
 	}
 }
 
-// TestCopyAndOriginalStartedTogether starts a stopped instance and copies of it one after
-// the other. If the original has made commits since the copies, it must become the holder, whichever
+// TestCopyAndOriginalStartedTogether starts a stopped instance and copies of it one after the
+// other. If the original has made commits since the copies, it must become the holder, whichever
 // starts first; if all are equal, none may. Two must never be permitted to delete.
 func TestCopyAndOriginalStartedTogether(t *testing.T) {
 	for _, apart := range []time.Duration{0, time.Second, 19 * time.Second} {
@@ -582,8 +583,8 @@ func fenceHistory(t *testing.T, random *rand.Rand) {
 }
 
 // end starts the databases one after the other. One must become the holder, unless equal ones or
-// such as stopped before they were holders refuse each other. Then one of them must become the holder
-// as the error says.
+// such as stopped before they were holders refuse each other. Then one of them must become the
+// holder as the error says.
 func (h *history) end() {
 	t := h.t
 	holders := 0
@@ -729,8 +730,8 @@ func TestCommitsAfterAPause(t *testing.T) {
 	})
 }
 
-// TestWorkEndsWithTheFence checks that While runs work while the database is the holder, and ends it
-// when the database is fenced.
+// TestWorkEndsWithTheFence checks that While runs work while the database is the holder, and ends
+// it when the database is fenced.
 func TestWorkEndsWithTheFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), database(t)
@@ -904,8 +905,8 @@ func (s *unreadable) Open(ctx context.Context, name bytestore.Name, off, n int64
 	return r, err
 }
 
-// TestUnreadableEpochIsNotAFence checks that a node that cannot read its epoch reports that, and not that
-// another database holds the bytes.
+// TestUnreadableEpochIsNotAFence checks that a node that cannot read its epoch reports that, and
+// not that another database holds the bytes.
 func TestUnreadableEpochIsNotAFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meta, store := database(t), &unreadable{Store: memory.New()}
@@ -933,7 +934,8 @@ type change struct {
 	err   error
 }
 
-// watched starts a node and returns a function that stops it and returns its calls of the function of Watch.
+// watched starts a node and returns a function that stops it and returns its calls of the function
+// of Watch.
 func watched(t *testing.T, meta metastore.Properties, bytes bytestore.Store) (stop func() []change) {
 	t.Helper()
 	began := time.Now()
@@ -950,9 +952,9 @@ func watched(t *testing.T, meta metastore.Properties, bytes bytestore.Store) (st
 	return func() []change { cancel(); running.Wait(); return changes }
 }
 
-// TestWatchReportsChanges checks that Watch reports each change of the result once: a node that starts again may
-// delete about 20 seconds later, a copy that is started then is fenced at its next check, and a node that cannot read
-// its database reports that and its recovery.
+// TestWatchReportsChanges checks that Watch reports each change of the result once: a node that
+// starts again may delete about 20 seconds later, a copy that is started then is fenced at its next
+// check, and a node that cannot read its database reports that and its recovery.
 func TestWatchReportsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), database(t)
@@ -1008,9 +1010,9 @@ func (s *listHook) List(ctx context.Context, after bytestore.Name, fn func(bytes
 	return s.Store.List(ctx, after, fn)
 }
 
-// TestEpochMadeDuringAStart checks that a node is not fenced by an epoch that another node of its database makes
-// between its reading of the database and of the bytes, and that it reports that it cannot read the database
-// again, not that another database holds the bytes.
+// TestEpochMadeDuringAStart checks that a node is not fenced by an epoch that another node of its
+// database makes between its reading of the database and of the bytes, and that it reports that it
+// cannot read the database again, not that another database holds the bytes.
 func TestEpochMadeDuringAStart(t *testing.T) {
 	for _, want := range []error{nil, errResponse} {
 		synctest.Test(t, func(t *testing.T) {

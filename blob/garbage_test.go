@@ -359,8 +359,9 @@ func (m *countedPages) GarbageObjects(ctx context.Context, ids []metastore.Conte
 	return m.Store.GarbageObjects(ctx, ids)
 }
 
-// TestDeleteFreesAllBatches checks that the extents of a content are all freed when the delete returns, also if
-// they are more than the 1,024 that are freed together, and that the delete returns then.
+// TestDeleteFreesAllBatches checks that the extents of a content are all freed when the delete
+// returns, also if they are more than the 1,024 that are freed together, and that the delete
+// returns then.
 func TestDeleteFreesAllBatches(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	meta := &countedPages{Store: f.meta}
@@ -377,8 +378,8 @@ func TestDeleteFreesAllBatches(t *testing.T) {
 	}
 }
 
-// undroppable is a metadata store that counts the calls that drop contents, which fail with an error if it is
-// set.
+// undroppable is a metadata store that counts the calls that drop contents, which fail with an
+// error if it is set.
 type undroppable struct {
 	metastore.Store
 	calls int
@@ -399,8 +400,8 @@ func (m *undroppable) DropContent(ctx context.Context, id metastore.ContentID) e
 	return m.Store.DropContent(ctx, id)
 }
 
-// TestContentThatCannotBeDropped checks that a large content of which the metadata cannot be dropped is retried
-// after a pause, and is not tried again once it was dropped.
+// TestContentThatCannotBeDropped checks that a large content of which the metadata cannot be
+// dropped is retried after a pause, and is not tried again once it was dropped.
 func TestContentThatCannotBeDropped(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	meta := &undroppable{Store: f.meta, err: errResponse}
@@ -425,8 +426,8 @@ func TestContentThatCannotBeDropped(t *testing.T) {
 	}
 }
 
-// inRun calls f in a synctest bubble, while Run of a Service runs over a database whose clock is that of the
-// bubble, and which wrap may wrap.
+// inRun calls f in a synctest bubble, while Run of a Service runs over a database whose clock is
+// that of the bubble, and which wrap may wrap.
 func inRun(t *testing.T, opt blob.Options, wrap func(metastore.Store) metastore.Store, call func(t *testing.T, f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -456,8 +457,8 @@ type uncertain struct{ metastore.Store }
 
 func (uncertain) DeletionErr() error { return metastore.ErrClock }
 
-// TestGarbageWhileTheTimeIsUncertain checks that garbage is freed although the time is uncertain if it needs no
-// grace period, and only then: its age would be uncertain, too.
+// TestGarbageWhileTheTimeIsUncertain checks that garbage is freed although the time is uncertain if
+// it needs no grace period, and only then: its age would be uncertain, too.
 func TestGarbageWhileTheTimeIsUncertain(t *testing.T) {
 	for grace, want := range map[time.Duration]int{0: 0, time.Hour: 1} {
 		opt := blob.Options{InlineSize: -1, GarbageGrace: grace}
@@ -472,8 +473,8 @@ func TestGarbageWhileTheTimeIsUncertain(t *testing.T) {
 	}
 }
 
-// TestFullStoreCutsReadersOfGarbage checks that a write that does not fit makes Run cut the readers of garbage
-// soon, not at its next periodic search.
+// TestFullStoreCutsReadersOfGarbage checks that a write that does not fit makes Run cut the readers
+// of garbage soon, not at its next periodic search.
 func TestFullStoreCutsReadersOfGarbage(t *testing.T) {
 	var full atomic.Bool
 	opt := blob.Options{InlineSize: -1, Space: func(int64) error {
@@ -510,8 +511,8 @@ func TestFullStoreCutsReadersOfGarbage(t *testing.T) {
 	})
 }
 
-// TestRunReportsFailures checks that Run reports the failures of its tasks, but neither that deletions have to
-// wait nor what fails because Run ends.
+// TestRunReportsFailures checks that Run reports the failures of its tasks, but neither that
+// deletions have to wait nor what fails because Run ends.
 func TestRunReportsFailures(t *testing.T) {
 	for _, c := range []struct {
 		err      error // of each delete

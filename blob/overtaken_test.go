@@ -23,8 +23,8 @@ func (s *overtakenStore) Parts(ctx context.Context, id string, after, limit int)
 	return s.Store.Parts(ctx, id, after, limit)
 }
 
-// TestOvertakenComplete: a complete with totals that another one, or an abort, overtakes returns its
-// outcome, although the parts are gone.
+// TestOvertakenComplete: a complete with totals that another one, or an abort, overtakes returns
+// its outcome, although the parts are gone.
 func TestOvertakenComplete(t *testing.T) {
 	for name, want := range map[string]error{"complete": nil, "abort": metastore.ErrAborted} {
 		f := newFixture(t, blob.Options{})

@@ -9,8 +9,8 @@ import (
 )
 
 // While requests are in progress, a background task pauses after each step for pauseFactor times as
-// long as the step took, and so has at most a quarter of the time. The pause is limited, so that the
-// task always makes progress.
+// long as the step took, and so has at most a quarter of the time. The pause is limited, so that
+// the task always makes progress.
 const (
 	pauseFactor    = 3
 	maxPause       = 250 * time.Millisecond
@@ -18,8 +18,8 @@ const (
 )
 
 // The first steps of a task have one part in smallSteps of the greatest size, so that requests wait
-// only briefly for them. After each stepsPerLevel steps the size doubles, and the pauses of an urgent
-// task halve, so that what requests leave behind is removed as fast as it arises.
+// only briefly for them. After each stepsPerLevel steps the size doubles, and the pauses of an
+// urgent task halve, so that what requests leave behind is removed as fast as it arises.
 const (
 	smallSteps    = 8
 	stepsPerLevel = 32

@@ -135,8 +135,8 @@ func TestBackgroundTasksYieldToRequests(t *testing.T) {
 	}
 }
 
-// TestFullDiskIsFreedWithoutPauses checks that garbage is freed as fast as possible if requests fail
-// for want of space.
+// TestFullDiskIsFreedWithoutPauses checks that garbage is freed as fast as possible if requests
+// fail for want of space.
 func TestFullDiskIsFreedWithoutPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, blob.Options{})

@@ -251,9 +251,9 @@ func TestReadingPaysBeforeItReads(t *testing.T) {
 	}
 }
 
-// TestBufferIsUsedAgain reads ranges of which those of a block fit into the buffer, but not those of all blocks.
-// No block may be read twice, and the number of bytes of each range must be correct, whether they were buffered
-// from its first block, its last or both.
+// TestBufferIsUsedAgain reads ranges of which those of a block fit into the buffer, but not those
+// of all blocks. No block may be read twice, and the number of bytes of each range must be correct,
+// whether they were buffered from its first block, its last or both.
 func TestBufferIsUsedAgain(t *testing.T) {
 	const block, long = 1 << 20, 300 << 10
 	for name, ranges := range map[string][]blob.Range{
@@ -288,8 +288,8 @@ func TestBufferIsUsedAgain(t *testing.T) {
 	}
 }
 
-// TestRangeOverPartsOfOddSizes buffers bytes for a range that begins in the last block of a part, which is
-// shorter than other blocks, and ends in the next part.
+// TestRangeOverPartsOfOddSizes buffers bytes for a range that begins in the last block of a part,
+// which is shorter than other blocks, and ends in the next part.
 func TestRangeOverPartsOfOddSizes(t *testing.T) {
 	const partSize, parts = 1<<20 + 100<<10, 3
 	store := newCountingStore()
@@ -320,8 +320,8 @@ func TestRangeOverPartsOfOddSizes(t *testing.T) {
 	}
 }
 
-// TestOnlyThePiecesOfARangeAreReadAgain checks how much is read if no buffer is free: the block, and those
-// pieces of it that hold bytes of the range.
+// TestOnlyThePiecesOfARangeAreReadAgain checks how much is read if no buffer is free: the block,
+// and those pieces of it that hold bytes of the range.
 func TestOnlyThePiecesOfARangeAreReadAgain(t *testing.T) {
 	store := newCountingStore()
 	f := newOverStore(t, store, blob.Options{ReadBuffers: -1})
@@ -343,9 +343,9 @@ func TestOnlyThePiecesOfARangeAreReadAgain(t *testing.T) {
 	}
 }
 
-// TestCheckedBlocksAreReadInPart checks that blocks that were checked within VerifyTTL are not read whole for a
-// range that ends within them, if they can be sent without copying, that the range costs nothing, and that it is
-// sent by as few calls as there are MiB.
+// TestCheckedBlocksAreReadInPart checks that blocks that were checked within VerifyTTL are not read
+// whole for a range that ends within them, if they can be sent without copying, that the range
+// costs nothing, and that it is sent by as few calls as there are MiB.
 func TestCheckedBlocksAreReadInPart(t *testing.T) {
 	f, _ := newOnFiles(t, blob.Options{VerifyTTL: time.Minute})
 	body := randomBytes(1, 2<<20)
@@ -476,8 +476,8 @@ func (m *extentLookups) Extents(ctx context.Context, id metastore.ContentID, fro
 	return m.Store.Extents(ctx, id, from, limit)
 }
 
-// TestLookupsOfARead checks that a read of a few large extents looks up no more than those, and that a read of many
-// tiny ones looks up many at a time.
+// TestLookupsOfARead checks that a read of a few large extents looks up no more than those, and
+// that a read of many tiny ones looks up many at a time.
 func TestLookupsOfARead(t *testing.T) {
 	f := newFixture(t, blob.Options{ExtentSize: 1 << 20})
 	large := randomBytes(1, 10<<20)
@@ -537,8 +537,8 @@ func TestGapInAContentIsReported(t *testing.T) {
 	}
 }
 
-// TestUntil checks the time until which a content is readable: a minute before the end of the grace period of a
-// content that is deleted as soon as it was opened, and no time without a grace period.
+// TestUntil checks the time until which a content is readable: a minute before the end of the grace
+// period of a content that is deleted as soon as it was opened, and no time without a grace period.
 func TestUntil(t *testing.T) {
 	for _, grace := range []time.Duration{0, time.Hour} {
 		f := newFixture(t, blob.Options{GarbageGrace: grace})

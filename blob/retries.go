@@ -38,7 +38,8 @@ func (r *retries) due(contents []metastore.ContentID, now time.Time) []metastore
 	defer r.mu.Unlock()
 	list := contents[:0]
 	for _, id := range contents {
-		if a, ok := r.contents[id]; !ok || !now.Before(a.again) || a.again.Sub(now) > longestPause { // the clock was set back
+		// A pause that is too long means that the clock was set back.
+		if a, ok := r.contents[id]; !ok || !now.Before(a.again) || a.again.Sub(now) > longestPause {
 			list = append(list, id)
 		}
 	}

@@ -92,7 +92,8 @@ func TestSweepThatCannotListDeletesNothing(t *testing.T) {
 	}
 }
 
-// TestPurgeEndsWhenNothingIsLeft checks that Purge continues after each batch, until one is empty or fails.
+// TestPurgeEndsWhenNothingIsLeft checks that Purge continues after each batch, until one is empty
+// or fails.
 func TestPurgeEndsWhenNothingIsLeft(t *testing.T) {
 	for _, end := range []error{nil, errResponse} {
 		f := newFixture(t, blob.Options{})

@@ -21,8 +21,8 @@ func TestGarbageThatIsNotDueIsNotLookedFor(t *testing.T) {
 	}
 }
 
-// TestOnlyAFullStoreLooksForReaders checks that a write wakes Run because of garbage that has readers only if it
-// does not fit, and one that does not fit only if there is such garbage.
+// TestOnlyAFullStoreLooksForReaders checks that a write wakes Run because of garbage that has
+// readers only if it does not fit, and one that does not fit only if there is such garbage.
 func TestOnlyAFullStoreLooksForReaders(t *testing.T) {
 	for _, c := range []struct {
 		space   error

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Timer is a context that adds up the time of the calls of a Timed store under it. The caller sets Context
-// before the first use. Its methods may be called concurrently.
+// Timer is a context that adds up the time of the calls of a Timed store under it. The caller sets
+// Context before the first use. Its methods may be called concurrently.
 type Timer struct {
 	context.Context
 	spent atomic.Int64 // nanoseconds
@@ -27,8 +27,8 @@ func (t *Timer) Value(name any) any {
 // Spent returns the time of the calls that have ended. Concurrent calls are counted each.
 func (t *Timer) Spent() time.Duration { return time.Duration(t.spent.Load()) }
 
-// Timed returns a Store that adds the time of its calls to the Timer of their contexts, if they have one:
-// of Put without reading its source, of Open without reading the object, and of Delete.
+// Timed returns a Store that adds the time of its calls to the Timer of their contexts, if they
+// have one: of Put without reading its source, of Open without reading the object, and of Delete.
 func Timed(store Store) Store { return &timed{store} }
 
 // timed is the Store of Timed.

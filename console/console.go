@@ -27,8 +27,8 @@ var themes = []string{"", "light", "dark"}
 // reach several nodes while these are replaced. A page has the theme of the cookie sluice-theme, so
 // that its first paint waits for no script.
 //
-// sources is a source list (Content Security Policy, section 2.3.1): where the browser finds the files
-// of the console, and nothing that others can store.
+// sources is a source list (Content Security Policy, section 2.3.1): where the browser finds the
+// files of the console, and nothing that others can store.
 func (c *Console) Serve(w http.ResponseWriter, r *http.Request, name, sources string) bool {
 	found, cache, vary := c.pages[name][chosenTheme(r)], "no-cache", "Accept-Encoding, Cookie"
 	if version, asset, ok := strings.Cut(name, "/"); ok && strings.HasPrefix(version, "assets-") {

@@ -116,8 +116,8 @@ func TestConditionalRequest(t *testing.T) {
 	}
 }
 
-// TestPageHasTheChosenTheme checks that the theme is in the page itself, and that a cache knows which
-// pages differ by it. A theme that does not exist is not copied into the page.
+// TestPageHasTheChosenTheme checks that the theme is in the page itself, and that a cache knows
+// which pages differ by it. A theme that does not exist is not copied into the page.
 func TestPageHasTheChosenTheme(t *testing.T) {
 	c := newConsole(t)
 	for cookie, want := range map[string]string{

@@ -1,9 +1,9 @@
 package console
 
-// policy returns the Content-Security-Policy of every response. Nothing inline runs, scripts, workers
-// and styles are loaded from sources only, and no other page can frame the console. A preview of a blob
-// that needed a key is a blob: URL. Styles are set by script through the object model, which needs no
-// permission.
+// policy returns the Content-Security-Policy of every response. Nothing inline runs, scripts,
+// workers and styles are loaded from sources only, and no other page can frame the console. A
+// preview of a blob that needed a key is a blob: URL. Styles are set by script through the object
+// model, which needs no permission.
 func policy(sources string) string {
 	return "default-src 'none'; script-src " + sources + "; style-src " + sources + "; worker-src " + sources + "; " +
 		"img-src 'self' blob: data:; media-src 'self' blob:; connect-src 'self'; " +

@@ -83,8 +83,8 @@ type cloner struct {
 	cleanup        []func() error
 }
 
-// openSource opens the source, waits for its lease and identifies it. The context that it returns ends
-// if the lease is lost.
+// openSource opens the source, waits for its lease and identifies it. The context that it returns
+// ends if the lease is lost.
 func (c *cloner) openSource(ctx context.Context, l Location) (_ context.Context, err error) {
 	if c.source, err = storage.OpenEndpoint(ctx, l, true, nil); err != nil {
 		return nil, fmt.Errorf("the source: %w", err)
@@ -96,8 +96,8 @@ func (c *cloner) openSource(ctx context.Context, l Location) (_ context.Context,
 	return ctx, c.identify(ctx)
 }
 
-// openTarget opens and marks the target, and waits for its lease. It reports whether the target is the
-// finished clone. The context that it returns ends if the lease is lost.
+// openTarget opens and marks the target, and waits for its lease. It reports whether the target is
+// the finished clone. The context that it returns ends if the lease is lost.
 func (c *cloner) openTarget(ctx context.Context, l Location) (_ context.Context, existed bool, err error) {
 	// The target is marked before anything is created there, and before the wait for
 	// its lease, which takes seconds.

@@ -50,8 +50,8 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestResetOnlyOfLocalInstances checks that nothing is deleted of an instance that has an API key, that a
-// hosted node has used, or whose bytes or metadata are not in the folder.
+// TestResetOnlyOfLocalInstances checks that nothing is deleted of an instance that has an API key,
+// that a hosted node has used, or whose bytes or metadata are not in the folder.
 func TestResetOnlyOfLocalInstances(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*storage.Endpoint) error
@@ -90,7 +90,8 @@ func TestResetOnlyOfLocalInstances(t *testing.T) {
 	}
 }
 
-// TestInterruptedReset checks that Reset completes one that was interrupted when the database was deleted.
+// TestInterruptedReset checks that Reset completes one that was interrupted when the database was
+// deleted.
 func TestInterruptedReset(t *testing.T) {
 	data := newSource(t)
 	if err := Reset(t.Context(), data, func() error { return nil }); err != nil {

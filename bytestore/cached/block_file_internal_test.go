@@ -81,7 +81,8 @@ func TestOtherHeadersAreRefused(t *testing.T) {
 	}
 }
 
-// TestSmallestAndLargest checks the bounds of what a header and a name hold, and the room that a file takes.
+// TestSmallestAndLargest checks the bounds of what a header and a name hold, and the room that a
+// file takes.
 func TestSmallestAndLargest(t *testing.T) {
 	longest := bytestore.Name(strings.Repeat("k", maxName))
 	b := make([]byte, headerSize)
@@ -102,8 +103,9 @@ func TestSmallestAndLargest(t *testing.T) {
 	}
 }
 
-// TestReadAtCosts checks that readAt returns bytes for every offset and length, directly if they are whole segments,
-// and otherwise of one segment, and that it tracks the file position after each.
+// TestReadAtCosts checks that readAt returns bytes for every offset and length, directly if they
+// are whole segments, and otherwise of one segment, and that it tracks the file position after
+// each.
 func TestReadAtCosts(t *testing.T) {
 	const length = 3*segmentSize + 100
 	data := make([]byte, length)

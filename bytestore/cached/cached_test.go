@@ -99,7 +99,8 @@ func TestHitsDoNotReadTheStore(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got bytes.Buffer
-			_, err = io.CopyBuffer(&got, struct{ io.Reader }{r}, make([]byte, size)) // hides io.WriterTo, which would use its own buffer
+			// The struct hides io.WriterTo, which would use its own buffer.
+			_, err = io.CopyBuffer(&got, struct{ io.Reader }{r}, make([]byte, size))
 			if err := errors.Join(err, r.Close()); err != nil {
 				t.Fatal(err)
 			}
@@ -173,8 +174,8 @@ func TestOpenChecksTheRange(t *testing.T) {
 	wantRead(t, s, name, data, 0, 3*mib)
 }
 
-// TestReaderEndsWithItsRange checks that a reader of a block of which more is cached ends after its range, keeps
-// the file of the block open until then and no longer, and counts one hit.
+// TestReaderEndsWithItsRange checks that a reader of a block of which more is cached ends after its
+// range, keeps the file of the block open until then and no longer, and counts one hit.
 func TestReaderEndsWithItsRange(t *testing.T) {
 	var opened, open atomic.Int64
 	s := mustOpen(t, watch(), t.TempDir(), cached.Options{FS: vfstest.Intercept(vfs.OS(), func(op *vfstest.Op, do func() error) error {

@@ -323,7 +323,8 @@ func TestFolderThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestFolderCreatedConcurrently checks that a fetch is cached if another fetch makes the folder at the same time.
+// TestFolderCreatedConcurrently checks that a fetch is cached if another fetch makes the folder at
+// the same time.
 func TestFolderCreatedConcurrently(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, watch(), dir, cached.Options{FS: vfstest.Intercept(vfs.OS(), func(op *vfstest.Op, do func() error) error {
@@ -338,8 +339,8 @@ func TestFolderCreatedConcurrently(t *testing.T) {
 	wantErr(t, s.Err(), nil)
 }
 
-// TestBlockMayEvictSeveral checks that a fetch evicts as many blocks as it needs to spare the disk, and none if
-// exactly enough is free.
+// TestBlockMayEvictSeveral checks that a fetch evicts as many blocks as it needs to spare the disk,
+// and none if exactly enough is free.
 func TestBlockMayEvictSeveral(t *testing.T) {
 	var evict atomic.Int64 // blocks that have to be evicted
 	fsys := spacious{vfstest.Intercept(vfs.OS(), func(op *vfstest.Op, do func() error) error {
@@ -365,7 +366,8 @@ func TestBlockMayEvictSeveral(t *testing.T) {
 	}
 }
 
-// spacious is a file system on which exactly enough is free for one fetch, unless blocks have to be evicted.
+// spacious is a file system on which exactly enough is free for one fetch, unless blocks have to be
+// evicted.
 type spacious struct {
 	vfs.FS
 	evict *atomic.Int64

@@ -91,8 +91,8 @@ func TestOneFetchForConcurrentMisses(t *testing.T) {
 	})
 }
 
-// TestFetchContinuesForOtherReaders checks that a fetch continues for the other readers, even if the one
-// that began it leaves.
+// TestFetchContinuesForOtherReaders checks that a fetch continues for the other readers, even if
+// the one that began it leaves.
 func TestFetchContinuesForOtherReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
@@ -137,7 +137,8 @@ func TestFetchEndsWhenNobodyWaits(t *testing.T) {
 	})
 }
 
-// TestFetchEndsAfterItsLastReader checks that a fetch continues for the second of two readers, and ends with it.
+// TestFetchEndsAfterItsLastReader checks that a fetch continues for the second of two readers, and
+// ends with it.
 func TestFetchEndsAfterItsLastReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
@@ -163,8 +164,8 @@ func TestFetchEndsAfterItsLastReader(t *testing.T) {
 	})
 }
 
-// TestFailedFetchIsNotOfAClosedStore checks that the failure of a fetch is reported as a closed store only if the
-// store is closed.
+// TestFailedFetchIsNotOfAClosedStore checks that the failure of a fetch is reported as a closed
+// store only if the store is closed.
 func TestFailedFetchIsNotOfAClosedStore(t *testing.T) {
 	errInner := errors.New("the network is gone")
 	inner := watch()

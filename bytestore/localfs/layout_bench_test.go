@@ -13,9 +13,9 @@ import (
 )
 
 // BenchmarkLayouts compares ways to make an object durable, without anything else: a file that is
-// synced and then renamed, as localfs does; a file that is renamed and then synced; a segment file to which many
-// objects are appended; and a segment file whose blocks were written before. Syncs of a segment are shared.
-// The reasons for the layout are in docs/decisions/0026-objects-are-files.md.
+// synced and then renamed, as localfs does; a file that is renamed and then synced; a segment file
+// to which many objects are appended; and a segment file whose blocks were written before. Syncs of
+// a segment are shared. The reasons for the layout are in docs/decisions/0026-objects-are-files.md.
 func BenchmarkLayouts(b *testing.B) {
 	for _, size := range []int{16 << 10, 64 << 10, 256 << 10, 1 << 20} {
 		for _, goroutines := range []int{1, 16} {

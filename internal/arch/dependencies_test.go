@@ -11,9 +11,9 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestDependenciesAreListed checks that each direct dependency of go.mod is named exactly once by the
-// decision about dependencies, among those of the tests if nothing else imports it, and that the
-// decision names no others.
+// TestDependenciesAreListed checks that each direct dependency of go.mod is named exactly once by
+// the decision about dependencies, among those of the tests if nothing else imports it, and that
+// the decision names no others.
 func TestDependenciesAreListed(t *testing.T) {
 	root, err := testenv.Root()
 	if err != nil {
@@ -68,7 +68,8 @@ func listedModules(text string) (modules []string) {
 	return modules
 }
 
-// productionModules returns those of the modules of which packages outside the tests import a package.
+// productionModules returns those of the modules of which packages outside the tests import a
+// package.
 func productionModules(t *testing.T, modules []string) map[string]bool {
 	served := map[string]bool{}
 	for _, s := range sources(t) {

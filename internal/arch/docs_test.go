@@ -65,12 +65,13 @@ var (
 	filePath   = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)*/?$`)
 )
 
-// layout lists the top-level folders: a path that begins with one of them is a path of this project.
+// layout lists the top-level folders: a path that begins with one of them is a path of this
+// project.
 var layout = []string{"chain", "collect", "cmd", "client", "console", "checksum", "wire", "micropay", "httpapi", "metering", "blob", "session", "paychan",
 	"access", "instance", "metastore", "bytestore", "internal", "deploy", "e2e", "docs", ".ci"}
 
-// TestDocumentsNameExistingPaths checks that every path of the project that a document quotes or links
-// to exists.
+// TestDocumentsNameExistingPaths checks that every path of the project that a document quotes or
+// links to exists.
 func TestDocumentsNameExistingPaths(t *testing.T) {
 	root, err := testenv.Root()
 	if err != nil {
@@ -145,7 +146,8 @@ func codeOf(text string) []string {
 	return code
 }
 
-// TestDocumentsNameExistingTests checks that every test, fuzz target and benchmark in a document exists.
+// TestDocumentsNameExistingTests checks that every test, fuzz target and benchmark in a document
+// exists.
 func TestDocumentsNameExistingTests(t *testing.T) {
 	root, err := testenv.Root()
 	if err != nil {

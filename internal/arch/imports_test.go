@@ -207,8 +207,8 @@ func TestImports(t *testing.T) {
 }
 
 // permitted reports whether dir is one of the folders or in one of them. The folder of a contract
-// does not include its implementations, and internal does not include the packages of composition and
-// the generators.
+// does not include its implementations, and internal does not include the packages of composition
+// and the generators.
 func permitted(dir string, allowed []string) bool {
 	if slices.Contains(allowed, dir) {
 		return true
@@ -287,8 +287,8 @@ func TestTestPackagesStayInTests(t *testing.T) {
 	}
 }
 
-// TestRulesSeeTheTree checks the rules themselves: that they read existing files, and that they allow
-// and refuse the right imports.
+// TestRulesSeeTheTree checks the rules themselves: that they read existing files, and that they
+// allow and refuse the right imports.
 func TestRulesSeeTheTree(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range sources(t) {

@@ -18,9 +18,9 @@ var reaching = map[string][]string{
 }
 
 // TestClientsCannotCauseConnections checks that the service neither opens connections nor runs
-// programs, so a client cannot make it do so. Excepted are the stores and chain, which connect to what the
-// operator configured, the client and the generators, which the service does not import, and packages
-// for tests.
+// programs, so a client cannot make it do so. Excepted are the stores and chain, which connect to
+// what the operator configured, the client and the generators, which the service does not import,
+// and packages for tests.
 func TestClientsCannotCauseConnections(t *testing.T) {
 	root, err := testenv.Root()
 	if err != nil {

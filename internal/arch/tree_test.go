@@ -57,8 +57,8 @@ func TestPictureShowsTheTree(t *testing.T) {
 	}
 }
 
-// TestPictureShowsTheImports checks that a package imports, outside its tests, only packages in rows
-// of the picture below its own.
+// TestPictureShowsTheImports checks that a package imports, outside its tests, only packages in
+// rows of the picture below its own.
 func TestPictureShowsTheImports(t *testing.T) {
 	var all []source
 	for _, s := range sources(t) {

@@ -10,8 +10,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestBallastOnAFullDisk checks that a disk, or a quota, which is fuller than it seems is no error of Restore: the
-// start of a server must not depend on it.
+// TestBallastOnAFullDisk checks that a disk, or a quota, which is fuller than it seems is no error
+// of Restore: the start of a server must not depend on it.
 func TestBallastOnAFullDisk(t *testing.T) {
 	testenv.Require(t, testenv.RootMount)
 	disk := t.TempDir()

@@ -26,7 +26,8 @@ const (
 	resetText = "sluice reset is deleting this instance\n" // no other file of that name has it
 )
 
-// parts are all parts of an instance, the database first: without it the others belong to no instance.
+// parts are all parts of an instance, the database first: without it the others belong to no
+// instance.
 var parts = []string{Database, Database + "-wal", Database + "-shm", Database + "-journal", Bytes, Staging, Returns, ballastFile}
 
 // ErrInUse is returned by Open when another process has locked the folder.
@@ -63,9 +64,9 @@ func Open(path string) (*Dir, error) {
 	return d, nil
 }
 
-// Clear deletes the instance: the parts of the folder, and nothing else. It has happened completely once
-// Clear returns nil. If Clear is interrupted after it has begun to delete, the next Open completes it, so no
-// part of the instance is used without the others.
+// Clear deletes the instance: the parts of the folder, and nothing else. It has happened completely
+// once Clear returns nil. If Clear is interrupted after it has begun to delete, the next Open
+// completes it, so no part of the instance is used without the others.
 func (d *Dir) Clear() error {
 	err := d.announceReset()
 	for _, part := range parts {
@@ -104,7 +105,8 @@ func (d *Dir) announceReset() error {
 	return d.Sync()
 }
 
-// Interrupted reports whether Clear was interrupted in the folder at path, so that Open will complete it.
+// Interrupted reports whether Clear was interrupted in the folder at path, so that Open will
+// complete it.
 func Interrupted(path string) bool {
 	text, err := os.ReadFile(filepath.Join(path, resetFile))
 	return err == nil && string(text) == resetText

@@ -117,7 +117,8 @@ func TestBallast(t *testing.T) {
 	if !b.Drop() || b.Drop() {
 		t.Error("the ballast was not dropped exactly once")
 	}
-	if err := os.WriteFile(d.Path(ballastFile), make([]byte, 100), 0o600); err != nil { // as a process that was killed leaves it
+	// As a process that was killed leaves it.
+	if err := os.WriteFile(d.Path(ballastFile), make([]byte, 100), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Restore(); err != nil {
@@ -132,8 +133,8 @@ func TestBallast(t *testing.T) {
 	}
 }
 
-// TestClear checks that Clear deletes the instance and keeps other files, and that Open completes a Clear that
-// was interrupted after each of its steps.
+// TestClear checks that Clear deletes the instance and keeps other files, and that Open completes a
+// Clear that was interrupted after each of its steps.
 func TestClear(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data")
 	populate := func() {
@@ -200,8 +201,8 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// TestOtherFilesAreNotTakenForAReset checks that Open deletes nothing because of a file that has the name of
-// the file with which Clear begins.
+// TestOtherFilesAreNotTakenForAReset checks that Open deletes nothing because of a file that has
+// the name of the file with which Clear begins.
 func TestOtherFilesAreNotTakenForAReset(t *testing.T) {
 	for _, text := range []string{"", resetText[:10], "reset the router\n"} {
 		path := t.TempDir()

@@ -10,12 +10,12 @@ import (
 	"sluice/internal/vfs"
 )
 
-// bytesLock is a file in the folder of the bytes that is locked like lockFile, because several data folders can
-// reach the same bytes, by links or mounts. No object has a name with a dot.
+// bytesLock is a file in the folder of the bytes that is locked like lockFile, because several data
+// folders can reach the same bytes, by links or mounts. No object has a name with a dot.
 const bytesLock = "sluice.lock"
 
-// LockBytes creates the folder of the bytes if it does not exist, and locks it until Close. It returns ErrInUse if
-// another process has locked it, by whatever path.
+// LockBytes creates the folder of the bytes if it does not exist, and locks it until Close. It
+// returns ErrInUse if another process has locked it, by whatever path.
 func (d *Dir) LockBytes() error {
 	path := d.Path(Bytes)
 	absolute, err := filepath.Abs(path)
@@ -37,8 +37,8 @@ func (d *Dir) LockBytes() error {
 	return fmt.Errorf("the folder %s with the bytes of this data folder %w, from another data folder: stop that process, and give each data folder bytes of its own", path, ErrInUse)
 }
 
-// BytesElsewhere reports whether the bytes are reached through a symbolic link or a mount point in the data folder
-// at path, so that a copy of the folder may share them with its original.
+// BytesElsewhere reports whether the bytes are reached through a symbolic link or a mount point in
+// the data folder at path, so that a copy of the folder may share them with its original.
 func BytesElsewhere(path string) (bool, error) {
 	bytes := filepath.Join(path, Bytes)
 	entry, err := os.Lstat(bytes)

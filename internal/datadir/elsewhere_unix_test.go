@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestBytesAreLocked checks that the bytes are locked by whatever path they are reached, and unlocked by Close.
+// TestBytesAreLocked checks that the bytes are locked by whatever path they are reached, and
+// unlocked by Close.
 func TestBytesAreLocked(t *testing.T) {
 	root := t.TempDir()
 	first, err := Open(filepath.Join(root, "first"))

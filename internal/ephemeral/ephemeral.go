@@ -46,8 +46,8 @@ type locked struct {
 }
 
 // Create removes what earlier processes of this user have left behind, and creates new folders. It
-// returns the names of the folders that it removed, also with an error. Folders in use are not touched.
-// The caller must Remove the new folders when nothing in them is open any more.
+// returns the names of the folders that it removed, also with an error. Folders in use are not
+// touched. The caller must Remove the new folders when nothing in them is open any more.
 func Create() (f *Folders, removed []string, err error) {
 	parents := []string{os.TempDir()}
 	if runtime.GOOS == "linux" {
@@ -61,8 +61,8 @@ func hasSpace(dir string) bool {
 	return err == nil && space.Free >= minMemory
 }
 
-// create creates a folder in the first of parents and, if inMemory is set, one in the second, which is in
-// memory, unless this user may not write there. Earlier processes may have used all of them.
+// create creates a folder in the first of parents and, if inMemory is set, one in the second, which
+// is in memory, unless this user may not write there. Earlier processes may have used all of them.
 func create(parents []string, inMemory bool) (f *Folders, removed []string, err error) {
 	for _, parent := range parents {
 		swept, err := sweep(parent)
@@ -114,8 +114,9 @@ func (f *Folders) Remove() error {
 	return errors.Join(errs...)
 }
 
-// sweep removes the folders in parent that are not in use, and returns their names. It does not touch what
-// others own, or could have put there, and finds nothing in a parent that this user may not list.
+// sweep removes the folders in parent that are not in use, and returns their names. It does not
+// touch what others own, or could have put there, and finds nothing in a parent that this user may
+// not list.
 func sweep(parent string) (removed []string, err error) {
 	entries, err := os.ReadDir(parent)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -147,10 +148,10 @@ func sweep(parent string) (removed []string, err error) {
 	return removed, errors.Join(errs...)
 }
 
-// remove removes the folder and reports whether it is gone. It is not if another process locked it again
-// once the lock was removed: then it is that one's to use or to remove. The lock is removed last, so that
-// what is left after an interruption is removed by the next sweep, and is held until then, except on
-// Windows, where a file that is open cannot be removed.
+// remove removes the folder and reports whether it is gone. It is not if another process locked it
+// again once the lock was removed: then it is that one's to use or to remove. The lock is removed
+// last, so that what is left after an interruption is removed by the next sweep, and is held until
+// then, except on Windows, where a file that is open cannot be removed.
 func (l locked) remove() (gone bool, err error) {
 	if err := os.RemoveAll(filepath.Join(l.path, content)); err != nil {
 		return false, errors.Join(err, l.lock.Close())

@@ -13,8 +13,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestReadOnlyMemory checks that an instance has its database in its data folder if the file system in memory is
-// read-only.
+// TestReadOnlyMemory checks that an instance has its database in its data folder if the file system
+// in memory is read-only.
 func TestReadOnlyMemory(t *testing.T) {
 	testenv.Require(t, testenv.RootMount)
 	memory := t.TempDir()
@@ -35,8 +35,8 @@ func TestReadOnlyMemory(t *testing.T) {
 	}
 }
 
-// TestParentThatCannotBeListed checks that an instance can be created in a temporary folder that its user may write
-// to and not list.
+// TestParentThatCannotBeListed checks that an instance can be created in a temporary folder that
+// its user may write to and not list.
 func TestParentThatCannotBeListed(t *testing.T) {
 	temporary := t.TempDir()
 	for _, dir := range []string{filepath.Dir(temporary), temporary} {

@@ -57,8 +57,8 @@ func names(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// TestFoldersAreRemoved checks that Remove leaves nothing, and that Create removes the folders of a process
-// that has ended without Remove, and only those.
+// TestFoldersAreRemoved checks that Remove leaves nothing, and that Create removes the folders of a
+// process that has ended without Remove, and only those.
 func TestFoldersAreRemoved(t *testing.T) {
 	temporary, memory := t.TempDir(), t.TempDir()
 	living, removed := mustCreate(t, temporary, memory, true)
@@ -107,8 +107,8 @@ func TestFoldersAreRemoved(t *testing.T) {
 	}
 }
 
-// TestConcurrentCreates checks that processes that start concurrently get folders of their own, although
-// each of them looks for abandoned ones, and that none is removed while it is in use.
+// TestConcurrentCreates checks that processes that start concurrently get folders of their own,
+// although each of them looks for abandoned ones, and that none is removed while it is in use.
 func TestConcurrentCreates(t *testing.T) {
 	temporary := t.TempDir()
 	var mu sync.Mutex

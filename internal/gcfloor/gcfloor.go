@@ -1,5 +1,6 @@
-// Package gcfloor makes the garbage collector wait until the heap has a minimum size. A server whose
-// live heap is small would otherwise collect many times per second, at a fixed cost each time.
+// Package gcfloor makes the garbage collector wait until the heap has a minimum size. A server
+// whose live heap is small would otherwise collect many times per second, at a fixed cost each
+// time.
 package gcfloor
 
 import (
@@ -17,8 +18,8 @@ const usualPercent = 100
 const runtimeMinimum = 4 << 20
 
 // Set makes the collector wait until the heap has about size bytes, or twice the live heap if that
-// is more, for the rest of the process. It must be called once. A limit of GOMEMLIMIT still applies.
-// Set does nothing if the environment has GOGC: then its value applies.
+// is more, for the rest of the process. It must be called once. A limit of GOMEMLIMIT still
+// applies. Set does nothing if the environment has GOGC: then its value applies.
 func Set(size uint64) {
 	if os.Getenv("GOGC") == "" {
 		start(&floor{size: size, adjusted: func(int) {}})
@@ -38,8 +39,8 @@ func start(f *floor) {
 	f.afterNext()
 }
 
-// cycle is unreachable from its creation on, so its cleanup runs after the next collection. It has a
-// pointer because the runtime may join small objects without pointers.
+// cycle is unreachable from its creation on, so its cleanup runs after the next collection. It has
+// a pointer because the runtime may join small objects without pointers.
 type cycle struct{ _ *cycle }
 
 // afterNext calls adjust after the next collection.
@@ -60,9 +61,9 @@ func (f *floor) adjust() {
 	f.adjusted(f.percent)
 }
 
-// percentFor returns the value of GOGC with which the next collection begins at a heap of size bytes,
-// or at least the usual one. live are the bytes of the live heap; roots are the bytes of which the
-// runtime takes the percentage: the live heap, stacks and global variables.
+// percentFor returns the value of GOGC with which the next collection begins at a heap of size
+// bytes, or at least the usual one. live are the bytes of the live heap; roots are the bytes of
+// which the runtime takes the percentage: the live heap, stacks and global variables.
 func percentFor(size, live, roots uint64) int {
 	if live >= size {
 		return usualPercent

@@ -34,8 +34,8 @@ func TestPercent(t *testing.T) {
 
 var sink []byte
 
-// TestFloor checks that a small heap grows to the floor before each collection, that a heap above the
-// floor is collected as usual, and that the floor applies again when the heap has become small.
+// TestFloor checks that a small heap grows to the floor before each collection, that a heap above
+// the floor is collected as usual, and that the floor applies again when the heap has become small.
 func TestFloor(t *testing.T) {
 	const size, total = 64 << 20, 1 << 30
 	adjusted := make(chan int, 10_000)

@@ -7,8 +7,9 @@ import (
 	"math"
 )
 
-// lines writes the records of requests: those whose values are texts and numbers itself, which takes a
-// third of the time and no allocation, and all others by a handler of slog, in the same format.
+// lines writes the records of requests: those whose values are texts and numbers itself, which
+// takes a third of the time and no allocation, and all others by a handler of slog, in the same
+// format.
 type lines struct {
 	slog.Handler // of the format, to out
 	format       Format
@@ -44,8 +45,8 @@ func (h lines) write(line []byte) (int, error) {
 	}
 }
 
-// simple reports whether appendText and appendJSON can write a record: it has a time, and its values are
-// texts and finite numbers.
+// simple reports whether appendText and appendJSON can write a record: it has a time, and its
+// values are texts and finite numbers.
 func simple(r *slog.Record) bool {
 	known := !r.Time.IsZero()
 	r.Attrs(func(a slog.Attr) bool {

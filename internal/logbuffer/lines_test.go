@@ -20,8 +20,8 @@ func plainNumbers(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// FuzzRecord compares the lines of both formats with those of the handlers of slog: those of text byte by
-// byte, and those of JSON by their members.
+// FuzzRecord compares the lines of both formats with those of the handlers of slog: those of text
+// byte by byte, and those of JSON by their members.
 func FuzzRecord(f *testing.F) {
 	f.Add(int64(1700000000), int64(5e8), 3600, "request", "id", "ABC-1.x_", int64(204), 0.0015, 0)
 	f.Add(int64(0), int64(1), -34200, "", "route", "", int64(-1), -1e-9, -4)
@@ -78,7 +78,8 @@ func written(t *testing.T, format Format, r slog.Record) string {
 	return lines[0]
 }
 
-// TestRequestLineAllocatesNothing checks that the line of a request is written without an allocation.
+// TestRequestLineAllocatesNothing checks that the line of a request is written without an
+// allocation.
 func TestRequestLineAllocatesNothing(t *testing.T) {
 	for _, format := range []Format{Text, JSON} {
 		r := slog.NewRecord(time.Now(), slog.LevelInfo, "request", 0)

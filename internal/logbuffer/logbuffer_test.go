@@ -97,8 +97,8 @@ func TestFlushRules(t *testing.T) {
 	})
 }
 
-// TestFullBufferIsWritten checks that lines do not wait for the second when they are many, and that a
-// long line is not retained.
+// TestFullBufferIsWritten checks that lines do not wait for the second when they are many, and that
+// a long line is not retained.
 func TestFullBufferIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &output{}
@@ -124,8 +124,8 @@ func TestFullBufferIsWritten(t *testing.T) {
 	})
 }
 
-// TestBlockedOutput checks that a blocked output delays no request until the buffer is full, and loses
-// no line.
+// TestBlockedOutput checks that a blocked output delays no request until the buffer is full, and
+// loses no line.
 func TestBlockedOutput(t *testing.T) {
 	o := &output{begins: make(chan struct{}), letGo: make(chan struct{})}
 	log, requests := New(o).Loggers(Text, nil)

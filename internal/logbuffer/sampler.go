@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// maxSampled is how many lines of a source are written in an interval, and maxLines of all sources.
+	// maxSampled is how many lines of a source are written in an interval, and maxLines of all
+	// sources.
 	maxSampled = 60
 	maxLines   = 3000
 	// sampleInterval is the time between two lines about what was not written.
@@ -45,10 +46,11 @@ func (s Source) String() string {
 	}
 }
 
-// Sampler bounds how many lines a source can write into a log, 60 a minute, and all sources together,
-// 3,000 a minute. Then one line for each source says how many more there were. So whoever can produce
-// lines at no cost cannot fill a disk with them, from however many addresses. It distinguishes 1,024
-// sources in a minute, and considers all others as one. It is safe for concurrent use.
+// Sampler bounds how many lines a source can write into a log, 60 a minute, and all sources
+// together, 3,000 a minute. Then one line for each source says how many more there were. So whoever
+// can produce lines at no cost cannot fill a disk with them, from however many addresses. It
+// distinguishes 1,024 sources in a minute, and considers all others as one. It is safe for
+// concurrent use.
 type Sampler struct {
 	log   *slog.Logger
 	level slog.Level // of the lines about what was not written
@@ -66,7 +68,8 @@ type tally struct {
 	omitted map[int]int64 // by their status; nil: none
 }
 
-// NewSampler returns a Sampler that writes to log, with this message, how many lines it did not allow.
+// NewSampler returns a Sampler that writes to log, with this message, how many lines it did not
+// allow.
 func NewSampler(log *slog.Logger, level slog.Level, message string) *Sampler {
 	return &Sampler{log: log, level: level, what: message, sources: map[Source]*tally{}}
 }

@@ -19,8 +19,8 @@ func network(a, b byte) Source {
 
 var omittedLines = regexp.MustCompile(`omitted=(\d+)`)
 
-// TestSampler checks how many lines of a source are written, and that one line says at the end of each
-// interval how many were not, so that none is lost from the count.
+// TestSampler checks how many lines of a source are written, and that one line says at the end of
+// each interval how many were not, so that none is lost from the count.
 func TestSampler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -71,8 +71,8 @@ func TestSampler(t *testing.T) {
 	})
 }
 
-// TestSamplerIsBounded checks how many sources take memory, and that all others together are bounded
-// too and counted.
+// TestSamplerIsBounded checks how many sources take memory, and that all others together are
+// bounded too and counted.
 func TestSamplerIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -93,8 +93,8 @@ func TestSamplerIsBounded(t *testing.T) {
 	})
 }
 
-// TestSamplerBoundsAllSources checks how many lines many sources together can write in a minute, and that
-// the others are counted.
+// TestSamplerBoundsAllSources checks how many lines many sources together can write in a minute,
+// and that the others are counted.
 func TestSamplerBoundsAllSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

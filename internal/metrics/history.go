@@ -24,8 +24,8 @@ type Interval struct {
 	P50, P90, P99                        time.Duration // 0: there were no requests
 }
 
-// History remembers the requests of the last hour. It samples their metrics, so requests cost nothing
-// more. Its methods may be called concurrently.
+// History remembers the requests of the last hour. It samples their metrics, so requests cost
+// nothing more. Its methods may be called concurrently.
 type History struct {
 	requests *Requests
 	except   func(route string) bool // whose requests are not counted
@@ -77,8 +77,8 @@ func (h *History) add(s counters) {
 	}
 }
 
-// Intervals returns what happened in each ten seconds of the last hour since the start of Record, the
-// oldest first, and in the time from the last of them until now.
+// Intervals returns what happened in each ten seconds of the last hour since the start of Record,
+// the oldest first, and in the time from the last of them until now.
 func (h *History) Intervals(now time.Time) []Interval {
 	h.mu.Lock()
 	samples := append(slices.Clone(h.samples), h.sample(now))
@@ -116,8 +116,8 @@ func (h *History) sample(now time.Time) counters {
 	return s
 }
 
-// addBuckets adds those of a histogram. The last one, which has all its counts, gets the bound of the
-// one before it.
+// addBuckets adds those of a histogram. The last one, which has all its counts, gets the bound of
+// the one before it.
 func addBuckets(sum []bucket, h *dto.Histogram) []bucket {
 	bounded := h.GetBucket()
 	if sum == nil {

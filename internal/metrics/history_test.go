@@ -56,7 +56,8 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-// TestQuantileBeyondTheBuckets checks that a request that took longer than the last bound counts as it.
+// TestQuantileBeyondTheBuckets checks that a request that took longer than the last bound counts as
+// it.
 func TestQuantileBeyondTheBuckets(t *testing.T) {
 	h := NewHistory(NewRequests(nil, nil), func(string) bool { return false })
 	before := h.sample(time.Now())

@@ -38,8 +38,8 @@ type resultMetrics struct {
 	duration prometheus.Observer
 }
 
-// NewRequests registers the metrics with s, unless s is nil. codes are the codes that Refused may be
-// called with.
+// NewRequests registers the metrics with s, unless s is nil. codes are the codes that Refused may
+// be called with.
 func NewRequests(s *Set, codes []string) *Requests {
 	requests := Metric{Name: "sluice_http_requests_total", Help: "Requests that have ended, by route, method and status.", Type: TypeCounter}
 	duration := Metric{Name: "sluice_http_request_duration_seconds", Help: "Time from the end of the request headers to the end of the response, by route and method.", Type: TypeHistogram}

@@ -39,8 +39,8 @@ func CountersOf[T any](name, help, label string, values []string, of func(result
 }
 
 // Sample registers figures that are read from the result of one query. The query runs when the
-// metrics are collected, never concurrently with itself. The figures are absent from a collection if
-// it returns an error, or has not returned within two seconds; its context ends then.
+// metrics are collected, never concurrently with itself. The figures are absent from a collection
+// if it returns an error, or has not returned within two seconds; its context ends then.
 func Sample[T any](s *Set, query func(context.Context) (T, error), figures ...Figure[T]) {
 	q := &sampled[T]{query: query}
 	c := collector{}

@@ -30,10 +30,10 @@ func readFaults(root string) ([]fault, error) {
 	return parseFaults(string(text))
 }
 
-// parseFaults parses faults that are separated by empty lines. Lines that begin with "//" are comments. A fault
-// begins with its name, and has lines of the forms "file: PATH", "tests: ARGUMENTS of go test" and, if no test
-// can detect it, "survives: REASON"; then the lines that it replaces, each after "-", and the new lines, each
-// after "+".
+// parseFaults parses faults that are separated by empty lines. Lines that begin with "//" are
+// comments. A fault begins with its name, and has lines of the forms "file: PATH", "tests:
+// ARGUMENTS of go test" and, if no test can detect it, "survives: REASON"; then the lines that it
+// replaces, each after "-", and the new lines, each after "+".
 func parseFaults(text string) ([]fault, error) {
 	var faults []fault
 	for _, block := range strings.Split(text, "\n\n") {
@@ -76,8 +76,8 @@ func parseFault(block string) (fault, error) {
 	return f, nil
 }
 
-// apply returns the text of the fault's file with the fault in it. The text must contain the lines to replace
-// exactly once.
+// apply returns the text of the fault's file with the fault in it. The text must contain the lines
+// to replace exactly once.
 func (f fault) apply(text string) (string, error) {
 	// With a line break before the text the first line is found like the others.
 	text, old := "\n"+text, "\n"+f.old
@@ -95,8 +95,8 @@ type planter struct {
 	out   io.Writer
 }
 
-// plant runs the fault's tests on the tree with the fault in it, and reports whether they failed. It returns an
-// error if the fault does not compile.
+// plant runs the fault's tests on the tree with the fault in it, and reports whether they failed.
+// It returns an error if the fault does not compile.
 func (p planter) plant(ctx context.Context, f fault) (detected bool, err error) {
 	overlay, remove, err := p.overlay(f)
 	if err != nil {
@@ -121,7 +121,8 @@ func (p planter) plant(ctx context.Context, f fault) (detected bool, err error) 
 	return err != nil, perr
 }
 
-// overlay writes the file with the fault in it, and the overlay that puts it in the place of the file in the tree.
+// overlay writes the file with the fault in it, and the overlay that puts it in the place of the
+// file in the tree.
 func (p planter) overlay(f fault) (name string, remove func() error, err error) {
 	file := filepath.Join(p.root, f.file)
 	text, err := os.ReadFile(file)
@@ -144,8 +145,8 @@ func (p planter) overlay(f fault) (name string, remove func() error, err error) 
 	return name, remove, nil
 }
 
-// goCommand returns a go command with an overlay. The overlay is in the environment, so that it also applies to
-// the binaries that tests build.
+// goCommand returns a go command with an overlay. The overlay is in the environment, so that it
+// also applies to the binaries that tests build.
 func (p planter) goCommand(ctx context.Context, overlay string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "go", args...)
 	c.Dir = p.root

@@ -56,9 +56,9 @@ const (
 	switchesName = "mutants_switches"
 )
 
-// instrument type-checks the package in a folder below root, without its tests, and replaces the operators of
-// its non-constant expressions by calls of package switches. A constant expression cannot be switched while
-// the program runs, and has no mutation.
+// instrument type-checks the package in a folder below root, without its tests, and replaces the
+// operators of its non-constant expressions by calls of package switches. A constant expression
+// cannot be switched while the program runs, and has no mutation.
 func instrument(ctx context.Context, root, dir string) (*instrumented, error) {
 	listed, err := listPackage(ctx, root, dir)
 	if err != nil {
@@ -143,8 +143,8 @@ func listPackage(ctx context.Context, root, dir string) (*listedPackage, error) 
 	}
 }
 
-// rewriter collects the mutations of one file. It only inserts text around expressions and replaces operators,
-// so that expressions can be nested in each other.
+// rewriter collects the mutations of one file. It only inserts text around expressions and replaces
+// operators, so that expressions can be nested in each other.
 type rewriter struct {
 	name      string
 	text      []byte
@@ -220,8 +220,8 @@ var assignments = map[token.Token]token.Token{
 	token.ADD_ASSIGN: token.ADD, token.SUB_ASSIGN: token.SUB, token.MUL_ASSIGN: token.MUL, token.QUO_ASSIGN: token.QUO, token.REM_ASSIGN: token.REM,
 }
 
-// visit is called for each node before those inside it, so that the text that it inserts for the outer of two
-// expressions that begin together comes first.
+// visit is called for each node before those inside it, so that the text that it inserts for the
+// outer of two expressions that begin together comes first.
 func (r *rewriter) visit(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.BinaryExpr:
@@ -263,7 +263,8 @@ func (r *rewriter) binary(e *ast.BinaryExpr) {
 		if e.Op == token.LOR {
 			becomes = token.LAND
 		}
-		// x || y is !(!x && !y). The second operand is evaluated only if the operator needs it, as before.
+		// x || y is !(!x && !y). The second operand is evaluated only if the operator needs it, as
+		// before.
 		id := r.add(e.OpPos, logical, e.Op.String(), becomes.String())
 		for _, flipped := range []ast.Expr{e, e.X, e.Y} {
 			r.wrap(flipped, "Flip", id)
@@ -283,16 +284,17 @@ func (r *rewriter) assignment(n *ast.AssignStmt, op token.Token) {
 	r.after[r.offset(y.End())] = ")" + r.after[r.offset(y.End())]
 }
 
-// isBool reports whether an expression has a value of type bool that is not a constant. Values of other
-// boolean types have no mutations.
+// isBool reports whether an expression has a value of type bool that is not a constant. Values of
+// other boolean types have no mutations.
 func (r *rewriter) isBool(e ast.Expr) bool {
 	t := r.types[e]
 	basic, ok := t.Type.(*types.Basic)
 	return ok && t.Value == nil && (basic.Kind() == types.Bool || basic.Kind() == types.UntypedBool)
 }
 
-// isNumber reports whether an expression has a value of an integer or floating-point type that is not a
-// constant. Values of type parameters have no arithmetic mutations, because their type may be a string.
+// isNumber reports whether an expression has a value of an integer or floating-point type that is
+// not a constant. Values of type parameters have no arithmetic mutations, because their type may be
+// a string.
 func (r *rewriter) isNumber(e ast.Expr) bool {
 	t := r.types[e]
 	if t.Type == nil || t.Value != nil {
@@ -302,8 +304,8 @@ func (r *rewriter) isNumber(e ast.Expr) bool {
 	return ok && basic.Info()&(types.IsInteger|types.IsFloat) != 0
 }
 
-// shifts reports whether an operand holds a shift like 1<<n outside a call. The type of its constant follows
-// from its context, which differs if it is an argument.
+// shifts reports whether an operand holds a shift like 1<<n outside a call. The type of its
+// constant follows from its context, which differs if it is an argument.
 func (r *rewriter) shifts(e ast.Expr) bool {
 	found := false
 	ast.Inspect(e, func(n ast.Node) bool {

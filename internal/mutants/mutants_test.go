@@ -11,8 +11,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestFaultsApply checks the list of faults against the code: the file of each contains the lines that it
-// replaces exactly once, and names are unique.
+// TestFaultsApply checks the list of faults against the code: the file of each contains the lines
+// that it replaces exactly once, and names are unique.
 func TestFaultsApply(t *testing.T) {
 	root := rootOf(t)
 	faults, err := readFaults(root)
@@ -126,8 +126,8 @@ func rootOf(t *testing.T) string {
 	return root
 }
 
-// TestDocumentCountsFaults checks that the table in docs/reliability.md has the groups of faults.txt, with the
-// number of faults that must be detected and of those with a reason.
+// TestDocumentCountsFaults checks that the table in docs/reliability.md has the groups of
+// faults.txt, with the number of faults that must be detected and of those with a reason.
 func TestDocumentCountsFaults(t *testing.T) {
 	root := rootOf(t)
 	list, err := os.ReadFile(filepath.Join(root, "internal", "mutants", "faults.txt"))

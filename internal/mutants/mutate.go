@@ -23,8 +23,8 @@ import (
 	"sluice/internal/mutants/switches"
 )
 
-// quickPackages are the packages whose mutations are run if none are named: those with tests that need neither
-// a server nor a built binary.
+// quickPackages are the packages whose mutations are run if none are named: those with tests that
+// need neither a server nor a built binary.
 var quickPackages = []string{
 	"session", "micropay", "paychan", "access", "httpapi/internal/headers", "httpapi/internal/router",
 	"httpapi/internal/transfer", "bytestore/localfs", "bytestore/cached", "blob",
@@ -43,9 +43,9 @@ type mutator struct {
 	out   io.Writer
 }
 
-// mutateAll runs the mutations of packages, given as folders below the root. It prints those that timed out and
-// those that no test covers, and a table. It returns an error if a mutation survives that is not listed, or a
-// listed one does not.
+// mutateAll runs the mutations of packages, given as folders below the root. It prints those that
+// timed out and those that no test covers, and a table. It returns an error if a mutation survives
+// that is not listed, or a listed one does not.
 func (m mutator) mutateAll(ctx context.Context, dirs []string, known map[survivor]string) error {
 	var errs []error
 	var rows strings.Builder
@@ -72,8 +72,9 @@ func (m mutator) mutateAll(ctx context.Context, dirs []string, known map[survivo
 	return errors.Join(append(errs, err, table.Flush())...)
 }
 
-// mutate builds the tests of a package with all its mutations in it, runs each mutation with the tests that can
-// detect it, and returns the mutations in the order of the source with the verdict on each.
+// mutate builds the tests of a package with all its mutations in it, runs each mutation with the
+// tests that can detect it, and returns the mutations in the order of the source with the verdict
+// on each.
 func (m mutator) mutate(ctx context.Context, dir string) (mutations []mutation, verdicts []verdict, err error) {
 	p, err := instrument(ctx, m.root, dir)
 	if err != nil {
@@ -166,8 +167,8 @@ func (b binary) list(ctx context.Context) ([]test, error) {
 	return tests, nil
 }
 
-// record runs a test by itself, without a mutation, and records how long it takes, which mutations it evaluates
-// and which of them have an effect.
+// record runs a test by itself, without a mutation, and records how long it takes, which mutations
+// it evaluates and which of them have an effect.
 func (b binary) record(ctx context.Context, t *test) error {
 	name := filepath.Join(b.temp, t.name+".record")
 	began := time.Now()
@@ -190,9 +191,9 @@ func (b binary) record(ctx context.Context, t *test) error {
 	return nil
 }
 
-// judge runs the tests on which a mutation has an effect until one fails. The quickest are run first, in
-// processes that run twice as many tests as the one before, since a process takes longer to start than most
-// tests take.
+// judge runs the tests on which a mutation has an effect until one fails. The quickest are run
+// first, in processes that run twice as many tests as the one before, since a process takes longer
+// to start than most tests take.
 func (b binary) judge(ctx context.Context, id int, tests []test) (verdict, error) {
 	var able []test
 	covered := false
@@ -236,8 +237,9 @@ func (b binary) runBatch(ctx context.Context, id int, tests []test) (verdict, er
 	}
 }
 
-// exec runs the binary in a temporary folder of its own, which a test that ends early leaves full. A limit of 0
-// is ten minutes. It returns an error that wraps context.DeadlineExceeded if the binary had to be killed.
+// exec runs the binary in a temporary folder of its own, which a test that ends early leaves full.
+// A limit of 0 is ten minutes. It returns an error that wraps context.DeadlineExceeded if the
+// binary had to be killed.
 func (b binary) exec(ctx context.Context, limit time.Duration, variable string, args ...string) (out []byte, err error) {
 	temp, err := tempDir(b.temp)
 	if err != nil {
@@ -269,8 +271,8 @@ func tempDir(parent string) (string, error) {
 	return name, os.Chmod(name, 0o755)
 }
 
-// writeOverlay writes files and an overlay of the go command that puts them in the place of those in the tree,
-// and returns the name of the overlay.
+// writeOverlay writes files and an overlay of the go command that puts them in the place of those
+// in the tree, and returns the name of the overlay.
 func writeOverlay(temp string, files map[string][]byte) (string, error) {
 	replace := map[string]string{}
 	for i, name := range slices.Sorted(maps.Keys(files)) {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// survivor identifies a mutation by the text of its line, because the number of the line changes. It stands
-// for all mutations of its kind in lines with this text.
+// survivor identifies a mutation by the text of its line, because the number of the line changes.
+// It stands for all mutations of its kind in lines with this text.
 type survivor struct{ file, kind, line string }
 
 func (s survivor) String() string { return s.file + "|" + s.kind + "|" + s.line }
@@ -26,8 +26,8 @@ func readSurvivors(root string) (map[survivor]string, error) {
 	return parseSurvivors(string(text))
 }
 
-// parseSurvivors parses one mutation per line, of the form FILE|KIND|TEXT OF THE LINE|REASON. It skips empty
-// lines and those that begin with "//".
+// parseSurvivors parses one mutation per line, of the form FILE|KIND|TEXT OF THE LINE|REASON. It
+// skips empty lines and those that begin with "//".
 func parseSurvivors(text string) (map[survivor]string, error) {
 	list := map[survivor]string{}
 	for line := range strings.SplitSeq(text, "\n") {
@@ -65,9 +65,9 @@ type tally struct {
 	mutations, detected, timedOut, listed, survived, notCovered int
 }
 
-// judge compares the verdicts on the mutations of the package in a folder with the list of survivors. It
-// returns an error if a mutation survives that is not listed, and if a listed one does not: then its reason is
-// wrong, or the tests fail whatever the mutation is.
+// judge compares the verdicts on the mutations of the package in a folder with the list of
+// survivors. It returns an error if a mutation survives that is not listed, and if a listed one
+// does not: then its reason is wrong, or the tests fail whatever the mutation is.
 func judge(dir string, mutations []mutation, verdicts []verdict, known map[survivor]string) (tally, error) {
 	t := tally{mutations: len(mutations)}
 	var errs []error

@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// ReserveAddress returns a loopback address, host:port, for a server of the test that is started later or again.
-// Until the test ends, no other program gets the port when it asks for any free one, or for a connection. The
-// server must set SO_REUSEADDR, as most do.
+// ReserveAddress returns a loopback address, host:port, for a server of the test that is started
+// later or again. Until the test ends, no other program gets the port when it asks for any free
+// one, or for a connection. The server must set SO_REUSEADDR, as most do.
 func ReserveAddress(tb testing.TB) string {
 	tb.Helper()
-	// A socket that is bound and does not listen keeps the port: with SO_REUSEADDR it is shared with sockets
-	// that name it, but is not chosen for others.
+	// A socket that is bound and does not listen keeps the port: with SO_REUSEADDR it is shared
+	// with sockets that name it, but is not chosen for others.
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		tb.Fatal(os.NewSyscallError("socket", err))

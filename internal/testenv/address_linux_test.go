@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReservedAddress starts servers at a reserved address, one after another. In between, sockets that do not
-// share the address cannot have it, and connections to it are refused.
+// TestReservedAddress starts servers at a reserved address, one after another. In between, sockets
+// that do not share the address cannot have it, and connections to it are refused.
 func TestReservedAddress(t *testing.T) {
 	address := ReserveAddress(t)
 	alone := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {

@@ -223,9 +223,9 @@ var shared struct {
 	schemas int
 }
 
-// Postgres returns the DSN of an empty schema, which is dropped when the test ends. Concurrent tests
-// of one process share a server: the first starts it, and the last to end removes it. It calls
-// Require for PostgreSQL.
+// Postgres returns the DSN of an empty schema, which is dropped when the test ends. Concurrent
+// tests of one process share a server: the first starts it, and the last to end removes it. It
+// calls Require for PostgreSQL.
 func Postgres(tb testing.TB) string {
 	tb.Helper()
 	Require(tb, PostgreSQL)

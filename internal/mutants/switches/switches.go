@@ -1,9 +1,10 @@
-// Package switches holds the functions that an instrumented package calls in place of its own operators. Each
-// call has the number of a mutation. It returns the result of the original operator, unless that mutation is
-// the active one: then it returns the result of the mutated operator.
+// Package switches holds the functions that an instrumented package calls in place of its own
+// operators. Each call has the number of a mutation. It returns the result of the original
+// operator, unless that mutation is the active one: then it returns the result of the mutated
+// operator.
 //
-// The environment selects what happens, so that one binary serves all mutations of a package. The functions
-// may be called concurrently.
+// The environment selects what happens, so that one binary serves all mutations of a package. The
+// functions may be called concurrently.
 package switches
 
 import (
@@ -16,11 +17,12 @@ import (
 
 // The variables of the environment that the functions read, once, when the process starts.
 const (
-	// Active names the variable that holds the number of the active mutation. No mutation is active if it is unset.
+	// Active names the variable that holds the number of the active mutation. No mutation is active
+	// if it is unset.
 	Active = "SLUICE_MUTATION"
-	// Record names the variable that holds the name of a file. If it is set, then each mutation is appended to
-	// the file as a line with its number: once when its operator is first evaluated, and once more when the
-	// mutated operator first has another result than the original.
+	// Record names the variable that holds the name of a file. If it is set, then each mutation is
+	// appended to the file as a line with its number: once when its operator is first evaluated,
+	// and once more when the mutated operator first has another result than the original.
 	Record = "SLUICE_MUTATION_RECORD"
 )
 
@@ -44,8 +46,9 @@ func number(text string) int {
 	return id
 }
 
-// open returns the descriptor of the record, or noRecord if there is none. The record is not an os.File because the
-// tests under it may run in a bubble of testing/synctest or count what the os package has open.
+// open returns the descriptor of the record, or noRecord if there is none. The record is not an
+// os.File because the tests under it may run in a bubble of testing/synctest or count what the os
+// package has open.
 func open(name string) descriptor {
 	if name == "" {
 		return noRecord
@@ -57,7 +60,8 @@ func open(name string) descriptor {
 	return fd
 }
 
-// note records that the operator of a mutation was evaluated, and whether the mutation changes its result.
+// note records that the operator of a mutation was evaluated, and whether the mutation changes its
+// result.
 func note(id int, changed bool) {
 	if record != noRecord {
 		noteLines(id, changed)

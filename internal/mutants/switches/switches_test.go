@@ -41,8 +41,8 @@ func TestActive(t *testing.T) {
 	}
 }
 
-// TestRecord checks that a mutation is recorded once when it is evaluated, once more when it has an effect, and
-// never again.
+// TestRecord checks that a mutation is recorded once when it is evaluated, once more when it has an
+// effect, and never again.
 func TestRecord(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "record")
 	defer func(d descriptor) { record = d }(record)

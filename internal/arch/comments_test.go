@@ -1,0 +1,200 @@
+package arch
+
+import (
+	"fmt"
+	"go/scanner"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"sluice/internal/testenv"
+)
+
+// A line that is a comment has at most commentColumns, and one with a comment after code at most
+// codeColumns. A tab counts as 4.
+const (
+	commentColumns = 100
+	codeColumns    = 120
+)
+
+// notYetWrapped are folders with longer lines.
+var notYetWrapped = []string{"access", "chain", "checksum", "client", "cmd", "collect", "e2e", "httpapi",
+	"internal/accountkey", "internal/connlimit", "internal/contexts", "internal/folder", "internal/fullnode",
+	"internal/load", "internal/loopback", "internal/node", "internal/operand", "internal/peers",
+	"internal/secretfile", "internal/spelling", "internal/storage", "internal/terminal", "internal/tick",
+	"internal/tracing", "internal/units", "metastore", "metering", "micropay", "paychan", "session", "wire"}
+
+// TestCommentsAreWrapped checks the length of lines with comments.
+func TestCommentsAreWrapped(t *testing.T) {
+	for file, text := range goFiles(t) {
+		if within(filepath.ToSlash(filepath.Dir(file)), notYetWrapped...) {
+			continue
+		}
+		for _, found := range longLines(text) {
+			t.Errorf("%s:%s", file, found)
+		}
+	}
+}
+
+// goFiles returns the text of every Go file of the module by its path relative to the root.
+func goFiles(t *testing.T) map[string]string {
+	t.Helper()
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, s := range sources(t) {
+		text, err := os.ReadFile(filepath.Join(root, s.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[s.file] = string(text)
+	}
+	return all
+}
+
+// longLines returns the lines of a Go file that a comment makes too long. Lines that cannot be
+// wrapped are not among them: directives, preformatted text, the output of an example, and single
+// words.
+func longLines(text string) (found []string) {
+	lines := strings.Split(text, "\n")
+	files := token.NewFileSet()
+	file := files.AddFile("", -1, len(text))
+	var s scanner.Scanner
+	s.Init(file, []byte(text), nil, scanner.ScanComments)
+	output := false // whether the comment is the output of an example
+	for last := 0; ; {
+		pos, tok, comment := s.Scan()
+		if tok == token.EOF {
+			return found
+		}
+		if tok != token.COMMENT || !strings.HasPrefix(comment, "//") {
+			continue
+		}
+		number := file.Line(pos)
+		output = output && number == last+1 || exampleOutput.MatchString(comment)
+		last = number
+		line := lines[number-1]
+		columns := utf8.RuneCountInString(line) + 3*strings.Count(line, "\t")
+		alone, limit := strings.HasPrefix(strings.TrimSpace(line), "//"), codeColumns
+		if alone {
+			limit = commentColumns
+		}
+		if columns > limit && !(alone && (output || unwrappable(comment))) {
+			found = append(found, fmt.Sprintf("%d has %d columns, want at most %d", number, columns, limit))
+		}
+	}
+}
+
+var (
+	exampleOutput = regexp.MustCompile(`^// (Unordered o|O)utput:`)
+	listItem      = regexp.MustCompile(`^//   ?(  |[-*] |[0-9]+\. )\S`)
+)
+
+// unwrappable reports whether a line of a comment is a directive, preformatted, or a single word.
+func unwrappable(comment string) bool {
+	text, spaced := strings.CutPrefix(comment, "// ")
+	preformatted := strings.HasPrefix(text, " ") && !listItem.MatchString(comment)
+	return !spaced || preformatted || strings.HasPrefix(text, "\t") || len(strings.Fields(text)) == 1
+}
+
+// TestLongLines checks which lines are found.
+func TestLongLines(t *testing.T) {
+	long := strings.Repeat("word ", 20)
+	for text, want := range map[string]int{
+		"// " + long[:97]:                           0,
+		"// " + long[:97] + "x":                     1,
+		"//   - " + long + "x":                      1,
+		"//\t" + long + "x":                         0,
+		"//go:generate " + long + "x":               0,
+		"// https://" + strings.Repeat("x", 100):    0,
+		"// Output: " + long + "\n// " + long + "x": 0,
+		"var x = `\n// " + long + long + "`":        0,
+		"var x = 1 // " + long:                      0,
+		"var x = 1 // " + long + long:               1,
+	} {
+		if found := longLines("package p\n\n" + text + "\n"); len(found) != want {
+			t.Errorf("%q: found %q, want %d lines", text, found, want)
+		}
+	}
+}
+
+// Bounds of the phrases that make a sentence hard to read, in the comments of the whole tree.
+const (
+	maxThatOf  = 255  // matches of thatOf, beside the exceptions
+	maxOfWhich = 2.5  // matches of ofWhich for each 1,000 words
+	maxOfThe   = 22.1 // matches of ofThe for each 1,000 words
+)
+
+// thatOfExceptions are the files in which a match of thatOf reads best, and why.
+var thatOfExceptions = map[string]string{}
+
+// TestCommentsArePlain counts the phrases. Write "a blob's name" or "the request log" instead of a
+// chain of genitives, and one relative clause in a sentence.
+func TestCommentsArePlain(t *testing.T) {
+	all := goFiles(t)
+	var total phrases
+	for file, text := range all {
+		found := phrasesOf(text)
+		if thatOfExceptions[file] != "" {
+			found.thatOf = 0
+		}
+		total.words += found.words
+		total.thatOf += found.thatOf
+		total.ofWhich += found.ofWhich
+		total.ofThe += found.ofThe
+	}
+	if total.words < 100_000 {
+		t.Fatalf("only %d words were read", total.words)
+	}
+	for file := range thatOfExceptions {
+		if phrasesOf(all[file]).thatOf == 0 {
+			t.Errorf("%s needs no exception", file)
+		}
+	}
+	each := func(n int) float64 { return 1000 * float64(n) / float64(total.words) }
+	if total.thatOf > maxThatOf {
+		t.Errorf("%d times %q, want at most %d", total.thatOf, "that of", maxThatOf)
+	}
+	if got := each(total.ofWhich); got > maxOfWhich {
+		t.Errorf("%.2f times %q for each 1,000 words, want at most %v", got, "of which", maxOfWhich)
+	}
+	if got := each(total.ofThe); got > maxOfThe {
+		t.Errorf("%.2f times %q for each 1,000 words, want at most %v", got, "of the", maxOfThe)
+	}
+}
+
+// phrases counts phrases and words.
+type phrases struct{ words, thatOf, ofWhich, ofThe int }
+
+var (
+	commentText = regexp.MustCompile(`(?m)(?:^|\s)//\s?(.*)$`)
+	thatOf      = regexp.MustCompile(`\b(?:that|those) of\b`)
+	ofWhich     = regexp.MustCompile(`\bof which\b|\bwhose\b`)
+	ofThe       = regexp.MustCompile(`\bof (?:a|an|the)\b`)
+)
+
+// phrasesOf counts in a file's comments.
+func phrasesOf(text string) phrases {
+	var words []string
+	for _, line := range commentText.FindAllStringSubmatch(text, -1) {
+		words = slices.Concat(words, strings.Fields(line[1]))
+	}
+	comments := strings.Join(words, " ")
+	count := func(phrase *regexp.Regexp) int { return len(phrase.FindAllString(comments, -1)) }
+	return phrases{len(words), count(thatOf), count(ofWhich), count(ofThe)}
+}
+
+// TestPhrasesOf checks that phrases are counted across lines, and in comments only.
+func TestPhrasesOf(t *testing.T) {
+	const text = "package p\n\n// F returns the size of\n// the blob, those of a part, and one whose name is odd.\nfunc F() {}\t// that of\n\nvar s = \"of the\"\n"
+	if got, want := phrasesOf(text), (phrases{19, 2, 1, 2}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
