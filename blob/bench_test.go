@@ -18,7 +18,7 @@ import (
 	"sluice/metastore/sqlstore"
 )
 
-// newDurable returns a Service over the stores of a server, on the file system.
+// newDurable returns a Service over a server's stores, on the file system.
 func newDurable(b *testing.B, opt blob.Options) (*blob.Service, *sqlstore.Store) {
 	b.Helper()
 	dir := b.TempDir()
@@ -41,8 +41,8 @@ func newDurable(b *testing.B, opt blob.Options) (*blob.Service, *sqlstore.Store)
 	return blob.New(meta, files, opt), meta
 }
 
-// BenchmarkPut stores each size inline and as an object, to find the size from which an
-// object is cheaper than a larger row.
+// BenchmarkPut stores each size inline and as an object, to find the size from which an object is
+// cheaper than a larger row.
 func BenchmarkPut(b *testing.B) {
 	for _, kib := range []int{1, 4, 8, 16, 32, 64, 128} {
 		for _, inline := range []bool{true, false} {
@@ -73,8 +73,7 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// BenchmarkComplete completes uploads of 10,000 parts, every fifth of which was sent
-// twice.
+// BenchmarkComplete completes uploads of 10,000 parts, and sends every fifth part twice.
 func BenchmarkComplete(b *testing.B) {
 	ctx := context.Background()
 	s, _ := newDurable(b, blob.Options{})
@@ -147,8 +146,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkOverwrite overwrites a few names concurrently while Run frees the garbage, and
-// reports how much garbage is left at the end.
+// BenchmarkOverwrite overwrites a few names concurrently while Run frees the garbage, and reports
+// how much garbage is left at the end.
 func BenchmarkOverwrite(b *testing.B) {
 	for _, size := range []int{4 << 10, 20 << 10} {
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
@@ -182,8 +181,8 @@ func BenchmarkOverwrite(b *testing.B) {
 	}
 }
 
-// slowDeletes is a store with a latency for each delete request: one for each object, or
-// one for all objects of a call.
+// slowDeletes is a store with a latency for each delete request: one for each object, or one for
+// each call.
 type slowDeletes struct {
 	bytestore.Store
 	each bool
@@ -198,8 +197,7 @@ func (s slowDeletes) Delete(ctx context.Context, names ...bytestore.Name) error 
 	return s.Store.Delete(ctx, names...)
 }
 
-// BenchmarkFree frees 2,000 contents of one object each in a store with a latency of 30
-// ms.
+// BenchmarkFree frees 2,000 contents of one object each in a store with a latency of 30 ms.
 func BenchmarkFree(b *testing.B) {
 	const contents = 2_000
 	for _, each := range []bool{true, false} {

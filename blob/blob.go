@@ -1,21 +1,19 @@
-// Package blob implements blobs and multipart uploads: it divides a body into
-// extents and checks it, makes it visible, reads it back, and frees the bytes that
-// are no longer referenced.
+// Package blob implements blobs and multipart uploads: it divides a body into extents and checks
+// it, makes it visible, reads it back, and frees the bytes that are no longer referenced.
 //
-// It knows neither HTTP nor SQL nor the file system: bytes go into a
-// bytestore.Store and everything else into a metastore.Store. Writes have a fixed
-// order: first the bytes, then one metadata transaction that makes them visible,
-// and deletes last. A crash therefore leaves at most objects that nothing refers
-// to, which SweepOrphans removes.
+// It knows neither HTTP nor SQL nor the file system: bytes go into a bytestore.Store and everything
+// else into a metastore.Store. Writes have a fixed order: first the bytes, then one metadata
+// transaction that makes them visible, and deletes last. A crash therefore leaves at most objects
+// that nothing refers to, which SweepOrphans removes.
 //
-// A process calls Bind, then OpenFence if other processes may use a copy of its
-// database, then New, and then Run in the background.
+// A process calls Bind, then OpenFence if other processes may use a copy of its database, then New,
+// and then Run in the background.
 package blob
 
 import "errors"
 
-// Errors of this package. They are returned wrapped; use errors.Is to test for
-// them. Errors of the two stores are returned as well.
+// Errors of this package. They are returned wrapped; use errors.Is to test for them. Errors from
+// the two stores are returned as well.
 var (
 	// ErrIncompleteBody is returned if a body ended before its declared length.
 	ErrIncompleteBody = errors.New("the body ended before its declared length")
@@ -26,49 +24,44 @@ var (
 	// ErrTooLarge is returned if a blob would exceed MaxSize.
 	ErrTooLarge = errors.New("the blob would be larger than 5 TiB")
 
-	// ErrPutTooLong is returned if receiving a body took longer than
-	// metastore.MaxExtentAge.
+	// ErrPutTooLong is returned if receiving a body took longer than metastore.MaxExtentAge.
 	ErrPutTooLong = errors.New("receiving the body took longer than 12 hours")
 
 	// ErrExpiryPast is returned if the expiry is not in the future.
 	ErrExpiryPast = errors.New("the expiry is in the past")
 
-	// ErrPartIndex is returned if the index of a part is out of range.
+	// ErrPartIndex is returned if a part's index is out of range.
 	ErrPartIndex = errors.New("the part index is out of range")
 
-	// ErrPartSize is returned if a part is empty, too long, or shorter than the
-	// upload's part size without being the last part.
+	// ErrPartSize is returned if a part is empty, too long, or shorter than the upload's part size
+	// without being the last part.
 	ErrPartSize = errors.New("the part has a wrong size")
 
 	// ErrPartsMissing is returned by Complete if the parts are not contiguous.
 	ErrPartsMissing = errors.New("parts are missing")
 
-	// ErrTotals is returned by Complete if the upload does not have the expected
-	// size or ETag.
+	// ErrTotals is returned by Complete if the upload does not have the expected size or ETag.
 	ErrTotals = errors.New("the upload does not have the expected totals")
 
 	// ErrUploadChanging is returned by Complete if parts kept arriving.
 	ErrUploadChanging = errors.New("parts kept arriving while the upload was completed")
 
-	// ErrExists is returned by Complete if the upload was to create the blob and
-	// the blob exists.
+	// ErrExists is returned by Complete if the upload was to create the blob and the blob exists.
 	ErrExists = errors.New("the blob exists already")
 
-	// ErrCorrupt is returned if stored bytes do not match their checksum, are
-	// missing, or cannot be read off their medium (EIO). It is not returned if the
-	// store is unreachable.
+	// ErrCorrupt is returned if stored bytes do not match their checksum, are missing, or cannot be
+	// read off their medium (EIO). It is not returned if the store is unreachable.
 	ErrCorrupt = errors.New("stored bytes are damaged")
 
-	// ErrCut is returned if reading a content was ended because the blob was
-	// deleted or replaced and its space is needed.
+	// ErrCut is returned if reading a content was ended because the blob was deleted or replaced
+	// and its space is needed.
 	ErrCut = errors.New("the blob was deleted or replaced while it was read, and its space is needed")
 
-	// ErrForeignStore is returned by Bind if metadata and bytes belong to different
-	// instances.
+	// ErrForeignStore is returned by Bind if metadata and bytes belong to different instances.
 	ErrForeignStore = errors.New("metadata and bytes do not belong together")
 
-	// ErrUnfinishedCopy is returned by Bind if the stores hold an unfinished copy
-	// of another instance.
+	// ErrUnfinishedCopy is returned by Bind if the stores hold an unfinished copy of another
+	// instance.
 	ErrUnfinishedCopy = errors.New("the stores hold an unfinished copy")
 
 	// ErrLargeSweep is returned by SweepOrphans if it would delete too much.
@@ -77,15 +70,15 @@ var (
 
 // Limits.
 const (
-	MaxSize     = 5 << 40 // bytes of a blob
-	MaxPartSize = 1 << 30 // bytes of a part
+	MaxSize     = 5 << 40 // a blob's bytes
+	MaxPartSize = 1 << 30 // a part's bytes
 	MaxParts    = 100_000 // parts of an upload; indexes are less than this
 
-	// MaxNameLength is the greatest length of a blob name in UTF-16 code units, the
-	// unit in which the public client counts.
+	// MaxNameLength is the greatest length of a blob name in UTF-16 code units, the unit in which
+	// the public client counts.
 	MaxNameLength = 1_024
 )
 
-// blockSize is the length of a block of an extent in bytes. The last block of an
-// extent may be shorter. Each block has its own CRC-32C.
+// blockSize is a block's length in bytes. An extent's last block may be shorter. Each block has its
+// own CRC-32C.
 const blockSize = 1 << 20

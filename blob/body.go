@@ -17,14 +17,13 @@ import (
 	"sluice/metastore"
 )
 
-// Body is the source of the bytes of a blob or part. Its errors are returned
-// wrapped. A Body that can detect that it was cut off, for example because it is read
-// from a connection, must return ErrIncompleteBody itself: an error of a store is
-// never taken for one of the body, whatever it wraps.
+// Body is the source of a blob's or part's bytes. Its errors are returned wrapped. A Body that can
+// detect that it was cut off, for example because it is read from a connection, must return
+// ErrIncompleteBody itself: a store's error is never taken for the body's, whatever it wraps.
 type Body = io.Reader
 
-// bodyReader reads a body. It counts the bytes, computes their checksums, and fails
-// if the body takes too long.
+// bodyReader reads a body. It counts the bytes, computes their checksums, and fails if the body
+// takes too long.
 type bodyReader struct {
 	src      io.Reader
 	now      func() time.Time
@@ -44,8 +43,8 @@ func (s *Service) newBodyReader(src io.Reader, size int64, digest bool) *bodyRea
 	return r
 }
 
-// Read implements io.Reader. It returns ErrIncompleteBody if the body ends before
-// its declared length, and ErrPutTooLong after the deadline.
+// Read implements io.Reader. It returns ErrIncompleteBody if the body ends before its declared
+// length, and ErrPutTooLong after the deadline.
 func (r *bodyReader) Read(p []byte) (int, error) {
 	if r.now().After(r.deadline) {
 		return 0, ErrPutTooLong
@@ -62,8 +61,7 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// checkDigest returns ErrDigestMismatch if want is set and is not the digest of
-// what was read.
+// checkDigest returns ErrDigestMismatch if want is set and is not the digest of what was read.
 func (r *bodyReader) checkDigest(want []byte) error {
 	if want == nil || subtle.ConstantTimeCompare(r.sha256.Sum(nil), want) == 1 {
 		return nil
@@ -72,8 +70,8 @@ func (r *bodyReader) checkDigest(want []byte) error {
 }
 
 // storeBody stores the body as the extents of part 0. size is the exact length or
-// bytestore.UnknownSize; a body of unknown size that exceeds limit fails with
-// tooLong. If storeBody fails, it deletes what it stored.
+// bytestore.UnknownSize; a body of unknown size that exceeds limit fails with tooLong. If storeBody
+// fails, it deletes what it stored.
 func (s *Service) storeBody(ctx context.Context, body *bodyReader, size, limit int64, tooLong error) ([]metastore.Extent, error) {
 	if size == bytestore.UnknownSize {
 		return s.storeUnknownSize(ctx, body, limit, tooLong)
@@ -108,9 +106,8 @@ func readInline(body *bodyReader, size int64) ([]metastore.Extent, error) {
 	}}, nil
 }
 
-// storeUnknownSize reads as much as may be inline before it decides whether an
-// object is needed. It stores at most one byte more than limit, and reads at most a
-// buffer more.
+// storeUnknownSize reads as much as may be inline before it decides whether an object is needed. It
+// stores at most one byte more than limit, and reads at most a buffer more.
 func (s *Service) storeUnknownSize(ctx context.Context, body *bodyReader, limit int64, tooLong error) ([]metastore.Extent, error) {
 	src := bufio.NewReaderSize(body.src, 64<<10)
 	head, err := io.ReadAll(io.LimitReader(src, max(0, min(s.opt.InlineSize, limit))+1))
@@ -140,8 +137,8 @@ func (s *Service) storeUnknownSize(ctx context.Context, body *bodyReader, limit 
 	}
 }
 
-// putExtent stores the next bytes of the body as an object: exactly size of them,
-// or at most size if exact is false.
+// putExtent stores the body's next bytes as an object: exactly size of them, or at most size if
+// exact is false.
 func (s *Service) putExtent(ctx context.Context, body *bodyReader, offset, size int64, exact bool) (metastore.Extent, error) {
 	created := s.meta.Now()
 	name := bytestore.NewName(created)
@@ -162,8 +159,7 @@ func (s *Service) putExtent(ctx context.Context, body *bodyReader, offset, size 
 	}, nil
 }
 
-// extentSource reads the next bytes of a body as one extent and computes the
-// checksums of its blocks.
+// extentSource reads a body's next bytes as one extent and computes its blocks' checksums.
 type extentSource struct {
 	src  io.Reader
 	left int64

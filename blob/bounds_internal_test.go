@@ -33,7 +33,7 @@ func TestFreshBlocks(t *testing.T) {
 	}
 }
 
-// TestTooMany checks both bounds of a large sweep.
+// TestTooMany checks both bounds for a large sweep.
 func TestTooMany(t *testing.T) {
 	for _, c := range []struct {
 		orphans, listed int
@@ -72,7 +72,7 @@ func TestCheckExtent(t *testing.T) {
 	}
 }
 
-// TestLargestPart checks that parts may end exactly at the maximum size of a blob.
+// TestLargestPart checks that parts may end exactly at a blob's maximum size.
 func TestLargestPart(t *testing.T) {
 	u := metastore.Upload{PartSize: MaxPartSize}
 	last := int(MaxSize/MaxPartSize) - 1
@@ -84,7 +84,7 @@ func TestLargestPart(t *testing.T) {
 	}
 }
 
-// TestMalformedEpochs checks that text and names that are not of an epoch are refused.
+// TestMalformedEpochs checks that text and names that belong to no epoch are refused.
 func TestMalformedEpochs(t *testing.T) {
 	e := newEpoch(7)
 	if got, err := parseEpoch(e.String()); err != nil || got != e {

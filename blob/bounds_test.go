@@ -42,8 +42,8 @@ func TestLargestInline(t *testing.T) {
 	}
 }
 
-// TestFullPartOfUnknownSize checks that a part of unknown size may have all the bytes of a part and
-// no more, whether or not it is inline.
+// TestFullPartOfUnknownSize checks that a part of unknown size may be as long as a part can be, and
+// not longer, whether or not it is inline.
 func TestFullPartOfUnknownSize(t *testing.T) {
 	const partSize = 1000
 	for _, inline := range []int64{0, partSize - 1, partSize, partSize + 1} {
@@ -59,8 +59,8 @@ func TestFullPartOfUnknownSize(t *testing.T) {
 	}
 }
 
-// TestBodyOfUnknownSizeIsNotReadPastItsLimit checks that of a body of unknown size that is too
-// long, only as much is read as shows that, apart from a buffer.
+// TestBodyOfUnknownSizeIsNotReadPastItsLimit checks that a body of unknown size is read until it is
+// seen to be too long, and not further, apart from a buffer.
 func TestBodyOfUnknownSizeIsNotReadPastItsLimit(t *testing.T) {
 	const partSize, buffer = 1<<20 + 1000, 64 << 10
 	for _, extentSize := range []int64{1 << 20, 64 << 20} {
@@ -77,7 +77,7 @@ func TestBodyOfUnknownSizeIsNotReadPastItsLimit(t *testing.T) {
 	}
 }
 
-// TestLargestPutReadsItsBody checks that a blob of the maximum size is not refused.
+// TestLargestPutReadsItsBody checks that a blob with the maximum size is not refused.
 func TestLargestPutReadsItsBody(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	broken := errors.New("broken")
@@ -107,7 +107,7 @@ func TestPreconditionSparesTheBody(t *testing.T) {
 	}
 }
 
-// TestPartSizes checks the bounds of a part size, and that the missing part is named.
+// TestPartSizes checks a part size's bounds, and that the missing part is named.
 func TestPartSizes(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	for size, want := range map[int64]error{0: blob.ErrPartSize, 1: nil, blob.MaxPartSize: nil, blob.MaxPartSize + 1: blob.ErrPartSize} {
@@ -153,8 +153,8 @@ func TestPartsBeyondAPage(t *testing.T) {
 	}
 }
 
-// TestFailedDiscardIsReported checks that the error of a write names objects that it could not
-// delete, and only then.
+// TestFailedDiscardIsReported checks that a write's error names objects if it could not delete
+// them, and only then.
 func TestFailedDiscardIsReported(t *testing.T) {
 	for _, deleteErr := range []error{nil, errResponse} {
 		f := newFixture(t, blob.Options{})

@@ -11,21 +11,20 @@ import (
 	"sluice/metastore"
 )
 
-// CandidateProperty is the property that names a database among those that want to make an epoch:
-// the number of the epoch, and a nonce. A copy that was made before does not have it, and chooses
-// another nonce.
+// CandidateProperty is the property that names a database while it wants to make an epoch. It has
+// the epoch's number and a nonce. A copy that was made before does not have it, and chooses another
+// nonce.
 const CandidateProperty = "candidate"
 
-// candidate is a database that wants to make an epoch. Its nodes put an object whose name
-// says all of it, so that one listing shows the candidates.
+// candidate is a database that wants to make an epoch. Its nodes put an object with all of it in
+// its name, so that one listing shows the candidates.
 type candidate struct {
 	number  uint64 // of the epoch
 	name    string // of the database: the beginning of the nonce
 	commits int64  // of the database
 }
 
-// nameLen is the length of a candidate's name, which is as long as the greatest length of a name
-// permits.
+// nameLen is the length of a candidate's name, which is as long as bytestore.Name permits.
 const nameLen = 12
 
 func (c candidate) object() bytestore.Name {
@@ -48,8 +47,8 @@ func parseCandidate(object bytestore.Name) (candidate, bool) {
 	return candidate{number, name, commits}, len(name) == nameLen && err == nil && commits >= 0
 }
 
-// nameOf returns the name of the database as a candidate for an epoch, and records it if there is
-// none. All nodes of the database have the same.
+// nameOf returns the database's name as a candidate for an epoch, and records it if there is none.
+// All its nodes have the same.
 func nameOf(ctx context.Context, props metastore.Properties, number uint64) (string, error) {
 	for {
 		text, err := props.Property(ctx, CandidateProperty)

@@ -11,8 +11,8 @@ import (
 	"sluice/metastore"
 )
 
-// blockChecker checks a range of an extent that is stored as an object, block by block,
-// and writes it.
+// blockChecker checks a range of one extent, block by block, and writes it. The extent is stored as
+// an object.
 type blockChecker struct {
 	bytes    bytestore.Store
 	verified *checkLog
@@ -21,7 +21,7 @@ type blockChecker struct {
 	pay      func(ctx context.Context, n int64) error // may be nil
 
 	e     *metastore.Extent
-	start int64 // offset of the extent in the content
+	start int64 // the extent's offset in the content
 	w     io.Writer
 
 	times *blockTimes
@@ -39,7 +39,7 @@ func checkExtent(e *metastore.Extent) error {
 	return nil
 }
 
-// writeInline writes the bytes [from, to) of an inline extent.
+// writeInline writes an inline extent's bytes [from, to).
 func writeInline(w io.Writer, e *metastore.Extent, from, to int64) (int64, error) {
 	if int64(len(e.Body)) != e.Size || blockSum(e.Body) != e.Blocks[0] {
 		return 0, fmt.Errorf("%w: an inline extent", ErrCorrupt)
@@ -48,8 +48,8 @@ func writeInline(w io.Writer, e *metastore.Extent, from, to int64) (int64, error
 	return int64(n), err
 }
 
-// write writes the bytes [from, to) of the extent. Blocks to be checked are read whole
-// even if only a part of them is requested.
+// write writes the extent's bytes [from, to). Blocks to be checked are read whole even if only a
+// part of them is requested.
 func (x *blockChecker) write(ctx context.Context, from, to int64) (written int64, err error) {
 	first, last := from/blockSize, (to-1)/blockSize
 	if _, ok := x.w.(io.ReaderFrom); ok {
@@ -109,15 +109,15 @@ func (x *blockChecker) charge(ctx context.Context, n int64) error {
 	return x.pay(ctx, n)
 }
 
-// reserve reserves space for what later ranges need of a block.
+// reserve reserves space for what later ranges need from a block.
 func (x *blockChecker) reserve(block int64) {
 	start := x.start + block*blockSize
 	size := min(blockSize, x.e.Size-block*blockSize)
 	x.keep = append(x.keep, x.ahead.reserve(block, start, start+size)...)
 }
 
-// buffer buffers what later ranges need of a block, of which b holds the bytes from
-// offset off. If the block turns out to be damaged, the whole reading fails.
+// buffer buffers what later ranges need from a block. b holds the block's bytes from offset off. If
+// the block turns out to be damaged, the whole reading fails.
 func (x *blockChecker) buffer(block, off int64, b []byte) {
 	for _, k := range x.keep {
 		lo, hi := max(off, k.off), min(off+int64(len(b)), k.off+int64(len(k.dst)))
@@ -144,17 +144,16 @@ func (x *blockChecker) send(n int64) (int64, error) {
 	return m, err
 }
 
-// file is a reader that can be read twice, and that an io.ReaderFrom may be able to
-// send without copying.
+// file is a reader that can be read twice, and that an io.ReaderFrom may be able to send without
+// copying.
 type file interface {
 	io.Seeker
 	syscall.Conn
 }
 
-// checkAndWrite checks the next block, of size bytes, and writes [lo, hi) of it. If w
-// cannot send the bytes from the store itself, the block is buffered until w has
-// accepted it or, if there is no buffer, read twice, so that slow clients do not each
-// hold a block.
+// checkAndWrite checks the next block, of size bytes, and writes [lo, hi) of it. If w cannot send
+// the bytes from the store itself, the block is buffered until w has accepted it or, if there is no
+// buffer, read twice, so that slow clients do not each hold a block.
 func (x *blockChecker) checkAndWrite(ctx context.Context, block, size, lo, hi int64) (int64, error) {
 	f, isFile := x.r.(file)
 	_, sends := x.w.(io.ReaderFrom)
@@ -195,8 +194,7 @@ func (x *blockChecker) writeBuffered(ctx context.Context, b []byte, block, lo, h
 	return int64(n), err
 }
 
-// writeReread checks the next block, of size bytes, and reads [lo, hi) of it again to
-// write it.
+// writeReread checks the next block, of size bytes, and reads [lo, hi) of it again to write it.
 func (x *blockChecker) writeReread(ctx context.Context, block, size, lo, hi int64) (n int64, err error) {
 	sums, err := x.check(ctx, block, size)
 	if err != nil {
@@ -220,10 +218,10 @@ func (x *blockChecker) writeReread(ctx context.Context, block, size, lo, hi int6
 	return x.writePieces(ctx, r, sums, size, lo, hi)
 }
 
-// pieceSums are the checksums of the pieces of a checked block.
+// pieceSums are the checksums of a checked block's pieces.
 type pieceSums [blockSize / pieceSize]uint32
 
-// pieceStart returns the start of the piece that contains byte off of a block.
+// pieceStart returns the start of the piece that contains a block's byte off.
 func pieceStart(off int64) int64 { return off - off%pieceSize }
 
 // check reads the next block, of size bytes, and compares it with its checksum.
@@ -249,9 +247,9 @@ func (x *blockChecker) check(ctx context.Context, block, size int64) (*pieceSums
 	return &sums, nil
 }
 
-// writePieces writes [lo, hi) of a checked block of size bytes. r must be positioned
-// at the piece that contains lo. It compares what it reads with the checked pieces, so
-// that bytes that have changed since are not written.
+// writePieces writes [lo, hi) of a checked block with size bytes. r must be positioned at the piece
+// that contains lo. It compares what it reads with the checked pieces, so that bytes that have
+// changed since are not written.
 func (x *blockChecker) writePieces(ctx context.Context, r io.Reader, sums *pieceSums, size, lo, hi int64) (int64, error) {
 	buf := pieceBuffers.Get().(*[pieceSize]byte)
 	defer pieceBuffers.Put(buf)
@@ -287,9 +285,8 @@ func (x *blockChecker) read(ctx context.Context, r io.Reader, b []byte) error {
 	return nil
 }
 
-// readError wraps an error of the store. It is ErrCorrupt only if the store reports
-// that bytes are missing or unreadable: any other error, for example of an outage, says
-// nothing about them.
+// readError wraps a store's error. It is ErrCorrupt only if the store reports that bytes are
+// missing or unreadable: any other error, such as an outage, says nothing about them.
 func (x *blockChecker) readError(err error) error {
 	for _, damage := range []error{io.EOF, bytestore.ErrNotFound, bytestore.ErrTruncated, syscall.EIO} {
 		if errors.Is(err, damage) {
@@ -299,7 +296,7 @@ func (x *blockChecker) readError(err error) error {
 	return fmt.Errorf("extent %s: %w", x.e.Key, err)
 }
 
-// verify compares the checksum of a block that was read with the stored one.
+// verify compares a block's checksum, as it was read, with the stored one.
 func (x *blockChecker) verify(block int64, sum uint32) error {
 	if sum != x.e.Blocks[block] {
 		if cache, ok := x.bytes.(bytestore.Invalidator); ok {

@@ -7,24 +7,23 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// checkLog records when blocks were last found intact, so that they can be sent
-// without being read by this process. Its size is bounded: blocks of evicted extents
-// are checked again.
+// checkLog records when blocks were last found intact, so that they can be sent without being read
+// by this process. Its size is bounded: blocks of evicted extents are checked again.
 type checkLog struct {
 	ttl     time.Duration
 	now     func() time.Time
 	extents *otter.Cache[string, *blockTimes]
 }
 
-// maxBlocks is the number of blocks of the longest extent.
+// maxBlocks is the number of blocks in the longest extent.
 const maxBlocks = 64
 
-// blockTimes holds the Unix time in seconds at which each block of an extent was
-// last checked, or 0.
+// blockTimes holds the Unix time in seconds at which each block in an extent was last checked,
+// or 0.
 type blockTimes [maxBlocks]atomic.Int64
 
-// checkLogSize is the number of extents in the log: 32 MiB of memory for 4 TiB of
-// extents of the greatest length.
+// checkLogSize is the number of extents in the log: 32 MiB of memory for 4 TiB in the longest
+// extents.
 const checkLogSize = 64 << 10
 
 func newCheckLog(ttl time.Duration, now func() time.Time) *checkLog {
@@ -35,7 +34,7 @@ func newCheckLog(ttl time.Duration, now func() time.Time) *checkLog {
 	}
 }
 
-// of returns the times of an extent, which the caller may update.
+// of returns an extent's times, which the caller may update.
 func (l *checkLog) of(name string) *blockTimes {
 	if times, ok := l.extents.GetIfPresent(name); ok {
 		return times

@@ -8,19 +8,19 @@ import (
 	"sluice/metastore"
 )
 
-// CheckObject returns a reader of the object of an extent that compares each
-// block with its checksum. src must read the object from its start. Read returns
-// ErrCorrupt in place of the last bytes of the first block that does not match, and if
-// src ends early; it returns other errors of src unchanged.
+// CheckObject returns a reader that compares each block of an extent's object with its checksum.
+// src must read the object from its start. Read returns ErrCorrupt in place of the last bytes in
+// the first block that does not match, and if src ends early; it returns other errors of src
+// unchanged.
 func CheckObject(src io.Reader, e metastore.Extent) io.Reader {
 	return &objectChecker{src: src, remaining: e.Size, sums: e.Blocks}
 }
 
 type objectChecker struct {
 	src       io.Reader
-	remaining int64    // bytes until the end of the extent
-	sums      []uint32 // checksums of the current block and of those after it
-	blockRead int64    // bytes of the current block that were read
+	remaining int64    // bytes until the extent ends
+	sums      []uint32 // checksums of the current and the later blocks
+	blockRead int64    // bytes read from the current block
 	blockSum  uint32   // checksum of these bytes
 }
 

@@ -11,12 +11,12 @@ import (
 	"sluice/metastore"
 )
 
-// CommitsProperty is the property that counts the commits of a database, which all copies of
-// the database inherit: a copy that has made no commits since has at most as many as its original.
+// CommitsProperty is the property that counts a database's commits. All copies inherit it: a copy
+// that has made no commits since has at most as many as its original.
 const CommitsProperty = "commits"
 
-// commitCount counts commits in memory, and adds them to CommitsProperty from time to time.
-// Commits since then are missing after a crash. Its methods may be called concurrently.
+// commitCount counts commits in memory, and adds them to CommitsProperty from time to time. Commits
+// since then are missing after a crash. Its methods may be called concurrently.
 type commitCount struct {
 	props     metastore.Properties
 	uncounted atomic.Int64 // commits that the property does not include
@@ -26,7 +26,7 @@ type commitCount struct {
 
 func (c *commitCount) add() { c.uncounted.Add(1) }
 
-// stored returns the value of the property.
+// stored returns the property's value.
 func (c *commitCount) stored(ctx context.Context) (int64, error) {
 	_, n, err := c.read(ctx)
 	return n, err
@@ -71,7 +71,7 @@ func (c *commitCount) flush(ctx context.Context) error {
 		case !errors.Is(err, metastore.ErrExists) && !errors.Is(err, metastore.ErrNotFound):
 			return err
 		}
-		// Another node of the database was first.
+		// Another of the database's nodes was first.
 	}
 	return nil
 }

@@ -8,9 +8,8 @@ import (
 	"sluice/metastore"
 )
 
-// Content is the content of a blob, pinned: its bytes remain readable until Close,
-// even if the blob is replaced or deleted, unless the content is cut (ErrCut). Its
-// methods may be called concurrently.
+// Content is a blob's content, pinned: its bytes remain readable until Close, even if the blob is
+// replaced or deleted, unless the content is cut (ErrCut). Its methods may be called concurrently.
 type Content struct {
 	metastore.Blob
 	first []metastore.Extent // the extent with the first byte, if any
@@ -20,8 +19,8 @@ type Content struct {
 	pin   pin
 }
 
-// Open finds a blob and pins its content. It returns metastore.ErrNotFound or
-// metastore.ErrExpired. The caller must Close the content.
+// Open finds a blob and pins its content. It returns metastore.ErrNotFound or metastore.ErrExpired.
+// The caller must Close the content.
 func (s *Service) Open(ctx context.Context, account, name string) (*Content, error) {
 	for {
 		l := s.pins.begin()
@@ -41,8 +40,8 @@ func (s *Service) Open(ctx context.Context, account, name string) (*Content, err
 	}
 }
 
-// graceMargin is subtracted from the grace period. It covers differences between the
-// nodes' measurements of the metadata engine's clock.
+// graceMargin is subtracted from the grace period. It covers differences between the nodes, which
+// each measure the metadata engine's clock.
 const graceMargin = time.Minute
 
 // Close unpins the content. It is idempotent.
@@ -55,20 +54,19 @@ func (c *Content) Close() {
 	})
 }
 
-// Until returns the time until which the content is guaranteed to be readable, even
-// if the blob is deleted or replaced, or the zero time if it is readable until it is
-// closed or cut. The time has a monotonic reading, so setting the wall clock does not
-// affect it.
+// Until returns the time until which the content is guaranteed to be readable, even if the blob is
+// deleted or replaced, or the zero time if it is readable until it is closed or cut. The time has a
+// monotonic reading, so setting the wall clock does not affect it.
 func (c *Content) Until() time.Time { return c.until }
 
-// OnCut sets a function that is called when the content is cut, or immediately if it
-// was cut before. The function should interrupt a reader that is blocked. A content is
-// cut if its blob was deleted or replaced 24 hours ago, or at any time after that if
-// the store is out of space. onCut must be fast and must not call methods of c; it is
-// not called after Close has returned. nil removes the function.
+// OnCut sets a function that is called when the content is cut, or immediately if it was cut
+// before. The function should interrupt a reader that is blocked. A content is cut 24 hours after
+// its blob was deleted or replaced, or at any time after the deletion while the store is full.
+// onCut must be fast and must not call methods of c; it is not called after Close has returned. nil
+// removes the function.
 func (c *Content) OnCut(onCut func()) { c.pin.setOnCut(onCut) }
 
-// position returns the position of byte off of the content.
+// position returns the position of the content's byte off.
 func (c *Content) position(off int64) metastore.Position {
 	if c.PartSize == 0 {
 		return metastore.Position{Offset: off}
@@ -76,7 +74,7 @@ func (c *Content) position(off int64) metastore.Position {
 	return metastore.Position{Part: int(off / c.PartSize), Offset: off % c.PartSize}
 }
 
-// start returns the offset of an extent in the content.
+// start returns an extent's offset in the content.
 func (c *Content) start(e *metastore.Extent) int64 {
 	return int64(e.Part)*c.PartSize + e.Offset
 }

@@ -4,8 +4,8 @@ import "hash/crc32"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// blockSum returns the CRC-32C of a block, or of a piece of one.
+// blockSum returns a block's CRC-32C, or a piece's.
 func blockSum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// updateBlockSum returns the CRC-32C of the bytes summed so far followed by b.
+// updateBlockSum returns the CRC-32C after b, where sum is the one before b.
 func updateBlockSum(sum uint32, b []byte) uint32 { return crc32.Update(sum, castagnoli, b) }

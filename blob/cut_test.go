@@ -34,9 +34,9 @@ func (w *pausing) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// TestDeletedBlobOfManyExtentsIsReadToItsEnd reads a blob slowly that has more extents
-// than a lookup returns and more than are freed together. The reader must get all of it,
-// however the blob is removed during the read.
+// TestDeletedBlobOfManyExtentsIsReadToItsEnd reads a blob slowly that has more extents than a
+// lookup returns and more than are freed together. The reader must get all of it, however the blob
+// is removed during the read.
 func TestDeletedBlobOfManyExtentsIsReadToItsEnd(t *testing.T) {
 	ctx := context.Background()
 	body := randomBytes(1, 66<<20+1)
@@ -79,8 +79,8 @@ func TestDeletedBlobOfManyExtentsIsReadToItsEnd(t *testing.T) {
 	}
 }
 
-// TestReadersOfGarbageAreCut checks that a reader retains a deleted content for 24 hours
-// or until the store is out of space, and not longer.
+// TestReadersOfGarbageAreCut checks that a reader retains a deleted content for 24 hours or until
+// the store is out of space, and not longer.
 func TestReadersOfGarbageAreCut(t *testing.T) {
 	ctx := context.Background()
 	full := false
@@ -160,7 +160,7 @@ func TestReadersOfGarbageAreCut(t *testing.T) {
 	}
 }
 
-// slowLookup is a store whose next lookup pauses after the database has responded.
+// slowLookup is a store. Its next lookup pauses after the database has responded.
 type slowLookup struct {
 	metastore.Store
 	asked       atomic.Bool
@@ -176,9 +176,8 @@ func (s *slowLookup) OpenBlob(ctx context.Context, account, name string) (metast
 	return b, extents, err
 }
 
-// TestStalledLookupDelaysNothing replaces and frees what a lookup has found while it
-// waits, and opens other blobs. The lookup must then find what exists, never what was
-// freed.
+// TestStalledLookupDelaysNothing replaces and frees what a lookup has found while it waits, and
+// opens other blobs. The lookup must then find what exists, never what was freed.
 func TestStalledLookupDelaysNothing(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{InlineSize: -1})

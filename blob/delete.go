@@ -6,9 +6,8 @@ import (
 	"sluice/metastore"
 )
 
-// Delete removes a blob, which need not exist, durably. It frees the bytes before it
-// returns, unless the blob is being read or there is a grace period. precondition may
-// be nil.
+// Delete removes a blob, which need not exist, durably. It frees the bytes before it returns,
+// unless the blob is being read or there is a grace period. precondition may be nil.
 func (s *Service) Delete(ctx context.Context, account, name string, precondition metastore.Precondition) error {
 	var (
 		content metastore.ContentID

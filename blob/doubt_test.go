@@ -28,8 +28,8 @@ func (u unanswered) PutPart(ctx context.Context, id string, p metastore.Part, ex
 	return errors.Join(u.Store.PutPart(ctx, id, p, extents), fmt.Errorf("commit: %w", metastore.ErrUnknownOutcome))
 }
 
-// TestWritesInDoubtKeepTheirBytes checks that a blob and a part whose commits have an
-// unknown outcome keep their bytes.
+// TestWritesInDoubtKeepTheirBytes checks that a blob and a part keep their bytes if their commits
+// have an unknown outcome.
 func TestWritesInDoubtKeepTheirBytes(t *testing.T) {
 	f := newFixture(t, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})
 	doubtful := blob.New(unanswered{f.meta}, f.bytes, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})
@@ -54,8 +54,8 @@ func TestWritesInDoubtKeepTheirBytes(t *testing.T) {
 	}
 }
 
-// TestRunFreesWhenTheLastReaderEnds checks that a content deleted under readers is freed
-// shortly after the last of them has closed it, not at the next periodic run.
+// TestRunFreesWhenTheLastReaderEnds checks that a content deleted under readers is freed shortly
+// after the last of them has closed it, not at the next periodic run.
 func TestRunFreesWhenTheLastReaderEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

@@ -10,11 +10,11 @@ import (
 	"sluice/bytestore"
 )
 
-// EpochProperty is the property that holds the epoch of a database: its number, and a
-// nonce that distinguishes it from the epoch with the same number of another database.
+// EpochProperty is the property that holds a database's epoch: its number, and a nonce, because
+// another database may have an epoch with the same number.
 const EpochProperty = "epoch"
 
-// epoch is the number of an epoch and a nonce that identifies its maker.
+// epoch is an epoch's number and a nonce that identifies its maker.
 type epoch struct {
 	number uint64 // from 1
 	nonce  string // of instanceLen characters
@@ -26,7 +26,7 @@ func newEpoch(number uint64) epoch {
 
 func (e epoch) String() string { return fmt.Sprintf("%016x %s", e.number, e.nonce) }
 
-// parseEpoch parses the value of a property.
+// parseEpoch parses a property's value.
 func parseEpoch(value string) (epoch, error) {
 	number, nonce, _ := strings.Cut(value, " ")
 	n, err := strconv.ParseUint(number, 16, 64)
@@ -36,7 +36,7 @@ func parseEpoch(value string) (epoch, error) {
 	return epoch{n, nonce}, nil
 }
 
-// Keys of the objects of a Fence. The claims to an epoch sort before the epoch.
+// Names of a Fence's objects. The claims to an epoch sort before the epoch.
 const epochPrefix = "sluice-epoch-"
 
 func epochName(number uint64) bytestore.Name {
@@ -47,8 +47,7 @@ func claimName(number uint64) bytestore.Name {
 	return bytestore.Name(fmt.Sprintf("%s%016x-claim", epochPrefix, number))
 }
 
-// epochOfName returns the number of the epoch to which an object belongs. It returns false
-// for other objects.
+// epochOfName returns the number of an object's epoch. It returns false for other objects.
 func epochOfName(name bytestore.Name) (number uint64, ok bool) {
 	rest, ok := strings.CutPrefix(string(name), epochPrefix)
 	digits, _, _ := strings.Cut(rest, "-")
@@ -56,15 +55,15 @@ func epochOfName(name bytestore.Name) (number uint64, ok bool) {
 	return number, ok && err == nil
 }
 
-// The object of an epoch holds its nonce and then a count of commits, in countLen hex digits.
-// Versions without such counts read and write the nonce alone.
+// An epoch's object holds its nonce and then a count of commits, in countLen hex digits. Versions
+// without such counts read and write the nonce alone.
 const countLen = 16
 
 func epochObject(e epoch, commits int64) string {
 	return fmt.Sprintf("%s%0*x", e.nonce, countLen, commits)
 }
 
-// readCount returns the count of commits in the object of an epoch, or false if it has none.
+// readCount returns the count of commits in an epoch's object, or false if it has none.
 func readCount(ctx context.Context, bytes bytestore.Store, number uint64) (commits int64, known bool, err error) {
 	r, err := bytes.Open(ctx, epochName(number), instanceLen, countLen)
 	if errors.Is(err, bytestore.ErrTruncated) || errors.Is(err, bytestore.ErrNotFound) {

@@ -17,8 +17,7 @@ import (
 	"sluice/metastore/sqlstore"
 )
 
-// A blob is stored and a range of it is read, with the metadata in SQLite and the
-// bytes in memory.
+// A blob is stored and a range of it is read, with the metadata in SQLite and the bytes in memory.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "blob-example-")
@@ -66,7 +65,7 @@ func Example() {
 	// true
 }
 
-// The parts of a multipart upload become visible together.
+// A multipart upload's parts become visible together.
 func ExampleService_Complete() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "blob-example-")

@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// failures collects the errors of a background task. It counts them and keeps the
-// first few, so that thousands of objects that fail for one reason are one line in
-// the log.
+// failures collects a background task's errors. It counts them and keeps the first few, so that
+// thousands of objects that fail for one reason are one line in the log.
 type failures struct {
 	count   int
 	samples []error
@@ -24,8 +23,8 @@ func (f *failures) add(err error) {
 	}
 }
 
-// err returns nil if there were no errors. Otherwise it returns an error that wraps
-// the samples and reports the number of errors.
+// err returns nil if there were no errors. Otherwise it returns an error that wraps the samples and
+// reports the number of errors.
 func (f *failures) err() error {
 	samples := errors.Join(f.samples...)
 	if f.count <= len(f.samples) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestFailures checks that three errors are kept, and that the number of all errors is
-// reported if there are more.
+// TestFailures checks that three errors are kept, and that the number of all errors is reported if
+// there are more.
 func TestFailures(t *testing.T) {
 	for n := range 6 {
 		var f failures

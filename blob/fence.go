@@ -12,22 +12,21 @@ import (
 	"sluice/metastore"
 )
 
-// Errors of a Fence. They are returned wrapped; use errors.Is to test for them.
+// Errors that a Fence returns. They are returned wrapped; use errors.Is to test for them.
 var (
-	// ErrFenced is returned if another database with the id of this one holds the
-	// bytes, or may do so with more right. Nothing may be deleted or committed.
+	// ErrFenced is returned if another database with the id of this one holds the bytes, or may do
+	// so with more right. Nothing may be deleted or committed.
 	ErrFenced = errors.New("another database with the same instance id uses these bytes")
 
-	// ErrFenceWaits is returned while it is unknown whether another database holds the
-	// bytes. Deletions and commits must wait.
+	// ErrFenceWaits is returned while it is unknown whether another database holds the bytes.
+	// Deletions and commits must wait.
 	ErrFenceWaits = errors.New("deletions and writes wait until it is known that no other database uses these bytes")
 )
 
-// The times of a Fence. A holder checks for claims every fenceEvery. The result of a
-// check permits deletions for fenceFresh from the beginning of the check. A node that
-// has started checks every fencePoll, and waits fenceWait for a response to its claim. After
-// that time a holder that did not respond has stopped deleting, and committing too: it does so
-// only if a check began at most fenceGap ago.
+// A Fence's times. A holder checks for claims every fenceEvery. A check's result permits deletions
+// for fenceFresh from its beginning. A node that has started checks every fencePoll, and waits
+// fenceWait for a response to its claim. After that time a holder that did not respond has stopped
+// deleting, and committing too: it does so only if a check began at most fenceGap ago.
 const (
 	fenceEvery   = 2 * time.Second
 	fencePoll    = time.Second
@@ -37,7 +36,7 @@ const (
 	checkTimeout = 6 * time.Second // so that two checks that fail leave no gap
 )
 
-// epochsKept is the number of the latest epochs that are kept in the bytes.
+// epochsKept is how many of the latest epochs are kept in the bytes.
 const epochsKept = 16
 
 // epochAge is the age at which a holder replaces its epoch by a new one, so that copies of its
@@ -47,30 +46,29 @@ const epochAge = 12 * time.Hour
 // countEvery is how often the commits are recorded in the database, if there were any.
 const countEvery = 10 * time.Second
 
-// Fence prevents a database and a copy of it, which have the same id and therefore both
-// pass Bind, from using the same bytes: at most one of them deletes, and at most one commits.
+// Fence prevents a database and a copy of it, which have the same id and therefore both pass Bind,
+// from using the same bytes: at most one of them deletes, and at most one commits.
 //
-// The bytes hold an object for each epoch, with the nonce of the database that holds the
-// bytes. A new epoch is first recorded in the database and then put into the bytes, where
-// the first of several databases wins. A database that finds a later epoch than its own is
-// fenced permanently. A node that starts puts a claim to the next epoch, which is an
-// object without a holder. A node that is a holder responds to the claim by making that epoch
-// in its own database: the other nodes of its database then know immediately that they are
-// holders, too, and a copy knows that it is fenced. If no node responds within fenceWait, the
-// node makes the epoch itself, unless its database is a candidate beside one that has at
-// least as many commits: then it is fenced.
+// The bytes hold an object for each epoch, with a nonce from the database that holds the bytes. A
+// new epoch is first recorded in the database and then put into the bytes, where the first of
+// several databases wins. A database that finds a later epoch than its own is fenced permanently. A
+// node that starts puts a claim to the next epoch, which is an object without a holder. A node that
+// is a holder responds to the claim by making that epoch in its own database: the other nodes of
+// its database then know immediately that they are holders, too, and a copy knows that it is
+// fenced. If no node responds within fenceWait, the node makes the epoch itself, unless its
+// database is a candidate beside one that has at least as many commits: then it is fenced.
 //
 // A holder also makes a new epoch when Renew is called and when its epoch is epochAge old. A copy
 // that was made before is behind the bytes, and is refused when it starts.
 //
 // A holder continues to commit while the bytes cannot be reached. A node that has started, or did
-// not check for fenceGap because it was suspended, does not commit before a check has
-// found that its database is the holder.
+// not check for fenceGap because it was suspended, does not commit before a check has found that
+// its database is the holder.
 //
-// A Fence relies on two guarantees of the byte store: of several Puts of one name one
+// A Fence relies on two guarantees of the byte store: if there are several Puts with one name, one
 // succeeds, and Open finds what a Put has stored. It relies on listings that show objects put
-// lately only for the comparison of candidates, and on listings that show epochs put long ago
-// only if a database is more than epochsKept epochs old.
+// lately only for the comparison of candidates, and on listings that show epochs put long ago only
+// if a database is more than epochsKept epochs old.
 //
 // Methods may be called concurrently.
 type Fence struct {
@@ -84,7 +82,7 @@ type Fence struct {
 	holder    bool          // a node of this database has made an epoch since
 	candidate candidate     // the last that a node of this database has put
 	claimed   time.Time     // when a claim to the next epoch was first seen; zero if there is none
-	put       epoch         // the latest epoch of the database that is known to be in the bytes
+	put       epoch         // the database's latest epoch that is known to be in the bytes
 	made      time.Time     // when put was found
 	renew     bool          // a new epoch was requested
 	counted   time.Time     // when the commits were last recorded
@@ -93,18 +91,18 @@ type Fence struct {
 	last    result
 	tried   time.Time     // when the last check began, even if it failed
 	holds   bool          // the database was found to be the holder, and there has been no gap since
-	checked chan struct{} // closed at the end of the next check
+	checked chan struct{} // closed when the next check ends
 }
 
-// result is the result of a check.
+// result is what a check found.
 type result struct {
 	began time.Time
 	err   error
 	pause time.Duration // until the next check
 }
 
-// OpenFence puts a claim. It returns ErrFenced if another database is known to own the
-// bytes. Metadata and bytes must have passed Bind. The caller must run Watch.
+// OpenFence puts a claim. It returns ErrFenced if another database is known to own the bytes.
+// Metadata and bytes must have passed Bind. The caller must run Watch.
 func OpenFence(ctx context.Context, props metastore.Properties, bytes bytestore.Store) (*Fence, error) {
 	f := &Fence{
 		props: props, bytes: bytes, commits: &commitCount{props: props},
@@ -124,9 +122,9 @@ func OpenFence(ctx context.Context, props metastore.Properties, bytes bytestore.
 	return f, nil
 }
 
-// Watch checks for claims and later epochs until ctx ends. It calls changed with each
-// result that differs from the previous one: nil, ErrFenceWaits, ErrFenced, or the reason
-// why the check failed. At the end it records the commits.
+// Watch checks for claims and later epochs until ctx ends. It calls changed with each result that
+// differs from the previous one: nil, ErrFenceWaits, ErrFenced, or the reason why the check failed.
+// At the end it records the commits.
 func (f *Fence) Watch(ctx context.Context, changed func(error)) {
 	last := f.latest()
 	for {
@@ -163,7 +161,7 @@ func (f *Fence) recordLast(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fencePoll)
 	defer cancel()
-	// If this fails, commits of the last seconds are missing in the count, as after a crash.
+	// If this fails, the last seconds' commits are missing in the count, as after a crash.
 	_ = f.commits.flush(ctx)
 }
 
@@ -181,8 +179,8 @@ func (f *Fence) latest() result {
 	return f.last
 }
 
-// MayDelete returns nil if this database holds the bytes according to a check that began at
-// most fenceFresh ago. It makes a check if the last one is older. It is the function for
+// MayDelete returns nil if this database holds the bytes according to a check that began at most
+// fenceFresh ago. It makes a check if the last one is older. It is the function for
 // Options.MayDelete.
 func (f *Fence) MayDelete(ctx context.Context) error {
 	if last := f.latest(); elapsed(last.began) < fenceFresh {
@@ -260,7 +258,7 @@ func (f *Fence) While(ctx context.Context, work func(context.Context)) {
 	}
 }
 
-// awaitCheck waits for the end of a check. It returns false if ctx ends before that.
+// awaitCheck waits until a check ends. It returns false if ctx ends before that.
 func (f *Fence) awaitCheck(ctx context.Context) bool {
 	f.mu.Lock()
 	checked := f.checked
@@ -282,8 +280,8 @@ func (f *Fence) Renew(ctx context.Context) error {
 // gap reports whether no check has begun for so long that another database may be the holder.
 func (f *Fence) gap() bool { return elapsed(f.tried) > fenceGap }
 
-// try records when a check began that has ended, even with an error. If there was none for
-// so long that another database may be the holder, only a check can show that it is not.
+// try records when a check began that has ended, even with an error. If there was none for so long
+// that another database may be the holder, only a check can show that it is not.
 func (f *Fence) try(began time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -295,8 +293,8 @@ func (f *Fence) try(began time.Time) {
 	}
 }
 
-// elapsed returns the time since t by the clock that shows more of it: the monotonic clock
-// may stop while the machine is asleep, and the wall clock can be set back.
+// elapsed returns the time since t by the clock that shows more of it: the monotonic clock may stop
+// while the machine is asleep, and the wall clock can be set back.
 func elapsed(t time.Time) time.Duration {
 	now := time.Now()
 	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)))
@@ -337,7 +335,7 @@ func (f *Fence) checkWith(ctx context.Context, renew bool) error {
 	return found.err
 }
 
-// conclude publishes the result of a check that was not interrupted.
+// conclude publishes a check's result unless it was interrupted.
 func (f *Fence) conclude(found result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -349,8 +347,8 @@ func (f *Fence) conclude(found result) {
 	f.checked = make(chan struct{})
 }
 
-// step compares the database with the bytes, and performs at most one step towards an
-// epoch. again reports that it did, or that the database has changed.
+// step compares the database with the bytes, and performs at most one step towards an epoch. again
+// reports that it did, or that the database has changed.
 func (f *Fence) step(ctx context.Context) (again bool, err error) {
 	known, err := f.epoch(ctx)
 	if err != nil {
@@ -456,8 +454,8 @@ func (f *Fence) claim(ctx context.Context, number uint64) error {
 	return err
 }
 
-// publish puts an epoch of the database into the bytes, unless that number is there. step
-// finds out whether another database was first.
+// publish puts the database's epoch into the bytes, unless that number is there. step finds out
+// whether another database was first.
 func (f *Fence) publish(ctx context.Context, e epoch) error {
 	commits, err := f.commits.stored(ctx)
 	if err != nil {
@@ -476,8 +474,8 @@ func (f *Fence) publish(ctx context.Context, e epoch) error {
 	return nil
 }
 
-// checkPassed returns ErrFenced if the bytes hold an epoch that is later than the given
-// one and unknown to the database. It removes old epochs and the candidates for made ones.
+// checkPassed returns ErrFenced if the bytes hold an epoch that is later than the given one and
+// unknown to the database. It removes old epochs and the candidates for made ones.
 func (f *Fence) checkPassed(ctx context.Context, number uint64) error {
 	end := errors.New("no more epochs")
 	var latest uint64
@@ -514,8 +512,8 @@ func (f *Fence) checkPassed(ctx context.Context, number uint64) error {
 	return nil
 }
 
-// laterEpoch handles an epoch that was found in the bytes and is later than the epoch that
-// the database had a moment ago.
+// laterEpoch handles an epoch that was found in the bytes and is later than the epoch that the
+// database had a moment ago.
 func (f *Fence) laterEpoch(ctx context.Context, known epoch, next uint64, err error) (again bool, _ error) {
 	if err != nil {
 		return false, err
@@ -530,7 +528,7 @@ func (f *Fence) laterEpoch(ctx context.Context, known epoch, next uint64, err er
 	return false, f.fenced(ctx, next)
 }
 
-// fenced returns ErrFenced because of an epoch of another database.
+// fenced returns ErrFenced because another database has an epoch.
 func (f *Fence) fenced(ctx context.Context, number uint64) error {
 	// The counts only help to choose the database to continue with, so that errors do not matter.
 	theirs, known, _ := readCount(ctx, f.bytes, number)
@@ -549,7 +547,7 @@ func refuse(reason string, values ...any) error {
 		ErrFenced, fmt.Sprintf(reason, values...), epochPrefix)
 }
 
-// epoch returns the epoch of the database; its number is 0 if there is none.
+// epoch returns the database's epoch; its number is 0 if there is none.
 func (f *Fence) epoch(ctx context.Context) (epoch, error) {
 	text, err := f.props.Property(ctx, EpochProperty)
 	if errors.Is(err, metastore.ErrNotFound) {

@@ -6,9 +6,8 @@ import (
 	"unsafe"
 )
 
-// TestElapsedByEitherClock checks that elapsed counts what one of the two clocks shows, if the
-// other one stood still: the monotonic clock while the machine was asleep, the wall clock when it
-// was set back.
+// TestElapsedByEitherClock checks that elapsed counts by either clock if the other one stood still:
+// the monotonic clock while the machine was asleep, the wall clock when it was set back.
 func TestElapsedByEitherClock(t *testing.T) {
 	// The layout of time.Time, which cannot be given two clocks otherwise: 33 bits of seconds and
 	// 30 of nanoseconds by the wall clock, and nanoseconds by the monotonic clock.

@@ -31,7 +31,7 @@ type guarded struct {
 	stop func()
 }
 
-// guard starts a node, which is stopped at the end of the test.
+// guard starts a node, which is stopped when the test ends.
 func guard(t *testing.T, meta metastore.Properties, bytes bytestore.Store) (guarded, error) {
 	t.Helper()
 	f, err := blob.OpenFence(t.Context(), meta, bytes)
@@ -83,7 +83,7 @@ func database(t *testing.T) *sqlstore.Store {
 	return s
 }
 
-// copyOf copies the properties of a database that a fence uses.
+// copyOf copies a database's properties that a fence uses.
 func copyOf(t *testing.T, meta *sqlstore.Store) *sqlstore.Store {
 	t.Helper()
 	c := database(t)
@@ -99,8 +99,8 @@ func copyOf(t *testing.T, meta *sqlstore.Store) *sqlstore.Store {
 	return c
 }
 
-// TestCopyWhileTheOriginalRuns starts a copy while its original runs. The copy must be
-// fenced before it may delete anything, and the original must continue.
+// TestCopyWhileTheOriginalRuns starts a copy while its original runs. The copy must be fenced
+// before it may delete anything, and the original must continue.
 func TestCopyWhileTheOriginalRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), database(t)
@@ -130,7 +130,7 @@ func TestCopyWhileTheOriginalRuns(t *testing.T) {
 	})
 }
 
-// committed adds commits to the count of a database, as its nodes do.
+// committed adds commits to a database's count, as its nodes do.
 func committed(t *testing.T, meta *sqlstore.Store, n int64) {
 	t.Helper()
 	text, err := meta.Property(t.Context(), blob.CommitsProperty)
@@ -216,9 +216,9 @@ func startTogether(t *testing.T, apart time.Duration, ahead int64, first bool) {
 	}
 }
 
-// TestOldCopyDoesNotStart checks that a database that is behind the bytes, by one epoch,
-// by more epochs than are kept, or because it has none, is rejected when it starts, and
-// that only the latest epochs are kept.
+// TestOldCopyDoesNotStart checks that a database that is behind the bytes, by one epoch, by more
+// epochs than are kept, or because it has none, is rejected when it starts, and that only the
+// latest epochs are kept.
 func TestOldCopyDoesNotStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), database(t)
@@ -264,9 +264,9 @@ func TestOldCopyDoesNotStart(t *testing.T) {
 	})
 }
 
-// TestNodesOfOneDatabase checks that nodes of one database never fence each other, whether
-// they start concurrently, one after the other, or again after all were killed, and that a
-// node that joins a running one is soon permitted to delete.
+// TestNodesOfOneDatabase checks that nodes of one database never fence each other, whether they
+// start concurrently, one after the other, or again after all were killed, and that a node that
+// joins a running one is soon permitted to delete.
 func TestNodesOfOneDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const nodes = 3
@@ -321,8 +321,8 @@ func TestNodesOfOneDatabase(t *testing.T) {
 	})
 }
 
-// TestFenceOfAHolderThatHangs suspends a holder. Before it deletes again it must notice
-// that a copy has become the holder.
+// TestFenceOfAHolderThatHangs suspends a holder. Before it deletes again it must notice that a copy
+// has become the holder.
 func TestFenceOfAHolderThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), database(t)
@@ -339,7 +339,7 @@ func TestFenceOfAHolderThatHangs(t *testing.T) {
 		}
 		duplicate.stop()
 		hangs.hangsOn(t, "a copy has taken the bytes")
-		// Old epochs are removed, among them that of the database.
+		// Old epochs are removed, the database's among them.
 		hung, err := blob.OpenFence(t.Context(), copied, bytes)
 		if err != nil {
 			t.Fatal(err)
@@ -358,9 +358,9 @@ func TestFenceOfAHolderThatHangs(t *testing.T) {
 	})
 }
 
-// TestFenceWhoseEpochWasReplaced replaces the object of an epoch by that of another
-// database, as if an operator had removed the objects of the fence while this node ran and
-// a copy had put its own. The node that had put the epoch must be fenced.
+// TestFenceWhoseEpochWasReplaced replaces an epoch's object by one from another database. That
+// happens if an operator removes the fence's objects while this node runs, and a copy puts its own.
+// The node that had put the epoch must be fenced.
 func TestFenceWhoseEpochWasReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, meta := memory.New(), database(t)
@@ -391,8 +391,8 @@ func (g guarded) hangsOn(t *testing.T, what string) {
 	}
 }
 
-// TestFenceCutAtEachStep kills a node at each step. The next start of its database must
-// soon be a holder, and exactly one of that database and of a copy made at the kill.
+// TestFenceCutAtEachStep kills a node at each step. The next start of its database must soon be a
+// holder. If a copy was made at the kill, exactly one of the two must.
 func TestFenceCutAtEachStep(t *testing.T) {
 	for _, fresh := range []bool{true, false} {
 		for _, after := range []bool{false, true} {
@@ -483,7 +483,7 @@ type historyNode struct {
 	owned    bool // it was permitted to commit
 }
 
-// history is the state of a random history.
+// history is a random history's state.
 type history struct {
 	t         *testing.T
 	bytes     *memory.Store
@@ -630,9 +630,9 @@ func permitted(t *testing.T, f *blob.Fence, limit time.Duration) time.Duration {
 	}
 }
 
-// TestCommitsOfAStart checks for how long the commits of a node wait after its start: not at the
-// first start of an instance, a moment beside a node of its database that runs, and otherwise until
-// a holder that hangs could not commit any more.
+// TestCommitsOfAStart checks for how long a node's commits wait after its start: not at an
+// instance's first start, a moment if another node of its database runs, and otherwise until a
+// holder that hangs could not commit any more.
 func TestCommitsOfAStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, meta := memory.New(), database(t)
@@ -928,14 +928,14 @@ func TestUnreadableEpochIsNotAFence(t *testing.T) {
 	})
 }
 
-// change is a call of the function of Watch.
+// change is a call of Watch's function.
 type change struct {
 	after time.Duration // since the node was started
 	err   error
 }
 
-// watched starts a node and returns a function that stops it and returns its calls of the function
-// of Watch.
+// watched starts a node and returns a function that stops it and returns the calls of Watch's
+// function.
 func watched(t *testing.T, meta metastore.Properties, bytes bytestore.Store) (stop func() []change) {
 	t.Helper()
 	began := time.Now()
@@ -952,9 +952,9 @@ func watched(t *testing.T, meta metastore.Properties, bytes bytestore.Store) (st
 	return func() []change { cancel(); running.Wait(); return changes }
 }
 
-// TestWatchReportsChanges checks that Watch reports each change of the result once: a node that
-// starts again may delete about 20 seconds later, a copy that is started then is fenced at its next
-// check, and a node that cannot read its database reports that and its recovery.
+// TestWatchReportsChanges checks that Watch reports each change once: a node that starts again may
+// delete about 20 seconds later, a copy that is started then is fenced at its next check, and a
+// node that cannot read its database reports that and its recovery.
 func TestWatchReportsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), database(t)
@@ -1010,9 +1010,10 @@ func (s *listHook) List(ctx context.Context, after bytestore.Name, fn func(bytes
 	return s.Store.List(ctx, after, fn)
 }
 
-// TestEpochMadeDuringAStart checks that a node is not fenced by an epoch that another node of its
-// database makes between its reading of the database and of the bytes, and that it reports that it
-// cannot read the database again, not that another database holds the bytes.
+// TestEpochMadeDuringAStart checks that a node is not fenced by an epoch that another node makes
+// for the same database after this one has read the database and before it reads the bytes, and
+// that it reports that it cannot read the database again, not that another database holds the
+// bytes.
 func TestEpochMadeDuringAStart(t *testing.T) {
 	for _, want := range []error{nil, errResponse} {
 		synctest.Test(t, func(t *testing.T) {

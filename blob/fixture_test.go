@@ -16,8 +16,8 @@ import (
 	"sluice/metastore/sqlstore"
 )
 
-// fixture is a Service over a real metadata store and a byte store in memory, with a clock
-// that the test sets.
+// fixture is a Service over a real metadata store and a byte store in memory, with a clock that the
+// test sets.
 type fixture struct {
 	*blob.Service
 	meta  *sqlstore.Store
@@ -25,8 +25,8 @@ type fixture struct {
 	clock *testclock.Clock
 }
 
-// newFixture returns a Service with the given options. Extents are small, so that small
-// contents have several.
+// newFixture returns a Service with the given options. Extents are small, so that small contents
+// have several.
 func newFixture(t testing.TB, opt blob.Options) *fixture {
 	t.Helper()
 	f := &fixture{bytes: memory.New(), clock: testclock.New()}
@@ -63,7 +63,7 @@ func (f *fixture) put(t testing.TB, name string, body []byte) {
 	}
 }
 
-// read returns n bytes of a blob from offset off.
+// read returns n bytes from a blob's offset off.
 func (f *fixture) read(t testing.TB, name string, off, n int64) []byte {
 	t.Helper()
 	c, err := f.Open(context.Background(), "a", name)

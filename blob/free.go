@@ -10,13 +10,13 @@ import (
 	"sluice/metastore"
 )
 
-// freeTimeout limits the time that a delete spends on freeing before it returns.
-// FreeGarbage does the rest.
+// freeTimeout limits the time that a delete spends on freeing before it returns. FreeGarbage does
+// the rest.
 const freeTimeout = 2 * time.Second
 
-// freeNow frees a content that has just become garbage, so that a delete has freed its
-// space when it returns. If there are readers, a grace period or a failure, FreeGarbage
-// does it later: the delete itself is done.
+// freeNow frees a content that has just become garbage, so that a delete has freed its space when
+// it returns. If there are readers, a grace period or a failure, FreeGarbage does it later: the
+// delete itself is done.
 func (s *Service) freeNow(ctx context.Context, content metastore.ContentID) {
 	defer s.garbageArose()
 	ids := []metastore.ContentID{content}
@@ -34,9 +34,8 @@ func (s *Service) freeNow(ctx context.Context, content metastore.ContentID) {
 	}
 }
 
-// withRelief runs a write that removes something. If the disk is so full that not even the
-// removal can be recorded, it releases the space that was reserved for that purpose and
-// retries.
+// withRelief runs a write that removes something. If the disk is so full that not even the removal
+// can be recorded, it releases the space that was reserved for that purpose and retries.
 func (s *Service) withRelief(write func() error) error {
 	err := write()
 	if errors.Is(err, metastore.ErrNoSpace) && s.opt.Relieve() {
@@ -45,19 +44,18 @@ func (s *Service) withRelief(write func() error) error {
 	return err
 }
 
-// The greatest size of a page of garbage. A page is freed before the next one is read, so
-// its size bounds how long later contents wait.
+// The greatest size of a garbage page. A page is freed before the next one is read, so its size
+// bounds how long later contents wait.
 const (
 	pageContents = 256
 	extentsShare = 4 // extents of large contents for each content that a page may have
 	minExtents   = 4 // of each large content
 )
 
-// FreeGarbage deletes the bytes of all contents that have been garbage for the grace
-// period and have no readers. It continues after failures, and returns their number with a
-// few of them. A content that could not be freed is retried after a pause that grows from
-// one minute to 16 minutes, so that it does not delay others. FreeGarbage stops if the
-// byte store deletes nothing.
+// FreeGarbage deletes the bytes of all contents that have been garbage for the grace period and
+// have no readers. It continues after failures, and returns their number with a few of them. A
+// content that could not be freed is retried after a pause that grows from one minute to 16
+// minutes, so that it does not delay others. FreeGarbage stops if the byte store deletes nothing.
 func (s *Service) FreeGarbage(ctx context.Context) error {
 	_, err := s.freeGarbage(ctx)
 	return err
@@ -84,8 +82,8 @@ func (s *Service) freeAll(ctx context.Context) error {
 	return failed.err()
 }
 
-// freeDue frees the small contents that are due, and a batch of each large one. It reports
-// whether more of the large ones is left.
+// freeDue frees the small contents that are due, and a batch of each large one. It reports whether
+// there is more to free in the large ones.
 func (s *Service) freeDue(ctx context.Context, pace *pacer, failed *failures) (more bool, err error) {
 	defer s.cutReaders()
 	for after := (metastore.GarbageContent{}); ; {
@@ -114,12 +112,11 @@ func (s *Service) freeDue(ctx context.Context, pace *pacer, failed *failures) (m
 	}
 }
 
-// readAfterDelete is how long a content can be read after it was deleted, if a reader has
-// it open.
+// readAfterDelete is how long a content can be read after it was deleted, if a reader has it open.
 const readAfterDelete = 24 * time.Hour
 
-// cutReaders cuts the readers that have retained garbage for too long, or all of them if
-// the store is out of space.
+// cutReaders cuts the readers that have retained garbage for too long, or all of them if the store
+// is out of space.
 func (s *Service) cutReaders() {
 	if !s.pins.waiting() {
 		return
@@ -133,10 +130,9 @@ func (s *Service) cutReaders() {
 	}
 }
 
-// freePage frees contents that were claimed: small ones completely, and a batch of each of
-// the others, as large as a page of this size may be. It deletes all of their objects
-// together. It reports whether more of them can be freed now. An error means that nothing
-// can be freed now.
+// freePage frees contents that were claimed: small ones completely, and from each other one a batch
+// as large as a page of this size may be. It deletes all of their objects together. It reports
+// whether more of them can be freed now. An error means that nothing can be freed now.
 func (s *Service) freePage(ctx context.Context, ids []metastore.ContentID, size int, failed *failures) (more bool, err error) {
 	if len(ids) == 0 {
 		return false, ctx.Err()
@@ -177,7 +173,7 @@ func (s *Service) freePage(ctx context.Context, ids []metastore.ContentID, size 
 	return more, ctx.Err()
 }
 
-// dropSmall drops the small contents of which all objects were deleted.
+// dropSmall drops the small contents without remaining objects.
 func (s *Service) dropSmall(ctx context.Context, small map[metastore.ContentID][]string, left bytestore.Undeleted) error {
 	gone := make([]metastore.ContentID, 0, len(small))
 	for id, objects := range small {
@@ -198,7 +194,7 @@ func (s *Service) dropSmall(ctx context.Context, small map[metastore.ContentID][
 	return err
 }
 
-// extentBatch is the part of a large content that is freed at a time.
+// extentBatch is how much of one large content is freed at a time.
 type extentBatch struct {
 	content metastore.ContentID
 	from    metastore.Position // extents before it could not be freed; zero if there are none
@@ -224,9 +220,9 @@ func (s *Service) extentBatches(ctx context.Context, ids []metastore.ContentID, 
 	return list, nil
 }
 
-// dropBatch drops those extents of a batch whose objects were deleted and, after the last
-// batch, the content. If objects are left, it continues after them, so that they do not
-// delay the rest. It reports whether more of the content can be freed now.
+// dropBatch drops a batch's extents if their objects were deleted and, after the last batch, the
+// content. If objects are left, it continues after them, so that they do not delay the rest. It
+// reports whether more of it can be freed now.
 func (s *Service) dropBatch(ctx context.Context, b extentBatch, left bytestore.Undeleted) (more bool, err error) {
 	var done []metastore.Position
 	for i := range b.extents {

@@ -37,7 +37,7 @@ func (s *watchedStore) Delete(ctx context.Context, names ...bytestore.Name) erro
 	})
 }
 
-// onWatched returns a fixture whose deletes are watched. Garbage is due after an hour.
+// onWatched returns a fixture with watched deletes. Garbage is due after an hour.
 func onWatched(t *testing.T, on func(name bytestore.Name) error) *fixture {
 	t.Helper()
 	f := newFixture(t, blob.Options{})
@@ -68,8 +68,7 @@ func (f *fixture) garbage(t *testing.T, prefix string, n int) map[bytestore.Name
 	return objects
 }
 
-// largeGarbage aborts an upload of n parts of one object each, and returns the names in
-// order.
+// largeGarbage aborts an upload of n parts of one object each, and returns the names in order.
 func (f *fixture) largeGarbage(t *testing.T, n int) []bytestore.Name {
 	t.Helper()
 	u := f.begin(t, "large", 1)
@@ -90,8 +89,8 @@ func (f *fixture) largeGarbage(t *testing.T, n int) []bytestore.Name {
 	return names
 }
 
-// TestOverwritesLeaveABoundedBacklog replaces a blob a thousand times a second, which is
-// about what 32 concurrent deletes of 30 ms each can handle.
+// TestOverwritesLeaveABoundedBacklog replaces a blob a thousand times a second, which is about what
+// 32 concurrent deletes of 30 ms each can handle.
 func TestOverwritesLeaveABoundedBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -134,8 +133,8 @@ func TestOverwritesLeaveABoundedBacklog(t *testing.T) {
 	})
 }
 
-// TestLargeGarbageDelaysNoRequests checks that garbage that arose after a large content is
-// freed before all of that content.
+// TestLargeGarbageDelaysNoRequests checks that garbage that arose after a large content is freed
+// before all of that content.
 func TestLargeGarbageDelaysNoRequests(t *testing.T) {
 	var mu sync.Mutex
 	var order []bytestore.Name
@@ -169,9 +168,9 @@ func TestLargeGarbageDelaysNoRequests(t *testing.T) {
 	}
 }
 
-// TestUndeletableObjectsDelayNothing checks that objects which the store does not
-// delete are retried after a pause, and that everything else is freed, including the rest
-// of their own content. The errors are counted, and a few are kept.
+// TestUndeletableObjectsDelayNothing checks that objects which the store does not delete are
+// retried after a pause, and that everything else is freed, including the rest of their own
+// content. The errors are counted, and a few are kept.
 func TestUndeletableObjectsDelayNothing(t *testing.T) {
 	var (
 		mu          sync.Mutex
@@ -234,8 +233,8 @@ func TestUndeletableObjectsDelayNothing(t *testing.T) {
 	}
 }
 
-// TestOutageStopsTheRound checks that a store that deletes nothing gets no requests to delete
-// all garbage.
+// TestOutageStopsTheRound checks that a store that deletes nothing gets no requests to delete all
+// garbage.
 func TestOutageStopsTheRound(t *testing.T) {
 	var tries atomic.Int64
 	var down atomic.Bool
@@ -272,8 +271,8 @@ func (s *lateOrphans) Unreferenced(ctx context.Context, names []string) ([]strin
 	return free, err
 }
 
-// TestSweepStopsInTheSecondPass checks that a sweep deletes no more objects than it
-// counted, and stops if it finds many more.
+// TestSweepStopsInTheSecondPass checks that a sweep deletes no more objects than it counted, and
+// stops if it finds many more.
 func TestSweepStopsInTheSecondPass(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	for range 1_500 {
@@ -290,8 +289,8 @@ func TestSweepStopsInTheSecondPass(t *testing.T) {
 	}
 }
 
-// TestSweepContinuesPastUndeletableOrphans checks that an orphan that cannot be deleted does
-// not prevent the deletion of others, and that thousands of them cause a short error.
+// TestSweepContinuesPastUndeletableOrphans checks that an orphan that cannot be deleted does not
+// prevent the deletion of others, and that thousands of them cause a short error.
 func TestSweepContinuesPastUndeletableOrphans(t *testing.T) {
 	var n atomic.Int64
 	f := newFixture(t, blob.Options{})
@@ -314,8 +313,8 @@ func TestSweepContinuesPastUndeletableOrphans(t *testing.T) {
 	}
 }
 
-// TestOrphanAge checks that an object is swept no sooner than 48 hours after it was
-// created, four times the 12 hours within which a commit may refer to it.
+// TestOrphanAge checks that an object is swept no sooner than 48 hours after it was created, four
+// times the 12 hours within which a commit may refer to it.
 func TestOrphanAge(t *testing.T) {
 	if metastore.MaxExtentAge != 12*time.Hour || blob.OrphanAge != 48*time.Hour {
 		t.Errorf("an extent is accepted for %s, an orphan swept after %s", metastore.MaxExtentAge, blob.OrphanAge)
@@ -332,8 +331,7 @@ func TestOrphanAge(t *testing.T) {
 	}
 }
 
-// TestDeleteFreesBeforeItReturns deletes an empty content, a small one, and one of many
-// objects.
+// TestDeleteFreesBeforeItReturns deletes an empty content, a small one, and one of many objects.
 func TestDeleteFreesBeforeItReturns(t *testing.T) {
 	f := newFixture(t, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})
 	for name, size := range map[string]int{"empty": 0, "small": 1, "many": 40<<20 + 1} {
@@ -359,7 +357,7 @@ func (m *countedPages) GarbageObjects(ctx context.Context, ids []metastore.Conte
 	return m.Store.GarbageObjects(ctx, ids)
 }
 
-// TestDeleteFreesAllBatches checks that the extents of a content are all freed when the delete
+// TestDeleteFreesAllBatches checks that all extents of one content are freed when the delete
 // returns, also if they are more than the 1,024 that are freed together, and that the delete
 // returns then.
 func TestDeleteFreesAllBatches(t *testing.T) {
@@ -400,8 +398,8 @@ func (m *undroppable) DropContent(ctx context.Context, id metastore.ContentID) e
 	return m.Store.DropContent(ctx, id)
 }
 
-// TestContentThatCannotBeDropped checks that a large content of which the metadata cannot be
-// dropped is retried after a pause, and is not tried again once it was dropped.
+// TestContentThatCannotBeDropped checks that a large content is retried after a pause if its
+// metadata cannot be dropped, and is not tried again once it was dropped.
 func TestContentThatCannotBeDropped(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	meta := &undroppable{Store: f.meta, err: errResponse}
@@ -426,8 +424,8 @@ func TestContentThatCannotBeDropped(t *testing.T) {
 	}
 }
 
-// inRun calls f in a synctest bubble, while Run of a Service runs over a database whose clock is
-// that of the bubble, and which wrap may wrap.
+// inRun calls f in a synctest bubble, while a Service's Run works on a database with the bubble's
+// clock. wrap may wrap the database.
 func inRun(t *testing.T, opt blob.Options, wrap func(metastore.Store) metastore.Store, call func(t *testing.T, f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -452,7 +450,7 @@ func inRun(t *testing.T, opt blob.Options, wrap func(metastore.Store) metastore.
 	})
 }
 
-// uncertain is a metadata store whose time is uncertain.
+// uncertain is a metadata store that is uncertain about the time.
 type uncertain struct{ metastore.Store }
 
 func (uncertain) DeletionErr() error { return metastore.ErrClock }
@@ -558,8 +556,8 @@ func TestRunReportsFailures(t *testing.T) {
 	}
 }
 
-// TestRunReportsItsRuns checks that each run is reported with what it handled, and that the counts
-// of the service include it.
+// TestRunReportsItsRuns checks that each run is reported with what it handled, and that the
+// service's counts include it.
 func TestRunReportsItsRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const expired = 3

@@ -14,36 +14,33 @@ import (
 
 // How an instance is identified in the metadata and in the bytes.
 const (
-	// InstanceProperty is the property that holds the id of the metadata, which the
-	// first start made, or CopyOf an id while a copy is being made.
+	// InstanceProperty is the property that holds the metadata's id, which the first start made, or
+	// CopyOf an id while a copy is being made.
 	InstanceProperty = "instance"
 
-	// InstanceObject is the object that holds the id of the metadata to which the
-	// bytes belong.
+	// InstanceObject is the object that holds the metadata's id, so that the bytes belong to it.
 	InstanceObject = bytestore.Name("sluice-instance")
 
-	// CopyObject is the object that marks bytes which are being copied. It holds the
-	// id of the instance from which they are copied.
+	// CopyObject is the object that marks bytes which are being copied. It holds the id of their
+	// source while they are copied.
 	CopyObject = bytestore.Name("sluice-migration")
 
 	instanceLen = 32 // hex digits
 	copyOf      = "copy of "
 )
 
-// CopyOf returns the value of InstanceProperty while a copy of the instance is being made.
+// CopyOf returns the value of InstanceProperty while the instance is being copied.
 func CopyOf(id string) string { return copyOf + id }
 
-// Bind ensures that metadata and bytes belong to one instance, and returns the id of the
-// instance, which both hold. If both are empty it makes an id. The id is first recorded in
-// the metadata, which alone decides on it, and then put into the bytes, where the first of
-// several databases wins. An interrupted first start is therefore completed by the next
-// start with the same metadata, and only by that, and several nodes of one database may
-// start concurrently.
+// Bind ensures that metadata and bytes belong to one instance, and returns the instance's id, which
+// both hold. If both are empty it makes an id. The id is first recorded in the metadata, which
+// alone decides on it, and then put into the bytes, where the first of several databases wins. An
+// interrupted first start is therefore completed by the next start with the same metadata, and only
+// by that, and several nodes of one database may start concurrently.
 //
-// Bind returns ErrForeignStore if the ids differ, if the metadata has no id and there are
-// bytes, or if the bytes have no id and either store holds anything else. It returns
-// ErrUnfinishedCopy if a copy is being made or was interrupted. It must be called before
-// New.
+// Bind returns ErrForeignStore if the ids differ, if the metadata has no id and there are bytes, or
+// if the bytes have no id and either store holds anything else. It returns ErrUnfinishedCopy if a
+// copy is being made or was interrupted. It must be called before New.
 func Bind(ctx context.Context, meta metastore.Store, bytes bytestore.Store) (string, error) {
 	found, err := readInstance(ctx, meta, bytes)
 	for {
@@ -84,8 +81,8 @@ func readInstance(ctx context.Context, meta metastore.Store, bytes bytestore.Sto
 	return found, nil
 }
 
-// mismatch returns why the stores are not, and cannot become, one instance. Whether they
-// are empty is checked by complete.
+// mismatch returns why the stores are not, and cannot become, one instance. Whether they are empty
+// is checked by complete.
 func (i instance) mismatch() error {
 	source, copying := strings.CutPrefix(i.meta, copyOf)
 	switch {
@@ -105,8 +102,8 @@ func unfinished(source string) error {
 	return fmt.Errorf("%w of the instance %s: run the same sluice clone command again to finish it, or empty both of its parts", ErrUnfinishedCopy, source)
 }
 
-// complete performs the next step of a first start: it makes the id of the metadata, or
-// puts it into the bytes.
+// complete performs a first start's next step: it makes the metadata's id, or puts it into the
+// bytes.
 func (i instance) complete(ctx context.Context, meta metastore.Store, bytes bytestore.Store) error {
 	if err := bothEmpty(ctx, meta, bytes, i.meta != ""); err != nil {
 		return err
@@ -124,8 +121,8 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// ReadID reads an object that holds an id of 32 characters. It returns "" if there is no
-// such object.
+// ReadID reads an object that holds an id of 32 characters. It returns "" if there is no such
+// object.
 func ReadID(ctx context.Context, bytes bytestore.Store, name bytestore.Name) (id string, err error) {
 	r, err := bytes.Open(ctx, name, 0, instanceLen)
 	if errors.Is(err, bytestore.ErrNotFound) {

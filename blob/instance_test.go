@@ -19,8 +19,8 @@ import (
 
 var errKilled = errors.New("killed here")
 
-// killer performs the steps of a first start until one at which the process dies: before
-// the step takes effect, or after.
+// killer performs a first start's steps until the process dies at one: before the step takes
+// effect, or after.
 type killer struct {
 	step  int
 	after bool
@@ -124,9 +124,8 @@ func TestConcurrentFirstStartsAgree(t *testing.T) {
 	}
 }
 
-// TestFirstStartsOfTwoDatabases starts several databases concurrently on the same empty
-// bytes. One becomes their instance. The others are rejected, keep their own ids, and can
-// use other bytes.
+// TestFirstStartsOfTwoDatabases starts several databases concurrently on the same empty bytes. One
+// becomes their instance. The others are rejected, keep their own ids, and can use other bytes.
 func TestFirstStartsOfTwoDatabases(t *testing.T) {
 	const databases, nodes = 3, 2
 	ctx := context.Background()
@@ -176,8 +175,8 @@ func TestFirstStartsOfTwoDatabases(t *testing.T) {
 	}
 }
 
-// TestUnfinishedCopies checks that stores with an unfinished copy are rejected with a
-// specific error, whichever of its marks they hold.
+// TestUnfinishedCopies checks that stores with an unfinished copy are rejected with a specific
+// error, whichever of its marks they hold.
 func TestUnfinishedCopies(t *testing.T) {
 	ctx := context.Background()
 	source := strings.Repeat("a", 32)

@@ -1,16 +1,14 @@
 package blob
 
-// Range is a range of a content: N bytes from offset Off. It must lie within the
-// content.
+// Range is a content's range: N bytes from offset Off. It must lie within the content.
 type Range struct{ Off, N int64 }
 
-// lookahead buffers those bytes of the blocks being read that later ranges of the
-// same request need, so that a block is not read once for each range. It must be used
-// by one goroutine.
+// lookahead buffers what later ranges in the same request need from the blocks being read, so that
+// a block is not read once for each range. It must be used by one goroutine.
 type lookahead struct {
 	limits *readLimits
 	ranges []Range
-	next   int // index of the range to be written next
+	next   int // the index of the next range to be written
 
 	kept    []keptEnds // for each range; nil if there is only one range
 	buf     []byte
@@ -19,13 +17,13 @@ type lookahead struct {
 	free    func()
 }
 
-// keptEnds is what was buffered of a range: from its first block and from its last.
-// Other ranges do not share the blocks between them.
+// keptEnds is what was buffered for a range: from its first block and from its last. Other ranges
+// do not share the blocks between them.
 type keptEnds struct{ head, tail []byte }
 
-// keptBytes are bytes of a block to be buffered.
+// keptBytes are a block's bytes to be buffered.
 type keptBytes struct {
-	block int64 // number of the block in its extent
+	block int64 // the block's number in its extent
 	off   int64 // offset in the block
 	dst   []byte
 }
@@ -48,15 +46,15 @@ func (l *lookahead) begin() (Range, keptEnds) {
 	return l.ranges[l.next-1], ends
 }
 
-// written releases what was buffered of a range.
+// written releases what was buffered for a range.
 func (l *lookahead) written(ends keptEnds) {
 	if l.pending -= int64(len(ends.head) + len(ends.tail)); l.pending == 0 {
 		l.used = 0
 	}
 }
 
-// reserve reserves space for the bytes that later ranges need of a block with the
-// given number, which holds the bytes [start, end) of the content.
+// reserve reserves space for the bytes that later ranges need from a block. The block has the given
+// number and holds the content's bytes [start, end).
 func (l *lookahead) reserve(block, start, end int64) (list []keptBytes) {
 	for i := l.next; i < len(l.ranges); i++ {
 		first, last := l.ranges[i].Off, l.ranges[i].Off+l.ranges[i].N
@@ -77,7 +75,7 @@ func (l *lookahead) reserve(block, start, end int64) (list []keptBytes) {
 	return list
 }
 
-// alloc returns n bytes of the buffer, or nil if fewer are left.
+// alloc returns n bytes from the buffer, or nil if fewer are left.
 func (l *lookahead) alloc(n int64) []byte {
 	if l.buf == nil {
 		l.acquire()

@@ -8,9 +8,8 @@ import (
 	"sluice/blob"
 )
 
-// TestNothingIsDeletedWithoutPermission checks that no object is deleted while MayDelete
-// fails, neither of deleted blobs of one or many extents nor orphans, and that all are
-// deleted later.
+// TestNothingIsDeletedWithoutPermission checks that no object is deleted while MayDelete fails,
+// neither of deleted blobs of one or many extents nor orphans, and that all are deleted later.
 func TestNothingIsDeletedWithoutPermission(t *testing.T) {
 	ctx := context.Background()
 	errFenced := errors.New("fenced")

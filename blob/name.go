@@ -12,8 +12,7 @@ import (
 // ErrInvalidName is wrapped by every *NameError: an account or a blob name is not valid.
 var ErrInvalidName = errors.New("blob: invalid name")
 
-// NameError is the reason why an account or a blob name is not valid. It wraps
-// ErrInvalidName.
+// NameError is the reason why an account or a blob name is not valid. It wraps ErrInvalidName.
 type NameError struct {
 	What   string // "account" or "blob name"
 	Reason string // "is empty", "must not end in \"/\"" and the like
@@ -25,13 +24,13 @@ func (e *NameError) Error() string { return "the " + e.What + " " + e.Reason }
 // Unwrap returns ErrInvalidName.
 func (e *NameError) Unwrap() error { return ErrInvalidName }
 
-// ParseAccount returns the canonical form of an account, in which it is stored and
-// shown. An account is an address or a plain name.
+// ParseAccount returns an account's canonical form, in which it is stored and shown. An account is
+// an address or a plain name.
 //
-// An address is what micropay.ParseAddress accepts, and its canonical form is that of
-// micropay.Address. A plain name matches [a-z0-9][a-z0-9._-]{0,63} and is returned
-// unchanged; it cannot begin with "0x", so no name looks like an address. For anything
-// else ParseAccount returns a *NameError. It is idempotent.
+// An address is what micropay.ParseAddress accepts, and has the canonical form that
+// micropay.Address returns. A plain name matches [a-z0-9][a-z0-9._-]{0,63} and is returned
+// unchanged; it cannot begin with "0x", so no name looks like an address. For anything else
+// ParseAccount returns a *NameError. It is idempotent.
 func ParseAccount(s string) (string, error) {
 	if address, err := micropay.ParseAddress(s); err == nil {
 		return address.String(), nil
@@ -54,10 +53,10 @@ func ParseAccount(s string) (string, error) {
 	return s, nil
 }
 
-// CheckName returns a *NameError if a blob name is not valid. A valid name consists of 1
-// to 1024 UTF-16 code units of valid UTF-8 without control characters (U+0000 to U+001F
-// and U+007F) and does not end in "/". Apart from that it is opaque: empty segments, dot
-// segments and "%" have no special meaning.
+// CheckName returns a *NameError if a blob name is not valid. A valid name consists of 1 to 1024
+// UTF-16 code units of valid UTF-8 without control characters (U+0000 to U+001F and U+007F) and
+// does not end in "/". Apart from that it is opaque: empty segments, dot segments and "%" have no
+// special meaning.
 func CheckName(s string) error {
 	switch {
 	case s == "":

@@ -130,8 +130,7 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
-// TestClientVectors checks the accounts and names that the public client was observed to
-// send.
+// TestClientVectors checks the accounts and names that the public client was observed to send.
 func TestClientVectors(t *testing.T) {
 	data, err := os.ReadFile("../wire/testdata/client-http.json")
 	if err != nil {
@@ -149,8 +148,7 @@ func TestClientVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range vectors.Names {
-		// Long names are only described, and Go cannot read a lone surrogate
-		// from JSON.
+		// Long names are only described, and Go cannot read a lone surrogate from JSON.
 		if v.Name == nil || strings.HasSuffix(*v.Name, " utf16 units)") || v.ID == "lone" {
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 	"sluice/metastore"
 )
 
-// objectsOf returns the names of the extents that are stored as objects.
+// objectsOf returns the extents' names, except inline ones.
 func objectsOf(extents []metastore.Extent) []bytestore.Name {
 	var names []bytestore.Name
 	for i := range extents {
@@ -23,8 +23,8 @@ func objectsOf(extents []metastore.Extent) []bytestore.Name {
 	return names
 }
 
-// deleteObjects deletes objects, evenly distributed over concurrent requests, and
-// returns those that may still exist.
+// deleteObjects deletes objects, evenly distributed over concurrent requests, and returns those
+// that may still exist.
 func (s *Service) deleteObjects(ctx context.Context, names []bytestore.Name) bytestore.Undeleted {
 	var (
 		workers sync.WaitGroup
@@ -53,14 +53,13 @@ func (s *Service) deleteObjects(ctx context.Context, names []bytestore.Name) byt
 	return left
 }
 
-// discardTimeout limits the time to clean up after a failed write. What remains is
-// found by the orphan sweep.
+// discardTimeout limits the time to clean up after a failed write. What remains is found by the
+// orphan sweep.
 const discardTimeout = 10 * time.Second
 
-// discard deletes the objects of a write that failed with cause, and returns cause.
-// It deletes nothing if the outcome of the write is unknown. The error of a delete is
-// only mentioned in the text of the returned error, because it is not the reason why
-// the write failed.
+// discard deletes a write's objects after it failed with cause, and returns cause. It deletes
+// nothing if the write's outcome is unknown. The delete's error is only mentioned in the returned
+// error's text, because it is not the reason why the write failed.
 func (s *Service) discard(ctx context.Context, extents []metastore.Extent, cause error) error {
 	if errors.Is(cause, metastore.ErrUnknownOutcome) {
 		return cause

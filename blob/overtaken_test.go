@@ -11,7 +11,7 @@ import (
 	"sluice/metastore"
 )
 
-// overtakenStore calls a function once, between a lookup of an upload and that of its parts.
+// overtakenStore calls a function once, between the lookups of an upload and its parts.
 type overtakenStore struct {
 	metastore.Store
 	once sync.Once

@@ -17,9 +17,9 @@ const (
 	maxUrgentPause = 10 * time.Millisecond
 )
 
-// The first steps of a task have one part in smallSteps of the greatest size, so that requests wait
-// only briefly for them. After each stepsPerLevel steps the size doubles, and the pauses of an
-// urgent task halve, so that what requests leave behind is removed as fast as it arises.
+// A task's first steps have one part in smallSteps of the greatest size, so that requests wait only
+// briefly for them. After each stepsPerLevel steps the size doubles, and an urgent task's pauses
+// halve, so that what requests leave behind is removed as fast as it arises.
 const (
 	smallSteps    = 8
 	stepsPerLevel = 32
@@ -34,14 +34,14 @@ type pacer struct {
 	began  time.Time   // of the step; zero before the first one
 }
 
-// newPacer returns the pacer of one run of a task. It does not pause while the store is out of
+// newPacer returns the pacer for one run of a task. It does not pause while the store is out of
 // space, because then requests wait for the task.
 func (s *Service) newPacer() *pacer {
 	return &pacer{busy: func() bool { return s.opt.Busy() && !errors.Is(s.opt.Space(0), bytestore.ErrNoSpace) }}
 }
 
-// next ends the last step, pauses if requests are in progress, and returns the size of the next
-// step, which is at most most. It returns the error of ctx if that ends.
+// next ends the last step, pauses if requests are in progress, and returns the next step's size,
+// which is at most most. It returns the error of ctx if that ends.
 func (p *pacer) next(ctx context.Context, most int) (size int, err error) {
 	if !p.busy() {
 		p.began = time.Now()

@@ -15,8 +15,8 @@ import (
 	"sluice/metastore/sqlstore"
 )
 
-// stepStore is a metadata store in which each step of a background task takes a millisecond. It
-// records the sizes of the steps.
+// stepStore is a metadata store in which each step takes a millisecond. It records the steps'
+// sizes.
 type stepStore struct {
 	*sqlstore.Store
 	steps []int

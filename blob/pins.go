@@ -11,15 +11,14 @@ import (
 // pin marks a content as being read. It belongs to one reader.
 type pin struct {
 	content    metastore.ContentID
-	prev, next *pin // other readers of the same content, under the lock of pins
+	prev, next *pin // the same content's other readers, under the lock of pins
 
 	mu    sync.Mutex
 	isCut bool
 	onCut func()
 }
 
-// setOnCut sets the function that cut calls. If the pin is cut already, setOnCut
-// calls it.
+// setOnCut sets the function that cut calls. If the pin is cut already, setOnCut calls it.
 func (p *pin) setOnCut(onCut func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,21 +47,20 @@ func (p *pin) wasCut() bool {
 	return p.isCut
 }
 
-// pins tracks the readers of each content, so that bytes are freed only when
-// they have no readers. No lock is held while a reader waits for the database: if a
-// content was claimed for freeing while a lookup was in progress that may have found
-// it, the lookup cannot pin it and must be repeated.
+// pins tracks the readers of each content, so that bytes are freed only when they have no readers.
+// No lock is held while a reader waits for the database: if a content was claimed for freeing while
+// a lookup was in progress that may have found it, the lookup cannot pin it and must be repeated.
 type pins struct {
 	mu      sync.Mutex
-	readers map[metastore.ContentID]*pin      // head of a list
+	readers map[metastore.ContentID]*pin      // a list's head
 	wanted  map[metastore.ContentID]time.Time // garbage that has readers, with the time at which that was noticed
 	lookups lookups
 	claims  []claim // in the order in which they were made
 	claimed map[metastore.ContentID]lookup
 }
 
-// claim records that a content is being freed. It is kept while a lookup is in
-// progress that may find the content.
+// claim records that a content is being freed. It is kept while a lookup is in progress that may
+// find the content.
 type claim struct {
 	content metastore.ContentID
 	before  lookup // lookups that are older than this one may find the content
@@ -91,9 +89,9 @@ func (p *pins) abandon(l lookup) {
 	p.end(l)
 }
 
-// add ends a lookup that found the content of c, and adds the pin. It returns false
-// if the content has been claimed since the lookup began: then it is not pinned, and a
-// lookup that begins now does not find it.
+// add ends a lookup that found the content of c, and adds the pin. It returns false if the content
+// has been claimed since the lookup began: then it is not pinned, and a lookup that begins now does
+// not find it.
 func (p *pins) add(l lookup, c *pin) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,8 +118,8 @@ func (p *pins) end(l lookup) {
 	p.claims = slices.Delete(p.claims, 0, done)
 }
 
-// remove removes a pin. It reports whether the content waits to be freed and this
-// was its last reader.
+// remove removes a pin. It reports whether the content waits to be freed and this was its last
+// reader.
 func (p *pins) remove(c *pin) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,8 +140,8 @@ func (p *pins) remove(c *pin) bool {
 	return wanted
 }
 
-// claim returns those of the garbage contents that have no readers, and prevents
-// new pins of them. It marks the others as wanted.
+// claim returns the garbage contents that have no readers, and prevents new pins on them. It marks
+// the others as wanted.
 func (p *pins) claim(contents []metastore.ContentID, now time.Time) []metastore.ContentID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,8 +162,8 @@ func (p *pins) claim(contents []metastore.ContentID, now time.Time) []metastore.
 	return free
 }
 
-// overdue returns the readers of the contents that have been wanted since the given
-// time or longer, or of all wanted contents if the time is zero.
+// overdue returns the readers that hold contents which have been wanted since the given time or
+// longer, or all wanted contents if the time is zero.
 func (p *pins) overdue(since time.Time) []*pin {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,7 +186,7 @@ func (p *pins) waiting() bool {
 	return len(p.wanted) > 0
 }
 
-// lookup is the sequence number of a lookup.
+// lookup is a lookup's sequence number.
 type lookup uint64
 
 // lookups are the lookups in progress.
@@ -204,8 +202,7 @@ func (l *lookups) begin() lookup {
 	return n
 }
 
-// end ends a lookup and returns the oldest one that is open, or next if there is
-// none.
+// end ends a lookup and returns the oldest one that is open, or next if there is none.
 func (l *lookups) end(n lookup) lookup {
 	delete(l.open, n)
 	for l.oldest < l.next {

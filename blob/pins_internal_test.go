@@ -8,10 +8,9 @@ import (
 	"sluice/metastore"
 )
 
-// TestPinsModel runs random histories of one blob, which is replaced, looked up, pinned,
-// unpinned and freed. A content that is read is never freed, a freed content is never
-// pinned, a content without readers can be freed immediately, and no state is left at the
-// end.
+// TestPinsModel runs random histories of one blob, which is replaced, looked up, pinned, unpinned
+// and freed. A content that is read is never freed, a freed content is never pinned, a content
+// without readers can be freed immediately, and no state is left at the end.
 func TestPinsModel(t *testing.T) {
 	type looking struct {
 		l     lookup

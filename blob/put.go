@@ -33,11 +33,10 @@ func (p Permit) check(ctx context.Context) error {
 	return p(ctx)
 }
 
-// Put stores a blob and returns it as stored. size is the exact length of body in
-// bytes, or bytestore.UnknownSize. Once Put returns nil, the blob is durable. The
-// Precondition is checked before the body is read and again within the transaction
-// that stores the blob, which decides. If Put returns an error, nothing has changed
-// unless the error is metastore.ErrUnknownOutcome.
+// Put stores a blob and returns it as stored. size is the exact length of body in bytes, or
+// bytestore.UnknownSize. Once Put returns nil, the blob is durable. The Precondition is checked
+// before the body is read and again within the transaction that stores the blob, which decides. If
+// Put returns an error, nothing has changed unless the error is metastore.ErrUnknownOutcome.
 func (s *Service) Put(ctx context.Context, p PutOptions, body Body, size int64) (metastore.Blob, error) {
 	if err := s.checkPut(ctx, p, size); err != nil {
 		return metastore.Blob{}, err
@@ -100,8 +99,7 @@ func (s *Service) checkExpiry(t time.Time) error {
 	return nil
 }
 
-// expiredMeanwhile maps the error of a commit whose blob has expired since its
-// expiry was checked.
+// expiredMeanwhile maps a commit's error if the blob has expired since its expiry was checked.
 func expiredMeanwhile(err error) error {
 	if errors.Is(err, metastore.ErrExpired) {
 		return fmt.Errorf("%w: %w", ErrExpiryPast, err)

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// pieceSize is the length of a piece: what is read of a block at a time if the
-// block is not buffered whole. A reader with a slow client holds one piece.
+// pieceSize is the length of a piece: what is read at a time if a block is not buffered whole. A
+// reader with a slow client holds one piece.
 const pieceSize = 32 << 10
 
 var (
@@ -14,15 +14,14 @@ var (
 	pieceBuffers = sync.Pool{New: func() any { return new([pieceSize]byte) }}
 )
 
-// readLimits limits the resources of all reads of a Service.
+// readLimits limits the resources for all of a Service's reads.
 type readLimits struct {
 	files  chan struct{} // semaphore of reads of files
 	blocks chan struct{} // semaphore of block buffers
 }
 
-// maxFileReads is the number of concurrent reads of files, each of which may block a
-// thread. Reads over a network are not limited, because a store that stalls for some
-// readers would stop all others.
+// maxFileReads is the number of concurrent reads of files. Each may block a thread. Reads over a
+// network are not limited, because a store that stalls for some readers would stop all others.
 const maxFileReads = 64
 
 // newReadLimits returns the limits for the given number of bytes of block buffers.
@@ -45,8 +44,8 @@ func (l *readLimits) acquireFile(ctx context.Context) error {
 
 func (l *readLimits) releaseFile() { <-l.files }
 
-// acquireBlock reports whether another block may be buffered. It does not wait,
-// because a buffer may be held for as long as a client is slow.
+// acquireBlock reports whether another block may be buffered. It does not wait, because a buffer
+// may be held for as long as a client is slow.
 func (l *readLimits) acquireBlock() bool {
 	select {
 	case l.blocks <- struct{}{}:

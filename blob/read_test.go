@@ -109,8 +109,8 @@ func TestReadAnyRangeByEveryWay(t *testing.T) {
 	}
 }
 
-// stalledWriter is a client that receives nothing until it is released. It reports how
-// much it is first offered.
+// stalledWriter is a client that receives nothing until it is released. It reports how much it is
+// first offered.
 type stalledWriter struct {
 	offered chan<- int
 	letGo   <-chan struct{}
@@ -123,9 +123,9 @@ func (w *stalledWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestStalledClientsUseLittleAndBlockNoOthers checks that stalled clients, however many,
-// hold at most as many blocks as ReadBuffers permits, and pieces otherwise, and that other
-// reads are served.
+// TestStalledClientsUseLittleAndBlockNoOthers checks that stalled clients, however many, hold at
+// most as many blocks as ReadBuffers permits, and pieces otherwise, and that other reads are
+// served.
 func TestStalledClientsUseLittleAndBlockNoOthers(t *testing.T) {
 	const clients, size = 40, 3 << 20
 	onFiles, _ := newOnFiles(t, blob.Options{ReadBuffers: 2 << 20})
@@ -173,7 +173,7 @@ func TestStalledClientsUseLittleAndBlockNoOthers(t *testing.T) {
 	}
 }
 
-// meddler changes stored bytes when the first bytes of a response are received.
+// meddler changes stored bytes when a response's first bytes are received.
 type meddler struct {
 	bytes.Buffer
 	meddle func()
@@ -186,8 +186,8 @@ func (m *meddler) Write(p []byte) (int, error) {
 	return m.Buffer.Write(p)
 }
 
-// TestChangeAfterTheCheckIsNotServed checks that bytes which change after their block was
-// checked, and before they are sent, are not sent.
+// TestChangeAfterTheCheckIsNotServed checks that bytes which change after their block was checked,
+// and before they are sent, are not sent.
 func TestChangeAfterTheCheckIsNotServed(t *testing.T) {
 	const size = 2 << 20
 	body := randomBytes(1, size)
@@ -198,10 +198,10 @@ func TestChangeAfterTheCheckIsNotServed(t *testing.T) {
 		change  func()
 		written int64
 	}{
-		// In the first block, of which a piece has been sent.
+		// In the first block, after a piece was sent.
 		"files": {onFiles, func() { damageFile(t, dir, 512<<10) }, 512 << 10},
-		// In the second block: a reader of the memory store never changes, but the
-		// second reader is opened after the change.
+		// In the second block: the memory store's readers never change, but the second reader is
+		// opened after the change.
 		"memory": {inMemory, func() {
 			if err := inMemory.bytes.List(t.Context(), "", func(o bytestore.Object) error {
 				defer damage(t, inMemory.bytes, o.Name)
@@ -230,7 +230,7 @@ func TestChangeAfterTheCheckIsNotServed(t *testing.T) {
 	}
 }
 
-// onlyFile returns the name of the only object in a folder.
+// onlyFile returns the name of a folder's only object.
 func onlyFile(t *testing.T, dir string) string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*", "*-*"))
@@ -240,7 +240,7 @@ func onlyFile(t *testing.T, dir string) string {
 	return names[0]
 }
 
-// damageFile flips a bit of the only object in a folder.
+// damageFile flips a bit in a folder's only object.
 func damageFile(t *testing.T, dir string, off int64) {
 	t.Helper()
 	f, err := os.OpenFile(onlyFile(t, dir), os.O_RDWR, 0)
@@ -260,11 +260,11 @@ func damageFile(t *testing.T, dir string, off int64) {
 	}
 }
 
-// stallingStore is a store whose readers of one object block until they are released. They
-// are files if isFile is set.
+// stallingStore is a store that blocks the readers of one object until they are released. They are
+// files if isFile is set.
 type stallingStore struct {
 	*memory.Store
-	stalls          bytestore.Name // the object whose readers stall
+	stalls          bytestore.Name // its readers stall
 	isFile          bool
 	opened, reading chan struct{}
 	letGo           chan struct{}
@@ -277,7 +277,7 @@ func newStallingStore(isFile bool) *stallingStore {
 	}
 }
 
-// stall makes the readers of the only object block.
+// stall blocks the readers of the only object.
 func (s *stallingStore) stall(t *testing.T) {
 	if err := s.List(t.Context(), "", func(o bytestore.Object) error { s.stalls = o.Name; return nil }); err != nil {
 		t.Fatal(err)
@@ -315,9 +315,8 @@ type stallingFile struct{ *stallingReader }
 func (stallingFile) Seek(int64, int) (int64, error)        { return 0, errors.ErrUnsupported }
 func (stallingFile) SyscallConn() (syscall.RawConn, error) { return nil, errors.ErrUnsupported }
 
-// TestStalledStoreBlocksNoOthers checks that readers which get nothing from the
-// store, however many, do not delay the readers of another object, whichever way of
-// reading is used.
+// TestStalledStoreBlocksNoOthers checks that readers which get nothing from the store, however
+// many, do not delay the readers of another object, whichever way of reading is used.
 func TestStalledStoreBlocksNoOthers(t *testing.T) {
 	const stalled, size = 200, 1 << 20
 	for _, buffers := range []int64{0, -1} {
@@ -352,8 +351,8 @@ func TestStalledStoreBlocksNoOthers(t *testing.T) {
 	}
 }
 
-// TestConcurrentFileReadsAreBounded checks that concurrent reads of files are limited, because
-// each may block a thread, and that a read that waits ends with its context.
+// TestConcurrentFileReadsAreBounded checks that concurrent reads of files are limited, because each
+// may block a thread, and that a read that waits ends with its context.
 func TestConcurrentFileReadsAreBounded(t *testing.T) {
 	const atOnce, size = 64, 1 << 20
 	s := newStallingStore(true)
@@ -395,8 +394,8 @@ func TestConcurrentFileReadsAreBounded(t *testing.T) {
 	readers.Wait()
 }
 
-// BenchmarkReadTLS reads a blob of 64 MiB over a TLS connection on the loopback interface.
-// Each read checks and copies every block, buffered or read twice.
+// BenchmarkReadTLS reads a blob of 64 MiB over a TLS connection on the loopback interface. Each
+// read checks and copies every block, buffered or read twice.
 func BenchmarkReadTLS(b *testing.B) {
 	for _, buffers := range []int64{0, -1} {
 		b.Run(fmt.Sprintf("ReadBuffers=%d", buffers), func(b *testing.B) { benchmarkReadTLS(b, buffers) })
@@ -452,8 +451,8 @@ func benchmarkReadTLS(b *testing.B, buffers int64) {
 // plainReader hides that a reader is an io.WriterTo.
 type plainReader struct{ io.Reader }
 
-// TestDamagedCopyIsEvicted checks that a cached copy that was damaged is dropped: the
-// next read gets the bytes from the underlying store.
+// TestDamagedCopyIsEvicted checks that a cached copy that was damaged is dropped: the next read
+// gets the bytes from the underlying store.
 func TestDamagedCopyIsEvicted(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	want := randomBytes(7, 1<<20)
@@ -506,7 +505,7 @@ func (s *flippingOnce) Open(ctx context.Context, name bytestore.Name, off, n int
 	return io.NopCloser(bytes.NewReader(body)), nil
 }
 
-// brokenStore is a store whose readers fail with an error after some bytes.
+// brokenStore is a store. Its readers fail with an error after some bytes.
 type brokenStore struct {
 	bytestore.Store
 	after int64
@@ -527,8 +526,7 @@ func (s *brokenStore) Open(ctx context.Context, name bytestore.Name, off, n int6
 	}{io.MultiReader(io.LimitReader(r, s.after), iotest.ErrReader(s.err)), r}, nil
 }
 
-// TestOnlyTheStoreReportsDamage checks that an unreachable store is not reported
-// as damage.
+// TestOnlyTheStoreReportsDamage checks that an unreachable store is not reported as damage.
 func TestOnlyTheStoreReportsDamage(t *testing.T) {
 	broken := &brokenStore{Store: memory.New()}
 	for _, buffers := range []int64{0, -1} {
@@ -561,8 +559,7 @@ func TestOnlyTheStoreReportsDamage(t *testing.T) {
 	}
 }
 
-// damagedRows is a metadata store that returns inline bodies that differ from the stored
-// ones.
+// damagedRows is a metadata store that returns inline bodies that differ from the stored ones.
 type damagedRows struct {
 	metastore.Store
 	damage func(body []byte) []byte
@@ -587,8 +584,8 @@ func (m *damagedRows) damaged(extents []metastore.Extent) []metastore.Extent {
 	return extents
 }
 
-// TestDamagedInlineBodyIsNotServed checks that inline contents are compared with their
-// checksum, whichever range is requested.
+// TestDamagedInlineBodyIsNotServed checks that inline contents are compared with their checksum,
+// whichever range is requested.
 func TestDamagedInlineBodyIsNotServed(t *testing.T) {
 	f := newFixture(t, blob.Options{VerifyTTL: time.Hour})
 	rows := &damagedRows{Store: f.meta}

@@ -9,25 +9,24 @@ import (
 	"sluice/metastore"
 )
 
-// Reader reads ranges of a content for one request, in order. It must be used by
-// one goroutine at a time.
+// Reader reads a content's ranges for one request, in order. It must be used by one goroutine at a
+// time.
 //
-// Blocks are checked whole, so a range of a few bytes costs the store a block. If
-// several ranges lie in one block, it is read for the first of them and the bytes
-// that the others need are buffered: up to 1 MiB in one of the buffers that
-// Options.ReadBuffers limits, or 32 KiB if there is none. If a block has more bytes
-// to be buffered, it is read again.
+// Blocks are checked whole, so a range of a few bytes costs the store a block. If several ranges
+// lie in one block, it is read for the first of them and the bytes that the others need are
+// buffered: up to 1 MiB in one of the buffers that Options.ReadBuffers limits, or 32 KiB if there
+// is none. If a block has more bytes to be buffered, it is read again.
 type Reader struct {
 	c     *Content
 	pay   func(ctx context.Context, n int64) error // may be nil
 	ahead lookahead
-	err   error // of the range that failed
+	err   error // of the failed range
 }
 
-// Read prepares to read ranges, which must not overlap. Before the store is accessed,
-// Read's result calls pay with the number of bytes that are read in addition to those
-// that are sent; if pay returns an error, reading fails with it. pay may be nil. The
-// caller must Close the Reader, and then the Content.
+// Read prepares to read ranges, which must not overlap. Before the store is accessed, Read's result
+// calls pay with the number of bytes that are read in addition to those that are sent; if pay
+// returns an error, reading fails with it. pay may be nil. The caller must Close the Reader, and
+// then the Content.
 func (c *Content) Read(ranges []Range, pay func(ctx context.Context, n int64) error) *Reader {
 	return &Reader{c: c, pay: pay, ahead: newLookahead(c.s.reads, ranges)}
 }
@@ -35,25 +34,23 @@ func (c *Content) Read(ranges []Range, pay func(ctx context.Context, n int64) er
 // Close releases the buffers. It is idempotent.
 func (r *Reader) Close() { r.ahead.close() }
 
-// WriteRange writes n bytes from offset off to w, like Reader.WriteNext, without
-// paying for additional bytes.
+// WriteRange writes n bytes from offset off to w, like Reader.WriteNext, without paying for
+// additional bytes.
 func (c *Content) WriteRange(ctx context.Context, w io.Writer, off, n int64) (int64, error) {
 	return c.Read([]Range{{off, n}}, nil).WriteNext(ctx, w)
 }
 
-// WriteNext writes the next range to w and returns the number of bytes written. It
-// returns io.EOF after the last range. Every error is final.
+// WriteNext writes the next range to w and returns the number of bytes written. It returns io.EOF
+// after the last range. Every error is final.
 //
-// Every byte was checked against the checksum of its block, now or within
-// Options.VerifyTTL. WriteNext returns ErrCorrupt if stored bytes are damaged or
-// missing; it never writes bytes of a damaged block. It returns ErrCut if the content
-// was cut, which it checks between extents.
+// Every byte was checked against the checksum of its block, now or within Options.VerifyTTL.
+// WriteNext returns ErrCorrupt if stored bytes are damaged or missing; it never writes bytes from a
+// damaged block. It returns ErrCut if the content was cut, which it checks between extents.
 //
-// If w is an io.ReaderFrom and the readers of the store support it, bytes that need
-// no check are sent without copying; each call of w then covers at most 1 MiB. While w
-// blocks, the Reader holds 32 KiB or one of the buffers that Options.ReadBuffers
-// limits, in addition to the bytes buffered for later ranges, and does not delay other
-// reads.
+// If w is an io.ReaderFrom and the store's readers support it, bytes that need no check are sent
+// without copying; each call of w then covers at most 1 MiB. While w blocks, the Reader holds 32
+// KiB or one of the buffers that Options.ReadBuffers limits, in addition to the bytes buffered for
+// later ranges, and does not delay other reads.
 func (r *Reader) WriteNext(ctx context.Context, w io.Writer) (n int64, err error) {
 	if r.err != nil {
 		return 0, r.err
@@ -97,7 +94,7 @@ func writeBytes(w io.Writer, b []byte) (int64, error) {
 // extentPage is the greatest number of extents that a read looks up at a time.
 const extentPage = 64
 
-// write writes the bytes [off, end) of the content from the store.
+// write writes the content's bytes [off, end) from the store.
 func (r *Reader) write(ctx context.Context, w io.Writer, off, end int64) (written int64, err error) {
 	c := r.c
 	page := min(extentPage, 2+(end-off)/blockSize) // enough, unless there are more or they are shorter than a block
@@ -132,7 +129,7 @@ func (r *Reader) write(ctx context.Context, w io.Writer, off, end int64) (writte
 	return written, nil
 }
 
-// writeExtent writes the bytes [from, to) of an extent.
+// writeExtent writes an extent's bytes [from, to).
 func (r *Reader) writeExtent(ctx context.Context, w io.Writer, e *metastore.Extent, from, to int64) (int64, error) {
 	if err := checkExtent(e); err != nil {
 		return 0, err

@@ -42,8 +42,8 @@ func newCountingStore() *countingStore {
 	return &countingStore{Store: memory.New(), asked: map[string]int{}}
 }
 
-// forget returns the reads of the most frequently read MiB and the bytes read since its
-// last call.
+// forget returns how often the most frequently read MiB was read, and the bytes read since its last
+// call.
 func (s *countingStore) forget() (most int, n int64) {
 	for _, times := range s.asked {
 		most = max(most, times)
@@ -53,7 +53,7 @@ func (s *countingStore) forget() (most int, n int64) {
 	return most, n
 }
 
-// readAll reads ranges of a blob with one Reader, and returns what it had to pay.
+// readAll reads a blob's ranges with one Reader, and returns what it had to pay.
 func readAll(t *testing.T, f *fixture, name string, ranges []blob.Range) (got [][]byte, paid int64, err error) {
 	t.Helper()
 	c, err := f.Open(t.Context(), "a", name)
@@ -79,8 +79,7 @@ func readAll(t *testing.T, f *fixture, name string, ranges []blob.Range) (got []
 	}
 }
 
-// disjoint returns up to n ranges of a blob in random order, each of at most longest
-// bytes.
+// disjoint returns up to n ranges in random order, each of at most longest bytes.
 func disjoint(rng *rand.Rand, n int, size, longest int64) []blob.Range {
 	var cuts []int64
 	for range 2 * n {
@@ -97,9 +96,8 @@ func disjoint(rng *rand.Rand, n int, size, longest int64) []blob.Range {
 	return ranges
 }
 
-// TestRangesReadEachBlockOnce reads many ranges in random order. The bytes must be
-// correct, no block may be read twice, and bytes that are read and not sent must be paid
-// for.
+// TestRangesReadEachBlockOnce reads many ranges in random order. The bytes must be correct, no
+// block may be read twice, and bytes that are read and not sent must be paid for.
 func TestRangesReadEachBlockOnce(t *testing.T) {
 	store := newCountingStore()
 	f := newOverStore(t, store, blob.Options{})
@@ -129,9 +127,8 @@ func TestRangesReadEachBlockOnce(t *testing.T) {
 	}
 }
 
-// TestRangesThatCannotBeBuffered checks that blocks are read again and paid for if the ranges
-// are too long to be buffered or no buffer is free. The bytes must be correct in every way
-// of reading.
+// TestRangesThatCannotBeBuffered checks that blocks are read again and paid for if the ranges are
+// too long to be buffered or no buffer is free. The bytes must be correct in every way of reading.
 func TestRangesThatCannotBeBuffered(t *testing.T) {
 	const size = 5<<20 + 7
 	body := randomBytes(1, size)
@@ -178,8 +175,8 @@ func TestRangesThatCannotBeBuffered(t *testing.T) {
 	}
 }
 
-// TestSmallRangesOfOneBlockNeedNoBuffer checks that single bytes are buffered even while
-// slow clients hold all block buffers.
+// TestSmallRangesOfOneBlockNeedNoBuffer checks that single bytes are buffered even while slow
+// clients hold all block buffers.
 func TestSmallRangesOfOneBlockNeedNoBuffer(t *testing.T) {
 	store := newCountingStore()
 	f := newOverStore(t, store, blob.Options{ReadBuffers: -1})
@@ -198,8 +195,8 @@ func TestSmallRangesOfOneBlockNeedNoBuffer(t *testing.T) {
 	}
 }
 
-// TestRangesOfADamagedBlock checks that no byte of a damaged block is served, and that the
-// error is final.
+// TestRangesOfADamagedBlock checks that no byte from a damaged block is served, and that the error
+// is final.
 func TestRangesOfADamagedBlock(t *testing.T) {
 	for _, buffers := range []int64{0, -1} {
 		f := newFixture(t, blob.Options{ReadBuffers: buffers})
@@ -223,8 +220,8 @@ func TestRangesOfADamagedBlock(t *testing.T) {
 	}
 }
 
-// TestReadingPaysBeforeItReads checks that an error of paying is final, and that the store
-// is not accessed.
+// TestReadingPaysBeforeItReads checks that an error of paying is final, and that the store is not
+// accessed.
 func TestReadingPaysBeforeItReads(t *testing.T) {
 	store := newCountingStore()
 	f := newOverStore(t, store, blob.Options{})
@@ -251,9 +248,9 @@ func TestReadingPaysBeforeItReads(t *testing.T) {
 	}
 }
 
-// TestBufferIsUsedAgain reads ranges of which those of a block fit into the buffer, but not those
-// of all blocks. No block may be read twice, and the number of bytes of each range must be correct,
-// whether they were buffered from its first block, its last or both.
+// TestBufferIsUsedAgain reads ranges. The ranges in one block fit into the buffer, but not the
+// ranges in all blocks. No block may be read twice, and the number of bytes of each range must be
+// correct, whether they were buffered from its first block, its last or both.
 func TestBufferIsUsedAgain(t *testing.T) {
 	const block, long = 1 << 20, 300 << 10
 	for name, ranges := range map[string][]blob.Range{
@@ -288,8 +285,8 @@ func TestBufferIsUsedAgain(t *testing.T) {
 	}
 }
 
-// TestRangeOverPartsOfOddSizes buffers bytes for a range that begins in the last block of a part,
-// which is shorter than other blocks, and ends in the next part.
+// TestRangeOverPartsOfOddSizes buffers bytes for a range that begins in a part's last block, which
+// is shorter than other blocks, and ends in the next part.
 func TestRangeOverPartsOfOddSizes(t *testing.T) {
 	const partSize, parts = 1<<20 + 100<<10, 3
 	store := newCountingStore()
@@ -321,7 +318,7 @@ func TestRangeOverPartsOfOddSizes(t *testing.T) {
 }
 
 // TestOnlyThePiecesOfARangeAreReadAgain checks how much is read if no buffer is free: the block,
-// and those pieces of it that hold bytes of the range.
+// and its pieces that hold bytes in the range.
 func TestOnlyThePiecesOfARangeAreReadAgain(t *testing.T) {
 	store := newCountingStore()
 	f := newOverStore(t, store, blob.Options{ReadBuffers: -1})
@@ -396,7 +393,7 @@ func (c *countedSends) ReadFrom(src io.Reader) (int64, error) {
 }
 
 // receiver is a client to which files are sent. It receives at most the given number of bytes in
-// its first call, and then calls a function, with whose error it fails.
+// its first call, and then calls a function and fails with its error.
 type receiver struct {
 	bytes.Buffer
 	first int64
@@ -476,8 +473,8 @@ func (m *extentLookups) Extents(ctx context.Context, id metastore.ContentID, fro
 	return m.Store.Extents(ctx, id, from, limit)
 }
 
-// TestLookupsOfARead checks that a read of a few large extents looks up no more than those, and
-// that a read of many tiny ones looks up many at a time.
+// TestLookupsOfARead checks that a read looks up only the extents that it needs if they are few and
+// large, and many at a time if they are many and tiny.
 func TestLookupsOfARead(t *testing.T) {
 	f := newFixture(t, blob.Options{ExtentSize: 1 << 20})
 	large := randomBytes(1, 10<<20)
@@ -537,8 +534,8 @@ func TestGapInAContentIsReported(t *testing.T) {
 	}
 }
 
-// TestUntil checks the time until which a content is readable: a minute before the end of the grace
-// period of a content that is deleted as soon as it was opened, and no time without a grace period.
+// TestUntil checks the time until which a content is readable: a minute before the grace period
+// ends if the content is deleted as soon as it was opened, and no time without a grace period.
 func TestUntil(t *testing.T) {
 	for _, grace := range []time.Duration{0, time.Hour} {
 		f := newFixture(t, blob.Options{GarbageGrace: grace})

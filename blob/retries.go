@@ -7,9 +7,9 @@ import (
 	"sluice/metastore"
 )
 
-// retries schedules the retries of contents that could not be freed because the
-// byte store did not delete some of their objects, so that they do not delay others.
-// Its size is bounded: evicted contents are retried sooner.
+// retries schedules the retries of contents that could not be freed because the byte store did not
+// delete some of their objects, so that they do not delay others. Its size is bounded: evicted
+// contents are retried sooner.
 type retries struct {
 	mu       sync.Mutex
 	contents map[metastore.ContentID]retry
@@ -18,7 +18,7 @@ type retries struct {
 // retry is the state of one content.
 type retry struct {
 	failed int                // consecutive failures
-	again  time.Time          // time of the next attempt
+	again  time.Time          // the next attempt's time
 	from   metastore.Position // where the current attempt continues; extents before it could not be freed
 }
 
@@ -32,7 +32,7 @@ func newRetries() *retries {
 	return &retries{contents: map[metastore.ContentID]retry{}}
 }
 
-// due returns those of the contents that may be freed now. It reuses the slice.
+// due returns the contents that may be freed now. It reuses the slice.
 func (r *retries) due(contents []metastore.ContentID, now time.Time) []metastore.ContentID {
 	r.mu.Lock()
 	defer r.mu.Unlock()

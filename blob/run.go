@@ -9,8 +9,7 @@ import (
 	"sluice/internal/task"
 )
 
-// Purge removes what has expired: idle uploads, expired blobs, and records whose retention
-// has ended.
+// Purge removes what has expired: idle uploads, expired blobs, and records after their retention.
 func (s *Service) Purge(ctx context.Context) error {
 	_, err := s.purge(ctx)
 	return err
@@ -33,20 +32,20 @@ func (s *Service) purge(ctx context.Context) (rows int64, err error) {
 	}
 }
 
-// The times of Run. It waits for garbageDelay after garbage arose, so that a stream of
-// overwrites costs a few listings of garbage per second. Orphans are rare, and listing all
-// objects is expensive.
+// The times of Run. It waits for garbageDelay after garbage arose, so that a stream of overwrites
+// costs a few listings of garbage per second. Orphans are rare, and listing all objects is
+// expensive.
 const (
 	garbageDelay = 100 * time.Millisecond
 	firstSweep   = 5 * time.Minute
 )
 
-// Run frees garbage soon after it arises, purges every Options.PurgeEvery, and sweeps orphans
-// after five minutes and then every Options.SweepEvery, until ctx ends. These tasks do not wait
-// for each other. While requests are in progress they work in small steps with pauses between
-// them. Each run is passed to report unless ctx has ended or the Fence waits; what failed is
-// retried at the next interval. While metastore.Clock has a DeletionErr nothing is deleted
-// because of its age; garbage that needs no grace period is still freed.
+// Run frees garbage soon after it arises, purges every Options.PurgeEvery, and sweeps orphans after
+// five minutes and then every Options.SweepEvery, until ctx ends. These tasks do not wait for each
+// other. While requests are in progress they work in small steps with pauses between them. Each run
+// is passed to report unless ctx has ended or the Fence waits; what failed is retried at the next
+// interval. While metastore.Clock has a DeletionErr nothing is deleted because of its age; garbage
+// that needs no grace period is still freed.
 func (s *Service) Run(ctx context.Context, report task.Report) {
 	interrupted := func(err error) bool { return ctx.Err() != nil || errors.Is(err, ErrFenceWaits) }
 	do := func(name task.Name, work func(context.Context) (int64, error)) {
@@ -84,8 +83,7 @@ func (s *Service) Run(ctx context.Context, report task.Report) {
 	tasks.Wait()
 }
 
-// onGarbage calls work at the start, and then shortly after each time that garbage may
-// have arisen.
+// onGarbage calls work at the start, and then shortly after each time that garbage may have arisen.
 func (s *Service) onGarbage(ctx context.Context, work func()) {
 	for {
 		work()

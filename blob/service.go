@@ -10,53 +10,50 @@ import (
 	"sluice/metastore"
 )
 
-// maxDeletes is the number of concurrent delete requests to the byte store. It
-// compensates for the latency of a store, and waiting requests are served in order.
+// maxDeletes is the number of concurrent delete requests to the byte store. It compensates for a
+// store's latency, and waiting requests are served in order.
 const maxDeletes = 32
 
-// Options are the settings of a Service. The zero value is valid.
+// Options are a Service's settings. The zero value is valid.
 type Options struct {
-	// ExtentSize is the greatest length of a stored object in bytes: a multiple of
-	// 1 MiB, at most 64 MiB. Default 64 MiB.
+	// ExtentSize is a stored object's greatest length in bytes: a multiple of 1 MiB, at most 64
+	// MiB. Default 64 MiB.
 	ExtentSize int64
 
-	// InlineSize is the greatest length in bytes of a content that is stored in its
-	// metadata row instead of an object. Default DefaultInlineSize; a negative value
-	// disables inline contents.
+	// InlineSize is the greatest length in bytes with which a content is stored in its metadata row
+	// instead of an object. Default DefaultInlineSize; a negative value disables inline contents.
 	InlineSize int64
 
-	// VerifyTTL is how long a block that was checked is served without being checked
-	// again, if the store can send it without copying. 0 means that every read
-	// checks.
+	// VerifyTTL is how long a block that was checked is served without being checked again, if the
+	// store can send it without copying. 0 means that every read checks.
 	VerifyTTL time.Duration
 
-	// ReadBuffers limits the bytes of blocks that all reads together buffer until
-	// their clients have received them, if the store cannot send them without
-	// copying. A read above the limit reads its block twice, in small pieces.
-	// Default DefaultReadBuffers; less than 1 MiB, the size of a block, means none.
+	// ReadBuffers limits the bytes of blocks that all reads together buffer until their clients
+	// have received them, if the store cannot send them without copying. A read above the limit
+	// reads its block twice, in small pieces. Default DefaultReadBuffers; less than 1 MiB, a
+	// block's size, means none.
 	ReadBuffers int64
 
-	// Space is called before n bytes are stored, or 0 if their number is not known.
-	// It must return bytestore.ErrNoSpace, wrapped, if they do not fit. It is not
-	// called for deletes. nil means that they always fit.
+	// Space is called before n bytes are stored, or 0 if their number is not known. It must return
+	// bytestore.ErrNoSpace, wrapped, if they do not fit. It is not called for deletes. nil means
+	// that they always fit.
 	Space func(n int64) error
 
-	// Relieve releases disk space that was reserved so that deletes can be recorded
-	// on a full disk. It reports whether there was any. nil means that there is none.
+	// Relieve releases disk space that was reserved so that deletes can be recorded on a full disk.
+	// It reports whether there was any. nil means that there is none.
 	Relieve func() bool
 
 	// Restore reserves that space again if enough is free. Run calls it.
 	Restore func() error
 
-	// GarbageGrace is how long a content remains readable after its last reference
-	// is gone. 0 is correct for a single process, which knows its readers and frees
-	// a content when the last of them has closed it.
+	// GarbageGrace is how long a content remains readable after its last reference is gone. 0 is
+	// correct for a single process, which knows its readers and frees a content when the last of
+	// them has closed it.
 	GarbageGrace time.Duration
 
-	// MayDelete is called before each batch of deletions of objects that other
-	// processes may refer to: a page of garbage or a page of a sweep. If it returns an
-	// error the deletions are postponed. It must be fast and safe for concurrent use.
-	// nil means that deletions are always permitted.
+	// MayDelete is called before each batch of objects is deleted that other processes may refer
+	// to: a garbage page, or a sweep's page. If it returns an error the deletions are postponed. It
+	// must be fast and safe for concurrent use. nil means that deletions are always permitted.
 	MayDelete func(ctx context.Context) error
 
 	// BeforeSweep is called before each sweep. If it returns an error, there is no sweep. nil means
@@ -67,18 +64,17 @@ type Options struct {
 	// DefaultSweepEvery.
 	PurgeEvery, SweepEvery time.Duration
 
-	// Busy reports whether requests are in progress, for which the tasks of Run pause
-	// between their steps. It must be fast and safe for concurrent use. nil means that
-	// there are none.
+	// Busy reports whether requests are in progress, for which the tasks of Run pause between their
+	// steps. It must be fast and safe for concurrent use. nil means that there are none.
 	Busy func() bool
 
-	// AllowLargeSweep permits one orphan sweep that deletes more than the limit
-	// which otherwise ends a sweep with ErrLargeSweep.
+	// AllowLargeSweep permits one orphan sweep that deletes more than the limit which otherwise
+	// ends a sweep with ErrLargeSweep.
 	AllowLargeSweep bool
 }
 
-// DefaultInlineSize is the default of Options.InlineSize in bytes. Above it an object
-// is cheaper than a larger row; docs/benchmarks.md has the measurement.
+// DefaultInlineSize is the default of Options.InlineSize in bytes. Above it an object is cheaper
+// than a larger row; docs/benchmarks.md has the measurement.
 const DefaultInlineSize = 16 << 10
 
 // DefaultReadBuffers is the default of Options.ReadBuffers in bytes.
@@ -155,8 +151,8 @@ func New(meta metastore.Store, bytes bytestore.Store, opt Options) *Service {
 // Now returns the time by which blobs are dated and expire.
 func (s *Service) Now() time.Time { return s.meta.Now() }
 
-// checkSpace returns an error if n bytes do not fit. In that case it wakes Run if
-// there is garbage that only its readers retain.
+// checkSpace returns an error if n bytes do not fit. In that case it wakes Run if there is garbage
+// that only its readers retain.
 func (s *Service) checkSpace(n int64) error {
 	err := s.opt.Space(n)
 	if err != nil && s.pins.waiting() {
@@ -165,8 +161,7 @@ func (s *Service) checkSpace(n int64) error {
 	return err
 }
 
-// FreeSoon makes Run look for garbage, for example because MayDelete permits
-// deletions again.
+// FreeSoon makes Run look for garbage, for example because MayDelete permits deletions again.
 func (s *Service) FreeSoon() {
 	select {
 	case s.wakeup <- struct{}{}:
@@ -174,8 +169,8 @@ func (s *Service) FreeSoon() {
 	}
 }
 
-// garbageArose makes Run look for new garbage, unless there is a grace period:
-// then it is found once it is due, and looking earlier would only list it.
+// garbageArose makes Run look for new garbage, unless there is a grace period: then it is found
+// once it is due, and looking earlier would only list it.
 func (s *Service) garbageArose() {
 	if s.opt.GarbageGrace == 0 {
 		s.FreeSoon()

@@ -232,8 +232,8 @@ func TestBytesAreFreedWhenTheLastReaderEnds(t *testing.T) {
 	}
 }
 
-// TestReadersRaceWithOverwrites checks that readers that race with overwrites and Run read
-// one version completely.
+// TestReadersRaceWithOverwrites checks that readers that race with overwrites and Run read one
+// version completely.
 func TestReadersRaceWithOverwrites(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{})
@@ -308,7 +308,7 @@ func TestDamageIsNeverServed(t *testing.T) {
 	}
 }
 
-// damage flips one bit in the middle of an object.
+// damage flips one bit in an object's middle.
 func damage(t *testing.T, store bytestore.Store, name bytestore.Name) {
 	t.Helper()
 	ctx := context.Background()

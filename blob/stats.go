@@ -1,8 +1,8 @@
 package blob
 
-// Stats are the counters of a Service since it was created.
+// Stats are a Service's counters since it was created.
 type Stats struct {
-	FreedContents int64 // contents whose bytes were deleted
+	FreedContents int64 // contents that were freed
 	FreedObjects  int64 // objects that were deleted, orphans included
 	Damaged       int64 // reads that found a block or an object damaged
 }

@@ -10,31 +10,30 @@ import (
 	"sluice/metastore"
 )
 
-// OrphanAge is the age from which an object that nothing refers to is an orphan. It is
-// four times the greatest age that a commit accepts, so a sweep never deletes an object
-// that is about to be committed.
+// OrphanAge is the age from which an object that nothing refers to is an orphan. It is four times
+// the greatest age that a commit accepts, so a sweep never deletes an object that is about to be
+// committed.
 const OrphanAge time.Duration = 4 * metastore.MaxExtentAge
 
-// A sweep stops if there are more than brakeCount orphans and they are more than one in
-// brakeShare of the listed objects.
+// A sweep stops if there are more than brakeCount orphans and more than one for each brakeShare
+// listed objects.
 const (
 	brakeCount = 1_000
 	brakeShare = 10
 )
 
-// Sweep is the result of an orphan sweep.
+// Sweep is an orphan sweep's result.
 type Sweep struct {
 	Listed  int // objects listed
 	Orphans int // objects that are old enough and that nothing refers to
 	Deleted int // orphans deleted
 }
 
-// SweepOrphans deletes the objects that nothing refers to and that are older than
-// OrphanAge, which remain after crashes and failed clean-ups. It first counts them, and
-// returns ErrLargeSweep if there are so many that an error in the metadata is more likely.
-// Then it deletes at most as many as it counted, and returns ErrLargeSweep if it finds too
-// many more. It continues after objects that cannot be deleted, and returns the number of
-// these failures with a few of them.
+// SweepOrphans deletes the objects that nothing refers to and that are older than OrphanAge, which
+// remain after crashes and failed clean-ups. It first counts them, and returns ErrLargeSweep if
+// there are so many that an error in the metadata is more likely. Then it deletes at most as many
+// as it counted, and returns ErrLargeSweep if it finds too many more. It continues after objects
+// that cannot be deleted, and returns the number of these failures with a few of them.
 func (s *Service) SweepOrphans(ctx context.Context) (Sweep, error) {
 	var found Sweep
 	if err := s.opt.BeforeSweep(ctx); err != nil {
@@ -78,8 +77,7 @@ func tooMany(orphans, listed int) bool {
 	return orphans > brakeCount && orphans > listed/brakeShare
 }
 
-// eachOrphan lists all objects, a page at a time, and calls fn with those of the page that are
-// orphans.
+// eachOrphan lists all objects, a page at a time, and calls fn with each page's orphans.
 func (s *Service) eachOrphan(ctx context.Context, pace *pacer, listed *int, fn func([]bytestore.Name) error) error {
 	const page = 1_000
 	if err := s.meta.DeletionErr(); err != nil {
@@ -111,7 +109,7 @@ func (s *Service) eachOrphan(ctx context.Context, pace *pacer, listed *int, fn f
 	return s.checkOrphans(ctx, old, fn)
 }
 
-// checkOrphans calls fn with those of the names that nothing refers to, unless there are none.
+// checkOrphans calls fn with the names that nothing refers to, unless there are none.
 func (s *Service) checkOrphans(ctx context.Context, old []string, fn func([]bytestore.Name) error) error {
 	if len(old) == 0 {
 		return nil

@@ -13,7 +13,7 @@ import (
 
 var errResponse = errors.New("no response")
 
-// changedResults is a metadata store whose results the test changes.
+// changedResults is a metadata store with results that the test changes.
 type changedResults struct {
 	metastore.Store
 	calls        int // of either function
@@ -35,8 +35,8 @@ func (s *changedResults) Purge(context.Context, int) (int, error) {
 	return s.purge(s.calls)
 }
 
-// sweptOrphans returns a fixture with old orphans, and a Service whose store returns the given
-// results.
+// sweptOrphans returns a fixture with old orphans, and a Service over a store that returns the
+// given results.
 func sweptOrphans(t *testing.T, orphans int, unreferenced func(call int, found []string) ([]string, error)) (*fixture, *blob.Service) {
 	t.Helper()
 	f := newFixture(t, blob.Options{})
@@ -47,7 +47,7 @@ func sweptOrphans(t *testing.T, orphans int, unreferenced func(call int, found [
 	return f, blob.New(&changedResults{Store: f.meta, unreferenced: unreferenced}, f.bytes, blob.Options{})
 }
 
-// TestSweepDeletesNoMoreThanItCounted checks the sum over several pages of the second pass.
+// TestSweepDeletesNoMoreThanItCounted checks the sum over several pages in the second pass.
 func TestSweepDeletesNoMoreThanItCounted(t *testing.T) {
 	f, s := sweptOrphans(t, 1_500, func(call int, found []string) ([]string, error) {
 		if call <= 2 { // the first pass
@@ -74,14 +74,14 @@ func TestSweepThatCannotCountDeletesNothing(t *testing.T) {
 	}
 }
 
-// brokenList is a byte store whose List fails at the end.
+// brokenList is a byte store that fails at the end of List.
 type brokenList struct{ *memory.Store }
 
 func (s brokenList) List(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error {
 	return errors.Join(s.Store.List(ctx, after, fn), errResponse)
 }
 
-// TestSweepThatCannotListDeletesNothing checks that a sweep ends with the error of a listing.
+// TestSweepThatCannotListDeletesNothing checks that a sweep ends with a listing's error.
 func TestSweepThatCannotListDeletesNothing(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	f.orphan(t)

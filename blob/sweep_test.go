@@ -137,7 +137,7 @@ func TestDeleteOnAFullDiskUsesTheReserve(t *testing.T) {
 	}
 }
 
-// fullOnce is a store whose disk is full at the first delete.
+// fullOnce is a store with a disk that is full at the first delete.
 type fullOnce struct {
 	metastore.Store
 	calls int
@@ -173,8 +173,7 @@ func TestExpiredBlobsAreFreed(t *testing.T) {
 	}
 }
 
-// TestRunPerformsAllTasks checks that Run performs all tasks, with a clock that the test
-// sets.
+// TestRunPerformsAllTasks checks that Run performs all tasks, with a clock that the test sets.
 func TestRunPerformsAllTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

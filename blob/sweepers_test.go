@@ -13,9 +13,9 @@ import (
 	"sluice/blob"
 )
 
-// TestConcurrentSweepers runs two services over the same stores, each of which purges, frees
-// and sweeps while both write and read. They must not delete anything that is referenced,
-// and must leave no orphan.
+// TestConcurrentSweepers runs two services over the same stores. Each purges, frees and sweeps
+// while both write and read. They must not delete anything that is referenced, and must leave no
+// orphan.
 func TestConcurrentSweepers(t *testing.T) {
 	const rounds, orphans, writers, turns = 4, 40, 4, 10
 	ctx := context.Background()
@@ -31,7 +31,7 @@ func TestConcurrentSweepers(t *testing.T) {
 		for range orphans {
 			first.orphan(t)
 		}
-		first.clock.Advance(blob.OrphanAge) // the garbage of the last round is due
+		first.clock.Advance(blob.OrphanAge) // the last round's garbage is due
 		var work sync.WaitGroup
 		for _, f := range both {
 			for _, task := range []func() error{
@@ -72,8 +72,8 @@ func TestConcurrentSweepers(t *testing.T) {
 	}
 }
 
-// rewrite replaces a blob through one service, by a Put or by parts, and reads it through
-// the other.
+// rewrite replaces a blob through one service, by a Put or by parts, and reads it through the
+// other.
 func rewrite(ctx context.Context, services []*fixture, name string, random *rand.Rand) error {
 	at := random.IntN(2)
 	writes, reads := services[at], services[1-at]
@@ -100,7 +100,7 @@ func rewrite(ctx context.Context, services []*fixture, name string, random *rand
 	return nil
 }
 
-// rewriteByParts sends the parts of an upload to the services alternately.
+// rewriteByParts sends an upload's parts to the services alternately.
 func rewriteByParts(ctx context.Context, services []*fixture, name string, body []byte) error {
 	const partSize = 1 << 20
 	u, err := services[0].Begin(ctx, blob.BeginOptions{Account: "a", Name: name, PartSize: partSize})

@@ -24,9 +24,8 @@ type BeginOptions struct {
 	Owner       string    // the quota group charged for the parts and the blob, or ""
 }
 
-// Begin begins an upload. Its id cannot be guessed. If Begin returns
-// metastore.ErrUnknownOutcome, the returned upload has only the ID that it has if it was
-// begun.
+// Begin begins an upload. Its id cannot be guessed. If Begin returns metastore.ErrUnknownOutcome,
+// the returned upload has only the ID that it has if it was begun.
 func (s *Service) Begin(ctx context.Context, b BeginOptions) (metastore.Upload, error) {
 	if err := s.checkExpiry(b.Expires); err != nil {
 		return metastore.Upload{}, err
@@ -56,7 +55,7 @@ func (s *Service) Begin(ctx context.Context, b BeginOptions) (metastore.Upload, 
 	return begun, err
 }
 
-// PartOptions describes a part of an upload to be stored.
+// PartOptions describes a part to be stored.
 type PartOptions struct {
 	UploadID string
 	Index    int    // 0 to MaxParts - 1
@@ -64,9 +63,9 @@ type PartOptions struct {
 	Permit   Permit // as in PutOptions
 }
 
-// PutPart stores a part durably, and replaces an earlier part with the same index. size is
-// the exact length of body in bytes, or bytestore.UnknownSize. If PutPart returns an error,
-// nothing has changed unless the error is metastore.ErrUnknownOutcome.
+// PutPart stores a part durably, and replaces an earlier part with the same index. size is the
+// exact length of body in bytes, or bytestore.UnknownSize. If PutPart returns an error, nothing has
+// changed unless the error is metastore.ErrUnknownOutcome.
 func (s *Service) PutPart(ctx context.Context, p PartOptions, body Body, size int64) error {
 	u, err := s.openUpload(ctx, p.UploadID)
 	if err != nil {
@@ -105,8 +104,8 @@ func (s *Service) PutPart(ctx context.Context, p PartOptions, body Body, size in
 	return nil
 }
 
-// openUpload returns an upload that still accepts parts. It returns metastore.ErrAborted
-// or metastore.ErrCommitted, with the upload, if it does not.
+// openUpload returns an upload that still accepts parts. It returns metastore.ErrAborted or
+// metastore.ErrCommitted, with the upload, if it does not.
 func (s *Service) openUpload(ctx context.Context, id string) (metastore.Upload, error) {
 	u, err := s.meta.Upload(ctx, id)
 	if err != nil {
@@ -122,7 +121,7 @@ func (s *Service) openUpload(ctx context.Context, id string) (metastore.Upload, 
 	}
 }
 
-// checkPart checks the index and the size of a part; the size may be unknown.
+// checkPart checks a part's index and size; the size may be unknown.
 func checkPart(u metastore.Upload, index int, size int64) error {
 	switch {
 	case index < 0 || index >= MaxParts:
@@ -138,7 +137,7 @@ func checkPart(u metastore.Upload, index int, size int64) error {
 	}
 }
 
-// Totals are the expected totals of an upload. A nil field is not checked.
+// Totals are what an upload is expected to have. A nil field is not checked.
 type Totals struct {
 	Bytes *int64
 	ETag  *string // with or without its quotes
@@ -147,10 +146,10 @@ type Totals struct {
 // maxCompleteAttempts limits how often Complete starts again because a part arrived.
 const maxCompleteAttempts = 10
 
-// Complete makes the parts of an upload visible as a blob, durably, in one transaction
-// that moves no data. Called again after a success, it returns the recorded result without
-// any other check. If it returns an error, the upload is unchanged unless the error is
-// metastore.ErrUnknownOutcome. precondition may be nil.
+// Complete makes an upload's parts visible as a blob, durably, in one transaction that moves no
+// data. Called again after a success, it returns the recorded result without any other check. If it
+// returns an error, the upload is unchanged unless the error is metastore.ErrUnknownOutcome.
+// precondition may be nil.
 func (s *Service) Complete(ctx context.Context, id string, want Totals, precondition metastore.Precondition) (metastore.Upload, error) {
 	for range maxCompleteAttempts {
 		u, err := s.openUpload(ctx, id)
@@ -188,8 +187,7 @@ func (s *Service) Complete(ctx context.Context, id string, want Totals, precondi
 	return metastore.Upload{}, ErrUploadChanging
 }
 
-// assemble returns the size in bytes and the CRC-64/NVME of the concatenated parts of an
-// upload.
+// assemble returns the size in bytes and the CRC-64/NVME of an upload's concatenated parts.
 func (s *Service) assemble(ctx context.Context, u metastore.Upload) (int64, uint64, error) {
 	const page = 10_000
 	var (
@@ -230,7 +228,7 @@ func (t Totals) check(size int64, crc64 uint64) error {
 	return nil
 }
 
-// createOnly returns the Precondition of an upload that was begun with CreateOnly, or nil.
+// createOnly returns an upload's Precondition if it was begun with CreateOnly, or nil.
 func createOnly(u metastore.Upload) metastore.Precondition {
 	if !u.CreateOnly {
 		return nil
@@ -274,14 +272,13 @@ func (s *Service) Abort(ctx context.Context, id string) error {
 	return nil
 }
 
-// FindUpload returns an upload in any state. It returns metastore.ErrNotFound if there is
-// none.
+// FindUpload returns an upload in any state. It returns metastore.ErrNotFound if there is none.
 func (s *Service) FindUpload(ctx context.Context, id string) (metastore.Upload, error) {
 	return s.meta.Upload(ctx, id)
 }
 
-// Upload returns an upload in any state, with up to limit of its parts whose index is
-// greater than after.
+// Upload returns an upload in any state, with up to limit of its parts with an index greater than
+// after.
 func (s *Service) Upload(ctx context.Context, id string, after, limit int) (metastore.Upload, []metastore.Part, error) {
 	u, err := s.meta.Upload(ctx, id)
 	if err != nil {
@@ -291,8 +288,8 @@ func (s *Service) Upload(ctx context.Context, id string, after, limit int) (meta
 	return u, parts, err
 }
 
-// Uploads returns up to limit open uploads of the account, oldest first, after the upload
-// whose id is after, and whether there are more. bytes bounds them as in metastore.Uploads.
+// Uploads returns up to limit open uploads of the account, oldest first, after the upload with the
+// id after, and whether there are more. bytes bounds them as in metastore.Uploads.
 func (s *Service) Uploads(ctx context.Context, account, after string, limit int, bytes int64) (list []metastore.Upload, more bool, err error) {
 	return s.meta.ListUploads(ctx, account, after, limit, bytes)
 }

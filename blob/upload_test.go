@@ -183,8 +183,8 @@ func TestRepeatedCompleteReturnsTheRecordedOutcome(t *testing.T) {
 	}
 }
 
-// TestReSentPartRacesWithComplete checks that a part that arrives again during Complete is
-// either in the blob or rejected.
+// TestReSentPartRacesWithComplete checks that a part that arrives again during Complete is either
+// in the blob or rejected.
 func TestReSentPartRacesWithComplete(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{InlineSize: -1})

@@ -9,8 +9,8 @@ import (
 	"sluice/metastore"
 )
 
-// TestGarbageThatIsNotDueIsNotLookedFor checks that new garbage wakes Run only if it can
-// be freed immediately.
+// TestGarbageThatIsNotDueIsNotLookedFor checks that new garbage wakes Run only if it can be freed
+// immediately.
 func TestGarbageThatIsNotDueIsNotLookedFor(t *testing.T) {
 	for grace, want := range map[time.Duration]int{0: 1, time.Hour: 0} {
 		s := New(nil, nil, Options{GarbageGrace: grace})

@@ -14,7 +14,7 @@ import (
 	"sluice/metastore/sqlstore"
 )
 
-// midway calls a function after the first half of a body was read.
+// midway calls a function after a body's first half was read.
 type midway struct {
 	io.Reader
 	left int
@@ -31,10 +31,10 @@ func (m *midway) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestNodesWithWrongClocks sets the clocks of the nodes wrong by three days. The sweep of one node
-// must spare what another is about to commit. What is too old to be committed by the clock of the
-// database must be rejected, whatever the clock of the node shows, and must not be deleted by a
-// sweep that cannot be certain of the time.
+// TestNodesWithWrongClocks sets the nodes' clocks wrong by three days. The sweep of one node must
+// spare what another is about to commit. What is too old to be committed by the database's clock
+// must be rejected, whatever the node's clock shows, and must not be deleted by a sweep that is
+// uncertain about the time.
 func TestNodesWithWrongClocks(t *testing.T) {
 	testenv.Postgres(t) // prevents the server from being stopped
 	for _, ahead := range []time.Duration{72 * time.Hour, -72 * time.Hour} {
