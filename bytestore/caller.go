@@ -4,10 +4,9 @@ import "context"
 
 type callerKey struct{}
 
-// WithCaller returns a context that carries the caller on whose behalf Puts are
-// made. A Store in which Puts compete for a limited resource, such as space for
-// staged bodies, divides it fairly among callers. Puts without a caller count as
-// those of one caller.
+// WithCaller returns a context that carries the caller for whom Puts are made. A Store in which
+// Puts compete for a limited resource, such as space for staged bodies, divides it fairly among
+// callers. All Puts without a caller count as one caller's.
 func WithCaller(ctx context.Context, caller string) context.Context {
 	return context.WithValue(ctx, callerKey{}, caller)
 }

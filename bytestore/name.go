@@ -7,18 +7,16 @@ import (
 	"time"
 )
 
-// Name identifies an object: 3 to 64 characters of [a-z0-9-]. The names that NewName
-// returns are evenly distributed over their first two characters and contain the
-// time at which they were made.
+// Name identifies an object: 3 to 64 characters of [a-z0-9-]. The names that NewName returns are
+// evenly distributed over their first two characters and contain the time at which they were made.
 type Name string
 
-// nameLen is the length of a name made by NewName: "hh-tttttttttttt-" and 32 hex
-// digits of randomness.
+// nameLen is the length of a name made by NewName: "hh-tttttttttttt-" and 32 hex digits of
+// randomness.
 const nameLen = 2 + 1 + 12 + 1 + 32
 
-// NewName returns a new name: two random hex digits, the time in milliseconds since
-// the Unix epoch, and 128 random bits. It cannot be guessed and is never returned
-// twice.
+// NewName returns a new name: two random hex digits, the time in milliseconds since the Unix epoch,
+// and 128 random bits. It cannot be guessed and is never returned twice.
 func NewName(now time.Time) Name {
 	var r [17]byte
 	rand.Read(r[:])
@@ -39,8 +37,8 @@ func (n Name) Valid() bool {
 	return true
 }
 
-// Created returns the time at which NewName made the name, in milliseconds. It
-// returns false if the name does not have the form that NewName produces.
+// Created returns the time at which NewName made the name, in milliseconds. It returns false if the
+// name does not have the form that NewName produces.
 func (n Name) Created() (time.Time, bool) {
 	if len(n) != nameLen || n[2] != '-' || n[15] != '-' {
 		return time.Time{}, false

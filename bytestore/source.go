@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Source reads the source of a Put for an implementation of Store and checks its
-// size. It must be used by one goroutine at a time.
+// Source reads a Put's source for an implementation of Store and checks its size. It must be used
+// by one goroutine at a time.
 type Source struct {
 	ctx  context.Context
 	src  io.Reader
@@ -16,8 +16,8 @@ type Source struct {
 	read int64
 }
 
-// NewSource returns a Source for the arguments of a Put. It returns ErrSize if size
-// is negative and not UnknownSize.
+// NewSource returns a Source for a Put's arguments. It returns ErrSize if size is negative and not
+// UnknownSize.
 func NewSource(ctx context.Context, src io.Reader, size int64) (Source, error) {
 	if size < 0 && size != UnknownSize {
 		return Source{}, fmt.Errorf("%w: %d bytes", ErrSize, size)
@@ -25,11 +25,10 @@ func NewSource(ctx context.Context, src io.Reader, size int64) (Source, error) {
 	return Source{ctx: ctx, src: src, size: size}, nil
 }
 
-// Fill reads until buf is full or the source ends. It returns the number of bytes
-// read and whether the source has ended, with its declared size. It calls progress,
-// which may be nil, after each read that returned bytes. Fill returns ErrSize as
-// soon as the source is shorter or longer than declared, the wrapped error of the
-// source, and the error of the context, which it checks before each read.
+// Fill reads until buf is full or the source ends. It returns the number of bytes read and whether
+// the source has ended, with its declared size. It calls progress, which may be nil, after each
+// read that returned bytes. Fill returns ErrSize as soon as the source is shorter or longer than
+// declared, the source's wrapped error, and the context's error, which it checks before each read.
 func (s *Source) Fill(buf []byte, progress func()) (n int, end bool, err error) {
 	for empty := 0; n < len(buf) && !end; {
 		if err := s.ctx.Err(); err != nil {
@@ -38,7 +37,7 @@ func (s *Source) Fill(buf []byte, progress func()) (n int, end bool, err error) 
 		m, err := s.src.Read(buf[n:])
 		n += m
 		switch {
-		case err == io.EOF: // not a wrapped one, which is a failure of the source
+		case err == io.EOF: // not a wrapped one, which is a failure in the source
 			end = true
 		case err != nil:
 			return 0, false, fmt.Errorf("read source: %w", err)
@@ -63,9 +62,9 @@ func (s *Source) Fill(buf []byte, progress func()) (n int, end bool, err error) 
 	return n, end, nil
 }
 
-// ReadFull reads exactly len(buf) bytes of an object from r, a reader that Open
-// returned, and returns the number of bytes read. If r ends early, the error wraps
-// both ErrTruncated and io.EOF; otherwise it is the error of r.
+// ReadFull reads exactly len(buf) bytes from r, a reader that Open returned, and returns how many
+// were read. If r ends early, the error wraps both ErrTruncated and io.EOF; otherwise it is the
+// error of r.
 func ReadFull(r io.Reader, buf []byte) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var m int

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Timer is a context that adds up the time of the calls of a Timed store under it. The caller sets
+// Timer is a context that adds up how long the calls of Timed stores under it take. The caller sets
 // Context before the first use. Its methods may be called concurrently.
 type Timer struct {
 	context.Context
@@ -24,7 +24,7 @@ func (t *Timer) Value(name any) any {
 	return t.Context.Value(name)
 }
 
-// Spent returns the time of the calls that have ended. Concurrent calls are counted each.
+// Spent returns how long the calls took that have ended. Concurrent calls are counted each.
 func (t *Timer) Spent() time.Duration { return time.Duration(t.spent.Load()) }
 
 // Timed returns a Store that adds the time of its calls to the Timer of their contexts, if they

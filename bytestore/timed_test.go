@@ -46,7 +46,7 @@ func (s slowSource) Read(p []byte) (int, error) {
 	return s.Reader.Read(p)
 }
 
-// TestTimed checks which time is counted: not that of the source of a Put.
+// TestTimed checks which time is counted: not what a Put's source takes.
 func TestTimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowStore{Store: memory.New()}

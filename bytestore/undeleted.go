@@ -7,12 +7,10 @@ import (
 	"slices"
 )
 
-// Undeleted is the error of a Delete. It holds the objects that may still exist,
-// each with the reason.
+// Undeleted is a Delete's error. It holds the objects that may still exist, each with the reason.
 type Undeleted map[Name]error
 
-// Error returns the reason of one of the objects and, if there are several, their
-// number.
+// Error returns the reason for one object and, if there are several, their number.
 func (u Undeleted) Error() string {
 	if len(u) == 0 {
 		return "all objects were deleted"
@@ -35,8 +33,8 @@ func (u Undeleted) OrNil() error {
 	return u
 }
 
-// UndeletedOf returns the objects that may still exist after Delete returned err
-// for names. If err is neither nil nor an Undeleted, these are all of them.
+// UndeletedOf returns the objects that may still exist after Delete returned err for names. If err
+// is neither nil nor an Undeleted, these are all of them.
 func UndeletedOf(names []Name, err error) Undeleted {
 	if err == nil {
 		return nil
@@ -51,8 +49,8 @@ func UndeletedOf(names []Name, err error) Undeleted {
 	return u
 }
 
-// DeleteEach implements Delete for a Store that removes one object at a time, by
-// calling remove for each name.
+// DeleteEach implements Delete for a Store that removes one object at a time, by calling remove for
+// each name.
 func DeleteEach(names []Name, remove func(Name) error) error {
 	left := Undeleted{}
 	for _, name := range names {

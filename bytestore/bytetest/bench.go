@@ -48,8 +48,8 @@ func openFor(b *testing.B, h Harness) bytestore.Store {
 	return s
 }
 
-// Parallel runs op b.N times in the given number of goroutines, rounded up to a multiple
-// of GOMAXPROCS unless it is 1. Each op transfers size bytes.
+// Parallel runs op b.N times in the given number of goroutines, rounded up to a multiple of
+// GOMAXPROCS unless it is 1. Each op transfers size bytes.
 func Parallel(b *testing.B, goroutines int, size int64, op func() error) {
 	b.SetBytes(size)
 	b.ReportAllocs()

@@ -1,8 +1,8 @@
 // Package bytetest is the conformance suite of bytestore.Store, with benchmarks.
 //
-// The test of an implementation calls Run with a function that returns a [Harness] for an
-// empty store. The checks return errors instead of failing a test, so that they can
-// themselves be tested on stores that violate the contract.
+// An implementation's test calls Run with a function that returns a [Harness] for an empty store.
+// The checks return errors instead of failing a test, so that they can themselves be tested on
+// stores that violate the contract.
 package bytetest
 
 import (

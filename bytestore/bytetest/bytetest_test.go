@@ -20,14 +20,14 @@ import (
 	"sluice/internal/vfs/vfstest"
 )
 
-// overMemory returns a harness whose handles open makes of one memory store.
+// overMemory returns a harness; open makes its handles from one memory store.
 func overMemory(open func(*memory.Store) bytestore.Store) bytetest.Harness {
 	m := memory.New()
 	return bytetest.Harness{Open: func() (bytestore.Store, error) { return open(m), nil }}
 }
 
-// overCrash returns a harness of localfs stores on a file system that can crash. The store
-// uses that file system as wrapped by wrap.
+// overCrash returns a harness of localfs stores on a file system that can crash. The store uses
+// that file system as wrapped by wrap.
 func overCrash(wrap func(vfs.FS) vfs.FS) bytetest.Harness {
 	disk := vfstest.NewCrash()
 	return bytetest.Harness{
@@ -41,8 +41,8 @@ func overCrash(wrap func(vfs.FS) vfs.FS) bytetest.Harness {
 	}
 }
 
-// without returns a file system on which operations of the given kinds report success and
-// have no effect.
+// without returns a file system that reports success for operations of the given kinds and does
+// nothing.
 func without(kinds ...vfstest.Kind) func(vfs.FS) vfs.FS {
 	return func(fsys vfs.FS) vfs.FS {
 		return vfstest.Intercept(fsys, func(op *vfstest.Op, do func() error) error {
@@ -84,8 +84,7 @@ func TestCorrectStoresPass(t *testing.T) {
 	}
 }
 
-// broken is a store that violates one promise: each method that is set replaces the
-// correct one.
+// broken is a store that violates one promise: each method that is set replaces the correct one.
 type broken struct {
 	bytestore.Store
 	put    func(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error
@@ -153,8 +152,8 @@ func (r swallow) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestBrokenStoresAreCaught checks that the suite detects violations: each of these stores
-// fails the check of the promise that it violates.
+// TestBrokenStoresAreCaught checks that the suite detects violations: each of these stores violates
+// one promise and fails its check.
 func TestBrokenStoresAreCaught(t *testing.T) {
 	for _, mutant := range []struct {
 		name  string
@@ -425,8 +424,8 @@ func move(ctx context.Context, from, to *memory.Store, name bytestore.Name) erro
 	})
 }
 
-// syncsOnce returns a file system that syncs each folder only once, like a store that lets
-// late callers share a running sync.
+// syncsOnce returns a file system that syncs each folder only once, like a store that lets late
+// callers share a running sync.
 func syncsOnce(fsys vfs.FS) vfs.FS {
 	var synced sync.Map
 	return vfstest.Intercept(fsys, func(op *vfstest.Op, do func() error) error {
@@ -440,7 +439,7 @@ func syncsOnce(fsys vfs.FS) vfs.FS {
 	})
 }
 
-// replaces returns a file system whose rename replaces, like rename(2).
+// replaces returns a file system with a rename that replaces, like rename(2).
 func replaces(fsys vfs.FS) vfs.FS {
 	return vfstest.Intercept(fsys, func(op *vfstest.Op, do func() error) error {
 		if op.Kind == vfstest.KindRename {
@@ -452,8 +451,7 @@ func replaces(fsys vfs.FS) vfs.FS {
 	})
 }
 
-// listsTemporary returns a file system that shows temporary files under names that are
-// valid names.
+// listsTemporary returns a file system that shows temporary files under names that are valid names.
 func listsTemporary(fsys vfs.FS) vfs.FS { return disguising{fsys} }
 
 type disguising struct{ vfs.FS }

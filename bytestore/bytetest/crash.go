@@ -41,7 +41,7 @@ func crashAfterPut(ctx context.Context, h Harness, s bytestore.Store) error {
 	}
 	bodies := map[bytestore.Name][]byte{}
 	for _, size := range []int{0, 1, 256<<10 + 1, 1<<20 + 1} {
-		name := bytestore.Name(fmt.Sprintf("zzzz-%08d", size)) // greater than those of fill
+		name := bytestore.Name(fmt.Sprintf("zzzz-%08d", size)) // greater than fill's
 		bodies[name] = content(uint64(size), size)
 		all = append(all, bytestore.Object{Name: name, Size: int64(size)})
 		if err := put(ctx, s, name, bodies[name]); err != nil {
@@ -92,8 +92,8 @@ func crashDuringPut(ctx context.Context, h Harness, s bytestore.Store) error {
 	return nil
 }
 
-// absentOrWhole returns an error unless the object is absent or complete, which is what a
-// Put that was not acknowledged may leave.
+// absentOrWhole returns an error unless the object is absent or complete, which is what a Put that
+// was not acknowledged may leave.
 func absentOrWhole(ctx context.Context, s bytestore.Store, name bytestore.Name, data []byte) error {
 	r, err := s.Open(ctx, name, 0, 0)
 	if errors.Is(err, bytestore.ErrNotFound) {
@@ -124,8 +124,7 @@ func crashAfterFailedPut(ctx context.Context, h Harness, s bytestore.Store) erro
 	return nil
 }
 
-// crashAfterDelete checks that a crash after a Delete leaves the object absent or
-// complete.
+// crashAfterDelete checks that a crash after a Delete leaves the object absent or complete.
 func crashAfterDelete(ctx context.Context, h Harness, s bytestore.Store) error {
 	kept, gone, data := newName(), newName(), content(1, 5000)
 	if err := errors.Join(put(ctx, s, kept, data), put(ctx, s, gone, data), s.Delete(ctx, gone)); err != nil {
@@ -138,8 +137,7 @@ func crashAfterDelete(ctx context.Context, h Harness, s bytestore.Store) error {
 	return errors.Join(absentOrWhole(ctx, s, gone, data), holds(ctx, s, kept, data))
 }
 
-// crashDuringFirstPut crashes before any Put was acknowledged. The store must remain
-// usable.
+// crashDuringFirstPut crashes before any Put was acknowledged. The store must remain usable.
 func crashDuringFirstPut(ctx context.Context, h Harness, s bytestore.Store) error {
 	name, data := bytestore.Name("sluice-instance"), content(1, 16)
 	if err := s.Put(ctx, name, during(data, 8, h.Crash), 16); err == nil {

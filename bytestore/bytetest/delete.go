@@ -48,8 +48,8 @@ func deleteMissing(ctx context.Context, _ Harness, s bytestore.Store) error {
 	return lists(ctx, s, "", nil)
 }
 
-// deleteMany deletes no object, one object, and more objects than one request can name,
-// most of which do not exist and some of which are named twice.
+// deleteMany deletes no object, one object, and more objects than one request can name, and most do
+// not exist, and some are named twice.
 func deleteMany(ctx context.Context, h Harness, s bytestore.Store) error {
 	if err := s.Delete(ctx); err != nil {
 		return fmt.Errorf("delete of nothing: %w", err)
@@ -132,8 +132,8 @@ func putAfterDelete(ctx context.Context, h Harness, s bytestore.Store) error {
 	return nil
 }
 
-// deleteWhileReading continues to read after a Delete: the bytes must be correct, or the
-// reader must fail.
+// deleteWhileReading continues to read after a Delete: the bytes must be correct, or the reader
+// must fail.
 func deleteWhileReading(ctx context.Context, _ Harness, s bytestore.Store) error {
 	for _, size := range []int{2, 5000, 4 << 20} {
 		name, data := newName(), content(uint64(size), size)

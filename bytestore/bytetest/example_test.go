@@ -10,8 +10,8 @@ import (
 	"sluice/bytestore/memory"
 )
 
-// The test of an implementation consists of a harness and a call of Run. A store that
-// can simulate a power failure also sets Harness.Crash.
+// An implementation's test consists of a harness and a call of Run. A store that can simulate a
+// power failure also sets Harness.Crash.
 func ExampleRun() {
 	newHarness := func(testing.TB) bytetest.Harness {
 		store := memory.New()

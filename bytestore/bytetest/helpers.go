@@ -74,7 +74,7 @@ func holds(ctx context.Context, s bytestore.Store, name bytestore.Name, data []b
 	return opens(ctx, s, name, 0, size+1, bytestore.ErrTruncated)
 }
 
-// opens returns an error unless Open of the range fails with want.
+// opens returns an error unless Open fails for the range with want.
 func opens(ctx context.Context, s bytestore.Store, name bytestore.Name, off, n int64, want error) error {
 	r, err := s.Open(ctx, name, off, n)
 	if err == nil {
@@ -108,8 +108,8 @@ func list(ctx context.Context, s bytestore.Store, after bytestore.Name) ([]bytes
 	return all, nil
 }
 
-// lists returns an error unless the store lists exactly the objects want, in this order,
-// after the name.
+// lists returns an error unless the store lists exactly the objects want, in this order, after the
+// name.
 func lists(ctx context.Context, s bytestore.Store, after bytestore.Name, want []bytestore.Object) error {
 	got, err := list(ctx, s, after)
 	if err != nil {

@@ -25,8 +25,8 @@ func listChecks() []Check {
 	}
 }
 
-// fill puts objects whose names sort before, between and after those of NewName, and returns
-// them in byte order.
+// fill puts objects with names that sort before, between and after NewName's, and returns them in
+// byte order.
 func fill(ctx context.Context, s bytestore.Store) ([]bytestore.Object, error) {
 	names := []bytestore.Name{
 		"sluice-instance", "000", "00-", "---", "-00", "a--", "abc", "zzz", "ff-", "ff-zzz", "00-0", "80-", "7f-zzzzz",
@@ -95,7 +95,7 @@ func listResume(ctx context.Context, _ Harness, s bytestore.Store) error {
 	return nil
 }
 
-// greater returns the objects whose name is greater than after.
+// greater returns the objects with a name greater than after.
 func greater(all []bytestore.Object, after bytestore.Name) []bytestore.Object {
 	i := slices.IndexFunc(all, func(o bytestore.Object) bool { return o.Name > after })
 	if i < 0 {
@@ -138,8 +138,8 @@ func listCancelled(ctx context.Context, _ Harness, s bytestore.Store) error {
 	return isError("List", s.List(over, "", func(bytestore.Object) error { return nil }), context.Canceled)
 }
 
-// listWhileChanging lists during concurrent puts and deletes: every unchanged object must
-// be listed exactly once, in order.
+// listWhileChanging lists during concurrent puts and deletes: every unchanged object must be listed
+// exactly once, in order.
 func listWhileChanging(ctx context.Context, _ Harness, s bytestore.Store) error {
 	stable, err := fill(ctx, s)
 	if err != nil {

@@ -44,8 +44,7 @@ func openRanges(ctx context.Context, _ Harness, s bytestore.Store) error {
 	return nil
 }
 
-// edgesOf returns the offsets at which reading a range of an object is most likely to be
-// wrong.
+// edgesOf returns the offsets at which reading a range is most likely to be wrong.
 func edgesOf(size int64) []int64 {
 	var edges []int64
 	for _, e := range []int64{0, 1, 2, size / 2, 1<<20 - 1, 1 << 20, 1<<20 + 1, size - 1, size} {

@@ -19,7 +19,7 @@ var sizes = []int{
 	1<<20 - 1, 1 << 20, 1<<20 + 1, 2 << 20, 3<<20 + 7,
 }
 
-// hostileKeys are not valid names. Some of them would escape from the folder of a store.
+// hostileKeys are not valid names. Some of them would escape from a store's folder.
 var hostileKeys = []bytestore.Name{
 	"", "a", "ab", ".", "..", "...", "../evil", "a/../../evil", "/evil", "a/b", `a\b`, "a//b", "aa/",
 	".put-abc", "abc.tmp", "a_b", "ABC", "Abc", "a b", "abc\n", "abc\x00", "a\x00b", "%2e%2e", "äöü", "a\xffb",
@@ -170,7 +170,7 @@ func hostile(ctx context.Context, h Harness, s bytestore.Store) error {
 	})
 }
 
-// invisible checks from within the reads of a source that the object is not visible yet.
+// invisible checks from within a source's reads that the object is not visible yet.
 func invisible(ctx context.Context, _ Harness, s bytestore.Store) error {
 	existing := bytestore.Object{Name: newName(), Size: 3}
 	if err := put(ctx, s, existing.Name, content(1, 3)); err != nil {
@@ -212,9 +212,8 @@ func putTwice(ctx context.Context, h Harness, s bytestore.Store) error {
 	})
 }
 
-// putOvertaken runs a complete Put of a name within the reads of another one, which is a
-// race with a known winner. It hangs if a Put waits for the source of another Put of its
-// name.
+// putOvertaken runs a complete Put within another one's reads, under the same name: a race with a
+// known winner. It hangs if a Put waits for the source of another Put of its name.
 func putOvertaken(ctx context.Context, _ Harness, s bytestore.Store) error {
 	for _, at := range []int{0, 500, 1000} {
 		name, slow, quick := newName(), content(1, 1000), content(2, 700)

@@ -11,11 +11,11 @@ import (
 	"sluice/bytestore"
 )
 
-// errSource is the error of the sources of these checks.
+// errSource is the sources' error in these checks.
 var errSource = errors.New("bytetest: the source broke")
 
-// hookReader calls hook once, after at bytes of src have been read, and fails if hook
-// returns an error.
+// hookReader calls hook once, after at bytes of src have been read, and fails if hook returns an
+// error.
 type hookReader struct {
 	src  io.Reader
 	at   int
@@ -49,7 +49,7 @@ func during(data []byte, at int, hook func() error) io.Reader {
 type badSource struct {
 	name string
 	want error
-	// open returns the source; cancel ends the context of the Put.
+	// open returns the source; cancel ends the Put's context.
 	open func(data []byte, cancel context.CancelFunc) io.Reader
 	size func(data []byte) int64 // the declared size
 }
@@ -70,8 +70,7 @@ func failing(at func(n int) int, err error) func([]byte, context.CancelFunc) io.
 	}
 }
 
-// cancelling returns a complete source that cancels the context of the Put after at(len)
-// bytes.
+// cancelling returns a complete source that cancels the Put's context after at(len) bytes.
 func cancelling(at func(n int) int) func([]byte, context.CancelFunc) io.Reader {
 	return func(data []byte, cancel context.CancelFunc) io.Reader {
 		return during(data, at(len(data)), func() error { cancel(); return nil })
@@ -83,7 +82,7 @@ func middle(n int) int { return n / 2 }
 func last(n int) int   { return n }
 
 func badSources() []badSource {
-	// A broken connection is not the end of a source.
+	// A broken connection is not a source's end.
 	brokenPipe := fmt.Errorf("connection lost: %w", io.EOF)
 	return []badSource{
 		{"ends one byte early", bytestore.ErrSize, whole, oneMore},
@@ -106,8 +105,7 @@ func badSources() []badSource {
 	}
 }
 
-// sourceChecks returns the checks of sources with which a Put must fail and leave nothing
-// behind.
+// sourceChecks returns the checks of sources with which a Put must fail and leave nothing behind.
 func sourceChecks() []Check {
 	var checks []Check
 	for _, src := range badSources() {
@@ -126,8 +124,8 @@ func sourceChecks() []Check {
 	)
 }
 
-// refuses returns an error unless a Put of src fails as expected, leaves no files,
-// and leaves the name free.
+// refuses returns an error unless a Put of src fails as expected, leaves no files, and leaves the
+// name free.
 func refuses(ctx context.Context, s bytestore.Store, src badSource, data []byte) error {
 	putCtx, cancel := context.WithCancel(ctx)
 	defer cancel()

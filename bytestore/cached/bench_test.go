@@ -12,9 +12,9 @@ import (
 	"sluice/bytestore/localfs"
 )
 
-// BenchmarkRead compares cache hits with reads of the underlying store, a folder on the
-// same disk, through a buffer of 1 MiB as package blob uses it. It also measures the
-// additional cost of a miss.
+// BenchmarkRead compares cache hits with reads from the underlying store, a folder on the same
+// disk, through a buffer of 1 MiB as package blob uses it. It also measures a miss's additional
+// cost.
 func BenchmarkRead(b *testing.B) {
 	inner, err := localfs.Open(b.TempDir(), localfs.Options{})
 	if err != nil {

@@ -6,19 +6,19 @@ import (
 	"sluice/bytestore"
 )
 
-// blockSize is the length of a block in bytes. The last block of an object may be shorter.
+// blockSize is a block's length in bytes. An object's last block may be shorter.
 const blockSize = 1 << 20
 
-// headerSize is the length in bytes of the header of a block's file.
+// headerSize is the length in bytes of the header in a block's file.
 const headerSize = 256
 
-// blockID identifies a block of an object.
+// blockID identifies an object's block.
 type blockID struct {
 	object bytestore.Name
 	number int64 // from 0
 }
 
-// span is the first length bytes of a block.
+// span is a block's first length bytes.
 type span struct {
 	blockID
 	length int64 // 1 to blockSize
@@ -27,7 +27,7 @@ type span struct {
 // entry is a cached block. It is immutable.
 type entry struct {
 	span
-	tag uint64 // distinguishes files of the same block
+	tag uint64 // distinguishes the same block's files
 }
 
 // size returns the disk space that the file takes in bytes.

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// segmentSize is the unit of checksums in bytes. It is what a small read costs, and
-	// what a slow reader holds in memory.
+	// segmentSize is the unit of checksums in bytes. It is what a small read costs, and what a slow
+	// reader holds in memory.
 	segmentSize = 32 << 10
 	segments    = blockSize / segmentSize
 
 	maxName = 64
 )
 
-// header is the start of a block's file. Numbers are little-endian:
+// header begins a block's file. Numbers are little-endian:
 //
 //	0    "sluiceb1"
 //	8    length of the bytes that follow the header, 4 bytes
@@ -44,7 +44,7 @@ const (
 // errDamaged is returned if a file is not as it was written, or is missing.
 var errDamaged = errors.New("cached: the file of a block is damaged")
 
-// newHeader returns the header of a block that holds data.
+// newHeader returns the header for a block that holds data.
 func newHeader(id blockID, data []byte) *header {
 	h := &header{span: span{id, int64(len(data))}}
 	for i := range h.used() {
@@ -93,7 +93,7 @@ func parseHeader(b []byte) (*header, error) {
 	return h, nil
 }
 
-// blockFile reads the file of an entry. It must be used by one goroutine at a time.
+// blockFile reads an entry's file. It must be used by one goroutine at a time.
 type blockFile struct {
 	*header
 	entry *entry
@@ -101,12 +101,12 @@ type blockFile struct {
 	pos   int64 // offset in the block at which the file is positioned
 
 	held    *[segmentSize]byte // buffer for a segment that was read in part, or nil
-	segment int                // number of the segment in held
+	segment int                // which segment held has
 }
 
 var segmentBuffers = sync.Pool{New: func() any { return new([segmentSize]byte) }}
 
-// openBlock opens the file of an entry. After any error the file must not be used.
+// openBlock opens an entry's file. After any error the file must not be used.
 func openBlock(fsys vfs.FS, path string, e *entry) (_ *blockFile, err error) {
 	f, err := fsys.Open(path)
 	if err != nil {
@@ -135,9 +135,9 @@ func openBlock(fsys vfs.FS, path string, e *entry) (_ *blockFile, err error) {
 	return &blockFile{header: h, entry: e, file: f}, nil
 }
 
-// readAt reads at least one byte of the block from offset off, and at most up to its end.
-// The bytes read match their checksums; after any error the file must not be used. p must
-// not be empty, and off must be less than the length of the block.
+// readAt reads at least one byte from the block's offset off, and at most up to its end. The bytes
+// read match their checksums; after any error the file must not be used. p must not be empty, and
+// off must be less than the block's length.
 func (b *blockFile) readAt(p []byte, off int64) (int, error) {
 	p = p[:min(int64(len(p)), b.length-off)]
 	first := int(off / segmentSize)

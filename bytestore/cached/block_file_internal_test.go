@@ -51,8 +51,8 @@ func FuzzFileName(f *testing.F) {
 	})
 }
 
-// TestOtherHeadersAreRefused checks that headers that put does not write are rejected
-// although their checksum is correct.
+// TestOtherHeadersAreRefused checks that headers that put does not write are rejected although
+// their checksum is correct.
 func TestOtherHeadersAreRefused(t *testing.T) {
 	data := make([]byte, segmentSize+1)
 	whole := func(change func(h *header)) []byte {

@@ -21,8 +21,8 @@ import (
 	"sluice/internal/vfs/vfstest"
 )
 
-// harness is one over the handles that inner makes. Each Open closes the cache
-// before, as a folder belongs to one at a time.
+// harness is one over the handles that inner makes. Each Open closes the cache before, as a folder
+// belongs to one at a time.
 func harness(tb testing.TB, opt cached.Options, inner bytetest.Harness) bytetest.Harness {
 	dir := filepath.Join(tb.TempDir(), "not", "made", "yet")
 	var last *cached.Store
@@ -118,8 +118,8 @@ func TestHitsDoNotReadTheStore(t *testing.T) {
 	}
 }
 
-// TestOnlyTouchedBlocksAreFetched checks that a range costs its blocks, and only the
-// needed part of the last one.
+// TestOnlyTouchedBlocksAreFetched checks that a range costs its blocks, and only what is needed
+// from the last one.
 func TestOnlyTouchedBlocksAreFetched(t *testing.T) {
 	inner := watch()
 	type fetch struct{ off, n int64 }
@@ -141,8 +141,8 @@ func TestOnlyTouchedBlocksAreFetched(t *testing.T) {
 	}
 }
 
-// TestLongerRangeReplacesShorterBlock checks that the cached beginning of a block is not
-// taken for the whole block.
+// TestLongerRangeReplacesShorterBlock checks that a block's cached beginning is not taken for the
+// whole block.
 func TestLongerRangeReplacesShorterBlock(t *testing.T) {
 	dir, inner := t.TempDir(), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
@@ -161,8 +161,8 @@ func TestLongerRangeReplacesShorterBlock(t *testing.T) {
 	}
 }
 
-// TestOpenChecksTheRange checks that Open fails for a range beyond the end of an object
-// even if its first block is cached.
+// TestOpenChecksTheRange checks that Open fails for a range beyond an object's end even if its
+// first block is cached.
 func TestOpenChecksTheRange(t *testing.T) {
 	s := mustOpen(t, watch(), t.TempDir(), cached.Options{})
 	name, data := put(t, s, 1, 3*mib)
@@ -174,8 +174,8 @@ func TestOpenChecksTheRange(t *testing.T) {
 	wantRead(t, s, name, data, 0, 3*mib)
 }
 
-// TestReaderEndsWithItsRange checks that a reader of a block of which more is cached ends after its
-// range, keeps the file of the block open until then and no longer, and counts one hit.
+// TestReaderEndsWithItsRange checks that a reader ends after its range even if more of its block is
+// cached, keeps the block's file open until then and no longer, and counts one hit.
 func TestReaderEndsWithItsRange(t *testing.T) {
 	var opened, open atomic.Int64
 	s := mustOpen(t, watch(), t.TempDir(), cached.Options{FS: vfstest.Intercept(vfs.OS(), func(op *vfstest.Op, do func() error) error {
@@ -267,8 +267,7 @@ func TestRestartKeepsHits(t *testing.T) {
 	wantRead(t, s, name, data, 0, len(data))
 }
 
-// TestForeignFilesAreRemoved checks that files which are not blocks are removed from the
-// shards.
+// TestForeignFilesAreRemoved checks that files which are not blocks are removed from the shards.
 func TestForeignFilesAreRemoved(t *testing.T) {
 	dir, inner := t.TempDir(), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
@@ -304,9 +303,9 @@ func TestFolderIsLocked(t *testing.T) {
 	}
 }
 
-// TestRemovedFolderIsLockedAgain removes the folder of an open cache. The next block that
-// is cached creates and locks it again. Another Store may lock it before; then the first
-// one caches nothing there. All reads succeed.
+// TestRemovedFolderIsLockedAgain removes an open cache's folder. The next block that is cached
+// creates and locks it again. Another Store may lock it before; then the first one caches nothing
+// there. All reads succeed.
 func TestRemovedFolderIsLockedAgain(t *testing.T) {
 	dir, inner := filepath.Join(t.TempDir(), "cache"), watch()
 	first := mustOpen(t, inner, dir, cached.Options{})

@@ -9,8 +9,8 @@ type counts struct {
 	last atomic.Pointer[error]
 }
 
-// noteError records an error of the folder, which does not fail a read, and reports
-// whether there was one.
+// noteError records the folder's error, which does not fail a read, and reports whether there was
+// one.
 func (c *counts) noteError(err error) bool {
 	if err == nil {
 		return false

@@ -11,8 +11,8 @@ import (
 	"sluice/bytestore/cached"
 )
 
-// TestDamagedFilesAreFetchedAgain damages the file of a block in many ways. The bytes read
-// must be correct, and the file must be intact afterwards.
+// TestDamagedFilesAreFetchedAgain damages a block's file in many ways. The bytes read must be
+// correct, and the file must be intact afterwards.
 func TestDamagedFilesAreFetchedAgain(t *testing.T) {
 	const size = 100_000 // 4 segments, the last one short
 	dir, inner := t.TempDir(), watch()
@@ -44,7 +44,7 @@ func TestDamagedFilesAreFetchedAgain(t *testing.T) {
 	for _, n := range []int{1, 255, 256, 257, 256 + 32<<10, 256 + size - 1} {
 		damages = append(damages, damage{fmt.Sprintf("cut to %d bytes", n), func(file []byte) []byte { return file[:n] }})
 	}
-	for at := 0; at < 256+size; at += 1 + 4999*min(1, at/300) { // each byte of the header, and some of the block
+	for at := 0; at < 256+size; at += 1 + 4999*min(1, at/300) { // each byte in the header, and some in the block
 		damages = append(damages, damage{fmt.Sprintf("flipped at %d", at), func(file []byte) []byte {
 			file[at] ^= 1 << (at % 8)
 			return file
@@ -70,8 +70,8 @@ func TestDamagedFilesAreFetchedAgain(t *testing.T) {
 	}
 }
 
-// TestDamageAcrossRestart checks that the damage which a power failure does to unsynced
-// files is detected when they are read.
+// TestDamageAcrossRestart checks that the damage which a power failure does to unsynced files is
+// detected when they are read.
 func TestDamageAcrossRestart(t *testing.T) {
 	for _, n := range []int{0, 100, 256, 300, 256 + 40_000} {
 		dir, inner := t.TempDir(), watch()
@@ -89,8 +89,8 @@ func TestDamageAcrossRestart(t *testing.T) {
 	}
 }
 
-// TestDamageOfAnOpenBlock damages the block that a reader has open. The reader must
-// continue with correct bytes.
+// TestDamageOfAnOpenBlock damages the block that a reader has open. The reader must continue with
+// correct bytes.
 func TestDamageOfAnOpenBlock(t *testing.T) {
 	dir, inner := t.TempDir(), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
@@ -139,8 +139,7 @@ func TestReadOfADamagedBlock(t *testing.T) {
 	wantErr(t, r.Close(), nil)
 }
 
-// TestRemovedFolder checks that removing the files of the cache causes only further
-// fetches.
+// TestRemovedFolder checks that removing the cache's files causes only further fetches.
 func TestRemovedFolder(t *testing.T) {
 	dir, inner := t.TempDir(), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})

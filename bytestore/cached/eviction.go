@@ -6,9 +6,9 @@ import (
 	"sluice/bytestore"
 )
 
-// makeSpace evicts blocks until n more bytes fit within Size, and counts them as used. It
-// returns false if there is nothing left to evict, because the space is taken by files
-// that are about to be written or could not be removed.
+// makeSpace evicts blocks until n more bytes fit within Size, and counts them as used. It returns
+// false if there is nothing left to evict, because the space is taken by files that are about to be
+// written or could not be removed.
 func (s *Store) makeSpace(n int64) bool {
 	for !s.acquireSpace(n) {
 		if !s.evict() {
@@ -47,8 +47,8 @@ func (s *Store) evict() bool {
 	return true
 }
 
-// discard removes the files of entries that were removed from the index. A file counts as
-// used space until it is removed, so that the files together never exceed Size.
+// discard removes the files of entries that were removed from the index. A file counts as used
+// space until it is removed, so that the files together never exceed Size.
 func (s *Store) discard(entries ...*entry) {
 	for _, e := range entries {
 		if !s.counts.noteError(ignoreNotExist(s.fs.Remove(s.path(e)))) {
@@ -57,13 +57,12 @@ func (s *Store) discard(entries ...*entry) {
 	}
 }
 
-// maxEvictionsForDisk is the number of blocks that are evicted for one block on a full
-// disk. The space of files that are being read is not freed immediately, so there must be
-// a limit.
+// maxEvictionsForDisk is the number of blocks that are evicted for one block on a full disk. The
+// space of files that are being read is not freed immediately, so there must be a limit.
 const maxEvictionsForDisk = 4
 
-// diskHasSpace reports whether the blocks being fetched fit on the disk above the reserve.
-// The cache yields space to other users of its disk.
+// diskHasSpace reports whether the blocks being fetched fit on the disk above the reserve. The
+// cache yields space to other users of its disk.
 func (s *Store) diskHasSpace() bool {
 	for range maxEvictionsForDisk {
 		space, err := s.fs.Space(s.dir)

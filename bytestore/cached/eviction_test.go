@@ -22,8 +22,8 @@ import (
 	"sluice/internal/vfs/vfstest"
 )
 
-// meter is the file system of the operating system. It counts the bytes of the files that
-// were created through it and not removed.
+// meter is the operating system's file system. It counts the bytes in files that were created
+// through it and not removed.
 type meter struct {
 	mu        sync.Mutex
 	files     map[string]int64
@@ -55,8 +55,7 @@ func (m *meter) hook(op *vfstest.Op, do func() error) error {
 	return nil
 }
 
-// TestSizeIsNeverExceeded concurrently reads a set of objects that is larger than the
-// cache.
+// TestSizeIsNeverExceeded concurrently reads a set of objects that is larger than the cache.
 func TestSizeIsNeverExceeded(t *testing.T) {
 	for _, size := range []int64{cached.MinSize, 5 * cached.MinSize, 20*mib + 12345} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -126,8 +125,8 @@ func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 	}
 }
 
-// TestDeletesRaceWithReads checks that nothing is served after a Delete has returned, and
-// only correct bytes before.
+// TestDeletesRaceWithReads checks that nothing is served after a Delete has returned, and only
+// correct bytes before.
 func TestDeletesRaceWithReads(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, watch(), dir, cached.Options{Size: 16 * mib})
@@ -177,8 +176,8 @@ func TestInvalidateRereadsTheStore(t *testing.T) {
 	}
 }
 
-// TestFaultsOfTheFolder makes each operation on the folder fail in turn. No read may fail,
-// and the counters must remain correct. The two objects evict each other.
+// TestFaultsOfTheFolder makes each operation on the folder fail in turn. No read may fail, and the
+// counters must remain correct. The two objects evict each other.
 func TestFaultsOfTheFolder(t *testing.T) {
 	for _, moment := range []vfstest.Moment{vfstest.Before, vfstest.After, vfstest.Short} {
 		nth := int64(0)
@@ -215,8 +214,7 @@ func TestFaultsOfTheFolder(t *testing.T) {
 	}
 }
 
-// TestOpenFaults checks that Open fails for a folder that cannot be loaded, and leaves it
-// unlocked.
+// TestOpenFaults checks that Open fails for a folder that cannot be loaded, and leaves it unlocked.
 func TestOpenFaults(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, watch(), dir, cached.Options{})
@@ -238,8 +236,7 @@ func TestOpenFaults(t *testing.T) {
 	onlyFile(t, dir)
 }
 
-// TestFullDiskIsBypassed checks that a full disk is bypassed, and used again once space is
-// free.
+// TestFullDiskIsBypassed checks that a full disk is bypassed, and used again once space is free.
 func TestFullDiskIsBypassed(t *testing.T) {
 	for _, kind := range []vfstest.Kind{vfstest.KindCreate, vfstest.KindWrite, vfstest.KindSpace} {
 		var full atomic.Bool
@@ -266,8 +263,8 @@ func TestFullDiskIsBypassed(t *testing.T) {
 	}
 }
 
-// TestInterruptedBypass checks that a response that ends early is reported even if the cache
-// is bypassed.
+// TestInterruptedBypass checks that a response that ends early is reported even if the cache is
+// bypassed.
 func TestInterruptedBypass(t *testing.T) {
 	for broken, want := range map[error]error{io.EOF: bytestore.ErrTruncated, syscall.ECONNRESET: syscall.ECONNRESET} {
 		inner := watch()
@@ -289,8 +286,8 @@ func TestInterruptedBypass(t *testing.T) {
 	}
 }
 
-// TestFolderThatCannotBeRead checks that reads succeed whatever fails in the folder, and
-// that only files that were found damaged are dropped.
+// TestFolderThatCannotBeRead checks that reads succeed whatever fails in the folder, and that only
+// files that were found damaged are dropped.
 func TestFolderThatCannotBeRead(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

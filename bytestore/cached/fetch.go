@@ -14,9 +14,8 @@ import (
 	"sluice/bytestore"
 )
 
-// join returns the cached entry or a flight, which it begins if necessary and which the
-// caller must leave. For a prefetch it returns neither if too many prefetches are in
-// progress.
+// join returns the cached entry or a flight, which it begins if necessary and which the caller must
+// leave. For a prefetch it returns neither if too many prefetches are in progress.
 func (s *Store) join(want span, ahead bool) (*entry, *flight, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +60,7 @@ func (s *Store) leave(f *flight) {
 
 // retire prevents readers from joining the flight. The caller must hold the lock.
 func (s *Store) retire(f *flight) {
-	if s.flights[f.span] == f { // not a later flight of the same block
+	if s.flights[f.span] == f { // not a later flight for the same block
 		delete(s.flights, f.span)
 	}
 }
@@ -109,12 +108,11 @@ func (s *Store) fetch(ctx context.Context, f *flight) error {
 	return s.addEntry(f, e)
 }
 
-// slotTimeout is how long a fetch waits for a slot. If the fetches in progress take
-// longer, the underlying store stalls for them, which must not stop all others.
+// slotTimeout is how long a fetch waits for a slot. If the fetches in progress take longer, the
+// underlying store stalls for them, which must not stop all others.
 const slotTimeout = time.Second
 
-// acquireSlot waits until another fetch may run. It returns errNotCached after
-// slotTimeout.
+// acquireSlot waits until another fetch may run. It returns errNotCached after slotTimeout.
 func (s *Store) acquireSlot(ctx context.Context) error {
 	select {
 	case s.slots <- struct{}{}:
@@ -141,7 +139,7 @@ func (s *Store) readBlock(ctx context.Context, from span, data []byte) error {
 	}
 	n, err := bytestore.ReadFull(r, data)
 	if errors.Is(err, io.EOF) {
-		err = bytestore.ErrTruncated // io.EOF would look like the end of the reader's range
+		err = bytestore.ErrTruncated // io.EOF would look like the reader's end
 	}
 	if err != nil {
 		err = fmt.Errorf("block %d ended after %d of %d bytes: %w", from.number, n, from.length, err)

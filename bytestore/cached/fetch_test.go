@@ -15,12 +15,11 @@ import (
 	"sluice/bytestore/cached"
 )
 
-// gate blocks the opens of the underlying store until open is called or their context
-// ends.
+// gate blocks opens in the underlying store until open is called or their context ends.
 type gate struct {
 	ch      chan struct{}
 	waiting atomic.Int64
-	left    atomic.Int64 // opens whose context has ended
+	left    atomic.Int64 // opens that were ended by their context
 }
 
 func newGate() *gate { return &gate{ch: make(chan struct{})} }
@@ -41,7 +40,7 @@ func (g *gate) wait(ctx context.Context) error {
 
 func (g *gate) before(ctx context.Context, _ bytestore.Name, _, _ int64) error { return g.wait(ctx) }
 
-// result is the result of a read.
+// result is what a read returned.
 type result struct {
 	data []byte
 	err  error
@@ -164,8 +163,8 @@ func TestFetchEndsAfterItsLastReader(t *testing.T) {
 	})
 }
 
-// TestFailedFetchIsNotOfAClosedStore checks that the failure of a fetch is reported as a closed
-// store only if the store is closed.
+// TestFailedFetchIsNotOfAClosedStore checks that a fetch's failure is reported as a closed store
+// only if the store is closed.
 func TestFailedFetchIsNotOfAClosedStore(t *testing.T) {
 	errInner := errors.New("the network is gone")
 	inner := watch()
@@ -227,8 +226,8 @@ func TestFailedFetchIsReportedAndNotKept(t *testing.T) {
 	})
 }
 
-// TestFailedReadAheadIsRetried checks that the error of a prefetch is not reported to
-// the reader that later needs the block.
+// TestFailedReadAheadIsRetried checks that a prefetch's error is not reported to the reader that
+// later needs the block.
 func TestFailedReadAheadIsRetried(t *testing.T) {
 	inner := watch()
 	var failed atomic.Int64
@@ -262,7 +261,7 @@ func (b brokenReader) Read(p []byte) (int, error) {
 
 func (b brokenReader) Close() error { return nil }
 
-// breaks is a store whose readers break off half way, with the error of the last bytes.
+// breaks is a store. Its readers break off half way, with an error beside the last bytes.
 type breaks struct {
 	bytestore.Store
 	err error
@@ -316,8 +315,8 @@ func TestStalledFetchBlocksNoOthers(t *testing.T) {
 	})
 }
 
-// TestStalledFetchesBlockNoOthers checks that reads bypass the cache if the underlying
-// store stalls for as many objects as are fetched concurrently.
+// TestStalledFetchesBlockNoOthers checks that reads bypass the cache if the underlying store stalls
+// for as many objects as are fetched concurrently.
 func TestStalledFetchesBlockNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
@@ -376,7 +375,7 @@ func TestConcurrentFetchesAreBounded(t *testing.T) {
 	})
 }
 
-// TestReadAheadIsBounded checks that prefetches use at most half of the slots for fetches.
+// TestReadAheadIsBounded checks that prefetches use at most half the slots for fetches.
 func TestReadAheadIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
@@ -410,8 +409,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 	})
 }
 
-// TestDeleteDuringFetch checks that a fetch that began before the object was deleted is
-// not cached.
+// TestDeleteDuringFetch checks that a fetch that began before the object was deleted is not cached.
 func TestDeleteDuringFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, inner, g := t.TempDir(), watch(), newGate()
@@ -431,8 +429,7 @@ func TestDeleteDuringFetch(t *testing.T) {
 	})
 }
 
-// TestCloseEndsFetches checks that Close ends fetches, including those that wait for a
-// slot.
+// TestCloseEndsFetches checks that Close ends fetches, including those that wait for a slot.
 func TestCloseEndsFetches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()

@@ -21,11 +21,11 @@ const (
 
 func shardName(i uint32) string { return fmt.Sprintf("%02x", i) }
 
-// fileName returns the name of the entry's file without its folder.
+// fileName returns the entry's file name without its folder.
 func (e *entry) fileName() string { return fmt.Sprintf("%s.%d.%016x", e.object, e.number, e.tag) }
 
-// parseName returns the entry whose file has the given name and size in bytes. It returns
-// false if there is no such entry.
+// parseName returns the entry for a file with the given name and size in bytes. It returns false if
+// there is no such entry.
 func parseName(name string, size int64) (*entry, bool) {
 	parts := strings.Split(name, ".")
 	if len(parts) != 3 || size <= headerSize || size > headerSize+blockSize {
@@ -38,7 +38,7 @@ func parseName(name string, size int64) (*entry, bool) {
 	}
 	e := &entry{span{blockID{bytestore.Name(parts[0]), number}, size - headerSize}, tag}
 	_, made := e.object.Created()
-	return e, made && e.fileName() == name // a number has several spellings, of which fileName produces one
+	return e, made && e.fileName() == name // a number has several spellings; fileName produces one
 }
 
 // lockFolder creates the folder if necessary and locks it.
@@ -56,8 +56,8 @@ func lockFolder(fsys vfs.FS, dir string) (*vfs.Lock, error) {
 	return lock, err
 }
 
-// checkFolder returns an error if the folder is neither empty nor a cache, because unknown
-// files are removed from the shards.
+// checkFolder returns an error if the folder is neither empty nor a cache, because unknown files
+// are removed from the shards.
 func checkFolder(fsys vfs.FS, dir string) error {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {

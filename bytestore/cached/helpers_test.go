@@ -61,7 +61,7 @@ func (w *watched) Open(ctx context.Context, name bytestore.Name, off, n int64) (
 // watch returns an empty store.
 func watch() *watched { return &watched{Store: memory.New()} }
 
-// mustOpen opens a cache, which is closed at the end of the test.
+// mustOpen opens a cache, which is closed when the test ends.
 func mustOpen(tb testing.TB, inner bytestore.Store, dir string, opt cached.Options) *cached.Store {
 	tb.Helper()
 	if opt.Size == 0 {
@@ -100,7 +100,7 @@ func read(ctx context.Context, s bytestore.Store, name bytestore.Name, off, n in
 	return data, errors.Join(err, r.Close())
 }
 
-// wantRead reads a range of an object that holds data.
+// wantRead reads a range from an object that holds data.
 func wantRead(tb testing.TB, s bytestore.Store, name bytestore.Name, data []byte, off, n int) {
 	tb.Helper()
 	got, err := read(tb.Context(), s, name, int64(off), int64(n))
@@ -119,7 +119,7 @@ func wantErr(tb testing.TB, err, want error) {
 	}
 }
 
-// files returns the files of the blocks below dir, and their total size in bytes.
+// files returns the blocks' files below dir, and their total size in bytes.
 func files(tb testing.TB, dir string) (names []string, size int64) {
 	tb.Helper()
 	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
@@ -144,7 +144,7 @@ func files(tb testing.TB, dir string) (names []string, size int64) {
 	return names, size
 }
 
-// onlyFile returns the only file of a block below dir.
+// onlyFile returns the only block's file below dir.
 func onlyFile(tb testing.TB, dir string) string {
 	tb.Helper()
 	names, _ := files(tb, dir)

@@ -6,8 +6,8 @@ import (
 	"sluice/bytestore"
 )
 
-// index holds the cached blocks, at most one entry for each, in order of their last use.
-// It is guarded by the lock of the Store.
+// index holds the cached blocks, at most one entry for each, in order of their last use. The
+// Store's lock guards it.
 type index struct {
 	recent  *list.List // of *entry, the most recently used first
 	objects map[bytestore.Name]map[int64]*list.Element
@@ -17,8 +17,8 @@ func newIndex() *index {
 	return &index{recent: list.New(), objects: map[bytestore.Name]map[int64]*list.Element{}}
 }
 
-// find returns the entry that covers the span and marks it as used. It returns nil if
-// there is none.
+// find returns the entry that covers the span and marks it as used. It returns nil if there is
+// none.
 func (x *index) find(want span) *entry {
 	at := x.objects[want.object][want.number]
 	if at == nil || at.Value.(*entry).length < want.length {
@@ -28,9 +28,8 @@ func (x *index) find(want span) *entry {
 	return at.Value.(*entry)
 }
 
-// add adds e as the most recently used entry. It returns the entry that must be discarded:
-// a shorter one of the same block, or e itself if there is one that is not shorter, or
-// nil.
+// add adds e as the most recently used entry. It returns the entry that must be discarded: a
+// shorter one for the same block, or e itself if there is one that is not shorter, or nil.
 func (x *index) add(e *entry) *entry {
 	if x.find(e.span) != nil {
 		return e
@@ -72,7 +71,7 @@ func (x *index) removeOldest() *entry {
 	return e
 }
 
-// removeAll removes and returns all entries of an object.
+// removeAll removes and returns all of an object's entries.
 func (x *index) removeAll(name bytestore.Name) []*entry {
 	var all []*entry
 	for _, at := range x.objects[name] {

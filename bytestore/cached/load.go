@@ -15,8 +15,7 @@ type found struct {
 	written time.Time
 }
 
-// load adds the files of an earlier Store to the index, and removes invalid and surplus
-// ones.
+// load adds an earlier Store's files to the index, and removes invalid and surplus ones.
 func (s *Store) load() error {
 	space, err := s.fs.Space(s.dir)
 	if err != nil {
@@ -29,7 +28,7 @@ func (s *Store) load() error {
 			return err
 		}
 	}
-	// The time of the last read is unknown, so the time of the write is used.
+	// When a file was last read is unknown, so the time when it was written is used.
 	slices.SortFunc(all, func(a, b found) int { return a.written.Compare(b.written) })
 	for _, f := range all {
 		s.used += f.size()
@@ -43,7 +42,7 @@ func (s *Store) load() error {
 	return nil
 }
 
-// loadShard appends the entries of a shard to all, and removes the other files.
+// loadShard appends a shard's entries to all, and removes the other files.
 func (s *Store) loadShard(all []found, dir string) ([]found, error) {
 	files, err := s.fs.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

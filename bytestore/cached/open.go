@@ -12,11 +12,11 @@ import (
 	"sluice/internal/vfs"
 )
 
-// Open implements bytestore.Store. It returns once the first and the last block of the
-// range are cached, which proves that the range exists. If both were cached before, the
-// underlying store is not accessed, so the object may have been deleted there. The reader
-// ends after n bytes, fails if it needs a block after ctx has ended, and holds at most 32
-// KiB. After Delete it can read only the rest of the block at which it is positioned.
+// Open implements bytestore.Store. It returns once the range's first and last block are cached,
+// which proves that the range exists. If both were cached before, the underlying store is not
+// accessed, so the object may have been deleted there. The reader ends after n bytes, fails if it
+// needs a block after ctx has ended, and holds at most 32 KiB. After Delete it can read only the
+// rest of its current block.
 func (s *Store) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
 	if err := s.usable(ctx); err != nil {
 		return nil, fmt.Errorf("cached: open %s: %w", name, err)
@@ -40,9 +40,9 @@ type reader struct {
 	pos, end int64
 
 	block     *blockFile        // the block at pos, or nil if it is not open
-	direct    io.ReadCloser     // reader of the underlying store if the cache is bypassed
+	direct    io.ReadCloser     // the underlying store's reader if the cache is bypassed
 	flights   map[int64]*flight // joined flights; nil for those that have ended
-	requested int64             // number of the first block that was not requested
+	requested int64             // the first block that was not requested
 	damaged   int               // blocks found damaged in this range
 	closed    bool
 }
@@ -71,10 +71,10 @@ func (r *reader) begin() error {
 	return err
 }
 
-// last returns the number of the block in which the range ends.
+// last returns the number of the range's last block.
 func (r *reader) last() int64 { return (r.end - 1) / blockSize }
 
-// span returns what the range needs of a block.
+// span returns what the range needs from a block.
 func (r *reader) span(number int64) span {
 	return span{blockID{r.name, number}, min(blockSize, r.end-number*blockSize)}
 }
@@ -129,8 +129,8 @@ func (r *reader) read(p []byte) (int, error) {
 	return n, err
 }
 
-// advance opens the block at pos, or the rest of the range in the underlying store, and
-// prefetches the next blocks.
+// advance opens the block at pos, or the remaining range in the underlying store, and prefetches
+// the next blocks.
 func (r *reader) advance() error {
 	number := r.pos / blockSize
 	if _, err := r.request(number, false); err != nil {
@@ -156,8 +156,8 @@ func (r *reader) advance() error {
 	return nil
 }
 
-// request joins the fetch of a block unless the block is cached. For a prefetch it returns
-// false if too many are in progress.
+// request joins a block's fetch unless the block is cached. For a prefetch it returns false if too
+// many are in progress.
 func (r *reader) request(number int64, ahead bool) (bool, error) {
 	if _, asked := r.flights[number]; asked {
 		return true, nil
@@ -182,12 +182,11 @@ func (r *reader) prefetch(number int64) error {
 	return nil
 }
 
-// maxOpenAttempts limits how often a block is looked up: it may be evicted or found
-// damaged as soon as it is cached.
+// maxOpenAttempts limits how often a block is looked up: it may be evicted or found damaged as soon
+// as it is cached.
 const maxOpenAttempts = 4
 
-// open waits for a block and opens it. It returns errNotCached if the cache cannot provide
-// it.
+// open waits for a block and opens it. It returns errNotCached if the cache cannot provide it.
 func (r *reader) open(number int64) (*blockFile, error) {
 	for range maxOpenAttempts {
 		f := r.flights[number]
@@ -224,7 +223,7 @@ func (r *reader) open(number int64) (*blockFile, error) {
 	return nil, errNotCached
 }
 
-// dropDamaged removes an entry whose file cannot be used.
+// dropDamaged removes an entry with an unusable file.
 func (s *Store) dropDamaged(e *entry, why error) {
 	s.mu.Lock()
 	was := s.blocks.remove(e)
@@ -251,7 +250,7 @@ func (r *reader) replaceDamaged(why error) error {
 	return r.bypass()
 }
 
-// bypass opens the rest of the range in the underlying store.
+// bypass opens the remaining range in the underlying store.
 func (r *reader) bypass() (err error) {
 	r.release()
 	r.s.counts.bypasses.Add(1)

@@ -1,15 +1,15 @@
 package cached
 
-// Stats are the counters of a Store since it was opened, and its size.
+// Stats are a Store's counters since it was opened, and its size.
 type Stats struct {
 	Hits      int64 // blocks that were cached when a reader needed them
 	Misses    int64 // blocks that a reader waited for or that were prefetched for it
 	Fetches   int64 // requests for a block to the underlying store
 	Bypasses  int64 // reads that continued in the underlying store
 	Evictions int64 // blocks that were evicted
-	Damaged   int64 // blocks whose files were damaged or missing
+	Damaged   int64 // blocks with damaged or missing files
 	Errors    int64 // operations on the folder that failed; see Store.Err
-	Bytes     int64 // current disk space of the files, each rounded up to 4 KiB
+	Bytes     int64 // the files' current disk space, each rounded up to 4 KiB
 	Blocks    int64 // current number of cached blocks
 }
 
@@ -31,8 +31,8 @@ func (s *Store) Stats() Stats {
 	}
 }
 
-// Err returns the latest failure of the folder. It returns nil if there was none or if a
-// block was written since.
+// Err returns the folder's latest failure. It returns nil if there was none or if a block was
+// written since.
 func (s *Store) Err() error {
 	if last := s.counts.last.Load(); last != nil {
 		return *last

@@ -14,8 +14,7 @@ import (
 	"sluice/bytestore/localfs"
 )
 
-// BenchmarkPut compares a Put with the minimum cost of durability: writing and syncing one
-// file.
+// BenchmarkPut compares a Put with the minimum cost of durability: writing and syncing one file.
 func BenchmarkPut(b *testing.B) {
 	for _, size := range []int{4 << 10, 64 << 10, 1 << 20, 64 << 20} {
 		data := make([]byte, size)

@@ -2,10 +2,9 @@ package localfs
 
 import "sync"
 
-// bufferSize is how much of a source is buffered for one write: enough to make the
-// cost of system calls negligible. A Put holds its buffer for as long as its source
-// takes, so at most maxLargeBuffers Puts have one of that size at a time. The others
-// have smallBufferSize.
+// bufferSize is how much of a source is buffered for one write: enough for system calls to cost
+// next to nothing. A Put holds its buffer for as long as its source takes, so at most
+// maxLargeBuffers Puts have one of that size at a time. The others have smallBufferSize.
 const (
 	bufferSize      = 512 << 10
 	maxLargeBuffers = 64
@@ -17,9 +16,9 @@ var (
 	smallBuffers = sync.Pool{New: func() any { return new([smallBufferSize]byte) }}
 )
 
-// buffers hands out the buffers of a Store. Its methods may be called concurrently.
+// buffers hands out a Store's buffers. Its methods may be called concurrently.
 type buffers struct {
-	large chan struct{} // semaphore of the large ones
+	large chan struct{} // semaphore for the large ones
 }
 
 func newBuffers() buffers { return buffers{large: make(chan struct{}, maxLargeBuffers)} }

@@ -8,9 +8,9 @@ import (
 	"sluice/bytestore"
 )
 
-// Delete implements bytestore.Store. It syncs nothing: after a power failure the
-// object may be there again, complete. The space is freed immediately or, while
-// readers have the object open, when the last of them is closed.
+// Delete implements bytestore.Store. It syncs nothing: after a power failure the object may be
+// there again, complete. The space is freed immediately or, while readers have the object open,
+// when the last of them is closed.
 func (s *Store) Delete(ctx context.Context, names ...bytestore.Name) error {
 	return bytestore.DeleteEach(names, func(name bytestore.Name) error { return s.delete(ctx, name) })
 }

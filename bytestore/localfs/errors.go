@@ -7,8 +7,7 @@ import (
 	"sluice/internal/vfs"
 )
 
-// contractError wraps an error of the file system in the error of the contract
-// that it means.
+// contractError wraps the file system's error in the contract's error that it means.
 func contractError(err error) error {
 	switch {
 	case vfs.IsFull(err):

@@ -14,10 +14,10 @@ import (
 	"sluice/internal/vfs/vfstest"
 )
 
-// body is the body of the tests of faults. It takes several writes.
+// body is the body in all tests of faults. It takes several writes.
 var body = bytes.Repeat([]byte("0123456789abcdef"), 100_000)
 
-// readBack returns the content of an object, or nil if there is none.
+// readBack returns an object's content, or nil if there is none.
 func readBack(t *testing.T, s *localfs.Store, name bytestore.Name) []byte {
 	t.Helper()
 	r, err := s.Open(t.Context(), name, 0, 0)
@@ -34,8 +34,8 @@ func readBack(t *testing.T, s *localfs.Store, name bytestore.Name) []byte {
 	return data
 }
 
-// TestFaultSweep makes every operation of a put fail in turn, in every way, and checks
-// what is left before and after a crash.
+// TestFaultSweep makes each of a put's operations fail in turn, in every way, and checks what is
+// left before and after a crash.
 func TestFaultSweep(t *testing.T) {
 	for _, moment := range []vfstest.Moment{vfstest.Before, vfstest.After, vfstest.Short} {
 		for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
@@ -106,9 +106,9 @@ func sweepOne(t *testing.T, fault *vfstest.Fault) bool {
 	return fault.Fired()
 }
 
-// TestOpenFaultSweep makes the operations of the first Open fail in turn. Open must report
-// the error, and the next Open, after a crash or without one, must complete the work. Of
-// the operations that repeat for each shard, it tests every seventh.
+// TestOpenFaultSweep makes the first Open's operations fail in turn. Open must report the error,
+// and the next Open, after a crash or without one, must complete the work. Of the operations that
+// repeat for each shard, it tests every seventh.
 func TestOpenFaultSweep(t *testing.T) {
 	for _, moment := range []vfstest.Moment{vfstest.Before, vfstest.After} {
 		for nth := int64(0); ; nth += 1 + 6*min(1, nth/16) {
@@ -134,8 +134,8 @@ func TestOpenFaultSweep(t *testing.T) {
 	}
 }
 
-// TestReadFaults checks that an error of the disk is returned, and not reported as a
-// missing object or a shorter list.
+// TestReadFaults checks that the disk's error is returned, and not reported as a missing object or
+// a shorter list.
 func TestReadFaults(t *testing.T) {
 	name := newName()
 	for nth := int64(0); ; nth++ {
@@ -166,8 +166,8 @@ func TestReadFaults(t *testing.T) {
 	}
 }
 
-// TestFailedSync checks that after a failed fsync the store permits only reads and deletes
-// until it is reopened.
+// TestFailedSync checks that after a failed fsync the store permits only reads and deletes until it
+// is reopened.
 func TestFailedSync(t *testing.T) {
 	for _, kind := range []vfstest.Kind{vfstest.KindSync, vfstest.KindSyncDir} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -206,8 +206,7 @@ func TestFailedSync(t *testing.T) {
 	}
 }
 
-// TestFullDiskAtSync checks that a disk which turns out to be full at the fsync fails only
-// one put.
+// TestFullDiskAtSync checks that a disk which turns out to be full at the fsync fails only one put.
 func TestFullDiskAtSync(t *testing.T) {
 	disk := vfstest.NewCrash()
 	s := mustOpen(t, vfstest.Inject(disk, &vfstest.Fault{

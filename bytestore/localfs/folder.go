@@ -6,13 +6,12 @@ import (
 	"sluice/internal/vfs"
 )
 
-// folder is a folder of objects whose fsync is shared (group commit). A caller of
-// sync joins the next fsync and never the running one, which may have begun before
-// the caller's entry was made.
+// folder is a folder of objects that share its fsync (group commit). A caller of sync joins the
+// next fsync and never the running one, which may have begun before the caller's entry was made.
 type folder struct {
 	fs      vfs.FS
 	path    string
-	mapSync func(error) error // maps the error of an fsync to that of a Put
+	mapSync func(error) error // maps an fsync's error to a Put's
 
 	mu   sync.Mutex
 	next *batch // the fsync that has not begun; nil if no Put waits for it
@@ -32,8 +31,7 @@ func newFolder(fsys vfs.FS, path string, mapSync func(error) error) *folder {
 	return &folder{fs: fsys, path: path, mapSync: mapSync, last: none}
 }
 
-// sync returns nil once the entries of the folder, as they were at the call,
-// survive a power failure.
+// sync returns nil once the folder's entries, as they were at the call, survive a power failure.
 func (f *folder) sync() error {
 	b, leads := f.join()
 	if leads {
@@ -48,8 +46,7 @@ func (f *folder) sync() error {
 	return b.err
 }
 
-// join adds the caller to the next batch. It reports whether the caller must carry
-// it out.
+// join adds the caller to the next batch. It reports whether the caller must carry it out.
 func (f *folder) join() (b *batch, leads bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

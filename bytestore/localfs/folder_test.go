@@ -66,9 +66,8 @@ func TestSharedSync(t *testing.T) {
 	})
 }
 
-// TestFailedSyncFailsTheNextBatch checks that a Put that waits for the batch after a failed
-// one fails although its own batch succeeds, because the kernel reports lost entries only
-// once.
+// TestFailedSyncFailsTheNextBatch checks that a Put that waits for the batch after a failed one
+// fails although its own batch succeeds, because the kernel reports lost entries only once.
 func TestFailedSyncFailsTheNextBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin, end := make(chan bool), make(chan error)
@@ -109,8 +108,8 @@ func TestFailedSyncFailsTheNextBatch(t *testing.T) {
 	})
 }
 
-// TestFailedOpenFailsItsBatch checks that if the folder cannot be opened for a sync, all
-// Puts of that batch fail and are undone, and the next Put succeeds.
+// TestFailedOpenFailsItsBatch checks that if the folder cannot be opened for a sync, all Puts of
+// that batch fail and are undone, and the next Put succeeds.
 func TestFailedOpenFailsItsBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin, end := make(chan bool), make(chan error)
@@ -159,9 +158,8 @@ func TestFailedOpenFailsItsBatch(t *testing.T) {
 	})
 }
 
-// TestSharedSyncIsEnough checks that an entry that was made before sync was called
-// survives a crash immediately after sync has returned, however many callers share the
-// syncs.
+// TestSharedSyncIsEnough checks that an entry that was made before sync was called survives a crash
+// immediately after sync has returned, however many callers share the syncs.
 func TestSharedSyncIsEnough(t *testing.T) {
 	disk := vfstest.NewCrash()
 	var syncs atomic.Int64
@@ -191,8 +189,8 @@ func TestSharedSyncIsEnough(t *testing.T) {
 	}
 }
 
-// BenchmarkFolderSync compares shared with separate syncs of one folder, into which each
-// caller has put a file.
+// BenchmarkFolderSync compares shared with separate syncs of one folder, into which each caller has
+// put a file.
 func BenchmarkFolderSync(b *testing.B) {
 	for _, goroutines := range []int{1, 16} {
 		for _, shared := range []bool{false, true} {

@@ -14,8 +14,9 @@ import (
 
 // BenchmarkLayouts compares ways to make an object durable, without anything else: a file that is
 // synced and then renamed, as localfs does; a file that is renamed and then synced; a segment file
-// to which many objects are appended; and a segment file whose blocks were written before. Syncs of
-// a segment are shared. The reasons for the layout are in docs/decisions/0026-objects-are-files.md.
+// to which many objects are appended; and a segment file with blocks that were written before. A
+// segment's syncs are shared. The reasons for the layout are in
+// docs/decisions/0026-objects-are-files.md.
 func BenchmarkLayouts(b *testing.B) {
 	for _, size := range []int{16 << 10, 64 << 10, 256 << 10, 1 << 20} {
 		for _, goroutines := range []int{1, 16} {
@@ -81,7 +82,7 @@ func syncFolder(dir string) error {
 
 func appends(b *testing.B, data []byte) func() error { return newSegment(b, 0).put(data) }
 
-// overwrites begins again at the front of a segment of 256 MiB.
+// overwrites begins again at a segment's front after 256 MiB.
 func overwrites(b *testing.B, data []byte) func() error {
 	s := newSegment(b, 256<<20)
 	block := make([]byte, 1<<20)

@@ -9,8 +9,8 @@ import (
 	"sluice/bytestore"
 )
 
-// List implements bytestore.Store. It holds the names of one shard at a time, and those of
-// the objects outside the shards.
+// List implements bytestore.Store. It holds one shard's names at a time, and the names outside the
+// shards.
 func (s *Store) List(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error {
 	if s.closed.Load() {
 		return fmt.Errorf("localfs: list: %w", fs.ErrClosed)
@@ -47,8 +47,7 @@ func (s *Store) List(ctx context.Context, after bytestore.Name, fn func(bytestor
 	return nil
 }
 
-// entries returns the objects of a folder whose names are greater than after, in byte
-// order.
+// entries returns a folder's objects with names greater than after, in byte order.
 func (s *Store) entries(ctx context.Context, f *folder, after bytestore.Name) ([]fs.DirEntry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("localfs: list: %w", err)
@@ -67,8 +66,7 @@ func (s *Store) entries(ctx context.Context, f *folder, after bytestore.Name) ([
 	return objects, nil
 }
 
-// visit calls fn for the object of an entry, unless it was deleted since the folder was
-// read.
+// visit calls fn for an entry's object, unless it was deleted since the folder was read.
 func visit(ctx context.Context, e fs.DirEntry, fn func(bytestore.Object) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("localfs: list: %w", err)

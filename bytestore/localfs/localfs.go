@@ -1,6 +1,6 @@
-// Package localfs implements bytestore.Store in a folder of a local file system.
+// Package localfs implements bytestore.Store in a folder on a local file system.
 //
-// Layout of the folder:
+// The folder's layout:
 //
 //	00/ … ff/            256 shards, created by Open
 //	3f/3f-0199…-9a2c…    objects with a name made by bytestore.NewName, one file
@@ -9,17 +9,16 @@
 //	.put-…               a Put in progress, in the folder of its target; Open
 //	                     removes those that remain after a crash
 //
-// A file contains the bytes of the object and nothing else. Files whose names are not
-// valid names, in particular names with a dot, are ignored. The folder must be used by one
-// Store at a time, which the caller must ensure: Open removes the files of Puts that are
-// in progress in another Store.
+// A file contains the object's bytes and nothing else. Files without valid names are ignored, in
+// particular names with a dot. The folder must be used by one Store at a time, which the caller
+// must ensure: Open removes the files of Puts that are in progress in another Store.
 //
-// A Put writes a temporary file, asks the system to write it to disk meanwhile, fsyncs
-// it, renames it without replacing anything, and fsyncs the folder; Puts into the same
-// folder share that last fsync. After a failed fsync it is unknown what the kernel has
-// written, so the Store rejects further Puts with [ErrSyncFailed] until it is reopened.
-// Reads and deletes continue. If a folder could not even be opened for its fsync, only
-// the Puts that waited for that fsync fail: as no fsync was attempted, nothing was lost.
+// A Put writes a temporary file, asks the system to write it to disk meanwhile, fsyncs it, renames
+// it without replacing anything, and fsyncs the folder; Puts into the same folder share that last
+// fsync. After a failed fsync it is unknown what the kernel has written, so the Store rejects
+// further Puts with [ErrSyncFailed] until it is reopened. Reads and deletes continue. If a folder
+// could not even be opened for its fsync, only the Puts that waited for that fsync fail: as no
+// fsync was attempted, nothing was lost.
 package localfs
 
 import (
@@ -35,9 +34,9 @@ import (
 	"sluice/internal/vfs"
 )
 
-// ErrSyncFailed is returned by a Put whose fsync failed and by every later Put until the
-// Store is reopened. Objects whose Puts have succeeded are not affected. It wraps
-// bytestore.ErrOverloaded: once the store was reopened, the same Put may succeed.
+// ErrSyncFailed is returned by a Put if its fsync failed, and by every later Put until the Store is
+// reopened. Objects from successful Puts are not affected. It wraps bytestore.ErrOverloaded: once
+// the store was reopened, the same Put may succeed.
 var ErrSyncFailed = fmt.Errorf("localfs: an fsync failed; the store accepts no more objects until it is reopened: %w", bytestore.ErrOverloaded)
 
 // shards is the number of shards, one for each value of a name's first two hex digits.
@@ -48,11 +47,11 @@ const tempPrefix = ".put-"
 
 // Options are the options of Open. The zero value is valid.
 type Options struct {
-	// Reserve is how many bytes of the file system Puts leave free, for deletes and for
-	// other users of the file system. 0 means 64 MiB, or a twentieth of a file system
-	// smaller than 1.25 GiB; a negative value means none.
+	// Reserve is how many bytes Puts leave free in the file system, for deletes and for its other
+	// users. 0 means 64 MiB, or a twentieth if the file system is smaller than 1.25 GiB; a negative
+	// value means none.
 	Reserve int64
-	// FS is the file system. If it is nil, that of the operating system is used.
+	// FS is the file system. If it is nil, vfs.OS() is used.
 	FS vfs.FS
 }
 
@@ -64,7 +63,7 @@ type Store struct {
 	space   *space
 	buffers buffers
 
-	syncErr atomic.Pointer[error] // the first failure of an fsync
+	syncErr atomic.Pointer[error] // the first fsync's failure
 	stopped chan struct{}         // closed once syncErr is set
 
 	// puts is held for reading by each Put in progress, so that Close waits for it.
@@ -74,9 +73,9 @@ type Store struct {
 
 var _ bytestore.Store = (*Store)(nil)
 
-// Open opens the store in the folder dir, which it creates durably if necessary. It
-// removes the temporary files of Puts that a crash interrupted, for which it lists the
-// whole store. The caller must Close it.
+// Open opens the store in the folder dir, which it creates durably if necessary. It removes the
+// temporary files of Puts that a crash interrupted, for which it lists the whole store. The caller
+// must Close it.
 func Open(dir string, opt Options) (*Store, error) {
 	s, err := open(dir, opt)
 	if err != nil {
@@ -120,9 +119,9 @@ func (s *Store) createFolders() error {
 			return err
 		}
 	}
-	// Even if none was created: an earlier Open may have been interrupted before its
-	// sync, and an object in this folder may have been renamed without a sync and
-	// is about to become visible to callers.
+	// Even if none was created: an earlier Open may have been interrupted before its sync, and an
+	// object in this folder may have been renamed without a sync and is about to become visible to
+	// callers.
 	return s.fs.SyncDir(s.root.path)
 }
 
@@ -145,8 +144,8 @@ func (s *Store) removeLeftovers() error {
 	return nil
 }
 
-// Close waits for the Puts in progress and makes all later calls fail with fs.ErrClosed.
-// Open readers remain readable. Close is idempotent.
+// Close waits for the Puts in progress and makes all later calls fail with fs.ErrClosed. Open
+// readers remain readable. Close is idempotent.
 func (s *Store) Close() error {
 	s.puts.Lock()
 	defer s.puts.Unlock()
@@ -154,10 +153,10 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Space returns nil if n more bytes fit on the file system, and bytestore.ErrNoSpace if
-// they would use the reserve, in bytes or inodes, or if the reserve is in use already. n
-// must not be negative. If n is positive, Space takes into account what the Puts in
-// progress have reserved, as a new Put would; Space(0) considers only the disk.
+// Space returns nil if n more bytes fit on the file system, and bytestore.ErrNoSpace if they would
+// use the reserve, in bytes or inodes, or if the reserve is in use already. n must not be negative.
+// If n is positive, Space takes into account what the Puts in progress have reserved, as a new Put
+// would; Space(0) considers only the disk.
 func (s *Store) Space(n int64) error {
 	if s.closed.Load() {
 		return fmt.Errorf("localfs: space: %w", fs.ErrClosed)
@@ -168,14 +167,13 @@ func (s *Store) Space(n int64) error {
 	return nil
 }
 
-// Disk returns the space of the file system, and how many of its free bytes are kept in reserve.
+// Disk returns the file system's space, and how many free bytes are kept in reserve.
 func (s *Store) Disk() (now vfs.Space, reserve int64, err error) {
 	now, err = s.fs.Space(s.root.path)
 	return now, s.space.keptBytes, err
 }
 
-// Err returns [ErrSyncFailed] with its cause after an fsync has failed, and nil
-// otherwise.
+// Err returns [ErrSyncFailed] with its cause after an fsync has failed, and nil otherwise.
 func (s *Store) Err() error {
 	if first := s.syncErr.Load(); first != nil {
 		return fmt.Errorf("%w: %w", ErrSyncFailed, *first)
@@ -183,12 +181,12 @@ func (s *Store) Err() error {
 	return nil
 }
 
-// Stopped returns a channel that is closed once an fsync has failed: the process
-// should then finish its work and reopen the store.
+// Stopped returns a channel that is closed once an fsync has failed: the process should then finish
+// its work and reopen the store.
 func (s *Store) Stopped() <-chan struct{} { return s.stopped }
 
-// folderSyncFailed returns the error of the Puts that waited for the sync of a
-// folder that failed with err.
+// folderSyncFailed returns the error for the Puts that waited for a folder's sync, which failed
+// with err.
 func (s *Store) folderSyncFailed(err error) error {
 	if errors.Is(err, vfs.ErrNotOpened) {
 		return contractError(err)
@@ -196,8 +194,7 @@ func (s *Store) folderSyncFailed(err error) error {
 	return s.syncFailed(err)
 }
 
-// syncFailed records the first fsync that failed, and returns the error of the Put
-// that needed it.
+// syncFailed records the first fsync that failed, and returns the error for the Put that needed it.
 func (s *Store) syncFailed(err error) error {
 	if s.syncErr.CompareAndSwap(nil, &err) {
 		close(s.stopped)
@@ -205,7 +202,7 @@ func (s *Store) syncFailed(err error) error {
 	return fmt.Errorf("%w: %w", ErrSyncFailed, err)
 }
 
-// folder returns the folder of an object.
+// folder returns an object's folder.
 func (s *Store) folder(name bytestore.Name) *folder {
 	if _, made := name.Created(); !made {
 		return s.root

@@ -25,8 +25,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// onOS returns a harness on the file system of the operating system. Each Open closes the
-// previous handle, because a folder must be used by one at a time.
+// onOS returns a harness on the operating system's file system. Each Open closes the previous
+// handle, because a folder must be used by one at a time.
 func onOS(tb testing.TB) bytetest.Harness {
 	dir := filepath.Join(tb.TempDir(), "not", "made", "yet")
 	var last *localfs.Store
@@ -288,8 +288,8 @@ func TestCloseWaitsForPuts(t *testing.T) {
 	wantErr(t, <-closed, nil)
 }
 
-// TestSourceThatReturnsNothing checks that a source that returns neither bytes nor an error
-// fails the put.
+// TestSourceThatReturnsNothing checks that a source that returns neither bytes nor an error fails
+// the put.
 func TestSourceThatReturnsNothing(t *testing.T) {
 	s := mustOpen(t, vfs.OS(), filepath.Join(t.TempDir(), "objects"))
 	defer func() { wantErr(t, s.Close(), nil) }()

@@ -10,9 +10,8 @@ import (
 	"sluice/bytestore"
 )
 
-// Open implements bytestore.Store. On the file system of the operating system the reader
-// is an *os.File, which package net sends without copying. It remains readable after
-// Delete and does not end after n bytes.
+// Open implements bytestore.Store. On vfs.OS() the reader is an *os.File, which package net sends
+// without copying. It remains readable after Delete and does not end after n bytes.
 func (s *Store) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
 	if !name.Valid() {
 		return nil, fmt.Errorf("localfs: open %q: %w", name, bytestore.ErrInvalidName)

@@ -13,20 +13,19 @@ import (
 	"sluice/internal/vfs"
 )
 
-// Put implements bytestore.Store. In addition to the errors of the contract, it
-// returns
+// Put implements bytestore.Store. In addition to the contract's errors, it returns
 //
-//   - ErrNoSpace before it reads src, if size is known and does not fit above the
-//     reserve and what other Puts have reserved, and later if others have used the
-//     space since. A Put reserves at most about 4 MiB more than it has written,
-//     so that slow sources do not keep the disk from others;
+//   - ErrNoSpace before it reads src, if size is known and does not fit above the reserve and what
+//     other Puts have reserved, and later if others have used the space since. A Put reserves at
+//     most about 4 MiB more than it has written, so that slow sources do not keep the disk from
+//     others;
 //   - ErrOverloaded if the process has no file descriptor left;
 //   - [ErrSyncFailed] after an fsync has failed.
 //
-// It checks the context between reads of src: it does not interrupt a Read that
-// blocks, and once the object is written the Put is completed. An object becomes
-// visible to Open and List shortly before its Put returns. ErrExists does not imply
-// that the existing object is durable already: that is reported by its own Put.
+// It checks the context between reads of src: it does not interrupt a Read that blocks, and once
+// the object is written the Put is completed. An object becomes visible to Open and List shortly
+// before its Put returns. ErrExists does not imply that the existing object is durable already:
+// that is reported by its own Put.
 func (s *Store) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
 	if !name.Valid() {
 		return fmt.Errorf("localfs: put %q: %w", name, bytestore.ErrInvalidName)
@@ -85,8 +84,8 @@ func (s *Store) write(name string, src *bytestore.Source, size int64, res *reser
 	}
 	if err := f.Sync(); err != nil {
 		err = contractError(err)
-		// A disk or quota that turns out to be full here affects only this file,
-		// which is removed. Anything else may be the failure of the disk.
+		// A disk or quota that turns out to be full here affects only this file, which is removed.
+		// Anything else may be the disk's failure.
 		if !errors.Is(err, bytestore.ErrNoSpace) {
 			err = s.syncFailed(err)
 		}
@@ -131,8 +130,7 @@ func copySource(f vfs.File, src *bytestore.Source, size int64, res *reservation,
 	return nil
 }
 
-// publish renames the synced file to its name, durably. If it fails, it removes the
-// file.
+// publish renames the synced file to its name, durably. If it fails, it removes the file.
 func (s *Store) publish(temp string, name bytestore.Name) error {
 	target := s.path(name)
 	if err := s.fs.Rename(temp, target); err != nil {
@@ -148,8 +146,8 @@ func (s *Store) publish(temp string, name bytestore.Name) error {
 	if err := s.folder(name).sync(); err != nil {
 		return errors.Join(err, s.remove(target))
 	}
-	// The kernel reports a failed fsync once: an earlier sync of this folder may
-	// have lost our entry and left ours to succeed.
+	// The kernel reports a failed fsync once: an earlier sync of this folder may have lost our
+	// entry and left ours to succeed.
 	if err := s.Err(); err != nil {
 		return errors.Join(err, s.remove(target))
 	}

@@ -12,8 +12,8 @@ import (
 	"sluice/internal/vfs/vfstest"
 )
 
-// TestTooManyFilesAtFolderSync makes the kernel refuse a descriptor for the folder.
-// Only the Put that needed it may fail.
+// TestTooManyFilesAtFolderSync makes the kernel refuse a descriptor for the folder. Only the Put
+// that needed it may fail.
 func TestTooManyFilesAtFolderSync(t *testing.T) {
 	armed := false
 	dir := t.TempDir()

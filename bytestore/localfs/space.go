@@ -10,19 +10,18 @@ import (
 )
 
 const (
-	// maxInodeReserve inodes are kept free, or 1/inodeReserveShare if that is less. The
-	// metadata engine needs a few files for its log.
+	// maxInodeReserve inodes are kept free, or 1/inodeReserveShare if that is less. The metadata
+	// engine needs a few files for its log.
 	maxInodeReserve   = 64
 	inodeReserveShare = 20
-	// reserveAhead is how many bytes a Put reserves at a time: few enough that
-	// hundreds of stalled Puts leave space for others.
+	// reserveAhead is how many bytes a Put reserves at a time: few enough that hundreds of stalled
+	// Puts leave space for others.
 	reserveAhead = 4 << 20
 )
 
-// space tracks the available space: what is free, minus the reserve, minus what
-// the Puts in progress have reserved and not yet written. It queries the file system
-// each time, because other processes write to it, too (statfs takes about a
-// microsecond).
+// space tracks the available space: what is free, minus the reserve, minus what the Puts in
+// progress have reserved and not yet written. It queries the file system each time, because other
+// processes write to it, too (statfs takes about a microsecond).
 type space struct {
 	fs          vfs.FS
 	dir         string
@@ -44,8 +43,7 @@ func newSpace(fsys vfs.FS, dir string, reserve int64) (*space, error) {
 	return &space{fs: fsys, dir: dir, keptBytes: max(reserve, 0), keptInodes: min(maxInodeReserve, now.Inodes/inodeReserveShare)}, nil
 }
 
-// check returns nil if n bytes fit above the reserves and, unless n is 0, the
-// reservations.
+// check returns nil if n bytes fit above the reserves and, unless n is 0, the reservations.
 func (s *space) check(n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,9 +53,8 @@ func (s *space) check(n int64) error {
 	return s.fits(n, s.outstanding)
 }
 
-// fits returns nil if n more bytes and one more file fit above the reserves and
-// the given reservations. The caller must hold the lock, so that reservations are
-// exact.
+// fits returns nil if n more bytes and one more file fit above the reserves and the given
+// reservations. The caller must hold the lock, so that reservations are exact.
 func (s *space) fits(n, outstanding int64) error {
 	now, err := s.fs.Space(s.dir)
 	if err != nil {
@@ -74,8 +71,8 @@ func (s *space) fits(n, outstanding int64) error {
 	return nil
 }
 
-// explain adds to the error of a full file system what a Put of size bytes needed
-// and, now that it was undone, how much is free.
+// explain adds to a full file system's error what a Put of size bytes needed and, now that it was
+// undone, how much is free.
 func (s *space) explain(err error, size int64) error {
 	now, spaceErr := s.fs.Space(s.dir)
 	if spaceErr != nil {
@@ -89,23 +86,22 @@ func (s *space) explain(err error, size int64) error {
 		err, needed, now.Free, now.FreeInodes, now.Inodes)
 }
 
-// reservation is space that one Put has reserved and not yet written. It must be
-// used by one goroutine.
+// reservation is space that one Put has reserved and not yet written. It must be used by one
+// goroutine.
 type reservation struct {
 	space *space
 	held  int64 // bytes
 }
 
-// reserve begins the reservation of a Put of n bytes. It returns
-// bytestore.ErrNoSpace if they do not all fit.
+// reserve begins the reservation for a Put of n bytes. It returns bytestore.ErrNoSpace if they do
+// not all fit.
 func (s *space) reserve(n int64) (*reservation, error) {
 	r := &reservation{space: s}
 	return r, r.grow(n)
 }
 
-// cover ensures that the reservation covers the next write of a Put that has n
-// bytes left to write. It returns bytestore.ErrNoSpace if it does not and the n bytes
-// no longer fit.
+// cover ensures that the reservation covers a Put's next write if it has n bytes left to write. It
+// returns bytestore.ErrNoSpace if it does not and the n bytes no longer fit.
 func (r *reservation) cover(n int64) error {
 	if r.held >= min(n, bufferSize) {
 		return nil
@@ -126,8 +122,8 @@ func (r *reservation) grow(n int64) error {
 	return nil
 }
 
-// spend releases n bytes, or all if there are fewer: they were written, so the file
-// system accounts for them.
+// spend releases n bytes, or all if there are fewer: they were written, so the file system accounts
+// for them.
 func (r *reservation) spend(n int64) {
 	n = min(n, r.held)
 	r.held -= n

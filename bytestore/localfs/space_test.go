@@ -13,8 +13,8 @@ import (
 	"sluice/internal/vfs/vfstest"
 )
 
-// TestReserve fills a small disk. Puts must stop at the reserve, before they read their
-// source; deletes must succeed and free space.
+// TestReserve fills a small disk. Puts must stop at the reserve, before they read their source;
+// deletes must succeed and free space.
 func TestReserve(t *testing.T) {
 	const size, reserve, object = 1 << 20, 100 << 10, 64 << 10
 	s, _ := openWithin(t, size, reserve)
@@ -72,12 +72,12 @@ func TestClaims(t *testing.T) {
 	wantErr(t, s.Space(0), nil)
 }
 
-// TestStalledPutsClaimLittle checks that puts with stalled sources reserve only a little
-// of the disk, and never make it look full.
+// TestStalledPutsClaimLittle checks that puts with stalled sources reserve only a little space, and
+// never make it look full.
 func TestStalledPutsClaimLittle(t *testing.T) {
 	const size, object, stalled = 100 << 20, 64 << 20, 9
 	s, _ := openWithin(t, size, -1)
-	var nest func(n int) // starts n more puts that stall, then runs the rest of the test
+	var nest func(n int) // starts n more puts that stall, then runs what follows
 	nest = func(n int) {
 		if n == 0 {
 			const room = size - stalled*4<<20
@@ -109,8 +109,8 @@ func TestReadyWhileEverythingIsReserved(t *testing.T) {
 	wantErr(t, s.Put(t.Context(), "first", src, size), bytestore.ErrSize)
 }
 
-// TestRacingPutsSpareTheReserve runs three concurrent puts that each fit when they begin,
-// but not together.
+// TestRacingPutsSpareTheReserve runs three concurrent puts that each fit when they begin, but not
+// together.
 func TestRacingPutsSpareTheReserve(t *testing.T) {
 	const puts, object, room, reserve = 3, 9 << 20, 21 << 20, 3 << 20
 	disk := vfstest.NewCrash()
@@ -176,7 +176,7 @@ func TestUnknownSizeSparesTheReserve(t *testing.T) {
 	}
 }
 
-// openWithin opens a store on a disk of the given size in bytes.
+// openWithin opens a store on a disk with the given size in bytes.
 func openWithin(t *testing.T, size, reserve int64) (*localfs.Store, *vfstest.CrashFS) {
 	t.Helper()
 	disk := vfstest.NewCrash()

@@ -1,5 +1,5 @@
-// Package memory implements bytestore.Store in memory, for tests. It is as strict
-// as the contract permits, and loses everything when the process ends.
+// Package memory implements bytestore.Store in memory, for tests. It is as strict as the contract
+// permits, and loses everything when the process ends.
 package memory
 
 import (
@@ -27,8 +27,8 @@ func New() *Store {
 	return &Store{objects: map[bytestore.Name][]byte{}}
 }
 
-// Put implements bytestore.Store. It checks the context between reads of src and
-// does not interrupt a Read that blocks.
+// Put implements bytestore.Store. It checks the context between reads of src and does not interrupt
+// a Read that blocks.
 func (s *Store) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
 	if !name.Valid() {
 		return fmt.Errorf("memory: put %q: %w", name, bytestore.ErrInvalidName)
@@ -66,8 +66,7 @@ func readAll(ctx context.Context, src io.Reader, size int64) ([]byte, error) {
 	return data.Bytes(), nil
 }
 
-// Open implements bytestore.Store. The reader ends after n bytes and remains
-// readable after Delete.
+// Open implements bytestore.Store. The reader ends after n bytes and remains readable after Delete.
 func (s *Store) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
 	if !name.Valid() {
 		return nil, fmt.Errorf("memory: open %q: %w", name, bytestore.ErrInvalidName)
@@ -108,7 +107,7 @@ func (s *Store) delete(ctx context.Context, name bytestore.Name) error {
 	return nil
 }
 
-// List implements bytestore.Store. It lists a snapshot of the objects.
+// List implements bytestore.Store. It lists a snapshot.
 func (s *Store) List(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error {
 	for _, o := range s.objectsAfter(after) {
 		if err := ctx.Err(); err != nil {

@@ -26,8 +26,8 @@ func onDisk(tb testing.TB) bytetest.Harness {
 	return bytetest.Harness{Open: func() (bytestore.Store, error) { return s, nil }}
 }
 
-// Benchmark compares the store with localfs. The server runs on the same machine and does
-// not sync, so puts measure the cost of the requests, not of durability.
+// Benchmark compares the store with localfs. The server runs on the same machine and does not sync,
+// so puts measure what requests cost, not durability.
 func Benchmark(b *testing.B) {
 	server := testenv.S3(b, testenv.S3Options{})
 	for name, newHarness := range map[string]func(testing.TB) bytetest.Harness{"s3": harnesses(server), "localfs": onDisk} {
@@ -40,7 +40,7 @@ func Benchmark(b *testing.B) {
 	}
 }
 
-// benchExtents measures objects of the greatest length that package blob stores.
+// benchExtents measures objects as long as the longest that package blob stores.
 func benchExtents(b *testing.B, newHarness func(testing.TB) bytetest.Harness, goroutines int) {
 	const size = 16 * mib
 	data := content(1, size)

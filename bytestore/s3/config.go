@@ -16,30 +16,28 @@ type PathStyle string
 
 // The path styles.
 const (
-	// PathStyleAuto uses the host name for AWS and the few other services that are
-	// known to require it, and the path for all others.
+	// PathStyleAuto uses the host name for AWS and the few other services that are known to require
+	// it, and the path for all others.
 	PathStyleAuto PathStyle = "auto"
 	PathStyleOn   PathStyle = "on"  // https://endpoint/bucket/key
 	PathStyleOff  PathStyle = "off" // https://bucket.endpoint/key
 )
 
-// CredentialSource defines the source of the credentials.
+// CredentialSource defines where credentials come from.
 type CredentialSource string
 
 // The sources of credentials.
 const (
-	// CredentialsAuto uses the first available of: the AWS variables, the AWS files
-	// and, only if the environment names such a role (AWS_WEB_IDENTITY_TOKEN_FILE,
-	// AWS_CONTAINER_CREDENTIALS_*), that role. It never queries the metadata address
-	// of a machine.
+	// CredentialsAuto uses the first available of: the AWS variables, the AWS files and, only if
+	// the environment names such a role (AWS_WEB_IDENTITY_TOKEN_FILE, AWS_CONTAINER_CREDENTIALS_*),
+	// that role. It never queries a machine's metadata address.
 	CredentialsAuto CredentialSource = "auto"
 	CredentialsEnv  CredentialSource = "env"  // AWS_ACCESS_KEY_ID and its companions
 	CredentialsFile CredentialSource = "file" // ~/.aws/credentials and ~/.aws/config
-	CredentialsIAM  CredentialSource = "iam"  // the role of the machine or container
+	CredentialsIAM  CredentialSource = "iam"  // the machine's or container's role
 )
 
-// Config is the address of a bucket. It contains no secrets and may be logged. It is made
-// by ParseDSN.
+// Config is a bucket's address. It contains no secrets and may be logged. It is made by ParseDSN.
 type Config struct {
 	Bucket string
 	// Prefix begins the names of all objects. It is empty or ends in a slash.
@@ -47,18 +45,18 @@ type Config struct {
 	// Endpoint is http:// or https:// with a host and optionally a port. Empty means AWS.
 	Endpoint string
 	// Region is the region for which requests are signed. Empty means AWS_REGION,
-	// AWS_DEFAULT_REGION or, if neither is set, what AWS reports for the bucket, and
-	// us-east-1 for other services.
+	// AWS_DEFAULT_REGION or, if neither is set, what AWS reports for the bucket, and us-east-1 for
+	// other services.
 	Region      string
 	PathStyle   PathStyle
 	Credentials CredentialSource
-	// Profile is a section of the AWS files. Empty means AWS_PROFILE or "default".
+	// Profile is a section in the AWS files. Empty means AWS_PROFILE or "default".
 	Profile string
 	// CAFile is a PEM file of additional certificate authorities to trust.
 	CAFile string
 }
 
-// ParseDSN parses the address of a bucket:
+// ParseDSN parses a bucket's address:
 //
 //	s3://BUCKET[/PREFIX][?PARAMETER=VALUE&...]
 //
@@ -66,11 +64,11 @@ type Config struct {
 //	region       the region to sign for
 //	path-style   auto, on or off
 //	credentials  auto, env, file or iam
-//	profile      a section of the AWS files; no other source is used then
+//	profile      a section in the AWS files; no other source is used then
 //	ca           a file of certificate authorities, for https
 //
-// An address that contains keys is an error. Errors never repeat what may contain a key:
-// of the address they repeat only the names of these parameters.
+// An address that contains keys is an error. Errors never repeat what may contain a key: they
+// repeat nothing from the address but these parameters' names.
 func ParseDSN(dsn string) (Config, error) {
 	c, err := parseDSN(dsn)
 	if err != nil {
@@ -169,7 +167,7 @@ var (
 	prefixForm = regexp.MustCompile(`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$`)
 )
 
-// maxPrefix leaves space for a key within the 1,024 bytes of an object's name.
+// maxPrefix leaves space for a name: a key has at most 1,024 bytes.
 const maxPrefix = 512
 
 func matching(form *regexp.Regexp, value, want string) (string, error) {
@@ -186,7 +184,7 @@ func oneOf[T ~string](value string, choices ...T) (T, error) {
 	return T(value), nil
 }
 
-// parsePrefix returns the prefix for the path of a DSN.
+// parsePrefix returns the prefix for a DSN's path.
 func parsePrefix(path string) (string, error) {
 	if path == "" || path == "/" {
 		return "", nil

@@ -71,7 +71,7 @@ func FuzzParseDSN(f *testing.F) {
 	f.Add("s3://bucket/prefix?endpoint=https://h:9000&region=eu&path-style=on&credentials=env&ca=x", "key", "value")
 	f.Add("s3://bucket", "", "")
 	f.Add("s3://bucket?profile=a", "a%20b", "%")
-	f.Add("s3://bucket#", "?", "00000000") // the password becomes the name of a parameter
+	f.Add("s3://bucket#", "?", "00000000") // the password becomes a parameter's name
 	f.Fuzz(func(t *testing.T, dsn, user, password string) {
 		c, err := ParseDSN(dsn)
 		if err == nil {

@@ -8,8 +8,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// errNoCredentials replaces the errors of the providers, because those may repeat lines of
-// the files.
+// errNoCredentials replaces the providers' errors, because they may repeat lines from the files.
 var errNoCredentials = errors.New("no credentials found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile of the AWS files, or set credentials=iam to use the role of this machine")
 
 // newCredentials returns the chain of providers. It does not query them.
@@ -32,9 +31,8 @@ func (c *Config) newCredentials() *credentials.Credentials {
 	return credentials.NewChainCredentials(chain)
 }
 
-// namesRole reports whether the environment names a role. Without one the provider of
-// roles would query the machine's metadata address, which on most machines does not exist
-// and never responds.
+// namesRole reports whether the environment names a role. Without one the provider of roles would
+// query the machine's metadata address, which on most machines does not exist and never responds.
 func namesRole() bool {
 	for _, name := range []string{
 		"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",

@@ -81,7 +81,7 @@ func TestCredentials(t *testing.T) {
 }
 
 // TestNoLookupsWithoutKeys checks that no server is queried for keys if there are none, in
-// particular not the metadata address of the machine.
+// particular not the machine's metadata address.
 func TestNoLookupsWithoutKeys(t *testing.T) {
 	noKeys(t)
 	watch := func(http.RoundTripper) http.RoundTripper {
@@ -124,8 +124,8 @@ func TestRoleOfAContainer(t *testing.T) {
 	}
 }
 
-// TestErrorsHoldNoSecrets checks the errors of a server that knows the key but not its
-// secret, or not the session.
+// TestErrorsHoldNoSecrets checks the errors of a server that knows the key but not its secret, or
+// not the session.
 func TestErrorsHoldNoSecrets(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	for variable, code := range map[string]string{"AWS_SECRET_ACCESS_KEY": "403 SignatureDoesNotMatch", "AWS_SESSION_TOKEN": "400 "} {
@@ -151,8 +151,8 @@ func TestOpenWithoutItsBucket(t *testing.T) {
 	}
 }
 
-// TestServersThatReplaceAreRefused checks servers that reject conditional writes, or that
-// accept a second object of a name.
+// TestServersThatReplaceAreRefused checks servers that reject conditional writes, or that accept a
+// second object with the same name.
 func TestServersThatReplaceAreRefused(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	c := freshPrefix(t, server)
@@ -166,7 +166,7 @@ func TestServersThatReplaceAreRefused(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	for range 2 { // the second Open finds the object of the first
+	for range 2 { // the second Open finds the first one's object
 		mustOpen(t, c, s3.Options{})
 	}
 	_, err := s3.Open(t.Context(), c, s3.Options{Staging: t.TempDir(), Transport: func(next http.RoundTripper) http.RoundTripper {

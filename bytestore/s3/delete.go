@@ -11,12 +11,11 @@ import (
 	"sluice/bytestore"
 )
 
-// batchSize is the number of objects that one request can delete, a limit of the S3 API.
+// batchSize is the number of objects that one request can delete, a limit in the S3 API.
 const batchSize = 1_000
 
-// Delete implements bytestore.Store. It deletes several objects by consecutive requests
-// for up to 1,000 objects each (DeleteObjects) or, if the server does not support those,
-// one by one.
+// Delete implements bytestore.Store. It deletes several objects by consecutive requests for up to
+// 1,000 objects each (DeleteObjects) or, if the server does not support those, one by one.
 func (s *Store) Delete(ctx context.Context, names ...bytestore.Name) error {
 	left := bytestore.Undeleted{}
 	if err := s.usable(ctx); err != nil {
@@ -37,8 +36,7 @@ func (s *Store) Delete(ctx context.Context, names ...bytestore.Name) error {
 	return left.OrNil()
 }
 
-// deleteBatch deletes up to batchSize objects, and adds those that it could not delete to
-// left.
+// deleteBatch deletes up to batchSize objects, and adds those that it could not delete to left.
 func (s *Store) deleteBatch(ctx context.Context, names []bytestore.Name, left bytestore.Undeleted) {
 	failed := map[bytestore.Name]error{}
 	if len(names) > 1 && !s.noBatches.Load() {
@@ -68,11 +66,11 @@ func (s *Store) deleteObject(ctx context.Context, name bytestore.Name) error {
 	return err
 }
 
-// errNoResult is the error of an object that the response to DeleteObjects omits.
+// errNoResult is the error for an object that the response to DeleteObjects omits.
 var errNoResult = errors.New("the response of the server does not mention the object")
 
-// deleteMany deletes objects by one request and returns those that may still exist, with
-// the reasons. Only objects that the response reports as deleted count as deleted.
+// deleteMany deletes objects by one request and returns those that may still exist, with the
+// reasons. Only objects that the response reports as deleted count as deleted.
 func (s *Store) deleteMany(ctx context.Context, names []bytestore.Name) map[bytestore.Name]error {
 	failed := make(map[bytestore.Name]error, len(names))
 	nameOf := make(map[string]bytestore.Name, len(names))
@@ -90,7 +88,7 @@ func (s *Store) deleteMany(ctx context.Context, names []bytestore.Name) map[byte
 			delete(failed, name)
 		case known:
 			failed[name] = withStatus(result.Err)
-		case result.Err != nil: // the error of the whole request
+		case result.Err != nil: // the whole request's error
 			for name, err := range failed {
 				if errors.Is(err, errNoResult) {
 					failed[name] = result.Err
@@ -101,9 +99,8 @@ func (s *Store) deleteMany(ctx context.Context, names []bytestore.Name) map[byte
 	return failed
 }
 
-// withStatus adds to an object's error within a response to DeleteObjects the status that
-// belongs to its code. Such an error has no status, which would otherwise mean that there
-// was no response.
+// withStatus adds to an object's error within a response to DeleteObjects the status that belongs
+// to its code. Such an error has no status, which would otherwise mean that there was no response.
 func withStatus(err error) error {
 	response, ok := errors.AsType[minio.ErrorResponse](err)
 	if !ok || response.StatusCode != 0 {

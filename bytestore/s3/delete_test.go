@@ -23,8 +23,7 @@ func mustPutMany(t *testing.T, s *s3.Store, n int) []bytestore.Name {
 	return names
 }
 
-// TestManyDeletesAreOneRequest: a thousand objects go by one request, over
-// failures that pass.
+// TestManyDeletesAreOneRequest: a thousand objects go by one request, over failures that pass.
 func TestManyDeletesAreOneRequest(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	objects := mustPutMany(t, aside, 20)
@@ -51,8 +50,8 @@ func TestManyDeletesAreOneRequest(t *testing.T) {
 	}
 }
 
-// TestServerWithoutManyDeletes: where the server does not know the request for
-// many objects they are deleted one by one, and the request is not repeated.
+// TestServerWithoutManyDeletes: where the server does not know the request for many objects they
+// are deleted one by one, and the request is not repeated.
 func TestServerWithoutManyDeletes(t *testing.T) {
 	for _, unknown := range []fault{respondsWith(501, "NotImplemented"), respondsWith(405, "MethodNotAllowed")} {
 		s, aside, w := onWire(t, s3.Options{})
@@ -70,8 +69,8 @@ func TestServerWithoutManyDeletes(t *testing.T) {
 	}
 }
 
-// TestDeleteWithoutTheBucket: that the bucket is missing does not mean that the
-// object is gone, as it does that the object is missing.
+// TestDeleteWithoutTheBucket: that the bucket is missing does not mean that the object is gone, as
+// it does that the object is missing.
 func TestDeleteWithoutTheBucket(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	name := mustPut(t, aside, content(1, 10))
@@ -83,8 +82,8 @@ func TestDeleteWithoutTheBucket(t *testing.T) {
 	wantErr(t, s.Delete(t.Context(), name), nil)
 }
 
-// TestResponsesToManyDeletes checks that only objects that the response reports as deleted
-// count as deleted, and that the others have their own errors.
+// TestResponsesToManyDeletes checks that only objects that the response reports as deleted count as
+// deleted, and that the others have their own errors.
 func TestResponsesToManyDeletes(t *testing.T) {
 	s, _, w := onWire(t, s3.Options{})
 	objects := make([]bytestore.Name, 6)

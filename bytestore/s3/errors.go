@@ -14,7 +14,7 @@ import (
 	"sluice/bytestore"
 )
 
-// contractError wraps an error of the client in the error of the contract that it means:
+// contractError wraps the client's error in the contract's error that it means:
 // bytestore.ErrOverloaded if a retry may succeed.
 func contractError(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -46,8 +46,8 @@ func contractError(err error) error {
 	return err
 }
 
-// isFull reports whether the server or the quota of its user is full. There is no standard
-// code for that.
+// isFull reports whether the server or the quota of its user is full. There is no standard code for
+// that.
 func isFull(response minio.ErrorResponse) bool {
 	switch response.Code {
 	case "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "NoSpaceLeftOnDevice":
@@ -56,8 +56,8 @@ func isFull(response minio.ErrorResponse) bool {
 	return response.StatusCode == http.StatusInsufficientStorage
 }
 
-// retryable reports whether the same request may succeed later: it was throttled, failed
-// inside the server, or got no response.
+// retryable reports whether the same request may succeed later: it was throttled, failed inside the
+// server, or got no response.
 func retryable(response minio.ErrorResponse) bool {
 	switch response.StatusCode {
 	case 0, http.StatusTooManyRequests, http.StatusRequestTimeout:

@@ -11,8 +11,8 @@ import (
 	"sluice/bytestore/s3"
 )
 
-// An object is stored in a bucket of a server on this machine. The credentials are
-// those of the environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+// An object is stored in a server's bucket on this machine. The credentials come from the
+// environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
 func Example() {
 	ctx := context.Background()
 	config, err := s3.ParseDSN("s3://my-bucket/sluice?endpoint=http://127.0.0.1:9000")

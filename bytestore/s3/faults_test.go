@@ -58,8 +58,8 @@ func TestTransientFailuresAreRetried(t *testing.T) {
 	}
 }
 
-// TestLastingFailuresAreClean checks that a Put whose requests all fail returns an error,
-// and that nothing is visible, then or after the server has recovered.
+// TestLastingFailuresAreClean checks that a Put returns an error if all its requests fail, and that
+// nothing is visible, then or after the server has recovered.
 func TestLastingFailuresAreClean(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	for _, tc := range []struct {
@@ -105,8 +105,8 @@ func TestDamagedTransferIsRetried(t *testing.T) {
 	}
 }
 
-// TestConflictIsRetried checks that a Put is retried after status 409, which AWS
-// returns to one of two concurrent requests.
+// TestConflictIsRetried checks that a Put is retried after status 409, which AWS returns to one of
+// two concurrent requests.
 func TestConflictIsRetried(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	conflict := respondsWith(409, "ConditionalRequestConflict")
@@ -120,8 +120,8 @@ func TestConflictIsRetried(t *testing.T) {
 	wantObject(t, aside, taken, content(2, 1000))
 }
 
-// TestLostResponsesOfAPut stores the object and loses all responses to PUT requests. The Put
-// must find out that it succeeded, and distinguish its object from that of another Put.
+// TestLostResponsesOfAPut stores the object and loses all responses to PUT requests. The Put must
+// find out that it succeeded, and distinguish its object from another Put's.
 func TestLostResponsesOfAPut(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	w.handle(times(always, http.MethodPut, loseResponse))
@@ -132,8 +132,8 @@ func TestLostResponsesOfAPut(t *testing.T) {
 	wantObject(t, aside, taken, content(2, 1000))
 }
 
-// TestUnknownOutcome checks that a Put fails if the server no longer responds, and that
-// the server has either nothing or the complete object.
+// TestUnknownOutcome checks that a Put fails if the server no longer responds, and that the server
+// has either nothing or the complete object.
 func TestUnknownOutcome(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	name, data := newName(), content(1, 1000)
@@ -151,9 +151,9 @@ func TestUnknownOutcome(t *testing.T) {
 	wantObject(t, aside, name, data)
 }
 
-// TestPutInDoubtIsNotTaken loses the response to the first PUT, returns 412 to the second
-// because of the object of the first, and loses the response to the request for its
-// metadata. The error must not report that the name is in use.
+// TestPutInDoubtIsNotTaken loses the response to the first PUT, returns 412 to the second because
+// the first one's object is there, and loses the response to the request for its metadata. The
+// error must not report that the name is in use.
 func TestPutInDoubtIsNotTaken(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	name, data := newName(), content(1, 1000)
@@ -174,8 +174,8 @@ func TestPutInDoubtIsNotTaken(t *testing.T) {
 	wantObject(t, aside, name, data)
 }
 
-// TestCancelledPutDeletesItsObject ends the context after the server has stored the
-// object and before it has responded.
+// TestCancelledPutDeletesItsObject ends the context after the server has stored the object and
+// before it has responded.
 func TestCancelledPutDeletesItsObject(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -195,8 +195,8 @@ func TestCancelledPutDeletesItsObject(t *testing.T) {
 	wantErr(t, s.Err(), nil)
 }
 
-// TestLateReaderOfABody uses a transport that continues to read a body after it has
-// returned. It must not get any bytes.
+// TestLateReaderOfABody uses a transport that continues to read a body after it has returned. It
+// must not get any bytes.
 func TestLateReaderOfABody(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	for _, f := range []fault{refused, respondsWith(503, "SlowDown")} {

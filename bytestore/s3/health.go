@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// failureTime is how long a failed Put is reported if no other Put follows. Otherwise a
-// server that is no longer used would be reported as failed forever.
+// failureTime is how long a failed Put is reported if no other Put follows. Otherwise a server that
+// is no longer used would be reported as failed forever.
 const failureTime = 30 * time.Second
 
-// health records the result of the last Put.
+// health records the last Put's result.
 type health struct {
 	now  func() time.Time
 	last atomic.Pointer[failure] // nil after a success
@@ -22,7 +22,7 @@ type failure struct {
 	err error
 }
 
-// note records the result of a Put, unless it was interrupted by its context.
+// note records a Put's result, unless it was interrupted by its context.
 func (h *health) note(err error) {
 	switch {
 	case err == nil:
@@ -33,7 +33,7 @@ func (h *health) note(err error) {
 	}
 }
 
-// err returns the error of the last Put, unless it succeeded or is older than failureTime.
+// err returns the last Put's error, unless it succeeded or is older than failureTime.
 func (h *health) err() error {
 	f := h.last.Load()
 	if f == nil || h.now().Sub(f.at) >= failureTime {

@@ -13,8 +13,8 @@ import (
 	"sluice/internal/testclock"
 )
 
-// TestErr checks that a Put that fails because of the server is reported until another
-// succeeds, and for at most 30 s. Nothing else is reported.
+// TestErr checks that a Put is reported if the server makes it fail, until another succeeds, and
+// for at most 30 s. Nothing else is reported.
 func TestErr(t *testing.T) {
 	clock := testclock.New()
 	s, _, w := onWire(t, s3.Options{StagingLimit: mib, Now: clock.Now})

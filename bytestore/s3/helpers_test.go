@@ -19,7 +19,7 @@ import (
 
 var prefixes atomic.Int64
 
-// freshPrefix returns the configuration of an unused prefix of the server.
+// freshPrefix returns the configuration for an unused prefix on the server.
 func freshPrefix(tb testing.TB, server *testenv.S3Server) s3.Config {
 	tb.Helper()
 	c, err := s3.ParseDSN(fmt.Sprintf("s3://%s/tests/%d?endpoint=http://%s", server.Bucket, prefixes.Add(1), server.Addr))
@@ -29,7 +29,7 @@ func freshPrefix(tb testing.TB, server *testenv.S3Server) s3.Config {
 	return c
 }
 
-// mustOpen opens a store, which is closed at the end of the test.
+// mustOpen opens a store, which is closed when the test ends.
 func mustOpen(tb testing.TB, c s3.Config, opt s3.Options) *s3.Store {
 	tb.Helper()
 	if opt.Staging == "" {

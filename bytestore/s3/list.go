@@ -9,8 +9,8 @@ import (
 	"sluice/bytestore"
 )
 
-// List implements bytestore.Store. It holds one page of at most 1,000 keys at a time, and
-// sends one request for each page.
+// List implements bytestore.Store. It holds one page of at most 1,000 keys at a time, and sends one
+// request for each page.
 func (s *Store) List(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error {
 	if err := s.usable(ctx); err != nil {
 		return fmt.Errorf("s3: list: %w", err)
@@ -41,8 +41,8 @@ func (s *Store) List(ctx context.Context, after bytestore.Name, fn func(bytestor
 	return nil
 }
 
-// listing returns the options to list all keys under the prefix, in pages of at most the
-// given size; 0 means the default of the server.
+// listing returns the options to list all keys under the prefix, in pages of at most the given
+// size; 0 means the server's default.
 func (s *Store) listing(page int) minio.ListObjectsOptions {
 	withOwner := false // which is expensive for some servers
 	return minio.ListObjectsOptions{Prefix: s.prefix, Recursive: true, FetchOwner: &withOwner, MaxKeys: page}

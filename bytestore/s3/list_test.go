@@ -13,8 +13,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestListPages lists several pages of 1,000 objects: all of them in order, from any
-// position, and without requesting more pages than the caller needs.
+// TestListPages lists several pages of 1,000 objects: all of them in order, from any position, and
+// without requesting more pages than the caller needs.
 func TestListPages(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	const objects, putters = 2100, 20
@@ -77,8 +77,8 @@ func TestListPages(t *testing.T) {
 	}
 }
 
-// TestOthersNamesAreNotListed checks that in a shared bucket only names directly under the
-// prefix that are valid names are objects.
+// TestOthersNamesAreNotListed checks that in a shared bucket only names directly under the prefix
+// that are valid names are objects.
 func TestOthersNamesAreNotListed(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	var names []bytestore.Name

@@ -20,8 +20,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// badNetwork returns a store with short timeouts that reaches its server through a proxy
-// with toxics, and another one with normal timeouts and a direct connection.
+// badNetwork returns a store with short timeouts that reaches its server through a proxy with
+// toxics, and another one with normal timeouts and a direct connection.
 func badNetwork(t *testing.T, stall time.Duration) (s, aside *s3.Store, c s3.Config, proxy *toxiproxy.Proxy) {
 	t.Helper()
 	server := testenv.S3(t, testenv.S3Options{})
@@ -38,8 +38,8 @@ func badNetwork(t *testing.T, stall time.Duration) (s, aside *s3.Store, c s3.Con
 	return mustOpen(t, c, s3.Options{Stall: stall}), aside, c, proxy
 }
 
-// awaitProxy waits until the proxy accepts connections, which on a busy machine may be
-// after its Start has returned.
+// awaitProxy waits until the proxy accepts connections, which on a busy machine may be after its
+// Start has returned.
 func awaitProxy(t *testing.T, addr string) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; runtime.Gosched() {
@@ -56,8 +56,7 @@ func awaitProxy(t *testing.T, addr string) {
 	}
 }
 
-// toxic adds a toxic, in the JSON form of toxiproxy, until the returned function is
-// called.
+// toxic adds a toxic, in the JSON form of toxiproxy, until the returned function is called.
 func toxic(t *testing.T, proxy *toxiproxy.Proxy, stream, kind string, toxicity float64, attributes string) (remove func()) {
 	t.Helper()
 	_, err := proxy.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(
@@ -72,9 +71,9 @@ func toxic(t *testing.T, proxy *toxiproxy.Proxy, stream, kind string, toxicity f
 	}
 }
 
-// The timeouts of the stores for faults that end connections and for faults that stall
-// them. The latter is so short that a busy machine may exceed it: then the store need not
-// succeed after the network has recovered.
+// The stores' timeouts for faults that end connections and for faults that stall them. The latter
+// is so short that a busy machine may exceed it: then the store need not succeed after the network
+// has recovered.
 const (
 	patience = 20 * time.Second
 	haste    = 200 * time.Millisecond
@@ -95,8 +94,8 @@ var networkFaults = []struct {
 	{"request stalls", "upstream", "timeout", `"timeout": 0`, haste},
 }
 
-// TestBadNetwork applies each fault to every connection: calls must end without damage.
-// Then the network recovers, and they must succeed.
+// TestBadNetwork applies each fault to every connection: calls must end without damage. Then the
+// network recovers, and they must succeed.
 func TestBadNetwork(t *testing.T) {
 	for _, f := range networkFaults {
 		t.Run(f.name, func(t *testing.T) {
@@ -126,8 +125,8 @@ func TestBadNetwork(t *testing.T) {
 	}
 }
 
-// endsWell puts data. A success must have stored the whole object. A failure must be
-// retryable, and the object complete or absent.
+// endsWell puts data. A success must have stored the whole object. A failure must be retryable, and
+// the object complete or absent.
 func endsWell(t *testing.T, s, aside *s3.Store, name bytestore.Name, data []byte) {
 	t.Helper()
 	err := put(t, s, name, data)
@@ -147,8 +146,7 @@ func endsWell(t *testing.T, s, aside *s3.Store, name bytestore.Name, data []byte
 	}
 }
 
-// TestWorseNetwork applies a fault to half of the connections during concurrent puts and
-// reads.
+// TestWorseNetwork applies a fault to half the connections during concurrent puts and reads.
 func TestWorseNetwork(t *testing.T) {
 	for _, f := range networkFaults {
 		t.Run(f.name, func(t *testing.T) {

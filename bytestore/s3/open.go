@@ -12,10 +12,9 @@ import (
 	"sluice/bytestore"
 )
 
-// Open implements bytestore.Store. The reader ends after n bytes, and fails once ctx has
-// ended. It sends one request for a range of at most 4 MiB; for a longer range it requests
-// the next parts in parallel while there is memory for them. A response that breaks off is
-// resumed.
+// Open implements bytestore.Store. The reader ends after n bytes, and fails once ctx has ended. It
+// sends one request for a range of at most 4 MiB; for a longer range it requests the next parts in
+// parallel while there is memory for them. A response that breaks off is resumed.
 func (s *Store) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
 	if !name.Valid() {
 		return nil, fmt.Errorf("s3: open %q: %w", name, bytestore.ErrInvalidName)
@@ -51,8 +50,8 @@ func (s *Store) openAt(ctx context.Context, key string, off, n int64) (io.ReadCl
 	return r, nil
 }
 
-// openNothing opens a range that cannot be requested: one of no bytes, or one that ends
-// beyond the largest object.
+// openNothing opens a range that cannot be requested: one of no bytes, or one that ends beyond the
+// largest object.
 func (s *Store) openNothing(ctx context.Context, key string, off, n int64) (io.ReadCloser, error) {
 	found, err := s.core.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
 	if err != nil {

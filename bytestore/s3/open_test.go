@@ -19,8 +19,8 @@ import (
 
 const mib = 1 << 20
 
-// TestRequestsOfARead checks that a small range costs one request and a large one a
-// request for each 4 MiB, and that no other bytes are requested.
+// TestRequestsOfARead checks that a small range costs one request and a large one a request for
+// each 4 MiB, and that no other bytes are requested.
 func TestRequestsOfARead(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	data := content(1, 16*mib)
@@ -64,8 +64,8 @@ func TestRequestsOfAPut(t *testing.T) {
 	}
 }
 
-// TestBrokenResponsesAreResumed cuts responses at many positions. The bytes must be correct,
-// and bytes that were received must not be requested again.
+// TestBrokenResponsesAreResumed cuts responses at many positions. The bytes must be correct, and
+// bytes that were received must not be requested again.
 func TestBrokenResponsesAreResumed(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	data := content(1, 10*mib)
@@ -89,8 +89,8 @@ func TestBrokenResponsesAreResumed(t *testing.T) {
 	}
 }
 
-// TestResponsesThatAlwaysBreak checks that the reader fails after a bounded number of
-// requests, and that the bytes before that are correct.
+// TestResponsesThatAlwaysBreak checks that the reader fails after a bounded number of requests, and
+// that the bytes before that are correct.
 func TestResponsesThatAlwaysBreak(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	data := content(1, 6*mib)
@@ -114,8 +114,8 @@ func TestResponsesThatAlwaysBreak(t *testing.T) {
 	}
 }
 
-// TestResumesPause checks that a broken response is resumed after a pause, which ends with
-// the context.
+// TestResumesPause checks that a broken response is resumed after a pause, which ends with the
+// context.
 func TestResumesPause(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	data := content(1, 10_000)
@@ -172,8 +172,8 @@ func (c closing) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// TestReplacedWhileReading checks that a resumed read gets bytes of the same version of
-// the object, or fails.
+// TestReplacedWhileReading checks that a resumed read gets bytes from the object's same version, or
+// fails.
 func TestReplacedWhileReading(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	name := mustPut(t, aside, content(1, 10*mib))
@@ -192,8 +192,8 @@ func TestReplacedWhileReading(t *testing.T) {
 	wantErr(t, r.Close(), nil)
 }
 
-// TestTruncatedObject checks that an object shorter than the range is distinguished from a
-// broken response, even if it was truncated in between.
+// TestTruncatedObject checks that an object shorter than the range is distinguished from a broken
+// response, even if it was truncated in between.
 func TestTruncatedObject(t *testing.T) {
 	s, _, _ := onWire(t, s3.Options{})
 	name := mustPut(t, s, content(1, 5*mib))
@@ -203,8 +203,8 @@ func TestTruncatedObject(t *testing.T) {
 	}
 }
 
-// TestRangesArePrefetched checks that three requests are prefetched concurrently before
-// the first byte is read.
+// TestRangesArePrefetched checks that three requests are prefetched concurrently before the first
+// byte is read.
 func TestRangesArePrefetched(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	data := content(1, 24*mib)
@@ -234,8 +234,8 @@ func TestRangesArePrefetched(t *testing.T) {
 	wantErr(t, r.Close(), nil)
 }
 
-// TestReadAheadIsBounded checks that concurrent readers share the memory, that readers
-// without memory work as well, and that Close releases the memory.
+// TestReadAheadIsBounded checks that concurrent readers share the memory, that readers without
+// memory work as well, and that Close releases the memory.
 func TestReadAheadIsBounded(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{ReadAheadMemory: 9 * mib}) // enough for two prefetches
 	data := content(1, 13*mib)

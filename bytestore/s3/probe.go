@@ -16,10 +16,9 @@ var errUnconditional = errors.New("the object store ignores If-None-Match and co
 // probeName is not a valid name, so it is never taken for an object.
 const probeName = ".sluice-probe"
 
-// probe checks that the server accepts objects, rejects a second one with the same name,
-// and deletes them. Another node may probe at the same time and delete the object between
-// two writes. Only if several consecutive pairs of writes succeed does the server ignore
-// the condition.
+// probe checks that the server accepts objects, rejects a second one with the same name, and
+// deletes them. Another node may probe at the same time and delete the object between two writes.
+// Only if several consecutive pairs of writes succeed does the server ignore the condition.
 func (s *Store) probe(ctx context.Context) error {
 	const pairs = 4
 	written := 0

@@ -14,20 +14,19 @@ import (
 	"sluice/bytestore"
 )
 
-// putMetadata is the metadata that identifies the Put that stored an object. With it a Put
-// whose response was lost finds out that it succeeded.
+// putMetadata is the metadata that identifies the Put that stored an object. With it a Put finds
+// out that it succeeded if the response was lost.
 const putMetadata = "Sluice-Put"
 
-// Put implements bytestore.Store. It reads and stages all of src before it sends
-// anything. If too much is staged already, it waits before it reads on, and returns
-// ErrOverloaded after Options.StagingWait. A Put whose source stalls, or whose caller uses
-// more than its share, is evicted if others need the space; it then returns ErrOverloaded
-// when its source continues. Put checks the context between reads of src and does not
-// interrupt a Read that blocks.
+// Put implements bytestore.Store. It reads and stages all of src before it sends anything. If too
+// much is staged already, it waits before it reads on, and returns ErrOverloaded after
+// Options.StagingWait. A Put is evicted if others need the space while its source stalls or its
+// caller uses more than its share. It then returns ErrOverloaded when its source continues. Put
+// checks the context between reads of src and does not interrupt a Read that blocks.
 //
-// If a Put fails and the server cannot be queried for whether it stored the object, or
-// stores it later, the object may become visible. It is then complete. A caller that uses
-// fresh names never refers to it.
+// If a Put fails and the server cannot be queried for whether it stored the object, or stores it
+// later, the object may become visible. It is then complete. A caller that uses fresh names never
+// refers to it.
 func (s *Store) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
 	if !name.Valid() {
 		return fmt.Errorf("s3: put %q: %w", name, bytestore.ErrInvalidName)
@@ -56,12 +55,12 @@ func (s *Store) put(ctx context.Context, name bytestore.Name, src io.Reader, siz
 		return errors.Join(err, body.release())
 	}
 	p := pendingPut{s: s, key: s.key(name), body: body, id: rand.Text()}
-	// The server has received everything when it has responded, so an error of closing
-	// the staged file is reported but the object is stored.
+	// The server has received everything when it has responded, so an error of closing the staged
+	// file is reported but the object is stored.
 	return errors.Join(p.send(ctx), body.release())
 }
 
-// pendingPut is a Put whose body is staged.
+// pendingPut is a Put with a staged body.
 type pendingPut struct {
 	s    *Store
 	key  string
@@ -95,12 +94,11 @@ func (p *pendingPut) attempt(ctx context.Context) (again bool, err error) {
 	case err == nil:
 		return false, nil
 	case response.StatusCode == http.StatusPreconditionFailed:
-		// The object may have been stored by an earlier request of this Put, whose
-		// response was lost.
+		// An earlier request of this Put may have stored the object, and its response was lost.
 		return false, p.confirm(ctx, unknownOutcome(err))
 	case response.StatusCode == http.StatusConflict:
-		// Another request for this key was in progress. It may have been an earlier
-		// one of this Put, or may have failed.
+		// Another request for this key was in progress. It may have been an earlier one of this
+		// Put, or may have failed.
 		err = p.confirm(ctx, unknownOutcome(err))
 		return err != nil && !errors.Is(err, bytestore.ErrExists) && ctx.Err() == nil, err
 	case response.Code == minio.XAmzContentSHA256Mismatch, response.Code == minio.BadDigest:
@@ -111,8 +109,8 @@ func (p *pendingPut) attempt(ctx context.Context) (again bool, err error) {
 	return false, p.confirm(ctx, contractError(err))
 }
 
-// unknownOutcome returns the error of a Put if the response does not show whether this Put
-// stored the object. It does not mean that the name is in use.
+// unknownOutcome returns a Put's error if the response does not show whether this Put stored the
+// object. It does not mean that the name is in use.
 func unknownOutcome(err error) error {
 	return fmt.Errorf("%w: %s", bytestore.ErrOverloaded, contractError(err).Error())
 }
@@ -120,9 +118,8 @@ func unknownOutcome(err error) error {
 // confirmTimeout limits the requests of confirm.
 const confirmTimeout = 10 * time.Second
 
-// confirm finds out whether the object was stored in spite of cause. It returns nil if
-// this Put stored it. If the context of the Put has ended, the Put fails nevertheless and
-// its object is deleted.
+// confirm finds out whether the object was stored in spite of cause. It returns nil if this Put
+// stored it. If the Put's context has ended, the Put fails nevertheless and its object is deleted.
 func (p *pendingPut) confirm(ctx context.Context, cause error) error {
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)
 	defer cancel()

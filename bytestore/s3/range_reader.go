@@ -16,14 +16,14 @@ const (
 
 var requestBuffers = sync.Pool{New: func() any { return new([requestSize]byte) }}
 
-// reader reads a range. The first request, and each one for which there is no memory, is
-// read from the connection as it arrives; the others are prefetched. It must be used by
-// one goroutine at a time.
+// reader reads a range. The first request, and each one for which there is no memory, is read from
+// the connection as it arrives; the others are prefetched. It must be used by one goroutine at a
+// time.
 type reader struct {
 	s      *Store
 	ctx    context.Context
 	cancel context.CancelFunc
-	pos    int64 // of the next byte to be read
+	pos    int64 // where the next byte is read
 	next   int64 // where the next request begins
 	end    int64
 
@@ -31,7 +31,7 @@ type reader struct {
 	ahead []*prefetch // in order; the first begins where live ends
 }
 
-// prefetch is a part of a range that is read ahead.
+// prefetch is a section that is read ahead.
 type prefetch struct {
 	pos, end int64
 	buf      *[requestSize]byte
@@ -101,12 +101,12 @@ func (r *reader) fetchAhead() {
 	}
 }
 
-// stream returns a stream of the same version of the object as the first one.
+// stream returns a stream of the same object's version as the first one.
 func (r *reader) stream(pos, end int64) *stream {
 	return &stream{s: r.s, ctx: r.ctx, key: r.live.key, etag: r.live.etag, pos: pos, end: end}
 }
 
-// free releases the buffer of a prefetch that has ended.
+// free releases a prefetch's buffer after it has ended.
 func (r *reader) free(p *prefetch) {
 	requestBuffers.Put(p.buf)
 	r.s.readAhead.release(requestSize)

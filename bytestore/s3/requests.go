@@ -23,13 +23,13 @@ const (
 // Operations are all operations.
 var Operations = []Operation{OpPut, OpGet, OpHead, OpDelete, OpList}
 
-// RequestStats are the figures of the requests of one operation since the Store was opened.
+// RequestStats are the figures of one operation's requests since the Store was opened.
 type RequestStats struct {
-	Seconds *histogram.Histogram // from the request to the headers of the response, or to the error
+	Seconds *histogram.Histogram // from the request to the response's headers, or to the error
 	Errors  int64                // requests without a response, or with one that is an error
 }
 
-// requestCounts counts the requests of an operation.
+// requestCounts counts an operation's requests.
 type requestCounts struct {
 	seconds *histogram.Histogram
 	errors  atomic.Int64

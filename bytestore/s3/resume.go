@@ -14,31 +14,31 @@ import (
 	"sluice/bytestore"
 )
 
-// maxResumes is how often a broken response is resumed. The requests to resume it are
-// themselves retried if there is no response.
+// maxResumes is how often a broken response is resumed. The requests to resume it are themselves
+// retried if there is no response.
 const maxResumes = 5
 
-// pause returns the backoff before a resume, counted from 1. It is that of the client
-// before it repeats a request. Half of it is random, so that readers whose responses broke
-// off together do not resume together.
+// pause returns the backoff before a resume, counted from 1. The client waits as long before it
+// repeats a request. Half of it is random, so that readers do not resume together if their
+// responses broke off together.
 func pause(resume int) time.Duration {
 	half := min(minio.DefaultRetryUnit<<(resume-1), minio.DefaultRetryCap) / 2
 	return half + rand.N(half+1)
 }
 
-// stream reads the bytes [pos, end) of an object from one response, and from further
-// responses if that breaks off.
+// stream reads an object's bytes [pos, end) from one response, and from further responses if that
+// breaks off.
 type stream struct {
 	s        *Store
 	ctx      context.Context
 	key      string
-	etag     string // of the version in the first response
+	etag     string // identifies the version in the first response
 	pos, end int64
 	body     io.ReadCloser // nil before the request
 	broken   int           // responses that broke off
 }
 
-// Read reads until the end of the range.
+// Read reads until the range ends.
 func (r *stream) Read(p []byte) (int, error) {
 	if r.pos == r.end {
 		return 0, io.EOF
@@ -66,8 +66,8 @@ func (r *stream) Read(p []byte) (int, error) {
 	}
 }
 
-// breakOff closes a response that failed with cause before its end, and waits until it is
-// time to resume. It returns an error if it must not be resumed.
+// breakOff closes a response that failed with cause before its end, and waits until it is time to
+// resume. It returns an error if it must not be resumed.
 func (r *stream) breakOff(cause error) error {
 	err := r.Close()
 	if ctxErr := r.ctx.Err(); ctxErr != nil {
@@ -86,7 +86,7 @@ func (r *stream) breakOff(cause error) error {
 	}
 }
 
-// start requests the rest of the range and returns the size of the object.
+// start requests the remaining range and returns the object's size.
 func (r *stream) start() (size int64, err error) {
 	opt := minio.GetObjectOptions{}
 	if err := opt.SetRange(r.pos, r.end-1); err != nil {
@@ -115,7 +115,7 @@ func (r *stream) start() (size int64, err error) {
 	return size, nil
 }
 
-// sizeOf returns the size of the object from a response that contains the bytes from pos.
+// sizeOf returns the object's size from a response that contains the bytes from pos.
 func sizeOf(header http.Header, pos, length int64) (int64, error) {
 	contentRange := header.Get("Content-Range")
 	if contentRange == "" && pos == 0 {

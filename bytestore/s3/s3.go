@@ -1,20 +1,20 @@
-// Package s3 implements bytestore.Store in a bucket of an S3-compatible object store, such
-// as AWS, MinIO, Ceph or versitygw.
+// Package s3 implements bytestore.Store in an S3-compatible object store's bucket, such as AWS,
+// MinIO, Ceph or versitygw.
 //
-// An object is stored as one S3 object, whose key is the prefix and the name, and which
-// contains the bytes of the object and nothing else. It is written by one PutObject with
-// "If-None-Match: *", so that objects are never replaced. The server must support
-// conditional writes, which Open checks. The user metadata sluice-put identifies the Put
-// that stored an object. Keys under the prefix that do not end in a valid name are ignored.
+// An object is stored as one S3 object. Its key is the prefix and the name, and it contains the
+// object's bytes and nothing else. It is written by one PutObject with "If-None-Match: *", so that
+// objects are never replaced. The server must support conditional writes, which Open checks. The
+// user metadata sluice-put identifies the Put that stored an object. Keys under the prefix that do
+// not end in a valid name are ignored.
 //
-// A body is staged in memory or in a file before it is sent, so that every request has a
-// known size and the body's SHA-256 (which is part of the signature and which the server
-// verifies), and can be repeated. Requests that fail for a transient reason are retried a
-// few times with increasing backoff.
+// A body is staged in memory or in a file before it is sent, so that every request has a known size
+// and the body's SHA-256 (which is part of the signature and which the server verifies), and can be
+// repeated. Requests that fail for a transient reason are retried a few times with increasing
+// backoff.
 //
-// The durability of an object is that of the server: it must have synced or replicated an
-// object before it responds with 200. The bucket must not keep versions, or must expire
-// noncurrent ones; otherwise Delete does not free space.
+// An object is as durable as the server makes it: it must have synced or replicated an object
+// before it responds with 200. The bucket must not keep versions, or must expire noncurrent ones;
+// otherwise Delete does not free space.
 package s3
 
 import (
@@ -37,31 +37,30 @@ import (
 
 // Options are the options of Open. The zero value is valid.
 type Options struct {
-	// Staging is the folder for staged bodies. It must be used by one Store at a time.
-	// Default: the folder sluice-staging in the system's folder for temporary files.
+	// Staging is the folder for staged bodies. It must be used by one Store at a time. Default: the
+	// folder sluice-staging in the system's folder for temporary files.
 	Staging string
-	// StagingLimit is the greatest total size of staged bodies in bytes. A Put reserves
-	// bytes as its body is received, waits if there are none, and returns
-	// bytestore.ErrOverloaded if it has to wait for too long. Default 1 GiB.
+	// StagingLimit is the greatest total size of staged bodies in bytes. A Put reserves bytes as
+	// its body is received, waits if there are none, and returns bytestore.ErrOverloaded if it has
+	// to wait for too long. Default 1 GiB.
 	StagingLimit int64
-	// StagingStall is the time without a byte after which a body that is being staged may
-	// be evicted for others. Default 5 s.
+	// StagingStall is the time without a byte after which a body that is being staged may be
+	// evicted for others. Default 5 s.
 	StagingStall time.Duration
 	// StagingWait is how long a Put waits for staging space. Default 30 s.
 	StagingWait time.Duration
-	// StagingMemory limits the size of the buffers for staged bodies in bytes; further
-	// bodies are staged in files. Default 64 MiB.
+	// StagingMemory limits the buffers for staged bodies in bytes; further bodies are staged in
+	// files. Default 64 MiB.
 	StagingMemory int64
-	// ReadAheadMemory limits the size of the buffers for prefetching in bytes; further
-	// readers do not prefetch. Default 128 MiB.
+	// ReadAheadMemory limits the buffers for prefetching in bytes; further readers do not prefetch.
+	// Default 128 MiB.
 	ReadAheadMemory int64
-	// Stall is the time after which a connection is closed if nothing is sent or received
-	// during a request. Default 30 s.
+	// Stall is the time after which a connection is closed if nothing is sent or received during a
+	// request. Default 30 s.
 	Stall time.Duration
 	// Now is the clock of Err. If it is nil, time.Now is used.
 	Now func() time.Time
-	// Transport, if not nil, wraps the transport of all requests, for example to observe
-	// them.
+	// Transport, if not nil, wraps the transport of all requests, for example to observe them.
 	Transport func(http.RoundTripper) http.RoundTripper
 }
 
@@ -111,10 +110,10 @@ type Store struct {
 
 var _ bytestore.Store = (*Store)(nil)
 
-// Open connects to the bucket, which must exist, and creates the staging folder. It
-// returns an error if there are no credentials, if they do not permit to list the bucket,
-// to write and to delete, or if the server does not support conditional writes, which Open
-// tests with the object .sluice-probe under the prefix. The caller must Close the Store.
+// Open connects to the bucket, which must exist, and creates the staging folder. It returns an
+// error if there are no credentials, if they do not permit to list the bucket, to write and to
+// delete, or if the server does not support conditional writes, which Open tests with the object
+// .sluice-probe under the prefix. The caller must Close the Store.
 func Open(ctx context.Context, c Config, opt Options) (*Store, error) {
 	s, err := open(ctx, c, opt)
 	if err != nil {
@@ -176,9 +175,8 @@ func (s *Store) connect(ctx context.Context, c Config, opt Options) (err error) 
 	return s.probe(ctx)
 }
 
-// checkBucket lists one name. Unlike a HEAD request for the bucket this returns an error
-// that explains what is wrong: the credentials, the region, the bucket, or the permission
-// to list it.
+// checkBucket lists one name. Unlike a HEAD request for the bucket this returns an error that
+// explains what is wrong: the credentials, the region, the bucket, or the permission to list it.
 func (s *Store) checkBucket(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the object store did not respond within %s: check the endpoint and the state of the server", startTimeout))
 	defer cancel()
@@ -194,8 +192,8 @@ func (s *Store) checkBucket(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// startTimeout limits the first request, so that a server that accepts connections and
-// never responds does not block the start.
+// startTimeout limits the first request, so that a server that accepts connections and never
+// responds does not block the start.
 const startTimeout = 4 * time.Second
 
 var lookups = map[PathStyle]minio.BucketLookupType{
@@ -203,8 +201,8 @@ var lookups = map[PathStyle]minio.BucketLookupType{
 	PathStyleOff: minio.BucketLookupDNS,
 }
 
-// Close waits for the Puts in progress and makes all later calls fail with fs.ErrClosed.
-// Open readers remain readable. Close is idempotent.
+// Close waits for the Puts in progress and makes all later calls fail with fs.ErrClosed. Open
+// readers remain readable. Close is idempotent.
 func (s *Store) Close() error {
 	s.puts.Lock()
 	defer s.puts.Unlock()
@@ -223,11 +221,11 @@ func (s *Store) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// key returns the key in the bucket of the object with the given name.
+// key returns an object's key in the bucket.
 func (s *Store) key(name bytestore.Name) string { return s.prefix + string(name) }
 
-// Err returns the error of the last Put if it failed less than 30 seconds ago because of
-// the server. It sends no request.
+// Err returns the last Put's error if the server made it fail less than 30 seconds ago. It sends no
+// request.
 func (s *Store) Err() error {
 	if err := s.health.err(); err != nil {
 		return fmt.Errorf("s3: objects cannot be stored: %w", err)
@@ -235,8 +233,8 @@ func (s *Store) Err() error {
 	return nil
 }
 
-// Ready returns an error if the store does not work at the moment: Err, or the error of a
-// small request to the bucket, which is retried a few times. ctx limits the time.
+// Ready returns an error if the store does not work at the moment: Err, or a small request's error,
+// which is retried a few times. ctx limits the time.
 func (s *Store) Ready(ctx context.Context) error {
 	if err := s.Err(); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Stores must find the keys of the test servers and no others.
+	// Stores must find the test servers' keys and no others.
 	for name, value := range map[string]string{
 		"AWS_ACCESS_KEY_ID": testenv.S3AccessKey, "AWS_SECRET_ACCESS_KEY": testenv.S3SecretKey, "AWS_SESSION_TOKEN": "",
 		"AWS_REGION": "", "AWS_DEFAULT_REGION": "", "AWS_PROFILE": "",
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	// The backoff of the client would only make the tests slow.
+	// The client's backoff would only make the tests slow.
 	minio.DefaultRetryUnit, minio.DefaultRetryCap = time.Millisecond, 5*time.Millisecond
 	// toxiproxy leaks goroutines when it cuts a connection.
 	goleak.VerifyTestMain(m,

@@ -18,8 +18,7 @@ import (
 	"sluice/internal/vfs"
 )
 
-// A body is staged in a small buffer, a large buffer or a file: the smallest that is
-// large enough.
+// A body is staged in a small buffer, a large buffer or a file: the smallest that is large enough.
 const (
 	smallBuffer = 64 << 10
 	largeBuffer = 1 << 20
@@ -73,19 +72,19 @@ type staged struct {
 	res      *reservation
 	sum      hash.Hash // SHA-256
 
-	// The storage of the bytes. A body may be evicted, and lose its storage, while
-	// another goroutine waits for more of it.
+	// Where the bytes are. A body may be evicted, and lose its storage, while another goroutine
+	// waits for more of it.
 	mu       sync.Mutex
 	buf      *[]byte  // a pooled buffer, or nil
 	file     *os.File // a file without a name, or nil
 	released bool
 }
 
-// stage reads src to its end, which must be after size bytes unless size is
-// bytestore.UnknownSize. The caller must release the result.
+// stage reads src to its end, which must be after size bytes unless size is bytestore.UnknownSize.
+// The caller must release the result.
 func (s *staging) stage(ctx context.Context, src *bytestore.Source, size int64) (_ *staged, err error) {
 	b := &staged{in: s, sum: sha256.New()}
-	// An error of closing the file of an evicted body has no consequence.
+	// An error of closing an evicted body's file has no consequence.
 	b.res = s.quota.admit(ctx, size, func() { _ = b.free() })
 	defer func() {
 		if err != nil {
@@ -154,8 +153,7 @@ func (b *staged) write(ctx context.Context, p []byte) error {
 	})
 }
 
-// withStorage calls do with the storage locked. It returns an error if the body was
-// evicted.
+// withStorage calls do with the storage locked. It returns an error if the body was evicted.
 func (b *staged) withStorage(do func() error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,12 +163,11 @@ func (b *staged) withStorage(do func() error) error {
 	return do()
 }
 
-// reserveStep is how many bytes a body reserves at a time, so that a body does not keep
-// out others before it is received.
+// reserveStep is how many bytes a body reserves at a time, so that a body does not keep out others
+// before it is received.
 const reserveStep = 1 << 20
 
-// ensureStorage ensures that the storage holds n bytes, and moves what is staged if
-// necessary.
+// ensureStorage ensures that the storage holds n bytes, and moves what is staged if necessary.
 func (b *staged) ensureStorage(n int64) error {
 	if b.file != nil || b.buf != nil && n <= int64(len(*b.buf)) {
 		return nil
@@ -196,8 +193,8 @@ func (b *staged) ensureStorage(n int64) error {
 	return stagingError(err)
 }
 
-// buffer returns a buffer for n bytes. It returns nil if there is none of that size, or if
-// the limit of memory is reached.
+// buffer returns a buffer for n bytes. It returns nil if there is none of that size, or if the
+// limit of memory is reached.
 func (s *staging) buffer(n int64) *[]byte {
 	pool, size := &smallBuffers, int64(smallBuffer)
 	if n > smallBuffer {
@@ -218,7 +215,7 @@ func (s *staging) putBuffer(b *[]byte) {
 	largeBuffers.Put(b)
 }
 
-// reader returns a reader of the whole body.
+// reader returns a reader for the whole body.
 func (b *staged) reader() io.ReadSeeker {
 	if b.buf != nil {
 		return bytes.NewReader((*b.buf)[:b.size])
@@ -226,7 +223,7 @@ func (b *staged) reader() io.ReadSeeker {
 	return io.NewSectionReader(b.file, 0, b.size)
 }
 
-// sha256Hex returns the body's SHA-256 in the form of the request header.
+// sha256Hex returns the body's SHA-256 in the request header's form.
 func (b *staged) sha256Hex() string { return hex.EncodeToString(b.sum.Sum(nil)) }
 
 // release releases the storage and the reservation.
@@ -254,8 +251,7 @@ func (b *staged) free() error {
 	return nil
 }
 
-// unstaged wraps an error of the staging folder, as bytestore.ErrOverloaded if a
-// retry may succeed.
+// unstaged wraps the staging folder's error, as bytestore.ErrOverloaded if a retry may succeed.
 func stagingError(err error) error {
 	if err == nil {
 		return nil

@@ -20,8 +20,8 @@ import (
 // errRead is the error of sources that must not be read.
 var errRead = errors.New("the source was read")
 
-// TestStagingIsBounded checks that a Put above the limit waits and finally fails, without
-// harm to staged bodies.
+// TestStagingIsBounded checks that a Put above the limit waits and finally fails, without harm to
+// staged bodies.
 func TestStagingIsBounded(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{StagingLimit: 3 * mib, StagingStall: time.Hour, StagingWait: time.Millisecond})
 	wantErr(t, s.Put(t.Context(), newName(), iotest.ErrReader(errRead), 3*mib+1), bytestore.ErrOverloaded)
@@ -44,7 +44,7 @@ func TestStagingIsBounded(t *testing.T) {
 		wantErr(t, s.Put(t.Context(), outer, src, size), nil)
 		wantObject(t, aside, outer, data)
 	}
-	// Everything is released, whatever the result of the Puts.
+	// Everything is released, whatever the Puts return.
 	for range 10 {
 		failing := io.MultiReader(bytes.NewReader(data), iotest.ErrReader(errRead))
 		wantErr(t, s.Put(t.Context(), newName(), failing, 3*mib), errRead)
@@ -56,9 +56,9 @@ func TestStagingIsBounded(t *testing.T) {
 	wantErr(t, s.Err(), nil)
 }
 
-// TestStalledBodiesAreEvicted has one caller use nearly all staging space for bodies that
-// stall just before their end. The large bodies of another caller must be stored, and only
-// as many stalled bodies evicted as necessary.
+// TestStalledBodiesAreEvicted has one caller use nearly all staging space for bodies that stall
+// just before their end. The large bodies of another caller must be stored, and only as many
+// stalled bodies evicted as necessary.
 func TestStalledBodiesAreEvicted(t *testing.T) {
 	const senders, limit = 68, 72
 	for _, caller := range []string{"other", "stalls"} {
@@ -106,8 +106,8 @@ func TestStalledBodiesAreEvicted(t *testing.T) {
 	}
 }
 
-// TestSlowBodiesBlockNoOthers checks that bytes which were declared and not received
-// take no space from others.
+// TestSlowBodiesBlockNoOthers checks that bytes which were declared and not received take no space
+// from others.
 func TestSlowBodiesBlockNoOthers(t *testing.T) {
 	s, _, _ := onWire(t, s3.Options{StagingLimit: 8 * mib})
 	var trickle func(n int) error
@@ -127,7 +127,7 @@ func TestSlowBodiesBlockNoOthers(t *testing.T) {
 	wantErr(t, trickle(5), nil) // which declare 10 MiB in total
 }
 
-// calls is a source whose Read calls the function and returns its error.
+// calls is a source. Its Read calls the function and returns its error.
 type calls func() error
 
 func (c calls) Read([]byte) (int, error) { return 0, c() }
@@ -152,8 +152,8 @@ func TestStagingInBuffersAndFiles(t *testing.T) {
 	}
 }
 
-// TestStagingFilesHaveNoNames checks that a crash leaves nothing of a staged body, and
-// that Open removes what a crash may leave while a file is created.
+// TestStagingFilesHaveNoNames checks that a crash leaves nothing of a staged body, and that Open
+// removes what a crash may leave while a file is created.
 func TestStagingFilesHaveNoNames(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	dir := t.TempDir()
@@ -194,8 +194,8 @@ func TestStagingFolderFull(t *testing.T) {
 	wantErr(t, s.Err(), nil)
 }
 
-// TestConcurrentPuts puts 16 MiB 64 times concurrently. The memory allocated must be a
-// small part of that.
+// TestConcurrentPuts puts 16 MiB 64 times concurrently. The memory allocated must be a small part
+// of that.
 func TestConcurrentPuts(t *testing.T) {
 	const puts, size = 64, 16 * mib
 	s, aside, _ := onWire(t, s3.Options{StagingLimit: puts * size})

@@ -10,18 +10,17 @@ import (
 	"sluice/bytestore"
 )
 
-// stagingQuota divides the bytes that staged bodies may occupy together. A body reserves
-// bytes as it is received, and waits if there are none. It guarantees:
+// stagingQuota divides the bytes that staged bodies may occupy together. A body reserves bytes as
+// it is received, and waits if there are none. It guarantees:
 //
-//   - The oldest body that is still being received can be received completely: the others
-//     leave as much free as the largest of them needs. One body is therefore always
-//     completed and sent, and bodies being received never wait for each other in a cycle.
-//   - A body of which nothing is received for a while is evicted if others need its bytes:
-//     its reservation is dropped, and receiving more of it fails.
-//   - A caller whose bodies do not exceed their share, which is equal for all active
-//     callers, has priority over callers whose bodies do. If it still has to wait for
-//     long, bodies of those callers are evicted, beginning with the one that has received
-//     nothing for the longest time.
+//   - The oldest body that is still being received can be received completely: the others leave as
+//     much free as the largest of them needs. One body is therefore always completed and sent, and
+//     bodies being received never wait for each other in a cycle.
+//   - A body is evicted if nothing is received of it for a while and others need its bytes: its
+//     reservation is dropped, and receiving more of it fails.
+//   - All active callers have equal shares. A caller within its share has priority over callers
+//     that exceed theirs. If it still has to wait for long, bodies of those callers are evicted,
+//     beginning with the one that has received nothing for the longest time.
 type stagingQuota struct {
 	limit int64
 	stall time.Duration // time without a byte after which a body has stalled
@@ -35,13 +34,13 @@ type stagingQuota struct {
 	changed chan struct{}            // closed when a waiting body should try again
 }
 
-// reservation is the reservation of one body. All but the first group of fields is
-// guarded by the lock of the quota.
+// reservation is the reservation of one body. The quota's lock guards all but the first group of
+// fields.
 type reservation struct {
 	caller string
 	free   func() // drops what the body holds; called from any goroutine
 
-	expected int64         // size of the whole body
+	expected int64         // the whole body's size
 	bytes    int64         // reserved
 	last     time.Duration // when a byte was last received, since began
 	waiting  bool          // for bytes
@@ -50,16 +49,16 @@ type reservation struct {
 	evicted  bool
 }
 
-// unknownBody is the expected size of a body of unknown size: that of the largest extents
-// in an object store. It is a guess that affects only the order in which bodies wait.
+// unknownBody is what a body of unknown size is expected to have: as much as an object store's
+// largest extents. It is a guess that affects only the order in which bodies wait.
 const unknownBody = 16 << 20
 
 func newStagingQuota(limit int64, stall, wait time.Duration) *stagingQuota {
 	return &stagingQuota{limit: limit, stall: stall, wait: wait, began: time.Now(), granted: map[string]time.Duration{}, changed: make(chan struct{})}
 }
 
-// admit adds a body with an empty reservation. size may be bytestore.UnknownSize. free is
-// called at most once, when the body is evicted. The caller must release the reservation.
+// admit adds a body with an empty reservation. size may be bytestore.UnknownSize. free is called at
+// most once, when the body is evicted. The caller must release the reservation.
 func (q *stagingQuota) admit(ctx context.Context, size int64, free func()) *reservation {
 	if size == bytestore.UnknownSize {
 		size = min(unknownBody, q.limit/4)
@@ -80,15 +79,15 @@ func (q *stagingQuota) release(c *reservation) {
 	q.wake()
 }
 
-// progress records that bytes of the body were received.
+// progress records that the body's bytes were received.
 func (q *stagingQuota) progress(c *reservation) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c.last = q.now()
 }
 
-// complete marks the body as completely received: it is no longer evicted, and does not
-// delay those after it. It returns an error if the body was evicted.
+// complete marks the body as completely received: it is no longer evicted, and does not delay those
+// after it. It returns an error if the body was evicted.
 func (q *stagingQuota) complete(c *reservation) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -100,9 +99,8 @@ func (q *stagingQuota) complete(c *reservation) error {
 	return nil
 }
 
-// grow waits until the reservation can be extended to n bytes. It returns
-// bytestore.ErrOverloaded if that takes longer than the wait, if n exceeds the limit, or
-// if the body was evicted.
+// grow waits until the reservation can be extended to n bytes. It returns bytestore.ErrOverloaded
+// if that takes longer than the wait, if n exceeds the limit, or if the body was evicted.
 func (q *stagingQuota) grow(ctx context.Context, c *reservation, n int64) error {
 	begun := time.Now()
 	for {
@@ -125,8 +123,8 @@ func (q *stagingQuota) grow(ctx context.Context, c *reservation, n int64) error 
 	}
 }
 
-// tryGrow extends the reservation to n bytes if possible. Otherwise changed is closed when
-// it should be called again.
+// tryGrow extends the reservation to n bytes if possible. Otherwise changed is closed when it
+// should be called again.
 func (q *stagingQuota) tryGrow(c *reservation, n int64, waited time.Duration) (changed <-chan struct{}, done bool, err error) {
 	var gone []*reservation
 	defer func() {
@@ -186,8 +184,7 @@ func (q *stagingQuota) fits(c *reservation, n int64) bool {
 	return q.used-oldest.bytes-c.bytes+n <= q.limit-reserve
 }
 
-// shares returns the bytes reserved by the bodies of each caller, and the share of each
-// caller.
+// shares returns the bytes reserved by the bodies of each caller, and the share of each caller.
 func (q *stagingQuota) shares() (taken map[string]int64, share int64) {
 	taken = map[string]int64{}
 	for _, b := range q.bodies {
@@ -209,7 +206,7 @@ func (q *stagingQuota) oldest() *reservation {
 // receiving reports whether a body is incomplete and has not stalled.
 func (q *stagingQuota) receiving(b *reservation) bool { return !b.complete && !q.stalled(b) }
 
-// stalled reports whether the sender of a body has not sent anything for too long.
+// stalled reports whether a body's sender has not sent anything for too long.
 func (q *stagingQuota) stalled(b *reservation) bool {
 	return !b.complete && !b.waiting && q.now()-b.last >= q.stall
 }

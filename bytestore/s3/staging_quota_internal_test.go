@@ -66,8 +66,8 @@ func all(t *testing.T, r *stagingQuota, senders []*sender) []error {
 	return errs
 }
 
-// TestWaitingBodiesAllComplete receives many times more than fits. The bodies wait for
-// each other, and none fails.
+// TestWaitingBodiesAllComplete receives many times more than fits. The bodies wait for each other,
+// and none fails.
 func TestWaitingBodiesAllComplete(t *testing.T) {
 	for _, unknown := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -117,8 +117,8 @@ func TestOnlyNecessaryReservationsAreEvicted(t *testing.T) {
 	}
 }
 
-// TestSharesOfCallers checks that a caller whose slow bodies use the whole quota loses as
-// much as another caller needs that does not exceed its share, and not more.
+// TestSharesOfCallers checks what a caller loses if its slow bodies use the whole quota: as much as
+// another caller within its share needs, and not more.
 func TestSharesOfCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStagingQuota(64, 5*time.Second, time.Hour)
@@ -128,7 +128,7 @@ func TestSharesOfCallers(t *testing.T) {
 		}
 		errs := make(chan []error)
 		go func() { errs <- all(t, r, senders) }()
-		time.Sleep(26 * time.Second) // most of the quota is used
+		time.Sleep(26 * time.Second) // most quota is used
 		small := &sender{caller: "small", size: 16}
 		if err := small.run(t.Context(), r); err != nil || small.completed > time.Minute {
 			t.Errorf("the one body of a caller: %v, after %v", err, small.completed)

@@ -10,8 +10,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestOpenWithoutTheRightToDelete checks that Open reports the missing permission to
-// delete.
+// TestOpenWithoutTheRightToDelete checks that Open reports the missing permission to delete.
 func TestOpenWithoutTheRightToDelete(t *testing.T) {
 	deletes := 0
 	_, err := s3.Open(t.Context(), freshPrefix(t, testenv.S3(t, testenv.S3Options{})), s3.Options{Staging: t.TempDir(), Transport: func(below http.RoundTripper) http.RoundTripper {
@@ -32,8 +31,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestOpenOfASilentServer checks that Open does not wait for a server that accepts
-// connections and does not respond.
+// TestOpenOfASilentServer checks that Open does not wait for a server that accepts connections and
+// does not respond.
 func TestOpenOfASilentServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts connections
 	if err != nil {

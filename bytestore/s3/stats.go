@@ -1,7 +1,7 @@
 package s3
 
-// Requests returns the figures of an operation. Each attempt is a request. A refusal that the
-// protocol expects is no error: 404, 409, 412 and 416.
+// Requests returns an operation's figures. Each attempt is a request. A refusal that the protocol
+// expects is no error: 404, 409, 412 and 416.
 func (s *Store) Requests(op Operation) RequestStats {
 	c := s.requests[op]
 	return RequestStats{Seconds: c.seconds, Errors: c.errors.Load()}

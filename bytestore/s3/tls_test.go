@@ -25,8 +25,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// authority creates a certificate authority and a certificate for s3.test, its subdomains
-// and 127.0.0.1, and returns their files.
+// authority creates a certificate authority and a certificate for s3.test, its subdomains and
+// 127.0.0.1, and returns their files.
 func authority(t *testing.T) (caFile, certFile, keyFile string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -76,8 +76,7 @@ func writePEM(t *testing.T, file, kind string, der []byte) {
 	}
 }
 
-// dialing sends all connections to addr, whatever the host name, and records the hosts of
-// the requests.
+// dialing sends all connections to addr, whatever the host name, and records the requests' hosts.
 func dialing(addr string, w *wire) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
 		t := next.(*http.Transport)
@@ -89,8 +88,8 @@ func dialing(addr string, w *wire) func(http.RoundTripper) http.RoundTripper {
 	}
 }
 
-// TestVirtualHostOverTLS runs the whole suite with the bucket in the host name and a
-// certificate of an authority that only the configuration names.
+// TestVirtualHostOverTLS runs the whole suite with the bucket in the host name and a certificate
+// from an authority that only the configuration names.
 func TestVirtualHostOverTLS(t *testing.T) {
 	caFile, certFile, keyFile := authority(t)
 	server := testenv.S3(t, testenv.S3Options{CertFile: certFile, KeyFile: keyFile, VirtualDomain: "s3.test"})

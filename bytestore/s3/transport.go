@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// newTransport returns the transport of a store. A connection on which nothing is sent or
-// received during a request for the time of stall is closed.
+// newTransport returns a store's transport. A connection on which nothing is sent or received
+// during a request for the time of stall is closed.
 func newTransport(caFile string, stall time.Duration) (*http.Transport, error) {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	t := &http.Transport{
@@ -29,8 +29,8 @@ func newTransport(caFile string, stall time.Duration) (*http.Transport, error) {
 		},
 		TLSHandshakeTimeout: 10 * time.Second,
 		MaxIdleConnsPerHost: 64,
-		// Servers close idle connections as well, and a request on a connection that
-		// is being closed must be sent again.
+		// Servers close idle connections as well, and a request on a connection that is being
+		// closed must be sent again.
 		IdleConnTimeout: 15 * time.Second,
 		// Bytes must arrive as they are stored.
 		DisableCompression: true,
@@ -46,7 +46,7 @@ func newTransport(caFile string, stall time.Duration) (*http.Transport, error) {
 	return t, nil
 }
 
-// trusted returns the certificate authorities of the system and those of the file.
+// trusted returns the system's certificate authorities and the file's.
 func trusted(caFile string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(caFile)
 	if err != nil {
@@ -62,9 +62,8 @@ func trusted(caFile string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// watchedConn is a connection that fails if nothing is sent or received for a while. A
-// write also extends the deadline of a pending read, because the response to a slow upload
-// arrives late.
+// watchedConn is a connection that fails if nothing is sent or received for a while. A write also
+// extends a pending read's deadline, because the response to a slow upload arrives late.
 type watchedConn struct {
 	net.Conn
 	stall time.Duration
@@ -84,9 +83,9 @@ func (c *watchedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// revokingTransport revokes the body of a request when the request ends. A transport may
-// continue to read a body after it has returned; by then the body may be in use for a
-// retry, or its buffer for another object.
+// revokingTransport revokes a request's body when the request ends. A transport may continue to
+// read a body after it has returned; by then the body may be in use for a retry, or its buffer for
+// another object.
 type revokingTransport struct {
 	http.RoundTripper
 }
@@ -103,8 +102,7 @@ func (l revokingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		body.revoke()
 		return nil, err
 	}
-	// Ending the upload ends the connection, so it must not happen before the response
-	// is read.
+	// Ending the upload ends the connection, so it must not happen before the response is read.
 	resp.Body = responseBody{resp.Body, body}
 	return resp, nil
 }
@@ -120,7 +118,7 @@ func (b responseBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// errRevoked is returned to a late reader of a request body.
+// errRevoked is returned to a request body's late reader.
 var errRevoked = errors.New("s3: the request is over")
 
 // revocableBody reads src until it is revoked.

@@ -13,8 +13,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// wire is a transport between a store and the network. It records requests and can be made
-// to fail them.
+// wire is a transport between a store and the network. It records requests and can be made to fail
+// them.
 type wire struct {
 	next http.RoundTripper
 
@@ -52,7 +52,7 @@ func (w *wire) requests() []string {
 // fault handles a request that is to fail.
 type fault = func(r *http.Request, next http.RoundTripper) (*http.Response, error)
 
-// times applies a fault to the first n requests of a method.
+// times applies a fault to a method's first n requests.
 func times(n int, method string, f fault) fault {
 	var mu sync.Mutex
 	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
@@ -72,7 +72,7 @@ func times(n int, method string, f fault) fault {
 // always is a number of times that no test reaches.
 const always = 1 << 30
 
-// respondsWith returns the fault of a server that returns an error.
+// respondsWith returns the fault that a server returns an error.
 func respondsWith(status int, code string) fault {
 	return func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 		body := fmt.Sprintf("<Error><Code>%s</Code><Message>as the test wants</Message></Error>", code)
@@ -83,7 +83,7 @@ func respondsWith(status int, code string) fault {
 	}
 }
 
-// refused is the fault of a connection that is refused.
+// refused is the fault that a connection is refused.
 func refused(*http.Request, http.RoundTripper) (*http.Response, error) {
 	return nil, fmt.Errorf("the test refuses the connection")
 }
@@ -119,7 +119,7 @@ type errReader struct{}
 
 func (errReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// damage flips a bit of the request body.
+// damage flips a bit in the request body.
 func damage(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	if r.Body == nil {
 		return next.RoundTrip(r)
@@ -134,8 +134,8 @@ func damage(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	return next.RoundTrip(r)
 }
 
-// onWire returns a store whose requests pass a wire, and another one of the same objects
-// whose requests do not.
+// onWire returns a store that sends its requests over a wire, and another one over the same objects
+// that does not.
 func onWire(t *testing.T, opt s3.Options) (s, aside *s3.Store, w *wire) {
 	t.Helper()
 	server := testenv.S3(t, testenv.S3Options{})
