@@ -1,5 +1,5 @@
-// Package console has the web console: pages of plain modules, embedded in the binary, that use
-// the interface of the server which serves them.
+// Package console has the web console: pages of plain modules, embedded in the binary, that use the
+// interface of their server.
 package console
 
 import (
@@ -9,26 +9,26 @@ import (
 	"strings"
 )
 
-// Console serves the files of the console. It is immutable and safe for concurrent use.
+// Console serves the console's files. It is immutable and safe for concurrent use.
 type Console struct {
 	pages   map[string]map[string]*file // by path and theme
 	assets  map[string]*file
-	version string // first segment of the path of an asset; it changes with any file
+	version string // first segment in an asset's path; it changes with any file
 }
 
-// themes that a user can choose. Without a choice, a page has the theme of the system.
+// themes that a user can choose. Without a choice, a page has the system's theme.
 var themes = []string{"", "light", "dark"}
 
-// Serve responds to GET or HEAD of a path below that of the console, and reports whether there is
-// such a file. If there is none, it has written nothing.
+// Serve responds to GET or HEAD for a path below the console's, and reports whether there is such a
+// file. If there is none, it has written nothing.
 //
-// The path of an asset changes with the version of the console, so browsers keep it; a page is
-// validated each time. The path of another version has the assets of this one, for browsers that
-// reach several nodes while these are replaced. A page has the theme of the cookie sluice-theme, so
-// that its first paint waits for no script.
+// An asset's path changes with the console's version, so browsers keep it; a page is validated each
+// time. The path of another version has the assets of this one, for browsers that reach several
+// nodes while these are replaced. A page has the theme in the cookie sluice-theme, so that its
+// first paint waits for no script.
 //
 // sources is a source list (Content Security Policy, section 2.3.1): where the browser finds the
-// files of the console, and nothing that others can store.
+// console's files, and nothing that others can store.
 func (c *Console) Serve(w http.ResponseWriter, r *http.Request, name, sources string) bool {
 	found, cache, vary := c.pages[name][chosenTheme(r)], "no-cache", "Accept-Encoding, Cookie"
 	if version, asset, ok := strings.Cut(name, "/"); ok && strings.HasPrefix(version, "assets-") {
@@ -84,7 +84,7 @@ func acceptsGzip(r *http.Request) bool {
 	return false
 }
 
-// splitList returns the elements of a header that is a list.
+// splitList returns a list header's elements.
 func splitList(values []string) []string {
 	var list []string
 	for _, v := range values {

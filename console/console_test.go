@@ -152,7 +152,7 @@ func TestAssetsOfAnotherVersion(t *testing.T) {
 }
 
 // TestBudget checks that the page needs less than 150 KiB, compressed, before charts, previews of
-// PDF and the description of the interface, which are loaded when they are used.
+// PDF and the interface's description, which are loaded when they are used.
 func TestBudget(t *testing.T) {
 	c := newConsole(t)
 	page := c.pages[""][""]

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// types maps the extensions of the files to their content types.
+// types maps the files' extensions to their content types.
 var types = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",

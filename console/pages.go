@@ -82,7 +82,7 @@ func (c *Console) page(page *template.Template, source pageSource, theme string)
 	return newFile(pageTemplate, out.Bytes())
 }
 
-// imported matches an import of a module that is loaded with the importing one.
+// imported matches an import if the module is loaded with the importing one.
 var imported = regexp.MustCompile(`(?m)^(?:import|\}) .*?"\./([\w/.-]+)";$|^import "\./([\w/.-]+)";$`)
 
 // modules returns the module and, directly or not, what it imports, sorted.

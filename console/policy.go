@@ -1,7 +1,7 @@
 package console
 
 // policy returns the Content-Security-Policy of every response. Nothing inline runs, scripts,
-// workers and styles are loaded from sources only, and no other page can frame the console. A
+// workers and styles are loaded from sources only, and no other page can frame the console. The
 // preview of a blob that needed a key is a blob: URL. Styles are set by script through the object
 // model, which needs no permission.
 func policy(sources string) string {

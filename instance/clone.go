@@ -22,21 +22,19 @@ type CloneResult struct {
 	Rows           int64 // of the metadata
 }
 
-// Clone copies the instance at source to target, which must be empty or contain an
-// unfinished clone of the same instance. Objects that the target already has are not
-// copied again, so a clone that was interrupted can be resumed by the same call. If
-// the clone was finished before, Clone does nothing. The clone has the id of the
-// source; only one of them should be served afterwards.
+// Clone copies the instance at source to target, which must be empty or contain an unfinished clone
+// from the same source. Objects that the target already has are not copied again, so a clone that
+// was interrupted can be resumed by the same call. If the clone was finished before, Clone does
+// nothing. The clone has the source's id; only one of them should be served afterwards.
 //
-// No node may run on the source or on the target. Clone locks their data folders,
-// and holds the lease of the nodes on their databases: it returns an error if a node
-// is running, or if one is started during the clone. To rule out nodes takes up to half a
-// minute for each database.
+// No node may run on the source or on the target. Clone locks their data folders, and holds the
+// nodes' lease on their databases: it returns an error if a node is running, or if one is started
+// during the clone. To rule out nodes takes up to half a minute for each database.
 //
-// Until the clone is complete its target is marked, so that no node serves it:
-// blob.Bind returns blob.ErrUnfinishedCopy. Clone verifies the checksums of all
-// objects, and stores none that does not match. It returns an error if the source has
-// damaged or missing objects, after it has copied all others.
+// Until the clone is complete its target is marked, so that no node serves it: blob.Bind returns
+// blob.ErrUnfinishedCopy. Clone verifies the checksums of all objects, and stores none that does
+// not match. It returns an error if the source has damaged or missing objects, after it has copied
+// all others.
 func Clone(ctx context.Context, source, target Location, opt CloneOptions) (result CloneResult, err error) {
 	if err := checkLocations(source, target); err != nil {
 		return result, err
@@ -71,10 +69,10 @@ func checkLocations(source, target Location) error {
 	return nil
 }
 
-// cloner copies an instance: first the bytes, then the metadata, and when both are
-// complete, the id of the instance. Before anything else is stored in the target,
-// both of its parts are marked with the id of the source: the bytes by the object
-// blob.CopyObject, the metadata by blob.CopyOf as its property blob.InstanceProperty.
+// cloner copies an instance: first the bytes, then the metadata, and when both are complete, the
+// instance's id. Before anything else is stored in the target, both its parts are marked with the
+// source's id: the bytes by the object blob.CopyObject, the metadata by blob.CopyOf as its property
+// blob.InstanceProperty.
 type cloner struct {
 	source, target *storage.Endpoint
 	id             string // of the source
@@ -99,8 +97,8 @@ func (c *cloner) openSource(ctx context.Context, l Location) (_ context.Context,
 // openTarget opens and marks the target, and waits for its lease. It reports whether the target is
 // the finished clone. The context that it returns ends if the lease is lost.
 func (c *cloner) openTarget(ctx context.Context, l Location) (_ context.Context, existed bool, err error) {
-	// The target is marked before anything is created there, and before the wait for
-	// its lease, which takes seconds.
+	// The target is marked before anything is created there, and before the wait for its lease,
+	// which takes seconds.
 	if c.target, err = storage.OpenEndpoint(ctx, l, false, c.markBytes); err != nil {
 		if errors.Is(err, metastore.ErrOlder) {
 			err = fmt.Errorf("it must be empty, or an unfinished copy that this version began; it is not changed: %w", err)
@@ -115,7 +113,7 @@ func (c *cloner) openTarget(ctx context.Context, l Location) (_ context.Context,
 	return ctx, existed, err
 }
 
-// hold holds the lease of the nodes on a database that several can use.
+// hold holds the nodes' lease on a database that several can use.
 func (c *cloner) hold(ctx context.Context, name string, l Location, e *storage.Endpoint) (context.Context, error) {
 	if !l.Shared() {
 		return ctx, nil
@@ -137,7 +135,7 @@ func (c *cloner) close() error {
 	return errors.Join(errs...)
 }
 
-// identify reads the id of the source.
+// identify reads the source's id.
 func (c *cloner) identify(ctx context.Context) (err error) {
 	if c.id, err = blob.Bind(ctx, c.source.Meta, c.source.Bytes); err != nil {
 		return fmt.Errorf("the source: %w", err)
@@ -145,10 +143,9 @@ func (c *cloner) identify(ctx context.Context) (err error) {
 	return nil
 }
 
-// mark marks the metadata of a target whose bytes are marked, or checks that it is
-// marked. It reports whether the target is the finished clone. If it returns an
-// error, it removes the mark that this run has put on the bytes, unless the outcome
-// is unknown.
+// mark marks the target's metadata after its bytes were marked, or checks that it is marked. It
+// reports whether the target is the finished clone. If it returns an error, it removes the mark
+// that this run has put on the bytes, unless the outcome is unknown.
 func (c *cloner) mark(ctx context.Context) (existed bool, err error) {
 	existed, err = c.markMeta(ctx)
 	if err == nil {
@@ -160,8 +157,8 @@ func (c *cloner) mark(ctx context.Context) (existed bool, err error) {
 	return false, fmt.Errorf("the target: %w", err)
 }
 
-// finish turns a marked target into the instance. If existed is set, the target is
-// the instance already.
+// finish turns a marked target into the instance. If existed is set, the target is the instance
+// already.
 func (c *cloner) finish(ctx context.Context, existed bool) (CloneResult, error) {
 	result := CloneResult{ID: c.id, Existed: existed}
 	if existed {
@@ -206,9 +203,8 @@ func (c *cloner) copyMeta(ctx context.Context) (int64, error) {
 	return rows, nil
 }
 
-// locationProperties are the properties that describe a database or its bytes, and
-// not the instance. Earlier versions left "migration" in the databases that they
-// copied.
+// locationProperties are the properties that describe a database or its bytes, and not the
+// instance. Earlier versions left "migration" in the databases that they copied.
 var locationProperties = []string{blob.InstanceProperty, blob.EpochProperty, blob.CandidateProperty, "migration"}
 
 // setProperty sets a property that may exist with the same value; only the count of commits may
@@ -228,8 +224,8 @@ func setProperty(ctx context.Context, properties metastore.Properties, name, val
 	return fmt.Errorf("it has another value of the property %s: %w", name, metastore.ErrExists)
 }
 
-// publish replaces the markers by the id of the instance. The metadata comes last:
-// with its id the target is the instance.
+// publish replaces the markers by the instance's id. The metadata comes last: with its id the
+// target is the instance.
 func (c *cloner) publish(ctx context.Context) error {
 	err := c.target.Bytes.Put(ctx, blob.InstanceObject, strings.NewReader(c.id), int64(len(c.id)))
 	if err != nil && !errors.Is(err, bytestore.ErrExists) {

@@ -19,8 +19,8 @@ import (
 	"sluice/metastore"
 )
 
-// TestCloneCutAtEachStep checks that a clone which is interrupted at any step cannot
-// be served, and that the next run completes it.
+// TestCloneCutAtEachStep checks that a clone which is interrupted at any step cannot be served, and
+// that the next run completes it.
 func TestCloneCutAtEachStep(t *testing.T) {
 	from := endpointAt(t, newSource(t), true)
 	id, err := blob.Bind(t.Context(), from.Meta, from.Bytes)
@@ -72,8 +72,8 @@ func TestCloneCutAtEachStep(t *testing.T) {
 	}
 }
 
-// TestCloneIsMarkedFirst checks that a target is marked before anything else is
-// stored in it, and that the mark is removed when its metadata is not empty.
+// TestCloneIsMarkedFirst checks that a target is marked before anything else is stored in it, and
+// that the mark is removed when its metadata is not empty.
 func TestCloneIsMarkedFirst(t *testing.T) {
 	from := endpointAt(t, newSource(t), true)
 	c := &cloner{source: from, progress: newReporter(CloneOptions{})}
@@ -121,8 +121,8 @@ func TestCloneIsMarkedFirst(t *testing.T) {
 	}
 }
 
-// TestCloneOfDamage checks that each damaged object is reported, that the unfinished
-// clone is not served, and that it can be completed once the source is repaired.
+// TestCloneOfDamage checks that each damaged object is reported, that the unfinished clone is not
+// served, and that it can be completed once the source is repaired.
 func TestCloneOfDamage(t *testing.T) {
 	from, to := newSource(t), filepath.Join(t.TempDir(), "target")
 	files := objectFiles(t, from)
@@ -189,8 +189,8 @@ func TestCloneOfDamage(t *testing.T) {
 	}
 }
 
-// TestCloneCountsGrownCommits checks that a clone that was interrupted continues although nodes of
-// the source have counted commits since.
+// TestCloneCountsGrownCommits checks that an interrupted clone continues although the source's
+// nodes have counted commits since.
 func TestCloneCountsGrownCommits(t *testing.T) {
 	target := endpointAt(t, t.TempDir(), false)
 	for _, value := range []string{"7", "7", "9"} {

@@ -11,8 +11,8 @@ import (
 	"sluice/internal/storage"
 )
 
-// Clone an instance from one data folder to another. With DSNs in the target it would
-// be cloned to PostgreSQL and an object store.
+// Clone an instance from one data folder to another. With DSNs in the target it would be cloned to
+// PostgreSQL and an object store.
 func ExampleClone() {
 	dir, err := os.MkdirTemp("", "sluice-example-")
 	if err != nil {
@@ -49,7 +49,7 @@ func ExampleClone() {
 	// existed: true
 }
 
-// createInstance creates an empty instance, as the first start of a node does.
+// createInstance creates an empty instance, as a node's first start does.
 func createInstance(l instance.Location) {
 	stores, err := storage.Open(context.Background(), l, storage.Options{})
 	if err != nil {

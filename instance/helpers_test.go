@@ -17,8 +17,8 @@ import (
 	"sluice/metastore"
 )
 
-// body returns the content of a blob of the source: nothing, a few KB, or two
-// extents, the first of two blocks.
+// body returns the content for one of the source's blobs: nothing, a few KB, or two extents, the
+// first with two blocks.
 func body(i int) []byte {
 	repeated := 8_000 * i
 	if i == sourceBlobs-1 {
@@ -73,7 +73,7 @@ func checkClone(t *testing.T, meta metastore.Store, store bytestore.Store) {
 	}
 }
 
-// endpointAt opens an endpoint until the end of the test.
+// endpointAt opens an endpoint until the test ends.
 func endpointAt(t *testing.T, data string, existing bool) *storage.Endpoint {
 	t.Helper()
 	s, err := storage.OpenEndpoint(t.Context(), storage.Location{Data: data}, existing, nil)
@@ -88,7 +88,7 @@ func endpointAt(t *testing.T, data string, existing bool) *storage.Endpoint {
 	return s
 }
 
-// objectFiles returns the files of the objects in a data folder, largest first.
+// objectFiles returns the objects' files in a data folder, largest first.
 func objectFiles(t *testing.T, data string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(data, datadir.Bytes, "??", "*"))

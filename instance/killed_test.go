@@ -11,8 +11,8 @@ import (
 
 var errKilled = errors.New("killed")
 
-// killedTarget fails the writes to a target from one step on, as if the process had
-// been killed: before the write of that step takes effect, or after.
+// killedTarget fails the writes to a target from one step on, as if the process had been killed:
+// before the write of that step takes effect, or after.
 type killedTarget struct {
 	step  int
 	after bool

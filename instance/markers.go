@@ -16,7 +16,7 @@ type copyMarkers struct {
 	instanceObject string // blob.InstanceObject: the instance that the bytes belong to
 	copyObject     string // blob.CopyObject: the instance that is being cloned here
 	property       string // blob.InstanceProperty: the instance, or blob.CopyOf it
-	properties     int    // number of properties of the metadata
+	properties     int    // number of properties in the metadata
 }
 
 func readMarkers(ctx context.Context, e *storage.Endpoint) (copyMarkers, error) {
@@ -37,9 +37,8 @@ func readByteMarkers(ctx context.Context, bytes bytestore.Store) (found copyMark
 	return found, err
 }
 
-// markBytes marks empty bytes with the id of the source. It does nothing if they
-// contain an unfinished clone of the source, or belong to its instance: then
-// markMeta decides.
+// markBytes marks empty bytes with the source's id. It does nothing if they contain the source's
+// unfinished clone, or belong to its instance: then markMeta decides.
 func (c *cloner) markBytes(ctx context.Context, bytes bytestore.Store) error {
 	found, err := readByteMarkers(ctx, bytes)
 	switch {
@@ -64,8 +63,8 @@ func (c *cloner) markBytes(ctx context.Context, bytes bytestore.Store) error {
 	return nil
 }
 
-// markMeta marks empty metadata with the id of the source, or checks that it is
-// marked. It reports whether the target is the finished clone.
+// markMeta marks empty metadata with the source's id, or checks that it is marked. It reports
+// whether the target is the finished clone.
 func (c *cloner) markMeta(ctx context.Context) (existed bool, err error) {
 	found, err := readMarkers(ctx, c.target)
 	if err != nil {
@@ -92,7 +91,7 @@ func (c *cloner) markMeta(ctx context.Context) (existed bool, err error) {
 	return false, c.target.Meta.SetProperty(ctx, blob.InstanceProperty, blob.CopyOf(c.id))
 }
 
-// requireEmptyMeta returns an error if the metadata of the target is not empty.
+// requireEmptyMeta returns an error if the target's metadata is not empty.
 func (c *cloner) requireEmptyMeta(ctx context.Context, found copyMarkers) error {
 	empty, err := c.target.Meta.Empty(ctx)
 	if err != nil {

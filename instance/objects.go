@@ -16,9 +16,9 @@ import (
 // workers is the number of objects that are copied concurrently.
 const workers = 8
 
-// copyObjects copies the objects of the source that the target does not have, and
-// returns the number and the size of all objects. Damaged objects are reported and
-// not stored, and are an error when all others are copied.
+// copyObjects copies the source's objects that the target does not have, and returns how many
+// objects there are and their total size. Damaged objects are reported and not stored, and are an
+// error when all others are copied.
 func (c *cloner) copyObjects(ctx context.Context) (objects, bytes int64, err error) {
 	objects, bytes, err = c.source.SQL.CountObjects(ctx)
 	if err != nil {
@@ -75,9 +75,9 @@ func (c *cloner) copyMissing(ctx context.Context) (damaged int64, err error) {
 	return bad.Load(), err
 }
 
-// eachMissing calls fn for each object of the source that the target does not have.
-// It merges the two sorted lists of names. An object of another size in the target is
-// deleted and counts as missing: the upload of an interrupted run was cut short.
+// eachMissing calls fn for each of the source's objects that the target does not have. It merges
+// the two sorted lists of names. An object with another size in the target is deleted and counts as
+// missing: an interrupted run's upload was cut short.
 func (c *cloner) eachMissing(ctx context.Context, fn func(metastore.Extent) error) error {
 	source := objectIterator{endpoint: c.source}
 	if err := source.next(ctx); err != nil {
@@ -110,8 +110,7 @@ func (c *cloner) eachMissing(ctx context.Context, fn func(metastore.Extent) erro
 	return before("")
 }
 
-// objectIterator iterates over the objects that the metadata of an endpoint refers
-// to, ordered by name.
+// objectIterator iterates over the objects that an endpoint's metadata refers to, ordered by name.
 type objectIterator struct {
 	endpoint *storage.Endpoint
 	page     []metastore.Extent

@@ -2,14 +2,14 @@ package instance
 
 import "sync"
 
-// CloneOptions are the options of Clone. The functions are never called
-// concurrently, and may be nil.
+// CloneOptions are the options of Clone. The functions are never called concurrently, and may be
+// nil.
 type CloneOptions struct {
-	// Progress is called when a phase begins, after each object or batch of rows,
-	// and when the phase has ended.
+	// Progress is called when a phase begins, after each object or batch of rows, and when the
+	// phase has ended.
 	Progress func(Progress)
-	// Damaged is called for each object of the source that is missing or does not
-	// match its checksums.
+	// Damaged is called for each of the source's objects that is missing or does not match its
+	// checksums.
 	Damaged func(name string, err error)
 }
 
@@ -20,7 +20,7 @@ type Progress struct {
 	Ended       bool  // the last call of this phase
 }
 
-// Phase is a part of the work of Clone.
+// Phase is a part of Clone's work.
 type Phase string
 
 // The phases of Clone, in their order.
@@ -51,7 +51,7 @@ func (r *reporter) begin(phase Phase, total int64) {
 	r.update(func(p *Progress) { *p = Progress{Phase: phase, Total: total} })
 }
 
-// add reports n more units of the phase as done.
+// add reports n more of the phase's units as done.
 func (r *reporter) add(n int64) { r.update(func(p *Progress) { p.Done += n }) }
 
 // end ends the phase.

@@ -50,8 +50,8 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestResetOnlyOfLocalInstances checks that nothing is deleted of an instance that has an API key,
-// that a hosted node has used, or whose bytes or metadata are not in the folder.
+// TestResetOnlyOfLocalInstances checks that nothing is deleted from an instance that has an API
+// key, that a hosted node has used, or that has its bytes or metadata outside the folder.
 func TestResetOnlyOfLocalInstances(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*storage.Endpoint) error
