@@ -12,8 +12,8 @@ import (
 )
 
 // TestDependenciesAreListed checks that each direct dependency of go.mod is named exactly once by
-// the decision about dependencies, among those of the tests if nothing else imports it, and that
-// the decision names no others.
+// the decision about dependencies, among the tests' if nothing else imports it, and that the
+// decision names no others.
 func TestDependenciesAreListed(t *testing.T) {
 	root, err := testenv.Root()
 	if err != nil {
@@ -55,7 +55,7 @@ func TestDependenciesAreListed(t *testing.T) {
 	}
 }
 
-// listedModules returns the Go modules in the first column of the tables of a document.
+// listedModules returns the Go modules in the first column of a document's tables.
 func listedModules(text string) (modules []string) {
 	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]+) \|`).FindAllStringSubmatch(text, -1) {
 		if strings.Contains(row[1], "(npm") {
@@ -68,8 +68,7 @@ func listedModules(text string) (modules []string) {
 	return modules
 }
 
-// productionModules returns those of the modules of which packages outside the tests import a
-// package.
+// productionModules returns the modules that packages import outside the tests.
 func productionModules(t *testing.T, modules []string) map[string]bool {
 	served := map[string]bool{}
 	for _, s := range sources(t) {
@@ -83,7 +82,7 @@ func productionModules(t *testing.T, modules []string) map[string]bool {
 	return served
 }
 
-// moduleOf returns the longest of the modules that a package can be of, or "".
+// moduleOf returns the longest module that a package can be in, or "".
 func moduleOf(path string, modules []string) (longest string) {
 	for _, module := range modules {
 		if (path == module || strings.HasPrefix(path, module+"/")) && len(module) > len(longest) {

@@ -23,7 +23,7 @@ type document struct {
 	text string
 }
 
-// documents returns the Markdown files at the root of the project and in docs.
+// documents returns the Markdown files at the project's root and in docs.
 func documents(t *testing.T, root string) []document {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "*.md"))
@@ -70,8 +70,8 @@ var (
 var layout = []string{"chain", "collect", "cmd", "client", "console", "checksum", "wire", "micropay", "httpapi", "metering", "blob", "session", "paychan",
 	"access", "instance", "metastore", "bytestore", "internal", "deploy", "e2e", "docs", ".ci"}
 
-// TestDocumentsNameExistingPaths checks that every path of the project that a document quotes or
-// links to exists.
+// TestDocumentsNameExistingPaths checks that every path exists if a document quotes or links to it
+// and it is in the project.
 func TestDocumentsNameExistingPaths(t *testing.T) {
 	root, err := testenv.Root()
 	if err != nil {
@@ -91,7 +91,7 @@ func TestDocumentsNameExistingPaths(t *testing.T) {
 	}
 }
 
-// namesFile reports whether a quoted word is a path of the project.
+// namesFile reports whether a quoted word is a path in the project.
 func namesFile(word string) bool {
 	if !filePath.MatchString(word) {
 		return false

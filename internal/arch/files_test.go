@@ -12,7 +12,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestFilesAreLayered checks that the files of a package use only declarations of files below them:
+// TestFilesAreLayered checks that a package's files use only declarations in files below them:
 // there is no cycle of files. Uses of methods and fields do not count.
 func TestFilesAreLayered(t *testing.T) {
 	root, err := testenv.Root()
@@ -32,8 +32,8 @@ func TestFilesAreLayered(t *testing.T) {
 	}
 }
 
-// usesOfFiles returns which files of a package each file uses. A use of a name that several files
-// declare, for different systems, is a use of each of them.
+// usesOfFiles returns which files in its package each file uses. If several files declare a name,
+// for different systems, who uses it uses each of them.
 func usesOfFiles(t *testing.T, files []string) map[string][]string {
 	t.Helper()
 	declaredIn := map[string][]string{}

@@ -20,13 +20,13 @@ const module = "sluice"
 
 // source is a Go file and its imports.
 type source struct {
-	file    string // slash-separated path, relative to the root of the module
+	file    string // slash-separated path, relative to the module's root
 	dir     string
 	test    bool
 	imports []string
 }
 
-// sources returns every Go file of the module.
+// sources returns every Go file in the module.
 func sources(t *testing.T) []source {
 	t.Helper()
 	root, err := testenv.Root()
@@ -70,7 +70,7 @@ func sources(t *testing.T) []source {
 	return all
 }
 
-// local returns the folder of an imported package, and whether the package belongs to this module.
+// local returns an imported package's folder, and whether the package belongs to this module.
 func local(imported string) (dir string, ok bool) {
 	if imported == module {
 		return ".", true
@@ -85,7 +85,7 @@ func standard(imported string) bool {
 	return !ours && !strings.Contains(first, ".")
 }
 
-// within reports whether dir is one of the folders or inside one of them.
+// within reports whether dir is a folder in the list or inside one.
 func within(dir string, folders ...string) bool {
 	return slices.ContainsFunc(folders, func(folder string) bool {
 		return dir == folder || strings.HasPrefix(dir, folder+"/")
@@ -180,8 +180,8 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	return nil, false
 }
 
-// ownSubfolders returns the folder of the store that contains dir: the packages of a store may
-// import each other.
+// ownSubfolders returns the store's folder that contains dir: a store's packages may import each
+// other.
 func ownSubfolders(dir string) []string {
 	return slices.DeleteFunc(slices.Clone(stores), func(store string) bool { return !within(dir, store) })
 }
@@ -206,9 +206,8 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// permitted reports whether dir is one of the folders or in one of them. The folder of a contract
-// does not include its implementations, and internal does not include the packages of composition
-// and the generators.
+// permitted reports whether dir is an allowed folder or in one. A contract's folder does not
+// include its implementations, and internal does not include composition and the generators.
 func permitted(dir string, allowed []string) bool {
 	if slices.Contains(allowed, dir) {
 		return true

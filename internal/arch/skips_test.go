@@ -44,7 +44,7 @@ func TestOnlyRequireSkipsTests(t *testing.T) {
 	}
 }
 
-// lastName returns the name of a variable, or of the field that a selector names.
+// lastName returns a variable's name, or the name of a selector's field.
 func lastName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:

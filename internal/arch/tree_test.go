@@ -12,7 +12,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// picture returns the rows of the picture in ARCHITECTURE.md.
+// picture returns the rows in ARCHITECTURE.md's picture.
 func picture(t *testing.T) [][]string {
 	t.Helper()
 	root, err := testenv.Root()
@@ -57,8 +57,8 @@ func TestPictureShowsTheTree(t *testing.T) {
 	}
 }
 
-// TestPictureShowsTheImports checks that a package imports, outside its tests, only packages in
-// rows of the picture below its own.
+// TestPictureShowsTheImports checks that a package imports, outside its tests, only packages in the
+// picture's rows below its own.
 func TestPictureShowsTheImports(t *testing.T) {
 	var all []source
 	for _, s := range sources(t) {
@@ -89,7 +89,7 @@ func upward(rows [][]string, all []source) (found []string) {
 	return found
 }
 
-// TestUpward checks that imports of a higher row and of the same row are found.
+// TestUpward checks that imports from a higher row and from the same row are found.
 func TestUpward(t *testing.T) {
 	rows := [][]string{{"a"}, {"b", "c"}, {"d"}}
 	for _, tc := range []struct {
@@ -103,8 +103,8 @@ func TestUpward(t *testing.T) {
 	}
 }
 
-// TestRowsOf checks how folders are read: the first one of an indented line is in the folder of the
-// latest line that is not indented, and each of the others next to the one before it.
+// TestRowsOf checks how folders are read: an indented line's first folder is in the folder of the
+// latest line that is not indented, and each other one next to the one before it.
 func TestRowsOf(t *testing.T) {
 	const text = "An example:\n\n```\na/b/ c/   two folders in a\nd/        a folder\n  e/ f/   two folders in d\ng/ h/i/ j/\n```\n\nk/ is text\n"
 	want := [][]string{{"a/b", "a/c"}, {"d"}, {"d/e", "d/f"}, {"g", "h/i", "h/j"}}

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// supported is false if the kernel, or a sandbox, does not offer the clock. It is
-// decided once because readings of two clocks cannot be compared.
+// supported is false if the kernel, or a sandbox, does not offer the clock. It is decided once
+// because readings of two clocks cannot be compared.
 var supported = func() bool {
 	var ts unix.Timespec
 	return unix.ClockGettime(clockID, &ts) == nil

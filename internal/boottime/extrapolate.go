@@ -7,16 +7,15 @@ import (
 
 var start = time.Now()
 
-// awake returns the time by the runtime's monotonic clock, which may stop while
-// the machine is asleep.
+// awake returns the time by the runtime's monotonic clock, which may stop while the machine is
+// asleep.
 func awake() time.Duration { return time.Since(start) }
 
-// resolution is how long a reading of the system's clock is extrapolated. On Linux
-// such a reading is a system call, which costs several times what awake does.
+// resolution is for how long the system clock, once read, is extrapolated. On Linux such a reading
+// is a system call, which costs several times what awake does.
 const resolution = time.Millisecond
 
-// clock is a clock of the system that includes sleep, extrapolated by awake for as
-// long as resolution.
+// clock is a system clock that includes sleep, extrapolated by awake for as long as resolution.
 type clock struct {
 	boot     func() time.Duration // the system's clock
 	awake    func() time.Duration
@@ -24,8 +23,7 @@ type clock struct {
 	measured atomic.Int64 // reading of awake when ahead was measured; 0 if never
 }
 
-// now never goes backwards because ahead only grows, as does the difference of the
-// two clocks.
+// now never goes backwards because ahead only grows, as does the difference between the two clocks.
 func (c *clock) now() time.Duration {
 	at := c.awake()
 	measured := c.measured.Load()
@@ -36,8 +34,8 @@ func (c *clock) now() time.Duration {
 	return at + time.Duration(c.ahead.Load())
 }
 
-// measure reads awake last: a goroutine that is descheduled between the two
-// readings measures a difference that is too small, never one that is too large.
+// measure reads awake last: a goroutine that is descheduled between the two readings measures a
+// difference that is too small, never one that is too large.
 func (c *clock) measure() {
 	boot := c.boot()
 	at := c.awake()

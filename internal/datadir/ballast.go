@@ -10,22 +10,19 @@ import (
 	"sluice/internal/vfs"
 )
 
-// ballastSize is enough for the log of the database to grow by some thousand
-// deletes.
+// ballastSize is enough for the database's log to grow by some thousand deletes.
 const ballastSize = 8 << 20
 
-// Ballast is a file that reserves disk space. When the disk is full, the file is
-// removed so that deletes can be logged; it is created again when there is space.
-// It is safe for concurrent use.
+// Ballast is a file that reserves disk space. When the disk is full, the file is removed so that
+// deletes can be logged; it is created again when there is space. It is safe for concurrent use.
 type Ballast struct {
 	name  string
 	space func(n int64) error
 	mu    sync.Mutex
 }
 
-// Ballast returns the ballast of the folder. The function space returns an error
-// if n more bytes should not be written to the disk. The file is created by
-// Restore.
+// Ballast returns the folder's ballast. The function space returns an error if n more bytes should
+// not be written to the disk. The file is created by Restore.
 func (d *Dir) Ballast(space func(n int64) error) *Ballast {
 	return &Ballast{name: d.Path(ballastFile), space: space}
 }
@@ -37,8 +34,8 @@ func (b *Ballast) Drop() bool {
 	return os.Remove(b.name) == nil
 }
 
-// Restore creates the file if it does not exist or was not completed, unless the disk has less
-// than twice its size to spare, or turns out to be full.
+// Restore creates the file if it does not exist or was not completed, unless the disk has less than
+// twice its size to spare, or turns out to be full.
 func (b *Ballast) Restore() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 )
 
 // TestBallastOnAFullDisk checks that a disk, or a quota, which is fuller than it seems is no error
-// of Restore: the start of a server must not depend on it.
+// of Restore: a server's start must not depend on it.
 func TestBallastOnAFullDisk(t *testing.T) {
 	testenv.Require(t, testenv.RootMount)
 	disk := t.TempDir()

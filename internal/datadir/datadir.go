@@ -1,5 +1,5 @@
-// Package datadir knows the layout of a data folder: what is in it, how it is
-// locked, and the permissions of its files.
+// Package datadir knows a data folder's layout: what is in it, how it is locked, and its files'
+// permissions.
 package datadir
 
 import (
@@ -12,7 +12,7 @@ import (
 	"sluice/internal/vfs"
 )
 
-// The parts of a data folder, as names in it.
+// A data folder's parts, as names in it.
 const (
 	Database = "meta.db" // SQLite, with its -wal and -shm files
 	Bytes    = "bytes"   // the extents, if they are stored in files
@@ -26,8 +26,7 @@ const (
 	resetText = "sluice reset is deleting this instance\n" // no other file of that name has it
 )
 
-// parts are all parts of an instance, the database first: without it the others belong to no
-// instance.
+// parts are an instance's parts, the database first: without it the others belong to no instance.
 var parts = []string{Database, Database + "-wal", Database + "-shm", Database + "-journal", Bytes, Staging, Returns, ballastFile}
 
 // ErrInUse is returned by Open when another process has locked the folder.
@@ -37,13 +36,13 @@ var ErrInUse = errors.New("is in use by another sluice")
 type Dir struct {
 	path  string
 	lock  *vfs.Lock
-	bytes *vfs.Lock // of the folder of the bytes; nil until LockBytes
+	bytes *vfs.Lock // for the bytes' folder; nil until LockBytes
 }
 
-// Open creates the data folder if it does not exist, and locks it. It returns
-// ErrInUse if another process has it locked, and an error if the folder contains
-// other files: a mistyped name must not fill a home folder. The lock ends with the
-// process, however that ends. If Clear was interrupted, Open completes it.
+// Open creates the data folder if it does not exist, and locks it. It returns ErrInUse if another
+// process has it locked, and an error if the folder contains other files: a mistyped name must not
+// fill a home folder. The lock ends with the process, however that ends. If Clear was interrupted,
+// Open completes it.
 func Open(path string) (*Dir, error) {
 	if err := prepare(path); err != nil {
 		return nil, err
@@ -64,9 +63,9 @@ func Open(path string) (*Dir, error) {
 	return d, nil
 }
 
-// Clear deletes the instance: the parts of the folder, and nothing else. It has happened completely
-// once Clear returns nil. If Clear is interrupted after it has begun to delete, the next Open
-// completes it, so no part of the instance is used without the others.
+// Clear deletes the instance: the folder's parts, and nothing else. It has happened completely once
+// Clear returns nil. If Clear is interrupted after it has begun to delete, the next Open completes
+// it, so no part is used without the others.
 func (d *Dir) Clear() error {
 	err := d.announceReset()
 	for _, part := range parts {
@@ -121,12 +120,12 @@ func (d *Dir) Close() error {
 	return errors.Join(err, d.lock.Close())
 }
 
-// Path returns the path of a part of the folder.
+// Path returns the path to a part.
 func (d *Dir) Path(part string) string { return filepath.Join(d.path, part) }
 
-// CreateDatabase creates the file of the database if it does not exist, with mode
-// 0600: it contains ids that are credentials. SQLite creates its other files with
-// the same mode. The caller must Sync the folder when the database is created.
+// CreateDatabase creates the database's file if it does not exist, with mode 0600: it contains ids
+// that are credentials. SQLite creates its other files with the same mode. The caller must Sync the
+// folder when the database is created.
 func (d *Dir) CreateDatabase() error {
 	f, err := os.OpenFile(d.Path(Database), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -135,7 +134,7 @@ func (d *Dir) CreateDatabase() error {
 	return f.Close()
 }
 
-// Sync makes the entries of the folder durable.
+// Sync makes the folder's entries durable.
 func (d *Dir) Sync() error {
 	if err := vfs.OS().SyncDir(d.path); err != nil {
 		return fmt.Errorf("cannot sync the data folder: %w", err)
@@ -149,7 +148,7 @@ func HasDatabase(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Require returns an error unless all of the parts exist in the folder at path.
+// Require returns an error unless all parts exist in the folder at path.
 func Require(path string, parts ...string) error {
 	for _, part := range parts {
 		_, err := os.Stat(filepath.Join(path, part))

@@ -42,8 +42,8 @@ func TestFolderIsLocked(t *testing.T) {
 	mustOpen(t, path)
 }
 
-// TestForeignFolderIsRejected checks that a folder with other files is not used, unless
-// it has a database, and that an interrupted first start does not prevent the next.
+// TestForeignFolderIsRejected checks that a folder with other files is not used, unless it has a
+// database, and that an interrupted first start does not prevent the next.
 func TestForeignFolderIsRejected(t *testing.T) {
 	path := t.TempDir()
 	write := func(name string) {
@@ -75,8 +75,7 @@ func TestForeignFolderIsRejected(t *testing.T) {
 	}
 }
 
-// TestDatabaseIsPrivate checks the mode of a new database, and that an existing one is
-// not changed.
+// TestDatabaseIsPrivate checks a new database's mode, and that an existing one is not changed.
 func TestDatabaseIsPrivate(t *testing.T) {
 	d := mustOpen(t, filepath.Join(t.TempDir(), "data"))
 	if HasDatabase(d.path) || Require(d.path, Database) == nil {
@@ -98,8 +97,8 @@ func TestDatabaseIsPrivate(t *testing.T) {
 	}
 }
 
-// TestBallast checks that the ballast occupies its size, is removed once, and is
-// created again only if there is space.
+// TestBallast checks that the ballast occupies its size, is removed once, and is created again only
+// if there is space.
 func TestBallast(t *testing.T) {
 	d := mustOpen(t, filepath.Join(t.TempDir(), "data"))
 	var noSpace error
@@ -202,7 +201,7 @@ func TestClear(t *testing.T) {
 }
 
 // TestOtherFilesAreNotTakenForAReset checks that Open deletes nothing because of a file that has
-// the name of the file with which Clear begins.
+// the same name as the file with which Clear begins.
 func TestOtherFilesAreNotTakenForAReset(t *testing.T) {
 	for _, text := range []string{"", resetText[:10], "reset the router\n"} {
 		path := t.TempDir()

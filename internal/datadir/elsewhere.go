@@ -10,12 +10,12 @@ import (
 	"sluice/internal/vfs"
 )
 
-// bytesLock is a file in the folder of the bytes that is locked like lockFile, because several data
+// bytesLock is a file in the bytes' folder that is locked like lockFile, because several data
 // folders can reach the same bytes, by links or mounts. No object has a name with a dot.
 const bytesLock = "sluice.lock"
 
-// LockBytes creates the folder of the bytes if it does not exist, and locks it until Close. It
-// returns ErrInUse if another process has locked it, by whatever path.
+// LockBytes creates the bytes' folder if it does not exist, and locks it until Close. It returns
+// ErrInUse if another process has locked it, by whatever path.
 func (d *Dir) LockBytes() error {
 	path := d.Path(Bytes)
 	absolute, err := filepath.Abs(path)
@@ -38,7 +38,7 @@ func (d *Dir) LockBytes() error {
 }
 
 // BytesElsewhere reports whether the bytes are reached through a symbolic link or a mount point in
-// the data folder at path, so that a copy of the folder may share them with its original.
+// the data folder at path, so that a copied folder may share them with its original.
 func BytesElsewhere(path string) (bool, error) {
 	bytes := filepath.Join(path, Bytes)
 	entry, err := os.Lstat(bytes)

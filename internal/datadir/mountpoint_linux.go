@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isMountPoint reports whether a file system is mounted at name, which may be a part of the same
-// one (a bind mount). It must be a folder in folder.
+// isMountPoint reports whether a file system is mounted at name, which may be part of the same one
+// (a bind mount). It must be a folder in folder.
 func isMountPoint(folder, name string) (bool, error) {
 	var outer, inner unix.Statx_t
 	for path, stat := range map[string]*unix.Statx_t{folder: &outer, name: &inner} {

@@ -1,5 +1,5 @@
-// Package ephemeral creates the folders of instances that leave nothing behind: the data is in the
-// temporary folder of the system, and the database in memory where the system has a file system for
+// Package ephemeral creates folders for instances that leave nothing behind: the data is in the
+// system's temporary folder, and the database in memory where the system has a file system for
 // that.
 //
 // Each folder has a lock, which its process holds until the folder is removed. What a process that
@@ -19,10 +19,10 @@ import (
 	"sluice/internal/vfs"
 )
 
-// prefix begins the names of the folders.
+// prefix begins the folders' names.
 const prefix = "sluice-ephemeral-"
 
-// The contents of a folder.
+// A folder's contents.
 const (
 	lockFile = "lock" // locked while the folder is in use
 	content  = "data"
@@ -32,10 +32,10 @@ const (
 // file system often has 64 MiB in all.
 const minMemory = 256 << 20
 
-// Folders are the folders of an ephemeral instance, for its owner alone (mode 0700).
+// Folders are an ephemeral instance's folders, for its owner alone (mode 0700).
 type Folders struct {
 	Data     string // data folder
-	Database string // folder of the database, in memory; "": the data folder
+	Database string // the database's folder, in memory; "": the data folder
 
 	locked []locked
 }
@@ -46,8 +46,8 @@ type locked struct {
 }
 
 // Create removes what earlier processes of this user have left behind, and creates new folders. It
-// returns the names of the folders that it removed, also with an error. Folders in use are not
-// touched. The caller must Remove the new folders when nothing in them is open any more.
+// returns the folders' names that it removed, also with an error. Folders in use are not touched.
+// The caller must Remove the new folders when nothing in them is open any more.
 func Create() (f *Folders, removed []string, err error) {
 	parents := []string{os.TempDir()}
 	if runtime.GOOS == "linux" {

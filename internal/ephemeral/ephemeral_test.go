@@ -22,7 +22,7 @@ func mustCreate(t *testing.T, temporary, memory string, inMemory bool) (*Folders
 	return f, removed
 }
 
-// abandon releases the locks as the end of the process does, and leaves the folders.
+// abandon releases the locks as the process does when it ends, and leaves the folders.
 func (f *Folders) abandon(t *testing.T) {
 	t.Helper()
 	for _, l := range f.locked {
@@ -57,8 +57,8 @@ func names(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// TestFoldersAreRemoved checks that Remove leaves nothing, and that Create removes the folders of a
-// process that has ended without Remove, and only those.
+// TestFoldersAreRemoved checks that Remove leaves nothing, and that Create removes what a process
+// has left that ended without Remove, and nothing else.
 func TestFoldersAreRemoved(t *testing.T) {
 	temporary, memory := t.TempDir(), t.TempDir()
 	living, removed := mustCreate(t, temporary, memory, true)

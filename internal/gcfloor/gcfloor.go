@@ -1,6 +1,5 @@
-// Package gcfloor makes the garbage collector wait until the heap has a minimum size. A server
-// whose live heap is small would otherwise collect many times per second, at a fixed cost each
-// time.
+// Package gcfloor lets the Go heap grow to a minimum size before the runtime collects. A server
+// with a small live heap would otherwise collect many times per second, at a fixed cost each time.
 package gcfloor
 
 import (
@@ -17,16 +16,16 @@ const usualPercent = 100
 // runtimeMinimum is the heap at which the runtime collects first, at GOGC=100. It grows with GOGC.
 const runtimeMinimum = 4 << 20
 
-// Set makes the collector wait until the heap has about size bytes, or twice the live heap if that
-// is more, for the rest of the process. It must be called once. A limit of GOMEMLIMIT still
-// applies. Set does nothing if the environment has GOGC: then its value applies.
+// Set lets the heap grow to about size bytes, or twice the live heap if that is more, before the
+// runtime collects. It holds until the process ends. It must be called once. A limit of GOMEMLIMIT
+// still applies. Set does nothing if the environment has GOGC: then its value applies.
 func Set(size uint64) {
 	if os.Getenv("GOGC") == "" {
 		start(&floor{size: size, adjusted: func(int) {}})
 	}
 }
 
-// floor is the minimum size of the heap.
+// floor is the heap's minimum size.
 type floor struct {
 	size     uint64
 	percent  int               // the current value of GOGC
@@ -61,9 +60,9 @@ func (f *floor) adjust() {
 	f.adjusted(f.percent)
 }
 
-// percentFor returns the value of GOGC with which the next collection begins at a heap of size
-// bytes, or at least the usual one. live are the bytes of the live heap; roots are the bytes of
-// which the runtime takes the percentage: the live heap, stacks and global variables.
+// percentFor returns the value for GOGC with which the next collection begins at a heap of size
+// bytes, or at least the usual one. live is the live heap in bytes. The runtime takes the
+// percentage from roots: the live heap, stacks and global variables.
 func percentFor(size, live, roots uint64) int {
 	if live >= size {
 		return usualPercent

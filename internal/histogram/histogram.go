@@ -13,7 +13,7 @@ import (
 type Histogram struct {
 	bounds []float64
 	counts []atomic.Uint64 // one more than bounds
-	sum    atomic.Uint64   // bits of a float64
+	sum    atomic.Uint64   // float64 as bits
 }
 
 // New returns a Histogram of n buckets with the upper bounds first, first*factor,
@@ -31,7 +31,7 @@ func New(first, factor float64, n int) *Histogram {
 // Seconds returns a Histogram for durations in seconds: 100 µs to 26 s in ten buckets.
 func Seconds() *Histogram { return New(0.0001, 4, 10) }
 
-// Observe counts v in the first bucket whose bound is at least v.
+// Observe counts v in the first bucket with a bound of at least v.
 func (h *Histogram) Observe(v float64) {
 	h.counts[sort.SearchFloat64s(h.bounds, v)].Add(1)
 	for {
@@ -45,9 +45,9 @@ func (h *Histogram) Observe(v float64) {
 // Since counts the seconds since began.
 func (h *Histogram) Since(began time.Time) { h.Observe(time.Since(began).Seconds()) }
 
-// Counts are the observations of a Histogram.
+// Counts are a Histogram's observations.
 type Counts struct {
-	Bounds []float64 // upper bounds of the buckets, ascending
+	Bounds []float64 // the buckets' upper bounds, ascending
 	Within []uint64  // number of observations up to each bound
 	Count  uint64    // of all observations
 	Sum    float64

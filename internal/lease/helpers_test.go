@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// clockLeases is a lease judged by the clock of the synctest bubble, in a database
-// that can be unavailable.
+// clockLeases is a lease judged by the synctest bubble's clock, in a database that can be
+// unavailable.
 type clockLeases struct {
 	mu          chan struct{}
 	holder      string
 	expires     time.Time
 	unavailable atomic.Bool
-	slow        atomic.Int64 // duration of a call, even if its context ends
+	slow        atomic.Int64 // how long a call takes, even if its context ends
 	late        atomic.Int64 // delay of its response
 }
 
@@ -33,7 +33,7 @@ func (l *clockLeases) Lease(_ context.Context, _, holder string, ttl time.Durati
 	return ttl > 0, nil
 }
 
-// sinceNow returns a clock that counts the time of the bubble.
+// sinceNow returns a clock that counts the bubble's time.
 func sinceNow() func() time.Duration {
 	start := time.Now()
 	return func() time.Duration { return time.Since(start) }

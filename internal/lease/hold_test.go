@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestHold checks that Hold waits for the lease of a node that died, is refused by
-// a node that runs, and ends its context when another process has the lease.
+// TestHold checks that Hold waits for a dead node's lease, is refused by a node that runs, and ends
+// its context when another process has the lease.
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, elapsed := &clockLeases{mu: make(chan struct{}, 1)}, sinceNow()
@@ -69,9 +69,9 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// TestHoldAfterASleep checks the case that the machine slept for longer than the
-// lease, and that another node worked and ended during that time. The lease can be acquired
-// again, but the context must end nevertheless.
+// TestHoldAfterASleep checks the case that the machine slept for longer than the lease, and that
+// another node worked and ended during that time. The lease can be acquired again, but the context
+// must end nevertheless.
 func TestHoldAfterASleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, awake := &clockLeases{mu: make(chan struct{}, 1)}, sinceNow()
@@ -93,8 +93,8 @@ func TestHoldAfterASleep(t *testing.T) {
 	})
 }
 
-// TestHoldSeesStandbyNodes checks that Hold is refused when the leader has
-// ended and another node still runs.
+// TestHoldSeesStandbyNodes checks that Hold is refused when the leader has ended and another node
+// still runs.
 func TestHoldSeesStandbyNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, elapsed := &clockLeases{mu: make(chan struct{}, 1)}, sinceNow()

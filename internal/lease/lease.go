@@ -1,10 +1,8 @@
-// Package lease holds the lease of a node that does the background work of a
-// database: Lead for nodes, one of which works at a time, and Hold for a command
-// that requires that no node runs.
+// Package lease holds the lease of the node that does a database's background work: Lead is for
+// nodes: one works at a time. Hold is for a command that requires that no node runs.
 //
-// A lease is judged by the clock of the database. Its holder counts the time since
-// before its last request for it, so it never believes to hold a lease that
-// another process may have.
+// A lease is judged by the database's clock. Its holder counts the time since before its last
+// request for it, so it never believes to hold a lease that another process may have.
 package lease
 
 import (
@@ -20,30 +18,28 @@ import (
 
 var errHeld = errors.New("the lease is held by another process")
 
-// Background is the name of the lease for background work. Every running node
-// requests it, whatever state the node is in: Hold relies on that.
+// Background names the lease for background work. Every running node requests it, whatever state
+// the node is in: Hold relies on that.
 const Background = "background"
 
 const (
-	// ttl is the duration of a lease, and so the longest time for which a node
-	// that was killed blocks the others.
+	// ttl is a lease's duration, and so the longest time for which a killed node blocks the others.
 	ttl = 15 * time.Second
 	// poll is the interval at which a holder checks that the lease is still held.
 	poll = time.Second
-	// margin is how long before its expiry a lease counts as lost, so that the
-	// holder's work ends before another process can have the lease.
+	// margin is how long before its expiry a lease counts as lost, so that the holder's work ends
+	// before another process can have the lease.
 	margin = ttl / 5
 	// callTimeout bounds a call to the database.
 	callTimeout = ttl / 3
 )
 
-// Lead runs work while this process holds the lease called name. It requests the
-// lease until ctx ends, and runs work again each time that it is granted.
+// Lead runs work while this process holds the lease called name. It requests the lease until ctx
+// ends, and runs work again each time that it is granted.
 //
-// When the lease is lost, the context of work ends before another process can hold
-// the lease, or within a second after the machine slept. Lead releases the lease
-// when work has returned. Errors of the database are passed to report, which must
-// be safe for concurrent use.
+// When the lease is lost, the context of work ends before another process can hold the lease, or
+// within a second after the machine slept. Lead releases the lease when work has returned. The
+// database's errors are passed to report, which must be safe for concurrent use.
 func Lead(ctx context.Context, leases metastore.Leases, name string, report func(task string, err error), work func(context.Context)) {
 	lead(ctx, boottime.Now, leases, name, report, work)
 }
@@ -68,7 +64,7 @@ type holder struct {
 	leases  metastore.Leases
 	name    string
 	id      string
-	elapsed func() time.Duration // monotonic, sleep of the machine included
+	elapsed func() time.Duration // monotonic, the machine's sleep included
 	report  func(error)
 	renewal sync.WaitGroup // a concurrent call of request
 }
@@ -77,9 +73,9 @@ func newHolder(leases metastore.Leases, name string, elapsed func() time.Duratio
 	return &holder{leases: leases, name: name, id: rand.Text(), elapsed: elapsed, report: report}
 }
 
-// request acquires or renews the lease, and returns the elapsed time until which
-// it is certainly held: ttl after began, a moment before the call. It returns
-// errHeld if another process holds the lease.
+// request acquires or renews the lease, and returns the elapsed time until which it is certainly
+// held: ttl after began, a moment before the call. It returns errHeld if another process holds the
+// lease.
 func (h *holder) request(ctx context.Context, began time.Duration) (expiry time.Duration, err error) {
 	attempt, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -96,8 +92,8 @@ func (h *holder) request(ctx context.Context, began time.Duration) (expiry time.
 	return began + ttl, nil
 }
 
-// release returns the lease to the database, also when ctx has ended. It waits for
-// a renewal that keep did not wait for, which would acquire the lease again.
+// release returns the lease to the database, also when ctx has ended. It waits for a renewal that
+// keep did not wait for, which would acquire the lease again.
 func (h *holder) release(ctx context.Context) error {
 	h.renewal.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
@@ -119,8 +115,8 @@ func (h *holder) run(ctx context.Context, expiry time.Duration, work func(contex
 	}
 }
 
-// keep renews the lease. It returns when ctx ends, when another process holds the
-// lease, or when less than margin is left until its expiry.
+// keep renews the lease. It returns when ctx ends, when another process holds the lease, or when
+// less than margin is left until its expiry.
 func (h *holder) keep(ctx context.Context, expiry time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -130,8 +126,8 @@ func (h *holder) keep(ctx context.Context, expiry time.Duration) {
 		expiry time.Duration
 		err    error
 	}
-	// Renewals run concurrently: a call to a database that hangs must not delay
-	// the check of the expiry.
+	// Renewals run concurrently: a call to a database that hangs must not delay the check for the
+	// expiry.
 	renewals, renewing := make(chan renewal, 1), false
 	for {
 		select {

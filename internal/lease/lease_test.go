@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestOneNodeLeads checks that one of many nodes works at a time, also when the
-// database becomes unavailable or the leader ends; then another node leads.
+// TestOneNodeLeads checks that one of many nodes works at a time, also when the database becomes
+// unavailable or the leader ends; then another node leads.
 func TestOneNodeLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, elapsed := &clockLeases{mu: make(chan struct{}, 1)}, sinceNow()
@@ -67,8 +67,8 @@ func TestOneNodeLeads(t *testing.T) {
 	})
 }
 
-// TestLeaderThatSlept checks that a leader stops working when its machine has slept
-// for longer than the lease, although timers stop while a machine sleeps.
+// TestLeaderThatSlept checks that a leader stops working when its machine has slept for longer than
+// the lease, although timers stop while a machine sleeps.
 func TestLeaderThatSlept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, awake := &clockLeases{mu: make(chan struct{}, 1)}, sinceNow()
@@ -97,8 +97,8 @@ func TestLeaderThatSlept(t *testing.T) {
 	})
 }
 
-// TestLeaseCountsFromTheRequest checks that work ends before the lease does when
-// responses are late: a lease may begin as soon as the request was sent.
+// TestLeaseCountsFromTheRequest checks that work ends before the lease does when responses are
+// late: a lease may begin as soon as the request was sent.
 func TestLeaseCountsFromTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := &clockLeases{mu: make(chan struct{}, 1)}

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// Format is the form of the lines of a log.
+// Format is the form of a log's lines.
 type Format string
 
 // The formats.

@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// appendJSON appends the line of a simple record: a JSON object with the members that
-// slog.JSONHandler writes. Bytes that are not UTF-8 become U+FFFD.
+// appendJSON appends a simple record's line: a JSON object with the members that slog.JSONHandler
+// writes. Bytes that are not UTF-8 become U+FFFD.
 func appendJSON(b []byte, r *slog.Record) []byte {
 	b = append(b, `{"time":"`...)
 	b = r.Time.AppendFormat(b, time.RFC3339Nano)

@@ -7,11 +7,11 @@ import (
 	"math"
 )
 
-// lines writes the records of requests: those whose values are texts and numbers itself, which
-// takes a third of the time and no allocation, and all others by a handler of slog, in the same
-// format.
+// lines writes the request log. If a record's values are texts and numbers, it writes the line
+// itself, in a third of slog's time and without an allocation. A slog handler writes all others, in
+// the same format.
 type lines struct {
-	slog.Handler // of the format, to out
+	slog.Handler // for the format, to out
 	format       Format
 	out          io.Writer
 }
@@ -32,8 +32,8 @@ func (h lines) Handle(ctx context.Context, r slog.Record) error {
 	return err
 }
 
-// write is out.Write, by static calls for the writers of Loggers: a call of an interface would move
-// the line to the heap.
+// write is out.Write, by static calls for the Loggers' writers: a call through an interface would
+// move the line to the heap.
 func (h lines) write(line []byte) (int, error) {
 	switch out := h.out.(type) {
 	case *Buffer:

@@ -20,8 +20,8 @@ func plainNumbers(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// FuzzRecord compares the lines of both formats with those of the handlers of slog: those of text
-// byte by byte, and those of JSON by their members.
+// FuzzRecord compares the lines in both formats with what slog's handlers write: text byte by byte,
+// and JSON by members.
 func FuzzRecord(f *testing.F) {
 	f.Add(int64(1700000000), int64(5e8), 3600, "request", "id", "ABC-1.x_", int64(204), 0.0015, 0)
 	f.Add(int64(0), int64(1), -34200, "", "route", "", int64(-1), -1e-9, -4)
@@ -60,7 +60,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// written returns the line of a record of the log of requests.
+// written returns the line for a record in the request log.
 func written(t *testing.T, format Format, r slog.Record) string {
 	t.Helper()
 	b := New(&output{})
@@ -78,8 +78,7 @@ func written(t *testing.T, format Format, r slog.Record) string {
 	return lines[0]
 }
 
-// TestRequestLineAllocatesNothing checks that the line of a request is written without an
-// allocation.
+// TestRequestLineAllocatesNothing checks that a request's line is written without an allocation.
 func TestRequestLineAllocatesNothing(t *testing.T) {
 	for _, format := range []Format{Text, JSON} {
 		r := slog.NewRecord(time.Now(), slog.LevelInfo, "request", 0)

@@ -1,5 +1,5 @@
-// Package logbuffer writes the lines of a log that are many and not urgent, those of requests,
-// together instead of by a system call each.
+// Package logbuffer writes the request log's lines together, because they are many and not urgent,
+// instead of by a system call each.
 package logbuffer
 
 import (

@@ -12,7 +12,7 @@ import (
 
 // output keeps each write.
 type output struct {
-	begins, letGo chan struct{} // of the first write; nil: it does not wait
+	begins, letGo chan struct{} // for the first write; nil: it does not wait
 	mu            sync.Mutex
 	writes        []string
 }
@@ -53,8 +53,8 @@ func check(t *testing.T, o *output, want string) {
 	}
 }
 
-// TestFlushRules checks when lines are written: lines of requests together within a second, urgent
-// ones and those of the other log immediately, after those that wait, and all at Flush.
+// TestFlushRules checks when lines are written: the requests' lines together within a second;
+// urgent ones and the other log's immediately, after the lines that wait; and all at Flush.
 func TestFlushRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &output{}

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxSampled is how many lines of a source are written in an interval, and maxLines of all
-	// sources.
+	// maxSampled is how many lines are written in an interval from one source, and maxLines from
+	// all.
 	maxSampled = 60
 	maxLines   = 3000
 	// sampleInterval is the time between two lines about what was not written.
@@ -23,7 +23,7 @@ const (
 	maxSources = 1024
 )
 
-// Source is what causes lines: a group of keys or a part of the process, by its name, or a network.
+// Source is what causes lines: a group or a part of the process, by its name, or a network.
 type Source struct {
 	Name    string // "": Network
 	Network netip.Prefix
@@ -53,16 +53,16 @@ func (s Source) String() string {
 // concurrent use.
 type Sampler struct {
 	log   *slog.Logger
-	level slog.Level // of the lines about what was not written
+	level slog.Level // for the lines about what was not written
 	what  string     // their message
 
 	mu      sync.Mutex
 	sources map[Source]*tally // of this interval; empty: none has begun
 	written int               // lines in this interval
-	end     *time.Timer       // of the interval
+	end     *time.Timer       // ends the interval
 }
 
-// tally counts the lines of a source.
+// tally counts a source's lines.
 type tally struct {
 	written int
 	omitted map[int]int64 // by their status; nil: none
@@ -74,7 +74,7 @@ func NewSampler(log *slog.Logger, level slog.Level, message string) *Sampler {
 	return &Sampler{log: log, level: level, what: message, sources: map[Source]*tally{}}
 }
 
-// Allow reports whether a line of the source must be written. If not, it counts the line with its
+// Allow reports whether a line from the source must be written. If not, it counts the line with its
 // status, which may be 0 and has few values.
 func (s *Sampler) Allow(from Source, status int) bool {
 	s.mu.Lock()

@@ -19,8 +19,8 @@ func network(a, b byte) Source {
 
 var omittedLines = regexp.MustCompile(`omitted=(\d+)`)
 
-// TestSampler checks how many lines of a source are written, and that one line says at the end of
-// each interval how many were not, so that none is lost from the count.
+// TestSampler checks how many lines are written from one source, and that one line says when each
+// interval ends how many were not, so that none is lost from the count.
 func TestSampler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -35,7 +35,7 @@ func TestSampler(t *testing.T) {
 			if s.Allow(network(0, 1), status) {
 				written++
 			}
-			time.Sleep(time.Second/perSecond + time.Microsecond) // so that no line is at the end of an interval
+			time.Sleep(time.Second/perSecond + time.Microsecond) // so that no line is where an interval ends
 		}
 		quiet := 0
 		for range maxSampled {

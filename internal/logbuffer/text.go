@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// appendText appends the line of a simple record as slog.TextHandler writes it, except that numbers
-// have no exponents.
+// appendText appends a simple record's line as slog.TextHandler writes it, except that numbers have
+// no exponents.
 func appendText(b []byte, r *slog.Record) []byte {
 	b = append(b, "time="...)
 	b = appendMillis(b, r.Time)
@@ -45,7 +45,7 @@ type second struct {
 	unix int64
 	zone *time.Location
 	date string // with the time of day
-	ends string // the offset of the zone
+	ends string // the zone's offset
 }
 
 var lastSecond atomic.Pointer[second]

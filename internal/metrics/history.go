@@ -19,16 +19,16 @@ const (
 type Interval struct {
 	End                                  time.Time
 	Took                                 time.Duration
-	Requests, ClientErrors, ServerErrors int64         // errors by the class of the status
+	Requests, ClientErrors, ServerErrors int64         // errors by the status's class
 	BytesIn, BytesOut                    int64         // of bodies, of all requests
 	P50, P90, P99                        time.Duration // 0: there were no requests
 }
 
-// History remembers the requests of the last hour. It samples their metrics, so requests cost
-// nothing more. Its methods may be called concurrently.
+// History remembers the last hour's requests. It samples their metrics, so requests cost nothing
+// more. Its methods may be called concurrently.
 type History struct {
 	requests *Requests
-	except   func(route string) bool // whose requests are not counted
+	except   func(route string) bool // that are not counted
 
 	mu      sync.Mutex
 	samples []counters // at most historyLength+1, the oldest first
@@ -48,7 +48,7 @@ type bucket struct {
 	count   uint64
 }
 
-// NewHistory returns the history of requests, except those of some routes.
+// NewHistory returns the history of requests, without some routes.
 func NewHistory(requests *Requests, except func(route string) bool) *History {
 	return &History{requests: requests, except: except}
 }
@@ -77,8 +77,8 @@ func (h *History) add(s counters) {
 	}
 }
 
-// Intervals returns what happened in each ten seconds of the last hour since the start of Record,
-// the oldest first, and in the time from the last of them until now.
+// Intervals returns what happened in each ten seconds within the last hour since Record was
+// started, the oldest first, and what happened after them until now.
 func (h *History) Intervals(now time.Time) []Interval {
 	h.mu.Lock()
 	samples := append(slices.Clone(h.samples), h.sample(now))
@@ -116,8 +116,8 @@ func (h *History) sample(now time.Time) counters {
 	return s
 }
 
-// addBuckets adds those of a histogram. The last one, which has all its counts, gets the bound of
-// the one before it.
+// addBuckets adds a histogram's buckets. The last one, which has all its counts, gets the bound
+// before it.
 func addBuckets(sum []bucket, h *dto.Histogram) []bucket {
 	bounded := h.GetBucket()
 	if sum == nil {
@@ -141,7 +141,7 @@ func valueOf(counter prometheus.Counter) int64 {
 	return int64(one.GetCounter().GetValue())
 }
 
-// collected returns the metrics of a vector.
+// collected returns a vector's metrics.
 func collected(from prometheus.Collector) []*dto.Metric {
 	metrics := make(chan prometheus.Metric)
 	go func() {

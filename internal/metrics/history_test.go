@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestHistory checks that the history has the requests of each interval for an hour, and none
-// of the excepted routes.
+// TestHistory checks that the history has each interval's requests for an hour, without the
+// excepted routes.
 func TestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHistory(NewRequests(nil, nil), func(route string) bool { return route == "/livez" })

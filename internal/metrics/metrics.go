@@ -2,9 +2,9 @@
 // the client of Prometheus: other packages count in plain structs, which are read when the metrics
 // are collected.
 //
-// Names and units follow https://prometheus.io/docs/practices/naming/. The values of each label are
-// listed when a metric is registered, except those of Requests, so that no request can create time
-// series without bound.
+// Names and units follow https://prometheus.io/docs/practices/naming/. Each label's values are
+// listed when a metric is registered, except by Requests, so that no request can create time series
+// without bound.
 package metrics
 
 import (
@@ -25,14 +25,14 @@ import (
 // Set is a set of metrics. Metrics are registered before the first collection, by one goroutine.
 // Registering a name twice panics.
 //
-// A function that is registered returns the present value of a metric, or NaN if there is none, and
-// then the metric is absent. It must be fast and safe for concurrent use; see Sample for queries.
+// A function that is registered returns a metric's present value, or NaN if there is none, and then
+// the metric is absent. It must be fast and safe for concurrent use; see Sample for queries.
 type Set struct {
 	registry *prometheus.Registry
 	list     []Metric
 }
 
-// NewSet returns a Set with the metrics of the process and of the Go runtime.
+// NewSet returns a Set with the metrics for the process and the Go runtime.
 func NewSet() *Set {
 	s := &Set{registry: prometheus.NewRegistry()}
 	s.registry.MustRegister(
@@ -51,8 +51,7 @@ func (s *Set) Handler(log *slog.Logger) http.Handler {
 	})
 }
 
-// Metrics returns the metrics in the order of their names, without those of the process and of the
-// runtime.
+// Metrics returns the metrics sorted by name, without the metrics for the process and the runtime.
 func (s *Set) Metrics() []Metric {
 	list := slices.Clone(s.list)
 	slices.SortFunc(list, func(a, b Metric) int { return cmp.Compare(a.Name, b.Name) })
@@ -68,7 +67,7 @@ type Metric struct {
 	Values []string // of the label
 }
 
-// Type is the type of a metric.
+// Type is a metric's type.
 type Type string
 
 // The types of metrics.
@@ -90,12 +89,12 @@ func (s *Set) Counter(name, help string, read func() int64) {
 	s.register(Metric{Name: name, Help: help, Type: TypeCounter}, func(string) float64 { return float64(read()) })
 }
 
-// Gauges registers a gauge for each value of a label.
+// Gauges registers a gauge for each label value.
 func (s *Set) Gauges(name, help, label string, values []string, read func(value string) float64) {
 	s.register(Metric{name, help, TypeGauge, label, values}, read)
 }
 
-// Counters registers a counter for each value of a label.
+// Counters registers a counter for each label value.
 func (s *Set) Counters(name, help, label string, values []string, read func(value string) int64) {
 	s.register(Metric{name, help, TypeCounter, label, values}, func(value string) float64 { return float64(read(value)) })
 }
@@ -105,7 +104,7 @@ func (s *Set) Seconds(name, help string, read func() time.Duration) {
 	s.register(Metric{Name: name, Help: help, Type: TypeCounter}, func(string) float64 { return read().Seconds() })
 }
 
-// Constant registers a gauge of 1 whose labels describe the process.
+// Constant registers a gauge of 1 with labels that describe the process.
 func (s *Set) Constant(name, help string, labels map[string]string) {
 	s.add(Metric{Name: name, Help: help, Type: TypeGauge},
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, func() float64 { return 1 }))
@@ -116,7 +115,7 @@ func (s *Set) Histogram(name, help string, h *histogram.Histogram) {
 	s.histograms(Metric{Name: name, Help: help, Type: TypeHistogram}, func(string) *histogram.Histogram { return h })
 }
 
-// Histograms registers a histogram for each value of a label.
+// Histograms registers a histogram for each label value.
 func (s *Set) Histograms(name, help, label string, values []string, of func(value string) *histogram.Histogram) {
 	s.histograms(Metric{name, help, TypeHistogram, label, values}, of)
 }
@@ -162,7 +161,7 @@ func (m Metric) desc() *prometheus.Desc {
 	return prometheus.NewDesc(m.Name, m.Help, labels, nil)
 }
 
-// each calls fn for each value of the label, or once if there is none.
+// each calls fn for each label value, or once if there is no label.
 func (m Metric) each(fn func(value string, labels ...string)) {
 	if m.Label == "" {
 		fn("")
@@ -172,7 +171,7 @@ func (m Metric) each(fn func(value string, labels ...string)) {
 	}
 }
 
-// collector is a prometheus.Collector made of a function.
+// collector is a prometheus.Collector made from a function.
 type collector struct {
 	descs   []*prometheus.Desc
 	collect func(chan<- prometheus.Metric)

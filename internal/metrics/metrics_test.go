@@ -16,7 +16,7 @@ import (
 	"sluice/internal/metrics"
 )
 
-// scrape returns the lines of the metrics whose names begin with x_, with their comments.
+// scrape returns the lines for the metrics that begin with x_, with their comments.
 func scrape(t *testing.T, set *metrics.Set) string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -67,7 +67,7 @@ x_d_count 1
 	}
 }
 
-// TestSample checks that figures of a query are absent when it fails, and that a query that hangs
+// TestSample checks that a query's figures are absent when it fails, and that a query that hangs
 // neither delays a collection for more than two seconds nor runs twice at a time.
 func TestSample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -27,7 +27,7 @@ type Requests struct {
 	adding  sync.Mutex
 }
 
-// result is the labels of a request. There are few: of each route, its methods and statuses.
+// result is a request's labels. There are few: of each route, its methods and statuses.
 type result struct {
 	pattern, method string
 	status          int
@@ -77,7 +77,7 @@ func NewRequests(s *Set, codes []string) *Requests {
 func (r *Requests) Begin() { r.active.Inc() }
 
 // Observe records a request that has ended. pattern is "" for an unknown route, and in and out are
-// the bytes of the bodies.
+// the bodies' bytes.
 func (r *Requests) Observe(pattern, method string, status int, took time.Duration, in, out int64) {
 	of := r.of(result{pattern, method, status})
 	of.requests.Inc()
@@ -94,7 +94,7 @@ func (r *Requests) Refused(code string) {
 	}
 }
 
-// of returns the metrics of a result.
+// of returns a result's metrics.
 func (r *Requests) of(key result) *resultMetrics {
 	if found := (*r.results.Load())[key]; found != nil {
 		return found

@@ -12,7 +12,7 @@ import (
 // not delay the other metrics.
 const sampleTimeout = 2 * time.Second
 
-// Figure is a gauge or a counter that is read from the result of a query.
+// Figure is a gauge or a counter that is read from a query's result.
 type Figure[T any] struct {
 	Metric
 	of func(result T, value string) float64
@@ -23,7 +23,7 @@ func GaugeOf[T any](name, help string, of func(T) float64) Figure[T] {
 	return Figure[T]{Metric{Name: name, Help: help, Type: TypeGauge}, func(result T, _ string) float64 { return of(result) }}
 }
 
-// GaugesOf returns a gauge for each value of a label.
+// GaugesOf returns a gauge for each label value.
 func GaugesOf[T any](name, help, label string, values []string, of func(result T, value string) float64) Figure[T] {
 	return Figure[T]{Metric{name, help, TypeGauge, label, values}, of}
 }
@@ -33,7 +33,7 @@ func CounterOf[T any](name, help string, of func(T) float64) Figure[T] {
 	return Figure[T]{Metric{Name: name, Help: help, Type: TypeCounter}, func(result T, _ string) float64 { return of(result) }}
 }
 
-// CountersOf returns a counter for each value of a label.
+// CountersOf returns a counter for each label value.
 func CountersOf[T any](name, help, label string, values []string, of func(result T, value string) float64) Figure[T] {
 	return Figure[T]{Metric{name, help, TypeCounter, label, values}, of}
 }
@@ -67,14 +67,14 @@ type sampled[T any] struct {
 	running *sampling[T] // nil: none
 }
 
-// sampling is one run of a query. Its result may be read when done is closed.
+// sampling is a query's run. Its result may be read when done is closed.
 type sampling[T any] struct {
 	done   chan struct{}
 	result T
 	err    error
 }
 
-// get returns the result of the query, or false.
+// get returns the query's result, or false.
 func (q *sampled[T]) get() (result T, ok bool) {
 	run := q.join()
 	timeout := time.NewTimer(sampleTimeout)
@@ -98,7 +98,7 @@ func (q *sampled[T]) join() *sampling[T] {
 	return q.running
 }
 
-// run does not use the context of a request, because others may wait for the result.
+// run does not use a request's context, because others may wait for the result.
 func (q *sampled[T]) run(r *sampling[T]) {
 	ctx, cancel := context.WithTimeout(context.Background(), sampleTimeout)
 	defer cancel()

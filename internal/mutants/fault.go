@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// fault is a mistake that a programmer could make in one place of the code.
+// fault is a mistake that a programmer could make in one place.
 type fault struct {
 	name     string
 	file     string   // relative to the root
@@ -76,8 +76,8 @@ func parseFault(block string) (fault, error) {
 	return f, nil
 }
 
-// apply returns the text of the fault's file with the fault in it. The text must contain the lines
-// to replace exactly once.
+// apply returns the file's text with the fault in it. The text must contain the lines to replace
+// exactly once.
 func (f fault) apply(text string) (string, error) {
 	// With a line break before the text the first line is found like the others.
 	text, old := "\n"+text, "\n"+f.old
@@ -121,8 +121,8 @@ func (p planter) plant(ctx context.Context, f fault) (detected bool, err error) 
 	return err != nil, perr
 }
 
-// overlay writes the file with the fault in it, and the overlay that puts it in the place of the
-// file in the tree.
+// overlay writes the file with the fault in it, and the overlay that replaces the file in the tree
+// by it.
 func (p planter) overlay(f fault) (name string, remove func() error, err error) {
 	file := filepath.Join(p.root, f.file)
 	text, err := os.ReadFile(file)
@@ -154,7 +154,7 @@ func (p planter) goCommand(ctx context.Context, overlay string, args ...string) 
 	return c
 }
 
-// failedTests returns the names of the tests that failed. There is none if a test did not end.
+// failedTests returns the failed tests' names. There is none if a test did not end.
 func failedTests(out string) string {
 	var names []string
 	for line := range strings.SplitSeq(out, "\n") {

@@ -30,11 +30,11 @@ const (
 	not        = "not"        // ! is removed
 )
 
-// mutation is one changed operator of a package. Its number is its index in the package.
+// mutation is one changed operator in a package. Its number is its index in the package.
 type mutation struct {
 	file   string // relative to the root, with slashes
 	line   int    // counted from 1
-	column int    // of the operator, in bytes, counted from 1
+	column int    // where the operator is, in bytes, counted from 1
 	kind   string
 	change string // as in "< becomes <="
 	text   string // the line, without the white space around it
@@ -163,12 +163,12 @@ type replacement struct {
 
 func (r *rewriter) offset(p token.Pos) int { return r.file.Offset(p) }
 
-// source returns the text of an expression.
+// source returns an expression's text.
 func (r *rewriter) source(e ast.Expr) string {
 	return string(r.text[r.offset(e.Pos()):r.offset(e.End())])
 }
 
-// add records a mutation of the operator at a position, and returns its number.
+// add records that the operator at a position is mutated, and returns the mutation's number.
 func (r *rewriter) add(at token.Pos, kind, from, to string) int {
 	where := r.file.Position(at)
 	start := r.offset(r.file.LineStart(where.Line))
@@ -180,14 +180,14 @@ func (r *rewriter) add(at token.Pos, kind, from, to string) int {
 	return len(r.mutations) - 1
 }
 
-// wrap makes an expression the last argument of a call of package switches.
+// wrap makes an expression the last argument in a call to package switches.
 func (r *rewriter) wrap(e ast.Expr, function string, id int) {
 	start, end := r.offset(e.Pos()), r.offset(e.End())
 	r.before[start] += call(function, id)
 	r.after[end] = ")" + r.after[end] // the expressions inside e end before it
 }
 
-// wrapOperands makes the operands of an expression the arguments of a call of package switches.
+// wrapOperands makes an expression's operands the arguments in a call to package switches.
 func (r *rewriter) wrapOperands(e *ast.BinaryExpr, function string, id int) {
 	r.wrap(e, function, id)
 	r.instead[r.offset(e.OpPos)] = replacement{len(e.Op.String()), ","}
@@ -215,7 +215,7 @@ var arithmetics = map[token.Token]swap{
 	token.ADD: {token.SUB, "Add"}, token.SUB: {token.ADD, "Sub"}, token.MUL: {token.QUO, "Mul"}, token.QUO: {token.MUL, "Quo"}, token.REM: {token.MUL, "Rem"},
 }
 
-// assignments are the binary operators of the assignments that have one.
+// assignments are the binary operators by their assignments.
 var assignments = map[token.Token]token.Token{
 	token.ADD_ASSIGN: token.ADD, token.SUB_ASSIGN: token.SUB, token.MUL_ASSIGN: token.MUL, token.QUO_ASSIGN: token.QUO, token.REM_ASSIGN: token.REM,
 }
@@ -227,7 +227,7 @@ func (r *rewriter) visit(n ast.Node) bool {
 	case *ast.BinaryExpr:
 		r.binary(n)
 	case *ast.UnaryExpr:
-		// The negation of a comparison is a mutation already.
+		// A comparison's negation is a mutation already.
 		if n.Op == token.NOT && r.isBool(n) && !isComparison(n.X) {
 			r.wrap(n, "Flip", r.add(n.OpPos, not, "!x", "x"))
 		}
@@ -292,9 +292,9 @@ func (r *rewriter) isBool(e ast.Expr) bool {
 	return ok && t.Value == nil && (basic.Kind() == types.Bool || basic.Kind() == types.UntypedBool)
 }
 
-// isNumber reports whether an expression has a value of an integer or floating-point type that is
-// not a constant. Values of type parameters have no arithmetic mutations, because their type may be
-// a string.
+// isNumber reports whether an expression has an integer or floating-point type and is not a
+// constant. Values of type parameters have no arithmetic mutations, because their type may be a
+// string.
 func (r *rewriter) isNumber(e ast.Expr) bool {
 	t := r.types[e]
 	if t.Type == nil || t.Value != nil {
@@ -342,7 +342,7 @@ func isComparison(e ast.Expr) bool {
 	return ok
 }
 
-// rewritten returns the text of the file with the switches in it.
+// rewritten returns the file's text with the switches in it.
 func (r *rewriter) rewritten() []byte {
 	var out bytes.Buffer
 	for i := 0; i <= len(r.text); i++ {

@@ -1,7 +1,7 @@
 // Command mutants checks that the tests detect faults. It plants each fault of faults.txt and runs
-// the tests that the fault names: one of them must fail. It also mutates the operators of the
-// packages whose tests are quick, and runs the tests of the package on each mutation: one of them
-// must fail, unless survivors.txt says why none can. It does not change the tree.
+// the tests that the fault names: one of them must fail. It also mutates the operators in packages
+// with quick tests, and runs the package's tests on each mutation: one must fail, unless
+// survivors.txt says why none can. It does not change the tree.
 //
 // make mutants runs it. CI does not, because it takes an hour or more.
 package main
@@ -60,9 +60,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// plantAll plants the faults whose names match a regular expression. It returns an error if one is
-// not detected and has no reason for it, or is detected although the list has a reason why no test
-// can.
+// plantAll plants the faults with names that match a regular expression. It returns an error if one
+// is not detected and has no reason for it, or is detected although the list has a reason why no
+// test can.
 func plantAll(ctx context.Context, p planter, only string) error {
 	wanted, err := regexp.Compile(only)
 	if err != nil {

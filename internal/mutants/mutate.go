@@ -23,8 +23,8 @@ import (
 	"sluice/internal/mutants/switches"
 )
 
-// quickPackages are the packages whose mutations are run if none are named: those with tests that
-// need neither a server nor a built binary.
+// quickPackages are the packages that are mutated if none are named: their tests need neither a
+// server nor a built binary.
 var quickPackages = []string{
 	"session", "micropay", "paychan", "access", "httpapi/internal/headers", "httpapi/internal/router",
 	"httpapi/internal/transfer", "bytestore/localfs", "bytestore/cached", "blob",
@@ -72,9 +72,8 @@ func (m mutator) mutateAll(ctx context.Context, dirs []string, known map[survivo
 	return errors.Join(append(errs, err, table.Flush())...)
 }
 
-// mutate builds the tests of a package with all its mutations in it, runs each mutation with the
-// tests that can detect it, and returns the mutations in the order of the source with the verdict
-// on each.
+// mutate builds a package's tests with all its mutations in it, runs each mutation with the tests
+// that can detect it, and returns the mutations in source order with the verdict on each.
 func (m mutator) mutate(ctx context.Context, dir string) (mutations []mutation, verdicts []verdict, err error) {
 	p, err := instrument(ctx, m.root, dir)
 	if err != nil {
@@ -139,12 +138,12 @@ func inParallel(n int, f func(int) error) error {
 	return errors.Join(errs...)
 }
 
-// binary is the test binary of an instrumented package.
+// binary is an instrumented package's test binary.
 type binary struct {
 	name string
-	dir  string // the folder of the package, where its tests expect to run
+	dir  string // the package's folder, where its tests expect to run
 	temp string
-	// spare is that of the mutator. The limit on the time of a process allows for a busy machine.
+	// spare is the mutator's. The limit on a process's time allows for a busy machine.
 	spare time.Duration
 }
 
@@ -152,7 +151,7 @@ type binary struct {
 type test struct {
 	name  string
 	took  time.Duration
-	lines map[int]int // of the record, by the number of the mutation
+	lines map[int]int // in the record, by the mutation's number
 }
 
 func (b binary) list(ctx context.Context) ([]test, error) {
@@ -271,8 +270,8 @@ func tempDir(parent string) (string, error) {
 	return name, os.Chmod(name, 0o755)
 }
 
-// writeOverlay writes files and an overlay of the go command that puts them in the place of those
-// in the tree, and returns the name of the overlay.
+// writeOverlay writes files and an overlay with which the go command uses them instead of the
+// tree's, and returns the overlay's name.
 func writeOverlay(temp string, files map[string][]byte) (string, error) {
 	replace := map[string]string{}
 	for i, name := range slices.Sorted(maps.Keys(files)) {

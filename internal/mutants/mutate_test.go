@@ -10,8 +10,8 @@ import (
 
 const tiny = "internal/mutants/testdata/tiny"
 
-// TestMutateAll runs the mutations of a package that has some of each kind and each verdict. One of
-// its survivors is not listed, and one of its listed ones is detected.
+// TestMutateAll runs a package's mutations: some of each kind and each verdict. One of its
+// survivors is not listed, and one of its listed ones is detected.
 func TestMutateAll(t *testing.T) {
 	root := rootOf(t)
 	name := filepath.Join(root, tiny, "tiny.go")

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// survivor identifies a mutation by the text of its line, because the number of the line changes.
-// It stands for all mutations of its kind in lines with this text.
+// survivor identifies a mutation by its line's text, because line numbers change. It stands for all
+// mutations of its kind in lines with this text.
 type survivor struct{ file, kind, line string }
 
 func (s survivor) String() string { return s.file + "|" + s.kind + "|" + s.line }
@@ -60,14 +60,14 @@ const (
 	notCovered verdict = "not covered" // no test evaluates the operator
 )
 
-// tally counts the mutations of a package by verdict.
+// tally counts a package's mutations by verdict.
 type tally struct {
 	mutations, detected, timedOut, listed, survived, notCovered int
 }
 
-// judge compares the verdicts on the mutations of the package in a folder with the list of
-// survivors. It returns an error if a mutation survives that is not listed, and if a listed one
-// does not: then its reason is wrong, or the tests fail whatever the mutation is.
+// judge compares the verdicts on the mutations in a folder's package with the list of survivors. It
+// returns an error if a mutation survives that is not listed, and if a listed one does not: then
+// its reason is wrong, or the tests fail whatever the mutation is.
 func judge(dir string, mutations []mutation, verdicts []verdict, known map[survivor]string) (tally, error) {
 	t := tally{mutations: len(mutations)}
 	var errs []error

@@ -1,4 +1,4 @@
-// Package task describes the background tasks of a node and their runs.
+// Package task describes a node's background tasks and their runs.
 package task
 
 import "time"
@@ -20,10 +20,10 @@ const (
 // Names are all tasks.
 var Names = []Name{FreeGarbage, Purge, RestoreReserve, Sweep, Settle, ReviewSettlements, Census}
 
-// Run is a run of a task that has ended.
+// Run is a task's run that has ended.
 type Run struct {
 	Task  Name
-	Began time.Time // by the clock of the node
+	Began time.Time // by the node's clock
 	Took  time.Duration
 	Count int64 // of what the run handled
 	Err   error // why it did not handle all of it, or nil

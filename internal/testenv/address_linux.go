@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// ReserveAddress returns a loopback address, host:port, for a server of the test that is started
-// later or again. Until the test ends, no other program gets the port when it asks for any free
-// one, or for a connection. The server must set SO_REUSEADDR, as most do.
+// ReserveAddress returns a loopback address, host:port, for a server that the test starts later or
+// again. Until the test ends, no other program gets the port when it asks for any free one, or for
+// a connection. The server must set SO_REUSEADDR, as most do.
 func ReserveAddress(tb testing.TB) string {
 	tb.Helper()
 	// A socket that is bound and does not listen keeps the port: with SO_REUSEADDR it is shared

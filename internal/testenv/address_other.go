@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// ReserveAddress returns a loopback address, host:port, whose port was free when it was chosen.
-// Only Linux can keep it free.
+// ReserveAddress returns a loopback address, host:port. The port was free when it was chosen. Only
+// Linux can keep it free.
 func ReserveAddress(tb testing.TB) string {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -9,8 +9,8 @@ import (
 	"runtime"
 )
 
-// Root returns the root folder of the module: the nearest parent of the working folder that
-// contains a go.mod.
+// Root returns the module's root folder: the nearest one that contains a go.mod, from the working
+// folder up.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"runtime"
 )
 
-// Thing is an external dependency of a test.
+// Thing is a test's external dependency.
 type Thing string
 
 // The dependencies that tests can require.
@@ -25,7 +25,7 @@ const (
 	Mandoc      Thing = "mandoc"       // checks manual pages
 	Promtool    Thing = "promtool"     // Prometheus, and the program that checks metrics and alerts
 	Shells      Thing = "shells"       // bash, zsh and fish
-	PostgreSQL  Thing = "postgresql"   // the programs of a PostgreSQL server
+	PostgreSQL  Thing = "postgresql"   // a PostgreSQL server's programs
 	VersityGW   Thing = "versitygw"    // an S3 server over a folder
 	OapiCodegen Thing = "oapi-codegen" // the generator of Go clients, and the modules of what it generates
 	RootMount   Thing = "root-mount"   // the right to mount a tmpfs
@@ -91,13 +91,13 @@ func check(thing Thing) error {
 	}
 }
 
-// ClientDir returns the folder of the npm packages and of the scripts that use them.
+// ClientDir returns the folder with the npm packages and the scripts that use them.
 func ClientDir() (string, error) {
 	root, err := Root()
 	return filepath.Join(root, "e2e", "client"), err
 }
 
-// checkNPM returns an error unless node is in PATH and the packages of the lock file are installed.
+// checkNPM returns an error unless node is in PATH and the lock file's packages are installed.
 func checkNPM() error {
 	if _, err := exec.LookPath("node"); err != nil {
 		return err
@@ -137,7 +137,7 @@ func checkPostgreSQL() error {
 	return errors.Join(err, cerr)
 }
 
-// checkPort9090 returns an error if the port of the local development instance is in use.
+// checkPort9090 returns an error if the local development instance's port is in use.
 func checkPort9090() error {
 	for _, address := range []string{"127.0.0.1:9090", "[::1]:9090"} {
 		connection, err := net.Dial("tcp", address)

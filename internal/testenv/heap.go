@@ -2,7 +2,7 @@ package testenv
 
 import "runtime"
 
-// Heap returns the bytes of the objects that are reachable.
+// Heap returns how many bytes reachable objects have.
 func Heap() int64 {
 	var now runtime.MemStats
 	runtime.GC()

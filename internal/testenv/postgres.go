@@ -19,8 +19,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// postgresUser is the superuser of the databases that this package creates. It has no password:
-// the permissions of the folder protect the socket.
+// postgresUser is the superuser in the databases that this package creates. It has no password: the
+// folder's permissions protect the socket.
 const postgresUser = "sluice"
 
 // PostgresServer is a private PostgreSQL server in a temporary folder, reached through a Unix
@@ -70,8 +70,8 @@ func startedFor(tb testing.TB, start func() (*PostgresServer, error)) *PostgresS
 
 func newPostgres() (*PostgresServer, error) {
 	return newServer(func(s *PostgresServer) *exec.Cmd {
-		// Names are compared by their bytes, so no locale is needed. The files of the empty
-		// database need not be synced: a crash of the machine ends the test as well.
+		// Names are compared by their bytes, so no locale is needed. The empty database's files
+		// need not be synced: if the machine crashes, the test ends as well.
 		return s.command("initdb", "--pgdata="+s.data(), "--username="+postgresUser, "--auth=trust",
 			"--no-locale", "--encoding=UTF8", "--no-sync", "--no-instructions")
 	})
@@ -115,10 +115,10 @@ func (s *PostgresServer) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Socket returns the path of the Unix socket that the server listens on.
+// Socket returns the path to the Unix socket that the server listens on.
 func (s *PostgresServer) Socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") }
 
-// DSN returns the connection string of the server's database.
+// DSN returns the connection string for the server's database.
 func (s *PostgresServer) DSN() string {
 	q := url.Values{"host": {s.dir}, "user": {postgresUser}, "dbname": {"postgres"}, "sslmode": {"disable"}}
 	return "postgres:///?" + q.Encode()
@@ -181,8 +181,8 @@ func awaitReady(log io.Reader, started chan<- error) {
 // Start recovers from the write-ahead log.
 func (s *PostgresServer) Stop() error { return s.stop(syscall.SIGQUIT) }
 
-// StopFast requests PostgreSQL's fast shutdown: it rolls back open transactions and disconnects
-// the clients.
+// StopFast requests PostgreSQL's fast shutdown: it rolls back open transactions and disconnects the
+// clients.
 func (s *PostgresServer) StopFast() error { return s.stop(syscall.SIGINT) }
 
 func (s *PostgresServer) stop(signal syscall.Signal) error {
@@ -223,9 +223,9 @@ var shared struct {
 	schemas int
 }
 
-// Postgres returns the DSN of an empty schema, which is dropped when the test ends. Concurrent
-// tests of one process share a server: the first starts it, and the last to end removes it. It
-// calls Require for PostgreSQL.
+// Postgres returns an empty schema's DSN, which is dropped when the test ends. Concurrent tests of
+// one process share a server: the first starts it, and the last to end removes it. It calls Require
+// for PostgreSQL.
 func Postgres(tb testing.TB) string {
 	tb.Helper()
 	Require(tb, PostgreSQL)

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// query returns the only value of a query.
+// query returns a query's only value.
 func query(t *testing.T, dsn, statement string) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)

@@ -9,13 +9,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// MovedPostgres returns the DSN of an empty schema, as Postgres does, in which clock_timestamp() is
-// ahead of the clock of this machine, and a function that sets by how much. It affects every
-// statement that calls clock_timestamp() without a schema. Tests use it to run a node with a wrong
-// clock.
+// MovedPostgres returns an empty schema's DSN, as Postgres does, and a function that sets by how
+// much clock_timestamp() is ahead of this machine's clock there. It affects every statement that
+// calls clock_timestamp() without a schema. Tests use it to run a node with a wrong clock.
 func MovedPostgres(tb testing.TB, ahead time.Duration) (dsn string, set func(ahead time.Duration)) {
 	tb.Helper()
-	dsn = Postgres(tb) + ",pg_catalog" // functions of the schema take precedence over the built-in ones
+	dsn = Postgres(tb) + ",pg_catalog" // the schema's functions take precedence over the built-in ones
 	run := func(queries ...string) {
 		tb.Helper()
 		ctx := context.Background()

@@ -38,7 +38,7 @@ func toolPath(name, version string) (string, error) {
 	return path, nil
 }
 
-// ChromiumPath returns the path of a Chromium in PATH.
+// ChromiumPath returns the path to a Chromium in PATH.
 func ChromiumPath() (string, error) {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -48,13 +48,13 @@ func ChromiumPath() (string, error) {
 	return "", errors.New("no chromium, chromium-browser or google-chrome in PATH")
 }
 
-// NginxPath returns the path of an nginx in PATH or /usr/sbin.
+// NginxPath returns the path to an nginx in PATH or /usr/sbin.
 func NginxPath() (string, error) { return systemProgram("nginx") }
 
-// HAProxyPath returns the path of an HAProxy in PATH or /usr/sbin.
+// HAProxyPath returns the path to an HAProxy in PATH or /usr/sbin.
 func HAProxyPath() (string, error) { return systemProgram("haproxy") }
 
-// VarnishPath returns the path of a Varnish in PATH or /usr/sbin.
+// VarnishPath returns the path to a Varnish in PATH or /usr/sbin.
 func VarnishPath() (string, error) { return systemProgram("varnishd") }
 
 func systemProgram(name string) (string, error) {

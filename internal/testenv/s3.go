@@ -65,7 +65,7 @@ func S3(t testing.TB, opt S3Options) *S3Server {
 	return s
 }
 
-// Folder returns the folder in which the server stores the objects of the bucket under their keys.
+// Folder returns the folder in which the server stores the bucket's objects under their keys.
 func (s *S3Server) Folder() string { return filepath.Join(s.dir, s.Bucket) }
 
 // startTimeout limits the wait for a server to listen.
@@ -116,8 +116,8 @@ func (s *S3Server) Start() {
 	}
 }
 
-// awaitListener waits until the server accepts connections: it reports that it listens
-// shortly before it does.
+// awaitListener waits until the server accepts connections: it reports that it listens shortly
+// before it does.
 func (s *S3Server) awaitListener(ended <-chan error) error {
 	for deadline := time.Now().Add(startTimeout); ; {
 		c, err := net.Dial("tcp", s.Addr)

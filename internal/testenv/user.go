@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// osUser is a user of the operating system.
+// osUser is a user in the operating system.
 type osUser struct{ uid, gid uint32 }
 
 // serverUser returns the user to run PostgreSQL as, or nil for the user of this process. PostgreSQL

@@ -5,12 +5,11 @@ import (
 	"syscall"
 )
 
-// IsFull reports whether err says that the file system, or the quota of its user,
-// is full.
+// IsFull reports whether err says that the file system, or the quota of its user, is full.
 func IsFull(err error) bool { return isAny(err, full) }
 
-// IsTooManyFiles reports whether err says that the process or the system has no
-// file descriptor left.
+// IsTooManyFiles reports whether err says that the process or the system has no file descriptor
+// left.
 func IsTooManyFiles(err error) bool { return isAny(err, tooManyFiles) }
 
 func isAny(err error, list []syscall.Errno) bool {

@@ -5,13 +5,13 @@ import (
 	"os"
 )
 
-// Lock is an exclusive lock on a file. It is held until Close or until the process
-// ends, however it ends. Its methods may be called concurrently.
+// Lock is an exclusive lock on a file. It is held until Close or until the process ends, however it
+// ends. Its methods may be called concurrently.
 type Lock struct{ file *os.File }
 
-// LockFile locks the named file, which it creates if necessary for its owner alone
-// (mode 0600), without waiting. It returns ErrLocked if the file is locked. The lock
-// is advisory: it excludes only other callers of LockFile. The caller must Close it.
+// LockFile locks the named file, which it creates if necessary for its owner alone (mode 0600),
+// without waiting. It returns ErrLocked if the file is locked. The lock is advisory: it excludes
+// only other callers of LockFile. The caller must Close it.
 func LockFile(name string) (*Lock, error) {
 	for {
 		f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
@@ -30,9 +30,8 @@ func LockFile(name string) (*Lock, error) {
 	}
 }
 
-// Current reports whether the name of the locked file still refers to it. It does
-// not if the file, or a folder above it, was removed or replaced: then another
-// process can lock the same name.
+// Current reports whether the locked file's name still refers to it. It does not if the file, or a
+// folder above it, was removed or replaced: then another process can lock the same name.
 func (l *Lock) Current() bool {
 	locked, err := l.file.Stat()
 	if err != nil {

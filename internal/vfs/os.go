@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// OS returns the file system of the operating system. Its files are *os.File, so
-// that package net can send them without copying (sendfile).
+// OS returns the operating system's file system. Its files are *os.File, so that package net can
+// send them without copying (sendfile).
 func OS() FS { return osFS{} }
 
 type osFS struct{}

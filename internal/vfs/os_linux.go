@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// renameNoReplace calls renameat2(2), or link(2) if the file system does not
-// support RENAME_NOREPLACE (NFS and old FUSE file systems).
+// renameNoReplace calls renameat2(2), or link(2) if the file system does not support
+// RENAME_NOREPLACE (NFS and old FUSE file systems).
 func renameNoReplace(oldname, newname string) error {
 	for {
 		err := unix.Renameat2(unix.AT_FDCWD, oldname, unix.AT_FDCWD, newname, unix.RENAME_NOREPLACE)
@@ -29,8 +29,7 @@ func statfs(dir string) (Space, error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return Space{}, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	// FUSE counts blocks in fragments (frsize), which the kernel sets for every
-	// file system.
+	// FUSE counts blocks in fragments (frsize), which the kernel sets for every file system.
 	unit := int64(st.Frsize)
 	return Space{
 		Size:       int64(st.Blocks) * unit,

@@ -26,8 +26,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// linkNoReplace is Rename for systems without a rename that refuses to replace:
-// link(2) refuses. A crash between the two steps leaves both names.
+// linkNoReplace is Rename for systems without a rename that refuses to replace: link(2) refuses. A
+// crash between the two steps leaves both names.
 func linkNoReplace(oldname, newname string) error {
 	if err := os.Link(oldname, newname); err != nil {
 		return err
@@ -35,10 +35,9 @@ func linkNoReplace(oldname, newname string) error {
 	return os.Remove(oldname)
 }
 
-// CreateUnnamed creates a file in dir, opens it for reading and writing, and
-// removes its name, so that its space is freed when it is closed or the process
-// ends. A crash before the name is removed leaves a file that matches pattern, as
-// defined by os.CreateTemp.
+// CreateUnnamed creates a file in dir, opens it for reading and writing, and removes its name, so
+// that its space is freed when it is closed or the process ends. A crash before the name is removed
+// leaves a file that matches pattern, as defined by os.CreateTemp.
 func CreateUnnamed(dir, pattern string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, pattern)
 	if err != nil {

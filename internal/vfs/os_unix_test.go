@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestLinkNoReplace tests the fallback for kernels and file systems without
-// RENAME_NOREPLACE, which test machines rarely have.
+// TestLinkNoReplace tests the fallback for kernels and file systems without RENAME_NOREPLACE, which
+// test machines rarely have.
 func TestLinkNoReplace(t *testing.T) {
 	dir := t.TempDir()
 	a, b, c := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "c")

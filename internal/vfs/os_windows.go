@@ -20,15 +20,15 @@ var (
 	tooManyFiles = []syscall.Errno{windows.ERROR_TOO_MANY_OPEN_FILES, syscall.EMFILE, syscall.ENFILE}
 )
 
-// openFile opens a file for reading so that it can be renamed and removed while it
-// is open, which os.Open does not permit on Windows.
+// openFile opens a file for reading so that it can be renamed and removed while it is open, which
+// os.Open does not permit on Windows.
 func openFile(name string) (*os.File, error) {
 	return createFile(name, windows.GENERIC_READ, windows.OPEN_EXISTING, windows.FILE_ATTRIBUTE_NORMAL)
 }
 
-// CreateUnnamed creates a file in dir, opens it for reading and writing, and marks
-// it for removal when it is closed or the process ends. A power failure may leave
-// the file, whose name matches pattern as defined by os.CreateTemp.
+// CreateUnnamed creates a file in dir, opens it for reading and writing, and marks it for removal
+// when it is closed or the process ends. A power failure may leave the file. Its name matches
+// pattern as defined by os.CreateTemp.
 func CreateUnnamed(dir, pattern string) (*os.File, error) {
 	prefix, suffix, _ := strings.Cut(pattern, "*")
 	return createFile(filepath.Join(dir, prefix+rand.Text()+suffix), windows.GENERIC_READ|windows.GENERIC_WRITE|windows.DELETE,
@@ -48,8 +48,8 @@ func createFile(name string, access, mode, attributes uint32) (*os.File, error) 
 	return os.NewFile(uintptr(handle), name), nil
 }
 
-// renameNoReplace calls MoveFileEx without MOVEFILE_REPLACE_EXISTING. It returns
-// once the rename is written to the disk (MOVEFILE_WRITE_THROUGH).
+// renameNoReplace calls MoveFileEx without MOVEFILE_REPLACE_EXISTING. It returns once the rename is
+// written to the disk (MOVEFILE_WRITE_THROUGH).
 func renameNoReplace(oldname, newname string) error {
 	from, err := windows.UTF16PtrFromString(oldname)
 	if err != nil {
@@ -65,8 +65,8 @@ func renameNoReplace(oldname, newname string) error {
 	return nil
 }
 
-// syncDir reports whether the folder exists: Windows has no fsync of a folder. See
-// the package documentation for what follows from that.
+// syncDir reports whether the folder exists: Windows cannot sync a folder. See the package
+// documentation for what follows from that.
 func syncDir(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -78,8 +78,7 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// statfs calls GetDiskFreeSpaceEx, whose numbers respect the quota of the user.
-// NTFS has no limit on inodes.
+// statfs calls GetDiskFreeSpaceEx, which respects the user's quota. NTFS has no limit on inodes.
 func statfs(dir string) (Space, error) {
 	path, err := windows.UTF16PtrFromString(dir)
 	if err != nil {

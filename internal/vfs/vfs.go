@@ -1,16 +1,13 @@
-// Package vfs is the boundary between sluice and the file system. Its FS
-// interface has only the operations that are needed to keep immutable files
-// durably.
+// Package vfs is the boundary between sluice and the file system. Its FS interface has only the
+// operations that are needed to keep immutable files durably.
 //
-// OS returns the operating system's file system. LockFile locks a file against other
-// processes. Package vfstest has file systems for tests, which lose what was not
-// fsynced or fail on request.
+// OS returns the operating system's file system. LockFile locks a file against other processes.
+// Package vfstest has file systems for tests, which lose what was not fsynced or fail on request.
 //
-// On Windows two guarantees are weaker. There is no fsync of a folder: SyncDir
-// only reports whether the folder exists. A rename is written through to the disk,
-// but a power failure may lose a folder, or a removal, that SyncDir has reported as
-// durable. And a file may be removed while it is open only if it was opened by
-// Open or CreateUnnamed: a file being written and a locked file may not.
+// On Windows two guarantees are weaker. Folders cannot be synced: SyncDir only reports whether the
+// folder exists. A rename is written through to the disk, but a power failure may lose a folder, or
+// a removal, that SyncDir has reported as durable. And a file may be removed while it is open only
+// if it was opened by Open or CreateUnnamed: a file being written and a locked file may not.
 package vfs
 
 import (
@@ -22,51 +19,48 @@ import (
 	"syscall"
 )
 
-// ErrNotOpened is returned by FS.SyncDir if the folder could not be opened, so
-// that no fsync was attempted.
+// ErrNotOpened is returned by FS.SyncDir if the folder could not be opened, so that no fsync was
+// attempted.
 var ErrNotOpened = errors.New("vfs: folder not opened, so not synced")
 
-// ErrLocked is returned by LockFile if the file is locked by another process, or
-// by another Lock of this one.
+// ErrLocked is returned by LockFile if the file is locked by another process, or by another Lock of
+// this one.
 var ErrLocked = errors.New("vfs: the file is locked")
 
-// FS is a file system. Names are absolute paths in the form of the operating
-// system. All methods may be called concurrently. Errors match fs.ErrExist,
-// fs.ErrNotExist and, where there is one, the syscall.Errno by errors.Is; see also
-// [IsFull] and [IsTooManyFiles].
+// FS is a file system. Names are absolute paths in the operating system's form. All methods may be
+// called concurrently. Errors match fs.ErrExist, fs.ErrNotExist and, where there is one, the
+// syscall.Errno by errors.Is; see also [IsFull] and [IsTooManyFiles].
 type FS interface {
 	// Open opens a file for reading, positioned at its first byte.
 	Open(name string) (File, error)
 
-	// Create creates an empty file that only its owner may access (mode 0600) and
-	// opens it for writing. It returns fs.ErrExist if the name is in use.
+	// Create creates an empty file that only its owner may access (mode 0600) and opens it for
+	// writing. It returns fs.ErrExist if the name is in use.
 	Create(name string) (File, error)
 
-	// Rename renames a file within one file system. It never replaces a file: it
-	// returns fs.ErrExist if the new name is in use, and of concurrent renames to
-	// one name exactly one succeeds.
+	// Rename renames a file within one file system. It never replaces a file: it returns
+	// fs.ErrExist if the new name is in use, and of concurrent renames to one name exactly one
+	// succeeds.
 	Rename(oldname, newname string) error
 
 	// Remove removes a file or an empty folder.
 	Remove(name string) error
 
-	// Mkdir creates one folder that only its owner may access (mode 0700). It
-	// returns fs.ErrExist if the name is in use.
+	// Mkdir creates one folder that only its owner may access (mode 0700). It returns fs.ErrExist
+	// if the name is in use.
 	Mkdir(dir string) error
 
-	// ReadDir returns the entries of a folder in byte order of their names. The
-	// Info method of an entry returns fs.ErrNotExist if the file was removed since.
+	// ReadDir returns a folder's entries in byte order by name. An entry's Info method returns
+	// fs.ErrNotExist if the file was removed since.
 	ReadDir(dir string) ([]fs.DirEntry, error)
 
-	// SyncDir returns nil once the entries of the folder, as they were at the
-	// call, survive a power failure. It does not sync the contents of the files.
-	// If it returns ErrNotOpened, with the cause, no fsync was attempted: a later
-	// SyncDir may succeed and its result can be relied on. After any other error
-	// it is unknown which entries survive.
+	// SyncDir returns nil once the folder's entries, as they were at the call, survive a power
+	// failure. It does not sync the files' contents. If it returns ErrNotOpened, with the cause, no
+	// fsync was attempted: a later SyncDir may succeed and its result can be relied on. After any
+	// other error it is unknown which entries survive.
 	SyncDir(dir string) error
 
-	// Space returns the capacity and the free space of the file system that
-	// holds dir.
+	// Space returns the capacity and the free space in dir's file system.
 	Space(dir string) (Space, error)
 }
 
@@ -76,29 +70,27 @@ type File interface {
 	io.Seeker
 	io.Writer
 
-	// Sync returns nil once the bytes written so far survive a power failure. It
-	// does not sync the file's entry in its folder.
+	// Sync returns nil once the bytes written so far survive a power failure. It does not sync the
+	// file's entry in its folder.
 	Sync() error
 }
 
-// Space is the capacity and the free space of a file system.
+// Space is a file system's capacity and free space.
 type Space struct {
 	Size int64 // capacity in bytes
 	Free int64 // bytes that this process may still use
 
-	// Inodes is the number of files and folders that the file system can hold,
-	// and FreeInodes how many can still be created. Inodes is 0 if there is no
-	// such limit.
+	// Inodes is the number of files and folders that the file system can hold, and FreeInodes how
+	// many can still be created. Inodes is 0 if there is no such limit.
 	Inodes, FreeInodes int64
 }
 
-// Reserve returns how many bytes of the file system should be kept free by default:
-// 64 MiB, or a twentieth of a file system smaller than 1.25 GiB.
+// Reserve returns how many bytes should be kept free by default: 64 MiB, or a twentieth if the file
+// system is smaller than 1.25 GiB.
 func (s Space) Reserve() int64 { return min(64<<20, s.Size/20) }
 
-// MkdirAll creates dir and its missing parents. Once it returns nil they survive a
-// power failure, including those that an interrupted earlier call created without
-// syncing them.
+// MkdirAll creates dir and its missing parents. Once it returns nil they survive a power failure,
+// including those that an interrupted earlier call created without syncing them.
 func MkdirAll(fsys FS, dir string) error {
 	parent := filepath.Dir(dir)
 	if parent == dir {
@@ -107,8 +99,8 @@ func MkdirAll(fsys FS, dir string) error {
 	_, err := fsys.Space(dir) // needs no permission on dir itself
 	existed := err == nil
 	if errors.Is(err, fs.ErrNotExist) {
-		// Parents first: an interrupted call leaves at most the deepest existing
-		// folder without a durable entry.
+		// Parents first: an interrupted call leaves at most the deepest existing folder without a
+		// durable entry.
 		if err := MkdirAll(fsys, parent); err != nil {
 			return err
 		}
@@ -124,9 +116,8 @@ func MkdirAll(fsys FS, dir string) error {
 	return nil
 }
 
-// notWritable reports whether a folder could not be synced because this process
-// may not read it or because its file system is read-only: then this process
-// cannot have created an entry there.
+// notWritable reports whether a folder could not be synced because this process may not read it or
+// because its file system is read-only: then this process cannot have created an entry there.
 func notWritable(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EINVAL)
 }

@@ -17,8 +17,8 @@ import (
 	"sluice/internal/vfs/vfstest"
 )
 
-// TestSyncDirNotOpened checks that a folder that cannot be opened is distinguished from a
-// failed fsync.
+// TestSyncDirNotOpened checks that a folder that cannot be opened is distinguished from a failed
+// fsync.
 func TestSyncDirNotOpened(t *testing.T) {
 	for name, sys := range systems(t) {
 		t.Run(name, func(t *testing.T) {

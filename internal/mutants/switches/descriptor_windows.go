@@ -2,7 +2,7 @@ package switches
 
 import "syscall"
 
-// descriptor is the handle of a file.
+// descriptor is a file's handle.
 type descriptor = syscall.Handle
 
 // noRecord is the handle of no file.

@@ -1,9 +1,8 @@
 // Package switches holds the functions that an instrumented package calls in place of its own
-// operators. Each call has the number of a mutation. It returns the result of the original
-// operator, unless that mutation is the active one: then it returns the result of the mutated
-// operator.
+// operators. Each call has a mutation's number. It returns the original operator's result, unless
+// that mutation is the active one: then it returns the mutated operator's result.
 //
-// The environment selects what happens, so that one binary serves all mutations of a package. The
+// The environment selects what happens, so that one binary serves all of a package's mutations. The
 // functions may be called concurrently.
 package switches
 
@@ -15,12 +14,12 @@ import (
 	"syscall"
 )
 
-// The variables of the environment that the functions read, once, when the process starts.
+// The environment variables that the functions read, once, when the process starts.
 const (
-	// Active names the variable that holds the number of the active mutation. No mutation is active
-	// if it is unset.
+	// Active names the variable that holds the active mutation's number. No mutation is active if
+	// it is unset.
 	Active = "SLUICE_MUTATION"
-	// Record names the variable that holds the name of a file. If it is set, then each mutation is
+	// Record names the variable that holds a file's name. If it is set, then each mutation is
 	// appended to the file as a line with its number: once when its operator is first evaluated,
 	// and once more when the mutated operator first has another result than the original.
 	Record = "SLUICE_MUTATION_RECORD"
@@ -32,7 +31,7 @@ const Max = 1 << 14
 var (
 	active = number(os.Getenv(Active))
 	record = open(os.Getenv(Record))
-	lines  [Max]atomic.Uint32 // how many lines of the record each mutation has
+	lines  [Max]atomic.Uint32 // how many lines each mutation has in the record
 )
 
 func number(text string) int {
@@ -46,9 +45,9 @@ func number(text string) int {
 	return id
 }
 
-// open returns the descriptor of the record, or noRecord if there is none. The record is not an
-// os.File because the tests under it may run in a bubble of testing/synctest or count what the os
-// package has open.
+// open returns the record's descriptor, or noRecord if there is none. The record is not an os.File
+// because the tests under it may run in a bubble of testing/synctest or count what the os package
+// has open.
 func open(name string) descriptor {
 	if name == "" {
 		return noRecord
@@ -60,7 +59,7 @@ func open(name string) descriptor {
 	return fd
 }
 
-// note records that the operator of a mutation was evaluated, and whether the mutation changes its
+// note records that a mutation's operator was evaluated, and whether the mutation changes its
 // result.
 func note(id int, changed bool) {
 	if record != noRecord {
@@ -81,7 +80,7 @@ func noteLines(id int, changed bool) {
 		if !lines[id].CompareAndSwap(have, have+1) {
 			continue
 		}
-		// A write of a short line to a file in append mode is atomic.
+		// A short line is written atomically to a file in append mode.
 		if _, err := syscall.Write(record, []byte(strconv.Itoa(id)+"\n")); err != nil {
 			panic(Record + ": " + err.Error())
 		}

@@ -13,7 +13,7 @@ func results() string {
 		Add(5, 2, 3), Sub(6, 2, 3), Mul(7, 6, 3), Quo(8, 6, 3), Rem(9, 7, 4))
 }
 
-// TestActive checks that exactly the result of the active mutation changes.
+// TestActive checks that exactly the active mutation's result changes.
 func TestActive(t *testing.T) {
 	defer func(id int) { active = id }(active)
 	for id, want := range map[int]string{

@@ -20,11 +20,11 @@ import (
 // ErrCrashed is returned by every operation on a CrashFS, and on its files, after Crash.
 var ErrCrashed = errors.New("vfstest: the file system has crashed")
 
-// CrashFS is a file system in memory that tracks what was fsynced. On Crash it behaves as
-// badly as POSIX permits: a file loses the writes after its last sync, and an entry that
-// was created, renamed or removed after the last sync of its folder reverts to its state
-// at that sync, even if the file itself was synced. The root folder "/" always exists; the
-// volume in a name, as on Windows, is ignored.
+// CrashFS is a file system in memory that tracks what was fsynced. On Crash it behaves as badly as
+// POSIX permits: a file loses the writes after its last sync, and an entry that was created,
+// renamed or removed after the last sync of its folder reverts to its state at that sync, even if
+// the file itself was synced. The root folder "/" always exists; the volume in a name, as on
+// Windows, is ignored.
 type CrashFS struct {
 	mu struct {
 		sync.Mutex
@@ -35,7 +35,7 @@ type CrashFS struct {
 	}
 }
 
-// node is a file or a folder. It is guarded by the lock of the CrashFS.
+// node is a file or a folder. The CrashFS's lock guards it.
 type node struct {
 	mode   fs.FileMode
 	data   []byte // of a file; only grows
@@ -56,17 +56,17 @@ func NewCrash() *CrashFS {
 	return c
 }
 
-// Limit sets the capacity of the file system in bytes, and in files and folders, beyond
-// which operations fail with ENOSPC; 0 means no limit. Existing contents are not affected.
+// Limit sets the file system's capacity in bytes, and in files and folders, beyond which operations
+// fail with ENOSPC; 0 means no limit. Existing contents are not affected.
 func (c *CrashFS) Limit(bytes, inodes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.limit = vfs.Space{Size: bytes, Inodes: inodes}
 }
 
-// Crash simulates a power failure. It returns a file system with what survived. All
-// further operations on c and on its open files return ErrCrashed, so that goroutines that
-// still use c have no effect.
+// Crash simulates a power failure. It returns a file system with what survived. All further
+// operations on c and on its open files return ErrCrashed, so that goroutines that still use c have
+// no effect.
 func (c *CrashFS) Crash() *CrashFS {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,7 +198,7 @@ func (c *CrashFS) Rename(oldname, newname string) error {
 	return nil
 }
 
-// Remove implements vfs.FS. The space of a file is freed immediately, even while it is open.
+// Remove implements vfs.FS. A file's space is freed immediately, even while it is open.
 func (c *CrashFS) Remove(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -260,7 +260,7 @@ func (c *CrashFS) Space(dir string) (vfs.Space, error) {
 	return space, nil
 }
 
-// crashFile is an open file of a CrashFS.
+// crashFile is an open file in a CrashFS.
 type crashFile struct {
 	fs       *CrashFS
 	node     *node
@@ -270,8 +270,8 @@ type crashFile struct {
 	closed   bool
 }
 
-// begin acquires the lock for an operation on the file. The caller must release it, even
-// after an error.
+// begin acquires the lock for an operation on the file. The caller must release it, even after an
+// error.
 func (f *crashFile) begin(op string) error {
 	f.fs.mu.Lock()
 	switch {
@@ -365,7 +365,7 @@ func (f *crashFile) Close() error {
 	return nil
 }
 
-// info describes the current state of the node. The caller must hold the lock.
+// info describes the node's current state. The caller must hold the lock.
 func (n *node) info(name string) fs.FileInfo {
 	return crashInfo{name: name, size: int64(len(n.data)), mode: n.mode}
 }

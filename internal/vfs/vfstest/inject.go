@@ -10,32 +10,31 @@ import (
 // Moment defines how an injected fault affects its operation.
 type Moment string
 
-// The moments of a fault.
+// A fault's moments.
 const (
 	// Before means that the operation fails without effect.
 	Before Moment = "before"
-	// After means that the operation is performed and reports the fault in place of
-	// its result.
+	// After means that the operation is performed and reports the fault in place of its result.
 	After Moment = "after"
-	// Short means that a write stores half of its bytes and fails; other operations
-	// fail without effect.
+	// Short means that a write stores half of its bytes and fails; other operations fail without
+	// effect.
 	Short Moment = "short"
 )
 
-// Fault makes one operation of a file system fail: the Nth, counted from 0, of those that
-// Match accepts. A nil Match accepts all.
+// Fault makes one operation on a file system fail: the Nth that Match accepts, counted from 0. A
+// nil Match accepts all.
 type Fault struct {
 	Nth    int64
 	Moment Moment
-	Err    error // the error of the operation, for example syscall.ENOSPC
+	Err    error // the operation's error, for example syscall.ENOSPC
 	Match  func(Op) bool
 
 	seen  atomic.Int64
 	fired atomic.Bool
 }
 
-// Fired reports whether the fault has occurred. A sweep over Nth ends with the first run
-// in which it has not.
+// Fired reports whether the fault has occurred. A sweep over Nth ends with the first run in which
+// it has not.
 func (f *Fault) Fired() bool { return f.fired.Load() }
 
 // Inject returns fsys with the fault.

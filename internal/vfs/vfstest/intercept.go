@@ -7,7 +7,7 @@ import (
 	"sluice/internal/vfs"
 )
 
-// Kind is the kind of an operation.
+// Kind is an operation's kind.
 type Kind string
 
 // The kinds of operations. Those from KindRead on belong to an open file.
@@ -32,8 +32,8 @@ const (
 type Op struct {
 	Kind Kind
 	Name string // the file or folder
-	To   string // the new name, of a rename
-	Len  int    // the number of bytes, of a read or write
+	To   string // a rename's new name
+	Len  int    // how many bytes a read or write has
 }
 
 // String returns the operation as a line of text.
@@ -47,18 +47,16 @@ func (op Op) String() string {
 	return fmt.Sprintf("%s %s", op.Kind, op.Name)
 }
 
-// Hook performs an operation by calling do at most once, and returns the error that the
-// caller of the operation gets. It may reduce op.Len before it calls do, for a short read
-// or write.
+// Hook performs an operation by calling do at most once, and returns the error that the operation's
+// caller gets. It may reduce op.Len before it calls do, for a short read or write.
 type Hook func(op *Op, do func() error) error
 
-// Intercept returns fsys with every operation passed to hook. The hook must be safe for
-// concurrent use if the file system is used concurrently. The files are not *os.File.
+// Intercept returns fsys with every operation passed to hook. The hook must be safe for concurrent
+// use if the file system is used concurrently. The files are not *os.File.
 func Intercept(fsys vfs.FS, hook Hook) vfs.FS { return &interceptFS{fsys, hook} }
 
-// Trace returns fsys with a call of log after every operation. Its line is [Op.String]
-// and, if the operation failed, ": " and the error. Concurrent operations call log
-// concurrently.
+// Trace returns fsys with a call of log after every operation. Its line is [Op.String] and, if the
+// operation failed, ": " and the error. Concurrent operations call log concurrently.
 func Trace(fsys vfs.FS, log func(line string)) vfs.FS {
 	return Intercept(fsys, func(op *Op, do func() error) error {
 		err := do()

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/vfs/vfstest"
 )
 
-// TestTrace checks the lines of a trace.
+// TestTrace checks a trace's lines.
 func TestTrace(t *testing.T) {
 	var lines []string
 	fsys := vfstest.Trace(vfstest.NewCrash(), func(line string) { lines = append(lines, line) })
