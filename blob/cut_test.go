@@ -217,7 +217,7 @@ func TestStalledLookupDelaysNothing(t *testing.T) {
 			t.Error(err)
 		}
 		if n := f.objects(t); n != 1 {
-			t.Errorf("%d objects, want that of the new blob", n)
+			t.Errorf("%d objects, want the new blob's", n)
 		}
 	case <-time.After(time.Minute): // reached only if something waits for the lookup
 		t.Error("frees and reads wait for a lookup in progress")

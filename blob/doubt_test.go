@@ -85,7 +85,7 @@ func TestRunFreesWhenTheLastReaderEnds(t *testing.T) {
 		for i, c := range readers {
 			time.Sleep(time.Second)
 			if n := f.objects(t); n != 1 {
-				t.Errorf("%d objects while %d readers are left, want that of the blob", n, len(readers)-i)
+				t.Errorf("%d objects while %d readers are left, want the blob's", n, len(readers)-i)
 			}
 			c.Close()
 		}

@@ -101,7 +101,7 @@ type result struct {
 	pause time.Duration // until the next check
 }
 
-// OpenFence puts a claim. It returns ErrFenced if another database is known to own the bytes.
+// OpenFence puts a claim. It returns ErrFenced if another database is known to hold the bytes.
 // Metadata and bytes must have passed Bind. The caller must run Watch.
 func OpenFence(ctx context.Context, props metastore.Properties, bytes bytestore.Store) (*Fence, error) {
 	f := &Fence{
@@ -438,10 +438,10 @@ func (f *Fence) outdo(ctx context.Context) error {
 	case !found || rival.commits < f.candidate.commits:
 		return nil
 	case rival.commits > f.candidate.commits:
-		return refuse("a copy of this database, or the original of which this is a copy, was started while no node ran that holds the bytes, "+
+		return refuse("a copy of this database, or its original, was started while no node ran that holds the bytes, "+
 			"and has %d commits; this one has %d and is behind", rival.commits, f.candidate.commits)
 	}
-	return refuse("a copy of this database, or the original of which this is a copy, was started while no node ran that holds the bytes, "+
+	return refuse("a copy of this database, or its original, was started while no node ran that holds the bytes, "+
 		"and has %d commits like this one, so that neither is preferred", rival.commits)
 }
 
@@ -534,9 +534,9 @@ func (f *Fence) fenced(ctx context.Context, number uint64) error {
 	theirs, known, _ := readCount(ctx, f.bytes, number)
 	own, err := f.commits.stored(ctx)
 	if !known || err != nil {
-		return refuse("epoch %d belongs to a copy of this database, or to the original of which this is a copy", number)
+		return refuse("epoch %d belongs to a copy of this database, or to its original", number)
 	}
-	return refuse("epoch %d belongs to a copy of this database, or to the original of which this is a copy; that one had %d commits then, and this one has %d",
+	return refuse("epoch %d belongs to a copy of this database, or to its original; that one had %d commits then, and this one has %d",
 		number, theirs, own)
 }
 

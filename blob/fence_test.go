@@ -886,7 +886,7 @@ func TestEpochsOfOlderVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := guard(t, copied, bytes); !errors.Is(err, blob.ErrFenced) || strings.Contains(err.Error(), "commits") {
-			t.Errorf("a database with another epoch than that of an older version: %v", err)
+			t.Errorf("a database with another epoch than an older version's: %v", err)
 		}
 	})
 }

@@ -20,8 +20,9 @@ type Options struct {
 	// MiB. Default 64 MiB.
 	ExtentSize int64
 
-	// InlineSize is the greatest length in bytes with which a content is stored in its metadata row
-	// instead of an object. Default DefaultInlineSize; a negative value disables inline contents.
+	// InlineSize is the greatest length in bytes of inline contents, which are stored in their
+	// metadata row instead of an object. Default DefaultInlineSize; a negative value disables
+	// inline contents.
 	InlineSize int64
 
 	// VerifyTTL is how long a block that was checked is served without being checked again, if the
@@ -51,9 +52,10 @@ type Options struct {
 	// them has closed it.
 	GarbageGrace time.Duration
 
-	// MayDelete is called before each batch of objects is deleted that other processes may refer
-	// to: a garbage page, or a sweep's page. If it returns an error the deletions are postponed. It
-	// must be fast and safe for concurrent use. nil means that deletions are always permitted.
+	// MayDelete is called before each batch of deletions if other processes may refer to the
+	// objects: a garbage page, or a sweep's page. If it returns an error the deletions are
+	// postponed. It must be fast and safe for concurrent use. nil means that deletions are always
+	// permitted.
 	MayDelete func(ctx context.Context) error
 
 	// BeforeSweep is called before each sweep. If it returns an error, there is no sweep. nil means

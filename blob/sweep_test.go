@@ -117,7 +117,7 @@ func TestManySmallContentsAreFreedTogether(t *testing.T) {
 		t.Errorf("%d contents are still garbage, %v", len(left), err)
 	}
 	if n := f.objects(t); n != 1 {
-		t.Errorf("%d objects, want that of the last version", n)
+		t.Errorf("%d objects, want the last version's", n)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestRunPerformsAllTasks(t *testing.T) {
 		}
 		time.Sleep(metastore.UploadIdleLimit)
 		if n := f.objects(t); n != 1 {
-			t.Errorf("%d objects after a day, want that of the blob", n)
+			t.Errorf("%d objects after a day, want the blob's", n)
 		}
 		stop()
 		<-done

@@ -199,7 +199,7 @@ func TestCloneCountsGrownCommits(t *testing.T) {
 		}
 	}
 	if got, err := target.Meta.Property(t.Context(), blob.CommitsProperty); err != nil || got != "9" {
-		t.Errorf("%q commits are counted, %v, want those of the source", got, err)
+		t.Errorf("%q commits are counted, %v, want as many as the source has", got, err)
 	}
 	if err := setProperty(t.Context(), target.Meta, "receiver", "0x1"); err != nil {
 		t.Fatal(err)

@@ -77,7 +77,7 @@ func (c *cloner) markMeta(ctx context.Context) (existed bool, err error) {
 	case copying && source != c.id:
 		return false, fmt.Errorf("it contains an unfinished clone of the instance %s, not of %s: empty it, or clone to another place", source, c.id)
 	case copying && c.marked:
-		return false, errors.New("its metadata is that of an unfinished clone with its bytes in another place: name that place, or empty the metadata")
+		return false, errors.New("its metadata belongs to an unfinished clone that has its bytes in another place: name that place, or empty the metadata")
 	case !copying && found.property != "":
 		return false, fmt.Errorf("it is the instance %s: clone to an empty place", found.property)
 	case found.copyObject != c.id:

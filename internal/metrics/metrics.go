@@ -22,7 +22,7 @@ import (
 	"sluice/internal/histogram"
 )
 
-// Set is a set of metrics. Metrics are registered before the first collection, by one goroutine.
+// Set is a set of metrics. Metrics are registered before the first scrape, by one goroutine.
 // Registering a name twice panics.
 //
 // A function that is registered returns a metric's present value, or NaN if there is none, and then

@@ -68,7 +68,7 @@ x_d_count 1
 }
 
 // TestSample checks that a query's figures are absent when it fails, and that a query that hangs
-// neither delays a collection for more than two seconds nor runs twice at a time.
+// neither delays a scrape for more than two seconds nor runs twice at a time.
 func TestSample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := metrics.NewSet()
@@ -98,7 +98,7 @@ func TestSample(t *testing.T) {
 				t.Errorf("the metrics are\n%s", got)
 			}
 			if took := time.Since(began); took > 2*time.Second {
-				t.Errorf("the collection took %v", took)
+				t.Errorf("the scrape took %v", took)
 			}
 		}
 		present(true)

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// sampleTimeout bounds how long a collection waits for a query, so that a database that hangs does
+// sampleTimeout bounds how long a scrape waits for a query, so that a database that hangs does
 // not delay the other metrics.
 const sampleTimeout = 2 * time.Second
 
@@ -39,7 +39,7 @@ func CountersOf[T any](name, help, label string, values []string, of func(result
 }
 
 // Sample registers figures that are read from the result of one query. The query runs when the
-// metrics are collected, never concurrently with itself. The figures are absent from a collection
+// metrics are collected, never concurrently with itself. The figures are absent from a scrape
 // if it returns an error, or has not returned within two seconds; its context ends then.
 func Sample[T any](s *Set, query func(context.Context) (T, error), figures ...Figure[T]) {
 	q := &sampled[T]{query: query}
@@ -60,7 +60,7 @@ func Sample[T any](s *Set, query func(context.Context) (T, error), figures ...Fi
 	s.registry.MustRegister(c)
 }
 
-// sampled runs a query on behalf of all concurrent collections.
+// sampled runs a query on behalf of all concurrent scrapes.
 type sampled[T any] struct {
 	query   func(context.Context) (T, error)
 	mu      sync.Mutex
