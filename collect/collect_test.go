@@ -518,7 +518,8 @@ func TestRefusalsAreRetried(t *testing.T) {
 	})
 }
 
-// TestFailureStopsTheChannel checks that a contract that aborts stops sales, with its words.
+// TestFailureStopsTheChannel checks that a contract that aborts stops sales, with its words, until a renewal is
+// collected. A deposit alone does not end that.
 func TestFailureStopsTheChannel(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.open(1, 10_000)
@@ -541,9 +542,13 @@ func TestFailureStopsTheChannel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.mustPay(1, 2, 610) // after a new deposit
+		if err := w.pay(1, 2, 610); !errors.Is(err, metastore.ErrChannelStopped) {
+			t.Errorf("after a new deposit: %v", err)
+		}
+		w.renew(1, 2, 600)
 		w.wait(10 * time.Second)
-		w.settled(1, 610)
+		w.settled(1, 600)
+		w.mustPay(1, 3, 610)
 	})
 }
 

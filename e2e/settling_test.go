@@ -194,7 +194,8 @@ func TestExpiredSettlementIsCovered(t *testing.T) {
 	chain.collected(t, c.number, 10, 5)
 }
 
-// TestAbortStopsTheChannel executes a collection with failure. The channel sells nothing until it has a new deposit.
+// TestAbortStopsTheChannel executes a collection with failure. The channel sells nothing until a renewal
+// is collected, whatever is deposited meanwhile.
 func TestAbortStopsTheChannel(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
@@ -205,7 +206,8 @@ func TestAbortStopsTheChannel(t *testing.T) {
 	chain.Fail(fullnode.Fault{On: fullnode.Submit, Times: 1, Effect: fullnode.Fail, VMStatus: reason})
 	c.buy(10)
 	s.eventually("the channel does not stop", func() bool { return c.state().State == "stopped" })
-	r := s.wantCode(402, "channel_stopped", "POST", "/v1/sessions", purchaseBody(t, c.next(1), ""))
+	further := purchaseBody(t, c.payer.sign(t, c.number, 2, 11).Base64(), "")
+	r := s.wantCode(402, "channel_stopped", "POST", "/v1/sessions", further)
 	if !strings.Contains(string(r.body), "EFROZEN") {
 		t.Errorf("a payment over the channel: %v", r)
 	}
@@ -218,13 +220,18 @@ func TestAbortStopsTheChannel(t *testing.T) {
 	on := chain.onChain(t, c.number)
 	on.Deposit += 500
 	chain.Open(on)
-	s.eventually("the channel does not sell again", func() bool {
-		return s.do("POST", "/v1/sessions", purchaseBody(t, c.next(1), "")).status == 201
+	s.eventually("the deposit is not seen", func() bool {
+		s.wantCode(402, "channel_stopped", "POST", "/v1/sessions", further)
+		return c.state().Deposit == "1500"
 	})
-	c.settled()
-	if on := chain.onChain(t, c.number); on.Withdrawn != c.amount {
-		t.Errorf("the chain has paid %d of %d", on.Withdrawn, c.amount)
+	if r := c.renew(2, 10); r.status != 200 {
+		t.Fatalf("a renewal: %v", r)
 	}
+	s.eventually("the channel does not sell again", func() bool { return c.state().State == "open" })
+	c.sequence = 2
+	c.buy(5)
+	c.settled()
+	chain.collected(t, c.number, 0, 10, 5)
 }
 
 // TestPaymentThatWaitsForTheChainIsOverdue reads from the metrics for how long a payment waits for a fullnode that takes no

@@ -284,9 +284,10 @@ type Channels interface {
 	//
 	// The channel stops selling if it is gone or was ended and opened again (then Deposit is 0), or if
 	// its deposit has shrunk. It was opened again if it was created later or, if that is not known, if
-	// less was withdrawn. It sells again when its deposit has grown and covers what is accepted, or
-	// when what was withdrawn is more than that, or covers the last submission, which had failed or
-	// expired.
+	// less was withdrawn. It sells again when its deposit has grown and covers what is accepted, unless
+	// the amount of its newest submission is not settled: a deposit does not replace what is owed. It
+	// also sells again when what was withdrawn is more than what is accepted, or covers the last
+	// submission, which had failed or expired.
 	//
 	// A pending settlement of no more than what was withdrawn is removed. What was withdrawn and not
 	// accepted counts as accepted and sold, so that it never becomes credit; then there is no Proof.

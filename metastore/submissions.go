@@ -81,8 +81,8 @@ type Submissions interface {
 	EndSubmission(ctx context.Context, channel string, sequence int64, o Outcome) error
 
 	// StopSelling stops the channel for a reason while the submission with this sequence is in flight: a
-	// fullnode refuses it. It sells again when a submission is Collected. It has no effect if there is no
-	// such submission in flight.
+	// fullnode refuses it. It sells again when a submission is Collected, and not when its deposit grows.
+	// It has no effect if there is no such submission in flight.
 	StopSelling(ctx context.Context, channel string, sequence int64, reason string) error
 
 	// Postpone makes the pending settlement with this sequence due at a time, if there is one. The zero time is

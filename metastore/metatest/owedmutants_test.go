@@ -84,6 +84,8 @@ func TestBrokenDebtsAreCaught(t *testing.T) {
 		{"does not stop what is strange", outcome(func(o *metastore.Outcome) { o.Stop = "" }), []string{"submissions/stop"}},
 		{"sells what a fullnode refuses", func(h metatest.Handle, _ string) metatest.Handle { return neverStops{h} }, []string{"submissions/stop-selling"}},
 		{"stops what has ended", func(h metatest.Handle, path string) metatest.Handle { return stopsLate{h, path} }, []string{"submissions/stop-selling", "submissions/racing-stops"}},
+		{"sells for a deposit what is owed", func(h metatest.Handle, path string) metatest.Handle { return sellsForADeposit{h, path} },
+			[]string{"submissions/grown-deposit"}},
 		{"postpones nothing", func(h metatest.Handle, path string) metatest.Handle { return postponesBadly{h, path, ``} }, []string{"submissions/postpone"}},
 		{"postpones a newer payment", func(h metatest.Handle, path string) metatest.Handle {
 			return postponesBadly{h, path, `UPDATE settlements SET due = $1 WHERE channel = $2 AND due IS NOT NULL`}
@@ -191,6 +193,24 @@ func (s readsBadly) RecordReading(ctx context.Context, id string, r metastore.Re
 	}
 	c, err = s.Channel(ctx, id)
 	c.Expired = 0
+	return c, err
+}
+
+// sellsForADeposit lets a stopped channel sell as soon as its deposit has grown.
+type sellsForADeposit struct {
+	metatest.Handle
+	path string
+}
+
+func (s sellsForADeposit) RecordReading(ctx context.Context, id string, r metastore.Reading) (metastore.Channel, error) {
+	before, err := s.Channel(ctx, id)
+	if err != nil {
+		return before, err
+	}
+	c, err := s.Handle.RecordReading(ctx, id, r)
+	if err == nil && c.Deposit > before.Deposit && c.Deposit >= c.Accepted {
+		c.Stopped, err = "", query(ctx, s.path, `UPDATE channels SET stopped = NULL WHERE id = $1`, []byte(id))
+	}
 	return c, err
 }
 

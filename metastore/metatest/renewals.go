@@ -13,6 +13,7 @@ func renewalChecks() []Check {
 		check("submissions/stop", submissionStop),
 		check("submissions/stop-selling", submissionStopSelling),
 		check("submissions/racing-stops", submissionRacingStops),
+		check("submissions/grown-deposit", submissionGrownDeposit),
 		check("submissions/postpone", submissionPostpone),
 		check("submissions/within", submissionWithin),
 		check("submissions/form", submissionForm),
@@ -368,6 +369,80 @@ func submissionStopSelling(p *probe) {
 	got := p.ends("c", 2, metastore.Outcome{State: metastore.Expired, Reading: r})
 	p.must(got.Stopped == "", "it does not sell although others have withdrawn what was refused: %+v", got)
 	p.ok(p.store.StopSelling(p.ctx, "unknown", 1, "refused"), "stop an unknown channel")
+}
+
+// submissionGrownDeposit deposits into channels that have stopped. A deposit ends only what a reading has caused: while what was
+// submitted is owed, it must be collected first.
+func submissionGrownDeposit(p *probe) {
+	grows := func(id string, stopped bool) metastore.Channel {
+		got := p.shows(id, func(r *metastore.Reading) { r.Deposit += 50 })
+		p.must((got.Stopped != "") == stopped, "after a deposit: %+v", got)
+		if stopped {
+			p.refusedPayment(id, p.pay(got, got.Sequence+1, got.Accepted+1), metastore.ErrChannelStopped, "after a deposit")
+		}
+		return got
+	}
+	sells := func(c metastore.Channel) {
+		c = p.getChannel(c.ID)
+		p.reads(c, max(c.Sequence+1, c.NextSequence), c.Accepted+10, 1, 10)
+		p.audited()
+	}
+
+	// A refused submission is retried as it is.
+	c := p.onChain("refused", 100)
+	sub := p.begins(p.sends(c, 1, 40, 1, time.Minute))
+	p.ok(p.store.StopSelling(p.ctx, c.ID, 1, "refused"), "stop selling")
+	grows(c.ID, true)
+	p.must(p.ends(c.ID, 1, p.collected(sub)).Stopped == "", "it does not sell although it was collected")
+	sells(c)
+
+	// One that has failed or expired is renewed, and so is one for which the deposit did not suffice.
+	short := func(r *metastore.Reading) { r.Deposit = 30 }
+	for id, test := range map[string]struct {
+		outcome metastore.Outcome
+		change  func(*metastore.Reading)
+	}{
+		"expired":       {metastore.Outcome{State: metastore.Expired}, nil},
+		"failed":        {metastore.Outcome{State: metastore.Failed, Status: "abort"}, nil},
+		"short, failed": {metastore.Outcome{State: metastore.Failed, Status: "EINSUFFICIENT_BALANCE"}, short},
+		"short, tried":  {metastore.Outcome{State: metastore.Expired}, short},
+	} {
+		c := p.onChain(id, 100)
+		p.begins(p.sends(c, 1, 40, 1, time.Minute))
+		if test.change != nil {
+			p.ok(p.store.StopSelling(p.ctx, id, 1, "refused"), "stop selling")
+			p.shows(id, test.change)
+		}
+		p.ends(id, 1, test.outcome)
+		if test.change != nil {
+			p.refusedRenewal(id, p.pay(c, 2, 40), &metastore.InsufficientFundsError{Required: 40, Available: 30}, "of more than the deposit")
+		}
+		grows(id, true)
+		renewal := p.pay(c, 2, 40)
+		p.renews(renewal)
+		grows(id, true)
+		sub := p.begins(settlement(renewal, id))
+		grows(id, true)
+		p.must(p.ends(id, 2, p.collected(sub)).Stopped == "", "%s: it does not sell although the renewal was collected", id)
+		sells(c)
+	}
+
+	// Others have withdrawn a part of what is owed, and then all of it.
+	d := p.onChain("elsewhere", 100)
+	p.fails(p.sends(d, 1, 40, 1, time.Minute), metastore.Outcome{State: metastore.Expired})
+	p.must(p.shows(d.ID, func(r *metastore.Reading) { r.Withdrawn, r.NextSequence, r.Deposit = 39, 2, 150 }).Stopped != "", "it sells before the money is there")
+	p.must(p.shows(d.ID, func(r *metastore.Reading) { r.Withdrawn, r.NextSequence, r.Deposit = 40, 3, 200 }).Stopped == "", "it does not sell although the money is there")
+	sells(d)
+
+	// What a reading has caused, a deposit ends: nothing is owed.
+	e := p.onChain("nothing owed", 100)
+	o := p.collected(p.begins(p.sends(e, 1, 40, 1, time.Minute)))
+	o.Stop = "strange"
+	p.ends(e.ID, 1, o)
+	grows(e.ID, false)
+	p.shows(e.ID, func(r *metastore.Reading) { r.Deposit = 60 })
+	grows(e.ID, false)
+	sells(e)
 }
 
 // submissionRacingStops collects submissions while a refusal is recorded: a channel whose money is there sells.

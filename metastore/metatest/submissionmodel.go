@@ -49,6 +49,9 @@ type collectedChannel struct {
 
 func (c *collectedChannel) flying() bool { return c.last != nil && c.last.State == metastore.InFlight }
 
+// owes reports whether the amount that was submitted last is not settled.
+func (c *collectedChannel) owes() bool { return c.last != nil && c.last.Amount > c.Settled }
+
 func (w *collecting) now() time.Time { return w.p.clock.Now() }
 
 func (w *collecting) number(name string, from, to int64) int64 {
@@ -316,7 +319,7 @@ func (w *collecting) apply(c *collectedChannel, before collectedChannel, r metas
 			switch {
 			case r.Deposit < c.Deposit:
 				stops = true
-			case r.Deposit > c.Deposit && r.Deposit >= c.Accepted, r.Withdrawn > c.Accepted && r.Deposit >= r.Withdrawn:
+			case r.Deposit > c.Deposit && r.Deposit >= c.Accepted && !c.owes(), r.Withdrawn > c.Accepted && r.Deposit >= r.Withdrawn:
 				c.Stopped = ""
 			}
 			c.Deposit, c.Withdrawn, c.NextSequence, c.Expires = r.Deposit, r.Withdrawn, r.NextSequence, r.Expires

@@ -17,25 +17,26 @@ func (s *Store) RecordReading(ctx context.Context, id string, r metastore.Readin
 		if err != nil {
 			return before, err
 		}
+		var last metastore.Submission
+		if before.Stopped != "" {
+			if last, err = t.submission(id); err != nil && !errors.Is(err, metastore.ErrNotFound) {
+				return before, err
+			}
+		}
 		c := before
-		if !applyReading(&c, r, t.now) {
+		if !applyReading(&c, r, last.Amount, t.now) {
 			return before, nil
 		}
 		settleElsewhere(&c)
-		if c.Settled > before.Settled && c.Stopped != "" {
-			last, err := t.submission(id)
-			if err != nil && !errors.Is(err, metastore.ErrNotFound) {
-				return before, err
-			}
-			sellAgain(before, &c, last)
-		}
+		sellAgain(before, &c, last)
 		return c, t.saveSettled(before, c)
 	})
 }
 
 // applyReading applies a reading to a channel, except that it settles nothing. It reports whether the reading has
-// an effect.
-func applyReading(c *metastore.Channel, r metastore.Reading, now time.Time) bool {
+// an effect. owed is the amount of the newest submission: as long as it is not settled, a deposit cannot make a stopped
+// channel sell again, because the payer still owes it.
+func applyReading(c *metastore.Channel, r metastore.Reading, owed int64, now time.Time) bool {
 	ledger, created, latest := truncate(r.Ledger), truncate(r.Created), now.Add(metastore.MaxLedgerAhead)
 	if ledger.IsZero() || ledger.After(latest) || ledger.Before(c.Ledger) && !c.Ledger.After(latest) {
 		return false
@@ -57,7 +58,7 @@ func applyReading(c *metastore.Channel, r metastore.Reading, now time.Time) bool
 		return true
 	case r.Deposit < c.Deposit:
 		c.Stopped = fmt.Sprintf("the deposit of the channel on the chain has shrunk from %d to %d units", c.Deposit, r.Deposit)
-	case r.Deposit > c.Deposit && r.Deposit >= c.Accepted, r.Withdrawn > c.Accepted && r.Withdrawn <= r.Deposit:
+	case r.Deposit > c.Deposit && r.Deposit >= c.Accepted && owed <= c.Settled, r.Withdrawn > c.Accepted && r.Withdrawn <= r.Deposit:
 		c.Stopped = ""
 	}
 	c.Deposit, c.Withdrawn, c.NextSequence, c.Expires = r.Deposit, r.Withdrawn, r.NextSequence, truncate(r.Expires)

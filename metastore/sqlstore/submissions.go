@@ -164,7 +164,7 @@ func (t *tx) endSubmission(before metastore.Channel, sub metastore.Submission, o
 	if o.State == metastore.Collected {
 		countCollected(&c, sub, max(o.Withdrawn, o.Reading.Withdrawn))
 	}
-	applyReading(&c, o.Reading, t.now)
+	applyReading(&c, o.Reading, sub.Amount, t.now)
 	settleElsewhere(&c)
 	sellAgain(before, &c, sub)
 	uncollected := o.State != metastore.Collected && sub.Amount > c.Settled
