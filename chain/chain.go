@@ -6,7 +6,7 @@
 //	GET  {node}/                             the state of the ledger
 //	GET  {node}/estimate_gas_price
 //	GET  {node}/accounts/{address}           the sequence number of an account
-//	POST {node}/transactions                 the body of a micropay.Collection
+//	POST {node}/transactions                 the body of a micropay.Transaction
 //	POST {node}/transactions/simulate        the body of micropay.Micropayment.Simulation
 //	GET  {node}/transactions/by_hash/{hash}
 //	POST {node}/view[?ledger_version={n}]    the channels between two accounts

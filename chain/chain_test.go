@@ -20,7 +20,7 @@ import (
 	"sluice/micropay"
 )
 
-// node answers the requests of a client as fn says, with the headers of chain 4 at ledgerTime.
+// node answers the requests of a client as fn says, with the headers of chain 4 at chainTime.
 func node(t *testing.T, fn http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,11 +31,11 @@ func node(t *testing.T, fn http.HandlerFunc) string {
 	return s.URL + "/v1"
 }
 
-var ledgerTime = time.UnixMicro(1760000000123456).UTC()
+var chainTime = time.UnixMicro(1760000000123456).UTC()
 
 func setHeaders(h http.Header) {
 	h.Set(headerChainID, "4")
-	h.Set(headerLedgerTime, strconv.FormatInt(ledgerTime.UnixMicro(), 10))
+	h.Set(headerTime, strconv.FormatInt(chainTime.UnixMicro(), 10))
 }
 
 // answers returns a handler that always sends this answer.
@@ -97,7 +97,7 @@ func parseAddress(t testing.TB, text string) micropay.Address {
 }
 
 // collection returns the first recorded submission.
-func collection(t testing.TB) *micropay.Collection {
+func collection(t testing.TB) *micropay.Transaction {
 	t.Helper()
 	v := readRecorded(t).Vectors[0]
 	body, err := hex.DecodeString(v.Submitted)
@@ -108,7 +108,7 @@ func collection(t testing.TB) *micropay.Collection {
 	if _, err := hex.Decode(hash[:], []byte(v.Hash[2:])); err != nil {
 		t.Fatal(err)
 	}
-	return &micropay.Collection{Body: body, Hash: hash}
+	return &micropay.Transaction{Body: body, Hash: hash}
 }
 
 func TestSubmitSendsWhatThePublicClientSends(t *testing.T) {
@@ -152,8 +152,8 @@ func TestChannelsSendsWhatThePublicClientSends(t *testing.T) {
 		PaymentChannelID: 7, Asset: parseAddress(t, asset), Balance: 1000, Withdrawn: 250, NextSequence: 3,
 		Created: time.Unix(1760000000, 0).UTC(), Expires: time.Unix(1770000000, 0).UTC(),
 	}
-	if len(channels.List) != 1 || channels.List[0] != want || !channels.Ledger.Equal(ledgerTime) {
-		t.Errorf("got %+v\nwant %+v at %v", channels, want, ledgerTime)
+	if len(channels.List) != 1 || channels.List[0] != want || !channels.At.Equal(chainTime) {
+		t.Errorf("got %+v\nwant %+v at %v", channels, want, chainTime)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestTransactionStates(t *testing.T) {
 				}
 				answers(test.status, test.body)(w, r)
 			})}})
-			test.want.Ledger = ledgerTime
+			test.want.At = chainTime
 			if got, err := c.Transaction(t.Context(), hash); err != nil || got != test.want {
 				t.Errorf("got %+v, %v\nwant %+v", got, err, test.want)
 			}
@@ -185,7 +185,7 @@ func TestTransactionStates(t *testing.T) {
 	}
 }
 
-func TestLedgerAndGasPrices(t *testing.T) {
+func TestHeadAndGasPrices(t *testing.T) {
 	c := newClient(t, Options{Nodes: []string{node(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/v1/":
@@ -194,8 +194,8 @@ func TestLedgerAndGasPrices(t *testing.T) {
 			answers(200, `{"deprioritized_gas_estimate":90,"gas_estimate":100,"prioritized_gas_estimate":150}`)(w, r)
 		}
 	})}})
-	if l, err := c.Ledger(t.Context()); err != nil || l != (Ledger{4, 77, ledgerTime}) {
-		t.Errorf("%+v, %v", l, err)
+	if head, err := c.Head(t.Context()); err != nil || head != (Head{4, 77, chainTime}) {
+		t.Errorf("%+v, %v", head, err)
 	}
 	if prices, err := c.GasPrices(t.Context()); err != nil || prices != (GasPrices{90, 100, 150}) {
 		t.Errorf("%+v, %v", prices, err)
@@ -247,7 +247,7 @@ func TestFailingNodes(t *testing.T) {
 			answers(200, good)(w, r)
 		},
 		"no ledger time": func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Del(headerLedgerTime)
+			w.Header().Del(headerTime)
 			answers(404, `{"message":"","error_code":"transaction_not_found"}`)(w, r)
 		},
 		"cut": func(w http.ResponseWriter, r *http.Request) {
@@ -278,14 +278,14 @@ func TestFailingNodes(t *testing.T) {
 	}
 }
 
-// TestViewWithoutLedgerTime asks a node whose proxy removes the headers, and then one that answers.
-func TestViewWithoutLedgerTime(t *testing.T) {
+// TestViewWithoutTime asks a node whose proxy removes the headers, and then one that answers.
+func TestViewWithoutTime(t *testing.T) {
 	without := node(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Del(headerLedgerTime)
+		w.Header().Del(headerTime)
 		answers(200, `[[]]`)(w, r)
 	})
 	got, err := newClient(t, Options{Nodes: []string{without, node(t, answers(200, `[[]]`))}}).Channels(t.Context(), micropay.Address{1}, micropay.Address{2})
-	if err != nil || !got.Ledger.Equal(ledgerTime) {
+	if err != nil || !got.At.Equal(chainTime) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	_, err = newClient(t, Options{Nodes: []string{without}, Rounds: 1}).Channels(t.Context(), micropay.Address{1}, micropay.Address{2})
@@ -440,7 +440,7 @@ func (h hanging) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	w := httptest.NewRecorder()
 	setHeaders(w.Header())
-	w.Header().Set(headerLedgerTime, "1")
+	w.Header().Set(headerTime, "1")
 	_, _ = io.WriteString(w, `{"chain_id":4,"ledger_version":"1","ledger_timestamp":"1"}`)
 	return w.Result(), nil
 }
@@ -453,7 +453,7 @@ func TestHangingNodeDelaysFewCalls(t *testing.T) {
 		call := func(want time.Duration) {
 			t.Helper()
 			began := time.Now()
-			if _, err := c.Ledger(t.Context()); err != nil {
+			if _, err := c.Head(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(began); took != want {
@@ -484,7 +484,7 @@ func TestNodeThatIsBehindIsAskedLast(t *testing.T) {
 				behind++
 			}
 			answer := response(200, "", `[[]]`)
-			answer.Header.Set(headerLedgerTime, strconv.FormatInt(ledger.UnixMicro(), 10))
+			answer.Header.Set(headerTime, strconv.FormatInt(ledger.UnixMicro(), 10))
 			return answer, nil
 		})})
 		asks := func(want int) {
@@ -575,7 +575,7 @@ func TestSimulate(t *testing.T) {
 				answers(test.status, test.body)(w, r)
 			})}})
 			if test.err == nil {
-				test.want.Ledger = ledgerTime
+				test.want.At = chainTime
 			}
 			if got, err := c.Simulate(t.Context(), []byte("body")); got != test.want || !sameError(err, test.err) {
 				t.Errorf("%+v, %v\nwant %+v, %v", got, err, test.want, test.err)
@@ -596,9 +596,9 @@ func FuzzStateOfPayments(f *testing.F) {
 		f.Add(404, body)
 	}
 	f.Fuzz(func(t *testing.T, status int, body string) {
-		a := &answer{status: status, ledger: ledgerTime, body: []byte(body)}
+		a := &answer{status: status, at: chainTime, body: []byte(body)}
 		s, failed := decodeSimulation(a)
-		if failed == nil && (status != http.StatusOK || !s.Ledger.Equal(ledgerTime) || len(s.VMStatus) > maxMessage) {
+		if failed == nil && (status != http.StatusOK || !s.At.Equal(chainTime) || len(s.VMStatus) > maxMessage) {
 			t.Errorf("status %d: simulated %+v", status, s)
 		}
 		p, failed := decodeGasPrices(a)
@@ -616,11 +616,11 @@ func FuzzStateOfPayments(f *testing.F) {
 // is more than a minute ahead is not used, whatever it is asked for.
 func TestNodeThatIsAheadHasFailed(t *testing.T) {
 	const answer = `{"sequence_number":"7"}`
-	now := ledgerTime
+	now := chainTime
 	aheadBy := func(ahead time.Duration, asked *int) string {
 		return node(t, func(w http.ResponseWriter, r *http.Request) {
 			*asked++
-			w.Header().Set(headerLedgerTime, strconv.FormatInt(now.Add(ahead).UnixMicro(), 10))
+			w.Header().Set(headerTime, strconv.FormatInt(now.Add(ahead).UnixMicro(), 10))
 			answers(200, answer)(w, r)
 		})
 	}
@@ -654,14 +654,14 @@ func TestNodeThatIsAheadHasFailed(t *testing.T) {
 	}
 }
 
-// TestLedgerThatStatesAnotherTime asks for the ledger of a node behind a proxy that removes the headers.
-func TestLedgerThatStatesAnotherTime(t *testing.T) {
+// TestHeadOfAnotherTime asks for the ledger of a node behind a proxy that removes the headers.
+func TestHeadOfAnotherTime(t *testing.T) {
 	for ahead, failed := range map[time.Duration]bool{time.Minute: false, time.Minute + time.Microsecond: true} {
-		c := newClient(t, Options{Rounds: 1, Now: func() time.Time { return ledgerTime }, Nodes: []string{node(t, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Del(headerLedgerTime)
-			answers(200, fmt.Sprintf(`{"chain_id":4,"ledger_version":"77","ledger_timestamp":"%d"}`, ledgerTime.Add(ahead).UnixMicro()))(w, r)
+		c := newClient(t, Options{Rounds: 1, Now: func() time.Time { return chainTime }, Nodes: []string{node(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Del(headerTime)
+			answers(200, fmt.Sprintf(`{"chain_id":4,"ledger_version":"77","ledger_timestamp":"%d"}`, chainTime.Add(ahead).UnixMicro()))(w, r)
 		})}})
-		if _, err := c.Ledger(t.Context()); errors.Is(err, ErrClock) != failed || errors.Is(err, ErrUnavailable) != failed {
+		if _, err := c.Head(t.Context()); errors.Is(err, ErrClock) != failed || errors.Is(err, ErrUnavailable) != failed {
 			t.Errorf("%v ahead: error %v", ahead, err)
 		}
 	}

@@ -25,8 +25,8 @@ type Channel struct {
 
 // Channels are the channels between a sender and a receiver.
 type Channels struct {
-	List   []Channel
-	Ledger time.Time // time of the ledger of the node that was read
+	List []Channel
+	At   time.Time // the chain's time when the node answered
 }
 
 // Channels returns the channels between a sender and a receiver, from the first node that answers. It returns
@@ -45,10 +45,10 @@ func (c *Client) channels(ctx context.Context, path string, sender, receiver mic
 	r := request{method: http.MethodPost, path: path, contentType: "application/x.aptos.view_function+bcs", body: c.channelsCall(sender, receiver)}
 	var channels Channels
 	err := c.call(ctx, r, func(a *answer) (err error) {
-		if a.ledger.IsZero() {
-			return a.garbage(errNoLedgerTime)
+		if a.at.IsZero() {
+			return a.garbage(errNoTime)
 		}
-		channels.Ledger = a.ledger
+		channels.At = a.at
 		channels.List, err = decodeChannels(a)
 		return err
 	})

@@ -26,8 +26,8 @@ type Error struct {
 	Message string // sentence of the node, at most 300 bytes
 }
 
-// errNoLedgerTime is why an answer that a time must be known of is not one of the API.
-var errNoLedgerTime = errors.New("the time of the ledger is missing")
+// errNoTime is why an answer that a time must be known of is not one of the API.
+var errNoTime = errors.New("the time of the ledger is missing")
 
 // maxMessage is the maximum length in bytes of Error.Message.
 const maxMessage = 300

@@ -26,7 +26,7 @@ func Example() {
 	check(err)
 	t, err := c.Transaction(context.Background(), micropay.Hash{1})
 	check(err)
-	fmt.Println(t.State == chain.StateExecuted, t.Success, t.VMStatus, t.Ledger)
+	fmt.Println(t.State == chain.StateExecuted, t.Success, t.VMStatus, t.At)
 	// Output: true true Executed successfully 2025-10-09 08:53:20 +0000 UTC
 }
 

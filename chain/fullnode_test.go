@@ -19,7 +19,7 @@ var recordedTime = time.Unix(1_760_000_000, 0).UTC()
 // onChain is a fullnode for tests, with the channel of the first recorded submission.
 type onChain struct {
 	*fullnode.Node
-	of       *micropay.Collection
+	of       *micropay.Transaction
 	payment  *micropay.Micropayment
 	receiver *micropay.Signer
 }
@@ -65,7 +65,7 @@ func (n *onChain) client(t *testing.T) *Client {
 func (n *onChain) channel(t *testing.T, c *Client) Channel {
 	t.Helper()
 	channels, err := c.Channels(t.Context(), n.payment.Sender, n.payment.Receiver)
-	if err != nil || len(channels.List) != 1 || !channels.Ledger.Equal(recordedTime) {
+	if err != nil || len(channels.List) != 1 || !channels.At.Equal(recordedTime) {
 		t.Fatalf("%+v, %v", channels, err)
 	}
 	return channels.List[0]
@@ -74,7 +74,7 @@ func (n *onChain) channel(t *testing.T, c *Client) Channel {
 // expect fails the test unless the fullnode states this state of the transaction, at the time of its ledger.
 func (n *onChain) expect(t *testing.T, c *Client, want Transaction) {
 	t.Helper()
-	want.Ledger = recordedTime
+	want.At = recordedTime
 	if got, err := c.Transaction(t.Context(), n.of.Hash); err != nil || got != want {
 		t.Errorf("the transaction is %+v, %v\nwant %+v", got, err, want)
 	}
@@ -87,8 +87,8 @@ var succeeded = Transaction{State: StateExecuted, Success: true, VMStatus: "Exec
 func TestCollectOnAFullnode(t *testing.T) {
 	n := startFullnode(t)
 	c := n.client(t)
-	if l, err := c.Ledger(t.Context()); err != nil || l.ChainID != fullnode.DefaultChainID || !l.Time.Equal(recordedTime) {
-		t.Errorf("%+v, %v", l, err)
+	if head, err := c.Head(t.Context()); err != nil || head.ChainID != fullnode.DefaultChainID || !head.Time.Equal(recordedTime) {
+		t.Errorf("%+v, %v", head, err)
 	}
 	if prices, err := c.GasPrices(t.Context()); err != nil || prices != (GasPrices{100, 100, 150}) {
 		t.Errorf("%+v, %v", prices, err)
@@ -138,7 +138,7 @@ func TestCollectOnAFullnode(t *testing.T) {
 // calls returns a call of each operation.
 func (n *onChain) calls() map[fullnode.Operation]func(*testing.T, *Client) error {
 	return map[fullnode.Operation]func(*testing.T, *Client) error{
-		fullnode.Ledger: func(t *testing.T, c *Client) error { _, err := c.Ledger(t.Context()); return err },
+		fullnode.Head:   func(t *testing.T, c *Client) error { _, err := c.Head(t.Context()); return err },
 		fullnode.Gas:    func(t *testing.T, c *Client) error { _, err := c.GasPrices(t.Context()); return err },
 		fullnode.Lookup: func(t *testing.T, c *Client) error { _, err := c.Transaction(t.Context(), n.of.Hash); return err },
 		fullnode.Submit: func(t *testing.T, c *Client) error { return c.Submit(t.Context(), n.of) },
@@ -260,7 +260,7 @@ func TestOutcomesOfSubmissions(t *testing.T) {
 		n.Advance(time.Minute)
 		n.Execute()
 		got, err := c.Transaction(t.Context(), n.of.Hash)
-		if err != nil || got.State != StateUnknown || !got.Ledger.Equal(recordedTime.Add(time.Minute)) {
+		if err != nil || got.State != StateUnknown || !got.At.Equal(recordedTime.Add(time.Minute)) {
 			t.Errorf("%+v, %v", got, err)
 		}
 		_, err = submit(t)
@@ -373,7 +373,7 @@ func TestSimulationForetellsTheSubmission(t *testing.T) {
 			c, before, coins := n.client(t), n.Channels(), n.GasLeft(receiver.Address().String())
 			for range 2 {
 				s, err := c.Simulate(t.Context(), body)
-				if err != nil || s.Success != (test.want == done) || !strings.Contains(s.VMStatus, test.want) || s.GasUsed != test.gas || s.Ledger.Before(recordedTime) {
+				if err != nil || s.Success != (test.want == done) || !strings.Contains(s.VMStatus, test.want) || s.GasUsed != test.gas || s.At.Before(recordedTime) {
 					t.Errorf("simulated %+v, %v, want %q with %d units of gas", s, err, test.want, test.gas)
 				}
 			}

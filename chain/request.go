@@ -18,8 +18,8 @@ import (
 
 // Headers of every answer of a node.
 const (
-	headerChainID    = "X-Aptos-Chain-Id"
-	headerLedgerTime = "X-Aptos-Ledger-Timestampusec"
+	headerChainID = "X-Aptos-Chain-Id"
+	headerTime    = "X-Aptos-Ledger-Timestampusec"
 )
 
 const (
@@ -50,7 +50,7 @@ type request struct {
 // answer is what a node answered.
 type answer struct {
 	status int
-	ledger time.Time // time of the node's ledger when it answered
+	at     time.Time // the chain's time when the node answered
 	body   []byte
 }
 
@@ -137,7 +137,7 @@ func (c *Client) ask(ctx context.Context, i int, r request, decode func(*answer)
 	if err != nil {
 		return &nodeError{err: err, retryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 	}
-	if err := c.compare(i, a.ledger); err != nil {
+	if err := c.compare(i, a.at); err != nil {
 		return err
 	}
 	return decode(a)
@@ -145,11 +145,11 @@ func (c *Client) ask(ctx context.Context, i int, r request, decode func(*answer)
 
 // compare compares the ledger of the node with an index with the clock. It returns a *nodeError if it is too far ahead.
 // A zero time is not known.
-func (c *Client) compare(i int, ledger time.Time) error {
-	if ledger.IsZero() {
+func (c *Client) compare(i int, at time.Time) error {
+	if at.IsZero() {
 		return nil
 	}
-	ahead, err := c.aheadOf(ledger)
+	ahead, err := c.aheadOf(at)
 	if err != nil {
 		return err
 	}
@@ -161,8 +161,8 @@ func (c *Client) compare(i int, ledger time.Time) error {
 }
 
 // aheadOf returns by how much a ledger is ahead of the clock, or a *nodeError if that is too much.
-func (c *Client) aheadOf(ledger time.Time) (time.Duration, error) {
-	ahead := ledger.Sub(c.now())
+func (c *Client) aheadOf(at time.Time) (time.Duration, error) {
+	ahead := at.Sub(c.now())
 	if ahead > maxAhead {
 		return 0, &nodeError{err: fmt.Errorf("%w: by %v", ErrClock, ahead.Round(time.Second))}
 	}
@@ -208,8 +208,8 @@ func (c *Client) read(resp *http.Response) (*answer, error) {
 		return nil, fmt.Errorf("the response has more than %d bytes", maxResponse)
 	}
 	a := &answer{status: resp.StatusCode, body: body}
-	if micros, err := strconv.ParseInt(resp.Header.Get(headerLedgerTime), 10, 64); err == nil {
-		a.ledger = time.UnixMicro(micros).UTC()
+	if micros, err := strconv.ParseInt(resp.Header.Get(headerTime), 10, 64); err == nil {
+		a.at = time.UnixMicro(micros).UTC()
 	}
 	return a, nil
 }

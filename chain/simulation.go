@@ -16,7 +16,7 @@ type Simulation struct {
 	Success  bool
 	VMStatus string    // at most 300 bytes
 	GasUsed  uint64    // units of gas that the fee payer would pay for
-	Ledger   time.Time // time of the ledger on which the transaction was simulated
+	At       time.Time // the chain's time when it was simulated
 }
 
 // Simulate lets the first node that answers execute a transaction without effect. body is that of
@@ -34,8 +34,8 @@ func (c *Client) Simulate(ctx context.Context, body []byte) (Simulation, error) 
 
 // decodeSimulation decodes a list with one transaction.
 func decodeSimulation(a *answer) (Simulation, error) {
-	if a.ledger.IsZero() {
-		return Simulation{}, a.garbage(errNoLedgerTime)
+	if a.at.IsZero() {
+		return Simulation{}, a.garbage(errNoTime)
 	}
 	var body []struct {
 		Success  *bool   `json:"success"`
@@ -53,6 +53,6 @@ func decodeSimulation(a *answer) (Simulation, error) {
 		return Simulation{}, a.garbage(errors.New("the transaction has no success or gas_used"))
 	}
 	return Simulation{
-		Success: *t.Success, VMStatus: t.VMStatus[:min(maxMessage, len(t.VMStatus))], GasUsed: uint64(*t.GasUsed), Ledger: a.ledger,
+		Success: *t.Success, VMStatus: t.VMStatus[:min(maxMessage, len(t.VMStatus))], GasUsed: uint64(*t.GasUsed), At: a.at,
 	}, nil
 }

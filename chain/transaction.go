@@ -15,7 +15,7 @@ import (
 //
 // Submit returns an *Error if a node refused the transaction, and ErrUnavailable if no node answered, in which case
 // the transaction may be executed all the same.
-func (c *Client) Submit(ctx context.Context, t *micropay.Collection) error {
+func (c *Client) Submit(ctx context.Context, t *micropay.Transaction) error {
 	r := request{method: http.MethodPost, path: "/transactions", contentType: "application/x.aptos.signed_transaction+bcs", body: t.Body}
 	return c.call(ctx, r, func(a *answer) error {
 		var body struct {
@@ -44,15 +44,15 @@ const (
 // Transaction is a transaction as a node knows it.
 type Transaction struct {
 	State State
-	// Ledger is the time of the ledger of the node when it answered. A transaction that is unknown and whose
-	// expiration is before this time will never be executed.
-	Ledger time.Time
+	// At is the chain's time when the node answered. A transaction that is unknown then, and has expired by that time,
+	// will never be executed.
+	At time.Time
 	// Success reports whether the executed transaction had its effect. VMStatus says why not.
 	Success  bool
 	VMStatus string
 	GasUsed  uint64 // units of gas that the fee payer paid for
 	GasPrice uint64 // that it paid for each, in the chain's smallest coin
-	Version  uint64 // of the ledger, after the transaction was executed; 0: the node does not state it
+	Version  uint64 // the chain's, after it executed the transaction; 0: the node does not state it
 }
 
 // Transaction returns what the first node that answers knows of the transaction with this hash. It returns
@@ -60,8 +60,8 @@ type Transaction struct {
 func (c *Client) Transaction(ctx context.Context, hash micropay.Hash) (Transaction, error) {
 	var t Transaction
 	err := c.call(ctx, request{method: http.MethodGet, path: "/transactions/by_hash/" + hash.String()}, func(a *answer) error {
-		if a.ledger.IsZero() {
-			return a.garbage(errNoLedgerTime)
+		if a.at.IsZero() {
+			return a.garbage(errNoTime)
 		}
 		var body struct {
 			Type     string `json:"type"`
@@ -74,7 +74,7 @@ func (c *Client) Transaction(ctx context.Context, hash micropay.Hash) (Transacti
 		}
 		err := a.decodeJSON(http.StatusOK, &body)
 		if refusal, ok := errors.AsType[*Error](err); ok && refusal.Status == http.StatusNotFound && refusal.Code == "transaction_not_found" {
-			t = Transaction{State: StateUnknown, Ledger: a.ledger}
+			t = Transaction{State: StateUnknown, At: a.at}
 			return nil
 		}
 		switch {
@@ -83,10 +83,10 @@ func (c *Client) Transaction(ctx context.Context, hash micropay.Hash) (Transacti
 		case body.Hash != hash.String():
 			return a.garbage(fmt.Errorf("the hash is %q", body.Hash))
 		case body.Type == "pending_transaction":
-			t = Transaction{State: StatePending, Ledger: a.ledger}
+			t = Transaction{State: StatePending, At: a.at}
 		case body.Type == "user_transaction" && body.Success != nil:
 			t = Transaction{
-				State: StateExecuted, Ledger: a.ledger,
+				State: StateExecuted, At: a.at,
 				Success: *body.Success, VMStatus: body.VMStatus[:min(maxMessage, len(body.VMStatus))], GasUsed: uint64(body.GasUsed),
 				GasPrice: uint64(body.GasPrice), Version: uint64(body.Version),
 			}

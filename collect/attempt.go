@@ -17,7 +17,7 @@ const noGas = 5 // INSUFFICIENT_BALANCE_FOR_TRANSACTION_FEE
 type attempt struct {
 	metastore.Submission
 	began    bool         // by this process
-	ledger   uint64       // a version of the ledger from before this process began it; 0: none is known
+	version  uint64       // a version of the chain from before this process began it; 0: none is known
 	taken    bool         // a fullnode has accepted it
 	refusal  *chain.Error // for the sake of the payment, by the fullnode that was asked last; nil: none
 	compared bool         // its channel was read since this process follows it
@@ -40,7 +40,7 @@ func (a *attempt) doubted() bool {
 
 // ofAnother reports whether a transaction was executed before this process began its submission.
 func (a *attempt) ofAnother(t chain.Transaction) bool {
-	return a.began && t.State == chain.StateExecuted && t.Version > 0 && t.Version <= a.ledger
+	return a.began && t.State == chain.StateExecuted && t.Version > 0 && t.Version <= a.version
 }
 
 // aboutPayment reports whether a fullnode refuses a transaction for what the payer has signed, which does not change: the virtual

@@ -21,7 +21,7 @@ var errBehind = errors.New("the fullnode is behind another one that was asked be
 func (c *Collector) submit(ctx context.Context, a *attempt) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := c.opt.Chain.Submit(ctx, &micropay.Collection{Body: a.Body, Hash: a.Hash})
+	err := c.opt.Chain.Submit(ctx, &micropay.Transaction{Body: a.Body, Hash: a.Hash})
 	a.submitted(err)
 	return err
 }

@@ -467,9 +467,9 @@ func TestDroppedTransactionsAreSubmittedAgain(t *testing.T) {
 	})
 }
 
-// TestExpiryIsForTheLedgerToSay checks that a submission which is never executed expires by the ledger, stops its channel, and is
+// TestExpiryIsForTheChainToSay checks that a submission which is never executed expires by the ledger, stops its channel, and is
 // collected when it is renewed.
-func TestExpiryIsForTheLedgerToSay(t *testing.T) {
+func TestExpiryIsForTheChainToSay(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.open(1, 10_000)
 		w.node.drop = 1_000

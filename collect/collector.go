@@ -123,7 +123,7 @@ func (c *Collector) ahead() time.Duration {
 }
 
 // ledgerTime returns the time of the ledger, as far as it is known to be ahead of the clock.
-func (c *Collector) ledgerTime() time.Time { return c.store.Now().Add(c.ahead()) }
+func (c *Collector) chainTime() time.Time { return c.store.Now().Add(c.ahead()) }
 
 // report reports a failure of a step of a submission. The step is made again.
 func (c *Collector) report(s metastore.Submission, err error) {

@@ -120,11 +120,11 @@ func (r Reader) read(ctx context.Context, sender, asset string, paymentChannelID
 		if c.PaymentChannelID == uint64(paymentChannelID) && c.Asset == of {
 			return metastore.Reading{
 				Deposit: amount(deposited(c)), Withdrawn: amount(c.Withdrawn), NextSequence: amount(c.NextSequence),
-				Expires: c.Expires, Created: c.Created, Ledger: all.Ledger,
+				Expires: c.Expires, Created: c.Created, Ledger: all.At,
 			}, nil
 		}
 	}
-	return metastore.Reading{Gone: true, Ledger: all.Ledger}, nil
+	return metastore.Reading{Gone: true, Ledger: all.At}, nil
 }
 
 // amount returns n, at most 2^63-1.

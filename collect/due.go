@@ -23,8 +23,8 @@ import (
 
 // collect submits a settlement that is due and follows the submission to its outcome, unless a newer payment has replaced it or it
 // is not to be submitted. ledger is a version that is not above that of the ledger.
-func (c *Collector) collect(ctx context.Context, due metastore.Settlement, ledger uint64, release func()) {
-	a, err := c.complete(due, ledger)
+func (c *Collector) collect(ctx context.Context, due metastore.Settlement, version uint64, release func()) {
+	a, err := c.complete(due, version)
 	submits := false
 	if err == nil {
 		submits, err = c.decide(ctx, due, a)
@@ -56,7 +56,7 @@ type candidate struct {
 }
 
 // complete signs a settlement as its receiver.
-func (c *Collector) complete(s metastore.Settlement, ledger uint64) (*candidate, error) {
+func (c *Collector) complete(s metastore.Settlement, version uint64) (*candidate, error) {
 	m, err := micropay.Parse(s.Proof)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (c *Collector) complete(s metastore.Settlement, ledger uint64) (*candidate,
 	return &candidate{
 		attempt: attempt{
 			Submission: metastore.Submission{Channel: s.Channel, Sequence: s.Sequence, Amount: s.Amount, Expires: s.Expires, Hash: t.Hash, Body: t.Body, Form: m.Form()},
-			began:      true, ledger: ledger,
+			began:      true, version: version,
 		},
 		maxGas: m.MaxGas, gasPrice: m.GasPrice,
 	}, nil
@@ -85,7 +85,7 @@ func (c *Collector) decide(ctx context.Context, due metastore.Settlement, a *can
 			return false, err
 		}
 	}
-	if !a.Expires.After(c.ledgerTime()) {
+	if !a.Expires.After(c.chainTime()) {
 		t, err := c.lookUp(ctx, a.Submission)
 		switch {
 		case err != nil:
@@ -93,7 +93,7 @@ func (c *Collector) decide(ctx context.Context, due metastore.Settlement, a *can
 		case t.State != chain.StateUnknown: // it was submitted before the folder was restored
 			return true, nil
 		case next(a.Submission, t) == stepEnd:
-			return false, c.abandon(ctx, of, a, t.Ledger)
+			return false, c.abandon(ctx, of, a, t.At)
 		}
 	}
 	if due.Amount <= of.Settled {
@@ -137,7 +137,7 @@ func (c *Collector) lastChance(expires, channelExpires time.Time) time.Time {
 		expires = channelExpires
 	}
 	last := expires.Add(-lastChance)
-	if !c.ledgerTime().Before(last) {
+	if !c.chainTime().Before(last) {
 		return time.Time{}
 	}
 	return last.Add(c.advanceOfDue() - c.ahead())

@@ -389,7 +389,7 @@ func TestFullnodeAheadOfTheClock(t *testing.T) {
 	c := m.fund(1, 1000)
 	m.Advance(30 * time.Second)
 	defer m.run()()
-	m.AwaitRequests(fullnode.Ledger, 1)
+	m.AwaitRequests(fullnode.Head, 1)
 	c.pay(10, 34*time.Second, 1000) // due after 17 s by the clock, after 2 s by the ledger
 	c.settled()
 	m.paid(c.number, 10)

@@ -41,14 +41,14 @@ func (c *Collector) judge(ctx context.Context, a *attempt, t chain.Transaction, 
 	what := unexplained(s, recorded(of), now)
 	switch unproven, ok := errors.AsType[*unprovenError](err); {
 	case ok && what != "":
-		v.stop = fmt.Sprintf("%s, and %s%s: compare the channel with the chain", collectionOf(s), what, unproven)
+		v.stop = fmt.Sprintf("%s, and %s%s: compare the channel with the chain", submissionOf(s), what, unproven)
 	case ok:
 	case err != nil:
 		return v, fmt.Errorf("reading the channel at the transaction: %w", err)
 	default:
 		v.withdrawn = after.Withdrawn
 		if what := contradiction(s, before, after); what != "" {
-			v.halt = fmt.Sprintf("%s, and %s", collectionOf(s), what)
+			v.halt = fmt.Sprintf("%s, and %s", submissionOf(s), what)
 		}
 	}
 	return v, nil
@@ -61,7 +61,7 @@ func recorded(of metastore.Channel) metastore.Reading {
 	}
 }
 
-func collectionOf(s metastore.Submission) string {
+func submissionOf(s metastore.Submission) string {
 	return fmt.Sprintf("%d units were collected at sequence number %d (transaction 0x%x)", s.Amount, s.Sequence, s.Hash)
 }
 

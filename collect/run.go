@@ -63,7 +63,7 @@ func (c *Collector) pass(ctx context.Context, work *sync.WaitGroup) error {
 			c.lookInFlight.Store(true)
 			return fmt.Errorf("looking at what is in flight: %w", err)
 		}
-		work.Go(func() { c.observeLedger(ctx) })
+		work.Go(func() { c.observeHead(ctx) })
 	}
 	halt, err := c.store.Halted(ctx)
 	if err != nil {
@@ -99,14 +99,14 @@ func (c *Collector) resume(ctx context.Context, work *sync.WaitGroup) error {
 
 // beginDue begins the submissions that are due. It waits for slots, but not for submissions.
 func (c *Collector) beginDue(ctx context.Context, work *sync.WaitGroup) error {
-	var ledger uint64
+	var version uint64
 	for after := (metastore.Settlement{}); ; {
 		list, err := c.store.DueSettlements(ctx, c.advanceOfDue(), after, page)
 		if err != nil {
 			return err
 		}
-		if len(list) > 0 && ledger == 0 {
-			ledger = c.observeLedger(ctx)
+		if len(list) > 0 && version == 0 {
+			version = c.observeHead(ctx)
 		}
 		for _, s := range list {
 			after = s
@@ -120,7 +120,7 @@ func (c *Collector) beginDue(ctx context.Context, work *sync.WaitGroup) error {
 			}
 			work.Go(func() {
 				defer c.finish(s.Channel)
-				c.collect(ctx, s, ledger, release)
+				c.collect(ctx, s, version, release)
 			})
 		}
 		if len(list) < page {
@@ -129,16 +129,16 @@ func (c *Collector) beginDue(ctx context.Context, work *sync.WaitGroup) error {
 	}
 }
 
-// observeLedger returns the version of the ledger, or 0 if no fullnode states it. After that it is known by how much the
+// observeHead returns the version of the ledger, or 0 if no fullnode states it. After that it is known by how much the
 // ledger is ahead of the clock.
-func (c *Collector) observeLedger(ctx context.Context) (version uint64) {
+func (c *Collector) observeHead(ctx context.Context) (version uint64) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	l, err := c.opt.Chain.Ledger(ctx)
+	head, err := c.opt.Chain.Head(ctx)
 	if err != nil && ctx.Err() == nil {
 		c.fail(err)
 	}
-	return l.Version
+	return head.Version
 }
 
 // begin marks a channel as busy. It reports false if it is busy already.

@@ -41,7 +41,7 @@ func next(s metastore.Submission, t chain.Transaction) step {
 		return stepEnd
 	case t.State == chain.StatePending:
 		return stepWait
-	case t.Ledger.After(s.Expires):
+	case t.At.After(s.Expires):
 		return stepEnd
 	default:
 		return stepSubmit
@@ -98,7 +98,7 @@ func (c *Collector) advance(ctx context.Context, a *attempt) (ended bool, err er
 		defer release()
 		return false, c.submit(ctx, a)
 	case stepEnd:
-		of, now, err := c.compare(ctx, a.Channel, t.Ledger)
+		of, now, err := c.compare(ctx, a.Channel, t.At)
 		if err != nil {
 			return false, err
 		}
@@ -110,7 +110,7 @@ func (c *Collector) advance(ctx context.Context, a *attempt) (ended bool, err er
 
 // doubt ends a submission that is not known, if its amount was withdrawn. Otherwise, if a fullnode refuses it, its channel stops.
 func (c *Collector) doubt(ctx context.Context, a *attempt, t chain.Transaction) (ended bool, err error) {
-	of, now, err := c.compare(ctx, a.Channel, t.Ledger)
+	of, now, err := c.compare(ctx, a.Channel, t.At)
 	if err != nil {
 		return false, err
 	}

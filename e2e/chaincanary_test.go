@@ -47,7 +47,7 @@ func TestChainSecretsStayIn(t *testing.T) {
 		w.seen = append(w.seen, sighting{where: "the start with " + name, text: r.stdout + r.stderr})
 	}
 
-	c.Fail(fullnode.Fault{On: fullnode.Ledger, Times: 1, Answer: fullnode.WrongStatus, Status: http.StatusUnauthorized})
+	c.Fail(fullnode.Fault{On: fullnode.Head, Times: 1, Answer: fullnode.WrongStatus, Status: http.StatusUnauthorized})
 	spans := newTraceCollector(t)
 	o := c.with(slices.Concat(settleNow, []string{"--admin-addr", "127.0.0.1:0", "--log-level", "debug"})...)
 	o.wrapper = spans.environment("OTEL_BSP_MAX_QUEUE_SIZE=100000")
@@ -84,7 +84,7 @@ func TestChainSecretsStayIn(t *testing.T) {
 	w.seen = append(w.seen, sighting{where: "the traces", text: spans.text()})
 	audit := sluiceRuns(t, "audit", "--data", s.data)
 	w.seen = append(w.seen, sighting{where: "audit", text: audit.stdout + audit.stderr})
-	for _, operation := range []fullnode.Operation{fullnode.Ledger, fullnode.Gas, fullnode.View, fullnode.Submit, fullnode.Lookup} {
+	for _, operation := range []fullnode.Operation{fullnode.Head, fullnode.Gas, fullnode.View, fullnode.Submit, fullnode.Lookup} {
 		for _, r := range c.Requests(operation) {
 			if r.Authorization != "Bearer "+c.apiKey {
 				t.Errorf("the fullnode got the authorization %q", r.Authorization)

@@ -111,7 +111,7 @@ func BenchmarkSign(b *testing.B) {
 }
 
 func BenchmarkCollect(b *testing.B) {
-	for _, v := range collectionVectors(b)[:4] {
+	for _, v := range settlementVectors(b)[:4] {
 		m, err := ParseBase64(v.Micropayment)
 		if err != nil {
 			b.Fatal(err)

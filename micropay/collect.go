@@ -28,9 +28,9 @@ type Hash [32]byte
 // String returns the hash as 0x and 64 lower-case hexadecimal digits, as the chain writes it.
 func (h Hash) String() string { return "0x" + hex.EncodeToString(h[:]) }
 
-// Collection is the transaction that collects a micropayment: the micropayment, completed by its
+// Transaction is the transaction that collects a micropayment: the micropayment, completed by its
 // receiver.
-type Collection struct {
+type Transaction struct {
 	// Body is what is submitted to the chain, as application/x.aptos.signed_transaction+bcs. It must
 	// not be changed.
 	Body []byte
@@ -48,13 +48,13 @@ type Collection struct {
 // secondary signers and a fee payer), the sender's authenticator, the list of the receiver's
 // address, the list of the receiver's authenticator, the receiver's address and its authenticator
 // again. The receiver signs the same message as the sender, but with its own address as fee payer.
-func (m *Micropayment) Collect(receiver *Signer) (*Collection, error) {
+func (m *Micropayment) Collect(receiver *Signer) (*Transaction, error) {
 	if receiver.Address() != m.Receiver {
 		return nil, fmt.Errorf("%w: the signer is %v, the receiver is %v", ErrKey, receiver.Address(), m.Receiver)
 	}
 	signature := receiver.sign(slices.Concat([]byte(signingPrefix), m.raw[:m.signed], m.Receiver[:]))
 	body := m.complete(m.raw[m.signed+1+len(Address{}):], signature.append(nil))
-	return &Collection{Body: body, Hash: sha3.Sum256(slices.Concat(transactionPrefix, body))}, nil
+	return &Transaction{Body: body, Hash: sha3.Sum256(slices.Concat(transactionPrefix, body))}, nil
 }
 
 // complete returns the encoded transaction with the encoded authenticators of the sender and of the receiver.

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// collectionVector is an entry of testdata/settlements.json, recorded from the public client.
-type collectionVector struct {
+// settlementVector is an entry of testdata/settlements.json, recorded from the public client.
+type settlementVector struct {
 	Name            string
 	Micropayment    string `json:"micropayment_base64"`
 	ReceiverScheme  string `json:"receiver_scheme"`
@@ -22,13 +22,13 @@ type collectionVector struct {
 	Hash            string `json:"transaction_hash"`
 }
 
-func collectionVectors(t testing.TB) []collectionVector {
+func settlementVectors(t testing.TB) []settlementVector {
 	t.Helper()
 	text, err := os.ReadFile("testdata/settlements.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var file struct{ Vectors []collectionVector }
+	var file struct{ Vectors []settlementVector }
 	if err := json.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func collectionVectors(t testing.TB) []collectionVector {
 }
 
 // signer returns the signer of the receiver, whose key the vectors spell without a type.
-func (v *collectionVector) signer(t testing.TB) *Signer {
+func (v *settlementVector) signer(t testing.TB) *Signer {
 	t.Helper()
 	text := v.ReceiverKey
 	if v.ReceiverScheme == "single-secp256k1" {
@@ -57,7 +57,7 @@ func (v *collectionVector) signer(t testing.TB) *Signer {
 }
 
 func TestCollectReturnsTheBytesOfThePublicClient(t *testing.T) {
-	for _, v := range collectionVectors(t) {
+	for _, v := range settlementVectors(t) {
 		m, err := ParseBase64(v.Micropayment)
 		if err != nil {
 			t.Fatal(err)
@@ -69,13 +69,13 @@ func TestCollectReturnsTheBytesOfThePublicClient(t *testing.T) {
 		if hex.EncodeToString(got.Body) != v.Submitted || got.Hash.String() != v.Hash {
 			t.Errorf("%s: %x, %v\nwant %s, %s", v.Name, got.Body, got.Hash, v.Submitted, v.Hash)
 		}
-		checkCollection(t, m, got)
+		checkTransaction(t, m, got)
 		checkSimulation(t, m, v.signer(t))
 	}
 }
 
-// checkCollection decodes a collection and checks what the chain would check.
-func checkCollection(t testing.TB, m *Micropayment, c *Collection) {
+// checkTransaction decodes a collection and checks what the chain would check.
+func checkTransaction(t testing.TB, m *Micropayment, c *Transaction) {
 	t.Helper()
 	r := &reader{rest: c.Body}
 	raw := r.take(m.signed - secondarySignerSize)
@@ -112,7 +112,7 @@ func checkCollection(t testing.TB, m *Micropayment, c *Collection) {
 }
 
 func TestCollectRefusesAnotherReceiver(t *testing.T) {
-	all := collectionVectors(t)
+	all := settlementVectors(t)
 	m, err := ParseBase64(all[0].Micropayment)
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestCollectRefusesAnotherReceiver(t *testing.T) {
 
 // FuzzCollect collects and simulates any micropayment that can be parsed, as a receiver of each scheme.
 func FuzzCollect(f *testing.F) {
-	for _, v := range collectionVectors(f) {
+	for _, v := range settlementVectors(f) {
 		f.Add(fromBase64(f, v.Micropayment), byte(0))
 	}
 	_, all := vectors(f)
@@ -164,7 +164,7 @@ func FuzzCollect(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkCollection(t, m, c)
+		checkTransaction(t, m, c)
 		checkSimulation(t, m, receiver)
 	})
 }

@@ -8,7 +8,7 @@ import (
 // Simulation returns the transaction that collects the micropayment as its receiver, with signatures of zeros, as
 // application/x.aptos.signed_transaction+bcs. A fullnode simulates only what nobody can execute, so it refuses valid
 // signatures. All authenticators keep their public keys, so that the chain compares them with those that the accounts have
-// now, and the sender's keeps as many signatures, so that the size, which costs gas, is that of the [Collection]. Simulation
+// now, and the sender's keeps as many signatures, so that the size, which costs gas, is that of the [Transaction]. Simulation
 // returns ErrKey if the signer is not that of the receiver.
 //
 // The bytes are those that the npm package @aptos-labs/ts-sdk simulates, except where the package does not know which keys

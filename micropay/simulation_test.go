@@ -53,7 +53,7 @@ func checkSimulation(t testing.TB, m *Micropayment, receiver *Signer) {
 }
 
 func TestSimulationOfAnotherReceiver(t *testing.T) {
-	all := collectionVectors(t)
+	all := settlementVectors(t)
 	m, err := ParseBase64(all[0].Micropayment)
 	if err != nil {
 		t.Fatal(err)

@@ -350,7 +350,7 @@ func TestNothingIsSoldByAnotherClock(t *testing.T) {
 			s.unchanged(c.ID, paychan.ErrClock, func() error { _, err := s.PayRead(t.Context(), payment, 1, ""); return err })
 			s.unchanged(c.ID, paychan.ErrClock, func() error { _, err := s.Buy(t.Context(), paychan.BuyOptions{Payment: payment}, nil); return err })
 			s.unchanged(c.ID, paychan.ErrClock, func() error { _, err := s.Renew(t.Context(), c.ID, payment); return err })
-			if err := s.LedgerAgrees(); !errors.Is(err, paychan.ErrClock) {
+			if err := s.ClockAgrees(); !errors.Is(err, paychan.ErrClock) {
 				t.Errorf("%+v: %v", test, err)
 			}
 		}

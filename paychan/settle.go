@@ -103,7 +103,7 @@ func (s *Service) Settle(ctx context.Context) error {
 		if err != nil {
 			return joined(append(failed, err))
 		}
-		failed = append(failed, s.payOut(ctx, pending)...)
+		failed = append(failed, s.book(ctx, pending)...)
 		if len(pending) < settleBatch {
 			return joined(failed)
 		}
@@ -117,13 +117,13 @@ func (s *Service) pending(ctx context.Context, after metastore.Settlement) ([]me
 	return s.meta.Settlements(ctx, after, settleBatch)
 }
 
-// payOut pays settlements out in one transaction. If that is refused, it tries one transaction for
+// book books settlements out in one transaction. If that is refused, it tries one transaction for
 // each, so that a wrong one does not block the others.
-func (s *Service) payOut(ctx context.Context, pending []metastore.Settlement) (failed []error) {
+func (s *Service) book(ctx context.Context, pending []metastore.Settlement) (failed []error) {
 	if len(pending) == 0 {
 		return nil
 	}
-	err := s.payOutAll(ctx, pending)
+	err := s.bookAll(ctx, pending)
 	switch {
 	case err == nil:
 		s.counts.settled.Add(int64(len(pending)))
@@ -134,7 +134,7 @@ func (s *Service) payOut(ctx context.Context, pending []metastore.Settlement) (f
 		return []error{fmt.Errorf("settling %d payments: %w", len(pending), err)}
 	}
 	for i := range pending {
-		one := s.payOut(ctx, pending[i:i+1])
+		one := s.book(ctx, pending[i:i+1])
 		failed = append(failed, one...)
 		if len(one) > 0 && !refused(one[0]) {
 			break
@@ -143,7 +143,7 @@ func (s *Service) payOut(ctx context.Context, pending []metastore.Settlement) (f
 	return failed
 }
 
-func (s *Service) payOutAll(ctx context.Context, pending []metastore.Settlement) error {
+func (s *Service) bookAll(ctx context.Context, pending []metastore.Settlement) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	return s.meta.PayOut(ctx, pending)

@@ -44,9 +44,9 @@ func (s *Service) startingLimit() int64 {
 	return s.chain.opt.StartingLimit
 }
 
-// LedgerAgrees returns nil without a chain, or if its ledger is not too far ahead of the clock of the store, and ErrClock
+// ClockAgrees returns nil without a chain, or if its ledger is not too far ahead of the clock of the store, and ErrClock
 // otherwise.
-func (s *Service) LedgerAgrees() error {
+func (s *Service) ClockAgrees() error {
 	if s.chain == nil {
 		return nil
 	}

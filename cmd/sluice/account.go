@@ -39,7 +39,7 @@ type printedAccount struct {
 }
 
 // print prints the address alone to stdout, and the rest to stderr.
-func (f *accountFile) print(console *console, k accountkey.Key, file string) error {
+func (f *accountFile) print(console *console, k accountkey.Account, file string) error {
 	if f.JSON {
 		return terminal.WriteJSON(console.out, printedAccount{k.Address().String(), k.PublicKey(), file})
 	}
@@ -73,13 +73,13 @@ func (c *accountNew) Run(console *console) error {
 	return c.print(console, k, file)
 }
 
-func (c *accountNew) key(stdin io.Reader) (accountkey.Key, error) {
+func (c *accountNew) key(stdin io.Reader) (accountkey.Account, error) {
 	if !c.Import {
 		return accountkey.New()
 	}
 	text, err := io.ReadAll(io.LimitReader(stdin, secretfile.MaxSize))
 	if err != nil {
-		return accountkey.Key{}, fmt.Errorf("cannot read the private key from standard input: %w", err)
+		return accountkey.Account{}, fmt.Errorf("cannot read the private key from standard input: %w", err)
 	}
 	k, err := accountkey.Parse(string(text))
 	if err != nil {

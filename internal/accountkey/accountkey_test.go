@@ -12,7 +12,7 @@ import (
 	"sluice/internal/accountkey"
 )
 
-// The key of RFC 8032, section 7.1, test 1.
+// The key in RFC 8032, section 7.1, test 1.
 const (
 	seed   = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"
 	public = "0xd75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
@@ -20,9 +20,9 @@ const (
 
 func TestParse(t *testing.T) {
 	for _, text := range []string{seed, "0x" + seed, "ed25519-priv-0x" + seed, strings.ToUpper(seed), " " + seed + "\n"} {
-		k, err := accountkey.Parse(text)
-		if err != nil || k.PublicKey() != public {
-			t.Errorf("%q: %s, %v, want %s", text, k.PublicKey(), err, public)
+		a, err := accountkey.Parse(text)
+		if err != nil || a.PublicKey() != public {
+			t.Errorf("%q: %s, %v, want %s", text, a.PublicKey(), err, public)
 		}
 	}
 	for text, want := range map[string]string{
@@ -39,16 +39,16 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestAddressIsThatOfTheNetwork compares the address of a key with that of the network's SDK, which is
-// the key ed25519_legacy of the test vectors of micropay.
-func TestAddressIsThatOfTheNetwork(t *testing.T) {
-	k, err := accountkey.Parse(strings.Repeat("11", 32))
+// TestAddressIsTheNetworks compares an account's address with the one that the network's SDK gives it:
+// the key ed25519_legacy in micropay's test vectors.
+func TestAddressIsTheNetworks(t *testing.T) {
+	a, err := accountkey.Parse(strings.Repeat("11", 32))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const public, address = "0xd04ab232742bb4ab3a1368bd4615e4e6d0224ab71a016baf8520a332c9778737", "0x147e4d3a5b10eaed2a93536e284c23096dfcea9ac61f0a8420e5d01fbd8f0ea8"
-	if k.PublicKey() != public || k.Address().String() != address || k.Signer().Address().String() != address {
-		t.Errorf("the key %s has the address %s, want %s and %s", k.PublicKey(), k.Address(), public, address)
+	if a.PublicKey() != public || a.Address().String() != address || a.Signer().Address().String() != address {
+		t.Errorf("the key %s has the address %s, want %s and %s", a.PublicKey(), a.Address(), public, address)
 	}
 }
 

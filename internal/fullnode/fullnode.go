@@ -121,7 +121,7 @@ type Operation string
 // The operations.
 const (
 	Any      Operation = "" // in a Fault
-	Ledger   Operation = "ledger"
+	Head     Operation = "head"
 	Gas      Operation = "gas"
 	Account  Operation = "account"
 	Simulate Operation = "simulate"

@@ -199,7 +199,7 @@ func (r *receiverAccount) compareChains(ctx context.Context, log *slog.Logger) e
 	answers := make([]error, len(r.silent))
 	var asked sync.WaitGroup
 	for i, node := range r.silent {
-		asked.Go(func() { _, answers[i] = r.nodes[node].Ledger(ctx) })
+		asked.Go(func() { _, answers[i] = r.nodes[node].Head(ctx) })
 	}
 	asked.Wait()
 	var silent []int

@@ -44,7 +44,7 @@ func (c *chainClock) watch(ctx context.Context, log *slog.Logger) {
 
 // look asks for the chain's time. While no fullnode answers, the last result counts.
 func (c *chainClock) look(ctx context.Context, log *slog.Logger) {
-	_, err := c.chain.Ledger(ctx)
+	_, err := c.chain.Head(ctx)
 	switch {
 	case errors.Is(err, chain.ErrClock):
 		if c.wrong.Swap(&err) == nil {

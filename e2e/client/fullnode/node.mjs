@@ -49,7 +49,7 @@ export class Node {
   }
 
   operations = [
-    ["ledger", "GET", /^\/v1\/?$/, () => this.information()],
+    ["head", "GET", /^\/v1\/?$/, () => this.information()],
     ["gas", "GET", /^\/v1\/estimate_gas_price$/, () => this.gasEstimates()],
     ["submit", "POST", /^\/v1\/transactions$/, (request) => this.submit(request)],
     ["simulate", "POST", /^\/v1\/transactions\/simulate(?:\?(?:estimate_[a-z_]+=false&?)*)?$/, (request) => this.simulate(request)],

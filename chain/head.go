@@ -8,7 +8,7 @@ import (
 )
 
 // Ledger is the state of a node's ledger.
-type Ledger struct {
+type Head struct {
 	ChainID uint8
 	Version uint64    // of the newest transaction
 	Time    time.Time // of the newest block
@@ -16,8 +16,8 @@ type Ledger struct {
 
 // Ledger returns the state of the ledger of the first node that answers. It returns ErrUnavailable, with
 // ErrWrongChain or ErrClock if that is why.
-func (c *Client) Ledger(ctx context.Context) (Ledger, error) {
-	var l Ledger
+func (c *Client) Head(ctx context.Context) (Head, error) {
+	var h Head
 	err := c.call(ctx, request{method: http.MethodGet, path: "/"}, func(a *answer) error {
 		var body struct {
 			ChainID uint8  `json:"chain_id"`
@@ -30,11 +30,11 @@ func (c *Client) Ledger(ctx context.Context) (Ledger, error) {
 		if body.ChainID != c.chainID {
 			return a.garbage(ErrWrongChain)
 		}
-		l = Ledger{ChainID: body.ChainID, Version: uint64(body.Version), Time: body.Micros.time()}
-		_, err := c.aheadOf(l.Time)
+		h = Head{ChainID: body.ChainID, Version: uint64(body.Version), Time: body.Micros.time()}
+		_, err := c.aheadOf(h.Time)
 		return err
 	})
-	return l, err
+	return h, err
 }
 
 // GasPrices are estimates of the price of a unit of gas, in the chain's smallest coin: the lowest at which a transaction
