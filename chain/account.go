@@ -9,9 +9,10 @@ import (
 	"sluice/micropay"
 )
 
-// AccountSequence returns the sequence number of an account: the number of transactions without a nonce that it has sent. A
-// transaction with a lower sequence number is never executed again. It is 0 for an account that does not exist, because the
-// chain creates an account with its first transaction. AccountSequence returns ErrUnavailable or an *Error.
+// AccountSequence returns an account's sequence number: how many transactions without a nonce it
+// has sent. A transaction with a lower sequence number is never executed again. It is 0 for an
+// account that does not exist, because the chain creates an account with its first transaction.
+// AccountSequence returns ErrUnavailable or an *Error.
 func (c *Client) AccountSequence(ctx context.Context, account micropay.Address) (uint64, error) {
 	var sequence uint64
 	err := c.call(ctx, request{method: http.MethodGet, path: "/accounts/0x" + hex.EncodeToString(account[:])}, func(a *answer) (err error) {
@@ -33,7 +34,7 @@ func decodeAccountSequence(a *answer) (uint64, error) {
 		return 0, err
 	}
 	if body.Sequence == nil {
-		return 0, a.garbage(errors.New("there is no sequence_number"))
+		return 0, a.malformed(errors.New("there is no sequence_number"))
 	}
 	return uint64(*body.Sequence), nil
 }

@@ -1,23 +1,24 @@
-// Package chain is a client of the fullnodes of the chain on which micropayments are collected. It
-// simulates and submits transactions, finds them by their hash, and reads accounts and payment channels.
+// Package chain is a client for the fullnodes of the chain that executes micropayments. It
+// simulates and submits transactions, finds them by their hash, and reads accounts and payment
+// channels.
 //
-// The interface is the REST API of Aptos fullnodes, version 1, of which it uses
+// The interface is the REST API of Aptos fullnodes, version 1, from which it uses
 //
-//	GET  {node}/                             the state of the ledger
+//	GET  {node}/                             the head: the chain's id, version and time
 //	GET  {node}/estimate_gas_price
-//	GET  {node}/accounts/{address}           the sequence number of an account
-//	POST {node}/transactions                 the body of a micropay.Transaction
-//	POST {node}/transactions/simulate        the body of micropay.Micropayment.Simulation
+//	GET  {node}/accounts/{address}           an account's sequence number
+//	POST {node}/transactions                 micropay.Transaction.Body
+//	POST {node}/transactions/simulate        what micropay.Micropayment.Simulation returns
 //	GET  {node}/transactions/by_hash/{hash}
 //	POST {node}/view[?ledger_version={n}]    the channels between two accounts
 //
-// Each call asks the nodes in order, those that failed in the last seconds after the others, until one of them
-// answers it. A node fails if it cannot be reached, is slow, states that it is overloaded (429, 5xx) or that
-// the client has no access (401, 403), belongs to another chain, states a time that is more than a minute ahead of
-// the clock, or sends what is not an answer of the API. The answer of a node whose ledger is far behind the clock
-// counts, but the others are asked before it then, unless they have failed. After all nodes have failed, the call
-// pauses (exponential backoff with full jitter, or the Retry-After of the nodes, whichever is longer) and asks them
-// again.
+// Each call asks the nodes in order, those that failed in the last seconds after the others, until
+// one of them answers it. A node fails if it cannot be reached, is slow, is overloaded (429, 5xx),
+// gives the client no access (401, 403), belongs to another chain, states a time more than a minute
+// ahead of the clock, or sends what is not an answer in this API. If a node is far behind the
+// clock, its answer counts, but the next calls ask the others before it, unless they have failed.
+// After all nodes have failed, the call pauses (exponential backoff with full jitter, or the nodes'
+// Retry-After, whichever is longer) and asks them again.
 package chain
 
 import (
@@ -42,15 +43,15 @@ const (
 // Options are the options of New.
 type Options struct {
 	// Nodes are the base URLs of fullnodes, such as https://node.example/v1, in the order in which
-	// they are asked. There must be one or more. The scheme must be https; http is accepted for loopback
-	// addresses.
+	// they are asked. There must be one or more. The scheme must be https; http is accepted for
+	// loopback addresses.
 	Nodes []string
-	// ChainID is the id of the chain. A node that states another one fails.
+	// ChainID is the chain's id. A node that states another one fails.
 	ChainID uint8
 	// Module is the account that deployed the contract of payment channels.
 	Module micropay.Address
-	// APIKey is sent to the nodes as a bearer token, unless it is empty. It is never sent anywhere else,
-	// because redirects are not followed.
+	// APIKey is sent to the nodes as a bearer token, unless it is empty. It is never sent anywhere
+	// else, because redirects are not followed.
 	APIKey string
 	// Timeout is how long one request to one node may take. 0 means DefaultTimeout.
 	Timeout time.Duration
@@ -59,15 +60,15 @@ type Options struct {
 	Rounds int
 	// Transport sends the requests. nil means one like http.DefaultTransport.
 	Transport http.RoundTripper
-	// Now is the clock with which the ledgers of the nodes are compared. nil means time.Now.
+	// Now is the clock with which the nodes' times are compared. nil means time.Now.
 	Now func() time.Time
 }
 
-// Client asks the fullnodes of a chain. It may be used concurrently.
+// Client asks a chain's fullnodes. It may be used concurrently.
 type Client struct {
 	nodes []string
-	// failedAt and behindAt are the Unix times in nanoseconds at which each node failed last, or was found to be
-	// behind, or 0.
+	// failedAt and behindAt are the Unix times in nanoseconds at which each node failed last, or
+	// was found to be behind, or 0.
 	failedAt []atomic.Int64
 	behindAt []atomic.Int64
 	chainID  uint8
@@ -119,15 +120,15 @@ func New(opt Options) (*Client, error) {
 	return c, nil
 }
 
-// CheckURL returns an error unless text can be the URL of a fullnode. The error does not repeat the text,
-// which may contain a secret.
+// CheckURL returns an error unless text can be a fullnode's URL. The error does not repeat the
+// text, which may contain a secret.
 func CheckURL(text string) error {
 	_, err := parseNode(text)
 	return err
 }
 
-// parseNode returns the base URL of a node without a slash at its end. Errors do not repeat the URL, which
-// may contain a secret.
+// parseNode returns a node's base URL without a slash at its end. Errors do not repeat the URL,
+// which may contain a secret.
 func parseNode(text string) (string, error) {
 	u, err := url.Parse(text)
 	switch {

@@ -20,7 +20,7 @@ import (
 	"sluice/micropay"
 )
 
-// node answers the requests of a client as fn says, with the headers of chain 4 at chainTime.
+// node answers as fn says, with chain 4's headers at chainTime.
 func node(t *testing.T, fn http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -96,8 +96,8 @@ func parseAddress(t testing.TB, text string) micropay.Address {
 	return a
 }
 
-// collection returns the first recorded submission.
-func collection(t testing.TB) *micropay.Transaction {
+// completed returns the first recorded transaction.
+func completed(t testing.TB) *micropay.Transaction {
 	t.Helper()
 	v := readRecorded(t).Vectors[0]
 	body, err := hex.DecodeString(v.Submitted)
@@ -112,7 +112,7 @@ func collection(t testing.TB) *micropay.Transaction {
 }
 
 func TestSubmitSendsWhatThePublicClientSends(t *testing.T) {
-	of := collection(t)
+	of := completed(t)
 	var got string
 	c := newClient(t, Options{APIKey: "key", Nodes: []string{node(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -158,7 +158,7 @@ func TestChannelsSendsWhatThePublicClientSends(t *testing.T) {
 }
 
 func TestTransactionStates(t *testing.T) {
-	hash := collection(t).Hash
+	hash := completed(t).Hash
 	executed := `{"type":"user_transaction","hash":"` + hash.String() + `","success":%t,"vm_status":%q,"gas_used":"12","gas_unit_price":"100"}`
 	for name, test := range map[string]struct {
 		status int
@@ -208,7 +208,7 @@ func TestRefusalsAreErrors(t *testing.T) {
 		requests.Add(1)
 		answers(400, `{"message":"Invalid transaction: \u001b[2J INSUFFICIENT_BALANCE_FOR_TRANSACTION_FEE","error_code":"vm_error","vm_error_code":5}`)(w, r)
 	})}})
-	err := c.Submit(t.Context(), collection(t))
+	err := c.Submit(t.Context(), completed(t))
 	refusal, ok := errors.AsType[*Error](err)
 	if !ok || refusal.Status != 400 || refusal.Code != "vm_error" || refusal.VMCode != 5 || errors.Is(err, ErrUnavailable) {
 		t.Fatalf("%#v", err)
@@ -220,7 +220,7 @@ func TestRefusalsAreErrors(t *testing.T) {
 
 // TestFailingNodes asks a node that fails in each way, and then one that answers.
 func TestFailingNodes(t *testing.T) {
-	hash := collection(t).Hash
+	hash := completed(t).Hash
 	good := `{"type":"pending_transaction","hash":"` + hash.String() + `"}`
 	var elsewhere atomic.Int64
 	other := node(t, func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) })
@@ -278,7 +278,7 @@ func TestFailingNodes(t *testing.T) {
 	}
 }
 
-// TestViewWithoutTime asks a node whose proxy removes the headers, and then one that answers.
+// TestViewWithoutTime asks a node behind a proxy that removes the headers, and then one that answers.
 func TestViewWithoutTime(t *testing.T) {
 	without := node(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Del(headerTime)
@@ -294,7 +294,8 @@ func TestViewWithoutTime(t *testing.T) {
 	}
 }
 
-// TestTimeoutBoundsEachNode shows that a node that never answers delays a call by no more than the timeout.
+// TestTimeoutBoundsEachNode shows that a node that never answers delays a call by no more than the
+// timeout.
 func TestTimeoutBoundsEachNode(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
@@ -304,7 +305,7 @@ func TestTimeoutBoundsEachNode(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	})
-	hash := collection(t).Hash
+	hash := completed(t).Hash
 	answering := node(t, answers(200, `{"type":"pending_transaction","hash":"`+hash.String()+`"}`))
 	c := newClient(t, Options{Nodes: []string{hanging, answering}, Timeout: 50 * time.Millisecond})
 	if got, err := c.Transaction(t.Context(), hash); err != nil || got.State != StatePending {
@@ -312,7 +313,7 @@ func TestTimeoutBoundsEachNode(t *testing.T) {
 	}
 }
 
-// transport answers without a network, so that the pauses are on the clock of a synctest bubble.
+// transport answers without a network, so that the pauses follow a synctest bubble's clock.
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -327,11 +328,11 @@ func response(status int, retryAfter, body string) *http.Response {
 }
 
 func TestPausesBetweenRounds(t *testing.T) {
-	hash := collection(t).Hash
+	hash := completed(t).Hash
 	for _, test := range []struct {
 		name       string
 		retryAfter string
-		least      time.Duration // of the pauses in all
+		least      time.Duration // all pauses together
 		most       time.Duration
 	}{
 		{"random", "", 0, firstPause + 2*firstPause},
@@ -364,9 +365,10 @@ func TestPausesBetweenRounds(t *testing.T) {
 	}
 }
 
-// TestContextEndsACall shows that a call does not begin a pause that its context does not outlast, and ends with it.
+// TestContextEndsACall shows that a call does not begin a pause that its context does not outlast,
+// and ends with it.
 func TestContextEndsACall(t *testing.T) {
-	hash := collection(t).Hash
+	hash := completed(t).Hash
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, Options{Nodes: []string{"https://one.example"}, Transport: transport(func(*http.Request) (*http.Response, error) {
 			return response(503, "20", ""), nil
@@ -429,7 +431,8 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// hanging is a transport on which one host hangs, and the others answer and are behind, as if the clock were ahead.
+// hanging is a transport on which one host hangs, and the others answer and are behind, as if the
+// clock were ahead.
 type hanging struct{ asked *atomic.Int64 }
 
 func (h hanging) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -445,7 +448,8 @@ func (h hanging) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// TestHangingNodeDelaysFewCalls checks that a node that hangs is asked after the others for some time.
+// TestHangingNodeDelaysFewCalls checks that a node that hangs is asked after the others for some
+// time.
 func TestHangingNodeDelaysFewCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
@@ -472,8 +476,8 @@ func TestHangingNodeDelaysFewCalls(t *testing.T) {
 	})
 }
 
-// TestNodeThatIsBehindIsAskedLast checks that the answer of a node whose ledger stands still counts, and that the node is
-// asked after the others for some time.
+// TestNodeThatIsBehindIsAskedLast checks that a node's answer counts although its time stands
+// still, and that the node is asked after the others for some time.
 func TestNodeThatIsBehindIsAskedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stood, behind := time.Now(), 0
@@ -584,8 +588,9 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// FuzzStateOfPayments decodes any body of any status as the answers that decide whether a payment is accepted: nothing
-// panics, and only a status of 200 has a result, or 404 for an account that does not exist.
+// FuzzStateOfPayments decodes any body of any status as the answers that decide whether a payment
+// is accepted: nothing panics, and only a status of 200 has a result, or 404 for an account that
+// does not exist.
 func FuzzStateOfPayments(f *testing.F) {
 	for _, body := range []string{
 		`[{"success":true,"vm_status":"Executed successfully","gas_used":"12"}]`, `{"sequence_number":"7"}`,
@@ -612,8 +617,8 @@ func FuzzStateOfPayments(f *testing.F) {
 	})
 }
 
-// TestNodeThatIsAheadHasFailed asks nodes whose ledgers are ahead of the clock by different times. The answer of one that
-// is more than a minute ahead is not used, whatever it is asked for.
+// TestNodeThatIsAheadHasFailed asks nodes that are ahead of the clock by different times. What one
+// says that is more than a minute ahead is not used, whatever it is asked for.
 func TestNodeThatIsAheadHasFailed(t *testing.T) {
 	const answer = `{"sequence_number":"7"}`
 	now := chainTime
@@ -654,7 +659,7 @@ func TestNodeThatIsAheadHasFailed(t *testing.T) {
 	}
 }
 
-// TestHeadOfAnotherTime asks for the ledger of a node behind a proxy that removes the headers.
+// TestHeadOfAnotherTime asks for the head of a node behind a proxy that removes the headers.
 func TestHeadOfAnotherTime(t *testing.T) {
 	for ahead, failed := range map[time.Duration]bool{time.Minute: false, time.Minute + time.Microsecond: true} {
 		c := newClient(t, Options{Rounds: 1, Now: func() time.Time { return chainTime }, Nodes: []string{node(t, func(w http.ResponseWriter, r *http.Request) {

@@ -19,7 +19,7 @@ type Channel struct {
 	Asset            micropay.Address
 	Balance          uint64 // deposited and not withdrawn
 	Withdrawn        uint64 // by the receiver
-	NextSequence     uint64 // least sequence number of a micropayment that the contract accepts
+	NextSequence     uint64 // least sequence number that the contract accepts in a micropayment
 	Created, Expires time.Time
 }
 
@@ -29,14 +29,15 @@ type Channels struct {
 	At   time.Time // the chain's time when the node answered
 }
 
-// Channels returns the channels between a sender and a receiver, from the first node that answers. It returns
-// ErrUnavailable or an *Error.
+// Channels returns the channels between a sender and a receiver, from the first node that answers.
+// It returns ErrUnavailable or an *Error.
 func (c *Client) Channels(ctx context.Context, sender, receiver micropay.Address) (Channels, error) {
 	return c.channels(ctx, "/view", sender, receiver)
 }
 
-// ChannelsAt is Channels at a version of the ledger: after the transaction with this version was executed, and before the
-// next one. The *Error has the status 404 if the node has not executed it yet, and 410 if the node has forgotten the version.
+// ChannelsAt is Channels at a version: after the transaction with this version was executed, and
+// before the next one. The *Error has the status 404 if the node has not executed it yet, and 410
+// if the node has forgotten the version.
 func (c *Client) ChannelsAt(ctx context.Context, version uint64, sender, receiver micropay.Address) (Channels, error) {
 	return c.channels(ctx, "/view?ledger_version="+strconv.FormatUint(version, 10), sender, receiver)
 }
@@ -46,7 +47,7 @@ func (c *Client) channels(ctx context.Context, path string, sender, receiver mic
 	var channels Channels
 	err := c.call(ctx, r, func(a *answer) (err error) {
 		if a.at.IsZero() {
-			return a.garbage(errNoTime)
+			return a.malformed(errNoTime)
 		}
 		channels.At = a.at
 		channels.List, err = decodeChannels(a)
@@ -58,8 +59,8 @@ func (c *Client) channels(ctx context.Context, path string, sender, receiver mic
 	return channels, nil
 }
 
-// channelsCall encodes the call of viewChannels in BCS: module, function, no type arguments, and two
-// arguments of 32 bytes each with their lengths.
+// channelsCall encodes the call of viewChannels in BCS: module, function, no type arguments, and
+// two arguments of 32 bytes each with their lengths.
 func (c *Client) channelsCall(sender, receiver micropay.Address) []byte {
 	b := append([]byte{}, c.module[:]...)
 	for _, name := range []string{micropay.ModuleName, viewChannels} {
@@ -72,7 +73,7 @@ func (c *Client) channelsCall(sender, receiver micropay.Address) []byte {
 	return b
 }
 
-// channelJSON is a channel in the answer of a node.
+// channelJSON is a channel in a node's answer.
 type channelJSON struct {
 	Asset struct {
 		Inner string `json:"inner"`
@@ -85,24 +86,24 @@ type channelJSON struct {
 	Withdrawn *number `json:"receiver_withdrawn_amount"`
 }
 
-// decodeChannels decodes the result of the view function: a list with one value, the list of channels.
+// decodeChannels decodes the view function's result: a list with one value, the list of channels.
 func decodeChannels(a *answer) ([]Channel, error) {
 	var body [][]channelJSON
 	if err := a.decodeJSON(http.StatusOK, &body); err != nil {
 		return nil, err
 	}
 	if len(body) != 1 || body[0] == nil {
-		return nil, a.garbage(errors.New("want one list"))
+		return nil, a.malformed(errors.New("want one list"))
 	}
 	var list []Channel
 	for _, j := range body[0] {
 		asset, err := micropay.ParseAddress(j.Asset.Inner)
 		if err != nil {
-			return nil, a.garbage(err)
+			return nil, a.malformed(err)
 		}
 		for _, n := range []*number{j.Balance, j.Created, j.Expires, j.Next, j.ID, j.Withdrawn} {
 			if n == nil {
-				return nil, a.garbage(errors.New("a channel lacks a number"))
+				return nil, a.malformed(errors.New("a channel lacks a number"))
 			}
 		}
 		list = append(list, Channel{

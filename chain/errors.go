@@ -8,25 +8,26 @@ import (
 )
 
 var (
-	// ErrUnavailable means that no node answered. Whether one of them received the request is not known.
+	// ErrUnavailable means that no node answered. Whether one of them received the request is not
+	// known.
 	ErrUnavailable = errors.New("chain: no fullnode answered")
 	// ErrWrongChain means that a node belongs to another chain. It comes with ErrUnavailable.
 	ErrWrongChain = errors.New("the fullnode belongs to another chain")
-	// ErrClock means that the ledger of a node is more than a minute ahead of the clock, so that one of the two is wrong.
-	// It comes with ErrUnavailable.
+	// ErrClock means that a node's time is more than a minute ahead of the clock, so that one of
+	// the two is wrong. It comes with ErrUnavailable.
 	ErrClock = errors.New("the ledger of the fullnode is too far ahead of the clock")
 )
 
-// Error is the answer of a node that refuses a request.
+// Error is a node's refusal of a request.
 type Error struct {
 	Status int    // of HTTP
-	Code   string // code of the API, such as vm_error
-	// VMCode is the status of the virtual machine that validated a transaction, or 0.
+	Code   string // the API's code, such as vm_error
+	// VMCode is the virtual machine's status after it validated a transaction, or 0.
 	VMCode  uint64
-	Message string // sentence of the node, at most 300 bytes
+	Message string // the node's sentence, at most 300 bytes
 }
 
-// errNoTime is why an answer that a time must be known of is not one of the API.
+// errNoTime is why a node fails if its answer needs a time and has none.
 var errNoTime = errors.New("the time of the ledger is missing")
 
 // maxMessage is the maximum length in bytes of Error.Message.

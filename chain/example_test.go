@@ -12,7 +12,7 @@ import (
 	"sluice/micropay"
 )
 
-// A fullnode is asked for what became of a transaction.
+// The client asks a fullnode what became of a transaction.
 func Example() {
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		hash := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]

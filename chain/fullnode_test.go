@@ -16,7 +16,7 @@ import (
 // recordedTime is when the recorded submissions were made. They expire a minute later.
 var recordedTime = time.Unix(1_760_000_000, 0).UTC()
 
-// onChain is a fullnode for tests, with the channel of the first recorded submission.
+// onChain is a fullnode for tests, with the first recorded submission's channel.
 type onChain struct {
 	*fullnode.Node
 	of       *micropay.Transaction
@@ -38,7 +38,7 @@ func startFullnode(t *testing.T) *onChain {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &onChain{fullnode.Start(t, fullnode.Options{}), collection(t), m, receiver}
+	n := &onChain{fullnode.Start(t, fullnode.Options{}), completed(t), m, receiver}
 	n.reset()
 	return n
 }
@@ -71,7 +71,7 @@ func (n *onChain) channel(t *testing.T, c *Client) Channel {
 	return channels.List[0]
 }
 
-// expect fails the test unless the fullnode states this state of the transaction, at the time of its ledger.
+// expect fails the test unless the fullnode states this of the transaction, with its time.
 func (n *onChain) expect(t *testing.T, c *Client, want Transaction) {
 	t.Helper()
 	want.At = recordedTime
@@ -82,8 +82,8 @@ func (n *onChain) expect(t *testing.T, c *Client, want Transaction) {
 
 var succeeded = Transaction{State: StateExecuted, Success: true, VMStatus: "Executed successfully", GasUsed: 12, GasPrice: 100, Version: 3}
 
-// TestCollectOnAFullnode asks a fullnode that verifies transactions with the chain's own package, before, between
-// and after the submission and the execution of one.
+// TestCollectOnAFullnode asks a fullnode that verifies transactions with the chain's own package,
+// before, between and after the submission and the execution of one.
 func TestCollectOnAFullnode(t *testing.T) {
 	n := startFullnode(t)
 	c := n.client(t)
@@ -160,7 +160,8 @@ func (n *onChain) calls() map[fullnode.Operation]func(*testing.T, *Client) error
 	}
 }
 
-// TestCallsOutlastEachFault makes each call of a fullnode that fails in each way when it is first asked.
+// TestCallsOutlastEachFault makes each call while the fullnode fails in each way, until it is asked
+// again.
 func TestCallsOutlastEachFault(t *testing.T) {
 	n := startFullnode(t)
 	calls := n.calls()
@@ -213,7 +214,8 @@ func TestCallsOutlastEachFault(t *testing.T) {
 	})
 }
 
-// TestOutcomesOfSubmissions shows what a client learns of a transaction that was not simply accepted and executed.
+// TestOutcomesOfSubmissions shows what a client learns of a transaction that was not simply
+// accepted and executed.
 func TestOutcomesOfSubmissions(t *testing.T) {
 	n := startFullnode(t)
 	submit := func(t *testing.T) (*Client, error) {
@@ -284,7 +286,8 @@ func TestOutcomesOfSubmissions(t *testing.T) {
 	})
 }
 
-// pays returns the payer and the receiver of payments over a channel of a fullnode, and the terms of the first payment.
+// pays returns the payer and the receiver for payments over a fullnode's channel, and the first
+// payment's terms.
 func (n *onChain) pays(t *testing.T) (payer, receiver *micropay.Signer, p micropay.Payment) {
 	t.Helper()
 	signer := func(n byte) *micropay.Signer {
@@ -309,8 +312,8 @@ func (n *onChain) pays(t *testing.T) (payer, receiver *micropay.Signer, p microp
 	}
 }
 
-// TestSimulationForetellsTheSubmission simulates and then submits payments that the chain executes, executes with failure, or
-// refuses. A simulation has no effect.
+// TestSimulationForetellsTheSubmission simulates and then submits payments that the chain executes,
+// executes with failure, or refuses. A simulation has no effect.
 func TestSimulationForetellsTheSubmission(t *testing.T) {
 	n := startFullnode(t)
 	const done = "Executed successfully"
@@ -413,7 +416,8 @@ func TestSimulationForetellsTheSubmission(t *testing.T) {
 	})
 }
 
-// TestAccountsOfAFullnode asks for the sequence numbers of accounts before and after they send transactions.
+// TestAccountsOfAFullnode asks for the sequence numbers of accounts before and after they send
+// transactions.
 func TestAccountsOfAFullnode(t *testing.T) {
 	n := startFullnode(t)
 	c := n.client(t)
@@ -447,7 +451,7 @@ func TestAccountsOfAFullnode(t *testing.T) {
 	expect(receiver.Address(), 0)
 }
 
-// TestFullnodeThatLies asks a fullnode that states a wrong time, alone and beside one of the same chain that does not.
+// TestFullnodeThatLies asks a fullnode that states a wrong time, alone and beside an honest one.
 func TestFullnodeThatLies(t *testing.T) {
 	n := startFullnode(t)
 	honest := n.Beside()
@@ -487,8 +491,8 @@ func TestFullnodeThatLies(t *testing.T) {
 	}
 }
 
-// TestFullnodeIsKilled kills a fullnode that has accepted a transaction and has not executed it. Another one of the chain
-// serves, until the first one does again.
+// TestFullnodeIsKilled kills a fullnode that has accepted a transaction and has not executed it.
+// The chain's other fullnode serves, until the first one does again.
 func TestFullnodeIsKilled(t *testing.T) {
 	n := startFullnode(t)
 	other := n.Beside()
@@ -520,8 +524,9 @@ func TestFullnodeIsKilled(t *testing.T) {
 	}
 }
 
-// TestFullnodeThatForgets collects a payment of which the fullnode forgets the transaction, and the versions before the channel
-// got a deposit, was extended, and was ended and opened again under its number.
+// TestFullnodeThatForgets collects a payment and then lets the fullnode forget: the transaction,
+// and all versions from before the channel got a deposit, was extended, was ended, and was opened
+// again under its number.
 func TestFullnodeThatForgets(t *testing.T) {
 	n := startFullnode(t)
 	c := n.client(t)

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Ledger is the state of a node's ledger.
+// Head is the newest state of the chain that a node knows.
 type Head struct {
 	ChainID uint8
-	Version uint64    // of the newest transaction
-	Time    time.Time // of the newest block
+	Version uint64    // the newest transaction's
+	Time    time.Time // the newest block's
 }
 
-// Ledger returns the state of the ledger of the first node that answers. It returns ErrUnavailable, with
+// Head returns the head that the first node states which answers. It returns ErrUnavailable, with
 // ErrWrongChain or ErrClock if that is why.
 func (c *Client) Head(ctx context.Context) (Head, error) {
 	var h Head
@@ -28,7 +28,7 @@ func (c *Client) Head(ctx context.Context) (Head, error) {
 			return err
 		}
 		if body.ChainID != c.chainID {
-			return a.garbage(ErrWrongChain)
+			return a.malformed(ErrWrongChain)
 		}
 		h = Head{ChainID: body.ChainID, Version: uint64(body.Version), Time: body.Micros.time()}
 		_, err := c.aheadOf(h.Time)
@@ -37,12 +37,13 @@ func (c *Client) Head(ctx context.Context) (Head, error) {
 	return h, err
 }
 
-// GasPrices are estimates of the price of a unit of gas, in the chain's smallest coin: the lowest at which a transaction
-// is executed at all, the usual one, and the one at which it is executed before others.
+// GasPrices are estimates of what a unit of gas costs, in the chain's smallest coin: the lowest
+// price at which the chain executes a transaction, the usual one, and the one at which a
+// transaction overtakes others.
 type GasPrices struct{ Lowest, Usual, Highest uint64 }
 
-// GasPrices returns the estimates of the first node that answers. Lowest is at most Usual, which is at most Highest. It
-// returns ErrUnavailable or an *Error.
+// GasPrices returns the first node's estimates that answers. Lowest is at most Usual, which is at
+// most Highest. It returns ErrUnavailable or an *Error.
 func (c *Client) GasPrices(ctx context.Context) (GasPrices, error) {
 	var prices GasPrices
 	err := c.call(ctx, request{method: http.MethodGet, path: "/estimate_gas_price"}, func(a *answer) (err error) {
@@ -62,7 +63,7 @@ func decodeGasPrices(a *answer) (GasPrices, error) {
 		return GasPrices{}, err
 	}
 	if body.Usual == 0 {
-		return GasPrices{}, a.garbage(errors.New("there is no gas_estimate"))
+		return GasPrices{}, a.malformed(errors.New("there is no gas_estimate"))
 	}
 	lowest := body.Usual
 	if body.Lowest > 0 {

@@ -20,10 +20,10 @@ func (n *number) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// lastTime is the last microsecond of the year 9999, which is the last time that RFC 3339 can represent.
+// lastTime is the last time that RFC 3339 can represent: the year 9999's last microsecond.
 var lastTime = time.Date(9999, time.December, 31, 23, 59, 59, 999_999_000, time.UTC)
 
-// time returns the time of a number of microseconds since 1970, at most lastTime.
+// time returns the time this many microseconds after 1970, at most lastTime.
 func (n number) time() time.Time {
 	return time.UnixMicro(int64(min(n, number(lastTime.UnixMicro())))).UTC()
 }

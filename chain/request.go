@@ -16,31 +16,32 @@ import (
 	"time"
 )
 
-// Headers of every answer of a node.
+// Headers in every answer.
 const (
 	headerChainID = "X-Aptos-Chain-Id"
 	headerTime    = "X-Aptos-Ledger-Timestampusec"
 )
 
 const (
-	// maxResponse is the maximum size of a response in bytes. A channel takes about 300, so it is enough for
-	// more than ten thousand of them.
+	// maxResponse is a response's maximum size in bytes. A channel takes about 300, so it is enough
+	// for more than ten thousand channels.
 	maxResponse = 4 << 20
-	// The pauses between rounds are random, up to firstPause, twice that, and so on up to longestPause
-	// ("Exponential Backoff And Jitter", AWS Architecture Blog, 2015). A node may ask for up to longestPause.
+	// The pauses between rounds are random, up to firstPause, twice that, and so on up to
+	// longestPause ("Exponential Backoff And Jitter", AWS Architecture Blog, 2015). A node may ask
+	// for up to longestPause.
 	firstPause   = 500 * time.Millisecond
 	longestPause = 30 * time.Second
 	// failurePause is how long a node that has failed is asked after the others.
 	failurePause = 10 * time.Second
-	// maxLag is by how much the ledger of a node may be behind the clock. A node that is further behind knows the
+	// maxLag is by how much a node may be behind the clock. A node that is further behind knows the
 	// past only, unless the clock is wrong, and is asked after the others for failurePause.
 	maxLag = 30 * time.Second
-	// maxAhead is by how much the ledger of a node may be ahead of the clock. The time of one that is further ahead is
-	// wrong, and nothing that the node says is used.
+	// maxAhead is by how much a node may be ahead of the clock. If it is further ahead, its time is
+	// wrong, and nothing that it says is used.
 	maxAhead = time.Minute
 )
 
-// request is a request to any of the nodes.
+// request is a request to any node.
 type request struct {
 	method, path string
 	contentType  string // of body
@@ -54,8 +55,8 @@ type answer struct {
 	body   []byte
 }
 
-// call sends a request to the nodes until decode accepts an answer of one of them. Such an answer has a
-// status of 2xx or 4xx. call returns ErrUnavailable if there is none, and the error of ctx.
+// call sends a request to the nodes until decode accepts an answer of one of them. Such an answer
+// has a status of 2xx or 4xx. call returns ErrUnavailable if there is none, and the error of ctx.
 func (c *Client) call(ctx context.Context, r request, decode func(*answer) error) error {
 	for round := 0; ; round++ {
 		pause := rand.N(min(longestPause, firstPause<<round)) + 1
@@ -79,8 +80,9 @@ func (c *Client) call(ctx context.Context, r request, decode func(*answer) error
 	}
 }
 
-// order returns the indices of the nodes in the order in which to ask them: those that have failed recently last, so
-// that a node that hangs delays few calls, and before them those that were behind recently.
+// order returns the nodes' indices in the order in which to ask them: at the end those that were
+// behind recently, and last those that have failed recently, so that a node that hangs delays few
+// calls.
 func (c *Client) order(now time.Time) []int {
 	recently := func(at *atomic.Int64) bool { t := at.Load(); return t != 0 && now.UnixNano()-t < int64(failurePause) }
 	var good, behind, failed []int
@@ -143,8 +145,8 @@ func (c *Client) ask(ctx context.Context, i int, r request, decode func(*answer)
 	return decode(a)
 }
 
-// compare compares the ledger of the node with an index with the clock. It returns a *nodeError if it is too far ahead.
-// A zero time is not known.
+// compare compares the time of the node with this index with the clock. It returns a *nodeError if
+// it is too far ahead. A zero time is not known.
 func (c *Client) compare(i int, at time.Time) error {
 	if at.IsZero() {
 		return nil
@@ -160,7 +162,8 @@ func (c *Client) compare(i int, at time.Time) error {
 	return nil
 }
 
-// aheadOf returns by how much a ledger is ahead of the clock, or a *nodeError if that is too much.
+// aheadOf returns by how much a node's time is ahead of the clock, or a *nodeError if that is too
+// much.
 func (c *Client) aheadOf(at time.Time) (time.Duration, error) {
 	ahead := at.Sub(c.now())
 	if ahead > maxAhead {
@@ -169,9 +172,9 @@ func (c *Client) aheadOf(at time.Time) (time.Duration, error) {
 	return ahead, nil
 }
 
-// Ahead returns by how much the ledger that a node stated last is ahead of the clock. It is negative if the ledger is
-// behind, and never above a minute, because the answer of a node that is further ahead counts as a failure. known is
-// false as long as no node has stated the time of its ledger.
+// Ahead returns by how much the chain is ahead of the clock, by the time that a node stated last.
+// It is negative if the chain is behind, and never above a minute, because a node that is further
+// ahead counts as failed. known is false as long as no node has stated a time.
 func (c *Client) Ahead() (ahead time.Duration, known bool) {
 	last := c.ahead.Load()
 	if last == nil {
@@ -180,7 +183,7 @@ func (c *Client) Ahead() (ahead time.Duration, known bool) {
 	return *last, true
 }
 
-// withoutURL returns the reason of an error of net/http without the URL, which may contain a secret.
+// withoutURL returns why net/http failed, without the URL, which may contain a secret.
 func withoutURL(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
@@ -188,7 +191,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// read reads the answer of a node. It returns an error if the node failed.
+// read reads a node's answer. It returns an error if the node failed.
 func (c *Client) read(resp *http.Response) (*answer, error) {
 	if id := resp.Header.Get(headerChainID); id != "" && id != strconv.Itoa(int(c.chainID)) {
 		return nil, fmt.Errorf("%w: its id is %q, not %d", ErrWrongChain, id, c.chainID)
@@ -214,8 +217,8 @@ func (c *Client) read(resp *http.Response) (*answer, error) {
 	return a, nil
 }
 
-// nodeStatus reports whether a status of 4xx is about the node, or about the client's access to it, and not about the
-// request.
+// nodeStatus reports whether a status of 4xx is about the node, or about the client's access to it,
+// and not about the request.
 func nodeStatus(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooManyRequests:
@@ -225,8 +228,8 @@ func nodeStatus(status int) bool {
 	}
 }
 
-// retryAfter returns the delay of a Retry-After header in seconds or as a date (RFC 9110, section
-// 10.2.3), or 0.
+// retryAfter returns the delay in a Retry-After header, which states seconds or a date (RFC 9110,
+// section 10.2.3), or 0.
 func retryAfter(header string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil && seconds > 0 {
 		return time.Duration(seconds) * time.Second
@@ -237,12 +240,12 @@ func retryAfter(header string, now time.Time) time.Duration {
 	return 0
 }
 
-// decodeJSON decodes an answer with the status want into out. Other statuses are an *Error if the body is an
-// error of the API. Everything else is a failure of the node.
+// decodeJSON decodes an answer with the status want into out. Other statuses are an *Error if the
+// body is one of the API's errors. Otherwise the node has failed.
 func (a *answer) decodeJSON(want int, out any) error {
 	if a.status == want {
 		if err := json.Unmarshal(a.body, out); err != nil {
-			return a.garbage(err)
+			return a.malformed(err)
 		}
 		return nil
 	}
@@ -252,15 +255,15 @@ func (a *answer) decodeJSON(want int, out any) error {
 		VMCode  uint64 `json:"vm_error_code"`
 	}
 	if err := json.Unmarshal(a.body, &refusal); err != nil {
-		return a.garbage(err)
+		return a.malformed(err)
 	}
 	if refusal.Code == "" {
-		return a.garbage(errors.New("it has no error_code"))
+		return a.malformed(errors.New("it has no error_code"))
 	}
 	return &Error{Status: a.status, Code: refusal.Code, VMCode: refusal.VMCode, Message: refusal.Message[:min(maxMessage, len(refusal.Message))]}
 }
 
-// garbage returns the failure of a node whose answer is not of the API.
-func (a *answer) garbage(err error) error {
+// malformed returns the failure of a node that answers in no way that the API knows.
+func (a *answer) malformed(err error) error {
 	return &nodeError{err: fmt.Errorf("status %d with an unexpected body: %w", a.status, err)}
 }

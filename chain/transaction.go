@@ -10,11 +10,11 @@ import (
 	"sluice/micropay"
 )
 
-// Submit submits a transaction. With nil a node has accepted it, which is no more than a promise to try:
-// [Client.Transaction] returns what became of it. Submitting a transaction again is harmless.
+// Submit submits a transaction. With nil a node has accepted it, which is no more than a promise to
+// try: [Client.Transaction] returns what became of it. Submitting a transaction again is harmless.
 //
-// Submit returns an *Error if a node refused the transaction, and ErrUnavailable if no node answered, in which case
-// the transaction may be executed all the same.
+// Submit returns an *Error if a node refused the transaction, and ErrUnavailable if no node
+// answered, in which case the transaction may be executed all the same.
 func (c *Client) Submit(ctx context.Context, t *micropay.Transaction) error {
 	r := request{method: http.MethodPost, path: "/transactions", contentType: "application/x.aptos.signed_transaction+bcs", body: t.Body}
 	return c.call(ctx, r, func(a *answer) error {
@@ -25,7 +25,7 @@ func (c *Client) Submit(ctx context.Context, t *micropay.Transaction) error {
 			return err
 		}
 		if body.Hash != t.Hash.String() {
-			return a.garbage(fmt.Errorf("the hash is %q", body.Hash))
+			return a.malformed(fmt.Errorf("the hash is %q", body.Hash))
 		}
 		return nil
 	})
@@ -44,8 +44,8 @@ const (
 // Transaction is a transaction as a node knows it.
 type Transaction struct {
 	State State
-	// At is the chain's time when the node answered. A transaction that is unknown then, and has expired by that time,
-	// will never be executed.
+	// At is the chain's time when the node answered. A transaction that is unknown then, and has
+	// expired by that time, will never be executed.
 	At time.Time
 	// Success reports whether the executed transaction had its effect. VMStatus says why not.
 	Success  bool
@@ -55,13 +55,13 @@ type Transaction struct {
 	Version  uint64 // the chain's, after it executed the transaction; 0: the node does not state it
 }
 
-// Transaction returns what the first node that answers knows of the transaction with this hash. It returns
-// ErrUnavailable, or an *Error if the node refuses to say.
+// Transaction returns what the first node that answers knows of the transaction with this hash. It
+// returns ErrUnavailable, or an *Error if the node refuses to say.
 func (c *Client) Transaction(ctx context.Context, hash micropay.Hash) (Transaction, error) {
 	var t Transaction
 	err := c.call(ctx, request{method: http.MethodGet, path: "/transactions/by_hash/" + hash.String()}, func(a *answer) error {
 		if a.at.IsZero() {
-			return a.garbage(errNoTime)
+			return a.malformed(errNoTime)
 		}
 		var body struct {
 			Type     string `json:"type"`
@@ -81,7 +81,7 @@ func (c *Client) Transaction(ctx context.Context, hash micropay.Hash) (Transacti
 		case err != nil:
 			return err
 		case body.Hash != hash.String():
-			return a.garbage(fmt.Errorf("the hash is %q", body.Hash))
+			return a.malformed(fmt.Errorf("the hash is %q", body.Hash))
 		case body.Type == "pending_transaction":
 			t = Transaction{State: StatePending, At: a.at}
 		case body.Type == "user_transaction" && body.Success != nil:
@@ -91,7 +91,7 @@ func (c *Client) Transaction(ctx context.Context, hash micropay.Hash) (Transacti
 				GasPrice: uint64(body.GasPrice), Version: uint64(body.Version),
 			}
 		default:
-			return a.garbage(fmt.Errorf("the type is %q", body.Type))
+			return a.malformed(fmt.Errorf("the type is %q", body.Type))
 		}
 		return nil
 	})
