@@ -10,7 +10,7 @@ import (
 // ErrAddress means that a text is not an address. It is wrapped.
 var ErrAddress = errors.New("micropay: not an address")
 
-// Address is the address of an account, object or module.
+// Address is an account's, object's or module's address.
 type Address [32]byte
 
 // ParseAddress parses an address: "0x" and 1 to 64 hexadecimal digits, or without the prefix

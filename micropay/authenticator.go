@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// Scheme is how the address of a sender is derived from its keys, and how they sign. The values
-// are those of the encoding.
+// Scheme is how a sender's address is derived from its keys, and how they sign. The values are as
+// encoded.
 type Scheme uint8
 
 // The schemes that can be verified.
@@ -18,7 +18,7 @@ const (
 	SchemeMultiKey     Scheme = 3 // some of up to 32 keys of any types
 )
 
-// String returns the name of the scheme.
+// String returns the scheme's name.
 func (s Scheme) String() string {
 	switch s {
 	case SchemeEd25519:
@@ -138,8 +138,8 @@ func (r *reader) threshold(required uint8, keys int) int {
 	return int(required)
 }
 
-// bitmap returns the indices of the keys that signed, in order. There must be as many as signatures,
-// and each must be the index of a key.
+// bitmap returns the indices of the keys that signed, in order. There must be one for each
+// signature, and each must belong to a key.
 func (r *reader) bitmap(b []byte, keys, signatures int) []int {
 	if b == nil {
 		return nil
@@ -235,7 +235,7 @@ func (a *authenticator) publicKeys() []byte {
 	return b
 }
 
-// address returns the address of an account with these keys.
+// address returns the address that an account with these keys has.
 func (a *authenticator) address() Address {
 	return sha3.Sum256(append(a.publicKeys(), byte(a.scheme)))
 }

@@ -5,10 +5,9 @@ import (
 	"math"
 )
 
-// reader decodes BCS values from the front of a byte slice. It records the first error and
-// continues as far as possible, so callers decode a whole structure and then check err once; after
-// the end it returns zero values, and rest is nil. It does not allocate: byte strings alias the
-// input.
+// reader decodes BCS values from a byte slice. It records the first error and continues as far as
+// possible, so callers decode a whole structure and then check err once; after the end it returns
+// zero values, and rest is nil. It does not allocate: byte strings alias the input.
 type reader struct {
 	rest []byte
 	err  error
@@ -76,7 +75,7 @@ func (r *reader) uleb() int {
 	return int(v)
 }
 
-// variant decodes the number of a variant of what, which must be below known.
+// variant decodes a variant's number, which must be below known. what is what has variants.
 func (r *reader) variant(what string, known int) int {
 	v := r.uleb()
 	if v >= known {
@@ -96,7 +95,7 @@ func (r *reader) option(what string) bool {
 // bytes decodes a byte string of any length.
 func (r *reader) bytes() []byte { return r.take(r.uleb()) }
 
-// sized decodes a byte string, whose length must be n.
+// sized decodes a byte string with exactly n bytes.
 func (r *reader) sized(what string, n int) []byte {
 	b := r.bytes()
 	if b != nil && len(b) != n {

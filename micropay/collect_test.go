@@ -38,7 +38,7 @@ func settlementVectors(t testing.TB) []settlementVector {
 	return file.Vectors
 }
 
-// signer returns the signer of the receiver, whose key the vectors spell without a type.
+// signer returns the receiver's signer. The vectors spell its key without a type.
 func (v *settlementVector) signer(t testing.TB) *Signer {
 	t.Helper()
 	text := v.ReceiverKey
@@ -74,7 +74,7 @@ func TestCollectReturnsTheBytesOfThePublicClient(t *testing.T) {
 	}
 }
 
-// checkTransaction decodes a collection and checks what the chain would check.
+// checkTransaction decodes a transaction and checks what the chain would check.
 func checkTransaction(t testing.TB, m *Micropayment, c *Transaction) {
 	t.Helper()
 	r := &reader{rest: c.Body}
@@ -98,7 +98,7 @@ func checkTransaction(t testing.TB, m *Micropayment, c *Transaction) {
 	message = append(message, payer[:]...)
 	for _, a := range []authenticator{second, paid} {
 		if a.address() != m.Receiver || len(a.signatures) != 1 {
-			t.Errorf("the authenticator is that of %v, with %d signatures", a.address(), len(a.signatures))
+			t.Errorf("the authenticator belongs to %v, with %d signatures", a.address(), len(a.signatures))
 			continue
 		}
 		if err := a.keys[0].verify(message, a.signatures[0]); err != nil {
@@ -127,7 +127,8 @@ func TestCollectRefusesAnotherReceiver(t *testing.T) {
 	}
 }
 
-// FuzzCollect collects and simulates any micropayment that can be parsed, as a receiver of each scheme.
+// FuzzCollect collects and simulates any micropayment that can be parsed, as a receiver of each
+// scheme.
 func FuzzCollect(f *testing.F) {
 	for _, v := range settlementVectors(f) {
 		f.Add(fromBase64(f, v.Micropayment), byte(0))

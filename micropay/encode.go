@@ -4,20 +4,20 @@ import (
 	"slices"
 )
 
-// signingPrefix is SHA3-256("APTOS::RawTransactionWithData") and the number of the variant with
+// signingPrefix is SHA3-256("APTOS::RawTransactionWithData") and the variant's number, with
 // secondary signers and a fee payer.
 const signingPrefix = "\x5e\xfa\x3c\x4f\x02\xf8\x3a\x0f\x4b\x2d\x69\xfc\x95\xc6\x07\xcc" +
 	"\x02\x82\x5c\xc4\xe7\xbe\x53\x6e\xf0\x99\x2d\xf0\x50\xd9\xe6\x7c" + "\x01"
 
-// signingMessage assembles the message from the encoded bytes, so that the bytes that are verified
-// are those that were received. signed is the offset of the fee payer's option tag, which is not
-// signed and for which decode accepts only one value.
+// signingMessage assembles the message from the encoded bytes, so that the received bytes are
+// verified. signed is where the fee payer's option tag stands. The tag is not signed, and decode
+// accepts only one value for it.
 func signingMessage(raw []byte, signed int) []byte {
 	return slices.Concat([]byte(signingPrefix), raw[:signed], raw[signed+1:][:len(Address{})])
 }
 
-// append encodes a micropayment without its authenticator. signed is the offset of the fee payer's
-// option tag.
+// append encodes a micropayment without its authenticator. signed is where the fee payer's option
+// tag stands.
 func (p *Payment) append(b []byte) (encoded []byte, signed int) {
 	b = append(b, p.Sender[:]...)
 	b = appendU64(b, p.AccountSequence)

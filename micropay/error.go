@@ -17,10 +17,11 @@ var (
 // Class is the stage at which a micropayment was refused.
 type Class string
 
-// The classes. Errors of the first three wrap ErrMalformed, the others ErrRefused.
+// The classes. An Error wraps ErrMalformed if its class is one of the first three, and otherwise
+// ErrRefused.
 const (
 	ClassEncoding  Class = "encoding"  // not base64
-	ClassParse     Class = "parse"     // not the canonical encoding of a transaction
+	ClassParse     Class = "parse"     // not a transaction's canonical encoding
 	ClassShape     Class = "shape"     // a transaction, but not a micropayment
 	ClassPolicy    Class = "policy"    // not for this receiver, asset, module, chain or time
 	ClassSigner    Class = "signer"    // the keys are not the sender's
@@ -41,7 +42,7 @@ const (
 	ReasonUnknownVariant Reason = "unknown_variant"     // parse: variant or option tag that does not exist
 	ReasonAuthenticator  Reason = "authenticator_shape" // parse: sizes, threshold and bitmap are inconsistent
 
-	ReasonPayload      Reason = "payload"           // shape: not a call of an entry function
+	ReasonPayload      Reason = "payload"           // shape: not a call to an entry function
 	ReasonModuleName   Reason = "module_name"       // shape
 	ReasonFunctionName Reason = "function_name"     // shape
 	ReasonTypeArgs     Reason = "type_arguments"    // shape: there are some
@@ -60,7 +61,7 @@ const (
 	// The reasons of package paychan, which asks the chain. They are of policy too.
 	ReasonAccountSequence Reason = "account_sequence" // the sender's account has passed its sequence number
 	ReasonExecution       Reason = "execution"        // the chain would not execute it
-	ReasonUnprofitable    Reason = "fee"              // it pays less than the gas of its collection costs
+	ReasonUnprofitable    Reason = "fee"              // it pays less than its own gas costs
 
 	ReasonSigner      Reason = "wrong_signer"              // signer: the keys have another address
 	ReasonUnsupported Reason = "unsupported_authenticator" // signer: a scheme or key that cannot be verified here
@@ -76,7 +77,8 @@ type Error struct {
 	Reason Reason
 	Detail string // a sentence for people, without secrets
 
-	// With ReasonGas, what the policy accepts: the least maximum gas, and the least and the greatest gas price. 0: any.
+	// With ReasonGas, what the policy accepts: the least maximum gas, and the least and the
+	// greatest gas price. 0: any.
 	MinGas, MinGasPrice, MaxGasPrice uint64
 }
 

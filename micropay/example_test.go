@@ -9,7 +9,7 @@ import (
 	"sluice/micropay"
 )
 
-// policy returns what the receiver of the examples accepts.
+// policy returns what the examples' receiver accepts.
 func policy() micropay.Policy {
 	return micropay.Policy{
 		Receiver:      micropay.Address{31: 0xa1},
@@ -19,7 +19,7 @@ func policy() micropay.Policy {
 	}
 }
 
-// now returns the time of the examples.
+// now returns the examples' time.
 func now() time.Time { return time.Unix(1_760_000_000, 0) }
 
 // header returns the text that a payer sends: the third payment over channel 7, of 250 units in

@@ -51,8 +51,7 @@ func FuzzParseBase64(f *testing.F) {
 	})
 }
 
-// With the bits of any authenticator instead of a genuine one, no message but the signed one is
-// verified.
+// Whatever bits the authenticator has, no message but the signed one is verified.
 func FuzzAuthenticator(f *testing.F) {
 	b := genuine(f)["ed25519-basic"]
 	const start = 271

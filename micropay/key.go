@@ -2,7 +2,7 @@ package micropay
 
 import "crypto/ed25519"
 
-// KeyType is the type of a key. The values are those of the encoding.
+// KeyType is a key's type. The values are as encoded.
 type KeyType uint8
 
 // The types of keys that can be verified.

@@ -1,10 +1,10 @@
-// Package micropay parses, verifies, encodes, signs and completes micropayments: transactions that a
-// payer signs and sends to the receiver, who may submit them to the chain. It does no I/O, keeps no
-// state and reads no clock: the caller passes the time. Whether a payment is new, and whether a
+// Package micropay parses, verifies, encodes, signs and completes micropayments: transactions that
+// a payer signs and sends to the receiver, who may submit them to the chain. It does no I/O, keeps
+// no state and reads no clock: the caller passes the time. Whether a payment is new, and whether a
 // deposit covers it, is decided by package paychan.
 //
-// A server calls [Receive], and [Micropayment.Collect] for what it submits to the chain. A client creates
-// a [Signer] and calls [Signer.Sign].
+// A server calls [Receive], and [Micropayment.Collect] for what it submits to the chain. A client
+// creates a [Signer] and calls [Signer.Sign].
 //
 // # Byte layout
 //
@@ -37,12 +37,11 @@
 // The signed message is SHA3-256("APTOS::RawTransactionWithData"), 01, and the bytes as received
 // from the sender up to and including the fee payer, without the option tag before the fee payer.
 // An Ed25519 key signs that message itself, a secp256k1 key its SHA3-256. The sender's address is
-// the SHA3-256 of the encoded public keys and the number of the [Scheme].
+// the SHA3-256 over the encoded public keys and the [Scheme]'s number.
 //
-// Sources: the output of the public TypeScript client, kept as vectors in
-// testdata; the BCS specification; RFC 8032 and the strict rules of "Taming the
-// many EdDSAs" (Chalkias, Garillot, Nikolaenko, 2020) for Ed25519; SEC 1 and
-// RFC 6979 for secp256k1.
+// Sources: the public TypeScript client's output, kept as vectors in testdata; the BCS
+// specification; RFC 8032 and the strict rules in "Taming the many EdDSAs" (Chalkias, Garillot,
+// Nikolaenko, 2020) for Ed25519; SEC 1 and RFC 6979 for secp256k1.
 package micropay
 
 import (
@@ -50,8 +49,7 @@ import (
 	"encoding/base64"
 )
 
-// MaxSize is the size in bytes of the longest micropayment: one signed by all of 32 secp256k1
-// keys.
+// MaxSize is how many bytes the longest micropayment has: one that 32 secp256k1 keys have signed.
 const MaxSize = 4536
 
 // Micropayment is a payment together with the signed bytes. One returned by [Parse], [ParseBase64]
@@ -62,12 +60,12 @@ type Micropayment struct {
 	Payment
 	auth authenticator
 	raw  []byte
-	// signed is the length of the prefix of raw that is signed unchanged: everything before
-	// the option tag of the fee payer.
+	// signed is how many bytes of raw are signed unchanged: everything before the fee payer's
+	// option tag.
 	signed int
 }
 
-// Bytes returns a copy of the encoded micropayment.
+// Bytes returns a copy: the encoded micropayment.
 func (m *Micropayment) Bytes() []byte { return bytes.Clone(m.raw) }
 
 // Base64 returns the encoded micropayment in padded standard base64, the form in which it is sent

@@ -10,7 +10,7 @@ import (
 // ParseBase64 parses a micropayment in padded standard base64, as sent in the
 // X-Shelby-Micropayment header. It accepts neither line breaks, which other decoders skip, nor
 // padding bits other than zero, so that each micropayment has exactly one spelling. It returns an
-// *Error of ClassEncoding, or those of Parse.
+// *Error of ClassEncoding, or what Parse returns.
 func ParseBase64(s string) (*Micropayment, error) {
 	if len(s) > base64.StdEncoding.EncodedLen(MaxSize) {
 		return nil, refuse(ClassEncoding, ReasonTooLong, "%d characters", len(s))
@@ -25,10 +25,9 @@ func ParseBase64(s string) (*Micropayment, error) {
 	return Parse(b)
 }
 
-// Parse parses a micropayment from exactly these bytes, of which it keeps a copy. The result is
-// well-formed and encodes to the same bytes, but proves nothing unless Verify returns nil. Parse
-// returns an *Error of ClassParse or ClassShape, or of ClassSigner if the authenticator is of a
-// kind that cannot be verified.
+// Parse parses a micropayment from exactly these bytes, and keeps a copy. The result is well-formed
+// and encodes to the same bytes, but proves nothing unless Verify returns nil. Parse returns an
+// *Error of ClassParse or ClassShape, or of ClassSigner if the authenticator cannot be verified.
 func Parse(b []byte) (*Micropayment, error) {
 	if len(b) > MaxSize {
 		return nil, refuse(ClassParse, ReasonTooLong, "%d bytes", len(b))
@@ -95,7 +94,7 @@ func (r *reader) entryFunction(p *Payment) {
 func (r *reader) arguments(p *Payment) {
 	n := r.uleb()
 	var args [4][]byte
-	for i := 0; i < n && r.rest != nil; i++ { // n is not trusted: stop at the end of the bytes
+	for i := 0; i < n && r.rest != nil; i++ { // n is not trusted: stop where the bytes end
 		if arg := r.bytes(); i < len(args) {
 			args[i] = arg
 		}

@@ -15,17 +15,17 @@ const (
 // nonce. Verification ignores it.
 const NoAccountSequence = 0xdeadbeef
 
-// Form is how the call of the entry function is wrapped in the transaction.
+// Form is how the transaction wraps the call to the entry function.
 type Form uint8
 
-// The forms of the payload.
+// The payload's forms.
 const (
 	FormNonce    Form = iota // versioned payload with a replay protection nonce
 	FormSequence             // versioned payload without a nonce
 	FormPlain                // plain entry function, without a nonce
 )
 
-// String returns the name of the form.
+// String returns the form's name.
 func (f Form) String() string {
 	switch f {
 	case FormNonce:
@@ -44,29 +44,29 @@ func (f Form) String() string {
 type Payment struct {
 	Sender           Address // pays and signs
 	Receiver         Address // is paid; the only secondary signer
-	Asset            Address // metadata address of the fungible asset
+	Asset            Address // the fungible asset's metadata address
 	Amount           uint64  // paid in the channel so far, this payment included
-	PaymentChannelID uint64  // number of the channel between sender and receiver
+	PaymentChannelID uint64  // the channel's number, between sender and receiver
 	Sequence         uint64  // number of this payment in its channel
 	ModuleAddress    Address // account that deployed the module
 	ChainID          uint8   // chain on which it can be collected
 	Expiration       uint64  // Unix seconds from which on the chain refuses it
 
-	Form            Form   // of the payload
+	Form            Form   // the payload's
 	Nonce           uint64 // replay protection; only in FormNonce, else 0
 	AccountSequence uint64 // the sender's account sequence number
 	MaxGas          uint64 // gas units
 	GasPrice        uint64 // chain's smallest coin per gas unit
 }
 
-// Expires returns Expiration as a time in UTC, at most the last second of the year 9999, which is
-// the last time that RFC 3339 can represent.
+// Expires returns Expiration as a time in UTC, at most the year 9999's last second, which RFC 3339
+// can just represent.
 func (p *Payment) Expires() time.Time {
 	last := time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC).Unix()
 	return time.Unix(int64(min(p.Expiration, uint64(last))), 0).UTC()
 }
 
-// Numbers of the variants of a transaction payload.
+// The variants of transaction payloads.
 const (
 	payloadEntryFunction = 2
 	payloadVersioned     = 4

@@ -16,17 +16,17 @@ type Policy struct {
 	// MaxFee is the greatest fee, in the chain's smallest coin, that a micropayment may make the
 	// receiver pay: its maximum gas times its gas price. 0: any.
 	MaxFee uint64
-	// MinGasPrice is the least gas price at which the chain executes a transaction, and MaxGasPrice the greatest that the
-	// receiver pays, unless it is 0.
+	// MinGasPrice is the least gas price at which the chain executes a transaction, and MaxGasPrice
+	// the greatest that the receiver pays, unless it is 0.
 	MinGasPrice, MaxGasPrice uint64
 	// MinGas is the least maximum gas with which a micropayment can be executed.
 	MinGas uint64
 }
 
-// Receive makes all checks of a micropayment that need no knowledge of its channel: it parses the
-// base64, checks it against the policy at the time now, and verifies the signer and the
-// signatures, which is the expensive part. If it returns nil, the sender has promised the receiver
-// the cumulative Amount over this channel. Otherwise it returns an *Error.
+// Receive makes all checks that need no knowledge of the micropayment's channel: it parses the
+// base64, checks it against the policy at the time now, and verifies the signer and the signatures,
+// which is the expensive part. If it returns nil, the sender has promised the receiver the
+// cumulative Amount over this channel. Otherwise it returns an *Error.
 func Receive(encoded string, p Policy, now time.Time) (*Micropayment, error) {
 	m, err := ParseBase64(encoded)
 	if err != nil {

@@ -56,7 +56,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A clock before 1970 must not look like one of the far future, or the reverse.
+// A clock before 1970 must not look like one in the far future, or the reverse.
 func TestCheckWithoutAUsableClock(t *testing.T) {
 	m := &Micropayment{Payment: Payment{Expiration: math.MaxUint64}}
 	if err := m.Check(Policy{}, time.Unix(-2, 0)); reason(err) != ReasonExpired {
@@ -177,9 +177,9 @@ func TestFeesDoNotOverflow(t *testing.T) {
 	}
 }
 
-// TestBoundsOfGasAcceptThePublicClient checks that bounds which the recorded payments meet refuse none of them, and that
-// closer ones refuse all. The public client offers 200,000 units of gas, and the price that the fullnode estimates, 100;
-// its users have offered 2,000 units.
+// TestBoundsOfGasAcceptThePublicClient checks that bounds which the recorded payments meet refuse
+// none of them, and that closer ones refuse all. The public client offers 200,000 units of gas, and
+// the price that the fullnode estimates, 100; its users have offered 2,000 units.
 func TestBoundsOfGasAcceptThePublicClient(t *testing.T) {
 	policy, all := vectors(t)
 	bounded, closer := policy, policy

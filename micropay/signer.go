@@ -23,7 +23,7 @@ type PrivateKey struct {
 	sign func(message []byte) []byte
 }
 
-// NewPrivateKey returns the key of a secret of 32 bytes: the seed of RFC 8032, or a big-endian
+// NewPrivateKey returns the key for a secret of 32 bytes: RFC 8032's seed, or a big-endian
 // secp256k1 scalar. It returns ErrKey if the secret is invalid.
 func NewPrivateKey(t KeyType, secret []byte) (PrivateKey, error) {
 	if len(secret) != 32 {
@@ -47,15 +47,16 @@ func NewPrivateKey(t KeyType, secret []byte) (PrivateKey, error) {
 	}
 }
 
-// What precedes the hexadecimal digits of a private key in the form of AIP-80.
+// What precedes a private key's hexadecimal digits in AIP-80.
 const (
 	ed25519Prefix   = "ed25519-priv-0x"
 	secp256k1Prefix = "secp256k1-priv-0x"
 )
 
 // ParsePrivateKey parses a private key of 64 hexadecimal digits. Before them may stand
-// ed25519-priv-0x or secp256k1-priv-0x, as in AIP-80 of the chain; with 0x or nothing before them, it
-// is an Ed25519 key. ParsePrivateKey returns ErrKey for anything else; the error does not repeat the text.
+// ed25519-priv-0x or secp256k1-priv-0x, as in the chain's AIP-80; with 0x or nothing before them,
+// it is an Ed25519 key. ParsePrivateKey returns ErrKey for anything else; the error does not repeat
+// the text.
 func ParsePrivateKey(text string) (PrivateKey, error) {
 	t := KeyEd25519
 	digits, ok := strings.CutPrefix(text, secp256k1Prefix)
@@ -87,7 +88,7 @@ func signSecp256k1(key *secp256k1.PrivateKey, message []byte) []byte {
 // Signer signs micropayments of one account. It may be used concurrently.
 type Signer struct {
 	auth    authenticator // without signatures
-	private []PrivateKey  // of the signatures, sorted by the index of the key
+	private []PrivateKey  // for the signatures, sorted by the key's index
 	indices []int
 }
 
@@ -100,21 +101,21 @@ func NewSigner(s Scheme, key PrivateKey) (*Signer, error) {
 	return newSigner(s, []PublicKey{key.public}, 1, []PrivateKey{key})
 }
 
-// NewSignerOf returns a signer for the account with this address and one key. An Ed25519 key has two
-// addresses, one for each scheme. NewSignerOf returns ErrKey if the address is none of the key's.
+// NewSignerOf returns a signer for the account with this address and one key. An Ed25519 key has
+// two addresses, one for each scheme. NewSignerOf returns ErrKey if the address is neither.
 func NewSignerOf(address Address, key PrivateKey) (*Signer, error) {
 	for _, scheme := range []Scheme{SchemeEd25519, SchemeSingleKey} {
 		if s, err := NewSigner(scheme, key); err == nil && s.Address() == address {
 			return s, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: the key is not that of %v", ErrKey, address)
+	return nil, fmt.Errorf("%w: the key does not belong to %v", ErrKey, address)
 }
 
-// NewMultiSigner returns a signer for an account with 1 to 32 keys, of which at least required must
+// NewMultiSigner returns a signer for an account with 1 to 32 keys; at least required of them must
 // sign. The scheme must be SchemeMultiEd25519, with Ed25519 keys, or SchemeMultiKey. All private
-// keys will sign: there must be at least required of them, each of another one of keys. Otherwise
-// NewMultiSigner returns ErrKey.
+// keys will sign: there must be at least required of them, each for another entry of keys.
+// Otherwise NewMultiSigner returns ErrKey.
 func NewMultiSigner(s Scheme, keys []PublicKey, required int, private ...PrivateKey) (*Signer, error) {
 	if s != SchemeMultiEd25519 && s != SchemeMultiKey {
 		return nil, fmt.Errorf("%w: scheme %v does not support several keys", ErrKey, s)
@@ -160,7 +161,7 @@ func (s *Signer) Sign(p Payment) (*Micropayment, error) {
 	return Parse(auth.append(raw))
 }
 
-// sign returns the authenticator of a message.
+// sign returns a message's authenticator.
 func (s *Signer) sign(message []byte) authenticator {
 	auth := s.auth
 	auth.signatures = nil

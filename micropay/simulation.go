@@ -5,14 +5,16 @@ import (
 	"slices"
 )
 
-// Simulation returns the transaction that collects the micropayment as its receiver, with signatures of zeros, as
-// application/x.aptos.signed_transaction+bcs. A fullnode simulates only what nobody can execute, so it refuses valid
-// signatures. All authenticators keep their public keys, so that the chain compares them with those that the accounts have
-// now, and the sender's keeps as many signatures, so that the size, which costs gas, is that of the [Transaction]. Simulation
-// returns ErrKey if the signer is not that of the receiver.
+// Simulation returns the transaction that collects the micropayment as its receiver, with
+// signatures of zeros, as application/x.aptos.signed_transaction+bcs. A fullnode simulates only
+// what nobody can execute, so it refuses valid signatures. All authenticators keep their public
+// keys, so that the chain compares them with the accounts' present keys. The sender's keeps its
+// number of signatures, so that the size, which costs gas, is the [Transaction]'s. Simulation
+// returns ErrKey if the signer is not the receiver's.
 //
-// The bytes are those that the npm package @aptos-labs/ts-sdk simulates, except where the package does not know which keys
-// signed: for SchemeMultiKey it adds a signature for each key, and SchemeMultiEd25519 it does not support.
+// The bytes are those that the npm package @aptos-labs/ts-sdk simulates, except where the package
+// does not know which keys signed: for SchemeMultiKey it adds a signature for each key, and
+// SchemeMultiEd25519 it does not support.
 func (m *Micropayment) Simulation(receiver *Signer) ([]byte, error) {
 	if receiver.Address() != m.Receiver {
 		return nil, fmt.Errorf("%w: the signer is %v, the receiver is %v", ErrKey, receiver.Address(), m.Receiver)
@@ -24,8 +26,9 @@ func (m *Micropayment) Simulation(receiver *Signer) ([]byte, error) {
 	return m.complete(m.auth.unsigned().append(nil), payer.unsigned().append(nil)), nil
 }
 
-// unsigned returns the authenticator with zeros in place of its signatures. Their type is that of Ed25519, whatever the
-// key, as in the npm package: all are of the same size, and a signature of another type than its key is never valid.
+// unsigned returns the authenticator with zeros in place of its signatures. Their type is Ed25519,
+// whatever the key is, as in the npm package: all have the same size, and a signature is never
+// valid if its type is not its key's.
 func (a authenticator) unsigned() *authenticator {
 	a.signatures = slices.Clone(a.signatures)
 	for i := range a.signatures {
@@ -34,14 +37,16 @@ func (a authenticator) unsigned() *authenticator {
 	return &a
 }
 
-// Form returns a short text that is the same for micropayments that differ only in what the contract decides (channel,
-// sequence number and amount) and in time and nonce: it has the form of the payload, the scheme, the number of keys and
-// signatures, the maximum gas and the gas price. If the chain executed one of them, it accepts the others of the same
-// sender, unless its state has changed.
+// Form returns a short text that is the same for micropayments that differ only in what the
+// contract decides (channel, sequence number and amount) and in time and nonce: it names the
+// payload's form, the scheme, how many keys and signatures there are, the maximum gas and the gas
+// price. If the chain executed one of them, it accepts the sender's others, unless its state has
+// changed.
 func (m *Micropayment) Form() string {
 	return fmt.Sprintf("%v %v %d/%d gas %d at %d", m.Payment.Form, m.auth.scheme, len(m.auth.signatures), len(m.auth.keys), m.MaxGas, m.GasPrice)
 }
 
-// UsesAccountSequence reports whether the chain executes the micropayment only while AccountSequence is the sequence number
-// of the sender's account. Otherwise a nonce protects it from being executed again.
+// UsesAccountSequence reports whether the chain executes the micropayment only while
+// AccountSequence is the sender's sequence number. Otherwise a nonce protects it from being
+// executed again.
 func (m *Micropayment) UsesAccountSequence() bool { return m.Payment.Form != FormNonce }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// checkSimulation checks that a simulation is a collection without a valid signature, of the same size and with the same
-// public keys and signers.
+// checkSimulation checks that a simulation is the transaction without a valid signature, with the
+// same size, public keys and signers.
 func checkSimulation(t testing.TB, m *Micropayment, receiver *Signer) {
 	t.Helper()
 	simulated, err := m.Simulation(receiver)
@@ -68,8 +68,8 @@ func TestSimulationOfAnotherReceiver(t *testing.T) {
 	}
 }
 
-// TestForm checks that the form is another one exactly if something differs that may decide whether the chain takes the
-// payment, apart from its state.
+// TestForm checks that the form is another one exactly if something differs that may decide whether
+// the chain takes the payment, apart from its state.
 func TestForm(t *testing.T) {
 	_, all := vectors(t)
 	payment := all[0].payment(t)

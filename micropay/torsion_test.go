@@ -77,8 +77,8 @@ func encodePoint(y *big.Int, sign byte) []byte {
 	return b
 }
 
-// smallOrderEncodings computes every encoding of every point whose order
-// divides 8, by multiplying points with the prime order.
+// smallOrderEncodings computes every encoding of every point with an order that divides 8, by
+// multiplying points with the prime order.
 func smallOrderEncodings(t testing.TB) [][]byte {
 	c := edwards25519(t)
 	ys := map[string]*big.Int{}
@@ -146,7 +146,7 @@ func TestCanonicalAndOnCurve(t *testing.T) {
 	}
 }
 
-// seal returns the bytes of a micropayment whose one signature is computed by sign.
+// seal returns a micropayment's bytes. sign computes its one signature.
 func seal(t testing.TB, p Payment, a authenticator, sign func(message []byte) []byte) *Micropayment {
 	t.Helper()
 	p.Sender = a.address()

@@ -94,7 +94,7 @@ func number(t testing.TB, s string) uint64 {
 	return n
 }
 
-// payment returns the fields of a vector as decoded by the independent decoder.
+// payment returns a vector's fields as the independent decoder has decoded them.
 func (v *vector) payment(t testing.TB) Payment {
 	d := &v.Decoded
 	p := Payment{
@@ -126,8 +126,8 @@ func (v *vector) payment(t testing.TB) Payment {
 	return p
 }
 
-// judge is Receive for the vectors that are valid under another policy than the one of the file: it
-// accepts their receiver, asset and module.
+// judge is Receive for vectors that are valid under another policy than the file's: it accepts
+// their receiver, asset and module.
 func judge(header string, p Policy) (*Micropayment, error) {
 	m, err := ParseBase64(header)
 	if err != nil {
@@ -185,7 +185,7 @@ func TestVectorFields(t *testing.T) {
 		t.Run(v.Name, func(t *testing.T) {
 			m, _ := decode(fromBase64(t, v.Header)) // TestVectorClasses checks the error
 			want := v.payment(t)
-			if v.Decoded.Amount == nil { // the arguments are not those of a payment
+			if v.Decoded.Amount == nil { // its arguments are no payment's
 				m.Amount, m.PaymentChannelID, m.Sequence, m.Asset = 0, 0, 0, Address{}
 			}
 			if m.Payment != want {
@@ -224,7 +224,7 @@ func TestVectorSigningMessages(t *testing.T) {
 		switch v.Name {
 		case "hand-script-payload", "hand-type-arg", // see TestVectorFields
 			"hand-no-fee-payer",  // signed in a form that is never accepted
-			"non-canonical-uleb": // the vector has the message of the canonical bytes
+			"non-canonical-uleb": // the vector has the canonical bytes' message
 			continue
 		}
 		if v.Message == "" {

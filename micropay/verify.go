@@ -10,9 +10,9 @@ import (
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 )
 
-// Verify returns nil if the micropayment's keys are those of its sender, enough of them signed, and
-// every signature is valid; otherwise it returns an *Error of ClassSigner or ClassSignature. It
-// assumes that the sender never rotated its keys, which only the chain knows.
+// Verify returns nil if the micropayment's keys are its sender's, enough of them signed, and every
+// signature is valid; otherwise it returns an *Error of ClassSigner or ClassSignature. It assumes
+// that the sender never rotated its keys, which only the chain knows.
 //
 // Each signature is accepted in one form only: S must be below the group order for Ed25519 and in
 // the lower half for secp256k1, and neither a key nor R may be of small order. Keys that did not
@@ -24,11 +24,11 @@ func (m *Micropayment) Verify() error {
 	return m.VerifySignatures(func(verify func() error) error { return verify() })
 }
 
-// CheckSigner makes the checks of Verify that take little time: that the keys are those of the
-// sender, and that enough of them signed.
+// CheckSigner makes the checks of Verify that take little time: that the keys are the sender's, and
+// that enough of them signed.
 func (m *Micropayment) CheckSigner() error {
 	if address := m.auth.address(); address != m.Sender {
-		return refuse(ClassSigner, ReasonSigner, "the keys are those of %v, the sender is %v", address, m.Sender)
+		return refuse(ClassSigner, ReasonSigner, "the keys belong to %v, and the sender is %v", address, m.Sender)
 	}
 	if len(m.auth.signatures) < m.auth.required {
 		return refuse(ClassSignature, ReasonTooFew, "%d signatures, not %d", len(m.auth.signatures), m.auth.required)
@@ -43,10 +43,10 @@ func (m *Micropayment) Work() int {
 	return signatures + (len(m.auth.keys)-signatures+7)/8
 }
 
-// VerifySignatures makes the checks of Verify that CheckSigner does not make. It calls turn for each
-// signature and for each key that did not sign, one after the other. turn calls verify, which takes up
-// to about 0.2 ms of processor time, and returns its error; or it returns another error, which
-// VerifySignatures then returns.
+// VerifySignatures makes the checks of Verify that CheckSigner does not make. It calls turn for
+// each signature and for each key that did not sign, one after the other. turn calls verify, which
+// takes up to about 0.2 ms of processor time, and returns its error; or it returns another error,
+// which VerifySignatures then returns.
 func (m *Micropayment) VerifySignatures(turn func(verify func() error) error) error {
 	message := m.SigningMessage()
 	signed := make([]bool, len(m.auth.keys))
@@ -151,7 +151,7 @@ func parseSecp256k1(key []byte) (*secp256k1.PublicKey, error) {
 	return public, nil
 }
 
-// Constants of edwards25519, big-endian: the field prime, its successor, and d of the curve.
+// Constants of edwards25519, big-endian: the field prime, its successor, and the curve's d.
 const (
 	fieldPrime = "\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff" +
 		"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xed"
@@ -161,7 +161,7 @@ const (
 		"\x00\x70\x0a\x4d\x41\x41\xd8\xab\x75\xeb\x4d\xca\x13\x59\x78\xa3"
 )
 
-// The y coordinates of the points whose order divides 8, big-endian: of order 1, 2, 4, and two of
+// The y coordinates, big-endian, of points with an order that divides 8: 1, 2, 4, and two with
 // order 8.
 const (
 	torsionY1 = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
@@ -176,8 +176,8 @@ const (
 		"\x0f\x67\x10\x0d\x76\x0b\x3c\xba\x4f\xd8\x4d\x3d\x70\x6a\x17\xc7"
 )
 
-// yBytes returns the y coordinate of an encoded point (little-endian, with the sign of x in the
-// top bit) in big-endian, without reduction: it may be p or greater.
+// yBytes returns an encoded point's y coordinate (little-endian, with the sign of x in the top bit)
+// in big-endian, without reduction: it may be p or greater.
 func yBytes(encoded []byte) []byte {
 	y := slices.Clone(encoded)
 	y[31] &= 0x7f

@@ -60,8 +60,8 @@ func TestSecp256k1ScalarsOutOfRangeAreRefused(t *testing.T) {
 	}
 }
 
-// A hybrid key (SEC 1, first byte 06 or 07) is another encoding of the same point, hence has
-// another address. Even with the right address it is not a valid key.
+// A hybrid key (SEC 1, first byte 06 or 07) encodes the same point differently, hence has another
+// address. Even with the right address it is not a valid key.
 func TestHybridKeyIsRefused(t *testing.T) {
 	key := testKey(t, KeySecp256k1, 0x33)
 	hybrid := []byte(key.Public().Bytes)
