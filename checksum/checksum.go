@@ -1,5 +1,5 @@
-// Package checksum computes the ETags of blobs. An ETag is the size of the content and its
-// CRC-64/NVME, which can be combined from the CRCs of its parts without reading them again.
+// Package checksum computes the ETags of blobs. An ETag is a content's size and its CRC-64/NVME,
+// which can be combined from the parts' CRCs without reading them again.
 //
 // A CRC protects against accidents. It does not protect against someone who chooses the bytes.
 package checksum
@@ -16,12 +16,11 @@ import (
 // New returns a CRC-64/NVME (NVM Express NVM Command Set Specification 1.0, 5.2.1.3.4).
 func New() hash.Hash64 { return crc64nvme.New() }
 
-// Update returns the CRC-64/NVME of the bytes summed so far followed by p. The CRC of no bytes
-// is 0.
+// Update returns the CRC-64/NVME over the bytes summed so far and then p. Over no bytes it is 0.
 func Update(crc uint64, p []byte) uint64 { return crc64nvme.Update(crc, p) }
 
-// ETag returns the strong entity tag of a content, including the quotes. It depends only on the
-// size of the content in bytes and its CRC-64/NVME.
+// ETag returns a content's strong entity tag, including the quotes. It depends only on the
+// content's size in bytes and its CRC-64/NVME.
 func ETag(size int64, crc uint64) string {
 	buffer := make([]byte, 0, len(`"-"`)+2*16)
 	buffer = strconv.AppendInt(append(buffer, '"'), size, 16)
@@ -32,8 +31,8 @@ func ETag(size int64, crc uint64) string {
 	return string(append(buffer, '"'))
 }
 
-// ParseETag returns the size and the CRC-64/NVME of a content from its ETag, with or without the
-// quotes. It reports whether the ETag has the form that ETag returns.
+// ParseETag returns a content's size and CRC-64/NVME from its ETag, with or without the quotes. It
+// reports whether the ETag has the form that ETag returns.
 func ParseETag(etag string) (size int64, crc uint64, ok bool) {
 	unquoted := strings.TrimSuffix(strings.TrimPrefix(etag, `"`), `"`)
 	sizeHex, crcHex, _ := strings.Cut(unquoted, "-")
@@ -45,21 +44,20 @@ func ParseETag(etag string) (size int64, crc uint64, ok bool) {
 	return size, crc, true
 }
 
-// polynomial is that of CRC-64/NVME with its bits reflected: the highest bit is the coefficient
-// of x^0.
+// polynomial is CRC-64/NVME's, with its bits reflected: the highest bit is the coefficient of x^0.
 const polynomial = 0x9a6c9329ac4bc9b5
 
-// Combiner computes the CRC-64/NVME of concatenated bytes from the CRCs of the parts. It caches
-// the operator of the last length, so that parts of equal length cost one multiplication each.
-// The zero value is ready to use. A Combiner must not be used concurrently.
+// Combiner computes the CRC-64/NVME of concatenated bytes from the parts' CRCs. It caches the
+// operator for the last length, so that parts of equal length cost one multiplication each. The
+// zero value is ready to use. A Combiner must not be used concurrently.
 type Combiner struct {
 	length int64
 	shift  uint64 // x^(8*length) modulo the polynomial
 }
 
-// Combine returns the CRC of a followed by b from the CRCs of both and the length of b in bytes.
-// It is M. Adler's crc32_combine, by multiplication modulo the polynomial. The initial and final
-// inversions of the register cancel out.
+// Combine returns the CRC over a and then b, from their CRCs and b's length in bytes. It is M.
+// Adler's crc32_combine, by multiplication modulo the polynomial. The register's initial and final
+// inversions cancel out.
 func (c *Combiner) Combine(a, b uint64, lengthOfB int64) uint64 {
 	if lengthOfB == 0 {
 		return a
