@@ -10,8 +10,9 @@ import (
 	"sluice/metastore"
 )
 
-// TestAttacksBesideHonestPayers ends collectors at random steps, while payers deposit what was collected, sign what the chain does not
-// take, and end channels, and while the fullnode forgets. The books of honest payers end equal to the chain, and nothing halts.
+// TestAttacksBesideHonestPayers ends collectors at random steps, while payers deposit what was
+// collected, sign what the chain does not take, and end channels, and while the fullnode forgets.
+// The books of honest payers end equal to the chain, and nothing halts.
 func TestAttacksBesideHonestPayers(t *testing.T) {
 	const rounds = 12
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {

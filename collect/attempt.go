@@ -9,8 +9,8 @@ import (
 	"sluice/metastore"
 )
 
-// The statuses with which fullnodes refuse a transaction because of the account that pays its gas, from
-// the error codes of the virtual machine.
+// The statuses with which fullnodes refuse a transaction because of the account that pays its gas:
+// error codes of the virtual machine.
 const noGas = 5 // INSUFFICIENT_BALANCE_FOR_TRANSACTION_FEE
 
 // attempt is a submission that this process follows.
@@ -19,13 +19,13 @@ type attempt struct {
 	began    bool         // by this process
 	version  uint64       // a version of the chain from before this process began it; 0: none is known
 	taken    bool         // a fullnode has accepted it
-	refusal  *chain.Error // for the sake of the payment, by the fullnode that was asked last; nil: none
+	refusal  *chain.Error // because of the payment itself, by the fullnode that was asked last; nil: none
 	compared bool         // its channel was read since this process follows it
 	stopped  bool         // its channel has stopped selling, because of a refusal
 	executed time.Time    // when this process has learnt that it is; zero if it has not
 }
 
-// submitted notes the result of a submission.
+// submitted notes how a submission was answered.
 func (a *attempt) submitted(err error) {
 	a.taken = a.taken || err == nil
 	if a.refusal, _ = errors.AsType[*chain.Error](err); a.refusal != nil && !aboutPayment(a.refusal) {
@@ -43,8 +43,9 @@ func (a *attempt) ofAnother(t chain.Transaction) bool {
 	return a.began && t.State == chain.StateExecuted && t.Version > 0 && t.Version <= a.version
 }
 
-// aboutPayment reports whether a fullnode refuses a transaction for what the payer has signed, which does not change: the virtual
-// machine refuses it, but not because the receiver cannot pay the gas.
+// aboutPayment reports whether a fullnode refuses a transaction for what the payer has signed,
+// which does not change: the virtual machine refuses it, but not because the receiver cannot pay
+// the gas.
 func aboutPayment(e *chain.Error) bool { return e.Code == "vm_error" && e.VMCode != noGas }
 
 // expired returns what has happened to a submission that has expired.

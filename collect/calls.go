@@ -15,8 +15,8 @@ import (
 // errBehind means that a fullnode has not executed what another has.
 var errBehind = errors.New("the fullnode is behind another one that was asked before")
 
-// The calls of the chain. Each is bounded, and has one of a limited number of slots: submissions have others than the
-// rest, so that neither keeps the other from the chain. The caller of submit holds its slot.
+// The calls to the chain. Each is bounded and takes a slot. Submissions have slots of their own, so
+// that neither they nor the rest keep the other from the chain. Who calls submit holds its slot.
 
 func (c *Collector) submit(ctx context.Context, a *attempt) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -34,7 +34,8 @@ func (c *Collector) lookUp(ctx context.Context, s metastore.Submission) (t chain
 	return t, err
 }
 
-// readSince reads the channel from a ledger that is not older than since and than the recorded reading.
+// readSince reads the channel as the chain shows it at since or later, and not before the recorded
+// reading.
 func (c *Collector) readSince(ctx context.Context, of metastore.Channel, since time.Time) (metastore.Reading, error) {
 	r, err := c.read(ctx, of)
 	recorded := of.Ledger

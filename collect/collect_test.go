@@ -27,8 +27,8 @@ import (
 	"sluice/micropay"
 )
 
-// fullnode is a fullnode with the contract, in the memory of the process: it executes what is submitted to it, by the
-// rules of the contract, and fails as configured.
+// fullnode is a fullnode with the contract, in memory: it executes what is submitted to it by the
+// contract's rules, and fails as configured.
 type fullnode struct {
 	mu       sync.Mutex
 	channels map[uint64]*contract
@@ -37,8 +37,8 @@ type fullnode struct {
 	executed map[uint64]int // successful executions by channel
 
 	takes     time.Duration // for each call
-	late      time.Duration // by which the clock of the chain is ahead
-	lose      int           // submissions that are executed, and whose answers are lost
+	late      time.Duration // by which the chain's clock is ahead
+	lose      int           // submissions that are executed without an answer
 	drop      int           // submissions that are accepted and never executed
 	fail      int           // submissions that are executed without success
 	refuse    int           // submissions that are refused, because the receiver has no coins
@@ -46,13 +46,13 @@ type fullnode struct {
 	additive  bool // the contract adds amounts instead of taking them as cumulative
 	untouched bool // withdrawals do not reduce the balance
 
-	version  uint64          // of the ledger, which each execution increases by two
+	version  uint64          // the chain's, which each execution increases by two
 	after    func(*contract) // called after each execution, for what others do on the chain
-	stands   time.Time       // the ledger of https://stands.example; it executes nothing
-	versions int             // status of a view at a version; 0: it is served
+	stands   time.Time       // the time of https://stands.example; it executes nothing
+	versions int             // with which a view at a version is refused; 0: it is served
 	timeless bool            // views at a version show the present
 	past     int             // views that show the channel before its last change
-	behind   time.Duration   // by which the ledger of these is behind
+	behind   time.Duration   // by which these are behind
 }
 
 type contract struct {
@@ -116,7 +116,7 @@ func (f *fullnode) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response(r, ledger, status, text), nil
 }
 
-// standsStill answers for a fullnode whose ledger has stood still: it accepts what it never executes.
+// standsStill answers for a fullnode at which time stands still: it accepts what it never executes.
 func (f *fullnode) standsStill(r *http.Request, body []byte) (*http.Response, error) {
 	switch r.URL.Path {
 	case "/v1/transactions":
@@ -137,7 +137,7 @@ func response(r *http.Request, ledger time.Time, status int, text string) *http.
 	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(text)), Request: r}
 }
 
-// hashOf returns the hash of a transaction.
+// hashOf returns a transaction's hash.
 func hashOf(body []byte) string {
 	prefix := sha3.Sum256([]byte("APTOS::Transaction"))
 	sum := sha3.Sum256(append(append(prefix[:], 0), body...))
@@ -247,10 +247,10 @@ type world struct {
 	t        *testing.T
 	node     *fullnode
 	store    *sqlstore.Store
-	payer    *micropay.Signer // of the channels that are opened
+	payer    *micropay.Signer // opens all channels
 	receiver *micropay.Signer
 	parallel int
-	price    int64              // of a coin
+	price    int64              // a coin's
 	last     *collect.Collector // that was run
 
 	mu      sync.Mutex
@@ -420,8 +420,8 @@ func (w *world) settlesOne(after time.Duration) {
 	w.settled(1, 600)
 }
 
-// TestGasIsSpentOnceForManyPayments checks that payments are collected together at half of the life of the first, and
-// immediately when enough is unsettled.
+// TestGasIsSpentOnceForManyPayments checks that payments are collected together after half the
+// first one's life, and at once when enough is unsettled.
 func TestGasIsSpentOnceForManyPayments(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.open(1, 10_000)
@@ -445,7 +445,8 @@ func TestGasIsSpentOnceForManyPayments(t *testing.T) {
 	})
 }
 
-// TestLostAnswersAreLookedUp checks that what was executed is never executed again, whatever was answered.
+// TestLostAnswersAreLookedUp checks that what was executed is never executed again, whatever was
+// answered.
 func TestLostAnswersAreLookedUp(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.node.lose = 3
@@ -456,7 +457,8 @@ func TestLostAnswersAreLookedUp(t *testing.T) {
 	})
 }
 
-// TestDroppedTransactionsAreSubmittedAgain checks that the same bytes are sent until the chain has them.
+// TestDroppedTransactionsAreSubmittedAgain checks that the same bytes are sent until the chain has
+// them.
 func TestDroppedTransactionsAreSubmittedAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.node.drop = 3
@@ -467,8 +469,8 @@ func TestDroppedTransactionsAreSubmittedAgain(t *testing.T) {
 	})
 }
 
-// TestExpiryIsForTheChainToSay checks that a submission which is never executed expires by the ledger, stops its channel, and is
-// collected when it is renewed.
+// TestExpiryIsForTheChainToSay checks that a submission which is never executed expires by the
+// chain's time and stops its channel, and that a renewal collects it.
 func TestExpiryIsForTheChainToSay(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.open(1, 10_000)
@@ -499,7 +501,8 @@ func TestExpiryIsForTheChainToSay(t *testing.T) {
 	})
 }
 
-// TestRefusalsAreRetried checks that a receiver without coins loses nothing if it gets some in time.
+// TestRefusalsAreRetried checks that a receiver without coins loses nothing if it gets some in
+// time.
 func TestRefusalsAreRetried(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.open(1, 10_000)
@@ -518,8 +521,8 @@ func TestRefusalsAreRetried(t *testing.T) {
 	})
 }
 
-// TestFailureStopsTheChannel checks that a contract that aborts stops sales, with its words, until a renewal is
-// collected. A deposit alone does not end that.
+// TestFailureStopsTheChannel checks that a contract that aborts stops sales, with its words, until
+// a renewal is collected. A deposit alone does not end that.
 func TestFailureStopsTheChannel(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.open(1, 10_000)
@@ -561,8 +564,8 @@ func mustClient(t *testing.T, node *fullnode) *chain.Client {
 	return c
 }
 
-// TestFullnodeThatStandsStill checks that payments are collected in time if the ledger of the first fullnode does not advance,
-// although it answers.
+// TestFullnodeThatStandsStill checks that payments are collected in time if time stands still at
+// the first fullnode, although it answers.
 func TestFullnodeThatStandsStill(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		w.node.stands = time.Now().Add(-time.Hour)
@@ -589,8 +592,8 @@ func TestHangingChannelDelaysNoOther(t *testing.T) {
 	})
 }
 
-// TestManyChannelsAreCollectedInTime checks that thousands of channels are collected before their payments expire, with
-// calls of a second each.
+// TestManyChannelsAreCollectedInTime checks that thousands of channels are collected before their
+// payments expire, although each call takes a second.
 func TestManyChannelsAreCollectedInTime(t *testing.T) {
 	const channels = 2000
 	inWorld(t, func(t *testing.T, w *world) {
@@ -614,8 +617,8 @@ func TestManyChannelsAreCollectedInTime(t *testing.T) {
 	})
 }
 
-// TestKilledCollectorIsContinued stops collectors after each second of a collection with lost answers, as a crash
-// does, and lets others continue.
+// TestKilledCollectorIsContinued stops collectors after each second while answers are lost, as a
+// crash does, and lets others continue.
 func TestKilledCollectorIsContinued(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.node.lose, w.node.drop, w.node.takes = 2, 2, 300*time.Millisecond
@@ -633,7 +636,8 @@ func TestKilledCollectorIsContinued(t *testing.T) {
 	})
 }
 
-// TestTwoLeadersCollectOnce runs two collectors, as nodes of which one has not noticed that it lost the lease.
+// TestTwoLeadersCollectOnce runs two collectors, as nodes do while one has not noticed that it lost
+// the lease.
 func TestTwoLeadersCollectOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		for n := range uint64(20) {
@@ -652,7 +656,8 @@ func TestTwoLeadersCollectOnce(t *testing.T) {
 	})
 }
 
-// TestClockThatIsLate checks that payments are collected before they expire although the clock of the store is late.
+// TestClockThatIsLate checks that payments are collected before they expire although the store's
+// clock is late.
 func TestClockThatIsLate(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		w.node.late = 40 * time.Second

@@ -1,10 +1,10 @@
 // Package collect collects accepted micropayments on the chain.
 //
-// A Collector runs on the node that leads. It submits settlements when they are due, so that gas is spent once for
-// many payments, and follows each submission to its outcome. What it does is durable in the store before it is done
-// on the chain, so that a crash or another leader continues where it stopped: nothing is collected twice, because
-// a transaction has one hash and a channel one submission in flight, and nothing is forgotten, because amounts are
-// cumulative.
+// A Collector runs on the node that leads. It submits settlements when they are due, so that gas is
+// spent once for many payments, and follows each submission to its outcome. What it does is durable
+// in the store before it is done on the chain, so that a crash or another leader continues where it
+// stopped: nothing is collected twice, because a transaction has one hash and a channel one
+// submission in flight, and nothing is forgotten, because amounts are cumulative.
 package collect
 
 import (
@@ -23,17 +23,17 @@ import (
 const (
 	// DefaultParallel is the number of submissions that are sent concurrently by default.
 	DefaultParallel = 256
-	// DefaultMaxFee is the greatest fee that a micropayment may make the receiver pay by default, in the
-	// chain's smallest coin: 10^8 of them are a coin.
+	// DefaultMaxFee is the greatest fee that a micropayment may make the receiver pay by default,
+	// in the chain's smallest coin: 10^8 of them are a coin.
 	DefaultMaxFee = 100_000_000
 
-	// lastChance is how long before a payment expires it is decided for the last time whether to collect it: enough for a
-	// submission, and little for payments that could still follow.
+	// lastChance is how long before a payment expires it is decided for the last time whether to
+	// collect it: enough for a submission, and little for payments that could still follow.
 	lastChance = 15 * time.Second
 
 	firstPause   = time.Second // before a transaction is looked up, then twice that, and so on
 	longestPause = 5 * time.Second
-	callTimeout  = 20 * time.Second // for a call of the chain
+	callTimeout  = 20 * time.Second // for a call to the chain
 	maxReported  = 10               // failures that are reported individually
 )
 
@@ -44,26 +44,26 @@ type Store interface {
 	metastore.Clock
 }
 
-// Options are the settings of a Collector. Chain and Receiver are required.
+// Options are a Collector's settings. Chain and Receiver are required.
 type Options struct {
 	Chain    *chain.Client
 	Receiver *micropay.Signer
-	// Parallel is the maximum number of submissions that are sent concurrently, and of other calls of the
-	// chain. 0: DefaultParallel.
+	// Parallel is the maximum number of submissions that are sent concurrently, and of other calls
+	// to the chain. 0: DefaultParallel.
 	Parallel int
-	// CoinPrice is what a coin, that is, 10^8 of the chain's smallest coin, is worth in units of the asset. A payment is not
-	// collected while that would cost more than what is unsettled. 0: not known, and nothing is compared. It must not be
-	// negative.
+	// CoinPrice is what a coin, that is, 10^8 of the chain's smallest coin, is worth in the asset's
+	// units. A payment waits while its gas would cost more than what is unsettled. 0: not known,
+	// and nothing is compared. It must not be negative.
 	CoinPrice int64
 }
 
-// Stats are the counters of a Collector since it was created.
+// Stats are a Collector's counters since it was created.
 type Stats struct {
 	Collected, Failed, Expired int64 // submissions that ended, and settlements that expired before they were submitted
 	Refused                    int64 // submissions that a fullnode did not take
 	Postponed                  int64 // decisions to wait, because the gas would cost more than is collected
-	AmountCollected            int64 // units of the asset
-	GasSpent                   int64 // smallest coins of the chain, also for what was executed without success
+	AmountCollected            int64 // the asset's units
+	GasSpent                   int64 // the chain's smallest coins, also for what was executed without success
 }
 
 // Collector collects micropayments.
@@ -74,7 +74,7 @@ type Collector struct {
 	submits chan struct{} // slots of submissions
 	lookups chan struct{} // slots of other calls
 
-	began        time.Time   // by the clock of the store
+	began        time.Time   // by the store's clock
 	lookInFlight atomic.Bool // the submissions in flight are to be looked at
 	halted       atomic.Bool // settling had halted at the last look, by a Run that has not ended
 	gas          gasMeter
@@ -82,13 +82,13 @@ type Collector struct {
 
 	mu struct {
 		sync.Mutex
-		busy   map[string]bool // channels whose submission is being begun or followed
+		busy   map[string]bool // channels with a submission that is being begun or followed
 		failed []error
 	}
 }
 
-// ErrHalted means that a collection contradicted the rules of the contract. Nothing is collected or sold until an
-// operator has resumed it.
+// ErrHalted means that a submission contradicted the contract's rules. Nothing is collected or sold
+// until an operator resumes settling.
 var ErrHalted = errors.New("settling has halted")
 
 // New returns a Collector over a store.
@@ -116,16 +116,17 @@ func (c *Collector) Stats() Stats {
 // Halted reports whether Run runs, and settling has halted.
 func (c *Collector) Halted() bool { return c.halted.Load() }
 
-// ahead returns by how much the ledger is ahead of the clock of the store, or 0 if it is behind, or if that is not known.
+// ahead returns by how much the chain is ahead of the store's clock, or 0 if it is behind, or if
+// that is not known.
 func (c *Collector) ahead() time.Duration {
 	ahead, _ := c.opt.Chain.Ahead()
 	return max(0, ahead)
 }
 
-// ledgerTime returns the time of the ledger, as far as it is known to be ahead of the clock.
+// chainTime returns the chain's time: the store's, and by how much the chain is known to be ahead.
 func (c *Collector) chainTime() time.Time { return c.store.Now().Add(c.ahead()) }
 
-// report reports a failure of a step of a submission. The step is made again.
+// report reports that a submission's step failed. The step is made again.
 func (c *Collector) report(s metastore.Submission, err error) {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return
@@ -145,7 +146,8 @@ func (c *Collector) fail(err error) {
 	c.mu.failed = append(c.mu.failed, err)
 }
 
-// failures returns the failures since its last call, joined: the first ones, and the number of the others.
+// failures returns the failures since its last call, joined: the first ones, and how many others
+// there were.
 func (c *Collector) failures() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,8 +10,9 @@ import (
 	"sluice/micropay"
 )
 
-// The public client does not state the rules of the contract. What is assumed of them is stated by the
-// functions below, one for each rule, and compared with the chain after every collection (see contradiction).
+// The public client does not state the contract's rules. The functions below state what we assume,
+// one for each rule. After every submission that was collected, contradiction compares them with
+// the chain.
 
 // deposited returns what was ever deposited into a channel: withdrawals reduce its balance.
 func deposited(c chain.Channel) uint64 {
@@ -21,15 +22,16 @@ func deposited(c chain.Channel) uint64 {
 	return c.Balance + c.Withdrawn
 }
 
-// withdrawnAfter returns what is withdrawn after a micropayment was collected: its amount is cumulative.
+// withdrawnAfter returns what is withdrawn after a micropayment was collected: its amount is
+// cumulative.
 func withdrawnAfter(amount int64) int64 { return amount }
 
-// nextAfter returns the least sequence number that the contract accepts after a micropayment was collected, as a Reader
-// returns it.
+// nextAfter returns the least sequence number that the contract accepts after a micropayment was
+// collected, as a Reader returns it.
 func nextAfter(sequence int64) int64 { return amount(uint64(sequence) + 1) }
 
-// contradiction returns how a channel after a collection differs from what the rules say, or "", if before is the channel
-// before it, and nothing else has happened to the channel.
+// contradiction returns how a channel differs from what the rules say after a submission was
+// collected, or "". before is the channel before that; nothing else may have happened to it.
 func contradiction(s metastore.Submission, before, after metastore.Reading) string {
 	withdrawn := withdrawnAfter(s.Amount)
 	grown := after.Deposit - before.Deposit
@@ -48,9 +50,10 @@ func contradiction(s metastore.Submission, before, after metastore.Reading) stri
 	return ""
 }
 
-// unexplained returns how a channel some time after a collection differs from what the rules say in a way that no deposit, end,
-// or later withdrawal of others explains, or "". before is a reading before the collection; without a Ledger, there is none.
-// A deposit of the withdrawn amount looks like a withdrawal that did not reduce the balance.
+// unexplained returns how a channel differs from what the rules say some time after a submission
+// was collected, or "" if others explain the difference by a deposit, a withdrawal, or the
+// channel's end. before is a reading from before; without a Ledger, there is none. A deposit of the
+// withdrawn amount looks like a withdrawal that did not reduce the balance.
 func unexplained(s metastore.Submission, before, now metastore.Reading) string {
 	switch {
 	case now.Gone, openedAgain(before, now):
@@ -63,23 +66,25 @@ func unexplained(s metastore.Submission, before, now metastore.Reading) string {
 	return contradiction(s, before, now)
 }
 
-// conclusive reports whether a channel after a collection shows what the collection did: nothing else has happened since before.
+// conclusive reports whether a channel shows what the submission did that was collected: nothing
+// else has happened since before.
 func conclusive(s metastore.Submission, before, now metastore.Reading) bool {
 	return before.Withdrawn < withdrawnAfter(s.Amount) && before.Deposit == now.Deposit && !openedAgain(before, now) && contradiction(s, before, now) == ""
 }
 
-// isBefore reports whether a channel can be that before a successful collection.
+// isBefore reports whether a channel can be as it was before the submission was collected.
 func isBefore(s metastore.Submission, r metastore.Reading) bool {
 	return !r.Gone && r.Withdrawn < withdrawnAfter(s.Amount) && r.NextSequence <= s.Sequence
 }
 
-// alreadyCollected reports whether a channel shows that the amount of a submission was withdrawn, by its transaction or by
-// another one: fullnodes forget old transactions. before is an earlier reading.
+// alreadyCollected reports whether a channel shows that a submission's amount was withdrawn, by its
+// transaction or by another one: fullnodes forget old transactions. before is an earlier reading.
 func alreadyCollected(s metastore.Submission, before, now metastore.Reading) bool {
 	return !now.Gone && !openedAgain(before, now) && now.Withdrawn >= withdrawnAfter(s.Amount) && now.NextSequence >= nextAfter(s.Sequence)
 }
 
-// openedAgain reports whether the channel was ended between two readings, and opened again under its number.
+// openedAgain reports whether the channel was ended between two readings, and opened again under
+// its number.
 func openedAgain(before, now metastore.Reading) bool {
 	return !before.Created.IsZero() && now.Created.After(before.Created)
 }
@@ -90,13 +95,13 @@ type Reader struct {
 	Receiver micropay.Address
 }
 
-// Read returns the channel with this number, between the sender and the receiver. The addresses must be valid. It
-// returns the errors of chain.Client.Channels.
+// Read returns the channel with this number, between the sender and the receiver. The addresses
+// must be valid. It returns the errors of chain.Client.Channels.
 func (r Reader) Read(ctx context.Context, sender, asset string, paymentChannelID int64) (metastore.Reading, error) {
 	return r.read(ctx, sender, asset, paymentChannelID, r.Chain.Channels)
 }
 
-// ReadAt is Read at a version of the ledger. It returns the errors of chain.Client.ChannelsAt.
+// ReadAt is Read at a version of the chain. It returns the errors of chain.Client.ChannelsAt.
 func (r Reader) ReadAt(ctx context.Context, sender, asset string, paymentChannelID int64, version uint64) (metastore.Reading, error) {
 	return r.read(ctx, sender, asset, paymentChannelID, func(ctx context.Context, sender, receiver micropay.Address) (chain.Channels, error) {
 		return r.Chain.ChannelsAt(ctx, version, sender, receiver)

@@ -11,7 +11,7 @@ import (
 	"sluice/micropay"
 )
 
-// What becomes of a settlement that is due. It is submitted, except in these cases, in this order:
+// What becomes of a due settlement. It is submitted, except in these cases, in this order:
 //
 //	the channel was not read since the collector was created
 //	                           it is read first: in a folder that was restored, what is pending may be collected already
@@ -21,8 +21,9 @@ import (
 //	                           it waits for more until its last chance, and if it does not pay then, like one that has
 //	                           expired
 
-// collect submits a settlement that is due and follows the submission to its outcome, unless a newer payment has replaced it or it
-// is not to be submitted. ledger is a version that is not above that of the ledger.
+// collect submits a settlement that is due and follows the submission to its outcome, unless a
+// newer payment has replaced it or it is not to be submitted. version is a version that the chain
+// has reached.
 func (c *Collector) collect(ctx context.Context, due metastore.Settlement, version uint64, release func()) {
 	a, err := c.complete(due, version)
 	submits := false
@@ -106,8 +107,9 @@ func (c *Collector) decide(ctx context.Context, due metastore.Settlement, a *can
 	return true, nil
 }
 
-// abandon makes a settlement that has expired at a time of the ledger, and that the chain has not executed, wait for a renewal
-// or for the next payment, unless its amount was withdrawn by another payment.
+// abandon makes a settlement wait for a renewal or for the next payment. It had expired by the
+// chain's time at expired, and the chain has not executed it. If another payment has withdrawn its
+// amount, abandon does nothing.
 func (c *Collector) abandon(ctx context.Context, of metastore.Channel, a *candidate, expired time.Time) error {
 	of, err := c.reread(ctx, of, expired)
 	if err != nil || a.Amount <= of.Settled {
@@ -121,7 +123,7 @@ func (c *Collector) abandon(ctx context.Context, of metastore.Channel, a *candid
 	return nil
 }
 
-// reread reads a channel from a ledger that is not older than since, and records that.
+// reread reads a channel as the chain shows it at since or later, and records that.
 func (c *Collector) reread(ctx context.Context, of metastore.Channel, since time.Time) (metastore.Channel, error) {
 	r, err := c.readSince(ctx, of, since)
 	if err != nil {
@@ -130,8 +132,8 @@ func (c *Collector) reread(ctx context.Context, of metastore.Channel, since time
 	return c.store.RecordReading(ctx, of.ID, r)
 }
 
-// lastChance returns when a settlement is due that does not pay for its fee: shortly before it or its channel expires. The zero time, after
-// that, is never.
+// lastChance returns when a settlement is due that does not pay for its fee: shortly before it or
+// its channel expires. The zero time, after that, is never.
 func (c *Collector) lastChance(expires, channelExpires time.Time) time.Time {
 	if channelExpires.Before(expires) {
 		expires = channelExpires
@@ -143,12 +145,12 @@ func (c *Collector) lastChance(expires, channelExpires time.Time) time.Time {
 	return last.Add(c.advanceOfDue() - c.ahead())
 }
 
-// advanceOfDue returns by how much settlements are due earlier because the clock is late: what the clock took for half of
-// the life of a micropayment ends later than its half, by half of the difference.
+// advanceOfDue returns by how much settlements are due earlier because our clock is late. If it is
+// d late, half of a lifetime that it measures ends d/2 too late.
 func (c *Collector) advanceOfDue() time.Duration { return c.ahead() / 2 }
 
-// beginFailed reports why a submission was not begun. If that is not known, the next look at the submissions in flight
-// finds out.
+// beginFailed reports why a submission was not begun. If that is not known, the next look at the
+// submissions in flight finds out.
 func (c *Collector) beginFailed(due metastore.Settlement, err error) {
 	switch {
 	case errors.Is(err, metastore.ErrNotFound), errors.Is(err, metastore.ErrExists): // another one was faster

@@ -9,15 +9,16 @@ import (
 // coin is how many of the chain's smallest coins are a coin.
 const coin = 100_000_000
 
-// typicalGas is the gas that a collection is expected to use before one was measured: more than a transfer between
-// accounts that have the asset takes.
+// typicalGas is the gas that a submission is expected to use before one was measured: more than a
+// transfer between accounts that have the asset takes.
 const typicalGas = 1_000
 
-// greatestGas is the most gas that a transaction of the chain may use.
+// greatestGas is the most gas that a transaction may use.
 const greatestGas = 2_000_000
 
-// FeeUnits returns what gas at a price costs in units of the asset, rounded up, and at most 2^63-1. gasPrice is in the
-// chain's smallest coin, and coinPrice in units for a coin, that is, 10^8 of them; it must not be negative.
+// FeeUnits returns what gas at a price costs in the asset's units, rounded up, and at most 2^63-1.
+// gasPrice is in the chain's smallest coin, and coinPrice in units for a coin, that is, 10^8 of
+// them; it must not be negative.
 func FeeUnits(gas, gasPrice uint64, coinPrice int64) int64 {
 	fee := new(big.Int).SetUint64(gas)
 	fee.Mul(fee, new(big.Int).SetUint64(gasPrice))
@@ -29,7 +30,7 @@ func FeeUnits(gas, gasPrice uint64, coinPrice int64) int64 {
 	return math.MaxInt64
 }
 
-// gasMeter measures the gas of collections.
+// gasMeter measures the gas that submissions use.
 type gasMeter struct {
 	usual atomic.Int64 // moving average of units of gas; 0: none was measured
 	spent atomic.Int64 // smallest coins
@@ -38,8 +39,8 @@ type gasMeter struct {
 // pay counts gas at a price. The sum stops growing at 2^63-1.
 func (g *gasMeter) pay(gas, price uint64) { saturate(&g.spent, FeeUnits(gas, price, coin)) }
 
-// measure notes the gas that a collection used. Recent ones have the greatest weight, so that no payer or fullnode decides for
-// long what is expected.
+// measure notes the gas that a submission used. Recent ones have the greatest weight, so that no
+// payer or fullnode decides for long what is expected.
 func (g *gasMeter) measure(gas uint64) {
 	used := min(amount(gas), greatestGas)
 	for {
@@ -54,7 +55,7 @@ func (g *gasMeter) measure(gas uint64) {
 	}
 }
 
-// expected returns the gas that a collection is expected to use.
+// expected returns the gas that a submission is expected to use.
 func (g *gasMeter) expected() uint64 {
 	if usual := g.usual.Load(); usual > 0 {
 		return uint64(usual)

@@ -17,8 +17,8 @@ import (
 // patience limits every wait. It is far above any expected duration.
 const patience = time.Minute
 
-// onFullnode is a market whose chain is a fullnode that verifies transactions with the chain's own package. The ledger
-// follows the machine's clock.
+// onFullnode is a market on a fullnode that verifies transactions with the chain's own package. Its
+// time is the machine's.
 type onFullnode struct {
 	*market
 	*fullnode.Node
@@ -94,7 +94,7 @@ func (c *channel) settled() {
 	})
 }
 
-// due reports whether the settlement of a channel is due.
+// due reports whether a channel's settlement is due.
 func (c *channel) due() bool {
 	c.t.Helper()
 	list, err := c.store.DueSettlements(c.t.Context(), 0, metastore.Settlement{}, 100)
@@ -104,7 +104,8 @@ func (c *channel) due() bool {
 	return slices.ContainsFunc(list, func(s metastore.Settlement) bool { return s.Channel == c.id })
 }
 
-// paid fails the test unless the chain has paid exactly these amounts over a channel, one in each transaction.
+// paid fails the test unless the chain has paid exactly these amounts over a channel, one in each
+// transaction.
 func (m *onFullnode) paid(number uint64, want ...uint64) {
 	m.t.Helper()
 	var got []uint64
@@ -118,8 +119,8 @@ func (m *onFullnode) paid(number uint64, want ...uint64) {
 	}
 }
 
-// TestFullnodeThatFails pays over several channels at the same time while the fullnode fails in all ways. Each
-// payment is collected once.
+// TestFullnodeThatFails pays over several channels at the same time while the fullnode fails in all
+// ways. Each payment is collected once.
 func TestFullnodeThatFails(t *testing.T) {
 	t.Parallel()
 	m := newOnFullnode(t)
@@ -151,7 +152,7 @@ func TestFullnodeThatFails(t *testing.T) {
 	m.audit()
 }
 
-// TestFullnodeOfStoppedCollectors ends a collector at each step of a submission. Another one continues from what is
+// TestFullnodeOfStoppedCollectors ends a collector at each step. Another one continues from what is
 // durable.
 func TestFullnodeOfStoppedCollectors(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {
@@ -181,7 +182,8 @@ func TestFullnodeOfStoppedCollectors(t *testing.T) {
 	})
 }
 
-// TestFullnodeOfTwoCollectors runs two collectors, as when a leader does not know yet that another has taken over.
+// TestFullnodeOfTwoCollectors runs two collectors, as when a leader does not know yet that another
+// has taken over.
 func TestFullnodeOfTwoCollectors(t *testing.T) {
 	onEachEngine(t, func(_ *testing.T, m *onFullnode) {
 		m.Fail(fullnode.Fault{On: fullnode.Any, Delay: 50 * time.Millisecond})
@@ -206,8 +208,9 @@ func TestFullnodeOfTwoCollectors(t *testing.T) {
 	})
 }
 
-// TestFullnodeOfAnExpiredPayment lets a submission expire. That is recorded when the ledger is past its expiry, and its channel
-// sells nothing until a renewal is collected. The ledger is ahead of the clock of the store.
+// TestFullnodeOfAnExpiredPayment lets a submission expire. That is recorded when the chain's time
+// is past its expiry, and its channel sells nothing until a renewal is collected. The chain is
+// ahead of the store's clock.
 func TestFullnodeOfAnExpiredPayment(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {
 		const ahead = 55 * time.Second
@@ -238,8 +241,8 @@ func TestFullnodeOfAnExpiredPayment(t *testing.T) {
 	})
 }
 
-// TestFullnodeOfALatePayment accepts payments that expire before a collector runs. Nothing is submitted then; a renewal of one, and
-// the next payment after the other, are collected.
+// TestFullnodeOfALatePayment accepts payments that expire before a collector runs. Nothing is
+// submitted then; a renewal of one, and the next payment after the other, are collected.
 func TestFullnodeOfALatePayment(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {
 		const ahead = 50 * time.Second
@@ -269,8 +272,8 @@ func TestFullnodeOfALatePayment(t *testing.T) {
 	})
 }
 
-// TestFullnodeThatRefuses submits a payment with less maximum gas than the chain's minimum. Its channel sells nothing until the payment
-// is collected, and others do.
+// TestFullnodeThatRefuses submits a payment with less maximum gas than the chain's minimum. Its
+// channel sells nothing until the payment is collected, and others do.
 func TestFullnodeThatRefuses(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {
 		m.SetCosts(500, 12)
@@ -294,7 +297,8 @@ func TestFullnodeThatRefuses(t *testing.T) {
 	})
 }
 
-// TestFullnodeThatExecutesWithFailure executes a collection with failure, and one over a channel that has too little.
+// TestFullnodeThatExecutesWithFailure executes a submission with failure, and one over a channel
+// that has too little.
 func TestFullnodeThatExecutesWithFailure(t *testing.T) {
 	t.Parallel()
 	m := newOnFullnode(t)
@@ -320,8 +324,8 @@ func TestFullnodeThatExecutesWithFailure(t *testing.T) {
 	m.audit()
 }
 
-// TestFullnodeOfAnEmptyAccount lets the receiver run out of gas. The channel stays open, and collecting
-// continues when there is gas.
+// TestFullnodeOfAnEmptyAccount lets the receiver run out of gas. The channel stays open, and
+// collecting continues when there is gas.
 func TestFullnodeOfAnEmptyAccount(t *testing.T) {
 	t.Parallel()
 	m := newOnFullnode(t)
@@ -341,8 +345,8 @@ func TestFullnodeOfAnEmptyAccount(t *testing.T) {
 	m.paid(c.number, 10)
 }
 
-// TestFullnodeWithOtherRules collects on chains whose contract has another rule. After the first collection that shows
-// it, nothing is sold or submitted over any channel.
+// TestFullnodeWithOtherRules collects on chains with a contract that has another rule. After the
+// first submission that shows it, nothing is sold or submitted over any channel.
 func TestFullnodeWithOtherRules(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -381,8 +385,9 @@ func TestFullnodeWithOtherRules(t *testing.T) {
 	}
 }
 
-// TestFullnodeAheadOfTheClock pays with micropayments that are due at half of their life on a ledger that is ahead of the
-// clock of the store by half a minute: they are collected before they expire there.
+// TestFullnodeAheadOfTheClock pays with micropayments that are due after half their life, on a
+// chain that is half a minute ahead of the store's clock: they are collected before they expire
+// there.
 func TestFullnodeAheadOfTheClock(t *testing.T) {
 	t.Parallel()
 	m := newOnFullnode(t)
@@ -390,7 +395,7 @@ func TestFullnodeAheadOfTheClock(t *testing.T) {
 	m.Advance(30 * time.Second)
 	defer m.run()()
 	m.AwaitRequests(fullnode.Head, 1)
-	c.pay(10, 34*time.Second, 1000) // due after 17 s by the clock, after 2 s by the ledger
+	c.pay(10, 34*time.Second, 1000) // due after 17 s by the clock, after 2 s by the chain's time
 	c.settled()
 	m.paid(c.number, 10)
 }

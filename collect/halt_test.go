@@ -11,8 +11,9 @@ import (
 	"sluice/metastore"
 )
 
-// TestOthersCannotHaltSettling does on the chain, directly after a collection, what makes the channel differ from what the
-// rules say of the collection. If no fullnode shows what the collection itself did, that stops the channel at most.
+// TestOthersCannotHaltSettling changes the channel on the chain directly after it was collected, so
+// that it differs from what the rules say. If no fullnode shows what the transaction itself did,
+// that stops the channel at most.
 func TestOthersCannotHaltSettling(t *testing.T) {
 	topUp := func(c *contract) { c.deposit += 600 }
 	end := func(c *contract) { c.gone = true }
@@ -54,8 +55,8 @@ func TestOthersCannotHaltSettling(t *testing.T) {
 	}
 }
 
-// TestOthersCannotHideOtherRules lets a contract not reduce balances, and makes the difference between the recorded reading and
-// the channel after the collection another one than that of the rule.
+// TestOthersCannotHideOtherRules lets a contract not reduce balances, and makes the recorded
+// reading and the channel afterwards differ in another way than that rule explains.
 func TestOthersCannotHideOtherRules(t *testing.T) {
 	for what, hide := range map[string]func(*world, *contract){
 		"a deposit of another amount": func(_ *world, c *contract) { c.deposit += 50 },
@@ -85,8 +86,8 @@ func TestOthersCannotHideOtherRules(t *testing.T) {
 	}
 }
 
-// TestGreatestSequenceDoesNotHaltSettling pays with the greatest sequence number that is accepted, after which the contract
-// expects one that is not.
+// TestGreatestSequenceDoesNotHaltSettling pays with the greatest sequence number that is accepted,
+// after which the contract expects one that is not.
 func TestGreatestSequenceDoesNotHaltSettling(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		w.open(1, 10_000)
@@ -98,7 +99,8 @@ func TestGreatestSequenceDoesNotHaltSettling(t *testing.T) {
 	})
 }
 
-// TestLaggingFullnodes checks that a fullnode which has not executed yet what another one has is asked again.
+// TestLaggingFullnodes checks that a fullnode which has not executed yet what another one has is
+// asked again.
 func TestLaggingFullnodes(t *testing.T) {
 	const behind = "the fullnode is behind"
 	t.Run("a view before the collection", func(t *testing.T) {
@@ -157,8 +159,8 @@ func TestLaggingFullnodes(t *testing.T) {
 	})
 }
 
-// TestProofIsNotAwaitedForEver collects over a channel whose payer deposits, on a fullnode that always states to be behind the
-// version of the transaction.
+// TestProofIsNotAwaitedForEver collects over a channel whose payer deposits, on a fullnode that
+// always claims not to have reached the transaction's version.
 func TestProofIsNotAwaitedForEver(t *testing.T) {
 	for what, test := range map[string]struct {
 		deposit uint64

@@ -10,7 +10,7 @@ import (
 	"sluice/metastore"
 )
 
-// lostCommit is a store that loses the outcome of the next BeginSubmission, which has committed or not.
+// lostCommit is a store that loses how the next BeginSubmission ended, which has committed or not.
 type lostCommit struct {
 	Store
 	commits bool
@@ -29,8 +29,8 @@ func (l *lostCommit) BeginSubmission(ctx context.Context, s metastore.Submission
 	return metastore.ErrUnknownOutcome
 }
 
-// TestLostCommitOfASubmission loses the outcome of the COMMIT that begins a submission. The payment is collected once,
-// whether it has committed or not.
+// TestLostCommitOfASubmission loses the answer to the COMMIT that begins a submission. The payment
+// is collected once, whether it has committed or not.
 func TestLostCommitOfASubmission(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {
 		for i, commits := range []bool{true, false} {

@@ -17,8 +17,8 @@ import (
 	"sluice/micropay"
 )
 
-// slowChain answers requests as a fullnode does, without a network, so that the time that it takes is on the clock of a
-// synctest bubble. It knows the transactions that it may receive.
+// slowChain answers requests as a fullnode does, without a network, so that it takes its time on a
+// synctest bubble's clock. It knows the transactions that it may receive.
 type slowChain struct {
 	takes  time.Duration // each call
 	prefix []byte
@@ -113,8 +113,9 @@ func (s *slowChain) view(m *micropay.Micropayment) string {
 
 const manyDeposit = 1000
 
-// TestFiveThousandChannels pays over 5,000 channels at the same time, on a chain that takes a second for each call.
-// Every payment lives for a minute, and is collected before it expires, and once.
+// TestFiveThousandChannels pays over 5,000 channels at the same time, on a chain that takes a
+// second for each call. Every payment lives for a minute, and is collected before it expires, and
+// once.
 func TestFiveThousandChannels(t *testing.T) {
 	const many = 5_000
 	slow := newSlowChain(time.Second)

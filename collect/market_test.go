@@ -32,7 +32,7 @@ type market struct {
 	chain    *chain.Client
 	over     Store // of collectors that run later; nil: store
 	receiver *micropay.Signer
-	now      func() time.Time // clock of payers and the ledger
+	now      func() time.Time // the payers' and the chain's clock
 
 	mu      sync.Mutex
 	reports []error
@@ -59,8 +59,8 @@ func newMarketOver(t testing.TB, store *sqlstore.Store, opt chain.Options) *mark
 	return m
 }
 
-// folder returns a temporary folder, in memory where Linux has one: a test makes ten thousands of transactions, and none
-// of them loses power.
+// folder returns a temporary folder, in memory where Linux has one: a test makes ten thousands of
+// transactions, and none of them loses power.
 func folder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "sluice-collect-")
@@ -172,7 +172,8 @@ func payment(m *micropay.Micropayment, settleAt int64) metastore.Payment {
 	}
 }
 
-// renew replaces the newest payment by one that lives for a time and is due now. The ledger is ahead of the clock by as much.
+// renew replaces the newest payment by one that lives for a time and is due now. The chain is ahead
+// of the clock by as much.
 func (c *channel) renew(life, ahead time.Duration) {
 	c.t.Helper()
 	p := payment(c.sign(0, life), 1)

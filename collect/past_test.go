@@ -22,8 +22,8 @@ func (m *onFullnode) onChain(number uint64) fullnode.Channel {
 	return fullnode.Channel{}
 }
 
-// whileDown collects what is due over channels, ends the collector before it knows the outcomes, lets others act, and starts
-// another one.
+// whileDown collects what is due over channels, ends the collector before it knows the outcomes,
+// lets others act, and starts another one.
 func (m *onFullnode) whileDown(channels int, act func()) (stop func()) {
 	m.t.Helper()
 	m.Fail(fullnode.Fault{On: fullnode.Lookup, Answer: fullnode.Hang})
@@ -35,8 +35,8 @@ func (m *onFullnode) whileDown(channels int, act func()) (stop func()) {
 	return m.run()
 }
 
-// TestPayersCannotHaltSettling lets many payers deposit exactly what was collected, while no collector runs and before the fullnode
-// prunes what proves it. Their channels stop; those of others do not.
+// TestPayersCannotHaltSettling lets many payers deposit exactly what was collected, while no
+// collector runs and before the fullnode prunes what proves it. Their channels stop, and no others.
 func TestPayersCannotHaltSettling(t *testing.T) {
 	for name, past := range map[string]func(*onFullnode){
 		"pruned":    func(m *onFullnode) { m.Prune() },
@@ -77,8 +77,8 @@ func TestPayersCannotHaltSettling(t *testing.T) {
 	}
 }
 
-// TestChannelThatWasOpenedAgain ends a channel directly after a collection, and opens it again under its number, where less is
-// withdrawn. What was withdrawn of the first one is settled.
+// TestChannelThatWasOpenedAgain ends a channel directly after it was collected, and opens it again
+// under its number, where less is withdrawn. What was withdrawn from the first one is settled.
 func TestChannelThatWasOpenedAgain(t *testing.T) {
 	for name, past := range map[string]func(*onFullnode){
 		"provable": func(*onFullnode) {},
@@ -107,8 +107,9 @@ func TestChannelThatWasOpenedAgain(t *testing.T) {
 	}
 }
 
-// TestRestoredPayments runs a collector on data from before payments were collected: one is pending or in flight, and was collected, or
-// included in a later one that was. It ends settled, and sales go on.
+// TestRestoredPayments runs a collector on data from before payments were collected: one is pending
+// or in flight, and was collected, or included in a later one that was. It ends settled, and sales
+// go on.
 func TestRestoredPayments(t *testing.T) {
 	for _, later := range []bool{false, true} {
 		for _, inFlight := range []bool{false, true} {
@@ -164,8 +165,8 @@ func TestRestoredPayments(t *testing.T) {
 	}
 }
 
-// TestCollectedByAnotherInstance lets another instance of the receiver collect a payment, by the same transaction, before this one does.
-// It is reported, and does not count as collected here.
+// TestCollectedByAnotherInstance lets the receiver's other instance collect a payment, by the same
+// transaction, before this one does. It is reported, and does not count as collected here.
 func TestCollectedByAnotherInstance(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {
 		c := m.fund(1, 1000)
@@ -193,8 +194,9 @@ func TestCollectedByAnotherInstance(t *testing.T) {
 	})
 }
 
-// TestAmountCollectedByAnotherInstance lets another instance of the receiver collect a payment of the same amount while one waits for its
-// execution. The status says so, and the withdrawn amount is settled.
+// TestAmountCollectedByAnotherInstance lets the receiver's other instance collect the same amount
+// by another payment, while this one's waits for its execution. The status says so, and the
+// withdrawn amount is settled.
 func TestAmountCollectedByAnotherInstance(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {
 		c := m.fund(1, 1000)

@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// A collection costs 1,000 units in these tests before its gas was measured, which is 7 and costs 7 units.
+// In these tests a submission is expected to cost 1,000 units until one was measured. It uses 7
+// units of gas, which cost 7 units of the asset.
 const coinPrice = 1_000_000
 
-// TestPaymentsPayForTheirFee checks that what does not pay for its fee waits for more, and how much of it is counted.
+// TestPaymentsPayForTheirFee checks that what does not pay for its fee waits for more, and how much
+// of it is counted.
 func TestPaymentsPayForTheirFee(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.price = coinPrice
@@ -35,8 +37,8 @@ func TestPaymentsPayForTheirFee(t *testing.T) {
 	})
 }
 
-// TestUnprofitablePaymentIsLeft checks that a payment that never pays for its fee is not submitted, costs no repeated work, and is
-// included in a renewal or the next payment.
+// TestUnprofitablePaymentIsLeft checks that a payment that never pays for its fee is not submitted,
+// costs no repeated work, and is included in a renewal or the next payment.
 func TestUnprofitablePaymentIsLeft(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.price = coinPrice
@@ -53,7 +55,8 @@ func TestUnprofitablePaymentIsLeft(t *testing.T) {
 	})
 }
 
-// TestLastChance checks that what did not pay for its fee is compared again shortly before it expires, on a ledger that is ahead.
+// TestLastChance checks that what did not pay for its fee is compared again shortly before it
+// expires, on a chain that is ahead.
 func TestLastChance(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		w.price = coinPrice
@@ -61,14 +64,14 @@ func TestLastChance(t *testing.T) {
 		w.open(1, 10_000)
 		w.open(2, 10_000)
 		defer w.run()()
-		w.wait(2 * time.Second) // the ledger is known to be ahead
+		w.wait(2 * time.Second) // the chain is known to be ahead
 		w.mustPay(1, 1, 600)
 		w.wait(5 * time.Second)
-		w.mustPay(2, 1, 1_000) // its collection measures the gas
+		w.mustPay(2, 1, 1_000) // this measures the gas
 		w.wait(10 * time.Second)
 		w.settled(2, 1_000)
 		w.settled(1, 0)
-		w.wait(9 * time.Second) // 24 s have passed, and by the ledger it expires in 16 s
+		w.wait(9 * time.Second) // 24 s have passed, and by the chain's time it expires in 16 s
 		w.settled(1, 0)
 		w.wait(5 * time.Second)
 		w.settled(1, 600)

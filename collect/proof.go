@@ -11,23 +11,24 @@ import (
 	"sluice/metastore"
 )
 
-// proofPatience is for how long fullnodes that fail, or are behind, are asked for the proof of a collection.
+// proofPatience is for how long we ask fullnodes for the proof while they fail or are behind.
 const proofPatience = 10 * time.Minute
 
-// verdict is what is known of a collection beside its success.
+// verdict is what we know of a collected submission beside its success.
 type verdict struct {
-	withdrawn int64  // ever, directly after the collection
+	withdrawn int64  // ever, directly after the transaction
 	halt      string // how the chain proves that the contract has other rules, or ""
 	stop      string // what nothing proves, and no action of others explains, or ""
 }
 
-// judge compares a channel with what the rules say of a collection. of is the channel as it is recorded, from before, and now
-// the channel after the collection.
+// judge compares a channel with what the rules say of a collected submission. of is the channel as
+// it was recorded before, and now the channel afterwards.
 //
-// The difference of the two proves nothing, because others change the channel too: a payer may deposit as much as is
-// collected, or end the channel, any number of times, over any number of channels, and must not be able to halt settling by
-// that. Only the channel directly before and directly after the transaction is a proof. Where no fullnode shows these, what
-// cannot be explained stops the channel alone.
+// Their difference proves nothing, because others change the channel too. A payer may deposit as
+// much as is collected, or end the channel, as often and over as many channels as it likes, and
+// must not halt settling by that. Only the channel directly before and directly after the
+// transaction is a proof. Where no fullnode shows these, what nothing explains stops the channel
+// alone.
 func (c *Collector) judge(ctx context.Context, a *attempt, t chain.Transaction, of metastore.Channel, now metastore.Reading) (verdict, error) {
 	s := a.Submission
 	v := verdict{withdrawn: withdrawnAfter(s.Amount)}
@@ -54,7 +55,7 @@ func (c *Collector) judge(ctx context.Context, a *attempt, t chain.Transaction, 
 	return v, nil
 }
 
-// recorded returns the reading that is recorded of a channel.
+// recorded returns a channel's recorded reading.
 func recorded(of metastore.Channel) metastore.Reading {
 	return metastore.Reading{
 		Deposit: of.Deposit, Withdrawn: of.Withdrawn, NextSequence: of.NextSequence, Expires: of.Expires, Created: of.ChainCreated, Ledger: of.Ledger,
@@ -72,8 +73,9 @@ func (e *unprovenError) Error() string {
 	return fmt.Sprintf(" (no fullnode shows the state at the transaction: %v)", e.why)
 }
 
-// around returns the channel directly before and directly after a transaction, which has this version. It returns an
-// *unprovenError if the fullnodes have forgotten the transaction or the states, or show others.
+// around returns the channel directly before and directly after a transaction, which has this
+// version. It returns an *unprovenError if the fullnodes have forgotten the transaction or the
+// states, or show others.
 func (c *Collector) around(ctx context.Context, s metastore.Submission, of metastore.Channel, version uint64) (before, after metastore.Reading, err error) {
 	if version == 0 {
 		return before, after, &unprovenError{errors.New("the transaction is forgotten")}

@@ -12,12 +12,13 @@ import (
 
 const (
 	passInterval = time.Second      // between looks for settlements that are due
-	lookInterval = 30 * time.Second // between looks at the submissions in flight, and at the clock of the chain
+	lookInterval = 30 * time.Second // between looks at the submissions in flight, and at the chain's clock
 	page         = 200              // rows that are read together
 )
 
-// Run collects what is due until ctx ends, and returns when every call has. Each second it calls report with what was
-// collected since the last call, and all failures, joined. It must not run twice concurrently.
+// Run collects what is due until ctx ends, and returns when every call has. Each second it calls
+// report with what was collected since the last call, and all failures, joined. It must not run
+// twice concurrently.
 func (c *Collector) Run(ctx context.Context, report task.Report) {
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -56,7 +57,8 @@ func (c *Collector) reportUntil(ctx context.Context, report task.Report) {
 	}
 }
 
-// pass follows the submissions in flight, if they are to be looked at, and begins those that are due.
+// pass follows the submissions in flight, if they are to be looked at, and begins those that are
+// due.
 func (c *Collector) pass(ctx context.Context, work *sync.WaitGroup) error {
 	if c.lookInFlight.CompareAndSwap(true, false) {
 		if err := c.resume(ctx, work); err != nil {
@@ -129,8 +131,8 @@ func (c *Collector) beginDue(ctx context.Context, work *sync.WaitGroup) error {
 	}
 }
 
-// observeHead returns the version of the ledger, or 0 if no fullnode states it. After that it is known by how much the
-// ledger is ahead of the clock.
+// observeHead returns the chain's version, or 0 if no fullnode states it. After that it is known by
+// how much the chain is ahead of the clock.
 func (c *Collector) observeHead(ctx context.Context) (version uint64) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -10,20 +10,22 @@ import (
 	"sluice/metastore"
 )
 
-// The life of a submission. A settlement that is due becomes a submission in flight, durably, before anything is
-// sent. Then its transaction is submitted, and looked up by its hash until its outcome is known:
+// How a submission lives. A due settlement becomes a submission in flight, durably, before anything
+// is sent. Then its transaction is submitted, and looked up by its hash until its outcome is known:
 //
 //	executed with success      collected
 //	executed without success   failed
-//	unknown, and the ledger of the same fullnode is past its expiration
+//	unknown, and by the fullnode's time it has expired
 //	                           expired: it was not executed, and never will be
 //	unknown                    it is submitted again: the same bytes, so nothing is collected twice
 //	unknown, and a fullnode refuses it for what the payer has signed
 //	                           the same, and its channel sells nothing until it is collected
 //	pending                    it is looked up again
 //
-// One that this process began is not its own if the ledger had executed it before. An unknown one is collected if the channel shows that its amount was withdrawn. The channel is read from the same
-// ledger or a later one before an outcome is recorded. Every step may be repeated, by this node or the next leader.
+// If the chain had executed the transaction before this process began the submission, it is not its
+// own. If the transaction is unknown and the channel shows that its amount was withdrawn, the
+// submission is collected. Before an outcome is recorded, the channel is read at the fullnode's
+// time or later. Every step may be repeated, by this node or the next leader.
 
 // step is what to do next with a submission.
 type step int
@@ -48,8 +50,8 @@ func next(s metastore.Submission, t chain.Transaction) step {
 	}
 }
 
-// outcome returns the outcome of a submission that ends. before is the channel as it is recorded, and now
-// what the chain shows of it.
+// outcome returns how a submission ends. before is the channel as it is recorded, and now what the
+// chain shows of it.
 func outcome(a *attempt, t chain.Transaction, before, now metastore.Reading) metastore.Outcome {
 	o := metastore.Outcome{Reading: now}
 	withdrawn := alreadyCollected(a.Submission, before, now)
@@ -78,7 +80,7 @@ func (c *Collector) follow(ctx context.Context, a *attempt, pause time.Duration)
 	}
 }
 
-// advance makes the next step of a submission, and reports whether its outcome is recorded.
+// advance makes a submission's next step, and reports whether its outcome is recorded.
 func (c *Collector) advance(ctx context.Context, a *attempt) (ended bool, err error) {
 	t, err := c.lookUp(ctx, a.Submission)
 	if err != nil {
@@ -108,7 +110,8 @@ func (c *Collector) advance(ctx context.Context, a *attempt) (ended bool, err er
 	}
 }
 
-// doubt ends a submission that is not known, if its amount was withdrawn. Otherwise, if a fullnode refuses it, its channel stops.
+// doubt ends a submission that is not known, if its amount was withdrawn. Otherwise, if a fullnode
+// refuses it, its channel stops.
 func (c *Collector) doubt(ctx context.Context, a *attempt, t chain.Transaction) (ended bool, err error) {
 	of, now, err := c.compare(ctx, a.Channel, t.At)
 	if err != nil {
@@ -124,7 +127,7 @@ func (c *Collector) doubt(ctx context.Context, a *attempt, t chain.Transaction) 
 	return false, err
 }
 
-// compare returns a channel as it is recorded, and as a ledger that is not older than since shows it.
+// compare returns a channel as it is recorded, and as the chain shows it at since or later.
 func (c *Collector) compare(ctx context.Context, channel string, since time.Time) (of metastore.Channel, now metastore.Reading, err error) {
 	if of, err = c.store.Channel(ctx, channel); err == nil {
 		now, err = c.readSince(ctx, of, since)
@@ -132,7 +135,8 @@ func (c *Collector) compare(ctx context.Context, channel string, since time.Time
 	return of, now, err
 }
 
-// end records the outcome of a submission. of is its channel as it is recorded, and now as the chain shows it.
+// end records how a submission ended. of is its channel as it is recorded, and now as the chain
+// shows it.
 func (c *Collector) end(ctx context.Context, a *attempt, t chain.Transaction, of metastore.Channel, now metastore.Reading) (ended bool, err error) {
 	o := outcome(a, t, recorded(of), now)
 	if o.State == metastore.Collected {
@@ -155,7 +159,7 @@ func (c *Collector) end(ctx context.Context, a *attempt, t chain.Transaction, of
 	return true, nil
 }
 
-// count counts the outcome of a submission, and reports a bad one.
+// count counts how a submission ended, and reports a bad end.
 func (c *Collector) count(a *attempt, t chain.Transaction, o metastore.Outcome, of metastore.Channel) {
 	if t.State == chain.StateExecuted && !a.ofAnother(t) {
 		c.gas.pay(t.GasUsed, t.GasPrice)
