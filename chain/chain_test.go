@@ -642,7 +642,7 @@ func TestNodeThatIsAheadHasFailed(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 			if ahead, known := alone.Ahead(); known == test.failed || known && ahead != test.ahead {
-				t.Errorf("the ledger is ahead by %v, %v", ahead, known)
+				t.Errorf("the chain is ahead by %v, %v", ahead, known)
 			}
 			options.Nodes = append(options.Nodes, aheadBy(3*time.Second, &askedOther))
 			both := newClient(t, options)
@@ -653,7 +653,7 @@ func TestNodeThatIsAheadHasFailed(t *testing.T) {
 				t.Errorf("the node was asked %d times, and the other one %d times, want 2 and %d", asked, askedOther, want)
 			}
 			if ahead, _ := both.Ahead(); test.failed && ahead != 3*time.Second {
-				t.Errorf("the ledger of the other node is ahead by %v", ahead)
+				t.Errorf("the other node is ahead by %v", ahead)
 			}
 		})
 	}

@@ -15,7 +15,7 @@ var (
 	ErrWrongChain = errors.New("the fullnode belongs to another chain")
 	// ErrClock means that a node's time is more than a minute ahead of the clock, so that one of
 	// the two is wrong. It comes with ErrUnavailable.
-	ErrClock = errors.New("the ledger of the fullnode is too far ahead of the clock")
+	ErrClock = errors.New("the fullnode is too far ahead of the clock")
 )
 
 // Error is a node's refusal of a request.
@@ -28,7 +28,7 @@ type Error struct {
 }
 
 // errNoTime is why a node fails if its answer needs a time and has none.
-var errNoTime = errors.New("the time of the ledger is missing")
+var errNoTime = errors.New("the chain's time is missing")
 
 // maxMessage is the maximum length in bytes of Error.Message.
 const maxMessage = 300

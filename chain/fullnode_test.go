@@ -480,14 +480,14 @@ func TestFullnodeThatLies(t *testing.T) {
 		t.Errorf("%+v, %v", prices, err)
 	}
 	if ahead, known := both.Ahead(); ahead != 0 || !known {
-		t.Errorf("the ledger is ahead by %v, %v", ahead, known)
+		t.Errorf("the chain is ahead by %v, %v", ahead, known)
 	}
 	n.Lie(-10 * time.Second)
 	if prices, err := alone.GasPrices(t.Context()); err != nil || prices.Usual != 2 {
 		t.Errorf("%+v, %v", prices, err)
 	}
 	if ahead, _ := alone.Ahead(); ahead != -10*time.Second {
-		t.Errorf("the ledger is ahead by %v", ahead)
+		t.Errorf("the chain is ahead by %v", ahead)
 	}
 }
 

@@ -84,7 +84,8 @@ func (c *Collector) around(ctx context.Context, s metastore.Submission, of metas
 	if err == nil {
 		after, err = c.readAt(ctx, of, version)
 	}
-	if refusal, ok := errors.AsType[*chain.Error](err); ok && refusal.Status != http.StatusNotFound { // 404: it is behind
+	// 404 means that the fullnode is behind.
+	if refusal, ok := errors.AsType[*chain.Error](err); ok && refusal.Status != http.StatusNotFound {
 		err = &unprovenError{refusal}
 	}
 	if err == nil && !isBefore(s, before) {

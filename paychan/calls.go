@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	chainTimeout  = 10 * time.Second // for a call of the chain
+	chainTimeout  = 10 * time.Second // for a call to the chain
 	chainPatience = 2 * time.Second  // for which a payment waits for the chain
 	chainRetry    = 10 * time.Second // after a call that has failed
-	chainSlots    = 64               // concurrent calls of a kind
-	callsRetained = 4096             // calls of a kind that have ended and are retained
+	chainSlots    = 64               // concurrent calls of one kind
+	callsRetained = 4096             // ended calls of one kind that are retained
 )
 
 // ErrChain means that the chain could not be read.
 var ErrChain = errors.New("the chain cannot be read now")
 
-// calls are calls of the chain of one kind, each about something that K names. Those about the same are made one at a time,
-// and not again before a pause, in which the last result counts.
+// calls are calls of one kind to the chain, each about something that K names. Those about the same
+// are made one at a time, and not again before a pause, in which the last result counts.
 type calls[K comparable, V any] struct {
 	pause  time.Duration // after a call that has succeeded
 	slots  chan struct{}
@@ -43,8 +43,9 @@ func newCalls[K comparable, V any](pause time.Duration) *calls[K, V] {
 	return &calls[K, V]{pause: pause, slots: make(chan struct{}, chainSlots), last: map[K]*call[V]{}}
 }
 
-// get returns the result of the last call, or of ask, which it calls unless it is too early for that. It returns ErrChain if
-// the call has not ended by the time until, or has lasted for chainPatience. own reports whether ask was called.
+// get returns the result of the last call, or of ask, which it calls unless it is too early for
+// that. It returns ErrChain if the call has not ended by the time until, or has lasted for
+// chainPatience. own reports whether ask was called.
 func (c *calls[K, V]) get(ctx context.Context, name K, until time.Time, ask func(context.Context) (V, error)) (value V, own bool, err error) {
 	one, own := c.start(ctx, name, ask)
 	patience := time.NewTimer(min(time.Until(until), chainPatience-time.Since(one.began)))

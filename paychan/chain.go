@@ -11,34 +11,38 @@ import (
 	"sluice/micropay"
 )
 
-// ChainOptions are the settings of a Service whose payments are collected on a chain. The functions ask the chain, and must
-// return when ctx ends.
+// ChainOptions are the settings of a Service that collects payments on a chain. The functions ask
+// the chain, and must return when ctx ends.
 type ChainOptions struct {
 	// Read reads the channel with this number between a sender and the receiver.
 	Read func(ctx context.Context, sender, asset string, paymentChannelID int64) (metastore.Reading, error)
 	// Simulate returns what the chain would do with a micropayment now.
 	Simulate func(ctx context.Context, m *micropay.Micropayment) (Simulation, error)
-	// AccountSequence returns the sequence number of an account.
+	// AccountSequence returns an account's sequence number.
 	AccountSequence func(ctx context.Context, account micropay.Address) (uint64, error)
-	// GasPrices returns the least gas price at which the chain executes a transaction, and the usual one.
+	// GasPrices returns the least gas price at which the chain executes a transaction, and the
+	// usual one.
 	GasPrices func(ctx context.Context) (least, usual uint64, err error)
-	// Ahead returns by how much the ledger of the chain is ahead of the clock of the store, and 0 if that is not known. It
-	// returns an error if no fullnode that answers has a time that can be right. It asks nobody.
+	// Ahead returns by how much the chain is ahead of the store's clock, and 0 if that is not
+	// known. It returns an error if no fullnode that answers has a time that can be right. It asks
+	// nobody.
 	Ahead func() (time.Duration, error)
 
 	// Refresh is the age from which on a reading is read again before it sells.
 	Refresh time.Duration
-	// StartingLimit is the unsettled amount up to which a channel sells before anything was collected over it, at
-	// least 1; see metastore.Channel.SellingLimit.
+	// StartingLimit is the unsettled amount up to which a channel sells before anything was
+	// collected over it, at least 1; see metastore.Channel.SellingLimit.
 	StartingLimit int64
-	// SettleAt is the unsettled amount of a channel at which it is collected, at least 1.
+	// SettleAt is the unsettled amount at which a channel's settlement is due, at least 1.
 	SettleAt int64
-	// SettleWithin is the time after which an accepted payment is collected at the latest. 0: half of its life.
+	// SettleWithin is the time after which an accepted payment is collected at the latest. 0: half
+	// of its life.
 	SettleWithin time.Duration
-	// MaxFee is the greatest fee that a micropayment may make the receiver pay, in the chain's smallest
-	// coin. 0: any.
+	// MaxFee is the greatest fee that a micropayment may make the receiver pay, in the chain's
+	// smallest coin. 0: any.
 	MaxFee uint64
-	// Worth returns what an amount of gas at a price is worth, in units of the asset, rounded up; 0 if that is not known.
+	// Worth returns what an amount of gas at a price is worth, in the asset's units, rounded up; 0
+	// if that is not known.
 	Worth func(gas, price uint64) int64
 }
 
@@ -49,9 +53,9 @@ type Simulation struct {
 	GasUsed  uint64
 }
 
-// Errors of a Service whose payments are collected on a chain.
+// Errors of a Service that collects payments on a chain.
 var (
-	// ErrChainTerms means that a channel was not named as one of the chain.
+	// ErrChainTerms means that a channel was not named as the chain names it.
 	ErrChainTerms = errors.New("a channel of the chain is opened by naming it: userIdentity and paymentChannelId are required, and deposit and expires are read from the chain")
 	// ErrNotOnChain means that the channel to open does not exist on the chain.
 	ErrNotOnChain = errors.New("the channel does not exist on the chain: open it there first")
@@ -60,30 +64,31 @@ var (
 	// ErrChannelEnding means that a channel ends too soon to collect a payment over it. It wraps
 	// metastore.ErrChannelExpired.
 	ErrChannelEnding = fmt.Errorf("%w: too little of its life is left to collect a payment over it", metastore.ErrChannelExpired)
-	// ErrClock means that the ledger of the chain is too far ahead of the clock of the store.
-	ErrClock = errors.New("the time of the chain and that of the service differ too much, so that nothing is sold")
-	// ErrNoChain means that payments are not collected on a chain.
-	ErrNoChain = errors.New("payments are recorded in the embedded ledger, so there is no chain to read")
+	// ErrClock means that the chain is too far ahead of the store's clock.
+	ErrClock = errors.New("the chain's time and the service's differ too much, so that nothing is sold")
+	// ErrNoChain means that settlements are booked in the ledger, and not collected on a chain.
+	ErrNoChain = errors.New("settlements are booked in the ledger, so there is no chain to read")
 )
 
 const (
-	// readInterval is the time between readings of a channel, or of an account.
+	// readInterval is the time between two readings of one channel or account.
 	readInterval = 2 * time.Second
-	// maxAhead is by how much the ledger may be ahead of the clock of the store while something is sold.
+	// maxAhead is by how much the chain may be ahead of the store's clock while something is sold.
 	maxAhead = 10 * time.Second
-	// collectMargin is the life that a payment, and its channel, must have left when it is accepted: enough to submit a
-	// transaction and have it executed.
+	// collectMargin is the life that a payment, and its channel, must have left when it is
+	// accepted: enough to submit a transaction and have it executed.
 	collectMargin = 10 * time.Second
 
-	// MinGas is the least maximum gas with which the chain executes a transaction (aptos-gas-schedule: 2.76 units). Simulations
-	// raise the least maximum gas of a micropayment to what the call needs, but not above maxMinGas.
+	// MinGas is the least maximum gas with which the chain executes a transaction
+	// (aptos-gas-schedule: 2.76 units). Simulations raise what a micropayment must offer to what
+	// the call needs, but not above maxMinGas.
 	MinGas    = 3
 	maxMinGas = 10_000
 	// maxGasPriceFactor is how many times the usual gas price a micropayment may state.
 	maxGasPriceFactor = 5
 )
 
-// onChain is what a Service knows of the chain.
+// onChain is what a Service knows about the chain.
 type onChain struct {
 	opt  ChainOptions
 	meta metastore.Channels
@@ -97,7 +102,7 @@ type onChain struct {
 	counts                           struct{ simulated, refused atomic.Int64 }
 }
 
-// simulated is the result of a simulation, and the form of the payment.
+// simulated is a simulation's result, and the payment's form.
 type simulated struct {
 	Simulation
 	form string
@@ -106,7 +111,7 @@ type simulated struct {
 // gasPrices are the least gas price at which the chain executes a transaction, and the usual one.
 type gasPrices struct{ least, usual uint64 }
 
-// channelName identifies a channel of the receiver on the chain.
+// channelName identifies one of the receiver's channels on the chain.
 type channelName struct {
 	sender, asset string
 	number        int64
@@ -128,20 +133,21 @@ func newOnChain(opt ChainOptions, meta metastore.Channels) *onChain {
 	return o
 }
 
-// ahead returns by how much the ledger is ahead of the clock of the store, at least 0, or ErrClock.
+// ahead returns by how much the chain is ahead of the store's clock, at least 0, or ErrClock.
 func (o *onChain) ahead() (time.Duration, error) {
 	ahead, err := o.opt.Ahead()
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrClock, err)
 	}
 	if ahead > maxAhead {
-		return 0, fmt.Errorf("%w: the ledger is %s ahead", ErrClock, ahead.Round(time.Second))
+		return 0, fmt.Errorf("%w: the chain is %s ahead", ErrClock, ahead.Round(time.Second))
 	}
 	return max(0, ahead), nil
 }
 
-// refresh reads the channel of a payment, or waits for a reading that runs. It returns the error of the last reading
-// if the channel may not be read again yet, or ErrChain if a reading takes too long.
+// refresh reads a payment's channel, or waits for a reading that runs. It returns the last
+// reading's error if the channel may not be read again yet, or ErrChain if a reading takes too
+// long.
 func (o *onChain) refresh(ctx context.Context, p metastore.Payment, until time.Time) error {
 	_, _, err := o.readings.get(ctx, nameOf(&p), until, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, o.record(ctx, p)
@@ -149,7 +155,7 @@ func (o *onChain) refresh(ctx context.Context, p metastore.Payment, until time.T
 	return err
 }
 
-// record reads the channel of a payment and records what was read.
+// record reads a payment's channel and records what was read.
 func (o *onChain) record(ctx context.Context, p metastore.Payment) error {
 	c, err := o.meta.FindChannel(ctx, p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
 	if err != nil {
@@ -163,8 +169,8 @@ func (o *onChain) record(ctx context.Context, p metastore.Payment) error {
 	return err
 }
 
-// describe sets what the chain knows of a channel that is about to be opened. It returns ErrNotOnChain if the channel does not
-// exist there.
+// describe sets what the chain knows about a channel that is about to be opened. It returns
+// ErrNotOnChain if the channel does not exist there.
 func (o *onChain) describe(ctx context.Context, c *metastore.Channel) error {
 	read, err := o.read(ctx, c.Sender, c.Asset, c.PaymentChannelID)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"sluice/paychan"
 )
 
-// chainView is what a fullnode shows of the one channel.
+// chainView is what a fullnode shows about the one channel.
 type chainView struct {
 	reading metastore.Reading
 	fails   error
@@ -28,7 +28,7 @@ type chainView struct {
 	accounts        atomic.Int64
 	ahead           time.Duration
 	clock           error
-	priceless       error // of the prices of gas
+	priceless       error // when gas prices are asked for
 }
 
 func (v *chainView) gasPrices(context.Context) (least, usual uint64, err error) {
@@ -69,7 +69,8 @@ func (v *chainView) read(ctx context.Context, _, _ string, number int64) (metast
 	return r, v.fails
 }
 
-// onChain runs a test in a bubble with a shop whose channel 1 is on the chain, with a deposit of 100.
+// onChain runs a test in a bubble with a shop whose channel 1 is on the chain, with a deposit
+// of 100.
 func onChain(t *testing.T, test func(t *testing.T, s *shop, v *chainView, p payer), change ...func(*paychan.Options)) {
 	path := filepath.Join(t.TempDir(), "meta.db")
 	synctest.Test(t, func(t *testing.T) {
@@ -104,9 +105,9 @@ func (s *shop) openOnChain(p payer) metastore.Channel {
 	return c
 }
 
-// TestNothingIsSoldAtAnUnknownGasPrice checks that a payment of a new form is compared with the price of gas before anything is
-// sold for it, also right after a start, and that nothing is sold for it while that price cannot be read. A form that was
-// accepted before sells on.
+// TestNothingIsSoldAtAnUnknownGasPrice checks that a new form is compared with the gas price before
+// anything is sold for it, also right after a start, and that nothing is sold for it while that
+// price cannot be read. A form that was accepted before sells on.
 func TestNothingIsSoldAtAnUnknownGasPrice(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		s.openOnChain(p)
@@ -137,7 +138,8 @@ func TestNothingIsSoldAtAnUnknownGasPrice(t *testing.T) {
 	})
 }
 
-// TestChannelsOfTheChainAreNamed checks how channels are opened, and that deposits are made on the chain.
+// TestChannelsOfTheChainAreNamed checks how channels are opened, and that deposits are made on the
+// chain.
 func TestChannelsOfTheChainAreNamed(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		number, other, deposit := int64(1), int64(2), int64(5)
@@ -170,7 +172,8 @@ func TestChannelsOfTheChainAreNamed(t *testing.T) {
 	})
 }
 
-// TestChannelsAreReadAgain checks when a channel is read again, and that payments wait for one reading.
+// TestChannelsAreReadAgain checks when a channel is read again, and that payments wait for one
+// reading.
 func TestChannelsAreReadAgain(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		s.openOnChain(p)
@@ -229,8 +232,8 @@ func TestChannelsAreReadAgain(t *testing.T) {
 	})
 }
 
-// TestSalesGoOnWithoutTheChain checks that payments are accepted by the last reading while the chain hangs, and
-// that not each of them waits for it.
+// TestSalesGoOnWithoutTheChain checks that payments are accepted by the last reading while the
+// chain hangs, and that not each of them waits for it.
 func TestSalesGoOnWithoutTheChain(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		s.openOnChain(p)
@@ -258,8 +261,8 @@ func TestSalesGoOnWithoutTheChain(t *testing.T) {
 	})
 }
 
-// TestGasIsCheckedBeforeAcceptance checks that a micropayment that costs too much gas, or pays too little for it, is
-// refused.
+// TestGasIsCheckedBeforeAcceptance checks that a micropayment that costs too much gas, or pays too
+// little for it, is refused.
 func TestGasIsCheckedBeforeAcceptance(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, _ *chainView, p payer) {
 		refused := func(gas, price uint64) bool {

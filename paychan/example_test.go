@@ -16,8 +16,8 @@ import (
 	"sluice/paychan"
 )
 
-// A payer opens a channel and pays over it. The payment buys a session, and is settled in the
-// embedded ledger.
+// A payer opens a channel and pays over it. The payment buys a session, and its settlement is
+// booked in the ledger.
 func Example() {
 	dir, err := os.MkdirTemp("", "paychan")
 	if err != nil {

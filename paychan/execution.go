@@ -19,9 +19,10 @@ type attempt struct {
 	accept  func(metastore.Payment) error
 }
 
-// acceptOnChain accepts a payment that the chain would execute, as far as that is known. The channel is read before that if it
-// was not read recently, or after a refusal for what may have changed. If it cannot be read, the last reading counts: what
-// can be lost is bounded by the selling limit.
+// acceptOnChain accepts a payment that the chain would execute, as far as that is known. The
+// channel is read before that if it was not read recently, or after a refusal for what may have
+// changed. If it cannot be read, the last reading counts: what can be lost is bounded by the
+// selling limit.
 func (s *Service) acceptOnChain(ctx context.Context, a *attempt) error {
 	ahead, err := s.chain.ahead()
 	if err != nil {
@@ -41,11 +42,11 @@ func (s *Service) acceptOnChain(ctx context.Context, a *attempt) error {
 	return s.try(ctx, a)
 }
 
-// everRead is the age of a reading that may be any, but must exist.
+// everRead is the greatest age where any reading will do, but there must be one.
 const everRead = 100 * 365 * 24 * time.Hour
 
-// mayHaveChanged reports whether a payment was refused for what a transaction of its payer may have changed since the
-// channel was read: its deposit, or its expiry.
+// mayHaveChanged reports whether a payment was refused for what a transaction of its payer may have
+// changed since the channel was read: its deposit, or its expiry.
 func mayHaveChanged(err error, p metastore.Payment) bool {
 	return errors.Is(err, metastore.ErrChannelStopped) || errors.Is(err, metastore.ErrChannelExpired) || exceedsDeposit(err, p)
 }
@@ -56,7 +57,8 @@ func exceedsDeposit(err error, p metastore.Payment) bool {
 	return ok && funds.Required == p.Amount && funds.Available < p.Amount
 }
 
-// try accepts a payment once. What the store would refuse anyway is left to it, so that the chain is not asked for it.
+// try accepts a payment once. What the store would refuse anyway is left to it, so that the chain
+// is not asked for it.
 func (s *Service) try(ctx context.Context, a *attempt) error {
 	p := &a.payment
 	c, err := s.meta.FindChannel(ctx, p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
@@ -71,7 +73,8 @@ func (s *Service) try(ctx context.Context, a *attempt) error {
 	return a.accept(*p)
 }
 
-// acceptable reports whether the store has no reason to refuse the payment except for the selling limit.
+// acceptable reports whether the store has no reason to refuse the payment except for the selling
+// limit.
 func (a *attempt) acceptable(c metastore.Channel, now time.Time) bool {
 	p := &a.payment
 	switch {
@@ -84,8 +87,9 @@ func (a *attempt) acceptable(c metastore.Channel, now time.Time) bool {
 	}
 }
 
-// examine returns an error if the chain would not execute the payment, or if collecting it would cost more than it pays.
-// As far as that cannot be found out, the payment sells up to the starting limit only.
+// examine returns an error if the chain would not execute the payment, or if collecting it would
+// cost more than it pays. As far as that cannot be found out, the payment sells up to the starting
+// limit only.
 func (s *Service) examine(ctx context.Context, c metastore.Channel, a *attempt) error {
 	p := &a.payment
 	if left := c.Expires.Sub(s.meta.Now().Add(p.Ahead)); left < collectMargin {
@@ -109,8 +113,9 @@ func (s *Service) examine(ctx context.Context, c metastore.Channel, a *attempt) 
 	return s.chain.checkFee(c, p, m)
 }
 
-// checkPrice compares the gas price of a payment of a new form with the usual one, if that was not known yet. Without it
-// nothing bounds what the collection costs the receiver, so that ErrChain is returned if it cannot be read.
+// checkPrice compares the gas price in a payment of a new form with the usual one, if that was not
+// known yet. Without it nothing bounds what collecting the payment costs the receiver, so
+// checkPrice returns ErrChain if it cannot be read.
 func (s *Service) checkPrice(ctx context.Context, m *micropay.Micropayment, a *attempt) error {
 	if s.chain.maxGasPrice.Load() > 0 {
 		return nil
@@ -129,8 +134,8 @@ func (s *Service) checkPrice(ctx context.Context, m *micropay.Micropayment, a *a
 	return s.check(m)
 }
 
-// checkFee refuses a payment that can never pay for its collection: at most the selling limit, or what is left of the
-// deposit, is collected together.
+// checkFee refuses a payment that can never pay its own gas: at most the selling limit, or what is
+// left of the deposit, is collected together.
 func (o *onChain) checkFee(c metastore.Channel, p *metastore.Payment, m *micropay.Micropayment) error {
 	if o.opt.Worth == nil {
 		return nil
@@ -143,8 +148,9 @@ func (o *onChain) checkFee(c metastore.Channel, p *metastore.Payment, m *micropa
 	return refuse(micropay.ReasonUnprofitable, "the gas of its collection is worth %d units at its price of %d, and at most %d units are collected together over this channel", fee, m.GasPrice, most)
 }
 
-// checkSequence refuses a payment that the chain executes at one sequence number of the sender's account only, if the account
-// has passed that. If the chain does not answer, the payment sells up to the starting limit.
+// checkSequence refuses a payment that the chain executes at one sequence number only, if the
+// sender's account has passed that. If the chain does not answer, the payment sells up to the
+// starting limit.
 func (o *onChain) checkSequence(ctx context.Context, m *micropay.Micropayment, a *attempt) error {
 	if !m.UsesAccountSequence() {
 		return nil
@@ -161,8 +167,8 @@ func (o *onChain) checkSequence(ctx context.Context, m *micropay.Micropayment, a
 	return nil
 }
 
-// simulate refuses a payment that the chain would not execute. If the chain does not answer, or if another payment over the
-// channel is being simulated, the payment counts as not simulated.
+// simulate refuses a payment that the chain would not execute. If the chain does not answer, or if
+// another payment over the channel is being simulated, the payment counts as not simulated.
 func (o *onChain) simulate(ctx context.Context, m *micropay.Micropayment, a *attempt) error {
 	p := &a.payment
 	result, own, err := o.simulations.get(ctx, nameOf(p), a.until, func(ctx context.Context) (simulated, error) {
@@ -187,8 +193,8 @@ func (o *onChain) simulate(ctx context.Context, m *micropay.Micropayment, a *att
 	}
 }
 
-// isReceivers reports whether the chain refuses a transaction because of the account that pays its gas, which is not the
-// payer's.
+// isReceivers reports whether the chain refuses a transaction because of the account that pays its
+// gas: the receiver's, not the payer's.
 func isReceivers(status string) bool {
 	return strings.Contains(status, "INSUFFICIENT_BALANCE_FOR_TRANSACTION_FEE")
 }

@@ -62,8 +62,9 @@ func gas(units, price uint64) func(*micropay.Payment) {
 	return func(m *micropay.Payment) { m.MaxGas, m.GasPrice = units, price }
 }
 
-// TestEachFormIsSimulatedOnce checks that the first payment of each form is simulated, that one that the chain would not
-// execute sells nothing, and that the stale and those above the deposit are not simulated.
+// TestEachFormIsSimulatedOnce checks that the first payment of each form is simulated, that one
+// that the chain would not execute sells nothing, and that the stale and those above the deposit
+// are not simulated.
 func TestEachFormIsSimulatedOnce(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		c := s.openOnChain(p)
@@ -105,7 +106,8 @@ func TestEachFormIsSimulatedOnce(t *testing.T) {
 	}, startingLimit)
 }
 
-// TestLeastGasIsWhatSimulationsNeeded checks that a simulation raises the least maximum gas, but not without bound.
+// TestLeastGasIsWhatSimulationsNeeded checks that a simulation raises the least maximum gas, but
+// not without bound.
 func TestLeastGasIsWhatSimulationsNeeded(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		s.openOnChain(p)
@@ -120,8 +122,9 @@ func TestLeastGasIsWhatSimulationsNeeded(t *testing.T) {
 	})
 }
 
-// TestSimulationsOfAChannel checks that one payment over a channel is simulated at a time, that a refusal is that of the
-// payment that was simulated, and that payments wait for two seconds at most.
+// TestSimulationsOfAChannel checks that one payment over a channel is simulated at a time, that a
+// refusal concerns only the payment that was simulated, and that payments wait for two seconds at
+// most.
 func TestSimulationsOfAChannel(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		s.openOnChain(p)
@@ -151,13 +154,14 @@ func TestSimulationsOfAChannel(t *testing.T) {
 	}, startingLimit)
 }
 
-// TestResultsOfOtherPayments checks that the result of a simulation that a payment has waited for counts only if it was one of
-// the same form, and that a refusal counts for the payment alone that was simulated.
+// TestResultsOfOtherPayments checks that a payment that waited for another one's simulation takes
+// its result only if both have the same form, and that a refusal counts for the simulated payment
+// alone.
 func TestResultsOfOtherPayments(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		c := s.openOnChain(p)
 		s.mustPay(p, 1, 30)
-		s.collect(c.ID, v) // 60 units are sold of a form that was simulated, and 30 of another one
+		s.collect(c.ID, v) // 60 units are sold in a form that was simulated, and 30 in another one
 		together := func(result paychan.Simulation, first, second func() error) (errs [2]error) {
 			t.Helper()
 			release := make(chan struct{})
@@ -193,7 +197,8 @@ func TestResultsOfOtherPayments(t *testing.T) {
 	}, startingLimit)
 }
 
-// TestSellingLimitGrows checks that a channel sells up to the starting limit, and by what was collected beyond that.
+// TestSellingLimitGrows checks that a channel sells up to the starting limit, and by what was
+// collected beyond that.
 func TestSellingLimitGrows(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		v.reading.Deposit = 1000
@@ -218,7 +223,7 @@ func TestSellingLimitGrows(t *testing.T) {
 	}, startingLimit)
 }
 
-// collect collects the pending payment of a channel.
+// collect collects a channel's pending settlement.
 func (s *shop) collect(id string, v *chainView) {
 	s.t.Helper()
 	sub := s.submit(id)
@@ -230,7 +235,7 @@ func (s *shop) collect(id string, v *chainView) {
 	}
 }
 
-// submit begins to collect the pending payment of a channel.
+// submit begins to collect a channel's pending settlement.
 func (s *shop) submit(id string) metastore.Submission {
 	s.t.Helper()
 	due := s.pending()[0]
@@ -245,8 +250,9 @@ func (s *shop) submit(id string) metastore.Submission {
 	return sub
 }
 
-// TestAccountSequences checks that a payment that its sender's account has passed sells nothing, that the account is asked
-// for once in two seconds, and that without the chain only the starting limit is sold.
+// TestAccountSequences checks that a payment that its sender's account has passed sells nothing,
+// that the account is asked for once in two seconds, and that without the chain only the starting
+// limit is sold.
 func TestAccountSequences(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		c := s.openOnChain(p)
@@ -279,8 +285,8 @@ func TestAccountSequences(t *testing.T) {
 	}, startingLimit)
 }
 
-// TestEndingPaymentsSellNothing checks that a payment, or its channel, must live long enough to be collected, by the time of
-// the ledger.
+// TestEndingPaymentsSellNothing checks that a payment, or its channel, must live long enough to be
+// collected, by the chain's time.
 func TestEndingPaymentsSellNothing(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		s.openOnChain(p)
@@ -309,7 +315,8 @@ func TestEndingPaymentsSellNothing(t *testing.T) {
 	})
 }
 
-// TestExtendedChannelsAreReadAgain checks that a channel that was extended on the chain sells after its former expiry.
+// TestExtendedChannelsAreReadAgain checks that a channel that was extended on the chain sells after
+// its former expiry.
 func TestExtendedChannelsAreReadAgain(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		c := s.openOnChain(p)
@@ -335,8 +342,9 @@ func TestExtendedChannelsAreReadAgain(t *testing.T) {
 	})
 }
 
-// TestNothingIsSoldByAnotherClock checks that nothing is sold or renewed while the ledger is more than ten seconds ahead of
-// the clock, or while its time is not plausible, and that a ledger that is behind changes nothing.
+// TestNothingIsSoldByAnotherClock checks that nothing is sold or renewed while the chain is more
+// than ten seconds ahead of the clock, or while its time is not plausible, and that a chain that is
+// behind changes nothing.
 func TestNothingIsSoldByAnotherClock(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		c := s.openOnChain(p)
@@ -362,8 +370,8 @@ func TestNothingIsSoldByAnotherClock(t *testing.T) {
 	})
 }
 
-// TestFeesAreComparedWithAmounts checks that a payment whose gas is worth more than what is ever collected together is
-// refused.
+// TestFeesAreComparedWithAmounts checks that a payment is refused if its gas is worth more than
+// what is ever collected together.
 func TestFeesAreComparedWithAmounts(t *testing.T) {
 	worth := func(o *paychan.Options) {
 		o.Chain.Worth = func(gas, price uint64) int64 { return int64(gas * price / 120) }

@@ -8,13 +8,14 @@ import (
 	"sluice/metastore"
 )
 
-// maxFunded is the number of channels of a sender that Fund looks at.
+// maxFunded is how many of a sender's channels Fund looks at.
 const maxFunded = 1_000
 
-// Fund adds an amount to the deposit of an open channel of a sender, whose address is canonical, or opens one with
-// the amount as its deposit, and reports whether it opened one. The channel is the one with this PaymentChannelID
-// or, if it is 0, the first from 1 that is open or was never opened. Fund returns an error of Deposit if the
-// channel with a PaymentChannelID is not open. It is for instances whose money is worth nothing.
+// Fund adds an amount to the deposit of a sender's open channel, or opens one with the amount as
+// its deposit, and reports whether it opened one. The sender's address must be canonical. The
+// channel is the one with this PaymentChannelID or, if it is 0, the first from 1 that is open or
+// was never opened. Fund returns Deposit's error if the channel with a PaymentChannelID is not
+// open. It is for instances where money is worth nothing.
 func (s *Service) Fund(ctx context.Context, sender string, amount, paymentChannelID int64) (c metastore.Channel, opened bool, err error) {
 	if paymentChannelID != 0 {
 		return s.fund(ctx, sender, amount, paymentChannelID)
@@ -28,14 +29,14 @@ func (s *Service) Fund(ctx context.Context, sender string, amount, paymentChanne
 	return metastore.Channel{}, false, fmt.Errorf("the channels 1 to %d of the sender are closed: %w", maxFunded, err)
 }
 
-// taken reports whether err means that another channel can be used: this one is closed, has expired, or may be
-// that of another sender.
+// taken reports whether err means that another channel can be used: this one is closed, has
+// expired, or may be another sender's.
 func taken(err error) bool {
 	return errors.Is(err, metastore.ErrChannelClosed) || errors.Is(err, metastore.ErrChannelExpired) || errors.Is(err, metastore.ErrExists)
 }
 
-// fund is Fund of one channel. It returns metastore.ErrExists if a channel with this number is not bound to the
-// sender.
+// fund is Fund of one channel. It returns metastore.ErrExists if a channel with this number is not
+// bound to the sender.
 func (s *Service) fund(ctx context.Context, sender string, amount, number int64) (c metastore.Channel, opened bool, err error) {
 	c, err = s.Open(ctx, OpenOptions{Sender: sender, Deposit: &amount, PaymentChannelID: &number}, nil)
 	if !errors.Is(err, metastore.ErrExists) {

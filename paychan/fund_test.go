@@ -9,7 +9,7 @@ import (
 	"sluice/metastore"
 )
 
-// TestFund checks which channel gets an amount: the first of the sender from 1 that is open or was never
+// TestFund checks which channel gets an amount: the sender's first from 1 that is open or was never
 // opened, or the one that is named.
 func TestFund(t *testing.T) {
 	s := newShop(t)
@@ -34,9 +34,9 @@ func TestFund(t *testing.T) {
 	if _, _, err := s.Fund(t.Context(), alice, 1, 1); !errors.Is(err, metastore.ErrChannelClosed) {
 		t.Errorf("a closed channel that is named: %v", err)
 	}
-	s.open("", 3) // of the first payer that uses it
+	s.open("", 3) // for the first payer that uses it
 	s.clock.Advance(s.TTL() + time.Second)
-	fund(alice, 6, 0, 4, 6, true) // 1 is closed, 2 has expired, 3 is not of the sender
+	fund(alice, 6, 0, 4, 6, true) // 1 is closed, 2 has expired, 3 is not the sender's
 	if _, _, err := s.Fund(t.Context(), alice, 1, 3); !errors.Is(err, metastore.ErrExists) {
 		t.Errorf("a channel without a sender: %v", err)
 	}
@@ -48,7 +48,8 @@ func TestFund(t *testing.T) {
 	}
 }
 
-// TestConcurrentFunds checks that concurrent calls open one channel, and that each amount is added once.
+// TestConcurrentFunds checks that concurrent calls open one channel, and that each amount is added
+// once.
 func TestConcurrentFunds(t *testing.T) {
 	s := newShop(t)
 	alice := newPayer(t, 1).address()

@@ -18,7 +18,7 @@ import (
 	"sluice/paychan"
 )
 
-// newClock returns a clock that shows the time of the test vectors of micropay.
+// newClock returns a clock that shows the time in micropay's test vectors.
 func newClock() *testclock.Clock { return testclock.At(time.Unix(1_760_000_000, 0)) }
 
 const (
@@ -141,7 +141,7 @@ func (s *shop) channel(id string) metastore.Channel {
 	return c
 }
 
-// paid returns the verified payment of a new micropayment that is valid for a minute.
+// paid returns a new, verified payment that is valid for a minute.
 func (s *shop) paid(p payer, channel, sequence, amount uint64) metastore.Payment {
 	s.t.Helper()
 	payment, err := s.Verify(s.t.Context(), p.sign(s.t, promise(s.now(), channel, sequence, amount)), nil)
@@ -178,7 +178,7 @@ func (s *shop) pending() []metastore.Settlement {
 	return list
 }
 
-// audit fails the test unless all ledgers add up.
+// audit fails the test unless the ledger adds up.
 func (s *shop) audit() {
 	s.t.Helper()
 	found, err := s.meta.Audit(s.t.Context())

@@ -41,7 +41,7 @@ type keyed struct {
 	idem    metastore.Idempotency
 	buy     paychan.BuyOptions
 	outcome *metastore.Session // nil if refused
-	at      time.Time          // of the outcome
+	at      time.Time          // when it ended
 }
 
 // returned is a return of chunksets that took effect.
@@ -181,7 +181,7 @@ func (h *history) sendAgain(t *rapid.T) {
 	}
 }
 
-// anySession returns the id of a session, which may not exist.
+// anySession returns a session's id. The session may not exist.
 func (h *history) anySession(t *rapid.T) string {
 	var ids []string
 	for _, s := range h.model.sessions {
@@ -264,7 +264,7 @@ func (h *history) use(t *rapid.T) {
 	}
 }
 
-// returnChunksets returns some of a session, again or for the first time.
+// returnChunksets returns some of a session's chunksets, again or for the first time.
 func (h *history) returnChunksets(t *rapid.T) {
 	r := h.sometimesAgain(t, func(r returned) bool { return r.session != "" })
 	again := r.request != ""
@@ -305,8 +305,7 @@ func (h *history) sometimesAgain(t *rapid.T, of func(returned) bool) returned {
 	return rapid.SampledFrom(list).Draw(t, "return")
 }
 
-// cutRead returns chunksets of a read that ended early, again or for the first
-// time.
+// cutRead returns the chunksets that a cut read has not sent, again or for the first time.
 func (h *history) cutRead(t *rapid.T) {
 	r := h.sometimesAgain(t, func(r returned) bool { return r.channel != "" })
 	again := r.request != ""
@@ -372,7 +371,7 @@ func (h *history) advance(t *rapid.T) {
 	h.model.now = h.clock.Now()
 }
 
-// settle collects everything due into the embedded ledger.
+// settle books everything that is pending.
 func (h *history) settle(t *rapid.T) {
 	if err := h.Settle(t.Context()); err != nil {
 		t.Fatal(err)

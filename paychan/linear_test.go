@@ -14,23 +14,23 @@ import (
 	"sluice/paychan"
 )
 
-// channelOp is an operation of a client on a channel.
+// channelOp is a client's operation on a channel.
 type channelOp struct {
 	kind             string // buy, read, deposit, get or close
-	sequence, amount int64  // of a payment; amount of a deposit
-	count            int64  // of a read
+	sequence, amount int64  // for a payment; amount also for a deposit
+	count            int64  // for a read
 }
 
-// channelResult is the result of an operation.
+// channelResult is an operation's result.
 type channelResult struct {
 	refusal             error // the sentinel
-	stored              int64 // sequence of the payment in a StaleError
+	stored              int64 // sequence in a StaleError
 	required, available int64 // amounts in a NotCoveredError
 	bought              int64
-	channel             account // of all results except those of purchases
+	channel             account // except after a purchase
 }
 
-// account is the state of a channel.
+// account is a channel's state.
 type account struct {
 	accepted, sequence, credit, deposit int64
 	closed                              bool
@@ -38,8 +38,7 @@ type account struct {
 
 const channelPrice = 3
 
-// apply is the sequential specification of an operation. No payment of these histories has the
-// number 0.
+// apply is an operation's sequential specification. No payment in these histories has the number 0.
 func (a account) apply(op channelOp) (account, channelResult) {
 	refused := func(result channelResult) (account, channelResult) { return a, result }
 	payment := op.kind == "buy" || op.kind == "read"
@@ -112,7 +111,7 @@ func (r *recording) overlaps() int {
 	return n
 }
 
-// counter is a channel of a shop that many clients use.
+// counter is a shop's channel that many clients use.
 type counter struct {
 	id       string
 	payments []metastore.Payment // by sequence, minus one
@@ -121,7 +120,7 @@ type counter struct {
 	handles  []*shop
 }
 
-// result converts the result of the service to the model's terms.
+// result converts the service's result to the model's terms.
 func (c *counter) result(channel metastore.Channel, err error) channelResult {
 	var stale *metastore.StaleError
 	var funds *metastore.InsufficientFundsError
@@ -158,7 +157,7 @@ func (c *counter) ask(t *testing.T, s *shop, op channelOp) channelResult {
 	}
 }
 
-// draw returns the next operation of a client. The last one may be a close.
+// draw returns a client's next operation. The last one may be a close.
 func (c *counter) draw(random *rand.Rand, last bool) channelOp {
 	pay := func(index int64) channelOp {
 		p := c.payments[index]
@@ -182,8 +181,8 @@ func (c *counter) draw(random *rand.Rand, last bool) channelOp {
 	}
 }
 
-// TestChannelIsLinearizable checks that the results of concurrent operations of several clients,
-// over two handles, are those of some sequential execution.
+// TestChannelIsLinearizable checks that several clients' concurrent operations over two handles
+// have results which some sequential execution has too.
 func TestChannelIsLinearizable(t *testing.T) {
 	const rounds, clients, turns, deposit = 20, 5, 12, 60
 	first := newShop(t)
@@ -224,7 +223,7 @@ func TestChannelIsLinearizable(t *testing.T) {
 	first.audit()
 }
 
-// TestChannelCheckerDetectsErrors checks histories whose verdict is known.
+// TestChannelCheckerDetectsErrors checks histories with a known verdict.
 func TestChannelCheckerDetectsErrors(t *testing.T) {
 	read := channelOp{kind: "read", sequence: 1, amount: 6, count: 1}
 	accepted := channelResult{channel: account{accepted: 6, sequence: 1, credit: 3, deposit: 60}}

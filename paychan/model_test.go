@@ -21,7 +21,7 @@ import (
 type model struct {
 	now      time.Time
 	price    int64
-	limit    int64 // limit of the unsettled amount
+	limit    int64 // limit for what is unsettled
 	channels []*modelChannel
 	sessions []*metastore.Session
 }
@@ -46,7 +46,7 @@ func (m *model) open(c metastore.Channel) error {
 	return nil
 }
 
-// examine returns the channel of a payment and what can be spent with it.
+// examine returns a payment's channel and what can be spent with it.
 func (m *model) examine(p metastore.Payment) (c *modelChannel, spendable int64, err error) {
 	for _, one := range m.channels {
 		if one.PaymentChannelID == p.PaymentChannelID && (one.Sender == p.Sender || one.Sender == "") {
@@ -178,7 +178,7 @@ func (m *model) live(id string) (*metastore.Session, error) {
 	return s, err
 }
 
-// bought lists the sessions of a channel.
+// bought lists a channel's sessions.
 func (m *model) bought(channel string) []metastore.Session {
 	var list []metastore.Session
 	for _, s := range m.sessions {
@@ -202,7 +202,7 @@ func (m *model) use(id string, n int64) (metastore.Session, error) {
 	return *s, nil
 }
 
-// broken returns a description of the model's first contradiction.
+// broken describes the model's first contradiction.
 func (m *model) broken() error {
 	for _, c := range m.channels {
 		if c.sold+c.Credit != c.Accepted || c.Accepted > c.Deposit || c.Settled > c.Accepted || c.Credit < 0 {

@@ -1,10 +1,10 @@
-// Package paychan implements payment channels: a payer opens a channel with a deposit and pays
-// over it by micropayments, each of which promises a cumulative amount.
+// Package paychan implements payment channels: a payer opens a channel with a deposit and pays over
+// it by micropayments. Each promises a cumulative amount.
 //
-// The life of a micropayment is this:
+// A micropayment lives like this:
 //
-//  1. The payer signs it (package micropay), with a sequence number and a cumulative amount above
-//     those of the last one over the channel, and sends it with a request.
+//  1. The payer signs it (package micropay), with a greater sequence number and a greater
+//     cumulative amount than the last one over the channel, and sends it with a request.
 //  2. Service.Verify checks what needs no state: the encoding, the signature, the signer, and that
 //     it pays this receiver, in this asset, on this chain, and has not expired.
 //  3. Service.Buy (chunksets of a session) or Service.PayRead (of one read) accepts it, in the
@@ -13,11 +13,11 @@
 //     The difference to the accepted amount, and the channel's credit, can be spent; what is not
 //     spent becomes the credit. So no order of retries, races and crashes charges twice or
 //     serves unpaid.
-//  4. The same transaction makes it the pending settlement of the channel. It replaces an older
-//     one, because its amount includes the older amount.
-//  5. Service.Run pays pending settlements out into the embedded ledger or, with a chain, package
-//     collect collects them there. Then the amount is settled. A settlement that expires
-//     uncollected is reported; the next micropayment over the channel includes its amount.
+//  4. The same transaction makes it the channel's pending settlement. It replaces an older one,
+//     because its amount includes the older amount.
+//  5. Service.Run books pending settlements in the ledger or, with a chain, package collect submits
+//     them. Then the amount is settled. A settlement that expires before that is reported; the
+//     next micropayment over the channel includes its amount.
 //
 // If a sale is made but nothing could be served for it, Service.Return or Service.ReturnRead adds
 // its price to the channel's credit.
@@ -38,13 +38,13 @@ import (
 )
 
 var (
-	// ErrExpiryPast means that the expiry of a new channel is in the past.
+	// ErrExpiryPast means that a new channel would have expired already.
 	ErrExpiryPast = errors.New("the expiry lies in the past")
 	// ErrOtherChannel means that a renewal is a payment over another channel than the one to renew.
 	ErrOtherChannel = errors.New("the micropayment is one over another channel")
 )
 
-// Options are the settings of a Service. Addresses are accepted in any spelling.
+// Options are a Service's settings. Addresses are accepted in any spelling.
 type Options struct {
 	// TTL is the time from a channel's opening to its expiry, unless the payer requests
 	// another expiry. Default DefaultTTL.
@@ -56,26 +56,25 @@ type Options struct {
 	// Asset is the asset of micropayments, and of channels unless the payer requests
 	// another one.
 	Asset string
-	// Module is the address of the module that a micropayment must call.
+	// Module is the module that a micropayment must call.
 	Module string
 	// ChainID is the chain on which micropayments are collected.
 	ChainID uint8
-	// Price is the price of a chunkset, in units of the asset, at least 1.
+	// Price is a chunkset's price in the asset's units, at least 1.
 	Price int64
-	// Deposit is the deposit of a channel, in units of the asset, unless the payer requests
-	// another one.
+	// Deposit is a channel's deposit in the asset's units, unless the payer requests another one.
 	Deposit int64
 	// Chain is set if payments are collected on a chain.
 	Chain *ChainOptions
-	// UnsettledLimit is the greatest amount that is accepted over a channel and not collected
-	// yet, in units of the asset, at least 1.
+	// UnsettledLimit is the greatest amount that is accepted over a channel and not settled yet, in
+	// the asset's units, at least 1.
 	UnsettledLimit int64
 	// Space is called with 0 before something is stored permanently. It returns an error if
 	// there is not enough space. nil: there always is.
 	Space func(n int64) error
 }
 
-// Defaults of a local development instance.
+// Defaults for a local development instance.
 const (
 	DefaultTTL     = 90 * 24 * time.Hour
 	DefaultDeposit = 1_000_000
@@ -83,9 +82,9 @@ const (
 	DefaultAsset = "0x1b18363a9f1fe5e6ebf247daba5cc1c18052bb232efdc4c50f556053922d98e1"
 	// DefaultModule is the address at which the public client expects the payment module.
 	DefaultModule = "0xb42ac038b6dae86f6171e28e297aab9555ce09909445ec579e4ffe6b8d4d63bf"
-	// DefaultChainID is the chain id of a local network.
+	// DefaultChainID is a local network's chain id.
 	DefaultChainID = 4
-	// DefaultPrice is the price of a chunkset, in units of the asset.
+	// DefaultPrice is a chunkset's price in the asset's units.
 	DefaultPrice = 1
 	// DefaultUnsettledLimit is the greatest amount that is accepted and not settled yet.
 	DefaultUnsettledLimit = 1_000_000
@@ -108,17 +107,17 @@ type Service struct {
 
 	chain *onChain // nil without a chain
 
-	unsettled atomic.Pointer[metastore.Unsettled] // result of the last review; nil unless Review runs
+	unsettled atomic.Pointer[metastore.Unsettled] // the last review's result; nil unless Review runs
 	counts    struct{ opened, purchases, reads, settled atomic.Int64 }
 }
 
-// Stats are the counters of a Service since it was created. A call that is repeated with the same
+// Stats are a Service's counters since it was created. A call that is repeated with the same
 // Idempotency counts again.
 type Stats struct {
 	Opened      int64 // channels
 	Purchases   int64 // of chunksets for sessions
 	Reads       int64 // that were paid for directly
-	Settled     int64 // settlements that were paid out into the embedded ledger
+	Settled     int64 // settlements that were booked in the ledger
 	ReadsFailed int64 // readings of channels from the chain that failed
 
 	Simulated         int64 // payments that the chain would execute, by a simulation
@@ -185,8 +184,8 @@ func New(meta Store, opt Options) (*Service, error) {
 	return s, nil
 }
 
-// Payee returns the canonical addresses of the receiver that a micropayment must pay, of the
-// asset and of the module that it must call.
+// Payee returns three canonical addresses: the receiver and the asset that a micropayment must pay,
+// and the module that it must call.
 func (s *Service) Payee() (receiver, asset, module string) {
 	return s.opt.Receiver, s.opt.Asset, s.opt.Module
 }
@@ -194,24 +193,25 @@ func (s *Service) Payee() (receiver, asset, module string) {
 // TTL returns the time from a channel's opening to its expiry by default.
 func (s *Service) TTL() time.Duration { return s.opt.TTL }
 
-// Price returns the price of a chunkset, in units of the asset.
+// Price returns a chunkset's price in the asset's units.
 func (s *Service) Price() int64 { return s.opt.Price }
 
 // OpenOptions describes a channel. Zero values select the defaults.
 type OpenOptions struct {
-	Sender           string // canonical address of the payer; empty: bound by the first payment
+	Sender           string // the payer's canonical address; empty: bound by the first payment
 	Asset            string // canonical address
 	Deposit          *int64
 	PaymentChannelID *int64 // nil: random, below 2^53
-	Owner            string // whose quota it counts towards; empty: none
+	Owner            string // the group that is charged for it; empty: none
 	Expires          time.Time
 }
 
-// Open opens a channel and returns it, or, if idem was recorded before, the channel as it was
-// first returned. idem may be nil. With a chain, the channel must exist there: Sender and
+// Open opens a channel and returns it, or, if idem was recorded before, the channel as it was first
+// returned. idem may be nil. With a chain, the channel must exist there: Sender and
 // PaymentChannelID are required, and Deposit and Expires are read. It returns ErrExpiryPast,
-// ErrChainTerms, ErrNotOnChain, ErrChain, metastore.ErrExists or metastore.ErrIdempotencyReuse. With metastore.ErrUnknownOutcome, and without an idem, it also
-// returns a Channel of which only ID is set: the id of the channel if it was, or will be, opened.
+// ErrChainTerms, ErrNotOnChain, ErrChain, metastore.ErrExists or metastore.ErrIdempotencyReuse.
+// With metastore.ErrUnknownOutcome, and without an idem, it also returns a Channel with only ID
+// set: the channel's id if it was, or will be, opened.
 func (s *Service) Open(ctx context.Context, o OpenOptions, idem *metastore.Idempotency) (metastore.Channel, error) {
 	now := s.meta.Now()
 	c := metastore.Channel{
@@ -271,12 +271,12 @@ func (s *Service) Get(ctx context.Context, id string) (metastore.Channel, error)
 	return s.meta.Channel(ctx, id)
 }
 
-// State returns the present state of a channel.
+// State returns a channel's present state.
 func (s *Service) State(c metastore.Channel) metastore.ChannelState {
 	return c.State(s.meta.Now())
 }
 
-// maxSessions is the number of sessions of a channel that Sessions returns at most.
+// maxSessions is how many of a channel's sessions Sessions returns at most.
 const maxSessions = 1_000
 
 // Sessions returns the sessions that were bought over a channel, newest first, at most 1,000.
@@ -284,10 +284,11 @@ func (s *Service) Sessions(ctx context.Context, id string) ([]metastore.Session,
 	return s.meta.ChannelSessions(ctx, id, maxSessions)
 }
 
-// Deposit adds to the deposit of an open channel and returns the channel without its Proof, or, if idem
-// was recorded before, the channel as it was first returned. idem may be nil. It returns metastore.ErrNotFound, metastore.ErrChannelClosed,
-// metastore.ErrChannelExpired, metastore.ErrAmountOverflow or metastore.ErrIdempotencyReuse, and
-// with a chain always ErrDepositOnChain.
+// Deposit adds to an open channel's deposit and returns the channel without its Proof, or, if idem
+// was recorded before, the channel as it was first returned. idem may be nil. It returns
+// metastore.ErrNotFound, metastore.ErrChannelClosed, metastore.ErrChannelExpired,
+// metastore.ErrAmountOverflow or metastore.ErrIdempotencyReuse, and with a chain always
+// ErrDepositOnChain.
 func (s *Service) Deposit(ctx context.Context, id string, amount int64, idem *metastore.Idempotency) (metastore.Channel, error) {
 	if s.chain != nil {
 		return metastore.Channel{}, ErrDepositOnChain

@@ -16,9 +16,10 @@ import (
 // and expiry. It returns a *micropay.Error, or metastore.ErrAmountOverflow if a number in it is
 // above 2^63-1, or the error of ctx.
 //
-// The signatures, of which there may be 32, are verified last. Before that afford, unless it is nil,
-// is called with micropay.Micropayment.Work, and its error is returned. All calls together verify a few signatures
-// at once, in turns: one that waits for its next signature waits for at most one of each other call.
+// Verify verifies the signatures last: there may be 32. Before that it calls afford, unless it is
+// nil, with micropay.Micropayment.Work, and returns its error. All calls together verify a few
+// signatures at once, in turns: a call that waits for its next signature waits for at most one
+// signature of each other call.
 func (s *Service) Verify(ctx context.Context, encoded string, afford func(ctx context.Context, work int) error) (metastore.Payment, error) {
 	m, err := s.receive(ctx, encoded, afford)
 	if err != nil {
@@ -69,8 +70,8 @@ func (s *Service) receive(ctx context.Context, encoded string, afford func(conte
 	return m, nil
 }
 
-// check compares a micropayment with the policy. With a chain, the time of its ledger decides whether it has expired, and it
-// must live long enough to be collected.
+// check compares a micropayment with the policy. With a chain, the chain's time decides whether it
+// has expired, and it must live long enough to be collected.
 func (s *Service) check(m *micropay.Micropayment) error {
 	policy, now := s.policy, s.meta.Now()
 	if s.chain == nil {
@@ -124,15 +125,15 @@ func (s *Service) Live(ctx context.Context, p metastore.Payment) error {
 // BuyOptions describes a purchase of chunksets for a session.
 type BuyOptions struct {
 	Payment      metastore.Payment // from Verify
-	UserIdentity string            // of a new session
-	SessionID    string            // of the session to add to; empty: a new session
+	UserIdentity string            // for a new session
+	SessionID    string            // the session to add to; empty: a new session
 }
 
 // Buy accepts a payment and sells as many chunksets as it covers; the rest becomes the channel's
 // credit. It returns the session, or, if idem was recorded before, the session as it was first
-// returned. idem may be nil. Its errors are those of metastore.Channels.Buy; a refusal has no
-// effect. With metastore.ErrUnknownOutcome, and without an idem, it also returns a Session of
-// which only ID is set: the id of the session if it was, or will be, sold.
+// returned. idem may be nil. It returns the errors of metastore.Channels.Buy; a refusal has no
+// effect. With metastore.ErrUnknownOutcome, and without an idem, it also returns a Session with
+// only ID set: the session's id if it was, or will be, sold.
 func (s *Service) Buy(ctx context.Context, b BuyOptions, idem *metastore.Idempotency) (metastore.Session, error) {
 	p := metastore.Purchase{Payment: b.Payment, Price: s.opt.Price}
 	if b.SessionID == "" {
@@ -160,7 +161,7 @@ func (s *Service) Buy(ctx context.Context, b BuyOptions, idem *metastore.Idempot
 }
 
 // PayRead accepts a payment and sells exactly count chunksets for one read; the rest becomes the
-// channel's credit. Its errors are those of metastore.Channels.PayRead; a refusal has no effect.
+// channel's credit. It returns the errors of metastore.Channels.PayRead; a refusal has no effect.
 // charge is a new, unguessable name by which ReturnRead finds the sale if its outcome is
 // metastore.ErrUnknownOutcome.
 func (s *Service) PayRead(ctx context.Context, p metastore.Payment, count int64, charge string) (metastore.Channel, error) {

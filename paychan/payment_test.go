@@ -386,7 +386,7 @@ func TestPayReadKeepsTheSurplus(t *testing.T) {
 	if list := s.sessions(c.ID); len(list) != 0 {
 		t.Errorf("a read creates no session: %+v", list)
 	}
-	// The credit of a read pays for a session, and the reverse.
+	// Credit from a read pays for a session, and the reverse.
 	if got := s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 12)}); got.Total != 2 {
 		t.Errorf("%+v", got)
 	}

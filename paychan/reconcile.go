@@ -13,8 +13,8 @@ type Reconciliation struct {
 	After *metastore.Channel // the books after the reading was recorded; nil: it was not
 }
 
-// Reconcile reads a channel from the chain and, if write is set, records the reading. It returns metastore.ErrNotFound,
-// ErrNoChain or ErrChain.
+// Reconcile reads a channel from the chain and, if write is set, records the reading. It returns
+// metastore.ErrNotFound, ErrNoChain or ErrChain.
 func (s *Service) Reconcile(ctx context.Context, id string, write bool) (Reconciliation, error) {
 	if s.chain == nil {
 		return Reconciliation{}, ErrNoChain

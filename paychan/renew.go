@@ -6,10 +6,11 @@ import (
 	"sluice/metastore"
 )
 
-// Renew accepts a payment, which Verify has returned, in place of the one that proves what was accepted over the channel
-// with this id and that can no longer be collected. It sells nothing. Repeated with the same payment, it has no effect. It
-// returns the channel after that, or metastore.ErrNotFound, ErrOtherChannel, a *micropay.Error if the chain would not
-// execute the payment, or the errors of metastore.Channels.Renew.
+// Renew accepts a payment from Verify in place of the one that proves what was accepted over the
+// channel with this id, if that one can no longer be collected. It sells nothing. Repeated with the
+// same payment, it has no effect. It returns the channel after that, or metastore.ErrNotFound,
+// ErrOtherChannel, a *micropay.Error if the chain would not execute the payment, or the errors of
+// metastore.Channels.Renew.
 func (s *Service) Renew(ctx context.Context, id string, p metastore.Payment) (metastore.Channel, error) {
 	c, err := s.meta.Channel(ctx, id)
 	if err != nil {

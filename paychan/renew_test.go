@@ -23,8 +23,8 @@ func (s *shop) renew(id string, p payer, sequence, amount uint64, change ...func
 	return s.Renew(s.t.Context(), id, payment)
 }
 
-// TestRenew lets the payment of a channel that is at its limit expire. Only a renewal brings the channel back, which sells
-// nothing and can be repeated.
+// TestRenew lets a payment expire over a channel at its limit. Only a renewal brings the channel
+// back. It sells nothing and can be repeated.
 func TestRenew(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		c := s.openOnChain(p)
@@ -75,8 +75,8 @@ func TestRenew(t *testing.T) {
 	}, startingLimit)
 }
 
-// TestRenewalOutlivesAnExpiredSubmission checks that a channel whose submission has expired sells again when its renewal was
-// collected.
+// TestRenewalOutlivesAnExpiredSubmission checks that a channel with an expired submission sells
+// again when its renewal was collected.
 func TestRenewalOutlivesAnExpiredSubmission(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		c := s.openOnChain(p)
@@ -102,7 +102,8 @@ func TestRenewalOutlivesAnExpiredSubmission(t *testing.T) {
 	})
 }
 
-// TestReconcile compares a channel with the chain, and records what the chain shows only if that is requested.
+// TestReconcile compares a channel with the chain, and records what the chain shows only if that is
+// requested.
 func TestReconcile(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		c := s.openOnChain(p)

@@ -10,8 +10,8 @@ import (
 	"sluice/paychan"
 )
 
-// TestConcurrentReplays checks that of 1,000 concurrent uses of one micropayment, for sessions and
-// reads, over two handles, one succeeds, and only that one has an effect.
+// TestConcurrentReplays uses one micropayment 1,000 times at once, for sessions and reads, over two
+// handles. One use succeeds, and only that one has an effect.
 func TestConcurrentReplays(t *testing.T) {
 	const replays, amount = 1_000, 30
 	first := newShop(t)

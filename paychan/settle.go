@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	settleBatch   = 200              // settlements that are paid out in one transaction
-	settleTimeout = 10 * time.Second // for a call of the store
-	settleRetry   = time.Second      // after a failure; also finds settlements whose wake-up was lost
+	settleBatch   = 200              // settlements that are booked in one transaction
+	settleTimeout = 10 * time.Second // for a call to the store
+	settleRetry   = time.Second      // after a failure; also finds settlements after a lost wake-up
 	settleReview  = time.Minute      // between reviews
 	maxReported   = 10               // failures that are reported individually
 )
 
-// ErrUncollected means that accepted payments expired before they were collected. The next payment
+// ErrUncollected means that accepted payments expired before they were settled. The next payment
 // over such a channel includes their amount.
 var ErrUncollected = errors.New("accepted payments have expired uncollected")
 
-// Unsettled returns what was accepted and not settled when Review last looked, and false unless Review
-// is running and has looked.
+// Unsettled returns what was accepted and not settled when Review last looked, and false unless
+// Review is running and has looked.
 func (s *Service) Unsettled() (metastore.Unsettled, bool) {
 	if last := s.unsettled.Load(); last != nil {
 		return *last, true
@@ -31,10 +31,10 @@ func (s *Service) Unsettled() (metastore.Unsettled, bool) {
 	return metastore.Unsettled{}, false
 }
 
-// Run pays accepted payments out into the embedded ledger, soon after they are accepted, until ctx
-// ends. After a failure it tries again a second later, until the payment expires. Each second it
-// calls report with what was paid out since the last call, the time that it took, and the failures,
-// joined. It is for a Service without a chain.
+// Run books settlements in the ledger, soon after their payments were accepted, until ctx ends.
+// After a failure it tries again a second later. Each second it calls report with how many were
+// booked since the last call, the time that it took, and the failures, joined. It is for a Service
+// without a chain.
 func (s *Service) Run(ctx context.Context, report task.Report) {
 	retry := time.NewTicker(settleRetry)
 	defer retry.Stop()
@@ -61,8 +61,8 @@ func (s *Service) Run(ctx context.Context, report task.Report) {
 	}
 }
 
-// Review looks now and each minute, until ctx ends, for what is accepted and not settled. It reports
-// ErrUncollected when more payments have expired uncollected.
+// Review looks now and each minute, until ctx ends, for what is accepted and not settled. It
+// reports ErrUncollected when more payments have expired uncollected.
 func (s *Service) Review(ctx context.Context, report task.Report) {
 	defer s.unsettled.Store(nil)
 	tick := time.NewTicker(settleReview)
@@ -78,7 +78,7 @@ func (s *Service) Review(ctx context.Context, report task.Report) {
 	}
 }
 
-// review looks for what is accepted and not settled, and returns the number of channels whose payment
+// review looks for what is accepted and not settled, and returns over how many channels a payment
 // has expired. It returns ErrUncollected if their amount has grown.
 func (s *Service) review(ctx context.Context) (channels int64, err error) {
 	now, err := s.meta.Unsettled(ctx)
@@ -93,8 +93,9 @@ func (s *Service) review(ctx context.Context) (channels int64, err error) {
 	return now.Expired.Channels, nil
 }
 
-// Settle tries once to pay out each settlement that is pending now, in the order of their expiry. It
-// continues after failures and returns them joined: the first ones, and the number of the others.
+// Settle tries once to book each settlement that is pending now, those that expire first before the
+// others. It continues after failures and returns them joined: the first ones, and how many others
+// there were.
 func (s *Service) Settle(ctx context.Context) error {
 	var last metastore.Settlement
 	var failed []error
@@ -117,8 +118,8 @@ func (s *Service) pending(ctx context.Context, after metastore.Settlement) ([]me
 	return s.meta.Settlements(ctx, after, settleBatch)
 }
 
-// book books settlements out in one transaction. If that is refused, it tries one transaction for
-// each, so that a wrong one does not block the others.
+// book books settlements in one transaction. If that is refused, it tries one transaction for each,
+// so that a wrong one does not block the others.
 func (s *Service) book(ctx context.Context, pending []metastore.Settlement) (failed []error) {
 	if len(pending) == 0 {
 		return nil
@@ -149,7 +150,7 @@ func (s *Service) bookAll(ctx context.Context, pending []metastore.Settlement) e
 	return s.meta.PayOut(ctx, pending)
 }
 
-// refused reports whether err is due to what was to be paid out, and not to an outage of the store.
+// refused reports whether err is due to what was to be booked, and not to an outage of the store.
 func refused(err error) bool {
 	for _, outage := range []error{metastore.ErrUnavailable, metastore.ErrUnknownOutcome, context.DeadlineExceeded, context.Canceled} {
 		if errors.Is(err, outage) {

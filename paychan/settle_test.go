@@ -17,13 +17,13 @@ import (
 	"sluice/paychan"
 )
 
-// ledger is a store whose ledger fails as configured.
+// ledger is a store with a ledger that fails as configured.
 type ledger struct {
 	paychan.Store
 	mu struct {
 		sync.Mutex
-		fail  func(ctx context.Context, list []metastore.Settlement) error // before it pays out; nil: never
-		lose  int                                                          // number of calls whose result is lost
+		fail  func(ctx context.Context, list []metastore.Settlement) error // before it books; nil: never
+		lose  int                                                          // calls that lose their result
 		calls [][]metastore.Settlement
 		at    []time.Time
 	}
@@ -72,7 +72,7 @@ func (l *ledger) called() (calls [][]metastore.Settlement, at []time.Time) {
 	return slices.Clone(l.mu.calls), slices.Clone(l.mu.at)
 }
 
-// withLedger replaces the store of a shop's Service by a ledger.
+// withLedger replaces a shop's store by a ledger.
 func (s *shop) withLedger() *ledger {
 	s.t.Helper()
 	l := &ledger{Store: s.meta}
@@ -88,7 +88,7 @@ type settling struct {
 	*shop
 	ledger  *ledger
 	payer   payer
-	channel metastore.Channel // number 1, of the payer
+	channel metastore.Channel // number 1, the payer's
 
 	mu        sync.Mutex
 	reports   []error
@@ -181,8 +181,8 @@ func TestRunCollectsWhatIsAccepted(t *testing.T) {
 	})
 }
 
-// TestRunRetries checks that a failed settlement is tried again after a second, also if payments over
-// other channels are accepted before.
+// TestRunRetries checks that a failed settlement is tried again after a second, also if payments
+// over other channels are accepted before.
 func TestRunRetries(t *testing.T) {
 	settleIn(t, func(t *testing.T, s *settling) {
 		s.ledger.fails(refuseAll)
@@ -211,7 +211,7 @@ func TestRunRetries(t *testing.T) {
 	})
 }
 
-// TestRunAfterALostResult checks that a payment whose result was lost is paid out once.
+// TestRunAfterALostResult checks that a payment is booked once although the result was lost.
 func TestRunAfterALostResult(t *testing.T) {
 	settleIn(t, func(t *testing.T, s *settling) {
 		s.ledger.mu.lose = 1
@@ -221,7 +221,8 @@ func TestRunAfterALostResult(t *testing.T) {
 		if calls, _ := s.ledger.called(); len(calls) != 1 || s.reported(metastore.ErrUnknownOutcome) != 1 {
 			t.Errorf("%d calls and the reports %v, want one each", len(calls), s.reports)
 		}
-		s.ledger.fails(func(context.Context, []metastore.Settlement) error { return metastore.ErrUnknownOutcome }) // and not paid out
+		// It has not booked them.
+		s.ledger.fails(func(context.Context, []metastore.Settlement) error { return metastore.ErrUnknownOutcome })
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 8, 20)})
 		s.wait(5 * time.Second)
 		s.settled(10)
@@ -246,7 +247,7 @@ func TestRunCollectsTheNewest(t *testing.T) {
 	})
 }
 
-// TestRunContinuesAfterAHangingCall checks that a call of the store that hangs ends, and does not
+// TestRunContinuesAfterAHangingCall checks that a hanging call to the store ends, and does not
 // prevent later ones.
 func TestRunContinuesAfterAHangingCall(t *testing.T) {
 	settleIn(t, func(t *testing.T, s *settling) {
@@ -296,8 +297,8 @@ func TestRunReportsExpiredPayments(t *testing.T) {
 	})
 }
 
-// TestRunPaysOutExpiredPayments checks that the embedded ledger, which no chain can refuse, pays out what has expired.
-func TestRunPaysOutExpiredPayments(t *testing.T) {
+// TestRunBooksExpiredPayments checks that what has expired is booked too: no chain can refuse it.
+func TestRunBooksExpiredPayments(t *testing.T) {
 	settleIn(t, func(t *testing.T, s *settling) {
 		s.ledger.fails(refuseAll)
 		p := s.paid(s.payer, 1, 1, 10)
@@ -327,8 +328,8 @@ func (s *shop) accept(p payer, n int) (ids []string) {
 	return ids
 }
 
-// TestLedgerContinuesAfterARefusal checks that payments that the ledger refuses do not prevent the
-// others from being paid out, in their batch and after it, and are tried once more each.
+// TestLedgerContinuesAfterARefusal checks that payments that the ledger refuses do not keep the
+// others from being booked, in their batch and after it, and are tried once more each.
 func TestLedgerContinuesAfterARefusal(t *testing.T) {
 	s := newShop(t)
 	ids := s.accept(newPayer(t, 1), 205)
@@ -355,10 +356,10 @@ func TestLedgerContinuesAfterARefusal(t *testing.T) {
 }
 
 // TestLedgerBatches checks that a batch is one transaction, and that its settlements are tried
-// separately only after a refusal, so that an outage does not multiply the number of calls.
+// separately only after a refusal, so that an outage does not multiply the calls.
 func TestLedgerBatches(t *testing.T) {
 	for _, test := range []struct {
-		errs []error // of the calls; then nil
+		errs []error // for the calls; then nil
 		want int
 	}{
 		{nil, 1},
@@ -388,8 +389,8 @@ func TestLedgerBatches(t *testing.T) {
 	}
 }
 
-// TestRunEndsWithItsContext checks that Run returns also in the middle of a settlement, which does
-// not count as a failure and is tried again by the next Run.
+// TestRunEndsWithItsContext checks that Run returns also in the middle of a settlement. That does
+// not count as a failure, and the next Run tries it again.
 func TestRunEndsWithItsContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "meta.db")
 	synctest.Test(t, func(t *testing.T) {
@@ -422,7 +423,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestFailuresAreCounted checks that an error lists ten failures, and the number of the others.
+// TestFailuresAreCounted checks that an error lists ten failures, and how many others there were.
 func TestFailuresAreCounted(t *testing.T) {
 	for n, want := range map[int]string{10: "", 12: "and 2 failures more"} {
 		s := newShop(t)
@@ -445,8 +446,8 @@ func (unlistedStore) Settlements(context.Context, metastore.Settlement, int) ([]
 	return nil, fmt.Errorf("listing: %w", errLedger)
 }
 
-// TestRunReportsThatItCannotList checks that an error of the store in listing pending settlements
-// is reported.
+// TestRunReportsThatItCannotList checks that it is reported if the store fails to list pending
+// settlements.
 func TestRunReportsThatItCannotList(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "meta.db")
 	synctest.Test(t, func(t *testing.T) {

@@ -2,8 +2,9 @@ package paychan
 
 import "sluice/metastore"
 
-// SetGasPrices sets the least gas price at which the chain executes a transaction, and the usual one. Micropayments with
-// a lower one than the least, or with one that is far above the usual one, are refused.
+// SetGasPrices sets the least gas price at which the chain executes a transaction, and the usual
+// one. Micropayments with a lower one than the least, or with one that is far above the usual one,
+// are refused.
 func (s *Service) SetGasPrices(least, usual uint64) {
 	if s.chain != nil {
 		s.chain.minGasPrice.Store(least)
@@ -11,10 +12,11 @@ func (s *Service) SetGasPrices(least, usual uint64) {
 	}
 }
 
-// Terms are what is accepted of a Service whose payments are collected on a chain. Gas prices are 0 until they are known.
+// Terms are what a Service accepts that collects payments on a chain. Gas prices are 0 until they
+// are known.
 type Terms struct {
 	StartingLimit            int64
-	MinGas                   uint64 // the least maximum gas of a micropayment
+	MinGas                   uint64 // the least maximum gas in a micropayment
 	MinGasPrice, MaxGasPrice uint64
 	MaxFee                   uint64 // 0: any
 }
@@ -44,8 +46,8 @@ func (s *Service) startingLimit() int64 {
 	return s.chain.opt.StartingLimit
 }
 
-// ClockAgrees returns nil without a chain, or if its ledger is not too far ahead of the clock of the store, and ErrClock
-// otherwise.
+// ClockAgrees returns nil without a chain, or if the chain is not too far ahead of the store's
+// clock, and ErrClock otherwise.
 func (s *Service) ClockAgrees() error {
 	if s.chain == nil {
 		return nil

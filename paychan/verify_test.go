@@ -53,7 +53,7 @@ func TestVerifyRefuses(t *testing.T) {
 	}
 	good := signed(func(*micropay.Payment) {})
 	huge := func(m *micropay.Payment) { m.Amount = 1 << 63 }
-	const size = 370 // bytes of a valid one; see package micropay for the layout
+	const size = 370 // bytes in a valid one; see package micropay for the layout
 	for name, c := range map[string]struct {
 		text   string
 		kind   error
@@ -72,7 +72,7 @@ func TestVerifyRefuses(t *testing.T) {
 		"another sender":    {tampered(t, good, size), micropay.ErrRefused, micropay.ClassSigner, micropay.ReasonSigner},
 		"forged":            {tampered(t, good, size-110), micropay.ErrRefused, micropay.ClassSignature, micropay.ReasonBadSignature},
 		"flipped signature": {tampered(t, good, 64), micropay.ErrRefused, micropay.ClassSignature, micropay.ReasonBadSignature},
-		// The amounts of a forgery do not matter.
+		// A forgery's amounts do not matter.
 		"forged and too large": {tampered(t, signed(huge), 64), micropay.ErrRefused, micropay.ClassSignature, micropay.ReasonBadSignature},
 		"expired and too large": {signed(func(m *micropay.Payment) { huge(m); m.Expiration = 1 }),
 			micropay.ErrRefused, micropay.ClassPolicy, micropay.ReasonExpired},
