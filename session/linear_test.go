@@ -14,24 +14,24 @@ import (
 	"sluice/session"
 )
 
-// operation is an operation of a client on a session.
+// operation is a client's operation on a session.
 type operation struct {
 	kind    string // use, return or get
 	n       int64
-	request string // of a return, or the key of a use
+	request string // a return's id, or a use's idempotency key
 	again   bool   // a return that was made before
 }
 
-// result is the result of an operation.
+// result is an operation's result.
 type result struct {
 	refusal error // the sentinel
 	count   count
 }
 
-// count is the state of a session.
+// count is a session's state.
 type count struct{ left, used int64 }
 
-// apply is the sequential specification of an operation. Clients return no more than they used.
+// apply is an operation's sequential specification. Clients return no more than they used.
 func (c count) apply(op operation) (count, result) {
 	switch {
 	case op.kind == "use" && op.n > c.left:
@@ -55,10 +55,10 @@ func sessionModel(total int64) porcupine.Model {
 	}
 }
 
-// client uses a session and returns some of the chunksets.
+// client uses a session and returns some chunksets.
 type client struct {
 	service *session.Service
-	id      string // of the session
+	id      string // the session's
 	name    string
 	used    int64
 	names   int
@@ -114,8 +114,8 @@ func (c *client) ask(t *testing.T, op operation) result {
 	return result{err, count{got.Left, got.Used}}
 }
 
-// TestSessionIsLinearizable checks that the results of concurrent operations of several clients,
-// over two handles, are those of some sequential execution.
+// TestSessionIsLinearizable checks that several clients' concurrent operations over two handles
+// have results which some sequential execution has too.
 func TestSessionIsLinearizable(t *testing.T) {
 	const rounds, clients, turns, total = 20, 5, 16, 40
 	services, _ := newServices(t, 2, session.Options{Grant: total})
@@ -163,7 +163,7 @@ func overlapping(history []porcupine.Operation) int {
 	return n
 }
 
-// TestCheckerDetectsErrors checks histories whose verdict is known.
+// TestCheckerDetectsErrors checks histories with a known verdict.
 func TestCheckerDetectsErrors(t *testing.T) {
 	use, get := operation{kind: "use", n: 1}, operation{kind: "get"}
 	giveBack := operation{kind: "return", n: 1, request: "r"}

@@ -18,19 +18,19 @@ import (
 // ErrPaymentRequired means that the service grants no sessions: they must be paid for.
 var ErrPaymentRequired = errors.New("a session must be paid for")
 
-// Options are the settings of a Service.
+// Options are a Service's settings.
 type Options struct {
 	// TTL is the time from a session's creation to its expiry. Default DefaultTTL.
 	TTL time.Duration
 	// Space is called with 0 before something is stored permanently. It returns an error if
 	// there is not enough space. nil: there always is.
 	Space func(n int64) error
-	// Grant is the number of chunksets of a session that is not paid for. If it is 0, every
-	// session must be paid for.
+	// Grant is how many chunksets an unpaid session has. If it is 0, every session must be paid
+	// for.
 	Grant int64
 }
 
-// Defaults of a local development instance.
+// Defaults for a local development instance.
 const (
 	DefaultTTL   = 30 * 24 * time.Hour
 	DefaultGrant = 1_000
@@ -49,7 +49,7 @@ type Service struct {
 	counts struct{ granted, uses, chunksets atomic.Int64 }
 }
 
-// Stats are the counters of a Service since it was created. A call that is repeated with the same
+// Stats are a Service's counters since it was created. A call that is repeated with the same
 // Idempotency counts again.
 type Stats struct {
 	Granted   int64 // sessions that were created without a payment
@@ -84,15 +84,13 @@ func New(meta Store, opt Options) *Service {
 // TTL returns the time from a session's creation to its expiry.
 func (s *Service) TTL() time.Duration { return s.opt.TTL }
 
-// Granted returns the number of chunksets of a session that is not paid for, or 0 if every
-// session must be.
+// Granted returns how many chunksets an unpaid session has, or 0 if every session must be.
 func (s *Service) Granted() int64 { return s.opt.Grant }
 
-// Grant creates a session that is not paid for and returns it, or, if idem was recorded before,
-// the session as it was first returned. idem may be nil. It returns ErrPaymentRequired or
+// Grant creates a session that is not paid for and returns it, or, if idem was recorded before, the
+// session as it was first returned. idem may be nil. It returns ErrPaymentRequired or
 // metastore.ErrIdempotencyReuse. With metastore.ErrUnknownOutcome, and without an idem, it also
-// returns a Session of which only ID is set: the id of the session if it was, or will be,
-// created.
+// returns a Session with only ID set: the session's id if it was, or will be, created.
 func (s *Service) Grant(ctx context.Context, userIdentity string, idem *metastore.Idempotency) (metastore.Session, error) {
 	if s.opt.Grant == 0 {
 		return metastore.Session{}, ErrPaymentRequired

@@ -293,8 +293,8 @@ func TestReturnCountsOnce(t *testing.T) {
 	check(t, got, err, 10, 0)
 }
 
-// TestConcurrentUses checks that of 200 concurrent uses of a session of 100, over two handles,
-// exactly 100 succeed, each with a different count.
+// TestConcurrentUses uses a session that has 100 chunksets 200 times at once, over two handles:
+// exactly 100 uses succeed, each with another count.
 func TestConcurrentUses(t *testing.T) {
 	services, _ := newServices(t, 2, session.Options{Grant: 100})
 	made := grant(t, services[0])
@@ -303,7 +303,7 @@ func TestConcurrentUses(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range got {
 		var idem *metastore.Idempotency
-		if i%5 == 0 { // these use another path of the store
+		if i%5 == 0 { // these take another path through the store
 			idem = &metastore.Idempotency{Scope: "use", Key: fmt.Sprint(i)}
 		}
 		wg.Go(func() {
