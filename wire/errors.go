@@ -1,6 +1,6 @@
 package wire
 
-// Problem is the body of an error (RFC 9457) with the media type application/problem+json. Error
+// Problem is an error's body (RFC 9457), with the media type application/problem+json. Error
 // repeats Detail, for the public client.
 type Problem struct {
 	Type      string `json:"type"` // "urn:sluice:error:" and the code
@@ -12,16 +12,16 @@ type Problem struct {
 	RequestID string `json:"requestId"`
 	Retryable *bool  `json:"retryable,omitempty"`
 
-	// Details for a payer. Required and Available are in units of the asset, or in chunksets
-	// if there are too few of them.
+	// Details for a payer. Required and Available are in the asset's units, or in chunksets if
+	// there are too few chunksets.
 	Reason             string `json:"reason,omitempty"`
 	Required           string `json:"required,omitempty"`
 	Available          string `json:"available,omitempty"`
 	ChunksetPrice      string `json:"chunksetPrice,omitempty"`
 	StoredMicropayment string `json:"storedMicropayment,omitempty"`
 
-	// Of CodeUnsettledLimit: the selling limit of the channel, what is unsettled, and the part of it that is collected
-	// only after a renewal.
+	// With CodeUnsettledLimit: the channel's selling limit, what is unsettled, and how much of that
+	// only a renewal makes collectable.
 	Limit     string `json:"limit,omitempty"`
 	Unsettled string `json:"unsettled,omitempty"`
 	Expired   string `json:"expired,omitempty"`

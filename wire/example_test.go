@@ -8,7 +8,7 @@ import (
 	"sluice/wire"
 )
 
-// A client decides by the code of an error, never by its text.
+// A client decides by an error's code, never by its text.
 func ExampleProblem() {
 	body := `{"type":"urn:sluice:error:insufficient_funds","title":"Insufficient funds","status":402,
 		"detail":"...","error":"...","code":"insufficient_funds","requestId":"r1","required":"120","available":"45"}`

@@ -1,5 +1,5 @@
-// Package wire defines what a client and the server of the HTTP interface share: JSON bodies,
-// header names and error codes. It contains no logic.
+// Package wire defines what client and server share in HTTP: JSON bodies, header names and error
+// codes. It contains no logic.
 //
 // A member without a value is omitted, never null; zero, false and empty lists are values and are
 // always present. Amounts of money, and the numbers of channels and payments, are decimal strings.
@@ -18,25 +18,24 @@ var OpenAPI []byte
 // OpenAPIServer is the server address in OpenAPI, which an instance replaces by its own.
 const OpenAPIServer = "http://localhost:9090"
 
-// Units of the interface, in bytes.
+// Units, in bytes.
 const (
 	ChunkSize    = 1 << 20        // a chunk
 	ChunksetSize = 10 * ChunkSize // a chunkset: the unit in which reads are metered
 )
 
-// Limits of the interface that no configuration changes. Those of blobs, parts and
-// names are in package blob.
+// Limits that no configuration changes. Package blob has the limits for blobs, parts and names.
 const (
-	DefaultPartSize = 1 << 20  // bytes of a part if the request that begins an upload states none
-	MaxJSONBody     = 64 << 10 // bytes of a JSON body
-	MaxHeaderBytes  = 32 << 10 // bytes of a request's header section
-	MaxPageSize     = 1_000    // entries of a page
+	DefaultPartSize = 1 << 20  // a part's bytes if the request that begins an upload states none
+	MaxJSONBody     = 64 << 10 // a JSON body's bytes
+	MaxHeaderBytes  = 32 << 10 // a request's header section, in bytes
+	MaxPageSize     = 1_000    // a page's entries
 
-	MaxBlobMeta           = 2 << 10 // bytes of the names (with HeaderBlobMeta) and values of all custom headers of a blob
-	MaxBlobMetaHeaders    = 32      // custom headers of a blob, because proxies accept about 64 headers of a response
-	MaxCacheControl       = 255     // bytes of the Cache-Control of a blob
-	MaxContentDisposition = 1 << 10 // bytes of the Content-Disposition of a blob
-	MaxContentLanguage    = 255     // bytes of the Content-Language of a blob
+	MaxBlobMeta           = 2 << 10 // a blob's custom headers in bytes: all names (with HeaderBlobMeta) and values
+	MaxBlobMetaHeaders    = 32      // a blob's custom headers, because proxies accept about 64 headers in a response
+	MaxCacheControl       = 255     // a blob's Cache-Control in bytes
+	MaxContentDisposition = 1 << 10 // a blob's Content-Disposition in bytes
+	MaxContentLanguage    = 255     // a blob's Content-Language in bytes
 )
 
 // Names of headers.
@@ -54,11 +53,11 @@ const (
 	HeaderIdempotencyKey    = "Idempotency-Key"
 	HeaderContentDigest     = "Content-Digest"
 	HeaderReprDigest        = "Repr-Digest"
-	HeaderFault             = "Sluice-Fault" // a rule of a fault for this request; only on a local instance
-	HeaderBlobMeta          = "Blob-Meta-"   // begins the names of the custom headers of a blob
+	HeaderFault             = "Sluice-Fault" // a fault's rule for this request; only on a local instance
+	HeaderBlobMeta          = "Blob-Meta-"   // begins the names of a blob's custom headers
 )
 
-// Blob is an entry of a listing.
+// Blob is an entry in a listing.
 type Blob struct {
 	Name         string    `json:"name"`
 	Size         int64     `json:"size"`
@@ -68,34 +67,35 @@ type Blob struct {
 	Expires      time.Time `json:"expires,omitzero"`
 
 	// Only with include=metadata, if the writer stated them.
-	CacheControl       string            `json:"cacheControl,omitempty"`
-	ContentDisposition string            `json:"contentDisposition,omitempty"`
-	ContentLanguage    string            `json:"contentLanguage,omitempty"`
-	Metadata           map[string]string `json:"metadata,omitempty"` // custom headers: names in lower case without HeaderBlobMeta
+	CacheControl       string `json:"cacheControl,omitempty"`
+	ContentDisposition string `json:"contentDisposition,omitempty"`
+	ContentLanguage    string `json:"contentLanguage,omitempty"`
+	// Metadata is the custom headers: names in lower case without HeaderBlobMeta.
+	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-// BlobPage is a page of a listing.
+// BlobPage is a listing's page.
 type BlobPage struct {
 	Blobs    []Blob   `json:"blobs"`
 	Prefixes []string `json:"prefixes"`
 	Next     string   `json:"next,omitempty"`
 }
 
-// Account is an entry of the list of accounts.
+// Account is an entry in the list of accounts.
 type Account struct {
 	Account string `json:"account"`
 	Blobs   int64  `json:"blobs"` // number of its blobs
 	Bytes   int64  `json:"bytes"` // of their contents
 }
 
-// AccountPage is a page of the list of accounts.
+// AccountPage is a page in the list of accounts.
 type AccountPage struct {
 	Accounts []Account `json:"accounts"`
 	Next     string    `json:"next,omitempty"`
 }
 
-// BeginUpload is the request that begins a multipart upload. The first three members are those of
-// the public client.
+// BeginUpload is the request that begins a multipart upload. The first three members are the public
+// client's.
 type BeginUpload struct {
 	RawAccount  *string `json:"rawAccount"`
 	RawBlobName *string `json:"rawBlobName"`
@@ -104,10 +104,11 @@ type BeginUpload struct {
 	Expires     string  `json:"expires"`
 	IfNoneMatch string  `json:"ifNoneMatch"`
 
-	CacheControl       string            `json:"cacheControl"`
-	ContentDisposition string            `json:"contentDisposition"`
-	ContentLanguage    string            `json:"contentLanguage"`
-	Metadata           map[string]string `json:"metadata"` // custom headers: names without HeaderBlobMeta
+	CacheControl       string `json:"cacheControl"`
+	ContentDisposition string `json:"contentDisposition"`
+	ContentLanguage    string `json:"contentLanguage"`
+	// Metadata is the custom headers: names in lower case without HeaderBlobMeta.
+	Metadata map[string]string `json:"metadata"`
 }
 
 // UploadBegun is the response to BeginUpload.
@@ -126,23 +127,24 @@ type Success struct {
 	Success bool `json:"success"`
 }
 
-// Part is an entry of an upload's state.
+// Part is an entry in an upload's state.
 type Part struct {
 	Index int   `json:"index"`
 	Size  int64 `json:"size"`
 }
 
-// Upload is an entry of the list of uploads.
+// Upload is an entry in the list of uploads.
 type Upload struct {
 	UploadID string    `json:"uploadId"`
 	Account  string    `json:"account"`
 	Name     string    `json:"name"`
 	PartSize int64     `json:"partSize"`
 	State    string    `json:"state"` // "open", "committed" or "aborted"
-	Bytes    int64     `json:"bytes"` // sum of the sizes of the parts present
+	Bytes    int64     `json:"bytes"` // of all present parts together
 	Created  time.Time `json:"created"`
-	Expires  time.Time `json:"expires,omitzero"` // when an open upload is aborted unless a part is stored before
-	ETag     string    `json:"etag,omitempty"`   // of the blob, once committed
+	// Expires is when an open upload is aborted unless a part is stored before.
+	Expires time.Time `json:"expires,omitzero"`
+	ETag    string    `json:"etag,omitempty"` // the blob's, once committed
 }
 
 // UploadStatus is an upload with a page of its parts.
@@ -152,7 +154,7 @@ type UploadStatus struct {
 	Next  *int   `json:"next,omitempty"`
 }
 
-// UploadPage is a page of the list of uploads.
+// UploadPage is a page in the list of uploads.
 type UploadPage struct {
 	Uploads []Upload `json:"uploads"`
 	Next    string   `json:"next,omitempty"`
@@ -165,7 +167,7 @@ type CreateSession struct {
 	SessionID          *string `json:"sessionId"`
 }
 
-// RenewPayment is the request that renews the expired payment of a channel.
+// RenewPayment is the request that renews a channel's expired payment.
 type RenewPayment struct {
 	MicropaymentUpdate *string `json:"micropaymentUpdate"`
 }
@@ -177,9 +179,11 @@ type ReconcileChannel struct {
 
 // Reconciliation is the response to ReconcileChannel.
 type Reconciliation struct {
-	Channel Channel       `json:"channel"`         // as it was in the books
-	Chain   *ChainChannel `json:"chain,omitempty"` // as it is on the chain; absent: it does not exist there
-	After   *Channel      `json:"after,omitempty"` // the books after what the chain shows was recorded; absent: it was not
+	Channel Channel `json:"channel"` // as it was in the books
+	// Chain is as it is on the chain; absent: it does not exist there.
+	Chain *ChainChannel `json:"chain,omitempty"`
+	// After is our books after what the chain shows was recorded; absent: it was not.
+	After *Channel `json:"after,omitempty"`
 }
 
 // ChainChannel is a channel as it is on the chain.
@@ -190,7 +194,7 @@ type ChainChannel struct {
 	Expires            time.Time `json:"expires"`
 }
 
-// Session is the state of a session.
+// Session is a session's state.
 type Session struct {
 	SessionID      string    `json:"sessionId"`
 	UserIdentity   string    `json:"userIdentity,omitempty"`
@@ -200,28 +204,33 @@ type Session struct {
 	Expires        time.Time `json:"expires"`
 }
 
-// Channel is the state of a micropayment channel.
+// Channel is a micropayment channel's state.
 type Channel struct {
-	ChannelID        string           `json:"channelId"`
-	PaymentChannelID string           `json:"paymentChannelId"`
-	Sender           string           `json:"sender,omitempty"`
-	Receiver         string           `json:"receiver"`
-	Asset            string           `json:"asset"`
-	Deposit          string           `json:"deposit"`
-	Accepted         string           `json:"accepted"`
-	Credit           string           `json:"credit"`
-	Settled          string           `json:"settled"`
-	Unsettled        string           `json:"unsettled"`
-	SellingLimit     string           `json:"sellingLimit"`        // the greatest unsettled amount that a payment may lead to now
-	Expired          string           `json:"expired,omitempty"`   // the part of Unsettled that is collected only after a renewal; absent: nothing
-	Elsewhere        string           `json:"elsewhere,omitempty"` // what was withdrawn on the chain and is not known here; absent: nothing
-	SequenceNumber   string           `json:"sequenceNumber"`
-	State            string           `json:"state"`
-	Stopped          string           `json:"stopped,omitempty"` // why nothing is sold over it, in the state stopped
-	Refund           string           `json:"refund,omitempty"`  // of a closed channel: the part of the deposit that was not accepted
-	Created          time.Time        `json:"created"`
-	Expires          time.Time        `json:"expires"`
-	Sessions         []ChannelSession `json:"sessions,omitzero"` // nil: could not be read
+	ChannelID        string `json:"channelId"`
+	PaymentChannelID string `json:"paymentChannelId"`
+	Sender           string `json:"sender,omitempty"`
+	Receiver         string `json:"receiver"`
+	Asset            string `json:"asset"`
+	Deposit          string `json:"deposit"`
+	Accepted         string `json:"accepted"`
+	Credit           string `json:"credit"`
+	Settled          string `json:"settled"`
+	Unsettled        string `json:"unsettled"`
+	// SellingLimit is the greatest unsettled amount that a payment may lead to now.
+	SellingLimit string `json:"sellingLimit"`
+	// Expired is the part of Unsettled that only a renewal makes collectable; absent: nothing.
+	Expired string `json:"expired,omitempty"`
+	// Elsewhere is what was withdrawn on the chain and is not known here; absent: nothing.
+	Elsewhere      string `json:"elsewhere,omitempty"`
+	SequenceNumber string `json:"sequenceNumber"`
+	State          string `json:"state"`
+	// Stopped is why nothing is sold over it, in the state stopped.
+	Stopped string `json:"stopped,omitempty"`
+	// Refund is what was not accepted of the deposit, if the channel is closed.
+	Refund   string           `json:"refund,omitempty"`
+	Created  time.Time        `json:"created"`
+	Expires  time.Time        `json:"expires"`
+	Sessions []ChannelSession `json:"sessions,omitzero"` // nil: could not be read
 }
 
 // ChannelSession is a session that was bought over a channel.
@@ -231,34 +240,36 @@ type ChannelSession struct {
 	Expires       time.Time `json:"expires"`
 }
 
-// SessionPage is a page of the list of sessions of a local instance.
+// SessionPage is a page in a local instance's list of sessions.
 type SessionPage struct {
 	Sessions []Session `json:"sessions"`
 	Next     string    `json:"next,omitempty"`
 }
 
-// ChannelPage is a page of the list of channels of a local instance.
+// ChannelPage is a page in a local instance's list of channels.
 type ChannelPage struct {
 	Channels []Channel `json:"channels"` // without their sessions
 	Next     string    `json:"next,omitempty"`
 }
 
-// Ledger is what is recorded about the money of a channel, with a page of its sales.
+// Ledger is what our ledger has about a channel, with one page of its sales.
 type Ledger struct {
-	Channel      Channel      `json:"channel"`      // without its sessions
-	FoldedAmount string       `json:"foldedAmount"` // the sum of the sales that are not retained
-	Sales        []Sale       `json:"sales"`        // the newest first
+	Channel Channel `json:"channel"` // without its sessions
+	// FoldedAmount is what the sales that are not retained sum up to.
+	FoldedAmount string       `json:"foldedAmount"`
+	Sales        []Sale       `json:"sales"` // the newest first
 	Settlements  []Settlement `json:"settlements"`
 	Next         string       `json:"next,omitempty"`
 }
 
 // Sale is a purchase over a channel, or a return to its credit.
 type Sale struct {
-	SequenceNumber string    `json:"sequenceNumber,omitempty"` // of the payment; empty: a return
-	SessionID      string    `json:"sessionId,omitempty"`      // empty: chunksets were read directly, or returned
-	Chunksets      int64     `json:"chunksets"`                // negative: returned
-	Price          string    `json:"price"`                    // of a chunkset
-	Time           time.Time `json:"time"`
+	SequenceNumber string `json:"sequenceNumber,omitempty"` // the payment's; empty: a return
+	// SessionID is empty: chunksets were read directly, or returned.
+	SessionID string    `json:"sessionId,omitempty"`
+	Chunksets int64     `json:"chunksets"` // negative: returned
+	Price     string    `json:"price"`     // a chunkset's
+	Time      time.Time `json:"time"`
 }
 
 // Settlement is a payment that was collected, or waits to be.
@@ -276,7 +287,8 @@ type Figures struct {
 	Garbage  GarbageFigures `json:"garbage"`
 	Sessions SessionFigures `json:"sessions"`
 	Channels ChannelFigures `json:"channels"`
-	History  []Interval     `json:"history"` // of the node that responds: the last hour, the oldest first
+	// History is the responding node's: the last hour, the oldest first.
+	History []Interval `json:"history"`
 }
 
 // StorageFigures are the number of blobs, and their bytes.
@@ -285,7 +297,7 @@ type StorageFigures struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// GarbageFigures are the deleted contents whose bytes are due to be freed and are not freed yet.
+// GarbageFigures count garbage: deleted contents that are due to be freed and are not freed yet.
 type GarbageFigures struct {
 	Contents      int64 `json:"contents"` // 100,000 stands for that many or more
 	Bytes         int64 `json:"bytes"`    // of up to 100,000 objects of these, oldest first
@@ -307,16 +319,17 @@ type ChannelFigures struct {
 
 // Interval is what a node did in a few seconds. A quantile is omitted if there were no requests.
 type Interval struct {
-	Time         time.Time `json:"time"` // its end
-	Seconds      float64   `json:"seconds"`
-	Requests     int64     `json:"requests"`     // that ended, without health checks and those of the console
-	ClientErrors int64     `json:"clientErrors"` // of these, with a status of 4xx
-	ServerErrors int64     `json:"serverErrors"` // of these, with a status of 5xx
-	BytesIn      int64     `json:"bytesIn"`
-	BytesOut     int64     `json:"bytesOut"`
-	P50Seconds   float64   `json:"p50Seconds,omitzero"`
-	P90Seconds   float64   `json:"p90Seconds,omitzero"`
-	P99Seconds   float64   `json:"p99Seconds,omitzero"`
+	Time    time.Time `json:"time"` // its end
+	Seconds float64   `json:"seconds"`
+	// Requests is that ended, without health checks and the console's.
+	Requests     int64   `json:"requests"`
+	ClientErrors int64   `json:"clientErrors"` // of these, with a status of 4xx
+	ServerErrors int64   `json:"serverErrors"` // of these, with a status of 5xx
+	BytesIn      int64   `json:"bytesIn"`
+	BytesOut     int64   `json:"bytesOut"`
+	P50Seconds   float64 `json:"p50Seconds,omitzero"`
+	P90Seconds   float64 `json:"p90Seconds,omitzero"`
+	P99Seconds   float64 `json:"p99Seconds,omitzero"`
 }
 
 // Info describes a service.
@@ -335,12 +348,12 @@ type Info struct {
 // Rates are the limits of callers on a node, unless their key has other limits. A limit that is
 // omitted is unlimited.
 type Rates struct {
-	Key     Rate `json:"key"`     // the keys of a group together
+	Key     Rate `json:"key"`     // a group's keys together
 	Address Rate `json:"address"` // a client address without a key
 }
 
-// Rate holds the limits of a caller, by name, such as "requestsPerSecond" or
-// "storedBytes". Bytes are those of bodies.
+// Rate holds a caller's limits, by name, such as "requestsPerSecond" or "storedBytes". Bytes are
+// counted in bodies.
 type Rate map[string]int64
 
 // Payment describes the terms of payment.
@@ -352,18 +365,19 @@ type Payment struct {
 	ChunksetPrice  string `json:"chunksetPrice"`
 	UnsettledLimit string `json:"unsettledLimit"`
 
-	// Of a service whose payments are collected on a chain. Gas prices are absent until they were read.
-	StartingLimit string `json:"startingLimit,omitempty"` // the selling limit of a new channel
-	MinGas        string `json:"minGas,omitempty"`        // the least maximum gas of a micropayment
+	// Of a service that collects payments on a chain. Gas prices are absent until they were read.
+	StartingLimit string `json:"startingLimit,omitempty"` // a new channel's selling limit
+	MinGas        string `json:"minGas,omitempty"`        // the least maximum gas in a micropayment
 	MinGasPrice   string `json:"minGasPrice,omitempty"`
 	MaxGasPrice   string `json:"maxGasPrice,omitempty"`
-	MaxFee        string `json:"maxFee,omitempty"` // the greatest product of maximum gas and gas price
-	Settlement    string `json:"settlement"`       // SettlementLedger or SettlementChain
+	// MaxFee is the greatest product of maximum gas and gas price.
+	MaxFee     string `json:"maxFee,omitempty"`
+	Settlement string `json:"settlement"` // SettlementLedger or SettlementChain
 }
 
 // What becomes of accepted micropayments.
 const (
-	SettlementLedger = "ledger" // they are recorded, and not collected
+	SettlementLedger = "ledger" // they are booked in the ledger, and not collected
 	SettlementChain  = "chain"  // they are collected on the chain
 )
 
@@ -388,13 +402,14 @@ type Limits struct {
 	ExpiredGoneSeconds int64 `json:"expiredGoneSeconds"`
 }
 
-// Faults are the faults of a local instance.
+// Faults are a local instance's faults.
 type Faults struct {
 	Seed   uint32      `json:"seed"`
 	Faults []FaultRule `json:"faults"`
 }
 
-// FaultRule is a rule of faults, such as "PUT part 2%: drop-reply". docs/protocol.md describes the form.
+// FaultRule is a rule of faults, such as "PUT part 2%: drop-reply". docs/protocol.md describes the
+// form.
 type FaultRule struct {
 	Rule     string `json:"rule"`
 	Requests int64  `json:"requests"` // that match it, since it was set
