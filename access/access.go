@@ -1,22 +1,21 @@
 // Package access decides who may do what, and how much of it. It holds API keys with their
 // scopes and accounts, and enforces the limits of groups of keys and of client addresses.
 //
-// A request passes through it as follows. An Authenticator resolves the credential of the
-// request to a Caller, whose Allows method decides whether the key permits an operation on
-// an account. A Limiter returns the Allowance that the caller shares, on this node, with all
-// requests of the same group of keys, or of the same address if there is no key. The request
-// enters the Allowance (request rate and concurrency), is paced by it (bytes per second) and
-// reserves what it stores (quotas).
+// A request passes through it as follows. An Authenticator resolves the request's credential to a
+// Caller. Caller.Allows decides whether the key permits an operation on an account. A Limiter
+// returns the Allowance that the caller shares, on this node, with all requests from the same group
+// of keys, or from the same address if there is no key. The request enters the Allowance (request
+// rate and concurrency), is paced by it (bytes per second) and reserves what it stores (quotas).
 package access
 
 import "errors"
 
-// Errors of this package. They are wrapped; compare them with errors.Is. Errors of the store
-// are returned as they are, or wrapped.
+// Errors. They are wrapped; compare them with errors.Is. The store's errors are returned as they
+// are, or wrapped.
 var (
-	// ErrInvalidKey means that the description of a key is invalid.
+	// ErrInvalidKey means that a key's description is invalid.
 	ErrInvalidKey = errors.New("the key is invalid")
-	// ErrInvalidLimit means that a limit is neither above 0 nor one of the special values.
+	// ErrInvalidLimit means that a limit is neither above 0 nor a special value.
 	ErrInvalidLimit = errors.New("the limits cannot be set")
 	// ErrUnknownKey means that a credential is malformed, or that its key is unknown, has
 	// another secret, has expired or was revoked. It does not say which.

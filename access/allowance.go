@@ -16,8 +16,8 @@ import (
 // this node. Its methods may be called concurrently, and not after Release.
 type Allowance struct {
 	holder   holder
-	release  func(*Allowance) // of the Limiter
-	name     string           // of the holder, formatted once because each upload uses it
+	release  func(*Allowance) // the Limiter's
+	name     string           // the holder's, formatted once because each upload uses it
 	limits   atomic.Pointer[limits]
 	working  atomic.Int64 // requests that have entered and not left
 	held     atomic.Int64 // see Hold
@@ -49,7 +49,7 @@ func newAllowance(h holder, usage metastore.Usage, hits *hits, release func(*All
 	}
 }
 
-// setLimits sets the limits. A bucket whose rate changes becomes full: a debt at the old rate
+// setLimits sets the limits. When a bucket's rate changes, it becomes full: a debt at the old rate
 // could take arbitrarily long to repay at the new one. The caller holds the Limiter's lock.
 func (a *Allowance) setLimits(own, defaults metastore.Limits) {
 	old := a.limits.Load()
@@ -71,8 +71,8 @@ func (a *Allowance) setLimits(own, defaults metastore.Limits) {
 	a.limits.Store(&limits{own: own, all: all, quotas: quotasOf(all)})
 }
 
-// Release ends the use of the Allowance that a call of OfKey or OfAddress returned. It must
-// be called once for each such call.
+// Release ends the use of an Allowance. It must be called once for each call that returned it, of
+// OfKey or OfAddress.
 func (a *Allowance) Release() { a.release(a) }
 
 // Holder returns a name for the group or network, which is unique among Allowances.
@@ -83,10 +83,10 @@ func (a *Allowance) Limits() metastore.Limits { return a.limits.Load().all }
 
 // Enter admits a request. The caller must call leave once when the request has ended.
 //
-// Enter first takes one of the slots for concurrent requests. It returns ErrConcurrent
-// immediately if there is none. Then it waits up to 2 s for the request rate to permit the
-// request. It returns a *RateError immediately if that would take longer, and the error of
-// ctx if ctx ends first. A refused request uses up nothing.
+// Enter first takes a slot for concurrent requests. It returns ErrConcurrent immediately if there
+// is none. Then it waits up to 2 s for the request rate to permit the request. It returns a
+// *RateError immediately if that would take longer, and ctx's error if ctx ends first. A refused
+// request uses up nothing.
 func (a *Allowance) Enter(ctx context.Context) (leave func(), err error) {
 	return a.enter(ctx, maxWait)
 }
@@ -137,11 +137,11 @@ func (a *Allowance) takeSlot() bool {
 	}
 }
 
-// Hold counts a request whose response has not been sent completely. The caller must call
-// release once when it has been; that may be after Release. Hold returns false, and counts
-// nothing, if twice the limit of concurrent requests, and 16 more for those that are just
-// ending, are held already. Since refused requests are held as well, it bounds the resources
-// of a client that does not read its responses.
+// Hold counts a request whose response has not been sent completely. The caller must call release
+// once when it has been; that may be after Release. Hold returns false, and counts nothing, if
+// twice the limit of concurrent requests, and 16 more for those that are just ending, are held
+// already. Since refused requests are held as well, it bounds what a client costs that does not
+// read its responses.
 func (a *Allowance) Hold() (release func(), ok bool) {
 	const ending = 16
 	limit := a.Limits().ConcurrentRequests
@@ -158,31 +158,30 @@ func (a *Allowance) Hold() (release func(), ok bool) {
 // 0.
 func (a *Allowance) Requests() (left int64, full time.Duration) { return a.requests.state() }
 
-// Spend takes n more requests of the request rate, for a request that costs as much as several. It
-// never waits: later requests do, until the rate has made up for it. It takes at most one second's
-// requests.
+// Spend takes n more requests from the request rate, for a request that costs as much as several.
+// It never waits: later requests do, until the rate has made up for it. It takes at most one
+// second's requests.
 func (a *Allowance) Spend(n int64) { a.requests.spend(n) }
 
-// PaceIn waits until n more bytes of request bodies may be read; n should be at most
-// ChunkIn(). Concurrent calls are served in the order in which they were made, so that
-// concurrent streams of one group have equal shares. It returns the error of ctx if ctx ends
-// first; then none of the n bytes is used up.
+// PaceIn waits until n more bytes of request bodies may be read; n should be at most ChunkIn().
+// Concurrent calls are served in the order in which they were made, so that one group's concurrent
+// streams have equal shares. It returns ctx's error if ctx ends first; then it uses up no byte.
 func (a *Allowance) PaceIn(ctx context.Context, n int) error { return a.in.wait(ctx, n) }
 
 // PaceOut is PaceIn for the bytes of response bodies and ChunkOut().
 func (a *Allowance) PaceOut(ctx context.Context, n int) error { return a.out.wait(ctx, n) }
 
-// ChunkIn returns the number of bytes for which PaceIn should be called at a time: 100 ms of
-// the rate, at least 1 byte and at most 1 MiB. PaceIn waits for more in steps of that size.
+// ChunkIn returns for how many bytes PaceIn should be called at a time: what the rate allows in 100
+// ms, at least 1 byte and at most 1 MiB. PaceIn waits for more in steps of that size.
 func (a *Allowance) ChunkIn() int64 { return a.in.chunk() }
 
 // ChunkOut is ChunkIn for PaceOut.
 func (a *Allowance) ChunkOut() int64 { return a.out.chunk() }
 
 // Reserve reserves quota for a blob of that name, metastore.Blob.Metadata and size; the size is 0
-// if it is not known yet. Name and metadata are empty for a part of an upload. The blob counts as
-// one object and takes metastore.Charge(name, metadata) bytes in addition to its size. The same is
-// reserved of the occupied bytes, whether the blob replaces another, which is then garbage, or not.
+// if it is not known yet. Name and metadata are empty for an upload's part. The blob counts as one
+// object and takes metastore.Charge(name, metadata) bytes in addition to its size. As many are
+// reserved from the occupied bytes, also if the blob replaces another, which is then garbage.
 //
 // It returns a *QuotaError if the blob does not fit in addition to what is stored and to all
 // other reservations; any other error is the store's. A refusal takes into account all
@@ -195,14 +194,14 @@ func (a *Allowance) Reserve(ctx context.Context, name, metadata string, size int
 	return a.reserve(ctx, metastore.Used{Bytes: size, Objects: 1, Names: int64(len(name) + len(metadata))})
 }
 
-// ReserveUpload reserves quota for an upload that begins, of a blob of that name and Metadata, and
-// for its outcome. It returns the same errors as Reserve.
+// ReserveUpload reserves quota for an upload that begins, to a blob with that name and Metadata,
+// and for its outcome. It returns the same errors as Reserve.
 func (a *Allowance) ReserveUpload(ctx context.Context, name, metadata string) (*Reservation, error) {
 	return a.reserve(ctx, metastore.Used{Uploads: 1, Names: int64(len(name) + len(metadata)), Retained: metastore.OutcomeCharge(name)})
 }
 
-// ReserveChannel reserves quota for a channel that is opened, and for the record of the request if
-// it is recorded. It returns the same errors as Reserve.
+// ReserveChannel reserves quota for a channel that is opened, and for the request's record if it is
+// recorded. It returns the same errors as Reserve.
 func (a *Allowance) ReserveChannel(ctx context.Context, recorded bool) (*Reservation, error) {
 	wanted := metastore.Used{Channels: 1}
 	if recorded {

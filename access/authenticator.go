@@ -16,7 +16,7 @@ import (
 	"sluice/metastore"
 )
 
-// AuthenticatorOptions are the settings of an Authenticator. The zero value works.
+// AuthenticatorOptions are an Authenticator's settings. The zero value works.
 type AuthenticatorOptions struct {
 	// Poll is the interval at which Run queries whether keys have changed. Default
 	// 1 s.
@@ -38,10 +38,10 @@ type KeyStore interface {
 // Authenticator resolves credentials to the holders of their keys. Its methods may be called
 // concurrently.
 //
-// It caches keys, without their secrets, at most AuthenticatorOptions.Size of them. While Run runs, a
-// key that was created or revoked through another handle of the store takes effect after Poll,
+// It caches keys, without their secrets, at most AuthenticatorOptions.Size of them. While Run runs,
+// a key that was created or revoked through another handle of the store takes effect after Poll,
 // usually. If the store cannot be reached, cached keys are used for 10 s more; then Authenticate
-// returns the errors of the store. Unless Run runs, every call of Authenticate queries the store.
+// returns the store's errors. Unless Run runs, every call of Authenticate queries the store.
 type Authenticator struct {
 	store KeyStore
 	opt   AuthenticatorOptions
@@ -49,16 +49,15 @@ type Authenticator struct {
 	view  atomic.Pointer[view]
 	mu    struct {
 		sync.Mutex
-		renewals map[string]*renewal // by the id of a key
+		renewals map[string]*renewal // by a key's id
 	}
 }
 
-// view is the result of the last poll. A cached key is used only in the generation in which
-// the query for it began, so that a key that was read before a change and cached after it is
-// never used.
+// view is the last poll's result. A cached key is used only in the generation in which its query
+// began, so that a key that was read before a change and cached after it is never used.
 type view struct {
 	generation int64     // counts the changes
-	version    int64     // of the keys
+	version    int64     // the keys'
 	polled     time.Time // when the last successful poll began; zero: there was none
 }
 
@@ -69,7 +68,7 @@ type entry struct {
 	generation int64
 }
 
-// NewAuthenticator returns an Authenticator for the keys of a store.
+// NewAuthenticator returns an Authenticator for a store's keys.
 func NewAuthenticator(store KeyStore, opt AuthenticatorOptions) *Authenticator {
 	if opt.Poll == 0 {
 		opt.Poll = time.Second
@@ -87,9 +86,8 @@ func NewAuthenticator(store KeyStore, opt AuthenticatorOptions) *Authenticator {
 	return a
 }
 
-// Authenticate returns the holder of the key of a credential. It returns ErrUnknownKey if there
-// is no such key or it is no longer valid; any other error means that the store could not be
-// queried.
+// Authenticate returns the holder of the key in a credential. It returns ErrUnknownKey if there is
+// no such key or it is no longer valid; any other error means that the store could not be queried.
 func (a *Authenticator) Authenticate(ctx context.Context, credential string) (*Caller, error) {
 	id, secret, ok := parseCredential(credential)
 	if !ok {
@@ -106,10 +104,10 @@ func (a *Authenticator) Authenticate(ctx context.Context, credential string) (*C
 }
 
 // Remembered returns what the Authenticator remembers of a credential, without querying the store:
-// the holder of the key as it was when the store was last queried for it, or nil if there was none or
-// it is no longer valid. current reports whether Authenticate returns the same, without querying the
-// store. If it is false, the key may have been changed or revoked since, so the caller must not be
-// allowed anything yet.
+// the key's holder as the last query showed it, or nil if there was none or it is no longer valid.
+// current reports whether Authenticate returns the same, without querying the store. If it is
+// false, the key may have been changed or revoked since, so the caller must not be allowed anything
+// yet.
 func (a *Authenticator) Remembered(credential string) (caller *Caller, current bool) {
 	id, secret, ok := parseCredential(credential)
 	if !ok {
@@ -143,9 +141,9 @@ func (a *Authenticator) current(e entry, seen *view) bool {
 }
 
 // Recheck returns the caller as they are now. A request that takes long calls it before it takes
-// effect. It returns ErrUnknownKey if the key has expired or was revoked; any other error means that
-// the store could not be queried. A cached key costs no query, and after a change of keys one query
-// serves all concurrent calls for a key.
+// effect. It returns ErrUnknownKey if the key has expired or was revoked; any other error means
+// that the store could not be queried. A cached key costs no query, and after a change of keys one
+// query serves all concurrent calls for a key.
 func (a *Authenticator) Recheck(ctx context.Context, c *Caller) (*Caller, error) {
 	current, err := a.find(ctx, c.ID())
 	if err != nil {
@@ -157,8 +155,8 @@ func (a *Authenticator) Recheck(ctx context.Context, c *Caller) (*Caller, error)
 	return current, nil
 }
 
-// find returns the holder of the key with this id, valid or not; nil if there is none. After a change
-// of keys, concurrent calls for a cached key query the store once together.
+// find returns who holds the key with this id, valid or not; nil if there is none. After keys have
+// changed, concurrent calls for a cached key query the store once together.
 func (a *Authenticator) find(ctx context.Context, id string) (*Caller, error) {
 	seen := a.view.Load()
 	e, cached := a.cache.GetIfPresent(id)
@@ -183,13 +181,13 @@ func (a *Authenticator) query(ctx context.Context, id string, seen *view) (*Call
 		return nil, fmt.Errorf("looking up a key: %w", err)
 	}
 	caller := newCaller(key)
-	// key.ID instead of id, which is a substring of the credential and would keep the secret in memory.
+	// key.ID and not id: as a substring of the credential, id would keep the secret in memory.
 	a.cache.Set(key.ID, entry{caller: caller, generation: seen.generation})
 	return caller, nil
 }
 
-// renewal is a query that concurrent calls of find share. It began in its generation, so it knows of
-// every change that they know of.
+// renewal is a query that concurrent calls of find share. It began in its generation, so it knows
+// of every change that they know of.
 type renewal struct {
 	generation int64
 	done       chan struct{} // closed when the others are set
@@ -232,7 +230,8 @@ func (a *Authenticator) trusts(v *view) bool {
 }
 
 // Run queries the store every Poll whether keys have changed, and if so looks up each key again
-// before it is used, until ctx ends. It reports failures to report. It must not be called concurrently.
+// before it is used, until ctx ends. It reports failures to report. It must not be called
+// concurrently.
 func (a *Authenticator) Run(ctx context.Context, report func(error)) {
 	tick := time.NewTicker(a.opt.Poll)
 	defer tick.Stop()

@@ -13,7 +13,7 @@ import (
 	"sluice/access"
 )
 
-// newKeys returns an Authenticator over one handle of a store, the line to that handle, and another
+// newKeys returns an Authenticator over a store's handle, the line to that handle, and another
 // handle, which stands for a key command.
 func newKeys(t *testing.T) (*access.Authenticator, *line, *line) {
 	stores := openStores(t, 2)
@@ -184,8 +184,8 @@ func TestCachedKeysAreBounded(t *testing.T) {
 	})
 }
 
-// TestRemembered: current is true exactly if Authenticate does not query the store, and the holder of
-// a key is remembered, with its secret alone, until the key is found to be invalid.
+// TestRemembered: current is true exactly if Authenticate does not query the store, and a key's
+// holder is remembered, with its secret alone, until the key is found to be invalid.
 func TestRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys, served, command := newKeys(t)
@@ -369,8 +369,8 @@ func TestPollWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// TestRecheck checks that a caller is checked again from the cache, without a query, within a poll of
-// a change, and that after a change one query serves all calls for a key.
+// TestRecheck checks that a caller is checked again from the cache, without a query, until the poll
+// after a change, and that one query then serves all calls for a key.
 func TestRecheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys, served, command := newKeys(t)
@@ -381,8 +381,8 @@ func TestRecheck(t *testing.T) {
 			t.Fatal(err)
 		}
 		const calls = 100
-		// recheck calls Recheck concurrently while a query takes half a second, and returns the number of
-		// queries and how many calls may write.
+		// recheck calls Recheck concurrently while a query takes half a second, and returns the
+		// number of queries and how many calls may write.
 		recheck := func(want error) (queries int64, writing int) {
 			t.Helper()
 			before := served.lookups.Load()
@@ -446,8 +446,8 @@ func TestRecheck(t *testing.T) {
 	})
 }
 
-// TestRecheckOutlivesItsFirstCaller checks that a call that waits for the query of another gets its
-// result, although the client of the other has gone.
+// TestRecheckOutlivesItsFirstCaller checks that a call that waits for another call's query gets its
+// result, although the other call's client has gone.
 func TestRecheckOutlivesItsFirstCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys, served, command := newKeys(t)
@@ -488,7 +488,7 @@ func TestRecheckOutlivesItsFirstCaller(t *testing.T) {
 	})
 }
 
-// TestSharedLookupKnowsOfEveryChange checks that requests which share a lookup of a key after a change
+// TestSharedLookupKnowsOfEveryChange checks that requests which share a key's lookup after a change
 // do not share one that began before a later change.
 func TestSharedLookupKnowsOfEveryChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

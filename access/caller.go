@@ -18,14 +18,14 @@ func newCaller(key metastore.Key) *Caller {
 	return &Caller{key: key}
 }
 
-// ID returns the id of the key, which is not secret.
+// ID returns the key's id, which is not secret.
 func (c *Caller) ID() string { return c.key.ID }
 
-// Group returns the name of the keys that share limits with this one, which is also the owner
-// of what they store.
+// Group returns the name of the keys that share limits with this one. The group is also the owner:
+// it is charged for what they store.
 func (c *Caller) Group() string { return c.key.Group }
 
-// Limits returns the limits of the group; 0 stands for the default of the service.
+// Limits returns the group's limits; 0 stands for the service's default.
 func (c *Caller) Limits() metastore.Limits { return c.key.Limits }
 
 // AllAccounts reports whether the key is valid for all accounts.

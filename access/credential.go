@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// A credential is "sluice_", the id of the key, "_" and its secret. Secret scanners find
-// leaked credentials by the prefix. Id and secret are random, of 80 and 280 bits.
+// A credential is "sluice_", the key's id, "_" and its secret. Secret scanners find leaked
+// credentials by the prefix. Id and secret are random, of 80 and 280 bits.
 const (
 	prefix       = "sluice_"
 	idLength     = 16
 	secretLength = 56
 )
 
-// alphabet is that of RFC 4648 base32 in lower case: a character holds five random bits.
+// alphabet is base32's (RFC 4648) in lower case: a character holds five random bits.
 const alphabet = "abcdefghijklmnopqrstuvwxyz234567"
 
 var encoding = base32.NewEncoding(alphabet).WithPadding(base32.NoPadding)

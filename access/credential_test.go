@@ -41,7 +41,7 @@ func TestCredentialForm(t *testing.T) {
 	}
 }
 
-// TestCredentialsAreRandom checks that every character of a secret takes every value.
+// TestCredentialsAreRandom checks that every character in a secret takes every value.
 func TestCredentialsAreRandom(t *testing.T) {
 	seen := map[string]bool{}
 	values := make([]map[byte]bool, secretLength)

@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // openStores returns n handles on one real store. Every test runs in a bubble or does not read the
-// clock, so the store uses that of package time.
+// clock, so the store uses package time's.
 func openStores(t testing.TB, n int) []*sqlstore.Store {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "meta.db")
@@ -44,7 +44,7 @@ type line struct {
 	asked   atomic.Int64                         // number of usages looked up
 	cut     atomic.Pointer[error]                // the error of every call
 	hangs   atomic.Bool                          // Versions does not return
-	origin  atomic.Int64                         // number of the first version
+	origin  atomic.Int64                         // the first version's number
 	answer  atomic.Pointer[func()]               // called when a key was read, before it is returned
 	usage   atomic.Pointer[func(metastore.Used)] // the same for a usage
 }
@@ -107,7 +107,7 @@ func makeKey(t testing.TB, store metastore.Keys, n access.NewKey) (metastore.Key
 	return key, credential
 }
 
-// callerOf returns the holder of a new key.
+// callerOf returns a new key's holder.
 func callerOf(t testing.TB, store *sqlstore.Store, n access.NewKey) *access.Caller {
 	t.Helper()
 	_, credential := makeKey(t, store, n)

@@ -11,7 +11,7 @@ import (
 // metastore.LimitKinds.
 type hits [len(metastore.LimitKinds)]atomic.Int64
 
-// The indexes of the limits that are no quotas.
+// Where the limits stand that are no quotas.
 var (
 	kindRequests   = kindNamed("requests per second")
 	kindBytesIn    = kindNamed("bytes in per second")
@@ -19,7 +19,7 @@ var (
 	kindConcurrent = kindNamed("concurrent requests")
 )
 
-// kindNamed returns the index of the limit of that name in metastore.LimitKinds.
+// kindNamed returns where the limit with that name stands in metastore.LimitKinds.
 func kindNamed(name string) int {
 	return slices.IndexFunc(metastore.LimitKinds[:], func(k metastore.LimitKind) bool { return k.Name == name })
 }

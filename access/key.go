@@ -15,8 +15,7 @@ import (
 
 // NewKey describes a key to be created.
 type NewKey struct {
-	// Label is a note of the key's creator: at most 128 bytes of printable text. It may be
-	// empty.
+	// Label is the creator's note: at most 128 bytes of printable text. It may be empty.
 	Label string
 	// Scopes are the classes of operations that the key permits; at least one.
 	Scopes []Scope
@@ -29,9 +28,8 @@ type NewKey struct {
 	Group string
 	// Expires is when the key ceases to be valid; zero means never.
 	Expires time.Time
-	// Limits are the limits of the group. Each is above 0, or 0 for the default of the
-	// service, or metastore.Unlimited. For a group that has keys already they must all be 0
-	// or equal to those of the group.
+	// Limits are the group's limits. Each is above 0, or 0 for the service's default, or
+	// metastore.Unlimited. For a group that has keys already each must be 0 or as the group has it.
 	Limits metastore.Limits
 }
 
@@ -118,7 +116,7 @@ func checkLimits(l metastore.Limits) error {
 	return nil
 }
 
-// KeyChange describes what to change of a key. A field that is nil stays as it is.
+// KeyChange describes how to change a key. A field that is nil stays as it is.
 type KeyChange struct {
 	Label    *string    // as NewKey.Label
 	Scopes   []Scope    // as NewKey.Scopes
@@ -126,8 +124,8 @@ type KeyChange struct {
 	Expires  *time.Time // as NewKey.Expires; a pointer to the zero time means never
 }
 
-// Update changes a key, also one that has expired or was revoked; a revoked key remains revoked. Nodes
-// apply the change as they apply that of RevokeKey. It returns the key as stored, ErrInvalidKey, or
+// Update changes a key, also one that has expired or was revoked; a revoked key remains revoked.
+// Nodes apply the change like RevokeKey's. It returns the key as stored, ErrInvalidKey, or
 // metastore.ErrNotFound.
 func Update(ctx context.Context, store metastore.Keys, id string, c KeyChange) (metastore.Key, error) {
 	n := NewKey{Scopes: []Scope{ScopeRead}} // valid; overwritten by what is to be changed
@@ -160,10 +158,9 @@ func Update(ctx context.Context, store metastore.Keys, id string, c KeyChange) (
 	})
 }
 
-// SetLimits changes the limits of a group of keys, and returns them as stored. A limit that is 0 in
-// limits stays as it is; those of the kinds in defaults become those of the service. Nodes apply the
-// change as they apply that of RevokeKey. It returns ErrInvalidLimit, or metastore.ErrNotFound if the
-// group never had a key.
+// SetLimits changes a group's limits, and returns them as stored. A limit that is 0 in limits stays
+// as it is; the kinds in defaults get the service's limits. Nodes apply the change like
+// RevokeKey's. It returns ErrInvalidLimit, or metastore.ErrNotFound if the group never had a key.
 func SetLimits(ctx context.Context, store metastore.Keys, group string, limits metastore.Limits, defaults []metastore.LimitKind) (metastore.Limits, error) {
 	if err := checkLimits(limits); err != nil {
 		return metastore.Limits{}, fmt.Errorf("%w: %w", ErrInvalidLimit, err)

@@ -165,7 +165,7 @@ func TestSetLimits(t *testing.T) {
 	}
 }
 
-// kindOf returns the kind of limits of a name.
+// kindOf returns the kind of limits with a name.
 func kindOf(t *testing.T, name string) metastore.LimitKind {
 	t.Helper()
 	i := slices.IndexFunc(metastore.LimitKinds[:], func(k metastore.LimitKind) bool { return k.Name == name })

@@ -8,10 +8,10 @@ import (
 	"sluice/metastore"
 )
 
-// LimiterOptions are the settings of a Limiter. The zero value limits nothing.
+// LimiterOptions are a Limiter's settings. The zero value limits nothing.
 type LimiterOptions struct {
-	// Key are the default limits of a group of keys, and Address the limits of a client
-	// address without a key, to which no quota applies. 0 means unlimited.
+	// Key are the default limits for a group of keys, and Address the limits for a client address
+	// without a key, to which no quota applies. 0 means unlimited.
 	Key, Address metastore.Limits
 	// Usage reports what the groups have stored. It may be nil if no group has a quota.
 	Usage metastore.Usage
@@ -33,7 +33,7 @@ type Limiter struct {
 	mu   struct {
 		sync.Mutex
 		allowances map[holder]*Allowance
-		idle       list.List // of the *Allowance without users, most recently used first
+		idle       list.List // the *Allowance without users, most recently used first
 	}
 }
 
@@ -54,11 +54,10 @@ func NewLimiter(opt LimiterOptions) *Limiter {
 	return l
 }
 
-// KeyLimits returns the default limits of a group of keys. Each is above 0 or
-// metastore.Unlimited.
+// KeyLimits returns the default limits for a group of keys. Each is above 0 or metastore.Unlimited.
 func (l *Limiter) KeyLimits() metastore.Limits { return l.opt.Key }
 
-// AddressLimits returns the limits of a client address, in the same form.
+// AddressLimits returns the limits for a client address, in the same form.
 func (l *Limiter) AddressLimits() metastore.Limits { return l.opt.Address }
 
 // Hits returns how often a limit was hit since the Limiter was created, by any holder: how often a
@@ -66,21 +65,20 @@ func (l *Limiter) AddressLimits() metastore.Limits { return l.opt.Address }
 // index of metastore.LimitKinds.
 func (l *Limiter) Hits(kind int) int64 { return l.hits[kind].Load() }
 
-// OfKey returns the Allowance of the caller's group of keys. If the limits of the group have
-// changed, the new ones apply from now on. The caller must Release it.
+// OfKey returns the Allowance for the caller's group of keys. If the group's limits have changed,
+// the new ones apply from now on. The caller must Release it.
 func (l *Limiter) OfKey(c *Caller) *Allowance {
 	return l.acquire(holder{group: c.Group()}, c.Limits(), l.opt.Key)
 }
 
-// OfAddress returns the Allowance of a client address. All addresses of an IPv6 /64 share
-// one, since one client has all of them. An IPv4-mapped IPv6 address counts as the IPv4
-// address, zones are ignored, and all invalid addresses share one. The caller must Release
-// it.
+// OfAddress returns the Allowance for a client address. All addresses in an IPv6 /64 share one,
+// since one client has all of them. An IPv4-mapped IPv6 address counts as the IPv4 address, zones
+// are ignored, and all invalid addresses share one. The caller must Release it.
 func (l *Limiter) OfAddress(a netip.Addr) *Allowance {
 	return l.acquire(holder{network: Network(a)}, l.opt.Address, l.opt.Address)
 }
 
-// Network returns the network of a client, whose addresses OfAddress considers as one.
+// Network returns a client's network: OfAddress considers its addresses as one.
 func Network(a netip.Addr) netip.Prefix {
 	a = a.Unmap()
 	bits := a.BitLen()
@@ -90,7 +88,7 @@ func Network(a netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(a, bits).Masked()
 }
 
-// acquire returns the Allowance of a holder with one user more, and sets its limits.
+// acquire returns a holder's Allowance with one user more, and sets its limits.
 func (l *Limiter) acquire(h holder, limits, defaults metastore.Limits) *Allowance {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,8 +106,8 @@ func (l *Limiter) acquire(h holder, limits, defaults metastore.Limits) *Allowanc
 	return a
 }
 
-// release removes a user of an Allowance. Without users it becomes the most recent of the
-// idle ones, of which the oldest is evicted if there are too many.
+// release removes a user from an Allowance. Without users it becomes the most recent idle one. If
+// there are too many, the oldest idle one is evicted.
 func (l *Limiter) release(a *Allowance) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

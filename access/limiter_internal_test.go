@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestEvictedAllowancesUseNoMemory checks that of the Allowances without users only the recent ones
-// are kept, and all that have users.
+// TestEvictedAllowancesUseNoMemory checks that all Allowances with users are kept, and only the
+// recent ones without.
 func TestEvictedAllowancesUseNoMemory(t *testing.T) {
 	const recent = 100
 	l := NewLimiter(LimiterOptions{Recent: recent})

@@ -67,7 +67,7 @@ func TestWhichLimitHolds(t *testing.T) {
 	own := metastore.Limits{RequestsPerSecond: 11, BytesInPerSecond: none, BytesOutPerSecond: 31, OpenUploads: 61, Channels: 71}
 	for name, c := range map[string]struct {
 		got  metastore.Limits
-		want [7]int64 // in the order of the fields
+		want [7]int64 // in the fields' order
 	}{
 		"keys by default":      {l.KeyLimits(), [7]int64{10, 20, none, none, 40, none, none}},
 		"addresses":            {l.AddressLimits(), [7]int64{1, none, none, 2, none, none, none}},
@@ -126,7 +126,7 @@ func TestLimitsThatChange(t *testing.T) {
 			leave := enter(t, a)
 			defer leave()
 		}
-		for range 2998 { // a debt, of which 2 s remain when the rate falls
+		for range 2998 { // a debt; 2 s of it remain when the rate falls
 			go func() {
 				if leave, err := a.Enter(t.Context()); err == nil {
 					leave()
@@ -170,7 +170,7 @@ func TestLimitsThatChange(t *testing.T) {
 	})
 }
 
-// TestChangeOfOneLimit checks that the state of the other limits is kept.
+// TestChangeOfOneLimit checks that the other limits keep their state.
 func TestChangeOfOneLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := metastore.Limits{RequestsPerSecond: 1, BytesInPerSecond: 10, BytesOutPerSecond: 10}
@@ -220,7 +220,7 @@ func TestAllowancesInUseAreNotEvicted(t *testing.T) {
 	waiting.Release()
 }
 
-// tryEnter enters and leaves the Allowance of an address.
+// tryEnter enters and leaves an address's Allowance.
 func tryEnter(t *testing.T, l *access.Limiter, address netip.Addr) error {
 	t.Helper()
 	a := l.OfAddress(address)
@@ -266,7 +266,7 @@ func others(l *access.Limiter, n int) {
 	}
 }
 
-// TestLimiterRaces runs many concurrent requests of a few holders, of which hardly any is cached.
+// TestLimiterRaces runs many concurrent requests for a few holders. Hardly any is cached.
 func TestLimiterRaces(t *testing.T) {
 	const limit = 3
 	l := access.NewLimiter(access.LimiterOptions{Recent: 1, Address: metastore.Limits{ConcurrentRequests: limit}})
@@ -309,8 +309,8 @@ func TestLimiterRaces(t *testing.T) {
 	t.Logf("%d entered, %d were refused", entered, refused)
 }
 
-// TestSpend: what a request costs in addition delays those after it, and at most by a second and the wait
-// of one request.
+// TestSpend: what a request costs in addition delays those after it, and at most by a second and
+// the wait of one request.
 func TestSpend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: 10, ConcurrentRequests: 100}})

@@ -13,8 +13,8 @@ import (
 // maxChunk is the most that passes a pacer at a time, in bytes.
 const maxChunk = 1 << 20
 
-// pacer limits the sum of several streams to a rate. Its token bucket is small, 100 ms of the
-// rate, so that the average over a few seconds is the rate.
+// pacer limits several streams together to a rate. Its token bucket is small, 100 ms at the rate,
+// so that the average over a few seconds is the rate.
 //
 // Only the stream that holds sem reserves tokens; the others queue for sem. So a stream that
 // is cancelled has no reserved tokens for which others wait.

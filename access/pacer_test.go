@@ -54,7 +54,7 @@ func (m *meter) flow(ctx context.Context, a *access.Allowance, stream int) {
 	}
 }
 
-// check fails the test unless every 3 s of the first seconds saw the rate, within a tenth.
+// check fails the test unless any 3 s among the first seconds saw the rate, within a tenth.
 func (m *meter) check(t *testing.T, bytesPerSecond int64, seconds int) {
 	t.Helper()
 	m.Lock()
@@ -71,7 +71,7 @@ func (m *meter) check(t *testing.T, bytesPerSecond int64, seconds int) {
 	}
 }
 
-// TestPace checks that the streams of a group together achieve the rate, in equal shares.
+// TestPace checks that a group's streams together achieve the rate, in equal shares.
 func TestPace(t *testing.T) {
 	const seconds = 6
 	for _, bytesPerSecond := range []int64{1 << 10, 64 << 10, 32 << 20, 512 << 20} {
@@ -91,8 +91,8 @@ func TestPace(t *testing.T) {
 					for i := range shares {
 						shares[i] = m.stream[i]
 					}
-					// The streams take turns, so none is ahead by more than a chunk and the
-					// contents of the bucket when the others had not started yet.
+					// The streams take turns, so none is ahead by more than a chunk and what the
+					// bucket had when the others had not started yet.
 					ahead, most := slices.Max(shares)-slices.Min(shares), bytesPerSecond/10+a.ChunkOut()
 					if ahead > float64(most) {
 						t.Errorf("the shares differ by %.0f bytes, more than %d", ahead, most)
@@ -103,8 +103,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestPaceWhileStreamsStartAndEnd checks that the other streams use the share of a stream that
-// ends.
+// TestPaceWhileStreamsStartAndEnd checks that the other streams use an ended stream's share.
 func TestPaceWhileStreamsStartAndEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bytesPerSecond, seconds = 32 << 20, 12
@@ -129,8 +128,8 @@ func TestPaceWhileStreamsStartAndEnd(t *testing.T) {
 	})
 }
 
-// TestPaceWhileStreamsAreCancelled checks that a waiter that is cancelled consumes nothing of the
-// rate, whether it is first in the queue or not.
+// TestPaceWhileStreamsAreCancelled checks that a cancelled waiter consumes nothing, whether it is
+// first in the queue or not.
 func TestPaceWhileStreamsAreCancelled(t *testing.T) {
 	for _, bytesPerSecond := range []int64{64 << 10, 32 << 20, 512 << 20} {
 		synctest.Test(t, func(t *testing.T) {
@@ -142,7 +141,7 @@ func TestPaceWhileStreamsAreCancelled(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range 4 {
 				wg.Go(func() { m.flow(whole, a, i) })
-				wg.Go(func() { // waits for a part of the necessary time, repeatedly
+				wg.Go(func() { // waits for some of the necessary time, repeatedly
 					for whole.Err() == nil {
 						ctx, cancel := context.WithTimeout(whole, turn*time.Duration(1+2*i)/3)
 						if err := a.PaceOut(ctx, int(a.ChunkOut())); err == nil {
@@ -164,13 +163,13 @@ func TestPaceWhileStreamsAreCancelled(t *testing.T) {
 	}
 }
 
-// TestPaceAfterACancelledWait checks that the next waiter immediately gets the tokens of a
-// cancelled one.
+// TestPaceAfterACancelledWait checks that the next waiter immediately gets a cancelled one's
+// tokens.
 func TestPaceAfterACancelledWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := paced(1000)
 		start := time.Now()
-		if err := a.PaceOut(t.Context(), 100); err != nil { // the contents of the bucket
+		if err := a.PaceOut(t.Context(), 100); err != nil { // all that the bucket has
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

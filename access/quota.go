@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	maxUsageAge  = time.Second     // how old a snapshot of the usage may be
-	usageTimeout = 5 * time.Second // for a query of the usage
+	maxUsageAge  = time.Second     // how old a usage snapshot may be
+	usageTimeout = 5 * time.Second // for a usage query
 )
 
 // amounts are amounts of what the quotas limit, indexed like metastore.LimitKinds. Those of
@@ -50,13 +50,11 @@ func (e *QuotaError) Error() string {
 // Unwrap returns ErrQuota.
 func (e *QuotaError) Unwrap() error { return ErrQuota }
 
-// quota accounts for what a group stores, without a query of the store for each write. It
-// adds up three amounts:
+// quota accounts for what a group stores, without a query for each write. It adds up three amounts:
 //
-//   - stored: the result of the last successful query, a snapshot that began at
-//     snapshotAt;
+//   - stored: the last successful query's result, a snapshot that began at snapshotAt;
 //   - reserved: reservations that have not ended;
-//   - unconfirmed: reservations that ended by Keep and may not be part of stored yet.
+//   - unconfirmed: reservations that ended by Keep and may not be in stored yet.
 //
 // A write is admitted if it fits in addition to their sum and the snapshot is at most
 // maxUsageAge old. Otherwise the store is queried once more before the write is refused, so
@@ -78,7 +76,7 @@ type quota struct {
 		snapshotAt  time.Time // zero: there is no snapshot
 		querySeq    uint64
 		answeredSeq uint64
-		err         error // of the last query that ended
+		err         error // the last ended query's
 	}
 }
 
@@ -87,8 +85,8 @@ func newQuota(usage metastore.Usage, owner string) *quota {
 }
 
 // take reserves n if all of it fits by a snapshot that began at since or later. Otherwise it
-// returns the refusal, and the number of the last query that may not take into account
-// everything that happened before the call.
+// returns the refusal, and the number of the last query that may have missed something from before
+// the call.
 func (q *quota) take(limits, n amounts, since time.Time) (refused *QuotaError, seen uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -107,8 +105,8 @@ func (q *quota) take(limits, n amounts, since time.Time) (refused *QuotaError, s
 	return nil, 0
 }
 
-// refresh waits for the result of a query later than seen, and makes that query unless
-// another caller does.
+// refresh waits until a query later than seen has ended, and makes that query unless another caller
+// does.
 func (q *quota) refresh(ctx context.Context, seen uint64) error {
 	select {
 	case q.sem <- struct{}{}:
@@ -144,9 +142,8 @@ func (q *quota) refresh(ctx context.Context, seen uint64) error {
 	return nil
 }
 
-// Reservation is a part of a quota that is reserved for something that is being stored. The
-// caller must end it with one call of Keep or Release. Its methods must not be called
-// concurrently.
+// Reservation is quota that is reserved for something while it is stored. The caller must end it
+// with one call of Keep or Release. Its methods must not be called concurrently.
 type Reservation struct {
 	quota  *quota
 	hits   *hits
@@ -186,8 +183,8 @@ func (r *Reservation) grow(n amounts) error {
 	return nil
 }
 
-// Keep ends the reservation of something that was stored, or may have been. It counts until
-// a later result of the store includes it.
+// Keep ends the reservation for something that was stored, or may have been. It counts until a
+// later query includes it.
 func (r *Reservation) Keep() { r.end(r.n) }
 
 // Release ends the reservation of something that was not stored.

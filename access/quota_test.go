@@ -19,8 +19,7 @@ import (
 	"sluice/metastore"
 )
 
-// shelf is a real service in which a group stores blobs, with the Allowance of the group on one
-// node.
+// shelf is a real service in which a group stores blobs, with the group's Allowance on one node.
 type shelf struct {
 	*access.Allowance
 	blobs *blob.Service
@@ -40,7 +39,7 @@ func newShelf(t *testing.T, limits metastore.Limits) *shelf {
 	}
 }
 
-// put stores a blob of the given size if the quota allows it.
+// put stores a blob with the given size if the quota allows it.
 func (s *shelf) put(t *testing.T, name string, size int64) error {
 	t.Helper()
 	r, err := s.Reserve(context.Background(), name, "", size)
@@ -294,7 +293,7 @@ func TestOneRequestForConcurrentCallers(t *testing.T) {
 					})
 				}
 				synctest.Wait()
-				leave() // the caller of the lookup is cancelled, and the others still get the result
+				leave() // the lookup's caller is cancelled, and the others still get the result
 				synctest.Wait()
 				if fails {
 					s.line.down(errDown)
