@@ -1,13 +1,13 @@
 // Package fullnode runs a fullnode of the payment chain for tests. It is a Node.js process
-// (e2e/client/fullnode) that decodes and verifies each submitted transaction with the chain's own npm package,
-// keeps accounts and the state of the contract of payment channels, executes each transaction once, simulates, and
-// serves the part of the REST API that package chain and the public client use. Channels are opened, extended and
-// ended by transactions of the public client too.
+// (e2e/client/fullnode) that decodes and verifies each submitted transaction with the chain's own
+// npm package, keeps accounts and the contract's payment channels, executes each transaction once,
+// simulates, and serves what package chain and the public client use of the REST API. The public
+// client's transactions open, extend and end channels too.
 //
-// It differs from a real fullnode where a test commands it to: it loses, delays and falsifies responses, drops
-// transactions or executes them with failure, changes their order, forgets them, prunes versions, belongs to another
-// chain, has another clock, and lies about its time. The rules of the contract that are not documented can be replaced
-// by other ones.
+// It differs from a real fullnode where a test commands it to: it loses, delays and falsifies
+// responses, drops transactions or executes them with failure, changes their order, forgets them,
+// prunes versions, belongs to another chain, has another clock, and lies about its time. A test can
+// replace the contract's rules that are not documented.
 package fullnode
 
 import (
@@ -33,14 +33,14 @@ const (
 // Options configure a fullnode. The zero value selects the defaults.
 type Options struct {
 	ChainID uint8
-	Module  string // address of the contract, with 64 digits
-	// Clock is the time of the ledger, which stands still until Advance. The zero time selects the machine's
-	// clock.
+	Module  string // the contract's address, with 64 digits
+	// Clock is the chain's time, which stands still until Advance. The zero time selects the
+	// machine's clock.
 	Clock time.Time
 	Rule  Rule
 }
 
-// MarshalJSON returns the options with their defaults in the form of the process.
+// MarshalJSON returns the options with their defaults as the process reads them.
 func (o Options) MarshalJSON() ([]byte, error) {
 	parameters := map[string]any{"chainId": cmp.Or(o.ChainID, DefaultChainID), "module": cmp.Or(o.Module, DefaultModule), "rule": o.Rule}
 	if !o.Clock.IsZero() {
@@ -49,17 +49,18 @@ func (o Options) MarshalJSON() ([]byte, error) {
 	return json.Marshal(parameters)
 }
 
-// Rule is a rule of the contract that the public client does not document. The zero value is the rule that this
-// project assumes.
+// Rule is one of the contract's rules that the public client does not document. The zero value is
+// what we assume.
 type Rule struct {
-	// SingleAmounts means that the amount of each micropayment is paid in addition to the earlier ones. Otherwise
-	// amounts are cumulative.
+	// SingleAmounts means that the amount of each micropayment is paid in addition to the earlier
+	// ones. Otherwise amounts are cumulative.
 	SingleAmounts bool
-	// BalanceStays means that the balance of a channel is its deposit. Otherwise it falls with withdrawals.
+	// BalanceStays means that a channel's balance is its deposit. Otherwise it falls with
+	// withdrawals.
 	BalanceStays bool
 }
 
-// MarshalJSON returns the rule in the form of the process.
+// MarshalJSON returns the rule as the process reads it.
 func (r Rule) MarshalJSON() ([]byte, error) {
 	names := map[string]string{"amounts": "cumulative", "balance": "falls"}
 	if r.SingleAmounts {
@@ -84,7 +85,7 @@ type Channel struct {
 	Expires      Time   `json:"expires"`
 }
 
-// Time is a time in the form of the process: microseconds since 1970 as text.
+// Time is a time as the process writes it: microseconds since 1970 as text.
 type Time struct{ time.Time }
 
 // MarshalJSON returns the microseconds.
@@ -111,11 +112,11 @@ type Executed struct {
 	Amount   uint64 `json:"amount,string"`
 	Success  bool   `json:"success"`
 	VMStatus string `json:"vmStatus"`
-	Paid     uint64 `json:"paid,string"` // units of the asset that the receiver got
+	Paid     uint64 `json:"paid,string"` // the asset's units that the receiver got
 	Gas      uint64 `json:"gasUsed,string"`
 }
 
-// Operation is an operation of the REST API.
+// Operation is one of the REST API's operations.
 type Operation string
 
 // The operations.
@@ -153,7 +154,7 @@ const (
 	WrongStatus Answer = "status"
 )
 
-// Fault is a fault of the fullnode. The zero value is none.
+// Fault is how the fullnode fails. The zero value is no fault.
 type Fault struct {
 	On         Operation     `json:"on"`
 	Times      int           `json:"times"` // how many requests have the fault; 0: all until Heal
@@ -165,7 +166,7 @@ type Fault struct {
 	RetryAfter int           `json:"retryAfter"` // seconds in the Retry-After header of WrongStatus; 0: no header
 }
 
-// Interruptions are the steps of a submission at which its sender can end, each with the fault that
+// Interruptions are the steps at which a submission's sender can end, each with the fault that
 // makes it wait there.
 var Interruptions = []struct {
 	Name  string
@@ -187,7 +188,8 @@ type Request struct {
 	Body          string `json:"body"` // in hexadecimal
 }
 
-// Node is a running fullnode. Its methods may be called concurrently; they end the test on an error.
+// Node is a running fullnode. Its methods may be called concurrently; they end the test on an
+// error.
 type Node struct {
 	tb      testing.TB
 	number  int
@@ -228,11 +230,12 @@ func (n *Node) do(command string, parameters, result any) {
 	}
 }
 
-// URL returns the base URL of the REST API.
+// URL returns the REST API's base URL.
 func (n *Node) URL() string { return fmt.Sprintf("http://127.0.0.1:%d/v1", n.port) }
 
-// Beside starts another fullnode of the same chain, which is stopped with this one. Both have one ledger, but their own
-// estimates of the price of gas, faults, requests and time, and only one has forgotten or pruned something.
+// Beside starts another fullnode of the same chain, which is stopped with this one. Both show one
+// chain, but have their own gas prices, faults, requests and time, and only one has forgotten or
+// pruned something.
 func (n *Node) Beside() *Node {
 	n.tb.Helper()
 	var added struct{ Node, Port int }
@@ -240,14 +243,15 @@ func (n *Node) Beside() *Node {
 	return &Node{tb: n.tb, number: added.Node, port: added.Port, process: n.process}
 }
 
-// Kill lets the node close all connections, and each further one until Restart, and lose the transactions that were submitted
-// to it and are pending. The ledger remains.
+// Kill lets the node close all connections, and each further one until Restart, and lose the
+// transactions that were submitted to it and are pending. What was executed remains.
 func (n *Node) Kill() { n.tb.Helper(); n.do("kill", nil, nil) }
 
 // Restart ends what Kill has begun.
 func (n *Node) Restart() { n.tb.Helper(); n.do("restart", nil, nil) }
 
-// Reset replaces everything that the node and those beside it know by what they know after Start with these options.
+// Reset replaces everything that the node and those beside it know by what they know after Start
+// with these options.
 func (n *Node) Reset(opt Options) { n.tb.Helper(); n.do("reset", opt, nil) }
 
 // Open opens a channel, or replaces its state.
@@ -256,10 +260,11 @@ func (n *Node) Open(c Channel) { n.tb.Helper(); n.do("open", c, nil) }
 // Remove ends a channel on the chain.
 func (n *Node) Remove(c Channel) { n.tb.Helper(); n.do("remove", c, nil) }
 
-// Reopen ends a channel on the chain, and opens this one under its number, which should have been created later.
+// Reopen ends a channel on the chain, and opens this one under its number, which should have been
+// created later.
 func (n *Node) Reopen(c Channel) { n.tb.Helper(); n.Remove(c); n.Open(c) }
 
-// Deposit adds an amount to the deposit of a channel on the chain, whatever was withdrawn meanwhile.
+// Deposit adds an amount to a channel's deposit on the chain, whatever was withdrawn meanwhile.
 func (n *Node) Deposit(c Channel, amount uint64) {
 	n.tb.Helper()
 	n.do("deposit", struct {
@@ -280,14 +285,16 @@ func (n *Node) Extend(c Channel, until time.Time) {
 // Channels returns all channels in the order in which they were opened.
 func (n *Node) Channels() (list []Channel) { n.tb.Helper(); n.do("channels", nil, &list); return list }
 
-// SetGas sets the units of gas, times their price, that an account can pay. Without it they are unlimited. An account
-// that sends a transaction alone must have been given some, or a sequence number.
+// SetGas sets the units of gas, times their price, that an account can pay. Without it they are
+// unlimited. An account that sends a transaction alone must have been given some, or a sequence
+// number.
 func (n *Node) SetGas(address string, units uint64) {
 	n.tb.Helper()
 	n.do("gas", map[string]string{"address": address, "units": strconv.FormatUint(units, 10)}, nil)
 }
 
-// GasLeft returns what SetGas has set, less what the account has paid for since. Without SetGas it ends the test.
+// GasLeft returns what SetGas has set, less what the account has paid for since. Without SetGas it
+// ends the test.
 func (n *Node) GasLeft(address string) (units uint64) {
 	n.tb.Helper()
 	var text string
@@ -299,31 +306,32 @@ func (n *Node) GasLeft(address string) (units uint64) {
 	return units
 }
 
-// SetCosts sets the least maximum gas that a transaction may have, and the gas that its execution uses: with a lower
-// maximum it fails. Without it they are 3 and 12.
+// SetCosts sets the least maximum gas that a transaction may have, and the gas that its execution
+// uses: with a lower maximum it fails. Without it they are 3 and 12.
 func (n *Node) SetCosts(minGas, execution uint64) {
 	n.tb.Helper()
 	n.do("costs", map[string]string{"minGas": strconv.FormatUint(minGas, 10), "execution": strconv.FormatUint(execution, 10)}, nil)
 }
 
-// GasPrices are the estimates of the price of a unit of gas.
+// GasPrices are the estimates of what a unit of gas costs.
 type GasPrices struct {
 	Lowest  uint64 `json:"lowest"`
 	Usual   uint64 `json:"usual"`
 	Highest uint64 `json:"highest"`
 }
 
-// SetGasPrices sets the estimates. Without it they are 100, 100 and 150. A transaction is executed at any price from 100.
+// SetGasPrices sets the estimates. Without it they are 100, 100 and 150. A transaction is executed
+// at any price from 100.
 func (n *Node) SetGasPrices(p GasPrices) { n.tb.Helper(); n.do("gasPrices", p, nil) }
 
-// RotateKey replaces the authentication key of an account, which at first is its address, by another one: the address
-// that the new keys would have.
+// RotateKey replaces an account's authentication key, which at first is its address, by another
+// one: the address that the new keys would have.
 func (n *Node) RotateKey(address, authenticationKey string) {
 	n.tb.Helper()
 	n.do("key", map[string]string{"address": address, "key": authenticationKey}, nil)
 }
 
-// SetAccountSequence sets the sequence number of an account's next transaction without a nonce.
+// SetAccountSequence sets the sequence number for an account's next transaction without a nonce.
 func (n *Node) SetAccountSequence(address string, sequence uint64) {
 	n.tb.Helper()
 	n.do("accountSequence", map[string]string{"address": address, "sequence": strconv.FormatUint(sequence, 10)}, nil)
@@ -345,29 +353,30 @@ func (n *Node) Heal() { n.tb.Helper(); n.do("heal", nil, nil) }
 // SetChain sets the chain to which the node states that it belongs.
 func (n *Node) SetChain(id uint8) { n.tb.Helper(); n.do("chain", map[string]uint8{"chainId": id}, nil) }
 
-// SetRule replaces the rule of the contract.
+// SetRule replaces the contract's rule.
 func (n *Node) SetRule(r Rule) { n.tb.Helper(); n.do("rule", r, nil) }
 
-// Advance advances the clock of the ledger.
+// Advance advances the chain's clock.
 func (n *Node) Advance(d time.Duration) {
 	n.tb.Helper()
 	n.do("advance", map[string]string{"micros": strconv.FormatInt(d.Microseconds(), 10)}, nil)
 }
 
-// Lie lets the node state a time in its answers that is ahead of its ledger's clock, or behind it if d is negative.
+// Lie lets the node state a time in its answers that is ahead of the chain's clock, or behind it if
+// d is negative.
 func (n *Node) Lie(d time.Duration) {
 	n.tb.Helper()
 	n.do("lie", map[string]string{"micros": strconv.FormatInt(d.Microseconds(), 10)}, nil)
 }
 
-// Prune lets the node forget the state of the ledger at all versions before the newest.
+// Prune lets the node forget the chain's state at all versions before the newest.
 func (n *Node) Prune() { n.tb.Helper(); n.do("prune", nil, nil) }
 
 // Forget lets the node forget the executed transactions, but not their effects.
 func (n *Node) Forget() { n.tb.Helper(); n.do("forget", nil, nil) }
 
-// Hold leaves transactions pending until Execute or ExecuteReversed. Without it they are executed when they are
-// submitted.
+// Hold leaves transactions pending until Execute or ExecuteReversed. Without it they are executed
+// when they are submitted.
 func (n *Node) Hold() { n.tb.Helper(); n.do("hold", nil, nil) }
 
 // Execute ends Hold and executes the pending transactions in the order of their submission.
@@ -379,18 +388,19 @@ func (n *Node) ExecuteReversed() {
 	n.do("execute", map[string]bool{"reversed": true}, nil)
 }
 
-// Executed returns the executed transactions in their order, both those that succeeded and those that did not.
+// Executed returns the executed transactions in their order, both those that succeeded and those
+// that did not.
 func (n *Node) Executed() (list []Executed) { n.tb.Helper(); n.do("executed", nil, &list); return list }
 
-// Requests returns the requests of an operation that were answered or will not be.
+// Requests returns an operation's requests that were answered or will not be.
 func (n *Node) Requests(of Operation) (list []Request) {
 	n.tb.Helper()
 	n.do("requests", map[string]Operation{"operation": of}, &list)
 	return list
 }
 
-// AwaitRequests waits until Requests would return count requests or more. The effects of the fullnode's
-// answer to the last one on its client may not have happened yet.
+// AwaitRequests waits until Requests would return count requests or more. The client may not have
+// seen the answer to the last one yet.
 func (n *Node) AwaitRequests(of Operation, count int) {
 	n.tb.Helper()
 	n.do("awaitRequests", map[string]any{"operation": of, "count": count}, nil)

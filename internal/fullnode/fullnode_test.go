@@ -19,7 +19,7 @@ import (
 	"sluice/micropay"
 )
 
-// start is the time of the recorded submissions, which expire a minute later.
+// start is the recorded submissions' time. They expire a minute later.
 var start = time.Unix(1_760_000_000, 0)
 
 // recorded is a submission that was recorded from the public client.
@@ -75,7 +75,7 @@ func open(n *fullnode.Node, m *micropay.Micropayment) fullnode.Channel {
 	return c
 }
 
-// answer are fields of the fullnode's responses.
+// answer are fields in the fullnode's responses.
 type answer struct {
 	Type    string
 	Hash    string
@@ -112,8 +112,9 @@ func ask(t *testing.T, method, url, body string) (status int, a answer) {
 	return response.StatusCode, a
 }
 
-// TestRecordedSubmissions submits what the public client submitted. Each is refused if any byte of it is changed
-// (each byte is changed in one of them at least), and is then executed, and not again.
+// TestRecordedSubmissions submits what the public client submitted. Each is refused if any byte of
+// it is changed (each byte is changed in one of them at least), and is then executed, and not
+// again.
 func TestRecordedSubmissions(t *testing.T) {
 	n := fullnode.Start(t, fullnode.Options{Clock: start})
 	all := readRecorded(t)
@@ -161,7 +162,7 @@ func TestSubmissionsThatTheStateForbids(t *testing.T) {
 	m := v.payment(t)
 	for name, test := range map[string]struct {
 		change func(*fullnode.Node, fullnode.Channel)
-		want   string // code of the refusal, or status of the failed transaction
+		want   string // the refusal's code, or the failed transaction's status
 	}{
 		"expired":         {func(n *fullnode.Node, _ fullnode.Channel) { n.Advance(time.Minute) }, "TRANSACTION_EXPIRED"},
 		"too early":       {func(n *fullnode.Node, _ fullnode.Channel) { n.Advance(-time.Minute) }, "TRANSACTION_EXPIRATION_TOO_FAR_IN_FUTURE"},
@@ -208,8 +209,8 @@ func TestSubmissionsThatTheStateForbids(t *testing.T) {
 	})
 }
 
-// TestPendingTransactions shows that a transaction is pending until it is executed, in either order, or expires,
-// and that a dropped one is unknown.
+// TestPendingTransactions shows that a transaction is pending until it is executed, in either
+// order, or expires, and that a dropped one is unknown.
 func TestPendingTransactions(t *testing.T) {
 	n := fullnode.Start(t, fullnode.Options{Clock: start})
 	all := readRecorded(t)
@@ -261,8 +262,8 @@ func TestPendingTransactions(t *testing.T) {
 	}
 }
 
-// TestPublicClientCollects runs receiverWithdraw and getChannelInfo of the public client: they submit the bytes
-// of micropay.Collect, and understand the answers.
+// TestPublicClientCollects runs the public client's receiverWithdraw and getChannelInfo: they
+// submit the same bytes as micropay.Collect, and understand the answers.
 func TestPublicClientCollects(t *testing.T) {
 	n := fullnode.Start(t, fullnode.Options{Clock: start})
 	type collection struct {
@@ -323,8 +324,8 @@ func TestPublicClientCollects(t *testing.T) {
 	}
 }
 
-// onePerSenderAndForm returns submissions that can all be executed: one with a nonce and one without of each sender,
-// to receivers of all schemes.
+// onePerSenderAndForm returns submissions that can all be executed: one with a nonce and one
+// without of each sender, to receivers of all schemes.
 func onePerSenderAndForm(t *testing.T) (chosen []recorded) {
 	t.Helper()
 	groups, schemes := map[string][]recorded{}, map[string]bool{}

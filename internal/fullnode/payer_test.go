@@ -12,8 +12,8 @@ import (
 	"sluice/micropay"
 )
 
-// TestPublicClientOpensChannels opens, extends, tops up and ends channels with the public client, as payers of each scheme,
-// with and without a nonce.
+// TestPublicClientOpensChannels opens, extends, tops up and ends channels with the public client,
+// as payers of each scheme, with and without a nonce.
 func TestPublicClientOpensChannels(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	n := fullnode.Start(t, fullnode.Options{})

@@ -16,7 +16,8 @@ import (
 // patience limits every wait for the process. It is far above any expected duration.
 const patience = 60 * time.Second
 
-// process is a process that answers each line of JSON with one line, not necessarily in their order.
+// process is a process that answers each line of JSON with one line, not necessarily in their
+// order.
 type process struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
@@ -37,7 +38,7 @@ type response struct {
 	Error  string          `json:"error"`
 }
 
-// startProcess starts a process and returns the port of the first fullnode, which its first line states.
+// startProcess starts a process and returns the first fullnode's port, which its first line states.
 func startProcess(command *exec.Cmd) (p *process, port int, err error) {
 	p = &process{command: command, ended: make(chan struct{})}
 	p.mu.waiting = map[int]chan<- response{}
@@ -88,7 +89,8 @@ func (p *process) read(lines *bufio.Reader) {
 	}
 }
 
-// do runs a command for the fullnode with a number, and decodes its result into result, unless that is nil.
+// do runs a command for the fullnode with a number, and decodes its result into result, unless that
+// is nil.
 func (p *process) do(ctx context.Context, node int, command string, parameters, result any) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -127,8 +129,8 @@ func (p *process) send(node int, command string, parameters any) (<-chan respons
 	return waits, err
 }
 
-// stop ends the process by the end of its standard input. It returns an error if it ended before, or if it wrote to
-// standard error.
+// stop ends the process by the end of its standard input. It returns an error if it ended before,
+// or if it wrote to standard error.
 func (p *process) stop() error {
 	err := p.stdin.Close()
 	timer := time.AfterFunc(patience, func() { _ = p.command.Process.Kill() })

@@ -20,7 +20,7 @@ type account struct {
 	everyKey bool // signs
 }
 
-// accounts returns accounts of every scheme, whose keys are derived from seed.
+// accounts returns accounts of every scheme, with keys derived from seed.
 func accounts(t *testing.T, seed byte) []account {
 	t.Helper()
 	key := func(kind micropay.KeyType, n byte) micropay.PrivateKey {
@@ -55,8 +55,9 @@ func accounts(t *testing.T, seed byte) []account {
 	}
 }
 
-// TestSimulationsOfThePublicPackage compares the bytes of Micropayment.Simulation with those of the chain's npm package, for
-// payments of every form from accounts of every scheme to accounts of every scheme with one key.
+// TestSimulationsOfThePublicPackage compares what Micropayment.Simulation returns with what the
+// chain's npm package does: payments in every form, from accounts of every scheme, to accounts of
+// every scheme with one key.
 func TestSimulationsOfThePublicPackage(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	type simulation struct {
@@ -111,7 +112,8 @@ func TestSimulationsOfThePublicPackage(t *testing.T) {
 	}
 }
 
-// authenticatorOf returns the authenticator of a receiver, with which a collection ends after the receiver's address.
+// authenticatorOf returns a receiver's authenticator. A transaction ends with it, after the
+// receiver's address.
 func authenticatorOf(t *testing.T, m *micropay.Micropayment, receiver *micropay.Signer) []byte {
 	t.Helper()
 	c, err := m.Collect(receiver)
@@ -122,8 +124,8 @@ func authenticatorOf(t *testing.T, m *micropay.Micropayment, receiver *micropay.
 	return c.Body[bytes.LastIndex(c.Body, address[:])+len(address):]
 }
 
-// TestSimulationsThatEstimate asks for simulations with the queries that the chain's package adds. The fullnode estimates
-// nothing.
+// TestSimulationsThatEstimate asks for simulations with the queries that the chain's package adds.
+// The fullnode estimates nothing.
 func TestSimulationsThatEstimate(t *testing.T) {
 	n := fullnode.Start(t, fullnode.Options{Clock: start})
 	v := readRecorded(t)[0]
