@@ -54,7 +54,7 @@ func Parse(text string) (Account, error) {
 	return accountOf(private, text[len(text)-digits:])
 }
 
-// accountOf returns the account whose private key has these hexadecimal digits.
+// accountOf returns the account with a private key that has these hexadecimal digits.
 func accountOf(private micropay.PrivateKey, secret string) (Account, error) {
 	signer, err := micropay.NewSigner(micropay.SchemeEd25519, private)
 	if err != nil {
