@@ -14,7 +14,7 @@ type Head struct {
 	Time    time.Time // the newest block's
 }
 
-// Head returns the head that the first node states which answers. It returns ErrUnavailable, with
+// Head returns the head from the first node that answers. It returns ErrUnavailable, with
 // ErrWrongChain or ErrClock if that is why.
 func (c *Client) Head(ctx context.Context) (Head, error) {
 	var h Head
@@ -42,8 +42,8 @@ func (c *Client) Head(ctx context.Context) (Head, error) {
 // transaction overtakes others.
 type GasPrices struct{ Lowest, Usual, Highest uint64 }
 
-// GasPrices returns the first node's estimates that answers. Lowest is at most Usual, which is at
-// most Highest. It returns ErrUnavailable or an *Error.
+// GasPrices returns the estimates from the first node that answers. Lowest is at most Usual, which
+// is at most Highest. It returns ErrUnavailable or an *Error.
 func (c *Client) GasPrices(ctx context.Context) (GasPrices, error) {
 	var prices GasPrices
 	err := c.call(ctx, request{method: http.MethodGet, path: "/estimate_gas_price"}, func(a *answer) (err error) {

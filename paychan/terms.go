@@ -12,8 +12,7 @@ func (s *Service) SetGasPrices(least, usual uint64) {
 	}
 }
 
-// Terms are what a Service accepts that collects payments on a chain. Gas prices are 0 until they
-// are known.
+// Terms are what a Service with a chain accepts. Gas prices are 0 until they are known.
 type Terms struct {
 	StartingLimit            int64
 	MinGas                   uint64 // the least maximum gas in a micropayment
