@@ -53,7 +53,7 @@ func TestKeysThatShareAnAllowance(t *testing.T) {
 	a, b := callerOf(t, store, access.NewKey{Group: "g"}), callerOf(t, store, access.NewKey{Group: "g"})
 	alone := callerOf(t, store, access.NewKey{})
 	if l.OfKey(a) != l.OfKey(b) || l.OfKey(a) == l.OfKey(alone) {
-		t.Error("keys of one group do not share, or those of two do")
+		t.Error("keys in one group do not share, or keys in two do")
 	}
 }
 

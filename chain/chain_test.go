@@ -499,7 +499,7 @@ func TestNodeThatIsBehindIsAskedLast(t *testing.T) {
 				}
 			}
 			if behind != want {
-				t.Errorf("%s after the ledger stood still its node has been asked %d times, want %d", time.Since(stood), behind, want)
+				t.Errorf("%s after its time stood still the node has been asked %d times, want %d", time.Since(stood), behind, want)
 			}
 		}
 		asks(100)

@@ -407,7 +407,7 @@ func TestSimulationForetellsTheSubmission(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a collection", func(t *testing.T) {
+	t.Run("a settlement", func(t *testing.T) {
 		n.reset()
 		_, err := n.client(t).Simulate(t.Context(), n.of.Body)
 		if refusal, ok := errors.AsType[*Error](err); !ok || refusal.Code != "invalid_input" || len(n.Executed()) > 0 {

@@ -32,11 +32,11 @@ func TestFeeUnits(t *testing.T) {
 func TestGasMeter(t *testing.T) {
 	var g gasMeter
 	if got := g.expected(); got != typicalGas {
-		t.Errorf("%d before the first collection", got)
+		t.Errorf("%d before the first submission", got)
 	}
 	g.measure(12)
 	if got := g.expected(); got != 12 {
-		t.Errorf("%d after the first collection", got)
+		t.Errorf("%d after the first submission", got)
 	}
 	g.measure(16)
 	if got := g.expected(); got != 13 {

@@ -60,7 +60,7 @@ func TestOthersCannotHaltSettling(t *testing.T) {
 func TestOthersCannotHideOtherRules(t *testing.T) {
 	for what, hide := range map[string]func(*world, *contract){
 		"a deposit of another amount": func(_ *world, c *contract) { c.deposit += 50 },
-		"a reading after the collection": func(w *world, c *contract) {
+		"a reading after the submission": func(w *world, c *contract) {
 			after := metastore.Reading{
 				Deposit: int64(c.deposit + c.withdrawn), Withdrawn: int64(c.withdrawn), NextSequence: int64(c.next),
 				Expires: time.Now().Add(time.Hour), Ledger: time.Now(),
@@ -103,7 +103,7 @@ func TestGreatestSequenceDoesNotHaltSettling(t *testing.T) {
 // asked again.
 func TestLaggingFullnodes(t *testing.T) {
 	const behind = "the fullnode is behind"
-	t.Run("a view before the collection", func(t *testing.T) {
+	t.Run("a view before the submission", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.open(1, 10_000)
 			w.node.past, w.node.behind = 3, 500*time.Millisecond

@@ -138,9 +138,9 @@ func TestRestoredPayments(t *testing.T) {
 						if later {
 							p, collected = c.sign(15, time.Minute), []uint64{25}
 						}
-						collection, err := p.Collect(m.receiver)
+						transaction, err := p.Collect(m.receiver)
 						if err == nil {
-							err = m.chain.Submit(t.Context(), collection)
+							err = m.chain.Submit(t.Context(), transaction)
 						}
 						if err != nil {
 							t.Fatal(err)
@@ -174,9 +174,9 @@ func TestCollectedByAnotherInstance(t *testing.T) {
 		defer m.run()()
 		c.settled()
 		p := c.sign(50, time.Minute)
-		collection, err := p.Collect(m.receiver)
+		transaction, err := p.Collect(m.receiver)
 		if err == nil {
-			err = m.chain.Submit(t.Context(), collection)
+			err = m.chain.Submit(t.Context(), transaction)
 		}
 		if err == nil {
 			err = c.accept(p, 50, 1)

@@ -20,7 +20,7 @@ func checkSimulation(t testing.TB, m *Micropayment, receiver *Signer) {
 		t.Fatal(err)
 	}
 	if len(simulated) != len(collected.Body) {
-		t.Errorf("the simulation has %d bytes, the collection %d", len(simulated), len(collected.Body))
+		t.Errorf("the simulation has %d bytes, the transaction %d", len(simulated), len(collected.Body))
 	}
 	start := m.signed - secondarySignerSize
 	if !bytes.Equal(simulated[:start], collected.Body[:start]) {

@@ -145,7 +145,7 @@ func (o *onChain) checkFee(c metastore.Channel, p *metastore.Payment, m *micropa
 	if fee <= most {
 		return nil
 	}
-	return refuse(micropay.ReasonUnprofitable, "the gas of its collection is worth %d units at its price of %d, and at most %d units are collected together over this channel", fee, m.GasPrice, most)
+	return refuse(micropay.ReasonUnprofitable, "its gas is worth %d units at its price of %d, and at most %d units are collected together over this channel", fee, m.GasPrice, most)
 }
 
 // checkSequence refuses a payment that the chain executes at one sequence number only, if the

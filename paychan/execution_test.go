@@ -296,7 +296,7 @@ func TestEndingPaymentsSellNothing(t *testing.T) {
 		s.mustPay(p, 1, 3, lives(10*time.Second))
 		wantReason(t, "a payment that ends", s.pay(p, 2, 6, lives(9*time.Second)), micropay.ReasonExpired)
 		v.ahead = 8 * time.Second
-		wantReason(t, "a payment that ends by the ledger's time", s.pay(p, 2, 6, lives(17*time.Second)), micropay.ReasonExpired)
+		wantReason(t, "a payment that ends by the chain's time", s.pay(p, 2, 6, lives(17*time.Second)), micropay.ReasonExpired)
 		s.mustPay(p, 2, 6, lives(18*time.Second))
 		v.ahead = -time.Hour
 		wantReason(t, "a payment that ends by our time", s.pay(p, 3, 9, lives(9*time.Second)), micropay.ReasonExpired)

@@ -161,7 +161,7 @@ func TestRunCollectsWhatIsAccepted(t *testing.T) {
 	settleIn(t, func(t *testing.T, s *settling) {
 		s.wait(10 * time.Second)
 		if calls, _ := s.ledger.called(); len(calls) > 0 {
-			t.Fatalf("nothing was accepted, and paid out was %+v", calls)
+			t.Fatalf("nothing was accepted, and booked was %+v", calls)
 		}
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 4, 10)})
 		synctest.Wait() // without waiting for the next second

@@ -1,7 +1,7 @@
 // Collects micropayments and reads channels with the public client's own receiverWithdraw and getChannelInfo.
 // Prints one line: the hashes of the submitted transactions, and what getChannelInfo returned after each.
 //
-//   node receiver.mjs '{"node", "module", "collections": [{"scheme", "secret", "micropayment"}...]}'
+//   node receiver.mjs '{"node", "module", "settlements": [{"scheme", "secret", "micropayment"}...]}'
 //
 // The scheme and the secret are those of the receiver; the micropayment is in base64.
 import { Account, AccountAddress, Ed25519PrivateKey, Network, Secp256k1PrivateKey } from "@aptos-labs/ts-sdk";
@@ -13,7 +13,7 @@ const accounts = {
   "single-secp256k1": (secret) => Account.fromPrivateKey({ privateKey: new Secp256k1PrivateKey(secret, false) }),
 };
 
-const { node, module, collections } = JSON.parse(process.argv[2]);
+const { node, module, settlements } = JSON.parse(process.argv[2]);
 const client = new ShelbyMicropaymentChannelClient({
   network: Network.LOCAL,
   aptos: { fullnode: node },
@@ -21,7 +21,7 @@ const client = new ShelbyMicropaymentChannelClient({
   deployer: AccountAddress.fromString(module),
 });
 const results = [];
-for (const { scheme, secret, micropayment } of collections) {
+for (const { scheme, secret, micropayment } of settlements) {
   const receiver = accounts[scheme](secret);
   const built = SenderBuiltMicropayment.deserialize(Buffer.from(micropayment, "base64"));
   const { transaction } = await client.receiverWithdraw({ receiver, micropayment: built });

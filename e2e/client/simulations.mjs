@@ -1,4 +1,4 @@
-// Simulates the collection of micropayments with the chain's own package, which sends nothing. Prints one line with two
+// Simulates micropayments with the chain's own package, which sends nothing. Prints one line with two
 // bodies of POST /transactions/simulate for each, in hexadecimal:
 //
 //   package   what generateSignedTransactionForSimulation returns, or its error

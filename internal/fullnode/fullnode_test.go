@@ -266,12 +266,12 @@ func TestPendingTransactions(t *testing.T) {
 // submit the same bytes as micropay.Collect, and understand the answers.
 func TestPublicClientCollects(t *testing.T) {
 	n := fullnode.Start(t, fullnode.Options{Clock: start})
-	type collection struct {
+	type settlement struct {
 		Scheme       string `json:"scheme"`
 		Secret       string `json:"secret"`
 		Micropayment string `json:"micropayment"`
 	}
-	var collections []collection
+	var settlements []settlement
 	var payments []*micropay.Micropayment
 	var want []string
 	for _, v := range onePerSenderAndForm(t) {
@@ -279,7 +279,7 @@ func TestPublicClientCollects(t *testing.T) {
 		c := open(n, m)
 		c.Deposit += 7
 		n.Open(c)
-		collections = append(collections, collection{v.ReceiverScheme, v.ReceiverKey, v.Micropayment})
+		settlements = append(settlements, settlement{v.ReceiverScheme, v.ReceiverKey, v.Micropayment})
 		payments = append(payments, m)
 		key, err := micropay.ParsePrivateKey(map[bool]string{true: "secp256k1-priv-"}[v.ReceiverScheme == "single-secp256k1"] + v.ReceiverKey)
 		if err != nil {
@@ -299,7 +299,7 @@ func TestPublicClientCollects(t *testing.T) {
 		Hash     string
 		Channels []struct{ Balance, NextWithdrawnSequenceNumber, PaymentChannelID, ReceiverWithdrawnAmount uint64 }
 	}
-	runScript(t, "receiver.mjs", map[string]any{"node": n.URL(), "module": fullnode.DefaultModule, "collections": collections}, &got)
+	runScript(t, "receiver.mjs", map[string]any{"node": n.URL(), "module": fullnode.DefaultModule, "settlements": settlements}, &got)
 
 	submitted, executed := n.Requests(fullnode.Submit), n.Executed()
 	if len(got) != len(want) || len(submitted) != len(want) || len(executed) != len(want) || len(want) != 10 {
