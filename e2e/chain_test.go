@@ -16,13 +16,13 @@ import (
 type testChain struct {
 	*fullnode.Node
 	receiver *micropay.Signer
-	key      string // private key of the receiver in hexadecimal
-	apiKey   string // of the fullnode
+	key      string // the receiver's private key in hexadecimal
+	apiKey   string // the fullnode's
 	flags    []string
 }
 
-// startChain starts a fullnode whose ledger follows the machine's clock. The flags are those of a server that
-// collects on it.
+// startChain starts a fullnode that follows the machine's clock. The flags let a server collect on
+// it.
 func startChain(t testing.TB) *testChain {
 	t.Helper()
 	c := &testChain{
@@ -44,7 +44,7 @@ func startChain(t testing.TB) *testChain {
 	return c
 }
 
-// secretFile returns the path of a new file that only its owner may read.
+// secretFile returns a new file's path. Only the current user may read it.
 func secretFile(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "secret")
@@ -54,7 +54,7 @@ func secretFile(t testing.TB, text string) string {
 	return path
 }
 
-// with returns options of a server that collects on the chain.
+// with returns options for a server that collects on the chain.
 func (c *testChain) with(flags ...string) options {
 	return options{flags: slices.Concat([]string{"--reads", "paid"}, c.flags, flags)}
 }

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/fullnode"
 )
 
-// keepOf registers the secrets of a chain, and the bytes of the receiver's key in base64.
+// keepOf registers a chain's secrets, and the receiver's key in base64.
 func (w *watch) keepOf(c *testChain) {
 	w.t.Helper()
 	secret, err := hex.DecodeString(c.key)
@@ -25,9 +25,9 @@ func (w *watch) keepOf(c *testChain) {
 	w.keep("fullnode's key", c.apiKey)
 }
 
-// TestChainSecretsStayIn searches everything that a collecting server writes for the receiver's key and for the
-// API key of the fullnode: the log, responses, metrics, profiles, traces, files, the requests to the fullnode, and
-// the errors of starts that fail.
+// TestChainSecretsStayIn searches everything that a collecting server writes for the receiver's key
+// and for the fullnode's API key: the log, responses, metrics, profiles, traces, files, the
+// requests to the fullnode, and the errors of starts that fail.
 func TestChainSecretsStayIn(t *testing.T) {
 	t.Parallel()
 	c := startChain(t)

@@ -113,7 +113,7 @@ func TestSalesWithoutSimulations(t *testing.T) {
 func TestGasGriefing(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
-	s := start(t, chain.with("--unsettled-limit", "1000", "--coin-price", "1000000", "--max-settle-gas", "1000000000000")) // a unit is 100 of the smallest coin
+	s := start(t, chain.with("--unsettled-limit", "1000", "--coin-price", "1000000", "--max-settle-gas", "1000000000000")) // a unit is 100 of the smallest coins
 	c := chain.open(s, s.payer(1), 7, 1000)
 	var terms struct {
 		Payment struct{ StartingLimit, MinGas, MinGasPrice, MaxGasPrice, MaxFee string }
@@ -135,9 +135,9 @@ func TestGasGriefing(t *testing.T) {
 	}
 }
 
-// TestLedgerAheadOfTheClock lets the ledger be ahead of the server's clock. Nothing is sold until they agree; what was bought is
-// served.
-func TestLedgerAheadOfTheClock(t *testing.T) {
+// TestChainAheadOfTheClock lets the chain be ahead of the server's clock. Nothing is sold until
+// they agree; what was bought is served.
+func TestChainAheadOfTheClock(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
 	s := start(t, chain.with("--unsettled-limit", "1000", "--admin-addr", "127.0.0.1:0"))

@@ -216,8 +216,8 @@ func (d *debtor) pay(killed *atomic.Bool, acknowledged *atomic.Int64) {
 	}
 }
 
-// reconsider reads the channel after a refusal, and renews what has expired of an honest payer. It reports whether the
-// server answered.
+// reconsider reads the channel after a refusal, and renews an honest payer's expired payment. It
+// reports whether the server answered.
 func (d *debtor) reconsider(killed *atomic.Bool) bool {
 	r, err := d.s.try("GET", channels+"/"+d.id, nil)
 	if err != nil || r.status != http.StatusOK {

@@ -15,7 +15,7 @@ import (
 // payer signs micropayments for one account.
 type payer struct {
 	signer *micropay.Signer
-	terms  micropay.Payment // receiver, asset, module and chain of the server
+	terms  micropay.Payment // the server's receiver, asset, module and chain
 }
 
 // payer returns the payer with a number, with the terms that the server publishes.
@@ -84,7 +84,7 @@ func (p *payer) sign(t testing.TB, channel, sequence, amount uint64, change ...f
 	t.Helper()
 	payment := p.terms
 	payment.PaymentChannelID, payment.Sequence, payment.Amount = channel, sequence, amount
-	payment.Nonce = channel<<20 + sequence + 1 // the chain executes each nonce of a sender once
+	payment.Nonce = channel<<20 + sequence + 1 // the chain executes each of a sender's nonces once
 	payment.Expiration = uint64(time.Now().Add(time.Minute).Unix())
 	for _, f := range change {
 		f(&payment)
@@ -137,7 +137,7 @@ func (c *channel) again(change ...func(*micropay.Payment)) string {
 	return c.payer.sign(c.s.t, c.number, c.sequence, c.amount, change...).Base64()
 }
 
-// channelState is the state of a channel in a response.
+// channelState is a channel's state in a response.
 type channelState struct {
 	ChannelID        string `json:"channelId"`
 	PaymentChannelID string `json:"paymentChannelId"`
@@ -162,7 +162,7 @@ func (c channelState) money() string {
 	return fmt.Sprintf("deposit %s accepted %s credit %s sequence %s %s", c.Deposit, c.Accepted, c.Credit, c.SequenceNumber, c.State)
 }
 
-// state returns the state of the channel.
+// state returns the channel's state.
 func (c *channel) state() channelState {
 	c.s.t.Helper()
 	r := c.s.must(200, "GET", channels+"/"+c.id, nil)
@@ -208,7 +208,7 @@ func checkChannelForm(t testing.TB, r response) {
 	}
 }
 
-// sessionState is the state of a session in a response.
+// sessionState is a session's state in a response.
 type sessionState struct {
 	SessionID      string `json:"sessionId"`
 	UserIdentity   string `json:"userIdentity"`
@@ -223,14 +223,14 @@ func asSession(t testing.TB, r response) sessionState {
 	return state
 }
 
-// sessionState returns the state of a session.
+// sessionState returns a session's state.
 func (s *server) sessionState(id string) sessionState {
 	s.t.Helper()
 	return asSession(s.t, s.must(200, "GET", "/v1/sessions/"+id, nil))
 }
 
-// purchaseBody returns the body of a request that buys a session, or adds to the session whose id is
-// given.
+// purchaseBody returns the body for a request that buys a session, or adds to the one with the
+// given id.
 func purchaseBody(t testing.TB, micropayment, sessionID string) []byte {
 	t.Helper()
 	body := map[string]any{"micropaymentUpdate": micropayment}
@@ -246,7 +246,7 @@ func (c *channel) buy(more uint64) sessionState {
 	return asSession(c.s.t, c.s.must(201, "POST", "/v1/sessions", purchaseBody(c.s.t, c.next(more), "")))
 }
 
-// member returns an additional member of an error as text.
+// member returns an error's additional member as text.
 func member(t testing.TB, r response, name string) string {
 	t.Helper()
 	var body map[string]any
@@ -263,7 +263,7 @@ func member(t testing.TB, r response, name string) string {
 // asBase64 encodes bytes as in a header.
 func asBase64(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 
-// decoded returns the bytes of an encoded micropayment.
+// decoded returns an encoded micropayment's bytes.
 func decoded(t testing.TB, text string) []byte {
 	t.Helper()
 	b, err := base64.StdEncoding.DecodeString(text)
@@ -273,7 +273,7 @@ func decoded(t testing.TB, text string) []byte {
 	return b
 }
 
-// parseTime parses a time of a JSON object.
+// parseTime parses a time in a JSON object.
 func parseTime(t testing.TB, o map[string]any, member string) time.Time {
 	t.Helper()
 	m, err := time.Parse(time.RFC3339Nano, text(t, o, member))

@@ -79,9 +79,10 @@ func TestRenewal(t *testing.T) {
 	c.settled()
 }
 
-// TestExpiredPaymentsOfTheEmbeddedLedger has a server, after it was killed, find a payment at the limit of its channel that has
-// expired before it was paid out. The channel sells on.
-func TestExpiredPaymentsOfTheEmbeddedLedger(t *testing.T) {
+// TestExpiredPaymentsAreBooked kills a server while a channel at its limit has a payment
+// that is not booked yet. The payment expires before the server runs again, and is booked. The
+// channel sells on.
+func TestExpiredPaymentsAreBooked(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{dirty: true, flags: []string{"--reads", "paid", "--unsettled-limit", "100"}})
 	c := s.open(s.payer(1), 1000)

@@ -62,8 +62,8 @@ func (c *testChain) collected(t testing.TB, number uint64, paid ...uint64) {
 	}
 }
 
-// TestSettlingSurvivesKills kills the server at each step between the acceptance of a payment and the record of its
-// collection. After a restart each payment is collected once.
+// TestSettlingSurvivesKills kills the server at each step from accepting a payment to recording
+// that it was collected. After a restart each payment is collected once.
 func TestSettlingSurvivesKills(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
@@ -93,7 +93,7 @@ func TestSettlingSurvivesKills(t *testing.T) {
 	}
 }
 
-// TestSettlingIsTakenOver kills the node that settles while the outcome of a submission is not known. Another one
+// TestSettlingIsTakenOver kills the leader while a submission's outcome is not known. Another node
 // learns it, and collects what was accepted later.
 func TestSettlingIsTakenOver(t *testing.T) {
 	t.Parallel()
@@ -163,8 +163,8 @@ func TestSettlingOutlastsFaults(t *testing.T) {
 	}
 }
 
-// TestExpiredSettlementIsCovered lets a submission expire, which is recorded only when the ledger is past its
-// expiry. The channel stops, and a renewal collects its amount.
+// TestExpiredSettlementIsCovered lets a submission expire, which is recorded only when the chain's
+// time is past its expiry. The channel stops, and a renewal collects its amount.
 func TestExpiredSettlementIsCovered(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
@@ -194,8 +194,8 @@ func TestExpiredSettlementIsCovered(t *testing.T) {
 	chain.collected(t, c.number, 10, 5)
 }
 
-// TestAbortStopsTheChannel executes a collection with failure. The channel sells nothing until a renewal
-// is collected, whatever is deposited meanwhile.
+// TestAbortStopsTheChannel executes a submission with failure. The channel sells nothing until a
+// renewal is collected, whatever is deposited meanwhile.
 func TestAbortStopsTheChannel(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
@@ -234,9 +234,9 @@ func TestAbortStopsTheChannel(t *testing.T) {
 	chain.collected(t, c.number, 0, 10, 5)
 }
 
-// TestPaymentThatWaitsForTheChainIsOverdue reads from the metrics for how long a payment waits for a fullnode that takes no
-// submission, and that none waits after it has taken it. The figures are those of the start of the node, which counts them
-// each minute after that.
+// TestPaymentThatWaitsForTheChainIsOverdue reads from the metrics for how long a payment waits for
+// a fullnode that takes no submission, and that none waits after it has taken it. The figures are
+// from the node's start, which counts them each minute after that.
 func TestPaymentThatWaitsForTheChainIsOverdue(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
