@@ -278,7 +278,8 @@ func TestFailingNodes(t *testing.T) {
 	}
 }
 
-// TestViewWithoutTime asks a node behind a proxy that removes the headers, and then one that answers.
+// TestViewWithoutTime asks a node behind a proxy that removes the headers, and then one that
+// answers.
 func TestViewWithoutTime(t *testing.T) {
 	without := node(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Del(headerTime)

@@ -472,7 +472,8 @@ func TestFullnodeThatLies(t *testing.T) {
 	}
 	both := client(n.URL(), honest.URL())
 	for operation, call := range n.calls() {
-		if err := call(t, both); err != nil && operation != fullnode.Submit && operation != fullnode.Simulate { // it was submitted before
+		// It was submitted before.
+		if err := call(t, both); err != nil && operation != fullnode.Submit && operation != fullnode.Simulate {
 			t.Errorf("%s: error %v", operation, err)
 		}
 	}

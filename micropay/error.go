@@ -56,7 +56,8 @@ const (
 	ReasonChain         Reason = "wrong_chain"          // policy
 	ReasonAsset         Reason = "wrong_asset"          // policy
 	ReasonExpired       Reason = "expired"              // policy
-	ReasonGas           Reason = "gas"                  // policy: it costs the receiver too much, or pays too little for the chain
+	// ReasonGas is policy: it costs the receiver too much gas, or pays too little for the chain.
+	ReasonGas Reason = "gas"
 
 	// The reasons of package paychan, which asks the chain. They are of policy too.
 	ReasonAccountSequence Reason = "account_sequence" // the sender's account has passed its sequence number

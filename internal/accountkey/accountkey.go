@@ -40,8 +40,9 @@ func New() (Account, error) {
 	return accountOf(private, hex.EncodeToString(secret))
 }
 
-// Parse returns the account with a private key: 64 hexadecimal digits, after nothing, after 0x, or, as
-// in AIP-80, after ed25519-priv-0x. It ignores white space around the key. Errors do not repeat it.
+// Parse returns the account with a private key: 64 hexadecimal digits, after nothing, after 0x, or,
+// as in AIP-80, after ed25519-priv-0x. It ignores white space around the key. Errors do not repeat
+// it.
 func Parse(text string) (Account, error) {
 	text = strings.TrimSpace(text)
 	private, err := micropay.ParsePrivateKey(text)
@@ -86,8 +87,8 @@ func (a Account) Create(name string) error {
 	return nil
 }
 
-// Read returns the account in a file. It returns an error if others than the file's owner may access
-// it, and fs.ErrNotExist, with what to do, if there is none.
+// Read returns the account in a file. It returns an error if others than the file's owner may
+// access it, and fs.ErrNotExist, with what to do, if there is none.
 func Read(name string) (Account, error) {
 	text, err := secretfile.Read(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -39,8 +39,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestAddressIsTheNetworks compares an account's address with the one that the network's SDK gives it:
-// the key ed25519_legacy in micropay's test vectors.
+// TestAddressIsTheNetworks compares an account's address with the one that the network's SDK gives
+// it: the key ed25519_legacy in micropay's test vectors.
 func TestAddressIsTheNetworks(t *testing.T) {
 	a, err := accountkey.Parse(strings.Repeat("11", 32))
 	if err != nil {
