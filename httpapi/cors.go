@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"sluice/httpapi/internal/headers"
-	"sluice/internal/loopback"
 	"sluice/wire"
 )
 
@@ -84,7 +83,7 @@ func (p localOrigins) admit(x *exchange) error {
 }
 
 func (p localOrigins) allowsHost(host string) bool {
-	if loopback.IsHost(host) || p.hosts[host] {
+	if IsLoopback(host) || p.hosts[host] {
 		return true
 	}
 	_, err := netip.ParseAddr(host)
@@ -103,7 +102,7 @@ func (p localOrigins) allowsOrigin(text string, r *http.Request) bool {
 	if o.scheme != "http" && o.scheme != "https" {
 		return false
 	}
-	return loopback.IsHost(o.host) || p.isOwn(o, r)
+	return IsLoopback(o.host) || p.isOwn(o, r)
 }
 
 // isOwn reports whether the page is of the host and port to which the request was sent, such as the

@@ -13,7 +13,6 @@ import (
 
 	"sluice/chain"
 	"sluice/httpapi"
-	"sluice/internal/loopback"
 	"sluice/internal/storage"
 	"sluice/metastore"
 )
@@ -158,7 +157,7 @@ func CheckListenAddress(addr string) error {
 func (c *Config) validateNetwork() error {
 	var errs []error
 	host, _, err := net.SplitHostPort(c.Addr)
-	if err == nil && c.Profile == Local && !c.OpenToNetwork && !loopback.IsHost(host) {
+	if err == nil && c.Profile == Local && !c.OpenToNetwork && !httpapi.IsLoopback(host) {
 		errs = append(errs, fmt.Errorf("--addr %s: a local instance requires no keys, so it listens on loopback addresses only, unless --open-to-network is set", c.Addr))
 	}
 	if c.ExternalURL != "" {
