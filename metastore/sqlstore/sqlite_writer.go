@@ -35,9 +35,9 @@ type writer struct {
 	wake    chan struct{} // receives a token when the queue grows or is closed
 	health  *health
 	guard   *commitGuard
-	timer   sharedTimer // of the callers
-	rows    *blobCache  // may be nil
-	batchMu sync.Mutex  // held by the running batch, or to exclude batches
+	timer   *sharedTimer // of the callers
+	rows    *blobCache   // may be nil
+	batchMu sync.Mutex   // held by the running batch, or to exclude batches
 
 	commitCounts *commitCounts
 	batches      *histogram.Histogram // calls of each transaction that was committed

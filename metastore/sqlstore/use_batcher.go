@@ -26,7 +26,7 @@ type useBatcher struct {
 	name        [8]byte                                                  // random name of the store
 	known       *knownSessions                                           // nil: each session has its own lane
 
-	timer  sharedTimer // of the callers
+	timer  *sharedTimer // of the callers
 	doubts chargesInDoubt
 
 	mu struct {
