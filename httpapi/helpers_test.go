@@ -23,6 +23,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
+	"sluice/internal/httpconn"
 	"sluice/metastore"
 	"sluice/metastore/sqlstore"
 	"sluice/metering"
@@ -89,11 +90,22 @@ func startAt(t testing.TB, now func() time.Time, around func(metastore.Store) me
 	h.Config = NewHTTPServer(s.Server)
 	connections := newConnections(1000)
 	connections.Attach(h.Config)
-	h.Listener = connections.Listener(h.Listener, false)
+	h.Listener = adopt(t, h.Config, connections.Listener(h.Listener, false))
 	h.Start()
 	t.Cleanup(h.Close)
 	s.url, s.addr = h.URL, h.Listener.Addr().String()
 	return s
+}
+
+// adopt returns the listener with the connections of httpconn.
+func adopt(t testing.TB, server *http.Server, l net.Listener) net.Listener {
+	t.Helper()
+	var log lockedBuffer
+	adopted := httpconn.Adopt(server, []net.Listener{l}, (*http.Server).Serve, slog.New(slog.NewTextHandler(&log, nil)))
+	if warning := log.String(); warning != "" {
+		t.Error(warning)
+	}
+	return adopted[0]
 }
 
 // buildAt is startAt without an address, for tests in a bubble of package synctest: they call

@@ -37,22 +37,26 @@ func handlerUnderCap(t *testing.T, s *service, h http.Handler, conns *connlimit.
 	server.Handler = h
 	conns.Attach(server)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(conns.Listener(listener, false)) }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := errors.Join(server.Shutdown(ctx)); err != nil {
-			t.Error(err)
-		}
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
-		}
-		conns.Wait(ctx)
-		if open := conns.Counts().Open; open != 0 {
-			t.Errorf("%d connections are counted after the end", open)
-		}
-	})
+	limited := adopt(t, server, conns.Listener(listener, false))
+	go func() { served <- server.Serve(limited) }()
+	t.Cleanup(func() { stopLimited(t, server, conns, served) })
 	return listener.Addr().String()
+}
+
+// stopLimited ends a server, and checks that it counts no connection afterwards.
+func stopLimited(t *testing.T, server *http.Server, conns *connlimit.Limiter, served <-chan error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
+	conns.Wait(ctx)
+	if open := conns.Counts().Open; open != 0 {
+		t.Errorf("%d connections are counted after the end", open)
+	}
 }
 
 // sender is a client that continues to send whatever it receives.

@@ -161,7 +161,8 @@ func TestRefusalsEndTheConnection(t *testing.T) {
 				t.Fatal(err)
 			}
 			served := make(chan error, 1)
-			go func() { served <- server.Serve(conns.Listener(inner, false)) }()
+			limited := adopt(t, server, conns.Listener(inner, false))
+			go func() { served <- server.Serve(limited) }()
 			conn, err := net.Dial("tcp", inner.Addr().String())
 			if err != nil {
 				t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"sluice/httpapi/internal/router"
 	"sluice/httpapi/internal/transfer"
 	"sluice/internal/connlimit"
+	"sluice/internal/httpconn"
 	"sluice/internal/logbuffer"
 	"sluice/internal/metrics"
 	"sluice/internal/tracing"
@@ -177,7 +178,7 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	s.metrics.Begin()
 	options := transfer.Options{Rate: s.minRate, Context: r.Context(), HTTP2: r.ProtoMajor == 2, Cut: s.cut}
 	if r.ProtoMajor == 1 && r.TLS == nil {
-		options.Conn = conn
+		options.Conn = httpconn.FromContext(r.Context())
 	}
 	x := &exchange{
 		conn:      conn,

@@ -127,14 +127,14 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return nil, true
 	case within(dir, "httpapi/internal/router"):
 		return nil, true
-	case within(dir, "internal/connlimit"):
-		return []string{"internal/tick"}, true
+	case within(dir, "internal/connlimit", "internal/httpconn"):
+		return nil, true
 	case within(dir, "httpapi/internal/headers"):
 		return []string{"blob", "wire"}, true
 	case within(dir, "httpapi/internal/faults"):
 		return []string{"internal/units"}, true
 	case within(dir, "httpapi/internal/transfer"):
-		return []string{"access", "blob", "internal/connlimit"}, true
+		return []string{"access", "blob", "internal/httpconn"}, true
 	case within(dir, "httpapi"):
 		return slices.Concat([]string{"internal", "httpapi", "console", "metering"}, services, contracts, pure), true
 	case within(dir, "metering"):
@@ -156,7 +156,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return []string{"micropay"}, true
 	case within(dir, pure...):
 		return nil, true
-	case within(dir, "internal/gcfloor", "internal/histogram", "internal/logbuffer", "internal/operand", "internal/task", "internal/tick", "internal/units"):
+	case within(dir, "internal/gcfloor", "internal/histogram", "internal/logbuffer", "internal/operand", "internal/task", "internal/units"):
 		return nil, true
 	case within(dir, "internal/metrics"):
 		return []string{"internal/histogram"}, true

@@ -8,31 +8,13 @@ import (
 	"time"
 )
 
-// Read reads from the connection and notes when the client has closed its end. A read of one byte may
-// begin later; see background.
+// Read reads from the connection, and notes when the client has closed its end.
 func (conn *Conn) Read(p []byte) (int, error) {
-	if len(p) == 1 {
-		if err := conn.background.await(&conn.reading); err != nil {
-			return 0, err
-		}
-	}
-	n, err := conn.timed.Read(p)
+	n, err := conn.TCPConn.Read(p)
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		conn.ended.Store(true)
 	}
 	return n, err
-}
-
-// SetReadDeadline sets the deadline of Read.
-func (conn *Conn) SetReadDeadline(t time.Time) error {
-	err := conn.timed.SetReadDeadline(t)
-	conn.background.deadlineSet(&conn.reading)
-	return err
-}
-
-// SetDeadline sets the deadlines of reads and writes.
-func (conn *Conn) SetDeadline(t time.Time) error {
-	return errors.Join(conn.SetReadDeadline(t), conn.SetWriteDeadline(t))
 }
 
 // Outcome is how a handler ended.

@@ -2,12 +2,15 @@ package connlimit
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"testing"
+	"time"
 )
 
 // TestNetworkOfAConnection checks which connections count together, and which do not count.
@@ -108,5 +111,39 @@ func testResets(t *testing.T, proxy bool) {
 	}
 	if n, err := r.Read(make([]byte, 1)); err == nil {
 		t.Errorf("after too many resets the connection reads %d bytes, %v; want its end", n, err)
+	}
+}
+
+// TestEndedConnectionDoesNotLinger checks that a connection notes that its client has closed its end, and
+// not that a read has timed out.
+func TestEndedConnectionDoesNotLinger(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := New(1, nil).Listener(inner, false).Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := accepted.(*Conn)
+	conn.active = true // as when a request was served
+	if err := conn.SetReadDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || conn.ended.Load() {
+		t.Errorf("a read that has timed out: %v, ended %t", err, conn.ended.Load())
+	}
+	if err := errors.Join(conn.SetReadDeadline(time.Time{}), client.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || conn.beginsToLinger() {
+		t.Errorf("after the client has closed its end: %v, and the connection lingers", err)
+	}
+	if err := errors.Join(conn.Close(), inner.Close()); err != nil {
+		t.Error(err)
 	}
 }

@@ -65,9 +65,9 @@ type source struct {
 }
 
 // Conn is a limited connection. Like the *net.TCPConn in it, it is an io.ReaderFrom, so the kernel
-// can send files. The fields from source to idleInSource are guarded by the lock of l.
+// can send files and write several buffers by one call. The fields from source to idleInSource are guarded by the lock of l.
 type Conn struct {
-	joined
+	*net.TCPConn
 	l            *Limiter
 	source       *source // nil: PerAddress does not apply
 	shared       bool    // it belongs to a proxy, and its streams to many clients
@@ -81,8 +81,7 @@ type Conn struct {
 	idle         *list.Element // in the list of idle connections since then; nil: not idle
 	idleInSource *list.Element // the same for the source
 
-	background background
-	ended      atomic.Bool // the client has closed its end, or the connection failed
+	ended atomic.Bool // the client has closed its end, or the connection failed
 }
 
 // Reason says why a connection is refused.
@@ -160,13 +159,18 @@ func FromContext(ctx context.Context) *Conn {
 	return conn
 }
 
-// limited returns the limited connection that nc is, or that its TLS uses, or nil.
+// limited returns the limited connection that nc is, or over which it runs, or nil.
 func limited(nc net.Conn) *Conn {
-	if secure, ok := nc.(interface{ NetConn() net.Conn }); ok {
-		nc = secure.NetConn()
+	for {
+		switch conn := nc.(type) {
+		case *Conn:
+			return conn
+		case interface{ NetConn() net.Conn }: // of TLS or httpconn
+			nc = conn.NetConn()
+		default:
+			return nil
+		}
 	}
-	conn, _ := nc.(*Conn)
-	return conn
 }
 
 func (l *Limiter) connState(nc net.Conn, state http.ConnState) {
@@ -192,7 +196,7 @@ func (l *Limiter) connState(nc net.Conn, state http.ConnState) {
 // admit adds a connection. If a limit is reached and no connection can be evicted, it returns the
 // reason, and the source whose limit it is if it is that of an address.
 func (l *Limiter) admit(tcp *net.TCPConn) (*Conn, *source, Reason) {
-	conn := &Conn{joined: joined{timed: newTimed(tcp)}, l: l, shared: l.isProxy(tcp.RemoteAddr())}
+	conn := &Conn{TCPConn: tcp, l: l, shared: l.isProxy(tcp.RemoteAddr())}
 	network, counts := l.networkOf(tcp.RemoteAddr())
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"sluice/collect"
 	"sluice/httpapi"
 	"sluice/internal/connlimit"
+	"sluice/internal/httpconn"
 	"sluice/internal/lease"
 	"sluice/internal/metrics"
 	"sluice/internal/storage"
@@ -322,6 +324,7 @@ func (n *Node) server() *drainingServer {
 	for i, l := range n.listeners {
 		n.listeners[i] = n.connections.Listener(l, n.cert != nil)
 	}
+	n.listeners = httpconn.Adopt(server.http, n.listeners, (*http.Server).Serve, n.log)
 	if n.cert != nil {
 		server.http.TLSConfig = n.cert.config()
 	}

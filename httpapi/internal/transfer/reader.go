@@ -12,7 +12,7 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
-	"sluice/internal/connlimit"
+	"sluice/internal/httpconn"
 )
 
 // After either of these errors the connection must be closed after the response.
@@ -33,9 +33,9 @@ type Options struct {
 	HTTP2 bool
 	// Cut ends the body of the request; nil: nothing does. A Writer ignores it.
 	Cut *Cut
-	// Conn is the connection of the request, to which the response is written without TLS and by
-	// HTTP/1. nil: it is another one, and the end of a response is not joined.
-	Conn *connlimit.Conn
+	// Conn is the request's connection. nil over TLS or HTTP/2, or without httpconn: then writes are
+	// not joined, and no fields are inserted.
+	Conn *httpconn.Conn
 }
 
 // Reader is the body of a request that must keep a minimum rate. Only the time in Read counts, so a

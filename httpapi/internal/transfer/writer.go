@@ -93,7 +93,7 @@ func (w *Writer) WriteHeader(status int) {
 func (w *Writer) CanInsert() bool { return w.options.Conn != nil }
 
 // InsertFields sends header fields in addition to those of Header, which takes less time. They must be
-// set before WriteHeader; see connlimit.Conn.
+// set before WriteHeader; see httpconn.Conn.
 func (w *Writer) InsertFields(fields []byte) { w.options.Conn.InsertFields(fields) }
 
 // Unwrap returns the ResponseWriter for http.ResponseController.

@@ -1,4 +1,4 @@
-package connlimit
+package httpconn
 
 import (
 	"errors"
@@ -100,34 +100,41 @@ func (d *deadline) arm(arm func(time.Time) error) error {
 	}
 }
 
+// Transport is a TCP connection, or a connection over one.
+type Transport interface {
+	net.Conn
+	io.ReaderFrom
+	CloseWrite() error
+}
+
 // timed is a connection with deadlines that cost little to change. Its methods have the promises of
 // those of net.TCPConn.
 type timed struct {
-	*net.TCPConn
+	Transport
 	reading, writing deadline
 }
 
-func newTimed(tcp *net.TCPConn) timed {
-	return timed{tcp, deadline{want: never, timer: never}, deadline{want: never, timer: never}}
+func newTimed(t Transport) timed {
+	return timed{t, deadline{want: never, timer: never}, deadline{want: never, timer: never}}
 }
 
 // SetReadDeadline sets the deadline of Read.
 func (c *timed) SetReadDeadline(t time.Time) error {
-	return c.reading.set(t, c.TCPConn.SetReadDeadline)
+	return c.reading.set(t, c.Transport.SetReadDeadline)
 }
 
 // SetWriteDeadline sets the deadline of the other methods.
 func (c *timed) SetWriteDeadline(t time.Time) error {
-	return c.writing.set(t, c.TCPConn.SetWriteDeadline)
+	return c.writing.set(t, c.Transport.SetWriteDeadline)
 }
 
 // Read reads from the connection.
 func (c *timed) Read(p []byte) (n int, err error) {
 	for again := true; again; again = c.reading.end(err) {
-		if err := c.reading.begin(false, c.TCPConn.SetReadDeadline); err != nil {
+		if err := c.reading.begin(false, c.Transport.SetReadDeadline); err != nil {
 			return 0, err
 		}
-		n, err = c.TCPConn.Read(p)
+		n, err = c.Transport.Read(p)
 	}
 	return n, err
 }
@@ -135,11 +142,11 @@ func (c *timed) Read(p []byte) (n int, err error) {
 // Write writes p.
 func (c *timed) Write(p []byte) (n int, err error) {
 	for again := true; again; again = c.writing.end(err) {
-		if err := c.writing.begin(false, c.TCPConn.SetWriteDeadline); err != nil {
+		if err := c.writing.begin(false, c.Transport.SetWriteDeadline); err != nil {
 			return n, err
 		}
 		var written int
-		written, err = c.TCPConn.Write(p[n:])
+		written, err = c.Transport.Write(p[n:])
 		n += written
 	}
 	return n, err
@@ -147,10 +154,10 @@ func (c *timed) Write(p []byte) (n int, err error) {
 
 // writeBuffers writes several buffers by one system call.
 func (c *timed) writeBuffers(buffers net.Buffers) (n int64, err error) {
-	if err := c.writing.begin(true, c.TCPConn.SetWriteDeadline); err != nil {
+	if err := c.writing.begin(true, c.Transport.SetWriteDeadline); err != nil {
 		return 0, err
 	}
-	n, err = buffers.WriteTo(c.TCPConn)
+	n, err = buffers.WriteTo(c.Transport)
 	c.writing.end(err)
 	return n, err
 }
@@ -158,10 +165,10 @@ func (c *timed) writeBuffers(buffers net.Buffers) (n int64, err error) {
 // ReadFrom writes all of src.
 func (c *timed) ReadFrom(src io.Reader) (n int64, err error) {
 	// It could not begin again: what it had read from src would be lost.
-	if err := c.writing.begin(true, c.TCPConn.SetWriteDeadline); err != nil {
+	if err := c.writing.begin(true, c.Transport.SetWriteDeadline); err != nil {
 		return 0, err
 	}
-	n, err = c.TCPConn.ReadFrom(src)
+	n, err = c.Transport.ReadFrom(src)
 	c.writing.end(err)
 	return n, err
 }

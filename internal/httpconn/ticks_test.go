@@ -1,26 +1,24 @@
-package tick_test
+package httpconn
 
 import (
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"sluice/internal/tick"
 )
 
-// TestShared checks that what waits concurrently has the same channel, that each is closed at most one
+// TestTicks checks that what waits concurrently has the same channel, that each is closed at most one
 // period later, and that the timer does not run while nothing waits.
-func TestShared(t *testing.T) {
+func TestTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const period = time.Second
-		shared := tick.Every(period)
+		shared := &ticks{every: period}
 		var all sync.WaitGroup
 		for i := range 20 {
 			all.Go(func() {
 				time.Sleep(time.Duration(i) * 333 * time.Millisecond)
-				next := shared.Next()
-				if shared.Next() != next {
+				next := shared.after()
+				if shared.after() != next {
 					t.Error("two channels of one tick")
 				}
 				began := time.Now()
@@ -33,7 +31,7 @@ func TestShared(t *testing.T) {
 		all.Wait()
 		time.Sleep(10 * period)
 		began := time.Now()
-		if <-shared.Next(); time.Since(began) != period {
+		if <-shared.after(); time.Since(began) != period {
 			t.Errorf("the first tick after a pause is %v later", time.Since(began))
 		}
 	})

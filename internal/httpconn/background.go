@@ -1,18 +1,16 @@
-package connlimit
+package httpconn
 
 import (
 	"os"
 	"sync"
 	"time"
-
-	"sluice/internal/tick"
 )
 
 // backgroundDelay is how long a background read waits at most before it begins. Until then it is not
 // noticed that a client has closed its connection.
 const backgroundDelay = 100 * time.Millisecond
 
-var backgroundTicks = tick.Every(backgroundDelay)
+var backgroundTicks = &ticks{every: backgroundDelay}
 
 // background delays the background reads of a connection.
 //
@@ -46,7 +44,7 @@ func (b *background) await(d *deadline) error {
 	select {
 	case <-b.passed:
 		return os.ErrDeadlineExceeded
-	case <-backgroundTicks.Next():
+	case <-backgroundTicks.after():
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,9 +1,10 @@
-package connlimit
+package httpconn
 
 import (
 	"bufio"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -63,7 +64,7 @@ func TestBackgroundReadBegins(t *testing.T) {
 	if err := client.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Read(got[:]); !errors.Is(err, io.EOF) || !conn.ended.Load() {
+	if _, err := conn.Read(got[:]); !errors.Is(err, io.EOF) {
 		t.Errorf("after the client has closed the connection: %v", err)
 	}
 }
@@ -75,13 +76,12 @@ func TestBackgroundReadsOfAServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter := New(1, testRefusal)
 	gone := make(chan struct{})
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/slow":
 			for range 2 {
-				<-backgroundTicks.Next()
+				<-backgroundTicks.after()
 			}
 		case "/last":
 			<-r.Context().Done()
@@ -89,9 +89,9 @@ func TestBackgroundReadsOfAServer(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, r.URL.Path)
 	})}
-	limiter.Attach(server)
+	adopted := Adopt(server, []net.Listener{inner}, (*http.Server).Serve, slog.New(slog.DiscardHandler))
 	served := make(chan error)
-	go func() { served <- server.Serve(limiter.Listener(inner, false)) }()
+	go func() { served <- server.Serve(adopted[0]) }()
 	client, err := net.Dial("tcp", inner.Addr().String())
 	if err != nil {
 		t.Fatal(err)

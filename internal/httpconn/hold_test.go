@@ -1,4 +1,4 @@
-package connlimit
+package httpconn
 
 import (
 	"bytes"
@@ -13,30 +13,28 @@ import (
 	"time"
 )
 
-// pair returns the two ends of a connection, of which the first is limited.
+// pair returns the two ends of a TCP connection, the first as a Conn.
 func pair(t *testing.T) (*Conn, *net.TCPConn) {
 	t.Helper()
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	limited := New(1, testRefusal).Listener(inner, false)
-	client, err := net.Dial("tcp", inner.Addr().String())
+	client, err := net.Dial("tcp", listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := limited.Accept()
+	accepted, err := listener.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = conn.Close() // the test may have closed either end
-		_ = client.Close()
-		if err := limited.Close(); err != nil {
+		_, _ = accepted.Close(), client.Close() // the test may have closed either end
+		if err := listener.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return conn.(*Conn), client.(*net.TCPConn)
+	return newConn(accepted.(*net.TCPConn)), client.(*net.TCPConn)
 }
 
 // TestHold writes and sends files of random sizes, some of them held, and checks that the client

@@ -1,4 +1,4 @@
-package connlimit
+package httpconn
 
 import (
 	"bytes"
@@ -147,7 +147,7 @@ func TestReadContinuesAfterItsTimer(t *testing.T) {
 		result <- err
 	}()
 	for i := range got {
-		if err := conn.TCPConn.SetReadDeadline(passed); err != nil {
+		if err := conn.Transport.SetReadDeadline(passed); err != nil {
 			t.Error(err)
 		}
 		mustWrite(t, client, []byte{byte(i)})
@@ -178,7 +178,7 @@ func TestWriteContinuesAfterItsTimer(t *testing.T) {
 	}()
 	got := make([]byte, 0, len(content))
 	for len(got) < len(content) {
-		if err := conn.TCPConn.SetWriteDeadline(passed); err != nil {
+		if err := conn.Transport.SetWriteDeadline(passed); err != nil {
 			t.Error(err)
 		}
 		n, err := io.ReadFull(client, got[len(got):len(got)+(64<<10)])

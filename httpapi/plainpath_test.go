@@ -1,0 +1,163 @@
+package httpapi
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/httpconn"
+)
+
+// dividing is a connection through which net/http seems to write status lines in two pieces, as a
+// future release could.
+type dividing struct{ httpconn.Transport }
+
+func (c dividing) NetConn() net.Conn { return c.Transport }
+
+func (c dividing) Write(p []byte) (int, error) {
+	if !bytes.HasPrefix(p, []byte("HTTP/1.1 ")) {
+		return c.Transport.Write(p)
+	}
+	first, err := c.Transport.Write(p[:5])
+	if err != nil {
+		return first, err
+	}
+	rest, err := c.Transport.Write(p[5:])
+	return first + rest, err
+}
+
+type dividingListener struct{ net.Listener }
+
+func (l dividingListener) Accept() (net.Conn, error) {
+	accepted, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return dividing{accepted.(httpconn.Transport)}, nil
+}
+
+// serveDividing is (*http.Server).Serve of that release.
+func serveDividing(server *http.Server, l net.Listener) error {
+	return server.Serve(dividingListener{l})
+}
+
+// serveBy serves the handler of a service a second time, by a release of net/http, with the
+// connections that Adopt chooses for the release that it checks. It returns the address and the log.
+func serveBy(t *testing.T, s *service, checked, serving httpconn.Serve) (addr string, log *lockedBuffer) {
+	t.Helper()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log = &lockedBuffer{}
+	server, conns := NewHTTPServer(s.Server), newConnections(10)
+	conns.Attach(server)
+	limited := conns.Listener(inner, false)
+	adopted := httpconn.Adopt(server, []net.Listener{limited}, checked, slog.New(slog.NewTextHandler(log, nil)))
+	served := make(chan error, 1)
+	go func() { served <- serving(server, adopted[0]) }()
+	t.Cleanup(func() { stopLimited(t, server, conns, served) })
+	return inner.Addr().String(), log
+}
+
+// answer is what a client sees of a response.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// exchangeOf sends requests on one connection, each after the response to the one before.
+func exchangeOf(t *testing.T, addr string, requests []string) (answers []answer, err error) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeOrFail(t, conn)
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(conn)
+	for _, request := range requests {
+		send(t, conn, request)
+		method, _, _ := strings.Cut(request, " ")
+		var res *http.Response
+		for res == nil || res.StatusCode == http.StatusContinue {
+			if res, err = http.ReadResponse(r, &http.Request{Method: method}); err != nil {
+				return answers, err
+			}
+		}
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			return answers, err
+		}
+		for _, differs := range []string{"Date", "Last-Modified", "Server-Timing"} {
+			res.Header.Del(differs)
+		}
+		answers = append(answers, answer{res.StatusCode, res.Header, string(body)})
+	}
+	return answers, nil
+}
+
+// TestPlainPath serves requests by a release of net/http that breaks an assumption of httpconn. On the
+// plain path, which one warning announces, the answers are those of this release; without it they are
+// not.
+func TestPlainPath(t *testing.T) {
+	s := newService(t, nil)
+	content := strings.Repeat("content ", 10_000) // which sendfile sends
+	request := func(line, fields, body string) string {
+		return line + " HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: id\r\n" + fields + "\r\n" + body
+	}
+	requests := []string{
+		request("PUT /v1/blobs/0x1/small", "Content-Length: 4\r\nBlob-Meta-Color: blue\r\n", "blob"),
+		request("PUT /v1/blobs/0x1/large", "Expect: 100-continue\r\nContent-Length: 80000\r\n", content),
+		request("GET /v1/blobs/0x1/small", "", ""),
+		request("GET /v1/blobs/0x1/large", "", ""),
+		request("GET /v1/blobs/0x1/large", "Range: bytes=1-4\r\n", ""),
+		request("GET /v1/blobs/0x1/large", "Range: bytes=1-4,9-9999\r\nIf-Range: \"x\"\r\n", ""),
+		request("HEAD /v1/blobs/0x1/large", "", ""),
+		request("GET /v1/blobs/0x1/none", "", ""),
+		request("OPTIONS /v1/info", "Origin: http://localhost:1\r\n", ""),
+		request("DELETE /v1/blobs/0x1/small", "", ""),
+	}
+	want, err := exchangeOf(t, s.addr, requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, status := range []int{204, 204, 200, 200, 206, 200, 200, 404, 204, 204} {
+		if want[i].status != status {
+			t.Fatalf("request %d: status %d, want %d", i+1, want[i].status, status)
+		}
+	}
+	same := func(a, b answer) bool {
+		return a.status == b.status && maps.EqualFunc(a.header, b.header, slices.Equal) && a.body == b.body
+	}
+
+	addr, log := serveBy(t, s, serveDividing, serveDividing)
+	got, err := exchangeOf(t, addr, requests)
+	if err != nil || !slices.EqualFunc(got, want, same) {
+		t.Errorf("on the plain path: %v, %v\nwant %v", err, got, want)
+	}
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=WARN") || !strings.Contains(text, "whole status line") {
+		t.Errorf("the log of a release that breaks an assumption: %q", text)
+	}
+
+	// It does break the other path.
+	addr, log = serveBy(t, s, (*http.Server).Serve, serveDividing)
+	got, err = exchangeOf(t, addr, requests)
+	if err == nil && slices.EqualFunc(got, want, same) {
+		t.Error("the release that breaks an assumption breaks nothing")
+	}
+	if text := log.String(); text != "" {
+		t.Errorf("the log of this release: %q", text)
+	}
+}
