@@ -63,7 +63,7 @@ var probeLimits = metastore.Limits{RequestsPerSecond: 200, ConcurrentRequests: 6
 // not read, and a refusal closes the connection.
 func (s *Server) admitProbe(x *exchange) error {
 	if x.r.ContentLength != 0 && x.r.ProtoMajor == 1 {
-		x.Header().Set("Connection", "close")
+		x.header.set("Connection", "close")
 		x.body.Abandon()
 	}
 	if s.probeLimiter == nil {
@@ -72,7 +72,7 @@ func (s *Server) admitProbe(x *exchange) error {
 	x.client, x.forwarded = clientAddress(x.r, s.trustedProxies)
 	err := x.enter(s.probeLimiter.OfAddress(x.client))
 	if err != nil && !x.dropped {
-		x.Header().Set("Connection", "close")
+		x.header.set("Connection", "close")
 	}
 	return err
 }

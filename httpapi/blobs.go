@@ -95,9 +95,9 @@ func (s *Server) validatorsOf(b *metastore.Blob) headers.Validators {
 }
 
 func (x *exchange) setValidators(v headers.Validators) {
-	x.insert("Etag", v.ETag)
-	setFixed(x.out.Header(), "Date", httpDate(v.Date)) // by the clock of the store, instead of that of this node
-	x.insertFixed("Last-Modified", httpDate(v.Modified))
+	x.header.set("Etag", v.ETag)
+	x.header.set("Date", httpDate(v.Date)) // by the clock of the store, instead of that of this node
+	x.header.set("Last-Modified", httpDate(v.Modified))
 }
 
 func (s *Server) deleteBlob(x *exchange) error {
@@ -145,8 +145,8 @@ func (s *Server) getBlob(x *exchange) error {
 	if s.withholds(x, c.Size) {
 		conditions = conditions.Unevaluated()
 		if x.r.Method == http.MethodHead {
-			x.Header().Del("ETag")
-			x.Header().Del(wire.HeaderReprDigest)
+			x.header.remove("Etag")
+			x.header.remove(wire.HeaderReprDigest)
 		}
 	}
 	switch conditions.ForRead(&v) {
@@ -156,9 +156,9 @@ func (s *Server) getBlob(x *exchange) error {
 		x.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	x.setHeader("Content-Type", mediaType(&c.Blob))
+	x.header.set("Content-Type", mediaType(&c.Blob))
 	if x.r.Method == http.MethodHead {
-		x.setHeader("Content-Length", strconv.FormatInt(c.Size, 10))
+		x.header.set("Content-Length", strconv.FormatInt(c.Size, 10))
 		x.WriteHeader(http.StatusOK)
 		return nil
 	}
@@ -216,27 +216,27 @@ func (s *Server) withholds(x *exchange, size int64) bool {
 // setBlobHeaders sets the headers of every response about a blob.
 func (s *Server) setBlobHeaders(x *exchange, b *metastore.Blob, v headers.Validators) {
 	x.setValidators(v)
-	x.insertFixed("Accept-Ranges", inBytes)
+	x.header.set("Accept-Ranges", "bytes")
 	cacheControl := setMetadata(x, headers.Metadata(b.Metadata))
 	switch s.reads {
 	case ReadsPaid:
-		x.insertFixed("Cache-Control", noStore)
-		x.insert("Vary", wire.HeaderSessionID+", "+wire.HeaderMicropayment)
+		x.header.set("Cache-Control", "private, no-store")
+		x.header.add("Vary", wire.HeaderSessionID+", "+wire.HeaderMicropayment)
 	case ReadsKey:
-		x.insertFixed("Cache-Control", privateNoCache)
+		x.header.set("Cache-Control", "private, no-cache")
 	default:
 		s.setPublicCacheControl(x, b, cacheControl)
 	}
 	if s.keys != nil && s.reads != ReadsPublic {
-		x.insert("Vary", "Authorization, "+wire.HeaderAPIKey)
+		x.header.add("Vary", "Authorization, "+wire.HeaderAPIKey)
 	}
 	// Blobs are untrusted: they must not run as pages of this origin.
-	x.insertFixed("Content-Security-Policy", sandbox)
+	x.header.set("Content-Security-Policy", "sandbox")
 	if !b.Expires.IsZero() {
-		x.insert(wire.HeaderBlobExpires, b.Expires.UTC().Format(time.RFC3339Nano))
+		x.header.set(wire.HeaderBlobExpires, b.Expires.UTC().Format(time.RFC3339Nano))
 	}
 	if b.SHA256 != nil {
-		x.insert(wire.HeaderReprDigest, headers.FormatDigest(b.SHA256))
+		x.header.set(wire.HeaderReprDigest, headers.FormatDigest(b.SHA256))
 	}
 }
 
@@ -254,20 +254,19 @@ func setMetadata(x *exchange, m headers.Metadata) (cacheControl string) {
 	if m == "" {
 		return ""
 	}
-	h := x.Header()
 	exposed := corsResponseHeaders
 	for name, value := range m.Fields() {
 		if name == "Cache-Control" {
 			cacheControl = value
 			continue
 		}
-		h[name] = []string{value}
+		x.header.set(name, value)
 		if _, custom := headers.MetaName(name); custom {
 			exposed += ", " + name
 		}
 	}
-	if len(exposed) > len(corsResponseHeaders) && h["Access-Control-Expose-Headers"] != nil {
-		h["Access-Control-Expose-Headers"] = []string{exposed}
+	if len(exposed) > len(corsResponseHeaders) && x.header.has("Access-Control-Expose-Headers") {
+		x.header.set("Access-Control-Expose-Headers", exposed)
 	}
 	return cacheControl
 }
@@ -277,14 +276,14 @@ func setMetadata(x *exchange, m headers.Metadata) (cacheControl string) {
 func (s *Server) setPublicCacheControl(x *exchange, b *metastore.Blob, stated string) {
 	value := cmp.Or(headers.SentCacheControl(stated), headers.SentCacheControl(s.publicCacheControl))
 	if value == "" {
-		x.insertFixed("Cache-Control", noCache)
+		x.header.set("Cache-Control", "no-cache")
 		return
 	}
 	if !b.Expires.IsZero() {
 		now := s.blobs.Now()
 		value = headers.LimitCacheControl(value, b.Expires.Sub(now), now.Sub(b.Modified))
 	}
-	x.insert("Cache-Control", value)
+	x.header.set("Cache-Control", value)
 }
 
 // mediaType returns the content type of a blob, or the default if its writer sent none.
@@ -308,11 +307,11 @@ func sendBlob(x *exchange, c *blob.Content, selection headers.Selection, ranges 
 	switch {
 	case len(ranges) > 1:
 		frame = headers.FrameRanges(ranges, mediaType(&c.Blob), c.Size, headers.NewBoundary())
-		x.setHeader("Content-Type", frame.ContentType)
+		x.header.set("Content-Type", frame.ContentType)
 	case selection == headers.SelectPartial:
-		x.insert("Content-Range", headers.ContentRange(ranges[0], c.Size))
+		x.header.set("Content-Range", headers.ContentRange(ranges[0], c.Size))
 	}
-	x.setHeader("Content-Length", strconv.FormatInt(frame.Length, 10))
+	x.header.set("Content-Length", strconv.FormatInt(frame.Length, 10))
 	x.WriteHeader(status)
 	reading := c.Read(ranges, x.paceRead)
 	defer reading.Close()

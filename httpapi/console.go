@@ -8,7 +8,7 @@ import (
 
 // getConsole sends a file of the console.
 func (s *Server) getConsole(x *exchange) error {
-	setFixed(x.Header(), "Cross-Origin-Resource-Policy", sameOrigin)
+	x.header.set("Cross-Origin-Resource-Policy", "same-origin")
 	if !s.console.Serve(x, x.r, x.params.Get("file"), s.consoleSources(x.r.Host)) {
 		return errNoRoute
 	}
@@ -39,8 +39,8 @@ var sourceCharacters = strings.NewReplacer(" ", "%20", ",", "%2C", ";", "%3B")
 // redirectToConsole redirects from a sibling of the folder of the console. The location is relative,
 // because a proxy may serve it under another path.
 func redirectToConsole(x *exchange) error {
-	x.setHeader("Location", "console/")
-	x.setHeader("Content-Length", "0")
+	x.header.set("Location", "console/")
+	x.header.set("Content-Length", "0")
 	x.WriteHeader(http.StatusFound)
 	return nil
 }
@@ -53,14 +53,14 @@ func (s *Server) serveUnknown(x *exchange) error {
 	if s.console == nil || s.keys != nil || !reads || path != "/" {
 		return errNoRoute
 	}
-	x.Header().Add("Vary", "Accept")
+	x.header.add("Vary", "Accept")
 	if !strings.Contains(x.r.Header.Get("Accept"), "text/html") {
 		return errNoRoute
 	}
-	x.Header().Set("Cache-Control", "no-store")
+	x.header.set("Cache-Control", "no-store")
 	if err := redirectToConsole(x); err != nil || path != x.r.URL.Path {
 		return err
 	}
-	x.setHeader("Location", strings.TrimPrefix(s.basePath+"/console/", "/")) // from above the base path
+	x.header.set("Location", strings.TrimPrefix(s.basePath+"/console/", "/")) // from above the base path
 	return nil
 }

@@ -32,9 +32,9 @@ type originPolicy interface {
 type anyOrigin struct{}
 
 func (anyOrigin) admit(x *exchange) error {
-	x.insertFixed("Access-Control-Allow-Origin", everyOrigin)
-	x.insertFixed("Access-Control-Expose-Headers", exposedHeaders)
-	x.insertFixed("Cross-Origin-Resource-Policy", crossOriginPolicy)
+	x.header.set("Access-Control-Allow-Origin", "*")
+	x.header.set("Access-Control-Expose-Headers", corsResponseHeaders)
+	x.header.set("Cross-Origin-Resource-Policy", "cross-origin")
 	return nil
 }
 
@@ -62,15 +62,15 @@ func newLocalOrigins(local Local) localOrigins {
 
 // admit lets pages of allowed origins read every response, including refusals.
 func (p localOrigins) admit(x *exchange) error {
-	x.insertFixed("Vary", varyOrigin) // the first value of Vary
+	x.header.add("Vary", "Origin") // the first value of Vary
 	// Other pages must not embed what is accessible on this machine.
-	x.insertFixed("Cross-Origin-Resource-Policy", sameSite)
+	x.header.set("Cross-Origin-Resource-Policy", "same-site")
 	origins := x.r.Header.Values("Origin")
 	foreign := len(origins) > 1 || len(origins) == 1 && !p.allowsOrigin(origins[0], x.r)
 	if len(origins) == 1 && !foreign {
-		x.insert("Access-Control-Allow-Origin", origins[0])
-		x.insert("Timing-Allow-Origin", origins[0])
-		x.insertFixed("Access-Control-Expose-Headers", exposedHeaders)
+		x.header.set("Access-Control-Allow-Origin", origins[0])
+		x.header.set("Timing-Allow-Origin", origins[0])
+		x.header.set("Access-Control-Expose-Headers", corsResponseHeaders)
 	}
 	switch {
 	case !p.allowsHost(hostOnly(x.r.Host)):
@@ -177,23 +177,22 @@ func checkASCII(name string) error {
 }
 
 // respondOptions responds to OPTIONS on a known path, including preflights.
-func respondOptions(w http.ResponseWriter, r *http.Request, allow []string, local bool) {
-	h := w.Header()
+func respondOptions(x *exchange, allow []string) {
 	methods := strings.Join(allow, ", ")
-	h.Set("Allow", methods)
-	if r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != "" {
-		h.Set("Access-Control-Allow-Methods", methods)
+	x.header.set("Allow", methods)
+	if x.r.Header.Get("Origin") != "" && x.r.Header.Get("Access-Control-Request-Method") != "" {
+		x.header.set("Access-Control-Allow-Methods", methods)
 		requestHeaders := corsRequestHeaders
-		if local {
+		if x.local {
 			requestHeaders += ", " + wire.HeaderFault
 		}
-		allowed := append([]string{requestHeaders}, headers.RequestedMeta(r.Header.Values("Access-Control-Request-Headers"))...)
-		h.Set("Access-Control-Allow-Headers", strings.Join(allowed, ", "))
-		h.Add("Vary", "Access-Control-Request-Headers")
-		h.Set("Access-Control-Max-Age", "600")
-		if r.Header.Get("Access-Control-Request-Private-Network") == "true" {
-			h.Set("Access-Control-Allow-Private-Network", "true")
+		allowed := append([]string{requestHeaders}, headers.RequestedMeta(x.r.Header.Values("Access-Control-Request-Headers"))...)
+		x.header.set("Access-Control-Allow-Headers", strings.Join(allowed, ", "))
+		x.header.add("Vary", "Access-Control-Request-Headers")
+		x.header.set("Access-Control-Max-Age", "600")
+		if x.r.Header.Get("Access-Control-Request-Private-Network") == "true" {
+			x.header.set("Access-Control-Allow-Private-Network", "true")
 		}
 	}
-	w.WriteHeader(http.StatusNoContent)
+	x.WriteHeader(http.StatusNoContent)
 }

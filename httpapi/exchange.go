@@ -76,47 +76,15 @@ type exchange struct {
 		account string
 	}
 
-	values   headerValues // of the response
-	inserts  bool         // insert adds to inserted
-	inserted inserted
+	header fields // of the response
 }
 
 var _ io.ReaderFrom = (*exchange)(nil)
 
-// Header returns the headers of the response, with those that were inserted.
+// Header returns the response's header for a package that knows only http.ResponseWriter. Handlers of
+// this package use x.header.
 func (x *exchange) Header() http.Header {
-	h := x.out.Header()
-	if x.inserts {
-		x.inserts = false
-		x.inserted.addTo(h)
-	}
-	return h
-}
-
-// setHeader is Header().Set for a key in canonical form that net/http has to know: Connection,
-// Content-Length, Content-Type or Date.
-func (x *exchange) setHeader(key, value string) { x.values.set(x.out.Header(), key, value) }
-
-// insert is Header().Add for a key in canonical form that net/http does not have to know. It takes
-// less time, if the connection can insert fields, and Header is not called before the response begins.
-func (x *exchange) insert(key, value string) {
-	if x.inserts && x.inserted.insert(key, value) {
-		return
-	}
-	if h := x.Header(); h[key] == nil {
-		x.values.set(h, key, value)
-	} else {
-		h.Add(key, value)
-	}
-}
-
-// insertFixed is insert for a fixed value.
-func (x *exchange) insertFixed(key string, value fixed) {
-	if x.inserts {
-		x.insert(key, value[0])
-		return
-	}
-	setFixed(x.Header(), key, value)
+	return x.header.giveAll()
 }
 
 // WriteHeader sets the status, which is sent with the first byte of the body or at the end of the
@@ -138,11 +106,10 @@ func (x *exchange) start() {
 	// Also if the drain began after the request: a connection that remained would be idle only until the
 	// drain ends, and a proxy could use it in that moment.
 	if x.draining.Load() {
-		x.setHeader("Connection", "close")
+		x.header.set("Connection", "close")
 	}
-	if x.inserts {
-		x.inserts = false
-		x.out.InsertFields(x.inserted.text)
+	if x.header.inserts {
+		x.out.InsertFields(x.header.text)
 	}
 	x.out.WriteHeader(x.status)
 }
@@ -151,12 +118,8 @@ func (x *exchange) start() {
 func (x *exchange) insertTiming() {
 	var memory [80]byte
 	value := timings{metastore.Waited(&x.timer, metastore.Patience), x.timer.Spent(), time.Since(x.began)}.appendTo(memory[:0])
-	if !x.inserts || !x.inserted.insert(headerTiming, string(value)) {
-		x.setHeader(headerTiming, string(value))
-	}
+	x.header.set("Server-Timing", string(value))
 }
-
-const headerTiming = "Server-Timing"
 
 // Write writes bytes of the body.
 func (x *exchange) Write(p []byte) (int, error) {
@@ -211,7 +174,7 @@ func (x *exchange) fail(err error) {
 		return
 	}
 	if x.refusal(row.status) && x.conn.Wasted() {
-		x.Header().Set("Connection", "close")
+		x.header.set("Connection", "close")
 	}
 	if x.r.ProtoMajor == 1 { // over HTTP/2 only the stream ends
 		x.drainBody(row.closes)
@@ -220,10 +183,15 @@ func (x *exchange) fail(err error) {
 	p := newProblem(row, x.requestID)
 	setPaymentMembers(&p, err, x.price)
 	setDoubtMembers(&p, err)
-	setProblemHeaders(x.Header(), row, err)
-	if err := writeProblem(x, p, x.r.Method == http.MethodHead); err != nil {
-		x.err = errors.Join(x.err, err)
+	body, failed := encodeProblem(p)
+	if failed == nil {
+		x.header.setProblem(row, err, len(body))
+		x.WriteHeader(p.Status)
+		if x.r.Method != http.MethodHead {
+			_, failed = x.Write(body)
+		}
 	}
+	x.err = errors.Join(x.err, failed)
 }
 
 // drainBody reads the rest of the body of a refused request, so that the connection can be used
@@ -235,7 +203,7 @@ func (x *exchange) drainBody(broken bool) {
 	if !broken && (x.body.Ended() || !waits && x.body.Drain(x.r.ContentLength)) {
 		return
 	}
-	x.Header().Set("Connection", "close")
+	x.header.set("Connection", "close")
 	x.body.Abandon()
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"strconv"
 	"time"
 
 	"sluice/blob"
@@ -72,4 +73,14 @@ func (s *Server) readyz(x *exchange) error {
 
 func (s *Server) getOpenAPI(x *exchange) error {
 	return writeText(x, "application/yaml", s.openAPI)
+}
+
+// writeText sends a text that must not be cached.
+func writeText(x *exchange, contentType string, text []byte) error {
+	x.header.set("Content-Type", contentType)
+	x.header.set("Content-Length", strconv.Itoa(len(text)))
+	x.header.set("Cache-Control", "no-store")
+	x.WriteHeader(http.StatusOK)
+	_, err := x.Write(text)
+	return err
 }

@@ -56,8 +56,8 @@ func (s *Server) setPriceHeaders(x *exchange, size int64) {
 	if s.reads != ReadsPaid {
 		return
 	}
-	x.insert(wire.HeaderChunksetPrice, decimal(s.meter.Price()))
-	x.insert(wire.HeaderChunksetsRequired, decimal(metering.Chunksets(metering.Whole(size))))
+	x.header.set(wire.HeaderChunksetPrice, decimal(s.meter.Price()))
+	x.header.set(wire.HeaderChunksetsRequired, decimal(metering.Chunksets(metering.Whole(size))))
 }
 
 // charge charges a bill for these ranges and sets the headers that say so.
@@ -72,9 +72,9 @@ func (s *Server) charge(x *exchange, bill *metering.Bill, ranges []blob.Range) e
 	if err != nil {
 		return err
 	}
-	x.insert(wire.HeaderChunksetsCharged, decimal(charged))
+	x.header.set(wire.HeaderChunksetsCharged, decimal(charged))
 	if charged > 0 {
-		x.insert(wire.HeaderChunksetsLeft, decimal(left))
+		x.header.set(wire.HeaderChunksetsLeft, decimal(left))
 	}
 	return nil
 }

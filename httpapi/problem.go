@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,7 +29,7 @@ import (
 var blobHeaders = []string{
 	"Accept-Ranges", wire.HeaderBlobExpires, wire.HeaderChunksetsCharged, wire.HeaderChunksetsLeft,
 	"Content-Disposition", "Content-Language", "Content-Length", "Content-Range",
-	"Content-Security-Policy", "Content-Type", "ETag", "Last-Modified", wire.HeaderReprDigest,
+	"Content-Security-Policy", "Content-Type", "Etag", "Last-Modified", wire.HeaderReprDigest,
 }
 
 // newProblem returns the body of an error response.
@@ -50,42 +51,35 @@ func newProblem(row errorRow, requestID string) wire.Problem {
 	return p
 }
 
-// setProblemHeaders sets the headers of an error response, and removes those that the handler has
-// set for its own response.
-func setProblemHeaders(h http.Header, row errorRow, cause error) {
-	for _, name := range blobHeaders {
-		h.Del(name)
-	}
-	maps.DeleteFunc(h, func(name string, _ []string) bool { return strings.HasPrefix(name, wire.HeaderBlobMeta) })
-	if h["Access-Control-Expose-Headers"] != nil {
-		setFixed(h, "Access-Control-Expose-Headers", exposedHeaders)
+// setProblem sets the header of an error response with a body of this length, and removes the fields
+// that the handler has set for its own response.
+func (f *fields) setProblem(row errorRow, cause error, length int) {
+	maps.DeleteFunc(f.giveAll(), func(name string, _ []string) bool {
+		return slices.Contains(blobHeaders, name) || strings.HasPrefix(name, wire.HeaderBlobMeta)
+	})
+	if f.has("Access-Control-Expose-Headers") {
+		f.set("Access-Control-Expose-Headers", corsResponseHeaders)
 	}
 	var unmet *unsatisfiedRange
 	if errors.As(cause, &unmet) {
-		h.Set("Content-Range", headers.UnsatisfiedRange(unmet.size))
+		f.set("Content-Range", headers.UnsatisfiedRange(unmet.size))
 	}
-	h.Set("Content-Type", "application/problem+json")
-	h.Set("Cache-Control", "no-store")
-	setRetryAfter(h, row, cause)
+	f.set("Content-Type", "application/problem+json")
+	f.set("Content-Length", strconv.Itoa(length))
+	f.set("Cache-Control", "no-store")
+	f.setRetryAfter(row, cause)
 	if row.status == http.StatusUnauthorized {
-		h.Set("WWW-Authenticate", challenge(row.code))
+		f.set("Www-Authenticate", challenge(row.code))
 	}
 }
 
-// writeProblem sends an error response, without its body if head.
-func writeProblem(w http.ResponseWriter, p wire.Problem, head bool) error {
+// encodeProblem returns the body of an error response as it is sent.
+func encodeProblem(p wire.Problem) ([]byte, error) {
 	body, err := json.Marshal(p)
 	if err != nil {
-		return fmt.Errorf("encoding a problem: %w", err)
+		return nil, fmt.Errorf("encoding a problem: %w", err)
 	}
-	body = append(body, '\n') // for terminals
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(p.Status)
-	if head {
-		return nil
-	}
-	_, err = w.Write(body)
-	return err
+	return append(body, '\n'), nil // for terminals
 }
 
 // setPaymentMembers sets the members of a problem that a payer can act on. price returns that of a
@@ -136,13 +130,13 @@ func challenge(code wire.Code) string {
 }
 
 // setRetryAfter sets when the request may be retried, in seconds.
-func setRetryAfter(h http.Header, row errorRow, cause error) {
+func (f *fields) setRetryAfter(row errorRow, cause error) {
 	var rate *access.RateError
 	switch {
 	case errors.As(cause, &rate):
-		h.Set("Retry-After", strconv.FormatInt(max(1, seconds(rate.RetryAfter)), 10))
+		f.set("Retry-After", strconv.FormatInt(max(1, seconds(rate.RetryAfter)), 10))
 	case row.retryAfter > 0:
-		h.Set("Retry-After", strconv.Itoa(row.retryAfter))
+		f.set("Retry-After", strconv.Itoa(row.retryAfter))
 	}
 }
 
@@ -164,28 +158,25 @@ func ConnectionRefusal(anyOrigin bool) func(reason connlimit.Reason, head bool) 
 
 func refusal(row errorRow, head, anyOrigin bool) ([]byte, error) {
 	p := newProblem(row, rand.Text())
-	body, err := json.Marshal(p)
+	body, err := encodeProblem(p)
 	if err != nil {
 		return nil, err
 	}
-	body = append(body, '\n')
+	header := fields{header: http.Header{}}
+	header.setProblem(row, nil, len(body))
+	header.set("X-Content-Type-Options", "nosniff")
+	header.set(wire.HeaderRequestID, p.RequestID)
+	if anyOrigin {
+		header.set("Access-Control-Allow-Origin", "*")
+		header.set("Access-Control-Expose-Headers", corsResponseHeaders)
+	}
 	response := http.Response{
 		StatusCode: row.status,
 		ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{
-			"Content-Type":           {"application/problem+json"},
-			"Cache-Control":          {"no-store"},
-			"X-Content-Type-Options": {"nosniff"},
-			"Retry-After":            {strconv.Itoa(row.retryAfter)},
-			wire.HeaderRequestID:     {p.RequestID},
-		},
+		Header:        header.header,
 		ContentLength: int64(len(body)),
 		Body:          io.NopCloser(bytes.NewReader(body)),
 		Close:         true,
-	}
-	if anyOrigin {
-		response.Header.Set("Access-Control-Allow-Origin", "*")
-		response.Header.Set("Access-Control-Expose-Headers", corsResponseHeaders)
 	}
 	if head {
 		response.Request = &http.Request{Method: http.MethodHead}

@@ -25,10 +25,10 @@ func setRateLimitHeaders(x *exchange, a *access.Allowance) {
 		}
 	}
 	if len(policies) > 0 {
-		x.insert("Ratelimit-Policy", strings.Join(policies, ", "))
+		x.header.set("Ratelimit-Policy", strings.Join(policies, ", "))
 	}
 	if limits.RequestsPerSecond > 0 {
 		left, reset := a.Requests()
-		x.insert("Ratelimit", fmt.Sprintf("%q;r=%d;t=%d", "requests", left, seconds(reset)))
+		x.header.set("Ratelimit", fmt.Sprintf("%q;r=%d;t=%d", "requests", left, seconds(reset)))
 	}
 }

@@ -2,21 +2,9 @@ package httpapi
 
 import (
 	"math"
-	"net/http"
 	"strconv"
 	"time"
 )
-
-// writeText sends a text that must not be cached.
-func writeText(w http.ResponseWriter, contentType string, text []byte) error {
-	h := w.Header()
-	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(len(text)))
-	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(http.StatusOK)
-	_, err := w.Write(text)
-	return err
-}
 
 // decimal returns an amount as the interface represents it.
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }

@@ -194,7 +194,7 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	}
 	x.out.Init(w, options)
 	x.body.Init(w, r.Body, options)
-	x.inserts = x.out.CanInsert()
+	x.header.header, x.header.inserts = w.Header(), x.out.CanInsert()
 	// A copy, because the server itself reads the rest of the original body after the response.
 	ctx := metastore.WithPatience(r.Context(), metastore.Patience)
 	if s.tracer != nil {
@@ -213,13 +213,13 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 
 func (s *Server) serve(x *exchange) error {
 	r := x.r
-	x.insert(wire.HeaderRequestID, x.requestID)
-	x.insertFixed("Referrer-Policy", noReferrer)
-	x.insertFixed("X-Content-Type-Options", noSniff)
+	x.header.set(wire.HeaderRequestID, x.requestID)
+	x.header.set("Referrer-Policy", "no-referrer")
+	x.header.set("X-Content-Type-Options", "nosniff")
 	// A chunked body may have had a Content-Length, which net/http removes silently. A proxy
 	// may have trusted that length, so the connection must not be reused (RFC 9112, section 6.1).
 	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-		x.setHeader("Connection", "close")
+		x.header.set("Connection", "close")
 	}
 	if err := s.origins.admit(x); err != nil {
 		return err
@@ -239,11 +239,11 @@ func (s *Server) serve(x *exchange) error {
 	case router.Found:
 		return s.serveRoute(x, m.Route.Value)
 	case router.Options:
-		respondOptions(x, r, m.Allow, x.local)
+		respondOptions(x, m.Allow)
 		return nil
 	case router.UnknownMethod:
 		methods := strings.Join(m.Allow, ", ")
-		x.Header().Set("Allow", methods)
+		x.header.set("Allow", methods)
 		return fmt.Errorf("%w; the allowed methods are %s", errMethod, methods)
 	case router.MalformedPath:
 		return m.Err

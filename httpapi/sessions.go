@@ -115,8 +115,8 @@ func (s *Server) useSession(x *exchange) error {
 	if err != nil {
 		return inDoubt(sessionError(err), doubtError{retryable: idem != nil})
 	}
-	x.insert(wire.HeaderChunksetsLeft, strconv.FormatInt(used.Left, 10))
-	x.setHeader("Content-Length", "0")
+	x.header.set(wire.HeaderChunksetsLeft, strconv.FormatInt(used.Left, 10))
+	x.header.set("Content-Length", "0")
 	x.WriteHeader(http.StatusOK)
 	return nil
 }

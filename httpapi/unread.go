@@ -81,10 +81,9 @@ func writeJSON(x *exchange, status int, v any) error {
 	} else {
 		x.countReply(int64(cap(body)))
 	}
-	h := x.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("Cache-Control", "no-store")
+	x.header.set("Content-Type", "application/json")
+	x.header.set("Content-Length", strconv.Itoa(len(body)))
+	x.header.set("Cache-Control", "no-store")
 	x.WriteHeader(status)
 	return x.writeReply(body)
 }

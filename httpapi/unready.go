@@ -11,15 +11,22 @@ import (
 // answers /livez with 200, and every other request with 503 not_ready.
 func NewUnreadyServer(log *slog.Logger) *http.Server {
 	return newHTTPServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Connection", "close") // another server follows on this address
+		header := fields{header: w.Header()}
+		header.set("Connection", "close") // another server follows on this address
+		status, body := http.StatusOK, []byte("live\n")
 		if r.URL.Path == "/livez" {
-			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			_, _ = w.Write([]byte("live\n")) // the client may have gone
-			return
+			header.set("Content-Type", "text/plain; charset=utf-8")
+		} else {
+			row, id := rowOf(errNotReady), requestID(r.Header.Get(wire.HeaderRequestID))
+			status = row.status
+			var err error
+			if body, err = encodeProblem(newProblem(row, id)); err != nil {
+				log.Error("encoding a problem", "error", err)
+			}
+			header.setProblem(row, errNotReady, len(body))
+			header.set(wire.HeaderRequestID, id)
 		}
-		row, id := rowOf(errNotReady), requestID(r.Header.Get(wire.HeaderRequestID))
-		setProblemHeaders(w.Header(), row, errNotReady)
-		w.Header().Set(wire.HeaderRequestID, id)
-		_ = writeProblem(w, newProblem(row, id), r.Method == http.MethodHead) // the client may have gone
+		w.WriteHeader(status)
+		_, _ = w.Write(body) // the client may have gone
 	}), newServerErrors(log))
 }

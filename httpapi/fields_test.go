@@ -10,24 +10,59 @@ import (
 	"testing"
 )
 
-// TestFixedHeadersAreNotWrittenTo checks that what is added to or set in one response does not
-// appear in the next.
-func TestFixedHeadersAreNotWrittenTo(t *testing.T) {
-	for _, value := range []fixed{noReferrer, varyOrigin, noCache} {
-		want := value[0]
-		h := http.Header{}
-		setFixed(h, "Vary", value)
-		h.Add("Vary", "Accept")
-		if got := h.Values("Vary"); len(got) != 2 || got[0] != want {
-			t.Errorf("after Add the header is %q", got)
+// TestFields checks that fields have the values that were set and added last, however they are given to
+// net/http, and also those that are set after that.
+func TestFields(t *testing.T) {
+	changes := map[string]func(*fields){
+		"nothing":   func(*fields) {},
+		"a field":   func(f *fields) { f.set("Etag", "1") },
+		"set twice": func(f *fields) { f.set("Etag", "1"); f.set("Etag", "2") },
+		"added":     func(f *fields) { f.add("Vary", "A"); f.set("Etag", "1"); f.add("Vary", "B"); f.add("Vary", "C") },
+		"set after added": func(f *fields) {
+			f.add("Vary", "A")
+			f.add("Vary", "B")
+			f.set("Vary", "C")
+		},
+		"removed": func(f *fields) {
+			f.set("Etag", "1")
+			f.add("Vary", "A")
+			f.add("Vary", "B")
+			f.remove("Vary")
+			f.remove("Date")
+		},
+		"framing": func(f *fields) { f.set("Content-Length", "4"); f.set("Etag", "1"); f.set("Connection", "close") },
+		"many": func(f *fields) {
+			for i := range 100 {
+				f.set("X-"+strconv.Itoa(i), strconv.Itoa(i))
+			}
+			f.add("X-3", "more")
+		},
+	}
+	for first, begin := range changes {
+		for second, then := range changes {
+			plain := fields{header: http.Header{}}
+			begin(&plain)
+			then(&plain)
+			want := plain.header
+
+			inserting := fields{header: http.Header{}, inserts: true}
+			begin(&inserting)
+			then(&inserting)
+			for name := range inserting.header {
+				if inserting.inserts && !isFraming(name) {
+					t.Errorf("%s is not inserted", name)
+				}
+			}
+			if got := inserting.giveAll(); !maps.EqualFunc(got, want, slices.Equal) {
+				t.Errorf("%s, then %s: inserted %v, want %v", first, second, got, want)
+			}
 		}
-		setFixed(h, "Vary", value)
-		h.Set("Vary", "Accept")
-		next := http.Header{}
-		setFixed(next, "Vary", value)
-		if got := next.Values("Vary"); len(got) != 1 || got[0] != want {
-			t.Errorf("the next response has %q, want %q", got, want)
-		}
+	}
+	two := fields{header: http.Header{}}
+	changes["added"](&two)
+	changes["set after added"](&two)
+	if want := (http.Header{"Etag": {"1"}, "Vary": {"C"}}); !maps.EqualFunc(two.header, want, slices.Equal) {
+		t.Errorf("the header is %v, want %v", two.header, want)
 	}
 }
 
@@ -76,6 +111,11 @@ func TestInsertedFieldsAreFieldsOfTheResponse(t *testing.T) {
 					h.Del("Chunksets-Left")
 					h.Del("Server-Timing")
 				}
+				for name := range want.Header {
+					if name != http.CanonicalHeaderKey(name) {
+						t.Errorf("the name %s is not canonical", name)
+					}
+				}
 				if !maps.EqualFunc(got.Header, want.Header, slices.Equal) {
 					t.Errorf("over a connection:\n%v\nwithout:\n%v", got.Header, want.Header)
 				}
@@ -87,9 +127,14 @@ func TestInsertedFieldsAreFieldsOfTheResponse(t *testing.T) {
 // TestNoFieldIsInsertedThatEndsTheLine checks that a value with a line break is left to net/http.
 func TestNoFieldIsInsertedThatEndsTheLine(t *testing.T) {
 	for _, value := range []string{"a\r\nInjected: b", "a\nb", "a\rb"} {
-		var fields inserted
-		if fields.insert("Cache-Control", value) || len(fields.text) > 0 {
-			t.Errorf("%q was inserted: %q", value, fields.text)
+		for _, put := range []func(*fields){
+			func(f *fields) { f.set("Cache-Control", value) },
+			func(f *fields) { f.add("Cache-Control", value) },
+		} {
+			f := fields{header: http.Header{}, inserts: true}
+			if put(&f); len(f.text) > 0 || f.header.Get("Cache-Control") != value {
+				t.Errorf("%q was inserted: %q", value, f.text)
+			}
 		}
 	}
 }
