@@ -141,14 +141,7 @@ func (s *Server) getBlob(x *exchange) error {
 	}
 	v := s.validatorsOf(&c.Blob)
 	s.setBlobHeaders(x, &c.Blob, v)
-	conditions := headers.ParseConditions(x.r.Header)
-	if s.withholds(x, c.Size) {
-		conditions = conditions.Unevaluated()
-		if x.r.Method == http.MethodHead {
-			x.header.remove("Etag")
-			x.header.remove(wire.HeaderReprDigest)
-		}
-	}
+	conditions := s.readConditions(x, c.Size)
 	switch conditions.ForRead(&v) {
 	case headers.ConditionFailed:
 		return errPrecondition
@@ -166,6 +159,26 @@ func (s *Server) getBlob(x *exchange) error {
 	if conditions.RangeApplies(&v) {
 		wanted = headers.ParseRange(x.r.Header.Values("Range"))
 	}
+	return s.serveRanges(x, c, wanted, bill)
+}
+
+// readConditions returns the conditions of a read. If the checksums of the blob are withheld, they
+// neither decide a condition nor are the answer to a HEAD.
+func (s *Server) readConditions(x *exchange, size int64) headers.Conditions {
+	conditions := headers.ParseConditions(x.r.Header)
+	if !s.withholds(x, size) {
+		return conditions
+	}
+	if x.r.Method == http.MethodHead {
+		x.header.remove("Etag")
+		x.header.remove(wire.HeaderReprDigest)
+	}
+	return conditions.Unevaluated()
+}
+
+// serveRanges charges the bill, which is nil for a free read, and sends the wanted ranges. It returns
+// to the payer what was charged and not sent.
+func (s *Server) serveRanges(x *exchange, c *blob.Content, wanted headers.RangeSet, bill *metering.Bill) error {
 	if bill != nil && (wanted.Kind() == headers.RangeMalformed || wanted.Kind() == headers.RangeTooMany) {
 		return &unsatisfiedRange{size: c.Size} // not the whole blob, which costs more
 	}
