@@ -27,9 +27,9 @@ const (
 	Reset           // its stream was reset, by the client or for it
 )
 
-// maxWasted is how many more requests of a connection may be refused or reset than are served before
-// the connection is closed. The connection of a proxy is never closed for this: one client would end
-// the requests of others.
+// maxWasted is how many more of a connection's requests may be refused or reset than are served
+// before the connection is closed. A proxy's connection is never closed for this: one client would
+// end the requests of others.
 const maxWasted = 500
 
 // Wasted reports whether the next response that refuses a request must close the connection. A nil
@@ -126,7 +126,7 @@ func (conn *Conn) beginsToLinger() bool {
 	return true
 }
 
-// linger ends a connection whose last response has been sent.
+// linger ends a connection after its last response.
 func (conn *Conn) linger() {
 	drain(conn.TCPConn, lingerBytes, conn.l.LingerTimeout)
 	_ = conn.TCPConn.Close() // no caller can handle the error
@@ -137,9 +137,9 @@ func (conn *Conn) linger() {
 	l.lingering.done()
 }
 
-// drain closes the sending side of a connection and then reads what the client sends until the
-// client closes its side: at most limit bytes, and for no longer than timeout. If more is sent, the
-// rest stays in the buffers of the kernels until the timeout.
+// drain closes a connection's sending side and then reads what the client sends until the client
+// closes its side: at most limit bytes, and for no longer than timeout. If more is sent, the rest
+// stays in the kernels' buffers until the timeout.
 func drain(conn *net.TCPConn, limit int64, timeout time.Duration) {
 	deadline := time.Now().Add(timeout)
 	// An error, here and below, means that the client is gone.

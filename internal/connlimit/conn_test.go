@@ -51,7 +51,8 @@ func prefixes(texts ...string) []netip.Prefix {
 
 // TestResetsEndTheConnection: a client that resets many streams while their handlers run loses its
 // connection, and one that resets a stream occasionally does not. After many refusals the next one
-// closes the connection. A proxy does not lose its connection, which carries streams of other clients.
+// closes the connection. A proxy does not lose its connection, which carries streams of other
+// clients.
 func TestResetsEndTheConnection(t *testing.T) {
 	t.Run("client", func(t *testing.T) { testResets(t, false) })
 	t.Run("proxy", func(t *testing.T) { testResets(t, true) })
@@ -114,8 +115,8 @@ func testResets(t *testing.T, proxy bool) {
 	}
 }
 
-// TestEndedConnectionDoesNotLinger checks that a connection notes that its client has closed its end, and
-// not that a read has timed out.
+// TestEndedConnectionDoesNotLinger checks that a connection notes that its client has closed its
+// end, and not that a read has timed out.
 func TestEndedConnectionDoesNotLinger(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

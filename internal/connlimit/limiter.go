@@ -1,5 +1,5 @@
-// Package connlimit bounds the number of connections of an HTTP server, in total and for each
-// client address, so that neither file handles nor memory run out.
+// Package connlimit bounds an HTTP server's connections, in total and for each client address, so
+// that neither file handles nor memory run out.
 package connlimit
 
 import (
@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// Limiter limits the connections of an HTTP server over all its listeners. If the limit is reached,
-// a new connection evicts the connection that has been idle for the longest time. If none is idle,
+// Limiter limits an HTTP server's connections over all its listeners. If the limit is reached, a
+// new connection evicts the connection that has been idle for the longest time. If none is idle,
 // the new connection is refused; while many are being refused, further ones wait to be accepted. A
-// second limit applies to the connections of one address, and there only a connection of the same
-// address is evicted. It is safe for concurrent use.
+// second limit applies to the connections of one address, and there only that address's connections
+// are evicted. It is safe for concurrent use.
 //
-// A connection is idle from its start to its first request, and from the end of one handler to the
-// start of the next, even if its client is not reading the response or the rest of a refused body
-// is being read.
+// A connection is idle until its first request, and between the end of one handler and the start of
+// the next, even if its client is not reading the response or what is left of a refused body is
+// being read.
 //
 // A Limiter uses file handles for at most limit + limit/16 + 16 connections, and one more for each
 // listener.
@@ -32,8 +32,8 @@ type Limiter struct {
 	// PerAddress is the limit for one address. The addresses of one IPv6 /64 count as one address.
 	// 0 means no limit.
 	PerAddress int
-	// Exempt are networks of proxies, each of which carries many clients: PerAddress does not apply
-	// to them, and neither resets nor refusals close their connections.
+	// Exempt are the proxies' networks. A proxy carries many clients: PerAddress does not apply to
+	// them, and neither resets nor refusals close their connections.
 	Exempt []netip.Prefix
 	// RefusalTimeout bounds how long a refused connection is kept. New sets 2 seconds.
 	RefusalTimeout time.Duration
@@ -65,7 +65,8 @@ type source struct {
 }
 
 // Conn is a limited connection. Like the *net.TCPConn in it, it is an io.ReaderFrom, so the kernel
-// can send files and write several buffers by one call. The fields from source to idleInSource are guarded by the lock of l.
+// can send files and write several buffers by one call. The fields from source to idleInSource are
+// guarded by the lock of l.
 type Conn struct {
 	*net.TCPConn
 	l            *Limiter
@@ -90,7 +91,7 @@ type Reason int
 // The reasons.
 const (
 	TooMany            Reason = iota + 1 // the total limit is reached
-	TooManyFromAddress                   // the limit of the address is reached
+	TooManyFromAddress                   // the address's limit is reached
 )
 
 const (
@@ -101,7 +102,7 @@ const (
 )
 
 // New returns a Limiter of limit connections, which must be at least 1. refusal returns the
-// HTTP/1.1 response to the first request of a refused connection, without a body if it is a HEAD
+// HTTP/1.1 response to a refused connection's first request, without a body if it is a HEAD
 // request, or nil to close the connection without a response.
 func New(limit int, refusal func(reason Reason, head bool) []byte) *Limiter {
 	return &Limiter{
@@ -150,10 +151,10 @@ func (l *Limiter) Attach(server *http.Server) {
 	}
 }
 
-// contextKey is the key of the *Conn in the context of a request.
+// contextKey is the key of the *Conn in a request's context.
 type contextKey struct{}
 
-// FromContext returns the connection of a request, or nil if it is not limited.
+// FromContext returns a request's connection, or nil if it is not limited.
 func FromContext(ctx context.Context) *Conn {
 	conn, _ := ctx.Value(contextKey{}).(*Conn)
 	return conn
@@ -194,7 +195,7 @@ func (l *Limiter) connState(nc net.Conn, state http.ConnState) {
 }
 
 // admit adds a connection. If a limit is reached and no connection can be evicted, it returns the
-// reason, and the source whose limit it is if it is that of an address.
+// reason and, for an address's limit, the source.
 func (l *Limiter) admit(tcp *net.TCPConn) (*Conn, *source, Reason) {
 	conn := &Conn{TCPConn: tcp, l: l, shared: l.isProxy(tcp.RemoteAddr())}
 	network, counts := l.networkOf(tcp.RemoteAddr())
@@ -223,7 +224,7 @@ func (l *Limiter) admit(tcp *net.TCPConn) (*Conn, *source, Reason) {
 	return conn, nil, 0
 }
 
-// networkOf returns the network of a client, and whether PerAddress applies to it.
+// networkOf returns a client's network, and whether PerAddress applies to it.
 func (l *Limiter) networkOf(peer net.Addr) (network netip.Prefix, counts bool) {
 	address := addressOf(peer)
 	if l.PerAddress <= 0 || !address.IsValid() || l.isProxy(peer) {
@@ -242,7 +243,7 @@ func (l *Limiter) isProxy(peer net.Addr) bool {
 	return slices.ContainsFunc(l.Exempt, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
-// addressOf returns the address of a TCP peer. It is invalid for other networks.
+// addressOf returns a TCP peer's address. It is invalid for other networks.
 func addressOf(peer net.Addr) netip.Addr {
 	tcp, ok := peer.(*net.TCPAddr)
 	if !ok {
@@ -251,7 +252,7 @@ func addressOf(peer net.Addr) netip.Addr {
 	return tcp.AddrPort().Addr().Unmap().WithZone("")
 }
 
-// evict closes the connection of a list that has been idle for the longest time, and reports
+// evict closes the connection in a list that has been idle for the longest time, and reports
 // whether there was one. The caller must hold the lock.
 func (l *Limiter) evict(idle *list.List) bool {
 	first := idle.Front()
@@ -317,7 +318,7 @@ func (l *Limiter) remove(conn *Conn) {
 // Wait waits until no connection lingers, or until ctx ends.
 func (l *Limiter) Wait(ctx context.Context) { l.lingering.await(ctx, &l.mu) }
 
-// WaitForRequests waits until the first request of every open connection has reached its handler, or
-// until ctx ends. A server that no longer accepts connections calls it before it shuts down:
-// http.Server.Shutdown closes a connection whose request it has read, if its handler has not begun.
+// WaitForRequests waits until the first request of every open connection has reached its handler,
+// or until ctx ends. A server that no longer accepts connections calls it before it shuts down:
+// http.Server.Shutdown closes a connection if it has read a request and the handler has not begun.
 func (l *Limiter) WaitForRequests(ctx context.Context) { l.unused.await(ctx, &l.mu) }

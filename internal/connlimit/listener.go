@@ -39,7 +39,7 @@ func (ln *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// refuse refuses a connection. crowded is the source whose limit is reached, or nil.
+// refuse refuses a connection. crowded is the source that is at its limit, or nil.
 func (ln *listener) refuse(tcp *net.TCPConn, crowded *source, reason Reason) {
 	l, respond := ln.l, !ln.secure
 	if crowded == nil {
@@ -82,8 +82,8 @@ func (l *Limiter) refusalEnds(s *source) {
 // refusalDrain is how many bytes of a refused request are read.
 const refusalDrain = 256 << 10
 
-// refuse sends a response to the first request of a connection and closes it. A client that is gone
-// or too slow gets no response.
+// refuse sends a response to a connection's first request and closes it. A client that is gone or
+// too slow gets no response.
 func refuse(conn *net.TCPConn, timeout time.Duration, response func(head bool) []byte) {
 	// No caller can handle errors, here and below.
 	defer func() { _ = conn.Close() }()
@@ -123,7 +123,7 @@ func (l *Limiter) acceptFailed(err error) error {
 // temporaryError is a net.Error for which http.Server retries.
 type temporaryError struct{ error }
 
-// Unwrap returns the error of the system.
+// Unwrap returns the system's error.
 func (e *temporaryError) Unwrap() error { return e.error }
 
 // Timeout implements net.Error.

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestWaitForRequests checks that WaitForRequests waits for the first request of each connection, or for
-// its end, and not for those that have had one.
+// TestWaitForRequests checks that WaitForRequests waits for the first request of each connection,
+// or for its end, and not for those that have had one.
 func TestWaitForRequests(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
