@@ -6,13 +6,13 @@ import (
 	"net/http"
 )
 
-// Adopt returns the listeners with Conns in place of their connections, each of which must be a
-// Transport, and makes server provide them to FromContext. serve is how net/http serves a listener:
+// Adopt returns the listeners with Conns in place of their connections, which must be Transports,
+// and makes server provide them to FromContext. serve is how net/http serves a listener:
 // (*http.Server).Serve.
 //
-// If this build's net/http does not behave as assumed, Adopt writes one warning to log and returns the
-// listeners as they are: this is the plain path. Requests then cost more time, and how much of a
-// response has left the process is not known.
+// If this build's net/http does not behave as assumed, Adopt writes one warning to log and returns
+// the listeners as they are: this is the plain path. Requests then cost more time, and how much of
+// a response has left the process is not known.
 func Adopt(server *http.Server, listeners []net.Listener, serve Serve, log *slog.Logger) []net.Listener {
 	if err := check(serve); err != nil {
 		log.Warn("net/http of this build does not behave as expected: connections use the plain path, on which a request takes more CPU time", "cause", err)

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// backgroundDelay is how long a background read waits at most before it begins. Until then it is not
-// noticed that a client has closed its connection.
+// backgroundDelay is how long a background read waits at most before it begins. Until then it is
+// not noticed that a client has closed its connection.
 const backgroundDelay = 100 * time.Millisecond
 
 var backgroundTicks = &ticks{every: backgroundDelay}
 
-// background delays the background reads of a connection.
+// background delays a connection's background reads.
 //
-// While a handler runs, net/http reads one byte of the connection to learn whether the client has
-// gone. When the handler has returned, it ends that read by a deadline of the past. If the handler
-// waits for anything, the read costs a system call that finds nothing, and two changes of a timer of
-// the runtime. So a read of one byte, which nothing else does, waits for that deadline or for the next
-// tick, and most handlers return before.
+// While a handler runs, net/http reads one byte from the connection to learn whether the client has
+// gone. When the handler has returned, it ends that read by a deadline in the past. If the handler
+// waits for anything, the read costs a system call that finds nothing, and two changes to one of
+// the runtime's timers. So a read of one byte, which nothing else does, waits for that deadline or
+// for the next tick, and most handlers return before.
 type background struct {
 	mu     sync.Mutex
 	waits  bool

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestBackgroundReadIsEnded ends reads of one byte while they wait: they fail as net/http expects, have
-// read nothing, and have not changed the timer of the runtime.
+// TestBackgroundReadIsEnded ends reads of one byte while they wait: they fail as net/http expects,
+// have read nothing, and have not changed the runtime's timer.
 func TestBackgroundReadIsEnded(t *testing.T) {
 	conn, client := pair(t)
 	mustWrite(t, client, []byte("ab"))
@@ -52,8 +52,8 @@ func TestBackgroundReadIsEnded(t *testing.T) {
 	}
 }
 
-// TestBackgroundReadBegins checks that a read of one byte returns what arrives, and the end of the
-// connection.
+// TestBackgroundReadBegins checks that a read of one byte returns what arrives, and the
+// connection's end.
 func TestBackgroundReadBegins(t *testing.T) {
 	conn, client := pair(t)
 	mustWrite(t, client, []byte("a"))
@@ -69,8 +69,8 @@ func TestBackgroundReadBegins(t *testing.T) {
 	}
 }
 
-// TestBackgroundReadsOfAServer sends several requests together to a server whose handlers return before
-// and after their background read begins, and then goes away during the last one.
+// TestBackgroundReadsOfAServer sends several requests together to a server. Handlers return before
+// and after their background read begins. The client goes away during the last one.
 func TestBackgroundReadsOfAServer(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package httpconn makes the connections of an HTTP/1 server without TLS cost less time: header
-// fields are inserted behind net/http's status line, small writes are joined, and reads and deadlines
-// are held back that net/http nearly always takes back. It is correct only if net/http writes and
-// reads as assumptions.go lists; Adopt checks that when the server starts.
+// Package httpconn makes an HTTP/1 server's connections without TLS cost less time: header fields
+// are inserted behind net/http's status line, small writes are joined, and reads and deadlines are
+// held back that net/http nearly always takes back. It is correct only if net/http writes and reads
+// as assumptions.go lists; Adopt checks that when the server starts.
 package httpconn
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Conn is a connection of an HTTP server. It has the promises of its Transport.
+// Conn is an HTTP server's connection. It has the promises of its Transport.
 type Conn struct {
 	joined
 	background background
@@ -73,10 +73,10 @@ func connOf(nc net.Conn) *Conn {
 	}
 }
 
-// contextKey is the key of the *Conn in the context of a request.
+// contextKey is the key of the *Conn in a request's context.
 type contextKey struct{}
 
-// FromContext returns the Conn of a request, or nil on the plain path. Its Hold and InsertFields may be
+// FromContext returns a request's Conn, or nil on the plain path. Its Hold and InsertFields may be
 // used only over HTTP/1 without TLS.
 func FromContext(ctx context.Context) *Conn {
 	conn, _ := ctx.Value(contextKey{}).(*Conn)

@@ -10,32 +10,32 @@ import (
 	"time"
 )
 
-// deadline is the read or the write deadline of a connection.
+// deadline is a connection's read or write deadline.
 //
-// net/http and its handlers set deadlines about nine times for each request, and nearly none of them
-// passes. Setting one takes a lock of the runtime and moves a timer. Therefore a deadline is only
-// recorded while no operation waits for it, and the timer is left as it is if it fires too early:
-// the operation then begins again. An operation fails when its deadline has passed, not before and
-// not later.
+// net/http and its handlers set deadlines about nine times for each request, and nearly none of
+// them passes. Setting one takes one of the runtime's locks and moves a timer. Therefore a deadline
+// is only recorded while no operation waits for it, and the timer is left as it is if it fires too
+// early: the operation then begins again. An operation fails when its deadline has passed, not
+// before and not later.
 type deadline struct {
 	mu         sync.Mutex
 	operations int           // in progress
 	exact      bool          // one of them cannot begin again
 	want       time.Duration // since epoch; below 0: it has passed
-	timer      time.Duration // the deadline of the runtime: since epoch, as want
+	timer      time.Duration // the runtime's deadline: since epoch, as want
 }
 
-// epoch is the begin of the times of a deadline.
+// epoch is from when a deadline's times are counted.
 var epoch = time.Now()
 
 // never is no deadline.
 const never = math.MaxInt64
 
-// passed is a deadline of the past.
+// passed is a deadline in the past.
 var passed = time.Unix(1, 0)
 
-// begin begins an operation, unless the deadline has passed long ago. An exact one cannot begin again
-// if its timer fires too early. arm sets the deadline of the runtime.
+// begin begins an operation, unless the deadline has passed long ago. An exact one cannot begin
+// again if its timer fires too early. arm sets the runtime's deadline.
 func (d *deadline) begin(exact bool, arm func(time.Time) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -52,7 +52,7 @@ func (d *deadline) begin(exact bool, arm func(time.Time) error) error {
 	return nil
 }
 
-// end ends an operation with its error. It reports whether the deadline of the runtime has passed too
+// end ends an operation with its error. It reports whether the runtime's deadline has passed too
 // early, so that the operation must begin again.
 func (d *deadline) end(err error) (again bool) {
 	d.mu.Lock()
@@ -66,7 +66,7 @@ func (d *deadline) end(err error) (again bool) {
 	return d.want > time.Since(epoch)
 }
 
-// set changes the deadline, also of the operations in progress.
+// set changes the deadline, also for operations in progress.
 func (d *deadline) set(t time.Time, arm func(time.Time) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,14 +80,14 @@ func (d *deadline) set(t time.Time, arm func(time.Time) error) error {
 	return d.arm(arm)
 }
 
-// hasPassed reports whether the deadline is one of the past, before epoch.
+// hasPassed reports whether the deadline is in the past, before epoch.
 func (d *deadline) hasPassed() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.want < 0
 }
 
-// arm sets the deadline of the runtime to the wanted one.
+// arm sets the runtime's deadline to the wanted one.
 func (d *deadline) arm(arm func(time.Time) error) error {
 	d.timer = d.want
 	switch {
@@ -107,8 +107,8 @@ type Transport interface {
 	CloseWrite() error
 }
 
-// timed is a connection with deadlines that cost little to change. Its methods have the promises of
-// those of net.TCPConn.
+// timed is a connection with deadlines that cost little to change. Its methods promise what
+// net.TCPConn's do.
 type timed struct {
 	Transport
 	reading, writing deadline
@@ -123,7 +123,7 @@ func (c *timed) SetReadDeadline(t time.Time) error {
 	return c.reading.set(t, c.Transport.SetReadDeadline)
 }
 
-// SetWriteDeadline sets the deadline of the other methods.
+// SetWriteDeadline sets the other methods' deadline.
 func (c *timed) SetWriteDeadline(t time.Time) error {
 	return c.writing.set(t, c.Transport.SetWriteDeadline)
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestDeadlineOfTheRuntime checks when the deadline of the runtime is changed.
+// TestDeadlineOfTheRuntime checks when the runtime's deadline is changed.
 func TestDeadlineOfTheRuntime(t *testing.T) {
 	var armed []time.Time
 	arm := func(at time.Time) error { armed = append(armed, at); return nil }
@@ -89,8 +89,8 @@ func TestDeadlineOfTheRuntime(t *testing.T) {
 	expect("an operation begins again", in(time.Hour))
 }
 
-// TestChangesOfDeadlines changes deadlines before and during a Read, and checks that it fails at the
-// last deadline and not before.
+// TestChangesOfDeadlines changes deadlines before and during a Read, and checks that it fails at
+// the last deadline and not before.
 func TestChangesOfDeadlines(t *testing.T) {
 	const soon, late = 30 * time.Millisecond, 150 * time.Millisecond
 	for name, change := range map[string]struct{ before, during []time.Duration }{ // 0: none
@@ -157,8 +157,8 @@ func TestReadContinuesAfterItsTimer(t *testing.T) {
 	}
 }
 
-// TestWriteContinuesAfterItsTimer writes more than the buffers of the connection hold, while the timer
-// fires too early again and again. The client must receive all bytes once.
+// TestWriteContinuesAfterItsTimer writes more than the buffers of the connection hold, while the
+// timer fires too early again and again. The client must receive all bytes once.
 func TestWriteContinuesAfterItsTimer(t *testing.T) {
 	conn, client := pair(t)
 	content := make([]byte, 32<<20)
@@ -195,7 +195,8 @@ func TestWriteContinuesAfterItsTimer(t *testing.T) {
 	}
 }
 
-// TestAbortedReadIsATimeout checks the error that net/http expects when it aborts its background read.
+// TestAbortedReadIsATimeout checks the error that net/http expects when it aborts its background
+// read.
 func TestAbortedReadIsATimeout(t *testing.T) {
 	conn, _ := pair(t)
 	if err := conn.SetReadDeadline(passed); err != nil {

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// maxHeld is how many bytes are joined by copying them: the header and body of a small response.
+// maxHeld is how many bytes are joined by copying them: a small response's header and body.
 const maxHeld = 20 << 10
 
 var holdBuffers = sync.Pool{New: func() any { return new([maxHeld]byte) }}
@@ -25,9 +25,9 @@ type joined struct {
 	failed error          // of the write that lost held bytes
 }
 
-// Hold makes Write keep what it is passed, until Release or until it is too much, so that it becomes
-// one write to the kernel. net/http would write the header of a response and most of its body first,
-// and then the rest. Hold, Release, Write and ReadFrom must not be called concurrently.
+// Hold makes Write keep what it is passed, until Release or until it is too much, so that it
+// becomes one write to the kernel. net/http would write a response's header and most of its body
+// first, and then the rest. Hold, Release, Write and ReadFrom must not be called concurrently.
 func (conn *joined) Hold() { conn.holds = true }
 
 // Release writes what is held, and ends Hold. After an error every further write fails, because the
@@ -38,10 +38,10 @@ func (conn *joined) Release() error {
 	return err
 }
 
-// InsertFields makes the connection insert header fields into the header of the next response, whose
-// status line must be a part of its first Write. Each field ends with CRLF. They must be valid, must
-// not concern the framing of the response, and must not be changed until they are sent. An interim
-// response (1xx) must not follow before. net/http would copy, sort and check them for each response.
+// InsertFields makes the connection insert header fields into the next response's header. Its first
+// Write must have the status line. Each field ends with CRLF. They must be valid, must not concern
+// the response's framing, and must not be changed until they are sent. An interim response (1xx)
+// must not follow before. net/http would copy, sort and check them for each response.
 func (conn *joined) InsertFields(fields []byte) { conn.fields = fields }
 
 // Sent returns how many bytes the kernel has accepted.
@@ -114,11 +114,11 @@ func (conn *joined) writeHeld(p []byte) (int, error) {
 	return int(max(0, n-int64(len(held)))), err
 }
 
-// maxCopied is the size of a write up to which copying it is faster than to write it with another one.
+// maxCopied is a write's size up to which copying it is faster than to write it with another one.
 const maxCopied = 4 << 10
 
-// writeBoth writes a, which may have memory after it that is not used, and then b. It returns how many
-// bytes were written together.
+// writeBoth writes a, which may have memory after it that is not used, and then b. It returns how
+// many bytes were written together.
 func (conn *joined) writeBoth(a, b []byte) (int64, error) {
 	if len(b) <= min(maxCopied, cap(a)-len(a)) {
 		n, err := conn.timed.Write(append(a, b...))

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// pair returns the two ends of a TCP connection, the first as a Conn.
+// pair returns a TCP connection's two ends, the first as a Conn.
 func pair(t *testing.T) (*Conn, *net.TCPConn) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -116,8 +116,8 @@ func mustSendFile(t *testing.T, conn *Conn, path string, content []byte) {
 	}
 }
 
-// TestHeldBytesAreLostOnce checks that the error of a held write is returned, that Sent is exactly
-// what the client receives, and that nothing follows lost bytes.
+// TestHeldBytesAreLostOnce checks that a held write's error is returned, that Sent is exactly what
+// the client receives, and that nothing follows lost bytes.
 func TestHeldBytesAreLostOnce(t *testing.T) {
 	late := time.Unix(1, 0)
 	for name, fail := range map[string]func(*testing.T, *Conn) error{
@@ -173,7 +173,7 @@ func TestHeldBytesAreLostOnce(t *testing.T) {
 	}
 }
 
-// TestInsertFields checks that fields are inserted after the status line of the next response only,
+// TestInsertFields checks that fields are inserted after the next response's status line only,
 // however that is written.
 func TestInsertFields(t *testing.T) {
 	const line, fields = "HTTP/1.1 200 OK\r\n", "A: 1\r\nB: 2\r\n"

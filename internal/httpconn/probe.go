@@ -30,7 +30,7 @@ type probe struct {
 	changed chan struct{} // closed by the next change of these; nil: nobody waits for it
 }
 
-// calls are calls of a connection by net/http, and marks of a handler among them.
+// calls are net/http's calls to a connection, with a handler's marks among them.
 type calls []call
 
 type call struct {
@@ -47,7 +47,7 @@ const (
 	setsDeadline                 // SetReadDeadline
 	writes                       // Write
 	sends                        // ReadFrom
-	endsBody                     // a mark: the handler begins to read the last byte of the body
+	endsBody                     // a mark: the handler begins to read the body's last byte
 	done                         // a mark, for which each handler has its use
 )
 
@@ -65,12 +65,12 @@ func (c call) String() string {
 	}
 }
 
-// from returns the calls from the first one of a kind, that included.
+// from returns the calls from the first one of this kind on.
 func (c calls) from(of kind) calls {
 	return c[len(c.until(of)):]
 }
 
-// until returns the calls before the first one of a kind.
+// until returns the calls before the first one of this kind.
 func (c calls) until(of kind) calls {
 	if i := slices.IndexFunc(c, func(c call) bool { return c.kind == of }); i >= 0 {
 		return c[:i]
@@ -78,7 +78,7 @@ func (c calls) until(of kind) calls {
 	return c
 }
 
-// first returns the first call of one of the kinds, or a zero one.
+// first returns the first call of these kinds, or a zero one.
 func (c calls) first(of ...kind) call {
 	if i := slices.IndexFunc(c, func(c call) bool { return slices.Contains(of, c.kind) }); i >= 0 {
 		return c[i]
@@ -155,7 +155,7 @@ func (p *probe) watch(h http.HandlerFunc, requests ...string) ([]*http.Response,
 	return responses, p.calls, err
 }
 
-// converse serves requests over what around returns for an end of a pipe, one after the other. It
+// converse serves requests over what around returns for a pipe's end, one after the other. It
 // returns the responses, and what the client has received.
 func (p *probe) converse(h http.HandlerFunc, around func(Transport) net.Conn, requests []string) (responses []*http.Response, received []byte, err error) {
 	ctx, cancel := context.WithCancel(p.ctx)
@@ -192,8 +192,8 @@ func (p *probe) converse(h http.HandlerFunc, around func(Transport) net.Conn, re
 	return responses, received, err
 }
 
-// exchange sends each request when the response to the one before has been received, and its background
-// read has ended.
+// exchange sends each request when the response to the one before has been received, and its
+// background read has ended.
 func (p *probe) exchange(ctx context.Context, client net.Conn, requests []string) (responses []*http.Response, received []byte, err error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := client.SetDeadline(deadline); err != nil {
@@ -247,7 +247,7 @@ func (l *oneConn) Close() error {
 // Addr returns an address that no client can reach.
 func (l *oneConn) Addr() net.Addr { return &net.UnixAddr{Name: "probe", Net: "pipe"} }
 
-// pipeEnd is an end of a net.Pipe as a Transport.
+// pipeEnd makes a Transport from an end that net.Pipe returns.
 type pipeEnd struct{ net.Conn }
 
 // ReadFrom copies src.
@@ -258,7 +258,7 @@ func (p pipeEnd) ReadFrom(src io.Reader) (int64, error) {
 // CloseWrite closes the pipe, which cannot be closed for one direction.
 func (p pipeEnd) CloseWrite() error { return p.Close() }
 
-// watched is a connection whose calls are recorded.
+// watched is a connection that records its calls.
 type watched struct {
 	Transport
 	probe *probe

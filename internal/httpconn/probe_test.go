@@ -91,7 +91,7 @@ func (c changed) serve(s *http.Server, l net.Listener) error {
 	return s.Serve(changedListener{l, c})
 }
 
-// writeAll is a write of several pieces, whose last n bytes are of p.
+// writeAll writes pieces in place of p.
 func writeAll(c *changed, p []byte, pieces ...[]byte) (int, error) {
 	for _, piece := range pieces {
 		if _, err := c.Transport.Write(piece); err != nil {
@@ -176,7 +176,8 @@ var releases = []struct {
 	}}, true},
 }
 
-// TestChangesOfNetHTTPAreFound checks that each assumption is found broken by a release that breaks it.
+// TestChangesOfNetHTTPAreFound checks that each assumption is found broken by a release that breaks
+// it.
 func TestChangesOfNetHTTPAreFound(t *testing.T) {
 	for _, release := range releases {
 		isFound := func(t *testing.T) {
@@ -247,7 +248,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// BenchmarkCheck shows what the check adds to the start of the server.
+// BenchmarkCheck shows what the check adds to the server's start.
 func BenchmarkCheck(b *testing.B) {
 	for b.Loop() {
 		if err := check((*http.Server).Serve); err != nil {

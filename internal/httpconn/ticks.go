@@ -6,7 +6,7 @@ import (
 )
 
 // ticks is one timer for many goroutines that wait a while for something that nearly always happens
-// earlier. A timer for each would cost more than the rest of the wait. It runs only while something
+// earlier. A timer for each would cost more than the remaining wait. It runs only while something
 // waits for it. Its methods may be called concurrently.
 type ticks struct {
 	every time.Duration
