@@ -18,7 +18,7 @@ import (
 	"sluice/wire"
 )
 
-// A read is charged before its first byte is sent, and the chunksets of which nothing was sent are
+// A read is charged before its first byte is sent, and chunksets that were not sent at all are
 // returned to the payer.
 func Example() {
 	ctx := context.Background()

@@ -144,7 +144,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// newReturns returns the Returns of a process that finds dir on disk.
+// newReturns returns the Returns in a process that finds dir on disk.
 func (f *fixture) newReturns(disk vfs.FS, dir string) *Returns {
 	f.Helper()
 	r, err := NewReturns(f.sessions, f.channels, filepath.Join(f.TempDir(), "none"), slog.New(slog.NewTextHandler(f.log, nil)))
@@ -171,7 +171,7 @@ func (f *fixture) bills() []*Bill {
 	return []*Bill{{meter: f.Meter, payer: Payer{Session: f.session, Limit: -1}}, {meter: f.Meter, payer: Payer{Payment: f.payment(), Limit: -1}}}
 }
 
-// checkFunds checks how many chunksets the session has left and the credit of the channel.
+// checkFunds checks how many chunksets the session has left and the channel's credit.
 func (f *fixture) checkFunds(left, credit int64) {
 	f.Helper()
 	s, err := f.store.Session(f.Context(), f.session)

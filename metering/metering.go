@@ -1,7 +1,7 @@
-// Package metering charges for reads. A read costs one chunkset of wire.ChunksetSize bytes for
-// each chunkset of the blob that its ranges touch. A Meter charges it to a session or over a
-// payment channel before the first byte is sent, and Returns returns the chunksets of which no
-// byte was sent, exactly once, even if the process restarts.
+// Package metering charges for reads. A read costs one chunkset of wire.ChunksetSize bytes for each
+// of the blob's chunksets that its ranges touch. A Meter charges it to a session or over a payment
+// channel before the first byte is sent, and Returns returns the chunksets that were not sent at
+// all, exactly once, even if the process restarts.
 //
 // The package knows no HTTP.
 package metering
@@ -21,7 +21,7 @@ import (
 	"sluice/wire"
 )
 
-// Errors of a bill. They are wrapped where they are returned. The blob is never the cause.
+// A bill's errors. They are wrapped where they are returned. The blob is never the cause.
 var (
 	// ErrPaymentRequired reports a read that nothing pays for. It is in a ShortfallError.
 	ErrPaymentRequired = errors.New("the read must be paid for")
@@ -39,7 +39,7 @@ var (
 )
 
 // ShortfallError is a refusal with the amount that would have been sufficient. Required and
-// Available are chunksets, or units of the asset if nothing pays.
+// Available are chunksets, or the asset's units if nothing pays.
 type ShortfallError struct {
 	Err                 error
 	Required, Available int64
@@ -51,8 +51,8 @@ func (e *ShortfallError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *ShortfallError) Unwrap() error { return e.Err }
 
-// Chunksets returns the number of distinct chunksets of a blob that the ranges touch. The ranges
-// may overlap and may be in any order.
+// Chunksets returns the number of a blob's distinct chunksets that the ranges touch. The ranges may
+// overlap and may be in any order.
 func Chunksets(ranges []blob.Range) int64 {
 	const size = wire.ChunksetSize
 	byOffset := slices.SortedFunc(slices.Values(ranges), func(a, b blob.Range) int { return cmp.Compare(a.Off, b.Off) })
@@ -68,7 +68,7 @@ func Chunksets(ranges []blob.Range) int64 {
 	return count
 }
 
-// Whole returns all bytes of a blob of this size as ranges; an empty blob has none.
+// Whole returns all bytes in a blob of this size as ranges; an empty blob has none.
 func Whole(size int64) []blob.Range {
 	if size == 0 {
 		return nil
@@ -88,12 +88,12 @@ func New(sessions *session.Service, channels *paychan.Service, returns *Returns)
 	return &Meter{sessions: sessions, channels: channels, returns: returns}
 }
 
-// Price returns the price of a chunkset in units of the asset.
+// Price returns a chunkset's price in units of the asset.
 func (m *Meter) Price() int64 { return m.channels.Price() }
 
 // Payer says who pays for a read. At most one of Session and Payment is set.
 type Payer struct {
-	Session string             // id of a session; "": none
+	Session string             // a session's id; "": none
 	Payment *metastore.Payment // a micropayment that paychan has verified; nil: none
 	Limit   int64              // greatest number of chunksets to charge; negative: no limit
 }
@@ -101,7 +101,7 @@ type Payer struct {
 // Bill is the bill of one read: NewBill checks who pays, Require that anybody does, Charge takes
 // the chunksets, and Return returns those that were not served. It is not safe for concurrent use.
 //
-// A nil *Bill is the bill of a free read: its methods do nothing and return nil.
+// A nil *Bill is a free read's bill: its methods do nothing and return nil.
 type Bill struct {
 	meter   *Meter
 	payer   Payer
@@ -109,8 +109,8 @@ type Bill struct {
 	channel string // id of the channel that paid
 }
 
-// NewBill returns the bill of a read. If the payer names a session or a channel that does not exist
-// or has ended, NewBill returns ErrSessionNotFound, ErrSessionExpired, ErrChannelNotFound,
+// NewBill returns a read's bill. If the payer names a session or a channel that does not exist or
+// has ended, NewBill returns ErrSessionNotFound, ErrSessionExpired, ErrChannelNotFound,
 // ErrChannelClosed or ErrChannelExpired. A payer that names neither is accepted: Require returns an
 // error for it.
 func (m *Meter) NewBill(ctx context.Context, payer Payer) (*Bill, error) {
@@ -144,8 +144,8 @@ func payerError(err error) error {
 	return err
 }
 
-// Require returns ErrPaymentRequired, with the price of the whole blob of this size, if nothing
-// pays for the read.
+// Require returns ErrPaymentRequired, with the price of a whole blob of this size, if nothing pays
+// for the read.
 func (b *Bill) Require(size int64) error {
 	if b == nil || b.payer.Session != "" || b.payer.Payment != nil {
 		return nil
@@ -155,8 +155,8 @@ func (b *Bill) Require(size int64) error {
 
 // Charge durably takes the chunksets that these ranges touch. It returns their number, and how many
 // the payer has left (0 if it charged none). It returns ErrAboveLimit, ErrBacklog, the errors of
-// NewBill if the session or channel has ended since, or those of session.Service.Charge and
-// paychan.Service.PayRead. After an error nothing must be served: if the outcome of the charge is
+// NewBill if the session or channel has ended since, or an error of session.Service.Charge or
+// paychan.Service.PayRead. After an error nothing must be served: if the charge's outcome is
 // unknown (metastore.ErrUnknownOutcome), it is returned in the background in case it was made.
 // Charge must be called at most once.
 func (b *Bill) Charge(ctx context.Context, ranges []blob.Range) (charged, left int64, err error) {
@@ -201,8 +201,8 @@ func (b *Bill) take(ctx context.Context, n int64) (left int64, err error) {
 	return used.Left, payerError(err)
 }
 
-// Return returns the charged chunksets of which no byte is in the served ranges, in the background.
-// It must be called at most once, after the read has ended.
+// Return returns the charged chunksets that the served ranges do not touch, in the background. It
+// must be called at most once, after the read has ended.
 func (b *Bill) Return(served []blob.Range) {
 	if b == nil {
 		return

@@ -23,12 +23,12 @@ import (
 )
 
 // pendingReturn is a charge, or a part of one, that is to be returned to its payer. Its JSON is the
-// format of the files of Returns.
+// format of Returns' files.
 type pendingReturn struct {
 	// Since is when the read ended, by the clock of this node.
 	Since time.Time `json:"since"`
 	// Name identifies the return to the store, which makes it once. If InDoubt, it is the name of
-	// the charge whose outcome is unknown.
+	// the charge, and the charge's outcome is unknown.
 	Name    string `json:"name"`
 	InDoubt bool   `json:"inDoubt,omitempty"`
 	Count   int64  `json:"count"` // chunksets
@@ -36,9 +36,9 @@ type pendingReturn struct {
 	// Exactly one of these is set.
 	Session string      `json:"session,omitempty"` // that paid
 	Channel string      `json:"channel,omitempty"` // that paid
-	Payment *paymentKey `json:"payment,omitempty"` // whose charge is in doubt
+	Payment *paymentKey `json:"payment,omitempty"` // its charge is in doubt
 
-	Price int64 `json:"price,omitempty"` // of a chunkset, with Channel
+	Price int64 `json:"price,omitempty"` // a chunkset's, with Channel
 }
 
 // paymentKey identifies the charge for a micropayment.
@@ -186,11 +186,11 @@ func (r *Returns) wake() {
 	}
 }
 
-// Lost returns the number of chunksets that were charged but not served and could not be returned in
-// time, since the Returns was created.
+// Lost returns the number of chunksets that were charged but not served and could not be returned
+// in time, since the Returns was created.
 func (r *Returns) Lost() int64 { return r.lost.Load() }
 
-// Pending returns the number of reads whose chunksets are still to be returned.
+// Pending returns for how many reads chunksets are still to be returned.
 func (r *Returns) Pending() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -295,7 +295,7 @@ const (
 	returnsTemp = ".tmp" // incomplete
 )
 
-// load reads the files of an earlier process. An unreadable file is an error because it is money.
+// load reads an earlier process's files. An unreadable file is an error because it is money.
 func (r *Returns) load() error {
 	entries, err := r.fs.ReadDir(r.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -358,7 +358,7 @@ func (r *Returns) save() error {
 	return r.removeFiles(r.mu.files)
 }
 
-// write creates a file whose content survives a power failure.
+// write creates a file that survives a power failure, with its content.
 func (r *Returns) write(name string, text []byte) error {
 	f, err := r.fs.Create(name)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestChargeInDoubtIsReturned checks that a charge with an unknown outcome is returned if it was
-// made, and once if the result of the return is lost.
+// made, and once if the return's result is lost.
 func TestChargeInDoubtIsReturned(t *testing.T) {
 	for _, made := range []bool{true, false} {
 		t.Run(fmt.Sprint("made: ", made), func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestReturnsOutliveTheProcess(t *testing.T) {
 	third := start()
 	third.Replay(t.Context())
 	f.checkFunds(100, 10)
-	if err := third.Close(); err != nil { // the result of the return was lost
+	if err := third.Close(); err != nil { // the return's result was lost
 		t.Fatal(err)
 	}
 	f.store.losesReturns.Store(false)
@@ -115,7 +115,7 @@ func TestOldReturnsAreDropped(t *testing.T) {
 	f := newFixture(t)
 	f.store.unreachable.Store(true)
 	f.cutReads()
-	// Clocks differ by less than the other half of the retention.
+	// Clocks differ by less than half of the retention.
 	f.returns.now = func() time.Time { return time.Now().Add(metastore.IdempotencyRetention/2 + time.Minute) }
 	if left := f.returns.tryAll(t.Context()); left != 0 {
 		t.Errorf("%d are still tried", left)
@@ -183,7 +183,8 @@ func TestReturnsAreBounded(t *testing.T) {
 	f.awaitReturns()
 }
 
-// TestReturnsKeepNoRequests checks that a pending return does not keep the request in memory that it belongs to.
+// TestReturnsKeepNoRequests checks that a pending return does not keep the request in memory that
+// it belongs to.
 func TestReturnsKeepNoRequests(t *testing.T) {
 	f := newFixture(t)
 	const returns = 200
