@@ -1,5 +1,5 @@
-// Package faults makes the service of a local instance fail on demand, so that users can test how their
-// programs handle failures. A fault is a delay, an error, or a response that is cut, slow or lost: none
+// Package faults makes a local instance fail on demand, so that users can test how their programs
+// handle failures. A fault is a delay, an error, or a response that is cut, slow or lost: none
 // changes what is stored, apart from what the request itself does.
 package faults
 
@@ -21,9 +21,9 @@ type Kind string
 const (
 	Delay          Kind = "delay"           // wait before the request is processed
 	Status         Kind = "status"          // an error response, without processing the request
-	Cut            Kind = "cut"             // the connection is closed after some bytes of the body of the response
+	Cut            Kind = "cut"             // the connection is closed after some bytes of the response
 	DropReply      Kind = "drop-reply"      // the request is processed, and the connection is closed without a response
-	Slow           Kind = "slow"            // the body of the response is sent slowly
+	Slow           Kind = "slow"            // the response's body is sent slowly
 	ExpiredSession Kind = "expired-session" // the response to a request that names an expired session
 	FullDisk       Kind = "full-disk"       // the response to a request that stores something on a full disk
 )
@@ -63,7 +63,7 @@ const (
 	Complete = "complete" // completing an upload
 	Info     = "info"     // what the service is, and its figures
 	List     = "list"     // the list of blobs
-	Part     = "part"     // one part of an upload
+	Part     = "part"     // an upload's part
 	Session  = "session"  // sessions, and one session
 	Upload   = "upload"   // uploads, and one upload
 	Use      = "use"      // using a session
@@ -85,7 +85,7 @@ type Rule struct {
 	Fault     Fault
 }
 
-// Whole is the Share of all requests. A share has at most four decimals of a percent.
+// Whole is the Share of all requests. A share has at most four decimals, in percent.
 const Whole = 100_0000
 
 // String returns the rule as Parse reads it, in its shortest form.
@@ -110,7 +110,7 @@ func (r Rule) String() string {
 	return strings.Join(words, " ") + ": " + r.Fault.String()
 }
 
-// Request is what rules consider of a request.
+// Request is what rules consider in a request.
 type Request struct {
 	Method    string
 	Operation string
@@ -122,8 +122,8 @@ func (r *Rule) matches(q Request) bool {
 	return (r.Method == "" || r.Method == q.Method) && (r.Operation == "" || r.Operation == q.Operation) && r.Fault.possible(q)
 }
 
-// possible reports whether the fault can happen to a request: for the faults that are errors of the service,
-// whether it has such errors.
+// possible reports whether the fault can happen to a request: for the faults that are errors in the
+// service, whether it has such errors.
 func (f Fault) possible(q Request) bool {
 	switch f.Kind {
 	case FullDisk:
@@ -135,11 +135,11 @@ func (f Fault) possible(q Request) bool {
 	}
 }
 
-// maxRule is the maximum length of a rule, in bytes.
+// maxRule is a rule's maximum length, in bytes.
 const maxRule = 200
 
-// Parse parses a rule: [METHOD] [OPERATION] [SHARE% | first N]: FAULT, or FAULT alone for all requests. Errors
-// say what is allowed.
+// Parse parses a rule: [METHOD] [OPERATION] [SHARE% | first N]: FAULT, or FAULT alone for all
+// requests. Errors say what is allowed.
 func Parse(text string) (Rule, error) {
 	if len(text) > maxRule {
 		return Rule{}, fmt.Errorf("a rule has at most %d characters", maxRule)

@@ -8,18 +8,19 @@ import (
 	"sync/atomic"
 )
 
-// MaxRules is the maximum number of rules of a Set.
+// MaxRules is the maximum number of rules in a Set.
 const MaxRules = 100
 
-// Set decides which requests have a fault. With the same seed and rules, the same ones of the requests that
-// match a rule have it, counted in the order in which they arrive. It is safe for concurrent use.
+// Set decides which requests have a fault. With the same seed and rules, the same ones among the
+// requests that match a rule have it, counted in the order in which they arrive. It is safe for
+// concurrent use.
 type Set struct {
 	active atomic.Bool // there are rules
 
 	mu      sync.Mutex
 	seed    uint32
 	rules   []counted
-	headers counter // of the requests that state a share themselves
+	headers counter // for requests that state a share themselves
 }
 
 // counted is a rule and what became of it.
@@ -80,8 +81,8 @@ func (s *Set) List() (seed uint32, list []Counts) {
 // Active reports whether there are rules.
 func (s *Set) Active() bool { return s.active.Load() }
 
-// Pick returns the fault of a request, whose Kind is "" if it has none: that of the first rule that matches
-// and applies. The rules of the request itself come first; an error is one in them.
+// Pick returns a request's fault: the first rule that matches and applies. Its Kind is "" if there
+// is none. The request's own rules come first; an error is one in them.
 func (s *Set) Pick(q Request, own []string) (Fault, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +104,7 @@ func (s *Set) Pick(q Request, own []string) (Fault, error) {
 	return Fault{}, nil
 }
 
-// draw reports whether a rule applies to the next of the requests that match it.
+// draw reports whether a rule applies to the next request that matches it.
 func (c *counter) draw(r Rule) bool {
 	c.requests++
 	if r.First > 0 {

@@ -32,8 +32,8 @@ func picks(t *testing.T, s *Set, n int, q Request, own ...string) (list []string
 	return list
 }
 
-// TestFaultsAreRepeatable checks that a seed decides which requests have a fault, whatever other requests there
-// are between them, and that another seed decides otherwise.
+// TestFaultsAreRepeatable checks that a seed decides which requests have a fault, whatever other
+// requests there are between them, and that another seed decides otherwise.
 func TestFaultsAreRepeatable(t *testing.T) {
 	rules := mustParse(t, "PUT part 30%: drop-reply", "30%: status 500", "first 2: delay 1s")
 	part, get := Request{Method: "PUT", Operation: Part}, Request{Method: "GET", Operation: Blob}
@@ -67,7 +67,8 @@ func TestFaultsAreRepeatable(t *testing.T) {
 	}
 }
 
-// TestRulesOfRequests checks which rule decides: those of the request first, then the first that applies.
+// TestRulesOfRequests checks which rule decides: the request's own rules first, then the first that
+// applies.
 func TestRulesOfRequests(t *testing.T) {
 	s := NewSet(1, mustParse(t, "GET blob first 2: cut 1", "GET: status 500", "use: expired-session", "blob: expired-session", "full-disk"))
 	get := Request{Method: "GET", Operation: Blob}
@@ -106,7 +107,8 @@ func TestRulesOfRequests(t *testing.T) {
 	}
 }
 
-// TestConcurrentPicks checks that exactly the first requests have a fault, however many are concurrent.
+// TestConcurrentPicks checks that exactly the first requests have a fault, however many are
+// concurrent.
 func TestConcurrentPicks(t *testing.T) {
 	s := NewSet(1, mustParse(t, "first 100: drop-reply", "25%: status 500"))
 	var work sync.WaitGroup

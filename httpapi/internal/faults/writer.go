@@ -10,8 +10,8 @@ import (
 // ErrCut is returned by a Writer that has sent all that its fault permits.
 var ErrCut = errors.New("the response was cut")
 
-// Writer is a ResponseWriter that makes the faults Cut, DropReply and Slow happen to a response. A nil Writer
-// has no fault. It is not safe for concurrent use.
+// Writer is a ResponseWriter that makes the faults Cut, DropReply and Slow happen to a response. A
+// nil Writer has no fault. It is not safe for concurrent use.
 type Writer struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -21,13 +21,14 @@ type Writer struct {
 	broken  bool
 }
 
-// NewWriter returns a Writer to w for a fault, which must be a Cut, DropReply or Slow. Slow ends with ctx.
+// NewWriter returns a Writer to w for a fault, which must be a Cut, DropReply or Slow. Slow ends
+// with ctx.
 func NewWriter(ctx context.Context, w http.ResponseWriter, f Fault) *Writer {
 	return &Writer{ResponseWriter: w, control: http.NewResponseController(w), ctx: ctx, fault: f, broken: f.Kind == DropReply}
 }
 
-// Broken reports whether the response is not what it must look like to the client, so that the connection must
-// be closed.
+// Broken reports whether the response is not what it must look like to the client, so that the
+// connection must be closed.
 func (w *Writer) Broken() bool { return w != nil && w.broken }
 
 // Fault returns the fault.

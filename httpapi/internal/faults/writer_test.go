@@ -57,8 +57,8 @@ func TestDroppedResponse(t *testing.T) {
 	}
 }
 
-// TestSlowWriter checks the rate, that the first bytes are sent immediately, and that the end of the request
-// ends the response.
+// TestSlowWriter checks the rate, that the first bytes are sent immediately, and that the request's
+// end ends the response.
 func TestSlowWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -11,22 +11,22 @@ import (
 // maxDelta is the greatest number of seconds in a directive (RFC 9111, section 1.2.2).
 const maxDelta = 1 << 31
 
-// plain are the other directives of responses that are sent: those of RFC 9111 and RFC 8246.
+// plain are the other directives that are sent, from RFC 9111 and RFC 8246.
 var plain = []string{"immutable", "must-revalidate", "must-understand", "no-cache", "no-store", "no-transform", "private", "proxy-revalidate", "public"}
 
 // directive is a directive of Cache-Control.
 type directive struct {
 	text    string // as it is sent
 	name    string // in lower case
-	seconds int64  // argument of a directive of timed
+	seconds int64  // argument of a directive in timed
 }
 
-// timed are the directives whose argument is a number of seconds.
+// timed are the directives with a number of seconds as their argument.
 var timed = []string{"max-age", "s-maxage", "stale-while-revalidate", "stale-if-error"}
 
-// parseCacheControl parses a list of directives (RFC 9111, section 5.2). The number of seconds of a
-// directive must be in digits, and the directive must occur once, because caches differ in what
-// they make of anything else.
+// parseCacheControl parses a list of directives (RFC 9111, section 5.2). A directive's number of
+// seconds must be in digits, and the directive must occur once, because caches differ in what they
+// make of anything else.
 func parseCacheControl(value string) ([]directive, error) {
 	var list []directive
 	for rest := value; ; {
@@ -52,8 +52,8 @@ func parseCacheControl(value string) ([]directive, error) {
 	}
 }
 
-// directiveLength returns the length of the directive at the beginning of a text: a token, which
-// may be followed by "=" and a token or a quoted string. It returns 0 if there is none.
+// directiveLength returns the length of the directive at a text's beginning: a token, which may be
+// followed by "=" and a token or a quoted string. It returns 0 if there is none.
 func directiveLength(s string) int {
 	name := tokenLength(s)
 	if name == 0 || name == len(s) || s[name] != '=' {
@@ -78,7 +78,7 @@ func tokenLength(s string) int {
 	return n
 }
 
-// quotedLength returns the length of the quoted string at the beginning of a text of printable
+// quotedLength returns the length of the quoted string with which a text begins, all in printable
 // characters, or 0.
 func quotedLength(s string) int {
 	if s == "" || s[0] != '"' {
@@ -107,10 +107,11 @@ func deltaSeconds(s string) (int64, bool) {
 	return min(n, maxDelta), true
 }
 
-// SentCacheControl returns what is sent of a stored value: the directives that are known, and of their arguments
-// numbers of seconds and names of headers. Some caches, such as nginx, look for "max-age=" anywhere in the value, so
-// it must be at the end of no other directive's name and in no quoted string. The result is empty if no directive is known, and
-// "no-cache" if the value is not valid.
+// SentCacheControl returns what is sent from a stored value: the directives that are known, and of
+// their arguments numbers of seconds and names of headers. Some caches, such as nginx, look for
+// "max-age=" anywhere in the value, so it must be at the end of no other directive's name and in no
+// quoted string. The result is empty if no directive is known, and "no-cache" if the value is not
+// valid.
 func SentCacheControl(value string) string {
 	list, err := parseCacheControl(value)
 	if err != nil {
@@ -127,7 +128,7 @@ func known(list []directive) []directive {
 		case slices.Contains(timed, d.name):
 		case slices.Contains(plain, d.name):
 			if name, argument, _ := strings.Cut(d.text, "="); strings.Contains(argument, "=") {
-				d.text = name // no name of a header, of which no-cache and private may have a list, has this character
+				d.text = name // no header name has this character; no-cache and private may have a list of them
 			}
 		default:
 			continue
@@ -145,11 +146,12 @@ func textOf(list []directive) string {
 	return strings.Join(texts, ", ")
 }
 
-// LimitCacheControl returns a valid Cache-Control of which no cache keeps a response beyond its
+// LimitCacheControl returns a valid Cache-Control with which no cache keeps a response beyond its
 // remaining life: max-age and s-maxage are at most the remaining life in seconds, and
 // stale-while-revalidate and stale-if-error at most what these leave of it. A value from which a
 // cache would have to guess gets the max-age that RFC 9111, section 4.2.2, suggests: a tenth of
-// age, which is the time since the last modification. Of the value it has what SentCacheControl returns.
+// age, which is the time since the last modification. Of the value it has what SentCacheControl
+// returns.
 func LimitCacheControl(value string, remaining, age time.Duration) string {
 	list, err := parseCacheControl(value)
 	if err != nil {

@@ -102,8 +102,8 @@ func FuzzCacheControl(f *testing.F) {
 	})
 }
 
-// TestSentCacheControl checks which directives of a stored value are sent, and that a cache that searches the value
-// for the text of a directive finds none that is not one.
+// TestSentCacheControl checks which directives in a stored value are sent, and that a cache that
+// searches the value for a directive's text finds none that is not one.
 func TestSentCacheControl(t *testing.T) {
 	for value, want := range map[string]string{
 		"":                   "",

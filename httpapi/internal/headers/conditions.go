@@ -12,7 +12,7 @@ import (
 // list of entity tags.
 var ErrMalformedCondition = errors.New("malformed condition")
 
-// Verdict is the result of evaluating the conditions of a request.
+// Verdict is the result of evaluating a request's conditions.
 type Verdict int
 
 // The verdicts.
@@ -22,18 +22,18 @@ const (
 	ConditionFailed         // 412
 )
 
-// Validators identify the current version of a blob.
+// Validators identify a blob's current version.
 type Validators struct {
 	ETag string // strong, including its quotes
-	// Date is the Date of the response. Modified is the Last-Modified and never later (RFC 9110,
-	// section 8.8.2.1). Both are in whole seconds.
+	// Date is the response's Date. Modified is the Last-Modified and never later (RFC 9110, section
+	// 8.8.2.1). Both are in whole seconds.
 	Date, Modified time.Time
-	// exact reports that no other version of the blob was ever sent with this Modified, which
-	// makes it a strong validator (section 8.8.2.2).
+	// exact reports that no other version was ever sent with this Modified, which makes it a strong
+	// validator (section 8.8.2.2).
 	exact bool
 }
 
-// NewValidators returns the validators of a version with this ETag that was stored at this time.
+// NewValidators returns the validators for a version with this ETag that was stored at this time.
 // shared reports that an earlier version may have been stored within the same second.
 func NewValidators(etag string, stored time.Time, shared bool, now time.Time) Validators {
 	v := Validators{ETag: etag, Date: now.UTC().Truncate(time.Second), Modified: stored.UTC().Truncate(time.Second), exact: !shared}
@@ -43,7 +43,7 @@ func NewValidators(etag string, stored time.Time, shared bool, now time.Time) Va
 	return v
 }
 
-// Conditions are the parsed conditional headers of a request. The zero value represents a request
+// Conditions are a request's parsed conditional headers. The zero value represents a request
 // without conditions. They are immutable and independent of the request, so a transaction can
 // evaluate them again when it commits.
 type Conditions struct {
@@ -67,8 +67,8 @@ func ParseConditions(h http.Header) Conditions {
 	}
 }
 
-// Unevaluated returns conditions for a read whose validators must not be disclosed: no condition
-// is evaluated, and a range with If-Range selects the whole blob.
+// Unevaluated returns conditions for a read that must not disclose validators: no condition is
+// evaluated, and a range with If-Range selects the whole blob.
 func (c Conditions) Unevaluated() Conditions {
 	if c.ifRange == "" {
 		return Conditions{}
@@ -117,7 +117,7 @@ func (c Conditions) ForRead(current *Validators) Verdict {
 	return ConditionHolds
 }
 
-// ForWrite evaluates the conditions of a request that replaces or deletes a blob. current is nil if
+// ForWrite evaluates the conditions in a request that replaces or deletes a blob. current is nil if
 // the blob does not exist. If-Modified-Since does not apply to writes.
 func (c Conditions) ForWrite(current *Validators) Verdict {
 	if !c.unchanged(current) {
@@ -139,9 +139,9 @@ func (c Conditions) unchanged(current *Validators) bool {
 }
 
 // RangeApplies evaluates If-Range. It returns true if the header is absent or identifies the
-// current version, and false if the whole blob must be sent. A date must equal that of the blob
-// and be a strong validator (RFC 9110, sections 13.1.5 and 8.8.2.2): otherwise a client could
-// combine parts of two versions that were stored within one second.
+// current version, and false if the whole blob must be sent. A date must equal the blob's and be a
+// strong validator (RFC 9110, sections 13.1.5 and 8.8.2.2): otherwise a client could combine parts
+// of two versions that were stored within one second.
 func (c Conditions) RangeApplies(current *Validators) bool {
 	if c.ifRange == "" {
 		return true

@@ -31,7 +31,7 @@ func TestConditions(t *testing.T) {
 	current := Validators{ETag: `"a,b"`, Modified: modifiedAt.Truncate(time.Second), exact: true}
 	for _, tc := range []struct {
 		lines []string
-		read  Verdict // of the blob
+		read  Verdict // the blob's
 		write Verdict // to the blob
 		fresh Verdict // to a name without a blob
 	}{
@@ -174,8 +174,8 @@ func TestIfRange(t *testing.T) {
 	}
 }
 
-// TestUnevaluated checks that conditions that must disclose nothing have the same result whether or not they
-// hold, and that a range stays a range unless it depends on a validator.
+// TestUnevaluated checks that conditions that must disclose nothing have the same result whether or
+// not they hold, and that a range stays a range unless it depends on a validator.
 func TestUnevaluated(t *testing.T) {
 	current := Validators{ETag: `"a"`, Modified: modifiedAt.Truncate(time.Second), exact: true}
 	for _, tag := range []string{`"a"`, `"x"`} {
@@ -238,7 +238,7 @@ func FuzzEntityTags(f *testing.F) {
 }
 
 // TestIfRangeOfALaterDate: a version stored later than the clock of this node shows is sent with
-// the date of the response, which other versions may have had.
+// the response's date, which other versions may have had.
 func TestIfRangeOfALaterDate(t *testing.T) {
 	now := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
 	for ahead, want := range map[time.Duration]bool{0: true, 2 * time.Second: false} {

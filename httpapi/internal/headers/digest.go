@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// ErrMalformedDigest reports a digest header that is not a dictionary, or whose sha-256 is not a
-// SHA-256.
+// ErrMalformedDigest reports a digest header that is not a dictionary, or that has a sha-256 which
+// is not a SHA-256.
 var ErrMalformedDigest = errors.New("malformed digest")
 
 // ParseDigest returns the SHA-256 in a Content-Digest or Repr-Digest header (RFC 9530), or nil if
@@ -37,13 +37,13 @@ func ParseDigest(h http.Header, name string) ([]byte, error) {
 	return sum, nil
 }
 
-// FormatDigest returns a SHA-256 as the value of a digest header.
+// FormatDigest returns a SHA-256 as a digest header's value.
 func FormatDigest(sum []byte) string {
 	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum) + ":"
 }
 
-// The tokens of structured fields (RFC 9651, section 3). A token that ends too early, such as
-// the first 15 digits of a longer number, is followed by something that the grammar forbids.
+// The tokens of structured fields (RFC 9651, section 3). A token that ends too early, such as the
+// first 15 digits in a longer number, is followed by something that the grammar forbids.
 var (
 	keyToken  = regexp.MustCompile(`^[a-z*][a-z0-9_.*-]*`)
 	itemToken = regexp.MustCompile(`^(?:` + strings.Join([]string{
@@ -67,9 +67,9 @@ func byteSequence(item string) ([]byte, bool) {
 	return decoded, err == nil
 }
 
-// dictionaryMember returns the last value of a key in a dictionary (RFC 9651, section 4.2.2):
-// the text of an item without its parameters, or "" for an inner list and for a key alone. ok is
-// false if text is not a dictionary.
+// dictionaryMember returns a key's last value in a dictionary (RFC 9651, section 4.2.2): an item's
+// text without its parameters, or "" for an inner list and for a key alone. ok is false if text is
+// not a dictionary.
 func dictionaryMember(text, key string) (value string, found, ok bool) {
 	p := structuredParser{strings.TrimLeft(text, " ")}
 	for p.rest != "" {
@@ -113,7 +113,7 @@ func (p *structuredParser) member() (key, value string, ok bool) {
 	return key, value, ok && p.parameters()
 }
 
-// innerList reads the items of a list, up to and including its closing parenthesis.
+// innerList reads a list's items, up to and including its closing parenthesis.
 func (p *structuredParser) innerList() bool {
 	for {
 		p.skip(" ")
@@ -157,5 +157,5 @@ func (p *structuredParser) take(text string) (ok bool) {
 	return ok
 }
 
-// skip consumes all leading characters of a set.
+// skip consumes all leading characters in a set.
 func (p *structuredParser) skip(chars string) { p.rest = strings.TrimLeft(p.rest, chars) }

@@ -18,8 +18,8 @@ import (
 // characters and spaces. The zero value has no headers.
 type Metadata string
 
-// fixedLimit returns the greatest length in bytes of the value of a header that is not custom. It
-// returns false for every other header.
+// fixedLimit returns how many bytes the value may have in a header that is not custom. It returns
+// false for every other header.
 func fixedLimit(name string) (limit int, ok bool) {
 	switch name {
 	case "Cache-Control":
@@ -33,9 +33,9 @@ func fixedLimit(name string) (limit int, ok bool) {
 	}
 }
 
-// ParseMetadata returns the metadata in the headers of a request. A header with an empty value is
-// equivalent to none, and so is the Cache-Control that fetch adds to conditional requests on its own.
-// Errors wrap ErrMalformedMetadata.
+// ParseMetadata returns the metadata in a request's headers. A header with an empty value is
+// equivalent to none, and so is the Cache-Control that fetch adds to conditional requests on its
+// own. Errors wrap ErrMalformedMetadata.
 func ParseMetadata(h http.Header) (Metadata, error) {
 	var fields map[string]string
 	for name, values := range h {
@@ -56,8 +56,8 @@ func ParseMetadata(h http.Header) (Metadata, error) {
 	return newMetadata(fields)
 }
 
-// isOfFetch reports whether the Cache-Control of a request is one that browsers and Node.js add to
-// a fetch with a condition, which is about the request. Chromium adds max-age=0. The Fetch standard
+// isOfFetch reports whether a request's Cache-Control is one that browsers and Node.js add to a
+// fetch with a condition, which is about the request. Chromium adds max-age=0. The Fetch standard
 // ("HTTP-network-or-cache fetch") has no-cache, together with Pragma. Browsers send Origin with
 // every fetch that is not GET or HEAD.
 func isOfFetch(h http.Header) bool {
@@ -84,7 +84,7 @@ func NewMetadata(cacheControl, contentDisposition, contentLanguage string, custo
 	return newMetadata(fields)
 }
 
-// newMetadata checks headers whose names are in canonical form.
+// newMetadata checks headers with canonical names.
 func newMetadata(fields map[string]string) (Metadata, error) {
 	if len(fields) == 0 {
 		return "", nil
@@ -112,8 +112,8 @@ func newMetadata(fields map[string]string) (Metadata, error) {
 	return Metadata(text.String()), nil
 }
 
-// CheckCacheControl returns an error that wraps ErrMalformedMetadata if the value cannot be the
-// Cache-Control of a blob.
+// CheckCacheControl returns an error that wraps ErrMalformedMetadata if the value cannot be a
+// blob's Cache-Control.
 func CheckCacheControl(value string) error { return checkMetadata("Cache-Control", value) }
 
 // checkMetadata checks one header.
@@ -134,8 +134,8 @@ func checkMetadata(name, value string) error {
 	}
 }
 
-// displayName returns the name of a header as errors have it, which are logged: that of a custom
-// header is not included, because its writer has chosen it.
+// displayName returns a header's name for errors, which are logged. They do not have a custom
+// header's name, because its writer has chosen it.
 func displayName(name string) string {
 	if _, fixed := fixedLimit(name); fixed {
 		return name
@@ -143,13 +143,13 @@ func displayName(name string) string {
 	return "each " + wire.HeaderBlobMeta + "* header"
 }
 
-// isMetaName reports whether a name is that of a custom header.
+// isMetaName reports whether a custom header has this name.
 func isMetaName(name string) bool {
 	rest, ok := strings.CutPrefix(name, wire.HeaderBlobMeta)
 	return ok && isToken(rest)
 }
 
-// Fields returns the names and values of the headers, sorted by name.
+// Fields returns the headers' names and values, sorted by name.
 func (m Metadata) Fields() iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		for line := range strings.Lines(string(m)) {
@@ -161,8 +161,8 @@ func (m Metadata) Fields() iter.Seq2[string, string] {
 	}
 }
 
-// MetaName returns the name of a custom header without wire.HeaderBlobMeta and in lower case, as
-// JSON has it. It returns false for another header.
+// MetaName returns a custom header's name without wire.HeaderBlobMeta and in lower case, as JSON
+// has it. It returns false for another header.
 func MetaName(header string) (string, bool) {
 	name, ok := strings.CutPrefix(header, wire.HeaderBlobMeta)
 	return strings.ToLower(name), ok
@@ -170,7 +170,7 @@ func MetaName(header string) (string, bool) {
 
 // RequestedMeta returns the custom headers among those that a page asks to send, in the values of
 // Access-Control-Request-Headers. It returns none if they exceed what a blob can have, and ignores
-// everything that is not the name of a custom header.
+// everything that is not a custom header's name.
 func RequestedMeta(values []string) []string {
 	var names []string
 	size := 0

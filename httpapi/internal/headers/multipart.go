@@ -6,24 +6,24 @@ import (
 	"sluice/blob"
 )
 
-// MultipartRanges is the framing of a multipart/byteranges body (RFC 9110, section 14.6). The
-// body consists of each part's header followed by its bytes, and of the trailer.
+// MultipartRanges frames a multipart/byteranges body (RFC 9110, section 14.6). The body consists of
+// each part's header followed by its bytes, and of the trailer.
 type MultipartRanges struct {
-	ContentType string // of the response
-	Length      int64  // of the whole body, in bytes
+	ContentType string // the response's
+	Length      int64  // the whole body's, in bytes
 	Parts       []RangePart
 	Trailer     string
 }
 
-// RangePart is one part of a multipart/byteranges body.
+// RangePart is one part in a multipart/byteranges body.
 type RangePart struct {
 	Header string // including the delimiter before it
 	blob.Range
 }
 
-// FrameRanges returns the framing of these ranges of a blob of this size. A content type that is
-// not empty must be valid in a header line; an empty one is omitted. boundary must be the result
-// of NewBoundary.
+// FrameRanges returns the framing for these ranges in a blob of this size. A content type that is
+// not empty must be valid in a header line; an empty one is omitted. boundary must be the result of
+// NewBoundary.
 func FrameRanges(ranges []blob.Range, contentType string, size int64, boundary string) MultipartRanges {
 	m := MultipartRanges{
 		ContentType: "multipart/byteranges; boundary=" + boundary,

@@ -14,12 +14,12 @@ import (
 // MaxRanges is the maximum number of ranges in a Range header.
 const MaxRanges = 64
 
-// ContentRange returns the value of the Content-Range header for a range of a blob of this size.
+// ContentRange returns the Content-Range header for a range in a blob of this size.
 func ContentRange(r blob.Range, size int64) string {
 	return fmt.Sprintf("bytes %d-%d/%d", r.Off, r.Off+r.N-1, size)
 }
 
-// UnsatisfiedRange returns the value of the Content-Range header of a 416.
+// UnsatisfiedRange returns the Content-Range header for a 416.
 func UnsatisfiedRange(size int64) string { return fmt.Sprintf("bytes */%d", size) }
 
 // RangeKind classifies a Range header independently of the blob.
@@ -41,11 +41,11 @@ type RangeSet struct {
 	specs []rangeSpec
 }
 
-// Kind returns the kind of the header.
+// Kind returns the header's kind.
 func (s RangeSet) Kind() RangeKind { return s.kind }
 
-// rangeSpec is one element of a header. Numbers above 2^63-1, which exceed the size of every
-// blob, are stored as 2^63-1.
+// rangeSpec is one element in a header. Numbers above 2^63-1, which exceed the size of every blob,
+// are stored as 2^63-1.
 type rangeSpec struct {
 	first  int64 // -1: a suffix
 	last   int64 // inclusive; math.MaxInt64: open-ended
@@ -62,8 +62,8 @@ const (
 	SelectNothing                  // 416: the set is unsatisfiable
 )
 
-// ParseRange parses the Range headers of a request. A header that is invalid or unsupported is
-// reported by the kind of the set.
+// ParseRange parses a request's Range headers. A header that is invalid or unsupported is reported
+// by the set's kind.
 func ParseRange(headers []string) RangeSet {
 	if len(headers) == 0 {
 		return RangeSet{kind: RangeAbsent}
@@ -143,8 +143,8 @@ func compareDecimal(a, b string) int {
 
 // Resolve returns what the set selects from a blob of this size, which must not be negative. For
 // SelectPartial the ranges lie within the blob and neither overlap nor touch: those that did are
-// merged. They are in the order in which the header first named them, because a client may want
-// the end of a file (an index) before the rest. Otherwise there are no ranges.
+// merged. They are in the order in which the header first named them, because a client may want a
+// file's end (an index) before the rest. Otherwise there are no ranges.
 func (s RangeSet) Resolve(size int64) (Selection, []blob.Range) {
 	if s.kind != RangeValid {
 		return SelectWhole, nil
@@ -153,7 +153,7 @@ func (s RangeSet) Resolve(size int64) (Selection, []blob.Range) {
 	for _, spec := range s.specs {
 		switch {
 		case spec.suffix > 0 && size == 0:
-			// The last bytes of an empty blob are all of it, which a 206 cannot express.
+			// An empty blob's last bytes are all of it, which a 206 cannot express.
 			return SelectWhole, nil
 		case spec.first < 0:
 			if n := min(spec.suffix, size); n > 0 {
@@ -169,8 +169,8 @@ func (s RangeSet) Resolve(size int64) (Selection, []blob.Range) {
 	return SelectPartial, mergeRanges(ranges)
 }
 
-// mergeRanges merges ranges that overlap or touch. A merged range has the position of the first
-// of its parts.
+// mergeRanges merges ranges that overlap or touch. A merged range has the position of its first
+// part.
 func mergeRanges(ranges []blob.Range) []blob.Range {
 	type ranked struct {
 		blob.Range

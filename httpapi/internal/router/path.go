@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// EscapedPath returns the path of a request as the client escaped it, in which an encoded slash
-// differs from a plain one.
+// EscapedPath returns a request's path as the client escaped it, in which an encoded slash differs
+// from a plain one.
 func EscapedPath(u *url.URL) string {
 	// URL.EscapedPath ignores a RawPath with characters that should have been escaped, such as raw
 	// UTF-8 and quotes, and escapes the decoded path instead, in which "%2F" and "/" are equal.

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// clientVectors is the part of the recorded behavior of the public client that concerns paths.
+// clientVectors is the part of the public client's recorded behavior that concerns paths.
 type clientVectors struct {
 	Names []struct {
 		ID           string    `json:"id"`

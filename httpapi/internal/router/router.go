@@ -1,4 +1,4 @@
-// Package router finds the operation of a request from its method and escaped path.
+// Package router finds a request's operation from its method and escaped path.
 //
 // It never cleans a path: "//", "." and ".." are segments like any other, and every parameter
 // is decoded exactly once, so blob names reach their handlers as clients wrote them.
@@ -13,20 +13,20 @@ import (
 	"strings"
 )
 
-// ErrMalformedPath reports a path that matches a pattern but whose parameters cannot be decoded:
-// an invalid escape, or an encoded slash in a parameter of a single segment.
+// ErrMalformedPath reports a path that matches a pattern, with parameters that cannot be decoded:
+// an invalid escape, or an encoded slash in a single segment's parameter.
 var ErrMalformedPath = errors.New("malformed path")
 
 // Route is one operation: a method on a pattern.
 //
-// A pattern is a path whose segments are words, "{name}" for exactly one non-empty segment, or,
-// as the last one, "{name...}" for everything after the slash: any number of segments, including
-// empty ones, or nothing.
+// A pattern is a path. Its segments are words, "{name}" for exactly one non-empty segment, or, as
+// the last one, "{name...}" for everything after the slash: any number of segments, including empty
+// ones, or nothing.
 type Route[T any] struct {
 	Method     string
 	Pattern    string
 	Unprefixed bool // also available without the base path
-	Value      T    // what the caller wants to know of the route
+	Value      T    // what the caller wants to know about the route
 }
 
 // Router matches requests against a table of routes. It is immutable and safe for concurrent use.
@@ -40,16 +40,16 @@ type Router[T any] struct {
 type endpoint[T any] struct {
 	pattern    string
 	segments   []segment
-	words      string // with which each path of the pattern that has no escapes begins
+	words      string // with which each of the pattern's paths that has no escapes begins
 	unprefixed bool
 	routes     []*Route[T] // into the table
 	allow      []string    // sorted
 }
 
-// segment is one segment of a pattern. The kinds are in order of precedence.
+// segment is one segment in a pattern. The kinds are in order of precedence.
 type segment struct {
 	kind segmentKind
-	text string // the word or the name of the parameter
+	text string // the word or the parameter's name
 }
 
 type segmentKind int
@@ -63,14 +63,14 @@ const (
 // maxParams is the maximum number of parameters in a pattern.
 const maxParams = 3
 
-// Params are the decoded parameters of a matched path. Copies are independent.
+// Params are a matched path's decoded parameters. Copies are independent.
 type Params struct {
 	segments []segment
 	values   [maxParams]string
 }
 
-// Get returns the value of a parameter, in which each %XX has been decoded once. The value of a
-// "{name}" is not empty and contains no slash. Get panics if the pattern has no such parameter.
+// Get returns a parameter's value, in which each %XX has been decoded once. A "{name}" is not empty
+// and contains no slash. Get panics if the pattern has no such parameter.
 func (p Params) Get(name string) string {
 	i := 0
 	for _, s := range p.segments {
@@ -100,8 +100,8 @@ const (
 // Match is the result of Router.Match.
 type Match[T any] struct {
 	Outcome Outcome
-	Pattern string    // of the path, "" if it is unknown
-	Allow   []string  // every method of the path, sorted; shared and read-only
+	Pattern string    // the path's, "" if it is unknown
+	Allow   []string  // the path's methods, sorted; shared and read-only
 	Route   *Route[T] // only if Found; read-only
 	Params  Params    // only if Found
 	Err     error     // only if MalformedPath; it wraps ErrMalformedPath
@@ -268,7 +268,7 @@ func (e *endpoint[T]) capture(path string) (raw [maxParams]string, ok bool) {
 	return raw, !more
 }
 
-// decodeParams decodes the parameters of a path, each once.
+// decodeParams decodes a path's parameters, each once.
 func decodeParams(segments []segment, raw [maxParams]string) (Params, error) {
 	p := Params{segments: segments}
 	n := 0
@@ -339,8 +339,8 @@ func parsePattern(pattern string) ([]segment, error) {
 	return segments, nil
 }
 
-// leadingWords returns the words before the first parameter, each that is not the last segment with a
-// slash.
+// leadingWords returns the words before the first parameter, each that is not the last segment with
+// a slash.
 func leadingWords(segments []segment) string {
 	var all strings.Builder
 	for i, s := range segments {
@@ -362,7 +362,7 @@ func sameShape(a, b []segment) bool {
 	})
 }
 
-// allowed returns the methods of an endpoint, sorted.
+// allowed returns an endpoint's methods, sorted.
 func allowed[T any](routes []*Route[T]) []string {
 	methods := []string{http.MethodOptions}
 	for _, r := range routes {

@@ -244,7 +244,7 @@ func TestRouteTable(t *testing.T) {
 	}
 }
 
-// TestPrecedence: precedence does not depend on the order of the table.
+// TestPrecedence: precedence does not depend on the table's order.
 func TestPrecedence(t *testing.T) {
 	patterns := []string{"/{a...}", "/{a}/{b}", "/{a}/w", "/w/{b}", "/w/w", "/w/{b...}"}
 	want := map[string]string{"/w/w": "/w/w", "/w/x": "/w/{b}", "/x/w": "/{a}/w", "/x/y": "/{a}/{b}", "/w/x/y": "/w/{b...}",

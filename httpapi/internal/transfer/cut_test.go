@@ -12,9 +12,9 @@ import (
 	"sluice/blob"
 )
 
-// TestCutEndsBodies cuts a body that waits for its client, one whose handler is between two reads, and one that
-// is read for the first time after the cut. Each must fail with the error of the Cut, which reports whether it
-// cut a body.
+// TestCutEndsBodies cuts a body that waits for its client, one between two reads, and one that is
+// read for the first time after the cut. Each must fail with the Cut's error, which reports whether
+// it cut a body.
 func TestCutEndsBodies(t *testing.T) {
 	draining := errors.New("draining")
 	for name, tc := range map[string]struct {
@@ -99,7 +99,8 @@ func TestCutWithoutBodies(t *testing.T) {
 	}
 }
 
-// TestCutWithoutDeadlines checks that a body over a connection without deadlines is cut at its next read.
+// TestCutWithoutDeadlines checks that a body over a connection without deadlines is cut at its next
+// read.
 func TestCutWithoutDeadlines(t *testing.T) {
 	draining := errors.New("draining")
 	cut := NewCut(draining)

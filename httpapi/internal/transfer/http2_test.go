@@ -19,7 +19,7 @@ import (
 )
 
 // TestPausesOfTheHandlerOverHTTP2: over HTTP/2 an expired deadline ends a stream even if nothing
-// waits for it, so no deadline may be set between two reads or writes of the handler.
+// waits for it, so no deadline may be set between two reads or writes by the handler.
 func TestPausesOfTheHandlerOverHTTP2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pause = 2 * time.Minute // several windows
@@ -71,12 +71,12 @@ func TestPausesOfTheHandlerOverHTTP2(t *testing.T) {
 
 // TestPacedBodyAndSlowStoreOverHTTP2: a body that is limited to the rate of its caller while the
 // store is slow as well arrives completely: neither counts against the client, which sends as the
-// window of the stream allows.
+// stream's window allows.
 func TestPacedBodyAndSlowStoreOverHTTP2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const (
 			size   = streamWindow + streamWindow/4
-			rate   = 512 // below the minimum rate of a client
+			rate   = 512 // below a client's minimum rate
 			piece  = size / 8
 			store  = 2 * time.Minute // several windows, for each piece
 			atMost = 2 * (size/rate*time.Second + size/piece*store)
@@ -113,7 +113,7 @@ func TestPacedBodyAndSlowStoreOverHTTP2(t *testing.T) {
 			if err := errors.Join(res.Body.Close(), <-served); err != nil {
 				t.Error(err)
 			}
-			// The bytes of a tenth of a second are free.
+			// The bytes for 0.1 s are free.
 			if took := time.Since(began); took < (size-rate/10)/rate*time.Second || took > atMost {
 				t.Errorf("the body took %v", took)
 			}
@@ -146,8 +146,7 @@ func overPipe(t *testing.T, handle http.HandlerFunc, ask func(*http.Client)) {
 	}
 }
 
-// TestCutOverHTTP2 cuts a response that waits for a window, and one whose handler is between two
-// writes.
+// TestCutOverHTTP2 cuts a response that waits for a window, and one between two writes.
 func TestCutOverHTTP2(t *testing.T) {
 	for _, pause := range []time.Duration{0, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,7 @@ func pacedTo(rate int64) *access.Allowance {
 }
 
 // TestPacedTransfers checks that bodies of requests and responses take as long as the rate of their
-// caller requires. The bytes of a tenth of a second are free.
+// caller requires. The bytes for 0.1 s are free.
 func TestPacedTransfers(t *testing.T) {
 	const rate, size = 1000, 10_000
 	const want = (size - rate/10) * time.Second / rate
@@ -51,8 +51,8 @@ func TestPacedTransfers(t *testing.T) {
 	}
 }
 
-// TestClientGoneWhilePaced ends the context of a request whose body or response waits for the rate of its
-// caller. The transfer must end, and a body that was read to its end must have ended.
+// TestClientGoneWhilePaced ends a request's context while its body or response waits for its
+// caller's rate. The transfer must end, and a body that was read to its end must have ended.
 func TestClientGoneWhilePaced(t *testing.T) {
 	const rate, size, after = 1000, 10_000, 2050 * time.Millisecond
 	inTime := func(t *testing.T, transfer func(ctx context.Context, a *access.Allowance)) {
@@ -95,7 +95,8 @@ func TestClientGoneWhilePaced(t *testing.T) {
 	})
 }
 
-// TestEmptyWriteIsNotPaced checks that a write of no bytes does not wait for the other responses of its caller.
+// TestEmptyWriteIsNotPaced checks that a write of no bytes does not wait for the other responses of
+// its caller.
 func TestEmptyWriteIsNotPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := pacedTo(1)

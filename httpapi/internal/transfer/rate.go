@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// MinRate is the minimum rate of a transfer: this many bytes in any window of time. Only the time
-// that is spent waiting for the client counts.
+// MinRate is a transfer's minimum rate: this many bytes in any window of time. Only the time that
+// is spent waiting for the client counts.
 type MinRate struct {
 	Bytes  int64
 	Window time.Duration

@@ -23,24 +23,24 @@ var (
 	ErrBrokenBody = errors.New("the framing of the body is invalid: its chunks cannot be read")
 )
 
-// Options are the options of a Reader and a Writer.
+// Options are options for a Reader and a Writer.
 type Options struct {
 	Rate MinRate
-	// Context is the context of the request.
+	// Context is the request's context.
 	Context context.Context
 	// HTTP2 says that the request is a stream of HTTP/2, which a deadline ends even if it passes
 	// between two reads or writes.
 	HTTP2 bool
-	// Cut ends the body of the request; nil: nothing does. A Writer ignores it.
+	// Cut ends the request's body; nil: nothing does. A Writer ignores it.
 	Cut *Cut
-	// Conn is the request's connection. nil over TLS or HTTP/2, or without httpconn: then writes are
-	// not joined, and no fields are inserted.
+	// Conn is the request's connection. nil over TLS or HTTP/2, or without httpconn: then writes
+	// are not joined, and no fields are inserted.
 	Conn *httpconn.Conn
 }
 
-// Reader is the body of a request that must keep a minimum rate. Only the time in Read counts, so a
-// handler may pause between reads. The rate is enforced by the read deadline of the connection; if
-// the ResponseWriter has no deadlines, it is not enforced. A Reader is not safe for concurrent use.
+// Reader is a request's body, which must keep a minimum rate. Only the time in Read counts, so a
+// handler may pause between reads. The rate is enforced by the connection's read deadline; if the
+// ResponseWriter has no deadlines, it is not enforced. A Reader is not safe for concurrent use.
 type Reader struct {
 	body       io.ReadCloser
 	control    http.ResponseController
@@ -48,33 +48,33 @@ type Reader struct {
 	allowance  *access.Allowance // nil: no limits
 	stopCut    func() bool       // stops the cut from ending the body; nil: it was not read yet
 	cutStopped bool
-	left       time.Duration // of the current window
+	left       time.Duration // the current window's
 	moved      int64         // bytes in the current window
 	total      int64         // bytes so far
 	err        error         // of the Read that ended the body
 	empty      bool          // there is no body
 }
 
-// NewReader returns a Reader of the body of a request. w is the ResponseWriter of the same request.
-// The caller must call Done or Close when it does not need the body anymore, before it writes an
-// error response.
+// NewReader returns a Reader of a request's body. w is the same request's ResponseWriter. The
+// caller must call Done or Close when it does not need the body anymore, before it writes an error
+// response.
 func NewReader(w http.ResponseWriter, body io.ReadCloser, options Options) *Reader {
 	created := &Reader{}
 	created.Init(w, body, options)
 	return created
 }
 
-// Init makes r, a zero Reader, one of the body.
+// Init makes r, a zero Reader, read the body.
 func (r *Reader) Init(w http.ResponseWriter, body io.ReadCloser, options Options) {
 	r.body, r.control, r.options, r.left = body, *http.NewResponseController(w), options, options.Rate.Window
 	if body == http.NoBody {
 		// The server already watches the connection by reading from it, and takes a deadline that
-		// passes for the end of the client.
+		// passes for the client's end.
 		r.err, r.empty = io.EOF, true
 	}
 }
 
-// Limit applies the limits of a caller to the rest of the body.
+// Limit applies a caller's limits to the remaining body.
 func (r *Reader) Limit(a *access.Allowance) { r.allowance = a }
 
 // Total returns how many bytes have been read.
@@ -82,7 +82,7 @@ func (r *Reader) Total() int64 { return r.total }
 
 // Read reads from the body. It returns ErrSlowBody if the body is below its minimum rate,
 // blob.ErrIncompleteBody if the client is gone before the end, ErrBrokenBody if the framing is
-// invalid, and the error of the Cut if that ended the body. Every error is final.
+// invalid, and the Cut's error if that ended the body. Every error is final.
 func (r *Reader) Read(p []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
@@ -116,7 +116,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 }
 
 // isCut reports whether the body was cut, and ensures that a cut ends a Read that waits. It must be
-// called after setDeadline, which would undo the effect of a cut.
+// called after setDeadline, which would undo a cut's effect.
 func (r *Reader) isCut() bool {
 	cut := r.options.Cut
 	if cut == nil {
@@ -143,8 +143,8 @@ func (r *Reader) wait(n int) error {
 	return r.err
 }
 
-// explain classifies the error of a body here, where it cannot be confused with the error of a
-// store, whose connections fail in the same ways.
+// explain classifies a body's error here, where it cannot be confused with a store's error: a
+// store's connections fail in the same ways.
 func (r *Reader) explain(err error) error {
 	var lost *net.OpError
 	switch {
@@ -189,7 +189,7 @@ func (r *Reader) Done() {
 // Ended reports whether the whole body was read.
 func (r *Reader) Ended() bool { return errors.Is(r.err, io.EOF) }
 
-// Abandon makes Done leave no time for the rest of the body.
+// Abandon makes Done leave no time for the remaining body.
 func (r *Reader) Abandon() {
 	if !r.Ended() {
 		r.err = ErrSlowBody
@@ -202,8 +202,8 @@ const (
 	drainTimeout = time.Second
 )
 
-// Drain reads the rest of a body of this length (negative: unknown), so that the connection can be
-// used again. It reports whether it reached the end within 256 KiB and 1 second. Without it the
+// Drain reads what is left of a body of this length (negative: unknown), so that the connection can
+// be used again. It reports whether it reached the end within 256 KiB and 1 second. Without it the
 // server would do the same before it sends the response, and wait longer.
 func (r *Reader) Drain(length int64) bool {
 	if length-r.total > drainLimit {

@@ -33,8 +33,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// serveLoopback serves one connection of a real server with handle and returns the end of the
-// client, which has a deadline.
+// serveLoopback serves one connection by a real server with handle and returns the client's end,
+// which has a deadline.
 func serveLoopback(t *testing.T, handle http.HandlerFunc) *net.TCPConn {
 	t.Helper()
 	server := httptest.NewServer(handle)
@@ -72,7 +72,7 @@ func received(t *testing.T, conn net.Conn) string {
 	return string(got)
 }
 
-// putHead returns the head of a request with a body of n bytes.
+// putHead returns a request's head with a body of n bytes.
 func putHead(n int) string {
 	return fmt.Sprintf("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", n)
 }
@@ -134,8 +134,8 @@ func TestSteadyBodyOverTCP(t *testing.T) {
 	}
 }
 
-// TestContextOutlivesBodyDeadline: after the body the context of the request stays alive, however
-// long the handler runs, although the body had a deadline; and the connection can be used again.
+// TestContextOutlivesBodyDeadline: after the body the request's context stays alive, however long
+// the handler runs, although the body had a deadline; and the connection can be used again.
 func TestContextOutlivesBodyDeadline(t *testing.T) {
 	for name, requests := range map[string]string{
 		"with a length":  putHead(5) + "hello",
@@ -154,7 +154,7 @@ func TestContextOutlivesBodyDeadline(t *testing.T) {
 					result <- err
 					return
 				}
-				// Neither a read after the end nor the end of the guard sets a deadline again.
+				// Neither a read after the end nor the guard's end sets a deadline again.
 				if r.URL.Path == "/again" {
 					if _, err := body.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 						result <- err
@@ -178,7 +178,7 @@ func TestContextOutlivesBodyDeadline(t *testing.T) {
 				if _, err := io.ReadFull(conn, buffer); err != nil || string(buffer) != "HTTP/1.1 200 OK" {
 					t.Fatalf("response %q, %v", buffer, err)
 				}
-				// This is the rest of the head; there is no body.
+				// This is what remains of the head; there is no body.
 				if _, err := conn.Read(make([]byte, 4<<10)); err != nil {
 					t.Fatal(err)
 				}
@@ -269,8 +269,8 @@ func TestCloseBody(t *testing.T) {
 	}
 }
 
-// pipeListener is a listener without a network: its connections are unbuffered pipes that obey the
-// time of a synctest bubble.
+// pipeListener is a listener without a network: its connections are unbuffered pipes that obey a
+// synctest bubble's time.
 type pipeListener struct {
 	conns chan net.Conn
 	ended context.Context
@@ -327,7 +327,7 @@ func TestBodyPace(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		pieces []piece
-		pause  time.Duration // of the handler, between two reads
+		pause  time.Duration // the handler's, between two reads
 		slow   bool
 	}{
 		"immediately":                   {pieces: []piece{{0, 1 << 20}}},
@@ -401,8 +401,8 @@ func TestBodyWithoutDeadlines(t *testing.T) {
 	body.Done()
 }
 
-// TestDrainDependsOnWhatIsLeft checks that Drain refuses a body of which more than 256 KiB are left, and reads one of
-// which less is left, however long it is in all.
+// TestDrainDependsOnWhatIsLeft checks that Drain refuses a body if more than 256 KiB of it are
+// left, and reads it if less is left, however long it is in all.
 func TestDrainDependsOnWhatIsLeft(t *testing.T) {
 	const length = drainLimit + 1000
 	for read, want := range map[int64]bool{999: false, 1001: true} {
@@ -427,13 +427,13 @@ func withoutDeadlines(t *testing.T) http.ResponseWriter {
 	return w
 }
 
-// closedConn is the ResponseWriter of a connection that was closed.
+// closedConn is the ResponseWriter for a connection that was closed.
 type closedConn struct{ *httptest.ResponseRecorder }
 
 func (closedConn) SetReadDeadline(time.Time) error { return net.ErrClosed }
 
-// TestDrainLeavesAFailedBodyAlone checks that Drain does not read a body that has failed, was abandoned, or
-// cannot have a deadline: nothing would bound the time that this takes.
+// TestDrainLeavesAFailedBodyAlone checks that Drain does not read a body that has failed, was
+// abandoned, or cannot have a deadline: nothing would bound the time that this takes.
 func TestDrainLeavesAFailedBodyAlone(t *testing.T) {
 	const text = "the rest of the body"
 	for name, tc := range map[string]struct {
@@ -460,7 +460,7 @@ func TestDrainLeavesAFailedBodyAlone(t *testing.T) {
 	}
 }
 
-// TestAbandon checks that nothing is read of an abandoned body, and that a body that was read to
+// TestAbandon checks that nothing is read from an abandoned body, and that a body that was read to
 // its end has ended nevertheless.
 func TestAbandon(t *testing.T) {
 	for complete, want := range map[bool]error{false: ErrSlowBody, true: io.EOF} {

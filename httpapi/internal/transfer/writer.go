@@ -23,25 +23,24 @@ const (
 	// writeChunk is how many bytes one deadline covers. One deadline for a whole response would cut
 	// transfers that keep the rate.
 	writeChunk = 1 << 20
-	// copyBuffer is the size of the buffer for sources that must be copied.
+	// copyBuffer is the buffer's size for sources that must be copied.
 	copyBuffer = 128 << 10
 )
 
-// Writer is a ResponseWriter whose client must keep a minimum rate: it must read each MiB of the
-// response within the time that it takes at that rate, at least one window. Only the time in Write
-// and ReadFrom counts. The rate is enforced by the write deadline of the connection; if the
-// ResponseWriter has no deadlines, it is not enforced. A Writer is not safe for concurrent use,
-// except for Cut.
+// Writer is a ResponseWriter with a minimum rate for the client, who must read each MiB within the
+// time that it takes at that rate, at least one window. Only the time in Write and ReadFrom counts.
+// The rate is enforced by the connection's write deadline; if the ResponseWriter has no deadlines,
+// it is not enforced. A Writer is not safe for concurrent use, except for Cut.
 type Writer struct {
 	http.ResponseWriter
 	control   http.ResponseController
 	options   Options
 	allowance *access.Allowance // nil: no limits
-	deadline  time.Time         // of the whole response; zero: none
-	length    int64             // of the body; unknownLength before WriteHeader or if it is not declared
-	written   int64             // bytes of the body so far
+	deadline  time.Time         // the whole response's; zero: none
+	length    int64             // the body's; unknownLength before WriteHeader or if it is not declared
+	written   int64             // the body's, so far
 	before    int64             // bytes that the connection had sent before the response
-	holds     bool              // the connection holds the end of the response
+	holds     bool              // the connection holds the response's end
 	wrapped   bool              // see Wrap
 	isCut     atomic.Bool
 }
@@ -63,14 +62,14 @@ func (w *Writer) Init(response http.ResponseWriter, options Options) {
 	}
 }
 
-// Limit applies the limits of a caller to the rest of the response.
+// Limit applies a caller's limits to the remaining response.
 func (w *Writer) Limit(a *access.Allowance) { w.allowance = a }
 
 // SetDeadline sets when the response must have ended; the zero time means never.
 func (w *Writer) SetDeadline(t time.Time) { w.deadline = t }
 
-// Wrap makes the ResponseWriter that around returns send the response in place of the one of this Writer. It
-// must be called before WriteHeader. What has left the process is not known then, so nothing is held, and
+// Wrap makes the ResponseWriter that around returns send the response in its place. It must be
+// called before WriteHeader. What has left the process is not known then, so nothing is held, and
 // Unsent returns 0.
 func (w *Writer) Wrap(around func(http.ResponseWriter) http.ResponseWriter) {
 	w.ResponseWriter = around(w.ResponseWriter)
@@ -78,10 +77,10 @@ func (w *Writer) Wrap(around func(http.ResponseWriter) http.ResponseWriter) {
 	w.wrapped = true
 }
 
-// Written returns how many bytes of the body have been written.
+// Written returns how many of the body's bytes have been written.
 func (w *Writer) Written() int64 { return w.written }
 
-// WriteHeader sends the status and the headers, of which Content-Length is the length of the body.
+// WriteHeader sends the status and the headers. A Content-Length is the body's length.
 func (w *Writer) WriteHeader(status int) {
 	if declared, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64); err == nil {
 		w.length = declared
@@ -92,8 +91,8 @@ func (w *Writer) WriteHeader(status int) {
 // CanInsert reports whether InsertFields can be called.
 func (w *Writer) CanInsert() bool { return w.options.Conn != nil }
 
-// InsertFields sends header fields in addition to those of Header, which takes less time. They must be
-// set before WriteHeader; see httpconn.Conn.
+// InsertFields sends more header fields than Header has, which takes less time. They must be set
+// before WriteHeader; see httpconn.Conn.
 func (w *Writer) InsertFields(fields []byte) { w.options.Conn.InsertFields(fields) }
 
 // Unwrap returns the ResponseWriter for http.ResponseController.
@@ -130,9 +129,9 @@ func (w *Writer) Write(p []byte) (int, error) {
 	}
 }
 
-// ReadFrom writes all of src. It passes a file, also in an io.LimitedReader, to the ReadFrom of the
-// ResponseWriter, which can make the kernel send it (sendfile). Any other source is read first and
-// then written, so the time that it takes does not count against the client.
+// ReadFrom writes all of src. It passes a file, also in an io.LimitedReader, to the
+// ResponseWriter's ReadFrom, which can make the kernel send it (sendfile). Any other source is read
+// first and then written, so the time that it takes does not count against the client.
 func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 	limited, isLimited := src.(*io.LimitedReader)
 	file := src
@@ -172,9 +171,9 @@ func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 	}
 }
 
-// holdEnd makes the connection hold the write of the last n bytes of the body until Send. The server
+// holdEnd makes the connection hold the write of the body's last n bytes until Send. The server
 // writes to it from a small buffer, which has the headers and what was written before, and would
-// divide the end of the response into two writes.
+// divide the response's end into two writes.
 func (w *Writer) holdEnd(n int) {
 	if w.options.Conn != nil && !w.wrapped && w.written+int64(n) == w.length {
 		w.holds = true
@@ -182,8 +181,8 @@ func (w *Writer) holdEnd(n int) {
 	}
 }
 
-// Send sends what is held of a complete response. An error means that a part of the response is lost
-// (see Unsent), and the connection must be closed.
+// Send sends what is held back from a complete response. An error means that a part is lost (see
+// Unsent), and the connection must be closed.
 func (w *Writer) Send() error {
 	if !w.holds {
 		return nil
@@ -199,8 +198,8 @@ func (w *Writer) Send() error {
 	return nil
 }
 
-// Unsent returns how many bytes of Written, at least, have not left the process: 0 over HTTP/2 or TLS,
-// where it is not known.
+// Unsent returns how many bytes of Written, at least, have not left the process: 0 over HTTP/2 or
+// TLS, where it is not known.
 func (w *Writer) Unsent() int64 {
 	if w.options.Conn == nil || w.wrapped {
 		return 0
@@ -209,9 +208,9 @@ func (w *Writer) Unsent() int64 {
 	return max(0, w.written-(w.options.Conn.Sent()-w.before))
 }
 
-// Done ends the response. It stops enforcing the rate, sends what is held, and leaves one window for
-// the bytes that the server has buffered, after which the server clears the deadline itself. An error
-// means that the connection must be closed, as after a failed write.
+// Done ends the response. It stops enforcing the rate, sends what is held, and leaves one window
+// for the bytes that the server has buffered, after which the server clears the deadline itself. An
+// error means that the connection must be closed, as after a failed write.
 func (w *Writer) Done() error {
 	if err := w.setDeadline(0); err != nil {
 		return err
@@ -239,7 +238,7 @@ func (w *Writer) next(n int64) error {
 }
 
 // Cut makes the current write and all later ones fail with blob.ErrCut. It may be called while
-// another goroutine writes, until the handler of the request returns.
+// another goroutine writes, until the request's handler returns.
 func (w *Writer) Cut() {
 	w.isCut.Store(true)
 	// If the deadline cannot be set, the next write fails.
@@ -273,7 +272,7 @@ func (w *Writer) setDeadline(n int64) error {
 	return w.checkCut()
 }
 
-// checkCut must be called after each change of the deadline, which may have replaced that of Cut.
+// checkCut must be called after each new deadline, which may have replaced Cut's.
 func (w *Writer) checkCut() error {
 	if !w.isCut.Load() {
 		return nil

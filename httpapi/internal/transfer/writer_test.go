@@ -170,7 +170,7 @@ func TestWriterKeepsSendfile(t *testing.T) {
 // TestSlowReaderOverTCP: a response to a client that does not read it is aborted, however the
 // response is written.
 func TestSlowReaderOverTCP(t *testing.T) {
-	const size = 64 << 20 // more than the buffers of a connection hold
+	const size = 64 << 20 // more than a connection's buffers hold
 	f, content := testFile(t, size)
 	for name, write := range map[string]func(w *Writer) (int64, error){
 		"bytes":  func(w *Writer) (int64, error) { n, err := w.Write(content); return int64(n), err },
@@ -201,8 +201,8 @@ func TestSlowReaderOverTCP(t *testing.T) {
 	}
 }
 
-// TestResponsePace checks the real limits: 1 MiB may take 1024 seconds, and the time of the whole
-// response, of the handler between two writes, and of its source does not count.
+// TestResponsePace checks the real limits: 1 MiB may take 1024 seconds. How long the whole
+// response takes, or the handler between two writes, or the source, does not count.
 func TestResponsePace(t *testing.T) {
 	const mib = 1 << 20
 	content := bytes.Repeat([]byte("x"), 4*mib)
@@ -210,7 +210,7 @@ func TestResponsePace(t *testing.T) {
 	whole := func(w *Writer) error { _, err := w.Write(content); return err }
 	for name, tc := range map[string]struct {
 		write func(w *Writer) error
-		wait  time.Duration // of the client, before each MiB that it reads
+		wait  time.Duration // the client's, before each MiB that it reads
 		slow  bool
 		fast  int // number of MiB that it reads at a time
 	}{
@@ -286,7 +286,7 @@ func (s *slowSource) Read(p []byte) (int, error) {
 	return s.src.Read(p)
 }
 
-// TestWriterDone: after Done, bytes in the buffer of the server do not block it.
+// TestWriterDone: after Done, bytes in the server's buffer do not block it.
 func TestWriterDone(t *testing.T) {
 	inBubble(t, func(hw http.ResponseWriter, _ *http.Request) {
 		w := NewWriter(hw, Options{Rate: DefaultMinRate})
