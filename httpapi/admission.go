@@ -7,7 +7,7 @@ import (
 	"sluice/metastore"
 )
 
-// admit identifies the caller, and applies the limits of the service and then those of the caller.
+// admit identifies the caller, and applies the service's limits and then the caller's.
 func (s *Server) admit(x *exchange) error {
 	x.client, x.forwarded = clientAddress(x.r, s.trustedProxies)
 	if err := s.identify(x.r.Context(), x); err != nil {

@@ -26,8 +26,8 @@ import (
 	"sluice/wire"
 )
 
-// TestTooManyConcurrentRequests: above the limit of all callers a request is refused immediately, but
-// probes and preflights are served.
+// TestTooManyConcurrentRequests: above the limit of all callers a request is refused immediately,
+// but probes and preflights are served.
 func TestTooManyConcurrentRequests(t *testing.T) {
 	const most = 3
 	s := newService(t, func(c *Config, _ *Server) { c.MaxRequests = most })
@@ -416,8 +416,7 @@ func TestLookupsDoNotCountForAnAddress(t *testing.T) {
 	}
 }
 
-// TestUnknownKeysAreLookedUpWithinLimits: the number of lookups of keys is bounded by the limits
-// of an address.
+// TestUnknownKeysAreLookedUpWithinLimits: an address's limits bound its key lookups.
 func TestUnknownKeysAreLookedUpWithinLimits(t *testing.T) {
 	store := &countingKeys{}
 	s := startService(t, func(meta metastore.Store) *access.Authenticator {
@@ -441,7 +440,7 @@ func TestUnknownKeysAreLookedUpWithinLimits(t *testing.T) {
 	}
 }
 
-// hangingKeys is a store whose lookups return when the test allows it.
+// hangingKeys is a store. A lookup returns when the test allows it.
 type hangingKeys struct {
 	access.KeyStore
 	asked, answer chan struct{}
@@ -535,8 +534,8 @@ func (s *callersOfPuts) Put(ctx context.Context, key bytestore.Name, src io.Read
 	return s.Store.Put(ctx, key, src, size)
 }
 
-// TestStoredThingsNameTheirOwner checks that blobs and parts are stored in the name of the group
-// of keys or, without keys, of the network.
+// TestStoredThingsNameTheirOwner checks that blobs and parts are stored in the name of the key's
+// group or, without keys, of the network.
 func TestStoredThingsNameTheirOwner(t *testing.T) {
 	body := strings.Repeat("x", 100_000)
 	stores := &callersOfPuts{Store: memory.New()}
@@ -577,7 +576,7 @@ func TestStoredThingsNameTheirOwner(t *testing.T) {
 // TestRangesArePacedByWhatIsRead checks that a range of a byte counts as a block towards the rate,
 // once for all ranges in the block.
 func TestRangesArePacedByWhatIsRead(t *testing.T) {
-	const rate = 4 << 20 // bytes/s, a tenth of which is sent immediately
+	const rate = 4 << 20 // bytes/s, a tenth is sent immediately
 	s := newService(t, func(c *Config, s *Server) {
 		if s == nil {
 			c.Limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{BytesOutPerSecond: rate}})

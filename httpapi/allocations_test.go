@@ -26,8 +26,8 @@ func (d *discarded) Write(p []byte) (int, error) { return len(p), nil }
 func (*discarded) SetReadDeadline(time.Time) error  { return nil }
 func (*discarded) SetWriteDeadline(time.Time) error { return nil }
 
-// TestAllocationsOfRequests counts the allocations of small requests between the HTTP server and the
-// end of the exchange, including those of the store, which must not become more.
+// TestAllocationsOfRequests counts the allocations of small requests between the HTTP server and
+// the exchange's end, including the store's, which must not become more.
 func TestAllocationsOfRequests(t *testing.T) {
 	s := newService(t, nil)
 	const path = "/v1/blobs/0x1/small"
@@ -78,9 +78,9 @@ func TestAllocationsOfRequests(t *testing.T) {
 	}
 }
 
-// leastAllocs returns the average number of allocations of a call, in the one of several series with
-// the fewest: what other goroutines allocate meanwhile counts too, which is more the slower the machine
-// is.
+// leastAllocs returns the average number of allocations of a call, in the one of several series
+// with the fewest: what other goroutines allocate meanwhile counts too, which is more the slower
+// the machine is.
 func leastAllocs(call func()) float64 {
 	least := testing.AllocsPerRun(20, call)
 	for range 9 {

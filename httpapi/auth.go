@@ -13,7 +13,7 @@ import (
 	"sluice/wire"
 )
 
-// accountFunc returns the account of a request.
+// accountFunc returns a request's account.
 type accountFunc func(*exchange) (string, error)
 
 // public allows everybody. A credential is optional but must be valid if there is one.
@@ -22,7 +22,7 @@ func public() rule {
 }
 
 // publicFor is public for a request that names an account. Like all rules for such requests, it
-// checks the syntax of the account before the credential.
+// checks the account's syntax before the credential.
 func publicFor(account accountFunc) rule {
 	return func(x *exchange) error {
 		if _, err := account(x); err != nil {
@@ -80,7 +80,7 @@ func requireScope(scope access.Scope) rule {
 	return func(x *exchange) error { return x.requireScope(scope) }
 }
 
-// everyAccount is the account of a request that concerns all accounts: only a key for all accounts
+// everyAccount is the account in a request that concerns all accounts: only a key for all accounts
 // is valid for it.
 func everyAccount(*exchange) (string, error) { return "", nil }
 
@@ -88,7 +88,7 @@ func accountInPath(x *exchange) (string, error) {
 	return blob.ParseAccount(x.params.Get("account"))
 }
 
-// blobInPath returns the account in the path of a blob, and checks its name.
+// blobInPath returns the account in a blob's path, and checks its name.
 func blobInPath(x *exchange) (string, error) {
 	account, _, err := x.blobTarget()
 	return account, err
@@ -127,9 +127,10 @@ func (s *Server) accountOfChannel(x *exchange) (string, error) {
 	return blob.ParseAccount(c.Sender)
 }
 
-// identify authenticates the caller, and takes a slot for it. An invalid credential is stored for the
-// rule of the route, because a malformed request is reported first. A request counts as one without a
-// key until its key is known, and a key that was known remains so while it is looked up again.
+// identify authenticates the caller, and takes a slot for it. An invalid credential is stored for
+// the rule of the route, because a malformed request is reported first. A request counts as one
+// without a key until its key is known, and a key that was known remains so while it is looked up
+// again.
 func (s *Server) identify(ctx context.Context, x *exchange) error {
 	if s.keys == nil { // clients that are configured for the hosted network work unchanged
 		return x.slot.take(s.slots)
@@ -157,9 +158,10 @@ func (s *Server) identify(ctx context.Context, x *exchange) error {
 	}
 }
 
-// lookUp authenticates a caller whose key is not known. Lookups of such keys are bounded, and have
-// limits for each client address that are separate from those of its requests without a key: neither
-// consumes the other. If there is no slot in which it could wait for them, it does not wait.
+// lookUp authenticates a caller with a key that is not known. Lookups of such keys are bounded, and
+// have limits of their own for each client address: lookups do not consume the limits for its
+// requests without a key, and the other way around. If there is no slot in which it could wait for
+// them, it does not wait.
 func (s *Server) lookUp(ctx context.Context, x *exchange, credential string) error {
 	lookups := s.lookupLimiter.OfAddress(x.client)
 	defer lookups.Release()
@@ -186,8 +188,8 @@ func (s *Server) lookUp(ctx context.Context, x *exchange, credential string) err
 	return s.authenticate(ctx, x, credential)
 }
 
-// authenticate authenticates the caller with this key. Its slot, which must have been taken, becomes
-// one of a caller with a key or without.
+// authenticate authenticates the caller with this key. Its slot, which must have been taken,
+// becomes one of a caller with a key or without.
 func (s *Server) authenticate(ctx context.Context, x *exchange, credential string) (err error) {
 	x.caller, err = s.keys.Authenticate(ctx, credential)
 	switch {
@@ -202,8 +204,8 @@ func (s *Server) authenticate(ctx context.Context, x *exchange, credential strin
 	}
 }
 
-// parseCredential returns the credential of a request (RFC 6750, section 2.1, or the header
-// X-Api-Key), or "" if there is none.
+// parseCredential returns a request's credential (RFC 6750, section 2.1, or the header X-Api-Key),
+// or "" if there is none.
 func parseCredential(h http.Header) (string, error) {
 	authorizations, keys := h.Values("Authorization"), h.Values(wire.HeaderAPIKey)
 	switch {

@@ -38,7 +38,7 @@ type hosted struct {
 	wrong               []credential
 }
 
-// newHosted starts a hosted service whose keys have these scopes.
+// newHosted starts a hosted service; its keys have these scopes.
 func newHosted(t testing.TB, reads Reads, scope access.Scope) *hosted {
 	t.Helper()
 	return newHostedOver(t, func(m metastore.Store) metastore.Store { return m }, reads, scope)
@@ -303,8 +303,8 @@ func (h *hosted) tryRoute(t *testing.T, need need, row row) {
 	expect(credential{"right", []string{"X-Api-Key", strings.TrimPrefix(h.right.headers[1], "Bearer ")}}, 0, "")
 }
 
-// TestConditionsRevealNothingToUnauthorizedCallers checks that a refusal depends neither on the existence of
-// the blob nor on conditions and ranges that would disclose it.
+// TestConditionsRevealNothingToUnauthorizedCallers checks that a refusal depends neither on the
+// blob's existence nor on conditions and ranges that would disclose it.
 func TestConditionsRevealNothingToUnauthorizedCallers(t *testing.T) {
 	for _, reads := range []Reads{ReadsKey, ReadsPaid} {
 		h := newHosted(t, reads, access.ScopeRead)

@@ -70,7 +70,7 @@ func (s *Server) putBlob(x *exchange) error {
 	return nil
 }
 
-// precondition returns the conditions of a write, or nil if there are none.
+// precondition returns a write's conditions, or nil if there are none.
 func (s *Server) precondition(h http.Header) (metastore.Precondition, error) {
 	c := headers.ParseConditions(h)
 	if err := c.Malformed(); err != nil || !c.Any() {
@@ -96,7 +96,7 @@ func (s *Server) validatorsOf(b *metastore.Blob) headers.Validators {
 
 func (x *exchange) setValidators(v headers.Validators) {
 	x.header.set("Etag", v.ETag)
-	x.header.set("Date", httpDate(v.Date)) // by the clock of the store, instead of that of this node
+	x.header.set("Date", httpDate(v.Date)) // by the store's clock instead of this node's
 	x.header.set("Last-Modified", httpDate(v.Modified))
 }
 
@@ -162,8 +162,8 @@ func (s *Server) getBlob(x *exchange) error {
 	return s.serveRanges(x, c, wanted, bill)
 }
 
-// readConditions returns the conditions of a read. If the checksums of the blob are withheld, they
-// neither decide a condition nor are the answer to a HEAD.
+// readConditions returns a read's conditions. If the blob's checksums are withheld, they neither
+// decide a condition nor are the answer to a HEAD.
 func (s *Server) readConditions(x *exchange, size int64) headers.Conditions {
 	conditions := headers.ParseConditions(x.r.Header)
 	if !s.withholds(x, size) {
@@ -176,8 +176,8 @@ func (s *Server) readConditions(x *exchange, size int64) headers.Conditions {
 	return conditions.Unevaluated()
 }
 
-// serveRanges charges the bill, which is nil for a free read, and sends the wanted ranges. It returns
-// to the payer what was charged and not sent.
+// serveRanges charges the bill, which is nil for a free read, and sends the wanted ranges. It
+// returns to the payer what was charged and not sent.
 func (s *Server) serveRanges(x *exchange, c *blob.Content, wanted headers.RangeSet, bill *metering.Bill) error {
 	if bill != nil && (wanted.Kind() == headers.RangeMalformed || wanted.Kind() == headers.RangeTooMany) {
 		return &unsatisfiedRange{size: c.Size} // not the whole blob, which costs more
@@ -204,13 +204,13 @@ func (s *Server) serveRanges(x *exchange, c *blob.Content, wanted headers.RangeS
 	return err
 }
 
-// sentRanges returns those of the served ranges that may have left the process.
+// sentRanges returns the served ranges, as far as they may have left the process.
 func sentRanges(served []blob.Range, out *transfer.Writer) []blob.Range {
 	unsent := out.Unsent()
 	switch {
 	case unsent == out.Written():
 		return nil
-	case len(served) == 1: // the body of the response has nothing else
+	case len(served) == 1: // the response's body has nothing else
 		return []blob.Range{{Off: served[0].Off, N: served[0].N - unsent}}
 	default: // it is not known how much of what is unsent is framing
 		return served
@@ -220,8 +220,8 @@ func sentRanges(served []blob.Range, out *transfer.Writer) []blob.Range {
 // smallBlob is the size in bytes up to which a blob can be computed from its checksums.
 const smallBlob = 16
 
-// withholds reports whether the checksums of a blob of this size are sent or compared only to
-// callers who pay, because they disclose the bytes.
+// withholds reports whether checksums for a blob of this size are sent or compared only to callers
+// who pay, because they disclose the bytes.
 func (s *Server) withholds(x *exchange, size int64) bool {
 	return s.reads == ReadsPaid && !x.readsFree && size <= smallBlob
 }
@@ -261,7 +261,7 @@ func (s *Server) admitMetadata(m headers.Metadata) (string, error) {
 	return string(m), nil
 }
 
-// setMetadata sets the headers with which the writer of a blob has described it, and lets a page of
+// setMetadata sets the headers with which a blob's writer has described it, and lets a page of
 // another origin read them. It returns the Cache-Control, which is set only for public reads.
 func setMetadata(x *exchange, m headers.Metadata) (cacheControl string) {
 	if m == "" {
@@ -284,8 +284,8 @@ func setMetadata(x *exchange, m headers.Metadata) (cacheControl string) {
 	return cacheControl
 }
 
-// setPublicCacheControl sets the Cache-Control of a blob that everybody may read: the one that its
-// writer has stated, or else the default of the service, as far as the blob does not expire before.
+// setPublicCacheControl sets the Cache-Control for a blob that everybody may read: the one that its
+// writer has stated, or else the service's default, as far as the blob does not expire before.
 func (s *Server) setPublicCacheControl(x *exchange, b *metastore.Blob, stated string) {
 	value := cmp.Or(headers.SentCacheControl(stated), headers.SentCacheControl(s.publicCacheControl))
 	if value == "" {
@@ -299,7 +299,7 @@ func (s *Server) setPublicCacheControl(x *exchange, b *metastore.Blob, stated st
 	x.header.set("Cache-Control", value)
 }
 
-// mediaType returns the content type of a blob, or the default if its writer sent none.
+// mediaType returns a blob's content type, or the default if its writer sent none.
 func mediaType(b *metastore.Blob) string {
 	if b.ContentType == "" {
 		return "application/octet-stream"
@@ -307,8 +307,8 @@ func mediaType(b *metastore.Blob) string {
 	return b.ContentType
 }
 
-// sendBlob sends the whole blob, one range, or several ranges as multipart/byteranges, whose
-// framing is computed first so that the length is known. It returns the ranges of bytes that were
+// sendBlob sends the whole blob, one range, or several ranges as multipart/byteranges. Their
+// framing is computed first, so that the length is known. It returns the ranges of bytes that were
 // sent, also with an error.
 func sendBlob(x *exchange, c *blob.Content, selection headers.Selection, ranges []blob.Range) (served []blob.Range, err error) {
 	frame := headers.MultipartRanges{Length: c.Size}
@@ -380,7 +380,7 @@ func checkedWriter(x *exchange) io.Writer {
 // includeMetadata is the value of the parameter include with which a listing has metadata.
 const includeMetadata = "metadata"
 
-// describe sets the members that have the metadata of a blob.
+// describe sets the members that have a blob's metadata.
 func describe(out *wire.Blob, m headers.Metadata) {
 	for name, value := range m.Fields() {
 		switch name {

@@ -27,9 +27,9 @@ func (x *exchange) grant(scope access.Scope, account string) error {
 	return x.caller.Allows(scope, account)
 }
 
-// recheck returns why the caller may no longer do what they were granted, or nil. It is called after
-// what may take long and before the request takes effect, for a key that was revoked or changed
-// meanwhile.
+// recheck returns why the caller may no longer do what they were granted, or nil. It is called
+// after what may take long and before the request takes effect, for a key that was revoked or
+// changed meanwhile.
 func (x *exchange) recheck(ctx context.Context) error {
 	if x.caller == nil {
 		return nil
@@ -66,7 +66,7 @@ func (x *exchange) owner() string {
 	return x.caller.Group()
 }
 
-// callerScope returns the part of the scope of an idempotency key that identifies the caller.
+// callerScope returns the part of an idempotency key's scope that identifies the caller.
 func (x *exchange) callerScope() string {
 	if x.caller == nil {
 		return ""

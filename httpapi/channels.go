@@ -25,7 +25,7 @@ type openChannelBody struct {
 }
 
 // errUnboundChannel refuses a channel without a sender, which is bound to the first payer: others
-// must not spend the deposit of the owner of a key.
+// must not spend the deposit of a key's owner.
 var errUnboundChannel = fmt.Errorf("%w: userIdentity is required on a hosted network: it is the address that will pay over the channel", errParameter)
 
 func (s *Server) openChannel(x *exchange) error {
@@ -78,8 +78,8 @@ func (s *Server) openWithinQuota(x *exchange, open paychan.OpenOptions, idem *me
 	return s.withinQuota(ctx, reservation, refused, idem, func() (metastore.Channel, error) { return s.channels.Open(ctx, open, idem) })
 }
 
-// depositWithinQuota adds to the deposit of a channel if the quota of the caller allows the record of
-// the request. A request without an idem is not recorded.
+// depositWithinQuota adds to a channel's deposit if the caller's quota allows the request's record.
+// A request without an idem is not recorded.
 func (s *Server) depositWithinQuota(x *exchange, id string, amount int64, idem *metastore.Idempotency) (metastore.Channel, error) {
 	ctx := x.r.Context()
 	if idem == nil {
@@ -107,7 +107,7 @@ func (s *Server) withinQuota(ctx context.Context, reservation *access.Reservatio
 	return done, err
 }
 
-// address parses an optional address of a JSON body. It returns "" if it is absent.
+// address parses an optional address in a JSON body. It returns "" if it is absent.
 func address(member string, sent *string) (string, error) {
 	if sent == nil {
 		return "", nil
@@ -211,7 +211,7 @@ func (s *Server) reconcileChannel(x *exchange) error {
 	return writeJSON(x, http.StatusOK, out)
 }
 
-// sessionsTimeout bounds how long the response to a change waits for the sessions of the channel.
+// sessionsTimeout bounds how long the response to a change waits for the channel's sessions.
 const sessionsTimeout = 2 * time.Second
 
 // writeChanged sends a channel that was just changed. The change is committed, so a failure to read
@@ -240,14 +240,14 @@ func (s *Server) channelSessions(ctx context.Context, id string) ([]wire.Channel
 	return out, nil
 }
 
-// writeChannel sends the state of a channel, without its sessions if they are nil.
+// writeChannel sends a channel's state, without its sessions if they are nil.
 func (s *Server) writeChannel(x *exchange, status int, c metastore.Channel, sessions []wire.ChannelSession) error {
 	out := s.channelJSON(c)
 	out.Sessions = sessions
 	return writeJSON(x, status, out)
 }
 
-// channelJSON returns the state of a channel, without its sessions.
+// channelJSON returns a channel's state, without its sessions.
 func (s *Server) channelJSON(c metastore.Channel) wire.Channel {
 	out := wire.Channel{
 		ChannelID:        c.ID,

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// clientAddress returns the address of the client: that of the connection or, if it is a trusted
-// proxy, the last address in X-Forwarded-For that is not a trusted proxy. It reports whether it is
-// another one than that of the connection.
+// clientAddress returns the client's address: the peer's or, if that is a trusted proxy, the last
+// address in X-Forwarded-For that is not a trusted proxy. It reports whether that differs from the
+// peer's.
 func clientAddress(r *http.Request, trusted []netip.Prefix) (address netip.Addr, forwarded bool) {
 	peer := peerAddress(r.RemoteAddr)
 	address = peer

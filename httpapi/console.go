@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// getConsole sends a file of the console.
+// getConsole sends one of the console's files.
 func (s *Server) getConsole(x *exchange) error {
 	x.header.set("Cross-Origin-Resource-Policy", "same-origin")
 	if !s.console.Serve(x, x.r, x.params.Get("file"), s.consoleSources(x.r.Host)) {
@@ -15,9 +15,9 @@ func (s *Server) getConsole(x *exchange) error {
 	return nil
 }
 
-// consoleSources returns where a browser that sends this Host finds the files of the console: below
-// their path, so that no stored blob is one. Behind a proxy that changes the Host or the path, they are
-// at the public URL.
+// consoleSources returns where a browser that sends this Host finds the console's files: below
+// their path, so that no stored blob is one. Behind a proxy that changes the Host or the path, they
+// are at the public URL.
 func (s *Server) consoleSources(host string) string {
 	const path = "/console/"
 	sources := "'self'" // a source list has no form for other hosts, such as IPv6 addresses
@@ -33,10 +33,10 @@ func (s *Server) consoleSources(host string) string {
 // sourceHost matches a host, with or without a port, that a source list can have.
 var sourceHost = regexp.MustCompile(`^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*(:[0-9]+)?$`)
 
-// sourceCharacters encodes what ends an element of a source list.
+// sourceCharacters encodes what ends an element in a source list.
 var sourceCharacters = strings.NewReplacer(" ", "%20", ",", "%2C", ";", "%3B")
 
-// redirectToConsole redirects from a sibling of the folder of the console. The location is relative,
+// redirectToConsole redirects from a sibling of the console's folder. The location is relative,
 // because a proxy may serve it under another path.
 func redirectToConsole(x *exchange) error {
 	x.header.set("Location", "console/")
@@ -45,8 +45,8 @@ func redirectToConsole(x *exchange) error {
 	return nil
 }
 
-// serveUnknown responds to a path that has no route: 404, but on a local instance the start of the
-// service leads browsers to the console.
+// serveUnknown responds to a path that has no route: 404, but on a local instance the service's
+// root leads browsers to the console.
 func (s *Server) serveUnknown(x *exchange) error {
 	path := strings.TrimPrefix(x.r.URL.Path, s.basePath)
 	reads := x.r.Method == http.MethodGet || x.r.Method == http.MethodHead

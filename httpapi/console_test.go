@@ -11,7 +11,7 @@ import (
 	"sluice/wire"
 )
 
-// TestStartLeadsBrowsersToTheConsole checks that the root of a local instance leads browsers to the
+// TestStartLeadsBrowsersToTheConsole checks that a local instance's root leads browsers to the
 // console, and stays unknown to all other clients, when hosted, and without a console.
 func TestStartLeadsBrowsersToTheConsole(t *testing.T) {
 	page, err := console.New()
@@ -62,8 +62,8 @@ func TestStartLeadsBrowsersToTheConsole(t *testing.T) {
 	}
 }
 
-// TestScriptsOfTheConsole checks that pages of the console run scripts of its own folder only, and that no
-// Host that a client sends adds another source.
+// TestScriptsOfTheConsole checks that the console's pages run scripts of its own folder only, and
+// that no Host that a client sends adds another source.
 func TestScriptsOfTheConsole(t *testing.T) {
 	page, err := console.New()
 	if err != nil {

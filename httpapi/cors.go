@@ -27,8 +27,8 @@ type originPolicy interface {
 	admit(x *exchange) error
 }
 
-// anyOrigin is the policy of a hosted network. There are no cookies or other credentials that a
-// browser would add by itself, so a page can do no more than any program.
+// anyOrigin is a hosted network's policy. There are no cookies or other credentials that a browser
+// would add by itself, so a page can do no more than any program.
 type anyOrigin struct{}
 
 func (anyOrigin) admit(x *exchange) error {
@@ -38,9 +38,9 @@ func (anyOrigin) admit(x *exchange) error {
 	return nil
 }
 
-// localOrigins is the policy of a local instance, which needs no credentials. It protects the
-// instance from the pages in the browser of its user: it accepts requests for its own host names
-// only (against DNS rebinding), and serves only its own pages and those of allowed origins.
+// localOrigins is a local instance's policy, which needs no credentials. It protects the instance
+// from the pages in the browser of its user: it accepts requests for its own host names only
+// (against DNS rebinding), and serves only its own pages and the pages of allowed origins.
 type localOrigins struct {
 	hosts   map[string]bool // allowed in addition to loopback, as hostOnly returns them
 	origins map[origin]bool // allowed in addition to loopback
@@ -105,18 +105,18 @@ func (p localOrigins) allowsOrigin(text string, r *http.Request) bool {
 	return IsLoopback(o.host) || p.isOwn(o, r)
 }
 
-// isOwn reports whether the page is of the host and port to which the request was sent, such as the
-// console. The scheme of a page may be that of a proxy.
+// isOwn reports whether the page has the host and port to which the request was sent, such as the
+// console. Behind a proxy a page's scheme may be the proxy's.
 func (p localOrigins) isOwn(o origin, r *http.Request) bool {
 	own, ok := parseOrigin(o.scheme + "://" + r.Host)
 	return ok && own == o && p.allowsHost(o.host) && (r.TLS == nil || o.scheme == "https")
 }
 
-// origin is the origin of a page (RFC 6454).
+// origin is a page's origin (RFC 6454).
 type origin struct {
 	scheme string // in lower case
 	host   string // as hostOnly returns it
-	port   string // "" for the default of the scheme
+	port   string // "" for the scheme's default
 }
 
 // parseOrigin parses the value of the header Origin.
@@ -132,8 +132,8 @@ func parseOrigin(text string) (origin, bool) {
 	return o, true
 }
 
-// hostOnly returns the host of "host", "host:port", "address" or "[address]:port": a name in lower case
-// and without a trailing dot, or an address in its shortest form and without brackets.
+// hostOnly returns the host of "host", "host:port", "address" or "[address]:port": a name in lower
+// case and without a trailing dot, or an address in its shortest form and without brackets.
 func hostOnly(hostport string) string {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {

@@ -18,11 +18,11 @@ import (
 	"sluice/metastore"
 )
 
-// TestDeletedContentCutsItsResponse checks that a client that does not read its response retains the
-// bytes of a deleted blob only while there is space. Then its connection is closed and the bytes
-// are freed.
+// TestDeletedContentCutsItsResponse checks that a client that does not read its response retains a
+// deleted blob's bytes only while there is space. Then its connection is closed and the bytes are
+// freed.
 func TestDeletedContentCutsItsResponse(t *testing.T) {
-	const size = 32 << 20 // more than the buffers of a connection hold
+	const size = 32 << 20 // more than a connection's buffers hold
 	files, err := localfs.Open(filepath.Join(t.TempDir(), "bytes"), localfs.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ func TestDatesOfVersions(t *testing.T) {
 		res, _ := s.do(t, "PUT", path, body, headers...)
 		return res.StatusCode, res.Header.Get("Last-Modified")
 	}
-	// part requests one byte of the version with this date.
+	// part requests one byte from the version with this date.
 	part := func(what, date string, want int) {
 		t.Helper()
 		res, body := s.do(t, "GET", path, "", "Range", "bytes=0-0", "If-Range", date)

@@ -30,7 +30,7 @@ func (s *unsureStore) ChannelSessions(ctx context.Context, id string, limit int)
 	return s.Store.ChannelSessions(ctx, id, limit)
 }
 
-// doubt is the error of a commit that took effect.
+// doubt is the error for a commit that took effect.
 func (s *unsureStore) doubt(err error) error {
 	if err == nil && s.loses.Load() {
 		err = fmt.Errorf("commit: %w", metastore.ErrUnknownOutcome)
@@ -173,8 +173,8 @@ func TestUnknownOutcomeNamesWhereToLook(t *testing.T) {
 	}
 }
 
-// TestScopeOfAnIdempotencyKeyCannotBeForged: the scope of an Idempotency-Key cannot be forged by
-// the path of another request.
+// TestScopeOfAnIdempotencyKeyCannotBeForged: an Idempotency-Key's scope cannot be forged by the
+// path of another request.
 func TestScopeOfAnIdempotencyKeyCannotBeForged(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeChannels)
 	made, err := h.meta.CreateSession(t.Context(), metastore.Session{ID: "AAAA", Total: 5, Left: 5, Expires: time.Now().Add(time.Hour)}, nil)

@@ -25,10 +25,10 @@ import (
 	"sluice/wire"
 )
 
-// This file is the only one of the package that assigns statuses to errors. Only the responses to
-// requests that net/http cannot parse have others.
+// Only this file of the package assigns statuses to errors. Only the responses to requests that
+// net/http cannot parse have others.
 
-// Errors of the HTTP layer. Handlers wrap them with details for the client.
+// The HTTP layer's errors. Handlers wrap them with details for the client.
 var (
 	errNoRoute        = errors.New("the route does not exist")
 	errMethod         = errors.New("the method is not allowed on this route")
@@ -59,8 +59,8 @@ var (
 	errOlderNodes = errors.New("metadata cannot be stored while a node of an earlier version runs; try again when all nodes are upgraded")
 )
 
-// errorRow says how an error is reported to a client. An error has the first row for which
-// errors.Is holds. If detail is empty, the text of the error itself is sent.
+// errorRow says how an error is reported to a client. An error matches the first row for which
+// errors.Is holds. If detail is empty, the error's own text is sent.
 type errorRow struct {
 	is         error
 	code       wire.Code
@@ -95,8 +95,8 @@ func complete(rows []errorRow) []errorRow {
 // io.ErrUnexpectedEOF, does not say who caused it. The exceptions, context.Canceled and
 // context.DeadlineExceeded, are last.
 var errorTable = complete([]errorRow{
-	// Errors of the stores are first, whatever they wrap: an unknown outcome must not look like a
-	// refusal, nor an outage like an error of the client.
+	// The stores' errors are first, whatever they wrap: an unknown outcome must not look like a
+	// refusal, nor an outage like a client's error.
 	{is: metastore.ErrUnknownOutcome, code: wire.CodeOutcomeUnknown, detail: "it is unknown whether the request took effect; check, or retry it", retryAfter: 1},
 	{is: blob.ErrFenced, code: wire.CodeNotReady, detail: "another database uses the same bytes, so that this node accepts no writes; nothing was changed", retryAfter: 10},
 	{is: blob.ErrFenceWaits, code: wire.CodeNotReady, detail: "writes wait until it is known that no other database uses the same bytes; nothing was changed"},
@@ -231,7 +231,7 @@ func allCodes() []string {
 	return list
 }
 
-// requestedFault is the error of an exchange that has a fault.
+// requestedFault is the error in an exchange that has a fault.
 type requestedFault struct {
 	faults.Fault
 
@@ -243,7 +243,7 @@ func (e *requestedFault) Error() string { return fmt.Sprintf("this fault was req
 
 func (e *requestedFault) Unwrap() error { return e.as }
 
-// faultRow returns the row of a requested fault with a status. As with other errors of these
+// faultRow returns the row for a requested fault with a status. As with other errors of these
 // statuses, a retry can help after 429, 502, 503 and 504.
 func faultRow(fault *requestedFault) errorRow {
 	row := errorRow{status: fault.Status, code: wire.CodeFaultInjected, detail: fault.Error()}
@@ -254,7 +254,7 @@ func faultRow(fault *requestedFault) errorRow {
 	return row
 }
 
-// rowOf returns the row of an error.
+// rowOf returns an error's row.
 func rowOf(err error) errorRow {
 	var fault *requestedFault
 	if errors.As(err, &fault) && fault.as == nil {
@@ -306,7 +306,7 @@ func limitDetail(e *metastore.UnsettledLimitError) string {
 	}
 }
 
-// unsatisfiedRange is errRange with the size of the blob.
+// unsatisfiedRange is errRange with the blob's size.
 type unsatisfiedRange struct{ size int64 }
 
 // Error includes the size, from which a client can choose another range.
@@ -320,12 +320,12 @@ func (e *unsatisfiedRange) Unwrap() error { return errRange }
 // doubtError is a metastore.ErrUnknownOutcome with what the client needs to resolve it.
 type doubtError struct {
 	err       error
-	retryable bool // a retry of the request has no second effect
+	retryable bool // a retry has no second effect
 
 	channelID, sessionID, uploadID string // of what was created, if it was
 }
 
-// Error returns the text of the error.
+// Error returns the error's text.
 func (e *doubtError) Error() string { return e.err.Error() }
 
 // Unwrap returns the error.
@@ -340,7 +340,7 @@ func inDoubt(err error, d doubtError) error {
 	return &d
 }
 
-// explainDoubt changes the row of an unknown outcome if the request must not be retried blindly.
+// explainDoubt changes an unknown outcome's row if the request must not be retried blindly.
 func explainDoubt(row *errorRow, err error) {
 	var doubt *doubtError
 	if row.code == wire.CodeOutcomeUnknown && errors.As(err, &doubt) && !doubt.retryable {

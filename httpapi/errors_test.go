@@ -53,7 +53,7 @@ func TestEverySentinelHasAStatus(t *testing.T) {
 	}
 }
 
-// sentinels returns the package-level errors of a folder and their texts.
+// sentinels returns a folder's package-level errors and their texts.
 func sentinels(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -78,7 +78,7 @@ func sentinels(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// addSentinels adds the variables of a declaration that are initialized with errors.New.
+// addSentinels adds a declaration's variables that are initialized with errors.New.
 func addSentinels(t *testing.T, vars *ast.GenDecl, found map[string]string) {
 	for _, spec := range vars.Specs {
 		v := spec.(*ast.ValueSpec)

@@ -27,11 +27,10 @@ import (
 )
 
 // exchange is one request and its response. It is the ResponseWriter of handlers. It sends the
-// status with the first byte of the body, so that an earlier failure can still become an error
-// response.
+// status with the body's first byte, so that an earlier failure can still become an error response.
 type exchange struct {
 	r      *http.Request // its Body is body
-	params router.Params // of the route
+	params router.Params // the route's
 	body   transfer.Reader
 	out    transfer.Writer
 	conn   *connlimit.Conn // nil: it is not limited
@@ -41,13 +40,13 @@ type exchange struct {
 	span     *tracing.Request // nil: the exchange is not traced
 	replies  *replies
 	draining *atomic.Bool          // the service shuts down
-	price    func() int64          // of a chunkset
+	price    func() int64          // a chunkset's
 	keys     *access.Authenticator // nil if local
 	local    bool                  // the instance is local: every caller may do everything
 
 	timer     bytestore.Timer // context of the request, if the instance is local
 	requestID string
-	pattern   string // of the route; "" if it is unknown
+	pattern   string // the route's; "" if it is unknown
 	began     time.Time
 	status    int   // set by the handler; 0: not yet
 	started   bool  // the status has been sent
@@ -68,27 +67,26 @@ type exchange struct {
 	forwarded     bool              // a trusted proxy reported client
 	caller        *access.Caller    // owner of the key in the request; nil: no valid key
 	badCredential error             // why the credential in the request is invalid
-	allowance     *access.Allowance // limits of the caller or of its address
+	allowance     *access.Allowance // the caller's limits or its address's
 	readsFree     bool              // the caller has a key that reads without paying
 
-	granted struct { // what the rule of the route has allowed
+	granted struct { // what the route's rule has allowed
 		scope   access.Scope // "": nothing that needs a key
 		account string
 	}
 
-	header fields // of the response
+	header fields // the response's
 }
 
 var _ io.ReaderFrom = (*exchange)(nil)
 
-// Header returns the response's header for a package that knows only http.ResponseWriter. Handlers of
-// this package use x.header.
+// Header returns the response's header for a package that knows only http.ResponseWriter. Handlers
+// of this package use x.header.
 func (x *exchange) Header() http.Header {
 	return x.header.giveAll()
 }
 
-// WriteHeader sets the status, which is sent with the first byte of the body or at the end of the
-// exchange.
+// WriteHeader sets the status, which is sent with the body's first byte or at the exchange's end.
 func (x *exchange) WriteHeader(status int) { x.status = status }
 
 // start sends the status and the headers.
@@ -103,8 +101,8 @@ func (x *exchange) start() {
 	if x.local {
 		x.insertTiming()
 	}
-	// Also if the drain began after the request: a connection that remained would be idle only until the
-	// drain ends, and a proxy could use it in that moment.
+	// Also if the drain began after the request: a connection that remained would be idle only
+	// until the drain ends, and a proxy could use it in that moment.
 	if x.draining.Load() {
 		x.header.set("Connection", "close")
 	}
@@ -114,14 +112,14 @@ func (x *exchange) start() {
 	x.out.WriteHeader(x.status)
 }
 
-// insertTiming adds Server-Timing, which shows a developer where the time of a response is spent.
+// insertTiming adds Server-Timing, which shows a developer where a response's time is spent.
 func (x *exchange) insertTiming() {
 	var memory [80]byte
 	value := timings{metastore.Waited(&x.timer, metastore.Patience), x.timer.Spent(), time.Since(x.began)}.appendTo(memory[:0])
 	x.header.set("Server-Timing", string(value))
 }
 
-// Write writes bytes of the body.
+// Write writes to the body.
 func (x *exchange) Write(p []byte) (int, error) {
 	x.start()
 	return x.out.Write(p)
@@ -136,7 +134,7 @@ func (x *exchange) ReadFrom(src io.Reader) (int64, error) {
 // Unwrap returns the underlying writer for http.ResponseController.
 func (x *exchange) Unwrap() http.ResponseWriter { return &x.out }
 
-// limit applies the limits of the caller to both bodies.
+// limit applies the caller's limits to both bodies.
 func (x *exchange) limit(a *access.Allowance) {
 	x.allowance = a
 	x.body.Limit(a)
@@ -194,7 +192,7 @@ func (x *exchange) fail(err error) {
 	x.err = errors.Join(x.err, failed)
 }
 
-// drainBody reads the rest of the body of a refused request, so that the connection can be used
+// drainBody reads what is left of a refused request's body, so that the connection can be used
 // again. If that is impossible or too much, the connection is closed after the response (see
 // connlimit.Conn).
 func (x *exchange) drainBody(broken bool) {
@@ -207,8 +205,8 @@ func (x *exchange) drainBody(broken bool) {
 	x.body.Abandon()
 }
 
-// end completes the exchange and logs it. It must be deferred, because it recovers a panic of the
-// handler.
+// end completes the exchange and logs it. It must be deferred, because it recovers a handler's
+// panic.
 func (x *exchange) end() {
 	if p := recover(); p != nil {
 		x.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
@@ -218,7 +216,7 @@ func (x *exchange) end() {
 		// needs no handling because the stream ends.
 		_ = x.body.Close()
 	} else {
-		// This bounds how long the server itself reads the rest of the body.
+		// This bounds how long the server itself reads the remaining body.
 		x.body.Done()
 	}
 	broken := x.dropped || x.started && x.err != nil && x.status < http.StatusBadRequest
@@ -231,7 +229,7 @@ func (x *exchange) end() {
 	x.metrics.Observe(x.pattern, x.methodLabel(), x.status, time.Since(x.began), x.body.Total(), x.out.Written())
 	x.conn.End(x.outcome())
 	if x.release != nil {
-		context.AfterFunc(x.r.Context(), x.release) // the context of a stream ends with it
+		context.AfterFunc(x.r.Context(), x.release) // a stream's context ends with it
 	}
 	// Now the client may learn that the request has ended: it is counted no longer.
 	if err := x.out.Done(); err != nil {
@@ -260,8 +258,8 @@ func (x *exchange) outcome() connlimit.Outcome {
 }
 
 // refusal reports whether an exchange that failed with the status is one that its client can repeat
-// in any number: no limit of the caller bounds it, or it needs nothing that is stored. A line of each
-// would fill the disk.
+// in any number: none of the caller's limits bounds it, or it needs nothing that is stored. A line
+// of each would fill the disk.
 func (x *exchange) refusal(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests:
@@ -276,7 +274,7 @@ func (x *exchange) refusal(status int) bool {
 // busy reports whether the exchange was refused because too many were in progress.
 func (x *exchange) busy() bool { return errors.Is(x.err, errTooBusy) }
 
-// source returns whose refusals are counted together: those of a group of keys, or of a network.
+// source returns who shares a count of refusals: a group of keys, or a network.
 func (x *exchange) source() logbuffer.Source {
 	if x.caller != nil {
 		return logbuffer.Source{Name: "group " + x.caller.Group()}
@@ -296,14 +294,14 @@ func (x *exchange) methodLabel() string {
 	return cmp.Or(knownMethods[x.r.Method], "other")
 }
 
-// knownMethods has the methods of the protocol. The values are for what outlives a request: its own
+// knownMethods has the protocol's methods. The values are for what outlives a request: its own
 // Method is a part of its first line, and would keep all of it in memory.
 var knownMethods = map[string]string{
 	http.MethodGet: http.MethodGet, http.MethodHead: http.MethodHead, http.MethodPut: http.MethodPut,
 	http.MethodPost: http.MethodPost, http.MethodDelete: http.MethodDelete, http.MethodOptions: http.MethodOptions,
 }
 
-// endSpan ends the span of the exchange.
+// endSpan ends the exchange's span.
 func (x *exchange) endSpan() {
 	outcome := tracing.Outcome{
 		Route: x.pattern, Method: knownMethods[x.r.Method], Status: x.status, In: x.body.Total(), Out: x.out.Written(),
@@ -367,9 +365,9 @@ func (x *exchange) loggedMethod() string {
 	return x.r.Method
 }
 
-// level returns the log level of the exchange. Why a node is not ready is logged once (see
-// readiness) and not for each probe, and a drain is no error of the requests that it ends. gone
-// reports whether the client has closed the connection, or the server has.
+// level returns the exchange's log level. Why a node is not ready is logged once (see readiness)
+// and not for each probe, and a drain is no error in the requests that it ends. gone reports
+// whether the client has closed the connection, or the server has.
 func (x *exchange) level(gone bool) slog.Level {
 	switch {
 	case (x.probe || x.dropped) && x.status != http.StatusInternalServerError:

@@ -11,7 +11,8 @@ type faucetBody struct {
 	PaymentChannelID *amount `json:"paymentChannelId"`
 }
 
-// openFaucet opens a channel for a payer, or adds to the deposit of one. It never creates a session.
+// openFaucet opens a channel for a payer, or adds to the deposit of one. It never creates a
+// session.
 func (s *Server) openFaucet(x *exchange) error {
 	var in faucetBody
 	if _, err := readJSON(x.r, &in); err != nil {

@@ -11,8 +11,9 @@ import (
 	"sluice/wire"
 )
 
-// faultOperations are the operations to which faults can happen, as rules name them, by the patterns of their
-// routes. Probes, the document, the console and what controls the faults have none.
+// faultOperations are the operations to which faults can happen, as rules name them, by the
+// patterns of their routes. Probes, the document, the console and what controls the faults have
+// none.
 var faultOperations = map[string]string{
 	"/v1/sessions":                                            faults.Session,
 	"/v1/sessions/{sessionId}":                                faults.Session,
@@ -40,7 +41,7 @@ func CheckFault(rule string) error {
 	return err
 }
 
-// newFaults returns the faults of a local instance.
+// newFaults returns a local instance's faults.
 func newFaults(seed uint32, texts []string) (*faults.Set, error) {
 	rules, err := parseFaults(texts)
 	if err != nil {
@@ -63,8 +64,8 @@ func parseFaults(texts []string) (rules []faults.Rule, err error) {
 	return rules, nil
 }
 
-// inject makes the fault of a request happen, if it has one: it waits, returns an error that ends the exchange
-// before it has had an effect, or changes how the response will be sent.
+// inject makes a request's fault happen, if it has one: it waits, returns an error that ends the
+// exchange before it has had an effect, or changes how the response will be sent.
 func (s *Server) inject(x *exchange, operation string) error {
 	own := x.r.Header[wire.HeaderFault]
 	if s.faults == nil || operation == "" || len(own) == 0 && !s.faults.Active() {

@@ -8,8 +8,8 @@ import (
 	"sluice/wire"
 )
 
-// TestDelayedRequestsEndWithTheDrain checks that a request which a fault delays does not keep the service from
-// ending: it gets the response of a drain, and has no effect.
+// TestDelayedRequestsEndWithTheDrain checks that a request which a fault delays does not keep the
+// service from ending: it gets a drain's response, and has no effect.
 func TestDelayedRequestsEndWithTheDrain(t *testing.T) {
 	s := newService(t, func(c *Config, _ *Server) { c.Faults = []string{"PUT blob: delay 10m"} })
 	type answer struct {
@@ -36,8 +36,8 @@ func TestDelayedRequestsEndWithTheDrain(t *testing.T) {
 	}
 }
 
-// TestOperationsThatHaveFaults checks that every operation of the interface has a name for rules, and that
-// nothing else has one.
+// TestOperationsThatHaveFaults checks that every operation in the interface has a name for rules,
+// and that nothing else has one.
 func TestOperationsThatHaveFaults(t *testing.T) {
 	patterns := map[string]bool{}
 	for _, r := range routes(&Server{faucet: true}) {

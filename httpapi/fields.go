@@ -11,8 +11,9 @@ import (
 
 // fields are the header fields of one response. Names must be in canonical form.
 //
-// net/http clones, sorts and checks the fields that it is given. If the connection can insert fields,
-// net/http gets only those that it frames the response by, and the connection the others, as text.
+// net/http clones, sorts and checks the fields that it is given. If the connection can insert
+// fields, net/http gets only those that it frames the response by, and the connection the others,
+// as text.
 type fields struct {
 	header  http.Header // of net/http
 	inserts bool        // the connection inserts text; false if it cannot, or must not any more
@@ -38,7 +39,7 @@ func (f *fields) set(name, value string) {
 	f.put(name, value)
 }
 
-// add adds a value to those of the field.
+// add adds a value to the field.
 func (f *fields) add(name, value string) {
 	if f.inserts && !isFraming(name) {
 		if !hasLineBreak(value) {
@@ -113,8 +114,8 @@ func (f *fields) has(name string) bool { return f.giveAll()[name] != nil }
 // remove removes the field.
 func (f *fields) remove(name string) { delete(f.giveAll(), name) }
 
-// dates caches the texts of times in whole seconds, which many responses share: the present, and when
-// the blobs that are read often were stored.
+// dates caches the texts of times in whole seconds, which many responses share: the present, and
+// when the blobs that are read often were stored.
 var dates [256]atomic.Pointer[date]
 
 type date struct {
@@ -134,8 +135,8 @@ func httpDate(t time.Time) string {
 	return d.text
 }
 
-// Headers of cross-origin requests: those that a page may send, and those of responses that it may
-// read in addition to the safelisted ones.
+// Headers for cross-origin pages: what a page may send, and what it may read of a response in
+// addition to the safelisted headers.
 var (
 	corsRequestHeaders = strings.Join([]string{
 		"Authorization", wire.HeaderBlobExpires, "Cache-Control", wire.HeaderContentDigest, "Content-Disposition", "Content-Language", "Content-Type", wire.HeaderIdempotencyKey, "If-Match",

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestFields checks that fields have the values that were set and added last, however they are given to
-// net/http, and also those that are set after that.
+// TestFields checks that fields have the values that were set and added last, however they are
+// given to net/http, and also those that are set after that.
 func TestFields(t *testing.T) {
 	changes := map[string]func(*fields){
 		"nothing":   func(*fields) {},
@@ -66,8 +66,8 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestInsertedFieldsAreFieldsOfTheResponse sends requests over a connection, which inserts fields, and
-// to the handler without one. The header fields of the responses must be the same.
+// TestInsertedFieldsAreFieldsOfTheResponse sends requests over a connection, which inserts fields,
+// and to the handler without one. The responses' header fields must be the same.
 func TestInsertedFieldsAreFieldsOfTheResponse(t *testing.T) {
 	for _, reads := range []Reads{ReadsPublic, ReadsPaid} {
 		s := newService(t, func(c *Config, _ *Server) { c.Reads = reads })

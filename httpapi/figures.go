@@ -61,7 +61,7 @@ func intervalJSON(i metrics.Interval) wire.Interval {
 	}
 }
 
-// observes reports whether the requests of a route only observe the service, so that the history does
+// observes reports whether a route's requests only observe the service, so that the history does
 // not have them.
 func observes(route string) bool {
 	return strings.HasPrefix(route, "/console") || strings.HasPrefix(route, "/v1/local/") ||

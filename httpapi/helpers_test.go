@@ -82,7 +82,7 @@ func startOver(t testing.TB, around func(metastore.Store) metastore.Store, keys 
 	return startAt(t, nil, around, keys, change)
 }
 
-// startAt starts a service whose store uses the clock now, unless it is nil.
+// startAt starts a service. Its store uses the clock now, unless that is nil.
 func startAt(t testing.TB, now func() time.Time, around func(metastore.Store) metastore.Store, keys func(metastore.Store) *access.Authenticator, change func(*Config, *Server)) *service {
 	t.Helper()
 	s := buildAt(t, now, around, keys, change)
@@ -172,8 +172,8 @@ func buildAt(t testing.TB, now func() time.Time, around func(metastore.Store) me
 	return &service{Server: s, bytes: files, meta: meta, log: logged, returns: returns}
 }
 
-// logged returns the log when the requests whose responses were received have ended: a response is
-// sent before its line is written.
+// logged returns the log when all requests have ended that were answered: a response is sent before
+// its line is written.
 func (s *service) logged() string {
 	s.serving.Lock()
 	defer s.serving.Unlock()
@@ -233,7 +233,7 @@ func wantProblem(t testing.TB, res *http.Response, body string, status int, code
 	}
 }
 
-// loseExtent deletes the object of an extent of a blob.
+// loseExtent deletes the object behind one of a blob's extents.
 func (s *service) loseExtent(t *testing.T, account, name string, place int) {
 	t.Helper()
 	ctx := context.Background()

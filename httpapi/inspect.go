@@ -46,7 +46,7 @@ func (s *Server) listChannels(x *exchange) error {
 	return writePage(x, out, len(out.Channels))
 }
 
-// getLedger sends the ledger of a channel with a page of its sales.
+// getLedger sends a channel's ledger with a page of its sales.
 func (s *Server) getLedger(x *exchange) error {
 	q, limit, err := pageOf(x)
 	if err != nil {

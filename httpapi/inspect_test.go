@@ -25,7 +25,7 @@ func decode[T any](t *testing.T, s *service, target string, h ...string) (out T)
 	return out
 }
 
-// addMoney stores two sessions and two channels, over one of which a session was bought and
+// addMoney stores two sessions and two channels, and over one channel a session was bought and
 // chunksets were read.
 func addMoney(t *testing.T, meta metastore.Store) {
 	t.Helper()
@@ -46,7 +46,7 @@ func addMoney(t *testing.T, meta metastore.Store) {
 	}
 }
 
-// TestLocalLists checks the pages of the lists of a local instance, and the ledger of a channel.
+// TestLocalLists checks the pages of a local instance's lists, and a channel's ledger.
 func TestLocalLists(t *testing.T) {
 	s := newService(t, nil)
 	addMoney(t, s.meta)

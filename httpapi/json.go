@@ -17,7 +17,7 @@ import (
 	"sluice/wire"
 )
 
-// Errors of the body of a request. They are wrapped with details for the client.
+// Errors of a request's body. They are wrapped with details for the client.
 var (
 	// errBodyTooLarge reports a JSON body of more than maxJSONBody bytes.
 	errBodyTooLarge = errors.New("the body is too large")
@@ -29,13 +29,13 @@ var (
 	errNumberTooLarge = errors.New("the number is larger than 9223372036854775807")
 )
 
-// maxJSONBody is the maximum length of a JSON body, in bytes.
+// maxJSONBody is a JSON body's maximum length, in bytes.
 const maxJSONBody = wire.MaxJSONBody
 
 // maxExactInteger is the greatest integer that every JSON implementation represents exactly.
 const maxExactInteger = 1<<53 - 1
 
-// readJSON decodes the body of a request, a JSON object, into the struct that into points to, and
+// readJSON decodes a request's body, a JSON object, into the struct that into points to, and
 // returns the body. An empty body is the empty object; callers check for required members
 // themselves (missingMember). Unknown members are ignored, and null is equivalent to an absent
 // member. Names are case-sensitive. It returns errContentEncoding, errBodyTooLarge,
@@ -97,8 +97,7 @@ func missingMember(name string) error {
 	return fmt.Errorf("%w: member %q is required", errMalformedJSON, name)
 }
 
-// explainJSON converts an error of the JSON library, which mentions Go types, into one for the
-// client.
+// explainJSON converts a JSON library's error, which mentions Go types, into one for the client.
 func explainJSON(err error) error {
 	var syntactic *jsontext.SyntacticError
 	if errors.As(err, &syntactic) {
@@ -136,7 +135,7 @@ func memberOf(pointer jsontext.Pointer) string {
 	return fmt.Sprintf("member %q", name)
 }
 
-// lastTokens returns the last tokens of a pointer.
+// lastTokens returns a pointer's last tokens.
 func lastTokens(pointer jsontext.Pointer) []string {
 	var tokens []string
 	for token := range pointer.Tokens() {
@@ -228,7 +227,7 @@ func (a amount) MarshalJSONTo(e *jsontext.Encoder) error {
 
 // parseTimestamp parses an RFC 3339 time and returns it in UTC, truncated to microseconds, the
 // precision with which it is stored. It refuses the zero time, which would mean that there is none,
-// and a time whose year in UTC is above 9999, which no response could contain.
+// and a time after the year 9999 in UTC, which no response could contain.
 func parseTimestamp(s string) (time.Time, bool) {
 	t, err := time.Parse(time.RFC3339, s)
 	// Package time also accepts an hour of one digit and a decimal comma.

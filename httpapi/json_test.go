@@ -189,7 +189,7 @@ func TestParseTimestamp(t *testing.T) {
 }
 
 // TestExpiriesThatNoResponseCanContain checks that an expiry that JSON cannot represent is refused
-// before anything is stored, and so is the zero time, which is that of a blob without an expiry.
+// before anything is stored, and so is the zero time, which means that a blob does not expire.
 func TestExpiriesThatNoResponseCanContain(t *testing.T) {
 	s := newService(t, nil)
 	for _, expires := range []string{"9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00Z"} {

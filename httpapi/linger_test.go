@@ -20,13 +20,13 @@ func newConnections(limit int) *connlimit.Limiter {
 	return connlimit.New(limit, ConnectionRefusal(false))
 }
 
-// underCapOf serves the handler of a service a second time, with limited connections.
+// underCapOf serves a service's handler a second time, with limited connections.
 func underCapOf(t *testing.T, s *service, conns *connlimit.Limiter) string {
 	t.Helper()
 	return handlerUnderCap(t, s, s.Server, conns)
 }
 
-// handlerUnderCap is underCapOf for a handler around that of the service.
+// handlerUnderCap is underCapOf for a handler around the service's.
 func handlerUnderCap(t *testing.T, s *service, h http.Handler, conns *connlimit.Limiter) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -102,7 +102,7 @@ var refusals = []struct {
 	{"an unknown expectation", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nExpect: more\r\nContent-Length: 100000000\r\n\r\n", 400 << 10, 417},
 }
 
-// TestRefusedBodiesAreDiscarded: the rest of a refused request is read, in every framing: the
+// TestRefusedBodiesAreDiscarded: what is left of a refused request is read, in every framing: the
 // connection of its sender ends and is never reset.
 func TestRefusedBodiesAreDiscarded(t *testing.T) {
 	t.Parallel()
@@ -251,8 +251,8 @@ func TestConnectionThatDoesNotReadIsEvicted(t *testing.T) {
 	}
 }
 
-// TestCapOfAnAddress: at the limit of an address an idle connection of that address is evicted, or
-// the new one is refused. Other addresses and proxies are not affected.
+// TestCapOfAnAddress: at an address's limit an idle connection of that address is evicted, or the
+// new one is refused. Other addresses and proxies are not affected.
 func TestCapOfAnAddress(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, ReadsKey, access.ScopeWrite)

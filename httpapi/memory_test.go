@@ -18,11 +18,11 @@ import (
 	"sluice/metastore/sqlstore"
 )
 
-// longLine is the length of the queries that must not remain in memory.
+// longLine is the length of queries that must not remain in memory.
 const longLine = 28_000
 
-// ask sends a request with a long query to the handler, as the HTTP server has parsed it: its method, its path and
-// its query are parts of one line.
+// ask sends a request with a long query to the handler, as the HTTP server has parsed it: its
+// method, its path and its query are parts of one line.
 func (s *service) ask(method, path string) int {
 	line := fmt.Sprintf("%s %s?%s HTTP/1.1", method, path, strings.Repeat("q", longLine))
 	target := line[len(method)+1 : len(line)-len(" HTTP/1.1")]
@@ -34,8 +34,8 @@ func (s *service) ask(method, path string) int {
 	return w.status
 }
 
-// TestReadsKeepNoRequests checks that the cache of rows takes the memory that it counts, though it was filled by
-// requests that were much longer than the names in them.
+// TestReadsKeepNoRequests checks that the cache of rows takes the memory that it counts, though it
+// was filled by requests that were much longer than the names in them.
 func TestReadsKeepNoRequests(t *testing.T) {
 	s := newService(t, nil)
 	const blobs = 1500
@@ -70,7 +70,8 @@ func TestReadsKeepNoRequests(t *testing.T) {
 	}
 }
 
-// TestResultsKeepNoRequests checks that the metrics of a result do not keep the first request that had it.
+// TestResultsKeepNoRequests checks that a result's metrics do not keep the first request that had
+// it.
 func TestResultsKeepNoRequests(t *testing.T) {
 	s := newService(t, nil)
 	s.ask("GET", "/v1/other")

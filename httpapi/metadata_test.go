@@ -17,13 +17,13 @@ import (
 	"sluice/wire"
 )
 
-// described are headers of a blob with everything that a writer can state.
+// described are a blob's headers with everything that a writer can state.
 var described = []string{
 	"Cache-Control", "public, max-age=60", "Content-Disposition", `attachment; filename="a.txt"`, "Content-Language", "de",
 	"blob-meta-color-of-roof", "red", "BLOB-META-X", "a : b",
 }
 
-// metadataOf returns the headers of a response that describe its blob.
+// metadataOf returns a response's headers that describe its blob.
 func metadataOf(res *http.Response) map[string]string {
 	m := map[string]string{}
 	for name, values := range res.Header {
@@ -39,8 +39,7 @@ var describedAs = map[string]string{
 	"Content-Disposition": `attachment; filename="a.txt"`, "Content-Language": "de", "Blob-Meta-Color-Of-Roof": "red", "Blob-Meta-X": "a : b",
 }
 
-// TestMetadataOfBlobs follows the headers of a blob through every operation that stores or returns
-// them.
+// TestMetadataOfBlobs follows a blob's headers through every operation that stores or returns them.
 func TestMetadataOfBlobs(t *testing.T) {
 	s := newService(t, nil)
 	const path = "/v1/blobs/0x1/name"
@@ -196,14 +195,14 @@ func TestMetadataIsRefused(t *testing.T) {
 	}
 }
 
-// TestCacheControlOfReads checks who is sent the Cache-Control of a blob or of the service, and
-// that it never exceeds the remaining life of the blob.
+// TestCacheControlOfReads checks who is sent a blob's Cache-Control or the service's, and that it
+// never exceeds the blob's remaining life.
 func TestCacheControlOfReads(t *testing.T) {
 	for _, test := range []struct {
 		reads          Reads
 		byDefault      string
 		plain, stated  string // Cache-Control of blobs without and with one of their own
-		dying, elapsed string // the same of the latter, of which 100 s remain, and of the former
+		dying, elapsed string // the same of stated and of plain ones that have 100 s left
 	}{
 		{ReadsPublic, "", "no-cache", "public, max-age=3600", "public, max-age=100", "no-cache"},
 		{ReadsPublic, "public, max-age=600", "public, max-age=600", "public, max-age=3600", "public, max-age=100", "public, max-age=100"},
@@ -254,8 +253,8 @@ func TestFreeHeadShowsMetadata(t *testing.T) {
 	}
 }
 
-// TestPreflightsAllowMetadata checks that a page may send the custom headers that it requests, and that
-// nothing else of the request is in the response.
+// TestPreflightsAllowMetadata checks that a page may send the custom headers that it requests, and
+// that nothing else in the request is in the response.
 func TestPreflightsAllowMetadata(t *testing.T) {
 	local := newService(t, nil)
 	network := newHosted(t, ReadsPublic, access.ScopeWrite)
@@ -348,7 +347,7 @@ func TestQuotaOfMetadata(t *testing.T) {
 	wantProblem(t, res, body, 403, wire.CodeQuotaExceeded)
 }
 
-// usersGroup returns the group of a key.
+// usersGroup returns a key's group.
 func usersGroup(t *testing.T, h *hosted, secret string) string {
 	t.Helper()
 	caller, err := h.keys.Authenticate(t.Context(), secret)

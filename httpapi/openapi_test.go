@@ -91,7 +91,7 @@ func TestOpenAPIDeclaresWhereAKeyIsRequired(t *testing.T) {
 	}
 }
 
-// TestOpenAPISchemasAreTheBodies compares the members of the schemas with those of the types that
+// TestOpenAPISchemasAreTheBodies compares the schemas' members with the members of the types that
 // the server sends and reads.
 func TestOpenAPISchemasAreTheBodies(t *testing.T) {
 	schemas := loadOpenAPI(t).Components.Schemas
@@ -132,7 +132,7 @@ func TestOpenAPISchemasAreTheBodies(t *testing.T) {
 	}
 }
 
-// membersOf returns the JSON members of a type, and those that are never omitted, sorted.
+// membersOf returns a type's JSON members, and those that are never omitted, sorted.
 func membersOf(body reflect.Type) (all, always []string) {
 	for i := range body.NumField() {
 		field := body.Field(i)
@@ -152,7 +152,7 @@ func membersOf(body reflect.Type) (all, always []string) {
 	return all, always
 }
 
-// describedMembers returns the members of a schema and the required ones, sorted.
+// describedMembers returns a schema's members and the required ones, sorted.
 func describedMembers(schema *openapi3.Schema) (all, required []string) {
 	for _, part := range schema.AllOf {
 		inner, innerRequired := describedMembers(part.Value)
@@ -167,7 +167,7 @@ func describedMembers(schema *openapi3.Schema) (all, required []string) {
 	return all, required
 }
 
-// TestOpenAPIBodiesHaveSchemasAndExamples checks each body of the document, except those that are
+// TestOpenAPIBodiesHaveSchemasAndExamples checks each body in the document, except those that are
 // bytes. The examples match their schemas: loadOpenAPI validates them.
 func TestOpenAPIBodiesHaveSchemasAndExamples(t *testing.T) {
 	doc := loadOpenAPI(t)

@@ -11,7 +11,7 @@ type operation struct {
 	fault  string // the operation as rules of faults name it; "": it has no faults
 }
 
-// rule decides whether a caller may use a route of a hosted service: it returns nil, or the reason
-// for a refusal. A local instance has no rules. Rules are made by public, publicFor, paid,
-// requireKey, requireKeyFor and requireScope; a nil rule is an error of New.
+// rule decides whether a caller may use a hosted service's route: it returns nil, or the reason for
+// a refusal. A local instance has no rules. Rules are made by public, publicFor, paid, requireKey,
+// requireKeyFor and requireScope; a nil rule is an error of New.
 type rule func(*exchange) error

@@ -19,14 +19,14 @@ import (
 	"sluice/wire"
 )
 
-// failingMeta is a store whose writes fail like those over a lost connection. A write with an
-// unknown outcome takes effect.
+// failingMeta is a store. Its writes fail as over a lost connection. A write with an unknown
+// outcome takes effect.
 type failingMeta struct {
 	*sqlstore.Store
 	err atomic.Pointer[error]
 }
 
-// answer returns the result of a write that has taken effect, or has not.
+// answer returns the result for a write that has taken effect, or has not.
 func (s *failingMeta) answer(do func() error) error {
 	fails := s.err.Load()
 	if fails == nil {
@@ -60,7 +60,7 @@ func (s *failingMeta) UseSession(ctx context.Context, id string, n int64, idem *
 	return out, err
 }
 
-// failingBytes is a store whose Puts fail, and whose reads end after the given number of bytes.
+// failingBytes is a store. Its Puts fail, and its reads end after the given number of bytes.
 type failingBytes struct {
 	*memory.Store
 	put      atomic.Pointer[error]
@@ -188,9 +188,9 @@ func TestOutagesAreNotTheClientsFault(t *testing.T) {
 	}
 }
 
-// TestEndedContextsAreNotInternal makes writes and reads fail because a context ended, that of the
-// request or that of the store: this is reported as a disconnected client or as an overload, and
-// never as an internal error.
+// TestEndedContextsAreNotInternal makes writes and reads fail because a context ended, the
+// request's or the store's: this is reported as a disconnected client or as an overload, and never
+// as an internal error.
 func TestEndedContextsAreNotInternal(t *testing.T) {
 	s, meta, files := newFailing(t)
 	ended, cancel := context.WithCancel(t.Context())

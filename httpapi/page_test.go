@@ -15,8 +15,8 @@ import (
 	"sluice/metastore"
 )
 
-// longBlobs stores n blobs with the longest names and much metadata, and returns how long the texts of
-// each are.
+// longBlobs stores n blobs with the longest names and much metadata, and returns how long the texts
+// of each are.
 func longBlobs(t *testing.T, s *service, n int) (size int) {
 	t.Helper()
 	for i := range n {
@@ -31,8 +31,8 @@ func longBlobs(t *testing.T, s *service, n int) (size int) {
 	return size
 }
 
-// TestPagesAreBounded lists long entries: a page ends when it has enough bytes, and the pages together
-// have everything once.
+// TestPagesAreBounded lists long entries: a page ends when it has enough bytes, and the pages
+// together have everything once.
 func TestPagesAreBounded(t *testing.T) {
 	s := newService(t, nil)
 	const blobs, uploads, sessions = 400, 400, 30
@@ -93,7 +93,8 @@ func TestPagesAreBounded(t *testing.T) {
 	}
 }
 
-// TestPagesCostRequests: a page of many entries uses up as much of the request rate as several requests.
+// TestPagesCostRequests: a page of many entries uses up as much of the request rate as several
+// requests.
 func TestPagesCostRequests(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeRead)
 	const rate = 4
@@ -117,7 +118,7 @@ func TestPagesCostRequests(t *testing.T) {
 			t.Fatalf("%s: %d %s", path, res.StatusCode, body)
 		}
 		_, full := address.Requests()
-		// The rate makes up for the cost from the start of the request on.
+		// The rate makes up for the cost since the request began.
 		if most := cost * time.Second / rate; full > most || full < most-time.Since(began) {
 			t.Errorf("%s: the rate is full again in %v, want at most %v and not much less", path, full, most)
 		}

@@ -13,7 +13,7 @@ import (
 	"sluice/wire"
 )
 
-// patienceStore records how long each use of a session may wait.
+// patienceStore records how long each session's use may wait.
 type patienceStore struct {
 	metastore.Store
 	waited atomic.Int64

@@ -11,9 +11,8 @@ import (
 	"sluice/wire"
 )
 
-// newBill parses the payment headers of a GET and returns its bill, or an error if the payer does
-// not exist or has expired. The bill is nil for a free read: HEAD, or a key that may read the
-// account.
+// newBill parses a GET's payment headers and returns its bill, or an error if the payer does not
+// exist or has expired. The bill is nil for a free read: HEAD, or a key that may read the account.
 func (s *Server) newBill(x *exchange) (*metering.Bill, error) {
 	if s.reads != ReadsPaid || x.r.Method == http.MethodHead || x.readsFree {
 		return nil, nil
@@ -45,13 +44,13 @@ func (s *Server) newBill(x *exchange) (*metering.Bill, error) {
 	return s.meter.NewBill(x.r.Context(), payer)
 }
 
-// affordSignatures counts the verification of signatures towards the request rate of the caller: each
-// as a request, except for the first, which is a part of this one. It takes its turn like a request.
+// affordSignatures counts the verification of signatures towards the caller's request rate: each as
+// a request, except for the first, which is a part of this one. It takes its turn like a request.
 func (x *exchange) affordSignatures(ctx context.Context, work int) error {
 	return x.allowance.Take(ctx, work-1)
 }
 
-// setPriceHeaders sets the price of a blob of this size, if reads are paid.
+// setPriceHeaders sets the price for a blob of this size, if reads are paid.
 func (s *Server) setPriceHeaders(x *exchange, size int64) {
 	if s.reads != ReadsPaid {
 		return

@@ -65,8 +65,8 @@ func (p *paidService) checkLeft(want int64) {
 	}
 }
 
-// TestReadWithUnknownChargeIsNotServed checks that a read whose charge has an unknown outcome sends
-// no byte of the blob and gets the chunksets back.
+// TestReadWithUnknownChargeIsNotServed checks that a read sends no byte and gets its chunksets back
+// if the charge's outcome is unknown.
 func TestReadWithUnknownChargeIsNotServed(t *testing.T) {
 	p := newPaidService(t)
 	p.store.lossy.Store(true)
@@ -90,8 +90,8 @@ func TestMissingPayer(t *testing.T) {
 	p.checkLeft(100)
 }
 
-// TestDamagedPaidReadIsReturned checks that a paid read of damaged bytes keeps what it was charged
-// for the chunksets of which it has sent some, and returns everything if it has sent nothing.
+// TestDamagedPaidReadIsReturned checks that a paid read of damaged bytes is charged for each
+// chunkset that it has begun to send, and for nothing if it has sent nothing.
 func TestDamagedPaidReadIsReturned(t *testing.T) {
 	p := newPaidService(t)
 	p.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 6<<20))
@@ -120,8 +120,8 @@ func TestDamagedPaidReadIsReturned(t *testing.T) {
 	p.checkLeft(99)
 }
 
-// TestLostPaidReadIsReturned checks that a paid read of which no byte left the process gets its
-// chunksets back, however small its response is, and that its log line has the error.
+// TestLostPaidReadIsReturned checks that a paid read gets its chunksets back if no byte left the
+// process, however small its response is, and that its log line has the error.
 func TestLostPaidReadIsReturned(t *testing.T) {
 	p := newPaidService(t)
 	fail := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -156,7 +156,7 @@ func TestLostPaidReadIsReturned(t *testing.T) {
 				}
 			}
 			for strings.Count(p.logged(), "error=") == errorLines && t.Context().Err() == nil {
-				runtime.Gosched() // until the handler of the lost read has ended
+				runtime.Gosched() // until the lost read's handler has ended
 			}
 			left-- // by the read that was not lost
 			p.checkLeft(left)

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// heldFor is how long a write waits for the first answer of the fence, which takes less.
+	// heldFor is how long a write waits for the fence's first answer, which takes less.
 	heldFor = 25 * time.Second
 	// heldStep is how often a write that waits looks whether the service shuts down.
 	heldStep = time.Second

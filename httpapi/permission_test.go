@@ -17,9 +17,8 @@ import (
 	"sluice/wire"
 )
 
-// openFence returns the fence of a node that was started after another one and whose Watch does not
-// run, so that it does not know whether it may write, or of which the database was passed by
-// another one.
+// openFence returns the fence of a node that was started after another one. Its Watch does not run,
+// so it does not know whether it may write; or another database has passed its own.
 func openFence(t *testing.T, passed bool) *blob.Fence {
 	t.Helper()
 	meta, err := sqlstore.OpenSQLite(t.TempDir()+"/meta.db", sqlstore.Options{})
@@ -47,8 +46,7 @@ func openFence(t *testing.T, passed bool) *blob.Fence {
 }
 
 // TestFencedNodeWritesNothing checks that each route that is not for reading is refused, before the
-// body is read, by a node of which another database uses the bytes, and that what it can read is
-// served.
+// body is read, by a node if another database uses its bytes, and that what it can read is served.
 func TestFencedNodeWritesNothing(t *testing.T) {
 	fence := openFence(t, true)
 	s := newService(t, func(c *Config, _ *Server) { c.Fence, c.Faucet = fence, true })

@@ -49,8 +49,8 @@ func serveDividing(server *http.Server, l net.Listener) error {
 	return server.Serve(dividingListener{l})
 }
 
-// serveBy serves the handler of a service a second time, by a release of net/http, with the
-// connections that Adopt chooses for the release that it checks. It returns the address and the log.
+// serveBy serves a service's handler a second time, by a release of net/http, with the connections
+// that Adopt chooses for the release that it checks. It returns the address and the log.
 func serveBy(t *testing.T, s *service, checked, serving httpconn.Serve) (addr string, log *lockedBuffer) {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
@@ -68,7 +68,7 @@ func serveBy(t *testing.T, s *service, checked, serving httpconn.Serve) (addr st
 	return inner.Addr().String(), log
 }
 
-// answer is what a client sees of a response.
+// answer is what a client sees in a response.
 type answer struct {
 	status int
 	header http.Header
@@ -108,8 +108,8 @@ func exchangeOf(t *testing.T, addr string, requests []string) (answers []answer,
 	return answers, nil
 }
 
-// TestPlainPath serves requests by a release of net/http that breaks an assumption of httpconn. On the
-// plain path, which one warning announces, the answers are those of this release; without it they are
+// TestPlainPath serves requests by a release of net/http that breaks an assumption of httpconn. On
+// the plain path, which one warning announces, each response is as usual; on the other path it is
 // not.
 func TestPlainPath(t *testing.T) {
 	s := newService(t, nil)

@@ -32,7 +32,7 @@ var blobHeaders = []string{
 	"Content-Security-Policy", "Content-Type", "Etag", "Last-Modified", wire.HeaderReprDigest,
 }
 
-// newProblem returns the body of an error response.
+// newProblem returns an error response's body.
 func newProblem(row errorRow, requestID string) wire.Problem {
 	detail := sentence(row.detail)
 	p := wire.Problem{
@@ -51,8 +51,8 @@ func newProblem(row errorRow, requestID string) wire.Problem {
 	return p
 }
 
-// setProblem sets the header of an error response with a body of this length, and removes the fields
-// that the handler has set for its own response.
+// setProblem sets the header for an error response with a body of this length, and removes the
+// fields that the handler has set for its own response.
 func (f *fields) setProblem(row errorRow, cause error, length int) {
 	maps.DeleteFunc(f.giveAll(), func(name string, _ []string) bool {
 		return slices.Contains(blobHeaders, name) || strings.HasPrefix(name, wire.HeaderBlobMeta)
@@ -73,7 +73,7 @@ func (f *fields) setProblem(row errorRow, cause error, length int) {
 	}
 }
 
-// encodeProblem returns the body of an error response as it is sent.
+// encodeProblem returns an error response's body as it is sent.
 func encodeProblem(p wire.Problem) ([]byte, error) {
 	body, err := json.Marshal(p)
 	if err != nil {
@@ -82,8 +82,8 @@ func encodeProblem(p wire.Problem) ([]byte, error) {
 	return append(body, '\n'), nil // for terminals
 }
 
-// setPaymentMembers sets the members of a problem that a payer can act on. price returns that of a
-// chunkset.
+// setPaymentMembers sets the members in a problem that a payer can act on. price returns a
+// chunkset's price.
 func setPaymentMembers(p *wire.Problem, err error, price func() int64) {
 	var (
 		short *metering.ShortfallError
@@ -121,7 +121,7 @@ func setDoubtMembers(p *wire.Problem, err error) {
 	}
 }
 
-// challenge returns the WWW-Authenticate of a 401 (RFC 6750, section 3).
+// challenge returns the WWW-Authenticate for a 401 (RFC 6750, section 3).
 func challenge(code wire.Code) string {
 	if code == wire.CodeCredentialRequired {
 		return `Bearer realm="sluice"`

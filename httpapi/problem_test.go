@@ -57,7 +57,7 @@ func TestConnectionRefusal(t *testing.T) {
 	}
 }
 
-// TestUnsettledLimitSaysWhatHelps checks the body of a refusal at the selling limit.
+// TestUnsettledLimitSaysWhatHelps checks a refusal's body at the selling limit.
 func TestUnsettledLimitSaysWhatHelps(t *testing.T) {
 	for _, test := range []struct {
 		limit metastore.UnsettledLimitError

@@ -10,13 +10,13 @@ import (
 	"sluice/metastore"
 )
 
-// storeContext returns the context of a request whose body is stored. The byte store divides its
-// staging space among the callers that it names.
+// storeContext returns the context for storing a request's body. The byte store divides its staging
+// space among the callers that it names.
 func (x *exchange) storeContext() context.Context {
 	return bytestore.WithCaller(x.r.Context(), x.allowance.Holder())
 }
 
-// bodyReader is the body of a request that is counted towards the quota of its caller.
+// bodyReader is a request's body that is counted towards the quota of its caller.
 type bodyReader struct {
 	io.Reader
 	reservation *access.Reservation
@@ -27,9 +27,9 @@ type bodyReader struct {
 // reservationStep is how many bytes are reserved at a time for a body of unknown length.
 const reservationStep = 1 << 20
 
-// storeBody reserves space in the quota of the caller for the body of the request, before any of it
-// is read. name and metadata are those of the blob, or "" for a part. The caller must call confirm
-// with the result of the write.
+// storeBody reserves space in the caller's quota for the request's body, before any of it is read.
+// name and metadata are the blob's, or "" for a part. The caller must call confirm with the write's
+// result.
 func (x *exchange) storeBody(name, metadata string) (*bodyReader, error) {
 	size := x.r.ContentLength
 	reservation, err := x.allowance.Reserve(x.r.Context(), name, metadata, max(size, 0))
@@ -55,7 +55,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// grow reserves another step or, near the end of the quota, what has been read.
+// grow reserves another step or, near the quota's end, what has been read.
 func (b *bodyReader) grow() error {
 	step := max(reservationStep, b.read-b.reserved)
 	err := b.reservation.Grow(step)
@@ -69,7 +69,7 @@ func (b *bodyReader) grow() error {
 	return err
 }
 
-// confirm returns err, the result of the write.
+// confirm returns err, the write's result.
 func (b *bodyReader) confirm(err error) error {
 	confirm(b.reservation, err)
 	return err

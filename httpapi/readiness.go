@@ -29,7 +29,7 @@ type readiness struct {
 	failed bool        // the last result, which was logged
 }
 
-// readyCheck is one check of the stores. The fields after done may be read when it is closed.
+// readyCheck is one check on the stores. The fields after done may be read when it is closed.
 type readyCheck struct {
 	started time.Time
 	done    chan struct{}
@@ -77,8 +77,7 @@ func (c *readyCheck) ended() bool {
 	}
 }
 
-// run runs a check. It does not use the context of a request, because others may wait for the
-// result.
+// run runs a check. It does not use a request's context, because others may wait for the result.
 func (r *readiness) run(c *readyCheck) {
 	defer close(c.done)
 	defer func() {

@@ -53,7 +53,7 @@ func TestReadinessIsCachedForASecond(t *testing.T) {
 }
 
 // TestReadinessOfStoresThatHang: a store that hangs delays no caller for longer than readyTimeout,
-// and none whose context has ended.
+// and no caller after its context has ended.
 func TestReadinessOfStoresThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		letGo := make(chan struct{})
@@ -148,8 +148,8 @@ func TestProbesAreLoggedOnDemand(t *testing.T) {
 	}
 }
 
-// TestProbesAndPreflightsHaveLimits: a loose limit applies to the probes and preflights of an
-// address. Above it they are refused, and their connection is closed.
+// TestProbesAndPreflightsHaveLimits: a loose limit applies to an address's probes and preflights.
+// Above it they are refused, and their connection is closed.
 func TestProbesAndPreflightsHaveLimits(t *testing.T) {
 	for _, line := range []string{"GET /livez", "GET /readyz", "OPTIONS /v1/info"} {
 		h := newHosted(t, ReadsPublic, access.ScopeWrite)
@@ -193,8 +193,8 @@ func TestProbesAndPreflightsHaveLimits(t *testing.T) {
 	}
 }
 
-// TestOpenAPIIsServedWithinLimits checks that the OpenAPI document is served within the limits of
-// the caller.
+// TestOpenAPIIsServedWithinLimits checks that the OpenAPI document is served within the caller's
+// limits.
 func TestOpenAPIIsServedWithinLimits(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeWrite)
 	h.slots.max = -1

@@ -18,7 +18,7 @@ import (
 	"sluice/wire"
 )
 
-// slowRequest sends the headers of a request, waits until the service reads the body, calls meanwhile
+// slowRequest sends a request's headers, waits until the service reads the body, calls meanwhile
 // and sends the body.
 func (s *service) slowRequest(t *testing.T, method, path, body string, c credential, meanwhile func()) (*http.Response, string) {
 	t.Helper()
@@ -47,7 +47,7 @@ func (s *service) slowRequest(t *testing.T, method, path, body string, c credent
 	return res, string(text)
 }
 
-// TestKeysAreCheckedAfterTheBody changes the key of a request while its body is on its way. The request
+// TestKeysAreCheckedAfterTheBody changes a request's key while its body is on its way. The request
 // must then be refused like a new one, with no effect; a change of another key must not affect it.
 func TestKeysAreCheckedAfterTheBody(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeWrite)
@@ -77,7 +77,7 @@ func TestKeysAreCheckedAfterTheBody(t *testing.T) {
 		{"without the scope", update(access.KeyChange{Scopes: []access.Scope{access.ScopeRead}}), 403, wire.CodeScopeMissing},
 		{"without the account", update(access.KeyChange{Accounts: &elsewhere}), 403, wire.CodeAccountForbidden},
 	}
-	large := strings.Repeat("x", 64<<10) // an object of the byte store
+	large := strings.Repeat("x", 64<<10) // an object in the byte store
 	for i, change := range changes {
 		name := fmt.Sprint("blob-", i)
 		// The key is made by each case, because the one before has changed its own.
@@ -153,7 +153,7 @@ func (h *hosted) beginAs(t *testing.T, key, name string) string {
 	return h.upload(t, name)
 }
 
-// upload returns the id of the open upload of a blob, or "".
+// upload returns the id of a blob's open upload, or "".
 func (h *hosted) upload(t *testing.T, name string) string {
 	t.Helper()
 	list, _, err := h.meta.ListUploads(context.Background(), ours, "", 1000, 0)
@@ -188,8 +188,8 @@ func (h *hosted) objects(t *testing.T) int {
 	return n
 }
 
-// TestWriteInDoubtStaysInDoubt revokes a key whose request is being committed: the outcome is that of
-// the commit, and remains unknown if that is.
+// TestWriteInDoubtStaysInDoubt revokes a key while its request is being committed. The commit
+// decides the outcome, which remains unknown if the commit's is.
 func TestWriteInDoubtStaysInDoubt(t *testing.T) {
 	var during func()
 	h := newHostedOver(t, func(m metastore.Store) metastore.Store { return &revokedAtCommit{m, &during} }, ReadsPublic, access.ScopeWrite)
@@ -206,7 +206,8 @@ func TestWriteInDoubtStaysInDoubt(t *testing.T) {
 	}
 }
 
-// revokedAtCommit is a store whose commits succeed and are not acknowledged. It calls during before each.
+// revokedAtCommit is a store. Its commits succeed and are not acknowledged. It calls during before
+// each.
 type revokedAtCommit struct {
 	metastore.Store
 	during *func()

@@ -25,13 +25,13 @@ import (
 var omittedLines = regexp.MustCompile(`msg="requests not logged" source=(\S+) omitted=(\d+) `)
 
 // TestRefusalsDoNotFillTheLog sends requests that are refused in any number, and checks how many
-// bytes the log takes, that lines and counts are all of the requests, that the metrics count each, and
-// that every line of another caller is written, refusals included.
+// bytes the log takes, that lines and counts are all of the requests, that the metrics count each,
+// and that every line of another caller is written, refusals included.
 func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	for name, one := range map[string]struct {
 		header, value, path string
 		status              int
-		busy                bool // the slot of the address is taken
+		busy                bool // the address's slot is taken
 		full                bool // all slots are taken
 	}{
 		"beyond the limits of the address": {"", "", "/v1/info", http.StatusTooManyRequests, true, false},
@@ -145,7 +145,7 @@ func TestErrorsOfNetHTTPDoNotFillTheLog(t *testing.T) {
 }
 
 // TestRefusalsEndTheConnection checks that a connection on which requests go on to be refused is
-// closed after a response, and that of a trusted proxy is not.
+// closed after a response, and a trusted proxy's connection is not.
 func TestRefusalsEndTheConnection(t *testing.T) {
 	for _, proxy := range []bool{false, true} {
 		t.Run(fmt.Sprintf("proxy=%t", proxy), func(t *testing.T) {

@@ -11,11 +11,11 @@ import (
 	"sluice/access"
 )
 
-// The bounds of the memory for replies. A reply that is made for its request, such as a page of a
-// list, is in memory until its client has read it. What is shared by requests does not count, nor
-// what is not larger than the buffers of a connection.
+// The bounds on memory for replies. A reply that is made for its request, such as a page, is in
+// memory until its client has read it. What is shared by requests does not count, nor what is not
+// larger than a connection's buffers.
 const (
-	// repliesMemory is what all replies of a node may have together, in bytes. Those to callers
+	// repliesMemory is what all of a node's replies may have together, in bytes. Those to callers
 	// without a key may have three quarters of it.
 	repliesMemory = 64 << 20
 	// callerReplies is what the replies to one caller may have, unless it may make any number of
@@ -30,7 +30,7 @@ const (
 
 // Errors of replies for which there is no memory.
 var (
-	// errRepliesOfCaller reports that unread replies of the caller have all that it may have.
+	// errRepliesOfCaller reports that the caller's unread replies have all that it may have.
 	errRepliesOfCaller = fmt.Errorf("%w: too many bytes of responses wait for the client", access.ErrConcurrent)
 	// errRepliesOfNode reports that unread replies of all callers have all that there is.
 	errRepliesOfNode = fmt.Errorf("%w: too many bytes of responses wait for their clients", errTooBusy)
@@ -63,7 +63,7 @@ type waiter struct {
 	admitted chan struct{} // closed when it has the memory
 }
 
-// newReplies returns the bounds of a node that serves maxRequests concurrent requests. A part of
+// newReplies returns the bounds for a node that serves maxRequests concurrent requests. A part of
 // them may wait for memory, so that the others can be served.
 func newReplies(maxRequests int64) *replies {
 	return &replies{most: repliesMemory, callerMost: callerReplies, maxWaiting: int(max(1, maxRequests/8)), callers: map[*access.Allowance]int64{}}
@@ -76,8 +76,8 @@ func (s *replies) held() int64 {
 	return s.used
 }
 
-// acquire waits until r.size bytes are free. It returns an error that is access.ErrConcurrent if the
-// caller has too much, errTooBusy if all have, or the error of ctx.
+// acquire waits until r.size bytes are free. It returns an error that is access.ErrConcurrent if
+// the caller has too much, errTooBusy if all have, or the error of ctx.
 func (s *replies) acquire(ctx context.Context, r *reply) error {
 	s.mu.Lock()
 	if s.obstacle(r) == nil {
@@ -138,14 +138,14 @@ func (s *replies) add(r *reply, n int64) {
 	}
 }
 
-// resize counts size bytes of r from now on. More than before never waits, because they are in memory
-// already.
+// resize counts size bytes of r from now on. More than before never waits, because they are in
+// memory already.
 func (s *replies) resize(r *reply, size int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.add(r, size-r.size)
 	r.size = size
-	// A reply whose caller has too much, or has no key, does not hold up those behind it.
+	// A reply does not hold up the ones behind it if its caller has too much, or has no key.
 	for at := s.waiting.Front(); at != nil; {
 		w, next := at.Value.(*waiter), at.Next()
 		if s.obstacle(w.reply) == nil {

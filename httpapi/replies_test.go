@@ -15,8 +15,9 @@ import (
 	"sluice/wire"
 )
 
-// TestReplyMemoryIsBounded fills the memory for replies: a caller gets its share and not more, callers
-// without a key leave a quarter, and what waits is admitted in order when memory is free again.
+// TestReplyMemoryIsBounded fills the memory for replies: a caller gets its share and not more,
+// callers without a key leave a quarter, and what waits is admitted in order when memory is free
+// again.
 func TestReplyMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newReplies(80)
@@ -104,7 +105,7 @@ func TestReplyMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// TestUnreadPagesCountForTheirCaller holds the memory of a caller: its next page is refused, other
+// TestUnreadPagesCountForTheirCaller holds a caller's memory: its next page is refused, other
 // requests of it are served, and so are pages of other callers.
 func TestUnreadPagesCountForTheirCaller(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeRead)
@@ -145,8 +146,8 @@ func (p *pieces) Write(b []byte) (int, error) {
 	return p.streamRecorder.Write(b)
 }
 
-// TestPagesAreSentInPieces: a client that reads nothing keeps a page for the time of a piece, and not for
-// the time that the whole page may take.
+// TestPagesAreSentInPieces: a client that reads nothing keeps a page for a piece's time, and not
+// for the time that the whole page may take.
 func TestPagesAreSentInPieces(t *testing.T) {
 	s := newService(t, nil)
 	longBlobs(t, s, 100)

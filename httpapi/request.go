@@ -21,7 +21,7 @@ import (
 	"sluice/wire"
 )
 
-// blobTarget returns the account and the name in the path of a blob.
+// blobTarget returns the account and the name in a blob's path.
 func (x *exchange) blobTarget() (account, name string, err error) {
 	if account, err = blob.ParseAccount(x.params.Get("account")); err != nil {
 		return "", "", err
@@ -45,8 +45,8 @@ func requestID(sent string) string {
 	return sent
 }
 
-// newRequestID returns a text that is different with the probability of crypto/rand.Text, whose form it
-// has. It is no secret.
+// newRequestID returns a text in the form of crypto/rand.Text, and as improbable to repeat. It is
+// no secret.
 func newRequestID() string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 	var id [26]byte
@@ -60,7 +60,7 @@ func newRequestID() string {
 	return string(id[:])
 }
 
-// query is the query of a request.
+// query is a request's query.
 type query map[string][]string
 
 // readQuery parses the query. Parameters that cannot be decoded, are not UTF-8 or occur more than
@@ -86,7 +86,7 @@ func (q query) text(name string) string {
 	return q[name][0]
 }
 
-// limit returns the requested size of a page.
+// limit returns a page's requested size.
 func (q query) limit() (int, error) {
 	text, ok := q["limit"]
 	if !ok {
@@ -102,8 +102,8 @@ func (q query) limit() (int, error) {
 	return int(min(n, wire.MaxPageSize)), nil
 }
 
-// readJSON is the function readJSON for the body of this request. The key of the caller is checked
-// again afterwards, because a slow body takes minutes.
+// readJSON is the function readJSON for the body of this request. The caller's key is checked again
+// afterwards, because a slow body takes minutes.
 func (x *exchange) readJSON(into any) ([]byte, error) {
 	body, err := readJSON(x.r, into)
 	if err == nil && len(body) > 0 {
@@ -112,8 +112,9 @@ func (x *exchange) readJSON(into any) ([]byte, error) {
 	return body, err
 }
 
-// discardBody reads the body of a request whose method defines no meaning for it. The server itself would
-// do so before the response, without a time limit. The key of the caller is checked again afterwards.
+// discardBody reads a request's body if its method defines no meaning for one. The server itself
+// would do so before the response, without a time limit. The caller's key is checked again
+// afterwards.
 func discardBody(x *exchange) error {
 	if x.r.Method == http.MethodPut || x.r.Method == http.MethodPost || x.body.Ended() {
 		return nil
@@ -131,8 +132,8 @@ func discardBody(x *exchange) error {
 	}
 }
 
-// checkContent checks the headers of a PUT that describe its body. It returns the SHA-256 that the
-// body must have, or nil.
+// checkContent checks a PUT's headers that describe its body. It returns the SHA-256 that the body
+// must have, or nil.
 func checkContent(r *http.Request) (sha256 []byte, err error) {
 	h := r.Header
 	if err := checkContentEncoding(h); err != nil {
@@ -198,7 +199,7 @@ func expiresHeader(h http.Header) (time.Time, error) {
 	return t, nil
 }
 
-// parseTime parses an optional RFC 3339 time of a JSON body.
+// parseTime parses an optional RFC 3339 time in a JSON body.
 func parseTime(member, value string) (time.Time, error) {
 	if value == "" {
 		return time.Time{}, nil
@@ -210,8 +211,8 @@ func parseTime(member, value string) (time.Time, error) {
 	return t, nil
 }
 
-// idempotency returns the Idempotency-Key of a request, or nil. Its scope is the operation, the
-// resource (may be "") and the key of the caller; on a local instance all callers share their keys.
+// idempotency returns a request's Idempotency-Key, or nil. Its scope is the operation, the resource
+// (may be "") and the caller's key; on a local instance all callers share their keys.
 func idempotency(x *exchange, operation, resource string, body []byte) (*metastore.Idempotency, error) {
 	r := x.r
 	keys := r.Header.Values(wire.HeaderIdempotencyKey)
@@ -226,7 +227,8 @@ func idempotency(x *exchange, operation, resource string, body []byte) (*metasto
 	return &metastore.Idempotency{Scope: scope(operation, resource) + x.callerScope(), Key: keys[0], Hash: sha256.Sum256(request)}, nil
 }
 
-// ownedIdempotency is idempotency for a request whose record counts towards the quota of the caller.
+// ownedIdempotency is idempotency for a request with a record that counts towards the caller's
+// quota.
 func ownedIdempotency(x *exchange, operation, resource string, body []byte) (*metastore.Idempotency, error) {
 	idem, err := idempotency(x, operation, resource, body)
 	if idem != nil {

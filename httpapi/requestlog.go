@@ -8,7 +8,8 @@ import (
 	"sluice/internal/logbuffer"
 )
 
-// LoggedRequests says which requests are logged. Probes and preflights are logged at slog.LevelDebug.
+// LoggedRequests says which requests are logged. Probes and preflights are logged at
+// slog.LevelDebug.
 type LoggedRequests string
 
 // The kinds of logged requests.
@@ -28,8 +29,8 @@ type requestLog struct {
 	ended func() bool
 }
 
-// includes reports whether requests are logged at the level. failed is set for those with an error, a
-// status from 400 on, or a response that was cut.
+// includes reports whether requests are logged at the level. failed is set for those with an error,
+// a status from 400 on, or a response that was cut.
 func (l *requestLog) includes(level slog.Level, failed bool) bool {
 	if l.which == LogNone || l.which == LogErrors && !failed {
 		return false

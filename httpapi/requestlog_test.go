@@ -16,7 +16,8 @@ import (
 	"sluice/metastore"
 )
 
-// TestLoggedRequests checks which requests are logged, and that no probe is without the level debug.
+// TestLoggedRequests checks which requests are logged, and that no probe is without the level
+// debug.
 func TestLoggedRequests(t *testing.T) {
 	for which, want := range map[LoggedRequests]string{
 		"":        "info=200 blobs=404 sessions=201",
@@ -30,7 +31,7 @@ func TestLoggedRequests(t *testing.T) {
 			{"GET", "/livez"}, {"GET", "/readyz"}, {"OPTIONS", "/v1/info"},
 		} {
 			s.do(t, one[0], one[1], one[2])
-			s.logged() // so that the lines have the order of the requests
+			s.logged() // so that the lines have the requests' order
 		}
 		var got []string
 		for line := range strings.Lines(s.logged()) {
@@ -44,7 +45,8 @@ func TestLoggedRequests(t *testing.T) {
 	}
 }
 
-// TestMethodsAreLoggedInShort checks that a client cannot write a long line with a method of its own.
+// TestMethodsAreLoggedInShort checks that a client cannot write a long line with a method of its
+// own.
 func TestMethodsAreLoggedInShort(t *testing.T) {
 	s := newService(t, nil)
 	for method, want := range map[string]string{"UPDATEREDIRECTREF": "UPDATEREDIRECTREF", strings.Repeat("M", 20_000): strings.Repeat("M", 32) + "..."} {
@@ -55,7 +57,7 @@ func TestMethodsAreLoggedInShort(t *testing.T) {
 	}
 }
 
-// TestRequestLineHasUnits checks the fields of a line and their values.
+// TestRequestLineHasUnits checks a line's fields and their values.
 func TestRequestLineHasUnits(t *testing.T) {
 	out := &lockedBuffer{}
 	s := newService(t, func(c *Config, _ *Server) { c.RequestLog = slog.New(slog.NewJSONHandler(out, nil)) })
@@ -86,8 +88,8 @@ func TestRequestLineHasUnits(t *testing.T) {
 	}
 }
 
-// TestDrainIsNoErrorOfItsRequests checks how requests are logged that a shutdown ends: as such, and not
-// as errors of the service or as clients that did not wait.
+// TestDrainIsNoErrorOfItsRequests checks how requests are logged that a shutdown ends: as such, and
+// not as errors in the service or as clients that did not wait.
 func TestDrainIsNoErrorOfItsRequests(t *testing.T) {
 	called := make(chan struct{})
 	s := startOver(t, func(m metastore.Store) metastore.Store { return hangingStore{m, called} }, nil, nil)
@@ -102,7 +104,7 @@ func TestDrainIsNoErrorOfItsRequests(t *testing.T) {
 	<-called
 	s.Drain()
 	s.Cut()
-	abort() // as Close of the HTTP server does
+	abort() // as the HTTP server's Close does
 	<-served
 	res, body := s.do(t, "PUT", "/v1/blobs/0x1/n", "late")
 	wantProblem(t, res, body, http.StatusServiceUnavailable, "draining")
@@ -113,7 +115,7 @@ func TestDrainIsNoErrorOfItsRequests(t *testing.T) {
 	}
 }
 
-// hangingStore blocks each lookup of a session until its context ends.
+// hangingStore blocks each session lookup until its context ends.
 type hangingStore struct {
 	metastore.Store
 	called chan struct{}
@@ -134,7 +136,8 @@ func TestPanicDuringTheDrainIsAnError(t *testing.T) {
 	}
 }
 
-// FuzzRequestLine checks that a line is valid in each format, and contains no name, whatever a client sends.
+// FuzzRequestLine checks that a line is valid in each format, and contains no name, whatever a
+// client sends.
 func FuzzRequestLine(f *testing.F) {
 	f.Add("GET", "/v1/blobs/0x1/canary-name", "canary", "id-1")
 	f.Add("PUT", "/v1/blobs/\"\n/\x00\xff", "a=\"b\" c\n\u2028", "{\"x\":1}\n")

@@ -7,7 +7,7 @@ import (
 	"sluice/httpapi/internal/router"
 )
 
-// newRouter returns the router of a table, or an error if a route has no rule or no handler.
+// newRouter returns a router for a table, or an error if a route has no rule or no handler.
 func newRouter(basePath string, table []router.Route[operation]) (*router.Router[operation], error) {
 	for _, r := range table {
 		if r.Value.rule == nil || r.Value.handle == nil {

@@ -85,7 +85,7 @@ func CheckBasePath(path string) error { return router.CheckBasePath(path) }
 // CheckCacheControl returns an error if value is not a valid Config.PublicCacheControl.
 func CheckCacheControl(value string) error { return headers.CheckCacheControl(value) }
 
-// Timeouts that do not depend on the size of a transfer.
+// Timeouts that do not depend on a transfer's size.
 const (
 	readHeaderTimeout = 30 * time.Second
 	idleTimeout       = 2 * time.Minute
@@ -119,15 +119,15 @@ func (s *Server) FlushLog() {
 // Busy reports whether requests are in progress, other than probes and preflights.
 func (s *Server) Busy() bool { return s.slots.busy() }
 
-// Ready returns why the service cannot serve requests, or nil. The result is that of Config.Ready, at
-// most a second old. Ready waits for at most five seconds.
+// Ready returns why the service cannot serve requests, or nil. The result is from Config.Ready, at
+// most a second ago. Ready waits for at most five seconds.
 func (s *Server) Ready(ctx context.Context) error { return s.readiness.get(ctx) }
 
 // Draining reports whether Drain was called.
 func (s *Server) Draining() bool { return s.draining.Load() }
 
-// RefusedBusy returns how many requests were refused because too many were in progress, whatever the
-// limits of their callers.
+// RefusedBusy returns how many requests were refused because too many were in progress, whatever
+// the limits of their callers.
 func (s *Server) RefusedBusy() int64 { return s.slots.refused.Load() }
 
 // ReplyMemory returns how many bytes of replies wait in memory for their clients.
@@ -160,7 +160,7 @@ func (s *Server) Wait(ctx context.Context) error {
 }
 
 // ServeHTTP serves one request and logs one line about it, or counts it (see logbuffer.Sampler). An
-// error or a panic becomes an error response or, after the first byte of a response, closes the
+// error or a panic becomes an error response or, after a response's first byte, closes the
 // connection.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.serving.RLock()
@@ -195,7 +195,7 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	x.out.Init(w, options)
 	x.body.Init(w, r.Body, options)
 	x.header.header, x.header.inserts = w.Header(), x.out.CanInsert()
-	// A copy, because the server itself reads the rest of the original body after the response.
+	// A copy, because the server itself reads what is left of the original body after the response.
 	ctx := metastore.WithPatience(r.Context(), metastore.Patience)
 	if s.tracer != nil {
 		var span tracing.Request

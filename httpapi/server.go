@@ -26,19 +26,18 @@ import (
 	"sluice/wire"
 )
 
-// Config is the configuration of a Server. Every field is required unless its comment says
-// otherwise.
+// Config configures a Server. Every field is required unless its comment says otherwise.
 type Config struct {
 	Version  string
 	BasePath string // "" or "/NAME"
-	URL      string // public URL of the service, including the base path; "": unknown
+	URL      string // the service's public URL, including the base path; "": unknown
 	Blobs    *blob.Service
 	Sessions *session.Service
 	Channels *paychan.Service
 	Returns  *metering.Returns // returns what was charged and not served
 	Reads    Reads
-	// PublicCacheControl is the Cache-Control of blobs that everybody may read and whose writer has
-	// stated none; "": no-cache. It must be valid by CheckCacheControl.
+	// PublicCacheControl is the Cache-Control for blobs that everybody may read, if their writer
+	// has stated none; "": no-cache. It must be valid by CheckCacheControl.
 	PublicCacheControl string
 	// OlderNodes reports whether a node runs that does not know the metadata of blobs. While there
 	// is one, metadata is refused. nil: there is none.
@@ -56,11 +55,12 @@ type Config struct {
 	Keys  *access.Authenticator
 	Local Local // used only if Keys is nil
 
-	// Faucet is set if a local instance opens channels for everyone, with money that is worth nothing.
+	// Faucet is set if a local instance opens channels for everyone, with money that is worth
+	// nothing.
 	Faucet bool
 
-	// Faults are rules that make requests to a local instance fail, and FaultSeed is that of their
-	// random choices. Each rule must be valid by CheckFault.
+	// Faults are rules that make requests to a local instance fail, and FaultSeed is the seed for
+	// their random choices. Each rule must be valid by CheckFault.
 	Faults    []string
 	FaultSeed uint32
 
@@ -71,13 +71,13 @@ type Config struct {
 	Console *console.Console // served at /console/; nil: there is none
 
 	Limiter        *access.Limiter // of keys and addresses; nil: no limits, allowed only if Keys is nil
-	TrustedProxies []netip.Prefix  // whose X-Forwarded-For is trusted; may be empty
+	TrustedProxies []netip.Prefix  // their X-Forwarded-For is trusted; may be empty
 	MaxRequests    int64           // maximum number of concurrent requests; 0: DefaultMaxRequests
-	Metrics        *metrics.Set    // with which those of requests are registered; nil: none
+	Metrics        *metrics.Set    // with which the request metrics are registered; nil: none
 	Tracer         *tracing.Tracer // nil: no traces
 }
 
-// Inspection reads what the operator of a service sees.
+// Inspection reads what a service's operator sees.
 type Inspection interface {
 	metastore.Inspection
 	metastore.Accounts
@@ -113,7 +113,7 @@ type Server struct {
 	sessions           *session.Service
 	channels           *paychan.Service
 	meter              *metering.Meter
-	price              func() int64 // of a chunkset
+	price              func() int64 // a chunkset's
 	reads              Reads
 	publicCacheControl string // "": no-cache
 	olderNodes         func() bool

@@ -164,7 +164,7 @@ func TestUnreadBodyIsNotAwaitedForEver(t *testing.T) {
 		if _, err := io.WriteString(conn, target+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		// The timeout of the test detects a connection that is never closed.
+		// The test's timeout detects a connection that is never closed.
 		if _, err := io.Copy(io.Discard, conn); err != nil {
 			t.Errorf("%s: %v", target, err)
 		}

@@ -17,10 +17,10 @@ import (
 	"sluice/metastore"
 )
 
-// slowKeys is a store that answers a lookup of a key after a time.
+// slowKeys is a store that answers a key's lookup after a time.
 type slowKeys struct {
 	access.KeyStore
-	takes   atomic.Int64 // of a lookup, in nanoseconds
+	takes   atomic.Int64 // a lookup's, in nanoseconds
 	lookups atomic.Int64
 }
 
@@ -35,7 +35,7 @@ func (k *slowKeys) Key(ctx context.Context, id string) (metastore.Key, error) {
 }
 
 // crowd is a hosted service in a bubble, behind a trusted proxy, with the limits of addresses that
-// are the defaults of a hosted service.
+// are a hosted service's defaults.
 type crowd struct {
 	*service
 	keys *slowKeys
@@ -63,7 +63,7 @@ func newCrowd(t *testing.T, slots int64) *crowd {
 	return c
 }
 
-// ask sends a request of a client and returns the status.
+// ask sends a client's request and returns the status.
 func (c *crowd) ask(ctx context.Context, client, credential string) int {
 	r := httptest.NewRequestWithContext(ctx, "GET", "/v1/info", nil)
 	r.RemoteAddr = crowdProxy + ":1"
@@ -159,9 +159,9 @@ func TestUnknownKeysTakeNoSlotsOfKnownOnes(t *testing.T) {
 	}
 }
 
-// TestChangeOfKeysRefusesNoKnownKey checks that callers whose keys a node knew keep their share of the
-// slots while the keys are looked up again, which a revocation makes necessary, and that the revoked
-// key does not.
+// TestChangeOfKeysRefusesNoKnownKey checks that callers with keys that a node knew keep their share
+// of slots while the keys are looked up again, which a revocation makes necessary, and that the
+// revoked key does not.
 func TestChangeOfKeysRefusesNoKnownKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots = 64

@@ -17,7 +17,7 @@ import (
 	"sluice/micropay"
 )
 
-// manySignatures returns the JSON body of a purchase, over a channel that does not exist, with a valid
+// manySignatures returns a purchase's JSON body, over a channel that does not exist, with a valid
 // micropayment that has n signatures. Anybody can make such a body.
 func manySignatures(t *testing.T, n int) string {
 	t.Helper()

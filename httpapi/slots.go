@@ -5,15 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// slots bounds the requests in progress; probes and preflights are not counted. Callers whose key is
-// known may have all of them. All others may have three quarters together, and an eighth more while
-// their keys are looked up, so that many addresses cannot lock out callers with keys.
+// slots bounds the requests in progress; probes and preflights are not counted. Callers with a
+// known key may have all of them. All others may have three quarters together, and an eighth more
+// while their keys are looked up, so that many addresses cannot lock out callers with keys.
 type slots struct {
 	max       int64
 	active    atomic.Int64 // requests in progress
 	anonymous atomic.Int64 // of them, without a key, or with one that is not known
-	lookups   atomic.Int64 // requests whose key, which was not known, is being looked up
-	held      atomic.Int64 // of the requests in progress, writes that wait for the fence
+	lookups   atomic.Int64 // requests with keys that were not known and are being looked up
+	held      atomic.Int64 // among the requests in progress, writes that wait for the fence
 	refused   atomic.Int64 // requests refused since the start
 }
 
@@ -28,7 +28,8 @@ type slot struct {
 	anonymous bool
 }
 
-// take takes a slot for a caller whose key is known or being looked up, or returns errTooBusy.
+// take takes a slot for a caller with a key that is known or being looked up, or returns
+// errTooBusy.
 func (s *slot) take(of *slots) error {
 	if of.active.Add(1) > of.max {
 		of.active.Add(-1)
@@ -60,7 +61,7 @@ func (s *slots) addAnonymous() error {
 	return nil
 }
 
-// identify makes a slot that was taken one of a caller whose key is known.
+// identify makes a taken slot count for a caller with a known key.
 func (s *slot) identify() {
 	if s.anonymous {
 		s.of.anonymous.Add(-1)
@@ -68,7 +69,7 @@ func (s *slot) identify() {
 	}
 }
 
-// makeAnonymous makes a slot that was taken one of a caller without a key. If there are too many, it
+// makeAnonymous makes a taken slot count for a caller without a key. If there are too many, it
 // releases the slot and returns errTooBusy.
 func (s *slot) makeAnonymous() error {
 	if s.anonymous {
@@ -104,7 +105,7 @@ func (s *slots) beginHold() bool {
 
 func (s *slots) endHold() { s.held.Add(-1) }
 
-// beginLookup counts a lookup of a key that is not known, or returns errTooBusy.
+// beginLookup counts the lookup of a key that is not known, or returns errTooBusy.
 func (s *slots) beginLookup() (done func(), err error) {
 	done = func() { s.lookups.Add(-1) }
 	if limit := max(1, s.max/8); s.lookups.Add(1) > limit {

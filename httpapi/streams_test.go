@@ -12,7 +12,7 @@ import (
 	"sluice/metastore"
 )
 
-// streamRecorder is a recorder with the deadlines of a stream, which never expire.
+// streamRecorder is a recorder with a stream's deadlines, which never expire.
 type streamRecorder struct{ *httptest.ResponseRecorder }
 
 func (streamRecorder) SetReadDeadline(time.Time) error  { return nil }
@@ -28,7 +28,7 @@ func TestUnreadResponsesAreBounded(t *testing.T) {
 	for _, path := range []string{"/v1/info", "/v1/nothing", "/livez"} {
 		ended := make(chan context.CancelFunc, 100)
 		request := func() *httptest.ResponseRecorder {
-			ctx, cancel := context.WithCancel(t.Context()) // the context of a stream ends when the response is sent
+			ctx, cancel := context.WithCancel(t.Context()) // a stream's context ends when the response is sent
 			ended <- cancel
 			r := httptest.NewRequestWithContext(ctx, "GET", path, nil)
 			r.ProtoMajor, r.ProtoMinor, r.Proto = 2, 0, "HTTP/2.0"

@@ -10,7 +10,7 @@ type timings struct {
 	database, store, total time.Duration
 }
 
-// appendTo appends the value of the field, in milliseconds (Server Timing, section 2).
+// appendTo appends the field's value, in milliseconds (Server Timing, section 2).
 func (t timings) appendTo(b []byte) []byte {
 	b = appendMillis(append(b, "db;dur="...), t.database)
 	b = appendMillis(append(b, ", store;dur="...), t.store)

@@ -10,7 +10,7 @@ import (
 	"sluice/access"
 )
 
-// TestServerTiming checks the timings of a local instance, which pages of allowed origins may read, and
+// TestServerTiming checks a local instance's timings, which pages of allowed origins may read, and
 // that a hosted one reports none.
 func TestServerTiming(t *testing.T) {
 	s := newService(t, nil)

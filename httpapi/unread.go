@@ -54,10 +54,10 @@ func (x *exchange) releaseReply() {
 }
 
 // replyPiece is how many bytes of a reply in memory are written under one deadline, which is about
-// the window of the minimum rate: a client that reads nothing must not keep it for longer.
+// the minimum rate's window: a client that reads nothing must not keep it for longer.
 const replyPiece = 32 << 10
 
-// writeReply sends the body of a reply in memory.
+// writeReply sends the body for a reply in memory.
 func (x *exchange) writeReply(body []byte) error {
 	for piece := range slices.Chunk(body, replyPiece) {
 		if _, err := x.Write(piece); err != nil {

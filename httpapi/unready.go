@@ -7,8 +7,8 @@ import (
 	"sluice/wire"
 )
 
-// NewUnreadyServer returns an HTTP server for the time in which a process cannot open its stores yet. It
-// answers /livez with 200, and every other request with 503 not_ready.
+// NewUnreadyServer returns an HTTP server for the time in which a process cannot open its stores
+// yet. It answers /livez with 200, and every other request with 503 not_ready.
 func NewUnreadyServer(log *slog.Logger) *http.Server {
 	return newHTTPServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := fields{header: w.Header()}
