@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/access/keys"
 	"sluice/metastore"
 )
 
@@ -33,8 +34,8 @@ type Allowance struct {
 
 // limits are the limits in force.
 type limits struct {
-	own    metastore.Limits // as the store has them, before defaults
-	all    metastore.Limits // each is above 0 or Unlimited
+	own    keys.Limits // as the store has them, before defaults
+	all    keys.Limits // each is above 0 or Unlimited
 	quotas amounts
 }
 
@@ -51,7 +52,7 @@ func newAllowance(h holder, usage metastore.Usage, hits *hits, release func(*All
 
 // setLimits sets the limits. When a bucket's rate changes, it becomes full: a debt at the old rate
 // could take arbitrarily long to repay at the new one. The caller holds the Limiter's lock.
-func (a *Allowance) setLimits(own, defaults metastore.Limits) {
+func (a *Allowance) setLimits(own, defaults keys.Limits) {
 	old := a.limits.Load()
 	if old == nil {
 		old = &limits{} // no valid limit is 0
@@ -78,8 +79,8 @@ func (a *Allowance) Release() { a.release(a) }
 // Holder returns a name for the group or network, which is unique among Allowances.
 func (a *Allowance) Holder() string { return a.name }
 
-// Limits returns the limits in force. Each is above 0 or metastore.Unlimited.
-func (a *Allowance) Limits() metastore.Limits { return a.limits.Load().all }
+// Limits returns the limits in force. Each is above 0 or keys.Unlimited.
+func (a *Allowance) Limits() keys.Limits { return a.limits.Load().all }
 
 // Enter admits a request. The caller must call leave once when the request has ended.
 //
@@ -128,7 +129,7 @@ func (a *Allowance) takeSlot() bool {
 	limit := a.Limits().ConcurrentRequests
 	for {
 		working := a.working.Load()
-		if limit != metastore.Unlimited && working >= limit {
+		if limit != keys.Unlimited && working >= limit {
 			return false
 		}
 		if a.working.CompareAndSwap(working, working+1) {
@@ -145,7 +146,7 @@ func (a *Allowance) takeSlot() bool {
 func (a *Allowance) Hold() (release func(), ok bool) {
 	const ending = 16
 	limit := a.Limits().ConcurrentRequests
-	if a.held.Add(1) > 2*limit+ending && limit != metastore.Unlimited {
+	if a.held.Add(1) > 2*limit+ending && limit != keys.Unlimited {
 		a.held.Add(-1)
 		a.hits[kindConcurrent].Add(1)
 		return nil, false

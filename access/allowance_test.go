@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"sluice/access"
-	"sluice/metastore"
+	"sluice/access/keys"
 )
 
 // allowance returns an Allowance with these limits.
-func allowance(limits metastore.Limits) *access.Allowance {
+func allowance(limits keys.Limits) *access.Allowance {
 	return access.NewLimiter(access.LimiterOptions{Address: limits}).OfAddress(netip.IPv6Loopback())
 }
 
@@ -28,7 +28,7 @@ func enter(t testing.TB, a *access.Allowance) (leave func()) {
 }
 
 func TestConcurrentRequests(t *testing.T) {
-	a := allowance(metastore.Limits{ConcurrentRequests: 2})
+	a := allowance(keys.Limits{ConcurrentRequests: 2})
 	first, second := enter(t, a), enter(t, a)
 	for range 3 {
 		if _, err := a.Enter(t.Context()); !errors.Is(err, access.ErrConcurrent) {
@@ -47,7 +47,7 @@ func TestConcurrentRequests(t *testing.T) {
 
 // The number of slots is bounded, and each can be used again.
 func TestHeldRequests(t *testing.T) {
-	a := allowance(metastore.Limits{ConcurrentRequests: 2})
+	a := allowance(keys.Limits{ConcurrentRequests: 2})
 	for range 2 {
 		var all []func()
 		for {
@@ -67,7 +67,7 @@ func TestHeldRequests(t *testing.T) {
 			release()
 		}
 	}
-	free := allowance(metastore.Limits{})
+	free := allowance(keys.Limits{})
 	for range 1000 {
 		if _, ok := free.Hold(); !ok {
 			t.Fatal("without a limit a request is refused")
@@ -80,7 +80,7 @@ func TestHeldRequests(t *testing.T) {
 // wait.
 func TestRequestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := allowance(metastore.Limits{RequestsPerSecond: 10})
+		a := allowance(keys.Limits{RequestsPerSecond: 10})
 		if left, full := a.Requests(); left != 10 || full != 0 {
 			t.Errorf("at first %d are left, whole after %v", left, full)
 		}
@@ -127,7 +127,7 @@ func TestRequestRate(t *testing.T) {
 // when they are cancelled or refused.
 func TestRequestsThatWaitHoldTheirSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := allowance(metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2})
+		a := allowance(keys.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2})
 		enter(t, a)()
 		ctx, cancel := context.WithCancel(t.Context())
 		waited := make(chan error)
@@ -171,7 +171,7 @@ func TestRequestsThatWaitHoldTheirSlot(t *testing.T) {
 // enters.
 func TestRequestRateOverTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := allowance(metastore.Limits{RequestsPerSecond: 100})
+		a := allowance(keys.Limits{RequestsPerSecond: 100})
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		var mu sync.Mutex
@@ -202,7 +202,7 @@ func TestRequestRateOverTime(t *testing.T) {
 // the next.
 func TestCancelledRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := allowance(metastore.Limits{RequestsPerSecond: 1})
+		a := allowance(keys.Limits{RequestsPerSecond: 1})
 		enter(t, a)()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
 		defer cancel()

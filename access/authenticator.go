@@ -13,7 +13,8 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
-	"sluice/metastore"
+	"sluice/access/keys"
+	"sluice/database"
 )
 
 // AuthenticatorOptions are an Authenticator's settings. The zero value works.
@@ -31,8 +32,8 @@ const maxTrust = 10 * time.Second
 
 // KeyStore holds keys, and the clock by which they expire.
 type KeyStore interface {
-	metastore.Keys
-	metastore.Clock
+	keys.Store
+	database.Clock
 }
 
 // Authenticator resolves credentials to the holders of their keys. Its methods may be called
@@ -173,7 +174,7 @@ func (a *Authenticator) find(ctx context.Context, id string) (*Caller, error) {
 // query is find in the store. seen must have been loaded before.
 func (a *Authenticator) query(ctx context.Context, id string, seen *view) (*Caller, error) {
 	key, err := a.store.Key(ctx, id)
-	if errors.Is(err, metastore.ErrNotFound) {
+	if errors.Is(err, database.ErrNotFound) {
 		a.cache.Invalidate(id)
 		return nil, nil
 	}

@@ -17,7 +17,7 @@ import (
 // handle, which stands for a key command.
 func newKeys(t *testing.T) (*access.Authenticator, *line, *line) {
 	stores := openStores(t, 2)
-	served, command := &line{Store: stores[0]}, &line{Store: stores[1]}
+	served, command := &line{Database: stores[0]}, &line{Database: stores[1]}
 	return access.NewAuthenticator(served, access.AuthenticatorOptions{}), served, command
 }
 

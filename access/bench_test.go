@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	"sluice/access"
-	"sluice/metastore"
+	"sluice/access/keys"
 )
 
 // BenchmarkAuthenticate measures a cached key.
 func BenchmarkAuthenticate(b *testing.B) {
 	store := openStores(b, 1)[0]
-	served := &line{Store: store}
+	served := &line{Database: store}
 	_, credential := makeKey(b, store, access.NewKey{Accounts: []string{"a"}})
 	keys := access.NewAuthenticator(served, access.AuthenticatorOptions{})
 	ctx, cancel := context.WithCancel(b.Context())
@@ -33,7 +33,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 
 // BenchmarkEnter measures an address that is cached, without and with a rate.
 func BenchmarkEnter(b *testing.B) {
-	for name, limits := range map[string]metastore.Limits{"unlimited": {}, "limited": {RequestsPerSecond: 1 << 40, ConcurrentRequests: 64}} {
+	for name, limits := range map[string]keys.Limits{"unlimited": {}, "limited": {RequestsPerSecond: 1 << 40, ConcurrentRequests: 64}} {
 		b.Run(name, func(b *testing.B) {
 			l := access.NewLimiter(access.LimiterOptions{Address: limits})
 			b.ReportAllocs()
@@ -49,7 +49,7 @@ func BenchmarkEnter(b *testing.B) {
 // BenchmarkPaceOut measures the cost of pacing that never waits, for one stream and for 64
 // concurrent ones.
 func BenchmarkPaceOut(b *testing.B) {
-	for name, bytesPerSecond := range map[string]int64{"unlimited": metastore.Unlimited, "limited": 1 << 60} {
+	for name, bytesPerSecond := range map[string]int64{"unlimited": keys.Unlimited, "limited": 1 << 60} {
 		a := paced(bytesPerSecond)
 		b.Run(name+"/alone", func(b *testing.B) {
 			b.ReportAllocs()

@@ -5,14 +5,14 @@ import (
 	"slices"
 	"time"
 
-	"sluice/metastore"
+	"sluice/access/keys"
 )
 
 // Caller is the holder of a valid key. It is immutable: Authenticate returns another one after
 // the key has changed.
-type Caller struct{ key metastore.Key }
+type Caller struct{ key keys.Key }
 
-func newCaller(key metastore.Key) *Caller {
+func newCaller(key keys.Key) *Caller {
 	key.Accounts = slices.Clone(key.Accounts) // nil stays nil
 	slices.Sort(key.Accounts)
 	return &Caller{key: key}
@@ -26,7 +26,7 @@ func (c *Caller) ID() string { return c.key.ID }
 func (c *Caller) Group() string { return c.key.Group }
 
 // Limits returns the group's limits; 0 stands for the service's default.
-func (c *Caller) Limits() metastore.Limits { return c.key.Limits }
+func (c *Caller) Limits() keys.Limits { return c.key.Limits }
 
 // AllAccounts reports whether the key is valid for all accounts.
 func (c *Caller) AllAccounts() bool { return c.key.Accounts == nil }

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 
 	"sluice/access"
-	"sluice/metastore"
-	"sluice/metastore/sqlstore"
+	"sluice/access/keys"
+	"sluice/database/sqlstore"
 )
 
 // A key is created, a request with its credential is authenticated and authorized, and what the
@@ -32,7 +32,7 @@ func Example() {
 		Scopes:   []access.Scope{access.ScopeRead, access.ScopeWrite},
 		Accounts: []string{"alice"},
 		Group:    "team",
-		Limits:   metastore.Limits{ConcurrentRequests: 1, StoredObjects: 1},
+		Limits:   keys.Limits{ConcurrentRequests: 1, StoredObjects: 1},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -74,7 +74,7 @@ func Example() {
 // Without a key, the requests of one client address share an Allowance.
 func ExampleLimiter_OfAddress() {
 	limiter := access.NewLimiter(access.LimiterOptions{
-		Address: metastore.Limits{RequestsPerSecond: 100},
+		Address: keys.Limits{RequestsPerSecond: 100},
 	})
 	for _, address := range []string{"192.0.2.1", "2001:db8::1", "2001:db8::2"} {
 		allowance := limiter.OfAddress(netip.MustParseAddr(address))

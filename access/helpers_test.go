@@ -10,8 +10,10 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/access"
+	"sluice/access/keys"
+	"sluice/database/sqlstore"
+	"sluice/database/whole"
 	"sluice/metastore"
-	"sluice/metastore/sqlstore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,7 +41,7 @@ func openStores(t testing.TB, n int) []*sqlstore.Store {
 
 // line is the connection to a store. It counts lookups, can fail, and can delay a result.
 type line struct {
-	metastore.Store
+	whole.Database
 	lookups atomic.Int64                         // number of keys looked up
 	asked   atomic.Int64                         // number of usages looked up
 	cut     atomic.Pointer[error]                // the error of every call
@@ -52,12 +54,12 @@ type line struct {
 func (l *line) down(err error) { l.cut.Store(&err) }
 func (l *line) up()            { l.cut.Store(nil) }
 
-func (l *line) Key(ctx context.Context, id string) (metastore.Key, error) {
+func (l *line) Key(ctx context.Context, id string) (keys.Key, error) {
 	l.lookups.Add(1)
 	if err := l.cut.Load(); err != nil {
-		return metastore.Key{}, *err
+		return keys.Key{}, *err
 	}
-	k, err := l.Store.Key(ctx, id)
+	k, err := l.Database.Key(ctx, id)
 	if then := l.answer.Load(); then != nil {
 		(*then)()
 	}
@@ -75,7 +77,7 @@ func (l *line) KeysVersion(ctx context.Context) (int64, error) {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}
-	version, err := l.Store.KeysVersion(ctx)
+	version, err := l.Database.KeysVersion(ctx)
 	return version - l.origin.Load(), err
 }
 
@@ -84,7 +86,7 @@ func (l *line) Usage(ctx context.Context, owner string) (metastore.Used, error) 
 	if err := l.cut.Load(); err != nil {
 		return metastore.Used{}, *err
 	}
-	used, err := l.Store.Usage(ctx, owner)
+	used, err := l.Database.Usage(ctx, owner)
 	if then := l.usage.Load(); then != nil {
 		(*then)(used)
 	}
@@ -95,7 +97,7 @@ func (l *line) Usage(ctx context.Context, owner string) (metastore.Used, error) 
 }
 
 // makeKey creates a key for reading and writing, unless it is described otherwise.
-func makeKey(t testing.TB, store metastore.Keys, n access.NewKey) (metastore.Key, string) {
+func makeKey(t testing.TB, store keys.Store, n access.NewKey) (keys.Key, string) {
 	t.Helper()
 	if n.Scopes == nil {
 		n.Scopes = []access.Scope{access.ScopeRead, access.ScopeWrite}

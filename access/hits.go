@@ -4,12 +4,12 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"sluice/metastore"
+	"sluice/access/keys"
 )
 
 // hits counts how often each limit has refused or delayed a request, indexed like
-// metastore.LimitKinds.
-type hits [len(metastore.LimitKinds)]atomic.Int64
+// keys.LimitKinds.
+type hits [len(keys.LimitKinds)]atomic.Int64
 
 // Where the limits stand that are no quotas.
 var (
@@ -19,7 +19,7 @@ var (
 	kindConcurrent = kindNamed("concurrent requests")
 )
 
-// kindNamed returns where the limit with that name stands in metastore.LimitKinds.
+// kindNamed returns where the limit with that name stands in keys.LimitKinds.
 func kindNamed(name string) int {
-	return slices.IndexFunc(metastore.LimitKinds[:], func(k metastore.LimitKind) bool { return k.Name == name })
+	return slices.IndexFunc(keys.LimitKinds[:], func(k keys.LimitKind) bool { return k.Name == name })
 }

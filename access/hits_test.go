@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"sluice/access"
+	"sluice/access/keys"
 	"sluice/metastore"
 )
 
@@ -15,8 +16,8 @@ import (
 func TestHits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stores := openStores(t, 1)
-		for kind, k := range metastore.LimitKinds {
-			limits := metastore.NoLimits()
+		for kind, k := range keys.LimitKinds {
+			limits := keys.NoLimits()
 			*k.Of(&limits) = 1
 			options := access.LimiterOptions{Key: limits, Address: limits, Usage: stores[0]}
 			if k.Name == "stored bytes" {
@@ -25,9 +26,9 @@ func TestHits(t *testing.T) {
 			limiter := access.NewLimiter(options)
 			caller := callerOf(t, stores[0], access.NewKey{Group: fmt.Sprint("g", kind)})
 			hit(t, limiter, caller, k)
-			for other := range metastore.LimitKinds {
+			for other := range keys.LimitKinds {
 				if got := limiter.Hits(other) > 0; got != (other == kind) {
-					t.Errorf("%s: %s is counted: %t", k.Name, metastore.LimitKinds[other].Name, got)
+					t.Errorf("%s: %s is counted: %t", k.Name, keys.LimitKinds[other].Name, got)
 				}
 			}
 		}
@@ -35,7 +36,7 @@ func TestHits(t *testing.T) {
 }
 
 // hit hits a limit of 1.
-func hit(t *testing.T, limiter *access.Limiter, caller *access.Caller, k metastore.LimitKind) {
+func hit(t *testing.T, limiter *access.Limiter, caller *access.Caller, k keys.LimitKind) {
 	t.Helper()
 	a := limiter.OfAddress(netip.MustParseAddr("192.0.2.1"))
 	if k.Quota() {

@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"sluice/metastore"
+	"sluice/access/keys"
 )
 
 // NewKey describes a key to be created.
@@ -29,18 +29,18 @@ type NewKey struct {
 	// Expires is when the key ceases to be valid; zero means never.
 	Expires time.Time
 	// Limits are the group's limits. Each is above 0, or 0 for the service's default, or
-	// metastore.Unlimited. For a group that has keys already each must be 0 or as the group has it.
-	Limits metastore.Limits
+	// keys.Unlimited. For a group that has keys already each must be 0 or as the group has it.
+	Limits keys.Limits
 }
 
 // Create creates a key. It returns the key as stored and its credential, which cannot be
 // recovered later: only the SHA-256 of its secret is stored. It returns ErrInvalidKey, or
-// metastore.ErrGroupLimits if the group has other limits.
-func Create(ctx context.Context, store metastore.Keys, n NewKey) (metastore.Key, string, error) {
+// keys.ErrGroupLimits if the group has other limits.
+func Create(ctx context.Context, store keys.Store, n NewKey) (keys.Key, string, error) {
 	id, secret := newID(), newSecret()
 	k, err := n.describe()
 	if err != nil {
-		return metastore.Key{}, "", err
+		return keys.Key{}, "", err
 	}
 	k.ID, k.Hash = id, sha256.Sum256([]byte(secret))
 	if k.Group == "" {
@@ -48,30 +48,30 @@ func Create(ctx context.Context, store metastore.Keys, n NewKey) (metastore.Key,
 	}
 	k, err = store.CreateKey(ctx, k)
 	if err != nil {
-		return metastore.Key{}, "", err
+		return keys.Key{}, "", err
 	}
 	return k, formatCredential(id, secret), nil
 }
 
 // describe returns the key as it is stored, without its id and secret.
-func (n NewKey) describe() (metastore.Key, error) {
+func (n NewKey) describe() (keys.Key, error) {
 	granted, err := ordered(n.Scopes)
 	if err != nil {
-		return metastore.Key{}, err
+		return keys.Key{}, err
 	}
 	if err := checkLabel(n.Label); err != nil {
-		return metastore.Key{}, err
+		return keys.Key{}, err
 	}
 	if err := checkGroup(n.Group); err != nil {
-		return metastore.Key{}, err
+		return keys.Key{}, err
 	}
 	if err := checkLimits(n.Limits); err != nil {
-		return metastore.Key{}, fmt.Errorf("%w: %w", ErrInvalidKey, err)
+		return keys.Key{}, fmt.Errorf("%w: %w", ErrInvalidKey, err)
 	}
 	if n.Accounts != nil && (len(n.Accounts) == 0 || slices.Contains(n.Accounts, "")) {
-		return metastore.Key{}, fmt.Errorf("%w: its list of accounts must not be empty, nor hold an empty account", ErrInvalidKey)
+		return keys.Key{}, fmt.Errorf("%w: its list of accounts must not be empty, nor hold an empty account", ErrInvalidKey)
 	}
-	k := metastore.Key{Label: n.Label, Group: n.Group, Expires: n.Expires, Limits: n.Limits}
+	k := keys.Key{Label: n.Label, Group: n.Group, Expires: n.Expires, Limits: n.Limits}
 	for _, s := range granted {
 		k.Scopes = append(k.Scopes, string(s))
 	}
@@ -106,11 +106,11 @@ func checkGroup(group string) error {
 	return nil
 }
 
-func checkLimits(l metastore.Limits) error {
-	for _, k := range metastore.LimitKinds {
+func checkLimits(l keys.Limits) error {
+	for _, k := range keys.LimitKinds {
 		limit := *k.Of(&l)
-		if limit < 0 && limit != metastore.Unlimited {
-			return fmt.Errorf("%d is not a limit; it must be above 0, or %d for unlimited", limit, metastore.Unlimited)
+		if limit < 0 && limit != keys.Unlimited {
+			return fmt.Errorf("%d is not a limit; it must be above 0, or %d for unlimited", limit, keys.Unlimited)
 		}
 	}
 	return nil
@@ -126,8 +126,8 @@ type KeyChange struct {
 
 // Update changes a key, also one that has expired or was revoked; a revoked key remains revoked.
 // Nodes apply the change like RevokeKey's. It returns the key as stored, ErrInvalidKey, or
-// metastore.ErrNotFound.
-func Update(ctx context.Context, store metastore.Keys, id string, c KeyChange) (metastore.Key, error) {
+// database.ErrNotFound.
+func Update(ctx context.Context, store keys.Store, id string, c KeyChange) (keys.Key, error) {
 	n := NewKey{Scopes: []Scope{ScopeRead}} // valid; overwritten by what is to be changed
 	if c.Label != nil {
 		n.Label = *c.Label
@@ -140,9 +140,9 @@ func Update(ctx context.Context, store metastore.Keys, id string, c KeyChange) (
 	}
 	described, err := n.describe()
 	if err != nil {
-		return metastore.Key{}, err
+		return keys.Key{}, err
 	}
-	return store.UpdateKey(ctx, id, func(k *metastore.Key) {
+	return store.UpdateKey(ctx, id, func(k *keys.Key) {
 		if c.Label != nil {
 			k.Label = described.Label
 		}
@@ -160,12 +160,12 @@ func Update(ctx context.Context, store metastore.Keys, id string, c KeyChange) (
 
 // SetLimits changes a group's limits, and returns them as stored. A limit that is 0 in limits stays
 // as it is; the kinds in defaults get the service's limits. Nodes apply the change like
-// RevokeKey's. It returns ErrInvalidLimit, or metastore.ErrNotFound if the group never had a key.
-func SetLimits(ctx context.Context, store metastore.Keys, group string, limits metastore.Limits, defaults []metastore.LimitKind) (metastore.Limits, error) {
+// RevokeKey's. It returns ErrInvalidLimit, or database.ErrNotFound if the group never had a key.
+func SetLimits(ctx context.Context, store keys.Store, group string, limits keys.Limits, defaults []keys.LimitKind) (keys.Limits, error) {
 	if err := checkLimits(limits); err != nil {
-		return metastore.Limits{}, fmt.Errorf("%w: %w", ErrInvalidLimit, err)
+		return keys.Limits{}, fmt.Errorf("%w: %w", ErrInvalidLimit, err)
 	}
-	return store.SetGroupLimits(ctx, group, func(l *metastore.Limits) {
+	return store.SetGroupLimits(ctx, group, func(l *keys.Limits) {
 		*l = limits.Or(*l)
 		for _, k := range defaults {
 			*k.Of(l) = 0

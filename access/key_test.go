@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"sluice/access"
-	"sluice/metastore"
-	"sluice/metastore/sqlstore"
+	"sluice/access/keys"
+	"sluice/database"
+	"sluice/database/sqlstore"
 )
 
 func TestParseScopes(t *testing.T) {
@@ -44,7 +45,7 @@ func TestParseScopes(t *testing.T) {
 func TestCreate(t *testing.T) {
 	store := openStores(t, 1)[0]
 	expires := time.Date(2040, 1, 2, 3, 4, 5, 6000, time.UTC)
-	limits := metastore.Limits{RequestsPerSecond: 5, StoredBytes: metastore.Unlimited}
+	limits := keys.Limits{RequestsPerSecond: 5, StoredBytes: keys.Unlimited}
 	key, credential := makeKey(t, store, access.NewKey{
 		Label: "für Bücher", Scopes: []access.Scope{access.ScopeWrite, access.ScopeRead}, Accounts: []string{"b", "a", "b"},
 		Group: "Books-1.x_y", Expires: expires, Limits: limits,
@@ -67,9 +68,9 @@ func TestCreate(t *testing.T) {
 		t.Errorf("the second of a group has %+v", joined.Limits)
 	}
 	_, none, err := access.Create(t.Context(), store, access.NewKey{
-		Scopes: []access.Scope{access.ScopeRead}, Group: "Books-1.x_y", Limits: metastore.Limits{RequestsPerSecond: 6},
+		Scopes: []access.Scope{access.ScopeRead}, Group: "Books-1.x_y", Limits: keys.Limits{RequestsPerSecond: 6},
 	})
-	if !errors.Is(err, metastore.ErrGroupLimits) || none != "" {
+	if !errors.Is(err, keys.ErrGroupLimits) || none != "" {
 		t.Errorf("other limits for the group: %q, %v", none, err)
 	}
 }
@@ -92,8 +93,8 @@ func TestCreateRefuses(t *testing.T) {
 		"a space in the group": {Scopes: read, Group: "a b"},
 		"a slash in the group": {Scopes: read, Group: "a/b"},
 		"an umlaut":            {Scopes: read, Group: "ä"},
-		"a negative rate":      {Scopes: read, Limits: metastore.Limits{RequestsPerSecond: -2}},
-		"a negative quota":     {Scopes: read, Limits: metastore.Limits{OpenUploads: -7}},
+		"a negative rate":      {Scopes: read, Limits: keys.Limits{RequestsPerSecond: -2}},
+		"a negative quota":     {Scopes: read, Limits: keys.Limits{OpenUploads: -7}},
 	} {
 		if _, credential, err := access.Create(t.Context(), store, n); !errors.Is(err, access.ErrInvalidKey) || credential != "" {
 			t.Errorf("%s: %q, %v", name, credential, err)
@@ -141,23 +142,23 @@ func TestUpdate(t *testing.T) {
 	if got, err := store.Key(t.Context(), want.ID); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("after refusals: %+v, %v, want %+v", got, err, want)
 	}
-	if _, err := access.Update(t.Context(), store, "none", access.KeyChange{Label: &label}); !errors.Is(err, metastore.ErrNotFound) {
+	if _, err := access.Update(t.Context(), store, "none", access.KeyChange{Label: &label}); !errors.Is(err, database.ErrNotFound) {
 		t.Errorf("an unknown key: %v", err)
 	}
 }
 
 func TestSetLimits(t *testing.T) {
 	store := openStores(t, 1)[0]
-	makeKey(t, store, access.NewKey{Group: "group", Limits: metastore.Limits{RequestsPerSecond: 5, StoredBytes: 6, Channels: 7}})
-	want := metastore.Limits{RequestsPerSecond: 5, StoredBytes: metastore.Unlimited, OpenUploads: 9}
-	got, err := access.SetLimits(t.Context(), store, "group", metastore.Limits{StoredBytes: metastore.Unlimited, OpenUploads: 9}, []metastore.LimitKind{kindOf(t, "channels")})
+	makeKey(t, store, access.NewKey{Group: "group", Limits: keys.Limits{RequestsPerSecond: 5, StoredBytes: 6, Channels: 7}})
+	want := keys.Limits{RequestsPerSecond: 5, StoredBytes: keys.Unlimited, OpenUploads: 9}
+	got, err := access.SetLimits(t.Context(), store, "group", keys.Limits{StoredBytes: keys.Unlimited, OpenUploads: 9}, []keys.LimitKind{kindOf(t, "channels")})
 	if err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
-	if _, err := access.SetLimits(t.Context(), store, "group", metastore.Limits{Channels: -2}, nil); !errors.Is(err, access.ErrInvalidLimit) {
+	if _, err := access.SetLimits(t.Context(), store, "group", keys.Limits{Channels: -2}, nil); !errors.Is(err, access.ErrInvalidLimit) {
 		t.Errorf("a negative limit: %v", err)
 	}
-	if _, err := access.SetLimits(t.Context(), store, "none", want, nil); !errors.Is(err, metastore.ErrNotFound) {
+	if _, err := access.SetLimits(t.Context(), store, "none", want, nil); !errors.Is(err, database.ErrNotFound) {
 		t.Errorf("an unknown group: %v", err)
 	}
 	if got, err := store.GroupLimits(t.Context(), "group"); err != nil || got != want {
@@ -166,13 +167,13 @@ func TestSetLimits(t *testing.T) {
 }
 
 // kindOf returns the kind of limits with a name.
-func kindOf(t *testing.T, name string) metastore.LimitKind {
+func kindOf(t *testing.T, name string) keys.LimitKind {
 	t.Helper()
-	i := slices.IndexFunc(metastore.LimitKinds[:], func(k metastore.LimitKind) bool { return k.Name == name })
+	i := slices.IndexFunc(keys.LimitKinds[:], func(k keys.LimitKind) bool { return k.Name == name })
 	if i < 0 {
 		t.Fatalf("there is no limit %q", name)
 	}
-	return metastore.LimitKinds[i]
+	return keys.LimitKinds[i]
 }
 
 // TestSecretIsNotStored searches for the secret in everything that the store wrote.

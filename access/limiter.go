@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"sync"
 
+	"sluice/access/keys"
 	"sluice/metastore"
 )
 
@@ -12,7 +13,7 @@ import (
 type LimiterOptions struct {
 	// Key are the default limits for a group of keys, and Address the limits for a client address
 	// without a key, to which no quota applies. 0 means unlimited.
-	Key, Address metastore.Limits
+	Key, Address keys.Limits
 	// Usage reports what the groups have stored. It may be nil if no group has a quota.
 	Usage metastore.Usage
 	// Recent is the number of groups and addresses without a request that are cached,
@@ -39,13 +40,13 @@ type Limiter struct {
 
 // NewLimiter returns a Limiter.
 func NewLimiter(opt LimiterOptions) *Limiter {
-	opt.Key = opt.Key.Resolve(metastore.NoLimits())
-	for _, k := range metastore.LimitKinds {
+	opt.Key = opt.Key.Resolve(keys.NoLimits())
+	for _, k := range keys.LimitKinds {
 		if k.Quota() {
-			*k.Of(&opt.Address) = metastore.Unlimited
+			*k.Of(&opt.Address) = keys.Unlimited
 		}
 	}
-	opt.Address = opt.Address.Or(metastore.NoLimits())
+	opt.Address = opt.Address.Or(keys.NoLimits())
 	if opt.Recent == 0 {
 		opt.Recent = 16 << 10
 	}
@@ -54,15 +55,15 @@ func NewLimiter(opt LimiterOptions) *Limiter {
 	return l
 }
 
-// KeyLimits returns the default limits for a group of keys. Each is above 0 or metastore.Unlimited.
-func (l *Limiter) KeyLimits() metastore.Limits { return l.opt.Key }
+// KeyLimits returns the default limits for a group of keys. Each is above 0 or keys.Unlimited.
+func (l *Limiter) KeyLimits() keys.Limits { return l.opt.Key }
 
 // AddressLimits returns the limits for a client address, in the same form.
-func (l *Limiter) AddressLimits() metastore.Limits { return l.opt.Address }
+func (l *Limiter) AddressLimits() keys.Limits { return l.opt.Address }
 
 // Hits returns how often a limit was hit since the Limiter was created, by any holder: how often a
 // request or a write was refused, or, for the rates of bytes, how often one was delayed. kind is an
-// index of metastore.LimitKinds.
+// index of keys.LimitKinds.
 func (l *Limiter) Hits(kind int) int64 { return l.hits[kind].Load() }
 
 // OfKey returns the Allowance for the caller's group of keys. If the group's limits have changed,
@@ -89,7 +90,7 @@ func Network(a netip.Addr) netip.Prefix {
 }
 
 // acquire returns a holder's Allowance with one user more, and sets its limits.
-func (l *Limiter) acquire(h holder, limits, defaults metastore.Limits) *Allowance {
+func (l *Limiter) acquire(h holder, limits, defaults keys.Limits) *Allowance {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.mu.allowances[h]

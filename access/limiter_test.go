@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice/access"
-	"sluice/metastore"
+	"sluice/access/keys"
 )
 
 func TestAddressesThatShareAnAllowance(t *testing.T) {
@@ -60,13 +60,13 @@ func TestKeysThatShareAnAllowance(t *testing.T) {
 func TestWhichLimitHolds(t *testing.T) {
 	store := openStores(t, 1)[0]
 	l := access.NewLimiter(access.LimiterOptions{
-		Key:     metastore.Limits{RequestsPerSecond: 10, BytesInPerSecond: 20, BytesOutPerSecond: metastore.Unlimited, StoredBytes: 40},
-		Address: metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2, StoredBytes: 3, OpenUploads: 4, Channels: 5},
+		Key:     keys.Limits{RequestsPerSecond: 10, BytesInPerSecond: 20, BytesOutPerSecond: keys.Unlimited, StoredBytes: 40},
+		Address: keys.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2, StoredBytes: 3, OpenUploads: 4, Channels: 5},
 	})
-	const none = metastore.Unlimited
-	own := metastore.Limits{RequestsPerSecond: 11, BytesInPerSecond: none, BytesOutPerSecond: 31, OpenUploads: 61, Channels: 71}
+	const none = keys.Unlimited
+	own := keys.Limits{RequestsPerSecond: 11, BytesInPerSecond: none, BytesOutPerSecond: 31, OpenUploads: 61, Channels: 71}
 	for name, c := range map[string]struct {
-		got  metastore.Limits
+		got  keys.Limits
 		want [7]int64 // in the fields' order
 	}{
 		"keys by default":      {l.KeyLimits(), [7]int64{10, 20, none, none, 40, none, none}},
@@ -112,10 +112,10 @@ func TestHoldersAreIndependent(t *testing.T) {
 func TestLimitsThatChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Two stores represent one in which an operator changed the group.
-		wide := callerOf(t, openStores(t, 1)[0], access.NewKey{Group: "g", Limits: metastore.Limits{
+		wide := callerOf(t, openStores(t, 1)[0], access.NewKey{Group: "g", Limits: keys.Limits{
 			RequestsPerSecond: 1000, BytesOutPerSecond: 512 << 20,
 		}})
-		narrow := callerOf(t, openStores(t, 1)[0], access.NewKey{Group: "g", Limits: metastore.Limits{
+		narrow := callerOf(t, openStores(t, 1)[0], access.NewKey{Group: "g", Limits: keys.Limits{
 			RequestsPerSecond: 1, BytesOutPerSecond: 1 << 10, ConcurrentRequests: 1,
 		}})
 		free := callerOf(t, openStores(t, 1)[0], access.NewKey{Group: "g"})
@@ -173,7 +173,7 @@ func TestLimitsThatChange(t *testing.T) {
 // TestChangeOfOneLimit checks that the other limits keep their state.
 func TestChangeOfOneLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limits := metastore.Limits{RequestsPerSecond: 1, BytesInPerSecond: 10, BytesOutPerSecond: 10}
+		limits := keys.Limits{RequestsPerSecond: 1, BytesInPerSecond: 10, BytesOutPerSecond: 10}
 		before := callerOf(t, openStores(t, 1)[0], access.NewKey{Group: "g", Limits: limits})
 		limits.OpenUploads = 5
 		after := callerOf(t, openStores(t, 1)[0], access.NewKey{Group: "g", Limits: limits})
@@ -200,7 +200,7 @@ func TestChangeOfOneLimit(t *testing.T) {
 // TestAllowancesInUseAreNotEvicted checks that Allowances in use are kept, however many others
 // there are.
 func TestAllowancesInUseAreNotEvicted(t *testing.T) {
-	l := access.NewLimiter(access.LimiterOptions{Recent: 1, Address: metastore.Limits{ConcurrentRequests: 1}})
+	l := access.NewLimiter(access.LimiterOptions{Recent: 1, Address: keys.Limits{ConcurrentRequests: 1}})
 	address := netip.MustParseAddr("192.0.2.1")
 	working := l.OfAddress(address)
 	leave := enter(t, working)
@@ -236,7 +236,7 @@ func tryEnter(t *testing.T, l *access.Limiter, address netip.Addr) error {
 // older ones are not.
 func TestRecentAllowancesAreKept(t *testing.T) {
 	const recent = 100
-	l := access.NewLimiter(access.LimiterOptions{Recent: recent, Address: metastore.Limits{RequestsPerSecond: 1}})
+	l := access.NewLimiter(access.LimiterOptions{Recent: recent, Address: keys.Limits{RequestsPerSecond: 1}})
 	address := netip.MustParseAddr("192.0.2.1")
 	requests := func() int64 {
 		a := l.OfAddress(address)
@@ -269,7 +269,7 @@ func others(l *access.Limiter, n int) {
 // TestLimiterRaces runs many concurrent requests for a few holders. Hardly any is cached.
 func TestLimiterRaces(t *testing.T) {
 	const limit = 3
-	l := access.NewLimiter(access.LimiterOptions{Recent: 1, Address: metastore.Limits{ConcurrentRequests: limit}})
+	l := access.NewLimiter(access.LimiterOptions{Recent: 1, Address: keys.Limits{ConcurrentRequests: limit}})
 	var mu sync.Mutex
 	working, entered, refused := map[byte]int{}, 0, 0
 	var wg sync.WaitGroup
@@ -313,7 +313,7 @@ func TestLimiterRaces(t *testing.T) {
 // the wait of one request.
 func TestSpend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: 10, ConcurrentRequests: 100}})
+		l := access.NewLimiter(access.LimiterOptions{Address: keys.Limits{RequestsPerSecond: 10, ConcurrentRequests: 100}})
 		a := l.OfAddress(netip.MustParseAddr("10.0.0.1"))
 		defer a.Release()
 		for _, c := range []struct {

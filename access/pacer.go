@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"sluice/metastore"
+	"sluice/access/keys"
 )
 
 // maxChunk is the most that passes a pacer at a time, in bytes.
@@ -27,7 +27,7 @@ type pacer struct {
 func newPacer(hits *atomic.Int64) *pacer { return &pacer{sem: make(chan struct{}, 1), hits: hits} }
 
 func (p *pacer) setLimit(bytesPerSecond int64) {
-	if bytesPerSecond == metastore.Unlimited {
+	if bytesPerSecond == keys.Unlimited {
 		p.bucket.Store(nil)
 		return
 	}

@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"sluice/access"
-	"sluice/metastore"
+	"sluice/access/keys"
 )
 
 // paced returns an Allowance with this rate of bytes per second out, and twice as many in.
 func paced(bytesPerSecond int64) *access.Allowance {
 	l := access.NewLimiter(access.LimiterOptions{
-		Address: metastore.Limits{BytesOutPerSecond: bytesPerSecond, BytesInPerSecond: 2 * bytesPerSecond},
+		Address: keys.Limits{BytesOutPerSecond: bytesPerSecond, BytesInPerSecond: 2 * bytesPerSecond},
 	})
 	return l.OfAddress(netip.MustParseAddr("192.0.2.1"))
 }
@@ -240,10 +240,10 @@ func TestDirectionsArePacedApart(t *testing.T) {
 // TestChunks checks that chunks are small enough for the rate, and never empty.
 func TestChunks(t *testing.T) {
 	for bytesPerSecond, want := range map[int64]int64{
-		1: 1, 9: 1, 20: 2, 1 << 10: 102, 64 << 10: 6553, 32 << 20: 1 << 20, 1 << 62: 1 << 20, metastore.Unlimited: 1 << 20,
+		1: 1, 9: 1, 20: 2, 1 << 10: 102, 64 << 10: 6553, 32 << 20: 1 << 20, 1 << 62: 1 << 20, keys.Unlimited: 1 << 20,
 	} {
 		l := access.NewLimiter(access.LimiterOptions{
-			Address: metastore.Limits{BytesOutPerSecond: bytesPerSecond, BytesInPerSecond: bytesPerSecond},
+			Address: keys.Limits{BytesOutPerSecond: bytesPerSecond, BytesInPerSecond: bytesPerSecond},
 		})
 		a := l.OfAddress(netip.IPv6Loopback())
 		if a.ChunkOut() != want || a.ChunkIn() != want {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"sluice/access/keys"
+	"sluice/database"
 	"sluice/metastore"
 )
 
@@ -14,12 +16,12 @@ const (
 	usageTimeout = 5 * time.Second // for a usage query
 )
 
-// amounts are amounts of what the quotas limit, indexed like metastore.LimitKinds. Those of
+// amounts are amounts of what the quotas limit, indexed like keys.LimitKinds. Those of
 // limits that are no quotas are not used.
-type amounts [len(metastore.LimitKinds)]int64
+type amounts [len(keys.LimitKinds)]int64
 
 func amountsOf(u metastore.Used) (n amounts) {
-	for i, k := range metastore.LimitKinds {
+	for i, k := range keys.LimitKinds {
 		if k.Quota() {
 			n[i] = k.Used(u)
 		}
@@ -27,8 +29,8 @@ func amountsOf(u metastore.Used) (n amounts) {
 	return n
 }
 
-func quotasOf(l metastore.Limits) (n amounts) {
-	for i, k := range metastore.LimitKinds {
+func quotasOf(l keys.Limits) (n amounts) {
+	for i, k := range keys.LimitKinds {
 		n[i] = *k.Of(&l)
 	}
 	return n
@@ -96,7 +98,7 @@ func (q *quota) take(limits, n amounts, since time.Time) (refused *QuotaError, s
 		}
 		total := q.mu.stored[i] + q.mu.reserved[i] + q.mu.unconfirmed[i]
 		if wanted > limits[i]-total || q.mu.snapshotAt.Before(since) {
-			return &QuotaError{Of: metastore.LimitKinds[i].Name, Limit: limits[i], Used: total, Wanted: wanted}, q.mu.querySeq
+			return &QuotaError{Of: keys.LimitKinds[i].Name, Limit: limits[i], Used: total, Wanted: wanted}, q.mu.querySeq
 		}
 	}
 	for i := range n {
@@ -124,7 +126,7 @@ func (q *quota) refresh(ctx context.Context, seen uint64) error {
 	q.mu.Unlock()
 
 	// Others wait for the result too, so it must not depend on this context.
-	ctx, cancel := context.WithTimeout(metastore.WithPatience(context.WithoutCancel(ctx), usageTimeout), usageTimeout)
+	ctx, cancel := context.WithTimeout(database.WithPatience(context.WithoutCancel(ctx), usageTimeout), usageTimeout)
 	defer cancel()
 	used, err := q.usage.Usage(ctx, q.owner)
 
@@ -159,7 +161,7 @@ func (r *Reservation) Grow(n int64) error { return r.grow(amountsOf(metastore.Us
 
 func (r *Reservation) grow(n amounts) error {
 	for i, limit := range r.limits {
-		if limit == metastore.Unlimited {
+		if limit == keys.Unlimited {
 			n[i] = 0
 		}
 	}

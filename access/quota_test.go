@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/keys"
 	"sluice/blob"
 	"sluice/bytestore/memory"
+	"sluice/ledger"
 	"sluice/metastore"
 )
 
@@ -27,10 +29,10 @@ type shelf struct {
 	owner string
 }
 
-func newShelf(t *testing.T, limits metastore.Limits) *shelf {
+func newShelf(t *testing.T, limits keys.Limits) *shelf {
 	t.Helper()
 	store := openStores(t, 1)[0]
-	l := &line{Store: store}
+	l := &line{Database: store}
 	caller := callerOf(t, store, access.NewKey{Group: "g", Limits: limits})
 	return &shelf{
 		Allowance: access.NewLimiter(access.LimiterOptions{Usage: l}).OfKey(caller),
@@ -66,7 +68,7 @@ func (s *shelf) remove(t *testing.T, name string) {
 // used returns what is actually stored.
 func (s *shelf) used(t *testing.T) metastore.Used {
 	t.Helper()
-	used, err := s.line.Store.Usage(context.Background(), s.owner)
+	used, err := s.line.Database.Usage(context.Background(), s.owner)
 	if err != nil {
 		t.Error(err)
 	}
@@ -86,7 +88,7 @@ func refused(t *testing.T, err error, want access.QuotaError) {
 func TestQuota(t *testing.T) {
 	full := 100 + metastore.Charge("a", "") + metastore.Charge("b", "") + metastore.Charge("empty", "")
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t, metastore.Limits{StoredBytes: full})
+		s := newShelf(t, keys.Limits{StoredBytes: full})
 		if err := errors.Join(s.put(t, "a", 60), s.put(t, "b", 40), s.put(t, "empty", 0)); err != nil {
 			t.Error(err)
 		}
@@ -109,7 +111,7 @@ func TestReservations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		const limit = 100 + metastore.RowCharge
-		s := newShelf(t, metastore.Limits{StoredBytes: limit, OpenUploads: 2})
+		s := newShelf(t, keys.Limits{StoredBytes: limit, OpenUploads: 2})
 		grown, err := s.Reserve(ctx, "", "", 0)
 		if err != nil {
 			t.Fatal(err)
@@ -131,7 +133,7 @@ func TestReservations(t *testing.T) {
 		}
 		whole.Release()
 
-		s = newShelf(t, metastore.Limits{OpenUploads: 2})
+		s = newShelf(t, keys.Limits{OpenUploads: 2})
 		var uploads []*access.Reservation
 		for range 2 {
 			r, err := s.ReserveUpload(ctx, "u", "")
@@ -171,7 +173,7 @@ func TestReservations(t *testing.T) {
 func TestQuotaOfChannels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		s := newShelf(t, metastore.Limits{Channels: 2, StoredObjects: 1})
+		s := newShelf(t, keys.Limits{Channels: 2, StoredObjects: 1})
 		full := access.QuotaError{Of: "channels", Limit: 2, Used: 2, Wanted: 1}
 		reserve := func() *access.Reservation {
 			t.Helper()
@@ -183,7 +185,7 @@ func TestQuotaOfChannels(t *testing.T) {
 		}
 		open := func(id string, r *access.Reservation) {
 			t.Helper()
-			if _, err := s.line.OpenChannel(ctx, metastore.Channel{ID: id, Receiver: id, Owner: s.owner, Expires: s.line.Now().Add(time.Hour)}, nil); err != nil {
+			if _, err := s.line.OpenChannel(ctx, ledger.Channel{ID: id, Receiver: id, Owner: s.owner, Expires: s.line.Now().Add(time.Hour)}, nil); err != nil {
 				t.Fatal(err)
 			}
 			r.Keep()
@@ -211,7 +213,7 @@ func TestQuotaOfChannels(t *testing.T) {
 // TestUsageIsRemembered checks that the usage is cached for a second while requests fit.
 func TestUsageIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t, metastore.Limits{StoredBytes: 1 << 30})
+		s := newShelf(t, keys.Limits{StoredBytes: 1 << 30})
 		for i := range 100 {
 			if err := s.put(t, fmt.Sprint(i), 1); err != nil {
 				t.Error(err)
@@ -237,7 +239,7 @@ func TestStoredDuringALookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		taken := metastore.Charge("a", "") + metastore.Charge("b", "")
 		limit := 100 + taken + metastore.RowCharge
-		s := newShelf(t, metastore.Limits{StoredBytes: limit})
+		s := newShelf(t, keys.Limits{StoredBytes: limit})
 		if err := s.put(t, "a", 10); err != nil {
 			t.Error(err)
 		}
@@ -273,7 +275,7 @@ func TestOneRequestForConcurrentCallers(t *testing.T) {
 	for name, fails := range map[string]bool{"answered": false, "failed": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t, metastore.Limits{StoredBytes: 1 << 30})
+				s := newShelf(t, keys.Limits{StoredBytes: 1 << 30})
 				goOn := make(chan struct{})
 				hold := func(metastore.Used) { <-goOn }
 				s.line.usage.Store(&hold)
@@ -319,7 +321,7 @@ func TestOneRequestForConcurrentCallers(t *testing.T) {
 // the result.
 func TestReserveEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t, metastore.Limits{StoredBytes: 1 << 30})
+		s := newShelf(t, keys.Limits{StoredBytes: 1 << 30})
 		goOn := make(chan struct{})
 		hold := func(metastore.Used) { <-goOn }
 		s.line.usage.Store(&hold)
@@ -343,9 +345,9 @@ func TestReserveEndsWithItsContext(t *testing.T) {
 
 // TestWithoutAQuotaNothingIsLookedUp checks keys and addresses without a quota.
 func TestWithoutAQuotaNothingIsLookedUp(t *testing.T) {
-	s := newShelf(t, metastore.Limits{})
+	s := newShelf(t, keys.Limits{})
 	s.line.down(errDown)
-	for name, a := range map[string]*access.Allowance{"key": s.Allowance, "address": allowance(metastore.Limits{StoredBytes: 1, StoredObjects: 1, OpenUploads: 1, Channels: 1})} {
+	for name, a := range map[string]*access.Allowance{"key": s.Allowance, "address": allowance(keys.Limits{StoredBytes: 1, StoredObjects: 1, OpenUploads: 1, Channels: 1})} {
 		bytes, err := a.Reserve(t.Context(), "", "", math.MaxInt64)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -373,14 +375,14 @@ func TestWithoutAQuotaNothingIsLookedUp(t *testing.T) {
 // TestQuotaRace checks that, whatever concurrent writers do, no more than the quota is ever
 // stored, and hardly less in the end.
 func TestQuotaRace(t *testing.T) {
-	for name, limits := range map[string]metastore.Limits{
-		"bytes": {StoredBytes: 150_000, OccupiedBytes: metastore.Unlimited}, "objects": {StoredObjects: 100}, "occupied": {OccupiedBytes: 300_000},
+	for name, limits := range map[string]keys.Limits{
+		"bytes": {StoredBytes: 150_000, OccupiedBytes: keys.Unlimited}, "objects": {StoredObjects: 100}, "occupied": {OccupiedBytes: 300_000},
 	} {
 		t.Run(name, func(t *testing.T) { raceForQuota(t, limits) })
 	}
 }
 
-func raceForQuota(t *testing.T, limits metastore.Limits) {
+func raceForQuota(t *testing.T, limits keys.Limits) {
 	const biggest = 500
 	within := func(used metastore.Used) bool {
 		return (limits.StoredBytes == 0 || used.Stored() <= limits.StoredBytes) && (limits.StoredObjects == 0 || used.Objects <= limits.StoredObjects) &&

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"sluice/metastore"
+	"sluice/access/keys"
 )
 
 // RateError is ErrRate with the time after which the request would have been admitted.
@@ -32,7 +32,7 @@ type requestRate struct {
 }
 
 func (r *requestRate) setLimit(perSecond int64) {
-	if perSecond == metastore.Unlimited {
+	if perSecond == keys.Unlimited {
 		r.bucket.Store(nil)
 		return
 	}

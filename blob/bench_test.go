@@ -15,7 +15,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/memory"
-	"sluice/metastore/sqlstore"
+	"sluice/database/sqlstore"
 )
 
 // newDurable returns a Service over a server's stores, on the file system.

@@ -129,7 +129,7 @@ func TestPartSizes(t *testing.T) {
 
 // manyParts is a metadata store in which every upload has the parts 0 to last, of one byte each.
 type manyParts struct {
-	metastore.Store
+	blob.Metadata
 	last int
 }
 

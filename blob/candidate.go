@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"sluice/bytestore"
-	"sluice/metastore"
+	"sluice/database"
 )
 
 // CandidateProperty is the property that names a database while it wants to make an epoch. It has
@@ -49,10 +49,10 @@ func parseCandidate(object bytestore.Name) (candidate, bool) {
 
 // nameOf returns the database's name as a candidate for an epoch, and records it if there is none.
 // All its nodes have the same.
-func nameOf(ctx context.Context, props metastore.Properties, number uint64) (string, error) {
+func nameOf(ctx context.Context, props database.Properties, number uint64) (string, error) {
 	for {
 		text, err := props.Property(ctx, CandidateProperty)
-		absent := errors.Is(err, metastore.ErrNotFound)
+		absent := errors.Is(err, database.ErrNotFound)
 		if err != nil && !absent {
 			return "", err
 		}
@@ -66,12 +66,12 @@ func nameOf(ctx context.Context, props metastore.Properties, number uint64) (str
 				return known.nonce[:nameLen], nil
 			}
 			err = props.ReplaceProperty(ctx, CandidateProperty, text, next.String())
-			if err != nil && !errors.Is(err, metastore.ErrNotFound) {
+			if err != nil && !errors.Is(err, database.ErrNotFound) {
 				return "", err
 			}
 			continue // another node may have been first
 		}
-		if err := props.SetProperty(ctx, CandidateProperty, next.String()); err != nil && !errors.Is(err, metastore.ErrExists) {
+		if err := props.SetProperty(ctx, CandidateProperty, next.String()); err != nil && !errors.Is(err, database.ErrExists) {
 			return "", err
 		}
 	}

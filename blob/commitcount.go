@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"sluice/metastore"
+	"sluice/database"
 )
 
 // CommitsProperty is the property that counts a database's commits. All copies inherit it: a copy
@@ -18,7 +18,7 @@ const CommitsProperty = "commits"
 // commitCount counts commits in memory, and adds them to CommitsProperty from time to time. Commits
 // since then are missing after a crash. Its methods may be called concurrently.
 type commitCount struct {
-	props     metastore.Properties
+	props     database.Properties
 	uncounted atomic.Int64 // commits that the property does not include
 
 	mu sync.Mutex // held by flush
@@ -35,7 +35,7 @@ func (c *commitCount) stored(ctx context.Context) (int64, error) {
 // read returns the property, as text too; the text is empty if there is no property.
 func (c *commitCount) read(ctx context.Context) (text string, n int64, err error) {
 	text, err = c.props.Property(ctx, CommitsProperty)
-	if errors.Is(err, metastore.ErrNotFound) {
+	if errors.Is(err, database.ErrNotFound) {
 		return "", 0, nil
 	}
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *commitCount) flush(ctx context.Context) error {
 		case err == nil:
 			c.uncounted.Add(-more)
 			return nil
-		case !errors.Is(err, metastore.ErrExists) && !errors.Is(err, metastore.ErrNotFound):
+		case !errors.Is(err, database.ErrExists) && !errors.Is(err, database.ErrNotFound):
 			return err
 		}
 		// Another of the database's nodes was first.

@@ -19,7 +19,7 @@ type Content struct {
 	pin   pin
 }
 
-// Open finds a blob and pins its content. It returns metastore.ErrNotFound or metastore.ErrExpired.
+// Open finds a blob and pins its content. It returns database.ErrNotFound or database.ErrExpired.
 // The caller must Close the content.
 func (s *Service) Open(ctx context.Context, account, name string) (*Content, error) {
 	for {

@@ -162,13 +162,13 @@ func TestReadersOfGarbageAreCut(t *testing.T) {
 
 // slowLookup is a store. Its next lookup pauses after the database has responded.
 type slowLookup struct {
-	metastore.Store
+	blob.Metadata
 	asked       atomic.Bool
 	found, goOn chan struct{}
 }
 
 func (s *slowLookup) OpenBlob(ctx context.Context, account, name string) (metastore.Blob, []metastore.Extent, error) {
-	b, extents, err := s.Store.OpenBlob(ctx, account, name)
+	b, extents, err := s.Metadata.OpenBlob(ctx, account, name)
 	if s.asked.CompareAndSwap(false, true) {
 		close(s.found)
 		<-s.goOn
@@ -183,7 +183,7 @@ func TestStalledLookupDelaysNothing(t *testing.T) {
 	f := newFixture(t, blob.Options{InlineSize: -1})
 	f.put(t, "n", []byte("old"))
 	f.put(t, "other", []byte("other"))
-	slow := &slowLookup{Store: f.meta, found: make(chan struct{}), goOn: make(chan struct{})}
+	slow := &slowLookup{Metadata: f.meta, found: make(chan struct{}), goOn: make(chan struct{})}
 	f.Service = blob.New(slow, f.bytes, blob.Options{InlineSize: -1})
 	opened := make(chan string, 1)
 	go func() {

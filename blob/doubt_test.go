@@ -12,20 +12,21 @@ import (
 
 	"sluice/blob"
 	"sluice/bytestore/memory"
+	"sluice/database"
+	"sluice/database/sqlstore"
 	"sluice/metastore"
-	"sluice/metastore/sqlstore"
 )
 
 // unanswered is a metadata store that commits but loses the responses.
-type unanswered struct{ metastore.Store }
+type unanswered struct{ blob.Metadata }
 
 func (u unanswered) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
-	_, err := u.Store.CommitBlob(ctx, b, extents, precondition)
-	return metastore.Blob{}, errors.Join(err, fmt.Errorf("commit: %w", metastore.ErrUnknownOutcome))
+	_, err := u.Metadata.CommitBlob(ctx, b, extents, precondition)
+	return metastore.Blob{}, errors.Join(err, fmt.Errorf("commit: %w", database.ErrUnknownOutcome))
 }
 
 func (u unanswered) PutPart(ctx context.Context, id string, p metastore.Part, extents []metastore.Extent) error {
-	return errors.Join(u.Store.PutPart(ctx, id, p, extents), fmt.Errorf("commit: %w", metastore.ErrUnknownOutcome))
+	return errors.Join(u.Metadata.PutPart(ctx, id, p, extents), fmt.Errorf("commit: %w", database.ErrUnknownOutcome))
 }
 
 // TestWritesInDoubtKeepTheirBytes checks that a blob and a part keep their bytes if their commits
@@ -35,7 +36,7 @@ func TestWritesInDoubtKeepTheirBytes(t *testing.T) {
 	doubtful := blob.New(unanswered{f.meta}, f.bytes, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})
 	body := randomBytes(1, 2<<20+1)
 	_, err := doubtful.Put(t.Context(), blob.PutOptions{Account: "a", Name: "n"}, bytes.NewReader(body), int64(len(body)))
-	if !errors.Is(err, metastore.ErrUnknownOutcome) {
+	if !errors.Is(err, database.ErrUnknownOutcome) {
 		t.Fatal(err)
 	}
 	if got := f.read(t, "n", 0, int64(len(body))); !bytes.Equal(got, body) {
@@ -43,7 +44,7 @@ func TestWritesInDoubtKeepTheirBytes(t *testing.T) {
 	}
 	u := f.begin(t, "upload", int64(len(body)))
 	err = doubtful.PutPart(t.Context(), blob.PartOptions{UploadID: u.ID, Index: 0}, bytes.NewReader(body), int64(len(body)))
-	if !errors.Is(err, metastore.ErrUnknownOutcome) {
+	if !errors.Is(err, database.ErrUnknownOutcome) {
 		t.Fatal(err)
 	}
 	if _, err := f.Complete(t.Context(), u.ID, blob.Totals{}, nil); err != nil {

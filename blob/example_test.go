@@ -13,8 +13,8 @@ import (
 	"sluice/blob"
 	"sluice/bytestore/memory"
 	"sluice/checksum"
-	"sluice/metastore"
-	"sluice/metastore/sqlstore"
+	"sluice/database"
+	"sluice/database/sqlstore"
 )
 
 // A blob is stored and a range of it is read, with the metadata in SQLite and the bytes in memory.
@@ -58,7 +58,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	_, err = blobs.Open(ctx, "alice", "notes/today.txt")
-	fmt.Println(errors.Is(err, metastore.ErrNotFound))
+	fmt.Println(errors.Is(err, database.ErrNotFound))
 	// Output:
 	// "c-8a61b37c881728cf"
 	// world

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/bytestore"
-	"sluice/metastore"
+	"sluice/database"
 )
 
 // Errors that a Fence returns. They are returned wrapped; use errors.Is to test for them.
@@ -72,7 +72,7 @@ const countEvery = 10 * time.Second
 //
 // Methods may be called concurrently.
 type Fence struct {
-	props   metastore.Properties
+	props   database.Properties
 	bytes   bytestore.Store
 	commits *commitCount
 	hurry   chan struct{} // holds a token if Watch must check now
@@ -103,7 +103,7 @@ type result struct {
 
 // OpenFence puts a claim. It returns ErrFenced if another database is known to hold the bytes.
 // Metadata and bytes must have passed Bind. The caller must run Watch.
-func OpenFence(ctx context.Context, props metastore.Properties, bytes bytestore.Store) (*Fence, error) {
+func OpenFence(ctx context.Context, props database.Properties, bytes bytestore.Store) (*Fence, error) {
 	f := &Fence{
 		props: props, bytes: bytes, commits: &commitCount{props: props},
 		hurry: make(chan struct{}, 1), sem: make(chan struct{}, 1), checked: make(chan struct{}),
@@ -356,7 +356,7 @@ func (f *Fence) step(ctx context.Context) (again bool, err error) {
 	}
 	if known.number == 0 {
 		err := f.props.SetProperty(ctx, EpochProperty, newEpoch(1).String())
-		if errors.Is(err, metastore.ErrExists) {
+		if errors.Is(err, database.ErrExists) {
 			err = nil // another node has set it
 		}
 		return true, err
@@ -405,7 +405,7 @@ func (f *Fence) step(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	err = f.props.ReplaceProperty(ctx, EpochProperty, known.String(), newEpoch(next).String())
-	if errors.Is(err, metastore.ErrNotFound) {
+	if errors.Is(err, database.ErrNotFound) {
 		err = nil // another node was first
 	}
 	return true, err
@@ -550,7 +550,7 @@ func refuse(reason string, values ...any) error {
 // epoch returns the database's epoch; its number is 0 if there is none.
 func (f *Fence) epoch(ctx context.Context) (epoch, error) {
 	text, err := f.props.Property(ctx, EpochProperty)
-	if errors.Is(err, metastore.ErrNotFound) {
+	if errors.Is(err, database.ErrNotFound) {
 		return epoch{}, nil
 	}
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
-	"sluice/metastore"
-	"sluice/metastore/sqlstore"
+	"sluice/database"
+	"sluice/database/sqlstore"
 )
 
 // fenceLimit is how long deletions may be delayed by a restart.
@@ -32,7 +32,7 @@ type guarded struct {
 }
 
 // guard starts a node, which is stopped when the test ends.
-func guard(t *testing.T, meta metastore.Properties, bytes bytestore.Store) (guarded, error) {
+func guard(t *testing.T, meta database.Properties, bytes bytestore.Store) (guarded, error) {
 	t.Helper()
 	f, err := blob.OpenFence(t.Context(), meta, bytes)
 	if err != nil {
@@ -46,7 +46,7 @@ func guard(t *testing.T, meta metastore.Properties, bytes bytestore.Store) (guar
 	return guarded{f, stop}, nil
 }
 
-func mustGuard(t *testing.T, meta metastore.Properties, bytes bytestore.Store) guarded {
+func mustGuard(t *testing.T, meta database.Properties, bytes bytestore.Store) guarded {
 	t.Helper()
 	g, err := guard(t, meta, bytes)
 	if err != nil {
@@ -69,7 +69,7 @@ func (g guarded) holds(t *testing.T) bool {
 }
 
 // database opens an empty database in a synctest bubble.
-func database(t *testing.T) *sqlstore.Store {
+func openMeta(t *testing.T) *sqlstore.Store {
 	t.Helper()
 	s, err := sqlstore.OpenSQLite(t.TempDir()+"/meta.db", sqlstore.Options{})
 	if err != nil {
@@ -86,7 +86,7 @@ func database(t *testing.T) *sqlstore.Store {
 // copyOf copies a database's properties that a fence uses.
 func copyOf(t *testing.T, meta *sqlstore.Store) *sqlstore.Store {
 	t.Helper()
-	c := database(t)
+	c := openMeta(t)
 	facts, err := meta.Properties(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func copyOf(t *testing.T, meta *sqlstore.Store) *sqlstore.Store {
 // before it may delete anything, and the original must continue.
 func TestCopyWhileTheOriginalRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bytes, original := memory.New(), database(t)
+		bytes, original := memory.New(), openMeta(t)
 		first := mustGuard(t, original, bytes)
 		if !first.holds(t) {
 			t.Fatal("the first start of an instance waits")
@@ -134,7 +134,7 @@ func TestCopyWhileTheOriginalRuns(t *testing.T) {
 func committed(t *testing.T, meta *sqlstore.Store, n int64) {
 	t.Helper()
 	text, err := meta.Property(t.Context(), blob.CommitsProperty)
-	if errors.Is(err, metastore.ErrNotFound) {
+	if errors.Is(err, database.ErrNotFound) {
 		err = meta.SetProperty(t.Context(), blob.CommitsProperty, fmt.Sprint(n))
 	} else if err == nil {
 		var have int64
@@ -164,7 +164,7 @@ func TestCopyAndOriginalStartedTogether(t *testing.T) {
 }
 
 func startTogether(t *testing.T, apart time.Duration, ahead int64, first bool) {
-	bytes, original := memory.New(), database(t)
+	bytes, original := memory.New(), openMeta(t)
 	mustGuard(t, original, bytes).stop()
 	committed(t, original, 100)
 	databases := []*sqlstore.Store{copyOf(t, original), copyOf(t, original)}
@@ -221,7 +221,7 @@ func startTogether(t *testing.T, apart time.Duration, ahead int64, first bool) {
 // latest epochs are kept.
 func TestOldCopyDoesNotStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bytes, original := memory.New(), database(t)
+		bytes, original := memory.New(), openMeta(t)
 		without := copyOf(t, original)
 		mustGuard(t, original, bytes).stop()
 		old := copyOf(t, original)
@@ -270,7 +270,7 @@ func TestOldCopyDoesNotStart(t *testing.T) {
 func TestNodesOfOneDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const nodes = 3
-		bytes, meta := memory.New(), database(t)
+		bytes, meta := memory.New(), openMeta(t)
 		var running [nodes]guarded
 		start := func(i int) {
 			g, err := guard(t, meta, bytes)
@@ -325,7 +325,7 @@ func TestNodesOfOneDatabase(t *testing.T) {
 // has become the holder.
 func TestFenceOfAHolderThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bytes, original := memory.New(), database(t)
+		bytes, original := memory.New(), openMeta(t)
 		holder, err := blob.OpenFence(t.Context(), original, bytes) // its Watch does not run
 		if err != nil {
 			t.Fatal(err)
@@ -363,7 +363,7 @@ func TestFenceOfAHolderThatHangs(t *testing.T) {
 // The node that had put the epoch must be fenced.
 func TestFenceWhoseEpochWasReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bytes, meta := memory.New(), database(t)
+		bytes, meta := memory.New(), openMeta(t)
 		holder := mustGuard(t, meta, bytes)
 		if !holder.holds(t) {
 			t.Fatal("the first start of an instance waits")
@@ -398,7 +398,7 @@ func TestFenceCutAtEachStep(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			for step, cut := 1, true; cut; step++ {
 				synctest.Test(t, func(t *testing.T) {
-					bytes, meta := memory.New(), database(t)
+					bytes, meta := memory.New(), openMeta(t)
 					if !fresh {
 						mustGuard(t, meta, bytes).stop()
 					}
@@ -439,7 +439,7 @@ func TestFenceCutAtEachStep(t *testing.T) {
 }
 
 type cutFacts struct {
-	metastore.Properties
+	database.Properties
 	*killer
 }
 
@@ -516,7 +516,7 @@ func (h *history) commit(n *historyNode) {
 }
 
 func fenceHistory(t *testing.T, random *rand.Rand) {
-	h := &history{t: t, bytes: memory.New(), databases: []*sqlstore.Store{database(t)}, last: -1, passed: map[int]bool{}}
+	h := &history{t: t, bytes: memory.New(), databases: []*sqlstore.Store{openMeta(t)}, last: -1, passed: map[int]bool{}}
 	for range 60 {
 		switch random.IntN(8) {
 		case 0:
@@ -635,7 +635,7 @@ func permitted(t *testing.T, f *blob.Fence, limit time.Duration) time.Duration {
 // holder that hangs could not commit any more.
 func TestCommitsOfAStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bytes, meta := memory.New(), database(t)
+		bytes, meta := memory.New(), openMeta(t)
 		first := mustGuard(t, meta, bytes)
 		if err := first.MayCommit(); err != nil {
 			t.Errorf("the first start of an instance: %v", err)
@@ -670,7 +670,7 @@ func TestCommitsOfAStart(t *testing.T) {
 // another database could be the holder, and must not commit if one is.
 func TestCommitsAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, original := &unreadable{Store: memory.New()}, database(t)
+		store, original := &unreadable{Store: memory.New()}, openMeta(t)
 		f, err := blob.OpenFence(t.Context(), original, store)
 		if err != nil {
 			t.Fatal(err)
@@ -734,7 +734,7 @@ func TestCommitsAfterAPause(t *testing.T) {
 // it when the database is fenced.
 func TestWorkEndsWithTheFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bytes, original := memory.New(), database(t)
+		bytes, original := memory.New(), openMeta(t)
 		mustGuard(t, original, bytes).stop()
 		g := mustGuard(t, original, bytes)
 		var running atomic.Int64
@@ -766,7 +766,7 @@ func TestWorkEndsWithTheFence(t *testing.T) {
 // started since and none runs, once the original has swept or half a day has passed.
 func TestOldBackupsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bytes, original := memory.New(), database(t)
+		bytes, original := memory.New(), openMeta(t)
 		nodes := []guarded{mustGuard(t, original, bytes)}
 		time.Sleep(fenceLimit)
 		nodes = append(nodes, mustGuard(t, original, bytes))
@@ -811,11 +811,11 @@ func TestSweepWithoutItsEpoch(t *testing.T) {
 // commits.
 func TestCommitsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bytes, meta := memory.New(), database(t)
+		bytes, meta := memory.New(), openMeta(t)
 		counted := func() string {
 			t.Helper()
 			text, err := meta.Property(t.Context(), blob.CommitsProperty)
-			if errors.Is(err, metastore.ErrNotFound) {
+			if errors.Is(err, database.ErrNotFound) {
 				return "none"
 			}
 			if err != nil {
@@ -855,7 +855,7 @@ func TestCommitsAreCounted(t *testing.T) {
 // and that such versions find the nonce in the epochs of this one.
 func TestEpochsOfOlderVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bytes, meta := memory.New(), database(t)
+		bytes, meta := memory.New(), openMeta(t)
 		const nonce = "0123456789abcdef0123456789abcdef"
 		older := bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 1))
 		err := errors.Join(
@@ -877,7 +877,7 @@ func TestEpochsOfOlderVersions(t *testing.T) {
 		if number, nonce, _ := strings.Cut(epoch, " "); err != nil || number != "0000000000000002" || nonce != id {
 			t.Errorf("an older version reads %s, %v in the bytes, and %s in the database", id, err, epoch)
 		}
-		copied := database(t)
+		copied := openMeta(t)
 		if err := copied.SetProperty(t.Context(), blob.EpochProperty, fmt.Sprintf("%016x %s", 1, strings.Repeat("f", 32))); err != nil {
 			t.Fatal(err)
 		}
@@ -909,7 +909,7 @@ func (s *unreadable) Open(ctx context.Context, name bytestore.Name, off, n int64
 // not that another database holds the bytes.
 func TestUnreadableEpochIsNotAFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		meta, store := database(t), &unreadable{Store: memory.New()}
+		meta, store := openMeta(t), &unreadable{Store: memory.New()}
 		first := mustGuard(t, meta, store)
 		time.Sleep(fenceLimit)
 		if !first.holds(t) {
@@ -936,7 +936,7 @@ type change struct {
 
 // watched starts a node and returns a function that stops it and returns the calls of Watch's
 // function.
-func watched(t *testing.T, meta metastore.Properties, bytes bytestore.Store) (stop func() []change) {
+func watched(t *testing.T, meta database.Properties, bytes bytestore.Store) (stop func() []change) {
 	t.Helper()
 	began := time.Now()
 	f, err := blob.OpenFence(t.Context(), meta, bytes)
@@ -957,7 +957,7 @@ func watched(t *testing.T, meta metastore.Properties, bytes bytestore.Store) (st
 // node that cannot read its database reports that and its recovery.
 func TestWatchReportsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bytes, original := memory.New(), database(t)
+		bytes, original := memory.New(), openMeta(t)
 		props := &unreadableProperties{Properties: original}
 		first := watched(t, original, bytes)
 		time.Sleep(time.Minute)
@@ -984,7 +984,7 @@ func TestWatchReportsChanges(t *testing.T) {
 
 // unreadableProperties are properties that cannot be read while the switch is on.
 type unreadableProperties struct {
-	metastore.Properties
+	database.Properties
 	on atomic.Bool
 }
 
@@ -1017,7 +1017,7 @@ func (s *listHook) List(ctx context.Context, after bytestore.Name, fn func(bytes
 func TestEpochMadeDuringAStart(t *testing.T) {
 	for _, want := range []error{nil, errResponse} {
 		synctest.Test(t, func(t *testing.T) {
-			bytes, meta := memory.New(), database(t)
+			bytes, meta := memory.New(), openMeta(t)
 			mustGuard(t, meta, bytes).stop()
 			props := &unreadableProperties{Properties: meta}
 			store := &listHook{Store: bytes, before: func() {
@@ -1041,7 +1041,7 @@ func TestEpochMadeDuringAStart(t *testing.T) {
 // listing that fails.
 func TestFenceBesideOtherObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bytes, meta := memory.New(), database(t)
+		bytes, meta := memory.New(), openMeta(t)
 		for _, name := range []bytestore.Name{"00-first", blob.InstanceObject, "zz-last"} {
 			if err := bytes.Put(t.Context(), name, strings.NewReader("x"), 1); err != nil {
 				t.Fatal(err)

@@ -11,9 +11,9 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/database/sqlstore"
 	"sluice/internal/task"
 	"sluice/internal/testclock"
-	"sluice/metastore/sqlstore"
 )
 
 // fixture is a Service over a real metadata store and a byte store in memory, with a clock that the

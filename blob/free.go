@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/bytestore"
+	"sluice/database"
 	"sluice/metastore"
 )
 
@@ -38,7 +39,7 @@ func (s *Service) freeNow(ctx context.Context, content metastore.ContentID) {
 // can be recorded, it releases the space that was reserved for that purpose and retries.
 func (s *Service) withRelief(write func() error) error {
 	err := write()
-	if errors.Is(err, metastore.ErrNoSpace) && s.opt.Relieve() {
+	if errors.Is(err, database.ErrNoSpace) && s.opt.Relieve() {
 		err = write()
 	}
 	return err

@@ -17,9 +17,10 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/database"
+	"sluice/database/sqlstore"
 	"sluice/internal/task"
 	"sluice/metastore"
-	"sluice/metastore/sqlstore"
 )
 
 // watchedStore calls a function before each object is deleted.
@@ -259,12 +260,12 @@ func TestOutageStopsTheRound(t *testing.T) {
 
 // lateOrphans is a store that reports few objects as orphans at first, and later all.
 type lateOrphans struct {
-	metastore.Store
+	blob.Metadata
 	calls atomic.Int64
 }
 
 func (s *lateOrphans) Unreferenced(ctx context.Context, names []string) ([]string, error) {
-	free, err := s.Store.Unreferenced(ctx, names)
+	free, err := s.Metadata.Unreferenced(ctx, names)
 	if s.calls.Add(1) <= 2 { // in the first pass
 		free = free[:min(2, len(free))]
 	}
@@ -279,7 +280,7 @@ func TestSweepStopsInTheSecondPass(t *testing.T) {
 		f.orphan(t)
 	}
 	f.clock.Advance(48 * time.Hour)
-	s := blob.New(&lateOrphans{Store: f.meta}, f.bytes, blob.Options{})
+	s := blob.New(&lateOrphans{Metadata: f.meta}, f.bytes, blob.Options{})
 	found, err := s.SweepOrphans(t.Context())
 	if !errors.Is(err, blob.ErrLargeSweep) || found.Deleted > 4 || found.Orphans != 4 {
 		t.Errorf("%+v, %v", found, err)
@@ -348,13 +349,13 @@ func TestDeleteFreesBeforeItReturns(t *testing.T) {
 
 // countedPages is a metadata store that counts the pages of garbage that are freed.
 type countedPages struct {
-	metastore.Store
+	blob.Metadata
 	pages int
 }
 
 func (m *countedPages) GarbageObjects(ctx context.Context, ids []metastore.ContentID) (map[metastore.ContentID][]string, error) {
 	m.pages++
-	return m.Store.GarbageObjects(ctx, ids)
+	return m.Metadata.GarbageObjects(ctx, ids)
 }
 
 // TestDeleteFreesAllBatches checks that all extents of one content are freed when the delete
@@ -362,7 +363,7 @@ func (m *countedPages) GarbageObjects(ctx context.Context, ids []metastore.Conte
 // returns then.
 func TestDeleteFreesAllBatches(t *testing.T) {
 	f := newFixture(t, blob.Options{})
-	meta := &countedPages{Store: f.meta}
+	meta := &countedPages{Metadata: f.meta}
 	f.Service = blob.New(meta, f.bytes, blob.Options{InlineSize: -1})
 	if n := len(f.largeGarbage(t, 1_100)); n != 1_100 {
 		t.Fatalf("%d objects were stored", n)
@@ -379,7 +380,7 @@ func TestDeleteFreesAllBatches(t *testing.T) {
 // undroppable is a metadata store that counts the calls that drop contents, which fail with an
 // error if it is set.
 type undroppable struct {
-	metastore.Store
+	blob.Metadata
 	calls int
 	err   error
 }
@@ -388,21 +389,21 @@ func (m *undroppable) DropContents(ctx context.Context, ids []metastore.ContentI
 	if m.calls++; m.err != nil {
 		return m.err
 	}
-	return m.Store.DropContents(ctx, ids)
+	return m.Metadata.DropContents(ctx, ids)
 }
 
 func (m *undroppable) DropContent(ctx context.Context, id metastore.ContentID) error {
 	if m.calls++; m.err != nil {
 		return m.err
 	}
-	return m.Store.DropContent(ctx, id)
+	return m.Metadata.DropContent(ctx, id)
 }
 
 // TestContentThatCannotBeDropped checks that a large content is retried after a pause if its
 // metadata cannot be dropped, and is not tried again once it was dropped.
 func TestContentThatCannotBeDropped(t *testing.T) {
 	f := newFixture(t, blob.Options{})
-	meta := &undroppable{Store: f.meta, err: errResponse}
+	meta := &undroppable{Metadata: f.meta, err: errResponse}
 	f.Service = blob.New(meta, f.bytes, blob.Options{InlineSize: -1, GarbageGrace: time.Hour})
 	f.largeGarbage(t, metastore.MaxSmallExtents+1)
 	f.clock.Advance(time.Hour)
@@ -426,7 +427,7 @@ func TestContentThatCannotBeDropped(t *testing.T) {
 
 // inRun calls f in a synctest bubble, while a Service's Run works on a database with the bubble's
 // clock. wrap may wrap the database.
-func inRun(t *testing.T, opt blob.Options, wrap func(metastore.Store) metastore.Store, call func(t *testing.T, f *fixture)) {
+func inRun(t *testing.T, opt blob.Options, wrap func(blob.Metadata) blob.Metadata, call func(t *testing.T, f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: time.Now})
@@ -451,16 +452,16 @@ func inRun(t *testing.T, opt blob.Options, wrap func(metastore.Store) metastore.
 }
 
 // uncertain is a metadata store that is uncertain about the time.
-type uncertain struct{ metastore.Store }
+type uncertain struct{ blob.Metadata }
 
-func (uncertain) DeletionErr() error { return metastore.ErrClock }
+func (uncertain) DeletionErr() error { return database.ErrClock }
 
 // TestGarbageWhileTheTimeIsUncertain checks that garbage is freed although the time is uncertain if
 // it needs no grace period, and only then: its age would be uncertain, too.
 func TestGarbageWhileTheTimeIsUncertain(t *testing.T) {
 	for grace, want := range map[time.Duration]int{0: 0, time.Hour: 1} {
 		opt := blob.Options{InlineSize: -1, GarbageGrace: grace}
-		inRun(t, opt, func(s metastore.Store) metastore.Store { return uncertain{s} }, func(t *testing.T, f *fixture) {
+		inRun(t, opt, func(s blob.Metadata) blob.Metadata { return uncertain{s} }, func(t *testing.T, f *fixture) {
 			f.put(t, "n", []byte("x"))
 			f.put(t, "n", nil)
 			time.Sleep(2 * time.Hour)
@@ -481,7 +482,7 @@ func TestFullStoreCutsReadersOfGarbage(t *testing.T) {
 		}
 		return nil
 	}}
-	inRun(t, opt, func(s metastore.Store) metastore.Store { return s }, func(t *testing.T, f *fixture) {
+	inRun(t, opt, func(s blob.Metadata) blob.Metadata { return s }, func(t *testing.T, f *fixture) {
 		f.put(t, "n", []byte("x"))
 		c, err := f.Open(t.Context(), "a", "n")
 		if err != nil {
@@ -521,7 +522,7 @@ func TestRunReportsFailures(t *testing.T) {
 		{context.Canceled, false}, // Run has ended
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			meta, store := database(t), memory.New()
+			meta, store := openMeta(t), memory.New()
 			ctx, stop := context.WithCancel(t.Context())
 			calls := 0
 			s := blob.New(meta, store, blob.Options{InlineSize: -1, MayDelete: func(context.Context) error {

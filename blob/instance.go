@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"sluice/bytestore"
-	"sluice/metastore"
+	"sluice/database"
 )
 
 // How an instance is identified in the metadata and in the bytes.
@@ -41,7 +41,7 @@ func CopyOf(id string) string { return copyOf + id }
 // Bind returns ErrForeignStore if the ids differ, if the metadata has no id and there are bytes, or
 // if the bytes have no id and either store holds anything else. It returns ErrUnfinishedCopy if a
 // copy is being made or was interrupted. It must be called before New.
-func Bind(ctx context.Context, meta metastore.Store, bytes bytestore.Store) (string, error) {
+func Bind(ctx context.Context, meta Metadata, bytes bytestore.Store) (string, error) {
 	found, err := readInstance(ctx, meta, bytes)
 	for {
 		if err == nil {
@@ -51,7 +51,7 @@ func Bind(ctx context.Context, meta metastore.Store, bytes bytestore.Store) (str
 			return found.meta, err
 		}
 		stepErr := found.complete(ctx, meta, bytes)
-		if stepErr != nil && !errors.Is(stepErr, metastore.ErrExists) && !errors.Is(stepErr, bytestore.ErrExists) && !errors.Is(stepErr, ErrForeignStore) {
+		if stepErr != nil && !errors.Is(stepErr, database.ErrExists) && !errors.Is(stepErr, bytestore.ErrExists) && !errors.Is(stepErr, ErrForeignStore) {
 			return "", stepErr
 		}
 		before := found
@@ -65,7 +65,7 @@ func Bind(ctx context.Context, meta metastore.Store, bytes bytestore.Store) (str
 type instance struct{ meta, bytes, copied string }
 
 // readInstance reads the bytes first: if they hold an id, the metadata held it before.
-func readInstance(ctx context.Context, meta metastore.Store, bytes bytestore.Store) (instance, error) {
+func readInstance(ctx context.Context, meta Metadata, bytes bytestore.Store) (instance, error) {
 	var found instance
 	var err error
 	if found.bytes, err = ReadID(ctx, bytes, InstanceObject); err != nil {
@@ -75,7 +75,7 @@ func readInstance(ctx context.Context, meta metastore.Store, bytes bytestore.Sto
 		return instance{}, err
 	}
 	found.meta, err = meta.Property(ctx, InstanceProperty)
-	if err != nil && !errors.Is(err, metastore.ErrNotFound) {
+	if err != nil && !errors.Is(err, database.ErrNotFound) {
 		return instance{}, err
 	}
 	return found, nil
@@ -104,7 +104,7 @@ func unfinished(source string) error {
 
 // complete performs a first start's next step: it makes the metadata's id, or puts it into the
 // bytes.
-func (i instance) complete(ctx context.Context, meta metastore.Store, bytes bytestore.Store) error {
+func (i instance) complete(ctx context.Context, meta Metadata, bytes bytestore.Store) error {
 	if err := bothEmpty(ctx, meta, bytes, i.meta != ""); err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func ReadID(ctx context.Context, bytes bytestore.Store, name bytestore.Name) (id
 }
 
 // bothEmpty returns ErrForeignStore if the stores hold anything but an instance id.
-func bothEmpty(ctx context.Context, meta metastore.Store, bytes bytestore.Store, metaHasID bool) error {
+func bothEmpty(ctx context.Context, meta Metadata, bytes bytestore.Store, metaHasID bool) error {
 	missing := "neither the metadata nor the bytes have an instance id"
 	if metaHasID {
 		missing = "the bytes have no instance id"

@@ -14,7 +14,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
-	"sluice/metastore"
+	"sluice/ledger"
 )
 
 var errKilled = errors.New("killed here")
@@ -48,12 +48,12 @@ func (b killedBytes) Put(ctx context.Context, name bytestore.Name, src io.Reader
 }
 
 type killedMeta struct {
-	metastore.Store
+	blob.Metadata
 	*killer
 }
 
 func (m killedMeta) SetProperty(ctx context.Context, name, value string) error {
-	return m.do(func() error { return m.Store.SetProperty(ctx, name, value) })
+	return m.do(func() error { return m.Metadata.SetProperty(ctx, name, value) })
 }
 
 func TestFirstStartCutAtEachStep(t *testing.T) {
@@ -106,7 +106,7 @@ func TestConcurrentFirstStartsAgree(t *testing.T) {
 			starts.Go(func() {
 				id, err := blob.Bind(context.Background(), f.meta, f.bytes)
 				if err == nil { // a node that has started accepts data immediately
-					_, err = f.meta.CreateSession(context.Background(), metastore.Session{ID: rand.Text(), Expires: time.Now().Add(time.Hour)}, nil)
+					_, err = f.meta.CreateSession(context.Background(), ledger.Session{ID: rand.Text(), Expires: time.Now().Add(time.Hour)}, nil)
 				}
 				if err != nil {
 					t.Error(err)
@@ -220,36 +220,36 @@ func TestStoresThatDoNotBelongTogetherAreRefused(t *testing.T) {
 		return f
 	}
 	cases := map[string]struct {
-		stores func(t *testing.T) (metastore.Store, bytestore.Store)
+		stores func(t *testing.T) (blob.Metadata, bytestore.Store)
 		reason string
 	}{
-		"two instances": {func(t *testing.T) (metastore.Store, bytestore.Store) {
+		"two instances": {func(t *testing.T) (blob.Metadata, bytestore.Store) {
 			return bound(t).meta, bound(t).bytes
 		}, "the bytes belong to instance"},
-		"metadata in use, bytes lost": {func(t *testing.T) (metastore.Store, bytestore.Store) {
+		"metadata in use, bytes lost": {func(t *testing.T) (blob.Metadata, bytestore.Store) {
 			f := bound(t)
 			f.put(t, "n", []byte("x"))
 			return f.meta, memory.New()
 		}, "there is metadata, but the bytes have no instance id"},
-		"bytes in use, metadata lost": {func(t *testing.T) (metastore.Store, bytestore.Store) {
+		"bytes in use, metadata lost": {func(t *testing.T) (blob.Metadata, bytestore.Store) {
 			f := bound(t)
 			f.put(t, "n", []byte("x"))
 			return newFixture(t, blob.Options{}).meta, f.bytes
 		}, "there are bytes, but the metadata has no instance id"},
-		"bytes of another first start": {func(t *testing.T) (metastore.Store, bytestore.Store) {
+		"bytes of another first start": {func(t *testing.T) (blob.Metadata, bytestore.Store) {
 			return newFixture(t, blob.Options{}).meta, bound(t).bytes
 		}, "there are bytes, but the metadata has no instance id"},
-		"bytes without an id": {func(t *testing.T) (metastore.Store, bytestore.Store) {
+		"bytes without an id": {func(t *testing.T) (blob.Metadata, bytestore.Store) {
 			f := newFixture(t, blob.Options{})
 			f.orphan(t)
 			return f.meta, f.bytes
 		}, "there are bytes, but neither the metadata nor the bytes have an instance id"},
-		"metadata with an id, bytes without": {func(t *testing.T) (metastore.Store, bytestore.Store) {
+		"metadata with an id, bytes without": {func(t *testing.T) (blob.Metadata, bytestore.Store) {
 			f := newFixture(t, blob.Options{})
 			f.orphan(t)
 			return bound(t).meta, f.bytes
 		}, "there are bytes, but the bytes have no instance id"},
-		"metadata without an id": {func(t *testing.T) (metastore.Store, bytestore.Store) {
+		"metadata without an id": {func(t *testing.T) (blob.Metadata, bytestore.Store) {
 			f := newFixture(t, blob.Options{})
 			f.put(t, "n", []byte("x"))
 			return f.meta, memory.New()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/bytestore"
+	"sluice/database"
 	"sluice/metastore"
 )
 
@@ -61,7 +62,7 @@ const discardTimeout = 10 * time.Second
 // nothing if the write's outcome is unknown. The delete's error is only mentioned in the returned
 // error's text, because it is not the reason why the write failed.
 func (s *Service) discard(ctx context.Context, extents []metastore.Extent, cause error) error {
-	if errors.Is(cause, metastore.ErrUnknownOutcome) {
+	if errors.Is(cause, database.ErrUnknownOutcome) {
 		return cause
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)

@@ -13,14 +13,14 @@ import (
 
 // overtakenStore calls a function once, between the lookups of an upload and its parts.
 type overtakenStore struct {
-	metastore.Store
+	blob.Metadata
 	once sync.Once
 	then func()
 }
 
 func (s *overtakenStore) Parts(ctx context.Context, id string, after, limit int) ([]metastore.Part, error) {
 	s.once.Do(s.then)
-	return s.Store.Parts(ctx, id, after, limit)
+	return s.Metadata.Parts(ctx, id, after, limit)
 }
 
 // TestOvertakenComplete: a complete with totals that another one, or an abort, overtakes returns
@@ -31,7 +31,7 @@ func TestOvertakenComplete(t *testing.T) {
 		u := f.begin(t, "n", 10)
 		f.part(t, u.ID, 0, randomBytes(1, 10))
 		f.part(t, u.ID, 1, randomBytes(2, 5))
-		other := &overtakenStore{Store: f.meta, then: func() {
+		other := &overtakenStore{Metadata: f.meta, then: func() {
 			var err error
 			if name == "abort" {
 				err = f.Abort(t.Context(), u.ID)

@@ -11,8 +11,8 @@ import (
 
 	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/database/sqlstore"
 	"sluice/metastore"
-	"sluice/metastore/sqlstore"
 )
 
 // stepStore is a metadata store in which each step takes a millisecond. It records the steps'

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"sluice/database"
 	"sluice/metastore"
 )
 
@@ -36,7 +37,7 @@ func (p Permit) check(ctx context.Context) error {
 // Put stores a blob and returns it as stored. size is the exact length of body in bytes, or
 // bytestore.UnknownSize. Once Put returns nil, the blob is durable. The Precondition is checked
 // before the body is read and again within the transaction that stores the blob, which decides. If
-// Put returns an error, nothing has changed unless the error is metastore.ErrUnknownOutcome.
+// Put returns an error, nothing has changed unless the error is database.ErrUnknownOutcome.
 func (s *Service) Put(ctx context.Context, p PutOptions, body Body, size int64) (metastore.Blob, error) {
 	if err := s.checkPut(ctx, p, size); err != nil {
 		return metastore.Blob{}, err
@@ -101,7 +102,7 @@ func (s *Service) checkExpiry(t time.Time) error {
 
 // expiredMeanwhile maps a commit's error if the blob has expired since its expiry was checked.
 func expiredMeanwhile(err error) error {
-	if errors.Is(err, metastore.ErrExpired) {
+	if errors.Is(err, database.ErrExpired) {
 		return fmt.Errorf("%w: %w", ErrExpiryPast, err)
 	}
 	return err
@@ -113,7 +114,7 @@ func (s *Service) current(ctx context.Context, account, name string) (*metastore
 	switch {
 	case err == nil:
 		return &b, nil
-	case errors.Is(err, metastore.ErrNotFound), errors.Is(err, metastore.ErrExpired):
+	case errors.Is(err, database.ErrNotFound), errors.Is(err, database.ErrExpired):
 		return nil, nil
 	default:
 		return nil, err

@@ -561,17 +561,17 @@ func TestOnlyTheStoreReportsDamage(t *testing.T) {
 
 // damagedRows is a metadata store that returns inline bodies that differ from the stored ones.
 type damagedRows struct {
-	metastore.Store
+	blob.Metadata
 	damage func(body []byte) []byte
 }
 
 func (m *damagedRows) Extents(ctx context.Context, id metastore.ContentID, from metastore.Position, limit int) ([]metastore.Extent, error) {
-	extents, err := m.Store.Extents(ctx, id, from, limit)
+	extents, err := m.Metadata.Extents(ctx, id, from, limit)
 	return m.damaged(extents), err
 }
 
 func (m *damagedRows) OpenBlob(ctx context.Context, account, name string) (metastore.Blob, []metastore.Extent, error) {
-	b, extents, err := m.Store.OpenBlob(ctx, account, name)
+	b, extents, err := m.Metadata.OpenBlob(ctx, account, name)
 	return b, m.damaged(slices.Clone(extents)), err
 }
 
@@ -588,7 +588,7 @@ func (m *damagedRows) damaged(extents []metastore.Extent) []metastore.Extent {
 // whichever range is requested.
 func TestDamagedInlineBodyIsNotServed(t *testing.T) {
 	f := newFixture(t, blob.Options{VerifyTTL: time.Hour})
-	rows := &damagedRows{Store: f.meta}
+	rows := &damagedRows{Metadata: f.meta}
 	f.Service = blob.New(rows, f.bytes, blob.Options{VerifyTTL: time.Hour})
 	body := randomBytes(1, 4<<10)
 	for name, damage := range map[string]func([]byte) []byte{

@@ -444,33 +444,33 @@ func TestFileThatEndsWhileItIsSent(t *testing.T) {
 
 // shiftedExtents is a metadata store that returns other extents than those that follow a position.
 type shiftedExtents struct {
-	metastore.Store
+	blob.Metadata
 	from metastore.Position
 }
 
 func (m *shiftedExtents) Extents(ctx context.Context, id metastore.ContentID, _ metastore.Position, limit int) ([]metastore.Extent, error) {
-	return m.Store.Extents(ctx, id, m.from, limit)
+	return m.Metadata.Extents(ctx, id, m.from, limit)
 }
 
 func (m *shiftedExtents) OpenBlob(ctx context.Context, account, name string) (metastore.Blob, []metastore.Extent, error) {
-	b, _, err := m.Store.OpenBlob(ctx, account, name)
+	b, _, err := m.Metadata.OpenBlob(ctx, account, name)
 	if err != nil {
 		return b, nil, err
 	}
-	extents, err := m.Store.Extents(ctx, b.Content, m.from, 1)
+	extents, err := m.Metadata.Extents(ctx, b.Content, m.from, 1)
 	return b, extents, err
 }
 
 // extentLookups counts lookups of extents, and how many they may return.
 type extentLookups struct {
-	metastore.Store
+	blob.Metadata
 	calls, extents int
 }
 
 func (m *extentLookups) Extents(ctx context.Context, id metastore.ContentID, from metastore.Position, limit int) ([]metastore.Extent, error) {
 	m.calls++
 	m.extents += limit
-	return m.Store.Extents(ctx, id, from, limit)
+	return m.Metadata.Extents(ctx, id, from, limit)
 }
 
 // TestLookupsOfARead checks that a read looks up only the extents that it needs if they are few and
@@ -496,7 +496,7 @@ func TestLookupsOfARead(t *testing.T) {
 		{"large", 1 << 20, 1 << 20, 1, 3},
 		{"tiny", 0, parts, parts/64 + 2, parts + 2*64},
 	} {
-		lookups := &extentLookups{Store: f.meta}
+		lookups := &extentLookups{Metadata: f.meta}
 		c, err := blob.New(lookups, f.bytes, blob.Options{}).Open(t.Context(), "a", tc.name)
 		if err != nil {
 			t.Fatal(err)

@@ -44,7 +44,7 @@ const (
 // five minutes and then every Options.SweepEvery, until ctx ends. These tasks do not wait for each
 // other. While requests are in progress they work in small steps with pauses between them. Each run
 // is passed to report unless ctx has ended or the Fence waits; what failed is retried at the next
-// interval. While metastore.Clock has a DeletionErr nothing is deleted because of its age; garbage
+// interval. While database.Clock has a DeletionErr nothing is deleted because of its age; garbage
 // that needs no grace period is still freed.
 func (s *Service) Run(ctx context.Context, report task.Report) {
 	interrupted := func(err error) bool { return ctx.Err() != nil || errors.Is(err, ErrFenceWaits) }

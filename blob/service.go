@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sluice/bytestore"
-	"sluice/metastore"
 )
 
 // maxDeletes is the number of concurrent delete requests to the byte store. It compensates for a
@@ -90,7 +89,7 @@ const (
 
 // Service stores and serves blobs. Its methods may be called concurrently.
 type Service struct {
-	meta     metastore.Store
+	meta     Metadata
 	bytes    bytestore.Store
 	opt      Options
 	verified *checkLog
@@ -105,7 +104,7 @@ type Service struct {
 }
 
 // New returns a Service for two stores that Bind has found to belong together.
-func New(meta metastore.Store, bytes bytestore.Store, opt Options) *Service {
+func New(meta Metadata, bytes bytestore.Store, opt Options) *Service {
 	if opt.ExtentSize == 0 {
 		opt.ExtentSize = 64 << 20
 	}

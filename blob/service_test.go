@@ -17,6 +17,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/checksum"
+	"sluice/database"
 	"sluice/metastore"
 )
 
@@ -109,7 +110,7 @@ func TestPutRefusals(t *testing.T) {
 			if _, err := f.Put(ctx, c.put, c.body, c.size); !errors.Is(err, c.want) {
 				t.Fatalf("error %v, want %v", err, c.want)
 			}
-			if _, err := f.meta.Blob(ctx, "a", "refused"); !errors.Is(err, metastore.ErrNotFound) {
+			if _, err := f.meta.Blob(ctx, "a", "refused"); !errors.Is(err, database.ErrNotFound) {
 				t.Errorf("Stat: %v, want not found", err)
 			}
 			if n := f.objects(t); n != 0 {

@@ -8,21 +8,20 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
-	"sluice/metastore"
 )
 
 var errResponse = errors.New("no response")
 
 // changedResults is a metadata store with results that the test changes.
 type changedResults struct {
-	metastore.Store
+	blob.Metadata
 	calls        int // of either function
 	unreferenced func(call int, found []string) ([]string, error)
 	purge        func(call int) (int, error)
 }
 
 func (s *changedResults) Unreferenced(ctx context.Context, names []string) ([]string, error) {
-	found, err := s.Store.Unreferenced(ctx, names)
+	found, err := s.Metadata.Unreferenced(ctx, names)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +43,7 @@ func sweptOrphans(t *testing.T, orphans int, unreferenced func(call int, found [
 		f.orphan(t)
 	}
 	f.clock.Advance(2 * blob.OrphanAge)
-	return f, blob.New(&changedResults{Store: f.meta, unreferenced: unreferenced}, f.bytes, blob.Options{})
+	return f, blob.New(&changedResults{Metadata: f.meta, unreferenced: unreferenced}, f.bytes, blob.Options{})
 }
 
 // TestSweepDeletesNoMoreThanItCounted checks the sum over several pages in the second pass.
@@ -97,7 +96,7 @@ func TestSweepThatCannotListDeletesNothing(t *testing.T) {
 func TestPurgeEndsWhenNothingIsLeft(t *testing.T) {
 	for _, end := range []error{nil, errResponse} {
 		f := newFixture(t, blob.Options{})
-		store := &changedResults{Store: f.meta, purge: func(call int) (int, error) {
+		store := &changedResults{Metadata: f.meta, purge: func(call int) (int, error) {
 			if call < 3 {
 				return 500, nil
 			}

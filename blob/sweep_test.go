@@ -13,8 +13,9 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/database"
+	"sluice/database/sqlstore"
 	"sluice/metastore"
-	"sluice/metastore/sqlstore"
 )
 
 // orphan puts an object that nothing refers to.
@@ -126,28 +127,28 @@ func TestDeleteOnAFullDiskUsesTheReserve(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	f.put(t, "n", []byte("x"))
 	reliefs := 0
-	full := &fullOnce{Store: f.meta}
+	full := &fullOnce{Metadata: f.meta}
 	s := blob.New(full, f.bytes, blob.Options{Relieve: func() bool { reliefs++; return reliefs == 1 }})
 	if err := s.Delete(ctx, "a", "n", nil); err != nil || reliefs != 1 {
 		t.Errorf("%v after %d reliefs", err, reliefs)
 	}
 	full.calls = 0
-	if err := s.Delete(ctx, "a", "n", nil); !errors.Is(err, metastore.ErrNoSpace) {
+	if err := s.Delete(ctx, "a", "n", nil); !errors.Is(err, database.ErrNoSpace) {
 		t.Errorf("with nothing left to free: %v", err)
 	}
 }
 
 // fullOnce is a store with a disk that is full at the first delete.
 type fullOnce struct {
-	metastore.Store
+	blob.Metadata
 	calls int
 }
 
 func (s *fullOnce) DeleteBlob(ctx context.Context, account, name string, precondition metastore.Precondition) (metastore.ContentID, bool, error) {
 	if s.calls++; s.calls == 1 {
-		return metastore.ContentID{}, false, metastore.ErrNoSpace
+		return metastore.ContentID{}, false, database.ErrNoSpace
 	}
-	return s.Store.DeleteBlob(ctx, account, name, precondition)
+	return s.Metadata.DeleteBlob(ctx, account, name, precondition)
 }
 
 func TestExpiredBlobsAreFreed(t *testing.T) {
@@ -158,14 +159,14 @@ func TestExpiredBlobsAreFreed(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.clock.Advance(time.Hour)
-	if _, err := f.Open(ctx, "a", "n"); !errors.Is(err, metastore.ErrExpired) {
+	if _, err := f.Open(ctx, "a", "n"); !errors.Is(err, database.ErrExpired) {
 		t.Errorf("just expired: %v", err)
 	}
 	f.clock.Advance(metastore.ExpiredBlobGrace)
 	if err := errors.Join(f.Purge(ctx), f.FreeGarbage(ctx)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Open(ctx, "a", "n"); !errors.Is(err, metastore.ErrNotFound) {
+	if _, err := f.Open(ctx, "a", "n"); !errors.Is(err, database.ErrNotFound) {
 		t.Errorf("long expired: %v", err)
 	}
 	if n := f.objects(t); n != 0 {

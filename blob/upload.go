@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/checksum"
+	"sluice/database"
 	"sluice/metastore"
 )
 
@@ -24,7 +25,7 @@ type BeginOptions struct {
 	Owner       string    // the quota group charged for the parts and the blob, or ""
 }
 
-// Begin begins an upload. Its id cannot be guessed. If Begin returns metastore.ErrUnknownOutcome,
+// Begin begins an upload. Its id cannot be guessed. If Begin returns database.ErrUnknownOutcome,
 // the returned upload has only the ID that it has if it was begun.
 func (s *Service) Begin(ctx context.Context, b BeginOptions) (metastore.Upload, error) {
 	if err := s.checkExpiry(b.Expires); err != nil {
@@ -49,7 +50,7 @@ func (s *Service) Begin(ctx context.Context, b BeginOptions) (metastore.Upload, 
 		CreateOnly:  b.CreateOnly,
 		Owner:       b.Owner,
 	})
-	if errors.Is(err, metastore.ErrUnknownOutcome) {
+	if errors.Is(err, database.ErrUnknownOutcome) {
 		begun = metastore.Upload{ID: id}
 	}
 	return begun, err
@@ -65,7 +66,7 @@ type PartOptions struct {
 
 // PutPart stores a part durably, and replaces an earlier part with the same index. size is the
 // exact length of body in bytes, or bytestore.UnknownSize. If PutPart returns an error, nothing has
-// changed unless the error is metastore.ErrUnknownOutcome.
+// changed unless the error is database.ErrUnknownOutcome.
 func (s *Service) PutPart(ctx context.Context, p PartOptions, body Body, size int64) error {
 	u, err := s.openUpload(ctx, p.UploadID)
 	if err != nil {
@@ -148,7 +149,7 @@ const maxCompleteAttempts = 10
 
 // Complete makes an upload's parts visible as a blob, durably, in one transaction that moves no
 // data. Called again after a success, it returns the recorded result without any other check. If it
-// returns an error, the upload is unchanged unless the error is metastore.ErrUnknownOutcome.
+// returns an error, the upload is unchanged unless the error is database.ErrUnknownOutcome.
 // precondition may be nil.
 func (s *Service) Complete(ctx context.Context, id string, want Totals, precondition metastore.Precondition) (metastore.Upload, error) {
 	for range maxCompleteAttempts {
@@ -272,7 +273,7 @@ func (s *Service) Abort(ctx context.Context, id string) error {
 	return nil
 }
 
-// FindUpload returns an upload in any state. It returns metastore.ErrNotFound if there is none.
+// FindUpload returns an upload in any state. It returns database.ErrNotFound if there is none.
 func (s *Service) FindUpload(ctx context.Context, id string) (metastore.Upload, error) {
 	return s.meta.Upload(ctx, id)
 }

@@ -13,6 +13,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/checksum"
+	"sluice/database"
 	"sluice/metastore"
 )
 
@@ -86,7 +87,7 @@ func TestPartRefusals(t *testing.T) {
 		size   int64
 		want   error
 	}{
-		{"unknown upload", "nonsense", 0, nil, "x", 1, metastore.ErrNotFound},
+		{"unknown upload", "nonsense", 0, nil, "x", 1, database.ErrNotFound},
 		{"aborted", aborted.ID, 0, nil, "x", 1, metastore.ErrAborted},
 		{"committed", committed.ID, 0, nil, "x", 1, metastore.ErrCommitted},
 		{"negative index", u.ID, -1, nil, "x", 1, blob.ErrPartIndex},

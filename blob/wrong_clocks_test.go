@@ -9,9 +9,10 @@ import (
 
 	"sluice/blob"
 	"sluice/bytestore/memory"
+	"sluice/database"
+	"sluice/database/sqlstore"
 	"sluice/internal/testenv"
 	"sluice/metastore"
-	"sluice/metastore/sqlstore"
 )
 
 // midway calls a function after a body's first half was read.
@@ -67,7 +68,7 @@ func TestNodesWithWrongClocks(t *testing.T) {
 		}
 		_, err = put("stale", func() {
 			set(ahead + metastore.MaxExtentAge + time.Hour)
-			if _, err := sweeper.SweepOrphans(t.Context()); err != nil && !errors.Is(err, metastore.ErrClock) {
+			if _, err := sweeper.SweepOrphans(t.Context()); err != nil && !errors.Is(err, database.ErrClock) {
 				t.Error(err)
 			}
 		})

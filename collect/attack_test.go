@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/fullnode"
-	"sluice/metastore"
+	"sluice/ledger"
 )
 
 // TestAttacksBesideHonestPayers ends collectors at random steps, while payers deposit what was
@@ -37,7 +37,7 @@ func TestAttacksBesideHonestPayers(t *testing.T) {
 				c.payNow(5)
 			}
 			for _, c := range depositors {
-				if err := c.accept(c.sign(10, time.Minute), 10, 1); errors.Is(err, metastore.ErrChannelStopped) {
+				if err := c.accept(c.sign(10, time.Minute), 10, 1); errors.Is(err, ledger.ErrChannelStopped) {
 					c.amount -= 10 // its sequence number is not used again
 				} else if err != nil {
 					t.Fatal(err)

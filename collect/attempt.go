@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/chain"
-	"sluice/metastore"
+	"sluice/ledger"
 )
 
 // The statuses with which fullnodes refuse a transaction because of the account that pays its gas:
@@ -15,7 +15,7 @@ const noGas = 5 // INSUFFICIENT_BALANCE_FOR_TRANSACTION_FEE
 
 // attempt is a submission that this process follows.
 type attempt struct {
-	metastore.Submission
+	ledger.Submission
 	began    bool         // by this process
 	version  uint64       // a version of the chain from before this process began it; 0: none is known
 	taken    bool         // a fullnode has accepted it

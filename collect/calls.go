@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/chain"
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/micropay"
 )
 
@@ -26,7 +26,7 @@ func (c *Collector) submit(ctx context.Context, a *attempt) error {
 	return err
 }
 
-func (c *Collector) lookUp(ctx context.Context, s metastore.Submission) (t chain.Transaction, err error) {
+func (c *Collector) lookUp(ctx context.Context, s ledger.Submission) (t chain.Transaction, err error) {
 	err = c.ask(ctx, func(ctx context.Context) error {
 		t, err = c.opt.Chain.Transaction(ctx, s.Hash)
 		return err
@@ -36,13 +36,13 @@ func (c *Collector) lookUp(ctx context.Context, s metastore.Submission) (t chain
 
 // readSince reads the channel as the chain shows it at since or later, and not before the recorded
 // reading.
-func (c *Collector) readSince(ctx context.Context, of metastore.Channel, since time.Time) (metastore.Reading, error) {
+func (c *Collector) readSince(ctx context.Context, of ledger.Channel, since time.Time) (ledger.Reading, error) {
 	r, err := c.read(ctx, of)
-	recorded := of.Ledger
-	if recorded.After(c.store.Now().Add(metastore.MaxLedgerAhead)) { // it was recorded while the clock was wrong
+	recorded := of.ChainTime
+	if recorded.After(c.store.Now().Add(ledger.MaxChainAhead)) { // it was recorded while the clock was wrong
 		recorded = time.Time{}
 	}
-	if err == nil && (r.Ledger.Before(since) || r.Ledger.Before(recorded)) {
+	if err == nil && (r.ChainTime.Before(since) || r.ChainTime.Before(recorded)) {
 		err = errBehind
 	}
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Collector) readSince(ctx context.Context, of metastore.Channel, since t
 	return r, err
 }
 
-func (c *Collector) read(ctx context.Context, of metastore.Channel) (r metastore.Reading, err error) {
+func (c *Collector) read(ctx context.Context, of ledger.Channel) (r ledger.Reading, err error) {
 	err = c.ask(ctx, func(ctx context.Context) error {
 		r, err = c.reader.Read(ctx, of.Sender, of.Asset, of.PaymentChannelID)
 		return err
@@ -59,7 +59,7 @@ func (c *Collector) read(ctx context.Context, of metastore.Channel) (r metastore
 	return r, err
 }
 
-func (c *Collector) readAt(ctx context.Context, of metastore.Channel, version uint64) (r metastore.Reading, err error) {
+func (c *Collector) readAt(ctx context.Context, of ledger.Channel, version uint64) (r ledger.Reading, err error) {
 	err = c.ask(ctx, func(ctx context.Context) error {
 		r, err = c.reader.ReadAt(ctx, of.Sender, of.Asset, of.PaymentChannelID, version)
 		return err

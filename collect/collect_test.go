@@ -21,9 +21,9 @@ import (
 
 	"sluice/chain"
 	"sluice/collect"
+	"sluice/database/sqlstore"
 	"sluice/internal/task"
-	"sluice/metastore"
-	"sluice/metastore/sqlstore"
+	"sluice/ledger"
 	"sluice/micropay"
 )
 
@@ -339,9 +339,9 @@ func (w *world) reported(text string) bool {
 // open opens a channel on the chain and in the store.
 func (w *world) open(number uint64, deposit uint64) {
 	w.node.channels[number] = &contract{sender: w.payer.Address(), deposit: deposit, next: 1}
-	_, err := w.store.OpenChannel(w.t.Context(), metastore.Channel{
+	_, err := w.store.OpenChannel(w.t.Context(), ledger.Channel{
 		ID: fmt.Sprintf("channel-%05d", number), PaymentChannelID: int64(number), Sender: w.payer.Address().String(), Receiver: w.receiver.Address().String(),
-		Asset: address(0xa2), Deposit: int64(deposit), NextSequence: 1, Ledger: time.Now(), Expires: time.Now().Add(time.Hour),
+		Asset: address(0xa2), Deposit: int64(deposit), NextSequence: 1, ChainTime: time.Now(), Expires: time.Now().Add(time.Hour),
 	}, nil)
 	if err != nil {
 		w.t.Fatal(err)
@@ -352,7 +352,7 @@ func address(last byte) string { return micropay.Address{31: last}.String() }
 
 // pay accepts a micropayment that lives for a minute.
 func (w *world) pay(number, sequence, amount uint64) error {
-	_, err := w.store.PayRead(w.t.Context(), metastore.ReadPurchase{Payment: w.payment(number, sequence, amount), Price: 1, Count: 1})
+	_, err := w.store.PayRead(w.t.Context(), ledger.ReadPurchase{Payment: w.payment(number, sequence, amount), Price: 1, Count: 1})
 	return err
 }
 
@@ -364,7 +364,7 @@ func (w *world) renew(number, sequence, amount uint64) {
 	}
 }
 
-func (w *world) payment(number, sequence, amount uint64) metastore.Payment {
+func (w *world) payment(number, sequence, amount uint64) ledger.Payment {
 	m, err := w.payer.Sign(micropay.Payment{
 		Receiver: w.receiver.Address(), Asset: micropay.Address{31: 0xa2}, Amount: amount, PaymentChannelID: number, Sequence: sequence,
 		ModuleAddress: micropay.Address{31: 0xa3}, ChainID: 4, Expiration: uint64(time.Now().Add(time.Minute).Unix()), Nonce: sequence,
@@ -373,7 +373,7 @@ func (w *world) payment(number, sequence, amount uint64) metastore.Payment {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return metastore.Payment{
+	return ledger.Payment{
 		Sender: m.Sender.String(), Receiver: m.Receiver.String(), Asset: address(0xa2), PaymentChannelID: int64(number), Sequence: int64(sequence), Amount: int64(amount),
 		Proof: m.Bytes(), Expires: m.Expires(), UnsettledLimit: 1000, SettleAt: 500,
 	}
@@ -386,7 +386,7 @@ func (w *world) mustPay(number, sequence, amount uint64) {
 	}
 }
 
-func (w *world) channel(number uint64) metastore.Channel {
+func (w *world) channel(number uint64) ledger.Channel {
 	w.t.Helper()
 	c, err := w.store.Channel(w.t.Context(), fmt.Sprintf("channel-%05d", number))
 	if err != nil {
@@ -478,17 +478,17 @@ func TestExpiryIsForTheChainToSay(t *testing.T) {
 		defer w.run()()
 		w.mustPay(1, 1, 600)
 		w.wait(59 * time.Second)
-		if s, err := w.store.Submission(t.Context(), "channel-00001"); err != nil || s.State != metastore.InFlight {
+		if s, err := w.store.Submission(t.Context(), "channel-00001"); err != nil || s.State != ledger.InFlight {
 			t.Errorf("before its expiration: %+v, %v", s, err)
 		}
 		w.wait(10 * time.Second)
-		if s, err := w.store.Submission(t.Context(), "channel-00001"); err != nil || s.State != metastore.Expired {
+		if s, err := w.store.Submission(t.Context(), "channel-00001"); err != nil || s.State != ledger.Expired {
 			t.Errorf("after its expiration: %+v, %v", s, err)
 		}
 		if !w.reported("it was submitted, and expired without being executed") {
 			t.Errorf("reports: %v", w.reports)
 		}
-		if err := w.pay(1, 2, 610); !errors.Is(err, metastore.ErrChannelStopped) {
+		if err := w.pay(1, 2, 610); !errors.Is(err, ledger.ErrChannelStopped) {
 			t.Errorf("a payment before the renewal: %v", err)
 		}
 		w.node.drop = 0
@@ -530,7 +530,7 @@ func TestFailureStopsTheChannel(t *testing.T) {
 		defer w.run()()
 		w.mustPay(1, 1, 600)
 		w.wait(10 * time.Second)
-		stopped, ok := errors.AsType[*metastore.StoppedError](w.pay(1, 2, 610))
+		stopped, ok := errors.AsType[*ledger.StoppedError](w.pay(1, 2, 610))
 		if !ok || !strings.Contains(stopped.Reason, "Move abort in 0x3::micropayments") {
 			t.Errorf("after a failure: %v", stopped)
 		}
@@ -545,7 +545,7 @@ func TestFailureStopsTheChannel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.pay(1, 2, 610); !errors.Is(err, metastore.ErrChannelStopped) {
+		if err := w.pay(1, 2, 610); !errors.Is(err, ledger.ErrChannelStopped) {
 			t.Errorf("after a new deposit: %v", err)
 		}
 		w.renew(1, 2, 600)
@@ -688,7 +688,7 @@ func TestOtherRulesHaltSettling(t *testing.T) {
 				if err != nil || !strings.Contains(halt, what) {
 					t.Errorf("halted: %q, %v, want %q", halt, err, what)
 				}
-				if err := w.pay(2, 1, 600); !errors.Is(err, metastore.ErrChannelStopped) {
+				if err := w.pay(2, 1, 600); !errors.Is(err, ledger.ErrChannelStopped) {
 					t.Errorf("a payment over another channel: %v", err)
 				}
 				w.wait(10 * time.Second)

@@ -16,7 +16,8 @@ import (
 	"time"
 
 	"sluice/chain"
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 	"sluice/micropay"
 )
 
@@ -39,9 +40,9 @@ const (
 
 // Store holds channels and their submissions.
 type Store interface {
-	metastore.Channels
-	metastore.Submissions
-	metastore.Clock
+	ledger.Channels
+	ledger.Submissions
+	database.Clock
 }
 
 // Options are a Collector's settings. Chain and Receiver are required.
@@ -127,7 +128,7 @@ func (c *Collector) ahead() time.Duration {
 func (c *Collector) chainTime() time.Time { return c.store.Now().Add(c.ahead()) }
 
 // report reports that a submission's step failed. The step is made again.
-func (c *Collector) report(s metastore.Submission, err error) {
+func (c *Collector) report(s ledger.Submission, err error) {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"sluice/chain"
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/micropay"
 )
 
@@ -32,7 +32,7 @@ func nextAfter(sequence int64) int64 { return amount(uint64(sequence) + 1) }
 
 // contradiction returns how a channel differs from what the rules say after a submission was
 // collected, or "". before is the channel before that; nothing else may have happened to it.
-func contradiction(s metastore.Submission, before, after metastore.Reading) string {
+func contradiction(s ledger.Submission, before, after ledger.Reading) string {
 	withdrawn := withdrawnAfter(s.Amount)
 	grown := after.Deposit - before.Deposit
 	switch {
@@ -54,13 +54,13 @@ func contradiction(s metastore.Submission, before, after metastore.Reading) stri
 // was collected, or "" if others explain the difference by a deposit, a withdrawal, or the
 // channel's end. before is a reading from before; without a Ledger, there is none. A deposit of the
 // withdrawn amount looks like a withdrawal that did not reduce the balance.
-func unexplained(s metastore.Submission, before, now metastore.Reading) string {
+func unexplained(s ledger.Submission, before, now ledger.Reading) string {
 	switch {
 	case now.Gone, openedAgain(before, now):
 		return ""
 	case now.Withdrawn > withdrawnAfter(s.Amount) && now.NextSequence > nextAfter(s.Sequence):
 		return ""
-	case before.Ledger.IsZero():
+	case before.ChainTime.IsZero():
 		before.Deposit = now.Deposit
 	}
 	return contradiction(s, before, now)
@@ -68,24 +68,24 @@ func unexplained(s metastore.Submission, before, now metastore.Reading) string {
 
 // conclusive reports whether a channel shows what the submission did that was collected: nothing
 // else has happened since before.
-func conclusive(s metastore.Submission, before, now metastore.Reading) bool {
+func conclusive(s ledger.Submission, before, now ledger.Reading) bool {
 	return before.Withdrawn < withdrawnAfter(s.Amount) && before.Deposit == now.Deposit && !openedAgain(before, now) && contradiction(s, before, now) == ""
 }
 
 // isBefore reports whether a channel can be as it was before the submission was collected.
-func isBefore(s metastore.Submission, r metastore.Reading) bool {
+func isBefore(s ledger.Submission, r ledger.Reading) bool {
 	return !r.Gone && r.Withdrawn < withdrawnAfter(s.Amount) && r.NextSequence <= s.Sequence
 }
 
 // alreadyCollected reports whether a channel shows that a submission's amount was withdrawn, by its
 // transaction or by another one: fullnodes forget old transactions. before is an earlier reading.
-func alreadyCollected(s metastore.Submission, before, now metastore.Reading) bool {
+func alreadyCollected(s ledger.Submission, before, now ledger.Reading) bool {
 	return !now.Gone && !openedAgain(before, now) && now.Withdrawn >= withdrawnAfter(s.Amount) && now.NextSequence >= nextAfter(s.Sequence)
 }
 
 // openedAgain reports whether the channel was ended between two readings, and opened again under
 // its number.
-func openedAgain(before, now metastore.Reading) bool {
+func openedAgain(before, now ledger.Reading) bool {
 	return !before.Created.IsZero() && now.Created.After(before.Created)
 }
 
@@ -97,39 +97,39 @@ type Reader struct {
 
 // Read returns the channel with this number, between the sender and the receiver. The addresses
 // must be valid. It returns the errors of chain.Client.Channels.
-func (r Reader) Read(ctx context.Context, sender, asset string, paymentChannelID int64) (metastore.Reading, error) {
+func (r Reader) Read(ctx context.Context, sender, asset string, paymentChannelID int64) (ledger.Reading, error) {
 	return r.read(ctx, sender, asset, paymentChannelID, r.Chain.Channels)
 }
 
 // ReadAt is Read at a version of the chain. It returns the errors of chain.Client.ChannelsAt.
-func (r Reader) ReadAt(ctx context.Context, sender, asset string, paymentChannelID int64, version uint64) (metastore.Reading, error) {
+func (r Reader) ReadAt(ctx context.Context, sender, asset string, paymentChannelID int64, version uint64) (ledger.Reading, error) {
 	return r.read(ctx, sender, asset, paymentChannelID, func(ctx context.Context, sender, receiver micropay.Address) (chain.Channels, error) {
 		return r.Chain.ChannelsAt(ctx, version, sender, receiver)
 	})
 }
 
-func (r Reader) read(ctx context.Context, sender, asset string, paymentChannelID int64, channels func(ctx context.Context, sender, receiver micropay.Address) (chain.Channels, error)) (metastore.Reading, error) {
+func (r Reader) read(ctx context.Context, sender, asset string, paymentChannelID int64, channels func(ctx context.Context, sender, receiver micropay.Address) (chain.Channels, error)) (ledger.Reading, error) {
 	from, err := micropay.ParseAddress(sender)
 	if err != nil {
-		return metastore.Reading{}, err
+		return ledger.Reading{}, err
 	}
 	of, err := micropay.ParseAddress(asset)
 	if err != nil {
-		return metastore.Reading{}, err
+		return ledger.Reading{}, err
 	}
 	all, err := channels(ctx, from, r.Receiver)
 	if err != nil {
-		return metastore.Reading{}, err
+		return ledger.Reading{}, err
 	}
 	for _, c := range all.List {
 		if c.PaymentChannelID == uint64(paymentChannelID) && c.Asset == of {
-			return metastore.Reading{
+			return ledger.Reading{
 				Deposit: amount(deposited(c)), Withdrawn: amount(c.Withdrawn), NextSequence: amount(c.NextSequence),
-				Expires: c.Expires, Created: c.Created, Ledger: all.At,
+				Expires: c.Expires, Created: c.Created, ChainTime: all.At,
 			}, nil
 		}
 	}
-	return metastore.Reading{Gone: true, Ledger: all.At}, nil
+	return ledger.Reading{Gone: true, ChainTime: all.At}, nil
 }
 
 // amount returns n, at most 2^63-1.

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"sluice/chain"
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 	"sluice/micropay"
 )
 
@@ -24,7 +25,7 @@ import (
 // collect submits a settlement that is due and follows the submission to its outcome, unless a
 // newer payment has replaced it or it is not to be submitted. version is a version that the chain
 // has reached.
-func (c *Collector) collect(ctx context.Context, due metastore.Settlement, version uint64, release func()) {
+func (c *Collector) collect(ctx context.Context, due ledger.Settlement, version uint64, release func()) {
 	a, err := c.complete(due, version)
 	submits := false
 	if err == nil {
@@ -32,7 +33,7 @@ func (c *Collector) collect(ctx context.Context, due metastore.Settlement, versi
 	}
 	if err != nil {
 		release()
-		c.report(metastore.Submission{Channel: due.Channel, Sequence: due.Sequence}, err)
+		c.report(ledger.Submission{Channel: due.Channel, Sequence: due.Sequence}, err)
 		wait(ctx, longestPause) // other settlements are tried before this one again
 		return
 	}
@@ -57,7 +58,7 @@ type candidate struct {
 }
 
 // complete signs a settlement as its receiver.
-func (c *Collector) complete(s metastore.Settlement, version uint64) (*candidate, error) {
+func (c *Collector) complete(s ledger.Settlement, version uint64) (*candidate, error) {
 	m, err := micropay.Parse(s.Proof)
 	if err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func (c *Collector) complete(s metastore.Settlement, version uint64) (*candidate
 	}
 	return &candidate{
 		attempt: attempt{
-			Submission: metastore.Submission{Channel: s.Channel, Sequence: s.Sequence, Amount: s.Amount, Expires: s.Expires, Hash: t.Hash, Body: t.Body, Form: m.Form()},
+			Submission: ledger.Submission{Channel: s.Channel, Sequence: s.Sequence, Amount: s.Amount, Expires: s.Expires, Hash: t.Hash, Body: t.Body, Form: m.Form()},
 			began:      true, version: version,
 		},
 		maxGas: m.MaxGas, gasPrice: m.GasPrice,
@@ -76,7 +77,7 @@ func (c *Collector) complete(s metastore.Settlement, version uint64) (*candidate
 }
 
 // decide reports whether a settlement that is due is to be submitted now.
-func (c *Collector) decide(ctx context.Context, due metastore.Settlement, a *candidate) (submits bool, err error) {
+func (c *Collector) decide(ctx context.Context, due ledger.Settlement, a *candidate) (submits bool, err error) {
 	of, err := c.store.Channel(ctx, due.Channel)
 	if err != nil {
 		return false, err
@@ -110,7 +111,7 @@ func (c *Collector) decide(ctx context.Context, due metastore.Settlement, a *can
 // abandon makes a settlement wait for a renewal or for the next payment. It had expired by the
 // chain's time at expired, and the chain has not executed it. If another payment has withdrawn its
 // amount, abandon does nothing.
-func (c *Collector) abandon(ctx context.Context, of metastore.Channel, a *candidate, expired time.Time) error {
+func (c *Collector) abandon(ctx context.Context, of ledger.Channel, a *candidate, expired time.Time) error {
 	of, err := c.reread(ctx, of, expired)
 	if err != nil || a.Amount <= of.Settled {
 		return err
@@ -124,7 +125,7 @@ func (c *Collector) abandon(ctx context.Context, of metastore.Channel, a *candid
 }
 
 // reread reads a channel as the chain shows it at since or later, and records that.
-func (c *Collector) reread(ctx context.Context, of metastore.Channel, since time.Time) (metastore.Channel, error) {
+func (c *Collector) reread(ctx context.Context, of ledger.Channel, since time.Time) (ledger.Channel, error) {
 	r, err := c.readSince(ctx, of, since)
 	if err != nil {
 		return of, err
@@ -151,10 +152,10 @@ func (c *Collector) advanceOfDue() time.Duration { return c.ahead() / 2 }
 
 // beginFailed reports why a submission was not begun. If that is not known, the next look at the
 // submissions in flight finds out.
-func (c *Collector) beginFailed(due metastore.Settlement, err error) {
+func (c *Collector) beginFailed(due ledger.Settlement, err error) {
 	switch {
-	case errors.Is(err, metastore.ErrNotFound), errors.Is(err, metastore.ErrExists): // another one was faster
-	case errors.Is(err, metastore.ErrUnknownOutcome):
+	case errors.Is(err, database.ErrNotFound), errors.Is(err, database.ErrExists): // another one was faster
+	case errors.Is(err, database.ErrUnknownOutcome):
 		c.lookInFlight.Store(true)
 		fallthrough
 	default:

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"sluice/chain"
+	"sluice/database/sqlstore"
 	"sluice/internal/fullnode"
 	"sluice/internal/testenv"
-	"sluice/metastore"
-	"sluice/metastore/sqlstore"
+	"sluice/ledger"
 )
 
 // patience limits every wait. It is far above any expected duration.
@@ -97,11 +97,11 @@ func (c *channel) settled() {
 // due reports whether a channel's settlement is due.
 func (c *channel) due() bool {
 	c.t.Helper()
-	list, err := c.store.DueSettlements(c.t.Context(), 0, metastore.Settlement{}, 100)
+	list, err := c.store.DueSettlements(c.t.Context(), 0, ledger.Settlement{}, 100)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return slices.ContainsFunc(list, func(s metastore.Settlement) bool { return s.Channel == c.id })
+	return slices.ContainsFunc(list, func(s ledger.Settlement) bool { return s.Channel == c.id })
 }
 
 // paid fails the test unless the chain has paid exactly these amounts over a channel, one in each
@@ -219,14 +219,14 @@ func TestFullnodeOfAnExpiredPayment(t *testing.T) {
 		m.Hold()
 		c.pay(10, 30*time.Second, 1)
 		m.AwaitRequests(fullnode.Lookup, 1)
-		if s, err := m.store.Submission(t.Context(), c.id); err != nil || s.State != metastore.InFlight {
+		if s, err := m.store.Submission(t.Context(), c.id); err != nil || s.State != ledger.InFlight {
 			t.Errorf("%+v, %v", s, err)
 		}
 		m.Advance(ahead)
 		m.Execute()
 		c.await("the submission has expired", func() bool {
 			s, err := m.store.Submission(t.Context(), c.id)
-			return err == nil && s.State == metastore.Expired
+			return err == nil && s.State == ledger.Expired
 		})
 		m.reported("it was submitted, and expired without being executed")
 		if state := c.state(); state.Settled != 0 || !strings.Contains(state.Stopped, "renew it") || state.Expired != 10 {
@@ -284,7 +284,7 @@ func TestFullnodeThatRefuses(t *testing.T) {
 		low.await("the channel has stopped", func() bool {
 			return strings.Contains(low.state().Stopped, "MAX_GAS_UNITS_BELOW_MIN_TRANSACTION_GAS_UNITS")
 		})
-		if err := low.accept(low.sign(0, time.Minute), 1, 1); !errors.Is(err, metastore.ErrChannelStopped) {
+		if err := low.accept(low.sign(0, time.Minute), 1, 1); !errors.Is(err, ledger.ErrChannelStopped) {
 			t.Errorf("a stopped channel: %v", err)
 		}
 		other.payNow(10)

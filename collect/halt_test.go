@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/metastore"
+	"sluice/ledger"
 )
 
 // TestOthersCannotHaltSettling changes the channel on the chain directly after it was collected, so
@@ -61,9 +61,9 @@ func TestOthersCannotHideOtherRules(t *testing.T) {
 	for what, hide := range map[string]func(*world, *contract){
 		"a deposit of another amount": func(_ *world, c *contract) { c.deposit += 50 },
 		"a reading after the submission": func(w *world, c *contract) {
-			after := metastore.Reading{
+			after := ledger.Reading{
 				Deposit: int64(c.deposit + c.withdrawn), Withdrawn: int64(c.withdrawn), NextSequence: int64(c.next),
-				Expires: time.Now().Add(time.Hour), Ledger: time.Now(),
+				Expires: time.Now().Add(time.Hour), ChainTime: time.Now(),
 			}
 			if _, err := w.store.RecordReading(w.t.Context(), "channel-00001", after); err != nil {
 				w.t.Error(err)
@@ -120,7 +120,7 @@ func TestLaggingFullnodes(t *testing.T) {
 	t.Run("a view before a deposit that was seen", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.open(1, 10_000)
-			seen := metastore.Reading{Deposit: 10_050, NextSequence: 1, Expires: time.Now().Add(time.Hour), Ledger: time.Now().Add(15 * time.Second)}
+			seen := ledger.Reading{Deposit: 10_050, NextSequence: 1, Expires: time.Now().Add(time.Hour), ChainTime: time.Now().Add(15 * time.Second)}
 			if _, err := w.store.RecordReading(t.Context(), "channel-00001", seen); err != nil {
 				t.Fatal(err)
 			}

@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 )
 
 // lostCommit is a store that loses how the next BeginSubmission ended, which has committed or not.
@@ -17,7 +18,7 @@ type lostCommit struct {
 	lost    atomic.Bool
 }
 
-func (l *lostCommit) BeginSubmission(ctx context.Context, s metastore.Submission) error {
+func (l *lostCommit) BeginSubmission(ctx context.Context, s ledger.Submission) error {
 	if l.lost.Swap(true) {
 		return l.Store.BeginSubmission(ctx, s)
 	}
@@ -26,7 +27,7 @@ func (l *lostCommit) BeginSubmission(ctx context.Context, s metastore.Submission
 			return err
 		}
 	}
-	return metastore.ErrUnknownOutcome
+	return database.ErrUnknownOutcome
 }
 
 // TestLostCommitOfASubmission loses the answer to the COMMIT that begins a submission. The payment
@@ -44,7 +45,7 @@ func TestLostCommitOfASubmission(t *testing.T) {
 			stop()
 			m.paid(c.number, 10, 5)
 		}
-		unknown := func(err error) bool { return errors.Is(err, metastore.ErrUnknownOutcome) }
+		unknown := func(err error) bool { return errors.Is(err, database.ErrUnknownOutcome) }
 		if !slices.ContainsFunc(m.errors(), unknown) {
 			t.Errorf("reports: %v", m.errors())
 		}

@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"sluice/chain"
+	"sluice/database/sqlstore"
 	"sluice/internal/fullnode"
 	"sluice/internal/task"
-	"sluice/metastore"
-	"sluice/metastore/sqlstore"
+	"sluice/ledger"
 	"sluice/micropay"
 )
 
@@ -123,9 +123,9 @@ type channel struct {
 func (m *market) open(number, deposit uint64) *channel {
 	m.t.Helper()
 	c := &channel{market: m, id: fmt.Sprint("channel", number), number: number, payer: signer(m.t, number)}
-	_, err := m.store.OpenChannel(m.t.Context(), metastore.Channel{
+	_, err := m.store.OpenChannel(m.t.Context(), ledger.Channel{
 		ID: c.id, Sender: c.payer.Address().String(), Receiver: m.receiver.Address().String(), Asset: asset,
-		PaymentChannelID: int64(number), Deposit: int64(deposit), Expires: m.now().Add(24 * time.Hour), Ledger: m.now(),
+		PaymentChannelID: int64(number), Deposit: int64(deposit), Expires: m.now().Add(24 * time.Hour), ChainTime: m.now(),
 	}, nil)
 	if err != nil {
 		m.t.Fatal(err)
@@ -161,12 +161,12 @@ func (c *channel) pay(more uint64, life time.Duration, settleAt int64) {
 func (c *channel) payNow(more uint64) { c.t.Helper(); c.pay(more, time.Minute, 1) }
 
 func (c *channel) accept(m *micropay.Micropayment, more uint64, settleAt int64) error {
-	_, err := c.store.PayRead(c.t.Context(), metastore.ReadPurchase{Payment: payment(m, settleAt), Price: 1, Count: int64(more), Charge: rand.Text()})
+	_, err := c.store.PayRead(c.t.Context(), ledger.ReadPurchase{Payment: payment(m, settleAt), Price: 1, Count: int64(more), Charge: rand.Text()})
 	return err
 }
 
-func payment(m *micropay.Micropayment, settleAt int64) metastore.Payment {
-	return metastore.Payment{
+func payment(m *micropay.Micropayment, settleAt int64) ledger.Payment {
+	return ledger.Payment{
 		Sender: m.Sender.String(), Receiver: m.Receiver.String(), Asset: m.Asset.String(), PaymentChannelID: int64(m.PaymentChannelID),
 		Sequence: int64(m.Sequence), Amount: int64(m.Amount), Proof: m.Bytes(), Expires: m.Expires(), UnsettledLimit: 1_000_000, SettleAt: settleAt,
 	}
@@ -184,7 +184,7 @@ func (c *channel) renew(life, ahead time.Duration) {
 }
 
 // state returns the channel in the store.
-func (c *channel) state() metastore.Channel {
+func (c *channel) state() ledger.Channel {
 	c.t.Helper()
 	state, err := c.store.Channel(c.t.Context(), c.id)
 	if err != nil {

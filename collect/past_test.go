@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/fullnode"
-	"sluice/metastore"
+	"sluice/ledger"
 )
 
 // onChain returns a channel as it is on the chain.
@@ -124,7 +124,7 @@ func TestRestoredPayments(t *testing.T) {
 							t.Fatal(err)
 						}
 						collected := []uint64{10}
-						s, err := New(m.store, Options{Chain: m.chain, Receiver: m.receiver}).complete(metastore.Settlement{
+						s, err := New(m.store, Options{Chain: m.chain, Receiver: m.receiver}).complete(ledger.Settlement{
 							Channel: c.id, Sequence: 1, Amount: 10, Proof: p.Bytes(), Expires: p.Expires(),
 						}, 0)
 						if err != nil {

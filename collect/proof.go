@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/chain"
-	"sluice/metastore"
+	"sluice/ledger"
 )
 
 // proofPatience is for how long we ask fullnodes for the proof while they fail or are behind.
@@ -29,7 +29,7 @@ type verdict struct {
 // must not halt settling by that. Only the channel directly before and directly after the
 // transaction is a proof. Where no fullnode shows these, what nothing explains stops the channel
 // alone.
-func (c *Collector) judge(ctx context.Context, a *attempt, t chain.Transaction, of metastore.Channel, now metastore.Reading) (verdict, error) {
+func (c *Collector) judge(ctx context.Context, a *attempt, t chain.Transaction, of ledger.Channel, now ledger.Reading) (verdict, error) {
 	s := a.Submission
 	v := verdict{withdrawn: withdrawnAfter(s.Amount)}
 	if conclusive(s, recorded(of), now) {
@@ -56,13 +56,13 @@ func (c *Collector) judge(ctx context.Context, a *attempt, t chain.Transaction, 
 }
 
 // recorded returns a channel's recorded reading.
-func recorded(of metastore.Channel) metastore.Reading {
-	return metastore.Reading{
-		Deposit: of.Deposit, Withdrawn: of.Withdrawn, NextSequence: of.NextSequence, Expires: of.Expires, Created: of.ChainCreated, Ledger: of.Ledger,
+func recorded(of ledger.Channel) ledger.Reading {
+	return ledger.Reading{
+		Deposit: of.Deposit, Withdrawn: of.Withdrawn, NextSequence: of.NextSequence, Expires: of.Expires, Created: of.ChainCreated, ChainTime: of.ChainTime,
 	}
 }
 
-func submissionOf(s metastore.Submission) string {
+func submissionOf(s ledger.Submission) string {
 	return fmt.Sprintf("%d units were collected at sequence number %d (transaction 0x%x)", s.Amount, s.Sequence, s.Hash)
 }
 
@@ -76,7 +76,7 @@ func (e *unprovenError) Error() string {
 // around returns the channel directly before and directly after a transaction, which has this
 // version. It returns an *unprovenError if the fullnodes have forgotten the transaction or the
 // states, or show others.
-func (c *Collector) around(ctx context.Context, s metastore.Submission, of metastore.Channel, version uint64) (before, after metastore.Reading, err error) {
+func (c *Collector) around(ctx context.Context, s ledger.Submission, of ledger.Channel, version uint64) (before, after ledger.Reading, err error) {
 	if version == 0 {
 		return before, after, &unprovenError{errors.New("the transaction is forgotten")}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/task"
-	"sluice/metastore"
+	"sluice/ledger"
 )
 
 const (
@@ -102,7 +102,7 @@ func (c *Collector) resume(ctx context.Context, work *sync.WaitGroup) error {
 // beginDue begins the submissions that are due. It waits for slots, but not for submissions.
 func (c *Collector) beginDue(ctx context.Context, work *sync.WaitGroup) error {
 	var version uint64
-	for after := (metastore.Settlement{}); ; {
+	for after := (ledger.Settlement{}); ; {
 		list, err := c.store.DueSettlements(ctx, c.advanceOfDue(), after, page)
 		if err != nil {
 			return err

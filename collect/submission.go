@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"sluice/chain"
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 )
 
 // How a submission lives. A due settlement becomes a submission in flight, durably, before anything
@@ -37,7 +38,7 @@ const (
 )
 
 // next returns the step after a fullnode was asked for the transaction.
-func next(s metastore.Submission, t chain.Transaction) step {
+func next(s ledger.Submission, t chain.Transaction) step {
 	switch {
 	case t.State == chain.StateExecuted:
 		return stepEnd
@@ -52,18 +53,18 @@ func next(s metastore.Submission, t chain.Transaction) step {
 
 // outcome returns how a submission ends. before is the channel as it is recorded, and now what the
 // chain shows of it.
-func outcome(a *attempt, t chain.Transaction, before, now metastore.Reading) metastore.Outcome {
-	o := metastore.Outcome{Reading: now}
+func outcome(a *attempt, t chain.Transaction, before, now ledger.Reading) ledger.Outcome {
+	o := ledger.Outcome{Reading: now}
 	withdrawn := alreadyCollected(a.Submission, before, now)
 	switch {
 	case t.State == chain.StateExecuted && withdrawn && (!t.Success || a.ofAnother(t)):
-		o.State, o.Status = metastore.Failed, fmt.Sprintf("the %d units of a payment had been withdrawn before: does another instance collect for the same receiver?", a.Amount)
+		o.State, o.Status = ledger.Failed, fmt.Sprintf("the %d units of a payment had been withdrawn before: does another instance collect for the same receiver?", a.Amount)
 	case t.State == chain.StateExecuted && t.Success, t.State == chain.StateUnknown && withdrawn:
-		o.State = metastore.Collected
+		o.State = ledger.Collected
 	case t.State == chain.StateExecuted:
-		o.State, o.Status = metastore.Failed, "the chain refused to collect a payment: "+t.VMStatus
+		o.State, o.Status = ledger.Failed, "the chain refused to collect a payment: "+t.VMStatus
 	default:
-		o.State = metastore.Expired
+		o.State = ledger.Expired
 	}
 	return o
 }
@@ -128,7 +129,7 @@ func (c *Collector) doubt(ctx context.Context, a *attempt, t chain.Transaction) 
 }
 
 // compare returns a channel as it is recorded, and as the chain shows it at since or later.
-func (c *Collector) compare(ctx context.Context, channel string, since time.Time) (of metastore.Channel, now metastore.Reading, err error) {
+func (c *Collector) compare(ctx context.Context, channel string, since time.Time) (of ledger.Channel, now ledger.Reading, err error) {
 	if of, err = c.store.Channel(ctx, channel); err == nil {
 		now, err = c.readSince(ctx, of, since)
 	}
@@ -137,9 +138,9 @@ func (c *Collector) compare(ctx context.Context, channel string, since time.Time
 
 // end records how a submission ended. of is its channel as it is recorded, and now as the chain
 // shows it.
-func (c *Collector) end(ctx context.Context, a *attempt, t chain.Transaction, of metastore.Channel, now metastore.Reading) (ended bool, err error) {
+func (c *Collector) end(ctx context.Context, a *attempt, t chain.Transaction, of ledger.Channel, now ledger.Reading) (ended bool, err error) {
 	o := outcome(a, t, recorded(of), now)
-	if o.State == metastore.Collected {
+	if o.State == ledger.Collected {
 		if a.executed.IsZero() {
 			a.executed = c.store.Now()
 		}
@@ -150,7 +151,7 @@ func (c *Collector) end(ctx context.Context, a *attempt, t chain.Transaction, of
 		o.Withdrawn, o.Halt, o.Stop = v.withdrawn, v.halt, v.stop
 	}
 	if err := c.store.EndSubmission(ctx, a.Channel, a.Sequence, o); err != nil {
-		if errors.Is(err, metastore.ErrNotFound) { // another leader has ended it, and begun a newer one
+		if errors.Is(err, database.ErrNotFound) { // another leader has ended it, and begun a newer one
 			return true, nil
 		}
 		return false, err
@@ -160,12 +161,12 @@ func (c *Collector) end(ctx context.Context, a *attempt, t chain.Transaction, of
 }
 
 // count counts how a submission ended, and reports a bad end.
-func (c *Collector) count(a *attempt, t chain.Transaction, o metastore.Outcome, of metastore.Channel) {
+func (c *Collector) count(a *attempt, t chain.Transaction, o ledger.Outcome, of ledger.Channel) {
 	if t.State == chain.StateExecuted && !a.ofAnother(t) {
 		c.gas.pay(t.GasUsed, t.GasPrice)
 	}
 	switch o.State {
-	case metastore.Collected:
+	case ledger.Collected:
 		c.counts.collected.Add(1)
 		if t.State == chain.StateExecuted {
 			c.gas.measure(t.GasUsed)
@@ -174,10 +175,10 @@ func (c *Collector) count(a *attempt, t chain.Transaction, o metastore.Outcome, 
 		if o.Stop != "" {
 			c.fail(ofPayment(a.Channel, a.Sequence, errors.New(o.Stop)))
 		}
-	case metastore.Failed:
+	case ledger.Failed:
 		c.counts.failed.Add(1)
 		c.fail(ofPayment(a.Channel, a.Sequence, errors.New(o.Status)))
-	case metastore.Expired:
+	case ledger.Expired:
 		c.counts.expired.Add(1)
 		c.fail(ofPayment(a.Channel, a.Sequence, fmt.Errorf("%w; its channel sells nothing until it is renewed", a.expired())))
 	}

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database/sqlstore"
 	"sluice/internal/fullnode"
-	"sluice/metastore"
-	"sluice/metastore/sqlstore"
+	"sluice/ledger"
 	"sluice/micropay"
 )
 
@@ -93,12 +93,12 @@ func TestExpiredPaymentsAreBooked(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := c.payer.sign(t, c.number, 1, 100, func(p *micropay.Payment) { p.Expiration = uint64(time.Now().Add(-time.Minute).Unix()) })
-	_, err = store.Buy(t.Context(), metastore.Purchase{
-		Payment: metastore.Payment{
+	_, err = store.Buy(t.Context(), ledger.Purchase{
+		Payment: ledger.Payment{
 			Sender: c.payer.signer.Address().String(), Receiver: terms.Receiver.String(), Asset: terms.Asset.String(), PaymentChannelID: int64(c.number),
 			Sequence: 1, Amount: 100, Proof: m.Bytes(), Expires: m.Expires(), UnsettledLimit: 100,
 		},
-		Price: 1, Session: metastore.Session{ID: "a-session-of-the-killed-server", Expires: time.Now().Add(time.Hour)},
+		Price: 1, Session: ledger.Session{ID: "a-session-of-the-killed-server", Expires: time.Now().Add(time.Hour)},
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"sluice/database"
 	"sluice/internal/testenv"
-	"sluice/metastore"
 )
 
 // olderNode creates the database of an older version, and connects to it like a node of that version. The
@@ -22,7 +22,7 @@ func olderNode(t *testing.T, dsn string, schema int) (end func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob("../metastore/sqlstore/migrations/postgres/*.sql")
+	files, err := filepath.Glob("../database/sqlstore/migrations/postgres/*.sql")
 	if err != nil || len(files) < schema {
 		t.Fatalf("the migrations are %q, %v", files, err)
 	}
@@ -50,7 +50,7 @@ func olderNode(t *testing.T, dsn string, schema int) (end func()) {
 func TestUpgradeWaitsForOlderNodes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, options{})
-	end := olderNode(t, c.database.DSN(), metastore.OldestSchema-1)
+	end := olderNode(t, c.database.DSN(), database.OldestSchema-1)
 	addresses := []string{testenv.ReserveAddress(t), testenv.ReserveAddress(t)}
 	waited := make(chan struct{}) // closed when both new nodes wait
 	go func() {

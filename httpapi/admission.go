@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"sluice/access"
-	"sluice/metastore"
+	"sluice/access/keys"
 )
 
 // admit identifies the caller, and applies the service's limits and then the caller's.
@@ -57,7 +57,7 @@ func (x *exchange) leave() {
 
 // probeLimits bound the probes and preflights of one address. They are far above what load
 // balancers and browsers need, and prevent one client from using up the processors of a node.
-var probeLimits = metastore.Limits{RequestsPerSecond: 200, ConcurrentRequests: 64}
+var probeLimits = keys.Limits{RequestsPerSecond: 200, ConcurrentRequests: 64}
 
 // admitProbe applies probeLimits to a probe or a preflight. No other limit applies, so its body is
 // not read, and a refusal closes the connection.

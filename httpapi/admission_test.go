@@ -19,9 +19,13 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/keys"
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/ledger"
 	"sluice/metastore"
 	"sluice/wire"
 )
@@ -94,7 +98,7 @@ func TestTooManyConcurrentRequests(t *testing.T) {
 // again.
 func TestQuotaOfWritesInDoubt(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
-	_, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Limits: metastore.Limits{StoredBytes: 100 + 2*metastore.Charge("in doubt", "")}})
+	_, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Limits: keys.Limits{StoredBytes: 100 + 2*metastore.Charge("in doubt", "")}})
 	caller, err := h.keys.Authenticate(t.Context(), secret)
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +119,7 @@ func TestQuotaOfWritesInDoubt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := first.confirm(metastore.ErrUnknownOutcome); !errors.Is(err, metastore.ErrUnknownOutcome) {
+	if err := first.confirm(database.ErrUnknownOutcome); !errors.Is(err, database.ErrUnknownOutcome) {
 		t.Error(err)
 	}
 	if second, err := put(); !errors.Is(err, access.ErrQuota) {
@@ -130,7 +134,7 @@ func TestQuota(t *testing.T) {
 	const limit = 100*unit + 10_000
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	_, secret := h.key(t, access.NewKey{
-		Scopes: []access.Scope{access.ScopeWrite}, Limits: metastore.Limits{StoredBytes: limit, OpenUploads: 1},
+		Scopes: []access.Scope{access.ScopeWrite}, Limits: keys.Limits{StoredBytes: limit, OpenUploads: 1},
 	})
 	auth := []string{"X-Api-Key", secret}
 	ask := func(method, path, body string, want int) string {
@@ -184,13 +188,13 @@ func TestQuotaOfEmptyBlobs(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	long := strings.Repeat("n", 900)
 	for _, c := range []struct {
-		limits metastore.Limits
+		limits keys.Limits
 		fits   int
 		says   string
 	}{
-		{metastore.Limits{StoredBytes: 1 << 10}, 0, "of 1024 stored bytes 0 are in use, 1925 more are wanted"},
-		{metastore.Limits{StoredBytes: 10 << 10}, 5, "of 10240 stored bytes 9625 are in use, 1925 more are wanted"},
-		{metastore.Limits{StoredObjects: 3}, 3, "of 3 stored objects 3 are in use, 1 more are wanted"},
+		{keys.Limits{StoredBytes: 1 << 10}, 0, "of 1024 stored bytes 0 are in use, 1925 more are wanted"},
+		{keys.Limits{StoredBytes: 10 << 10}, 5, "of 10240 stored bytes 9625 are in use, 1925 more are wanted"},
+		{keys.Limits{StoredObjects: 3}, 3, "of 3 stored objects 3 are in use, 1 more are wanted"},
 	} {
 		_, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Limits: c.limits})
 		auth := []string{"X-Api-Key", secret}
@@ -232,8 +236,8 @@ func TestQuotaOfEmptyBlobs(t *testing.T) {
 func TestQuotaOfChannels(t *testing.T) {
 	const path = "/v1/sessions/micropaymentchannels"
 	loses := &losesOpens{}
-	h := newHostedOver(t, func(m metastore.Store) metastore.Store { loses.Store = m; return loses }, ReadsKey, access.ScopeChannels)
-	k, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeChannels}, Limits: metastore.Limits{Channels: 3}})
+	h := newHostedOver(t, func(m whole.Database) whole.Database { loses.Database = m; return loses }, ReadsKey, access.ScopeChannels)
+	k, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeChannels}, Limits: keys.Limits{Channels: 3}})
 	body := func(number int) string {
 		return fmt.Sprintf(`{"userIdentity":%q,"paymentChannelId":"%d"}`, payer, number)
 	}
@@ -277,7 +281,7 @@ func TestQuotaOfChannels(t *testing.T) {
 	res, got = h.do(t, "POST", path, body(4), "X-Api-Key", secret)
 	wantProblem(t, res, got, http.StatusForbidden, wire.CodeQuotaExceeded)
 	counted(3)
-	if c, err := h.meta.FindChannel(t.Context(), payer, "0x1", "0x2", 4); !errors.Is(err, metastore.ErrNoChannel) {
+	if c, err := h.meta.FindChannel(t.Context(), payer, "0x1", "0x2", 4); !errors.Is(err, ledger.ErrNoChannel) {
 		t.Errorf("the usage is %+v, %v", c, err)
 	}
 
@@ -291,7 +295,7 @@ func TestQuotaOfChannels(t *testing.T) {
 	res, got = open(2, "first")
 	wantProblem(t, res, got, http.StatusUnprocessableEntity, wire.CodeIdempotencyReuse)
 	counted(3)
-	_, another := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeChannels}, Limits: metastore.Limits{Channels: 1}})
+	_, another := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeChannels}, Limits: keys.Limits{Channels: 1}})
 	if res, got := h.do(t, "POST", path, body(4), "X-Api-Key", another); res.StatusCode != http.StatusCreated {
 		t.Errorf("another group: %d %s", res.StatusCode, got)
 	}
@@ -299,14 +303,14 @@ func TestQuotaOfChannels(t *testing.T) {
 
 // losesOpens is a store that loses the result of the next OpenChannel.
 type losesOpens struct {
-	metastore.Store
+	whole.Database
 	next atomic.Bool
 }
 
-func (s *losesOpens) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (metastore.Channel, error) {
-	c, err := s.Store.OpenChannel(ctx, c, idem)
+func (s *losesOpens) OpenChannel(ctx context.Context, c ledger.Channel, idem *ledger.Idempotency) (ledger.Channel, error) {
+	c, err := s.Database.OpenChannel(ctx, c, idem)
 	if err == nil && s.next.Swap(false) {
-		return metastore.Channel{}, metastore.ErrUnknownOutcome
+		return ledger.Channel{}, database.ErrUnknownOutcome
 	}
 	return c, err
 }
@@ -314,7 +318,7 @@ func (s *losesOpens) OpenChannel(ctx context.Context, c metastore.Channel, idem 
 // TestRequestRate: the rates are announced, and a refused request has a Retry-After.
 func TestRequestRate(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeWrite)
-	h.limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2}})
+	h.limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2}})
 	var asked sync.WaitGroup
 	statuses := make(chan int, 8)
 	for range cap(statuses) {
@@ -399,7 +403,7 @@ func TestKeysKeepAShareOfTheSlots(t *testing.T) {
 // its address have used up their rate.
 func TestLookupsDoNotCountForAnAddress(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeRead)
-	limits := metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}
+	limits := keys.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}
 	h.limiter = access.NewLimiter(access.LimiterOptions{Address: limits})
 	h.lookupLimiter = access.NewLimiter(access.LimiterOptions{Address: limits})
 	address := h.limiter.OfAddress(netip.MustParseAddr("127.0.0.1"))
@@ -419,11 +423,11 @@ func TestLookupsDoNotCountForAnAddress(t *testing.T) {
 // TestUnknownKeysAreLookedUpWithinLimits: an address's limits bound its key lookups.
 func TestUnknownKeysAreLookedUpWithinLimits(t *testing.T) {
 	store := &countingKeys{}
-	s := startService(t, func(meta metastore.Store) *access.Authenticator {
+	s := startService(t, func(meta whole.Database) *access.Authenticator {
 		store.KeyStore = meta
 		return access.NewAuthenticator(store, access.AuthenticatorOptions{})
 	}, func(c *Config, _ *Server) {
-		c.Limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}})
+		c.Limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}})
 	})
 	const key = "sluice_aaaaaaaaaaaaaaaa_" + "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 	var asked sync.WaitGroup
@@ -446,7 +450,7 @@ type hangingKeys struct {
 	asked, answer chan struct{}
 }
 
-func (k *hangingKeys) Key(ctx context.Context, id string) (metastore.Key, error) {
+func (k *hangingKeys) Key(ctx context.Context, id string) (keys.Key, error) {
 	k.asked <- struct{}{}
 	<-k.answer
 	return k.KeyStore.Key(ctx, id)
@@ -456,7 +460,7 @@ func (k *hangingKeys) Key(ctx context.Context, id string) (metastore.Key, error)
 // if the store hangs.
 func TestLookupsUseFewSlots(t *testing.T) {
 	store := &hangingKeys{asked: make(chan struct{}), answer: make(chan struct{})}
-	s := startService(t, func(meta metastore.Store) *access.Authenticator {
+	s := startService(t, func(meta whole.Database) *access.Authenticator {
 		store.KeyStore = meta
 		return access.NewAuthenticator(store, access.AuthenticatorOptions{})
 	}, func(c *Config, _ *Server) { c.MaxRequests = 16 })
@@ -493,7 +497,7 @@ type countingKeys struct {
 	asked atomic.Int64
 }
 
-func (k *countingKeys) Key(ctx context.Context, id string) (metastore.Key, error) {
+func (k *countingKeys) Key(ctx context.Context, id string) (keys.Key, error) {
 	k.asked.Add(1)
 	return k.KeyStore.Key(ctx, id)
 }
@@ -579,7 +583,7 @@ func TestRangesArePacedByWhatIsRead(t *testing.T) {
 	const rate = 4 << 20 // bytes/s, a tenth is sent immediately
 	s := newService(t, func(c *Config, s *Server) {
 		if s == nil {
-			c.Limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{BytesOutPerSecond: rate}})
+			c.Limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{BytesOutPerSecond: rate}})
 		}
 	})
 	if res, body := s.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 4<<20)); res.StatusCode != 204 {

@@ -9,7 +9,7 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
-	"sluice/metastore"
+	"sluice/database"
 	"sluice/wire"
 )
 
@@ -230,16 +230,16 @@ func nonEmpty(key string) (string, error) {
 	return key, nil
 }
 
-// uploadError and channelError report what metastore.ErrNotFound refers to.
+// uploadError and channelError report what database.ErrNotFound refers to.
 func uploadError(err error) error {
-	if errors.Is(err, metastore.ErrNotFound) {
+	if errors.Is(err, database.ErrNotFound) {
 		return fmt.Errorf("%w: %w", errNoUpload, err)
 	}
 	return err
 }
 
 func channelError(err error) error {
-	if errors.Is(err, metastore.ErrNotFound) {
+	if errors.Is(err, database.ErrNotFound) {
 		return fmt.Errorf("%w: %w", errNoChannel, err)
 	}
 	return err

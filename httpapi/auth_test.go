@@ -16,9 +16,10 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/keys"
 	"sluice/blob"
+	"sluice/database/whole"
 	"sluice/httpapi/internal/router"
-	"sluice/metastore"
 	"sluice/paychan"
 )
 
@@ -41,11 +42,11 @@ type hosted struct {
 // newHosted starts a hosted service; its keys have these scopes.
 func newHosted(t testing.TB, reads Reads, scope access.Scope) *hosted {
 	t.Helper()
-	return newHostedOver(t, func(m metastore.Store) metastore.Store { return m }, reads, scope)
+	return newHostedOver(t, func(m whole.Database) whole.Database { return m }, reads, scope)
 }
 
 // newHostedOver is newHosted with the metadata store that around returns.
-func newHostedOver(t testing.TB, around func(metastore.Store) metastore.Store, reads Reads, scope access.Scope) *hosted {
+func newHostedOver(t testing.TB, around func(whole.Database) whole.Database, reads Reads, scope access.Scope) *hosted {
 	t.Helper()
 	h := &hosted{service: startOver(t, around, keysOf, func(c *Config, _ *Server) { c.Reads = reads })}
 	every, accounts := []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels}, []string{ours, payer}
@@ -83,7 +84,7 @@ func newHostedOver(t testing.TB, around func(metastore.Store) metastore.Store, r
 }
 
 // keysOf makes a service a hosted one.
-func keysOf(meta metastore.Store) *access.Authenticator {
+func keysOf(meta whole.Database) *access.Authenticator {
 	return access.NewAuthenticator(meta, access.AuthenticatorOptions{})
 }
 
@@ -98,7 +99,7 @@ func flipped(c byte) string {
 	return "a"
 }
 
-func (h *hosted) key(t testing.TB, n access.NewKey) (metastore.Key, string) {
+func (h *hosted) key(t testing.TB, n access.NewKey) (keys.Key, string) {
 	t.Helper()
 	k, secret, err := access.Create(context.Background(), h.meta, n)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"sluice/blob"
 	"sluice/checksum"
+	"sluice/database"
 	"sluice/httpapi/internal/headers"
 	"sluice/httpapi/internal/transfer"
 	"sluice/metastore"
@@ -22,9 +23,9 @@ import (
 // blobError reports that a blob does not exist or has expired.
 func blobError(err error) error {
 	switch {
-	case errors.Is(err, metastore.ErrNotFound):
+	case errors.Is(err, database.ErrNotFound):
 		return fmt.Errorf("%w: %w", errNoBlob, err)
-	case errors.Is(err, metastore.ErrExpired):
+	case errors.Is(err, database.ErrExpired):
 		return fmt.Errorf("%w: %w", errBlobExpired, err)
 	default:
 		return err

@@ -9,7 +9,8 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
 	"sluice/wire"
@@ -72,35 +73,35 @@ func (s *Server) openChannel(x *exchange) error {
 }
 
 // openWithinQuota opens a channel if the quota of its owner allows it.
-func (s *Server) openWithinQuota(x *exchange, open paychan.OpenOptions, idem *metastore.Idempotency) (metastore.Channel, error) {
+func (s *Server) openWithinQuota(x *exchange, open paychan.OpenOptions, idem *ledger.Idempotency) (ledger.Channel, error) {
 	ctx := x.r.Context()
 	reservation, refused := x.allowance.ReserveChannel(ctx, idem != nil)
-	return s.withinQuota(ctx, reservation, refused, idem, func() (metastore.Channel, error) { return s.channels.Open(ctx, open, idem) })
+	return s.withinQuota(ctx, reservation, refused, idem, func() (ledger.Channel, error) { return s.channels.Open(ctx, open, idem) })
 }
 
 // depositWithinQuota adds to a channel's deposit if the caller's quota allows the request's record.
 // A request without an idem is not recorded.
-func (s *Server) depositWithinQuota(x *exchange, id string, amount int64, idem *metastore.Idempotency) (metastore.Channel, error) {
+func (s *Server) depositWithinQuota(x *exchange, id string, amount int64, idem *ledger.Idempotency) (ledger.Channel, error) {
 	ctx := x.r.Context()
 	if idem == nil {
 		return s.channels.Deposit(ctx, id, amount, nil)
 	}
 	reservation, refused := x.allowance.ReserveRecord(ctx)
-	return s.withinQuota(ctx, reservation, refused, idem, func() (metastore.Channel, error) { return s.channels.Deposit(ctx, id, amount, idem) })
+	return s.withinQuota(ctx, reservation, refused, idem, func() (ledger.Channel, error) { return s.channels.Deposit(ctx, id, amount, idem) })
 }
 
 // withinQuota calls do, which is recorded for idem, unless its reservation was refused. A repeated
 // request that has taken effect needs no quota.
-func (s *Server) withinQuota(ctx context.Context, reservation *access.Reservation, refused error, idem *metastore.Idempotency,
-	do func() (metastore.Channel, error)) (metastore.Channel, error) {
+func (s *Server) withinQuota(ctx context.Context, reservation *access.Reservation, refused error, idem *ledger.Idempotency,
+	do func() (ledger.Channel, error)) (ledger.Channel, error) {
 	if errors.Is(refused, access.ErrQuota) && idem != nil {
 		recorded, err := s.channels.Recorded(ctx, *idem)
-		if !errors.Is(err, metastore.ErrNotFound) {
+		if !errors.Is(err, database.ErrNotFound) {
 			return recorded, err
 		}
 	}
 	if refused != nil {
-		return metastore.Channel{}, refused
+		return ledger.Channel{}, refused
 	}
 	done, err := do()
 	confirm(reservation, err)
@@ -216,7 +217,7 @@ const sessionsTimeout = 2 * time.Second
 
 // writeChanged sends a channel that was just changed. The change is committed, so a failure to read
 // the sessions must not become an error response: they are omitted.
-func (s *Server) writeChanged(x *exchange, status int, c metastore.Channel) error {
+func (s *Server) writeChanged(x *exchange, status int, c ledger.Channel) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), sessionsTimeout)
 	defer cancel()
 	sessions, err := s.channelSessions(ctx, c.ID)
@@ -241,14 +242,14 @@ func (s *Server) channelSessions(ctx context.Context, id string) ([]wire.Channel
 }
 
 // writeChannel sends a channel's state, without its sessions if they are nil.
-func (s *Server) writeChannel(x *exchange, status int, c metastore.Channel, sessions []wire.ChannelSession) error {
+func (s *Server) writeChannel(x *exchange, status int, c ledger.Channel, sessions []wire.ChannelSession) error {
 	out := s.channelJSON(c)
 	out.Sessions = sessions
 	return writeJSON(x, status, out)
 }
 
 // channelJSON returns a channel's state, without its sessions.
-func (s *Server) channelJSON(c metastore.Channel) wire.Channel {
+func (s *Server) channelJSON(c ledger.Channel) wire.Channel {
 	out := wire.Channel{
 		ChannelID:        c.ID,
 		PaymentChannelID: decimal(c.PaymentChannelID),
@@ -273,7 +274,7 @@ func (s *Server) channelJSON(c metastore.Channel) wire.Channel {
 	if c.Elsewhere > 0 {
 		out.Elsewhere = decimal(c.Elsewhere)
 	}
-	if !c.Closed.IsZero() && c.Ledger.IsZero() {
+	if !c.Closed.IsZero() && c.ChainTime.IsZero() {
 		out.Refund = decimal(c.Deposit - c.Accepted)
 	}
 	return out

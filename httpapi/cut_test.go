@@ -15,7 +15,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/memory"
-	"sluice/metastore"
+	"sluice/database/whole"
 )
 
 // TestDeletedContentCutsItsResponse checks that a client that does not read its response retains a
@@ -37,8 +37,8 @@ func TestDeletedContentCutsItsResponse(t *testing.T) {
 				}
 				return nil
 			}
-			var meta metastore.Store
-			around := func(m metastore.Store) metastore.Store { meta = m; return m }
+			var meta whole.Database
+			around := func(m whole.Database) whole.Database { meta = m; return m }
 			s := startOver(t, around, nil, func(c *Config, s *Server) {
 				if s == nil {
 					c.Blobs = blob.New(meta, store, blob.Options{Space: space, VerifyTTL: time.Minute})

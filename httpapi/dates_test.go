@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database/whole"
 	"sluice/internal/testclock"
-	"sluice/metastore"
 )
 
 // TestDatesOfVersions checks the dates that a client receives while a blob is stored, replaced and
@@ -14,7 +14,7 @@ import (
 func TestDatesOfVersions(t *testing.T) {
 	clock := testclock.At(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
 	s := startAt(t, clock.Now,
-		func(m metastore.Store) metastore.Store { return m }, nil, nil)
+		func(m whole.Database) whole.Database { return m }, nil, nil)
 	const path = "/v1/blobs/0x1/name"
 	put := func(body string, headers ...string) (status int, modified string) {
 		t.Helper()

@@ -12,6 +12,9 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"sluice/access"
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/ledger"
 	"sluice/metastore"
 	"sluice/wire"
 )
@@ -19,53 +22,53 @@ import (
 // unsureStore is a store that fails to list sessions, or loses the results of its commits, as its
 // fields say.
 type unsureStore struct {
-	metastore.Store
+	whole.Database
 	noSessions, loses atomic.Bool
 }
 
-func (s *unsureStore) ChannelSessions(ctx context.Context, id string, limit int) ([]metastore.Session, error) {
+func (s *unsureStore) ChannelSessions(ctx context.Context, id string, limit int) ([]ledger.Session, error) {
 	if s.noSessions.Load() {
-		return nil, fmt.Errorf("listing: %w", metastore.ErrUnavailable)
+		return nil, fmt.Errorf("listing: %w", database.ErrUnavailable)
 	}
-	return s.Store.ChannelSessions(ctx, id, limit)
+	return s.Database.ChannelSessions(ctx, id, limit)
 }
 
 // doubt is the error for a commit that took effect.
 func (s *unsureStore) doubt(err error) error {
 	if err == nil && s.loses.Load() {
-		err = fmt.Errorf("commit: %w", metastore.ErrUnknownOutcome)
+		err = fmt.Errorf("commit: %w", database.ErrUnknownOutcome)
 	}
 	return err
 }
 
-func (s *unsureStore) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (metastore.Channel, error) {
-	c, err := s.Store.OpenChannel(ctx, c, idem)
+func (s *unsureStore) OpenChannel(ctx context.Context, c ledger.Channel, idem *ledger.Idempotency) (ledger.Channel, error) {
+	c, err := s.Database.OpenChannel(ctx, c, idem)
 	if err = s.doubt(err); err != nil {
-		return metastore.Channel{}, err
+		return ledger.Channel{}, err
 	}
 	return c, nil
 }
 
-func (s *unsureStore) AddDeposit(ctx context.Context, id string, amount int64, idem *metastore.Idempotency) (metastore.Channel, error) {
-	c, err := s.Store.AddDeposit(ctx, id, amount, idem)
+func (s *unsureStore) AddDeposit(ctx context.Context, id string, amount int64, idem *ledger.Idempotency) (ledger.Channel, error) {
+	c, err := s.Database.AddDeposit(ctx, id, amount, idem)
 	return c, s.doubt(err)
 }
 
-func (s *unsureStore) CreateSession(ctx context.Context, one metastore.Session, idem *metastore.Idempotency) (metastore.Session, error) {
-	one, err := s.Store.CreateSession(ctx, one, idem)
+func (s *unsureStore) CreateSession(ctx context.Context, one ledger.Session, idem *ledger.Idempotency) (ledger.Session, error) {
+	one, err := s.Database.CreateSession(ctx, one, idem)
 	if err = s.doubt(err); err != nil {
-		return metastore.Session{}, err
+		return ledger.Session{}, err
 	}
 	return one, nil
 }
 
-func (s *unsureStore) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
-	one, err := s.Store.UseSession(ctx, id, n, idem)
+func (s *unsureStore) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
+	one, err := s.Database.UseSession(ctx, id, n, idem)
 	return one, s.doubt(err)
 }
 
 func (s *unsureStore) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.Upload, error) {
-	u, err := s.Store.BeginUpload(ctx, u)
+	u, err := s.Database.BeginUpload(ctx, u)
 	if err = s.doubt(err); err != nil {
 		return metastore.Upload{}, err
 	}
@@ -76,8 +79,8 @@ func (s *unsureStore) BeginUpload(ctx context.Context, u metastore.Upload) (meta
 func newUnsure(t *testing.T) (*service, *unsureStore) {
 	t.Helper()
 	var unsure *unsureStore
-	s := startOver(t, func(m metastore.Store) metastore.Store {
-		unsure = &unsureStore{Store: m}
+	s := startOver(t, func(m whole.Database) whole.Database {
+		unsure = &unsureStore{Database: m}
 		return unsure
 	}, nil, nil)
 	return s, unsure
@@ -177,7 +180,7 @@ func TestUnknownOutcomeNamesWhereToLook(t *testing.T) {
 // path of another request.
 func TestScopeOfAnIdempotencyKeyCannotBeForged(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeChannels)
-	made, err := h.meta.CreateSession(t.Context(), metastore.Session{ID: "AAAA", Total: 5, Left: 5, Expires: time.Now().Add(time.Hour)}, nil)
+	made, err := h.meta.CreateSession(t.Context(), ledger.Session{ID: "AAAA", Total: 5, Left: 5, Expires: time.Now().Add(time.Hour)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

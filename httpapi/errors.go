@@ -13,10 +13,12 @@ import (
 	"sluice/access"
 	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/database"
 	"sluice/httpapi/internal/faults"
 	"sluice/httpapi/internal/headers"
 	"sluice/httpapi/internal/router"
 	"sluice/httpapi/internal/transfer"
+	"sluice/ledger"
 	"sluice/metastore"
 	"sluice/metering"
 	"sluice/micropay"
@@ -97,16 +99,16 @@ func complete(rows []errorRow) []errorRow {
 var errorTable = complete([]errorRow{
 	// The stores' errors are first, whatever they wrap: an unknown outcome must not look like a
 	// refusal, nor an outage like a client's error.
-	{is: metastore.ErrUnknownOutcome, code: wire.CodeOutcomeUnknown, detail: "it is unknown whether the request took effect; check, or retry it", retryAfter: 1},
+	{is: database.ErrUnknownOutcome, code: wire.CodeOutcomeUnknown, detail: "it is unknown whether the request took effect; check, or retry it", retryAfter: 1},
 	{is: blob.ErrFenced, code: wire.CodeNotReady, detail: "another database uses the same bytes, so that this node accepts no writes; nothing was changed", retryAfter: 10},
 	{is: blob.ErrFenceWaits, code: wire.CodeNotReady, detail: "writes wait until it is known that no other database uses the same bytes; nothing was changed"},
 	{is: blob.ErrCorrupt, code: wire.CodeInternal, detail: internalError.detail},
-	{is: metastore.ErrUnavailable, code: wire.CodeUnavailable, detail: "the database is unreachable or read-only; nothing was changed"},
-	{is: metastore.ErrBusy, code: wire.CodeOverloaded, detail: "the request waited too long for other requests in the database; nothing was changed"},
+	{is: database.ErrUnavailable, code: wire.CodeUnavailable, detail: "the database is unreachable or read-only; nothing was changed"},
+	{is: database.ErrBusy, code: wire.CodeOverloaded, detail: "the request waited too long for other requests in the database; nothing was changed"},
 	{is: blob.ErrCut, code: wire.CodeOverloaded, detail: blob.ErrCut.Error()},
 	{is: bytestore.ErrOverloaded, code: wire.CodeOverloaded, detail: "the storage is overloaded or unreachable"},
 	{is: bytestore.ErrNoSpace, code: wire.CodeStorageFull, detail: "the storage is full"},
-	{is: metastore.ErrNoSpace, code: wire.CodeStorageFull, detail: "the storage is full"},
+	{is: database.ErrNoSpace, code: wire.CodeStorageFull, detail: "the storage is full"},
 
 	// Before the errors that they wrap, which are 404 or 410 for other requests.
 	{is: metering.ErrSessionNotFound, code: wire.CodeSessionNotFound, payment: true, detail: metering.ErrSessionNotFound.Error()},
@@ -124,7 +126,7 @@ var errorTable = complete([]errorRow{
 	{is: errNoUpload, code: wire.CodeUploadNotFound, detail: errNoUpload.Error()},
 	{is: errNoSession, code: wire.CodeSessionNotFound, detail: errNoSession.Error()},
 	{is: errNoChannel, code: wire.CodeChannelNotFound, detail: errNoChannel.Error()},
-	{is: metastore.ErrNoChannel, code: wire.CodeChannelNotFound, detail: "the channel of this sender, receiver, asset and paymentChannelId does not exist"},
+	{is: ledger.ErrNoChannel, code: wire.CodeChannelNotFound, detail: "the channel of this sender, receiver, asset and paymentChannelId does not exist"},
 	{is: errMethod, code: wire.CodeMethodNotAllowed},
 
 	{is: router.ErrMalformedPath, code: wire.CodeBadRequest},
@@ -138,7 +140,7 @@ var errorTable = complete([]errorRow{
 	{is: transfer.ErrSlowBody, code: wire.CodeBodyTooSlow, detail: transfer.ErrSlowBody.Error(), closes: true},
 	{is: errHeader, code: wire.CodeBadHeader},
 	{is: micropay.ErrMalformed, code: wire.CodeMicropaymentMalformed},
-	{is: metastore.ErrAmountOverflow, code: wire.CodeNumberTooLarge, detail: errNumberTooLarge.Error()},
+	{is: ledger.ErrAmountOverflow, code: wire.CodeNumberTooLarge, detail: errNumberTooLarge.Error()},
 	{is: errNoDigestHere, code: wire.CodeDigestNotSupported},
 	{is: blob.ErrIncompleteBody, code: wire.CodeIncompleteBody, detail: blob.ErrIncompleteBody.Error()},
 	{is: blob.ErrDigestMismatch, code: wire.CodeDigestMismatch},
@@ -159,12 +161,12 @@ var errorTable = complete([]errorRow{
 	{is: metering.ErrPaymentRequired, code: wire.CodePaymentRequired, detail: "the read must be paid for: name a session in " + wire.HeaderSessionID + ", or send a micropayment in " + wire.HeaderMicropayment},
 	{is: metering.ErrAboveLimit, code: wire.CodeChargeAboveLimit, detail: "the read costs more chunksets than " + wire.HeaderMaxChunksets + " allows"},
 	{is: micropay.ErrRefused, code: wire.CodeMicropaymentRefused},
-	{is: metastore.ErrInsufficientFunds, code: wire.CodeInsufficientFunds, detail: "the payment is insufficient"},
-	{is: metastore.ErrChannelStopped, code: wire.CodeChannelStopped},
-	{is: metastore.ErrOutdated, code: wire.CodeUnavailable, detail: "the channel could not be read from the chain"},
-	{is: metastore.ErrUnsettledLimit, code: wire.CodeUnsettledLimit},
+	{is: ledger.ErrInsufficientFunds, code: wire.CodeInsufficientFunds, detail: "the payment is insufficient"},
+	{is: ledger.ErrChannelStopped, code: wire.CodeChannelStopped},
+	{is: ledger.ErrOutdated, code: wire.CodeUnavailable, detail: "the channel could not be read from the chain"},
+	{is: ledger.ErrUnsettledLimit, code: wire.CodeUnsettledLimit},
 	{is: session.ErrPaymentRequired, code: wire.CodePaymentRequired},
-	{is: metastore.ErrExhausted, code: wire.CodeNoChunksetsLeft, detail: "the session does not have enough chunksets left"},
+	{is: ledger.ErrExhausted, code: wire.CodeNoChunksetsLeft, detail: "the session does not have enough chunksets left"},
 	{is: errNoCredential, code: wire.CodeCredentialRequired},
 	{is: errBadCredential, code: wire.CodeCredentialUnknown},
 	{is: access.ErrUnknownKey, code: wire.CodeCredentialUnknown, detail: "the key is unknown, has expired or was revoked"},
@@ -178,16 +180,16 @@ var errorTable = complete([]errorRow{
 	{is: errServiceWorker, code: wire.CodeScriptForbidden},
 	{is: errForeignHost, code: wire.CodeForeignHost},
 
-	{is: metastore.ErrStalePayment, code: wire.CodeMicropaymentStale, detail: "the sequence number or amount of the micropayment is not greater than the accepted one"},
-	{is: metastore.ErrNothingExpired, code: wire.CodeNothingExpired, detail: "the payment over the channel has not expired, so there is nothing to renew"},
+	{is: ledger.ErrStalePayment, code: wire.CodeMicropaymentStale, detail: "the sequence number or amount of the micropayment is not greater than the accepted one"},
+	{is: ledger.ErrNothingExpired, code: wire.CodeNothingExpired, detail: "the payment over the channel has not expired, so there is nothing to renew"},
 	{is: metastore.ErrCommitted, code: wire.CodeUploadCommitted, detail: "the upload was already completed"},
-	{is: metastore.ErrExists, code: wire.CodeChannelExists, detail: "the channel of this sender, receiver, asset and paymentChannelId already exists"},
+	{is: database.ErrExists, code: wire.CodeChannelExists, detail: "the channel of this sender, receiver, asset and paymentChannelId already exists"},
 	{is: blob.ErrUploadChanging, code: wire.CodeUploadChanged},
 	{is: metastore.ErrRevisionMismatch, code: wire.CodeUploadChanged, detail: blob.ErrUploadChanging.Error()},
 	{is: metastore.ErrAborted, code: wire.CodeUploadAborted, detail: "the upload was aborted"},
-	{is: metastore.ErrChannelClosed, code: wire.CodeChannelClosed, detail: "the channel is closed"},
+	{is: ledger.ErrChannelClosed, code: wire.CodeChannelClosed, detail: "the channel is closed"},
 	{is: paychan.ErrChannelEnding, code: wire.CodeChannelExpired, detail: "the channel ends too soon to collect a payment over it"},
-	{is: metastore.ErrChannelExpired, code: wire.CodeChannelExpired, detail: "the channel has expired"},
+	{is: ledger.ErrChannelExpired, code: wire.CodeChannelExpired, detail: "the channel has expired"},
 	{is: errBlobExpired, code: wire.CodeBlobExpired, detail: errBlobExpired.Error()},
 	{is: errSessionExpired, code: wire.CodeSessionExpired, detail: errSessionExpired.Error()},
 
@@ -195,7 +197,7 @@ var errorTable = complete([]errorRow{
 	{is: blob.ErrTooLarge, code: wire.CodeTooLarge},
 	{is: errBodyTooLarge, code: wire.CodeTooLarge},
 	{is: errContentEncoding, code: wire.CodeContentEncoding},
-	{is: metastore.ErrIdempotencyReuse, code: wire.CodeIdempotencyReuse, detail: "the Idempotency-Key was used for another request"},
+	{is: ledger.ErrIdempotencyReuse, code: wire.CodeIdempotencyReuse, detail: "the Idempotency-Key was used for another request"},
 
 	{is: blob.ErrPutTooLong, code: wire.CodePutTooLong, detail: blob.ErrPutTooLong.Error()},
 	{is: metastore.ErrStaleExtent, code: wire.CodePutTooLong, detail: blob.ErrPutTooLong.Error()},
@@ -270,7 +272,7 @@ func rowOf(err error) errorRow {
 	}
 	var payment *micropay.Error
 	var quota *access.QuotaError
-	var limit *metastore.UnsettledLimitError
+	var limit *ledger.UnsettledLimitError
 	for _, row := range errorTable {
 		if errors.Is(err, row.is) {
 			if errors.As(err, &payment) {
@@ -294,7 +296,7 @@ func rowOf(err error) errorRow {
 }
 
 // limitDetail says what a payer can do about an unsettled limit.
-func limitDetail(e *metastore.UnsettledLimitError) string {
+func limitDetail(e *ledger.UnsettledLimitError) string {
 	detail := fmt.Sprintf("the payment would exceed the selling limit of the channel: %d units may be unsettled, and %d are", e.Limit, e.Unsettled)
 	switch {
 	case e.Expired > 0:
@@ -317,7 +319,7 @@ func (e *unsatisfiedRange) Error() string {
 // Unwrap returns errRange.
 func (e *unsatisfiedRange) Unwrap() error { return errRange }
 
-// doubtError is a metastore.ErrUnknownOutcome with what the client needs to resolve it.
+// doubtError is a database.ErrUnknownOutcome with what the client needs to resolve it.
 type doubtError struct {
 	err       error
 	retryable bool // a retry has no second effect
@@ -331,9 +333,9 @@ func (e *doubtError) Error() string { return e.err.Error() }
 // Unwrap returns the error.
 func (e *doubtError) Unwrap() error { return e.err }
 
-// inDoubt returns d with err if err is metastore.ErrUnknownOutcome, and otherwise err.
+// inDoubt returns d with err if err is database.ErrUnknownOutcome, and otherwise err.
 func inDoubt(err error, d doubtError) error {
-	if !errors.Is(err, metastore.ErrUnknownOutcome) {
+	if !errors.Is(err, database.ErrUnknownOutcome) {
 		return err
 	}
 	d.err = err

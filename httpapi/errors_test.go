@@ -15,7 +15,7 @@ import (
 
 	"sluice/blob"
 	"sluice/bytestore"
-	"sluice/metastore"
+	"sluice/database"
 	"sluice/metering"
 	"sluice/wire"
 )
@@ -148,12 +148,12 @@ func TestRowOf(t *testing.T) {
 	}{
 		{accountErr, http.StatusBadRequest, wire.CodeBadAccount},
 		{blob.CheckName(""), http.StatusBadRequest, wire.CodeBadName},
-		{blobError(fmt.Errorf("x: %w", metastore.ErrNotFound)), http.StatusNotFound, wire.CodeBlobNotFound},
-		{blobError(metastore.ErrExpired), http.StatusGone, wire.CodeBlobExpired},
-		{sessionError(metastore.ErrNotFound), http.StatusNotFound, wire.CodeSessionNotFound},
-		{sessionError(metastore.ErrExpired), http.StatusGone, wire.CodeSessionExpired},
+		{blobError(fmt.Errorf("x: %w", database.ErrNotFound)), http.StatusNotFound, wire.CodeBlobNotFound},
+		{blobError(database.ErrExpired), http.StatusGone, wire.CodeBlobExpired},
+		{sessionError(database.ErrNotFound), http.StatusNotFound, wire.CodeSessionNotFound},
+		{sessionError(database.ErrExpired), http.StatusGone, wire.CodeSessionExpired},
 		{metering.ErrSessionExpired, http.StatusPaymentRequired, wire.CodeSessionExpired},
-		{uploadError(metastore.ErrNotFound), http.StatusNotFound, wire.CodeUploadNotFound},
+		{uploadError(database.ErrNotFound), http.StatusNotFound, wire.CodeUploadNotFound},
 		{fmt.Errorf("put: %w", bytestore.ErrNoSpace), http.StatusInsufficientStorage, wire.CodeStorageFull},
 		{&unsatisfiedRange{size: 5}, http.StatusRequestedRangeNotSatisfiable, wire.CodeRangeNotSatisfiable},
 		{errors.New("the password is hunter2"), http.StatusInternalServerError, wire.CodeInternal},

@@ -14,8 +14,8 @@ import (
 
 	"sluice/blob"
 	"sluice/bytestore/memory"
+	"sluice/database/sqlstore"
 	"sluice/httpapi"
-	"sluice/metastore/sqlstore"
 	"sluice/metering"
 	"sluice/paychan"
 	"sluice/session"

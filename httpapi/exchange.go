@@ -16,6 +16,7 @@ import (
 	"sluice/access"
 	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/database"
 	"sluice/httpapi/internal/faults"
 	"sluice/httpapi/internal/router"
 	"sluice/httpapi/internal/transfer"
@@ -23,7 +24,6 @@ import (
 	"sluice/internal/logbuffer"
 	"sluice/internal/metrics"
 	"sluice/internal/tracing"
-	"sluice/metastore"
 )
 
 // exchange is one request and its response. It is the ResponseWriter of handlers. It sends the
@@ -115,7 +115,7 @@ func (x *exchange) start() {
 // insertTiming adds Server-Timing, which shows a developer where a response's time is spent.
 func (x *exchange) insertTiming() {
 	var memory [80]byte
-	value := timings{metastore.Waited(&x.timer, metastore.Patience), x.timer.Spent(), time.Since(x.began)}.appendTo(memory[:0])
+	value := timings{database.Waited(&x.timer, database.Patience), x.timer.Spent(), time.Since(x.began)}.appendTo(memory[:0])
 	x.header.set("Server-Timing", string(value))
 }
 

@@ -23,9 +23,10 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
+	"sluice/database/sqlstore"
+	"sluice/database/whole"
 	"sluice/internal/httpconn"
 	"sluice/metastore"
-	"sluice/metastore/sqlstore"
 	"sluice/metering"
 	"sluice/paychan"
 	"sluice/session"
@@ -41,7 +42,7 @@ type service struct {
 	url   string
 	addr  string
 	bytes bytestore.Store
-	meta  metastore.Store
+	meta  whole.Database
 	log   *lockedBuffer
 
 	returns *metering.Returns
@@ -71,19 +72,19 @@ func newService(t testing.TB, change func(*Config, *Server)) *service {
 }
 
 // startService starts a service, which is hosted if keys is not nil.
-func startService(t testing.TB, keys func(metastore.Store) *access.Authenticator, change func(*Config, *Server)) *service {
+func startService(t testing.TB, keys func(whole.Database) *access.Authenticator, change func(*Config, *Server)) *service {
 	t.Helper()
-	return startOver(t, func(m metastore.Store) metastore.Store { return m }, keys, change)
+	return startOver(t, func(m whole.Database) whole.Database { return m }, keys, change)
 }
 
 // startOver starts a service with the metadata store that around returns.
-func startOver(t testing.TB, around func(metastore.Store) metastore.Store, keys func(metastore.Store) *access.Authenticator, change func(*Config, *Server)) *service {
+func startOver(t testing.TB, around func(whole.Database) whole.Database, keys func(whole.Database) *access.Authenticator, change func(*Config, *Server)) *service {
 	t.Helper()
 	return startAt(t, nil, around, keys, change)
 }
 
 // startAt starts a service. Its store uses the clock now, unless that is nil.
-func startAt(t testing.TB, now func() time.Time, around func(metastore.Store) metastore.Store, keys func(metastore.Store) *access.Authenticator, change func(*Config, *Server)) *service {
+func startAt(t testing.TB, now func() time.Time, around func(whole.Database) whole.Database, keys func(whole.Database) *access.Authenticator, change func(*Config, *Server)) *service {
 	t.Helper()
 	s := buildAt(t, now, around, keys, change)
 	h := httptest.NewUnstartedServer(s)
@@ -110,7 +111,7 @@ func adopt(t testing.TB, server *http.Server, l net.Listener) net.Listener {
 
 // buildAt is startAt without an address, for tests in a bubble of package synctest: they call
 // ServeHTTP.
-func buildAt(t testing.TB, now func() time.Time, around func(metastore.Store) metastore.Store, keys func(metastore.Store) *access.Authenticator, change func(*Config, *Server)) *service {
+func buildAt(t testing.TB, now func() time.Time, around func(whole.Database) whole.Database, keys func(whole.Database) *access.Authenticator, change func(*Config, *Server)) *service {
 	t.Helper()
 	dir := t.TempDir()
 	files, err := localfs.Open(filepath.Join(dir, "bytes"), localfs.Options{})

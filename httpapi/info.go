@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/access/keys"
 	"sluice/blob"
 	"sluice/httpapi/internal/headers"
 	"sluice/metastore"
@@ -45,9 +46,9 @@ func (s *Server) getInfo(x *exchange) error {
 }
 
 // rateJSON returns the limits that apply.
-func rateJSON(l metastore.Limits) wire.Rate {
+func rateJSON(l keys.Limits) wire.Rate {
 	rate := l.Members()
-	maps.DeleteFunc(rate, func(_ string, limit int64) bool { return limit == metastore.Unlimited })
+	maps.DeleteFunc(rate, func(_ string, limit int64) bool { return limit == keys.Unlimited })
 	return rate
 }
 

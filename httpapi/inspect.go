@@ -1,7 +1,7 @@
 package httpapi
 
 import (
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/wire"
 )
 
@@ -19,7 +19,7 @@ func (s *Server) listSessions(x *exchange) error {
 	if err != nil {
 		return sessionError(err)
 	}
-	out := wire.SessionPage{Next: nextOf(sessions, more, func(s metastore.Session) string { return s.ID })}
+	out := wire.SessionPage{Next: nextOf(sessions, more, func(s ledger.Session) string { return s.ID })}
 	for _, one := range sessions {
 		out.Sessions = append(out.Sessions, sessionJSON(one))
 	}
@@ -39,7 +39,7 @@ func (s *Server) listChannels(x *exchange) error {
 		return err
 	}
 	var out wire.ChannelPage
-	channels, out.Next = cutPage(channels, limit, func(c metastore.Channel) string { return c.ID })
+	channels, out.Next = cutPage(channels, limit, func(c ledger.Channel) string { return c.ID })
 	for _, one := range channels {
 		out.Channels = append(out.Channels, s.channelJSON(one))
 	}
@@ -56,7 +56,7 @@ func (s *Server) getLedger(x *exchange) error {
 		return err
 	}
 	id := x.params.Get("channelId")
-	ledger, err := s.inspection.Ledger(x.r.Context(), id)
+	statement, err := s.inspection.Statement(x.r.Context(), id)
 	if err != nil {
 		return channelError(err)
 	}
@@ -64,21 +64,21 @@ func (s *Server) getLedger(x *exchange) error {
 	if err != nil {
 		return channelError(err)
 	}
-	out := wire.Ledger{Channel: s.channelJSON(ledger.Channel), FoldedAmount: decimal(ledger.Folded)}
-	sales, out.Next = cutPage(sales, limit, func(s metastore.Sale) string { return s.ID })
+	out := wire.Ledger{Channel: s.channelJSON(statement.Channel), FoldedAmount: decimal(statement.Folded)}
+	sales, out.Next = cutPage(sales, limit, func(s ledger.Sale) string { return s.ID })
 	for _, one := range sales {
 		out.Sales = append(out.Sales, saleJSON(one))
 	}
-	if p := ledger.Pending; p != nil {
+	if p := statement.Pending; p != nil {
 		out.Settlements = append(out.Settlements, wire.Settlement{State: "pending", SequenceNumber: decimal(p.Sequence), Amount: decimal(p.Amount), Time: p.Expires})
 	}
-	if p := ledger.Paid; p != nil {
-		out.Settlements = append(out.Settlements, wire.Settlement{State: "settled", SequenceNumber: decimal(p.Sequence), Amount: decimal(p.Amount), Time: ledger.PaidAt})
+	if p := statement.Booked; p != nil {
+		out.Settlements = append(out.Settlements, wire.Settlement{State: "settled", SequenceNumber: decimal(p.Sequence), Amount: decimal(p.Amount), Time: statement.BookedAt})
 	}
 	return writePage(x, out, len(out.Sales))
 }
 
-func saleJSON(s metastore.Sale) wire.Sale {
+func saleJSON(s ledger.Sale) wire.Sale {
 	out := wire.Sale{SessionID: s.Session, Chunksets: s.Count, Price: decimal(s.Price), Time: s.Time}
 	if s.Payment {
 		out.SequenceNumber = decimal(s.Sequence)

@@ -11,7 +11,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"sluice/access"
-	"sluice/metastore"
+	"sluice/database/whole"
+	"sluice/ledger"
 	"sluice/wire"
 )
 
@@ -27,20 +28,20 @@ func decode[T any](t *testing.T, s *service, target string, h ...string) (out T)
 
 // addMoney stores two sessions and two channels, and over one channel a session was bought and
 // chunksets were read.
-func addMoney(t *testing.T, meta metastore.Store) {
+func addMoney(t *testing.T, meta whole.Database) {
 	t.Helper()
 	var errs []error
 	for i, id := range []string{"first", "second"} {
-		_, err := meta.CreateSession(t.Context(), metastore.Session{ID: id, Total: 10, Left: 10, Expires: time.Now().Add(time.Duration(i+1) * time.Hour)}, nil)
+		_, err := meta.CreateSession(t.Context(), ledger.Session{ID: id, Total: 10, Left: 10, Expires: time.Now().Add(time.Duration(i+1) * time.Hour)}, nil)
 		errs = append(errs, err)
-		_, err = meta.OpenChannel(t.Context(), metastore.Channel{ID: "channel" + id, PaymentChannelID: int64(i), Sender: "0xa", Receiver: "0x1", Asset: "0x2", Deposit: 100, Expires: time.Now().Add(time.Hour)}, nil)
+		_, err = meta.OpenChannel(t.Context(), ledger.Channel{ID: "channel" + id, PaymentChannelID: int64(i), Sender: "0xa", Receiver: "0x1", Asset: "0x2", Deposit: 100, Expires: time.Now().Add(time.Hour)}, nil)
 		errs = append(errs, err)
 	}
-	pay := metastore.Payment{Sender: "0xa", Receiver: "0x1", Asset: "0x2", PaymentChannelID: 0, Sequence: 1, Amount: 9, Proof: []byte("proof"), Expires: time.Now().Add(time.Minute), UnsettledLimit: 100}
-	_, err := meta.Buy(t.Context(), metastore.Purchase{Payment: pay, Price: 3, Session: metastore.Session{ID: "bought", Expires: time.Now().Add(3 * time.Hour)}}, nil)
-	errs = append(errs, err, meta.PayOut(t.Context(), []metastore.Settlement{{Channel: "channelfirst", Sequence: 1, Amount: 9, Proof: pay.Proof, Expires: pay.Expires}}))
+	pay := ledger.Payment{Sender: "0xa", Receiver: "0x1", Asset: "0x2", PaymentChannelID: 0, Sequence: 1, Amount: 9, Proof: []byte("proof"), Expires: time.Now().Add(time.Minute), UnsettledLimit: 100}
+	_, err := meta.Buy(t.Context(), ledger.Purchase{Payment: pay, Price: 3, Session: ledger.Session{ID: "bought", Expires: time.Now().Add(3 * time.Hour)}}, nil)
+	errs = append(errs, err, meta.Book(t.Context(), []ledger.Settlement{{Channel: "channelfirst", Sequence: 1, Amount: 9, Proof: pay.Proof, Expires: pay.Expires}}))
 	pay.Sequence, pay.Amount = 2, 12
-	_, err = meta.PayRead(t.Context(), metastore.ReadPurchase{Payment: pay, Price: 3, Count: 1})
+	_, err = meta.PayRead(t.Context(), ledger.ReadPurchase{Payment: pay, Price: 3, Count: 1})
 	if err := errors.Join(append(errs, err)...); err != nil {
 		t.Fatal(err)
 	}

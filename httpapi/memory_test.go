@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database/sqlstore"
 	"sluice/internal/testenv"
 	"sluice/internal/tracing"
 	"sluice/metastore"
-	"sluice/metastore/sqlstore"
 )
 
 // longLine is the length of queries that must not remain in memory.

@@ -12,6 +12,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"sluice/access"
+	"sluice/access/keys"
+	"sluice/database/whole"
 	"sluice/internal/testclock"
 	"sluice/metastore"
 	"sluice/wire"
@@ -211,7 +213,7 @@ func TestCacheControlOfReads(t *testing.T) {
 		{ReadsPaid, "public, max-age=600", "private, no-store", "private, no-store", "private, no-store", "private, no-store"},
 	} {
 		clock := testclock.At(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
-		s := startAt(t, clock.Now, func(m metastore.Store) metastore.Store { return m }, nil, func(c *Config, _ *Server) {
+		s := startAt(t, clock.Now, func(m whole.Database) whole.Database { return m }, nil, func(c *Config, _ *Server) {
 			c.Reads, c.PublicCacheControl = test.reads, test.byDefault
 		})
 		const own = "public, max-age=3600"
@@ -319,7 +321,7 @@ func TestQuotaOfMetadata(t *testing.T) {
 	const value = "0123456789"
 	charge := int64(len("Blob-Meta-A:"+value) + 1)
 	_, secret := h.key(t, access.NewKey{
-		Scopes: []access.Scope{access.ScopeWrite}, Limits: metastore.Limits{StoredBytes: 2*metastore.Charge("n", "") + 2*charge + metastore.RowCharge},
+		Scopes: []access.Scope{access.ScopeWrite}, Limits: keys.Limits{StoredBytes: 2*metastore.Charge("n", "") + 2*charge + metastore.RowCharge},
 	})
 	put := func(name string, size int) (*http.Response, string) {
 		return h.do(t, "PUT", "/v1/blobs/"+ours+"/"+name, "", "X-Api-Key", secret, "Blob-Meta-A", strings.Repeat("v", size))

@@ -12,7 +12,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"sluice/metastore"
+	"sluice/access/keys"
 	"sluice/wire"
 )
 
@@ -123,7 +123,7 @@ func TestOpenAPISchemasAreTheBodies(t *testing.T) {
 		}
 	}
 	var rates []string
-	for _, k := range metastore.LimitKinds {
+	for _, k := range keys.LimitKinds {
 		rates = append(rates, k.Member())
 	}
 	slices.Sort(rates)

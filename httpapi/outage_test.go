@@ -13,8 +13,10 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/database"
+	"sluice/database/sqlstore"
+	"sluice/ledger"
 	"sluice/metastore"
-	"sluice/metastore/sqlstore"
 	"sluice/session"
 	"sluice/wire"
 )
@@ -32,7 +34,7 @@ func (s *failingMeta) answer(do func() error) error {
 	if fails == nil {
 		return do()
 	}
-	if errors.Is(*fails, metastore.ErrUnknownOutcome) {
+	if errors.Is(*fails, database.ErrUnknownOutcome) {
 		if err := do(); err != nil {
 			return err
 		}
@@ -52,7 +54,7 @@ func (s *failingMeta) PutPart(ctx context.Context, id string, part metastore.Par
 	return s.answer(func() error { return s.Store.PutPart(ctx, id, part, extents) })
 }
 
-func (s *failingMeta) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (out metastore.Session, err error) {
+func (s *failingMeta) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (out ledger.Session, err error) {
 	err = s.answer(func() error {
 		out, err = s.Store.UseSession(ctx, id, n, idem)
 		return err
@@ -138,8 +140,8 @@ func TestOutagesAreNotTheClientsFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	usePath := "/v1/sessions/" + granted.ID + "/use"
-	unknown := fmt.Errorf("commit: %w: %w", metastore.ErrUnknownOutcome, io.ErrUnexpectedEOF)
-	away := fmt.Errorf("%w: %w", metastore.ErrUnavailable, io.ErrUnexpectedEOF)
+	unknown := fmt.Errorf("commit: %w: %w", database.ErrUnknownOutcome, io.ErrUnexpectedEOF)
+	away := fmt.Errorf("%w: %w", database.ErrUnavailable, io.ErrUnexpectedEOF)
 	cut := fmt.Errorf("%w: the responses end too early: %w", bytestore.ErrOverloaded, io.ErrUnexpectedEOF)
 	both := fmt.Errorf("%w: %w", blob.ErrDigestMismatch, unknown) // whatever else it wraps
 	for _, tc := range []struct {

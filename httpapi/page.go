@@ -4,7 +4,7 @@ import "net/http"
 
 // The bounds on pages of lists.
 const (
-	// pageBytes bounds a page's texts, with metastore.EntryCharge for each entry. In JSON they are
+	// pageBytes bounds a page's texts, with database.EntryCharge for each entry. In JSON they are
 	// at most twice as long, because names have no control characters.
 	pageBytes = 512 << 10
 	// pageMemory is what a page takes while it is made: its rows, the values that are encoded, and

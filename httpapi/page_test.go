@@ -12,6 +12,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"sluice/access"
+	"sluice/access/keys"
+	"sluice/ledger"
 	"sluice/metastore"
 )
 
@@ -44,7 +46,7 @@ func TestPagesAreBounded(t *testing.T) {
 		}
 	}
 	for i := range sessions {
-		one := metastore.Session{ID: fmt.Sprintf("session%d", i), UserIdentity: strings.Repeat("u", 60<<10), Total: 1, Left: 1, Expires: time.Now().Add(time.Hour)}
+		one := ledger.Session{ID: fmt.Sprintf("session%d", i), UserIdentity: strings.Repeat("u", 60<<10), Total: 1, Left: 1, Expires: time.Now().Add(time.Hour)}
 		if _, err := s.meta.CreateSession(t.Context(), one, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +113,7 @@ func TestPagesCostRequests(t *testing.T) {
 		"/v1/blobs/ours?delimiter=/":          4,
 		"/v1/blobs/ours?delimiter=/&prefix=x": 1,
 	} {
-		h.limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: rate, ConcurrentRequests: 64}})
+		h.limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{RequestsPerSecond: rate, ConcurrentRequests: 64}})
 		address := h.limiter.OfAddress(netip.MustParseAddr("127.0.0.1"))
 		began := time.Now()
 		if res, body := h.do(t, "GET", path, ""); res.StatusCode != 200 {

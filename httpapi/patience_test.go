@@ -9,28 +9,30 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/ledger"
 	"sluice/wire"
 )
 
 // patienceStore records how long each session's use may wait.
 type patienceStore struct {
-	metastore.Store
+	whole.Database
 	waited atomic.Int64
 }
 
-func (s *patienceStore) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
-	call := metastore.Await(ctx, 0)
+func (s *patienceStore) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
+	call := database.Await(ctx, 0)
 	defer call.End()
 	s.waited.Store(int64(time.Until(call.Until)))
-	return s.Store.UseSession(ctx, id, n, idem)
+	return s.Database.UseSession(ctx, id, n, idem)
 }
 
 // TestRequestsHaveATimeout checks how long a request may wait for the database.
 func TestRequestsHaveATimeout(t *testing.T) {
 	var waits *patienceStore
-	s := startOver(t, func(m metastore.Store) metastore.Store {
-		waits = &patienceStore{Store: m}
+	s := startOver(t, func(m whole.Database) whole.Database {
+		waits = &patienceStore{Database: m}
 		return waits
 	}, nil, nil)
 	_, body := s.do(t, "POST", "/v1/sessions", `{}`)
@@ -42,7 +44,7 @@ func TestRequestsHaveATimeout(t *testing.T) {
 		if res, body := s.do(t, "POST", "/v1/sessions/"+session.SessionID+"/use", ""); res.StatusCode != http.StatusOK {
 			t.Errorf("use: %d %s", res.StatusCode, body)
 		}
-		if left := time.Duration(waits.waited.Swap(0)); left <= 0 || left > metastore.Patience {
+		if left := time.Duration(waits.waited.Swap(0)); left <= 0 || left > database.Patience {
 			t.Errorf("the request may wait for %v", left)
 		}
 	}

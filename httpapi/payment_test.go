@@ -10,21 +10,23 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database"
+	"sluice/database/whole"
 	"sluice/internal/connlimit"
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/wire"
 )
 
 // lossyStore makes charges and loses their results while lossy is set.
 type lossyStore struct {
-	metastore.Store
+	whole.Database
 	lossy atomic.Bool
 }
 
-func (s *lossyStore) ChargeSession(ctx context.Context, id string, n int64, charge string) (metastore.Session, error) {
-	got, err := s.Store.ChargeSession(ctx, id, n, charge)
+func (s *lossyStore) ChargeSession(ctx context.Context, id string, n int64, charge string) (ledger.Session, error) {
+	got, err := s.Database.ChargeSession(ctx, id, n, charge)
 	if err == nil && s.lossy.Load() {
-		return metastore.Session{}, metastore.ErrUnknownOutcome
+		return ledger.Session{}, database.ErrUnknownOutcome
 	}
 	return got, err
 }
@@ -40,11 +42,11 @@ type paidService struct {
 func newPaidService(t *testing.T) *paidService {
 	t.Helper()
 	p := &paidService{T: t, session: "session"}
-	p.service = startOver(t, func(m metastore.Store) metastore.Store {
-		p.store = &lossyStore{Store: m}
+	p.service = startOver(t, func(m whole.Database) whole.Database {
+		p.store = &lossyStore{Database: m}
 		return p.store
 	}, nil, func(c *Config, _ *Server) { c.Reads = ReadsPaid })
-	_, err := p.meta.CreateSession(t.Context(), metastore.Session{ID: p.session, Total: 100, Left: 100, Expires: time.Now().Add(time.Hour)}, nil)
+	_, err := p.meta.CreateSession(t.Context(), ledger.Session{ID: p.session, Total: 100, Left: 100, Expires: time.Now().Add(time.Hour)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

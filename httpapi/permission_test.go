@@ -13,7 +13,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
-	"sluice/metastore/sqlstore"
+	"sluice/database/sqlstore"
 	"sluice/wire"
 )
 

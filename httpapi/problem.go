@@ -18,7 +18,7 @@ import (
 	"sluice/access"
 	"sluice/httpapi/internal/headers"
 	"sluice/internal/connlimit"
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/metering"
 	"sluice/micropay"
 	"sluice/wire"
@@ -87,9 +87,9 @@ func encodeProblem(p wire.Problem) ([]byte, error) {
 func setPaymentMembers(p *wire.Problem, err error, price func() int64) {
 	var (
 		short *metering.ShortfallError
-		funds *metastore.InsufficientFundsError
-		stale *metastore.StaleError
-		limit *metastore.UnsettledLimitError
+		funds *ledger.InsufficientFundsError
+		stale *ledger.StaleError
+		limit *ledger.UnsettledLimitError
 		bad   *micropay.Error
 	)
 	switch {

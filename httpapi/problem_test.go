@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"sluice/internal/connlimit"
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/wire"
 )
@@ -60,13 +60,13 @@ func TestConnectionRefusal(t *testing.T) {
 // TestUnsettledLimitSaysWhatHelps checks a refusal's body at the selling limit.
 func TestUnsettledLimitSaysWhatHelps(t *testing.T) {
 	for _, test := range []struct {
-		limit metastore.UnsettledLimitError
+		limit ledger.UnsettledLimitError
 		body  string // members that are added
 		says  string
 	}{
-		{metastore.UnsettledLimitError{Limit: 30}, `30 0  `, "pay a smaller amount first"},
-		{metastore.UnsettledLimitError{Limit: 30, Unsettled: 20}, `30 20  `, "wait until they are settled"},
-		{metastore.UnsettledLimitError{Limit: 30, Unsettled: 20, Expired: 20}, `30 20 20 `, "collected after a renewal"},
+		{ledger.UnsettledLimitError{Limit: 30}, `30 0  `, "pay a smaller amount first"},
+		{ledger.UnsettledLimitError{Limit: 30, Unsettled: 20}, `30 20  `, "wait until they are settled"},
+		{ledger.UnsettledLimitError{Limit: 30, Unsettled: 20, Expired: 20}, `30 20 20 `, "collected after a renewal"},
 	} {
 		err := fmt.Errorf("buying: %w", &test.limit)
 		p := newProblem(rowOf(err), "id")

@@ -7,7 +7,7 @@ import (
 
 	"sluice/access"
 	"sluice/bytestore"
-	"sluice/metastore"
+	"sluice/database"
 )
 
 // storeContext returns the context for storing a request's body. The byte store divides its staging
@@ -78,7 +78,7 @@ func (b *bodyReader) confirm(err error) error {
 // confirm keeps a reservation if the write was made or may have been made, and releases it
 // otherwise.
 func confirm(r *access.Reservation, err error) {
-	if err == nil || errors.Is(err, metastore.ErrUnknownOutcome) {
+	if err == nil || errors.Is(err, database.ErrUnknownOutcome) {
 		r.Keep()
 	} else {
 		r.Release()

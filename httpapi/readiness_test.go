@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/keys"
 	"sluice/bytestore"
-	"sluice/metastore"
 )
 
 // TestReadinessIsCachedForASecond: the stores are checked once a second, and concurrent callers
@@ -153,7 +153,7 @@ func TestProbesAreLoggedOnDemand(t *testing.T) {
 func TestProbesAndPreflightsHaveLimits(t *testing.T) {
 	for _, line := range []string{"GET /livez", "GET /readyz", "OPTIONS /v1/info"} {
 		h := newHosted(t, ReadsPublic, access.ScopeWrite)
-		h.probeLimiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}})
+		h.probeLimiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}})
 		var asked sync.WaitGroup
 		var served, refused atomic.Int64
 		for range 8 {

@@ -14,6 +14,8 @@ import (
 
 	"sluice/access"
 	"sluice/bytestore"
+	"sluice/database"
+	"sluice/database/whole"
 	"sluice/metastore"
 	"sluice/wire"
 )
@@ -140,7 +142,7 @@ func (h *hosted) as(t *testing.T, key, method, path, body string, want int) stri
 func (h *hosted) has(t *testing.T, name string) bool {
 	t.Helper()
 	_, err := h.meta.Blob(context.Background(), ours, name)
-	if err != nil && !errors.Is(err, metastore.ErrNotFound) {
+	if err != nil && !errors.Is(err, database.ErrNotFound) {
 		t.Fatal(err)
 	}
 	return err == nil
@@ -192,7 +194,7 @@ func (h *hosted) objects(t *testing.T) int {
 // decides the outcome, which remains unknown if the commit's is.
 func TestWriteInDoubtStaysInDoubt(t *testing.T) {
 	var during func()
-	h := newHostedOver(t, func(m metastore.Store) metastore.Store { return &revokedAtCommit{m, &during} }, ReadsPublic, access.ScopeWrite)
+	h := newHostedOver(t, func(m whole.Database) whole.Database { return &revokedAtCommit{m, &during} }, ReadsPublic, access.ScopeWrite)
 	key, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}})
 	during = func() {
 		if _, err := h.meta.RevokeKey(context.Background(), key.ID); err != nil {
@@ -209,12 +211,12 @@ func TestWriteInDoubtStaysInDoubt(t *testing.T) {
 // revokedAtCommit is a store. Its commits succeed and are not acknowledged. It calls during before
 // each.
 type revokedAtCommit struct {
-	metastore.Store
+	whole.Database
 	during *func()
 }
 
 func (r *revokedAtCommit) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, p metastore.Precondition) (metastore.Blob, error) {
 	(*r.during)()
-	stored, err := r.Store.CommitBlob(ctx, b, extents, p)
-	return stored, errors.Join(err, metastore.ErrUnknownOutcome)
+	stored, err := r.Database.CommitBlob(ctx, b, extents, p)
+	return stored, errors.Join(err, database.ErrUnknownOutcome)
 }

@@ -18,8 +18,9 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/keys"
+	"sluice/database/whole"
 	"sluice/internal/metrics"
-	"sluice/metastore"
 )
 
 var omittedLines = regexp.MustCompile(`msg="requests not logged" source=(\S+) omitted=(\d+) `)
@@ -43,8 +44,8 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const requests, seconds = 12_000, 90
 				set := metrics.NewSet()
-				s := buildAt(t, time.Now, func(m metastore.Store) metastore.Store { return m }, keysOf, func(c *Config, _ *Server) {
-					c.Limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{ConcurrentRequests: 1}})
+				s := buildAt(t, time.Now, func(m whole.Database) whole.Database { return m }, keysOf, func(c *Config, _ *Server) {
+					c.Limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{ConcurrentRequests: 1}})
 					c.Metrics = set
 				})
 				ask := func(from, path, header, value string) int {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/access"
-	"sluice/metastore"
+	"sluice/access/keys"
 	"sluice/wire"
 )
 
@@ -21,7 +21,7 @@ import (
 func TestReplyMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newReplies(80)
-		limiter := access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{ConcurrentRequests: 10}})
+		limiter := access.NewLimiter(access.LimiterOptions{Address: keys.Limits{ConcurrentRequests: 10}})
 		callers := make([]*access.Allowance, 6)
 		for i := range callers {
 			callers[i] = limiter.OfAddress(netip.AddrFrom4([4]byte{byte(i)}))
@@ -109,7 +109,7 @@ func TestReplyMemoryIsBounded(t *testing.T) {
 // requests of it are served, and so are pages of other callers.
 func TestUnreadPagesCountForTheirCaller(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeRead)
-	h.limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{ConcurrentRequests: 64}})
+	h.limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{ConcurrentRequests: 64}})
 	address := h.limiter.OfAddress(netip.MustParseAddr("127.0.0.1"))
 	defer address.Release()
 	unread := &reply{of: h.replies, caller: address, anonymous: true, size: callerReplies}

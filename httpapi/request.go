@@ -17,7 +17,7 @@ import (
 	"sluice/blob"
 	"sluice/httpapi/internal/headers"
 	"sluice/httpapi/internal/router"
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/wire"
 )
 
@@ -213,7 +213,7 @@ func parseTime(member, value string) (time.Time, error) {
 
 // idempotency returns a request's Idempotency-Key, or nil. Its scope is the operation, the resource
 // (may be "") and the caller's key; on a local instance all callers share their keys.
-func idempotency(x *exchange, operation, resource string, body []byte) (*metastore.Idempotency, error) {
+func idempotency(x *exchange, operation, resource string, body []byte) (*ledger.Idempotency, error) {
 	r := x.r
 	keys := r.Header.Values(wire.HeaderIdempotencyKey)
 	if len(keys) == 0 {
@@ -224,12 +224,12 @@ func idempotency(x *exchange, operation, resource string, body []byte) (*metasto
 		return nil, fmt.Errorf("%w: %s must occur once, with 1 to %d visible ASCII characters", errHeader, wire.HeaderIdempotencyKey, limit)
 	}
 	request := append([]byte(r.Method+"\n"+router.EscapedPath(r.URL)+"\n"), body...)
-	return &metastore.Idempotency{Scope: scope(operation, resource) + x.callerScope(), Key: keys[0], Hash: sha256.Sum256(request)}, nil
+	return &ledger.Idempotency{Scope: scope(operation, resource) + x.callerScope(), Key: keys[0], Hash: sha256.Sum256(request)}, nil
 }
 
 // ownedIdempotency is idempotency for a request with a record that counts towards the caller's
 // quota.
-func ownedIdempotency(x *exchange, operation, resource string, body []byte) (*metastore.Idempotency, error) {
+func ownedIdempotency(x *exchange, operation, resource string, body []byte) (*ledger.Idempotency, error) {
 	idem, err := idempotency(x, operation, resource, body)
 	if idem != nil {
 		idem.Owner = x.owner()

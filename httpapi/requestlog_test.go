@@ -12,8 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/database/whole"
 	"sluice/internal/logbuffer"
-	"sluice/metastore"
+	"sluice/ledger"
 )
 
 // TestLoggedRequests checks which requests are logged, and that no probe is without the level
@@ -92,7 +93,7 @@ func TestRequestLineHasUnits(t *testing.T) {
 // not as errors in the service or as clients that did not wait.
 func TestDrainIsNoErrorOfItsRequests(t *testing.T) {
 	called := make(chan struct{})
-	s := startOver(t, func(m metastore.Store) metastore.Store { return hangingStore{m, called} }, nil, nil)
+	s := startOver(t, func(m whole.Database) whole.Database { return hangingStore{m, called} }, nil, nil)
 	ctx, abort := context.WithCancel(t.Context())
 	served := make(chan struct{})
 	go func() {
@@ -117,15 +118,15 @@ func TestDrainIsNoErrorOfItsRequests(t *testing.T) {
 
 // hangingStore blocks each session lookup until its context ends.
 type hangingStore struct {
-	metastore.Store
+	whole.Database
 	called chan struct{}
 }
 
 // Session waits for the end of ctx.
-func (s hangingStore) Session(ctx context.Context, _ string) (metastore.Session, error) {
+func (s hangingStore) Session(ctx context.Context, _ string) (ledger.Session, error) {
 	close(s.called)
 	<-ctx.Done()
-	return metastore.Session{}, ctx.Err()
+	return ledger.Session{}, ctx.Err()
 }
 
 // TestPanicDuringTheDrainIsAnError checks that a shutdown hides no defect.

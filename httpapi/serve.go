@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/database"
 	"sluice/httpapi/internal/headers"
 	"sluice/httpapi/internal/router"
 	"sluice/httpapi/internal/transfer"
@@ -22,7 +23,6 @@ import (
 	"sluice/internal/logbuffer"
 	"sluice/internal/metrics"
 	"sluice/internal/tracing"
-	"sluice/metastore"
 	"sluice/metering"
 	"sluice/wire"
 )
@@ -196,7 +196,7 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	x.body.Init(w, r.Body, options)
 	x.header.header, x.header.inserts = w.Header(), x.out.CanInsert()
 	// A copy, because the server itself reads what is left of the original body after the response.
-	ctx := metastore.WithPatience(r.Context(), metastore.Patience)
+	ctx := database.WithPatience(r.Context(), database.Patience)
 	if s.tracer != nil {
 		var span tracing.Request
 		ctx, span = s.tracer.Request(ctx, r.Header)

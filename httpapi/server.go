@@ -14,11 +14,13 @@ import (
 	"sluice/access"
 	"sluice/blob"
 	"sluice/console"
+	"sluice/database"
 	"sluice/httpapi/internal/faults"
 	"sluice/httpapi/internal/router"
 	"sluice/httpapi/internal/transfer"
 	"sluice/internal/metrics"
 	"sluice/internal/tracing"
+	"sluice/ledger"
 	"sluice/metastore"
 	"sluice/metering"
 	"sluice/paychan"
@@ -66,7 +68,7 @@ type Config struct {
 
 	Inspection Inspection // for /v1/figures and /v1/local/
 	// Census returns what is stored, counted lately enough for /v1/figures.
-	Census func(context.Context) (metastore.Census, error)
+	Census func(context.Context) (database.Census, error)
 
 	Console *console.Console // served at /console/; nil: there is none
 
@@ -79,7 +81,7 @@ type Config struct {
 
 // Inspection reads what a service's operator sees.
 type Inspection interface {
-	metastore.Inspection
+	ledger.Inspection
 	metastore.Accounts
 }
 
@@ -139,7 +141,7 @@ type Server struct {
 	tracer         *tracing.Tracer // nil: no traces
 	readiness      *readiness
 	inspection     Inspection
-	census         func(context.Context) (metastore.Census, error)
+	census         func(context.Context) (database.Census, error)
 	history        *metrics.History
 	figures        figures
 

@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 	"sluice/metering"
 	"sluice/paychan"
 	"sluice/session"
@@ -17,9 +18,9 @@ import (
 // sessionError reports that a session does not exist or has expired.
 func sessionError(err error) error {
 	switch {
-	case errors.Is(err, metastore.ErrNotFound):
+	case errors.Is(err, database.ErrNotFound):
 		return fmt.Errorf("%w: %w", errNoSession, err)
-	case errors.Is(err, metastore.ErrExpired):
+	case errors.Is(err, database.ErrExpired):
 		return fmt.Errorf("%w: %w", errSessionExpired, err)
 	default:
 		return err
@@ -121,7 +122,7 @@ func (s *Server) useSession(x *exchange) error {
 	return nil
 }
 
-func sessionJSON(s metastore.Session) wire.Session {
+func sessionJSON(s ledger.Session) wire.Session {
 	return wire.Session{
 		SessionID:      s.ID,
 		UserIdentity:   s.UserIdentity,

@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"sluice/access"
-	"sluice/metastore"
+	"sluice/access/keys"
+	"sluice/database/whole"
 )
 
 // slowKeys is a store that answers a key's lookup after a time.
@@ -24,12 +25,12 @@ type slowKeys struct {
 	lookups atomic.Int64
 }
 
-func (k *slowKeys) Key(ctx context.Context, id string) (metastore.Key, error) {
+func (k *slowKeys) Key(ctx context.Context, id string) (keys.Key, error) {
 	k.lookups.Add(1)
 	select {
 	case <-time.After(time.Duration(k.takes.Load())):
 	case <-ctx.Done():
-		return metastore.Key{}, ctx.Err()
+		return keys.Key{}, ctx.Err()
 	}
 	return k.KeyStore.Key(ctx, id)
 }
@@ -46,14 +47,14 @@ const crowdProxy = "192.0.2.1"
 
 func newCrowd(t *testing.T, slots int64) *crowd {
 	c := &crowd{keys: &slowKeys{}}
-	c.service = buildAt(t, time.Now, func(m metastore.Store) metastore.Store { return m }, func(meta metastore.Store) *access.Authenticator {
+	c.service = buildAt(t, time.Now, func(m whole.Database) whole.Database { return m }, func(meta whole.Database) *access.Authenticator {
 		c.keys.KeyStore = meta
 		c.run = access.NewAuthenticator(c.keys, access.AuthenticatorOptions{})
 		return c.run
 	}, func(config *Config, _ *Server) {
 		config.MaxRequests = slots
 		config.TrustedProxies = []netip.Prefix{netip.MustParsePrefix(crowdProxy + "/32")}
-		config.Limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: 20, ConcurrentRequests: 32}})
+		config.Limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{RequestsPerSecond: 20, ConcurrentRequests: 32}})
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	polled := make(chan struct{})
@@ -77,7 +78,7 @@ func (c *crowd) ask(ctx context.Context, client, credential string) int {
 }
 
 // key creates a key and makes the service know it.
-func (c *crowd) key(t *testing.T) (metastore.Key, string) {
+func (c *crowd) key(t *testing.T) (keys.Key, string) {
 	key, credential, err := access.Create(t.Context(), c.meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
 	if err != nil {
 		t.Fatal(err)

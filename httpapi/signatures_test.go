@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"sluice/access"
-	"sluice/metastore"
+	"sluice/access/keys"
+	"sluice/database/whole"
 	"sluice/micropay"
 )
 
@@ -59,8 +60,8 @@ func manySignatures(t *testing.T, n int) string {
 func TestSignaturesCountAsRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const perSecond, seconds = 40, 5
-		limits := metastore.Limits{RequestsPerSecond: perSecond, ConcurrentRequests: 64}
-		s := buildAt(t, time.Now, func(m metastore.Store) metastore.Store { return m }, keysOf, func(c *Config, _ *Server) {
+		limits := keys.Limits{RequestsPerSecond: perSecond, ConcurrentRequests: 64}
+		s := buildAt(t, time.Now, func(m whole.Database) whole.Database { return m }, keysOf, func(c *Config, _ *Server) {
 			c.Limiter = access.NewLimiter(access.LimiterOptions{Address: limits, Key: limits})
 		})
 		_, key, err := access.Create(t.Context(), s.meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/access"
-	"sluice/metastore"
+	"sluice/access/keys"
 )
 
 // streamRecorder is a recorder with a stream's deadlines, which never expire.
@@ -23,8 +23,8 @@ func (streamRecorder) SetWriteDeadline(time.Time) error { return nil }
 // reset, and when the responses have been read the caller is served again.
 func TestUnreadResponsesAreBounded(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeWrite)
-	h.limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{ConcurrentRequests: 1}})
-	h.probeLimiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{ConcurrentRequests: 1}})
+	h.limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{ConcurrentRequests: 1}})
+	h.probeLimiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{ConcurrentRequests: 1}})
 	for _, path := range []string{"/v1/info", "/v1/nothing", "/livez"} {
 		ended := make(chan context.CancelFunc, 100)
 		request := func() *httptest.ResponseRecorder {

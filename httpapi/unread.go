@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"sluice/metastore"
+	"sluice/access/keys"
 )
 
 // holdReply counts n bytes of memory for the reply to x until leave, in place of what was counted
@@ -41,7 +41,7 @@ func (x *exchange) countReply(n int64) {
 func (x *exchange) newReply(n int64) reply {
 	return reply{
 		of: x.replies, caller: x.allowance, anonymous: x.caller == nil && !x.local, size: n,
-		unbounded: x.allowance.Limits().ConcurrentRequests == metastore.Unlimited,
+		unbounded: x.allowance.Limits().ConcurrentRequests == keys.Unlimited,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sluice/access"
 	"sluice/blob"
 	"sluice/checksum"
+	"sluice/database"
 	"sluice/httpapi/internal/headers"
 	"sluice/metastore"
 	"sluice/wire"
@@ -202,7 +203,7 @@ func (s *Server) listUploads(x *exchange) error {
 		return err
 	}
 	uploads, more, err := s.blobs.Uploads(x.r.Context(), account, q.text("after"), limit, pageBytes)
-	if errors.Is(err, metastore.ErrNotFound) {
+	if errors.Is(err, database.ErrNotFound) {
 		return fmt.Errorf("%w: after must be the id of an upload", errParameter)
 	}
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 
 	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/database"
 	"sluice/internal/lease"
 	"sluice/internal/storage"
-	"sluice/metastore"
 )
 
 // CloneResult is what Clone has copied.
@@ -100,7 +100,7 @@ func (c *cloner) openTarget(ctx context.Context, l Location) (_ context.Context,
 	// The target is marked before anything is created there, and before the wait for its lease,
 	// which takes seconds.
 	if c.target, err = storage.OpenEndpoint(ctx, l, false, c.markBytes); err != nil {
-		if errors.Is(err, metastore.ErrOlder) {
+		if errors.Is(err, database.ErrOlder) {
 			err = fmt.Errorf("it must be empty, or an unfinished copy that this version began; it is not changed: %w", err)
 		}
 		return nil, false, fmt.Errorf("the target: %w", err)
@@ -151,7 +151,7 @@ func (c *cloner) mark(ctx context.Context) (existed bool, err error) {
 	if err == nil {
 		return existed, nil
 	}
-	if c.marked && !errors.Is(err, metastore.ErrUnknownOutcome) {
+	if c.marked && !errors.Is(err, database.ErrUnknownOutcome) {
 		err = errors.Join(err, c.target.Bytes.Delete(ctx, blob.CopyObject))
 	}
 	return false, fmt.Errorf("the target: %w", err)
@@ -209,9 +209,9 @@ var locationProperties = []string{blob.InstanceProperty, blob.EpochProperty, blo
 
 // setProperty sets a property that may exist with the same value; only the count of commits may
 // have grown since an attempt that was interrupted.
-func setProperty(ctx context.Context, properties metastore.Properties, name, value string) error {
+func setProperty(ctx context.Context, properties database.Properties, name, value string) error {
 	err := properties.SetProperty(ctx, name, value)
-	if !errors.Is(err, metastore.ErrExists) {
+	if !errors.Is(err, database.ErrExists) {
 		return err
 	}
 	have, err := properties.Property(ctx, name)
@@ -221,7 +221,7 @@ func setProperty(ctx context.Context, properties metastore.Properties, name, val
 	if name == blob.CommitsProperty {
 		return properties.ReplaceProperty(ctx, name, have, value)
 	}
-	return fmt.Errorf("it has another value of the property %s: %w", name, metastore.ErrExists)
+	return fmt.Errorf("it has another value of the property %s: %w", name, database.ErrExists)
 }
 
 // publish replaces the markers by the instance's id. The metadata comes last: with its id the

@@ -14,9 +14,9 @@ import (
 	"sluice/access"
 	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/database"
 	"sluice/internal/datadir"
 	"sluice/internal/storage"
-	"sluice/metastore"
 )
 
 // TestCloneCutAtEachStep checks that a clone which is interrupted at any step cannot be served, and
@@ -62,7 +62,7 @@ func TestCloneCutAtEachStep(t *testing.T) {
 				t.Fatalf("step %d, after %t: the clone is the instance %q, %v; want %q", step, after, got, err, id)
 			}
 			checkClone(t, to.Meta, to.Bytes)
-			if name, err := to.Meta.Property(t.Context(), blob.CandidateProperty); !errors.Is(err, metastore.ErrNotFound) {
+			if name, err := to.Meta.Property(t.Context(), blob.CandidateProperty); !errors.Is(err, database.ErrNotFound) {
 				t.Errorf("the clone is the candidate %q, %v", name, err)
 			}
 			if markers, err = readMarkers(t.Context(), to); err != nil || markers.copyObject != "" {
@@ -204,7 +204,7 @@ func TestCloneCountsGrownCommits(t *testing.T) {
 	if err := setProperty(t.Context(), target.Meta, "receiver", "0x1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := setProperty(t.Context(), target.Meta, "receiver", "0x2"); !errors.Is(err, metastore.ErrExists) {
-		t.Errorf("another receiver: %v, want %v", err, metastore.ErrExists)
+	if err := setProperty(t.Context(), target.Meta, "receiver", "0x2"); !errors.Is(err, database.ErrExists) {
+		t.Errorf("another receiver: %v, want %v", err, database.ErrExists)
 	}
 }

@@ -12,9 +12,9 @@ import (
 
 	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/database/whole"
 	"sluice/internal/datadir"
 	"sluice/internal/storage"
-	"sluice/metastore"
 )
 
 // body returns the content for one of the source's blobs: nothing, a few KB, or two extents, the
@@ -51,7 +51,7 @@ func newSource(t *testing.T) string {
 }
 
 // checkClone reads all blobs of newSource.
-func checkClone(t *testing.T, meta metastore.Store, store bytestore.Store) {
+func checkClone(t *testing.T, meta whole.Database, store bytestore.Store) {
 	t.Helper()
 	blobs := blob.New(meta, store, blob.Options{})
 	for i := range sourceBlobs {

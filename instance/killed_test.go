@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"sluice/bytestore"
-	"sluice/metastore"
+	"sluice/database/whole"
 )
 
 var errKilled = errors.New("killed")
@@ -46,14 +46,14 @@ func (b killedBytes) Delete(ctx context.Context, names ...bytestore.Name) error 
 }
 
 type killedMeta struct {
-	metastore.Store
+	whole.Database
 	killedTarget
 }
 
 func (m killedMeta) SetProperty(ctx context.Context, name, value string) error {
-	return m.do(func() error { return m.Store.SetProperty(ctx, name, value) })
+	return m.do(func() error { return m.Database.SetProperty(ctx, name, value) })
 }
 
 func (m killedMeta) ReplaceProperty(ctx context.Context, name, old, value string) error {
-	return m.do(func() error { return m.Store.ReplaceProperty(ctx, name, old, value) })
+	return m.do(func() error { return m.Database.ReplaceProperty(ctx, name, old, value) })
 }

@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 
+	"sluice/database"
+	"sluice/database/whole"
 	"sluice/internal/storage"
-	"sluice/metastore"
 )
 
 // ErrHosted is returned by Reset for an instance that has served a network.
@@ -19,12 +20,12 @@ var ErrHosted = errors.New("it has API keys or has run with --profile hosted, so
 //
 // It returns ErrHosted, storage.ErrNoInstance, or datadir.ErrInUse if a process uses the folder.
 func Reset(ctx context.Context, data string, confirm func() error) error {
-	return storage.Reset(data, func(meta metastore.Store) error {
+	return storage.Reset(data, func(meta whole.Database) error {
 		_, err := meta.Property(ctx, storage.HostedProperty)
 		if err == nil {
 			return ErrHosted
 		}
-		if !errors.Is(err, metastore.ErrNotFound) {
+		if !errors.Is(err, database.ErrNotFound) {
 			return err
 		}
 		keys, err := meta.ListKeys(ctx, "", 1)

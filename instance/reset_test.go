@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"sluice/access/keys"
 	"sluice/internal/datadir"
 	"sluice/internal/storage"
-	"sluice/metastore"
 )
 
 func TestReset(t *testing.T) {
@@ -59,7 +59,7 @@ func TestResetOnlyOfLocalInstances(t *testing.T) {
 		want   error  // nil: any
 	}{
 		"with a key": {change: func(s *storage.Endpoint) error {
-			_, err := s.Meta.CreateKey(t.Context(), metastore.Key{ID: "id", Group: "group"})
+			_, err := s.Meta.CreateKey(t.Context(), keys.Key{ID: "id", Group: "group"})
 			return err
 		}, want: ErrHosted},
 		"hosted":           {change: func(s *storage.Endpoint) error { return s.Meta.SetProperty(t.Context(), storage.HostedProperty, "yes") }, want: ErrHosted},

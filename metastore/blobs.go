@@ -82,11 +82,6 @@ type ListQuery struct {
 	Metadata  bool   // whether the blobs of the page have their Metadata; otherwise it is empty
 }
 
-// EntryCharge is what an entry of a page counts against the greatest size of the page, in bytes, in
-// addition to its texts: of a blob its name, its content type and, if it is asked for, its metadata.
-// A page has at least one entry, whatever its size.
-const EntryCharge = 256
-
 // Page is a page of a listing. Blobs and Prefixes are each sorted in byte order.
 type Page struct {
 	Blobs    []Blob

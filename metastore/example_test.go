@@ -7,10 +7,10 @@ import (
 	"log"
 	"os"
 	"path/filepath"
-	"time"
 
+	"sluice/database/sqlstore"
+	"sluice/database/whole"
 	"sluice/metastore"
-	"sluice/metastore/sqlstore"
 )
 
 // A blob is committed, then replaced on the condition that it is still the same. The replaced
@@ -21,7 +21,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	var store metastore.Store
+	var store whole.Database
 	store, err = sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})
 	if err != nil {
 		log.Fatal(err)
@@ -75,14 +75,4 @@ func Example() {
 	// third: the blob was changed
 	// stored: second
 	// garbage: true
-}
-
-// The calls of one request share its patience: after that time they return ErrBusy.
-func ExampleWithPatience() {
-	ctx := metastore.WithPatience(context.Background(), 10*time.Second)
-	call := metastore.Await(ctx, time.Minute)
-	fmt.Println(time.Until(call.Until).Round(time.Second))
-	call.End()
-	// Output:
-	// 10s
 }

@@ -58,4 +58,9 @@ type Garbage interface {
 	// DropContent removes a garbage content that has no extents left. It returns ErrExists
 	// if there are some. Repeated, it has no effect.
 	DropContent(ctx context.Context, content ContentID) error
+
+	// Unreferenced returns those of the keys that no extent has, neither of a live content
+	// nor of a garbage one. A call takes at most 1,000 keys. Its result is used to delete
+	// objects because of their age, so it returns ErrClock while DeletionErr is not nil.
+	Unreferenced(ctx context.Context, keys []string) ([]string, error)
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"sluice/blob"
-	"sluice/metastore"
-	"sluice/metastore/sqlstore"
+	"sluice/database/sqlstore"
+	"sluice/ledger"
 	"sluice/metering"
 	"sluice/paychan"
 	"sluice/session"
@@ -57,7 +57,7 @@ func Example() {
 	bill, err = meter.NewBill(ctx, metering.Payer{Session: payer.ID, Limit: -1})
 	check(err)
 	_, _, err = bill.Charge(ctx, []blob.Range{{Off: 0, N: 20 * wire.ChunksetSize}})
-	fmt.Println("not enough:", errors.Is(err, metastore.ErrExhausted))
+	fmt.Println("not enough:", errors.Is(err, ledger.ErrExhausted))
 	check(returns.Close())
 	// Output:
 	// 3 charged, 7 left

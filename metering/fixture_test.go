@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"sluice/blob"
+	"sluice/database"
+	"sluice/database/sqlstore"
+	"sluice/database/whole"
 	"sluice/internal/vfs"
-	"sluice/metastore"
-	"sluice/metastore/sqlstore"
+	"sluice/ledger"
 	"sluice/paychan"
 	"sluice/session"
 	"sluice/wire"
@@ -24,33 +26,33 @@ import (
 // payStore is a store that loses the results of charges and returns, or is unreachable, while its
 // fields say so.
 type payStore struct {
-	metastore.Store
+	whole.Database
 	losesCharges, refusesCharges, losesReturns, unreachable atomic.Bool
 	unreachableForCredit                                    atomic.Bool
 }
 
 func lose(err error, loses bool) error {
 	if err == nil && loses {
-		return fmt.Errorf("commit: %w", metastore.ErrUnknownOutcome)
+		return fmt.Errorf("commit: %w", database.ErrUnknownOutcome)
 	}
 	return err
 }
 
-func (s *payStore) ChargeSession(ctx context.Context, id string, n int64, charge string) (metastore.Session, error) {
+func (s *payStore) ChargeSession(ctx context.Context, id string, n int64, charge string) (ledger.Session, error) {
 	if s.refusesCharges.Load() { // it has no effect, but the caller cannot know
-		return metastore.Session{}, metastore.ErrUnknownOutcome
+		return ledger.Session{}, database.ErrUnknownOutcome
 	}
-	got, err := s.Store.ChargeSession(ctx, id, n, charge)
+	got, err := s.Database.ChargeSession(ctx, id, n, charge)
 	return got, lose(err, s.losesCharges.Load())
 }
 
-func (s *payStore) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
+func (s *payStore) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
 	if s.refusesCharges.Load() {
-		return metastore.Channel{}, metastore.ErrUnknownOutcome
+		return ledger.Channel{}, database.ErrUnknownOutcome
 	}
-	got, err := s.Store.PayRead(ctx, r)
+	got, err := s.Database.PayRead(ctx, r)
 	if err = lose(err, s.losesCharges.Load()); err != nil {
-		return metastore.Channel{}, err
+		return ledger.Channel{}, err
 	}
 	return got, nil
 }
@@ -59,29 +61,29 @@ func (s *payStore) PayRead(ctx context.Context, r metastore.ReadPurchase) (metas
 func doReturn[T any](s *payStore, do func() (T, error)) (T, error) {
 	if s.unreachable.Load() {
 		var none T
-		return none, metastore.ErrUnavailable
+		return none, database.ErrUnavailable
 	}
 	got, err := do()
 	return got, lose(err, s.losesReturns.Load())
 }
 
-func (s *payStore) ReturnCharge(ctx context.Context, id, charge string) (metastore.Session, error) {
-	return doReturn(s, func() (metastore.Session, error) { return s.Store.ReturnCharge(ctx, id, charge) })
+func (s *payStore) ReturnCharge(ctx context.Context, id, charge string) (ledger.Session, error) {
+	return doReturn(s, func() (ledger.Session, error) { return s.Database.ReturnCharge(ctx, id, charge) })
 }
 
-func (s *payStore) ReturnChunksets(ctx context.Context, id string, n int64, request string) (metastore.Session, error) {
-	return doReturn(s, func() (metastore.Session, error) { return s.Store.ReturnChunksets(ctx, id, n, request) })
+func (s *payStore) ReturnChunksets(ctx context.Context, id string, n int64, request string) (ledger.Session, error) {
+	return doReturn(s, func() (ledger.Session, error) { return s.Database.ReturnChunksets(ctx, id, n, request) })
 }
 
-func (s *payStore) ReturnRead(ctx context.Context, p metastore.Payment, charge string) (metastore.Channel, error) {
-	return doReturn(s, func() (metastore.Channel, error) { return s.Store.ReturnRead(ctx, p, charge) })
+func (s *payStore) ReturnRead(ctx context.Context, p ledger.Payment, charge string) (ledger.Channel, error) {
+	return doReturn(s, func() (ledger.Channel, error) { return s.Database.ReturnRead(ctx, p, charge) })
 }
 
-func (s *payStore) ReturnCredit(ctx context.Context, id string, count, price int64, request string) (metastore.Channel, error) {
+func (s *payStore) ReturnCredit(ctx context.Context, id string, count, price int64, request string) (ledger.Channel, error) {
 	if s.unreachableForCredit.Load() {
-		return metastore.Channel{}, metastore.ErrUnavailable
+		return ledger.Channel{}, database.ErrUnavailable
 	}
-	return doReturn(s, func() (metastore.Channel, error) { return s.Store.ReturnCredit(ctx, id, count, price, request) })
+	return doReturn(s, func() (ledger.Channel, error) { return s.Database.ReturnCredit(ctx, id, count, price, request) })
 }
 
 // fixture is a Meter over a payStore, with a session of 100 chunksets and a channel.
@@ -90,7 +92,7 @@ type fixture struct {
 	*Meter
 	store   *payStore
 	session string
-	channel metastore.Channel
+	channel ledger.Channel
 	log     *lockedBuffer
 }
 
@@ -124,18 +126,18 @@ func newFixture(t *testing.T) *fixture {
 			t.Error(err)
 		}
 	})
-	f := &fixture{T: t, store: &payStore{Store: database}, session: "session", log: &lockedBuffer{}}
+	f := &fixture{T: t, store: &payStore{Database: database}, session: "session", log: &lockedBuffer{}}
 	channels, err := paychan.New(f.store, paychan.Options{Receiver: "0x1", Asset: "0x2", Module: "0x3", Price: 1, Deposit: 5, SessionTTL: time.Hour, UnsettledLimit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.Meter = New(session.New(f.store, session.Options{Grant: session.DefaultGrant}), channels, nil)
 	f.returns = f.newReturns(vfs.OS(), filepath.Join(t.TempDir(), "returns"))
-	_, err = f.store.CreateSession(t.Context(), metastore.Session{ID: f.session, Total: 100, Left: 100, Expires: time.Now().Add(time.Hour)}, nil)
+	_, err = f.store.CreateSession(t.Context(), ledger.Session{ID: f.session, Total: 100, Left: 100, Expires: time.Now().Add(time.Hour)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.channel, err = f.store.OpenChannel(t.Context(), metastore.Channel{
+	f.channel, err = f.store.OpenChannel(t.Context(), ledger.Channel{
 		ID: "channel", Sender: sender, Receiver: "0x1", Asset: "0x2", Deposit: 100, Expires: time.Now().Add(time.Hour),
 	}, nil)
 	if err != nil {
@@ -159,8 +161,8 @@ func (f *fixture) newReturns(disk vfs.FS, dir string) *Returns {
 }
 
 // payment returns a micropayment of 10 over the channel, as if it had been verified.
-func (f *fixture) payment() *metastore.Payment {
-	return &metastore.Payment{
+func (f *fixture) payment() *ledger.Payment {
+	return &ledger.Payment{
 		Sender: sender, Receiver: "0x1", Asset: "0x2", PaymentChannelID: f.channel.PaymentChannelID,
 		Sequence: 1, Amount: 10, Proof: []byte("proof"), Expires: time.Now().Add(time.Minute), UnsettledLimit: 100,
 	}

@@ -15,7 +15,8 @@ import (
 	"slices"
 
 	"sluice/blob"
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 	"sluice/paychan"
 	"sluice/session"
 	"sluice/wire"
@@ -93,9 +94,9 @@ func (m *Meter) Price() int64 { return m.channels.Price() }
 
 // Payer says who pays for a read. At most one of Session and Payment is set.
 type Payer struct {
-	Session string             // a session's id; "": none
-	Payment *metastore.Payment // a micropayment that paychan has verified; nil: none
-	Limit   int64              // greatest number of chunksets to charge; negative: no limit
+	Session string          // a session's id; "": none
+	Payment *ledger.Payment // a micropayment that paychan has verified; nil: none
+	Limit   int64           // greatest number of chunksets to charge; negative: no limit
 }
 
 // Bill is the bill of one read: NewBill checks who pays, Require that anybody does, Charge takes
@@ -131,11 +132,11 @@ func (m *Meter) NewBill(ctx context.Context, payer Payer) (*Bill, error) {
 // never reported as a missing blob.
 func payerError(err error) error {
 	for _, e := range []struct{ is, as error }{
-		{metastore.ErrNotFound, ErrSessionNotFound},
-		{metastore.ErrExpired, ErrSessionExpired},
-		{metastore.ErrNoChannel, ErrChannelNotFound},
-		{metastore.ErrChannelClosed, ErrChannelClosed},
-		{metastore.ErrChannelExpired, ErrChannelExpired},
+		{database.ErrNotFound, ErrSessionNotFound},
+		{database.ErrExpired, ErrSessionExpired},
+		{ledger.ErrNoChannel, ErrChannelNotFound},
+		{ledger.ErrChannelClosed, ErrChannelClosed},
+		{ledger.ErrChannelExpired, ErrChannelExpired},
 	} {
 		if errors.Is(err, e.is) {
 			return fmt.Errorf("%w: %w", e.as, err)
@@ -150,14 +151,14 @@ func (b *Bill) Require(size int64) error {
 	if b == nil || b.payer.Session != "" || b.payer.Payment != nil {
 		return nil
 	}
-	return &ShortfallError{Err: ErrPaymentRequired, Required: metastore.Cost(Chunksets(Whole(size)), b.meter.Price())}
+	return &ShortfallError{Err: ErrPaymentRequired, Required: ledger.Cost(Chunksets(Whole(size)), b.meter.Price())}
 }
 
 // Charge durably takes the chunksets that these ranges touch. It returns their number, and how many
 // the payer has left (0 if it charged none). It returns ErrAboveLimit, ErrBacklog, the errors of
 // NewBill if the session or channel has ended since, or an error of session.Service.Charge or
 // paychan.Service.PayRead. After an error nothing must be served: if the charge's outcome is
-// unknown (metastore.ErrUnknownOutcome), it is returned in the background in case it was made.
+// unknown (database.ErrUnknownOutcome), it is returned in the background in case it was made.
 // Charge must be called at most once.
 func (b *Bill) Charge(ctx context.Context, ranges []blob.Range) (charged, left int64, err error) {
 	if b == nil {
@@ -185,7 +186,7 @@ func (b *Bill) take(ctx context.Context, n int64) (left int64, err error) {
 	m, name := b.meter, rand.Text()
 	if b.payer.Payment != nil {
 		c, err := m.channels.PayRead(ctx, *b.payer.Payment, n, name)
-		if errors.Is(err, metastore.ErrUnknownOutcome) {
+		if errors.Is(err, database.ErrUnknownOutcome) {
 			m.returns.add(pendingReturn{Name: name, InDoubt: true, Count: n, Payment: keyOf(b.payer.Payment)})
 		}
 		b.channel = c.ID
@@ -193,9 +194,9 @@ func (b *Bill) take(ctx context.Context, n int64) (left int64, err error) {
 	}
 	used, err := m.sessions.Charge(ctx, b.payer.Session, n, name)
 	switch {
-	case errors.Is(err, metastore.ErrExhausted):
-		return 0, &ShortfallError{Err: metastore.ErrExhausted, Required: n, Available: used.Left}
-	case errors.Is(err, metastore.ErrUnknownOutcome):
+	case errors.Is(err, ledger.ErrExhausted):
+		return 0, &ShortfallError{Err: ledger.ErrExhausted, Required: n, Available: used.Left}
+	case errors.Is(err, database.ErrUnknownOutcome):
 		m.returns.add(pendingReturn{Name: name, InDoubt: true, Count: n, Session: b.payer.Session})
 	}
 	return used.Left, payerError(err)

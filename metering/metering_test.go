@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice/blob"
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/wire"
 )
 
@@ -97,7 +97,7 @@ func TestChargeRefusesWithTheAmounts(t *testing.T) {
 		want  ShortfallError
 	}{
 		{Payer{Session: f.session, Limit: 1}, 2, ShortfallError{Err: ErrAboveLimit, Required: 2, Available: 1}},
-		{Payer{Session: f.session, Limit: -1}, 101, ShortfallError{Err: metastore.ErrExhausted, Required: 101, Available: 100}},
+		{Payer{Session: f.session, Limit: -1}, 101, ShortfallError{Err: ledger.ErrExhausted, Required: 101, Available: 100}},
 	} {
 		b, err := f.NewBill(t.Context(), tc.payer)
 		if err != nil {

@@ -16,8 +16,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/database"
 	"sluice/internal/vfs"
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/paychan"
 	"sluice/session"
 )
@@ -50,14 +51,14 @@ type paymentKey struct {
 	Sequence         int64  `json:"sequence"`
 }
 
-func keyOf(p *metastore.Payment) *paymentKey {
+func keyOf(p *ledger.Payment) *paymentKey {
 	return &paymentKey{Sender: p.Sender, Receiver: p.Receiver, Asset: p.Asset, PaymentChannelID: p.PaymentChannelID, Sequence: p.Sequence}
 }
 
 const (
 	// returnLife is how long a return is retried. The store retains returns for twice as long,
 	// so it makes each once even if the clocks of nodes differ.
-	returnLife = metastore.IdempotencyRetention / 2
+	returnLife = ledger.IdempotencyRetention / 2
 	// maxPending is the number of pending returns from which on reads are not charged. Requests in
 	// progress can exceed it by at most one each.
 	maxPending = 10_000
@@ -71,7 +72,7 @@ const (
 )
 
 // Returns returns to payers what reads were charged but not served. It retries each return for up
-// to half of metastore.IdempotencyRetention, across restarts: Close writes the pending returns to a
+// to half of ledger.IdempotencyRetention, across restarts: Close writes the pending returns to a
 // file (a JSON list), and the next process continues. It is safe for concurrent use.
 type Returns struct {
 	sessions *session.Service
@@ -264,7 +265,7 @@ func (r *Returns) try(ctx context.Context, p *pendingReturn) error {
 		return err
 	}
 	err := r.deliver(ctx, p)
-	if errors.Is(err, metastore.ErrNotFound) || errors.Is(err, metastore.ErrNoChannel) {
+	if errors.Is(err, database.ErrNotFound) || errors.Is(err, ledger.ErrNoChannel) {
 		r.discard(p, err) // the payer no longer exists
 		return nil
 	}
@@ -276,7 +277,7 @@ func (r *Returns) deliver(ctx context.Context, p *pendingReturn) (err error) {
 	switch {
 	case p.Payment != nil:
 		k := p.Payment
-		_, err = r.channels.ReturnRead(ctx, metastore.Payment{
+		_, err = r.channels.ReturnRead(ctx, ledger.Payment{
 			Sender: k.Sender, Receiver: k.Receiver, Asset: k.Asset, PaymentChannelID: k.PaymentChannelID, Sequence: k.Sequence,
 		}, p.Name)
 	case p.Channel != "":

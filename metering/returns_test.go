@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"sluice/blob"
+	"sluice/database"
 	"sluice/internal/testenv"
 	"sluice/internal/vfs/vfstest"
-	"sluice/metastore"
+	"sluice/ledger"
 )
 
 // TestChargeInDoubtIsReturned checks that a charge with an unknown outcome is returned if it was
@@ -24,7 +25,7 @@ func TestChargeInDoubtIsReturned(t *testing.T) {
 			f.store.refusesCharges.Store(!made)
 			for _, b := range f.bills() {
 				_, _, err := b.Charge(t.Context(), []blob.Range{{Off: 0, N: 1}})
-				if !errors.Is(err, metastore.ErrUnknownOutcome) {
+				if !errors.Is(err, database.ErrUnknownOutcome) {
 					t.Fatal(err)
 				}
 			}
@@ -116,7 +117,7 @@ func TestOldReturnsAreDropped(t *testing.T) {
 	f.store.unreachable.Store(true)
 	f.cutReads()
 	// Clocks differ by less than half of the retention.
-	f.returns.now = func() time.Time { return time.Now().Add(metastore.IdempotencyRetention/2 + time.Minute) }
+	f.returns.now = func() time.Time { return time.Now().Add(ledger.IdempotencyRetention/2 + time.Minute) }
 	if left := f.returns.tryAll(t.Context()); left != 0 {
 		t.Errorf("%d are still tried", left)
 	}

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/micropay"
 )
 
@@ -15,7 +15,7 @@ import (
 // the chain, and must return when ctx ends.
 type ChainOptions struct {
 	// Read reads the channel with this number between a sender and the receiver.
-	Read func(ctx context.Context, sender, asset string, paymentChannelID int64) (metastore.Reading, error)
+	Read func(ctx context.Context, sender, asset string, paymentChannelID int64) (ledger.Reading, error)
 	// Simulate returns what the chain would do with a micropayment now.
 	Simulate func(ctx context.Context, m *micropay.Micropayment) (Simulation, error)
 	// AccountSequence returns an account's sequence number.
@@ -31,7 +31,7 @@ type ChainOptions struct {
 	// Refresh is the age from which on a reading is read again before it sells.
 	Refresh time.Duration
 	// StartingLimit is the unsettled amount up to which a channel sells before anything was
-	// collected over it, at least 1; see metastore.Channel.SellingLimit.
+	// collected over it, at least 1; see ledger.Channel.SellingLimit.
 	StartingLimit int64
 	// SettleAt is the unsettled amount at which a channel's settlement is due, at least 1.
 	SettleAt int64
@@ -62,8 +62,8 @@ var (
 	// ErrDepositOnChain means that a deposit must be made on the chain.
 	ErrDepositOnChain = errors.New("deposit into the channel on the chain: the service sees it when it is needed")
 	// ErrChannelEnding means that a channel ends too soon to collect a payment over it. It wraps
-	// metastore.ErrChannelExpired.
-	ErrChannelEnding = fmt.Errorf("%w: too little of its life is left to collect a payment over it", metastore.ErrChannelExpired)
+	// ledger.ErrChannelExpired.
+	ErrChannelEnding = fmt.Errorf("%w: too little of its life is left to collect a payment over it", ledger.ErrChannelExpired)
 	// ErrClock means that the chain is too far ahead of the store's clock.
 	ErrClock = errors.New("the chain's time and the service's differ too much, so that nothing is sold")
 	// ErrNoChain means that settlements are booked in the ledger, and not collected on a chain.
@@ -91,7 +91,7 @@ const (
 // onChain is what a Service knows about the chain.
 type onChain struct {
 	opt  ChainOptions
-	meta metastore.Channels
+	meta ledger.Channels
 
 	readings    *calls[channelName, struct{}]
 	simulations *calls[channelName, simulated]
@@ -117,11 +117,11 @@ type channelName struct {
 	number        int64
 }
 
-func nameOf(p *metastore.Payment) channelName {
+func nameOf(p *ledger.Payment) channelName {
 	return channelName{p.Sender, p.Asset, p.PaymentChannelID}
 }
 
-func newOnChain(opt ChainOptions, meta metastore.Channels) *onChain {
+func newOnChain(opt ChainOptions, meta ledger.Channels) *onChain {
 	o := &onChain{
 		opt: opt, meta: meta,
 		readings:    newCalls[channelName, struct{}](readInterval),
@@ -148,7 +148,7 @@ func (o *onChain) ahead() (time.Duration, error) {
 // refresh reads a payment's channel, or waits for a reading that runs. It returns the last
 // reading's error if the channel may not be read again yet, or ErrChain if a reading takes too
 // long.
-func (o *onChain) refresh(ctx context.Context, p metastore.Payment, until time.Time) error {
+func (o *onChain) refresh(ctx context.Context, p ledger.Payment, until time.Time) error {
 	_, _, err := o.readings.get(ctx, nameOf(&p), until, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, o.record(ctx, p)
 	})
@@ -156,7 +156,7 @@ func (o *onChain) refresh(ctx context.Context, p metastore.Payment, until time.T
 }
 
 // record reads a payment's channel and records what was read.
-func (o *onChain) record(ctx context.Context, p metastore.Payment) error {
+func (o *onChain) record(ctx context.Context, p ledger.Payment) error {
 	c, err := o.meta.FindChannel(ctx, p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func (o *onChain) record(ctx context.Context, p metastore.Payment) error {
 
 // describe sets what the chain knows about a channel that is about to be opened. It returns
 // ErrNotOnChain if the channel does not exist there.
-func (o *onChain) describe(ctx context.Context, c *metastore.Channel) error {
+func (o *onChain) describe(ctx context.Context, c *ledger.Channel) error {
 	read, err := o.read(ctx, c.Sender, c.Asset, c.PaymentChannelID)
 	if err != nil {
 		return err
@@ -180,11 +180,11 @@ func (o *onChain) describe(ctx context.Context, c *metastore.Channel) error {
 		return ErrNotOnChain
 	}
 	c.Deposit, c.Withdrawn, c.NextSequence, c.Expires = read.Deposit, read.Withdrawn, read.NextSequence, read.Expires
-	c.Ledger, c.ChainCreated = read.Ledger, read.Created
+	c.ChainTime, c.ChainCreated = read.ChainTime, read.Created
 	return nil
 }
 
-func (o *onChain) read(ctx context.Context, sender, asset string, number int64) (metastore.Reading, error) {
+func (o *onChain) read(ctx context.Context, sender, asset string, number int64) (ledger.Reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, chainTimeout)
 	defer cancel()
 	read, err := o.opt.Read(ctx, sender, asset, number)

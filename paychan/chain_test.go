@@ -9,14 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
 )
 
 // chainView is what a fullnode shows about the one channel.
 type chainView struct {
-	reading metastore.Reading
+	reading ledger.Reading
 	fails   error
 	hangs   bool
 	reads   atomic.Int64
@@ -57,15 +57,15 @@ func (v *chainView) sequence(ctx context.Context, _ micropay.Address) (uint64, e
 	return v.accountSequence, v.fails
 }
 
-func (v *chainView) read(ctx context.Context, _, _ string, number int64) (metastore.Reading, error) {
+func (v *chainView) read(ctx context.Context, _, _ string, number int64) (ledger.Reading, error) {
 	v.reads.Add(1)
 	if v.hangs {
 		<-ctx.Done()
-		return metastore.Reading{}, ctx.Err()
+		return ledger.Reading{}, ctx.Err()
 	}
 	r := v.reading
 	r.Gone = r.Gone || number != 1
-	r.Ledger = time.Now().Add(v.ahead)
+	r.ChainTime = time.Now().Add(v.ahead)
 	return r, v.fails
 }
 
@@ -75,7 +75,7 @@ func onChain(t *testing.T, test func(t *testing.T, s *shop, v *chainView, p paye
 	path := filepath.Join(t.TempDir(), "meta.db")
 	synctest.Test(t, func(t *testing.T) {
 		v := &chainView{
-			reading:    metastore.Reading{Deposit: 100, NextSequence: 1, Expires: time.Now().Add(time.Hour)},
+			reading:    ledger.Reading{Deposit: 100, NextSequence: 1, Expires: time.Now().Add(time.Hour)},
 			simulation: paychan.Simulation{Success: true, GasUsed: 12},
 		}
 		opt := options()
@@ -95,7 +95,7 @@ func onChain(t *testing.T, test func(t *testing.T, s *shop, v *chainView, p paye
 	})
 }
 
-func (s *shop) openOnChain(p payer) metastore.Channel {
+func (s *shop) openOnChain(p payer) ledger.Channel {
 	s.t.Helper()
 	number := int64(1)
 	c, err := s.Open(s.t.Context(), paychan.OpenOptions{Sender: p.address(), PaymentChannelID: &number}, nil)
@@ -205,7 +205,7 @@ func TestChannelsAreReadAgain(t *testing.T) {
 		time.Sleep(time.Second)
 		must(pay(3))
 		reads(1, "a reading that is old")
-		if err := pay(200); !errors.Is(err, metastore.ErrInsufficientFunds) {
+		if err := pay(200); !errors.Is(err, ledger.ErrInsufficientFunds) {
 			t.Errorf("above the deposit: %v", err)
 		}
 		reads(0, "above the deposit, immediately after a reading")
@@ -215,7 +215,7 @@ func TestChannelsAreReadAgain(t *testing.T) {
 		reads(1, "above the deposit, after a deposit")
 		time.Sleep(31 * time.Second)
 		v.reading.Deposit = 999
-		if err := pay(3); !errors.Is(err, metastore.ErrChannelStopped) {
+		if err := pay(3); !errors.Is(err, ledger.ErrChannelStopped) {
 			t.Errorf("a channel that has shrunk: %v", err)
 		}
 		time.Sleep(3 * time.Second)
@@ -226,7 +226,7 @@ func TestChannelsAreReadAgain(t *testing.T) {
 
 		time.Sleep(31 * time.Second)
 		v.reading.Gone = true
-		if err := pay(3); !errors.Is(err, metastore.ErrChannelStopped) {
+		if err := pay(3); !errors.Is(err, ledger.ErrChannelStopped) {
 			t.Errorf("a channel that is gone: %v", err)
 		}
 	})

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"sluice/metastore"
-	"sluice/metastore/sqlstore"
+	"sluice/database/sqlstore"
+	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
 )
@@ -72,7 +72,7 @@ func Example() {
 	fmt.Println("chunksets", bought.Left)
 
 	_, err = service.Buy(ctx, paychan.BuyOptions{Payment: payment}, nil)
-	fmt.Println("paid twice:", errors.Is(err, metastore.ErrStalePayment))
+	fmt.Println("paid twice:", errors.Is(err, ledger.ErrStalePayment))
 
 	if err := service.Settle(ctx); err != nil {
 		log.Fatal(err)

@@ -7,16 +7,16 @@ import (
 	"strings"
 	"time"
 
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/micropay"
 )
 
 // attempt is a payment that is being accepted, by a sale or by a renewal.
 type attempt struct {
-	payment metastore.Payment
+	payment ledger.Payment
 	until   time.Time // when it stops waiting for the chain
 	renews  bool
-	accept  func(metastore.Payment) error
+	accept  func(ledger.Payment) error
 }
 
 // acceptOnChain accepts a payment that the chain would execute, as far as that is known. The
@@ -31,7 +31,7 @@ func (s *Service) acceptOnChain(ctx context.Context, a *attempt) error {
 	a.until = time.Now().Add(chainPatience)
 	a.payment.Ahead, a.payment.MaxAge = ahead, s.chain.opt.Refresh
 	err = s.try(ctx, a)
-	outdated := errors.Is(err, metastore.ErrOutdated)
+	outdated := errors.Is(err, ledger.ErrOutdated)
 	if !outdated && !mayHaveChanged(err, a.payment) {
 		return err
 	}
@@ -47,13 +47,13 @@ const everRead = 100 * 365 * 24 * time.Hour
 
 // mayHaveChanged reports whether a payment was refused for what a transaction of its payer may have
 // changed since the channel was read: its deposit, or its expiry.
-func mayHaveChanged(err error, p metastore.Payment) bool {
-	return errors.Is(err, metastore.ErrChannelStopped) || errors.Is(err, metastore.ErrChannelExpired) || exceedsDeposit(err, p)
+func mayHaveChanged(err error, p ledger.Payment) bool {
+	return errors.Is(err, ledger.ErrChannelStopped) || errors.Is(err, ledger.ErrChannelExpired) || exceedsDeposit(err, p)
 }
 
 // exceedsDeposit reports whether a payment was refused because its amount is above the deposit.
-func exceedsDeposit(err error, p metastore.Payment) bool {
-	funds, ok := errors.AsType[*metastore.InsufficientFundsError](err)
+func exceedsDeposit(err error, p ledger.Payment) bool {
+	funds, ok := errors.AsType[*ledger.InsufficientFundsError](err)
 	return ok && funds.Required == p.Amount && funds.Available < p.Amount
 }
 
@@ -75,7 +75,7 @@ func (s *Service) try(ctx context.Context, a *attempt) error {
 
 // acceptable reports whether the store has no reason to refuse the payment except for the selling
 // limit.
-func (a *attempt) acceptable(c metastore.Channel, now time.Time) bool {
+func (a *attempt) acceptable(c ledger.Channel, now time.Time) bool {
 	p := &a.payment
 	switch {
 	case p.Sequence <= c.Sequence || p.Sequence < c.NextSequence || p.Amount > c.Deposit || !now.Before(c.Expires):
@@ -83,14 +83,14 @@ func (a *attempt) acceptable(c metastore.Channel, now time.Time) bool {
 	case a.renews:
 		return p.Amount == c.Accepted
 	default:
-		return p.Amount > max(c.Accepted, c.Withdrawn) && c.State(now) == metastore.ChannelOpen && now.Sub(c.Read) <= p.MaxAge
+		return p.Amount > max(c.Accepted, c.Withdrawn) && c.State(now) == ledger.ChannelOpen && now.Sub(c.Read) <= p.MaxAge
 	}
 }
 
 // examine returns an error if the chain would not execute the payment, or if collecting it would
 // cost more than it pays. As far as that cannot be found out, the payment sells up to the starting
 // limit only.
-func (s *Service) examine(ctx context.Context, c metastore.Channel, a *attempt) error {
+func (s *Service) examine(ctx context.Context, c ledger.Channel, a *attempt) error {
 	p := &a.payment
 	if left := c.Expires.Sub(s.meta.Now().Add(p.Ahead)); left < collectMargin {
 		return ErrChannelEnding
@@ -136,7 +136,7 @@ func (s *Service) checkPrice(ctx context.Context, m *micropay.Micropayment, a *a
 
 // checkFee refuses a payment that can never pay its own gas: at most the selling limit, or what is
 // left of the deposit, is collected together.
-func (o *onChain) checkFee(c metastore.Channel, p *metastore.Payment, m *micropay.Micropayment) error {
+func (o *onChain) checkFee(c ledger.Channel, p *ledger.Payment, m *micropay.Micropayment) error {
 	if o.opt.Worth == nil {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
 )
@@ -22,7 +22,7 @@ func (s *shop) pay(p payer, sequence, amount uint64, change ...func(*micropay.Pa
 	return err
 }
 
-func (s *shop) attempt(p payer, sequence, amount uint64, change ...func(*micropay.Payment)) (metastore.Channel, error) {
+func (s *shop) attempt(p payer, sequence, amount uint64, change ...func(*micropay.Payment)) (ledger.Channel, error) {
 	s.t.Helper()
 	m := promise(s.now(), 1, sequence, amount)
 	for _, f := range change {
@@ -30,7 +30,7 @@ func (s *shop) attempt(p payer, sequence, amount uint64, change ...func(*micropa
 	}
 	payment, err := s.Verify(s.t.Context(), p.sign(s.t, m), nil)
 	if err != nil {
-		return metastore.Channel{}, err
+		return ledger.Channel{}, err
 	}
 	return s.PayRead(s.t.Context(), payment, 1, "")
 }
@@ -51,9 +51,9 @@ func wantReason(t *testing.T, what string, err error, want micropay.Reason) {
 }
 
 // wantLimit fails the test unless a payment was refused for this selling limit.
-func wantLimit(t *testing.T, what string, err error, want metastore.UnsettledLimitError) {
+func wantLimit(t *testing.T, what string, err error, want ledger.UnsettledLimitError) {
 	t.Helper()
-	if got, ok := errors.AsType[*metastore.UnsettledLimitError](err); !ok || *got != want {
+	if got, ok := errors.AsType[*ledger.UnsettledLimitError](err); !ok || *got != want {
 		t.Errorf("%s: %v, want %v", what, err, &want)
 	}
 }
@@ -83,7 +83,7 @@ func TestEachFormIsSimulatedOnce(t *testing.T) {
 		v.simulation = paychan.Simulation{VMStatus: "INSUFFICIENT_BALANCE_FOR_TRANSACTION_FEE"}
 		s.mustPay(p, 1, 3)
 		simulated("while the receiver cannot pay the gas", 1)
-		wantLimit(t, "above the starting limit", s.pay(p, 2, 34), metastore.UnsettledLimitError{Limit: 30, Unsettled: 3})
+		wantLimit(t, "above the starting limit", s.pay(p, 2, 34), ledger.UnsettledLimitError{Limit: 30, Unsettled: 3})
 		v.simulation = paychan.Simulation{Success: true, GasUsed: 12}
 		v.simulations.Store(0)
 		s.mustPay(p, 3, 6)
@@ -93,10 +93,10 @@ func TestEachFormIsSimulatedOnce(t *testing.T) {
 		s.mustPay(p, 6, 15, gas(5000, 101))
 		s.mustPay(p, 7, 18, gas(5000, 101))
 		simulated("other gas, and another price", 2)
-		if err := s.pay(p, 7, 21, gas(6000, 100)); !errors.Is(err, metastore.ErrStalePayment) {
+		if err := s.pay(p, 7, 21, gas(6000, 100)); !errors.Is(err, ledger.ErrStalePayment) {
 			t.Errorf("a stale payment: %v", err)
 		}
-		if err := s.pay(p, 8, 200, gas(6000, 100)); !errors.Is(err, metastore.ErrInsufficientFunds) {
+		if err := s.pay(p, 8, 200, gas(6000, 100)); !errors.Is(err, ledger.ErrInsufficientFunds) {
 			t.Errorf("above the deposit: %v", err)
 		}
 		simulated("what is refused anyway", 0)
@@ -145,7 +145,7 @@ func TestSimulationsOfAChannel(t *testing.T) {
 		}
 		payments.Wait()
 		close(release)
-		if v.simulations.Load() != 1 || second != nil || third != nil || first != nil && !errors.Is(first, metastore.ErrStalePayment) {
+		if v.simulations.Load() != 1 || second != nil || third != nil || first != nil && !errors.Is(first, ledger.ErrStalePayment) {
 			t.Errorf("%d simulations, and the payments: %v, %v, %v", v.simulations.Load(), first, second, third)
 		}
 		synctest.Wait()
@@ -185,7 +185,7 @@ func TestResultsOfOtherPayments(t *testing.T) {
 		errs := together(paychan.Simulation{Success: true, GasUsed: 12},
 			func() error { return s.pay(p, 2, 33, gas(5000, 100)) },
 			func() error { return s.pay(p, 3, 75, gas(6000, 100)) })
-		if limit, ok := errors.AsType[*metastore.UnsettledLimitError](errs[1]); errs[0] != nil || !ok || limit.Limit != 30 {
+		if limit, ok := errors.AsType[*ledger.UnsettledLimitError](errs[1]); errs[0] != nil || !ok || limit.Limit != 30 {
 			t.Errorf("another form: %v, %v", errs[0], errs[1])
 		}
 		errs = together(paychan.Simulation{VMStatus: "Move abort: ESTALE_SEQUENCE_NUMBER"},
@@ -206,9 +206,9 @@ func TestSellingLimitGrows(t *testing.T) {
 		if got := s.SellingLimit(c); got != 30 {
 			t.Errorf("the selling limit is %d", got)
 		}
-		wantLimit(t, "above it", s.pay(p, 1, 31), metastore.UnsettledLimitError{Limit: 30})
+		wantLimit(t, "above it", s.pay(p, 1, 31), ledger.UnsettledLimitError{Limit: 30})
 		s.mustPay(p, 1, 30)
-		wantLimit(t, "after a payment", s.pay(p, 2, 33), metastore.UnsettledLimitError{Limit: 30, Unsettled: 30})
+		wantLimit(t, "after a payment", s.pay(p, 2, 33), ledger.UnsettledLimitError{Limit: 30, Unsettled: 30})
 		s.collect(c.ID, v)
 		if got := s.SellingLimit(s.channel(c.ID)); got != 60 {
 			t.Errorf("the selling limit is %d after 30 units were collected", got)
@@ -219,7 +219,7 @@ func TestSellingLimitGrows(t *testing.T) {
 			t.Errorf("the selling limit is %d, want the unsettled limit", got)
 		}
 		v.fails = errors.New("no fullnode answers")
-		wantLimit(t, "another form without the chain", s.pay(p, 4, 130, gas(5000, 100)), metastore.UnsettledLimitError{Limit: 30})
+		wantLimit(t, "another form without the chain", s.pay(p, 4, 130, gas(5000, 100)), ledger.UnsettledLimitError{Limit: 30})
 	}, startingLimit)
 }
 
@@ -229,21 +229,21 @@ func (s *shop) collect(id string, v *chainView) {
 	sub := s.submit(id)
 	v.reading.Withdrawn, v.reading.NextSequence = sub.Amount, sub.Sequence+1
 	after := v.reading
-	after.Ledger = s.now()
-	if err := s.meta.EndSubmission(s.t.Context(), id, sub.Sequence, metastore.Outcome{State: metastore.Collected, Withdrawn: sub.Amount, Reading: after}); err != nil {
+	after.ChainTime = s.now()
+	if err := s.meta.EndSubmission(s.t.Context(), id, sub.Sequence, ledger.Outcome{State: ledger.Collected, Withdrawn: sub.Amount, Reading: after}); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
 // submit begins to collect a channel's pending settlement.
-func (s *shop) submit(id string) metastore.Submission {
+func (s *shop) submit(id string) ledger.Submission {
 	s.t.Helper()
 	due := s.pending()[0]
 	m, err := micropay.Parse(due.Proof)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	sub := metastore.Submission{Channel: id, Sequence: due.Sequence, Amount: due.Amount, Expires: due.Expires, Body: []byte{1}, Form: m.Form()}
+	sub := ledger.Submission{Channel: id, Sequence: due.Sequence, Amount: due.Amount, Expires: due.Expires, Body: []byte{1}, Form: m.Form()}
 	if err := s.meta.BeginSubmission(s.t.Context(), sub); err != nil {
 		s.t.Fatal(err)
 	}
@@ -280,7 +280,7 @@ func TestAccountSequences(t *testing.T) {
 		s.collect(c.ID, v)
 		v.fails = errors.New("no fullnode answers")
 		time.Sleep(3 * time.Second)
-		wantLimit(t, "above the starting limit without the chain", s.pay(p, 6, 46, plain(0)), metastore.UnsettledLimitError{Limit: 30})
+		wantLimit(t, "above the starting limit without the chain", s.pay(p, 6, 46, plain(0)), ledger.UnsettledLimitError{Limit: 30})
 		s.mustPay(p, 6, 45, plain(0))
 	}, startingLimit)
 }
@@ -322,10 +322,10 @@ func TestExtendedChannelsAreReadAgain(t *testing.T) {
 		c := s.openOnChain(p)
 		time.Sleep(2 * time.Hour)
 		payment := s.paid(p, 1, 1, 3)
-		if err := s.Live(t.Context(), payment); !errors.Is(err, metastore.ErrChannelExpired) {
+		if err := s.Live(t.Context(), payment); !errors.Is(err, ledger.ErrChannelExpired) {
 			t.Errorf("an expired channel: %v", err)
 		}
-		if err := s.pay(p, 1, 3); !errors.Is(err, metastore.ErrChannelExpired) {
+		if err := s.pay(p, 1, 3); !errors.Is(err, ledger.ErrChannelExpired) {
 			t.Errorf("an expired channel: %v", err)
 		}
 		v.reading.Expires = time.Now().Add(time.Hour)

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 )
 
 // maxFunded is how many of a sender's channels Fund looks at.
@@ -16,7 +17,7 @@ const maxFunded = 1_000
 // channel is the one with this PaymentChannelID or, if it is 0, the first from 1 that is open or
 // was never opened. Fund returns Deposit's error if the channel with a PaymentChannelID is not
 // open. It is for instances where money is worth nothing.
-func (s *Service) Fund(ctx context.Context, sender string, amount, paymentChannelID int64) (c metastore.Channel, opened bool, err error) {
+func (s *Service) Fund(ctx context.Context, sender string, amount, paymentChannelID int64) (c ledger.Channel, opened bool, err error) {
 	if paymentChannelID != 0 {
 		return s.fund(ctx, sender, amount, paymentChannelID)
 	}
@@ -26,25 +27,25 @@ func (s *Service) Fund(ctx context.Context, sender string, amount, paymentChanne
 			return c, opened, err
 		}
 	}
-	return metastore.Channel{}, false, fmt.Errorf("the channels 1 to %d of the sender are closed: %w", maxFunded, err)
+	return ledger.Channel{}, false, fmt.Errorf("the channels 1 to %d of the sender are closed: %w", maxFunded, err)
 }
 
 // taken reports whether err means that another channel can be used: this one is closed, has
 // expired, or may be another sender's.
 func taken(err error) bool {
-	return errors.Is(err, metastore.ErrChannelClosed) || errors.Is(err, metastore.ErrChannelExpired) || errors.Is(err, metastore.ErrExists)
+	return errors.Is(err, ledger.ErrChannelClosed) || errors.Is(err, ledger.ErrChannelExpired) || errors.Is(err, database.ErrExists)
 }
 
-// fund is Fund of one channel. It returns metastore.ErrExists if a channel with this number is not
+// fund is Fund of one channel. It returns database.ErrExists if a channel with this number is not
 // bound to the sender.
-func (s *Service) fund(ctx context.Context, sender string, amount, number int64) (c metastore.Channel, opened bool, err error) {
+func (s *Service) fund(ctx context.Context, sender string, amount, number int64) (c ledger.Channel, opened bool, err error) {
 	c, err = s.Open(ctx, OpenOptions{Sender: sender, Deposit: &amount, PaymentChannelID: &number}, nil)
-	if !errors.Is(err, metastore.ErrExists) {
+	if !errors.Is(err, database.ErrExists) {
 		return c, err == nil, err
 	}
 	c, found := s.meta.FindChannel(ctx, sender, s.opt.Receiver, s.opt.Asset, number)
 	if found != nil || c.Sender != sender {
-		return metastore.Channel{}, false, errors.Join(err, found)
+		return ledger.Channel{}, false, errors.Join(err, found)
 	}
 	c, err = s.Deposit(ctx, c.ID, amount, nil)
 	return c, false, err

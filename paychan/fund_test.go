@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 )
 
 // TestFund checks which channel gets an amount: the sender's first from 1 that is open or was never
@@ -14,7 +15,7 @@ import (
 func TestFund(t *testing.T) {
 	s := newShop(t)
 	alice, bob := newPayer(t, 1).address(), newPayer(t, 2).address()
-	fund := func(sender string, amount, number, wantNumber, wantDeposit int64, wantOpened bool) metastore.Channel {
+	fund := func(sender string, amount, number, wantNumber, wantDeposit int64, wantOpened bool) ledger.Channel {
 		t.Helper()
 		c, opened, err := s.Fund(t.Context(), sender, amount, number)
 		if err != nil || opened != wantOpened || c.PaymentChannelID != wantNumber || c.Deposit != wantDeposit || c.Sender != sender {
@@ -31,19 +32,19 @@ func TestFund(t *testing.T) {
 		t.Fatal(err)
 	}
 	fund(alice, 20, 0, 2, 20, true)
-	if _, _, err := s.Fund(t.Context(), alice, 1, 1); !errors.Is(err, metastore.ErrChannelClosed) {
+	if _, _, err := s.Fund(t.Context(), alice, 1, 1); !errors.Is(err, ledger.ErrChannelClosed) {
 		t.Errorf("a closed channel that is named: %v", err)
 	}
 	s.open("", 3) // for the first payer that uses it
 	s.clock.Advance(s.TTL() + time.Second)
 	fund(alice, 6, 0, 4, 6, true) // 1 is closed, 2 has expired, 3 is not the sender's
-	if _, _, err := s.Fund(t.Context(), alice, 1, 3); !errors.Is(err, metastore.ErrExists) {
+	if _, _, err := s.Fund(t.Context(), alice, 1, 3); !errors.Is(err, database.ErrExists) {
 		t.Errorf("a channel without a sender: %v", err)
 	}
 	if _, _, err := s.Fund(t.Context(), alice, 1<<62, 4); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Fund(t.Context(), alice, 1<<62, 4); !errors.Is(err, metastore.ErrAmountOverflow) {
+	if _, _, err := s.Fund(t.Context(), alice, 1<<62, 4); !errors.Is(err, ledger.ErrAmountOverflow) {
 		t.Errorf("more than a deposit can be: %v", err)
 	}
 }

@@ -11,9 +11,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sluice/database/sqlstore"
 	"sluice/internal/testclock"
-	"sluice/metastore"
-	"sluice/metastore/sqlstore"
+	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
 )
@@ -123,7 +123,7 @@ func unsettledLimit(units int64) func(*paychan.Options) {
 }
 
 // open opens a channel with this number; sender may be empty.
-func (s *shop) open(sender string, number int64) metastore.Channel {
+func (s *shop) open(sender string, number int64) ledger.Channel {
 	s.t.Helper()
 	c, err := s.Open(s.t.Context(), paychan.OpenOptions{Sender: sender, PaymentChannelID: &number}, nil)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *shop) open(sender string, number int64) metastore.Channel {
 	return c
 }
 
-func (s *shop) channel(id string) metastore.Channel {
+func (s *shop) channel(id string) ledger.Channel {
 	s.t.Helper()
 	c, err := s.Get(s.t.Context(), id)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *shop) channel(id string) metastore.Channel {
 }
 
 // paid returns a new, verified payment that is valid for a minute.
-func (s *shop) paid(p payer, channel, sequence, amount uint64) metastore.Payment {
+func (s *shop) paid(p payer, channel, sequence, amount uint64) ledger.Payment {
 	s.t.Helper()
 	payment, err := s.Verify(s.t.Context(), p.sign(s.t, promise(s.now(), channel, sequence, amount)), nil)
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *shop) paid(p payer, channel, sequence, amount uint64) metastore.Payment
 	return payment
 }
 
-func (s *shop) buy(b paychan.BuyOptions) metastore.Session {
+func (s *shop) buy(b paychan.BuyOptions) ledger.Session {
 	s.t.Helper()
 	bought, err := s.Buy(s.t.Context(), b, nil)
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *shop) buy(b paychan.BuyOptions) metastore.Session {
 	return bought
 }
 
-func (s *shop) sessions(channel string) []metastore.Session {
+func (s *shop) sessions(channel string) []ledger.Session {
 	s.t.Helper()
 	list, err := s.Sessions(s.t.Context(), channel)
 	if err != nil {
@@ -169,9 +169,9 @@ func (s *shop) sessions(channel string) []metastore.Session {
 	return list
 }
 
-func (s *shop) pending() []metastore.Settlement {
+func (s *shop) pending() []ledger.Settlement {
 	s.t.Helper()
-	list, err := s.meta.Settlements(s.t.Context(), metastore.Settlement{}, 1_000)
+	list, err := s.meta.Settlements(s.t.Context(), ledger.Settlement{}, 1_000)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -192,9 +192,9 @@ func (s *shop) audit() {
 func (s *shop) unchanged(channel string, want error, do func() error) {
 	s.t.Helper()
 	type state struct {
-		channel  metastore.Channel
-		sessions []metastore.Session
-		pending  []metastore.Settlement
+		channel  ledger.Channel
+		sessions []ledger.Session
+		pending  []ledger.Settlement
 	}
 	look := func() state { return state{s.channel(channel), s.sessions(channel), s.pending()} }
 	before := look()
@@ -209,13 +209,13 @@ func (s *shop) unchanged(channel string, want error, do func() error) {
 
 // sameRefusal reports whether got is the error want, including its values.
 func sameRefusal(got, want error) bool {
-	var wantStale, gotStale *metastore.StaleError
-	var wantFunds, gotFunds *metastore.InsufficientFundsError
+	var wantStale, gotStale *ledger.StaleError
+	var wantFunds, gotFunds *ledger.InsufficientFundsError
 	switch {
 	case errors.As(want, &wantStale):
-		return errors.As(got, &gotStale) && errors.Is(got, metastore.ErrStalePayment) && bytes.Equal(gotStale.Stored, wantStale.Stored)
+		return errors.As(got, &gotStale) && errors.Is(got, ledger.ErrStalePayment) && bytes.Equal(gotStale.Stored, wantStale.Stored)
 	case errors.As(want, &wantFunds):
-		return errors.As(got, &gotFunds) && errors.Is(got, metastore.ErrInsufficientFunds) && *gotFunds == *wantFunds
+		return errors.As(got, &gotFunds) && errors.Is(got, ledger.ErrInsufficientFunds) && *gotFunds == *wantFunds
 	default:
 		return errors.Is(got, want)
 	}

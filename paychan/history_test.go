@@ -12,7 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
 )
@@ -33,15 +33,15 @@ type sent struct {
 	text    string
 	payer   payer
 	signed  micropay.Payment
-	payment metastore.Payment // the expected result of Verify
+	payment ledger.Payment // the expected result of Verify
 }
 
 // keyed is a purchase under an idempotency key.
 type keyed struct {
-	idem    metastore.Idempotency
+	idem    ledger.Idempotency
 	buy     paychan.BuyOptions
-	outcome *metastore.Session // nil if refused
-	at      time.Time          // when it ended
+	outcome *ledger.Session // nil if refused
+	at      time.Time       // when it ended
 }
 
 // returned is a return of chunksets that took effect.
@@ -94,7 +94,7 @@ func (h *history) open(t *rapid.T) {
 	deposit := rapid.SampledFrom([]int64{1_000, 300, 20, 0}).Draw(t, "deposit")
 	ttl := rapid.SampledFrom([]time.Duration{90 * 24 * time.Hour, 24 * time.Hour, time.Minute}).Draw(t, "ttl")
 	got, err := h.Open(t.Context(), paychan.OpenOptions{Sender: sender, PaymentChannelID: &number, Deposit: &deposit, Expires: h.model.now.Add(ttl)}, nil)
-	want := metastore.Channel{
+	want := ledger.Channel{
 		ID: got.ID, PaymentChannelID: number, Sender: sender, Receiver: h.opt.Receiver, Asset: h.opt.Asset, Deposit: deposit,
 		Created: h.model.now, Expires: h.model.now.Add(ttl),
 	}
@@ -105,7 +105,7 @@ func (h *history) open(t *rapid.T) {
 func (h *history) send(t *rapid.T) sent {
 	s := sent{payer: h.payers[rapid.IntRange(0, len(h.payers)-1).Draw(t, "payer")]}
 	number := rapid.Int64Range(0, 2).Draw(t, "number")
-	var c metastore.Channel // the channel that it is for
+	var c ledger.Channel // the channel that it is for
 	if n := len(h.model.channels); n > 0 && !seldom(t, "astray") {
 		c = h.model.channels[rapid.IntRange(0, n-1).Draw(t, "for")].Channel
 		number = c.PaymentChannelID
@@ -126,7 +126,7 @@ func (h *history) send(t *rapid.T) sent {
 	s.signed = promise(h.model.now, uint64(number), uint64(sequence), uint64(amount))
 	s.signed.Expiration += rapid.SampledFrom([]uint64{0, 0, 3_600}).Draw(t, "longer")
 	s.text = s.payer.sign(t, s.signed)
-	s.payment = metastore.Payment{
+	s.payment = ledger.Payment{
 		Sender: s.payer.address(), Receiver: h.opt.Receiver, Asset: h.opt.Asset,
 		PaymentChannelID: number, Sequence: sequence, Amount: amount,
 		Expires: time.Unix(int64(s.signed.Expiration), 0).UTC(), UnsettledLimit: h.opt.UnsettledLimit,
@@ -137,7 +137,7 @@ func (h *history) send(t *rapid.T) sent {
 
 // verify calls Verify, as the service does first with each micropayment. It reports whether the
 // payment has not expired.
-func (h *history) verify(t *rapid.T, s sent) (metastore.Payment, bool) {
+func (h *history) verify(t *rapid.T, s sent) (ledger.Payment, bool) {
 	got, err := h.Verify(context.Background(), s.text, nil)
 	var want error
 	if !h.model.now.Before(s.payment.Expires) {
@@ -151,7 +151,7 @@ func (h *history) verify(t *rapid.T, s sent) (metastore.Payment, bool) {
 	_, _, why := h.model.examine(got)
 	live := h.Live(t.Context(), got)
 	switch {
-	case errors.Is(why, metastore.ErrNoChannel), errors.Is(why, metastore.ErrChannelClosed), errors.Is(why, metastore.ErrChannelExpired):
+	case errors.Is(why, ledger.ErrNoChannel), errors.Is(why, ledger.ErrChannelClosed), errors.Is(why, ledger.ErrChannelExpired):
 		h.agree(t, nil, live, nil, why)
 	default:
 		h.agree(t, nil, live, nil, nil)
@@ -200,7 +200,7 @@ func (h *history) buyWith(t *rapid.T, s sent, refill string) {
 	}
 	k := &keyed{buy: paychan.BuyOptions{Payment: p, SessionID: refill, UserIdentity: rapid.SampledFrom([]string{"", "me"}).Draw(t, "user")}}
 	if rapid.Bool().Draw(t, "with key") {
-		k.idem = metastore.Idempotency{Scope: "buy", Key: h.name()}
+		k.idem = ledger.Idempotency{Scope: "buy", Key: h.name()}
 		h.keyed = append(h.keyed, k)
 	}
 	h.purchase(t, k)
@@ -208,12 +208,12 @@ func (h *history) buyWith(t *rapid.T, s sent, refill string) {
 
 // purchase makes the purchase of k for the first time.
 func (h *history) purchase(t *rapid.T, k *keyed) {
-	var idem *metastore.Idempotency
+	var idem *ledger.Idempotency
 	if k.idem.Key != "" {
 		idem = &k.idem
 	}
 	got, err := h.Buy(t.Context(), k.buy, idem)
-	want, refusal := h.model.buy(k.buy.Payment, k.buy.SessionID, metastore.Session{
+	want, refusal := h.model.buy(k.buy.Payment, k.buy.SessionID, ledger.Session{
 		ID: got.ID, UserIdentity: k.buy.UserIdentity, Created: h.model.now, Expires: h.model.now.Add(sessionTTL),
 	})
 	h.agree(t, got, err, want, refusal)
@@ -228,7 +228,7 @@ func (h *history) repeat(t *rapid.T) {
 		t.Skip("there is no key")
 	}
 	k := rapid.SampledFrom(h.keyed).Draw(t, "which")
-	if k.outcome == nil || !h.model.now.Before(k.at.Add(metastore.IdempotencyRetention)) {
+	if k.outcome == nil || !h.model.now.Before(k.at.Add(ledger.IdempotencyRetention)) {
 		h.purchase(t, k)
 		return
 	}
@@ -236,7 +236,7 @@ func (h *history) repeat(t *rapid.T) {
 	if seldom(t, "another request") {
 		idem.Hash[0] = 1
 		_, err := h.Buy(t.Context(), k.buy, &idem)
-		h.agree(t, nil, err, nil, metastore.ErrIdempotencyReuse)
+		h.agree(t, nil, err, nil, ledger.ErrIdempotencyReuse)
 		return
 	}
 	got, err := h.Buy(t.Context(), k.buy, &idem)
@@ -259,7 +259,7 @@ func (h *history) use(t *rapid.T) {
 	got, err := h.meta.UseSession(t.Context(), id, n, nil)
 	want, refusal := h.model.use(id, n)
 	h.agree(t, got, err, want, refusal)
-	if errors.Is(err, metastore.ErrExhausted) && got != want {
+	if errors.Is(err, ledger.ErrExhausted) && got != want {
 		t.Fatalf("exhausted: %+v, want %+v", got, want)
 	}
 }
@@ -298,7 +298,7 @@ func (h *history) sometimesAgain(t *rapid.T, of func(returned) bool) returned {
 		return returned{}
 	}
 	for _, r := range h.returns {
-		if of(r) && h.model.now.Before(r.at.Add(metastore.IdempotencyRetention)) {
+		if of(r) && h.model.now.Before(r.at.Add(ledger.IdempotencyRetention)) {
 			list = append(list, r)
 		}
 	}
@@ -387,7 +387,7 @@ func (h *history) settle(t *rapid.T) {
 func (h *history) settleLate(t *rapid.T) {
 	c := h.anyChannel(t, func(c *modelChannel) bool { return len(c.accepted) > 0 })
 	s := c.accepted[rapid.IntRange(0, len(c.accepted)-1).Draw(t, "payment")]
-	if err := h.meta.PayOut(t.Context(), []metastore.Settlement{s}); err != nil {
+	if err := h.meta.Book(t.Context(), []ledger.Settlement{s}); err != nil {
 		t.Fatal(err)
 	}
 	c.settled(s)
@@ -410,10 +410,10 @@ func (h *history) compare(t *rapid.T) {
 		}
 		h.agree(t, h.channel(c.ID), nil, want, nil)
 		got, bought := h.sessions(c.ID), h.model.bought(c.ID)
-		if !slices.IsSortedFunc(got, func(a, b metastore.Session) int { return b.Created.Compare(a.Created) }) {
+		if !slices.IsSortedFunc(got, func(a, b ledger.Session) int { return b.Created.Compare(a.Created) }) {
 			t.Fatalf("not the newest first: %+v", got)
 		}
-		byID := func(a, b metastore.Session) int { return strings.Compare(a.ID, b.ID) }
+		byID := func(a, b ledger.Session) int { return strings.Compare(a.ID, b.ID) }
 		slices.SortFunc(got, byID)
 		slices.SortFunc(bought, byID)
 		h.agree(t, got, nil, bought, nil)
@@ -424,9 +424,9 @@ func (h *history) compare(t *rapid.T) {
 		h.agree(t, got, err, *s, want)
 	}
 	due := h.pending()
-	if !slices.IsSortedFunc(due, func(a, b metastore.Settlement) int { return a.Expires.Compare(b.Expires) }) {
+	if !slices.IsSortedFunc(due, func(a, b ledger.Settlement) int { return a.Expires.Compare(b.Expires) }) {
 		t.Fatalf("not in the order of expiry: %+v", due)
 	}
-	slices.SortFunc(due, func(a, b metastore.Settlement) int { return strings.Compare(a.Channel, b.Channel) })
+	slices.SortFunc(due, func(a, b ledger.Settlement) int { return strings.Compare(a.Channel, b.Channel) })
 	h.agree(t, due, nil, h.model.due(), nil)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/paychan"
 )
 
@@ -48,17 +48,17 @@ func (a account) apply(op channelOp) (account, channelResult) {
 	case op.kind == "close":
 		a.closed = true
 	case a.closed:
-		return refused(channelResult{refusal: metastore.ErrChannelClosed})
+		return refused(channelResult{refusal: ledger.ErrChannelClosed})
 	case op.kind == "deposit":
 		a.deposit += op.amount
 	case payment && (op.sequence <= a.sequence || op.amount <= a.accepted):
-		return refused(channelResult{refusal: metastore.ErrStalePayment, stored: a.sequence})
+		return refused(channelResult{refusal: ledger.ErrStalePayment, stored: a.sequence})
 	case payment && op.amount > a.deposit:
-		return refused(channelResult{refusal: metastore.ErrInsufficientFunds, required: op.amount, available: a.deposit})
+		return refused(channelResult{refusal: ledger.ErrInsufficientFunds, required: op.amount, available: a.deposit})
 	case op.kind == "buy" && spendable < channelPrice:
-		return refused(channelResult{refusal: metastore.ErrInsufficientFunds, required: channelPrice, available: spendable})
+		return refused(channelResult{refusal: ledger.ErrInsufficientFunds, required: channelPrice, available: spendable})
 	case op.kind == "read" && spendable < op.count*channelPrice:
-		return refused(channelResult{refusal: metastore.ErrInsufficientFunds, required: op.count * channelPrice, available: spendable})
+		return refused(channelResult{refusal: ledger.ErrInsufficientFunds, required: op.count * channelPrice, available: spendable})
 	case op.kind == "buy":
 		a.accepted, a.sequence, a.credit = op.amount, op.sequence, spendable%channelPrice
 		return a, channelResult{bought: spendable / channelPrice}
@@ -114,23 +114,23 @@ func (r *recording) overlaps() int {
 // counter is a shop's channel that many clients use.
 type counter struct {
 	id       string
-	payments []metastore.Payment // by sequence, minus one
-	proofs   map[string]int64    // sequences
-	next     atomic.Int64        // payments that were issued
+	payments []ledger.Payment // by sequence, minus one
+	proofs   map[string]int64 // sequences
+	next     atomic.Int64     // payments that were issued
 	handles  []*shop
 }
 
 // result converts the service's result to the model's terms.
-func (c *counter) result(channel metastore.Channel, err error) channelResult {
-	var stale *metastore.StaleError
-	var funds *metastore.InsufficientFundsError
+func (c *counter) result(channel ledger.Channel, err error) channelResult {
+	var stale *ledger.StaleError
+	var funds *ledger.InsufficientFundsError
 	switch {
 	case errors.As(err, &stale):
-		return channelResult{refusal: metastore.ErrStalePayment, stored: c.proofs[string(stale.Stored)]}
+		return channelResult{refusal: ledger.ErrStalePayment, stored: c.proofs[string(stale.Stored)]}
 	case errors.As(err, &funds):
-		return channelResult{refusal: metastore.ErrInsufficientFunds, required: funds.Required, available: funds.Available}
-	case errors.Is(err, metastore.ErrChannelClosed):
-		return channelResult{refusal: metastore.ErrChannelClosed}
+		return channelResult{refusal: ledger.ErrInsufficientFunds, required: funds.Required, available: funds.Available}
+	case errors.Is(err, ledger.ErrChannelClosed):
+		return channelResult{refusal: ledger.ErrChannelClosed}
 	case err != nil:
 		return channelResult{refusal: err}
 	}
@@ -143,7 +143,7 @@ func (c *counter) ask(t *testing.T, s *shop, op channelOp) channelResult {
 	case "buy":
 		bought, err := s.Buy(t.Context(), paychan.BuyOptions{Payment: c.payments[op.sequence-1]}, nil)
 		if err != nil {
-			return c.result(metastore.Channel{}, err)
+			return c.result(ledger.Channel{}, err)
 		}
 		return channelResult{bought: bought.Total}
 	case "read":
@@ -227,7 +227,7 @@ func TestChannelIsLinearizable(t *testing.T) {
 func TestChannelCheckerDetectsErrors(t *testing.T) {
 	read := channelOp{kind: "read", sequence: 1, amount: 6, count: 1}
 	accepted := channelResult{channel: account{accepted: 6, sequence: 1, credit: 3, deposit: 60}}
-	stale := channelResult{refusal: metastore.ErrStalePayment, stored: 1}
+	stale := channelResult{refusal: ledger.ErrStalePayment, stored: 1}
 	get := channelOp{kind: "get"}
 	fresh := channelResult{channel: account{deposit: 60}}
 	for name, c := range map[string]struct {

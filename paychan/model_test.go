@@ -12,8 +12,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sluice/database"
 	"sluice/internal/testenv"
-	"sluice/metastore"
+	"sluice/ledger"
 )
 
 // model is a simple implementation of what the interface promises about channels, payments and
@@ -23,23 +24,23 @@ type model struct {
 	price    int64
 	limit    int64 // limit for what is unsettled
 	channels []*modelChannel
-	sessions []*metastore.Session
+	sessions []*ledger.Session
 }
 
 // modelChannel is a channel as it should be, with its internal counts.
 type modelChannel struct {
-	metastore.Channel
+	ledger.Channel
 	sold     int64 // cost of its chunksets, less what was returned
 	read     int64 // chunksets that were read, less those returned
-	accepted []metastore.Settlement
-	pending  *metastore.Settlement
+	accepted []ledger.Settlement
+	pending  *ledger.Settlement
 }
 
 // open adds a channel, unless one with these parties exists.
-func (m *model) open(c metastore.Channel) error {
+func (m *model) open(c ledger.Channel) error {
 	for _, other := range m.channels {
 		if other.PaymentChannelID == c.PaymentChannelID && (other.Sender == c.Sender || other.Sender == "" || c.Sender == "") {
-			return metastore.ErrExists
+			return database.ErrExists
 		}
 	}
 	m.channels = append(m.channels, &modelChannel{Channel: c})
@@ -47,7 +48,7 @@ func (m *model) open(c metastore.Channel) error {
 }
 
 // examine returns a payment's channel and what can be spent with it.
-func (m *model) examine(p metastore.Payment) (c *modelChannel, spendable int64, err error) {
+func (m *model) examine(p ledger.Payment) (c *modelChannel, spendable int64, err error) {
 	for _, one := range m.channels {
 		if one.PaymentChannelID == p.PaymentChannelID && (one.Sender == p.Sender || one.Sender == "") {
 			c = one
@@ -55,15 +56,15 @@ func (m *model) examine(p metastore.Payment) (c *modelChannel, spendable int64, 
 	}
 	switch {
 	case c == nil:
-		return nil, 0, metastore.ErrNoChannel
+		return nil, 0, ledger.ErrNoChannel
 	case m.ended(c) != nil:
 		return nil, 0, m.ended(c)
 	case p.Amount <= c.Accepted, p.Sequence <= c.Sequence && c.Proof != nil:
-		return nil, 0, &metastore.StaleError{Stored: c.Proof}
+		return nil, 0, &ledger.StaleError{Stored: c.Proof}
 	case p.Amount > c.Deposit:
-		return nil, 0, &metastore.InsufficientFundsError{Required: p.Amount, Available: c.Deposit}
+		return nil, 0, &ledger.InsufficientFundsError{Required: p.Amount, Available: c.Deposit}
 	case p.Amount-c.Settled > m.limit:
-		return nil, 0, metastore.ErrUnsettledLimit
+		return nil, 0, ledger.ErrUnsettledLimit
 	}
 	return c, p.Amount - c.Accepted + c.Credit, nil
 }
@@ -72,33 +73,33 @@ func (m *model) examine(p metastore.Payment) (c *modelChannel, spendable int64, 
 func (m *model) ended(c *modelChannel) error {
 	switch {
 	case !c.Closed.IsZero():
-		return metastore.ErrChannelClosed
+		return ledger.ErrChannelClosed
 	case !m.now.Before(c.Expires):
-		return metastore.ErrChannelExpired
+		return ledger.ErrChannelExpired
 	}
 	return nil
 }
 
 // accept accepts a payment that was examined, for count chunksets.
-func (m *model) accept(c *modelChannel, p metastore.Payment, count int64) {
+func (m *model) accept(c *modelChannel, p ledger.Payment, count int64) {
 	c.Sender = p.Sender
 	c.Credit += p.Amount - c.Accepted - count*m.price
 	c.sold += count * m.price
 	c.Accepted, c.Sequence, c.Proof = p.Amount, p.Sequence, p.Proof
-	c.pending = &metastore.Settlement{Channel: c.ID, Sequence: p.Sequence, Amount: p.Amount, Proof: p.Proof, Expires: p.Expires}
+	c.pending = &ledger.Settlement{Channel: c.ID, Sequence: p.Sequence, Amount: p.Amount, Proof: p.Proof, Expires: p.Expires}
 	c.accepted = append(c.accepted, *c.pending)
 }
 
 // buy sells to fresh or, if refill names a session, to that one. It returns the session. Only the
 // count and the channel of fresh are set.
-func (m *model) buy(p metastore.Payment, refill string, fresh metastore.Session) (metastore.Session, error) {
+func (m *model) buy(p ledger.Payment, refill string, fresh ledger.Session) (ledger.Session, error) {
 	c, spendable, err := m.examine(p)
 	if err != nil {
 		return fresh, err
 	}
 	count := spendable / m.price
 	if count == 0 {
-		return fresh, &metastore.InsufficientFundsError{Required: m.price, Available: spendable}
+		return fresh, &ledger.InsufficientFundsError{Required: m.price, Available: spendable}
 	}
 	s := &fresh
 	if refill != "" {
@@ -115,13 +116,13 @@ func (m *model) buy(p metastore.Payment, refill string, fresh metastore.Session)
 	return *s, nil
 }
 
-func (m *model) payRead(p metastore.Payment, count int64) (metastore.Channel, error) {
+func (m *model) payRead(p ledger.Payment, count int64) (ledger.Channel, error) {
 	c, spendable, err := m.examine(p)
 	if err != nil {
-		return metastore.Channel{}, err
+		return ledger.Channel{}, err
 	}
 	if spendable < count*m.price {
-		return metastore.Channel{}, &metastore.InsufficientFundsError{Required: count * m.price, Available: spendable}
+		return ledger.Channel{}, &ledger.InsufficientFundsError{Required: count * m.price, Available: spendable}
 	}
 	m.accept(c, p, count)
 	c.read += count
@@ -133,14 +134,14 @@ func (m *model) deposit(c *modelChannel, amount int64) error {
 	case m.ended(c) != nil:
 		return m.ended(c)
 	case amount > math.MaxInt64-c.Deposit:
-		return metastore.ErrAmountOverflow
+		return ledger.ErrAmountOverflow
 	}
 	c.Deposit += amount
 	return nil
 }
 
 // settled records that a payment was collected.
-func (c *modelChannel) settled(s metastore.Settlement) {
+func (c *modelChannel) settled(s ledger.Settlement) {
 	c.Settled = max(c.Settled, s.Amount)
 	if c.pending != nil && c.pending.Sequence <= s.Sequence {
 		c.pending = nil
@@ -148,39 +149,39 @@ func (c *modelChannel) settled(s metastore.Settlement) {
 }
 
 // due returns the pending settlements, also those that have expired.
-func (m *model) due() []metastore.Settlement {
-	var list []metastore.Settlement
+func (m *model) due() []ledger.Settlement {
+	var list []ledger.Settlement
 	for _, c := range m.channels {
 		if c.pending != nil {
 			list = append(list, *c.pending)
 		}
 	}
-	slices.SortFunc(list, func(a, b metastore.Settlement) int { return strings.Compare(a.Channel, b.Channel) })
+	slices.SortFunc(list, func(a, b ledger.Settlement) int { return strings.Compare(a.Channel, b.Channel) })
 	return list
 }
 
 // session returns a session within its retention.
-func (m *model) session(id string) (*metastore.Session, error) {
+func (m *model) session(id string) (*ledger.Session, error) {
 	for _, s := range m.sessions {
-		if s.ID == id && m.now.Before(s.Expires.Add(metastore.SessionRetention)) {
+		if s.ID == id && m.now.Before(s.Expires.Add(ledger.SessionRetention)) {
 			return s, nil
 		}
 	}
-	return nil, metastore.ErrNotFound
+	return nil, database.ErrNotFound
 }
 
 // live returns a session that can be used.
-func (m *model) live(id string) (*metastore.Session, error) {
+func (m *model) live(id string) (*ledger.Session, error) {
 	s, err := m.session(id)
 	if err == nil && !m.now.Before(s.Expires) {
-		err = metastore.ErrExpired
+		err = database.ErrExpired
 	}
 	return s, err
 }
 
 // bought lists a channel's sessions.
-func (m *model) bought(channel string) []metastore.Session {
-	var list []metastore.Session
+func (m *model) bought(channel string) []ledger.Session {
+	var list []ledger.Session
 	for _, s := range m.sessions {
 		if _, err := m.session(s.ID); err == nil && s.Channel == channel {
 			list = append(list, *s)
@@ -189,13 +190,13 @@ func (m *model) bought(channel string) []metastore.Session {
 	return list
 }
 
-func (m *model) use(id string, n int64) (metastore.Session, error) {
+func (m *model) use(id string, n int64) (ledger.Session, error) {
 	s, err := m.live(id)
 	if err != nil {
-		return metastore.Session{}, err
+		return ledger.Session{}, err
 	}
 	if n > s.Left {
-		return *s, metastore.ErrExhausted
+		return *s, ledger.ErrExhausted
 	}
 	s.Left -= n
 	s.Used += n

@@ -33,7 +33,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 	"sluice/micropay"
 )
 
@@ -92,8 +93,10 @@ const (
 
 // Store holds channels, and the clock by which they expire.
 type Store interface {
-	metastore.Channels
-	metastore.Clock
+	ledger.Channels
+	ledger.Payments
+	ledger.Settlements
+	database.Clock
 }
 
 // Service opens channels, accepts payments over them and settles them. Its methods may be called
@@ -107,7 +110,7 @@ type Service struct {
 
 	chain *onChain // nil without a chain
 
-	unsettled atomic.Pointer[metastore.Unsettled] // the last review's result; nil unless Review runs
+	unsettled atomic.Pointer[ledger.Unsettled] // the last review's result; nil unless Review runs
 	counts    struct{ opened, purchases, reads, settled atomic.Int64 }
 }
 
@@ -209,12 +212,12 @@ type OpenOptions struct {
 // Open opens a channel and returns it, or, if idem was recorded before, the channel as it was first
 // returned. idem may be nil. With a chain, the channel must exist there: Sender and
 // PaymentChannelID are required, and Deposit and Expires are read. It returns ErrExpiryPast,
-// ErrChainTerms, ErrNotOnChain, ErrChain, metastore.ErrExists or metastore.ErrIdempotencyReuse.
-// With metastore.ErrUnknownOutcome, and without an idem, it also returns a Channel with only ID
+// ErrChainTerms, ErrNotOnChain, ErrChain, database.ErrExists or ledger.ErrIdempotencyReuse.
+// With database.ErrUnknownOutcome, and without an idem, it also returns a Channel with only ID
 // set: the channel's id if it was, or will be, opened.
-func (s *Service) Open(ctx context.Context, o OpenOptions, idem *metastore.Idempotency) (metastore.Channel, error) {
+func (s *Service) Open(ctx context.Context, o OpenOptions, idem *ledger.Idempotency) (ledger.Channel, error) {
 	now := s.meta.Now()
-	c := metastore.Channel{
+	c := ledger.Channel{
 		ID:               newID(),
 		Sender:           o.Sender,
 		Receiver:         s.opt.Receiver,
@@ -238,41 +241,41 @@ func (s *Service) Open(ctx context.Context, o OpenOptions, idem *metastore.Idemp
 	}
 	if s.chain != nil {
 		if o.Sender == "" || o.PaymentChannelID == nil || o.Deposit != nil || !o.Expires.IsZero() {
-			return metastore.Channel{}, ErrChainTerms
+			return ledger.Channel{}, ErrChainTerms
 		}
 		if err := s.chain.describe(ctx, &c); err != nil {
-			return metastore.Channel{}, err
+			return ledger.Channel{}, err
 		}
 	}
 	if !c.Expires.After(now) {
-		return metastore.Channel{}, ErrExpiryPast
+		return ledger.Channel{}, ErrExpiryPast
 	}
 	if err := s.opt.Space(0); err != nil {
-		return metastore.Channel{}, err
+		return ledger.Channel{}, err
 	}
 	opened, err := s.meta.OpenChannel(ctx, c, idem)
 	if err == nil {
 		s.counts.opened.Add(1)
 	}
-	if idem == nil && errors.Is(err, metastore.ErrUnknownOutcome) {
-		opened = metastore.Channel{ID: c.ID}
+	if idem == nil && errors.Is(err, database.ErrUnknownOutcome) {
+		opened = ledger.Channel{ID: c.ID}
 	}
 	return opened, err
 }
 
 // Recorded returns the channel that Open or Deposit returned with this idem, as it was first
-// returned. It returns metastore.ErrNotFound if there is none, or metastore.ErrIdempotencyReuse.
-func (s *Service) Recorded(ctx context.Context, idem metastore.Idempotency) (metastore.Channel, error) {
+// returned. It returns database.ErrNotFound if there is none, or ledger.ErrIdempotencyReuse.
+func (s *Service) Recorded(ctx context.Context, idem ledger.Idempotency) (ledger.Channel, error) {
 	return s.meta.RecordedChannel(ctx, idem)
 }
 
-// Get returns a channel in any state, or metastore.ErrNotFound.
-func (s *Service) Get(ctx context.Context, id string) (metastore.Channel, error) {
+// Get returns a channel in any state, or database.ErrNotFound.
+func (s *Service) Get(ctx context.Context, id string) (ledger.Channel, error) {
 	return s.meta.Channel(ctx, id)
 }
 
 // State returns a channel's present state.
-func (s *Service) State(c metastore.Channel) metastore.ChannelState {
+func (s *Service) State(c ledger.Channel) ledger.ChannelState {
 	return c.State(s.meta.Now())
 }
 
@@ -280,28 +283,28 @@ func (s *Service) State(c metastore.Channel) metastore.ChannelState {
 const maxSessions = 1_000
 
 // Sessions returns the sessions that were bought over a channel, newest first, at most 1,000.
-func (s *Service) Sessions(ctx context.Context, id string) ([]metastore.Session, error) {
+func (s *Service) Sessions(ctx context.Context, id string) ([]ledger.Session, error) {
 	return s.meta.ChannelSessions(ctx, id, maxSessions)
 }
 
 // Deposit adds to an open channel's deposit and returns the channel without its Proof, or, if idem
 // was recorded before, the channel as it was first returned. idem may be nil. It returns
-// metastore.ErrNotFound, metastore.ErrChannelClosed, metastore.ErrChannelExpired,
-// metastore.ErrAmountOverflow or metastore.ErrIdempotencyReuse, and with a chain always
+// database.ErrNotFound, ledger.ErrChannelClosed, ledger.ErrChannelExpired,
+// ledger.ErrAmountOverflow or ledger.ErrIdempotencyReuse, and with a chain always
 // ErrDepositOnChain.
-func (s *Service) Deposit(ctx context.Context, id string, amount int64, idem *metastore.Idempotency) (metastore.Channel, error) {
+func (s *Service) Deposit(ctx context.Context, id string, amount int64, idem *ledger.Idempotency) (ledger.Channel, error) {
 	if s.chain != nil {
-		return metastore.Channel{}, ErrDepositOnChain
+		return ledger.Channel{}, ErrDepositOnChain
 	}
 	if err := s.opt.Space(0); err != nil {
-		return metastore.Channel{}, err
+		return ledger.Channel{}, err
 	}
 	return s.meta.AddDeposit(ctx, id, amount, idem)
 }
 
 // Close closes a channel and returns it. Repeated, it returns the channel in its present state. It
-// returns metastore.ErrNotFound if there is no such channel.
-func (s *Service) Close(ctx context.Context, id string) (metastore.Channel, error) {
+// returns database.ErrNotFound if there is no such channel.
+func (s *Service) Close(ctx context.Context, id string) (ledger.Channel, error) {
 	return s.meta.CloseChannel(ctx, id)
 }
 

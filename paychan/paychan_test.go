@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
 )
@@ -45,19 +46,19 @@ func TestLeastOptions(t *testing.T) {
 type lostResults struct{ paychan.Store }
 
 // OpenChannel opens a channel, and returns an unknown outcome.
-func (s lostResults) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (metastore.Channel, error) {
+func (s lostResults) OpenChannel(ctx context.Context, c ledger.Channel, idem *ledger.Idempotency) (ledger.Channel, error) {
 	if _, err := s.Store.OpenChannel(ctx, c, idem); err != nil {
-		return metastore.Channel{}, err
+		return ledger.Channel{}, err
 	}
-	return metastore.Channel{}, metastore.ErrUnknownOutcome
+	return ledger.Channel{}, database.ErrUnknownOutcome
 }
 
 // Buy sells a session, and returns an unknown outcome.
-func (s lostResults) Buy(ctx context.Context, p metastore.Purchase, idem *metastore.Idempotency) (metastore.Session, error) {
+func (s lostResults) Buy(ctx context.Context, p ledger.Purchase, idem *ledger.Idempotency) (ledger.Session, error) {
 	if _, err := s.Store.Buy(ctx, p, idem); err != nil {
-		return metastore.Session{}, err
+		return ledger.Session{}, err
 	}
-	return metastore.Session{}, metastore.ErrUnknownOutcome
+	return ledger.Session{}, database.ErrUnknownOutcome
 }
 
 // TestUnknownOutcomes checks that without an idempotency key the ID is returned by which a channel
@@ -69,29 +70,29 @@ func TestUnknownOutcomes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := &metastore.Idempotency{Scope: "scope", Key: "k"}
+	key := &ledger.Idempotency{Scope: "scope", Key: "k"}
 
 	opened, err := service.Open(t.Context(), paychan.OpenOptions{}, nil)
-	if !errors.Is(err, metastore.ErrUnknownOutcome) || opened.ID == "" || !reflect.DeepEqual(opened, metastore.Channel{ID: opened.ID}) {
+	if !errors.Is(err, database.ErrUnknownOutcome) || opened.ID == "" || !reflect.DeepEqual(opened, ledger.Channel{ID: opened.ID}) {
 		t.Errorf("opened: %+v, %v, want an ID alone", opened, err)
 	}
 	s.channel(opened.ID)
 	opened, err = service.Open(t.Context(), paychan.OpenOptions{}, key)
-	if !errors.Is(err, metastore.ErrUnknownOutcome) || opened.ID != "" {
+	if !errors.Is(err, database.ErrUnknownOutcome) || opened.ID != "" {
 		t.Errorf("opened with a key: %+v, %v, want none", opened, err)
 	}
 
 	payer := newPayer(t, 1)
 	s.open(payer.address(), 1)
 	bought, err := service.Buy(t.Context(), paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 3)}, nil)
-	if !errors.Is(err, metastore.ErrUnknownOutcome) || bought.ID == "" || bought != (metastore.Session{ID: bought.ID}) {
+	if !errors.Is(err, database.ErrUnknownOutcome) || bought.ID == "" || bought != (ledger.Session{ID: bought.ID}) {
 		t.Errorf("bought: %+v, %v, want an ID alone", bought, err)
 	}
 	if found, err := s.meta.Session(t.Context(), bought.ID); err != nil || found.Left != 1 {
 		t.Errorf("the session: %+v, %v", found, err)
 	}
-	bought, err = service.Buy(t.Context(), paychan.BuyOptions{Payment: s.paid(payer, 1, 2, 6)}, &metastore.Idempotency{Scope: "buy", Key: "k"})
-	if !errors.Is(err, metastore.ErrUnknownOutcome) || bought != (metastore.Session{}) {
+	bought, err = service.Buy(t.Context(), paychan.BuyOptions{Payment: s.paid(payer, 1, 2, 6)}, &ledger.Idempotency{Scope: "buy", Key: "k"})
+	if !errors.Is(err, database.ErrUnknownOutcome) || bought != (ledger.Session{}) {
 		t.Errorf("bought with a key: %+v, %v, want none", bought, err)
 	}
 }
@@ -123,7 +124,7 @@ func TestOpenFillsInDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := metastore.Channel{
+	want := ledger.Channel{
 		ID: c.ID, PaymentChannelID: c.PaymentChannelID, Receiver: canonical(receiver), Asset: canonical(asset), Deposit: 1_000,
 		Created: s.clock.Now(), Expires: s.clock.Now().Add(paychan.DefaultTTL),
 	}
@@ -144,7 +145,7 @@ func TestOpenUsesItsOptions(t *testing.T) {
 	if err != nil || c.Sender != "0x1" || c.Asset != "0x2" || c.Deposit != 0 || c.PaymentChannelID != 42 || !c.Expires.Equal(asked.Expires) {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	if _, err := s.Open(ctx, asked, nil); !errors.Is(err, metastore.ErrExists) {
+	if _, err := s.Open(ctx, asked, nil); !errors.Is(err, database.ErrExists) {
 		t.Errorf("a second channel of the same parties: %v", err)
 	}
 	asked.Expires = s.clock.Now()
@@ -158,11 +159,11 @@ func TestOpenWithSimilarChannels(t *testing.T) {
 		first, second string
 		want          error
 	}{
-		"the same sender":      {"0x1", "0x1", metastore.ErrExists},
+		"the same sender":      {"0x1", "0x1", database.ErrExists},
 		"another sender":       {"0x1", "0x2", nil},
-		"unbound after bound":  {"0x1", "", metastore.ErrExists},
-		"bound after unbound":  {"", "0x1", metastore.ErrExists},
-		"unbound both of them": {"", "", metastore.ErrExists},
+		"unbound after bound":  {"0x1", "", database.ErrExists},
+		"bound after unbound":  {"", "0x1", database.ErrExists},
+		"unbound both of them": {"", "", database.ErrExists},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newShop(t)
@@ -178,7 +179,7 @@ func TestOpenWithSimilarChannels(t *testing.T) {
 
 func TestRepeatedOpenIsOneChannel(t *testing.T) {
 	s := newShop(t)
-	idem := &metastore.Idempotency{Scope: "open", Key: "k"}
+	idem := &ledger.Idempotency{Scope: "open", Key: "k"}
 	first, err := s.Open(t.Context(), paychan.OpenOptions{}, idem)
 	if err != nil {
 		t.Fatal(err)
@@ -195,14 +196,14 @@ func TestStateOfAChannel(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.clock.Advance(time.Hour - time.Microsecond)
-	if got := s.State(c); got != metastore.ChannelOpen {
+	if got := s.State(c); got != ledger.ChannelOpen {
 		t.Errorf("state %s before its expiry", got)
 	}
 	s.clock.Advance(time.Microsecond)
-	if got := s.State(c); got != metastore.ChannelExpired {
+	if got := s.State(c); got != ledger.ChannelExpired {
 		t.Errorf("state %s at its expiry", got)
 	}
-	if c, err = s.Close(t.Context(), c.ID); err != nil || s.State(c) != metastore.ChannelClosed {
+	if c, err = s.Close(t.Context(), c.ID); err != nil || s.State(c) != ledger.ChannelClosed {
 		t.Errorf("closed when expired: %s, %v", s.State(c), err)
 	}
 }
@@ -211,25 +212,25 @@ func TestDeposit(t *testing.T) {
 	ctx := t.Context()
 	s := newShop(t)
 	c := s.open("", 1)
-	idem := &metastore.Idempotency{Scope: "deposit", Key: "k"}
+	idem := &ledger.Idempotency{Scope: "deposit", Key: "k"}
 	for range 2 {
 		got, err := s.Deposit(ctx, c.ID, 11, idem)
 		if err != nil || got.Deposit != 1_011 {
 			t.Fatalf("%+v, %v", got, err)
 		}
 	}
-	s.unchanged(c.ID, metastore.ErrIdempotencyReuse, func() error {
-		_, err := s.Deposit(ctx, c.ID, 12, &metastore.Idempotency{Scope: "deposit", Key: "k", Hash: [32]byte{1}})
+	s.unchanged(c.ID, ledger.ErrIdempotencyReuse, func() error {
+		_, err := s.Deposit(ctx, c.ID, 12, &ledger.Idempotency{Scope: "deposit", Key: "k", Hash: [32]byte{1}})
 		return err
 	})
-	s.unchanged(c.ID, metastore.ErrAmountOverflow, func() error {
+	s.unchanged(c.ID, ledger.ErrAmountOverflow, func() error {
 		_, err := s.Deposit(ctx, c.ID, math.MaxInt64-1_010, nil)
 		return err
 	})
 	if got, err := s.Deposit(ctx, c.ID, math.MaxInt64-1_011, nil); err != nil || got.Deposit != math.MaxInt64 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := s.Deposit(ctx, "unknown", 1, nil); !errors.Is(err, metastore.ErrNotFound) {
+	if _, err := s.Deposit(ctx, "unknown", 1, nil); !errors.Is(err, database.ErrNotFound) {
 		t.Errorf("into an unknown channel: %v", err)
 	}
 }
@@ -253,7 +254,7 @@ func TestCloseReportsWhatIsLeft(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(again, closed) {
 		t.Errorf("%+v, %v, want %+v", again, err, closed)
 	}
-	if _, err := s.Close(ctx, "unknown"); !errors.Is(err, metastore.ErrNotFound) {
+	if _, err := s.Close(ctx, "unknown"); !errors.Is(err, database.ErrNotFound) {
 		t.Errorf("an unknown channel: %v", err)
 	}
 	// Accepted amounts are still collected.

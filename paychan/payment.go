@@ -7,28 +7,29 @@ import (
 	"math"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 	"sluice/micropay"
 )
 
 // Verify decodes a micropayment from base64, as it is sent in a header or a JSON body, and checks
 // everything that needs no state: its encoding, signature, signer, receiver, module, chain, asset
-// and expiry. It returns a *micropay.Error, or metastore.ErrAmountOverflow if a number in it is
+// and expiry. It returns a *micropay.Error, or ledger.ErrAmountOverflow if a number in it is
 // above 2^63-1, or the error of ctx.
 //
 // Verify verifies the signatures last: there may be 32. Before that it calls afford, unless it is
 // nil, with micropay.Micropayment.Work, and returns its error. All calls together verify a few
 // signatures at once, in turns: a call that waits for its next signature waits for at most one
 // signature of each other call.
-func (s *Service) Verify(ctx context.Context, encoded string, afford func(ctx context.Context, work int) error) (metastore.Payment, error) {
+func (s *Service) Verify(ctx context.Context, encoded string, afford func(ctx context.Context, work int) error) (ledger.Payment, error) {
 	m, err := s.receive(ctx, encoded, afford)
 	if err != nil {
-		return metastore.Payment{}, err
+		return ledger.Payment{}, err
 	}
 	if max(m.Amount, m.PaymentChannelID, m.Sequence) > math.MaxInt64 {
-		return metastore.Payment{}, fmt.Errorf("a number in the micropayment: %w", metastore.ErrAmountOverflow)
+		return ledger.Payment{}, fmt.Errorf("a number in the micropayment: %w", ledger.ErrAmountOverflow)
 	}
-	p := metastore.Payment{
+	p := ledger.Payment{
 		Sender:           m.Sender.String(),
 		Receiver:         m.Receiver.String(),
 		Asset:            m.Asset.String(),
@@ -93,30 +94,30 @@ func (s *Service) check(m *micropay.Micropayment) error {
 }
 
 // sell calls accept, which accepts p and sells for it.
-func (s *Service) sell(ctx context.Context, p metastore.Payment, accept func(metastore.Payment) error) error {
+func (s *Service) sell(ctx context.Context, p ledger.Payment, accept func(ledger.Payment) error) error {
 	if s.chain == nil {
 		return accept(p)
 	}
 	return s.acceptOnChain(ctx, &attempt{payment: p, accept: accept})
 }
 
-// Live returns nil if there is an open channel for a payment, otherwise metastore.ErrNoChannel,
-// metastore.ErrChannelClosed or metastore.ErrChannelExpired.
-func (s *Service) Live(ctx context.Context, p metastore.Payment) error {
+// Live returns nil if there is an open channel for a payment, otherwise ledger.ErrNoChannel,
+// ledger.ErrChannelClosed or ledger.ErrChannelExpired.
+func (s *Service) Live(ctx context.Context, p ledger.Payment) error {
 	c, err := s.meta.FindChannel(ctx, p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
 	if err != nil {
 		return err
 	}
-	if s.chain != nil && s.State(c) == metastore.ChannelExpired && s.chain.refresh(ctx, p, time.Now().Add(chainPatience)) == nil {
+	if s.chain != nil && s.State(c) == ledger.ChannelExpired && s.chain.refresh(ctx, p, time.Now().Add(chainPatience)) == nil {
 		if c, err = s.meta.Channel(ctx, c.ID); err != nil {
 			return err
 		}
 	}
 	switch s.State(c) {
-	case metastore.ChannelClosed:
-		return metastore.ErrChannelClosed
-	case metastore.ChannelExpired:
-		return metastore.ErrChannelExpired
+	case ledger.ChannelClosed:
+		return ledger.ErrChannelClosed
+	case ledger.ChannelExpired:
+		return ledger.ErrChannelExpired
 	default:
 		return nil
 	}
@@ -124,28 +125,28 @@ func (s *Service) Live(ctx context.Context, p metastore.Payment) error {
 
 // BuyOptions describes a purchase of chunksets for a session.
 type BuyOptions struct {
-	Payment      metastore.Payment // from Verify
-	UserIdentity string            // for a new session
-	SessionID    string            // the session to add to; empty: a new session
+	Payment      ledger.Payment // from Verify
+	UserIdentity string         // for a new session
+	SessionID    string         // the session to add to; empty: a new session
 }
 
 // Buy accepts a payment and sells as many chunksets as it covers; the rest becomes the channel's
 // credit. It returns the session, or, if idem was recorded before, the session as it was first
-// returned. idem may be nil. It returns the errors of metastore.Channels.Buy; a refusal has no
-// effect. With metastore.ErrUnknownOutcome, and without an idem, it also returns a Session with
+// returned. idem may be nil. It returns the errors of ledger.Channels.Buy; a refusal has no
+// effect. With database.ErrUnknownOutcome, and without an idem, it also returns a Session with
 // only ID set: the session's id if it was, or will be, sold.
-func (s *Service) Buy(ctx context.Context, b BuyOptions, idem *metastore.Idempotency) (metastore.Session, error) {
-	p := metastore.Purchase{Payment: b.Payment, Price: s.opt.Price}
+func (s *Service) Buy(ctx context.Context, b BuyOptions, idem *ledger.Idempotency) (ledger.Session, error) {
+	p := ledger.Purchase{Payment: b.Payment, Price: s.opt.Price}
 	if b.SessionID == "" {
-		p.Session = metastore.Session{ID: newID(), UserIdentity: b.UserIdentity, Expires: s.meta.Now().Add(s.opt.SessionTTL)}
+		p.Session = ledger.Session{ID: newID(), UserIdentity: b.UserIdentity, Expires: s.meta.Now().Add(s.opt.SessionTTL)}
 	} else {
-		p.Session, p.Refill = metastore.Session{ID: b.SessionID}, true
+		p.Session, p.Refill = ledger.Session{ID: b.SessionID}, true
 	}
 	if err := s.opt.Space(0); err != nil {
-		return metastore.Session{}, err
+		return ledger.Session{}, err
 	}
-	var bought metastore.Session
-	err := s.sell(ctx, b.Payment, func(payment metastore.Payment) (err error) {
+	var bought ledger.Session
+	err := s.sell(ctx, b.Payment, func(payment ledger.Payment) (err error) {
 		p.Payment = payment
 		bought, err = s.meta.Buy(ctx, p, idem)
 		return err
@@ -154,23 +155,23 @@ func (s *Service) Buy(ctx context.Context, b BuyOptions, idem *metastore.Idempot
 		s.counts.purchases.Add(1)
 		s.wake()
 	}
-	if idem == nil && errors.Is(err, metastore.ErrUnknownOutcome) {
-		bought = metastore.Session{ID: p.Session.ID}
+	if idem == nil && errors.Is(err, database.ErrUnknownOutcome) {
+		bought = ledger.Session{ID: p.Session.ID}
 	}
 	return bought, err
 }
 
 // PayRead accepts a payment and sells exactly count chunksets for one read; the rest becomes the
-// channel's credit. It returns the errors of metastore.Channels.PayRead; a refusal has no effect.
+// channel's credit. It returns the errors of ledger.Channels.PayRead; a refusal has no effect.
 // charge is a new, unguessable name by which ReturnRead finds the sale if its outcome is
-// metastore.ErrUnknownOutcome.
-func (s *Service) PayRead(ctx context.Context, p metastore.Payment, count int64, charge string) (metastore.Channel, error) {
+// database.ErrUnknownOutcome.
+func (s *Service) PayRead(ctx context.Context, p ledger.Payment, count int64, charge string) (ledger.Channel, error) {
 	if err := s.opt.Space(0); err != nil {
-		return metastore.Channel{}, err
+		return ledger.Channel{}, err
 	}
-	var c metastore.Channel
-	err := s.sell(ctx, p, func(p metastore.Payment) (err error) {
-		c, err = s.meta.PayRead(ctx, metastore.ReadPurchase{Payment: p, Price: s.opt.Price, Count: count, Charge: charge})
+	var c ledger.Channel
+	err := s.sell(ctx, p, func(p ledger.Payment) (err error) {
+		c, err = s.meta.PayRead(ctx, ledger.ReadPurchase{Payment: p, Price: s.opt.Price, Count: count, Charge: charge})
 		return err
 	})
 	if err == nil {
@@ -181,14 +182,14 @@ func (s *Service) PayRead(ctx context.Context, p metastore.Payment, count int64,
 }
 
 // ReturnRead adds the price of what PayRead sold under this name, if it did, to the channel's
-// credit; see metastore.Channels.ReturnRead.
-func (s *Service) ReturnRead(ctx context.Context, p metastore.Payment, charge string) (metastore.Channel, error) {
+// credit; see ledger.Channels.ReturnRead.
+func (s *Service) ReturnRead(ctx context.Context, p ledger.Payment, charge string) (ledger.Channel, error) {
 	return s.meta.ReturnRead(ctx, p, charge)
 }
 
 // Return adds the price of count chunksets, which PayRead sold at this price but for which nothing
 // was served, to the channel's credit. request identifies the return: repeated with the same
 // request, it has no effect.
-func (s *Service) Return(ctx context.Context, channelID string, count, price int64, request string) (metastore.Channel, error) {
+func (s *Service) Return(ctx context.Context, channelID string, count, price int64, request string) (ledger.Channel, error) {
 	return s.meta.ReturnCredit(ctx, channelID, count, price, request)
 }

@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 	"sluice/paychan"
 )
 
@@ -28,7 +29,7 @@ func TestBuySellsWhatIsCovered(t *testing.T) {
 	} {
 		p := s.paid(payer, 1, uint64(step.sequence), uint64(step.amount))
 		got := s.buy(paychan.BuyOptions{Payment: p, UserIdentity: "me"})
-		want := metastore.Session{
+		want := ledger.Session{
 			ID: got.ID, UserIdentity: "me", Channel: c.ID, Total: step.chunksets, Left: step.chunksets,
 			Created: s.clock.Now(), Expires: s.clock.Now().Add(sessionTTL),
 		}
@@ -91,21 +92,21 @@ func TestRefillOfMissingOrExpiredSessions(t *testing.T) {
 			return err
 		}
 	}
-	s.unchanged(c.ID, metastore.ErrNotFound, refill("unknown"))
+	s.unchanged(c.ID, database.ErrNotFound, refill("unknown"))
 	s.clock.Advance(sessionTTL)
-	s.unchanged(c.ID, metastore.ErrExpired, refill(bought.ID))
-	s.clock.Advance(metastore.SessionRetention)
-	s.unchanged(c.ID, metastore.ErrNotFound, refill(bought.ID))
+	s.unchanged(c.ID, database.ErrExpired, refill(bought.ID))
+	s.clock.Advance(ledger.SessionRetention)
+	s.unchanged(c.ID, database.ErrNotFound, refill(bought.ID))
 }
 
 // buying and reading are the two ways to spend a micropayment.
-func (s *shop) spend() map[string]func(metastore.Payment) error {
-	return map[string]func(metastore.Payment) error{
-		"buy": func(p metastore.Payment) error {
+func (s *shop) spend() map[string]func(ledger.Payment) error {
+	return map[string]func(ledger.Payment) error{
+		"buy": func(p ledger.Payment) error {
 			_, err := s.Buy(s.t.Context(), paychan.BuyOptions{Payment: p}, nil)
 			return err
 		},
-		"read": func(p metastore.Payment) error {
+		"read": func(p ledger.Payment) error {
 			_, err := s.PayRead(s.t.Context(), p, 1, "")
 			return err
 		},
@@ -117,14 +118,14 @@ func TestStalePayments(t *testing.T) {
 	payer := newPayer(t, 1)
 	c := s.open(payer.address(), 1)
 	s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 0, 10)})
-	s.unchanged(c.ID, &metastore.StaleError{Stored: s.channel(c.ID).Proof}, func() error {
+	s.unchanged(c.ID, &ledger.StaleError{Stored: s.channel(c.ID).Proof}, func() error {
 		return s.spend()["buy"](s.paid(payer, 1, 0, 20)) // a second number 0
 	})
 	accepted := s.paid(payer, 1, 5, 20)
 	s.buy(paychan.BuyOptions{Payment: accepted})
-	stale := &metastore.StaleError{Stored: accepted.Proof}
+	stale := &ledger.StaleError{Stored: accepted.Proof}
 	for way, spend := range s.spend() {
-		for name, p := range map[string]metastore.Payment{
+		for name, p := range map[string]ledger.Payment{
 			"the same again":               accepted,
 			"both lower":                   s.paid(payer, 1, 4, 15),
 			"sequence up, amount the same": s.paid(payer, 1, 6, 20),
@@ -148,18 +149,18 @@ func TestNotCovered(t *testing.T) {
 	for name, spend := range ways {
 		t.Run(name, func(t *testing.T) { // the channel stays unbound
 			s := s.on(t)
-			s.unchanged(c.ID, &metastore.InsufficientFundsError{Required: 3, Available: 2}, func() error { return spend(s.paid(payer, 1, 1, 2)) })
-			s.unchanged(c.ID, &metastore.InsufficientFundsError{Required: 1_001, Available: 1_000}, func() error { return spend(s.paid(payer, 1, 1, 1_001)) })
+			s.unchanged(c.ID, &ledger.InsufficientFundsError{Required: 3, Available: 2}, func() error { return spend(s.paid(payer, 1, 1, 2)) })
+			s.unchanged(c.ID, &ledger.InsufficientFundsError{Required: 1_001, Available: 1_000}, func() error { return spend(s.paid(payer, 1, 1, 1_001)) })
 		})
 	}
 	s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 4)})
 	for name, spend := range ways {
 		t.Run(name+" with credit", func(t *testing.T) {
 			s := s.on(t)
-			s.unchanged(c.ID, &metastore.InsufficientFundsError{Required: 3, Available: 2}, func() error { return spend(s.paid(payer, 1, 2, 5)) })
+			s.unchanged(c.ID, &ledger.InsufficientFundsError{Required: 3, Available: 2}, func() error { return spend(s.paid(payer, 1, 2, 5)) })
 		})
 	}
-	s.unchanged(c.ID, &metastore.InsufficientFundsError{Required: 12, Available: 11}, func() error {
+	s.unchanged(c.ID, &ledger.InsufficientFundsError{Required: 12, Available: 11}, func() error {
 		_, err := s.PayRead(t.Context(), s.paid(payer, 1, 2, 14), 4, "")
 		return err
 	})
@@ -179,7 +180,7 @@ func TestFirstPaymentOfZero(t *testing.T) {
 	payer := newPayer(t, 1)
 	c := s.open(payer.address(), 1)
 	for _, spend := range s.spend() {
-		s.unchanged(c.ID, &metastore.StaleError{}, func() error { return spend(s.paid(payer, 1, 1, 0)) })
+		s.unchanged(c.ID, &ledger.StaleError{}, func() error { return spend(s.paid(payer, 1, 1, 0)) })
 	}
 }
 
@@ -194,7 +195,7 @@ func TestNoNumberOverflows(t *testing.T) {
 		if full.Total != math.MaxInt64 {
 			t.Errorf("%+v", full)
 		}
-		s.unchanged(other.ID, metastore.ErrAmountOverflow, func() error {
+		s.unchanged(other.ID, ledger.ErrAmountOverflow, func() error {
 			_, err := s.Buy(ctx, paychan.BuyOptions{Payment: s.paid(payer, 2, 1, 1), SessionID: full.ID}, nil)
 			return err
 		})
@@ -204,7 +205,7 @@ func TestNoNumberOverflows(t *testing.T) {
 		payer := newPayer(t, 1)
 		c := s.open(payer.address(), 1)
 		for _, count := range []int64{2, 4, 5, math.MaxInt64} { // 4 times the price is 0, modulo 2^64
-			s.unchanged(c.ID, &metastore.InsufficientFundsError{Required: math.MaxInt64, Available: math.MaxInt64}, func() error {
+			s.unchanged(c.ID, &ledger.InsufficientFundsError{Required: math.MaxInt64, Available: math.MaxInt64}, func() error {
 				_, err := s.PayRead(ctx, s.paid(payer, 1, 1, math.MaxInt64), count, "")
 				return err
 			})
@@ -264,8 +265,8 @@ func TestUnboundChannelIsBoundToTheFirstPayer(t *testing.T) {
 			if got := s.channel(c.ID); got.Sender != first.address() {
 				t.Errorf("sender %s, want %s", got.Sender, first.address())
 			}
-			s.unchanged(c.ID, metastore.ErrNoChannel, func() error { return s.spend()[way](s.paid(second, 1, 2, 6)) })
-			if err := s.Live(ctx, s.paid(second, 1, 2, 6)); !errors.Is(err, metastore.ErrNoChannel) {
+			s.unchanged(c.ID, ledger.ErrNoChannel, func() error { return s.spend()[way](s.paid(second, 1, 2, 6)) })
+			if err := s.Live(ctx, s.paid(second, 1, 2, 6)); !errors.Is(err, ledger.ErrNoChannel) {
 				t.Errorf("for another payer: %v", err)
 			}
 			// Now another payer may open a channel with the number.
@@ -280,19 +281,19 @@ func TestOtherPartiesAreOtherChannels(t *testing.T) {
 	payer := newPayer(t, 1)
 	c := s.open(payer.address(), 1)
 	good := s.paid(payer, 1, 1, 3)
-	for name, change := range map[string]func(*metastore.Payment){
-		"sender":   func(p *metastore.Payment) { p.Sender = canonical("0x1") },
-		"receiver": func(p *metastore.Payment) { p.Receiver = canonical("0x1") },
-		"asset":    func(p *metastore.Payment) { p.Asset = canonical("0x1") },
-		"number":   func(p *metastore.Payment) { p.PaymentChannelID = 2 },
+	for name, change := range map[string]func(*ledger.Payment){
+		"sender":   func(p *ledger.Payment) { p.Sender = canonical("0x1") },
+		"receiver": func(p *ledger.Payment) { p.Receiver = canonical("0x1") },
+		"asset":    func(p *ledger.Payment) { p.Asset = canonical("0x1") },
+		"number":   func(p *ledger.Payment) { p.PaymentChannelID = 2 },
 	} {
 		p := good
 		change(&p)
 		t.Run(name, func(t *testing.T) {
 			s := s.on(t)
-			s.unchanged(c.ID, metastore.ErrNoChannel, func() error { return s.Live(t.Context(), p) })
+			s.unchanged(c.ID, ledger.ErrNoChannel, func() error { return s.Live(t.Context(), p) })
 			for _, spend := range s.spend() {
-				s.unchanged(c.ID, metastore.ErrNoChannel, func() error { return spend(p) })
+				s.unchanged(c.ID, ledger.ErrNoChannel, func() error { return spend(p) })
 			}
 		})
 	}
@@ -306,12 +307,12 @@ func TestUnsettledLimit(t *testing.T) {
 	payer := newPayer(t, 1)
 	c := s.open(payer.address(), 1)
 	for _, spend := range s.spend() {
-		s.unchanged(c.ID, metastore.ErrUnsettledLimit, func() error { return spend(s.paid(payer, 1, 1, 11)) })
+		s.unchanged(c.ID, ledger.ErrUnsettledLimit, func() error { return spend(s.paid(payer, 1, 1, 11)) })
 	}
 	s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 10)})
 	next := s.paid(payer, 1, 2, 20)
 	for _, spend := range s.spend() {
-		s.unchanged(c.ID, metastore.ErrUnsettledLimit, func() error { return spend(next) })
+		s.unchanged(c.ID, ledger.ErrUnsettledLimit, func() error { return spend(next) })
 	}
 	if err := s.Settle(t.Context()); err != nil {
 		t.Fatal(err)
@@ -329,18 +330,18 @@ func TestClosedAndExpiredChannels(t *testing.T) {
 		end  func(t *testing.T, s *shop, id string)
 		want error
 	}{
-		"expired": {func(_ *testing.T, s *shop, _ string) { s.clock.Advance(paychan.DefaultTTL) }, metastore.ErrChannelExpired},
+		"expired": {func(_ *testing.T, s *shop, _ string) { s.clock.Advance(paychan.DefaultTTL) }, ledger.ErrChannelExpired},
 		"closed": {func(t *testing.T, s *shop, id string) {
 			if _, err := s.Close(ctx, id); err != nil {
 				t.Fatal(err)
 			}
-		}, metastore.ErrChannelClosed},
+		}, ledger.ErrChannelClosed},
 		"closed, then expired": {func(t *testing.T, s *shop, id string) {
 			if _, err := s.Close(ctx, id); err != nil {
 				t.Fatal(err)
 			}
 			s.clock.Advance(paychan.DefaultTTL)
-		}, metastore.ErrChannelClosed},
+		}, ledger.ErrChannelClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newShop(t)
@@ -422,7 +423,7 @@ func TestReturnCountsOnce(t *testing.T) {
 	if after := s.channel(c.ID); !reflect.DeepEqual(after, before) {
 		t.Errorf("%+v, want %+v", after, before)
 	}
-	if _, err := s.Return(ctx, "unknown", 1, s.Price(), "a"); !errors.Is(err, metastore.ErrNotFound) {
+	if _, err := s.Return(ctx, "unknown", 1, s.Price(), "a"); !errors.Is(err, database.ErrNotFound) {
 		t.Errorf("to an unknown channel: %v", err)
 	}
 	// Returned credit can be spent again.
@@ -437,11 +438,11 @@ func TestLostResponseIsFound(t *testing.T) {
 	s := newShop(t)
 	payer := newPayer(t, 1)
 	c := s.open(payer.address(), 1)
-	idem := &metastore.Idempotency{Scope: "buy", Key: "k", Hash: [32]byte{1}}
+	idem := &ledger.Idempotency{Scope: "buy", Key: "k", Hash: [32]byte{1}}
 	p := s.paid(payer, 1, 1, 10)
 	poor := p
 	poor.Amount = 2
-	s.unchanged(c.ID, metastore.ErrInsufficientFunds, func() error { // a refusal is not recorded
+	s.unchanged(c.ID, ledger.ErrInsufficientFunds, func() error { // a refusal is not recorded
 		_, err := s.Buy(ctx, paychan.BuyOptions{Payment: poor}, idem)
 		return err
 	})
@@ -463,11 +464,11 @@ func TestLostResponseIsFound(t *testing.T) {
 		}
 	}
 	recovered()
-	s.unchanged(c.ID, metastore.ErrIdempotencyReuse, func() error {
-		_, err := s.Buy(ctx, paychan.BuyOptions{Payment: p}, &metastore.Idempotency{Scope: "buy", Key: "k", Hash: [32]byte{2}})
+	s.unchanged(c.ID, ledger.ErrIdempotencyReuse, func() error {
+		_, err := s.Buy(ctx, paychan.BuyOptions{Payment: p}, &ledger.Idempotency{Scope: "buy", Key: "k", Hash: [32]byte{2}})
 		return err
 	})
-	s.unchanged(c.ID, &metastore.StaleError{Stored: p.Proof}, func() error {
+	s.unchanged(c.ID, &ledger.StaleError{Stored: p.Proof}, func() error {
 		_, err := s.Buy(ctx, paychan.BuyOptions{Payment: p}, nil)
 		return err
 	})
@@ -502,7 +503,7 @@ func TestStats(t *testing.T) {
 	c := s.open(p.address(), 1)
 	s.buy(paychan.BuyOptions{Payment: s.paid(p, 1, 1, 10)})
 	for range 2 { // the second is stale
-		if _, err := s.PayRead(t.Context(), s.paid(p, 1, 2, 12), 1, ""); err != nil && !errors.Is(err, metastore.ErrStalePayment) {
+		if _, err := s.PayRead(t.Context(), s.paid(p, 1, 2, 12), 1, ""); err != nil && !errors.Is(err, ledger.ErrStalePayment) {
 			t.Error(err)
 		}
 	}

@@ -3,18 +3,18 @@ package paychan
 import (
 	"context"
 
-	"sluice/metastore"
+	"sluice/ledger"
 )
 
 // Reconciliation is a channel in the books and on the chain.
 type Reconciliation struct {
-	Books metastore.Channel
-	Chain metastore.Reading
-	After *metastore.Channel // the books after the reading was recorded; nil: it was not
+	Books ledger.Channel
+	Chain ledger.Reading
+	After *ledger.Channel // the books after the reading was recorded; nil: it was not
 }
 
 // Reconcile reads a channel from the chain and, if write is set, records the reading. It returns
-// metastore.ErrNotFound, ErrNoChain or ErrChain.
+// database.ErrNotFound, ErrNoChain or ErrChain.
 func (s *Service) Reconcile(ctx context.Context, id string, write bool) (Reconciliation, error) {
 	if s.chain == nil {
 		return Reconciliation{}, ErrNoChain

@@ -3,27 +3,27 @@ package paychan
 import (
 	"context"
 
-	"sluice/metastore"
+	"sluice/ledger"
 )
 
 // Renew accepts a payment from Verify in place of the one that proves what was accepted over the
 // channel with this id, if that one can no longer be collected. It sells nothing. Repeated with the
-// same payment, it has no effect. It returns the channel after that, or metastore.ErrNotFound,
+// same payment, it has no effect. It returns the channel after that, or database.ErrNotFound,
 // ErrOtherChannel, a *micropay.Error if the chain would not execute the payment, or the errors of
-// metastore.Channels.Renew.
-func (s *Service) Renew(ctx context.Context, id string, p metastore.Payment) (metastore.Channel, error) {
+// ledger.Channels.Renew.
+func (s *Service) Renew(ctx context.Context, id string, p ledger.Payment) (ledger.Channel, error) {
 	c, err := s.meta.Channel(ctx, id)
 	if err != nil {
-		return metastore.Channel{}, err
+		return ledger.Channel{}, err
 	}
 	if c.Sender != "" && c.Sender != p.Sender || c.Receiver != p.Receiver || c.Asset != p.Asset || c.PaymentChannelID != p.PaymentChannelID {
-		return metastore.Channel{}, ErrOtherChannel
+		return ledger.Channel{}, ErrOtherChannel
 	}
 	if err := s.opt.Space(0); err != nil {
-		return metastore.Channel{}, err
+		return ledger.Channel{}, err
 	}
-	var renewed metastore.Channel
-	accept := func(p metastore.Payment) (err error) {
+	var renewed ledger.Channel
+	accept := func(p ledger.Payment) (err error) {
 		renewed, err = s.meta.Renew(ctx, p)
 		return err
 	}

@@ -5,12 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
 )
 
-func (s *shop) renew(id string, p payer, sequence, amount uint64, change ...func(*micropay.Payment)) (metastore.Channel, error) {
+func (s *shop) renew(id string, p payer, sequence, amount uint64, change ...func(*micropay.Payment)) (ledger.Channel, error) {
 	s.t.Helper()
 	m := promise(s.now(), 1, sequence, amount)
 	for _, f := range change {
@@ -18,7 +19,7 @@ func (s *shop) renew(id string, p payer, sequence, amount uint64, change ...func
 	}
 	payment, err := s.Verify(s.t.Context(), p.sign(s.t, m), nil)
 	if err != nil {
-		return metastore.Channel{}, err
+		return ledger.Channel{}, err
 	}
 	return s.Renew(s.t.Context(), id, payment)
 }
@@ -28,17 +29,17 @@ func (s *shop) renew(id string, p payer, sequence, amount uint64, change ...func
 func TestRenew(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		c := s.openOnChain(p)
-		if _, err := s.renew(c.ID, p, 1, 0); !errors.Is(err, metastore.ErrStalePayment) && !errors.Is(err, metastore.ErrNothingExpired) {
+		if _, err := s.renew(c.ID, p, 1, 0); !errors.Is(err, ledger.ErrStalePayment) && !errors.Is(err, ledger.ErrNothingExpired) {
 			t.Errorf("before a payment: %v", err)
 		}
 		s.mustPay(p, 1, 30)
-		s.unchanged(c.ID, metastore.ErrNothingExpired, func() error { _, err := s.renew(c.ID, p, 2, 30); return err })
+		s.unchanged(c.ID, ledger.ErrNothingExpired, func() error { _, err := s.renew(c.ID, p, 2, 30); return err })
 		time.Sleep(time.Minute)
-		wantLimit(t, "a payment over the channel", s.pay(p, 2, 33), metastore.UnsettledLimitError{Limit: 30, Unsettled: 30, Expired: 30})
+		wantLimit(t, "a payment over the channel", s.pay(p, 2, 33), ledger.UnsettledLimitError{Limit: 30, Unsettled: 30, Expired: 30})
 		if got := s.channel(c.ID); got.Expired != 30 {
 			t.Errorf("%+v", got)
 		}
-		stored := &metastore.StaleError{Stored: s.channel(c.ID).Proof}
+		stored := &ledger.StaleError{Stored: s.channel(c.ID).Proof}
 		for what, test := range map[string]struct{ sequence, amount uint64 }{
 			"the same number": {1, 30}, "another amount": {2, 33}, "a smaller amount": {2, 29},
 		} {
@@ -54,7 +55,7 @@ func TestRenew(t *testing.T) {
 		if _, err := s.renew(c.ID, p, 2, 30, func(m *micropay.Payment) { m.PaymentChannelID = 2 }); !errors.Is(err, paychan.ErrOtherChannel) {
 			t.Errorf("over another channel: %v", err)
 		}
-		if _, err := s.renew("unknown", p, 2, 30); !errors.Is(err, metastore.ErrNotFound) {
+		if _, err := s.renew("unknown", p, 2, 30); !errors.Is(err, database.ErrNotFound) {
 			t.Errorf("of an unknown channel: %v", err)
 		}
 		v.simulation = paychan.Simulation{VMStatus: "Out of gas"}
@@ -69,7 +70,7 @@ func TestRenew(t *testing.T) {
 				t.Errorf("%+v, %v", renewed, err)
 			}
 		}
-		wantLimit(t, "before it is collected", s.pay(p, 3, 33), metastore.UnsettledLimitError{Limit: 30, Unsettled: 30})
+		wantLimit(t, "before it is collected", s.pay(p, 3, 33), ledger.UnsettledLimitError{Limit: 30, Unsettled: 30})
 		s.collect(c.ID, v)
 		s.mustPay(p, 3, 33)
 	}, startingLimit)
@@ -82,16 +83,16 @@ func TestRenewalOutlivesAnExpiredSubmission(t *testing.T) {
 		c := s.openOnChain(p)
 		s.mustPay(p, 1, 10)
 		s.submit(c.ID)
-		if _, err := s.renew(c.ID, p, 2, 10); !errors.Is(err, metastore.ErrNothingExpired) {
+		if _, err := s.renew(c.ID, p, 2, 10); !errors.Is(err, ledger.ErrNothingExpired) {
 			t.Errorf("while it is in flight: %v", err)
 		}
 		time.Sleep(time.Minute)
 		after := v.reading
-		after.Ledger = s.now()
-		if err := s.meta.EndSubmission(t.Context(), c.ID, 1, metastore.Outcome{State: metastore.Expired, Reading: after}); err != nil {
+		after.ChainTime = s.now()
+		if err := s.meta.EndSubmission(t.Context(), c.ID, 1, ledger.Outcome{State: ledger.Expired, Reading: after}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.pay(p, 2, 13); !errors.Is(err, metastore.ErrChannelStopped) {
+		if err := s.pay(p, 2, 13); !errors.Is(err, ledger.ErrChannelStopped) {
 			t.Errorf("before the renewal: %v", err)
 		}
 		if _, err := s.renew(c.ID, p, 2, 10); err != nil {
@@ -121,7 +122,7 @@ func TestReconcile(t *testing.T) {
 		if got := s.channel(c.ID); got.Settled != 25 || got.Elsewhere != 25 {
 			t.Errorf("%+v", got)
 		}
-		if _, err := s.Reconcile(t.Context(), "unknown", true); !errors.Is(err, metastore.ErrNotFound) {
+		if _, err := s.Reconcile(t.Context(), "unknown", true); !errors.Is(err, database.ErrNotFound) {
 			t.Errorf("%v", err)
 		}
 		v.fails = errors.New("no fullnode answers")

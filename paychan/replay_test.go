@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/paychan"
 )
 
@@ -19,7 +19,7 @@ func TestConcurrentReplays(t *testing.T) {
 	payer := newPayer(t, 1)
 	c := first.open("", 1)
 	text := payer.sign(t, promise(first.clock.Now(), 1, 1, amount))
-	bought, read := make([]metastore.Session, replays), make([]metastore.Channel, replays)
+	bought, read := make([]ledger.Session, replays), make([]ledger.Channel, replays)
 	errs := make([]error, replays)
 	start := make(chan struct{})
 	var wg sync.WaitGroup
@@ -43,7 +43,7 @@ func TestConcurrentReplays(t *testing.T) {
 	proof := first.paid(payer, 1, 1, amount).Proof // signing returns the same bytes each time
 	winner := -1
 	for i, err := range errs {
-		var stale *metastore.StaleError
+		var stale *ledger.StaleError
 		switch {
 		case err == nil && winner >= 0:
 			t.Errorf("both %d and %d succeeded", winner, i)
@@ -86,7 +86,7 @@ func TestConcurrentRepeats(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range repeats {
 		wg.Go(func() {
-			got, err := handles[i%2].Buy(t.Context(), paychan.BuyOptions{Payment: p}, &metastore.Idempotency{Scope: "buy", Key: "k"})
+			got, err := handles[i%2].Buy(t.Context(), paychan.BuyOptions{Payment: p}, &ledger.Idempotency{Scope: "buy", Key: "k"})
 			ids[i], errs[i] = got.ID, err
 		})
 	}

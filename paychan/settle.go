@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"sluice/database"
 	"sluice/internal/task"
-	"sluice/metastore"
+	"sluice/ledger"
 )
 
 const (
@@ -24,11 +25,11 @@ var ErrUncollected = errors.New("accepted payments have expired uncollected")
 
 // Unsettled returns what was accepted and not settled when Review last looked, and false unless
 // Review is running and has looked.
-func (s *Service) Unsettled() (metastore.Unsettled, bool) {
+func (s *Service) Unsettled() (ledger.Unsettled, bool) {
 	if last := s.unsettled.Load(); last != nil {
 		return *last, true
 	}
-	return metastore.Unsettled{}, false
+	return ledger.Unsettled{}, false
 }
 
 // Run books settlements in the ledger, soon after their payments were accepted, until ctx ends.
@@ -97,7 +98,7 @@ func (s *Service) review(ctx context.Context) (channels int64, err error) {
 // others. It continues after failures and returns them joined: the first ones, and how many others
 // there were.
 func (s *Service) Settle(ctx context.Context) error {
-	var last metastore.Settlement
+	var last ledger.Settlement
 	var failed []error
 	for {
 		pending, err := s.pending(ctx, last)
@@ -112,7 +113,7 @@ func (s *Service) Settle(ctx context.Context) error {
 	}
 }
 
-func (s *Service) pending(ctx context.Context, after metastore.Settlement) ([]metastore.Settlement, error) {
+func (s *Service) pending(ctx context.Context, after ledger.Settlement) ([]ledger.Settlement, error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	return s.meta.Settlements(ctx, after, settleBatch)
@@ -120,7 +121,7 @@ func (s *Service) pending(ctx context.Context, after metastore.Settlement) ([]me
 
 // book books settlements in one transaction. If that is refused, it tries one transaction for each,
 // so that a wrong one does not block the others.
-func (s *Service) book(ctx context.Context, pending []metastore.Settlement) (failed []error) {
+func (s *Service) book(ctx context.Context, pending []ledger.Settlement) (failed []error) {
 	if len(pending) == 0 {
 		return nil
 	}
@@ -144,15 +145,15 @@ func (s *Service) book(ctx context.Context, pending []metastore.Settlement) (fai
 	return failed
 }
 
-func (s *Service) bookAll(ctx context.Context, pending []metastore.Settlement) error {
+func (s *Service) bookAll(ctx context.Context, pending []ledger.Settlement) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	return s.meta.PayOut(ctx, pending)
+	return s.meta.Book(ctx, pending)
 }
 
 // refused reports whether err is due to what was to be booked, and not to an outage of the store.
 func refused(err error) bool {
-	for _, outage := range []error{metastore.ErrUnavailable, metastore.ErrUnknownOutcome, context.DeadlineExceeded, context.Canceled} {
+	for _, outage := range []error{database.ErrUnavailable, database.ErrUnknownOutcome, context.DeadlineExceeded, context.Canceled} {
 		if errors.Is(err, outage) {
 			return false
 		}

@@ -12,26 +12,27 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/database"
 	"sluice/internal/task"
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/paychan"
 )
 
 // ledger is a store with a ledger that fails as configured.
-type ledger struct {
+type bookKeeper struct {
 	paychan.Store
 	mu struct {
 		sync.Mutex
-		fail  func(ctx context.Context, list []metastore.Settlement) error // before it books; nil: never
-		lose  int                                                          // calls that lose their result
-		calls [][]metastore.Settlement
+		fail  func(ctx context.Context, list []ledger.Settlement) error // before it books; nil: never
+		lose  int                                                       // calls that lose their result
+		calls [][]ledger.Settlement
 		at    []time.Time
 	}
 }
 
 var errLedger = errors.New("the ledger refuses")
 
-func (l *ledger) PayOut(ctx context.Context, list []metastore.Settlement) error {
+func (l *bookKeeper) Book(ctx context.Context, list []ledger.Settlement) error {
 	l.mu.Lock()
 	l.mu.calls, l.mu.at = append(l.mu.calls, list), append(l.mu.at, l.Now())
 	fail := l.mu.fail
@@ -45,37 +46,37 @@ func (l *ledger) PayOut(ctx context.Context, list []metastore.Settlement) error 
 			return err
 		}
 	}
-	err := l.Store.PayOut(ctx, list)
+	err := l.Store.Book(ctx, list)
 	if err == nil && lost {
-		err = metastore.ErrUnknownOutcome
+		err = database.ErrUnknownOutcome
 	}
 	return err
 }
 
 // fails sets what fails from now on.
-func (l *ledger) fails(fail func(ctx context.Context, list []metastore.Settlement) error) {
+func (l *bookKeeper) fails(fail func(ctx context.Context, list []ledger.Settlement) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.fail = fail
 }
 
-func refuseAll(context.Context, []metastore.Settlement) error { return errLedger }
+func refuseAll(context.Context, []ledger.Settlement) error { return errLedger }
 
-func hang(ctx context.Context, _ []metastore.Settlement) error {
+func hang(ctx context.Context, _ []ledger.Settlement) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-func (l *ledger) called() (calls [][]metastore.Settlement, at []time.Time) {
+func (l *bookKeeper) called() (calls [][]ledger.Settlement, at []time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.mu.calls), slices.Clone(l.mu.at)
 }
 
 // withLedger replaces a shop's store by a ledger.
-func (s *shop) withLedger() *ledger {
+func (s *shop) withLedger() *bookKeeper {
 	s.t.Helper()
-	l := &ledger{Store: s.meta}
+	l := &bookKeeper{Store: s.meta}
 	var err error
 	if s.Service, err = paychan.New(l, s.opt); err != nil {
 		s.t.Fatal(err)
@@ -86,9 +87,9 @@ func (s *shop) withLedger() *ledger {
 // settling is a shop in a bubble in which Run is running.
 type settling struct {
 	*shop
-	ledger  *ledger
+	ledger  *bookKeeper
 	payer   payer
-	channel metastore.Channel // number 1, the payer's
+	channel ledger.Channel // number 1, the payer's
 
 	mu        sync.Mutex
 	reports   []error
@@ -218,11 +219,11 @@ func TestRunAfterALostResult(t *testing.T) {
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 7, 10)})
 		s.wait(20 * time.Second)
 		s.settled(10)
-		if calls, _ := s.ledger.called(); len(calls) != 1 || s.reported(metastore.ErrUnknownOutcome) != 1 {
+		if calls, _ := s.ledger.called(); len(calls) != 1 || s.reported(database.ErrUnknownOutcome) != 1 {
 			t.Errorf("%d calls and the reports %v, want one each", len(calls), s.reports)
 		}
 		// It has not booked them.
-		s.ledger.fails(func(context.Context, []metastore.Settlement) error { return metastore.ErrUnknownOutcome })
+		s.ledger.fails(func(context.Context, []ledger.Settlement) error { return database.ErrUnknownOutcome })
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 8, 20)})
 		s.wait(5 * time.Second)
 		s.settled(10)
@@ -275,7 +276,7 @@ func TestRunReportsExpiredPayments(t *testing.T) {
 		s.ledger.fails(refuseAll)
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
 		s.wait(5 * time.Minute)
-		if got, _ := s.Unsettled(); got.Expired != (metastore.UnsettledSum{Channels: 1, Amount: 10}) {
+		if got, _ := s.Unsettled(); got.Expired != (ledger.UnsettledSum{Channels: 1, Amount: 10}) {
 			t.Errorf("%+v, want 1 channel with 10 units", got)
 		}
 		if got := s.reported(paychan.ErrUncollected); got != 1 {
@@ -291,7 +292,7 @@ func TestRunReportsExpiredPayments(t *testing.T) {
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 3, 35)})
 		s.wait(2 * time.Minute)
 		s.settled(35) // amounts are cumulative, so nothing is lost
-		if got, ok := s.Unsettled(); !ok || got.Expired != (metastore.UnsettledSum{}) {
+		if got, ok := s.Unsettled(); !ok || got.Expired != (ledger.UnsettledSum{}) {
 			t.Errorf("%+v, %t, want none", got, ok)
 		}
 	})
@@ -335,8 +336,8 @@ func TestLedgerContinuesAfterARefusal(t *testing.T) {
 	ids := s.accept(newPayer(t, 1), 205)
 	l, pending := s.withLedger(), s.pending()
 	bad := map[string]bool{pending[7].Channel: true, pending[201].Channel: true} // in the first and in the second batch
-	l.fails(func(_ context.Context, list []metastore.Settlement) error {
-		if slices.ContainsFunc(list, func(p metastore.Settlement) bool { return bad[p.Channel] }) {
+	l.fails(func(_ context.Context, list []ledger.Settlement) error {
+		if slices.ContainsFunc(list, func(p ledger.Settlement) bool { return bad[p.Channel] }) {
 			return errLedger
 		}
 		return nil
@@ -363,16 +364,16 @@ func TestLedgerBatches(t *testing.T) {
 		want int
 	}{
 		{nil, 1},
-		{[]error{metastore.ErrUnavailable}, 1},
-		{[]error{metastore.ErrUnknownOutcome}, 1},
+		{[]error{database.ErrUnavailable}, 1},
+		{[]error{database.ErrUnknownOutcome}, 1},
 		{[]error{context.DeadlineExceeded}, 1},
 		{[]error{errLedger, errLedger, errLedger, errLedger}, 4},
-		{[]error{errLedger, metastore.ErrUnavailable}, 2},
+		{[]error{errLedger, database.ErrUnavailable}, 2},
 	} {
 		s := newShop(t)
 		s.accept(newPayer(t, 1), 3)
 		l, n := s.withLedger(), 0
-		l.fails(func(context.Context, []metastore.Settlement) error {
+		l.fails(func(context.Context, []ledger.Settlement) error {
 			if n++; n > len(test.errs) {
 				return nil
 			}
@@ -442,7 +443,7 @@ func TestFailuresAreCounted(t *testing.T) {
 // unlistedStore fails to list pending settlements.
 type unlistedStore struct{ paychan.Store }
 
-func (unlistedStore) Settlements(context.Context, metastore.Settlement, int) ([]metastore.Settlement, error) {
+func (unlistedStore) Settlements(context.Context, ledger.Settlement, int) ([]ledger.Settlement, error) {
 	return nil, fmt.Errorf("listing: %w", errLedger)
 }
 

@@ -1,6 +1,8 @@
 package paychan
 
-import "sluice/metastore"
+import (
+	"sluice/ledger"
+)
 
 // SetGasPrices sets the least gas price at which the chain executes a transaction, and the usual
 // one. Micropayments with a lower one than the least, or with one that is far above the usual one,
@@ -33,11 +35,11 @@ func (s *Service) Terms() (Terms, bool) {
 }
 
 // SellingLimit returns the greatest unsettled amount that a payment over a channel may lead to now.
-func (s *Service) SellingLimit(c metastore.Channel) int64 {
+func (s *Service) SellingLimit(c ledger.Channel) int64 {
 	return c.SellingLimit(s.startingLimit(), s.opt.UnsettledLimit, c.Form)
 }
 
-// startingLimit returns metastore.Payment.StartingLimit.
+// startingLimit returns ledger.Payment.StartingLimit.
 func (s *Service) startingLimit() int64 {
 	if s.chain == nil {
 		return 0

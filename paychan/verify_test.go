@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
 )
@@ -80,7 +80,7 @@ func TestVerifyRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := s.Verify(t.Context(), c.text, nil)
 			var refusal *micropay.Error
-			if !errors.Is(err, c.kind) || errors.Is(err, metastore.ErrAmountOverflow) || !errors.As(err, &refusal) {
+			if !errors.Is(err, c.kind) || errors.Is(err, ledger.ErrAmountOverflow) || !errors.As(err, &refusal) {
 				t.Fatalf("%+v, %v, want %v", got, err, c.kind)
 			}
 			if refusal.Class != c.class || refusal.Reason != c.reason {
@@ -99,11 +99,11 @@ func TestVerifyAcceptsNumbersBelow2To63(t *testing.T) {
 		want                      error
 	}{
 		"all largest":     {largest, largest, largest, nil},
-		"amount":          {1, 1, largest + 1, metastore.ErrAmountOverflow},
-		"channel":         {largest + 1, 1, 1, metastore.ErrAmountOverflow},
-		"sequence":        {1, largest + 1, 1, metastore.ErrAmountOverflow},
-		"amount of 2^64":  {1, 1, 1<<64 - 1, metastore.ErrAmountOverflow},
-		"all are maximal": {1<<64 - 1, 1<<64 - 1, 1<<64 - 1, metastore.ErrAmountOverflow},
+		"amount":          {1, 1, largest + 1, ledger.ErrAmountOverflow},
+		"channel":         {largest + 1, 1, 1, ledger.ErrAmountOverflow},
+		"sequence":        {1, largest + 1, 1, ledger.ErrAmountOverflow},
+		"amount of 2^64":  {1, 1, 1<<64 - 1, ledger.ErrAmountOverflow},
+		"all are maximal": {1<<64 - 1, 1<<64 - 1, 1<<64 - 1, ledger.ErrAmountOverflow},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := s.Verify(t.Context(), payer.sign(t, promise(s.clock.Now(), c.channel, c.sequence, c.amount)), nil)
@@ -195,7 +195,7 @@ func TestVerifyVectors(t *testing.T) {
 }
 
 // payment returns the expected result of Verify for a vector, or the kind of its refusal.
-func (v *vector) payment(t *testing.T, file *vectors) (p metastore.Payment, kind error) {
+func (v *vector) payment(t *testing.T, file *vectors) (p ledger.Payment, kind error) {
 	t.Helper()
 	d, policy := v.Decoded, file.Expected
 	switch v.Class {
@@ -214,7 +214,7 @@ func (v *vector) payment(t *testing.T, file *vectors) (p metastore.Payment, kind
 			t.Fatal(err)
 		}
 		if n >= 1<<63 {
-			return p, metastore.ErrAmountOverflow
+			return p, ledger.ErrAmountOverflow
 		}
 		*into = int64(n)
 	}

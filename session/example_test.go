@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"sluice/metastore"
-	"sluice/metastore/sqlstore"
+	"sluice/database/sqlstore"
+	"sluice/ledger"
 	"sluice/session"
 )
 
@@ -35,7 +35,7 @@ func Example() {
 	}
 	fmt.Println("granted", granted.Left)
 
-	request := &metastore.Idempotency{Scope: "use " + granted.ID, Key: "request-1"}
+	request := &ledger.Idempotency{Scope: "use " + granted.ID, Key: "request-1"}
 	for range 2 {
 		used, err := sessions.Use(ctx, granted.ID, 2, request)
 		if err != nil {
@@ -45,7 +45,7 @@ func Example() {
 	}
 
 	unchanged, err := sessions.Use(ctx, granted.ID, 2, nil)
-	fmt.Println("exhausted:", errors.Is(err, metastore.ErrExhausted), "left", unchanged.Left)
+	fmt.Println("exhausted:", errors.Is(err, ledger.ErrExhausted), "left", unchanged.Left)
 
 	// Output:
 	// granted 3

@@ -10,7 +10,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/session"
 )
 
@@ -35,7 +35,7 @@ type count struct{ left, used int64 }
 func (c count) apply(op operation) (count, result) {
 	switch {
 	case op.kind == "use" && op.n > c.left:
-		return c, result{metastore.ErrExhausted, c}
+		return c, result{ledger.ErrExhausted, c}
 	case op.kind == "use":
 		c = count{c.left - op.n, c.used + op.n}
 	case op.kind == "return" && !op.again:
@@ -90,13 +90,13 @@ func (c *client) draw(random *rand.Rand) operation {
 
 // ask performs an operation and counts the chunksets used.
 func (c *client) ask(t *testing.T, op operation) result {
-	var got metastore.Session
+	var got ledger.Session
 	var err error
 	switch op.kind {
 	case "use":
-		var idem *metastore.Idempotency
+		var idem *ledger.Idempotency
 		if op.request != "" {
-			idem = &metastore.Idempotency{Scope: "use", Key: op.request}
+			idem = &ledger.Idempotency{Scope: "use", Key: op.request}
 		}
 		if got, err = c.service.Use(t.Context(), c.id, op.n, idem); err == nil {
 			c.used += op.n
@@ -108,8 +108,8 @@ func (c *client) ask(t *testing.T, op operation) result {
 	default:
 		got, err = c.service.Get(t.Context(), c.id)
 	}
-	if errors.Is(err, metastore.ErrExhausted) {
-		err = metastore.ErrExhausted // without the errors that wrap it
+	if errors.Is(err, ledger.ErrExhausted) {
+		err = ledger.ErrExhausted // without the errors that wrap it
 	}
 	return result{err, count{got.Left, got.Used}}
 }
@@ -187,7 +187,7 @@ func TestCheckerDetectsErrors(t *testing.T) {
 			{Input: use, Output: left(1), Call: 1, Return: 2}, {Input: get, Output: left(2), Call: 3, Return: 4},
 		}, false},
 		"exhausted while some are left": {[]porcupine.Operation{
-			{Input: use, Output: result{metastore.ErrExhausted, count{2, 0}}, Call: 1, Return: 2},
+			{Input: use, Output: result{ledger.ErrExhausted, count{2, 0}}, Call: 1, Return: 2},
 		}, false},
 		"a return counts once": {[]porcupine.Operation{
 			{Input: use, Output: left(1), Call: 1, Return: 2},

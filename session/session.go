@@ -2,7 +2,7 @@
 // read takes the chunksets that it touches, exactly and durably.
 //
 // A Service grants sessions and uses them up; package paychan sells them. The counting itself is
-// done by metastore.Sessions, in one transaction for each use.
+// done by ledger.Sessions, in one transaction for each use.
 package session
 
 import (
@@ -12,7 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 )
 
 // ErrPaymentRequired means that the service grants no sessions: they must be paid for.
@@ -38,8 +39,8 @@ const (
 
 // Store holds sessions, and the clock by which they expire.
 type Store interface {
-	metastore.Sessions
-	metastore.Clock
+	ledger.Sessions
+	database.Clock
 }
 
 // Service grants and uses sessions. Its methods may be called concurrently.
@@ -89,17 +90,17 @@ func (s *Service) Granted() int64 { return s.opt.Grant }
 
 // Grant creates a session that is not paid for and returns it, or, if idem was recorded before, the
 // session as it was first returned. idem may be nil. It returns ErrPaymentRequired or
-// metastore.ErrIdempotencyReuse. With metastore.ErrUnknownOutcome, and without an idem, it also
+// ledger.ErrIdempotencyReuse. With database.ErrUnknownOutcome, and without an idem, it also
 // returns a Session with only ID set: the session's id if it was, or will be, created.
-func (s *Service) Grant(ctx context.Context, userIdentity string, idem *metastore.Idempotency) (metastore.Session, error) {
+func (s *Service) Grant(ctx context.Context, userIdentity string, idem *ledger.Idempotency) (ledger.Session, error) {
 	if s.opt.Grant == 0 {
-		return metastore.Session{}, ErrPaymentRequired
+		return ledger.Session{}, ErrPaymentRequired
 	}
 	if err := s.opt.Space(0); err != nil {
-		return metastore.Session{}, err
+		return ledger.Session{}, err
 	}
 	id := rand.Text()
-	made, err := s.meta.CreateSession(ctx, metastore.Session{
+	made, err := s.meta.CreateSession(ctx, ledger.Session{
 		ID:           id,
 		UserIdentity: userIdentity,
 		Total:        s.opt.Grant,
@@ -109,36 +110,36 @@ func (s *Service) Grant(ctx context.Context, userIdentity string, idem *metastor
 	if err == nil {
 		s.counts.granted.Add(1)
 	}
-	if idem == nil && errors.Is(err, metastore.ErrUnknownOutcome) {
-		made = metastore.Session{ID: id}
+	if idem == nil && errors.Is(err, database.ErrUnknownOutcome) {
+		made = ledger.Session{ID: id}
 	}
 	return made, err
 }
 
-// Get returns a session, expired or not, or metastore.ErrNotFound.
-func (s *Service) Get(ctx context.Context, id string) (metastore.Session, error) {
+// Get returns a session, expired or not, or database.ErrNotFound.
+func (s *Service) Get(ctx context.Context, id string) (ledger.Session, error) {
 	return s.meta.Session(ctx, id)
 }
 
-// Live returns nil if a session exists and has not expired, otherwise metastore.ErrNotFound or
-// metastore.ErrExpired.
+// Live returns nil if a session exists and has not expired, otherwise database.ErrNotFound or
+// database.ErrExpired.
 func (s *Service) Live(ctx context.Context, id string) error {
 	found, err := s.meta.Session(ctx, id)
 	if err == nil && !found.Expires.After(s.meta.Now()) {
-		err = metastore.ErrExpired
+		err = database.ErrExpired
 	}
 	return err
 }
 
 // Use takes exactly n chunksets, or none, and returns the session after that. n must be at
 // least 1. Concurrent uses never take more than is left. If idem was recorded before, nothing is
-// taken and the first result is returned. idem may be nil. It returns metastore.ErrNotFound,
-// metastore.ErrExpired, metastore.ErrExhausted (with the unchanged session) or
-// metastore.ErrIdempotencyReuse.
-func (s *Service) Use(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
+// taken and the first result is returned. idem may be nil. It returns database.ErrNotFound,
+// database.ErrExpired, ledger.ErrExhausted (with the unchanged session) or
+// ledger.ErrIdempotencyReuse.
+func (s *Service) Use(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
 	if idem != nil { // the key is stored
 		if err := s.opt.Space(0); err != nil {
-			return metastore.Session{}, err
+			return ledger.Session{}, err
 		}
 	}
 	used, err := s.meta.UseSession(ctx, id, n, idem)
@@ -147,22 +148,22 @@ func (s *Service) Use(ctx context.Context, id string, n int64, idem *metastore.I
 }
 
 // Charge is Use for a read. charge is a new, unguessable name by which ReturnCharge finds the
-// charge if its outcome is metastore.ErrUnknownOutcome.
-func (s *Service) Charge(ctx context.Context, id string, n int64, charge string) (metastore.Session, error) {
+// charge if its outcome is database.ErrUnknownOutcome.
+func (s *Service) Charge(ctx context.Context, id string, n int64, charge string) (ledger.Session, error) {
 	charged, err := s.meta.ChargeSession(ctx, id, n, charge)
 	s.used(n, err)
 	return charged, err
 }
 
 // ReturnCharge returns what Charge took under this name, if it did; see
-// metastore.Sessions.ReturnCharge.
-func (s *Service) ReturnCharge(ctx context.Context, id, charge string) (metastore.Session, error) {
+// ledger.Sessions.ReturnCharge.
+func (s *Service) ReturnCharge(ctx context.Context, id, charge string) (ledger.Session, error) {
 	return s.meta.ReturnCharge(ctx, id, charge)
 }
 
 // Return returns n chunksets that were used but for which nothing was served. request identifies
 // the return: repeated with the same request, it has no effect. It returns
-// metastore.ErrNotFound.
-func (s *Service) Return(ctx context.Context, id string, n int64, request string) (metastore.Session, error) {
+// database.ErrNotFound.
+func (s *Service) Return(ctx context.Context, id string, n int64, request string) (ledger.Session, error) {
 	return s.meta.ReturnChunksets(ctx, id, n, request)
 }

@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database"
+	"sluice/database/sqlstore"
 	"sluice/internal/testclock"
-	"sluice/metastore"
-	"sluice/metastore/sqlstore"
+	"sluice/ledger"
 	"sluice/session"
 )
 
@@ -44,7 +45,7 @@ func newService(t *testing.T, opt session.Options) (*session.Service, *testclock
 	return services[0], c
 }
 
-func grant(t *testing.T, s *session.Service) metastore.Session {
+func grant(t *testing.T, s *session.Service) ledger.Session {
 	t.Helper()
 	made, err := s.Grant(t.Context(), "me", nil)
 	if err != nil {
@@ -54,7 +55,7 @@ func grant(t *testing.T, s *session.Service) metastore.Session {
 }
 
 // check fails the test unless the session has these numbers left and used.
-func check(t *testing.T, got metastore.Session, err error, left, used int64) {
+func check(t *testing.T, got ledger.Session, err error, left, used int64) {
 	t.Helper()
 	if err != nil || got.Left != left || got.Used != used || got.Total != left+used {
 		t.Errorf("%+v, %v, want %d left and %d used", got, err, left, used)
@@ -64,7 +65,7 @@ func check(t *testing.T, got metastore.Session, err error, left, used int64) {
 func TestGrant(t *testing.T) {
 	s, c := newService(t, session.Options{Grant: session.DefaultGrant})
 	got := grant(t, s)
-	want := metastore.Session{
+	want := ledger.Session{
 		ID: got.ID, UserIdentity: "me", Total: 1_000, Left: 1_000, Created: c.Now(), Expires: c.Now().Add(session.DefaultTTL),
 	}
 	if got.ID == "" || got != want {
@@ -82,11 +83,11 @@ func TestGrant(t *testing.T) {
 type lostResults struct{ session.Store }
 
 // CreateSession creates a session, and returns an unknown outcome.
-func (s lostResults) CreateSession(ctx context.Context, made metastore.Session, idem *metastore.Idempotency) (metastore.Session, error) {
+func (s lostResults) CreateSession(ctx context.Context, made ledger.Session, idem *ledger.Idempotency) (ledger.Session, error) {
 	if _, err := s.Store.CreateSession(ctx, made, idem); err != nil {
-		return metastore.Session{}, err
+		return ledger.Session{}, err
 	}
-	return metastore.Session{}, metastore.ErrUnknownOutcome
+	return ledger.Session{}, database.ErrUnknownOutcome
 }
 
 // TestGrantOfUnknownOutcome checks that without an idempotency key the ID is returned by which the
@@ -104,14 +105,14 @@ func TestGrantOfUnknownOutcome(t *testing.T) {
 	}()
 	s := session.New(lostResults{meta}, session.Options{Grant: 3})
 	got, err := s.Grant(t.Context(), "me", nil)
-	if !errors.Is(err, metastore.ErrUnknownOutcome) || got.ID == "" || got != (metastore.Session{ID: got.ID}) {
+	if !errors.Is(err, database.ErrUnknownOutcome) || got.ID == "" || got != (ledger.Session{ID: got.ID}) {
 		t.Fatalf("%+v, %v, want an ID alone and an unknown outcome", got, err)
 	}
 	if found, err := s.Get(t.Context(), got.ID); err != nil || found.Left != 3 {
 		t.Errorf("the session: %+v, %v", found, err)
 	}
-	got, err = s.Grant(t.Context(), "me", &metastore.Idempotency{Scope: "grant", Key: "k"})
-	if !errors.Is(err, metastore.ErrUnknownOutcome) || got != (metastore.Session{}) {
+	got, err = s.Grant(t.Context(), "me", &ledger.Idempotency{Scope: "grant", Key: "k"})
+	if !errors.Is(err, database.ErrUnknownOutcome) || got != (ledger.Session{}) {
 		t.Errorf("with a key: %+v, %v, want no session", got, err)
 	}
 }
@@ -131,7 +132,7 @@ func TestSpaceForIdempotencyKeys(t *testing.T) {
 	if _, err := s.Grant(t.Context(), "me", nil); !errors.Is(err, errFull) {
 		t.Errorf("a grant without space: %v", err)
 	}
-	if _, err := s.Use(t.Context(), id, 1, &metastore.Idempotency{Scope: "use", Key: "k"}); !errors.Is(err, errFull) {
+	if _, err := s.Use(t.Context(), id, 1, &ledger.Idempotency{Scope: "use", Key: "k"}); !errors.Is(err, errFull) {
 		t.Errorf("a use with a key without space: %v", err)
 	}
 	used, err := s.Use(t.Context(), id, 1, nil)
@@ -154,10 +155,10 @@ func TestSessionExpires(t *testing.T) {
 				t.Errorf("just before: %v", err)
 			}
 			clock.Advance(time.Microsecond)
-			if _, err := s.Use(ctx, made.ID, 1, nil); !errors.Is(err, metastore.ErrExpired) {
+			if _, err := s.Use(ctx, made.ID, 1, nil); !errors.Is(err, database.ErrExpired) {
 				t.Errorf("at its expiry: %v", err)
 			}
-			if err := s.Live(ctx, made.ID); !errors.Is(err, metastore.ErrExpired) {
+			if err := s.Live(ctx, made.ID); !errors.Is(err, database.ErrExpired) {
 				t.Errorf("at its expiry: %v", err)
 			}
 			got, err := s.Get(ctx, made.ID)
@@ -165,14 +166,14 @@ func TestSessionExpires(t *testing.T) {
 			// A chunkset that was not served is still returned.
 			got, err = s.Return(ctx, made.ID, 1, "r")
 			check(t, got, err, 9, 1)
-			clock.Advance(metastore.SessionRetention)
+			clock.Advance(ledger.SessionRetention)
 			for what, err := range map[string]error{
 				"get":    second(s.Get(ctx, made.ID)),
 				"live":   s.Live(ctx, made.ID),
 				"use":    second(s.Use(ctx, made.ID, 1, nil)),
 				"return": second(s.Return(ctx, made.ID, 1, "s")),
 			} {
-				if !errors.Is(err, metastore.ErrNotFound) {
+				if !errors.Is(err, database.ErrNotFound) {
 					t.Errorf("%s after its retention: %v", what, err)
 				}
 			}
@@ -180,7 +181,7 @@ func TestSessionExpires(t *testing.T) {
 	}
 }
 
-func second(_ metastore.Session, err error) error { return err }
+func second(_ ledger.Session, err error) error { return err }
 
 func TestSessionsMustBePaidForWhereNoneAreGranted(t *testing.T) {
 	s, _ := newService(t, session.Options{})
@@ -191,7 +192,7 @@ func TestSessionsMustBePaidForWhereNoneAreGranted(t *testing.T) {
 
 func TestRepeatedGrantIsOneSession(t *testing.T) {
 	s, _ := newService(t, session.Options{Grant: 5})
-	idem := &metastore.Idempotency{Scope: "s", Key: "k"}
+	idem := &ledger.Idempotency{Scope: "s", Key: "k"}
 	first, err := s.Grant(t.Context(), "", idem)
 	if err != nil {
 		t.Fatal(err)
@@ -200,16 +201,16 @@ func TestRepeatedGrantIsOneSession(t *testing.T) {
 	if err != nil || again != first {
 		t.Errorf("%+v, %v, want %+v", again, err, first)
 	}
-	if _, err := s.Grant(t.Context(), "", &metastore.Idempotency{Scope: "s", Key: "k", Hash: [32]byte{1}}); !errors.Is(err, metastore.ErrIdempotencyReuse) {
+	if _, err := s.Grant(t.Context(), "", &ledger.Idempotency{Scope: "s", Key: "k", Hash: [32]byte{1}}); !errors.Is(err, ledger.ErrIdempotencyReuse) {
 		t.Errorf("another request: %v", err)
 	}
 }
 
 func TestUseTakesAllOrNothing(t *testing.T) {
 	ctx := t.Context()
-	for name, key := range map[string]func(string) *metastore.Idempotency{
-		"plain":    func(string) *metastore.Idempotency { return nil },
-		"with key": func(k string) *metastore.Idempotency { return &metastore.Idempotency{Scope: "use", Key: k} },
+	for name, key := range map[string]func(string) *ledger.Idempotency{
+		"plain":    func(string) *ledger.Idempotency { return nil },
+		"with key": func(k string) *ledger.Idempotency { return &ledger.Idempotency{Scope: "use", Key: k} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := newService(t, session.Options{Grant: 10})
@@ -217,14 +218,14 @@ func TestUseTakesAllOrNothing(t *testing.T) {
 			got, err := s.Use(ctx, made.ID, 7, key("a"))
 			check(t, got, err, 3, 7)
 			got, err = s.Use(ctx, made.ID, 4, key("b"))
-			if !errors.Is(err, metastore.ErrExhausted) {
+			if !errors.Is(err, ledger.ErrExhausted) {
 				t.Errorf("4 of 3: %v", err)
 			}
 			check(t, got, nil, 3, 7) // returned together with the error
 			got, err = s.Use(ctx, made.ID, 3, key("b"))
 			check(t, got, err, 0, 10)
 			got, err = s.Use(ctx, made.ID, 1, key("c"))
-			if !errors.Is(err, metastore.ErrExhausted) {
+			if !errors.Is(err, ledger.ErrExhausted) {
 				t.Errorf("1 of 0: %v", err)
 			}
 			check(t, got, nil, 0, 10)
@@ -233,7 +234,7 @@ func TestUseTakesAllOrNothing(t *testing.T) {
 					t.Errorf("%d were used", n)
 				}
 			}
-			if _, err := s.Use(ctx, "unknown", 1, key("e")); !errors.Is(err, metastore.ErrNotFound) {
+			if _, err := s.Use(ctx, "unknown", 1, key("e")); !errors.Is(err, database.ErrNotFound) {
 				t.Errorf("of an unknown session: %v", err)
 			}
 			got, err = s.Get(ctx, made.ID)
@@ -246,20 +247,20 @@ func TestRepeatedUseDeductsOnce(t *testing.T) {
 	ctx := t.Context()
 	s, clock := newService(t, session.Options{Grant: 10})
 	made := grant(t, s)
-	idem := &metastore.Idempotency{Scope: "use", Key: "k"}
+	idem := &ledger.Idempotency{Scope: "use", Key: "k"}
 	for range 3 {
 		got, err := s.Use(ctx, made.ID, 4, idem)
 		check(t, got, err, 6, 4)
 	}
-	if _, err := s.Use(ctx, made.ID, 4, &metastore.Idempotency{Scope: "use", Key: "k", Hash: [32]byte{1}}); !errors.Is(err, metastore.ErrIdempotencyReuse) {
+	if _, err := s.Use(ctx, made.ID, 4, &ledger.Idempotency{Scope: "use", Key: "k", Hash: [32]byte{1}}); !errors.Is(err, ledger.ErrIdempotencyReuse) {
 		t.Errorf("another request: %v", err)
 	}
 	got, err := s.Use(ctx, made.ID, 5, nil)
 	check(t, got, err, 1, 9)
 	got, err = s.Use(ctx, made.ID, 4, idem) // the first result, not the current state
 	check(t, got, err, 6, 4)
-	clock.Advance(metastore.IdempotencyRetention)
-	if _, err := s.Use(ctx, made.ID, 4, idem); !errors.Is(err, metastore.ErrExhausted) {
+	clock.Advance(ledger.IdempotencyRetention)
+	if _, err := s.Use(ctx, made.ID, 4, idem); !errors.Is(err, ledger.ErrExhausted) {
 		t.Errorf("a day later it is a new use: %v", err)
 	}
 }
@@ -298,13 +299,13 @@ func TestReturnCountsOnce(t *testing.T) {
 func TestConcurrentUses(t *testing.T) {
 	services, _ := newServices(t, 2, session.Options{Grant: 100})
 	made := grant(t, services[0])
-	got, errs := make([]metastore.Session, 200), make([]error, 200)
+	got, errs := make([]ledger.Session, 200), make([]error, 200)
 	start := make(chan struct{})
 	var wg sync.WaitGroup
 	for i := range got {
-		var idem *metastore.Idempotency
+		var idem *ledger.Idempotency
 		if i%5 == 0 { // these take another path through the store
-			idem = &metastore.Idempotency{Scope: "use", Key: fmt.Sprint(i)}
+			idem = &ledger.Idempotency{Scope: "use", Key: fmt.Sprint(i)}
 		}
 		wg.Go(func() {
 			<-start
@@ -320,7 +321,7 @@ func TestConcurrentUses(t *testing.T) {
 			seen[got[i].Left] = true
 		case err == nil:
 			t.Errorf("use %d: %+v was returned to another use", i, got[i])
-		case !errors.Is(err, metastore.ErrExhausted):
+		case !errors.Is(err, ledger.ErrExhausted):
 			t.Errorf("use %d: %v", i, err)
 		}
 	}

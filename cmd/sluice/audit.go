@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"io"
 
+	"sluice/database"
 	"sluice/internal/storage"
 	"sluice/internal/terminal"
-	"sluice/metastore"
+	"sluice/ledger"
 )
 
 // auditCommand audits an instance, also while nodes run on it.
@@ -31,7 +32,7 @@ func (c *auditCommand) Run(ctx context.Context, console *console) error {
 	}
 	faults, err := stores.Meta.Audit(ctx)
 	unsettled, err2 := stores.Meta.Unsettled(ctx)
-	failed, err3 := stores.Meta.FailedSubmissions(ctx, metastore.MaxFindings)
+	failed, err3 := stores.Meta.FailedSubmissions(ctx, database.MaxFindings)
 	halt, err4 := stores.Meta.Halted(ctx)
 	if err := errors.Join(err, err2, err3, err4, stores.Close()); err != nil {
 		return err
@@ -52,7 +53,7 @@ func (c *auditCommand) Run(ctx context.Context, console *console) error {
 
 // printUncollected prints why settling has halted, and which payments are not collected. That may
 // be a loss, but is no inconsistency.
-func printUncollected(out io.Writer, halt string, u metastore.Unsettled, failed []metastore.Submission) error {
+func printUncollected(out io.Writer, halt string, u ledger.Unsettled, failed []ledger.Submission) error {
 	if halt != "" {
 		if err := printLine(out, "Settling has halted, and nothing is sold until a node starts with --resume-settling: "+halt); err != nil {
 			return err

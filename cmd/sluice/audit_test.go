@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/datadir"
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/session"
 )
 
@@ -32,10 +32,10 @@ func TestAudit(t *testing.T) {
 	if r := must(t, "audit", "--data", data); r.stdout != "The ledgers and the counts of accounts are consistent.\n" {
 		t.Errorf("in order: %+v", r)
 	}
-	_, err = s.Meta.OpenChannel(t.Context(), metastore.Channel{ID: "c", Sender: "s", Receiver: "r", Asset: "a", Deposit: 9, Expires: time.Now().Add(time.Hour)}, nil)
+	_, err = s.Meta.OpenChannel(t.Context(), ledger.Channel{ID: "c", Sender: "s", Receiver: "r", Asset: "a", Deposit: 9, Expires: time.Now().Add(time.Hour)}, nil)
 	if err == nil {
-		pay := metastore.Payment{Sender: "s", Receiver: "r", Asset: "a", Sequence: 1, Amount: 5, Proof: []byte("p"), Expires: time.Now().Add(-time.Second), UnsettledLimit: 9}
-		_, err = s.Meta.PayRead(t.Context(), metastore.ReadPurchase{Payment: pay, Price: 1, Count: 1})
+		pay := ledger.Payment{Sender: "s", Receiver: "r", Asset: "a", Sequence: 1, Amount: 5, Proof: []byte("p"), Expires: time.Now().Add(-time.Second), UnsettledLimit: 9}
+		_, err = s.Meta.PayRead(t.Context(), ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestAudit(t *testing.T) {
 	if r := must(t, "audit", "--data", data); r.stdout != expired+"The ledgers and the counts of accounts are consistent.\n" {
 		t.Errorf("with a payment that expired: %+v", r)
 	}
-	if err := s.Meta.PayOut(t.Context(), []metastore.Settlement{{Channel: "c", Sequence: 1, Amount: 5}}); err != nil {
+	if err := s.Meta.Book(t.Context(), []ledger.Settlement{{Channel: "c", Sequence: 1, Amount: 5}}); err != nil {
 		t.Fatal(err)
 	}
 	change(t, data, `UPDATE sessions SET used = used + 1`)
@@ -68,18 +68,18 @@ func TestAuditPrintsWhatIsNotCollected(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for i, o := range []metastore.Outcome{
-		{State: metastore.Failed, Status: "Move abort: EFROZEN\n\x1b[2J"},
-		{State: metastore.Collected, Halt: "5 units are withdrawn, not 4"},
+	for i, o := range []ledger.Outcome{
+		{State: ledger.Failed, Status: "Move abort: EFROZEN\n\x1b[2J"},
+		{State: ledger.Collected, Halt: "5 units are withdrawn, not 4"},
 	} {
 		id := []string{"refused", "contradicted"}[i]
-		_, err := s.Meta.OpenChannel(t.Context(), metastore.Channel{ID: id, Sender: id, Receiver: "r", Asset: "a", Deposit: 9, Expires: time.Now().Add(time.Hour)}, nil)
+		_, err := s.Meta.OpenChannel(t.Context(), ledger.Channel{ID: id, Sender: id, Receiver: "r", Asset: "a", Deposit: 9, Expires: time.Now().Add(time.Hour)}, nil)
 		must(err)
-		pay := metastore.Payment{Sender: id, Receiver: "r", Asset: "a", Sequence: 1, Amount: 5, Proof: []byte("p"), Expires: time.Now().Add(time.Hour), UnsettledLimit: 9}
-		_, err = s.Meta.PayRead(t.Context(), metastore.ReadPurchase{Payment: pay, Price: 1, Count: 1})
+		pay := ledger.Payment{Sender: id, Receiver: "r", Asset: "a", Sequence: 1, Amount: 5, Proof: []byte("p"), Expires: time.Now().Add(time.Hour), UnsettledLimit: 9}
+		_, err = s.Meta.PayRead(t.Context(), ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})
 		must(err)
-		must(s.Meta.BeginSubmission(t.Context(), metastore.Submission{Channel: id, Sequence: 1, Amount: 5, Hash: [32]byte{0xab}, Body: []byte("b"), Expires: pay.Expires}))
-		o.Reading = metastore.Reading{Deposit: 9, Withdrawn: 5, NextSequence: 2, Expires: time.Now().Add(time.Hour), Ledger: time.Now()}
+		must(s.Meta.BeginSubmission(t.Context(), ledger.Submission{Channel: id, Sequence: 1, Amount: 5, Hash: [32]byte{0xab}, Body: []byte("b"), Expires: pay.Expires}))
+		o.Reading = ledger.Reading{Deposit: 9, Withdrawn: 5, NextSequence: 2, Expires: time.Now().Add(time.Hour), ChainTime: time.Now()}
 		must(s.Meta.EndSubmission(t.Context(), id, 1, o))
 	}
 	r := sluice("audit", "--data", data)

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"sluice/access/keys"
 	"sluice/httpapi"
 	"sluice/internal/node"
-	"sluice/metastore"
 )
 
 // parse returns the node's configuration for arguments of serve.
@@ -168,30 +168,30 @@ func TestPublicCacheControlIsAccepted(t *testing.T) {
 }
 
 func TestDefaultsOfTheProfiles(t *testing.T) {
-	const none = metastore.Unlimited
+	const none = keys.Unlimited
 	for _, test := range []struct {
 		args         []string
 		reads        httpapi.Reads
 		admin        string
 		wait         time.Duration
-		key, address metastore.Limits
+		key, address keys.Limits
 	}{
 		{
 			args: nil, reads: "public", admin: "",
-			key:     metastore.Limits{RequestsPerSecond: none, BytesInPerSecond: none, BytesOutPerSecond: none, ConcurrentRequests: none, StoredBytes: none, OccupiedBytes: none, StoredObjects: none, OpenUploads: none, Channels: none},
-			address: metastore.Limits{RequestsPerSecond: none, BytesInPerSecond: none, BytesOutPerSecond: none, ConcurrentRequests: none, StoredBytes: none, OccupiedBytes: none, StoredObjects: none, OpenUploads: none, Channels: none},
+			key:     keys.Limits{RequestsPerSecond: none, BytesInPerSecond: none, BytesOutPerSecond: none, ConcurrentRequests: none, StoredBytes: none, OccupiedBytes: none, StoredObjects: none, OpenUploads: none, Channels: none},
+			address: keys.Limits{RequestsPerSecond: none, BytesInPerSecond: none, BytesOutPerSecond: none, ConcurrentRequests: none, StoredBytes: none, OccupiedBytes: none, StoredObjects: none, OpenUploads: none, Channels: none},
 		},
 		{
 			args: inProduction, reads: "key", admin: "localhost:9091", wait: 5 * time.Second,
-			key:     metastore.Limits{RequestsPerSecond: 1000, BytesInPerSecond: 512 << 20, BytesOutPerSecond: 512 << 20, ConcurrentRequests: 1024, StoredBytes: none, OccupiedBytes: none, StoredObjects: none, OpenUploads: none, Channels: none},
-			address: metastore.Limits{RequestsPerSecond: 100, BytesInPerSecond: 32 << 20, BytesOutPerSecond: 32 << 20, ConcurrentRequests: 64, StoredBytes: none, OccupiedBytes: none, StoredObjects: none, OpenUploads: none, Channels: none},
+			key:     keys.Limits{RequestsPerSecond: 1000, BytesInPerSecond: 512 << 20, BytesOutPerSecond: 512 << 20, ConcurrentRequests: 1024, StoredBytes: none, OccupiedBytes: none, StoredObjects: none, OpenUploads: none, Channels: none},
+			address: keys.Limits{RequestsPerSecond: 100, BytesInPerSecond: 32 << 20, BytesOutPerSecond: 32 << 20, ConcurrentRequests: 64, StoredBytes: none, OccupiedBytes: none, StoredObjects: none, OpenUploads: none, Channels: none},
 		},
 		{
 			args: slices.Concat(inProduction, []string{"--admin-addr", "off", "--drain-wait", "0s", "--key-requests-per-second", "unlimited", "--key-stored-bytes", "5TiB",
 				"--key-open-uploads", "9", "--key-channels", "4", "--address-bytes-in-per-second", "100kB"}),
 			reads: "key", admin: "",
-			key:     metastore.Limits{RequestsPerSecond: none, BytesInPerSecond: 512 << 20, BytesOutPerSecond: 512 << 20, ConcurrentRequests: 1024, StoredBytes: 5 << 40, OccupiedBytes: 20 << 40, StoredObjects: none, OpenUploads: 9, Channels: 4},
-			address: metastore.Limits{RequestsPerSecond: 100, BytesInPerSecond: 100_000, BytesOutPerSecond: 32 << 20, ConcurrentRequests: 64, StoredBytes: none, OccupiedBytes: none, StoredObjects: none, OpenUploads: none, Channels: none},
+			key:     keys.Limits{RequestsPerSecond: none, BytesInPerSecond: 512 << 20, BytesOutPerSecond: 512 << 20, ConcurrentRequests: 1024, StoredBytes: 5 << 40, OccupiedBytes: 20 << 40, StoredObjects: none, OpenUploads: 9, Channels: 4},
+			address: keys.Limits{RequestsPerSecond: 100, BytesInPerSecond: 100_000, BytesOutPerSecond: 32 << 20, ConcurrentRequests: 64, StoredBytes: none, OccupiedBytes: none, StoredObjects: none, OpenUploads: none, Channels: none},
 		},
 	} {
 		c, err := parse(t, test.args...)

@@ -11,10 +11,10 @@ import (
 	"syscall"
 
 	"sluice/client"
+	"sluice/database"
 	"sluice/internal/contexts"
 	"sluice/internal/logbuffer"
 	"sluice/internal/terminal"
-	"sluice/metastore"
 )
 
 // The exit codes. They are stable; docs/cli.md describes them.
@@ -62,7 +62,7 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.As(err, &e):
 		return e.code
-	case anyOf(err, metastore.ErrNotFound, contexts.ErrUnknown, client.ErrNotFound, client.ErrGone):
+	case anyOf(err, database.ErrNotFound, contexts.ErrUnknown, client.ErrNotFound, client.ErrGone):
 		return exitNotFound
 	case anyOf(err, client.ErrUnauthorized, client.ErrForbidden, client.ErrPaymentRequired, client.ErrConflict, client.ErrPreconditionFailed,
 		client.ErrRateLimited, client.ErrStorageFull, client.ErrBudget, client.ErrTermsChanged, client.ErrNotDelivered, client.ErrNoChannel, client.ErrOtherChannel):

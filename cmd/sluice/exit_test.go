@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/database"
 	"sluice/internal/contexts"
-	"sluice/metastore"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -23,7 +23,7 @@ func TestExitCodes(t *testing.T) {
 		{nil, 0},
 		{errors.New("failed"), 1},
 		{exitWith(exitUsage, errors.New("usage")), 2},
-		{fmt.Errorf("a key: %w", metastore.ErrNotFound), 3},
+		{fmt.Errorf("a key: %w", database.ErrNotFound), 3},
 		{fmt.Errorf("%w: prod", contexts.ErrUnknown), 3},
 		{fmt.Errorf("wrapped: %w", exitWith(exitRefused, errors.New("refused"))), 4},
 		{errors.Join(errors.New("one"), exitWith(exitPartly, errors.New("some"))), 5},

@@ -9,6 +9,9 @@ import (
 	"text/tabwriter"
 
 	"sluice/access"
+	"sluice/access/keys"
+	"sluice/database"
+	"sluice/database/whole"
 	"sluice/internal/terminal"
 	"sluice/internal/units"
 	"sluice/metastore"
@@ -29,10 +32,10 @@ type oneGroup struct {
 }
 
 // print calls fn and prints the limits that it returns.
-func (c *oneGroup) print(ctx context.Context, console *console, fn func(ctx context.Context, store metastore.Store) (metastore.Limits, error)) error {
-	return c.withKeys(ctx, false, func(ctx context.Context, store metastore.Store) error {
+func (c *oneGroup) print(ctx context.Context, console *console, fn func(ctx context.Context, store whole.Database) (keys.Limits, error)) error {
+	return c.withKeys(ctx, false, func(ctx context.Context, store whole.Database) error {
 		limits, err := fn(ctx, store)
-		if errors.Is(err, metastore.ErrNotFound) {
+		if errors.Is(err, database.ErrNotFound) {
 			return exitWith(exitNotFound, fmt.Errorf("there is no group %s: sluice key list shows all groups", terminal.Name(c.Group)))
 		}
 		if err != nil {
@@ -57,9 +60,9 @@ type printedGroup struct {
 	Used   map[string]int64 `json:"used"`
 }
 
-func writeGroupJSON(console *console, name string, limits metastore.Limits, used metastore.Used) error {
+func writeGroupJSON(console *console, name string, limits keys.Limits, used metastore.Used) error {
 	p := printedGroup{name, limits.Members(), map[string]int64{}}
-	for _, k := range metastore.LimitKinds {
+	for _, k := range keys.LimitKinds {
 		if k.Quota() {
 			p.Used[k.Member()] = k.Used(used)
 		}
@@ -68,12 +71,12 @@ func writeGroupJSON(console *console, name string, limits metastore.Limits, used
 }
 
 // writeGroup writes a line for each limit: its name, its value and, if it is a quota, what is used.
-func writeGroup(console *console, limits metastore.Limits, used metastore.Used) error {
+func writeGroup(console *console, limits keys.Limits, used metastore.Used) error {
 	table := tabwriter.NewWriter(console.out, 0, 0, 2, ' ', tabwriter.DiscardEmptyColumns)
 	if err := printLine(table, "LIMIT\tVALUE\tUSED"); err != nil {
 		return err
 	}
-	for _, k := range metastore.LimitKinds {
+	for _, k := range keys.LimitKinds {
 		limit, text, use := *k.Of(&limits), "", ""
 		if text = count(limit).String(); k.Bytes {
 			text = size(limit).String()
@@ -105,7 +108,7 @@ func (groupShow) Help() string {
 
 // Run prints the limits and the usage.
 func (c *groupShow) Run(ctx context.Context, console *console) error {
-	return c.print(ctx, console, func(ctx context.Context, store metastore.Store) (metastore.Limits, error) {
+	return c.print(ctx, console, func(ctx context.Context, store whole.Database) (keys.Limits, error) {
 		return store.GroupLimits(ctx, c.Group)
 	})
 }
@@ -126,7 +129,7 @@ func (groupSet) Help() string {
 func (c *groupSet) Validate() error {
 	defaults, err := c.defaults()
 	limits := c.Limits.limits()
-	if err == nil && len(defaults) == 0 && limits == (metastore.Limits{}) {
+	if err == nil && len(defaults) == 0 && limits == (keys.Limits{}) {
 		return errors.New("nothing to change: set a limit, such as --stored-bytes 10G, or --default")
 	}
 	for _, k := range defaults {
@@ -138,9 +141,9 @@ func (c *groupSet) Validate() error {
 }
 
 // defaults returns the kinds of limits that --default names.
-func (c *groupSet) defaults() (kinds []metastore.LimitKind, err error) {
+func (c *groupSet) defaults() (kinds []keys.LimitKind, err error) {
 	var names []string
-	for _, k := range metastore.LimitKinds {
+	for _, k := range keys.LimitKinds {
 		names = append(names, k.Flag())
 		if slices.Contains(c.Default, k.Flag()) {
 			kinds = append(kinds, k)
@@ -160,7 +163,7 @@ func (c *groupSet) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	return c.print(ctx, console, func(ctx context.Context, store metastore.Store) (metastore.Limits, error) {
+	return c.print(ctx, console, func(ctx context.Context, store whole.Database) (keys.Limits, error) {
 		return access.SetLimits(ctx, store, c.Group, c.Limits.limits(), defaults)
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/access/keys"
 	"sluice/internal/testenv"
-	"sluice/metastore"
 )
 
 // onBothEngines runs a test with the flags that name an instance on SQLite, and one on PostgreSQL.
@@ -69,7 +69,7 @@ func TestGroups(t *testing.T) {
 			}
 			return g
 		}
-		want := printedGroup{"team", map[string]int64{"storedBytes": 10e9, "requestsPerSecond": 50, "openUploads": metastore.Unlimited},
+		want := printedGroup{"team", map[string]int64{"storedBytes": 10e9, "requestsPerSecond": 50, "openUploads": keys.Unlimited},
 			map[string]int64{"storedBytes": 0, "occupiedBytes": 0, "storedObjects": 0, "openUploads": 0, "channels": 0}}
 		got := parse(on(instance, "group set", "team", "--stored-bytes", "10G", "--requests-per-second", "50", "--open-uploads", "unlimited", "--default", "channels", "--json")...)
 		if !reflect.DeepEqual(got, want) {

@@ -6,9 +6,10 @@ import (
 	"fmt"
 
 	"sluice/access"
+	"sluice/access/keys"
+	"sluice/database/whole"
 	"sluice/internal/datadir"
 	"sluice/internal/units"
-	"sluice/metastore"
 )
 
 // keyCommand manages an instance's API keys, also while nodes run on it. Nodes
@@ -76,17 +77,17 @@ func (c *keyCreate) Run(ctx context.Context, console *console) error {
 		return err
 	}
 	fresh := !c.location().Shared() && !datadir.HasDatabase(c.Data)
-	return c.withKeys(ctx, true, func(ctx context.Context, keys metastore.Store) error {
+	return c.withKeys(ctx, true, func(ctx context.Context, store whole.Database) error {
 		if fresh {
 			if err := c.remark(console, fmt.Sprintf("There was no data in the folder %s: created a new instance there.", absolute(c.Data))); err != nil {
 				return err
 			}
 		}
-		if wanted.Expires, err = c.Expires.From(keys.Now()); err != nil { // by the clock that the nodes use
+		if wanted.Expires, err = c.Expires.From(store.Now()); err != nil { // by the clock that the nodes use
 			return exitWith(exitUsage, fmt.Errorf("--expires: %w", err))
 		}
-		key, secret, err := access.Create(ctx, keys, wanted)
-		if errors.Is(err, metastore.ErrGroupLimits) {
+		key, secret, err := access.Create(ctx, store, wanted)
+		if errors.Is(err, keys.ErrGroupLimits) {
 			return fmt.Errorf("the group %s has other limits: set the same limits, or none", printable(c.Group))
 		}
 		if err != nil {
@@ -117,10 +118,10 @@ func (keyList) Help() string { return examples("sluice key list", "sluice key li
 
 // Run prints all keys, ordered by id.
 func (c *keyList) Run(ctx context.Context, console *console) error {
-	return c.withKeys(ctx, false, func(ctx context.Context, keys metastore.Store) error {
+	return c.withKeys(ctx, false, func(ctx context.Context, store whole.Database) error {
 		table := newKeyTable(console.out)
 		for after := ""; ; {
-			page, err := keys.ListKeys(ctx, after, keyPage)
+			page, err := store.ListKeys(ctx, after, keyPage)
 			if err != nil {
 				return err
 			}
@@ -128,7 +129,7 @@ func (c *keyList) Run(ctx context.Context, console *console) error {
 				after = key.ID
 				write := table.add
 				if c.JSON {
-					write = func(k metastore.Key) error { return writeKeyJSON(console.out, k, "") }
+					write = func(k keys.Key) error { return writeKeyJSON(console.out, k, "") }
 				}
 				if err := write(key); err != nil {
 					return err
@@ -148,8 +149,8 @@ func (keyShow) Help() string { return examples("sluice key show ID") }
 
 // Run prints the key.
 func (c *keyShow) Run(ctx context.Context, console *console) error {
-	return c.print(ctx, console, func(ctx context.Context, keys metastore.Store, id string) (metastore.Key, error) {
-		return keys.Key(ctx, id)
+	return c.print(ctx, console, func(ctx context.Context, store whole.Database, id string) (keys.Key, error) {
+		return store.Key(ctx, id)
 	})
 }
 
@@ -160,7 +161,7 @@ func (keyRevoke) Help() string { return examples("sluice key revoke ID") }
 
 // Run revokes a key and prints it.
 func (c *keyRevoke) Run(ctx context.Context, console *console) error {
-	return c.print(ctx, console, func(ctx context.Context, keys metastore.Store, id string) (metastore.Key, error) {
-		return keys.RevokeKey(ctx, id)
+	return c.print(ctx, console, func(ctx context.Context, store whole.Database, id string) (keys.Key, error) {
+		return store.RevokeKey(ctx, id)
 	})
 }

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/keys"
 	"sluice/internal/datadir"
 	"sluice/internal/storage"
 	"sluice/internal/testenv"
-	"sluice/metastore"
 )
 
 // ran is a command's outcome.
@@ -312,7 +312,7 @@ func TestPrintableTexts(t *testing.T) {
 
 func TestStates(t *testing.T) {
 	now := time.Now()
-	for want, k := range map[string]metastore.Key{
+	for want, k := range map[string]keys.Key{
 		"active":  {Expires: now.Add(time.Hour)},
 		"expired": {Expires: now.Add(-time.Hour)},
 		"revoked": {Expires: now.Add(-time.Hour), Revoked: now},

@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"sluice/access/keys"
 	"sluice/blob"
+	"sluice/database"
+	"sluice/database/whole"
 	"sluice/internal/storage"
-	"sluice/metastore"
 )
 
 // metaFlags say where the metadata is. They have the settings' help and defaults.
@@ -30,7 +32,7 @@ type keyFlags struct {
 }
 
 // withKeys calls fn with the instance's keys, which it creates if create is set.
-func (f *keyFlags) withKeys(ctx context.Context, create bool, fn func(ctx context.Context, keys metastore.Store) error) error {
+func (f *keyFlags) withKeys(ctx context.Context, create bool, fn func(ctx context.Context, store whole.Database) error) error {
 	stores, err := storage.OpenMeta(ctx, f.location(), create)
 	if err != nil {
 		return err
@@ -67,11 +69,11 @@ type oneKey struct {
 
 // print calls fn and prints the key that it returns. The argument may be the whole
 // credential, not only the id, so it is never printed.
-func (c *oneKey) print(ctx context.Context, console *console, fn func(ctx context.Context, keys metastore.Store, id string) (metastore.Key, error)) error {
-	return c.withKeys(ctx, false, func(ctx context.Context, keys metastore.Store) error {
-		key, err := fn(ctx, keys, idOf(c.ID))
+func (c *oneKey) print(ctx context.Context, console *console, fn func(ctx context.Context, store whole.Database, id string) (keys.Key, error)) error {
+	return c.withKeys(ctx, false, func(ctx context.Context, store whole.Database) error {
+		key, err := fn(ctx, store, idOf(c.ID))
 		switch {
-		case errors.Is(err, metastore.ErrNotFound):
+		case errors.Is(err, database.ErrNotFound):
 			return exitWith(exitNotFound, errors.New("there is no such key: sluice key list shows all"))
 		case err != nil:
 			return err

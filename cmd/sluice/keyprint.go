@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"sluice/metastore"
+	"sluice/access/keys"
 )
 
 // printedKey is a key in JSON. Members without a value and limits that are the
@@ -31,7 +31,7 @@ type printedKey struct {
 }
 
 // writeKeyJSON writes a key as one line of JSON.
-func writeKeyJSON(w io.Writer, k metastore.Key, secret string) error {
+func writeKeyJSON(w io.Writer, k keys.Key, secret string) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(printedKey{
@@ -51,7 +51,7 @@ func writeKeyJSON(w io.Writer, k metastore.Key, secret string) error {
 }
 
 // writeKey writes a key as text, one line for each member.
-func writeKey(w io.Writer, k metastore.Key) error {
+func writeKey(w io.Writer, k keys.Key) error {
 	accounts := "all"
 	if k.Accounts != nil {
 		accounts = printableList(k.Accounts)
@@ -89,7 +89,7 @@ func newKeyTable(w io.Writer) *keyTable {
 	return &keyTable{Writer: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 }
 
-func (t *keyTable) add(k metastore.Key) error {
+func (t *keyTable) add(k keys.Key) error {
 	if !t.headed {
 		t.headed = true
 		if err := printLine(t, "ID\tSTATE\tSCOPES\tACCOUNTS\tGROUP\tEXPIRES\tLABEL"); err != nil {
@@ -115,7 +115,7 @@ func (t *keyTable) add(k metastore.Key) error {
 }
 
 // stateOf returns a key's state by this machine's clock.
-func stateOf(k metastore.Key) string {
+func stateOf(k keys.Key) string {
 	switch {
 	case !k.Revoked.IsZero():
 		return "revoked"
@@ -127,9 +127,9 @@ func stateOf(k metastore.Key) string {
 }
 
 // limitsText returns the limits as the flags that set them.
-func limitsText(l metastore.Limits) string {
+func limitsText(l keys.Limits) string {
 	var parts []string
-	for _, k := range metastore.LimitKinds {
+	for _, k := range keys.LimitKinds {
 		limit := *k.Of(&l)
 		text := count(limit).String()
 		if k.Bytes {

@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/keys"
+	"sluice/database/whole"
 	"sluice/internal/units"
-	"sluice/metastore"
 )
 
 type keyUpdate struct {
@@ -81,15 +82,15 @@ func (c *keyUpdate) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	return c.print(ctx, console, func(ctx context.Context, keys metastore.Store, id string) (metastore.Key, error) {
+	return c.print(ctx, console, func(ctx context.Context, store whole.Database, id string) (keys.Key, error) {
 		if c.Expires.set {
-			expires, err := c.Expires.when.From(keys.Now()) // by the clock that the nodes use
+			expires, err := c.Expires.when.From(store.Now()) // by the clock that the nodes use
 			if err != nil {
-				return metastore.Key{}, exitWith(exitUsage, fmt.Errorf("--expires: %w", err))
+				return keys.Key{}, exitWith(exitUsage, fmt.Errorf("--expires: %w", err))
 			}
 			change.Expires = new(time.Time)
 			*change.Expires = expires
 		}
-		return access.Update(ctx, keys, id, change)
+		return access.Update(ctx, store, id, change)
 	})
 }

@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"strings"
 
+	"sluice/access/keys"
 	"sluice/internal/units"
-	"sluice/metastore"
 )
 
-// limitFlags are flags that set limits, one for each of metastore.LimitKinds.
+// limitFlags are flags that set limits, one for each of keys.LimitKinds.
 type limitFlags struct {
 	// Values points to a struct with a field of type count or size for each flag.
 	// newLimitFlags creates its type, because kong defines flags by struct fields.
@@ -21,7 +21,7 @@ type limitFlags struct {
 // newLimitFlags returns flags for all limits.
 func newLimitFlags() limitFlags {
 	var fields []reflect.StructField
-	for _, k := range metastore.LimitKinds {
+	for _, k := range keys.LimitKinds {
 		typ := reflect.TypeFor[count]()
 		if k.Bytes {
 			typ = reflect.TypeFor[size]()
@@ -33,7 +33,7 @@ func newLimitFlags() limitFlags {
 }
 
 // limitPlaceholder returns what stands for a limit in the help.
-func limitPlaceholder(k metastore.LimitKind) string {
+func limitPlaceholder(k keys.LimitKind) string {
 	if k.Bytes {
 		return "SIZE"
 	}
@@ -41,27 +41,27 @@ func limitPlaceholder(k metastore.LimitKind) string {
 }
 
 // limitHelp returns a limit's help for some callers.
-func limitHelp(k metastore.LimitKind, callers string) string {
+func limitHelp(k keys.LimitKind, callers string) string {
 	return fmt.Sprintf("Maximum %s for %s, or %s.", k.Help, callers, unlimitedText)
 }
 
 // fieldName returns the field name for a flag.
-func fieldName(k metastore.LimitKind) string {
+func fieldName(k keys.LimitKind) string {
 	member := k.Member()
 	return strings.ToUpper(member[:1]) + member[1:]
 }
 
 // limits returns the limits that were set. A limit that was not set is 0.
-func (f limitFlags) limits() (limits metastore.Limits) {
+func (f limitFlags) limits() (limits keys.Limits) {
 	values := reflect.ValueOf(f.Values).Elem()
-	for _, k := range metastore.LimitKinds {
+	for _, k := range keys.LimitKinds {
 		*k.Of(&limits) = values.FieldByName(fieldName(k)).Int()
 	}
 	return limits
 }
 
 const (
-	unlimited     = metastore.Unlimited
+	unlimited     = keys.Unlimited
 	unlimitedText = "unlimited"
 )
 

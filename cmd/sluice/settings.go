@@ -6,9 +6,9 @@ import (
 	"reflect"
 	"strings"
 
+	"sluice/access/keys"
 	"sluice/internal/node"
 	"sluice/internal/storage"
-	"sluice/metastore"
 )
 
 // serveFlags are the flags of serve. Each has an environment variable (--base-path is
@@ -35,7 +35,7 @@ func newServeFlags() serveFlags { return serveFlags{settingFlags: newSettingFlag
 // newSettingFlags returns flags for a table's settings.
 func newSettingFlags(table func(*configuration) []setting) settingFlags {
 	c := &configuration{node: node.Config{Version: version()}}
-	c.node.AddressLimits = metastore.NoLimits() // which has no flags for quotas
+	c.node.AddressLimits = keys.NoLimits() // which has no flags for quotas
 	f := settingFlags{configuration: c, table: table(c)}
 	var fields []reflect.StructField
 	for _, s := range f.table {

@@ -6,13 +6,14 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/access/keys"
 	"sluice/blob"
 	"sluice/collect"
 	"sluice/httpapi"
 	"sluice/internal/logbuffer"
 	"sluice/internal/node"
 	"sluice/internal/storage"
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/paychan"
 	"sluice/session"
 )
@@ -276,16 +277,16 @@ func limitSettings(c *configuration) []setting {
 	})
 }
 
-// callerLimitSettings returns a row for each of metastore.LimitKinds, for keys and for addresses.
+// callerLimitSettings returns a row for each of keys.LimitKinds, for keys and for addresses.
 // Callers without a key have no quotas.
 func callerLimitSettings(c *configuration) (rows []setting) {
 	n := &c.node
-	for _, k := range metastore.LimitKinds {
+	for _, k := range keys.LimitKinds {
 		rows = append(rows, setting{name: "key-" + k.Flag(), section: keyLimits, value: limitOf(&n.Profile, k, &n.KeyLimits, keyDefaults), placeholder: limitPlaceholder(k),
 			refusal: "requires the hosted profile; a local instance has no keys to limit",
 			help:    limitHelp(k, "the keys of a group")})
 	}
-	for _, k := range metastore.LimitKinds {
+	for _, k := range keys.LimitKinds {
 		if !k.Quota() {
 			rows = append(rows, setting{name: "address-" + k.Flag(), section: limits, value: limitOf(&n.Profile, k, &n.AddressLimits, addressDefaults), placeholder: limitPlaceholder(k),
 				help: limitHelp(k, "callers without a key that share an address")})
@@ -296,25 +297,25 @@ func callerLimitSettings(c *configuration) (rows []setting) {
 
 // A hosted service's limits. A local instance has none.
 var (
-	keyDefaults = metastore.Limits{
+	keyDefaults = keys.Limits{
 		RequestsPerSecond: 1000, BytesInPerSecond: 512 << 20, BytesOutPerSecond: 512 << 20, ConcurrentRequests: 1024,
-	}.Or(metastore.NoLimits())
-	addressDefaults = metastore.Limits{
+	}.Or(keys.NoLimits())
+	addressDefaults = keys.Limits{
 		RequestsPerSecond: 100, BytesInPerSecond: 32 << 20, BytesOutPerSecond: 32 << 20, ConcurrentRequests: 64,
-	}.Or(metastore.NoLimits())
+	}.Or(keys.NoLimits())
 )
 
 // limitOf returns where a limit goes, which is a size or a count.
-func limitOf(profile *node.Profile, k metastore.LimitKind, limits *metastore.Limits, hosted metastore.Limits) target {
+func limitOf(profile *node.Profile, k keys.LimitKind, limits *keys.Limits, hosted keys.Limits) target {
 	if k.Bytes {
 		return boundLimit((*size)(k.Of(limits)), profile, k, limits, hosted)
 	}
 	return boundLimit((*count)(k.Of(limits)), profile, k, limits, hosted)
 }
 
-func boundLimit[T size | count](to *T, profile *node.Profile, k metastore.LimitKind, limits *metastore.Limits, hosted metastore.Limits) *bound[T] {
+func boundLimit[T size | count](to *T, profile *node.Profile, k keys.LimitKind, limits *keys.Limits, hosted keys.Limits) *bound[T] {
 	v := computed(to, func() T {
-		defaults := metastore.NoLimits()
+		defaults := keys.NoLimits()
 		if *profile == node.Hosted {
 			defaults = hosted
 		}
@@ -330,7 +331,7 @@ func boundLimit[T size | count](to *T, profile *node.Profile, k metastore.LimitK
 func (c *configuration) startingLimit() int64 {
 	const purchase = 100 // chunksets
 	n := &c.node
-	return max(1, min(n.UnsettledLimit, max(n.UnsettledLimit/100, metastore.Cost(purchase, max(1, n.ChunksetPrice)))))
+	return max(1, min(n.UnsettledLimit, max(n.UnsettledLimit/100, ledger.Cost(purchase, max(1, n.ChunksetPrice)))))
 }
 
 // garbageGrace returns the default of --garbage-grace.

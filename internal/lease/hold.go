@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sluice/internal/boottime"
-	"sluice/metastore"
 )
 
 var (
@@ -33,11 +32,11 @@ const (
 //
 // The context that it returns ends when ctx ends, or with the cause ErrLost when the lease may have
 // been lost, also while the machine slept. The caller must call release when its work is done.
-func Hold(ctx context.Context, leases metastore.Leases, name string) (held context.Context, release func() error, err error) {
+func Hold(ctx context.Context, leases Leases, name string) (held context.Context, release func() error, err error) {
 	return hold(ctx, boottime.Now, leases, name, patience)
 }
 
-func hold(ctx context.Context, elapsed func() time.Duration, leases metastore.Leases, name string, patience time.Duration) (held context.Context, release func() error, err error) {
+func hold(ctx context.Context, elapsed func() time.Duration, leases Leases, name string, patience time.Duration) (held context.Context, release func() error, err error) {
 	h := newHolder(leases, name, elapsed, func(error) {})
 	if _, err := h.acquire(ctx, patience); err != nil {
 		return nil, nil, err

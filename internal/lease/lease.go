@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"sluice/internal/boottime"
-	"sluice/metastore"
 )
 
 var errHeld = errors.New("the lease is held by another process")
@@ -40,11 +39,11 @@ const (
 // When the lease is lost, the context of work ends before another process can hold the lease, or
 // within a second after the machine slept. Lead releases the lease when work has returned. The
 // database's errors are passed to report, which must be safe for concurrent use.
-func Lead(ctx context.Context, leases metastore.Leases, name string, report func(task string, err error), work func(context.Context)) {
+func Lead(ctx context.Context, leases Leases, name string, report func(task string, err error), work func(context.Context)) {
 	lead(ctx, boottime.Now, leases, name, report, work)
 }
 
-func lead(ctx context.Context, elapsed func() time.Duration, leases metastore.Leases, name string, report func(task string, err error), work func(context.Context)) {
+func lead(ctx context.Context, elapsed func() time.Duration, leases Leases, name string, report func(task string, err error), work func(context.Context)) {
 	h := newHolder(leases, name, elapsed, func(err error) { report("lease "+name, err) })
 	tick := time.NewTicker(ttl / 3)
 	defer tick.Stop()
@@ -61,7 +60,7 @@ func lead(ctx context.Context, elapsed func() time.Duration, leases metastore.Le
 
 // holder requests a lease under an identity of its own.
 type holder struct {
-	leases  metastore.Leases
+	leases  Leases
 	name    string
 	id      string
 	elapsed func() time.Duration // monotonic, the machine's sleep included
@@ -69,7 +68,7 @@ type holder struct {
 	renewal sync.WaitGroup // a concurrent call of request
 }
 
-func newHolder(leases metastore.Leases, name string, elapsed func() time.Duration, report func(error)) *holder {
+func newHolder(leases Leases, name string, elapsed func() time.Duration, report func(error)) *holder {
 	return &holder{leases: leases, name: name, id: rand.Text(), elapsed: elapsed, report: report}
 }
 

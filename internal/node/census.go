@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/database"
 	"sluice/internal/task"
-	"sluice/metastore"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 // census counts what is stored, which costs more the more there is: on the leader in the
 // background, for the metrics, and on each node on demand.
 type census struct {
-	count   func(context.Context) (metastore.Census, error)
+	count   func(context.Context) (database.Census, error)
 	slot    chan struct{} // of capacity 1; full while a census runs
 	last    atomic.Pointer[counted]
 	leading atomic.Bool // whether run runs, so that this node has the metrics
@@ -29,12 +29,12 @@ type census struct {
 
 // counted is a census's result.
 type counted struct {
-	metastore.Census
+	database.Census
 	at   time.Time // when it ended
 	took time.Duration
 }
 
-func newCensus(count func(context.Context) (metastore.Census, error)) *census {
+func newCensus(count func(context.Context) (database.Census, error)) *census {
 	return &census{count: count, slot: make(chan struct{}, 1)}
 }
 
@@ -59,7 +59,7 @@ func (c *census) run(ctx context.Context, report task.Report) {
 
 // recent returns what is stored. The result is at most ten times as old as the census took; if the
 // last one is older, it counts again.
-func (c *census) recent(ctx context.Context) (metastore.Census, error) {
+func (c *census) recent(ctx context.Context) (database.Census, error) {
 	var since time.Time
 	if last := c.last.Load(); last != nil {
 		since = time.Now().Add(-censusDemand * last.took)
@@ -68,12 +68,12 @@ func (c *census) recent(ctx context.Context) (metastore.Census, error) {
 }
 
 // newer returns a census's result that is newer than since. One census runs at a time.
-func (c *census) newer(ctx context.Context, since time.Time) (metastore.Census, error) {
+func (c *census) newer(ctx context.Context, since time.Time) (database.Census, error) {
 	select {
 	case c.slot <- struct{}{}:
 		defer func() { <-c.slot }()
 	case <-ctx.Done():
-		return metastore.Census{}, context.Cause(ctx)
+		return database.Census{}, context.Cause(ctx)
 	}
 	if last := c.last.Load(); last != nil && last.at.After(since) {
 		return last.Census, nil
@@ -81,7 +81,7 @@ func (c *census) newer(ctx context.Context, since time.Time) (metastore.Census, 
 	began := time.Now()
 	result, err := c.count(ctx)
 	if err != nil {
-		return metastore.Census{}, err
+		return database.Census{}, err
 	}
 	c.last.Store(&counted{result, time.Now(), time.Since(began)})
 	return result, nil

@@ -12,9 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/database"
 	"sluice/internal/metrics"
 	"sluice/internal/task"
-	"sluice/metastore"
 )
 
 // TestCensus checks that censuses take at most 1% of the time, that the last successful one is
@@ -23,16 +23,16 @@ func TestCensus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fails atomic.Bool
 		var calls atomic.Int64
-		c := newCensus(func(context.Context) (metastore.Census, error) {
+		c := newCensus(func(context.Context) (database.Census, error) {
 			n := calls.Add(1)
 			time.Sleep(time.Second)
 			if fails.Load() {
-				return metastore.Census{}, errors.New("the database is unavailable")
+				return database.Census{}, errors.New("the database is unavailable")
 			}
-			return metastore.Census{
-				Sessions: metastore.SessionCensus{Active: n, Exhausted: 2, Expired: 3},
-				Channels: metastore.ChannelCensus{Open: 4, Closed: 5, Expired: 6, Deposited: 70, Accepted: 60, Credit: 5, Settled: 50},
-				Inline:   metastore.ExtentCensus{Extents: 1, Bytes: 10}, Objects: metastore.ExtentCensus{Extents: 2, Bytes: 20}, Uploads: 8,
+			return database.Census{
+				Sessions: database.SessionCensus{Active: n, Exhausted: 2, Expired: 3},
+				Channels: database.ChannelCensus{Open: 4, Closed: 5, Expired: 6, Deposited: 70, Accepted: 60, Credit: 5, Settled: 50},
+				Inline:   database.ExtentCensus{Extents: 1, Bytes: 10}, Objects: database.ExtentCensus{Extents: 2, Bytes: 20}, Uploads: 8,
 			}, nil
 		})
 		set := metrics.NewSet()
@@ -84,13 +84,13 @@ func TestCensusOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fails error
 		var calls int64
-		c := newCensus(func(ctx context.Context) (metastore.Census, error) {
+		c := newCensus(func(ctx context.Context) (database.Census, error) {
 			calls++
 			select {
 			case <-ctx.Done():
-				return metastore.Census{}, ctx.Err()
+				return database.Census{}, ctx.Err()
 			case <-time.After(time.Second):
-				return metastore.Census{Uploads: calls}, fails
+				return database.Census{Uploads: calls}, fails
 			}
 		})
 		gone, leave := context.WithTimeout(t.Context(), time.Second/2)

@@ -14,9 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/access/keys"
 	"sluice/httpapi"
 	"sluice/internal/storage"
-	"sluice/metastore"
 	"sluice/micropay"
 	"sluice/paychan"
 )
@@ -206,7 +206,7 @@ func openLocal(t *testing.T, c Config) *Node {
 	c.ChunksetPrice, c.UnsettledLimit, c.SessionTTL, c.ChannelTTL = 1, 1000, time.Hour, time.Hour
 	c.Location.Data = filepath.Join(t.TempDir(), "data")
 	c.Storage = storage.Options{CacheSize: storage.MinCacheSize, StagingSize: storage.MinStagingSize, BlobCache: 1 << 20}
-	c.MaxRequests, c.DrainDeadline, c.KeyLimits, c.AddressLimits = 10, time.Minute, metastore.NoLimits(), metastore.NoLimits()
+	c.MaxRequests, c.DrainDeadline, c.KeyLimits, c.AddressLimits = 10, time.Minute, keys.NoLimits(), keys.NoLimits()
 	c.PurgeEvery, c.SweepEvery = time.Minute, time.Hour
 	c.StartingLimit, c.SettleWithin = c.UnsettledLimit, time.Hour
 	if err := c.Validate(); err != nil {

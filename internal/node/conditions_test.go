@@ -10,15 +10,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/database"
+	"sluice/database/whole"
 	"sluice/httpapi"
 	"sluice/internal/metrics"
 	"sluice/internal/storage"
-	"sluice/metastore"
 )
 
 // clockOnly is a store with nothing but a clock.
 type clockOnly struct {
-	metastore.Store
+	whole.Database
 	err error
 }
 
@@ -62,7 +63,7 @@ func TestReasonsWhyANodeIsNotReady(t *testing.T) {
 		check("ready", "sluice_ready 1", `sluice_not_ready{reason="space"} 0`, "sluice_deletions_paused 0")
 		full = errors.New("full")
 		check("full", "sluice_ready 0", `sluice_not_ready{reason="space"} 1`, `sluice_not_ready{reason="clock"} 0`)
-		clock.err = metastore.ErrClock
+		clock.err = database.ErrClock
 		check("full, and the clock unknown", "sluice_ready 0", `sluice_not_ready{reason="space"} 1`, `sluice_not_ready{reason="clock"} 1`, "sluice_deletions_paused 1")
 		full, clock.err, hang = nil, nil, make(chan struct{})
 		check("no answer", "sluice_ready 0", `sluice_not_ready{reason="no_answer"} 1`, `sluice_not_ready{reason="space"} 0`)

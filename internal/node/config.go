@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"sluice/access/keys"
 	"sluice/chain"
 	"sluice/httpapi"
 	"sluice/internal/storage"
-	"sluice/metastore"
 )
 
 // Profile is the purpose for which a node runs.
@@ -121,9 +121,9 @@ type Development struct {
 type Limits struct {
 	MaxRequests              int
 	MaxConnections           int   // 0 for as many as the limit of open files allows
-	MaxConnectionsPerAddress int64 // 0 for the profile's default, or metastore.Unlimited
-	KeyLimits                metastore.Limits
-	AddressLimits            metastore.Limits
+	MaxConnectionsPerAddress int64 // 0 for the profile's default, or keys.Unlimited
+	KeyLimits                keys.Limits
+	AddressLimits            keys.Limits
 }
 
 // faucet reports whether the node opens channels for everyone: payments are required, and worth

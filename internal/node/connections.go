@@ -3,9 +3,9 @@ package node
 import (
 	"math"
 
+	"sluice/access/keys"
 	"sluice/httpapi"
 	"sluice/internal/connlimit"
-	"sluice/metastore"
 )
 
 const (
@@ -33,7 +33,7 @@ func (c *Config) newConnections() (*connlimit.Limiter, error) {
 // connections, and all of a local one.
 func (c *Config) connectionsPerAddress(limit int) int {
 	switch {
-	case c.MaxConnectionsPerAddress == metastore.Unlimited:
+	case c.MaxConnectionsPerAddress == keys.Unlimited:
 		return 0
 	case c.MaxConnectionsPerAddress > 0:
 		return int(min(c.MaxConnectionsPerAddress, math.MaxInt32))

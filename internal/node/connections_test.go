@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"sluice/metastore"
+	"sluice/access/keys"
 )
 
 // TestConnectionsFitIntoTheOpenFiles checks that with the maximum number of requests
@@ -52,7 +52,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 		{Local, 7, 7},
 		{Hosted, 0, 250},
 		{Hosted, 7, 7},
-		{Hosted, metastore.Unlimited, 0},
+		{Hosted, keys.Unlimited, 0},
 	} {
 		c := Config{Profile: test.profile, Limits: Limits{MaxConnections: 1000, MaxConnectionsPerAddress: test.chosen}}
 		if connections, err := c.newConnections(); err != nil || connections.PerAddress != test.want {

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 // the signatures for its object store, differs from the database's clock.
 // Reading the clock regularly also detects that a single node's wall clock was
 // set. It returns when ctx ends.
-func watchDatabaseClock(ctx context.Context, clock metastore.Clock, wall func() time.Time, log *slog.Logger) {
+func watchDatabaseClock(ctx context.Context, clock database.Clock, wall func() time.Time, log *slog.Logger) {
 	tick := time.NewTicker(clockPoll)
 	defer tick.Stop()
 	var paused bool

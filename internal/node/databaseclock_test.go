@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
 )
 
 // fakeClock is a clock with an error that the test sets.
@@ -46,7 +46,7 @@ func TestWatchDatabaseClock(t *testing.T) {
 			watchDatabaseClock(ctx, clock, func() time.Time { return time.Now().Add(time.Minute) }, slog.New(slog.NewTextHandler(&log, nil)))
 		}()
 		time.Sleep(10 * clockPoll)
-		clock.set(metastore.ErrClock)
+		clock.set(database.ErrClock)
 		time.Sleep(10 * clockPoll)
 		clock.set(nil)
 		time.Sleep(10 * clockPoll)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"sluice/httpapi"
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/session"
 )
 
@@ -61,9 +61,9 @@ const (
 type hangingSessions struct{ session.Store }
 
 // Session waits for the end of ctx.
-func (hangingSessions) Session(ctx context.Context, _ string) (metastore.Session, error) {
+func (hangingSessions) Session(ctx context.Context, _ string) (ledger.Session, error) {
 	<-ctx.Done()
-	return metastore.Session{}, ctx.Err()
+	return ledger.Session{}, ctx.Err()
 }
 
 // inDrain starts to drain a server and calls fn. If busy is set, a request is running
@@ -162,7 +162,7 @@ type orderlySessions struct {
 
 // Session waits for the end of ctx, and then a moment. It records whether the drain
 // has returned by then, which it must not.
-func (s *orderlySessions) Session(ctx context.Context, _ string) (metastore.Session, error) {
+func (s *orderlySessions) Session(ctx context.Context, _ string) (ledger.Session, error) {
 	close(s.called)
 	<-ctx.Done()
 	moment := time.NewTimer(200 * time.Millisecond)
@@ -172,5 +172,5 @@ func (s *orderlySessions) Session(ctx context.Context, _ string) (metastore.Sess
 	case <-moment.C:
 		s.ordered = true
 	}
-	return metastore.Session{}, ctx.Err()
+	return ledger.Session{}, ctx.Err()
 }

@@ -15,8 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/database"
 	"sluice/internal/storage"
-	"sluice/metastore"
 	"sluice/paychan"
 	"sluice/wire"
 )
@@ -118,7 +118,7 @@ func (s settings) compare(other settings, warn func(flag, own, others string)) e
 // membership publishes this node's settings in the database, and compares them
 // with the other nodes'.
 type membership struct {
-	nodes   metastore.Nodes
+	nodes   database.Nodes
 	id      string
 	own     settings
 	log     *slog.Logger
@@ -126,7 +126,7 @@ type membership struct {
 	older   atomic.Pointer[error] // nil, or errOlderNode if one ran at the latest renewal
 }
 
-func newMembership(nodes metastore.Nodes, own settings, log *slog.Logger) *membership {
+func newMembership(nodes database.Nodes, own settings, log *slog.Logger) *membership {
 	return &membership{nodes: nodes, id: rand.Text(), own: own, log: log}
 }
 
@@ -152,7 +152,7 @@ func (m *membership) join(ctx context.Context, warn func(flag, own, others strin
 			if err != nil {
 				return fmt.Errorf("the schema of a node that runs: %w", err)
 			}
-			if schema < metastore.OldestSchema {
+			if schema < database.OldestSchema {
 				older = fmt.Errorf("%w: %s: stop it, then this node is ready within %s (of a node that was killed, within %s)",
 					errOlderNode, cmp.Or(other[nodeName], "it does not publish its name"), settingsInterval, settingsTTL+settingsInterval)
 			}
@@ -172,7 +172,7 @@ func (m *membership) join(ctx context.Context, warn func(flag, own, others strin
 // errOlderNode is returned while a node runs that cannot work on the present schema. It was
 // cut off or suspended while the database was migrated: the migration waits for all others
 // to end, and no other starts on its result.
-var errOlderNode = fmt.Errorf("a node runs on this database that cannot work on its schema, of a version before schema %d", metastore.OldestSchema)
+var errOlderNode = fmt.Errorf("a node runs on this database that cannot work on its schema, of a version before schema %d", database.OldestSchema)
 
 // olderNode returns errOlderNode with the node and what to do, or nil.
 func (m *membership) olderNode() error {

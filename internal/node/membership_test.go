@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database"
+	"sluice/database/sqlstore"
 	"sluice/internal/storage"
 	"sluice/internal/testclock"
-	"sluice/metastore"
-	"sluice/metastore/sqlstore"
 	"sluice/paychan"
 	"sluice/wire"
 )
@@ -130,7 +130,7 @@ func TestOlderNodesAreSeen(t *testing.T) {
 	consecutive := maps.Clone(before)
 	consecutive[metadataMark] = "known"
 	named := maps.Clone(own)
-	named[schemaSetting], named[nodeName] = strconv.Itoa(metastore.OldestSchema-1), "the old machine"
+	named[schemaSetting], named[nodeName] = strconv.Itoa(database.OldestSchema-1), "the old machine"
 	older, first, second := newMembership(meta, before, log), newMembership(meta, own, log), newMembership(meta, own, log)
 	joins := func(m *membership, want bool) {
 		t.Helper()

@@ -9,13 +9,16 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/keys"
 	"sluice/blob"
 	"sluice/collect"
+	"sluice/database"
 	"sluice/httpapi"
 	"sluice/internal/connlimit"
 	"sluice/internal/metrics"
 	"sluice/internal/storage"
 	"sluice/internal/task"
+	"sluice/ledger"
 	"sluice/metastore"
 	"sluice/metering"
 	"sluice/paychan"
@@ -174,7 +177,7 @@ func registerAPI(set *metrics.Set, api *httpapi.Server) {
 func registerLimits(set *metrics.Set, limiter *access.Limiter) {
 	kinds := map[string]int{}
 	var names []string
-	for i, k := range metastore.LimitKinds {
+	for i, k := range keys.LimitKinds {
 		kinds[k.Column()], names = i, append(names, k.Column())
 	}
 	set.Counters("sluice_limits_hit_total", "Requests and writes that a limit of a group of keys or of an address has refused or, for rates of bytes, delayed.", "limit", names,
@@ -186,7 +189,7 @@ type stored struct{ blobs, bytes int64 }
 
 func registerStored(set *metrics.Set, stores *storage.Stores) {
 	metrics.Sample(set, func(ctx context.Context) (stored, error) {
-		blobs, bytes, err := stores.Meta.TotalStored(metastore.WithPatience(ctx, queryPatience))
+		blobs, bytes, err := stores.Meta.TotalStored(database.WithPatience(ctx, queryPatience))
 		return stored{blobs, bytes}, err
 	},
 		metrics.GaugeOf("sluice_blobs", "Blobs, expired ones included until they are purged.", func(s stored) float64 { return float64(s.blobs) }),
@@ -199,7 +202,7 @@ const queryPatience = 2 * time.Second
 
 func registerBlobs(set *metrics.Set, blobs *blob.Service) {
 	metrics.Sample(set, func(ctx context.Context) (metastore.Backlog, error) {
-		return blobs.GarbageBacklog(metastore.WithPatience(ctx, queryPatience))
+		return blobs.GarbageBacklog(database.WithPatience(ctx, queryPatience))
 	},
 		metrics.GaugeOf("sluice_garbage_contents", "Deleted contents whose grace period has passed and whose bytes are not freed yet, at most 100,000.",
 			func(b metastore.Backlog) float64 { return float64(b.Contents) }),
@@ -278,27 +281,27 @@ func registerChannels(set *metrics.Set, channels *paychan.Service) {
 	})
 	for _, kind := range []struct {
 		name, help string
-		of         func(metastore.Unsettled) metastore.UnsettledSum
+		of         func(ledger.Unsettled) ledger.UnsettledSum
 	}{
-		{"waiting", "whose payment is pending or submitted", func(u metastore.Unsettled) metastore.UnsettledSum { return u.Waiting }},
-		{"expired", "with a payment that expired before it was collected", func(u metastore.Unsettled) metastore.UnsettledSum { return u.Expired }},
-		{"failed", "with a payment that the chain refused to collect", func(u metastore.Unsettled) metastore.UnsettledSum { return u.Failed }},
+		{"waiting", "whose payment is pending or submitted", func(u ledger.Unsettled) ledger.UnsettledSum { return u.Waiting }},
+		{"expired", "with a payment that expired before it was collected", func(u ledger.Unsettled) ledger.UnsettledSum { return u.Expired }},
+		{"failed", "with a payment that the chain refused to collect", func(u ledger.Unsettled) ledger.UnsettledSum { return u.Failed }},
 	} {
 		set.Gauge("sluice_settlements_"+kind.name, "Channels "+kind.help+"."+leaderOnly,
-			reviewed(channels, func(u metastore.Unsettled) float64 { return float64(kind.of(u).Channels) }))
+			reviewed(channels, func(u ledger.Unsettled) float64 { return float64(kind.of(u).Channels) }))
 		set.Gauge("sluice_settlements_"+kind.name+"_units", "Accepted and unsettled amount of these channels, in units of the asset."+leaderOnly,
-			reviewed(channels, func(u metastore.Unsettled) float64 { return float64(kind.of(u).Amount) }))
+			reviewed(channels, func(u ledger.Unsettled) float64 { return float64(kind.of(u).Amount) }))
 	}
 	set.Gauge("sluice_settlements_overdue_seconds", "Time for which the payment that has waited longest for the chain has been due, or in flight; 0 if none is, and without a chain."+leaderOnly,
-		reviewed(channels, func(u metastore.Unsettled) float64 { return u.Overdue.Seconds() }))
+		reviewed(channels, func(u ledger.Unsettled) float64 { return u.Overdue.Seconds() }))
 	set.Gauge("sluice_withdrawn_elsewhere", "Channels of which something was withdrawn on the chain that this service has not collected."+leaderOnly,
-		reviewed(channels, func(u metastore.Unsettled) float64 { return float64(u.Elsewhere.Channels) }))
+		reviewed(channels, func(u ledger.Unsettled) float64 { return float64(u.Elsewhere.Channels) }))
 	set.Gauge("sluice_withdrawn_elsewhere_units", "Amount that was withdrawn from channels on the chain and that this service has not collected, in units of the asset."+leaderOnly,
-		reviewed(channels, func(u metastore.Unsettled) float64 { return float64(u.Elsewhere.Amount) }))
+		reviewed(channels, func(u ledger.Unsettled) float64 { return float64(u.Elsewhere.Amount) }))
 }
 
 // reviewed returns a figure of what is unsettled, or NaN on a node that does not count it.
-func reviewed(channels *paychan.Service, of func(metastore.Unsettled) float64) func() float64 {
+func reviewed(channels *paychan.Service, of func(ledger.Unsettled) float64) func() float64 {
 	return func() float64 {
 		if u, ok := channels.Unsettled(); ok {
 			return of(u)

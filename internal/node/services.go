@@ -11,10 +11,10 @@ import (
 	"sluice/blob"
 	"sluice/collect"
 	"sluice/console"
+	"sluice/database"
 	"sluice/httpapi"
 	"sluice/internal/datadir"
 	"sluice/internal/storage"
-	"sluice/metastore"
 	"sluice/metering"
 	"sluice/paychan"
 	"sluice/session"
@@ -79,13 +79,13 @@ func (n *Node) now() time.Time {
 
 // recordHosted records that a hosted node has used the instance, so that it is never taken for a
 // local one.
-func recordHosted(ctx context.Context, properties metastore.Properties) error {
+func recordHosted(ctx context.Context, properties database.Properties) error {
 	_, err := properties.Property(ctx, storage.HostedProperty)
-	if !errors.Is(err, metastore.ErrNotFound) {
+	if !errors.Is(err, database.ErrNotFound) {
 		return err
 	}
 	err = properties.SetProperty(ctx, storage.HostedProperty, "yes")
-	if errors.Is(err, metastore.ErrExists) { // another node was faster
+	if errors.Is(err, database.ErrExists) { // another node was faster
 		return nil
 	}
 	return err
@@ -104,7 +104,7 @@ func (n *Node) openCollector(ctx context.Context) error {
 		return nil
 	}
 	n.log.Warn("settling resumes", "halted_because", halt)
-	if err := n.stores.Meta.Resume(ctx); !errors.Is(err, metastore.ErrNotFound) { // not found: another node resumed it
+	if err := n.stores.Meta.Resume(ctx); !errors.Is(err, database.ErrNotFound) { // not found: another node resumed it
 		return err
 	}
 	return nil
@@ -161,18 +161,18 @@ func (n *Node) newChannels(ctx context.Context) (*paychan.Service, error) {
 
 // receiver returns the address that is paid: the configured one, or one that the
 // first start generates and stores.
-func (c *Config) receiver(ctx context.Context, properties metastore.Properties) (string, error) {
+func (c *Config) receiver(ctx context.Context, properties database.Properties) (string, error) {
 	if c.Receiver != "" {
 		return c.Receiver, nil
 	}
 	const name = "receiver"
 	receiver, err := properties.Property(ctx, name)
-	if !errors.Is(err, metastore.ErrNotFound) {
+	if !errors.Is(err, database.ErrNotFound) {
 		return receiver, err
 	}
 	receiver = paychan.NewReceiver()
 	err = properties.SetProperty(ctx, name, receiver)
-	if errors.Is(err, metastore.ErrExists) { // another node was faster
+	if errors.Is(err, database.ErrExists) { // another node was faster
 		return properties.Property(ctx, name)
 	}
 	return receiver, err

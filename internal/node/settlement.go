@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 	"sluice/paychan"
 )
 
@@ -27,8 +28,8 @@ func (c *Config) place(channels *paychan.Service) string {
 
 // settlementStore is the part of the metadata that recordPlace uses.
 type settlementStore interface {
-	metastore.Properties
-	Unsettled(ctx context.Context) (metastore.Unsettled, error)
+	database.Properties
+	Unsettled(ctx context.Context) (ledger.Unsettled, error)
 }
 
 // errOtherPlace is returned when accepted payments wait to be collected in another place.
@@ -39,7 +40,7 @@ var errOtherPlace = errors.New("accepted payments wait to be collected in anothe
 // ledger would count them as collected. No node may run that has another place.
 func recordPlace(ctx context.Context, store settlementStore, place string, log *slog.Logger) error {
 	last, err := store.Property(ctx, settlementProperty)
-	unknown := errors.Is(err, metastore.ErrNotFound)
+	unknown := errors.Is(err, database.ErrNotFound)
 	if unknown {
 		last, err = inLedger, nil
 	}
@@ -63,7 +64,7 @@ func recordPlace(ctx context.Context, store settlementStore, place string, log *
 		err = store.ReplaceProperty(ctx, settlementProperty, last, place)
 	}
 	// Another node, with the same place, may have been faster.
-	if errors.Is(err, metastore.ErrExists) || errors.Is(err, metastore.ErrNotFound) {
+	if errors.Is(err, database.ErrExists) || errors.Is(err, database.ErrNotFound) {
 		return nil
 	}
 	return err

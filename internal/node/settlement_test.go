@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database/sqlstore"
 	"sluice/internal/testclock"
-	"sluice/metastore"
-	"sluice/metastore/sqlstore"
+	"sluice/ledger"
 )
 
 // TestPaymentsAreCollectedWhereTheyWereAccepted checks that a node does not start with another
@@ -54,11 +54,11 @@ func TestPaymentsAreCollectedWhereTheyWereAccepted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err = meta.OpenChannel(t.Context(), metastore.Channel{ID: "c", Sender: "s", Receiver: "r", Asset: "a", Deposit: 100, Expires: clock.Now().Add(time.Hour)}, nil)
+	_, err = meta.OpenChannel(t.Context(), ledger.Channel{ID: "c", Sender: "s", Receiver: "r", Asset: "a", Deposit: 100, Expires: clock.Now().Add(time.Hour)}, nil)
 	must(err)
 	pay := func(sequence, amount int64) {
 		t.Helper()
-		_, err := meta.PayRead(t.Context(), metastore.ReadPurchase{Price: 1, Count: 1, Payment: metastore.Payment{
+		_, err := meta.PayRead(t.Context(), ledger.ReadPurchase{Price: 1, Count: 1, Payment: ledger.Payment{
 			Sender: "s", Receiver: "r", Asset: "a", Sequence: sequence, Amount: amount, Proof: []byte("p"), Expires: clock.Now().Add(time.Minute), UnsettledLimit: 100,
 		}})
 		must(err)
@@ -67,16 +67,16 @@ func TestPaymentsAreCollectedWhereTheyWereAccepted(t *testing.T) {
 	refused(inLedger, here)
 	starts(inLedger, inLedger)
 	refused(inLedger, here)
-	must(meta.PayOut(t.Context(), []metastore.Settlement{{Channel: "c", Sequence: 1, Amount: 5}}))
+	must(meta.Book(t.Context(), []ledger.Settlement{{Channel: "c", Sequence: 1, Amount: 5}}))
 	starts(here, there, here)
 
 	pay(2, 10)
 	starts(here)
 	refused(here, there, inLedger, "chain 4, receiver 0x3, module 0x2")
-	must(meta.BeginSubmission(t.Context(), metastore.Submission{Channel: "c", Sequence: 2, Amount: 10, Body: []byte("b"), Expires: clock.Now()}))
+	must(meta.BeginSubmission(t.Context(), ledger.Submission{Channel: "c", Sequence: 2, Amount: 10, Body: []byte("b"), Expires: clock.Now()}))
 	clock.Advance(2 * time.Minute)
 	refused(here, there, inLedger) // its outcome is not known
-	must(meta.EndSubmission(t.Context(), "c", 2, metastore.Outcome{State: metastore.Expired}))
+	must(meta.EndSubmission(t.Context(), "c", 2, ledger.Outcome{State: ledger.Expired}))
 	if log.String() != "" {
 		t.Errorf("logged: %s", log.String())
 	}

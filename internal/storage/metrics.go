@@ -5,10 +5,10 @@ import (
 
 	"sluice/bytestore/cached"
 	"sluice/bytestore/s3"
+	"sluice/database/sqlstore"
 	"sluice/internal/histogram"
 	"sluice/internal/metrics"
 	"sluice/internal/vfs"
-	"sluice/metastore/sqlstore"
 )
 
 // RegisterMetrics registers the metrics of the stores.

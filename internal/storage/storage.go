@@ -17,15 +17,16 @@ import (
 	"sluice/bytestore/cached"
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/s3"
+	"sluice/database"
+	"sluice/database/sqlstore"
+	"sluice/database/whole"
 	"sluice/internal/datadir"
 	"sluice/internal/vfs"
-	"sluice/metastore"
-	"sluice/metastore/sqlstore"
 )
 
 // Stores are the open stores of an instance. The caller must Close them.
 type Stores struct {
-	Meta  metastore.Store
+	Meta  whole.Database
 	Bytes bytestore.Store
 
 	// Space returns bytestore.ErrNoSpace if n more bytes should not be accepted.
@@ -122,7 +123,7 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	// The folder is locked, and commands that open a database beside its server change no blobs.
 	options := sqlstore.Options{BlobCache: opt.BlobCache, AwaitOlderNodes: opt.AwaitOlderNodes}
 	err = s.openMeta(ctx, l, dir, options)
-	if errors.Is(err, metastore.ErrNoSpace) && s.ballast != nil && s.ballast.Drop() {
+	if errors.Is(err, database.ErrNoSpace) && s.ballast != nil && s.ballast.Drop() {
 		// The disk is full. Deletes can free space only if the database opens.
 		err = s.openMeta(ctx, l, dir, options)
 	}
@@ -154,7 +155,7 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 }
 
 // OpenMeta opens the metadata alone, which is possible while nodes run on it. The schema must be
-// that of this version, otherwise OpenMeta returns metastore.ErrOlder or metastore.ErrNewer and changes
+// that of this version, otherwise OpenMeta returns database.ErrOlder or database.ErrNewer and changes
 // nothing: only the start of a node migrates. If there is no metadata, OpenMeta creates it if create is
 // set, and returns an error otherwise. It waits up to two seconds for the start of a node in the same
 // folder to create or migrate it.
@@ -187,7 +188,7 @@ func OpenMeta(ctx context.Context, l Location, create bool) (_ *Stores, err erro
 	err = retry(ctx, func() (err error) {
 		sql, err = sqlstore.OpenSQLite(filepath.Join(l.Data, datadir.Database), sqlstore.Options{Schema: sqlstore.Keep})
 		return err
-	}, fs.ErrNotExist, metastore.ErrOlder) // perhaps for as long as the server starts
+	}, fs.ErrNotExist, database.ErrOlder) // perhaps for as long as the server starts
 	if err != nil {
 		return nil, fmt.Errorf("opening the metadata in %s while a server runs there: %w", l.Data, err)
 	}
@@ -226,9 +227,9 @@ var ErrNoInstance = errors.New("there is no data in the folder")
 // Reset deletes the instance in a data folder, all of which must be there. It locks the folder, and calls
 // permit before it deletes anything; if permit returns an error, Reset returns it. The instance is deleted
 // completely or not at all: an interrupted Reset is completed by the next process that opens the folder. It
-// returns datadir.ErrInUse if a process uses the folder, ErrNoInstance, and metastore.ErrOlder, having changed
+// returns datadir.ErrInUse if a process uses the folder, ErrNoInstance, and database.ErrOlder, having changed
 // nothing, if the metadata is of an older version.
-func Reset(path string, permit func(metastore.Store) error) (err error) {
+func Reset(path string, permit func(whole.Database) error) (err error) {
 	if !HasInstance(path) {
 		return fmt.Errorf("%w %s", ErrNoInstance, path)
 	}
@@ -273,7 +274,7 @@ type Endpoint struct {
 
 // OpenEndpoint opens the stores of a source or a target, and locks its data folder
 // if it has one. If existing is set, it returns an error if a part does not exist,
-// and creates nothing. It returns metastore.ErrOlder if there is metadata of an older version. If mark is not nil, it is called with the bytes before the
+// and creates nothing. It returns database.ErrOlder if there is metadata of an older version. If mark is not nil, it is called with the bytes before the
 // metadata is created. The caller must Close the endpoint.
 func OpenEndpoint(ctx context.Context, l Location, existing bool, mark func(context.Context, bytestore.Store) error) (_ *Endpoint, err error) {
 	s := &Stores{}

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"sluice/database/sqlstore"
 	"sluice/internal/datadir"
-	"sluice/metastore/sqlstore"
 )
 
 // waiting is a context that calls a function when something waits for the first time.

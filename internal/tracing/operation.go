@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"sluice/bytestore"
-	"sluice/metastore"
+	"sluice/database"
 )
 
 // operation is the span of a call of a store; its span is nil if the call belongs to no traced request.
@@ -46,16 +46,16 @@ func kindOf(err error) (kind string, failed bool) {
 		kind   string
 		failed bool
 	}{
-		{metastore.ErrUnknownOutcome, "unknown_outcome", true},
-		{metastore.ErrUnavailable, "unavailable", true},
-		{metastore.ErrBusy, "busy", true},
-		{metastore.ErrNoSpace, "no_space", true},
+		{database.ErrUnknownOutcome, "unknown_outcome", true},
+		{database.ErrUnavailable, "unavailable", true},
+		{database.ErrBusy, "busy", true},
+		{database.ErrNoSpace, "no_space", true},
 		{bytestore.ErrNoSpace, "no_space", true},
 		{bytestore.ErrOverloaded, "overloaded", true},
 		{bytestore.ErrTruncated, "truncated", true},
 		{context.Canceled, "canceled", false},
 		{context.DeadlineExceeded, "timeout", true},
-		{metastore.ErrNotFound, "not_found", false},
+		{database.ErrNotFound, "not_found", false},
 		{bytestore.ErrNotFound, "not_found", false},
 	} {
 		if errors.Is(err, k.is) {

@@ -16,7 +16,11 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"sluice/access/keys"
 	"sluice/bytestore"
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/ledger"
 	"sluice/metastore"
 )
 
@@ -33,8 +37,8 @@ func TestEveryCallOfARequestHasASpan(t *testing.T) {
 	tracer, recorder := newRecorder(true)
 	ctx, request := tracer.Request(t.Context(), http.Header{})
 	interfaces := []reflect.Type{
-		reflect.TypeFor[metastore.Blobs](), reflect.TypeFor[metastore.Accounts](), reflect.TypeFor[metastore.Uploads](), reflect.TypeFor[metastore.Sessions](),
-		reflect.TypeFor[metastore.Channels](), reflect.TypeFor[metastore.Keys](), reflect.TypeFor[metastore.Usage](), reflect.TypeFor[metastore.Garbage](), reflect.TypeFor[bytestore.Store](),
+		reflect.TypeFor[metastore.Blobs](), reflect.TypeFor[metastore.Accounts](), reflect.TypeFor[metastore.Uploads](), reflect.TypeFor[ledger.Sessions](),
+		reflect.TypeFor[ledger.Channels](), reflect.TypeFor[keys.Store](), reflect.TypeFor[metastore.Usage](), reflect.TypeFor[metastore.Garbage](), reflect.TypeFor[bytestore.Store](),
 	}
 	for _, i := range interfaces {
 		var store reflect.Value
@@ -132,7 +136,7 @@ func TestOutcomes(t *testing.T) {
 
 // failing is a store whose calls fail with an error.
 type failing struct {
-	metastore.Store
+	whole.Database
 	err error
 }
 
@@ -147,8 +151,8 @@ func TestErrorsOfStores(t *testing.T) {
 		kind   string
 		status codes.Code
 	}{
-		{errors.Join(errors.New("canary"), metastore.ErrUnavailable), "unavailable", codes.Error},
-		{metastore.ErrNotFound, "not_found", codes.Unset},
+		{errors.Join(errors.New("canary"), database.ErrUnavailable), "unavailable", codes.Error},
+		{database.ErrNotFound, "not_found", codes.Unset},
 		{errors.New("canary"), "other", codes.Unset},
 	} {
 		tracer, recorder := newRecorder(false)

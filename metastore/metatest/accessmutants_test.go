@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/access/keys"
+	"sluice/database"
 	"sluice/metastore"
 	"sluice/metastore/metatest"
 )
@@ -112,7 +114,7 @@ type updateRevives struct {
 	path string
 }
 
-func (s updateRevives) UpdateKey(ctx context.Context, id string, change func(*metastore.Key)) (metastore.Key, error) {
+func (s updateRevives) UpdateKey(ctx context.Context, id string, change func(*keys.Key)) (keys.Key, error) {
 	k, err := s.Handle.UpdateKey(ctx, id, change)
 	return k, errors.Join(err, query(ctx, s.path, `UPDATE api_keys SET revoked = NULL WHERE id = $1`, []byte(id)))
 }
@@ -122,7 +124,7 @@ type updateRegroups struct {
 	path string
 }
 
-func (s updateRegroups) UpdateKey(ctx context.Context, id string, change func(*metastore.Key)) (metastore.Key, error) {
+func (s updateRegroups) UpdateKey(ctx context.Context, id string, change func(*keys.Key)) (keys.Key, error) {
 	k, err := s.Handle.UpdateKey(ctx, id, change)
 	if err != nil {
 		return k, err
@@ -136,13 +138,13 @@ func (s updateRegroups) UpdateKey(ctx context.Context, id string, change func(*m
 // updatesLate reads the key before the transaction that changes it.
 type updatesLate struct{ metatest.Handle }
 
-func (s updatesLate) UpdateKey(ctx context.Context, id string, change func(*metastore.Key)) (metastore.Key, error) {
+func (s updatesLate) UpdateKey(ctx context.Context, id string, change func(*keys.Key)) (keys.Key, error) {
 	changed, err := s.Key(ctx, id)
 	if err != nil {
 		return changed, err
 	}
 	change(&changed)
-	return s.Handle.UpdateKey(ctx, id, func(k *metastore.Key) { *k = changed })
+	return s.Handle.UpdateKey(ctx, id, func(k *keys.Key) { *k = changed })
 }
 
 type quietUpdate struct {
@@ -150,7 +152,7 @@ type quietUpdate struct {
 	path string
 }
 
-func (s quietUpdate) UpdateKey(ctx context.Context, id string, change func(*metastore.Key)) (metastore.Key, error) {
+func (s quietUpdate) UpdateKey(ctx context.Context, id string, change func(*keys.Key)) (keys.Key, error) {
 	k, err := s.Handle.UpdateKey(ctx, id, change)
 	if err == nil {
 		err = query(ctx, s.path, `UPDATE keys_version SET version = version - 1`)
@@ -163,7 +165,7 @@ type quietLimits struct {
 	path string
 }
 
-func (s quietLimits) SetGroupLimits(ctx context.Context, group string, change func(*metastore.Limits)) (metastore.Limits, error) {
+func (s quietLimits) SetGroupLimits(ctx context.Context, group string, change func(*keys.Limits)) (keys.Limits, error) {
 	l, err := s.Handle.SetGroupLimits(ctx, group, change)
 	if err == nil {
 		err = query(ctx, s.path, `UPDATE keys_version SET version = version - 1`)
@@ -176,7 +178,7 @@ type limitsForAll struct {
 	path string
 }
 
-func (s limitsForAll) SetGroupLimits(ctx context.Context, group string, change func(*metastore.Limits)) (metastore.Limits, error) {
+func (s limitsForAll) SetGroupLimits(ctx context.Context, group string, change func(*keys.Limits)) (keys.Limits, error) {
 	l, err := s.Handle.SetGroupLimits(ctx, group, change)
 	if err == nil {
 		err = query(ctx, s.path, `UPDATE key_groups SET channels = $1`, l.Channels)
@@ -186,9 +188,9 @@ func (s limitsForAll) SetGroupLimits(ctx context.Context, group string, change f
 
 type zeroLimits struct{ metatest.Handle }
 
-func (s zeroLimits) GroupLimits(ctx context.Context, group string) (metastore.Limits, error) {
+func (s zeroLimits) GroupLimits(ctx context.Context, group string) (keys.Limits, error) {
 	l, err := s.Handle.GroupLimits(ctx, group)
-	if errors.Is(err, metastore.ErrNotFound) {
+	if errors.Is(err, database.ErrNotFound) {
 		err = nil
 	}
 	return l, err
@@ -199,7 +201,7 @@ type revokesAgain struct {
 	path string
 }
 
-func (s revokesAgain) RevokeKey(ctx context.Context, id string) (metastore.Key, error) {
+func (s revokesAgain) RevokeKey(ctx context.Context, id string) (keys.Key, error) {
 	err := query(ctx, s.path, `UPDATE api_keys SET revoked = NULL WHERE id = $1`, []byte(id))
 	out, rerr := s.Handle.RevokeKey(ctx, id)
 	return out, errors.Join(err, rerr)
@@ -210,7 +212,7 @@ type revives struct {
 	path string
 }
 
-func (s revives) RevokeKey(ctx context.Context, id string) (metastore.Key, error) {
+func (s revives) RevokeKey(ctx context.Context, id string) (keys.Key, error) {
 	before, err := s.Key(ctx, id)
 	if err != nil || before.Revoked.IsZero() {
 		return s.Handle.RevokeKey(ctx, id)
@@ -233,13 +235,13 @@ type lastLimits struct {
 	path string
 }
 
-func (s lastLimits) CreateKey(ctx context.Context, k metastore.Key) (metastore.Key, error) {
+func (s lastLimits) CreateKey(ctx context.Context, k keys.Key) (keys.Key, error) {
 	out, err := s.Handle.CreateKey(ctx, k)
-	if !errors.Is(err, metastore.ErrGroupLimits) {
+	if !errors.Is(err, keys.ErrGroupLimits) {
 		return out, err
 	}
 	limits := k.Limits
-	k.Limits = metastore.Limits{}
+	k.Limits = keys.Limits{}
 	if out, err = s.Handle.CreateKey(ctx, k); err != nil {
 		return out, err
 	}
@@ -250,7 +252,7 @@ func (s lastLimits) CreateKey(ctx context.Context, k metastore.Key) (metastore.K
 
 type allAccounts struct{ metatest.Handle }
 
-func (s allAccounts) CreateKey(ctx context.Context, k metastore.Key) (metastore.Key, error) {
+func (s allAccounts) CreateKey(ctx context.Context, k keys.Key) (keys.Key, error) {
 	if len(k.Accounts) == 0 {
 		k.Accounts = nil
 	}
@@ -262,7 +264,7 @@ type replacesKey struct {
 	path string
 }
 
-func (s replacesKey) CreateKey(ctx context.Context, k metastore.Key) (metastore.Key, error) {
+func (s replacesKey) CreateKey(ctx context.Context, k keys.Key) (keys.Key, error) {
 	err := query(ctx, s.path, `DELETE FROM api_keys WHERE id = $1`, []byte(k.ID))
 	out, cerr := s.Handle.CreateKey(ctx, k)
 	return out, errors.Join(err, cerr)
@@ -270,14 +272,14 @@ func (s replacesKey) CreateKey(ctx context.Context, k metastore.Key) (metastore.
 
 type listsValid struct{ metatest.Handle }
 
-func (s listsValid) ListKeys(ctx context.Context, after string, limit int) ([]metastore.Key, error) {
+func (s listsValid) ListKeys(ctx context.Context, after string, limit int) ([]keys.Key, error) {
 	list, err := s.Handle.ListKeys(ctx, after, limit)
-	return slices.DeleteFunc(list, func(k metastore.Key) bool { return !k.Revoked.IsZero() }), err
+	return slices.DeleteFunc(list, func(k keys.Key) bool { return !k.Revoked.IsZero() }), err
 }
 
 type skipsKey struct{ metatest.Handle }
 
-func (s skipsKey) ListKeys(ctx context.Context, after string, limit int) ([]metastore.Key, error) {
+func (s skipsKey) ListKeys(ctx context.Context, after string, limit int) ([]keys.Key, error) {
 	list, err := s.Handle.ListKeys(ctx, after, limit)
 	if after != "" && len(list) > 0 {
 		list = list[1:]
@@ -294,7 +296,7 @@ type quietRevoke struct {
 	path string
 }
 
-func (s quietRevoke) RevokeKey(ctx context.Context, id string) (metastore.Key, error) {
+func (s quietRevoke) RevokeKey(ctx context.Context, id string) (keys.Key, error) {
 	out, err := s.Handle.RevokeKey(ctx, id)
 	if err != nil {
 		return out, err

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/database/whole"
 	"sluice/metastore"
 )
 
@@ -24,7 +25,7 @@ func accountChecks() []Check {
 }
 
 // allAccounts returns all accounts of a store, read in pages of limit.
-func allAccounts(ctx context.Context, s metastore.Store, limit int) ([]metastore.Account, error) {
+func allAccounts(ctx context.Context, s whole.Database, limit int) ([]metastore.Account, error) {
 	var all []metastore.Account
 	for after := ""; ; {
 		page, err := s.ListAccounts(ctx, after, limit)
@@ -217,7 +218,7 @@ func accountsFolded(p *probe) {
 // accountRace commits, completes, deletes and purges concurrently over two handles, while the
 // accounts are listed. In the end the counts equal the blobs.
 func accountRace(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	const callers, steps, names = 12, 25, 4
 	accounts := []string{"a", "b", "c"}
 	extents := make([][]metastore.Extent, callers)

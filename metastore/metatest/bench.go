@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database/whole"
 	"sluice/internal/testclock"
+	"sluice/ledger"
 	"sluice/metastore"
 )
 
@@ -46,7 +48,7 @@ type bench struct {
 	*testing.B
 	ctx   context.Context
 	clock *testclock.Clock
-	store metastore.Store
+	store whole.Database
 	keys  atomic.Int64
 	spent time.Duration // within what timed measures
 }
@@ -129,7 +131,7 @@ func commitInline(b *bench, owner string) func(int) error {
 func useSessions(b *bench, n int) func(int) error {
 	id := func(i int) string { return fmt.Sprintf("session-%012x", uint32(i)*2654435761) }
 	b.fill(n, func(i int) error {
-		_, err := b.store.CreateSession(b.ctx, metastore.Session{ID: id(i), Total: 1 << 40, Left: 1 << 40, Expires: b.clock.Now().Add(time.Hour)}, nil)
+		_, err := b.store.CreateSession(b.ctx, ledger.Session{ID: id(i), Total: 1 << 40, Left: 1 << 40, Expires: b.clock.Now().Add(time.Hour)}, nil)
 		return err
 	})
 	return func(i int) error {
@@ -142,15 +144,15 @@ func useSessions(b *bench, n int) func(int) error {
 func payReads(b *bench) func(int) error {
 	type payer struct {
 		sync.Mutex
-		metastore.Payment
+		ledger.Payment
 	}
 	payers := make([]payer, 64)
 	b.fill(len(payers), func(i int) error {
-		payers[i].Payment = metastore.Payment{
+		payers[i].Payment = ledger.Payment{
 			Sender: fmt.Sprint("sender", i), Receiver: "receiver", Asset: "asset", Proof: make([]byte, 371),
 			Expires: b.clock.Now().Add(time.Minute), UnsettledLimit: 1 << 62,
 		}
-		_, err := b.store.OpenChannel(b.ctx, metastore.Channel{
+		_, err := b.store.OpenChannel(b.ctx, ledger.Channel{
 			ID: fmt.Sprint("channel", i), Sender: payers[i].Sender, Receiver: "receiver", Asset: "asset",
 			Deposit: 1 << 62, Expires: b.clock.Now().Add(time.Hour),
 		}, nil)
@@ -162,7 +164,7 @@ func payReads(b *bench) func(int) error {
 		defer p.Unlock()
 		p.Sequence++
 		p.Amount += 4
-		_, err := b.store.PayRead(b.ctx, metastore.ReadPurchase{Payment: p.Payment, Price: 2, Count: 2})
+		_, err := b.store.PayRead(b.ctx, ledger.ReadPurchase{Payment: p.Payment, Price: 2, Count: 2})
 		return err
 	}
 }

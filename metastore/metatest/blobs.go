@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/ledger"
 	"sluice/metastore"
 )
 
@@ -87,7 +90,7 @@ func blobNotFound(p *probe) {
 	p.put("a", "name")
 	for _, c := range [][2]string{{"a", "nam"}, {"a", "name1"}, {"b", "name"}, {"a", ""}, {"", "name"}, {"an", "ame"}, {"A", "name"}} {
 		_, err := p.store.Blob(p.ctx, c[0], c[1])
-		p.is(err, metastore.ErrNotFound, "blob %q of %q", c[1], c[0])
+		p.is(err, database.ErrNotFound, "blob %q of %q", c[1], c[0])
 	}
 }
 
@@ -251,7 +254,7 @@ func blobDelete(p *probe) {
 	p.ok(err, "delete")
 	p.must(had && id == b.Content, "delete returned %v, %v", id, had)
 	_, err = p.store.Blob(p.ctx, "a", "name")
-	p.is(err, metastore.ErrNotFound, "deleted blob")
+	p.is(err, database.ErrNotFound, "deleted blob")
 	p.equal(p.garbage(), []metastore.ContentID{b.Content}, "garbage")
 	_, had, err = p.store.DeleteBlob(p.ctx, "a", "name", nil)
 	p.ok(err, "second delete")
@@ -294,7 +297,7 @@ func blobPrecondition(p *probe) {
 		p.must(b == nil, "the precondition got %+v although there is no blob", b)
 	}
 	_, err = p.store.Blob(p.ctx, "a", "name")
-	p.is(err, metastore.ErrNotFound, "blob that the precondition refused")
+	p.is(err, database.ErrNotFound, "blob that the precondition refused")
 
 	b, _ := p.put("a", "name")
 	seen = nil
@@ -317,7 +320,7 @@ func blobPrecondition(p *probe) {
 
 // blobRacingCreators creates one name concurrently on two handles.
 func blobRacingCreators(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	for round := range 20 {
 		name := fmt.Sprint("name", round)
 		const n = 16
@@ -368,7 +371,7 @@ func blobExpiry(p *probe) {
 
 	p.clock.Advance(time.Microsecond)
 	_, err = p.store.Blob(p.ctx, "a", "name")
-	p.is(err, metastore.ErrExpired, "blob at its expiry")
+	p.is(err, database.ErrExpired, "blob at its expiry")
 	p.equal(p.names("a"), []string(nil), "names after the expiry")
 	_, _, err = p.store.DeleteBlob(p.ctx, "a", "name", func(b *metastore.Blob) error {
 		if b != nil {
@@ -383,10 +386,10 @@ func blobExpiry(p *probe) {
 	p.equal(p.garbage(), []metastore.ContentID{first.Content}, "garbage")
 	p.clock.Advance(time.Hour + metastore.ExpiredBlobGrace - time.Microsecond)
 	_, err = p.store.Blob(p.ctx, "a", "name")
-	p.is(err, metastore.ErrExpired, "blob at the end of its grace")
+	p.is(err, database.ErrExpired, "blob at the end of its grace")
 	p.clock.Advance(time.Microsecond)
 	_, err = p.store.Blob(p.ctx, "a", "name")
-	p.is(err, metastore.ErrNotFound, "blob after its grace")
+	p.is(err, database.ErrNotFound, "blob after its grace")
 	id, had, err := p.store.DeleteBlob(p.ctx, "a", "name", nil)
 	p.ok(err, "delete after the grace")
 	p.must(had && id == second.Content, "delete of an expired blob returned %v, %v", id, had)
@@ -401,7 +404,7 @@ func blobExpiredCommit(p *probe) {
 		_, err := p.store.CommitBlob(p.ctx,
 			metastore.Blob{Account: "a", Name: "name", Content: p.content(), Size: 5, Expires: p.clock.Now().Add(-late)},
 			[]metastore.Extent{p.extent(0, 0, 5)}, never)
-		p.is(err, metastore.ErrExpired, "commit %v after the expiry", late)
+		p.is(err, database.ErrExpired, "commit %v after the expiry", late)
 	}
 	got, err := p.store.Blob(p.ctx, "a", "name")
 	p.ok(err, "blob")
@@ -470,7 +473,7 @@ func blobOversize(p *probe) {
 		got, err := p.store.CommitBlob(p.ctx, b, []metastore.Extent{e}, nil)
 		if err != nil {
 			_, err = p.store.Blob(p.ctx, b.Account, b.Name)
-			p.is(err, metastore.ErrNotFound, "blob %d that was refused", i)
+			p.is(err, database.ErrNotFound, "blob %d that was refused", i)
 			continue
 		}
 		again, err := p.store.Blob(p.ctx, b.Account, b.Name)
@@ -481,7 +484,7 @@ func blobOversize(p *probe) {
 	}
 	for _, cut := range []int{100, 2000, 3072, 1 << 16} {
 		_, err := p.store.Blob(p.ctx, "a", long[:cut])
-		p.is(err, metastore.ErrNotFound, "name cut at %d", cut)
+		p.is(err, database.ErrNotFound, "name cut at %d", cut)
 	}
 }
 
@@ -490,12 +493,12 @@ func blobOversize(p *probe) {
 func cancelled(p *probe) {
 	b, _ := p.put("a", "name")
 	u := p.begin("upload", "a", "by-parts")
-	s, err := p.store.CreateSession(p.ctx, metastore.Session{ID: "session", Total: 5, Left: 5, Expires: p.clock.Now().Add(time.Hour)}, nil)
+	s, err := p.store.CreateSession(p.ctx, ledger.Session{ID: "session", Total: 5, Left: 5, Expires: p.clock.Now().Add(time.Hour)}, nil)
 	p.ok(err, "create")
 	ctx, cancel := context.WithCancel(p.ctx)
 	cancel()
 	e := p.extent(0, 0, 1)
-	idem := &metastore.Idempotency{Scope: "s", Key: "k"}
+	idem := &ledger.Idempotency{Scope: "s", Key: "k"}
 	for name, verb := range map[string]func() error{
 		"commit": func() error {
 			_, err := p.store.CommitBlob(ctx, metastore.Blob{Account: "a", Name: "name", Content: p.content(), Size: 1}, []metastore.Extent{e}, nil)
@@ -511,10 +514,10 @@ func cancelled(p *probe) {
 		"part":     func() error { return p.store.PutPart(ctx, "upload", metastore.Part{Size: 1}, []metastore.Extent{e}) },
 		"complete": func() error { _, err := p.store.CompleteUpload(ctx, "upload", u.Revision, 0, 0, nil); return err },
 		"abort":    func() error { _, err := p.store.AbortUpload(ctx, "upload"); return err },
-		"create":   func() error { _, err := p.store.CreateSession(ctx, metastore.Session{ID: "other"}, nil); return err },
+		"create":   func() error { _, err := p.store.CreateSession(ctx, ledger.Session{ID: "other"}, nil); return err },
 		"use":      func() error { _, err := p.store.UseSession(ctx, "session", 1, nil); return err },
 		"use once": func() error { _, err := p.store.UseSession(ctx, "session", 1, idem); return err },
-		"channel":  func() error { _, err := p.store.OpenChannel(ctx, metastore.Channel{ID: "c"}, nil); return err },
+		"channel":  func() error { _, err := p.store.OpenChannel(ctx, ledger.Channel{ID: "c"}, nil); return err },
 		"purge":    func() error { _, err := p.store.Purge(ctx, 1); return err },
 		"property": func() error { return p.store.SetProperty(ctx, "property", "value") },
 	} {
@@ -529,14 +532,14 @@ func cancelled(p *probe) {
 	p.equal(left, s, "session")
 	for _, id := range []string{"other"} {
 		_, err := p.store.Session(p.ctx, id)
-		p.is(err, metastore.ErrNotFound, "session of a cancelled create")
+		p.is(err, database.ErrNotFound, "session of a cancelled create")
 		_, err = p.store.Upload(p.ctx, id)
-		p.is(err, metastore.ErrNotFound, "upload of a cancelled begin")
+		p.is(err, database.ErrNotFound, "upload of a cancelled begin")
 	}
 	_, err = p.store.Channel(p.ctx, "c")
-	p.is(err, metastore.ErrNotFound, "channel of a cancelled open")
+	p.is(err, database.ErrNotFound, "channel of a cancelled open")
 	_, err = p.store.Property(p.ctx, "property")
-	p.is(err, metastore.ErrNotFound, "property of a cancelled set")
+	p.is(err, database.ErrNotFound, "property of a cancelled set")
 }
 
 // extentPaging reads the extents of a content from every position.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"sluice/database"
 	"sluice/metastore"
 )
 
@@ -17,7 +18,7 @@ func censusChecks() []Check {
 }
 
 // counts ends the check unless this is the census.
-func (p *probe) counts(want metastore.Census, after string) {
+func (p *probe) counts(want database.Census, after string) {
 	got, err := p.store.Census(p.ctx)
 	p.ok(err, "census")
 	p.equal(got, want, "census after %s", after)
@@ -25,7 +26,7 @@ func (p *probe) counts(want metastore.Census, after string) {
 
 // censusStates counts sessions, channels, uploads and extents in all states.
 func censusStates(p *probe) {
-	var want metastore.Census
+	var want database.Census
 	p.counts(want, "nothing")
 
 	p.begin("upload", "a", "uploaded")
@@ -36,8 +37,8 @@ func censusStates(p *probe) {
 	p.put("a", "blob")
 	p.put("a", "blob") // the first is garbage
 	want.Uploads = 1
-	want.Inline = metastore.ExtentCensus{Extents: 1, Bytes: 3}
-	want.Objects = metastore.ExtentCensus{Extents: 3, Bytes: 204}
+	want.Inline = database.ExtentCensus{Extents: 1, Bytes: 3}
+	want.Objects = database.ExtentCensus{Extents: 3, Bytes: 204}
 	p.counts(want, "writes")
 	p.complete("upload")
 	want.Uploads = 0
@@ -47,22 +48,22 @@ func censusStates(p *probe) {
 	p.session("exhausted", 1)
 	_, err = p.store.UseSession(p.ctx, "exhausted", 1, nil)
 	p.ok(err, "use")
-	want.Sessions = metastore.SessionCensus{Active: 1, Exhausted: 1}
+	want.Sessions = database.SessionCensus{Active: 1, Exhausted: 1}
 	p.counts(want, "two sessions")
 	p.clock.Advance(time.Hour)
 	p.session("later", 1)
-	want.Sessions = metastore.SessionCensus{Active: 1, Expired: 2}
+	want.Sessions = database.SessionCensus{Active: 1, Expired: 2}
 	p.counts(want, "the expiry of two sessions")
 
 	p.channel("open", "s", 10)
 	closed := p.channel("closed", "s", 20)
 	_, err = p.store.CloseChannel(p.ctx, closed.ID)
 	p.ok(err, "close")
-	want.Channels = metastore.ChannelCensus{Open: 1, Closed: 1, Deposited: 30}
+	want.Channels = database.ChannelCensus{Open: 1, Closed: 1, Deposited: 30}
 	p.counts(want, "two channels")
 	p.clock.Advance(channelLife)
 	want.Channels.Open, want.Channels.Expired = 0, 1
-	want.Sessions = metastore.SessionCensus{Expired: 3}
+	want.Sessions = database.SessionCensus{Expired: 3}
 	p.counts(want, "the expiry of a channel")
 	p.reopen()
 	p.counts(want, "a reopen")
@@ -74,7 +75,7 @@ func censusAmounts(p *probe) {
 	p.buys(c, 1, 35, 10, "session") // 3 chunksets, and 5 of credit
 	p.ok(p.paysOut(c.ID, 1, 35), "pay out")
 	p.reads(c, 2, 50, 10, 2) // of 20 that can be spent
-	want := metastore.ChannelCensus{Open: 1, Deposited: 100, Accepted: 50, Settled: 35}
+	want := database.ChannelCensus{Open: 1, Deposited: 100, Accepted: 50, Settled: 35}
 	amounts := func(after string) {
 		got, err := p.store.Census(p.ctx)
 		p.ok(err, "census")
@@ -97,7 +98,7 @@ func censusAmounts(p *probe) {
 // censusPages counts more rows than an implementation reads at a time.
 func censusPages(p *probe) {
 	const contents, extentsOf, sessions = 4, 2_600, 40
-	var want metastore.Census
+	var want database.Census
 	for i := range contents {
 		var extents []metastore.Extent
 		for k := range extentsOf {
@@ -114,7 +115,7 @@ func censusPages(p *probe) {
 		p.session(fmt.Sprint("session", i), 1)
 	}
 	const each = contents * extentsOf / 2
-	want.Inline = metastore.ExtentCensus{Extents: each, Bytes: each}
+	want.Inline = database.ExtentCensus{Extents: each, Bytes: each}
 	want.Objects = want.Inline
 	want.Sessions.Active = sessions
 	p.counts(want, "many extents")

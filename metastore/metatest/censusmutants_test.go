@@ -5,32 +5,33 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database"
 	"sluice/metastore"
 	"sluice/metastore/metatest"
 )
 
 func TestBrokenCensusesAreCaught(t *testing.T) {
-	breaks := func(change func(*metastore.Census)) func(metatest.Handle, string) metatest.Handle {
+	breaks := func(change func(*database.Census)) func(metatest.Handle, string) metatest.Handle {
 		return func(h metatest.Handle, _ string) metatest.Handle { return miscounts{h, change} }
 	}
 	catch(t, []mutant{
-		{"counts exhausted sessions as active", breaks(func(c *metastore.Census) {
+		{"counts exhausted sessions as active", breaks(func(c *database.Census) {
 			c.Sessions.Active, c.Sessions.Exhausted = c.Sessions.Active+c.Sessions.Exhausted, 0
 		}), []string{"census/states"}},
-		{"counts closed channels as expired", breaks(func(c *metastore.Census) {
+		{"counts closed channels as expired", breaks(func(c *database.Census) {
 			c.Channels.Expired, c.Channels.Closed = c.Channels.Expired+c.Channels.Closed, 0
 		}), []string{"census/states"}},
-		{"counts inline extents as objects", breaks(func(c *metastore.Census) {
+		{"counts inline extents as objects", breaks(func(c *database.Census) {
 			c.Objects.Extents, c.Inline.Extents = c.Objects.Extents+c.Inline.Extents, 0
 		}), []string{"census/states", "census/pages"}},
-		{"counts the first page", breaks(func(c *metastore.Census) {
+		{"counts the first page", breaks(func(c *database.Census) {
 			c.Objects.Extents, c.Objects.Bytes = min(c.Objects.Extents, 1_000), min(c.Objects.Bytes, 1_000)
 		}), []string{"census/pages"}},
-		{"takes what was settled for accepted", breaks(func(c *metastore.Census) {
+		{"takes what was settled for accepted", breaks(func(c *database.Census) {
 			c.Channels.Accepted = c.Channels.Settled
 		}), []string{"census/amounts"}},
-		{"overflows", breaks(func(c *metastore.Census) {
-			if c.Channels.Deposited == metastore.Sum(1<<64-1) {
+		{"overflows", breaks(func(c *database.Census) {
+			if c.Channels.Deposited == database.Sum(1<<64-1) {
 				c.Channels.Deposited = 99
 			}
 		}), []string{"census/amounts"}},
@@ -46,10 +47,10 @@ func TestBrokenCensusesAreCaught(t *testing.T) {
 // miscounts changes the census.
 type miscounts struct {
 	metatest.Handle
-	change func(*metastore.Census)
+	change func(*database.Census)
 }
 
-func (s miscounts) Census(ctx context.Context) (metastore.Census, error) {
+func (s miscounts) Census(ctx context.Context) (database.Census, error) {
 	c, err := s.Handle.Census(ctx)
 	s.change(&c)
 	return c, err

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/ledger"
 )
 
 func channelChecks() []Check {
@@ -22,7 +24,7 @@ func channelChecks() []Check {
 }
 
 func channelOpen(p *probe) {
-	in := metastore.Channel{
+	in := ledger.Channel{
 		ID: "channel", PaymentChannelID: 1<<63 - 1, Sender: "s\x00", Receiver: "r", Asset: "a\xff", Deposit: 1<<63 - 1, Owner: "o\x00",
 		Created: p.clock.Now().Add(time.Hour), Expires: p.clock.Now().Add(time.Hour + time.Nanosecond),
 	}
@@ -40,47 +42,47 @@ func channelOpen(p *probe) {
 	p.ok(err, "channel")
 	p.equal(got, want, "channel")
 	_, err = p.store.Channel(p.ctx, "channe")
-	p.is(err, metastore.ErrNotFound, "unknown channel")
+	p.is(err, database.ErrNotFound, "unknown channel")
 	other := in
 	other.Sender, other.PaymentChannelID = "t", 5
 	_, err = p.store.OpenChannel(p.ctx, other, nil)
-	p.is(err, metastore.ErrExists, "second channel with that id")
+	p.is(err, database.ErrExists, "second channel with that id")
 }
 
 func channelParties(p *probe) {
 	n := 0
 	open := func(sender, receiver, asset string, number int64) error {
 		n++
-		_, err := p.store.OpenChannel(p.ctx, metastore.Channel{
+		_, err := p.store.OpenChannel(p.ctx, ledger.Channel{
 			ID: fmt.Sprint("channel", n), PaymentChannelID: number, Sender: sender, Receiver: receiver, Asset: asset,
 			Expires: p.clock.Now().Add(time.Hour),
 		}, nil)
 		return err
 	}
 	p.ok(open("s", "r", "a", 1), "first")
-	p.is(open("s", "r", "a", 1), metastore.ErrExists, "the same four")
-	p.is(open("", "r", "a", 1), metastore.ErrExists, "no sender after a sender")
+	p.is(open("s", "r", "a", 1), database.ErrExists, "the same four")
+	p.is(open("", "r", "a", 1), database.ErrExists, "no sender after a sender")
 	p.ok(open("t", "r", "a", 1), "another sender")
 	p.ok(open("s", "q", "a", 1), "another receiver")
 	p.ok(open("s", "r", "b", 1), "another asset")
 	p.ok(open("s", "r", "a", 2), "another number")
 	p.ok(open("", "r", "a", 3), "no sender")
-	p.is(open("", "r", "a", 3), metastore.ErrExists, "no sender twice")
-	p.is(open("s", "r", "a", 3), metastore.ErrExists, "a sender after none")
+	p.is(open("", "r", "a", 3), database.ErrExists, "no sender twice")
+	p.is(open("s", "r", "a", 3), database.ErrExists, "a sender after none")
 	p.ok(open("", "q", "a", 3), "no sender, another receiver")
 	p.clock.Advance(1000 * time.Hour)
-	p.is(open("s", "r", "a", 1), metastore.ErrExists, "the same four after the expiry")
+	p.is(open("s", "r", "a", 1), database.ErrExists, "the same four after the expiry")
 }
 
 func channelRacing(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	for round := range 10 {
 		errs := race(8, func(i int) error {
 			sender := ""
 			if i%2 == 0 {
 				sender = "s"
 			}
-			_, err := handles[i/4].OpenChannel(p.ctx, metastore.Channel{
+			_, err := handles[i/4].OpenChannel(p.ctx, ledger.Channel{
 				ID: fmt.Sprint(round, "-", i), PaymentChannelID: int64(round), Sender: sender, Receiver: "r", Asset: "a", Owner: "x",
 			}, nil)
 			return err
@@ -89,7 +91,7 @@ func channelRacing(p *probe) {
 		for _, err := range errs {
 			if err == nil {
 				won++
-			} else if !errors.Is(err, metastore.ErrExists) {
+			} else if !errors.Is(err, database.ErrExists) {
 				p.ok(err, "open")
 			}
 		}
@@ -105,7 +107,7 @@ func channelFind(p *probe) {
 	open := p.channel("open", "", 10)
 	for _, c := range []struct {
 		sender string
-		of     metastore.Channel
+		of     ledger.Channel
 		found  bool
 	}{{"s", bound, true}, {"t", bound, false}, {"", bound, false}, {"s", open, true}, {"t", open, true}} {
 		got, err := p.store.FindChannel(p.ctx, c.sender, c.of.Receiver, c.of.Asset, c.of.PaymentChannelID)
@@ -113,15 +115,15 @@ func channelFind(p *probe) {
 			p.ok(err, "find the %s channel for %q", c.of.ID, c.sender)
 			p.equal(got, c.of, "channel of %q", c.sender)
 		} else {
-			p.is(err, metastore.ErrNoChannel, "find the %s channel for %q", c.of.ID, c.sender)
+			p.is(err, ledger.ErrNoChannel, "find the %s channel for %q", c.of.ID, c.sender)
 		}
 	}
 	_, err := p.store.FindChannel(p.ctx, "s", "other", bound.Asset, bound.PaymentChannelID)
-	p.is(err, metastore.ErrNoChannel, "another receiver")
+	p.is(err, ledger.ErrNoChannel, "another receiver")
 	_, err = p.store.FindChannel(p.ctx, "s", bound.Receiver, "other", bound.PaymentChannelID)
-	p.is(err, metastore.ErrNoChannel, "another asset")
+	p.is(err, ledger.ErrNoChannel, "another asset")
 	_, err = p.store.FindChannel(p.ctx, "s", bound.Receiver, bound.Asset, bound.PaymentChannelID+100)
-	p.is(err, metastore.ErrNoChannel, "another number")
+	p.is(err, ledger.ErrNoChannel, "another number")
 }
 
 func channelDeposit(p *probe) {
@@ -137,7 +139,7 @@ func channelDeposit(p *probe) {
 	again, err := p.store.AddDeposit(p.ctx, "channel", 5, idem("deposit", "k"))
 	p.ok(err, "replay")
 	p.equal(again, first, "replay")
-	p.refused("channel", metastore.ErrAmountOverflow, "one more unit", func() error {
+	p.refused("channel", ledger.ErrAmountOverflow, "one more unit", func() error {
 		_, err := p.store.AddDeposit(p.ctx, "channel", 1, nil)
 		return err
 	})
@@ -146,7 +148,7 @@ func channelDeposit(p *probe) {
 		return err
 	})
 	_, err = p.store.AddDeposit(p.ctx, "channe", 1, nil)
-	p.is(err, metastore.ErrNotFound, "deposit to an unknown channel")
+	p.is(err, database.ErrNotFound, "deposit to an unknown channel")
 	p.reopen()
 	p.equal(p.getChannel("channel"), want, "channel after a reopen")
 
@@ -155,7 +157,7 @@ func channelDeposit(p *probe) {
 	_, err = p.store.CloseChannel(p.ctx, "closed")
 	p.ok(err, "close")
 	p.clock.Advance(channelLife)
-	for id, want := range map[string]error{"expires": metastore.ErrChannelExpired, "closed": metastore.ErrChannelClosed} {
+	for id, want := range map[string]error{"expires": ledger.ErrChannelExpired, "closed": ledger.ErrChannelClosed} {
 		p.refused(id, want, "deposit to a closed or expired channel", func() error {
 			_, err := p.store.AddDeposit(p.ctx, id, 1, nil)
 			return err
@@ -165,14 +167,14 @@ func channelDeposit(p *probe) {
 
 // channelRacingDeposits adds nearly half of the maximum concurrently.
 func channelRacingDeposits(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	p.channel("channel", "s", 1)
 	const amount = (1<<63 - 2) / 2
 	errs := race(8, func(i int) error {
 		_, err := handles[i%2].AddDeposit(p.ctx, "channel", amount, nil)
 		return err
 	})
-	p.won(errs, 2, metastore.ErrAmountOverflow)
+	p.won(errs, 2, ledger.ErrAmountOverflow)
 	p.must(p.getChannel("channel").Deposit == 1+2*amount, "the deposit is %d", p.getChannel("channel").Deposit)
 }
 
@@ -190,29 +192,29 @@ func channelClose(p *probe) {
 	}
 	p.clock.Advance(channelLife)
 	got := p.getChannel("channel")
-	p.must(got.State(p.clock.Now()) == metastore.ChannelClosed, "a closed channel became %s", got.State(p.clock.Now()))
-	p.must(late.State(p.clock.Now()) == metastore.ChannelExpired, "the other channel is %s", late.State(p.clock.Now()))
+	p.must(got.State(p.clock.Now()) == ledger.ChannelClosed, "a closed channel became %s", got.State(p.clock.Now()))
+	p.must(late.State(p.clock.Now()) == ledger.ChannelExpired, "the other channel is %s", late.State(p.clock.Now()))
 	late.Closed = p.clock.Now()
 	got, err := p.store.CloseChannel(p.ctx, "late")
 	p.ok(err, "close of an expired channel")
 	p.equal(got, late, "closed after its expiry")
 	_, err = p.store.CloseChannel(p.ctx, "channe")
-	p.is(err, metastore.ErrNotFound, "close of an unknown channel")
+	p.is(err, database.ErrNotFound, "close of an unknown channel")
 }
 
 func channelSessions(p *probe) {
 	c, other := p.channel("channel", "s", 1000), p.channel("other", "s", 1000)
 	p.session("granted", 5)
-	var want []metastore.Session
+	var want []ledger.Session
 	for i := range int64(5) {
-		want = append([]metastore.Session{p.buys(c, i, 10*(i+1), 1, fmt.Sprint("session", i))}, want...)
+		want = append([]ledger.Session{p.buys(c, i, 10*(i+1), 1, fmt.Sprint("session", i))}, want...)
 		p.buys(other, i, 10*(i+1), 1, fmt.Sprint("other", i))
 		p.clock.Advance(time.Second)
 	}
 	p.buysMore(other, 9, 60, 1, "session0")
 	p.buysMore(c, 9, 60, 1, "granted")
 	want[4].Total, want[4].Left = 20, 20
-	list := func(limit int, want []metastore.Session) {
+	list := func(limit int, want []ledger.Session) {
 		got, err := p.store.ChannelSessions(p.ctx, "channel", limit)
 		p.ok(err, "sessions")
 		p.equal(got, want, "the newest %d sessions of a channel", limit)
@@ -220,7 +222,7 @@ func channelSessions(p *probe) {
 	list(100, want)
 	list(5, want)
 	list(2, want[:2])
-	p.clock.Advance(sessionLife + metastore.SessionRetention - 4*time.Second) // two of them are past their retention
+	p.clock.Advance(sessionLife + ledger.SessionRetention - 4*time.Second) // two of them are past their retention
 	list(100, want[:3])
 	p.purge()
 	list(100, want[:3])

@@ -3,7 +3,9 @@ package metatest
 import (
 	"errors"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/ledger"
 )
 
 func chargeChecks() []Check {
@@ -15,14 +17,14 @@ func chargeChecks() []Check {
 }
 
 // charged charges a session and checks how many chunksets are left.
-func (p *probe) charged(store metastore.Store, id string, n int64, charge string, left int64) {
+func (p *probe) charged(store whole.Database, id string, n int64, charge string, left int64) {
 	got, err := store.ChargeSession(p.ctx, id, n, charge)
 	p.ok(err, "charge %s of %d", charge, n)
 	p.must(got.Left == left, "%d left after the charge %s of %d, want %d", got.Left, charge, n, left)
 }
 
 // returned returns a charge and checks how many chunksets are left.
-func (p *probe) returned(store metastore.Store, id, charge string, left int64) {
+func (p *probe) returned(store whole.Database, id, charge string, left int64) {
 	got, err := store.ReturnCharge(p.ctx, id, charge)
 	p.ok(err, "return of the charge %s", charge)
 	p.must(got.Left == left && got.Used+got.Left == got.Total, "%+v after the return of the charge %s, want %d left", got, charge, left)
@@ -30,7 +32,7 @@ func (p *probe) returned(store metastore.Store, id, charge string, left int64) {
 
 // sessionCharge returns charges, as if their outcome were not known.
 func sessionCharge(p *probe) {
-	_, err := p.store.CreateSession(p.ctx, metastore.Session{ID: "session", Total: 20, Left: 20, Expires: p.clock.Now().Add(sessionLife)}, nil)
+	_, err := p.store.CreateSession(p.ctx, ledger.Session{ID: "session", Total: 20, Left: 20, Expires: p.clock.Now().Add(sessionLife)}, nil)
 	p.ok(err, "create session")
 	p.returned(p.store, "session", "a", 20) // before it was made
 	p.charged(p.store, "session", 3, "a", 17)
@@ -38,13 +40,13 @@ func sessionCharge(p *probe) {
 	p.returned(p.store, "session", "a", 20)
 	p.returned(p.store, "session", "a", 20)
 	got, err := p.store.ChargeSession(p.ctx, "session", 21, "c")
-	p.is(err, metastore.ErrExhausted, "a charge of too much")
+	p.is(err, ledger.ErrExhausted, "a charge of too much")
 	p.must(got.Left == 20, "with the error %+v is returned", got)
 	p.returned(p.store, "session", "c", 20)
 	for _, err := range []error{
 		second(p.store.ChargeSession(p.ctx, "unknown", 1, "d")), second(p.store.ReturnCharge(p.ctx, "unknown", "d")),
 	} {
-		p.is(err, metastore.ErrNotFound, "of an unknown session")
+		p.is(err, database.ErrNotFound, "of an unknown session")
 	}
 	// A charge is found whatever else is charged, and after a restart.
 	other := p.open()
@@ -58,11 +60,11 @@ func sessionCharge(p *probe) {
 	p.returned(p.store, "session", "e", 15)
 	p.reopen()
 	p.returned(p.store, "session", "e", 15)
-	_, err = p.store.CreateSession(p.ctx, metastore.Session{ID: "short", Total: 5, Left: 5, Expires: p.clock.Now().Add(channelLife / 1000)}, nil)
+	_, err = p.store.CreateSession(p.ctx, ledger.Session{ID: "short", Total: 5, Left: 5, Expires: p.clock.Now().Add(channelLife / 1000)}, nil)
 	p.ok(err, "create session")
 	p.charged(p.store, "short", 5, "a", 0)
 	p.clock.Advance(channelLife / 1000)
-	p.is(second(p.store.ChargeSession(p.ctx, "short", 1, "b")), metastore.ErrExpired, "a charge of an expired session")
+	p.is(second(p.store.ChargeSession(p.ctx, "short", 1, "b")), database.ErrExpired, "a charge of an expired session")
 	p.returned(p.store, "short", "a", 5)
 }
 
@@ -70,8 +72,8 @@ func second[T any](_ T, err error) error { return err }
 
 // racingChargeReturns returns charges concurrently on several handles.
 func racingChargeReturns(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
-	_, err := p.store.CreateSession(p.ctx, metastore.Session{ID: "session", Total: 100, Left: 100, Expires: p.clock.Now().Add(sessionLife)}, nil)
+	handles := []whole.Database{p.store, p.open()}
+	_, err := p.store.CreateSession(p.ctx, ledger.Session{ID: "session", Total: 100, Left: 100, Expires: p.clock.Now().Add(sessionLife)}, nil)
 	p.ok(err, "create session")
 	p.charged(handles[0], "session", 7, "a", 93)
 	for _, err := range race(8, func(i int) error {
@@ -90,9 +92,9 @@ func racingChargeReturns(p *probe) {
 
 // returnRead returns what was sold to reads, as if the outcome of the sale were not known.
 func returnRead(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	c := p.channel("channel", "s", 1000)
-	credit := func(charge string, pay metastore.Payment, want int64) {
+	credit := func(charge string, pay ledger.Payment, want int64) {
 		got, err := handles[1].ReturnRead(p.ctx, pay, charge)
 		p.ok(err, "return of the read %s", charge)
 		p.must(got.Credit == want, "the credit is %d after the return of the read %s, want %d", got.Credit, charge, want)
@@ -100,11 +102,11 @@ func returnRead(p *probe) {
 	}
 	first, next := p.pay(c, 1, 100), p.pay(c, 2, 110)
 	credit("a", first, 0) // before it was made
-	_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: first, Price: 10, Count: 9, Charge: "a"})
+	_, err := p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: first, Price: 10, Count: 9, Charge: "a"})
 	p.ok(err, "read")
 	credit("b", first, 10)
 	credit("a", next, 10)
-	_, err = p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: next, Price: 5, Count: 4, Charge: "b"})
+	_, err = p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: next, Price: 5, Count: 4, Charge: "b"})
 	p.ok(err, "read")
 	for _, err := range race(6, func(i int) error { return second(handles[i%2].ReturnRead(p.ctx, first, "a")) }) {
 		p.ok(err, "concurrent returns")
@@ -119,5 +121,5 @@ func returnRead(p *probe) {
 	stranger := first
 	stranger.Sender = "stranger"
 	_, err = p.store.ReturnRead(p.ctx, stranger, "a")
-	p.must(errors.Is(err, metastore.ErrNoChannel), "of an unknown channel: %v", err)
+	p.must(errors.Is(err, ledger.ErrNoChannel), "of an unknown channel: %v", err)
 }

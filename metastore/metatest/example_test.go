@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"sluice/database/sqlstore"
 	"sluice/internal/testclock"
 	"sluice/metastore/metatest"
-	"sluice/metastore/sqlstore"
 )
 
 // An implementation runs the whole suite in a test. Each check gets a new harness, whose handles

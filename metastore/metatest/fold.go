@@ -5,7 +5,8 @@ import (
 	"math"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 )
 
 func foldChecks() []Check {
@@ -17,9 +18,9 @@ func foldChecks() []Check {
 }
 
 // lasting opens a channel that expires after everything that is sold over it.
-func (p *probe) lasting(id string) metastore.Channel {
+func (p *probe) lasting(id string) ledger.Channel {
 	p.keys++
-	c, err := p.store.OpenChannel(p.ctx, metastore.Channel{
+	c, err := p.store.OpenChannel(p.ctx, ledger.Channel{
 		ID: id, PaymentChannelID: int64(p.keys), Sender: "s", Receiver: "receiver", Asset: "asset",
 		Deposit: 1_000_000, Expires: p.clock.Now().Add(10 * channelLife),
 	}, nil)
@@ -35,13 +36,13 @@ func foldedSales(p *probe) {
 	p.reads(c, 2, 130, 3, 4)
 	_, err := p.store.ReturnCredit(p.ctx, "c", 2, 3, "r")
 	p.ok(err, "return")
-	charged := metastore.ReadPurchase{Payment: p.pay(c, 3, 150), Price: 5, Count: 2, Charge: "charge"}
+	charged := ledger.ReadPurchase{Payment: p.pay(c, 3, 150), Price: 5, Count: 2, Charge: "charge"}
 	_, err = p.store.PayRead(p.ctx, charged)
 	p.ok(err, "read")
 	p.session("granted", 5)
 	p.buysMore(c, 4, 180, 2, "granted")
 
-	p.clock.Advance(metastore.SaleRetention - time.Microsecond)
+	p.clock.Advance(ledger.SaleRetention - time.Microsecond)
 	p.purge()
 	p.audited()
 	before := p.getChannel("c")
@@ -55,14 +56,14 @@ func foldedSales(p *probe) {
 	p.audited()
 	p.equal(p.recorded("c"), after, "channel after a purge")
 	for sequence, amount := range map[int64]int64{1: 100, 2: 130, 3: 150, 4: 180} {
-		stale := &metastore.StaleError{Stored: after.Proof}
+		stale := &ledger.StaleError{Stored: after.Proof}
 		p.refusedPayment("c", p.pay(c, sequence, amount), stale, fmt.Sprint("replay of ", sequence))
 	}
-	p.clock.Advance(sessionLife + metastore.SessionRetention)
+	p.clock.Advance(sessionLife + ledger.SessionRetention)
 	p.purge()
 	for _, id := range []string{"bought", "granted"} {
 		_, err := p.store.Session(p.ctx, id)
-		p.is(err, metastore.ErrNotFound, "session past its retention")
+		p.is(err, database.ErrNotFound, "session past its retention")
 	}
 	p.audited()
 	p.reads(c, 5, 200, 1, after.Credit+20)
@@ -88,8 +89,8 @@ func foldedInBatches(p *probe) {
 			p.ok(err, "return")
 		}
 	}
-	channels := []metastore.Channel{p.recorded("c"), p.recorded("d")}
-	for _, step := range []time.Duration{metastore.SaleRetention, 10 * metastore.SessionRetention} {
+	channels := []ledger.Channel{p.recorded("c"), p.recorded("d")}
+	for _, step := range []time.Duration{ledger.SaleRetention, 10 * ledger.SessionRetention} {
 		p.clock.Advance(step)
 		for calls := 0; ; calls++ {
 			p.must(calls < 100, "the purge does not end")
@@ -112,7 +113,7 @@ func foldedInBatches(p *probe) {
 // smallest batches. The sales that are folded first exceed the greatest amount in sum.
 func foldedLargest(p *probe) {
 	p.keys++
-	c, err := p.store.OpenChannel(p.ctx, metastore.Channel{
+	c, err := p.store.OpenChannel(p.ctx, ledger.Channel{
 		ID: "c", PaymentChannelID: int64(p.keys), Sender: "s", Receiver: "receiver", Asset: "asset",
 		Deposit: math.MaxInt64, Expires: p.clock.Now().Add(10 * channelLife),
 	}, nil)
@@ -128,7 +129,7 @@ func foldedLargest(p *probe) {
 		}
 	}
 	p.audited()
-	for _, step := range []time.Duration{metastore.SaleRetention, 10 * metastore.SessionRetention} {
+	for _, step := range []time.Duration{ledger.SaleRetention, 10 * ledger.SessionRetention} {
 		p.clock.Advance(step)
 		for calls := 0; ; calls++ {
 			p.must(calls < 100, "the purge does not end")

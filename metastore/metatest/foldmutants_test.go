@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"sluice/ledger"
 	"sluice/metastore"
 	"sluice/metastore/metatest"
 )
@@ -93,7 +94,7 @@ type countsChannels struct {
 	path, after string
 }
 
-func (s countsChannels) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (metastore.Channel, error) {
+func (s countsChannels) OpenChannel(ctx context.Context, c ledger.Channel, idem *ledger.Idempotency) (ledger.Channel, error) {
 	out, err := s.Handle.OpenChannel(ctx, c, idem)
 	return out, errors.Join(err, query(ctx, s.path, s.after))
 }
@@ -104,7 +105,7 @@ type countsRepeats struct {
 	path string
 }
 
-func (s countsRepeats) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (metastore.Channel, error) {
+func (s countsRepeats) OpenChannel(ctx context.Context, c ledger.Channel, idem *ledger.Idempotency) (ledger.Channel, error) {
 	out, err := s.Handle.OpenChannel(ctx, c, idem)
 	if err == nil && out.ID != c.ID {
 		err = query(ctx, s.path, `UPDATE usage SET channels = channels + 1 WHERE owner = $1`, []byte(out.Owner))
@@ -115,9 +116,9 @@ func (s countsRepeats) OpenChannel(ctx context.Context, c metastore.Channel, ide
 // opensAny ignores which request opened a channel.
 type opensAny struct{ metatest.Handle }
 
-func (s opensAny) RecordedChannel(ctx context.Context, idem metastore.Idempotency) (metastore.Channel, error) {
+func (s opensAny) RecordedChannel(ctx context.Context, idem ledger.Idempotency) (ledger.Channel, error) {
 	c, err := s.Handle.RecordedChannel(ctx, idem)
-	if errors.Is(err, metastore.ErrIdempotencyReuse) {
+	if errors.Is(err, ledger.ErrIdempotencyReuse) {
 		err = nil
 	}
 	return c, err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"sluice/database"
 	"sluice/metastore"
 )
 
@@ -40,7 +41,7 @@ func garbageLife(p *probe) {
 	p.must(len(all) == 9, "%d extents", len(all))
 	p.put("a", "name")
 	p.equal(p.garbage(), []metastore.ContentID{content}, "garbage")
-	p.is(p.store.DropContent(p.ctx, content), metastore.ErrExists, "drop of a content with extents")
+	p.is(p.store.DropContent(p.ctx, content), database.ErrExists, "drop of a content with extents")
 
 	drop := positions([]metastore.Extent{all[0], all[1], all[4], all[8]})
 	for range 2 { // repeated, so nil
@@ -50,7 +51,7 @@ func garbageLife(p *probe) {
 	}
 	p.ok(p.store.DropExtents(p.ctx, content, []metastore.Position{{Part: 77}, {Part: 0, Offset: 4}}), "drop of unknown extents")
 	p.must(len(p.allExtents(content)) == 5, "other extents were dropped")
-	p.is(p.store.DropContent(p.ctx, content), metastore.ErrExists, "drop of a content with extents")
+	p.is(p.store.DropContent(p.ctx, content), database.ErrExists, "drop of a content with extents")
 	free, err := p.store.Unreferenced(p.ctx, []string{all[0].Key, all[2].Key, all[8].Key})
 	p.ok(err, "unreferenced")
 	p.equal(free, []string{all[0].Key, all[8].Key}, "keys without an extent")
@@ -137,7 +138,7 @@ func garbageLiveExtents(p *probe) {
 	u := p.begin("upload", "a", "by-parts")
 	part := p.part("upload", 0, 9)
 	for id, extents := range map[metastore.ContentID][]metastore.Extent{b.Content: stored(e), u.Content: stored(part)} {
-		p.is(p.store.DropExtents(p.ctx, id, positions(extents)), metastore.ErrNotFound, "drop of live extents")
+		p.is(p.store.DropExtents(p.ctx, id, positions(extents)), database.ErrNotFound, "drop of live extents")
 		p.equal(p.allExtents(id), extents, "live extents")
 		if err := p.store.DropContent(p.ctx, id); err == nil {
 			p.equal(p.allExtents(id), extents, "live extents after a drop of the content")

@@ -7,13 +7,13 @@ import (
 	"sync"
 	"time"
 
+	"sluice/database/whole"
 	"sluice/internal/testclock"
-	"sluice/metastore"
 )
 
 // Handle is an open store.
 type Handle interface {
-	metastore.Store
+	whole.Database
 	Close() error
 }
 
@@ -39,7 +39,7 @@ type Harness struct {
 }
 
 // Open returns another handle on the same data, which the harness closes. Several may be open.
-func (h *Harness) Open() (metastore.Store, error) {
+func (h *Harness) Open() (whole.Database, error) {
 	s, err := h.open()
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)

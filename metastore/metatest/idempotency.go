@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/ledger"
 )
 
 func idempotencyChecks() []Check {
@@ -20,8 +22,8 @@ func idempotencyChecks() []Check {
 	}
 }
 
-func idem(scope, key string) *metastore.Idempotency {
-	return &metastore.Idempotency{Scope: scope, Key: key, Hash: [32]byte{1, 2, 3}}
+func idem(scope, key string) *ledger.Idempotency {
+	return &ledger.Idempotency{Scope: scope, Key: key, Hash: [32]byte{1, 2, 3}}
 }
 
 func idempotentUse(p *probe) {
@@ -39,7 +41,7 @@ func idempotentUse(p *probe) {
 		p.reopen()
 	}
 	// Scope and key are two strings, which are not concatenated.
-	for i, k := range []*metastore.Idempotency{idem("s", "l"), idem("t", "k"), idem("sk", ""), idem("", "sk")} {
+	for i, k := range []*ledger.Idempotency{idem("s", "l"), idem("t", "k"), idem("sk", ""), idem("", "sk")} {
 		got, err := p.store.UseSession(p.ctx, "session", 1, k)
 		p.ok(err, "use with another key")
 		p.must(got.Left == int64(7-i), "another scope or key was taken for the first: %d left", got.Left)
@@ -56,7 +58,7 @@ func idempotentUse(p *probe) {
 }
 
 func idempotentCreate(p *probe) {
-	s := metastore.Session{ID: "one", UserIdentity: "0x1 é", Total: 5, Left: 5, Expires: p.clock.Now().Add(time.Hour)}
+	s := ledger.Session{ID: "one", UserIdentity: "0x1 é", Total: 5, Left: 5, Expires: p.clock.Now().Add(time.Hour)}
 	first, err := p.store.CreateSession(p.ctx, s, idem("s", "k"))
 	p.ok(err, "create")
 	_, err = p.store.UseSession(p.ctx, "one", 1, nil)
@@ -67,7 +69,7 @@ func idempotentCreate(p *probe) {
 	p.ok(err, "replay")
 	p.equal(again, first, "replay")
 	_, err = p.store.Session(p.ctx, "two")
-	p.is(err, metastore.ErrNotFound, "session of a replay")
+	p.is(err, database.ErrNotFound, "session of a replay")
 	s.ID = "three"
 	other, err := p.store.CreateSession(p.ctx, s, idem("s", "other"))
 	p.ok(err, "create with another key")
@@ -75,10 +77,10 @@ func idempotentCreate(p *probe) {
 }
 
 func idempotentChannel(p *probe) {
-	c := metastore.Channel{ID: "one", PaymentChannelID: 3, Sender: "s", Receiver: "r", Asset: "a", Deposit: 1<<63 - 1, Expires: p.clock.Now().Add(time.Hour)}
+	c := ledger.Channel{ID: "one", PaymentChannelID: 3, Sender: "s", Receiver: "r", Asset: "a", Deposit: 1<<63 - 1, Expires: p.clock.Now().Add(time.Hour)}
 	for range 2 { // a query is not recorded
 		_, err := p.store.RecordedChannel(p.ctx, *idem("s", "k"))
-		p.is(err, metastore.ErrNotFound, "channel that is not opened yet")
+		p.is(err, database.ErrNotFound, "channel that is not opened yet")
 	}
 	first, err := p.store.OpenChannel(p.ctx, c, idem("s", "k"))
 	p.ok(err, "open")
@@ -91,17 +93,17 @@ func idempotentChannel(p *probe) {
 	another := *idem("s", "k")
 	another.Hash[31] = 1
 	_, err = p.store.RecordedChannel(p.ctx, another)
-	p.is(err, metastore.ErrIdempotencyReuse, "opened channel with the key of another request")
+	p.is(err, ledger.ErrIdempotencyReuse, "opened channel with the key of another request")
 	c.ID = "two"
 	again, err := p.store.OpenChannel(p.ctx, c, idem("s", "k"))
 	p.ok(err, "replay")
 	p.equal(again, first, "replay")
 	_, err = p.store.OpenChannel(p.ctx, c, idem("s", "other"))
-	p.is(err, metastore.ErrExists, "second open with another key")
+	p.is(err, database.ErrExists, "second open with another key")
 	_, err = p.store.RecordedChannel(p.ctx, *idem("s", "other"))
-	p.is(err, metastore.ErrNotFound, "opened channel of a refusal")
+	p.is(err, database.ErrNotFound, "opened channel of a refusal")
 	_, err = p.store.Channel(p.ctx, "two")
-	p.is(err, metastore.ErrNotFound, "channel of a replay")
+	p.is(err, database.ErrNotFound, "channel of a replay")
 }
 
 func idempotentHash(p *probe) {
@@ -111,25 +113,25 @@ func idempotentHash(p *probe) {
 	other := idem("s", "k")
 	other.Hash[31] = 1
 	_, err = p.store.UseSession(p.ctx, "session", 1, other)
-	p.is(err, metastore.ErrIdempotencyReuse, "use with the key of another request")
-	_, err = p.store.CreateSession(p.ctx, metastore.Session{ID: "x", Expires: p.clock.Now().Add(time.Hour)}, other)
-	p.is(err, metastore.ErrIdempotencyReuse, "create with the key of another request")
+	p.is(err, ledger.ErrIdempotencyReuse, "use with the key of another request")
+	_, err = p.store.CreateSession(p.ctx, ledger.Session{ID: "x", Expires: p.clock.Now().Add(time.Hour)}, other)
+	p.is(err, ledger.ErrIdempotencyReuse, "create with the key of another request")
 	_, err = p.store.Session(p.ctx, "x")
-	p.is(err, metastore.ErrNotFound, "session that was refused")
-	_, err = p.store.OpenChannel(p.ctx, metastore.Channel{ID: "x", Expires: p.clock.Now().Add(time.Hour)}, other)
-	p.is(err, metastore.ErrIdempotencyReuse, "open with the key of another request")
+	p.is(err, database.ErrNotFound, "session that was refused")
+	_, err = p.store.OpenChannel(p.ctx, ledger.Channel{ID: "x", Expires: p.clock.Now().Add(time.Hour)}, other)
+	p.is(err, ledger.ErrIdempotencyReuse, "open with the key of another request")
 	p.must(p.left("session") == 9, "a refused use deducted a chunkset")
 }
 
 // idempotentFailure checks that only successes are recorded.
 func idempotentFailure(p *probe) {
 	_, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
-	p.is(err, metastore.ErrNotFound, "use of an unknown session")
+	p.is(err, database.ErrNotFound, "use of an unknown session")
 	p.session("empty", 0)
 	_, err = p.store.UseSession(p.ctx, "empty", 1, idem("s", "k"))
-	p.is(err, metastore.ErrExhausted, "use of an empty session")
-	_, err = p.store.CreateSession(p.ctx, metastore.Session{ID: "empty", Expires: p.clock.Now().Add(time.Hour)}, idem("s", "k"))
-	p.is(err, metastore.ErrExists, "create of a session that exists")
+	p.is(err, ledger.ErrExhausted, "use of an empty session")
+	_, err = p.store.CreateSession(p.ctx, ledger.Session{ID: "empty", Expires: p.clock.Now().Add(time.Hour)}, idem("s", "k"))
+	p.is(err, database.ErrExists, "create of a session that exists")
 	p.session("session", 2)
 	got, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
 	p.ok(err, "use after failures with the same key")
@@ -137,7 +139,7 @@ func idempotentFailure(p *probe) {
 }
 
 func idempotentRetention(p *probe) {
-	s, err := p.store.CreateSession(p.ctx, metastore.Session{ID: "session", Total: 9, Left: 9, Expires: p.clock.Now().Add(1000 * time.Hour)}, nil)
+	s, err := p.store.CreateSession(p.ctx, ledger.Session{ID: "session", Total: 9, Left: 9, Expires: p.clock.Now().Add(1000 * time.Hour)}, nil)
 	p.ok(err, "create")
 	for round := range 3 {
 		first, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
@@ -145,7 +147,7 @@ func idempotentRetention(p *probe) {
 		s.Left--
 		s.Used++
 		p.equal(first, s, "use in round %d", round)
-		p.clock.Advance(metastore.IdempotencyRetention - time.Microsecond)
+		p.clock.Advance(ledger.IdempotencyRetention - time.Microsecond)
 		again, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
 		p.ok(err, "replay at the end of the retention")
 		p.equal(again, first, "replay at the end of the retention")
@@ -157,17 +159,17 @@ func idempotentRetention(p *probe) {
 	p.ok(err, "use with a key past its retention for another request")
 	p.must(got.Left == s.Left-1, "%d left", got.Left)
 	_, err = p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
-	p.is(err, metastore.ErrIdempotencyReuse, "the key now belongs to the other request")
+	p.is(err, ledger.ErrIdempotencyReuse, "the key now belongs to the other request")
 }
 
 // idempotentRacing sends the same requests concurrently over two handles.
 func idempotentRacing(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	p.session("session", 1000)
 	for round := range 20 {
 		key := idem("s", fmt.Sprint("k", round))
 		const n = 8
-		uses, creates := make([]metastore.Session, n), make([]metastore.Session, n)
+		uses, creates := make([]ledger.Session, n), make([]ledger.Session, n)
 		before := p.left("session")
 		errs := race(2*n, func(i int) (err error) {
 			s := handles[i%2]
@@ -175,7 +177,7 @@ func idempotentRacing(p *probe) {
 				uses[i], err = s.UseSession(p.ctx, "session", 1, key)
 				return err
 			}
-			creates[i-n], err = s.CreateSession(p.ctx, metastore.Session{
+			creates[i-n], err = s.CreateSession(p.ctx, ledger.Session{
 				ID: fmt.Sprint("round", round, "-", i), Total: 1, Left: 1, Expires: p.clock.Now().Add(time.Hour),
 			}, idem("create", fmt.Sprint("k", round)))
 			return err
@@ -186,7 +188,7 @@ func idempotentRacing(p *probe) {
 			p.equal(creates[i], creates[0], "create %d in round %d", i, round)
 			_, err := p.store.Session(p.ctx, fmt.Sprint("round", round, "-", n+i))
 			if creates[0].ID != fmt.Sprint("round", round, "-", n+i) {
-				p.is(err, metastore.ErrNotFound, "session of a racing create that lost")
+				p.is(err, database.ErrNotFound, "session of a racing create that lost")
 			}
 		}
 		p.must(p.left("session") == before-1, "%d uses with one key deducted %d chunksets", n, before-p.left("session"))

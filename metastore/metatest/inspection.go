@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 )
 
 func inspectionChecks() []Check {
@@ -47,13 +48,13 @@ func inspectSessions(p *probe) {
 	}
 	list()
 	for i, hours := range []int{2, 1, 3, 2} {
-		_, err := p.store.CreateSession(p.ctx, metastore.Session{
+		_, err := p.store.CreateSession(p.ctx, ledger.Session{
 			ID: fmt.Sprintf("s%d", i), UserIdentity: "user", Total: 9, Left: 9, Expires: p.clock.Now().Add(time.Duration(hours) * time.Hour),
 		}, nil)
 		p.ok(err, "create session")
 	}
 	list("s2", "s3", "s0", "s1")
-	charge := int64(metastore.EntryCharge + len("user"))
+	charge := int64(database.EntryCharge + len("user"))
 	for bytes, want := range map[int64]int{1: 1, 2*charge - 1: 1, 2 * charge: 2, 4*charge - 1: 3, 4 * charge: 4} {
 		page, more, err := p.store.ListSessions(p.ctx, "", 100, bytes)
 		p.ok(err, "list sessions")
@@ -64,16 +65,16 @@ func inspectSessions(p *probe) {
 	p.clock.Advance(90 * time.Minute)
 	p.reopen()
 	list("s2", "s3", "s0", "s1") // s1 has expired and is retained
-	p.clock.Advance(metastore.SessionRetention)
+	p.clock.Advance(ledger.SessionRetention)
 	list("s2", "s3", "s0")
 	for _, unknown := range []string{"s1", "s9"} {
 		_, _, err = p.store.ListSessions(p.ctx, unknown, 10, 0)
-		p.is(err, metastore.ErrNotFound, "sessions after %s", unknown)
+		p.is(err, database.ErrNotFound, "sessions after %s", unknown)
 	}
 }
 
 func inspectChannels(p *probe) {
-	var want []metastore.Channel
+	var want []ledger.Channel
 	for _, id := range []string{"b", "a", "c"} {
 		p.channel(id, "sender"+id, 100)
 	}
@@ -84,7 +85,7 @@ func inspectChannels(p *probe) {
 		want = append(want, p.getChannel(id))
 	}
 	for _, limit := range []int{1, 2, 3, 100} {
-		var got []metastore.Channel
+		var got []ledger.Channel
 		for after := ""; ; {
 			page, err := p.store.ListChannels(p.ctx, after, limit)
 			p.ok(err, "list channels")
@@ -101,8 +102,8 @@ func inspectChannels(p *probe) {
 }
 
 // sales returns all sales of a channel, read in pages of limit.
-func (p *probe) sales(channel string, limit int) []metastore.Sale {
-	var all []metastore.Sale
+func (p *probe) sales(channel string, limit int) []ledger.Sale {
+	var all []ledger.Sale
 	for before := ""; ; {
 		page, err := p.store.Sales(p.ctx, channel, before, limit)
 		p.ok(err, "sales before %q", before)
@@ -119,14 +120,14 @@ func (p *probe) sales(channel string, limit int) []metastore.Sale {
 func inspectLedger(p *probe) {
 	c := p.lasting("channel")
 	p.reads(p.lasting("other"), 1, 50, 1, 50)
-	ledger := func() metastore.Ledger {
-		l, err := p.store.Ledger(p.ctx, c.ID)
+	statement := func() ledger.Statement {
+		l, err := p.store.Statement(p.ctx, c.ID)
 		p.ok(err, "ledger")
 		p.equal(l.Channel, p.getChannel(c.ID), "channel of the ledger")
 		return l
 	}
-	empty := ledger()
-	p.must(empty.Pending == nil && empty.Paid == nil && empty.Folded == 0, "the ledger of a new channel is %+v", empty)
+	empty := statement()
+	p.must(empty.Pending == nil && empty.Booked == nil && empty.Folded == 0, "the ledger of a new channel is %+v", empty)
 	p.equal(len(p.sales(c.ID, 10)), 0, "sales of a new channel")
 
 	start := p.clock.Now()
@@ -136,41 +137,41 @@ func inspectLedger(p *probe) {
 	p.clock.Advance(time.Second)
 	_, err := p.store.ReturnCredit(p.ctx, c.ID, 1, 3, "request")
 	p.ok(err, "return")
-	want := []metastore.Sale{
+	want := []ledger.Sale{
 		{Count: -1, Price: 3, Time: start.Add(2 * time.Second)},
 		{Payment: true, Sequence: 2, Count: 2, Price: 3, Time: start.Add(time.Second)},
 		{Payment: true, Sequence: 1, Session: "session", Count: 2, Price: 5, Time: start},
 	}
 	for _, limit := range []int{1, 2, 3, 100} {
 		got := p.sales(c.ID, limit)
-		p.must(slices.IsSortedFunc(got, func(a, b metastore.Sale) int { return strings.Compare(b.ID, a.ID) }), "sales out of order: %+v", got)
+		p.must(slices.IsSortedFunc(got, func(a, b ledger.Sale) int { return strings.Compare(b.ID, a.ID) }), "sales out of order: %+v", got)
 		for i := range got {
 			got[i].ID = ""
 		}
 		p.equal(got, want, "sales by %d", limit)
 	}
-	pending := ledger().Pending
+	pending := statement().Pending
 	p.must(pending != nil && pending.Sequence == 2 && pending.Amount == 16, "the pending settlement is %+v", pending)
 
 	p.clock.Advance(time.Second)
-	p.ok(p.store.PayOut(p.ctx, []metastore.Settlement{*pending}), "pay out")
+	p.ok(p.store.Book(p.ctx, []ledger.Settlement{*pending}), "pay out")
 	p.reopen()
-	l := ledger()
+	l := statement()
 	p.must(l.Pending == nil, "a collected settlement is pending: %+v", l.Pending)
-	p.must(l.Paid != nil && l.Paid.Sequence == 2 && l.Paid.Amount == 16, "the payout is %+v", l.Paid)
-	p.equal(l.PaidAt, start.Add(3*time.Second), "time of the payout")
+	p.must(l.Booked != nil && l.Booked.Sequence == 2 && l.Booked.Amount == 16, "the payout is %+v", l.Booked)
+	p.equal(l.BookedAt, start.Add(3*time.Second), "time of the payout")
 
-	p.clock.Advance(metastore.SaleRetention + time.Second)
+	p.clock.Advance(ledger.SaleRetention + time.Second)
 	_, err = p.store.Purge(p.ctx, 1000)
 	p.ok(err, "purge")
 	var retained int64
 	for _, s := range p.sales(c.ID, 100) {
 		retained += s.Count * s.Price
 	}
-	p.equal(ledger().Folded+retained, int64(13), "sum of all sales")
+	p.equal(statement().Folded+retained, int64(13), "sum of all sales")
 
-	_, err = p.store.Ledger(p.ctx, "unknown")
-	p.is(err, metastore.ErrNotFound, "ledger of an unknown channel")
+	_, err = p.store.Statement(p.ctx, "unknown")
+	p.is(err, database.ErrNotFound, "ledger of an unknown channel")
 	_, err = p.store.Sales(p.ctx, c.ID, "no id", 1)
-	p.is(err, metastore.ErrNotFound, "sales before a malformed id")
+	p.is(err, database.ErrNotFound, "sales before a malformed id")
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/metastore/metatest"
 )
 
@@ -19,24 +19,24 @@ func TestBrokenInspectionsAreCaught(t *testing.T) {
 
 type repeatsSession struct{ metatest.Handle }
 
-func (s repeatsSession) ListSessions(ctx context.Context, after string, limit int, bytes int64) ([]metastore.Session, bool, error) {
+func (s repeatsSession) ListSessions(ctx context.Context, after string, limit int, bytes int64) ([]ledger.Session, bool, error) {
 	list, more, err := s.Handle.ListSessions(ctx, after, limit, bytes)
 	if after != "" && err == nil {
 		repeated, rerr := s.Session(ctx, after)
-		return append([]metastore.Session{repeated}, list...)[:min(limit, len(list)+1)], more, rerr
+		return append([]ledger.Session{repeated}, list...)[:min(limit, len(list)+1)], more, rerr
 	}
 	return list, more, err
 }
 
 type listsAllChannels struct{ metatest.Handle }
 
-func (s listsAllChannels) ListChannels(ctx context.Context, after string, _ int) ([]metastore.Channel, error) {
+func (s listsAllChannels) ListChannels(ctx context.Context, after string, _ int) ([]ledger.Channel, error) {
 	return s.Handle.ListChannels(ctx, after, 1000)
 }
 
 type salesInReverse struct{ metatest.Handle }
 
-func (s salesInReverse) Sales(ctx context.Context, channel, before string, limit int) ([]metastore.Sale, error) {
+func (s salesInReverse) Sales(ctx context.Context, channel, before string, limit int) ([]ledger.Sale, error) {
 	list, err := s.Handle.Sales(ctx, channel, before, limit)
 	for i, j := 0, len(list)-1; i < j; i, j = i+1, j-1 {
 		list[i], list[j] = list[j], list[i]
@@ -46,10 +46,10 @@ func (s salesInReverse) Sales(ctx context.Context, channel, before string, limit
 
 type pendingForever struct{ metatest.Handle }
 
-func (s pendingForever) Ledger(ctx context.Context, channel string) (metastore.Ledger, error) {
-	l, err := s.Handle.Ledger(ctx, channel)
+func (s pendingForever) Statement(ctx context.Context, channel string) (ledger.Statement, error) {
+	l, err := s.Handle.Statement(ctx, channel)
 	if l.Pending == nil {
-		l.Pending = l.Paid
+		l.Pending = l.Booked
 	}
 	return l, err
 }

@@ -6,7 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"sluice/metastore"
+	"sluice/access/keys"
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/ledger"
 )
 
 func keyChecks() []Check {
@@ -26,26 +29,26 @@ func keyChecks() []Check {
 	}
 }
 
-var someLimits = metastore.Limits{
-	RequestsPerSecond: 1, BytesInPerSecond: 2, BytesOutPerSecond: 1<<63 - 1, ConcurrentRequests: metastore.Unlimited,
+var someLimits = keys.Limits{
+	RequestsPerSecond: 1, BytesInPerSecond: 2, BytesOutPerSecond: 1<<63 - 1, ConcurrentRequests: keys.Unlimited,
 	StoredBytes: 5, OccupiedBytes: 9, StoredObjects: 7, OpenUploads: 6, Channels: 8,
 }
 
 // newKey creates a key in a new group.
-func (p *probe) newKey(id string) metastore.Key {
-	k, err := p.store.CreateKey(p.ctx, metastore.Key{ID: id, Group: "group of " + id})
+func (p *probe) newKey(id string) keys.Key {
+	k, err := p.store.CreateKey(p.ctx, keys.Key{ID: id, Group: "group of " + id})
 	p.ok(err, "create key %q", id)
 	return k
 }
 
-func (p *probe) getKey(id string) metastore.Key {
+func (p *probe) getKey(id string) keys.Key {
 	k, err := p.store.Key(p.ctx, id)
 	p.ok(err, "key %q", id)
 	return k
 }
 
 func keyCreate(p *probe) {
-	want := metastore.Key{
+	want := keys.Key{
 		ID: "key\x00\xff", Label: "label\x00\xfe ä", Scopes: []string{"write", "read"}, Accounts: []string{"0x1", "\xff\x00", ""},
 		Group: "group\x00\xff", Limits: someLimits, Expires: p.clock.Now().Add(time.Hour + time.Nanosecond),
 	}
@@ -59,13 +62,13 @@ func keyCreate(p *probe) {
 	want.Created, want.Expires = p.clock.Now(), p.clock.Now().Add(time.Hour)
 	p.equal(got, want, "key as created")
 	plain := p.newKey("plain")
-	p.equal(plain, metastore.Key{ID: "plain", Group: "group of plain", Created: p.clock.Now()}, "key with only an id and a group")
+	p.equal(plain, keys.Key{ID: "plain", Group: "group of plain", Created: p.clock.Now()}, "key with only an id and a group")
 	p.clock.Advance(time.Minute)
-	_, err = p.store.CreateKey(p.ctx, metastore.Key{ID: want.ID, Group: "another"})
-	p.is(err, metastore.ErrExists, "second key of an id")
-	_, err = p.store.CreateKey(p.ctx, metastore.Key{ID: "later", Group: "another", Limits: someLimits})
+	_, err = p.store.CreateKey(p.ctx, keys.Key{ID: want.ID, Group: "another"})
+	p.is(err, database.ErrExists, "second key of an id")
+	_, err = p.store.CreateKey(p.ctx, keys.Key{ID: "later", Group: "another", Limits: someLimits})
 	p.ok(err, "key of the group of a refused one")
-	for _, k := range []metastore.Key{{ID: "id"}, {Group: "group"}} {
+	for _, k := range []keys.Key{{ID: "id"}, {Group: "group"}} {
 		_, err = p.store.CreateKey(p.ctx, k)
 		p.must(err != nil, "key %+v was created", k)
 	}
@@ -74,7 +77,7 @@ func keyCreate(p *probe) {
 	p.equal(p.getKey("plain"), plain, "key with only an id and a group")
 	for _, id := range []string{"", "id", "key", "key\x00"} {
 		_, err = p.store.Key(p.ctx, id)
-		p.is(err, metastore.ErrNotFound, "key %q", id)
+		p.is(err, database.ErrNotFound, "key %q", id)
 	}
 }
 
@@ -82,7 +85,7 @@ func keyCreate(p *probe) {
 func keyAccounts(p *probe) {
 	for i, list := range [][]string{nil, {}, {""}, {"a"}} {
 		id := fmt.Sprint(i)
-		_, err := p.store.CreateKey(p.ctx, metastore.Key{ID: id, Group: "g", Accounts: list, Scopes: list})
+		_, err := p.store.CreateKey(p.ctx, keys.Key{ID: id, Group: "g", Accounts: list, Scopes: list})
 		p.ok(err, "create")
 		k := p.getKey(id)
 		p.must((k.Accounts == nil) == (list == nil), "accounts %#v were read as %#v", list, k.Accounts)
@@ -92,12 +95,12 @@ func keyAccounts(p *probe) {
 }
 
 func keyGroups(p *probe) {
-	create := func(id, group string, limits metastore.Limits) (metastore.Key, error) {
-		return p.store.CreateKey(p.ctx, metastore.Key{ID: id, Group: group, Limits: limits})
+	create := func(id, group string, limits keys.Limits) (keys.Key, error) {
+		return p.store.CreateKey(p.ctx, keys.Key{ID: id, Group: group, Limits: limits})
 	}
 	first, err := create("first", "group", someLimits)
 	p.ok(err, "first key")
-	for id, limits := range map[string]metastore.Limits{"silent": {}, "same": someLimits} {
+	for id, limits := range map[string]keys.Limits{"silent": {}, "same": someLimits} {
 		k, err := create(id, "group", limits)
 		p.ok(err, "further key")
 		p.equal(k.Limits, someLimits, "limits of a further key")
@@ -106,18 +109,18 @@ func keyGroups(p *probe) {
 	other := someLimits
 	other.OpenUploads++
 	_, err = create("other", "group", other)
-	p.is(err, metastore.ErrGroupLimits, "key with other limits than its group")
+	p.is(err, keys.ErrGroupLimits, "key with other limits than its group")
 	_, err = p.store.Key(p.ctx, "other")
-	p.is(err, metastore.ErrNotFound, "key that was refused")
+	p.is(err, database.ErrNotFound, "key that was refused")
 	p.must(p.version(p.store) == before, "the version changed by a refusal")
 	k, err := create("other", "group2", other)
 	p.ok(err, "key of another group")
 	p.equal(k.Limits, other, "limits of another group")
 
-	_, err = create("default", "group3", metastore.Limits{})
+	_, err = create("default", "group3", keys.Limits{})
 	p.ok(err, "key of a group without limits")
 	_, err = create("late", "group3", someLimits)
-	p.is(err, metastore.ErrGroupLimits, "limits for a group without limits")
+	p.is(err, keys.ErrGroupLimits, "limits for a group without limits")
 
 	_, err = p.store.RevokeKey(p.ctx, "first")
 	p.ok(err, "revoke")
@@ -126,7 +129,7 @@ func keyGroups(p *probe) {
 		p.equal(p.getKey(id).Limits, first.Limits, "limits of %s", id)
 	}
 	_, err = create("fourth", "group", other)
-	p.is(err, metastore.ErrGroupLimits, "other limits after the first key was revoked")
+	p.is(err, keys.ErrGroupLimits, "other limits after the first key was revoked")
 }
 
 func keyList(p *probe) {
@@ -135,7 +138,7 @@ func keyList(p *probe) {
 	p.must(len(list) == 0, "%d keys before any was created", len(list))
 	ids := []string{"\x00", "A", "B", "a", "a\x00", "ab", "b", "ä", "\xff", "\xff\x00"}
 	for _, i := range []int{7, 1, 9, 3, 4, 0, 8, 2, 6, 5} {
-		_, err := p.store.CreateKey(p.ctx, metastore.Key{
+		_, err := p.store.CreateKey(p.ctx, keys.Key{
 			ID: ids[i], Group: fmt.Sprint("group", i%3), Label: fmt.Sprint("label", i), Accounts: []string{"a"}[:i%2],
 			Expires: p.clock.Now().Add(time.Duration(i) * time.Hour),
 		})
@@ -177,9 +180,9 @@ func keyRevoke(p *probe) {
 		p.clock.Advance(time.Hour)
 	}
 	_, err := p.store.RevokeKey(p.ctx, "none")
-	p.is(err, metastore.ErrNotFound, "revoke of an unknown key")
-	_, err = p.store.CreateKey(p.ctx, metastore.Key{ID: "key", Group: want.Group})
-	p.is(err, metastore.ErrExists, "key with the id of a revoked one")
+	p.is(err, database.ErrNotFound, "revoke of an unknown key")
+	_, err = p.store.CreateKey(p.ctx, keys.Key{ID: "key", Group: want.Group})
+	p.is(err, database.ErrExists, "key with the id of a revoked one")
 	p.reopen()
 	p.equal(p.getKey("key"), want, "revoked key")
 	p.equal(p.getKey("other"), other, "key that was not revoked")
@@ -187,16 +190,16 @@ func keyRevoke(p *probe) {
 
 // keysStay lets keys expire. They must still be readable.
 func keysStay(p *probe) {
-	k, err := p.store.CreateKey(p.ctx, metastore.Key{ID: "expired", Group: "g", Limits: someLimits, Expires: p.clock.Now().Add(time.Minute)})
+	k, err := p.store.CreateKey(p.ctx, keys.Key{ID: "expired", Group: "g", Limits: someLimits, Expires: p.clock.Now().Add(time.Minute)})
 	p.ok(err, "create")
-	past, err := p.store.CreateKey(p.ctx, metastore.Key{ID: "past", Group: "g", Expires: p.clock.Now().Add(-time.Minute)})
+	past, err := p.store.CreateKey(p.ctx, keys.Key{ID: "past", Group: "g", Expires: p.clock.Now().Add(-time.Minute)})
 	p.ok(err, "create")
 	p.newKey("revoked")
 	revoked, err := p.store.RevokeKey(p.ctx, "revoked")
 	p.ok(err, "revoke")
-	p.clock.Advance(10 * metastore.SessionRetention)
+	p.clock.Advance(10 * ledger.SessionRetention)
 	p.purge()
-	for _, want := range []metastore.Key{k, past, revoked} {
+	for _, want := range []keys.Key{k, past, revoked} {
 		p.equal(p.getKey(want.ID), want, "key after its time")
 	}
 	list, err := p.store.ListKeys(p.ctx, "", 10)
@@ -208,7 +211,7 @@ func keysStay(p *probe) {
 	p.equal(got, k, "expired key, revoked")
 }
 
-func (p *probe) version(s metastore.Store) int64 {
+func (p *probe) version(s whole.Database) int64 {
 	v, err := s.KeysVersion(p.ctx)
 	p.ok(err, "version of the keys")
 	return v
@@ -219,7 +222,7 @@ func (p *probe) version(s metastore.Store) int64 {
 func keyVersion(p *probe) {
 	looking, last := p.open(), int64(0)
 	changed := func(want bool, what string) {
-		for _, s := range []metastore.Store{looking, p.store, p.open()} {
+		for _, s := range []whole.Database{looking, p.store, p.open()} {
 			v := p.version(s)
 			p.must((v != last) == want, "the version went from %d to %d by %s", last, v, what)
 		}
@@ -236,17 +239,17 @@ func keyVersion(p *probe) {
 		p.ok(err, "revoke")
 		changed(true, "a revoke")
 	}
-	k, err := p.store.CreateKey(p.ctx, metastore.Key{ID: "more", Group: "group of key1"})
+	k, err := p.store.CreateKey(p.ctx, keys.Key{ID: "more", Group: "group of key1"})
 	p.ok(err, "create")
 	changed(true, "a new key of a group")
-	_, err = p.store.UpdateKey(p.ctx, k.ID, func(k *metastore.Key) { k.Label = "other" })
+	_, err = p.store.UpdateKey(p.ctx, k.ID, func(k *keys.Key) { k.Label = "other" })
 	p.ok(err, "update")
 	changed(true, "an update")
-	_, err = p.store.SetGroupLimits(p.ctx, k.Group, func(l *metastore.Limits) { l.Channels = 1 })
+	_, err = p.store.SetGroupLimits(p.ctx, k.Group, func(l *keys.Limits) { l.Channels = 1 })
 	p.ok(err, "set limits")
 	changed(true, "other limits")
-	_, err = p.store.UpdateKey(p.ctx, "none", func(*metastore.Key) {})
-	p.is(err, metastore.ErrNotFound, "update of an unknown key")
+	_, err = p.store.UpdateKey(p.ctx, "none", func(*keys.Key) {})
+	p.is(err, database.ErrNotFound, "update of an unknown key")
 	changed(false, "an update of an unknown key")
 	_, err = looking.RevokeKey(p.ctx, k.ID)
 	p.ok(err, "revoke")
@@ -259,7 +262,7 @@ func keyVersion(p *probe) {
 
 // keyUpdate changes keys, including a revoked and an expired one. What is not changed remains.
 func keyUpdate(p *probe) {
-	want, err := p.store.CreateKey(p.ctx, metastore.Key{
+	want, err := p.store.CreateKey(p.ctx, keys.Key{
 		ID: "key", Hash: [32]byte{1}, Label: "label", Scopes: []string{"read"}, Accounts: []string{"a"}, Group: "group", Limits: someLimits,
 		Expires: p.clock.Now().Add(time.Minute),
 	})
@@ -267,7 +270,7 @@ func keyUpdate(p *probe) {
 	other := p.newKey("other")
 	p.clock.Advance(time.Hour) // it has expired
 	expires := p.clock.Now().Add(time.Hour)
-	update := func(what string, change func(k *metastore.Key)) {
+	update := func(what string, change func(k *keys.Key)) {
 		change(&want)
 		got, err := p.store.UpdateKey(p.ctx, "key", change)
 		p.ok(err, "update %s", what)
@@ -275,23 +278,23 @@ func keyUpdate(p *probe) {
 		p.reopen()
 		p.equal(p.getKey("key"), want, "key after an update of %s", what)
 	}
-	update("nothing", func(*metastore.Key) {})
-	update("the label", func(k *metastore.Key) { k.Label = "\x00\xff" })
-	update("the scopes", func(k *metastore.Key) { k.Scopes = []string{"write", "\xff"} })
-	update("the accounts to all", func(k *metastore.Key) { k.Accounts = nil })
-	update("the accounts to none", func(k *metastore.Key) { k.Accounts = []string{} })
-	update("the accounts to some", func(k *metastore.Key) { k.Accounts = []string{"b", ""} })
-	update("the expiry", func(k *metastore.Key) { k.Expires = expires })
-	update("the expiry to never", func(k *metastore.Key) { k.Expires = time.Time{} })
-	got, err := p.store.UpdateKey(p.ctx, "key", func(k *metastore.Key) {
-		k.ID, k.Group, k.Hash, k.Limits, k.Created, k.Revoked = "x", "x", [32]byte{2}, metastore.Limits{}, time.Time{}, p.clock.Now()
+	update("nothing", func(*keys.Key) {})
+	update("the label", func(k *keys.Key) { k.Label = "\x00\xff" })
+	update("the scopes", func(k *keys.Key) { k.Scopes = []string{"write", "\xff"} })
+	update("the accounts to all", func(k *keys.Key) { k.Accounts = nil })
+	update("the accounts to none", func(k *keys.Key) { k.Accounts = []string{} })
+	update("the accounts to some", func(k *keys.Key) { k.Accounts = []string{"b", ""} })
+	update("the expiry", func(k *keys.Key) { k.Expires = expires })
+	update("the expiry to never", func(k *keys.Key) { k.Expires = time.Time{} })
+	got, err := p.store.UpdateKey(p.ctx, "key", func(k *keys.Key) {
+		k.ID, k.Group, k.Hash, k.Limits, k.Created, k.Revoked = "x", "x", [32]byte{2}, keys.Limits{}, time.Time{}, p.clock.Now()
 	})
 	p.ok(err, "update what cannot be changed")
 	p.equal(got, want, "key after an update of what cannot be changed")
 	p.equal(p.getKey("key"), want, "key after an update of what cannot be changed")
 	want, err = p.store.RevokeKey(p.ctx, "key")
 	p.ok(err, "revoke")
-	update("a revoked key", func(k *metastore.Key) { k.Label, k.Expires = "revoked", expires })
+	update("a revoked key", func(k *keys.Key) { k.Label, k.Expires = "revoked", expires })
 	p.must(!p.getKey("key").Revoked.IsZero(), "an update has revived a revoked key")
 	p.equal(p.getKey("other"), other, "key that was not updated")
 }
@@ -299,15 +302,15 @@ func keyUpdate(p *probe) {
 // keyGroupLimits changes the limits of a group with several keys.
 func keyGroupLimits(p *probe) {
 	for _, id := range []string{"a", "b"} {
-		_, err := p.store.CreateKey(p.ctx, metastore.Key{ID: id, Group: "group"})
+		_, err := p.store.CreateKey(p.ctx, keys.Key{ID: id, Group: "group"})
 		p.ok(err, "create")
 	}
-	other, err := p.store.CreateKey(p.ctx, metastore.Key{ID: "c", Group: "other", Limits: someLimits})
+	other, err := p.store.CreateKey(p.ctx, keys.Key{ID: "c", Group: "other", Limits: someLimits})
 	p.ok(err, "create")
-	want := metastore.Limits{}
-	for _, k := range metastore.LimitKinds {
+	want := keys.Limits{}
+	for _, k := range keys.LimitKinds {
 		*k.Of(&want) = int64(100 + len(k.Name))
-		got, err := p.store.SetGroupLimits(p.ctx, "group", func(l *metastore.Limits) { *k.Of(l) = int64(100 + len(k.Name)) })
+		got, err := p.store.SetGroupLimits(p.ctx, "group", func(l *keys.Limits) { *k.Of(l) = int64(100 + len(k.Name)) })
 		p.ok(err, "set %s", k.Name)
 		p.equal(got, want, "limits after %s was set", k.Name)
 	}
@@ -319,69 +322,69 @@ func keyGroupLimits(p *probe) {
 	p.ok(err, "limits of the group")
 	p.equal(got, want, "limits of the group")
 	p.equal(p.getKey("c"), other, "key of another group")
-	k, err := p.store.CreateKey(p.ctx, metastore.Key{ID: "d", Group: "group"})
+	k, err := p.store.CreateKey(p.ctx, keys.Key{ID: "d", Group: "group"})
 	p.ok(err, "a further key")
 	p.equal(k.Limits, want, "limits of a further key")
-	_, err = p.store.CreateKey(p.ctx, metastore.Key{ID: "e", Group: "group", Limits: someLimits})
-	p.is(err, metastore.ErrGroupLimits, "key with other limits than its group has now")
-	_, err = p.store.SetGroupLimits(p.ctx, "group", func(l *metastore.Limits) { *l = metastore.Limits{StoredBytes: metastore.Unlimited} })
+	_, err = p.store.CreateKey(p.ctx, keys.Key{ID: "e", Group: "group", Limits: someLimits})
+	p.is(err, keys.ErrGroupLimits, "key with other limits than its group has now")
+	_, err = p.store.SetGroupLimits(p.ctx, "group", func(l *keys.Limits) { *l = keys.Limits{StoredBytes: keys.Unlimited} })
 	p.ok(err, "set the limits to the defaults")
-	p.equal(p.getKey("a").Limits, metastore.Limits{StoredBytes: metastore.Unlimited}, "limits")
+	p.equal(p.getKey("a").Limits, keys.Limits{StoredBytes: keys.Unlimited}, "limits")
 	_, err = p.store.GroupLimits(p.ctx, "none")
-	p.is(err, metastore.ErrNotFound, "limits of an unknown group")
-	_, err = p.store.SetGroupLimits(p.ctx, "none", func(*metastore.Limits) {})
-	p.is(err, metastore.ErrNotFound, "set limits of an unknown group")
+	p.is(err, database.ErrNotFound, "limits of an unknown group")
+	_, err = p.store.SetGroupLimits(p.ctx, "none", func(*keys.Limits) {})
+	p.is(err, database.ErrNotFound, "set limits of an unknown group")
 }
 
 // keyRacingUpdates changes one key and one group concurrently, each call something else. No change may
 // be lost.
 func keyRacingUpdates(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	p.newKey("key")
-	errs := race(len(metastore.LimitKinds), func(i int) error {
-		_, err := handles[i%2].UpdateKey(p.ctx, "key", func(k *metastore.Key) { k.Scopes = append(slices.Clone(k.Scopes), fmt.Sprint(i)) })
+	errs := race(len(keys.LimitKinds), func(i int) error {
+		_, err := handles[i%2].UpdateKey(p.ctx, "key", func(k *keys.Key) { k.Scopes = append(slices.Clone(k.Scopes), fmt.Sprint(i)) })
 		if err != nil {
 			return err
 		}
-		_, err = handles[i%2].SetGroupLimits(p.ctx, "group of key", func(l *metastore.Limits) { *metastore.LimitKinds[i].Of(l) = int64(i + 1) })
+		_, err = handles[i%2].SetGroupLimits(p.ctx, "group of key", func(l *keys.Limits) { *keys.LimitKinds[i].Of(l) = int64(i + 1) })
 		return err
 	})
 	p.ok(errors.Join(errs...), "racing updates")
 	k := p.getKey("key")
 	slices.Sort(k.Scopes)
 	p.equal(k.Scopes, []string{"0", "1", "2", "3", "4", "5", "6", "7", "8"}, "scopes after racing updates")
-	for i, kind := range metastore.LimitKinds {
+	for i, kind := range keys.LimitKinds {
 		p.equal(*kind.Of(&k.Limits), int64(i+1), "limit of %s after racing updates", kind.Name)
 	}
 }
 
 // keyRacingCreators creates one key concurrently, and one group with different limits concurrently.
 func keyRacingCreators(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	for round := range 10 {
 		id, group := fmt.Sprint("key", round), fmt.Sprint("group", round)
 		errs := race(8, func(i int) error {
-			_, err := handles[i%2].CreateKey(p.ctx, metastore.Key{ID: id, Group: group, Label: fmt.Sprint(i)})
+			_, err := handles[i%2].CreateKey(p.ctx, keys.Key{ID: id, Group: group, Label: fmt.Sprint(i)})
 			return err
 		})
-		p.won(errs, 1, metastore.ErrExists)
+		p.won(errs, 1, database.ErrExists)
 		label := p.getKey(id).Label
 		for i, err := range errs {
 			p.must((err == nil) == (label == fmt.Sprint(i)), "creator %d: %v, but the key is that of %s", i, err, label)
 		}
 
-		var created [8]metastore.Key
+		var created [8]keys.Key
 		errs = race(8, func(i int) (err error) {
-			k := metastore.Key{ID: fmt.Sprint(id, "-", i), Group: "racing " + group, Limits: metastore.Limits{StoredBytes: int64(1 + i%4)}}
+			k := keys.Key{ID: fmt.Sprint(id, "-", i), Group: "racing " + group, Limits: keys.Limits{StoredBytes: int64(1 + i%4)}}
 			created[i], err = handles[i%2].CreateKey(p.ctx, k)
 			return err
 		})
-		p.won(errs, 2, metastore.ErrGroupLimits) // those who request the same
+		p.won(errs, 2, keys.ErrGroupLimits) // those who request the same
 		list, err := p.store.ListKeys(p.ctx, id+"-", 10)
 		p.ok(err, "list")
 		for i, err := range errs {
 			if err == nil {
-				p.must(slices.ContainsFunc(list, func(k metastore.Key) bool { return same(k, created[i]) }),
+				p.must(slices.ContainsFunc(list, func(k keys.Key) bool { return same(k, created[i]) }),
 					"%+v was created, but %+v is stored", created[i], list)
 			}
 		}
@@ -391,10 +394,10 @@ func keyRacingCreators(p *probe) {
 // keyRacingRevokes revokes a key concurrently, and again later. All calls must return the same
 // time.
 func keyRacingRevokes(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	p.newKey("key")
 	before := p.version(p.store)
-	var got [8][2]metastore.Key
+	var got [8][2]keys.Key
 	errs := race(len(got), func(i int) (err error) {
 		for k := range got[i] {
 			p.clock.Advance(time.Second)
@@ -408,7 +411,7 @@ func keyRacingRevokes(p *probe) {
 	want := p.getKey("key")
 	p.must(!want.Revoked.IsZero(), "the key is not revoked")
 	for i := range got {
-		p.equal(got[i], [2]metastore.Key{want, want}, "key as revoked by %d", i)
+		p.equal(got[i], [2]keys.Key{want, want}, "key as revoked by %d", i)
 	}
 	p.must(p.version(p.store) != before, "the version did not change")
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database/whole"
 )
 
 func leaseChecks() []Check {
@@ -17,7 +17,7 @@ func leaseChecks() []Check {
 }
 
 // leased ends the check unless the lease has the wanted outcome.
-func (p *probe) leased(s metastore.Store, name, holder string, ttl time.Duration, want bool) {
+func (p *probe) leased(s whole.Database, name, holder string, ttl time.Duration, want bool) {
 	held, err := s.Lease(p.ctx, name, holder, ttl)
 	p.ok(err, "lease %s for %s", name, holder)
 	p.must(held == want, "lease %s for %s: %v, want %v", name, holder, held, want)
@@ -61,7 +61,7 @@ func leaseRelease(p *probe) {
 
 // leaseRacing has many holders over two handles compete for a lease each time it expires.
 func leaseRacing(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	for round := range 20 {
 		held := make([]bool, 12)
 		for _, err := range race(len(held), func(i int) (err error) {

@@ -5,7 +5,8 @@ import (
 	"math"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 )
 
 // The times to expiry of the channels, payments and sessions of the checks.
@@ -16,9 +17,9 @@ const (
 )
 
 // channel opens a channel with a new number.
-func (p *probe) channel(id, sender string, deposit int64) metastore.Channel {
+func (p *probe) channel(id, sender string, deposit int64) ledger.Channel {
 	p.keys++
-	c, err := p.store.OpenChannel(p.ctx, metastore.Channel{
+	c, err := p.store.OpenChannel(p.ctx, ledger.Channel{
 		ID: id, PaymentChannelID: int64(p.keys), Sender: sender, Receiver: "receiver", Asset: "asset",
 		Deposit: deposit, Expires: p.clock.Now().Add(channelLife),
 	}, nil)
@@ -26,22 +27,22 @@ func (p *probe) channel(id, sender string, deposit int64) metastore.Channel {
 	return c
 }
 
-func (p *probe) getChannel(id string) metastore.Channel {
+func (p *probe) getChannel(id string) ledger.Channel {
 	c, err := p.store.Channel(p.ctx, id)
 	p.ok(err, "channel")
 	return c
 }
 
 // recorded returns a channel as calls return it that do not set Expired.
-func (p *probe) recorded(id string) metastore.Channel {
+func (p *probe) recorded(id string) ledger.Channel {
 	c := p.getChannel(id)
 	c.Expired = 0
 	return c
 }
 
 // pay returns a payment over a channel, with the sender s if the channel has none.
-func (p *probe) pay(c metastore.Channel, sequence, amount int64) metastore.Payment {
-	pay := metastore.Payment{
+func (p *probe) pay(c ledger.Channel, sequence, amount int64) ledger.Payment {
+	pay := ledger.Payment{
 		Sender: c.Sender, Receiver: c.Receiver, Asset: c.Asset, PaymentChannelID: c.PaymentChannelID,
 		Sequence: sequence, Amount: amount, Proof: fmt.Appendf(nil, "%s\x00%d\xff%d", c.ID, sequence, amount),
 		Expires: p.clock.Now().Add(paymentLife), UnsettledLimit: math.MaxInt64,
@@ -52,22 +53,22 @@ func (p *probe) pay(c metastore.Channel, sequence, amount int64) metastore.Payme
 	return pay
 }
 
-func (p *probe) purchase(pay metastore.Payment, price int64, session string) metastore.Purchase {
-	return metastore.Purchase{
+func (p *probe) purchase(pay ledger.Payment, price int64, session string) ledger.Purchase {
+	return ledger.Purchase{
 		Payment: pay, Price: price,
-		Session: metastore.Session{ID: session, UserIdentity: "user", Expires: p.clock.Now().Add(sessionLife)},
+		Session: ledger.Session{ID: session, UserIdentity: "user", Expires: p.clock.Now().Add(sessionLife)},
 	}
 }
 
 // buys buys a session.
-func (p *probe) buys(c metastore.Channel, sequence, amount, price int64, session string) metastore.Session {
+func (p *probe) buys(c ledger.Channel, sequence, amount, price int64, session string) ledger.Session {
 	s, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, sequence, amount), price, session), nil)
 	p.ok(err, "buy session %s with %d at sequence %d", session, amount, sequence)
 	return s
 }
 
 // buysMore buys chunksets for an existing session.
-func (p *probe) buysMore(c metastore.Channel, sequence, amount, price int64, session string) metastore.Session {
+func (p *probe) buysMore(c ledger.Channel, sequence, amount, price int64, session string) ledger.Session {
 	buy := p.purchase(p.pay(c, sequence, amount), price, session)
 	buy.Refill = true
 	s, err := p.store.Buy(p.ctx, buy, nil)
@@ -76,8 +77,8 @@ func (p *probe) buysMore(c metastore.Channel, sequence, amount, price int64, ses
 }
 
 // reads pays for chunksets of one read.
-func (p *probe) reads(c metastore.Channel, sequence, amount, price, count int64) metastore.Channel {
-	got, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: p.pay(c, sequence, amount), Price: price, Count: count})
+func (p *probe) reads(c ledger.Channel, sequence, amount, price, count int64) ledger.Channel {
+	got, err := p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: p.pay(c, sequence, amount), Price: price, Count: count})
 	p.ok(err, "read %d chunksets with %d at sequence %d", count, amount, sequence)
 	return got
 }
@@ -91,15 +92,15 @@ func (p *probe) audited() {
 
 // books is the state that a payment over a channel may change.
 type books struct {
-	channel     metastore.Channel
-	sessions    []metastore.Session
-	settlements []metastore.Settlement
+	channel     ledger.Channel
+	sessions    []ledger.Session
+	settlements []ledger.Settlement
 }
 
 func (p *probe) books(channel string) books {
 	sessions, err := p.store.ChannelSessions(p.ctx, channel, 1000)
 	p.ok(err, "sessions of a channel")
-	settlements, err := p.store.Settlements(p.ctx, metastore.Settlement{}, 1000)
+	settlements, err := p.store.Settlements(p.ctx, ledger.Settlement{}, 1000)
 	p.ok(err, "settlements")
 	return books{p.getChannel(channel), sessions, settlements}
 }
@@ -114,20 +115,20 @@ func (p *probe) refused(channel string, want error, what string, fn func() error
 }
 
 // refusedPayment checks that the payment is refused by every method that accepts payments.
-func (p *probe) refusedPayment(channel string, pay metastore.Payment, want error, what string) {
+func (p *probe) refusedPayment(channel string, pay ledger.Payment, want error, what string) {
 	buy := p.purchase(pay, 1, "refused "+what)
 	p.refused(channel, want, what, func() error {
 		_, err := p.store.Buy(p.ctx, buy, nil)
 		return err
 	})
 	_, err := p.store.Session(p.ctx, buy.Session.ID)
-	p.is(err, metastore.ErrNotFound, "session of a refused purchase (%s)", what)
+	p.is(err, database.ErrNotFound, "session of a refused purchase (%s)", what)
 	p.refused(channel, want, what, func() error {
 		_, err := p.store.Buy(p.ctx, buy, idem("refused", what))
 		return err
 	})
 	p.refused(channel, want, what, func() error {
-		_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: pay, Price: 1, Count: 1})
+		_, err := p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})
 		return err
 	})
 }

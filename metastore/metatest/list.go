@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/database"
 	"sluice/metastore"
 )
 
@@ -50,7 +51,7 @@ func modelPage(names []string, q metastore.ListQuery) listed {
 	var page listed
 	fits, size := 0, int64(0)
 	for _, e := range entries {
-		size += int64(len(e)) + metastore.EntryCharge
+		size += int64(len(e)) + database.EntryCharge
 		if fits == q.Limit || fits > 0 && q.Bytes > 0 && size > q.Bytes {
 			page.next = entries[fits-1]
 			break
@@ -112,7 +113,7 @@ func listPages(p *probe) {
 				q.Limit = limit
 				p.comparePages(names, q)
 			}
-			q.Bytes = 3*metastore.EntryCharge + 5 // three short entries
+			q.Bytes = 3*database.EntryCharge + 5 // three short entries
 			p.comparePages(names, q)
 			q.Bytes = 0
 			// The loop reads one page from before, at and after every name.
@@ -248,7 +249,7 @@ func listBytes(p *probe) {
 				want, sum := 0, int64(0)
 				for i := first; i < count && want < q.Limit; i++ {
 					name, contentType, metadata := size(i)
-					sum += int64(len(name)+len(contentType)) + metastore.EntryCharge
+					sum += int64(len(name)+len(contentType)) + database.EntryCharge
 					if withMetadata {
 						sum += int64(len(metadata))
 					}

@@ -11,6 +11,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/ledger"
 	"sluice/metastore"
 )
 
@@ -21,7 +24,7 @@ func modelChecks() []Check {
 // modelHistory plays random histories on two handles and compares every result with a simple model
 // in memory. Each history uses a separate account and separate ids.
 func modelHistory(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	p.play(func(t *rapid.T, round int) error {
 		h := &history{p: p, handles: handles, model: newModel(fmt.Sprint("account", round))}
 		for range rapid.IntRange(10, 60).Draw(t, "steps") {
@@ -81,7 +84,7 @@ type model struct {
 	blobs    map[string]metastore.Blob
 	deleted  map[string]time.Time // Modified of the version deleted last
 	uploads  map[string]*modelUpload
-	sessions map[string]metastore.Session
+	sessions map[string]ledger.Session
 	once     map[string]modelOnce
 	extents  map[metastore.ContentID][]metastore.Extent
 	garbage  map[metastore.ContentID]bool // without those that the store created
@@ -102,7 +105,7 @@ type modelUpload struct {
 }
 
 type modelOnce struct {
-	outcome metastore.Session
+	outcome ledger.Session
 	at      time.Time
 	owner   string
 }
@@ -110,7 +113,7 @@ type modelOnce struct {
 func newModel(account string) *model {
 	return &model{
 		account: account,
-		blobs:   map[string]metastore.Blob{}, deleted: map[string]time.Time{}, uploads: map[string]*modelUpload{}, sessions: map[string]metastore.Session{},
+		blobs:   map[string]metastore.Blob{}, deleted: map[string]time.Time{}, uploads: map[string]*modelUpload{}, sessions: map[string]ledger.Session{},
 		once: map[string]modelOnce{}, extents: map[metastore.ContentID][]metastore.Extent{}, garbage: map[metastore.ContentID]bool{}, charges: map[string]modelCharge{},
 	}
 }
@@ -144,7 +147,7 @@ func (m *model) replace(b metastore.Blob) metastore.Blob {
 // history is a model and the store that it is compared with.
 type history struct {
 	p       *probe
-	handles []metastore.Store
+	handles []whole.Database
 	model   *model
 	made    int
 }
@@ -199,7 +202,7 @@ func (h *history) step(t *rapid.T) error {
 	}
 }
 
-func (h *history) commit(ctx context.Context, s metastore.Store, name, owner string, create, expiring bool) error {
+func (h *history) commit(ctx context.Context, s whole.Database, name, owner string, create, expiring bool) error {
 	m, now := h.model, h.p.clock.Now()
 	b := metastore.Blob{Account: m.account, Name: name, Content: h.p.content(), Size: 4 + int64(h.made), CRC64: uint64(h.made), Owner: owner, Metadata: h.metadata()}
 	h.made++
@@ -225,7 +228,7 @@ func (h *history) commit(ctx context.Context, s metastore.Store, name, owner str
 // metadata returns that of the next blob or upload: none for every other one.
 func (h *history) metadata() string { return strings.Repeat("m", h.made%2*h.made) }
 
-func (h *history) remove(ctx context.Context, s metastore.Store, name string) error {
+func (h *history) remove(ctx context.Context, s whole.Database, name string) error {
 	old, had := h.model.blobs[name]
 	id, got, err := s.DeleteBlob(ctx, h.model.account, name, nil)
 	if had {
@@ -236,15 +239,15 @@ func (h *history) remove(ctx context.Context, s metastore.Store, name string) er
 	return agree("delete", fmt.Sprint(id, got), fmt.Sprint(old.Content, had), err, nil)
 }
 
-func (h *history) get(ctx context.Context, s metastore.Store, name string) error {
+func (h *history) get(ctx context.Context, s whole.Database, name string) error {
 	m, now := h.model, h.p.clock.Now()
 	want, ok := m.blobs[name]
 	var wantErr error
 	switch {
 	case !ok || (!want.Expires.IsZero() && !now.Before(want.Expires.Add(metastore.ExpiredBlobGrace))):
-		wantErr = metastore.ErrNotFound
+		wantErr = database.ErrNotFound
 	case m.current(name, now) == nil:
-		wantErr = metastore.ErrExpired
+		wantErr = database.ErrExpired
 	}
 	got, err := s.Blob(ctx, m.account, name)
 	if err := agree("blob", got, want, err, wantErr); err != nil || wantErr != nil {
@@ -254,7 +257,7 @@ func (h *history) get(ctx context.Context, s metastore.Store, name string) error
 	return agree("extents", extents, m.extents[got.Content], err, nil)
 }
 
-func (h *history) list(ctx context.Context, s metastore.Store, q metastore.ListQuery) error {
+func (h *history) list(ctx context.Context, s whole.Database, q metastore.ListQuery) error {
 	var names []string
 	for n := range h.model.blobs {
 		if h.model.current(n, h.p.clock.Now()) != nil {
@@ -288,7 +291,7 @@ func (h *history) list(ctx context.Context, s metastore.Store, q metastore.ListQ
 	}
 }
 
-func (h *history) begin(ctx context.Context, s metastore.Store, id, name, owner string) error {
+func (h *history) begin(ctx context.Context, s whole.Database, id, name, owner string) error {
 	if _, ok := h.model.uploads[id]; ok {
 		return nil
 	}
@@ -304,12 +307,12 @@ func (h *history) begin(ctx context.Context, s metastore.Store, id, name, owner 
 func (h *history) upload(id string) (*modelUpload, error) {
 	u, ok := h.model.uploads[id]
 	if !ok || (!u.Ended.IsZero() && !h.p.clock.Now().Before(u.Ended.Add(metastore.UploadRetention))) {
-		return nil, metastore.ErrNotFound
+		return nil, database.ErrNotFound
 	}
 	return u, nil
 }
 
-func (h *history) part(ctx context.Context, s metastore.Store, id string, index int) error {
+func (h *history) part(ctx context.Context, s whole.Database, id string, index int) error {
 	u, wantErr := h.upload(id)
 	if wantErr == nil {
 		wantErr = map[metastore.UploadState]error{
@@ -339,7 +342,7 @@ func (h *history) part(ctx context.Context, s metastore.Store, id string, index 
 	return agree("upload", got, u.Upload, err, nil)
 }
 
-func (h *history) complete(ctx context.Context, s metastore.Store, id string, stale, create bool) error {
+func (h *history) complete(ctx context.Context, s whole.Database, id string, stale, create bool) error {
 	u, wantErr := h.upload(id)
 	if wantErr != nil {
 		_, err := s.CompleteUpload(ctx, id, 0, 0, 0, nil)
@@ -380,7 +383,7 @@ func (h *history) complete(ctx context.Context, s metastore.Store, id string, st
 	return agree("complete", got, u.Upload, err, nil)
 }
 
-func (h *history) abort(ctx context.Context, s metastore.Store, id string) error {
+func (h *history) abort(ctx context.Context, s whole.Database, id string) error {
 	u, wantErr := h.upload(id)
 	if wantErr == nil && u.State == metastore.UploadCommitted {
 		wantErr = metastore.ErrCommitted
@@ -407,12 +410,12 @@ func (u *modelUpload) end() {
 	u.Parts, u.ContentType, u.Metadata, u.parts = 0, "", "", nil
 }
 
-func (h *history) session(ctx context.Context, s metastore.Store, id string, left int64) error {
+func (h *history) session(ctx context.Context, s whole.Database, id string, left int64) error {
 	now := h.p.clock.Now()
-	want := metastore.Session{ID: id, Total: left, Left: left, Created: now, Expires: now.Add(2 * time.Hour)}
+	want := ledger.Session{ID: id, Total: left, Left: left, Created: now, Expires: now.Add(2 * time.Hour)}
 	var wantErr error
 	if _, ok := h.model.sessions[id]; ok {
-		wantErr = metastore.ErrExists
+		wantErr = database.ErrExists
 	} else {
 		h.model.sessions[id] = want
 	}
@@ -420,25 +423,25 @@ func (h *history) session(ctx context.Context, s metastore.Store, id string, lef
 	return agree("create session", got, want, err, wantErr)
 }
 
-func (h *history) use(ctx context.Context, s metastore.Store, id, key string) error {
+func (h *history) use(ctx context.Context, s whole.Database, id, key string) error {
 	m, now := h.model, h.p.clock.Now()
-	var once *metastore.Idempotency
+	var once *ledger.Idempotency
 	if key != "" {
 		once = idem(id, key)
 		once.Owner = h.owners()[int(key[0])%2] // that of k counts
 	}
 	got, err := s.UseSession(ctx, id, 1, once)
-	if o, ok := m.once[id+key]; ok && key != "" && now.Before(o.at.Add(metastore.IdempotencyRetention)) {
+	if o, ok := m.once[id+key]; ok && key != "" && now.Before(o.at.Add(ledger.IdempotencyRetention)) {
 		return agree("use replayed", got, o.outcome, err, nil)
 	}
 	want, ok := m.sessions[id]
 	switch {
-	case !ok || !now.Before(want.Expires.Add(metastore.SessionRetention)):
-		return agree("use", nil, nil, err, metastore.ErrNotFound)
+	case !ok || !now.Before(want.Expires.Add(ledger.SessionRetention)):
+		return agree("use", nil, nil, err, database.ErrNotFound)
 	case !now.Before(want.Expires):
-		return agree("use", nil, nil, err, metastore.ErrExpired)
+		return agree("use", nil, nil, err, database.ErrExpired)
 	case want.Left == 0:
-		return agree("use", nil, nil, err, metastore.ErrExhausted)
+		return agree("use", nil, nil, err, ledger.ErrExhausted)
 	}
 	want.Left--
 	want.Used++

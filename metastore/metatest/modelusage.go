@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"sluice/database/whole"
+	"sluice/ledger"
 	"sluice/metastore"
 )
 
@@ -86,7 +88,7 @@ func (h *history) accounts() error {
 }
 
 // churn replaces a blob more often than a store keeps records of it, and deletes it.
-func (h *history) churn(ctx context.Context, s metastore.Store, owner string) error {
+func (h *history) churn(ctx context.Context, s whole.Database, owner string) error {
 	const name = "churned"
 	for range 20 {
 		if err := h.commit(ctx, s, name, owner, false, false); err != nil {
@@ -97,7 +99,7 @@ func (h *history) churn(ctx context.Context, s metastore.Store, owner string) er
 }
 
 // purge purges until nothing is left.
-func (h *history) purge(ctx context.Context, s metastore.Store, limit int) error {
+func (h *history) purge(ctx context.Context, s whole.Database, limit int) error {
 	for n := 1; n > 0; {
 		var err error
 		if n, err = s.Purge(ctx, limit); err != nil {
@@ -112,7 +114,7 @@ func (h *history) purge(ctx context.Context, s metastore.Store, limit int) error
 		u.forgotten = u.forgotten || !u.Ended.IsZero() && !now.Before(u.Ended.Add(metastore.UploadRetention))
 	}
 	for key, o := range m.once {
-		if !now.Before(o.at.Add(metastore.IdempotencyRetention)) {
+		if !now.Before(o.at.Add(ledger.IdempotencyRetention)) {
 			delete(m.once, key)
 		}
 	}
@@ -123,7 +125,7 @@ func (h *history) purge(ctx context.Context, s metastore.Store, limit int) error
 		}
 	}
 	for id, s := range m.sessions {
-		if !now.Before(s.Expires.Add(metastore.SessionRetention)) {
+		if !now.Before(s.Expires.Add(ledger.SessionRetention)) {
 			delete(m.sessions, id)
 		}
 	}

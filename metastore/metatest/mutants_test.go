@@ -12,10 +12,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"sluice/database"
+	"sluice/database/sqlstore"
 	"sluice/internal/testclock"
+	"sluice/ledger"
 	"sluice/metastore"
 	"sluice/metastore/metatest"
-	"sluice/metastore/sqlstore"
 )
 
 // TestMain prevents rapid from shortening and storing the histories that detect a broken store:
@@ -160,8 +162,8 @@ func (s cutsMetadata) CommitBlob(ctx context.Context, b metastore.Blob, extents 
 // waitsForever uses sessions regardless of the caller's patience.
 type waitsForever struct{ metatest.Handle }
 
-func (s waitsForever) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
-	return s.Handle.UseSession(metastore.WithPatience(ctx, time.Hour), id, n, idem)
+func (s waitsForever) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
+	return s.Handle.UseSession(database.WithPatience(ctx, time.Hour), id, n, idem)
 }
 
 // replacesAny replaces a property whatever its value.
@@ -173,7 +175,7 @@ func (s replacesAny) ReplaceProperty(ctx context.Context, name, _, value string)
 		if err != nil {
 			return err
 		}
-		if err := s.Handle.ReplaceProperty(ctx, name, old, value); !errors.Is(err, metastore.ErrNotFound) {
+		if err := s.Handle.ReplaceProperty(ctx, name, old, value); !errors.Is(err, database.ErrNotFound) {
 			return err
 		}
 	}
@@ -181,7 +183,7 @@ func (s replacesAny) ReplaceProperty(ctx context.Context, name, _, value string)
 
 type chargesTwice struct{ metatest.Handle }
 
-func (s chargesTwice) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
+func (s chargesTwice) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
 	out, err := s.Handle.UseSession(ctx, id, n, idem)
 	if err != nil {
 		return out, err
@@ -196,13 +198,13 @@ func (s chargesTwice) UseSession(ctx context.Context, id string, n int64, idem *
 // losesCharge reads, and writes a result computed from that, so a concurrent charge is lost.
 type losesCharge struct{ metatest.Handle }
 
-func (s losesCharge) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
+func (s losesCharge) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
 	before, err := s.Session(ctx, id)
 	if err != nil {
 		return before, err
 	}
 	out, err := s.Handle.UseSession(ctx, id, n, idem)
-	if errors.Is(err, metastore.ErrExhausted) && before.Left > 0 {
+	if errors.Is(err, ledger.ErrExhausted) && before.Left > 0 {
 		before.Left -= n
 		return before, nil
 	}
@@ -289,20 +291,20 @@ func (s anyRevision) CompleteUpload(ctx context.Context, id string, _, size int6
 
 type noIdempotency struct{ metatest.Handle }
 
-func (s noIdempotency) UseSession(ctx context.Context, id string, n int64, _ *metastore.Idempotency) (metastore.Session, error) {
+func (s noIdempotency) UseSession(ctx context.Context, id string, n int64, _ *ledger.Idempotency) (ledger.Session, error) {
 	return s.Handle.UseSession(ctx, id, n, nil)
 }
 
-func (s noIdempotency) CreateSession(ctx context.Context, session metastore.Session, _ *metastore.Idempotency) (metastore.Session, error) {
+func (s noIdempotency) CreateSession(ctx context.Context, session ledger.Session, _ *ledger.Idempotency) (ledger.Session, error) {
 	return s.Handle.CreateSession(ctx, session, nil)
 }
 
 // noHash replays an outcome to any request with the key.
 type noHash struct{ metatest.Handle }
 
-func (s noHash) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
+func (s noHash) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
 	if idem != nil {
-		idem = &metastore.Idempotency{Scope: idem.Scope, Key: idem.Key}
+		idem = &ledger.Idempotency{Scope: idem.Scope, Key: idem.Key}
 	}
 	return s.Handle.UseSession(ctx, id, n, idem)
 }
@@ -371,7 +373,7 @@ func (s dropsLarge) DropContents(ctx context.Context, contents []metastore.Conte
 		for _, e := range list {
 			all = append(all, metastore.Position{Part: e.Part, Offset: e.Offset})
 		}
-		if err := s.DropExtents(ctx, id, all); errors.Is(err, metastore.ErrNotFound) {
+		if err := s.DropExtents(ctx, id, all); errors.Is(err, database.ErrNotFound) {
 			continue
 		} else if err != nil {
 			return err
@@ -458,7 +460,7 @@ func (s takesStale) PutPart(ctx context.Context, id string, p metastore.Part, ex
 // ignoresContext uses a chunkset for a caller that was cancelled.
 type ignoresContext struct{ metatest.Handle }
 
-func (s ignoresContext) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
+func (s ignoresContext) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
 	out, err := s.Handle.UseSession(context.WithoutCancel(ctx), id, n, idem)
 	return out, errors.Join(err, ctx.Err())
 }

@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strings"
 
+	"sluice/database"
 	"sluice/metastore"
 )
 
@@ -91,7 +92,7 @@ func nameLong(p *probe) {
 	for _, n := range names {
 		b, err := p.store.Blob(p.ctx, account, n)
 		if id, ok := want[n]; !ok {
-			p.is(err, metastore.ErrNotFound, "deleted long name")
+			p.is(err, database.ErrNotFound, "deleted long name")
 		} else {
 			p.ok(err, "long name next to a deleted one")
 			p.must(b.Content == id, "content of a long name")
@@ -102,5 +103,5 @@ func nameLong(p *probe) {
 	}
 	p.must(len(p.garbage()) == len(names), "%d contents are garbage after replacing and deleting %d names", len(p.garbage()), len(names))
 	_, err := p.store.Blob(p.ctx, account, fmt.Sprint(head, "?"))
-	p.is(err, metastore.ErrNotFound, "name with a common prefix only")
+	p.is(err, database.ErrNotFound, "name with a common prefix only")
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database/whole"
 )
 
 func nodeChecks() []Check {
@@ -20,7 +20,7 @@ func nodeChecks() []Check {
 var errDisagree = errors.New("other settings")
 
 // joins lets a node join, and ends the check unless it gets these settings of others.
-func (p *probe) joins(s metastore.Store, node, settings string, ttl time.Duration, want ...string) {
+func (p *probe) joins(s whole.Database, node, settings string, ttl time.Duration, want ...string) {
 	var seen []string
 	err := s.Join(p.ctx, node, settings, ttl, func(others []string) error {
 		seen = slices.Sorted(slices.Values(others))
@@ -54,7 +54,7 @@ func nodeLife(p *probe) {
 
 // nodeRacing has nodes that disagree with all others join concurrently: one must succeed.
 func nodeRacing(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	for round := range 5 {
 		errs := race(8, func(i int) error {
 			return handles[i%2].Join(p.ctx, fmt.Sprint(round, "-", i), "", time.Minute, func(others []string) error {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"sluice/database"
 	"sluice/metastore"
 )
 
@@ -32,7 +33,7 @@ func openBlob(p *probe) {
 		}
 		for range 2 {
 			_, _, err := p.store.OpenBlob(p.ctx, "a", name)
-			p.is(err, metastore.ErrNotFound, "opening %s before its commit", name)
+			p.is(err, database.ErrNotFound, "opening %s before its commit", name)
 		}
 		_, err := p.store.CommitBlob(p.ctx, b, extents, nil)
 		p.ok(err, "commit of %s", name)
@@ -46,7 +47,7 @@ func openBlob(p *probe) {
 	_, _, err = p.store.DeleteBlob(p.ctx, "a", "inline", nil)
 	p.ok(err, "delete")
 	_, _, err = p.store.OpenBlob(p.ctx, "a", "inline")
-	p.is(err, metastore.ErrNotFound, "opening a deleted blob")
+	p.is(err, database.ErrNotFound, "opening a deleted blob")
 
 	expires := p.clock.Now().Add(metastore.ExpiredBlobGrace)
 	_, err = p.store.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: "expires", Content: p.content(), Expires: expires}, nil, nil)
@@ -54,10 +55,10 @@ func openBlob(p *probe) {
 	p.opens("a", "expires")
 	p.clock.Advance(metastore.ExpiredBlobGrace)
 	_, _, err = p.store.OpenBlob(p.ctx, "a", "expires")
-	p.is(err, metastore.ErrExpired, "opening an expired blob")
+	p.is(err, database.ErrExpired, "opening an expired blob")
 	p.clock.Advance(metastore.ExpiredBlobGrace)
 	_, _, err = p.store.OpenBlob(p.ctx, "a", "expires")
-	p.is(err, metastore.ErrNotFound, "opening a blob that expired long ago")
+	p.is(err, database.ErrNotFound, "opening a blob that expired long ago")
 
 	p.begin("upload", "a", "inline")
 	p.part("upload", 0, mib)
@@ -109,7 +110,7 @@ func openBlobRaces(p *probe) {
 				least := known.Load()
 				b, extents, err := p.store.OpenBlob(p.ctx, "a", "name")
 				switch {
-				case errors.Is(err, metastore.ErrNotFound):
+				case errors.Is(err, database.ErrNotFound):
 					continue // deleted
 				case err != nil:
 					failures <- err
@@ -134,7 +135,7 @@ func openBlobRaces(p *probe) {
 		}
 		if err == nil && v%10 == 0 {
 			_, _, err = p.store.DeleteBlob(p.ctx, "a", "name", nil)
-			if _, _, gone := p.store.OpenBlob(p.ctx, "a", "name"); err == nil && !errors.Is(gone, metastore.ErrNotFound) {
+			if _, _, gone := p.store.OpenBlob(p.ctx, "a", "name"); err == nil && !errors.Is(gone, database.ErrNotFound) {
 				err = fmt.Errorf("a deleted blob was opened: %w", gone)
 			}
 		}

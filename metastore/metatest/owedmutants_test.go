@@ -6,28 +6,28 @@ import (
 	"testing"
 	"time"
 
-	"sluice/metastore"
+	"sluice/ledger"
 	"sluice/metastore/metatest"
 )
 
 // TestBrokenDebtsAreCaught breaks what becomes of payments that expire, fail, or are collected by others.
 func TestBrokenDebtsAreCaught(t *testing.T) {
-	renewal := func(change func(*metastore.Payment), after string) func(metatest.Handle, string) metatest.Handle {
+	renewal := func(change func(*ledger.Payment), after string) func(metatest.Handle, string) metatest.Handle {
 		return func(h metatest.Handle, path string) metatest.Handle { return renewsBadly{h, path, change, after} }
 	}
-	reading := func(change func(before metastore.Channel, now time.Time, r *metastore.Reading), after string) func(metatest.Handle, string) metatest.Handle {
+	reading := func(change func(before ledger.Channel, now time.Time, r *ledger.Reading), after string) func(metatest.Handle, string) metatest.Handle {
 		return func(h metatest.Handle, path string) metatest.Handle { return readsBadly{h, path, change, after} }
 	}
-	payment := func(change func(*metastore.Payment)) func(metatest.Handle, string) metatest.Handle {
+	payment := func(change func(*ledger.Payment)) func(metatest.Handle, string) metatest.Handle {
 		return func(h metatest.Handle, _ string) metatest.Handle { return paysBadly{h, change} }
 	}
-	outcome := func(change func(*metastore.Outcome)) func(metatest.Handle, string) metatest.Handle {
+	outcome := func(change func(*ledger.Outcome)) func(metatest.Handle, string) metatest.Handle {
 		return func(h metatest.Handle, _ string) metatest.Handle { return endsBadly{h, change} }
 	}
-	nothing := func(metastore.Channel, time.Time, *metastore.Reading) {}
+	nothing := func(ledger.Channel, time.Time, *ledger.Reading) {}
 	catch(t, []mutant{
-		{"renews what has not expired", renewal(func(p *metastore.Payment) { p.Ahead += time.Minute }, ""), []string{"payments/renew", "submissions/renew"}},
-		{"does not ask the ledger what has expired", renewal(func(p *metastore.Payment) { p.Ahead = 0 }, ""), []string{"submissions/renew"}},
+		{"renews what has not expired", renewal(func(p *ledger.Payment) { p.Ahead += time.Minute }, ""), []string{"payments/renew", "submissions/renew"}},
+		{"does not ask the ledger what has expired", renewal(func(p *ledger.Payment) { p.Ahead = 0 }, ""), []string{"submissions/renew"}},
 		{"forgets a renewal", renewal(nil, `DELETE FROM settlements WHERE channel = $1`), []string{"payments/renew", "submissions/renew"}},
 		{"sells for a renewal", renewal(nil, `UPDATE channels SET credit = credit + accepted WHERE id = $1`), []string{"payments/renew"}},
 		{"sells after a renewal", renewal(nil, `UPDATE channels SET stopped = NULL WHERE id = $1`), []string{"submissions/renew"}},
@@ -36,30 +36,30 @@ func TestBrokenDebtsAreCaught(t *testing.T) {
 		{"takes a renewal as a payment", func(h metatest.Handle, _ string) metatest.Handle { return paysByRenewal{h} }, []string{"payments/renew"}},
 		{"offers no settlement that has expired", func(h metatest.Handle, _ string) metatest.Handle { return offersLive{h} }, []string{"settlements/list", "payments/renew", "model/payments"}},
 		{"opens a channel by a ledger of the future", func(h metatest.Handle, _ string) metatest.Handle { return opensAhead{h} }, []string{"channels/ahead"}},
-		{"believes a ledger of the future", reading(func(_ metastore.Channel, now time.Time, r *metastore.Reading) {
-			if r.Ledger.After(now) {
-				r.Ledger = now
+		{"believes a ledger of the future", reading(func(_ ledger.Channel, now time.Time, r *ledger.Reading) {
+			if r.ChainTime.After(now) {
+				r.ChainTime = now
 			}
 		}, ""), []string{"channels/ahead", "model/submissions"}},
-		{"keeps a ledger of the future", reading(func(before metastore.Channel, now time.Time, r *metastore.Reading) {
-			if before.Ledger.After(now.Add(metastore.MaxLedgerAhead)) {
-				r.Ledger = time.Time{}
+		{"keeps a ledger of the future", reading(func(before ledger.Channel, now time.Time, r *ledger.Reading) {
+			if before.ChainTime.After(now.Add(ledger.MaxChainAhead)) {
+				r.ChainTime = time.Time{}
 			}
 		}, ""), []string{"channels/ahead"}},
-		{"ends by a ledger of the future", outcome(func(o *metastore.Outcome) {
+		{"ends by a ledger of the future", outcome(func(o *ledger.Outcome) {
 			if o.Withdrawn > 0 {
-				o.Reading.Ledger = o.Reading.Ledger.Add(-24 * time.Hour)
+				o.Reading.ChainTime = o.Reading.ChainTime.Add(-24 * time.Hour)
 			}
 		}), []string{"channels/ahead"}},
-		{"takes a fullnode that is behind for a new channel", reading(func(_ metastore.Channel, _ time.Time, r *metastore.Reading) { r.Created = time.Time{} }, ""),
+		{"takes a fullnode that is behind for a new channel", reading(func(_ ledger.Channel, _ time.Time, r *ledger.Reading) { r.Created = time.Time{} }, ""),
 			[]string{"channels/behind", "model/submissions"}},
-		{"takes a new channel for the old one", reading(func(before metastore.Channel, _ time.Time, r *metastore.Reading) {
+		{"takes a new channel for the old one", reading(func(before ledger.Channel, _ time.Time, r *ledger.Reading) {
 			r.Created, r.Withdrawn = before.ChainCreated, max(r.Withdrawn, before.Withdrawn)
 		}, ""), []string{"channels/again", "model/submissions"}},
-		{"believes what a new channel shows about the old one", outcome(func(o *metastore.Outcome) { o.Withdrawn = 0 }), []string{"channels/again"}},
-		{"extends no expired channel", reading(func(before metastore.Channel, now time.Time, r *metastore.Reading) {
-			if before.State(now) == metastore.ChannelExpired {
-				r.Ledger = time.Time{}
+		{"believes what a new channel shows about the old one", outcome(func(o *ledger.Outcome) { o.Withdrawn = 0 }), []string{"channels/again"}},
+		{"extends no expired channel", reading(func(before ledger.Channel, now time.Time, r *ledger.Reading) {
+			if before.State(now) == ledger.ChannelExpired {
+				r.ChainTime = time.Time{}
 			}
 		}, ""), []string{"channels/extended"}},
 		{"counts as credit what others have withdrawn", reading(nothing, `UPDATE channels SET credit = credit + accepted - sequence, folded = folded - accepted + sequence
@@ -71,17 +71,17 @@ func TestBrokenDebtsAreCaught(t *testing.T) {
 		{"settles before it knows who has withdrawn", reading(nothing, `UPDATE channels SET settled = withdrawn, elsewhere = withdrawn - collected WHERE id = $1 AND submitted > 0`),
 			[]string{"channels/in-flight", "model/submissions"}},
 		{"reports nothing as withdrawn elsewhere", func(h metatest.Handle, _ string) metatest.Handle { return nothingElsewhere{h} }, []string{"channels/elsewhere"}},
-		{"has no starting limit", payment(func(p *metastore.Payment) { p.StartingLimit = 0 }), []string{"payments/selling-limit", "model/submissions"}},
-		{"has a starting limit only", payment(func(p *metastore.Payment) {
+		{"has no starting limit", payment(func(p *ledger.Payment) { p.StartingLimit = 0 }), []string{"payments/selling-limit", "model/submissions"}},
+		{"has a starting limit only", payment(func(p *ledger.Payment) {
 			if p.StartingLimit > 0 {
 				p.UnsettledLimit = p.StartingLimit
 			}
 		}), []string{"payments/selling-limit"}},
-		{"takes all forms for one", payment(func(p *metastore.Payment) { p.Form = "f" }), []string{"payments/selling-limit"}},
-		{"takes each form for simulated", payment(func(p *metastore.Payment) { p.Simulated = true }), []string{"payments/selling-limit", "model/submissions"}},
+		{"takes all forms for one", payment(func(p *ledger.Payment) { p.Form = "f" }), []string{"payments/selling-limit"}},
+		{"takes each form for simulated", payment(func(p *ledger.Payment) { p.Simulated = true }), []string{"payments/selling-limit", "model/submissions"}},
 		{"forgets the form of what it collects", func(h metatest.Handle, _ string) metatest.Handle { return forgetsForm{h} }, []string{"submissions/form", "model/submissions"}},
-		{"collects at the end of a long life", payment(func(p *metastore.Payment) { p.SettleWithin = 0 }), []string{"submissions/within"}},
-		{"does not stop what is strange", outcome(func(o *metastore.Outcome) { o.Stop = "" }), []string{"submissions/stop"}},
+		{"collects at the end of a long life", payment(func(p *ledger.Payment) { p.SettleWithin = 0 }), []string{"submissions/within"}},
+		{"does not stop what is strange", outcome(func(o *ledger.Outcome) { o.Stop = "" }), []string{"submissions/stop"}},
 		{"sells what a fullnode refuses", func(h metatest.Handle, _ string) metatest.Handle { return neverStops{h} }, []string{"submissions/stop-selling"}},
 		{"stops what has ended", func(h metatest.Handle, path string) metatest.Handle { return stopsLate{h, path} }, []string{"submissions/stop-selling", "submissions/racing-stops"}},
 		{"sells for a deposit what is owed", func(h metatest.Handle, path string) metatest.Handle { return sellsForADeposit{h, path} },
@@ -100,11 +100,11 @@ func TestBrokenDebtsAreCaught(t *testing.T) {
 type renewsBadly struct {
 	metatest.Handle
 	path   string
-	change func(*metastore.Payment)
+	change func(*ledger.Payment)
 	after  string
 }
 
-func (s renewsBadly) Renew(ctx context.Context, p metastore.Payment) (metastore.Channel, error) {
+func (s renewsBadly) Renew(ctx context.Context, p ledger.Payment) (ledger.Channel, error) {
 	if s.change != nil {
 		s.change(&p)
 	}
@@ -121,7 +121,7 @@ type renewsGone struct {
 	path string
 }
 
-func (s renewsGone) Renew(ctx context.Context, p metastore.Payment) (metastore.Channel, error) {
+func (s renewsGone) Renew(ctx context.Context, p ledger.Payment) (ledger.Channel, error) {
 	const set = `UPDATE channels SET deposit = $1 WHERE id = $2`
 	c, err := s.FindChannel(ctx, p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
 	if err == nil {
@@ -138,9 +138,9 @@ func (s renewsGone) Renew(ctx context.Context, p metastore.Payment) (metastore.C
 // paysByRenewal accepts a payment of the accepted amount as a renewal.
 type paysByRenewal struct{ metatest.Handle }
 
-func (s paysByRenewal) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
+func (s paysByRenewal) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
 	c, err := s.Handle.PayRead(ctx, r)
-	if errors.Is(err, metastore.ErrStalePayment) {
+	if errors.Is(err, ledger.ErrStalePayment) {
 		if renewed, err := s.Renew(ctx, r.Payment); err == nil {
 			return renewed, nil
 		}
@@ -150,9 +150,9 @@ func (s paysByRenewal) PayRead(ctx context.Context, r metastore.ReadPurchase) (m
 
 type offersLive struct{ metatest.Handle }
 
-func (s offersLive) Settlements(ctx context.Context, after metastore.Settlement, limit int) ([]metastore.Settlement, error) {
+func (s offersLive) Settlements(ctx context.Context, after ledger.Settlement, limit int) ([]ledger.Settlement, error) {
 	all, err := s.Handle.Settlements(ctx, after, limit)
-	var live []metastore.Settlement
+	var live []ledger.Settlement
 	for _, one := range all {
 		if one.Expires.After(s.Now()) {
 			live = append(live, one)
@@ -163,9 +163,9 @@ func (s offersLive) Settlements(ctx context.Context, after metastore.Settlement,
 
 type opensAhead struct{ metatest.Handle }
 
-func (s opensAhead) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (metastore.Channel, error) {
-	if c.Ledger.After(s.Now()) {
-		c.Ledger = s.Now()
+func (s opensAhead) OpenChannel(ctx context.Context, c ledger.Channel, idem *ledger.Idempotency) (ledger.Channel, error) {
+	if c.ChainTime.After(s.Now()) {
+		c.ChainTime = s.Now()
 	}
 	return s.Handle.OpenChannel(ctx, c, idem)
 }
@@ -174,11 +174,11 @@ func (s opensAhead) OpenChannel(ctx context.Context, c metastore.Channel, idem *
 type readsBadly struct {
 	metatest.Handle
 	path   string
-	change func(before metastore.Channel, now time.Time, r *metastore.Reading)
+	change func(before ledger.Channel, now time.Time, r *ledger.Reading)
 	after  string
 }
 
-func (s readsBadly) RecordReading(ctx context.Context, id string, r metastore.Reading) (metastore.Channel, error) {
+func (s readsBadly) RecordReading(ctx context.Context, id string, r ledger.Reading) (ledger.Channel, error) {
 	before, err := s.Channel(ctx, id)
 	if err != nil {
 		return before, err
@@ -202,7 +202,7 @@ type sellsForADeposit struct {
 	path string
 }
 
-func (s sellsForADeposit) RecordReading(ctx context.Context, id string, r metastore.Reading) (metastore.Channel, error) {
+func (s sellsForADeposit) RecordReading(ctx context.Context, id string, r ledger.Reading) (ledger.Channel, error) {
 	before, err := s.Channel(ctx, id)
 	if err != nil {
 		return before, err
@@ -217,15 +217,15 @@ func (s sellsForADeposit) RecordReading(ctx context.Context, id string, r metast
 // paysBadly changes payments.
 type paysBadly struct {
 	metatest.Handle
-	change func(*metastore.Payment)
+	change func(*ledger.Payment)
 }
 
-func (s paysBadly) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
+func (s paysBadly) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
 	s.change(&r.Payment)
 	return s.Handle.PayRead(ctx, r)
 }
 
-func (s paysBadly) Buy(ctx context.Context, p metastore.Purchase, idem *metastore.Idempotency) (metastore.Session, error) {
+func (s paysBadly) Buy(ctx context.Context, p ledger.Purchase, idem *ledger.Idempotency) (ledger.Session, error) {
 	s.change(&p.Payment)
 	return s.Handle.Buy(ctx, p, idem)
 }
@@ -233,25 +233,25 @@ func (s paysBadly) Buy(ctx context.Context, p metastore.Purchase, idem *metastor
 // endsBadly changes outcomes.
 type endsBadly struct {
 	metatest.Handle
-	change func(*metastore.Outcome)
+	change func(*ledger.Outcome)
 }
 
-func (s endsBadly) EndSubmission(ctx context.Context, channel string, sequence int64, o metastore.Outcome) error {
+func (s endsBadly) EndSubmission(ctx context.Context, channel string, sequence int64, o ledger.Outcome) error {
 	s.change(&o)
 	return s.Handle.EndSubmission(ctx, channel, sequence, o)
 }
 
 type nothingElsewhere struct{ metatest.Handle }
 
-func (s nothingElsewhere) Unsettled(ctx context.Context) (metastore.Unsettled, error) {
+func (s nothingElsewhere) Unsettled(ctx context.Context) (ledger.Unsettled, error) {
 	u, err := s.Handle.Unsettled(ctx)
-	u.Elsewhere = metastore.UnsettledSum{}
+	u.Elsewhere = ledger.UnsettledSum{}
 	return u, err
 }
 
 type forgetsForm struct{ metatest.Handle }
 
-func (s forgetsForm) BeginSubmission(ctx context.Context, sub metastore.Submission) error {
+func (s forgetsForm) BeginSubmission(ctx context.Context, sub ledger.Submission) error {
 	sub.Form = ""
 	return s.Handle.BeginSubmission(ctx, sub)
 }

@@ -9,20 +9,22 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/ledger"
 )
 
 // modelPayments plays random histories of channels, payments and sessions on two handles, compares
 // every result with a simple model in memory, and audits the store at the end of each. Each history
 // uses a separate receiver and separate ids.
 func modelPayments(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	p.play(func(t *rapid.T, round int) error {
 		b := &bank{
 			T: t, p: p, name: fmt.Sprint("round", round, "-"),
-			channels: map[string]metastore.Channel{}, sessions: map[string]metastore.Session{},
-			pending: map[string]metastore.Settlement{}, settleable: map[string][]metastore.Settlement{},
-			bought: map[string]boughtOnce{}, returned: map[string]time.Time{}, last: map[string]metastore.Payment{},
+			channels: map[string]ledger.Channel{}, sessions: map[string]ledger.Session{},
+			pending: map[string]ledger.Settlement{}, settleable: map[string][]ledger.Settlement{},
+			bought: map[string]boughtOnce{}, returned: map[string]time.Time{}, last: map[string]ledger.Payment{},
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			b.store = handles[rapid.IntRange(0, 1).Draw(t, "handle")]
@@ -39,22 +41,22 @@ func modelPayments(p *probe) {
 type bank struct {
 	*rapid.T
 	p     *probe
-	store metastore.Store
+	store whole.Database
 	name  string // prefix of all ids, and the receiver
 	made  int
 
-	channels   map[string]metastore.Channel
-	sessions   map[string]metastore.Session
-	pending    map[string]metastore.Settlement   // by channel
-	settleable map[string][]metastore.Settlement // all accepted payments, by channel
+	channels   map[string]ledger.Channel
+	sessions   map[string]ledger.Session
+	pending    map[string]ledger.Settlement   // by channel
+	settleable map[string][]ledger.Settlement // all accepted payments, by channel
 	bought     map[string]boughtOnce
-	returned   map[string]time.Time         // by kind, id and request
-	last       map[string]metastore.Payment // by channel
+	returned   map[string]time.Time      // by kind, id and request
+	last       map[string]ledger.Payment // by channel
 }
 
 // boughtOnce is the outcome of a purchase with an idempotency key.
 type boughtOnce struct {
-	session metastore.Session
+	session ledger.Session
 	at      time.Time
 }
 
@@ -123,7 +125,7 @@ func (b *bank) step() error {
 }
 
 func (b *bank) open() error {
-	c := metastore.Channel{
+	c := ledger.Channel{
 		ID: b.fresh("channel"), PaymentChannelID: b.number("number", 0, 1), Sender: b.oneOf("sender", "s", "", "t"),
 		Receiver: b.name, Asset: "a", Deposit: rapid.SampledFrom([]int64{20, 50, 100, 0, math.MaxInt64}).Draw(b.T, "deposit"),
 		Expires: b.now().Add(20 * time.Hour),
@@ -131,7 +133,7 @@ func (b *bank) open() error {
 	var wantErr error
 	for _, o := range b.channels {
 		if o.PaymentChannelID == c.PaymentChannelID && (o.Sender == c.Sender || o.Sender == "" || c.Sender == "") {
-			wantErr = metastore.ErrExists
+			wantErr = database.ErrExists
 		}
 	}
 	got, err := b.store.OpenChannel(b.p.ctx, c, nil)
@@ -160,7 +162,7 @@ func (b *bank) payNew(verb string) error {
 	if amount < 0 { // above the maximum
 		amount = math.MaxInt64
 	}
-	pay := metastore.Payment{
+	pay := ledger.Payment{
 		Sender: sender, Receiver: b.name, Asset: "a", PaymentChannelID: number, Sequence: sequence, Amount: amount,
 		Proof: []byte(b.fresh("proof")), Expires: b.now().Add(paymentLife),
 		UnsettledLimit: rapid.SampledFrom([]int64{math.MaxInt64, 1000, 25}).Draw(b.T, "limit"),
@@ -178,27 +180,27 @@ func (b *bank) replay() error {
 	return b.spend(b.oneOf("for", "buy", "refill", "read"), pay)
 }
 
-func (b *bank) find(sender string, number int64) (metastore.Channel, error) {
+func (b *bank) find(sender string, number int64) (ledger.Channel, error) {
 	for _, c := range b.channels {
 		if c.PaymentChannelID == number && (c.Sender == sender || c.Sender == "") {
 			return c, nil
 		}
 	}
-	return metastore.Channel{}, metastore.ErrNoChannel
+	return ledger.Channel{}, ledger.ErrNoChannel
 }
 
-func (b *bank) live(c metastore.Channel) error {
+func (b *bank) live(c ledger.Channel) error {
 	switch {
 	case !c.Closed.IsZero():
-		return metastore.ErrChannelClosed
+		return ledger.ErrChannelClosed
 	case !b.now().Before(c.Expires):
-		return metastore.ErrChannelExpired
+		return ledger.ErrChannelExpired
 	}
 	return nil
 }
 
 // examine returns what a payment leaves to be spent.
-func (b *bank) examine(pay metastore.Payment) (metastore.Channel, int64, error) {
+func (b *bank) examine(pay ledger.Payment) (ledger.Channel, int64, error) {
 	c, err := b.find(pay.Sender, pay.PaymentChannelID)
 	if err != nil {
 		return c, 0, err
@@ -209,16 +211,16 @@ func (b *bank) examine(pay metastore.Payment) (metastore.Channel, int64, error) 
 	first := len(c.Proof) == 0
 	switch {
 	case (!first && pay.Sequence <= c.Sequence) || pay.Amount <= c.Accepted:
-		return c, 0, &metastore.StaleError{Stored: c.Proof}
+		return c, 0, &ledger.StaleError{Stored: c.Proof}
 	case pay.Amount > c.Deposit:
-		return c, 0, &metastore.InsufficientFundsError{Required: pay.Amount, Available: c.Deposit}
+		return c, 0, &ledger.InsufficientFundsError{Required: pay.Amount, Available: c.Deposit}
 	case pay.Amount-c.Settled > pay.UnsettledLimit:
-		return c, 0, &metastore.UnsettledLimitError{Limit: pay.UnsettledLimit, Unsettled: c.Accepted - c.Settled, Expired: b.expired(c)}
+		return c, 0, &ledger.UnsettledLimitError{Limit: pay.UnsettledLimit, Unsettled: c.Accepted - c.Settled, Expired: b.expired(c)}
 	}
 	return c, pay.Amount - (c.Accepted - c.Credit), nil
 }
 
-func (b *bank) accept(c metastore.Channel, pay metastore.Payment, credit int64) metastore.Channel {
+func (b *bank) accept(c ledger.Channel, pay ledger.Payment, credit int64) ledger.Channel {
 	c.Sender, c.Sequence, c.Accepted, c.Proof, c.Credit = pay.Sender, pay.Sequence, pay.Amount, pay.Proof, credit
 	b.channels[c.ID] = c
 	b.pending[c.ID] = settlement(pay, c.ID)
@@ -226,26 +228,26 @@ func (b *bank) accept(c metastore.Channel, pay metastore.Payment, credit int64) 
 	return c
 }
 
-func (b *bank) spend(verb string, pay metastore.Payment) error {
+func (b *bank) spend(verb string, pay ledger.Payment) error {
 	price := b.number("price", 1, 4)
 	switch verb {
 	case "read":
-		return b.read(metastore.ReadPurchase{Payment: pay, Price: price, Count: b.number("count", 1, 5)})
+		return b.read(ledger.ReadPurchase{Payment: pay, Price: price, Count: b.number("count", 1, 5)})
 	case "refill":
-		buy := metastore.Purchase{Payment: pay, Price: price, Refill: true}
+		buy := ledger.Purchase{Payment: pay, Price: price, Refill: true}
 		buy.Session.ID = pick(b, "session", b.sessions)
 		return b.buy(buy, "")
 	default:
-		buy := metastore.Purchase{Payment: pay, Price: price}
-		buy.Session = metastore.Session{ID: b.fresh("session"), UserIdentity: "u", Expires: b.now().Add(2 * time.Hour)}
+		buy := ledger.Purchase{Payment: pay, Price: price}
+		buy.Session = ledger.Session{ID: b.fresh("session"), UserIdentity: "u", Expires: b.now().Add(2 * time.Hour)}
 		return b.buy(buy, b.oneOf("key", "", "", "k", "l"))
 	}
 }
 
-func (b *bank) read(r metastore.ReadPurchase) error {
+func (b *bank) read(r ledger.ReadPurchase) error {
 	c, spendable, wantErr := b.examine(r.Payment)
 	if wantErr == nil && spendable < r.Count*r.Price {
-		wantErr = &metastore.InsufficientFundsError{Required: r.Count * r.Price, Available: spendable}
+		wantErr = &ledger.InsufficientFundsError{Required: r.Count * r.Price, Available: spendable}
 	}
 	if wantErr == nil {
 		c = b.accept(c, r.Payment, spendable-r.Count*r.Price)
@@ -254,13 +256,13 @@ func (b *bank) read(r metastore.ReadPurchase) error {
 	return agree("read", got, c, err, wantErr)
 }
 
-func (b *bank) buy(buy metastore.Purchase, key string) error {
-	var once *metastore.Idempotency
+func (b *bank) buy(buy ledger.Purchase, key string) error {
+	var once *ledger.Idempotency
 	if key != "" {
 		once = idem(b.name, key)
 	}
 	got, err := b.store.Buy(b.p.ctx, buy, once)
-	if o, ok := b.bought[key]; ok && key != "" && b.now().Before(o.at.Add(metastore.IdempotencyRetention)) {
+	if o, ok := b.bought[key]; ok && key != "" && b.now().Before(o.at.Add(ledger.IdempotencyRetention)) {
 		return agree("buy replayed", got, o.session, err, nil)
 	}
 	want, wantErr := b.sell(buy)
@@ -270,14 +272,14 @@ func (b *bank) buy(buy metastore.Purchase, key string) error {
 	return agree("buy", got, want, err, wantErr)
 }
 
-func (b *bank) sell(buy metastore.Purchase) (metastore.Session, error) {
+func (b *bank) sell(buy ledger.Purchase) (ledger.Session, error) {
 	c, spendable, err := b.examine(buy.Payment)
 	if err != nil {
-		return metastore.Session{}, err
+		return ledger.Session{}, err
 	}
 	count := spendable / buy.Price
 	if count == 0 {
-		return metastore.Session{}, &metastore.InsufficientFundsError{Required: buy.Price, Available: spendable}
+		return ledger.Session{}, &ledger.InsufficientFundsError{Required: buy.Price, Available: spendable}
 	}
 	s := buy.Session
 	if buy.Refill {
@@ -285,10 +287,10 @@ func (b *bank) sell(buy metastore.Purchase) (metastore.Session, error) {
 			return s, err
 		}
 		if !b.now().Before(s.Expires) {
-			return s, metastore.ErrExpired
+			return s, database.ErrExpired
 		}
 		if s.Total+count < 0 {
-			return s, metastore.ErrAmountOverflow
+			return s, ledger.ErrAmountOverflow
 		}
 	} else {
 		s.Channel, s.Created = c.ID, b.now()
@@ -300,16 +302,16 @@ func (b *bank) sell(buy metastore.Purchase) (metastore.Session, error) {
 	return s, nil
 }
 
-func (b *bank) session(id string) (metastore.Session, error) {
+func (b *bank) session(id string) (ledger.Session, error) {
 	s, ok := b.sessions[id]
-	if !ok || !b.now().Before(s.Expires.Add(metastore.SessionRetention)) {
-		return metastore.Session{}, metastore.ErrNotFound
+	if !ok || !b.now().Before(s.Expires.Add(ledger.SessionRetention)) {
+		return ledger.Session{}, database.ErrNotFound
 	}
 	return s, nil
 }
 
 func (b *bank) grant() error {
-	s := metastore.Session{ID: b.fresh("session"), Total: b.number("grant", 0, 9), Expires: b.now().Add(time.Hour)}
+	s := ledger.Session{ID: b.fresh("session"), Total: b.number("grant", 0, 9), Expires: b.now().Add(time.Hour)}
 	s.Left = s.Total
 	got, err := b.store.CreateSession(b.p.ctx, s, nil)
 	s.Created = b.now()
@@ -323,15 +325,15 @@ func (b *bank) use() error {
 	switch {
 	case wantErr != nil:
 	case !b.now().Before(s.Expires):
-		wantErr = metastore.ErrExpired
+		wantErr = database.ErrExpired
 	case n > s.Left:
-		wantErr = metastore.ErrExhausted
+		wantErr = ledger.ErrExhausted
 	default:
 		s.Left, s.Used = s.Left-n, s.Used+n
 		b.sessions[id] = s
 	}
 	got, err := b.store.UseSession(b.p.ctx, id, n, nil)
-	if wantErr == metastore.ErrExhausted { //nolint:errorlint // as it was set above
+	if wantErr == ledger.ErrExhausted { //nolint:errorlint // as it was set above
 		if err := agree("session returned with the error", got, s, nil, nil); err != nil {
 			return err
 		}
@@ -342,7 +344,7 @@ func (b *bank) use() error {
 // again reports whether this return was made before, and within the retention.
 func (b *bank) again(kind, id, request string) bool {
 	at, ok := b.returned[kind+id+request]
-	return ok && b.now().Before(at.Add(metastore.IdempotencyRetention))
+	return ok && b.now().Before(at.Add(ledger.IdempotencyRetention))
 }
 
 func (b *bank) giveBack() error {
@@ -367,7 +369,7 @@ func (b *bank) credit() error {
 	var wantErr error
 	switch {
 	case !ok:
-		wantErr = metastore.ErrNotFound
+		wantErr = database.ErrNotFound
 	case b.again("channel", id, request):
 	case c.Credit+n*price < 0 || c.Credit+n*price > c.Accepted:
 		wantErr = errAny
@@ -386,10 +388,10 @@ func (b *bank) deposit() error {
 	wantErr := b.live(c)
 	switch {
 	case !ok:
-		wantErr = metastore.ErrNotFound
+		wantErr = database.ErrNotFound
 	case wantErr != nil:
 	case c.Deposit+amount < 0:
-		wantErr = metastore.ErrAmountOverflow
+		wantErr = ledger.ErrAmountOverflow
 	default:
 		c.Deposit += amount
 		b.channels[id] = c
@@ -404,7 +406,7 @@ func (b *bank) close() error {
 	c, ok := b.channels[id]
 	var wantErr error
 	if !ok {
-		wantErr = metastore.ErrNotFound
+		wantErr = database.ErrNotFound
 	} else if c.Closed.IsZero() {
 		c.Closed = b.now()
 		b.channels[id] = c
@@ -427,11 +429,11 @@ func (b *bank) settle() error {
 	if b.pending[id].Amount <= s.Amount {
 		delete(b.pending, id)
 	}
-	return b.store.PayOut(b.p.ctx, []metastore.Settlement{s})
+	return b.store.Book(b.p.ctx, []ledger.Settlement{s})
 }
 
 // expired returns what can be paid out only after a renewal, or by a service that pays out what has expired.
-func (b *bank) expired(c metastore.Channel) int64 {
+func (b *bank) expired(c ledger.Channel) int64 {
 	if s, ok := b.pending[c.ID]; ok && b.now().Before(s.Expires) {
 		return 0
 	}
@@ -443,7 +445,7 @@ func (b *bank) renew() error {
 	if c.ID == "" {
 		return nil
 	}
-	pay := metastore.Payment{
+	pay := ledger.Payment{
 		Sender: c.Sender, Receiver: b.name, Asset: "a", PaymentChannelID: c.PaymentChannelID, Sequence: c.Sequence + b.number("sequence", 0, 2),
 		Amount: c.Accepted + max(0, b.number("amount", -3, 1)), Proof: []byte(b.fresh("proof")), Expires: b.now().Add(paymentLife),
 	}
@@ -453,11 +455,11 @@ func (b *bank) renew() error {
 	var wantErr error
 	switch {
 	case !b.now().Before(c.Expires):
-		wantErr = metastore.ErrChannelExpired
+		wantErr = ledger.ErrChannelExpired
 	case pay.Amount != c.Accepted || pay.Sequence <= c.Sequence:
-		wantErr = &metastore.StaleError{Stored: c.Proof}
+		wantErr = &ledger.StaleError{Stored: c.Proof}
 	case b.expired(c) == 0:
-		wantErr = metastore.ErrNothingExpired
+		wantErr = ledger.ErrNothingExpired
 	default:
 		c.Sequence, c.Proof = pay.Sequence, pay.Proof
 		b.channels[c.ID] = c
@@ -501,8 +503,8 @@ func (b *bank) verify() error {
 			return err
 		}
 	}
-	all, err := b.store.Settlements(ctx, metastore.Settlement{}, 10_000)
-	got := map[string]metastore.Settlement{}
+	all, err := b.store.Settlements(ctx, ledger.Settlement{}, 10_000)
+	got := map[string]ledger.Settlement{}
 	for _, s := range all {
 		if strings.HasPrefix(s.Channel, b.name) {
 			got[s.Channel] = s

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"testing"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 	"sluice/metastore/metatest"
 )
 
@@ -55,9 +56,9 @@ func query(ctx context.Context, path, text string, args ...any) error {
 // appliesTwice treats a replay as another payment of the same size.
 type appliesTwice struct{ metatest.Handle }
 
-func (s appliesTwice) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
+func (s appliesTwice) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
 	out, err := s.Handle.PayRead(ctx, r)
-	var stale *metastore.StaleError
+	var stale *ledger.StaleError
 	if errors.As(err, &stale) && string(stale.Stored) == string(r.Payment.Proof) {
 		r.Payment.Sequence++
 		r.Payment.Amount += r.Count * r.Price
@@ -69,7 +70,7 @@ func (s appliesTwice) PayRead(ctx context.Context, r metastore.ReadPurchase) (me
 // anySequence compares only the amount.
 type anySequence struct{ metatest.Handle }
 
-func (s anySequence) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
+func (s anySequence) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
 	c, err := s.FindChannel(ctx, r.Payment.Sender, r.Payment.Receiver, r.Payment.Asset, r.Payment.PaymentChannelID)
 	if err == nil && r.Payment.Sequence <= c.Sequence && c.Sequence < 1<<63-1 {
 		r.Payment.Sequence = c.Sequence + 1
@@ -77,7 +78,7 @@ func (s anySequence) PayRead(ctx context.Context, r metastore.ReadPurchase) (met
 	return s.Handle.PayRead(ctx, r)
 }
 
-func (s anySequence) Buy(ctx context.Context, p metastore.Purchase, idem *metastore.Idempotency) (metastore.Session, error) {
+func (s anySequence) Buy(ctx context.Context, p ledger.Purchase, idem *ledger.Idempotency) (ledger.Session, error) {
 	c, err := s.FindChannel(ctx, p.Payment.Sender, p.Payment.Receiver, p.Payment.Asset, p.Payment.PaymentChannelID)
 	if err == nil && p.Payment.Sequence <= c.Sequence && c.Sequence < 1<<63-1 {
 		p.Payment.Sequence = c.Sequence + 1
@@ -90,7 +91,7 @@ type forgetsCredit struct {
 	path string
 }
 
-func (s forgetsCredit) Buy(ctx context.Context, p metastore.Purchase, idem *metastore.Idempotency) (metastore.Session, error) {
+func (s forgetsCredit) Buy(ctx context.Context, p ledger.Purchase, idem *ledger.Idempotency) (ledger.Session, error) {
 	out, err := s.Handle.Buy(ctx, p, idem)
 	return out, errors.Join(err, query(ctx, s.path, `UPDATE channels SET credit = 0`))
 }
@@ -101,13 +102,13 @@ type bindsFirst struct {
 	path string
 }
 
-func (s bindsFirst) Buy(ctx context.Context, p metastore.Purchase, idem *metastore.Idempotency) (metastore.Session, error) {
+func (s bindsFirst) Buy(ctx context.Context, p ledger.Purchase, idem *ledger.Idempotency) (ledger.Session, error) {
 	c, err := s.FindChannel(ctx, p.Payment.Sender, p.Payment.Receiver, p.Payment.Asset, p.Payment.PaymentChannelID)
 	if err != nil {
-		return metastore.Session{}, err
+		return ledger.Session{}, err
 	}
 	if err := query(ctx, s.path, `UPDATE channels SET sender = $1 WHERE id = $2`, []byte(p.Payment.Sender), []byte(c.ID)); err != nil {
-		return metastore.Session{}, err
+		return ledger.Session{}, err
 	}
 	return s.Handle.Buy(ctx, p, idem)
 }
@@ -115,7 +116,7 @@ func (s bindsFirst) Buy(ctx context.Context, p metastore.Purchase, idem *metasto
 // returnsTwice does not recognize a repeated request.
 type returnsTwice struct{ metatest.Handle }
 
-func (s returnsTwice) ReturnChunksets(ctx context.Context, id string, n int64, request string) (metastore.Session, error) {
+func (s returnsTwice) ReturnChunksets(ctx context.Context, id string, n int64, request string) (ledger.Session, error) {
 	before, err := s.Session(ctx, id)
 	if err != nil {
 		return before, err
@@ -127,7 +128,7 @@ func (s returnsTwice) ReturnChunksets(ctx context.Context, id string, n int64, r
 	return out, err
 }
 
-func (s returnsTwice) ReturnCredit(ctx context.Context, id string, count, price int64, request string) (metastore.Channel, error) {
+func (s returnsTwice) ReturnCredit(ctx context.Context, id string, count, price int64, request string) (ledger.Channel, error) {
 	before, err := s.Channel(ctx, id)
 	if err != nil {
 		return before, err
@@ -141,7 +142,7 @@ func (s returnsTwice) ReturnCredit(ctx context.Context, id string, count, price 
 
 type chargesLess struct{ metatest.Handle }
 
-func (s chargesLess) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
+func (s chargesLess) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
 	return s.Handle.UseSession(ctx, id, max(n-1, min(n, 1)), idem)
 }
 
@@ -151,7 +152,7 @@ type sellsBeyond struct {
 	path string
 }
 
-func (s sellsBeyond) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
+func (s sellsBeyond) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
 	c, err := s.FindChannel(ctx, r.Payment.Sender, r.Payment.Receiver, r.Payment.Asset, r.Payment.PaymentChannelID)
 	if err != nil {
 		return c, err
@@ -170,9 +171,9 @@ type staysOpen struct {
 	path string
 }
 
-func (s staysOpen) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
+func (s staysOpen) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
 	out, err := s.Handle.PayRead(ctx, r)
-	if !errors.Is(err, metastore.ErrChannelClosed) {
+	if !errors.Is(err, ledger.ErrChannelClosed) {
 		return out, err
 	}
 	if err := query(ctx, s.path, `UPDATE channels SET closed = NULL, expires = expires * 2`); err != nil {
@@ -186,7 +187,7 @@ type forgetsSettlement struct {
 	path string
 }
 
-func (s forgetsSettlement) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
+func (s forgetsSettlement) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
 	out, err := s.Handle.PayRead(ctx, r)
 	return out, errors.Join(err, query(ctx, s.path, `DELETE FROM settlements`))
 }
@@ -197,9 +198,9 @@ type returnsChargeTwice struct {
 	path string
 }
 
-func (s returnsChargeTwice) ReturnCharge(ctx context.Context, id, charge string) (metastore.Session, error) {
+func (s returnsChargeTwice) ReturnCharge(ctx context.Context, id, charge string) (ledger.Session, error) {
 	if err := query(ctx, s.path, `CREATE TABLE IF NOT EXISTS kept AS SELECT id, charges FROM sessions WHERE charges <> x''`); err != nil {
-		return metastore.Session{}, err
+		return ledger.Session{}, err
 	}
 	out, err := s.Handle.ReturnCharge(ctx, id, charge)
 	return out, errors.Join(err,
@@ -210,7 +211,7 @@ func (s returnsChargeTwice) ReturnCharge(ctx context.Context, id, charge string)
 // returnsAnyCharge returns charges that were not made.
 type returnsAnyCharge struct{ metatest.Handle }
 
-func (s returnsAnyCharge) ReturnCharge(ctx context.Context, id, charge string) (metastore.Session, error) {
+func (s returnsAnyCharge) ReturnCharge(ctx context.Context, id, charge string) (ledger.Session, error) {
 	before, err := s.Session(ctx, id)
 	if err != nil {
 		return before, err
@@ -228,9 +229,9 @@ type forgetsCharges struct {
 	path string
 }
 
-func (s forgetsCharges) ChargeSession(ctx context.Context, id string, n int64, charge string) (metastore.Session, error) {
+func (s forgetsCharges) ChargeSession(ctx context.Context, id string, n int64, charge string) (ledger.Session, error) {
 	if err := query(ctx, s.path, `UPDATE sessions SET charges = NULL`); err != nil {
-		return metastore.Session{}, err
+		return ledger.Session{}, err
 	}
 	return s.Handle.ChargeSession(ctx, id, n, charge)
 }
@@ -241,27 +242,27 @@ type returnsReadTwice struct {
 	path string
 }
 
-func (s returnsReadTwice) ReturnRead(ctx context.Context, p metastore.Payment, charge string) (metastore.Channel, error) {
+func (s returnsReadTwice) ReturnRead(ctx context.Context, p ledger.Payment, charge string) (ledger.Channel, error) {
 	if err := query(ctx, s.path, `CREATE TRIGGER IF NOT EXISTS keeps AFTER UPDATE OF charge ON sales WHEN NEW.charge IS NULL
 		BEGIN UPDATE sales SET charge = OLD.charge WHERE id = NEW.id; END`); err != nil {
-		return metastore.Channel{}, err
+		return ledger.Channel{}, err
 	}
 	return s.Handle.ReturnRead(ctx, p, charge)
 }
 
 type paysOutHalf struct{ metatest.Handle }
 
-func (s paysOutHalf) PayOut(ctx context.Context, list []metastore.Settlement) error {
-	return s.Handle.PayOut(ctx, list[:len(list)/2])
+func (s paysOutHalf) Book(ctx context.Context, list []ledger.Settlement) error {
+	return s.Handle.Book(ctx, list[:len(list)/2])
 }
 
 // paysOutEach uses a transaction for each settlement.
 type paysOutEach struct{ metatest.Handle }
 
-func (s paysOutEach) PayOut(ctx context.Context, list []metastore.Settlement) error {
+func (s paysOutEach) Book(ctx context.Context, list []ledger.Settlement) error {
 	var errs []error
 	for _, one := range list {
-		errs = append(errs, s.Handle.PayOut(ctx, []metastore.Settlement{one}))
+		errs = append(errs, s.Handle.Book(ctx, []ledger.Settlement{one}))
 	}
 	return errors.Join(errs...)
 }
@@ -272,8 +273,8 @@ type forgetsNewer struct {
 	path string
 }
 
-func (s forgetsNewer) PayOut(ctx context.Context, list []metastore.Settlement) error {
-	err := s.Handle.PayOut(ctx, list)
+func (s forgetsNewer) Book(ctx context.Context, list []ledger.Settlement) error {
+	err := s.Handle.Book(ctx, list)
 	for _, one := range list {
 		err = errors.Join(err, query(ctx, s.path, `DELETE FROM settlements WHERE channel = $1`, []byte(one.Channel)))
 	}
@@ -286,8 +287,8 @@ type lowersSettled struct {
 	path string
 }
 
-func (s lowersSettled) PayOut(ctx context.Context, list []metastore.Settlement) error {
-	if err := s.Handle.PayOut(ctx, list); err != nil {
+func (s lowersSettled) Book(ctx context.Context, list []ledger.Settlement) error {
+	if err := s.Handle.Book(ctx, list); err != nil {
 		return err
 	}
 	for _, one := range list {
@@ -304,15 +305,15 @@ type changesLedger struct {
 	path, statement string
 }
 
-func (s changesLedger) PayOut(ctx context.Context, list []metastore.Settlement) error {
-	return errors.Join(s.Handle.PayOut(ctx, list), query(ctx, s.path, s.statement))
+func (s changesLedger) Book(ctx context.Context, list []ledger.Settlement) error {
+	return errors.Join(s.Handle.Book(ctx, list), query(ctx, s.path, s.statement))
 }
 
 // paysOutAny ignores settlements of unknown channels.
 type paysOutAny struct{ metatest.Handle }
 
-func (s paysOutAny) PayOut(ctx context.Context, list []metastore.Settlement) error {
-	if err := s.Handle.PayOut(ctx, list); !errors.Is(err, metastore.ErrNotFound) {
+func (s paysOutAny) Book(ctx context.Context, list []ledger.Settlement) error {
+	if err := s.Handle.Book(ctx, list); !errors.Is(err, database.ErrNotFound) {
 		return err
 	}
 	return nil
@@ -321,23 +322,23 @@ func (s paysOutAny) PayOut(ctx context.Context, list []metastore.Settlement) err
 // paysOutOpen pays nothing out over closed channels.
 type paysOutOpen struct{ metatest.Handle }
 
-func (s paysOutOpen) PayOut(ctx context.Context, list []metastore.Settlement) error {
+func (s paysOutOpen) Book(ctx context.Context, list []ledger.Settlement) error {
 	for _, one := range list {
 		c, err := s.Channel(ctx, one.Channel)
 		if err != nil {
 			return err
 		}
 		if !c.Closed.IsZero() {
-			return metastore.ErrChannelClosed
+			return ledger.ErrChannelClosed
 		}
 	}
-	return s.Handle.PayOut(ctx, list)
+	return s.Handle.Book(ctx, list)
 }
 
 type allCollected struct{ metatest.Handle }
 
-func (allCollected) Unsettled(context.Context) (metastore.Unsettled, error) {
-	return metastore.Unsettled{}, nil
+func (allCollected) Unsettled(context.Context) (ledger.Unsettled, error) {
+	return ledger.Unsettled{}, nil
 }
 
 type blind struct{ metatest.Handle }

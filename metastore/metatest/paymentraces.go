@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/ledger"
 )
 
 func paymentRaceChecks() []Check {
@@ -22,7 +24,7 @@ func paymentRaceChecks() []Check {
 
 // paymentRacingReplays sends one payment many times concurrently, to buy a session and to read.
 func paymentRacingReplays(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	const n = 16
 	c := p.channel("channel", "s", 1000)
 	for round := range int64(10) {
@@ -33,17 +35,17 @@ func paymentRacingReplays(p *probe) {
 			if i%4 < 2 {
 				_, err = handles[i%2].Buy(p.ctx, p.purchase(pay, 2, fmt.Sprint(round, "-", i)), nil)
 			} else {
-				_, err = handles[i%2].PayRead(p.ctx, metastore.ReadPurchase{Payment: pay, Price: 2, Count: 5 + before.Credit/2})
+				_, err = handles[i%2].PayRead(p.ctx, ledger.ReadPurchase{Payment: pay, Price: 2, Count: 5 + before.Credit/2})
 			}
 			return err
 		})
-		p.won(errs, 1, &metastore.StaleError{Stored: pay.Proof})
+		p.won(errs, 1, &ledger.StaleError{Stored: pay.Proof})
 		after := p.getChannel("channel")
 		p.must(after.Accepted == pay.Amount && after.Credit == 0, "after round %d: %+v", round, after)
 		for i := range n {
 			_, err := p.store.Session(p.ctx, fmt.Sprint(round, "-", i))
 			if errs[i] != nil || i%4 >= 2 {
-				p.is(err, metastore.ErrNotFound, "session of a payment that lost")
+				p.is(err, database.ErrNotFound, "session of a payment that lost")
 			} else {
 				p.ok(err, "session of the payment that won")
 			}
@@ -54,7 +56,7 @@ func paymentRacingReplays(p *probe) {
 
 // paymentRacingIncreasing sends increasing payments concurrently, in random order.
 func paymentRacingIncreasing(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	const n = 32
 	for round := range 5 {
 		id := fmt.Sprint("channel", round)
@@ -64,7 +66,7 @@ func paymentRacingIncreasing(p *probe) {
 			k := int64((i*13 + round) % n) // a permutation
 			pay := p.pay(c, k, 7*(k+1))
 			if i%3 == 0 {
-				got, err := handles[i%2].PayRead(p.ctx, metastore.ReadPurchase{Payment: pay, Price: 1, Count: 3})
+				got, err := handles[i%2].PayRead(p.ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 3})
 				if err == nil && got.Accepted != pay.Amount {
 					err = fmt.Errorf("accepted %d of %d", got.Accepted, pay.Amount)
 				}
@@ -79,8 +81,8 @@ func paymentRacingIncreasing(p *probe) {
 		highest, sum := int64(0), int64(0)
 		for i, err := range errs {
 			if err != nil {
-				p.is(err, metastore.ErrStalePayment, "payment that lost")
-				var stale *metastore.StaleError
+				p.is(err, ledger.ErrStalePayment, "payment that lost")
+				var stale *ledger.StaleError
 				p.must(errors.As(err, &stale) && len(stale.Stored) > 0, "a stale payment without the stored one: %v", err)
 				continue
 			}
@@ -98,11 +100,11 @@ func paymentRacingIncreasing(p *probe) {
 
 // paymentRacingKey sends one purchase with one key many times concurrently.
 func paymentRacingKey(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	c := p.channel("channel", "s", 1000)
 	for round := range int64(10) {
 		const n = 8
-		got := make([]metastore.Session, n)
+		got := make([]ledger.Session, n)
 		errs := race(n, func(i int) (err error) {
 			got[i], err = handles[i%2].Buy(p.ctx, p.purchase(p.pay(c, round, 10*(round+1)), 1, fmt.Sprint(round, "-", i)), idem("buy", fmt.Sprint(round)))
 			return err
@@ -120,7 +122,7 @@ func paymentRacingKey(p *probe) {
 
 // paymentRacingBinds has two senders pay concurrently over one unbound channel.
 func paymentRacingBinds(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	for round := range 20 {
 		id := fmt.Sprint("channel", round)
 		c := p.channel(id, "", 100)
@@ -130,10 +132,10 @@ func paymentRacingBinds(p *probe) {
 			_, err := handles[(i+round)%2].Buy(p.ctx, p.purchase(pay, 1, fmt.Sprint(round, "-", i)), nil)
 			return err
 		})
-		p.won(errs, 1, metastore.ErrNoChannel)
-		want := metastore.Channel{Sender: "s", Accepted: 10}
+		p.won(errs, 1, ledger.ErrNoChannel)
+		want := ledger.Channel{Sender: "s", Accepted: 10}
 		if errs[0] != nil {
-			want = metastore.Channel{Sender: "t", Accepted: 11}
+			want = ledger.Channel{Sender: "t", Accepted: 11}
 		}
 		got := p.getChannel(id)
 		p.must(got.Sender == want.Sender && got.Accepted == want.Accepted, "channel %+v, errors %v", got, errs)
@@ -144,19 +146,19 @@ func paymentRacingBinds(p *probe) {
 // paymentRacingClose pays and closes concurrently: a payment is accepted before the close, or not
 // at all.
 func paymentRacingClose(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	for round := range 10 {
 		id := fmt.Sprint("channel", round)
 		c := p.channel(id, "s", 1000)
-		var closed metastore.Channel
+		var closed ledger.Channel
 		errs := race(6, func(i int) (err error) {
 			if i == 0 {
 				closed, err = handles[round%2].CloseChannel(p.ctx, id)
 				return err
 			}
 			for k := range int64(4) {
-				_, err := handles[i%2].PayRead(p.ctx, metastore.ReadPurchase{Payment: p.pay(c, 10*k+int64(i), 10*k+int64(i)), Price: 1, Count: 1})
-				if err != nil && !errors.Is(err, metastore.ErrChannelClosed) && !errors.Is(err, metastore.ErrStalePayment) {
+				_, err := handles[i%2].PayRead(p.ctx, ledger.ReadPurchase{Payment: p.pay(c, 10*k+int64(i), 10*k+int64(i)), Price: 1, Count: 1})
+				if err != nil && !errors.Is(err, ledger.ErrChannelClosed) && !errors.Is(err, ledger.ErrStalePayment) {
 					return err
 				}
 			}
@@ -164,25 +166,25 @@ func paymentRacingClose(p *probe) {
 		})
 		p.ok(errors.Join(errs...), "pay and close")
 		p.equal(p.getChannel(id), closed, "channel after it was closed")
-		p.refusedPayment(id, p.pay(c, 100, 100), metastore.ErrChannelClosed, "after the close")
+		p.refusedPayment(id, p.pay(c, 100, 100), ledger.ErrChannelClosed, "after the close")
 	}
 }
 
 // paymentRacingLimit sends payments that compete for the unsettled limit.
 func paymentRacingLimit(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	c := p.channel("channel", "s", 1000)
 	errs := race(16, func(i int) error {
 		pay := p.pay(c, int64(i+1), int64(i+1))
 		pay.UnsettledLimit = 8
-		_, err := handles[i%2].PayRead(p.ctx, metastore.ReadPurchase{Payment: pay, Price: 1, Count: 1})
+		_, err := handles[i%2].PayRead(p.ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})
 		return err
 	})
 	for i, err := range errs {
 		if i >= 8 { // above the limit, whatever was accepted before
-			p.is(err, metastore.ErrUnsettledLimit, "payment of %d", i+1)
+			p.is(err, ledger.ErrUnsettledLimit, "payment of %d", i+1)
 		} else if err != nil {
-			p.is(err, metastore.ErrStalePayment, "payment of %d", i+1)
+			p.is(err, ledger.ErrStalePayment, "payment of %d", i+1)
 		}
 	}
 	p.must(p.getChannel("channel").Accepted == 8, "%d was accepted", p.getChannel("channel").Accepted)
@@ -191,10 +193,10 @@ func paymentRacingLimit(p *probe) {
 
 // paymentRacingRefills refills a session over many channels while it is used.
 func paymentRacingRefills(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	const n, each = 8, 5
 	p.session("session", 3)
-	var channels []metastore.Channel
+	var channels []ledger.Channel
 	for i := range n {
 		channels = append(channels, p.channel(fmt.Sprint("channel", i), "s", 1000))
 	}
@@ -209,7 +211,7 @@ func paymentRacingRefills(p *probe) {
 			switch _, err := handles[(i+1)%2].UseSession(p.ctx, "session", 3, nil); {
 			case err == nil:
 				used[i] += 3
-			case !errors.Is(err, metastore.ErrExhausted):
+			case !errors.Is(err, ledger.ErrExhausted):
 				return err
 			}
 		}
@@ -229,7 +231,7 @@ func paymentRacingRefills(p *probe) {
 // paymentRacingReturns repeats one return concurrently, and makes more different returns than there
 // were sales.
 func paymentRacingReturns(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	c := p.channel("channel", "s", 100)
 	p.reads(c, 1, 35, 2, 17)
 	for _, err := range race(8, func(i int) error {

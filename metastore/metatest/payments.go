@@ -5,7 +5,8 @@ import (
 	"math"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 )
 
 func paymentChecks() []Check {
@@ -37,19 +38,19 @@ func paymentBuy(p *probe) {
 	buy.Session.Expires = buy.Session.Expires.Add(time.Nanosecond)
 	got, err := p.store.Buy(p.ctx, buy, nil)
 	p.ok(err, "buy")
-	want := metastore.Session{
+	want := ledger.Session{
 		ID: "session", UserIdentity: "user", Channel: "channel", Total: 4, Left: 4,
 		Created: p.clock.Now(), Expires: p.clock.Now().Add(sessionLife),
 	}
 	p.equal(got, want, "bought session")
 	c.Accepted, c.Sequence, c.Proof, c.Credit = 23, 7, pay.Proof, 3
-	settlement := metastore.Settlement{Channel: "channel", Sequence: 7, Amount: 23, Proof: pay.Proof, Expires: pay.Expires}
+	settlement := ledger.Settlement{Channel: "channel", Sequence: 7, Amount: 23, Proof: pay.Proof, Expires: pay.Expires}
 	p.reopen()
-	p.equal(p.books("channel"), books{c, []metastore.Session{want}, []metastore.Settlement{settlement}}, "books")
+	p.equal(p.books("channel"), books{c, []ledger.Session{want}, []ledger.Settlement{settlement}}, "books")
 	got, err = p.store.Session(p.ctx, "session")
 	p.ok(err, "session")
 	p.equal(got, want, "session")
-	p.refused("channel", metastore.ErrExists, "a session of that id", func() error {
+	p.refused("channel", database.ErrExists, "a session of that id", func() error {
 		_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 8, 50), 1, "session"), nil)
 		return err
 	})
@@ -58,13 +59,13 @@ func paymentBuy(p *probe) {
 func paymentRead(p *probe) {
 	c := p.channel("channel", "s", 100)
 	pay := p.pay(c, 7, 23)
-	got, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: pay, Price: 5, Count: 3})
+	got, err := p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: pay, Price: 5, Count: 3})
 	p.ok(err, "read")
 	c.Accepted, c.Sequence, c.Proof, c.Credit = 23, 7, pay.Proof, 8
 	p.equal(got, c, "channel after a read")
-	settlement := metastore.Settlement{Channel: "channel", Sequence: 7, Amount: 23, Proof: pay.Proof, Expires: pay.Expires}
+	settlement := ledger.Settlement{Channel: "channel", Sequence: 7, Amount: 23, Proof: pay.Proof, Expires: pay.Expires}
 	p.reopen()
-	p.equal(p.books("channel"), books{c, nil, []metastore.Settlement{settlement}}, "books")
+	p.equal(p.books("channel"), books{c, nil, []ledger.Settlement{settlement}}, "books")
 	for _, r := range []struct{ amount, price, count, required, available int64 }{
 		{24, 10, 1, 10, 9},
 		{25, 5, 3, 15, 10},
@@ -75,9 +76,9 @@ func paymentRead(p *probe) {
 		{100, 1 << 32, 1 << 32, math.MaxInt64, 85}, // their product is 2^64, which may wrap to 0
 		{100, 1<<32 + 1, 1 << 32, math.MaxInt64, 85},
 	} {
-		want := &metastore.InsufficientFundsError{Required: r.required, Available: r.available}
+		want := &ledger.InsufficientFundsError{Required: r.required, Available: r.available}
 		p.refused("channel", want, fmt.Sprintf("%+v", r), func() error {
-			_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: p.pay(c, 8, r.amount), Price: r.price, Count: r.count})
+			_, err := p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: p.pay(c, 8, r.amount), Price: r.price, Count: r.count})
 			return err
 		})
 	}
@@ -90,47 +91,47 @@ func paymentRead(p *probe) {
 func paymentOrder(p *probe) {
 	c := p.channel("channel", "s", 100)
 	p.buys(c, 5, 50, 1, "session")
-	stored := &metastore.StaleError{Stored: p.pay(c, 5, 50).Proof}
-	wrong := func(sequence, amount, limit int64) metastore.Payment {
+	stored := &ledger.StaleError{Stored: p.pay(c, 5, 50).Proof}
+	wrong := func(sequence, amount, limit int64) ledger.Payment {
 		pay := p.pay(c, sequence, amount)
 		pay.UnsettledLimit = limit
 		return pay
 	}
 	other := wrong(5, 1000, 0)
 	other.Sender = "t"
-	p.refusedPayment("channel", other, metastore.ErrNoChannel, "of an unknown sender")
+	p.refusedPayment("channel", other, ledger.ErrNoChannel, "of an unknown sender")
 	p.refusedPayment("channel", wrong(5, 1000, 0), stored, "stale, above the deposit, above the limit")
-	p.refusedPayment("channel", wrong(6, 101, 0), &metastore.InsufficientFundsError{Required: 101, Available: 100}, "above the deposit, above the limit")
-	p.refusedPayment("channel", wrong(6, 100, 99), metastore.ErrUnsettledLimit, "above the limit")
-	p.refused("channel", metastore.ErrUnsettledLimit, "above the limit, and not covered", func() error {
-		_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: wrong(6, 100, 99), Price: 1, Count: 1000})
+	p.refusedPayment("channel", wrong(6, 101, 0), &ledger.InsufficientFundsError{Required: 101, Available: 100}, "above the deposit, above the limit")
+	p.refusedPayment("channel", wrong(6, 100, 99), ledger.ErrUnsettledLimit, "above the limit")
+	p.refused("channel", ledger.ErrUnsettledLimit, "above the limit, and not covered", func() error {
+		_, err := p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: wrong(6, 100, 99), Price: 1, Count: 1000})
 		return err
 	})
 	refill := p.purchase(wrong(6, 52, 1000), 10, "unknown")
 	refill.Refill = true
-	p.refused("channel", &metastore.InsufficientFundsError{Required: 10, Available: 2}, "not covered, for an unknown session", func() error {
+	p.refused("channel", &ledger.InsufficientFundsError{Required: 10, Available: 2}, "not covered, for an unknown session", func() error {
 		_, err := p.store.Buy(p.ctx, refill, nil)
 		return err
 	})
 	p.clock.Advance(channelLife)
-	p.refusedPayment("channel", wrong(5, 1000, 0), metastore.ErrChannelExpired, "expired and stale")
+	p.refusedPayment("channel", wrong(5, 1000, 0), ledger.ErrChannelExpired, "expired and stale")
 	_, err := p.store.CloseChannel(p.ctx, "channel")
 	p.ok(err, "close")
-	p.refusedPayment("channel", wrong(5, 1000, 0), metastore.ErrChannelClosed, "closed, expired and stale")
-	p.refusedPayment("channel", wrong(6, 60, 1000), metastore.ErrChannelClosed, "closed")
+	p.refusedPayment("channel", wrong(5, 1000, 0), ledger.ErrChannelClosed, "closed, expired and stale")
+	p.refusedPayment("channel", wrong(6, 60, 1000), ledger.ErrChannelClosed, "closed")
 }
 
 func paymentReplay(p *probe) {
 	c := p.channel("channel", "s", 100)
 	p.buys(c, 1, 10, 1, "session")
 	for range 3 {
-		p.refusedPayment("channel", p.pay(c, 1, 10), &metastore.StaleError{Stored: p.pay(c, 1, 10).Proof}, "replay of a purchase")
+		p.refusedPayment("channel", p.pay(c, 1, 10), &ledger.StaleError{Stored: p.pay(c, 1, 10).Proof}, "replay of a purchase")
 		p.reopen()
 	}
 	p.reads(c, 2, 20, 1, 4)
 	for range 3 {
-		p.refusedPayment("channel", p.pay(c, 2, 20), &metastore.StaleError{Stored: p.pay(c, 2, 20).Proof}, "replay of a read")
-		p.refusedPayment("channel", p.pay(c, 1, 10), &metastore.StaleError{Stored: p.pay(c, 2, 20).Proof}, "replay of an older one")
+		p.refusedPayment("channel", p.pay(c, 2, 20), &ledger.StaleError{Stored: p.pay(c, 2, 20).Proof}, "replay of a read")
+		p.refusedPayment("channel", p.pay(c, 1, 10), &ledger.StaleError{Stored: p.pay(c, 2, 20).Proof}, "replay of an older one")
 	}
 	p.must(p.left("session") == 10 && p.getChannel("channel").Credit == 6, "a replay had an effect")
 }
@@ -147,12 +148,12 @@ func paymentStale(p *probe) {
 			if s > sequence && a > amount {
 				continue
 			}
-			p.refusedPayment("channel", p.pay(c, s, a), &metastore.StaleError{Stored: stored}, fmt.Sprintf("sequence %d, amount %d", s, a))
+			p.refusedPayment("channel", p.pay(c, s, a), &ledger.StaleError{Stored: stored}, fmt.Sprintf("sequence %d, amount %d", s, a))
 		}
 	}
 	p.reads(c, sequence+1, amount+1, 1, 1)
 	p.reads(c, math.MaxInt64, amount+2, 1, 1)
-	p.refusedPayment("channel", p.pay(c, math.MaxInt64, amount+3), &metastore.StaleError{Stored: p.pay(c, math.MaxInt64, amount+2).Proof}, "no sequence is above the accepted one")
+	p.refusedPayment("channel", p.pay(c, math.MaxInt64, amount+3), &ledger.StaleError{Stored: p.pay(c, math.MaxInt64, amount+2).Proof}, "no sequence is above the accepted one")
 }
 
 // paymentFirst checks that every sequence and every amount except 0 is accepted as the first.
@@ -160,9 +161,9 @@ func paymentFirst(p *probe) {
 	for i, sequence := range []int64{0, 1, math.MaxInt64} {
 		id := fmt.Sprint("channel", i)
 		c := p.channel(id, "s", 100)
-		p.refusedPayment(id, p.pay(c, sequence, 0), &metastore.StaleError{}, fmt.Sprint("zero at sequence ", sequence))
+		p.refusedPayment(id, p.pay(c, sequence, 0), &ledger.StaleError{}, fmt.Sprint("zero at sequence ", sequence))
 		p.buys(c, sequence, 1, 1, fmt.Sprint("session", i))
-		p.refusedPayment(id, p.pay(c, sequence, 2), &metastore.StaleError{Stored: p.pay(c, sequence, 1).Proof}, fmt.Sprint("again at sequence ", sequence))
+		p.refusedPayment(id, p.pay(c, sequence, 2), &ledger.StaleError{Stored: p.pay(c, sequence, 1).Proof}, fmt.Sprint("again at sequence ", sequence))
 	}
 	p.audited()
 }
@@ -172,24 +173,24 @@ func paymentFirst(p *probe) {
 func paymentBind(p *probe) {
 	c := p.channel("channel", "", 100)
 	p.session("taken", 1)
-	p.refusedPayment("channel", p.pay(c, 1, 0), &metastore.StaleError{}, "nothing")
-	p.refusedPayment("channel", p.pay(c, 1, 101), &metastore.InsufficientFundsError{Required: 101, Available: 100}, "above the deposit")
+	p.refusedPayment("channel", p.pay(c, 1, 0), &ledger.StaleError{}, "nothing")
+	p.refusedPayment("channel", p.pay(c, 1, 101), &ledger.InsufficientFundsError{Required: 101, Available: 100}, "above the deposit")
 	limited := p.pay(c, 1, 11)
 	limited.UnsettledLimit = 10
-	p.refusedPayment("channel", limited, metastore.ErrUnsettledLimit, "above the limit")
-	p.refused("channel", &metastore.InsufficientFundsError{Required: 11, Available: 10}, "not one chunkset", func() error {
+	p.refusedPayment("channel", limited, ledger.ErrUnsettledLimit, "above the limit")
+	p.refused("channel", &ledger.InsufficientFundsError{Required: 11, Available: 10}, "not one chunkset", func() error {
 		_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 1, 10), 11, "session"), nil)
 		return err
 	})
-	p.refused("channel", &metastore.InsufficientFundsError{Required: 11, Available: 10}, "not the read", func() error {
-		_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: p.pay(c, 1, 10), Price: 1, Count: 11})
+	p.refused("channel", &ledger.InsufficientFundsError{Required: 11, Available: 10}, "not the read", func() error {
+		_, err := p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: p.pay(c, 1, 10), Price: 1, Count: 11})
 		return err
 	})
-	p.refused("channel", metastore.ErrExists, "an existing session", func() error {
+	p.refused("channel", database.ErrExists, "an existing session", func() error {
 		_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 1, 10), 1, "taken"), nil)
 		return err
 	})
-	p.refused("channel", metastore.ErrNotFound, "a refill of an unknown session", func() error {
+	p.refused("channel", database.ErrNotFound, "a refill of an unknown session", func() error {
 		buy := p.purchase(p.pay(c, 1, 10), 1, "unknown")
 		buy.Refill = true
 		_, err := p.store.Buy(p.ctx, buy, nil)
@@ -197,22 +198,22 @@ func paymentBind(p *probe) {
 	})
 	other := p.pay(c, 1, 10)
 	other.Asset = "other"
-	p.refusedPayment("channel", other, metastore.ErrNoChannel, "in another asset")
+	p.refusedPayment("channel", other, ledger.ErrNoChannel, "in another asset")
 
 	p.must(p.getChannel("channel").Sender == "", "a refusal bound the channel")
 	p.buys(c, 1, 10, 1, "session")
 	p.must(p.getChannel("channel").Sender == "s", "the channel is bound to %q", p.getChannel("channel").Sender)
 	other = p.pay(c, 2, 20)
 	other.Sender = "t"
-	p.refusedPayment("channel", other, metastore.ErrNoChannel, "of another sender")
+	p.refusedPayment("channel", other, ledger.ErrNoChannel, "of another sender")
 	err := func() error {
-		_, err := p.store.OpenChannel(p.ctx, metastore.Channel{
+		_, err := p.store.OpenChannel(p.ctx, ledger.Channel{
 			ID: "second", PaymentChannelID: c.PaymentChannelID, Sender: "s", Receiver: c.Receiver, Asset: c.Asset,
 		}, nil)
 		return err
 	}()
-	p.is(err, metastore.ErrExists, "a second channel of the bound sender")
-	_, err = p.store.OpenChannel(p.ctx, metastore.Channel{
+	p.is(err, database.ErrExists, "a second channel of the bound sender")
+	_, err = p.store.OpenChannel(p.ctx, ledger.Channel{
 		ID: "third", PaymentChannelID: c.PaymentChannelID, Sender: "t", Receiver: c.Receiver, Asset: c.Asset,
 		Deposit: 100, Expires: p.clock.Now().Add(channelLife),
 	}, nil)
@@ -263,7 +264,7 @@ func paymentRefill(p *probe) {
 	p.must(p.getChannel("channel").Credit == 1, "the credit is %d", p.getChannel("channel").Credit)
 	granted := p.session("granted", math.MaxInt64-5)
 	granted.Total, granted.Left = math.MaxInt64, math.MaxInt64
-	refill := func(pay metastore.Payment, session string) func() error {
+	refill := func(pay ledger.Payment, session string) func() error {
 		return func() error {
 			buy := p.purchase(pay, 1, session)
 			buy.Refill = true
@@ -271,51 +272,51 @@ func paymentRefill(p *probe) {
 			return err
 		}
 	}
-	p.refused("channel", metastore.ErrAmountOverflow, "a session that becomes too large", refill(p.pay(c, 3, 20), "granted"))
+	p.refused("channel", ledger.ErrAmountOverflow, "a session that becomes too large", refill(p.pay(c, 3, 20), "granted"))
 	p.equal(p.buysMore(c, 3, 19, 1, "granted"), granted, "granted session refilled to the maximum")
-	p.refused("channel", metastore.ErrAmountOverflow, "one more chunkset", refill(p.pay(c, 4, 20), "granted"))
-	p.refused("channel", metastore.ErrNotFound, "an unknown session", refill(p.pay(c, 4, 20), "unknown"))
+	p.refused("channel", ledger.ErrAmountOverflow, "one more chunkset", refill(p.pay(c, 4, 20), "granted"))
+	p.refused("channel", database.ErrNotFound, "an unknown session", refill(p.pay(c, 4, 20), "unknown"))
 	p.clock.Advance(time.Hour)
-	p.refused("channel", metastore.ErrExpired, "an expired session", refill(p.pay(c, 4, 20), "granted"))
+	p.refused("channel", database.ErrExpired, "an expired session", refill(p.pay(c, 4, 20), "granted"))
 	p.equal(p.left("granted"), int64(math.MaxInt64), "chunksets left of the expired session")
-	p.clock.Advance(metastore.SessionRetention)
-	p.refused("channel", metastore.ErrNotFound, "a forgotten session", refill(p.pay(c, 4, 20), "granted"))
+	p.clock.Advance(ledger.SessionRetention)
+	p.refused("channel", database.ErrNotFound, "a forgotten session", refill(p.pay(c, 4, 20), "granted"))
 }
 
 func paymentDeposit(p *probe) {
 	c := p.channel("channel", "s", 10)
-	p.refusedPayment("channel", p.pay(c, 1, 11), &metastore.InsufficientFundsError{Required: 11, Available: 10}, "one above the deposit")
-	p.refusedPayment("channel", p.pay(c, 1, math.MaxInt64), &metastore.InsufficientFundsError{Required: math.MaxInt64, Available: 10}, "far above the deposit")
+	p.refusedPayment("channel", p.pay(c, 1, 11), &ledger.InsufficientFundsError{Required: 11, Available: 10}, "one above the deposit")
+	p.refusedPayment("channel", p.pay(c, 1, math.MaxInt64), &ledger.InsufficientFundsError{Required: math.MaxInt64, Available: 10}, "far above the deposit")
 	p.buys(c, 1, 10, 1, "session")
-	p.refusedPayment("channel", p.pay(c, 2, 11), &metastore.InsufficientFundsError{Required: 11, Available: 10}, "one above the deposit")
+	p.refusedPayment("channel", p.pay(c, 2, 11), &ledger.InsufficientFundsError{Required: 11, Available: 10}, "one above the deposit")
 	_, err := p.store.AddDeposit(p.ctx, "channel", 1, nil)
 	p.ok(err, "deposit")
 	p.reads(c, 2, 11, 1, 1)
 	none := p.channel("none", "s", 0)
-	p.refusedPayment("none", p.pay(none, 1, 1), &metastore.InsufficientFundsError{Required: 1, Available: 0}, "without a deposit")
+	p.refusedPayment("none", p.pay(none, 1, 1), &ledger.InsufficientFundsError{Required: 1, Available: 0}, "without a deposit")
 	p.audited()
 }
 
 func paymentUnsettled(p *probe) {
 	c := p.channel("channel", "s", 1000)
-	limited := func(sequence, amount int64) metastore.Payment {
+	limited := func(sequence, amount int64) ledger.Payment {
 		pay := p.pay(c, sequence, amount)
 		pay.UnsettledLimit = 10
 		return pay
 	}
 	read := func(sequence, amount int64) {
-		_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: limited(sequence, amount), Price: 1, Count: 1})
+		_, err := p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: limited(sequence, amount), Price: 1, Count: 1})
 		p.ok(err, "payment of %d within the limit", amount)
 	}
-	p.refusedPayment("channel", limited(1, 11), metastore.ErrUnsettledLimit, "above the limit with one payment")
+	p.refusedPayment("channel", limited(1, 11), ledger.ErrUnsettledLimit, "above the limit with one payment")
 	read(1, 4)
 	read(2, 10)
-	p.refusedPayment("channel", limited(3, 11), metastore.ErrUnsettledLimit, "above the limit by one")
+	p.refusedPayment("channel", limited(3, 11), ledger.ErrUnsettledLimit, "above the limit by one")
 	p.ok(p.paysOut("channel", 1, 4), "pay out")
-	p.refusedPayment("channel", limited(3, 15), metastore.ErrUnsettledLimit, "above what was settled by one too many")
+	p.refusedPayment("channel", limited(3, 15), ledger.ErrUnsettledLimit, "above what was settled by one too many")
 	read(3, 14)
 	p.ok(p.paysOut("channel", 3, 14), "pay out")
-	p.refusedPayment("channel", limited(4, 25), metastore.ErrUnsettledLimit, "above what was settled by one too many")
+	p.refusedPayment("channel", limited(4, 25), ledger.ErrUnsettledLimit, "above what was settled by one too many")
 	read(4, 24)
 	p.audited()
 }
@@ -361,15 +362,15 @@ func paymentInvalid(p *probe) {
 			return err
 		},
 		"read at price 0": func() error {
-			_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: p.pay(c, 2, 20), Price: 0, Count: 1})
+			_, err := p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: p.pay(c, 2, 20), Price: 0, Count: 1})
 			return err
 		},
 		"read of 0": func() error {
-			_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: p.pay(c, 2, 20), Price: 1, Count: 0})
+			_, err := p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: p.pay(c, 2, 20), Price: 1, Count: 0})
 			return err
 		},
 		"read of -1": func() error {
-			_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: p.pay(c, 2, 20), Price: 1, Count: -1})
+			_, err := p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: p.pay(c, 2, 20), Price: 1, Count: -1})
 			return err
 		},
 		"no proof": func() error {
@@ -381,15 +382,15 @@ func paymentInvalid(p *probe) {
 		"no sender": func() error {
 			pay := p.pay(c, 2, 20)
 			pay.Sender = ""
-			_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: pay, Price: 1, Count: 1})
+			_, err := p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})
 			return err
 		},
 		"session of which some was used before": func() error {
-			_, err := p.store.CreateSession(p.ctx, metastore.Session{ID: "s", Total: 5, Left: 4, Expires: p.clock.Now().Add(time.Hour)}, nil)
+			_, err := p.store.CreateSession(p.ctx, ledger.Session{ID: "s", Total: 5, Left: 4, Expires: p.clock.Now().Add(time.Hour)}, nil)
 			return err
 		},
 		"session of -1": func() error {
-			_, err := p.store.CreateSession(p.ctx, metastore.Session{ID: "s", Total: -1, Left: -1, Expires: p.clock.Now().Add(time.Hour)}, nil)
+			_, err := p.store.CreateSession(p.ctx, ledger.Session{ID: "s", Total: -1, Left: -1, Expires: p.clock.Now().Add(time.Hour)}, nil)
 			return err
 		},
 		"use of 0":  func() error { _, err := p.store.UseSession(p.ctx, "session", 0, nil); return err },
@@ -428,14 +429,14 @@ func paymentReturn(p *probe) {
 		return err
 	})
 	_, err := p.store.ReturnCredit(p.ctx, "channe", 1, 1, "r")
-	p.is(err, metastore.ErrNotFound, "return to an unknown channel")
+	p.is(err, database.ErrNotFound, "return to an unknown channel")
 
 	s := p.buys(c, 2, 51, 41, "session") // the credit is good for a session
 	p.must(s.Total == 1, "the credit bought %d chunksets", s.Total)
 	_, err = p.store.CloseChannel(p.ctx, "channel")
 	p.ok(err, "close")
 	back(1, 10, "closed", 10)
-	p.clock.Advance(metastore.IdempotencyRetention - time.Microsecond)
+	p.clock.Advance(ledger.IdempotencyRetention - time.Microsecond)
 	p.purge()
 	back(1, 10, "closed", 10)
 	p.clock.Advance(channelLife)
@@ -459,25 +460,25 @@ func paymentIdempotent(p *probe) {
 		p.equal(again, first, "replay")
 		p.equal(p.books("channel"), before, "books after a replay")
 		_, err = p.store.Session(p.ctx, "two")
-		p.is(err, metastore.ErrNotFound, "session of a replay")
+		p.is(err, database.ErrNotFound, "session of a replay")
 		p.reopen()
 	}
 	other := idem("buy", "k")
 	other.Hash[0]++
-	p.refused("channel", metastore.ErrIdempotencyReuse, "the key of another request", func() error {
+	p.refused("channel", ledger.ErrIdempotencyReuse, "the key of another request", func() error {
 		_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 2, 20), 3, "two"), other)
 		return err
 	})
 	// A refusal is not recorded.
-	p.refused("channel", &metastore.InsufficientFundsError{Required: 50, Available: 11}, "too expensive", func() error {
+	p.refused("channel", &ledger.InsufficientFundsError{Required: 50, Available: 11}, "too expensive", func() error {
 		_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 2, 20), 50, "two"), idem("buy", "l"))
 		return err
 	})
 	got, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 2, 60), 50, "two"), idem("buy", "l"))
 	p.ok(err, "buy with the key of a refusal")
 	p.must(got.ID == "two" && got.Total == 1, "session %+v", got)
-	p.clock.Advance(metastore.IdempotencyRetention)
-	p.refused("channel", &metastore.StaleError{Stored: p.pay(c, 2, 60).Proof}, "the same after its retention", func() error {
+	p.clock.Advance(ledger.IdempotencyRetention)
+	p.refused("channel", &ledger.StaleError{Stored: p.pay(c, 2, 60).Proof}, "the same after its retention", func() error {
 		_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 1, 10), 3, "three"), idem("buy", "k"))
 		return err
 	})

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"sync"
 
+	"sluice/database/whole"
 	"sluice/internal/testclock"
+	"sluice/ledger"
 	"sluice/metastore"
 )
 
@@ -19,8 +21,8 @@ type probe struct {
 	ctx   context.Context
 	h     *Harness
 	clock *testclock.Clock
-	store metastore.Store // the first handle
-	keys  int             // number of keys created so far
+	store whole.Database // the first handle
+	keys  int            // number of keys created so far
 }
 
 // wrong is the value with which a probe panics to end its check.
@@ -73,18 +75,18 @@ var errAny = errors.New("any error")
 
 // matches reports whether err is equivalent to want, including amounts and stored bytes.
 func matches(err, want error) bool {
-	var funds, wantFunds *metastore.InsufficientFundsError
-	var stale, wantStale *metastore.StaleError
-	var limit, wantLimit *metastore.UnsettledLimitError
+	var funds, wantFunds *ledger.InsufficientFundsError
+	var stale, wantStale *ledger.StaleError
+	var limit, wantLimit *ledger.UnsettledLimitError
 	switch {
 	case want == nil || errors.Is(want, errAny):
 		return (err == nil) == (want == nil)
 	case errors.As(want, &wantFunds):
-		return errors.As(err, &funds) && *funds == *wantFunds && errors.Is(err, metastore.ErrInsufficientFunds)
+		return errors.As(err, &funds) && *funds == *wantFunds && errors.Is(err, ledger.ErrInsufficientFunds)
 	case errors.As(want, &wantStale):
-		return errors.As(err, &stale) && bytes.Equal(stale.Stored, wantStale.Stored) && errors.Is(err, metastore.ErrStalePayment)
+		return errors.As(err, &stale) && bytes.Equal(stale.Stored, wantStale.Stored) && errors.Is(err, ledger.ErrStalePayment)
 	case errors.As(want, &wantLimit):
-		return errors.As(err, &limit) && *limit == *wantLimit && errors.Is(err, metastore.ErrUnsettledLimit)
+		return errors.As(err, &limit) && *limit == *wantLimit && errors.Is(err, ledger.ErrUnsettledLimit)
 	default:
 		return errors.Is(err, want)
 	}
@@ -139,7 +141,7 @@ func (p *probe) equal(got, want any, format string, a ...any) {
 }
 
 // open returns another handle.
-func (p *probe) open() metastore.Store {
+func (p *probe) open() whole.Database {
 	s, err := p.h.Open()
 	p.ok(err, "open")
 	return s

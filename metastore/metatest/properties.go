@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/ledger"
 	"sluice/metastore"
 )
 
@@ -20,11 +23,11 @@ func propertyChecks() []Check {
 
 func propertySet(p *probe) {
 	_, err := p.store.Property(p.ctx, "property")
-	p.is(err, metastore.ErrNotFound, "property that was not set")
+	p.is(err, database.ErrNotFound, "property that was not set")
 	p.ok(p.store.SetProperty(p.ctx, "property", "val\x00ue"), "set")
 	p.ok(p.store.SetProperty(p.ctx, "none", ""), "set to an empty value")
-	p.is(p.store.SetProperty(p.ctx, "property", "other"), metastore.ErrExists, "second set")
-	p.is(p.store.SetProperty(p.ctx, "none", "other"), metastore.ErrExists, "second set")
+	p.is(p.store.SetProperty(p.ctx, "property", "other"), database.ErrExists, "second set")
+	p.is(p.store.SetProperty(p.ctx, "none", "other"), database.ErrExists, "second set")
 	p.reopen()
 	for name, want := range map[string]string{"property": "val\x00ue", "none": ""} {
 		got, err := p.store.Property(p.ctx, name)
@@ -34,7 +37,7 @@ func propertySet(p *probe) {
 }
 
 func propertyRacing(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	errs := race(8, func(i int) error { return handles[i%2].SetProperty(p.ctx, "property", fmt.Sprint(i)) })
 	got, err := p.store.Property(p.ctx, "property")
 	p.ok(err, "property")
@@ -42,24 +45,24 @@ func propertyRacing(p *probe) {
 		if got == fmt.Sprint(i) {
 			p.ok(err, "set of the property that succeeded")
 		} else {
-			p.is(err, metastore.ErrExists, "set of the property that failed")
+			p.is(err, database.ErrExists, "set of the property that failed")
 		}
 	}
 	p.must(errors.Join(errs...) != nil, "every racing call set the property")
 }
 
 func propertyReplace(p *probe) {
-	p.is(p.store.ReplaceProperty(p.ctx, "property", "", "new"), metastore.ErrNotFound, "replacing a property that was not set")
+	p.is(p.store.ReplaceProperty(p.ctx, "property", "", "new"), database.ErrNotFound, "replacing a property that was not set")
 	_, err := p.store.Property(p.ctx, "property")
-	p.is(err, metastore.ErrNotFound, "property that was not replaced")
+	p.is(err, database.ErrNotFound, "property that was not replaced")
 	p.ok(p.store.SetProperty(p.ctx, "property", "old"), "set")
 	p.ok(p.store.SetProperty(p.ctx, "other", "old"), "set")
-	p.is(p.store.ReplaceProperty(p.ctx, "property", "older", "new"), metastore.ErrNotFound, "replacing another value")
-	p.is(p.store.ReplaceProperty(p.ctx, "property", "", "new"), metastore.ErrNotFound, "replacing another value")
+	p.is(p.store.ReplaceProperty(p.ctx, "property", "older", "new"), database.ErrNotFound, "replacing another value")
+	p.is(p.store.ReplaceProperty(p.ctx, "property", "", "new"), database.ErrNotFound, "replacing another value")
 	p.ok(p.store.ReplaceProperty(p.ctx, "property", "old", "new"), "replace")
 	p.ok(p.store.ReplaceProperty(p.ctx, "property", "new", "new"), "replacing a value with itself")
-	p.is(p.store.ReplaceProperty(p.ctx, "property", "old", "newer"), metastore.ErrNotFound, "replacing the replaced value")
-	p.is(p.store.SetProperty(p.ctx, "property", "newer"), metastore.ErrExists, "set of a property that was replaced")
+	p.is(p.store.ReplaceProperty(p.ctx, "property", "old", "newer"), database.ErrNotFound, "replacing the replaced value")
+	p.is(p.store.SetProperty(p.ctx, "property", "newer"), database.ErrExists, "set of a property that was replaced")
 	p.reopen()
 	for name, want := range map[string]string{"property": "new", "other": "old"} {
 		got, err := p.store.Property(p.ctx, name)
@@ -71,7 +74,7 @@ func propertyReplace(p *probe) {
 // propertyRacingReplaces checks that of many concurrent calls that replace the same value, one
 // succeeds.
 func propertyRacingReplaces(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	value := "first"
 	p.ok(p.store.SetProperty(p.ctx, "property", value), "set")
 	for round := range 5 {
@@ -83,7 +86,7 @@ func propertyRacingReplaces(p *probe) {
 			if got == name(i) {
 				p.ok(err, "replace that succeeded")
 			} else {
-				p.is(err, metastore.ErrNotFound, "replace that failed")
+				p.is(err, database.ErrNotFound, "replace that failed")
 			}
 		}
 		p.must(got != value, "no racing call replaced the property")
@@ -120,10 +123,10 @@ func propertyEmpty(p *probe) {
 	isEmpty(true, "nothing")
 	p.session("session", 0)
 	isEmpty(false, "a session")
-	p.clock.Advance(time.Hour + metastore.SessionRetention)
+	p.clock.Advance(time.Hour + ledger.SessionRetention)
 	p.purge()
 	isEmpty(true, "nothing")
-	_, err = p.store.OpenChannel(p.ctx, metastore.Channel{ID: "c"}, nil)
+	_, err = p.store.OpenChannel(p.ctx, ledger.Channel{ID: "c"}, nil)
 	p.ok(err, "open channel")
 	isEmpty(false, "a channel")
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"sluice/database"
+	"sluice/ledger"
 	"sluice/metastore"
 )
 
@@ -30,7 +32,7 @@ func purgeBlobs(p *probe) {
 	p.clock.Advance(time.Hour + metastore.ExpiredBlobGrace - time.Microsecond)
 	p.must(p.purge() == 2, "the two blobs past their grace were not purged")
 	_, err = p.store.Blob(p.ctx, "a", "name")
-	p.is(err, metastore.ErrExpired, "blob within its grace, after a purge")
+	p.is(err, database.ErrExpired, "blob within its grace, after a purge")
 	p.clock.Advance(time.Microsecond)
 	p.must(p.purge() == 1, "not only the blob at the end of its grace was purged")
 	p.must(p.isGarbage(b.Content), "the content of a purged blob is not garbage")
@@ -90,7 +92,7 @@ func purgeEndedUploads(p *probe) {
 	p.must(calls > 0, "no ended upload was purged")
 	for _, id := range []string{"aborted", "committed"} {
 		_, err := p.store.Upload(p.ctx, id)
-		p.is(err, metastore.ErrNotFound, "purged upload")
+		p.is(err, database.ErrNotFound, "purged upload")
 	}
 	b, err := p.store.Blob(p.ctx, "a", "committed")
 	p.ok(err, "blob of a purged upload")
@@ -103,11 +105,11 @@ func purgeSessions(p *probe) {
 	p.session("session", 5)
 	_, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
 	p.ok(err, "use")
-	p.clock.Advance(metastore.IdempotencyRetention - time.Microsecond)
+	p.clock.Advance(ledger.IdempotencyRetention - time.Microsecond)
 	p.must(p.purge() == 0, "something was purged too early")
 	p.clock.Advance(time.Microsecond)
 	p.must(p.purge() == 1, "not only the idempotency key was purged")
-	p.clock.Advance(time.Hour + metastore.SessionRetention - metastore.IdempotencyRetention - time.Microsecond)
+	p.clock.Advance(time.Hour + ledger.SessionRetention - ledger.IdempotencyRetention - time.Microsecond)
 	p.must(p.purge() == 0, "something was purged too early")
 	p.must(p.left("session") == 4, "session at the end of its retention")
 	p.clock.Advance(time.Microsecond)
@@ -128,7 +130,7 @@ func purgeBatches(p *probe) {
 		_, err = p.store.UseSession(p.ctx, id, 1, idem("s", id))
 		p.ok(err, "use")
 	}
-	p.clock.Advance(10 * metastore.SessionRetention)
+	p.clock.Advance(10 * ledger.SessionRetention)
 	for calls := 0; ; calls++ {
 		p.must(calls < 100, "the purge does not end")
 		n, err := p.store.Purge(p.ctx, 7)

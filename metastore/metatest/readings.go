@@ -3,7 +3,8 @@ package metatest
 import (
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 )
 
 func readingChecks() []Check {
@@ -19,7 +20,7 @@ func readingChecks() []Check {
 }
 
 // shows records a reading of a channel after a second, with a change of what was recorded last.
-func (p *probe) shows(id string, change func(*metastore.Reading)) metastore.Channel {
+func (p *probe) shows(id string, change func(*ledger.Reading)) ledger.Channel {
 	p.clock.Advance(time.Second)
 	r := p.reading(p.getChannel(id))
 	change(&r)
@@ -27,7 +28,7 @@ func (p *probe) shows(id string, change func(*metastore.Reading)) metastore.Chan
 }
 
 // shown records a reading.
-func (p *probe) shown(id string, r metastore.Reading) metastore.Channel {
+func (p *probe) shown(id string, r ledger.Reading) ledger.Channel {
 	c, err := p.store.RecordReading(p.ctx, id, r)
 	p.ok(err, "record a reading")
 	p.equal(p.recorded(id), c, "the channel after a reading")
@@ -36,13 +37,13 @@ func (p *probe) shown(id string, r metastore.Reading) metastore.Channel {
 }
 
 // withdrawn returns a change of a reading.
-func withdrawn(amount, next int64) func(*metastore.Reading) {
-	return func(r *metastore.Reading) { r.Withdrawn, r.NextSequence = amount, next }
+func withdrawn(amount, next int64) func(*ledger.Reading) {
+	return func(r *ledger.Reading) { r.Withdrawn, r.NextSequence = amount, next }
 }
 
 // pendingOf returns the pending settlements of a channel.
-func (p *probe) pendingOf(id string) []metastore.Settlement {
-	var of []metastore.Settlement
+func (p *probe) pendingOf(id string) []ledger.Settlement {
+	var of []ledger.Settlement
 	for _, s := range p.books(id).settlements {
 		if s.Channel == id {
 			of = append(of, s)
@@ -52,7 +53,7 @@ func (p *probe) pendingOf(id string) []metastore.Settlement {
 }
 
 // ends records the outcome of the submission of a channel.
-func (p *probe) ends(id string, sequence int64, o metastore.Outcome) metastore.Channel {
+func (p *probe) ends(id string, sequence int64, o ledger.Outcome) ledger.Channel {
 	p.ok(p.store.EndSubmission(p.ctx, id, sequence, o), "end")
 	p.audited()
 	return p.recorded(id)
@@ -61,50 +62,50 @@ func (p *probe) ends(id string, sequence int64, o metastore.Outcome) metastore.C
 // channelAhead checks that no time of a ledger is stored that is wrong, and that one which was stored has no effect.
 func channelAhead(p *probe) {
 	p.keys++
-	future := metastore.Channel{
+	future := ledger.Channel{
 		ID: "future", PaymentChannelID: int64(p.keys), Sender: "s", Receiver: "receiver", Asset: "asset", Deposit: 100,
-		Expires: p.clock.Now().Add(channelLife), NextSequence: 1, Ledger: p.clock.Now().Add(metastore.MaxLedgerAhead + time.Microsecond),
+		Expires: p.clock.Now().Add(channelLife), NextSequence: 1, ChainTime: p.clock.Now().Add(ledger.MaxChainAhead + time.Microsecond),
 	}
 	_, err := p.store.OpenChannel(p.ctx, future, nil)
-	p.is(err, metastore.ErrOutdated, "a channel of a ledger of the future")
+	p.is(err, ledger.ErrOutdated, "a channel of a ledger of the future")
 	_, err = p.store.Channel(p.ctx, "future")
-	p.is(err, metastore.ErrNotFound, "a channel that was not opened")
+	p.is(err, database.ErrNotFound, "a channel that was not opened")
 
 	p.onChain("c", 100)
 	before := p.getChannel("c")
 	p.clock.Advance(time.Second)
 	r := p.reading(before)
-	r.Deposit, r.Ledger = 50, p.clock.Now().Add(24*time.Hour)
+	r.Deposit, r.ChainTime = 50, p.clock.Now().Add(24*time.Hour)
 	p.equal(p.shown("c", r), before, "the channel after a reading of a ledger of tomorrow")
-	r.Ledger = p.clock.Now().Add(metastore.MaxLedgerAhead + time.Microsecond)
+	r.ChainTime = p.clock.Now().Add(ledger.MaxChainAhead + time.Microsecond)
 	p.equal(p.shown("c", r), before, "the channel after a reading of a ledger that is too far ahead")
-	r.Deposit, r.Ledger = 120, p.clock.Now().Add(metastore.MaxLedgerAhead)
+	r.Deposit, r.ChainTime = 120, p.clock.Now().Add(ledger.MaxChainAhead)
 	got := p.shown("c", r)
-	p.must(got.Deposit == 120 && got.Ledger.Equal(r.Ledger), "after a reading of a ledger that is a minute ahead: %+v", got)
-	r.Deposit, r.Ledger = 130, p.clock.Now()
+	p.must(got.Deposit == 120 && got.ChainTime.Equal(r.ChainTime), "after a reading of a ledger that is a minute ahead: %+v", got)
+	r.Deposit, r.ChainTime = 130, p.clock.Now()
 	p.must(p.shown("c", r).Deposit == 120, "a reading of an older ledger had an effect")
 	// The clock is set back, so that the recorded ledger is of the future.
 	p.clock.Advance(-time.Second)
-	r.Ledger = p.clock.Now()
+	r.ChainTime = p.clock.Now()
 	got = p.shown("c", r)
-	p.must(got.Deposit == 130 && got.Ledger.Equal(r.Ledger), "after a reading that follows one of the future: %+v", got)
+	p.must(got.Deposit == 130 && got.ChainTime.Equal(r.ChainTime), "after a reading that follows one of the future: %+v", got)
 
 	sub := p.begins(p.sends(got, 1, 10, 1, time.Minute))
 	o := p.collected(sub)
-	o.Reading.Ledger, o.Reading.Deposit, o.Withdrawn = p.clock.Now().Add(24*time.Hour), 7, 10
+	o.Reading.ChainTime, o.Reading.Deposit, o.Withdrawn = p.clock.Now().Add(24*time.Hour), 7, 10
 	after := p.ends("c", 1, o)
-	p.must(after.Settled == 10 && after.Deposit == 130 && after.Ledger.Equal(r.Ledger), "collected, with a ledger of tomorrow: %+v", after)
+	p.must(after.Settled == 10 && after.Deposit == 130 && after.ChainTime.Equal(r.ChainTime), "collected, with a ledger of tomorrow: %+v", after)
 }
 
 // channelBehind records readings of fullnodes that are behind, whatever the time of their ledger.
 func channelBehind(p *probe) {
 	c := p.onChain("c", 100)
 	sub := p.begins(p.sends(c, 1, 50, 1, time.Minute))
-	p.ends("c", 1, metastore.Outcome{State: metastore.Collected, Withdrawn: sub.Amount})
+	p.ends("c", 1, ledger.Outcome{State: ledger.Collected, Withdrawn: sub.Amount})
 	before := p.recorded("c")
 	p.must(before.Settled == 50 && before.Withdrawn == 50, "collected: %+v", before)
 	p.equal(p.shows("c", withdrawn(0, 1)), before, "the channel after a reading from before the collection")
-	p.equal(p.shows("c", func(r *metastore.Reading) { r.Created, r.Deposit = r.Created.Add(-time.Second), 7 }), before,
+	p.equal(p.shows("c", func(r *ledger.Reading) { r.Created, r.Deposit = r.Created.Add(-time.Second), 7 }), before,
 		"the channel after a reading of an earlier channel of that number")
 	got := p.shows("c", withdrawn(50, 2))
 	p.must(got.NextSequence == 2 && got.Elsewhere == 0 && got.Stopped == "", "after a reading from after the collection: %+v", got)
@@ -113,7 +114,7 @@ func channelBehind(p *probe) {
 
 // channelAgain ends channels on the chain and opens them again under their numbers.
 func channelAgain(p *probe) {
-	again := func(r *metastore.Reading) { r.Created, r.Withdrawn, r.Deposit = r.Created.Add(2*time.Hour), 5, 1000 }
+	again := func(r *ledger.Reading) { r.Created, r.Withdrawn, r.Deposit = r.Created.Add(2*time.Hour), 5, 1000 }
 	c := p.onChain("c", 100)
 	sub := p.begins(p.sends(c, 1, 60, 1, time.Minute))
 	p.clock.Advance(time.Second)
@@ -125,23 +126,23 @@ func channelAgain(p *probe) {
 		got := p.recorded("c")
 		p.must(got.Settled == 60 && got.Collected == 60 && got.Withdrawn == 60 && got.Elsewhere == 0, "collected, and opened again: %+v", got)
 		p.must(got.Deposit == 0 && got.Stopped != "", "collected, and opened again: it sells: %+v", got)
-		p.refusedPayment("c", p.pay(c, 2, 70), metastore.ErrChannelStopped, "over a channel that was opened again")
+		p.refusedPayment("c", p.pay(c, 2, 70), ledger.ErrChannelStopped, "over a channel that was opened again")
 		p.shows("c", again)
 	}
-	p.shows("c", func(r *metastore.Reading) { again(r); r.Withdrawn = 200 })
+	p.shows("c", func(r *ledger.Reading) { again(r); r.Withdrawn = 200 })
 	got := p.recorded("c")
 	p.must(got.Settled == 60 && got.Accepted == 60 && got.Stopped != "", "what was withdrawn of the other channel counts: %+v", got)
 
 	// A channel of an earlier version, of which it is not known when it was created.
 	p.keys++
-	_, err := p.store.OpenChannel(p.ctx, metastore.Channel{
+	_, err := p.store.OpenChannel(p.ctx, ledger.Channel{
 		ID: "old", PaymentChannelID: int64(p.keys), Sender: "s", Receiver: "receiver", Asset: "asset", Deposit: 100,
-		Expires: p.clock.Now().Add(channelLife), NextSequence: 3, Withdrawn: 40, Ledger: p.clock.Now(),
+		Expires: p.clock.Now().Add(channelLife), NextSequence: 3, Withdrawn: 40, ChainTime: p.clock.Now(),
 	}, nil)
 	p.ok(err, "open")
 	got = p.shows("old", withdrawn(39, 3))
 	p.must(got.Deposit == 0 && got.Stopped != "" && got.Settled == 40 && got.Withdrawn == 40, "less is withdrawn: %+v", got)
-	got = p.shows("old", func(r *metastore.Reading) { r.Deposit, r.Created = 100, p.clock.Now().Add(-time.Hour) })
+	got = p.shows("old", func(r *ledger.Reading) { r.Deposit, r.Created = 100, p.clock.Now().Add(-time.Hour) })
 	p.must(got.Stopped == "" && got.ChainCreated.Equal(p.clock.Now().Add(-time.Hour)), "it was a fullnode that is behind: %+v", got)
 }
 
@@ -150,10 +151,10 @@ func channelExtended(p *probe) {
 	c := p.onChain("c", 100)
 	p.reads(c, 1, 10, 1, 1)
 	p.clock.Advance(channelLife)
-	p.refusedPayment("c", p.pay(c, 2, 20), metastore.ErrChannelExpired, "over an expired channel")
+	p.refusedPayment("c", p.pay(c, 2, 20), ledger.ErrChannelExpired, "over an expired channel")
 	expires := p.clock.Now().Add(time.Hour)
-	got := p.shows("c", func(r *metastore.Reading) { r.Expires = expires })
-	p.must(got.State(p.clock.Now()) == metastore.ChannelOpen && got.Expires.Equal(expires), "extended: %+v", got)
+	got := p.shows("c", func(r *ledger.Reading) { r.Expires = expires })
+	p.must(got.State(p.clock.Now()) == ledger.ChannelOpen && got.Expires.Equal(expires), "extended: %+v", got)
 	p.reads(c, 2, 20, 1, 1)
 }
 
@@ -161,7 +162,7 @@ func channelExtended(p *probe) {
 func (p *probe) elsewhere(channels, amount int64) {
 	u, err := p.store.Unsettled(p.ctx)
 	p.ok(err, "unsettled")
-	p.equal(u.Elsewhere, metastore.UnsettledSum{Channels: channels, Amount: amount}, "what was withdrawn elsewhere")
+	p.equal(u.Elsewhere, ledger.UnsettledSum{Channels: channels, Amount: amount}, "what was withdrawn elsewhere")
 }
 
 // channelElsewhere withdraws without a submission.
@@ -181,19 +182,19 @@ func channelElsewhere(p *probe) {
 	p.must(got.Settled == 45 && got.Accepted == 45 && got.Elsewhere == 45 && got.Sequence == 6 && got.Proof == nil && got.Credit == 10 && got.Stopped == "",
 		"more was withdrawn than accepted: %+v", got)
 	p.elsewhere(1, 45)
-	p.refusedPayment("c", p.pay(c, 6, 50), &metastore.StaleError{}, "with a sequence number that the chain refuses")
-	p.refusedPayment("c", p.pay(c, 7, 45), &metastore.StaleError{}, "with an amount that was withdrawn")
+	p.refusedPayment("c", p.pay(c, 6, 50), &ledger.StaleError{}, "with a sequence number that the chain refuses")
+	p.refusedPayment("c", p.pay(c, 7, 45), &ledger.StaleError{}, "with an amount that was withdrawn")
 	p.must(p.reads(c, 7, 50, 1, 15).Credit == 0, "what can be spent is not the payment and the credit")
 	p.audited()
 	p.purge()
-	p.clock.Advance(metastore.SaleRetention)
+	p.clock.Advance(ledger.SaleRetention)
 	p.purge()
 	p.audited()
 
 	b := p.onChain("b", 100)
 	p.begins(p.sends(b, 1, 10, 1, time.Minute))
-	p.ends("b", 1, metastore.Outcome{State: metastore.Expired})
-	p.refusedPayment("b", p.pay(b, 2, 20), metastore.ErrChannelStopped, "over a channel with a payment that has expired")
+	p.ends("b", 1, ledger.Outcome{State: ledger.Expired})
+	p.refusedPayment("b", p.pay(b, 2, 20), ledger.ErrChannelStopped, "over a channel with a payment that has expired")
 	p.must(p.getChannel("b").Expired == 10, "%d have expired, want 10", p.getChannel("b").Expired)
 	p.must(p.shows("b", withdrawn(9, 2)).Stopped != "", "it sells before the money is there")
 	got = p.shows("b", withdrawn(10, 2))
@@ -203,14 +204,14 @@ func channelElsewhere(p *probe) {
 	p.elsewhere(2, 55)
 	list, err := p.store.ListChannels(p.ctx, "", 10)
 	p.ok(err, "list channels")
-	p.equal(list, []metastore.Channel{p.recorded("b"), p.recorded("c")}, "the channels as they are listed")
-	ledger, err := p.store.Ledger(p.ctx, "c")
+	p.equal(list, []ledger.Channel{p.recorded("b"), p.recorded("c")}, "the channels as they are listed")
+	statement, err := p.store.Statement(p.ctx, "c")
 	p.ok(err, "ledger")
-	p.equal(ledger.Channel, p.recorded("c"), "the channel of a ledger")
+	p.equal(statement.Channel, p.recorded("c"), "the channel of a ledger")
 
 	p.begins(p.sends(p.onChain("d", 100), 1, 10, 1, time.Minute))
-	p.ends("d", 1, metastore.Outcome{State: metastore.Expired})
-	got = p.shows("d", func(r *metastore.Reading) { r.Withdrawn, r.NextSequence, r.Deposit = 10, 2, 90 })
+	p.ends("d", 1, ledger.Outcome{State: ledger.Expired})
+	got = p.shows("d", func(r *ledger.Reading) { r.Withdrawn, r.NextSequence, r.Deposit = 10, 2, 90 })
 	p.must(got.Stopped != "" && got.Settled == 10, "others have withdrawn what had expired, and the deposit has shrunk: %+v", got)
 	got = p.shows("d", withdrawn(20, 3))
 	p.must(got.Stopped == "" && got.Settled == 20, "more was withdrawn than accepted, which the deposit covers: %+v", got)
@@ -221,20 +222,20 @@ func channelRestored(p *probe) {
 	c := p.onChain("c", 100)
 	pay := p.pay(c, 1, 30)
 	pay.UnsettledLimit = 30
-	_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: pay, Price: 7, Count: 4}) // with a credit of 2
+	_, err := p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: pay, Price: 7, Count: 4}) // with a credit of 2
 	p.ok(err, "read")
 	pending := p.pendingOf("c")
 	pay = p.pay(c, 9, 85)
 	pay.UnsettledLimit = 30
-	p.refusedPayment("c", pay, &metastore.UnsettledLimitError{Limit: 30, Unsettled: 30}, "above the limit")
+	p.refusedPayment("c", pay, &ledger.UnsettledLimitError{Limit: 30, Unsettled: 30}, "above the limit")
 	got := p.shows("c", withdrawn(80, 9))
 	p.must(got.Accepted == 80 && got.Settled == 80 && got.Credit == 2 && got.Sequence == 8, "restored: %+v", got)
-	p.is(p.store.BeginSubmission(p.ctx, submission(pending[0])), metastore.ErrNotFound, "a submission of what was withdrawn")
-	p.refused("c", &metastore.InsufficientFundsError{Required: 8, Available: 7}, "of more than was paid since", func() error {
-		_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: pay, Price: 8, Count: 1})
+	p.is(p.store.BeginSubmission(p.ctx, submission(pending[0])), database.ErrNotFound, "a submission of what was withdrawn")
+	p.refused("c", &ledger.InsufficientFundsError{Required: 8, Available: 7}, "of more than was paid since", func() error {
+		_, err := p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: pay, Price: 8, Count: 1})
 		return err
 	})
-	_, err = p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: pay, Price: 7, Count: 1})
+	_, err = p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: pay, Price: 7, Count: 1})
 	p.ok(err, "a payment over a restored channel")
 	p.audited()
 
@@ -244,7 +245,7 @@ func channelRestored(p *probe) {
 	p.clock.Advance(time.Hour)
 	r := p.reading(p.getChannel("b"))
 	r.Withdrawn, r.NextSequence = 80, 9
-	got = p.ends("b", 1, metastore.Outcome{State: metastore.Expired, Reading: r})
+	got = p.ends("b", 1, ledger.Outcome{State: ledger.Expired, Reading: r})
 	p.must(got.Accepted == 80 && got.Settled == 80 && got.Elsewhere == 80 && got.Stopped == "" && got.Submitted == 0, "restored: %+v", got)
 	p.reads(b, 9, 85, 1, 5)
 	p.audited()
@@ -253,18 +254,18 @@ func channelRestored(p *probe) {
 // channelInFlight reads what was withdrawn while a submission is in flight. Only its outcome shows who has withdrawn it.
 func channelInFlight(p *probe) {
 	for i, test := range []struct {
-		state                          metastore.SubmissionState
+		state                          ledger.SubmissionState
 		seen, next, collected, settled int64
 		stops                          bool
 	}{
-		{metastore.Collected, 50, 2, 50, 50, false},
-		{metastore.Collected, 70, 5, 50, 70, false},
-		{metastore.Collected, 95, 5, 50, 95, false},
-		{metastore.Expired, 50, 2, 0, 50, false},
-		{metastore.Expired, 49, 2, 0, 49, true},
-		{metastore.Failed, 70, 9, 0, 70, false},
-		{metastore.Failed, 0, 1, 0, 0, true},
-		{metastore.Failed, 95, 2, 0, 95, false},
+		{ledger.Collected, 50, 2, 50, 50, false},
+		{ledger.Collected, 70, 5, 50, 70, false},
+		{ledger.Collected, 95, 5, 50, 95, false},
+		{ledger.Expired, 50, 2, 0, 50, false},
+		{ledger.Expired, 49, 2, 0, 49, true},
+		{ledger.Failed, 70, 9, 0, 70, false},
+		{ledger.Failed, 0, 1, 0, 0, true},
+		{ledger.Failed, 95, 2, 0, 95, false},
 	} {
 		id := string(rune('a' + i))
 		c := p.onChain(id, 100)
@@ -275,7 +276,7 @@ func channelInFlight(p *probe) {
 		p.must((len(p.pendingOf(id)) == 0) == (test.seen >= 80), "%d: in flight: pending is %+v", i, p.pendingOf(id))
 		p.equal(p.getChannel(id).Expired, int64(0), "what has expired while it is in flight")
 		p.reopen()
-		got = p.ends(id, 4, metastore.Outcome{State: test.state, Status: "abort", Withdrawn: test.collected})
+		got = p.ends(id, 4, ledger.Outcome{State: test.state, Status: "abort", Withdrawn: test.collected})
 		p.must(got.Settled == test.settled && got.Collected == test.collected && got.Elsewhere == test.settled-test.collected && (got.Stopped != "") == test.stops,
 			"%d: at the end: %+v", i, got)
 	}

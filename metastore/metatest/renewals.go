@@ -5,7 +5,9 @@ import (
 	"math"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/ledger"
 )
 
 func renewalChecks() []Check {
@@ -26,7 +28,7 @@ func renewalChecks() []Check {
 }
 
 // renews renews what has expired of a channel.
-func (p *probe) renews(pay metastore.Payment) metastore.Channel {
+func (p *probe) renews(pay ledger.Payment) ledger.Channel {
 	c, err := p.store.Renew(p.ctx, pay)
 	p.ok(err, "renew %d at sequence %d", pay.Amount, pay.Sequence)
 	p.equal(p.recorded(c.ID), c, "the renewed channel")
@@ -35,7 +37,7 @@ func (p *probe) renews(pay metastore.Payment) metastore.Channel {
 }
 
 // refusedRenewal checks that a renewal is refused and has no effect.
-func (p *probe) refusedRenewal(channel string, pay metastore.Payment, want error, what string) {
+func (p *probe) refusedRenewal(channel string, pay ledger.Payment, want error, what string) {
 	p.refused(channel, want, "a renewal "+what, func() error {
 		_, err := p.store.Renew(p.ctx, pay)
 		return err
@@ -45,23 +47,23 @@ func (p *probe) refusedRenewal(channel string, pay metastore.Payment, want error
 // paymentRenew renews payments over a channel without a chain.
 func paymentRenew(p *probe) {
 	c := p.channel("c", "s", 1000)
-	limited := func(sequence, amount int64) metastore.Payment {
+	limited := func(sequence, amount int64) ledger.Payment {
 		pay := p.pay(c, sequence, amount)
 		pay.UnsettledLimit = 100
 		return pay
 	}
-	p.refusedRenewal("c", limited(1, 0), metastore.ErrNothingExpired, "with no amount, before the first payment")
-	p.refusedRenewal("c", limited(1, 1), &metastore.StaleError{}, "before the first payment")
+	p.refusedRenewal("c", limited(1, 0), ledger.ErrNothingExpired, "with no amount, before the first payment")
+	p.refusedRenewal("c", limited(1, 1), &ledger.StaleError{}, "before the first payment")
 	p.buys(c, 1, 60, 7, "session") // with a credit of 4
 	p.reads(c, 2, 100, 1, 10)
-	stored := &metastore.StaleError{Stored: p.pay(c, 2, 100).Proof}
-	p.refusedPayment("c", limited(3, 101), &metastore.UnsettledLimitError{Limit: 100, Unsettled: 100}, "above the limit")
-	p.refusedRenewal("c", limited(3, 100), metastore.ErrNothingExpired, "before the expiry")
+	stored := &ledger.StaleError{Stored: p.pay(c, 2, 100).Proof}
+	p.refusedPayment("c", limited(3, 101), &ledger.UnsettledLimitError{Limit: 100, Unsettled: 100}, "above the limit")
+	p.refusedRenewal("c", limited(3, 100), ledger.ErrNothingExpired, "before the expiry")
 	p.clock.Advance(paymentLife - time.Microsecond)
-	p.refusedRenewal("c", limited(3, 100), metastore.ErrNothingExpired, "just before the expiry")
+	p.refusedRenewal("c", limited(3, 100), ledger.ErrNothingExpired, "just before the expiry")
 	p.clock.Advance(time.Microsecond)
 	p.must(p.getChannel("c").Expired == 100, "%d have expired, want 100", p.getChannel("c").Expired)
-	p.refusedPayment("c", limited(3, 101), &metastore.UnsettledLimitError{Limit: 100, Unsettled: 100, Expired: 100}, "above the limit, after the expiry")
+	p.refusedPayment("c", limited(3, 101), &ledger.UnsettledLimitError{Limit: 100, Unsettled: 100, Expired: 100}, "above the limit, after the expiry")
 	p.refusedPayment("c", limited(3, 100), stored, "with the amount of a renewal")
 	p.refusedRenewal("c", limited(1, 100), stored, "without a higher sequence")
 	expired, err := p.store.Renew(p.ctx, limited(2, 100))
@@ -71,7 +73,7 @@ func paymentRenew(p *probe) {
 	p.refusedRenewal("c", limited(3, 101), stored, "with a higher amount")
 	other := limited(3, 100)
 	other.PaymentChannelID++
-	p.refusedRenewal("c", other, metastore.ErrNoChannel, "over an unknown channel")
+	p.refusedRenewal("c", other, ledger.ErrNoChannel, "over an unknown channel")
 	other = limited(3, 100)
 	other.Proof = nil
 	p.refusedRenewal("c", other, errAny, "without a proof")
@@ -81,38 +83,38 @@ func paymentRenew(p *probe) {
 	before.Sequence, before.Proof = 3, renewal.Proof
 	for range 3 {
 		p.equal(p.renews(renewal), before, "the renewed channel")
-		p.equal(p.pendingOf("c"), []metastore.Settlement{settlement(renewal, "c")}, "the pending settlement")
+		p.equal(p.pendingOf("c"), []ledger.Settlement{settlement(renewal, "c")}, "the pending settlement")
 		p.reopen()
 	}
-	p.refusedRenewal("c", limited(4, 100), metastore.ErrNothingExpired, "of a renewal that has not expired")
-	p.refusedPayment("c", limited(4, 101), &metastore.UnsettledLimitError{Limit: 100, Unsettled: 100}, "above the limit, after a renewal")
+	p.refusedRenewal("c", limited(4, 100), ledger.ErrNothingExpired, "of a renewal that has not expired")
+	p.refusedPayment("c", limited(4, 101), &ledger.UnsettledLimitError{Limit: 100, Unsettled: 100}, "above the limit, after a renewal")
 	p.clock.Advance(paymentLife)
 	_, err = p.store.CloseChannel(p.ctx, "c")
 	p.ok(err, "close")
 	p.renews(limited(4, 100)) // over a closed channel
 	p.clock.Advance(paymentLife)
-	list, err := p.store.Settlements(p.ctx, metastore.Settlement{}, 10)
+	list, err := p.store.Settlements(p.ctx, ledger.Settlement{}, 10)
 	p.ok(err, "settlements")
-	p.ok(p.store.PayOut(p.ctx, list), "pay out what has expired")
+	p.ok(p.store.Book(p.ctx, list), "pay out what has expired")
 	p.must(p.getChannel("c").Settled == 100 && p.getChannel("c").Expired == 0, "paid out: %+v", p.getChannel("c"))
-	p.refusedRenewal("c", limited(5, 100), metastore.ErrNothingExpired, "of what is settled")
+	p.refusedRenewal("c", limited(5, 100), ledger.ErrNothingExpired, "of what is settled")
 
 	d := p.channel("d", "s", 100)
 	p.reads(d, 1, 10, 1, 1)
 	p.clock.Advance(paymentLife)
-	list, err = p.store.Settlements(p.ctx, metastore.Settlement{}, 10)
+	list, err = p.store.Settlements(p.ctx, ledger.Settlement{}, 10)
 	p.ok(err, "settlements")
 	p.renews(p.pay(d, 2, 10))
-	p.ok(p.store.PayOut(p.ctx, list), "pay out a payment that was renewed meanwhile")
+	p.ok(p.store.Book(p.ctx, list), "pay out a payment that was renewed meanwhile")
 	p.must(p.getChannel("d").Settled == 10 && len(p.pendingOf("d")) == 0, "paid out: %+v", p.getChannel("d"))
 	p.audited()
 	p.clock.Advance(channelLife)
-	p.refusedRenewal("d", p.pay(d, 3, 10), metastore.ErrChannelExpired, "over an expired channel")
+	p.refusedRenewal("d", p.pay(d, 3, 10), ledger.ErrChannelExpired, "over an expired channel")
 }
 
 // paymentRacingRenewals renews a payment concurrently, and pays it out.
 func paymentRacingRenewals(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	c := p.channel("c", "s", 1000)
 	for k := int64(1); k <= 10; k++ {
 		p.reads(c, 10*k, 10*k, 1, 1)
@@ -120,10 +122,10 @@ func paymentRacingRenewals(p *probe) {
 		list := p.pendingOf("c")
 		errs := race(6, func(i int) error {
 			if i == 5 {
-				return handles[i%2].PayOut(p.ctx, list)
+				return handles[i%2].Book(p.ctx, list)
 			}
 			_, err := handles[i%2].Renew(p.ctx, p.pay(c, 10*k+int64(1+i/2), 10*k))
-			if errors.Is(err, metastore.ErrStalePayment) || errors.Is(err, metastore.ErrNothingExpired) {
+			if errors.Is(err, ledger.ErrStalePayment) || errors.Is(err, ledger.ErrNothingExpired) {
 				return nil
 			}
 			return err
@@ -137,7 +139,7 @@ func paymentRacingRenewals(p *probe) {
 }
 
 // fails submits a payment, which fails or expires.
-func (p *probe) fails(s metastore.Settlement, o metastore.Outcome) {
+func (p *probe) fails(s ledger.Settlement, o ledger.Outcome) {
 	p.begins(s)
 	p.ok(p.store.EndSubmission(p.ctx, s.Channel, s.Sequence, o), "end")
 	p.audited()
@@ -145,33 +147,33 @@ func (p *probe) fails(s metastore.Settlement, o metastore.Outcome) {
 
 // submissionRenew renews payments that are collected on a chain.
 func submissionRenew(p *probe) {
-	renewal := func(c metastore.Channel, sequence, amount int64) metastore.Payment {
+	renewal := func(c ledger.Channel, sequence, amount int64) ledger.Payment {
 		pay := p.pay(c, sequence, amount)
 		pay.Expires, pay.SettleAt = p.clock.Now().Add(time.Hour), 1000
 		return pay
 	}
-	for id, o := range map[string]metastore.Outcome{"a": {State: metastore.Expired}, "b": {State: metastore.Failed, Status: "abort"}} {
+	for id, o := range map[string]ledger.Outcome{"a": {State: ledger.Expired}, "b": {State: ledger.Failed, Status: "abort"}} {
 		c := p.onChain(id, 100)
 		s := p.sends(c, 1, 40, 1, time.Minute)
-		p.refusedRenewal(id, renewal(c, 2, 40), metastore.ErrNothingExpired, "of what is pending")
+		p.refusedRenewal(id, renewal(c, 2, 40), ledger.ErrNothingExpired, "of what is pending")
 		p.begins(s)
 		p.clock.Advance(time.Hour)
-		p.refusedRenewal(id, renewal(c, 2, 40), metastore.ErrNothingExpired, "of what is in flight")
+		p.refusedRenewal(id, renewal(c, 2, 40), ledger.ErrNothingExpired, "of what is in flight")
 		p.ok(p.store.EndSubmission(p.ctx, id, 1, o), "end")
 		p.must(p.getChannel(id).Expired == 40 && p.getChannel(id).Stopped != "", "at its end: %+v", p.getChannel(id))
-		p.refusedRenewal(id, renewal(c, 1, 39), &metastore.StaleError{Stored: s.Proof}, "with another amount")
+		p.refusedRenewal(id, renewal(c, 1, 39), &ledger.StaleError{Stored: s.Proof}, "with another amount")
 		pay := renewal(c, 2, 40)
 		pay.SettleAt = 1000
 		p.renews(pay)
 		got := p.getChannel(id)
 		p.must(got.Expired == 0 && got.Stopped != "" && got.Accepted == 40 && got.Settled == 0, "renewed: %+v", got)
 		p.due(0, settlement(pay, id))
-		p.refusedPayment(id, p.pay(c, 3, 50), metastore.ErrChannelStopped, "before the renewal is collected")
+		p.refusedPayment(id, p.pay(c, 3, 50), ledger.ErrChannelStopped, "before the renewal is collected")
 		sub := p.begins(settlement(pay, id))
 		p.renews(pay) // repeated
 		got = p.ends(id, 2, p.collected(sub))
 		p.must(got.Settled == 40 && got.Stopped == "", "collected: %+v", got)
-		p.refusedRenewal(id, renewal(c, 3, 40), metastore.ErrNothingExpired, "of what is settled")
+		p.refusedRenewal(id, renewal(c, 3, 40), ledger.ErrNothingExpired, "of what is settled")
 		p.reads(c, 3, 50, 1, 1)
 	}
 
@@ -181,47 +183,47 @@ func submissionRenew(p *probe) {
 	newer := p.sends(c, 2, 60, 1, time.Minute)
 	ahead := renewal(c, 3, 60)
 	ahead.Ahead = time.Minute - time.Microsecond
-	p.refusedRenewal("c", ahead, metastore.ErrNothingExpired, "before the ledger has reached its expiry")
+	p.refusedRenewal("c", ahead, ledger.ErrNothingExpired, "before the ledger has reached its expiry")
 	limited := p.pay(c, 3, 70)
 	limited.UnsettledLimit, limited.Ahead = 60, time.Minute
-	p.refusedPayment("c", limited, &metastore.UnsettledLimitError{Limit: 60, Unsettled: 60, Expired: 20}, "above the limit, after the expiry on the ledger")
+	p.refusedPayment("c", limited, &ledger.UnsettledLimitError{Limit: 60, Unsettled: 60, Expired: 20}, "above the limit, after the expiry on the ledger")
 	ahead.Ahead = time.Minute
 	p.renews(ahead)
-	p.is(p.store.BeginSubmission(p.ctx, submission(newer)), metastore.ErrExists, "a submission while one is in flight")
-	p.ok(p.store.EndSubmission(p.ctx, "c", 1, metastore.Outcome{State: metastore.Expired}), "end")
+	p.is(p.store.BeginSubmission(p.ctx, submission(newer)), database.ErrExists, "a submission while one is in flight")
+	p.ok(p.store.EndSubmission(p.ctx, "c", 1, ledger.Outcome{State: ledger.Expired}), "end")
 	p.audited()
 	p.due(0, settlement(ahead, "c"))
 	ahead = renewal(c, 4, 60)
 	ahead.Ahead = channelLife
-	p.refusedRenewal("c", ahead, metastore.ErrChannelExpired, "over a channel that has expired on the ledger")
+	p.refusedRenewal("c", ahead, ledger.ErrChannelExpired, "over a channel that has expired on the ledger")
 
 	// Over a channel that is gone a renewal can only fail, and cost the receiver the gas.
 	d := p.onChain("d", 100)
 	gone := p.reading(d)
 	gone.Gone = true
-	p.fails(p.sends(d, 1, 10, 1, time.Minute), metastore.Outcome{State: metastore.Failed, Status: "abort", Reading: gone})
-	p.refusedRenewal("d", renewal(d, 2, 10), &metastore.InsufficientFundsError{Required: 10, Available: 0}, "over a channel that is gone")
+	p.fails(p.sends(d, 1, 10, 1, time.Minute), ledger.Outcome{State: ledger.Failed, Status: "abort", Reading: gone})
+	p.refusedRenewal("d", renewal(d, 2, 10), &ledger.InsufficientFundsError{Required: 10, Available: 0}, "over a channel that is gone")
 	// The chain decides which sequence numbers are acceptable.
 	e := p.onChain("e", 100)
-	p.fails(p.sends(e, 1, 10, 1, time.Minute), metastore.Outcome{State: metastore.Failed, Status: "abort"})
+	p.fails(p.sends(e, 1, 10, 1, time.Minute), ledger.Outcome{State: ledger.Failed, Status: "abort"})
 	p.shows("e", withdrawn(0, 5))
-	p.refusedRenewal("e", renewal(e, 4, 10), &metastore.StaleError{Stored: p.pay(e, 1, 10).Proof}, "with a sequence number that the chain refuses")
+	p.refusedRenewal("e", renewal(e, 4, 10), &ledger.StaleError{Stored: p.pay(e, 1, 10).Proof}, "with a sequence number that the chain refuses")
 	p.renews(renewal(e, 5, 10))
 }
 
 // submissionRacingRenewals renews a payment concurrently, while its submission ends.
 func submissionRacingRenewals(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	c := p.onChain("c", 1_000_000)
 	for k := int64(1); k <= 10; k++ {
 		p.begins(p.sends(c, 10*k, 10*k, 1, time.Minute))
 		var renewed [5]bool
 		errs := race(6, func(i int) error {
 			if i == 5 {
-				return handles[i%2].EndSubmission(p.ctx, "c", 10*k, metastore.Outcome{State: metastore.Expired})
+				return handles[i%2].EndSubmission(p.ctx, "c", 10*k, ledger.Outcome{State: ledger.Expired})
 			}
 			_, err := handles[i%2].Renew(p.ctx, p.pay(c, 10*k+int64(1+i), 10*k))
-			if renewed[i] = err == nil; errors.Is(err, metastore.ErrStalePayment) || errors.Is(err, metastore.ErrNothingExpired) {
+			if renewed[i] = err == nil; errors.Is(err, ledger.ErrStalePayment) || errors.Is(err, ledger.ErrNothingExpired) {
 				return nil
 			}
 			return err
@@ -247,14 +249,14 @@ func submissionRacingRenewals(p *probe) {
 // paymentSellingLimit follows the selling limit of a channel of the chain.
 func paymentSellingLimit(p *probe) {
 	c := p.onChain("c", math.MaxInt64)
-	start := func(sequence, amount int64, form string, simulated bool) metastore.Payment {
+	start := func(sequence, amount int64, form string, simulated bool) ledger.Payment {
 		pay := p.pay(c, sequence, amount)
 		pay.SettleAt, pay.StartingLimit, pay.UnsettledLimit, pay.Form, pay.Simulated = 1, 10, 35, form, simulated
 		return pay
 	}
-	var last metastore.Payment
-	sells := func(pay metastore.Payment) {
-		_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: pay, Price: 1, Count: 1})
+	var last ledger.Payment
+	sells := func(pay ledger.Payment) {
+		_, err := p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})
 		p.ok(err, "payment of %d", pay.Amount)
 		last = pay
 	}
@@ -265,7 +267,7 @@ func paymentSellingLimit(p *probe) {
 		p.ends("c", sub.Sequence, p.collected(sub))
 	}
 	limit := func(limit, unsettled int64) error {
-		return &metastore.UnsettledLimitError{Limit: limit, Unsettled: unsettled}
+		return &ledger.UnsettledLimitError{Limit: limit, Unsettled: unsettled}
 	}
 	p.refusedPayment("c", start(1, 11, "f", true), limit(10, 0), "of more than the starting limit")
 	sells(start(1, 10, "f", true))
@@ -299,12 +301,12 @@ func paymentSellingLimit(p *probe) {
 func submissionForm(p *probe) {
 	c := p.onChain("c", 1000)
 	for i, test := range []struct {
-		state metastore.SubmissionState
+		state ledger.SubmissionState
 		form  string
 		want  string
 	}{
-		{metastore.Collected, "f", "f"}, {metastore.Expired, "g", "f"}, {metastore.Collected, "g", "g"}, {metastore.Collected, "", "g"},
-		{metastore.Failed, "g", ""}, {metastore.Collected, "", ""}, {metastore.Collected, "f", "f"},
+		{ledger.Collected, "f", "f"}, {ledger.Expired, "g", "f"}, {ledger.Collected, "g", "g"}, {ledger.Collected, "", "g"},
+		{ledger.Failed, "g", ""}, {ledger.Collected, "", ""}, {ledger.Collected, "f", "f"},
 	} {
 		k := int64(i + 1)
 		if p.getChannel("c").Stopped != "" {
@@ -319,13 +321,13 @@ func submissionForm(p *probe) {
 		p.ok(err, "submission")
 		p.must(got.Form == test.form, "the form of the submission is %q, want %q", got.Form, test.form)
 		p.reopen()
-		after := p.ends("c", k, metastore.Outcome{State: test.state, Status: "abort", Withdrawn: sub.Amount})
+		after := p.ends("c", k, ledger.Outcome{State: test.state, Status: "abort", Withdrawn: sub.Amount})
 		p.must(after.Form == test.want, "the form after outcome %d is %q, want %q", i, after.Form, test.want)
 	}
 	// What others have withdrawn before says nothing about the form.
 	sub := p.begins(p.sends(c, 8, 80, 1, time.Minute))
 	o := p.collected(sub)
-	o.State, o.Status = metastore.Failed, "withdrawn before"
+	o.State, o.Status = ledger.Failed, "withdrawn before"
 	after := p.ends("c", 8, o)
 	p.must(after.Form == "f" && after.Stopped == "" && after.Elsewhere == 10, "others have withdrawn: %+v", after)
 }
@@ -337,8 +339,8 @@ func submissionStop(p *probe) {
 	o := p.collected(sub)
 	o.Stop = "strange"
 	p.must(p.ends("c", 1, o).Stopped == "strange", "it sells on")
-	p.refusedPayment("c", p.pay(c, 2, 20), metastore.ErrChannelStopped, "over a channel that was stopped")
-	p.must(p.shows("c", func(*metastore.Reading) {}).Stopped == "strange", "a reading without a change made it sell")
+	p.refusedPayment("c", p.pay(c, 2, 20), ledger.ErrChannelStopped, "over a channel that was stopped")
+	p.must(p.shows("c", func(*ledger.Reading) {}).Stopped == "strange", "a reading without a change made it sell")
 	other := p.onChain("other", 100)
 	p.sends(other, 1, 10, 1, time.Minute) // others go on
 }
@@ -359,14 +361,14 @@ func submissionStopSelling(p *probe) {
 	stops(2, "")
 	stops(1, "refused")
 	stops(1, "refused")
-	p.refusedPayment("c", p.pay(c, 3, 30), metastore.ErrChannelStopped, "over a channel whose payment is refused")
-	p.must(p.ends("c", 1, metastore.Outcome{State: metastore.Collected, Withdrawn: 10}).Stopped == "", "it does not sell although it was collected")
+	p.refusedPayment("c", p.pay(c, 3, 30), ledger.ErrChannelStopped, "over a channel whose payment is refused")
+	p.must(p.ends("c", 1, ledger.Outcome{State: ledger.Collected, Withdrawn: 10}).Stopped == "", "it does not sell although it was collected")
 	stops(1, "")
 	p.begins(p.pendingOf("c")[0])
 	stops(2, "refused")
 	r := p.reading(p.getChannel("c"))
 	r.Withdrawn, r.NextSequence = 20, 3
-	got := p.ends("c", 2, metastore.Outcome{State: metastore.Expired, Reading: r})
+	got := p.ends("c", 2, ledger.Outcome{State: ledger.Expired, Reading: r})
 	p.must(got.Stopped == "", "it does not sell although others have withdrawn what was refused: %+v", got)
 	p.ok(p.store.StopSelling(p.ctx, "unknown", 1, "refused"), "stop an unknown channel")
 }
@@ -374,15 +376,15 @@ func submissionStopSelling(p *probe) {
 // submissionGrownDeposit deposits into channels that have stopped. A deposit ends only what a reading has caused: while what was
 // submitted is owed, it must be collected first.
 func submissionGrownDeposit(p *probe) {
-	grows := func(id string, stopped bool) metastore.Channel {
-		got := p.shows(id, func(r *metastore.Reading) { r.Deposit += 50 })
+	grows := func(id string, stopped bool) ledger.Channel {
+		got := p.shows(id, func(r *ledger.Reading) { r.Deposit += 50 })
 		p.must((got.Stopped != "") == stopped, "after a deposit: %+v", got)
 		if stopped {
-			p.refusedPayment(id, p.pay(got, got.Sequence+1, got.Accepted+1), metastore.ErrChannelStopped, "after a deposit")
+			p.refusedPayment(id, p.pay(got, got.Sequence+1, got.Accepted+1), ledger.ErrChannelStopped, "after a deposit")
 		}
 		return got
 	}
-	sells := func(c metastore.Channel) {
+	sells := func(c ledger.Channel) {
 		c = p.getChannel(c.ID)
 		p.reads(c, max(c.Sequence+1, c.NextSequence), c.Accepted+10, 1, 10)
 		p.audited()
@@ -397,15 +399,15 @@ func submissionGrownDeposit(p *probe) {
 	sells(c)
 
 	// One that has failed or expired is renewed, and so is one for which the deposit did not suffice.
-	short := func(r *metastore.Reading) { r.Deposit = 30 }
+	short := func(r *ledger.Reading) { r.Deposit = 30 }
 	for id, test := range map[string]struct {
-		outcome metastore.Outcome
-		change  func(*metastore.Reading)
+		outcome ledger.Outcome
+		change  func(*ledger.Reading)
 	}{
-		"expired":       {metastore.Outcome{State: metastore.Expired}, nil},
-		"failed":        {metastore.Outcome{State: metastore.Failed, Status: "abort"}, nil},
-		"short, failed": {metastore.Outcome{State: metastore.Failed, Status: "EINSUFFICIENT_BALANCE"}, short},
-		"short, tried":  {metastore.Outcome{State: metastore.Expired}, short},
+		"expired":       {ledger.Outcome{State: ledger.Expired}, nil},
+		"failed":        {ledger.Outcome{State: ledger.Failed, Status: "abort"}, nil},
+		"short, failed": {ledger.Outcome{State: ledger.Failed, Status: "EINSUFFICIENT_BALANCE"}, short},
+		"short, tried":  {ledger.Outcome{State: ledger.Expired}, short},
 	} {
 		c := p.onChain(id, 100)
 		p.begins(p.sends(c, 1, 40, 1, time.Minute))
@@ -415,7 +417,7 @@ func submissionGrownDeposit(p *probe) {
 		}
 		p.ends(id, 1, test.outcome)
 		if test.change != nil {
-			p.refusedRenewal(id, p.pay(c, 2, 40), &metastore.InsufficientFundsError{Required: 40, Available: 30}, "of more than the deposit")
+			p.refusedRenewal(id, p.pay(c, 2, 40), &ledger.InsufficientFundsError{Required: 40, Available: 30}, "of more than the deposit")
 		}
 		grows(id, true)
 		renewal := p.pay(c, 2, 40)
@@ -429,9 +431,9 @@ func submissionGrownDeposit(p *probe) {
 
 	// Others have withdrawn a part of what is owed, and then all of it.
 	d := p.onChain("elsewhere", 100)
-	p.fails(p.sends(d, 1, 40, 1, time.Minute), metastore.Outcome{State: metastore.Expired})
-	p.must(p.shows(d.ID, func(r *metastore.Reading) { r.Withdrawn, r.NextSequence, r.Deposit = 39, 2, 150 }).Stopped != "", "it sells before the money is there")
-	p.must(p.shows(d.ID, func(r *metastore.Reading) { r.Withdrawn, r.NextSequence, r.Deposit = 40, 3, 200 }).Stopped == "", "it does not sell although the money is there")
+	p.fails(p.sends(d, 1, 40, 1, time.Minute), ledger.Outcome{State: ledger.Expired})
+	p.must(p.shows(d.ID, func(r *ledger.Reading) { r.Withdrawn, r.NextSequence, r.Deposit = 39, 2, 150 }).Stopped != "", "it sells before the money is there")
+	p.must(p.shows(d.ID, func(r *ledger.Reading) { r.Withdrawn, r.NextSequence, r.Deposit = 40, 3, 200 }).Stopped == "", "it does not sell although the money is there")
 	sells(d)
 
 	// What a reading has caused, a deposit ends: nothing is owed.
@@ -440,14 +442,14 @@ func submissionGrownDeposit(p *probe) {
 	o.Stop = "strange"
 	p.ends(e.ID, 1, o)
 	grows(e.ID, false)
-	p.shows(e.ID, func(r *metastore.Reading) { r.Deposit = 60 })
+	p.shows(e.ID, func(r *ledger.Reading) { r.Deposit = 60 })
 	grows(e.ID, false)
 	sells(e)
 }
 
 // submissionRacingStops collects submissions while a refusal is recorded: a channel whose money is there sells.
 func submissionRacingStops(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	c := p.onChain("c", 1_000_000)
 	for k := int64(1); k <= 15; k++ {
 		sub := p.begins(p.sends(c, k, 10*k, 1, time.Minute))
@@ -483,8 +485,8 @@ func submissionPostpone(p *probe) {
 	p.due(time.Minute, s)
 	s = p.sends(c, 3, 20, 1, time.Hour) // but one that is due earlier is due earlier
 	p.due(0, s)
-	ledger := p.channel("ledger", "s", 100)
-	p.reads(ledger, 1, 1, 1, 1)
+	local := p.channel("ledger", "s", 100)
+	p.reads(local, 1, 1, 1, 1)
 	p.ok(p.store.Postpone(p.ctx, "ledger", 1, p.clock.Now()), "postpone what is never due")
 	p.ok(p.store.Postpone(p.ctx, "unknown", 1, p.clock.Now()), "postpone nothing")
 	p.due(time.Hour, s)
@@ -493,30 +495,30 @@ func submissionPostpone(p *probe) {
 
 // submissionWithin checks when settlements are due of payments that live long.
 func submissionWithin(p *probe) {
-	lives := func(id string, amount int64, change func(*metastore.Payment)) metastore.Settlement {
+	lives := func(id string, amount int64, change func(*ledger.Payment)) ledger.Settlement {
 		c := p.onChain(id, 1000)
 		pay := p.pay(c, 1, amount)
 		pay.Expires, pay.SettleAt, pay.SettleWithin = p.clock.Now().Add(365*24*time.Hour), 1000, 24*time.Hour
 		change(&pay)
-		_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: pay, Price: 1, Count: 1})
+		_, err := p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})
 		p.ok(err, "read")
 		return settlement(pay, id)
 	}
-	short := lives("short", 1, func(p *metastore.Payment) { p.Expires = p.Expires.Add(-364 * 24 * time.Hour) })
-	day := lives("day", 1, func(*metastore.Payment) {})
-	half := lives("half", 1, func(p *metastore.Payment) { p.SettleWithin = 0 })
+	short := lives("short", 1, func(p *ledger.Payment) { p.Expires = p.Expires.Add(-364 * 24 * time.Hour) })
+	day := lives("day", 1, func(*ledger.Payment) {})
+	half := lives("half", 1, func(p *ledger.Payment) { p.SettleWithin = 0 })
 	p.due(12*time.Hour - time.Microsecond)
 	p.due(12*time.Hour, short)
 	p.due(24*time.Hour-time.Microsecond, short)
 	p.due(24*time.Hour, short, day)
 	p.due(channelLife/2-time.Microsecond, short, day)
 	p.due(channelLife/2, short, day, half) // half of the time until the channel expires
-	limited := func(p *metastore.Payment) { p.StartingLimit, p.UnsettledLimit = 100, 1000 }
+	limited := func(p *ledger.Payment) { p.StartingLimit, p.UnsettledLimit = 100, 1000 }
 	lives("below", 49, limited)
 	p.due(0)
 	at := lives("at half of the limit", 50, limited)
 	p.due(0, at)
-	one := lives("one", 1, func(p *metastore.Payment) { p.StartingLimit, p.UnsettledLimit = 1, 1 })
+	one := lives("one", 1, func(p *ledger.Payment) { p.StartingLimit, p.UnsettledLimit = 1, 1 })
 	p.due(0, at, one)
 	p.audited()
 }

@@ -5,19 +5,21 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/ledger"
 )
 
 func sessionUseMany(p *probe) {
 	want := p.session("session", 10)
 	for _, step := range []struct{ n, left int64 }{{3, 7}, {8, -1}, {7, 0}, {1, -1}, {1<<63 - 1, -1}} {
-		for i, key := range []*metastore.Idempotency{nil, idem("s", fmt.Sprint(step))} {
+		for i, key := range []*ledger.Idempotency{nil, idem("s", fmt.Sprint(step))} {
 			if step.left >= 0 && i > 0 {
 				continue
 			}
 			got, err := p.store.UseSession(p.ctx, "session", step.n, key)
 			if step.left < 0 {
-				p.is(err, metastore.ErrExhausted, "use of %d with %d left", step.n, want.Left)
+				p.is(err, ledger.ErrExhausted, "use of %d with %d left", step.n, want.Left)
 			} else {
 				p.ok(err, "use of %d with %d left", step.n, want.Left)
 				want.Left, want.Used = step.left, want.Total-step.left
@@ -34,14 +36,14 @@ func sessionUseMany(p *probe) {
 	p.equal(again, first, "replay")
 	p.must(p.left("keyed") == 6, "%d left", p.left("keyed"))
 	_, err = p.store.UseSession(p.ctx, "unknown", 3, nil)
-	p.is(err, metastore.ErrNotFound, "use of an unknown session")
+	p.is(err, database.ErrNotFound, "use of an unknown session")
 	p.audited()
 }
 
 // sessionRacingMany has concurrent callers use several chunksets per call: what was used must equal
 // what is missing, and each refused call must report how much was left.
 func sessionRacingMany(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	const callers, each, total = 24, 8, 331
 	p.session("session", total)
 	taken := make([]int64, callers)
@@ -52,7 +54,7 @@ func sessionRacingMany(p *probe) {
 			switch {
 			case err == nil:
 				taken[i] += n
-			case !errors.Is(err, metastore.ErrExhausted):
+			case !errors.Is(err, ledger.ErrExhausted):
 				return err
 			case s.Left >= n || s.ID != "session":
 				return fmt.Errorf("refused %d with %+v", n, s)
@@ -108,18 +110,18 @@ func sessionReturn(p *probe) {
 	p.clock.Advance(time.Hour)
 	back(1, "late", 8)
 	_, err = p.store.UseSession(p.ctx, "session", 1, nil)
-	p.is(err, metastore.ErrExpired, "use after the expiry")
-	p.clock.Advance(metastore.SessionRetention)
+	p.is(err, database.ErrExpired, "use after the expiry")
+	p.clock.Advance(ledger.SessionRetention)
 	_, err = p.store.ReturnChunksets(p.ctx, "session", 1, "forgotten")
-	p.is(err, metastore.ErrNotFound, "return to a session past its retention")
+	p.is(err, database.ErrNotFound, "return to a session past its retention")
 	_, err = p.store.ReturnChunksets(p.ctx, "unknown", 1, "r")
-	p.is(err, metastore.ErrNotFound, "return to an unknown session")
+	p.is(err, database.ErrNotFound, "return to an unknown session")
 }
 
 // sessionRacingReturns repeats one return concurrently, and makes more different returns than there
 // were uses.
 func sessionRacingReturns(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	p.session("session", 100)
 	_, err := p.store.UseSession(p.ctx, "session", 17, nil)
 	p.ok(err, "use")

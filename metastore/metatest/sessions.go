@@ -6,7 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/ledger"
 )
 
 func sessionChecks() []Check {
@@ -24,8 +26,8 @@ func sessionChecks() []Check {
 }
 
 // session creates a session of this many chunksets that expires after an hour.
-func (p *probe) session(id string, left int64) metastore.Session {
-	s, err := p.store.CreateSession(p.ctx, metastore.Session{ID: id, Total: left, Left: left, Expires: p.clock.Now().Add(time.Hour)}, nil)
+func (p *probe) session(id string, left int64) ledger.Session {
+	s, err := p.store.CreateSession(p.ctx, ledger.Session{ID: id, Total: left, Left: left, Expires: p.clock.Now().Add(time.Hour)}, nil)
 	p.ok(err, "create session")
 	return s
 }
@@ -37,7 +39,7 @@ func (p *probe) left(id string) int64 {
 }
 
 func sessionCreate(p *probe) {
-	in := metastore.Session{
+	in := ledger.Session{
 		ID: "session", UserIdentity: "0xab", Total: 1<<63 - 1, Left: 1<<63 - 1,
 		Created: p.clock.Now().Add(time.Hour), Expires: p.clock.Now().Add(time.Hour + time.Nanosecond),
 	}
@@ -47,15 +49,15 @@ func sessionCreate(p *probe) {
 	p.ok(err, "create")
 	p.equal(got, want, "created session")
 	_, err = p.store.CreateSession(p.ctx, in, nil)
-	p.is(err, metastore.ErrExists, "second session with that id")
+	p.is(err, database.ErrExists, "second session with that id")
 	p.reopen()
 	got, err = p.store.Session(p.ctx, "session")
 	p.ok(err, "session")
 	p.equal(got, want, "session")
 	_, err = p.store.Session(p.ctx, "sessio")
-	p.is(err, metastore.ErrNotFound, "unknown session")
+	p.is(err, database.ErrNotFound, "unknown session")
 	_, err = p.store.UseSession(p.ctx, "sessio", 1, nil)
-	p.is(err, metastore.ErrNotFound, "use of an unknown session")
+	p.is(err, database.ErrNotFound, "use of an unknown session")
 }
 
 // sessionUse uses a session until it is exhausted, one chunkset at a time.
@@ -72,7 +74,7 @@ func sessionUse(p *probe) {
 	}
 	for range 3 {
 		got, err := p.store.UseSession(p.ctx, "session", 1, nil)
-		p.is(err, metastore.ErrExhausted, "use of an empty session")
+		p.is(err, ledger.ErrExhausted, "use of an empty session")
 		p.equal(got, want, "session returned with the error")
 		p.must(p.left("session") == 0, "an empty session has %d left", p.left("session"))
 	}
@@ -90,19 +92,19 @@ func sessionExpiry(p *probe) {
 	p.clock.Advance(time.Microsecond)
 	for _, id := range []string{"session", "empty"} {
 		_, err = p.store.UseSession(p.ctx, id, 1, nil)
-		p.is(err, metastore.ErrExpired, "use of %s at the expiry", id)
-		_, err = p.store.UseSession(p.ctx, id, 1, &metastore.Idempotency{Scope: id, Key: "k"})
-		p.is(err, metastore.ErrExpired, "use of %s at the expiry, with a key", id)
+		p.is(err, database.ErrExpired, "use of %s at the expiry", id)
+		_, err = p.store.UseSession(p.ctx, id, 1, &ledger.Idempotency{Scope: id, Key: "k"})
+		p.is(err, database.ErrExpired, "use of %s at the expiry, with a key", id)
 	}
 	p.must(p.left("session") == 4, "an expired session was charged")
-	p.clock.Advance(metastore.SessionRetention - time.Microsecond)
+	p.clock.Advance(ledger.SessionRetention - time.Microsecond)
 	p.left("session")
 	p.clock.Advance(time.Microsecond)
 	for range 2 {
 		_, err = p.store.Session(p.ctx, "session")
-		p.is(err, metastore.ErrNotFound, "session after its retention")
+		p.is(err, database.ErrNotFound, "session after its retention")
 		_, err = p.store.UseSession(p.ctx, "session", 1, nil)
-		p.is(err, metastore.ErrNotFound, "use of a session after its retention")
+		p.is(err, database.ErrNotFound, "use of a session after its retention")
 		p.purge()
 	}
 }
@@ -110,7 +112,7 @@ func sessionExpiry(p *probe) {
 // sessionRacingUses uses sessions from many goroutines over two handles, more
 // often than they allow.
 func sessionRacingUses(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	const callers, each, sessions, left = 16, 12, 2, 61
 	for i := range sessions {
 		p.session(fmt.Sprint("session", i), left)
@@ -119,15 +121,15 @@ func sessionRacingUses(p *probe) {
 	errs := race(callers*sessions, func(i int) error {
 		id := fmt.Sprint("session", i%sessions)
 		for k := range each {
-			var idem *metastore.Idempotency
+			var idem *ledger.Idempotency
 			if k%4 == 3 {
-				idem = &metastore.Idempotency{Scope: id, Key: fmt.Sprint(i, "-", k)}
+				idem = &ledger.Idempotency{Scope: id, Key: fmt.Sprint(i, "-", k)}
 			}
 			s, err := handles[(i/sessions+k)%2].UseSession(p.ctx, id, 1, idem)
 			switch {
 			case err == nil:
 				seen[i] = append(seen[i], s.Left)
-			case !errors.Is(err, metastore.ErrExhausted):
+			case !errors.Is(err, ledger.ErrExhausted):
 				return err
 			}
 		}
@@ -150,7 +152,7 @@ func sessionRacingUses(p *probe) {
 
 // sessionLastChunkset has callers compete for one chunkset, repeatedly.
 func sessionLastChunkset(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	for round := range 40 {
 		id := fmt.Sprint("session", round)
 		p.session(id, 1)
@@ -163,7 +165,7 @@ func sessionLastChunkset(p *probe) {
 			if err == nil {
 				won++
 			} else {
-				p.is(err, metastore.ErrExhausted, "use")
+				p.is(err, ledger.ErrExhausted, "use")
 			}
 		}
 		p.must(won == 1, "round %d: %d callers got the last chunkset", round, won)

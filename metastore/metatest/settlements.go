@@ -6,7 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/ledger"
 )
 
 func settlementChecks() []Check {
@@ -23,18 +25,18 @@ func settlementChecks() []Check {
 }
 
 // settlement returns the pending settlement after a payment of probe.pay.
-func settlement(pay metastore.Payment, channel string) metastore.Settlement {
-	return metastore.Settlement{Channel: channel, Sequence: pay.Sequence, Amount: pay.Amount, Proof: pay.Proof, Expires: pay.Expires}
+func settlement(pay ledger.Payment, channel string) ledger.Settlement {
+	return ledger.Settlement{Channel: channel, Sequence: pay.Sequence, Amount: pay.Amount, Proof: pay.Proof, Expires: pay.Expires}
 }
 
 // paysOut pays out one settlement.
 func (p *probe) paysOut(channel string, sequence, amount int64) error {
-	return p.store.PayOut(p.ctx, []metastore.Settlement{{Channel: channel, Sequence: sequence, Amount: amount}})
+	return p.store.Book(p.ctx, []ledger.Settlement{{Channel: channel, Sequence: sequence, Amount: amount}})
 }
 
 func settlementList(p *probe) {
-	list := func(limit int, want ...metastore.Settlement) {
-		got, err := p.store.Settlements(p.ctx, metastore.Settlement{}, limit)
+	list := func(limit int, want ...ledger.Settlement) {
+		got, err := p.store.Settlements(p.ctx, ledger.Settlement{}, limit)
 		p.ok(err, "settlements")
 		p.equal(got, want, "settlements up to %d", limit)
 		for i, after := range got {
@@ -45,10 +47,10 @@ func settlementList(p *probe) {
 		}
 	}
 	list(10)
-	send := func(c metastore.Channel, sequence, amount int64, life time.Duration) metastore.Settlement {
+	send := func(c ledger.Channel, sequence, amount int64, life time.Duration) ledger.Settlement {
 		pay := p.pay(c, sequence, amount)
 		pay.Expires = p.clock.Now().Add(life)
-		_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: pay, Price: 1, Count: 1})
+		_, err := p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})
 		p.ok(err, "read")
 		return settlement(pay, c.ID)
 	}
@@ -75,7 +77,7 @@ func settlementList(p *probe) {
 	p.purge()
 	list(10, first, third, second)
 	p.audited()
-	p.ok(p.store.PayOut(p.ctx, []metastore.Settlement{first, third, second}), "pay out what has expired")
+	p.ok(p.store.Book(p.ctx, []ledger.Settlement{first, third, second}), "pay out what has expired")
 	list(10)
 	p.audited()
 }
@@ -88,7 +90,7 @@ func settlementPayOutOne(p *probe) {
 		p.reads(c, int64(i+1), amount, 1, 1)
 	}
 	pending := settlement(p.pay(c, 3, 30), "channel")
-	state := func(settled int64, want ...metastore.Settlement) {
+	state := func(settled int64, want ...ledger.Settlement) {
 		books := p.books("channel")
 		p.must(books.channel.Settled == settled, "%d is settled, want %d", books.channel.Settled, settled)
 		p.equal(books.settlements, want, "settlements with %d settled", settled)
@@ -109,7 +111,7 @@ func settlementPayOutOne(p *probe) {
 	pending = settlement(p.pay(c, 4, 40), "channel")
 	p.ok(p.paysOut("channel", 3, 30), "pay out the older one again")
 	state(30, pending)
-	p.is(p.paysOut("channe", 1, 1), metastore.ErrNotFound, "pay out over an unknown channel")
+	p.is(p.paysOut("channe", 1, 1), database.ErrNotFound, "pay out over an unknown channel")
 	_, err := p.store.CloseChannel(p.ctx, "channel")
 	p.ok(err, "close")
 	p.clock.Advance(channelLife)
@@ -119,21 +121,21 @@ func settlementPayOutOne(p *probe) {
 
 // settlementRacing pays out while payments are accepted: no payment may be lost.
 func settlementRacing(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	c := p.channel("channel", "s", 1000)
 	const n = 30
 	errs := race(3, func(i int) error {
 		for k := int64(1); k <= n; k++ {
 			if i == 0 {
-				if _, err := handles[0].PayRead(p.ctx, metastore.ReadPurchase{Payment: p.pay(c, k, 10*k), Price: 1, Count: 1}); err != nil {
+				if _, err := handles[0].PayRead(p.ctx, ledger.ReadPurchase{Payment: p.pay(c, k, 10*k), Price: 1, Count: 1}); err != nil {
 					return err
 				}
 				continue
 			}
-			list, err := handles[1].Settlements(p.ctx, metastore.Settlement{}, 10)
+			list, err := handles[1].Settlements(p.ctx, ledger.Settlement{}, 10)
 			for _, s := range list {
 				if err == nil {
-					err = handles[i%2].PayOut(p.ctx, []metastore.Settlement{s})
+					err = handles[i%2].Book(p.ctx, []ledger.Settlement{s})
 				}
 			}
 			if err != nil {
@@ -147,7 +149,7 @@ func settlementRacing(p *probe) {
 	}
 	got := p.books("channel")
 	if got.channel.Settled < 10*n {
-		p.equal(got.settlements, []metastore.Settlement{settlement(p.pay(c, n, 10*n), "channel")}, "settlements at the end")
+		p.equal(got.settlements, []ledger.Settlement{settlement(p.pay(c, n, 10*n), "channel")}, "settlements at the end")
 	} else {
 		p.must(len(got.settlements) == 0, "a collected settlement is still pending")
 	}
@@ -157,37 +159,37 @@ func settlementRacing(p *probe) {
 // settlementAnyOrder pays out the payments of a channel in any order, repeatedly and concurrently:
 // the newest one is the last payout, and is recorded once.
 func settlementAnyOrder(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	c := p.channel("channel", "s", 100)
-	var all []metastore.Settlement
+	var all []ledger.Settlement
 	for i := range int64(4) {
 		p.reads(c, i+1, 10*(i+1), 1, 1)
 		all = append(all, settlement(p.pay(c, i+1, 10*(i+1)), "channel"))
 	}
-	paid := func(newest metastore.Settlement) time.Time {
-		l, err := p.store.Ledger(p.ctx, "channel")
+	paid := func(newest ledger.Settlement) time.Time {
+		l, err := p.store.Statement(p.ctx, "channel")
 		p.ok(err, "ledger")
-		p.must(l.Paid != nil && l.Paid.Sequence == newest.Sequence && l.Paid.Amount == newest.Amount,
-			"the last payout is %+v, want %d at sequence %d", l.Paid, newest.Amount, newest.Sequence)
+		p.must(l.Booked != nil && l.Booked.Sequence == newest.Sequence && l.Booked.Amount == newest.Amount,
+			"the last payout is %+v, want %d at sequence %d", l.Booked, newest.Amount, newest.Sequence)
 		p.must(l.Channel.Settled == newest.Amount, "%d is settled, want %d", l.Channel.Settled, newest.Amount)
 		p.must((l.Pending == nil) == (newest.Sequence == 4), "pending is %+v", l.Pending)
 		p.audited()
-		return l.PaidAt
+		return l.BookedAt
 	}
 	newest := all[0]
 	for _, i := range []int{0, 2, 0, 2, 1} {
-		p.ok(p.store.PayOut(p.ctx, all[i:i+1]), "pay out")
+		p.ok(p.store.Book(p.ctx, all[i:i+1]), "pay out")
 		newest = all[max(i, int(newest.Sequence)-1)]
 		paid(newest)
 	}
-	for _, err := range race(8, func(i int) error { return handles[i%2].PayOut(p.ctx, all[i/2:i/2+1]) }) {
+	for _, err := range race(8, func(i int) error { return handles[i%2].Book(p.ctx, all[i/2:i/2+1]) }) {
 		p.ok(err, "concurrent payouts")
 	}
 	at := paid(all[3])
 	p.clock.Advance(time.Second)
 	p.reopen()
 	for _, i := range []int{1, 3} {
-		p.ok(p.store.PayOut(p.ctx, all[i:i+1]), "pay out again")
+		p.ok(p.store.Book(p.ctx, all[i:i+1]), "pay out again")
 		p.equal(paid(all[3]), at, "time of the last payout")
 	}
 }
@@ -195,34 +197,34 @@ func settlementAnyOrder(p *probe) {
 // settlementPayOut pays out many settlements in one call, all of them or none.
 func settlementPayOut(p *probe) {
 	const n = 105 // more than one statement holds
-	var all []metastore.Settlement
+	var all []ledger.Settlement
 	for i := range n {
 		c := p.channel(fmt.Sprintf("channel %03d", i), "s", 100)
 		p.reads(c, 1, 10, 1, 1)
 		p.reads(c, 3, int64(20+i%5), 1, 1)
 		all = append(all, settlement(p.pay(c, 3, int64(20+i%5)), c.ID))
 	}
-	pending := func() []metastore.Settlement {
-		list, err := p.store.Settlements(p.ctx, metastore.Settlement{}, n)
+	pending := func() []ledger.Settlement {
+		list, err := p.store.Settlements(p.ctx, ledger.Settlement{}, n)
 		p.ok(err, "settlements")
 		return list
 	}
-	p.ok(p.store.PayOut(p.ctx, nil), "pay out an empty list")
-	for what, wrong := range map[string]metastore.Settlement{
+	p.ok(p.store.Book(p.ctx, nil), "pay out an empty list")
+	for what, wrong := range map[string]ledger.Settlement{
 		"an amount that was not accepted":    {Channel: all[9].Channel, Sequence: 3, Amount: 99},
 		"a sequence that was not accepted":   {Channel: all[9].Channel, Sequence: 4, Amount: all[9].Amount},
 		"another amount of the newest":       {Channel: all[9].Channel, Sequence: 3, Amount: 15},
 		"a settlement of an unknown channel": {Channel: "unknown", Sequence: 1, Amount: 1},
 	} {
-		list := append(append([]metastore.Settlement{}, all[:9]...), wrong)
-		p.must(p.store.PayOut(p.ctx, append(list, all[10:]...)) != nil, "pay out with %s: it is accepted", what)
+		list := append(append([]ledger.Settlement{}, all[:9]...), wrong)
+		p.must(p.store.Book(p.ctx, append(list, all[10:]...)) != nil, "pay out with %s: it is accepted", what)
 		p.must(len(pending()) == n, "pay out with %s: %d are still pending, want all %d", what, len(pending()), n)
 		p.audited()
 	}
-	p.ok(p.store.PayOut(p.ctx, []metastore.Settlement{{Channel: all[0].Channel, Sequence: 1, Amount: 10}}), "pay out an older one")
+	p.ok(p.store.Book(p.ctx, []ledger.Settlement{{Channel: all[0].Channel, Sequence: 1, Amount: 10}}), "pay out an older one")
 	p.must(p.getChannel(all[0].Channel).Settled == 10 && len(pending()) == n, "an older one: the newer must stay pending")
 	for range 2 {
-		p.ok(p.store.PayOut(p.ctx, all[:n-1]), "pay out")
+		p.ok(p.store.Book(p.ctx, all[:n-1]), "pay out")
 		p.equal(pending(), all[n-1:], "the pending settlements after it")
 		for _, s := range all[:n-1] {
 			if c := p.getChannel(s.Channel); c.Settled != s.Amount {
@@ -236,23 +238,23 @@ func settlementPayOut(p *probe) {
 
 // racingPayOuts pays out on several handles while payments are accepted.
 func racingPayOuts(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	const n = 15
-	channels := []metastore.Channel{p.channel("a", "s", 1000), p.channel("b", "s", 1000), p.channel("c", "s", 1000)}
+	channels := []ledger.Channel{p.channel("a", "s", 1000), p.channel("b", "s", 1000), p.channel("c", "s", 1000)}
 	for _, err := range race(4, func(i int) error {
 		for k := int64(1); k <= n; k++ {
 			if i < 2 {
 				for _, c := range channels {
-					_, err := handles[i].PayRead(p.ctx, metastore.ReadPurchase{Payment: p.pay(c, 2*k+int64(i), 20*k+10*int64(i)), Price: 1, Count: 1})
-					if err != nil && !errors.Is(err, metastore.ErrStalePayment) {
+					_, err := handles[i].PayRead(p.ctx, ledger.ReadPurchase{Payment: p.pay(c, 2*k+int64(i), 20*k+10*int64(i)), Price: 1, Count: 1})
+					if err != nil && !errors.Is(err, ledger.ErrStalePayment) {
 						return err
 					}
 				}
 				continue
 			}
-			list, err := handles[i%2].Settlements(p.ctx, metastore.Settlement{}, 10)
+			list, err := handles[i%2].Settlements(p.ctx, ledger.Settlement{}, 10)
 			if err == nil {
-				err = handles[i%2].PayOut(p.ctx, list)
+				err = handles[i%2].Book(p.ctx, list)
 			}
 			if err != nil {
 				return err
@@ -262,9 +264,9 @@ func racingPayOuts(p *probe) {
 	}) {
 		p.ok(err, "concurrent payments and payouts")
 	}
-	list, err := p.store.Settlements(p.ctx, metastore.Settlement{}, 10)
+	list, err := p.store.Settlements(p.ctx, ledger.Settlement{}, 10)
 	p.ok(err, "settlements")
-	p.ok(p.store.PayOut(p.ctx, list), "pay out")
+	p.ok(p.store.Book(p.ctx, list), "pay out")
 	for _, c := range channels {
 		got := p.getChannel(c.ID)
 		p.must(got.Settled == got.Accepted && got.Accepted == 20*n+10, "%+v, want all of %d settled", got, 20*n+10)
@@ -276,13 +278,13 @@ func settlementUncollected(p *probe) {
 	want := func(channels, amount int64) {
 		u, err := p.store.Unsettled(p.ctx)
 		p.ok(err, "unsettled")
-		p.equal(u.Expired, metastore.UnsettledSum{Channels: channels, Amount: amount}, "what has expired")
+		p.equal(u.Expired, ledger.UnsettledSum{Channels: channels, Amount: amount}, "what has expired")
 	}
 	want(0, 0)
 	a, b := p.channel("a", "s", 100), p.channel("b", "s", 100)
 	p.reads(a, 1, 10, 1, 1)
 	p.reads(b, 1, 20, 1, 1)
-	p.ok(p.store.PayOut(p.ctx, []metastore.Settlement{settlement(p.pay(b, 1, 20), "b")}), "pay out")
+	p.ok(p.store.Book(p.ctx, []ledger.Settlement{settlement(p.pay(b, 1, 20), "b")}), "pay out")
 	p.reads(b, 2, 27, 1, 1)
 	want(0, 0)
 	p.clock.Advance(paymentLife)
@@ -291,7 +293,7 @@ func settlementUncollected(p *probe) {
 	want(1, 7)
 	p.clock.Advance(paymentLife)
 	want(2, 37)
-	p.ok(p.store.PayOut(p.ctx, []metastore.Settlement{settlement(p.pay(a, 2, 30), "a")}), "pay out late")
+	p.ok(p.store.Book(p.ctx, []ledger.Settlement{settlement(p.pay(a, 2, 30), "a")}), "pay out late")
 	want(1, 7)
 }
 
@@ -304,7 +306,7 @@ func auditWithdrawn(p *probe) {
 		if i == 0 {
 			p.audited()
 		}
-		p.ok(p.store.PayOut(p.ctx, []metastore.Settlement{s}), "pay out")
+		p.ok(p.store.Book(p.ctx, []ledger.Settlement{s}), "pay out")
 		found, err := p.store.Audit(p.ctx)
 		p.ok(err, "audit")
 		p.must(len(found) > i, "after %d such payouts the audit found: %q", i+1, found)

@@ -10,13 +10,15 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/ledger"
 )
 
 // modelSubmissions plays random histories of payments, submissions, outcomes and readings of channels on two
 // handles, and compares every result with a simple model in memory. Each history uses separate ids.
 func modelSubmissions(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	p.play(func(t *rapid.T, round int) error {
 		w := &collecting{T: t, p: p, name: fmt.Sprintf("round%06d-", round), channels: map[string]*collectedChannel{}}
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {
@@ -34,20 +36,20 @@ func modelSubmissions(p *probe) {
 type collecting struct {
 	*rapid.T
 	p        *probe
-	store    metastore.Store
+	store    whole.Database
 	name     string // prefix of all ids
 	channels map[string]*collectedChannel
 }
 
 // collectedChannel is the model of a channel.
 type collectedChannel struct {
-	metastore.Channel
-	pending *metastore.Settlement
+	ledger.Channel
+	pending *ledger.Settlement
 	due     time.Time
-	last    *metastore.Submission // the newest, in any state
+	last    *ledger.Submission // the newest, in any state
 }
 
-func (c *collectedChannel) flying() bool { return c.last != nil && c.last.State == metastore.InFlight }
+func (c *collectedChannel) flying() bool { return c.last != nil && c.last.State == ledger.InFlight }
 
 // owes reports whether the amount that was submitted last is not settled.
 func (c *collectedChannel) owes() bool { return c.last != nil && c.last.Amount > c.Settled }
@@ -89,9 +91,9 @@ func (w *collecting) step() error {
 
 func (w *collecting) open() error {
 	w.p.keys++
-	c := metastore.Channel{
+	c := ledger.Channel{
 		ID: fmt.Sprint(w.name, len(w.channels)), PaymentChannelID: int64(w.p.keys), Sender: "s", Receiver: w.name, Asset: "a", Deposit: 100,
-		Expires: w.now().Add(10 * time.Hour), Withdrawn: w.number("withdrawn", 0, 3), NextSequence: w.number("next", 0, 2), Ledger: w.now(),
+		Expires: w.now().Add(10 * time.Hour), Withdrawn: w.number("withdrawn", 0, 3), NextSequence: w.number("next", 0, 2), ChainTime: w.now(),
 		ChainCreated: w.now().Add(-time.Hour),
 	}
 	got, err := w.store.OpenChannel(w.p.ctx, c, nil)
@@ -101,7 +103,7 @@ func (w *collecting) open() error {
 }
 
 func (w *collecting) pay(c *collectedChannel) error {
-	p := metastore.Payment{
+	p := ledger.Payment{
 		Sender: c.Sender, Receiver: c.Receiver, Asset: c.Asset, PaymentChannelID: c.PaymentChannelID,
 		Sequence: c.Sequence + w.number("sequence", 0, 2), Amount: c.Accepted + w.number("amount", 1, 30), UnsettledLimit: 60,
 		Expires: w.now().Add(time.Duration(w.number("life", 1, 100)) * time.Second), SettleAt: 20,
@@ -120,18 +122,18 @@ func (w *collecting) pay(c *collectedChannel) error {
 	}
 	var wantErr error
 	switch {
-	case c.State(w.now()) == metastore.ChannelExpired:
-		wantErr = metastore.ErrChannelExpired
+	case c.State(w.now()) == ledger.ChannelExpired:
+		wantErr = ledger.ErrChannelExpired
 	case c.Stopped != "":
-		wantErr = metastore.ErrChannelStopped
+		wantErr = ledger.ErrChannelStopped
 	case p.Sequence <= c.Sequence || p.Sequence < c.NextSequence || p.Amount <= c.Withdrawn:
-		wantErr = metastore.ErrStalePayment
+		wantErr = ledger.ErrStalePayment
 	case p.Amount > c.Deposit:
-		wantErr = metastore.ErrInsufficientFunds
+		wantErr = ledger.ErrInsufficientFunds
 	case p.Amount-c.Settled > limit:
-		wantErr = &metastore.UnsettledLimitError{Limit: limit, Unsettled: c.Accepted - c.Settled, Expired: w.expired(c)}
+		wantErr = &ledger.UnsettledLimitError{Limit: limit, Unsettled: c.Accepted - c.Settled, Expired: w.expired(c)}
 	}
-	got, err := w.store.PayRead(w.p.ctx, metastore.ReadPurchase{Payment: p, Price: 1, Count: p.Amount - c.Accepted})
+	got, err := w.store.PayRead(w.p.ctx, ledger.ReadPurchase{Payment: p, Price: 1, Count: p.Amount - c.Accepted})
 	if wantErr == nil {
 		c.Accepted, c.Sequence, c.Proof, c.Form = p.Amount, p.Sequence, p.Proof, form
 		due := w.now().Add(min(p.Expires.Sub(w.now()), c.Expires.Sub(w.now())) / 2)
@@ -150,7 +152,7 @@ func (w *collecting) made() int {
 }
 
 // pend makes a payment the pending settlement.
-func (w *collecting) pend(c *collectedChannel, p metastore.Payment, due time.Time) {
+func (w *collecting) pend(c *collectedChannel, p ledger.Payment, due time.Time) {
 	if c.pending == nil || due.Before(c.due) {
 		c.due = due
 	}
@@ -171,7 +173,7 @@ func (w *collecting) expired(c *collectedChannel) int64 {
 }
 
 func (w *collecting) renew(c *collectedChannel) error {
-	p := metastore.Payment{
+	p := ledger.Payment{
 		Sender: c.Sender, Receiver: c.Receiver, Asset: c.Asset, PaymentChannelID: c.PaymentChannelID, SettleAt: 20, UnsettledLimit: 1,
 		Sequence: c.Sequence + w.number("sequence", 0, 2), Amount: c.Accepted + max(0, w.number("amount", -5, 1)),
 		Expires: w.now().Add(time.Duration(w.number("life", 1, 100)) * time.Second),
@@ -180,13 +182,13 @@ func (w *collecting) renew(c *collectedChannel) error {
 	var wantErr error
 	switch {
 	case !w.now().Before(c.Expires):
-		wantErr = metastore.ErrChannelExpired
+		wantErr = ledger.ErrChannelExpired
 	case p.Amount != c.Accepted, p.Sequence <= c.Sequence, p.Sequence < c.NextSequence:
-		wantErr = metastore.ErrStalePayment
+		wantErr = ledger.ErrStalePayment
 	case w.expired(c) == 0:
-		wantErr = metastore.ErrNothingExpired
+		wantErr = ledger.ErrNothingExpired
 	case p.Amount > c.Deposit:
-		wantErr = metastore.ErrInsufficientFunds
+		wantErr = ledger.ErrInsufficientFunds
 	}
 	got, err := w.store.Renew(w.p.ctx, p)
 	got.Stopped = c.sameStop(got.Stopped)
@@ -219,9 +221,9 @@ func (w *collecting) begin(c *collectedChannel) error {
 	var wantErr error
 	switch {
 	case c.flying():
-		wantErr = metastore.ErrExists
+		wantErr = database.ErrExists
 	case s.Sequence != c.pending.Sequence:
-		wantErr = metastore.ErrNotFound
+		wantErr = database.ErrNotFound
 	default:
 		sub.Begun = w.now()
 		c.last, c.pending, c.Submitted = &sub, nil, s.Amount
@@ -233,16 +235,16 @@ func (w *collecting) end(c *collectedChannel) error {
 	if c.last == nil {
 		return nil
 	}
-	o := metastore.Outcome{State: rapid.SampledFrom([]metastore.SubmissionState{metastore.Collected, metastore.Collected, metastore.Failed, metastore.Expired}).Draw(w.T, "outcome")}
+	o := ledger.Outcome{State: rapid.SampledFrom([]ledger.SubmissionState{ledger.Collected, ledger.Collected, ledger.Failed, ledger.Expired}).Draw(w.T, "outcome")}
 	o.Reading = w.reading(c)
 	switch o.State {
-	case metastore.Collected:
+	case ledger.Collected:
 		o.Withdrawn = max(c.last.Amount, c.Withdrawn)
 		if !o.Reading.Gone && o.Reading.Created.Equal(c.ChainCreated) {
 			o.Reading.Withdrawn = max(o.Reading.Withdrawn, o.Withdrawn)
 			o.Reading.NextSequence = max(o.Reading.NextSequence, c.last.Sequence+1)
 		}
-	case metastore.Failed:
+	case ledger.Failed:
 		o.Status = "abort"
 	}
 	err := w.store.EndSubmission(w.p.ctx, c.ID, c.last.Sequence, o)
@@ -255,7 +257,7 @@ func (w *collecting) end(c *collectedChannel) error {
 	c.last.State, c.last.Status, c.last.Body, c.last.Ended = o.State, o.Status, nil, w.now()
 	c.Submitted = 0
 	before := *c
-	if o.State == metastore.Collected {
+	if o.State == ledger.Collected {
 		c.Collected += max(0, c.last.Amount-c.Settled)
 		c.Settled, c.Form = max(c.Settled, c.last.Amount), c.last.Form
 		c.Withdrawn = max(c.Withdrawn, c.Settled)
@@ -264,10 +266,10 @@ func (w *collecting) end(c *collectedChannel) error {
 		}
 	}
 	w.apply(c, before, o.Reading)
-	if o.State != metastore.Collected {
+	if o.State != ledger.Collected {
 		if c.last.Amount > c.Settled {
 			c.Stopped = "not collected"
-			if o.State == metastore.Failed {
+			if o.State == ledger.Failed {
 				c.Form = ""
 			}
 		}
@@ -279,7 +281,7 @@ func (w *collecting) end(c *collectedChannel) error {
 }
 
 // reading draws what is read of a channel: nothing has changed, or much.
-func (w *collecting) reading(c *collectedChannel) metastore.Reading {
+func (w *collecting) reading(c *collectedChannel) ledger.Reading {
 	r := w.p.reading(c.Channel)
 	r.Deposit = max(0, r.Deposit+w.number("deposit", -5, 40))
 	if w.number("elsewhere", 0, 4) == 0 {
@@ -296,20 +298,20 @@ func (w *collecting) reading(c *collectedChannel) metastore.Reading {
 	case 3:
 		r.Withdrawn = max(0, c.Withdrawn-1)
 	case 4:
-		r.Ledger = c.Ledger.Add(-time.Second)
+		r.ChainTime = c.ChainTime.Add(-time.Second)
 	case 5:
-		r.Ledger = r.Ledger.Add(metastore.MaxLedgerAhead)
+		r.ChainTime = r.ChainTime.Add(ledger.MaxChainAhead)
 	case 6:
-		r.Ledger = r.Ledger.Add(metastore.MaxLedgerAhead + time.Microsecond)
+		r.ChainTime = r.ChainTime.Add(ledger.MaxChainAhead + time.Microsecond)
 	}
 	return r
 }
 
 // apply applies a reading to the model. before is the channel before the outcome of a submission.
-func (w *collecting) apply(c *collectedChannel, before collectedChannel, r metastore.Reading) {
+func (w *collecting) apply(c *collectedChannel, before collectedChannel, r ledger.Reading) {
 	stops := false
 	if w.takes(c, r) {
-		c.Ledger, c.Read = r.Ledger, w.now()
+		c.ChainTime, c.Read = r.ChainTime, w.now()
 		switch {
 		case r.Gone:
 			stops, c.Deposit = true, 0
@@ -335,7 +337,7 @@ func (w *collecting) apply(c *collectedChannel, before collectedChannel, r metas
 	if c.pending != nil && c.pending.Amount <= c.Withdrawn {
 		c.pending = nil
 	}
-	bad := c.last != nil && (c.last.State == metastore.Failed || c.last.State == metastore.Expired)
+	bad := c.last != nil && (c.last.State == ledger.Failed || c.last.State == ledger.Expired)
 	if bad && c.last.Amount > before.Settled && c.last.Amount <= c.Settled && c.Accepted <= c.Deposit {
 		c.Stopped = ""
 	}
@@ -345,10 +347,10 @@ func (w *collecting) apply(c *collectedChannel, before collectedChannel, r metas
 }
 
 // takes reports whether a reading has an effect.
-func (w *collecting) takes(c *collectedChannel, r metastore.Reading) bool {
-	latest := w.now().Add(metastore.MaxLedgerAhead)
+func (w *collecting) takes(c *collectedChannel, r ledger.Reading) bool {
+	latest := w.now().Add(ledger.MaxChainAhead)
 	switch {
-	case r.Ledger.After(latest), r.Ledger.Before(c.Ledger) && !c.Ledger.After(latest):
+	case r.ChainTime.After(latest), r.ChainTime.Before(c.ChainTime) && !c.ChainTime.After(latest):
 		return false
 	case r.Gone, r.Created.After(c.ChainCreated):
 		return true
@@ -375,7 +377,7 @@ func (c *collectedChannel) sameStop(reason string) string {
 // verify compares everything with the model, and audits the store.
 func (w *collecting) verify() error {
 	ctx := w.p.ctx
-	wantDue, wantFlying := map[string]metastore.Settlement{}, map[string]metastore.Submission{}
+	wantDue, wantFlying := map[string]ledger.Settlement{}, map[string]ledger.Submission{}
 	for id, c := range w.channels {
 		got, err := w.store.Channel(ctx, id)
 		got.Stopped = c.sameStop(got.Stopped)
@@ -391,8 +393,8 @@ func (w *collecting) verify() error {
 			wantFlying[id] = *c.last
 		}
 	}
-	due, err := w.store.DueSettlements(ctx, 0, metastore.Settlement{}, 10_000)
-	gotDue := map[string]metastore.Settlement{}
+	due, err := w.store.DueSettlements(ctx, 0, ledger.Settlement{}, 10_000)
+	gotDue := map[string]ledger.Settlement{}
 	for _, s := range due {
 		if strings.HasPrefix(s.Channel, w.name) {
 			gotDue[s.Channel] = s
@@ -402,7 +404,7 @@ func (w *collecting) verify() error {
 		return err
 	}
 	submitted, err := w.store.SubmissionsInFlight(ctx, w.name, 1000)
-	gotFlying := map[string]metastore.Submission{}
+	gotFlying := map[string]ledger.Submission{}
 	for _, s := range submitted {
 		if strings.HasPrefix(s.Channel, w.name) {
 			gotFlying[s.Channel] = s

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/ledger"
 	"sluice/metastore/metatest"
 )
 
@@ -36,15 +37,15 @@ type forgetsSubmission struct {
 	path string
 }
 
-func (s forgetsSubmission) BeginSubmission(ctx context.Context, sub metastore.Submission) error {
+func (s forgetsSubmission) BeginSubmission(ctx context.Context, sub ledger.Submission) error {
 	return errors.Join(s.Handle.BeginSubmission(ctx, sub), query(ctx, s.path, `DELETE FROM submissions`))
 }
 
 // submitsTwice does not check that a submission is in flight.
 type submitsTwice struct{ metatest.Handle }
 
-func (s submitsTwice) BeginSubmission(ctx context.Context, sub metastore.Submission) error {
-	if err := s.Handle.BeginSubmission(ctx, sub); !errors.Is(err, metastore.ErrExists) {
+func (s submitsTwice) BeginSubmission(ctx context.Context, sub ledger.Submission) error {
+	if err := s.Handle.BeginSubmission(ctx, sub); !errors.Is(err, database.ErrExists) {
 		return err
 	}
 	return nil
@@ -56,7 +57,7 @@ type postpones struct {
 	path string
 }
 
-func (s postpones) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
+func (s postpones) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
 	out, err := s.Handle.PayRead(ctx, r)
 	half := s.Now().Add(r.Payment.Expires.Sub(s.Now()) / 2)
 	return out, errors.Join(err, query(ctx, s.path, `UPDATE settlements SET due = $1 WHERE due IS NOT NULL AND channel = $2`, half.UnixMicro(), []byte(out.ID)))
@@ -67,16 +68,16 @@ type hurries struct {
 	path string
 }
 
-func (s hurries) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
+func (s hurries) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
 	out, err := s.Handle.PayRead(ctx, r)
 	return out, errors.Join(err, query(ctx, s.path, `UPDATE settlements SET due = $1 WHERE due IS NOT NULL`, s.Now().UnixMicro()))
 }
 
 type offersUnexpired struct{ metatest.Handle }
 
-func (s offersUnexpired) DueSettlements(ctx context.Context, ahead time.Duration, after metastore.Settlement, limit int) ([]metastore.Settlement, error) {
+func (s offersUnexpired) DueSettlements(ctx context.Context, ahead time.Duration, after ledger.Settlement, limit int) ([]ledger.Settlement, error) {
 	all, err := s.Handle.DueSettlements(ctx, ahead, after, limit)
-	var live []metastore.Settlement
+	var live []ledger.Settlement
 	for _, one := range all {
 		if one.Expires.After(s.Now()) {
 			live = append(live, one)
@@ -90,9 +91,9 @@ type settlesFailed struct {
 	path string
 }
 
-func (s settlesFailed) EndSubmission(ctx context.Context, channel string, sequence int64, o metastore.Outcome) error {
+func (s settlesFailed) EndSubmission(ctx context.Context, channel string, sequence int64, o ledger.Outcome) error {
 	err := s.Handle.EndSubmission(ctx, channel, sequence, o)
-	if o.State == metastore.Failed && err == nil {
+	if o.State == ledger.Failed && err == nil {
 		err = query(ctx, s.path, `UPDATE channels SET settled = accepted WHERE id = $1`, []byte(channel))
 	}
 	return err
@@ -103,7 +104,7 @@ type sellsOn struct {
 	path string
 }
 
-func (s sellsOn) EndSubmission(ctx context.Context, channel string, sequence int64, o metastore.Outcome) error {
+func (s sellsOn) EndSubmission(ctx context.Context, channel string, sequence int64, o ledger.Outcome) error {
 	return errors.Join(s.Handle.EndSubmission(ctx, channel, sequence, o),
 		query(ctx, s.path, `UPDATE channels SET stopped = NULL WHERE id = $1`, []byte(channel)))
 }
@@ -113,7 +114,7 @@ type losesNewer struct {
 	path string
 }
 
-func (s losesNewer) EndSubmission(ctx context.Context, channel string, sequence int64, o metastore.Outcome) error {
+func (s losesNewer) EndSubmission(ctx context.Context, channel string, sequence int64, o ledger.Outcome) error {
 	return errors.Join(s.Handle.EndSubmission(ctx, channel, sequence, o),
 		query(ctx, s.path, `DELETE FROM settlements WHERE channel = $1`, []byte(channel)))
 }
@@ -124,7 +125,7 @@ type changesOutcome struct {
 	path string
 }
 
-func (s changesOutcome) EndSubmission(ctx context.Context, channel string, sequence int64, o metastore.Outcome) error {
+func (s changesOutcome) EndSubmission(ctx context.Context, channel string, sequence int64, o ledger.Outcome) error {
 	err := s.Handle.EndSubmission(ctx, channel, sequence, o)
 	last, err2 := s.Submission(ctx, channel)
 	if err == nil || err2 != nil || last.Sequence != sequence || last.State == o.State {
@@ -135,38 +136,38 @@ func (s changesOutcome) EndSubmission(ctx context.Context, channel string, seque
 
 type neverHalts struct{ metatest.Handle }
 
-func (s neverHalts) EndSubmission(ctx context.Context, channel string, sequence int64, o metastore.Outcome) error {
+func (s neverHalts) EndSubmission(ctx context.Context, channel string, sequence int64, o ledger.Outcome) error {
 	o.Halt = ""
 	return s.Handle.EndSubmission(ctx, channel, sequence, o)
 }
 
 type believesAll struct{ metatest.Handle }
 
-func (s believesAll) RecordReading(ctx context.Context, id string, r metastore.Reading) (metastore.Channel, error) {
-	if c, err := s.Channel(ctx, id); err == nil && r.Ledger.Before(c.Ledger) {
-		r.Ledger = c.Ledger
+func (s believesAll) RecordReading(ctx context.Context, id string, r ledger.Reading) (ledger.Channel, error) {
+	if c, err := s.Channel(ctx, id); err == nil && r.ChainTime.Before(c.ChainTime) {
+		r.ChainTime = c.ChainTime
 	}
 	return s.Handle.RecordReading(ctx, id, r)
 }
 
 type forgetsWithdrawn struct{ metatest.Handle }
 
-func (s forgetsWithdrawn) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (metastore.Channel, error) {
+func (s forgetsWithdrawn) OpenChannel(ctx context.Context, c ledger.Channel, idem *ledger.Idempotency) (ledger.Channel, error) {
 	c.Withdrawn = 0
 	return s.Handle.OpenChannel(ctx, c, idem)
 }
 
 type nothingFailed struct{ metatest.Handle }
 
-func (s nothingFailed) Unsettled(ctx context.Context) (metastore.Unsettled, error) {
+func (s nothingFailed) Unsettled(ctx context.Context) (ledger.Unsettled, error) {
 	u, err := s.Handle.Unsettled(ctx)
-	u.Failed = metastore.UnsettledSum{}
+	u.Failed = ledger.UnsettledSum{}
 	return u, err
 }
 
 type forgetsEnded struct{ metatest.Handle }
 
-func (s forgetsEnded) EndSubmission(ctx context.Context, channel string, sequence int64, o metastore.Outcome) error {
+func (s forgetsEnded) EndSubmission(ctx context.Context, channel string, sequence int64, o ledger.Outcome) error {
 	if o.Reading.Gone {
 		o.Reading.Withdrawn, o.Withdrawn = 0, 0
 	}
@@ -175,7 +176,7 @@ func (s forgetsEnded) EndSubmission(ctx context.Context, channel string, sequenc
 
 type nothingOverdue struct{ metatest.Handle }
 
-func (s nothingOverdue) Unsettled(ctx context.Context) (metastore.Unsettled, error) {
+func (s nothingOverdue) Unsettled(ctx context.Context) (ledger.Unsettled, error) {
 	u, err := s.Handle.Unsettled(ctx)
 	u.Overdue = 0
 	return u, err
@@ -183,7 +184,7 @@ func (s nothingOverdue) Unsettled(ctx context.Context) (metastore.Unsettled, err
 
 type allOverdue struct{ metatest.Handle }
 
-func (s allOverdue) Unsettled(ctx context.Context) (metastore.Unsettled, error) {
+func (s allOverdue) Unsettled(ctx context.Context) (ledger.Unsettled, error) {
 	u, err := s.Handle.Unsettled(ctx)
 	if u.Waiting.Channels > 0 {
 		u.Overdue = max(u.Overdue, time.Second)

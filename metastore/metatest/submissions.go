@@ -3,7 +3,9 @@ package metatest
 import (
 	"time"
 
-	"sluice/metastore"
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/ledger"
 )
 
 func submissionChecks() []Check {
@@ -24,41 +26,41 @@ func submissionChecks() []Check {
 }
 
 // onChain opens a channel that was read from the chain, with nothing withdrawn yet.
-func (p *probe) onChain(id string, deposit int64) metastore.Channel {
+func (p *probe) onChain(id string, deposit int64) ledger.Channel {
 	p.keys++
-	c, err := p.store.OpenChannel(p.ctx, metastore.Channel{
+	c, err := p.store.OpenChannel(p.ctx, ledger.Channel{
 		ID: id, PaymentChannelID: int64(p.keys), Sender: "s", Receiver: "receiver", Asset: "asset",
-		Deposit: deposit, Expires: p.clock.Now().Add(channelLife), NextSequence: 1, Ledger: p.clock.Now(), ChainCreated: p.clock.Now().Add(-time.Hour),
+		Deposit: deposit, Expires: p.clock.Now().Add(channelLife), NextSequence: 1, ChainTime: p.clock.Now(), ChainCreated: p.clock.Now().Add(-time.Hour),
 	}, nil)
 	p.ok(err, "open channel")
 	return c
 }
 
 // reading returns what is read of a channel now, if nothing has changed.
-func (p *probe) reading(c metastore.Channel) metastore.Reading {
-	return metastore.Reading{
-		Deposit: c.Deposit, Withdrawn: c.Withdrawn, NextSequence: c.NextSequence, Expires: c.Expires, Created: c.ChainCreated, Ledger: p.clock.Now(),
+func (p *probe) reading(c ledger.Channel) ledger.Reading {
+	return ledger.Reading{
+		Deposit: c.Deposit, Withdrawn: c.Withdrawn, NextSequence: c.NextSequence, Expires: c.Expires, Created: c.ChainCreated, ChainTime: p.clock.Now(),
 	}
 }
 
 // sends accepts a payment of a life over a channel, which is due at an unsettled amount.
-func (p *probe) sends(c metastore.Channel, sequence, amount, settleAt int64, life time.Duration) metastore.Settlement {
+func (p *probe) sends(c ledger.Channel, sequence, amount, settleAt int64, life time.Duration) ledger.Settlement {
 	pay := p.pay(c, sequence, amount)
 	pay.Expires, pay.SettleAt = p.clock.Now().Add(life), settleAt
-	_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: pay, Price: 1, Count: 1})
+	_, err := p.store.PayRead(p.ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})
 	p.ok(err, "read")
 	return settlement(pay, c.ID)
 }
 
-func submission(s metastore.Settlement) metastore.Submission {
-	return metastore.Submission{
+func submission(s ledger.Settlement) ledger.Submission {
+	return ledger.Submission{
 		Channel: s.Channel, Sequence: s.Sequence, Amount: s.Amount, Expires: s.Expires,
 		Hash: [32]byte{byte(s.Sequence), 0xff}, Body: append([]byte{0}, s.Proof...),
 	}
 }
 
 // begins begins the submission of a settlement.
-func (p *probe) begins(s metastore.Settlement) metastore.Submission {
+func (p *probe) begins(s ledger.Settlement) ledger.Submission {
 	sub := submission(s)
 	p.ok(p.store.BeginSubmission(p.ctx, sub), "begin the submission of %d", s.Sequence)
 	sub.Begun = p.clock.Now()
@@ -66,14 +68,14 @@ func (p *probe) begins(s metastore.Settlement) metastore.Submission {
 }
 
 // collected is the outcome of a submission over a channel that was collected.
-func (p *probe) collected(s metastore.Submission) metastore.Outcome {
+func (p *probe) collected(s ledger.Submission) ledger.Outcome {
 	r := p.reading(p.getChannel(s.Channel))
 	r.Withdrawn, r.NextSequence = s.Amount, s.Sequence+1
-	return metastore.Outcome{State: metastore.Collected, Reading: r}
+	return ledger.Outcome{State: ledger.Collected, Reading: r}
 }
 
-func (p *probe) due(ahead time.Duration, want ...metastore.Settlement) {
-	got, err := p.store.DueSettlements(p.ctx, ahead, metastore.Settlement{}, 10)
+func (p *probe) due(ahead time.Duration, want ...ledger.Settlement) {
+	got, err := p.store.DueSettlements(p.ctx, ahead, ledger.Settlement{}, 10)
 	p.ok(err, "due settlements")
 	p.equal(got, want, "what is due %s ahead", ahead)
 	for i, after := range got {
@@ -83,15 +85,15 @@ func (p *probe) due(ahead time.Duration, want ...metastore.Settlement) {
 	}
 }
 
-func (p *probe) inFlight(want ...metastore.Submission) {
+func (p *probe) inFlight(want ...ledger.Submission) {
 	got, err := p.store.SubmissionsInFlight(p.ctx, "", 10)
 	p.ok(err, "submissions in flight")
 	p.equal(got, want, "the submissions in flight")
 }
 
 func submissionDue(p *probe) {
-	a, b, ledger := p.onChain("a", 1000), p.onChain("b", 1000), p.channel("ledger", "s", 100)
-	p.reads(ledger, 1, 1, 1, 1) // without a chain it is never due
+	a, b, local := p.onChain("a", 1000), p.onChain("b", 1000), p.channel("ledger", "s", 100)
+	p.reads(local, 1, 1, 1, 1) // without a chain it is never due
 	first := p.sends(a, 1, 10, 900, 60*time.Second)
 	second := p.sends(b, 1, 10, 900, 40*time.Second)
 	p.due(0)
@@ -138,7 +140,7 @@ func submissionSettleAt(p *probe) {
 	sub = p.begins(s)
 	s = p.sends(c, 5, 101, 50, time.Minute)
 	p.due(time.Hour)
-	p.ok(p.store.EndSubmission(p.ctx, "c", 4, metastore.Outcome{State: metastore.Expired}), "end")
+	p.ok(p.store.EndSubmission(p.ctx, "c", 4, ledger.Outcome{State: ledger.Expired}), "end")
 	p.due(0, s) // it covers what has expired
 	p.must(sub.Amount == 100, "the submission is of %d", sub.Amount)
 	p.audited()
@@ -146,38 +148,38 @@ func submissionSettleAt(p *probe) {
 
 func submissionOutcomes(p *probe) {
 	for sequence, test := range map[int64]struct {
-		outcome metastore.Outcome
+		outcome ledger.Outcome
 		settled int64
 		stopped string
 	}{
-		1: {metastore.Outcome{State: metastore.Collected}, 10, ""},
-		2: {metastore.Outcome{State: metastore.Failed, Status: "Move abort in 0x1::micropayments"}, 0, "Move abort in 0x1::micropayments"},
-		3: {metastore.Outcome{State: metastore.Expired}, 0, "a payment of 10 units has expired before it was collected: renew it, unless a newer one is pending"},
+		1: {ledger.Outcome{State: ledger.Collected}, 10, ""},
+		2: {ledger.Outcome{State: ledger.Failed, Status: "Move abort in 0x1::micropayments"}, 0, "Move abort in 0x1::micropayments"},
+		3: {ledger.Outcome{State: ledger.Expired}, 0, "a payment of 10 units has expired before it was collected: renew it, unless a newer one is pending"},
 	} {
 		id := string(rune('a' + sequence))
 		c := p.onChain(id, 100)
 		s := p.sends(c, sequence, 10, 1, time.Minute)
 		want := submission(s)
-		if test.outcome.State == metastore.Collected {
+		if test.outcome.State == ledger.Collected {
 			want.Begun = p.clock.Now()
 			test.outcome = p.collected(want)
 		}
-		p.is(p.store.EndSubmission(p.ctx, id, sequence, test.outcome), metastore.ErrNotFound, "the end of what has not begun")
+		p.is(p.store.EndSubmission(p.ctx, id, sequence, test.outcome), database.ErrNotFound, "the end of what has not begun")
 		_, err := p.store.Submission(p.ctx, id)
-		p.is(err, metastore.ErrNotFound, "a submission that has not begun")
-		for _, wrong := range []metastore.Settlement{
+		p.is(err, database.ErrNotFound, "a submission that has not begun")
+		for _, wrong := range []ledger.Settlement{
 			{Channel: id, Sequence: sequence + 1, Amount: 10}, {Channel: id, Sequence: sequence, Amount: 11}, {Channel: "unknown", Sequence: 1, Amount: 1},
 		} {
-			p.refused(id, metastore.ErrNotFound, "a submission of another settlement", func() error { return p.store.BeginSubmission(p.ctx, submission(wrong)) })
+			p.refused(id, database.ErrNotFound, "a submission of another settlement", func() error { return p.store.BeginSubmission(p.ctx, submission(wrong)) })
 		}
 		want = p.begins(s)
-		p.is(p.store.BeginSubmission(p.ctx, submission(s)), metastore.ErrExists, "a second submission in flight")
+		p.is(p.store.BeginSubmission(p.ctx, submission(s)), database.ErrExists, "a second submission in flight")
 		p.reopen()
 		p.inFlight(want)
 		got := p.getChannel(id)
 		p.must(got.Submitted == 10 && got.Settled == 0 && got.Stopped == "", "in flight: %+v", got)
 		p.audited()
-		p.is(p.store.EndSubmission(p.ctx, id, sequence+1, test.outcome), metastore.ErrNotFound, "the end of another one")
+		p.is(p.store.EndSubmission(p.ctx, id, sequence+1, test.outcome), database.ErrNotFound, "the end of another one")
 		p.clock.Advance(time.Second)
 		want.State, want.Status, want.Body, want.Ended = test.outcome.State, test.outcome.Status, nil, p.clock.Now()
 		for range 3 {
@@ -193,9 +195,9 @@ func submissionOutcomes(p *probe) {
 			p.clock.Advance(time.Second)
 			p.reopen()
 		}
-		for _, other := range []metastore.SubmissionState{metastore.InFlight, metastore.Collected, metastore.Failed, metastore.Expired} {
+		for _, other := range []ledger.SubmissionState{ledger.InFlight, ledger.Collected, ledger.Failed, ledger.Expired} {
 			if other != test.outcome.State {
-				p.must(p.store.EndSubmission(p.ctx, id, sequence, metastore.Outcome{State: other}) != nil, "it ends a second time, differently")
+				p.must(p.store.EndSubmission(p.ctx, id, sequence, ledger.Outcome{State: other}) != nil, "it ends a second time, differently")
 			}
 		}
 		p.inFlight()
@@ -214,10 +216,10 @@ func submissionNewer(p *probe) {
 	newer := p.sends(c, 2, 20, 1, time.Minute)
 	p.due(0)
 	p.audited()
-	p.ok(p.store.EndSubmission(p.ctx, "c", 1, metastore.Outcome{State: metastore.Failed, Status: "abort"}), "end")
+	p.ok(p.store.EndSubmission(p.ctx, "c", 1, ledger.Outcome{State: ledger.Failed, Status: "abort"}), "end")
 	stopped := p.pay(c, 3, 30)
 	stopped.SettleAt = 1
-	p.refusedPayment("c", stopped, metastore.ErrChannelStopped, "over a channel that has stopped")
+	p.refusedPayment("c", stopped, ledger.ErrChannelStopped, "over a channel that has stopped")
 	p.due(0, newer)
 	sub := p.begins(newer)
 	p.must(p.getChannel("c").Stopped == "abort", "the next submission made the channel sell again")
@@ -226,9 +228,9 @@ func submissionNewer(p *probe) {
 	p.must(got.Settled == 20 && got.Withdrawn == 20 && got.NextSequence == 3 && got.Stopped == "", "collected: %+v", got)
 	p.begins(p.sends(c, 3, 30, 1, time.Minute))
 	newer = p.sends(c, 4, 31, 1, time.Minute)
-	p.ok(p.store.EndSubmission(p.ctx, "c", 3, metastore.Outcome{State: metastore.Expired}), "end")
+	p.ok(p.store.EndSubmission(p.ctx, "c", 3, ledger.Outcome{State: ledger.Expired}), "end")
 	p.audited()
-	p.refusedPayment("c", p.pay(c, 5, 40), metastore.ErrChannelStopped, "over a channel with a payment that has expired")
+	p.refusedPayment("c", p.pay(c, 5, 40), ledger.ErrChannelStopped, "over a channel with a payment that has expired")
 	sub = p.begins(newer) // it includes what has expired
 	p.audited()
 	p.ok(p.store.EndSubmission(p.ctx, "c", 4, p.collected(sub)), "end")
@@ -239,15 +241,15 @@ func submissionNewer(p *probe) {
 // submissionGone collects over a channel that was ended on the chain before the collection was seen.
 func submissionGone(p *probe) {
 	p.begins(p.sends(p.onChain("c", 100), 1, 10, 1, time.Minute))
-	gone := metastore.Reading{Gone: true, Withdrawn: 10, Ledger: p.clock.Now()}
-	p.ok(p.store.EndSubmission(p.ctx, "c", 1, metastore.Outcome{State: metastore.Collected, Reading: gone}), "end")
+	gone := ledger.Reading{Gone: true, Withdrawn: 10, ChainTime: p.clock.Now()}
+	p.ok(p.store.EndSubmission(p.ctx, "c", 1, ledger.Outcome{State: ledger.Collected, Reading: gone}), "end")
 	got := p.getChannel("c")
 	p.must(got.Settled == 10 && got.Withdrawn == 10 && got.Deposit == 0 && got.Stopped != "", "collected, and gone: %+v", got)
 	p.audited()
 }
 
 func submissionRacing(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	c := p.onChain("c", 1_000_000)
 	for k := int64(1); k <= 10; k++ {
 		s := p.sends(c, k, 10*k, 1, time.Minute)
@@ -255,14 +257,14 @@ func submissionRacing(p *probe) {
 			p.begins(s)
 			newer := p.sends(c, k+1, 10*(k+1), 1, time.Minute)
 			for _, err := range race(4, func(i int) error {
-				return handles[i%2].EndSubmission(p.ctx, "c", k, metastore.Outcome{State: metastore.Expired})
+				return handles[i%2].EndSubmission(p.ctx, "c", k, ledger.Outcome{State: ledger.Expired})
 			}) {
 				p.ok(err, "concurrent ends")
 			}
 			k++
 			s = newer
 		}
-		p.won(race(4, func(i int) error { return handles[i%2].BeginSubmission(p.ctx, submission(s)) }), 1, metastore.ErrExists)
+		p.won(race(4, func(i int) error { return handles[i%2].BeginSubmission(p.ctx, submission(s)) }), 1, database.ErrExists)
 		outcome := p.collected(submission(s))
 		for _, err := range race(4, func(i int) error { return handles[i%2].EndSubmission(p.ctx, "c", k, outcome) }) {
 			p.ok(err, "concurrent ends")
@@ -297,8 +299,8 @@ func submissionMany(p *probe) {
 func submissionHalt(p *probe) {
 	reason, err := p.store.Halted(p.ctx)
 	p.must(err == nil && reason == "", "halted at the start: %q, %v", reason, err)
-	p.is(p.store.Resume(p.ctx), metastore.ErrNotFound, "resume what has not halted")
-	a, b, ledger := p.onChain("a", 100), p.onChain("b", 100), p.channel("ledger", "s", 100)
+	p.is(p.store.Resume(p.ctx), database.ErrNotFound, "resume what has not halted")
+	a, b, local := p.onChain("a", 100), p.onChain("b", 100), p.channel("ledger", "s", 100)
 	sub := p.begins(p.sends(a, 1, 10, 1, time.Minute))
 	waits := p.sends(b, 1, 10, 1, time.Minute)
 	outcome := p.collected(sub)
@@ -306,13 +308,13 @@ func submissionHalt(p *probe) {
 	p.ok(p.store.EndSubmission(p.ctx, "a", 1, outcome), "end")
 	p.must(p.getChannel("a").Settled == 7, "%+v, want no more settled than was withdrawn", p.getChannel("a"))
 	p.reopen()
-	for _, c := range []metastore.Channel{a, b} {
+	for _, c := range []ledger.Channel{a, b} {
 		pay := p.pay(c, 2, 20)
 		pay.SettleAt = 1
-		p.refusedPayment(c.ID, pay, metastore.ErrChannelStopped, "while settling has halted")
+		p.refusedPayment(c.ID, pay, ledger.ErrChannelStopped, "while settling has halted")
 	}
-	p.is(p.store.BeginSubmission(p.ctx, submission(waits)), metastore.ErrChannelStopped, "a submission while settling has halted")
-	p.reads(ledger, 1, 1, 1, 1)
+	p.is(p.store.BeginSubmission(p.ctx, submission(waits)), ledger.ErrChannelStopped, "a submission while settling has halted")
+	p.reads(local, 1, 1, 1, 1)
 	reason, err = p.store.Halted(p.ctx)
 	p.must(err == nil && reason == "other amounts", "halted: %q, %v", reason, err)
 	p.ok(p.store.Resume(p.ctx), "resume")
@@ -322,14 +324,14 @@ func submissionHalt(p *probe) {
 }
 
 func submissionUnsettled(p *probe) {
-	want := func(waiting, expired, failed metastore.UnsettledSum) {
+	want := func(waiting, expired, failed ledger.UnsettledSum) {
 		u, err := p.store.Unsettled(p.ctx)
 		p.ok(err, "unsettled")
 		u.Overdue = 0 // see submissionOverdue
-		p.equal(u, metastore.Unsettled{Waiting: waiting, Expired: expired, Failed: failed}, "what is not settled")
+		p.equal(u, ledger.Unsettled{Waiting: waiting, Expired: expired, Failed: failed}, "what is not settled")
 	}
-	none, sum := metastore.UnsettledSum{}, func(channels, amount int64) metastore.UnsettledSum {
-		return metastore.UnsettledSum{Channels: channels, Amount: amount}
+	none, sum := ledger.UnsettledSum{}, func(channels, amount int64) ledger.UnsettledSum {
+		return ledger.UnsettledSum{Channels: channels, Amount: amount}
 	}
 	want(none, none, none)
 	a, b, c := p.onChain("a", 100), p.onChain("b", 100), p.onChain("c", 100)
@@ -341,11 +343,11 @@ func submissionUnsettled(p *probe) {
 	p.clock.Advance(2 * time.Minute)
 	want(sum(2, 35), sum(1, 30), none) // one in flight waits until the chain says that it has expired
 	p.ok(p.store.EndSubmission(p.ctx, "a", 1, p.collected(sub)), "end")
-	p.ok(p.store.EndSubmission(p.ctx, "b", 1, metastore.Outcome{State: metastore.Failed, Status: "abort"}), "end")
+	p.ok(p.store.EndSubmission(p.ctx, "b", 1, ledger.Outcome{State: ledger.Failed, Status: "abort"}), "end")
 	want(none, sum(1, 30), sum(1, 25))
 	p.begins(p.sends(c, 2, 31, 1, time.Minute))
 	want(sum(1, 31), none, sum(1, 25))
-	p.ok(p.store.EndSubmission(p.ctx, "c", 2, metastore.Outcome{State: metastore.Expired}), "end")
+	p.ok(p.store.EndSubmission(p.ctx, "c", 2, ledger.Outcome{State: ledger.Expired}), "end")
 	want(none, sum(1, 31), sum(1, 25))
 	p.audited()
 }
@@ -357,8 +359,8 @@ func submissionOverdue(p *probe) {
 		p.equal(u.Overdue, overdue, "how long a payment is overdue when %s", what)
 	}
 	want(0, "nothing waits")
-	ledger := p.channel("ledger", "s", 100)
-	p.reads(ledger, 1, 1, 1, 1)
+	local := p.channel("ledger", "s", 100)
+	p.reads(local, 1, 1, 1, 1)
 	a, b := p.onChain("a", 1000), p.onChain("b", 1000)
 	p.sends(a, 1, 10, 900, 2*time.Hour)
 	p.clock.Advance(time.Hour)
@@ -379,16 +381,16 @@ func submissionOverdue(p *probe) {
 	want(0, "the submission of the expired payment has begun")
 	p.clock.Advance(time.Minute)
 	want(time.Minute, "the expired payment is in flight")
-	p.ok(p.store.EndSubmission(p.ctx, "b", 1, metastore.Outcome{State: metastore.Expired}), "end")
+	p.ok(p.store.EndSubmission(p.ctx, "b", 1, ledger.Outcome{State: ledger.Expired}), "end")
 	want(0, "nothing waits any more")
 	p.audited()
 }
 
 // channelOnChain opens a channel that has been used on the chain before.
 func channelOnChain(p *probe) {
-	open := metastore.Channel{
+	open := ledger.Channel{
 		ID: "c", PaymentChannelID: 1, Sender: "s", Receiver: "receiver", Asset: "asset", Deposit: 100, Expires: p.clock.Now().Add(channelLife),
-		Withdrawn: 40, NextSequence: 5, Ledger: p.clock.Now(),
+		Withdrawn: 40, NextSequence: 5, ChainTime: p.clock.Now(),
 	}
 	c, err := p.store.OpenChannel(p.ctx, open, nil)
 	p.ok(err, "open")
@@ -398,9 +400,9 @@ func channelOnChain(p *probe) {
 	p.reopen()
 	p.equal(p.getChannel("c"), want, "the channel again")
 	p.audited()
-	p.refusedPayment("c", p.pay(c, 4, 50), &metastore.StaleError{}, "with a sequence number that the chain refuses")
-	p.refusedPayment("c", p.pay(c, 5, 40), &metastore.StaleError{}, "with an amount that was withdrawn")
-	p.refusedPayment("c", p.pay(c, 5, 101), &metastore.InsufficientFundsError{Required: 101, Available: 100}, "of more than the deposit")
+	p.refusedPayment("c", p.pay(c, 4, 50), &ledger.StaleError{}, "with a sequence number that the chain refuses")
+	p.refusedPayment("c", p.pay(c, 5, 40), &ledger.StaleError{}, "with an amount that was withdrawn")
+	p.refusedPayment("c", p.pay(c, 5, 101), &ledger.InsufficientFundsError{Required: 101, Available: 100}, "of more than the deposit")
 	got := p.reads(c, 5, 50, 2, 5)
 	p.must(got.Accepted == 50 && got.Credit == 0 && got.Settled == 40, "after a payment: %+v", got)
 	p.audited()
@@ -413,44 +415,44 @@ func channelReadings(p *probe) {
 	pay.MaxAge = 30 * time.Second
 	p.clock.Advance(30*time.Second + time.Microsecond)
 	pay.Expires = p.clock.Now().Add(time.Minute)
-	p.refusedPayment("c", pay, metastore.ErrOutdated, "after a reading that is too old")
-	record := func(what string, change func(*metastore.Reading), deposit int64, state metastore.ChannelState) {
+	p.refusedPayment("c", pay, ledger.ErrOutdated, "after a reading that is too old")
+	record := func(what string, change func(*ledger.Reading), deposit int64, state ledger.ChannelState) {
 		p.clock.Advance(time.Second)
 		r := p.reading(p.getChannel("c"))
 		change(&r)
 		got, err := p.store.RecordReading(p.ctx, "c", r)
 		p.ok(err, "record")
 		now := p.clock.Now()
-		p.must(got.Deposit == deposit && got.State(now) == state && (state == metastore.ChannelStopped) == (got.Stopped != "") && got.Read.Equal(now),
+		p.must(got.Deposit == deposit && got.State(now) == state && (state == ledger.ChannelStopped) == (got.Stopped != "") && got.Read.Equal(now),
 			"%s: %+v, want %s with %d", what, got, state, deposit)
 		p.equal(p.getChannel("c"), got, "the channel after it")
 		p.audited()
 	}
-	record("nothing has changed", func(*metastore.Reading) {}, 100, metastore.ChannelOpen)
+	record("nothing has changed", func(*ledger.Reading) {}, 100, ledger.ChannelOpen)
 	p.reads(c, 2, 11, 1, 1)
-	record("a deposit", func(r *metastore.Reading) { r.Deposit = 120 }, 120, metastore.ChannelOpen)
-	record("it has shrunk", func(r *metastore.Reading) { r.Deposit = 119 }, 119, metastore.ChannelStopped)
-	p.refusedPayment("c", p.pay(c, 3, 12), metastore.ErrChannelStopped, "over a channel that has shrunk")
-	record("nothing has changed since", func(*metastore.Reading) {}, 119, metastore.ChannelStopped)
-	record("a deposit", func(r *metastore.Reading) { r.Deposit = 120 }, 120, metastore.ChannelOpen)
-	record("it has shrunk below what is accepted", func(r *metastore.Reading) { r.Deposit = 5 }, 5, metastore.ChannelStopped)
-	record("it is gone", func(r *metastore.Reading) { *r = metastore.Reading{Gone: true, Ledger: r.Ledger} }, 0, metastore.ChannelStopped)
-	p.refusedPayment("c", p.pay(c, 3, 12), metastore.ErrChannelStopped, "over a channel that is gone")
-	record("it is back", func(r *metastore.Reading) { r.Deposit = 120 }, 120, metastore.ChannelOpen)
+	record("a deposit", func(r *ledger.Reading) { r.Deposit = 120 }, 120, ledger.ChannelOpen)
+	record("it has shrunk", func(r *ledger.Reading) { r.Deposit = 119 }, 119, ledger.ChannelStopped)
+	p.refusedPayment("c", p.pay(c, 3, 12), ledger.ErrChannelStopped, "over a channel that has shrunk")
+	record("nothing has changed since", func(*ledger.Reading) {}, 119, ledger.ChannelStopped)
+	record("a deposit", func(r *ledger.Reading) { r.Deposit = 120 }, 120, ledger.ChannelOpen)
+	record("it has shrunk below what is accepted", func(r *ledger.Reading) { r.Deposit = 5 }, 5, ledger.ChannelStopped)
+	record("it is gone", func(r *ledger.Reading) { *r = ledger.Reading{Gone: true, ChainTime: r.ChainTime} }, 0, ledger.ChannelStopped)
+	p.refusedPayment("c", p.pay(c, 3, 12), ledger.ErrChannelStopped, "over a channel that is gone")
+	record("it is back", func(r *ledger.Reading) { r.Deposit = 120 }, 120, ledger.ChannelOpen)
 	p.reads(c, 3, 12, 1, 1)
-	record("others have withdrawn", func(r *metastore.Reading) { r.Withdrawn = 13 }, 120, metastore.ChannelOpen)
+	record("others have withdrawn", func(r *ledger.Reading) { r.Withdrawn = 13 }, 120, ledger.ChannelOpen)
 	expires := p.clock.Now().Add(2 * time.Second)
-	record("it expires, with a deposit", func(r *metastore.Reading) { r.Deposit, r.Expires = 130, expires }, 130, metastore.ChannelOpen)
+	record("it expires, with a deposit", func(r *ledger.Reading) { r.Deposit, r.Expires = 130, expires }, 130, ledger.ChannelOpen)
 
 	before := p.getChannel("c")
 	old := p.reading(before)
-	old.Gone, old.Ledger = true, before.Ledger.Add(-time.Microsecond)
+	old.Gone, old.ChainTime = true, before.ChainTime.Add(-time.Microsecond)
 	got, err := p.store.RecordReading(p.ctx, "c", old)
 	p.ok(err, "record")
 	p.equal(got, before, "the channel after a reading of an older ledger")
 	p.clock.Advance(time.Second)
 	got = p.getChannel("c")
-	p.must(got.State(p.clock.Now()) == metastore.ChannelExpired, "the expiry was not recorded")
+	p.must(got.State(p.clock.Now()) == ledger.ChannelExpired, "the expiry was not recorded")
 	_, err = p.store.RecordReading(p.ctx, "unknown", old)
-	p.is(err, metastore.ErrNotFound, "a reading of an unknown channel")
+	p.is(err, database.ErrNotFound, "a reading of an unknown channel")
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	"sluice/database"
+	"sluice/database/whole"
 	"sluice/metastore"
 )
 
@@ -18,8 +20,8 @@ func uploadRaceChecks() []Check {
 	}
 }
 
-// ledger records which parts were acknowledged.
-type ledger struct {
+// ackedExtents records which parts were acknowledged.
+type ackedExtents struct {
 	sync.Mutex
 	acked []metastore.Extent
 }
@@ -27,11 +29,11 @@ type ledger struct {
 // uploadRace repeats parts concurrently with a complete, an abort and a purge, over two handles,
 // and checks that the result is consistent.
 func uploadRace(p *probe, abort, idle bool) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	for round := range 12 {
 		id, name := fmt.Sprint("upload", round), fmt.Sprint("name", round)
 		p.begin(id, "a", name)
-		var led ledger
+		var led ackedExtents
 		for i := range 3 {
 			led.acked = append(led.acked, p.part(id, i, 10))
 		}
@@ -71,7 +73,7 @@ func ended(err error) error {
 	return err
 }
 
-func (l *ledger) resend(p *probe, s metastore.Store, id string, e metastore.Extent) error {
+func (l *ackedExtents) resend(p *probe, s whole.Database, id string, e metastore.Extent) error {
 	err := s.PutPart(p.ctx, id, metastore.Part{Index: e.Part, Size: e.Size}, []metastore.Extent{e})
 	if err == nil {
 		l.Lock()
@@ -81,7 +83,7 @@ func (l *ledger) resend(p *probe, s metastore.Store, id string, e metastore.Exte
 	return ended(err)
 }
 
-func completeUnchanged(p *probe, s metastore.Store, id string) error {
+func completeUnchanged(p *probe, s whole.Database, id string) error {
 	u, err := s.Upload(p.ctx, id)
 	if err != nil {
 		return err
@@ -115,7 +117,7 @@ func (p *probe) consistent(id, account, name string, acked []metastore.Extent) {
 	b, err := p.store.Blob(p.ctx, account, name)
 	switch u.State {
 	case metastore.UploadAborted:
-		p.is(err, metastore.ErrNotFound, "blob of an aborted upload")
+		p.is(err, database.ErrNotFound, "blob of an aborted upload")
 		p.must(p.isGarbage(u.Content), "the content of an aborted upload is not garbage")
 		for _, k := range keys {
 			p.must(garbage[k], "extent %s of an aborted upload is not garbage", k)
@@ -125,7 +127,7 @@ func (p *probe) consistent(id, account, name string, acked []metastore.Extent) {
 		p.ok(err, "blob of a committed upload")
 		p.must(b.Content == u.Content && b.Size == u.Bytes, "blob of %d bytes, upload of %d", b.Size, u.Bytes)
 	default:
-		p.is(err, metastore.ErrNotFound, "blob of an open upload")
+		p.is(err, database.ErrNotFound, "blob of an open upload")
 	}
 	p.must(!p.isGarbage(u.Content), "the content of an upload that is %s is garbage", u.State)
 	parts, err := p.store.Parts(p.ctx, id, -1, 1000)
@@ -156,7 +158,7 @@ func (p *probe) consistent(id, account, name string, acked []metastore.Extent) {
 
 // uploadRaceCompletes has two uploads and a PUT compete for one name that must not exist: one wins.
 func uploadRaceCompletes(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	for round := range 10 {
 		name := fmt.Sprint("name", round)
 		var uploads []metastore.Upload

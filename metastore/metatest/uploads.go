@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/database"
 	"sluice/metastore"
 )
 
@@ -45,7 +46,7 @@ func uploadLife(p *probe) {
 	p.reopen()
 	p.equal(p.upload("upload"), want, "begun upload")
 	_, err = p.store.Blob(p.ctx, "a\xff", "n\x00")
-	p.is(err, metastore.ErrNotFound, "blob before the commit")
+	p.is(err, database.ErrNotFound, "blob before the commit")
 
 	p.clock.Advance(time.Minute)
 	e1 := p.part("upload", 1, 7)
@@ -168,7 +169,7 @@ func uploadCompleteRepeated(p *probe) {
 	p.ok(err, "delete")
 	again("after a delete")
 	_, err = p.store.Blob(p.ctx, "a", "name")
-	p.is(err, metastore.ErrNotFound, "blob that a repeated complete must not restore")
+	p.is(err, database.ErrNotFound, "blob that a repeated complete must not restore")
 	p.clock.Advance(metastore.UploadRetention - time.Microsecond)
 	p.reopen()
 	again("at the end of the retention")
@@ -203,7 +204,7 @@ func uploadCreateOnly(p *probe) {
 	_, err = p.store.CompleteUpload(p.ctx, "upload", u.Revision, 0, 0, createOnly)
 	p.identical(err, errRefused, "complete with a precondition")
 	_, err = p.store.CompleteUpload(p.ctx, "upload", u.Revision, 0, 0, nil)
-	p.is(err, metastore.ErrExists, "complete without a precondition")
+	p.is(err, database.ErrExists, "complete without a precondition")
 	p.equal(p.upload("upload"), u, "upload after refusals")
 	_, _, err = p.store.DeleteBlob(p.ctx, "a", "name", nil)
 	p.ok(err, "delete")
@@ -228,7 +229,7 @@ func uploadExpired(p *probe) {
 	for range 2 {
 		p.clock.Advance(time.Microsecond)
 		_, err := p.store.CompleteUpload(p.ctx, "late", late.Revision, 5, 1, func(*metastore.Blob) error { return errRefused })
-		p.is(err, metastore.ErrExpired, "complete after the expiry")
+		p.is(err, database.ErrExpired, "complete after the expiry")
 		p.equal(p.upload("late"), late, "upload after the refusal")
 	}
 	got, err := p.store.Blob(p.ctx, "a", "name")
@@ -252,7 +253,7 @@ func uploadRevision(p *probe) {
 	_, err := p.store.CompleteUpload(p.ctx, "upload", old, 5, 1, nil)
 	p.is(err, metastore.ErrRevisionMismatch, "complete of a changed upload")
 	_, err = p.store.Blob(p.ctx, "a", "name")
-	p.is(err, metastore.ErrNotFound, "blob of a refused complete")
+	p.is(err, database.ErrNotFound, "blob of a refused complete")
 	p.equal(p.upload("upload"), before, "upload after a refused complete")
 	p.complete("upload")
 	b, err := p.store.Blob(p.ctx, "a", "name")
@@ -275,7 +276,7 @@ func uploadAbort(p *probe) {
 	p.must(got.State == metastore.UploadAborted && got.Ended.Equal(p.clock.Now()), "aborted upload is %+v", got)
 	p.must(got.Bytes == 5 && got.Parts == 0 && got.ContentType == "" && got.Metadata == "", "of the aborted upload %+v is retained", got)
 	_, err := p.store.Blob(p.ctx, "a", "name")
-	p.is(err, metastore.ErrNotFound, "blob of an aborted upload")
+	p.is(err, database.ErrNotFound, "blob of an aborted upload")
 }
 
 // uploadEnded calls every method on uploads that are unknown or have ended.
@@ -287,7 +288,7 @@ func uploadEnded(p *probe) {
 	e := p.part("committed", 0, 5)
 	done := p.complete("committed")
 	for id, want := range map[string]error{
-		"unknown": metastore.ErrNotFound, "aborted": metastore.ErrAborted, "committed": metastore.ErrCommitted,
+		"unknown": database.ErrNotFound, "aborted": metastore.ErrAborted, "committed": metastore.ErrCommitted,
 	} {
 		before, _ := p.store.Upload(p.ctx, id)
 		late := p.extent(0, 0, 6)
@@ -302,15 +303,15 @@ func uploadEnded(p *probe) {
 	_, err = p.store.CompleteUpload(p.ctx, "aborted", p.upload("aborted").Revision, 0, 0, nil)
 	p.is(err, metastore.ErrAborted, "complete of an aborted upload")
 	_, err = p.store.CompleteUpload(p.ctx, "unknown", 0, 0, 0, nil)
-	p.is(err, metastore.ErrNotFound, "complete of an unknown upload")
+	p.is(err, database.ErrNotFound, "complete of an unknown upload")
 	_, err = p.store.AbortUpload(p.ctx, "committed")
 	p.is(err, metastore.ErrCommitted, "abort of a committed upload")
 	_, err = p.store.AbortUpload(p.ctx, "unknown")
-	p.is(err, metastore.ErrNotFound, "abort of an unknown upload")
+	p.is(err, database.ErrNotFound, "abort of an unknown upload")
 	_, err = p.store.Upload(p.ctx, "unknown")
-	p.is(err, metastore.ErrNotFound, "unknown upload")
+	p.is(err, database.ErrNotFound, "unknown upload")
 	_, err = p.store.Parts(p.ctx, "unknown", -1, 1)
-	p.is(err, metastore.ErrNotFound, "parts of an unknown upload")
+	p.is(err, database.ErrNotFound, "parts of an unknown upload")
 	b, err := p.store.Blob(p.ctx, "a", "committed")
 	p.ok(err, "blob")
 	p.must(b.Content == done.Content && b.CRC64 == done.CRC64, "a late part changed the blob")
@@ -372,11 +373,11 @@ func uploadRetention(p *probe) {
 	for range 2 {
 		for _, id := range []string{"aborted", "committed"} {
 			_, err = p.store.Upload(p.ctx, id)
-			p.is(err, metastore.ErrNotFound, "upload %s after its retention", id)
+			p.is(err, database.ErrNotFound, "upload %s after its retention", id)
 			_, err = p.store.AbortUpload(p.ctx, id)
-			p.is(err, metastore.ErrNotFound, "abort of %s after its retention", id)
+			p.is(err, database.ErrNotFound, "abort of %s after its retention", id)
 			_, err = p.store.CompleteUpload(p.ctx, id, 0, 0, 0, nil)
-			p.is(err, metastore.ErrNotFound, "complete of %s after its retention", id)
+			p.is(err, database.ErrNotFound, "complete of %s after its retention", id)
 		}
 		p.purge()
 	}
@@ -423,14 +424,14 @@ func uploadList(p *probe) {
 	p.equal(p.uploadIDs("", 100), append(slices.Clone(open[:2]), open[4:]...), "uploads without the ended ones")
 	p.equal(p.uploadIDs(open[2], 100), slices.Clone(open[4:]), "uploads after an ended one")
 	p.begin("long", "a", strings.Repeat("n", 3000))
-	charge := int64(metastore.EntryCharge + len("same name"))
-	for bytes, want := range map[int64]int{1: 1, charge: 1, 2*charge - 1: 1, 2 * charge: 2, 5 * charge: 5, 6 * charge: 5, 5*charge + 2999 + metastore.EntryCharge: 5, 5*charge + 3000 + metastore.EntryCharge: 6} {
+	charge := int64(database.EntryCharge + len("same name"))
+	for bytes, want := range map[int64]int{1: 1, charge: 1, 2*charge - 1: 1, 2 * charge: 2, 5 * charge: 5, 6 * charge: 5, 5*charge + 2999 + database.EntryCharge: 5, 5*charge + 3000 + database.EntryCharge: 6} {
 		list, more, err := p.store.ListUploads(p.ctx, "a", "", 100, bytes)
 		p.ok(err, "list")
 		p.must(len(list) == want && more == (want < 6), "%d uploads in %d bytes, want %d; more is %v", len(list), bytes, want, more)
 	}
 	_, _, err = p.store.ListUploads(p.ctx, "a", "unknown", 10, 0)
-	p.is(err, metastore.ErrNotFound, "uploads after an unknown one")
+	p.is(err, database.ErrNotFound, "uploads after an unknown one")
 }
 
 func (p *probe) uploadIDs(after string, limit int) []string {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"sluice/database"
+	"sluice/ledger"
 	"sluice/metastore"
 )
 
@@ -200,7 +202,7 @@ func usageRefused(p *probe) {
 	p.is(err, metastore.ErrStaleExtent, "commit")
 	b.Expires = p.clock.Now()
 	_, err = p.store.CommitBlob(p.ctx, b, p.extents(0, 3), nil)
-	p.is(err, metastore.ErrExpired, "commit")
+	p.is(err, database.ErrExpired, "commit")
 	_, _, err = p.store.DeleteBlob(p.ctx, "a", "name", refuse)
 	p.is(err, errRefused, "delete")
 	err = p.store.PutPart(p.ctx, "name", metastore.Part{Size: 3}, []metastore.Extent{old})
@@ -211,7 +213,7 @@ func usageRefused(p *probe) {
 	_, err = p.store.CompleteUpload(p.ctx, "name", u.Revision-1, u.Bytes, 1, nil)
 	p.is(err, metastore.ErrRevisionMismatch, "complete")
 	_, err = p.store.BeginUpload(p.ctx, metastore.Upload{ID: "name", Account: "a", Name: "other", Content: p.content(), PartSize: 1, Owner: "x"})
-	p.is(err, metastore.ErrExists, "begin")
+	p.is(err, database.ErrExists, "begin")
 	p.uses("x", 110, 1, "refusals")
 	p.complete("name")
 	err = p.store.PutPart(p.ctx, "name", metastore.Part{Size: 3}, p.extents(0, 3))
@@ -436,8 +438,8 @@ func usageChannels(p *probe) {
 		p.ok(err, "usage of %q", owner)
 		p.equal(got, metastore.Used{Channels: channels}, "usage of %q after %s", owner, fmt.Sprintf(format, a...))
 	}
-	open := func(id, owner string, number int64, idem *metastore.Idempotency) (metastore.Channel, error) {
-		return p.store.OpenChannel(p.ctx, metastore.Channel{
+	open := func(id, owner string, number int64, idem *ledger.Idempotency) (ledger.Channel, error) {
+		return p.store.OpenChannel(p.ctx, ledger.Channel{
 			ID: id, PaymentChannelID: number, Sender: "s", Receiver: "r", Asset: "a", Deposit: 10, Owner: owner, Expires: p.clock.Now().Add(time.Hour),
 		}, idem)
 	}
@@ -447,9 +449,9 @@ func usageChannels(p *probe) {
 	p.must(first.Owner == owner, "the channel belongs to %q", first.Owner)
 	uses(owner, 1, "an open")
 	_, err = open("same parties", owner, 1, nil)
-	p.is(err, metastore.ErrExists, "a second channel of the same parties")
+	p.is(err, database.ErrExists, "a second channel of the same parties")
 	_, err = open("first", owner, 2, nil)
-	p.is(err, metastore.ErrExists, "a second channel with that id")
+	p.is(err, database.ErrExists, "a second channel with that id")
 	uses(owner, 1, "refusals")
 	second, err := open("second", "y", 2, idem("s", "k"))
 	p.ok(err, "open")

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"sluice/database"
+	"sluice/database/whole"
 	"sluice/metastore"
 )
 
@@ -57,7 +59,7 @@ func (p *probe) allRetained(owners, uploads []string) {
 	}
 	for _, id := range uploads {
 		u, err := p.store.Upload(p.ctx, id)
-		if errors.Is(err, metastore.ErrNotFound) {
+		if errors.Is(err, database.ErrNotFound) {
 			continue
 		}
 		p.ok(err, "upload")
@@ -74,7 +76,7 @@ func (p *probe) allRetained(owners, uploads []string) {
 // usageRace performs everything that counts concurrently, for two owners over two handles and
 // during purges.
 func usageRace(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	const callers, steps = 16, 30
 	owners := []string{"x", "y"}
 	// Everything needed is created here, because the methods of a probe must not be called
@@ -150,7 +152,7 @@ func usageRace(p *probe) {
 
 // passing ignores those errors that the loser of a race gets.
 func passing(err error) error {
-	for _, target := range []error{metastore.ErrNotFound, metastore.ErrExists, metastore.ErrAborted, metastore.ErrCommitted} {
+	for _, target := range []error{database.ErrNotFound, database.ErrExists, metastore.ErrAborted, metastore.ErrCommitted} {
 		if errors.Is(err, target) {
 			return nil
 		}
@@ -160,7 +162,7 @@ func passing(err error) error {
 
 // usageRaceOneName has many owners replace and delete one blob: it counts for its last owner.
 func usageRaceOneName(p *probe) {
-	handles := []metastore.Store{p.store, p.open()}
+	handles := []whole.Database{p.store, p.open()}
 	for round := range 10 {
 		var blobs [12]metastore.Blob
 		var extents [12]metastore.Extent

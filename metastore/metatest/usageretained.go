@@ -4,6 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"sluice/database"
+	"sluice/ledger"
 	"sluice/metastore"
 )
 
@@ -116,11 +118,11 @@ func usageOfRecords(p *probe) {
 	record := func(key, owner string) {
 		i := idem("scope", key)
 		i.Owner = owner
-		_, err := p.store.OpenChannel(p.ctx, metastore.Channel{
+		_, err := p.store.OpenChannel(p.ctx, ledger.Channel{
 			ID: "channel " + key, PaymentChannelID: int64(key[0]), Receiver: "r", Asset: "a", Expires: p.clock.Now().Add(time.Hour),
 		}, i)
 		p.ok(err, "open")
-		_, err = p.store.AddDeposit(p.ctx, "channel "+key, 1, &metastore.Idempotency{Scope: "deposit", Key: key, Owner: owner})
+		_, err = p.store.AddDeposit(p.ctx, "channel "+key, 1, &ledger.Idempotency{Scope: "deposit", Key: key, Owner: owner})
 		p.ok(err, "deposit")
 	}
 	for range 3 { // once, and two repeats
@@ -129,19 +131,19 @@ func usageOfRecords(p *probe) {
 	p.retains("x", 2*row, "two requests")
 	record("l", "")
 	p.retains("", 0, "requests without an owner")
-	_, err := p.store.AddDeposit(p.ctx, "unknown", 1, &metastore.Idempotency{Scope: "deposit", Key: "refused", Owner: "x"})
-	p.is(err, metastore.ErrNotFound, "deposit")
+	_, err := p.store.AddDeposit(p.ctx, "unknown", 1, &ledger.Idempotency{Scope: "deposit", Key: "refused", Owner: "x"})
+	p.is(err, database.ErrNotFound, "deposit")
 	_, err = p.store.AddDeposit(p.ctx, "channel k", 1, nil)
 	p.ok(err, "deposit")
 	p.retains("x", 2*row, "requests that are not recorded")
-	p.clock.Advance(metastore.IdempotencyRetention)
-	session := metastore.Session{ID: "session", Total: 5, Left: 5, Expires: p.clock.Now().Add(100 * 24 * time.Hour)}
+	p.clock.Advance(ledger.IdempotencyRetention)
+	session := ledger.Session{ID: "session", Total: 5, Left: 5, Expires: p.clock.Now().Add(100 * 24 * time.Hour)}
 	_, err = p.store.CreateSession(p.ctx, session, nil)
 	p.ok(err, "create session")
 	for _, owner := range []string{"x", "x", "y"} { // the record expires, and is replaced before it is purged
-		_, err = p.store.UseSession(p.ctx, "session", 1, &metastore.Idempotency{Scope: "use", Key: "k", Owner: owner})
+		_, err = p.store.UseSession(p.ctx, "session", 1, &ledger.Idempotency{Scope: "use", Key: "k", Owner: owner})
 		p.ok(err, "use")
-		p.clock.Advance(metastore.IdempotencyRetention)
+		p.clock.Advance(ledger.IdempotencyRetention)
 	}
 	p.retains("x", 2*row, "replacing the record of another owner")
 	p.retains("y", row, "a use that is recorded")

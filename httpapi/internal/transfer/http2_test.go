@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/keys"
 	"sluice/blob"
-	"sluice/metastore"
 )
 
 // TestPausesOfTheHandlerOverHTTP2: over HTTP/2 an expired deadline ends a stream even if nothing
@@ -81,7 +81,7 @@ func TestPacedBodyAndSlowStoreOverHTTP2(t *testing.T) {
 			store  = 2 * time.Minute // several windows, for each piece
 			atMost = 2 * (size/rate*time.Second + size/piece*store)
 		)
-		limiter := access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{BytesInPerSecond: rate}})
+		limiter := access.NewLimiter(access.LimiterOptions{Address: keys.Limits{BytesInPerSecond: rate}})
 		served := make(chan error, 1)
 		overPipe(t, func(w http.ResponseWriter, r *http.Request) {
 			body := NewReader(w, r.Body, Options{Rate: DefaultMinRate, Context: r.Context(), HTTP2: true})

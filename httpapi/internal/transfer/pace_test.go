@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/keys"
 	"sluice/blob"
-	"sluice/metastore"
 )
 
 // pacedTo returns an allowance with this rate of bytes per second in each direction.
 func pacedTo(rate int64) *access.Allowance {
-	limiter := access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{BytesInPerSecond: rate, BytesOutPerSecond: rate}})
+	limiter := access.NewLimiter(access.LimiterOptions{Address: keys.Limits{BytesInPerSecond: rate, BytesOutPerSecond: rate}})
 	return limiter.OfAddress(netip.MustParseAddr("192.0.2.1"))
 }
 

@@ -1,0 +1,85 @@
+package keys_test
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"testing"
+
+	"sluice/access/keys"
+)
+
+// TestLimitKinds checks that there is a kind for each field of Limits, and that their names differ.
+func TestLimitKinds(t *testing.T) {
+	var l keys.Limits
+	names := map[string]bool{}
+	for i, k := range keys.LimitKinds {
+		*k.Of(&l) = int64(i + 1)
+		names[k.Flag()], names[k.Column()], names[k.Member()] = true, true, true
+	}
+	fields := reflect.ValueOf(l)
+	for i := range fields.NumField() {
+		if got := fields.Field(i).Int(); got != int64(i+1) {
+			t.Errorf("%s is set to %d by the kinds, want %d", fields.Type().Field(i).Name, got, i+1)
+		}
+	}
+	if n := fields.NumField(); n != len(keys.LimitKinds) {
+		t.Errorf("%d kinds of %d limits", len(keys.LimitKinds), n)
+	}
+	for _, want := range []string{
+		"requests-per-second", "bytes-in-per-second", "bytes-out-per-second", "concurrent-requests", "stored-bytes", "occupied-bytes", "stored-objects", "open-uploads", "channels",
+		"requests_per_second", "bytes_in_per_second", "bytes_out_per_second", "concurrent_requests", "stored_bytes", "occupied_bytes", "stored_objects", "open_uploads",
+		"requestsPerSecond", "bytesInPerSecond", "bytesOutPerSecond", "concurrentRequests", "storedBytes", "occupiedBytes", "storedObjects", "openUploads",
+	} {
+		if !names[want] {
+			t.Errorf("no limit has the name %s", want)
+		}
+		delete(names, want)
+	}
+	if len(names) > 0 {
+		t.Errorf("additional names: %v", names)
+	}
+}
+
+// TestOccupiedBytesDefault: a bound of the stored bytes implies one of the occupied bytes, at the level
+// that sets it.
+func TestOccupiedBytesDefault(t *testing.T) {
+	const none = keys.Unlimited
+	type limits = keys.Limits
+	for _, c := range []struct {
+		own, service limits
+		want         int64
+	}{
+		{limits{}, limits{}, 0},
+		{limits{}, keys.NoLimits(), none},
+		{limits{StoredBytes: 10}, keys.NoLimits(), 40},
+		{limits{StoredBytes: 10, OccupiedBytes: 11}, keys.NoLimits(), 11},
+		{limits{StoredBytes: 10, OccupiedBytes: none}, limits{OccupiedBytes: 5}, none},
+		{limits{}, limits{StoredBytes: 10}, 40},
+		{limits{}, limits{StoredBytes: 10, OccupiedBytes: 20}, 20},
+		{limits{StoredBytes: 100}, limits{StoredBytes: 10, OccupiedBytes: 20}, 400},
+		{limits{StoredBytes: none}, limits{StoredBytes: 10, OccupiedBytes: 20}, none},
+		{limits{OccupiedBytes: 7}, limits{StoredBytes: 10}, 7},
+		{limits{StoredBytes: math.MaxInt64 / 2}, limits{}, math.MaxInt64 / 4 * 4},
+	} {
+		if got := c.own.Resolve(c.service).OccupiedBytes; got != c.want {
+			t.Errorf("%+v of a service with %+v allow %d occupied bytes, want %d", c.own, c.service, got, c.want)
+		}
+	}
+	if got := (limits{StoredBytes: 10}).Or(limits{OccupiedBytes: 5}); got != (limits{StoredBytes: 10, OccupiedBytes: 5}) {
+		t.Errorf("a change of the stored bytes results in %+v", got)
+	}
+}
+
+func TestLimitDefaults(t *testing.T) {
+	got := keys.Limits{RequestsPerSecond: 7, StoredBytes: keys.Unlimited}.Or(keys.Limits{RequestsPerSecond: 1, Channels: 9})
+	if want := (keys.Limits{RequestsPerSecond: 7, StoredBytes: keys.Unlimited, Channels: 9}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := fmt.Sprint(got.Members()); got != "map[channels:9 requestsPerSecond:7 storedBytes:-1]" {
+		t.Errorf("the members are %s", got)
+	}
+	if l := keys.NoLimits(); l.Or(keys.Limits{Channels: 1}) != l || l.RequestsPerSecond != keys.Unlimited || l.Channels != keys.Unlimited {
+		t.Errorf("no limits are %+v", l)
+	}
+}

@@ -1,0 +1,137 @@
+package keys
+
+import (
+	"math"
+	"strings"
+
+	"sluice/metastore"
+)
+
+// Limits bound what the keys of a group use together, or the callers without a key that
+// share an address. The quotas (StoredBytes to Channels) hold for all nodes together, the
+// other limits on each node. 0 stands for the default of the service, and Unlimited for no
+// limit. Everything that handles all limits iterates over LimitKinds.
+type Limits struct {
+	RequestsPerSecond  int64
+	BytesInPerSecond   int64 // bytes of request bodies
+	BytesOutPerSecond  int64 // bytes of response bodies
+	ConcurrentRequests int64
+	StoredBytes        int64 // of blobs and of the parts of open uploads; see Used.Stored
+	OccupiedBytes      int64 // the same and what is retained of what has ended; see Used.Occupied and Resolve
+	StoredObjects      int64 // blobs and the parts of open uploads
+	OpenUploads        int64
+	Channels           int64 // ever opened
+}
+
+// Unlimited is the value of a limit that does not apply.
+const Unlimited = -1
+
+// LimitKinds are the kinds of limits, in the order in which they are shown.
+var LimitKinds = [...]LimitKind{
+	{Name: "requests per second", Help: "requests per second",
+		Of: func(l *Limits) *int64 { return &l.RequestsPerSecond }},
+	{Name: "bytes in per second", Help: "bytes of request bodies per second, such as 32MiB,", Bytes: true,
+		Of: func(l *Limits) *int64 { return &l.BytesInPerSecond }},
+	{Name: "bytes out per second", Help: "bytes of response bodies per second", Bytes: true,
+		Of: func(l *Limits) *int64 { return &l.BytesOutPerSecond }},
+	{Name: "concurrent requests", Help: "concurrent requests",
+		Of: func(l *Limits) *int64 { return &l.ConcurrentRequests }},
+	{Name: "stored bytes", Help: "stored bytes, counting the parts of open uploads and, for each object, its name and 1 KiB,", Bytes: true,
+		Of:   func(l *Limits) *int64 { return &l.StoredBytes },
+		Used: metastore.Used.Stored},
+	{Name: "occupied bytes", Help: "stored bytes and, in addition, bytes of what is retained for a time: deleted and replaced contents, the outcomes of uploads and recorded requests (default: 4 times the stored bytes),", Bytes: true,
+		Of:   func(l *Limits) *int64 { return &l.OccupiedBytes },
+		Used: metastore.Used.Occupied},
+	{Name: "stored objects", Help: "stored blobs and parts of open uploads",
+		Of:   func(l *Limits) *int64 { return &l.StoredObjects },
+		Used: func(u metastore.Used) int64 { return u.Objects }},
+	{Name: "open uploads", Help: "open uploads",
+		Of:   func(l *Limits) *int64 { return &l.OpenUploads },
+		Used: func(u metastore.Used) int64 { return u.Uploads }},
+	{Name: "channels", Help: "payment channels ever opened",
+		Of:   func(l *Limits) *int64 { return &l.Channels },
+		Used: func(u metastore.Used) int64 { return u.Channels }},
+}
+
+// LimitKind describes one of Limits.
+type LimitKind struct {
+	// Name is the name in words of lower case. The names of the flag, of the JSON member
+	// and of the column are made of it.
+	Name string
+	// Help says what is limited, for the help text "Maximum ... for the keys of a group."
+	Help string
+	// Bytes reports whether it is a number of bytes.
+	Bytes bool
+	// Of returns the limit's field.
+	Of func(*Limits) *int64
+	// Used returns how much of the limit is used. It is nil unless the limit is a quota.
+	Used func(metastore.Used) int64
+}
+
+// Flag returns the name as that of a flag, such as "stored-bytes".
+func (k LimitKind) Flag() string { return strings.ReplaceAll(k.Name, " ", "-") }
+
+// Column returns the name as that of a database column, such as "stored_bytes".
+func (k LimitKind) Column() string { return strings.ReplaceAll(k.Name, " ", "_") }
+
+// Member returns the name as that of a JSON member, such as "storedBytes".
+func (k LimitKind) Member() string {
+	words := strings.Split(k.Name, " ")
+	for i, w := range words[1:] {
+		words[1+i] = strings.ToUpper(w[:1]) + w[1:]
+	}
+	return strings.Join(words, "")
+}
+
+// Quota reports whether the limit is a quota: it bounds what is stored.
+func (k LimitKind) Quota() bool { return k.Used != nil }
+
+// occupiedShare is the OccupiedBytes of Limits that do not set it, as a multiple of StoredBytes.
+const occupiedShare = 4
+
+// Resolve returns the limits in force: l with every limit that is 0 replaced by that of defaults. But
+// if l, or else defaults, has StoredBytes and no OccupiedBytes, these are four times the former, or
+// Unlimited: whoever bounds what is stored also bounds what deletions leave.
+func (l Limits) Resolve(defaults Limits) Limits {
+	return l.withOccupied().Or(defaults.withOccupied())
+}
+
+// Or returns l with every limit that is 0 replaced by that of defaults.
+func (l Limits) Or(defaults Limits) Limits {
+	for _, k := range LimitKinds {
+		if limit := k.Of(&l); *limit == 0 {
+			*limit = *k.Of(&defaults)
+		}
+	}
+	return l
+}
+
+func (l Limits) withOccupied() Limits {
+	if l.OccupiedBytes == 0 {
+		l.OccupiedBytes = l.StoredBytes
+		if l.StoredBytes > 0 {
+			l.OccupiedBytes = min(l.StoredBytes, math.MaxInt64/occupiedShare) * occupiedShare
+		}
+	}
+	return l
+}
+
+// NoLimits returns Limits that are all Unlimited.
+func NoLimits() Limits {
+	var l Limits
+	for _, k := range LimitKinds {
+		*k.Of(&l) = Unlimited
+	}
+	return l
+}
+
+// Members returns the limits that are not 0, by the names of their JSON members.
+func (l Limits) Members() map[string]int64 {
+	members := map[string]int64{}
+	for _, k := range LimitKinds {
+		if limit := *k.Of(&l); limit != 0 {
+			members[k.Member()] = limit
+		}
+	}
+	return members
+}

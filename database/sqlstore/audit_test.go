@@ -1,0 +1,223 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/testenv"
+	"sluice/ledger"
+)
+
+const (
+	auditedChannel = "unguessable-channel"
+	auditedSession = "unguessable-session"
+)
+
+// openAudited opens a store with the rows of fillAudited.
+func openAudited(t *testing.T) *Store {
+	t.Helper()
+	s := openAt(t, databasePath(t), Options{})
+	fillAudited(t, s)
+	return s
+}
+
+// fillAudited stores a channel that sold to a session and to a read, had a return and was partly
+// settled, and a granted session.
+func fillAudited(t *testing.T, s *Store) {
+	t.Helper()
+	ctx := t.Context()
+	expires := time.Now().Add(time.Hour)
+	if _, err := s.OpenChannel(ctx, ledger.Channel{ID: auditedChannel, Sender: "s", Receiver: "r", Asset: "a", Deposit: 100, Expires: expires}, nil); err != nil {
+		t.Fatal(err)
+	}
+	pay := func(sequence, amount int64) ledger.Payment {
+		return ledger.Payment{
+			Sender: "s", Receiver: "r", Asset: "a", Sequence: sequence, Amount: amount,
+			Proof: []byte("proof"), Expires: expires, UnsettledLimit: 100,
+		}
+	}
+	buy := ledger.Purchase{Payment: pay(1, 50), Price: 7, Session: ledger.Session{ID: auditedSession, Expires: expires}}
+	if _, err := s.Buy(ctx, buy, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PayRead(ctx, ledger.ReadPurchase{Payment: pay(2, 60), Price: 5, Count: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ReturnCredit(ctx, auditedChannel, 1, 5, "r"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.UseSession(ctx, auditedSession, 3, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.CreateSession(ctx, ledger.Session{ID: "unguessable-granted", Total: 5, Left: 5, Expires: expires}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Book(ctx, []ledger.Settlement{{Channel: auditedChannel, Sequence: 1, Amount: 50}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAuditFindsDamage damages the tables in one way at a time and repairs them.
+func TestAuditFindsDamage(t *testing.T) {
+	s := openAudited(t)
+	undo := errors.New("undo")
+	for _, c := range []struct {
+		name, damage, says string
+	}{
+		{"nothing", `SELECT 1`, ""},
+		{"credit", `UPDATE channels SET credit = credit + 1`, "sales of"},
+		{"accepted lowered", `UPDATE channels SET accepted = accepted - 1`, "sales of"},
+		{"sale lost", `DELETE FROM sales WHERE session IS NULL AND count > 0`, "sales of"},
+		{"sale twice", `INSERT INTO sales SELECT randomblob(16), channel, NULL, session, count, price, at, NULL FROM sales WHERE session IS NOT NULL`, "were sold to it"},
+		{"return lost", `DELETE FROM sales WHERE count < 0`, "sales of"},
+		{"folded", `UPDATE channels SET folded = folded + 1`, "sales of"},
+		{"sums that overflow", `INSERT INTO sales (id, channel, count, price, at) VALUES (x'00', CAST('unguessable-channel' AS BLOB), 4611686018427387904, 4611686018427387904, 0)`, "sales of"},
+		{"deposit", `UPDATE channels SET deposit = 59`, "are inconsistent"},
+		{"settled too much", `UPDATE channels SET settled = 61`, "are inconsistent"},
+		{"settled below zero", `UPDATE channels SET settled = -1`, "are inconsistent"},
+		{"proof lost", `UPDATE channels SET proof = NULL`, "proof of 0 bytes"},
+		{"sender lost", `UPDATE channels SET sender = x''`, "from sender"},
+		{"settlement lost", `DELETE FROM settlements`, "no settlement is pending"},
+		{"settlement changed", `UPDATE settlements SET amount = 59`, "the settlement of"},
+		{"settlement of another proof", `UPDATE settlements SET proof = x'00'`, "the settlement of"},
+		{"settlement of no channel", `UPDATE settlements SET channel = CAST('unguessable-other' AS BLOB)`, "does not exist"},
+		{"channel lost", `DELETE FROM channels`, "does not exist"},
+		{"paid out too much", `UPDATE ledger SET amount = 61`, "was paid out"},
+		{"paid out for a later payment", `UPDATE ledger SET sequence = 3`, "was paid out"},
+		{"paid out backwards", `INSERT INTO ledger SELECT channel, sequence + 1, amount - 1, at FROM ledger`, "after 50"},
+		{"used", `UPDATE sessions SET used = used + 1`, "do not add up to the total"},
+		{"left", `UPDATE sessions SET remaining = remaining + 1`, "do not add up to the total"},
+		{"total and left", `UPDATE sessions SET remaining = remaining + 1, total = total + 1`, "were sold to it"},
+		{"account miscounted", `INSERT INTO account_sums VALUES (CAST('a' AS BLOB), 1, 5)`, `account "a": 1 blobs of 5 bytes are counted, but there are 0 of 0`},
+		{"account not counted", `INSERT INTO account_deltas VALUES (CAST('a' AS BLOB), 1, 0, -1)`, "0 blobs of -1 bytes are counted"},
+		{"blob not counted", rawBlob("a", "b", 7) + ` DELETE FROM account_sums`, `but there are 1 of 7`},
+		{"grant below its sales", `UPDATE sessions SET channel = NULL, total = 6, remaining = 3`, "were sold to it"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var found []string
+			err := s.write(t.Context(), func(t *tx) (err error) {
+				if _, err = t.exec(c.damage); err == nil {
+					found, err = t.audit(1)
+				}
+				return errors.Join(err, undo)
+			})
+			if err == nil || err.Error() != undo.Error() {
+				t.Fatal(err)
+			}
+			if (len(found) == 0) != (c.says == "") {
+				t.Fatalf("the audit found %q", found)
+			}
+			if all := strings.Join(found, "\n"); !strings.Contains(all, c.says) || strings.Contains(all, "unguess") {
+				t.Fatalf("the audit found %q, want %q, and no whole id", found, c.says)
+			}
+		})
+	}
+	if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
+		t.Errorf("after all damage was undone the audit found %q, %v", found, err)
+	}
+}
+
+// TestAuditFindsWrongPayouts records payouts of what was never accepted, on both engines.
+func TestAuditFindsWrongPayouts(t *testing.T) {
+	undo := errors.New("undo")
+	open := map[string]func(t *testing.T) *Store{
+		"SQLite": func(t *testing.T) *Store { return openAt(t, databasePath(t), Options{}) },
+		"PostgreSQL": func(t *testing.T) *Store {
+			s, _ := openNode(t, testenv.Postgres(t))
+			return s
+		},
+	}
+	for engine, open := range open {
+		t.Run(engine, func(t *testing.T) {
+			s := open(t)
+			fillAudited(t, s)
+			for name, c := range map[string]struct {
+				payout ledger.Settlement
+				says   string
+			}{
+				"of a later payment":      {ledger.Settlement{Channel: auditedChannel, Sequence: 3, Amount: 61}, "but 60 was accepted at 2"},
+				"of more than was sold":   {ledger.Settlement{Channel: auditedChannel, Sequence: 2, Amount: 61}, "but 60 was accepted at 2"},
+				"after a larger one":      {ledger.Settlement{Channel: auditedChannel, Sequence: 2, Amount: 49}, "after 50"},
+				"over an unknown channel": {ledger.Settlement{Channel: "unguessable-other", Sequence: 1, Amount: 1}, "a payout belongs to channel"},
+			} {
+				var found []string
+				err := s.write(t.Context(), func(t *tx) (err error) {
+					if _, err = t.exec(`INSERT INTO ledger (channel, sequence, amount, at) VALUES ($1, $2, $3, $4)`,
+						[]byte(c.payout.Channel), c.payout.Sequence, c.payout.Amount, micros(t.now)); err == nil {
+						found, err = t.audit(1)
+					}
+					return errors.Join(err, undo)
+				})
+				if err == nil || err.Error() != undo.Error() {
+					t.Fatal(err)
+				}
+				if all := strings.Join(found, "\n"); !strings.Contains(all, c.says) || strings.Contains(all, "unguess") {
+					t.Errorf("after a payout %s the audit found %q, want %q, and no whole id", name, found, c.says)
+				}
+			}
+			if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
+				t.Errorf("after all payouts were undone the audit found %q, %v", found, err)
+			}
+		})
+	}
+}
+
+// TestOnePaymentSellsOnce bypasses the code: the table itself refuses the second sale.
+func TestOnePaymentSellsOnce(t *testing.T) {
+	s := openAudited(t)
+	err := s.write(t.Context(), func(t *tx) error {
+		_, err := t.exec(`INSERT INTO sales SELECT randomblob(16), channel, sequence, session, count, price, at, NULL FROM sales WHERE sequence = 1`)
+		return err
+	})
+	if err == nil {
+		t.Fatal("a payment sold twice")
+	}
+}
+
+// TestMigratesPayments opens a database of version 1 that has a session and a channel.
+func TestMigratesPayments(t *testing.T) {
+	path := databasePath(t)
+	c, err := openSQLiteConn(path, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := migrate(c, listMigrations(t, sqliteMigrations)[:1]); err != nil {
+		t.Fatal(err)
+	}
+	now := truncate(time.Now())
+	expires := now.Add(time.Hour)
+	for _, query := range []string{
+		fmt.Sprintf(`INSERT INTO sessions VALUES (CAST('session' AS BLOB), x'', 10, 7, %d, %d)`, now.UnixMicro(), expires.UnixMicro()),
+		fmt.Sprintf(`INSERT INTO channels VALUES (CAST('channel' AS BLOB), 5, x'', x'72', x'61', 100, %d, %d)`, now.UnixMicro(), expires.UnixMicro()),
+	} {
+		if err := c.run(query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeConn(t, c)
+	s := openAt(t, path, Options{})
+	session, err := s.Session(t.Context(), "session")
+	if want := (ledger.Session{ID: "session", Total: 10, Left: 7, Used: 3, Created: now, Expires: expires}); err != nil || session != want {
+		t.Errorf("session %+v, %v; want %+v", session, err, want)
+	}
+	buy := ledger.Purchase{
+		Payment: ledger.Payment{
+			Sender: "s", Receiver: "r", Asset: "a", PaymentChannelID: 5, Amount: 10,
+			Proof: []byte("proof"), Expires: expires, UnsettledLimit: 100,
+		},
+		Price: 3, Refill: true, Session: ledger.Session{ID: "session"},
+	}
+	if session, err = s.Buy(t.Context(), buy, nil); err != nil || session.Left != 10 || session.Total != 13 {
+		t.Errorf("refilled session %+v, %v", session, err)
+	}
+	channel, err := s.Channel(t.Context(), "channel")
+	if err != nil || channel.Sender != "s" || channel.Credit != 1 || channel.Deposit != 100 {
+		t.Errorf("channel %+v, %v", channel, err)
+	}
+	if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
+		t.Errorf("the audit found %q, %v", found, err)
+	}
+}

@@ -1,0 +1,407 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/access/keys"
+	"sluice/internal/testenv"
+	"sluice/ledger"
+	"sluice/metastore"
+)
+
+// TestCopyKnowsEveryTable: a migration that adds a table or a column must declare whether it
+// is copied.
+func TestCopyKnowsEveryTable(t *testing.T) {
+	for name, s := range map[string]*Store{"SQLite": openAt(t, databasePath(t), Options{}), "PostgreSQL": openAtPostgres(t)} {
+		have := tablesOf(t, s, name == "SQLite")
+		known := map[string][]string{}
+		for _, tb := range copied {
+			known[tb.name] = slices.Sorted(slices.Values(tb.columns()))
+		}
+		for name, columns := range have {
+			if slices.Contains(notCopied, name) {
+				continue
+			}
+			if !slices.Equal(columns, known[name]) {
+				t.Errorf("%s has the columns %v, and %v are copied", name, columns, known[name])
+			}
+			delete(known, name)
+		}
+		if len(known) > 0 {
+			t.Errorf("%s lacks the tables %v", name, slices.Collect(maps.Keys(known)))
+		}
+	}
+}
+
+// tablesOf returns the tables of a database and their columns, sorted.
+func tablesOf(t *testing.T, s *Store, sqlite bool) map[string][]string {
+	t.Helper()
+	query := `SELECT CAST(table_name AS TEXT)::BYTEA, CAST(column_name AS TEXT)::BYTEA FROM information_schema.columns WHERE table_schema = current_schema()`
+	if sqlite {
+		query = `SELECT CAST(m.name AS BLOB), CAST(c.name AS BLOB) FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table'`
+	}
+	tables := map[string][]string{}
+	err := s.read(t.Context(), func(tx *tx) error {
+		var name, column string
+		return tx.each(query, nil, args{&name, &column}, func() error {
+			tables[name] = append(tables[name], column)
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, columns := range tables {
+		slices.Sort(columns)
+	}
+	return tables
+}
+
+func openAtPostgres(tb testing.TB) *Store {
+	tb.Helper()
+	s, _ := openNode(tb, testenv.Postgres(tb))
+	return s
+}
+
+// filler calls methods of a store and collects their errors.
+type filler struct {
+	*Store
+	ctx  context.Context
+	errs []error
+}
+
+// deleted stores a blob and deletes it soon afterwards.
+func (f *filler) deleted(account, name string) {
+	f.blob(account, name)
+	_, _, err := f.DeleteBlob(f.ctx, account, name, nil)
+	f.note(nil, err)
+}
+
+func (f *filler) note(_ any, err error) { f.errs = append(f.errs, err) }
+
+func (f *filler) blob(account, name string, extents ...metastore.Extent) {
+	b := metastore.Blob{Account: account, Name: name, Content: metastore.NewContentID(time.Now()), Owner: "owner"}
+	for _, e := range extents {
+		b.Size += e.Size
+	}
+	if len(name)%2 == 0 {
+		b.SHA256, b.ContentType, b.Expires = bytes.Repeat([]byte{7}, 32), "text/plain", time.Now().Add(time.Hour)
+		b.Metadata = "a: b\x00\xff"
+	}
+	f.note(f.CommitBlob(f.ctx, b, extents, nil))
+}
+
+func bodyExtent(text string) metastore.Extent {
+	return metastore.Extent{Size: int64(len(text)), Blocks: []uint32{1}, Body: []byte(text)}
+}
+
+func objectExtent(key string, size int64) metastore.Extent {
+	return metastore.Extent{Size: size, Blocks: []uint32{1, 0xffffffff}, Key: key, Created: time.Now()}
+}
+
+func (f *filler) upload(id string, parts int) {
+	u, err := f.BeginUpload(f.ctx, metastore.Upload{ID: id, Account: "a", Name: id, Content: metastore.NewContentID(time.Now()), PartSize: 2, Owner: "owner", Metadata: id})
+	f.note(u, err)
+	const atOnce = 64 // concurrent calls share commits
+	errs := make([]error, atOnce)
+	var senders sync.WaitGroup
+	for first := range min(atOnce, parts) {
+		senders.Go(func() {
+			for i := first; i < parts; i += atOnce {
+				e := bodyExtent("xy")
+				if i%2 == 0 {
+					e = objectExtent(fmt.Sprintf("%02x-%s-%d", i%256, id, i), 2)
+				}
+				e.Part = i
+				err := f.PutPart(f.ctx, id, metastore.Part{Index: i, Size: 2, CRC64: uint64(i) << 60}, []metastore.Extent{e})
+				errs[first] = errors.Join(errs[first], err)
+			}
+		})
+	}
+	senders.Wait()
+	f.note(nil, errors.Join(errs...))
+}
+
+// fill inserts rows into every table, of every kind.
+func fill(tb testing.TB, s *Store, parts int) {
+	tb.Helper()
+	f := &filler{Store: s, ctx: tb.Context()}
+	long := strings.Repeat("n", 2000)
+	f.blob("b", "replaced", objectExtent("00-second", 3))
+	f.blob("b", "replaced", objectExtent("ff-third", 4), metastore.Extent{Offset: 4, Size: 1, Blocks: []uint32{3}, Key: "ff-fourth", Created: time.Now()})
+	f.note(f.Purge(f.ctx, 10)) // their rows of usage become sums, and the replaced content is retained
+	for _, name := range []string{"a", "ab", "\x00\xff", long, long + "1", long + "22", strings.Repeat("é", 1500)} {
+		f.blob("account", name, bodyExtent("body"))
+	}
+	f.blob("account", "empty")
+	f.blob("b", "object", objectExtent("00-first", 1<<20+5))
+	f.deleted("account", "deleted")
+	f.upload("committed", parts)
+	f.note(f.CompleteUpload(f.ctx, "committed", int64(parts), 2*int64(parts), 1<<63, nil))
+	f.upload("open", 3)
+	f.upload("aborted", 2)
+	f.note(f.AbortUpload(f.ctx, "aborted"))
+	f.note(f.CreateSession(f.ctx, ledger.Session{ID: "granted", Total: 5, Left: 5, Expires: time.Now().Add(time.Hour)},
+		&ledger.Idempotency{Scope: "s", Key: "k", Hash: sha256.Sum256(nil)}))
+	f.note(f.UseSession(f.ctx, "granted", 2, nil))
+	f.note(f.OpenChannel(f.ctx, ledger.Channel{ID: "channel", PaymentChannelID: 1, Receiver: "r", Asset: "a", Deposit: 1 << 62, Expires: time.Now().Add(time.Hour)}, nil))
+	pay := func(sequence, amount int64) ledger.Payment {
+		return ledger.Payment{Sender: "s", Receiver: "r", Asset: "a", PaymentChannelID: 1, Sequence: sequence, Amount: amount,
+			Proof: []byte{1, 2}, Expires: time.Now().Add(time.Minute), UnsettledLimit: 1 << 62}
+	}
+	f.note(f.Buy(f.ctx, ledger.Purchase{Payment: pay(1, 10), Price: 3, Session: ledger.Session{ID: "bought", Expires: time.Now().Add(time.Hour)}}, nil))
+	settlements, err := f.Settlements(f.ctx, ledger.Settlement{}, 1)
+	f.note(nil, err)
+	f.note(nil, f.Book(f.ctx, settlements))
+	submitted := pay(1, 10)
+	submitted.Sender, submitted.PaymentChannelID, submitted.SettleAt = "chain", 2, 1
+	f.note(f.OpenChannel(f.ctx, ledger.Channel{ID: "submitted", PaymentChannelID: 2, Sender: "chain", Receiver: "r", Asset: "a", Deposit: 100, Expires: time.Now().Add(time.Hour), ChainTime: time.Now(), NextSequence: 1}, nil))
+	f.note(f.PayRead(f.ctx, ledger.ReadPurchase{Payment: submitted, Price: 1, Count: 1}))
+	f.note(nil, f.BeginSubmission(f.ctx, ledger.Submission{Channel: "submitted", Sequence: 1, Amount: 10, Body: []byte("body"), Expires: submitted.Expires}))
+	f.note(f.PayRead(f.ctx, ledger.ReadPurchase{Payment: pay(2, 30), Price: 1, Count: 19}))
+	for i := range 5 { // equal to each other except for the time
+		f.note(f.ReturnCredit(f.ctx, "channel", 1, 1, fmt.Sprint(i)))
+	}
+	f.note(nil, f.write(f.ctx, func(t *tx) error {
+		_, err := t.exec(`UPDATE sales SET at = 5 WHERE sequence IS NULL`)
+		return err
+	}))
+	f.note(f.Purge(f.ctx, 3)) // some sales are folded, and some rows of usage remain
+	f.note(f.CreateKey(f.ctx, keys.Key{ID: "all", Group: "g", Limits: keys.Limits{StoredBytes: -1}}))
+	f.note(f.CreateKey(f.ctx, keys.Key{ID: "none", Group: "g", Limits: keys.Limits{StoredBytes: -1}, Accounts: []string{}, Label: "label"}))
+	f.note(f.RevokeKey(f.ctx, "none"))
+	f.note(nil, f.SetProperty(f.ctx, "receiver", "0x1"))
+	f.note(f.Lease(f.ctx, "background", "me", time.Minute))
+	if err := errors.Join(f.errs...); err != nil {
+		tb.Fatal(err)
+	}
+	for _, table := range copied {
+		if n, err := s.countRows(tb.Context(), &table); err != nil || n == 0 {
+			tb.Fatalf("%s has %d rows, %v: the test shows nothing of it", table.name, n, err)
+		}
+	}
+}
+
+// sameTables fails the test if the rows of the stores differ. It compares them one by one,
+// independently of the copy.
+func sameTables(tb testing.TB, a, b *Store) {
+	tb.Helper()
+	rows := func(s *Store, table *table) []string {
+		var list []string
+		err := s.snapshot(tb.Context(), func(t *tx) error {
+			r := newRow(len(table.columns()))
+			return t.each(table.rows(strings.Join(table.columns(), ", ")), nil, r.places(), func() error {
+				list = append(list, fmt.Sprintf("%#v", r.values()))
+				return nil
+			})
+		})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		slices.Sort(list)
+		return list
+	}
+	for i := range copied {
+		if want, got := rows(a, &copied[i]), rows(b, &copied[i]); !slices.Equal(want, got) {
+			tb.Errorf("%s has %d rows that are not the %d of the source", copied[i].name, len(got), len(want))
+		}
+	}
+	if want, got := accountsAreExact(tb, a), accountsAreExact(tb, b); !slices.Equal(want, got) {
+		tb.Errorf("the accounts are %+v, and %+v in the source", got, want)
+	}
+}
+
+func TestCopyThereAndBack(t *testing.T) {
+	ctx := t.Context()
+	first, second, third := openAt(t, databasePath(t), Options{}), openAtPostgres(t), openAt(t, databasePath(t), Options{})
+	fill(t, first, 10_000)
+	for _, step := range []struct{ from, to *Store }{{first, second}, {second, third}} {
+		want, err := step.from.CountRows(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got int64
+		if err := step.to.CopyFrom(ctx, step.from, func(n int64) { got += n }); err != nil {
+			t.Fatal(err)
+		}
+		if got < want {
+			t.Errorf("progress reported %d rows, want %d", got, want)
+		}
+		if n := value(t, step.to, `SELECT COUNT(*) FROM account_deltas`); n != 0 {
+			t.Errorf("%d counts of accounts are not added up", n)
+		}
+	}
+	sameTables(t, first, third)
+	if facts, err := second.Properties(ctx); err != nil || len(facts) != 0 {
+		t.Errorf("the facts %v were copied, %v", facts, err)
+	}
+	if n := value(t, third, `SELECT COUNT(*) FROM parts`); n < 10_000 {
+		t.Errorf("%d rows of parts, and the committed upload alone has 10,000 until the next purge", n)
+	}
+	if faults, err := third.Audit(ctx); err != nil || len(faults) > 0 {
+		t.Errorf("the audit: %v, %v", faults, err)
+	}
+	if s, err := third.UseSession(ctx, "granted", 1, nil); err != nil || s.Left != 2 {
+		t.Errorf("a use: %+v, %v", s, err)
+	}
+	if _, err := third.CompleteUpload(ctx, "open", 3, 6, 0, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCopyCutAfterEachPage: regardless of which commit was the last, the next run ends with
+// the same rows, and copies only the tables again that need it.
+func TestCopyCutAfterEachPage(t *testing.T) {
+	from := openAt(t, databasePath(t), Options{})
+	fill(t, from, 8)
+	errCut := errors.New("cut")
+	for cut := 1; ; cut++ {
+		to := openAt(t, databasePath(t), Options{Readers: 1})
+		run := func(ctx context.Context, stop func()) error {
+			c := copier{from: from, to: to, page: 3}
+			pages := 0
+			c.progress = func(int64) {
+				if pages++; pages == cut {
+					stop()
+				}
+			}
+			for i := range copied {
+				if err := c.table(ctx, &copied[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		err := run(ctx, func() { cancel(errCut) })
+		whole := context.Cause(ctx) == nil
+		cancel(nil)
+		if !whole && err == nil {
+			t.Fatalf("cut after page %d: no error", cut)
+		}
+		if err := run(t.Context(), func() {}); err != nil {
+			t.Fatalf("cut after page %d: %v", cut, err)
+		}
+		sameTables(t, from, to)
+		if whole {
+			if cut < 2*len(copied) {
+				t.Errorf("there were only %d pages to cut after", cut)
+			}
+			return
+		}
+	}
+}
+
+// TestCopyOfAChangedSource: changes of the source between two runs are in the copy, also in
+// the part that the first run had copied.
+func TestCopyOfAChangedSource(t *testing.T) {
+	ctx := t.Context()
+	from, to := openAt(t, databasePath(t), Options{}), openAt(t, databasePath(t), Options{})
+	fill(t, from, 8)
+	copyAll := func() {
+		t.Helper()
+		if err := to.CopyFrom(ctx, from, func(int64) {}); err != nil {
+			t.Fatal(err)
+		}
+		sameTables(t, from, to)
+	}
+	copyAll()
+	f := &filler{Store: from, ctx: ctx}
+	f.blob("account", "a", bodyExtent("other"))
+	f.note(f.UseSession(ctx, "granted", 1, nil))
+	f.note(f.ReturnCredit(ctx, "channel", 1, 1, "another"))
+	_, _, err := f.DeleteBlob(ctx, "b", "object", nil)
+	if err := errors.Join(append(f.errs, err)...); err != nil {
+		t.Fatal(err)
+	}
+	copyAll()
+}
+
+// TestCopyNoticesWrites: concurrent writes to either store are detected.
+func TestCopyNoticesWrites(t *testing.T) {
+	from, to := openAt(t, databasePath(t), Options{}), openAt(t, databasePath(t), Options{})
+	fill(t, from, 1)
+	err := to.CopyFrom(t.Context(), from, func(int64) {
+		err := from.writeLocked(t.Context(), func(tx *tx) error {
+			_, err := tx.exec(`UPDATE blobs SET modified = modified + 1`)
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if !errors.Is(err, ErrDiffers) {
+		t.Errorf("got error %v, want ErrDiffers", err)
+	}
+}
+
+// TestObjects: Objects returns every object of a live content once, and none of garbage.
+func TestObjects(t *testing.T) {
+	for name, s := range map[string]*Store{"SQLite": openAt(t, databasePath(t), Options{}), "PostgreSQL": openAtPostgres(t)} {
+		fill(t, s, 4)
+		var keys []string
+		var size int64
+		for after := ""; ; {
+			page, err := s.Objects(t.Context(), after, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			for _, e := range page {
+				after, size, keys = e.Key, size+e.Size, append(keys, e.Key)
+			}
+			if page[0].Key == "00-first" && !slices.Equal(page[0].Blocks, []uint32{1, 0xffffffff}) {
+				t.Errorf("%s: the blocks are %x", name, page[0].Blocks)
+			}
+		}
+		want := []string{"00-committed-0", "00-first", "00-open-0", "02-committed-2", "02-open-2", "ff-fourth", "ff-third"}
+		if !slices.Equal(keys, want) {
+			t.Errorf("%s: the objects are %v, want %v", name, keys, want)
+		}
+		if n, bytes, err := s.CountObjects(t.Context()); err != nil || n != int64(len(want)) || bytes != size {
+			t.Errorf("%s: %d objects of %d bytes, %v; want %d of %d", name, n, bytes, err, len(want), size)
+		}
+	}
+}
+
+// BenchmarkCopy copies small blobs, whose bodies are in the database.
+func BenchmarkCopy(b *testing.B) {
+	from := openAt(b, databasePath(b), Options{})
+	f := &filler{Store: from, ctx: b.Context()}
+	body := strings.Repeat("x", 1000)
+	for i := range 5000 {
+		f.blob("account", fmt.Sprint("name", i), bodyExtent(body))
+	}
+	if err := errors.Join(f.errs...); err != nil {
+		b.Fatal(err)
+	}
+	for name, open := range map[string]func() *Store{
+		"to SQLite":     func() *Store { return openAt(b, databasePath(b), Options{}) },
+		"to PostgreSQL": func() *Store { return openAtPostgres(b) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			var rows int64
+			for b.Loop() {
+				b.StopTimer()
+				to := open()
+				b.StartTimer()
+				if err := to.CopyFrom(b.Context(), from, func(n int64) { rows += n }); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}

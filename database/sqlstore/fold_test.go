@@ -1,0 +1,443 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sluice/access/keys"
+	"sluice/database"
+	"sluice/internal/testclock"
+	"sluice/internal/testenv"
+	"sluice/ledger"
+	"sluice/metastore"
+)
+
+// TestFoldedSalesTakeNoRows counts the rows of a channel that sells and pays out for months:
+// their number does not grow.
+func TestFoldedSalesTakeNoRows(t *testing.T) {
+	clock := testclock.New()
+	s := openAt(t, databasePath(t), Options{Now: clock.Now})
+	ctx := t.Context()
+	expires := clock.Now().Add(1000 * 24 * time.Hour)
+	if _, err := s.OpenChannel(ctx, ledger.Channel{ID: "c", Sender: "s", Receiver: "r", Asset: "a", Deposit: 1 << 40, Expires: expires}, nil); err != nil {
+		t.Fatal(err)
+	}
+	var sequence int64
+	for month := range 4 {
+		var payments []ledger.Settlement
+		for i := range 20 {
+			sequence++
+			pay := ledger.Payment{Sender: "s", Receiver: "r", Asset: "a", Sequence: sequence, Amount: 10 * sequence,
+				Proof: []byte("p"), Expires: expires, UnsettledLimit: 1 << 40}
+			var err error
+			if i%3 == 0 {
+				session := ledger.Session{ID: fmt.Sprint(sequence), Expires: clock.Now().Add(time.Hour)}
+				_, err = s.Buy(ctx, ledger.Purchase{Payment: pay, Price: 3, Session: session}, nil)
+			} else {
+				_, err = s.PayRead(ctx, ledger.ReadPurchase{Payment: pay, Price: 2, Count: 5})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			payments = append(payments, ledger.Settlement{Channel: "c", Sequence: sequence, Amount: 10 * sequence})
+		}
+		for i, p := range payments { // and earlier ones again
+			if err := errors.Join(s.Book(ctx, []ledger.Settlement{p}), s.Book(ctx, payments[i/2:i/2+1])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		clock.Advance(ledger.SessionRetention + time.Hour)
+		for n := 1; n > 0; {
+			var err error
+			if n, err = s.Purge(ctx, 7); err != nil {
+				t.Fatal(err)
+			}
+			if found, err := s.Audit(ctx); err != nil || len(found) > 0 {
+				t.Fatalf("the audit found %q, %v", found, err)
+			}
+		}
+		for table, want := range map[string]int64{"sales": 0, "sessions": 0, "ledger": 1, "channels": 1} {
+			if n := value(t, s, `SELECT COUNT(*) FROM `+table); n != want {
+				t.Fatalf("month %d: %d rows of %s, want %d", month, n, table, want)
+			}
+		}
+	}
+	if folded := value(t, s, `SELECT folded + credit - accepted FROM channels`); folded != 0 {
+		t.Errorf("the folded and the accepted amounts differ by %d", folded)
+	}
+}
+
+// TestAuditIsBounded: the number of findings of an audit is bounded, and the last one has
+// their total.
+func TestAuditIsBounded(t *testing.T) {
+	s := openAt(t, databasePath(t), Options{})
+	err := s.write(t.Context(), func(tx *tx) error {
+		_, err := tx.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
+			INSERT INTO sessions (id, user_identity, total, remaining, created, expires, used)
+			SELECT CAST(i AS BLOB), x'', 5, 5, 0, 0, 1 FROM n`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Audit(t.Context())
+	if err != nil || len(found) != database.MaxFindings || !strings.HasPrefix(found[0], "session ") {
+		t.Fatalf("%d findings, %v", len(found), err)
+	}
+	if last := found[len(found)-1]; !strings.Contains(last, "2500") {
+		t.Errorf("the last sentence is %q", last)
+	}
+}
+
+// recorder records the statements of a connection.
+type recorder struct {
+	runner
+	statements *[]statement
+}
+
+type statement struct {
+	text string
+	in   args
+}
+
+func (r recorder) exec(query string, in args) (int64, error) {
+	*r.statements = append(*r.statements, statement{query, in})
+	return r.runner.exec(query, in)
+}
+
+func (r recorder) change(query string, in args) error {
+	*r.statements = append(*r.statements, statement{query, in})
+	return r.runner.change(query, in)
+}
+
+func (r recorder) query(query string, in args) (cursor, error) {
+	*r.statements = append(*r.statements, statement{query, in})
+	return r.runner.query(query, in)
+}
+
+// recorded returns an engine that records the statements of its write transactions.
+func recorded(e engine, statements *[]statement) engine {
+	record := func(write transactor) transactor {
+		return func(ctx context.Context, fn func(*tx) error) error {
+			return write(ctx, func(t *tx) error {
+				conn := t.conn
+				defer func() { t.conn = conn }()
+				t.conn = recorder{conn, statements}
+				return fn(t)
+			})
+		}
+	}
+	return hookedEngine{engine: e, onWrite: record, onWriteLocked: record}
+}
+
+// large fills the tables that a purge reads with rows that are not due, of many owners or of
+// few.
+const large = `
+	INSERT INTO usage_sums (owner, bytes, uploads) SELECT CAST(%[1]s AS BLOB), 1, 1 FROM n;
+	INSERT INTO account_sums (account, blobs, bytes) SELECT CAST(%[1]s AS BLOB), 1, 1 FROM n;
+	INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires)
+		SELECT CAST(%[1]s AS BLOB), i, CAST('s' AS BLOB), CAST('r' AS BLOB), CAST('a' AS BLOB), 1, 1, 1 FROM n;
+	INSERT INTO sessions (id, user_identity, total, remaining, created, expires) SELECT CAST(%[1]s AS BLOB), CAST('' AS BLOB), 1, 1, 1, 4000000000000000 FROM n;
+	INSERT INTO sales (id, channel, sequence, session, count, price, at) SELECT CAST(%[1]s AS BLOB), CAST(%[1]s AS BLOB), 1, CAST(%[1]s AS BLOB), 1, 1, 1 FROM n;
+	INSERT INTO sales (id, channel, sequence, session, count, price, at) SELECT CAST('r' || %[1]s AS BLOB), CAST(%[1]s AS BLOB), 2, NULL, 1, 1, 4000000000000000 FROM n;
+	INSERT INTO ledger SELECT CAST(%[1]s AS BLOB), 1, 1, 1 FROM n;`
+
+const largeRows = 50_000
+
+// TestPurgeReadsByIndex looks at the query plans of a purge over large tables in which nothing
+// is due: none scans a whole table.
+func TestPurgeReadsByIndex(t *testing.T) {
+	t.Run("SQLite", func(t *testing.T) {
+		path := databasePath(t)
+		e, err := openSQLite(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var statements []statement
+		s := newStore(recorded(e, &statements), Options{})
+		defer closing(t, s)
+		db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		for _, insert := range inserts(`printf('%08x', i)`) {
+			into, from, _ := strings.Cut(insert, "SELECT ")
+			const numbers = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) SELECT `
+			if _, err := db.ExecContext(t.Context(), into+" "+fmt.Sprintf(numbers, largeRows)+from); err != nil {
+				t.Fatal(err)
+			}
+		}
+		plan := func(text string, in args) string {
+			rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+text, in...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var list []string
+			for rows.Next() {
+				var id, parent, unused int
+				var detail string
+				if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+					t.Fatal(err)
+				}
+				list = append(list, detail)
+			}
+			if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+				t.Fatal(err)
+			}
+			return strings.Join(list, "\n")
+		}
+		purgesByIndex(t, s, &statements, plan, func(line string) bool {
+			return strings.HasPrefix(line, "SCAN ") && line != "SCAN u" // rows of usage and deltas are always purged
+		})
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		p, err := openPostgres(t.Context(), testenv.Postgres(t), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var statements []statement
+		s := newStore(recorded(p, &statements), Options{})
+		defer closing(t, s)
+		run := func(text string) {
+			if _, err := p.pool.Exec(t.Context(), text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, insert := range inserts(`lpad(to_hex(i), 8, '0')`) {
+			run(strings.ReplaceAll(forPostgres(insert), "FROM n", fmt.Sprintf("FROM generate_series(1, %d) n(i)", largeRows)))
+		}
+		run("ANALYZE")
+		plan := func(text string, in args) string {
+			rows, err := p.pool.Query(t.Context(), "EXPLAIN "+text, in...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Join(list, "\n")
+		}
+		purgesByIndex(t, s, &statements, plan, func(line string) bool {
+			for _, table := range []string{"usage_sums", "account_sums", "channels", "sessions", "sales", "ledger"} {
+				if strings.Contains(line, "Seq Scan on "+table+" ") {
+					return true
+				}
+			}
+			return false
+		})
+	})
+}
+
+// forPostgres converts the SQL of a test, which is written for SQLite, to PostgreSQL.
+func forPostgres(text string) string { return strings.ReplaceAll(text, " AS BLOB)", " AS BYTEA)") }
+
+func inserts(id string) []string {
+	var list []string
+	for _, one := range strings.Split(fmt.Sprintf(large, id), ";") {
+		if one = strings.TrimSpace(one); one != "" {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+func closing(t *testing.T, s *Store) {
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// purgesByIndex purges a store until nothing is left to do and checks the plans of all
+// statements.
+func purgesByIndex(t *testing.T, s *Store, statements *[]statement, plan func(string, args) string, scans func(line string) bool) {
+	t.Helper()
+	for i := range 40 {
+		putFor(t, s, fmt.Sprint("owner", i%3), fmt.Sprint(i), "abc")
+	}
+	*statements = nil
+	for n := 1; n > 0; {
+		var err error
+		if n, err = s.Purge(t.Context(), 30); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := value(t, s, `SELECT COUNT(*) FROM usage`); n >= 30 {
+		t.Errorf("%d rows of usage are left", n)
+	}
+	if len(*statements) < 10 {
+		t.Fatalf("a purge ran %d statements", len(*statements))
+	}
+	for _, one := range *statements {
+		if strings.HasPrefix(one.text, "INSERT") || strings.Contains(one.text, "pg_") || strings.Contains(one.text, "clock_timestamp") {
+			continue
+		}
+		text := plan(one.text, one.in)
+		if lines := strings.Split(text, "\n"); slices.ContainsFunc(lines, scans) {
+			t.Errorf("this reads a whole table:\n%s\n%s", one.text, text)
+		}
+	}
+}
+
+// onOlder runs a test on stores of both engines that are opened on databases of an older
+// version with these rows.
+func onOlder(t *testing.T, version int, rows string, test func(*testing.T, *Store)) {
+	t.Helper()
+	open := map[string]func(t *testing.T) *Store{
+		"SQLite": func(t *testing.T) *Store {
+			path := databasePath(t)
+			c, err := openSQLiteConn(path, 0, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(migrate(c, listMigrations(t, sqliteMigrations)[:version]), c.script(rows)); err != nil {
+				t.Fatal(err)
+			}
+			closeConn(t, c)
+			return openAt(t, path, Options{})
+		},
+		"PostgreSQL": func(t *testing.T) *Store {
+			dsn := testenv.Postgres(t)
+			c := connectPostgres(t, dsn)
+			list := listMigrations(t, postgresMigrations)[:version]
+			if err := errors.Join(migrate(c, list), c.script(forPostgres(rows))); err != nil {
+				t.Fatal(err)
+			}
+			s, _ := openNode(t, dsn)
+			return s
+		},
+	}
+	for name, open := range open {
+		t.Run(name, func(t *testing.T) { test(t, open(t)) })
+	}
+}
+
+// TestMigratesSales opens databases of the version before sales had ids, on both engines: all
+// rows are kept except payouts that newer ones include, and sales to sessions that were purged
+// can be folded.
+func TestMigratesSales(t *testing.T) {
+	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
+	rows := `
+		INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires, accepted, sequence, proof, credit, settled)
+			VALUES (` + b("c") + `, 1, ` + b("s") + `, ` + b("r") + `, ` + b("a") + `, 100, 1, 4000000000000000, 60, 4, ` + b("p") + `, 2, 60);
+		INSERT INTO sessions (id, user_identity, total, remaining, created, expires, channel, used)
+			VALUES (` + b("bought") + `, ` + b("") + `, 10, 10, 1, 4000000000000000, ` + b("c") + `, 0);
+		INSERT INTO sales (channel, sequence, session, count, price, at, charge) VALUES
+			(` + b("c") + `, 1, ` + b("bought") + `, 10, 2, 1, NULL), (` + b("c") + `, 2, ` + b("forgotten") + `, 10, 2, 1, NULL),
+			(` + b("c") + `, 4, NULL, 10, 2, 1, ` + b("charge") + `), (` + b("c") + `, NULL, NULL, -1, 1, 1, NULL), (` + b("c") + `, NULL, NULL, -1, 1, 1, NULL);
+		INSERT INTO ledger (channel, sequence, amount, at) VALUES (` + b("c") + `, 1, 20, 1), (` + b("c") + `, 2, 40, 1), (` + b("c") + `, 4, 60, 1);`
+	onOlder(t, 8, rows, func(t *testing.T, s *Store) {
+		look := func(sales, folded int64) {
+			t.Helper()
+			if n := value(t, s, `SELECT COUNT(*) FROM sales`); n != sales {
+				t.Errorf("%d sales, want %d", n, sales)
+			}
+			if n := value(t, s, `SELECT folded FROM channels`); n != folded {
+				t.Errorf("%d is folded, want %d", n, folded)
+			}
+			if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
+				t.Errorf("the audit found %q, %v", found, err)
+			}
+		}
+		look(5, 0)
+		if n := value(t, s, `SELECT CAST(SUM(amount) AS BIGINT) FROM ledger`); n != 60 {
+			t.Errorf("the payouts add up to %d", n)
+		}
+		if _, err := s.Purge(t.Context(), 100); err != nil {
+			t.Fatal(err)
+		}
+		look(1, 38)
+	})
+}
+
+// TestMigratesUsage: after the migration, usage is computed from the stored rows, regardless
+// of its earlier values.
+func TestMigratesUsage(t *testing.T) {
+	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
+	blob := func(head, tail, owner string, size int) string {
+		return fmt.Sprintf(`
+			INSERT INTO blobs (account, name_head, name_hash, name_tail, content, size, crc64, part_size, content_type, modified, owner)
+			VALUES (%s, %s, %s, %s, %s, %d, 0, 0, %s, 1, %s);`, b("a"), b(head), b(tail), b(tail), b("c"+head), size, b(""), owner)
+	}
+	upload := func(id, owner string, state, bytes int) string {
+		content := b(fmt.Sprintf("%-16s", id))
+		return fmt.Sprintf(`
+			INSERT INTO uploads (id, account, name, content, part_size, content_type, create_only, state, bytes, revision, created, touched, size, crc64, owner)
+			VALUES (%s, %s, %s, %s, 5, %s, 0, %d, %d, 0, 4000000000000000, 4000000000000000, 0, 0, %s);
+			INSERT INTO parts (content, idx, size, crc64) VALUES (%s, 0, %d, 0), (%s, 1, 1, 0);`,
+			b(id), b("a"), b("name of "+id), content, b(""), state, bytes, owner, content, bytes-1, content)
+	}
+	rows := blob("one", "", b("x"), 10) + blob(strings.Repeat("n", 2000), "tail", b("x"), 0) + blob("other", "", b("y"), 7) + blob("nobody", "", "NULL", 9) +
+		upload("open", b("x"), 0, 6) + upload("committed", b("x"), 1, 50) + upload("without an owner", "NULL", 0, 3) + `
+		INSERT INTO usage (owner, id, bytes, uploads) VALUES (` + b("x") + `, ` + b("1") + `, 500, 5), (` + b("gone") + `, ` + b("1") + `, 0, 0);
+		INSERT INTO usage_sums (owner, bytes, uploads) VALUES (` + b("x") + `, 7, 7);`
+	onOlder(t, 9, rows, func(t *testing.T, s *Store) {
+		want := metastore.Used{Bytes: 16, Uploads: 1, Objects: 4, Names: 3 + 2004 + 12}
+		if got := usageIsExact(t, s, "x"); got != want {
+			t.Errorf("x uses %+v, want %+v", got, want)
+		}
+		usageIsExact(t, s, "y")
+		if n := value(t, s, `SELECT COUNT(*) FROM usage_sums`); n != 2 {
+			t.Errorf("%d sums", n)
+		}
+		if u, err := s.Upload(t.Context(), "open"); err != nil || u.Parts != 2 {
+			t.Errorf("the upload is %+v, %v", u, err)
+		}
+		if _, err := s.AbortUpload(t.Context(), "open"); err != nil {
+			t.Error(err)
+		}
+		usageIsExact(t, s, "x")
+	})
+}
+
+// TestMigratesChannels: channels of an older database count towards no owner, the usage of
+// owners is unchanged, and channels opened later count.
+func TestMigratesChannels(t *testing.T) {
+	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
+	rows := `
+		INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires)
+			VALUES (` + b("c") + `, 1, ` + b("s") + `, ` + b("r") + `, ` + b("a") + `, 100, 1, 4000000000000000);
+		INSERT INTO key_groups (name, requests_per_second, bytes_in_per_second, bytes_out_per_second, concurrent_requests, stored_bytes, stored_objects, open_uploads)
+			VALUES (` + b("x") + `, 1, 2, 3, 4, 5, 6, 7);
+		INSERT INTO usage (owner, id, bytes, uploads, objects, names) VALUES (` + b("x") + `, ` + b("1") + `, 1, 2, 3, 4);
+		INSERT INTO usage_sums (owner, bytes, uploads, objects, names) VALUES (` + b("x") + `, 10, 20, 30, 40);`
+	onOlder(t, 10, rows, func(t *testing.T, s *Store) {
+		c, err := s.Channel(t.Context(), "c")
+		if err != nil || c.Owner != "" || c.Deposit != 100 {
+			t.Errorf("the channel is %+v, %v", c, err)
+		}
+		uses := func(channels int64) {
+			t.Helper()
+			used, err := s.Usage(t.Context(), "x")
+			if want := (metastore.Used{Bytes: 11, Uploads: 22, Objects: 33, Names: 44, Channels: channels}); err != nil || used != want {
+				t.Errorf("x uses %+v, %v; want %+v", used, err, want)
+			}
+		}
+		uses(0)
+		k, err := s.CreateKey(t.Context(), keys.Key{ID: "k", Group: "x"})
+		if want := (keys.Limits{RequestsPerSecond: 1, BytesInPerSecond: 2, BytesOutPerSecond: 3, ConcurrentRequests: 4, StoredBytes: 5, StoredObjects: 6, OpenUploads: 7}); err != nil || k.Limits != want {
+			t.Errorf("the limits are %+v, %v; want %+v", k.Limits, err, want)
+		}
+		if _, err := s.OpenChannel(t.Context(), ledger.Channel{ID: "d", PaymentChannelID: 2, Owner: "x", Expires: s.Now().Add(time.Hour)}, nil); err != nil {
+			t.Error(err)
+		}
+		uses(1)
+		if _, err := s.Purge(t.Context(), 100); err != nil {
+			t.Error(err)
+		}
+		uses(1)
+	})
+}

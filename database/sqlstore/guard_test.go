@@ -1,0 +1,106 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/database"
+	"sluice/internal/testenv"
+	"sluice/ledger"
+)
+
+var errNotPermitted = errors.New("not permitted")
+
+// TestGuardRefusesCommits checks, on both engines, that no change of the instance is committed
+// against the guard, also if it forbids commits when the transaction has already run, that reads
+// and the records of the database's own processes need no permission, and that everything works
+// again with it.
+func TestGuardRefusesCommits(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) *Store{
+		"SQLite": func(t *testing.T) *Store { return openAt(t, databasePath(t), Options{}) },
+		"PostgreSQL": func(t *testing.T) *Store {
+			s, _ := openNode(t, testenv.Postgres(t))
+			return s
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, s := t.Context(), open(t)
+			session, err := s.CreateSession(ctx, ledger.Session{ID: "s", Total: 10, Left: 10, Expires: s.Now().Add(time.Hour)}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var forbidden atomic.Bool
+			s.Guard(func() error {
+				if forbidden.Load() {
+					return errNotPermitted
+				}
+				return nil
+			})
+			forbidden.Store(true)
+			_, useErr := s.UseSession(ctx, session.ID, 1, nil)
+			_, createErr := s.CreateSession(ctx, ledger.Session{ID: "t", Total: 10, Left: 10, Expires: s.Now().Add(time.Hour)}, nil)
+			lateErr := s.write(ctx, func(tx *tx) error {
+				forbidden.Store(false) // the transaction begins with permission
+				if err := tx.change(`UPDATE sessions SET remaining = 1`); err != nil {
+					return err
+				}
+				forbidden.Store(true)
+				return nil
+			})
+			for what, err := range map[string]error{"a use": useErr, "a new session": createErr, "a transaction that has run": lateErr} {
+				if !errors.Is(err, errNotPermitted) || errors.Is(err, database.ErrUnknownOutcome) {
+					t.Errorf("%s: %v, want %v", what, err, errNotPermitted)
+				}
+			}
+			if got, err := s.Session(ctx, session.ID); err != nil || got.Left != 10 {
+				t.Errorf("after refused commits the session is %+v, %v", got, err)
+			}
+			held, err := s.Lease(ctx, "lease", "holder", time.Minute)
+			err = errors.Join(err, s.SetProperty(ctx, "name", "old"), s.ReplaceProperty(ctx, "name", "old", "new"),
+				s.Join(ctx, "node", "settings", time.Minute, func([]string) error { return nil }), s.Leave(ctx, "node"))
+			if err != nil || !held {
+				t.Errorf("records of the processes: %t, %v", held, err)
+			}
+			forbidden.Store(false)
+			if got, err := s.UseSession(ctx, session.ID, 1, nil); err != nil || got.Left != 9 {
+				t.Errorf("with permission: %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestGuardInABatch checks that a commit that needs no permission succeeds, although it is in one
+// batch with commits that are refused.
+func TestGuardInABatch(t *testing.T) {
+	s := openAt(t, databasePath(t), Options{})
+	s.Guard(func() error { return errNotPermitted })
+	writer := s.eng.(*sqliteEngine).writer
+	held := holdWriter(t, s)
+	var calls sync.WaitGroup
+	for _, id := range []string{"a", "b"} {
+		calls.Go(func() {
+			_, err := s.CreateSession(context.Background(), ledger.Session{ID: id, Total: 1, Left: 1, Expires: s.Now().Add(time.Hour)}, nil)
+			if !errors.Is(err, errNotPermitted) {
+				t.Errorf("session %s: %v, want %v", id, err, errNotPermitted)
+			}
+		})
+	}
+	calls.Go(func() {
+		if err := s.SetProperty(context.Background(), "name", "value"); err != nil {
+			t.Errorf("the property: %v", err)
+		}
+	})
+	queued(writer, 3)
+	close(held.open)
+	calls.Wait()
+	if err := <-held.result; err != nil {
+		t.Error(err)
+	}
+	if n := value(t, s, `SELECT COUNT(*) FROM sessions`); n != 0 {
+		t.Errorf("%d sessions were committed", n)
+	}
+}

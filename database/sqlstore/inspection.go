@@ -1,0 +1,105 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math"
+
+	"sluice/database"
+	"sluice/ledger"
+)
+
+// ListSessions implements ledger.Inspection.
+func (s *Store) ListSessions(ctx context.Context, after string, limit int, bytes int64) (list []ledger.Session, more bool, err error) {
+	err = s.snapshotList(ctx, func(t *tx) (err error) {
+		list, more, err = t.listSessions(after, newBound(limit, bytes))
+		return err
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return list, more, nil
+}
+
+func (t *tx) listSessions(after string, left bound) ([]ledger.Session, bool, error) {
+	// Before the first session: none expires later.
+	expires, id := int64(math.MaxInt64), []byte{}
+	if after != "" {
+		last, err := t.session(after)
+		if err != nil {
+			return nil, false, err
+		}
+		expires, id = last.Expires.UnixMicro(), []byte(after)
+	}
+	var one ledger.Session
+	return collectPage(t, left, sessionColumns, fmt.Sprintf(`length(user_identity) + %d`, entryCharge),
+		`FROM sessions WHERE expires > $1 AND (expires, id) < ($2, $3)`, `expires DESC, id DESC`,
+		args{t.now.Add(-ledger.SessionRetention).UnixMicro(), expires, id}, sessionFields(&one), &one,
+		func(s *ledger.Session) int64 { return int64(len(s.UserIdentity)) + entryCharge })
+}
+
+// ListChannels implements ledger.Inspection.
+func (s *Store) ListChannels(ctx context.Context, after string, limit int) ([]ledger.Channel, error) {
+	return resultOf(ctx, s.readList, func(t *tx) ([]ledger.Channel, error) {
+		var one ledger.Channel
+		return collect(t, `SELECT `+channelColumns+` FROM channels WHERE id > $1 ORDER BY id LIMIT ($2 + 0)`,
+			args{[]byte(after), int64(limit)}, channelFields(&one), &one)
+	})
+}
+
+// Statement implements ledger.Inspection.
+func (s *Store) Statement(ctx context.Context, channel string) (ledger.Statement, error) {
+	return resultOf(ctx, s.snapshot, func(t *tx) (ledger.Statement, error) {
+		var l ledger.Statement
+		id := args{[]byte(channel)}
+		found, err := t.row(`SELECT `+channelColumns+`, folded FROM channels WHERE id = $1`, id,
+			append(channelFields(&l.Channel), (*integer)(&l.Folded))...)
+		if err == nil && !found {
+			err = fmt.Errorf("channel: %w", database.ErrNotFound)
+		}
+		if err != nil {
+			return l, err
+		}
+		pending := ledger.Settlement{Channel: channel}
+		found, err = t.row(`SELECT sequence, amount, proof, expires FROM settlements WHERE channel = $1`, id,
+			(*integer)(&pending.Sequence), (*integer)(&pending.Amount), &pending.Proof, (*instant)(&pending.Expires))
+		if err != nil {
+			return l, err
+		}
+		if found {
+			l.Pending = &pending
+		}
+		paid := ledger.Settlement{Channel: channel}
+		found, err = t.row(`SELECT sequence, amount, at FROM ledger WHERE channel = $1 ORDER BY sequence DESC LIMIT 1`, id,
+			(*integer)(&paid.Sequence), (*integer)(&paid.Amount), (*instant)(&l.BookedAt))
+		if found {
+			l.Booked = &paid
+		}
+		return l, err
+	})
+}
+
+// Sales implements ledger.Inspection. The id of a sale is that of its row, in hexadecimal.
+func (s *Store) Sales(ctx context.Context, channel, before string, limit int) ([]ledger.Sale, error) {
+	last, err := hex.DecodeString(before)
+	if err != nil {
+		return nil, fmt.Errorf("sale %q: %w", before, database.ErrNotFound)
+	}
+	return resultOf(ctx, s.readList, func(t *tx) ([]ledger.Sale, error) {
+		var list []ledger.Sale
+		var id []byte
+		var paid integer
+		var one ledger.Sale
+		err := t.each(`SELECT id, CASE WHEN sequence IS NULL THEN 0 ELSE 1 END, COALESCE(sequence, 0), session, count, price, at FROM sales
+			WHERE channel = $1 AND (id < $2 OR $3 = 0) ORDER BY id DESC LIMIT ($4 + 0)`,
+			args{[]byte(channel), last, int64(len(last)), int64(limit)},
+			args{&id, &paid, (*integer)(&one.Sequence), (*optionalText)(&one.Session), (*integer)(&one.Count), (*integer)(&one.Price), (*instant)(&one.Time)},
+			func() error {
+				one.ID, one.Payment = hex.EncodeToString(id), paid != 0
+				list = append(list, one)
+				return nil
+			})
+		return list, err
+	})
+}

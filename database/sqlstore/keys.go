@@ -1,0 +1,269 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"sluice/access/keys"
+	"sluice/database"
+)
+
+// keyQuery is the beginning of a query for keys with the limits of their groups. Its columns are
+// in the order of keyFields.
+var keyQuery = `SELECT k.id, k.hash, k.label, k.scopes, k.accounts, k.key_group, k.created, k.expires, k.revoked,
+	` + limitColumns + ` FROM api_keys k JOIN key_groups g ON g.name = k.key_group `
+
+func keyFields(k *keys.Key) args {
+	return append(args{
+		&k.ID, (*hash)(&k.Hash), &k.Label, (*list)(&k.Scopes), (*list)(&k.Accounts), &k.Group,
+		(*instant)(&k.Created), (*instant)(&k.Expires), (*instant)(&k.Revoked),
+	}, limitFields(&k.Limits)...)
+}
+
+// limitNames are the columns of the limits of a group, in the order of limitFields.
+// limitColumns are the same in a query for the table g.
+var (
+	limitNames   = limitNamesAfter("")
+	limitColumns = limitNamesAfter("g.")
+)
+
+func limitNamesAfter(prefix string) string {
+	var names []string
+	for _, k := range keys.LimitKinds {
+		names = append(names, prefix+k.Column())
+	}
+	return strings.Join(names, ", ")
+}
+
+func limitFields(l *keys.Limits) args {
+	var fields args
+	for _, k := range keys.LimitKinds {
+		fields = append(fields, (*integer)(k.Of(l)))
+	}
+	return fields
+}
+
+// hash scans a SHA-256.
+type hash [32]byte
+
+func (h *hash) Scan(src any) error {
+	b, ok := src.([]byte)
+	if !ok || len(b) != len(h) {
+		return fmt.Errorf("%T of %d bytes is not a SHA-256", src, len(b))
+	}
+	copy(h[:], b)
+	return nil
+}
+
+// list is a stored list of strings. A nil list is NULL and differs from an empty one: for
+// accounts, the former means all of them and the latter none.
+type list []string
+
+func (l *list) Scan(src any) error {
+	*l = nil
+	if src == nil {
+		return nil
+	}
+	text, ok := src.([]byte)
+	if !ok {
+		return fmt.Errorf("%T is not a list", src)
+	}
+	var entries [][]byte
+	if err := json.Unmarshal(text, &entries); err != nil {
+		return err
+	}
+	*l = make(list, 0, len(entries))
+	for _, e := range entries {
+		*l = append(*l, string(e))
+	}
+	return nil
+}
+
+func (l list) column() (any, error) {
+	if l == nil {
+		return nil, nil
+	}
+	entries := make([][]byte, 0, len(l))
+	for _, s := range l {
+		entries = append(entries, []byte(s))
+	}
+	return json.Marshal(entries)
+}
+
+// CreateKey implements keys.Store.
+func (s *Store) CreateKey(ctx context.Context, k keys.Key) (keys.Key, error) {
+	if k.ID == "" || k.Group == "" {
+		return keys.Key{}, errors.New("sqlstore: a key needs an id and a group")
+	}
+	k.Expires, k.Revoked = truncate(k.Expires), time.Time{}
+	return resultOf(ctx, s.write, func(t *tx) (keys.Key, error) {
+		created := k
+		created.Created = t.now
+		if err := t.addKey(created); err != nil {
+			return created, err
+		}
+		var err error
+		if created.Limits, err = t.joinGroup(k.Group, k.Limits); err != nil {
+			return created, err
+		}
+		return created, t.keysChanged()
+	})
+}
+
+// keyLists returns the columns of the scopes and accounts of a key.
+func keyLists(k keys.Key) (scopes, accounts any, err error) {
+	if scopes, err = list(k.Scopes).column(); err != nil {
+		return nil, nil, err
+	}
+	accounts, err = list(k.Accounts).column()
+	return scopes, accounts, err
+}
+
+func (t *tx) addKey(k keys.Key) error {
+	scopes, accounts, err := keyLists(k)
+	if err != nil {
+		return err
+	}
+	n, err := t.exec(`INSERT INTO api_keys (id, hash, label, scopes, accounts, key_group, created, expires, revoked)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULL) ON CONFLICT (id) DO NOTHING`,
+		[]byte(k.ID), k.Hash[:], []byte(k.Label), scopes, accounts, []byte(k.Group), micros(k.Created), micros(k.Expires))
+	if err == nil && n == 0 {
+		err = fmt.Errorf("key: %w", database.ErrExists)
+	}
+	return err
+}
+
+// joinGroup returns the limits of a group. If the group is new, it gets these limits.
+func (t *tx) joinGroup(name string, limits keys.Limits) (keys.Limits, error) {
+	values, in := "$1", args{[]byte(name)}
+	for _, k := range keys.LimitKinds {
+		in = append(in, *k.Of(&limits))
+		values += fmt.Sprintf(", $%d", len(in))
+	}
+	n, err := t.exec(`INSERT INTO key_groups (name, `+limitNames+`) VALUES (`+values+`) ON CONFLICT (name) DO NOTHING`, in...)
+	if err != nil || n > 0 {
+		return limits, err
+	}
+	have, err := t.groupLimits(name)
+	if err == nil && limits != have && limits != (keys.Limits{}) {
+		err = fmt.Errorf("group %q: %w", name, keys.ErrGroupLimits)
+	}
+	return have, err
+}
+
+// groupLimits returns the limits of a group, or database.ErrNotFound.
+func (t *tx) groupLimits(name string) (keys.Limits, error) {
+	var limits keys.Limits
+	found, err := t.row(`SELECT `+limitColumns+` FROM key_groups g WHERE g.name = $1`, args{[]byte(name)}, limitFields(&limits)...)
+	if err == nil && !found {
+		err = fmt.Errorf("group: %w", database.ErrNotFound)
+	}
+	return limits, err
+}
+
+// GroupLimits implements keys.Store.
+func (s *Store) GroupLimits(ctx context.Context, group string) (keys.Limits, error) {
+	return resultOf(ctx, s.read, func(t *tx) (keys.Limits, error) { return t.groupLimits(group) })
+}
+
+// SetGroupLimits implements keys.Store.
+func (s *Store) SetGroupLimits(ctx context.Context, group string, change func(*keys.Limits)) (keys.Limits, error) {
+	return resultOf(ctx, s.write, func(t *tx) (keys.Limits, error) {
+		limits, err := t.groupLimits(group)
+		if err != nil {
+			return limits, err
+		}
+		change(&limits)
+		var sets []string
+		in := args{[]byte(group)}
+		for _, k := range keys.LimitKinds {
+			in = append(in, *k.Of(&limits))
+			sets = append(sets, fmt.Sprintf("%s = $%d", k.Column(), len(in)))
+		}
+		if _, err := t.exec(`UPDATE key_groups SET `+strings.Join(sets, ", ")+` WHERE name = $1`, in...); err != nil {
+			return limits, err
+		}
+		return limits, t.keysChanged()
+	})
+}
+
+// keysChanged increments KeysVersion. Concurrent changes of keys wait for each other, which
+// is acceptable because they are rare.
+func (t *tx) keysChanged() error {
+	_, err := t.exec(`UPDATE keys_version SET version = version + 1`)
+	return err
+}
+
+// Key implements keys.Store.
+func (s *Store) Key(ctx context.Context, id string) (keys.Key, error) {
+	return resultOf(ctx, s.read, func(t *tx) (keys.Key, error) { return t.key(id) })
+}
+
+func (t *tx) key(id string) (keys.Key, error) {
+	var k keys.Key
+	found, err := t.row(keyQuery+`WHERE k.id = $1`, args{[]byte(id)}, keyFields(&k)...)
+	if err == nil && !found {
+		err = fmt.Errorf("key: %w", database.ErrNotFound)
+	}
+	if err != nil {
+		return keys.Key{}, err
+	}
+	return k, nil
+}
+
+// UpdateKey implements keys.Store.
+func (s *Store) UpdateKey(ctx context.Context, id string, change func(*keys.Key)) (keys.Key, error) {
+	return resultOf(ctx, s.write, func(t *tx) (keys.Key, error) {
+		k, err := t.key(id)
+		if err != nil {
+			return k, err
+		}
+		changed := k
+		change(&changed)
+		k.Label, k.Scopes, k.Accounts, k.Expires = changed.Label, changed.Scopes, changed.Accounts, truncate(changed.Expires)
+		scopes, accounts, err := keyLists(k)
+		if err != nil {
+			return k, err
+		}
+		if _, err := t.exec(`UPDATE api_keys SET label = $2, scopes = $3, accounts = $4, expires = $5 WHERE id = $1`,
+			[]byte(id), []byte(k.Label), scopes, accounts, micros(k.Expires)); err != nil {
+			return k, err
+		}
+		return k, t.keysChanged()
+	})
+}
+
+// ListKeys implements keys.Store.
+func (s *Store) ListKeys(ctx context.Context, after string, limit int) ([]keys.Key, error) {
+	return resultOf(ctx, s.read, func(t *tx) ([]keys.Key, error) {
+		var k keys.Key
+		return collect(t, keyQuery+`WHERE k.id > $1 ORDER BY k.id LIMIT ($2 + 0)`,
+			args{[]byte(after), int64(limit)}, keyFields(&k), &k)
+	})
+}
+
+// RevokeKey implements keys.Store.
+func (s *Store) RevokeKey(ctx context.Context, id string) (keys.Key, error) {
+	return resultOf(ctx, s.write, func(t *tx) (keys.Key, error) {
+		n, err := t.exec(`UPDATE api_keys SET revoked = $2 WHERE id = $1 AND revoked IS NULL`, []byte(id), micros(t.now))
+		if err == nil && n > 0 {
+			err = t.keysChanged()
+		}
+		if err != nil {
+			return keys.Key{}, err
+		}
+		return t.key(id)
+	})
+}
+
+// KeysVersion implements keys.Store.
+func (s *Store) KeysVersion(ctx context.Context) (int64, error) {
+	return resultOf(ctx, s.read, func(t *tx) (version int64, err error) {
+		_, err = t.row(`SELECT version FROM keys_version`, nil, (*integer)(&version))
+		return version, err
+	})
+}

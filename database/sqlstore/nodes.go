@@ -1,0 +1,48 @@
+package sqlstore
+
+import (
+	"context"
+	"time"
+)
+
+// Join implements database.Nodes.
+func (s *Store) Join(ctx context.Context, node, settings string, ttl time.Duration, agrees func(others []string) error) error {
+	return s.writeLocked(ctx, func(t *tx) error {
+		t.free = true
+		// First, so that the time is read after waiting for the lock.
+		if err := t.lock("nodes"); err != nil {
+			return err
+		}
+		now, err := s.eng.leaseTime(t)
+		if err != nil {
+			return err
+		}
+		var other string
+		others, err := collect(t, `SELECT settings FROM nodes WHERE id <> $1 AND expires > $2`, args{[]byte(node), now.UnixMicro()}, args{&other}, &other)
+		if err != nil {
+			return err
+		}
+		if err := agrees(others); err != nil {
+			return err
+		}
+		if _, err := t.exec(`DELETE FROM nodes WHERE expires <= $1`, now.UnixMicro()); err != nil {
+			return err
+		}
+		_, err = t.exec(`INSERT INTO nodes (id, settings, expires) VALUES ($1, $2, $3)
+			ON CONFLICT (id) DO UPDATE SET settings = excluded.settings, expires = excluded.expires`,
+			[]byte(node), []byte(settings), now.Add(ttl).UnixMicro())
+		return err
+	})
+}
+
+// Leave implements database.Nodes.
+func (s *Store) Leave(ctx context.Context, node string) error {
+	return s.writeLocked(ctx, func(t *tx) error {
+		t.free = true
+		if err := t.lock("nodes"); err != nil {
+			return err
+		}
+		_, err := t.exec(`DELETE FROM nodes WHERE id = $1`, []byte(node))
+		return err
+	})
+}

@@ -1,0 +1,109 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/testenv"
+	"sluice/ledger"
+	"sluice/metastore"
+)
+
+// TestPostgresRequests counts the requests to the server of the most frequent operations: on a network each
+// costs a round trip.
+func TestPostgresRequests(t *testing.T) {
+	p := newProxy(t, testenv.Postgres(t), func() cut { return cutNot })
+	s, _ := openNode(t, p.dsn+"&pool_max_conns=2")
+	ctx := t.Context()
+	blob := func(name string) error {
+		b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(time.Now()), Size: 3, Owner: "owner"}
+		_, err := s.CommitBlob(ctx, b, []metastore.Extent{{Size: 3, Body: []byte("abc"), Blocks: []uint32{1}}}, nil)
+		return err
+	}
+	session := ledger.Session{ID: "session", Total: 1000, Left: 1000, Expires: time.Now().Add(time.Hour)}
+	if _, err := s.CreateSession(ctx, session, nil); err != nil {
+		t.Fatal(err)
+	}
+	channel := ledger.Channel{ID: "channel", Sender: "sender", Receiver: "receiver", Asset: "asset", Deposit: 1000, Expires: session.Expires}
+	if _, err := s.OpenChannel(ctx, channel, nil); err != nil {
+		t.Fatal(err)
+	}
+	payment := ledger.Payment{
+		Sender: "sender", Receiver: "receiver", Asset: "asset", Proof: []byte("proof"), Expires: session.Expires, UnsettledLimit: 1000,
+	}
+	buy := func(of ledger.Session, refill bool) error {
+		payment.Sequence++
+		payment.Amount++
+		_, err := s.Buy(ctx, ledger.Purchase{Payment: payment, Price: 1, Session: of, Refill: refill}, nil)
+		return err
+	}
+	upload := metastore.Upload{ID: "upload", Account: "a", Name: "u", Content: metastore.NewContentID(time.Now()), PartSize: 1 << 20}
+	if _, err := s.BeginUpload(ctx, upload); err != nil {
+		t.Fatal(err)
+	}
+	const groups = 40
+	head := strings.Repeat("h", headLen) // half of the groups begin behind it
+	for i := range 2 * groups {
+		b := metastore.Blob{Account: "grouped", Name: fmt.Sprintf("%s%02d/%d", head[:i/groups*headLen], i/2, i), Content: metastore.NewContentID(time.Now())}
+		if _, err := s.CommitBlob(ctx, b, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := 0
+	for _, operation := range []struct {
+		name string
+		want int64
+		do   func() error
+	}{
+		{"put a new blob", 4, func() error { names++; return blob(string(rune('a' + names))) }},
+		{"replace a blob", 4, func() error { return blob("a") }},
+		{"delete a blob", 4, func() error {
+			if err := blob("z"); err != nil {
+				return err
+			}
+			p.requests.Store(0)
+			_, _, err := s.DeleteBlob(ctx, "a", "z", nil)
+			return err
+		}},
+		{"open a blob", 1, func() error { _, _, err := s.OpenBlob(ctx, "a", "a"); return err }},
+		{"list names", 1, func() error { _, err := s.ListBlobs(ctx, metastore.ListQuery{Account: "a", Limit: 2}); return err }},
+		{"list groups", 1, func() error { return listsGroups(s, groups) }},
+		{"put a part", 5, func() error {
+			names++
+			return s.PutPart(ctx, "upload", metastore.Part{Index: names, Size: 3}, []metastore.Extent{{Part: names, Size: 3, Body: []byte("abc"), Blocks: []uint32{1}}})
+		}},
+		{"buy a session", 5, func() error {
+			names++
+			return buy(ledger.Session{ID: strconv.Itoa(names), Expires: session.Expires}, false)
+		}},
+		{"refill a session", 5, func() error { return buy(ledger.Session{ID: "session"}, true) }},
+		{"renew a lease", 4, func() error { _, err := s.Lease(ctx, "lease", "holder", time.Minute); return err }},
+		{"use a session", 3, func() error { _, err := s.UseSession(context.Background(), "session", 1, nil); return err }},
+	} {
+		least := int64(math.MaxInt64)
+		for range 4 { // statements are prepared once, which costs requests, too, as do tasks in the background
+			p.requests.Store(0)
+			if err := operation.do(); err != nil {
+				t.Fatal(err)
+			}
+			least = min(least, p.requests.Load())
+		}
+		if least != operation.want {
+			t.Errorf("%s: %d requests, want %d", operation.name, least, operation.want)
+		}
+	}
+}
+
+// listsGroups lists the account "grouped", which has this many groups of names.
+func listsGroups(s *Store, groups int) error {
+	page, err := s.ListBlobs(context.Background(), metastore.ListQuery{Account: "grouped", Delimiter: "/", Limit: 1000})
+	if err == nil && len(page.Prefixes) != groups {
+		err = fmt.Errorf("%d groups are listed, want %d", len(page.Prefixes), groups)
+	}
+	return err
+}

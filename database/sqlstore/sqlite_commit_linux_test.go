@@ -1,0 +1,308 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"sluice/database"
+	"sluice/internal/testenv"
+	"sluice/ledger"
+	"sluice/metastore"
+)
+
+// smallDisk is a file system with a file that occupies all space that is not to be free.
+type smallDisk struct {
+	t      *testing.T
+	dir    string
+	filler *os.File
+}
+
+func newSmallDisk(t *testing.T, size string) *smallDisk {
+	t.Helper()
+	testenv.Require(t, testenv.RootMount)
+	d := &smallDisk{t: t, dir: t.TempDir()}
+	if err := testenv.MountTmpfs(d.dir, size); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := testenv.Unmount(d.dir); err != nil {
+			t.Error(err)
+		}
+	})
+	var err error
+	if d.filler, err = os.Create(filepath.Join(d.dir, "filler")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.filler.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// leave resizes the filler so that n bytes are free.
+func (d *smallDisk) leave(n int64) {
+	d.t.Helper()
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(d.dir, &fs); err != nil {
+		d.t.Fatal(err)
+	}
+	size := d.size("filler") + int64(fs.Bfree)*fs.Bsize - n
+	err := d.filler.Truncate(size)
+	if err == nil {
+		err = syscall.Fallocate(int(d.filler.Fd()), 0, 0, size)
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *smallDisk) size(name string) int64 {
+	d.t.Helper()
+	info, err := os.Stat(filepath.Join(d.dir, name))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// afterPowerCut opens what the disk would hold after a power cut now: a copy of the database
+// and its log, without the index of the log.
+func afterPowerCut(t *testing.T, path string) *Store {
+	t.Helper()
+	cut := databasePath(t)
+	for _, ending := range []string{"", "-wal"} {
+		copyFile(t, path+ending, cut+ending)
+	}
+	return openAt(t, cut, Options{})
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close() //nolint:errcheck // it was only read
+	out, err := os.Create(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const (
+	// walFrame is the size of a page in the log, indexedFrames the number of pages that the
+	// first 32 KiB of the index of the log hold.
+	walFrame      = 24 + 4096
+	indexedFrames = 4062
+	tmpfsPage     = 4096
+)
+
+// fullIndex returns a store whose log is near the end of the first part of its index and
+// cannot be restarted because of a read. write then runs op repeatedly, with i = 0, 1, ..., on
+// a disk that has space for the log to grow but not for its index, until the index must grow,
+// and returns the error of that op.
+func fullIndex(t *testing.T) (s *Store, path string, write func(op func(i int) error) error) {
+	t.Helper()
+	disk := newSmallDisk(t, "40m")
+	path = filepath.Join(disk.dir, "meta.db")
+	s = openAt(t, path, Options{})
+	if err := s.SetProperty(t.Context(), "property", "v"); err != nil {
+		t.Fatal(err)
+	}
+	entered, leave, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		result <- s.snapshot(t.Context(), func(t *tx) error {
+			var n integer
+			_, err := t.row(`SELECT COUNT(*) FROM facts`, nil, &n)
+			close(entered)
+			<-leave
+			return err
+		})
+	}()
+	<-entered
+	t.Cleanup(func() {
+		close(leave)
+		if err := <-result; err != nil {
+			t.Error(err)
+		}
+	})
+	body := make([]byte, (indexedFrames-100)*4092)
+	_, err := s.CommitBlob(t.Context(),
+		metastore.Blob{Account: "a", Name: "large", Content: metastore.NewContentID(time.Now()), Size: int64(len(body))},
+		[]metastore.Extent{{Size: int64(len(body)), Body: body}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, path, func(op func(i int) error) error {
+		t.Helper()
+		room := int64(100 * tmpfsPage)
+		for i := range 200 {
+			before := disk.size("meta.db-wal")
+			disk.leave(room)
+			if err := op(i); err != nil {
+				if frames := disk.size("meta.db-wal") / walFrame; frames <= indexedFrames {
+					t.Fatalf("with %d frames in the log: %v", frames, err)
+				}
+				return err
+			}
+			// This is the space that this op needed, and half of what the index needs.
+			room = (disk.size("meta.db-wal")-before)/tmpfsPage*tmpfsPage + 5*tmpfsPage
+		}
+		t.Fatal("the log's index does not grow")
+		return nil
+	}
+}
+
+// stoppedInDoubt checks that a store has stopped after a COMMIT that failed with err.
+func stoppedInDoubt(t *testing.T, s *Store, err error) {
+	t.Helper()
+	if !errors.Is(err, database.ErrUnknownOutcome) || errors.Is(err, database.ErrNoSpace) {
+		t.Errorf("%v; want an unknown outcome: a power cut restores the write", err)
+	}
+	select {
+	case <-s.Stopped():
+	default:
+		t.Error("the store has not stopped")
+	}
+	if err := s.Err(); !errors.Is(err, ErrStopped) {
+		t.Errorf("Err: %v", err)
+	}
+	if err := s.SetProperty(t.Context(), "later", "v"); !errors.Is(err, ErrStopped) || !errors.Is(err, database.ErrUnavailable) {
+		t.Errorf("a later write: %v", err)
+	}
+	if _, err := s.Property(t.Context(), "property"); err != nil {
+		t.Errorf("a later read: %v", err)
+	}
+}
+
+// TestCommitRestoredByAPowerCut makes the growth of the index of the log fail on a full disk after
+// the log was synced. A power cut restores the overwrite of a blob, so the overwrite must not be
+// reported as refused, after which its objects would be deleted.
+func TestCommitRestoredByAPowerCut(t *testing.T) {
+	s, path, write := fullIndex(t)
+	name := func(i int) string { return fmt.Sprint("object", i) }
+	last := -1
+	err := write(func(i int) error {
+		last = i
+		b := metastore.Blob{Account: "a", Name: "blob", Content: metastore.NewContentID(time.Now()), Size: 3}
+		_, err := s.CommitBlob(t.Context(), b, []metastore.Extent{{Size: 3, Key: name(i), Created: time.Now()}}, nil)
+		return err
+	})
+	stoppedInDoubt(t, s, err)
+
+	after := afterPowerCut(t, path)
+	b, err := after.Blob(t.Context(), "a", "blob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	extents, err := after.Extents(t.Context(), b.Content, metastore.Position{}, 2)
+	if err != nil || len(extents) != 1 || extents[0].Key != name(last) {
+		t.Fatalf("after the power cut: %+v, %v; want %s: nothing was restored", extents, err, name(last))
+	}
+}
+
+// TestPaymentRestoredByAPowerCut is TestCommitRestoredByAPowerCut for a payment, which would be accepted
+// for nothing.
+func TestPaymentRestoredByAPowerCut(t *testing.T) {
+	s, path, write := fullIndex(t)
+	_, err := s.OpenChannel(t.Context(), ledger.Channel{
+		ID: "channel", PaymentChannelID: 1, Receiver: "r", Asset: "a", Deposit: 1 << 40, Expires: time.Now().Add(time.Hour),
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := int64(0)
+	err = write(func(i int) error {
+		last = int64(i+1) * 10
+		pay := ledger.Payment{
+			Sender: "s", Receiver: "r", Asset: "a", PaymentChannelID: 1, Sequence: int64(i) + 1, Amount: last,
+			Proof: []byte("proof"), Expires: time.Now().Add(time.Minute), UnsettledLimit: 1 << 40,
+		}
+		_, err := s.PayRead(t.Context(), ledger.ReadPurchase{Payment: pay, Price: 10, Count: 1})
+		return err
+	})
+	stoppedInDoubt(t, s, err)
+
+	c, err := afterPowerCut(t, path).Channel(t.Context(), "channel")
+	if err != nil || c.Accepted != last {
+		t.Fatalf("after the power cut %d is accepted, want %d: nothing was restored (%v)", c.Accepted, last, err)
+	}
+}
+
+// TestRefusedCommitIsNotRestored fills the disk so that the log itself cannot grow: the write is
+// refused, the store continues, and a power cut immediately afterwards does not restore the
+// write.
+func TestRefusedCommitIsNotRestored(t *testing.T) {
+	disk := newSmallDisk(t, "8m")
+	path := filepath.Join(disk.dir, "meta.db")
+	s := openAt(t, path, Options{})
+	if err := s.SetProperty(t.Context(), "before", "v"); err != nil {
+		t.Fatal(err)
+	}
+	// The log keeps the frames of each attempt, so it is full after 1, 3, 6 and so on of the 100
+	// frames.
+	for pages := range int64(13) {
+		disk.leave(pages * tmpfsPage)
+		name := fmt.Sprint("refused", pages)
+		err := s.SetProperty(t.Context(), name, string(make([]byte, 400_000)))
+		if !errors.Is(err, database.ErrNoSpace) {
+			t.Fatalf("with %d pages free: %v", pages, err)
+		}
+		after := afterPowerCut(t, path)
+		if _, err := after.Property(t.Context(), name); !errors.Is(err, database.ErrNotFound) {
+			t.Errorf("with %d pages free the refused write was restored: %v", pages, err)
+		}
+		if _, err := after.Property(t.Context(), "before"); err != nil {
+			t.Error(err)
+		}
+	}
+	disk.leave(4 << 20)
+	if err := s.SetProperty(t.Context(), "after", "v"); err != nil {
+		t.Errorf("a write when there is space again: %v", err)
+	}
+	if _, err := afterPowerCut(t, path).Property(t.Context(), "after"); err != nil {
+		t.Errorf("a write over the refused one: %v", err)
+	}
+}
+
+// TestFullDiskRefusesOnlyWhatDoesNotFit: of the calls that share a COMMIT for which the disk
+// has no space, those succeed that fit.
+func TestFullDiskRefusesOnlyWhatDoesNotFit(t *testing.T) {
+	disk := newSmallDisk(t, "8m")
+	s, w := openWithWriter(t, filepath.Join(disk.dir, "meta.db"), Options{})
+	if err := s.SetProperty(t.Context(), "before", "v"); err != nil {
+		t.Fatal(err)
+	}
+	g := holdWriter(t, s)
+	disk.leave(20 * tmpfsPage)
+	large, small := make(chan error), make(chan error)
+	go func() { large <- s.SetProperty(context.Background(), "large", string(make([]byte, 400_000))) }()
+	queued(w, 1)
+	go func() { small <- s.SetProperty(context.Background(), "small", "v") }()
+	queued(w, 2)
+	close(g.open)
+	if err := <-large; !errors.Is(err, database.ErrNoSpace) {
+		t.Errorf("a call that does not fit: %v", err)
+	}
+	if err := errors.Join(<-small, <-g.result); err != nil {
+		t.Errorf("a call of the same batch that fits: %v", err)
+	}
+	if _, err := s.Property(t.Context(), "small"); err != nil {
+		t.Error(err)
+	}
+}

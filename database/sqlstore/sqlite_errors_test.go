@@ -1,0 +1,121 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/database"
+	"sluice/ledger"
+	"sluice/metastore"
+)
+
+// TestFullDatabase fills the database to a limit of pages: calls that do not fit return
+// ErrNoSpace, others in their batch succeed, deletes work, and the space that they free can be
+// used again.
+func TestFullDatabase(t *testing.T) {
+	ctx := t.Context()
+	s, w := openWithWriter(t, databasePath(t), Options{})
+	if _, err := s.CreateSession(ctx, ledger.Session{ID: "session", Total: 1000, Left: 1000, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	err := s.write(ctx, func(t *tx) error {
+		var pages integer
+		_, err := t.row("PRAGMA max_page_count = 1000", nil, &pages)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := make([]byte, 200_000)
+	commit := func(name string) (metastore.Blob, error) {
+		return s.CommitBlob(ctx,
+			metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(time.Now()), Size: int64(len(body))},
+			[]metastore.Extent{{Size: int64(len(body)), Body: body}}, nil)
+	}
+	var blobs []metastore.Blob
+	for {
+		b, err := commit(fmt.Sprint("name", len(blobs)))
+		if err != nil {
+			if !errors.Is(err, database.ErrNoSpace) {
+				t.Fatalf("commit to a full database: %v", err)
+			}
+			break
+		}
+		if blobs = append(blobs, b); len(blobs) > 100 {
+			t.Fatal("the database does not become full")
+		}
+	}
+	if len(blobs) == 0 {
+		t.Fatal("no commit fits")
+	}
+
+	g := holdWriter(t, s)
+	const n = 10
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			if _, err := commit(fmt.Sprint("too much", i)); !errors.Is(err, database.ErrNoSpace) {
+				t.Errorf("commit to a full database: %v", err)
+			}
+		})
+		wg.Go(func() {
+			idem := &ledger.Idempotency{Scope: "s", Key: fmt.Sprint(i)}
+			if _, err := s.UseSession(ctx, "session", 1, idem); err != nil {
+				t.Errorf("use of a session in a batch with a commit that does not fit: %v", err)
+			}
+		})
+	}
+	queued(w, 2*n)
+	close(g.open)
+	wg.Wait()
+	if err := <-g.result; err != nil {
+		t.Error(err)
+	}
+	if got, err := s.Session(ctx, "session"); err != nil || got.Left != 1000-n {
+		t.Errorf("session after %d uses: %+v, %v", n, got, err)
+	}
+	for i := range n {
+		if _, err := s.Blob(ctx, "a", fmt.Sprint("too much", i)); !errors.Is(err, database.ErrNotFound) {
+			t.Errorf("refused blob: %v", err)
+		}
+	}
+	if err := s.Err(); err != nil {
+		t.Errorf("a full database stopped the store: %v", err)
+	}
+
+	id, had, err := s.DeleteBlob(ctx, "a", "name0", nil)
+	if err != nil || !had {
+		t.Fatalf("delete in a full database: %v, %v", had, err)
+	}
+	if err := errors.Join(s.DropExtents(ctx, id, []metastore.Position{{}}), s.DropContent(ctx, id)); err != nil {
+		t.Fatalf("drop in a full database: %v", err)
+	}
+	if _, err := commit("again"); err != nil {
+		t.Errorf("commit after a delete: %v", err)
+	}
+	for _, b := range blobs[1:] {
+		if got, err := s.Blob(ctx, "a", b.Name); err != nil || got.Content != b.Content {
+			t.Errorf("blob %s at the end: %+v, %v", b.Name, got, err)
+		}
+	}
+}
+
+// TestProbeSpace probes a folder with space and one that does not exist: neither is a full
+// disk, and no file remains.
+func TestProbeSpace(t *testing.T) {
+	dir := t.TempDir()
+	if err := probeSpace(dir); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("files that remain: %v, %v", left, err)
+	}
+	if err := probeSpace(filepath.Join(dir, "missing")); err == nil || noRoom(err) {
+		t.Errorf("a missing folder: %v", err)
+	}
+}

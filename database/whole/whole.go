@@ -1,0 +1,23 @@
+// Package whole joins the contracts of an instance's database.
+package whole
+
+import (
+	"sluice/access/keys"
+	"sluice/database"
+	"sluice/internal/lease"
+	"sluice/ledger"
+	"sluice/metastore"
+)
+
+// Database is everything that an instance's database does. Only who opens, copies or traces databases
+// needs it; all others require the contracts that they use.
+type Database interface {
+	metastore.Store
+	ledger.Store
+	keys.Store
+	lease.Leases
+	database.Properties
+	database.Nodes
+	database.Maintenance
+	database.Clock
+}
