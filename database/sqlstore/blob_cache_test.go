@@ -13,9 +13,9 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/database"
+	"sluice/database/dbtest"
 	"sluice/internal/testclock"
 	"sluice/metastore"
-	"sluice/metastore/metatest"
 )
 
 // opening is a handle that finds blobs by OpenBlob. All handles of a test share one store.
@@ -32,14 +32,14 @@ func (s opening) Blob(ctx context.Context, account, name string) (metastore.Blob
 func (s opening) Close() error { return s.close() }
 
 // newOpeningHarness returns a harness whose stores have a cache of this size.
-func newOpeningHarness(cache int64) func(tb testing.TB) *metatest.Harness {
-	return func(tb testing.TB) *metatest.Harness {
+func newOpeningHarness(cache int64) func(tb testing.TB) *dbtest.Harness {
+	return func(tb testing.TB) *dbtest.Harness {
 		path := databasePath(tb)
 		clock := testclock.New()
 		var mu sync.Mutex
 		var shared *Store
 		handles := 0
-		return metatest.NewHarness(clock, func() (metatest.Handle, error) {
+		return dbtest.NewHarness(clock, func() (dbtest.Handle, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if shared == nil {
@@ -69,7 +69,7 @@ func TestConformanceOpening(t *testing.T) {
 	for name, cache := range map[string]int64{"large cache": 64 << 20, "small cache": 4 << 10, "no cache": 0} {
 		t.Run(name, func(t *testing.T) {
 			ran := 0
-			for _, c := range metatest.Checks() {
+			for _, c := range slices.Concat(suites()...) {
 				group, _, _ := strings.Cut(c.Name, "/")
 				if !slices.Contains([]string{"blobs", "names", "uploads", "garbage", "purge", "extents"}, group) {
 					continue

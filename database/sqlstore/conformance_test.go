@@ -8,23 +8,26 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"sluice/access/keys/keystest"
+	"sluice/database/dbtest"
 	"sluice/internal/testclock"
 	"sluice/internal/testenv"
+	"sluice/ledger/ledgertest"
 	"sluice/metastore/metatest"
 )
 
 // newHarness returns a harness with a database in its own folder.
-func newHarness(tb testing.TB) *metatest.Harness {
+func newHarness(tb testing.TB) *dbtest.Harness {
 	path := databasePath(tb)
 	clock := testclock.New()
-	return metatest.NewHarness(clock, func() (metatest.Handle, error) {
+	return dbtest.NewHarness(clock, func() (dbtest.Handle, error) {
 		return OpenSQLite(path, Options{Now: clock.Now})
 	})
 }
 
 // newPostgresHarness returns a harness with its own schema, in which the clock of the server
 // can be moved.
-func newPostgresHarness(tb testing.TB) *metatest.Harness {
+func newPostgresHarness(tb testing.TB) *dbtest.Harness {
 	dsn := testenv.Postgres(tb) + ",pg_catalog" // functions of the schema take precedence over those of the server
 	clock := testclock.New()
 	execute := func(query string, in ...any) error {
@@ -43,7 +46,7 @@ func newPostgresHarness(tb testing.TB) *metatest.Harness {
 	); err != nil {
 		tb.Fatal(err)
 	}
-	h := metatest.NewHarness(clock, func() (metatest.Handle, error) {
+	h := dbtest.NewHarness(clock, func() (dbtest.Handle, error) {
 		return OpenPostgres(context.Background(), dsn, Options{Now: clock.Now})
 	})
 	h.AdvanceEngine = func(d time.Duration) error {
@@ -52,16 +55,26 @@ func newPostgresHarness(tb testing.TB) *metatest.Harness {
 	return h
 }
 
-func TestConformance(t *testing.T) { metatest.Run(t, newHarness) }
+// suites are those of all contracts that the package implements.
+func suites() [][]dbtest.Check {
+	return [][]dbtest.Check{dbtest.Checks(), metatest.Checks(), ledgertest.Checks(), keystest.Checks()}
+}
+
+func TestConformance(t *testing.T) { dbtest.Run(t, newHarness, suites()...) }
 
 func TestConformancePostgres(t *testing.T) {
 	testenv.Postgres(t) // keeps the server running between the checks
-	metatest.Run(t, newPostgresHarness)
+	dbtest.Run(t, newPostgresHarness, suites()...)
 }
 
-func BenchmarkSQLite(b *testing.B) { metatest.Bench(b, newHarness) }
+func BenchmarkSQLite(b *testing.B) { benchmark(b, newHarness) }
 
 func BenchmarkPostgres(b *testing.B) {
 	testenv.Postgres(b)
-	metatest.Bench(b, newPostgresHarness)
+	benchmark(b, newPostgresHarness)
+}
+
+func benchmark(b *testing.B, newHarness func(testing.TB) *dbtest.Harness) {
+	metatest.Bench(b, newHarness)
+	ledgertest.Bench(b, newHarness)
 }

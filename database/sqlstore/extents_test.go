@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/database/dbtest"
 	"sluice/metastore"
-	"sluice/metastore/metatest"
 )
 
 // counting counts the statements of a connection.
@@ -63,7 +63,7 @@ func TestExtentsGoInBulk(t *testing.T) {
 // count as referenced and are not deleted until the extents become garbage, which is long
 // after a commit would have been refused for their age.
 func TestStagedExtentsOfACrash(t *testing.T) {
-	for engine, newHarness := range map[string]func(testing.TB) *metatest.Harness{"sqlite": newHarness, "postgres": newPostgresHarness} {
+	for engine, newHarness := range map[string]func(testing.TB) *dbtest.Harness{"sqlite": newHarness, "postgres": newPostgresHarness} {
 		t.Run(engine, func(t *testing.T) {
 			h := newHarness(t)
 			defer func() {
@@ -75,7 +75,7 @@ func TestStagedExtentsOfACrash(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := opened.(metatest.Handle).(*Store)
+			s := opened.(dbtest.Handle).(*Store)
 			content := metastore.NewContentID(h.Clock.Now())
 			extents := make([]metastore.Extent, stageExtents+1)
 			for i := range extents {

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"sluice/database/dbtest"
 	"sluice/database/whole"
 	"sluice/metastore"
 )
 
-func accountChecks() []Check {
-	return []Check{
+func accountChecks() []dbtest.Check {
+	return []dbtest.Check{
 		check("accounts/changes", accountChanges),
 		check("accounts/pages", accountPages),
 		check("accounts/purge", accountPurge),
@@ -47,18 +48,18 @@ func allAccounts(ctx context.Context, s whole.Database, limit int) ([]metastore.
 // their sum.
 func (p *probe) accounts(want []metastore.Account, format string, a ...any) {
 	for _, limit := range []int{1, 2, 1000} {
-		got, err := allAccounts(p.ctx, p.store, limit)
-		p.ok(err, "list accounts")
-		p.equal(got, want, "accounts by %d after %s", limit, fmt.Sprintf(format, a...))
+		got, err := allAccounts(p.Ctx, p.Store, limit)
+		p.OK(err, "list accounts")
+		p.Equal(got, want, "accounts by %d after %s", limit, fmt.Sprintf(format, a...))
 	}
 	var total metastore.Account
 	for _, account := range want {
 		total.Blobs += account.Blobs
 		total.Bytes += account.Bytes
 	}
-	blobs, bytes, err := p.store.TotalStored(p.ctx)
-	p.ok(err, "total stored")
-	p.equal(metastore.Account{Blobs: blobs, Bytes: bytes}, total, "total after %s", fmt.Sprintf(format, a...))
+	blobs, bytes, err := p.Store.TotalStored(p.Ctx)
+	p.OK(err, "total stored")
+	p.Equal(metastore.Account{Blobs: blobs, Bytes: bytes}, total, "total after %s", fmt.Sprintf(format, a...))
 }
 
 // putIn commits a blob of one extent, or an empty one, to an account.
@@ -67,13 +68,13 @@ func (p *probe) putIn(account, name string, size int64, expires time.Time) {
 	if size > 0 {
 		extents = p.extents(0, size)
 	}
-	_, err := p.store.CommitBlob(p.ctx, metastore.Blob{Account: account, Name: name, Content: p.content(), Size: size, Owner: "owner", Expires: expires}, extents, nil)
-	p.ok(err, "commit of %q in %q", name, account)
+	_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: account, Name: name, Content: p.Content(), Size: size, Owner: "owner", Expires: expires}, extents, nil)
+	p.OK(err, "commit of %q in %q", name, account)
 }
 
 func (p *probe) deleteIn(account, name string) {
-	_, _, err := p.store.DeleteBlob(p.ctx, account, name, nil)
-	p.ok(err, "delete of %q in %q", name, account)
+	_, _, err := p.Store.DeleteBlob(p.Ctx, account, name, nil)
+	p.OK(err, "delete of %q in %q", name, account)
 }
 
 // accountChanges checks that every method that changes a blob changes the counts of its account,
@@ -93,23 +94,23 @@ func accountChanges(p *probe) {
 	p.beginFor("x", "upload", "one") // in account a
 	p.part("upload", 0, 50)
 	p.accounts(two, "a part")
-	_, err := p.store.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: "three", Content: p.content()}, nil,
+	_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "three", Content: p.Content()}, nil,
 		func(*metastore.Blob) error { return errRefused })
-	p.is(err, errRefused, "commit")
-	_, _, err = p.store.DeleteBlob(p.ctx, "a", "one", func(*metastore.Blob) error { return errRefused })
-	p.is(err, errRefused, "delete")
+	p.Is(err, errRefused, "commit")
+	_, _, err = p.Store.DeleteBlob(p.Ctx, "a", "one", func(*metastore.Blob) error { return errRefused })
+	p.Is(err, errRefused, "delete")
 	p.deleteIn("a", "none")
 	p.deleteIn("c", "one")
 	p.accounts(two, "refusals and deletes of nothing")
-	p.complete("upload")
-	p.complete("upload")
+	p.Complete("upload")
+	p.Complete("upload")
 	p.accounts([]metastore.Account{{Account: "a", Blobs: 2, Bytes: 50}, {Account: "b", Blobs: 1, Bytes: 7}}, "a complete that replaces a blob")
 	p.beginFor("", "other", "four")
 	p.part("other", 0, 5)
-	p.complete("other")
+	p.Complete("other")
 	p.accounts([]metastore.Account{{Account: "a", Blobs: 3, Bytes: 55}, {Account: "b", Blobs: 1, Bytes: 7}}, "a complete of a new blob")
 
-	p.reopen()
+	p.Reopen()
 	p.deleteIn("b", "one")
 	p.accounts([]metastore.Account{{Account: "a", Blobs: 3, Bytes: 55}}, "the deletion of the last blob")
 	p.deleteIn("b", "one")
@@ -117,11 +118,11 @@ func accountChanges(p *probe) {
 		p.deleteIn("a", name)
 	}
 	p.accounts(nil, "the deletion of all blobs")
-	p.purge()
+	p.Purge()
 	p.accounts(nil, "a purge")
 	p.putIn("b", "one", 8, time.Time{})
 	p.accounts([]metastore.Account{{Account: "b", Blobs: 1, Bytes: 8}}, "a commit after that")
-	p.audited()
+	p.Audited()
 }
 
 // accountPages lists accounts with any bytes, before, between and after purges.
@@ -133,7 +134,7 @@ func accountPages(p *probe) {
 		}
 		want = append(want, metastore.Account{Account: account, Blobs: int64(1 + i%3), Bytes: int64((1 + i) * (1 + i%3))})
 		if i%4 == 0 {
-			p.purge()
+			p.Purge()
 		}
 		if i%2 == 0 { // accounts without blobs fill no page
 			p.putIn(account+" empty", "name", 5, time.Time{})
@@ -143,37 +144,37 @@ func accountPages(p *probe) {
 	slices.SortFunc(want, func(a, b metastore.Account) int { return cmp.Compare(a.Account, b.Account) })
 	p.accounts(want, "all commits")
 	for _, after := range []string{"\x00", "0", "0x1", "a", "a\x00\x00", "b", "\xff", "\xff\xff"} {
-		got, err := p.store.ListAccounts(p.ctx, after, 3)
-		p.ok(err, "list accounts")
+		got, err := p.Store.ListAccounts(p.Ctx, after, 3)
+		p.OK(err, "list accounts")
 		rest := slices.DeleteFunc(slices.Clone(want), func(a metastore.Account) bool { return a.Account <= after })
-		p.equal(got, rest[:min(3, len(rest))], "accounts after %q", after)
+		p.Equal(got, rest[:min(3, len(rest))], "accounts after %q", after)
 	}
-	p.purge()
+	p.Purge()
 	p.accounts(want, "a purge")
-	p.reopen()
+	p.Reopen()
 	p.accounts(want, "closing")
 }
 
 // accountPurge checks that an expired blob counts until it is purged or replaced.
 func accountPurge(p *probe) {
-	soon := p.clock.Now().Add(time.Minute)
+	soon := p.Clock.Now().Add(time.Minute)
 	for i := range 5 {
 		p.putIn("a", fmt.Sprint(i), 10, soon)
 		p.putIn("b", fmt.Sprint(i), 10, soon)
 	}
 	p.putIn("b", "lasting", 1, time.Time{})
 	before := []metastore.Account{{Account: "a", Blobs: 5, Bytes: 50}, {Account: "b", Blobs: 6, Bytes: 51}}
-	p.clock.Advance(time.Minute)
-	p.purge()
+	p.Clock.Advance(time.Minute)
+	p.Purge()
 	p.accounts(before, "the expiry")
 	p.putIn("a", "0", 3, time.Time{})
 	p.deleteIn("a", "1")
 	p.accounts([]metastore.Account{{Account: "a", Blobs: 4, Bytes: 33}, before[1]}, "replacing and deleting expired blobs")
-	p.clock.Advance(metastore.ExpiredBlobGrace)
+	p.Clock.Advance(metastore.ExpiredBlobGrace)
 	p.accounts([]metastore.Account{{Account: "a", Blobs: 4, Bytes: 33}, before[1]}, "the grace")
-	p.purge()
+	p.Purge()
 	p.accounts([]metastore.Account{{Account: "a", Blobs: 1, Bytes: 3}, {Account: "b", Blobs: 1, Bytes: 1}}, "a purge")
-	p.audited()
+	p.Audited()
 }
 
 // accountsFolded writes many blobs and reads the counts between purges with small limits.
@@ -203,43 +204,43 @@ func accountsFolded(p *probe) {
 			}
 		}
 		for calls := 0; ; calls++ {
-			p.must(calls < 200, "purges do not end")
-			n, err := p.store.Purge(p.ctx, []int{1, 7, 1000}[round])
-			p.ok(err, "purge")
+			p.Must(calls < 200, "purges do not end")
+			n, err := p.Store.Purge(p.Ctx, []int{1, 7, 1000}[round])
+			p.OK(err, "purge")
 			p.accounts(listed(), "call %d of the purge in round %d", calls, round)
 			if n == 0 {
 				break
 			}
 		}
-		p.audited()
+		p.Audited()
 	}
 }
 
 // accountRace commits, completes, deletes and purges concurrently over two handles, while the
 // accounts are listed. In the end the counts equal the blobs.
 func accountRace(p *probe) {
-	handles := []whole.Database{p.store, p.open()}
+	handles := []whole.Database{p.Store, p.Open()}
 	const callers, steps, names = 12, 25, 4
 	accounts := []string{"a", "b", "c"}
 	extents := make([][]metastore.Extent, callers)
 	contents := make([][]metastore.ContentID, callers)
 	for i := range callers { // a probe does not make them concurrently
 		for k := range steps {
-			extents[i] = append(extents[i], p.extent(0, 0, int64(1+(i*steps+k)%89)))
-			contents[i] = append(contents[i], p.content())
+			extents[i] = append(extents[i], p.Extent(0, 0, int64(1+(i*steps+k)%89)))
+			contents[i] = append(contents[i], p.Content())
 		}
 	}
 	step := func(i, k int) error {
 		s, account, name := handles[(i+k)%2], accounts[(i+2*k)%3], fmt.Sprint("name", (i*5+k*3)%names)
 		switch (i + k*5) % 8 {
 		case 0:
-			_, _, err := s.DeleteBlob(p.ctx, account, name, nil)
+			_, _, err := s.DeleteBlob(p.Ctx, account, name, nil)
 			return err
 		case 1:
-			_, err := s.Purge(p.ctx, 20)
+			_, err := s.Purge(p.Ctx, 20)
 			return err
 		case 2:
-			listed, err := allAccounts(p.ctx, s, 2)
+			listed, err := allAccounts(p.Ctx, s, 2)
 			for _, a := range listed {
 				if a.Blobs < 1 || a.Blobs > names || a.Bytes < a.Blobs {
 					err = errors.Join(err, fmt.Errorf("listed %+v during the race", a))
@@ -248,19 +249,19 @@ func accountRace(p *probe) {
 			return err
 		case 3:
 			id := fmt.Sprint("upload", i, "-", k)
-			if _, err := s.BeginUpload(p.ctx, metastore.Upload{ID: id, Account: account, Name: name, Content: contents[i][k], PartSize: 100}); err != nil {
+			if _, err := s.BeginUpload(p.Ctx, metastore.Upload{ID: id, Account: account, Name: name, Content: contents[i][k], PartSize: 100}); err != nil {
 				return err
 			}
-			if err := s.PutPart(p.ctx, id, metastore.Part{Size: extents[i][k].Size}, extents[i][k:k+1]); err != nil {
+			if err := s.PutPart(p.Ctx, id, metastore.Part{Size: extents[i][k].Size}, extents[i][k:k+1]); err != nil {
 				return err
 			}
 			return completeUnchanged(p, s, id)
 		default:
-			_, err := s.CommitBlob(p.ctx, metastore.Blob{Account: account, Name: name, Content: contents[i][k], Size: extents[i][k].Size}, extents[i][k:k+1], nil)
+			_, err := s.CommitBlob(p.Ctx, metastore.Blob{Account: account, Name: name, Content: contents[i][k], Size: extents[i][k].Size}, extents[i][k:k+1], nil)
 			return err
 		}
 	}
-	errs := race(callers, func(i int) error {
+	errs := dbtest.Race(callers, func(i int) error {
 		for k := range steps {
 			if err := step(i, k); err != nil {
 				return fmt.Errorf("caller %d, step %d: %w", i, k, err)
@@ -268,11 +269,11 @@ func accountRace(p *probe) {
 		}
 		return nil
 	})
-	p.ok(errors.Join(errs...), "racing writers")
+	p.OK(errors.Join(errs...), "racing writers")
 	var want []metastore.Account
 	for _, account := range accounts {
-		page, err := p.store.ListBlobs(p.ctx, metastore.ListQuery{Account: account, Limit: 1000})
-		p.ok(err, "list")
+		page, err := p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: account, Limit: 1000})
+		p.OK(err, "list")
 		one := metastore.Account{Account: account, Blobs: int64(len(page.Blobs))}
 		for _, b := range page.Blobs {
 			one.Bytes += b.Size
@@ -281,10 +282,10 @@ func accountRace(p *probe) {
 			want = append(want, one)
 		}
 	}
-	p.must(len(want) > 0, "the race left no blobs")
+	p.Must(len(want) > 0, "the race left no blobs")
 	p.accounts(want, "the race")
-	p.purge()
-	p.reopen()
+	p.Purge()
+	p.Reopen()
 	p.accounts(want, "a purge")
-	p.audited()
+	p.Audited()
 }

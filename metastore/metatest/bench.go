@@ -1,109 +1,43 @@
 package metatest
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"sluice/database/whole"
-	"sluice/internal/testclock"
-	"sluice/ledger"
+	"sluice/database/dbtest"
 	"sluice/metastore"
 )
 
-// Bench measures a store. Each benchmark has a separate harness. In addition to the time of one
-// call, it reports the calls per second of all callers.
-func Bench(b *testing.B, newHarness func(testing.TB) *Harness) {
-	for _, callers := range []int{1, 64} {
-		at := func(name string, setUp func(*bench) func(i int) error) {
-			b.Run(fmt.Sprintf("%s/callers=%d", name, callers), func(b *testing.B) {
-				measure(b, newHarness(b), callers, setUp)
-			})
-		}
-		at("commit-4KiB-inline", func(p *bench) func(int) error { return commitInline(p, "") })
-		at("commit-4KiB-owned", func(p *bench) func(int) error { return commitInline(p, "owner") })
-		at("use-one-session", func(p *bench) func(int) error { return useSessions(p, 1) })
-		at("use-64-sessions", func(p *bench) func(int) error { return useSessions(p, 64) })
-		at("use-10000-sessions", func(p *bench) func(int) error { return useSessions(p, 10_000) })
-		at("read-paid-64-channels", payReads)
-		at("blob-lookup", blobLookup)
+// Bench measures a store.
+func Bench(b *testing.B, newHarness func(testing.TB) *dbtest.Harness) {
+	at := func(callers []int, name string, setUp func(*bench) func(i int) error) {
+		dbtest.Measure(b, newHarness, name, callers, func(p *dbtest.Bench) func(int) error { return setUp(&bench{Bench: p}) })
 	}
-	for name, setUp := range map[string]func(*bench) func(int) error{
-		"list-1000-names":        listNames,
-		"list-groups":            listGroups,
-		"complete-10000-parts":   completeParts,
-		"drop-1000-extents":      dropExtents,
-		"unreferenced-1000-keys": unreferencedKeys,
-	} {
-		b.Run(name, func(b *testing.B) { measure(b, newHarness(b), 1, setUp) })
-	}
+	one, many := []int{1}, []int{1, 64}
+	at(many, "commit-4KiB-inline", func(p *bench) func(int) error { return commitInline(p, "") })
+	at(many, "commit-4KiB-owned", func(p *bench) func(int) error { return commitInline(p, "owner") })
+	at(many, "blob-lookup", blobLookup)
+	at(one, "list-1000-names", listNames)
+	at(one, "list-groups", listGroups)
+	at(one, "complete-10000-parts", completeParts)
+	at(one, "drop-1000-extents", dropExtents)
+	at(one, "unreferenced-1000-keys", unreferencedKeys)
 }
 
 // bench is a running benchmark.
 type bench struct {
-	*testing.B
-	ctx   context.Context
-	clock *testclock.Clock
-	store whole.Database
-	keys  atomic.Int64
-	spent time.Duration // within what timed measures
+	*dbtest.Bench
+	objects atomic.Int64 // how many have a name
 }
 
-func measure(b *testing.B, h *Harness, callers int, setUp func(*bench) func(i int) error) {
-	s, err := h.Open()
-	if err != nil {
-		b.Fatal(err)
-	}
-	call := setUp(&bench{B: b, ctx: b.Context(), clock: h.Clock, store: s})
-	b.ReportAllocs()
-	b.ResetTimer()
-	if err := each(b.N, callers, call); err != nil {
-		b.Fatal(err)
-	}
-	b.StopTimer()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
-	if err := h.Close(); err != nil {
-		b.Fatal(err)
-	}
-}
-
-// each calls fn with 0 to n-1 from several goroutines.
-func each(n, callers int, fn func(i int) error) error {
-	var next atomic.Int64
-	errs := make([]error, callers)
-	var wg sync.WaitGroup
-	for c := range callers {
-		wg.Go(func() {
-			for errs[c] == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				errs[c] = fn(i)
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-// fill performs the preparation.
-func (b *bench) fill(n int, fn func(i int) error) {
-	b.Helper()
-	if err := each(n, 64, fn); err != nil {
-		b.Fatal(err)
-	}
-}
-
-func (b *bench) extent(part int, off, size int64) metastore.Extent {
-	n := b.keys.Add(1)
+func (b *bench) Extent(part int, off, size int64) metastore.Extent {
+	n := b.objects.Add(1)
 	return metastore.Extent{
-		Part: part, Offset: off, Size: size, Blocks: make([]uint32, (size+mib-1)/mib),
-		Key: fmt.Sprintf("%02x-%044x", byte(n*167), n), Created: b.clock.Now(),
+		Part: part, Offset: off, Size: size, Blocks: make([]uint32, (size+dbtest.MiB-1)/dbtest.MiB),
+		Key: fmt.Sprintf("%02x-%044x", byte(n*167), n), Created: b.Clock.Now(),
 	}
 }
 
@@ -116,7 +50,7 @@ func (b *bench) commitFor(owner, name string, extents ...metastore.Extent) (meta
 	for _, e := range extents {
 		blob.Size += e.Size
 	}
-	return b.store.CommitBlob(b.ctx, blob, extents, nil)
+	return b.Store.CommitBlob(b.Ctx, blob, extents, nil)
 }
 
 func commitInline(b *bench, owner string) func(int) error {
@@ -128,54 +62,13 @@ func commitInline(b *bench, owner string) func(int) error {
 	}
 }
 
-func useSessions(b *bench, n int) func(int) error {
-	id := func(i int) string { return fmt.Sprintf("session-%012x", uint32(i)*2654435761) }
-	b.fill(n, func(i int) error {
-		_, err := b.store.CreateSession(b.ctx, ledger.Session{ID: id(i), Total: 1 << 40, Left: 1 << 40, Expires: b.clock.Now().Add(time.Hour)}, nil)
-		return err
-	})
-	return func(i int) error {
-		_, err := b.store.UseSession(b.ctx, id(i*7919%n), 1, nil)
-		return err
-	}
-}
-
-// payReads pays over 64 channels, one payment at a time on each.
-func payReads(b *bench) func(int) error {
-	type payer struct {
-		sync.Mutex
-		ledger.Payment
-	}
-	payers := make([]payer, 64)
-	b.fill(len(payers), func(i int) error {
-		payers[i].Payment = ledger.Payment{
-			Sender: fmt.Sprint("sender", i), Receiver: "receiver", Asset: "asset", Proof: make([]byte, 371),
-			Expires: b.clock.Now().Add(time.Minute), UnsettledLimit: 1 << 62,
-		}
-		_, err := b.store.OpenChannel(b.ctx, ledger.Channel{
-			ID: fmt.Sprint("channel", i), Sender: payers[i].Sender, Receiver: "receiver", Asset: "asset",
-			Deposit: 1 << 62, Expires: b.clock.Now().Add(time.Hour),
-		}, nil)
-		return err
-	})
-	return func(i int) error {
-		p := &payers[i%len(payers)]
-		p.Lock()
-		defer p.Unlock()
-		p.Sequence++
-		p.Amount += 4
-		_, err := b.store.PayRead(b.ctx, ledger.ReadPurchase{Payment: p.Payment, Price: 2, Count: 2})
-		return err
-	}
-}
-
 const lookedUp = 100_000
 
 func numbered(i int) string { return fmt.Sprintf("folder/name-%07d", i) }
 
 func (b *bench) fillNames() {
-	b.fill(lookedUp, func(i int) error {
-		_, err := b.commit(numbered(i), b.extent(0, 0, 100))
+	b.Fill(lookedUp, func(i int) error {
+		_, err := b.commit(numbered(i), b.Extent(0, 0, 100))
 		return err
 	})
 }
@@ -183,7 +76,7 @@ func (b *bench) fillNames() {
 func blobLookup(b *bench) func(int) error {
 	b.fillNames()
 	return func(i int) error {
-		_, err := b.store.Blob(b.ctx, "account", numbered(i*7919%lookedUp))
+		_, err := b.Store.Blob(b.Ctx, "account", numbered(i*7919%lookedUp))
 		return err
 	}
 }
@@ -191,7 +84,7 @@ func blobLookup(b *bench) func(int) error {
 func listNames(b *bench) func(int) error {
 	b.fillNames()
 	return func(i int) error {
-		page, err := b.store.ListBlobs(b.ctx, metastore.ListQuery{Account: "account", After: numbered(i * 7919 % (lookedUp - 1001)), Limit: 1000})
+		page, err := b.Store.ListBlobs(b.Ctx, metastore.ListQuery{Account: "account", After: numbered(i * 7919 % (lookedUp - 1001)), Limit: 1000})
 		if err == nil && len(page.Blobs) != 1000 {
 			err = fmt.Errorf("%d names on the page", len(page.Blobs))
 		}
@@ -202,12 +95,12 @@ func listNames(b *bench) func(int) error {
 // listGroups lists ten groups of which one holds nearly all the names.
 func listGroups(b *bench) func(int) error {
 	b.fillNames()
-	b.fill(9, func(i int) error {
+	b.Fill(9, func(i int) error {
 		_, err := b.commit(fmt.Sprintf("%d/name", i))
 		return err
 	})
 	return func(int) error {
-		page, err := b.store.ListBlobs(b.ctx, metastore.ListQuery{Account: "account", Delimiter: "/", Limit: 1000})
+		page, err := b.Store.ListBlobs(b.Ctx, metastore.ListQuery{Account: "account", Delimiter: "/", Limit: 1000})
 		if err == nil && len(page.Prefixes) != 10 {
 			err = fmt.Errorf("%d groups on the page", len(page.Prefixes))
 		}
@@ -218,35 +111,25 @@ func listGroups(b *bench) func(int) error {
 // putParts stores an upload of 10,000 parts, of which a fifth was sent twice.
 func (b *bench) putParts(id string) metastore.Upload {
 	const parts = 10_000
-	_, err := b.store.BeginUpload(b.ctx, metastore.Upload{ID: id, Account: "account", Name: "big", Content: metastore.NewContentID(time.Now()), PartSize: mib})
+	_, err := b.Store.BeginUpload(b.Ctx, metastore.Upload{ID: id, Account: "account", Name: "big", Content: metastore.NewContentID(time.Now()), PartSize: dbtest.MiB})
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.fill(parts+parts/5, func(i int) error {
-		return b.store.PutPart(b.ctx, id, metastore.Part{Index: i % parts, Size: mib}, []metastore.Extent{b.extent(i%parts, 0, mib)})
+	b.Fill(parts+parts/5, func(i int) error {
+		return b.Store.PutPart(b.Ctx, id, metastore.Part{Index: i % parts, Size: dbtest.MiB}, []metastore.Extent{b.Extent(i%parts, 0, dbtest.MiB)})
 	})
-	u, err := b.store.Upload(b.ctx, id)
+	u, err := b.Store.Upload(b.Ctx, id)
 	if err != nil {
 		b.Fatal(err)
 	}
 	return u
 }
 
-// timed measures a part of a benchmark, and reports it under a name. The preparation takes much
-// longer and counts in the benchmark's own time, so the number of rounds stays small.
-func (b *bench) timed(metric string, fn func() error) error {
-	start := time.Now()
-	err := fn()
-	b.spent += time.Since(start)
-	b.ReportMetric(float64(b.spent.Microseconds())/float64(b.N), metric)
-	return err
-}
-
 func completeParts(b *bench) func(int) error {
 	return func(i int) error {
 		u := b.putParts(fmt.Sprint("upload", i))
-		return b.timed("µs/complete", func() error {
-			_, err := b.store.CompleteUpload(b.ctx, u.ID, u.Revision, u.Bytes, 1, nil)
+		return b.Timed("µs/complete", func() error {
+			_, err := b.Store.CompleteUpload(b.Ctx, u.ID, u.Revision, u.Bytes, 1, nil)
 			return err
 		})
 	}
@@ -256,14 +139,14 @@ func dropExtents(b *bench) func(int) error {
 	return func(int) error {
 		var extents []metastore.Extent
 		for k := range int64(1000) {
-			extents = append(extents, b.extent(0, k*mib, mib))
+			extents = append(extents, b.Extent(0, k*dbtest.MiB, dbtest.MiB))
 		}
 		blob, err := b.commit("name", extents...)
 		if err == nil {
-			_, _, err = b.store.DeleteBlob(b.ctx, "account", "name", nil)
+			_, _, err = b.Store.DeleteBlob(b.Ctx, "account", "name", nil)
 		}
-		return errors.Join(err, b.timed("µs/drop", func() error {
-			return b.store.DropExtents(b.ctx, blob.Content, positions(extents))
+		return errors.Join(err, b.Timed("µs/drop", func() error {
+			return b.Store.DropExtents(b.Ctx, blob.Content, positions(extents))
 		}))
 	}
 }
@@ -276,7 +159,7 @@ func unreferencedKeys(b *bench) func(int) error {
 			n := (i*1000 + k) * 7919 % (2 * lookedUp)
 			keys[k] = fmt.Sprintf("%02x-%044x", byte(n*167), n)
 		}
-		_, err := b.store.Unreferenced(b.ctx, keys)
+		_, err := b.Store.Unreferenced(b.Ctx, keys)
 		return err
 	}
 }

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/database/dbtest"
 	"sluice/metastore"
 )
 
-func listChecks() []Check {
-	return []Check{
+func listChecks() []dbtest.Check {
+	return []dbtest.Check{
 		check("list/pages", listPages),
 		check("list/random", listRandom),
 		check("list/accounts", listAccounts),
@@ -71,11 +72,11 @@ func modelPage(names []string, q metastore.ListQuery) listed {
 
 // page reads one page.
 func (p *probe) page(q metastore.ListQuery) listed {
-	got, err := p.store.ListBlobs(p.ctx, q)
-	p.ok(err, "list %+v", q)
+	got, err := p.Store.ListBlobs(p.Ctx, q)
+	p.OK(err, "list %+v", q)
 	page := listed{groups: slices.Clone(got.Prefixes), next: got.Next}
 	for _, b := range got.Blobs {
-		p.must(b.Account == q.Account, "a blob of account %q in the list of %q", b.Account, q.Account)
+		p.Must(b.Account == q.Account, "a blob of account %q in the list of %q", b.Account, q.Account)
 		page.names = append(page.names, b.Name)
 	}
 	return page
@@ -85,7 +86,7 @@ func (p *probe) page(q metastore.ListQuery) listed {
 func (p *probe) comparePages(names []string, q metastore.ListQuery) {
 	for {
 		got, want := p.page(q), modelPage(names, q)
-		p.must(slices.Equal(got.names, want.names) && slices.Equal(got.groups, want.groups) && got.next == want.next,
+		p.Must(slices.Equal(got.names, want.names) && slices.Equal(got.groups, want.groups) && got.next == want.next,
 			"page of prefix %q delimiter %q after %q limit %d:\n got %q\nwant %q", q.Prefix, q.Delimiter, q.After, q.Limit, got, want)
 		if got.next == "" {
 			return
@@ -103,7 +104,7 @@ var listedNames = []string{
 func listPages(p *probe) {
 	names := slices.Clone(listedNames)
 	for _, n := range names {
-		p.put("acc", n)
+		p.Put("acc", n)
 	}
 	slices.Sort(names)
 	for _, prefix := range []string{"", "a", "a/", "c\x00", "d\xff", "\xff\xff", "e-", "zz"} {
@@ -121,7 +122,7 @@ func listPages(p *probe) {
 				for _, after := range []string{n, n + "zz"} {
 					q.After, q.Limit = after, 2
 					got, want := p.page(q), modelPage(names, q)
-					p.must(slices.Equal(got.names, want.names) && slices.Equal(got.groups, want.groups) && got.next == want.next,
+					p.Must(slices.Equal(got.names, want.names) && slices.Equal(got.groups, want.groups) && got.next == want.next,
 						"page of prefix %q delimiter %q after %q:\n got %q\nwant %q", prefix, delimiter, after, got, want)
 				}
 			}
@@ -152,7 +153,7 @@ func listRandom(p *probe) {
 	var names []string
 	for n := range set {
 		names = append(names, n)
-		p.put("acc", n)
+		p.Put("acc", n)
 	}
 	slices.Sort(names)
 	for range 150 {
@@ -172,8 +173,8 @@ func listRandom(p *probe) {
 
 func listAccounts(p *probe) {
 	for _, account := range []string{"a", "a\x00", "ab", "b", "", "\xff"} {
-		p.put(account, "1")
-		p.put(account, "2")
+		p.Put(account, "1")
+		p.Put(account, "2")
 	}
 	for _, account := range []string{"a", "a\x00", "ab", "b", "", "\xff"} {
 		p.comparePages([]string{"1", "2"}, metastore.ListQuery{Account: account, Limit: 1})
@@ -188,40 +189,40 @@ func listEntries(p *probe) {
 		if i == 1 {
 			sha = []byte(strings.Repeat("s", 32))
 		}
-		_, err := p.store.CommitBlob(p.ctx, metastore.Blob{
-			Account: "acc", Name: n, Content: p.content(), Size: 9, CRC64: 1<<63 + uint64(i), SHA256: sha,
-			ContentType: "t/" + n[:1], Expires: p.clock.Now().Add(time.Hour),
-		}, []metastore.Extent{p.extent(0, 0, 9)}, nil)
-		p.ok(err, "commit")
-		p.clock.Advance(time.Second)
+		_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{
+			Account: "acc", Name: n, Content: p.Content(), Size: 9, CRC64: 1<<63 + uint64(i), SHA256: sha,
+			ContentType: "t/" + n[:1], Expires: p.Clock.Now().Add(time.Hour),
+		}, []metastore.Extent{p.Extent(0, 0, 9)}, nil)
+		p.OK(err, "commit")
+		p.Clock.Advance(time.Second)
 	}
-	p.begin("upload", "acc", "by-parts")
+	p.Begin("upload", "acc", "by-parts")
 	p.part("upload", 0, 50)
-	p.complete("upload")
-	page, err := p.store.ListBlobs(p.ctx, metastore.ListQuery{Account: "acc", Limit: 10})
-	p.ok(err, "list")
-	p.must(len(page.Blobs) == 4, "%d blobs listed", len(page.Blobs))
+	p.Complete("upload")
+	page, err := p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: "acc", Limit: 10})
+	p.OK(err, "list")
+	p.Must(len(page.Blobs) == 4, "%d blobs listed", len(page.Blobs))
 	for _, b := range page.Blobs {
-		want, err := p.store.Blob(p.ctx, "acc", b.Name)
-		p.ok(err, "blob")
-		p.equal(b, want, "entry")
+		want, err := p.Store.Blob(p.Ctx, "acc", b.Name)
+		p.OK(err, "blob")
+		p.Equal(b, want, "entry")
 	}
 }
 
 func listExpired(p *probe) {
 	var live []string
 	for i := range 30 {
-		b := metastore.Blob{Account: "acc", Name: string([]byte{'a' + byte(i%5), '/', 'a' + byte(i)}), Content: p.content()}
+		b := metastore.Blob{Account: "acc", Name: string([]byte{'a' + byte(i%5), '/', 'a' + byte(i)}), Content: p.Content()}
 		if i%5 == 2 || i%3 == 0 {
-			b.Expires = p.clock.Now().Add(time.Minute)
+			b.Expires = p.Clock.Now().Add(time.Minute)
 		} else {
 			live = append(live, b.Name)
 		}
-		_, err := p.store.CommitBlob(p.ctx, b, nil, nil)
-		p.ok(err, "commit")
+		_, err := p.Store.CommitBlob(p.Ctx, b, nil, nil)
+		p.OK(err, "commit")
 	}
 	slices.Sort(live)
-	p.clock.Advance(time.Minute)
+	p.Clock.Advance(time.Minute)
 	for limit := 1; limit < 31; limit++ {
 		p.comparePages(live, metastore.ListQuery{Account: "acc", Limit: limit})
 		p.comparePages(live, metastore.ListQuery{Account: "acc", Delimiter: "/", Limit: limit})
@@ -237,15 +238,15 @@ func listBytes(p *probe) {
 	}
 	for i := range count {
 		name, contentType, metadata := size(i)
-		_, err := p.store.CommitBlob(p.ctx, metastore.Blob{Account: "acc", Name: name, Content: p.content(), ContentType: contentType, Metadata: metadata}, nil, nil)
-		p.ok(err, "commit")
+		_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "acc", Name: name, Content: p.Content(), ContentType: contentType, Metadata: metadata}, nil, nil)
+		p.OK(err, "commit")
 	}
 	for bytes := int64(1); bytes < 30_000; bytes += 97 {
 		for _, withMetadata := range []bool{false, true} {
 			q := metastore.ListQuery{Account: "acc", Limit: 8, Bytes: bytes, Metadata: withMetadata}
 			for first := 0; first < count; {
-				page, err := p.store.ListBlobs(p.ctx, q)
-				p.ok(err, "list")
+				page, err := p.Store.ListBlobs(p.Ctx, q)
+				p.OK(err, "list")
 				want, sum := 0, int64(0)
 				for i := first; i < count && want < q.Limit; i++ {
 					name, contentType, metadata := size(i)
@@ -258,13 +259,13 @@ func listBytes(p *probe) {
 					}
 					want++
 				}
-				p.must(len(page.Blobs) == want, "a page of at most %d bytes from blob %d has %d blobs, want %d", bytes, first, len(page.Blobs), want)
+				p.Must(len(page.Blobs) == want, "a page of at most %d bytes from blob %d has %d blobs, want %d", bytes, first, len(page.Blobs), want)
 				first += want
 				next, _, _ := size(first - 1)
 				if first == count {
 					next = ""
 				}
-				p.must(page.Next == next, "a page of at most %d bytes: next is %.4q, want %.4q", bytes, page.Next, next)
+				p.Must(page.Next == next, "a page of at most %d bytes: next is %.4q, want %.4q", bytes, page.Next, next)
 				q.After = page.Next
 			}
 		}

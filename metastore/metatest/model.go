@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -12,20 +11,21 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/database"
+	"sluice/database/dbtest"
 	"sluice/database/whole"
 	"sluice/ledger"
 	"sluice/metastore"
 )
 
-func modelChecks() []Check {
-	return []Check{check("model/history", modelHistory), check("model/payments", modelPayments), check("model/submissions", modelSubmissions)}
+func historyChecks() []dbtest.Check {
+	return []dbtest.Check{check("model/history", modelHistory)}
 }
 
 // modelHistory plays random histories on two handles and compares every result with a simple model
 // in memory. Each history uses a separate account and separate ids.
 func modelHistory(p *probe) {
-	handles := []whole.Database{p.store, p.open()}
-	p.play(func(t *rapid.T, round int) error {
+	handles := []whole.Database{p.Store, p.Open()}
+	p.Play(func(t *rapid.T, round int) error {
 		h := &history{p: p, handles: handles, model: newModel(fmt.Sprint("account", round))}
 		for range rapid.IntRange(10, 60).Draw(t, "steps") {
 			if err := errors.Join(h.step(t), h.usage()); err != nil {
@@ -35,48 +35,6 @@ func modelHistory(p *probe) {
 		return errors.Join(h.settle(), h.accounts(), h.leave(), h.accounts())
 	})
 }
-
-// play plays random histories until one ends with an error.
-func (p *probe) play(one func(t *rapid.T, round int) error) {
-	round := 0
-	rec := &recorder{name: "model"}
-	done := make(chan struct{})
-	go func() { // rapid calls Goexit when a history fails
-		defer close(done)
-		rapid.Check(rec, func(t *rapid.T) {
-			round++
-			if err := one(t, round); err != nil {
-				t.Fatalf("%v", err)
-			}
-		})
-	}()
-	<-done
-	if rec.failed {
-		p.fail("%s", strings.Join(rec.log, "\n"))
-	}
-}
-
-// recorder is a rapid.TB that records the failure.
-type recorder struct {
-	name   string
-	failed bool
-	log    []string
-}
-
-func (r *recorder) Helper()                      {}
-func (r *recorder) Name() string                 { return r.name }
-func (r *recorder) Logf(format string, a ...any) { r.log = append(r.log, fmt.Sprintf(format, a...)) }
-func (r *recorder) Log(a ...any)                 { r.log = append(r.log, fmt.Sprint(a...)) }
-func (r *recorder) Skipf(f string, a ...any)     { r.Logf(f, a...); r.SkipNow() }
-func (r *recorder) Skip(a ...any)                { r.Log(a...); r.SkipNow() }
-func (r *recorder) SkipNow()                     { r.FailNow() } // a history that was not played must not pass
-func (r *recorder) Errorf(f string, a ...any)    { r.Logf(f, a...); r.Fail() }
-func (r *recorder) Error(a ...any)               { r.Log(a...); r.Fail() }
-func (r *recorder) Fatalf(f string, a ...any)    { r.Logf(f, a...); r.FailNow() }
-func (r *recorder) Fatal(a ...any)               { r.Log(a...); r.FailNow() }
-func (r *recorder) Fail()                        { r.failed = true }
-func (r *recorder) Failed() bool                 { return r.failed }
-func (r *recorder) FailNow()                     { r.failed = true; runtime.Goexit() }
 
 // model is the expected state after a history.
 type model struct {
@@ -159,7 +117,7 @@ func (h *history) step(t *rapid.T) error {
 	name := rapid.SampledFrom(modelNames).Draw(t, "name")
 	id := fmt.Sprint(h.model.account, "-", rapid.IntRange(0, 2).Draw(t, "id"))
 	owner := rapid.SampledFrom(h.owners()).Draw(t, "owner")
-	ctx := h.p.ctx
+	ctx := h.p.Ctx
 	// The first ones are drawn more often.
 	switch verb := rapid.SampledFrom([]string{
 		"begin", "part", "complete", "commit", "advance", "part", "purge", "churn", "abort", "delete", "create",
@@ -177,15 +135,15 @@ func (h *history) step(t *rapid.T) error {
 		delimiter := rapid.SampledFrom([]string{"", "/", "n"}).Draw(t, "delimiter")
 		return errors.Join(h.accounts(), h.list(ctx, s, metastore.ListQuery{Account: h.model.account, Delimiter: delimiter, Limit: limit, Metadata: rapid.Bool().Draw(t, "metadata")}))
 	case "begin":
-		return h.begin(ctx, s, id, name, owner)
+		return h.Begin(ctx, s, id, name, owner)
 	case "part":
 		return h.part(ctx, s, id, rapid.IntRange(0, 2).Draw(t, "part"))
 	case "complete":
-		return h.complete(ctx, s, id, rapid.IntRange(0, 4).Draw(t, "stale") == 4, rapid.Bool().Draw(t, "create only"))
+		return h.Complete(ctx, s, id, rapid.IntRange(0, 4).Draw(t, "stale") == 4, rapid.Bool().Draw(t, "create only"))
 	case "abort":
 		return h.abort(ctx, s, id)
 	case "session":
-		return h.session(ctx, s, id, rapid.Int64Range(0, 3).Draw(t, "chunksets"))
+		return h.Session(ctx, s, id, rapid.Int64Range(0, 3).Draw(t, "chunksets"))
 	case "use":
 		return h.use(ctx, s, id, "")
 	case "use once":
@@ -193,23 +151,23 @@ func (h *history) step(t *rapid.T) error {
 	case "churn":
 		return h.churn(ctx, s, owner)
 	case "purge":
-		return h.purge(ctx, s, rapid.SampledFrom([]int{2, 10, 100}).Draw(t, "limit"))
+		return h.Purge(ctx, s, rapid.SampledFrom([]int{2, 10, 100}).Draw(t, "limit"))
 	case "reopen":
-		return h.reopen()
+		return h.Reopen()
 	default:
-		h.p.clock.Advance(rapid.SampledFrom([]time.Duration{time.Microsecond, time.Minute, time.Hour, 25 * time.Hour, 8 * 24 * time.Hour}).Draw(t, "time"))
+		h.p.Clock.Advance(rapid.SampledFrom([]time.Duration{time.Microsecond, time.Minute, time.Hour, 25 * time.Hour, 8 * 24 * time.Hour}).Draw(t, "time"))
 		return nil
 	}
 }
 
 func (h *history) commit(ctx context.Context, s whole.Database, name, owner string, create, expiring bool) error {
-	m, now := h.model, h.p.clock.Now()
-	b := metastore.Blob{Account: m.account, Name: name, Content: h.p.content(), Size: 4 + int64(h.made), CRC64: uint64(h.made), Owner: owner, Metadata: h.metadata()}
+	m, now := h.model, h.p.Clock.Now()
+	b := metastore.Blob{Account: m.account, Name: name, Content: h.p.Content(), Size: 4 + int64(h.made), CRC64: uint64(h.made), Owner: owner, Metadata: h.metadata()}
 	h.made++
 	if expiring {
 		b.Expires = now.Add(time.Hour)
 	}
-	extents := []metastore.Extent{h.p.extent(0, 0, b.Size-1), h.p.inline(0, b.Size-1, []byte("x"))}
+	extents := []metastore.Extent{h.p.Extent(0, 0, b.Size-1), h.p.Inline(0, b.Size-1, []byte("x"))}
 	var precondition metastore.Precondition
 	var wantErr error
 	if create {
@@ -222,7 +180,7 @@ func (h *history) commit(ctx context.Context, s whole.Database, name, owner stri
 		b = m.replace(b)
 		m.extents[b.Content] = stored(extents...)
 	}
-	return agree("commit", got, b, err, wantErr)
+	return dbtest.Agree("commit", got, b, err, wantErr)
 }
 
 // metadata returns that of the next blob or upload: none for every other one.
@@ -236,11 +194,11 @@ func (h *history) remove(ctx context.Context, s whole.Database, name string) err
 		h.model.deleted[name] = old.Modified
 		delete(h.model.blobs, name)
 	}
-	return agree("delete", fmt.Sprint(id, got), fmt.Sprint(old.Content, had), err, nil)
+	return dbtest.Agree("delete", fmt.Sprint(id, got), fmt.Sprint(old.Content, had), err, nil)
 }
 
 func (h *history) get(ctx context.Context, s whole.Database, name string) error {
-	m, now := h.model, h.p.clock.Now()
+	m, now := h.model, h.p.Clock.Now()
 	want, ok := m.blobs[name]
 	var wantErr error
 	switch {
@@ -250,17 +208,17 @@ func (h *history) get(ctx context.Context, s whole.Database, name string) error 
 		wantErr = database.ErrExpired
 	}
 	got, err := s.Blob(ctx, m.account, name)
-	if err := agree("blob", got, want, err, wantErr); err != nil || wantErr != nil {
+	if err := dbtest.Agree("blob", got, want, err, wantErr); err != nil || wantErr != nil {
 		return err
 	}
 	extents, err := s.Extents(ctx, got.Content, metastore.Position{}, 100)
-	return agree("extents", extents, m.extents[got.Content], err, nil)
+	return dbtest.Agree("extents", extents, m.extents[got.Content], err, nil)
 }
 
 func (h *history) list(ctx context.Context, s whole.Database, q metastore.ListQuery) error {
 	var names []string
 	for n := range h.model.blobs {
-		if h.model.current(n, h.p.clock.Now()) != nil {
+		if h.model.current(n, h.p.Clock.Now()) != nil {
 			names = append(names, n)
 		}
 	}
@@ -278,7 +236,7 @@ func (h *history) list(ctx context.Context, s whole.Database, q metastore.ListQu
 			if !q.Metadata {
 				listed.Metadata = ""
 			}
-			if !same(b, listed) {
+			if !dbtest.Same(b, listed) {
 				return fmt.Errorf("listed %+v, want %+v", b, listed)
 			}
 		}
@@ -291,38 +249,38 @@ func (h *history) list(ctx context.Context, s whole.Database, q metastore.ListQu
 	}
 }
 
-func (h *history) begin(ctx context.Context, s whole.Database, id, name, owner string) error {
+func (h *history) Begin(ctx context.Context, s whole.Database, id, name, owner string) error {
 	if _, ok := h.model.uploads[id]; ok {
 		return nil
 	}
-	now := h.p.clock.Now()
-	u := metastore.Upload{ID: id, Account: h.model.account, Name: name, Content: h.p.content(), PartSize: 10, Owner: owner, Metadata: h.metadata()}
+	now := h.p.Clock.Now()
+	u := metastore.Upload{ID: id, Account: h.model.account, Name: name, Content: h.p.Content(), PartSize: 10, Owner: owner, Metadata: h.metadata()}
 	got, err := s.BeginUpload(ctx, u)
 	u.State, u.Created, u.Touched, u.Revision = metastore.UploadOpen, now, now, got.Revision
 	h.model.uploads[id] = &modelUpload{Upload: u, parts: map[int]metastore.Extent{}}
-	return agree("begin", got, u, err, nil)
+	return dbtest.Agree("begin", got, u, err, nil)
 }
 
-// upload returns the model's upload, or the error that every method returns.
-func (h *history) upload(id string) (*modelUpload, error) {
+// Upload returns the model's upload, or the error that every method returns.
+func (h *history) Upload(id string) (*modelUpload, error) {
 	u, ok := h.model.uploads[id]
-	if !ok || (!u.Ended.IsZero() && !h.p.clock.Now().Before(u.Ended.Add(metastore.UploadRetention))) {
+	if !ok || (!u.Ended.IsZero() && !h.p.Clock.Now().Before(u.Ended.Add(metastore.UploadRetention))) {
 		return nil, database.ErrNotFound
 	}
 	return u, nil
 }
 
 func (h *history) part(ctx context.Context, s whole.Database, id string, index int) error {
-	u, wantErr := h.upload(id)
+	u, wantErr := h.Upload(id)
 	if wantErr == nil {
 		wantErr = map[metastore.UploadState]error{
 			metastore.UploadAborted: metastore.ErrAborted, metastore.UploadCommitted: metastore.ErrCommitted,
 		}[u.State]
 	}
 	h.made++
-	e := h.p.extent(index, 0, int64(h.made))
+	e := h.p.Extent(index, 0, int64(h.made))
 	err := s.PutPart(ctx, id, metastore.Part{Index: index, Size: e.Size}, []metastore.Extent{e})
-	if derr := agree("part", nil, nil, err, wantErr); derr != nil || wantErr != nil {
+	if derr := dbtest.Agree("part", nil, nil, err, wantErr); derr != nil || wantErr != nil {
 		return derr
 	}
 	if old, again := u.parts[index]; again {
@@ -333,22 +291,22 @@ func (h *history) part(ctx context.Context, s whole.Database, id string, index i
 	u.parts[index] = e
 	u.Bytes += e.Size
 	u.Parts = int64(len(u.parts))
-	u.Touched = h.p.clock.Now()
+	u.Touched = h.p.Clock.Now()
 	got, err := s.Upload(ctx, id)
 	if err == nil && got.Revision <= u.Revision {
 		return fmt.Errorf("revision went from %d to %d", u.Revision, got.Revision)
 	}
 	u.Revision = got.Revision
-	return agree("upload", got, u.Upload, err, nil)
+	return dbtest.Agree("upload", got, u.Upload, err, nil)
 }
 
-func (h *history) complete(ctx context.Context, s whole.Database, id string, stale, create bool) error {
-	u, wantErr := h.upload(id)
+func (h *history) Complete(ctx context.Context, s whole.Database, id string, stale, create bool) error {
+	u, wantErr := h.Upload(id)
 	if wantErr != nil {
 		_, err := s.CompleteUpload(ctx, id, 0, 0, 0, nil)
-		return agree("complete", nil, nil, err, wantErr)
+		return dbtest.Agree("complete", nil, nil, err, wantErr)
 	}
-	revision, now := u.Revision, h.p.clock.Now()
+	revision, now := u.Revision, h.p.Clock.Now()
 	if stale {
 		revision--
 	}
@@ -359,14 +317,14 @@ func (h *history) complete(ctx context.Context, s whole.Database, id string, sta
 	got, err := s.CompleteUpload(ctx, id, revision, u.Bytes, 5, precondition)
 	switch {
 	case u.State == metastore.UploadCommitted:
-		return agree("repeated complete", got, u.Upload, err, nil)
+		return dbtest.Agree("repeated complete", got, u.Upload, err, nil)
 	case u.State == metastore.UploadAborted:
-		return agree("complete", nil, nil, err, metastore.ErrAborted)
+		return dbtest.Agree("complete", nil, nil, err, metastore.ErrAborted)
 	case stale:
-		return agree("complete", nil, nil, err, metastore.ErrRevisionMismatch)
+		return dbtest.Agree("complete", nil, nil, err, metastore.ErrRevisionMismatch)
 	}
 	if wantErr := createOnly(h.model.current(u.Name, now)); create && wantErr != nil {
-		return agree("complete", nil, nil, err, wantErr)
+		return dbtest.Agree("complete", nil, nil, err, wantErr)
 	}
 	u.State, u.Ended, u.Modified, u.Size, u.CRC64 = metastore.UploadCommitted, now, now, u.Bytes, 5
 	h.model.replace(metastore.Blob{
@@ -380,22 +338,22 @@ func (h *history) complete(ctx context.Context, s whole.Database, id string, sta
 	}
 	h.model.extents[u.Content] = extents
 	u.end()
-	return agree("complete", got, u.Upload, err, nil)
+	return dbtest.Agree("complete", got, u.Upload, err, nil)
 }
 
 func (h *history) abort(ctx context.Context, s whole.Database, id string) error {
-	u, wantErr := h.upload(id)
+	u, wantErr := h.Upload(id)
 	if wantErr == nil && u.State == metastore.UploadCommitted {
 		wantErr = metastore.ErrCommitted
 	}
 	got, err := s.AbortUpload(ctx, id)
 	if wantErr != nil {
-		return agree("abort", nil, nil, err, wantErr)
+		return dbtest.Agree("abort", nil, nil, err, wantErr)
 	}
 	if u.State == metastore.UploadOpen {
-		h.model.abort(u, h.p.clock.Now())
+		h.model.abort(u, h.p.Clock.Now())
 	}
-	return agree("abort", got, u.Content, err, nil)
+	return dbtest.Agree("abort", got, u.Content, err, nil)
 }
 
 // abort ends an upload, whose parts become garbage.
@@ -410,8 +368,8 @@ func (u *modelUpload) end() {
 	u.Parts, u.ContentType, u.Metadata, u.parts = 0, "", "", nil
 }
 
-func (h *history) session(ctx context.Context, s whole.Database, id string, left int64) error {
-	now := h.p.clock.Now()
+func (h *history) Session(ctx context.Context, s whole.Database, id string, left int64) error {
+	now := h.p.Clock.Now()
 	want := ledger.Session{ID: id, Total: left, Left: left, Created: now, Expires: now.Add(2 * time.Hour)}
 	var wantErr error
 	if _, ok := h.model.sessions[id]; ok {
@@ -420,28 +378,28 @@ func (h *history) session(ctx context.Context, s whole.Database, id string, left
 		h.model.sessions[id] = want
 	}
 	got, err := s.CreateSession(ctx, want, nil)
-	return agree("create session", got, want, err, wantErr)
+	return dbtest.Agree("create session", got, want, err, wantErr)
 }
 
 func (h *history) use(ctx context.Context, s whole.Database, id, key string) error {
-	m, now := h.model, h.p.clock.Now()
+	m, now := h.model, h.p.Clock.Now()
 	var once *ledger.Idempotency
 	if key != "" {
-		once = idem(id, key)
+		once = dbtest.Idem(id, key)
 		once.Owner = h.owners()[int(key[0])%2] // that of k counts
 	}
 	got, err := s.UseSession(ctx, id, 1, once)
 	if o, ok := m.once[id+key]; ok && key != "" && now.Before(o.at.Add(ledger.IdempotencyRetention)) {
-		return agree("use replayed", got, o.outcome, err, nil)
+		return dbtest.Agree("use replayed", got, o.outcome, err, nil)
 	}
 	want, ok := m.sessions[id]
 	switch {
 	case !ok || !now.Before(want.Expires.Add(ledger.SessionRetention)):
-		return agree("use", nil, nil, err, database.ErrNotFound)
+		return dbtest.Agree("use", nil, nil, err, database.ErrNotFound)
 	case !now.Before(want.Expires):
-		return agree("use", nil, nil, err, database.ErrExpired)
+		return dbtest.Agree("use", nil, nil, err, database.ErrExpired)
 	case want.Left == 0:
-		return agree("use", nil, nil, err, ledger.ErrExhausted)
+		return dbtest.Agree("use", nil, nil, err, ledger.ErrExhausted)
 	}
 	want.Left--
 	want.Used++
@@ -449,12 +407,12 @@ func (h *history) use(ctx context.Context, s whole.Database, id, key string) err
 	if key != "" {
 		m.once[id+key] = modelOnce{outcome: want, at: now, owner: once.Owner}
 	}
-	return agree("use", got, want, err, nil)
+	return dbtest.Agree("use", got, want, err, nil)
 }
 
 // settle compares the garbage with the model's, and drops it.
 func (h *history) settle() error {
-	s, ctx, m := h.handles[0], h.p.ctx, h.model
+	s, ctx, m := h.handles[0], h.p.Ctx, h.model
 	garbage, err := s.GarbageContents(ctx, 0, metastore.GarbageContent{}, 10_000)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"sluice/database/dbtest"
 	"sluice/database/whole"
 	"sluice/ledger"
 	"sluice/metastore"
@@ -59,8 +60,8 @@ func (h *history) usage() error {
 			want = metastore.Used{}
 		}
 		for _, s := range h.handles {
-			got, err := s.Usage(h.p.ctx, owner)
-			if err := agree("usage of "+owner, got, want, err, nil); err != nil {
+			got, err := s.Usage(h.p.Ctx, owner)
+			if err := dbtest.Agree("usage of "+owner, got, want, err, nil); err != nil {
 				return err
 			}
 		}
@@ -79,8 +80,8 @@ func (h *history) accounts() error {
 		want[0].Bytes += b.Size
 	}
 	for _, s := range h.handles {
-		got, err := s.ListAccounts(h.p.ctx, "", 10)
-		if err := agree("accounts", got, want, err, nil); err != nil {
+		got, err := s.ListAccounts(h.p.Ctx, "", 10)
+		if err := dbtest.Agree("accounts", got, want, err, nil); err != nil {
 			return err
 		}
 	}
@@ -98,15 +99,15 @@ func (h *history) churn(ctx context.Context, s whole.Database, owner string) err
 	return h.remove(ctx, s, name)
 }
 
-// purge purges until nothing is left.
-func (h *history) purge(ctx context.Context, s whole.Database, limit int) error {
+// Purge purges until nothing is left.
+func (h *history) Purge(ctx context.Context, s whole.Database, limit int) error {
 	for n := 1; n > 0; {
 		var err error
 		if n, err = s.Purge(ctx, limit); err != nil {
 			return err
 		}
 	}
-	m, now := h.model, h.p.clock.Now()
+	m, now := h.model, h.p.Clock.Now()
 	for _, u := range m.uploads {
 		if u.State == metastore.UploadOpen && !now.Before(u.Touched.Add(metastore.UploadIdleLimit)) {
 			m.abort(u, now)
@@ -132,26 +133,26 @@ func (h *history) purge(ctx context.Context, s whole.Database, limit int) error 
 	return nil
 }
 
-// reopen closes all handles and opens as many new ones.
-func (h *history) reopen() error {
-	if err := h.p.h.Close(); err != nil {
+// Reopen closes all handles and opens as many new ones.
+func (h *history) Reopen() error {
+	if err := h.p.Harness.Close(); err != nil {
 		return err
 	}
 	for i := range h.handles {
-		s, err := h.p.h.Open()
+		s, err := h.p.Harness.Open()
 		if err != nil {
 			return err
 		}
 		h.handles[i] = s
 	}
-	h.p.store = h.handles[0]
+	h.p.Store = h.handles[0]
 	return nil
 }
 
 // leave removes what the history has stored and would expire in a later one. Then the usage must be
 // zero.
 func (h *history) leave() error {
-	ctx, s, m := h.p.ctx, h.handles[0], h.model
+	ctx, s, m := h.p.Ctx, h.handles[0], h.model
 	for name := range m.blobs {
 		if err := h.remove(ctx, s, name); err != nil {
 			return err
@@ -168,7 +169,7 @@ func (h *history) leave() error {
 	for _, owner := range h.owners() {
 		used, err := s.Usage(ctx, owner)
 		used.Retained = 0 // see settle
-		if err := agree("usage of "+owner+" at the end", used, metastore.Used{}, err, nil); err != nil {
+		if err := dbtest.Agree("usage of "+owner+" at the end", used, metastore.Used{}, err, nil); err != nil {
 			return err
 		}
 	}

@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"sluice/database"
+	"sluice/database/dbtest"
 	"sluice/metastore"
 )
 
-func nameChecks() []Check {
-	return []Check{
+func nameChecks() []dbtest.Check {
+	return []dbtest.Check{
 		check("names/bytes", nameBytes),
 		check("names/long", nameLong),
 	}
@@ -25,15 +26,15 @@ func nameBytes(p *probe) {
 	}
 	sort.Strings(names)
 	for _, n := range names {
-		p.put("account", n)
-		p.put(n, "name")
+		p.Put("account", n)
+		p.Put(n, "name")
 	}
-	p.equal(p.names("account"), names, "names in byte order")
+	p.Equal(p.names("account"), names, "names in byte order")
 	for _, n := range names {
-		b, err := p.store.Blob(p.ctx, "account", n)
-		p.ok(err, "blob %q", n)
-		p.must(b.Name == n, "blob %q is called %q", n, b.Name)
-		p.equal(p.names(n), []string{"name"}, "names of account %q", n)
+		b, err := p.Store.Blob(p.Ctx, "account", n)
+		p.OK(err, "blob %q", n)
+		p.Must(b.Name == n, "blob %q is called %q", n, b.Name)
+		p.Equal(p.names(n), []string{"name"}, "names of account %q", n)
 	}
 }
 
@@ -63,10 +64,10 @@ func nameLong(p *probe) {
 	sort.Strings(names)
 	want := map[string]metastore.ContentID{}
 	for _, i := range rnd.Perm(len(names)) {
-		b, _ := p.put(account, names[i])
+		b, _ := p.Put(account, names[i])
 		want[names[i]] = b.Content
 	}
-	p.equal(p.names(account), names, "long names in byte order")
+	p.Equal(p.names(account), names, "long names in byte order")
 	for limit := 1; limit <= len(names)+1; limit++ {
 		p.comparePages(names, metastore.ListQuery{Account: account, Limit: limit})
 	}
@@ -76,32 +77,32 @@ func nameLong(p *probe) {
 		p.comparePages(names, metastore.ListQuery{Account: account, Prefix: head[:100], Delimiter: after[len(after)-1:], Limit: 3})
 	}
 	for _, n := range names {
-		b, err := p.store.Blob(p.ctx, account, n)
-		p.ok(err, "blob of a long name")
-		p.must(b.Name == n && b.Content == want[n], "a long name returned another blob")
+		b, err := p.Store.Blob(p.Ctx, account, n)
+		p.OK(err, "blob of a long name")
+		p.Must(b.Name == n && b.Content == want[n], "a long name returned another blob")
 	}
 	// Deleting and replacing one must keep those with a common prefix.
 	for i, n := range names {
 		if i%3 == 0 {
-			id, had, err := p.store.DeleteBlob(p.ctx, account, n, nil)
-			p.ok(err, "delete")
-			p.must(had && id == want[n], "delete of a long name deleted another blob")
+			id, had, err := p.Store.DeleteBlob(p.Ctx, account, n, nil)
+			p.OK(err, "delete")
+			p.Must(had && id == want[n], "delete of a long name deleted another blob")
 			delete(want, n)
 		}
 	}
 	for _, n := range names {
-		b, err := p.store.Blob(p.ctx, account, n)
+		b, err := p.Store.Blob(p.Ctx, account, n)
 		if id, ok := want[n]; !ok {
-			p.is(err, database.ErrNotFound, "deleted long name")
+			p.Is(err, database.ErrNotFound, "deleted long name")
 		} else {
-			p.ok(err, "long name next to a deleted one")
-			p.must(b.Content == id, "content of a long name")
+			p.OK(err, "long name next to a deleted one")
+			p.Must(b.Content == id, "content of a long name")
 		}
 	}
 	for n := range want {
-		p.put(account, n)
+		p.Put(account, n)
 	}
-	p.must(len(p.garbage()) == len(names), "%d contents are garbage after replacing and deleting %d names", len(p.garbage()), len(names))
-	_, err := p.store.Blob(p.ctx, account, fmt.Sprint(head, "?"))
-	p.is(err, database.ErrNotFound, "name with a common prefix only")
+	p.Must(len(p.Garbage()) == len(names), "%d contents are garbage after replacing and deleting %d names", len(p.Garbage()), len(names))
+	_, err := p.Store.Blob(p.Ctx, account, fmt.Sprint(head, "?"))
+	p.Is(err, database.ErrNotFound, "name with a common prefix only")
 }

@@ -7,11 +7,12 @@ import (
 	"sync/atomic"
 
 	"sluice/database"
+	"sluice/database/dbtest"
 	"sluice/metastore"
 )
 
-func openBlobChecks() []Check {
-	return []Check{
+func openBlobChecks() []dbtest.Check {
+	return []dbtest.Check{
 		check("blobs/open", openBlob),
 		check("blobs/open-races", openBlobRaces),
 	}
@@ -19,66 +20,66 @@ func openBlobChecks() []Check {
 
 // openBlob opens blobs of every shape several times, between changes of every kind.
 func openBlob(p *probe) {
-	inline := p.inline(0, 0, []byte("inline"))
-	object := p.extent(0, 0, metastore.MaxExtentSize)
+	inline := p.Inline(0, 0, []byte("inline"))
+	object := p.Extent(0, 0, metastore.MaxExtentSize)
 	cases := map[string][]metastore.Extent{
 		"empty":  nil,
 		"inline": {inline},
-		"object": {object, p.extent(0, metastore.MaxExtentSize, 1)},
+		"object": {object, p.Extent(0, metastore.MaxExtentSize, 1)},
 	}
 	for name, extents := range cases {
-		b := metastore.Blob{Account: "a", Name: name, Content: p.content(), SHA256: []byte{1}, ContentType: "text/plain"}
+		b := metastore.Blob{Account: "a", Name: name, Content: p.Content(), SHA256: []byte{1}, ContentType: "text/plain"}
 		for i := range extents {
 			b.Size += extents[i].Size
 		}
 		for range 2 {
-			_, _, err := p.store.OpenBlob(p.ctx, "a", name)
-			p.is(err, database.ErrNotFound, "opening %s before its commit", name)
+			_, _, err := p.Store.OpenBlob(p.Ctx, "a", name)
+			p.Is(err, database.ErrNotFound, "opening %s before its commit", name)
 		}
-		_, err := p.store.CommitBlob(p.ctx, b, extents, nil)
-		p.ok(err, "commit of %s", name)
+		_, err := p.Store.CommitBlob(p.Ctx, b, extents, nil)
+		p.OK(err, "commit of %s", name)
 		for range 3 {
 			p.opens("a", name)
 		}
 	}
-	_, err := p.store.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: "inline", Content: p.content(), Size: 1}, []metastore.Extent{p.inline(0, 0, []byte("x"))}, nil)
-	p.ok(err, "commit")
+	_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "inline", Content: p.Content(), Size: 1}, []metastore.Extent{p.Inline(0, 0, []byte("x"))}, nil)
+	p.OK(err, "commit")
 	p.opens("a", "inline")
-	_, _, err = p.store.DeleteBlob(p.ctx, "a", "inline", nil)
-	p.ok(err, "delete")
-	_, _, err = p.store.OpenBlob(p.ctx, "a", "inline")
-	p.is(err, database.ErrNotFound, "opening a deleted blob")
+	_, _, err = p.Store.DeleteBlob(p.Ctx, "a", "inline", nil)
+	p.OK(err, "delete")
+	_, _, err = p.Store.OpenBlob(p.Ctx, "a", "inline")
+	p.Is(err, database.ErrNotFound, "opening a deleted blob")
 
-	expires := p.clock.Now().Add(metastore.ExpiredBlobGrace)
-	_, err = p.store.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: "expires", Content: p.content(), Expires: expires}, nil, nil)
-	p.ok(err, "commit of a blob that expires")
+	expires := p.Clock.Now().Add(metastore.ExpiredBlobGrace)
+	_, err = p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "expires", Content: p.Content(), Expires: expires}, nil, nil)
+	p.OK(err, "commit of a blob that expires")
 	p.opens("a", "expires")
-	p.clock.Advance(metastore.ExpiredBlobGrace)
-	_, _, err = p.store.OpenBlob(p.ctx, "a", "expires")
-	p.is(err, database.ErrExpired, "opening an expired blob")
-	p.clock.Advance(metastore.ExpiredBlobGrace)
-	_, _, err = p.store.OpenBlob(p.ctx, "a", "expires")
-	p.is(err, database.ErrNotFound, "opening a blob that expired long ago")
+	p.Clock.Advance(metastore.ExpiredBlobGrace)
+	_, _, err = p.Store.OpenBlob(p.Ctx, "a", "expires")
+	p.Is(err, database.ErrExpired, "opening an expired blob")
+	p.Clock.Advance(metastore.ExpiredBlobGrace)
+	_, _, err = p.Store.OpenBlob(p.Ctx, "a", "expires")
+	p.Is(err, database.ErrNotFound, "opening a blob that expired long ago")
 
-	p.begin("upload", "a", "inline")
-	p.part("upload", 0, mib)
+	p.Begin("upload", "a", "inline")
+	p.part("upload", 0, dbtest.MiB)
 	p.part("upload", 1, 1)
-	p.complete("upload")
+	p.Complete("upload")
 	p.opens("a", "inline")
 }
 
 // opens checks that OpenBlob returns what Blob and Extents return.
 func (p *probe) opens(account, name string) {
-	want, err := p.store.Blob(p.ctx, account, name)
-	p.ok(err, "blob %s", name)
-	first, err := p.store.Extents(p.ctx, want.Content, metastore.Position{}, 1)
-	p.ok(err, "extents of %s", name)
-	b, extents, err := p.store.OpenBlob(p.ctx, account, name)
-	p.ok(err, "open of %s", name)
-	p.equal(b, want, "blob %s as opened", name)
-	p.must(len(extents) == len(first), "open of %s returned %d extents, want %d", name, len(extents), len(first))
+	want, err := p.Store.Blob(p.Ctx, account, name)
+	p.OK(err, "blob %s", name)
+	first, err := p.Store.Extents(p.Ctx, want.Content, metastore.Position{}, 1)
+	p.OK(err, "extents of %s", name)
+	b, extents, err := p.Store.OpenBlob(p.Ctx, account, name)
+	p.OK(err, "open of %s", name)
+	p.Equal(b, want, "blob %s as opened", name)
+	p.Must(len(extents) == len(first), "open of %s returned %d extents, want %d", name, len(extents), len(first))
 	if len(first) == 1 {
-		p.equal(extents[0], first[0], "first extent of %s", name)
+		p.Equal(extents[0], first[0], "first extent of %s", name)
 	}
 }
 
@@ -108,7 +109,7 @@ func openBlobRaces(p *probe) {
 				default:
 				}
 				least := known.Load()
-				b, extents, err := p.store.OpenBlob(p.ctx, "a", "name")
+				b, extents, err := p.Store.OpenBlob(p.Ctx, "a", "name")
 				switch {
 				case errors.Is(err, database.ErrNotFound):
 					continue // deleted
@@ -129,13 +130,13 @@ func openBlobRaces(p *probe) {
 	for v := int64(1); v <= versions && len(failures) == 0; v++ {
 		body := make([]byte, v)
 		body[0] = byte(v)
-		_, err := p.store.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: "name", Content: p.content(), Size: v}, []metastore.Extent{p.inline(0, 0, body)}, nil)
+		_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "name", Content: p.Content(), Size: v}, []metastore.Extent{p.Inline(0, 0, body)}, nil)
 		if err == nil {
 			raise(v)
 		}
 		if err == nil && v%10 == 0 {
-			_, _, err = p.store.DeleteBlob(p.ctx, "a", "name", nil)
-			if _, _, gone := p.store.OpenBlob(p.ctx, "a", "name"); err == nil && !errors.Is(gone, database.ErrNotFound) {
+			_, _, err = p.Store.DeleteBlob(p.Ctx, "a", "name", nil)
+			if _, _, gone := p.Store.OpenBlob(p.Ctx, "a", "name"); err == nil && !errors.Is(gone, database.ErrNotFound) {
 				err = fmt.Errorf("a deleted blob was opened: %w", gone)
 			}
 		}
@@ -148,7 +149,7 @@ func openBlobRaces(p *probe) {
 	running.Wait()
 	select {
 	case err := <-failures:
-		p.fail("%w", err)
+		p.Fail("%w", err)
 	default:
 	}
 }

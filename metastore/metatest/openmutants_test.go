@@ -7,26 +7,26 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database/dbtest"
 	"sluice/metastore"
-	"sluice/metastore/metatest"
 )
 
 // TestStoresThatOpenWrongly checks that the suite detects stores whose OpenBlob is wrong.
 func TestStoresThatOpenWrongly(t *testing.T) {
-	catch(t, []mutant{
-		{"keepsRows", func(h metatest.Handle, _ string) metatest.Handle { return &keepsRows{Handle: h} }, []string{"blobs/open", "blobs/open-races"}},
-		{"invalidatesLate", func(h metatest.Handle, _ string) metatest.Handle {
+	catch(t, []dbtest.Mutant{
+		{Name: "keepsRows", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return &keepsRows{Handle: h} }, Caught: []string{"blobs/open", "blobs/open-races"}},
+		{Name: "invalidatesLate", Break: func(h dbtest.Handle, _ string) dbtest.Handle {
 			return &invalidatesLate{keepsRows: keepsRows{Handle: h}, removed: make(chan struct{})}
-		}, []string{"blobs/open-races"}},
-		{"keepsExpired", func(h metatest.Handle, _ string) metatest.Handle { return &keepsExpired{keepsRows{Handle: h}} }, []string{"blobs/open"}},
-		{"opensWithoutExtent", func(h metatest.Handle, _ string) metatest.Handle { return opensWithoutExtent{h} }, []string{"blobs/open"}},
-		{"opensSecondExtent", func(h metatest.Handle, _ string) metatest.Handle { return opensSecondExtent{h} }, []string{"blobs/open"}},
+		}, Caught: []string{"blobs/open-races"}},
+		{Name: "keepsExpired", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return &keepsExpired{keepsRows{Handle: h}} }, Caught: []string{"blobs/open"}},
+		{Name: "opensWithoutExtent", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return opensWithoutExtent{h} }, Caught: []string{"blobs/open"}},
+		{Name: "opensSecondExtent", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return opensSecondExtent{h} }, Caught: []string{"blobs/open"}},
 	})
 }
 
 // keepsRows returns the row that it read first.
 type keepsRows struct {
-	metatest.Handle
+	dbtest.Handle
 	rows sync.Map
 }
 
@@ -108,7 +108,7 @@ func (s *keepsExpired) DeleteBlob(ctx context.Context, account, name string, pre
 }
 
 // opensWithoutExtent returns no extent.
-type opensWithoutExtent struct{ metatest.Handle }
+type opensWithoutExtent struct{ dbtest.Handle }
 
 func (s opensWithoutExtent) OpenBlob(ctx context.Context, account, name string) (metastore.Blob, []metastore.Extent, error) {
 	b, _, err := s.Handle.OpenBlob(ctx, account, name)
@@ -116,7 +116,7 @@ func (s opensWithoutExtent) OpenBlob(ctx context.Context, account, name string) 
 }
 
 // opensSecondExtent returns the last of the first two extents.
-type opensSecondExtent struct{ metatest.Handle }
+type opensSecondExtent struct{ dbtest.Handle }
 
 func (s opensSecondExtent) OpenBlob(ctx context.Context, account, name string) (metastore.Blob, []metastore.Extent, error) {
 	b, first, err := s.Handle.OpenBlob(ctx, account, name)

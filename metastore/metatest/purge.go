@@ -1,153 +1,99 @@
 package metatest
 
 import (
-	"fmt"
 	"time"
 
 	"sluice/database"
-	"sluice/ledger"
+	"sluice/database/dbtest"
 	"sluice/metastore"
 )
 
-func purgeChecks() []Check {
-	return []Check{
+func purgeChecks() []dbtest.Check {
+	return []dbtest.Check{
 		check("purge/blobs", purgeBlobs),
 		check("purge/idle-uploads", purgeIdleUploads),
 		check("purge/ended-uploads", purgeEndedUploads),
-		check("purge/sessions", purgeSessions),
-		check("purge/batches", purgeBatches),
 	}
 }
 
 func purgeBlobs(p *probe) {
-	e := p.extent(0, 0, 5)
-	b, err := p.store.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: "name", Content: p.content(), Size: 5, Expires: p.clock.Now().Add(time.Hour)},
+	e := p.Extent(0, 0, 5)
+	b, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "name", Content: p.Content(), Size: 5, Expires: p.Clock.Now().Add(time.Hour)},
 		[]metastore.Extent{e}, nil)
-	p.ok(err, "commit")
+	p.OK(err, "commit")
 	for _, name := range []string{"", string(make([]byte, 2500))} {
-		_, err := p.store.CommitBlob(p.ctx, metastore.Blob{Account: "", Name: name, Content: p.content(), Expires: p.clock.Now().Add(time.Minute)}, nil, nil)
-		p.ok(err, "commit")
+		_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "", Name: name, Content: p.Content(), Expires: p.Clock.Now().Add(time.Minute)}, nil, nil)
+		p.OK(err, "commit")
 	}
-	lasting, _ := p.put("a", "lasting")
-	p.clock.Advance(time.Hour + metastore.ExpiredBlobGrace - time.Microsecond)
-	p.must(p.purge() == 2, "the two blobs past their grace were not purged")
-	_, err = p.store.Blob(p.ctx, "a", "name")
-	p.is(err, database.ErrExpired, "blob within its grace, after a purge")
-	p.clock.Advance(time.Microsecond)
-	p.must(p.purge() == 1, "not only the blob at the end of its grace was purged")
-	p.must(p.isGarbage(b.Content), "the content of a purged blob is not garbage")
-	p.equal(p.allExtents(b.Content), stored(e), "extents of a purged blob")
-	_, had, err := p.store.DeleteBlob(p.ctx, "a", "name", nil)
-	p.ok(err, "delete")
-	p.must(!had, "a purged blob is still there")
-	got, err := p.store.Blob(p.ctx, "a", "lasting")
-	p.ok(err, "blob without an expiry")
-	p.equal(got, lasting, "blob without an expiry")
-	p.must(len(p.garbage()) == 3, "%d contents are garbage", len(p.garbage()))
+	lasting, _ := p.Put("a", "lasting")
+	p.Clock.Advance(time.Hour + metastore.ExpiredBlobGrace - time.Microsecond)
+	p.Must(p.Purge() == 2, "the two blobs past their grace were not purged")
+	_, err = p.Store.Blob(p.Ctx, "a", "name")
+	p.Is(err, database.ErrExpired, "blob within its grace, after a purge")
+	p.Clock.Advance(time.Microsecond)
+	p.Must(p.Purge() == 1, "not only the blob at the end of its grace was purged")
+	p.Must(p.isGarbage(b.Content), "the content of a purged blob is not garbage")
+	p.Equal(p.allExtents(b.Content), stored(e), "extents of a purged blob")
+	_, had, err := p.Store.DeleteBlob(p.Ctx, "a", "name", nil)
+	p.OK(err, "delete")
+	p.Must(!had, "a purged blob is still there")
+	got, err := p.Store.Blob(p.Ctx, "a", "lasting")
+	p.OK(err, "blob without an expiry")
+	p.Equal(got, lasting, "blob without an expiry")
+	p.Must(len(p.Garbage()) == 3, "%d contents are garbage", len(p.Garbage()))
 }
 
 func purgeIdleUploads(p *probe) {
-	idle := p.begin("idle", "a", "idle")
+	idle := p.Begin("idle", "a", "idle")
 	p.part("idle", 0, 5)
-	p.begin("touched", "a", "touched")
-	p.clock.Advance(metastore.UploadIdleLimit - time.Microsecond)
-	p.must(p.purge() == 0, "something was purged too early")
+	p.Begin("touched", "a", "touched")
+	p.Clock.Advance(metastore.UploadIdleLimit - time.Microsecond)
+	p.Must(p.Purge() == 0, "something was purged too early")
 	p.part("touched", 0, 5)
-	p.clock.Advance(time.Microsecond)
-	n := p.purge()
-	p.must(1 <= n && n <= 3, "%d rows were purged, not only the idle upload and its part", n)
-	u := p.upload("idle")
-	p.must(u.State == metastore.UploadAborted && u.Ended.Equal(p.clock.Now()), "the idle upload is %+v", u)
-	p.equal(p.garbage(), []metastore.ContentID{idle.Content}, "garbage")
-	err := p.store.PutPart(p.ctx, "idle", metastore.Part{Index: 1, Size: 1}, []metastore.Extent{p.extent(1, 0, 1)})
-	p.is(err, metastore.ErrAborted, "part of an upload that was idle")
-	p.must(p.upload("touched").State == metastore.UploadOpen, "an upload that was touched is not open")
-	p.complete("touched")
+	p.Clock.Advance(time.Microsecond)
+	n := p.Purge()
+	p.Must(1 <= n && n <= 3, "%d rows were purged, not only the idle upload and its part", n)
+	u := p.Upload("idle")
+	p.Must(u.State == metastore.UploadAborted && u.Ended.Equal(p.Clock.Now()), "the idle upload is %+v", u)
+	p.Equal(p.Garbage(), []metastore.ContentID{idle.Content}, "garbage")
+	err := p.Store.PutPart(p.Ctx, "idle", metastore.Part{Index: 1, Size: 1}, []metastore.Extent{p.Extent(1, 0, 1)})
+	p.Is(err, metastore.ErrAborted, "part of an upload that was idle")
+	p.Must(p.Upload("touched").State == metastore.UploadOpen, "an upload that was touched is not open")
+	p.Complete("touched")
 }
 
 func purgeEndedUploads(p *probe) {
 	for _, id := range []string{"aborted", "committed"} {
-		p.begin(id, "a", id)
+		p.Begin(id, "a", id)
 		for i := range 25 {
 			p.part(id, i, 5)
 		}
 	}
-	_, err := p.store.AbortUpload(p.ctx, "aborted")
-	p.ok(err, "abort")
-	p.complete("committed")
-	p.must(p.purge() > 0, "the parts were not purged")
-	p.clock.Advance(metastore.UploadRetention - time.Microsecond)
-	p.must(p.purge() == 0, "something was purged too early")
-	p.clock.Advance(time.Microsecond)
+	_, err := p.Store.AbortUpload(p.Ctx, "aborted")
+	p.OK(err, "abort")
+	p.Complete("committed")
+	p.Must(p.Purge() > 0, "the parts were not purged")
+	p.Clock.Advance(metastore.UploadRetention - time.Microsecond)
+	p.Must(p.Purge() == 0, "something was purged too early")
+	p.Clock.Advance(time.Microsecond)
 	calls := 0
 	for { // the rows of the parts count too, or are deleted by cascade: both are bounded
-		n, err := p.store.Purge(p.ctx, 10)
-		p.ok(err, "purge")
-		p.must(n <= 5*10, "a purge with limit 10 handled %d rows", n)
+		n, err := p.Store.Purge(p.Ctx, 10)
+		p.OK(err, "purge")
+		p.Must(n <= 5*10, "a purge with limit 10 handled %d rows", n)
 		if n == 0 {
 			break
 		}
 		calls++
 	}
-	p.must(calls > 0, "no ended upload was purged")
+	p.Must(calls > 0, "no ended upload was purged")
 	for _, id := range []string{"aborted", "committed"} {
-		_, err := p.store.Upload(p.ctx, id)
-		p.is(err, database.ErrNotFound, "purged upload")
+		_, err := p.Store.Upload(p.Ctx, id)
+		p.Is(err, database.ErrNotFound, "purged upload")
 	}
-	b, err := p.store.Blob(p.ctx, "a", "committed")
-	p.ok(err, "blob of a purged upload")
-	p.must(len(p.allExtents(b.Content)) == 25, "extents of a purged upload's blob")
-	p.must(!p.isGarbage(b.Content), "the content of a purged upload's blob is garbage")
-	p.must(len(p.garbage()) == 1, "%d contents are garbage", len(p.garbage()))
-}
-
-func purgeSessions(p *probe) {
-	p.session("session", 5)
-	_, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
-	p.ok(err, "use")
-	p.clock.Advance(ledger.IdempotencyRetention - time.Microsecond)
-	p.must(p.purge() == 0, "something was purged too early")
-	p.clock.Advance(time.Microsecond)
-	p.must(p.purge() == 1, "not only the idempotency key was purged")
-	p.clock.Advance(time.Hour + ledger.SessionRetention - ledger.IdempotencyRetention - time.Microsecond)
-	p.must(p.purge() == 0, "something was purged too early")
-	p.must(p.left("session") == 4, "session at the end of its retention")
-	p.clock.Advance(time.Microsecond)
-	p.must(p.purge() == 1, "not only the session was purged")
-	empty, err := p.store.Empty(p.ctx)
-	p.ok(err, "empty")
-	p.must(empty, "something is left of a purged session")
-}
-
-// purgeBatches checks that a purge stops at its limit and continues in the next call.
-func purgeBatches(p *probe) {
-	for i := range 30 {
-		id := fmt.Sprint(i)
-		_, err := p.store.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: id, Content: p.content(), Expires: p.clock.Now().Add(time.Hour)}, nil, nil)
-		p.ok(err, "commit")
-		p.begin(id, "a", "upload")
-		p.session(id, 1)
-		_, err = p.store.UseSession(p.ctx, id, 1, idem("s", id))
-		p.ok(err, "use")
-	}
-	p.clock.Advance(10 * ledger.SessionRetention)
-	for calls := 0; ; calls++ {
-		p.must(calls < 100, "the purge does not end")
-		n, err := p.store.Purge(p.ctx, 7)
-		p.ok(err, "purge")
-		p.must(n <= 5*7, "a purge with limit 7 handled %d rows", n)
-		if n == 0 {
-			p.must(calls >= 30/7, "%d calls with limit 7 purged 30 of a kind", calls)
-			break
-		}
-	}
-	p.must(len(p.garbage()) == 60, "%d contents are garbage, want 60", len(p.garbage()))
-	p.clock.Advance(metastore.UploadRetention)
-	p.purge()
-	for _, id := range p.garbage() {
-		p.ok(p.store.DropContent(p.ctx, id), "drop")
-	}
-	empty, err := p.store.Empty(p.ctx)
-	p.ok(err, "empty")
-	p.must(empty, "something is left after everything was purged")
+	b, err := p.Store.Blob(p.Ctx, "a", "committed")
+	p.OK(err, "blob of a purged upload")
+	p.Must(len(p.allExtents(b.Content)) == 25, "extents of a purged upload's blob")
+	p.Must(!p.isGarbage(b.Content), "the content of a purged upload's blob is garbage")
+	p.Must(len(p.Garbage()) == 1, "%d contents are garbage", len(p.Garbage()))
 }

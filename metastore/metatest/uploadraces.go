@@ -6,12 +6,13 @@ import (
 	"sync"
 
 	"sluice/database"
+	"sluice/database/dbtest"
 	"sluice/database/whole"
 	"sluice/metastore"
 )
 
-func uploadRaceChecks() []Check {
-	return []Check{
+func uploadRaceChecks() []dbtest.Check {
+	return []dbtest.Check{
 		check("uploads/race-parts-complete", func(p *probe) { uploadRace(p, false, false) }),
 		check("uploads/race-abort", func(p *probe) { uploadRace(p, true, false) }),
 		check("uploads/race-purge", func(p *probe) { uploadRace(p, false, true) }),
@@ -29,22 +30,22 @@ type ackedExtents struct {
 // uploadRace repeats parts concurrently with a complete, an abort and a purge, over two handles,
 // and checks that the result is consistent.
 func uploadRace(p *probe, abort, idle bool) {
-	handles := []whole.Database{p.store, p.open()}
+	handles := []whole.Database{p.Store, p.Open()}
 	for round := range 12 {
 		id, name := fmt.Sprint("upload", round), fmt.Sprint("name", round)
-		p.begin(id, "a", name)
+		p.Begin(id, "a", name)
 		var led ackedExtents
 		for i := range 3 {
 			led.acked = append(led.acked, p.part(id, i, 10))
 		}
 		if idle { // exactly at the limit: a part that is stored first keeps the upload
-			p.clock.Advance(metastore.UploadIdleLimit)
+			p.Clock.Advance(metastore.UploadIdleLimit)
 		}
 		extents := make([]metastore.Extent, 12)
 		for i := range extents {
-			extents[i] = p.extent(i%3, 0, int64(20+i))
+			extents[i] = p.Extent(i%3, 0, int64(20+i))
 		}
-		errs := race(len(extents)+6, func(i int) error {
+		errs := dbtest.Race(len(extents)+6, func(i int) error {
 			s := handles[i%2]
 			switch {
 			case i < len(extents):
@@ -52,15 +53,15 @@ func uploadRace(p *probe, abort, idle bool) {
 			case i < len(extents)+3:
 				return completeUnchanged(p, s, id)
 			case abort && i == len(extents)+4:
-				_, err := s.AbortUpload(p.ctx, id)
+				_, err := s.AbortUpload(p.Ctx, id)
 				return ended(err)
 			case idle && i == len(extents)+5:
-				_, err := s.Purge(p.ctx, 10)
+				_, err := s.Purge(p.Ctx, 10)
 				return err
 			}
 			return nil
 		})
-		p.ok(errors.Join(errs...), "round %d", round)
+		p.OK(errors.Join(errs...), "round %d", round)
 		p.consistent(id, "a", name, led.acked)
 	}
 }
@@ -74,7 +75,7 @@ func ended(err error) error {
 }
 
 func (l *ackedExtents) resend(p *probe, s whole.Database, id string, e metastore.Extent) error {
-	err := s.PutPart(p.ctx, id, metastore.Part{Index: e.Part, Size: e.Size}, []metastore.Extent{e})
+	err := s.PutPart(p.Ctx, id, metastore.Part{Index: e.Part, Size: e.Size}, []metastore.Extent{e})
 	if err == nil {
 		l.Lock()
 		defer l.Unlock()
@@ -84,11 +85,11 @@ func (l *ackedExtents) resend(p *probe, s whole.Database, id string, e metastore
 }
 
 func completeUnchanged(p *probe, s whole.Database, id string) error {
-	u, err := s.Upload(p.ctx, id)
+	u, err := s.Upload(p.Ctx, id)
 	if err != nil {
 		return err
 	}
-	_, err = s.CompleteUpload(p.ctx, id, u.Revision, u.Bytes, 1, nil)
+	_, err = s.CompleteUpload(p.Ctx, id, u.Revision, u.Bytes, 1, nil)
 	if errors.Is(err, metastore.ErrRevisionMismatch) {
 		return nil
 	}
@@ -98,11 +99,11 @@ func completeUnchanged(p *probe, s whole.Database, id string) error {
 // consistent checks that an upload, its blob, its parts and the garbage are consistent, and that
 // every acknowledged extent is still known.
 func (p *probe) consistent(id, account, name string, acked []metastore.Extent) {
-	u := p.upload(id)
+	u := p.Upload(id)
 	garbage := map[string]bool{} // keys
-	for _, g := range p.garbage() {
+	for _, g := range p.Garbage() {
 		for _, e := range p.allExtents(g) {
-			p.must(!garbage[e.Key], "extent %s is garbage twice", e.Key)
+			p.Must(!garbage[e.Key], "extent %s is garbage twice", e.Key)
 			garbage[e.Key] = true
 		}
 	}
@@ -110,31 +111,31 @@ func (p *probe) consistent(id, account, name string, acked []metastore.Extent) {
 	for _, e := range acked {
 		keys = append(keys, e.Key)
 	}
-	free, err := p.store.Unreferenced(p.ctx, keys)
-	p.ok(err, "unreferenced")
-	p.must(len(free) == 0, "acknowledged extents %v are unknown", free)
+	free, err := p.Store.Unreferenced(p.Ctx, keys)
+	p.OK(err, "unreferenced")
+	p.Must(len(free) == 0, "acknowledged extents %v are unknown", free)
 
-	b, err := p.store.Blob(p.ctx, account, name)
+	b, err := p.Store.Blob(p.Ctx, account, name)
 	switch u.State {
 	case metastore.UploadAborted:
-		p.is(err, database.ErrNotFound, "blob of an aborted upload")
-		p.must(p.isGarbage(u.Content), "the content of an aborted upload is not garbage")
+		p.Is(err, database.ErrNotFound, "blob of an aborted upload")
+		p.Must(p.isGarbage(u.Content), "the content of an aborted upload is not garbage")
 		for _, k := range keys {
-			p.must(garbage[k], "extent %s of an aborted upload is not garbage", k)
+			p.Must(garbage[k], "extent %s of an aborted upload is not garbage", k)
 		}
 		return
 	case metastore.UploadCommitted:
-		p.ok(err, "blob of a committed upload")
-		p.must(b.Content == u.Content && b.Size == u.Bytes, "blob of %d bytes, upload of %d", b.Size, u.Bytes)
+		p.OK(err, "blob of a committed upload")
+		p.Must(b.Content == u.Content && b.Size == u.Bytes, "blob of %d bytes, upload of %d", b.Size, u.Bytes)
 	default:
-		p.is(err, database.ErrNotFound, "blob of an open upload")
+		p.Is(err, database.ErrNotFound, "blob of an open upload")
 	}
-	p.must(!p.isGarbage(u.Content), "the content of an upload that is %s is garbage", u.State)
-	parts, err := p.store.Parts(p.ctx, id, -1, 1000)
-	p.ok(err, "parts")
+	p.Must(!p.isGarbage(u.Content), "the content of an upload that is %s is garbage", u.State)
+	parts, err := p.Store.Parts(p.Ctx, id, -1, 1000)
+	p.OK(err, "parts")
 	live := p.allExtents(u.Content)
 	if u.State == metastore.UploadCommitted { // its parts are not retained, but one extent of each is
-		p.must(len(parts) == 0, "a committed upload has %d parts", len(parts))
+		p.Must(len(parts) == 0, "a committed upload has %d parts", len(parts))
 		for _, e := range live {
 			for _, a := range acked {
 				if a.Key == e.Key && (len(parts) == 0 || parts[len(parts)-1].Index < e.Part) {
@@ -143,62 +144,62 @@ func (p *probe) consistent(id, account, name string, acked []metastore.Extent) {
 			}
 			b.Size -= e.Size
 		}
-		p.must(b.Size == 0 && len(parts) == 3, "the extents of %d parts have %d bytes less than the blob", len(parts), b.Size)
+		p.Must(b.Size == 0 && len(parts) == 3, "the extents of %d parts have %d bytes less than the blob", len(parts), b.Size)
 	}
-	p.must(len(live) == len(parts), "%d extents of %d parts", len(live), len(parts))
+	p.Must(len(live) == len(parts), "%d extents of %d parts", len(live), len(parts))
 	for i, e := range live {
-		p.must(e.Part == parts[i].Index && e.Size == parts[i].Size, "extent %+v of part %+v", e, parts[i])
-		p.must(!garbage[e.Key], "extent %s is live and garbage", e.Key)
+		p.Must(e.Part == parts[i].Index && e.Size == parts[i].Size, "extent %+v of part %+v", e, parts[i])
+		p.Must(!garbage[e.Key], "extent %s is live and garbage", e.Key)
 		garbage[e.Key] = true
 	}
 	for _, k := range keys {
-		p.must(garbage[k], "acknowledged extent %s is neither live nor garbage", k)
+		p.Must(garbage[k], "acknowledged extent %s is neither live nor garbage", k)
 	}
 }
 
 // uploadRaceCompletes has two uploads and a PUT compete for one name that must not exist: one wins.
 func uploadRaceCompletes(p *probe) {
-	handles := []whole.Database{p.store, p.open()}
+	handles := []whole.Database{p.Store, p.Open()}
 	for round := range 10 {
 		name := fmt.Sprint("name", round)
 		var uploads []metastore.Upload
 		for i := range 4 {
 			id := fmt.Sprint(round, "-", i)
-			p.begin(id, "a", name)
+			p.Begin(id, "a", name)
 			p.part(id, 0, int64(10+i))
-			uploads = append(uploads, p.upload(id))
+			uploads = append(uploads, p.Upload(id))
 		}
-		put := metastore.Blob{Account: "a", Name: name, Content: p.content(), Size: 3}
-		e := p.extent(0, 0, 3)
-		errs := race(5, func(i int) error {
+		put := metastore.Blob{Account: "a", Name: name, Content: p.Content(), Size: 3}
+		e := p.Extent(0, 0, 3)
+		errs := dbtest.Race(5, func(i int) error {
 			if i == 4 {
-				_, err := handles[0].CommitBlob(p.ctx, put, []metastore.Extent{e}, createOnly)
+				_, err := handles[0].CommitBlob(p.Ctx, put, []metastore.Extent{e}, createOnly)
 				return err
 			}
 			u := uploads[i]
-			_, err := handles[i%2].CompleteUpload(p.ctx, u.ID, u.Revision, u.Bytes, 1, createOnly)
+			_, err := handles[i%2].CompleteUpload(p.Ctx, u.ID, u.Revision, u.Bytes, 1, createOnly)
 			return err
 		})
 		winner := -1
 		for i, err := range errs {
 			if err == nil {
-				p.must(winner < 0, "round %d: %d and %d both created the blob", round, winner, i)
+				p.Must(winner < 0, "round %d: %d and %d both created the blob", round, winner, i)
 				winner = i
 				continue
 			}
-			p.is(err, errRefused, "creator %d", i)
+			p.Is(err, errRefused, "creator %d", i)
 			if i < 4 {
-				p.equal(p.upload(uploads[i].ID), uploads[i], "upload of a loser")
+				p.Equal(p.Upload(uploads[i].ID), uploads[i], "upload of a loser")
 			}
 		}
-		p.must(winner >= 0, "round %d: no creator succeeded", round)
-		b, err := p.store.Blob(p.ctx, "a", name)
-		p.ok(err, "blob")
+		p.Must(winner >= 0, "round %d: no creator succeeded", round)
+		b, err := p.Store.Blob(p.Ctx, "a", name)
+		p.OK(err, "blob")
 		want := put.Content
 		if winner < 4 {
 			want = uploads[winner].Content
 		}
-		p.equal(b.Content, want, "content of the winner")
-		p.must(len(p.garbage()) == 0, "losers left garbage")
+		p.Equal(b.Content, want, "content of the winner")
+		p.Must(len(p.Garbage()) == 0, "losers left garbage")
 	}
 }

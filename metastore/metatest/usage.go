@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"sluice/database"
-	"sluice/ledger"
+	"sluice/database/dbtest"
 	"sluice/metastore"
 )
 
-func usageChecks() []Check {
-	return []Check{
+func usageChecks() []dbtest.Check {
+	return []dbtest.Check{
 		check("usage/owners", usageOwners),
 		check("usage/blobs", usageBlobs),
 		check("usage/uploads", usageUploads),
@@ -30,24 +30,24 @@ func usageChecks() []Check {
 
 // uses ends the check unless the usage of the owner is exactly this, over every handle.
 func (p *probe) uses(owner string, bytes, uploads int64, format string, a ...any) {
-	got, err := p.store.Usage(p.ctx, owner)
-	p.ok(err, "usage of %q", owner)
+	got, err := p.Store.Usage(p.Ctx, owner)
+	p.OK(err, "usage of %q", owner)
 	got.Objects, got.Names, got.Retained = 0, 0, 0 // see usageObjects, counted and usageRetained
-	p.equal(got, metastore.Used{Bytes: bytes, Uploads: uploads}, "usage of %q after %s", owner, fmt.Sprintf(format, a...))
+	p.Equal(got, metastore.Used{Bytes: bytes, Uploads: uploads}, "usage of %q after %s", owner, fmt.Sprintf(format, a...))
 }
 
 // putFor commits a blob of one extent for an owner.
 func (p *probe) putFor(owner, name string, size int64) metastore.Blob {
-	b, err := p.store.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: name, Content: p.content(), Size: size, Owner: owner},
+	b, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: name, Content: p.Content(), Size: size, Owner: owner},
 		p.extents(0, size), nil)
-	p.ok(err, "commit of %q for %q", name, owner)
+	p.OK(err, "commit of %q for %q", name, owner)
 	return b
 }
 
 // beginFor begins an upload for an owner.
 func (p *probe) beginFor(owner, id, name string) metastore.Upload {
-	u, err := p.store.BeginUpload(p.ctx, metastore.Upload{ID: id, Account: "a", Name: name, Content: p.content(), PartSize: 100, Owner: owner})
-	p.ok(err, "begin of %q for %q", id, owner)
+	u, err := p.Store.BeginUpload(p.Ctx, metastore.Upload{ID: id, Account: "a", Name: name, Content: p.Content(), PartSize: 100, Owner: owner})
+	p.OK(err, "begin of %q for %q", id, owner)
 	return u
 }
 
@@ -55,33 +55,33 @@ func (p *probe) beginFor(owner, id, name string) metastore.Upload {
 func usageOwners(p *probe) {
 	const owner = "owner\x00\xff"
 	blob, upload := p.putFor(owner, "blob", 10), p.beginFor(owner, "upload", "upload")
-	p.must(blob.Owner == owner && upload.Owner == owner, "owners of %+v and %+v", blob, upload)
-	p.reopen()
-	got, err := p.store.Blob(p.ctx, "a", "blob")
-	p.ok(err, "blob")
-	p.equal(got, blob, "blob")
-	p.equal(p.upload("upload"), upload, "upload")
-	uploads, _, err := p.store.ListUploads(p.ctx, "a", "", 10, 0)
-	p.ok(err, "list uploads")
-	p.equal(uploads, []metastore.Upload{upload}, "open uploads")
+	p.Must(blob.Owner == owner && upload.Owner == owner, "owners of %+v and %+v", blob, upload)
+	p.Reopen()
+	got, err := p.Store.Blob(p.Ctx, "a", "blob")
+	p.OK(err, "blob")
+	p.Equal(got, blob, "blob")
+	p.Equal(p.Upload("upload"), upload, "upload")
+	uploads, _, err := p.Store.ListUploads(p.Ctx, "a", "", 10, 0)
+	p.OK(err, "list uploads")
+	p.Equal(uploads, []metastore.Upload{upload}, "open uploads")
 	p.part("upload", 0, 5)
-	done := p.complete("upload")
-	p.must(done.Owner == owner, "a completed upload belongs to %q", done.Owner)
-	page, err := p.store.ListBlobs(p.ctx, metastore.ListQuery{Account: "a", Limit: 10})
-	p.ok(err, "list")
-	p.must(len(page.Blobs) == 2 && page.Blobs[0].Owner == owner && page.Blobs[1].Owner == owner, "listed %+v", page.Blobs)
-	_, err = p.store.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: "blob", Content: p.content(), Owner: owner}, nil,
+	done := p.Complete("upload")
+	p.Must(done.Owner == owner, "a completed upload belongs to %q", done.Owner)
+	page, err := p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: "a", Limit: 10})
+	p.OK(err, "list")
+	p.Must(len(page.Blobs) == 2 && page.Blobs[0].Owner == owner && page.Blobs[1].Owner == owner, "listed %+v", page.Blobs)
+	_, err = p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "blob", Content: p.Content(), Owner: owner}, nil,
 		func(current *metastore.Blob) error {
 			if current == nil || current.Owner != owner {
 				return errRefused
 			}
 			return nil
 		})
-	p.ok(err, "commit whose precondition checks the owner")
+	p.OK(err, "commit whose precondition checks the owner")
 	p.putFor("", "blob", 1)
-	got, err = p.store.Blob(p.ctx, "a", "blob")
-	p.ok(err, "blob")
-	p.must(got.Owner == "", "the blob without an owner belongs to %q", got.Owner)
+	got, err = p.Store.Blob(p.Ctx, "a", "blob")
+	p.OK(err, "blob")
+	p.Must(got.Owner == "", "the blob without an owner belongs to %q", got.Owner)
 }
 
 func usageBlobs(p *probe) {
@@ -107,14 +107,14 @@ func usageBlobs(p *probe) {
 	p.putFor("x", "large", 3*metastore.MaxExtentSize)
 	p.uses("x", 78+3*metastore.MaxExtentSize, 0, "a blob of several extents")
 	p.uses("", 0, 0, "everything")
-	p.reopen()
+	p.Reopen()
 	for _, name := range []string{"one", "two", "large", "empty", "none", "one"} {
-		_, _, err := p.store.DeleteBlob(p.ctx, "a", name, nil)
-		p.ok(err, "delete")
+		_, _, err := p.Store.DeleteBlob(p.Ctx, "a", name, nil)
+		p.OK(err, "delete")
 	}
 	p.uses("x", 0, 0, "deleting everything")
 	p.uses("y", 5, 0, "deleting everything of another owner")
-	p.must(len(p.garbage()) > 0, "there is no garbage")
+	p.Must(len(p.Garbage()) > 0, "there is no garbage")
 }
 
 func usageUploads(p *probe) {
@@ -134,15 +134,15 @@ func usageUploads(p *probe) {
 	p.part("ownerless", 0, 11)
 	p.uses("", 0, 0, "an upload without an owner")
 	for range 2 {
-		_, err := p.store.AbortUpload(p.ctx, "one")
-		p.ok(err, "abort")
+		_, err := p.Store.AbortUpload(p.Ctx, "one")
+		p.OK(err, "abort")
 		p.uses("x", 7, 1, "an abort")
 	}
-	p.reopen()
-	_, err := p.store.AbortUpload(p.ctx, "ownerless")
-	p.ok(err, "abort")
-	_, err = p.store.AbortUpload(p.ctx, "two")
-	p.ok(err, "abort")
+	p.Reopen()
+	_, err := p.Store.AbortUpload(p.Ctx, "ownerless")
+	p.OK(err, "abort")
+	_, err = p.Store.AbortUpload(p.Ctx, "two")
+	p.OK(err, "abort")
 	p.uses("x", 0, 0, "aborting everything")
 }
 
@@ -150,40 +150,40 @@ func usageComplete(p *probe) {
 	p.beginFor("x", "one", "one")
 	p.part("one", 0, 100)
 	p.part("one", 1, 20)
-	p.complete("one")
+	p.Complete("one")
 	p.uses("x", 120, 0, "a complete")
-	p.complete("one")
+	p.Complete("one")
 	p.uses("x", 120, 0, "a repeated complete")
 
 	p.putFor("x", "two", 50)
 	p.beginFor("x", "two", "two")
 	p.part("two", 0, 60)
 	p.uses("x", 230, 1, "a part of an upload over the same owner's blob")
-	p.complete("two")
+	p.Complete("two")
 	p.uses("x", 180, 0, "a complete over the same owner's blob")
 
 	p.putFor("y", "three", 9)
 	p.beginFor("x", "three", "three")
 	p.part("three", 0, 10)
-	p.complete("three")
+	p.Complete("three")
 	p.uses("x", 190, 0, "a complete over another owner's blob")
 	p.uses("y", 0, 0, "a complete by another owner")
 
 	p.beginFor("", "ownerless", "three")
-	p.complete("ownerless")
+	p.Complete("ownerless")
 	p.uses("x", 180, 0, "a complete without an owner")
 	p.beginFor("x", "four", "four")
-	p.complete("four")
+	p.Complete("four")
 	p.uses("x", 180, 0, "a complete without parts")
 	p.beginFor("x", "late", "late")
 	p.part("late", 0, 5)
-	_, _, err := p.store.DeleteBlob(p.ctx, "a", "one", nil)
-	p.ok(err, "delete")
-	_, _, err = p.store.DeleteBlob(p.ctx, "a", "two", nil)
-	p.ok(err, "delete")
+	_, _, err := p.Store.DeleteBlob(p.Ctx, "a", "one", nil)
+	p.OK(err, "delete")
+	_, _, err = p.Store.DeleteBlob(p.Ctx, "a", "two", nil)
+	p.OK(err, "delete")
 	p.uses("x", 5, 1, "deleting the completed blobs")
-	p.clock.Advance(metastore.UploadRetention)
-	p.purge() // the idle upload, and the outcomes of the others
+	p.Clock.Advance(metastore.UploadRetention)
+	p.Purge() // the idle upload, and the outcomes of the others
 	p.uses("x", 0, 0, "purging the uploads")
 }
 
@@ -193,49 +193,49 @@ func usageRefused(p *probe) {
 	p.beginFor("x", "name", "name")
 	p.part("name", 0, 10)
 	refuse := func(*metastore.Blob) error { return errRefused }
-	b := metastore.Blob{Account: "a", Name: "name", Content: p.content(), Size: 3, Owner: "x"}
-	_, err := p.store.CommitBlob(p.ctx, b, p.extents(0, 3), refuse)
-	p.is(err, errRefused, "commit")
-	old := p.extent(0, 0, 3)
-	old.Created = p.clock.Now().Add(-metastore.MaxExtentAge - time.Second)
-	_, err = p.store.CommitBlob(p.ctx, b, []metastore.Extent{old}, nil)
-	p.is(err, metastore.ErrStaleExtent, "commit")
-	b.Expires = p.clock.Now()
-	_, err = p.store.CommitBlob(p.ctx, b, p.extents(0, 3), nil)
-	p.is(err, database.ErrExpired, "commit")
-	_, _, err = p.store.DeleteBlob(p.ctx, "a", "name", refuse)
-	p.is(err, errRefused, "delete")
-	err = p.store.PutPart(p.ctx, "name", metastore.Part{Size: 3}, []metastore.Extent{old})
-	p.is(err, metastore.ErrStaleExtent, "part")
-	u := p.upload("name")
-	_, err = p.store.CompleteUpload(p.ctx, "name", u.Revision, u.Bytes, 1, refuse)
-	p.is(err, errRefused, "complete")
-	_, err = p.store.CompleteUpload(p.ctx, "name", u.Revision-1, u.Bytes, 1, nil)
-	p.is(err, metastore.ErrRevisionMismatch, "complete")
-	_, err = p.store.BeginUpload(p.ctx, metastore.Upload{ID: "name", Account: "a", Name: "other", Content: p.content(), PartSize: 1, Owner: "x"})
-	p.is(err, database.ErrExists, "begin")
+	b := metastore.Blob{Account: "a", Name: "name", Content: p.Content(), Size: 3, Owner: "x"}
+	_, err := p.Store.CommitBlob(p.Ctx, b, p.extents(0, 3), refuse)
+	p.Is(err, errRefused, "commit")
+	old := p.Extent(0, 0, 3)
+	old.Created = p.Clock.Now().Add(-metastore.MaxExtentAge - time.Second)
+	_, err = p.Store.CommitBlob(p.Ctx, b, []metastore.Extent{old}, nil)
+	p.Is(err, metastore.ErrStaleExtent, "commit")
+	b.Expires = p.Clock.Now()
+	_, err = p.Store.CommitBlob(p.Ctx, b, p.extents(0, 3), nil)
+	p.Is(err, database.ErrExpired, "commit")
+	_, _, err = p.Store.DeleteBlob(p.Ctx, "a", "name", refuse)
+	p.Is(err, errRefused, "delete")
+	err = p.Store.PutPart(p.Ctx, "name", metastore.Part{Size: 3}, []metastore.Extent{old})
+	p.Is(err, metastore.ErrStaleExtent, "part")
+	u := p.Upload("name")
+	_, err = p.Store.CompleteUpload(p.Ctx, "name", u.Revision, u.Bytes, 1, refuse)
+	p.Is(err, errRefused, "complete")
+	_, err = p.Store.CompleteUpload(p.Ctx, "name", u.Revision-1, u.Bytes, 1, nil)
+	p.Is(err, metastore.ErrRevisionMismatch, "complete")
+	_, err = p.Store.BeginUpload(p.Ctx, metastore.Upload{ID: "name", Account: "a", Name: "other", Content: p.Content(), PartSize: 1, Owner: "x"})
+	p.Is(err, database.ErrExists, "begin")
 	p.uses("x", 110, 1, "refusals")
-	p.complete("name")
-	err = p.store.PutPart(p.ctx, "name", metastore.Part{Size: 3}, p.extents(0, 3))
-	p.is(err, metastore.ErrCommitted, "part")
-	_, err = p.store.AbortUpload(p.ctx, "name")
-	p.is(err, metastore.ErrCommitted, "abort")
+	p.Complete("name")
+	err = p.Store.PutPart(p.Ctx, "name", metastore.Part{Size: 3}, p.extents(0, 3))
+	p.Is(err, metastore.ErrCommitted, "part")
+	_, err = p.Store.AbortUpload(p.Ctx, "name")
+	p.Is(err, metastore.ErrCommitted, "abort")
 	p.uses("x", 10, 0, "refusals of a committed upload")
-	ctx, cancel := context.WithCancel(p.ctx)
+	ctx, cancel := context.WithCancel(p.Ctx)
 	cancel()
 	b.Expires = time.Time{}
-	_, err = p.store.CommitBlob(ctx, b, p.extents(0, 3), nil)
-	p.is(err, context.Canceled, "cancelled commit")
+	_, err = p.Store.CommitBlob(ctx, b, p.extents(0, 3), nil)
+	p.Is(err, context.Canceled, "cancelled commit")
 	p.uses("x", 10, 0, "a cancelled commit")
 }
 
 // usagePurge checks that what has expired counts until it is purged.
 func usagePurge(p *probe) {
 	for i, owner := range []string{"x", "y", "x", ""} {
-		_, err := p.store.CommitBlob(p.ctx, metastore.Blob{
-			Account: "a", Name: fmt.Sprint(i), Content: p.content(), Size: 10, Owner: owner, Expires: p.clock.Now().Add(time.Minute),
+		_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{
+			Account: "a", Name: fmt.Sprint(i), Content: p.Content(), Size: 10, Owner: owner, Expires: p.Clock.Now().Add(time.Minute),
 		}, p.extents(0, 10), nil)
-		p.ok(err, "commit")
+		p.OK(err, "commit")
 	}
 	p.putFor("x", "lasting", 3)
 	for _, id := range []string{"idle0", "idle1"} {
@@ -244,35 +244,35 @@ func usagePurge(p *probe) {
 	}
 	p.beginFor("", "idle2", "idle2")
 	p.part("idle2", 0, 50)
-	p.clock.Advance(time.Minute)
-	p.purge()
+	p.Clock.Advance(time.Minute)
+	p.Purge()
 	p.uses("x", 123, 2, "an expiry within its grace")
-	p.clock.Advance(metastore.ExpiredBlobGrace - time.Minute)
+	p.Clock.Advance(metastore.ExpiredBlobGrace - time.Minute)
 	p.uses("x", 123, 2, "the idle limit of the uploads")
-	p.purge()
+	p.Purge()
 	p.uses("x", 23, 0, "purging the uploads")
 	p.uses("y", 10, 0, "purging uploads of another owner")
-	p.clock.Advance(time.Minute)
+	p.Clock.Advance(time.Minute)
 	p.uses("x", 23, 0, "the grace of the blobs")
-	p.purge()
+	p.Purge()
 	p.uses("x", 3, 0, "purging the blobs")
 	p.uses("y", 0, 0, "purging the blobs")
 
 	// An expired blob that is replaced or deleted before a purge counts once.
 	for _, name := range []string{"replaced", "deleted"} {
-		_, err := p.store.CommitBlob(p.ctx, metastore.Blob{
-			Account: "a", Name: name, Content: p.content(), Size: 10, Owner: "y", Expires: p.clock.Now().Add(time.Minute),
+		_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{
+			Account: "a", Name: name, Content: p.Content(), Size: 10, Owner: "y", Expires: p.Clock.Now().Add(time.Minute),
 		}, p.extents(0, 10), nil)
-		p.ok(err, "commit")
+		p.OK(err, "commit")
 	}
-	p.clock.Advance(time.Minute)
+	p.Clock.Advance(time.Minute)
 	p.putFor("x", "replaced", 4)
-	_, _, err := p.store.DeleteBlob(p.ctx, "a", "deleted", nil)
-	p.ok(err, "delete")
+	_, _, err := p.Store.DeleteBlob(p.Ctx, "a", "deleted", nil)
+	p.OK(err, "delete")
 	p.uses("x", 7, 0, "replacing an expired blob")
 	p.uses("y", 0, 0, "the replacing and deleting of expired blobs")
-	p.clock.Advance(metastore.ExpiredBlobGrace)
-	p.purge()
+	p.Clock.Advance(metastore.ExpiredBlobGrace)
+	p.Purge()
 	p.uses("y", 0, 0, "a purge after that")
 }
 
@@ -290,16 +290,16 @@ func usageManyRows(p *probe) {
 				y += size
 			}
 			if i%4 == 0 {
-				_, _, err := p.store.DeleteBlob(p.ctx, "a", fmt.Sprint(round, "-", i), nil)
-				p.ok(err, "delete")
+				_, _, err := p.Store.DeleteBlob(p.Ctx, "a", fmt.Sprint(round, "-", i), nil)
+				p.OK(err, "delete")
 				x -= size
 			}
 		}
 		p.uses("x", x, 0, "writing in round %d", round)
 		for calls := 0; ; calls++ {
-			p.must(calls < 500, "the purge does not end")
-			n, err := p.store.Purge(p.ctx, []int{1, 2, 7, 1000}[round])
-			p.ok(err, "purge")
+			p.Must(calls < 500, "the purge does not end")
+			n, err := p.Store.Purge(p.Ctx, []int{1, 2, 7, 1000}[round])
+			p.OK(err, "purge")
 			p.uses("x", x, 0, "call %d of the purge in round %d", calls, round)
 			p.uses("y", y, 0, "call %d of the purge in round %d", calls, round)
 			if n == 0 {
@@ -307,19 +307,19 @@ func usageManyRows(p *probe) {
 			}
 		}
 	}
-	p.reopen()
+	p.Reopen()
 	p.uses("x", x, 0, "all")
 	p.uses("y", y, 0, "all")
 	for i := range 40 { // back to zero: the sum of many rows may be zero
 		name := fmt.Sprint("passing", i)
 		p.putFor("z", name, 5)
-		_, _, err := p.store.DeleteBlob(p.ctx, "a", name, nil)
-		p.ok(err, "delete")
+		_, _, err := p.Store.DeleteBlob(p.Ctx, "a", name, nil)
+		p.OK(err, "delete")
 	}
-	p.purge()
+	p.Purge()
 	p.uses("z", 0, 0, "as many deletes as commits")
 	p.putFor("z", "last", 6)
-	p.purge()
+	p.Purge()
 	p.uses("z", 6, 0, "a commit after that")
 }
 
@@ -327,11 +327,11 @@ func usageManyRows(p *probe) {
 // key.
 func usageObjects(p *probe) {
 	uses := func(objects, names int64, format string, a ...any) {
-		got, err := p.store.Usage(p.ctx, "x")
-		p.ok(err, "usage")
-		p.must(got.Objects == objects && got.Names == names, "%d objects with %d bytes of names after %s; want %d and %d",
+		got, err := p.Store.Usage(p.Ctx, "x")
+		p.OK(err, "usage")
+		p.Must(got.Objects == objects && got.Names == names, "%d objects with %d bytes of names after %s; want %d and %d",
 			got.Objects, got.Names, fmt.Sprintf(format, a...), objects, names)
-		p.must(got.Stored() == got.Bytes+names+metastore.RowCharge*(objects+got.Uploads), "%+v are %d", got, got.Stored())
+		p.Must(got.Stored() == got.Bytes+names+metastore.RowCharge*(objects+got.Uploads), "%+v are %d", got, got.Stored())
 	}
 	long := strings.Repeat("n", 3000)
 	p.putFor("x", "empty", 0)
@@ -349,32 +349,32 @@ func usageObjects(p *probe) {
 	p.part("u", 1, 5)
 	p.part("u", 1, 6)
 	uses(3, 3006, "two parts, one of them again")
-	p.must(p.upload("u").Parts == 2, "the upload has %d parts", p.upload("u").Parts)
-	p.complete("u")
+	p.Must(p.Upload("u").Parts == 2, "the upload has %d parts", p.Upload("u").Parts)
+	p.Complete("u")
 	uses(2, 3006, "complete")
 	p.beginFor("x", "over", "upload")
 	p.part("over", 0, 1)
 	uses(3, 3012, "an upload over the same owner's blob")
-	p.complete("over")
+	p.Complete("over")
 	uses(2, 3006, "its complete")
 	p.beginFor("x", "gone", "gone")
 	p.part("gone", 0, 5)
-	_, err := p.store.AbortUpload(p.ctx, "gone")
-	p.ok(err, "abort")
+	_, err := p.Store.AbortUpload(p.Ctx, "gone")
+	p.OK(err, "abort")
 	uses(2, 3006, "an abort")
 	p.beginFor("x", "idle", "idle")
 	p.part("idle", 0, 5)
-	_, err = p.store.CommitBlob(p.ctx, metastore.Blob{
-		Account: "a", Name: long + "2", Content: p.content(), Owner: "x", Expires: p.clock.Now().Add(time.Minute),
+	_, err = p.Store.CommitBlob(p.Ctx, metastore.Blob{
+		Account: "a", Name: long + "2", Content: p.Content(), Owner: "x", Expires: p.Clock.Now().Add(time.Minute),
 	}, nil, nil)
-	p.ok(err, "commit")
+	p.OK(err, "commit")
 	uses(4, 6011, "an upload and a blob that expires")
-	p.clock.Advance(metastore.ExpiredBlobGrace + time.Hour)
-	p.purge()
+	p.Clock.Advance(metastore.ExpiredBlobGrace + time.Hour)
+	p.Purge()
 	uses(2, 3006, "a purge")
 	for _, name := range []string{long, "upload"} {
-		_, _, err := p.store.DeleteBlob(p.ctx, "a", name, nil)
-		p.ok(err, "delete")
+		_, _, err := p.Store.DeleteBlob(p.Ctx, "a", name, nil)
+		p.OK(err, "delete")
 	}
 	uses(0, 0, "deleting everything")
 }
@@ -382,21 +382,21 @@ func usageObjects(p *probe) {
 // usageMetadata checks that metadata counts like a name, to the owner of its blob or upload.
 func usageMetadata(p *probe) {
 	uses := func(owner string, names int64, format string, a ...any) {
-		got, err := p.store.Usage(p.ctx, owner)
-		p.ok(err, "usage")
-		p.must(got.Names == names, "%q has %d bytes of names and metadata after %s, want %d", owner, got.Names, fmt.Sprintf(format, a...), names)
+		got, err := p.Store.Usage(p.Ctx, owner)
+		p.OK(err, "usage")
+		p.Must(got.Names == names, "%q has %d bytes of names and metadata after %s, want %d", owner, got.Names, fmt.Sprintf(format, a...), names)
 	}
 	put := func(owner, name string, metadata int, expires time.Time) {
-		_, err := p.store.CommitBlob(p.ctx, metastore.Blob{
-			Account: "a", Name: name, Content: p.content(), Owner: owner, Metadata: strings.Repeat("m", metadata), Expires: expires,
+		_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{
+			Account: "a", Name: name, Content: p.Content(), Owner: owner, Metadata: strings.Repeat("m", metadata), Expires: expires,
 		}, nil, nil)
-		p.ok(err, "commit")
+		p.OK(err, "commit")
 	}
 	begin := func(id string, metadata int) {
-		_, err := p.store.BeginUpload(p.ctx, metastore.Upload{
-			ID: id, Account: "a", Name: "n", Content: p.content(), PartSize: 100, Owner: "x", Metadata: strings.Repeat("m", metadata),
+		_, err := p.Store.BeginUpload(p.Ctx, metastore.Upload{
+			ID: id, Account: "a", Name: "n", Content: p.Content(), PartSize: 100, Owner: "x", Metadata: strings.Repeat("m", metadata),
 		})
-		p.ok(err, "begin")
+		p.OK(err, "begin")
 	}
 	put("x", "n", 100, time.Time{})
 	uses("x", 101, "a commit")
@@ -410,70 +410,22 @@ func usageMetadata(p *probe) {
 	begin("u", 30)
 	uses("x", 31, "begin")
 	p.part("u", 0, 5)
-	p.complete("u")
-	p.complete("u")
+	p.Complete("u")
+	p.Complete("u")
 	uses("x", 31, "complete, twice")
 	uses("y", 0, "a complete over another's")
 	begin("v", 40)
-	_, err := p.store.AbortUpload(p.ctx, "v")
-	p.ok(err, "abort")
+	_, err := p.Store.AbortUpload(p.Ctx, "v")
+	p.OK(err, "abort")
 	uses("x", 31, "abort")
-	_, _, err = p.store.DeleteBlob(p.ctx, "a", "n", nil)
-	p.ok(err, "delete")
+	_, _, err = p.Store.DeleteBlob(p.Ctx, "a", "n", nil)
+	p.OK(err, "delete")
 	uses("x", 0, "delete")
 	begin("idle", 50)
-	put("x", strings.Repeat("n", 3000), 60, p.clock.Now().Add(time.Minute))
-	put("x", "plain", 0, p.clock.Now().Add(time.Minute))
+	put("x", strings.Repeat("n", 3000), 60, p.Clock.Now().Add(time.Minute))
+	put("x", "plain", 0, p.Clock.Now().Add(time.Minute))
 	uses("x", 51+3060+5, "an upload and blobs that expire")
-	p.clock.Advance(metastore.ExpiredBlobGrace + time.Hour)
-	p.purge()
+	p.Clock.Advance(metastore.ExpiredBlobGrace + time.Hour)
+	p.Purge()
 	uses("x", 0, "a purge")
-}
-
-// usageChannels counts the opened channels, once and permanently.
-func usageChannels(p *probe) {
-	const owner = "x\x00\xff"
-	uses := func(owner string, channels int64, format string, a ...any) {
-		got, err := p.store.Usage(p.ctx, owner)
-		p.ok(err, "usage of %q", owner)
-		p.equal(got, metastore.Used{Channels: channels}, "usage of %q after %s", owner, fmt.Sprintf(format, a...))
-	}
-	open := func(id, owner string, number int64, idem *ledger.Idempotency) (ledger.Channel, error) {
-		return p.store.OpenChannel(p.ctx, ledger.Channel{
-			ID: id, PaymentChannelID: number, Sender: "s", Receiver: "r", Asset: "a", Deposit: 10, Owner: owner, Expires: p.clock.Now().Add(time.Hour),
-		}, idem)
-	}
-	uses(owner, 0, "nothing")
-	first, err := open("first", owner, 1, nil)
-	p.ok(err, "open")
-	p.must(first.Owner == owner, "the channel belongs to %q", first.Owner)
-	uses(owner, 1, "an open")
-	_, err = open("same parties", owner, 1, nil)
-	p.is(err, database.ErrExists, "a second channel of the same parties")
-	_, err = open("first", owner, 2, nil)
-	p.is(err, database.ErrExists, "a second channel with that id")
-	uses(owner, 1, "refusals")
-	second, err := open("second", "y", 2, idem("s", "k"))
-	p.ok(err, "open")
-	again, err := open("again", "y", 3, idem("s", "k"))
-	p.ok(err, "replay")
-	p.equal(again, second, "replay")
-	uses("y", 1, "an open and its replay")
-	_, err = open("ownerless", "", 4, nil)
-	p.ok(err, "open")
-	uses("", 0, "an open without an owner")
-	_, err = p.store.CloseChannel(p.ctx, "first")
-	p.ok(err, "close")
-	p.purge()
-	_, err = open("third", owner, 5, nil)
-	p.ok(err, "open")
-	uses(owner, 2, "an open after a purge")
-	p.clock.Advance(100_000 * time.Hour) // permanently
-	p.purge()
-	p.reopen()
-	uses(owner, 2, "everything")
-	uses("y", 1, "everything")
-	for id, want := range map[string]string{"first": owner, "second": "y", "ownerless": ""} {
-		p.must(p.getChannel(id).Owner == want, "the channel %s belongs to %q, want %q", id, p.getChannel(id).Owner, want)
-	}
 }

@@ -5,12 +5,13 @@ import (
 	"fmt"
 
 	"sluice/database"
+	"sluice/database/dbtest"
 	"sluice/database/whole"
 	"sluice/metastore"
 )
 
-func usageRaceChecks() []Check {
-	return []Check{
+func usageRaceChecks() []dbtest.Check {
+	return []dbtest.Check{
 		check("usage/race", usageRace),
 		check("usage/race-one-name", usageRaceOneName),
 	}
@@ -20,8 +21,8 @@ func usageRaceChecks() []Check {
 // uploads of account a. None of them may expire.
 func (p *probe) counted(owner string) {
 	var want metastore.Used
-	page, err := p.store.ListBlobs(p.ctx, metastore.ListQuery{Account: "a", Limit: 100_000})
-	p.ok(err, "list")
+	page, err := p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: "a", Limit: 100_000})
+	p.OK(err, "list")
 	for _, b := range page.Blobs {
 		if b.Owner == owner {
 			want.Bytes += b.Size
@@ -29,8 +30,8 @@ func (p *probe) counted(owner string) {
 			want.Names += int64(len(b.Name))
 		}
 	}
-	uploads, _, err := p.store.ListUploads(p.ctx, "a", "", 100_000, 0)
-	p.ok(err, "list uploads")
+	uploads, _, err := p.Store.ListUploads(p.Ctx, "a", "", 100_000, 0)
+	p.OK(err, "list uploads")
 	for _, u := range uploads {
 		if u.Owner == owner {
 			want.Bytes += u.Bytes
@@ -39,17 +40,17 @@ func (p *probe) counted(owner string) {
 			want.Names += int64(len(u.Name))
 		}
 	}
-	got, err := p.store.Usage(p.ctx, owner)
-	p.ok(err, "usage")
+	got, err := p.Store.Usage(p.Ctx, owner)
+	p.OK(err, "usage")
 	got.Retained = 0 // see allRetained
-	p.equal(got, want, "usage of %q compared with what is stored", owner)
+	p.Equal(got, want, "usage of %q compared with what is stored", owner)
 }
 
 // allRetained ends the check unless what is retained of the owners is exactly the sum over all garbage,
 // the parts of which must have an extent, and over the outcomes of those of the uploads that exist.
 func (p *probe) allRetained(owners, uploads []string) {
 	var want, got int64
-	for _, id := range p.garbage() {
+	for _, id := range p.Garbage() {
 		parts := map[int]bool{}
 		for _, e := range p.allExtents(id) {
 			want += e.Size
@@ -58,25 +59,25 @@ func (p *probe) allRetained(owners, uploads []string) {
 		want += metastore.RowCharge * max(1, int64(len(parts)))
 	}
 	for _, id := range uploads {
-		u, err := p.store.Upload(p.ctx, id)
+		u, err := p.Store.Upload(p.Ctx, id)
 		if errors.Is(err, database.ErrNotFound) {
 			continue
 		}
-		p.ok(err, "upload")
+		p.OK(err, "upload")
 		want += metastore.OutcomeCharge(u.Name)
 	}
 	for _, owner := range owners {
-		used, err := p.store.Usage(p.ctx, owner)
-		p.ok(err, "usage")
+		used, err := p.Store.Usage(p.Ctx, owner)
+		p.OK(err, "usage")
 		got += used.Retained
 	}
-	p.must(got == want, "%d bytes are retained of all owners, want %d", got, want)
+	p.Must(got == want, "%d bytes are retained of all owners, want %d", got, want)
 }
 
 // usageRace performs everything that counts concurrently, for two owners over two handles and
 // during purges.
 func usageRace(p *probe) {
-	handles := []whole.Database{p.store, p.open()}
+	handles := []whole.Database{p.Store, p.Open()}
 	const callers, steps = 16, 30
 	owners := []string{"x", "y"}
 	// Everything needed is created here, because the methods of a probe must not be called
@@ -85,8 +86,8 @@ func usageRace(p *probe) {
 	contents := make([][]metastore.ContentID, callers)
 	for i := range callers {
 		for k := range steps {
-			extents[i] = append(extents[i], p.extent(0, 0, int64(1+(i*steps+k)%97)))
-			contents[i] = append(contents[i], p.content())
+			extents[i] = append(extents[i], p.Extent(0, 0, int64(1+(i*steps+k)%97)))
+			contents[i] = append(contents[i], p.Content())
 		}
 	}
 	step := func(i, k int) error {
@@ -95,28 +96,28 @@ func usageRace(p *probe) {
 		e := extents[i][k]
 		switch (i + k*5) % 8 {
 		case 0, 1, 2:
-			_, err := s.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: name, Content: contents[i][k], Size: e.Size, Owner: owner},
+			_, err := s.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: name, Content: contents[i][k], Size: e.Size, Owner: owner},
 				[]metastore.Extent{e}, nil)
 			return err
 		case 3:
-			_, _, err := s.DeleteBlob(p.ctx, "a", name, nil)
+			_, _, err := s.DeleteBlob(p.Ctx, "a", name, nil)
 			return err
 		case 4:
-			_, err := s.BeginUpload(p.ctx, metastore.Upload{ID: fmt.Sprint(id, k/10), Account: "a", Name: name, Content: contents[i][k], PartSize: 100, Owner: owner})
+			_, err := s.BeginUpload(p.Ctx, metastore.Upload{ID: fmt.Sprint(id, k/10), Account: "a", Name: name, Content: contents[i][k], PartSize: 100, Owner: owner})
 			return passing(err)
 		case 5:
-			return passing(s.PutPart(p.ctx, fmt.Sprint(id, k/10), metastore.Part{Size: e.Size}, []metastore.Extent{e}))
+			return passing(s.PutPart(p.Ctx, fmt.Sprint(id, k/10), metastore.Part{Size: e.Size}, []metastore.Extent{e}))
 		case 6:
 			return passing(completeUnchanged(p, s, fmt.Sprint(id, k/10)))
 		}
 		if k%3 == 0 {
-			_, err := s.AbortUpload(p.ctx, fmt.Sprint(id, k/10))
+			_, err := s.AbortUpload(p.Ctx, fmt.Sprint(id, k/10))
 			return passing(err)
 		}
-		_, err := s.Purge(p.ctx, 50)
+		_, err := s.Purge(p.Ctx, 50)
 		return err
 	}
-	errs := race(callers, func(i int) error {
+	errs := dbtest.Race(callers, func(i int) error {
 		for k := range steps {
 			if err := step(i, k); err != nil {
 				return fmt.Errorf("caller %d, step %d: %w", i, k, err)
@@ -124,7 +125,7 @@ func usageRace(p *probe) {
 		}
 		return nil
 	})
-	p.ok(errors.Join(errs...), "racing writers")
+	p.OK(errors.Join(errs...), "racing writers")
 	var uploads []string
 	for i := range 5 {
 		for k := range 1 + steps/10 {
@@ -135,18 +136,18 @@ func usageRace(p *probe) {
 		p.counted(owner)
 	}
 	p.allRetained(owners, uploads)
-	p.purge()
-	p.reopen()
+	p.Purge()
+	p.Reopen()
 	for _, owner := range owners {
 		p.counted(owner)
 	}
 	p.allRetained(owners, uploads)
-	garbage := p.garbage()
-	errs = race(len(garbage), func(i int) error { // while others are purged
-		_, purged := p.store.Purge(p.ctx, 10)
-		return errors.Join(purged, p.store.DropContents(p.ctx, garbage[i:min(i+3, len(garbage))]))
+	garbage := p.Garbage()
+	errs = dbtest.Race(len(garbage), func(i int) error { // while others are purged
+		_, purged := p.Store.Purge(p.Ctx, 10)
+		return errors.Join(purged, p.Store.DropContents(p.Ctx, garbage[i:min(i+3, len(garbage))]))
 	})
-	p.ok(errors.Join(errs...), "racing drops")
+	p.OK(errors.Join(errs...), "racing drops")
 	p.allRetained(owners, uploads)
 }
 
@@ -162,23 +163,23 @@ func passing(err error) error {
 
 // usageRaceOneName has many owners replace and delete one blob: it counts for its last owner.
 func usageRaceOneName(p *probe) {
-	handles := []whole.Database{p.store, p.open()}
+	handles := []whole.Database{p.Store, p.Open()}
 	for round := range 10 {
 		var blobs [12]metastore.Blob
 		var extents [12]metastore.Extent
 		for i := range blobs {
-			extents[i] = p.extent(0, 0, int64(1+i))
-			blobs[i] = metastore.Blob{Account: "a", Name: "name", Content: p.content(), Size: int64(1 + i), Owner: fmt.Sprint("owner", i%3)}
+			extents[i] = p.Extent(0, 0, int64(1+i))
+			blobs[i] = metastore.Blob{Account: "a", Name: "name", Content: p.Content(), Size: int64(1 + i), Owner: fmt.Sprint("owner", i%3)}
 		}
-		errs := race(len(blobs), func(i int) error {
+		errs := dbtest.Race(len(blobs), func(i int) error {
 			if i%4 == 3 {
-				_, _, err := handles[i%2].DeleteBlob(p.ctx, "a", "name", nil)
+				_, _, err := handles[i%2].DeleteBlob(p.Ctx, "a", "name", nil)
 				return err
 			}
-			_, err := handles[i%2].CommitBlob(p.ctx, blobs[i], []metastore.Extent{extents[i]}, nil)
+			_, err := handles[i%2].CommitBlob(p.Ctx, blobs[i], []metastore.Extent{extents[i]}, nil)
 			return err
 		})
-		p.ok(errors.Join(errs...), "round %d", round)
+		p.OK(errors.Join(errs...), "round %d", round)
 		for i := range 3 {
 			p.counted(fmt.Sprint("owner", i))
 		}

@@ -1,0 +1,393 @@
+package keystest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"sluice/access/keys"
+	"sluice/database"
+	"sluice/database/dbtest"
+	"sluice/database/whole"
+)
+
+var someLimits = keys.Limits{
+	RequestsPerSecond: 1, BytesInPerSecond: 2, BytesOutPerSecond: 1<<63 - 1, ConcurrentRequests: keys.Unlimited,
+	StoredBytes: 5, OccupiedBytes: 9, StoredObjects: 7, OpenUploads: 6, Channels: 8,
+}
+
+func (p *probe) getKey(id string) keys.Key {
+	k, err := p.Store.Key(p.Ctx, id)
+	p.OK(err, "key %q", id)
+	return k
+}
+
+func keyCreate(p *probe) {
+	want := keys.Key{
+		ID: "key\x00\xff", Label: "label\x00\xfe ä", Scopes: []string{"write", "read"}, Accounts: []string{"0x1", "\xff\x00", ""},
+		Group: "group\x00\xff", Limits: someLimits, Expires: p.Clock.Now().Add(time.Hour + time.Nanosecond),
+	}
+	for i := range want.Hash {
+		want.Hash[i] = byte(255 - i)
+	}
+	given := want
+	given.Revoked = p.Clock.Now() // ignored
+	got, err := p.Store.CreateKey(p.Ctx, given)
+	p.OK(err, "create")
+	want.Created, want.Expires = p.Clock.Now(), p.Clock.Now().Add(time.Hour)
+	p.Equal(got, want, "key as created")
+	plain := p.NewKey("plain")
+	p.Equal(plain, keys.Key{ID: "plain", Group: "group of plain", Created: p.Clock.Now()}, "key with only an id and a group")
+	p.Clock.Advance(time.Minute)
+	_, err = p.Store.CreateKey(p.Ctx, keys.Key{ID: want.ID, Group: "another"})
+	p.Is(err, database.ErrExists, "second key of an id")
+	_, err = p.Store.CreateKey(p.Ctx, keys.Key{ID: "later", Group: "another", Limits: someLimits})
+	p.OK(err, "key of the group of a refused one")
+	for _, k := range []keys.Key{{ID: "id"}, {Group: "group"}} {
+		_, err = p.Store.CreateKey(p.Ctx, k)
+		p.Must(err != nil, "key %+v was created", k)
+	}
+	p.Reopen()
+	p.Equal(p.getKey(want.ID), want, "key")
+	p.Equal(p.getKey("plain"), plain, "key with only an id and a group")
+	for _, id := range []string{"", "id", "key", "key\x00"} {
+		_, err = p.Store.Key(p.Ctx, id)
+		p.Is(err, database.ErrNotFound, "key %q", id)
+	}
+}
+
+// keyAccounts distinguishes a key for all accounts from one for none.
+func keyAccounts(p *probe) {
+	for i, list := range [][]string{nil, {}, {""}, {"a"}} {
+		id := fmt.Sprint(i)
+		_, err := p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: "g", Accounts: list, Scopes: list})
+		p.OK(err, "create")
+		k := p.getKey(id)
+		p.Must((k.Accounts == nil) == (list == nil), "accounts %#v were read as %#v", list, k.Accounts)
+		p.Equal(k.Accounts, list, "accounts")
+		p.Equal(k.Scopes, list, "scopes")
+	}
+}
+
+func keyGroups(p *probe) {
+	create := func(id, group string, limits keys.Limits) (keys.Key, error) {
+		return p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: group, Limits: limits})
+	}
+	first, err := create("first", "group", someLimits)
+	p.OK(err, "first key")
+	for id, limits := range map[string]keys.Limits{"silent": {}, "same": someLimits} {
+		k, err := create(id, "group", limits)
+		p.OK(err, "further key")
+		p.Equal(k.Limits, someLimits, "limits of a further key")
+	}
+	before := p.version(p.Store)
+	other := someLimits
+	other.OpenUploads++
+	_, err = create("other", "group", other)
+	p.Is(err, keys.ErrGroupLimits, "key with other limits than its group")
+	_, err = p.Store.Key(p.Ctx, "other")
+	p.Is(err, database.ErrNotFound, "key that was refused")
+	p.Must(p.version(p.Store) == before, "the version changed by a refusal")
+	k, err := create("other", "group2", other)
+	p.OK(err, "key of another group")
+	p.Equal(k.Limits, other, "limits of another group")
+
+	_, err = create("default", "group3", keys.Limits{})
+	p.OK(err, "key of a group without limits")
+	_, err = create("late", "group3", someLimits)
+	p.Is(err, keys.ErrGroupLimits, "limits for a group without limits")
+
+	_, err = p.Store.RevokeKey(p.Ctx, "first")
+	p.OK(err, "revoke")
+	p.Reopen()
+	for _, id := range []string{"first", "silent", "same"} {
+		p.Equal(p.getKey(id).Limits, first.Limits, "limits of %s", id)
+	}
+	_, err = create("fourth", "group", other)
+	p.Is(err, keys.ErrGroupLimits, "other limits after the first key was revoked")
+}
+
+func keyList(p *probe) {
+	list, err := p.Store.ListKeys(p.Ctx, "", 10)
+	p.OK(err, "list")
+	p.Must(len(list) == 0, "%d keys before any was created", len(list))
+	ids := []string{"\x00", "A", "B", "a", "a\x00", "ab", "b", "ä", "\xff", "\xff\x00"}
+	for _, i := range []int{7, 1, 9, 3, 4, 0, 8, 2, 6, 5} {
+		_, err := p.Store.CreateKey(p.Ctx, keys.Key{
+			ID: ids[i], Group: fmt.Sprint("group", i%3), Label: fmt.Sprint("label", i), Accounts: []string{"a"}[:i%2],
+			Expires: p.Clock.Now().Add(time.Duration(i) * time.Hour),
+		})
+		p.OK(err, "create")
+	}
+	_, err = p.Store.RevokeKey(p.Ctx, "a")
+	p.OK(err, "revoke")
+	p.Clock.Advance(5 * time.Hour)
+	for limit := 1; limit <= len(ids)+1; limit++ {
+		var got []string
+		for after := ""; ; {
+			page, err := p.Store.ListKeys(p.Ctx, after, limit)
+			p.OK(err, "list")
+			p.Must(len(page) <= limit, "%d keys on a page of %d", len(page), limit)
+			for _, k := range page {
+				p.Equal(k, p.getKey(k.ID), "listed key")
+				got = append(got, k.ID)
+			}
+			if len(page) < limit {
+				break
+			}
+			after = got[len(got)-1]
+		}
+		p.Equal(got, ids, "keys in pages of %d", limit)
+	}
+	list, err = p.Store.ListKeys(p.Ctx, "aa", 2)
+	p.OK(err, "list after an unknown id")
+	p.Must(len(list) == 2 && list[0].ID == "ab" && list[1].ID == "b", "listed after aa: %+v", list)
+}
+
+func keyRevoke(p *probe) {
+	want, other := p.NewKey("key"), p.NewKey("other")
+	p.Clock.Advance(time.Minute)
+	want.Revoked = p.Clock.Now()
+	for range 2 {
+		got, err := p.Store.RevokeKey(p.Ctx, "key")
+		p.OK(err, "revoke")
+		p.Equal(got, want, "revoked key")
+		p.Clock.Advance(time.Hour)
+	}
+	_, err := p.Store.RevokeKey(p.Ctx, "none")
+	p.Is(err, database.ErrNotFound, "revoke of an unknown key")
+	_, err = p.Store.CreateKey(p.Ctx, keys.Key{ID: "key", Group: want.Group})
+	p.Is(err, database.ErrExists, "key with the id of a revoked one")
+	p.Reopen()
+	p.Equal(p.getKey("key"), want, "revoked key")
+	p.Equal(p.getKey("other"), other, "key that was not revoked")
+}
+
+// keysStay lets keys expire. They must still be readable.
+func keysStay(p *probe) {
+	k, err := p.Store.CreateKey(p.Ctx, keys.Key{ID: "expired", Group: "g", Limits: someLimits, Expires: p.Clock.Now().Add(time.Minute)})
+	p.OK(err, "create")
+	past, err := p.Store.CreateKey(p.Ctx, keys.Key{ID: "past", Group: "g", Expires: p.Clock.Now().Add(-time.Minute)})
+	p.OK(err, "create")
+	p.NewKey("revoked")
+	revoked, err := p.Store.RevokeKey(p.Ctx, "revoked")
+	p.OK(err, "revoke")
+	p.Clock.Advance(365 * 24 * time.Hour)
+	p.Purge()
+	for _, want := range []keys.Key{k, past, revoked} {
+		p.Equal(p.getKey(want.ID), want, "key after its time")
+	}
+	list, err := p.Store.ListKeys(p.Ctx, "", 10)
+	p.OK(err, "list")
+	p.Must(len(list) == 3, "%d keys after their time", len(list))
+	k.Revoked = p.Clock.Now()
+	got, err := p.Store.RevokeKey(p.Ctx, k.ID)
+	p.OK(err, "revoke of an expired key")
+	p.Equal(got, k, "expired key, revoked")
+}
+
+func (p *probe) version(s whole.Database) int64 {
+	v, err := s.KeysVersion(p.Ctx)
+	p.OK(err, "version of the keys")
+	return v
+}
+
+// keyVersion changes keys over one handle and reads them over others, one of which has read nothing
+// yet.
+func keyVersion(p *probe) {
+	looking, last := p.Open(), int64(0)
+	changed := func(want bool, what string) {
+		for _, s := range []whole.Database{looking, p.Store, p.Open()} {
+			v := p.version(s)
+			p.Must((v != last) == want, "the version went from %d to %d by %s", last, v, what)
+		}
+		last = p.version(looking)
+	}
+	last = p.version(looking)
+	changed(false, "nothing")
+	for i := range 3 {
+		p.NewKey(fmt.Sprint("key", i))
+		changed(true, "a new key")
+	}
+	for i := range 3 {
+		_, err := p.Store.RevokeKey(p.Ctx, fmt.Sprint("key", i))
+		p.OK(err, "revoke")
+		changed(true, "a revoke")
+	}
+	k, err := p.Store.CreateKey(p.Ctx, keys.Key{ID: "more", Group: "group of key1"})
+	p.OK(err, "create")
+	changed(true, "a new key of a group")
+	_, err = p.Store.UpdateKey(p.Ctx, k.ID, func(k *keys.Key) { k.Label = "other" })
+	p.OK(err, "update")
+	changed(true, "an update")
+	_, err = p.Store.SetGroupLimits(p.Ctx, k.Group, func(l *keys.Limits) { l.Channels = 1 })
+	p.OK(err, "set limits")
+	changed(true, "other limits")
+	_, err = p.Store.UpdateKey(p.Ctx, "none", func(*keys.Key) {})
+	p.Is(err, database.ErrNotFound, "update of an unknown key")
+	changed(false, "an update of an unknown key")
+	_, err = looking.RevokeKey(p.Ctx, k.ID)
+	p.OK(err, "revoke")
+	changed(true, "a revoke over the reading handle")
+	p.Reopen()
+	looking = p.Open()
+	p.NewKey("after")
+	changed(true, "a new key after a reopen")
+}
+
+// keyUpdate changes keys, including a revoked and an expired one. What is not changed remains.
+func keyUpdate(p *probe) {
+	want, err := p.Store.CreateKey(p.Ctx, keys.Key{
+		ID: "key", Hash: [32]byte{1}, Label: "label", Scopes: []string{"read"}, Accounts: []string{"a"}, Group: "group", Limits: someLimits,
+		Expires: p.Clock.Now().Add(time.Minute),
+	})
+	p.OK(err, "create")
+	other := p.NewKey("other")
+	p.Clock.Advance(time.Hour) // it has expired
+	expires := p.Clock.Now().Add(time.Hour)
+	update := func(what string, change func(k *keys.Key)) {
+		change(&want)
+		got, err := p.Store.UpdateKey(p.Ctx, "key", change)
+		p.OK(err, "update %s", what)
+		p.Equal(got, want, "key as returned by an update of %s", what)
+		p.Reopen()
+		p.Equal(p.getKey("key"), want, "key after an update of %s", what)
+	}
+	update("nothing", func(*keys.Key) {})
+	update("the label", func(k *keys.Key) { k.Label = "\x00\xff" })
+	update("the scopes", func(k *keys.Key) { k.Scopes = []string{"write", "\xff"} })
+	update("the accounts to all", func(k *keys.Key) { k.Accounts = nil })
+	update("the accounts to none", func(k *keys.Key) { k.Accounts = []string{} })
+	update("the accounts to some", func(k *keys.Key) { k.Accounts = []string{"b", ""} })
+	update("the expiry", func(k *keys.Key) { k.Expires = expires })
+	update("the expiry to never", func(k *keys.Key) { k.Expires = time.Time{} })
+	got, err := p.Store.UpdateKey(p.Ctx, "key", func(k *keys.Key) {
+		k.ID, k.Group, k.Hash, k.Limits, k.Created, k.Revoked = "x", "x", [32]byte{2}, keys.Limits{}, time.Time{}, p.Clock.Now()
+	})
+	p.OK(err, "update what cannot be changed")
+	p.Equal(got, want, "key after an update of what cannot be changed")
+	p.Equal(p.getKey("key"), want, "key after an update of what cannot be changed")
+	want, err = p.Store.RevokeKey(p.Ctx, "key")
+	p.OK(err, "revoke")
+	update("a revoked key", func(k *keys.Key) { k.Label, k.Expires = "revoked", expires })
+	p.Must(!p.getKey("key").Revoked.IsZero(), "an update has revived a revoked key")
+	p.Equal(p.getKey("other"), other, "key that was not updated")
+}
+
+// keyGroupLimits changes the limits of a group with several keys.
+func keyGroupLimits(p *probe) {
+	for _, id := range []string{"a", "b"} {
+		_, err := p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: "group"})
+		p.OK(err, "create")
+	}
+	other, err := p.Store.CreateKey(p.Ctx, keys.Key{ID: "c", Group: "other", Limits: someLimits})
+	p.OK(err, "create")
+	want := keys.Limits{}
+	for _, k := range keys.LimitKinds {
+		*k.Of(&want) = int64(100 + len(k.Name))
+		got, err := p.Store.SetGroupLimits(p.Ctx, "group", func(l *keys.Limits) { *k.Of(l) = int64(100 + len(k.Name)) })
+		p.OK(err, "set %s", k.Name)
+		p.Equal(got, want, "limits after %s was set", k.Name)
+	}
+	p.Reopen()
+	for _, id := range []string{"a", "b"} {
+		p.Equal(p.getKey(id).Limits, want, "limits of key %s", id)
+	}
+	got, err := p.Store.GroupLimits(p.Ctx, "group")
+	p.OK(err, "limits of the group")
+	p.Equal(got, want, "limits of the group")
+	p.Equal(p.getKey("c"), other, "key of another group")
+	k, err := p.Store.CreateKey(p.Ctx, keys.Key{ID: "d", Group: "group"})
+	p.OK(err, "a further key")
+	p.Equal(k.Limits, want, "limits of a further key")
+	_, err = p.Store.CreateKey(p.Ctx, keys.Key{ID: "e", Group: "group", Limits: someLimits})
+	p.Is(err, keys.ErrGroupLimits, "key with other limits than its group has now")
+	_, err = p.Store.SetGroupLimits(p.Ctx, "group", func(l *keys.Limits) { *l = keys.Limits{StoredBytes: keys.Unlimited} })
+	p.OK(err, "set the limits to the defaults")
+	p.Equal(p.getKey("a").Limits, keys.Limits{StoredBytes: keys.Unlimited}, "limits")
+	_, err = p.Store.GroupLimits(p.Ctx, "none")
+	p.Is(err, database.ErrNotFound, "limits of an unknown group")
+	_, err = p.Store.SetGroupLimits(p.Ctx, "none", func(*keys.Limits) {})
+	p.Is(err, database.ErrNotFound, "set limits of an unknown group")
+}
+
+// keyRacingUpdates changes one key and one group concurrently, each call something else. No change may
+// be lost.
+func keyRacingUpdates(p *probe) {
+	handles := []whole.Database{p.Store, p.Open()}
+	p.NewKey("key")
+	errs := dbtest.Race(len(keys.LimitKinds), func(i int) error {
+		_, err := handles[i%2].UpdateKey(p.Ctx, "key", func(k *keys.Key) { k.Scopes = append(slices.Clone(k.Scopes), fmt.Sprint(i)) })
+		if err != nil {
+			return err
+		}
+		_, err = handles[i%2].SetGroupLimits(p.Ctx, "group of key", func(l *keys.Limits) { *keys.LimitKinds[i].Of(l) = int64(i + 1) })
+		return err
+	})
+	p.OK(errors.Join(errs...), "racing updates")
+	k := p.getKey("key")
+	slices.Sort(k.Scopes)
+	p.Equal(k.Scopes, []string{"0", "1", "2", "3", "4", "5", "6", "7", "8"}, "scopes after racing updates")
+	for i, kind := range keys.LimitKinds {
+		p.Equal(*kind.Of(&k.Limits), int64(i+1), "limit of %s after racing updates", kind.Name)
+	}
+}
+
+// keyRacingCreators creates one key concurrently, and one group with different limits concurrently.
+func keyRacingCreators(p *probe) {
+	handles := []whole.Database{p.Store, p.Open()}
+	for round := range 10 {
+		id, group := fmt.Sprint("key", round), fmt.Sprint("group", round)
+		errs := dbtest.Race(8, func(i int) error {
+			_, err := handles[i%2].CreateKey(p.Ctx, keys.Key{ID: id, Group: group, Label: fmt.Sprint(i)})
+			return err
+		})
+		p.Won(errs, 1, database.ErrExists)
+		label := p.getKey(id).Label
+		for i, err := range errs {
+			p.Must((err == nil) == (label == fmt.Sprint(i)), "creator %d: %v, but the key is that of %s", i, err, label)
+		}
+
+		var created [8]keys.Key
+		errs = dbtest.Race(8, func(i int) (err error) {
+			k := keys.Key{ID: fmt.Sprint(id, "-", i), Group: "racing " + group, Limits: keys.Limits{StoredBytes: int64(1 + i%4)}}
+			created[i], err = handles[i%2].CreateKey(p.Ctx, k)
+			return err
+		})
+		p.Won(errs, 2, keys.ErrGroupLimits) // those who request the same
+		list, err := p.Store.ListKeys(p.Ctx, id+"-", 10)
+		p.OK(err, "list")
+		for i, err := range errs {
+			if err == nil {
+				p.Must(slices.ContainsFunc(list, func(k keys.Key) bool { return dbtest.Same(k, created[i]) }),
+					"%+v was created, but %+v is stored", created[i], list)
+			}
+		}
+	}
+}
+
+// keyRacingRevokes revokes a key concurrently, and again later. All calls must return the same
+// time.
+func keyRacingRevokes(p *probe) {
+	handles := []whole.Database{p.Store, p.Open()}
+	p.NewKey("key")
+	before := p.version(p.Store)
+	var got [8][2]keys.Key
+	errs := dbtest.Race(len(got), func(i int) (err error) {
+		for k := range got[i] {
+			p.Clock.Advance(time.Second)
+			if got[i][k], err = handles[i%2].RevokeKey(p.Ctx, "key"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	p.OK(errors.Join(errs...), "racing revokes")
+	want := p.getKey("key")
+	p.Must(!want.Revoked.IsZero(), "the key is not revoked")
+	for i := range got {
+		p.Equal(got[i], [2]keys.Key{want, want}, "key as revoked by %d", i)
+	}
+	p.Must(p.version(p.Store) != before, "the version did not change")
+}

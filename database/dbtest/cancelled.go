@@ -1,0 +1,64 @@
+package dbtest
+
+import (
+	"context"
+	"time"
+
+	"sluice/database"
+	"sluice/ledger"
+	"sluice/metastore"
+)
+
+// cancelled calls methods with a context that has ended. They must return its error and have no
+// effect.
+func cancelled(p *Probe) {
+	b, _ := p.Put("a", "name")
+	u := p.Begin("upload", "a", "by-parts")
+	s, err := p.Store.CreateSession(p.Ctx, ledger.Session{ID: "session", Total: 5, Left: 5, Expires: p.Clock.Now().Add(time.Hour)}, nil)
+	p.OK(err, "create")
+	ctx, cancel := context.WithCancel(p.Ctx)
+	cancel()
+	e := p.Extent(0, 0, 1)
+	idem := &ledger.Idempotency{Scope: "s", Key: "k"}
+	for name, verb := range map[string]func() error{
+		"commit": func() error {
+			_, err := p.Store.CommitBlob(ctx, metastore.Blob{Account: "a", Name: "name", Content: p.Content(), Size: 1}, []metastore.Extent{e}, nil)
+			return err
+		},
+		"delete": func() error { _, _, err := p.Store.DeleteBlob(ctx, "a", "name", nil); return err },
+		"blob":   func() error { _, err := p.Store.Blob(ctx, "a", "name"); return err },
+		"list": func() error {
+			_, err := p.Store.ListBlobs(ctx, metastore.ListQuery{Account: "a", Limit: 1})
+			return err
+		},
+		"begin":    func() error { _, err := p.Store.BeginUpload(ctx, metastore.Upload{ID: "other"}); return err },
+		"part":     func() error { return p.Store.PutPart(ctx, "upload", metastore.Part{Size: 1}, []metastore.Extent{e}) },
+		"complete": func() error { _, err := p.Store.CompleteUpload(ctx, "upload", u.Revision, 0, 0, nil); return err },
+		"abort":    func() error { _, err := p.Store.AbortUpload(ctx, "upload"); return err },
+		"create":   func() error { _, err := p.Store.CreateSession(ctx, ledger.Session{ID: "other"}, nil); return err },
+		"use":      func() error { _, err := p.Store.UseSession(ctx, "session", 1, nil); return err },
+		"use once": func() error { _, err := p.Store.UseSession(ctx, "session", 1, idem); return err },
+		"channel":  func() error { _, err := p.Store.OpenChannel(ctx, ledger.Channel{ID: "c"}, nil); return err },
+		"purge":    func() error { _, err := p.Store.Purge(ctx, 1); return err },
+		"property": func() error { return p.Store.SetProperty(ctx, "property", "value") },
+	} {
+		p.Is(verb(), context.Canceled, "%s with a context that has ended", name)
+	}
+	got, err := p.Store.Blob(p.Ctx, "a", "name")
+	p.OK(err, "blob")
+	p.Equal(got, b, "blob")
+	p.Equal(p.Upload("upload"), u, "upload")
+	left, err := p.Store.Session(p.Ctx, "session")
+	p.OK(err, "session")
+	p.Equal(left, s, "session")
+	for _, id := range []string{"other"} {
+		_, err := p.Store.Session(p.Ctx, id)
+		p.Is(err, database.ErrNotFound, "session of a cancelled create")
+		_, err = p.Store.Upload(p.Ctx, id)
+		p.Is(err, database.ErrNotFound, "upload of a cancelled begin")
+	}
+	_, err = p.Store.Channel(p.Ctx, "c")
+	p.Is(err, database.ErrNotFound, "channel of a cancelled open")
+	_, err = p.Store.Property(p.Ctx, "property")
+	p.Is(err, database.ErrNotFound, "property of a cancelled set")
+}

@@ -1,0 +1,53 @@
+// Package dbtest has what the conformance suites of a database share, and the suite of what belongs to
+// the database itself: properties, leases, nodes, its clock, patience, cancelled calls, and the census.
+//
+// Each contract has a suite: package metatest for blobs, ledgertest for money, keystest for API keys.
+// They import dbtest, and never each other. An implementation passes the checks of all of them to Run.
+// A Check returns an error and takes no *testing.T, so that each suite can be tested with stores that
+// are broken on purpose: see Catch.
+//
+// # Rules that span contracts
+//
+// A check belongs to the suite of the contract whose methods it calls. These call more than one:
+//
+//   - usage/channels and channels/racing: a group's usage counts the channels that it opened.
+//   - usage/retained: what idempotency remembers of a request counts to the request's owner.
+//   - model/history: sessions and their recorded requests between blobs and uploads, with one usage.
+//   - purge/batches: blobs, uploads, sessions and recorded requests share the limit of a purge.
+//   - census/states, census/pages and properties/empty: what the whole database holds.
+//   - blobs/cancelled: every kind of call with a context that has ended.
+//
+// The first three are in the files channels.go of ledgertest and usagemoney.go, model.go and
+// modelusage.go of metatest, the others in dbtest.
+package dbtest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+)
+
+// Checks returns the checks of what belongs to the database itself.
+func Checks() []Check {
+	return slices.Concat(
+		propertyChecks(), leaseChecks(), nodeChecks(), clockChecks(), patienceChecks(), censusChecks(),
+		[]Check{NewCheck("blobs/cancelled", cancelled), NewCheck("purge/batches", purgeBatches)},
+	)
+}
+
+// Run runs every check of the suites as a subtest, each with a new harness.
+func Run(t *testing.T, newHarness func(testing.TB) *Harness, suites ...[]Check) {
+	names := map[string]bool{}
+	for _, c := range slices.Concat(suites...) {
+		if names[c.Name] {
+			t.Errorf("two checks are called %s", c.Name)
+		}
+		names[c.Name] = true
+		t.Run(c.Name, func(t *testing.T) {
+			h := newHarness(t)
+			if err := errors.Join(c.Run(t.Context(), h), h.Close()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

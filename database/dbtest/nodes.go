@@ -1,0 +1,78 @@
+package dbtest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"sluice/database/whole"
+)
+
+func nodeChecks() []Check {
+	return []Check{
+		NewCheck("nodes/life", nodeLife),
+		NewCheck("nodes/racing", nodeRacing),
+	}
+}
+
+// errDisagree is the error of a node that does not accept the settings of others.
+var errDisagree = errors.New("other settings")
+
+// joins lets a node join, and ends the check unless it gets these settings of others.
+func (p *Probe) joins(s whole.Database, node, settings string, ttl time.Duration, want ...string) {
+	var seen []string
+	err := s.Join(p.Ctx, node, settings, ttl, func(others []string) error {
+		seen = slices.Sorted(slices.Values(others))
+		return nil
+	})
+	p.OK(err, "join of %s", node)
+	p.Must(slices.Equal(seen, want), "%s sees the settings %q of others, want %q", node, seen, want)
+}
+
+func nodeLife(p *Probe) {
+	other := p.Open()
+	p.joins(p.Store, "a", "1", time.Minute)
+	p.joins(other, "b", "2\x00", time.Minute, "1")
+	p.advanceEngine(30 * time.Second)
+	p.joins(other, "b", "3", time.Minute, "1") // renewed, with others
+	p.Is(p.Store.Join(p.Ctx, "c", "4", time.Minute, func([]string) error { return errDisagree }), errDisagree, "join of a node that disagrees")
+	p.Is(p.Store.Join(p.Ctx, "b", "4", time.Hour, func([]string) error { return errDisagree }), errDisagree, "renewal of a node that disagrees")
+	p.joins(p.Store, "a", "1", 30*time.Second, "3")
+	p.Reopen()
+	p.advanceEngine(30*time.Second - time.Microsecond)
+	p.joins(p.Store, "d", "", time.Second, "1", "3")
+	p.advanceEngine(time.Microsecond)
+	p.joins(p.Store, "d", "", time.Minute, "3") // a has expired
+	p.OK(p.Store.Leave(p.Ctx, "d"), "leave")
+	p.OK(p.Store.Leave(p.Ctx, "d"), "repeated leave")
+	p.advanceEngine(30*time.Second - time.Microsecond)
+	p.joins(p.Store, "e", "5", time.Minute, "3")
+	p.advanceEngine(time.Microsecond)
+	p.joins(p.Store, "f", "6", time.Minute, "5") // b has expired
+}
+
+// nodeRacing has nodes that disagree with all others join concurrently: one must succeed.
+func nodeRacing(p *Probe) {
+	handles := []whole.Database{p.Store, p.Open()}
+	for round := range 5 {
+		errs := Race(8, func(i int) error {
+			return handles[i%2].Join(p.Ctx, fmt.Sprint(round, "-", i), "", time.Minute, func(others []string) error {
+				if len(others) > 0 {
+					return errDisagree
+				}
+				return nil
+			})
+		})
+		joined := 0
+		for _, err := range errs {
+			if err == nil {
+				joined++
+			} else {
+				p.Is(err, errDisagree, "join that lost")
+			}
+		}
+		p.Must(joined == 1, "round %d: %d of 8 that disagree have joined", round, joined)
+		p.advanceEngine(time.Minute)
+	}
+}

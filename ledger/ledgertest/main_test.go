@@ -1,0 +1,32 @@
+package ledgertest_test
+
+import (
+	"errors"
+	"flag"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"sluice/database/dbtest"
+	"sluice/database/sqlstore"
+	"sluice/ledger/ledgertest"
+)
+
+// TestMain prevents rapid from shortening and storing the histories that detect a broken store:
+// stored ones would be played on the others.
+func TestMain(m *testing.M) {
+	if err := errors.Join(flag.Set("rapid.nofailfile", "true"), flag.Set("rapid.shrinktime", "1ms")); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// catch runs the suite's checks on broken stores.
+func catch(t *testing.T, mutants []dbtest.Mutant) {
+	dbtest.Catch(t, ledgertest.Checks(), openSQLite, mutants)
+}
+
+func openSQLite(path string, now func() time.Time) (dbtest.Handle, error) {
+	return sqlstore.OpenSQLite(path, sqlstore.Options{Now: now})
+}

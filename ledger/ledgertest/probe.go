@@ -1,0 +1,124 @@
+package ledgertest
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"sluice/database"
+	"sluice/database/dbtest"
+	"sluice/ledger"
+)
+
+// probe is a running check.
+type probe struct{ *dbtest.Probe }
+
+// check returns the check that calls fn with a probe.
+func check(name string, fn func(p *probe)) dbtest.Check {
+	return dbtest.NewCheck(name, func(p *dbtest.Probe) { fn(&probe{p}) })
+}
+
+// The times to expiry of payments and sessions.
+const (
+	paymentLife = time.Minute
+	sessionLife = 500 * time.Hour
+)
+
+func (p *probe) getChannel(id string) ledger.Channel {
+	c, err := p.Store.Channel(p.Ctx, id)
+	p.OK(err, "channel")
+	return c
+}
+
+// recorded returns a channel as calls return it that do not set Expired.
+func (p *probe) recorded(id string) ledger.Channel {
+	c := p.getChannel(id)
+	c.Expired = 0
+	return c
+}
+
+// pay returns a payment over a channel, with the sender s if the channel has none.
+func (p *probe) pay(c ledger.Channel, sequence, amount int64) ledger.Payment {
+	pay := ledger.Payment{
+		Sender: c.Sender, Receiver: c.Receiver, Asset: c.Asset, PaymentChannelID: c.PaymentChannelID,
+		Sequence: sequence, Amount: amount, Proof: fmt.Appendf(nil, "%s\x00%d\xff%d", c.ID, sequence, amount),
+		Expires: p.Clock.Now().Add(paymentLife), UnsettledLimit: math.MaxInt64,
+	}
+	if pay.Sender == "" {
+		pay.Sender = "s"
+	}
+	return pay
+}
+
+func (p *probe) purchase(pay ledger.Payment, price int64, session string) ledger.Purchase {
+	return ledger.Purchase{
+		Payment: pay, Price: price,
+		Session: ledger.Session{ID: session, UserIdentity: "user", Expires: p.Clock.Now().Add(sessionLife)},
+	}
+}
+
+// buys buys a session.
+func (p *probe) buys(c ledger.Channel, sequence, amount, price int64, session string) ledger.Session {
+	s, err := p.Store.Buy(p.Ctx, p.purchase(p.pay(c, sequence, amount), price, session), nil)
+	p.OK(err, "buy session %s with %d at sequence %d", session, amount, sequence)
+	return s
+}
+
+// buysMore buys chunksets for an existing session.
+func (p *probe) buysMore(c ledger.Channel, sequence, amount, price int64, session string) ledger.Session {
+	buy := p.purchase(p.pay(c, sequence, amount), price, session)
+	buy.Refill = true
+	s, err := p.Store.Buy(p.Ctx, buy, nil)
+	p.OK(err, "refill session %s with %d at sequence %d", session, amount, sequence)
+	return s
+}
+
+// reads pays for chunksets of one read.
+func (p *probe) reads(c ledger.Channel, sequence, amount, price, count int64) ledger.Channel {
+	got, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, sequence, amount), Price: price, Count: count})
+	p.OK(err, "read %d chunksets with %d at sequence %d", count, amount, sequence)
+	return got
+}
+
+// books is the state that a payment over a channel may change.
+type books struct {
+	channel     ledger.Channel
+	sessions    []ledger.Session
+	settlements []ledger.Settlement
+}
+
+func (p *probe) books(channel string) books {
+	sessions, err := p.Store.ChannelSessions(p.Ctx, channel, 1000)
+	p.OK(err, "sessions of a channel")
+	settlements, err := p.Store.Settlements(p.Ctx, ledger.Settlement{}, 1000)
+	p.OK(err, "settlements")
+	return books{p.getChannel(channel), sessions, settlements}
+}
+
+// refused ends the check unless fn returns want and changes nothing.
+func (p *probe) refused(channel string, want error, what string, fn func() error) {
+	before := p.books(channel)
+	err := fn()
+	p.Must(dbtest.Matches(err, want), "%s: got error %v, want %v", what, err, want)
+	p.Equal(p.books(channel), before, "after a refusal (%s)", what)
+	p.Audited()
+}
+
+// refusedPayment checks that the payment is refused by every method that accepts payments.
+func (p *probe) refusedPayment(channel string, pay ledger.Payment, want error, what string) {
+	buy := p.purchase(pay, 1, "refused "+what)
+	p.refused(channel, want, what, func() error {
+		_, err := p.Store.Buy(p.Ctx, buy, nil)
+		return err
+	})
+	_, err := p.Store.Session(p.Ctx, buy.Session.ID)
+	p.Is(err, database.ErrNotFound, "session of a refused purchase (%s)", what)
+	p.refused(channel, want, what, func() error {
+		_, err := p.Store.Buy(p.Ctx, buy, dbtest.Idem("refused", what))
+		return err
+	})
+	p.refused(channel, want, what, func() error {
+		_, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})
+		return err
+	})
+}

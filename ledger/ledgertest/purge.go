@@ -1,0 +1,26 @@
+package ledgertest
+
+import (
+	"time"
+
+	"sluice/database/dbtest"
+	"sluice/ledger"
+)
+
+func purgeSessions(p *probe) {
+	p.Session("session", 5)
+	_, err := p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k"))
+	p.OK(err, "use")
+	p.Clock.Advance(ledger.IdempotencyRetention - time.Microsecond)
+	p.Must(p.Purge() == 0, "something was purged too early")
+	p.Clock.Advance(time.Microsecond)
+	p.Must(p.Purge() == 1, "not only the idempotency key was purged")
+	p.Clock.Advance(time.Hour + ledger.SessionRetention - ledger.IdempotencyRetention - time.Microsecond)
+	p.Must(p.Purge() == 0, "something was purged too early")
+	p.Must(p.left("session") == 4, "session at the end of its retention")
+	p.Clock.Advance(time.Microsecond)
+	p.Must(p.Purge() == 1, "not only the session was purged")
+	empty, err := p.Store.Empty(p.Ctx)
+	p.OK(err, "empty")
+	p.Must(empty, "something is left of a purged session")
+}
