@@ -1,0 +1,29 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+// TestStoresAreCurrent checks that stores.go has what the contracts have.
+func TestStoresAreCurrent(t *testing.T) {
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := generate(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(root, "internal", "tracing", "stores.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Error("internal/tracing/stores.go is not current: run go generate ./internal/tracing")
+	}
+}
