@@ -81,8 +81,8 @@ func (b *Bench) Fill(n int, fn func(i int) error) {
 	}
 }
 
-// Timed measures a part of a benchmark, and reports it under a name. The preparation takes much
-// longer and counts in the benchmark's own time, so the number of rounds stays small.
+// Timed measures one part of what a benchmark calls, and reports it under a name. The preparation
+// takes much longer and counts in the benchmark's own time, so the number of rounds stays small.
 func (b *Bench) Timed(metric string, fn func() error) error {
 	start := time.Now()
 	err := fn()

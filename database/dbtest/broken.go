@@ -73,7 +73,8 @@ func Query(ctx context.Context, path, text string, args ...any) error {
 	return errors.Join(err, db.Close())
 }
 
-// AroundPurge returns a handle that changes the SQLite database at path before and after each purge.
+// AroundPurge returns a handle that changes the SQLite database at path before and after each
+// purge.
 func AroundPurge(h Handle, path, before, after string) Handle {
 	return aroundPurge{h, path, before, after}
 }

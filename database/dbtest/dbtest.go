@@ -1,20 +1,23 @@
-// Package dbtest has what the conformance suites of a database share, and the suite of what belongs to
-// the database itself: properties, leases, nodes, its clock, patience, cancelled calls, and the census.
+// Package dbtest has what a database's conformance suites share, and the suite of what belongs to
+// the database itself: properties, leases, nodes, its clock, patience, cancelled calls, and the
+// census.
 //
-// Each contract has a suite: package metatest for blobs, ledgertest for money, keystest for API keys.
-// They import dbtest, and never each other. An implementation passes the checks of all of them to Run.
-// A Check returns an error and takes no *testing.T, so that each suite can be tested with stores that
-// are broken on purpose: see Catch.
+// Each contract has a suite: package metatest for blobs, ledgertest for money, keystest for API
+// keys. They import dbtest, and never each other. An implementation passes the checks of all of
+// them to Run. A Check returns an error and takes no *testing.T, so that each suite can be tested
+// with stores that are broken on purpose: see Catch.
 //
 // # Rules that span contracts
 //
-// A check belongs to the suite of the contract whose methods it calls. These call more than one:
+// A check calls the methods of its suite's contract. These checks call more than one contract:
 //
 //   - usage/channels and channels/racing: a group's usage counts the channels that it opened.
-//   - usage/retained: what idempotency remembers of a request counts to the request's owner.
-//   - model/history: sessions and their recorded requests between blobs and uploads, with one usage.
-//   - purge/batches: blobs, uploads, sessions and recorded requests share the limit of a purge.
+//   - usage/retained: what idempotency remembers counts to the request's owner.
+//   - model/history: sessions and their recorded requests between blobs and uploads, with one
+//     usage.
+//   - purge/batches: blobs, uploads, sessions and recorded requests share a purge's limit.
 //   - census/states, census/pages and properties/empty: what the whole database holds.
+//   - clock/one-time and patience/over: a blob and a session are the examples.
 //   - blobs/cancelled: every kind of call with a context that has ended.
 //
 // The first three are in the files channels.go of ledgertest and usagemoney.go, model.go and

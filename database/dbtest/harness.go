@@ -62,7 +62,7 @@ func (h *Harness) Close() error {
 	return errors.Join(errs...)
 }
 
-// Check verifies one aspect of the contract. Its Run is called with the harness of an empty store,
+// Check verifies one aspect of the contract. Its Run is called with an empty store's harness,
 // and returns nil or an error that describes how the store violates the contract.
 type Check struct {
 	Name string

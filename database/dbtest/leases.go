@@ -72,7 +72,7 @@ func leaseRacing(p *Probe) {
 	}
 }
 
-// leaseClock advances the clock of the handles, which an engine with a separate clock must ignore
+// leaseClock advances the handles' clock, which an engine with a separate clock must ignore
 // when it judges leases.
 func leaseClock(p *Probe) {
 	p.leased(p.Store, "lease", "a", time.Minute, true)

@@ -14,7 +14,7 @@ import (
 // Content returns a new content id.
 func (p *Probe) Content() metastore.ContentID { return metastore.NewContentID(p.Clock.Now()) }
 
-// object returns a new name of an object.
+// object returns a new object's name.
 func (p *Probe) object() string {
 	n := p.Next()
 	return fmt.Sprintf("%02x-key-%d", n%256, n)
@@ -77,7 +77,7 @@ func (p *Probe) Garbage() []metastore.ContentID {
 	return ids
 }
 
-// MiB is a mebibyte, of which each block of an extent but the last has one.
+// MiB is a mebibyte: the length of every block but the last of an extent.
 const MiB = 1 << 20
 
 // Session creates a session of this many chunksets that expires after an hour.
@@ -87,7 +87,7 @@ func (p *Probe) Session(id string, left int64) ledger.Session {
 	return s
 }
 
-// ChannelLife is the time to expiry of the channels that Channel opens.
+// ChannelLife is the time until a channel expires that Channel opens.
 const ChannelLife = 1000 * time.Hour
 
 // Channel opens a channel with a new number.
@@ -107,7 +107,7 @@ func (p *Probe) NewKey(id string) keys.Key {
 	return k
 }
 
-// Idem returns an idempotency key, of a request with the same hash each time.
+// Idem returns an idempotency key, with the same hash each time.
 func Idem(scope, key string) *ledger.Idempotency {
 	return &ledger.Idempotency{Scope: scope, Key: key, Hash: [32]byte{1, 2, 3}}
 }

@@ -16,7 +16,7 @@ func nodeChecks() []Check {
 	}
 }
 
-// errDisagree is the error of a node that does not accept the settings of others.
+// errDisagree is what a node returns that does not accept the settings of others.
 var errDisagree = errors.New("other settings")
 
 // joins lets a node join, and ends the check unless it gets these settings of others.

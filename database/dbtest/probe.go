@@ -13,7 +13,7 @@ import (
 )
 
 // Probe is a running check. Its methods end the check at the first violation, and must be called
-// only on the goroutine of the check.
+// only on the check's goroutine.
 type Probe struct {
 	Ctx     context.Context
 	Harness *Harness
@@ -71,8 +71,8 @@ func (p *Probe) Is(err, target error, format string, a ...any) {
 // ErrAny stands for any error, where the contract does not name one.
 var ErrAny = errors.New("any error")
 
-// Matches reports whether err is equivalent to want. If want is one of the typed errors of a contract,
-// such as one with amounts, err must wrap an equal one, and what want wraps.
+// Matches reports whether err is equivalent to want. If want is of a type of its own, such
+// as an error with amounts, err must wrap an equal one, and what want wraps.
 func Matches(err, want error) bool {
 	switch {
 	case want == nil || errors.Is(want, ErrAny):
@@ -107,7 +107,7 @@ func Same(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// text returns the text of an error.
+// text returns an error's text.
 func text(err error) string {
 	if err == nil {
 		return "none"

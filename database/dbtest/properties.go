@@ -71,7 +71,7 @@ func propertyReplace(p *Probe) {
 	}
 }
 
-// propertyRacingReplaces checks that of many concurrent calls that replace the same value, one
+// propertyRacingReplaces replaces the same value by many concurrent calls. It checks that one
 // succeeds.
 func propertyRacingReplaces(p *Probe) {
 	handles := []whole.Database{p.Store, p.Open()}
