@@ -58,7 +58,7 @@ func (s countsDeletes) DeleteBlob(ctx context.Context, account, name string, pre
 	return content, found, err
 }
 
-// countsNoComplete does not count the bytes of a completed upload.
+// countsNoComplete does not count a completed upload's bytes.
 type countsNoComplete struct {
 	dbtest.Handle
 	path string

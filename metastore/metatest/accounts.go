@@ -25,7 +25,7 @@ func accountChecks() []dbtest.Check {
 	}
 }
 
-// allAccounts returns all accounts of a store, read in pages of limit.
+// allAccounts returns a store's accounts, read in pages of limit.
 func allAccounts(ctx context.Context, s whole.Database, limit int) ([]metastore.Account, error) {
 	var all []metastore.Account
 	for after := ""; ; {

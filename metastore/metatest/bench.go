@@ -92,7 +92,7 @@ func listNames(b *bench) func(int) error {
 	}
 }
 
-// listGroups lists ten groups of which one holds nearly all the names.
+// listGroups lists ten groups. One of them holds nearly all names.
 func listGroups(b *bench) func(int) error {
 	b.fillNames()
 	b.Fill(9, func(i int) error {
@@ -108,7 +108,7 @@ func listGroups(b *bench) func(int) error {
 	}
 }
 
-// putParts stores an upload of 10,000 parts, of which a fifth was sent twice.
+// putParts stores an upload of 10,000 parts, and sends a fifth of them twice.
 func (b *bench) putParts(id string) metastore.Upload {
 	const parts = 10_000
 	_, err := b.Store.BeginUpload(b.Ctx, metastore.Upload{ID: id, Account: "account", Name: "big", Content: metastore.NewContentID(time.Now()), PartSize: dbtest.MiB})

@@ -164,8 +164,8 @@ func blobDates(p *probe) {
 	p.Equal(p.Upload("another").Modified, done.Modified, "the retained upload")
 }
 
-// blobMetadata checks that a version has exactly its own metadata, and that a page has metadata only
-// if the query requests it.
+// blobMetadata checks that a version has exactly its own metadata, and that a page has metadata
+// only if the query requests it.
 func blobMetadata(p *probe) {
 	large := strings.Repeat("m", 4<<10)
 	for _, name := range []string{"name", strings.Repeat("n", 3000)} {
@@ -201,7 +201,7 @@ func blobMetadata(p *probe) {
 	}
 }
 
-// hasMetadata ends the check unless every method returns this metadata of a blob.
+// hasMetadata ends the check unless every method returns this blob's metadata.
 func (p *probe) hasMetadata(account, name, want string) {
 	b, err := p.Store.Blob(p.Ctx, account, name)
 	p.OK(err, "blob")
@@ -264,7 +264,7 @@ func blobDelete(p *probe) {
 
 var errRefused = errors.New("refused by the precondition")
 
-// createOnly is the precondition of a writer that requires that there is no blob.
+// createOnly is the precondition that there is no blob.
 func createOnly(current *metastore.Blob) error {
 	if current != nil {
 		return errRefused
@@ -412,7 +412,7 @@ func blobExpiredCommit(p *probe) {
 	p.OK(err, "commit just before the expiry")
 }
 
-// names lists all names of an account.
+// names lists the names in an account.
 func (p *probe) names(account string) []string {
 	page, err := p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: account, Limit: 100_000})
 	p.OK(err, "list")
@@ -486,7 +486,7 @@ func blobOversize(p *probe) {
 	}
 }
 
-// extentPaging reads the extents of a content from every position.
+// extentPaging reads a content's extents from every position.
 func extentPaging(p *probe) {
 	p.Begin("upload", "a", "name")
 	var all []metastore.Extent
@@ -518,7 +518,7 @@ func extentPaging(p *probe) {
 	p.Must(len(got) == 0, "an unknown content has extents")
 }
 
-// largeExtents returns n extents of the greatest size, with a checksum for each MiB.
+// largeExtents returns n extents of MaxExtentSize, with a checksum for each MiB.
 func (p *probe) largeExtents(n int) []metastore.Extent {
 	blocks := make([]uint32, metastore.MaxExtentSize>>20)
 	for i := range blocks {
@@ -566,9 +566,9 @@ func blobLargest(p *probe) {
 	p.Must(p.isGarbage(b.Content), "the overwritten content is not garbage")
 }
 
-// blobLargeRefused has a blob of many extents refused by its precondition, and because of the age
-// of the last extent. Nothing may be visible or count as used, and the extents stored ahead must be
-// due garbage.
+// blobLargeRefused commits a blob with many extents twice: its precondition refuses it, and then
+// its last extent is too old. Nothing may be visible or count as used, and the extents stored ahead
+// must be due garbage.
 func blobLargeRefused(p *probe) {
 	const n = 5000
 	old, _ := p.Put("a", "name")

@@ -23,13 +23,13 @@ func listChecks() []dbtest.Check {
 	}
 }
 
-// listed is the content of a page, without the metadata.
+// listed is what a page lists, without the metadata.
 type listed struct {
 	names, groups []string
 	next          string
 }
 
-// modelPage is the page of a listing by its definition. The blobs have no other texts than their names.
+// modelPage is what a page lists by definition, of blobs without other texts than their names.
 func modelPage(names []string, q metastore.ListQuery) listed {
 	var entries []string
 	group := map[string]bool{}
@@ -130,8 +130,8 @@ func listPages(p *probe) {
 	}
 }
 
-// listRandom lists random names of a small alphabet with random queries. Some are around the length
-// at which names are stored in two parts.
+// listRandom lists random names of a small alphabet with random queries. Some names are about as
+// long as a name that is stored in two parts.
 func listRandom(p *probe) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	const alphabet = "ab/\x00\xff"
@@ -182,7 +182,7 @@ func listAccounts(p *probe) {
 	p.comparePages(nil, metastore.ListQuery{Account: "c", Limit: 10})
 }
 
-// listEntries compares the metadata of the entries with that of the blobs.
+// listEntries compares each entry's metadata with its blob's.
 func listEntries(p *probe) {
 	for i, n := range []string{"a", "b", strings.Repeat("c", 2500)} {
 		var sha []byte
@@ -229,8 +229,8 @@ func listExpired(p *probe) {
 	}
 }
 
-// listBytes compares the bound of a page with the sum of its texts, of which the metadata counts only
-// if it is on the page.
+// listBytes compares a page's bound with the sum of its texts. Metadata counts only if it is on the
+// page.
 func listBytes(p *probe) {
 	const count = 12
 	size := func(i int) (name, contentType, metadata string) {

@@ -40,7 +40,7 @@ func modelHistory(p *probe) {
 type model struct {
 	account  string
 	blobs    map[string]metastore.Blob
-	deleted  map[string]time.Time // Modified of the version deleted last
+	deleted  map[string]time.Time // when the version deleted last was modified
 	uploads  map[string]*modelUpload
 	sessions map[string]ledger.Session
 	once     map[string]modelOnce
@@ -183,7 +183,7 @@ func (h *history) commit(ctx context.Context, s whole.Database, name, owner stri
 	return dbtest.Agree("commit", got, b, err, wantErr)
 }
 
-// metadata returns that of the next blob or upload: none for every other one.
+// metadata returns the next blob's or upload's metadata: every other one has none.
 func (h *history) metadata() string { return strings.Repeat("m", h.made%2*h.made) }
 
 func (h *history) remove(ctx context.Context, s whole.Database, name string) error {
@@ -356,14 +356,14 @@ func (h *history) abort(ctx context.Context, s whole.Database, id string) error 
 	return dbtest.Agree("abort", got, u.Content, err, nil)
 }
 
-// abort ends an upload, whose parts become garbage.
+// abort ends an upload. Its parts become garbage.
 func (m *model) abort(u *modelUpload, now time.Time) {
 	m.discard(u.Content, u.Owner, u.Bytes+1024*max(1, int64(len(u.parts))))
 	u.State, u.Ended = metastore.UploadAborted, now
 	u.end()
 }
 
-// end removes what is not retained of an ended upload.
+// end removes what an ended upload does not retain.
 func (u *modelUpload) end() {
 	u.Parts, u.ContentType, u.Metadata, u.parts = 0, "", "", nil
 }
@@ -386,7 +386,7 @@ func (h *history) use(ctx context.Context, s whole.Database, id, key string) err
 	var once *ledger.Idempotency
 	if key != "" {
 		once = dbtest.Idem(id, key)
-		once.Owner = h.owners()[int(key[0])%2] // that of k counts
+		once.Owner = h.owners()[int(key[0])%2] // k has an owner, l has none
 	}
 	got, err := s.UseSession(ctx, id, 1, once)
 	if o, ok := m.once[id+key]; ok && key != "" && now.Before(o.at.Add(ledger.IdempotencyRetention)) {

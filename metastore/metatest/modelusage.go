@@ -10,13 +10,13 @@ import (
 	"sluice/metastore"
 )
 
-// owners are those of a history, including none.
+// owners are a history's owners, including none.
 func (h *history) owners() []string {
 	return []string{"", h.model.account + " x", h.model.account + " y"}
 }
 
-// used returns the usage of an owner: their blobs, also expired ones, the parts of their open
-// uploads, their garbage, and the outcomes and records that were not purged.
+// used returns an owner's usage: blobs, also expired ones, the parts of open uploads,
+// garbage, and the outcomes and records that were not purged.
 func (m *model) used(owner string) (sum metastore.Used) {
 	for _, b := range m.blobs {
 		if b.Owner == owner {
@@ -69,8 +69,8 @@ func (h *history) usage() error {
 	return nil
 }
 
-// accounts compares the counts of the account of the history, over every handle. The accounts of
-// earlier histories have no blobs left.
+// accounts compares the counts of the history's account, over every handle. Earlier histories have
+// left no blobs in their accounts.
 func (h *history) accounts() error {
 	var want []metastore.Account
 	if len(h.model.blobs) > 0 {

@@ -39,7 +39,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 	})
 }
 
-// keepsMetadata stores a version without metadata with that of the version that it replaces.
+// keepsMetadata stores a version without metadata with what the replaced version has.
 type keepsMetadata struct{ dbtest.Handle }
 
 func (s keepsMetadata) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
@@ -73,7 +73,7 @@ func (s cutsMetadata) CommitBlob(ctx context.Context, b metastore.Blob, extents 
 	return s.Handle.CommitBlob(ctx, b, extents, precondition)
 }
 
-// asksBefore calls the precondition outside of the transaction.
+// asksBefore calls the precondition outside the transaction.
 type asksBefore struct{ dbtest.Handle }
 
 func (s asksBefore) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
@@ -182,7 +182,8 @@ func (s dueAtOnce) GarbageContents(ctx context.Context, _ time.Duration, after m
 	return s.Handle.GarbageContents(ctx, 0, after, limit)
 }
 
-// pagesByTime continues after everything of the time at which a page ended.
+// pagesByTime continues after everything that became garbage at the same time as a page's last
+// entry.
 type pagesByTime struct{ dbtest.Handle }
 
 func (s pagesByTime) GarbageContents(ctx context.Context, grace time.Duration, after metastore.GarbageContent, limit int) ([]metastore.GarbageContent, error) {
@@ -247,7 +248,7 @@ func (s losesGarbage) CommitBlob(ctx context.Context, b metastore.Blob, extents 
 	return out, errors.Join(s.DropExtents(ctx, old.Content, all), s.DropContent(ctx, old.Content))
 }
 
-// keepsStaged never makes the extents of a refused commit due garbage.
+// keepsStaged never makes a refused commit's extents due garbage.
 type keepsStaged struct {
 	dbtest.Handle
 	path string
@@ -261,7 +262,7 @@ func (s keepsStaged) CommitBlob(ctx context.Context, b metastore.Blob, extents [
 	return out, err
 }
 
-// commitsStaged calls the precondition of a long list after the commit.
+// commitsStaged calls the precondition after the commit, if the list is long.
 type commitsStaged struct{ dbtest.Handle }
 
 func (s commitsStaged) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
@@ -275,7 +276,7 @@ func (s commitsStaged) CommitBlob(ctx context.Context, b metastore.Blob, extents
 	return out, precondition(&out)
 }
 
-// cutsNames keeps the first 2,000 bytes of a name.
+// cutsNames keeps a name's first 2,000 bytes.
 type cutsNames struct{ dbtest.Handle }
 
 func cut(name string) string { return name[:min(len(name), 2000)] }

@@ -39,7 +39,7 @@ func nameBytes(p *probe) {
 }
 
 // nameLong uses names of up to 3,072 bytes that are not compressible and have a common prefix, in
-// an account of the greatest length.
+// an account with a name as long as permitted.
 func nameLong(p *probe) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	random := func(n int) string {

@@ -83,9 +83,9 @@ func (p *probe) opens(account, name string) {
 	}
 }
 
-// openBlobRaces opens a blob while it is replaced and deleted: no call that begins after a write was
-// acknowledged returns an earlier version, and none returns an earlier one than a call that ended
-// before it began.
+// openBlobRaces opens a blob while it is replaced and deleted: no call that begins after a write
+// was acknowledged returns an earlier version, and none returns an earlier one than a call that
+// ended before it began.
 func openBlobRaces(p *probe) {
 	const versions, readers = 120, 4
 	var known atomic.Int64 // the version that the next call must return at least

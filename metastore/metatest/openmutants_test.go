@@ -11,7 +11,7 @@ import (
 	"sluice/metastore"
 )
 
-// TestStoresThatOpenWrongly checks that the suite detects stores whose OpenBlob is wrong.
+// TestStoresThatOpenWrongly checks that the suite detects stores with a wrong OpenBlob.
 func TestStoresThatOpenWrongly(t *testing.T) {
 	catch(t, []dbtest.Mutant{
 		{Name: "keepsRows", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return &keepsRows{Handle: h} }, Caught: []string{"blobs/open", "blobs/open-races"}},
@@ -48,7 +48,8 @@ func (s *keepsRows) OpenBlob(ctx context.Context, account, name string) (metasto
 	return b, first, err
 }
 
-// invalidatesLate removes rows after a commit. A query that began before it inserts the old row afterwards.
+// invalidatesLate removes rows after a commit. A query that began before it inserts the old row
+// afterwards.
 type invalidatesLate struct {
 	keepsRows
 
@@ -115,7 +116,7 @@ func (s opensWithoutExtent) OpenBlob(ctx context.Context, account, name string) 
 	return b, nil, err
 }
 
-// opensSecondExtent returns the last of the first two extents.
+// opensSecondExtent returns the second extent, if there are two.
 type opensSecondExtent struct{ dbtest.Handle }
 
 func (s opensSecondExtent) OpenBlob(ctx context.Context, account, name string) (metastore.Blob, []metastore.Extent, error) {

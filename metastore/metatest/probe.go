@@ -13,7 +13,7 @@ func check(name string, fn func(p *probe)) dbtest.Check {
 	return dbtest.NewCheck(name, func(p *dbtest.Probe) { fn(&probe{p}) })
 }
 
-// extents returns the extents of a part of this size.
+// extents returns the extents of one part with this size.
 func (p *probe) extents(part int, size int64) []metastore.Extent {
 	var list []metastore.Extent
 	for off := int64(0); off < size; off += metastore.MaxExtentSize {
@@ -22,7 +22,7 @@ func (p *probe) extents(part int, size int64) []metastore.Extent {
 	return list
 }
 
-// allExtents returns all extents of a content.
+// allExtents returns a content's extents.
 func (p *probe) allExtents(id metastore.ContentID) []metastore.Extent {
 	list, err := p.Store.Extents(p.Ctx, id, metastore.Position{}, 1_000_000)
 	p.OK(err, "extents of %v", id)

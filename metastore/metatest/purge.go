@@ -77,7 +77,7 @@ func purgeEndedUploads(p *probe) {
 	p.Must(p.Purge() == 0, "something was purged too early")
 	p.Clock.Advance(time.Microsecond)
 	calls := 0
-	for { // the rows of the parts count too, or are deleted by cascade: both are bounded
+	for { // the parts' rows count too, or are deleted by cascade: both are bounded
 		n, err := p.Store.Purge(p.Ctx, 10)
 		p.OK(err, "purge")
 		p.Must(n <= 5*10, "a purge with limit 10 handled %d rows", n)

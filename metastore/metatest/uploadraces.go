@@ -66,7 +66,7 @@ func uploadRace(p *probe, abort, idle bool) {
 	}
 }
 
-// ended ignores those errors that an upload returns to the loser of a race.
+// ended ignores the errors that the loser of a race gets from an upload.
 func ended(err error) error {
 	if errors.Is(err, metastore.ErrAborted) || errors.Is(err, metastore.ErrCommitted) {
 		return nil

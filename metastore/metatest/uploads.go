@@ -212,7 +212,7 @@ func uploadCreateOnly(p *probe) {
 	p.Complete("upload")
 }
 
-// uploadExpired completes an upload whose blob has expired.
+// uploadExpired completes an upload after its blob has expired.
 func uploadExpired(p *probe) {
 	current, _ := p.Put("a", "name")
 	expires := p.Clock.Now().Add(time.Hour)
@@ -320,8 +320,8 @@ func uploadEnded(p *probe) {
 	p.Must(!p.isGarbage(b.Content), "the blob's content is garbage")
 }
 
-// uploadOutcome checks what is retained of an ended upload: neither its parts, from its end on, nor its
-// ContentType and Metadata; and that its blob has the latter.
+// uploadOutcome checks what an ended upload retains: neither its parts, nor its ContentType and
+// Metadata. Its blob has these two.
 func uploadOutcome(p *probe) {
 	for _, id := range []string{"aborted", "committed", "idle"} {
 		_, err := p.Store.BeginUpload(p.Ctx, metastore.Upload{

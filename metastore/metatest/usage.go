@@ -28,7 +28,7 @@ func usageChecks() []dbtest.Check {
 	}
 }
 
-// uses ends the check unless the usage of the owner is exactly this, over every handle.
+// uses ends the check unless the owner's usage is exactly this, over every handle.
 func (p *probe) uses(owner string, bytes, uploads int64, format string, a ...any) {
 	got, err := p.Store.Usage(p.Ctx, owner)
 	p.OK(err, "usage of %q", owner)

@@ -47,7 +47,7 @@ func (s countsRepeats) OpenChannel(ctx context.Context, c ledger.Channel, idem *
 	return out, err
 }
 
-// dropsUncounted drops garbage of which its owner stays charged.
+// dropsUncounted drops garbage, and continues to charge its owner.
 type dropsUncounted struct {
 	dbtest.Handle
 	path string
@@ -61,7 +61,7 @@ func (s dropsUncounted) DropContent(ctx context.Context, content metastore.Conte
 	return errors.Join(dbtest.Query(ctx, s.path, `UPDATE garbage SET owner = NULL`), s.Handle.DropContent(ctx, content))
 }
 
-// keepsParts returns the parts of an upload also after its end.
+// keepsParts returns an upload's parts also after its end.
 type keepsParts struct {
 	dbtest.Handle
 	path string
@@ -295,7 +295,7 @@ func (s countsRefused) CommitBlob(ctx context.Context, b metastore.Blob, extents
 	return out, err
 }
 
-// keepsPurged forgets in a purge whose usage to release.
+// keepsPurged releases none of owner x's usage in a purge.
 type keepsPurged struct {
 	dbtest.Handle
 	path string

@@ -17,8 +17,8 @@ func usageRaceChecks() []dbtest.Check {
 	}
 }
 
-// counted ends the check unless the usage of an owner is exactly the sum over their blobs and open
-// uploads of account a. None of them may expire.
+// counted ends the check unless an owner's usage is exactly the sum over their blobs and open
+// uploads in account a. None of them may expire.
 func (p *probe) counted(owner string) {
 	var want metastore.Used
 	page, err := p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: "a", Limit: 100_000})
@@ -46,8 +46,8 @@ func (p *probe) counted(owner string) {
 	p.Equal(got, want, "usage of %q compared with what is stored", owner)
 }
 
-// allRetained ends the check unless what is retained of the owners is exactly the sum over all garbage,
-// the parts of which must have an extent, and over the outcomes of those of the uploads that exist.
+// allRetained ends the check unless exactly this is retained of the owners: all garbage, with an
+// extent in each part, and the outcomes of those uploads that still exist.
 func (p *probe) allRetained(owners, uploads []string) {
 	var want, got int64
 	for _, id := range p.Garbage() {
@@ -80,7 +80,7 @@ func usageRace(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	const callers, steps = 16, 30
 	owners := []string{"x", "y"}
-	// Everything needed is created here, because the methods of a probe must not be called
+	// Everything needed is created here, because a probe's methods must not be called
 	// concurrently.
 	extents := make([][]metastore.Extent, callers)
 	contents := make([][]metastore.ContentID, callers)
@@ -151,7 +151,7 @@ func usageRace(p *probe) {
 	p.allRetained(owners, uploads)
 }
 
-// passing ignores those errors that the loser of a race gets.
+// passing ignores the errors that the loser of a race gets.
 func passing(err error) error {
 	for _, target := range []error{database.ErrNotFound, database.ErrExists, metastore.ErrAborted, metastore.ErrCommitted} {
 		if errors.Is(err, target) {

@@ -7,7 +7,7 @@ import (
 	"sluice/metastore"
 )
 
-// retains ends the check unless the Retained of the owner is exactly this, over every handle.
+// retains ends the check unless the owner's Retained is exactly this, over every handle.
 func (p *probe) retains(owner string, want int64, after string) {
 	got, err := p.Store.Usage(p.Ctx, owner)
 	p.OK(err, "usage of %q", owner)
@@ -54,7 +54,7 @@ func usageRetained(p *probe) {
 	p.Purge()
 	p.retains("x", 0, "another purge")
 
-	// The outcome of an upload counts from its beginning until it is forgotten.
+	// An upload's outcome counts from the beginning of the upload until it is forgotten.
 	p.beginFor("x", "committed", "name")
 	outcome := row + int64(len("name"))
 	p.retains("x", outcome, "a begin")
@@ -110,8 +110,8 @@ func usageRetained(p *probe) {
 	usageOfStaged(p)
 }
 
-// usageOfStaged commits a content of so many extents that a store may insert them ahead of the
-// commit: after it they count as a blob and not as garbage, and after a refusal as garbage or not at
+// usageOfStaged commits so many extents that a store may insert them before the commit. After the
+// commit they count as a blob and not as garbage. After a refusal they count as garbage or not at
 // all.
 func usageOfStaged(p *probe) {
 	const extents = 5000
@@ -138,8 +138,8 @@ func usageOfStaged(p *probe) {
 	p.retains("staged", 0, "freeing it")
 }
 
-// usageOccupied checks that what is never refused never increases what is occupied, and that what is
-// reserved for the others is not exceeded.
+// usageOccupied checks that what is never refused never increases what is occupied, and that what
+// is reserved for the others is not exceeded.
 func usageOccupied(p *probe) {
 	last := int64(0)
 	grows := func(atMost int64, what string) {
