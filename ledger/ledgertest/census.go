@@ -11,7 +11,7 @@ import (
 func censusAmounts(p *probe) {
 	c := p.Channel("one", "s", 100)
 	p.buys(c, 1, 35, 10, "session") // 3 chunksets, and 5 of credit
-	p.OK(p.paysOut(c.ID, 1, 35), "pay out")
+	p.OK(p.book(c.ID, 1, 35), "book")
 	p.reads(c, 2, 50, 10, 2) // of 20 that can be spent
 	want := database.ChannelCensus{Open: 1, Deposited: 100, Accepted: 50, Settled: 35}
 	amounts := func(after string) {

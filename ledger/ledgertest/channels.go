@@ -166,7 +166,7 @@ func channelDeposit(p *probe) {
 	}
 }
 
-// channelRacingDeposits adds nearly half of the maximum concurrently.
+// channelRacingDeposits adds nearly half the maximum concurrently.
 func channelRacingDeposits(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	p.Channel("channel", "s", 1)

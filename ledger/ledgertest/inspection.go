@@ -102,7 +102,7 @@ func inspectChannels(p *probe) {
 	}
 }
 
-// sales returns all sales of a channel, read in pages of limit.
+// sales returns a channel's sales, read in pages of limit.
 func (p *probe) sales(channel string, limit int) []ledger.Sale {
 	var all []ledger.Sale
 	for before := ""; ; {
@@ -123,12 +123,12 @@ func inspectLedger(p *probe) {
 	p.reads(p.lasting("other"), 1, 50, 1, 50)
 	statement := func() ledger.Statement {
 		l, err := p.Store.Statement(p.Ctx, c.ID)
-		p.OK(err, "ledger")
-		p.Equal(l.Channel, p.getChannel(c.ID), "channel of the ledger")
+		p.OK(err, "statement")
+		p.Equal(l.Channel, p.getChannel(c.ID), "channel of the statement")
 		return l
 	}
 	empty := statement()
-	p.Must(empty.Pending == nil && empty.Booked == nil && empty.Folded == 0, "the ledger of a new channel is %+v", empty)
+	p.Must(empty.Pending == nil && empty.Booked == nil && empty.Folded == 0, "the statement of a new channel is %+v", empty)
 	p.Equal(len(p.sales(c.ID, 10)), 0, "sales of a new channel")
 
 	start := p.Clock.Now()
@@ -155,12 +155,12 @@ func inspectLedger(p *probe) {
 	p.Must(pending != nil && pending.Sequence == 2 && pending.Amount == 16, "the pending settlement is %+v", pending)
 
 	p.Clock.Advance(time.Second)
-	p.OK(p.Store.Book(p.Ctx, []ledger.Settlement{*pending}), "pay out")
+	p.OK(p.Store.Book(p.Ctx, []ledger.Settlement{*pending}), "book")
 	p.Reopen()
 	l := statement()
 	p.Must(l.Pending == nil, "a collected settlement is pending: %+v", l.Pending)
-	p.Must(l.Booked != nil && l.Booked.Sequence == 2 && l.Booked.Amount == 16, "the payout is %+v", l.Booked)
-	p.Equal(l.BookedAt, start.Add(3*time.Second), "time of the payout")
+	p.Must(l.Booked != nil && l.Booked.Sequence == 2 && l.Booked.Amount == 16, "the booked settlement is %+v", l.Booked)
+	p.Equal(l.BookedAt, start.Add(3*time.Second), "time of the booking")
 
 	p.Clock.Advance(ledger.SaleRetention + time.Second)
 	_, err = p.Store.Purge(p.Ctx, 1000)
@@ -172,7 +172,7 @@ func inspectLedger(p *probe) {
 	p.Equal(statement().Folded+retained, int64(13), "sum of all sales")
 
 	_, err = p.Store.Statement(p.Ctx, "unknown")
-	p.Is(err, database.ErrNotFound, "ledger of an unknown channel")
+	p.Is(err, database.ErrNotFound, "statement of an unknown channel")
 	_, err = p.Store.Sales(p.Ctx, c.ID, "no id", 1)
 	p.Is(err, database.ErrNotFound, "sales before a malformed id")
 }

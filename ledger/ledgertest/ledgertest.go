@@ -1,5 +1,5 @@
-// Package ledgertest is the conformance suite that every implementation of ledger.Store must pass, and
-// a set of benchmarks. See package dbtest, which runs its checks.
+// Package ledgertest is the conformance suite that every implementation of ledger.Store must pass,
+// and a set of benchmarks. See package dbtest, which runs its checks.
 package ledgertest
 
 import (

@@ -55,7 +55,7 @@ type bank struct {
 	last       map[string]ledger.Payment // by channel
 }
 
-// boughtOnce is the outcome of a purchase with an idempotency key.
+// boughtOnce is what a purchase with an idempotency key returned.
 type boughtOnce struct {
 	session ledger.Session
 	at      time.Time
@@ -77,7 +77,7 @@ func (b *bank) fresh(kind string) string {
 	return fmt.Sprint(b.name, kind, b.made)
 }
 
-// pick returns one of the existing ids, or an unknown one.
+// pick returns an existing id, or an unknown one.
 func pick[V any](b *bank, name string, of map[string]V) string {
 	ids := []string{b.name + "unknown"}
 	for id := range of {
@@ -416,7 +416,7 @@ func (b *bank) close() error {
 	return dbtest.Agree("close", got, c, err, wantErr)
 }
 
-// settle pays out one of the accepted payments, the newest or not.
+// settle books an accepted payment, the newest or not.
 func (b *bank) settle() error {
 	id := pick(b, "channel", b.channels)
 	list := b.settleable[id]
@@ -433,7 +433,8 @@ func (b *bank) settle() error {
 	return b.store.Book(b.p.Ctx, []ledger.Settlement{s})
 }
 
-// expired returns what can be paid out only after a renewal, or by a service that pays out what has expired.
+// expired returns what can be booked only after a renewal, or by a service that books what has
+// expired.
 func (b *bank) expired(c ledger.Channel) int64 {
 	if s, ok := b.pending[c.ID]; ok && b.now().Before(s.Expires) {
 		return 0

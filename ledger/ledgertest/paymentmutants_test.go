@@ -25,24 +25,24 @@ func TestBrokenPaymentsAreCaught(t *testing.T) {
 		{Name: "returns a charge that was not made", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return returnsAnyCharge{h} }, Caught: []string{"sessions/charge"}},
 		{Name: "forgets the charges of others", Break: func(h dbtest.Handle, path string) dbtest.Handle { return forgetsCharges{h, path} }, Caught: []string{"sessions/charge"}},
 		{Name: "returns a read twice", Break: func(h dbtest.Handle, path string) dbtest.Handle { return returnsReadTwice{h, path} }, Caught: []string{"payments/return-read"}},
-		{Name: "pays out half of a list", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return paysOutHalf{h} }, Caught: []string{"settlements/pay-out", "settlements/racing-pay-outs"}},
-		{Name: "pays out what it can", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return paysOutEach{h} }, Caught: []string{"settlements/pay-out"}},
-		{Name: "pays out and forgets the newer", Break: func(h dbtest.Handle, path string) dbtest.Handle { return forgetsNewer{h, path} }, Caught: []string{"settlements/pay-out", "settlements/pay-out-one"}},
+		{Name: "books half of a list", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return booksHalf{h} }, Caught: []string{"settlements/pay-out", "settlements/racing-pay-outs"}},
+		{Name: "books what it can", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return booksEach{h} }, Caught: []string{"settlements/pay-out"}},
+		{Name: "books and forgets the newer", Break: func(h dbtest.Handle, path string) dbtest.Handle { return forgetsNewer{h, path} }, Caught: []string{"settlements/pay-out", "settlements/pay-out-one"}},
 		{Name: "lowers what is settled", Break: func(h dbtest.Handle, path string) dbtest.Handle { return lowersSettled{h, path} }, Caught: []string{"settlements/pay-out-one", "settlements/any-order"}},
-		{Name: "forgets a payout", Break: func(h dbtest.Handle, path string) dbtest.Handle {
+		{Name: "forgets what was booked", Break: func(h dbtest.Handle, path string) dbtest.Handle {
 			return changesLedger{h, path, `DELETE FROM ledger`}
 		}, Caught: []string{"settlements/any-order"}},
-		{Name: "records a payout again", Break: func(h dbtest.Handle, path string) dbtest.Handle {
+		{Name: "books again", Break: func(h dbtest.Handle, path string) dbtest.Handle {
 			return changesLedger{h, path, `UPDATE ledger SET at = at + 1`}
 		}, Caught: []string{"settlements/any-order"}},
-		{Name: "pays out over any channel", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return paysOutAny{h} }, Caught: []string{"settlements/pay-out-one", "settlements/pay-out"}},
-		{Name: "pays out over open channels", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return paysOutOpen{h} }, Caught: []string{"settlements/pay-out-one"}},
+		{Name: "books over any channel", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return booksAny{h} }, Caught: []string{"settlements/pay-out-one", "settlements/pay-out"}},
+		{Name: "books over open channels", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return booksOpen{h} }, Caught: []string{"settlements/pay-out-one"}},
 		{Name: "reports nothing as uncollected", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return allCollected{h} }, Caught: []string{"settlements/uncollected"}},
 		{Name: "finds nothing in an audit", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return blind{h} }, Caught: []string{"audit/withdrawn"}},
 	})
 }
 
-// appliesTwice treats a replay as another payment of the same size.
+// appliesTwice treats a replay as another payment as large.
 type appliesTwice struct{ dbtest.Handle }
 
 func (s appliesTwice) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
@@ -239,16 +239,16 @@ func (s returnsReadTwice) ReturnRead(ctx context.Context, p ledger.Payment, char
 	return s.Handle.ReturnRead(ctx, p, charge)
 }
 
-type paysOutHalf struct{ dbtest.Handle }
+type booksHalf struct{ dbtest.Handle }
 
-func (s paysOutHalf) Book(ctx context.Context, list []ledger.Settlement) error {
+func (s booksHalf) Book(ctx context.Context, list []ledger.Settlement) error {
 	return s.Handle.Book(ctx, list[:len(list)/2])
 }
 
-// paysOutEach uses a transaction for each settlement.
-type paysOutEach struct{ dbtest.Handle }
+// booksEach uses a transaction for each settlement.
+type booksEach struct{ dbtest.Handle }
 
-func (s paysOutEach) Book(ctx context.Context, list []ledger.Settlement) error {
+func (s booksEach) Book(ctx context.Context, list []ledger.Settlement) error {
 	var errs []error
 	for _, one := range list {
 		errs = append(errs, s.Handle.Book(ctx, []ledger.Settlement{one}))
@@ -270,7 +270,7 @@ func (s forgetsNewer) Book(ctx context.Context, list []ledger.Settlement) error 
 	return err
 }
 
-// lowersSettled replaces the settled amount by the one of a late payout.
+// lowersSettled replaces the settled amount by a late booking.
 type lowersSettled struct {
 	dbtest.Handle
 	path string
@@ -288,7 +288,7 @@ func (s lowersSettled) Book(ctx context.Context, list []ledger.Settlement) error
 	return nil
 }
 
-// changesLedger runs a statement after each payout.
+// changesLedger runs a statement after each booking.
 type changesLedger struct {
 	dbtest.Handle
 	path, statement string
@@ -298,20 +298,20 @@ func (s changesLedger) Book(ctx context.Context, list []ledger.Settlement) error
 	return errors.Join(s.Handle.Book(ctx, list), dbtest.Query(ctx, s.path, s.statement))
 }
 
-// paysOutAny ignores settlements of unknown channels.
-type paysOutAny struct{ dbtest.Handle }
+// booksAny ignores settlements of unknown channels.
+type booksAny struct{ dbtest.Handle }
 
-func (s paysOutAny) Book(ctx context.Context, list []ledger.Settlement) error {
+func (s booksAny) Book(ctx context.Context, list []ledger.Settlement) error {
 	if err := s.Handle.Book(ctx, list); !errors.Is(err, database.ErrNotFound) {
 		return err
 	}
 	return nil
 }
 
-// paysOutOpen pays nothing out over closed channels.
-type paysOutOpen struct{ dbtest.Handle }
+// booksOpen books nothing over closed channels.
+type booksOpen struct{ dbtest.Handle }
 
-func (s paysOutOpen) Book(ctx context.Context, list []ledger.Settlement) error {
+func (s booksOpen) Book(ctx context.Context, list []ledger.Settlement) error {
 	for _, one := range list {
 		c, err := s.Channel(ctx, one.Channel)
 		if err != nil {

@@ -87,8 +87,8 @@ func paymentRead(p *probe) {
 	p.Audited()
 }
 
-// paymentOrder makes payments with more than one error. The first in the order of the contract must
-// be returned.
+// paymentOrder makes payments with more than one error. The contract orders them: the first one
+// must be returned.
 func paymentOrder(p *probe) {
 	c := p.Channel("channel", "s", 100)
 	p.buys(c, 5, 50, 1, "session")
@@ -313,10 +313,10 @@ func paymentUnsettled(p *probe) {
 	read(1, 4)
 	read(2, 10)
 	p.refusedPayment("channel", limited(3, 11), ledger.ErrUnsettledLimit, "above the limit by one")
-	p.OK(p.paysOut("channel", 1, 4), "pay out")
+	p.OK(p.book("channel", 1, 4), "book")
 	p.refusedPayment("channel", limited(3, 15), ledger.ErrUnsettledLimit, "above what was settled by one too many")
 	read(3, 14)
-	p.OK(p.paysOut("channel", 3, 14), "pay out")
+	p.OK(p.book("channel", 3, 14), "book")
 	p.refusedPayment("channel", limited(4, 25), ledger.ErrUnsettledLimit, "above what was settled by one too many")
 	read(4, 24)
 	p.Audited()
@@ -335,7 +335,7 @@ func paymentLargest(p *probe) {
 	s, err = p.Store.ReturnChunksets(p.Ctx, "session", math.MaxInt64, "r")
 	p.OK(err, "return of all")
 	p.Must(s.Left == math.MaxInt64 && s.Used == 0, "session %+v", s)
-	p.OK(p.paysOut("channel", math.MaxInt64, math.MaxInt64), "pay out")
+	p.OK(p.book("channel", math.MaxInt64, math.MaxInt64), "book")
 	p.Audited()
 
 	c = p.Channel("credit", "s", math.MaxInt64)

@@ -20,7 +20,7 @@ func readingChecks() []dbtest.Check {
 	}
 }
 
-// shows records a reading of a channel after a second, with a change of what was recorded last.
+// shows records a reading after a second: what was recorded last, with a change.
 func (p *probe) shows(id string, change func(*ledger.Reading)) ledger.Channel {
 	p.Clock.Advance(time.Second)
 	r := p.reading(p.getChannel(id))
@@ -37,12 +37,12 @@ func (p *probe) shown(id string, r ledger.Reading) ledger.Channel {
 	return c
 }
 
-// withdrawn returns a change of a reading.
+// withdrawn returns a change to a reading.
 func withdrawn(amount, next int64) func(*ledger.Reading) {
 	return func(r *ledger.Reading) { r.Withdrawn, r.NextSequence = amount, next }
 }
 
-// pendingOf returns the pending settlements of a channel.
+// pendingOf returns a channel's pending settlements.
 func (p *probe) pendingOf(id string) []ledger.Settlement {
 	var of []ledger.Settlement
 	for _, s := range p.books(id).settlements {
@@ -53,14 +53,15 @@ func (p *probe) pendingOf(id string) []ledger.Settlement {
 	return of
 }
 
-// ends records the outcome of the submission of a channel.
+// ends records how a channel's submission ended.
 func (p *probe) ends(id string, sequence int64, o ledger.Outcome) ledger.Channel {
 	p.OK(p.Store.EndSubmission(p.Ctx, id, sequence, o), "end")
 	p.Audited()
 	return p.recorded(id)
 }
 
-// channelAhead checks that no time of a ledger is stored that is wrong, and that one which was stored has no effect.
+// channelAhead checks that a wrong time of the chain is not stored, and has no effect if it was
+// stored before.
 func channelAhead(p *probe) {
 	future := ledger.Channel{
 		ID: "future", PaymentChannelID: p.Next(), Sender: "s", Receiver: "receiver", Asset: "asset", Deposit: 100,
@@ -76,15 +77,15 @@ func channelAhead(p *probe) {
 	p.Clock.Advance(time.Second)
 	r := p.reading(before)
 	r.Deposit, r.ChainTime = 50, p.Clock.Now().Add(24*time.Hour)
-	p.Equal(p.shown("c", r), before, "the channel after a reading of a ledger of tomorrow")
+	p.Equal(p.shown("c", r), before, "the channel after a reading of tomorrow's chain")
 	r.ChainTime = p.Clock.Now().Add(ledger.MaxChainAhead + time.Microsecond)
-	p.Equal(p.shown("c", r), before, "the channel after a reading of a ledger that is too far ahead")
+	p.Equal(p.shown("c", r), before, "the channel after a reading of a chain that is too far ahead")
 	r.Deposit, r.ChainTime = 120, p.Clock.Now().Add(ledger.MaxChainAhead)
 	got := p.shown("c", r)
-	p.Must(got.Deposit == 120 && got.ChainTime.Equal(r.ChainTime), "after a reading of a ledger that is a minute ahead: %+v", got)
+	p.Must(got.Deposit == 120 && got.ChainTime.Equal(r.ChainTime), "after a reading of a chain that is a minute ahead: %+v", got)
 	r.Deposit, r.ChainTime = 130, p.Clock.Now()
-	p.Must(p.shown("c", r).Deposit == 120, "a reading of an older ledger had an effect")
-	// The clock is set back, so that the recorded ledger is of the future.
+	p.Must(p.shown("c", r).Deposit == 120, "a reading of an older version of the chain had an effect")
+	// The clock is set back, so that the chain's recorded time is in the future.
 	p.Clock.Advance(-time.Second)
 	r.ChainTime = p.Clock.Now()
 	got = p.shown("c", r)
@@ -94,21 +95,21 @@ func channelAhead(p *probe) {
 	o := p.collected(sub)
 	o.Reading.ChainTime, o.Reading.Deposit, o.Withdrawn = p.Clock.Now().Add(24*time.Hour), 7, 10
 	after := p.ends("c", 1, o)
-	p.Must(after.Settled == 10 && after.Deposit == 130 && after.ChainTime.Equal(r.ChainTime), "collected, with a ledger of tomorrow: %+v", after)
+	p.Must(after.Settled == 10 && after.Deposit == 130 && after.ChainTime.Equal(r.ChainTime), "collected, with a reading of tomorrow: %+v", after)
 }
 
-// channelBehind records readings of fullnodes that are behind, whatever the time of their ledger.
+// channelBehind records readings of fullnodes that are behind, whatever time their chain shows.
 func channelBehind(p *probe) {
 	c := p.onChain("c", 100)
 	sub := p.begins(p.sends(c, 1, 50, 1, time.Minute))
 	p.ends("c", 1, ledger.Outcome{State: ledger.Collected, Withdrawn: sub.Amount})
 	before := p.recorded("c")
 	p.Must(before.Settled == 50 && before.Withdrawn == 50, "collected: %+v", before)
-	p.Equal(p.shows("c", withdrawn(0, 1)), before, "the channel after a reading from before the collection")
+	p.Equal(p.shows("c", withdrawn(0, 1)), before, "the channel after a reading from before the settlement was collected")
 	p.Equal(p.shows("c", func(r *ledger.Reading) { r.Created, r.Deposit = r.Created.Add(-time.Second), 7 }), before,
 		"the channel after a reading of an earlier channel of that number")
 	got := p.shows("c", withdrawn(50, 2))
-	p.Must(got.NextSequence == 2 && got.Elsewhere == 0 && got.Stopped == "", "after a reading from after the collection: %+v", got)
+	p.Must(got.NextSequence == 2 && got.Elsewhere == 0 && got.Stopped == "", "after a reading from after the settlement was collected: %+v", got)
 	p.reads(c, 2, 60, 1, 1)
 }
 
@@ -133,7 +134,7 @@ func channelAgain(p *probe) {
 	got := p.recorded("c")
 	p.Must(got.Settled == 60 && got.Accepted == 60 && got.Stopped != "", "what was withdrawn of the other channel counts: %+v", got)
 
-	// A channel of an earlier version, of which it is not known when it was created.
+	// A channel that an earlier version stored: when it was created is not known.
 	_, err := p.Store.OpenChannel(p.Ctx, ledger.Channel{
 		ID: "old", PaymentChannelID: p.Next(), Sender: "s", Receiver: "receiver", Asset: "asset", Deposit: 100,
 		Expires: p.Clock.Now().Add(dbtest.ChannelLife), NextSequence: 3, Withdrawn: 40, ChainTime: p.Clock.Now(),
@@ -206,7 +207,7 @@ func channelElsewhere(p *probe) {
 	p.Equal(list, []ledger.Channel{p.recorded("b"), p.recorded("c")}, "the channels as they are listed")
 	statement, err := p.Store.Statement(p.Ctx, "c")
 	p.OK(err, "ledger")
-	p.Equal(statement.Channel, p.recorded("c"), "the channel of a ledger")
+	p.Equal(statement.Channel, p.recorded("c"), "the channel of a statement")
 
 	p.begins(p.sends(p.onChain("d", 100), 1, 10, 1, time.Minute))
 	p.ends("d", 1, ledger.Outcome{State: ledger.Expired})
@@ -216,7 +217,8 @@ func channelElsewhere(p *probe) {
 	p.Must(got.Stopped == "" && got.Settled == 20, "more was withdrawn than accepted, which the deposit covers: %+v", got)
 }
 
-// channelRestored reads channels of books that were restored from before some payments were accepted and collected.
+// channelRestored reads channels of books that were restored from before some payments were
+// accepted and collected.
 func channelRestored(p *probe) {
 	c := p.onChain("c", 100)
 	pay := p.pay(c, 1, 30)
@@ -250,7 +252,8 @@ func channelRestored(p *probe) {
 	p.Audited()
 }
 
-// channelInFlight reads what was withdrawn while a submission is in flight. Only its outcome shows who has withdrawn it.
+// channelInFlight reads what was withdrawn while a submission is in flight. Only its outcome shows
+// who has withdrawn it.
 func channelInFlight(p *probe) {
 	for i, test := range []struct {
 		state                          ledger.SubmissionState

@@ -28,7 +28,7 @@ func renewalChecks() []dbtest.Check {
 	}
 }
 
-// renews renews what has expired of a channel.
+// renews renews a channel's expired payment.
 func (p *probe) renews(pay ledger.Payment) ledger.Channel {
 	c, err := p.Store.Renew(p.Ctx, pay)
 	p.OK(err, "renew %d at sequence %d", pay.Amount, pay.Sequence)
@@ -96,8 +96,8 @@ func paymentRenew(p *probe) {
 	p.Clock.Advance(paymentLife)
 	list, err := p.Store.Settlements(p.Ctx, ledger.Settlement{}, 10)
 	p.OK(err, "settlements")
-	p.OK(p.Store.Book(p.Ctx, list), "pay out what has expired")
-	p.Must(p.getChannel("c").Settled == 100 && p.getChannel("c").Expired == 0, "paid out: %+v", p.getChannel("c"))
+	p.OK(p.Store.Book(p.Ctx, list), "book what has expired")
+	p.Must(p.getChannel("c").Settled == 100 && p.getChannel("c").Expired == 0, "booked: %+v", p.getChannel("c"))
 	p.refusedRenewal("c", limited(5, 100), ledger.ErrNothingExpired, "of what is settled")
 
 	d := p.Channel("d", "s", 100)
@@ -106,8 +106,8 @@ func paymentRenew(p *probe) {
 	list, err = p.Store.Settlements(p.Ctx, ledger.Settlement{}, 10)
 	p.OK(err, "settlements")
 	p.renews(p.pay(d, 2, 10))
-	p.OK(p.Store.Book(p.Ctx, list), "pay out a payment that was renewed meanwhile")
-	p.Must(p.getChannel("d").Settled == 10 && len(p.pendingOf("d")) == 0, "paid out: %+v", p.getChannel("d"))
+	p.OK(p.Store.Book(p.Ctx, list), "book a payment that was renewed meanwhile")
+	p.Must(p.getChannel("d").Settled == 10 && len(p.pendingOf("d")) == 0, "booked: %+v", p.getChannel("d"))
 	p.Audited()
 	p.Clock.Advance(dbtest.ChannelLife)
 	p.refusedRenewal("d", p.pay(d, 3, 10), ledger.ErrChannelExpired, "over an expired channel")
@@ -132,10 +132,10 @@ func paymentRacingRenewals(p *probe) {
 			return err
 		})
 		for _, err := range errs {
-			p.OK(err, "concurrent renewals and payout")
+			p.OK(err, "concurrent renewals and a booking")
 		}
 		p.Audited()
-		p.Must(p.getChannel("c").Settled == 10*k && len(p.pendingOf("c")) == 0, "paid out: %+v", p.getChannel("c"))
+		p.Must(p.getChannel("c").Settled == 10*k && len(p.pendingOf("c")) == 0, "booked: %+v", p.getChannel("c"))
 	}
 }
 
@@ -178,7 +178,7 @@ func submissionRenew(p *probe) {
 		p.reads(c, 3, 50, 1, 1)
 	}
 
-	// A newer payment expires while one is in flight. The time of the ledger decides.
+	// A newer payment expires while one is in flight. The chain's time decides.
 	c := p.onChain("c", 100)
 	p.begins(p.sends(c, 1, 40, 1, time.Hour))
 	newer := p.sends(c, 2, 60, 1, time.Minute)
@@ -247,7 +247,7 @@ func submissionRacingRenewals(p *probe) {
 	}
 }
 
-// paymentSellingLimit follows the selling limit of a channel of the chain.
+// paymentSellingLimit follows the selling limit of a channel on a chain.
 func paymentSellingLimit(p *probe) {
 	c := p.onChain("c", math.MaxInt64)
 	start := func(sequence, amount int64, form string, simulated bool) ledger.Payment {
@@ -448,7 +448,8 @@ func submissionGrownDeposit(p *probe) {
 	sells(e)
 }
 
-// submissionRacingStops collects submissions while a refusal is recorded: a channel whose money is there sells.
+// submissionRacingStops collects submissions while a refusal is recorded: a channel
+// sells if its money is there.
 func submissionRacingStops(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	c := p.onChain("c", 1_000_000)
@@ -513,7 +514,7 @@ func submissionWithin(p *probe) {
 	p.due(24*time.Hour-time.Microsecond, short)
 	p.due(24*time.Hour, short, day)
 	p.due(dbtest.ChannelLife/2-time.Microsecond, short, day)
-	p.due(dbtest.ChannelLife/2, short, day, half) // half of the time until the channel expires
+	p.due(dbtest.ChannelLife/2, short, day, half) // half the time until the channel expires
 	limited := func(p *ledger.Payment) { p.StartingLimit, p.UnsettledLimit = 100, 1000 }
 	lives("below", 49, limited)
 	p.due(0)

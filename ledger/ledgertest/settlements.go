@@ -15,11 +15,11 @@ import (
 func settlementChecks() []dbtest.Check {
 	return []dbtest.Check{
 		check("settlements/list", settlementList),
-		check("settlements/pay-out-one", settlementPayOutOne),
+		check("settlements/pay-out-one", settlementBookOne),
 		check("settlements/racing", settlementRacing),
 		check("settlements/any-order", settlementAnyOrder),
-		check("settlements/pay-out", settlementPayOut),
-		check("settlements/racing-pay-outs", racingPayOuts),
+		check("settlements/pay-out", settlementBookMany),
+		check("settlements/racing-pay-outs", racingBookings),
 		check("settlements/uncollected", settlementUncollected),
 		check("audit/withdrawn", auditWithdrawn),
 	}
@@ -30,8 +30,8 @@ func settlement(pay ledger.Payment, channel string) ledger.Settlement {
 	return ledger.Settlement{Channel: channel, Sequence: pay.Sequence, Amount: pay.Amount, Proof: pay.Proof, Expires: pay.Expires}
 }
 
-// paysOut pays out one settlement.
-func (p *probe) paysOut(channel string, sequence, amount int64) error {
+// book books one settlement.
+func (p *probe) book(channel string, sequence, amount int64) error {
 	return p.Store.Book(p.Ctx, []ledger.Settlement{{Channel: channel, Sequence: sequence, Amount: amount}})
 }
 
@@ -78,15 +78,15 @@ func settlementList(p *probe) {
 	p.Purge()
 	list(10, first, third, second)
 	p.Audited()
-	p.OK(p.Store.Book(p.Ctx, []ledger.Settlement{first, third, second}), "pay out what has expired")
+	p.OK(p.Store.Book(p.Ctx, []ledger.Settlement{first, third, second}), "book what has expired")
 	list(10)
 	p.Audited()
 }
 
-// settlementPayOutOne pays out payments of one channel, older and newer ones, in all of its states.
-func settlementPayOutOne(p *probe) {
+// settlementBookOne books payments of one channel, older and newer ones, in each of its states.
+func settlementBookOne(p *probe) {
 	c := p.Channel("channel", "s", 100)
-	p.refused("channel", dbtest.ErrAny, "pay out before anything was accepted", func() error { return p.paysOut("channel", 1, 1) })
+	p.refused("channel", dbtest.ErrAny, "book before anything was accepted", func() error { return p.book("channel", 1, 1) })
 	for i, amount := range []int64{10, 20, 30} {
 		p.reads(c, int64(i+1), amount, 1, 1)
 	}
@@ -98,29 +98,29 @@ func settlementPayOutOne(p *probe) {
 		p.Audited()
 	}
 	state(0, pending)
-	p.OK(p.paysOut("channel", 2, 20), "pay out an older one")
+	p.OK(p.book("channel", 2, 20), "book an older one")
 	state(20, pending)
-	p.OK(p.paysOut("channel", 1, 10), "pay out a still older one")
+	p.OK(p.book("channel", 1, 10), "book a still older one")
 	state(20, pending)
-	p.refused("channel", dbtest.ErrAny, "pay out more than was accepted", func() error { return p.paysOut("channel", 4, 31) })
+	p.refused("channel", dbtest.ErrAny, "book more than was accepted", func() error { return p.book("channel", 4, 31) })
 	for range 3 {
-		p.OK(p.paysOut("channel", 3, 30), "pay out")
+		p.OK(p.book("channel", 3, 30), "book")
 		state(30)
 		p.Reopen()
 	}
 	p.reads(c, 4, 40, 1, 1)
 	pending = settlement(p.pay(c, 4, 40), "channel")
-	p.OK(p.paysOut("channel", 3, 30), "pay out the older one again")
+	p.OK(p.book("channel", 3, 30), "book the older one again")
 	state(30, pending)
-	p.Is(p.paysOut("channe", 1, 1), database.ErrNotFound, "pay out over an unknown channel")
+	p.Is(p.book("channe", 1, 1), database.ErrNotFound, "book over an unknown channel")
 	_, err := p.Store.CloseChannel(p.Ctx, "channel")
 	p.OK(err, "close")
 	p.Clock.Advance(dbtest.ChannelLife)
-	p.OK(p.paysOut("channel", 4, 40), "pay out over a closed channel, late")
+	p.OK(p.book("channel", 4, 40), "book over a closed channel, late")
 	state(40)
 }
 
-// settlementRacing pays out while payments are accepted: no payment may be lost.
+// settlementRacing books while payments are accepted: no payment may be lost.
 func settlementRacing(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	c := p.Channel("channel", "s", 1000)
@@ -146,7 +146,7 @@ func settlementRacing(p *probe) {
 		return nil
 	})
 	for _, err := range errs {
-		p.OK(err, "concurrent payments and payouts")
+		p.OK(err, "concurrent payments and bookings")
 	}
 	got := p.books("channel")
 	if got.channel.Settled < 10*n {
@@ -157,8 +157,8 @@ func settlementRacing(p *probe) {
 	p.Audited()
 }
 
-// settlementAnyOrder pays out the payments of a channel in any order, repeatedly and concurrently:
-// the newest one is the last payout, and is recorded once.
+// settlementAnyOrder books a channel's payments in any order, repeatedly and concurrently:
+// the newest one is booked last, and is recorded once.
 func settlementAnyOrder(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	c := p.Channel("channel", "s", 100)
@@ -171,7 +171,7 @@ func settlementAnyOrder(p *probe) {
 		l, err := p.Store.Statement(p.Ctx, "channel")
 		p.OK(err, "ledger")
 		p.Must(l.Booked != nil && l.Booked.Sequence == newest.Sequence && l.Booked.Amount == newest.Amount,
-			"the last payout is %+v, want %d at sequence %d", l.Booked, newest.Amount, newest.Sequence)
+			"the settlement booked last is %+v, want %d at sequence %d", l.Booked, newest.Amount, newest.Sequence)
 		p.Must(l.Channel.Settled == newest.Amount, "%d is settled, want %d", l.Channel.Settled, newest.Amount)
 		p.Must((l.Pending == nil) == (newest.Sequence == 4), "pending is %+v", l.Pending)
 		p.Audited()
@@ -179,24 +179,24 @@ func settlementAnyOrder(p *probe) {
 	}
 	newest := all[0]
 	for _, i := range []int{0, 2, 0, 2, 1} {
-		p.OK(p.Store.Book(p.Ctx, all[i:i+1]), "pay out")
+		p.OK(p.Store.Book(p.Ctx, all[i:i+1]), "book")
 		newest = all[max(i, int(newest.Sequence)-1)]
 		paid(newest)
 	}
 	for _, err := range dbtest.Race(8, func(i int) error { return handles[i%2].Book(p.Ctx, all[i/2:i/2+1]) }) {
-		p.OK(err, "concurrent payouts")
+		p.OK(err, "concurrent bookings")
 	}
 	at := paid(all[3])
 	p.Clock.Advance(time.Second)
 	p.Reopen()
 	for _, i := range []int{1, 3} {
-		p.OK(p.Store.Book(p.Ctx, all[i:i+1]), "pay out again")
-		p.Equal(paid(all[3]), at, "time of the last payout")
+		p.OK(p.Store.Book(p.Ctx, all[i:i+1]), "book again")
+		p.Equal(paid(all[3]), at, "time of the last booking")
 	}
 }
 
-// settlementPayOut pays out many settlements in one call, all of them or none.
-func settlementPayOut(p *probe) {
+// settlementBookMany books many settlements in one call, all of them or none.
+func settlementBookMany(p *probe) {
 	const n = 105 // more than one statement holds
 	var all []ledger.Settlement
 	for i := range n {
@@ -210,7 +210,7 @@ func settlementPayOut(p *probe) {
 		p.OK(err, "settlements")
 		return list
 	}
-	p.OK(p.Store.Book(p.Ctx, nil), "pay out an empty list")
+	p.OK(p.Store.Book(p.Ctx, nil), "book an empty list")
 	for what, wrong := range map[string]ledger.Settlement{
 		"an amount that was not accepted":    {Channel: all[9].Channel, Sequence: 3, Amount: 99},
 		"a sequence that was not accepted":   {Channel: all[9].Channel, Sequence: 4, Amount: all[9].Amount},
@@ -218,14 +218,14 @@ func settlementPayOut(p *probe) {
 		"a settlement of an unknown channel": {Channel: "unknown", Sequence: 1, Amount: 1},
 	} {
 		list := append(append([]ledger.Settlement{}, all[:9]...), wrong)
-		p.Must(p.Store.Book(p.Ctx, append(list, all[10:]...)) != nil, "pay out with %s: it is accepted", what)
-		p.Must(len(pending()) == n, "pay out with %s: %d are still pending, want all %d", what, len(pending()), n)
+		p.Must(p.Store.Book(p.Ctx, append(list, all[10:]...)) != nil, "book with %s: it is accepted", what)
+		p.Must(len(pending()) == n, "book with %s: %d are still pending, want all %d", what, len(pending()), n)
 		p.Audited()
 	}
-	p.OK(p.Store.Book(p.Ctx, []ledger.Settlement{{Channel: all[0].Channel, Sequence: 1, Amount: 10}}), "pay out an older one")
+	p.OK(p.Store.Book(p.Ctx, []ledger.Settlement{{Channel: all[0].Channel, Sequence: 1, Amount: 10}}), "book an older one")
 	p.Must(p.getChannel(all[0].Channel).Settled == 10 && len(pending()) == n, "an older one: the newer must stay pending")
 	for range 2 {
-		p.OK(p.Store.Book(p.Ctx, all[:n-1]), "pay out")
+		p.OK(p.Store.Book(p.Ctx, all[:n-1]), "book")
 		p.Equal(pending(), all[n-1:], "the pending settlements after it")
 		for _, s := range all[:n-1] {
 			if c := p.getChannel(s.Channel); c.Settled != s.Amount {
@@ -237,8 +237,8 @@ func settlementPayOut(p *probe) {
 	}
 }
 
-// racingPayOuts pays out on several handles while payments are accepted.
-func racingPayOuts(p *probe) {
+// racingBookings books on several handles while payments are accepted.
+func racingBookings(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	const n = 15
 	channels := []ledger.Channel{p.Channel("a", "s", 1000), p.Channel("b", "s", 1000), p.Channel("c", "s", 1000)}
@@ -263,11 +263,11 @@ func racingPayOuts(p *probe) {
 		}
 		return nil
 	}) {
-		p.OK(err, "concurrent payments and payouts")
+		p.OK(err, "concurrent payments and bookings")
 	}
 	list, err := p.Store.Settlements(p.Ctx, ledger.Settlement{}, 10)
 	p.OK(err, "settlements")
-	p.OK(p.Store.Book(p.Ctx, list), "pay out")
+	p.OK(p.Store.Book(p.Ctx, list), "book")
 	for _, c := range channels {
 		got := p.getChannel(c.ID)
 		p.Must(got.Settled == got.Accepted && got.Accepted == 20*n+10, "%+v, want all of %d settled", got, 20*n+10)
@@ -285,7 +285,7 @@ func settlementUncollected(p *probe) {
 	a, b := p.Channel("a", "s", 100), p.Channel("b", "s", 100)
 	p.reads(a, 1, 10, 1, 1)
 	p.reads(b, 1, 20, 1, 1)
-	p.OK(p.Store.Book(p.Ctx, []ledger.Settlement{settlement(p.pay(b, 1, 20), "b")}), "pay out")
+	p.OK(p.Store.Book(p.Ctx, []ledger.Settlement{settlement(p.pay(b, 1, 20), "b")}), "book")
 	p.reads(b, 2, 27, 1, 1)
 	want(0, 0)
 	p.Clock.Advance(paymentLife)
@@ -294,12 +294,12 @@ func settlementUncollected(p *probe) {
 	want(1, 7)
 	p.Clock.Advance(paymentLife)
 	want(2, 37)
-	p.OK(p.Store.Book(p.Ctx, []ledger.Settlement{settlement(p.pay(a, 2, 30), "a")}), "pay out late")
+	p.OK(p.Store.Book(p.Ctx, []ledger.Settlement{settlement(p.pay(a, 2, 30), "a")}), "book late")
 	want(1, 7)
 }
 
-// auditWithdrawn pays out over channels of the chain, of which nothing was withdrawn. The audit must find
-// them, and must not reveal a whole id.
+// auditWithdrawn books over channels of the chain from which nothing was withdrawn. The audit must
+// find them, and must not reveal a whole id.
 func auditWithdrawn(p *probe) {
 	for i, id := range []string{"unguessable-a", "unguessable-b"} {
 		c := p.onChain(id, 100)
@@ -307,10 +307,10 @@ func auditWithdrawn(p *probe) {
 		if i == 0 {
 			p.Audited()
 		}
-		p.OK(p.Store.Book(p.Ctx, []ledger.Settlement{s}), "pay out")
+		p.OK(p.Store.Book(p.Ctx, []ledger.Settlement{s}), "book")
 		found, err := p.Store.Audit(p.Ctx)
 		p.OK(err, "audit")
-		p.Must(len(found) > i, "after %d such payouts the audit found: %q", i+1, found)
+		p.Must(len(found) > i, "after %d such bookings the audit found: %q", i+1, found)
 		for _, sentence := range found {
 			p.Must(strings.Contains(sentence, "unguessable"[:6]) && !strings.Contains(sentence, "unguessable"[:7]),
 				"the audit says: %s", sentence)

@@ -16,8 +16,9 @@ import (
 	"sluice/ledger"
 )
 
-// modelSubmissions plays random histories of payments, submissions, outcomes and readings of channels on two
-// handles, and compares every result with a simple model in memory. Each history uses separate ids.
+// modelSubmissions plays random histories of payments, submissions, outcomes and readings of
+// channels on two handles, and compares every result with a simple model in memory. Each history
+// uses separate ids.
 func modelSubmissions(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	p.Play(func(t *rapid.T, round int) error {
@@ -32,8 +33,8 @@ func modelSubmissions(p *probe) {
 	})
 }
 
-// collecting is a model of channels whose payments are collected on a chain, and the store that it is compared
-// with.
+// collecting is a model of channels on a chain that collects their payments, and the store that it
+// is compared with.
 type collecting struct {
 	*rapid.T
 	p        *probe
@@ -42,7 +43,7 @@ type collecting struct {
 	channels map[string]*collectedChannel
 }
 
-// collectedChannel is the model of a channel.
+// collectedChannel is a channel's model.
 type collectedChannel struct {
 	ledger.Channel
 	pending *ledger.Settlement
@@ -193,7 +194,7 @@ func (w *collecting) renew(c *collectedChannel) error {
 	return agreeErr("renew", got, c.Channel, err, wantErr)
 }
 
-// agreeErr is agree for errors of which only the sentinel is compared.
+// agreeErr is Agree, but compares only the sentinels of errors.
 func agreeErr(what string, got, want any, err, wantErr error) error {
 	if wantErr == nil {
 		return dbtest.Agree(what, got, want, err, nil)
@@ -274,7 +275,7 @@ func (w *collecting) end(c *collectedChannel) error {
 	return dbtest.Agree("end", nil, nil, err, nil)
 }
 
-// reading draws what is read of a channel: nothing has changed, or much.
+// reading draws what a fullnode shows: nothing has changed, or much.
 func (w *collecting) reading(c *collectedChannel) ledger.Reading {
 	r := w.p.reading(c.Channel)
 	r.Deposit = max(0, r.Deposit+w.number("deposit", -5, 40))
@@ -301,7 +302,7 @@ func (w *collecting) reading(c *collectedChannel) ledger.Reading {
 	return r
 }
 
-// apply applies a reading to the model. before is the channel before the outcome of a submission.
+// apply applies a reading to the model. before is the channel before its submission ended.
 func (w *collecting) apply(c *collectedChannel, before collectedChannel, r ledger.Reading) {
 	stops := false
 	if w.takes(c, r) {
@@ -360,7 +361,8 @@ func (w *collecting) read(c *collectedChannel) error {
 	return dbtest.Agree("reading", got, c.Channel, err, nil)
 }
 
-// sameStop returns the reason in the model if the store has any where the model has one: their words differ.
+// sameStop returns the reason in the model if the store has any where the model has one: their
+// words differ.
 func (c *collectedChannel) sameStop(reason string) string {
 	if (reason == "") == (c.Stopped == "") {
 		return c.Stopped

@@ -23,7 +23,7 @@ func TestBrokenSubmissionsAreCaught(t *testing.T) {
 		{Name: "loses the newer payment", Break: func(h dbtest.Handle, path string) dbtest.Handle { return losesNewer{h, path} }, Caught: []string{"submissions/newer", "model/submissions"}},
 		{Name: "changes an outcome", Break: func(h dbtest.Handle, path string) dbtest.Handle { return changesOutcome{h, path} }, Caught: []string{"submissions/outcomes", "model/submissions"}},
 		{Name: "forgets the halt", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return neverHalts{h} }, Caught: []string{"submissions/halt"}},
-		{Name: "believes an older ledger", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return believesAll{h} }, Caught: []string{"channels/readings", "model/submissions"}},
+		{Name: "believes an older version of the chain", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return believesAll{h} }, Caught: []string{"channels/readings", "model/submissions"}},
 		{Name: "forgets what was withdrawn", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return forgetsWithdrawn{h} }, Caught: []string{"channels/on-chain", "model/submissions"}},
 		{Name: "forgets what was withdrawn before the end", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return forgetsEnded{h} }, Caught: []string{"submissions/gone", "model/submissions"}},
 		{Name: "counts nothing as failed", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return nothingFailed{h} }, Caught: []string{"submissions/unsettled"}},

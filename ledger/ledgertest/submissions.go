@@ -36,14 +36,15 @@ func (p *probe) onChain(id string, deposit int64) ledger.Channel {
 	return c
 }
 
-// reading returns what is read of a channel now, if nothing has changed.
+// reading returns what a fullnode shows of c now, if nothing has changed.
 func (p *probe) reading(c ledger.Channel) ledger.Reading {
 	return ledger.Reading{
 		Deposit: c.Deposit, Withdrawn: c.Withdrawn, NextSequence: c.NextSequence, Expires: c.Expires, Created: c.ChainCreated, ChainTime: p.Clock.Now(),
 	}
 }
 
-// sends accepts a payment of a life over a channel, which is due at an unsettled amount.
+// sends accepts a payment that expires after life. It is due as soon as settleAt or more is
+// unsettled.
 func (p *probe) sends(c ledger.Channel, sequence, amount, settleAt int64, life time.Duration) ledger.Settlement {
 	pay := p.pay(c, sequence, amount)
 	pay.Expires, pay.SettleAt = p.Clock.Now().Add(life), settleAt
@@ -59,7 +60,7 @@ func submission(s ledger.Settlement) ledger.Submission {
 	}
 }
 
-// begins begins the submission of a settlement.
+// begins begins a settlement's submission.
 func (p *probe) begins(s ledger.Settlement) ledger.Submission {
 	sub := submission(s)
 	p.OK(p.Store.BeginSubmission(p.Ctx, sub), "begin the submission of %d", s.Sequence)
@@ -67,7 +68,7 @@ func (p *probe) begins(s ledger.Settlement) ledger.Submission {
 	return sub
 }
 
-// collected is the outcome of a submission over a channel that was collected.
+// collected is the outcome of a submission that has collected its settlement.
 func (p *probe) collected(s ledger.Submission) ledger.Outcome {
 	r := p.reading(p.getChannel(s.Channel))
 	r.Withdrawn, r.NextSequence = s.Amount, s.Sequence+1
@@ -106,7 +107,7 @@ func submissionDue(p *probe) {
 	p.Clock.Advance(time.Microsecond)
 	p.Reopen()
 	p.due(0, second)
-	first = p.sends(a, 2, 20, 900, 8*time.Second) // but one of a shorter life is due earlier
+	first = p.sends(a, 2, 20, 900, 8*time.Second) // but one with a shorter life is due earlier
 	p.due(0, second)
 	p.Clock.Advance(4 * time.Second)
 	p.due(0, first, second)
@@ -208,8 +209,8 @@ func submissionOutcomes(p *probe) {
 	p.Must(len(failed) == 1 && failed[0].Sequence == 2 && failed[0].Status == "Move abort in 0x1::micropayments", "failed: %+v", failed)
 }
 
-// submissionNewer checks that payments which are accepted meanwhile wait, and that nothing that was accepted is
-// lost or sold over a channel that has failed.
+// submissionNewer checks that payments which are accepted meanwhile wait, and that nothing that was
+// accepted is lost or sold over a channel that has failed.
 func submissionNewer(p *probe) {
 	c := p.onChain("c", 1000)
 	p.begins(p.sends(c, 1, 10, 1, time.Minute))
@@ -238,7 +239,7 @@ func submissionNewer(p *probe) {
 	p.Audited()
 }
 
-// submissionGone collects over a channel that was ended on the chain before the collection was seen.
+// submissionGone collects over a channel that the chain ended before anyone saw what was collected.
 func submissionGone(p *probe) {
 	p.begins(p.sends(p.onChain("c", 100), 1, 10, 1, time.Minute))
 	gone := ledger.Reading{Gone: true, Withdrawn: 10, ChainTime: p.Clock.Now()}
@@ -449,7 +450,7 @@ func channelReadings(p *probe) {
 	old.Gone, old.ChainTime = true, before.ChainTime.Add(-time.Microsecond)
 	got, err := p.Store.RecordReading(p.Ctx, "c", old)
 	p.OK(err, "record")
-	p.Equal(got, before, "the channel after a reading of an older ledger")
+	p.Equal(got, before, "the channel after a reading of an older version of the chain")
 	p.Clock.Advance(time.Second)
 	got = p.getChannel("c")
 	p.Must(got.State(p.Clock.Now()) == ledger.ChannelExpired, "the expiry was not recorded")

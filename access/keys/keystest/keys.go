@@ -193,7 +193,7 @@ func (p *probe) version(s whole.Database) int64 {
 	return v
 }
 
-// keyVersion changes keys over one handle and reads them over others, one of which has read nothing
+// keyVersion changes keys over one handle and reads them over others. One of them has read nothing
 // yet.
 func keyVersion(p *probe) {
 	looking, last := p.Open(), int64(0)
@@ -275,7 +275,7 @@ func keyUpdate(p *probe) {
 	p.Equal(p.getKey("other"), other, "key that was not updated")
 }
 
-// keyGroupLimits changes the limits of a group with several keys.
+// keyGroupLimits changes a group's limits. The group has several keys.
 func keyGroupLimits(p *probe) {
 	for _, id := range []string{"a", "b"} {
 		_, err := p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: "group"})
@@ -312,8 +312,8 @@ func keyGroupLimits(p *probe) {
 	p.Is(err, database.ErrNotFound, "set limits of an unknown group")
 }
 
-// keyRacingUpdates changes one key and one group concurrently, each call something else. No change may
-// be lost.
+// keyRacingUpdates changes one key and one group concurrently, each call something else. No change
+// may be lost.
 func keyRacingUpdates(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	p.NewKey("key")
