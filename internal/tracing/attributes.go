@@ -2,8 +2,8 @@ package tracing
 
 import "go.opentelemetry.io/otel/attribute"
 
-// The attributes of spans, by the semantic conventions of OpenTelemetry. None has a value that a client
-// chooses: routes are patterns, and methods and errors are of closed lists.
+// The attributes of spans, by the semantic conventions of OpenTelemetry. None has a value that a
+// client chooses: routes are patterns, and methods and errors are of closed lists.
 const (
 	keyMethod   attribute.Key = "http.request.method"
 	keyRoute    attribute.Key = "http.route"

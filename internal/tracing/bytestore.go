@@ -7,11 +7,11 @@ import (
 	"sluice/bytestore"
 )
 
-// Bytes returns a store that starts a span for each call on behalf of a traced request. That of a Put
-// includes the time in which the body arrives, and that of an Open ends before the bytes are read.
+// Bytes returns a store that starts a span for each call that a traced request makes. Put's span
+// includes the time in which the body arrives. Open's span ends before the bytes are read.
 func (t *Tracer) Bytes(store bytestore.Store) bytestore.Store { return byteStore{store, t} }
 
-// byteStore adds spans to the methods of a store.
+// byteStore adds spans to a store's methods.
 type byteStore struct {
 	store bytestore.Store
 	*Tracer

@@ -8,16 +8,16 @@ import (
 	"go.opentelemetry.io/otel"
 )
 
-// errorPause is the time between two lines about errors of the export.
+// errorPause is the time between two lines about failed exports.
 const errorPause = time.Minute
 
-// errorLog logs errors of the export: a collector that is unreachable would otherwise be a line for
-// each batch of spans. It is safe for concurrent use.
+// errorLog logs why exports fail, but not each time: an unreachable endpoint would otherwise be a
+// line for each batch of spans. It is safe for concurrent use.
 type errorLog struct {
 	log *slog.Logger
 
 	mu     sync.Mutex
-	last   time.Time // of a line
+	last   time.Time // when a line was logged
 	hidden int       // errors since then
 }
 

@@ -11,10 +11,10 @@ import (
 	"sluice/database"
 )
 
-// operation is the span of a call of a store; its span is nil if the call belongs to no traced request.
+// operation is a store call's span, which is nil if the call belongs to no traced request.
 type operation struct{ span trace.Span }
 
-// begin starts a span below that of ctx, if there is one that is recorded.
+// begin starts a span below ctx's span, if that is recorded.
 func (t *Tracer) begin(ctx context.Context, name string) (context.Context, operation) {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx, operation{}
@@ -23,7 +23,7 @@ func (t *Tracer) begin(ctx context.Context, name string) (context.Context, opera
 	return ctx, operation{span}
 }
 
-// end ends the span of a call that returned err.
+// end ends the span of a call. err is what the call returned.
 func (o operation) end(err *error) {
 	if o.span == nil {
 		return
@@ -38,8 +38,8 @@ func (o operation) end(err *error) {
 	o.span.End()
 }
 
-// kindOf returns the kind of an error of a store, and whether the store failed. Other errors are answers,
-// such as that a precondition is not met.
+// kindOf returns the kind of a store's error, and whether the store failed. Other errors are
+// answers, such as that a precondition is not met.
 func kindOf(err error) (kind string, failed bool) {
 	for _, k := range []struct {
 		is     error

@@ -9,10 +9,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Request is the span of a request.
+// Request is a request's span.
 type Request struct{ span trace.Span }
 
-// Request starts the span of a request with these headers. The caller must End it.
+// Request starts a span for the request that has these headers. The caller must End it.
 func (t *Tracer) Request(ctx context.Context, header http.Header) (context.Context, Request) {
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
 	if remote := incoming(header); remote.IsValid() {
@@ -27,7 +27,7 @@ func (t *Tracer) Request(ctx context.Context, header http.Header) (context.Conte
 }
 
 // incoming returns the context that a request names in traceparent (W3C Trace Context), without its
-// tracestate, which is a text of the client.
+// tracestate, which is a text that the client wrote.
 func incoming(header http.Header) trace.SpanContext {
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(header))
 	return trace.SpanContextFromContext(ctx).WithTraceState(trace.TraceState{})
@@ -36,11 +36,11 @@ func incoming(header http.Header) trace.SpanContext {
 // Outcome describes a request that has ended.
 type Outcome struct {
 	Method   string // "" if it is not a standard one
-	Route    string // the pattern of the path; "" if there is no such route
+	Route    string // the path's pattern; "" if there is no such route
 	Status   int
-	In, Out  int64  // bytes of the bodies
-	Error    string // the code of the error; "" if there was none
-	Internal bool   // the error is one of the service
+	In, Out  int64  // bytes of bodies
+	Error    string // the error code; "" if there was none
+	Internal bool   // the service failed
 }
 
 // End ends the span.
@@ -70,5 +70,5 @@ func (r Request) End(o Outcome) {
 // Sampled reports whether the span is exported.
 func (r Request) Sampled() bool { return r.span.SpanContext().IsSampled() }
 
-// TraceID returns the id of the trace in hexadecimal digits.
+// TraceID returns the trace's id in hexadecimal digits.
 func (r Request) TraceID() string { return r.span.SpanContext().TraceID().String() }

@@ -31,16 +31,17 @@ type Tracer struct {
 // Options configure a Tracer.
 type Options struct {
 	Version string
-	// Follow makes a request part of the trace that its traceparent names. Otherwise it begins a trace,
-	// which has a link to that one: strangers must not choose what is sampled.
+	// Follow makes a request part of the trace that its traceparent names. Otherwise it begins a
+	// trace, which has a link to that one: strangers must not choose what is sampled.
 	Follow bool
 	Log    *slog.Logger
 }
 
 // Open returns a Tracer, or nil if the environment does not enable tracing: by
-// OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_TRACES_EXPORTER=otlp, unless
-// OTEL_SDK_DISABLED is true or OTEL_TRACES_EXPORTER is none. It does not connect. A collector that
-// cannot be reached is logged, and spans that wait for it are dropped when they are too many.
+// OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_TRACES_EXPORTER=otlp,
+// unless OTEL_SDK_DISABLED is true or OTEL_TRACES_EXPORTER is none. It does not connect. An
+// endpoint that cannot be reached is logged, and spans that wait for it are dropped when they are
+// too many.
 func Open(ctx context.Context, o Options) (*Tracer, error) {
 	if !enabled(o.Log) {
 		return nil, nil

@@ -31,7 +31,7 @@ func newRecorder(follow bool) (*Tracer, *tracetest.InMemoryExporter) {
 	return newTracer(sdk.NewTracerProvider(sdk.WithSyncer(recorder)), follow), recorder
 }
 
-// TestEveryCallOfARequestHasASpan calls each method of the contracts that requests use. The stores are
+// TestEveryCallOfARequestHasASpan calls each method that requests use. The stores are
 // nil, so that each call panics, below its span.
 func TestEveryCallOfARequestHasASpan(t *testing.T) {
 	tracer, recorder := newRecorder(true)
@@ -78,7 +78,7 @@ func TestEveryCallOfARequestHasASpan(t *testing.T) {
 	}
 }
 
-// TestIncomingTraces checks that a trace of the client is followed or linked to, without its tracestate.
+// TestIncomingTraces checks that a client's trace is followed or linked to, without its tracestate.
 func TestIncomingTraces(t *testing.T) {
 	for _, follow := range []bool{true, false} {
 		tracer, recorder := newRecorder(follow)
@@ -133,7 +133,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// failing is a store whose calls fail with an error.
+// failing is a store that fails with err.
 type failing struct {
 	whole.Database
 	err error
@@ -203,7 +203,7 @@ func TestEnvironmentDecides(t *testing.T) {
 	}
 }
 
-// TestErrorsOfTheExportAreFewLines checks that an unreachable collector is a line a minute.
+// TestErrorsOfTheExportAreFewLines checks that an unreachable endpoint is a line a minute.
 func TestErrorsOfTheExportAreFewLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder

@@ -1,6 +1,6 @@
-// Gen writes the methods of tracing.tracedDatabase: one for each method of the contracts that requests
-// call. It does not import package tracing, so that it also runs when that does not compile because a
-// contract has changed. Run go generate ./internal/tracing.
+// Gen writes the methods of tracing.tracedDatabase: one for each method of the contracts that
+// requests call. It does not import package tracing, so that it also runs when that does not
+// compile because a contract has changed. Run go generate ./internal/tracing.
 package main
 
 import (
@@ -17,8 +17,8 @@ import (
 	"strings"
 )
 
-// contracts are the folders of the packages whose Store is traced. All spans are called metastore.X,
-// which is what traces show the database as.
+// contracts are the folders of the packages whose Store is traced. All spans are called
+// metastore.X, which is what traces show the database as.
 var contracts = []string{"metastore", "ledger", "access/keys"}
 
 func main() {
