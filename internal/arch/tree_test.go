@@ -104,10 +104,11 @@ func TestUpward(t *testing.T) {
 }
 
 // TestRowsOf checks how folders are read: an indented line's first folder is in the folder of the
-// latest line that is not indented, and each other one next to the one before it.
+// latest line that is not indented. Each other one is next to the one before it, or at the root if it
+// is a path.
 func TestRowsOf(t *testing.T) {
-	const text = "An example:\n\n```\na/b/ c/   two folders in a\nd/        a folder\n  e/ f/   two folders in d\ng/ h/i/ j/\n```\n\nk/ is text\n"
-	want := [][]string{{"a/b", "a/c"}, {"d"}, {"d/e", "d/f"}, {"g", "h/i", "h/j"}}
+	const text = "An example:\n\n```\na/b/ c/   two folders in a\nd/        a folder\n  e/ f/   two folders in d\ng/ h/i/ j/ d/k/\n```\n\nk/ is text\n"
+	want := [][]string{{"a/b", "a/c"}, {"d"}, {"d/e", "d/f"}, {"g", "h/i", "h/j", "d/k"}}
 	if got := rowsOf(text); !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -128,6 +129,9 @@ func rowsOf(text string) (rows [][]string) {
 			name, isFolder := strings.CutSuffix(word, "/")
 			if !isFolder {
 				break
+			}
+			if i > 0 && strings.Contains(name, "/") {
+				parent = "."
 			}
 			dir := path.Join(parent, name)
 			if i == 0 && parent == "." {

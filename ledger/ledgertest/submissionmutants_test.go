@@ -25,7 +25,7 @@ func TestBrokenSubmissionsAreCaught(t *testing.T) {
 		{Name: "forgets the halt", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return neverHalts{h} }, Caught: []string{"submissions/halt"}},
 		{Name: "believes an older version of the chain", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return believesAll{h} }, Caught: []string{"channels/readings", "model/submissions"}},
 		{Name: "forgets what was withdrawn", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return forgetsWithdrawn{h} }, Caught: []string{"channels/on-chain", "model/submissions"}},
-		{Name: "forgets what was withdrawn before the end", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return forgetsEnded{h} }, Caught: []string{"submissions/gone", "model/submissions"}},
+		{Name: "forgets what was withdrawn before the end", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return forgetsEnded{h} }, Caught: []string{"submissions/gone"}},
 		{Name: "counts nothing as failed", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return nothingFailed{h} }, Caught: []string{"submissions/unsettled"}},
 		{Name: "reports nothing as overdue", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return nothingOverdue{h} }, Caught: []string{"submissions/overdue"}},
 		{Name: "reports as overdue what is not due", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return allOverdue{h} }, Caught: []string{"submissions/overdue"}},
