@@ -8,12 +8,15 @@ import (
 	"sluice/metastore"
 )
 
+// AccountCounts are the numbers and sizes of the blobs of accounts.
+var AccountCounts = counts{deltas: "account_deltas", sums: "account_sums", key: "account", columns: []string{"blobs", "bytes"}}
+
 // The counts of accounts are kept by triggers on the table blobs: see the migration "accounts".
 
 // ListAccounts implements metastore.Accounts.
-func (s *Store) ListAccounts(ctx context.Context, after string, limit int) ([]metastore.Account, error) {
+func (s *Metastore) ListAccounts(ctx context.Context, after string, limit int) ([]metastore.Account, error) {
 	var list []metastore.Account
-	err := s.snapshotList(ctx, func(t *tx) error {
+	err := s.snapshotList(ctx, func(t metaTx) error {
 		list = nil
 		for behind, more := after, true; more && len(list) < limit; {
 			counted, rest, err := t.countedAccounts(behind, limit)
@@ -36,8 +39,8 @@ func (s *Store) ListAccounts(ctx context.Context, after string, limit int) ([]me
 }
 
 // TotalStored implements metastore.Accounts.
-func (s *Store) TotalStored(ctx context.Context) (blobs, bytes int64, err error) {
-	err = s.read(ctx, func(t *tx) error {
+func (s *Metastore) TotalStored(ctx context.Context) (blobs, bytes int64, err error) {
+	err = s.read(ctx, func(t metaTx) error {
 		_, err := t.row(`SELECT CAST(COALESCE(SUM(blobs), 0) AS BIGINT), CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM
 			(SELECT blobs, bytes FROM account_sums UNION ALL SELECT blobs, bytes FROM account_deltas) counted`, nil,
 			(*integer)(&blobs), (*integer)(&bytes))
@@ -49,7 +52,7 @@ func (s *Store) TotalStored(ctx context.Context) (blobs, bytes int64, err error)
 // countedAccounts returns the counts of the first accounts greater than after, in the order
 // of the accounts: of at least limit, unless it returns false, and then of all. Counts can be
 // zero.
-func (t *tx) countedAccounts(after string, limit int) (list []metastore.Account, more bool, err error) {
+func (t metaTx) countedAccounts(after string, limit int) (list []metastore.Account, more bool, err error) {
 	sums, err := t.readAccounts(`SELECT account, blobs, bytes FROM account_sums
 		WHERE account > $1 ORDER BY account LIMIT ($2 + 0)`, after, limit)
 	if err != nil {
@@ -84,7 +87,7 @@ func (t *tx) countedAccounts(after string, limit int) (list []metastore.Account,
 const accountDeltas = `SELECT account, CAST(SUM(blobs) AS BIGINT), CAST(SUM(bytes) AS BIGINT) FROM account_deltas
 	WHERE account > $1 GROUP BY account ORDER BY account LIMIT ($2 + 0)`
 
-func (t *tx) readAccounts(query, after string, limit int) ([]metastore.Account, error) {
+func (t metaTx) readAccounts(query, after string, limit int) ([]metastore.Account, error) {
 	var a metastore.Account
-	return collect(t, query, args{[]byte(after), int64(limit)}, args{&a.Account, (*integer)(&a.Blobs), (*integer)(&a.Bytes)}, &a)
+	return collect(t.tx, query, args{[]byte(after), int64(limit)}, args{&a.Account, (*integer)(&a.Blobs), (*integer)(&a.Bytes)}, &a)
 }

@@ -28,7 +28,7 @@ func accountsOf(tb testing.TB, s *Store) []metastore.Account {
 func accountsAreExact(tb testing.TB, s *Store) []metastore.Account {
 	tb.Helper()
 	var want []metastore.Account
-	err := s.snapshot(tb.Context(), func(t *tx) (err error) {
+	err := s.db.snapshot(tb.Context(), func(t *tx) (err error) {
 		var a metastore.Account
 		want, err = collect(t, `SELECT account, COUNT(*), CAST(SUM(size) AS BIGINT) FROM blobs GROUP BY account ORDER BY account`, nil,
 			args{&a.Account, (*integer)(&a.Blobs), (*integer)(&a.Bytes)}, &a)
@@ -66,7 +66,7 @@ func TestMigratesAccounts(t *testing.T) {
 		if got := accountsAreExact(t, s); !slices.Equal(got, want) {
 			t.Errorf("the accounts are %+v, want %+v", got, want)
 		}
-		postgres := s.eng.listsInside()
+		postgres := s.db.eng.listsInside()
 		for _, statement := range []string{
 			rawBlob("b", "two", 3), rawBlob("c", "one", 1),
 			`UPDATE blobs SET size = 20 WHERE account = CAST('a' AS BLOB) AND size = 10`,
@@ -75,7 +75,7 @@ func TestMigratesAccounts(t *testing.T) {
 			if postgres {
 				statement = forPostgres(statement)
 			}
-			err := s.write(t.Context(), func(tx *tx) error {
+			err := s.db.write(t.Context(), func(tx *tx) error {
 				_, err := tx.exec(strings.TrimSuffix(statement, ";"))
 				return err
 			})
@@ -142,9 +142,9 @@ func TestMigratesAccountsUnderWrites(t *testing.T) {
 // account that has blobs, and none of them names the counts, which triggers keep.
 func TestAccountsCostNoStatement(t *testing.T) {
 	for name, open := range map[string]func() (engine, error){
-		"SQLite": func() (engine, error) { return openSQLite(databasePath(t), Options{}) },
+		"SQLite": func() (engine, error) { return openSQLite(databasePath(t), EngineOptions{}) },
 		"PostgreSQL": func() (engine, error) {
-			return openPostgres(context.Background(), testenv.Postgres(t), Options{})
+			return openPostgres(context.Background(), testenv.Postgres(t), EngineOptions{})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestAccountsCostNoStatement(t *testing.T) {
 				t.Fatal(err)
 			}
 			var statements []statement
-			s := newStore(recorded(e, &statements), Options{})
+			s := newStore(NewDB(recorded(e, &statements), nil), nil)
 			defer closing(t, s)
 			putFor(t, s, "", "one", "abc")
 			putFor(t, s, "", "one", "abcd")

@@ -98,9 +98,9 @@ func TestAuditFindsDamage(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var found []string
-			err := s.write(t.Context(), func(t *tx) (err error) {
+			err := s.db.write(t.Context(), func(t *tx) (err error) {
 				if _, err = t.exec(c.damage); err == nil {
-					found, err = t.audit(1)
+					found, err = auditPages(t, 1)
 				}
 				return errors.Join(err, undo)
 			})
@@ -130,8 +130,8 @@ func TestAuditFindsWrongPayouts(t *testing.T) {
 			return s
 		},
 	}
-	for engine, open := range open {
-		t.Run(engine, func(t *testing.T) {
+	for kind, open := range open {
+		t.Run(kind, func(t *testing.T) {
 			s := open(t)
 			fillAudited(t, s)
 			for name, c := range map[string]struct {
@@ -144,10 +144,10 @@ func TestAuditFindsWrongPayouts(t *testing.T) {
 				"over an unknown channel": {ledger.Settlement{Channel: "unguessable-other", Sequence: 1, Amount: 1}, "a payout belongs to channel"},
 			} {
 				var found []string
-				err := s.write(t.Context(), func(t *tx) (err error) {
+				err := s.db.write(t.Context(), func(t *tx) (err error) {
 					if _, err = t.exec(`INSERT INTO ledger (channel, sequence, amount, at) VALUES ($1, $2, $3, $4)`,
 						[]byte(c.payout.Channel), c.payout.Sequence, c.payout.Amount, micros(t.now)); err == nil {
-						found, err = t.audit(1)
+						found, err = auditPages(t, 1)
 					}
 					return errors.Join(err, undo)
 				})
@@ -168,7 +168,7 @@ func TestAuditFindsWrongPayouts(t *testing.T) {
 // TestOnePaymentSellsOnce bypasses the code: the table itself refuses the second sale.
 func TestOnePaymentSellsOnce(t *testing.T) {
 	s := openAudited(t)
-	err := s.write(t.Context(), func(t *tx) error {
+	err := s.db.write(t.Context(), func(t *tx) error {
 		_, err := t.exec(`INSERT INTO sales SELECT randomblob(16), channel, sequence, session, count, price, at, NULL FROM sales WHERE sequence = 1`)
 		return err
 	})

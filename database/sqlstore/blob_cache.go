@@ -29,13 +29,13 @@ import (
 // If the outcome of a COMMIT is unknown, the cache is emptied and remains empty: what SQLite returns
 // is the only truth until the database is opened again.
 type blobCache struct {
-	rows *otter.Cache[blobKey, *blobRow]
+	rows *otter.Cache[RowKey, *blobRow]
 
 	hits, misses, evictions atomic.Int64
 
 	mu       sync.Mutex
-	fills    map[blobKey]*rowFill
-	changing map[blobKey]struct{} // by the COMMIT that is running
+	fills    map[RowKey]*rowFill
+	changing map[RowKey]struct{} // by the COMMIT that is running
 	stopped  bool
 }
 
@@ -63,8 +63,8 @@ const (
 )
 
 // weight returns about how many bytes of memory a row takes in the cache.
-func weight(k blobKey, r *blobRow) uint32 {
-	size, variable := rowOverhead, len(k.account)+len(k.head)+len(k.hash)
+func weight(k RowKey, r *blobRow) uint32 {
+	size, variable := rowOverhead, len(k[0])+len(k[1])+len(k[2])
 	variable += len(r.blob.SHA256) + len(r.blob.ContentType) + len(r.blob.Metadata) + len(r.blob.Owner)
 	for i := range r.first {
 		size += extentOverhead
@@ -78,10 +78,10 @@ func newBlobCache(size int64) *blobCache {
 	if size <= 0 {
 		return nil
 	}
-	c := &blobCache{fills: map[blobKey]*rowFill{}, changing: map[blobKey]struct{}{}}
-	c.rows = otter.Must(&otter.Options[blobKey, *blobRow]{
+	c := &blobCache{fills: map[RowKey]*rowFill{}, changing: map[RowKey]struct{}{}}
+	c.rows = otter.Must(&otter.Options[RowKey, *blobRow]{
 		MaximumWeight: uint64(size),
-		OnAtomicDeletion: func(e otter.DeletionEvent[blobKey, *blobRow]) {
+		OnAtomicDeletion: func(e otter.DeletionEvent[RowKey, *blobRow]) {
 			if e.WasEvicted() {
 				c.evictions.Add(1)
 			}
@@ -93,7 +93,7 @@ func newBlobCache(size int64) *blobCache {
 
 // get returns the row of k. If it is not in the cache, query reads it, and the result is inserted if
 // there is such a blob and the result is exact.
-func (c *blobCache) get(k blobKey, query func() (*blobRow, error)) (*blobRow, error) {
+func (c *blobCache) get(k RowKey, query func() (*blobRow, error)) (*blobRow, error) {
 	if c == nil {
 		return query()
 	}
@@ -110,7 +110,7 @@ func (c *blobCache) get(k blobKey, query func() (*blobRow, error)) (*blobRow, er
 	return row, err
 }
 
-func (c *blobCache) beginFill(k blobKey) *rowFill {
+func (c *blobCache) beginFill(k RowKey) *rowFill {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.fills[k]
@@ -126,19 +126,19 @@ func (c *blobCache) beginFill(k blobKey) *rowFill {
 }
 
 // endFill inserts the result of a query, unless the row may have changed.
-func (c *blobCache) endFill(k blobKey, f *rowFill, row *blobRow, err error) {
+func (c *blobCache) endFill(k RowKey, f *rowFill, row *blobRow, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil && row != nil && row.found && !f.stale { // row is nil after a panic
-		c.rows.Set(k.cloned(), row)
+		c.rows.Set(cloned(k), row)
 	}
 	if f.queries--; f.queries == 0 && c.fills[k] == f {
 		delete(c.fills, k)
 	}
 }
 
-// beginCommit must be called before a COMMIT that changes the rows of keys, and endCommit after it.
-func (c *blobCache) beginCommit(keys []blobKey) {
+// BeginCommit must be called before a COMMIT that changes the rows of keys, and EndCommit after it.
+func (c *blobCache) BeginCommit(keys []RowKey) {
 	if c == nil || len(keys) == 0 {
 		return
 	}
@@ -154,8 +154,8 @@ func (c *blobCache) beginCommit(keys []blobKey) {
 	}
 }
 
-// endCommit ends the changes of keys. known reports whether the outcome of the COMMIT is known.
-func (c *blobCache) endCommit(keys []blobKey, known bool) {
+// EndCommit ends the changes of keys. known reports whether the outcome of the COMMIT is known.
+func (c *blobCache) EndCommit(keys []RowKey, known bool) {
 	if c == nil || len(keys) == 0 && known {
 		return
 	}
@@ -182,4 +182,10 @@ func (c *blobCache) stats() BlobCacheStats {
 		Hits: c.hits.Load(), Misses: c.misses.Load(), Evictions: c.evictions.Load(),
 		Bytes: int64(c.rows.WeightedSize()),
 	}
+}
+
+// BlobCacheStats are the figures of the cache of blobs.
+type BlobCacheStats struct {
+	Hits, Misses, Evictions int64
+	Bytes                   int64 // approximate
 }

@@ -107,7 +107,7 @@ func TestEvictedRowsAreFreed(t *testing.T) {
 	c := newBlobCache(size)
 	for i := range 20_000 {
 		account, name := inRequest("an-account", fmt.Sprint(i))
-		if _, err := c.get(blobKeyOf(account, name), func() (*blobRow, error) {
+		if _, err := c.get(blobKey(account, name), func() (*blobRow, error) {
 			return &blobRow{found: true, first: []metastore.Extent{{Size: 1, Blocks: []uint32{1}, Body: make([]byte, 1+i%2000)}}}, nil
 		}); err != nil {
 			t.Fatal(err)

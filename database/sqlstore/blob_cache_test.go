@@ -98,7 +98,7 @@ func TestCacheServesWithoutQuery(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	readers := s.eng.(*sqliteEngine).readers
+	readers := s.db.eng.(*sqliteEngine).readers
 	var held []*sqliteConn
 	for range cap(readers.free) {
 		held = append(held, <-readers.free)
@@ -159,7 +159,7 @@ func TestCacheCountsMetadata(t *testing.T) {
 // served from the cache.
 func TestUnknownOutcomeEmptiesCache(t *testing.T) {
 	c := newBlobCache(1 << 20)
-	k := blobKeyOf("a", "name")
+	k := blobKey("a", "name")
 	query := func() (*blobRow, error) { return &blobRow{found: true}, nil }
 	get := func() int {
 		queries := 0
@@ -171,9 +171,9 @@ func TestUnknownOutcomeEmptiesCache(t *testing.T) {
 	if get() != 1 || get() != 0 {
 		t.Fatal("the row was not inserted by the first query")
 	}
-	other := []blobKey{blobKeyOf("a", "other")}
-	c.beginCommit(other)
-	c.endCommit(other, false)
+	other := []RowKey{blobKey("a", "other")}
+	c.BeginCommit(other)
+	c.EndCommit(other, false)
 	if first, second := get(), get(); first != 1 || second != 1 {
 		t.Error("a row was served after an unknown outcome")
 	}
@@ -212,15 +212,15 @@ func TestCacheIsExact(t *testing.T) {
 			row  *blobRow // nil: not read yet
 		}
 		c := newBlobCache(1 << 20)
-		keys := []blobKey{blobKeyOf("a", "0"), blobKeyOf("a", "1"), blobKeyOf("b", "0")}
+		keys := []RowKey{blobKey("a", "0"), blobKey("a", "1"), blobKey("b", "0")}
 		committed := make([]int64, len(keys))
 		next := make([]int64, len(keys))
 		var queries []*query
 		var committing []int
 		moment := "idle"
 		pick := func() int { return rapid.IntRange(0, len(keys)-1).Draw(t, "key") }
-		chosen := func() []blobKey {
-			var list []blobKey
+		chosen := func() []RowKey {
+			var list []RowKey
 			for _, i := range committing {
 				list = append(list, keys[i])
 			}
@@ -231,7 +231,7 @@ func TestCacheIsExact(t *testing.T) {
 				switch moment {
 				case "idle":
 					committing = rapid.SliceOfNDistinct(rapid.IntRange(0, len(keys)-1), 1, len(keys), rapid.ID).Draw(t, "keys")
-					c.beginCommit(chosen())
+					c.BeginCommit(chosen())
 					moment = "begun"
 				case "begun":
 					if rapid.Bool().Draw(t, "succeeds") {
@@ -242,7 +242,7 @@ func TestCacheIsExact(t *testing.T) {
 					}
 					moment = "committed"
 				case "committed":
-					c.endCommit(chosen(), true)
+					c.EndCommit(chosen(), true)
 					moment = "idle"
 				}
 			},

@@ -61,9 +61,9 @@ func expired(expires, now time.Time) bool {
 }
 
 // Blob implements metastore.Blobs.
-func (s *Store) Blob(ctx context.Context, account, name string) (metastore.Blob, error) {
+func (s *Metastore) Blob(ctx context.Context, account, name string) (metastore.Blob, error) {
 	var b metastore.Blob
-	err := s.read(ctx, func(t *tx) error {
+	err := s.read(ctx, func(t metaTx) error {
 		var found bool
 		var err error
 		if b, found, err = t.blob(account, name); err == nil {
@@ -89,10 +89,10 @@ func checkLive(b metastore.Blob, found bool, now time.Time) error {
 }
 
 // OpenBlob implements metastore.Blobs.
-func (s *Store) OpenBlob(ctx context.Context, account, name string) (metastore.Blob, []metastore.Extent, error) {
+func (s *Metastore) OpenBlob(ctx context.Context, account, name string) (metastore.Blob, []metastore.Extent, error) {
 	var now time.Time
-	row, err := s.rows.get(blobKeyOf(account, name), func() (row *blobRow, err error) {
-		err = s.read(ctx, func(t *tx) (err error) {
+	row, err := s.rows.get(blobKey(account, name), func() (row *blobRow, err error) {
+		err = s.read(ctx, func(t metaTx) (err error) {
 			now = t.now
 			row, err = t.blobRow(account, name)
 			return err
@@ -100,7 +100,7 @@ func (s *Store) OpenBlob(ctx context.Context, account, name string) (metastore.B
 		return row, err
 	})
 	if err == nil && now.IsZero() { // the row was in the cache
-		now = s.Now()
+		now = s.db.Now()
 	}
 	if err == nil {
 		err = checkLive(row.blob, row.found, now)
@@ -114,7 +114,7 @@ func (s *Store) OpenBlob(ctx context.Context, account, name string) (metastore.B
 }
 
 // blobRow returns the row of a name, with found unset if there is none.
-func (t *tx) blobRow(account, blobName string) (*blobRow, error) {
+func (t metaTx) blobRow(account, blobName string) (*blobRow, error) {
 	row := &blobRow{}
 	n := splitName(blobName)
 	var e metastore.Extent
@@ -133,7 +133,7 @@ func (t *tx) blobRow(account, blobName string) (*blobRow, error) {
 }
 
 // blob returns the blob of a name, also if it has expired.
-func (t *tx) blob(account, blobName string) (metastore.Blob, bool, error) {
+func (t metaTx) blob(account, blobName string) (metastore.Blob, bool, error) {
 	b := metastore.Blob{Account: account, Name: blobName}
 	n := splitName(blobName)
 	found, err := t.row(
@@ -143,7 +143,7 @@ func (t *tx) blob(account, blobName string) (metastore.Blob, bool, error) {
 }
 
 // lockBlob is blob for a transaction that changes or inserts the row.
-func (t *tx) lockBlob(account, name string) (metastore.Blob, bool, error) {
+func (t metaTx) lockBlob(account, name string) (metastore.Blob, bool, error) {
 	if err := t.lock("blob", account, name); err != nil {
 		return metastore.Blob{}, false, err
 	}
@@ -151,19 +151,19 @@ func (t *tx) lockBlob(account, name string) (metastore.Blob, bool, error) {
 }
 
 // CommitBlob implements metastore.Blobs.
-func (s *Store) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
+func (s *Metastore) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
 	if err := checkExtents(extents, 0, b.Size); err != nil {
 		return metastore.Blob{}, err
 	}
 	b.PartSize = 0
 	b.Expires = truncate(b.Expires)
 	if len(extents) <= stageExtents {
-		return s.commitBlob(ctx, b, extents, precondition, func(t *tx) error { return t.addExtents(b.Content, extents) })
+		return s.commitBlob(ctx, b, extents, precondition, func(t metaTx) error { return t.addExtents(b.Content, extents) })
 	}
 	err := s.stage(ctx, b.Content, blobGarbage(b), extents)
 	if err == nil {
 		var committed metastore.Blob
-		committed, err = s.commitBlob(ctx, b, extents, precondition, func(t *tx) error { return t.claim(b.Content) })
+		committed, err = s.commitBlob(ctx, b, extents, precondition, func(t metaTx) error { return t.claim(b.Content) })
 		if err == nil {
 			return committed, nil
 		}
@@ -172,8 +172,8 @@ func (s *Store) CommitBlob(ctx context.Context, b metastore.Blob, extents []meta
 }
 
 // commitBlob is the transaction of CommitBlob. place assigns the extents to the content.
-func (s *Store) commitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition, place func(*tx) error) (metastore.Blob, error) {
-	err := s.writeLocked(ctx, func(t *tx) (err error) {
+func (s *Metastore) commitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition, place func(metaTx) error) (metastore.Blob, error) {
+	err := s.writeLocked(ctx, func(t metaTx) (err error) {
 		if err := checkAge(extents, t.now); err != nil {
 			return err
 		}
@@ -189,7 +189,7 @@ func (s *Store) commitBlob(ctx context.Context, b metastore.Blob, extents []meta
 		if err != nil {
 			return err
 		}
-		if err := t.recordUsage(blobUsage(b), blobUsage(old).negated(), blobGarbage(old)); err != nil {
+		if err := recordUsage(t.tx, blobUsage(b), blobUsage(old).negated(), blobGarbage(old)); err != nil {
 			return err
 		}
 		if err := place(t); err != nil || created {
@@ -205,7 +205,7 @@ func (s *Store) commitBlob(ctx context.Context, b metastore.Blob, extents []meta
 
 // replaceable returns the blob that b may replace, and whether there is one. If there is none, the
 // blob has no size and no owner. Until the end of the transaction it stays as it is.
-func (t *tx) replaceable(b *metastore.Blob, precondition metastore.Precondition, createOnly bool) (old metastore.Blob, found bool, err error) {
+func (t metaTx) replaceable(b *metastore.Blob, precondition metastore.Precondition, createOnly bool) (old metastore.Blob, found bool, err error) {
 	if expired(b.Expires, t.now) {
 		return metastore.Blob{}, false, fmt.Errorf("blob to commit: %w", database.ErrExpired)
 	}
@@ -225,7 +225,7 @@ func (t *tx) replaceable(b *metastore.Blob, precondition metastore.Precondition,
 
 // replaceBlob writes the row of b, which replaces old if that was found, and sets b.Modified and
 // b.SharedSecond. The content of old becomes garbage.
-func (t *tx) replaceBlob(b *metastore.Blob, old metastore.Blob, found bool) error {
+func (t metaTx) replaceBlob(b *metastore.Blob, old metastore.Blob, found bool) error {
 	b.Modified = latest(t.now, old.Modified)
 	if !found {
 		return t.insertBlob(b)
@@ -239,9 +239,9 @@ func (t *tx) replaceBlob(b *metastore.Blob, old metastore.Blob, found bool) erro
 }
 
 // updateBlob writes b over the row of that name.
-func (t *tx) updateBlob(b *metastore.Blob) error {
+func (t metaTx) updateBlob(b *metastore.Blob) error {
 	n := splitName(b.Name)
-	t.touch(b.Account, n)
+	t.touch(rowKey(b.Account, n))
 	shared := int64(0)
 	if b.SharedSecond {
 		shared = 1
@@ -256,9 +256,9 @@ func (t *tx) updateBlob(b *metastore.Blob) error {
 
 // insertBlob writes the first row of that name, whose time is not before that of a blob of the name that was
 // deleted. It sets b.Modified and b.SharedSecond.
-func (t *tx) insertBlob(b *metastore.Blob) error {
+func (t metaTx) insertBlob(b *metastore.Blob) error {
 	n := splitName(b.Name)
-	t.touch(b.Account, n)
+	t.touch(rowKey(b.Account, n))
 	t.changed = true // row does not set it
 	_, err := t.row(`INSERT INTO blobs (account, name_head, name_hash, name_tail, `+blobColumns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
@@ -279,7 +279,7 @@ func (t *tx) insertBlob(b *metastore.Blob) error {
 // one in deleted_blobs. It reports whether it has done that, which on SQLite saves a statement and the
 // temporary tables of insertBlob. On PostgreSQL, where a name that has a row would cost one more round trip,
 // it never does.
-func (t *tx) createBlob(b *metastore.Blob) (bool, error) {
+func (t metaTx) createBlob(b *metastore.Blob) (bool, error) {
 	if !t.conn.embedded() || expired(b.Expires, t.now) {
 		return false, nil
 	}
@@ -295,7 +295,7 @@ func (t *tx) createBlob(b *metastore.Blob) (bool, error) {
 	if err != nil || rows == 0 {
 		return false, err
 	}
-	t.touch(b.Account, n)
+	t.touch(rowKey(b.Account, n))
 	b.Modified, b.SharedSecond = t.now, false
 	return true, nil
 }
@@ -312,10 +312,10 @@ func evaluate(precondition metastore.Precondition, current metastore.Blob, live 
 }
 
 // DeleteBlob implements metastore.Blobs.
-func (s *Store) DeleteBlob(ctx context.Context, account, name string, precondition metastore.Precondition) (metastore.ContentID, bool, error) {
+func (s *Metastore) DeleteBlob(ctx context.Context, account, name string, precondition metastore.Precondition) (metastore.ContentID, bool, error) {
 	var old metastore.Blob
 	var found bool
-	err := s.writeLocked(ctx, func(t *tx) (err error) {
+	err := s.writeLocked(ctx, func(t metaTx) (err error) {
 		if old, found, err = t.lockBlob(account, name); err != nil {
 			return err
 		}
@@ -323,7 +323,7 @@ func (s *Store) DeleteBlob(ctx context.Context, account, name string, preconditi
 			return err
 		}
 		garbage := blobGarbage(old)
-		if err := t.recordUsage(blobUsage(old).negated(), garbage); err != nil {
+		if err := recordUsage(t.tx, blobUsage(old).negated(), garbage); err != nil {
 			return err
 		}
 		if err := t.removeBlob(account, splitName(name), old.Content, garbage); err != nil {
@@ -344,7 +344,7 @@ const deletedRetention = time.Minute
 
 // rememberDeleted stores the time of a blob that is deleted soon after it was modified. The
 // next blob of the name must not be older.
-func (t *tx) rememberDeleted(b metastore.Blob) error {
+func (t metaTx) rememberDeleted(b metastore.Blob) error {
 	if t.now.Sub(b.Modified) > deletedRetention {
 		return nil
 	}
@@ -355,8 +355,8 @@ func (t *tx) rememberDeleted(b metastore.Blob) error {
 }
 
 // removeBlob deletes the row of a blob and makes its content garbage, as addGarbage does.
-func (t *tx) removeBlob(account string, n name, content metastore.ContentID, garbage delta) error {
-	t.touch(account, n)
+func (t metaTx) removeBlob(account string, n name, content metastore.ContentID, garbage delta) error {
+	t.touch(rowKey(account, n))
 	err := t.change(`DELETE FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
 		[]byte(account), n.head, n.hash)
 	if err != nil {

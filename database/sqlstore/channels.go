@@ -31,15 +31,15 @@ func channelFields(c *ledger.Channel) args {
 }
 
 // OpenChannel implements ledger.Channels. It returns ErrExists also if the id is in use.
-func (s *Store) OpenChannel(ctx context.Context, c ledger.Channel, idem *ledger.Idempotency) (ledger.Channel, error) {
-	return s.writeChannel(ctx, func(t *tx) (ledger.Channel, error) {
+func (s *Ledger) OpenChannel(ctx context.Context, c ledger.Channel, idem *ledger.Idempotency) (ledger.Channel, error) {
+	return s.writeChannel(ctx, func(t moneyTx) (ledger.Channel, error) {
 		return once(t, idem, outcomeOfChannel, func() (ledger.Channel, error) { return t.addChannel(c) })
 	})
 }
 
 // RecordedChannel implements ledger.Channels.
-func (s *Store) RecordedChannel(ctx context.Context, idem ledger.Idempotency) (ledger.Channel, error) {
-	return s.writeChannel(ctx, func(t *tx) (ledger.Channel, error) {
+func (s *Ledger) RecordedChannel(ctx context.Context, idem ledger.Idempotency) (ledger.Channel, error) {
+	return s.writeChannel(ctx, func(t moneyTx) (ledger.Channel, error) {
 		return once(t, &idem, outcomeOfChannel, func() (ledger.Channel, error) {
 			return ledger.Channel{}, fmt.Errorf("channel: %w", database.ErrNotFound)
 		})
@@ -47,11 +47,11 @@ func (s *Store) RecordedChannel(ctx context.Context, idem ledger.Idempotency) (l
 }
 
 // writeChannel runs a transaction that returns a channel.
-func (s *Store) writeChannel(ctx context.Context, fn func(*tx) (ledger.Channel, error)) (ledger.Channel, error) {
+func (s *Ledger) writeChannel(ctx context.Context, fn func(moneyTx) (ledger.Channel, error)) (ledger.Channel, error) {
 	return resultOf(ctx, s.writeLocked, fn)
 }
 
-func (t *tx) addChannel(c ledger.Channel) (ledger.Channel, error) {
+func (t moneyTx) addChannel(c ledger.Channel) (ledger.Channel, error) {
 	// The sender is not part of the name, because a channel may be bound to one later.
 	if err := t.lock("channel", strconv.FormatInt(c.PaymentChannelID, 10), c.Receiver, c.Asset); err != nil {
 		return c, err
@@ -86,12 +86,12 @@ func (t *tx) addChannel(c ledger.Channel) (ledger.Channel, error) {
 	if n == 0 {
 		return c, fmt.Errorf("channel: %w", database.ErrExists)
 	}
-	return c, t.recordUsage(delta{c.Owner, metastore.Used{Channels: 1}})
+	return c, recordUsage(t.tx, delta{c.Owner, metastore.Used{Channels: 1}})
 }
 
 // channelTaken reports whether there is a channel that conflicts with c. A channel without a
 // sender conflicts with the channels of all senders, because it may be bound to any of them.
-func (t *tx) channelTaken(c ledger.Channel) (bool, error) {
+func (t moneyTx) channelTaken(c ledger.Channel) (bool, error) {
 	var one integer
 	parties := args{c.PaymentChannelID, []byte(c.Receiver), []byte(c.Asset)}
 	if c.Sender == "" {
@@ -103,8 +103,8 @@ func (t *tx) channelTaken(c ledger.Channel) (bool, error) {
 }
 
 // Channel implements ledger.Channels.
-func (s *Store) Channel(ctx context.Context, id string) (ledger.Channel, error) {
-	return resultOf(ctx, s.read, func(t *tx) (ledger.Channel, error) {
+func (s *Ledger) Channel(ctx context.Context, id string) (ledger.Channel, error) {
+	return resultOf(ctx, s.read, func(t moneyTx) (ledger.Channel, error) {
 		var c ledger.Channel
 		var pending time.Time
 		found, err := t.row(`SELECT `+channelColumns+`, (SELECT s.expires FROM settlements s WHERE s.channel = channels.id) FROM channels WHERE id = $1`,
@@ -120,7 +120,7 @@ func (s *Store) Channel(ctx context.Context, id string) (ledger.Channel, error) 
 	})
 }
 
-func (t *tx) channel(id string) (ledger.Channel, error) {
+func (t moneyTx) channel(id string) (ledger.Channel, error) {
 	var c ledger.Channel
 	found, err := t.row(`SELECT `+channelColumns+` FROM channels WHERE id = $1`+t.forUpdate(), args{[]byte(id)}, channelFields(&c)...)
 	if err == nil && !found {
@@ -133,8 +133,8 @@ func (t *tx) channel(id string) (ledger.Channel, error) {
 }
 
 // FindChannel implements ledger.Channels.
-func (s *Store) FindChannel(ctx context.Context, sender, receiver, asset string, paymentChannelID int64) (ledger.Channel, error) {
-	return resultOf(ctx, s.read, func(t *tx) (ledger.Channel, error) {
+func (s *Ledger) FindChannel(ctx context.Context, sender, receiver, asset string, paymentChannelID int64) (ledger.Channel, error) {
+	return resultOf(ctx, s.read, func(t moneyTx) (ledger.Channel, error) {
 		c, _, err := t.findChannel(sender, receiver, asset, paymentChannelID)
 		return c, err
 	})
@@ -142,7 +142,7 @@ func (s *Store) FindChannel(ctx context.Context, sender, receiver, asset string,
 
 // findChannel returns the channel of a sender, bound or not bound yet, and why settling has
 // halted. There are never two such channels.
-func (t *tx) findChannel(sender, receiver, asset string, paymentChannelID int64) (c ledger.Channel, halt string, err error) {
+func (t moneyTx) findChannel(sender, receiver, asset string, paymentChannelID int64) (c ledger.Channel, halt string, err error) {
 	found, err := t.row(`SELECT `+channelColumns+`, (SELECT value FROM facts WHERE name = $6) FROM channels WHERE payment_channel_id = $1 AND receiver = $2
 		AND asset = $3 AND sender IN ($4, $5) ORDER BY sender DESC LIMIT 1`+t.forUpdate(),
 		args{paymentChannelID, []byte(receiver), []byte(asset), []byte(sender), []byte{}, []byte(haltFact)},
@@ -157,7 +157,7 @@ func (t *tx) findChannel(sender, receiver, asset string, paymentChannelID int64)
 }
 
 // channelOpen returns ErrChannelClosed or ErrChannelExpired unless the channel is open.
-func (t *tx) channelOpen(c ledger.Channel) error {
+func (t moneyTx) channelOpen(c ledger.Channel) error {
 	switch c.State(t.now) {
 	case ledger.ChannelClosed:
 		return ledger.ErrChannelClosed
@@ -169,13 +169,13 @@ func (t *tx) channelOpen(c ledger.Channel) error {
 }
 
 // AddDeposit implements ledger.Channels.
-func (s *Store) AddDeposit(ctx context.Context, id string, amount int64, idem *ledger.Idempotency) (ledger.Channel, error) {
-	return s.writeChannel(ctx, func(t *tx) (ledger.Channel, error) {
+func (s *Ledger) AddDeposit(ctx context.Context, id string, amount int64, idem *ledger.Idempotency) (ledger.Channel, error) {
+	return s.writeChannel(ctx, func(t moneyTx) (ledger.Channel, error) {
 		return once(t, idem, outcomeOfChannel, func() (ledger.Channel, error) { return t.addDeposit(id, amount) })
 	})
 }
 
-func (t *tx) addDeposit(id string, amount int64) (ledger.Channel, error) {
+func (t moneyTx) addDeposit(id string, amount int64) (ledger.Channel, error) {
 	c, err := t.channel(id)
 	if err != nil {
 		return c, err
@@ -196,8 +196,8 @@ func (t *tx) addDeposit(id string, amount int64) (ledger.Channel, error) {
 }
 
 // CloseChannel implements ledger.Channels.
-func (s *Store) CloseChannel(ctx context.Context, id string) (ledger.Channel, error) {
-	return s.writeChannel(ctx, func(t *tx) (ledger.Channel, error) {
+func (s *Ledger) CloseChannel(ctx context.Context, id string) (ledger.Channel, error) {
+	return s.writeChannel(ctx, func(t moneyTx) (ledger.Channel, error) {
 		c, err := t.channel(id)
 		if err != nil || !c.Closed.IsZero() {
 			return c, err
@@ -212,10 +212,10 @@ func (s *Store) CloseChannel(ctx context.Context, id string) (ledger.Channel, er
 }
 
 // ChannelSessions implements ledger.Channels. An unknown channel has no sessions.
-func (s *Store) ChannelSessions(ctx context.Context, id string, limit int) ([]ledger.Session, error) {
-	return resultOf(ctx, s.read, func(t *tx) ([]ledger.Session, error) {
+func (s *Ledger) ChannelSessions(ctx context.Context, id string, limit int) ([]ledger.Session, error) {
+	return resultOf(ctx, s.read, func(t moneyTx) ([]ledger.Session, error) {
 		var one ledger.Session
-		return collect(t, `SELECT `+sessionColumns+` FROM sessions WHERE channel = $1 AND expires > $2
+		return collect(t.tx, `SELECT `+sessionColumns+` FROM sessions WHERE channel = $1 AND expires > $2
 			ORDER BY created DESC, id DESC LIMIT $3`,
 			args{[]byte(id), t.now.Add(-ledger.SessionRetention).UnixMicro(), int64(limit)}, sessionFields(&one), &one)
 	})

@@ -67,7 +67,7 @@ func decodeCharges(b []byte) ([]chargeRecord, error) {
 }
 
 // chargedSession returns a session and its charges, unless its retention has ended.
-func (t *tx) chargedSession(id string) (ledger.Session, []chargeRecord, error) {
+func (t moneyTx) chargedSession(id string) (ledger.Session, []chargeRecord, error) {
 	var s ledger.Session
 	var raw []byte
 	found, err := t.row(`SELECT `+sessionColumns+`, charges FROM sessions WHERE id = $1`+t.forUpdate(),
@@ -84,7 +84,7 @@ func (t *tx) chargedSession(id string) (ledger.Session, []chargeRecord, error) {
 
 // recordCharge writes a use of n chunksets, or a return if n is negative, and the charges of
 // the session.
-func (t *tx) recordCharge(id string, n int64, charges []chargeRecord) error {
+func (t moneyTx) recordCharge(id string, n int64, charges []chargeRecord) error {
 	return t.change(`UPDATE sessions SET remaining = remaining - $2, used = used + $2, charges = $3 WHERE id = $1`,
 		[]byte(id), n, encodeCharges(charges))
 }

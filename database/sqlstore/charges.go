@@ -8,7 +8,7 @@ import (
 )
 
 // ChargeSession implements ledger.Sessions.
-func (s *Store) ChargeSession(ctx context.Context, id string, n int64, charge string) (ledger.Session, error) {
+func (s *Ledger) ChargeSession(ctx context.Context, id string, n int64, charge string) (ledger.Session, error) {
 	if n < 1 || charge == "" {
 		return ledger.Session{}, errNegative
 	}
@@ -16,9 +16,9 @@ func (s *Store) ChargeSession(ctx context.Context, id string, n int64, charge st
 }
 
 // ReturnCharge implements ledger.Sessions.
-func (s *Store) ReturnCharge(ctx context.Context, id string, charge string) (ledger.Session, error) {
+func (s *Ledger) ReturnCharge(ctx context.Context, id string, charge string) (ledger.Session, error) {
 	name := chargeID(charge)
-	out, err := s.writeSession(ctx, func(t *tx) (ledger.Session, error) {
+	out, err := s.writeSession(ctx, func(t moneyTx) (ledger.Session, error) {
 		out, charges, err := t.chargedSession(id)
 		if err != nil {
 			return out, err
@@ -42,9 +42,9 @@ func (s *Store) ReturnCharge(ctx context.Context, id string, charge string) (led
 }
 
 // ReturnRead implements ledger.Channels.
-func (s *Store) ReturnRead(ctx context.Context, p ledger.Payment, charge string) (ledger.Channel, error) {
+func (s *Ledger) ReturnRead(ctx context.Context, p ledger.Payment, charge string) (ledger.Channel, error) {
 	name := chargeID(charge)
-	return s.writeChannel(ctx, func(t *tx) (ledger.Channel, error) {
+	return s.writeChannel(ctx, func(t moneyTx) (ledger.Channel, error) {
 		c, _, err := t.findChannel(p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
 		if err != nil {
 			return c, err

@@ -19,7 +19,7 @@ import (
 // unsure makes the store lose the responses to the transactions that pick selects, before or after
 // their COMMIT.
 func unsure(s *Store, pick func() (before, after bool)) {
-	s.eng = hookedEngine{engine: s.eng, onWriteLocked: func(write transactor) transactor {
+	s.db.eng = hookedEngine{engine: s.db.eng, onWriteLocked: func(write transactor) transactor {
 		return func(ctx context.Context, fn func(*tx) error) error {
 			before, after := pick()
 			if before {
@@ -198,7 +198,7 @@ func TestLateCommitOfAChargePostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	held, release, committed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	stores[0].eng = hookedEngine{engine: stores[0].eng, onWriteLocked: func(write transactor) transactor {
+	stores[0].db.eng = hookedEngine{engine: stores[0].db.eng, onWriteLocked: func(write transactor) transactor {
 		return func(ctx context.Context, fn func(*tx) error) error {
 			go func() {
 				committed <- write(ctx, func(t *tx) error {
@@ -224,7 +224,7 @@ func TestLateCommitOfAChargePostgres(t *testing.T) {
 		returned <- err
 	}()
 	for waits := int64(0); waits == 0; { // until the return waits for the row
-		err := stores[1].read(t.Context(), func(t *tx) error {
+		err := stores[1].db.read(t.Context(), func(t *tx) error {
 			_, err := t.row(`SELECT CAST(COUNT(*) AS BIGINT) FROM pg_catalog.pg_locks WHERE NOT granted AND pid IN
 				(SELECT a.pid FROM pg_catalog.pg_stat_activity a WHERE a.datname = current_database())`, nil, (*integer)(&waits))
 			return err

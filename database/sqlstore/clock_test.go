@@ -140,10 +140,11 @@ func deletesAgain(t *testing.T, s *Store) {
 // immediately before a purge.
 func TestJumpOfTheWallClockPurgesNothing(t *testing.T) {
 	m := newMachine()
-	s, err := OpenSQLite(databasePath(t), Options{wall: m.wall, passed: m.passed})
+	db, err := openSQLiteDB(databasePath(t), EngineOptions{Wall: m.wall, Passed: m.passed})
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := newStore(db, nil)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -161,11 +162,11 @@ func TestJumpOfTheWallClockPurgesNothing(t *testing.T) {
 func openSleeper(t *testing.T, dsn string) (s *Store, p *postgresEngine, slept *atomic.Int64) {
 	t.Helper()
 	slept = new(atomic.Int64)
-	p, err := openPostgres(t.Context(), dsn, Options{passed: func() time.Duration { return boottime.Now() + time.Duration(slept.Load()) }})
+	p, err := openPostgres(t.Context(), dsn, EngineOptions{Passed: func() time.Duration { return boottime.Now() + time.Duration(slept.Load()) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s = newStore(p, Options{})
+	s = newStore(NewDB(p, nil), nil)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -19,9 +19,6 @@ var ErrDiffers = errors.New("sqlstore: the copy differs from its source")
 const (
 	// copyPage is the number of rows that are read and committed at a time.
 	copyPage = 1000
-	// copyRows is the number of rows that a statement inserts, because each statement is a
-	// round trip.
-	copyRows = 100
 )
 
 // CopyFrom replaces the metadata of s with that of another store, which may have another
@@ -41,14 +38,14 @@ func (s *Store) CopyFrom(ctx context.Context, from *Store, progress func(rows in
 			return fmt.Errorf("table %s: %w", copied[i].name, err)
 		}
 	}
-	return s.foldAll(ctx, accountCounts)
+	return s.foldAll(ctx, AccountCounts)
 }
 
 // foldAll folds all deltas, in transactions of 1,000 rows.
 func (s *Store) foldAll(ctx context.Context, c counts) error {
 	for rows := copyPage; rows == copyPage; {
-		err := s.writeLocked(ctx, func(t *tx) (err error) {
-			rows, err = c.fold(t, copyPage)
+		err := s.writeLocked(ctx, func(t storeTx) (err error) {
+			rows, err = c.fold(t.tx, copyPage)
 			return err
 		})
 		if err != nil {
@@ -73,7 +70,7 @@ func (s *Store) CountRows(ctx context.Context) (int64, error) {
 
 func (s *Store) countRows(ctx context.Context, tb *table) (int64, error) {
 	var n int64
-	err := s.snapshot(ctx, func(t *tx) error {
+	err := s.snapshot(ctx, func(t storeTx) error {
 		_, err := t.row(tb.selectCount(), nil, (*integer)(&n))
 		return err
 	})
@@ -83,7 +80,7 @@ func (s *Store) countRows(ctx context.Context, tb *table) (int64, error) {
 // Properties returns all properties by name.
 func (s *Store) Properties(ctx context.Context) (map[string]string, error) {
 	var facts map[string]string
-	err := s.read(ctx, func(t *tx) error {
+	err := s.read(ctx, func(t storeTx) error {
 		facts = map[string]string{}
 		var name, value string
 		return t.each(`SELECT name, value FROM facts`, nil, args{&name, &value}, func() error {
@@ -103,7 +100,7 @@ const live = `object > $1 AND NOT EXISTS (SELECT 1 FROM garbage g WHERE g.conten
 // Blocks of the extents are set.
 func (s *Store) Objects(ctx context.Context, after string, limit int) ([]metastore.Extent, error) {
 	var list []metastore.Extent
-	err := s.snapshot(ctx, func(t *tx) error {
+	err := s.snapshot(ctx, func(t storeTx) error {
 		list = nil
 		var e metastore.Extent
 		return t.each(`SELECT object, size, blocks FROM extents WHERE `+live+` ORDER BY object LIMIT ($2 + 0)`,
@@ -118,7 +115,7 @@ func (s *Store) Objects(ctx context.Context, after string, limit int) ([]metasto
 
 // CountObjects returns the number and the bytes of all extents that Objects returns.
 func (s *Store) CountObjects(ctx context.Context) (objects, bytes int64, err error) {
-	err = s.snapshot(ctx, func(t *tx) error {
+	err = s.snapshot(ctx, func(t storeTx) error {
 		_, err := t.row(`SELECT COUNT(*), CAST(COALESCE(SUM(size), 0) AS BIGINT) FROM extents WHERE `+live, args{[]byte{}},
 			(*integer)(&objects), (*integer)(&bytes))
 		return err
@@ -164,7 +161,7 @@ func (c *copier) resume(ctx context.Context, tb *table) error {
 	}
 	c.progress(have)
 	var last []any
-	err = c.to.read(ctx, func(t *tx) error {
+	err = c.to.read(ctx, func(t storeTx) error {
 		key := newRow(len(tb.key))
 		found, err := t.row(tb.selectLastKey(), nil, key.places()...)
 		if last = nil; found {
@@ -190,9 +187,9 @@ func (c *copier) copy(ctx context.Context, tb *table, after []any) error {
 }
 
 func (c *copier) insert(ctx context.Context, tb *table, rows [][]any) error {
-	return c.to.writeLocked(ctx, func(t *tx) error {
+	return c.to.writeLocked(ctx, func(t storeTx) error {
 		for left := rows; len(left) > 0; {
-			n := copyRows
+			n := rowsPerStatement
 			if len(left) < n {
 				n = 1 // so that there are two statements for each table
 			}
@@ -213,7 +210,7 @@ func (c *copier) insert(ctx context.Context, tb *table, rows [][]any) error {
 func (c *copier) clear(ctx context.Context, tb *table) error {
 	for {
 		var n int64
-		err := c.to.writeLocked(ctx, func(t *tx) (err error) {
+		err := c.to.writeLocked(ctx, func(t storeTx) (err error) {
 			n, err = t.exec(tb.remove(c.page))
 			return err
 		})
@@ -227,7 +224,7 @@ func (c *copier) clear(ctx context.Context, tb *table) error {
 func (c *copier) scan(ctx context.Context, s *Store, tb *table, after []any, fn func(rows [][]any) error) error {
 	for {
 		var page [][]any
-		err := s.read(ctx, func(t *tx) error {
+		err := s.read(ctx, func(t storeTx) error {
 			page = nil
 			row := newRow(len(tb.columns()))
 			return t.each(tb.selectPage(after == nil), append(append(args{}, after...), int64(c.page)), row.places(), func() error {

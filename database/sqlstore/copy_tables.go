@@ -45,7 +45,7 @@ var copied = []table{
 
 // notCopied are the tables that belong to one database, of which facts has some rows that do
 // not, and those that triggers fill.
-var notCopied = []string{"facts", "leases", "nodes", "transactions", "schema_version", accountCounts.sums, accountCounts.deltas}
+var notCopied = []string{"facts", "leases", "nodes", "transactions", "schema_version", AccountCounts.sums, AccountCounts.deltas}
 
 func (tb *table) columns() []string { return append(append([]string{}, tb.key...), tb.rest...) }
 

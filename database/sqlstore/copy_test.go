@@ -51,7 +51,7 @@ func tablesOf(t *testing.T, s *Store, sqlite bool) map[string][]string {
 		query = `SELECT CAST(m.name AS BLOB), CAST(c.name AS BLOB) FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table'`
 	}
 	tables := map[string][]string{}
-	err := s.read(t.Context(), func(tx *tx) error {
+	err := s.db.read(t.Context(), func(tx *tx) error {
 		var name, column string
 		return tx.each(query, nil, args{&name, &column}, func() error {
 			tables[name] = append(tables[name], column)
@@ -172,7 +172,7 @@ func fill(tb testing.TB, s *Store, parts int) {
 	for i := range 5 { // equal to each other except for the time
 		f.note(f.ReturnCredit(f.ctx, "channel", 1, 1, fmt.Sprint(i)))
 	}
-	f.note(nil, f.write(f.ctx, func(t *tx) error {
+	f.note(nil, f.db.write(f.ctx, func(t *tx) error {
 		_, err := t.exec(`UPDATE sales SET at = 5 WHERE sequence IS NULL`)
 		return err
 	}))
@@ -198,7 +198,7 @@ func sameTables(tb testing.TB, a, b *Store) {
 	tb.Helper()
 	rows := func(s *Store, table *table) []string {
 		var list []string
-		err := s.snapshot(tb.Context(), func(t *tx) error {
+		err := s.db.snapshot(tb.Context(), func(t *tx) error {
 			r := newRow(len(table.columns()))
 			return t.each(table.rows(strings.Join(table.columns(), ", ")), nil, r.places(), func() error {
 				list = append(list, fmt.Sprintf("%#v", r.values()))
@@ -332,7 +332,7 @@ func TestCopyNoticesWrites(t *testing.T) {
 	from, to := openAt(t, databasePath(t), Options{}), openAt(t, databasePath(t), Options{})
 	fill(t, from, 1)
 	err := to.CopyFrom(t.Context(), from, func(int64) {
-		err := from.writeLocked(t.Context(), func(tx *tx) error {
+		err := from.db.writeLocked(t.Context(), func(tx *tx) error {
 			_, err := tx.exec(`UPDATE blobs SET modified = modified + 1`)
 			return err
 		})

@@ -72,18 +72,18 @@ func (c countedConn) lock(kind string, name []string) error {
 // later to the database, by PostgreSQL to its log.
 func BenchmarkCost(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) {
-		e, err := openSQLite(databasePath(b), Options{})
+		e, err := openSQLite(databasePath(b), EngineOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}
 		benchCost(b, e, func() int64 { return writtenBytes(b) })
 	})
 	b.Run("postgres", func(b *testing.B) {
-		p, err := openPostgres(context.Background(), testenv.Postgres(b)+"&pool_max_conns=4", Options{})
+		p, err := openPostgres(context.Background(), testenv.Postgres(b)+"&pool_max_conns=4", EngineOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}
-		plain := newStore(p, Options{})
+		plain := newStore(NewDB(p, nil), nil)
 		benchCost(b, p, func() int64 {
 			return value(b, plain, `SELECT CAST(pg_current_wal_insert_lsn() - '0/0' AS BIGINT)`)
 		})
@@ -107,7 +107,7 @@ func writtenBytes(b *testing.B) int64 {
 
 func benchCost(b *testing.B, e engine, written func() int64) {
 	k := &costBench{B: b, costs: &costs{}, written: written}
-	k.store = newStore(counted(e, k.costs), Options{})
+	k.store = newStore(NewDB(counted(e, k.costs), nil), nil)
 	b.Cleanup(func() {
 		if err := k.store.Close(); err != nil {
 			b.Error(err)

@@ -16,10 +16,8 @@ type counts struct {
 	columns      []string // the counts
 }
 
-var (
-	usageCounts   = counts{deltas: "usage", sums: "usage_sums", key: "owner", columns: strings.Split(summedColumns, ", ")}
-	accountCounts = counts{deltas: "account_deltas", sums: "account_sums", key: "account", columns: []string{"blobs", "bytes"}}
-)
+// usageCounts are what owners store.
+var usageCounts = counts{deltas: "usage", sums: "usage_sums", key: "owner", columns: strings.Split(summedColumns, ", ")}
 
 // fold moves up to limit rows of deltas to the sums and returns their number. It reads no
 // other rows. It adds exactly the rows that it deletes, regardless of concurrent inserts.

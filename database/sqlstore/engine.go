@@ -51,11 +51,8 @@ type engine interface {
 	// migrated returns the versions of the schema before and after opening.
 	migrated() (from, to int64)
 
-	// blobCache returns the cache of blobs, which the engine keeps exact, or nil.
-	blobCache() *blobCache
-
 	// stats returns the figures of the engine.
-	stats() Stats
+	stats() EngineStats
 
 	// listsInside reports whether the database has the function list_blobs, because each
 	// statement costs a round trip.

@@ -70,7 +70,7 @@ func insertExtentsOf(rows int) string {
 	return b.String()
 }
 
-func (t *tx) addExtents(content metastore.ContentID, extents []metastore.Extent) error {
+func (t metaTx) addExtents(content metastore.ContentID, extents []metastore.Extent) error {
 	rest := extents
 	for i, n := range extentRows {
 		for len(rest) >= n {
@@ -84,7 +84,7 @@ func (t *tx) addExtents(content metastore.ContentID, extents []metastore.Extent)
 }
 
 // addRows inserts extents by a statement for as many rows.
-func (t *tx) addRows(insert string, content metastore.ContentID, extents []metastore.Extent) error {
+func (t metaTx) addRows(insert string, content metastore.ContentID, extents []metastore.Extent) error {
 	in := make(args, 0, extentColumns*len(extents))
 	for i := range extents {
 		e := &extents[i]
@@ -98,7 +98,7 @@ func (t *tx) addRows(insert string, content metastore.ContentID, extents []metas
 }
 
 // addBodies inserts the bodies of inline extents, of which a content has few.
-func (t *tx) addBodies(content metastore.ContentID, extents []metastore.Extent) error {
+func (t metaTx) addBodies(content metastore.ContentID, extents []metastore.Extent) error {
 	for i := range extents {
 		e := &extents[i]
 		if e.Key != "" {
@@ -127,15 +127,15 @@ const (
 // stage inserts the extents of a content ahead of its commit, in several transactions. The
 // content is staged until claim, and counts as this garbage. Purge makes it garbage after
 // stageTime, so that it is freed after a crash.
-func (s *Store) stage(ctx context.Context, content metastore.ContentID, garbage delta, extents []metastore.Extent) error {
+func (s *Metastore) stage(ctx context.Context, content metastore.ContentID, garbage delta, extents []metastore.Extent) error {
 	for first := true; len(extents) > 0; first = false {
 		some := extents[:min(stageExtents, len(extents))]
-		err := s.writeLocked(ctx, func(t *tx) error {
+		err := s.writeLocked(ctx, func(t metaTx) error {
 			if err := checkAge(some, t.now); err != nil {
 				return err
 			}
 			if first {
-				if err := t.recordUsage(garbage); err != nil {
+				if err := recordUsage(t.tx, garbage); err != nil {
 					return err
 				}
 				if err := t.addGarbageSince(content, garbage, stagedFrom+t.now.Add(stageTime).UnixMicro()); err != nil {
@@ -157,7 +157,7 @@ func (s *Store) stage(ctx context.Context, content metastore.ContentID, garbage 
 }
 
 // claim makes a staged content live. It returns ErrStaleExtent if Purge has made it garbage.
-func (t *tx) claim(content metastore.ContentID) error {
+func (t metaTx) claim(content metastore.ContentID) error {
 	n, err := t.exec(`DELETE FROM garbage WHERE content = $1 AND since >= $2`, content[:], int64(stagedFrom))
 	if err == nil && n == 0 {
 		err = fmt.Errorf("staged extents: %w", metastore.ErrStaleExtent)
@@ -167,11 +167,11 @@ func (t *tx) claim(content metastore.ContentID) error {
 
 // unstage makes a staged content garbage after its commit has failed with cause, and returns
 // cause. Its own errors are ignored: Purge makes the content garbage later.
-func (s *Store) unstage(ctx context.Context, content metastore.ContentID, cause error) error {
+func (s *Metastore) unstage(ctx context.Context, content metastore.ContentID, cause error) error {
 	if errors.Is(cause, database.ErrUnknownOutcome) {
 		return cause
 	}
-	_ = s.writeLocked(context.WithoutCancel(ctx), func(t *tx) error {
+	_ = s.writeLocked(context.WithoutCancel(ctx), func(t metaTx) error {
 		_, err := t.exec(`UPDATE garbage SET since = $2 WHERE content = $1`, content[:], t.now.UnixMicro())
 		return err
 	})
@@ -180,7 +180,7 @@ func (s *Store) unstage(ctx context.Context, content metastore.ContentID, cause 
 
 // moveExtents moves the extents of a part to another content and reports whether there were
 // any.
-func (t *tx) moveExtents(from metastore.ContentID, part int, to metastore.ContentID) (bool, error) {
+func (t metaTx) moveExtents(from metastore.ContentID, part int, to metastore.ContentID) (bool, error) {
 	n, err := t.exec(`UPDATE extents SET content = $1 WHERE content = $2 AND part = $3`, to[:], from[:], int64(part))
 	if err != nil {
 		return false, err
@@ -190,9 +190,9 @@ func (t *tx) moveExtents(from metastore.ContentID, part int, to metastore.Conten
 }
 
 // Extents implements metastore.Blobs.
-func (s *Store) Extents(ctx context.Context, content metastore.ContentID, from metastore.Position, limit int) ([]metastore.Extent, error) {
+func (s *Metastore) Extents(ctx context.Context, content metastore.ContentID, from metastore.Position, limit int) ([]metastore.Extent, error) {
 	var list []metastore.Extent
-	err := s.read(ctx, func(t *tx) error {
+	err := s.read(ctx, func(t metaTx) error {
 		list = nil
 		var e metastore.Extent
 		var part integer

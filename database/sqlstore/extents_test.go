@@ -38,11 +38,11 @@ func TestExtentsGoInBulk(t *testing.T) {
 		}
 		content := metastore.NewContentID(time.Now())
 		var c *counting
-		err := s.write(t.Context(), func(tx *tx) error {
+		err := s.db.write(t.Context(), func(tx *tx) error {
 			c = &counting{sqliteConn: tx.conn.(*sqliteConn)}
 			tx.conn = c
 			defer func() { tx.conn = c.sqliteConn }()
-			return tx.addExtents(content, extents)
+			return metaTx{tx}.addExtents(content, extents)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -63,8 +63,8 @@ func TestExtentsGoInBulk(t *testing.T) {
 // count as referenced and are not deleted until the extents become garbage, which is long
 // after a commit would have been refused for their age.
 func TestStagedExtentsOfACrash(t *testing.T) {
-	for engine, newHarness := range map[string]func(testing.TB) *dbtest.Harness{"sqlite": newHarness, "postgres": newPostgresHarness} {
-		t.Run(engine, func(t *testing.T) {
+	for kind, newHarness := range map[string]func(testing.TB) *dbtest.Harness{"sqlite": newHarness, "postgres": newPostgresHarness} {
+		t.Run(kind, func(t *testing.T) {
 			h := newHarness(t)
 			defer func() {
 				if err := h.Close(); err != nil {
@@ -112,7 +112,7 @@ func TestStagedExtentsOfACrash(t *testing.T) {
 			forward(metastore.MaxExtentAge + time.Second)
 			check("when the extents are too old", false)
 			b := metastore.Blob{Account: "a", Name: "b", Content: content, Size: int64(len(extents))}
-			_, err = s.commitBlob(t.Context(), b, extents, nil, func(t *tx) error { return t.claim(content) })
+			_, err = s.commitBlob(t.Context(), b, extents, nil, func(t metaTx) error { return t.claim(content) })
 			if !errors.Is(err, metastore.ErrStaleExtent) {
 				t.Errorf("a commit of extents that are too old: %v", err)
 			}
@@ -164,12 +164,12 @@ func TestStagedExtentsThatBecameGarbage(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	content := metastore.NewContentID(time.Now())
 	claims := func() error {
-		return s.write(t.Context(), func(t *tx) error { return t.claim(content) })
+		return s.db.write(t.Context(), func(t *tx) error { return metaTx{t}.claim(content) })
 	}
 	if err := claims(); !errors.Is(err, metastore.ErrStaleExtent) {
 		t.Errorf("never staged: %v", err)
 	}
-	if err := s.write(t.Context(), func(t *tx) error { return t.addGarbage(content, delta{}) }); err != nil {
+	if err := s.db.write(t.Context(), func(t *tx) error { return metaTx{t}.addGarbage(content, delta{}) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := claims(); !errors.Is(err, metastore.ErrStaleExtent) {
@@ -190,7 +190,7 @@ func TestStagedExtentsOfACommitInDoubt(t *testing.T) {
 		if err := s.unstage(t.Context(), content, cause); !errors.Is(err, cause) {
 			t.Errorf("%v: %v", cause, err)
 		}
-		if err := s.write(t.Context(), func(t *tx) error { return t.claim(content) }); !errors.Is(err, want) {
+		if err := s.db.write(t.Context(), func(t *tx) error { return metaTx{t}.claim(content) }); !errors.Is(err, want) {
 			t.Errorf("claimed after %v: %v, want %v", cause, err, want)
 		}
 	}

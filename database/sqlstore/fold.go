@@ -15,9 +15,10 @@ import (
 // accepts only greater sequences. Sales to a session are kept for as long as the session,
 // because the audit compares its total with them.
 
-// foldOldSales folds up to limit sales and returns that belong to no session and are older
+// FoldOldSales folds up to limit sales and returns that belong to no session and are older
 // than ledger.SaleRetention.
-func (t *tx) foldOldSales(limit int) (int, error) {
+func FoldOldSales(in *tx, limit int) (int, error) {
+	t := moneyTx{in}
 	return t.foldSales(`session IS NULL AND at <= $1 ORDER BY at LIMIT ($2 + 0)`,
 		t.now.Add(-ledger.SaleRetention).UnixMicro(), int64(limit))
 }
@@ -25,9 +26,10 @@ func (t *tx) foldOldSales(limit int) (int, error) {
 // endedSessions selects the first sessions whose retention has ended.
 const endedSessions = `(SELECT f.id FROM sessions f WHERE f.expires <= $1 ORDER BY f.expires LIMIT ($2 + 0))`
 
-// purgeSessions folds the sales to sessions whose retention has ended and then deletes these
+// PurgeSessions folds the sales to sessions whose retention has ended and then deletes these
 // sessions. A session with more sales than the limit takes several calls.
-func (t *tx) purgeSessions(limit int) (int, error) {
+func PurgeSessions(in *tx, limit int) (int, error) {
+	t := moneyTx{in}
 	over, most := t.now.Add(-ledger.SessionRetention).UnixMicro(), int64(limit)
 	folded, err := t.foldSales(`session IN `+endedSessions+` LIMIT ($2 + 0)`, over, most)
 	if err != nil {
@@ -44,7 +46,7 @@ var errFold = errors.New("sqlstore: sales cannot be folded")
 // foldSales folds the sales that match a condition and returns their number. A lock excludes
 // concurrent folds, and no other transaction changes the fields of a sale that are summed.
 // It locks channels before sales, as do all transactions that write sales.
-func (t *tx) foldSales(condition string, in ...any) (int, error) {
+func (t moneyTx) foldSales(condition string, in ...any) (int, error) {
 	if err := t.lock("fold sales"); err != nil {
 		return 0, err
 	}
@@ -71,7 +73,7 @@ func (t *tx) foldSales(condition string, in ...any) (int, error) {
 			return 0, err
 		}
 	}
-	for some := range slices.Chunk(ids, copyRows) {
+	for some := range slices.Chunk(ids, rowsPerStatement) {
 		n, err := t.exec(`DELETE FROM sales WHERE id IN (`+parameters(1, len(some))+`)`, some...)
 		if err == nil && int(n) != len(some) {
 			err = errFold
@@ -87,7 +89,7 @@ func (t *tx) foldSales(condition string, in ...any) (int, error) {
 // not folded in the order in which they were made, so the sum of those that are folded can exceed
 // the range of the column. The sum of all is what was accepted less the credit, which does not, so
 // modulo 2^64 nothing is lost.
-func (t *tx) addFolded(channel string, sum *big.Int) error {
+func (t moneyTx) addFolded(channel string, sum *big.Int) error {
 	var have int64
 	found, err := t.row(`SELECT folded FROM channels WHERE id = $1`+t.forUpdate(), args{[]byte(channel)}, (*integer)(&have))
 	if err != nil {

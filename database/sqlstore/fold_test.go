@@ -79,7 +79,7 @@ func TestFoldedSalesTakeNoRows(t *testing.T) {
 // their total.
 func TestAuditIsBounded(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
-	err := s.write(t.Context(), func(tx *tx) error {
+	err := s.db.write(t.Context(), func(tx *tx) error {
 		_, err := tx.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
 			INSERT INTO sessions (id, user_identity, total, remaining, created, expires, used)
 			SELECT CAST(i AS BLOB), x'', 5, 5, 0, 0, 1 FROM n`)
@@ -157,12 +157,12 @@ const largeRows = 50_000
 func TestPurgeReadsByIndex(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		path := databasePath(t)
-		e, err := openSQLite(path, Options{})
+		e, err := openSQLite(path, EngineOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var statements []statement
-		s := newStore(recorded(e, &statements), Options{})
+		s := newStore(NewDB(recorded(e, &statements), nil), nil)
 		defer closing(t, s)
 		db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
 		if err != nil {
@@ -204,12 +204,12 @@ func TestPurgeReadsByIndex(t *testing.T) {
 		})
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		p, err := openPostgres(t.Context(), testenv.Postgres(t), Options{})
+		p, err := openPostgres(t.Context(), testenv.Postgres(t), EngineOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var statements []statement
-		s := newStore(recorded(p, &statements), Options{})
+		s := newStore(NewDB(recorded(p, &statements), nil), nil)
 		defer closing(t, s)
 		run := func(text string) {
 			if _, err := p.pool.Exec(t.Context(), text); err != nil {

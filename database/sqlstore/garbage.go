@@ -15,12 +15,12 @@ import (
 
 // addGarbage makes a content garbage. The caller must add the Retained of d, a garbageUsage, to the
 // usage of its owner; a trigger subtracts it when the row is deleted.
-func (t *tx) addGarbage(content metastore.ContentID, d delta) error {
+func (t metaTx) addGarbage(content metastore.ContentID, d delta) error {
 	return t.addGarbageSince(content, d, t.now.UnixMicro())
 }
 
 // addGarbageSince inserts a content into garbage with this value of the column since.
-func (t *tx) addGarbageSince(content metastore.ContentID, d delta, since int64) error {
+func (t metaTx) addGarbageSince(content metastore.ContentID, d delta, since int64) error {
 	return t.change(`INSERT INTO garbage (content, since, owner, charge) VALUES ($1, $2, $3, $4)`,
 		content[:], since, optionalColumn(d.owner), d.Retained)
 }
@@ -30,38 +30,38 @@ func (t *tx) addGarbageSince(content metastore.ContentID, d delta, since int64) 
 // at which purgeStaged makes it garbage. Times are far less than stagedFrom.
 const stagedFrom = 1 << 62
 
-// purgeStaged makes contents garbage that were staged for a commit that did not happen.
-func (t *tx) purgeStaged(int) (int, error) {
+// PurgeStaged makes contents garbage that were staged for a commit that did not happen.
+func PurgeStaged(t *tx, _ int) (int, error) {
 	now := t.now.UnixMicro()
 	n, err := t.exec(`UPDATE garbage SET since = $1 WHERE since >= $2 AND since <= $3`, now, int64(stagedFrom), stagedFrom+now)
 	return int(n), err
 }
 
-func (t *tx) isGarbage(content metastore.ContentID) (bool, error) {
+func (t metaTx) isGarbage(content metastore.ContentID) (bool, error) {
 	var one integer
 	return t.row(`SELECT 1 FROM garbage WHERE content = $1`, args{content[:]}, &one)
 }
 
-func (t *tx) hasExtents(content metastore.ContentID) (bool, error) {
+func (t metaTx) hasExtents(content metastore.ContentID) (bool, error) {
 	var one integer
 	return t.row(`SELECT 1 FROM extents WHERE content = $1 LIMIT 1`, args{content[:]}, &one)
 }
 
 // GarbageContents implements metastore.Garbage. A content is due when it has been garbage for
 // exactly the grace.
-func (s *Store) GarbageContents(ctx context.Context, grace time.Duration, after metastore.GarbageContent, limit int) ([]metastore.GarbageContent, error) {
+func (s *Metastore) GarbageContents(ctx context.Context, grace time.Duration, after metastore.GarbageContent, limit int) ([]metastore.GarbageContent, error) {
 	var list []metastore.GarbageContent
-	at := s.forDeletion
+	read := s.db.readForDeletion
 	if grace == 0 {
-		at = s.withTime
+		read = s.db.read
 	}
-	err := s.eng.read(ctx, at(func(t *tx) (err error) {
+	err := read(ctx, onMetastore(func(t metaTx) (err error) {
 		due := int64(stagedFrom - 1) // at any time
 		if grace > 0 {
 			due = t.now.Add(-grace).UnixMicro()
 		}
 		var g metastore.GarbageContent
-		list, err = collect(t, dueGarbage, args{after.Since.UnixMicro(), after.Content[:], due, int64(limit)},
+		list, err = collect(t.tx, dueGarbage, args{after.Since.UnixMicro(), after.Content[:], due, int64(limit)},
 			args{(*contentID)(&g.Content), (*instant)(&g.Since)}, &g)
 		return err
 	}))
@@ -73,9 +73,9 @@ const dueGarbage = `SELECT content, since FROM garbage
 	WHERE (since, content) > ($1, $2) AND since <= $3 ORDER BY since, content LIMIT ($4 + 0)`
 
 // GarbageBacklog implements metastore.Garbage.
-func (s *Store) GarbageBacklog(ctx context.Context, grace time.Duration) (metastore.Backlog, error) {
+func (s *Metastore) GarbageBacklog(ctx context.Context, grace time.Duration) (metastore.Backlog, error) {
 	var found metastore.Backlog
-	err := s.snapshot(ctx, func(t *tx) error {
+	err := s.snapshot(ctx, func(t metaTx) error {
 		due := t.now.Add(-grace).UnixMicro()
 		var contents, oldest, bytes integer
 		if _, err := t.row(backlogSize, args{due, int64(metastore.MaxBacklog)}, &contents, &oldest); err != nil {
@@ -98,12 +98,12 @@ const backlogBytes = `SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM
 		FROM garbage g WHERE g.since <= $1 ORDER BY g.since LIMIT ($2 + 0)) due`
 
 // GarbageObjects implements metastore.Garbage.
-func (s *Store) GarbageObjects(ctx context.Context, contents []metastore.ContentID) (map[metastore.ContentID][]string, error) {
+func (s *Metastore) GarbageObjects(ctx context.Context, contents []metastore.ContentID) (map[metastore.ContentID][]string, error) {
 	if err := checkContents(contents); err != nil {
 		return nil, err
 	}
 	var objects map[metastore.ContentID][]string
-	err := s.snapshot(ctx, func(t *tx) error {
+	err := s.snapshot(ctx, func(t metaTx) error {
 		objects = make(map[metastore.ContentID][]string, len(contents))
 		return forLists(contents, func(list string, in args) error { return t.garbageObjects(list, in, objects) })
 	})
@@ -119,7 +119,7 @@ var smallGarbage = fmt.Sprintf(
 	` AND NOT EXISTS (SELECT 1 FROM extents x WHERE x.content = g.content LIMIT 1 OFFSET %d)`, metastore.MaxSmallExtents)
 
 // garbageObjects adds the keys of the objects of the small contents in a list.
-func (t *tx) garbageObjects(list string, in args, objects map[metastore.ContentID][]string) error {
+func (t metaTx) garbageObjects(list string, in args, objects map[metastore.ContentID][]string) error {
 	var id metastore.ContentID
 	var key optionalText
 	return t.each(`SELECT g.content, e.object FROM garbage g LEFT JOIN extents e ON e.content = g.content
@@ -136,21 +136,21 @@ func (t *tx) garbageObjects(list string, in args, objects map[metastore.ContentI
 
 // DropContents implements metastore.Garbage. It locks the rows of garbage in the order of
 // their ids. Nothing is added to a content that is garbage, so that a small one stays small.
-func (s *Store) DropContents(ctx context.Context, contents []metastore.ContentID) error {
+func (s *Metastore) DropContents(ctx context.Context, contents []metastore.ContentID) error {
 	if err := checkContents(contents); err != nil || len(contents) == 0 {
 		return err
 	}
 	sorted := slices.Clone(contents)
 	slices.SortFunc(sorted, func(a, b metastore.ContentID) int { return bytes.Compare(a[:], b[:]) })
-	return s.writeLocked(ctx, func(t *tx) error {
+	return s.writeLocked(ctx, func(t metaTx) error {
 		return forLists(sorted, t.dropSmall)
 	})
 }
 
 // dropSmall drops the small contents in a list.
-func (t *tx) dropSmall(list string, in args) error {
+func (t metaTx) dropSmall(list string, in args) error {
 	var id metastore.ContentID
-	small, err := collect(t, `SELECT g.content FROM garbage g WHERE g.content IN (`+list+`)`+smallGarbage+` ORDER BY g.content`+t.forUpdate(),
+	small, err := collect(t.tx, `SELECT g.content FROM garbage g WHERE g.content IN (`+list+`)`+smallGarbage+` ORDER BY g.content`+t.forUpdate(),
 		in, args{(*contentID)(&id)}, &id)
 	if err != nil {
 		return err
@@ -213,8 +213,8 @@ func forLists(contents []metastore.ContentID, fn func(list string, in args) erro
 
 // DropExtents implements metastore.Garbage. It does nothing if the content has no extents,
 // also if it is not garbage.
-func (s *Store) DropExtents(ctx context.Context, content metastore.ContentID, extents []metastore.Position) error {
-	return s.write(ctx, func(t *tx) error {
+func (s *Metastore) DropExtents(ctx context.Context, content metastore.ContentID, extents []metastore.Position) error {
+	return s.write(ctx, func(t metaTx) error {
 		garbage, err := t.isGarbage(content)
 		if err != nil {
 			return err
@@ -230,7 +230,7 @@ func (s *Store) DropExtents(ctx context.Context, content metastore.ContentID, ex
 	})
 }
 
-func (t *tx) dropExtents(content metastore.ContentID, extents []metastore.Position) error {
+func (t metaTx) dropExtents(content metastore.ContentID, extents []metastore.Position) error {
 	// Most contents have no inline extents, and then half of the statements are not needed.
 	var one integer
 	inline, err := t.row(`SELECT 1 FROM bodies WHERE content = $1 LIMIT 1`, args{content[:]}, &one)
@@ -254,8 +254,8 @@ func (t *tx) dropExtents(content metastore.ContentID, extents []metastore.Positi
 }
 
 // DropContent implements metastore.Garbage.
-func (s *Store) DropContent(ctx context.Context, content metastore.ContentID) error {
-	return s.write(ctx, func(t *tx) error {
+func (s *Metastore) DropContent(ctx context.Context, content metastore.ContentID) error {
+	return s.write(ctx, func(t metaTx) error {
 		garbage, err := t.isGarbage(content)
 		if err != nil || !garbage {
 			return err
@@ -274,13 +274,13 @@ func (s *Store) DropContent(ctx context.Context, content metastore.ContentID) er
 const maxUnreferenced = 1000
 
 // Unreferenced implements database.Maintenance.
-func (s *Store) Unreferenced(ctx context.Context, keys []string) ([]string, error) {
+func (s *Metastore) Unreferenced(ctx context.Context, keys []string) ([]string, error) {
 	if len(keys) > maxUnreferenced {
 		return nil, fmt.Errorf("sqlstore: %d keys in a call, at most %d", len(keys), maxUnreferenced)
 	}
 	wanted := slices.Sorted(slices.Values(keys))
 	var free []string
-	err := s.eng.snapshot(ctx, s.forDeletion(func(t *tx) (err error) {
+	err := s.db.snapshotForDeletion(ctx, onMetastore(func(t metaTx) (err error) {
 		free, err = t.unreferenced(wanted)
 		return err
 	}))
@@ -290,7 +290,7 @@ func (s *Store) Unreferenced(ctx context.Context, keys []string) ([]string, erro
 // unreferenced merges the sorted keys with the index of objects. The keys of a sweep are
 // close together in the index, and each query then reads twice as many rows as the last one
 // decided keys. If the keys are far apart, each query reads few rows.
-func (t *tx) unreferenced(wanted []string) (free []string, err error) {
+func (t metaTx) unreferenced(wanted []string) (free []string, err error) {
 	for size := 1; len(wanted) > 0; {
 		rows, left := 0, wanted
 		var object string

@@ -62,7 +62,7 @@ func TestGarbageThatIsNotDueIsNotRead(t *testing.T) {
 	const contents = 100_000
 	fill := func(t *testing.T, s *Store, bytesType string) {
 		due := time.Now().Add(-2 * time.Hour).UnixMicro()
-		err := s.write(t.Context(), func(x *tx) error {
+		err := s.db.write(t.Context(), func(x *tx) error {
 			for i := range 2 {
 				if _, err := x.exec(`INSERT INTO garbage (content, since) VALUES ($1, $2)`, fmt.Appendf(nil, "due-%012d", i), due); err != nil {
 					return err
@@ -116,7 +116,7 @@ func TestGarbageThatIsNotDueIsNotRead(t *testing.T) {
 			}
 			var got, line string
 			var skipped integer
-			err := s.read(t.Context(), func(x *tx) error {
+			err := s.db.read(t.Context(), func(x *tx) error {
 				return x.each("EXPLAIN QUERY PLAN "+query, in, args{&skipped, &skipped, &skipped, &line}, func() error {
 					if strings.Contains(line, "garbage_since") {
 						got = line

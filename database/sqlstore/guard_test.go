@@ -43,7 +43,7 @@ func TestGuardRefusesCommits(t *testing.T) {
 			forbidden.Store(true)
 			_, useErr := s.UseSession(ctx, session.ID, 1, nil)
 			_, createErr := s.CreateSession(ctx, ledger.Session{ID: "t", Total: 10, Left: 10, Expires: s.Now().Add(time.Hour)}, nil)
-			lateErr := s.write(ctx, func(tx *tx) error {
+			lateErr := s.db.write(ctx, func(tx *tx) error {
 				forbidden.Store(false) // the transaction begins with permission
 				if err := tx.change(`UPDATE sessions SET remaining = 1`); err != nil {
 					return err
@@ -78,7 +78,7 @@ func TestGuardRefusesCommits(t *testing.T) {
 func TestGuardInABatch(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	s.Guard(func() error { return errNotPermitted })
-	writer := s.eng.(*sqliteEngine).writer
+	writer := s.db.eng.(*sqliteEngine).writer
 	held := holdWriter(t, s)
 	var calls sync.WaitGroup
 	for _, id := range []string{"a", "b"} {

@@ -56,7 +56,7 @@ func closeConn(tb testing.TB, c *sqliteConn) {
 func value(tb testing.TB, s *Store, query string, in ...any) int64 {
 	tb.Helper()
 	var n int64
-	err := s.read(context.Background(), func(t *tx) error {
+	err := s.db.read(context.Background(), func(t *tx) error {
 		_, err := t.row(query, in, (*integer)(&n))
 		return err
 	})

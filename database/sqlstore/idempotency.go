@@ -12,7 +12,7 @@ import (
 // once runs do and records its result in the same transaction. If a result is recorded for
 // idem already, it returns that and has no effect. Errors are not recorded. With an idem of
 // nil nothing is recorded.
-func once[T any, O outcome[T]](t *tx, idem *ledger.Idempotency, outcomeOf func(T) O, do func() (T, error)) (T, error) {
+func once[T any, O outcome[T]](t moneyTx, idem *ledger.Idempotency, outcomeOf func(T) O, do func() (T, error)) (T, error) {
 	if idem == nil {
 		return do()
 	}
@@ -47,7 +47,7 @@ func once[T any, O outcome[T]](t *tx, idem *ledger.Idempotency, outcomeOf func(T
 			return none, err
 		}
 		recorded.Retained = metastore.RowCharge
-		if err := t.recordUsage(delta{idem.Owner, recorded}); err != nil {
+		if err := recordUsage(t.tx, delta{idem.Owner, recorded}); err != nil {
 			return none, err
 		}
 	}
@@ -73,7 +73,7 @@ func returnID(kind, id, request string) []byte {
 }
 
 // marked reports whether mark was called with this id within the retention.
-func (t *tx) marked(id []byte) (bool, error) {
+func (t moneyTx) marked(id []byte) (bool, error) {
 	if err := t.lock("idempotency", string(id)); err != nil {
 		return false, err
 	}
@@ -83,8 +83,17 @@ func (t *tx) marked(id []byte) (bool, error) {
 }
 
 // mark records an effect that has no result to be repeated.
-func (t *tx) mark(id []byte) error {
+func (t moneyTx) mark(id []byte) error {
 	_, err := t.exec(`INSERT INTO idempotency (id, request, outcome, created) VALUES ($1, $2, $2, $3)
 		ON CONFLICT (id) DO UPDATE SET created = excluded.created`, id, []byte{}, micros(t.now))
 	return err
+}
+
+// PurgeIdempotency deletes the keys whose retention has ended.
+func PurgeIdempotency(in *tx, limit int) (int, error) {
+	t := moneyTx{in}
+	n, err := t.exec(`DELETE FROM idempotency WHERE id IN
+		(SELECT i.id FROM idempotency i WHERE i.created <= $1 ORDER BY i.created LIMIT $2)`,
+		t.now.Add(-ledger.IdempotencyRetention).UnixMicro(), int64(limit))
+	return int(n), err
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // ListSessions implements ledger.Inspection.
-func (s *Store) ListSessions(ctx context.Context, after string, limit int, bytes int64) (list []ledger.Session, more bool, err error) {
-	err = s.snapshotList(ctx, func(t *tx) (err error) {
+func (s *Ledger) ListSessions(ctx context.Context, after string, limit int, bytes int64) (list []ledger.Session, more bool, err error) {
+	err = s.snapshotList(ctx, func(t moneyTx) (err error) {
 		list, more, err = t.listSessions(after, newBound(limit, bytes))
 		return err
 	})
@@ -22,7 +22,7 @@ func (s *Store) ListSessions(ctx context.Context, after string, limit int, bytes
 	return list, more, nil
 }
 
-func (t *tx) listSessions(after string, left bound) ([]ledger.Session, bool, error) {
+func (t moneyTx) listSessions(after string, left bound) ([]ledger.Session, bool, error) {
 	// Before the first session: none expires later.
 	expires, id := int64(math.MaxInt64), []byte{}
 	if after != "" {
@@ -33,24 +33,24 @@ func (t *tx) listSessions(after string, left bound) ([]ledger.Session, bool, err
 		expires, id = last.Expires.UnixMicro(), []byte(after)
 	}
 	var one ledger.Session
-	return collectPage(t, left, sessionColumns, fmt.Sprintf(`length(user_identity) + %d`, entryCharge),
+	return collectPage(t.tx, left, sessionColumns, fmt.Sprintf(`length(user_identity) + %d`, database.EntryCharge),
 		`FROM sessions WHERE expires > $1 AND (expires, id) < ($2, $3)`, `expires DESC, id DESC`,
 		args{t.now.Add(-ledger.SessionRetention).UnixMicro(), expires, id}, sessionFields(&one), &one,
-		func(s *ledger.Session) int64 { return int64(len(s.UserIdentity)) + entryCharge })
+		func(s *ledger.Session) int64 { return int64(len(s.UserIdentity)) + database.EntryCharge })
 }
 
 // ListChannels implements ledger.Inspection.
-func (s *Store) ListChannels(ctx context.Context, after string, limit int) ([]ledger.Channel, error) {
-	return resultOf(ctx, s.readList, func(t *tx) ([]ledger.Channel, error) {
+func (s *Ledger) ListChannels(ctx context.Context, after string, limit int) ([]ledger.Channel, error) {
+	return resultOf(ctx, s.readList, func(t moneyTx) ([]ledger.Channel, error) {
 		var one ledger.Channel
-		return collect(t, `SELECT `+channelColumns+` FROM channels WHERE id > $1 ORDER BY id LIMIT ($2 + 0)`,
+		return collect(t.tx, `SELECT `+channelColumns+` FROM channels WHERE id > $1 ORDER BY id LIMIT ($2 + 0)`,
 			args{[]byte(after), int64(limit)}, channelFields(&one), &one)
 	})
 }
 
 // Statement implements ledger.Inspection.
-func (s *Store) Statement(ctx context.Context, channel string) (ledger.Statement, error) {
-	return resultOf(ctx, s.snapshot, func(t *tx) (ledger.Statement, error) {
+func (s *Ledger) Statement(ctx context.Context, channel string) (ledger.Statement, error) {
+	return resultOf(ctx, s.snapshot, func(t moneyTx) (ledger.Statement, error) {
 		var l ledger.Statement
 		id := args{[]byte(channel)}
 		found, err := t.row(`SELECT `+channelColumns+`, folded FROM channels WHERE id = $1`, id,
@@ -81,12 +81,12 @@ func (s *Store) Statement(ctx context.Context, channel string) (ledger.Statement
 }
 
 // Sales implements ledger.Inspection. The id of a sale is that of its row, in hexadecimal.
-func (s *Store) Sales(ctx context.Context, channel, before string, limit int) ([]ledger.Sale, error) {
+func (s *Ledger) Sales(ctx context.Context, channel, before string, limit int) ([]ledger.Sale, error) {
 	last, err := hex.DecodeString(before)
 	if err != nil {
 		return nil, fmt.Errorf("sale %q: %w", before, database.ErrNotFound)
 	}
-	return resultOf(ctx, s.readList, func(t *tx) ([]ledger.Sale, error) {
+	return resultOf(ctx, s.readList, func(t moneyTx) ([]ledger.Sale, error) {
 		var list []ledger.Sale
 		var id []byte
 		var paid integer

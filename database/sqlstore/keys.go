@@ -100,7 +100,7 @@ func (s *Store) CreateKey(ctx context.Context, k keys.Key) (keys.Key, error) {
 		return keys.Key{}, errors.New("sqlstore: a key needs an id and a group")
 	}
 	k.Expires, k.Revoked = truncate(k.Expires), time.Time{}
-	return resultOf(ctx, s.write, func(t *tx) (keys.Key, error) {
+	return resultOf(ctx, s.write, func(t storeTx) (keys.Key, error) {
 		created := k
 		created.Created = t.now
 		if err := t.addKey(created); err != nil {
@@ -123,7 +123,7 @@ func keyLists(k keys.Key) (scopes, accounts any, err error) {
 	return scopes, accounts, err
 }
 
-func (t *tx) addKey(k keys.Key) error {
+func (t storeTx) addKey(k keys.Key) error {
 	scopes, accounts, err := keyLists(k)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (t *tx) addKey(k keys.Key) error {
 }
 
 // joinGroup returns the limits of a group. If the group is new, it gets these limits.
-func (t *tx) joinGroup(name string, limits keys.Limits) (keys.Limits, error) {
+func (t storeTx) joinGroup(name string, limits keys.Limits) (keys.Limits, error) {
 	values, in := "$1", args{[]byte(name)}
 	for _, k := range keys.LimitKinds {
 		in = append(in, *k.Of(&limits))
@@ -156,7 +156,7 @@ func (t *tx) joinGroup(name string, limits keys.Limits) (keys.Limits, error) {
 }
 
 // groupLimits returns the limits of a group, or database.ErrNotFound.
-func (t *tx) groupLimits(name string) (keys.Limits, error) {
+func (t storeTx) groupLimits(name string) (keys.Limits, error) {
 	var limits keys.Limits
 	found, err := t.row(`SELECT `+limitColumns+` FROM key_groups g WHERE g.name = $1`, args{[]byte(name)}, limitFields(&limits)...)
 	if err == nil && !found {
@@ -167,12 +167,12 @@ func (t *tx) groupLimits(name string) (keys.Limits, error) {
 
 // GroupLimits implements keys.Store.
 func (s *Store) GroupLimits(ctx context.Context, group string) (keys.Limits, error) {
-	return resultOf(ctx, s.read, func(t *tx) (keys.Limits, error) { return t.groupLimits(group) })
+	return resultOf(ctx, s.read, func(t storeTx) (keys.Limits, error) { return t.groupLimits(group) })
 }
 
 // SetGroupLimits implements keys.Store.
 func (s *Store) SetGroupLimits(ctx context.Context, group string, change func(*keys.Limits)) (keys.Limits, error) {
-	return resultOf(ctx, s.write, func(t *tx) (keys.Limits, error) {
+	return resultOf(ctx, s.write, func(t storeTx) (keys.Limits, error) {
 		limits, err := t.groupLimits(group)
 		if err != nil {
 			return limits, err
@@ -193,17 +193,17 @@ func (s *Store) SetGroupLimits(ctx context.Context, group string, change func(*k
 
 // keysChanged increments KeysVersion. Concurrent changes of keys wait for each other, which
 // is acceptable because they are rare.
-func (t *tx) keysChanged() error {
+func (t storeTx) keysChanged() error {
 	_, err := t.exec(`UPDATE keys_version SET version = version + 1`)
 	return err
 }
 
 // Key implements keys.Store.
 func (s *Store) Key(ctx context.Context, id string) (keys.Key, error) {
-	return resultOf(ctx, s.read, func(t *tx) (keys.Key, error) { return t.key(id) })
+	return resultOf(ctx, s.read, func(t storeTx) (keys.Key, error) { return t.key(id) })
 }
 
-func (t *tx) key(id string) (keys.Key, error) {
+func (t storeTx) key(id string) (keys.Key, error) {
 	var k keys.Key
 	found, err := t.row(keyQuery+`WHERE k.id = $1`, args{[]byte(id)}, keyFields(&k)...)
 	if err == nil && !found {
@@ -217,7 +217,7 @@ func (t *tx) key(id string) (keys.Key, error) {
 
 // UpdateKey implements keys.Store.
 func (s *Store) UpdateKey(ctx context.Context, id string, change func(*keys.Key)) (keys.Key, error) {
-	return resultOf(ctx, s.write, func(t *tx) (keys.Key, error) {
+	return resultOf(ctx, s.write, func(t storeTx) (keys.Key, error) {
 		k, err := t.key(id)
 		if err != nil {
 			return k, err
@@ -239,16 +239,16 @@ func (s *Store) UpdateKey(ctx context.Context, id string, change func(*keys.Key)
 
 // ListKeys implements keys.Store.
 func (s *Store) ListKeys(ctx context.Context, after string, limit int) ([]keys.Key, error) {
-	return resultOf(ctx, s.read, func(t *tx) ([]keys.Key, error) {
+	return resultOf(ctx, s.read, func(t storeTx) ([]keys.Key, error) {
 		var k keys.Key
-		return collect(t, keyQuery+`WHERE k.id > $1 ORDER BY k.id LIMIT ($2 + 0)`,
+		return collect(t.tx, keyQuery+`WHERE k.id > $1 ORDER BY k.id LIMIT ($2 + 0)`,
 			args{[]byte(after), int64(limit)}, keyFields(&k), &k)
 	})
 }
 
 // RevokeKey implements keys.Store.
 func (s *Store) RevokeKey(ctx context.Context, id string) (keys.Key, error) {
-	return resultOf(ctx, s.write, func(t *tx) (keys.Key, error) {
+	return resultOf(ctx, s.write, func(t storeTx) (keys.Key, error) {
 		n, err := t.exec(`UPDATE api_keys SET revoked = $2 WHERE id = $1 AND revoked IS NULL`, []byte(id), micros(t.now))
 		if err == nil && n > 0 {
 			err = t.keysChanged()
@@ -262,7 +262,7 @@ func (s *Store) RevokeKey(ctx context.Context, id string) (keys.Key, error) {
 
 // KeysVersion implements keys.Store.
 func (s *Store) KeysVersion(ctx context.Context) (int64, error) {
-	return resultOf(ctx, s.read, func(t *tx) (version int64, err error) {
+	return resultOf(ctx, s.read, func(t storeTx) (version int64, err error) {
 		_, err = t.row(`SELECT version FROM keys_version`, nil, (*integer)(&version))
 		return version, err
 	})

@@ -120,7 +120,7 @@ func TestKnownSessionsAreCompared(t *testing.T) {
 	}
 	write := func(on *Store, fn func(*tx) error) {
 		t.Helper()
-		if err := on.writeLocked(t.Context(), fn); err != nil {
+		if err := on.db.writeLocked(t.Context(), fn); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,7 +132,7 @@ func TestKnownSessionsAreCompared(t *testing.T) {
 	use(89)
 	for _, on := range []*Store{s, other} {
 		write(on, func(t *tx) error {
-			_, err := t.refillSession("session", 10)
+			_, err := moneyTx{t}.refillSession("session", 10)
 			return err
 		})
 	}
@@ -174,8 +174,8 @@ func TestStoresUseTheSameSessions(t *testing.T) {
 	for _, s := range stores {
 		refills.Go(func() {
 			for i := range rounds * sessions {
-				err := s.writeLocked(t.Context(), func(t *tx) error {
-					_, err := t.refillSession(fmt.Sprint(i%sessions), added)
+				err := s.db.writeLocked(t.Context(), func(t *tx) error {
+					_, err := moneyTx{t}.refillSession(fmt.Sprint(i%sessions), added)
 					return err
 				})
 				if err != nil {

@@ -8,7 +8,7 @@ import (
 // Lease implements lease.Leases.
 func (s *Store) Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
 	var held bool
-	err := s.writeLocked(ctx, func(t *tx) (err error) {
+	err := s.writeLocked(ctx, func(t storeTx) (err error) {
 		t.free = true
 		// First, so that the time is read after waiting for the lock.
 		if err := t.lock("lease", name); err != nil {
@@ -24,8 +24,8 @@ func (s *Store) Lease(ctx context.Context, name, holder string, ttl time.Duratio
 	return held && err == nil, err
 }
 
-func (s *Store) lease(t *tx, name, holder string, ttl time.Duration) (bool, error) {
-	now, err := s.eng.leaseTime(t)
+func (s *Store) lease(t storeTx, name, holder string, ttl time.Duration) (bool, error) {
+	now, err := s.db.leaseTime(t.tx)
 	if err != nil {
 		return false, err
 	}

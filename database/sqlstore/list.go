@@ -15,19 +15,19 @@ import (
 const entryCharge = database.EntryCharge
 
 // ListBlobs implements metastore.Blobs.
-func (s *Store) ListBlobs(ctx context.Context, q metastore.ListQuery) (metastore.Page, error) {
+func (s *Metastore) ListBlobs(ctx context.Context, q metastore.ListQuery) (metastore.Page, error) {
 	if q.Bytes == 0 {
 		q.Bytes = math.MaxInt64
 	}
-	transact, list := s.snapshotList, (*tx).listNames
-	if s.eng.listsInside() {
-		transact, list = s.readList, (*tx).listInside
+	transact, list := s.snapshotList, metaTx.listNames
+	if s.db.listsInside() {
+		transact, list = s.readList, metaTx.listInside
 	}
-	return resultOf(ctx, transact, func(t *tx) (metastore.Page, error) { return list(t, q) })
+	return resultOf(ctx, transact, func(t metaTx) (metastore.Page, error) { return list(t, q) })
 }
 
 // listNames returns a page by queries over the names, which cost no round trips.
-func (t *tx) listNames(q metastore.ListQuery) (page metastore.Page, err error) {
+func (t metaTx) listNames(q metastore.ListQuery) (page metastore.Page, err error) {
 	c := newNameCursor(t, q)
 	defer func() {
 		if cerr := c.close(); err == nil {
@@ -74,7 +74,7 @@ const (
 )
 
 // listInside returns a page by one statement, the function list_blobs.
-func (t *tx) listInside(q metastore.ListQuery) (page metastore.Page, err error) {
+func (t metaTx) listInside(q metastore.ListQuery) (page metastore.Page, err error) {
 	var kind integer
 	var head, tail, last string
 	var b metastore.Blob
@@ -154,7 +154,7 @@ func successor(s string) (string, bool) {
 // same head are ordered by a hash in the key, and are read by the index blobs_long_names,
 // one head at a time.
 type nameCursor struct {
-	t       *tx
+	t       metaTx
 	account string
 	size    int // limit of the next query
 	most    int // maximum limit of a query
@@ -171,7 +171,7 @@ type nameCursor struct {
 	fields     args           // the first column is the head, or the tail in a query over one head
 }
 
-func newNameCursor(t *tx, q metastore.ListQuery) *nameCursor {
+func newNameCursor(t metaTx, q metastore.ListQuery) *nameCursor {
 	c := &nameCursor{t: t, account: q.Account, size: q.Limit + 1, most: q.Limit + 1, from: firstName(q)}
 	if q.Delimiter != "" {
 		c.size = 1

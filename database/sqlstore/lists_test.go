@@ -18,12 +18,12 @@ import (
 func listsLeaveConnections(t *testing.T, s *Store, connections, most int) {
 	t.Helper()
 	ctx := t.Context()
-	if err := s.write(ctx, func(*tx) error { return nil }); err != nil { // prepares the statements of a connection
+	if err := s.db.write(ctx, func(*tx) error { return nil }); err != nil { // prepares the statements of a connection
 		t.Fatal(err)
 	}
 	running, release := make(chan struct{}, 100), make(chan struct{})
-	other := s.eng
-	s.eng = hookedEngine{engine: other, onRead: func(read transactor) transactor {
+	other := s.db.eng
+	s.db.eng = hookedEngine{engine: other, onRead: func(read transactor) transactor {
 		return func(ctx context.Context, fn func(*tx) error) error {
 			return read(ctx, func(t *tx) error {
 				select {

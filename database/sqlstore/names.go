@@ -23,19 +23,18 @@ func splitName(s string) name {
 	return name{head: []byte(s[:headLen]), hash: hash[:], tail: tail}
 }
 
-// blobKey identifies a row of blobs.
-type blobKey struct{ account, head, hash string }
-
 // cloned returns a copy that shares no memory with the key, which may be a part of a request.
-func (k blobKey) cloned() blobKey {
-	return blobKey{strings.Clone(k.account), strings.Clone(k.head), strings.Clone(k.hash)}
+func cloned(k RowKey) RowKey {
+	return RowKey{strings.Clone(k[0]), strings.Clone(k[1]), strings.Clone(k[2])}
 }
 
-// blobKeyOf returns the key of a name without copying it, unless it is long.
-func blobKeyOf(account, name string) blobKey {
+// blobKey returns the key of a blob's row without copying its name, unless that is long.
+func blobKey(account, name string) RowKey {
 	if len(name) <= headLen {
-		return blobKey{account: account, head: name}
+		return RowKey{account, name}
 	}
-	n := splitName(name)
-	return blobKey{account, string(n.head), string(n.hash)}
+	return rowKey(account, splitName(name))
 }
+
+// rowKey returns the key of a blob's row.
+func rowKey(account string, n name) RowKey { return RowKey{account, string(n.head), string(n.hash)} }

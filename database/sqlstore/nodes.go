@@ -7,18 +7,18 @@ import (
 
 // Join implements database.Nodes.
 func (s *Store) Join(ctx context.Context, node, settings string, ttl time.Duration, agrees func(others []string) error) error {
-	return s.writeLocked(ctx, func(t *tx) error {
+	return s.writeLocked(ctx, func(t storeTx) error {
 		t.free = true
 		// First, so that the time is read after waiting for the lock.
 		if err := t.lock("nodes"); err != nil {
 			return err
 		}
-		now, err := s.eng.leaseTime(t)
+		now, err := s.db.leaseTime(t.tx)
 		if err != nil {
 			return err
 		}
 		var other string
-		others, err := collect(t, `SELECT settings FROM nodes WHERE id <> $1 AND expires > $2`, args{[]byte(node), now.UnixMicro()}, args{&other}, &other)
+		others, err := collect(t.tx, `SELECT settings FROM nodes WHERE id <> $1 AND expires > $2`, args{[]byte(node), now.UnixMicro()}, args{&other}, &other)
 		if err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ func (s *Store) Join(ctx context.Context, node, settings string, ttl time.Durati
 
 // Leave implements database.Nodes.
 func (s *Store) Leave(ctx context.Context, node string) error {
-	return s.writeLocked(ctx, func(t *tx) error {
+	return s.writeLocked(ctx, func(t storeTx) error {
 		t.free = true
 		if err := t.lock("nodes"); err != nil {
 			return err

@@ -254,7 +254,7 @@ func TestOutcomesOfNewerVersions(t *testing.T) {
 func storedOutcome(t *testing.T, s *Store, idem *ledger.Idempotency) string {
 	t.Helper()
 	var outcome string
-	err := s.read(t.Context(), func(t *tx) error {
+	err := s.db.read(t.Context(), func(t *tx) error {
 		_, err := t.row(`SELECT outcome FROM idempotency WHERE id = $1`, args{idempotencyID(idem)}, &outcome)
 		return err
 	})
@@ -266,7 +266,7 @@ func storedOutcome(t *testing.T, s *Store, idem *ledger.Idempotency) string {
 
 func rememberOutcome(t *testing.T, s *Store, idem *ledger.Idempotency, outcome string) {
 	t.Helper()
-	err := s.write(t.Context(), func(t *tx) error {
+	err := s.db.write(t.Context(), func(t *tx) error {
 		_, err := t.exec(`INSERT INTO idempotency (id, request, outcome, created) VALUES ($1, $2, $3, $4)`,
 			idempotencyID(idem), idem.Hash[:], []byte(outcome), micros(t.now))
 		return err

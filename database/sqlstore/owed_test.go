@@ -37,13 +37,13 @@ func TestMigratesDebts(t *testing.T) {
 			INSERT INTO settlements (channel, sequence, amount, proof, expires, due) VALUES (` + b("restored") + `, 1, 10, ` + b("proof") + `, 1, 1);` +
 		channel("expired", 40, 0, 0, "1", "NULL") + submission("expired", 40, 3)
 	onOlder(t, owedVersion, rows, func(t *testing.T, s *Store) {
-		postgres := s.eng.listsInside()
+		postgres := s.db.eng.listsInside()
 		older := func(statement string) {
 			t.Helper()
 			if postgres {
 				statement = forPostgres(statement)
 			}
-			if err := s.write(t.Context(), func(tx *tx) error {
+			if err := s.db.write(t.Context(), func(tx *tx) error {
 				_, err := tx.exec(statement)
 				return err
 			}); err != nil {
@@ -143,7 +143,7 @@ func TestAuditOfDebts(t *testing.T) {
 		if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
 			t.Fatalf("the audit found %q, %v", found, err)
 		}
-		if err := s.write(t.Context(), func(tx *tx) error { _, err := tx.exec(damage); return err }); err != nil {
+		if err := s.db.write(t.Context(), func(tx *tx) error { _, err := tx.exec(damage); return err }); err != nil {
 			t.Fatal(err)
 		}
 		if found, err := s.Audit(t.Context()); err != nil || len(found) == 0 {

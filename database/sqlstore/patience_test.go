@@ -26,7 +26,7 @@ func neverBegins(t *testing.T, s *Store, busy func() (end func())) {
 	}
 	end := busy()
 	ctx := database.WithPatience(t.Context(), short)
-	err = s.write(ctx, func(*tx) error {
+	err = s.db.write(ctx, func(*tx) error {
 		t.Error("a call began that its caller no longer waits for")
 		return nil
 	})
@@ -65,7 +65,7 @@ func TestPostgresPatience(t *testing.T) {
 		at, open, results := make(chan struct{}), make(chan struct{}), make(chan error)
 		for range cap(node.writeSlots) {
 			go func() {
-				results <- s.write(context.Background(), func(*tx) error {
+				results <- s.db.write(context.Background(), func(*tx) error {
 					at <- struct{}{}
 					<-open
 					return nil
@@ -94,8 +94,8 @@ func TestPostgresLockPatience(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = other.writeLocked(t.Context(), func(t *tx) error {
-		if _, err := t.liveSession("session"); err != nil {
+	err = other.db.writeLocked(t.Context(), func(t *tx) error {
+		if _, err := (moneyTx{t}).liveSession("session"); err != nil {
 			return err
 		}
 		_, err := s.UseSession(database.WithPatience(context.Background(), time.Second), "session", 1, nil)

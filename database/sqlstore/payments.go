@@ -13,13 +13,13 @@ import (
 
 // Buy implements ledger.Channels. It returns ErrExists if the id of a new session is in
 // use. A granted session still has no channel after it is refilled.
-func (s *Store) Buy(ctx context.Context, p ledger.Purchase, idem *ledger.Idempotency) (ledger.Session, error) {
-	return s.writeSession(ctx, func(t *tx) (ledger.Session, error) {
+func (s *Ledger) Buy(ctx context.Context, p ledger.Purchase, idem *ledger.Idempotency) (ledger.Session, error) {
+	return s.writeSession(ctx, func(t moneyTx) (ledger.Session, error) {
 		return once(t, idem, outcomeOfSession, func() (ledger.Session, error) { return t.buy(p) })
 	})
 }
 
-func (t *tx) buy(p ledger.Purchase) (ledger.Session, error) {
+func (t moneyTx) buy(p ledger.Purchase) (ledger.Session, error) {
 	if p.Price < 1 {
 		return ledger.Session{}, errNegative
 	}
@@ -50,8 +50,8 @@ func (t *tx) buy(p ledger.Purchase) (ledger.Session, error) {
 
 // PayRead implements ledger.Channels. The Required of its *InsufficientFundsError is at
 // most 2^63-1, whatever Count times Price is.
-func (s *Store) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
-	return s.writeChannel(ctx, func(t *tx) (ledger.Channel, error) {
+func (s *Ledger) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
+	return s.writeChannel(ctx, func(t moneyTx) (ledger.Channel, error) {
 		if r.Price < 1 || r.Count < 1 {
 			return ledger.Channel{}, errNegative
 		}
@@ -76,7 +76,7 @@ var errNoProof = errors.New("sqlstore: a payment must have a sender and a proof"
 
 // examine returns the channel of a payment and the amount that can be spent if the payment
 // is accepted. It changes nothing.
-func (t *tx) examine(p ledger.Payment) (_ ledger.Channel, spendable int64, err error) {
+func (t moneyTx) examine(p ledger.Payment) (_ ledger.Channel, spendable int64, err error) {
 	if p.Sender == "" || len(p.Proof) == 0 {
 		return ledger.Channel{}, 0, errNoProof
 	}
@@ -131,7 +131,7 @@ type sale struct {
 
 // accept records a payment that was examined: it updates the channel and binds it to the
 // sender, inserts the sale, and replaces the pending settlement.
-func (t *tx) accept(c ledger.Channel, p ledger.Payment, spendable int64, s sale) (ledger.Channel, error) {
+func (t moneyTx) accept(c ledger.Channel, p ledger.Payment, spendable int64, s sale) (ledger.Channel, error) {
 	c.Sender, c.Sequence, c.Accepted, c.Proof = p.Sender, p.Sequence, p.Amount, bytes.Clone(p.Proof)
 	c.Credit = spendable - s.count*s.price
 	id := []byte(c.ID)
@@ -148,7 +148,7 @@ func (t *tx) accept(c ledger.Channel, p ledger.Payment, spendable int64, s sale)
 
 // settleLater makes the payment that proves what is accepted the pending settlement of its channel. It is due at a time,
 // or never if that is zero.
-func (t *tx) settleLater(c ledger.Channel, expires, due time.Time) error {
+func (t moneyTx) settleLater(c ledger.Channel, expires, due time.Time) error {
 	return t.change(`INSERT INTO settlements (channel, sequence, amount, proof, expires, due) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (channel) DO UPDATE SET sequence = excluded.sequence, amount = excluded.amount,
 		proof = excluded.proof, expires = excluded.expires,
@@ -157,7 +157,7 @@ func (t *tx) settleLater(c ledger.Channel, expires, due time.Time) error {
 }
 
 // expired returns ledger.Channel.Expired at a time of the ledger.
-func (t *tx) expired(c ledger.Channel, now time.Time) (int64, error) {
+func (t moneyTx) expired(c ledger.Channel, now time.Time) (int64, error) {
 	var pending time.Time
 	_, err := t.row(`SELECT expires FROM settlements WHERE channel = $1`, args{[]byte(c.ID)}, (*instant)(&pending))
 	return expiredOf(c, pending, now), err
@@ -172,8 +172,8 @@ func expiredOf(c ledger.Channel, pending, now time.Time) int64 {
 }
 
 // Renew implements ledger.Channels.
-func (s *Store) Renew(ctx context.Context, p ledger.Payment) (ledger.Channel, error) {
-	return s.writeChannel(ctx, func(t *tx) (ledger.Channel, error) {
+func (s *Ledger) Renew(ctx context.Context, p ledger.Payment) (ledger.Channel, error) {
+	return s.writeChannel(ctx, func(t moneyTx) (ledger.Channel, error) {
 		if p.Sender == "" || len(p.Proof) == 0 {
 			return ledger.Channel{}, errNoProof
 		}
@@ -237,11 +237,11 @@ var errNotSold = errors.New("sqlstore: more would be returned than was sold")
 
 // ReturnCredit implements ledger.Channels. It returns an error if the credit would exceed
 // the accepted amount. A return is recorded for ledger.IdempotencyRetention.
-func (s *Store) ReturnCredit(ctx context.Context, id string, count, price int64, request string) (ledger.Channel, error) {
+func (s *Ledger) ReturnCredit(ctx context.Context, id string, count, price int64, request string) (ledger.Channel, error) {
 	if count < 1 || price < 1 {
 		return ledger.Channel{}, errNegative
 	}
-	return s.writeChannel(ctx, func(t *tx) (ledger.Channel, error) {
+	return s.writeChannel(ctx, func(t moneyTx) (ledger.Channel, error) {
 		c, err := t.channel(id)
 		if err != nil {
 			return c, err
@@ -261,7 +261,7 @@ func (s *Store) ReturnCredit(ctx context.Context, id string, count, price int64,
 }
 
 // addCredit returns the price of sold chunksets to the credit of the channel.
-func (t *tx) addCredit(c ledger.Channel, count, price int64) (ledger.Channel, error) {
+func (t moneyTx) addCredit(c ledger.Channel, count, price int64) (ledger.Channel, error) {
 	c.Credit += count * price
 	if _, err := t.exec(`UPDATE channels SET credit = $2 WHERE id = $1`, []byte(c.ID), c.Credit); err != nil {
 		return c, err
@@ -272,7 +272,7 @@ func (t *tx) addCredit(c ledger.Channel, count, price int64) (ledger.Channel, er
 }
 
 // saleID returns a new id of a sale. It begins with the time, so that rows are appended.
-func (t *tx) saleID() []byte {
+func (t moneyTx) saleID() []byte {
 	id := metastore.NewContentID(t.now)
 	return id[:]
 }

@@ -25,10 +25,10 @@ func accepted(c ledger.Channel, sequence, amount int64) bool {
 }
 
 // Book implements ledger.Channels.
-func (s *Store) Book(ctx context.Context, list []ledger.Settlement) error {
+func (s *Ledger) Book(ctx context.Context, list []ledger.Settlement) error {
 	// Sorted, so that concurrent calls lock channels in the same order.
 	list = slices.SortedFunc(slices.Values(list), func(a, b ledger.Settlement) int { return cmp.Compare(a.Channel, b.Channel) })
-	return s.writeLocked(ctx, func(t *tx) error {
+	return s.writeLocked(ctx, func(t moneyTx) error {
 		for some := range slices.Chunk(list, payOutRows) {
 			if err := t.payOut(some); err != nil {
 				return err
@@ -39,7 +39,7 @@ func (s *Store) Book(ctx context.Context, list []ledger.Settlement) error {
 }
 
 // payOut pays out settlements in a fixed number of statements.
-func (t *tx) payOut(list []ledger.Settlement) error {
+func (t moneyTx) payOut(list []ledger.Settlement) error {
 	channels := make(args, len(list))
 	for i, s := range list {
 		channels[i] = []byte(s.Channel)
@@ -73,7 +73,7 @@ func (t *tx) payOut(list []ledger.Settlement) error {
 
 // foldLedger deletes the rows of channels that their last payouts include, because amounts
 // are cumulative. Rows that contradict the last payout are kept for the audit.
-func (t *tx) foldLedger(channels args, in string) error {
+func (t moneyTx) foldLedger(channels args, in string) error {
 	_, err := t.exec(`DELETE FROM ledger WHERE channel IN `+in+` AND EXISTS
 		(SELECT 1 FROM ledger n WHERE n.channel = ledger.channel AND n.sequence > ledger.sequence AND n.amount > ledger.amount)`, channels...)
 	return err
@@ -81,7 +81,7 @@ func (t *tx) foldLedger(channels args, in string) error {
 
 // acceptedAll locks the channels of settlements. It returns errNotAccepted or
 // database.ErrNotFound unless all settlements were accepted.
-func (t *tx) acceptedAll(list []ledger.Settlement, channels args, in string) error {
+func (t moneyTx) acceptedAll(list []ledger.Settlement, channels args, in string) error {
 	var c ledger.Channel
 	found := map[string]ledger.Channel{}
 	err := t.each(`SELECT id, accepted, sequence FROM channels WHERE id IN `+in+` ORDER BY id`+t.forUpdate(), channels,

@@ -65,9 +65,6 @@ func (p *postgresEngine) clock() engineClock { return p.serverClock }
 // leaseTime reads the time of the server, not of the transaction.
 func (p *postgresEngine) leaseTime(t *tx) (time.Time, error) { return postgresTime(t) }
 
-// blobCache returns nil: other nodes change blobs too.
-func (p *postgresEngine) blobCache() *blobCache { return nil }
-
 func (p *postgresEngine) commitGuard() *commitGuard { return &p.guard }
 
 func (p *postgresEngine) listsInside() bool { return true }

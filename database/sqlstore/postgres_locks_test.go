@@ -23,7 +23,7 @@ func TestPostgresWriteSkew(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 2 {
 		wg.Go(func() {
-			err := s.write(t.Context(), func(t *tx) error {
+			err := s.db.write(t.Context(), func(t *tx) error {
 				var facts int64
 				if _, err := t.row(`SELECT COUNT(*) FROM facts`, nil, (*integer)(&facts)); err != nil {
 					return err
@@ -69,7 +69,7 @@ func TestPostgresDeadlock(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, locks := range [][]string{{"a", "b"}, {"b", "a"}} {
 		wg.Go(func() {
-			err := s.writeLocked(t.Context(), func(t *tx) error {
+			err := s.db.writeLocked(t.Context(), func(t *tx) error {
 				if err := hold(t, locks[0]); err != nil {
 					return err
 				}
@@ -97,7 +97,7 @@ func TestPostgresLostNodeHoldsNoLocks(t *testing.T) {
 	lost, _ := openNode(t, dsn+"&idle_in_transaction_session_timeout=50")
 	other, _ := openNode(t, dsn)
 	runs := 0
-	err := lost.writeLocked(t.Context(), func(t *tx) error {
+	err := lost.db.writeLocked(t.Context(), func(t *tx) error {
 		if runs++; runs > 1 {
 			return hold(t, "thing")
 		}
@@ -105,7 +105,7 @@ func TestPostgresLostNodeHoldsNoLocks(t *testing.T) {
 			return err
 		}
 		// This one waits as long as the first transaction lives.
-		if err := other.writeLocked(context.Background(), func(t *tx) error { return hold(t, "thing") }); err != nil {
+		if err := other.db.writeLocked(context.Background(), func(t *tx) error { return hold(t, "thing") }); err != nil {
 			return err
 		}
 		return hold(t, "another thing")

@@ -47,37 +47,16 @@ var postgresSettings = map[string]string{
 	"tcp_user_timeout":                    "4000",
 }
 
-// OpenPostgres opens the database of dsn, a URL or a list of keyword=value as in libpq,
-// and changes its schema (the first one of search_path) as opt.Schema says. Any number of nodes may
-// open it concurrently; one of them migrates. While nodes run that cannot work on the new schema, it
-// waits as opt.AwaitOlderNodes says. It returns database.ErrNewer if a newer version of the program
-// wrote the database. A database that it refuses is not changed. ctx bounds the opening.
-//
-// The server must be PostgreSQL 13 or newer, with fsync on, and synchronous_commit on or
-// remote_apply for the user. Each connection is checked for that, and keeps its own setting
-// if the setting of the server is weakened later. A connection pooler must be in session
-// mode.
-//
-// pool_max_conns in dsn is the maximum number of connections: at least 2, 16 by default.
-// dsn may name several servers (host=A,B), of which the one that accepts writes is used.
-// Servers that accept none are refused on every connection.
-//
-// At most half of the connections are used for writes, so that reads continue while
-// writes wait. While the server cannot be reached, calls are retried until their patience
-// ends and then return database.ErrUnavailable. A COMMIT is never cancelled. If it is not
-// acknowledged in that time, as while a synchronous standby is unreachable, the call returns
-// database.ErrUnknownOutcome, and the COMMIT keeps its connection and its slot among the
-// writers until it is acknowledged. If the response is lost, the store queries the outcome
-// on the server.
-func OpenPostgres(ctx context.Context, dsn string, opt Options) (*Store, error) {
+// openPostgresDB opens the database of dsn; see sqlstore.OpenPostgres.
+func openPostgresDB(ctx context.Context, dsn string, opt EngineOptions) (*DB, error) {
 	p, err := openPostgres(ctx, dsn, opt)
 	if err != nil {
 		return nil, fmt.Errorf("sqlstore: open PostgreSQL: %w", err)
 	}
-	return newStore(p, opt), nil
+	return NewDB(p, opt.Now), nil
 }
 
-func openPostgres(ctx context.Context, dsn string, opt Options) (*postgresEngine, error) {
+func openPostgres(ctx context.Context, dsn string, opt EngineOptions) (*postgresEngine, error) {
 	config, err := postgresConfig(dsn)
 	if err != nil {
 		return nil, err
@@ -88,7 +67,7 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (*postgresEngine
 	}
 	p := &postgresEngine{
 		pool:         pool,
-		serverClock:  &serverClock{passed: passedOr(opt.passed)},
+		serverClock:  &serverClock{passed: passedOr(opt.Passed)},
 		closeTimeout: defaultCloseTimeout,
 		writeSlots:   make(chan struct{}, config.MaxConns/2),
 		quit:         make(chan struct{}),
@@ -188,7 +167,7 @@ const postgresVersionTables = `SELECT COUNT(*) FROM information_schema.tables
 	WHERE table_schema = current_schema() AND table_name = 'schema_version'`
 
 // prepare checks the schema and changes it, one node at a time.
-func (p *postgresEngine) prepare(ctx context.Context, opt Options) error {
+func (p *postgresEngine) prepare(ctx context.Context, opt EngineOptions) error {
 	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
 		return err

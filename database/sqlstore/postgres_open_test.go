@@ -22,11 +22,11 @@ const patientDSN = "&idle_in_transaction_session_timeout=0"
 // openNode opens a store for a test and returns it with its engine.
 func openNode(tb testing.TB, dsn string) (*Store, *postgresEngine) {
 	tb.Helper()
-	p, err := openPostgres(context.Background(), dsn, Options{})
+	p, err := openPostgres(context.Background(), dsn, EngineOptions{})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := newStore(p, Options{})
+	s := newStore(NewDB(p, nil), nil)
 	tb.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			tb.Error(err)
@@ -121,7 +121,7 @@ func TestPostgresMigrationIsAwaited(t *testing.T) {
 func TestPostgresNewerIsRefused(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	s, _ := openNode(t, dsn)
-	err := s.write(t.Context(), func(t *tx) error {
+	err := s.db.write(t.Context(), func(t *tx) error {
 		_, err := t.exec(`INSERT INTO schema_version (version) VALUES (99)`)
 		return err
 	})
@@ -175,7 +175,7 @@ func TestPostgresMustBeDurable(t *testing.T) {
 
 	s, _ := openNode(t, server.DSN()+"&pool_max_conns=2")
 	for _, statement := range []string{"ALTER ROLE sluice SET synchronous_commit = off", "ALTER SYSTEM SET synchronous_commit = off", "SELECT 1 FROM pg_reload_conf()"} {
-		err := s.read(t.Context(), func(t *tx) error {
+		err := s.db.read(t.Context(), func(t *tx) error {
 			_, err := t.exec(statement)
 			return err
 		})

@@ -47,7 +47,7 @@ func testForgotten(t *testing.T, passed time.Duration) {
 		}
 		cutting.Store(false) // the COMMIT of the use was lost
 		set(passed)
-		err := direct.read(context.Background(), func(t *tx) error {
+		err := direct.db.read(context.Background(), func(t *tx) error {
 			_, err := t.exec(`DELETE FROM transactions`)
 			return err
 		})
@@ -76,11 +76,11 @@ func holdLease(dsn string) error {
 	if err != nil {
 		return err
 	}
-	return s.writeLocked(ctx, func(t *tx) error {
+	return s.db.writeLocked(ctx, func(t *tx) error {
 		if err := t.lock("lease", "work"); err != nil {
 			return err
 		}
-		if _, err := s.lease(t, "work", "child", time.Hour); err != nil {
+		if _, err := s.lease(storeTx{t}, "work", "child", time.Hour); err != nil {
 			return err
 		}
 		fmt.Println("held")
@@ -258,8 +258,8 @@ func TestPostgresCancelledIsRetried(t *testing.T) {
 			}
 		}
 	}
-	err = other.writeLocked(t.Context(), func(t *tx) error {
-		if _, err := t.liveSession("session"); err != nil {
+	err = other.db.writeLocked(t.Context(), func(t *tx) error {
+		if _, err := (moneyTx{t}).liveSession("session"); err != nil {
 			return err
 		}
 		go func() {

@@ -1,8 +1,8 @@
 package sqlstore
 
-func (p *postgresEngine) stats() Stats {
+func (p *postgresEngine) stats() EngineStats {
 	pool := p.pool.Stat()
-	return Stats{
+	return EngineStats{
 		Commits: p.commitCounts.seconds, InDoubt: p.commitCounts.inDoubt.Load(),
 		Postgres: &PostgresStats{
 			MaxConnections: int(pool.MaxConns()), Idle: int(pool.IdleConns()), Used: int(pool.AcquiredConns()),

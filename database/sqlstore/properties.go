@@ -9,7 +9,7 @@ import (
 
 // Property implements database.Properties.
 func (s *Store) Property(ctx context.Context, name string) (string, error) {
-	return resultOf(ctx, s.read, func(t *tx) (value string, err error) {
+	return resultOf(ctx, s.read, func(t storeTx) (value string, err error) {
 		found, err := t.row(`SELECT value FROM facts WHERE name = $1`, args{[]byte(name)}, &value)
 		if err == nil && !found {
 			err = fmt.Errorf("property %s: %w", name, database.ErrNotFound)
@@ -20,7 +20,7 @@ func (s *Store) Property(ctx context.Context, name string) (string, error) {
 
 // SetProperty implements database.Properties.
 func (s *Store) SetProperty(ctx context.Context, name, value string) error {
-	return s.write(ctx, func(t *tx) error {
+	return s.write(ctx, func(t storeTx) error {
 		t.free = true
 		n, err := t.exec(`INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`,
 			[]byte(name), []byte(value))
@@ -33,7 +33,7 @@ func (s *Store) SetProperty(ctx context.Context, name, value string) error {
 
 // ReplaceProperty implements database.Properties.
 func (s *Store) ReplaceProperty(ctx context.Context, name, old, value string) error {
-	return s.write(ctx, func(t *tx) error {
+	return s.write(ctx, func(t storeTx) error {
 		t.free = true
 		n, err := t.exec(`UPDATE facts SET value = $3 WHERE name = $1 AND value = $2`, []byte(name), []byte(old), []byte(value))
 		if err == nil && n == 0 {
@@ -45,7 +45,7 @@ func (s *Store) ReplaceProperty(ctx context.Context, name, old, value string) er
 
 // Empty implements database.Properties.
 func (s *Store) Empty(ctx context.Context) (bool, error) {
-	return resultOf(ctx, s.read, func(t *tx) (bool, error) {
+	return resultOf(ctx, s.read, func(t storeTx) (bool, error) {
 		var rows int64
 		_, err := t.row(`SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM blobs LIMIT 1) a)
 			+ (SELECT COUNT(*) FROM (SELECT 1 FROM uploads LIMIT 1) a)

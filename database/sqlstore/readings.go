@@ -12,8 +12,8 @@ import (
 )
 
 // RecordReading implements ledger.Channels.
-func (s *Store) RecordReading(ctx context.Context, id string, r ledger.Reading) (ledger.Channel, error) {
-	return s.writeChannel(ctx, func(t *tx) (ledger.Channel, error) {
+func (s *Ledger) RecordReading(ctx context.Context, id string, r ledger.Reading) (ledger.Channel, error) {
+	return s.writeChannel(ctx, func(t moneyTx) (ledger.Channel, error) {
 		before, err := t.channel(id)
 		if err != nil {
 			return before, err
@@ -104,7 +104,7 @@ func sellAgain(before ledger.Channel, c *ledger.Channel, last ledger.Submission)
 
 // saveSettled stores what a reading or an outcome has changed of a channel. What was accepted by that counts as sold, and a
 // pending settlement of no more than what was withdrawn is removed.
-func (t *tx) saveSettled(before, c ledger.Channel) error {
+func (t moneyTx) saveSettled(before, c ledger.Channel) error {
 	id := []byte(c.ID)
 	if c.Accepted > before.Accepted {
 		if err := t.addFolded(c.ID, big.NewInt(c.Accepted-before.Accepted)); err != nil {

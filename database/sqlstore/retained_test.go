@@ -27,13 +27,13 @@ func TestMigratesRetained(t *testing.T) {
 		INSERT INTO parts (content, idx, size, crc64) VALUES (` + b("content of ended") + `, 0, 5, 0);
 		INSERT INTO usage (owner, id, bytes, uploads, objects, names) VALUES (` + b("x") + `, ` + b("1") + `, 10, 0, 1, 3);`
 	onOlder(t, retainedVersion, rows, func(t *testing.T, s *Store) {
-		postgres := s.eng.listsInside()
+		postgres := s.db.eng.listsInside()
 		older := func(statement string) {
 			t.Helper()
 			if postgres {
 				statement = forPostgres(statement)
 			}
-			err := s.write(t.Context(), func(tx *tx) error {
+			err := s.db.write(t.Context(), func(tx *tx) error {
 				_, err := tx.exec(strings.TrimSuffix(statement, ";"))
 				return err
 			})
@@ -105,12 +105,12 @@ func TestMigratesRetained(t *testing.T) {
 // TestRetainedCostsNoStatement: a commit, an overwrite and a delete of a blob with an owner run one
 // statement that counts usage, and the same others as without an owner.
 func TestRetainedCostsNoStatement(t *testing.T) {
-	e, err := openSQLite(databasePath(t), Options{})
+	e, err := openSQLite(databasePath(t), EngineOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var statements []statement
-	s := newStore(recorded(e, &statements), Options{})
+	s := newStore(NewDB(recorded(e, &statements), nil), nil)
 	defer closing(t, s)
 	run := func(owner string) (texts []string) {
 		statements = nil

@@ -73,12 +73,12 @@ type scaleStore struct {
 func sqliteAtScale(b *testing.B) *scaleStore {
 	s := openAt(b, databasePath(b), Options{})
 	load := func(ctx context.Context, rows []scaleRow) error {
-		return s.write(ctx, func(t *tx) error {
+		return s.db.write(ctx, func(t *tx) error {
 			for i := range rows {
-				if err := t.insertBlob(&rows[i].blob); err != nil {
+				if err := (metaTx{t}).insertBlob(&rows[i].blob); err != nil {
 					return err
 				}
-				if err := t.addExtents(rows[i].blob.Content, []metastore.Extent{rows[i].extent}); err != nil {
+				if err := (metaTx{t}).addExtents(rows[i].blob.Content, []metastore.Extent{rows[i].extent}); err != nil {
 					return err
 				}
 			}
@@ -155,14 +155,14 @@ func (s *scaleStore) grow(ctx context.Context, have, n int) error {
 		}
 		rows = rows[:0]
 	}
-	err := s.write(ctx, func(t *tx) error {
+	err := s.db.write(ctx, func(t *tx) error {
 		for i := range scaleOwners {
-			if err := t.recordUsage(delta{scaleOwner(i), metastore.Used{Bytes: int64(n-have) / scaleOwners * scaleSize}}); err != nil {
+			if err := recordUsage(t, delta{scaleOwner(i), metastore.Used{Bytes: int64(n-have) / scaleOwners * scaleSize}}); err != nil {
 				return err
 			}
 		}
 		for range (n - have) / 100 {
-			if err := t.addGarbage(metastore.NewContentID(t.now), delta{}); err != nil {
+			if err := (metaTx{t}).addGarbage(metastore.NewContentID(t.now), delta{}); err != nil {
 				return err
 			}
 		}
@@ -294,7 +294,7 @@ func (s *scaleStore) measure(b *testing.B, n int) {
 // objects returns the keys of a thousand objects, as a sweep would list them.
 func (s *scaleStore) objects(ctx context.Context, from string) ([]string, error) {
 	var keys []string
-	err := s.read(ctx, func(t *tx) error {
+	err := s.db.read(ctx, func(t *tx) error {
 		keys = nil
 		var key string
 		return t.each(`SELECT object FROM extents WHERE object >= $1 ORDER BY object LIMIT ($2 + 0)`,
@@ -345,7 +345,7 @@ func timed(b *testing.B, name string, prepare, call func(i int) error) {
 func (s *scaleStore) reportSizes(b *testing.B, n int) {
 	var name string
 	var size, sum int64
-	err := s.read(b.Context(), func(t *tx) error {
+	err := s.db.read(b.Context(), func(t *tx) error {
 		return t.each(s.sizes, nil, args{&name, (*integer)(&size)}, func() error {
 			if size >= int64(n) { // at least one byte per blob
 				b.ReportMetric(float64(size)/float64(n), "B/blob:"+name)

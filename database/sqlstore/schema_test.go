@@ -55,9 +55,9 @@ type withoutScripts struct{ migrator }
 
 func (withoutScripts) script(string) error { return errors.New("a migration is run") }
 
-func compareSchema(t *testing.T, engine string, c migrator, schema []string) {
+func compareSchema(t *testing.T, kind string, c migrator, schema []string) {
 	t.Helper()
-	list := listMigrations(t, "migrations/"+engine)
+	list := listMigrations(t, "migrations/"+kind)
 	var got, hashes strings.Builder
 	for i := range list {
 		if err := migrate(c, list[:i+1]); err != nil {
@@ -78,7 +78,7 @@ func compareSchema(t *testing.T, engine string, c migrator, schema []string) {
 	if err := migrate(withoutScripts{c}, list); err != nil {
 		t.Errorf("a database of this version is migrated again: %v", err)
 	}
-	golden := filepath.Join("testdata", "schema_"+engine+".txt")
+	golden := filepath.Join("testdata", "schema_"+kind+".txt")
 	if *updateSchema {
 		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ func sessionFields(s *ledger.Session) args {
 }
 
 // addSession inserts a session of which nothing was used.
-func (t *tx) addSession(s ledger.Session) (ledger.Session, error) {
+func (t moneyTx) addSession(s ledger.Session) (ledger.Session, error) {
 	s.Used, s.Created, s.Expires = 0, t.now, truncate(s.Expires)
 	var channel any // NULL when it was granted
 	if s.Channel != "" {
@@ -37,7 +37,7 @@ func (t *tx) addSession(s ledger.Session) (ledger.Session, error) {
 }
 
 // refillSession adds bought chunksets to a session that has not expired.
-func (t *tx) refillSession(id string, count int64) (ledger.Session, error) {
+func (t moneyTx) refillSession(id string, count int64) (ledger.Session, error) {
 	s, err := t.liveSession(id)
 	if err != nil {
 		return s, err
@@ -51,7 +51,7 @@ func (t *tx) refillSession(id string, count int64) (ledger.Session, error) {
 }
 
 // session returns a session, unless its retention has ended.
-func (t *tx) session(id string) (ledger.Session, error) {
+func (t moneyTx) session(id string) (ledger.Session, error) {
 	var s ledger.Session
 	found, err := t.row(`SELECT `+sessionColumns+` FROM sessions WHERE id = $1`+t.forUpdate(), args{[]byte(id)}, sessionFields(&s)...)
 	if err == nil {
@@ -64,7 +64,7 @@ func (t *tx) session(id string) (ledger.Session, error) {
 }
 
 // remembered returns ErrNotFound unless a session was found and its retention has not ended.
-func (t *tx) remembered(s ledger.Session, found bool) error {
+func (t moneyTx) remembered(s ledger.Session, found bool) error {
 	if !found || !t.now.Before(s.Expires.Add(ledger.SessionRetention)) {
 		return fmt.Errorf("session: %w", database.ErrNotFound)
 	}
@@ -72,7 +72,7 @@ func (t *tx) remembered(s ledger.Session, found bool) error {
 }
 
 // liveSession returns a session that has not expired.
-func (t *tx) liveSession(id string) (ledger.Session, error) {
+func (t moneyTx) liveSession(id string) (ledger.Session, error) {
 	s, err := t.session(id)
 	if err == nil {
 		err = t.live(s)
@@ -81,14 +81,14 @@ func (t *tx) liveSession(id string) (ledger.Session, error) {
 }
 
 // live returns ErrExpired if a session has expired.
-func (t *tx) live(s ledger.Session) error {
+func (t moneyTx) live(s ledger.Session) error {
 	if !t.now.Before(s.Expires) {
 		return fmt.Errorf("session: %w", database.ErrExpired)
 	}
 	return nil
 }
 
-func (t *tx) useSession(id string, n int64) (ledger.Session, error) {
+func (t moneyTx) useSession(id string, n int64) (ledger.Session, error) {
 	s, err := t.liveSession(id)
 	if err != nil {
 		return s, err
@@ -112,13 +112,13 @@ func deduct(s *ledger.Session, n int64) error {
 // recordUse writes a use of n chunksets, or a return if n is negative. The row has not
 // changed since it was read, because the transaction locked it (on PostgreSQL it is READ
 // COMMITTED with row locks), and the constraints of the columns refuse negative counts.
-func (t *tx) recordUse(id string, n int64) error {
+func (t moneyTx) recordUse(id string, n int64) error {
 	return t.change(`UPDATE sessions SET remaining = remaining - $2, used = used + $2 WHERE id = $1`, []byte(id), n)
 }
 
 // takeFromSession uses n chunksets of a session, and returns the session after that. It returns false,
 // and does nothing, unless there is such a session that has not ended and has n chunksets left.
-func (t *tx) takeFromSession(id string, n int64) (s ledger.Session, found bool, err error) {
+func (t moneyTx) takeFromSession(id string, n int64) (s ledger.Session, found bool, err error) {
 	found, err = t.row(`UPDATE sessions SET remaining = remaining - $2, used = used + $2
 		WHERE id = $1 AND remaining >= $2 AND expires > $3 RETURNING `+sessionColumns,
 		args{[]byte(id), n, micros(t.now)}, sessionFields(&s)...)
@@ -129,7 +129,7 @@ func (t *tx) takeFromSession(id string, n int64) (s ledger.Session, found bool, 
 // takeIfUnchanged uses n chunksets of a session of which at least n are left. It returns false, and
 // does nothing, unless the row is that of s. The other columns never change, and a row that replaces
 // another with its id has another time of creation.
-func (t *tx) takeIfUnchanged(s ledger.Session, n int64) (bool, error) {
+func (t moneyTx) takeIfUnchanged(s ledger.Session, n int64) (bool, error) {
 	changed, err := t.exec(`UPDATE sessions SET remaining = remaining - $2, used = used + $2
 		WHERE id = $1 AND remaining = $3 AND used = $4 AND total = $5 AND created = $6`,
 		[]byte(s.ID), n, s.Left, s.Used, s.Total, s.Created.UnixMicro())

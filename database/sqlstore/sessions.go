@@ -12,8 +12,8 @@ var errUnbalanced = errors.New("sqlstore: a new session must have all of its chu
 
 // CreateSession implements ledger.Sessions. It returns ErrExists if the id is in use, and
 // an error if Left is not Total.
-func (s *Store) CreateSession(ctx context.Context, session ledger.Session, idem *ledger.Idempotency) (ledger.Session, error) {
-	return s.writeSession(ctx, func(t *tx) (ledger.Session, error) {
+func (s *Ledger) CreateSession(ctx context.Context, session ledger.Session, idem *ledger.Idempotency) (ledger.Session, error) {
+	return s.writeSession(ctx, func(t moneyTx) (ledger.Session, error) {
 		return once(t, idem, outcomeOfSession, func() (ledger.Session, error) {
 			if session.Left != session.Total || session.Total < 0 {
 				return session, errUnbalanced
@@ -27,9 +27,9 @@ func (s *Store) CreateSession(ctx context.Context, session ledger.Session, idem 
 
 // writeSession runs a transaction that returns a session. With ErrExhausted it returns the
 // unchanged session.
-func (s *Store) writeSession(ctx context.Context, fn func(*tx) (ledger.Session, error)) (ledger.Session, error) {
+func (s *Ledger) writeSession(ctx context.Context, fn func(moneyTx) (ledger.Session, error)) (ledger.Session, error) {
 	var out ledger.Session
-	err := s.writeLocked(ctx, func(t *tx) (err error) {
+	err := s.writeLocked(ctx, func(t moneyTx) (err error) {
 		out, err = fn(t)
 		return err
 	})
@@ -40,19 +40,19 @@ func (s *Store) writeSession(ctx context.Context, fn func(*tx) (ledger.Session, 
 }
 
 // Session implements ledger.Sessions.
-func (s *Store) Session(ctx context.Context, id string) (ledger.Session, error) {
-	return resultOf(ctx, s.read, func(t *tx) (ledger.Session, error) { return t.session(id) })
+func (s *Ledger) Session(ctx context.Context, id string) (ledger.Session, error) {
+	return resultOf(ctx, s.read, func(t moneyTx) (ledger.Session, error) { return t.session(id) })
 }
 
 // UseSession implements ledger.Sessions.
-func (s *Store) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
+func (s *Ledger) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
 	if n < 1 {
 		return ledger.Session{}, errNegative
 	}
 	if idem == nil {
 		return s.uses.use(ctx, id, n, "")
 	}
-	return s.writeSession(ctx, func(t *tx) (ledger.Session, error) {
+	return s.writeSession(ctx, func(t moneyTx) (ledger.Session, error) {
 		var unchanged ledger.Session // once does not return it with an error
 		out, err := once(t, idem, outcomeOfSession, func() (_ ledger.Session, err error) {
 			unchanged, err = t.useSession(id, n)
@@ -67,11 +67,11 @@ func (s *Store) UseSession(ctx context.Context, id string, n int64, idem *ledger
 
 // ReturnChunksets implements ledger.Sessions. A return is recorded for
 // ledger.IdempotencyRetention.
-func (s *Store) ReturnChunksets(ctx context.Context, id string, n int64, request string) (ledger.Session, error) {
+func (s *Ledger) ReturnChunksets(ctx context.Context, id string, n int64, request string) (ledger.Session, error) {
 	if n < 1 {
 		return ledger.Session{}, errNegative
 	}
-	return s.writeSession(ctx, func(t *tx) (ledger.Session, error) {
+	return s.writeSession(ctx, func(t moneyTx) (ledger.Session, error) {
 		out, err := t.session(id)
 		if err != nil {
 			return out, err

@@ -7,14 +7,14 @@ import (
 )
 
 // Settlements implements ledger.Channels.
-func (s *Store) Settlements(ctx context.Context, after ledger.Settlement, limit int) ([]ledger.Settlement, error) {
+func (s *Ledger) Settlements(ctx context.Context, after ledger.Settlement, limit int) ([]ledger.Settlement, error) {
 	var since int64
 	if after.Channel != "" {
 		since = after.Expires.UnixMicro()
 	}
-	return resultOf(ctx, s.read, func(t *tx) ([]ledger.Settlement, error) {
+	return resultOf(ctx, s.read, func(t moneyTx) ([]ledger.Settlement, error) {
 		var one ledger.Settlement
-		return collect(t, `SELECT channel, sequence, amount, proof, expires FROM settlements
+		return collect(t.tx, `SELECT channel, sequence, amount, proof, expires FROM settlements
 			WHERE (expires, channel) > ($1, $2) ORDER BY expires, channel LIMIT ($3 + 0)`,
 			args{since, []byte(after.Channel), int64(limit)},
 			args{&one.Channel, (*integer)(&one.Sequence), (*integer)(&one.Amount), &one.Proof, (*instant)(&one.Expires)}, &one)

@@ -126,7 +126,7 @@ func fullIndex(t *testing.T) (s *Store, path string, write func(op func(i int) e
 	}
 	entered, leave, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		result <- s.snapshot(t.Context(), func(t *tx) error {
+		result <- s.db.snapshot(t.Context(), func(t *tx) error {
 			var n integer
 			_, err := t.row(`SELECT COUNT(*) FROM facts`, nil, &n)
 			close(entered)

@@ -282,7 +282,7 @@ func verifyCrashed(t *testing.T, path string, told *acknowledged) {
 		t.Fatalf("the audit found %q, %v", found, err)
 	}
 	var check string
-	err = s.read(t.Context(), func(t *tx) error {
+	err = s.db.read(t.Context(), func(t *tx) error {
 		_, err := t.row("PRAGMA integrity_check", nil, &check)
 		return err
 	})
@@ -343,11 +343,11 @@ func writeUntilStopped(s *Store, path string) error {
 // were exceeded, and then accept them again.
 func writeBeyondQuota(path string) (err error) {
 	ctx := context.Background()
-	e, err := openSQLite(path, Options{})
+	e, err := openSQLite(path, EngineOptions{})
 	if err != nil {
 		return err
 	}
-	s := newStore(e, Options{})
+	s := newStore(NewDB(e, nil), nil)
 	defer func() { err = errors.Join(err, s.Close()) }()
 	for _, c := range []*sqliteConn{e.writer.conn, e.checkpointer.conn} {
 		c.classifier = sqliteClassifier(func() error { return &os.PathError{Op: "write", Path: path, Err: syscall.EDQUOT} })

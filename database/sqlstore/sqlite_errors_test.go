@@ -23,7 +23,7 @@ func TestFullDatabase(t *testing.T) {
 	if _, err := s.CreateSession(ctx, ledger.Session{ID: "session", Total: 1000, Left: 1000, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
 		t.Fatal(err)
 	}
-	err := s.write(ctx, func(t *tx) error {
+	err := s.db.write(ctx, func(t *tx) error {
 		var pages integer
 		_, err := t.row("PRAGMA max_page_count = 1000", nil, &pages)
 		return err

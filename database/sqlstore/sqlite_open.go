@@ -31,24 +31,8 @@ const (
 	busyTimeout = 500 * time.Millisecond
 )
 
-// OpenSQLite opens the database at path, and changes its schema as opt.Schema says. It creates the
-// database if there is none, unless that is Keep; the folder must exist. It returns database.ErrNewer if a newer
-// version of the program wrote the database, and database.ErrNoSpace if the disk has no
-// space for what opening writes, such as the index of the log. A database
-// that it refuses is not changed.
-//
-// Every commit is synced to disk before it is acknowledged (journal_mode=WAL,
-// synchronous=FULL). Both settings are read back; the store does not open without them.
-// Writes return database.ErrUnavailable, or database.ErrNoSpace if that is the
-// reason, until the whole log of earlier processes has been moved into the database and
-// truncated (wal_checkpoint(TRUNCATE)), and Err returns the reason. Until then reads work, and the
-// checkpoint is retried every second. Opening waits up to two seconds for other users of
-// the log.
-//
-// The files path-wal and path-shm belong to the database. Several stores may be open on
-// one database, in several processes of one machine too. Only SQLite 3.51.3 or newer may
-// write the file: earlier versions have a bug in resetting the log.
-func OpenSQLite(path string, opt Options) (*Store, error) {
+// openSQLiteDB opens the database at path; see sqlstore.OpenSQLite.
+func openSQLiteDB(path string, opt EngineOptions) (*DB, error) {
 	eng, err := openSQLite(path, opt)
 	if err != nil {
 		if classifySQLite(err) == classFull && !errors.Is(err, database.ErrNoSpace) {
@@ -56,7 +40,7 @@ func OpenSQLite(path string, opt Options) (*Store, error) {
 		}
 		return nil, fmt.Errorf("sqlstore: open %s: %w", path, err)
 	}
-	return newStore(eng, opt), nil
+	return NewDB(eng, opt.Now), nil
 }
 
 // sqliteEngine is the engine for SQLite: one connection for writes, a pool for reads and a
@@ -75,7 +59,7 @@ type sqliteEngine struct {
 
 var _ engine = (*sqliteEngine)(nil)
 
-func openSQLite(path string, opt Options) (*sqliteEngine, error) {
+func openSQLite(path string, opt EngineOptions) (*sqliteEngine, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -93,11 +77,15 @@ func openSQLite(path string, opt Options) (*sqliteEngine, error) {
 	if err != nil {
 		return nil, errors.Join(err, write.close(), check.close())
 	}
+	rows := opt.Rows
+	if rows == nil {
+		rows = noWatcher{}
+	}
 	g := &commitGuard{}
-	w := newWriter(write, sqliteBegin, h, g, newBlobCache(opt.BlobCache))
+	w := newWriter(write, sqliteBegin, h, g, rows)
 	e := &sqliteEngine{
 		writer: w, readers: pool, checkpointer: newCheckpointer(check, w), health: h, guard: g,
-		wallClock: newWallClock(opt.wall, opt.passed), path: path, versions: found,
+		wallClock: newWallClock(opt.Wall, opt.Passed), path: path, versions: found,
 	}
 	e.closing = sync.OnceValue(e.closeAll)
 	return e, nil
@@ -124,7 +112,7 @@ func openWriterConn(path string, change SchemaChange) (*sqliteConn, versions, er
 	return c, found, nil
 }
 
-// openReaders opens n connections for reads; see Options.Readers.
+// openReaders opens n connections for reads; see EngineOptions.Readers.
 func openReaders(path string, n int, h *health) (*readers, error) {
 	if n == 0 {
 		n = min(max(runtime.NumCPU(), 4), 8)
@@ -171,8 +159,6 @@ func (e *sqliteEngine) stopped() <-chan struct{} { return e.health.stopped }
 func (e *sqliteEngine) clock() engineClock { return e.wallClock }
 
 func (e *sqliteEngine) leaseTime(t *tx) (time.Time, error) { return t.now, nil }
-
-func (e *sqliteEngine) blobCache() *blobCache { return e.writer.rows }
 
 func (e *sqliteEngine) commitGuard() *commitGuard { return e.guard }
 

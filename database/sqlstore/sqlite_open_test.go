@@ -22,7 +22,7 @@ func TestDurabilitySettings(t *testing.T) {
 		}
 		var mode string
 		var sync int64
-		err = s.write(t.Context(), func(t *tx) (err error) {
+		err = s.db.write(t.Context(), func(t *tx) (err error) {
 			mode, sync, err = durability(t)
 			return err
 		})
@@ -57,7 +57,7 @@ func TestRefusesWithoutDurability(t *testing.T) {
 
 func TestReadersCannotWrite(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
-	err := s.read(t.Context(), func(tx *tx) error {
+	err := s.db.read(t.Context(), func(tx *tx) error {
 		_, err := tx.exec(`INSERT INTO facts (name, value) VALUES ($1, $2)`, []byte("n"), []byte("v"))
 		return err
 	})
@@ -69,7 +69,7 @@ func TestReadersCannotWrite(t *testing.T) {
 func TestRefusesNewerDatabase(t *testing.T) {
 	path := databasePath(t)
 	s := openAt(t, path, Options{})
-	err := s.write(t.Context(), func(tx *tx) error {
+	err := s.db.write(t.Context(), func(tx *tx) error {
 		_, err := tx.exec(`INSERT INTO schema_version (version) VALUES ($1)`, int64(1000))
 		return err
 	})
@@ -262,7 +262,7 @@ func TestOpenExisting(t *testing.T) {
 	if _, err := running.Key(t.Context(), "key"); err != nil {
 		t.Fatal(err)
 	}
-	err = running.write(t.Context(), func(tx *tx) error {
+	err = running.db.write(t.Context(), func(tx *tx) error {
 		_, err := tx.exec(`INSERT INTO schema_version (version) VALUES ($1)`, int64(1000))
 		return err
 	})

@@ -42,11 +42,11 @@ func (s *badStmt) ExecContext(ctx context.Context, in []driver.NamedValue) (driv
 // old state, regardless of how long the connection stays in the transaction.
 func TestReaderEndsItsTransaction(t *testing.T) {
 	ctx := t.Context()
-	e, err := openSQLite(databasePath(t), Options{Readers: 1})
+	e, err := openSQLite(databasePath(t), EngineOptions{Readers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStore(e, Options{})
+	s := newStore(NewDB(e, nil), nil)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -90,7 +90,7 @@ func TestReaderEndsItsTransaction(t *testing.T) {
 		t.Errorf("a snapshot afterwards: %v", err)
 	}
 	// The engine may have ended the transaction by itself.
-	err = s.snapshot(ctx, func(t *tx) error { return t.conn.(*sqliteConn).run("ROLLBACK") })
+	err = s.db.snapshot(ctx, func(t *tx) error { return t.conn.(*sqliteConn).run("ROLLBACK") })
 	if err != nil {
 		t.Errorf("a snapshot whose transaction the engine ended: %v", err)
 	}

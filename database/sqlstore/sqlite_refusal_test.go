@@ -51,10 +51,10 @@ func TestRefusalDependsOnItsBatch(t *testing.T) {
 	g := holdWriter(t, s)
 	w.conn.stmts["COMMIT"] = sqliteStatement{Stmt: failingStmt{err: errors.New("the disk does not respond")}}
 	changes, refused := make(chan error), make(chan error)
-	go func() { changes <- s.write(context.Background(), setFact("a")) }()
+	go func() { changes <- s.db.write(context.Background(), setFact("a")) }()
 	queued(w, 1)
 	go func() {
-		refused <- s.write(context.Background(), func(t *tx) error {
+		refused <- s.db.write(context.Background(), func(t *tx) error {
 			var one integer
 			found, err := t.row(`SELECT 1 FROM facts WHERE name = $1`, args{[]byte("a")}, &one)
 			if err == nil && found {

@@ -55,7 +55,7 @@ func crashed(t *testing.T) string {
 func TestStartEmptiesTheLog(t *testing.T) {
 	for _, change := range []SchemaChange{Migrate, Keep} {
 		path := crashed(t)
-		e, err := openSQLite(path, Options{Schema: change})
+		e, err := openSQLite(path, EngineOptions{Schema: change})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,11 +102,11 @@ func TestStartDuringARead(t *testing.T) {
 	if _, err := (&tx{conn: other}).row(`SELECT COUNT(*) FROM facts`, nil, &n); err != nil {
 		t.Fatal(err)
 	}
-	e, err := openSQLite(path, Options{})
+	e, err := openSQLite(path, EngineOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStore(e, Options{})
+	s := newStore(NewDB(e, nil), nil)
 	defer func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -150,7 +150,7 @@ func damaged(t *testing.T, table string) string {
 		t.Fatal(err)
 	}
 	var page integer
-	err = errors.Join(s.SetProperty(t.Context(), "property", "v"), s.read(t.Context(), func(t *tx) error {
+	err = errors.Join(s.SetProperty(t.Context(), "property", "v"), s.db.read(t.Context(), func(t *tx) error {
 		found, err := t.row(`SELECT rootpage FROM sqlite_master WHERE name = $1`, args{table}, &page)
 		if err == nil && !found {
 			err = errors.New("no such table")

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-func (e *sqliteEngine) stats() Stats {
+func (e *sqliteEngine) stats() EngineStats {
 	w, r := e.writer, e.readers
-	return Stats{
+	return EngineStats{
 		Commits: w.commitCounts.seconds, InDoubt: w.commitCounts.inDoubt.Load(),
 		SQLite: &SQLiteStats{
 			Queue:         w.queued(),

@@ -36,15 +36,15 @@ type writer struct {
 	health  *health
 	guard   *commitGuard
 	timer   *sharedTimer // of the callers
-	rows    *blobCache   // may be nil
-	batchMu sync.Mutex   // held by the running batch, or to exclude batches
+	rows    RowWatcher
+	batchMu sync.Mutex // held by the running batch, or to exclude batches
 
 	commitCounts *commitCounts
 	batches      *histogram.Histogram // calls of each transaction that was committed
 
 	// Of the running transaction; kept to reuse the memory.
 	members []*call
-	touched []blobKey
+	touched []RowKey
 }
 
 // call is a function that waits for its transaction.
@@ -66,7 +66,7 @@ const (
 	callAbandoned
 )
 
-func newWriter(c *sqliteConn, begin string, h *health, g *commitGuard, rows *blobCache) *writer {
+func newWriter(c *sqliteConn, begin string, h *health, g *commitGuard, rows RowWatcher) *writer {
 	w := &writer{
 		conn: c, begin: begin, health: h, guard: g, rows: rows, timer: newSharedTimer(),
 		commits: make(chan struct{}, 1),
@@ -339,8 +339,8 @@ func (w *writer) beginTx() error {
 // reappear when the log is read again, and the writer has stopped: the next transaction
 // would be based on a state that may not be the last.
 func (w *writer) commit(calls int) (err error) {
-	w.rows.beginCommit(w.touched)
-	defer func() { w.rows.endCommit(w.touched, !errors.Is(err, database.ErrUnknownOutcome)) }()
+	w.rows.BeginCommit(w.touched)
+	defer func() { w.rows.EndCommit(w.touched, !errors.Is(err, database.ErrUnknownOutcome)) }()
 	began := time.Now()
 	err = w.conn.run("COMMIT")
 	w.commitCounts.seconds.Since(began)

@@ -27,7 +27,7 @@ func holdWriter(t *testing.T, s *Store) *gate {
 	g := &gate{entered: make(chan struct{}), open: make(chan struct{}), result: make(chan error, 1)}
 	var once sync.Once
 	go func() {
-		g.result <- s.eng.write(context.Background(), func(*tx) error {
+		g.result <- s.db.eng.write(context.Background(), func(*tx) error {
 			once.Do(func() { close(g.entered) })
 			<-g.open
 			return nil
@@ -66,11 +66,11 @@ func waiting(s *Store, id string, n int) {
 // openWithWriter opens a store and returns it with its writer.
 func openWithWriter(t *testing.T, path string, opt Options) (*Store, *writer) {
 	t.Helper()
-	e, err := openSQLite(path, opt)
+	e, err := openSQLite(path, opt.engine(newBlobCache(opt.BlobCache)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStore(e, opt)
+	s := newStore(NewDB(e, opt.Now), nil)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -106,7 +106,7 @@ func TestPoisonedBatch(t *testing.T) {
 					results <- result{name, fmt.Errorf("panic: %v", p)}
 				}
 			}()
-			results <- result{name, s.write(context.Background(), fn)}
+			results <- result{name, s.db.write(context.Background(), fn)}
 		}()
 	}
 	var runs atomic.Int64
@@ -215,7 +215,7 @@ func TestCallersCancel(t *testing.T) {
 	}
 
 	ctx, cancel = context.WithCancel(t.Context())
-	err := s.write(ctx, func(t *tx) error {
+	err := s.db.write(ctx, func(t *tx) error {
 		cancel()
 		return setFact("begun")(t)
 	})
@@ -391,7 +391,7 @@ func TestReadCancelled(t *testing.T) {
 	entered, open, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		result <- s.read(ctx, func(t *tx) error {
+		result <- s.db.read(ctx, func(t *tx) error {
 			close(entered)
 			<-open
 			var one integer

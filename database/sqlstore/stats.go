@@ -7,14 +7,13 @@ import (
 	"sluice/internal/histogram"
 )
 
-// Stats are the figures of a Store since it was opened. Each is exact, but together they are not a
+// EngineStats are the figures of a DB since it was opened. Each is exact, but together they are not a
 // snapshot.
-type Stats struct {
-	Commits   *histogram.Histogram // seconds of COMMITs of the engine
-	InDoubt   int64                // COMMITs that were not acknowledged in time, or whose response was lost
-	SQLite    *SQLiteStats         // nil on PostgreSQL
-	Postgres  *PostgresStats       // nil on SQLite
-	BlobCache BlobCacheStats       // zero without a cache
+type EngineStats struct {
+	Commits  *histogram.Histogram // seconds of COMMITs of the engine
+	InDoubt  int64                // COMMITs that were not acknowledged in time, or whose response was lost
+	SQLite   *SQLiteStats         // nil on PostgreSQL
+	Postgres *PostgresStats       // nil on SQLite
 }
 
 // SQLiteStats are the figures of SQLite.
@@ -37,12 +36,6 @@ type PostgresStats struct {
 	Writers         int           // write transactions that run, or wait for their COMMIT
 	ConflictRetries int64         // attempts that were repeated after a conflict or a timeout
 	LostRetries     int64         // attempts that were repeated after a lost connection
-}
-
-// BlobCacheStats are the figures of the cache of blobs.
-type BlobCacheStats struct {
-	Hits, Misses, Evictions int64
-	Bytes                   int64 // approximate
 }
 
 // commitCounts are the figures that both engines have.

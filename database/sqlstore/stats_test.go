@@ -20,7 +20,7 @@ func TestStatsOfSQLite(t *testing.T) {
 		}
 		hold, done := make(chan struct{}), make(chan error, 1+calls)
 		go func() {
-			done <- s.write(t.Context(), func(*tx) error { <-hold; return nil })
+			done <- s.db.write(t.Context(), func(*tx) error { <-hold; return nil })
 		}()
 		synctest.Wait()
 		for i := range calls {
@@ -46,7 +46,7 @@ func TestStatsOfSQLite(t *testing.T) {
 		}
 
 		hold = make(chan struct{})
-		go func() { done <- s.read(t.Context(), func(*tx) error { <-hold; return nil }) }()
+		go func() { done <- s.db.read(t.Context(), func(*tx) error { <-hold; return nil }) }()
 		synctest.Wait()
 		go func() {
 			_, err := s.Property(t.Context(), "0")

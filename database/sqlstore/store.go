@@ -2,10 +2,7 @@ package sqlstore
 
 import (
 	"context"
-	"fmt"
 	"time"
-
-	"sluice/database"
 )
 
 // Options configures a store. The zero value is suitable for production.
@@ -13,10 +10,6 @@ type Options struct {
 	// Now, if it is not nil, replaces the clock of everything but leases, on both
 	// engines. DeletionErr and ClockErr then return nil. It is for tests.
 	Now func() time.Time
-	// wall and passed are the wall clock of the machine and the time since it booted,
-	// including sleep. nil: time.Now and boottime.Now. Tests set them.
-	wall   func() time.Time
-	passed func() time.Duration
 	// Readers is the number of SQLite connections for reads. 0: 4 to 8, depending on the
 	// number of processors.
 	Readers int
@@ -33,165 +26,116 @@ type Options struct {
 	BlobCache int64
 }
 
-// Store is a metastore.Store on an SQL engine. Its methods may be called concurrently.
-// Several stores, in one process or in several, may be open on the same database.
+// Store implements every contract of an instance's database on an SQL engine. Its methods may be called
+// concurrently. Several stores, in one process or in several, may be open on the same database.
 type Store struct {
-	eng   engine
-	clock engineClock
-	rows  *blobCache // may be nil
-	uses  *useBatcher
-	lists chan struct{} // holds a token for each list that is being read
+	*Metastore
+	*Ledger
+	db *DB
 }
 
-func newStore(eng engine, opt Options) *Store {
-	s := &Store{eng: eng, clock: eng.clock(), rows: eng.blobCache(), lists: make(chan struct{}, eng.maxLists())}
-	if opt.Now != nil {
-		s.clock = injectedClock(opt.Now)
-	}
-	s.uses = newUseBatcher(s.startLocked, s.Now, eng.oneWriter())
-	return s
+func newStore(db *DB, cache *blobCache) *Store {
+	return &Store{Metastore: NewMetastore(db, cache), Ledger: NewLedger(db), db: db}
 }
 
 // Migrated returns the version of the schema that opening has found and the one that it has made of it.
 // They are equal unless the schema was created, when from is 0, or migrated.
-func (s *Store) Migrated() (from, to int64) { return s.eng.migrated() }
+func (s *Store) Migrated() (from, to int64) { return s.db.Migrated() }
 
 // Guard sets a function that is called immediately before each commit of changes to the instance,
 // and not before those of properties, leases and nodes, which belong to the database and its
 // processes. If it returns an error, the transaction is rolled back and the call returns the error,
 // wrapped. It must not wait, because other transactions may wait for it.
-func (s *Store) Guard(permit func() error) { s.eng.commitGuard().permit.Store(&permit) }
+func (s *Store) Guard(permit func() error) { s.db.Guard(permit) }
 
-// Close waits for the running transaction, fails the waiting calls with ErrClosed and
-// releases all resources. Calls after Close return ErrClosed.
-func (s *Store) Close() error { return s.eng.close() }
+// Close waits for the running transaction, fails the waiting calls with ErrClosed and releases all
+// resources. Calls after Close return ErrClosed.
+func (s *Store) Close() error { return s.db.Close() }
 
-// Err returns the reason why the store refuses writes, or nil if it accepts them. The
-// reason is ErrStopped or ErrCorrupt with its cause, database.ErrUnavailable while
-// PostgreSQL cannot be reached or the log of SQLite has not been emptied yet, or
-// ErrClosed.
-func (s *Store) Err() error { return s.eng.err() }
+// Err returns the reason why the store refuses writes, or nil if it accepts them. The reason is
+// ErrStopped or ErrCorrupt with its cause, database.ErrUnavailable while PostgreSQL cannot be reached or
+// SQLite's log has not been emptied yet, or ErrClosed.
+func (s *Store) Err() error { return s.db.Err() }
 
-// Stopped returns a channel that is closed when Err has become ErrStopped: the process
-// should then end its work and open the store again. It returns nil on PostgreSQL, where a
-// failed connection is replaced.
-func (s *Store) Stopped() <-chan struct{} { return s.eng.stopped() }
+// Stopped returns a channel that is closed when Err has become ErrStopped: the process should then end
+// its work and open the store again. It returns nil on PostgreSQL, where a failed connection is replaced.
+func (s *Store) Stopped() <-chan struct{} { return s.db.Stopped() }
 
 // Stats returns the figures.
-func (s *Store) Stats() Stats {
-	stats := s.eng.stats()
-	stats.BlobCache = s.rows.stats()
-	return stats
-}
-
-func (s *Store) write(ctx context.Context, fn func(*tx) error) error {
-	return s.eng.write(ctx, s.withTime(fn))
-}
-
-// writeLocked is for operations that several clients are likely to run concurrently on the
-// same upload, session, channel or name.
-func (s *Store) writeLocked(ctx context.Context, fn func(*tx) error) error {
-	return s.eng.writeLocked(ctx, s.withTime(fn))
-}
-
-// startLocked is writeLocked that does not wait; see engine.
-func (s *Store) startLocked(until time.Time, fn func(*tx) error, done func(panicked any, err error)) error {
-	return s.eng.startLocked(until, s.withTime(fn), done)
-}
-
-func (s *Store) read(ctx context.Context, fn func(*tx) error) error {
-	return s.eng.read(ctx, s.withTime(fn))
-}
-
-func (s *Store) snapshot(ctx context.Context, fn func(*tx) error) error {
-	return s.eng.snapshot(ctx, s.withTime(fn))
-}
-
-// listing runs a call that reads a list, when fewer than engine.maxLists others run. It waits for the
-// patience of ctx and then returns database.ErrBusy; a list that waits holds no connection.
-func (s *Store) listing(ctx context.Context, read func() error) error {
-	wait := database.Await(ctx, database.Patience)
-	defer wait.End()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	select {
-	case s.lists <- struct{}{}:
-	default:
-		if err := s.awaitLists(ctx, wait.Until); err != nil {
-			return err
-		}
-	}
-	defer func() { <-s.lists }()
-	return read()
-}
-
-// readList is read for a list; see listing.
-func (s *Store) readList(ctx context.Context, fn func(*tx) error) error {
-	return s.listing(ctx, func() error { return s.read(ctx, fn) })
-}
-
-// snapshotList is snapshot for a list; see listing.
-func (s *Store) snapshotList(ctx context.Context, fn func(*tx) error) error {
-	return s.listing(ctx, func() error { return s.snapshot(ctx, fn) })
-}
-
-func (s *Store) awaitLists(ctx context.Context, until time.Time) error {
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case s.lists <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return fmt.Errorf("sqlstore: %w: too many lists are being read", database.ErrBusy)
-	}
-}
-
-// resultOf runs fn in a transaction, such as that of Store.read or Store.writeLocked, and returns its
-// result, which is the zero value if there is an error.
-func resultOf[T any](ctx context.Context, transact func(context.Context, func(*tx) error) error, fn func(*tx) (T, error)) (T, error) {
-	var out T
-	err := transact(ctx, func(t *tx) (err error) {
-		out, err = fn(t)
-		return err
-	})
-	if err != nil {
-		return *new(T), err
-	}
-	return out, nil
-}
-
-// withTime returns an fn that reads the clock in the transaction each time it runs.
-func (s *Store) withTime(fn func(*tx) error) func(*tx) error {
-	return func(t *tx) error {
-		now, err := s.clock.at(t)
-		if err != nil {
-			return err
-		}
-		t.now = truncate(now)
-		return fn(t)
-	}
-}
-
-// forDeletion is withTime for an fn that deletes by age, or whose result is used for that.
-// It returns database.ErrClock while DeletionErr is not nil.
-func (s *Store) forDeletion(fn func(*tx) error) func(*tx) error {
-	return func(t *tx) error {
-		t.now = time.Time{} // makes deletions read the clock of the engine
-		if err := s.clock.deletions(t); err != nil {
-			return err
-		}
-		return s.withTime(fn)(t)
-	}
-}
+func (s *Store) Stats() Stats { return Stats{EngineStats: s.db.Stats(), BlobCache: s.CacheStats()} }
 
 // Now implements database.Clock.
-func (s *Store) Now() time.Time { return truncate(s.clock.now()) }
+func (s *Store) Now() time.Time { return s.db.Now() }
 
 // ClockErr implements database.Clock.
-func (s *Store) ClockErr() error { return s.clock.err() }
+func (s *Store) ClockErr() error { return s.db.ClockErr() }
 
 // DeletionErr implements database.Clock.
-func (s *Store) DeletionErr() error { return s.clock.deletions(nil) }
+func (s *Store) DeletionErr() error { return s.db.DeletionErr() }
+
+// OpenSQLite opens the database at path, and changes its schema as opt.Schema says. It creates the
+// database if there is none, unless that is Keep; the folder must exist. It returns database.ErrNewer if a newer
+// version of the program wrote the database, and database.ErrNoSpace if the disk has no
+// space for what opening writes, such as the index of the log. A database
+// that it refuses is not changed.
+//
+// Every commit is synced to disk before it is acknowledged (journal_mode=WAL,
+// synchronous=FULL). Both settings are read back; the store does not open without them.
+// Writes return database.ErrUnavailable, or database.ErrNoSpace if that is the
+// reason, until the whole log of earlier processes has been moved into the database and
+// truncated (wal_checkpoint(TRUNCATE)), and Err returns the reason. Until then reads work, and the
+// checkpoint is retried every second. Opening waits up to two seconds for other users of
+// the log.
+//
+// The files path-wal and path-shm belong to the database. Several stores may be open on
+// one database, in several processes of one machine too. Only SQLite 3.51.3 or newer may
+// write the file: earlier versions have a bug in resetting the log.
+func OpenSQLite(path string, opt Options) (*Store, error) {
+	cache := newBlobCache(opt.BlobCache)
+	db, err := openSQLiteDB(path, opt.engine(cache))
+	if err != nil {
+		return nil, err
+	}
+	return newStore(db, cache), nil
+}
+
+// OpenPostgres opens the database of dsn, a URL or a list of keyword=value as in libpq,
+// and changes its schema (the first one of search_path) as opt.Schema says. Any number of nodes may
+// open it concurrently; one of them migrates. While nodes run that cannot work on the new schema, it
+// waits as opt.AwaitOlderNodes says. It returns database.ErrNewer if a newer version of the program
+// wrote the database. A database that it refuses is not changed. ctx bounds the opening.
+//
+// The server must be PostgreSQL 13 or newer, with fsync on, and synchronous_commit on or
+// remote_apply for the user. Each connection is checked for that, and keeps its own setting
+// if the setting of the server is weakened later. A connection pooler must be in session
+// mode.
+//
+// pool_max_conns in dsn is the maximum number of connections: at least 2, 16 by default.
+// dsn may name several servers (host=A,B), of which the one that accepts writes is used.
+// Servers that accept none are refused on every connection.
+//
+// At most half of the connections are used for writes, so that reads continue while
+// writes wait. While the server cannot be reached, calls are retried until their patience
+// ends and then return database.ErrUnavailable. A COMMIT is never cancelled. If it is not
+// acknowledged in that time, as while a synchronous standby is unreachable, the call returns
+// database.ErrUnknownOutcome, and the COMMIT keeps its connection and its slot among the
+// writers until it is acknowledged. If the response is lost, the store queries the outcome
+// on the server.
+func OpenPostgres(ctx context.Context, dsn string, opt Options) (*Store, error) {
+	db, err := openPostgresDB(ctx, dsn, opt.engine(nil))
+	if err != nil {
+		return nil, err
+	}
+	return newStore(db, nil), nil
+}
+
+func (o Options) engine(rows RowWatcher) EngineOptions {
+	return EngineOptions{Now: o.Now, Readers: o.Readers, Schema: o.Schema, AwaitOlderNodes: o.AwaitOlderNodes, Rows: rows}
+}
+
+// Stats are the figures of a Store since it was opened. Each is exact, but together they are not a
+// snapshot.
+type Stats struct {
+	EngineStats
+	BlobCache BlobCacheStats // zero without a cache
+}

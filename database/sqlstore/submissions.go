@@ -33,14 +33,14 @@ func (r *submissionRow) submission() ledger.Submission {
 }
 
 // DueSettlements implements ledger.Submissions.
-func (s *Store) DueSettlements(ctx context.Context, ahead time.Duration, after ledger.Settlement, limit int) ([]ledger.Settlement, error) {
+func (s *Ledger) DueSettlements(ctx context.Context, ahead time.Duration, after ledger.Settlement, limit int) ([]ledger.Settlement, error) {
 	var since int64
 	if after.Channel != "" {
 		since = after.Expires.UnixMicro()
 	}
-	return resultOf(ctx, s.read, func(t *tx) ([]ledger.Settlement, error) {
+	return resultOf(ctx, s.read, func(t moneyTx) ([]ledger.Settlement, error) {
 		var one ledger.Settlement
-		return collect(t, `SELECT channel, sequence, amount, proof, expires FROM settlements
+		return collect(t.tx, `SELECT channel, sequence, amount, proof, expires FROM settlements
 			WHERE due <= $1 AND (expires, channel) > ($2, $3)
 			AND NOT EXISTS (SELECT 1 FROM submissions s WHERE s.channel = settlements.channel AND s.state = 0)
 			ORDER BY expires, channel LIMIT ($4 + 0)`,
@@ -50,8 +50,8 @@ func (s *Store) DueSettlements(ctx context.Context, ahead time.Duration, after l
 }
 
 // BeginSubmission implements ledger.Submissions.
-func (s *Store) BeginSubmission(ctx context.Context, sub ledger.Submission) error {
-	return s.writeLocked(ctx, func(t *tx) error {
+func (s *Ledger) BeginSubmission(ctx context.Context, sub ledger.Submission) error {
+	return s.writeLocked(ctx, func(t moneyTx) error {
 		if err := t.halted(); err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (s *Store) BeginSubmission(ctx context.Context, sub ledger.Submission) erro
 }
 
 // submission returns the newest submission of a channel, or database.ErrNotFound.
-func (t *tx) submission(channel string) (ledger.Submission, error) {
+func (t moneyTx) submission(channel string) (ledger.Submission, error) {
 	var r submissionRow
 	found, err := t.row(`SELECT `+submissionColumns+` FROM submissions WHERE channel = $1`, args{[]byte(channel)}, r.fields()...)
 	if err == nil && !found {
@@ -99,7 +99,7 @@ func (t *tx) submission(channel string) (ledger.Submission, error) {
 }
 
 // submissions returns the submissions in a state after a channel.
-func (t *tx) submissions(state ledger.SubmissionState, after string, limit int) ([]ledger.Submission, error) {
+func (t moneyTx) submissions(state ledger.SubmissionState, after string, limit int) ([]ledger.Submission, error) {
 	var r submissionRow
 	var list []ledger.Submission
 	err := t.each(`SELECT `+submissionColumns+` FROM submissions WHERE state <> 1 AND state = $1 AND channel > $2 ORDER BY channel LIMIT ($3 + 0)`,
@@ -111,30 +111,30 @@ func (t *tx) submissions(state ledger.SubmissionState, after string, limit int) 
 }
 
 // SubmissionsInFlight implements ledger.Submissions.
-func (s *Store) SubmissionsInFlight(ctx context.Context, after string, limit int) ([]ledger.Submission, error) {
-	return resultOf(ctx, s.read, func(t *tx) ([]ledger.Submission, error) {
+func (s *Ledger) SubmissionsInFlight(ctx context.Context, after string, limit int) ([]ledger.Submission, error) {
+	return resultOf(ctx, s.read, func(t moneyTx) ([]ledger.Submission, error) {
 		return t.submissions(ledger.InFlight, after, limit)
 	})
 }
 
 // FailedSubmissions implements ledger.Submissions.
-func (s *Store) FailedSubmissions(ctx context.Context, limit int) ([]ledger.Submission, error) {
-	return resultOf(ctx, s.read, func(t *tx) ([]ledger.Submission, error) {
+func (s *Ledger) FailedSubmissions(ctx context.Context, limit int) ([]ledger.Submission, error) {
+	return resultOf(ctx, s.read, func(t moneyTx) ([]ledger.Submission, error) {
 		return t.submissions(ledger.Failed, "", limit)
 	})
 }
 
 // Submission implements ledger.Submissions.
-func (s *Store) Submission(ctx context.Context, channel string) (ledger.Submission, error) {
-	return resultOf(ctx, s.read, func(t *tx) (ledger.Submission, error) { return t.submission(channel) })
+func (s *Ledger) Submission(ctx context.Context, channel string) (ledger.Submission, error) {
+	return resultOf(ctx, s.read, func(t moneyTx) (ledger.Submission, error) { return t.submission(channel) })
 }
 
 // errOtherOutcome is the error of a second outcome of a submission.
 var errOtherOutcome = errors.New("sqlstore: the submission has ended differently")
 
 // EndSubmission implements ledger.Submissions.
-func (s *Store) EndSubmission(ctx context.Context, channel string, sequence int64, o ledger.Outcome) error {
-	return s.writeLocked(ctx, func(t *tx) error {
+func (s *Ledger) EndSubmission(ctx context.Context, channel string, sequence int64, o ledger.Outcome) error {
+	return s.writeLocked(ctx, func(t moneyTx) error {
 		c, err := t.channel(channel)
 		if err != nil {
 			return err
@@ -154,7 +154,7 @@ func (s *Store) EndSubmission(ctx context.Context, channel string, sequence int6
 	})
 }
 
-func (t *tx) endSubmission(before ledger.Channel, sub ledger.Submission, o ledger.Outcome) error {
+func (t moneyTx) endSubmission(before ledger.Channel, sub ledger.Submission, o ledger.Outcome) error {
 	id := []byte(before.ID)
 	if _, err := t.exec(`UPDATE submissions SET state = $2, status = $3, ended = $4, body = $5 WHERE channel = $1`,
 		id, int64(o.State), optionalColumn(o.Status), micros(t.now), []byte{}); err != nil {
@@ -197,7 +197,7 @@ func (t *tx) endSubmission(before ledger.Channel, sub ledger.Submission, o ledge
 const haltFact = "settling halted"
 
 // halted returns a *ledger.StoppedError if settling has halted.
-func (t *tx) halted() error {
+func (t moneyTx) halted() error {
 	var reason string
 	found, err := t.row(`SELECT value FROM facts WHERE name = $1`, args{[]byte(haltFact)}, &reason)
 	if err == nil && found {
@@ -207,8 +207,8 @@ func (t *tx) halted() error {
 }
 
 // Halted implements ledger.Submissions.
-func (s *Store) Halted(ctx context.Context) (string, error) {
-	err := s.read(ctx, (*tx).halted)
+func (s *Ledger) Halted(ctx context.Context) (string, error) {
+	err := s.read(ctx, moneyTx.halted)
 	if stopped, ok := errors.AsType[*ledger.StoppedError](err); ok {
 		return stopped.Reason, nil
 	}
@@ -216,8 +216,8 @@ func (s *Store) Halted(ctx context.Context) (string, error) {
 }
 
 // Resume implements ledger.Submissions.
-func (s *Store) Resume(ctx context.Context) error {
-	return s.write(ctx, func(t *tx) error {
+func (s *Ledger) Resume(ctx context.Context) error {
+	return s.write(ctx, func(t moneyTx) error {
 		t.free = true
 		n, err := t.exec(`DELETE FROM facts WHERE name = $1`, []byte(haltFact))
 		if err == nil && n == 0 {
@@ -228,8 +228,8 @@ func (s *Store) Resume(ctx context.Context) error {
 }
 
 // StopSelling implements ledger.Submissions.
-func (s *Store) StopSelling(ctx context.Context, channel string, sequence int64, reason string) error {
-	return s.writeLocked(ctx, func(t *tx) error {
+func (s *Ledger) StopSelling(ctx context.Context, channel string, sequence int64, reason string) error {
+	return s.writeLocked(ctx, func(t moneyTx) error {
 		// The channel first: its lock excludes that the submission ends meanwhile.
 		c, err := t.channel(channel)
 		if err != nil {
@@ -253,8 +253,8 @@ func ignoreNotFound(err error) error {
 }
 
 // Postpone implements ledger.Submissions.
-func (s *Store) Postpone(ctx context.Context, channel string, sequence int64, due time.Time) error {
-	return s.writeLocked(ctx, func(t *tx) error {
+func (s *Ledger) Postpone(ctx context.Context, channel string, sequence int64, due time.Time) error {
+	return s.writeLocked(ctx, func(t moneyTx) error {
 		_, err := t.exec(`UPDATE settlements SET due = $3 WHERE channel = $1 AND sequence = $2 AND due IS NOT NULL`, []byte(channel), sequence, micros(due))
 		return err
 	})
@@ -262,9 +262,9 @@ func (s *Store) Postpone(ctx context.Context, channel string, sequence int64, du
 
 // Unsettled implements ledger.Channels. A payment that is pending or in flight includes the amounts of
 // those before it.
-func (s *Store) Unsettled(ctx context.Context) (ledger.Unsettled, error) {
+func (s *Ledger) Unsettled(ctx context.Context) (ledger.Unsettled, error) {
 	var u ledger.Unsettled
-	err := s.read(ctx, func(t *tx) error {
+	err := s.read(ctx, func(t moneyTx) error {
 		var err error
 		if u.Overdue, err = t.overdue(); err != nil {
 			return err
@@ -290,7 +290,7 @@ func (s *Store) Unsettled(ctx context.Context) (ledger.Unsettled, error) {
 }
 
 // overdue returns ledger.Unsettled.Overdue.
-func (t *tx) overdue() (time.Duration, error) {
+func (t moneyTx) overdue() (time.Duration, error) {
 	var since time.Time
 	_, err := t.row(`SELECT MIN(w.since) FROM (
 			SELECT MIN(due) AS since FROM settlements WHERE due IS NOT NULL

@@ -48,18 +48,17 @@ type tx struct {
 	conn    runner
 	now     time.Time // to the microsecond, in UTC
 	changed bool
-	free    bool      // it changes nothing of the instance, so that its commit needs no permission
-	failed  error     // the first error of the engine
-	touched []blobKey // the rows of blobs that were changed
+	free    bool     // it changes nothing of the instance, so that its commit needs no permission
+	failed  error    // the first error of the engine
+	touched []RowKey // the rows that were changed, of those that a RowWatcher is told about
 }
 
 // guarded reports whether the commit of the transaction needs the permission of Store.Guard.
 func (t *tx) guarded() bool { return t.changed && !t.free }
 
-// touch records that a row of blobs changes. It must be called by every statement that does that.
-func (t *tx) touch(account string, n name) {
-	t.touched = append(t.touched, blobKey{account, string(n.head), string(n.hash)})
-}
+// touch records that a row changes that a RowWatcher is told about. It must be called by every statement
+// that does that.
+func (t *tx) touch(k RowKey) { t.touched = append(t.touched, k) }
 
 // exec runs a statement and returns the number of rows that it changed.
 func (t *tx) exec(query string, in ...any) (int64, error) {
@@ -181,6 +180,10 @@ func (t *tx) fail(err error) error {
 	}
 	return translate(t.conn.classify(err), err)
 }
+
+// rowsPerStatement is the number of rows that a statement inserts or deletes, because each statement is a
+// round trip.
+const rowsPerStatement = 100
 
 // parameters returns a list of n parameters, such as "$5, $6".
 func parameters(first, n int) string {

@@ -54,8 +54,8 @@ func (r *uploadRow) upload() metastore.Upload {
 }
 
 // BeginUpload implements metastore.Uploads. It returns ErrExists if the id is in use.
-func (s *Store) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.Upload, error) {
-	err := s.write(ctx, func(t *tx) error {
+func (s *Metastore) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.Upload, error) {
+	err := s.write(ctx, func(t metaTx) error {
 		u = metastore.Upload{
 			ID: u.ID, Account: u.Account, Name: u.Name, Content: u.Content, PartSize: u.PartSize,
 			ContentType: u.ContentType, Metadata: u.Metadata, Expires: truncate(u.Expires), CreateOnly: u.CreateOnly, Owner: u.Owner,
@@ -77,7 +77,7 @@ func (s *Store) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.
 		if err != nil {
 			return err
 		}
-		return t.recordUsage(uploadUsage(u), outcome)
+		return recordUsage(t.tx, uploadUsage(u), outcome)
 	})
 	if err != nil {
 		return metastore.Upload{}, err
@@ -86,9 +86,9 @@ func (s *Store) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.
 }
 
 // Upload implements metastore.Uploads.
-func (s *Store) Upload(ctx context.Context, id string) (metastore.Upload, error) {
+func (s *Metastore) Upload(ctx context.Context, id string) (metastore.Upload, error) {
 	var u metastore.Upload
-	err := s.read(ctx, func(t *tx) (err error) {
+	err := s.read(ctx, func(t metaTx) (err error) {
 		u, err = t.upload(id)
 		return err
 	})
@@ -96,7 +96,7 @@ func (s *Store) Upload(ctx context.Context, id string) (metastore.Upload, error)
 }
 
 // upload returns an upload, unless its retention has ended.
-func (t *tx) upload(id string) (metastore.Upload, error) {
+func (t metaTx) upload(id string) (metastore.Upload, error) {
 	var r uploadRow
 	found, err := t.row(`SELECT `+uploadColumns+` FROM uploads WHERE id = $1`+t.forUpdate(), args{[]byte(id)}, r.fields()...)
 	if err != nil {
@@ -109,11 +109,11 @@ func (t *tx) upload(id string) (metastore.Upload, error) {
 }
 
 // PutPart implements metastore.Uploads.
-func (s *Store) PutPart(ctx context.Context, uploadID string, p metastore.Part, extents []metastore.Extent) error {
+func (s *Metastore) PutPart(ctx context.Context, uploadID string, p metastore.Part, extents []metastore.Extent) error {
 	if err := checkExtents(extents, p.Index, p.Size); err != nil {
 		return err
 	}
-	return s.writeLocked(ctx, func(t *tx) error {
+	return s.writeLocked(ctx, func(t metaTx) error {
 		u, err := t.upload(uploadID)
 		if err != nil {
 			return err
@@ -131,7 +131,7 @@ func (s *Store) PutPart(ctx context.Context, uploadID string, p metastore.Part, 
 	})
 }
 
-func (t *tx) putPart(u metastore.Upload, p metastore.Part, extents []metastore.Extent) error {
+func (t metaTx) putPart(u metastore.Upload, p metastore.Part, extents []metastore.Extent) error {
 	var old int64
 	again, err := t.row(`SELECT size FROM parts WHERE content = $1 AND idx = $2`, args{u.Content[:], int64(p.Index)}, (*integer)(&old))
 	if err != nil {
@@ -159,7 +159,7 @@ func (t *tx) putPart(u metastore.Upload, p metastore.Part, extents []metastore.E
 	if err != nil {
 		return err
 	}
-	if err := t.recordUsage(changes...); err != nil {
+	if err := recordUsage(t.tx, changes...); err != nil {
 		return err
 	}
 	return t.addExtents(u.Content, extents)
@@ -167,7 +167,7 @@ func (t *tx) putPart(u metastore.Upload, p metastore.Part, extents []metastore.E
 
 // discardPart moves the extents of a part that is sent again to a new content, which is
 // garbage, and returns the usage of it, which is zero if the part had no extents.
-func (t *tx) discardPart(u metastore.Upload, part int, size int64) (delta, error) {
+func (t metaTx) discardPart(u metastore.Upload, part int, size int64) (delta, error) {
 	fresh := metastore.NewContentID(t.now)
 	moved, err := t.moveExtents(u.Content, part, fresh)
 	if err != nil || !moved {
@@ -178,9 +178,9 @@ func (t *tx) discardPart(u metastore.Upload, part int, size int64) (delta, error
 }
 
 // Parts implements metastore.Uploads.
-func (s *Store) Parts(ctx context.Context, uploadID string, after, limit int) ([]metastore.Part, error) {
+func (s *Metastore) Parts(ctx context.Context, uploadID string, after, limit int) ([]metastore.Part, error) {
 	var list []metastore.Part
-	err := s.snapshot(ctx, func(t *tx) error {
+	err := s.snapshot(ctx, func(t metaTx) error {
 		list = nil
 		u, err := t.upload(uploadID)
 		if err != nil || u.State != metastore.UploadOpen {
@@ -201,9 +201,9 @@ func (s *Store) Parts(ctx context.Context, uploadID string, after, limit int) ([
 
 // CompleteUpload implements metastore.Uploads. It returns ErrExists if the upload has
 // CreateOnly and there is a blob of the name, unless precondition returns an error first.
-func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, precondition metastore.Precondition) (metastore.Upload, error) {
+func (s *Metastore) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, precondition metastore.Precondition) (metastore.Upload, error) {
 	var u metastore.Upload
-	err := s.writeLocked(ctx, func(t *tx) (err error) {
+	err := s.writeLocked(ctx, func(t metaTx) (err error) {
 		if u, err = t.upload(id); err != nil {
 			return err
 		}
@@ -228,7 +228,7 @@ func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size in
 		if err := t.replaceBlob(&b, old, found); err != nil {
 			return err
 		}
-		if err := t.recordUsage(open.negated(), blobUsage(b), blobUsage(old).negated(), blobGarbage(old)); err != nil {
+		if err := recordUsage(t.tx, open.negated(), blobUsage(b), blobUsage(old).negated(), blobGarbage(old)); err != nil {
 			return err
 		}
 		u.Modified = b.Modified
@@ -243,9 +243,9 @@ func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size in
 }
 
 // AbortUpload implements metastore.Uploads.
-func (s *Store) AbortUpload(ctx context.Context, id string) (metastore.ContentID, error) {
+func (s *Metastore) AbortUpload(ctx context.Context, id string) (metastore.ContentID, error) {
 	var content metastore.ContentID
-	err := s.writeLocked(ctx, func(t *tx) error {
+	err := s.writeLocked(ctx, func(t metaTx) error {
 		u, err := t.upload(id)
 		if err != nil {
 			return err
@@ -258,7 +258,7 @@ func (s *Store) AbortUpload(ctx context.Context, id string) (metastore.ContentID
 			return metastore.ErrCommitted
 		}
 		garbage := uploadGarbage(u)
-		if err := t.recordUsage(uploadUsage(u).negated(), garbage); err != nil {
+		if err := recordUsage(t.tx, uploadUsage(u).negated(), garbage); err != nil {
 			return err
 		}
 		return t.abort([]byte(id), u.Content, garbage)
@@ -270,7 +270,7 @@ func (s *Store) AbortUpload(ctx context.Context, id string) (metastore.ContentID
 }
 
 // abort ends an open upload and makes its content garbage, as addGarbage does.
-func (t *tx) abort(id []byte, content metastore.ContentID, garbage delta) error {
+func (t metaTx) abort(id []byte, content metastore.ContentID, garbage delta) error {
 	_, err := t.exec(`UPDATE uploads SET state = $2, ended = $3, content_type = $4, metadata = NULL WHERE id = $1`,
 		id, int64(stateAborted), micros(t.now), []byte{})
 	if err != nil {
@@ -281,8 +281,8 @@ func (t *tx) abort(id []byte, content metastore.ContentID, garbage delta) error 
 
 // ListUploads implements metastore.Uploads. It returns ErrNotFound if after belongs to another
 // account.
-func (s *Store) ListUploads(ctx context.Context, account, after string, limit int, bytes int64) (list []metastore.Upload, more bool, err error) {
-	err = s.snapshotList(ctx, func(t *tx) (err error) {
+func (s *Metastore) ListUploads(ctx context.Context, account, after string, limit int, bytes int64) (list []metastore.Upload, more bool, err error) {
+	err = s.snapshotList(ctx, func(t metaTx) (err error) {
 		list, more, err = t.openUploads(account, after, newBound(limit, bytes))
 		return err
 	})
@@ -292,7 +292,7 @@ func (s *Store) ListUploads(ctx context.Context, account, after string, limit in
 	return list, more, nil
 }
 
-func (t *tx) openUploads(account, after string, left bound) ([]metastore.Upload, bool, error) {
+func (t metaTx) openUploads(account, after string, left bound) ([]metastore.Upload, bool, error) {
 	// Before the first upload: no id is less than the empty one.
 	created, behind := int64(-1<<63), []byte{}
 	if after != "" {
@@ -306,7 +306,7 @@ func (t *tx) openUploads(account, after string, left bound) ([]metastore.Upload,
 		created, behind = u.Created.UnixMicro(), []byte(after)
 	}
 	var r uploadRow
-	rows, more, err := collectPage(t, left, uploadColumns,
+	rows, more, err := collectPage(t.tx, left, uploadColumns,
 		fmt.Sprintf(`length(name) + length(content_type) + COALESCE(length(metadata), 0) + %d`, entryCharge),
 		`FROM uploads WHERE account = $1 AND state = 0 AND (created, id) > ($2, $3)`, `created, id`,
 		args{[]byte(account), created, behind}, r.fields(), &r,

@@ -134,13 +134,13 @@ func TestUsageRows(t *testing.T) {
 // metadata does, which runs until an upgrade has reached it: the new content has no metadata, and
 // what is counted for later changes is exact.
 func TestReplacedByAnEarlierVersion(t *testing.T) {
-	for engine, s := range map[string]*Store{"SQLite": openAt(t, databasePath(t), Options{}), "PostgreSQL": openAtPostgres(t)} {
+	for kind, s := range map[string]*Store{"SQLite": openAt(t, databasePath(t), Options{}), "PostgreSQL": openAtPostgres(t)} {
 		b := metastore.Blob{Account: "a", Name: "n", Content: metastore.NewContentID(s.Now()), Owner: "x", Metadata: "of the first content"}
 		if _, err := s.CommitBlob(t.Context(), b, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		b.Content = metastore.NewContentID(s.Now())
-		err := s.write(t.Context(), func(tx *tx) error {
+		err := s.db.write(t.Context(), func(tx *tx) error {
 			_, err := tx.exec(`UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9,
 				modified = $10, expires = $11, owner = $12, shared_second = $13
 				WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
@@ -152,11 +152,11 @@ func TestReplacedByAnEarlierVersion(t *testing.T) {
 		}
 		got, err := s.Blob(t.Context(), "a", "n")
 		if err != nil || got.Content != b.Content || got.Metadata != "" {
-			t.Errorf("%s: the new content is %+v, %v", engine, got, err)
+			t.Errorf("%s: the new content is %+v, %v", kind, got, err)
 		}
 		page, err := s.ListBlobs(t.Context(), metastore.ListQuery{Account: "a", Limit: 1, Metadata: true})
 		if err != nil || len(page.Blobs) != 1 || page.Blobs[0].Metadata != "" {
-			t.Errorf("%s: listed as %+v, %v", engine, page.Blobs, err)
+			t.Errorf("%s: listed as %+v, %v", kind, page.Blobs, err)
 		}
 		before, err := s.Usage(t.Context(), "x")
 		if err != nil {
@@ -167,7 +167,7 @@ func TestReplacedByAnEarlierVersion(t *testing.T) {
 		}
 		after, err := s.Usage(t.Context(), "x")
 		if err != nil || before.Names-after.Names != 1 {
-			t.Errorf("%s: deleting the name of one byte changes the usage from %+v to %+v, %v", engine, before, after, err)
+			t.Errorf("%s: deleting the name of one byte changes the usage from %+v to %+v, %v", kind, before, after, err)
 		}
 	}
 }

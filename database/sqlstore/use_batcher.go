@@ -22,10 +22,10 @@ import (
 // runs one write transaction at a time, all sessions are in one lane. Otherwise each session has its
 // own lane, so that transactions of one store do not wait for the lock of the row.
 type useBatcher struct {
-	startLocked func(time.Time, func(*tx) error, func(any, error)) error // of the store
-	now         func() time.Time                                         // of the store
-	name        [8]byte                                                  // random name of the store
-	known       *knownSessions                                           // nil: each session has its own lane
+	startLocked func(time.Time, func(moneyTx) error, func(any, error)) error // of the store
+	now         func() time.Time                                             // of the store
+	name        [8]byte                                                      // random name of the store
+	known       *knownSessions                                               // nil: each session has its own lane
 
 	timer  *sharedTimer // of the callers
 	doubts chargesInDoubt
@@ -39,7 +39,7 @@ type useBatcher struct {
 
 // newUseBatcher returns a useBatcher for an engine. oneWriter reports whether that runs one write
 // transaction at a time.
-func newUseBatcher(startLocked func(time.Time, func(*tx) error, func(any, error)) error, now func() time.Time, oneWriter bool) *useBatcher {
+func newUseBatcher(startLocked func(time.Time, func(moneyTx) error, func(any, error)) error, now func() time.Time, oneWriter bool) *useBatcher {
 	u := &useBatcher{startLocked: startLocked, now: now, timer: newSharedTimer()}
 	if oneWriter {
 		u.known = &knownSessions{}
@@ -205,7 +205,7 @@ type useTransaction struct {
 	members []*use    // nil: it has not run yet
 }
 
-func (t *useTransaction) run(tx *tx) error {
+func (t *useTransaction) run(tx moneyTx) error {
 	if t.members == nil { // otherwise this is a retry
 		if t.u.known != nil { // otherwise uses have arrived during the round trip that began this
 			t.u.gather(t.lane)
@@ -260,7 +260,7 @@ func (t *useTransaction) finish(panicked any, err error) {
 // deductAll performs the uses of a session in the order of their arrival, each completely or not at
 // all, and writes their sum and their charges. If its error is not one of the engine, it has changed
 // nothing.
-func (u *useBatcher) deductAll(t *tx, id string, members []*use) error {
+func (u *useBatcher) deductAll(t moneyTx, id string, members []*use) error {
 	if done, err := u.deductTogether(t, id, members); done || err != nil {
 		return err
 	}
@@ -293,7 +293,7 @@ func (u *useBatcher) deductAll(t *tx, id string, members []*use) error {
 
 // deductTogether performs the uses by one statement. It reports false, and does nothing, if the session
 // has not enough left for all of them, or has ended, or if one of them is a charge.
-func (u *useBatcher) deductTogether(t *tx, id string, members []*use) (done bool, err error) {
+func (u *useBatcher) deductTogether(t moneyTx, id string, members []*use) (done bool, err error) {
 	var sum int64
 	for _, m := range members {
 		if m.charge != "" || m.n > math.MaxInt64-sum {
@@ -316,7 +316,7 @@ func (u *useBatcher) deductTogether(t *tx, id string, members []*use) (done bool
 
 // take uses n chunksets of a session, and returns the session before that. It returns false, and does
 // nothing, unless there is such a session that has not ended and has n chunksets left.
-func (u *useBatcher) take(t *tx, id string, n int64) (before ledger.Session, found bool, err error) {
+func (u *useBatcher) take(t moneyTx, id string, n int64) (before ledger.Session, found bool, err error) {
 	if guess, known := u.known.get(id); known && n <= guess.Left && t.now.Before(guess.Expires) {
 		if found, err := t.takeIfUnchanged(guess, n); found || err != nil {
 			return guess, found, err
