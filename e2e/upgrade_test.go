@@ -22,7 +22,7 @@ func olderNode(t *testing.T, dsn string, schema int) (end func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob("../database/sqlstore/migrations/postgres/*.sql")
+	files, err := filepath.Glob("../database/sqlstore/internal/engine/migrations/postgres/*.sql")
 	if err != nil || len(files) < schema {
 		t.Fatalf("the migrations are %q, %v", files, err)
 	}

@@ -1,16 +1,14 @@
 package sqlstore
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
-	"sluice/internal/testenv"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/enginetest"
 	"sluice/metastore"
 )
 
@@ -28,10 +26,10 @@ func accountsOf(tb testing.TB, s *Store) []metastore.Account {
 func accountsAreExact(tb testing.TB, s *Store) []metastore.Account {
 	tb.Helper()
 	var want []metastore.Account
-	err := s.db.snapshot(tb.Context(), func(t *tx) (err error) {
+	err := s.db.Snapshot(tb.Context(), func(t *engine.Tx) (err error) {
 		var a metastore.Account
-		want, err = collect(t, `SELECT account, COUNT(*), CAST(SUM(size) AS BIGINT) FROM blobs GROUP BY account ORDER BY account`, nil,
-			args{&a.Account, (*integer)(&a.Blobs), (*integer)(&a.Bytes)}, &a)
+		want, err = engine.Collect(t, `SELECT account, COUNT(*), CAST(SUM(size) AS BIGINT) FROM blobs GROUP BY account ORDER BY account`, nil,
+			engine.Args{&a.Account, (*engine.Integer)(&a.Blobs), (*engine.Integer)(&a.Bytes)}, &a)
 		return err
 	})
 	if err != nil {
@@ -66,7 +64,7 @@ func TestMigratesAccounts(t *testing.T) {
 		if got := accountsAreExact(t, s); !slices.Equal(got, want) {
 			t.Errorf("the accounts are %+v, want %+v", got, want)
 		}
-		postgres := s.db.eng.listsInside()
+		postgres := s.db.ListsInside()
 		for _, statement := range []string{
 			rawBlob("b", "two", 3), rawBlob("c", "one", 1),
 			`UPDATE blobs SET size = 20 WHERE account = CAST('a' AS BLOB) AND size = 10`,
@@ -75,8 +73,8 @@ func TestMigratesAccounts(t *testing.T) {
 			if postgres {
 				statement = forPostgres(statement)
 			}
-			err := s.db.write(t.Context(), func(tx *tx) error {
-				_, err := tx.exec(strings.TrimSuffix(statement, ";"))
+			err := s.db.Write(t.Context(), func(tx *engine.Tx) error {
+				_, err := tx.Exec(strings.TrimSuffix(statement, ";"))
 				return err
 			})
 			if err != nil {
@@ -100,20 +98,17 @@ func TestMigratesAccounts(t *testing.T) {
 // TestMigratesAccountsUnderWrites migrates while the previous version writes: each blob is counted
 // once.
 func TestMigratesAccountsUnderWrites(t *testing.T) {
-	dsn := testenv.Postgres(t)
-	c := connectPostgres(t, dsn)
-	if err := migrate(c, listMigrations(t, postgresMigrations)[:accountsVersion]); err != nil {
-		t.Fatal(err)
-	}
+	dsn, _ := olderPostgres(t, accountsVersion, "")
 	const writers, atLeast = 4, 30
 	migrated := make(chan struct{})
 	var begun, done sync.WaitGroup
 	begun.Add(writers)
 	for i := range writers {
-		older := connectPostgres(t, dsn)
+		older := enginetest.Connect(t, dsn)
 		done.Go(func() {
 			for k, after := 0, 0; after < atLeast; k++ {
-				if err := older.script(forPostgres(rawBlob(fmt.Sprint("account", k%3), fmt.Sprint(i, "-", k), k%5))); err != nil {
+				blob := rawBlob(fmt.Sprint("account", k%3), fmt.Sprint(i, "-", k), k%5)
+				if _, err := older.Exec(t.Context(), forPostgres(blob)); err != nil {
 					t.Error(err)
 				}
 				if k == atLeast {
@@ -128,7 +123,7 @@ func TestMigratesAccountsUnderWrites(t *testing.T) {
 		})
 	}
 	begun.Wait()
-	s, _ := openNode(t, dsn)
+	s := openNode(t, dsn)
 	close(migrated)
 	done.Wait()
 	accountsAreExact(t, s)
@@ -141,20 +136,14 @@ func TestMigratesAccountsUnderWrites(t *testing.T) {
 // TestAccountsCostNoStatement: a commit of a blob runs the same statements with and without an
 // account that has blobs, and none of them names the counts, which triggers keep.
 func TestAccountsCostNoStatement(t *testing.T) {
-	for name, open := range map[string]func() (engine, error){
-		"SQLite": func() (engine, error) { return openSQLite(databasePath(t), EngineOptions{}) },
-		"PostgreSQL": func() (engine, error) {
-			return openPostgres(context.Background(), testenv.Postgres(t), EngineOptions{})
-		},
+	for name, open := range map[string]func(t *testing.T) *Store{
+		"SQLite":     func(t *testing.T) *Store { return openAt(t, databasePath(t), Options{}) },
+		"PostgreSQL": func(t *testing.T) *Store { return openAtPostgres(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			e, err := open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := open(t)
 			var statements []statement
-			s := newStore(NewDB(recorded(e, &statements), nil), nil)
-			defer closing(t, s)
+			record(s, &statements)
 			putFor(t, s, "", "one", "abc")
 			putFor(t, s, "", "one", "abcd")
 			if len(statements) == 0 {
@@ -167,36 +156,5 @@ func TestAccountsCostNoStatement(t *testing.T) {
 			}
 			accountsAreExact(t, s)
 		})
-	}
-}
-
-// TestAccountsAreListedByIndex looks at the plans of a page of accounts over large tables: none
-// scans a table or sorts it.
-func TestAccountsAreListedByIndex(t *testing.T) {
-	s, p := openNode(t, testenv.Postgres(t))
-	for _, statement := range []string{
-		`INSERT INTO account_sums (account, blobs, bytes) SELECT convert_to(lpad(to_hex(i), 8, '0'), 'UTF8'), 1, 1 FROM generate_series(1, 50000) n(i)`,
-		`INSERT INTO account_deltas (account, blobs, bytes) SELECT convert_to(lpad(to_hex(i % 10000), 8, '0'), 'UTF8'), 1, 1 FROM generate_series(1, 50000) n(i)`,
-		`ANALYZE`,
-	} {
-		if _, err := p.pool.Exec(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
-	}
-	rows, err := p.pool.Query(t.Context(), "EXPLAIN "+accountDeltas, []byte("00000100"), int64(11))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan := strings.Join(lines, "\n")
-	if strings.Contains(plan, "Sort") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "HashAggregate") {
-		t.Errorf("the deltas are read by\n%s", plan)
-	}
-	list, err := s.ListAccounts(t.Context(), "00000100", 2)
-	if want := []metastore.Account{{Account: "00000101", Blobs: 6, Bytes: 6}, {Account: "00000102", Blobs: 6, Bytes: 6}}; err != nil || !slices.Equal(list, want) {
-		t.Errorf("got %+v, %v; want %+v", list, err, want)
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"fmt"
 
 	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/meta"
+	"sluice/database/sqlstore/internal/money"
 )
 
 // auditPage is the number of channels or sessions that an audit holds in memory.
@@ -29,7 +32,7 @@ const auditPage = 500
 //   - what is counted for each account is the number and the size of its blobs.
 func (s *Store) Audit(ctx context.Context) ([]string, error) {
 	var found []string
-	err := s.db.snapshot(ctx, func(t *tx) (err error) {
+	err := s.db.Snapshot(ctx, func(t *engine.Tx) (err error) {
 		found, err = auditPages(t, auditPage)
 		return err
 	})
@@ -40,7 +43,7 @@ func (s *Store) Audit(ctx context.Context) ([]string, error) {
 }
 
 // auditPages is Audit with that many channels or sessions in memory.
-func auditPages(t *tx, page int) ([]string, error) {
+func auditPages(t *engine.Tx, page int) ([]string, error) {
 	var findings []string
 	total := 0
 	report := func(format string, args ...any) {
@@ -48,10 +51,10 @@ func auditPages(t *tx, page int) ([]string, error) {
 			findings = append(findings, fmt.Sprintf(format, args...))
 		}
 	}
-	if err := AuditMoney(t, page, report); err != nil {
+	if err := money.AuditMoney(t, page, report); err != nil {
 		return nil, err
 	}
-	if err := AuditAccounts(t, report); err != nil {
+	if err := meta.AuditAccounts(t, report); err != nil {
 		return nil, err
 	}
 	if total > len(findings) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database/sqlstore/internal/engine"
 	"sluice/internal/testenv"
 	"sluice/ledger"
 )
@@ -98,8 +99,8 @@ func TestAuditFindsDamage(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var found []string
-			err := s.db.write(t.Context(), func(t *tx) (err error) {
-				if _, err = t.exec(c.damage); err == nil {
+			err := s.db.Write(t.Context(), func(t *engine.Tx) (err error) {
+				if _, err = t.Exec(c.damage); err == nil {
 					found, err = auditPages(t, 1)
 				}
 				return errors.Join(err, undo)
@@ -126,8 +127,7 @@ func TestAuditFindsWrongPayouts(t *testing.T) {
 	open := map[string]func(t *testing.T) *Store{
 		"SQLite": func(t *testing.T) *Store { return openAt(t, databasePath(t), Options{}) },
 		"PostgreSQL": func(t *testing.T) *Store {
-			s, _ := openNode(t, testenv.Postgres(t))
-			return s
+			return openNode(t, testenv.Postgres(t))
 		},
 	}
 	for kind, open := range open {
@@ -144,9 +144,9 @@ func TestAuditFindsWrongPayouts(t *testing.T) {
 				"over an unknown channel": {ledger.Settlement{Channel: "unguessable-other", Sequence: 1, Amount: 1}, "a payout belongs to channel"},
 			} {
 				var found []string
-				err := s.db.write(t.Context(), func(t *tx) (err error) {
-					if _, err = t.exec(`INSERT INTO ledger (channel, sequence, amount, at) VALUES ($1, $2, $3, $4)`,
-						[]byte(c.payout.Channel), c.payout.Sequence, c.payout.Amount, micros(t.now)); err == nil {
+				err := s.db.Write(t.Context(), func(t *engine.Tx) (err error) {
+					if _, err = t.Exec(`INSERT INTO ledger (channel, sequence, amount, at) VALUES ($1, $2, $3, $4)`,
+						[]byte(c.payout.Channel), c.payout.Sequence, c.payout.Amount, engine.Micros(t.Now)); err == nil {
 						found, err = auditPages(t, 1)
 					}
 					return errors.Join(err, undo)
@@ -168,8 +168,8 @@ func TestAuditFindsWrongPayouts(t *testing.T) {
 // TestOnePaymentSellsOnce bypasses the code: the table itself refuses the second sale.
 func TestOnePaymentSellsOnce(t *testing.T) {
 	s := openAudited(t)
-	err := s.db.write(t.Context(), func(t *tx) error {
-		_, err := t.exec(`INSERT INTO sales SELECT randomblob(16), channel, sequence, session, count, price, at, NULL FROM sales WHERE sequence = 1`)
+	err := s.db.Write(t.Context(), func(t *engine.Tx) error {
+		_, err := t.Exec(`INSERT INTO sales SELECT randomblob(16), channel, sequence, session, count, price, at, NULL FROM sales WHERE sequence = 1`)
 		return err
 	})
 	if err == nil {
@@ -179,26 +179,11 @@ func TestOnePaymentSellsOnce(t *testing.T) {
 
 // TestMigratesPayments opens a database of version 1 that has a session and a channel.
 func TestMigratesPayments(t *testing.T) {
-	path := databasePath(t)
-	c, err := openSQLiteConn(path, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := migrate(c, listMigrations(t, sqliteMigrations)[:1]); err != nil {
-		t.Fatal(err)
-	}
-	now := truncate(time.Now())
+	now := engine.Truncate(time.Now())
 	expires := now.Add(time.Hour)
-	for _, query := range []string{
-		fmt.Sprintf(`INSERT INTO sessions VALUES (CAST('session' AS BLOB), x'', 10, 7, %d, %d)`, now.UnixMicro(), expires.UnixMicro()),
-		fmt.Sprintf(`INSERT INTO channels VALUES (CAST('channel' AS BLOB), 5, x'', x'72', x'61', 100, %d, %d)`, now.UnixMicro(), expires.UnixMicro()),
-	} {
-		if err := c.run(query); err != nil {
-			t.Fatal(err)
-		}
-	}
-	closeConn(t, c)
-	s := openAt(t, path, Options{})
+	s := openAt(t, olderSQLite(t, 1, fmt.Sprintf(`
+		INSERT INTO sessions VALUES (CAST('session' AS BLOB), x'', 10, 7, %[1]d, %[2]d);
+		INSERT INTO channels VALUES (CAST('channel' AS BLOB), 5, x'', x'72', x'61', 100, %[1]d, %[2]d);`, now.UnixMicro(), expires.UnixMicro())), Options{})
 	session, err := s.Session(t.Context(), "session")
 	if want := (ledger.Session{ID: "session", Total: 10, Left: 7, Used: 3, Created: now, Expires: expires}); err != nil || session != want {
 		t.Errorf("session %+v, %v; want %+v", session, err, want)

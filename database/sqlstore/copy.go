@@ -9,6 +9,9 @@ import (
 	"sync"
 
 	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/meta"
+	"sluice/database/sqlstore/internal/usage"
 	"sluice/metastore"
 )
 
@@ -38,14 +41,14 @@ func (s *Store) CopyFrom(ctx context.Context, from *Store, progress func(rows in
 			return fmt.Errorf("table %s: %w", copied[i].name, err)
 		}
 	}
-	return s.foldAll(ctx, AccountCounts)
+	return s.foldAll(ctx, meta.AccountCounts)
 }
 
 // foldAll folds all deltas, in transactions of 1,000 rows.
-func (s *Store) foldAll(ctx context.Context, c counts) error {
+func (s *Store) foldAll(ctx context.Context, c usage.Counts) error {
 	for rows := copyPage; rows == copyPage; {
 		err := s.writeLocked(ctx, func(t storeTx) (err error) {
-			rows, err = c.fold(t.tx, copyPage)
+			rows, err = c.Fold(t.Tx, copyPage)
 			return err
 		})
 		if err != nil {
@@ -71,7 +74,7 @@ func (s *Store) CountRows(ctx context.Context) (int64, error) {
 func (s *Store) countRows(ctx context.Context, tb *table) (int64, error) {
 	var n int64
 	err := s.snapshot(ctx, func(t storeTx) error {
-		_, err := t.row(tb.selectCount(), nil, (*integer)(&n))
+		_, err := t.Row(tb.selectCount(), nil, (*engine.Integer)(&n))
 		return err
 	})
 	return n, err
@@ -83,7 +86,7 @@ func (s *Store) Properties(ctx context.Context) (map[string]string, error) {
 	err := s.read(ctx, func(t storeTx) error {
 		facts = map[string]string{}
 		var name, value string
-		return t.each(`SELECT name, value FROM facts`, nil, args{&name, &value}, func() error {
+		return t.Each(`SELECT name, value FROM facts`, nil, engine.Args{&name, &value}, func() error {
 			facts[name] = value
 			return nil
 		})
@@ -103,9 +106,9 @@ func (s *Store) Objects(ctx context.Context, after string, limit int) ([]metasto
 	err := s.snapshot(ctx, func(t storeTx) error {
 		list = nil
 		var e metastore.Extent
-		return t.each(`SELECT object, size, blocks FROM extents WHERE `+live+` ORDER BY object LIMIT ($2 + 0)`,
-			args{[]byte(after), int64(limit)},
-			args{&e.Key, (*integer)(&e.Size), (*blocks)(&e.Blocks)}, func() error {
+		return t.Each(`SELECT object, size, blocks FROM extents WHERE `+live+` ORDER BY object LIMIT ($2 + 0)`,
+			engine.Args{[]byte(after), int64(limit)},
+			engine.Args{&e.Key, (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks)}, func() error {
 				list = append(list, e)
 				return nil
 			})
@@ -116,8 +119,8 @@ func (s *Store) Objects(ctx context.Context, after string, limit int) ([]metasto
 // CountObjects returns the number and the bytes of all extents that Objects returns.
 func (s *Store) CountObjects(ctx context.Context) (objects, bytes int64, err error) {
 	err = s.snapshot(ctx, func(t storeTx) error {
-		_, err := t.row(`SELECT COUNT(*), CAST(COALESCE(SUM(size), 0) AS BIGINT) FROM extents WHERE `+live, args{[]byte{}},
-			(*integer)(&objects), (*integer)(&bytes))
+		_, err := t.Row(`SELECT COUNT(*), CAST(COALESCE(SUM(size), 0) AS BIGINT) FROM extents WHERE `+live, engine.Args{[]byte{}},
+			(*engine.Integer)(&objects), (*engine.Integer)(&bytes))
 		return err
 	})
 	return objects, bytes, err
@@ -163,7 +166,7 @@ func (c *copier) resume(ctx context.Context, tb *table) error {
 	var last []any
 	err = c.to.read(ctx, func(t storeTx) error {
 		key := newRow(len(tb.key))
-		found, err := t.row(tb.selectLastKey(), nil, key.places()...)
+		found, err := t.Row(tb.selectLastKey(), nil, key.places()...)
 		if last = nil; found {
 			last = key.values()
 		}
@@ -189,15 +192,15 @@ func (c *copier) copy(ctx context.Context, tb *table, after []any) error {
 func (c *copier) insert(ctx context.Context, tb *table, rows [][]any) error {
 	return c.to.writeLocked(ctx, func(t storeTx) error {
 		for left := rows; len(left) > 0; {
-			n := rowsPerStatement
+			n := engine.RowsPerStatement
 			if len(left) < n {
 				n = 1 // so that there are two statements for each table
 			}
-			var in args
+			var in engine.Args
 			for _, row := range left[:n] {
 				in = append(in, row...)
 			}
-			if _, err := t.exec(tb.insert(n), in...); err != nil {
+			if _, err := t.Exec(tb.insert(n), in...); err != nil {
 				return err
 			}
 			left = left[n:]
@@ -211,7 +214,7 @@ func (c *copier) clear(ctx context.Context, tb *table) error {
 	for {
 		var n int64
 		err := c.to.writeLocked(ctx, func(t storeTx) (err error) {
-			n, err = t.exec(tb.remove(c.page))
+			n, err = t.Exec(tb.remove(c.page))
 			return err
 		})
 		if err != nil || n == 0 {
@@ -227,7 +230,7 @@ func (c *copier) scan(ctx context.Context, s *Store, tb *table, after []any, fn 
 		err := s.read(ctx, func(t storeTx) error {
 			page = nil
 			row := newRow(len(tb.columns()))
-			return t.each(tb.selectPage(after == nil), append(append(args{}, after...), int64(c.page)), row.places(), func() error {
+			return t.Each(tb.selectPage(after == nil), append(append(engine.Args{}, after...), int64(c.page)), row.places(), func() error {
 				page = append(page, row.values())
 				return nil
 			})
@@ -321,8 +324,8 @@ func (c *column) Scan(src any) error {
 
 func newRow(n int) columns { return make(columns, n) }
 
-func (r columns) places() args {
-	places := make(args, len(r))
+func (r columns) places() engine.Args {
+	places := make(engine.Args, len(r))
 	for i := range r {
 		places[i] = &r[i]
 	}

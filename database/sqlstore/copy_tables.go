@@ -3,6 +3,10 @@ package sqlstore
 import (
 	"fmt"
 	"strings"
+
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/meta"
+	"sluice/database/sqlstore/internal/usage"
 )
 
 // table describes a table for a copy.
@@ -37,15 +41,15 @@ var copied = []table{
 	{name: "key_groups", key: []string{"name"}, rest: strings.Split(limitNames, ", ")},
 	{name: "api_keys", key: []string{"id"}, rest: []string{"hash", "label", "scopes", "accounts", "key_group", "created", "expires", "revoked"}},
 	{name: "keys_version", key: []string{"version"}},
-	{name: "usage", key: []string{"owner", "id"}, rest: strings.Split(usedColumns, ", ")},
-	{name: "usage_sums", key: []string{"owner"}, rest: strings.Split(summedColumns, ", ")},
+	{name: "usage", key: []string{"owner", "id"}, rest: strings.Split(usage.Columns, ", ")},
+	{name: "usage_sums", key: []string{"owner"}, rest: strings.Split(usage.SummedColumns, ", ")},
 	// The last one, because triggers change it when rows of the others are deleted.
 	{name: "retained_sums", key: []string{"owner"}, rest: []string{"retained"}},
 }
 
 // notCopied are the tables that belong to one database, of which facts has some rows that do
 // not, and those that triggers fill.
-var notCopied = []string{"facts", "leases", "nodes", "transactions", "schema_version", AccountCounts.sums, AccountCounts.deltas}
+var notCopied = []string{"facts", "leases", "nodes", "transactions", "schema_version", meta.AccountCounts.Sums, meta.AccountCounts.Deltas}
 
 func (tb *table) columns() []string { return append(append([]string{}, tb.key...), tb.rest...) }
 
@@ -58,7 +62,7 @@ func (tb *table) selectPage(first bool) string {
 	condition, limit := "", 1
 	key := strings.Join(tb.key, ", ")
 	if !first {
-		condition = fmt.Sprintf(" WHERE (%s) > (%s)", key, parameters(1, len(tb.key)))
+		condition = fmt.Sprintf(" WHERE (%s) > (%s)", key, engine.Parameters(1, len(tb.key)))
 		limit += len(tb.key)
 	}
 	return tb.rows(strings.Join(tb.columns(), ", ")) + condition + fmt.Sprintf(" ORDER BY %s LIMIT ($%d + 0)", key, limit)
@@ -75,7 +79,7 @@ func (tb *table) insert(n int) string {
 	columns := tb.columns()
 	values := make([]string, n)
 	for i := range values {
-		values[i] = "(" + parameters(1+i*len(columns), len(columns)) + ")"
+		values[i] = "(" + engine.Parameters(1+i*len(columns), len(columns)) + ")"
 	}
 	return fmt.Sprintf("INSERT INTO %s (%s) VALUES %s", tb.name, strings.Join(columns, ", "), strings.Join(values, ", "))
 }

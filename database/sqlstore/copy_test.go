@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"sluice/access/keys"
-	"sluice/internal/testenv"
+	"sluice/database/sqlstore/internal/engine"
 	"sluice/ledger"
 	"sluice/metastore"
 )
@@ -51,9 +51,9 @@ func tablesOf(t *testing.T, s *Store, sqlite bool) map[string][]string {
 		query = `SELECT CAST(m.name AS BLOB), CAST(c.name AS BLOB) FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table'`
 	}
 	tables := map[string][]string{}
-	err := s.db.read(t.Context(), func(tx *tx) error {
+	err := s.db.Read(t.Context(), func(tx *engine.Tx) error {
 		var name, column string
-		return tx.each(query, nil, args{&name, &column}, func() error {
+		return tx.Each(query, nil, engine.Args{&name, &column}, func() error {
 			tables[name] = append(tables[name], column)
 			return nil
 		})
@@ -65,12 +65,6 @@ func tablesOf(t *testing.T, s *Store, sqlite bool) map[string][]string {
 		slices.Sort(columns)
 	}
 	return tables
-}
-
-func openAtPostgres(tb testing.TB) *Store {
-	tb.Helper()
-	s, _ := openNode(tb, testenv.Postgres(tb))
-	return s
 }
 
 // filler calls methods of a store and collects their errors.
@@ -172,8 +166,8 @@ func fill(tb testing.TB, s *Store, parts int) {
 	for i := range 5 { // equal to each other except for the time
 		f.note(f.ReturnCredit(f.ctx, "channel", 1, 1, fmt.Sprint(i)))
 	}
-	f.note(nil, f.db.write(f.ctx, func(t *tx) error {
-		_, err := t.exec(`UPDATE sales SET at = 5 WHERE sequence IS NULL`)
+	f.note(nil, f.db.Write(f.ctx, func(t *engine.Tx) error {
+		_, err := t.Exec(`UPDATE sales SET at = 5 WHERE sequence IS NULL`)
 		return err
 	}))
 	f.note(f.Purge(f.ctx, 3)) // some sales are folded, and some rows of usage remain
@@ -198,9 +192,9 @@ func sameTables(tb testing.TB, a, b *Store) {
 	tb.Helper()
 	rows := func(s *Store, table *table) []string {
 		var list []string
-		err := s.db.snapshot(tb.Context(), func(t *tx) error {
+		err := s.db.Snapshot(tb.Context(), func(t *engine.Tx) error {
 			r := newRow(len(table.columns()))
-			return t.each(table.rows(strings.Join(table.columns(), ", ")), nil, r.places(), func() error {
+			return t.Each(table.rows(strings.Join(table.columns(), ", ")), nil, r.places(), func() error {
 				list = append(list, fmt.Sprintf("%#v", r.values()))
 				return nil
 			})
@@ -332,8 +326,8 @@ func TestCopyNoticesWrites(t *testing.T) {
 	from, to := openAt(t, databasePath(t), Options{}), openAt(t, databasePath(t), Options{})
 	fill(t, from, 1)
 	err := to.CopyFrom(t.Context(), from, func(int64) {
-		err := from.db.writeLocked(t.Context(), func(tx *tx) error {
-			_, err := tx.exec(`UPDATE blobs SET modified = modified + 1`)
+		err := from.db.WriteLocked(t.Context(), func(tx *engine.Tx) error {
+			_, err := tx.Exec(`UPDATE blobs SET modified = modified + 1`)
 			return err
 		})
 		if err != nil {

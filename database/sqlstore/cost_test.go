@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"strconv"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"sluice/bytestore"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/enginetest"
 	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
@@ -22,49 +25,20 @@ type costs struct {
 	writes     int // write transactions
 }
 
-// counted returns an engine whose calls are counted. It must not be used concurrently.
-func counted(e engine, c *costs) engine {
-	count := func(writes int) func(transactor) transactor {
-		return func(run transactor) transactor {
-			return func(ctx context.Context, fn func(*tx) error) error {
+// counted counts the calls of a store. It must not be used concurrently.
+func counted(s *Store, c *costs) {
+	count := func(writes int) func(enginetest.Transactor) enginetest.Transactor {
+		return func(run enginetest.Transactor) enginetest.Transactor {
+			return func(ctx context.Context, fn func(*engine.Tx) error) error {
 				c.writes += writes
-				return run(ctx, func(t *tx) error {
-					conn := t.conn
-					defer func() { t.conn = conn }()
-					t.conn = countedConn{conn, c}
+				return run(ctx, func(t *engine.Tx) error {
+					defer t.Observe(func(string, engine.Args) { c.statements++ })()
 					return fn(t)
 				})
 			}
 		}
 	}
-	return hookedEngine{engine: e, onWrite: count(1), onWriteLocked: count(1), onRead: count(0)}
-}
-
-type countedConn struct {
-	runner
-	costs *costs
-}
-
-func (c countedConn) exec(query string, in args) (int64, error) {
-	c.costs.statements++
-	return c.runner.exec(query, in)
-}
-
-func (c countedConn) change(query string, in args) error {
-	c.costs.statements++
-	return c.runner.change(query, in)
-}
-
-func (c countedConn) query(query string, in args) (cursor, error) {
-	c.costs.statements++
-	return c.runner.query(query, in)
-}
-
-func (c countedConn) lock(kind string, name []string) error {
-	if c.forUpdate() != "" { // SQLite needs no statement for it
-		c.costs.statements++
-	}
-	return c.runner.lock(kind, name)
+	enginetest.Hook(s.db, enginetest.Hooks{Write: count(1), WriteLocked: count(1), Read: count(0)})
 }
 
 // BenchmarkCost reports the cost of one call of each operation: its statements, its write
@@ -72,19 +46,12 @@ func (c countedConn) lock(kind string, name []string) error {
 // later to the database, by PostgreSQL to its log.
 func BenchmarkCost(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) {
-		e, err := openSQLite(databasePath(b), EngineOptions{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		benchCost(b, e, func() int64 { return writtenBytes(b) })
+		benchCost(b, openAt(b, databasePath(b), Options{}), func() int64 { return writtenBytes(b) })
 	})
 	b.Run("postgres", func(b *testing.B) {
-		p, err := openPostgres(context.Background(), testenv.Postgres(b)+"&pool_max_conns=4", EngineOptions{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		plain := newStore(NewDB(p, nil), nil)
-		benchCost(b, p, func() int64 {
+		dsn := testenv.Postgres(b) + "&pool_max_conns=4"
+		plain := openNode(b, dsn)
+		benchCost(b, openNode(b, dsn), func() int64 {
 			return value(b, plain, `SELECT CAST(pg_current_wal_insert_lsn() - '0/0' AS BIGINT)`)
 		})
 	})
@@ -105,14 +72,9 @@ func writtenBytes(b *testing.B) int64 {
 	return n
 }
 
-func benchCost(b *testing.B, e engine, written func() int64) {
-	k := &costBench{B: b, costs: &costs{}, written: written}
-	k.store = newStore(NewDB(counted(e, k.costs), nil), nil)
-	b.Cleanup(func() {
-		if err := k.store.Close(); err != nil {
-			b.Error(err)
-		}
-	})
+func benchCost(b *testing.B, s *Store, written func() int64) {
+	k := &costBench{B: b, costs: &costs{}, store: s, written: written}
+	counted(s, k.costs)
 	k.blobs()
 	k.uploads()
 	k.sessions()
@@ -155,9 +117,13 @@ func (k *costBench) cost(name string, prepare, call func(ctx context.Context, i 
 	})
 }
 
+func walletOf(i int) string { return fmt.Sprintf("0x%x", sha256.Sum256([]byte(strconv.Itoa(i)))) }
+
+func photo(i int) string { return fmt.Sprintf("photos/2025/%02d/IMG_%06d.jpg", i/250+1, i) }
+
 func (k *costBench) commit(ctx context.Context, name string, extents ...metastore.Extent) (metastore.Blob, error) {
 	b := metastore.Blob{
-		Account: scaleAccount(1), Name: name, Content: metastore.NewContentID(time.Now()),
+		Account: walletOf(1), Name: name, Content: metastore.NewContentID(time.Now()),
 		ContentType: "image/jpeg", Owner: "owner",
 	}
 	for i := range extents {
@@ -244,7 +210,7 @@ func (k *costBench) uploads() {
 	begin := func(ctx context.Context, i int) error {
 		id = fmt.Sprintf("upload-%020d", i)
 		_, err := k.store.BeginUpload(ctx, metastore.Upload{
-			ID: id, Account: scaleAccount(1), Name: photo(i), Content: metastore.NewContentID(time.Now()),
+			ID: id, Account: walletOf(1), Name: photo(i), Content: metastore.NewContentID(time.Now()),
 			PartSize: 5 << 20, Owner: "owner",
 		})
 		return err
@@ -299,14 +265,14 @@ func (k *costBench) sessions() {
 		}
 		opened = true
 		_, err = k.store.OpenChannel(ctx, ledger.Channel{
-			ID: "channel", PaymentChannelID: 1, Sender: scaleAccount(2), Receiver: scaleAccount(3), Asset: scaleAccount(4),
+			ID: "channel", PaymentChannelID: 1, Sender: walletOf(2), Receiver: walletOf(3), Asset: walletOf(4),
 			Deposit: 1 << 62, Expires: later,
 		}, nil)
 		return err
 	}, func(ctx context.Context, i int) error {
 		_, err := k.store.Buy(ctx, ledger.Purchase{
 			Payment: ledger.Payment{
-				Sender: scaleAccount(2), Receiver: scaleAccount(3), Asset: scaleAccount(4), PaymentChannelID: 1,
+				Sender: walletOf(2), Receiver: walletOf(3), Asset: walletOf(4), PaymentChannelID: 1,
 				Sequence: int64(i), Amount: 10 * int64(i), Proof: make([]byte, 350), Expires: later, UnsettledLimit: 1 << 62,
 			},
 			Price: 1, Session: ledger.Session{ID: fmt.Sprintf("bought-%020d", i), Expires: later},

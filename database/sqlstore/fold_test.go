@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -10,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"sluice/access/keys"
 	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/enginetest"
 	"sluice/internal/testclock"
 	"sluice/internal/testenv"
 	"sluice/ledger"
@@ -79,8 +78,8 @@ func TestFoldedSalesTakeNoRows(t *testing.T) {
 // their total.
 func TestAuditIsBounded(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
-	err := s.db.write(t.Context(), func(tx *tx) error {
-		_, err := tx.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
+	err := s.db.Write(t.Context(), func(tx *engine.Tx) error {
+		_, err := tx.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
 			INSERT INTO sessions (id, user_identity, total, remaining, created, expires, used)
 			SELECT CAST(i AS BLOB), x'', 5, 5, 0, 0, 1 FROM n`)
 		return err
@@ -95,47 +94,6 @@ func TestAuditIsBounded(t *testing.T) {
 	if last := found[len(found)-1]; !strings.Contains(last, "2500") {
 		t.Errorf("the last sentence is %q", last)
 	}
-}
-
-// recorder records the statements of a connection.
-type recorder struct {
-	runner
-	statements *[]statement
-}
-
-type statement struct {
-	text string
-	in   args
-}
-
-func (r recorder) exec(query string, in args) (int64, error) {
-	*r.statements = append(*r.statements, statement{query, in})
-	return r.runner.exec(query, in)
-}
-
-func (r recorder) change(query string, in args) error {
-	*r.statements = append(*r.statements, statement{query, in})
-	return r.runner.change(query, in)
-}
-
-func (r recorder) query(query string, in args) (cursor, error) {
-	*r.statements = append(*r.statements, statement{query, in})
-	return r.runner.query(query, in)
-}
-
-// recorded returns an engine that records the statements of its write transactions.
-func recorded(e engine, statements *[]statement) engine {
-	record := func(write transactor) transactor {
-		return func(ctx context.Context, fn func(*tx) error) error {
-			return write(ctx, func(t *tx) error {
-				conn := t.conn
-				defer func() { t.conn = conn }()
-				t.conn = recorder{conn, statements}
-				return fn(t)
-			})
-		}
-	}
-	return hookedEngine{engine: e, onWrite: record, onWriteLocked: record}
 }
 
 // large fills the tables that a purge reads with rows that are not due, of many owners or of
@@ -157,13 +115,9 @@ const largeRows = 50_000
 func TestPurgeReadsByIndex(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		path := databasePath(t)
-		e, err := openSQLite(path, EngineOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := openAt(t, path, Options{})
 		var statements []statement
-		s := newStore(NewDB(recorded(e, &statements), nil), nil)
-		defer closing(t, s)
+		record(s, &statements)
 		db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
 		if err != nil {
 			t.Fatal(err)
@@ -180,7 +134,7 @@ func TestPurgeReadsByIndex(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		plan := func(text string, in args) string {
+		plan := func(text string, in engine.Args) string {
 			rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+text, in...)
 			if err != nil {
 				t.Fatal(err)
@@ -204,15 +158,12 @@ func TestPurgeReadsByIndex(t *testing.T) {
 		})
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		p, err := openPostgres(t.Context(), testenv.Postgres(t), EngineOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		dsn := testenv.Postgres(t)
+		s, p := openNode(t, dsn), enginetest.Connect(t, dsn)
 		var statements []statement
-		s := newStore(NewDB(recorded(p, &statements), nil), nil)
-		defer closing(t, s)
+		record(s, &statements)
 		run := func(text string) {
-			if _, err := p.pool.Exec(t.Context(), text); err != nil {
+			if _, err := p.Exec(t.Context(), text); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -220,16 +171,8 @@ func TestPurgeReadsByIndex(t *testing.T) {
 			run(strings.ReplaceAll(forPostgres(insert), "FROM n", fmt.Sprintf("FROM generate_series(1, %d) n(i)", largeRows)))
 		}
 		run("ANALYZE")
-		plan := func(text string, in args) string {
-			rows, err := p.pool.Query(t.Context(), "EXPLAIN "+text, in...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			list, err := pgx.CollectRows(rows, pgx.RowTo[string])
-			if err != nil {
-				t.Fatal(err)
-			}
-			return strings.Join(list, "\n")
+		plan := func(text string, in engine.Args) string {
+			return enginetest.Explain(t, s.db, p, "", text, in...)
 		}
 		purgesByIndex(t, s, &statements, plan, func(line string) bool {
 			for _, table := range []string{"usage_sums", "account_sums", "channels", "sessions", "sales", "ledger"} {
@@ -241,9 +184,6 @@ func TestPurgeReadsByIndex(t *testing.T) {
 		})
 	})
 }
-
-// forPostgres converts the SQL of a test, which is written for SQLite, to PostgreSQL.
-func forPostgres(text string) string { return strings.ReplaceAll(text, " AS BLOB)", " AS BYTEA)") }
 
 func inserts(id string) []string {
 	var list []string
@@ -263,7 +203,7 @@ func closing(t *testing.T, s *Store) {
 
 // purgesByIndex purges a store until nothing is left to do and checks the plans of all
 // statements.
-func purgesByIndex(t *testing.T, s *Store, statements *[]statement, plan func(string, args) string, scans func(line string) bool) {
+func purgesByIndex(t *testing.T, s *Store, statements *[]statement, plan func(string, engine.Args) string, scans func(line string) bool) {
 	t.Helper()
 	for i := range 40 {
 		putFor(t, s, fmt.Sprint("owner", i%3), fmt.Sprint(i), "abc")
@@ -289,39 +229,6 @@ func purgesByIndex(t *testing.T, s *Store, statements *[]statement, plan func(st
 		if lines := strings.Split(text, "\n"); slices.ContainsFunc(lines, scans) {
 			t.Errorf("this reads a whole table:\n%s\n%s", one.text, text)
 		}
-	}
-}
-
-// onOlder runs a test on stores of both engines that are opened on databases of an older
-// version with these rows.
-func onOlder(t *testing.T, version int, rows string, test func(*testing.T, *Store)) {
-	t.Helper()
-	open := map[string]func(t *testing.T) *Store{
-		"SQLite": func(t *testing.T) *Store {
-			path := databasePath(t)
-			c, err := openSQLiteConn(path, 0, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join(migrate(c, listMigrations(t, sqliteMigrations)[:version]), c.script(rows)); err != nil {
-				t.Fatal(err)
-			}
-			closeConn(t, c)
-			return openAt(t, path, Options{})
-		},
-		"PostgreSQL": func(t *testing.T) *Store {
-			dsn := testenv.Postgres(t)
-			c := connectPostgres(t, dsn)
-			list := listMigrations(t, postgresMigrations)[:version]
-			if err := errors.Join(migrate(c, list), c.script(forPostgres(rows))); err != nil {
-				t.Fatal(err)
-			}
-			s, _ := openNode(t, dsn)
-			return s
-		},
-	}
-	for name, open := range open {
-		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
 }
 

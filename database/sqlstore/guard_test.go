@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/enginetest"
 	"sluice/internal/testenv"
 	"sluice/ledger"
 )
@@ -23,8 +25,7 @@ func TestGuardRefusesCommits(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) *Store{
 		"SQLite": func(t *testing.T) *Store { return openAt(t, databasePath(t), Options{}) },
 		"PostgreSQL": func(t *testing.T) *Store {
-			s, _ := openNode(t, testenv.Postgres(t))
-			return s
+			return openNode(t, testenv.Postgres(t))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,9 +44,9 @@ func TestGuardRefusesCommits(t *testing.T) {
 			forbidden.Store(true)
 			_, useErr := s.UseSession(ctx, session.ID, 1, nil)
 			_, createErr := s.CreateSession(ctx, ledger.Session{ID: "t", Total: 10, Left: 10, Expires: s.Now().Add(time.Hour)}, nil)
-			lateErr := s.db.write(ctx, func(tx *tx) error {
+			lateErr := s.db.Write(ctx, func(tx *engine.Tx) error {
 				forbidden.Store(false) // the transaction begins with permission
-				if err := tx.change(`UPDATE sessions SET remaining = 1`); err != nil {
+				if err := tx.Change(`UPDATE sessions SET remaining = 1`); err != nil {
 					return err
 				}
 				forbidden.Store(true)
@@ -78,8 +79,7 @@ func TestGuardRefusesCommits(t *testing.T) {
 func TestGuardInABatch(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	s.Guard(func() error { return errNotPermitted })
-	writer := s.db.eng.(*sqliteEngine).writer
-	held := holdWriter(t, s)
+	held := enginetest.Hold(t, s.db)
 	var calls sync.WaitGroup
 	for _, id := range []string{"a", "b"} {
 		calls.Go(func() {
@@ -94,10 +94,10 @@ func TestGuardInABatch(t *testing.T) {
 			t.Errorf("the property: %v", err)
 		}
 	})
-	queued(writer, 3)
-	close(held.open)
+	held.Queued(3)
+	held.Release()
 	calls.Wait()
-	if err := <-held.result; err != nil {
+	if err := held.Result(); err != nil {
 		t.Error(err)
 	}
 	if n := value(t, s, `SELECT COUNT(*) FROM sessions`); n != 0 {

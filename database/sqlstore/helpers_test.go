@@ -2,15 +2,20 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
-	"time"
 
+	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
-	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/enginetest"
+	"sluice/internal/testenv"
 )
 
 // childEnv names the job that a re-executed test binary runs instead of the tests.
@@ -34,6 +39,23 @@ func databasePath(tb testing.TB) string { return filepath.Join(tb.TempDir(), "me
 func openAt(tb testing.TB, path string, opt Options) *Store {
 	tb.Helper()
 	s, err := OpenSQLite(path, opt)
+	return closedAtEnd(tb, s, err)
+}
+
+// openNode opens a store for a test.
+func openNode(tb testing.TB, dsn string) *Store {
+	tb.Helper()
+	s, err := OpenPostgres(context.Background(), dsn, Options{})
+	return closedAtEnd(tb, s, err)
+}
+
+func openAtPostgres(tb testing.TB) *Store {
+	tb.Helper()
+	return openNode(tb, testenv.Postgres(tb))
+}
+
+func closedAtEnd(tb testing.TB, s *Store, err error) *Store {
+	tb.Helper()
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -45,77 +67,79 @@ func openAt(tb testing.TB, path string, opt Options) *Store {
 	return s
 }
 
-func closeConn(tb testing.TB, c *sqliteConn) {
-	tb.Helper()
-	if err := c.close(); err != nil {
-		tb.Error(err)
-	}
-}
-
 // value returns the only row of a query, an integer.
 func value(tb testing.TB, s *Store, query string, in ...any) int64 {
 	tb.Helper()
-	var n int64
-	err := s.db.read(context.Background(), func(t *tx) error {
-		_, err := t.row(query, in, (*integer)(&n))
-		return err
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return n
+	return enginetest.Value(tb, s.db, query, in...)
 }
 
-func listMigrations(tb testing.TB, dir string) []migration {
+// olderSchema returns the statements that create the schema of an earlier version. kind is the folder of the
+// engine's migrations.
+func olderSchema(tb testing.TB, kind string, version int) string {
 	tb.Helper()
-	list, err := migrations(dir)
+	files, err := filepath.Glob(filepath.Join("internal", "engine", "migrations", kind, "*.sql"))
+	if err != nil || len(files) < version {
+		tb.Fatalf("%d migrations, %v", len(files), err)
+	}
+	var script strings.Builder
+	script.WriteString("BEGIN; CREATE TABLE schema_version (version BIGINT NOT NULL PRIMARY KEY);\n")
+	for i, file := range files[:version] {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		fmt.Fprintf(&script, "%s\nINSERT INTO schema_version (version) VALUES (%d);\n", text, i+1)
+	}
+	return script.String() + "COMMIT;"
+}
+
+// olderSQLite creates a database of an earlier version with these rows.
+func olderSQLite(tb testing.TB, version int, rows string) (path string) {
+	tb.Helper()
+	path = databasePath(tb)
+	db, err := sql.Open("sqlite", "file:"+path)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return list
-}
-
-// transactor runs a function in a transaction, as the methods of an engine do.
-type transactor = func(context.Context, func(*tx) error) error
-
-// hookedEngine is an engine whose transactions tests wrap. A hook that is nil changes
-// nothing.
-type hookedEngine struct {
-	engine
-	onWrite, onWriteLocked, onRead func(transactor) transactor
-}
-
-func hooked(hook func(transactor) transactor, run transactor) transactor {
-	if hook == nil {
-		return run
+	_, err = db.ExecContext(tb.Context(), olderSchema(tb, "sqlite", version)+rows)
+	if err := errors.Join(err, db.Close()); err != nil {
+		tb.Fatal(err)
 	}
-	return hook(run)
+	return path
 }
 
-func (e hookedEngine) write(ctx context.Context, fn func(*tx) error) error {
-	return hooked(e.onWrite, e.engine.write)(ctx, fn)
-}
-
-func (e hookedEngine) writeLocked(ctx context.Context, fn func(*tx) error) error {
-	return hooked(e.onWriteLocked, e.engine.writeLocked)(ctx, fn)
-}
-
-func (e hookedEngine) startLocked(until time.Time, fn func(*tx) error, done func(any, error)) error {
-	if e.onWriteLocked == nil {
-		return e.engine.startLocked(until, fn, done)
+// olderPostgres does the same on PostgreSQL, with rows for SQLite, and returns a connection too.
+func olderPostgres(tb testing.TB, version int, rows string) (dsn string, conn *pgx.Conn) {
+	tb.Helper()
+	dsn = testenv.Postgres(tb)
+	conn = enginetest.Connect(tb, dsn)
+	if _, err := conn.Exec(tb.Context(), olderSchema(tb, "postgres", version)+forPostgres(rows)); err != nil {
+		tb.Fatal(err)
 	}
-	go func() {
-		done(recovered(func() error {
-			return e.writeLocked(database.WithPatience(context.Background(), time.Until(until)), fn)
-		}))
-	}()
-	return nil
+	return dsn, conn
 }
 
-func (e hookedEngine) read(ctx context.Context, fn func(*tx) error) error {
-	return hooked(e.onRead, e.engine.read)(ctx, fn)
+// onOlder runs a test on stores of both engines that are opened on databases of an older version with
+// these rows.
+func onOlder(t *testing.T, version int, rows string, test func(*testing.T, *Store)) {
+	t.Helper()
+	t.Run("SQLite", func(t *testing.T) { test(t, openAt(t, olderSQLite(t, version, rows), Options{})) })
+	t.Run("PostgreSQL", func(t *testing.T) {
+		dsn, _ := olderPostgres(t, version, rows)
+		test(t, openNode(t, dsn))
+	})
 }
 
-func (e hookedEngine) snapshot(ctx context.Context, fn func(*tx) error) error {
-	return hooked(e.onRead, e.engine.snapshot)(ctx, fn)
+// forPostgres converts the SQL of a test, which is written for SQLite, to PostgreSQL.
+func forPostgres(text string) string { return strings.ReplaceAll(text, " AS BLOB)", " AS BYTEA)") }
+
+// statement is a statement that a store has run.
+type statement struct {
+	text string
+	in   engine.Args
+}
+
+// record records the statements of a store's write transactions.
+func record(s *Store, statements *[]statement) {
+	enginetest.Observe(s.db, func(text string, in engine.Args) { *statements = append(*statements, statement{text, in}) })
 }

@@ -10,6 +10,7 @@ import (
 
 	"sluice/access/keys"
 	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
 )
 
 // keyQuery is the beginning of a query for keys with the limits of their groups. Its columns are
@@ -17,10 +18,10 @@ import (
 var keyQuery = `SELECT k.id, k.hash, k.label, k.scopes, k.accounts, k.key_group, k.created, k.expires, k.revoked,
 	` + limitColumns + ` FROM api_keys k JOIN key_groups g ON g.name = k.key_group `
 
-func keyFields(k *keys.Key) args {
-	return append(args{
+func keyFields(k *keys.Key) engine.Args {
+	return append(engine.Args{
 		&k.ID, (*hash)(&k.Hash), &k.Label, (*list)(&k.Scopes), (*list)(&k.Accounts), &k.Group,
-		(*instant)(&k.Created), (*instant)(&k.Expires), (*instant)(&k.Revoked),
+		(*engine.Instant)(&k.Created), (*engine.Instant)(&k.Expires), (*engine.Instant)(&k.Revoked),
 	}, limitFields(&k.Limits)...)
 }
 
@@ -39,10 +40,10 @@ func limitNamesAfter(prefix string) string {
 	return strings.Join(names, ", ")
 }
 
-func limitFields(l *keys.Limits) args {
-	var fields args
+func limitFields(l *keys.Limits) engine.Args {
+	var fields engine.Args
 	for _, k := range keys.LimitKinds {
-		fields = append(fields, (*integer)(k.Of(l)))
+		fields = append(fields, (*engine.Integer)(k.Of(l)))
 	}
 	return fields
 }
@@ -99,10 +100,10 @@ func (s *Store) CreateKey(ctx context.Context, k keys.Key) (keys.Key, error) {
 	if k.ID == "" || k.Group == "" {
 		return keys.Key{}, errors.New("sqlstore: a key needs an id and a group")
 	}
-	k.Expires, k.Revoked = truncate(k.Expires), time.Time{}
-	return resultOf(ctx, s.write, func(t storeTx) (keys.Key, error) {
+	k.Expires, k.Revoked = engine.Truncate(k.Expires), time.Time{}
+	return engine.ResultOf(ctx, s.write, func(t storeTx) (keys.Key, error) {
 		created := k
-		created.Created = t.now
+		created.Created = t.Now
 		if err := t.addKey(created); err != nil {
 			return created, err
 		}
@@ -128,9 +129,9 @@ func (t storeTx) addKey(k keys.Key) error {
 	if err != nil {
 		return err
 	}
-	n, err := t.exec(`INSERT INTO api_keys (id, hash, label, scopes, accounts, key_group, created, expires, revoked)
+	n, err := t.Exec(`INSERT INTO api_keys (id, hash, label, scopes, accounts, key_group, created, expires, revoked)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULL) ON CONFLICT (id) DO NOTHING`,
-		[]byte(k.ID), k.Hash[:], []byte(k.Label), scopes, accounts, []byte(k.Group), micros(k.Created), micros(k.Expires))
+		[]byte(k.ID), k.Hash[:], []byte(k.Label), scopes, accounts, []byte(k.Group), engine.Micros(k.Created), engine.Micros(k.Expires))
 	if err == nil && n == 0 {
 		err = fmt.Errorf("key: %w", database.ErrExists)
 	}
@@ -139,12 +140,12 @@ func (t storeTx) addKey(k keys.Key) error {
 
 // joinGroup returns the limits of a group. If the group is new, it gets these limits.
 func (t storeTx) joinGroup(name string, limits keys.Limits) (keys.Limits, error) {
-	values, in := "$1", args{[]byte(name)}
+	values, in := "$1", engine.Args{[]byte(name)}
 	for _, k := range keys.LimitKinds {
 		in = append(in, *k.Of(&limits))
 		values += fmt.Sprintf(", $%d", len(in))
 	}
-	n, err := t.exec(`INSERT INTO key_groups (name, `+limitNames+`) VALUES (`+values+`) ON CONFLICT (name) DO NOTHING`, in...)
+	n, err := t.Exec(`INSERT INTO key_groups (name, `+limitNames+`) VALUES (`+values+`) ON CONFLICT (name) DO NOTHING`, in...)
 	if err != nil || n > 0 {
 		return limits, err
 	}
@@ -158,7 +159,7 @@ func (t storeTx) joinGroup(name string, limits keys.Limits) (keys.Limits, error)
 // groupLimits returns the limits of a group, or database.ErrNotFound.
 func (t storeTx) groupLimits(name string) (keys.Limits, error) {
 	var limits keys.Limits
-	found, err := t.row(`SELECT `+limitColumns+` FROM key_groups g WHERE g.name = $1`, args{[]byte(name)}, limitFields(&limits)...)
+	found, err := t.Row(`SELECT `+limitColumns+` FROM key_groups g WHERE g.name = $1`, engine.Args{[]byte(name)}, limitFields(&limits)...)
 	if err == nil && !found {
 		err = fmt.Errorf("group: %w", database.ErrNotFound)
 	}
@@ -167,24 +168,24 @@ func (t storeTx) groupLimits(name string) (keys.Limits, error) {
 
 // GroupLimits implements keys.Store.
 func (s *Store) GroupLimits(ctx context.Context, group string) (keys.Limits, error) {
-	return resultOf(ctx, s.read, func(t storeTx) (keys.Limits, error) { return t.groupLimits(group) })
+	return engine.ResultOf(ctx, s.read, func(t storeTx) (keys.Limits, error) { return t.groupLimits(group) })
 }
 
 // SetGroupLimits implements keys.Store.
 func (s *Store) SetGroupLimits(ctx context.Context, group string, change func(*keys.Limits)) (keys.Limits, error) {
-	return resultOf(ctx, s.write, func(t storeTx) (keys.Limits, error) {
+	return engine.ResultOf(ctx, s.write, func(t storeTx) (keys.Limits, error) {
 		limits, err := t.groupLimits(group)
 		if err != nil {
 			return limits, err
 		}
 		change(&limits)
 		var sets []string
-		in := args{[]byte(group)}
+		in := engine.Args{[]byte(group)}
 		for _, k := range keys.LimitKinds {
 			in = append(in, *k.Of(&limits))
 			sets = append(sets, fmt.Sprintf("%s = $%d", k.Column(), len(in)))
 		}
-		if _, err := t.exec(`UPDATE key_groups SET `+strings.Join(sets, ", ")+` WHERE name = $1`, in...); err != nil {
+		if _, err := t.Exec(`UPDATE key_groups SET `+strings.Join(sets, ", ")+` WHERE name = $1`, in...); err != nil {
 			return limits, err
 		}
 		return limits, t.keysChanged()
@@ -194,18 +195,18 @@ func (s *Store) SetGroupLimits(ctx context.Context, group string, change func(*k
 // keysChanged increments KeysVersion. Concurrent changes of keys wait for each other, which
 // is acceptable because they are rare.
 func (t storeTx) keysChanged() error {
-	_, err := t.exec(`UPDATE keys_version SET version = version + 1`)
+	_, err := t.Exec(`UPDATE keys_version SET version = version + 1`)
 	return err
 }
 
 // Key implements keys.Store.
 func (s *Store) Key(ctx context.Context, id string) (keys.Key, error) {
-	return resultOf(ctx, s.read, func(t storeTx) (keys.Key, error) { return t.key(id) })
+	return engine.ResultOf(ctx, s.read, func(t storeTx) (keys.Key, error) { return t.key(id) })
 }
 
 func (t storeTx) key(id string) (keys.Key, error) {
 	var k keys.Key
-	found, err := t.row(keyQuery+`WHERE k.id = $1`, args{[]byte(id)}, keyFields(&k)...)
+	found, err := t.Row(keyQuery+`WHERE k.id = $1`, engine.Args{[]byte(id)}, keyFields(&k)...)
 	if err == nil && !found {
 		err = fmt.Errorf("key: %w", database.ErrNotFound)
 	}
@@ -217,20 +218,20 @@ func (t storeTx) key(id string) (keys.Key, error) {
 
 // UpdateKey implements keys.Store.
 func (s *Store) UpdateKey(ctx context.Context, id string, change func(*keys.Key)) (keys.Key, error) {
-	return resultOf(ctx, s.write, func(t storeTx) (keys.Key, error) {
+	return engine.ResultOf(ctx, s.write, func(t storeTx) (keys.Key, error) {
 		k, err := t.key(id)
 		if err != nil {
 			return k, err
 		}
 		changed := k
 		change(&changed)
-		k.Label, k.Scopes, k.Accounts, k.Expires = changed.Label, changed.Scopes, changed.Accounts, truncate(changed.Expires)
+		k.Label, k.Scopes, k.Accounts, k.Expires = changed.Label, changed.Scopes, changed.Accounts, engine.Truncate(changed.Expires)
 		scopes, accounts, err := keyLists(k)
 		if err != nil {
 			return k, err
 		}
-		if _, err := t.exec(`UPDATE api_keys SET label = $2, scopes = $3, accounts = $4, expires = $5 WHERE id = $1`,
-			[]byte(id), []byte(k.Label), scopes, accounts, micros(k.Expires)); err != nil {
+		if _, err := t.Exec(`UPDATE api_keys SET label = $2, scopes = $3, accounts = $4, expires = $5 WHERE id = $1`,
+			[]byte(id), []byte(k.Label), scopes, accounts, engine.Micros(k.Expires)); err != nil {
 			return k, err
 		}
 		return k, t.keysChanged()
@@ -239,17 +240,17 @@ func (s *Store) UpdateKey(ctx context.Context, id string, change func(*keys.Key)
 
 // ListKeys implements keys.Store.
 func (s *Store) ListKeys(ctx context.Context, after string, limit int) ([]keys.Key, error) {
-	return resultOf(ctx, s.read, func(t storeTx) ([]keys.Key, error) {
+	return engine.ResultOf(ctx, s.read, func(t storeTx) ([]keys.Key, error) {
 		var k keys.Key
-		return collect(t.tx, keyQuery+`WHERE k.id > $1 ORDER BY k.id LIMIT ($2 + 0)`,
-			args{[]byte(after), int64(limit)}, keyFields(&k), &k)
+		return engine.Collect(t.Tx, keyQuery+`WHERE k.id > $1 ORDER BY k.id LIMIT ($2 + 0)`,
+			engine.Args{[]byte(after), int64(limit)}, keyFields(&k), &k)
 	})
 }
 
 // RevokeKey implements keys.Store.
 func (s *Store) RevokeKey(ctx context.Context, id string) (keys.Key, error) {
-	return resultOf(ctx, s.write, func(t storeTx) (keys.Key, error) {
-		n, err := t.exec(`UPDATE api_keys SET revoked = $2 WHERE id = $1 AND revoked IS NULL`, []byte(id), micros(t.now))
+	return engine.ResultOf(ctx, s.write, func(t storeTx) (keys.Key, error) {
+		n, err := t.Exec(`UPDATE api_keys SET revoked = $2 WHERE id = $1 AND revoked IS NULL`, []byte(id), engine.Micros(t.Now))
 		if err == nil && n > 0 {
 			err = t.keysChanged()
 		}
@@ -262,8 +263,8 @@ func (s *Store) RevokeKey(ctx context.Context, id string) (keys.Key, error) {
 
 // KeysVersion implements keys.Store.
 func (s *Store) KeysVersion(ctx context.Context) (int64, error) {
-	return resultOf(ctx, s.read, func(t storeTx) (version int64, err error) {
-		_, err = t.row(`SELECT version FROM keys_version`, nil, (*integer)(&version))
+	return engine.ResultOf(ctx, s.read, func(t storeTx) (version int64, err error) {
+		_, err = t.Row(`SELECT version FROM keys_version`, nil, (*engine.Integer)(&version))
 		return version, err
 	})
 }

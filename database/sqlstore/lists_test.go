@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/enginetest"
 	"sluice/internal/testenv"
 	"sluice/metastore"
 )
@@ -18,14 +20,13 @@ import (
 func listsLeaveConnections(t *testing.T, s *Store, connections, most int) {
 	t.Helper()
 	ctx := t.Context()
-	if err := s.db.write(ctx, func(*tx) error { return nil }); err != nil { // prepares the statements of a connection
+	if err := s.db.Write(ctx, func(*engine.Tx) error { return nil }); err != nil { // prepares the statements of a connection
 		t.Fatal(err)
 	}
 	running, release := make(chan struct{}, 100), make(chan struct{})
-	other := s.db.eng
-	s.db.eng = hookedEngine{engine: other, onRead: func(read transactor) transactor {
-		return func(ctx context.Context, fn func(*tx) error) error {
-			return read(ctx, func(t *tx) error {
+	other := enginetest.Hook(s.db, enginetest.Hooks{Read: func(read enginetest.Transactor) enginetest.Transactor {
+		return func(ctx context.Context, fn func(*engine.Tx) error) error {
+			return read(ctx, func(t *engine.Tx) error {
 				select {
 				case running <- struct{}{}:
 				case <-release:
@@ -34,7 +35,7 @@ func listsLeaveConnections(t *testing.T, s *Store, connections, most int) {
 				return fn(t)
 			})
 		}
-	}}
+	}})
 	lists := []func(context.Context) error{
 		func(ctx context.Context) error {
 			_, err := s.ListBlobs(ctx, metastore.ListQuery{Account: "a", Limit: 10})
@@ -63,7 +64,7 @@ func listsLeaveConnections(t *testing.T, s *Store, connections, most int) {
 	}
 	// The lists that run hold their connections, and all others wait for them.
 	for i, list := range lists {
-		if err := list(database.WithPatience(ctx, short)); !errors.Is(err, database.ErrBusy) {
+		if err := list(database.WithPatience(ctx, 100*time.Millisecond)); !errors.Is(err, database.ErrBusy) {
 			t.Errorf("list %d while %d run: %v", i, most, err)
 		}
 	}
@@ -71,8 +72,8 @@ func listsLeaveConnections(t *testing.T, s *Store, connections, most int) {
 		t.Errorf("%d lists run at a time, want at most %d", most+n, most)
 	}
 	for range connections - most {
-		err := other.read(database.WithPatience(ctx, 10*time.Second), func(t *tx) error {
-			_, err := t.row(`SELECT size FROM blobs WHERE account = $1 AND name_head = $1 AND name_hash = $1`, args{[]byte("a")}, new(integer))
+		err := other.Read(database.WithPatience(ctx, 10*time.Second), func(t *engine.Tx) error {
+			_, err := t.Row(`SELECT size FROM blobs WHERE account = $1 AND name_head = $1 AND name_hash = $1`, engine.Args{[]byte("a")}, new(engine.Integer))
 			return err
 		})
 		if err != nil {
@@ -89,11 +90,11 @@ func TestListsLeaveConnections(t *testing.T) {
 		listsLeaveConnections(t, openAt(t, databasePath(t), Options{Readers: 4}), 4, 2)
 	})
 	t.Run("postgres", func(t *testing.T) {
-		s, _ := openNode(t, testenv.Postgres(t)+"&pool_max_conns=8")
+		s := openNode(t, testenv.Postgres(t)+"&pool_max_conns=8")
 		listsLeaveConnections(t, s, 8, 2)
 	})
 	t.Run("postgres with few connections", func(t *testing.T) {
-		s, _ := openNode(t, testenv.Postgres(t)+"&pool_max_conns=3")
+		s := openNode(t, testenv.Postgres(t)+"&pool_max_conns=3")
 		listsLeaveConnections(t, s, 3, 1)
 	})
 }

@@ -3,32 +3,34 @@ package sqlstore
 import (
 	"context"
 	"time"
+
+	"sluice/database/sqlstore/internal/engine"
 )
 
 // Join implements database.Nodes.
 func (s *Store) Join(ctx context.Context, node, settings string, ttl time.Duration, agrees func(others []string) error) error {
 	return s.writeLocked(ctx, func(t storeTx) error {
-		t.free = true
+		t.Free = true
 		// First, so that the time is read after waiting for the lock.
-		if err := t.lock("nodes"); err != nil {
+		if err := t.Lock("nodes"); err != nil {
 			return err
 		}
-		now, err := s.db.leaseTime(t.tx)
+		now, err := s.db.LeaseTime(t.Tx)
 		if err != nil {
 			return err
 		}
 		var other string
-		others, err := collect(t.tx, `SELECT settings FROM nodes WHERE id <> $1 AND expires > $2`, args{[]byte(node), now.UnixMicro()}, args{&other}, &other)
+		others, err := engine.Collect(t.Tx, `SELECT settings FROM nodes WHERE id <> $1 AND expires > $2`, engine.Args{[]byte(node), now.UnixMicro()}, engine.Args{&other}, &other)
 		if err != nil {
 			return err
 		}
 		if err := agrees(others); err != nil {
 			return err
 		}
-		if _, err := t.exec(`DELETE FROM nodes WHERE expires <= $1`, now.UnixMicro()); err != nil {
+		if _, err := t.Exec(`DELETE FROM nodes WHERE expires <= $1`, now.UnixMicro()); err != nil {
 			return err
 		}
-		_, err = t.exec(`INSERT INTO nodes (id, settings, expires) VALUES ($1, $2, $3)
+		_, err = t.Exec(`INSERT INTO nodes (id, settings, expires) VALUES ($1, $2, $3)
 			ON CONFLICT (id) DO UPDATE SET settings = excluded.settings, expires = excluded.expires`,
 			[]byte(node), []byte(settings), now.Add(ttl).UnixMicro())
 		return err
@@ -38,11 +40,11 @@ func (s *Store) Join(ctx context.Context, node, settings string, ttl time.Durati
 // Leave implements database.Nodes.
 func (s *Store) Leave(ctx context.Context, node string) error {
 	return s.writeLocked(ctx, func(t storeTx) error {
-		t.free = true
-		if err := t.lock("nodes"); err != nil {
+		t.Free = true
+		if err := t.Lock("nodes"); err != nil {
 			return err
 		}
-		_, err := t.exec(`DELETE FROM nodes WHERE id = $1`, []byte(node))
+		_, err := t.Exec(`DELETE FROM nodes WHERE id = $1`, []byte(node))
 		return err
 	})
 }

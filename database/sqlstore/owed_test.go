@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database/sqlstore/internal/engine"
 	"sluice/ledger"
 )
 
@@ -37,14 +38,14 @@ func TestMigratesDebts(t *testing.T) {
 			INSERT INTO settlements (channel, sequence, amount, proof, expires, due) VALUES (` + b("restored") + `, 1, 10, ` + b("proof") + `, 1, 1);` +
 		channel("expired", 40, 0, 0, "1", "NULL") + submission("expired", 40, 3)
 	onOlder(t, owedVersion, rows, func(t *testing.T, s *Store) {
-		postgres := s.db.eng.listsInside()
+		postgres := s.db.ListsInside()
 		older := func(statement string) {
 			t.Helper()
 			if postgres {
 				statement = forPostgres(statement)
 			}
-			if err := s.db.write(t.Context(), func(tx *tx) error {
-				_, err := tx.exec(statement)
+			if err := s.db.Write(t.Context(), func(tx *engine.Tx) error {
+				_, err := tx.Exec(statement)
 				return err
 			}); err != nil {
 				t.Fatal(err)
@@ -143,7 +144,7 @@ func TestAuditOfDebts(t *testing.T) {
 		if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
 			t.Fatalf("the audit found %q, %v", found, err)
 		}
-		if err := s.db.write(t.Context(), func(tx *tx) error { _, err := tx.exec(damage); return err }); err != nil {
+		if err := s.db.Write(t.Context(), func(tx *engine.Tx) error { _, err := tx.Exec(damage); return err }); err != nil {
 			t.Fatal(err)
 		}
 		if found, err := s.Audit(t.Context()); err != nil || len(found) == 0 {

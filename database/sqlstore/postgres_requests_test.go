@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database/sqlstore/internal/pgproxy"
 	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
@@ -17,8 +18,8 @@ import (
 // TestPostgresRequests counts the requests to the server of the most frequent operations: on a network each
 // costs a round trip.
 func TestPostgresRequests(t *testing.T) {
-	p := newProxy(t, testenv.Postgres(t), func() cut { return cutNot })
-	s, _ := openNode(t, p.dsn+"&pool_max_conns=2")
+	p := pgproxy.New(t, testenv.Postgres(t), func() pgproxy.Cut { return pgproxy.CutNot })
+	s := openNode(t, p.DSN+"&pool_max_conns=2")
 	ctx := t.Context()
 	blob := func(name string) error {
 		b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(time.Now()), Size: 3, Owner: "owner"}
@@ -46,10 +47,10 @@ func TestPostgresRequests(t *testing.T) {
 	if _, err := s.BeginUpload(ctx, upload); err != nil {
 		t.Fatal(err)
 	}
-	const groups = 40
-	head := strings.Repeat("h", headLen) // half of the groups begin behind it
+	const groups, longHead = 40, 2000     // bytes of a name that the key of its row holds
+	head := strings.Repeat("h", longHead) // half of the groups begin behind it
 	for i := range 2 * groups {
-		b := metastore.Blob{Account: "grouped", Name: fmt.Sprintf("%s%02d/%d", head[:i/groups*headLen], i/2, i), Content: metastore.NewContentID(time.Now())}
+		b := metastore.Blob{Account: "grouped", Name: fmt.Sprintf("%s%02d/%d", head[:i/groups*longHead], i/2, i), Content: metastore.NewContentID(time.Now())}
 		if _, err := s.CommitBlob(ctx, b, nil, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +67,7 @@ func TestPostgresRequests(t *testing.T) {
 			if err := blob("z"); err != nil {
 				return err
 			}
-			p.requests.Store(0)
+			p.Requests.Store(0)
 			_, _, err := s.DeleteBlob(ctx, "a", "z", nil)
 			return err
 		}},
@@ -87,11 +88,11 @@ func TestPostgresRequests(t *testing.T) {
 	} {
 		least := int64(math.MaxInt64)
 		for range 4 { // statements are prepared once, which costs requests, too, as do tasks in the background
-			p.requests.Store(0)
+			p.Requests.Store(0)
 			if err := operation.do(); err != nil {
 				t.Fatal(err)
 			}
-			least = min(least, p.requests.Load())
+			least = min(least, p.Requests.Load())
 		}
 		if least != operation.want {
 			t.Errorf("%s: %d requests, want %d", operation.name, least, operation.want)

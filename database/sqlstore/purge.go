@@ -1,21 +1,28 @@
 package sqlstore
 
-import "context"
+import (
+	"context"
+
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/meta"
+	"sluice/database/sqlstore/internal/money"
+	"sluice/database/sqlstore/internal/usage"
+)
 
 // Purge implements database.Maintenance. Its steps for blobs and for money share transactions, and each
 // step handles up to limit rows.
 func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
-	n, err := purge(ctx, s.db.writeForDeletion, limit, PurgeIdleUploads, PurgeParts, PurgeEndedUploads, PurgeBlobs, PurgeDeleted, PurgeIdempotency, PurgeStaged)
+	n, err := purge(ctx, s.db.WriteForDeletion, limit, meta.PurgeIdleUploads, meta.PurgeParts, meta.PurgeEndedUploads, meta.PurgeBlobs, meta.PurgeDeleted, money.PurgeIdempotency, meta.PurgeStaged)
 	if err != nil {
 		return 0, err
 	}
 	// These lock the rows that they find.
-	folded, err := purge(ctx, s.db.writeLockedForDeletion, limit, PurgeSessions, FoldOldSales)
+	folded, err := purge(ctx, s.db.WriteLockedForDeletion, limit, money.PurgeSessions, money.FoldOldSales)
 	if err != nil {
 		return 0, err
 	}
-	for _, c := range []counts{usageCounts, AccountCounts} {
-		rows, err := purge(ctx, s.db.writeLockedForDeletion, limit, c.fold)
+	for _, c := range []usage.Counts{usage.Owners, meta.AccountCounts} {
+		rows, err := purge(ctx, s.db.WriteLockedForDeletion, limit, c.Fold)
 		if err != nil {
 			return 0, err
 		}
@@ -27,9 +34,9 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 }
 
 // purge runs steps in one transaction and returns the number of rows that they handled.
-func purge(ctx context.Context, write func(context.Context, func(*tx) error) error, limit int, steps ...func(*tx, int) (int, error)) (int, error) {
+func purge(ctx context.Context, write func(context.Context, func(*engine.Tx) error) error, limit int, steps ...func(*engine.Tx, int) (int, error)) (int, error) {
 	var total int
-	err := write(ctx, func(t *tx) error {
+	err := write(ctx, func(t *engine.Tx) error {
 		total = 0
 		for _, step := range steps {
 			n, err := step(t, limit)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database/sqlstore/internal/engine"
 	"sluice/ledger"
 	"sluice/metastore"
 )
@@ -27,14 +28,14 @@ func TestMigratesRetained(t *testing.T) {
 		INSERT INTO parts (content, idx, size, crc64) VALUES (` + b("content of ended") + `, 0, 5, 0);
 		INSERT INTO usage (owner, id, bytes, uploads, objects, names) VALUES (` + b("x") + `, ` + b("1") + `, 10, 0, 1, 3);`
 	onOlder(t, retainedVersion, rows, func(t *testing.T, s *Store) {
-		postgres := s.db.eng.listsInside()
+		postgres := s.db.ListsInside()
 		older := func(statement string) {
 			t.Helper()
 			if postgres {
 				statement = forPostgres(statement)
 			}
-			err := s.db.write(t.Context(), func(tx *tx) error {
-				_, err := tx.exec(strings.TrimSuffix(statement, ";"))
+			err := s.db.Write(t.Context(), func(tx *engine.Tx) error {
+				_, err := tx.Exec(strings.TrimSuffix(statement, ";"))
 				return err
 			})
 			if err != nil {
@@ -105,13 +106,9 @@ func TestMigratesRetained(t *testing.T) {
 // TestRetainedCostsNoStatement: a commit, an overwrite and a delete of a blob with an owner run one
 // statement that counts usage, and the same others as without an owner.
 func TestRetainedCostsNoStatement(t *testing.T) {
-	e, err := openSQLite(databasePath(t), EngineOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := openAt(t, databasePath(t), Options{})
 	var statements []statement
-	s := newStore(NewDB(recorded(e, &statements), nil), nil)
-	defer closing(t, s)
+	record(s, &statements)
 	run := func(owner string) (texts []string) {
 		statements = nil
 		putFor(t, s, owner, "one "+owner, "abc")

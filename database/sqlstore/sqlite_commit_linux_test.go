@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/enginetest"
 	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
@@ -126,9 +128,9 @@ func fullIndex(t *testing.T) (s *Store, path string, write func(op func(i int) e
 	}
 	entered, leave, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		result <- s.db.snapshot(t.Context(), func(t *tx) error {
-			var n integer
-			_, err := t.row(`SELECT COUNT(*) FROM facts`, nil, &n)
+		result <- s.db.Snapshot(t.Context(), func(t *engine.Tx) error {
+			var n engine.Integer
+			_, err := t.Row(`SELECT COUNT(*) FROM facts`, nil, &n)
 			close(entered)
 			<-leave
 			return err
@@ -179,10 +181,10 @@ func stoppedInDoubt(t *testing.T, s *Store, err error) {
 	default:
 		t.Error("the store has not stopped")
 	}
-	if err := s.Err(); !errors.Is(err, ErrStopped) {
+	if err := s.Err(); !errors.Is(err, engine.ErrStopped) {
 		t.Errorf("Err: %v", err)
 	}
-	if err := s.SetProperty(t.Context(), "later", "v"); !errors.Is(err, ErrStopped) || !errors.Is(err, database.ErrUnavailable) {
+	if err := s.SetProperty(t.Context(), "later", "v"); !errors.Is(err, engine.ErrStopped) || !errors.Is(err, database.ErrUnavailable) {
 		t.Errorf("a later write: %v", err)
 	}
 	if _, err := s.Property(t.Context(), "property"); err != nil {
@@ -284,22 +286,22 @@ func TestRefusedCommitIsNotRestored(t *testing.T) {
 // has no space, those succeed that fit.
 func TestFullDiskRefusesOnlyWhatDoesNotFit(t *testing.T) {
 	disk := newSmallDisk(t, "8m")
-	s, w := openWithWriter(t, filepath.Join(disk.dir, "meta.db"), Options{})
+	s := openAt(t, filepath.Join(disk.dir, "meta.db"), Options{})
 	if err := s.SetProperty(t.Context(), "before", "v"); err != nil {
 		t.Fatal(err)
 	}
-	g := holdWriter(t, s)
+	g := enginetest.Hold(t, s.db)
 	disk.leave(20 * tmpfsPage)
 	large, small := make(chan error), make(chan error)
 	go func() { large <- s.SetProperty(context.Background(), "large", string(make([]byte, 400_000))) }()
-	queued(w, 1)
+	g.Queued(1)
 	go func() { small <- s.SetProperty(context.Background(), "small", "v") }()
-	queued(w, 2)
-	close(g.open)
+	g.Queued(2)
+	g.Release()
 	if err := <-large; !errors.Is(err, database.ErrNoSpace) {
 		t.Errorf("a call that does not fit: %v", err)
 	}
-	if err := errors.Join(<-small, <-g.result); err != nil {
+	if err := errors.Join(<-small, g.Result()); err != nil {
 		t.Errorf("a call of the same batch that fits: %v", err)
 	}
 	if _, err := s.Property(t.Context(), "small"); err != nil {

@@ -3,6 +3,10 @@ package sqlstore
 import (
 	"context"
 	"time"
+
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/meta"
+	"sluice/database/sqlstore/internal/money"
 )
 
 // Options configures a store. The zero value is suitable for production.
@@ -29,13 +33,13 @@ type Options struct {
 // Store implements every contract of an instance's database on an SQL engine. Its methods may be called
 // concurrently. Several stores, in one process or in several, may be open on the same database.
 type Store struct {
-	*Metastore
-	*Ledger
-	db *DB
+	*meta.Metastore
+	*money.Ledger
+	db *engine.DB
 }
 
-func newStore(db *DB, cache *blobCache) *Store {
-	return &Store{Metastore: NewMetastore(db, cache), Ledger: NewLedger(db), db: db}
+func newStore(db *engine.DB, cache *meta.BlobCache) *Store {
+	return &Store{Metastore: meta.New(db, cache), Ledger: money.New(db), db: db}
 }
 
 // Migrated returns the version of the schema that opening has found and the one that it has made of it.
@@ -91,8 +95,8 @@ func (s *Store) DeletionErr() error { return s.db.DeletionErr() }
 // one database, in several processes of one machine too. Only SQLite 3.51.3 or newer may
 // write the file: earlier versions have a bug in resetting the log.
 func OpenSQLite(path string, opt Options) (*Store, error) {
-	cache := newBlobCache(opt.BlobCache)
-	db, err := openSQLiteDB(path, opt.engine(cache))
+	cache := meta.NewBlobCache(opt.BlobCache)
+	db, err := engine.OpenSQLite(path, opt.engine(cache))
 	if err != nil {
 		return nil, err
 	}
@@ -122,15 +126,15 @@ func OpenSQLite(path string, opt Options) (*Store, error) {
 // writers until it is acknowledged. If the response is lost, the store queries the outcome
 // on the server.
 func OpenPostgres(ctx context.Context, dsn string, opt Options) (*Store, error) {
-	db, err := openPostgresDB(ctx, dsn, opt.engine(nil))
+	db, err := engine.OpenPostgres(ctx, dsn, opt.engine(nil))
 	if err != nil {
 		return nil, err
 	}
 	return newStore(db, nil), nil
 }
 
-func (o Options) engine(rows RowWatcher) EngineOptions {
-	return EngineOptions{Now: o.Now, Readers: o.Readers, Schema: o.Schema, AwaitOlderNodes: o.AwaitOlderNodes, Rows: rows}
+func (o Options) engine(rows engine.RowWatcher) engine.Options {
+	return engine.Options{Now: o.Now, Readers: o.Readers, Schema: o.Schema, AwaitOlderNodes: o.AwaitOlderNodes, Rows: rows}
 }
 
 // Stats are the figures of a Store since it was opened. Each is exact, but together they are not a

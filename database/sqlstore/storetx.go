@@ -2,35 +2,37 @@ package sqlstore
 
 import (
 	"context"
+
+	"sluice/database/sqlstore/internal/engine"
 )
 
 // storeTx is a transaction with the statements of this package.
-type storeTx struct{ *tx }
+type storeTx struct{ *engine.Tx }
 
-func onStore(fn func(storeTx) error) func(*tx) error {
-	return func(t *tx) error { return fn(storeTx{t}) }
+func onStore(fn func(storeTx) error) func(*engine.Tx) error {
+	return func(t *engine.Tx) error { return fn(storeTx{t}) }
 }
 
 func (s *Store) write(ctx context.Context, fn func(storeTx) error) error {
-	return s.db.write(ctx, onStore(fn))
+	return s.db.Write(ctx, onStore(fn))
 }
 
 func (s *Store) writeLocked(ctx context.Context, fn func(storeTx) error) error {
-	return s.db.writeLocked(ctx, onStore(fn))
+	return s.db.WriteLocked(ctx, onStore(fn))
 }
 
 func (s *Store) read(ctx context.Context, fn func(storeTx) error) error {
-	return s.db.read(ctx, onStore(fn))
+	return s.db.Read(ctx, onStore(fn))
 }
 
 func (s *Store) snapshot(ctx context.Context, fn func(storeTx) error) error {
-	return s.db.snapshot(ctx, onStore(fn))
+	return s.db.Snapshot(ctx, onStore(fn))
 }
 
 func (s *Store) readList(ctx context.Context, fn func(storeTx) error) error {
-	return s.db.readList(ctx, onStore(fn))
+	return s.db.ReadList(ctx, onStore(fn))
 }
 
 func (s *Store) snapshotList(ctx context.Context, fn func(storeTx) error) error {
-	return s.db.snapshotList(ctx, onStore(fn))
+	return s.db.SnapshotList(ctx, onStore(fn))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"sluice/database/sqlstore/internal/engine"
 	"sluice/internal/testclock"
 	"sluice/metastore"
 )
@@ -21,7 +22,7 @@ func usageIsExact(t *testing.T, s *Store, owner string) metastore.Used {
 		Uploads: value(t, s, `SELECT COUNT(*) FROM uploads WHERE state = 0 AND owner = $1`, []byte(owner)),
 		Objects: value(t, s, `SELECT (SELECT COUNT(*) FROM blobs WHERE owner = $1)
 			+ (SELECT COUNT(*) FROM parts p JOIN uploads u ON u.content = p.content WHERE u.state = 0 AND u.owner = $1)`, []byte(owner)),
-		Names: value(t, s, `SELECT CAST((SELECT COALESCE(SUM(length(name_head) + length(name_tail) + `+metadataLength+`), 0) FROM blobs WHERE owner = $1)
+		Names: value(t, s, `SELECT CAST((SELECT COALESCE(SUM(length(name_head) + length(name_tail) + CASE WHEN substr(metadata, 1, 16) = content THEN length(metadata) - 16 ELSE 0 END), 0) FROM blobs WHERE owner = $1)
 			+ (SELECT COALESCE(SUM(length(name) + COALESCE(length(metadata), 0)), 0) FROM uploads WHERE state = 0 AND owner = $1) AS BIGINT)`, []byte(owner)),
 		Channels: value(t, s, `SELECT COUNT(*) FROM channels WHERE owner = $1`, []byte(owner)),
 		Retained: value(t, s, `SELECT CAST((SELECT COALESCE(SUM(charge), 0) FROM garbage WHERE owner = $1)
@@ -140,11 +141,11 @@ func TestReplacedByAnEarlierVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.Content = metastore.NewContentID(s.Now())
-		err := s.db.write(t.Context(), func(tx *tx) error {
-			_, err := tx.exec(`UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9,
+		err := s.db.Write(t.Context(), func(tx *engine.Tx) error {
+			_, err := tx.Exec(`UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9,
 				modified = $10, expires = $11, owner = $12, shared_second = $13
 				WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
-				[]byte("a"), []byte("n"), []byte{}, b.Content[:], int64(0), int64(0), int64(0), nil, []byte{}, tx.now.UnixMicro(), nil, []byte("x"), int64(1))
+				[]byte("a"), []byte("n"), []byte{}, b.Content[:], int64(0), int64(0), int64(0), nil, []byte{}, tx.Now.UnixMicro(), nil, []byte("x"), int64(1))
 			return err
 		})
 		if err != nil {
@@ -175,7 +176,11 @@ func TestReplacedByAnEarlierVersion(t *testing.T) {
 // TestOwnersOfAnOlderDatabase: rows that were stored before owners existed count towards no
 // owner.
 func TestOwnersOfAnOlderDatabase(t *testing.T) {
-	s := openAt(t, olderDatabase(t), Options{})
+	s := openAt(t, olderSQLite(t, 2, `
+		INSERT INTO blobs (account, name_head, name_hash, name_tail, content, size, crc64, part_size, content_type, modified)
+			VALUES (x'61', x'62', x'', x'', x'00112233445566778899aabbccddeeff', 100, 1, 0, x'', 1);
+		INSERT INTO uploads (id, account, name, content, part_size, content_type, create_only, state, bytes, revision, created, touched, size, crc64)
+			VALUES (x'75', x'61', x'63', x'10112233445566778899aabbccddeeff', 10, x'', 0, 0, 0, 0, 1, 1, 0, 0);`), Options{})
 	b, err := s.Blob(t.Context(), "a", "b")
 	if err != nil || b.Owner != "" || b.Size != 100 {
 		t.Fatalf("%+v, %v", b, err)

@@ -102,12 +102,15 @@ var (
 	stores    = []string{"database/sqlstore", "bytestore/cached", "bytestore/localfs", "bytestore/memory", "bytestore/s3"}
 	suites    = []string{"database/dbtest", "metastore/metatest", "ledger/ledgertest", "access/keys/keystest", "bytestore/bytetest"}
 	pure      = []string{"wire", "micropay", "checksum"}
+	// rooms is the folder of the packages of which the SQL store consists; see docs/decisions/0029-rooms-of-the-database.md.
+	rooms = "database/sqlstore/internal"
 	// composition opens stores and connects the layers.
 	composition = []string{"instance", "internal/node", "internal/storage"}
 	// generators send requests; the service does not import them.
 	generators = []string{"internal/load"}
 	// testOnly are tests and benchmarks. They may be imported by tests only.
-	testOnly = append([]string{"internal/testenv", "internal/testclock", "internal/vfs/vfstest", "internal/fullnode", "internal/arch", "internal/mutants", "internal/peers", "e2e"}, suites...)
+	testOnly = append([]string{"internal/testenv", "internal/testclock", "internal/vfs/vfstest", "internal/fullnode", "internal/arch", "internal/mutants", "internal/peers", "e2e",
+		rooms + "/enginetest", rooms + "/pgproxy"}, suites...)
 )
 
 // mayImport returns the folders of this module that the package in dir may import outside its
@@ -124,8 +127,20 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return slices.Concat([]string{"internal", "blob", "database/whole"}, contracts, stores), true
 	case within(dir, "internal/tracing"):
 		return append([]string{"internal", "bytestore"}, whole...), true
-	case within(dir, "database/sqlstore"):
-		return slices.Concat([]string{"internal"}, whole, ownSubfolders(dir)), true
+	case dir == "database/sqlstore":
+		return slices.Concat([]string{"internal", rooms + "/engine", rooms + "/usage", rooms + "/meta", rooms + "/money"}, whole), true
+	case dir == rooms+"/engine":
+		return []string{"internal", "database"}, true
+	case dir == rooms+"/usage":
+		return []string{rooms + "/engine", "database", "metastore"}, true
+	case dir == rooms+"/meta":
+		return []string{"internal", rooms + "/engine", rooms + "/usage", "database", "metastore"}, true
+	case dir == rooms+"/money":
+		return []string{"internal", rooms + "/engine", rooms + "/usage", "database", "ledger"}, true
+	case dir == rooms+"/enginetest":
+		return []string{rooms + "/engine", "database"}, true
+	case dir == rooms+"/pgproxy":
+		return nil, true
 	case within(dir, "database/whole"):
 		return append([]string{"internal/lease"}, whole...), true
 	case within(dir, stores...):
@@ -353,7 +368,7 @@ func TestRulesSeeTheTree(t *testing.T) {
 		}
 	}
 	for dir, not := range map[string]string{"bytestore": "wire", "httpapi": "bytestore/localfs", "session": "metastore", "paychan": "metastore", "collect": "metastore",
-		"blob": "ledger", "ledger": "metastore", "ledger/ledgertest": "metastore", "access/keys/keystest": "ledger", "metastore": "ledger", "database/sqlstore": "bytestore", "bytestore/localfs": "bytestore/s3", "wire": "httpapi", "instance": "bytestore/s3", "internal/lease": "internal/node", "internal/node": "internal/load"} {
+		"blob": "ledger", "ledger": "metastore", "ledger/ledgertest": "metastore", "access/keys/keystest": "ledger", "metastore": "ledger", "database/sqlstore": "bytestore", "bytestore/localfs": "bytestore/s3", rooms + "/meta": rooms + "/money", rooms + "/money": "metastore", rooms + "/engine": rooms + "/usage", "wire": "httpapi", "instance": "bytestore/s3", "internal/lease": "internal/node", "internal/node": "internal/load"} {
 		if allowed, _ := mayImport(dir); permitted(not, allowed) {
 			t.Errorf("%s may import %s", dir, not)
 		}

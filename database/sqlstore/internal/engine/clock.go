@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"time"
+
+	"sluice/internal/boottime"
+)
+
+const (
+	// clockStep is the least difference that counts as a clock that was set: between two
+	// measurements of a server, or between the wall clock and the elapsed time.
+	clockStep = 5 * time.Second
+	// jumpPause is how long nothing is deleted by age after a clock was set, so that an
+	// operator or NTP can correct a wrong time.
+	jumpPause = time.Hour
+)
+
+// engineClock is the clock of a store.
+type engineClock interface {
+	// now returns the time without a query.
+	now() time.Time
+	// at returns the time for a transaction.
+	at(t *Tx) (time.Time, error)
+	// err returns the result of ClockErr of database.Clock.
+	err() error
+	// deletions returns the result of DeletionErr of database.Clock. If t is not nil, a
+	// clock of the server is read first.
+	deletions(t *Tx) error
+}
+
+// injectedClock is a clock that is correct by definition.
+type injectedClock func() time.Time
+
+func (c injectedClock) now() time.Time            { return c() }
+func (c injectedClock) at(*Tx) (time.Time, error) { return c(), nil }
+func (c injectedClock) err() error                { return nil }
+func (c injectedClock) deletions(*Tx) error       { return nil }
+
+// clockReading is the time that a clock showed at a moment of elapsed time.
+type clockReading struct {
+	shown  time.Time
+	at     time.Duration // elapsed time
+	within time.Duration // greatest error
+}
+
+func (r *clockReading) carriedTo(at time.Duration) time.Time { return r.shown.Add(at - r.at) }
+
+// passedOr returns injected, or boottime.Now if that is nil.
+func passedOr(injected func() time.Duration) func() time.Duration {
+	if injected != nil {
+		return injected
+	}
+	return boottime.Now
+}

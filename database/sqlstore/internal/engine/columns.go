@@ -1,0 +1,222 @@
+package engine
+
+import (
+	"database/sql"
+	"encoding/binary"
+	"fmt"
+	"time"
+)
+
+// Truncate returns a time as it is stored: to the microsecond, in UTC.
+func Truncate(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return time.UnixMicro(t.UnixMicro()).UTC()
+}
+
+// Latest returns the later of two times.
+func Latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// Micros returns the column of a time. The zero time is NULL.
+func Micros(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMicro()
+}
+
+// BlocksColumn returns the column of the block checksums of an extent.
+func BlocksColumn(blocks []uint32) []byte {
+	b := make([]byte, 0, 4*len(blocks))
+	for _, c := range blocks {
+		b = binary.BigEndian.AppendUint32(b, c)
+	}
+	return b
+}
+
+// BytesColumn returns the column of optional bytes. nil is NULL.
+func BytesColumn(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}
+
+// OptionalColumn returns the column of an optional text. The empty text is NULL.
+func OptionalColumn(s string) any {
+	if s == "" {
+		return nil
+	}
+	return []byte(s)
+}
+
+// The types below implement sql.Scanner to scan columns without reflection.
+
+type Integer int64
+
+func (i *Integer) Scan(src any) error {
+	v, ok := src.(int64)
+	if !ok {
+		return fmt.Errorf("%T is not an integer", src)
+	}
+	*i = Integer(v)
+	return nil
+}
+
+// Boolean scans 0 and 1.
+type Boolean bool
+
+func (b *Boolean) Scan(src any) error {
+	v, ok := src.(int64)
+	if !ok {
+		return fmt.Errorf("%T is not 0 or 1", src)
+	}
+	*b = v != 0
+	return nil
+}
+
+type CRC uint64
+
+func (c *CRC) Scan(src any) error {
+	v, ok := src.(int64)
+	if !ok {
+		return fmt.Errorf("%T is not a CRC", src)
+	}
+	*c = CRC(v)
+	return nil
+}
+
+type Instant time.Time
+
+func (i *Instant) Scan(src any) error {
+	switch v := src.(type) {
+	case nil:
+		*i = Instant{}
+	case int64:
+		*i = Instant(time.UnixMicro(v).UTC())
+	default:
+		return fmt.Errorf("%T is not a time", src)
+	}
+	return nil
+}
+
+// ContentID scans an id of 16 bytes.
+type ContentID [16]byte
+
+func (c *ContentID) Scan(src any) error {
+	b, ok := src.([]byte)
+	if !ok || len(b) != len(c) {
+		return fmt.Errorf("%T of %d bytes is not a content id", src, len(b))
+	}
+	copy(c[:], b)
+	return nil
+}
+
+// Blocks scans NULL as nil.
+type Blocks []uint32
+
+func (b *Blocks) Scan(src any) error {
+	if src == nil {
+		*b = nil
+		return nil
+	}
+	raw, ok := src.([]byte)
+	if !ok || len(raw)%4 != 0 {
+		return fmt.Errorf("%T of %d bytes is not a list of block checksums", src, len(raw))
+	}
+	*b = make(Blocks, 0, len(raw)/4)
+	for ; len(raw) > 0; raw = raw[4:] {
+		*b = append(*b, binary.BigEndian.Uint32(raw))
+	}
+	return nil
+}
+
+// OptionalText scans NULL as the empty string.
+type OptionalText string
+
+func (s *OptionalText) Scan(src any) error {
+	switch v := src.(type) {
+	case nil:
+		*s = ""
+	case []byte:
+		*s = OptionalText(v)
+	default:
+		return fmt.Errorf("%T is not bytes", src)
+	}
+	return nil
+}
+
+// scanInteger is scan for an integer. It does not convert it to an interface, which allocates,
+// for the most frequent destinations.
+func scanInteger(out any, v int64) error {
+	switch out := out.(type) {
+	case *Integer:
+		*out = Integer(v)
+	case *CRC:
+		*out = CRC(v)
+	case *Boolean:
+		*out = v != 0
+	case *Instant:
+		*out = Instant(time.UnixMicro(v).UTC())
+	default:
+		return scan(out, v)
+	}
+	return nil
+}
+
+// scanBytes is scan for bytes. It does not convert them to an interface, which allocates, for
+// the most frequent destinations, and keeps a string that has them already, as the columns of
+// successive rows often do.
+func scanBytes(out any, v []byte) error {
+	switch out := out.(type) {
+	case *string:
+		if *out != string(v) {
+			*out = string(v)
+		}
+		return nil
+	case *OptionalText:
+		if *out != OptionalText(v) {
+			*out = OptionalText(v)
+		}
+		return nil
+	case *ContentID:
+		if len(v) == len(out) {
+			copy(out[:], v)
+			return nil
+		}
+	}
+	return scan(out, v)
+}
+
+// scan stores a column. A []byte of a driver is valid until the next row only, so it is
+// copied.
+func scan(out, v any) error {
+	switch out := out.(type) {
+	case sql.Scanner:
+		return out.Scan(v)
+	case *string:
+		switch v := v.(type) {
+		case []byte:
+			return scanBytes(out, v)
+		case string:
+			*out = v
+			return nil
+		}
+	case *[]byte:
+		switch v := v.(type) {
+		case []byte:
+			*out = append([]byte(nil), v...)
+			return nil
+		case nil:
+			*out = nil
+			return nil
+		}
+	}
+	return fmt.Errorf("cannot scan %T into %T", v, out)
+}

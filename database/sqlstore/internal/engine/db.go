@@ -1,0 +1,239 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sluice/database"
+)
+
+// Options configures a DB. The zero value is suitable for production.
+type Options struct {
+	// Now, if it is not nil, replaces the clock of everything but leases, on both engines.
+	// DeletionErr and ClockErr then return nil. It is for tests.
+	Now func() time.Time
+	// Wall and Passed are the machine's wall clock and the time since it booted, including sleep.
+	// nil: time.Now and boottime.Now. Tests set them.
+	Wall   func() time.Time
+	Passed func() time.Duration
+	// Readers is the number of SQLite connections for reads. 0: 4 to 8, depending on the number of
+	// processors.
+	Readers int
+	// Schema is what opening may change.
+	Schema SchemaChange
+	// AwaitOlderNodes is called while nodes of a version are connected to a PostgreSQL database that
+	// cannot work on the schema to which it must be migrated (database.OldestSchema), with an error
+	// that names them, and again every second. The opening fails if it returns an error. If it is nil,
+	// the opening fails with the error that it would get.
+	AwaitOlderNodes func(reason error) error
+	// Rows is told which rows each commit changes; nil: nobody is. It is for SQLite only.
+	Rows RowWatcher
+}
+
+// DB is a database on one engine. The verbs of all contracts share it: one writer, one batch, one table
+// of transaction ids and one clock. Its methods may be called concurrently.
+type DB struct {
+	eng   Engine
+	clock engineClock
+	lists chan struct{} // holds a token for each list that is being read
+}
+
+// newDB returns a database on an engine. now, if it is not nil, is Options.Now.
+func newDB(eng Engine, now func() time.Time) *DB {
+	db := &DB{eng: eng, clock: eng.clock(), lists: make(chan struct{}, eng.maxLists())}
+	if now != nil {
+		db.clock = injectedClock(now)
+	}
+	return db
+}
+
+// Wrap replaces the engine by what around returns for it. It is for tests that observe transactions, or
+// let them fail; no call may be running.
+func (db *DB) Wrap(around func(Engine) Engine) { db.eng = around(db.eng) }
+
+// ListsInside reports whether the database has the function list_blobs, because each statement costs a
+// round trip.
+func (db *DB) ListsInside() bool { return db.eng.listsInside() }
+
+// OneWriter reports whether write transactions run one after another.
+func (db *DB) OneWriter() bool { return db.eng.oneWriter() }
+
+// LeaseTime returns the time by which leases are judged, to the microsecond.
+func (db *DB) LeaseTime(t *Tx) (time.Time, error) { return db.eng.leaseTime(t) }
+
+// pageRows is the number of rows that Pages reads at a time.
+const pageRows = 5_000
+
+// Pages calls page, which reads up to limit rows and returns their number, in transactions of its own
+// until there are fewer.
+func (db *DB) Pages(ctx context.Context, page func(t *Tx, limit int64) (rows int64, err error)) error {
+	for {
+		var rows int64
+		err := db.Read(ctx, func(t *Tx) (err error) {
+			rows, err = page(t, pageRows)
+			return err
+		})
+		if err != nil || rows < pageRows {
+			return err
+		}
+	}
+}
+
+// Migrated returns the version of the schema that opening has found and the one that it has made of it.
+// They are equal unless the schema was created, when from is 0, or migrated.
+func (db *DB) Migrated() (from, to int64) { return db.eng.migrated() }
+
+// Guard sets a function that is called immediately before each commit of changes to the instance,
+// and not before those of properties, leases and nodes, which belong to the database and its
+// processes. If it returns an error, the transaction is rolled back and the call returns the error,
+// wrapped. It must not wait, because other transactions may wait for it.
+func (db *DB) Guard(permit func() error) { db.eng.commitGuard().permit.Store(&permit) }
+
+// Close waits for the running transaction, fails the waiting calls with ErrClosed and
+// releases all resources. Calls after Close return ErrClosed.
+func (db *DB) Close() error { return db.eng.close() }
+
+// Err returns the reason why the store refuses writes, or nil if it accepts them. The
+// reason is ErrStopped or ErrCorrupt with its cause, database.ErrUnavailable while
+// PostgreSQL cannot be reached or the log of SQLite has not been emptied yet, or
+// ErrClosed.
+func (db *DB) Err() error { return db.eng.err() }
+
+// Stopped returns a channel that is closed when Err has become ErrStopped: the process
+// should then end its work and open the store again. It returns nil on PostgreSQL, where a
+// failed connection is replaced.
+func (db *DB) Stopped() <-chan struct{} { return db.eng.stopped() }
+
+// Stats returns the figures.
+func (db *DB) Stats() Stats { return db.eng.stats() }
+
+func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
+	return db.eng.Write(ctx, db.withTime(fn))
+}
+
+// WriteLocked is for operations that several clients are likely to run concurrently on the
+// same upload, session, channel or name.
+func (db *DB) WriteLocked(ctx context.Context, fn func(*Tx) error) error {
+	return db.eng.WriteLocked(ctx, db.withTime(fn))
+}
+
+// StartLocked is WriteLocked that does not wait; see Engine.
+func (db *DB) StartLocked(until time.Time, fn func(*Tx) error, done func(panicked any, err error)) error {
+	return db.eng.StartLocked(until, db.withTime(fn), done)
+}
+
+func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
+	return db.eng.Read(ctx, db.withTime(fn))
+}
+
+func (db *DB) Snapshot(ctx context.Context, fn func(*Tx) error) error {
+	return db.eng.Snapshot(ctx, db.withTime(fn))
+}
+
+// listing runs a call that reads a list, when fewer than Engine.maxLists others run. It waits for the
+// patience of ctx and then returns database.ErrBusy; a list that waits holds no connection.
+func (db *DB) listing(ctx context.Context, read func() error) error {
+	wait := database.Await(ctx, database.Patience)
+	defer wait.End()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case db.lists <- struct{}{}:
+	default:
+		if err := db.awaitLists(ctx, wait.Until); err != nil {
+			return err
+		}
+	}
+	defer func() { <-db.lists }()
+	return read()
+}
+
+// ReadList is read for a list; see listing.
+func (db *DB) ReadList(ctx context.Context, fn func(*Tx) error) error {
+	return db.listing(ctx, func() error { return db.Read(ctx, fn) })
+}
+
+// SnapshotList is snapshot for a list; see listing.
+func (db *DB) SnapshotList(ctx context.Context, fn func(*Tx) error) error {
+	return db.listing(ctx, func() error { return db.Snapshot(ctx, fn) })
+}
+
+func (db *DB) awaitLists(ctx context.Context, until time.Time) error {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case db.lists <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return fmt.Errorf("sqlstore: %w: too many lists are being read", database.ErrBusy)
+	}
+}
+
+// ResultOf runs fn in a transaction, such as that of DB.Read, and returns its result, which is the zero
+// value if there is an error. X is the caller's type of a transaction.
+func ResultOf[X, T any](ctx context.Context, transact func(context.Context, func(X) error) error, fn func(X) (T, error)) (T, error) {
+	var out T
+	err := transact(ctx, func(t X) (err error) {
+		out, err = fn(t)
+		return err
+	})
+	if err != nil {
+		return *new(T), err
+	}
+	return out, nil
+}
+
+// withTime returns an fn that reads the clock in the transaction each time it runs.
+func (db *DB) withTime(fn func(*Tx) error) func(*Tx) error {
+	return func(t *Tx) error {
+		now, err := db.clock.at(t)
+		if err != nil {
+			return err
+		}
+		t.Now = Truncate(now)
+		return fn(t)
+	}
+}
+
+// ForDeletion returns transactions by the methods of db for an fn that deletes by age, or whose result is
+// used for that. They return database.ErrClock while DeletionErr is not nil.
+func (db *DB) WriteForDeletion(ctx context.Context, fn func(*Tx) error) error {
+	return db.eng.Write(ctx, db.forDeletion(fn))
+}
+
+func (db *DB) WriteLockedForDeletion(ctx context.Context, fn func(*Tx) error) error {
+	return db.eng.WriteLocked(ctx, db.forDeletion(fn))
+}
+
+func (db *DB) ReadForDeletion(ctx context.Context, fn func(*Tx) error) error {
+	return db.eng.Read(ctx, db.forDeletion(fn))
+}
+
+func (db *DB) SnapshotForDeletion(ctx context.Context, fn func(*Tx) error) error {
+	return db.eng.Snapshot(ctx, db.forDeletion(fn))
+}
+
+// forDeletion is withTime for an fn that deletes by age, or whose result is used for that.
+// It returns database.ErrClock while DeletionErr is not nil.
+func (db *DB) forDeletion(fn func(*Tx) error) func(*Tx) error {
+	return func(t *Tx) error {
+		t.Now = time.Time{} // makes deletions read the clock of the engine
+		if err := db.clock.deletions(t); err != nil {
+			return err
+		}
+		return db.withTime(fn)(t)
+	}
+}
+
+// Now implements database.Clock.
+func (db *DB) Now() time.Time { return Truncate(db.clock.now()) }
+
+// ClockErr implements database.Clock.
+func (db *DB) ClockErr() error { return db.clock.err() }
+
+// DeletionErr implements database.Clock.
+func (db *DB) DeletionErr() error { return db.clock.deletions(nil) }

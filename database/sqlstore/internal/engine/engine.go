@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"context"
+	"time"
+)
+
+// Engine is an SQL database under a Store. There are two: sqliteEngine and
+// postgresEngine. Its methods may be called concurrently.
+type Engine interface {
+	// Write runs fn in a write transaction that is isolated from all others, and returns
+	// nil once the transaction is durable. fn may run several times, each time in
+	// another transaction. An error of fn is returned unchanged and rolls the transaction
+	// back. ctx has an effect only before fn starts, and before it is retried.
+	Write(ctx context.Context, fn func(*Tx) error) error
+
+	// WriteLocked is write for an fn that isolates itself: it locks what its decisions
+	// depend on, by tx.lock or by a query with tx.forUpdate. Concurrent calls for the same
+	// row then wait for each other instead of conflicting.
+	WriteLocked(ctx context.Context, fn func(*Tx) error) error
+
+	// StartLocked starts writeLocked and does not wait for it. done is called once with its result, or
+	// with the value with which fn panicked and an error; it must not block. until is the time until
+	// when the caller waits. With an error fn and done are not called.
+	StartLocked(until time.Time, fn func(*Tx) error, done func(panicked any, err error)) error
+
+	// oneWriter reports whether the write transactions run one after another, with those of other
+	// stores too.
+	oneWriter() bool
+
+	// Read runs fn, which makes one query. It may run fn several times.
+	Read(ctx context.Context, fn func(*Tx) error) error
+
+	// Snapshot runs fn, all of whose queries see one state of the database. It may run fn
+	// several times.
+	Snapshot(ctx context.Context, fn func(*Tx) error) error
+
+	// err returns the reason why the engine refuses writes, or nil if it accepts them.
+	err() error
+
+	// stopped returns a channel that is closed when the engine refuses writes until it is
+	// opened again. It returns nil if that never happens.
+	stopped() <-chan struct{}
+
+	// clock returns the clock of everything but leases.
+	clock() engineClock
+
+	// leaseTime returns the time by which leases are judged, to the microsecond.
+	leaseTime(t *Tx) (time.Time, error)
+
+	// migrated returns the versions of the schema before and after opening.
+	migrated() (from, to int64)
+
+	// stats returns the figures of the engine.
+	stats() Stats
+
+	// listsInside reports whether the database has the function list_blobs, because each
+	// statement costs a round trip.
+	listsInside() bool
+
+	// maxLists returns how many lists may be read at a time, at least 1. They take longer than
+	// other reads, which must find a free connection meanwhile.
+	maxLists() int
+
+	// commitGuard returns what every commit of the engine asks for permission.
+	commitGuard() *commitGuard
+
+	// close waits for the transactions that run, for a limited time, and releases the
+	// resources of the engine. Further calls return the result of the first.
+	close() error
+}

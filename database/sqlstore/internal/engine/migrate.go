@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"sluice/database"
+)
+
+// The directories of the migrations of each engine, in plain SQL of that engine. The
+// migrations of one number bring both engines from the same schema to the same schema.
+// A migration that was released is never changed.
+const (
+	sqliteMigrations   = "migrations/sqlite"
+	postgresMigrations = "migrations/postgres"
+)
+
+//go:embed migrations
+var migrationFiles embed.FS
+
+// Schema returns the number of the schema that this program works on.
+func Schema() int {
+	list, err := migrations(postgresMigrations)
+	if err != nil {
+		panic(err) // the embedded files are out of order, which every test shows
+	}
+	return len(list)
+}
+
+// SchemaChange says what opening a database may do to its schema.
+type SchemaChange int
+
+const (
+	// Migrate creates the schema, or brings an older one up to date, from which there is no way back.
+	Migrate SchemaChange = iota
+	// Create creates the schema if there is none. An older one is refused with database.ErrOlder.
+	Create
+	// Keep changes nothing: another process may be using the database. One that does not exist is
+	// refused with fs.ErrNotExist (SQLite), and a schema that does not exist or is older with
+	// database.ErrOlder.
+	Keep
+)
+
+// migration is a numbered step from one version of the schema to the next.
+type migration struct {
+	version int64
+	text    string
+}
+
+// migrations returns the migrations in a directory in order. They are numbered from 1
+// without a gap.
+func migrations(dir string) ([]migration, error) {
+	names, err := fs.Glob(migrationFiles, dir+"/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	var list []migration
+	for i, name := range names { // Glob sorts them
+		number, _, _ := strings.Cut(path.Base(name), "_")
+		version, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || version != int64(i)+1 {
+			return nil, fmt.Errorf("sqlstore: migration %s is out of order", name)
+		}
+		text, err := migrationFiles.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, migration{version, string(text)})
+	}
+	return list, nil
+}
+
+// migrator is a connection that can change the schema.
+type migrator interface {
+	runner
+	// admitMigration returns an error if the database, which has this schema, must not be migrated now.
+	admitMigration(have int64) error
+	// script runs the statements of a migration.
+	script(text string) error
+}
+
+// migrate applies the migrations that a database lacks. It must run inside a
+// transaction that excludes every other migration. It returns database.ErrNewer, and
+// changes nothing, if a newer version of the program wrote the database.
+func migrate(c migrator, list []migration) error {
+	t := &Tx{conn: c}
+	if _, err := t.Exec(`CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL PRIMARY KEY)`); err != nil {
+		return err
+	}
+	have, err := t.schemaVersion()
+	if err != nil {
+		return err
+	}
+	if v := (versions{have, int64(len(list))}); v.from > v.to {
+		return v.refused()
+	}
+	if have < int64(len(list)) {
+		if err := c.admitMigration(have); err != nil {
+			return err
+		}
+	}
+	for _, m := range list[have:] {
+		if err := c.script(m.text); err != nil {
+			return fmt.Errorf("migration %d: %w", m.version, err)
+		}
+		if _, err := t.Exec(`INSERT INTO schema_version (version) VALUES ($1)`, m.version); err != nil {
+			return fmt.Errorf("migration %d: %w", m.version, err)
+		}
+	}
+	return nil
+}
+
+// versions are those of the schema before and after opening.
+type versions struct{ from, to int64 }
+
+func (v versions) migrated() (from, to int64) { return v.from, v.to }
+
+// refused returns the error of a schema of another version.
+func (v versions) refused() error {
+	if v.from > v.to {
+		return fmt.Errorf("schema version %d, known up to %d: %w", v.from, v.to, database.ErrNewer)
+	}
+	return fmt.Errorf("schema version %d, need %d: %w", v.from, v.to, database.ErrOlder)
+}
+
+// checkVersion returns the version of the schema, and the one that these migrations make. It returns
+// database.ErrOlder or database.ErrNewer if the former differs and change does not allow to migrate it. It
+// changes nothing. tables is a query that counts the tables with the name schema_version.
+func checkVersion(c runner, list []migration, change SchemaChange, tables string) (versions, error) {
+	t := &Tx{conn: c}
+	v := versions{to: int64(len(list))}
+	var found Integer
+	_, err := t.Row(tables, nil, &found)
+	if err == nil && found > 0 {
+		v.from, err = t.schemaVersion()
+	}
+	if err != nil {
+		return versions{}, err
+	}
+	creates, migrates := v.from == 0 && change == Create, v.from < v.to && change == Migrate
+	if v.from == v.to || creates || migrates {
+		return v, nil
+	}
+	return v, v.refused()
+}
+
+// schemaVersion returns the number of the last migration that was applied.
+func (t *Tx) schemaVersion() (int64, error) {
+	var version int64
+	_, err := t.Row(`SELECT COALESCE(MAX(version), 0) FROM schema_version`, nil, (*Integer)(&version))
+	return version, err
+}

@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"sluice/database"
+	"sluice/internal/testenv"
+)
+
+// short is the patience of a call that is expected to return ErrBusy.
+const short = 100 * time.Millisecond
+
+// neverBegins checks that a write and a use of a session whose patience is too short return
+// ErrBusy and do not happen later. busy occupies every writer until the function that it
+// returns is called.
+func neverBegins(t *testing.T, s testDB, busy func() (end func())) {
+	t.Helper()
+	err := s.setFact(t.Context(), "session", "3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := busy()
+	ctx := database.WithPatience(t.Context(), short)
+	err = s.Write(ctx, func(*Tx) error {
+		t.Error("a call began that its caller no longer waits for")
+		return nil
+	})
+	if !errors.Is(err, database.ErrBusy) {
+		t.Errorf("a write that waits for others: %v", err)
+	}
+	if _, err := s.use(ctx, "session"); !errors.Is(err, database.ErrBusy) {
+		t.Errorf("another call of the same request: %v", err)
+	}
+	if _, err := s.use(database.WithPatience(t.Context(), short), "session"); !errors.Is(err, database.ErrBusy) {
+		t.Errorf("a use that waits for others: %v", err)
+	}
+	end()
+	got, err := s.use(t.Context(), "session")
+	if err != nil || got != 2 {
+		t.Errorf("the first use that was not refused: %+v, %v", got, err)
+	}
+}
+
+func TestSQLitePatience(t *testing.T) {
+	s := openAt(t, databasePath(t), Options{})
+	neverBegins(t, s, func() func() {
+		g := holdWriter(t, s)
+		return func() {
+			close(g.open)
+			if err := <-g.result; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestPostgresPatience(t *testing.T) {
+	s, node := openNode(t, testenv.Postgres(t)+"&pool_max_conns=4"+patientDSN)
+	neverBegins(t, s, func() func() {
+		at, open, results := make(chan struct{}), make(chan struct{}), make(chan error)
+		for range cap(node.writeSlots) {
+			go func() {
+				results <- s.Write(context.Background(), func(*Tx) error {
+					at <- struct{}{}
+					<-open
+					return nil
+				})
+			}()
+			<-at
+		}
+		return func() {
+			close(open)
+			for range cap(node.writeSlots) {
+				if err := <-results; err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+}
+
+// TestPostgresLockPatience: a call that waits too long for the lock of another node returns
+// ErrBusy, and its connection is no longer waiting.
+func TestPostgresLockPatience(t *testing.T) {
+	dsn := testenv.Postgres(t)
+	s, _ := openNode(t, dsn)
+	other, _ := openNode(t, dsn+patientDSN)
+	err := s.setFact(t.Context(), "session", "3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = other.WriteLocked(t.Context(), func(t *Tx) error {
+		if _, err := readCounter(t, "session", t.ForUpdate()); err != nil {
+			return err
+		}
+		_, err := s.use(database.WithPatience(context.Background(), time.Second), "session")
+		if !errors.Is(err, database.ErrBusy) {
+			return fmt.Errorf("a use that waits for a lock: %w", err)
+		}
+		if err := s.Err(); err != nil { // the server was reachable all the time
+			return err
+		}
+		_, err = t.Exec(`UPDATE facts SET value = $2 WHERE name = $1`, []byte("session"), []byte("1"))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.use(t.Context(), "session")
+	if err != nil || got != 0 {
+		t.Errorf("a use after the lock was released: %+v, %v", got, err)
+	}
+}

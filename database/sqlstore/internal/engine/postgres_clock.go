@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"sluice/database"
+)
+
+const (
+	// measureEvery is how often the clock of a server is measured.
+	measureEvery = 10 * time.Second
+	// measurementMaxAge is how long a measurement is valid.
+	measurementMaxAge = time.Minute
+	// clockDrift bounds the drift between two clocks: one part in 1,000 of the elapsed
+	// time, twice the rate by which NTP slews.
+	clockDrift = 1_000
+)
+
+// serverClock is the time of a server, as measured by this process.
+type serverClock struct {
+	passed  func() time.Duration
+	reading atomic.Pointer[clockReading] // the most accurate one
+	seen    atomic.Int64                 // elapsed time of the last measurement
+
+	mu struct {
+		sync.Mutex
+		jump  time.Duration // by which the clock of the server or of this machine was set last; 0: never
+		since time.Duration
+	}
+}
+
+func (c *serverClock) now() time.Time { return c.reading.Load().carriedTo(c.passed()) }
+
+// at returns the time that the server returned at the beginning of a write transaction. In
+// other transactions it returns now, or queries the server if the measurement is too old.
+func (c *serverClock) at(t *Tx) (time.Time, error) {
+	switch {
+	case !t.Now.IsZero():
+		return t.Now, nil
+	case c.err() == nil:
+		return c.now(), nil
+	default:
+		return c.query(t)
+	}
+}
+
+// query measures the clock of the server in a transaction.
+func (c *serverClock) query(t *Tx) (time.Time, error) {
+	sent := c.passed()
+	shown, err := postgresTime(t)
+	if err != nil {
+		return time.Time{}, err
+	}
+	c.record(shown, sent)
+	return shown, nil
+}
+
+// learnFrom returns the time of the server in the results of the message that began a write
+// transaction, and records it.
+func (c *serverClock) learnFrom(results []*pgconn.Result, sent time.Duration) (time.Time, error) {
+	row := results[len(results)-1].Rows[0]
+	micros, err := strconv.ParseInt(string(row[0]), 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("sqlstore: time of the server: %w", err)
+	}
+	shown := time.UnixMicro(micros).UTC()
+	c.record(shown, sent)
+	return shown, nil
+}
+
+// record stores a time that the server showed between sent and now. It keeps the most
+// accurate reading and detects that the clock of the server was set. The clock of this
+// machine may be the cause too: a virtual machine that was paused does not notice it.
+func (c *serverClock) record(shown time.Time, sent time.Duration) {
+	got := c.passed()
+	next := &clockReading{shown: shown, at: sent + (got-sent)/2, within: (got - sent) / 2}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := c.reading.Load()
+	if last == nil {
+		c.reading.Store(next)
+		c.seen.Store(int64(got))
+		return
+	}
+	within := last.within + (next.at-last.at)/clockDrift
+	jump := shown.Sub(last.carriedTo(next.at))
+	if jump.Abs() > within+next.within+clockStep {
+		c.mu.jump, c.mu.since = jump, got
+	} else if next.within > within {
+		next = last
+	}
+	// The server read its clock between the request and the response, so that now is never
+	// before the time that it returned.
+	if behind := shown.Sub(next.carriedTo(got)); behind > 0 {
+		next = &clockReading{shown: shown, at: got, within: got - sent}
+	} else if ahead := next.carriedTo(sent).Sub(shown); ahead > 0 {
+		next = &clockReading{shown: shown, at: sent, within: got - sent}
+	}
+	c.reading.Store(next)
+	c.seen.Store(int64(got))
+}
+
+func (c *serverClock) err() error {
+	if age := c.passed() - time.Duration(c.seen.Load()); age > measurementMaxAge {
+		return fmt.Errorf("%w: the clock of the database was last read %s ago, which must not exceed %s: check that this node can reach the database",
+			database.ErrClock, age.Round(time.Second), measurementMaxAge)
+	}
+	return nil
+}
+
+func (c *serverClock) deletions(t *Tx) error {
+	if t != nil && t.Now.IsZero() {
+		if _, err := c.query(t); err != nil {
+			return err
+		}
+	}
+	if err := c.err(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if left := jumpPause - (c.passed() - c.mu.since); c.mu.jump != 0 && left > 0 {
+		return fmt.Errorf("%w: the clock of the database server, or of this node, was set by %s: nothing is deleted by age for another %s; if the clock of the server is wrong now, correct it within that time",
+			database.ErrClock, c.mu.jump.Round(time.Second), left.Round(time.Second))
+	}
+	return nil
+}
+
+// postgresMicros is the time of the server, not of the transaction, in microseconds since
+// 1970.
+const postgresMicros = `CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`
+
+// postgresTime returns the time of the server, not of the transaction.
+func postgresTime(t *Tx) (time.Time, error) {
+	var micros int64
+	_, err := t.Row(`SELECT `+postgresMicros, nil, (*Integer)(&micros))
+	return time.UnixMicro(micros).UTC(), err
+}

@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+)
+
+// With a synchronous standby, COMMIT waits until the standby has the transaction. A request
+// to cancel does not undo it: PostgreSQL stops waiting, sends a warning and reports the
+// transaction as committed, although the standby lacks it and may become the next primary
+// (https://www.postgresql.org/docs/current/warm-standby.html, section 27.2.8.4). pgx sends
+// such requests by itself if a context ends or a connection breaks. Therefore a COMMIT runs
+// under a context without a deadline, its connection sends no request to cancel during it,
+// and a COMMIT with a warning is in doubt.
+
+// commitState is attached to each connection of pgx.
+type commitState struct {
+	committing atomic.Bool // a COMMIT was sent and has no response yet
+	warning    atomic.Pointer[pgconn.Notice]
+}
+
+const commitStateKey = "sluice session"
+
+var errCommitting = errors.New("sqlstore: a COMMIT must not be cancelled")
+
+// watchCommits attaches a commitState to the connection that config is for.
+func watchCommits(_ context.Context, config *pgx.ConnConfig) error {
+	s := &commitState{}
+	dial := config.DialFunc
+	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if s.committing.Load() {
+			return nil, errCommitting
+		}
+		return dial(ctx, network, addr)
+	}
+	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+		if n.SeverityUnlocalized == "WARNING" {
+			s.warning.Store(n)
+		}
+	}
+	config.AfterConnect = func(_ context.Context, c *pgconn.PgConn) error {
+		c.CustomData()[commitStateKey] = s
+		return nil
+	}
+	return nil
+}
+
+// interrupt cancels a statement when its context ends. A server that can be reached then
+// returns an error for the statement, and one that cannot does not respond.
+func interrupt(c *pgconn.PgConn) ctxwatch.Handler {
+	return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancelTimeout}
+}
+
+// cancelTimeout is how long a server may take to cancel a statement.
+const cancelTimeout = time.Second
+
+// doubtError is the error of a COMMIT whose outcome is unknown, on the server or on a
+// required standby.
+type doubtError struct{ err error }
+
+// Error implements error.
+func (e *doubtError) Error() string { return "COMMIT in doubt: " + e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *doubtError) Unwrap() error { return e.err }
+
+// commit sends COMMIT and waits for its response without a timeout, or until ctx is cancelled,
+// which closes the connection. Only an error of the server with severity ERROR shows that
+// the transaction was not committed.
+func (c *postgresConn) commit(ctx context.Context) error {
+	s := c.conn.PgConn().CustomData()[commitStateKey].(*commitState)
+	s.warning.Store(nil)
+	s.committing.Store(true)
+	defer context.AfterFunc(ctx, func() { _ = c.conn.PgConn().Conn().Close() })()
+	results, err := c.conn.PgConn().Exec(context.Background(), "COMMIT").ReadAll()
+	if !c.conn.IsClosed() {
+		s.committing.Store(false)
+	}
+	var e *pgconn.PgError
+	switch warning := s.warning.Load(); {
+	case err == nil && warning != nil:
+		return &doubtError{fmt.Errorf("the server warned: %s", warning.Message)}
+	case err == nil:
+		if tag := results[0].CommandTag.String(); tag != "COMMIT" {
+			return fmt.Errorf("sqlstore: the server ended a transaction with %s", tag)
+		}
+		return nil
+	case errors.As(err, &e) && e.SeverityUnlocalized == "ERROR":
+		return err
+	default:
+		return &doubtError{err}
+	}
+}

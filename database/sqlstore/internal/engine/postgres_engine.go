@@ -1,0 +1,160 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sluice/database"
+)
+
+// postgresEngine is the engine for PostgreSQL: a pool of connections, of which writers use
+// at most half, because they wait for locks and standbys and reads do not.
+type postgresEngine struct {
+	versions
+	pool         *pgxpool.Pool
+	closeTimeout time.Duration         // how long close waits for running COMMITs
+	writeSlots   chan struct{}         // holds a token for each write transaction until its COMMIT is acknowledged
+	detached     atomic.Int64          // number of COMMITs whose callers no longer wait
+	down         atomic.Pointer[error] // why the last attempt to reach the server failed; nil: it did not
+	commits      context.Context       // of every COMMIT; it has no deadline, and only abandon cancels it
+	abandon      context.CancelFunc
+	guard        commitGuard
+	serverClock  *serverClock
+	quit         chan struct{} // closed when the store is closed
+	done         chan struct{} // closed when the background loop has ended
+	closing      func() error
+
+	commitCounts                 *commitCounts
+	conflictRetries, lostRetries atomic.Int64
+}
+
+var _ Engine = (*postgresEngine)(nil)
+
+func (p *postgresEngine) err() error {
+	if p.isClosed() {
+		return ErrClosed
+	}
+	if err := p.down.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (p *postgresEngine) isClosed() bool {
+	select {
+	case <-p.quit:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *postgresEngine) oneWriter() bool { return false }
+
+// stopped returns nil: a connection that failed is replaced.
+func (p *postgresEngine) stopped() <-chan struct{} { return nil }
+
+func (p *postgresEngine) clock() engineClock { return p.serverClock }
+
+// leaseTime reads the time of the server, not of the transaction.
+func (p *postgresEngine) leaseTime(t *Tx) (time.Time, error) { return postgresTime(t) }
+
+func (p *postgresEngine) commitGuard() *commitGuard { return &p.guard }
+
+func (p *postgresEngine) listsInside() bool { return true }
+
+// maxLists returns a quarter of the connections.
+func (p *postgresEngine) maxLists() int { return max(1, int(p.pool.Config().MaxConns)/4) }
+
+func (p *postgresEngine) close() error { return p.closing() }
+
+func (p *postgresEngine) closeAll() error {
+	close(p.quit)
+	<-p.done
+	timer := time.AfterFunc(p.closeTimeout, p.abandon)
+	defer timer.Stop()
+	p.pool.Close() // waits for running transactions
+	p.abandon()
+	return nil
+}
+
+// errUnfit is the error of a server that does not meet the requirements.
+var errUnfit = errors.New("the PostgreSQL server cannot be used")
+
+// pooledConn is a connection acquired from the pool for a limited time.
+type pooledConn struct {
+	postgresConn
+	pooled *pgxpool.Conn
+	cancel context.CancelFunc
+}
+
+// release returns the connection to the pool, which closes it if it is still in a
+// transaction, as after a panic.
+func (c *pooledConn) release() {
+	c.pooled.Release()
+	c.cancel()
+}
+
+func (p *postgresEngine) acquire(ctx context.Context, until time.Time) (*pooledConn, error) {
+	taking, stop := context.WithDeadline(ctx, until)
+	defer stop()
+	conn, err := p.pool.Acquire(taking)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), until)
+	return &pooledConn{postgresConn{ctx: ctx, conn: conn.Conn()}, conn, cancel}, nil
+}
+
+// acquireFailed returns the class of the error of an acquire that ended at the given time at
+// the latest. Everything but an explicit refusal may be temporary. A server that has too many
+// connections still serves those that it has accepted. They are kept, because a connection that is
+// closed may not be accepted again.
+func (p *postgresEngine) acquireFailed(ctx context.Context, until time.Time, err error) (errorClass, error) {
+	var e *pgconn.PgError
+	switch {
+	case ctx.Err() != nil:
+		return classOther, ctx.Err()
+	case p.isClosed():
+		return classOther, ErrClosed
+	case errors.Is(err, errUnfit):
+		return classOther, err
+	case errors.As(err, &e) && e.Code == tooManyConnections && p.connections() > 0:
+		return classBusy, err
+	case errors.As(err, &e):
+		return p.observe(classifyPostgres(err), err), err
+	case !time.Now().Before(until): // a timeout alone says nothing about the server
+		if p.down.Load() != nil {
+			return classLost, err
+		}
+		return classBusy, err
+	default:
+		return p.observe(classLost, err), err
+	}
+}
+
+// connections returns the number of open connections.
+func (p *postgresEngine) connections() int32 {
+	s := p.pool.Stat()
+	return s.AcquiredConns() + s.IdleConns()
+}
+
+// observe records whether the server can be reached. If it cannot, the other connections
+// are likely to be lost as well.
+func (p *postgresEngine) observe(f errorClass, err error) errorClass {
+	switch {
+	case f == classLost:
+		cause := fmt.Errorf("%w: %w", database.ErrUnavailable, err)
+		p.down.Store(&cause)
+		p.pool.Reset()
+	case p.down.Load() != nil:
+		p.down.Store(nil)
+	}
+	return f
+}

@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sluice/database"
+	"sluice/database/sqlstore/internal/pgproxy"
+	"sluice/internal/testenv"
+)
+
+// TestPostgresUnknownOutcome: the outcome of a COMMIT is unknown only while the server cannot
+// be reached.
+func TestPostgresUnknownOutcome(t *testing.T) {
+	var p *pgproxy.Proxy
+	p = pgproxy.New(t, testenv.Postgres(t), func() pgproxy.Cut {
+		p.Refuse.Store(true)
+		return pgproxy.CutAfter
+	})
+	s, _ := openNode(t, p.DSN)
+	short := func() context.Context { return database.WithPatience(t.Context(), 300*time.Millisecond) }
+	// It wraps the error of pgx for a connection that was closed properly, which callers must
+	// not mistake for the end of the body of a request. The patience of some calls ends during
+	// an attempt: their error is a deadline.
+	for closed := false; !closed; {
+		p.Refuse.Store(false)
+		err := s.setFact(short(), "name", "value")
+		if !p.Refuse.Load() {
+			continue // the patience ended before the COMMIT
+		}
+		if !errors.Is(err, database.ErrUnknownOutcome) {
+			t.Fatalf("a COMMIT without a response, while the server cannot be reached: %v", err)
+		}
+		closed = errors.Is(err, io.ErrUnexpectedEOF)
+	}
+	if err := s.setFact(short(), "other", "value"); !errors.Is(err, database.ErrUnavailable) {
+		t.Errorf("a write without a server: %v", err)
+	}
+	if _, err := s.fact(short(), "name"); !errors.Is(err, database.ErrUnavailable) {
+		t.Errorf("a read without a server: %v", err)
+	}
+	if err := s.Err(); !errors.Is(err, database.ErrUnavailable) {
+		t.Errorf("Err is %v without a server", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.setFact(ctx, "other", "value"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled write without a server: %v", err)
+	}
+	p.Refuse.Store(false)
+	if got, err := s.fact(t.Context(), "name"); err != nil || got != "value" {
+		t.Errorf("the property is %q, %v", got, err)
+	}
+	if err := s.Err(); err != nil {
+		t.Errorf("Err is %v while the server is reachable", err)
+	}
+}
+
+// TestPostgresDetectsItsServer: a store without calls detects that its server is back.
+func TestPostgresDetectsItsServer(t *testing.T) {
+	p := pgproxy.New(t, testenv.Postgres(t), func() pgproxy.Cut { return pgproxy.CutNot })
+	s, node := openNode(t, p.DSN)
+	p.Refuse.Store(true)
+	p.CutAll()
+	for s.Err() == nil {
+		if _, err := s.fact(database.WithPatience(t.Context(), 10*time.Millisecond), "name"); err == nil {
+			t.Fatal("a read without a server succeeded")
+		}
+	}
+	p.Refuse.Store(false)
+	node.probe(t.Context())
+	if err := s.Err(); err != nil {
+		t.Errorf("Err is %v while the server is reachable", err)
+	}
+}
+
+// TestPostgresTooManyConnections: a store whose server refuses further connections keeps those that
+// it has, and its calls wait for them.
+func TestPostgresTooManyConnections(t *testing.T) {
+	server := testenv.StartPostgres(t)
+	if err := errors.Join(server.StopFast(), server.Start("max_connections=10")); err != nil {
+		t.Fatal(err)
+	}
+	s, node := openNode(t, server.DSN())
+	held, err := node.acquire(t.Context(), time.Now().Add(database.Patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for { // until the server has no connection left
+		other, err := pgx.Connect(t.Context(), server.DSN())
+		if err != nil {
+			if f := classifyPostgres(err); f != classLost {
+				t.Errorf("the refusal of a connection has the class %d: %v", f, err)
+			}
+			break
+		}
+		t.Cleanup(func() {
+			if err := other.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	read := make(chan error, 1)
+	go func() {
+		_, err := s.fact(t.Context(), "name")
+		read <- err
+	}()
+	for node.conflictRetries.Load()+node.lostRetries.Load() == 0 { // until a connection was refused
+		runtime.Gosched()
+	}
+	if err := s.Err(); err != nil {
+		t.Errorf("Err is %v while the server serves a connection of the store", err)
+	}
+	kept := held.conn.PgConn().PID()
+	held.release()
+	if err := <-read; !errors.Is(err, database.ErrNotFound) {
+		t.Errorf("a read that waited for the only connection: %v", err)
+	}
+	var pid Integer
+	err = node.Read(t.Context(), func(t *Tx) error {
+		_, err := t.Row(`SELECT pg_backend_pid()`, nil, &pid)
+		return err
+	})
+	if err != nil || uint32(pid) != kept {
+		t.Errorf("the connection %d became %d: %v", kept, pid, err)
+	}
+}

@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"sluice/database"
+	"sluice/internal/testenv"
+)
+
+// atSchema creates a database of an older schema.
+func atSchema(t *testing.T, schema int) (dsn string) {
+	t.Helper()
+	dsn = testenv.Postgres(t)
+	if err := migrate(connectPostgres(t, dsn), listMigrations(t, postgresMigrations)[:schema]); err != nil {
+		t.Fatal(err)
+	}
+	return dsn
+}
+
+// TestPostgresOlderNodesAreAwaited: a database is not migrated while a node is connected to it that
+// cannot work on the new schema. The nodes of this version that wait for that do not wait for each other,
+// and migrate it once the older node has ended.
+func TestPostgresOlderNodesAreAwaited(t *testing.T) {
+	dsn := atSchema(t, database.OldestSchema-1) + "&application_name=awaited"
+	older, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := openNodeDB(t.Context(), dsn, Options{}); !errors.Is(err, errOlderNodes) || !strings.Contains(err.Error(), "stop those at the machine of the database (application_name awaited)") {
+		t.Fatalf("a command opened %v, %v while an older node runs", s, err)
+	}
+	const nodes = 3
+	waits, opened := make(chan error), make(chan error)
+	ended := make(chan struct{}) // closed when the older node has ended
+	for range nodes {
+		go func() {
+			late := 0 // waits since then: a session that has not ended, or is not marked yet, may be a reason for a moment
+			s, err := openNodeDB(t.Context(), dsn+"&pool_min_conns=2", Options{AwaitOlderNodes: func(reason error) error {
+				select {
+				case waits <- reason:
+				case <-ended:
+					if late++; late > 10 {
+						return reason
+					}
+				}
+				return nil
+			}})
+			if err == nil {
+				err = s.Close()
+			}
+			opened <- err
+		}()
+	}
+	for range nodes {
+		select {
+		case reason := <-waits:
+			if !errors.Is(reason, errOlderNodes) {
+				t.Errorf("a node waits because of %v", reason)
+			}
+		case err := <-opened:
+			t.Fatalf("a node opened the database beside an older one: %v", err)
+		}
+	}
+	var have int64
+	if err := older.QueryRow(t.Context(), `SELECT MAX(version) FROM schema_version`).Scan(&have); err != nil || have != database.OldestSchema-1 {
+		t.Errorf("beside the older node the schema is %d, %v", have, err)
+	}
+	if err := older.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	close(ended)
+	for range nodes {
+		if err := <-opened; err != nil {
+			t.Error(err)
+		}
+	}
+	s, _ := openNode(t, dsn)
+	if n := value(t, s, `SELECT MAX(version) FROM schema_version`); n != int64(Schema()) {
+		t.Errorf("the schema is %d, want %d", n, Schema())
+	}
+}
+
+// TestPostgresConsecutiveVersions: a database of a schema whose nodes can run with this version is
+// migrated beside them.
+func TestPostgresConsecutiveVersions(t *testing.T) {
+	dsn := atSchema(t, database.OldestSchema) + "&application_name=consecutive"
+	connectTo(t, dsn)
+	openNode(t, dsn)
+}
+
+// TestPostgresAwaitEnds: an open that waits for older nodes ends when its caller says so.
+func TestPostgresAwaitEnds(t *testing.T) {
+	dsn := atSchema(t, 1) + "&application_name=ends"
+	connectTo(t, dsn)
+	no := errors.New("no")
+	if s, err := openNodeDB(t.Context(), dsn, Options{AwaitOlderNodes: func(error) error { return no }}); !errors.Is(err, no) {
+		t.Errorf("opened %v, %v", s, err)
+	}
+}

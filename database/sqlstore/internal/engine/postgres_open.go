@@ -1,0 +1,223 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	// postgresConns is the size of the pool if the DSN does not set pool_max_conns.
+	postgresConns = 16
+	// connectTimeout bounds connecting if the DSN does not set connect_timeout.
+	connectTimeout = 5 * time.Second
+	// minPostgres is the oldest supported version, as server_version_num.
+	minPostgres = 130000
+	// defaultCloseTimeout is how long Close waits for running COMMITs.
+	defaultCloseTimeout = 5 * time.Second
+	// migrationLock is the key of the advisory lock around the migrations.
+	migrationLock = 0x736c75696365 // "sluice"
+)
+
+// postgresSettings are the settings of every connection, unless the DSN sets them.
+var postgresSettings = map[string]string{
+	"application_name": defaultApplication,
+	// Every query has an index. A scan of a small table would read unrelated rows and
+	// conflict with their writers. The cost that the planner assigns to a forbidden scan
+	// would start its compiler.
+	"enable_seqscan": "off",
+	"jit":            "off",
+	// A node that hangs or is cut off must not hold its locks for more than five seconds.
+	// Transactions never wait for anything but the server. Those that wait for a lock end first,
+	// or each would inherit it and hold it for the second of these times; a node that does not
+	// hang begins them again. A deadlock is detected after a second, before either of its waits
+	// ends.
+	"lock_timeout":                        "1500",
+	"idle_in_transaction_session_timeout": "3000",
+	"tcp_keepalives_idle":                 "15",
+	"tcp_keepalives_interval":             "5",
+	"tcp_keepalives_count":                "3",
+	"tcp_user_timeout":                    "4000",
+}
+
+// OpenPostgres opens the database of dsn; see sqlstore.OpenPostgres.
+func OpenPostgres(ctx context.Context, dsn string, opt Options) (*DB, error) {
+	p, err := openPostgresEngine(ctx, dsn, opt)
+	if err != nil {
+		return nil, fmt.Errorf("sqlstore: open PostgreSQL: %w", err)
+	}
+	return newDB(p, opt.Now), nil
+}
+
+func openPostgresEngine(ctx context.Context, dsn string, opt Options) (*postgresEngine, error) {
+	config, err := postgresConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	p := &postgresEngine{
+		pool:         pool,
+		serverClock:  &serverClock{passed: passedOr(opt.Passed)},
+		closeTimeout: defaultCloseTimeout,
+		writeSlots:   make(chan struct{}, config.MaxConns/2),
+		quit:         make(chan struct{}),
+		done:         make(chan struct{}),
+		commitCounts: newCommitCounts(),
+	}
+	p.commits, p.abandon = context.WithCancel(context.Background())
+	p.closing = sync.OnceValue(p.closeAll)
+	if err := p.measure(ctx); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	if err := p.prepare(ctx, opt); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	go p.loop()
+	return p, nil
+}
+
+// postgresConfig returns the configuration of the pool: that of the DSN, the settings that it does not
+// have, and what every connection needs.
+func postgresConfig(dsn string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.Contains(dsn, "pool_max_conns") {
+		config.MaxConns = postgresConns
+	}
+	if config.MaxConns < 2 {
+		return nil, errors.New("pool_max_conns must be at least 2: one connection for writes and one for reads")
+	}
+	for name, value := range postgresSettings {
+		if _, set := config.ConnConfig.RuntimeParams[name]; !set {
+			config.ConnConfig.RuntimeParams[name] = value
+		}
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	if !strings.Contains(dsn, "pool_ping_timeout") {
+		config.PingTimeout = connectTimeout // do not wait for a connection that is silent
+	}
+	config.ConnConfig.ValidateConnect = checkWritable
+	config.ConnConfig.BuildContextWatcherHandler = interrupt
+	config.BeforeConnect = watchCommits
+	config.AfterConnect = checkPostgres
+	return config, nil
+}
+
+// checkPostgres refuses a server that would acknowledge commits that a crash loses, fixes
+// synchronous_commit for the connection, and shows the schema that this program knows by the
+// lock of sessionMark.
+func checkPostgres(ctx context.Context, c *pgx.Conn) error {
+	var fsync, commit string
+	var version int
+	err := c.QueryRow(ctx, `SELECT current_setting('fsync'),
+		set_config('synchronous_commit', current_setting('synchronous_commit'), false),
+		CAST(current_setting('server_version_num') AS INTEGER),
+		pg_try_advisory_lock_shared($1, $2)`, int32(sessionMark), int32(Schema())).Scan(&fsync, &commit, &version, nil)
+	switch {
+	case err != nil:
+		return err
+	case version < minPostgres:
+		return fmt.Errorf("%w: version is %d, need at least %d", errUnfit, version, minPostgres)
+	case fsync != "on":
+		return fmt.Errorf("%w: fsync is %s: a crash would lose acknowledged writes; set it to on", errUnfit, fsync)
+	case commit != "on" && commit != "remote_apply":
+		return fmt.Errorf("%w: synchronous_commit is %s: a crash could lose acknowledged writes; set it to on or remote_apply", errUnfit, commit)
+	}
+	return nil
+}
+
+// checkWritable refuses a server that accepts no writes, so that the next host of the DSN is
+// tried. Its data may be stale, so it is not used for reads either.
+func checkWritable(ctx context.Context, c *pgconn.PgConn) error {
+	results, err := c.Exec(ctx, `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')`).ReadAll()
+	if err != nil {
+		return err
+	}
+	row := results[0].Rows[0]
+	switch {
+	case string(row[0]) == "t":
+		return errors.New("the PostgreSQL server is a standby: name the primary, or all servers, in the DSN")
+	case string(row[1]) == "on":
+		return errors.New("the PostgreSQL server is read-only for this user: set default_transaction_read_only to off")
+	}
+	return nil
+}
+
+// awaitEvery is how often a node looks whether those for whose end it waits have ended.
+const awaitEvery = time.Second
+
+// postgresVersionTables counts the tables with the name schema_version.
+const postgresVersionTables = `SELECT COUNT(*) FROM information_schema.tables
+	WHERE table_schema = current_schema() AND table_name = 'schema_version'`
+
+// prepare checks the schema and changes it, one node at a time.
+func (p *postgresEngine) prepare(ctx context.Context, opt Options) error {
+	conn, err := p.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release() // closes the connection if it is still in the transaction
+	c := &postgresConn{ctx: ctx, conn: conn.Conn()}
+	list, err := migrations(postgresMigrations)
+	if err != nil {
+		return err
+	}
+	if opt.Schema == Keep {
+		p.versions, err = checkVersion(c, list, opt.Schema, postgresVersionTables)
+		return err
+	}
+	for {
+		err := p.migrate(ctx, c, list, opt.Schema)
+		if !errors.Is(err, errOlderNodes) || opt.AwaitOlderNodes == nil {
+			return err
+		}
+		if err := opt.AwaitOlderNodes(err); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(awaitEvery):
+		}
+	}
+}
+
+// migrate checks the schema and applies the migrations in a transaction. If it fails, the transaction may
+// be open unless the error is errOlderNodes.
+func (p *postgresEngine) migrate(ctx context.Context, c *postgresConn, list []migration, change SchemaChange) (err error) {
+	// A migration may take longer than other transactions wait for a lock.
+	for _, query := range []string{"BEGIN; SET LOCAL lock_timeout = 0", fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", migrationLock)} {
+		if _, err := c.send(query); err != nil {
+			return err
+		}
+	}
+	if p.versions, err = checkVersion(c, list, change, postgresVersionTables); err != nil {
+		return err
+	}
+	if err := migrate(c, list); err != nil {
+		if errors.Is(err, errOlderNodes) {
+			c.rollback()
+		}
+		return err
+	}
+	committing, cancel := context.WithCancel(p.commits)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	return c.commit(committing)
+}

@@ -1,0 +1,255 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sluice/database"
+	"sluice/internal/testenv"
+)
+
+// patientDSN is appended to a DSN if the test itself holds a transaction open.
+const patientDSN = "&idle_in_transaction_session_timeout=0"
+
+// sessionsOf counts the sessions of a process, which its application_name shows, for which the
+// condition holds.
+func sessionsOf(t *testing.T, conn *pgx.Conn, name, condition string) (n int) {
+	t.Helper()
+	err := conn.QueryRow(t.Context(), `SELECT COUNT(*) FROM pg_stat_activity WHERE application_name = $1 AND `+condition, name).Scan(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestPostgresRacingFirstOpens(t *testing.T) {
+	testenv.Postgres(t)
+	for range 3 {
+		dsn := testenv.Postgres(t)
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				s, err := openNodeDB(context.Background(), dsn+"&pool_max_conns=2", Options{})
+				if err == nil {
+					err = s.Close()
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		s, _ := openNode(t, dsn)
+		want := int64(len(listMigrations(t, postgresMigrations)))
+		if n := value(t, s, `SELECT COUNT(*) FROM schema_version`); n != want {
+			t.Errorf("%d migrations are recorded, want %d", n, want)
+		}
+	}
+}
+
+// TestPostgresMigrationIsAwaited: a node that opens a database while another migrates it waits for as
+// long as that takes, not only as long as transactions wait for a lock.
+func TestPostgresMigrationIsAwaited(t *testing.T) {
+	dsn := testenv.Postgres(t)
+	migrating := connectTo(t, dsn)
+	if _, err := migrating.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, int64(migrationLock)); err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan error)
+	go func() {
+		s, err := openNodeDB(t.Context(), dsn+"&application_name=opening&lock_timeout=10", Options{})
+		if err == nil {
+			err = s.Close()
+		}
+		opened <- err
+	}()
+	// By the time of the server, so that a slow test does not end the wait early.
+	for sessionsOf(t, migrating, "opening", "wait_event_type = 'Lock' AND clock_timestamp() - query_start > interval '100 ms'") == 0 {
+		select {
+		case err := <-opened:
+			t.Fatalf("a node opened the database during a migration: %v", err)
+		default:
+		}
+	}
+	if _, err := migrating.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, int64(migrationLock)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPostgresNewerIsRefused(t *testing.T) {
+	dsn := testenv.Postgres(t)
+	s, _ := openNode(t, dsn)
+	err := s.Write(t.Context(), func(t *Tx) error {
+		_, err := t.Exec(`INSERT INTO schema_version (version) VALUES (99)`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openNodeDB(t.Context(), dsn, Options{}); !errors.Is(err, database.ErrNewer) {
+		t.Errorf("got error %v, want ErrNewer", err)
+	}
+}
+
+func TestPostgresExisting(t *testing.T) {
+	dsn := testenv.Postgres(t)
+	existing := Options{Schema: Keep}
+	if _, err := openNodeDB(t.Context(), dsn, existing); !errors.Is(err, database.ErrOlder) {
+		t.Errorf("an empty schema: got error %v, want ErrOlder", err)
+	}
+	s, _ := openNode(t, dsn)
+	if err := s.setFact(t.Context(), "name", "value"); err != nil {
+		t.Fatal(err)
+	}
+	other, err := openNodeDB(t.Context(), dsn, existing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := other.fact(t.Context(), "name"); err != nil || got != "value" {
+		t.Errorf("the property is %q, %v", got, err)
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPostgresMustBeDurable: a server that would acknowledge writes that a crash loses is
+// refused, regardless of where that is configured.
+func TestPostgresMustBeDurable(t *testing.T) {
+	server := testenv.StartPostgres(t)
+	refused := func(dsn, why string) {
+		t.Helper()
+		s, err := openNodeDB(t.Context(), dsn, Options{})
+		if err == nil {
+			err = s.Close()
+			t.Fatalf("opened a server with %s (closing: %v)", why, err)
+		}
+		if !errors.Is(err, errUnfit) || !strings.Contains(err.Error(), why) {
+			t.Errorf("got error %v, want one that contains %q", err, why)
+		}
+	}
+	refused(server.DSN()+"&synchronous_commit=off", "synchronous_commit is off")
+	refused(server.DSN()+"&synchronous_commit=local", "synchronous_commit is local")
+
+	s, _ := openNode(t, server.DSN()+"&pool_max_conns=2")
+	for _, statement := range []string{"ALTER ROLE sluice SET synchronous_commit = off", "ALTER SYSTEM SET synchronous_commit = off", "SELECT 1 FROM pg_reload_conf()"} {
+		err := s.Read(t.Context(), func(t *Tx) error {
+			_, err := t.Exec(statement)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused(server.DSN(), "synchronous_commit is off")
+	if n := value(t, s, `SELECT CASE WHEN current_setting('synchronous_commit') = 'on' THEN 1 ELSE 0 END`); n != 1 {
+		t.Error("a connection that was open lost its synchronous_commit")
+	}
+
+	if err := errors.Join(server.Stop(), server.Start("fsync=off")); err != nil {
+		t.Fatal(err)
+	}
+	refused(server.DSN(), "fsync is off")
+}
+
+// TestPostgresUsesIndexes: queries over names use indexes.
+func TestPostgresUsesIndexes(t *testing.T) {
+	_, p := openNode(t, testenv.Postgres(t))
+	for query, index := range map[string]string{
+		`SELECT name_tail FROM blobs WHERE account = $1 AND name_head = $2 AND sha256(name_head) = sha256($2) AND length(name_head) = 2000 AND name_tail >= $1 ORDER BY name_tail LIMIT 10`: "blobs_long_names",
+		`SELECT name_head FROM blobs WHERE account = $1 AND name_head >= $2 ORDER BY name_head, name_hash LIMIT 10`:                                                                         "blobs_pkey",
+		`SELECT e.off FROM extents e WHERE e.content = $1 AND length($2) > 0 AND (e.part, e.off) > (1, 2) ORDER BY e.part, e.off LIMIT 10`:                                                  "extents_pkey",
+		`SELECT created FROM uploads WHERE account = $1 AND state = 0 AND (created, id) > (5, $2) ORDER BY created, id LIMIT 10`:                                                            "uploads_open",
+		`SELECT channel FROM settlements WHERE expires > 1 AND (expires, channel) > (2, $1) AND length($2) > 0 ORDER BY expires, channel LIMIT 10`:                                          "settlements_expires",
+	} {
+		rows, err := p.pool.Query(t.Context(), "EXPLAIN "+query, []byte("a"), []byte("b"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plan []string
+		for rows.Next() {
+			plan = append(plan, string(rows.RawValues()[0]))
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+		if text := strings.Join(plan, "\n"); !strings.Contains(text, index) || (strings.Contains(text, "Sort") && !strings.Contains(text, "Incremental Sort")) {
+			t.Errorf("%s does not use %s:\n%s", query, index, text)
+		}
+	}
+}
+
+func TestPostgresForgetsTransactions(t *testing.T) {
+	s, p := openNode(t, testenv.Postgres(t))
+	for _, name := range []string{"a", "b"} {
+		if err := s.setFact(t.Context(), name, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.deleteIDs(t.Context(), time.Hour)
+	if n := value(t, s, `SELECT COUNT(*) FROM transactions`); n != 2 {
+		t.Fatalf("%d ids are kept, want 2", n)
+	}
+	p.deleteIDs(t.Context(), -time.Hour)
+	if n := value(t, s, `SELECT COUNT(*) FROM transactions`); n != 0 {
+		t.Errorf("%d ids are kept, want none", n)
+	}
+}
+
+func TestPostgresClosed(t *testing.T) {
+	s, _ := openNode(t, testenv.Postgres(t))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.fact(t.Context(), "name")
+	if !errors.Is(err, ErrClosed) || !errors.Is(s.setFact(t.Context(), "name", ""), ErrClosed) || !errors.Is(s.Err(), ErrClosed) {
+		t.Errorf("a call of a closed store: %v", err)
+	}
+}
+
+// TestPostgresPanic: a panic in a transaction reaches the caller and leaves no lock.
+func TestPostgresPanic(t *testing.T) {
+	s, _ := openNode(t, testenv.Postgres(t))
+	func() {
+		defer func() {
+			if p := recover(); p != "guard" {
+				t.Errorf("recovered %v", p)
+			}
+		}()
+		err := s.WriteLocked(t.Context(), func(t *Tx) error {
+			if err := hold(t, "name"); err != nil {
+				return err
+			}
+			panic("guard")
+		})
+		t.Errorf("no panic, error %v", err)
+	}()
+	if err := s.WriteLocked(t.Context(), func(t *Tx) error { return hold(t, "name") }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRetriesEnd: a call is retried until its patience ends.
+func TestRetriesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := retries{postgresEngine: &postgresEngine{}}
+		begin := time.Now()
+		var err error
+		for err == nil {
+			err = r.wait(t.Context(), classLost, begin.Add(database.Patience))
+		}
+		if took := time.Since(begin); !errors.Is(err, errPatience) || took < database.Patience-time.Second || took > database.Patience {
+			t.Errorf("ended after %v with %v, want %v", took, err, database.Patience)
+		}
+	})
+}

@@ -1,0 +1,286 @@
+//go:build unix
+
+package engine
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sluice/database"
+	"sluice/database/sqlstore/internal/pgproxy"
+	"sluice/internal/testenv"
+)
+
+// TestPostgresForgottenIsNotRunAgain: a process that was suspended between a COMMIT and the
+// query for its outcome finds that its id was deleted, and must not conclude that the
+// transaction did not commit.
+func TestPostgresForgottenIsNotRunAgain(t *testing.T) {
+	t.Run("minutes pass", func(t *testing.T) { testForgotten(t, transactionIDRetention+time.Minute) })
+	t.Run("the clock is set back", func(t *testing.T) { testForgotten(t, -transactionIDRetention-time.Minute) })
+}
+
+func testForgotten(t *testing.T, passed time.Duration) {
+	dsn, set := testenv.MovedPostgres(t, 0)
+	var cutting atomic.Bool
+	p := pgproxy.New(t, dsn, func() pgproxy.Cut {
+		if cutting.Load() {
+			return pgproxy.CutAfter
+		}
+		return pgproxy.CutNot
+	})
+	direct, _ := openNode(t, dsn)
+	var begins atomic.Int64
+	p.OnBegin = func() {
+		if n := begins.Add(1); n < 3 || !cutting.Load() {
+			return
+		}
+		cutting.Store(false) // the COMMIT of the use was lost
+		set(passed)
+		err := direct.Read(context.Background(), func(t *Tx) error {
+			_, err := t.Exec(`DELETE FROM transactions`)
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	s, _ := openNode(t, p.DSN)
+	err := s.setFact(t.Context(), "session", "3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cutting.Store(true)
+	if _, err := s.use(t.Context(), "session"); !errors.Is(err, database.ErrUnknownOutcome) {
+		t.Errorf("a use whose id was deleted: %v", err)
+	}
+	if got, err := direct.left(t.Context(), "session"); err != nil || got != 2 {
+		t.Errorf("%d are left of 3 (%v), want 2", got, err)
+	}
+}
+
+// holdLock is the job of a child process: it takes a lock and writes a row, prints a line and never commits.
+func holdLock(dsn string) error {
+	ctx := context.Background()
+	s, err := openNodeDB(ctx, dsn, Options{})
+	if err != nil {
+		return err
+	}
+	return s.WriteLocked(ctx, func(t *Tx) error {
+		if err := holdWork(t, "child"); err != nil {
+			return err
+		}
+		fmt.Println("held")
+		select {}
+	})
+}
+
+// holdWork takes a lock and writes a row.
+func holdWork(t *Tx, holder string) error {
+	if err := t.Lock("lease", "work"); err != nil {
+		return err
+	}
+	_, err := t.Exec(`INSERT INTO facts (name, value) VALUES ($1, $2)`, []byte("work"), []byte(holder))
+	return err
+}
+
+// queuedWriters is how many writers of a child process wait for the lock that another of them holds.
+const queuedWriters = 12
+
+// queueForLock is the job of a child process: one writer holds a lock, prints a line and never commits,
+// and others wait for it.
+func queueForLock(dsn string) error {
+	s, err := openNodeDB(context.Background(), dsn, Options{})
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	return s.WriteLocked(ctx, func(t *Tx) error {
+		if err := hold(t, hotLock); err != nil {
+			return err
+		}
+		for range queuedWriters {
+			go func() {
+				err := s.WriteLocked(ctx, func(t *Tx) error { return hold(t, hotLock) })
+				fmt.Fprintln(os.Stderr, "a writer that must wait:", err)
+			}()
+		}
+		fmt.Println("held")
+		select {}
+	})
+}
+
+// hotLock is the lock that all writers of a test take.
+const hotLock = "hot"
+
+// startChild runs a job in a child process and returns once the job has printed that it holds its
+// lock. The process is killed when the test ends.
+func startChild(t *testing.T, job, dsn string) *os.Process {
+	t.Helper()
+	child := exec.Command(os.Args[0], dsn)
+	child.Env = append(os.Environ(), childEnv+"="+job)
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := child.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = child.Wait() // the error says that it was killed
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "held\n" {
+		t.Fatalf("the child printed %q, %v", line, err)
+	}
+	return child.Process
+}
+
+// locksFreed is the time after which a hung node has no locks, which docs/operations.md promises.
+const locksFreed = 5 * time.Second
+
+// TestPostgresHungNode suspends a node during a transaction: its locks are released within
+// five seconds.
+func TestPostgresHungNode(t *testing.T) {
+	dsn := testenv.Postgres(t)
+	s, _ := openNode(t, dsn)
+	child := startChild(t, "lock", dsn)
+	if err := child.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	stopped := time.Now()
+	err := s.WriteLocked(database.WithPatience(t.Context(), 25*time.Second), func(t *Tx) error { return holdWork(t, "other") })
+	if err != nil {
+		t.Errorf("the lock after a node hung: %v", err)
+	}
+	t.Logf("the locks were free after %v", time.Since(stopped))
+}
+
+// TestPostgresHungQueue suspends a node of which one transaction holds a lock and twelve wait for it.
+// They must not inherit it one after another: another node has it within five seconds by the
+// server's clock.
+func TestPostgresHungQueue(t *testing.T) {
+	dsn := testenv.Postgres(t)
+	s, _ := openNode(t, dsn)
+	watch := connectTo(t, dsn)
+	child := startChild(t, "queue", dsn+fmt.Sprintf("&application_name=hung&pool_max_conns=%d", 2*(1+queuedWriters)))
+	for waiting := 0; waiting < queuedWriters; {
+		waiting = sessionsOf(t, watch, "hung", "wait_event_type = 'Lock'")
+	}
+	if err := child.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var stopped, had time.Time
+	if err := watch.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&stopped); err != nil {
+		t.Fatal(err)
+	}
+	waiting := 0
+	err := s.WriteLocked(database.WithPatience(t.Context(), time.Minute), func(tx *Tx) error {
+		if err := hold(tx, hotLock); err != nil {
+			return err
+		}
+		waiting = sessionsOf(t, watch, "hung", "wait_event_type = 'Lock'")
+		return watch.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&had)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := had.Sub(stopped); took > locksFreed || waiting > 0 {
+		t.Errorf("the lock was free after %v, with %d sessions of the node still waiting for it, want it within %v with none", took, waiting, locksFreed)
+	} else {
+		t.Logf("the lock was free after %v", took)
+	}
+}
+
+// TestPostgresRefusesStandbys: a server that accepts no writes is refused when the store is
+// opened and by later connections, also for reads.
+func TestPostgresRefusesStandbys(t *testing.T) {
+	primary := testenv.StartPostgres(t)
+	standby := testenv.StartStandby(t, primary)
+	for _, dsn := range []string{standby.DSN(), primary.DSN() + "&default_transaction_read_only=on"} {
+		if s, err := openNodeDB(t.Context(), dsn, Options{Schema: Keep}); err == nil {
+			t.Errorf("opened %s (closing: %v)", dsn, s.Close())
+		} else {
+			t.Log(err)
+		}
+	}
+	p := pgproxy.New(t, primary.DSN()+"&search_path=public", func() pgproxy.Cut { return pgproxy.CutNot })
+	s, _ := openNode(t, p.DSN)
+	if err := s.setFact(t.Context(), "name", "value"); err != nil {
+		t.Fatal(err)
+	}
+	p.ServeFrom(standby.Socket())
+	p.CutAll()
+	if _, err := s.fact(database.WithPatience(t.Context(), time.Second), "name"); !errors.Is(err, database.ErrUnavailable) {
+		t.Errorf("a read from a standby: %v", err)
+	}
+	if err := s.setFact(database.WithPatience(t.Context(), time.Second), "other", "value"); !errors.Is(err, database.ErrUnavailable) {
+		t.Errorf("a write to a standby: %v", err)
+	}
+	p.ServeFrom(primary.Socket())
+	if err := s.setFact(t.Context(), "other", "value"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPostgresCancelledIsRetried: an operator cancels a waiting statement and then terminates
+// its session. The call succeeds nevertheless.
+func TestPostgresCancelledIsRetried(t *testing.T) {
+	dsn := testenv.Postgres(t)
+	s, _ := openNode(t, dsn+"&application_name=waiting")
+	other, _ := openNode(t, dsn+patientDSN)
+	err := s.setFact(t.Context(), "session", "3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var useErr error
+	ended := make(chan struct{})
+	var last time.Time // when the statement that was interrupted last began
+	interrupt := func(how string) error {
+		for { // until it waits again
+			err := conn.QueryRow(t.Context(), `SELECT query_start, `+how+`(pid) FROM pg_stat_activity
+				WHERE application_name = 'waiting' AND wait_event_type = 'Lock' AND query_start > $1`, last).Scan(&last, nil)
+			if !errors.Is(err, pgx.ErrNoRows) {
+				return err
+			}
+			select {
+			case <-ended:
+				return fmt.Errorf("before %s: the use no longer waits", how)
+			default:
+			}
+		}
+	}
+	err = other.WriteLocked(t.Context(), func(t *Tx) error {
+		if _, err := readCounter(t, "session", t.ForUpdate()); err != nil {
+			return err
+		}
+		go func() {
+			defer close(ended)
+			_, useErr = s.use(context.Background(), "session")
+		}()
+		return errors.Join(interrupt("pg_cancel_backend"), interrupt("pg_terminate_backend"))
+	})
+	<-ended
+	if err := errors.Join(err, useErr, conn.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if got, err := s.left(t.Context(), "session"); err != nil || got != 2 {
+		t.Errorf("%d are left of 3 (%v), want 2", got, err)
+	}
+}

@@ -1,0 +1,228 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sluice/database"
+	"sluice/database/sqlstore/internal/pgproxy"
+	"sluice/internal/testenv"
+)
+
+// replicated is a primary that acknowledges only commits that its standby has.
+type replicated struct {
+	*testing.T
+	primary, standby *testenv.PostgresServer
+}
+
+func newReplicated(t *testing.T) replicated {
+	t.Helper()
+	r := replicated{T: t, primary: testenv.StartPostgres(t)}
+	r.standby = testenv.StartStandby(t, r.primary)
+	r.do(r.primary.Exec("ALTER SYSTEM SET synchronous_standby_names = '*'"), r.primary.StopFast(), r.primary.Start())
+	return r
+}
+
+func (r replicated) do(errs ...error) {
+	r.Helper()
+	if err := errors.Join(errs...); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// counterSize is what a counter has in the beginning.
+const counterSize = 10
+
+// counters creates n counters.
+func (r replicated) counters(s testDB, kind string, n int) []string {
+	r.Helper()
+	var ids []string
+	for i := range n {
+		id := fmt.Sprint(kind, i)
+		r.do(s.setFact(r.Context(), id, strconv.Itoa(counterSize)))
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// use uses a counter in another goroutine.
+func (r replicated) use(s testDB, id string) <-chan error {
+	used := make(chan error, 1)
+	go func() {
+		_, err := s.use(database.WithPatience(context.Background(), time.Hour), id)
+		used <- err
+	}()
+	return used
+}
+
+// used returns how often a counter was used.
+func (r replicated) used(s testDB, id string) int64 {
+	r.Helper()
+	left, err := s.left(r.Context(), id)
+	r.do(err)
+	return counterSize - left
+}
+
+// awaitCommits waits until this many COMMITs wait for the standby, and checks that no running
+// call returns before.
+func (r replicated) awaitCommits(want int, calls ...<-chan error) {
+	r.Helper()
+	r.awaitEvents("SyncRep", want, func() {
+		for _, call := range calls {
+			select {
+			case err := <-call:
+				r.Fatalf("a call returned %v while no standby has its commit", err)
+			default:
+			}
+		}
+	})
+}
+
+// awaitEvents waits until this many sessions wait for a kind of event, and runs a check while it
+// waits.
+func (r replicated) awaitEvents(event string, want int, check func()) {
+	r.Helper()
+	conn, err := pgx.Connect(r.Context(), r.primary.DSN())
+	r.do(err)
+	for n := -1; n != want; {
+		check()
+		r.do(conn.QueryRow(r.Context(), `SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event = $1`, event).Scan(&n))
+	}
+	r.do(conn.Close(r.Context()))
+}
+
+// settled waits until a node has no detached COMMIT.
+func (r replicated) settled(node *postgresEngine) {
+	r.awaitCommits(0)
+	for range cap(node.writeSlots) {
+		node.writeSlots <- struct{}{}
+	}
+	for range cap(node.writeSlots) {
+		<-node.writeSlots
+	}
+}
+
+// TestPostgresStandbyAway: while the standby is unreachable nothing is acknowledged, reads succeed,
+// and at most half of the connections wait for it. When it is back, every call has taken effect
+// once.
+func TestPostgresStandbyAway(t *testing.T) {
+	r := newReplicated(t)
+	s, node := openNode(t, r.primary.DSN()+"&pool_max_conns=8")
+	other, _ := openNode(t, r.primary.DSN()+"&pool_max_conns=2")
+	ids := r.counters(s, "counter", cap(node.writeSlots))
+	short := func() context.Context { return database.WithPatience(t.Context(), time.Second) }
+	r.do(r.standby.Stop())
+	var wg sync.WaitGroup
+	for _, id := range ids {
+		wg.Go(func() {
+			if _, err := s.use(short(), id); !errors.Is(err, database.ErrUnknownOutcome) {
+				t.Errorf("a use that is not on the standby: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	r.awaitCommits(len(ids))
+	long := database.WithPatience(t.Context(), time.Hour) // refused without waiting
+	if err := s.setFact(long, "name", "value"); !errors.Is(err, database.ErrBusy) {
+		t.Errorf("a write beyond half of the connections: %v", err)
+	}
+	if _, err := other.use(short(), ids[0]); !errors.Is(err, database.ErrBusy) {
+		t.Errorf("a use that waits for the lock of an unacknowledged one: %v", err)
+	}
+	for _, id := range ids {
+		if n := r.used(s, id); n != 0 {
+			t.Errorf("%d uses are visible while the standby does not have them", n)
+		}
+	}
+	r.awaitCommits(len(ids))
+	r.do(r.standby.Start())
+	r.settled(node)
+	for _, id := range ids {
+		if n := r.used(s, id); n != 1 {
+			t.Errorf("%d uses were counted, want 1", n)
+		}
+	}
+	r.do(s.setFact(t.Context(), "name", "value"))
+}
+
+// TestPostgresCommitIsNotCancelled: a COMMIT is acknowledged only when the standby has it,
+// regardless of what interrupts the wait.
+func TestPostgresCommitIsNotCancelled(t *testing.T) {
+	r := newReplicated(t)
+	proxied := pgproxy.New(t, r.primary.DSN()+"&search_path=public", func() pgproxy.Cut { return pgproxy.CutNot })
+	s, node := openNode(t, proxied.DSN)
+	ids := r.counters(s, "counter", 3)
+
+	r.do(r.standby.Stop())
+	used := r.use(s, ids[0])
+	r.awaitCommits(1)
+	proxied.CutAll()
+	unseen := func() {
+		if n := r.used(s, ids[0]); n != 0 {
+			t.Fatalf("connection lost: %d uses are visible while the standby does not have them", n)
+		}
+	}
+	r.awaitEvents("transactionid", 1, unseen) // the same transaction begins again, and waits for the first one to end
+	r.awaitCommits(1, used)
+	unseen()
+	r.do(r.standby.Start(), <-used)
+	if n := r.used(s, ids[0]); n != 1 {
+		t.Errorf("connection lost: %d uses were counted, want 1", n)
+	}
+
+	r.do(r.standby.Stop())
+	used = r.use(s, ids[1])
+	r.awaitCommits(1)
+	r.do(r.primary.Exec(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`))
+	for n := int64(0); n == 0; { // until PostgreSQL has committed it on this server only
+		n = r.used(s, ids[1])
+	}
+	r.awaitCommits(1, used)
+	r.do(r.standby.Start(), <-used)
+	if n := r.used(s, ids[1]); n != 1 {
+		t.Errorf("cancelled by an operator: %d uses were counted, want 1", n)
+	}
+
+	r.do(r.standby.Stop())
+	used = r.use(s, ids[2])
+	r.awaitCommits(1)
+	node.closeTimeout = 0
+	r.do(s.Close())
+	if err := <-used; !errors.Is(err, database.ErrUnknownOutcome) {
+		t.Errorf("store closed: %v", err)
+	}
+	r.awaitCommits(1)
+	r.do(r.standby.Start())
+}
+
+// TestPostgresFastShutdown: a shutdown of the primary ends the wait for the standby. The calls
+// that it interrupted are repeated on the standby that replaces it.
+func TestPostgresFastShutdown(t *testing.T) {
+	r := newReplicated(t)
+	s, _ := openNode(t, fmt.Sprintf("host=%s,%s user=sluice dbname=postgres sslmode=disable",
+		filepath.Dir(r.primary.Socket()), filepath.Dir(r.standby.Socket())))
+	ids := r.counters(s, "counter", 3)
+	r.do(r.standby.Stop())
+	var all []<-chan error
+	for _, id := range ids {
+		all = append(all, r.use(s, id))
+	}
+	r.awaitCommits(len(ids))
+	r.do(r.primary.StopFast(), r.standby.Start(), r.standby.Promote())
+	for _, used := range all {
+		r.do(<-used)
+	}
+	for _, id := range ids {
+		if n := r.used(s, id); n != 1 {
+			t.Errorf("%d uses are counted on the new primary, want the acknowledged one", n)
+		}
+	}
+}

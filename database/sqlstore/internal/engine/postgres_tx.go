@@ -1,0 +1,347 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"sluice/database"
+)
+
+// Statements that begin a transaction.
+const (
+	beginIsolated = "BEGIN ISOLATION LEVEL SERIALIZABLE"
+	beginLocked   = "BEGIN ISOLATION LEVEL READ COMMITTED"
+	beginSnapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+)
+
+// snapshotTimeout bounds a read-only transaction that serves no request. It may read a
+// whole table.
+const snapshotTimeout = 5 * time.Minute
+
+func (p *postgresEngine) Write(ctx context.Context, fn func(*Tx) error) error {
+	return p.transact(ctx, beginIsolated, fn)
+}
+
+func (p *postgresEngine) WriteLocked(ctx context.Context, fn func(*Tx) error) error {
+	return p.transact(ctx, beginLocked, fn)
+}
+
+// StartLocked implements engine.
+func (p *postgresEngine) StartLocked(until time.Time, fn func(*Tx) error, done func(any, error)) error {
+	go func() {
+		done(recovered(func() error {
+			return p.WriteLocked(database.WithPatience(context.Background(), time.Until(until)), fn)
+		}))
+	}()
+	return nil
+}
+
+// recovered calls fn. If it panics, recovered returns the value and an error.
+func recovered(fn func() error) (panicked any, err error) {
+	defer func() {
+		if panicked = recover(); panicked != nil {
+			err = errors.New("sqlstore: panic in a transaction")
+		}
+	}()
+	return nil, fn()
+}
+
+// transact runs fn in a write transaction and retries it after a conflict or a lost
+// connection.
+//
+// The transaction first inserts an id. If the response to its COMMIT is lost, transact begins
+// it again with the same id: the insert waits until the first transaction has ended, even if
+// its COMMIT is still under way, and fails if it was committed. fn is then not run again, so
+// that the results it passed to its caller remain valid. fn is not run again either if, by
+// the clock of the server, the id may have been deleted already: a process can be suspended
+// for longer than ids are kept.
+func (p *postgresEngine) transact(ctx context.Context, begin string, fn func(*Tx) error) error {
+	wait := database.Await(ctx, database.Patience)
+	defer wait.End()
+	until := wait.Until
+	w := &postgresWrite{
+		postgresEngine: p,
+		begin:          begin,
+		random:         rand.Uint64(),
+		fn:             fn,
+		deadline:       until,
+		commitBy:       until.Add(-time.Until(until) / 6),
+	}
+	if err := p.acquireSlot(ctx, w.commitBy); err != nil {
+		return err
+	}
+	defer func() {
+		if !w.isDetached {
+			<-p.writeSlots
+		}
+	}()
+	for r := (retries{postgresEngine: p}); ; {
+		f, err := w.attempt(ctx)
+		if err == nil || errors.Is(err, database.ErrUnknownOutcome) {
+			return err
+		}
+		if w.inDoubt {
+			if r.wait(context.WithoutCancel(ctx), f, until) != nil {
+				return fmt.Errorf("sqlstore: commit: %w: %w", database.ErrUnknownOutcome, err)
+			}
+			continue
+		}
+		if f != classBusy && f != classLost {
+			return err
+		}
+		if rerr := r.wait(ctx, f, w.commitBy); rerr != nil {
+			return gaveUpError(rerr, f, err)
+		}
+	}
+}
+
+// acquireSlot waits for a slot among the writers, at most until the given time.
+func (p *postgresEngine) acquireSlot(ctx context.Context, until time.Time) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if p.isClosed() {
+		return ErrClosed
+	}
+	if p.detached.Load() >= int64(cap(p.writeSlots)) {
+		return fmt.Errorf("sqlstore: %w: the COMMITs on all connections for writes have no response yet, as while a synchronous standby is unreachable", database.ErrBusy)
+	}
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	if time.Now().Before(until) {
+		select {
+		case p.writeSlots <- struct{}{}:
+			return nil
+		case <-p.quit:
+			return ErrClosed
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+		}
+	}
+	if down := p.down.Load(); down != nil {
+		return fmt.Errorf("sqlstore: %w", *down)
+	}
+	return fmt.Errorf("sqlstore: %w: no connection for writes became free", database.ErrBusy)
+}
+
+// postgresWrite is a call of transact.
+type postgresWrite struct {
+	*postgresEngine
+	begin      string
+	random     uint64 // makes the id unique
+	id         []byte // that the last attempt inserted
+	fn         func(*Tx) error
+	deadline   time.Time // until when the caller waits
+	commitBy   time.Time // until when a COMMIT is sent, so that there is time for its response
+	inDoubt    bool      // a COMMIT was sent, and its outcome on the server or on a required standby is unknown
+	isDetached bool      // a COMMIT runs without its caller and keeps the connection and the slot
+}
+
+// attempt runs the transaction once and returns its error with the class of it. ctx has an
+// effect until fn starts, but not while the outcome of a COMMIT is in doubt.
+func (w *postgresWrite) attempt(ctx context.Context) (errorClass, error) {
+	deadline := w.commitBy
+	if w.inDoubt {
+		ctx, deadline = context.WithoutCancel(ctx), w.deadline
+	}
+	c, err := w.acquire(ctx, deadline)
+	if err != nil {
+		return w.acquireFailed(ctx, deadline, err)
+	}
+	defer func() {
+		if !w.isDetached {
+			c.release()
+		}
+	}()
+	now, err := w.insertID(c)
+	if err != nil {
+		f := w.observe(c.classify(err), err)
+		c.rollback()
+		if f == classUnique && w.inDoubt {
+			return w.confirm(c)
+		}
+		return f, translate(f, err)
+	}
+	if age := now.Sub(w.beganAt()); w.inDoubt && age.Abs() > transactionIDRetention/2 {
+		c.rollback()
+		return classOther, fmt.Errorf("sqlstore: commit: %w: the transaction began %s ago by the clock of the server, and its id may have been deleted",
+			database.ErrUnknownOutcome, age.Round(time.Second))
+	}
+	w.inDoubt = false
+	w.observe(classOther, nil)
+	c.writes = true
+	t := &Tx{conn: c, Now: now}
+	if err = w.fn(t); err == nil {
+		if ferr := c.flush(); ferr != nil {
+			err = t.fail(ferr)
+		}
+	}
+	switch {
+	case t.failed != nil:
+		f := w.observe(c.classify(t.failed), t.failed)
+		c.rollback()
+		if err == nil {
+			err = translate(f, t.failed)
+		}
+		return f, err
+	case err != nil, !t.Changed && w.begin == beginLocked:
+		// Without a change there is nothing to commit: READ COMMITTED saw only committed rows.
+		c.rollback()
+		return classOther, err
+	case c.ctx.Err() != nil:
+		// A request to cancel may be under way.
+		c.rollback()
+		return classBusy, c.ctx.Err()
+	}
+	if t.guarded() {
+		if err := w.guard.check(); err != nil {
+			c.rollback()
+			return classOther, err
+		}
+	}
+	return w.commit(c)
+}
+
+// insertID begins the transaction and inserts its id, which is a new one unless the
+// transaction is in doubt. It returns the time of the server.
+func (w *postgresWrite) insertID(c *pooledConn) (time.Time, error) {
+	id := w.freshID()
+	if w.inDoubt {
+		id = fmt.Sprintf(`'\x%x'`, w.id)
+	}
+	sent := w.serverClock.passed()
+	results, err := c.send(w.begin + `; INSERT INTO transactions (id) VALUES (` + id + `) RETURNING ` + postgresMicros + `, id`)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if w.id, err = hex.DecodeString(strings.TrimPrefix(string(results[1].Rows[0][1]), `\x`)); err != nil {
+		return time.Time{}, err
+	}
+	return w.serverClock.learnFrom(results, sent)
+}
+
+// freshID returns an SQL expression for a new id: 64 bits of microseconds by the clock of
+// the server, then 64 random bits.
+func (w *postgresWrite) freshID() string {
+	return fmt.Sprintf(`int8send(%s) || '\x%016x'`, postgresMicros, w.random)
+}
+
+// beganAt returns the time of the server in the id.
+func (w *postgresWrite) beganAt() time.Time {
+	return time.UnixMicro(int64(binary.BigEndian.Uint64(w.id)))
+}
+
+// confirm is called for a transaction in doubt whose id was found: it is committed on this
+// server, but perhaps not on a required standby. confirm commits another transaction, which
+// is acknowledged once the standby has everything before it.
+func (w *postgresWrite) confirm(c *pooledConn) (errorClass, error) {
+	if _, err := c.send(beginLocked + `; INSERT INTO transactions (id) VALUES (` + w.freshID() + `)`); err != nil {
+		f := w.observe(c.classify(err), err)
+		c.rollback()
+		return f, translate(f, err)
+	}
+	return w.commit(c)
+}
+
+// commit makes the transaction durable. If that takes longer than the caller waits, the
+// COMMIT continues without it and keeps the connection and the slot.
+func (w *postgresWrite) commit(c *pooledConn) (errorClass, error) {
+	result, left := make(chan error), make(chan struct{})
+	go func() {
+		began := time.Now()
+		err := c.commit(w.commits)
+		w.commitCounts.seconds.Since(began)
+		select {
+		case result <- err:
+		case <-left:
+			_, _ = w.commitAnswered(c, err) // the caller has left
+			c.release()
+			w.detached.Add(-1)
+			<-w.writeSlots
+		}
+	}()
+	timer := time.NewTimer(time.Until(w.deadline))
+	defer timer.Stop()
+	select {
+	case err := <-result:
+		return w.commitAnswered(c, err)
+	case <-timer.C:
+		w.isDetached = true
+		w.detached.Add(1)
+		w.commitCounts.inDoubt.Add(1)
+		close(left)
+		return classOther, fmt.Errorf("sqlstore: commit: %w: the server has not responded; it may be waiting for a synchronous standby", database.ErrUnknownOutcome)
+	}
+}
+
+// commitAnswered translates the result of a COMMIT.
+func (w *postgresWrite) commitAnswered(c *pooledConn, err error) (errorClass, error) {
+	var doubt *doubtError
+	switch {
+	case err == nil:
+		return w.observe(classOther, nil), nil
+	case errors.As(err, &doubt):
+		w.inDoubt = true
+		w.commitCounts.inDoubt.Add(1)
+		return w.observe(classLost, err), err
+	default:
+		f := c.classify(err)
+		return f, translate(f, err)
+	}
+}
+
+func (p *postgresEngine) Read(ctx context.Context, fn func(*Tx) error) error {
+	return p.query(ctx, database.Patience, fn)
+}
+
+// Snapshot runs fn in a read transaction.
+func (p *postgresEngine) Snapshot(ctx context.Context, fn func(*Tx) error) error {
+	return p.query(ctx, snapshotTimeout, func(t *Tx) error {
+		if _, err := t.Exec(beginSnapshot); err != nil {
+			return err
+		}
+		defer t.conn.(*pooledConn).rollback()
+		return fn(t)
+	})
+}
+
+// query runs fn on a connection, for the patience of ctx, or for limit if ctx has none. ctx
+// has an effect until fn starts and between attempts: interrupting a query would cost the
+// connection.
+func (p *postgresEngine) query(ctx context.Context, limit time.Duration, fn func(*Tx) error) error {
+	wait := database.Await(ctx, limit)
+	defer wait.End()
+	for r := (retries{postgresEngine: p}); ; {
+		if p.isClosed() {
+			return ErrClosed
+		}
+		f, err := p.queryOnce(ctx, wait.Until, fn)
+		if f != classBusy && f != classLost {
+			return err
+		}
+		if rerr := r.wait(ctx, f, wait.Until); rerr != nil {
+			return gaveUpError(rerr, f, err)
+		}
+	}
+}
+
+func (p *postgresEngine) queryOnce(ctx context.Context, until time.Time, fn func(*Tx) error) (errorClass, error) {
+	c, err := p.acquire(ctx, until)
+	if err != nil {
+		return p.acquireFailed(ctx, until, err)
+	}
+	defer c.release()
+	t := &Tx{conn: c}
+	if err = fn(t); t.failed != nil {
+		return p.observe(c.classify(t.failed), t.failed), err
+	}
+	p.observe(classOther, nil)
+	return classOther, err
+}

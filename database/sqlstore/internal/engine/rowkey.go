@@ -1,0 +1,33 @@
+package engine
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"time"
+)
+
+// NewRowID returns a new key for a row of a table to which rows are appended: 48 bits of milliseconds since
+// 1970, then 80 random bits.
+func NewRowID(now time.Time) (id [16]byte) {
+	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16)
+	rand.Read(id[6:])
+	return id
+}
+
+// RowKey identifies a row of a table by the values of its key.
+type RowKey [3]string
+
+// RowWatcher is told about the commits of this process, so that it can keep rows in memory.
+type RowWatcher interface {
+	// BeginCommit is called before a COMMIT that changes the rows of keys.
+	BeginCommit(keys []RowKey)
+	// EndCommit is called after it has returned, and before any caller is answered. known reports
+	// whether its outcome is known. After an unknown one it may be called with no keys.
+	EndCommit(keys []RowKey, known bool)
+}
+
+// noWatcher is the RowWatcher of a database of which no rows are kept in memory.
+type noWatcher struct{}
+
+func (noWatcher) BeginCommit([]RowKey)     {}
+func (noWatcher) EndCommit([]RowKey, bool) {}

@@ -1,0 +1,196 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"sluice/internal/testenv"
+)
+
+var updateSchema = flag.Bool("update-schema", false, "write the schemas of the migrations to testdata")
+
+// TestSchemaIsUnchanged compares the schema that the migrations of each engine create with
+// testdata, byte for byte, and a hash of the schema after each of them. Databases exist with every
+// one of these schemas, so a released migration never changes: a new one appends to testdata.
+func TestSchemaIsUnchanged(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) {
+		c, err := openSQLiteConn(databasePath(t), 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closeConn(t, c)
+		compareSchema(t, "sqlite", c, sqliteSchema)
+	})
+	t.Run("postgres", func(t *testing.T) {
+		compareSchema(t, "postgres", connectPostgres(t, testenv.Postgres(t)), postgresSchema)
+	})
+}
+
+func connectPostgres(t *testing.T, dsn string) *postgresConn {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return &postgresConn{ctx: context.Background(), conn: c}
+}
+
+// withoutScripts is a connection on which no migration may run.
+type withoutScripts struct{ migrator }
+
+func (withoutScripts) script(string) error { return errors.New("a migration is run") }
+
+func compareSchema(t *testing.T, kind string, c migrator, schema []string) {
+	t.Helper()
+	list := listMigrations(t, "migrations/"+kind)
+	var got, hashes strings.Builder
+	for i := range list {
+		if err := migrate(c, list[:i+1]); err != nil {
+			t.Fatal(err)
+		}
+		got.Reset()
+		for _, query := range schema {
+			if i < 2 && strings.Contains(query, "keys_version") {
+				continue // the table is of the third migration
+			}
+			for _, line := range describe(t, c, query) {
+				got.WriteString(line + "\n")
+			}
+		}
+		fmt.Fprintf(&hashes, "-- version %d: SHA-256 %x\n", i+1, sha256.Sum256([]byte(got.String())))
+	}
+	got.WriteString(hashes.String())
+	if err := migrate(withoutScripts{c}, list); err != nil {
+		t.Errorf("a database of this version is migrated again: %v", err)
+	}
+	golden := filepath.Join("testdata", "schema_"+kind+".txt")
+	if *updateSchema {
+		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.String() != string(want) {
+		t.Errorf("the schema is not the one of %s but\n%s", golden, got.String())
+	}
+}
+
+// sqliteSchema are queries of the whole schema as SQLite stores it, and of the
+// rows that migrations insert.
+var sqliteSchema = []string{
+	`SELECT CAST(type || ' ' || name || ' of ' || tbl_name || char(10) || COALESCE(sql, 'automatic') || char(10) AS BLOB)
+		FROM sqlite_master ORDER BY type, name`,
+	`SELECT CAST('keys_version ' || version AS BLOB) FROM keys_version`,
+	`SELECT CAST('schema_version ' || version AS BLOB) FROM schema_version ORDER BY version`,
+}
+
+// postgresSchema are queries of the columns, constraints, indexes, triggers and functions
+// of the current schema of PostgreSQL, and of the rows that migrations insert.
+var postgresSchema = []string{
+	`SELECT convert_to(format('%s.%s %s %s%s %s', table_name, column_name, ordinal_position, data_type,
+			CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE '' END, COALESCE('DEFAULT ' || column_default, 'no default')), 'UTF8')
+		FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY table_name COLLATE "C", ordinal_position`,
+	`SELECT convert_to(format('%s %s %s', c.relname, n.conname, pg_get_constraintdef(n.oid)), 'UTF8')
+		FROM pg_constraint n JOIN pg_class c ON c.oid = n.conrelid JOIN pg_namespace s ON s.oid = c.relnamespace
+		WHERE s.nspname = current_schema() AND n.contype IN ('p', 'u', 'c', 'f') ORDER BY c.relname COLLATE "C", n.conname COLLATE "C"`,
+	`SELECT convert_to(replace(indexdef, current_schema() || '.', ''), 'UTF8')
+		FROM pg_indexes WHERE schemaname = current_schema() ORDER BY indexname COLLATE "C"`,
+	`SELECT convert_to(replace(pg_get_triggerdef(g.oid), current_schema() || '.', ''), 'UTF8')
+		FROM pg_trigger g JOIN pg_class c ON c.oid = g.tgrelid JOIN pg_namespace s ON s.oid = c.relnamespace
+		WHERE s.nspname = current_schema() AND NOT g.tgisinternal ORDER BY g.tgname COLLATE "C"`,
+	`SELECT convert_to(replace(pg_get_functiondef(f.oid), current_schema() || '.', ''), 'UTF8')
+		FROM pg_proc f JOIN pg_namespace s ON s.oid = f.pronamespace WHERE s.nspname = current_schema() ORDER BY f.proname COLLATE "C"`,
+	`SELECT convert_to('keys_version ' || version, 'UTF8') FROM keys_version`,
+	`SELECT convert_to('schema_version ' || version, 'UTF8') FROM schema_version ORDER BY version`,
+}
+
+// TestEnginesHaveTheSameSchema compares the tables of both engines: their columns in
+// order, with their types, constraints and defaults, and the columns of their keys and
+// indexes.
+func TestEnginesHaveTheSameSchema(t *testing.T) {
+	lite, err := openSQLiteConn(databasePath(t), 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeConn(t, lite)
+	post := connectPostgres(t, testenv.Postgres(t))
+	list := listMigrations(t, sqliteMigrations)
+	if n := len(listMigrations(t, postgresMigrations)); n != len(list) {
+		t.Fatalf("%d migrations of SQLite and %d of PostgreSQL", len(list), n)
+	}
+	if err := errors.Join(migrate(lite, list), migrate(post, listMigrations(t, postgresMigrations))); err != nil {
+		t.Fatal(err)
+	}
+	sqlite := describe(t, lite, `
+		SELECT CAST(m.name || '.' || c.cid || ' ' || c.name || ' ' || replace(c.type, 'BLOB', 'BYTEA')
+				|| CASE WHEN c."notnull" THEN ' NOT NULL' ELSE '' END || COALESCE(' DEFAULT ' || c.dflt_value, '') AS BLOB)
+			FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table'`, `
+		SELECT CAST(m.name || ' key ' || (SELECT group_concat(c.name, ', ') FROM
+				(SELECT name FROM pragma_table_info(m.name) WHERE pk > 0 ORDER BY pk) c) AS BLOB)
+			FROM sqlite_master m WHERE m.type = 'table'`, `
+		SELECT CAST(m.name || ' index ' || i.name || CASE WHEN i."unique" THEN ' UNIQUE' ELSE '' END || CASE WHEN i.partial THEN ' partial ' ELSE ' ' END
+				|| (SELECT group_concat(c.name, ', ') FROM (SELECT name FROM pragma_index_info(i.name) ORDER BY seqno) c) AS BLOB)
+			FROM sqlite_master m JOIN pragma_index_list(m.name) i WHERE m.type = 'table' AND i.origin = 'c'`)
+	postgres := describe(t, post, `
+		SELECT convert_to(table_name || '.' || (rank() OVER (PARTITION BY table_name ORDER BY ordinal_position) - 1) || ' ' || column_name || ' '
+				|| upper(data_type) || CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE '' END || COALESCE(' DEFAULT ' || column_default, ''), 'UTF8')
+			FROM information_schema.columns WHERE table_schema = current_schema()`, `
+		SELECT convert_to(c.relname || CASE WHEN i.indisprimary THEN ' key ' ELSE ' index ' || x.relname || CASE WHEN i.indisunique THEN ' UNIQUE' ELSE '' END
+				|| CASE WHEN i.indpred IS NULL THEN ' ' ELSE ' partial ' END END
+				|| (SELECT string_agg(pg_get_indexdef(x.oid, n, true), ', ' ORDER BY n) FROM generate_series(1, i.indnkeyatts) n), 'UTF8')
+			FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid
+			JOIN pg_namespace s ON s.oid = c.relnamespace WHERE s.nspname = current_schema()`)
+	// Only PostgreSQL looks up the outcome of a COMMIT, and limits the size of an index entry.
+	postgres = slices.DeleteFunc(postgres, func(line string) bool { return strings.HasPrefix(line, "transactions") })
+	for i := range postgres {
+		postgres[i] = strings.Replace(postgres[i], "sha256(name_head)", "name_head", 1)
+	}
+	if len(sqlite) < 150 {
+		t.Errorf("only %d columns, keys and indexes were found", len(sqlite))
+	}
+	for _, line := range sqlite {
+		if !slices.Contains(postgres, line) {
+			t.Errorf("only SQLite has %s", line)
+		}
+	}
+	for _, line := range postgres {
+		if !slices.Contains(sqlite, line) {
+			t.Errorf("only PostgreSQL has %s", line)
+		}
+	}
+}
+
+// describe returns the rows of queries.
+func describe(t *testing.T, c runner, queries ...string) []string {
+	t.Helper()
+	var lines []string
+	for _, query := range queries {
+		var line string
+		err := (&Tx{conn: c}).Each(query, nil, Args{&line}, func() error {
+			lines = append(lines, line)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return lines
+}

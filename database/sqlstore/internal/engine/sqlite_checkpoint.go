@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"errors"
+	"time"
+)
+
+const (
+	// checkpointEvery is the delay between a commit and the checkpoint that moves the log
+	// into the database. A short log keeps reads fast.
+	checkpointEvery = 100 * time.Millisecond
+	// truncateAfter is the time without a commit after which the file of the log is
+	// truncated.
+	truncateAfter = 2 * time.Second
+	// maxLog is the number of pages (64 MiB) at which the log is restarted. With steady
+	// reads SQLite never does that by itself, because there is always a read that uses it.
+	maxLog = 16000
+	// logStep is the number of pages by which the log grows before the next attempt, if a
+	// long read prevented the last one.
+	logStep = 4000
+	// checkpointTimeout is how long a checkpoint that restarts the log waits for reads.
+	// Writes wait for it.
+	checkpointTimeout = 300 * time.Millisecond
+	// emptyLogTimeout is how long an open waits for other users of the log before it
+	// stops trying to empty it, emptyLogEvery how often that is retried afterwards.
+	emptyLogTimeout = 2 * time.Second
+	emptyLogEvery   = time.Second
+)
+
+// checkpointer moves the log into the database in the background, on its own connection,
+// so that the writer rarely has to.
+type checkpointer struct {
+	conn   *sqliteConn
+	writer *writer
+	health *health
+	limit  int64 // number of pages at which the log is restarted
+	quit   chan struct{}
+	done   chan struct{}
+}
+
+func newCheckpointer(c *sqliteConn, w *writer) *checkpointer {
+	k := &checkpointer{conn: c, writer: w, health: w.health, limit: maxLog, quit: make(chan struct{}), done: make(chan struct{})}
+	busy := k.emptyLog()
+	for end := time.Now().Add(emptyLogTimeout); busy && time.Now().Before(end); {
+		busy = k.emptyLog()
+	}
+	go k.loop()
+	return k
+}
+
+// emptyLog moves the whole log into the database. Before that, a store acknowledges
+// nothing: a process whose sync failed leaves a log that may be partly in the memory of the
+// kernel only, and a crash would lose everything that was appended to it. After the
+// checkpoint, which syncs the database, all that the store has read is on disk, and the log
+// is empty.
+//
+// It reports whether others were using the log. The loop retries after every error but an
+// I/O error and damage, which health records.
+func (k *checkpointer) emptyLog() (busy bool) {
+	t := &Tx{conn: k.conn}
+	var inUse, log, moved Integer
+	_, err := t.Row("PRAGMA wal_checkpoint(TRUNCATE)", nil, &inUse, &log, &moved)
+	switch {
+	case err == nil && inUse == 0:
+		k.health.markReady()
+		return false
+	case err == nil:
+		k.health.notReady(classBusy, errLogInUse)
+		return true
+	}
+	f := k.conn.classify(t.failed)
+	if !k.health.observe(f, t.failed) {
+		k.health.notReady(f, t.failed)
+	}
+	return f == classBusy
+}
+
+// errLogInUse is the reason why a checkpoint could not empty the log.
+var errLogInUse = errors.New("another process or a long read is using it")
+
+func (k *checkpointer) close() {
+	close(k.quit)
+	<-k.done
+}
+
+func (k *checkpointer) loop() {
+	defer close(k.done)
+	for k.health.isStarting() {
+		if !k.pause(emptyLogEvery) {
+			return
+		}
+		k.emptyLog()
+	}
+	for k.writer.awaitCommit(k.quit) {
+		if !k.pause(checkpointEvery) {
+			return
+		}
+		k.checkpoint()
+		if k.writer.idleFor(truncateAfter, k.quit) {
+			k.run("PRAGMA wal_checkpoint(TRUNCATE)")
+		}
+	}
+}
+
+// pause waits for d. It returns false immediately when the checkpointer is closed.
+func (k *checkpointer) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-k.quit:
+		return false
+	}
+}
+
+// checkpoint moves the part of the log that no read uses into the database without waiting,
+// and restarts a log that has become too long.
+func (k *checkpointer) checkpoint() {
+	log, _ := k.run("PRAGMA wal_checkpoint(PASSIVE)")
+	if log < k.limit {
+		k.limit = max(maxLog, min(k.limit, log+logStep))
+		return
+	}
+	// SQLite waits for locks by polling, and would rarely find the short time between two
+	// batches.
+	k.writer.batchMu.Lock()
+	log, busy := k.run("PRAGMA wal_checkpoint(RESTART)")
+	k.writer.batchMu.Unlock()
+	k.limit = maxLog
+	if busy {
+		k.limit = max(maxLog, log+logStep)
+	}
+}
+
+// run makes a checkpoint. It returns the number of pages of the log and whether others
+// prevented its completion, which the next one makes up for. A failed write or sync stops
+// the writer.
+func (k *checkpointer) run(pragma string) (pages int64, incomplete bool) {
+	t := &Tx{conn: k.conn}
+	var busy, log, moved Integer
+	if _, err := t.Row(pragma, nil, &busy, &log, &moved); err != nil {
+		k.health.observe(k.conn.classify(t.failed), t.failed)
+		return 0, true
+	}
+	return int64(log), busy != 0
+}

@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"errors"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// commitRefused reports whether an error of COMMIT, of class f, proves that the transaction
+// has not taken effect and will not do so after a crash. For every other error the outcome
+// is unknown.
+//
+// In WAL mode, COMMIT writes the frames of the transaction to the log, the last of them with
+// the commit mark, syncs the log, and enters the frames in the index of the log (the file
+// -shm). A crash loses the index, and recovery reads only the log: it restores the
+// transaction from a frame with the mark and a valid chain of checksums, whether or not
+// COMMIT succeeded. ROLLBACK does not change the file. What decides is whether the last
+// frame may be complete:
+//
+//	code                            cause                              last frame         outcome
+//	BUSY                            a lock before the first frame      not written        refused
+//	FULL                            a write to the log                 incomplete         refused
+//	IOERR_WRITE, quota exceeded     a write to the log                 incomplete         refused
+//	IOERR_WRITE otherwise           a write to the log                 up to the kernel   unknown
+//	IOERR_READ, IOERR_SHORT_READ    checksums that are rewritten       perhaps complete   unknown
+//	IOERR_FSYNC, IOERR_DIR_FSYNC    the sync of the log                complete           unknown
+//	IOERR_SHMSIZE, IOERR_SHMMAP     the index cannot grow              complete           unknown
+//	IOERR_SHMOPEN, IOERR_SHMLOCK    the index                          perhaps complete   unknown
+//	IOERR_NOMEM, NOMEM              memory, before or after the sync   perhaps complete   unknown
+//	CORRUPT                         the log or its index is damaged    perhaps complete   unknown
+//	PROTOCOL, LOCKED, READONLY      the lock or the index              perhaps complete   unknown
+//	all others                                                         perhaps complete   unknown
+//
+// FULL is a proof because the write of the last frame is the last write before the sync:
+// the database is opened with psow=1, without which SQLite would repeat the complete frame
+// up to the end of a disk sector. The incomplete frames end the log until the next
+// transaction overwrites them.
+//
+// Frames that a large transaction writes before its COMMIT have no mark, so that errors of
+// other statements leave no trace.
+func commitRefused(f errorClass, err error) bool {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code() & 0xff { // the primary code
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL:
+		return true
+	}
+	return f == classFull && e.Code() == sqlite3.SQLITE_IOERR_WRITE
+}

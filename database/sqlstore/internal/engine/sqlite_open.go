@@ -1,0 +1,265 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"modernc.org/sqlite"
+
+	"sluice/database"
+)
+
+const (
+	// sqliteBegin takes the write lock immediately. A transaction that takes it later fails
+	// if it has read a state that is no longer the last.
+	sqliteBegin = "BEGIN IMMEDIATE"
+	// mmapSize is greater than the limit of SQLite, which maps just under 2 GiB of the
+	// database. Without a map, readers contend for the mutex of its allocator.
+	mmapSize = 1 << 40
+	// writerCacheKiB is the size of the page cache of the writer. SQLite scans the whole hash table
+	// of the cache in each commit that has rebalanced a tree of less than 1 GiB, so that a larger
+	// cache makes commits slower.
+	writerCacheKiB = 16 << 10
+	// busyTimeout is how long SQLite waits for a lock before callers can cancel.
+	busyTimeout = 500 * time.Millisecond
+)
+
+// OpenSQLite opens the database at path; see sqlstore.OpenSQLite.
+func OpenSQLite(path string, opt Options) (*DB, error) {
+	eng, err := openSQLiteEngine(path, opt)
+	if err != nil {
+		if classifySQLite(err) == classFull && !errors.Is(err, database.ErrNoSpace) {
+			err = fmt.Errorf("%w: %w", database.ErrNoSpace, err)
+		}
+		return nil, fmt.Errorf("sqlstore: open %s: %w", path, err)
+	}
+	return newDB(eng, opt.Now), nil
+}
+
+// sqliteEngine is the engine for SQLite: one connection for writes, a pool for reads and a
+// connection for checkpoints.
+type sqliteEngine struct {
+	writer       *writer
+	readers      *readers
+	checkpointer *checkpointer
+	health       *health
+	guard        *commitGuard
+	wallClock    *wallClock
+	path         string // of the database
+	versions
+	closing func() error
+}
+
+var _ Engine = (*sqliteEngine)(nil)
+
+func openSQLiteEngine(path string, opt Options) (*sqliteEngine, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	write, found, err := openWriterConn(path, opt.Schema)
+	if err != nil {
+		return nil, err
+	}
+	check, err := openSQLiteConn(path, checkpointTimeout, []string{"wal_autocheckpoint(0)"})
+	if err != nil {
+		return nil, errors.Join(err, write.close())
+	}
+	h := newHealth()
+	pool, err := openReaders(path, opt.Readers, h)
+	if err != nil {
+		return nil, errors.Join(err, write.close(), check.close())
+	}
+	rows := opt.Rows
+	if rows == nil {
+		rows = noWatcher{}
+	}
+	g := &commitGuard{}
+	w := newWriter(write, sqliteBegin, h, g, rows)
+	e := &sqliteEngine{
+		writer: w, readers: pool, checkpointer: newCheckpointer(check, w), health: h, guard: g,
+		wallClock: newWallClock(opt.Wall, opt.Passed), path: path, versions: found,
+	}
+	e.closing = sync.OnceValue(e.closeAll)
+	return e, nil
+}
+
+// openWriterConn opens the connection for writes, and changes the schema as change says.
+func openWriterConn(path string, change SchemaChange) (*sqliteConn, versions, error) {
+	if change == Keep {
+		if _, err := os.Stat(path); err != nil { // SQLite would create it
+			return nil, versions{}, err
+		}
+	}
+	c, err := openSQLiteConn(path, busyTimeout, []string{"wal_autocheckpoint(16000)", fmt.Sprintf("cache_size(-%d)", writerCacheKiB)})
+	if err != nil {
+		return nil, versions{}, err
+	}
+	found, err := prepareSQLite(c, change)
+	if err == nil {
+		err = checkDurable(c)
+	}
+	if err != nil {
+		return nil, versions{}, errors.Join(err, c.close())
+	}
+	return c, found, nil
+}
+
+// openReaders opens n connections for reads; see Options.Readers.
+func openReaders(path string, n int, h *health) (*readers, error) {
+	if n == 0 {
+		n = min(max(runtime.NumCPU(), 4), 8)
+	}
+	return newReaders(n, h, func() (*sqliteConn, error) {
+		return openSQLiteConn(path, busyTimeout, []string{"query_only(1)", "cache_size(-8192)", fmt.Sprintf("mmap_size(%d)", mmapSize)})
+	})
+}
+
+func (e *sqliteEngine) Write(ctx context.Context, fn func(*Tx) error) error {
+	return e.writer.write(ctx, fn)
+}
+
+// WriteLocked is write, because there is one writer.
+func (e *sqliteEngine) WriteLocked(ctx context.Context, fn func(*Tx) error) error {
+	return e.writer.write(ctx, fn)
+}
+
+// StartLocked implements engine. It does not need until: callers do not wait for each other longer than
+// for the queue.
+func (e *sqliteEngine) StartLocked(_ time.Time, fn func(*Tx) error, done func(any, error)) error {
+	return e.writer.start(fn, done)
+}
+
+func (e *sqliteEngine) oneWriter() bool { return true }
+
+func (e *sqliteEngine) Read(ctx context.Context, fn func(*Tx) error) error {
+	return e.readers.read(ctx, fn)
+}
+
+func (e *sqliteEngine) Snapshot(ctx context.Context, fn func(*Tx) error) error {
+	return e.readers.snapshot(ctx, fn)
+}
+
+func (e *sqliteEngine) err() error {
+	if e.writer.isClosed() {
+		return ErrClosed
+	}
+	return e.health.err()
+}
+
+func (e *sqliteEngine) stopped() <-chan struct{} { return e.health.stopped }
+
+func (e *sqliteEngine) clock() engineClock { return e.wallClock }
+
+func (e *sqliteEngine) leaseTime(t *Tx) (time.Time, error) { return t.Now, nil }
+
+func (e *sqliteEngine) commitGuard() *commitGuard { return e.guard }
+
+func (e *sqliteEngine) listsInside() bool { return false }
+
+// maxLists returns half of the connections for reads. A list waits for nobody, so more of them
+// would only share the processors.
+func (e *sqliteEngine) maxLists() int { return max(1, cap(e.readers.free)/2) }
+
+func (e *sqliteEngine) close() error { return e.closing() }
+
+func (e *sqliteEngine) closeAll() error {
+	e.writer.close()
+	e.checkpointer.close()
+	return errors.Join(e.readers.close(), e.checkpointer.conn.close(), e.writer.conn.close())
+}
+
+// openSQLiteConn opens a connection with the settings of all connections and these pragmas.
+func openSQLiteConn(path string, busy time.Duration, pragmas []string) (*sqliteConn, error) {
+	q := url.Values{"_pragma": append([]string{
+		fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
+		"synchronous(FULL)",
+		// fsync does not flush the cache of the disk on every system.
+		"fullfsync(1)", "checkpoint_fullfsync(1)",
+		"journal_size_limit(67108864)",
+		"temp_store(MEMORY)",
+	}, pragmas...)}
+	q.Set("psow", "1") // see commitRefused
+	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+	var c *sqliteConn
+	err := retryBusy(func() error {
+		d, err := new(sqlite.Driver).Open(name)
+		if err == nil {
+			c = newSQLiteConn(d, sqliteClassifier(func() error { return probeSpace(filepath.Dir(path)) }))
+		}
+		return err
+	})
+	return c, err
+}
+
+// sqliteVersionTables counts the tables with the name schema_version.
+const sqliteVersionTables = `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'`
+
+// prepareSQLite checks the schema, then enables the log, which a backup may not have, and then changes the
+// schema under the write lock, so that concurrent opens are safe.
+func prepareSQLite(c *sqliteConn, change SchemaChange) (versions, error) {
+	list, err := migrations(sqliteMigrations)
+	if err != nil {
+		return versions{}, err
+	}
+	var found versions
+	err = retryBusy(func() error {
+		found, err = checkVersion(c, list, change, sqliteVersionTables)
+		return err
+	})
+	if err != nil {
+		return found, err
+	}
+	if err := retryBusy(func() error { return c.run("PRAGMA journal_mode=WAL") }); err != nil || found.from == found.to {
+		return found, err
+	}
+	if err := retryBusy(func() error { return c.run(sqliteBegin) }); err != nil {
+		return found, err
+	}
+	if err := migrate(c, list); err != nil {
+		return found, errors.Join(err, c.run("ROLLBACK"))
+	}
+	return found, c.run("COMMIT")
+}
+
+// checkDurable reads back the settings on which the durability of commits depends.
+func checkDurable(c *sqliteConn) error {
+	mode, sync, err := durability(&Tx{conn: c})
+	if err != nil {
+		return err
+	}
+	if mode != "wal" || sync != 2 {
+		return fmt.Errorf("journal_mode is %s and synchronous %d, want wal and 2", mode, sync)
+	}
+	return nil
+}
+
+func durability(t *Tx) (mode string, sync int64, err error) {
+	if _, err := t.Row("PRAGMA journal_mode", nil, &mode); err != nil {
+		return "", 0, err
+	}
+	_, err = t.Row("PRAGMA synchronous", nil, (*Integer)(&sync))
+	return mode, sync, err
+}
+
+// openTimeout is how long an open waits for other processes that open or migrate.
+const openTimeout = time.Minute
+
+// retryBusy retries fn while SQLite returns, in spite of its timeout, that the database is
+// locked, because others are opening it.
+func retryBusy(fn func() error) error {
+	for end := time.Now().Add(openTimeout); ; {
+		err := fn()
+		if err == nil || classifySQLite(err) != classBusy || time.Now().After(end) {
+			return err
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}

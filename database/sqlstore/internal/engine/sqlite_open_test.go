@@ -1,0 +1,267 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"sluice/database"
+)
+
+func TestDurabilitySettings(t *testing.T) {
+	path := databasePath(t)
+	for range 2 { // new, and opened again
+		s, err := openDB(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var mode string
+		var sync int64
+		err = s.Write(t.Context(), func(t *Tx) (err error) {
+			mode, sync, err = durability(t)
+			return err
+		})
+		if err != nil || mode != "wal" || sync != 2 {
+			t.Errorf("journal_mode %q, synchronous %d, error %v; want wal, 2", mode, sync, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRefusesWithoutDurability checks a connection that would not sync its commits.
+func TestRefusesWithoutDurability(t *testing.T) {
+	path := databasePath(t)
+	openAt(t, path, Options{})
+	c, err := openSQLiteConn(path, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeConn(t, c)
+	if err := checkDurable(c); err != nil {
+		t.Fatalf("a valid connection was refused: %v", err)
+	}
+	if err := c.run("PRAGMA synchronous=NORMAL"); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkDurable(c); err == nil {
+		t.Fatal("a connection with synchronous=NORMAL was accepted")
+	}
+}
+
+func TestReadersCannotWrite(t *testing.T) {
+	s := openAt(t, databasePath(t), Options{})
+	err := s.Read(t.Context(), func(tx *Tx) error {
+		_, err := tx.Exec(`INSERT INTO facts (name, value) VALUES ($1, $2)`, []byte("n"), []byte("v"))
+		return err
+	})
+	if err == nil {
+		t.Fatal("a reading connection wrote")
+	}
+}
+
+func TestRefusesNewerDatabase(t *testing.T) {
+	path := databasePath(t)
+	s := openAt(t, path, Options{})
+	err := s.Write(t.Context(), func(tx *Tx) error {
+		_, err := tx.Exec(`INSERT INTO schema_version (version) VALUES ($1)`, int64(1000))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openDB(path, Options{}); !errors.Is(err, database.ErrNewer) {
+		t.Fatalf("open of a newer database: %v, want ErrNewer", err)
+	}
+}
+
+// TestMigrationIsOneTransaction makes the second of two migrations fail: neither may have an
+// effect.
+func TestMigrationIsOneTransaction(t *testing.T) {
+	path := databasePath(t)
+	c, err := openSQLiteConn(path, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeConn(t, c)
+	list := listMigrations(t, sqliteMigrations)
+	list = append(list, migration{int64(len(list)) + 1, "CREATE TABLE more (x BIGINT); CREATE TABLE more (x BIGINT);"})
+	if err := c.run(sqliteBegin); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrate(c, list); err == nil {
+		t.Fatal("a broken migration succeeded")
+	}
+	if err := c.run("ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	var tables Integer
+	if _, err := (&Tx{conn: c}).Row(`SELECT COUNT(*) FROM sqlite_master`, nil, &tables); err != nil || tables != 0 {
+		t.Fatalf("%d tables and indexes left, error %v", tables, err)
+	}
+	openAt(t, path, Options{})
+}
+
+func TestRacingFirstOpens(t *testing.T) {
+	for range 5 {
+		path := databasePath(t)
+		const n = 6
+		stores, errs := make([]testDB, n), make([]error, n)
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() {
+				stores[i], errs[i] = openDB(path, Options{Readers: 1})
+				if errs[i] == nil {
+					errs[i] = stores[i].setFact(t.Context(), fmt.Sprint(i), "value")
+				}
+			})
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			if _, err := stores[0].fact(t.Context(), fmt.Sprint(n-1-i)); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, s := range stores {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestOpenPaths opens databases whose paths have special characters of URIs.
+func TestOpenPaths(t *testing.T) {
+	for _, name := range []string{"a b?c#d%41&e=f;g.db", "ü'\".db", "~.db"} {
+		path := filepath.Join(t.TempDir(), name)
+		openAt(t, path, Options{})
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+	if s, err := openDB(filepath.Join(t.TempDir(), "missing", "meta.db"), Options{}); err == nil {
+		t.Error("a database was opened in a missing folder", s.Close())
+	}
+	garbage := databasePath(t)
+	if err := os.WriteFile(garbage, make([]byte, 5000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := openDB(garbage, Options{}); err == nil {
+		t.Error("a file that is not a database was opened", s.Close())
+	}
+}
+
+func TestClosed(t *testing.T) {
+	s, err := openDB(databasePath(t), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Err(); err != nil {
+		t.Errorf("Err of an open store: %v", err)
+	}
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, readErr := s.fact(t.Context(), "property")
+	_, useErr := s.use(t.Context(), "session")
+	for _, err := range []error{readErr, useErr, s.setFact(t.Context(), "property", "value"), s.Err()} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("after Close: %v, want ErrClosed", err)
+		}
+	}
+}
+
+// olderDatabase creates a database of an older schema with a blob and an upload.
+func olderDatabase(t *testing.T) string {
+	t.Helper()
+	path := databasePath(t)
+	c, err := openSQLiteConn(path, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeConn(t, c)
+	if err := c.run("PRAGMA journal_mode=WAL"); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrate(c, listMigrations(t, sqliteMigrations)[:2]); err != nil {
+		t.Fatal(err)
+	}
+	err = c.script(`
+		INSERT INTO blobs (account, name_head, name_hash, name_tail, content, size, crc64, part_size, content_type, modified)
+			VALUES (x'61', x'62', x'', x'', x'00112233445566778899aabbccddeeff', 100, 1, 0, x'', 1);
+		INSERT INTO uploads (id, account, name, content, part_size, content_type, create_only, state, bytes, revision, created, touched, size, crc64)
+			VALUES (x'75', x'61', x'63', x'10112233445566778899aabbccddeeff', 10, x'', 0, 0, 0, 0, 1, 1, 0, 0);`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestOpenExisting opens databases that must not be created or changed.
+func TestOpenExisting(t *testing.T) {
+	existing := Options{Schema: Keep}
+	missing := filepath.Join(t.TempDir(), "meta.db")
+	if s, err := openDB(missing, existing); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("a missing database: %v, %v", s, err)
+	}
+	if _, err := os.Stat(missing); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("a database was created: %v", err)
+	}
+	older := olderDatabase(t)
+	empty := databasePath(t)
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{older, empty} {
+		if s, err := openDB(path, existing); !errors.Is(err, database.ErrOlder) {
+			t.Fatalf("an older database: %v, %v", s, err)
+		}
+	}
+	if s, err := openDB(older, Options{Schema: Create}); !errors.Is(err, database.ErrOlder) {
+		t.Fatalf("an older database that may be created: %v, %v", s, err)
+	}
+	c, err := openSQLiteConn(older, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeConn(t, c)
+	var version Integer
+	if _, err := (&Tx{conn: c}).Row(`SELECT MAX(version) FROM schema_version`, nil, &version); err != nil || version != 2 {
+		t.Fatalf("the older database has version %d, %v", version, err)
+	}
+
+	running := openAt(t, older, Options{}) // a server that was started in the meantime
+	s, err := openDB(older, existing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.setFact(t.Context(), "name", "value"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := running.fact(t.Context(), "name"); err != nil || got != "value" {
+		t.Fatalf("the server reads %q, %v", got, err)
+	}
+	err = running.Write(t.Context(), func(tx *Tx) error {
+		_, err := tx.Exec(`INSERT INTO schema_version (version) VALUES ($1)`, int64(1000))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := openDB(older, existing); !errors.Is(err, database.ErrNewer) {
+		t.Fatalf("a newer database: %v, %v", s, err)
+	}
+}

@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"testing"
+
+	"sluice/database"
+)
+
+var errRollback = errors.New("rollback failed")
+
+// badRollback is a connection whose next rollbacks fail and leave it in its transaction.
+type badRollback struct {
+	driver.Conn
+	fail int
+}
+
+func (c *badRollback) Prepare(query string) (driver.Stmt, error) {
+	s, err := c.Conn.Prepare(query)
+	if err == nil && query == "ROLLBACK" {
+		s = &badStmt{Stmt: s, conn: c}
+	}
+	return s, err
+}
+
+type badStmt struct {
+	driver.Stmt
+	conn *badRollback
+}
+
+func (s *badStmt) ExecContext(ctx context.Context, in []driver.NamedValue) (driver.Result, error) {
+	if s.conn.fail > 0 {
+		s.conn.fail--
+		return nil, errRollback
+	}
+	return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, in)
+}
+
+// TestReaderEndsItsTransaction makes rollbacks of the only reader fail: no later read sees the
+// old state, regardless of how long the connection stays in the transaction.
+func TestReaderEndsItsTransaction(t *testing.T) {
+	ctx := t.Context()
+	e, err := openSQLiteEngine(databasePath(t), Options{Readers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := testDB{newDB(e, nil)}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c := <-e.readers.free
+	bad := &badRollback{Conn: c.driver}
+	c.driver = bad
+	e.readers.free <- c
+
+	snapshot := func() error {
+		return s.Snapshot(ctx, func(t *Tx) error { _, err := t.Row(`SELECT 1 FROM facts`, nil, new(Integer)); return err })
+	}
+	if err := snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	bad.fail = 3
+	if err := snapshot(); !errors.Is(err, errRollback) {
+		t.Errorf("a read whose transaction does not end: %v", err)
+	}
+	if err := s.setFact(ctx, "property", "v"); err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for {
+		got, err := s.fact(ctx, "property")
+		if err == nil {
+			if got != "v" {
+				t.Errorf("property %q", got)
+			}
+			break
+		}
+		if errors.Is(err, database.ErrNotFound) {
+			t.Fatal("a read saw the state of an earlier transaction")
+		}
+		if refused++; refused > 3 {
+			t.Fatalf("the connection is not returned: %v", err)
+		}
+	}
+	if refused == 0 {
+		t.Error("no read hit the failing rollback")
+	}
+	if err := snapshot(); err != nil {
+		t.Errorf("a snapshot afterwards: %v", err)
+	}
+	// The engine may have ended the transaction by itself.
+	err = s.Snapshot(ctx, func(t *Tx) error { return t.conn.(*sqliteConn).run("ROLLBACK") })
+	if err != nil {
+		t.Errorf("a snapshot whose transaction the engine ended: %v", err)
+	}
+}

@@ -1,0 +1,221 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+	"sluice/database"
+)
+
+// crashed returns a database whose log holds rows that are not in the database itself, as
+// after a crash.
+func crashed(t *testing.T) string {
+	t.Helper()
+	path := databasePath(t)
+	s := openAt(t, path, Options{})
+	if err := s.setFact(t.Context(), "first", "v"); err != nil {
+		t.Fatal(err)
+	}
+	left := databasePath(t)
+	hold, err := openSQLiteConn(path, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeConn(t, hold)
+	var n Integer
+	if err := hold.run("BEGIN"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&Tx{conn: hold}).Row(`SELECT COUNT(*) FROM facts`, nil, &n); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 { // the open read keeps them in the log
+		if err := s.setFact(t.Context(), fmt.Sprint("logged", i), "v"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, ending := range []string{"", "-wal"} {
+		data, err := os.ReadFile(path + ending)
+		if err == nil {
+			err = os.WriteFile(left+ending, data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return left
+}
+
+// TestStartEmptiesTheLog opens a store on the log of a process that crashed: before the first
+// acknowledgement everything in the log has been moved into the database, and nothing of the old
+// log precedes the acknowledged write in the new one.
+func TestStartEmptiesTheLog(t *testing.T) {
+	for _, change := range []SchemaChange{Migrate, Keep} {
+		path := crashed(t)
+		e, err := openSQLiteEngine(path, Options{Schema: change})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := e.close(); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := e.err(); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path + "-wal")
+		if err != nil || info.Size() != 0 {
+			t.Fatalf("the log as writes begin: %d bytes, %v", info.Size(), err)
+		}
+		alone := databasePath(t)
+		data, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(alone, data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openAt(t, alone, Options{}).fact(t.Context(), "logged19"); err != nil {
+			t.Errorf("the database without its log: %v", err)
+		}
+	}
+}
+
+// TestStartDuringARead opens a store while another connection reads from the log of a process
+// that crashed: writes are refused, reads succeed, and once that read has ended writes succeed
+// without intervention.
+func TestStartDuringARead(t *testing.T) {
+	path := crashed(t)
+	other, err := openSQLiteConn(path, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeConn(t, other)
+	if err := other.run("BEGIN"); err != nil {
+		t.Fatal(err)
+	}
+	var n Integer
+	if _, err := (&Tx{conn: other}).Row(`SELECT COUNT(*) FROM facts`, nil, &n); err != nil {
+		t.Fatal(err)
+	}
+	e, err := openSQLiteEngine(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := testDB{newDB(e, nil)}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := s.Err(); !errors.Is(err, database.ErrUnavailable) || !errors.Is(err, errLogInUse) {
+		t.Errorf("Err: %v", err)
+	}
+	if err := s.setFact(t.Context(), "refused", "v"); !errors.Is(err, database.ErrUnavailable) {
+		t.Errorf("a write before the log was emptied: %v", err)
+	}
+	if _, err := s.fact(t.Context(), "logged19"); err != nil {
+		t.Errorf("a read before the log was emptied: %v", err)
+	}
+	if err := other.run("ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	<-e.health.ready
+	if err := s.Err(); err != nil {
+		t.Errorf("Err: %v", err)
+	}
+	if err := s.setFact(t.Context(), "accepted", "v"); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.fact(t.Context(), "refused"); !errors.Is(err, database.ErrNotFound) {
+		t.Errorf("the refused write: %v", err)
+	}
+	select {
+	case <-s.Stopped():
+		t.Error("the store has stopped")
+	default:
+	}
+}
+
+// damaged returns a database in which the first page of a table is overwritten.
+func damaged(t *testing.T, table string) string {
+	t.Helper()
+	path := databasePath(t)
+	s, err := openDB(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page Integer
+	err = errors.Join(s.setFact(t.Context(), "property", "v"), s.Read(t.Context(), func(t *Tx) error {
+		found, err := t.Row(`SELECT rootpage FROM sqlite_master WHERE name = $1`, Args{table}, &page)
+		if err == nil && !found {
+			err = errors.New("no such table")
+		}
+		return err
+	}), s.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	noise := make([]byte, 4096)
+	for i := range noise {
+		noise[i] = 0xa5
+	}
+	_, err = f.WriteAt(noise, (int64(page)-1)*4096)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestDamagedDatabase finds damage in a read and in a write: further writes are refused, reads
+// of undamaged tables succeed, and Stopped is not closed.
+func TestDamagedDatabase(t *testing.T) {
+	for what, meet := range map[string]func(testDB) error{
+		"read": func(s testDB) error {
+			return s.Read(t.Context(), func(t *Tx) error {
+				_, err := t.Row(`SELECT 1 FROM leases WHERE name = $1`, Args{[]byte("name")}, new(Integer))
+				return err
+			})
+		},
+		"write": func(s testDB) error {
+			return s.Write(t.Context(), func(t *Tx) error {
+				_, err := t.Exec(`INSERT INTO leases (name, holder, expires) VALUES ($1, $1, 1)`, []byte("name"))
+				return err
+			})
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := openAt(t, damaged(t, "leases"), Options{})
+			if err := s.Err(); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.setFact(t.Context(), "before", "v"); err != nil {
+				t.Errorf("a write before the damage was found: %v", err)
+			}
+			if err := meet(s); err == nil {
+				t.Fatal("the damage was not found")
+			}
+			if err := s.Err(); !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrStopped) {
+				t.Errorf("Err: %v", err)
+			}
+			if err := s.setFact(t.Context(), "later", "v"); !errors.Is(err, ErrCorrupt) || !errors.Is(err, database.ErrUnavailable) {
+				t.Errorf("a write: %v", err)
+			}
+			if v, err := s.fact(t.Context(), "property"); err != nil || v != "v" {
+				t.Errorf("a read of an undamaged table: %q, %v", v, err)
+			}
+			select {
+			case <-s.Stopped():
+				t.Error("the store has stopped")
+			default:
+			}
+		})
+	}
+}

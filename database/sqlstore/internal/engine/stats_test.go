@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestStatsOfSQLite holds the writer and the only reader up, and checks what the figures say of the
+// calls that wait and of the COMMIT that they share.
+func TestStatsOfSQLite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openAt(t, databasePath(t), Options{Readers: 1})
+		const calls = 5
+		if n := s.Stats().SQLite.Batches.Counts().Count; n != 0 {
+			t.Errorf("%d batches in the beginning", n)
+		}
+		hold, done := make(chan struct{}), make(chan error, 1+calls)
+		go func() {
+			done <- s.Write(t.Context(), func(*Tx) error { <-hold; return nil })
+		}()
+		synctest.Wait()
+		for i := range calls {
+			go func() { done <- s.setFact(t.Context(), fmt.Sprint(i), "value") }()
+		}
+		synctest.Wait()
+		if got := s.Stats().SQLite.Queue; got != calls {
+			t.Errorf("%d calls wait, want %d", got, calls)
+		}
+		close(hold)
+		for range 1 + calls {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		after := s.Stats()
+		batches, commits := after.SQLite.Batches.Counts(), after.Commits.Counts()
+		if batches.Count != 1 || batches.Sum != 1+calls || commits.Count != 1 {
+			t.Errorf("%d batches of %v calls and %d COMMITs, want one of %d", batches.Count, batches.Sum, commits.Count, 1+calls)
+		}
+		if after.SQLite.Queue != 0 || after.InDoubt != 0 || after.SQLite.DatabaseBytes == 0 || after.SQLite.LogBytes == 0 {
+			t.Errorf("the figures are %+v, %+v", after, after.SQLite)
+		}
+
+		hold = make(chan struct{})
+		go func() { done <- s.Read(t.Context(), func(*Tx) error { <-hold; return nil }) }()
+		synctest.Wait()
+		go func() {
+			_, err := s.fact(t.Context(), "0")
+			done <- err
+		}()
+		time.Sleep(time.Second)
+		if got := s.Stats().SQLite.ReadWaits; got != 0 {
+			t.Errorf("%d waits have ended", got)
+		}
+		close(hold)
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if got := s.Stats().SQLite; got.ReadWaits != 1 || got.ReadWaitTime != time.Second {
+			t.Errorf("%d reads waited for %v, want one for a second", got.ReadWaits, got.ReadWaitTime)
+		}
+	})
+}

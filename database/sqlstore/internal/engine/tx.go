@@ -1,0 +1,237 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Args are the parameters of a query, each an int64, a []byte that is not nil, or nil; or
+// the destinations of the columns of its rows.
+type Args = []any
+
+// runner runs statements on a connection, one at a time: a cursor must be closed before the
+// next statement.
+type runner interface {
+	// exec runs a statement and returns the number of rows that it changed.
+	exec(query string, in Args) (int64, error)
+	// change runs a statement of which only the effect matters, before the next one and before the
+	// commit. Its error may be returned by either of them instead. in must not be changed until then.
+	change(query string, in Args) error
+	query(query string, in Args) (cursor, error)
+	// forUpdate returns the clause by which a query locks the rows that it returns until
+	// the end of the transaction. It is empty where there are no concurrent writers.
+	forUpdate() string
+	// lock waits until no other transaction holds the lock of this name, before the next statement runs
+	// at the latest, and holds it until the end of the transaction. It does nothing where there
+	// are no concurrent writers.
+	lock(kind string, name []string) error
+	classify(err error) errorClass
+	// embedded reports whether the engine runs in this process, so that a statement costs no round trip.
+	embedded() bool
+}
+
+// cursor is the open result of a query.
+type cursor interface {
+	// next scans the next row into out. It returns false at the end.
+	next(out Args) (bool, error)
+	close() error
+}
+
+// Tx is a transaction on a connection. It records whether anything was changed and whether
+// the engine failed, after which the transaction may have ended.
+//
+// Statements do not run under the context of a caller: some engines roll the whole
+// transaction back if a context ends during a statement, and every statement is short.
+type Tx struct {
+	conn    runner
+	Now     time.Time // to the microsecond, in UTC
+	Changed bool
+	Free    bool     // it changes nothing of the instance, so that its commit needs no permission
+	failed  error    // the first error of the engine
+	touched []RowKey // the rows that were changed, of those that a RowWatcher is told about
+}
+
+// guarded reports whether the commit of the transaction needs the permission of DB.Guard.
+func (t *Tx) guarded() bool { return t.Changed && !t.Free }
+
+// Touch records that a row changes that a RowWatcher is told about. It must be called by every statement
+// that does that.
+func (t *Tx) Touch(k RowKey) { t.touched = append(t.touched, k) }
+
+// Exec runs a statement and returns the number of rows that it changed.
+func (t *Tx) Exec(query string, in ...any) (int64, error) {
+	n, err := t.conn.exec(query, in)
+	if err != nil {
+		return 0, t.fail(err)
+	}
+	if n > 0 {
+		t.Changed = true
+	}
+	return n, nil
+}
+
+// Change runs a statement of which only the effect matters, not the number of rows. Its error may be
+// returned by a later statement or by the transaction instead. What in refers to must not be changed
+// until the end of the transaction.
+func (t *Tx) Change(query string, in ...any) error {
+	t.Changed = true
+	if err := t.conn.change(query, in); err != nil {
+		return t.fail(err)
+	}
+	return nil
+}
+
+// Row scans the only row of a query into out. It returns false if there is none.
+func (t *Tx) Row(query string, in Args, out ...any) (bool, error) {
+	rows, err := t.Open(query, in)
+	if err != nil {
+		return false, err
+	}
+	found, err := rows.Next(out)
+	if cerr := rows.Close(); err == nil {
+		err = cerr
+	}
+	return found, err
+}
+
+// Each scans the rows of a query into out and calls fn after each, until fn returns an
+// error.
+func (t *Tx) Each(query string, in, out Args, fn func() error) error {
+	rows, err := t.Open(query, in)
+	if err != nil {
+		return err
+	}
+	for {
+		more, err := rows.Next(out)
+		if err == nil && !more {
+			return rows.Close()
+		}
+		if err == nil {
+			err = fn()
+		}
+		if err != nil {
+			return errors.Join(err, rows.Close())
+		}
+	}
+}
+
+// Collect returns the values that row has after each row of a query is scanned into out,
+// which are destinations in row.
+func Collect[T any](t *Tx, query string, in, out Args, row *T) ([]T, error) {
+	var list []T
+	err := t.Each(query, in, out, func() error {
+		list = append(list, *row)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// Rows is the open result of a query in a transaction.
+type Rows struct {
+	tx     *Tx
+	cursor cursor
+}
+
+func (t *Tx) Open(query string, in Args) (Rows, error) {
+	r, err := t.conn.query(query, in)
+	if err != nil {
+		return Rows{}, t.fail(err)
+	}
+	return Rows{tx: t, cursor: r}, nil
+}
+
+// Next scans the next row into out. It returns false at the end.
+func (r Rows) Next(out Args) (bool, error) {
+	ok, err := r.cursor.next(out)
+	if err != nil {
+		return false, r.tx.fail(err)
+	}
+	return ok, nil
+}
+
+func (r Rows) Close() error {
+	if err := r.cursor.close(); err != nil {
+		return r.tx.fail(err)
+	}
+	return nil
+}
+
+// HasFailed reports whether the engine failed, after which the transaction may have ended.
+func (t *Tx) HasFailed() bool { return t.failed != nil }
+
+// Embedded reports whether the engine runs in this process, so that a statement costs no round trip.
+func (t *Tx) Embedded() bool { return t.conn.embedded() }
+
+// Observe calls see before each statement that runs from now on, until the function that it returns is
+// called. It is for tests that count or examine statements.
+func (t *Tx) Observe(see func(query string, in Args)) (end func()) {
+	conn := t.conn
+	t.conn = observed{conn, see}
+	return func() { t.conn = conn }
+}
+
+// ForUpdate returns the clause by which a query locks the rows that it returns.
+func (t *Tx) ForUpdate() string { return t.conn.forUpdate() }
+
+// Lock makes every other transaction that locks the same name wait until this one has
+// ended. It is for rows that may not exist yet. The lock is held when the next statement runs.
+func (t *Tx) Lock(kind string, name ...string) error {
+	if err := t.conn.lock(kind, name); err != nil {
+		return t.fail(err)
+	}
+	return nil
+}
+
+// fail records an error of the engine and translates it.
+func (t *Tx) fail(err error) error {
+	if t.failed == nil {
+		t.failed = err
+	}
+	return translate(t.conn.classify(err), err)
+}
+
+// observed is a runner whose statements are seen before they run.
+type observed struct {
+	runner
+	see func(query string, in Args)
+}
+
+func (o observed) exec(query string, in Args) (int64, error) {
+	o.see(query, in)
+	return o.runner.exec(query, in)
+}
+
+func (o observed) change(query string, in Args) error {
+	o.see(query, in)
+	return o.runner.change(query, in)
+}
+
+func (o observed) query(query string, in Args) (cursor, error) {
+	o.see(query, in)
+	return o.runner.query(query, in)
+}
+
+func (o observed) lock(kind string, name []string) error {
+	if o.forUpdate() != "" { // where there are no concurrent writers, a lock needs no statement
+		o.see("SELECT pg_advisory_xact_lock()", nil)
+	}
+	return o.runner.lock(kind, name)
+}
+
+// RowsPerStatement is the number of rows that a statement inserts or deletes, because each statement is a
+// round trip.
+const RowsPerStatement = 100
+
+// Parameters returns a list of n parameters, such as "$5, $6".
+func Parameters(first, n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("$%d", first+i)
+	}
+	return strings.Join(list, ", ")
+}

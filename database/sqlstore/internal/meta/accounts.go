@@ -1,0 +1,95 @@
+package meta
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/usage"
+	"sluice/metastore"
+)
+
+// AccountCounts are the numbers and sizes of the blobs of accounts.
+var AccountCounts = usage.Counts{Deltas: "account_deltas", Sums: "account_sums", Key: "account", Columns: []string{"blobs", "bytes"}}
+
+// The counts of accounts are kept by triggers on the table blobs: see the migration "accounts".
+
+// ListAccounts implements metastore.Accounts.
+func (s *Metastore) ListAccounts(ctx context.Context, after string, limit int) ([]metastore.Account, error) {
+	var list []metastore.Account
+	err := s.snapshotList(ctx, func(t tx) error {
+		list = nil
+		for behind, more := after, true; more && len(list) < limit; {
+			counted, rest, err := t.countedAccounts(behind, limit)
+			if err != nil {
+				return err
+			}
+			for _, a := range counted {
+				if behind = a.Account; a.Blobs != 0 {
+					list = append(list, a)
+				}
+			}
+			more = rest
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list[:min(limit, len(list))], nil
+}
+
+// TotalStored implements metastore.Accounts.
+func (s *Metastore) TotalStored(ctx context.Context) (blobs, bytes int64, err error) {
+	err = s.read(ctx, func(t tx) error {
+		_, err := t.Row(`SELECT CAST(COALESCE(SUM(blobs), 0) AS BIGINT), CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM
+			(SELECT blobs, bytes FROM account_sums UNION ALL SELECT blobs, bytes FROM account_deltas) counted`, nil,
+			(*engine.Integer)(&blobs), (*engine.Integer)(&bytes))
+		return err
+	})
+	return blobs, bytes, err
+}
+
+// countedAccounts returns the counts of the first accounts greater than after, in the order
+// of the accounts: of at least limit, unless it returns false, and then of all. Counts can be
+// zero.
+func (t tx) countedAccounts(after string, limit int) (list []metastore.Account, more bool, err error) {
+	sums, err := t.readAccounts(`SELECT account, blobs, bytes FROM account_sums
+		WHERE account > $1 ORDER BY account LIMIT ($2 + 0)`, after, limit)
+	if err != nil {
+		return nil, false, err
+	}
+	deltas, err := t.readAccounts(accountDeltas, after, limit)
+	if err != nil {
+		return nil, false, err
+	}
+	both := slices.Concat(sums, deltas)
+	slices.SortFunc(both, func(a, b metastore.Account) int { return cmp.Compare(a.Account, b.Account) })
+	for _, a := range both {
+		if n := len(list); n > 0 && list[n-1].Account == a.Account {
+			list[n-1].Blobs += a.Blobs
+			list[n-1].Bytes += a.Bytes
+			continue
+		}
+		list = append(list, a)
+	}
+	for _, read := range [][]metastore.Account{sums, deltas} {
+		if len(read) < limit {
+			continue
+		}
+		more = true // this table may have rows of later accounts
+		list = slices.DeleteFunc(list, func(a metastore.Account) bool { return a.Account > read[limit-1].Account })
+	}
+	return list, more, nil
+}
+
+// accountDeltas reads a range of the primary key of the table, and only as far as the limit
+// needs.
+const accountDeltas = `SELECT account, CAST(SUM(blobs) AS BIGINT), CAST(SUM(bytes) AS BIGINT) FROM account_deltas
+	WHERE account > $1 GROUP BY account ORDER BY account LIMIT ($2 + 0)`
+
+func (t tx) readAccounts(query, after string, limit int) ([]metastore.Account, error) {
+	var a metastore.Account
+	return engine.Collect(t.Tx, query, engine.Args{[]byte(after), int64(limit)}, engine.Args{&a.Account, (*engine.Integer)(&a.Blobs), (*engine.Integer)(&a.Bytes)}, &a)
+}

@@ -1,0 +1,368 @@
+package meta
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/usage"
+	"sluice/metastore"
+)
+
+// blobColumns are the columns of a blob, in the order of blobFields. blobColumnsAlone are the same
+// without the last one.
+const (
+	blobColumns      = blobColumnsAlone + `, metadata`
+	blobColumnsAlone = `content, size, crc64, part_size, sha256, content_type, modified, expires, owner, shared_second`
+)
+
+func blobFields(b *metastore.Blob) engine.Args {
+	return engine.Args{
+		(*engine.ContentID)(&b.Content), (*engine.Integer)(&b.Size), (*engine.CRC)(&b.CRC64), (*engine.Integer)(&b.PartSize),
+		&b.SHA256, &b.ContentType, (*engine.Instant)(&b.Modified), (*engine.Instant)(&b.Expires),
+		(*engine.OptionalText)(&b.Owner), (*engine.Boolean)(&b.SharedSecond), (*boundMetadata)(b),
+	}
+}
+
+// boundMetadata is the destination of the column metadata, which must be scanned after the column
+// content. A node of an earlier version replaces a blob without knowing the column, so its value
+// begins with the id of the content that it belongs to, and is ignored for another content.
+type boundMetadata metastore.Blob
+
+func (b *boundMetadata) Scan(src any) error {
+	b.Metadata = ""
+	switch v := src.(type) {
+	case nil:
+	case []byte:
+		if text, ok := bytes.CutPrefix(v, b.Content[:]); ok {
+			b.Metadata = string(text)
+		}
+	default:
+		return fmt.Errorf("%T is not metadata", src)
+	}
+	return nil
+}
+
+// metadataColumn returns the column of the metadata of a content. Empty metadata is NULL.
+func metadataColumn(content metastore.ContentID, metadata string) any {
+	if metadata == "" {
+		return nil
+	}
+	return append(content[:], metadata...)
+}
+
+// metadataLength is the number of bytes of the metadata of a row of blobs, as boundMetadata scans it.
+const metadataLength = `CASE WHEN substr(metadata, 1, 16) = content THEN length(metadata) - 16 ELSE 0 END`
+
+// expired reports whether a blob or session has expired. The zero time means never.
+func expired(expires, now time.Time) bool {
+	return !expires.IsZero() && !now.Before(expires)
+}
+
+// Blob implements metastore.Blobs.
+func (s *Metastore) Blob(ctx context.Context, account, name string) (metastore.Blob, error) {
+	var b metastore.Blob
+	err := s.read(ctx, func(t tx) error {
+		var found bool
+		var err error
+		if b, found, err = t.blob(account, name); err == nil {
+			err = checkLive(b, found, t.Now)
+		}
+		return err
+	})
+	if err != nil {
+		return metastore.Blob{}, fmt.Errorf("blob: %w", err)
+	}
+	return b, nil
+}
+
+// checkLive returns ErrNotFound or ErrExpired for a blob that cannot be read.
+func checkLive(b metastore.Blob, found bool, now time.Time) error {
+	switch {
+	case !found || expired(b.Expires, now.Add(-metastore.ExpiredBlobGrace)):
+		return database.ErrNotFound
+	case expired(b.Expires, now):
+		return database.ErrExpired
+	}
+	return nil
+}
+
+// OpenBlob implements metastore.Blobs.
+func (s *Metastore) OpenBlob(ctx context.Context, account, name string) (metastore.Blob, []metastore.Extent, error) {
+	var now time.Time
+	row, err := s.rows.get(blobKey(account, name), func() (row *blobRow, err error) {
+		err = s.read(ctx, func(t tx) (err error) {
+			now = t.Now
+			row, err = t.blobRow(account, name)
+			return err
+		})
+		return row, err
+	})
+	if err == nil && now.IsZero() { // the row was in the cache
+		now = s.db.Now()
+	}
+	if err == nil {
+		err = checkLive(row.blob, row.found, now)
+	}
+	if err != nil {
+		return metastore.Blob{}, nil, fmt.Errorf("blob: %w", err)
+	}
+	b := row.blob
+	b.Account, b.Name = account, name
+	return b, row.first, nil
+}
+
+// blobRow returns the row of a name, with found unset if there is none.
+func (t tx) blobRow(account, blobName string) (*blobRow, error) {
+	row := &blobRow{}
+	n := splitName(blobName)
+	var e metastore.Extent
+	fields := append(blobFields(&row.blob), (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.OptionalText)(&e.Key), &e.Body)
+	var err error
+	row.found, err = t.Row(
+		`SELECT f.*, COALESCE(e.size, 0), e.blocks, e.object, i.body
+		FROM (SELECT `+blobColumns+` FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3) f
+		LEFT JOIN extents e ON e.content = f.content AND e.part = 0 AND e.off = 0
+		LEFT JOIN bodies i ON e.object IS NULL AND i.content = f.content AND i.part = 0 AND i.off = 0`,
+		engine.Args{[]byte(account), n.head, n.hash}, fields...)
+	if e.Size > 0 {
+		row.first = []metastore.Extent{e}
+	}
+	return row, err
+}
+
+// blob returns the blob of a name, also if it has expired.
+func (t tx) blob(account, blobName string) (metastore.Blob, bool, error) {
+	b := metastore.Blob{Account: account, Name: blobName}
+	n := splitName(blobName)
+	found, err := t.Row(
+		`SELECT `+blobColumns+` FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`+t.ForUpdate(),
+		engine.Args{[]byte(account), n.head, n.hash}, blobFields(&b)...)
+	return b, found, err
+}
+
+// lockBlob is blob for a transaction that changes or inserts the row.
+func (t tx) lockBlob(account, name string) (metastore.Blob, bool, error) {
+	if err := t.Lock("blob", account, name); err != nil {
+		return metastore.Blob{}, false, err
+	}
+	return t.blob(account, name)
+}
+
+// CommitBlob implements metastore.Blobs.
+func (s *Metastore) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
+	if err := checkExtents(extents, 0, b.Size); err != nil {
+		return metastore.Blob{}, err
+	}
+	b.PartSize = 0
+	b.Expires = engine.Truncate(b.Expires)
+	if len(extents) <= stageExtents {
+		return s.commitBlob(ctx, b, extents, precondition, func(t tx) error { return t.addExtents(b.Content, extents) })
+	}
+	err := s.stage(ctx, b.Content, blobGarbage(b), extents)
+	if err == nil {
+		var committed metastore.Blob
+		committed, err = s.commitBlob(ctx, b, extents, precondition, func(t tx) error { return t.claim(b.Content) })
+		if err == nil {
+			return committed, nil
+		}
+	}
+	return metastore.Blob{}, s.unstage(ctx, b.Content, err)
+}
+
+// commitBlob is the transaction of CommitBlob. place assigns the extents to the content.
+func (s *Metastore) commitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition, place func(tx) error) (metastore.Blob, error) {
+	err := s.writeLocked(ctx, func(t tx) (err error) {
+		if err := checkAge(extents, t.Now); err != nil {
+			return err
+		}
+		var old metastore.Blob
+		var found bool
+		created := false
+		if precondition == nil {
+			created, err = t.createBlob(&b)
+		}
+		if err == nil && !created {
+			old, found, err = t.replaceable(&b, precondition, false)
+		}
+		if err != nil {
+			return err
+		}
+		if err := usage.Record(t.Tx, blobUsage(b), blobUsage(old).Negated(), blobGarbage(old)); err != nil {
+			return err
+		}
+		if err := place(t); err != nil || created {
+			return err
+		}
+		return t.replaceBlob(&b, old, found) // last, because the others need not wait for a result
+	})
+	if err != nil {
+		return metastore.Blob{}, err
+	}
+	return b, nil
+}
+
+// replaceable returns the blob that b may replace, and whether there is one. If there is none, the
+// blob has no size and no owner. Until the end of the transaction it stays as it is.
+func (t tx) replaceable(b *metastore.Blob, precondition metastore.Precondition, createOnly bool) (old metastore.Blob, found bool, err error) {
+	if expired(b.Expires, t.Now) {
+		return metastore.Blob{}, false, fmt.Errorf("blob to commit: %w", database.ErrExpired)
+	}
+	old, found, err = t.lockBlob(b.Account, b.Name)
+	if err != nil {
+		return metastore.Blob{}, false, err
+	}
+	live := found && !expired(old.Expires, t.Now)
+	if err := evaluate(precondition, old, live); err != nil {
+		return metastore.Blob{}, false, err
+	}
+	if createOnly && live {
+		return metastore.Blob{}, false, fmt.Errorf("blob: %w", database.ErrExists)
+	}
+	return old, found, nil
+}
+
+// replaceBlob writes the row of b, which replaces old if that was found, and sets b.Modified and
+// b.SharedSecond. The content of old becomes garbage.
+func (t tx) replaceBlob(b *metastore.Blob, old metastore.Blob, found bool) error {
+	b.Modified = engine.Latest(t.Now, old.Modified)
+	if !found {
+		return t.insertBlob(b)
+	}
+	// old.Modified is not before the time that deleted_blobs has for the name, if any.
+	b.SharedSecond = !old.Modified.Before(b.Modified.Truncate(time.Second))
+	if err := t.updateBlob(b); err != nil {
+		return err
+	}
+	return t.addGarbage(old.Content, blobGarbage(old))
+}
+
+// updateBlob writes b over the row of that name.
+func (t tx) updateBlob(b *metastore.Blob) error {
+	n := splitName(b.Name)
+	t.Touch(rowKey(b.Account, n))
+	shared := int64(0)
+	if b.SharedSecond {
+		shared = 1
+	}
+	return t.Change(`UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9,
+			modified = $10, expires = $11, owner = $12, shared_second = $13, metadata = $14
+		WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
+		[]byte(b.Account), n.head, n.hash, b.Content[:], b.Size, int64(b.CRC64), b.PartSize, engine.BytesColumn(b.SHA256),
+		[]byte(b.ContentType), engine.Micros(b.Modified), engine.Micros(b.Expires), engine.OptionalColumn(b.Owner), shared,
+		metadataColumn(b.Content, b.Metadata))
+}
+
+// insertBlob writes the first row of that name, whose time is not before that of a blob of the name that was
+// deleted. It sets b.Modified and b.SharedSecond.
+func (t tx) insertBlob(b *metastore.Blob) error {
+	n := splitName(b.Name)
+	t.Touch(rowKey(b.Account, n))
+	t.Changed = true // row does not set it
+	_, err := t.Row(`INSERT INTO blobs (account, name_head, name_hash, name_tail, `+blobColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+			(SELECT MAX(m) FROM (SELECT CAST($11 AS BIGINT) AS m UNION ALL
+				SELECT modified FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3) AS times),
+			$12, $13,
+			CASE WHEN EXISTS (SELECT 1 FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3 AND modified >= $14)
+				THEN 1 ELSE 0 END, $15)
+		RETURNING modified, shared_second`,
+		engine.Args{[]byte(b.Account), n.head, n.hash, n.tail, b.Content[:], b.Size, int64(b.CRC64), b.PartSize,
+			engine.BytesColumn(b.SHA256), []byte(b.ContentType), engine.Micros(b.Modified), engine.Micros(b.Expires), engine.OptionalColumn(b.Owner),
+			b.Modified.Truncate(time.Second).UnixMicro(), metadataColumn(b.Content, b.Metadata)},
+		(*engine.Instant)(&b.Modified), (*engine.Boolean)(&b.SharedSecond))
+	return err
+}
+
+// createBlob writes the row of b and sets b.Modified and b.SharedSecond, if the name has neither a row nor
+// one in deleted_blobs. It reports whether it has done that, which on SQLite saves a statement and the
+// temporary tables of insertBlob. On PostgreSQL, where a name that has a row would cost one more round trip,
+// it never does.
+func (t tx) createBlob(b *metastore.Blob) (bool, error) {
+	if !t.Embedded() || expired(b.Expires, t.Now) {
+		return false, nil
+	}
+	n := splitName(b.Name)
+	// The column modified must not be NULL, so that the row is also ignored for a deleted name.
+	rows, err := t.Exec(`INSERT OR IGNORE INTO blobs (account, name_head, name_hash, name_tail, `+blobColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+			CASE WHEN EXISTS (SELECT 1 FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3) THEN NULL ELSE $11 END,
+			$12, $13, 0, $14)`,
+		[]byte(b.Account), n.head, n.hash, n.tail, b.Content[:], b.Size, int64(b.CRC64), b.PartSize,
+		engine.BytesColumn(b.SHA256), []byte(b.ContentType), engine.Micros(t.Now), engine.Micros(b.Expires), engine.OptionalColumn(b.Owner),
+		metadataColumn(b.Content, b.Metadata))
+	if err != nil || rows == 0 {
+		return false, err
+	}
+	t.Touch(rowKey(b.Account, n))
+	b.Modified, b.SharedSecond = t.Now, false
+	return true, nil
+}
+
+// evaluate evaluates a precondition, which may be nil, on the current blob.
+func evaluate(precondition metastore.Precondition, current metastore.Blob, live bool) error {
+	if precondition == nil {
+		return nil
+	}
+	if !live {
+		return precondition(nil)
+	}
+	return precondition(&current)
+}
+
+// DeleteBlob implements metastore.Blobs.
+func (s *Metastore) DeleteBlob(ctx context.Context, account, name string, precondition metastore.Precondition) (metastore.ContentID, bool, error) {
+	var old metastore.Blob
+	var found bool
+	err := s.writeLocked(ctx, func(t tx) (err error) {
+		if old, found, err = t.lockBlob(account, name); err != nil {
+			return err
+		}
+		if err := evaluate(precondition, old, found && !expired(old.Expires, t.Now)); err != nil || !found {
+			return err
+		}
+		garbage := blobGarbage(old)
+		if err := usage.Record(t.Tx, blobUsage(old).Negated(), garbage); err != nil {
+			return err
+		}
+		if err := t.removeBlob(account, splitName(name), old.Content, garbage); err != nil {
+			return err
+		}
+		return t.rememberDeleted(old)
+	})
+	if err != nil || !found {
+		return metastore.ContentID{}, false, err
+	}
+	return old.Content, true, nil
+}
+
+// deletedRetention is the age from which the deletion of a blob need not be recorded: a
+// later blob of the name is then certain to have a later time. It exceeds the time that a
+// transaction may wait for its lock after it has read the clock.
+const deletedRetention = time.Minute
+
+// rememberDeleted stores the time of a blob that is deleted soon after it was modified. The
+// next blob of the name must not be older.
+func (t tx) rememberDeleted(b metastore.Blob) error {
+	if t.Now.Sub(b.Modified) > deletedRetention {
+		return nil
+	}
+	n := splitName(b.Name)
+	return t.Change(`INSERT INTO deleted_blobs (account, name_head, name_hash, modified) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (account, name_head, name_hash) DO UPDATE SET modified = excluded.modified`,
+		[]byte(b.Account), n.head, n.hash, engine.Micros(b.Modified))
+}
+
+// removeBlob deletes the row of a blob and makes its content garbage, as addGarbage does.
+func (t tx) removeBlob(account string, n name, content metastore.ContentID, garbage usage.Delta) error {
+	t.Touch(rowKey(account, n))
+	err := t.Change(`DELETE FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
+		[]byte(account), n.head, n.hash)
+	if err != nil {
+		return err
+	}
+	return t.addGarbage(content, garbage)
+}

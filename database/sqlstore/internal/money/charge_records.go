@@ -1,0 +1,141 @@
+package money
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/ledger"
+)
+
+// chargeRetention is how long a session keeps a charge that another store or an earlier
+// process recorded.
+const chargeRetention = ledger.IdempotencyRetention
+
+// chargeRecord is a charge of a session that has taken effect. The records of a session are
+// a column of its row, so that a charge needs no statement of its own. Each transaction
+// replaces the records of its own store, except those of charges in doubt, and keeps the
+// others for chargeRetention. A charge in doubt can therefore be found for that time,
+// regardless of later charges.
+//
+// The transaction of a charge locks the row of the session. A transaction that looks for the
+// charge waits until the former has ended and then sees its outcome.
+type chargeRecord struct {
+	id    [16]byte // see chargeID
+	store [8]byte  // name of the store that made it
+	at    int64    // microseconds since 1970
+	count int64    // chunksets
+}
+
+const chargeRecordSize = 16 + 8 + 8 + 8
+
+// chargeID returns the stored form of the name of a charge.
+func chargeID(charge string) [16]byte {
+	sum := sha256.Sum256([]byte(charge))
+	return [16]byte(sum[:16])
+}
+
+func encodeCharges(list []chargeRecord) []byte {
+	b := make([]byte, 0, len(list)*chargeRecordSize)
+	for _, r := range list {
+		b = append(append(b, r.id[:]...), r.store[:]...)
+		b = binary.BigEndian.AppendUint64(b, uint64(r.at))
+		b = binary.BigEndian.AppendUint64(b, uint64(r.count))
+	}
+	return b
+}
+
+func decodeCharges(b []byte) ([]chargeRecord, error) {
+	if len(b)%chargeRecordSize != 0 {
+		return nil, fmt.Errorf("sqlstore: a session has invalid charges of %d bytes", len(b))
+	}
+	var list []chargeRecord
+	for ; len(b) > 0; b = b[chargeRecordSize:] {
+		list = append(list, chargeRecord{
+			id: [16]byte(b), store: [8]byte(b[16:]),
+			at: int64(binary.BigEndian.Uint64(b[24:])), count: int64(binary.BigEndian.Uint64(b[32:])),
+		})
+	}
+	return list, nil
+}
+
+// chargedSession returns a session and its charges, unless its retention has ended.
+func (t tx) chargedSession(id string) (ledger.Session, []chargeRecord, error) {
+	var s ledger.Session
+	var raw []byte
+	found, err := t.Row(`SELECT `+sessionColumns+`, charges FROM sessions WHERE id = $1`+t.ForUpdate(),
+		engine.Args{[]byte(id)}, append(sessionFields(&s), &raw)...)
+	if err == nil {
+		err = t.remembered(s, found)
+	}
+	if err != nil {
+		return ledger.Session{}, nil, err
+	}
+	charges, err := decodeCharges(raw)
+	return s, charges, err
+}
+
+// recordCharge writes a use of n chunksets, or a return if n is negative, and the charges of
+// the session.
+func (t tx) recordCharge(id string, n int64, charges []chargeRecord) error {
+	return t.Change(`UPDATE sessions SET remaining = remaining - $2, used = used + $2, charges = $3 WHERE id = $1`,
+		[]byte(id), n, encodeCharges(charges))
+}
+
+// chargesInDoubt are the charges of a store whose outcome is unknown. The zero value has none. Its
+// methods may be called concurrently.
+type chargesInDoubt struct {
+	mu    sync.Mutex
+	since map[string]map[[16]byte]time.Time // when each charge was added, by session
+}
+
+// add adds a charge of a session, and removes all charges that were added more than chargeRetention ago.
+func (d *chargesInDoubt) add(id string, charge [16]byte, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for session, since := range d.since {
+		maps.DeleteFunc(since, func(_ [16]byte, at time.Time) bool { return now.Sub(at) > chargeRetention })
+		if len(since) == 0 {
+			delete(d.since, session)
+		}
+	}
+	if d.since == nil {
+		d.since = map[string]map[[16]byte]time.Time{}
+	}
+	if d.since[id] == nil {
+		d.since[strings.Clone(id)] = map[[16]byte]time.Time{} // the id may be a part of a request
+	}
+	d.since[id][charge] = now
+}
+
+// remove removes a charge that is no longer in doubt.
+func (d *chargesInDoubt) remove(id string, charge [16]byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.since[id], charge)
+	if len(d.since[id]) == 0 {
+		delete(d.since, id)
+	}
+}
+
+// retained returns the charges of a session that remain when a store records new ones.
+func (d *chargesInDoubt) retained(id string, charges []chargeRecord, store [8]byte, now time.Time) []chargeRecord {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	oldest := now.Add(-chargeRetention).UnixMicro()
+	return slices.DeleteFunc(charges, func(r chargeRecord) bool {
+		_, doubted := d.since[id][r.id]
+		return r.at <= oldest || r.store == store && !doubted
+	})
+}
+
+// inDoubt reports whether a transaction that returned err may have taken effect.
+func inDoubt(err error) bool { return errors.Is(err, database.ErrUnknownOutcome) }

@@ -1,0 +1,29 @@
+package money
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"sluice/internal/testclock"
+	"sluice/internal/testenv"
+)
+
+// TestDoubtsKeepNoRequests checks that a charge in doubt, which is remembered for days, does not keep the request
+// in memory that made it.
+func TestDoubtsKeepNoRequests(t *testing.T) {
+	var d chargesInDoubt
+	before := testenv.Heap()
+	const charges = 200
+	for i := range charges {
+		id := fmt.Sprint(i)
+		target := strings.Join([]string{"GET /v1/blobs/", id, "?", strings.Repeat("q", 28_000)}, "") // as a server gets it
+		id = target[len("GET /v1/blobs/"):][:len(id)]
+		d.add(id, chargeID(id), testclock.New().Now())
+	}
+	if took := testenv.Heap() - before; took > charges*2000 || len(d.since) != charges {
+		t.Errorf("%d charges in doubt take %d bytes", len(d.since), took)
+	}
+	runtime.KeepAlive(&d)
+}

@@ -1,0 +1,104 @@
+package money
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/ledger"
+)
+
+// Old sales are folded: their rows are replaced by a sum of count times price in their
+// channel. A payment cannot sell again although its row is deleted, because the channel
+// accepts only greater sequences. Sales to a session are kept for as long as the session,
+// because the audit compares its total with them.
+
+// FoldOldSales folds up to limit sales and returns that belong to no session and are older
+// than ledger.SaleRetention.
+func FoldOldSales(in *engine.Tx, limit int) (int, error) {
+	t := tx{in}
+	return t.foldSales(`session IS NULL AND at <= $1 ORDER BY at LIMIT ($2 + 0)`,
+		t.Now.Add(-ledger.SaleRetention).UnixMicro(), int64(limit))
+}
+
+// endedSessions selects the first sessions whose retention has ended.
+const endedSessions = `(SELECT f.id FROM sessions f WHERE f.expires <= $1 ORDER BY f.expires LIMIT ($2 + 0))`
+
+// PurgeSessions folds the sales to sessions whose retention has ended and then deletes these
+// sessions. A session with more sales than the limit takes several calls.
+func PurgeSessions(in *engine.Tx, limit int) (int, error) {
+	t := tx{in}
+	over, most := t.Now.Add(-ledger.SessionRetention).UnixMicro(), int64(limit)
+	folded, err := t.foldSales(`session IN `+endedSessions+` LIMIT ($2 + 0)`, over, most)
+	if err != nil {
+		return 0, err
+	}
+	n, err := t.Exec(`DELETE FROM sessions WHERE id IN `+endedSessions+`
+		AND NOT EXISTS (SELECT 1 FROM sales s WHERE s.session = sessions.id)`, over, most)
+	return folded + int(n), err
+}
+
+// errFold is the error of a fold that would lose or invent a sale.
+var errFold = errors.New("sqlstore: sales cannot be folded")
+
+// foldSales folds the sales that match a condition and returns their number. A lock excludes
+// concurrent folds, and no other transaction changes the fields of a sale that are summed.
+// It locks channels before sales, as do all transactions that write sales.
+func (t tx) foldSales(condition string, in ...any) (int, error) {
+	if err := t.Lock("fold sales"); err != nil {
+		return 0, err
+	}
+	var ids engine.Args
+	var id []byte
+	var channel string
+	var count, price int64
+	folded := map[string]*big.Int{}
+	err := t.Each(`SELECT id, channel, count, price FROM sales WHERE `+condition, in,
+		engine.Args{&id, &channel, (*engine.Integer)(&count), (*engine.Integer)(&price)},
+		func() error {
+			ids = append(ids, slices.Clone(id))
+			if folded[channel] == nil {
+				folded[channel] = new(big.Int)
+			}
+			folded[channel].Add(folded[channel], worth(count, price))
+			return nil
+		})
+	if err != nil {
+		return 0, err
+	}
+	for _, channel := range slices.Sorted(maps.Keys(folded)) {
+		if err := t.addFolded(channel, folded[channel]); err != nil {
+			return 0, err
+		}
+	}
+	for some := range slices.Chunk(ids, engine.RowsPerStatement) {
+		n, err := t.Exec(`DELETE FROM sales WHERE id IN (`+engine.Parameters(1, len(some))+`)`, some...)
+		if err == nil && int(n) != len(some) {
+			err = errFold
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return len(ids), nil
+}
+
+// addFolded adds the value of folded sales to that of a channel, modulo 2^64. Sales and returns are
+// not folded in the order in which they were made, so the sum of those that are folded can exceed
+// the range of the column. The sum of all is what was accepted less the credit, which does not, so
+// modulo 2^64 nothing is lost.
+func (t tx) addFolded(channel string, sum *big.Int) error {
+	var have int64
+	found, err := t.Row(`SELECT folded FROM channels WHERE id = $1`+t.ForUpdate(), engine.Args{[]byte(channel)}, (*engine.Integer)(&have))
+	if err != nil {
+		return err
+	}
+	if !found {
+		return fmt.Errorf("%w: of channel %.6s: run sluice audit", errFold, channel)
+	}
+	_, err = t.Exec(`UPDATE channels SET folded = $2 WHERE id = $1`, []byte(channel), wrapped(sum.Add(sum, big.NewInt(have))))
+	return err
+}

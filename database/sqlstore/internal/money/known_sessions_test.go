@@ -1,0 +1,233 @@
+package money
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/enginetest"
+	"sluice/internal/testclock"
+	"sluice/ledger"
+)
+
+func mustCreateSession(t *testing.T, s *Ledger, id string, left int64) {
+	t.Helper()
+	_, err := s.CreateSession(t.Context(), ledger.Session{ID: id, Total: left, Left: left, Expires: s.db.Now().Add(time.Hour)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUsesOfManySessionsShareATransaction holds the writer while several sessions are used. The uses
+// become one transaction, and those that are impossible do not affect the others.
+func TestUsesOfManySessionsShareATransaction(t *testing.T) {
+	clock := testclock.New()
+	s := openAt(t, databasePath(t), engine.Options{Now: clock.Now})
+	mustCreateSession(t, s, "ended", 5)
+	clock.Advance(2 * time.Hour)
+	mustCreateSession(t, s, "few", 3)
+	mustCreateSession(t, s, "many", 100)
+	for _, id := range []string{"ended", "few", "many", "many"} { // few and many are known
+		if _, err := s.UseSession(t.Context(), id, 1, nil); err != nil && id != "ended" {
+			t.Fatal(err)
+		}
+	}
+	g := enginetest.Hold(t, s.db)
+	type result struct {
+		what string
+		left int64
+		err  error
+	}
+	results := make(chan result)
+	n := 0
+	use := func(id, charge string) {
+		go func() {
+			var got ledger.Session
+			var err error
+			if charge == "" {
+				got, err = s.UseSession(t.Context(), id, 1, nil)
+			} else {
+				got, err = s.ChargeSession(t.Context(), id, 10, charge)
+			}
+			results <- result{id + charge, got.Left, err}
+		}()
+		n++
+		waiting(s, "", n) // they arrive in this order
+	}
+	for range 4 {
+		use("few", "")
+		use("many", "")
+	}
+	use("ended", "")
+	use("missing", "")
+	use("many", "charge")
+	g.Queued(1)
+	if n := g.Waiting(); n != 1 {
+		t.Errorf("%d transactions", n)
+	}
+	g.Release()
+	sums := map[string]int64{}
+	for range n {
+		r := <-results
+		var want error
+		switch {
+		case r.what == "ended":
+			want = database.ErrExpired
+		case r.what == "missing":
+			want = database.ErrNotFound
+		case r.what == "few" && r.left == 0 && r.err != nil:
+			want = ledger.ErrExhausted
+		}
+		if !errors.Is(r.err, want) {
+			t.Errorf("%s: %v, want %v", r.what, r.err, want)
+		}
+		if r.err == nil {
+			sums[r.what] += r.left
+		}
+	}
+	if err := g.Result(); err != nil {
+		t.Error(err)
+	}
+	want := map[string]int64{"few": 1 + 0, "many": 97 + 96 + 95 + 94, "manycharge": 84}
+	if fmt.Sprint(sums) != fmt.Sprint(want) {
+		t.Errorf("the sums of the counts left are %v, want %v", sums, want)
+	}
+}
+
+// TestKnownSessionsAreCompared changes a session that was used before, in each way in which the store
+// does not learn of it. The next use must count from what the database has.
+func TestKnownSessionsAreCompared(t *testing.T) {
+	path := databasePath(t)
+	s, other := openAt(t, path, engine.Options{}), openAt(t, path, engine.Options{})
+	var undo atomic.Bool
+	unsure(s, func() (before, after bool) { return undo.Load(), false })
+	mustCreateSession(t, s, "session", 100)
+	use := func(left int64) {
+		t.Helper()
+		got, err := s.UseSession(t.Context(), "session", 1, nil)
+		if err != nil || got.Left != left {
+			t.Fatalf("%+v, %v, want %d left", got, err, left)
+		}
+		stored, err := other.Session(t.Context(), "session")
+		if err != nil || stored != got {
+			t.Fatalf("%+v is stored, %v, and %+v was returned", stored, err, got)
+		}
+	}
+	write := func(on *Ledger, fn func(*engine.Tx) error) {
+		t.Helper()
+		if err := on.db.WriteLocked(t.Context(), fn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	use(99)
+	use(98)
+	if _, err := other.UseSession(t.Context(), "session", 8, nil); err != nil {
+		t.Fatal(err)
+	}
+	use(89)
+	for _, on := range []*Ledger{s, other} {
+		write(on, func(t *engine.Tx) error {
+			_, err := tx{t}.refillSession("session", 10)
+			return err
+		})
+	}
+	use(108)
+	if _, err := s.ReturnChunksets(t.Context(), "session", 2, "request"); err != nil {
+		t.Fatal(err)
+	}
+	use(109)
+	undo.Store(true)
+	if _, err := s.UseSession(t.Context(), "session", 50, nil); !errors.Is(err, database.ErrUnknownOutcome) {
+		t.Fatal(err)
+	}
+	undo.Store(false)
+	use(108)
+	write(s, func(t *engine.Tx) error { return t.Change(`UPDATE sessions SET remaining = 0, used = total`) })
+	if _, err := s.UseSession(t.Context(), "session", 1, nil); !errors.Is(err, ledger.ErrExhausted) {
+		t.Errorf("an exhausted session: %v", err)
+	}
+	write(other, func(t *engine.Tx) error { return t.Change(`DELETE FROM sessions`) })
+	if _, err := s.UseSession(t.Context(), "session", 1, nil); !errors.Is(err, database.ErrNotFound) {
+		t.Errorf("a deleted session: %v", err)
+	}
+	mustCreateSession(t, other, "session", 7)
+	use(6)
+}
+
+// TestStoresUseTheSameSessions uses a few sessions by two stores concurrently, while chunksets are added.
+// As many are used as there were.
+func TestStoresUseTheSameSessions(t *testing.T) {
+	const sessions, left, added, rounds = 3, 60, 20, 5
+	path := databasePath(t)
+	stores := []*Ledger{openAt(t, path, engine.Options{}), openAt(t, path, engine.Options{})}
+	for i := range sessions {
+		mustCreateSession(t, stores[0], fmt.Sprint(i), left)
+	}
+	var used atomic.Int64
+	var refills, uses sync.WaitGroup
+	refilled := make(chan struct{})
+	for _, s := range stores {
+		refills.Go(func() {
+			for i := range rounds * sessions {
+				err := s.db.WriteLocked(t.Context(), func(t *engine.Tx) error {
+					_, err := tx{t}.refillSession(fmt.Sprint(i%sessions), added)
+					return err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		for i := range 3 * sessions {
+			uses.Go(func() {
+				for last := false; ; {
+					_, err := s.UseSession(t.Context(), fmt.Sprint(i%sessions), 1, nil)
+					switch {
+					case err == nil:
+						used.Add(1)
+					case errors.Is(err, ledger.ErrExhausted) && last:
+						return
+					case !errors.Is(err, ledger.ErrExhausted):
+						t.Error(err)
+						return
+					}
+					select {
+					case <-refilled:
+						last = true
+					default:
+					}
+				}
+			})
+		}
+	}
+	refills.Wait()
+	close(refilled)
+	uses.Wait()
+	if want := int64(sessions * (left + 2*rounds*added)); used.Load() != want {
+		t.Errorf("%d chunksets were used of %d", used.Load(), want)
+	}
+}
+
+// TestKnownSessionsAreBounded checks that sessions that were not used for long are forgotten, and those
+// that are used are not.
+func TestKnownSessionsAreBounded(t *testing.T) {
+	var k knownSessions
+	for i := range int64(3 * maxKnownSessions) {
+		k.put(ledger.Session{ID: "used", Left: i})
+		k.put(ledger.Session{ID: fmt.Sprint(i)})
+		if got, ok := k.get("used"); !ok || got.Left != i {
+			t.Fatalf("after %d sessions the one in use is %+v, %v", i, got, ok)
+		}
+	}
+	if n := len(k.recent) + len(k.earlier); n > 2*maxKnownSessions {
+		t.Errorf("%d sessions are known", n)
+	}
+	if _, ok := k.get("0"); ok {
+		t.Error("the first session is known")
+	}
+}

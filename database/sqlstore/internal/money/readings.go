@@ -1,0 +1,129 @@
+package money
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+
+	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/ledger"
+)
+
+// RecordReading implements ledger.Channels.
+func (s *Ledger) RecordReading(ctx context.Context, id string, r ledger.Reading) (ledger.Channel, error) {
+	return s.writeChannel(ctx, func(t tx) (ledger.Channel, error) {
+		before, err := t.channel(id)
+		if err != nil {
+			return before, err
+		}
+		var last ledger.Submission
+		if before.Stopped != "" {
+			if last, err = t.submission(id); err != nil && !errors.Is(err, database.ErrNotFound) {
+				return before, err
+			}
+		}
+		c := before
+		if !applyReading(&c, r, last.Amount, t.Now) {
+			return before, nil
+		}
+		settleElsewhere(&c)
+		sellAgain(before, &c, last)
+		return c, t.saveSettled(before, c)
+	})
+}
+
+// applyReading applies a reading to a channel, except that it settles nothing. It reports whether the reading has
+// an effect. owed is the amount of the newest submission: as long as it is not settled, a deposit cannot make a stopped
+// channel sell again, because the payer still owes it.
+func applyReading(c *ledger.Channel, r ledger.Reading, owed int64, now time.Time) bool {
+	ledger, created, latest := engine.Truncate(r.ChainTime), engine.Truncate(r.Created), now.Add(ledger.MaxChainAhead)
+	if ledger.IsZero() || ledger.After(latest) || ledger.Before(c.ChainTime) && !c.ChainTime.After(latest) {
+		return false
+	}
+	again := r.Withdrawn < c.Withdrawn
+	if !r.Gone && !created.IsZero() && !c.ChainCreated.IsZero() {
+		if created.Before(c.ChainCreated) || again && created.Equal(c.ChainCreated) {
+			return false // whatever the time of its ledger, it does not show what is known
+		}
+		again = created.After(c.ChainCreated)
+	}
+	c.ChainTime, c.Read = ledger, now
+	switch {
+	case r.Gone:
+		c.Stopped, c.Deposit = "the channel does not exist on the chain", 0
+		return true
+	case again:
+		c.Stopped, c.Deposit = "the channel was ended on the chain, and opened again under its number: open one with another number", 0
+		return true
+	case r.Deposit < c.Deposit:
+		c.Stopped = fmt.Sprintf("the deposit of the channel on the chain has shrunk from %d to %d units", c.Deposit, r.Deposit)
+	case r.Deposit > c.Deposit && r.Deposit >= c.Accepted && owed <= c.Settled, r.Withdrawn > c.Accepted && r.Withdrawn <= r.Deposit:
+		c.Stopped = ""
+	}
+	c.Deposit, c.Withdrawn, c.NextSequence, c.Expires = r.Deposit, r.Withdrawn, r.NextSequence, engine.Truncate(r.Expires)
+	if !created.IsZero() {
+		c.ChainCreated = created
+	}
+	return true
+}
+
+// countCollected settles a submission that was collected, of a channel of which this much was withdrawn then.
+func countCollected(c *ledger.Channel, sub ledger.Submission, withdrawn int64) {
+	settled := max(c.Settled, min(sub.Amount, max(c.Withdrawn, withdrawn)))
+	c.Collected += settled - c.Settled
+	c.Settled, c.Withdrawn = settled, max(c.Withdrawn, settled)
+	if sub.Form != "" { // a node of an earlier version records none
+		c.Form = sub.Form
+	}
+	if c.Accepted <= c.Deposit {
+		c.Stopped = ""
+	}
+}
+
+// settleElsewhere settles what was withdrawn. What this service has collected is settled already, unless a submission is
+// in flight: its outcome shows how much of the withdrawn amount is its own.
+func settleElsewhere(c *ledger.Channel) {
+	if c.Withdrawn > c.Accepted {
+		c.Accepted, c.Sequence, c.Proof = c.Withdrawn, max(c.Sequence, c.NextSequence-1), nil
+	}
+	if c.Submitted == 0 && c.Withdrawn > c.Settled {
+		c.Elsewhere += c.Withdrawn - c.Settled
+		c.Settled = c.Withdrawn
+	}
+}
+
+// sellAgain lets a channel sell that has stopped because its last submission was not collected, once others have withdrawn
+// its amount.
+func sellAgain(before ledger.Channel, c *ledger.Channel, last ledger.Submission) {
+	if last.Amount > before.Settled && last.Amount <= c.Settled && c.Stopped == before.Stopped && c.Accepted <= c.Deposit {
+		c.Stopped = ""
+	}
+}
+
+// saveSettled stores what a reading or an outcome has changed of a channel. What was accepted by that counts as sold, and a
+// pending settlement of no more than what was withdrawn is removed.
+func (t tx) saveSettled(before, c ledger.Channel) error {
+	id := []byte(c.ID)
+	if c.Accepted > before.Accepted {
+		if err := t.addFolded(c.ID, big.NewInt(c.Accepted-before.Accepted)); err != nil {
+			return err
+		}
+		if _, err := t.Exec(`UPDATE channels SET accepted = $2, sequence = $3, proof = NULL WHERE id = $1`, id, c.Accepted, c.Sequence); err != nil {
+			return err
+		}
+	}
+	if _, err := t.Exec(`UPDATE channels SET deposit = $2, withdrawn = $3, next_sequence = $4, expires = $5, ledger = $6, read_at = $7, stopped = $8,
+		settled = $9, collected = $10, elsewhere = $11, submitted = $12, form = $13, chain_created = $14 WHERE id = $1`,
+		id, c.Deposit, c.Withdrawn, c.NextSequence, c.Expires.UnixMicro(), engine.Micros(c.ChainTime), engine.Micros(c.Read), engine.OptionalColumn(c.Stopped),
+		c.Settled, c.Collected, c.Elsewhere, c.Submitted, engine.OptionalColumn(c.Form), engine.Micros(c.ChainCreated)); err != nil {
+		return err
+	}
+	if c.Withdrawn == before.Withdrawn && c.Settled == before.Settled {
+		return nil
+	}
+	_, err := t.Exec(`DELETE FROM settlements WHERE channel = $1 AND amount <= $2`, id, c.Withdrawn)
+	return err
+}

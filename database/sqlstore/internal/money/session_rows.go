@@ -1,0 +1,141 @@
+package money
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/ledger"
+)
+
+// sessionColumns are the columns of a session, in the order of sessionFields.
+const sessionColumns = `id, user_identity, channel, total, remaining, used, created, expires`
+
+// sessionFields returns the destinations of sessionColumns.
+func sessionFields(s *ledger.Session) engine.Args {
+	return engine.Args{
+		&s.ID, &s.UserIdentity, (*engine.OptionalText)(&s.Channel), (*engine.Integer)(&s.Total), (*engine.Integer)(&s.Left), (*engine.Integer)(&s.Used),
+		(*engine.Instant)(&s.Created), (*engine.Instant)(&s.Expires),
+	}
+}
+
+// addSession inserts a session of which nothing was used.
+func (t tx) addSession(s ledger.Session) (ledger.Session, error) {
+	s.Used, s.Created, s.Expires = 0, t.Now, engine.Truncate(s.Expires)
+	var channel any // NULL when it was granted
+	if s.Channel != "" {
+		channel = []byte(s.Channel)
+	}
+	n, err := t.Exec(`INSERT INTO sessions (id, user_identity, channel, total, remaining, used, created, expires)
+		VALUES ($1, $2, $3, $4, $5, 0, $6, $7) ON CONFLICT (id) DO NOTHING`,
+		[]byte(s.ID), []byte(s.UserIdentity), channel, s.Total, s.Left, engine.Micros(s.Created), s.Expires.UnixMicro())
+	if err == nil && n == 0 {
+		err = fmt.Errorf("session: %w", database.ErrExists)
+	}
+	return s, err
+}
+
+// refillSession adds bought chunksets to a session that has not expired.
+func (t tx) refillSession(id string, count int64) (ledger.Session, error) {
+	s, err := t.liveSession(id)
+	if err != nil {
+		return s, err
+	}
+	if count > math.MaxInt64-s.Total {
+		return s, fmt.Errorf("session: %w", ledger.ErrAmountOverflow)
+	}
+	s.Total += count
+	s.Left += count
+	return s, t.Change(`UPDATE sessions SET total = $2, remaining = $3 WHERE id = $1`, []byte(id), s.Total, s.Left)
+}
+
+// session returns a session, unless its retention has ended.
+func (t tx) session(id string) (ledger.Session, error) {
+	var s ledger.Session
+	found, err := t.Row(`SELECT `+sessionColumns+` FROM sessions WHERE id = $1`+t.ForUpdate(), engine.Args{[]byte(id)}, sessionFields(&s)...)
+	if err == nil {
+		err = t.remembered(s, found)
+	}
+	if err != nil {
+		return ledger.Session{}, err
+	}
+	return s, nil
+}
+
+// remembered returns ErrNotFound unless a session was found and its retention has not ended.
+func (t tx) remembered(s ledger.Session, found bool) error {
+	if !found || !t.Now.Before(s.Expires.Add(ledger.SessionRetention)) {
+		return fmt.Errorf("session: %w", database.ErrNotFound)
+	}
+	return nil
+}
+
+// liveSession returns a session that has not expired.
+func (t tx) liveSession(id string) (ledger.Session, error) {
+	s, err := t.session(id)
+	if err == nil {
+		err = t.live(s)
+	}
+	return s, err
+}
+
+// live returns ErrExpired if a session has expired.
+func (t tx) live(s ledger.Session) error {
+	if !t.Now.Before(s.Expires) {
+		return fmt.Errorf("session: %w", database.ErrExpired)
+	}
+	return nil
+}
+
+func (t tx) useSession(id string, n int64) (ledger.Session, error) {
+	s, err := t.liveSession(id)
+	if err != nil {
+		return s, err
+	}
+	if err := deduct(&s, n); err != nil {
+		return s, err
+	}
+	return s, t.recordUse(id, n)
+}
+
+// deduct uses n chunksets of a session, or none if it has fewer left.
+func deduct(s *ledger.Session, n int64) error {
+	if n > s.Left {
+		return fmt.Errorf("session: %w", ledger.ErrExhausted)
+	}
+	s.Left -= n
+	s.Used += n
+	return nil
+}
+
+// recordUse writes a use of n chunksets, or a return if n is negative. The row has not
+// changed since it was read, because the transaction locked it (on PostgreSQL it is READ
+// COMMITTED with row locks), and the constraints of the columns refuse negative counts.
+func (t tx) recordUse(id string, n int64) error {
+	return t.Change(`UPDATE sessions SET remaining = remaining - $2, used = used + $2 WHERE id = $1`, []byte(id), n)
+}
+
+// takeFromSession uses n chunksets of a session, and returns the session after that. It returns false,
+// and does nothing, unless there is such a session that has not ended and has n chunksets left.
+func (t tx) takeFromSession(id string, n int64) (s ledger.Session, found bool, err error) {
+	found, err = t.Row(`UPDATE sessions SET remaining = remaining - $2, used = used + $2
+		WHERE id = $1 AND remaining >= $2 AND expires > $3 RETURNING `+sessionColumns,
+		engine.Args{[]byte(id), n, engine.Micros(t.Now)}, sessionFields(&s)...)
+	t.Changed = t.Changed || found
+	return s, found, err
+}
+
+// takeIfUnchanged uses n chunksets of a session of which at least n are left. It returns false, and
+// does nothing, unless the row is that of s. The other columns never change, and a row that replaces
+// another with its id has another time of creation.
+func (t tx) takeIfUnchanged(s ledger.Session, n int64) (bool, error) {
+	changed, err := t.Exec(`UPDATE sessions SET remaining = remaining - $2, used = used + $2
+		WHERE id = $1 AND remaining = $3 AND used = $4 AND total = $5 AND created = $6`,
+		[]byte(s.ID), n, s.Left, s.Used, s.Total, s.Created.UnixMicro())
+	return changed > 0, err
+}
+
+// errNotUsed is the error of a return of chunksets that were never used.
+var errNotUsed = errors.New("sqlstore: more would be returned than was used")

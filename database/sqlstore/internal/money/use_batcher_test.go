@@ -1,0 +1,255 @@
+package money
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/enginetest"
+	"sluice/internal/testenv"
+	"sluice/ledger"
+)
+
+// waiting waits until n uses in the lane of a session wait for their transaction.
+func waiting(s *Ledger, id string, n int) {
+	for {
+		s.uses.mu.Lock()
+		have := len(s.uses.mu.waiting[s.uses.lane(id)])
+		s.uses.mu.Unlock()
+		if have == n {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// TestCoalescedUses holds the writer while many callers use one session: the uses become one
+// transaction, which grants exactly the chunksets that are left.
+func TestCoalescedUses(t *testing.T) {
+	s := openAt(t, databasePath(t), engine.Options{})
+	const left, callers = 30, 50
+	if _, err := s.CreateSession(t.Context(), ledger.Session{ID: "session", Total: left, Left: left, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	g := enginetest.Hold(t, s.db)
+	var sum, won, lost atomic.Int64
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			switch got, err := s.UseSession(t.Context(), "session", 1, nil); {
+			case err == nil:
+				won.Add(1)
+				sum.Add(got.Left)
+			case errors.Is(err, ledger.ErrExhausted):
+				lost.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	waiting(s, "session", callers)
+	g.Queued(1)
+	if n := g.Waiting(); n != 1 {
+		t.Errorf("%d transactions for one session", n)
+	}
+	g.Release()
+	wg.Wait()
+	if err := g.Result(); err != nil {
+		t.Error(err)
+	}
+	if won.Load() != left || lost.Load() != callers-left || sum.Load() != left*(left-1)/2 {
+		t.Errorf("%d succeeded, %d failed, the sum of the counts left is %d", won.Load(), lost.Load(), sum.Load())
+	}
+}
+
+// TestCoalescedMany runs uses of many chunksets each in one transaction: in the order of
+// arrival each is performed completely or not at all.
+func TestCoalescedMany(t *testing.T) {
+	s := openAt(t, databasePath(t), engine.Options{})
+	if _, err := s.CreateSession(t.Context(), ledger.Session{ID: "session", Total: 20, Left: 20, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	wants := []struct {
+		n, left int64
+		ok      bool
+	}{{9, 11, true}, {12, 11, false}, {10, 1, true}, {1<<63 - 1, 1, false}, {2, 1, false}, {1, 0, true}, {1, 0, false}}
+	g := enginetest.Hold(t, s.db)
+	var wg sync.WaitGroup
+	for i, want := range wants {
+		wg.Go(func() {
+			got, err := s.UseSession(t.Context(), "session", want.n, nil)
+			if want.ok != (err == nil) || (err != nil && !errors.Is(err, ledger.ErrExhausted)) {
+				t.Errorf("use %d of %d: %v", i, want.n, err)
+			}
+			if got.Left != want.left || got.Used != 20-want.left {
+				t.Errorf("use %d of %d: %+v, want %d left", i, want.n, got, want.left)
+			}
+		})
+		waiting(s, "session", i+1)
+	}
+	g.Queued(1)
+	g.Release()
+	wg.Wait()
+	if err := g.Result(); err != nil {
+		t.Error(err)
+	}
+	if got, err := s.Session(t.Context(), "session"); err != nil || got.Left != 0 || got.Used != 20 {
+		t.Errorf("session %+v, %v", got, err)
+	}
+}
+
+// TestUsePanics makes the clock panic in the transaction of the uses of a session: each caller
+// panics, and later uses succeed.
+func TestUsePanics(t *testing.T) {
+	var broken atomic.Bool
+	s := openAt(t, databasePath(t), engine.Options{Now: func() time.Time {
+		if broken.Load() {
+			panic("no time")
+		}
+		return time.Now()
+	}})
+	if _, err := s.CreateSession(t.Context(), ledger.Session{ID: "session", Total: 9, Left: 9, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	g := enginetest.Hold(t, s.db)
+	const callers = 3
+	panics := make(chan any, callers)
+	for range callers {
+		go func() {
+			defer func() { panics <- recover() }()
+			if _, err := s.UseSession(context.Background(), "session", 1, nil); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	waiting(s, "session", callers)
+	g.Queued(1)
+	broken.Store(true)
+	g.Release()
+	for range callers {
+		if p := <-panics; p != "no time" {
+			t.Errorf("a caller recovered %v", p)
+		}
+	}
+	if err := g.Result(); err != nil {
+		t.Error(err)
+	}
+	broken.Store(false)
+	if got, err := s.UseSession(t.Context(), "session", 1, nil); err != nil || got.Left != 8 {
+		t.Errorf("a use after the panic: %+v, %v", got, err)
+	}
+}
+
+// TestCancelledUse ends the context of a use that waits for the writer: its caller returns, and nothing
+// is used.
+func TestCancelledUse(t *testing.T) {
+	s := openAt(t, databasePath(t), engine.Options{})
+	mustCreateSession(t, s, "session", 9)
+	g := enginetest.Hold(t, s.db)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() { _, err := s.UseSession(ctx, "session", 1, nil); left <- err }()
+	g.Queued(1)
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) { // while the writer is held
+		t.Errorf("a cancelled caller: %v", err)
+	}
+	g.Release()
+	if err := g.Result(); err != nil {
+		t.Error(err)
+	}
+	if got, err := s.Session(t.Context(), "session"); err != nil || got.Left != 9 {
+		t.Errorf("the session of a cancelled caller: %+v, %v", got, err)
+	}
+}
+
+// usesWaitForWriters checks that a use whose patience is too short returns ErrBusy and does not happen
+// later. busy occupies every writer until the function that it returns is called.
+func usesWaitForWriters(t *testing.T, s *Ledger, busy func() (end func())) {
+	t.Helper()
+	mustCreateSession(t, s, "session", 3)
+	end := busy()
+	ctx := database.WithPatience(t.Context(), 100*time.Millisecond)
+	for _, what := range []string{"a use that waits for others", "another use of the same request"} {
+		if _, err := s.UseSession(ctx, "session", 1, nil); !errors.Is(err, database.ErrBusy) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	end()
+	if got, err := s.UseSession(t.Context(), "session", 1, nil); err != nil || got.Left != 2 {
+		t.Errorf("the first use that was not refused: %+v, %v", got, err)
+	}
+}
+
+func TestPatienceOfUses(t *testing.T) {
+	s := openAt(t, databasePath(t), engine.Options{})
+	usesWaitForWriters(t, s, func() func() {
+		g := enginetest.Hold(t, s.db)
+		return func() {
+			g.Release()
+			if err := g.Result(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestPatienceOfUsesPostgres(t *testing.T) {
+	dsn := testenv.Postgres(t) + "&pool_max_conns=4&idle_in_transaction_session_timeout=0"
+	s := New(enginetest.OpenPostgres(t, dsn, engine.Options{}))
+	usesWaitForWriters(t, s, func() func() {
+		at, open, results := make(chan struct{}), make(chan struct{}), make(chan error)
+		writers := s.db.Stats().Postgres.MaxWriters
+		for range writers {
+			go func() {
+				results <- s.db.Write(context.Background(), func(*engine.Tx) error {
+					at <- struct{}{}
+					<-open
+					return nil
+				})
+			}()
+			<-at
+		}
+		return func() {
+			close(open)
+			for range writers {
+				if err := <-results; err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+}
+
+// TestUseWaitsForALock: a use that waits too long for the lock of another node returns ErrBusy, and its
+// connection is no longer waiting.
+func TestUseWaitsForALock(t *testing.T) {
+	dsn := testenv.Postgres(t)
+	s := New(enginetest.OpenPostgres(t, dsn, engine.Options{}))
+	other := New(enginetest.OpenPostgres(t, dsn+"&idle_in_transaction_session_timeout=0", engine.Options{}))
+	mustCreateSession(t, s, "session", 3)
+	err := other.writeLocked(t.Context(), func(t tx) error {
+		if _, err := t.liveSession("session"); err != nil {
+			return err
+		}
+		_, err := s.UseSession(database.WithPatience(context.Background(), time.Second), "session", 1, nil)
+		if !errors.Is(err, database.ErrBusy) {
+			return fmt.Errorf("a use that waits for a lock: %w", err)
+		}
+		_, err = t.Exec(`UPDATE sessions SET remaining = remaining - 2 WHERE id = $1`, []byte("session"))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.UseSession(t.Context(), "session", 1, nil); err != nil || got.Left != 0 {
+		t.Errorf("a use after the lock was released: %+v, %v", got, err)
+	}
+}

@@ -1,0 +1,248 @@
+// Package pgproxy is a proxy between a test and a PostgreSQL server. It fails connections at chosen
+// moments and counts requests.
+package pgproxy
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Cut is how a Proxy fails a connection on which a COMMIT is sent.
+type Cut int
+
+const (
+	CutNot    Cut = iota
+	CutBefore     // the COMMIT is lost
+	CutAfter      // its response is lost: the client loses the connection after it
+	CutAround     // the client loses the connection, and the COMMIT arrives later
+	CutKinds
+)
+
+// Proxy forwards connections of pgx to a PostgreSQL server.
+type Proxy struct {
+	listener net.Listener
+	socket   atomic.Pointer[string] // of the server
+	DSN      string                 // of the server's database, through the proxy
+	// onCommit returns how a COMMIT fails.
+	onCommit func() Cut
+	// OnBegin, if it is not nil, is called before each write transaction.
+	OnBegin func()
+	Refuse  atomic.Bool // refuses connections
+	// Requests counts the messages after which the client waits for the server.
+	Requests atomic.Int64
+
+	mu struct {
+		sync.Mutex
+		conns map[net.Conn]bool
+		late  map[string]chan struct{} // by transaction id; closed when that transaction begins again
+	}
+	wg sync.WaitGroup
+}
+
+// New starts a proxy for the database of dsn.
+func New(t testing.TB, dsn string, onCommit func() Cut) *Proxy {
+	t.Helper()
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{listener: listener, onCommit: onCommit}
+	p.ServeFrom(fmt.Sprintf("%s/.s.PGSQL.%d", config.Host, config.Port))
+	p.DSN = fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable&search_path=%s",
+		config.User, listener.Addr(), config.Database, config.RuntimeParams["search_path"])
+	p.mu.conns = map[net.Conn]bool{}
+	p.mu.late = map[string]chan struct{}{}
+	p.wg.Go(p.accept)
+	t.Cleanup(func() {
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
+		p.CutAll()
+		p.wg.Wait()
+	})
+	return p
+}
+
+// ServeFrom forwards new connections to the server with this socket.
+func (p *Proxy) ServeFrom(socket string) { p.socket.Store(&socket) }
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.wg.Go(func() { p.serve(client) })
+	}
+}
+
+// CutAll closes every connection.
+func (p *Proxy) CutAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.mu.conns {
+		_ = c.Close()
+	}
+}
+
+func (p *Proxy) keep(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.conns[c] = true
+}
+
+func (p *Proxy) drop(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.mu.conns, c)
+	_ = c.Close()
+}
+
+func (p *Proxy) serve(client net.Conn) {
+	p.keep(client)
+	defer p.drop(client)
+	if p.Refuse.Load() {
+		// What was sent is read, so that the connection is closed properly.
+		_, _ = client.Read(make([]byte, 4<<10))
+		return
+	}
+	server, err := net.Dial("unix", *p.socket.Load())
+	if err != nil {
+		return
+	}
+	p.keep(server)
+	defer p.drop(server)
+	l := &link{Proxy: p, client: client, server: server, answered: make(chan struct{})}
+	p.wg.Go(l.answers)
+	_ = l.forward() // both connections are closed in any case
+}
+
+// link is a connection through the proxy.
+type link struct {
+	*Proxy
+	client, server net.Conn
+	id             string        // of the current transaction
+	silent         atomic.Bool   // responses are discarded
+	answered       chan struct{} // closed when the server has closed the connection or its response was discarded
+}
+
+// answers forwards the messages of the server.
+func (l *link) answers() {
+	defer close(l.answered)
+	defer func() { _ = l.client.Close() }()
+	b := make([]byte, 64<<10)
+	for {
+		n, err := l.server.Read(b)
+		if err != nil || l.silent.Load() {
+			return
+		}
+		if _, err := l.client.Write(b[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// forward forwards the messages of the client one by one. The first has no type, and all begin
+// with their length, including the length itself.
+func (l *link) forward() error {
+	in := bufio.NewReader(l.client)
+	for typeLen := 0; ; typeLen = 1 {
+		head, err := in.Peek(typeLen + 4)
+		if err != nil {
+			return err
+		}
+		message := make([]byte, typeLen+int(binary.BigEndian.Uint32(head[typeLen:])))
+		if _, err := io.ReadFull(in, message); err != nil {
+			return err
+		}
+		if typeLen == 1 && (message[0] == 'Q' || message[0] == 'S') { // a query, or the end of a series of messages
+			l.Requests.Add(1)
+		}
+		if typeLen == 1 && message[0] == 'Q' {
+			err = l.statement(string(message[5:len(message)-1]), message)
+		} else {
+			_, err = l.server.Write(message)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+var errCut = errors.New("the proxy cut the connection")
+
+// statement forwards a simple query, unless it is a COMMIT that must fail.
+func (l *link) statement(text string, message []byte) error {
+	forward := func() error {
+		_, err := l.server.Write(message)
+		return err
+	}
+	if _, id, ok := strings.Cut(text, "INSERT INTO transactions"); ok {
+		id, _, _ = strings.Cut(id[strings.LastIndex(id, `\x`):], "'")
+		l.begins(id[max(0, len(id)-16):]) // the random half
+		if l.OnBegin != nil {
+			l.OnBegin()
+		}
+	}
+	if text != "COMMIT" || l.id == "" {
+		return forward()
+	}
+	switch l.onCommit() {
+	case CutBefore:
+		return errCut
+	case CutAfter:
+		l.silent.Store(true)
+		if err := forward(); err != nil {
+			return err
+		}
+		<-l.answered
+		return errCut
+	case CutAround:
+		l.silent.Store(true)
+		again := l.cutClient()
+		<-again
+		if err := forward(); err != nil {
+			return err
+		}
+		<-l.answered
+		return errCut
+	default:
+		return forward()
+	}
+}
+
+// begins records that a transaction begins, possibly again.
+func (l *link) begins(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.id = id
+	if again, ok := l.mu.late[id]; ok {
+		close(again)
+		delete(l.mu.late, id)
+	}
+}
+
+// cutClient closes the connection of the client. The returned channel is closed when the
+// client begins the same transaction on another connection.
+func (l *link) cutClient() <-chan struct{} {
+	again := make(chan struct{})
+	l.mu.Lock()
+	l.mu.late[l.id] = again
+	l.mu.Unlock()
+	_ = l.client.Close()
+	return again
+}

@@ -1,0 +1,85 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"sluice/database/dbtest"
+	"sluice/internal/testclock"
+	"sluice/metastore"
+)
+
+// opening is a handle that finds blobs by OpenBlob. All handles of a test share one store.
+type opening struct {
+	*Store
+	close func() error
+}
+
+// newOpeningHarness returns a harness whose stores have a cache of this size.
+func newOpeningHarness(cache int64) func(tb testing.TB) *dbtest.Harness {
+	return func(tb testing.TB) *dbtest.Harness {
+		path := databasePath(tb)
+		clock := testclock.New()
+		var mu sync.Mutex
+		var shared *Store
+		handles := 0
+		return dbtest.NewHarness(clock, func() (dbtest.Handle, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if shared == nil {
+				var err error
+				if shared, err = OpenSQLite(path, Options{Now: clock.Now, BlobCache: cache}); err != nil {
+					return nil, err
+				}
+			}
+			handles++
+			return opening{shared, func() error {
+				mu.Lock()
+				defer mu.Unlock()
+				if handles--; handles > 0 {
+					return nil
+				}
+				s := shared
+				shared = nil
+				return s.Close()
+			}}, nil
+		})
+	}
+}
+
+// TestConformanceOpening runs the checks of the suite that store blobs on stores that find every blob
+// by OpenBlob. (The handles share one store, but a charge is remembered by the handle that made it.)
+func TestConformanceOpening(t *testing.T) {
+	for name, cache := range map[string]int64{"large cache": 64 << 20, "small cache": 4 << 10, "no cache": 0} {
+		t.Run(name, func(t *testing.T) {
+			ran := 0
+			for _, c := range slices.Concat(suites()...) {
+				group, _, _ := strings.Cut(c.Name, "/")
+				if !slices.Contains([]string{"blobs", "names", "uploads", "garbage", "purge", "extents"}, group) {
+					continue
+				}
+				ran++
+				t.Run(c.Name, func(t *testing.T) {
+					h := newOpeningHarness(cache)(t)
+					if err := errors.Join(c.Run(t.Context(), h), h.Close()); err != nil {
+						t.Fatal(err)
+					}
+				})
+			}
+			if ran < 30 {
+				t.Errorf("only %d checks ran", ran)
+			}
+		})
+	}
+}
+
+func (s opening) Blob(ctx context.Context, account, name string) (metastore.Blob, error) {
+	b, _, err := s.OpenBlob(ctx, account, name)
+	return b, err
+}
+
+func (s opening) Close() error { return s.close() }

@@ -1,0 +1,186 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/database/sqlstore/internal/pgproxy"
+	"sluice/internal/testenv"
+	"sluice/ledger"
+	"sluice/metastore"
+)
+
+// faultLoad makes calls that must each take effect exactly once, regardless of failed
+// connections.
+type faultLoad struct {
+	*testing.T
+	store *Store
+	calls atomic.Int64 // acknowledged
+	used  atomic.Int64 // acknowledged chunksets
+	wg    sync.WaitGroup
+}
+
+const faultSession = "session"
+
+func newFaultLoad(t *testing.T, s *Store) *faultLoad {
+	t.Helper()
+	_, err := s.CreateSession(t.Context(), ledger.Session{ID: faultSession, Total: 1 << 40, Left: 1 << 40, Expires: time.Now().Add(time.Hour)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &faultLoad{T: t, store: s}
+}
+
+// TestPostgresStoppedUnderLoad crashes the server under load. The calls succeed when it is
+// back, and each takes effect once.
+func TestPostgresStoppedUnderLoad(t *testing.T) {
+	server := testenv.StartPostgres(t)
+	s := openNode(t, server.DSN())
+	load, enough := newFaultLoad(t, s), make(chan struct{})
+	load.run(enough)
+	for range 5 {
+		load.reach(300)
+		if err := errors.Join(server.Stop(), server.Start()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load.reach(300)
+	close(enough)
+	load.check()
+}
+
+// TestPostgresCutAtCommit cuts connections during COMMITs, in each way of cut.
+func TestPostgresCutAtCommit(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var mu sync.Mutex
+	var cuts [pgproxy.CutKinds]int
+	commit := func() pgproxy.Cut {
+		mu.Lock()
+		defer mu.Unlock()
+		kind := pgproxy.CutNot
+		if rnd.IntN(4) == 0 {
+			kind = pgproxy.Cut(rnd.IntN(int(pgproxy.CutKinds)))
+		}
+		cuts[kind]++
+		return kind
+	}
+	s := openNode(t, pgproxy.New(t, testenv.Postgres(t), commit).DSN)
+	load, enough := newFaultLoad(t, s), make(chan struct{})
+	load.run(enough)
+	load.reach(1500)
+	close(enough)
+	load.check()
+	for kind, n := range cuts {
+		if n == 0 {
+			t.Errorf("no COMMIT was cut in way %d", kind)
+		}
+	}
+	t.Logf("COMMITs let through, cut before, after and around: %v", cuts)
+	lost := int64(load.calls.Load())
+	if stats := s.Stats(); stats.InDoubt == 0 || stats.InDoubt > lost || stats.Postgres.LostRetries < stats.InDoubt {
+		t.Errorf("%d COMMITs in doubt and %d retries in %d calls", stats.InDoubt, stats.Postgres.LostRetries, lost)
+	}
+}
+
+// run makes calls from several goroutines until enough is closed.
+func (l *faultLoad) run(enough <-chan struct{}) {
+	for g := range 12 {
+		l.wg.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-enough:
+					return
+				default:
+				}
+				if err := l.call(g, fmt.Sprintf("%d-%d", g, i)); err != nil {
+					l.Errorf("call %d of goroutine %d: %v", i, g, err)
+					return
+				}
+				l.calls.Add(1)
+			}
+		})
+	}
+}
+
+func (l *faultLoad) call(g int, name string) error {
+	ctx := context.Background()
+	switch g % 4 {
+	case 0, 1:
+		if _, err := l.store.UseSession(ctx, faultSession, 1, nil); err != nil {
+			return err
+		}
+	case 2:
+		idem := &ledger.Idempotency{Scope: "use", Key: name}
+		if _, err := l.store.UseSession(ctx, faultSession, 1, idem); err != nil {
+			return err
+		}
+	default:
+		return l.createAndDelete(ctx, name)
+	}
+	l.used.Add(1)
+	return nil
+}
+
+// createAndDelete fails if a committed transaction is run again: it would find the blob, or
+// not find it.
+func (l *faultLoad) createAndDelete(ctx context.Context, name string) error {
+	b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(time.Now()), Size: 3}
+	_, err := l.store.CommitBlob(ctx, b, []metastore.Extent{{Size: 3, Key: name, Created: time.Now()}}, func(current *metastore.Blob) error {
+		if current != nil {
+			return errors.New("the blob exists before it was created")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := l.store.Blob(ctx, "a", name); err != nil {
+		return fmt.Errorf("acknowledged blob: %w", err)
+	}
+	content, had, err := l.store.DeleteBlob(ctx, "a", name, nil)
+	if err == nil && (!had || content != b.Content) {
+		err = fmt.Errorf("deleted %v, %v", content, had)
+	}
+	return err
+}
+
+// reach waits until more calls are acknowledged.
+func (l *faultLoad) reach(more int64) {
+	for want := l.calls.Load() + more; l.calls.Load() < want && !l.Failed(); {
+		// Each use of the session blocks, so the others continue.
+		if _, err := l.store.UseSession(l.Context(), faultSession, 1, nil); err != nil {
+			l.Error(err)
+		}
+		l.used.Add(1)
+	}
+}
+
+// check ends the load and checks that every call took effect once.
+func (l *faultLoad) check() {
+	l.Helper()
+	l.wg.Wait()
+	s, err := l.store.Session(l.Context(), faultSession)
+	if err != nil {
+		l.Fatal(err)
+	}
+	if s.Used != l.used.Load() || s.Used+s.Left != s.Total {
+		l.Errorf("the session was used for %d and has %d left, %d were acknowledged", s.Used, s.Left, l.used.Load())
+	}
+	if found, err := l.store.Audit(l.Context()); err != nil || len(found) > 0 {
+		l.Errorf("audit: %q, %v", found, err)
+	}
+	if n := value(l, l.store, `SELECT COUNT(*) FROM blobs`); n != 0 && !l.Failed() {
+		l.Errorf("%d blobs are left", n)
+	}
+	garbage := value(l, l.store, `SELECT COUNT(*) FROM garbage g, extents e WHERE g.content = e.content`)
+	if n := value(l, l.store, `SELECT COUNT(*) FROM extents`); n != garbage {
+		l.Errorf("%d extents, %d of them garbage", n, garbage)
+	}
+	l.Logf("%d calls", l.calls.Load())
+}

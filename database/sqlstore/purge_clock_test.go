@@ -1,0 +1,210 @@
+package sqlstore
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/enginetest"
+	"sluice/internal/boottime"
+	"sluice/internal/testenv"
+	"sluice/ledger"
+	"sluice/metastore"
+)
+
+// The documented times of the engines' clocks.
+const (
+	jumpPause         = time.Hour   // without deletions after a clock was set
+	measurementMaxAge = time.Minute // for which a measurement of a server's clock is valid
+)
+
+// machine is a wall clock and the elapsed time of a machine.
+type machine struct {
+	shown time.Time
+	ran   time.Duration
+}
+
+func newMachine() *machine {
+	return &machine{shown: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), ran: time.Hour}
+}
+
+func (m *machine) wall() time.Time       { return m.shown }
+func (m *machine) passed() time.Duration { return m.ran }
+
+// run advances the time, and set sets the wall clock.
+func (m *machine) run(d time.Duration) { m.shown, m.ran = m.shown.Add(d), m.ran+d }
+func (m *machine) set(d time.Duration) { m.shown = m.shown.Add(d) }
+
+// storeUndue stores one row of each kind that a purge handles. All are due within a day.
+func storeUndue(t *testing.T, s *Store) (check func()) {
+	t.Helper()
+	ctx := t.Context()
+	fatal := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := s.Now()
+	_, err := s.BeginUpload(ctx, metastore.Upload{ID: "upload", Account: "a", Name: "n", Content: metastore.NewContentID(now), PartSize: 1})
+	fatal(err)
+	_, err = s.CreateSession(ctx, ledger.Session{ID: "session", Total: 9, Left: 9, Expires: now.Add(60 * 24 * time.Hour)}, nil)
+	fatal(err)
+	idem := &ledger.Idempotency{Scope: "s", Key: "k"}
+	_, err = s.UseSession(ctx, "session", 2, idem)
+	fatal(err)
+	blob := metastore.Blob{Account: "a", Name: "live", Content: metastore.NewContentID(now), Expires: now.Add(time.Hour)}
+	_, err = s.CommitBlob(ctx, blob, nil, nil)
+	fatal(err)
+	return func() {
+		t.Helper()
+		if u, err := s.Upload(ctx, "upload"); err != nil || u.State != metastore.UploadOpen {
+			t.Errorf("the upload is %v, %v", u.State, err)
+		}
+		if used, err := s.UseSession(ctx, "session", 2, idem); err != nil || used.Left != 7 {
+			t.Errorf("a keyed use, repeated, leaves %d, %v", used.Left, err)
+		}
+		if n := value(t, s, `SELECT COUNT(*) FROM blobs`); n != 1 {
+			t.Errorf("%d blobs", n)
+		}
+	}
+}
+
+// refusesToDelete fails the test unless nothing is deleted by age, regardless of which of the
+// three calls is first.
+func refusesToDelete(t *testing.T, s *Store, first int) {
+	t.Helper()
+	calls := []func() error{
+		func() error { _, err := s.Purge(t.Context(), 100); return err },
+		func() error { _, err := s.Unreferenced(t.Context(), []string{"key"}); return err },
+		func() error {
+			_, err := s.GarbageContents(t.Context(), time.Hour, metastore.GarbageContent{}, 9)
+			return err
+		},
+	}
+	for i := range calls {
+		call := (first + i) % len(calls)
+		if err := calls[call](); !errors.Is(err, database.ErrClock) {
+			t.Errorf("call %d: %v, want ErrClock", call, err)
+		}
+	}
+	if err := s.DeletionErr(); !errors.Is(err, database.ErrClock) {
+		t.Errorf("DeletionErr: %v", err)
+	}
+	if _, err := s.GarbageContents(t.Context(), 0, metastore.GarbageContent{}, 9); err != nil {
+		t.Errorf("garbage whatever its age: %v", err)
+	}
+}
+
+// deletesAgain fails the test unless rows that are due are deleted.
+func deletesAgain(t *testing.T, s *Store) {
+	t.Helper()
+	if n, err := s.Purge(t.Context(), 100); err != nil || n == 0 {
+		t.Errorf("a purge of rows that are due handled %d of them, %v", n, err)
+	}
+}
+
+// TestJumpOfTheWallClockPurgesNothing: the wall clock of a single node jumps by 25 h
+// immediately before a purge.
+func TestJumpOfTheWallClockPurgesNothing(t *testing.T) {
+	m := newMachine()
+	db := enginetest.OpenSQLite(t, databasePath(t), engine.Options{Wall: m.wall, Passed: m.passed})
+	s := newStore(db, nil)
+	check := storeUndue(t, s)
+	m.set(25 * time.Hour)
+	refusesToDelete(t, s, 0)
+	check()
+	m.run(jumpPause)
+	deletesAgain(t, s)
+}
+
+// openSleeper opens a store on a machine that has also slept for slept.
+func openSleeper(t *testing.T, dsn string) (s *Store, slept *atomic.Int64) {
+	t.Helper()
+	slept = new(atomic.Int64)
+	passed := func() time.Duration { return boottime.Now() + time.Duration(slept.Load()) }
+	return newStore(enginetest.OpenPostgres(t, dsn, engine.Options{Passed: passed}), nil), slept
+}
+
+// TestPostgresUsesTheServersClock: a node whose clock is wrong by three days uses the clock
+// of the server for the times that it stores and compares.
+func TestPostgresUsesTheServersClock(t *testing.T) {
+	testenv.Postgres(t)
+	for _, ahead := range []time.Duration{72 * time.Hour, -72 * time.Hour} {
+		dsn, _ := testenv.MovedPostgres(t, ahead)
+		s := openNode(t, dsn)
+		want := time.Now().Add(ahead)
+		if got := s.Now(); got.Sub(want).Abs() > time.Minute {
+			t.Errorf("the time is %v, want about %v", got, want)
+		}
+		commit := func(name string, age time.Duration) (metastore.Blob, error) {
+			created := s.Now().Add(-age)
+			b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(created), Size: 1}
+			return s.CommitBlob(t.Context(), b, []metastore.Extent{{Size: 1, Key: "key " + name, Created: created}}, nil)
+		}
+		if _, err := commit("stale", metastore.MaxExtentAge+time.Minute); !errors.Is(err, metastore.ErrStaleExtent) {
+			t.Errorf("server ahead by %v: a stale extent is committed: %v", ahead, err)
+		}
+		b, err := commit("fresh", metastore.MaxExtentAge-time.Minute)
+		if err != nil || b.Modified.Sub(want).Abs() > time.Minute {
+			t.Errorf("server ahead by %v: a fresh extent: %v, %v", ahead, b.Modified, err)
+		}
+		if err := s.DeletionErr(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestPostgresClockThatIsSet: the clock of the server jumps by 25 h immediately before a
+// purge. Nothing that was not due is purged, even before the next measurement, regardless of
+// which call is first. Requests succeed.
+func TestPostgresClockThatIsSet(t *testing.T) {
+	testenv.Postgres(t)
+	for first := range 3 {
+		dsn, set := testenv.MovedPostgres(t, 0)
+		s, slept := openSleeper(t, dsn)
+		check := storeUndue(t, s)
+		set(25 * time.Hour)
+		refusesToDelete(t, s, first)
+		if n := value(t, s, `SELECT COUNT(*) FROM uploads WHERE state = 0`) + value(t, s, `SELECT COUNT(*) FROM idempotency`); n != 2 {
+			t.Errorf("%d of an open upload and an idempotency key are there", n)
+		}
+		set(0)                                                              // correct again
+		if err := s.SetProperty(t.Context(), "name", "value"); err != nil { // a write reads the server's clock
+			t.Fatal(err)
+		}
+		check()
+		refusesToDelete(t, s, first)
+		slept.Store(int64(26 * time.Hour))
+		set(26 * time.Hour) // time passes
+		deletesAgain(t, s)
+	}
+}
+
+// TestPostgresClockNotMeasured: a node that could not reach its server for long deletes
+// nothing and is not ready, and measures the clock before it uses the time.
+func TestPostgresClockNotMeasured(t *testing.T) {
+	testenv.Postgres(t)
+	dsn, set := testenv.MovedPostgres(t, 0)
+	s, slept := openSleeper(t, dsn)
+	now := s.Now()
+	if _, err := s.CommitBlob(t.Context(), metastore.Blob{Account: "a", Name: "n", Content: metastore.NewContentID(now), Expires: now.Add(time.Hour)}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	slept.Store(int64(2 * measurementMaxAge))
+	for _, err := range []error{s.ClockErr(), s.DeletionErr()} {
+		if !errors.Is(err, database.ErrClock) {
+			t.Errorf("not measured for %v: %v, want ErrClock", 2*measurementMaxAge, err)
+		}
+	}
+	set(2 * time.Hour) // the machine was paused without noticing
+	if _, err := s.Blob(t.Context(), "a", "n"); !errors.Is(err, database.ErrExpired) {
+		t.Errorf("an expired blob: %v", err)
+	}
+	if err := s.ClockErr(); err != nil {
+		t.Errorf("after it was measured: %v", err)
+	}
+}

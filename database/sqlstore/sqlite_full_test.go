@@ -1,0 +1,106 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/enginetest"
+	"sluice/ledger"
+	"sluice/metastore"
+)
+
+// TestFullDatabase fills the database to a limit of pages: calls that do not fit return
+// ErrNoSpace, others in their batch succeed, deletes work, and the space that they free can be
+// used again.
+func TestFullDatabase(t *testing.T) {
+	ctx := t.Context()
+	s := openAt(t, databasePath(t), Options{})
+	if _, err := s.CreateSession(ctx, ledger.Session{ID: "session", Total: 1000, Left: 1000, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	err := s.db.Write(ctx, func(t *engine.Tx) error {
+		var pages engine.Integer
+		_, err := t.Row("PRAGMA max_page_count = 1000", nil, &pages)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := make([]byte, 200_000)
+	commit := func(name string) (metastore.Blob, error) {
+		return s.CommitBlob(ctx,
+			metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(time.Now()), Size: int64(len(body))},
+			[]metastore.Extent{{Size: int64(len(body)), Body: body}}, nil)
+	}
+	var blobs []metastore.Blob
+	for {
+		b, err := commit(fmt.Sprint("name", len(blobs)))
+		if err != nil {
+			if !errors.Is(err, database.ErrNoSpace) {
+				t.Fatalf("commit to a full database: %v", err)
+			}
+			break
+		}
+		if blobs = append(blobs, b); len(blobs) > 100 {
+			t.Fatal("the database does not become full")
+		}
+	}
+	if len(blobs) == 0 {
+		t.Fatal("no commit fits")
+	}
+
+	g := enginetest.Hold(t, s.db)
+	const n = 10
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			if _, err := commit(fmt.Sprint("too much", i)); !errors.Is(err, database.ErrNoSpace) {
+				t.Errorf("commit to a full database: %v", err)
+			}
+		})
+		wg.Go(func() {
+			idem := &ledger.Idempotency{Scope: "s", Key: fmt.Sprint(i)}
+			if _, err := s.UseSession(ctx, "session", 1, idem); err != nil {
+				t.Errorf("use of a session in a batch with a commit that does not fit: %v", err)
+			}
+		})
+	}
+	g.Queued(2 * n)
+	g.Release()
+	wg.Wait()
+	if err := g.Result(); err != nil {
+		t.Error(err)
+	}
+	if got, err := s.Session(ctx, "session"); err != nil || got.Left != 1000-n {
+		t.Errorf("session after %d uses: %+v, %v", n, got, err)
+	}
+	for i := range n {
+		if _, err := s.Blob(ctx, "a", fmt.Sprint("too much", i)); !errors.Is(err, database.ErrNotFound) {
+			t.Errorf("refused blob: %v", err)
+		}
+	}
+	if err := s.Err(); err != nil {
+		t.Errorf("a full database stopped the store: %v", err)
+	}
+
+	id, had, err := s.DeleteBlob(ctx, "a", "name0", nil)
+	if err != nil || !had {
+		t.Fatalf("delete in a full database: %v, %v", had, err)
+	}
+	if err := errors.Join(s.DropExtents(ctx, id, []metastore.Position{{}}), s.DropContent(ctx, id)); err != nil {
+		t.Fatalf("drop in a full database: %v", err)
+	}
+	if _, err := commit("again"); err != nil {
+		t.Errorf("commit after a delete: %v", err)
+	}
+	for _, b := range blobs[1:] {
+		if got, err := s.Blob(ctx, "a", b.Name); err != nil || got.Content != b.Content {
+			t.Errorf("blob %s at the end: %+v, %v", b.Name, got, err)
+		}
+	}
+}
