@@ -7,8 +7,9 @@ import (
 	"sluice/metastore"
 )
 
-// Metadata is what the package needs of an instance's database: the metadata of blobs, the clock that
-// judges their age, and the properties by which the stores of an instance recognize each other.
+// Metadata is what the package needs of an instance's database: the metadata of blobs, the clock
+// that judges their age, and the properties by which the stores of an instance recognize each
+// other.
 type Metadata interface {
 	metastore.Store
 	database.Properties

@@ -18,8 +18,8 @@ type SessionCensus struct {
 	Expired   int64
 }
 
-// ChannelCensus are numbers of channels, and the sums of their amounts in units of the asset. Amounts
-// of several assets are added up as if they were one.
+// ChannelCensus are numbers of channels, and the sums of their amounts in units of the asset.
+// Amounts of several assets are added up as if they were one.
 type ChannelCensus struct {
 	Open, Closed, Expired int64
 	Deposited             Sum

@@ -1,7 +1,7 @@
-// Package database has what every contract of an instance's database promises: transactions, waiting,
-// time and errors. The contracts are metastore for the metadata of blobs, ledger for money, and
-// access/keys for API keys; what belongs to the database and its nodes, whatever they store, is here.
-// Package sqlstore implements all of them on one engine.
+// Package database has what every contract of an instance's database promises: transactions,
+// waiting, time and errors. The contracts are metastore for the metadata of blobs, ledger for
+// money, and access/keys for API keys; what belongs to the database and its nodes, whatever they
+// store, is here. Package sqlstore implements all of them on one engine.
 //
 // # Transactions
 //
@@ -31,8 +31,8 @@
 //
 // # Time
 //
-// Times are stored in UTC with a resolution of one microsecond. In the contracts "now" is the time of
-// Clock, read inside the transaction.
+// Times are stored in UTC with a resolution of one microsecond. In the contracts "now" is the time
+// of Clock, read inside the transaction.
 package database
 
 import "errors"
@@ -70,6 +70,6 @@ var (
 const MaxFindings = 1000
 
 // EntryCharge is what an entry of a page counts against the greatest size of the page, in bytes, in
-// addition to its texts: of a blob its name, its content type and, if it is asked for, its metadata.
-// A page has at least one entry, whatever its size.
+// addition to its texts: of a blob its name, its content type and, if it is asked for, its
+// metadata. A page has at least one entry, whatever its size.
 const EntryCharge = 256

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// OldestSchema is the oldest schema of the database whose nodes can run with those of this version. The
-// nodes of an older one would fail or miscount on the present schema: before 9 they insert sales without
-// an id, so that payments fail; before 11 they do not count objects, names and channels; and before 12
-// they lose metadata of blobs. A change that the nodes of the version before it cannot work on must
-// raise it to its own schema (docs/versioning.md).
+// OldestSchema is the oldest schema of the database whose nodes can run with those of this version.
+// The nodes of an older one would fail or miscount on the present schema: before 9 they insert
+// sales without an id, so that payments fail; before 11 they do not count objects, names and
+// channels; and before 12 they lose metadata of blobs. A change that the nodes of the version
+// before it cannot work on must raise it to its own schema (docs/versioning.md).
 const OldestSchema = 12
 
 // Nodes records the servers that share one database, with the settings that each of them runs

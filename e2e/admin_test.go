@@ -11,8 +11,8 @@ import (
 // adminLine matches the log line that contains the admin address.
 var adminLine = regexp.MustCompile(`"serving metrics and profiles"(?: url=|,"url":")([^\s"]+)`)
 
-// admin returns the admin address of the server. The log is another pipe than the one with the line that the server is
-// ready, and may be read later.
+// admin returns the admin address of the server. The log is another pipe than the one with the line
+// that the server is ready, and may be read later.
 func (s *server) admin() string {
 	s.t.Helper()
 	var found []string

@@ -53,8 +53,8 @@ func promtool(t *testing.T, args ...string) {
 	}
 }
 
-// TestAlerts checks the alerts and their tests by promtool, that each alert is tested firing and not
-// firing, and that each has a section in the runbook.
+// TestAlerts checks the alerts and their tests by promtool, that each alert is tested firing and
+// not firing, and that each has a section in the runbook.
 func TestAlerts(t *testing.T) {
 	testenv.Require(t, testenv.Promtool)
 	t.Parallel()
@@ -102,8 +102,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// runbookSections returns the headings of the second level. Each section must say what the alert means,
-// where to look and what to do.
+// runbookSections returns the headings of the second level. Each section must say what the alert
+// means, where to look and what to do.
 func runbookSections(t *testing.T) map[string]bool {
 	t.Helper()
 	sections := map[string]bool{}
@@ -269,8 +269,8 @@ func TestDashboard(t *testing.T) {
 	promtool(t, "check", "rules", "--lint=none", path)
 }
 
-// TestDashboardHasTheTypesOfGrafana checks the dashboard against the types that Grafana publishes: no
-// field is unknown, missing, or of another type.
+// TestDashboardHasTheTypesOfGrafana checks the dashboard against the types that Grafana publishes:
+// no field is unknown, missing, or of another type.
 func TestDashboardHasTheTypesOfGrafana(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	t.Parallel()

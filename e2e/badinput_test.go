@@ -430,9 +430,9 @@ func TestSmallBodies(t *testing.T) {
 	}
 }
 
-// TestContentLengthWithChunks checks that of a request with both a Content-Length and chunks the chunks
-// count, and that the connection is closed after the response: for a proxy that used the length,
-// the bytes that follow may be the end of the body.
+// TestContentLengthWithChunks checks that of a request with both a Content-Length and chunks the
+// chunks count, and that the connection is closed after the response: for a proxy that used the
+// length, the bytes that follow may be the end of the body.
 func TestContentLengthWithChunks(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -459,8 +459,8 @@ func TestContentLengthWithChunks(t *testing.T) {
 	}
 }
 
-// TestNoResponseIsSniffed checks that every response, also of errors and preflights, forbids content
-// sniffing.
+// TestNoResponseIsSniffed checks that every response, also of errors and preflights, forbids
+// content sniffing.
 func TestNoResponseIsSniffed(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})

@@ -220,9 +220,9 @@ func TestNginxRepeatsNothing(t *testing.T) {
 	checkProblem(t, s.do("GET", target, nil, "Session-Id", id), 404, "blob_not_found")
 }
 
-// TestBalancersWithoutANode checks that the documented balancers respond like the service while no node is
-// ready: the client may repeat the request, which had no effect. If a node does not respond to what was
-// sent, the outcome is unknown.
+// TestBalancersWithoutANode checks that the documented balancers respond like the service while no
+// node is ready: the client may repeat the request, which had no effect. If a node does not respond
+// to what was sent, the outcome is unknown.
 func TestBalancersWithoutANode(t *testing.T) {
 	s := start(t, options{flags: []string{"--base-path", hostedBase}})
 	nginx := func(t *testing.T, nodes [3]string) *server {
@@ -269,8 +269,8 @@ func TestBalancersWithoutANode(t *testing.T) {
 	}
 }
 
-// checkRefusal fails the test unless a proxy responds with an error that has the form of the service's,
-// and returns its members.
+// checkRefusal fails the test unless a proxy responds with an error that has the form of the
+// service's, and returns its members.
 func checkRefusal(t *testing.T, r response, status int, code string) (got map[string]any) {
 	t.Helper()
 	if r.status != status || r.header.Get("Content-Type") != "application/problem+json" || r.header.Get("Cache-Control") != "no-store" {
@@ -290,8 +290,8 @@ func checkRefusal(t *testing.T, r response, status int, code string) (got map[st
 	return got
 }
 
-// TestNginxErrorsMaskIDs checks that a request that fails in nginx leaves no id in the error log, which it
-// would have without the documented line.
+// TestNginxErrorsMaskIDs checks that a request that fails in nginx leaves no id in the error log,
+// which it would have without the documented line.
 func TestNginxErrorsMaskIDs(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()

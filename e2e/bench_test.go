@@ -129,8 +129,8 @@ func TestBenchReportsErrors(t *testing.T) {
 	}
 }
 
-// TestBenchRemovesItsBlobsAfterCtrlC interrupts a measurement, and checks that it prints what it has
-// measured, and leaves nothing.
+// TestBenchRemovesItsBlobsAfterCtrlC interrupts a measurement, and checks that it prints what it
+// has measured, and leaves nothing.
 func TestBenchRemovesItsBlobsAfterCtrlC(t *testing.T) {
 	t.Parallel()
 	testenv.Require(t, testenv.Unix)

@@ -121,7 +121,8 @@ func startBrowser(t *testing.T, page string, more ...chromedp.ExecAllocatorOptio
 		t.Fatal(err)
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, // its folder is removed after its processes have ended
+		// Its folder is removed after its processes have ended.
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true))
 	options = append(options, more...)
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)

@@ -193,7 +193,8 @@ func (w *watch) checkFiles(s *server, whats ...string) {
 // with them.
 var operator = []string{"--scopes", "admin", "--all-accounts", "--group", "operators"}
 
-// createSecrets creates a channel, a session, an upload and a blob, whose ids and names are secrets.
+// createSecrets creates a channel, a session, an upload and a blob, whose ids and names are
+// secrets.
 func (w *watch) createSecrets(s *server) *channel {
 	w.t.Helper()
 	admin := s.as(s.newKey(operator...))

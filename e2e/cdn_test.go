@@ -322,8 +322,8 @@ func (c *cdn) expires() {
 	}
 }
 
-// deceptive are values of Cache-Control in which caches that search for a text find another life than the directives
-// state.
+// deceptive are values of Cache-Control in which caches that search for a text find another life
+// than the directives state.
 var deceptive = []string{
 	"public, x-max-age=86400", "public, x-s-maxage=86400", "x-max-age=86400, max-age=86400", "X-Max-Age=86400",
 	`public, x="max-age=86400"`, `x="s-maxage=86400, max-age=86400"`, `public, x="a\", max-age=86400"`,

@@ -11,7 +11,8 @@ import (
 	"sluice/micropay"
 )
 
-// TestChannelsOfTheChain opens, uses and closes channels that exist on the chain, and checks each refusal.
+// TestChannelsOfTheChain opens, uses and closes channels that exist on the chain, and checks each
+// refusal.
 func TestChannelsOfTheChain(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)

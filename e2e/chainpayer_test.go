@@ -10,8 +10,9 @@ import (
 	goclient "sluice/client"
 )
 
-// TestPayCommandOnAChain pays a server that collects on a chain: it says what is missing before the channel is named, buys
-// more than the server sells at once, and goes on with a new state file, which then names the channel by its id.
+// TestPayCommandOnAChain pays a server that collects on a chain: it says what is missing before the
+// channel is named, buys more than the server sells at once, and goes on with a new state file,
+// which then names the channel by its id.
 func TestPayCommandOnAChain(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
@@ -62,7 +63,8 @@ func TestPayCommandOnAChain(t *testing.T) {
 	chain.collected(t, on.ID, 10, 20, 10)
 }
 
-// TestGoClientOnAChain buys more with the Go client than a server that collects on a chain sells at once.
+// TestGoClientOnAChain buys more with the Go client than a server that collects on a chain sells at
+// once.
 func TestGoClientOnAChain(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)

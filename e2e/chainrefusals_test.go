@@ -40,8 +40,8 @@ func withoutNonce(form micropay.Form, accountSequence uint64) func(*micropay.Pay
 	return func(p *micropay.Payment) { p.Form, p.Nonce, p.AccountSequence = form, 0, accountSequence }
 }
 
-// TestPaymentsThatCannotBeExecuted pays in each way that the chain can never execute. Each buys nothing, and those that it can
-// execute are collected.
+// TestPaymentsThatCannotBeExecuted pays in each way that the chain can never execute. Each buys
+// nothing, and those that it can execute are collected.
 func TestPaymentsThatCannotBeExecuted(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
@@ -89,7 +89,8 @@ func TestPaymentsThatCannotBeExecuted(t *testing.T) {
 	}
 }
 
-// TestSalesWithoutSimulations pays while the chain simulates nothing. Only the starting limit is sold.
+// TestSalesWithoutSimulations pays while the chain simulates nothing. Only the starting limit is
+// sold.
 func TestSalesWithoutSimulations(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
@@ -109,11 +110,13 @@ func TestSalesWithoutSimulations(t *testing.T) {
 	c.settled()
 }
 
-// TestGasGriefing pays little at a price of gas that costs the receiver much, and checks that the terms say what is accepted.
+// TestGasGriefing pays little at a price of gas that costs the receiver much, and checks that the
+// terms say what is accepted.
 func TestGasGriefing(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
-	s := start(t, chain.with("--unsettled-limit", "1000", "--coin-price", "1000000", "--max-settle-gas", "1000000000000")) // a unit is 100 of the smallest coins
+	// A unit is 100 of the smallest coins.
+	s := start(t, chain.with("--unsettled-limit", "1000", "--coin-price", "1000000", "--max-settle-gas", "1000000000000"))
 	c := chain.open(s, s.payer(1), 7, 1000)
 	var terms struct {
 		Payment struct{ StartingLimit, MinGas, MinGasPrice, MaxGasPrice, MaxFee string }
@@ -158,8 +161,8 @@ func TestChainAheadOfTheClock(t *testing.T) {
 	s.logged("nothing is sold, because the time of the chain and the clock differ too much", "the time of the chain agrees with the clock again")
 }
 
-// TestFullnodeADayAhead asks a fullnode that states a time a day ahead. Nothing is sold, and nothing that it says is recorded,
-// until a fullnode agrees with the clock.
+// TestFullnodeADayAhead asks a fullnode that states a time a day ahead. Nothing is sold, and
+// nothing that it says is recorded, until a fullnode agrees with the clock.
 func TestFullnodeADayAhead(t *testing.T) {
 	t.Parallel()
 	chain, honest := startChain(t), fullnode.Start(t, fullnode.Options{})
@@ -207,7 +210,8 @@ func TestChannelIsExtended(t *testing.T) {
 	chain.collected(t, c.number, 10, 1)
 }
 
-// TestTwoInstancesOfOneReceiver pays two instances with one micropayment. The one that has not collected it says so.
+// TestTwoInstancesOfOneReceiver pays two instances with one micropayment. The one that has not
+// collected it says so.
 func TestTwoInstancesOfOneReceiver(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
@@ -237,7 +241,8 @@ func TestTwoInstancesOfOneReceiver(t *testing.T) {
 	})
 }
 
-// TestReconcileAChannel compares a channel with the chain after something was withdrawn there by others.
+// TestReconcileAChannel compares a channel with the chain after something was withdrawn there by
+// others.
 func TestReconcileAChannel(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)

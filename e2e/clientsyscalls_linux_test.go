@@ -12,7 +12,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// traceCommand runs a command of sluice under strace, and returns the record of some of its system calls.
+// traceCommand runs a command of sluice under strace, and returns the record of some of its system
+// calls.
 func traceCommand(t *testing.T, calls string, args ...string) string {
 	t.Helper()
 	testenv.Require(t, testenv.Strace)
@@ -28,8 +29,8 @@ func traceCommand(t *testing.T, calls string, args ...string) string {
 	return string(text)
 }
 
-// TestFilesAreSentWithoutCopies counts the bytes that an upload sends with sendfile: all but the first ones
-// of each part, which are sent with the header.
+// TestFilesAreSentWithoutCopies counts the bytes that an upload sends with sendfile: all but the
+// first ones of each part, which are sent with the header.
 func TestFilesAreSentWithoutCopies(t *testing.T) {
 	t.Parallel()
 	const part, parts, buffer = 1 << 20, 4, 64 << 10
@@ -55,8 +56,8 @@ func TestFilesAreSentWithoutCopies(t *testing.T) {
 	}
 }
 
-// TestDownloadsAreWrittenEarly checks that a download starts to write each range to disk when it has
-// arrived, and syncs the file before it is renamed.
+// TestDownloadsAreWrittenEarly checks that a download starts to write each range to disk when it
+// has arrived, and syncs the file before it is renamed.
 func TestDownloadsAreWrittenEarly(t *testing.T) {
 	t.Parallel()
 	const ranges = 3 // of 16 MiB
@@ -68,7 +69,8 @@ func TestDownloadsAreWrittenEarly(t *testing.T) {
 	var order []string
 	for line := range strings.Lines(record) {
 		name, args, _ := strings.Cut(line[strings.IndexByte(line, ' ')+1:], "(")
-		if strings.Contains(args, ".sluice-part") && !strings.Contains(line, "resumed>") { // not the state file, which is synced and renamed, too
+		// Not the state file, which is synced and renamed, too.
+		if strings.Contains(args, ".sluice-part") && !strings.Contains(line, "resumed>") {
 			order = append(order, strings.TrimSpace(name))
 		}
 	}

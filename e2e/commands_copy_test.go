@@ -180,8 +180,8 @@ func TestSyncDeletesNothingAfterFailures(t *testing.T) {
 	}
 }
 
-// TestCopyBetweenServersResumes interrupts a copy of a large blob from one server to another. The next run
-// must send no part again that was acknowledged, and read only what it sends.
+// TestCopyBetweenServersResumes interrupts a copy of a large blob from one server to another. The
+// next run must send no part again that was acknowledged, and read only what it sends.
 func TestCopyBetweenServersResumes(t *testing.T) {
 	testenv.Require(t, testenv.Unix)
 	const parts = 20

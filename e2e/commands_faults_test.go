@@ -12,10 +12,10 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestFolderSurvivesFaults stores a folder and reads it back through a network that resets and stalls
-// connections. The command is killed three times and run again, and then the server is. No part and no
-// file that was acknowledged may be sent again, the folder must come back identical, and no file of a
-// transfer may be left.
+// TestFolderSurvivesFaults stores a folder and reads it back through a network that resets and
+// stalls connections. The command is killed three times and run again, and then the server is. No
+// part and no file that was acknowledged may be sent again, the folder must come back identical,
+// and no file of a transfer may be left.
 func TestFolderSurvivesFaults(t *testing.T) {
 	t.Parallel()
 	testenv.Require(t, testenv.Unix)
@@ -23,7 +23,8 @@ func TestFolderSurvivesFaults(t *testing.T) {
 	files := map[string]string{
 		"empty": "", "small": "text", ".hidden": "h", "with space/ü": "u", "a/b/c/d/e": "deep", "100%": "%", "question?x=1#f": "q",
 		"part": string(content(1, part)), "less": string(content(2, part-1)), "more": string(content(3, part+1)),
-		"sub/big": string(content(4, 12*part-5)), "large": string(content(5, 36<<20+1)), // the large one is three ranges of a download
+		// The large one is three ranges of a download.
+		"sub/big": string(content(4, 12*part-5)), "large": string(content(5, 36<<20+1)),
 	}
 	for seed := range uint64(2) {
 		t.Run("", func(t *testing.T) {
@@ -67,8 +68,9 @@ func TestFolderSurvivesFaults(t *testing.T) {
 	}
 }
 
-// faultyRuns runs a command again and again until it has succeeded, as a user does. During the first runs
-// it is killed, and then the server is, after numbers of responses that depend on a seed.
+// faultyRuns runs a command again and again until it has succeeded, as a user does. During the
+// first runs it is killed, and then the server is, after numbers of responses that depend on a
+// seed.
 type faultyRuns struct {
 	t         *testing.T
 	s         *server
@@ -101,7 +103,8 @@ func (r *faultyRuns) until(args ...string) {
 	r.t.Fatal("the command does not succeed")
 }
 
-// during starts the command and calls do after some responses. The next requests wait for its return.
+// during starts the command and calls do after some responses. The next requests wait for its
+// return.
 func (r *faultyRuns) during(args []string, do func(command *exec.Cmd)) {
 	r.t.Helper()
 	command := exec.CommandContext(r.t.Context(), sluice, args...)

@@ -17,8 +17,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// readTree returns the digests of the files below a folder, and the targets of its symbolic links, by
-// their names.
+// readTree returns the digests of the files below a folder, and the targets of its symbolic links,
+// by their names.
 func readTree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	tree := map[string]string{}
@@ -87,7 +87,8 @@ func TestGetCommand(t *testing.T) {
 	}
 }
 
-// TestNamesOfOtherBytes checks that operands that are not UTF-8 name the file or the blob that they say.
+// TestNamesOfOtherBytes checks that operands that are not UTF-8 name the file or the blob that they
+// say.
 func TestNamesOfOtherBytes(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -150,8 +151,8 @@ func TestFolderRoundTrip(t *testing.T) {
 	}
 }
 
-// TestGetNeverLeavesItsFolder reads names that are not paths within a folder, names that collide, and
-// into a folder with symbolic links.
+// TestGetNeverLeavesItsFolder reads names that are not paths within a folder, names that collide,
+// and into a folder with symbolic links.
 func TestGetNeverLeavesItsFolder(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})

@@ -60,7 +60,8 @@ func TestListingCommands(t *testing.T) {
 	}
 }
 
-// TestNamesCannotControlTheTerminal lists blobs of a server that sends escape sequences in every field.
+// TestNamesCannotControlTheTerminal lists blobs of a server that sends escape sequences in every
+// field.
 func TestNamesCannotControlTheTerminal(t *testing.T) {
 	t.Parallel()
 	const hostile = "\x1b]0;owned\a\u009b2J\r\nx"
@@ -131,8 +132,8 @@ func TestDeletingCommands(t *testing.T) {
 	}
 }
 
-// TestRemoveWithAKeyForWrites deletes blobs with keys of different scopes. One that only permits writes cannot
-// look for a blob before.
+// TestRemoveWithAKeyForWrites deletes blobs with keys of different scopes. One that only permits
+// writes cannot look for a blob before.
 func TestRemoveWithAKeyForWrites(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "key")
@@ -159,7 +160,8 @@ func TestRemoveWithAKeyForWrites(t *testing.T) {
 	s.as(reader).must(404, "GET", "/v1/blobs/team/a", nil)
 }
 
-// TestCommandsWithoutAServerOrAKey checks that commands say where a server and a key come from if there is none.
+// TestCommandsWithoutAServerOrAKey checks that commands say where a server and a key come from if
+// there is none.
 func TestCommandsWithoutAServerOrAKey(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "key")
@@ -179,8 +181,8 @@ func TestCommandsWithoutAServerOrAKey(t *testing.T) {
 	}
 }
 
-// TestDeletesInProgressWhenAnotherIsRefused deletes a blob that the key does not permit to delete, while the
-// deletes of others are in progress: they must end and be reported.
+// TestDeletesInProgressWhenAnotherIsRefused deletes a blob that the key does not permit to delete,
+// while the deletes of others are in progress: they must end and be reported.
 func TestDeletesInProgressWhenAnotherIsRefused(t *testing.T) {
 	t.Parallel()
 	var inProgress sync.WaitGroup
@@ -207,8 +209,8 @@ func TestDeletesInProgressWhenAnotherIsRefused(t *testing.T) {
 	}
 }
 
-// TestOutcomesThatAreUnknown loses every response to a write. Commands must not say that nothing was done, nor
-// that some were not done.
+// TestOutcomesThatAreUnknown loses every response to a write. Commands must not say that nothing
+// was done, nor that some were not done.
 func TestOutcomesThatAreUnknown(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--fault", "DELETE blob: drop-reply", "--fault", "PUT blob: drop-reply"}})

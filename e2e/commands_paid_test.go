@@ -30,8 +30,8 @@ func spendingOf(t testing.TB, r result) (last spending) {
 	return last
 }
 
-// paidServer starts a server on which a chunkset costs 3, with blobs of the account 0x1. pays returns the
-// flags with which a command pays up to a sum.
+// paidServer starts a server on which a chunkset costs 3, with blobs of the account 0x1. pays
+// returns the flags with which a command pays up to a sum.
 func paidServer(t *testing.T, blobs map[string][]byte) (s *server, pays func(maxSpend int) []string) {
 	t.Helper()
 	s = start(t, options{flags: []string{"--reads", "paid", "--chunkset-price", "3"}})
@@ -120,7 +120,8 @@ func TestPaidCommands(t *testing.T) {
 		t.Errorf("the folder has %v", got)
 	}
 
-	// The ETags of small blobs are not known without a payment: other ones of the same size are copied.
+	// The ETags of small blobs are not known without a payment: other ones of the same size are
+	// copied.
 	s.must(204, "PUT", blobTarget("0x1", "small/a"), []byte("TEXT"))
 	s.must(204, "PUT", blobTarget("0x1", "other/a"), []byte("text"))
 	run(0, "", "0x1/small/a -> 0x1/other/a\n", paid(100, "sync", ":0x1/small/", ":0x1/other/")...)
@@ -142,8 +143,8 @@ func TestPaidReadsOfFreeBlobs(t *testing.T) {
 	}
 }
 
-// TestPaidGetResumes interrupts a paid download. The next run must pay only for what is missing, with the
-// same session.
+// TestPaidGetResumes interrupts a paid download. The next run must pay only for what is missing,
+// with the same session.
 func TestPaidGetResumes(t *testing.T) {
 	t.Parallel()
 	testenv.Require(t, testenv.Unix)

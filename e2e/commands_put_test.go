@@ -120,8 +120,8 @@ func TestPutCommand(t *testing.T) {
 	}
 }
 
-// TestSeveralSources stores, reads and copies several files and blobs with one command, with flags between
-// the operands.
+// TestSeveralSources stores, reads and copies several files and blobs with one command, with flags
+// between the operands.
 func TestSeveralSources(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -182,8 +182,8 @@ func TestSeveralSources(t *testing.T) {
 	}
 }
 
-// TestPutOfStandardInput stores a stream of several parts, and checks that an interrupted one leaves no
-// blob and no upload.
+// TestPutOfStandardInput stores a stream of several parts, and checks that an interrupted one
+// leaves no blob and no upload.
 func TestPutOfStandardInput(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -232,8 +232,8 @@ func TestPutOfStandardInput(t *testing.T) {
 // resumable is what a command says that can be run again to go on.
 const resumable = "what was transferred of large files is kept; run the same command again to go on\n"
 
-// TestOutageSaysHowToGoOn ends the server within an upload, and before one. Only the command that has
-// transferred something says that it can be run again to go on, and it can.
+// TestOutageSaysHowToGoOn ends the server within an upload, and before one. Only the command that
+// has transferred something says that it can be run again to go on, and it can.
 func TestOutageSaysHowToGoOn(t *testing.T) {
 	t.Parallel()
 	testenv.Require(t, testenv.Unix)
@@ -306,8 +306,8 @@ func TestPutResumes(t *testing.T) {
 	}
 }
 
-// TestPutFolder checks what is stored of a folder, what is skipped, and that a second run sends what
-// has changed only.
+// TestPutFolder checks what is stored of a folder, what is skipped, and that a second run sends
+// what has changed only.
 func TestPutFolder(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})

@@ -11,15 +11,16 @@ import (
 	"testing"
 )
 
-// terminalCommand returns a shell command on a terminal, by script(1) of the essential Debian package bsdutils. The
-// shell is not that of the user, and has no locale to warn of.
+// terminalCommand returns a shell command on a terminal, by script(1) of the essential Debian
+// package bsdutils. The shell is not that of the user, and has no locale to warn of.
 func terminalCommand(ctx context.Context, command string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "script", "-qec", command, "/dev/null")
 	c.Env = append(os.Environ(), "SHELL=/bin/sh", "LC_ALL=C.UTF-8")
 	return c
 }
 
-// onTerminal runs a shell command on a terminal with this text as what is typed, and returns what was shown.
+// onTerminal runs a shell command on a terminal with this text as what is typed, and returns what
+// was shown.
 func onTerminal(t testing.TB, command, typed string) string {
 	t.Helper()
 	c := terminalCommand(t.Context(), command)
@@ -57,8 +58,8 @@ func TestTransfersOnATerminal(t *testing.T) {
 	}
 }
 
-// TestBenchOnATerminal checks that a measurement shows how many operations there were so far, and their
-// rate.
+// TestBenchOnATerminal checks that a measurement shows how many operations there were so far, and
+// their rate.
 func TestBenchOnATerminal(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})

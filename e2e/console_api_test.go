@@ -25,8 +25,8 @@ func TestConsoleReference(t *testing.T) {
 	}
 }
 
-// TestConsoleTriesOperations copies the curl line of an operation and runs it, and sends requests that
-// only read from the API page.
+// TestConsoleTriesOperations copies the curl line of an operation and runs it, and sends requests
+// that only read from the API page.
 func TestConsoleTriesOperations(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0", flags: []string{"--base-path", "/sluice"}})

@@ -109,8 +109,8 @@ func TestConsoleSaysWhatIsWrongWithNames(t *testing.T) {
 	p.untilText("main", "The account must be an address")
 }
 
-// TestConsoleKeepsThePlaceInLists checks that a list which changes keeps its filter, its position and
-// the focus, and that a late response to an earlier filter changes nothing.
+// TestConsoleKeepsThePlaceInLists checks that a list which changes keeps its filter, its position
+// and the focus, and that a late response to an earlier filter changes nothing.
 func TestConsoleKeepsThePlaceInLists(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -211,8 +211,8 @@ func TestConsoleShowsNamesSafely(t *testing.T) {
 	}
 }
 
-// TestConsoleScrollsOver100000Names moves to the end of a long list by the keyboard. Only what can be
-// seen is in the document.
+// TestConsoleScrollsOver100000Names moves to the end of a long list by the keyboard. Only what can
+// be seen is in the document.
 func TestConsoleScrollsOver100000Names(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -250,8 +250,8 @@ func TestConsoleScrollsOver100000Names(t *testing.T) {
 	p.untilText("[role=status]", "100 entries")
 }
 
-// addNames copies the row of the blob name-000000 of account 0x1 in the database of a server that is
-// stopped: storing as many blobs would take minutes.
+// addNames copies the row of the blob name-000000 of account 0x1 in the database of a server that
+// is stopped: storing as many blobs would take minutes.
 func (s *server) addNames(count int) {
 	s.t.Helper()
 	execute(s.t, s.data, fmt.Sprintf(`WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < %d)

@@ -24,8 +24,8 @@ type consolePage struct {
 	ctx context.Context
 }
 
-// recordProblems is run before the scripts of a page: it records what the policy blocked, errors that
-// nothing handles, and parts that are sent again although the page had their response.
+// recordProblems is run before the scripts of a page: it records what the policy blocked, errors
+// that nothing handles, and parts that are sent again although the page had their response.
 const recordProblems = `
 window.__problems = [];
 window.__sending = window.__mostSending = 0;
@@ -241,7 +241,8 @@ func (p *consolePage) theme(theme string) {
 	p.t.Helper()
 	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: theme},
-		{Name: "prefers-reduced-motion", Value: "reduce"}, // a picture in the middle of a transition shows neither state
+		// A picture in the middle of a transition shows neither state.
+		{Name: "prefers-reduced-motion", Value: "reduce"},
 	}})
 	if err != nil {
 		p.t.Fatal(err)

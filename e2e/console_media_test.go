@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// padded returns the video of testdata with a hole before its index, so that a player must seek over
-// the hole to play it at all.
+// padded returns the video of testdata with a hole before its index, so that a player must seek
+// over the hole to play it at all.
 func padded(t testing.TB, hole int) string {
 	t.Helper()
 	t.Helper()
@@ -114,8 +114,8 @@ func TestConsolePaysForPreviews(t *testing.T) {
 	}
 }
 
-// TestConsoleSavesLargeKeyedBlobs checks that a blob which only a key may read, and which is too large
-// for memory, is not shown but streamed to the file that the user chooses.
+// TestConsoleSavesLargeKeyedBlobs checks that a blob which only a key may read, and which is too
+// large for memory, is not shown but streamed to the file that the user chooses.
 func TestConsoleSavesLargeKeyedBlobs(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "key", "--console")

@@ -33,9 +33,10 @@ func (p *consolePage) release() {
 
 const firstPaint = `performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0`
 
-// TestConsolePaintsBeforeScripts checks that the first paint needs the page and one style sheet only:
-// the frame of the page is shown, in the theme that was chosen, while all other requests wait. The
-// page names all modules of its views, so that no module is requested only after another has come.
+// TestConsolePaintsBeforeScripts checks that the first paint needs the page and one style sheet
+// only: the frame of the page is shown, in the theme that was chosen, while all other requests
+// wait. The page names all modules of its views, so that no module is requested only after another
+// has come.
 func TestConsolePaintsBeforeScripts(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -72,8 +73,8 @@ func TestConsolePaintsBeforeScripts(t *testing.T) {
 	}
 }
 
-// TestConsolePaintTime logs when the first paint is, without and with a filled cache, and how long the
-// browser needs for a plain text. This depends on the machine, so nothing is asserted.
+// TestConsolePaintTime logs when the first paint is, without and with a filled cache, and how long
+// the browser needs for a plain text. This depends on the machine, so nothing is asserted.
 func TestConsolePaintTime(t *testing.T) {
 	s := start(t, options{addr: "localhost:0"})
 	p := openConsole(t, s, "")

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestConsoleScreens takes pictures of the views at three widths in both themes, and checks each with
-// axe-core. Nothing may be wider than the screen.
+// TestConsoleScreens takes pictures of the views at three widths in both themes, and checks each
+// with axe-core. Nothing may be wider than the screen.
 func TestConsoleScreens(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})

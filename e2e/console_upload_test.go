@@ -28,7 +28,8 @@ func (p *consolePage) drop(files ...string) {
 				p.t.Fatal(err)
 			}
 		}
-		// The page shows a cover until the drop, which the browser may withhold from a page that is not ready for it.
+		// The page shows a cover until the drop, which the browser may withhold from a page that is
+		// not ready for it.
 		if evaluate[bool](p, `document.getElementById("drop").hidden`) {
 			return
 		}
@@ -191,8 +192,8 @@ func TestConsoleReplacesLargeBlobs(t *testing.T) {
 	}
 }
 
-// TestConsoleInterruptedUploads checks that an upload which was interrupted is continued only with its
-// own expiry, stays in the tray until it ends, and is begun again if the server has aborted it.
+// TestConsoleInterruptedUploads checks that an upload which was interrupted is continued only with
+// its own expiry, stays in the tray until it ends, and is begun again if the server has aborted it.
 func TestConsoleInterruptedUploads(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -235,8 +236,8 @@ func TestConsoleInterruptedUploads(t *testing.T) {
 	}
 }
 
-// TestConsoleBeginsUploadsOnce pauses and resumes an upload while the server begins it, and then one
-// whose cancellation fails.
+// TestConsoleBeginsUploadsOnce pauses and resumes an upload while the server begins it, and then
+// one whose cancellation fails.
 func TestConsoleBeginsUploadsOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -290,8 +291,8 @@ func TestConsoleCancelsUploads(t *testing.T) {
 	s.must(http.StatusNotFound, "GET", "/v1/blobs/0x1/big.bin", nil)
 }
 
-// TestConsoleUploadsByKeyboard chooses a file, stores it, and removes its line from the tray, by the
-// keyboard alone.
+// TestConsoleUploadsByKeyboard chooses a file, stores it, and removes its line from the tray, by
+// the keyboard alone.
 func TestConsoleUploadsByKeyboard(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -346,9 +347,9 @@ func TestConsoleAbortsOpenUploads(t *testing.T) {
 	}
 }
 
-// TestConsoleUploadsInTwoTabs opens the console in a second tab while the first one stores a file: the
-// second one neither offers to continue that upload nor to abort it, begins another upload of the same
-// file, and offers what the first one left when that is closed.
+// TestConsoleUploadsInTwoTabs opens the console in a second tab while the first one stores a file:
+// the second one neither offers to continue that upload nor to abort it, begins another upload of
+// the same file, and offers what the first one left when that is closed.
 func TestConsoleUploadsInTwoTabs(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})

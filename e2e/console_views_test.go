@@ -166,8 +166,8 @@ func TestConsoleCopiesLinks(t *testing.T) {
 	}
 }
 
-// TestConsoleShowsMoney checks that sessions, channels and a ledger show what happens while they are
-// open.
+// TestConsoleShowsMoney checks that sessions, channels and a ledger show what happens while they
+// are open.
 func TestConsoleShowsMoney(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -195,8 +195,8 @@ func TestConsoleShowsMoney(t *testing.T) {
 	p.untilText("[role=alert]", "channel_not_found")
 }
 
-// TestConsoleWaitsForSlowResponses checks that a list that is kept up to date is not requested again
-// while a response is still awaited.
+// TestConsoleWaitsForSlowResponses checks that a list that is kept up to date is not requested
+// again while a response is still awaited.
 func TestConsoleWaitsForSlowResponses(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -256,8 +256,8 @@ func TestConsoleShowsStatus(t *testing.T) {
 	p.untilText(".warn", "PUT part 2%: drop-reply")
 }
 
-// TestConsoleHosted enters a key on a hosted service below a path, stores and shows a blob that only
-// the key may read, and checks that a reload forgets the key.
+// TestConsoleHosted enters a key on a hosted service below a path, stores and shows a blob that
+// only the key may read, and checks that a reload forgets the key.
 func TestConsoleHosted(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "key", "--console")

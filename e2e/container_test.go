@@ -13,9 +13,9 @@ import (
 )
 
 // TestContainerImageIsReachable starts the binary with the environment and the command of the
-// container image, and runs its health check. A published port leads to an address of the container that is not loopback.
-// 127.0.0.2 stands for it here: a server that listens on 127.0.0.1 and ::1 alone does not respond
-// there.
+// container image, and runs its health check. A published port leads to an address of the container
+// that is not loopback. 127.0.0.2 stands for it here: a server that listens on 127.0.0.1 and ::1
+// alone does not respond there.
 func TestContainerImageIsReachable(t *testing.T) {
 	text, err := os.ReadFile("../deploy/Containerfile")
 	if err != nil {

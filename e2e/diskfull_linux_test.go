@@ -112,8 +112,8 @@ func TestStartOnFullDisk(t *testing.T) {
 	s.must(204, "PUT", blobTarget("0x1", "again"), content(2, 10<<20))
 }
 
-// TestStartWithoutSpaceForTheLog kills a server, and another program then fills the disk to the last
-// byte. The start, which must read the write-ahead log and needs space for its index, uses the
+// TestStartWithoutSpaceForTheLog kills a server, and another program then fills the disk to the
+// last byte. The start, which must read the write-ahead log and needs space for its index, uses the
 // reserve for deletes, and deletes work.
 func TestStartWithoutSpaceForTheLog(t *testing.T) {
 	t.Parallel()
@@ -129,9 +129,9 @@ func TestStartWithoutSpaceForTheLog(t *testing.T) {
 	s.must(204, "DELETE", blobTarget("0x1", "blob"), nil)
 }
 
-// TestStartOnFullDiskWithObjectStore checks that a server whose bytes are in an object store, the space of which
-// says nothing about the disk of the database, starts on a disk that has too little space for the reserve for
-// deletes, and that deletes work.
+// TestStartOnFullDiskWithObjectStore checks that a server whose bytes are in an object store, the
+// space of which says nothing about the disk of the database, starts on a disk that has too little
+// space for the reserve for deletes, and that deletes work.
 func TestStartOnFullDiskWithObjectStore(t *testing.T) {
 	t.Parallel()
 	objects := testenv.S3(t, testenv.S3Options{})

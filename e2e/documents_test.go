@@ -20,13 +20,14 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestDocuments runs every snippet of the documents for newcomers against the built binary, as a reader would,
-// in the order of the document. A fenced block is, by the words after its fence:
+// TestDocuments runs every snippet of the documents for newcomers against the built binary, as a
+// reader would, in the order of the document. A fenced block is, by the words after its fence:
 //
 //   - sh: commands for a shell in the folder of the reader;
 //   - sh setup: the same, in the folder of the repository;
 //   - sh server: the command that runs the server until the next such block;
-//   - go, js and html: a file, which its first line names in a comment. An HTML file is opened in a browser;
+//   - go, js and html: a file, which its first line names in a comment. An HTML file is opened in a
+//     browser;
 //   - text: what the block before prints, or what the page shows.
 func TestDocuments(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
@@ -81,7 +82,8 @@ type reader struct {
 	shown   string        // by the last block
 }
 
-// localNetwork is a local network of the chain: a fullnode, and a faucet, which documents address by the ports 8080 and 8081.
+// localNetwork is a local network of the chain: a fullnode, and a faucet, which documents address
+// by the ports 8080 and 8081.
 type localNetwork struct{ fullnode, faucet string }
 
 // startNetwork starts a fullnode and a faucet. An account exists when the faucet has sent it coins.
@@ -236,7 +238,8 @@ func (r *reader) write(text string, pattern *regexp.Regexp) string {
 	return found[1]
 }
 
-// open opens a file of the folder of the reader in a browser, and waits until the page shows something.
+// open opens a file of the folder of the reader in a browser, and waits until the page shows
+// something.
 func (r *reader) open(file string) {
 	r.t.Helper()
 	files := httptest.NewServer(http.FileServer(http.Dir(r.dir)))

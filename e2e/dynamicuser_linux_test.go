@@ -15,9 +15,9 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestKeyCommandUnderDynamicUser creates a key as docs/operations.md documents it for the systemd unit,
-// while the service runs as another user and again after it has ended. Every file must stay owned
-// by that user, so that the next start can write.
+// TestKeyCommandUnderDynamicUser creates a key as docs/operations.md documents it for the systemd
+// unit, while the service runs as another user and again after it has ended. Every file must stay
+// owned by that user, so that the next start can write.
 func TestKeyCommandUnderDynamicUser(t *testing.T) {
 	testenv.Require(t, testenv.RootMount) // mounting requires the right to become another user too
 	t.Parallel()

@@ -29,8 +29,8 @@ func startEphemeral(t *testing.T, temporary string, flags ...string) *server {
 	return s
 }
 
-// ownFolders returns the folders of an ephemeral server that is running: that of its data, and that of its
-// database if it is another one.
+// ownFolders returns the folders of an ephemeral server that is running: that of its data, and that
+// of its database if it is another one.
 func (s *server) ownFolders() []string {
 	s.t.Helper()
 	dirs := []string{filepath.Dir(s.data)}
@@ -56,8 +56,9 @@ func exists(t testing.TB, path string) bool {
 	return err == nil
 }
 
-// TestEphemeralInstances starts, stops and kills instances in random order. After each step a running one has
-// its blob, one that was stopped has left nothing, and one that was killed nothing after the next start.
+// TestEphemeralInstances starts, stops and kills instances in random order. After each step a
+// running one has its blob, one that was stopped has left nothing, and one that was killed nothing
+// after the next start.
 func TestEphemeralInstances(t *testing.T) {
 	t.Parallel()
 	random, temporary := rand.New(rand.NewPCG(seed(t), 0)), t.TempDir()
@@ -133,8 +134,8 @@ func TestSeededInstance(t *testing.T) {
 	}
 }
 
-// TestFirstScreen checks what a terminal shows at the start of a local instance, and that its lines fit on 80
-// columns and work.
+// TestFirstScreen checks what a terminal shows at the start of a local instance, and that its lines
+// fit on 80 columns and work.
 func TestFirstScreen(t *testing.T) {
 	t.Parallel()
 	dir := makeTree(t, map[string]string{"0x1/a": "text"})
@@ -154,8 +155,8 @@ func TestFirstScreen(t *testing.T) {
 	}
 }
 
-// untilInterrupted runs a command on a terminal until it has shown a text, presses Ctrl-C, and returns what was
-// shown until the command ended, which must be with exit code 0.
+// untilInterrupted runs a command on a terminal until it has shown a text, presses Ctrl-C, and
+// returns what was shown until the command ended, which must be with exit code 0.
 func untilInterrupted(t *testing.T, command, until string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -187,8 +188,9 @@ func untilInterrupted(t *testing.T, command, until string) string {
 	return shown.String()
 }
 
-// TestReset checks that reset deletes a local instance, and refuses one that is running, one that was hosted,
-// and settings of one that is elsewhere, and that it does not delete without a question.
+// TestReset checks that reset deletes a local instance, and refuses one that is running, one that
+// was hosted, and settings of one that is elsewhere, and that it does not delete without a
+// question.
 func TestReset(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})

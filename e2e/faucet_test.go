@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestFaucet opens a channel and adds to its deposit, and checks that neither creates a session, and that other
-// servers have no faucet.
+// TestFaucet opens a channel and adds to its deposit, and checks that neither creates a session,
+// and that other servers have no faucet.
 func TestFaucet(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid"}})
@@ -45,7 +45,8 @@ func TestFaucet(t *testing.T) {
 	}
 }
 
-// TestPayFromTheFaucet walks through a payment on the command line, twice, and reads with what was bought.
+// TestPayFromTheFaucet walks through a payment on the command line, twice, and reads with what was
+// bought.
 func TestPayFromTheFaucet(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid"}})

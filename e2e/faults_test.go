@@ -17,7 +17,8 @@ import (
 
 const faultHeader = "Sluice-Fault"
 
-// unanswered sends a request on a new connection and returns what is received until the connection ends.
+// unanswered sends a request on a new connection and returns what is received until the connection
+// ends.
 func (s *server) unanswered(text string) string {
 	s.t.Helper()
 	connection := s.dial()
@@ -66,8 +67,8 @@ func (s *server) wantCode(status int, code, method, target string, body []byte, 
 	return r
 }
 
-// TestFaultsOfOneRequest makes each kind of fault happen to a request that names it, and checks that nothing but
-// the response differs.
+// TestFaultsOfOneRequest makes each kind of fault happen to a request that names it, and checks
+// that nothing but the response differs.
 func TestFaultsOfOneRequest(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{dirty: true})
@@ -141,7 +142,8 @@ func TestFaultsOfOneRequest(t *testing.T) {
 	if session.ChunksetsLeft != before {
 		t.Errorf("%d chunksets left, want %d", session.ChunksetsLeft, before)
 	}
-	s.must(200, "GET", target, nil, faultHeader, "expired-session", "Session-Id", session.SessionID) // nothing is paid here
+	// Nothing is paid here.
+	s.must(200, "GET", target, nil, faultHeader, "expired-session", "Session-Id", session.SessionID)
 
 	s.wantCode(507, "storage_full", "PUT", target, []byte("other"), faultHeader, "full-disk")
 	s.wantCode(507, "storage_full", "POST", "/v1/sessions", nil, faultHeader, "full-disk")
@@ -161,8 +163,8 @@ func TestFaultsOfOneRequest(t *testing.T) {
 	}
 }
 
-// TestRulesOfFaults checks the rules of the command line and of /v1/local/faults: their counts, that a seed
-// makes them repeatable, that they end, and that pages may send the header.
+// TestRulesOfFaults checks the rules of the command line and of /v1/local/faults: their counts,
+// that a seed makes them repeatable, that they end, and that pages may send the header.
 func TestRulesOfFaults(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--fault", "GET info 50%: status 500", "--fault", "first 1: status 501", "--fault-seed", "7"}, damaged: true})
@@ -235,8 +237,9 @@ func TestHostedServicesHaveNoFaults(t *testing.T) {
 	}
 }
 
-// TestFaultsOfPaidReads checks that an expired session is refused with the error of paid reads, that the charge
-// for a response that is cut before its first byte is returned, and that of one that is lost is kept.
+// TestFaultsOfPaidReads checks that an expired session is refused with the error of paid reads,
+// that the charge for a response that is cut before its first byte is returned, and that of one
+// that is lost is kept.
 func TestFaultsOfPaidReads(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid"}})
@@ -264,7 +267,8 @@ func TestFaultsOfPaidReads(t *testing.T) {
 	}
 }
 
-// TestFaultsOverHTTP2 checks that a response that is lost or cut ends its stream with an error, and no other.
+// TestFaultsOverHTTP2 checks that a response that is lost or cut ends its stream with an error, and
+// no other.
 func TestFaultsOverHTTP2(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{certs: newCertificates(t), dirty: true})
@@ -287,8 +291,8 @@ func TestFaultsOverHTTP2(t *testing.T) {
 	}
 }
 
-// TestGoClientSurvivesFaults transfers a file by the Go client while each fault that a retry helps against
-// happens to its requests, and checks the content.
+// TestGoClientSurvivesFaults transfers a file by the Go client while each fault that a retry helps
+// against happens to its requests, and checks the content.
 func TestGoClientSurvivesFaults(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{dirty: true, damaged: true})
@@ -335,7 +339,8 @@ func TestGoClientSurvivesFaults(t *testing.T) {
 	}
 }
 
-// TestPublicClientSurvivesFaults transfers a blob by the public client, which repeats parts, while parts fail.
+// TestPublicClientSurvivesFaults transfers a blob by the public client, which repeats parts, while
+// parts fail.
 func TestPublicClientSurvivesFaults(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	t.Parallel()

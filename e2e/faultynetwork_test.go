@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// faultyNetwork is a listener whose connections stall and end after numbers of bytes that depend on its
-// seed.
+// faultyNetwork is a listener whose connections stall and end after numbers of bytes that depend on
+// its seed.
 type faultyNetwork struct {
 	net.Listener
 
@@ -32,8 +32,8 @@ func (n *faultyNetwork) Accept() (net.Conn, error) {
 	return &faultyConn{TCPConn: c.(*net.TCPConn), network: n, in: n.plan(), out: n.plan()}, nil
 }
 
-// plan returns the next fault of a direction of a connection. A quarter of them are within a header, the
-// others anywhere in up to 4 MiB.
+// plan returns the next fault of a direction of a connection. A quarter of them are within a
+// header, the others anywhere in up to 4 MiB.
 func (n *faultyNetwork) plan() fault {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -54,7 +54,8 @@ type fault struct {
 	reset bool          // it ends with a reset
 }
 
-// faultyConn is a connection with faults. Its reads must not be concurrent, and neither must its writes.
+// faultyConn is a connection with faults. Its reads must not be concurrent, and neither must its
+// writes.
 type faultyConn struct {
 	*net.TCPConn
 	network *faultyNetwork

@@ -40,8 +40,8 @@ func TestClientsBehindNginx(t *testing.T) {
 	}
 }
 
-// TestForwardedForOfUntrustedPeers checks that X-Forwarded-For is ignored if the peer is not a trusted
-// proxy.
+// TestForwardedForOfUntrustedPeers checks that X-Forwarded-For is ignored if the peer is not a
+// trusted proxy.
 func TestForwardedForOfUntrustedPeers(t *testing.T) {
 	t.Parallel()
 	for _, flags := range [][]string{nil, {"--trusted-proxies", "127.0.0.9,10.0.0.0/8"}} {

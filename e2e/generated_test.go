@@ -80,8 +80,8 @@ func runIn(t *testing.T, dir, name string, args ...string) string {
 	return string(out)
 }
 
-// openAPI30 returns an OpenAPI 3.1 document in the form of OpenAPI 3.0. It converts what ours use of
-// 3.1: lists of types, and contentEncoding.
+// openAPI30 returns an OpenAPI 3.1 document in the form of OpenAPI 3.0. It converts what ours use
+// of 3.1: lists of types, and contentEncoding.
 func openAPI30(t *testing.T, document []byte) []byte {
 	t.Helper()
 	var doc map[string]any

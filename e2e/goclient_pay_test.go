@@ -24,8 +24,8 @@ import (
 	"sluice/micropay"
 )
 
-// clientPurchases are purchases by the Go client in a process of its own. The process is the test binary,
-// which finds them in an environment variable.
+// clientPurchases are purchases by the Go client in a process of its own. The process is the test
+// binary, which finds them in an environment variable.
 type clientPurchases struct {
 	URL       string
 	StateFile string
@@ -110,7 +110,8 @@ func goPayer(ctx context.Context, c *goclient.Client, stateFile string, change .
 	return c.NewPayer(ctx, o)
 }
 
-// newGoClient returns a client, and a payer with a state file in a new folder, which it also returns.
+// newGoClient returns a client, and a payer with a state file in a new folder, which it also
+// returns.
 func newGoClient(t testing.TB, url, key string) (*goclient.Client, *goclient.Payer, string) {
 	t.Helper()
 	c, err := goclient.New(url, goclient.Options{Key: key, MaxAttempts: 3})
@@ -126,8 +127,8 @@ func newGoClient(t testing.TB, url, key string) (*goclient.Client, *goclient.Pay
 	return c, p, file
 }
 
-// checkGoPayer checks that everything that the payer has signed was accepted and sold, and that used
-// chunksets of all that were sold are used.
+// checkGoPayer checks that everything that the payer has signed was accepted and sold, and that
+// used chunksets of all that were sold are used.
 func checkGoPayer(t testing.TB, s *server, p *goclient.Payer, price uint64, used int64) {
 	t.Helper()
 	st, err := p.Status(t.Context())
@@ -146,8 +147,8 @@ func checkGoPayer(t testing.TB, s *server, p *goclient.Payer, price uint64, used
 	}
 }
 
-// TestGoClientPays opens a channel, buys a session, reads, adds to the session and closes the channel,
-// on a local instance and on a hosted network.
+// TestGoClientPays opens a channel, buys a session, reads, adds to the session and closes the
+// channel, on a local instance and on a hosted network.
 func TestGoClientPays(t *testing.T) {
 	t.Parallel()
 	const price = 3
@@ -199,8 +200,8 @@ func TestGoClientPays(t *testing.T) {
 	}
 }
 
-// lossyProxy is a reverse proxy that closes the connection in the place of some responses, after the
-// server has sent them.
+// lossyProxy is a reverse proxy that closes the connection in the place of some responses, after
+// the server has sent them.
 type lossyProxy struct {
 	url string
 
@@ -334,9 +335,9 @@ func usedOf(t testing.TB, s *server, p *goclient.Payer) int64 {
 	return used
 }
 
-// TestGoClientProcessesShareAState runs processes that buy and read with one state file, of which the
-// first is killed while the response to its purchase is on the way. They never sign conflicting numbers,
-// and nothing is bought twice.
+// TestGoClientProcessesShareAState runs processes that buy and read with one state file, of which
+// the first is killed while the response to its purchase is on the way. They never sign conflicting
+// numbers, and nothing is bought twice.
 func TestGoClientProcessesShareAState(t *testing.T) {
 	t.Parallel()
 	const price, processes, purchases, reads = 3, 3, 4, 5

@@ -32,8 +32,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// clientTransfer is a transfer by the Go client in a process of its own, which can be killed. The process is
-// the test binary, which finds the transfer in an environment variable.
+// clientTransfer is a transfer by the Go client in a process of its own, which can be killed. The
+// process is the test binary, which finds the transfer in an environment variable.
 type clientTransfer struct {
 	URL   string
 	Path  string // of the file
@@ -117,8 +117,8 @@ func startTransfer(t testing.TB, tr clientTransfer) *exec.Cmd {
 	return startSelf(t, transferVariable, tr)
 }
 
-// startSelf starts this test binary as a child process whose environment variable is the JSON of value.
-// Its output is in Stdout and Stderr, of type *bytes.Buffer.
+// startSelf starts this test binary as a child process whose environment variable is the JSON of
+// value. Its output is in Stdout and Stderr, of type *bytes.Buffer.
 func startSelf(t testing.TB, variable string, value any) *exec.Cmd {
 	t.Helper()
 	text, err := json.Marshal(value)
@@ -138,8 +138,8 @@ func startSelf(t testing.TB, variable string, value any) *exec.Cmd {
 	return command
 }
 
-// finishTransfer waits for the process, and fails the test if the transfer failed. It returns the peak
-// of its memory in bytes, or 0.
+// finishTransfer waits for the process, and fails the test if the transfer failed. It returns the
+// peak of its memory in bytes, or 0.
 func finishTransfer(t testing.TB, command *exec.Cmd) int64 {
 	t.Helper()
 	if err := command.Wait(); err != nil {
@@ -288,7 +288,8 @@ func (p *countingProxy) count() {
 	}
 }
 
-// after returns a channel that is closed after n further responses. Then requests wait until release.
+// after returns a channel that is closed after n further responses. Then requests wait until
+// release.
 func (p *countingProxy) after(n int) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -319,8 +320,8 @@ func (p *countingProxy) wait() {
 	}
 }
 
-// endAfter runs a command through the proxy, and sends it a signal after n responses. The command must
-// end without any further response.
+// endAfter runs a command through the proxy, and sends it a signal after n responses. The command
+// must end without any further response.
 func (p *countingProxy) endAfter(t testing.TB, n int, sig syscall.Signal, line ...string) result {
 	t.Helper()
 	defer p.release()
@@ -331,8 +332,8 @@ func (p *countingProxy) endAfter(t testing.TB, n int, sig syscall.Signal, line .
 	}, line...)
 }
 
-// duringCommand runs a command through the proxy until it exits, and calls do after n responses. Further
-// requests wait until the caller calls resume or release.
+// duringCommand runs a command through the proxy until it exits, and calls do after n responses.
+// Further requests wait until the caller calls resume or release.
 func (p *countingProxy) duringCommand(t testing.TB, n int, do func(*exec.Cmd), line ...string) result {
 	t.Helper()
 	reached := p.after(n)
@@ -374,8 +375,9 @@ func (b *damagedBody) Read(p []byte) (int, error) {
 
 func (b *damagedBody) Close() error { return b.body.Close() }
 
-// TestGoClientKilled kills the client within an upload and within a download. The next one must send no
-// part that was acknowledged, and request no range that it had, and the file must come back identical.
+// TestGoClientKilled kills the client within an upload and within a download. The next one must
+// send no part that was acknowledged, and request no range that it had, and the file must come back
+// identical.
 func TestGoClientKilled(t *testing.T) {
 	t.Parallel()
 	const part, parts = 256 << 10, 40
@@ -466,8 +468,8 @@ func TestGoClientDamagedBytes(t *testing.T) {
 	}
 }
 
-// TestGoClientCutNetwork transfers a file through a network that cuts each connection after a while,
-// and that is down for a while.
+// TestGoClientCutNetwork transfers a file through a network that cuts each connection after a
+// while, and that is down for a while.
 func TestGoClientCutNetwork(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -532,8 +534,8 @@ func TestGoClientCutNetwork(t *testing.T) {
 	}
 }
 
-// TestGoClientConcurrentPuts stores different files under one name concurrently. The blob must be one of
-// them as a whole, and with a condition exactly one must succeed.
+// TestGoClientConcurrentPuts stores different files under one name concurrently. The blob must be
+// one of them as a whole, and with a condition exactly one must succeed.
 func TestGoClientConcurrentPuts(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})

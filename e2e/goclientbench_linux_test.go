@@ -17,14 +17,14 @@ import (
 	"sluice/checksum"
 )
 
-// BenchmarkGoClient compares the Go client with curl: the same connections, parts, ranges and digests,
-// and a process for each transfer of SLUICE_BENCH_BYTES (256 MiB if unset). With digests and verification
-// the client is the built binary, which always has them. curl does not verify, does not compute the
-// digests that it sends, and does not sync what it receives.
+// BenchmarkGoClient compares the Go client with curl: the same connections, parts, ranges and
+// digests, and a process for each transfer of SLUICE_BENCH_BYTES (256 MiB if unset). With digests
+// and verification the client is the built binary, which always has them. curl does not verify,
+// does not compute the digests that it sends, and does not sync what it receives.
 //
-// An iteration is a transfer by each of them, in alternating order. The results are medians: "speed" is
-// the duration of curl divided by that of the client, and "cpu" the processor time of the client divided
-// by that of curl.
+// An iteration is a transfer by each of them, in alternating order. The results are medians:
+// "speed" is the duration of curl divided by that of the client, and "cpu" the processor time of
+// the client divided by that of curl.
 func BenchmarkGoClient(b *testing.B) {
 	const piece, peers = 16 << 20, 4 // those of the binary
 	size := int64(256 << 20)
@@ -59,7 +59,8 @@ func BenchmarkGoClient(b *testing.B) {
 	curlPut := func(digests bool) func(b *testing.B) *os.ProcessState {
 		return func(b *testing.B) *os.ProcessState { return s.curlPut(b, parts, size, piece, peers, digests) }
 	}
-	finishTransfer(b, startTransfer(b, clientTransfer{URL: s.url, Path: source, Put: true, Size: piece, Peers: peers})) // for the downloads
+	// For the downloads.
+	finishTransfer(b, startTransfer(b, clientTransfer{URL: s.url, Path: source, Put: true, Size: piece, Peers: peers}))
 	curlGet := func(b *testing.B) *os.ProcessState { return s.curlGet(b, dir, size, piece, peers) }
 	for _, test := range []struct {
 		name         string

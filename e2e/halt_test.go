@@ -8,8 +8,9 @@ import (
 	"sluice/internal/fullnode"
 )
 
-// TestHaltedSettlingIsResumed lets a contract keep other rules than those that are assumed. The server sells and
-// collects nothing, also after a restart, until it is started with --resume-settling.
+// TestHaltedSettlingIsResumed lets a contract keep other rules than those that are assumed. The
+// server sells and collects nothing, also after a restart, until it is started with
+// --resume-settling.
 func TestHaltedSettlingIsResumed(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)

@@ -76,8 +76,9 @@ func TestRevokedKeyStaysRevoked(t *testing.T) {
 	s.await("a revoked key is still accepted", func() bool { return s.as(late).do("GET", target, nil).status == 401 })
 }
 
-// TestRevokedKeyCommitsNothing revokes a key while a PUT is sent with it. The PUT must be refused like a new
-// request, although the key was valid when it began. A GET that began before is completed.
+// TestRevokedKeyCommitsNothing revokes a key while a PUT is sent with it. The PUT must be refused
+// like a new request, although the key was valid when it began. A GET that began before is
+// completed.
 func TestRevokedKeyCommitsNothing(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "key")

@@ -169,9 +169,9 @@ func TestHostileBlobs(t *testing.T) {
 	}
 }
 
-// TestBlobsAreNoScripts checks that a browser runs no blob in the origin of the console, as somebody could
-// demand who can place an element in its page: neither as a script or module, nor as a worker, nor as a
-// style sheet. It also registers none as a service worker, from any page.
+// TestBlobsAreNoScripts checks that a browser runs no blob in the origin of the console, as
+// somebody could demand who can place an element in its page: neither as a script or module, nor as
+// a worker, nor as a style sheet. It also registers none as a service worker, from any page.
 func TestBlobsAreNoScripts(t *testing.T) {
 	testenv.Require(t, testenv.Chromium)
 	t.Parallel()
@@ -300,9 +300,9 @@ func TestEmbeddedBlobs(t *testing.T) {
 	}
 }
 
-// TestBlobsAreGuarded checks that every response about a blob has the headers that prevent a browser
-// from sniffing its type and from running it in the origin of the service, and that say which pages
-// may embed it.
+// TestBlobsAreGuarded checks that every response about a blob has the headers that prevent a
+// browser from sniffing its type and from running it in the origin of the service, and that say
+// which pages may embed it.
 func TestBlobsAreGuarded(t *testing.T) {
 	t.Parallel()
 	for embedding, s := range map[string]*server{"cross-origin": startHosted(t, "public").asAdmin(), "same-site": start(t, options{})} {

@@ -101,9 +101,9 @@ func TestNoChunksetForNothingOverHTTP2(t *testing.T) {
 	}
 }
 
-// TestStalledResponseOverHTTP2 checks that the stream of a client that accepts no byte of a response
-// is reset after the time that the minimum rate allows. The other streams of the connection
-// continue.
+// TestStalledResponseOverHTTP2 checks that the stream of a client that accepts no byte of a
+// response is reset after the time that the minimum rate allows. The other streams of the
+// connection continue.
 func TestStalledResponseOverHTTP2(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{certs: newCertificates(t)})

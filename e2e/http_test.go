@@ -37,7 +37,8 @@ type response struct {
 // headers are alternating header names and values.
 type headers []string
 
-// request returns a request whose target is sent byte for byte. target is relative to the base path.
+// request returns a request whose target is sent byte for byte. target is relative to the base
+// path.
 func (s *server) request(method, target string, body io.Reader, h headers) (*http.Request, error) {
 	req, err := http.NewRequest(method, s.scheme+"://"+s.host, body)
 	if err != nil {

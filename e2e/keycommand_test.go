@@ -110,8 +110,8 @@ func TestKeysOfAHostedService(t *testing.T) {
 	}
 }
 
-// TestLimitsChangeWhileAServerRuns checks that new limits of a group, and new accounts of a key, apply
-// to a service that runs.
+// TestLimitsChangeWhileAServerRuns checks that new limits of a group, and new accounts of a key,
+// apply to a service that runs.
 func TestLimitsChangeWhileAServerRuns(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--profile", "hosted", "--base-path", "/sluice", "--reads", "key", "--receiver", "0x1",

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestLinkedBytes starts data folders whose bytes are one folder, reached by symbolic links: a second one is refused
-// while the first runs, and of an instance and the copy of its database that run one after the other the last one
-// holds the bytes, so that the first is refused from then on.
+// TestLinkedBytes starts data folders whose bytes are one folder, reached by symbolic links: a
+// second one is refused while the first runs, and of an instance and the copy of its database that
+// run one after the other the last one holds the bytes, so that the first is refused from then on.
 func TestLinkedBytes(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -55,7 +55,8 @@ func TestLinkedBytes(t *testing.T) {
 	})
 	original.stop()
 
-	// The copy is older than the bytes, of which the second start of the original has become the owner.
+	// The copy is older than the bytes, of which the second start of the original has become the
+	// owner.
 	if said := refusedStart(t, options{data: second}); !strings.Contains(said, "another database with the same instance id") {
 		t.Errorf("start of an older copy of the database on the same bytes: %s", said)
 	}

@@ -104,8 +104,8 @@ func TestForeignOrigins(t *testing.T) {
 	}
 }
 
-// TestOwnOrigin checks that a page that the instance itself serves under an allowed host may use it, and
-// that pages of other hosts and ports may not.
+// TestOwnOrigin checks that a page that the instance itself serves under an allowed host may use
+// it, and that pages of other hosts and ports may not.
 func TestOwnOrigin(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--allowed-hosts", "Files.Example,other.example.,fd00::1,[FD00:0::2]", "--cors-origins", "https://app.example:443"}})
@@ -157,8 +157,8 @@ func TestOwnOrigin(t *testing.T) {
 	}
 }
 
-// TestConsoleOnAllowedHost uses the console under a host that only the flag allows: its page stores a blob,
-// and that of another port of the host stores none.
+// TestConsoleOnAllowedHost uses the console under a host that only the flag allows: its page stores
+// a blob, and that of another port of the host stores none.
 func TestConsoleOnAllowedHost(t *testing.T) {
 	testenv.Require(t, testenv.Chromium)
 	t.Parallel()

@@ -16,7 +16,8 @@ func largestMetadata() (h headers, want map[string]string) {
 	want = map[string]string{
 		"Content-Disposition": "attachment; filename=" + strings.Repeat("f", 1024-len("attachment; filename=")),
 		"Content-Language":    strings.Repeat("de,", 85),
-		"Cache-Control":       "public, max-age=600, no-transform=" + strings.Repeat("x", 255-len("public, max-age=600, no-transform=")), // what is not known is not sent
+		// What is not known is not sent.
+		"Cache-Control": "public, max-age=600, no-transform=" + strings.Repeat("x", 255-len("public, max-age=600, no-transform=")),
 	}
 	for i := range 32 {
 		name := fmt.Sprintf("Blob-Meta-Name-%02d", i)

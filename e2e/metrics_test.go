@@ -28,8 +28,8 @@ func (s *server) metricsOf() string {
 }
 
 // TestMetrics uses a local instance and a node of a hosted service over PostgreSQL and an object
-// store, and checks their metrics: by promtool, and against their descriptions. The dashboard and the
-// alerts use no others, and can be evaluated, and the commands of the runbook work.
+// store, and checks their metrics: by promtool, and against their descriptions. The dashboard and
+// the alerts use no others, and can be evaluated, and the commands of the runbook work.
 func TestMetrics(t *testing.T) {
 	testenv.Require(t, testenv.PostgreSQL, testenv.VersityGW, testenv.Promtool)
 	t.Parallel()
@@ -64,8 +64,8 @@ func TestMetrics(t *testing.T) {
 	nodes.checkMetricsWithoutDatabase(t)
 }
 
-// checkMetricsWithoutDatabase stops the database: the metrics of a node say so, and lack only what the
-// database knows.
+// checkMetricsWithoutDatabase stops the database: the metrics of a node say so, and lack only what
+// the database knows.
 func (c *cluster) checkMetricsWithoutDatabase(t *testing.T) {
 	if err := c.database.Stop(); err != nil {
 		t.Fatal(err)
@@ -127,8 +127,8 @@ var (
 	routeLine  = regexp.MustCompile(`(?m)^  (/\S*):$`)
 )
 
-// checkLabels checks that each metric is described, and that each value of a label is one of few that
-// are known beforehand.
+// checkLabels checks that each metric is described, and that each value of a label is one of few
+// that are known beforehand.
 func checkLabels(t *testing.T, text string) {
 	t.Helper()
 	described := map[string]metrics.Metric{}

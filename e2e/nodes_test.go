@@ -86,8 +86,8 @@ func (c *cluster) replacedNodes() [][2]string {
 	return list
 }
 
-// balanced runs nginx with the documented configuration in front of three nodes, with some texts of the
-// upstream replaced, and returns the service as seen through it.
+// balanced runs nginx with the documented configuration in front of three nodes, with some texts of
+// the upstream replaced, and returns the service as seen through it.
 func (c *cluster) balanced(t testing.TB, replaced ...[2]string) *server {
 	t.Helper()
 	const open = "upstream sluice {\n"

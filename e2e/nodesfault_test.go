@@ -252,8 +252,8 @@ func TestRollingRestart(t *testing.T) {
 	}
 }
 
-// TestStoresStopAndStart stops the database, as a crash would, and then the object store, under load.
-// /readyz must report each failure and each recovery, no acknowledged write may be lost, and
+// TestStoresStopAndStart stops the database, as a crash would, and then the object store, under
+// load. /readyz must report each failure and each recovery, no acknowledged write may be lost, and
 // recovery must need no intervention.
 func TestStoresStopAndStart(t *testing.T) {
 	t.Parallel()

@@ -21,8 +21,10 @@ type operation struct {
 // opResult is the result of an operation: a status and its values.
 type opResult struct {
 	status int
-	value  int     // the content of a blob, the chunksets left of a session, what a payment bought, the number that the refusal of a stale payment names
-	money  amounts // the amounts of a channel
+	// The content of a blob, the chunksets left of a session, what a payment bought, the number
+	// that the refusal of a stale payment names.
+	value int
+	money amounts // the amounts of a channel
 }
 
 // noResult is the result of an operation without a response. It returns after all others, so it may

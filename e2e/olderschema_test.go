@@ -72,8 +72,8 @@ func filesOf(t *testing.T, data string) string {
 	return list.String()
 }
 
-// commandsOnMetadata are the commands that open the metadata of an instance at a location without serving it, and
-// must neither migrate nor otherwise change one of an older version.
+// commandsOnMetadata are the commands that open the metadata of an instance at a location without
+// serving it, and must neither migrate nor otherwise change one of an older version.
 func commandsOnMetadata(location ...string) [][]string {
 	var list [][]string
 	for _, one := range [][]string{
@@ -95,8 +95,9 @@ func refusesOlder(t *testing.T, command []string) {
 	}
 }
 
-// TestCommandsLeaveOlderFolders runs every command that opens metadata on a stopped folder of an older version:
-// each refuses it and changes no byte of it. The start of a server migrates it, and says so.
+// TestCommandsLeaveOlderFolders runs every command that opens metadata on a stopped folder of an
+// older version: each refuses it and changes no byte of it. The start of a server migrates it, and
+// says so.
 func TestCommandsLeaveOlderFolders(t *testing.T) {
 	t.Parallel()
 	data := olderFolder(t)
@@ -119,8 +120,8 @@ func TestCommandsLeaveOlderFolders(t *testing.T) {
 	}
 }
 
-// TestCloneLeavesAnOlderTarget checks that a clone into metadata of an older version is refused and does not migrate
-// it.
+// TestCloneLeavesAnOlderTarget checks that a clone into metadata of an older version is refused and
+// does not migrate it.
 func TestCloneLeavesAnOlderTarget(t *testing.T) {
 	t.Parallel()
 	data, current := olderFolder(t), filepath.Join(t.TempDir(), "current")
@@ -177,8 +178,8 @@ func TestCommandsLeaveOlderPostgres(t *testing.T) {
 	}
 }
 
-// TestFirstKeyCreatesTheSchema checks that key create still creates the instance where there is none, on PostgreSQL
-// too.
+// TestFirstKeyCreatesTheSchema checks that key create still creates the instance where there is
+// none, on PostgreSQL too.
 func TestFirstKeyCreatesTheSchema(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.Postgres(t)

@@ -239,7 +239,8 @@ func walkChannels(t *testing.T, s *server) {
 	if r := s.do("POST", "/v1/sessions/micropaymentchannels/"+id+"/renew", renewal); r.status != 409 {
 		t.Errorf("a renewal of nothing: %v", r)
 	}
-	s.wantCode(400, "bad_parameter", "POST", "/v1/sessions/micropaymentchannels/"+id+"/reconcile", nil) // there is no chain
+	// There is no chain.
+	s.wantCode(400, "bad_parameter", "POST", "/v1/sessions/micropaymentchannels/"+id+"/reconcile", nil)
 	if _, there := state["sender"]; there {
 		t.Errorf("channel: a sender although none was sent: %v", state)
 	}

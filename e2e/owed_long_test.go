@@ -41,11 +41,12 @@ type debtor struct {
 	answers      map[string]int
 }
 
-// TestBooksAreEqualAfterKills kills the server, and cuts the fullnode off, for an hour (-long) while honest payers pay
-// beside attackers: payments that no chain executes, gas at a thousand times its price, payments that are left to
-// expire, deposits of what was collected, channels that are ended and opened again, and a fullnode whose clock is a
-// day ahead. Nothing is halted, no attacker owes more than the selling limit of its channel, and at the end the
-// service and the chain have the same books: what honest payers owe is collected, once.
+// TestBooksAreEqualAfterKills kills the server, and cuts the fullnode off, for an hour (-long)
+// while honest payers pay beside attackers: payments that no chain executes, gas at a thousand
+// times its price, payments that are left to expire, deposits of what was collected, channels that
+// are ended and opened again, and a fullnode whose clock is a day ahead. Nothing is halted, no
+// attacker owes more than the selling limit of its channel, and at the end the service and the
+// chain have the same books: what honest payers owe is collected, once.
 func TestBooksAreEqualAfterKills(t *testing.T) {
 	seed := seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -145,8 +146,8 @@ func (c *testChain) recover() {
 	c.Lie(0)
 }
 
-// interfere lets the fullnode be as it is, or makes it fail in another way, or not. away is set if no channel can be opened
-// now.
+// interfere lets the fullnode be as it is, or makes it fail in another way, or not. away is set if
+// no channel can be opened now.
 func interfere(chain *testChain, random *rand.Rand, away *bool) {
 	if random.IntN(3) == 0 {
 		chain.recover()
@@ -169,7 +170,8 @@ func interfere(chain *testChain, random *rand.Rand, away *bool) {
 	}
 }
 
-// payUntilKilled lets all pay, kills the server after a random time, and waits until all have noticed.
+// payUntilKilled lets all pay, kills the server after a random time, and waits until all have
+// noticed.
 func payUntilKilled(s *server, debtors []*debtor, acknowledged *atomic.Int64, random *rand.Rand) {
 	s.t.Helper()
 	var killed atomic.Bool
@@ -271,7 +273,8 @@ func (d *debtor) verify() {
 	}
 }
 
-// clear waits until everything that an honest payer owes is collected. It renews what expires meanwhile.
+// clear waits until everything that an honest payer owes is collected. It renews what expires
+// meanwhile.
 func (d *debtor) clear() {
 	d.s.t.Helper()
 	var never atomic.Bool
@@ -288,7 +291,8 @@ func (d *debtor) clear() {
 	}
 }
 
-// compareBooks compares what the service has settled with what the chain has paid, over each channel and in all.
+// compareBooks compares what the service has settled with what the chain has paid, over each
+// channel and in all.
 func compareBooks(t *testing.T, s *server, chain *testChain, debtors []*debtor) {
 	t.Helper()
 	paid := map[uint64]uint64{}

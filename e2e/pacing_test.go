@@ -147,9 +147,10 @@ func (u *uploads) get(stream uint32, target string) []byte {
 	return u.bodies[stream].Bytes()
 }
 
-// TestPacedUploadsDoNotBlockOtherStreams checks a connection on which all streams but one send as much as
-// the server accepts and are paced to the rate of their key: the last stream never waits for the
-// window of the connection. The bytes of one connection that wait in the server are bounded.
+// TestPacedUploadsDoNotBlockOtherStreams checks a connection on which all streams but one send as
+// much as the server accepts and are paced to the rate of their key: the last stream never waits
+// for the window of the connection. The bytes of one connection that wait in the server are
+// bounded.
 func TestPacedUploadsDoNotBlockOtherStreams(t *testing.T) {
 	t.Parallel()
 	const (
@@ -193,8 +194,8 @@ func TestPacedUploadsDoNotBlockOtherStreams(t *testing.T) {
 	}
 }
 
-// TestBlockedDownloadsDoNotBlockOtherStreams checks that a paced response, and one that the client's flow
-// control stops, do not block the other streams of their connection.
+// TestBlockedDownloadsDoNotBlockOtherStreams checks that a paced response, and one that the
+// client's flow control stops, do not block the other streams of their connection.
 func TestBlockedDownloadsDoNotBlockOtherStreams(t *testing.T) {
 	t.Parallel()
 	const size = 2 * responseWindow

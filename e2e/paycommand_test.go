@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// prints runs a command that must succeed, and returns what it prints to standard output, without the
-// end of the last line.
+// prints runs a command that must succeed, and returns what it prints to standard output, without
+// the end of the last line.
 func prints(t testing.TB, args ...string) string {
 	t.Helper()
 	r := sluiceRuns(t, args...)

@@ -163,7 +163,8 @@ func TestRestartWithOtherPrice(t *testing.T) {
 	if got := s.must(200, "HEAD", target, nil).header.Get("Chunkset-Price"); got != "7" {
 		t.Errorf("HEAD has the price %q, want 7", got)
 	}
-	refilled := asSession(t, s.must(200, "POST", "/v1/sessions", purchaseBody(t, c.next(20), old.SessionID))) // and 1 of credit
+	// And 1 of credit.
+	refilled := asSession(t, s.must(200, "POST", "/v1/sessions", purchaseBody(t, c.next(20), old.SessionID)))
 	if refilled.ChunksetsLeft != 12 || refilled.ChunksetsTotal != 13 {
 		t.Errorf("the refilled session is %+v", refilled)
 	}

@@ -57,8 +57,9 @@ func (c *channel) forgeries() []forgery {
 		refused("expired", sign(expired)),
 		refused("expired", sign(func(p *micropay.Payment) { p.Expiration = 0 })),
 		refused("wrong_signer", changed(func(b []byte) []byte { copy(b, stranger[:]); return b })),
-		refused("bad_signature", changed(func(b []byte) []byte { b[110] ^= 1; return b })),       // the amount
-		refused("bad_signature", changed(func(b []byte) []byte { b[117] ^= 0x80; return b })),    // above 2^63-1, and not signed
+		refused("bad_signature", changed(func(b []byte) []byte { b[110] ^= 1; return b })), // the amount
+		// Above 2^63-1, and not signed.
+		refused("bad_signature", changed(func(b []byte) []byte { b[117] ^= 0x80; return b })),
 		refused("bad_signature", changed(func(b []byte) []byte { b[len(b)-40] ^= 1; return b })), // the signature
 		large("amount", c.payer.sign(t, c.number, c.sequence+1, huge).Base64()),
 		large("payment channel id", c.payer.sign(t, huge, c.sequence+1, c.amount+20).Base64()),

@@ -10,8 +10,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// directAndThroughNginx runs a test on a hosted service, with a key of every scope: directly, and through nginx
-// with the documented configuration.
+// directAndThroughNginx runs a test on a hosted service, with a key of every scope: directly, and
+// through nginx with the documented configuration.
 func directAndThroughNginx(t *testing.T, reads string, run func(s *server)) {
 	for _, way := range []string{"straight", "nginx"} {
 		t.Run(way, func(t *testing.T) {
@@ -159,8 +159,8 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 	})
 }
 
-// TestBaseURLAndBasePath checks that a service publishes its configured address, and responds only under its
-// path.
+// TestBaseURLAndBasePath checks that a service publishes its configured address, and responds only
+// under its path.
 func TestBaseURLAndBasePath(t *testing.T) {
 	t.Parallel()
 	directAndThroughNginx(t, "public", func(s *server) {

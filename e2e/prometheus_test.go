@@ -33,8 +33,8 @@ type prometheus struct {
 	url string
 }
 
-// startPrometheus runs Prometheus with the alerts of the folder deploy over the admin addresses of the
-// servers, and stops it when the test ends.
+// startPrometheus runs Prometheus with the alerts of the folder deploy over the admin addresses of
+// the servers, and stops it when the test ends.
 func startPrometheus(t *testing.T, servers ...*server) *prometheus {
 	t.Helper()
 	dir := t.TempDir()
@@ -105,7 +105,8 @@ func (p *prometheus) count(query string) (int, error) {
 	return len(data.Result), err
 }
 
-// checkQueries checks that each query can be evaluated, and that all but those of optional have a result.
+// checkQueries checks that each query can be evaluated, and that all but those of optional have a
+// result.
 func (p *prometheus) checkQueries(queries []string, optional *regexp.Regexp) {
 	p.t.Helper()
 	await(p.t, "prometheus has no rates", func() bool {

@@ -20,8 +20,8 @@ func (c *channel) renew(sequence, amount uint64) response {
 	}))
 }
 
-// TestRenewal lets a channel at its limit expire while the chain is away. No further payment brings it back, and a renewal
-// does.
+// TestRenewal lets a channel at its limit expire while the chain is away. No further payment brings
+// it back, and a renewal does.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)

@@ -33,8 +33,9 @@ func (c *cluster) startWithSocket() {
 	c.nodes = append(c.nodes, start(c.t, o))
 }
 
-// TestRollingRestartCostsNothing restarts node after node behind nginx with the documented configuration, on
-// ports that outlive the processes. No request may fail, and none is sent a second time.
+// TestRollingRestartCostsNothing restarts node after node behind nginx with the documented
+// configuration, on ports that outlive the processes. No request may fail, and none is sent a
+// second time.
 func TestRollingRestartCostsNothing(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
@@ -60,8 +61,8 @@ func TestRollingRestartCostsNothing(t *testing.T) {
 	}
 }
 
-// TestNginxIsFasterThanTheDrain checks that the documented nginx closes its idle connections before a
-// draining node does, by the default of --drain-wait.
+// TestNginxIsFasterThanTheDrain checks that the documented nginx closes its idle connections before
+// a draining node does, by the default of --drain-wait.
 func TestNginxIsFasterThanTheDrain(t *testing.T) {
 	document, err := os.ReadFile("../docs/operations.md")
 	if err != nil {
@@ -84,9 +85,9 @@ func TestNginxIsFasterThanTheDrain(t *testing.T) {
 	}
 }
 
-// TestInheritedSockets checks that a server takes the sockets that its supervisor has opened instead of
-// --addr, that a connection which arrives while no process runs waits for the next one, and that
-// sockets of another process are ignored.
+// TestInheritedSockets checks that a server takes the sockets that its supervisor has opened
+// instead of --addr, that a connection which arrives while no process runs waits for the next one,
+// and that sockets of another process are ignored.
 func TestInheritedSockets(t *testing.T) {
 	t.Parallel()
 	listener := listenHere(t)

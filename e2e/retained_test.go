@@ -10,9 +10,9 @@ import (
 )
 
 // TestQuotaOfWhatIsRetained begins and aborts uploads, adds to a channel with a new Idempotency-Key
-// each, sends a part again, and stores and deletes blobs, each until it is refused, while deleted bytes
-// are kept: none leaves more than twice the quota of occupied bytes on the disk. Nothing that frees
-// something, and no repeat, is refused.
+// each, sends a part again, and stores and deletes blobs, each until it is refused, while deleted
+// bytes are kept: none leaves more than twice the quota of occupied bytes on the disk. Nothing that
+// frees something, and no repeat, is refused.
 func TestQuotaOfWhatIsRetained(t *testing.T) {
 	t.Parallel()
 	const stored, occupied, most = 256 << 10, 1 << 20, 5000

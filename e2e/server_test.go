@@ -58,8 +58,8 @@ type options struct {
 	damaged bool          // stored bytes may be damaged, so 500 is expected
 }
 
-// start runs a server and stops it at the end of the test. The server must then exit with 0 and must
-// not have logged a panic.
+// start runs a server and stops it at the end of the test. The server must then exit with 0 and
+// must not have logged a panic.
 func start(t testing.TB, o options) *server {
 	t.Helper()
 	if o.addr == "" {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestNodesWithDifferentSettings checks that a node does not start with other settings than a running one,
-// except for the price, where the difference is logged as a warning. After all nodes have stopped,
-// one can start with other settings immediately.
+// TestNodesWithDifferentSettings checks that a node does not start with other settings than a
+// running one, except for the price, where the difference is logged as a warning. After all nodes
+// have stopped, one can start with other settings immediately.
 func TestNodesWithDifferentSettings(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, options{})

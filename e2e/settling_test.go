@@ -47,8 +47,8 @@ func (c *testChain) onChain(t testing.TB, number uint64) fullnode.Channel {
 	return fullnode.Channel{}
 }
 
-// collected fails the test unless the chain has paid exactly these amounts over the channel, one in each transaction,
-// and executed no other one.
+// collected fails the test unless the chain has paid exactly these amounts over the channel, one in
+// each transaction, and executed no other one.
 func (c *testChain) collected(t testing.TB, number uint64, paid ...uint64) {
 	t.Helper()
 	var got []uint64
@@ -131,8 +131,8 @@ func TestSettlingIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestSettlingOutlastsFaults pays over several channels while the fullnode fails in each way. Each payment is
-// collected once.
+// TestSettlingOutlastsFaults pays over several channels while the fullnode fails in each way. Each
+// payment is collected once.
 func TestSettlingOutlastsFaults(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)

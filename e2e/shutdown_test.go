@@ -116,7 +116,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// logged waits until the log has each of the texts. What a running process has just written may still be in a pipe.
+// logged waits until the log has each of the texts. What a running process has just written may
+// still be in a pipe.
 func (s *server) logged(texts ...string) {
 	s.t.Helper()
 	for _, text := range texts {
@@ -173,7 +174,8 @@ func TestUploadsCutByTheDrain(t *testing.T) {
 		connection := s.dial()
 		s.write(connection, fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n%s\r\n\r\n", blobTarget("0x1", fmt.Sprint(i)), head))
 		answers := bufio.NewReader(connection)
-		if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") { // the handler is running
+		// The handler is running.
+		if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") {
 			t.Fatalf("%s: %q, %v", head, line, err)
 		}
 		uploads = append(uploads, answers)
@@ -304,8 +306,8 @@ func TestDataFolder(t *testing.T) {
 	start(t, options{data: t.TempDir()})
 }
 
-// TestStalledUploadDelaysNoOthers checks that a stalled upload does not delay other uploads, even to
-// the same name.
+// TestStalledUploadDelaysNoOthers checks that a stalled upload does not delay other uploads, even
+// to the same name.
 func TestStalledUploadDelaysNoOthers(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{dirty: true})

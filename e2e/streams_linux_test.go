@@ -78,7 +78,8 @@ func startHostile(t *testing.T, test func(t *testing.T, s *server)) {
 			if flags != nil {
 				flags = append(flags, "--admin-addr", "off", "--drain-wait", "0s", "--max-connections-per-address", "1000")
 			}
-			// The limit is below hostileMemory, so that the peak depends less on when garbage is collected.
+			// The limit is below hostileMemory, so that the peak depends less on when garbage is
+			// collected.
 			s := start(t, options{certs: newCertificates(t), flags: flags, wrapper: []string{"env", "GOMEMLIMIT=200MiB"}})
 			test(t, s)
 		})

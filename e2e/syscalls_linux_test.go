@@ -155,8 +155,8 @@ func TestAcknowledgedIsSynced(t *testing.T) {
 	}
 }
 
-// TestUploadsAreWrittenEarly checks that the system is asked to write a large body to disk while the
-// rest of it is received, and that its file is synced nevertheless.
+// TestUploadsAreWrittenEarly checks that the system is asked to write a large body to disk while
+// the rest of it is received, and that its file is synced nevertheless.
 func TestUploadsAreWrittenEarly(t *testing.T) {
 	t.Parallel()
 	tr := startTraced(t, "sync_file_range,fsync,renameat2,write")
@@ -168,7 +168,8 @@ func TestUploadsAreWrittenEarly(t *testing.T) {
 		}
 	}
 	want := []string{"sync_file_range", "sync_file_range", "sync_file_range", "fsync", "renameat2"}
-	if last := order[max(0, len(order)-len(want)):]; !slices.Equal(last, want) { // the first start has stored an object, too
+	// The first start has stored an object, too.
+	if last := order[max(0, len(order)-len(want)):]; !slices.Equal(last, want) {
 		t.Errorf("the calls for the temporary file are %q, want %q", last, want)
 	}
 }
@@ -239,12 +240,15 @@ func TestSystemCallsOfRequests(t *testing.T) {
 	requests := []struct {
 		name string
 		send func()
-		most requestCalls // of the request at the lower quartile; how many reads there are depends on how the request arrives
+		// Of the request at the lower quartile; how many reads there are depends on how the request
+		// arrives.
+		most requestCalls
 	}{
 		{"GET", func() { s.must(200, "GET", target, nil) }, requestCalls{toSocket: 1, fromSocket: 2}},
 		{"HEAD", func() { s.must(200, "HEAD", target, nil) }, requestCalls{toSocket: 1, fromSocket: 2}},
 		{"304", func() { s.must(304, "GET", target, nil, "If-None-Match", tag) }, requestCalls{toSocket: 1, fromSocket: 2}},
-		// Each stores another blob: a blob that is replaced is freed in the background, at any time.
+		// Each stores another blob: a blob that is replaced is freed in the background, at any
+		// time.
 		{"PUT", func() { put++; s.must(204, "PUT", blobTarget("0x1", fmt.Sprint("small ", put)), body) }, requestCalls{toSocket: 1, fromSocket: 3, toFiles: 24, syncs: 1}},
 		{"use", func() { s.must(200, "POST", "/v1/sessions/"+id+"/use", nil) }, requestCalls{toSocket: 1, fromSocket: 2, toFiles: 10, syncs: 1}},
 	}
@@ -288,7 +292,8 @@ func TestSystemCallsOfRequests(t *testing.T) {
 	}
 }
 
-// quartileOf returns the lower quartile of each number: on a busy machine, background tasks have calls in most requests.
+// quartileOf returns the lower quartile of each number: on a busy machine, background tasks have
+// calls in most requests.
 func quartileOf(counts []requestCalls) requestCalls {
 	quartile := func(number func(requestCalls) int) int {
 		var all []int

@@ -113,8 +113,8 @@ func attributeOf(span *traces.Span, key string) string {
 	return ""
 }
 
-// TestTraces checks the spans of requests and of their calls of the stores, which are exported at the
-// end of the drain, and that the log names the traces.
+// TestTraces checks the spans of requests and of their calls of the stores, which are exported at
+// the end of the drain, and that the log names the traces.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	const trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

@@ -13,12 +13,12 @@ import (
 	"sluice/internal/testenv"
 )
 
-// unreadMemory is the memory that the process may use while clients read no page: a few times what all
-// replies may have, of which a part is garbage.
+// unreadMemory is the memory that the process may use while clients read no page: a few times what
+// all replies may have, of which a part is garbage.
 const unreadMemory = 320 << 20
 
-// storeLongNames stores blobs whose page is as large as possible, and returns the size of the page that has
-// all of them, at least.
+// storeLongNames stores blobs whose page is as large as possible, and returns the size of the page
+// that has all of them, at least.
 func (s *server) storeLongNames(blobs int) int {
 	s.t.Helper()
 	name := strings.Repeat("\u0e01", 1000)
@@ -47,7 +47,8 @@ func (s *server) storeLongNames(blobs int) int {
 
 const unreadTarget = "/v1/blobs/0x1?include=metadata"
 
-// checkUnread fails the test if the process uses too much memory, or if another client is not served.
+// checkUnread fails the test if the process uses too much memory, or if another client is not
+// served.
 func (s *server) checkUnread(pages, served int) {
 	s.t.Helper()
 	peak := s.peakMemory()
@@ -61,8 +62,8 @@ func (s *server) checkUnread(pages, served int) {
 	s.must(200, "GET", "/v1/info", nil)
 }
 
-// TestMemoryOfUnreadPages: pages that no client reads use a bounded amount of memory, over both protocols,
-// and those that are too much are refused.
+// TestMemoryOfUnreadPages: pages that no client reads use a bounded amount of memory, over both
+// protocols, and those that are too much are refused.
 func TestMemoryOfUnreadPages(t *testing.T) {
 	const blobs, connections, streams = 600, 4, 50
 	t.Run("HTTP/2", func(t *testing.T) {

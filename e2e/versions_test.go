@@ -130,8 +130,8 @@ func (s *server) diskUse() int64 {
 	return sum
 }
 
-// longEnough calls try with longer and longer durations until it reports that what lasts that long was used
-// in time. A machine can be too busy for a short one.
+// longEnough calls try with longer and longer durations until it reports that what lasts that long
+// was used in time. A machine can be too busy for a short one.
 func longEnough(t testing.TB, shortest time.Duration, try func(time.Duration) bool) {
 	t.Helper()
 	for life := shortest; !try(life); life *= 2 {

@@ -41,9 +41,10 @@ func TestDecodeJSON(t *testing.T) {
 		" \r\n\t":     {},
 		`{}`:          {},
 		"\n {\t} \r ": {},
-		`{"text":"a\ud83d\ude00\u00e9","count":5242880,"amount":"7"}`:                                                         {Text: &text, Count: &count, Amount: &money},
-		`{"unknown":{"a":[1,{"b":null}],"text":1},"plain":"x"}`:                                                               {Plain: "x"},
-		`{"Text":"x","TEXT":1,"PLAIN":[]}`:                                                                                    {}, // other names
+		`{"text":"a\ud83d\ude00\u00e9","count":5242880,"amount":"7"}`: {Text: &text, Count: &count, Amount: &money},
+		`{"unknown":{"a":[1,{"b":null}],"text":1},"plain":"x"}`:       {Plain: "x"},
+		// Other names.
+		`{"Text":"x","TEXT":1,"PLAIN":[]}`: {},
 		`{"text":null,"count":null,"amount":null,"plain":null,"index":null,"flag":null,"list":null,"time":null,"inner":null}`: {},
 	} {
 		var got sample

@@ -9,8 +9,8 @@ import (
 // ChannelState is the state of a channel.
 type ChannelState string
 
-// The states of a channel. A closed channel stays closed after its expiry. One that has stopped is neither
-// closed nor expired, but sells nothing.
+// The states of a channel. A closed channel stays closed after its expiry. One that has stopped is
+// neither closed nor expired, but sells nothing.
 const (
 	ChannelOpen    ChannelState = "open"
 	ChannelClosed  ChannelState = "closed"
@@ -55,14 +55,16 @@ type Channel struct {
 	Elsewhere int64  // the part of it that others have withdrawn in the name of the receiver, or a past that was lost
 	Form      string // of the last payment that was simulated or collected; empty after one that failed
 
-	// Expired is the part of Accepted that can be collected only after a renewal, because the payment that proves it has
-	// expired or was refused: what is neither settled nor in flight. It is set by Channel and Renew only.
+	// Expired is the part of Accepted that can be collected only after a renewal, because the
+	// payment that proves it has expired or was refused: what is neither settled nor in flight. It
+	// is set by Channel and Renew only.
 	Expired int64
 }
 
-// SellingLimit returns the greatest Accepted - Settled that a payment of this form may lead to: start and what was
-// collected over the channel, at most ceiling, and start as long as no payment of this form was simulated or
-// collected. So a payer never owes more than start beyond what it has paid.
+// SellingLimit returns the greatest Accepted - Settled that a payment of this form may lead to:
+// start and what was collected over the channel, at most ceiling, and start as long as no payment
+// of this form was simulated or collected. So a payer never owes more than start beyond what it has
+// paid.
 func (c *Channel) SellingLimit(start, ceiling int64, form string) int64 {
 	if start == 0 {
 		return ceiling
@@ -133,25 +135,26 @@ type Channels interface {
 	AddDeposit(ctx context.Context, id string, amount int64, idem *Idempotency) (Channel, error)
 
 	// RecordReading records what was read of a channel on the chain, and returns the channel after
-	// that. It has no effect if its ledger is older than the recorded one, or more than MaxChainAhead
-	// ahead of the clock; such a recorded one counts as none. It has none either if it shows less
-	// withdrawn than the recorded one of the same channel, whatever its ledger.
+	// that. It has no effect if its ledger is older than the recorded one, or more than
+	// MaxChainAhead ahead of the clock; such a recorded one counts as none. It has none either if
+	// it shows less withdrawn than the recorded one of the same channel, whatever its ledger.
 	//
-	// The channel stops selling if it is gone or was ended and opened again (then Deposit is 0), or if
-	// its deposit has shrunk. It was opened again if it was created later or, if that is not known, if
-	// less was withdrawn. It sells again when its deposit has grown and covers what is accepted, unless
-	// the amount of its newest submission is not settled: a deposit does not replace what is owed. It
-	// also sells again when what was withdrawn is more than what is accepted, or covers the last
-	// submission, which had failed or expired.
+	// The channel stops selling if it is gone or was ended and opened again (then Deposit is 0), or
+	// if its deposit has shrunk. It was opened again if it was created later or, if that is not
+	// known, if less was withdrawn. It sells again when its deposit has grown and covers what is
+	// accepted, unless the amount of its newest submission is not settled: a deposit does not
+	// replace what is owed. It also sells again when what was withdrawn is more than what is
+	// accepted, or covers the last submission, which had failed or expired.
 	//
-	// A pending settlement of no more than what was withdrawn is removed. What was withdrawn and not
-	// accepted counts as accepted and sold, so that it never becomes credit; then there is no Proof.
-	// What was withdrawn and not collected by a submission is added to Settled and Elsewhere, while a
-	// submission is in flight when that ends. It returns ErrNotFound if there is no such channel.
+	// A pending settlement of no more than what was withdrawn is removed. What was withdrawn and
+	// not accepted counts as accepted and sold, so that it never becomes credit; then there is no
+	// Proof. What was withdrawn and not collected by a submission is added to Settled and
+	// Elsewhere, while a submission is in flight when that ends. It returns ErrNotFound if there is
+	// no such channel.
 	RecordReading(ctx context.Context, id string, r Reading) (Channel, error)
 
-	// CloseChannel closes an open or expired channel and returns it. A pending settlement that would
-	// be due later is due now. Repeated, it returns
-	// the channel in its present state. It returns ErrNotFound if there is no such channel.
+	// CloseChannel closes an open or expired channel and returns it. A pending settlement that
+	// would be due later is due now. Repeated, it returns the channel in its present state. It
+	// returns ErrNotFound if there is no such channel.
 	CloseChannel(ctx context.Context, id string) (Channel, error)
 }

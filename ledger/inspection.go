@@ -30,11 +30,11 @@ type Statement struct {
 // Inspection lists sessions and channels for the operator of a local instance. Nothing else may
 // list them, because their ids are capabilities.
 type Inspection interface {
-	// ListSessions returns up to limit retained sessions, those that expire last first, and
-	// by descending id, starting after the session with the id after, or with the first if it is empty,
-	// and whether there are more. It returns ErrNotFound if there is no such session. The user
-	// identities have at most the given bytes, with EntryCharge for each session; 0 is no bound, and
-	// the first session is always returned.
+	// ListSessions returns up to limit retained sessions, those that expire last first, and by
+	// descending id, starting after the session with the id after, or with the first if it is
+	// empty, and whether there are more. It returns ErrNotFound if there is no such session. The
+	// user identities have at most the given bytes, with EntryCharge for each session; 0 is no
+	// bound, and the first session is always returned.
 	ListSessions(ctx context.Context, after string, limit int, bytes int64) (list []Session, more bool, err error)
 
 	// ListChannels returns up to limit channels with an id greater than after, sorted by id.

@@ -1,7 +1,7 @@
-// Package ledger is the contract for money: the sessions that were bought or granted, the channels over
-// which payments are accepted, what was sold for them, and what becomes of them on a chain. Its promises
-// about transactions, waiting and time are those of package database. Package sqlstore implements it;
-// package ledgertest is the conformance suite that an implementation must pass.
+// Package ledger is the contract for money: the sessions that were bought or granted, the channels
+// over which payments are accepted, what was sold for them, and what becomes of them on a chain.
+// Its promises about transactions, waiting and time are those of package database. Package sqlstore
+// implements it; package ledgertest is the conformance suite that an implementation must pass.
 package ledger
 
 import (
@@ -61,8 +61,9 @@ func (e *StoppedError) Error() string { return "nothing is sold over the channel
 // Unwrap returns ErrChannelStopped.
 func (*StoppedError) Unwrap() error { return ErrChannelStopped }
 
-// UnsettledLimitError is ErrUnsettledLimit with the selling limit of the channel, what is unsettled before the payment,
-// and the part of that which can be collected only after a renewal, in units of the asset.
+// UnsettledLimitError is ErrUnsettledLimit with the selling limit of the channel, what is unsettled
+// before the payment, and the part of that which can be collected only after a renewal, in units of
+// the asset.
 type UnsettledLimitError struct{ Limit, Unsettled, Expired int64 }
 
 // Error returns a sentence with the amounts.
@@ -85,8 +86,8 @@ func (e *InsufficientFundsError) Error() string {
 func (*InsufficientFundsError) Unwrap() error { return ErrInsufficientFunds }
 
 const (
-	// MaxChainAhead is by how much the ledger of a fullnode may be ahead of the store's clock. The time of one that
-	// is further ahead is wrong.
+	// MaxChainAhead is by how much the ledger of a fullnode may be ahead of the store's clock. The
+	// time of one that is further ahead is wrong.
 	MaxChainAhead = time.Minute
 	// SessionRetention is how long a session is retained after it expired.
 	SessionRetention = 30 * 24 * time.Hour

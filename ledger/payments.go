@@ -18,25 +18,28 @@ type Payment struct {
 	Proof            []byte    // the bytes as received
 	Expires          time.Time // from when on the chain refuses it
 
-	// UnsettledLimit is the greatest Accepted - Settled that the payment may lead to, and StartingLimit
-	// what it may lead to as long as nothing was collected over the channel; see Channel.SellingLimit. A
-	// StartingLimit of 0 is that of a service without a chain: UnsettledLimit applies.
+	// UnsettledLimit is the greatest Accepted - Settled that the payment may lead to, and
+	// StartingLimit what it may lead to as long as nothing was collected over the channel; see
+	// Channel.SellingLimit. A StartingLimit of 0 is that of a service without a chain:
+	// UnsettledLimit applies.
 	UnsettledLimit, StartingLimit int64
 
-	// Form identifies how the payment is encoded and signed and what gas it offers, of payments that are
-	// collected on a chain. Simulated reports that the chain would have executed the payment.
+	// Form identifies how the payment is encoded and signed and what gas it offers, of payments
+	// that are collected on a chain. Simulated reports that the chain would have executed the
+	// payment.
 	Form      string
 	Simulated bool
 
 	// SettleAt is the accepted amount that is neither settled nor submitted at which the pending
 	// settlement is due. If it is 0, the settlement is never due, because there is no chain.
-	// Otherwise it is also due when half of the selling limit is unsettled, and at the latest after half
-	// of the time until Expires, or until the channel expires if that is earlier, or after SettleWithin
-	// if that is not 0, and never later than the settlement that it replaces.
+	// Otherwise it is also due when half of the selling limit is unsettled, and at the latest after
+	// half of the time until Expires, or until the channel expires if that is earlier, or after
+	// SettleWithin if that is not 0, and never later than the settlement that it replaces.
 	SettleAt     int64
 	SettleWithin time.Duration
 
-	// Ahead is by how much the ledger is ahead of the clock of the store. Renew takes it into account.
+	// Ahead is by how much the ledger is ahead of the clock of the store. Renew takes it into
+	// account.
 	Ahead time.Duration
 
 	// MaxAge is how long ago the channel was read from the chain at most. 0: no limit.
@@ -90,8 +93,8 @@ func Cost(count, price int64) int64 {
 //     *UnsettledLimitError.
 //
 // Then Amount - Accepted + Credit can be spent. The transaction also stores the payment as the
-// pending settlement of the channel, in place of an earlier one, and if it was Simulated its Form. A
-// refusal has no effect.
+// pending settlement of the channel, in place of an earlier one, and if it was Simulated its Form.
+// A refusal has no effect.
 type Payments interface {
 	// Buy accepts the payment and sells as many chunksets to a session as it covers together
 	// with the channel's credit; the rest becomes the credit. It returns the session after
@@ -125,13 +128,14 @@ type Payments interface {
 	// ErrNoChannel if there is no such channel.
 	ReturnRead(ctx context.Context, p Payment, charge string) (Channel, error)
 
-	// Renew replaces the payment that proves what is accepted, and that can no longer be collected, by
-	// one of the same Amount and a higher Sequence, and makes it the pending settlement, which is due at
-	// once if SettleAt is not 0. It sells nothing. The channel may be closed or have stopped, and settling
-	// may have halted. Repeated with the same payment, it has no effect.
+	// Renew replaces the payment that proves what is accepted, and that can no longer be collected,
+	// by one of the same Amount and a higher Sequence, and makes it the pending settlement, which
+	// is due at once if SettleAt is not 0. It sells nothing. The channel may be closed or have
+	// stopped, and settling may have halted. Repeated with the same payment, it has no effect.
 	//
-	// It returns the channel after that, or ErrNoChannel; ErrChannelExpired if it has expired at the
-	// time of the ledger; a *StaleError unless the amount is the accepted one and the sequence acceptable;
-	// ErrNothingExpired if Expired is 0; or an *InsufficientFundsError if the deposit does not cover it.
+	// It returns the channel after that, or ErrNoChannel; ErrChannelExpired if it has expired at
+	// the time of the ledger; a *StaleError unless the amount is the accepted one and the sequence
+	// acceptable; ErrNothingExpired if Expired is 0; or an *InsufficientFundsError if the deposit
+	// does not cover it.
 	Renew(ctx context.Context, p Payment) (Channel, error)
 }

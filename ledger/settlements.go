@@ -15,7 +15,8 @@ type Settlement struct {
 	Expires  time.Time // it must be collected before
 }
 
-// UnsettledSum is a number of channels and the sum of their accepted and unsettled amounts, at most 2^63-1.
+// UnsettledSum is a number of channels and the sum of their accepted and unsettled amounts, at most
+// 2^63-1.
 type UnsettledSum struct{ Channels, Amount int64 }
 
 // Unsettled are the channels with an accepted payment that is not collected, by what becomes of it.
@@ -27,13 +28,14 @@ type Unsettled struct {
 	// Elsewhere are the channels of which something was withdrawn elsewhere, and how much.
 	Elsewhere UnsettledSum
 
-	// Overdue is how long the payment that has waited longest for the chain has waited: since it was due if it is
-	// pending, also if it has expired, and since its submission began if it is in flight. It is 0 if none waits.
+	// Overdue is how long the payment that has waited longest for the chain has waited: since it
+	// was due if it is pending, also if it has expired, and since its submission began if it is in
+	// flight. It is 0 if none waits.
 	Overdue time.Duration
 }
 
-// Settlements stores what is accepted over channels and not collected yet. Of what PayOut books, the last
-// settlement of each channel is retained.
+// Settlements stores what is accepted over channels and not collected yet. Of what PayOut books,
+// the last settlement of each channel is retained.
 type Settlements interface {
 	// Settlements returns up to limit pending settlements, also those that have expired, sorted by
 	// Expires and Channel, starting after the settlement after, of which only these two

@@ -38,8 +38,9 @@ type Outcome struct {
 	State   SubmissionState // not InFlight
 	Status  string          // why it failed
 	Reading Reading         // of the channel after that; without a Ledger, it was not read
-	// Withdrawn is what was withdrawn directly after the transaction, of one that was Collected; less than
-	// Reading.Withdrawn stands for that. Reading may be of a channel that was ended since, and opened again.
+	// Withdrawn is what was withdrawn directly after the transaction, of one that was Collected;
+	// less than Reading.Withdrawn stands for that. Reading may be of a channel that was ended
+	// since, and opened again.
 	Withdrawn int64
 	// Stop is why the channel sells nothing from now on, or "".
 	Stop string
@@ -48,9 +49,10 @@ type Outcome struct {
 	Halt string
 }
 
-// Submissions stores what becomes of settlements on a chain. A pending settlement becomes a submission, and
-// stays one until its outcome is known; newer payments over the channel wait as its pending settlement. The
-// newest submission of each channel is retained forever, without its body after it has ended.
+// Submissions stores what becomes of settlements on a chain. A pending settlement becomes a
+// submission, and stays one until its outcome is known; newer payments over the channel wait as its
+// pending settlement. The newest submission of each channel is retained forever, without its body
+// after it has ended.
 type Submissions interface {
 	// DueSettlements returns up to limit pending settlements that are due at the time ahead from
 	// now, of channels without a submission in flight, expired ones included. They are sorted by
@@ -60,7 +62,8 @@ type Submissions interface {
 
 	// BeginSubmission makes the pending settlement of the channel the submission in flight. It
 	// returns ErrNotFound if the pending settlement does not have this sequence and amount,
-	// ErrExists if the channel has a submission in flight, and a *StoppedError if settling has halted.
+	// ErrExists if the channel has a submission in flight, and a *StoppedError if settling has
+	// halted.
 	BeginSubmission(ctx context.Context, s Submission) error
 
 	// SubmissionsInFlight returns up to limit submissions in flight, sorted by Channel, starting
@@ -70,23 +73,24 @@ type Submissions interface {
 	// EndSubmission records the outcome of the channel's submission with this sequence, and then
 	// the reading like RecordReading.
 	//
-	// If it is Collected, Settled becomes at least its amount, but not more than was withdrawn, and what
-	// that adds to Settled is added to Collected. Form becomes that of the submission, if it has one, and
-	// the channel sells again if it had stopped and its deposit covers what is accepted. Otherwise a
-	// settlement that is pending becomes due now, and unless others have withdrawn the amount, the channel
-	// stops selling: because of Status, and Form is forgotten, or because a payment has expired.
+	// If it is Collected, Settled becomes at least its amount, but not more than was withdrawn, and
+	// what that adds to Settled is added to Collected. Form becomes that of the submission, if it
+	// has one, and the channel sells again if it had stopped and its deposit covers what is
+	// accepted. Otherwise a settlement that is pending becomes due now, and unless others have
+	// withdrawn the amount, the channel stops selling: because of Status, and Form is forgotten, or
+	// because a payment has expired.
 	//
-	// Repeated, it has no effect. It returns ErrNotFound if the newest submission of the channel does
-	// not have this sequence, and another error if that has ended differently.
+	// Repeated, it has no effect. It returns ErrNotFound if the newest submission of the channel
+	// does not have this sequence, and another error if that has ended differently.
 	EndSubmission(ctx context.Context, channel string, sequence int64, o Outcome) error
 
-	// StopSelling stops the channel for a reason while the submission with this sequence is in flight: a
-	// fullnode refuses it. It sells again when a submission is Collected, and not when its deposit grows.
-	// It has no effect if there is no such submission in flight.
+	// StopSelling stops the channel for a reason while the submission with this sequence is in
+	// flight: a fullnode refuses it. It sells again when a submission is Collected, and not when
+	// its deposit grows. It has no effect if there is no such submission in flight.
 	StopSelling(ctx context.Context, channel string, sequence int64, reason string) error
 
-	// Postpone makes the pending settlement with this sequence due at a time, if there is one. The zero time is
-	// never.
+	// Postpone makes the pending settlement with this sequence due at a time, if there is one. The
+	// zero time is never.
 	Postpone(ctx context.Context, channel string, sequence int64, due time.Time) error
 
 	// Submission returns the newest submission of a channel, or ErrNotFound.

@@ -122,10 +122,10 @@ type Blobs interface {
 	// error is returned.
 	DeleteBlob(ctx context.Context, account, name string, precondition Precondition) (ContentID, bool, error)
 
-	// ListBlobs returns one page. Its cost, and the memory that it uses, grow with the entries
-	// that it returns, not with the names it skips. It may be shorter than q.Limit, and
-	// still have a Next, because of q.Bytes alone. With a delimiter, a group is listed only if the group itself is
-	// greater than After.
+	// ListBlobs returns one page. Its cost, and the memory that it uses, grow with the entries that
+	// it returns, not with the names it skips. It may be shorter than q.Limit, and still have a
+	// Next, because of q.Bytes alone. With a delimiter, a group is listed only if the group itself
+	// is greater than After.
 	ListBlobs(ctx context.Context, q ListQuery) (Page, error)
 
 	// Extents returns up to limit extents of a content, in order, starting with the one that

@@ -1,7 +1,7 @@
-// Package metastore is the contract for the metadata of blobs: blobs, uploads, accounts, what each owner
-// stores, and garbage. Its promises about transactions, waiting and time are those of package database.
-// Package sqlstore implements it; package metatest is the conformance suite that an implementation must
-// pass.
+// Package metastore is the contract for the metadata of blobs: blobs, uploads, accounts, what each
+// owner stores, and garbage. Its promises about transactions, waiting and time are those of package
+// database. Package sqlstore implements it; package metatest is the conformance suite that an
+// implementation must pass.
 //
 // # Order of writes
 //

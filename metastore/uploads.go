@@ -50,8 +50,8 @@ type Part struct {
 	CRC64 uint64 // CRC-64/NVME of its bytes
 }
 
-// Uploads stores the multipart uploads. An ended upload is retained for UploadRetention, without its
-// parts, ContentType and Metadata; after that all methods return ErrNotFound.
+// Uploads stores the multipart uploads. An ended upload is retained for UploadRetention, without
+// its parts, ContentType and Metadata; after that all methods return ErrNotFound.
 type Uploads interface {
 	// BeginUpload stores a new, open upload and returns it as stored.
 	BeginUpload(ctx context.Context, u Upload) (Upload, error)
@@ -68,11 +68,11 @@ type Uploads interface {
 	// sorted by index. To start with the first part, after is -1. An ended upload has none.
 	Parts(ctx context.Context, uploadID string, after, limit int) ([]Part, error)
 
-	// CompleteUpload makes the content of an open upload visible as a blob of this size and
-	// CRC-64 and with the upload's ContentType, Metadata, Expires and Owner, and records the
-	// outcome, provided that the upload is still at revision. No parts are moved: its cost does not grow with their number.
-	// Repeated on a committed upload it returns the recorded outcome, whatever revision,
-	// size and crc64 are, without calling the precondition. The precondition may be nil.
+	// CompleteUpload makes the content of an open upload visible as a blob of this size and CRC-64
+	// and with the upload's ContentType, Metadata, Expires and Owner, and records the outcome,
+	// provided that the upload is still at revision. No parts are moved: its cost does not grow
+	// with their number. Repeated on a committed upload it returns the recorded outcome, whatever
+	// revision, size and crc64 are, without calling the precondition. The precondition may be nil.
 	//
 	// It returns ErrNotFound, ErrAborted, ErrRevisionMismatch, ErrExpired if the blob's
 	// expiry has passed (without calling the precondition), or the precondition's error.

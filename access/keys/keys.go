@@ -62,9 +62,9 @@ type Store interface {
 	// key.
 	RevokeKey(ctx context.Context, id string) (Key, error)
 
-	// KeysVersion returns a number that changes with every CreateKey, UpdateKey, SetGroupLimits
-	// and RevokeKey that has an effect, through any handle and in any process. Keys that were read after a call
-	// that returned some number are up to date at each later call that returns the same
-	// number.
+	// KeysVersion returns a number that changes with every CreateKey, UpdateKey, SetGroupLimits and
+	// RevokeKey that has an effect, through any handle and in any process. Keys that were read
+	// after a call that returned some number are up to date at each later call that returns the
+	// same number.
 	KeysVersion(ctx context.Context) (int64, error)
 }

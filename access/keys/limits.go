@@ -89,9 +89,9 @@ func (k LimitKind) Quota() bool { return k.Used != nil }
 // occupiedShare is the OccupiedBytes of Limits that do not set it, as a multiple of StoredBytes.
 const occupiedShare = 4
 
-// Resolve returns the limits in force: l with every limit that is 0 replaced by that of defaults. But
-// if l, or else defaults, has StoredBytes and no OccupiedBytes, these are four times the former, or
-// Unlimited: whoever bounds what is stored also bounds what deletions leave.
+// Resolve returns the limits in force: l with every limit that is 0 replaced by that of defaults.
+// But if l, or else defaults, has StoredBytes and no OccupiedBytes, these are four times the
+// former, or Unlimited: whoever bounds what is stored also bounds what deletions leave.
 func (l Limits) Resolve(defaults Limits) Limits {
 	return l.withOccupied().Or(defaults.withOccupied())
 }

@@ -9,7 +9,8 @@ import (
 type SchemaChange = engine.SchemaChange
 
 const (
-	// Migrate creates the schema, or brings an older one up to date, from which there is no way back.
+	// Migrate creates the schema, or brings an older one up to date, from which there is no way
+	// back.
 	Migrate = engine.Migrate
 	// Create creates the schema if there is none. An older one is refused with database.ErrOlder.
 	Create = engine.Create
@@ -26,13 +27,13 @@ func Schema() int { return engine.Schema() }
 var (
 	// ErrClosed is returned by calls on a closed store. They have no effect.
 	ErrClosed = engine.ErrClosed
-	// ErrStopped is returned by writes after SQLite has met an I/O error or a COMMIT whose outcome is
-	// unknown, until the store is opened again. They have no effect. Reads still work. It wraps
+	// ErrStopped is returned by writes after SQLite has met an I/O error or a COMMIT whose outcome
+	// is unknown, until the store is opened again. They have no effect. Reads still work. It wraps
 	// database.ErrUnavailable.
 	ErrStopped = engine.ErrStopped
-	// ErrCorrupt is returned by writes after a statement has found the SQLite database damaged, because
-	// writes could spread the damage. They have no effect. Reads still work. Opening the store again
-	// does not help. It wraps database.ErrUnavailable.
+	// ErrCorrupt is returned by writes after a statement has found the SQLite database damaged,
+	// because writes could spread the damage. They have no effect. Reads still work. Opening the
+	// store again does not help. It wraps database.ErrUnavailable.
 	ErrCorrupt = engine.ErrCorrupt
 )
 

@@ -24,13 +24,13 @@ const (
 	copyPage = 1000
 )
 
-// CopyFrom replaces the metadata of s with that of another store, which may have another
-// engine: everything except properties, leases and nodes. The counts of accounts are not
-// copied: the triggers of s count the blobs that it gets. Neither store may be written to
-// during the copy. Rows are copied by key in transactions of 1,000 rows, and progress is called with
-// their number after each commit. An interrupted copy is resumed after the last row that it
-// finds; progress is called with the number of the rows before it. Tables that then differ,
-// because the source changed after the interruption, are copied again.
+// CopyFrom replaces the metadata of s with that of another store, which may have another engine:
+// everything except properties, leases and nodes. The counts of accounts are not copied: the
+// triggers of s count the blobs that it gets. Neither store may be written to during the copy. Rows
+// are copied by key in transactions of 1,000 rows, and progress is called with their number after
+// each commit. An interrupted copy is resumed after the last row that it finds; progress is called
+// with the number of the rows before it. Tables that then differ, because the source changed after
+// the interruption, are copied again.
 //
 // If it returns nil, all tables of both stores have been read and have the same rows. If a
 // table differs, it returns ErrDiffers.

@@ -73,8 +73,8 @@ func value(tb testing.TB, s *Store, query string, in ...any) int64 {
 	return enginetest.Value(tb, s.db, query, in...)
 }
 
-// olderSchema returns the statements that create the schema of an earlier version. kind is the folder of the
-// engine's migrations.
+// olderSchema returns the statements that create the schema of an earlier version. kind is the
+// folder of the engine's migrations.
 func olderSchema(tb testing.TB, kind string, version int) string {
 	tb.Helper()
 	files, err := filepath.Glob(filepath.Join("internal", "engine", "migrations", kind, "*.sql"))
@@ -119,8 +119,8 @@ func olderPostgres(tb testing.TB, version int, rows string) (dsn string, conn *p
 	return dsn, conn
 }
 
-// onOlder runs a test on stores of both engines that are opened on databases of an older version with
-// these rows.
+// onOlder runs a test on stores of both engines that are opened on databases of an older version
+// with these rows.
 func onOlder(t *testing.T, version int, rows string, test func(*testing.T, *Store)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) { test(t, openAt(t, olderSQLite(t, version, rows), Options{})) })

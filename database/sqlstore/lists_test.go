@@ -14,13 +14,14 @@ import (
 	"sluice/metastore"
 )
 
-// listsLeaveConnections begins more lists of every kind than there are connections, and checks that most of them
-// run at a time, and that other reads find a connection while they run. A list that waits for too long
-// returns ErrBusy.
+// listsLeaveConnections begins more lists of every kind than there are connections, and checks that
+// most of them run at a time, and that other reads find a connection while they run. A list that
+// waits for too long returns ErrBusy.
 func listsLeaveConnections(t *testing.T, s *Store, connections, most int) {
 	t.Helper()
 	ctx := t.Context()
-	if err := s.db.Write(ctx, func(*engine.Tx) error { return nil }); err != nil { // prepares the statements of a connection
+	// Prepares the statements of a connection.
+	if err := s.db.Write(ctx, func(*engine.Tx) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	running, release := make(chan struct{}, 100), make(chan struct{})

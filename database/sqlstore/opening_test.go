@@ -51,8 +51,9 @@ func newOpeningHarness(cache int64) func(tb testing.TB) *dbtest.Harness {
 	}
 }
 
-// TestConformanceOpening runs the checks of the suite that store blobs on stores that find every blob
-// by OpenBlob. (The handles share one store, but a charge is remembered by the handle that made it.)
+// TestConformanceOpening runs the checks of the suite that store blobs on stores that find every
+// blob by OpenBlob. (The handles share one store, but a charge is remembered by the handle that
+// made it.)
 func TestConformanceOpening(t *testing.T) {
 	for name, cache := range map[string]int64{"large cache": 64 << 20, "small cache": 4 << 10, "no cache": 0} {
 		t.Run(name, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"sluice/metastore"
 )
 
-// TestPostgresRequests counts the requests to the server of the most frequent operations: on a network each
-// costs a round trip.
+// TestPostgresRequests counts the requests to the server of the most frequent operations: on a
+// network each costs a round trip.
 func TestPostgresRequests(t *testing.T) {
 	p := pgproxy.New(t, testenv.Postgres(t), func() pgproxy.Cut { return pgproxy.CutNot })
 	s := openNode(t, p.DSN+"&pool_max_conns=2")

@@ -14,9 +14,9 @@ import (
 // retainedVersion is the version of the schema before charges of what is retained.
 const retainedVersion = 15
 
-// TestMigratesRetained: what ended before the migration counts to nobody, what ends afterwards counts
-// until it is freed or forgotten, and the sum stays exact while a node of the previous version makes
-// garbage, frees it, folds usage and forgets uploads and records.
+// TestMigratesRetained: what ended before the migration counts to nobody, what ends afterwards
+// counts until it is freed or forgotten, and the sum stays exact while a node of the previous
+// version makes garbage, frees it, folds usage and forgets uploads and records.
 func TestMigratesRetained(t *testing.T) {
 	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
 	rows := rawBlob("a", "one", 10) + `
@@ -135,8 +135,8 @@ func TestRetainedCostsNoStatement(t *testing.T) {
 	}
 }
 
-// TestManyEndedUploads measures what the outcomes of many uploads with parts, metadata and types take
-// in the database after a purge: no more than they count.
+// TestManyEndedUploads measures what the outcomes of many uploads with parts, metadata and types
+// take in the database after a purge: no more than they count.
 func TestManyEndedUploads(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	const uploads, parts = 100, 40

@@ -218,8 +218,8 @@ func TestCommitRestoredByAPowerCut(t *testing.T) {
 	}
 }
 
-// TestPaymentRestoredByAPowerCut is TestCommitRestoredByAPowerCut for a payment, which would be accepted
-// for nothing.
+// TestPaymentRestoredByAPowerCut is TestCommitRestoredByAPowerCut for a payment, which would be
+// accepted for nothing.
 func TestPaymentRestoredByAPowerCut(t *testing.T) {
 	s, path, write := fullIndex(t)
 	_, err := s.OpenChannel(t.Context(), ledger.Channel{

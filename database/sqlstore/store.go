@@ -19,10 +19,10 @@ type Options struct {
 	Readers int
 	// Schema is what opening may change.
 	Schema SchemaChange
-	// AwaitOlderNodes is called while nodes of a version are connected to a PostgreSQL database that
-	// cannot work on the schema to which it must be migrated (database.OldestSchema), with an error
-	// that names them, and again every second. The opening fails if it returns an error. If it is nil,
-	// the opening fails with the error that it would get.
+	// AwaitOlderNodes is called while nodes of a version are connected to a PostgreSQL database
+	// that cannot work on the schema to which it must be migrated (database.OldestSchema), with an
+	// error that names them, and again every second. The opening fails if it returns an error. If
+	// it is nil, the opening fails with the error that it would get.
 	AwaitOlderNodes func(reason error) error
 	// BlobCache is the greatest size of a cache of blobs that are read often, in bytes, with
 	// their inline bodies; 0: none. It is for SQLite only, and requires that no other Store,
@@ -30,8 +30,9 @@ type Options struct {
 	BlobCache int64
 }
 
-// Store implements every contract of an instance's database on an SQL engine. Its methods may be called
-// concurrently. Several stores, in one process or in several, may be open on the same database.
+// Store implements every contract of an instance's database on an SQL engine. Its methods may be
+// called concurrently. Several stores, in one process or in several, may be open on the same
+// database.
 type Store struct {
 	*meta.Metastore
 	*money.Ledger
@@ -42,8 +43,8 @@ func newStore(db *engine.DB, cache *meta.BlobCache) *Store {
 	return &Store{Metastore: meta.New(db, cache), Ledger: money.New(db), db: db}
 }
 
-// Migrated returns the version of the schema that opening has found and the one that it has made of it.
-// They are equal unless the schema was created, when from is 0, or migrated.
+// Migrated returns the version of the schema that opening has found and the one that it has made of
+// it. They are equal unless the schema was created, when from is 0, or migrated.
 func (s *Store) Migrated() (from, to int64) { return s.db.Migrated() }
 
 // Guard sets a function that is called immediately before each commit of changes to the instance,
@@ -57,12 +58,13 @@ func (s *Store) Guard(permit func() error) { s.db.Guard(permit) }
 func (s *Store) Close() error { return s.db.Close() }
 
 // Err returns the reason why the store refuses writes, or nil if it accepts them. The reason is
-// ErrStopped or ErrCorrupt with its cause, database.ErrUnavailable while PostgreSQL cannot be reached or
-// SQLite's log has not been emptied yet, or ErrClosed.
+// ErrStopped or ErrCorrupt with its cause, database.ErrUnavailable while PostgreSQL cannot be
+// reached or SQLite's log has not been emptied yet, or ErrClosed.
 func (s *Store) Err() error { return s.db.Err() }
 
-// Stopped returns a channel that is closed when Err has become ErrStopped: the process should then end
-// its work and open the store again. It returns nil on PostgreSQL, where a failed connection is replaced.
+// Stopped returns a channel that is closed when Err has become ErrStopped: the process should then
+// end its work and open the store again. It returns nil on PostgreSQL, where a failed connection is
+// replaced.
 func (s *Store) Stopped() <-chan struct{} { return s.db.Stopped() }
 
 // Stats returns the figures.
@@ -78,10 +80,10 @@ func (s *Store) ClockErr() error { return s.db.ClockErr() }
 func (s *Store) DeletionErr() error { return s.db.DeletionErr() }
 
 // OpenSQLite opens the database at path, and changes its schema as opt.Schema says. It creates the
-// database if there is none, unless that is Keep; the folder must exist. It returns database.ErrNewer if a newer
-// version of the program wrote the database, and database.ErrNoSpace if the disk has no
-// space for what opening writes, such as the index of the log. A database
-// that it refuses is not changed.
+// database if there is none, unless that is Keep; the folder must exist. It returns
+// database.ErrNewer if a newer version of the program wrote the database, and database.ErrNoSpace
+// if the disk has no space for what opening writes, such as the index of the log. A database that
+// it refuses is not changed.
 //
 // Every commit is synced to disk before it is acknowledged (journal_mode=WAL,
 // synchronous=FULL). Both settings are read back; the store does not open without them.
@@ -103,11 +105,11 @@ func OpenSQLite(path string, opt Options) (*Store, error) {
 	return newStore(db, cache), nil
 }
 
-// OpenPostgres opens the database of dsn, a URL or a list of keyword=value as in libpq,
-// and changes its schema (the first one of search_path) as opt.Schema says. Any number of nodes may
-// open it concurrently; one of them migrates. While nodes run that cannot work on the new schema, it
-// waits as opt.AwaitOlderNodes says. It returns database.ErrNewer if a newer version of the program
-// wrote the database. A database that it refuses is not changed. ctx bounds the opening.
+// OpenPostgres opens the database of dsn, a URL or a list of keyword=value as in libpq, and changes
+// its schema (the first one of search_path) as opt.Schema says. Any number of nodes may open it
+// concurrently; one of them migrates. While nodes run that cannot work on the new schema, it waits
+// as opt.AwaitOlderNodes says. It returns database.ErrNewer if a newer version of the program wrote
+// the database. A database that it refuses is not changed. ctx bounds the opening.
 //
 // The server must be PostgreSQL 13 or newer, with fsync on, and synchronous_commit on or
 // remote_apply for the user. Each connection is checked for that, and keeps its own setting

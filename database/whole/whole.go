@@ -9,8 +9,8 @@ import (
 	"sluice/metastore"
 )
 
-// Database is everything that an instance's database does. Only who opens, copies or traces databases
-// needs it; all others require the contracts that they use.
+// Database is everything that an instance's database does. Only who opens, copies or traces
+// databases needs it; all others require the contracts that they use.
 type Database interface {
 	metastore.Store
 	ledger.Store

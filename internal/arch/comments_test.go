@@ -22,19 +22,9 @@ const (
 	codeColumns    = 120
 )
 
-// notYetWrapped are folders with longer lines.
-var notYetWrapped = []string{"access", "chain", "checksum", "client", "cmd", "collect", "e2e", "httpapi",
-	"internal/accountkey", "internal/connlimit", "internal/contexts", "internal/folder", "internal/fullnode",
-	"internal/load", "internal/loopback", "internal/node", "internal/operand", "internal/peers",
-	"internal/secretfile", "internal/spelling", "internal/storage", "internal/terminal", "internal/tick",
-	"internal/tracing", "internal/units", "metastore", "metering", "micropay", "paychan", "session", "wire"}
-
 // TestCommentsAreWrapped checks the length of lines with comments.
 func TestCommentsAreWrapped(t *testing.T) {
 	for file, text := range goFiles(t) {
-		if within(filepath.ToSlash(filepath.Dir(file)), notYetWrapped...) {
-			continue
-		}
 		for _, found := range longLines(text) {
 			t.Errorf("%s:%s", file, found)
 		}

@@ -70,8 +70,8 @@ var (
 var layout = []string{"chain", "collect", "cmd", "client", "console", "checksum", "wire", "micropay", "httpapi", "metering", "blob", "session", "paychan",
 	"access", "instance", "database", "metastore", "ledger", "bytestore", "internal", "deploy", "e2e", "docs", ".ci"}
 
-// standardPackage has the packages of Go's library that documents quote and that would be paths of this
-// project by their first element.
+// standardPackage has the packages of Go's library that documents quote and that would be paths of
+// this project by their first element.
 var standardPackage = map[string]bool{"database/sql": true}
 
 // TestDocumentsNameExistingPaths checks that every path exists if a document quotes or links to it

@@ -102,7 +102,8 @@ var (
 	stores    = []string{"database/sqlstore", "bytestore/cached", "bytestore/localfs", "bytestore/memory", "bytestore/s3"}
 	suites    = []string{"database/dbtest", "metastore/metatest", "ledger/ledgertest", "access/keys/keystest", "bytestore/bytetest"}
 	pure      = []string{"wire", "micropay", "checksum"}
-	// rooms is the folder of the packages of which the SQL store consists; see docs/decisions/0029-rooms-of-the-database.md.
+	// rooms is the folder of the packages of which the SQL store consists; see
+	// docs/decisions/0029-rooms-of-the-database.md.
 	rooms = "database/sqlstore/internal"
 	// composition opens stores and connects the layers.
 	composition = []string{"instance", "internal/node", "internal/storage"}
@@ -256,8 +257,8 @@ func permitted(dir string, allowed []string) bool {
 	return !within(dir, contracts...) && !within(dir, composition...) && !within(dir, generators...) && within(dir, allowed...)
 }
 
-// TestSuitesStandApart checks that the suite of blobs knows the ledger only where a rule spans both,
-// which the documentation of database/dbtest lists.
+// TestSuitesStandApart checks that the suite of blobs knows the ledger only where a rule spans
+// both, which the documentation of database/dbtest lists.
 func TestSuitesStandApart(t *testing.T) {
 	spanning := map[string]bool{
 		"metastore/metatest/usagemoney.go": true,
@@ -293,7 +294,8 @@ func TestServicesKnowNoMachinery(t *testing.T) {
 	}
 }
 
-// TestContractsNeedNothing checks that the contracts and wire import only the standard library and each other.
+// TestContractsNeedNothing checks that the contracts and wire import only the standard library and
+// each other.
 func TestContractsNeedNothing(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.test || !slices.Contains(append([]string{"wire"}, contracts...), s.dir) {

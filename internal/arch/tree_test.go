@@ -104,8 +104,8 @@ func TestUpward(t *testing.T) {
 }
 
 // TestRowsOf checks how folders are read: an indented line's first folder is in the folder of the
-// latest line that is not indented. Each other one is next to the one before it, or at the root if it
-// is a path.
+// latest line that is not indented. Each other one is next to the one before it, or at the root if
+// it is a path.
 func TestRowsOf(t *testing.T) {
 	const text = "An example:\n\n```\na/b/ c/   two folders in a\nd/        a folder\n  e/ f/   two folders in d\ng/ h/i/ j/ d/k/\n```\n\nk/ is text\n"
 	want := [][]string{{"a/b", "a/c"}, {"d"}, {"d/e", "d/f"}, {"g", "h/i", "h/j", "d/k"}}

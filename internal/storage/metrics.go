@@ -30,7 +30,9 @@ func (s *Stores) RegisterMetrics(set *metrics.Set) {
 
 // DescribeMetrics registers the metrics of all kinds of stores with a Set that is never collected.
 func DescribeMetrics(set *metrics.Set) {
-	stats := func() sqlstore.Stats { return sqlstore.Stats{EngineStats: sqlstore.EngineStats{SQLite: &sqlstore.SQLiteStats{}}} }
+	stats := func() sqlstore.Stats {
+		return sqlstore.Stats{EngineStats: sqlstore.EngineStats{SQLite: &sqlstore.SQLiteStats{}}}
+	}
 	registerDisk(set, nil)
 	registerSQL(set, stats)
 	registerSQLite(set, stats)

@@ -45,8 +45,8 @@ func TestEveryCacheStatisticIsAMetric(t *testing.T) {
 	}
 }
 
-// TestLocalConditionsAndDisk checks the conditions of an instance in a folder, and the metrics of its
-// disk.
+// TestLocalConditionsAndDisk checks the conditions of an instance in a folder, and the metrics of
+// its disk.
 func TestLocalConditionsAndDisk(t *testing.T) {
 	stores, err := Open(t.Context(), Location{Data: t.TempDir()}, Options{})
 	if err != nil {

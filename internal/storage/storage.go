@@ -33,14 +33,14 @@ type Stores struct {
 	Space func(n int64) error
 	// Conditions are what must hold for writes to be possible.
 	Conditions []Condition
-	// Disk returns the space of the file system with the data folder, and how many of its free bytes are
-	// kept in reserve.
+	// Disk returns the space of the file system with the data folder, and how many of its free
+	// bytes are kept in reserve.
 	Disk func() (now vfs.Space, reserve int64, err error)
 	// MetaStopped and BytesStopped are closed when the store accepts no writes
 	// until it is opened again. They are nil if the store has no such state.
 	MetaStopped, BytesStopped <-chan struct{}
-	// MigratedFrom and MigratedTo are the versions of the schema before and after Open, if it has migrated
-	// the metadata, and otherwise 0.
+	// MigratedFrom and MigratedTo are the versions of the schema before and after Open, if it has
+	// migrated the metadata, and otherwise 0.
 	MigratedFrom, MigratedTo int64
 	// Fence detects another database that uses the same bytes. It is nil if both
 	// parts are in the data folder, and not behind a link or a mount point there.
@@ -139,8 +139,8 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 		return nil, fmt.Errorf("opening the instance: %w", err)
 	}
 	if !l.Remote() && !l.Shared() {
-		// The lock of the bytes excludes other processes on this machine. It neither excludes those of other
-		// machines nor a copy of the database that runs when the original does not.
+		// The lock of the bytes excludes other processes on this machine. It neither excludes those
+		// of other machines nor a copy of the database that runs when the original does not.
 		elsewhere, err := datadir.BytesElsewhere(l.Data)
 		if err != nil || !elsewhere {
 			return s, err
@@ -155,10 +155,10 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 }
 
 // OpenMeta opens the metadata alone, which is possible while nodes run on it. The schema must be
-// that of this version, otherwise OpenMeta returns database.ErrOlder or database.ErrNewer and changes
-// nothing: only the start of a node migrates. If there is no metadata, OpenMeta creates it if create is
-// set, and returns an error otherwise. It waits up to two seconds for the start of a node in the same
-// folder to create or migrate it.
+// that of this version, otherwise OpenMeta returns database.ErrOlder or database.ErrNewer and
+// changes nothing: only the start of a node migrates. If there is no metadata, OpenMeta creates it
+// if create is set, and returns an error otherwise. It waits up to two seconds for the start of a
+// node in the same folder to create or migrate it.
 func OpenMeta(ctx context.Context, l Location, create bool) (_ *Stores, err error) {
 	s := &Stores{}
 	defer func() {
@@ -196,7 +196,8 @@ func OpenMeta(ctx context.Context, l Location, create bool) (_ *Stores, err erro
 	return s, nil
 }
 
-// Another process that uses the same folder is waited for: that many times, with a pause between attempts.
+// Another process that uses the same folder is waited for: that many times, with a pause between
+// attempts.
 const (
 	retries    = 40
 	retryEvery = 50 * time.Millisecond
@@ -224,11 +225,12 @@ const HostedProperty = "hosted"
 // ErrNoInstance is returned by Reset if the folder has no instance.
 var ErrNoInstance = errors.New("there is no data in the folder")
 
-// Reset deletes the instance in a data folder, all of which must be there. It locks the folder, and calls
-// permit before it deletes anything; if permit returns an error, Reset returns it. The instance is deleted
-// completely or not at all: an interrupted Reset is completed by the next process that opens the folder. It
-// returns datadir.ErrInUse if a process uses the folder, ErrNoInstance, and database.ErrOlder, having changed
-// nothing, if the metadata is of an older version.
+// Reset deletes the instance in a data folder, all of which must be there. It locks the folder, and
+// calls permit before it deletes anything; if permit returns an error, Reset returns it. The
+// instance is deleted completely or not at all: an interrupted Reset is completed by the next
+// process that opens the folder. It returns datadir.ErrInUse if a process uses the folder,
+// ErrNoInstance, and database.ErrOlder, having changed nothing, if the metadata is of an older
+// version.
 func Reset(path string, permit func(whole.Database) error) (err error) {
 	if !HasInstance(path) {
 		return fmt.Errorf("%w %s", ErrNoInstance, path)
@@ -272,10 +274,10 @@ type Endpoint struct {
 	SQL *sqlstore.Store // the same as Meta
 }
 
-// OpenEndpoint opens the stores of a source or a target, and locks its data folder
-// if it has one. If existing is set, it returns an error if a part does not exist,
-// and creates nothing. It returns database.ErrOlder if there is metadata of an older version. If mark is not nil, it is called with the bytes before the
-// metadata is created. The caller must Close the endpoint.
+// OpenEndpoint opens the stores of a source or a target, and locks its data folder if it has one.
+// If existing is set, it returns an error if a part does not exist, and creates nothing. It returns
+// database.ErrOlder if there is metadata of an older version. If mark is not nil, it is called with
+// the bytes before the metadata is created. The caller must Close the endpoint.
 func OpenEndpoint(ctx context.Context, l Location, existing bool, mark func(context.Context, bytestore.Store) error) (_ *Endpoint, err error) {
 	s := &Stores{}
 	defer func() {
@@ -330,7 +332,8 @@ func requireParts(l Location) error {
 	return datadir.Require(l.Data, parts...)
 }
 
-// spare returns bytestore.ErrNoSpace unless the disk with the data folder has n bytes above its reserve.
+// spare returns bytestore.ErrNoSpace unless the disk with the data folder has n bytes above its
+// reserve.
 func (s *Stores) spare(n int64) error {
 	now, reserve, err := s.Disk()
 	if err == nil && now.Free-reserve < n {

@@ -23,7 +23,8 @@ func (w *waiting) Done() <-chan struct{} {
 	return w.Context.Done()
 }
 
-// TestOpenWaitsForACommand checks that a node starts although a command, which ends soon, has locked the folder.
+// TestOpenWaitsForACommand checks that a node starts although a command, which ends soon, has
+// locked the folder.
 func TestOpenWaitsForACommand(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	command, err := datadir.Open(data)
@@ -44,8 +45,8 @@ func TestOpenWaitsForACommand(t *testing.T) {
 	}
 }
 
-// TestOpenMetaWaitsForAFirstStart checks that a command succeeds that is run while a server starts for the first
-// time: the server has locked the folder, and then makes the database.
+// TestOpenMetaWaitsForAFirstStart checks that a command succeeds that is run while a server starts
+// for the first time: the server has locked the folder, and then makes the database.
 func TestOpenMetaWaitsForAFirstStart(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	server, err := datadir.Open(data)

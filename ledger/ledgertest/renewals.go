@@ -374,8 +374,8 @@ func submissionStopSelling(p *probe) {
 	p.OK(p.Store.StopSelling(p.Ctx, "unknown", 1, "refused"), "stop an unknown channel")
 }
 
-// submissionGrownDeposit deposits into channels that have stopped. A deposit ends only what a reading has caused: while what was
-// submitted is owed, it must be collected first.
+// submissionGrownDeposit deposits into channels that have stopped. A deposit ends only what a
+// reading has caused: while what was submitted is owed, it must be collected first.
 func submissionGrownDeposit(p *probe) {
 	grows := func(id string, stopped bool) ledger.Channel {
 		got := p.shows(id, func(r *ledger.Reading) { r.Deposit += 50 })
@@ -399,7 +399,8 @@ func submissionGrownDeposit(p *probe) {
 	p.Must(p.ends(c.ID, 1, p.collected(sub)).Stopped == "", "it does not sell although it was collected")
 	sells(c)
 
-	// One that has failed or expired is renewed, and so is one for which the deposit did not suffice.
+	// One that has failed or expired is renewed, and so is one for which the deposit did not
+	// suffice.
 	short := func(r *ledger.Reading) { r.Deposit = 30 }
 	for id, test := range map[string]struct {
 		outcome ledger.Outcome

@@ -274,7 +274,8 @@ func createOnly(current *metastore.Blob) error {
 
 // identical ends the check unless err is target itself.
 func (p *probe) identical(err, target error, what string) {
-	p.Must(err == target, "%s: got error %v, want the precondition's own", what, err) //nolint:errorlint // identity is the promise
+	// Identity is the promise.
+	p.Must(err == target, "%s: got error %v, want the precondition's own", what, err) //nolint:errorlint
 }
 
 func blobPrecondition(p *probe) {

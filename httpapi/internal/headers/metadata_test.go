@@ -106,7 +106,8 @@ func TestMetadataThatIsRefused(t *testing.T) {
 func TestCharactersOfMetaNames(t *testing.T) {
 	const token = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	for b := range 256 {
-		for _, name := range []string{string([]byte{byte(b)}), string([]byte{'a', byte(b)})} { // which become upper and lower case
+		// Which become upper and lower case.
+		for _, name := range []string{string([]byte{byte(b)}), string([]byte{'a', byte(b)})} {
 			_, err := NewMetadata("", "", "", map[string]string{name: "v"})
 			if want := strings.IndexByte(token, byte(b)) >= 0; (err == nil) != want {
 				t.Errorf("%q: %v", name, err)

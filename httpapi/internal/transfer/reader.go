@@ -124,7 +124,8 @@ func (r *Reader) isCut() bool {
 	}
 	if r.stopCut == nil {
 		cut.bodies.Add(1)
-		r.stopCut = context.AfterFunc(cut.ctx, func() { _ = r.setDeadline(time.Now()) }) // it fails only on a closed connection
+		// It fails only on a closed connection.
+		r.stopCut = context.AfterFunc(cut.ctx, func() { _ = r.setDeadline(time.Now()) })
 	}
 	return cut.ctx.Err() != nil
 }

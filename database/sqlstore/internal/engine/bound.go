@@ -31,9 +31,10 @@ func (b *Bound) Take(n int64) bool {
 	return true
 }
 
-// CollectPage returns the first values of a query, as collect does, within the bound, and whether there are
-// more. weight is the SQL expression for what a row counts, and size the same for the value. order is that
-// of from, which has no LIMIT. The parameters that follow those of in are the bounds.
+// CollectPage returns the first values of a query, as collect does, within the bound, and whether
+// there are more. weight is the SQL expression for what a row counts, and size the same for the
+// value. order is that of from, which has no LIMIT. The parameters that follow those of in are the
+// bounds.
 //
 // The database sums the weights, so that it sends the page and one row more.
 func CollectPage[T any](t *Tx, left Bound, columns, weight, from, order string, in, out Args, row *T, size func(*T) int64) (list []T, more bool, err error) {

@@ -22,17 +22,17 @@ type Options struct {
 	Readers int
 	// Schema is what opening may change.
 	Schema SchemaChange
-	// AwaitOlderNodes is called while nodes of a version are connected to a PostgreSQL database that
-	// cannot work on the schema to which it must be migrated (database.OldestSchema), with an error
-	// that names them, and again every second. The opening fails if it returns an error. If it is nil,
-	// the opening fails with the error that it would get.
+	// AwaitOlderNodes is called while nodes of a version are connected to a PostgreSQL database
+	// that cannot work on the schema to which it must be migrated (database.OldestSchema), with an
+	// error that names them, and again every second. The opening fails if it returns an error. If
+	// it is nil, the opening fails with the error that it would get.
 	AwaitOlderNodes func(reason error) error
 	// Rows is told which rows each commit changes; nil: nobody is. It is for SQLite only.
 	Rows RowWatcher
 }
 
-// DB is a database on one engine. The verbs of all contracts share it: one writer, one batch, one table
-// of transaction ids and one clock. Its methods may be called concurrently.
+// DB is a database on one engine. The verbs of all contracts share it: one writer, one batch, one
+// table of transaction ids and one clock. Its methods may be called concurrently.
 type DB struct {
 	eng   Engine
 	clock engineClock
@@ -48,12 +48,12 @@ func newDB(eng Engine, now func() time.Time) *DB {
 	return db
 }
 
-// Wrap replaces the engine by what around returns for it. It is for tests that observe transactions, or
-// let them fail; no call may be running.
+// Wrap replaces the engine by what around returns for it. It is for tests that observe
+// transactions, or let them fail; no call may be running.
 func (db *DB) Wrap(around func(Engine) Engine) { db.eng = around(db.eng) }
 
-// ListsInside reports whether the database has the function list_blobs, because each statement costs a
-// round trip.
+// ListsInside reports whether the database has the function list_blobs, because each statement
+// costs a round trip.
 func (db *DB) ListsInside() bool { return db.eng.listsInside() }
 
 // OneWriter reports whether write transactions run one after another.
@@ -65,8 +65,8 @@ func (db *DB) LeaseTime(t *Tx) (time.Time, error) { return db.eng.leaseTime(t) }
 // pageRows is the number of rows that Pages reads at a time.
 const pageRows = 5_000
 
-// Pages calls page, which reads up to limit rows and returns their number, in transactions of its own
-// until there are fewer.
+// Pages calls page, which reads up to limit rows and returns their number, in transactions of its
+// own until there are fewer.
 func (db *DB) Pages(ctx context.Context, page func(t *Tx, limit int64) (rows int64, err error)) error {
 	for {
 		var rows int64
@@ -80,8 +80,8 @@ func (db *DB) Pages(ctx context.Context, page func(t *Tx, limit int64) (rows int
 	}
 }
 
-// Migrated returns the version of the schema that opening has found and the one that it has made of it.
-// They are equal unless the schema was created, when from is 0, or migrated.
+// Migrated returns the version of the schema that opening has found and the one that it has made of
+// it. They are equal unless the schema was created, when from is 0, or migrated.
 func (db *DB) Migrated() (from, to int64) { return db.eng.migrated() }
 
 // Guard sets a function that is called immediately before each commit of changes to the instance,
@@ -131,8 +131,8 @@ func (db *DB) Snapshot(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.Snapshot(ctx, db.withTime(fn))
 }
 
-// listing runs a call that reads a list, when fewer than Engine.maxLists others run. It waits for the
-// patience of ctx and then returns database.ErrBusy; a list that waits holds no connection.
+// listing runs a call that reads a list, when fewer than Engine.maxLists others run. It waits for
+// the patience of ctx and then returns database.ErrBusy; a list that waits holds no connection.
 func (db *DB) listing(ctx context.Context, read func() error) error {
 	wait := database.Await(ctx, database.Patience)
 	defer wait.End()
@@ -173,8 +173,8 @@ func (db *DB) awaitLists(ctx context.Context, until time.Time) error {
 	}
 }
 
-// ResultOf runs fn in a transaction, such as that of DB.Read, and returns its result, which is the zero
-// value if there is an error. X is the caller's type of a transaction.
+// ResultOf runs fn in a transaction, such as that of DB.Read, and returns its result, which is the
+// zero value if there is an error. X is the caller's type of a transaction.
 func ResultOf[X, T any](ctx context.Context, transact func(context.Context, func(X) error) error, fn func(X) (T, error)) (T, error) {
 	var out T
 	err := transact(ctx, func(t X) (err error) {
@@ -199,8 +199,8 @@ func (db *DB) withTime(fn func(*Tx) error) func(*Tx) error {
 	}
 }
 
-// ForDeletion returns transactions by the methods of db for an fn that deletes by age, or whose result is
-// used for that. They return database.ErrClock while DeletionErr is not nil.
+// ForDeletion returns transactions by the methods of db for an fn that deletes by age, or whose
+// result is used for that. They return database.ErrClock while DeletionErr is not nil.
 func (db *DB) WriteForDeletion(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.Write(ctx, db.forDeletion(fn))
 }

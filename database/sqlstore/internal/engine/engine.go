@@ -19,9 +19,9 @@ type Engine interface {
 	// row then wait for each other instead of conflicting.
 	WriteLocked(ctx context.Context, fn func(*Tx) error) error
 
-	// StartLocked starts writeLocked and does not wait for it. done is called once with its result, or
-	// with the value with which fn panicked and an error; it must not block. until is the time until
-	// when the caller waits. With an error fn and done are not called.
+	// StartLocked starts writeLocked and does not wait for it. done is called once with its result,
+	// or with the value with which fn panicked and an error; it must not block. until is the time
+	// until when the caller waits. With an error fn and done are not called.
 	StartLocked(until time.Time, fn func(*Tx) error, done func(panicked any, err error)) error
 
 	// oneWriter reports whether the write transactions run one after another, with those of other

@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 
 func databasePath(tb testing.TB) string { return filepath.Join(tb.TempDir(), "meta.db") }
 
-// testDB is a database with the verbs of the tests. They are transactions on the table facts: of the
-// kind that the engine isolates (setFact), and of the kind that locks what it decides on (use).
+// testDB is a database with the verbs of the tests. They are transactions on the table facts: of
+// the kind that the engine isolates (setFact), and of the kind that locks what it decides on (use).
 type testDB struct{ *DB }
 
 func openDB(path string, opt Options) (testDB, error) {

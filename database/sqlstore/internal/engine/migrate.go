@@ -35,7 +35,8 @@ func Schema() int {
 type SchemaChange int
 
 const (
-	// Migrate creates the schema, or brings an older one up to date, from which there is no way back.
+	// Migrate creates the schema, or brings an older one up to date, from which there is no way
+	// back.
 	Migrate SchemaChange = iota
 	// Create creates the schema if there is none. An older one is refused with database.ErrOlder.
 	Create
@@ -77,7 +78,8 @@ func migrations(dir string) ([]migration, error) {
 // migrator is a connection that can change the schema.
 type migrator interface {
 	runner
-	// admitMigration returns an error if the database, which has this schema, must not be migrated now.
+	// admitMigration returns an error if the database, which has this schema, must not be migrated
+	// now.
 	admitMigration(have int64) error
 	// script runs the statements of a migration.
 	script(text string) error
@@ -127,9 +129,10 @@ func (v versions) refused() error {
 	return fmt.Errorf("schema version %d, need %d: %w", v.from, v.to, database.ErrOlder)
 }
 
-// checkVersion returns the version of the schema, and the one that these migrations make. It returns
-// database.ErrOlder or database.ErrNewer if the former differs and change does not allow to migrate it. It
-// changes nothing. tables is a query that counts the tables with the name schema_version.
+// checkVersion returns the version of the schema, and the one that these migrations make. It
+// returns database.ErrOlder or database.ErrNewer if the former differs and change does not allow to
+// migrate it. It changes nothing. tables is a query that counts the tables with the name
+// schema_version.
 func checkVersion(c runner, list []migration, change SchemaChange, tables string) (versions, error) {
 	t := &Tx{conn: c}
 	v := versions{to: int64(len(list))}

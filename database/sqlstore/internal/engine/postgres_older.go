@@ -8,8 +8,9 @@ import (
 	"sluice/database"
 )
 
-// sessionMark is the first key of an advisory lock that every session of a store shares as long as it
-// is open. The second key is the schema that the store knows. Versions before this lock take none.
+// sessionMark is the first key of an advisory lock that every session of a store shares as long as
+// it is open. The second key is the schema that the store knows. Versions before this lock take
+// none.
 const sessionMark = 0x736c7569 // "slui"
 
 // defaultApplication is the application_name of sessions if the DSN does not set one.

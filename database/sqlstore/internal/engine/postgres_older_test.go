@@ -22,8 +22,8 @@ func atSchema(t *testing.T, schema int) (dsn string) {
 }
 
 // TestPostgresOlderNodesAreAwaited: a database is not migrated while a node is connected to it that
-// cannot work on the new schema. The nodes of this version that wait for that do not wait for each other,
-// and migrate it once the older node has ended.
+// cannot work on the new schema. The nodes of this version that wait for that do not wait for each
+// other, and migrate it once the older node has ended.
 func TestPostgresOlderNodesAreAwaited(t *testing.T) {
 	dsn := atSchema(t, database.OldestSchema-1) + "&application_name=awaited"
 	older, err := pgx.Connect(t.Context(), dsn)
@@ -38,7 +38,9 @@ func TestPostgresOlderNodesAreAwaited(t *testing.T) {
 	ended := make(chan struct{}) // closed when the older node has ended
 	for range nodes {
 		go func() {
-			late := 0 // waits since then: a session that has not ended, or is not marked yet, may be a reason for a moment
+			// Waits since then: a session that has not ended, or is not marked yet, may be a reason
+			// for a moment.
+			late := 0
 			s, err := openNodeDB(t.Context(), dsn+"&pool_min_conns=2", Options{AwaitOlderNodes: func(reason error) error {
 				select {
 				case waits <- reason:

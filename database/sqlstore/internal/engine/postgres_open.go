@@ -88,8 +88,8 @@ func openPostgresEngine(ctx context.Context, dsn string, opt Options) (*postgres
 	return p, nil
 }
 
-// postgresConfig returns the configuration of the pool: that of the DSN, the settings that it does not
-// have, and what every connection needs.
+// postgresConfig returns the configuration of the pool: that of the DSN, the settings that it does
+// not have, and what every connection needs.
 func postgresConfig(dsn string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
@@ -198,8 +198,8 @@ func (p *postgresEngine) prepare(ctx context.Context, opt Options) error {
 	}
 }
 
-// migrate checks the schema and applies the migrations in a transaction. If it fails, the transaction may
-// be open unless the error is errOlderNodes.
+// migrate checks the schema and applies the migrations in a transaction. If it fails, the
+// transaction may be open unless the error is errOlderNodes.
 func (p *postgresEngine) migrate(ctx context.Context, c *postgresConn, list []migration, change SchemaChange) (err error) {
 	// A migration may take longer than other transactions wait for a lock.
 	for _, query := range []string{"BEGIN; SET LOCAL lock_timeout = 0", fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", migrationLock)} {

@@ -54,8 +54,8 @@ func TestPostgresRacingFirstOpens(t *testing.T) {
 	}
 }
 
-// TestPostgresMigrationIsAwaited: a node that opens a database while another migrates it waits for as
-// long as that takes, not only as long as transactions wait for a lock.
+// TestPostgresMigrationIsAwaited: a node that opens a database while another migrates it waits for
+// as long as that takes, not only as long as transactions wait for a lock.
 func TestPostgresMigrationIsAwaited(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	migrating := connectTo(t, dsn)

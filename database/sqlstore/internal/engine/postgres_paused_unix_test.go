@@ -68,7 +68,8 @@ func testForgotten(t *testing.T, passed time.Duration) {
 	}
 }
 
-// holdLock is the job of a child process: it takes a lock and writes a row, prints a line and never commits.
+// holdLock is the job of a child process: it takes a lock and writes a row, prints a line and never
+// commits.
 func holdLock(dsn string) error {
 	ctx := context.Background()
 	s, err := openNodeDB(ctx, dsn, Options{})
@@ -93,11 +94,12 @@ func holdWork(t *Tx, holder string) error {
 	return err
 }
 
-// queuedWriters is how many writers of a child process wait for the lock that another of them holds.
+// queuedWriters is how many writers of a child process wait for the lock that another of them
+// holds.
 const queuedWriters = 12
 
-// queueForLock is the job of a child process: one writer holds a lock, prints a line and never commits,
-// and others wait for it.
+// queueForLock is the job of a child process: one writer holds a lock, prints a line and never
+// commits, and others wait for it.
 func queueForLock(dsn string) error {
 	s, err := openNodeDB(context.Background(), dsn, Options{})
 	if err != nil {
@@ -168,8 +170,8 @@ func TestPostgresHungNode(t *testing.T) {
 	t.Logf("the locks were free after %v", time.Since(stopped))
 }
 
-// TestPostgresHungQueue suspends a node of which one transaction holds a lock and twelve wait for it.
-// They must not inherit it one after another: another node has it within five seconds by the
+// TestPostgresHungQueue suspends a node of which one transaction holds a lock and twelve wait for
+// it. They must not inherit it one after another: another node has it within five seconds by the
 // server's clock.
 func TestPostgresHungQueue(t *testing.T) {
 	dsn := testenv.Postgres(t)

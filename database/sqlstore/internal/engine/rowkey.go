@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// NewRowID returns a new key for a row of a table to which rows are appended: 48 bits of milliseconds since
-// 1970, then 80 random bits.
+// NewRowID returns a new key for a row of a table to which rows are appended: 48 bits of
+// milliseconds since 1970, then 80 random bits.
 func NewRowID(now time.Time) (id [16]byte) {
 	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16)
 	rand.Read(id[6:])

@@ -12,9 +12,9 @@ import (
 // timerTick is how often the callers that wait look at the time.
 const timerTick = 100 * time.Millisecond
 
-// SharedTimer is one timer for many callers, each of which waits until a time of its own. Nearly all of
-// them get a result long before; a timer for each would cost more than the rest of the wait. It runs
-// only while somebody waits. Its methods may be called concurrently.
+// SharedTimer is one timer for many callers, each of which waits until a time of its own. Nearly
+// all of them get a result long before; a timer for each would cost more than the rest of the wait.
+// It runs only while somebody waits. Its methods may be called concurrently.
 type SharedTimer struct {
 	mu   sync.Mutex
 	next chan struct{} // closed at the next tick; nil: nobody has waited since the last one

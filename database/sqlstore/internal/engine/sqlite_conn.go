@@ -59,8 +59,9 @@ func (c *sqliteConn) prepared(query string) (sqliteStatement, error) {
 
 var numbered = regexp.MustCompile(`\$[0-9]+`)
 
-// numberless replaces the parameters $1, $2 and so on of a query by ?, and returns the index in the args
-// of each. The driver asks SQLite for the name of each parameter that has one, each time it is bound.
+// numberless replaces the parameters $1, $2 and so on of a query by ?, and returns the index in the
+// args of each. The driver asks SQLite for the name of each parameter that has one, each time it is
+// bound.
 func numberless(query string) (text string, params []int) {
 	text = numbered.ReplaceAllStringFunc(query, func(name string) string {
 		n, err := strconv.Atoi(name[1:])

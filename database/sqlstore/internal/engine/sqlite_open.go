@@ -131,8 +131,8 @@ func (e *sqliteEngine) WriteLocked(ctx context.Context, fn func(*Tx) error) erro
 	return e.writer.write(ctx, fn)
 }
 
-// StartLocked implements engine. It does not need until: callers do not wait for each other longer than
-// for the queue.
+// StartLocked implements engine. It does not need until: callers do not wait for each other longer
+// than for the queue.
 func (e *sqliteEngine) StartLocked(_ time.Time, fn func(*Tx) error, done func(any, error)) error {
 	return e.writer.start(fn, done)
 }
@@ -202,8 +202,8 @@ func openSQLiteConn(path string, busy time.Duration, pragmas []string) (*sqliteC
 // sqliteVersionTables counts the tables with the name schema_version.
 const sqliteVersionTables = `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'`
 
-// prepareSQLite checks the schema, then enables the log, which a backup may not have, and then changes the
-// schema under the write lock, so that concurrent opens are safe.
+// prepareSQLite checks the schema, then enables the log, which a backup may not have, and then
+// changes the schema under the write lock, so that concurrent opens are safe.
 func prepareSQLite(c *sqliteConn, change SchemaChange) (versions, error) {
 	list, err := migrations(sqliteMigrations)
 	if err != nil {

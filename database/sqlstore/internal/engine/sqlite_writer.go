@@ -105,8 +105,8 @@ func (w *writer) write(ctx context.Context, fn func(*Tx) error) error {
 	return c.err
 }
 
-// start runs fn in a batch, and then calls done with the value of its panic and its error. It returns an
-// error if it does neither.
+// start runs fn in a batch, and then calls done with the value of its panic and its error. It
+// returns an error if it does neither.
 func (w *writer) start(fn func(*Tx) error, done func(panicked any, err error)) error {
 	return w.enqueue(&call{fn: fn, end: done})
 }
@@ -334,10 +334,10 @@ func (w *writer) beginTx() error {
 	return w.conn.run(w.begin)
 }
 
-// commit makes the transaction of a number of calls durable. If it returns ErrNoSpace or ErrUnavailable, the
-// transaction has had no effect. If it returns ErrUnknownOutcome, the transaction may
-// reappear when the log is read again, and the writer has stopped: the next transaction
-// would be based on a state that may not be the last.
+// commit makes the transaction of a number of calls durable. If it returns ErrNoSpace or
+// ErrUnavailable, the transaction has had no effect. If it returns ErrUnknownOutcome, the
+// transaction may reappear when the log is read again, and the writer has stopped: the next
+// transaction would be based on a state that may not be the last.
 func (w *writer) commit(calls int) (err error) {
 	w.rows.BeginCommit(w.touched)
 	defer func() { w.rows.EndCommit(w.touched, !errors.Is(err, database.ErrUnknownOutcome)) }()

@@ -17,18 +17,20 @@ type runner interface {
 	// exec runs a statement and returns the number of rows that it changed.
 	exec(query string, in Args) (int64, error)
 	// change runs a statement of which only the effect matters, before the next one and before the
-	// commit. Its error may be returned by either of them instead. in must not be changed until then.
+	// commit. Its error may be returned by either of them instead. in must not be changed until
+	// then.
 	change(query string, in Args) error
 	query(query string, in Args) (cursor, error)
 	// forUpdate returns the clause by which a query locks the rows that it returns until
 	// the end of the transaction. It is empty where there are no concurrent writers.
 	forUpdate() string
-	// lock waits until no other transaction holds the lock of this name, before the next statement runs
-	// at the latest, and holds it until the end of the transaction. It does nothing where there
-	// are no concurrent writers.
+	// lock waits until no other transaction holds the lock of this name, before the next statement
+	// runs at the latest, and holds it until the end of the transaction. It does nothing where
+	// there are no concurrent writers.
 	lock(kind string, name []string) error
 	classify(err error) errorClass
-	// embedded reports whether the engine runs in this process, so that a statement costs no round trip.
+	// embedded reports whether the engine runs in this process, so that a statement costs no round
+	// trip.
 	embedded() bool
 }
 
@@ -56,8 +58,8 @@ type Tx struct {
 // guarded reports whether the commit of the transaction needs the permission of DB.Guard.
 func (t *Tx) guarded() bool { return t.Changed && !t.Free }
 
-// Touch records that a row changes that a RowWatcher is told about. It must be called by every statement
-// that does that.
+// Touch records that a row changes that a RowWatcher is told about. It must be called by every
+// statement that does that.
 func (t *Tx) Touch(k RowKey) { t.touched = append(t.touched, k) }
 
 // Exec runs a statement and returns the number of rows that it changed.
@@ -72,9 +74,9 @@ func (t *Tx) Exec(query string, in ...any) (int64, error) {
 	return n, nil
 }
 
-// Change runs a statement of which only the effect matters, not the number of rows. Its error may be
-// returned by a later statement or by the transaction instead. What in refers to must not be changed
-// until the end of the transaction.
+// Change runs a statement of which only the effect matters, not the number of rows. Its error may
+// be returned by a later statement or by the transaction instead. What in refers to must not be
+// changed until the end of the transaction.
 func (t *Tx) Change(query string, in ...any) error {
 	t.Changed = true
 	if err := t.conn.change(query, in); err != nil {
@@ -164,11 +166,12 @@ func (r Rows) Close() error {
 // HasFailed reports whether the engine failed, after which the transaction may have ended.
 func (t *Tx) HasFailed() bool { return t.failed != nil }
 
-// Embedded reports whether the engine runs in this process, so that a statement costs no round trip.
+// Embedded reports whether the engine runs in this process, so that a statement costs no round
+// trip.
 func (t *Tx) Embedded() bool { return t.conn.embedded() }
 
-// Observe calls see before each statement that runs from now on, until the function that it returns is
-// called. It is for tests that count or examine statements.
+// Observe calls see before each statement that runs from now on, until the function that it returns
+// is called. It is for tests that count or examine statements.
 func (t *Tx) Observe(see func(query string, in Args)) (end func()) {
 	conn := t.conn
 	t.conn = observed{conn, see}
@@ -223,8 +226,8 @@ func (o observed) lock(kind string, name []string) error {
 	return o.runner.lock(kind, name)
 }
 
-// RowsPerStatement is the number of rows that a statement inserts or deletes, because each statement is a
-// round trip.
+// RowsPerStatement is the number of rows that a statement inserts or deletes, because each
+// statement is a round trip.
 const RowsPerStatement = 100
 
 // Parameters returns a list of n parameters, such as "$5, $6".

@@ -1,5 +1,5 @@
-// Package enginetest has what the tests of several packages need of an engine: databases for a test,
-// transactions that a test delays, observes or lets fail, and a writer that is held.
+// Package enginetest has what the tests of several packages need of an engine: databases for a
+// test, transactions that a test delays, observes or lets fail, and a writer that is held.
 package enginetest
 
 import (
@@ -82,8 +82,8 @@ func Value(tb testing.TB, db *engine.DB, query string, in ...any) int64 {
 	return n
 }
 
-// Explain returns what PostgreSQL answers to "EXPLAIN" followed by options and a query, on a connection to
-// the database that plans as the engine's connections do.
+// Explain returns what PostgreSQL answers to "EXPLAIN" followed by options and a query, on a
+// connection to the database that plans as the engine's connections do.
 func Explain(tb testing.TB, db *engine.DB, conn *pgx.Conn, options, query string, in ...any) string {
 	tb.Helper()
 	if Value(tb, db, `SELECT CASE WHEN current_setting('enable_seqscan') = 'off' AND current_setting('jit') = 'off' THEN 1 ELSE 0 END`) != 1 {
@@ -103,8 +103,8 @@ func Explain(tb testing.TB, db *engine.DB, conn *pgx.Conn, options, query string
 	return strings.Join(lines, "\n")
 }
 
-// Held is a writer of SQLite that runs a transaction until it is released, so that calls that arrive
-// meanwhile become one batch.
+// Held is a writer of SQLite that runs a transaction until it is released, so that calls that
+// arrive meanwhile become one batch.
 type Held struct {
 	db     *engine.DB
 	open   chan struct{}

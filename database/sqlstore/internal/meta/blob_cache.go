@@ -16,10 +16,10 @@ import (
 // # Exactness
 //
 // A row in the cache is the last committed one of its name. The writer brackets every COMMIT that
-// changes blobs: begin removes their rows before the COMMIT, and end is called after it has returned
-// and before any caller is answered. Between the two the names are changing, and no row of them is
-// inserted. A query for a row is bracketed too, by a rowFill: its result is inserted only if the name is
-// not changing then, and was not at any moment since before the query began.
+// changes blobs: begin removes their rows before the COMMIT, and end is called after it has
+// returned and before any caller is answered. Between the two the names are changing, and no row of
+// them is inserted. A query for a row is bracketed too, by a rowFill: its result is inserted only
+// if the name is not changing then, and was not at any moment since before the query began.
 //
 // So when a row is inserted, no COMMIT for its name has run since before it was read: it is the
 // committed row. It stays that until the next begin, which removes it before the next COMMIT. A
@@ -27,8 +27,8 @@ import (
 // it is a query, which sees what SQLite has committed. In particular, no lookup that begins after a
 // write was acknowledged returns an earlier row.
 //
-// If the outcome of a COMMIT is unknown, the cache is emptied and remains empty: what SQLite returns
-// is the only truth until the database is opened again.
+// If the outcome of a COMMIT is unknown, the cache is emptied and remains empty: what SQLite
+// returns is the only truth until the database is opened again.
 type BlobCache struct {
 	rows *otter.Cache[engine.RowKey, *blobRow]
 
@@ -92,8 +92,8 @@ func NewBlobCache(size int64) *BlobCache {
 	return c
 }
 
-// get returns the row of k. If it is not in the cache, query reads it, and the result is inserted if
-// there is such a blob and the result is exact.
+// get returns the row of k. If it is not in the cache, query reads it, and the result is inserted
+// if there is such a blob and the result is exact.
 func (c *BlobCache) get(k engine.RowKey, query func() (*blobRow, error)) (*blobRow, error) {
 	if c == nil {
 		return query()

@@ -10,16 +10,16 @@ import (
 	"sluice/metastore"
 )
 
-// inRequest returns copies of an account and a name as a server gets them: as parts of the text of a request
-// that is much longer.
+// inRequest returns copies of an account and a name as a server gets them: as parts of the text of
+// a request that is much longer.
 func inRequest(account, name string) (string, string) {
 	target := strings.Join([]string{"GET /v1/blobs/", account, "/", name, "?", strings.Repeat("q", 28_000)}, "")
 	from := len("GET /v1/blobs/")
 	return target[from : from+len(account)], target[from+len(account)+1:][:len(name)]
 }
 
-// TestCacheCountsItsMemory compares the size that the cache counts with the memory that its rows take: for rows of
-// each shape, read by requests that are much longer than the names in them.
+// TestCacheCountsItsMemory compares the size that the cache counts with the memory that its rows
+// take: for rows of each shape, read by requests that are much longer than the names in them.
 func TestCacheCountsItsMemory(t *testing.T) {
 	for _, c := range []struct {
 		shape string
@@ -82,7 +82,8 @@ func TestCacheCountsItsMemory(t *testing.T) {
 	}
 }
 
-// commitForTest stores a blob with a body of that many bytes, or with an object of that size, or empty.
+// commitForTest stores a blob with a body of that many bytes, or with an object of that size, or
+// empty.
 func commitForTest(t *testing.T, s *Metastore, b metastore.Blob, body, size int) error {
 	var extents []metastore.Extent
 	switch {
@@ -98,7 +99,8 @@ func commitForTest(t *testing.T, s *Metastore, b metastore.Blob, body, size int)
 	return err
 }
 
-// TestEvictedRowsAreFreed checks the memory of a cache through which many more rows have gone than it can hold.
+// TestEvictedRowsAreFreed checks the memory of a cache through which many more rows have gone than
+// it can hold.
 func TestEvictedRowsAreFreed(t *testing.T) {
 	const size = 4 << 20
 	before := testenv.Heap()

@@ -68,8 +68,8 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestCacheCountsMetadata checks that what the writers of blobs state about them counts towards the size of the
-// cache.
+// TestCacheCountsMetadata checks that what the writers of blobs state about them counts towards the
+// size of the cache.
 func TestCacheCountsMetadata(t *testing.T) {
 	const size = 256 << 10
 	s := openCached(t, size, 0)

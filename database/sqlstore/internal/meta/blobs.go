@@ -54,7 +54,8 @@ func metadataColumn(content metastore.ContentID, metadata string) any {
 	return append(content[:], metadata...)
 }
 
-// metadataLength is the number of bytes of the metadata of a row of blobs, as boundMetadata scans it.
+// metadataLength is the number of bytes of the metadata of a row of blobs, as boundMetadata scans
+// it.
 const metadataLength = `CASE WHEN substr(metadata, 1, 16) = content THEN length(metadata) - 16 ELSE 0 END`
 
 // expired reports whether a blob or session has expired. The zero time means never.
@@ -256,8 +257,8 @@ func (t tx) updateBlob(b *metastore.Blob) error {
 		metadataColumn(b.Content, b.Metadata))
 }
 
-// insertBlob writes the first row of that name, whose time is not before that of a blob of the name that was
-// deleted. It sets b.Modified and b.SharedSecond.
+// insertBlob writes the first row of that name, whose time is not before that of a blob of the name
+// that was deleted. It sets b.Modified and b.SharedSecond.
 func (t tx) insertBlob(b *metastore.Blob) error {
 	n := splitName(b.Name)
 	t.Touch(rowKey(b.Account, n))
@@ -277,10 +278,10 @@ func (t tx) insertBlob(b *metastore.Blob) error {
 	return err
 }
 
-// createBlob writes the row of b and sets b.Modified and b.SharedSecond, if the name has neither a row nor
-// one in deleted_blobs. It reports whether it has done that, which on SQLite saves a statement and the
-// temporary tables of insertBlob. On PostgreSQL, where a name that has a row would cost one more round trip,
-// it never does.
+// createBlob writes the row of b and sets b.Modified and b.SharedSecond, if the name has neither a
+// row nor one in deleted_blobs. It reports whether it has done that, which on SQLite saves a
+// statement and the temporary tables of insertBlob. On PostgreSQL, where a name that has a row
+// would cost one more round trip, it never does.
 func (t tx) createBlob(b *metastore.Blob) (bool, error) {
 	if !t.Embedded() || expired(b.Expires, t.Now) {
 		return false, nil

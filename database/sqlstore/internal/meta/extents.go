@@ -149,7 +149,8 @@ func (s *Metastore) stage(ctx context.Context, content metastore.ContentID, garb
 		switch {
 		case errors.Is(err, database.ErrUnknownOutcome):
 			// Only the outcome of the staged rows is unknown, which are not visible.
-			return fmt.Errorf("staging extents: %w: %v", database.ErrUnavailable, err) //nolint:errorlint // the outcome of the call is known
+			// The outcome of the call is known.
+			return fmt.Errorf("staging extents: %w: %v", database.ErrUnavailable, err) //nolint:errorlint
 		case err != nil:
 			return err
 		}

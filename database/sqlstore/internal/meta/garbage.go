@@ -93,8 +93,8 @@ func (s *Metastore) GarbageBacklog(ctx context.Context, grace time.Duration) (me
 const backlogSize = `SELECT COUNT(*), COALESCE(MIN(since), $1) FROM
 	(SELECT since FROM garbage WHERE since <= $1 ORDER BY since LIMIT ($2 + 0)) due`
 
-// backlogBytes reads the extents of the oldest of the same contents. The subquery is evaluated for each
-// content; a planner without statistics would join all extents.
+// backlogBytes reads the extents of the oldest of the same contents. The subquery is evaluated for
+// each content; a planner without statistics would join all extents.
 const backlogBytes = `SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM
 	(SELECT (SELECT SUM(size) FROM (SELECT e.size FROM extents e WHERE e.content = g.content LIMIT 1000) bounded) AS bytes
 		FROM garbage g WHERE g.since <= $1 ORDER BY g.since LIMIT ($2 + 0)) due`

@@ -119,7 +119,8 @@ func appendBlob(list []metastore.Blob, b metastore.Blob, limit int) []metastore.
 	return append(list, b)
 }
 
-// entryBytes returns what an entry counts against ListQuery.Bytes: a group, or a blob if that is empty.
+// entryBytes returns what an entry counts against ListQuery.Bytes: a group, or a blob if that is
+// empty.
 func entryBytes(b *metastore.Blob, group string) int64 {
 	if group != "" {
 		return int64(len(group)) + entryCharge

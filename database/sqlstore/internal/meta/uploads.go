@@ -23,8 +23,8 @@ var uploadStates = [...]metastore.UploadState{
 	stateAborted:   metastore.UploadAborted,
 }
 
-// uploadColumns are the columns of an upload, in the order of uploadRow.fields. parts is the number of
-// rows of parts, also after the end.
+// uploadColumns are the columns of an upload, in the order of uploadRow.fields. parts is the number
+// of rows of parts, also after the end.
 const uploadColumns = `id, account, name, content, part_size, content_type, expires, create_only, state,
 	bytes, revision, created, touched, ended, size, crc64, modified, owner, parts, metadata`
 

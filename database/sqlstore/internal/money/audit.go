@@ -28,8 +28,8 @@ type channelAccount struct {
 	paidOut int64   // the last amount in the ledger
 }
 
-// AuditMoney reports what is inconsistent in the channels and sessions; see Audit. It holds that many of
-// them in memory.
+// AuditMoney reports what is inconsistent in the channels and sessions; see Audit. It holds that
+// many of them in memory.
 func AuditMoney(t *engine.Tx, page int, report func(format string, args ...any)) error {
 	a := audit{tx: tx{t}, page: int64(page), report: report}
 	if err := a.walkChannels(); err != nil {

@@ -97,7 +97,8 @@ type chargesInDoubt struct {
 	since map[string]map[[16]byte]time.Time // when each charge was added, by session
 }
 
-// add adds a charge of a session, and removes all charges that were added more than chargeRetention ago.
+// add adds a charge of a session, and removes all charges that were added more than chargeRetention
+// ago.
 func (d *chargesInDoubt) add(id string, charge [16]byte, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

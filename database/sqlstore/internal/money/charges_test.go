@@ -91,14 +91,14 @@ func TestChargeInDoubt(t *testing.T) {
 	}
 }
 
-// TestConcurrentChargesInDoubt makes concurrent charges to a few sessions, of which some are in doubt.
-// Each counts once or not at all.
+// TestConcurrentChargesInDoubt makes concurrent charges to a few sessions, of which some are in
+// doubt. Each counts once or not at all.
 func TestConcurrentChargesInDoubt(t *testing.T) {
 	testChargesInDoubt(t, openAt(t, databasePath(t), engine.Options{}))
 }
 
-// TestConcurrentChargesInDoubtPostgres does the same on PostgreSQL, where transactions of a session wait
-// for each other.
+// TestConcurrentChargesInDoubtPostgres does the same on PostgreSQL, where transactions of a session
+// wait for each other.
 func TestConcurrentChargesInDoubtPostgres(t *testing.T) {
 	testChargesInDoubt(t, New(enginetest.OpenPostgres(t, testenv.Postgres(t), engine.Options{})))
 }

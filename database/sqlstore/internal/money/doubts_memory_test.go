@@ -10,15 +10,16 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestDoubtsKeepNoRequests checks that a charge in doubt, which is remembered for days, does not keep the request
-// in memory that made it.
+// TestDoubtsKeepNoRequests checks that a charge in doubt, which is remembered for days, does not
+// keep the request in memory that made it.
 func TestDoubtsKeepNoRequests(t *testing.T) {
 	var d chargesInDoubt
 	before := testenv.Heap()
 	const charges = 200
 	for i := range charges {
 		id := fmt.Sprint(i)
-		target := strings.Join([]string{"GET /v1/blobs/", id, "?", strings.Repeat("q", 28_000)}, "") // as a server gets it
+		// As a server gets it.
+		target := strings.Join([]string{"GET /v1/blobs/", id, "?", strings.Repeat("q", 28_000)}, "")
 		id = target[len("GET /v1/blobs/"):][:len(id)]
 		d.add(id, chargeID(id), testclock.New().Now())
 	}

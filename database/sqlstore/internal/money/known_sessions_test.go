@@ -23,8 +23,8 @@ func mustCreateSession(t *testing.T, s *Ledger, id string, left int64) {
 	}
 }
 
-// TestUsesOfManySessionsShareATransaction holds the writer while several sessions are used. The uses
-// become one transaction, and those that are impossible do not affect the others.
+// TestUsesOfManySessionsShareATransaction holds the writer while several sessions are used. The
+// uses become one transaction, and those that are impossible do not affect the others.
 func TestUsesOfManySessionsShareATransaction(t *testing.T) {
 	clock := testclock.New()
 	s := openAt(t, databasePath(t), engine.Options{Now: clock.Now})
@@ -99,8 +99,8 @@ func TestUsesOfManySessionsShareATransaction(t *testing.T) {
 	}
 }
 
-// TestKnownSessionsAreCompared changes a session that was used before, in each way in which the store
-// does not learn of it. The next use must count from what the database has.
+// TestKnownSessionsAreCompared changes a session that was used before, in each way in which the
+// store does not learn of it. The next use must count from what the database has.
 func TestKnownSessionsAreCompared(t *testing.T) {
 	path := databasePath(t)
 	s, other := openAt(t, path, engine.Options{}), openAt(t, path, engine.Options{})
@@ -159,8 +159,8 @@ func TestKnownSessionsAreCompared(t *testing.T) {
 	use(6)
 }
 
-// TestStoresUseTheSameSessions uses a few sessions by two stores concurrently, while chunksets are added.
-// As many are used as there were.
+// TestStoresUseTheSameSessions uses a few sessions by two stores concurrently, while chunksets are
+// added. As many are used as there were.
 func TestStoresUseTheSameSessions(t *testing.T) {
 	const sessions, left, added, rounds = 3, 60, 20, 5
 	path := databasePath(t)
@@ -213,8 +213,8 @@ func TestStoresUseTheSameSessions(t *testing.T) {
 	}
 }
 
-// TestKnownSessionsAreBounded checks that sessions that were not used for long are forgotten, and those
-// that are used are not.
+// TestKnownSessionsAreBounded checks that sessions that were not used for long are forgotten, and
+// those that are used are not.
 func TestKnownSessionsAreBounded(t *testing.T) {
 	var k knownSessions
 	for i := range int64(3 * maxKnownSessions) {

@@ -112,8 +112,8 @@ func (t tx) examine(p ledger.Payment) (_ ledger.Channel, spendable int64, err er
 	return c, p.Amount - c.Accepted + c.Credit, nil
 }
 
-// stale reports whether a payment is not above what the channel has accepted. Without a chain the first
-// sequence number may be 0.
+// stale reports whether a payment is not above what the channel has accepted. Without a chain the
+// first sequence number may be 0.
 func stale(c ledger.Channel, p ledger.Payment) bool {
 	if c.ChainTime.IsZero() && c.Proof == nil && p.Sequence == 0 {
 		return p.Amount <= c.Accepted
@@ -146,8 +146,8 @@ func (t tx) accept(c ledger.Channel, p ledger.Payment, spendable int64, s sale) 
 	return c, t.settleLater(c, p.Expires, due(c, p, t.Now))
 }
 
-// settleLater makes the payment that proves what is accepted the pending settlement of its channel. It is due at a time,
-// or never if that is zero.
+// settleLater makes the payment that proves what is accepted the pending settlement of its channel.
+// It is due at a time, or never if that is zero.
 func (t tx) settleLater(c ledger.Channel, expires, due time.Time) error {
 	return t.Change(`INSERT INTO settlements (channel, sequence, amount, proof, expires, due) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (channel) DO UPDATE SET sequence = excluded.sequence, amount = excluded.amount,
@@ -163,7 +163,8 @@ func (t tx) expired(c ledger.Channel, now time.Time) (int64, error) {
 	return expiredOf(c, pending, now), err
 }
 
-// expiredOf is expired with the time at which the pending settlement expires; it is zero if there is none.
+// expiredOf is expired with the time at which the pending settlement expires; it is zero if there
+// is none.
 func expiredOf(c ledger.Channel, pending, now time.Time) int64 {
 	if pending.After(now) || pending.IsZero() && c.Submitted > 0 {
 		return 0
@@ -212,8 +213,8 @@ func (s *Ledger) Renew(ctx context.Context, p ledger.Payment) (ledger.Channel, e
 	})
 }
 
-// due returns when the settlement of a channel that has accepted p is submitted to the chain at the latest,
-// unless it replaces an earlier one. It is zero without a chain.
+// due returns when the settlement of a channel that has accepted p is submitted to the chain at the
+// latest, unless it replaces an earlier one. It is zero without a chain.
 func due(c ledger.Channel, p ledger.Payment, now time.Time) time.Time {
 	if p.SettleAt == 0 {
 		return time.Time{}

@@ -35,9 +35,9 @@ func (s *Ledger) RecordReading(ctx context.Context, id string, r ledger.Reading)
 	})
 }
 
-// applyReading applies a reading to a channel, except that it settles nothing. It reports whether the reading has
-// an effect. owed is the amount of the newest submission: as long as it is not settled, a deposit cannot make a stopped
-// channel sell again, because the payer still owes it.
+// applyReading applies a reading to a channel, except that it settles nothing. It reports whether
+// the reading has an effect. owed is the amount of the newest submission: as long as it is not
+// settled, a deposit cannot make a stopped channel sell again, because the payer still owes it.
 func applyReading(c *ledger.Channel, r ledger.Reading, owed int64, now time.Time) bool {
 	ledger, created, latest := engine.Truncate(r.ChainTime), engine.Truncate(r.Created), now.Add(ledger.MaxChainAhead)
 	if ledger.IsZero() || ledger.After(latest) || ledger.Before(c.ChainTime) && !c.ChainTime.After(latest) {
@@ -70,7 +70,8 @@ func applyReading(c *ledger.Channel, r ledger.Reading, owed int64, now time.Time
 	return true
 }
 
-// countCollected settles a submission that was collected, of a channel of which this much was withdrawn then.
+// countCollected settles a submission that was collected, of a channel of which this much was
+// withdrawn then.
 func countCollected(c *ledger.Channel, sub ledger.Submission, withdrawn int64) {
 	settled := max(c.Settled, min(sub.Amount, max(c.Withdrawn, withdrawn)))
 	c.Collected += settled - c.Settled
@@ -83,8 +84,8 @@ func countCollected(c *ledger.Channel, sub ledger.Submission, withdrawn int64) {
 	}
 }
 
-// settleElsewhere settles what was withdrawn. What this service has collected is settled already, unless a submission is
-// in flight: its outcome shows how much of the withdrawn amount is its own.
+// settleElsewhere settles what was withdrawn. What this service has collected is settled already,
+// unless a submission is in flight: its outcome shows how much of the withdrawn amount is its own.
 func settleElsewhere(c *ledger.Channel) {
 	if c.Withdrawn > c.Accepted {
 		c.Accepted, c.Sequence, c.Proof = c.Withdrawn, max(c.Sequence, c.NextSequence-1), nil
@@ -95,16 +96,16 @@ func settleElsewhere(c *ledger.Channel) {
 	}
 }
 
-// sellAgain lets a channel sell that has stopped because its last submission was not collected, once others have withdrawn
-// its amount.
+// sellAgain lets a channel sell that has stopped because its last submission was not collected,
+// once others have withdrawn its amount.
 func sellAgain(before ledger.Channel, c *ledger.Channel, last ledger.Submission) {
 	if last.Amount > before.Settled && last.Amount <= c.Settled && c.Stopped == before.Stopped && c.Accepted <= c.Deposit {
 		c.Stopped = ""
 	}
 }
 
-// saveSettled stores what a reading or an outcome has changed of a channel. What was accepted by that counts as sold, and a
-// pending settlement of no more than what was withdrawn is removed.
+// saveSettled stores what a reading or an outcome has changed of a channel. What was accepted by
+// that counts as sold, and a pending settlement of no more than what was withdrawn is removed.
 func (t tx) saveSettled(before, c ledger.Channel) error {
 	id := []byte(c.ID)
 	if c.Accepted > before.Accepted {

@@ -117,8 +117,9 @@ func (t tx) recordUse(id string, n int64) error {
 	return t.Change(`UPDATE sessions SET remaining = remaining - $2, used = used + $2 WHERE id = $1`, []byte(id), n)
 }
 
-// takeFromSession uses n chunksets of a session, and returns the session after that. It returns false,
-// and does nothing, unless there is such a session that has not ended and has n chunksets left.
+// takeFromSession uses n chunksets of a session, and returns the session after that. It returns
+// false, and does nothing, unless there is such a session that has not ended and has n chunksets
+// left.
 func (t tx) takeFromSession(id string, n int64) (s ledger.Session, found bool, err error) {
 	found, err = t.Row(`UPDATE sessions SET remaining = remaining - $2, used = used + $2
 		WHERE id = $1 AND remaining >= $2 AND expires > $3 RETURNING `+sessionColumns,
@@ -128,8 +129,8 @@ func (t tx) takeFromSession(id string, n int64) (s ledger.Session, found bool, e
 }
 
 // takeIfUnchanged uses n chunksets of a session of which at least n are left. It returns false, and
-// does nothing, unless the row is that of s. The other columns never change, and a row that replaces
-// another with its id has another time of creation.
+// does nothing, unless the row is that of s. The other columns never change, and a row that
+// replaces another with its id has another time of creation.
 func (t tx) takeIfUnchanged(s ledger.Session, n int64) (bool, error) {
 	changed, err := t.Exec(`UPDATE sessions SET remaining = remaining - $2, used = used + $2
 		WHERE id = $1 AND remaining = $3 AND used = $4 AND total = $5 AND created = $6`,

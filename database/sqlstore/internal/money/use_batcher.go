@@ -15,13 +15,13 @@ import (
 	"sluice/ledger"
 )
 
-// useBatcher combines uses: those that arrive while a transaction waits or runs share the next one. It
-// has one statement for each session, or more if the session has charges or not all of its uses are
-// possible. A transaction may last until the patience of the first of its callers ends.
+// useBatcher combines uses: those that arrive while a transaction waits or runs share the next one.
+// It has one statement for each session, or more if the session has charges or not all of its uses
+// are possible. A transaction may last until the patience of the first of its callers ends.
 //
-// Uses of the same lane share transactions, of which a lane has at most one at a time. If the engine
-// runs one write transaction at a time, all sessions are in one lane. Otherwise each session has its
-// own lane, so that transactions of one store do not wait for the lock of the row.
+// Uses of the same lane share transactions, of which a lane has at most one at a time. If the
+// engine runs one write transaction at a time, all sessions are in one lane. Otherwise each session
+// has its own lane, so that transactions of one store do not wait for the lock of the row.
 type useBatcher struct {
 	startLocked func(time.Time, func(tx) error, func(any, error)) error // of the store
 	now         func() time.Time                                        // of the store
@@ -170,8 +170,8 @@ func (u *useBatcher) begin(lane string) {
 	}
 }
 
-// gather waits for uses that are about to arrive, such as the next ones of callers whose uses have just
-// ended: it runs other goroutines as long as that adds uses.
+// gather waits for uses that are about to arrive, such as the next ones of callers whose uses have
+// just ended: it runs other goroutines as long as that adds uses.
 func (u *useBatcher) gather(lane string) {
 	for have, more := 0, u.count(lane); have < more && more < engine.MaxBatch; {
 		runtime.Gosched()
@@ -234,7 +234,8 @@ func (t *useTransaction) run(tx tx) error {
 	return nil
 }
 
-// end begins the next transaction, if uses wait for it, after it has returned the results of this one.
+// end begins the next transaction, if uses wait for it, after it has returned the results of this
+// one.
 func (t *useTransaction) end(panicked any, err error) {
 	t.finish(panicked, err)
 	if t.u.waits(t.lane) {
@@ -259,8 +260,8 @@ func (t *useTransaction) finish(panicked any, err error) {
 }
 
 // deductAll performs the uses of a session in the order of their arrival, each completely or not at
-// all, and writes their sum and their charges. If its error is not one of the engine, it has changed
-// nothing.
+// all, and writes their sum and their charges. If its error is not one of the engine, it has
+// changed nothing.
 func (u *useBatcher) deductAll(t tx, id string, members []*use) error {
 	if done, err := u.deductTogether(t, id, members); done || err != nil {
 		return err
@@ -292,8 +293,8 @@ func (u *useBatcher) deductAll(t tx, id string, members []*use) error {
 	}
 }
 
-// deductTogether performs the uses by one statement. It reports false, and does nothing, if the session
-// has not enough left for all of them, or has ended, or if one of them is a charge.
+// deductTogether performs the uses by one statement. It reports false, and does nothing, if the
+// session has not enough left for all of them, or has ended, or if one of them is a charge.
 func (u *useBatcher) deductTogether(t tx, id string, members []*use) (done bool, err error) {
 	var sum int64
 	for _, m := range members {
@@ -315,8 +316,8 @@ func (u *useBatcher) deductTogether(t tx, id string, members []*use) (done bool,
 	return true, nil
 }
 
-// take uses n chunksets of a session, and returns the session before that. It returns false, and does
-// nothing, unless there is such a session that has not ended and has n chunksets left.
+// take uses n chunksets of a session, and returns the session before that. It returns false, and
+// does nothing, unless there is such a session that has not ended and has n chunksets left.
 func (u *useBatcher) take(t tx, id string, n int64) (before ledger.Session, found bool, err error) {
 	if guess, known := u.known.get(id); known && n <= guess.Left && t.Now.Before(guess.Expires) {
 		if found, err := t.takeIfUnchanged(guess, n); found || err != nil {

@@ -147,8 +147,8 @@ func TestUsePanics(t *testing.T) {
 	}
 }
 
-// TestCancelledUse ends the context of a use that waits for the writer: its caller returns, and nothing
-// is used.
+// TestCancelledUse ends the context of a use that waits for the writer: its caller returns, and
+// nothing is used.
 func TestCancelledUse(t *testing.T) {
 	s := openAt(t, databasePath(t), engine.Options{})
 	mustCreateSession(t, s, "session", 9)
@@ -170,8 +170,8 @@ func TestCancelledUse(t *testing.T) {
 	}
 }
 
-// usesWaitForWriters checks that a use whose patience is too short returns ErrBusy and does not happen
-// later. busy occupies every writer until the function that it returns is called.
+// usesWaitForWriters checks that a use whose patience is too short returns ErrBusy and does not
+// happen later. busy occupies every writer until the function that it returns is called.
 func usesWaitForWriters(t *testing.T, s *Ledger, busy func() (end func())) {
 	t.Helper()
 	mustCreateSession(t, s, "session", 3)
@@ -228,8 +228,8 @@ func TestPatienceOfUsesPostgres(t *testing.T) {
 	})
 }
 
-// TestUseWaitsForALock: a use that waits too long for the lock of another node returns ErrBusy, and its
-// connection is no longer waiting.
+// TestUseWaitsForALock: a use that waits too long for the lock of another node returns ErrBusy, and
+// its connection is no longer waiting.
 func TestUseWaitsForALock(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	s := New(enginetest.OpenPostgres(t, dsn, engine.Options{}))
