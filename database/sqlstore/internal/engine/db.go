@@ -108,12 +108,14 @@ func (db *DB) Stopped() <-chan struct{} { return db.eng.stopped() }
 // Stats returns the figures.
 func (db *DB) Stats() Stats { return db.eng.stats() }
 
+// Write runs fn in a write transaction that is isolated from all others; see Engine.Write. In this
+// and in all other transactions Tx.Now is the time.
 func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.Write(ctx, db.withTime(fn))
 }
 
-// WriteLocked is for operations that several clients are likely to run concurrently on the
-// same upload, session, channel or name.
+// WriteLocked is Write for an fn that locks what its decisions depend on. It is for operations that
+// several clients are likely to run concurrently on the same upload, session, channel or name.
 func (db *DB) WriteLocked(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.WriteLocked(ctx, db.withTime(fn))
 }
@@ -123,10 +125,12 @@ func (db *DB) StartLocked(until time.Time, fn func(*Tx) error, done func(panicke
 	return db.eng.StartLocked(until, db.withTime(fn), done)
 }
 
+// Read runs fn, which makes one query.
 func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.Read(ctx, db.withTime(fn))
 }
 
+// Snapshot runs fn, whose queries all see one state of the database.
 func (db *DB) Snapshot(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.Snapshot(ctx, db.withTime(fn))
 }
@@ -150,12 +154,12 @@ func (db *DB) listing(ctx context.Context, read func() error) error {
 	return read()
 }
 
-// ReadList is read for a list; see listing.
+// ReadList is Read for a list; see listing.
 func (db *DB) ReadList(ctx context.Context, fn func(*Tx) error) error {
 	return db.listing(ctx, func() error { return db.Read(ctx, fn) })
 }
 
-// SnapshotList is snapshot for a list; see listing.
+// SnapshotList is Snapshot for a list; see listing.
 func (db *DB) SnapshotList(ctx context.Context, fn func(*Tx) error) error {
 	return db.listing(ctx, func() error { return db.Snapshot(ctx, fn) })
 }
@@ -199,20 +203,24 @@ func (db *DB) withTime(fn func(*Tx) error) func(*Tx) error {
 	}
 }
 
-// ForDeletion returns transactions by the methods of db for an fn that deletes by age, or whose
-// result is used for that. They return database.ErrClock while DeletionErr is not nil.
+// WriteForDeletion is Write for an fn that deletes by age. It returns database.ErrClock while
+// DeletionErr is not nil.
 func (db *DB) WriteForDeletion(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.Write(ctx, db.forDeletion(fn))
 }
 
+// WriteLockedForDeletion is WriteForDeletion with WriteLocked.
 func (db *DB) WriteLockedForDeletion(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.WriteLocked(ctx, db.forDeletion(fn))
 }
 
+// ReadForDeletion is Read for an fn whose result decides what is deleted by age. It returns
+// database.ErrClock while DeletionErr is not nil.
 func (db *DB) ReadForDeletion(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.Read(ctx, db.forDeletion(fn))
 }
 
+// SnapshotForDeletion is ReadForDeletion with Snapshot.
 func (db *DB) SnapshotForDeletion(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.Snapshot(ctx, db.forDeletion(fn))
 }

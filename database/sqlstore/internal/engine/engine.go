@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Engine is an SQL database under a Store. There are two: sqliteEngine and
+// Engine is an SQL database under a DB. There are two: sqliteEngine and
 // postgresEngine. Its methods may be called concurrently.
 type Engine interface {
 	// Write runs fn in a write transaction that is isolated from all others, and returns
@@ -14,12 +14,12 @@ type Engine interface {
 	// back. ctx has an effect only before fn starts, and before it is retried.
 	Write(ctx context.Context, fn func(*Tx) error) error
 
-	// WriteLocked is write for an fn that isolates itself: it locks what its decisions
-	// depend on, by tx.lock or by a query with tx.forUpdate. Concurrent calls for the same
+	// WriteLocked is Write for an fn that isolates itself: it locks what its decisions
+	// depend on, by Tx.Lock or by a query with Tx.ForUpdate. Concurrent calls for the same
 	// row then wait for each other instead of conflicting.
 	WriteLocked(ctx context.Context, fn func(*Tx) error) error
 
-	// StartLocked starts writeLocked and does not wait for it. done is called once with its result,
+	// StartLocked starts WriteLocked and does not wait for it. done is called once with its result,
 	// or with the value with which fn panicked and an error; it must not block. until is the time
 	// until when the caller waits. With an error fn and done are not called.
 	StartLocked(until time.Time, fn func(*Tx) error, done func(panicked any, err error)) error

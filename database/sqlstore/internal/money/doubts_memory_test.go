@@ -18,7 +18,7 @@ func TestDoubtsKeepNoRequests(t *testing.T) {
 	const charges = 200
 	for i := range charges {
 		id := fmt.Sprint(i)
-		// As a server gets it.
+		// As a server gets it: a part of a much longer text.
 		target := strings.Join([]string{"GET /v1/blobs/", id, "?", strings.Repeat("q", 28_000)}, "")
 		id = target[len("GET /v1/blobs/"):][:len(id)]
 		d.add(id, chargeID(id), testclock.New().Now())
