@@ -36,11 +36,12 @@ type Options struct {
 type Store struct {
 	*meta.Metastore
 	*money.Ledger
-	db *engine.DB
+	db    *engine.DB
+	cache *meta.BlobCache // may be nil
 }
 
 func newStore(db *engine.DB, cache *meta.BlobCache) *Store {
-	return &Store{Metastore: meta.New(db, cache), Ledger: money.New(db), db: db}
+	return &Store{Metastore: meta.New(db, cache), Ledger: money.New(db), db: db, cache: cache}
 }
 
 // Migrated returns the version of the schema that opening has found and the one that it has made of
@@ -68,7 +69,7 @@ func (s *Store) Err() error { return s.db.Err() }
 func (s *Store) Stopped() <-chan struct{} { return s.db.Stopped() }
 
 // Stats returns the figures.
-func (s *Store) Stats() Stats { return Stats{EngineStats: s.db.Stats(), BlobCache: s.CacheStats()} }
+func (s *Store) Stats() Stats { return Stats{EngineStats: s.db.Stats(), BlobCache: s.cache.Stats()} }
 
 // Now implements database.Clock.
 func (s *Store) Now() time.Time { return s.db.Now() }

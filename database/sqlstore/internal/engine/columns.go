@@ -58,6 +58,7 @@ func OptionalColumn(s string) any {
 
 // The types below implement sql.Scanner to scan columns without reflection.
 
+// Integer scans an integer.
 type Integer int64
 
 func (i *Integer) Scan(src any) error {
@@ -81,6 +82,7 @@ func (b *Boolean) Scan(src any) error {
 	return nil
 }
 
+// CRC scans a checksum, which is stored as a signed integer.
 type CRC uint64
 
 func (c *CRC) Scan(src any) error {
@@ -92,6 +94,7 @@ func (c *CRC) Scan(src any) error {
 	return nil
 }
 
+// Instant scans microseconds since 1970, and NULL as the zero time.
 type Instant time.Time
 
 func (i *Instant) Scan(src any) error {

@@ -139,6 +139,7 @@ type Rows struct {
 	cursor cursor
 }
 
+// Open begins a query, whose result must be closed before the next statement.
 func (t *Tx) Open(query string, in Args) (Rows, error) {
 	r, err := t.conn.query(query, in)
 	if err != nil {
@@ -156,6 +157,7 @@ func (r Rows) Next(out Args) (bool, error) {
 	return ok, nil
 }
 
+// Close ends the query.
 func (r Rows) Close() error {
 	if err := r.cursor.close(); err != nil {
 		return r.tx.fail(err)

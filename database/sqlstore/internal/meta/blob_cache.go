@@ -175,7 +175,8 @@ func (c *BlobCache) EndCommit(keys []engine.RowKey, known bool) {
 	}
 }
 
-func (c *BlobCache) stats() BlobCacheStats {
+// Stats returns the figures, which are zero without a cache.
+func (c *BlobCache) Stats() BlobCacheStats {
 	if c == nil {
 		return BlobCacheStats{}
 	}

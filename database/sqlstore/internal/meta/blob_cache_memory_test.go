@@ -69,7 +69,7 @@ func TestCacheCountsItsMemory(t *testing.T) {
 				}
 			}
 			s.rows.rows.CleanUp()
-			took, counted := testenv.Heap()-before, s.rows.stats().Bytes
+			took, counted := testenv.Heap()-before, s.rows.Stats().Bytes
 			if rows := s.rows.rows.EstimatedSize(); rows != c.rows {
 				t.Fatalf("%d rows are cached, want %d", rows, c.rows)
 			}
@@ -114,7 +114,7 @@ func TestEvictedRowsAreFreed(t *testing.T) {
 		}
 	}
 	c.rows.CleanUp()
-	took, counted := testenv.Heap()-before, c.stats().Bytes
+	took, counted := testenv.Heap()-before, c.Stats().Bytes
 	t.Logf("%d bytes are counted, %d are used", counted, took)
 	if counted > size || counted < size/2 || float64(took) > 1.3*size {
 		t.Errorf("a cache of %d bytes counts %d and takes %d", size, counted, took)

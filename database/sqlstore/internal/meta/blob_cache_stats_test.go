@@ -26,7 +26,7 @@ func TestStatsOfTheBlobCache(t *testing.T) {
 		}
 	}
 	s.rows.rows.CleanUp() // evictions are made in the background
-	got := s.CacheStats()
+	got := s.rows.Stats()
 	if got.Hits+got.Misses != 2*blobs || got.Hits == 0 || got.Misses < blobs || got.Evictions == 0 || got.Bytes == 0 || got.Bytes > 8<<10 {
 		t.Errorf("the figures are %+v", got)
 	}

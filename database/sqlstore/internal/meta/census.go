@@ -8,9 +8,10 @@ import (
 	"sluice/database/sqlstore/internal/engine"
 )
 
-func (s *Metastore) CountExtents(ctx context.Context, c *database.Census) error {
+// CountExtents counts the extents and their bytes.
+func CountExtents(ctx context.Context, db *engine.DB, c *database.Census) error {
 	content, part, off := []byte{}, int64(math.MinInt64), int64(0)
-	return s.db.Pages(ctx, func(t *engine.Tx, limit int64) (rows int64, err error) {
+	return db.Pages(ctx, func(t *engine.Tx, limit int64) (rows int64, err error) {
 		nextContent, nextPart, nextOff := content, engine.Integer(part), engine.Integer(off)
 		inline, objects := c.Inline, c.Objects
 		var size, stored engine.Integer
@@ -35,8 +36,8 @@ func (s *Metastore) CountExtents(ctx context.Context, c *database.Census) error 
 }
 
 // CountUploads reads the index of open uploads.
-func (s *Metastore) CountUploads(ctx context.Context, c *database.Census) error {
-	return s.read(ctx, func(t tx) error {
+func CountUploads(ctx context.Context, db *engine.DB, c *database.Census) error {
+	return db.Read(ctx, func(t *engine.Tx) error {
 		_, err := t.Row(`SELECT COUNT(*) FROM uploads WHERE state = 0`, nil, (*engine.Integer)(&c.Uploads))
 		return err
 	})

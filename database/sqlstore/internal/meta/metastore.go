@@ -16,9 +16,6 @@ type Metastore struct {
 // commits, or nil.
 func New(db *engine.DB, cache *BlobCache) *Metastore { return &Metastore{db: db, rows: cache} }
 
-// CacheStats returns the figures of the cache of blobs.
-func (s *Metastore) CacheStats() BlobCacheStats { return s.rows.stats() }
-
 func (s *Metastore) write(ctx context.Context, fn func(tx) error) error {
 	return s.db.Write(ctx, onMetastore(fn))
 }

@@ -8,9 +8,10 @@ import (
 	"sluice/ledger"
 )
 
-func (s *Ledger) CountSessions(ctx context.Context, c *database.Census) error {
+// CountSessions counts the sessions by state.
+func CountSessions(ctx context.Context, db *engine.DB, c *database.Census) error {
 	after := []byte{}
-	return s.db.Pages(ctx, func(t *engine.Tx, limit int64) (rows int64, err error) {
+	return db.Pages(ctx, func(t *engine.Tx, limit int64) (rows int64, err error) {
 		next, counted := after, database.SessionCensus{}
 		var left, expires engine.Integer
 		err = t.Each(`SELECT id, remaining, expires FROM sessions WHERE id > $1 ORDER BY id LIMIT ($2 + 0)`,
@@ -36,9 +37,10 @@ func (s *Ledger) CountSessions(ctx context.Context, c *database.Census) error {
 	})
 }
 
-func (s *Ledger) CountChannels(ctx context.Context, c *database.Census) error {
+// CountChannels counts the channels by state, and adds up their amounts.
+func CountChannels(ctx context.Context, db *engine.DB, c *database.Census) error {
 	after := []byte{}
-	return s.db.Pages(ctx, func(t *engine.Tx, limit int64) (rows int64, err error) {
+	return db.Pages(ctx, func(t *engine.Tx, limit int64) (rows int64, err error) {
 		next, counted := after, c.Channels
 		var one ledger.Channel
 		err = t.Each(`SELECT id, deposit, accepted, credit, settled, closed, expires FROM channels WHERE id > $1 ORDER BY id LIMIT ($2 + 0)`,
