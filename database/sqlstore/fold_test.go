@@ -195,12 +195,6 @@ func inserts(id string) []string {
 	return list
 }
 
-func closing(t *testing.T, s *Store) {
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
 // purgesByIndex purges a store until nothing is left to do and checks the plans of all
 // statements.
 func purgesByIndex(t *testing.T, s *Store, statements *[]statement, plan func(string, engine.Args) string, scans func(line string) bool) {

@@ -28,11 +28,3 @@ func (s *Store) read(ctx context.Context, fn func(storeTx) error) error {
 func (s *Store) snapshot(ctx context.Context, fn func(storeTx) error) error {
 	return s.db.Snapshot(ctx, onStore(fn))
 }
-
-func (s *Store) readList(ctx context.Context, fn func(storeTx) error) error {
-	return s.db.ReadList(ctx, onStore(fn))
-}
-
-func (s *Store) snapshotList(ctx context.Context, fn func(storeTx) error) error {
-	return s.db.SnapshotList(ctx, onStore(fn))
-}

@@ -75,7 +75,7 @@ func longLines(text string) (found []string) {
 		if alone {
 			limit = commentColumns
 		}
-		if columns > limit && !(alone && (output || unwrappable(comment))) {
+		if columns > limit && (!alone || !output && !unwrappable(comment)) {
 			found = append(found, fmt.Sprintf("%d has %d columns, want at most %d", number, columns, limit))
 		}
 	}
@@ -103,7 +103,7 @@ func TestCommentsHaveNoEmptyEdges(t *testing.T) {
 			return strings.HasPrefix(line, "//") && line != "//"
 		}
 		for i := 1; i < len(lines)-1; i++ {
-			if strings.TrimSpace(lines[i]) == "//" && !(inComment(i-1) && inComment(i+1)) {
+			if strings.TrimSpace(lines[i]) == "//" && (!inComment(i-1) || !inComment(i+1)) {
 				t.Errorf("%s:%d is an empty line at the edge of a comment", file, i+1)
 			}
 		}

@@ -234,7 +234,9 @@ func TestAdopt(t *testing.T) {
 		if err := errors.Join(res.Body.Close(), server.Shutdown(t.Context())); err != nil {
 			t.Error(err)
 		}
-		<-served
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 		return conn, text.String()
 	}
 	if conn, log := adopt((*http.Server).Serve); conn == nil || log != "" {

@@ -61,6 +61,7 @@ func OptionalColumn(s string) any {
 // Integer scans an integer.
 type Integer int64
 
+// Scan implements sql.Scanner.
 func (i *Integer) Scan(src any) error {
 	v, ok := src.(int64)
 	if !ok {
@@ -73,6 +74,7 @@ func (i *Integer) Scan(src any) error {
 // Boolean scans 0 and 1.
 type Boolean bool
 
+// Scan implements sql.Scanner.
 func (b *Boolean) Scan(src any) error {
 	v, ok := src.(int64)
 	if !ok {
@@ -85,6 +87,7 @@ func (b *Boolean) Scan(src any) error {
 // CRC scans a checksum, which is stored as a signed integer.
 type CRC uint64
 
+// Scan implements sql.Scanner.
 func (c *CRC) Scan(src any) error {
 	v, ok := src.(int64)
 	if !ok {
@@ -97,6 +100,7 @@ func (c *CRC) Scan(src any) error {
 // Instant scans microseconds since 1970, and NULL as the zero time.
 type Instant time.Time
 
+// Scan implements sql.Scanner.
 func (i *Instant) Scan(src any) error {
 	switch v := src.(type) {
 	case nil:
@@ -112,6 +116,7 @@ func (i *Instant) Scan(src any) error {
 // ContentID scans an id of 16 bytes.
 type ContentID [16]byte
 
+// Scan implements sql.Scanner.
 func (c *ContentID) Scan(src any) error {
 	b, ok := src.([]byte)
 	if !ok || len(b) != len(c) {
@@ -124,6 +129,7 @@ func (c *ContentID) Scan(src any) error {
 // Blocks scans NULL as nil.
 type Blocks []uint32
 
+// Scan implements sql.Scanner.
 func (b *Blocks) Scan(src any) error {
 	if src == nil {
 		*b = nil
@@ -143,6 +149,7 @@ func (b *Blocks) Scan(src any) error {
 // OptionalText scans NULL as the empty string.
 type OptionalText string
 
+// Scan implements sql.Scanner.
 func (s *OptionalText) Scan(src any) error {
 	switch v := src.(type) {
 	case nil:

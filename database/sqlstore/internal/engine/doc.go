@@ -12,6 +12,7 @@
 //   - postgres_*.go is the engine for PostgreSQL: postgres_open.go opens it, postgres_engine.go has
 //     the pool of connections, postgres_tx.go transactions, postgres_retry.go their retries,
 //     postgres_commit.go the COMMIT, postgres_background.go the background tasks.
+//   - observe.go shows tests the statements that run.
 //   - migrate.go applies migrations/sqlite and migrations/postgres.
 //   - clock.go, sqlite_clock.go and postgres_clock.go have the clocks by which stores judge the
 //     time.

@@ -55,7 +55,7 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 	}
 	p.Refuse.Store(false)
 	if got, err := s.fact(t.Context(), "name"); err != nil || got != "value" {
-		t.Errorf("the property is %q, %v", got, err)
+		t.Errorf("the fact is %q, %v", got, err)
 	}
 	if err := s.Err(); err != nil {
 		t.Errorf("Err is %v while the server is reachable", err)

@@ -116,7 +116,7 @@ func TestPostgresExisting(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := other.fact(t.Context(), "name"); err != nil || got != "value" {
-		t.Errorf("the property is %q, %v", got, err)
+		t.Errorf("the fact is %q, %v", got, err)
 	}
 	if err := other.Close(); err != nil {
 		t.Error(err)

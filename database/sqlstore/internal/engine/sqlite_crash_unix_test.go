@@ -167,7 +167,7 @@ func TestQuota(t *testing.T) {
 		"beyond0": database.ErrNotFound, "beyond1": database.ErrNotFound, "beyond2": database.ErrNotFound,
 	} {
 		if _, err := s.fact(t.Context(), name); !errors.Is(err, want) {
-			t.Errorf("property %s: %v, want %v", name, err, want)
+			t.Errorf("fact %s: %v, want %v", name, err, want)
 		}
 	}
 }

@@ -172,9 +172,9 @@ func TestClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, readErr := s.fact(t.Context(), "property")
+	_, readErr := s.fact(t.Context(), "fact")
 	_, useErr := s.use(t.Context(), "session")
-	for _, err := range []error{readErr, useErr, s.setFact(t.Context(), "property", "value"), s.Err()} {
+	for _, err := range []error{readErr, useErr, s.setFact(t.Context(), "fact", "value"), s.Err()} {
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("after Close: %v, want ErrClosed", err)
 		}

@@ -67,15 +67,15 @@ func TestReaderEndsItsTransaction(t *testing.T) {
 	if err := snapshot(); !errors.Is(err, errRollback) {
 		t.Errorf("a read whose transaction does not end: %v", err)
 	}
-	if err := s.setFact(ctx, "property", "v"); err != nil {
+	if err := s.setFact(ctx, "fact", "v"); err != nil {
 		t.Fatal(err)
 	}
 	refused := 0
 	for {
-		got, err := s.fact(ctx, "property")
+		got, err := s.fact(ctx, "fact")
 		if err == nil {
 			if got != "v" {
-				t.Errorf("property %q", got)
+				t.Errorf("fact %q", got)
 			}
 			break
 		}

@@ -71,6 +71,6 @@ func TestRefusalDependsOnItsBatch(t *testing.T) {
 		}
 	}
 	if _, err := s.fact(t.Context(), "a"); !errors.Is(err, database.ErrNotFound) {
-		t.Errorf("the property: %v", err)
+		t.Errorf("the fact: %v", err)
 	}
 }

@@ -149,7 +149,7 @@ func damaged(t *testing.T, table string) string {
 		t.Fatal(err)
 	}
 	var page Integer
-	err = errors.Join(s.setFact(t.Context(), "property", "v"), s.Read(t.Context(), func(t *Tx) error {
+	err = errors.Join(s.setFact(t.Context(), "fact", "v"), s.Read(t.Context(), func(t *Tx) error {
 		found, err := t.Row(`SELECT rootpage FROM sqlite_master WHERE name = $1`, Args{table}, &page)
 		if err == nil && !found {
 			err = errors.New("no such table")
@@ -208,7 +208,7 @@ func TestDamagedDatabase(t *testing.T) {
 			if err := s.setFact(t.Context(), "later", "v"); !errors.Is(err, ErrCorrupt) || !errors.Is(err, database.ErrUnavailable) {
 				t.Errorf("a write: %v", err)
 			}
-			if v, err := s.fact(t.Context(), "property"); err != nil || v != "v" {
+			if v, err := s.fact(t.Context(), "fact"); err != nil || v != "v" {
 				t.Errorf("a read of an undamaged table: %q, %v", v, err)
 			}
 			select {

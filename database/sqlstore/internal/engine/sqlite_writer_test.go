@@ -100,9 +100,9 @@ func TestPoisonedBatch(t *testing.T) {
 		good := strings.HasPrefix(r.name, "good")
 		switch {
 		case good && (r.err != nil || err != nil):
-			t.Errorf("%s was affected: %v; its property: %v", r.name, r.err, err)
+			t.Errorf("%s was affected: %v; its fact: %v", r.name, r.err, err)
 		case !good && (r.err == nil || !errors.Is(err, database.ErrNotFound)):
-			t.Errorf("%q: %v; its property: %v", r.name, r.err, err)
+			t.Errorf("%q: %v; its fact: %v", r.name, r.err, err)
 		}
 		switch r.name {
 		case "before a change", "after a change":
@@ -148,7 +148,7 @@ func TestCallersCancel(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := s.fact(t.Context(), "left"); !errors.Is(err, database.ErrNotFound) {
-		t.Errorf("the property of a cancelled caller: %v", err)
+		t.Errorf("the fact of a cancelled caller: %v", err)
 	}
 	if got, err := s.left(t.Context(), "session"); err != nil || got != 9 {
 		t.Errorf("the session of a cancelled caller: %d, %v", got, err)
@@ -222,14 +222,14 @@ func TestReadCancelled(t *testing.T) {
 	}()
 	<-entered
 	cancel()
-	if _, err := s.fact(ctx, "property"); !errors.Is(err, context.Canceled) {
+	if _, err := s.fact(ctx, "fact"); !errors.Is(err, context.Canceled) {
 		t.Errorf("a read that waits: %v", err)
 	}
 	close(open)
 	if err := <-result; err != nil {
 		t.Errorf("the running read: %v", err)
 	}
-	if _, err := s.fact(t.Context(), "property"); !errors.Is(err, database.ErrNotFound) {
+	if _, err := s.fact(t.Context(), "fact"); !errors.Is(err, database.ErrNotFound) {
 		t.Errorf("the next read: %v", err)
 	}
 }

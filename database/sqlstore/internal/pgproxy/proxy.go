@@ -20,8 +20,9 @@ import (
 // Cut is how a Proxy fails a connection on which a COMMIT is sent.
 type Cut int
 
+// The ways in which a COMMIT fails. CutKinds is their number.
 const (
-	CutNot    Cut = iota
+	CutNot    Cut = iota // it does not fail
 	CutBefore     // the COMMIT is lost
 	CutAfter      // its response is lost: the client loses the connection after it
 	CutAround     // the client loses the connection, and the COMMIT arrives later
