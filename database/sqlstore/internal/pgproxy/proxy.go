@@ -23,9 +23,9 @@ type Cut int
 // The ways in which a COMMIT fails. CutKinds is their number.
 const (
 	CutNot    Cut = iota // it does not fail
-	CutBefore     // the COMMIT is lost
-	CutAfter      // its response is lost: the client loses the connection after it
-	CutAround     // the client loses the connection, and the COMMIT arrives later
+	CutBefore            // the COMMIT is lost
+	CutAfter             // its response is lost: the client loses the connection after it
+	CutAround            // the client loses the connection, and the COMMIT arrives later
 	CutKinds
 )
 
