@@ -6,8 +6,8 @@ import "math"
 type Census struct {
 	Sessions SessionCensus
 	Channels ChannelCensus
-	Inline   ExtentCensus // extents in the metadata, of garbage too
-	Objects  ExtentCensus // extents that are objects of the byte store, of garbage too
+	Inline   ExtentCensus // extents in the metadata, garbage included
+	Objects  ExtentCensus // extents that are objects in the byte store, garbage included
 	Uploads  int64        // open uploads
 }
 
@@ -18,8 +18,8 @@ type SessionCensus struct {
 	Expired   int64
 }
 
-// ChannelCensus are numbers of channels, and the sums of their amounts in units of the asset.
-// Amounts of several assets are added up as if they were one.
+// ChannelCensus are numbers of channels, and the sums of their amounts in asset units. Several
+// assets' amounts are added up as if they were one asset's.
 type ChannelCensus struct {
 	Open, Closed, Expired int64
 	Deposited             Sum

@@ -5,22 +5,22 @@ import "time"
 // Clock is the engine's clock, by which all expiry, retention and leases are judged. All nodes
 // of one database agree on it, whatever their own clocks are.
 //
-// A write transaction of an engine with a clock of its own, a database server, reads that
-// clock; everything else uses Now. An embedded engine uses the clock of its machine.
+// If the engine has its own clock, as a database server does, a write transaction reads it;
+// everything else uses Now. An embedded engine uses its machine's clock.
 type Clock interface {
-	// Now returns the engine's time without a query: the last measurement, advanced by a
-	// monotonic clock that includes the time during which the machine was suspended. A jump
-	// of the machine's wall clock does not change it.
+	// Now returns the engine's time without a query: the last measurement, advanced by a monotonic
+	// clock, which also counts while the machine is suspended. A jump in the machine's wall clock
+	// does not change Now.
 	Now() time.Time
 
-	// ClockErr returns a non-nil error while Now may be wrong, because the engine's clock
-	// was not measured for too long. It is always nil for an embedded engine. A read that
-	// needs the time then measures it by itself.
+	// ClockErr returns a non-nil error while Now may be wrong, because the last measurement is too
+	// old. It is always nil for an embedded engine. A read that needs the time then measures it by
+	// itself.
 	ClockErr() error
 
-	// DeletionErr returns an ErrClock that says what an operator can do, while nothing may
-	// be deleted because of its age: while ClockErr is not nil, or if the time was seen to
-	// jump less than an hour ago. It is nil otherwise. All other operations continue; on an
-	// embedded engine they use the time as it was before the jump until the hour is over.
+	// DeletionErr returns an ErrClock while nothing may be deleted because of its age: while
+	// ClockErr is not nil, and for an hour after the time was seen to jump. The error says what an
+	// operator can do. Otherwise DeletionErr returns nil. All other operations continue. On an
+	// embedded engine they use the time from before the jump until the hour is over.
 	DeletionErr() error
 }

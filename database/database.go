@@ -1,7 +1,14 @@
-// Package database has what every contract of an instance's database promises: transactions,
-// waiting, time and errors. The contracts are metastore for the metadata of blobs, ledger for
-// money, and access/keys for API keys; what belongs to the database and its nodes, whatever they
-// store, is here. Package sqlstore implements all of them on one engine.
+// Package database states what every contract of an instance's database promises: transactions,
+// waiting, time and errors. The contracts are
+//
+//   - metastore: the blobs' metadata;
+//   - ledger: money;
+//   - access/keys: API keys;
+//   - this package: what belongs to the database and its nodes, whatever they store.
+//
+// Package whole joins the contracts to one interface, and package sqlstore implements it on one
+// engine. Package dbtest has the conformance suite for this package's interfaces, and what it
+// shares with the other contracts' suites.
 //
 // # Transactions
 //
@@ -21,18 +28,18 @@
 //
 // # Contexts and waiting
 //
-// If ctx ends before the effect of a call has begun, the call returns ctx's error. Afterwards the
-// call is completed regardless of ctx.
+// If ctx ends before a call has begun to take effect, the call returns ctx's error. Later the call
+// is completed regardless of ctx.
 //
-// The time for which a call waits for its engine is bounded by what is left of its context's
-// patience (see WithPatience), or else by Patience. A call that has waited for others for that long
-// returns ErrBusy without effect; if the response to its commit does not arrive in that time it
-// returns ErrUnknownOutcome. A read that serves no request may take longer.
+// A call waits for its engine for what is left of its context's patience (see WithPatience), or, if
+// the context has none, for Patience. A call that has waited for others for that long returns
+// ErrBusy without effect. If the response to its commit does not arrive in that time, it returns
+// ErrUnknownOutcome. A read that serves no request may take longer.
 //
 // # Time
 //
 // Times are stored in UTC with a resolution of one microsecond. In the contracts "now" is the time
-// of Clock, read inside the transaction.
+// by Clock, read inside the transaction.
 package database
 
 import "errors"
@@ -46,7 +53,7 @@ var (
 	ErrExpired = errors.New("database: expired")
 	// ErrExists means that what was to be created exists already.
 	ErrExists = errors.New("database: exists")
-	// ErrNoSpace means that the disk of the engine is full. Nothing was stored.
+	// ErrNoSpace means that the engine's disk is full. Nothing was stored.
 	ErrNoSpace = errors.New("database: no space left")
 	// ErrUnavailable means that the engine cannot be reached. The call had no effect.
 	ErrUnavailable = errors.New("database: unavailable")
@@ -59,17 +66,17 @@ var (
 	// ErrClock means that the current time is too uncertain to delete anything because of
 	// its age.
 	ErrClock = errors.New("database: the time is not certain")
-	// ErrNewer means that the database was written by a newer version of the program.
+	// ErrNewer means that a newer version of the program wrote the database.
 	ErrNewer = errors.New("the database is newer than this program: use the version of sluice that wrote it, or a newer one")
-	// ErrOlder means that the database was written by an older version of the program and
-	// the caller did not permit to upgrade it.
+	// ErrOlder means that an older version of the program wrote the database, and that the caller
+	// did not permit an upgrade.
 	ErrOlder = errors.New("the database is older than this program: start the server once to bring it up to date")
 )
 
 // MaxFindings is the greatest number of sentences that Audit returns.
 const MaxFindings = 1000
 
-// EntryCharge is what an entry of a page counts against the greatest size of the page, in bytes, in
-// addition to its texts: of a blob its name, its content type and, if it is asked for, its
-// metadata. A page has at least one entry, whatever its size.
+// EntryCharge is how many bytes a page's entry counts against the page's greatest size, in addition
+// to the entry's texts. For example, a blob's texts are its name, its content type and, if the
+// caller asks for it, its metadata. A page has at least one entry, whatever its size.
 const EntryCharge = 256

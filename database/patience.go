@@ -10,8 +10,8 @@ import (
 // queues, for connections and locks, and for responses.
 const Patience = 30 * time.Second
 
-// patience is the remaining time for which the calls under a context may wait. Time during
-// which several calls wait is counted once.
+// patience is the remaining time for which the calls under a context may wait. Time during which
+// several calls wait counts once.
 type patience struct {
 	mu struct {
 		sync.Mutex
@@ -37,8 +37,8 @@ func (p *patient) Value(key any) any {
 	return p.Context.Value(key)
 }
 
-// WithPatience returns a context under which the calls of a Store wait for d in total. Only
-// the time inside calls is counted.
+// WithPatience returns a context under which calls to the database wait for d in total. Only the
+// time inside calls counts.
 func WithPatience(ctx context.Context, d time.Duration) context.Context {
 	p := &patient{Context: ctx}
 	p.mu.left = d
@@ -62,12 +62,12 @@ func Waited(ctx context.Context, d time.Duration) time.Duration {
 
 // Awaited is a call that may wait; see Await.
 type Awaited struct {
-	// Until is the time until which the call may wait.
+	// Until is when the call must stop waiting.
 	Until time.Time
 	of    *patience // nil: ctx has none
 }
 
-// Await is for implementations of Store, which must call it at the beginning of each method,
+// Await is for implementations of the contracts. They must call it at the beginning of each method,
 // and End at its end. If ctx has no patience, the method may wait for d.
 func Await(ctx context.Context, d time.Duration) Awaited {
 	p, ok := ctx.Value(patienceKey{}).(*patience)

@@ -1,4 +1,4 @@
-// Package whole joins the contracts of an instance's database.
+// Package whole joins the contracts of an instance's database to one interface.
 package whole
 
 import (
@@ -9,8 +9,8 @@ import (
 	"sluice/metastore"
 )
 
-// Database is everything that an instance's database does. Only who opens, copies or traces
-// databases needs it; all others require the contracts that they use.
+// Database is everything that an instance's database does. Only code that opens, copies or traces
+// databases needs it; all other code requires the contracts that it uses.
 type Database interface {
 	metastore.Store
 	ledger.Store
