@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ContentID identifies an immutable content: the bytes of one version of a blob, or of one
-// upload. Ids ascend with the time of their creation.
+// ContentID identifies an immutable content: the bytes of one blob version, or of one upload. Ids
+// ascend with their creation time.
 type ContentID [16]byte
 
 // NewContentID returns a new id: 48 bits of milliseconds since 1970, then 80 random bits.
@@ -23,39 +23,39 @@ func NewContentID(now time.Time) ContentID {
 // String returns the id as 32 hexadecimal digits.
 func (id ContentID) String() string { return hex.EncodeToString(id[:]) }
 
-// Blob is the metadata of a blob. Account and Name are stored and ordered as bytes.
+// Blob is a blob's metadata. Account and Name are stored and ordered as bytes.
 type Blob struct {
 	Account     string
 	Name        string
 	Content     ContentID
 	Size        int64  // bytes
-	CRC64       uint64 // CRC-64/NVME of the content; with Size it makes the ETag
-	PartSize    int64  // size of every part of the content but the last; 0: one part, number 0
-	SHA256      []byte // of the content; nil if it is not known
+	CRC64       uint64 // the content's CRC-64/NVME; with Size it makes the ETag
+	PartSize    int64  // size of every part except the last; 0: one part, number 0
+	SHA256      []byte // the content's; nil if it is not known
 	ContentType string // as the writer stated it; may be empty
 	Metadata    string // what else the writer stated about the blob: any bytes, returned as they were; may be empty
-	Owner       string // to whose Usage the blob counts; empty: to none
-	// Modified is set by the store on commit: to now, but never before the Modified of the
-	// version that is replaced, or of one that was deleted shortly before.
+	Owner       string // the owner who is charged for the blob, see Usage; empty: none
+	// Modified is when the store committed this version, but never earlier than Modified of the
+	// version that it replaced, or of a version that was deleted shortly before. The store sets it.
 	Modified time.Time
-	// SharedSecond reports whether an earlier version of this name may have been modified in
-	// the same second as this one, or later. It is set by the store on commit.
+	// SharedSecond reports whether an earlier version under this name may have been modified in the
+	// same second as this one, or later. The store sets it on commit.
 	SharedSecond bool
 	Expires      time.Time // zero: never
 }
 
-// Extent is a run of bytes of a content that is stored as one object or, if it is small,
-// inline in the metadata. The extents of a content are ordered by Part, then Offset, and cover
-// each part without gap or overlap.
+// Extent is a run of bytes in a content. It is stored as one object or, if it is small, inline in
+// the metadata. A content's extents are ordered by Part, then Offset, and cover each part without
+// gap or overlap.
 type Extent struct {
-	Part   int      // number of the part, from 0
-	Offset int64    // of the first byte, within the part
+	Part   int      // the part's number, from 0
+	Offset int64    // the first byte's, within the part
 	Size   int64    // bytes, 1 to MaxExtentSize
-	Blocks []uint32 // CRC-32C of each MiB of the extent, counted from its start
-	Key    string   // of the object in the byte store; empty if inline
+	Blocks []uint32 // CRC-32C of each MiB, counted from the extent's start
+	Key    string   // the object's name in the byte store; empty if inline
 	Body   []byte   // the bytes themselves if inline, otherwise nil
-	// Created is when the key of the object was created. It is not stored, only compared
-	// with MaxExtentAge by the methods that store extents. It is ignored if inline.
+	// Created is when the object's name was created. The methods that store extents compare its age
+	// with MaxExtentAge and do not store it. They ignore it for an inline extent.
 	Created time.Time
 }
 
@@ -65,24 +65,24 @@ type Position struct {
 	Offset int64 // within the part
 }
 
-// Precondition decides inside a transaction whether a write may proceed. It is called with the
-// blob that the write would replace or delete, or nil if there is none or it has expired. If
-// it returns an error, the transaction is rolled back and the error returned as it is. A
+// Precondition decides inside a transaction whether a write may proceed. The store calls it with
+// the blob that the write would replace or delete, or nil if there is none or it has expired. If it
+// returns an error, the store rolls the transaction back and returns the error as it is. A
 // Precondition must have no side effects and may be called several times.
 type Precondition func(current *Blob) error
 
-// ListQuery selects a page of the blobs of an account.
+// ListQuery selects a page of an account's blobs.
 type ListQuery struct {
 	Account   string
 	Prefix    string // only names with this prefix are listed
 	Delimiter string // if not empty, names that contain it after the prefix are grouped
 	After     string // only names and groups greater than this are listed
 	Limit     int    // greatest number of entries, names and groups together; at least 1
-	Bytes     int64  // greatest size of the page, see EntryCharge; 0: no bound
-	Metadata  bool   // whether the blobs of the page have their Metadata; otherwise it is empty
+	Bytes     int64  // the page's greatest size, see database.EntryCharge; 0: no bound
+	Metadata  bool   // whether the page's blobs have their Metadata; otherwise it is empty
 }
 
-// Page is a page of a listing. Blobs and Prefixes are each sorted in byte order.
+// Page is a listing's page. Blobs and Prefixes are each sorted in byte order.
 type Page struct {
 	Blobs    []Blob
 	Prefixes []string // groups: the common prefix up to and including the delimiter
@@ -96,40 +96,40 @@ type Blobs interface {
 	// expiry, and ErrNotFound later or if there is none.
 	Blob(ctx context.Context, account, name string) (Blob, error)
 
-	// OpenBlob returns what Blob returns, and the extent that has the first byte of the
-	// content, with its body if it is inline; an empty blob has none. The caller must not
-	// modify what the results refer to: an implementation may return them again.
+	// OpenBlob returns what Blob returns, and the extent that has the content's first byte, with
+	// its body if it is inline; an empty blob has none. The caller must not modify what the results
+	// refer to: an implementation may return them again.
 	OpenBlob(ctx context.Context, account, name string) (Blob, []Extent, error)
 
-	// CommitBlob makes b visible with these extents as its content, and returns it as
-	// stored. It replaces the blob of that name, whose content becomes garbage. The extents
-	// must be those of part 0, in order; an empty blob has none. b.Content must be new,
-	// b.PartSize must be 0, and b.Modified and b.SharedSecond are ignored. The precondition
-	// may be nil.
+	// CommitBlob makes b visible with these extents as its content, and returns it as stored. If
+	// there is a blob under that name, it is replaced and its content becomes garbage. The extents
+	// must be all extents in part 0, in order; an empty blob has none. b.Content must be new,
+	// b.PartSize must be 0, and b.Modified and b.SharedSecond are ignored. The precondition may be
+	// nil.
 	//
 	// It returns ErrStaleExtent if an extent is too old, ErrExpired if b.Expires has passed
 	// (without calling the precondition), or the precondition's error.
 	//
-	// The extents of a long list may be stored in transactions before the one that makes b
-	// visible. Until then their content is neither live nor garbage. It becomes garbage if
-	// the call fails, or, if the process crashes, when Purge is called four times
-	// MaxExtentAge later. So after an error the objects may be deleted both by the caller
-	// and as garbage.
+	// CommitBlob may store a long list's extents in transactions before the one that makes b
+	// visible. Until then their content is neither live nor garbage. It becomes garbage if the call
+	// fails, or, if the process crashes, when Purge is called four times MaxExtentAge later. So
+	// after an error both the caller and the background task that frees garbage may delete the
+	// objects.
 	CommitBlob(ctx context.Context, b Blob, extents []Extent, precondition Precondition) (Blob, error)
 
-	// DeleteBlob removes a blob, and its content becomes garbage. It returns the id of the
-	// content and true if there was a blob, expired or not. The precondition may be nil; its
-	// error is returned.
+	// DeleteBlob removes a blob, and its content becomes garbage. It returns the content's id and
+	// true if there was a blob, expired or not, or the precondition's error. The precondition may
+	// be nil.
 	DeleteBlob(ctx context.Context, account, name string, precondition Precondition) (ContentID, bool, error)
 
 	// ListBlobs returns one page. Its cost, and the memory that it uses, grow with the entries that
-	// it returns, not with the names it skips. It may be shorter than q.Limit, and still have a
-	// Next, because of q.Bytes alone. With a delimiter, a group is listed only if the group itself
-	// is greater than After.
+	// it returns, not with the names it skips. Only q.Bytes can make a page shorter than q.Limit
+	// that still has a Next. With a delimiter, a group is listed only if the group itself is
+	// greater than After.
 	ListBlobs(ctx context.Context, q ListQuery) (Page, error)
 
-	// Extents returns up to limit extents of a content, in order, starting with the one that
-	// contains the position from. It includes the bodies of inline extents. An unknown
-	// content has no extents.
+	// Extents returns up to limit of a content's extents, in order, starting with the one that
+	// contains the position from. It includes the bodies of inline extents. An unknown content has
+	// no extents.
 	Extents(ctx context.Context, content ContentID, from Position, limit int) ([]Extent, error)
 }

@@ -29,7 +29,7 @@ func Example() {
 	defer store.(*sqlstore.Store).Close()
 	ctx := context.Background()
 
-	// The bytes of a small blob are stored inline, those of a large one in the byte store.
+	// A small blob's bytes are stored inline, a large one's in the byte store.
 	newBlob := func(body string) (metastore.Blob, []metastore.Extent) {
 		return metastore.Blob{
 			Account: "alice", Name: "notes.txt", Content: metastore.NewContentID(store.Now()), Size: int64(len(body)),

@@ -13,23 +13,22 @@ type GarbageContent struct {
 
 // Backlog is the amount of garbage that is due and has not been deleted.
 type Backlog struct {
-	Contents int           // MaxBacklog stands for that many or more
-	Bytes    int64         // of the oldest MaxBacklog/10 of these contents, and of at most 1,000 extents of each
-	Oldest   time.Duration // for how long the oldest is due; 0 if there is none
+	Contents int           // MaxBacklog means that many or more
+	Bytes    int64         // counts the oldest MaxBacklog/10 contents, and at most 1,000 extents of each
+	Oldest   time.Duration // for how long the oldest has been due; 0 if there is none
 }
 
 // MaxBacklog is the greatest number of contents that a Backlog counts.
 const MaxBacklog = 100_000
 
-// Garbage holds the contents whose objects wait to be deleted from the byte store. A content
-// becomes garbage in the transaction that removes the last reference to it, and is never
-// referenced again. The objects must be deleted before the rows that name them.
+// Garbage holds the contents that wait until their objects are deleted from the byte store. A
+// content becomes garbage in the transaction that removes the last reference to it, and is never
+// referenced again. The caller must delete the objects before the rows that name them.
 type Garbage interface {
-	// GarbageContents returns up to limit contents that have been garbage for at least grace
-	// by the store's clock, sorted by Since and id, starting after after; the zero value
-	// stands for the start. Its cost grows with the result: contents that are not due cost
-	// nothing. A grace of 0 returns them whatever the time is; otherwise it returns ErrClock
-	// while DeletionErr is not nil.
+	// GarbageContents returns up to limit contents that have been garbage for at least grace by the
+	// store's clock, sorted by Since and id, starting after after; the zero value is the start. Its
+	// cost grows with the result: contents that are not due cost nothing. A grace of 0 returns them
+	// whatever the time is; otherwise it returns ErrClock while DeletionErr is not nil.
 	GarbageContents(ctx context.Context, grace time.Duration, after GarbageContent, limit int) ([]GarbageContent, error)
 
 	// GarbageBacklog returns how much garbage is due, that is, has been garbage for at least
@@ -37,30 +36,29 @@ type Garbage interface {
 	// with what is not due.
 	GarbageBacklog(ctx context.Context, grace time.Duration) (Backlog, error)
 
-	// GarbageObjects returns the keys of the objects of those contents that are garbage and
-	// small, that is, have at most MaxSmallExtents extents, inline ones included. The list
-	// of a content without objects is empty. Contents that are live, unknown or not small
-	// are not in the map; garbage that is not small is removed by means of Extents,
-	// DropExtents and DropContent. A call takes at most MaxContents.
+	// GarbageObjects returns the object names of each of the contents that is garbage and small. A
+	// content is small if it has at most MaxSmallExtents extents, inline ones included. If it has
+	// no objects, its list is empty. Contents that are live, unknown or not small are not in the
+	// map; garbage that is not small is removed with Extents, DropExtents and DropContent. A call
+	// takes at most MaxContents.
 	GarbageObjects(ctx context.Context, contents []ContentID) (map[ContentID][]string, error)
 
-	// DropContents removes those of the contents that are garbage and small, with all their
-	// extents. It must be called only after all objects that GarbageObjects returned for
-	// them were deleted. Other contents are unchanged. A call takes at most MaxContents.
-	// Repeated, it has no effect.
+	// DropContents removes each of the contents that is garbage and small, with all its extents.
+	// The caller must first delete all objects that GarbageObjects returned for it. Other contents
+	// are unchanged. A call takes at most MaxContents. Repeated, it has no effect.
 	DropContents(ctx context.Context, contents []ContentID) error
 
-	// DropExtents removes extents, by Part and Offset, of a garbage content. It must be
-	// called only after their objects were deleted. It returns ErrNotFound, and removes
-	// nothing, if the content is not garbage. Repeated, it has no effect.
+	// DropExtents removes a garbage content's extents at these positions. The caller must first
+	// delete their objects. It returns ErrNotFound, and removes nothing, if the content is not
+	// garbage. Repeated, it has no effect.
 	DropExtents(ctx context.Context, content ContentID, extents []Position) error
 
 	// DropContent removes a garbage content that has no extents left. It returns ErrExists
 	// if there are some. Repeated, it has no effect.
 	DropContent(ctx context.Context, content ContentID) error
 
-	// Unreferenced returns those of the keys that no extent has, neither of a live content
-	// nor of a garbage one. A call takes at most 1,000 keys. Its result is used to delete
-	// objects because of their age, so it returns ErrClock while DeletionErr is not nil.
+	// Unreferenced returns the keys, which are object names, to which no extent refers, neither in
+	// live contents nor in garbage. A call takes at most 1,000 keys. Callers use its result to
+	// delete objects because of their age, so it returns ErrClock while DeletionErr is not nil.
 	Unreferenced(ctx context.Context, keys []string) ([]string, error)
 }

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// UploadState is the state of an upload.
+// UploadState is an upload's state.
 type UploadState string
 
-// The states of an upload. It is open at first; the other states are final.
+// An upload's states. It is open at first; the other states are final.
 const (
 	UploadOpen      UploadState = "open"
 	UploadCommitted UploadState = "committed"
@@ -21,23 +21,23 @@ type Upload struct {
 	Account     string
 	Name        string
 	Content     ContentID // new, created by the caller
-	PartSize    int64     // bytes of every part but the last
+	PartSize    int64     // bytes of every part except the last
 	ContentType string
-	Metadata    string    // of the resulting blob
-	Expires     time.Time // of the resulting blob; zero: never
-	CreateOnly  bool      // the upload can be completed only if there is no blob of that name
-	Owner       string    // to whose Usage the parts, and then the blob, count; empty: to none
+	Metadata    string    // the resulting blob's
+	Expires     time.Time // the resulting blob's; zero: never
+	CreateOnly  bool      // the upload can be completed only if there is no blob under that name
+	Owner       string    // the owner who is charged for the parts, and then for the blob, see Usage; empty: none
 
 	// Set by the store.
 	State    UploadState
-	Bytes    int64     // sum of the sizes of the parts present, or at the end
-	Parts    int64     // number of the parts present; 0 after the end
-	Revision int64     // grows with every change of the parts
+	Bytes    int64     // total size of the parts present, or at the end
+	Parts    int64     // number of parts present; 0 after the end
+	Revision int64     // grows with every change to the parts
 	Created  time.Time // when it began
 	Touched  time.Time // when it began or its last part was stored
 	Ended    time.Time // when it was committed or aborted; zero while open
 
-	// The outcome, set by the store on completion.
+	// The outcome, which the store sets on completion.
 	Size     int64
 	CRC64    uint64
 	Modified time.Time
@@ -59,19 +59,19 @@ type Uploads interface {
 	// Upload returns an upload in any state, or ErrNotFound.
 	Upload(ctx context.Context, id string) (Upload, error)
 
-	// PutPart makes the extents the content of part p.Index, whose previous content becomes
-	// garbage. The extents must be all of that part. It returns ErrNotFound, ErrAborted,
+	// PutPart makes the extents the content of part p.Index; the part's previous content becomes
+	// garbage. The extents must be all of that part's. It returns ErrNotFound, ErrAborted,
 	// ErrCommitted or ErrStaleExtent.
 	PutPart(ctx context.Context, uploadID string, p Part, extents []Extent) error
 
-	// Parts returns up to limit parts of an open upload with an index greater than after,
-	// sorted by index. To start with the first part, after is -1. An ended upload has none.
+	// Parts returns up to limit of an open upload's parts with an index greater than after, sorted
+	// by index. To start with the first part, pass -1 as after. An ended upload has none.
 	Parts(ctx context.Context, uploadID string, after, limit int) ([]Part, error)
 
-	// CompleteUpload makes the content of an open upload visible as a blob of this size and CRC-64
-	// and with the upload's ContentType, Metadata, Expires and Owner, and records the outcome,
-	// provided that the upload is still at revision. No parts are moved: its cost does not grow
-	// with their number. Repeated on a committed upload it returns the recorded outcome, whatever
+	// CompleteUpload makes an open upload's content visible as a blob with this size and CRC-64 and
+	// with the upload's ContentType, Metadata, Expires and Owner, and records the outcome, provided
+	// that the upload is still at revision. It moves no parts, and its cost does not grow with
+	// their number. Repeated on a committed upload, it returns the recorded outcome, whatever
 	// revision, size and crc64 are, without calling the precondition. The precondition may be nil.
 	//
 	// It returns ErrNotFound, ErrAborted, ErrRevisionMismatch, ErrExpired if the blob's
@@ -79,15 +79,15 @@ type Uploads interface {
 	// After an error the upload is unchanged.
 	CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, precondition Precondition) (Upload, error)
 
-	// AbortUpload ends an open upload, whose parts become garbage. It returns the id of the
-	// content, also when it is repeated. It returns ErrNotFound or ErrCommitted.
+	// AbortUpload ends an open upload, and its parts become garbage. It returns the content's id,
+	// also when it is repeated. It returns ErrNotFound or ErrCommitted.
 	AbortUpload(ctx context.Context, id string) (ContentID, error)
 
-	// ListUploads returns up to limit open uploads of an account in the order of their
-	// creation, starting after the upload whose id is after, or with the oldest if after is
-	// empty, and whether there are more. An upload that has ended may be passed as after for as
-	// long as it is retained. It returns ErrNotFound if after is unknown. The names, content
-	// types and metadata have at most the given bytes, with EntryCharge for each upload; 0 is no
-	// bound, and the first upload is always returned.
+	// ListUploads returns up to limit of an account's open uploads, the oldest first, starting
+	// after the upload with the id after, or with the first if after is empty, and whether there
+	// are more. An upload that has ended may be passed as after for as long as it is retained. It
+	// returns ErrNotFound if after is unknown. The names, content types and metadata, with
+	// database.EntryCharge for each upload, have at most the given bytes; 0 is no bound, and the
+	// first upload is always returned.
 	ListUploads(ctx context.Context, account, after string, limit int, bytes int64) (list []Upload, more bool, err error)
 }

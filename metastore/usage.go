@@ -4,53 +4,55 @@ import "context"
 
 // Used is what an owner has stored.
 type Used struct {
-	Bytes   int64 // of the owner's blobs, expired ones included until they are purged, and of the parts of open uploads
+	Bytes   int64 // in the owner's blobs, expired ones included until they are purged, and in open uploads' parts
 	Uploads int64 // open uploads
-	Objects int64 // number of the same blobs and parts
-	Names   int64 // bytes of the names and the Metadata of the same blobs and of the open uploads
+	Objects int64 // the number of these blobs and parts
+	Names   int64 // bytes in these blobs' and the open uploads' names and Metadata
 
 	Channels int64 // ever opened: channels are retained forever
 
-	// Retained is what the owner's garbage, the outcomes of the owner's uploads and the
-	// recorded requests of the owner are charged, in bytes: GarbageCharge, OutcomeCharge and
-	// RowCharge.
+	// Retained is what the owner is charged, in bytes, for garbage (GarbageCharge), for uploads'
+	// outcomes (OutcomeCharge) and for recorded requests (RowCharge each).
 	Retained int64
 }
 
-// RowCharge is what each blob, each open upload and each part of one is charged in addition to its
-// bytes and those of its name and Metadata, in bytes. With its extent and its indexes it takes 0.4
-// KB in SQLite and 0.8 KB in PostgreSQL, plus the account, the content type and what is retained of
-// it afterwards.
+// RowCharge is what an owner is charged, in bytes, for each blob, open upload and part, in addition
+// to its content, its name and its Metadata. With its extent and its indexes such a row takes 0.4
+// KB in SQLite and 0.8 KB in PostgreSQL, plus the account, the content type and what is retained
+// afterwards.
 const RowCharge = 1024
 
-// Charge returns what a blob or an upload of that name and Metadata is charged in addition to
-// its content, in bytes. For a part both are empty.
+// Charge returns what an owner is charged, in bytes, for a blob or an upload with that name and
+// Metadata, in addition to its content. For a part both are empty.
 func Charge(name, metadata string) int64 { return RowCharge + int64(len(name)+len(metadata)) }
 
-// GarbageCharge returns what a content that is garbage is charged, in bytes. parts is the number of
-// parts of an aborted upload. It is at most what the blob, the upload or the part was charged
-// before.
+// GarbageCharge returns what an owner is charged, in bytes, for a content that is garbage. parts is
+// an aborted upload's number of parts. It is at most what the owner was charged for the blob, the
+// upload or the part before.
 func GarbageCharge(bytes, parts int64) int64 { return bytes + RowCharge*max(1, parts) }
 
-// OutcomeCharge returns what the outcome of an upload of a blob of that name is charged, in bytes,
-// from the beginning of the upload until it is forgotten.
+// OutcomeCharge returns what an owner is charged, in bytes, for the outcome of an upload under that
+// name, from when the upload begins until Purge forgets it.
 func OutcomeCharge(name string) int64 { return Charge(name, "") }
 
-// Stored returns what counts towards Limits.StoredBytes.
+// Stored returns what counts towards keys.Limits.StoredBytes.
 func (u Used) Stored() int64 { return u.Bytes + u.Names + RowCharge*(u.Objects+u.Uploads) }
 
-// Occupied returns what counts towards Limits.OccupiedBytes: all that an owner keeps the stores
-// from freeing. Deletions, aborts, completions and purges never increase it.
+// Occupied returns what counts towards keys.Limits.OccupiedBytes: all that an owner keeps the
+// stores from freeing. Deletions, aborts, completions and purges never increase it.
 func (u Used) Occupied() int64 { return u.Stored() + u.Retained }
 
-// Usage counts what each owner has stored. A blob or upload counts to the Owner that it was written
-// with until it is replaced, deleted, aborted or purged, by any caller. From then on its content
-// counts as garbage of the same Owner until it is dropped; a content that is stored ahead of a
-// commit counts as garbage until the commit. The outcome of an upload counts from the upload's
-// beginning until Purge forgets it, and a request that was recorded with an Idempotency.Owner until
-// Purge forgets that. A channel counts forever. Every method that adds or removes one of them
-// counts the difference in its own transaction, so the sum is exact, and concurrent writers of one
-// owner do not wait for each other.
+// Usage counts what each owner has stored. These count to the Owner with which they were written:
+//
+//   - a blob or an upload, until any caller replaces, deletes, aborts or purges it;
+//   - then its content, as garbage, until it is dropped;
+//   - a content that is stored ahead of a commit, as garbage, until the commit;
+//   - an upload's outcome, from when the upload begins until Purge forgets it;
+//   - a request that was recorded with a ledger.Idempotency.Owner, until Purge forgets it;
+//   - a channel, forever.
+//
+// Every method that adds or removes one of them counts the difference in its own transaction. So
+// the sum is exact, and an owner's concurrent writers do not wait for each other.
 type Usage interface {
 	// Usage returns what an owner has stored. An unknown owner has stored nothing.
 	Usage(ctx context.Context, owner string) (Used, error)
