@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// ChannelState is the state of a channel.
+// ChannelState is a channel's state.
 type ChannelState string
 
-// The states of a channel. A closed channel stays closed after its expiry. One that has stopped is
-// neither closed nor expired, but sells nothing.
+// A channel's states. A closed channel stays closed after its expiry. A stopped one is neither
+// closed nor expired, but sells nothing.
 const (
 	ChannelOpen    ChannelState = "open"
 	ChannelClosed  ChannelState = "closed"
@@ -18,9 +18,9 @@ const (
 	ChannelStopped ChannelState = "stopped"
 )
 
-// Channel is a payment channel. Amounts are in units of the asset, from 0 to 2^63-1. It is
-// guaranteed that Accepted is the sum over the channel's sales of count times price, less what
-// was returned, plus Credit, and that Settled <= Accepted <= Deposit.
+// Channel is a payment channel. Amounts are in asset units, from 0 to 2^63-1. The store guarantees
+// that Accepted is the sum of count times price over the channel's sales, less what was returned,
+// plus Credit, and that Settled <= Accepted <= Deposit.
 type Channel struct {
 	ID               string // unguessable, created by the caller
 	PaymentChannelID int64
@@ -28,43 +28,47 @@ type Channel struct {
 	Receiver         string
 	Asset            string
 	Deposit          int64
-	Owner            string // to whose Usage it counts, permanently; empty: to none
+	Owner            string // the owner who is charged for it, permanently; empty: none
 
 	// Maintained by the store.
 	Accepted int64     // highest accepted cumulative amount
-	Sequence int64     // of the micropayment that proves it
-	Proof    []byte    // bytes of that micropayment; nil if none was accepted
+	Sequence int64     // the sequence of the micropayment that proves it
+	Proof    []byte    // that micropayment's bytes; nil if none was accepted
 	Credit   int64     // the part of Accepted for which nothing was sold
-	Settled  int64     // the part of Accepted that was collected
+	Settled  int64     // the part of Accepted that was collected, booked, or withdrawn by others
 	Closed   time.Time // when it was closed; zero if it was not
 
-	Submitted int64  // the amount of the submission in flight, or 0
-	Stopped   string // why nothing is sold over it; empty if something can be
+	Submitted int64  // the amount in flight as a submission, or 0
+	Stopped   string // why it sells nothing; empty if it has not stopped
 
 	Created time.Time // set by the store
 	Expires time.Time
 
-	// Of a channel that was read from the chain, like Deposit and Expires; else zero.
+	// As the chain showed them last, like Deposit and Expires; zero without a chain.
 	Withdrawn    int64     // what the receiver has withdrawn
 	NextSequence int64     // the least sequence number that the chain accepts
-	ChainTime    time.Time // the time of the ledger of the fullnode that was read
-	Read         time.Time // when it was read; set by the store
+	ChainTime    time.Time // the chain's time at the last reading
+	Read         time.Time // when it was last read; set by the store
 	ChainCreated time.Time // when it was opened on the chain
 
 	Collected int64  // the part of Settled that submissions of this service have withdrawn
-	Elsewhere int64  // the part of it that others have withdrawn in the name of the receiver, or a past that was lost
-	Form      string // of the last payment that was simulated or collected; empty after one that failed
+	Elsewhere int64  // the other withdrawn part: by others for the receiver, or in a past that was lost
+	Form      string // the form of the last payment that was simulated or collected; empty after one that failed
 
-	// Expired is the part of Accepted that can be collected only after a renewal, because the
-	// payment that proves it has expired or was refused: what is neither settled nor in flight. It
-	// is set by Channel and Renew only.
+	// Expired is the part of Accepted that can be collected only after a renewal: it is neither
+	// settled nor in flight, and the payment that proves it has expired or was refused. Only
+	// Channel and Renew set it.
 	Expired int64
 }
 
-// SellingLimit returns the greatest Accepted - Settled that a payment of this form may lead to:
-// start and what was collected over the channel, at most ceiling, and start as long as no payment
-// of this form was simulated or collected. So a payer never owes more than start beyond what it has
-// paid.
+// SellingLimit returns the greatest Accepted - Settled to which a payment with this form may lead:
+//
+//   - ceiling, if start is 0;
+//   - start, but at most ceiling, unless the last payment that was simulated or collected had this
+//     form;
+//   - else start plus what was collected over the channel, but at most ceiling.
+//
+// So, unless start is 0, a payer never owes more than start beyond what it has paid.
 func (c *Channel) SellingLimit(start, ceiling int64, form string) int64 {
 	if start == 0 {
 		return ceiling
@@ -77,16 +81,16 @@ func (c *Channel) SellingLimit(start, ceiling int64, form string) int64 {
 
 // Reading is a channel as a fullnode shows it.
 type Reading struct {
-	Gone         bool // there is no such channel; then only Ledger has a meaning
+	Gone         bool // there is no such channel; then only ChainTime has a meaning
 	Deposit      int64
-	Withdrawn    int64 // by the receiver, ever
+	Withdrawn    int64 // what the receiver has ever withdrawn
 	NextSequence int64
 	Expires      time.Time
 	Created      time.Time // when it was opened on the chain
-	ChainTime    time.Time // the time of the ledger of the fullnode
+	ChainTime    time.Time // the chain's time, as the fullnode shows it
 }
 
-// State returns the state of the channel at a time.
+// State returns the channel's state at a time.
 func (c *Channel) State(now time.Time) ChannelState {
 	switch {
 	case !c.Closed.IsZero():
@@ -100,61 +104,75 @@ func (c *Channel) State(now time.Time) ChannelState {
 	}
 }
 
-// Channels stores the payment channels, which are retained forever. Their sales are not: Purge
-// adds sales older than SaleRetention that were not made to a session to a sum of their
-// channel, and sales to a session when the session is removed.
+// Channels stores the payment channels, which are retained forever. Their sales are not. Purge
+// replaces them by a sum in their channel:
+//
+//   - sales to a session when it removes the session;
+//   - all others when they are older than SaleRetention.
 type Channels interface {
-	// OpenChannel stores a new channel and returns it as stored, or, if idem was recorded
-	// before, as it was first returned. It returns ErrExists if a channel with the same
-	// Sender, Receiver, Asset and PaymentChannelID was ever opened, or one with the same last
-	// three of these where one of the two channels has no sender. idem may be nil. If Ledger is
-	// set, the channel was read from the chain: Withdrawn counts as accepted, sold and settled. If
-	// Ledger is more than MaxChainAhead ahead of the clock, it returns ErrOutdated.
+	// OpenChannel stores a new channel and returns it as stored, or, if idem was recorded before,
+	// as it was first returned. It returns ErrExists if a channel with the same Receiver, Asset and
+	// PaymentChannelID was ever opened, and both channels have the same Sender, or at least one of
+	// them has none. idem may be nil. If ChainTime is set, the channel was read from the chain:
+	// Withdrawn counts as accepted, sold and settled. If ChainTime is more than MaxChainAhead ahead
+	// of the clock, it returns ErrOutdated.
 	OpenChannel(ctx context.Context, c Channel, idem *Idempotency) (Channel, error)
 
-	// RecordedChannel returns the channel that OpenChannel or AddDeposit returned with this
-	// idem, as it was first returned. It waits for a concurrent call of these. It returns
+	// RecordedChannel returns the channel that OpenChannel or AddDeposit returned with this idem,
+	// as it was first returned. If such a call is running, it waits for the call. It returns
 	// ErrNotFound if there was none, or ErrIdempotencyReuse.
 	RecordedChannel(ctx context.Context, idem Idempotency) (Channel, error)
 
 	// Channel returns a channel, or ErrNotFound.
 	Channel(ctx context.Context, id string) (Channel, error)
 
-	// FindChannel returns the channel for a payment of these parties: the one of the sender,
-	// or else the one that is not bound to a sender. It returns ErrNoChannel if there is
-	// neither.
+	// FindChannel returns the channel for a payment between these parties: the sender's, or else
+	// the one that is not bound to a sender. It returns ErrNoChannel if there is neither.
 	FindChannel(ctx context.Context, sender, receiver, asset string, paymentChannelID int64) (Channel, error)
 
-	// ChannelSessions returns up to limit retained sessions that were bought over the
+	// ChannelSessions returns up to limit of the retained sessions that were bought over the
 	// channel, newest first.
 	ChannelSessions(ctx context.Context, id string, limit int) ([]Session, error)
 
-	// AddDeposit adds to the deposit of an open channel and returns the channel after that
-	// without its Proof, or, if idem was recorded before, as it was first returned. It returns
-	// ErrNotFound, ErrChannelClosed, ErrChannelExpired or ErrAmountOverflow. idem may be nil.
+	// AddDeposit adds to an open channel's deposit and returns the channel after that without its
+	// Proof, or, if idem was recorded before, as it was first returned. It returns ErrNotFound,
+	// ErrChannelClosed, ErrChannelExpired or ErrAmountOverflow. idem may be nil.
 	AddDeposit(ctx context.Context, id string, amount int64, idem *Idempotency) (Channel, error)
 
-	// RecordReading records what was read of a channel on the chain, and returns the channel after
-	// that. It has no effect if its ledger is older than the recorded one, or more than
-	// MaxChainAhead ahead of the clock; such a recorded one counts as none. It has none either if
-	// it shows less withdrawn than the recorded one of the same channel, whatever its ledger.
+	// RecordReading records what a fullnode shows of a channel, and returns the channel after that.
+	// The reading has no effect if
 	//
-	// The channel stops selling if it is gone or was ended and opened again (then Deposit is 0), or
-	// if its deposit has shrunk. It was opened again if it was created later or, if that is not
-	// known, if less was withdrawn. It sells again when its deposit has grown and covers what is
-	// accepted, unless the amount of its newest submission is not settled: a deposit does not
-	// replace what is owed. It also sells again when what was withdrawn is more than what is
-	// accepted, or covers the last submission, which had failed or expired.
+	//   - its ChainTime is zero, or more than MaxChainAhead ahead of the clock;
+	//   - its ChainTime is before the recorded one, unless that is itself more than MaxChainAhead
+	//     ahead of the clock;
+	//   - it shows the channel created earlier than recorded, or created at the recorded time but
+	//     with less withdrawn than recorded: whatever its ChainTime, it does not show what is
+	//     known.
 	//
-	// A pending settlement of no more than what was withdrawn is removed. What was withdrawn and
+	// The channel stops selling if
+	//
+	//   - it is gone, and then Deposit is 0;
+	//   - it was ended and opened again, and then Deposit is 0: it was created later than recorded
+	//     or, if a time of creation is not known, less was withdrawn than recorded;
+	//   - its deposit has shrunk.
+	//
+	// If none of this holds, a stopped channel sells again if
+	//
+	//   - its deposit has grown and covers what is accepted, unless its newest submission's amount
+	//     is not settled: a deposit does not replace what is owed;
+	//   - more was withdrawn than is accepted, and no more than the deposit;
+	//   - what was withdrawn covers its newest submission, which had failed or expired, and the
+	//     deposit covers what is accepted.
+	//
+	// A pending settlement is removed if at least its amount was withdrawn. What was withdrawn and
 	// not accepted counts as accepted and sold, so that it never becomes credit; then there is no
 	// Proof. What was withdrawn and not collected by a submission is added to Settled and
-	// Elsewhere, while a submission is in flight when that ends. It returns ErrNotFound if there is
-	// no such channel.
+	// Elsewhere: at once, or, if a submission is in flight, when it ends. RecordReading returns
+	// ErrNotFound if there is no such channel.
 	RecordReading(ctx context.Context, id string, r Reading) (Channel, error)
 
 	// CloseChannel closes an open or expired channel and returns it. A pending settlement that
-	// would be due later is due now. Repeated, it returns the channel in its present state. It
+	// would be due later becomes due now. Repeated, it returns the channel in its present state. It
 	// returns ErrNotFound if there is no such channel.
 	CloseChannel(ctx context.Context, id string) (Channel, error)
 }

@@ -1,6 +1,6 @@
 // Package ledger is the contract for money: the sessions that were bought or granted, the channels
 // over which payments are accepted, what was sold for them, and what becomes of them on a chain.
-// Its promises about transactions, waiting and time are those of package database. Package sqlstore
+// Package database states what it promises about transactions, waiting and time. Package sqlstore
 // implements it; package ledgertest is the conformance suite that an implementation must pass.
 package ledger
 
@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Errors in addition to those of package database. They are wrapped; compare them with errors.Is.
+// Errors in addition to package database's. They are wrapped; compare them with errors.Is.
 var (
 	// ErrExhausted means that the session has fewer chunksets left than requested.
 	ErrExhausted = errors.New("ledger: session exhausted")
-	// ErrNoChannel means that there is no channel for the Sender, Receiver, Asset and
-	// PaymentChannelID of a payment.
+	// ErrNoChannel means that there is no channel for a payment's Sender, Receiver, Asset and
+	// PaymentChannelID.
 	ErrNoChannel = errors.New("ledger: no such channel")
 	// ErrChannelClosed means that the channel was closed.
 	ErrChannelClosed = errors.New("ledger: channel closed")
@@ -26,8 +26,8 @@ var (
 	ErrChannelStopped = errors.New("ledger: channel stopped")
 	// ErrOutdated means that the channel must be read from the chain again.
 	ErrOutdated = errors.New("ledger: the channel was read too long ago")
-	// ErrStalePayment means that the sequence or the amount of a payment is not above the
-	// accepted one. The error is a *StaleError.
+	// ErrStalePayment means that a payment's sequence or amount is not above the accepted one. The
+	// error is a *StaleError.
 	ErrStalePayment = errors.New("ledger: payment is stale")
 	// ErrInsufficientFunds means that a payment exceeds the deposit, or does not cover its
 	// purpose. The error is an *InsufficientFundsError.
@@ -43,7 +43,7 @@ var (
 	ErrIdempotencyReuse = errors.New("ledger: idempotency key reused")
 )
 
-// StaleError is ErrStalePayment with the bytes of the accepted micropayment.
+// StaleError is ErrStalePayment with the accepted micropayment's bytes.
 type StaleError struct{ Stored []byte }
 
 // Error returns the text of ErrStalePayment.
@@ -61,9 +61,9 @@ func (e *StoppedError) Error() string { return "nothing is sold over the channel
 // Unwrap returns ErrChannelStopped.
 func (*StoppedError) Unwrap() error { return ErrChannelStopped }
 
-// UnsettledLimitError is ErrUnsettledLimit with the selling limit of the channel, what is unsettled
-// before the payment, and the part of that which can be collected only after a renewal, in units of
-// the asset.
+// UnsettledLimitError is ErrUnsettledLimit with the channel's selling limit, what is unsettled
+// before the payment, and how much of it can be collected only after a renewal (see
+// Channel.Expired), in asset units.
 type UnsettledLimitError struct{ Limit, Unsettled, Expired int64 }
 
 // Error returns a sentence with the amounts.
@@ -74,7 +74,7 @@ func (e *UnsettledLimitError) Error() string {
 // Unwrap returns ErrUnsettledLimit.
 func (*UnsettledLimitError) Unwrap() error { return ErrUnsettledLimit }
 
-// InsufficientFundsError is ErrInsufficientFunds with the amounts, in units of the asset.
+// InsufficientFundsError is ErrInsufficientFunds with the amounts, in asset units.
 type InsufficientFundsError struct{ Required, Available int64 }
 
 // Error returns a sentence with both amounts.
@@ -86,13 +86,13 @@ func (e *InsufficientFundsError) Error() string {
 func (*InsufficientFundsError) Unwrap() error { return ErrInsufficientFunds }
 
 const (
-	// MaxChainAhead is by how much the ledger of a fullnode may be ahead of the store's clock. The
-	// time of one that is further ahead is wrong.
+	// MaxChainAhead is by how much the chain's time, as a fullnode shows it, may be ahead of the
+	// store's clock. A time further ahead is wrong.
 	MaxChainAhead = time.Minute
 	// SessionRetention is how long a session is retained after it expired.
 	SessionRetention = 30 * 24 * time.Hour
-	// SaleRetention is how long a sale that was not made to a session is retained; then it
-	// becomes part of a sum of its channel. It is longer than anything can be returned.
+	// SaleRetention is how long a sale is retained that was not made to a session; then it becomes
+	// part of a sum in its channel. It is at least as long as anything can be returned.
 	SaleRetention = 30 * 24 * time.Hour
 	// IdempotencyRetention is how long an idempotency key is retained.
 	IdempotencyRetention = 24 * time.Hour

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Idempotency identifies a request whose success is recorded for IdempotencyRetention, in the
-// transaction that has the effect. A call with the same Scope, Key and Hash then returns the
-// recorded outcome and has no effect; a call with another Hash returns ErrIdempotencyReuse. Of
+// Idempotency identifies a request. If the request succeeds, the transaction that has the effect
+// records it for IdempotencyRetention. A call with the same Scope, Key and Hash then returns the
+// recorded outcome and has no effect; a call with another Hash returns ErrIdempotencyReuse. Among
 // concurrent calls one has the effect, and the others return its outcome.
 type Idempotency struct {
 	Scope string   // the operation, its resource and the caller
 	Key   string   // as the client sent it
-	Hash  [32]byte // of the request
-	Owner string   // to whose Usage the record counts; empty: to none
+	Hash  [32]byte // the request's
+	Owner string   // the owner who is charged for the record; empty: none
 }
 
-// Session is a prepaid or granted count of chunksets. Used + Left = Total is guaranteed. What
-// is left when the session expires is forfeited.
+// Session is a prepaid or granted count of chunksets. The store guarantees that Used + Left =
+// Total. What is left when the session expires is forfeited.
 type Session struct {
 	ID           string // unguessable, created by the caller
 	UserIdentity string
-	Channel      string // id of the channel that it was first bought over; empty: granted
+	Channel      string // id of the channel over which it was first bought; empty: granted
 	Total        int64  // chunksets ever bought and granted
 	Left         int64  // chunksets not used yet
 	Used         int64  // chunksets used and not returned
@@ -41,9 +41,9 @@ type Sessions interface {
 	// Session returns a session, expired or not, or ErrNotFound.
 	Session(ctx context.Context, id string) (Session, error)
 
-	// UseSession takes exactly n chunksets, or none, and returns the session after that, or,
-	// if idem was recorded before, as it was first returned. n must be at least 1. Left never
-	// falls below zero, whatever calls are concurrent. It returns ErrNotFound, ErrExpired, or
+	// UseSession takes exactly n chunksets, or none, and returns the session after that, or, if
+	// idem was recorded before, as it was first returned. n must be at least 1. Left never falls
+	// below zero, whichever calls are concurrent. It returns ErrNotFound, ErrExpired, or
 	// ErrExhausted with the unchanged session. idem may be nil.
 	UseSession(ctx context.Context, id string, n int64, idem *Idempotency) (Session, error)
 
@@ -51,12 +51,12 @@ type Sessions interface {
 	// ReturnCharge finds the charge if its outcome is ErrUnknownOutcome.
 	ChargeSession(ctx context.Context, id string, n int64, charge string) (Session, error)
 
-	// ReturnCharge returns all chunksets that ChargeSession took under this name, if it did,
-	// and returns the session after that, expired or not. Once it has returned nil, such a
-	// ChargeSession does not count and never will. Repeated, it has no effect. It is meant
-	// for a charge whose outcome was ErrUnknownOutcome and may be called on any handle, until
-	// IdempotencyRetention after the charge; for other charges it may have no effect. It
-	// returns ErrNotFound if there is no such session.
+	// ReturnCharge returns all chunksets that ChargeSession took under this name, if it did, and
+	// returns the session after that, expired or not. Once it has returned nil, such a
+	// ChargeSession does not count and never will. Repeated, it has no effect. It is meant for a
+	// ChargeSession that returned ErrUnknownOutcome and may be called on any handle, until
+	// IdempotencyRetention after the charge; for other charges it may have no effect. It returns
+	// ErrNotFound if there is no such session.
 	ReturnCharge(ctx context.Context, id string, charge string) (Session, error)
 
 	// ReturnChunksets returns n chunksets that were used but for which nothing was served,
