@@ -1,5 +1,6 @@
-// Package keys is the contract for API keys and the limits of their groups. Its promises about
-// transactions, waiting and time are those of package database.
+// Package keys is the contract for API keys and their groups' limits. Package database states what
+// it promises about transactions, waiting and time. Package sqlstore implements it; package
+// keystest is the conformance suite that an implementation must pass.
 package keys
 
 import (
@@ -8,63 +9,62 @@ import (
 	"time"
 )
 
-// ErrGroupLimits means that the group of a key has other limits.
+// ErrGroupLimits means that a key's group has other limits.
 var ErrGroupLimits = errors.New("keys: the group has other limits")
 
 // Key is an API key. Its secret is never stored. ID, Label, Scopes, Accounts and Group are
 // stored as bytes.
 type Key struct {
 	ID       string    // created by the caller; not a secret, not empty
-	Hash     [32]byte  // SHA-256 of the secret
-	Label    string    // a note of its creator; may be empty
-	Scopes   []string  // what it permits; the store does not interpret them
-	Accounts []string  // for which it is valid; nil: all; empty: none
-	Group    string    // names the keys that share limits, and owns what they store; not empty
-	Limits   Limits    // of the group
+	Hash     [32]byte  // the secret's SHA-256
+	Label    string    // its creator's note; may be empty
+	Scopes   []string  // which operations it allows; the store does not interpret them
+	Accounts []string  // the accounts for which it is valid; nil: all; empty: none
+	Group    string    // the keys that share limits; as owner it is charged for what they store; not empty
+	Limits   Limits    // the group's
 	Created  time.Time // set by the store
 	Expires  time.Time // zero: never
 	Revoked  time.Time // set by the store; zero: not revoked
 }
 
-// Store stores the API keys. A key is retained forever, also after it expired or was revoked, so
+// Store stores the API keys. It retains a key forever, also after it expired or was revoked, so
 // that its past actions can be attributed.
 type Store interface {
-	// CreateKey stores a new key and returns it as stored; k.Revoked is ignored. The first
-	// key of a group sets the limits of the group. For a further key k.Limits
-	// must be zero or equal to them, and the returned key has those of the group. It returns
-	// ErrGroupLimits if they differ, or ErrExists if the id is in use.
+	// CreateKey stores a new key and returns it as stored; k.Revoked is ignored. A group's first
+	// key sets the group's limits. For a further key k.Limits must be zero or equal to them, and
+	// the returned key has the group's limits. It returns ErrGroupLimits if they differ, or
+	// ErrExists if the id is in use.
 	CreateKey(ctx context.Context, k Key) (Key, error)
 
 	// Key returns a key, also an expired or revoked one, or ErrNotFound.
 	Key(ctx context.Context, id string) (Key, error)
 
-	// ListKeys returns up to limit keys, also expired and revoked ones, sorted by the bytes
-	// of their ids, starting after the id after, or with the first if after is empty.
+	// ListKeys returns up to limit keys, also expired and revoked ones, sorted by id (bytewise),
+	// starting after the id after, or with the first if after is empty.
 	ListKeys(ctx context.Context, after string, limit int) ([]Key, error)
 
-	// UpdateKey changes a key and returns it as stored. change is called with the key and may
-	// change its Label, Scopes, Accounts and Expires; other changes are ignored. It is called
-	// within the transaction, possibly several times, and must have no other effect: of
-	// concurrent updates none is lost. A revoked key remains revoked. It returns ErrNotFound if
-	// there is no such key.
+	// UpdateKey changes a key and returns it as stored. It calls change with the key. change may
+	// change Label, Scopes, Accounts and Expires; UpdateKey ignores other changes. It calls change
+	// within the transaction, possibly several times, so that no concurrent update is lost; change
+	// must have no other effect. A revoked key remains revoked. It returns ErrNotFound if there is
+	// no such key.
 	UpdateKey(ctx context.Context, id string, change func(k *Key)) (Key, error)
 
-	// GroupLimits returns the limits of a group, or ErrNotFound if it never had a key.
+	// GroupLimits returns a group's limits, or ErrNotFound if it never had a key.
 	GroupLimits(ctx context.Context, group string) (Limits, error)
 
-	// SetGroupLimits changes the limits of a group, those of all its keys, and returns them as
-	// stored. change is called like that of UpdateKey. It returns ErrNotFound if the group never
-	// had a key.
+	// SetGroupLimits changes a group's limits, which all its keys share, and returns them as
+	// stored. It calls change as UpdateKey does. It returns ErrNotFound if the group never had a
+	// key.
 	SetGroupLimits(ctx context.Context, group string, change func(l *Limits)) (Limits, error)
 
 	// RevokeKey revokes a key permanently and returns it. Repeated, it has no effect:
-	// Revoked remains the time of the first call. It returns ErrNotFound if there is no such
+	// Revoked remains the first call's time. It returns ErrNotFound if there is no such
 	// key.
 	RevokeKey(ctx context.Context, id string) (Key, error)
 
 	// KeysVersion returns a number that changes with every CreateKey, UpdateKey, SetGroupLimits and
-	// RevokeKey that has an effect, through any handle and in any process. Keys that were read
-	// after a call that returned some number are up to date at each later call that returns the
-	// same number.
+	// RevokeKey that has an effect, through any handle and in any process. If KeysVersion returns
+	// the same number twice, keys that were read after the first call are up to date at the second.
 	KeysVersion(ctx context.Context) (int64, error)
 }

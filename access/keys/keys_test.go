@@ -41,8 +41,8 @@ func TestLimitKinds(t *testing.T) {
 	}
 }
 
-// TestOccupiedBytesDefault: a bound of the stored bytes implies one of the occupied bytes, at the
-// level that sets it.
+// TestOccupiedBytesDefault: a bound on stored bytes implies one on occupied bytes, at the level
+// that sets it.
 func TestOccupiedBytesDefault(t *testing.T) {
 	const none = keys.Unlimited
 	type limits = keys.Limits

@@ -7,23 +7,23 @@ import (
 	"sluice/metastore"
 )
 
-// Limits bound what the keys of a group use together, or the callers without a key that
-// share an address. The quotas (StoredBytes to Channels) hold for all nodes together, the
-// other limits on each node. 0 stands for the default of the service, and Unlimited for no
-// limit. Everything that handles all limits iterates over LimitKinds.
+// Limits bound what a group's keys use together, or what the callers without a key at one address
+// use together. The quotas (StoredBytes to Channels) hold for all nodes together, the other limits
+// on each node. 0 means the service's default, and Unlimited means no limit. Everything that
+// handles all limits iterates over LimitKinds.
 type Limits struct {
 	RequestsPerSecond  int64
 	BytesInPerSecond   int64 // bytes of request bodies
 	BytesOutPerSecond  int64 // bytes of response bodies
 	ConcurrentRequests int64
-	StoredBytes        int64 // of blobs and of the parts of open uploads; see Used.Stored
-	OccupiedBytes      int64 // the same and what is retained of what has ended; see Used.Occupied and Resolve
-	StoredObjects      int64 // blobs and the parts of open uploads
+	StoredBytes        int64 // in blobs and in open uploads' parts; see metastore.Used.Stored
+	OccupiedBytes      int64 // the same, and what is retained after its end; see metastore.Used.Occupied and Resolve
+	StoredObjects      int64 // blobs and open uploads' parts
 	OpenUploads        int64
 	Channels           int64 // ever opened
 }
 
-// Unlimited is the value of a limit that does not apply.
+// Unlimited, as a limit, means that it does not apply.
 const Unlimited = -1
 
 // LimitKinds are the kinds of limits, in the order in which they are shown.
@@ -55,8 +55,7 @@ var LimitKinds = [...]LimitKind{
 
 // LimitKind describes one of Limits.
 type LimitKind struct {
-	// Name is the name in words of lower case. The names of the flag, of the JSON member
-	// and of the column are made of it.
+	// Name is the name in words of lower case. Flag, Member and Column make their names from it.
 	Name string
 	// Help says what is limited, for the help text "Maximum ... for the keys of a group."
 	Help string
@@ -68,13 +67,13 @@ type LimitKind struct {
 	Used func(metastore.Used) int64
 }
 
-// Flag returns the name as that of a flag, such as "stored-bytes".
+// Flag returns the limit's flag, such as "stored-bytes".
 func (k LimitKind) Flag() string { return strings.ReplaceAll(k.Name, " ", "-") }
 
-// Column returns the name as that of a database column, such as "stored_bytes".
+// Column returns the limit's database column, such as "stored_bytes".
 func (k LimitKind) Column() string { return strings.ReplaceAll(k.Name, " ", "_") }
 
-// Member returns the name as that of a JSON member, such as "storedBytes".
+// Member returns the limit's JSON member, such as "storedBytes".
 func (k LimitKind) Member() string {
 	words := strings.Split(k.Name, " ")
 	for i, w := range words[1:] {
@@ -86,17 +85,20 @@ func (k LimitKind) Member() string {
 // Quota reports whether the limit is a quota: it bounds what is stored.
 func (k LimitKind) Quota() bool { return k.Used != nil }
 
-// occupiedShare is the OccupiedBytes of Limits that do not set it, as a multiple of StoredBytes.
+// occupiedShare is the default of OccupiedBytes, as a multiple of StoredBytes.
 const occupiedShare = 4
 
-// Resolve returns the limits in force: l with every limit that is 0 replaced by that of defaults.
-// But if l, or else defaults, has StoredBytes and no OccupiedBytes, these are four times the
-// former, or Unlimited: whoever bounds what is stored also bounds what deletions leave.
+// Resolve returns the limits in force: l, with defaults' limit wherever l's is 0. But first, if l
+// or defaults has StoredBytes and no OccupiedBytes, its OccupiedBytes becomes four times its
+// StoredBytes, or Unlimited if those are: whoever bounds what is stored also bounds what deletions
+// leave.
+//
+// For example, with StoredBytes 10 in l and OccupiedBytes 5 in defaults, 40 bytes may be occupied.
 func (l Limits) Resolve(defaults Limits) Limits {
 	return l.withOccupied().Or(defaults.withOccupied())
 }
 
-// Or returns l with every limit that is 0 replaced by that of defaults.
+// Or returns l, with defaults' limit wherever l's is 0.
 func (l Limits) Or(defaults Limits) Limits {
 	for _, k := range LimitKinds {
 		if limit := k.Of(&l); *limit == 0 {
@@ -125,7 +127,7 @@ func NoLimits() Limits {
 	return l
 }
 
-// Members returns the limits that are not 0, by the names of their JSON members.
+// Members returns the limits that are not 0, by their JSON members.
 func (l Limits) Members() map[string]int64 {
 	members := map[string]int64{}
 	for _, k := range LimitKinds {
