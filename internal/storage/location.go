@@ -11,11 +11,11 @@ import (
 	"sluice/bytestore/s3"
 )
 
-// Location says where the two parts of an instance are stored.
+// Location says where an instance's two parts are stored.
 type Location struct {
 	Data  string // the data folder, for the parts that have no DSN
-	Meta  string // DSN of a PostgreSQL database for the metadata; "" for SQLite in Data
-	Bytes string // DSN of an object store for the bytes; "" for files in Data
+	Meta  string // a PostgreSQL database's DSN, for the metadata; "" for SQLite in Data
+	Bytes string // an object store's DSN, for the bytes; "" for files in Data
 }
 
 // Shared reports whether the metadata is in a PostgreSQL database, on which several
@@ -42,8 +42,8 @@ func (l Location) Validate(prefix string) error {
 	return errors.Join(errs...)
 }
 
-// Redacted returns a DSN with its passwords masked: that of the user, and the values of parameters
-// whose names sound like secrets. A DSN that cannot be parsed is masked as a whole.
+// Redacted returns a DSN with its secrets masked: the user's password, and each parameter that has
+// a name with pass, secret, token or key in it. A DSN that cannot be parsed is masked as a whole.
 func Redacted(dsn string) string {
 	u, err := url.Parse(dsn)
 	if err != nil {
@@ -73,29 +73,29 @@ func (l Location) Overlaps(other Location) bool {
 	return same(l.Meta, other.Meta) || same(l.Bytes, other.Bytes)
 }
 
-// Options are the sizes of what a node keeps in front of an object store, which have
-// no effect if the bytes are in files, and where and how it keeps a SQLite database.
+// Options say where and how a node keeps a SQLite database, and the sizes of what it keeps in front
+// of an object store. These sizes have no effect if the bytes are in files.
 type Options struct {
-	Database string // folder of the database; "" for the data folder
+	Database string // the database's folder; "" for the data folder
 
-	Cache       string // folder of the cache; "" for none
+	Cache       string // the cache's folder; "" for none
 	CacheSize   int64  // bytes, at least MinCacheSize
-	StagingSize int64  // bytes of extents being uploaded, at least MinStagingSize; 0 for a default
-	BlobCache   int64  // bytes of the cache of small blobs in memory, used without PostgreSQL; 0 for none
+	StagingSize int64  // bytes of extents on their way to the object store, at least MinStagingSize; 0 for a default
+	BlobCache   int64  // bytes of small blobs cached in memory, used without PostgreSQL; 0 for none
 
-	// AwaitOlderNodes is that of sqlstore.Options.
+	// AwaitOlderNodes is sqlstore.Options.AwaitOlderNodes.
 	AwaitOlderNodes func(reason error) error
 }
 
 const (
-	// MinCacheSize is the smallest size of a cache, in bytes.
+	// MinCacheSize is a cache's smallest size, in bytes.
 	MinCacheSize = cached.MinSize
 	// MinStagingSize is two extents, so that one can be sent while the next is
 	// received.
 	MinStagingSize = 2 * remoteExtentSize
 )
 
-// remoteExtentSize is the size of an object in an object store. It is smaller than
-// in a folder because an extent is staged before it is sent, and is sent again as a
-// whole if the request has to be repeated.
+// remoteExtentSize is an object's greatest size in an object store. It is smaller than in a folder
+// because the node stages an extent before it sends it, and sends all of it again if it repeats the
+// request.
 const remoteExtentSize = 16 << 20

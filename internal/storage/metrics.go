@@ -11,7 +11,7 @@ import (
 	"sluice/internal/vfs"
 )
 
-// RegisterMetrics registers the metrics of the stores.
+// RegisterMetrics registers the stores' metrics.
 func (s *Stores) RegisterMetrics(set *metrics.Set) {
 	registerDisk(set, s.Disk)
 	registerSQL(set, s.sql.Stats)
@@ -28,7 +28,8 @@ func (s *Stores) RegisterMetrics(set *metrics.Set) {
 	}
 }
 
-// DescribeMetrics registers the metrics of all kinds of stores with a Set that is never collected.
+// DescribeMetrics registers the metrics that any kind of store has with a Set that is never
+// collected.
 func DescribeMetrics(set *metrics.Set) {
 	stats := func() sqlstore.Stats {
 		return sqlstore.Stats{EngineStats: sqlstore.EngineStats{SQLite: &sqlstore.SQLiteStats{}}}

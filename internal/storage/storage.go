@@ -1,5 +1,5 @@
-// Package storage opens the stores of an instance. No other package names the
-// implementations of metastore.Store and bytestore.Store.
+// Package storage opens an instance's stores. No other package names the implementations of
+// whole.Database and bytestore.Store.
 package storage
 
 import (
@@ -24,7 +24,7 @@ import (
 	"sluice/internal/vfs"
 )
 
-// Stores are the open stores of an instance. The caller must Close them.
+// Stores are an instance's open stores. The caller must Close them.
 type Stores struct {
 	Meta  whole.Database
 	Bytes bytestore.Store
@@ -33,14 +33,14 @@ type Stores struct {
 	Space func(n int64) error
 	// Conditions are what must hold for writes to be possible.
 	Conditions []Condition
-	// Disk returns the space of the file system with the data folder, and how many of its free
-	// bytes are kept in reserve.
+	// Disk returns the space on the data folder's file system, and how many of its free bytes are
+	// kept in reserve.
 	Disk func() (now vfs.Space, reserve int64, err error)
 	// MetaStopped and BytesStopped are closed when the store accepts no writes
 	// until it is opened again. They are nil if the store has no such state.
 	MetaStopped, BytesStopped <-chan struct{}
-	// MigratedFrom and MigratedTo are the versions of the schema before and after Open, if it has
-	// migrated the metadata, and otherwise 0.
+	// MigratedFrom and MigratedTo are the schema before and after Open, if it has migrated the
+	// metadata, and otherwise 0.
 	MigratedFrom, MigratedTo int64
 	// Fence detects another database that uses the same bytes. It is nil if both
 	// parts are in the data folder, and not behind a link or a mount point there.
@@ -54,7 +54,7 @@ type Stores struct {
 	close   []func() error
 }
 
-// Condition is a part of what must hold for writes to be possible.
+// Condition is one of the conditions under which writes are possible.
 type Condition struct {
 	Name  ConditionName
 	Check func(context.Context) error // returns why it does not hold, or nil
@@ -63,7 +63,7 @@ type Condition struct {
 // ConditionName identifies a Condition.
 type ConditionName string
 
-// The conditions of stores.
+// The stores' conditions.
 const (
 	MetadataWritable ConditionName = "metadata" // the database accepts writes
 	BytesWritable    ConditionName = "bytes"    // the byte store accepts objects
@@ -71,7 +71,7 @@ const (
 	BytesUnshared    ConditionName = "fence"    // no other database uses the same bytes
 )
 
-// ConditionNames are the names of all conditions of stores.
+// ConditionNames are the names of all conditions that stores can have.
 var ConditionNames = []ConditionName{MetadataWritable, BytesWritable, SpaceLeft, BytesUnshared}
 
 // Ready returns an error that says why nothing can be written now, or nil.
@@ -88,8 +88,8 @@ func (s *Stores) require(name ConditionName, check func() error) {
 	s.Conditions = append(s.Conditions, Condition{name, func(context.Context) error { return check() }})
 }
 
-// Open opens the stores of an instance for a node, creates those that do not exist,
-// and locks the data folder. It waits up to two seconds for a command that uses the folder.
+// Open opens an instance's stores for a node, creates what does not exist, and locks the data
+// folder. It waits up to two seconds for a command that uses the folder.
 func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	s := &Stores{}
 	defer func() {
@@ -139,8 +139,8 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 		return nil, fmt.Errorf("opening the instance: %w", err)
 	}
 	if !l.Remote() && !l.Shared() {
-		// The lock of the bytes excludes other processes on this machine. It neither excludes those
-		// of other machines nor a copy of the database that runs when the original does not.
+		// The lock on the bytes excludes other processes on this machine. It excludes neither other
+		// machines' processes nor a copy of the database that runs when the original does not.
 		elsewhere, err := datadir.BytesElsewhere(l.Data)
 		if err != nil || !elsewhere {
 			return s, err
@@ -154,11 +154,11 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	return s, nil
 }
 
-// OpenMeta opens the metadata alone, which is possible while nodes run on it. The schema must be
-// that of this version, otherwise OpenMeta returns database.ErrOlder or database.ErrNewer and
-// changes nothing: only the start of a node migrates. If there is no metadata, OpenMeta creates it
-// if create is set, and returns an error otherwise. It waits up to two seconds for the start of a
-// node in the same folder to create or migrate it.
+// OpenMeta opens the metadata alone, which is possible while nodes run on it. If the schema is
+// older or newer than this version's, OpenMeta returns database.ErrOlder or database.ErrNewer and
+// changes nothing: only a node that starts migrates. If there is no metadata, OpenMeta creates it
+// if create is set, and returns an error otherwise. If a node is starting in the same folder,
+// OpenMeta waits up to two seconds until the node has created or migrated the metadata.
 func OpenMeta(ctx context.Context, l Location, create bool) (_ *Stores, err error) {
 	s := &Stores{}
 	defer func() {
@@ -196,8 +196,7 @@ func OpenMeta(ctx context.Context, l Location, create bool) (_ *Stores, err erro
 	return s, nil
 }
 
-// Another process that uses the same folder is waited for: that many times, with a pause between
-// attempts.
+// These bound for how long retry waits for another process that uses the same folder.
 const (
 	retries    = 40
 	retryEvery = 50 * time.Millisecond
@@ -219,18 +218,18 @@ func retry(ctx context.Context, fn func() error, passing ...error) error {
 	}
 }
 
-// HostedProperty is the property of an instance that a hosted node has used.
+// HostedProperty is a property that an instance has once a hosted node has used it.
 const HostedProperty = "hosted"
 
 // ErrNoInstance is returned by Reset if the folder has no instance.
 var ErrNoInstance = errors.New("there is no data in the folder")
 
-// Reset deletes the instance in a data folder, all of which must be there. It locks the folder, and
-// calls permit before it deletes anything; if permit returns an error, Reset returns it. The
+// Reset deletes the instance in a data folder, where all of its parts must be. It locks the folder,
+// and calls permit before it deletes anything; if permit returns an error, Reset returns it. The
 // instance is deleted completely or not at all: an interrupted Reset is completed by the next
-// process that opens the folder. It returns datadir.ErrInUse if a process uses the folder,
-// ErrNoInstance, and database.ErrOlder, having changed nothing, if the metadata is of an older
-// version.
+// process that opens the folder. It changes nothing and returns datadir.ErrInUse if a process uses
+// the folder, ErrNoInstance if there is no instance, and database.ErrOlder if the metadata has an
+// older schema.
 func Reset(path string, permit func(whole.Database) error) (err error) {
 	if !HasInstance(path) {
 		return fmt.Errorf("%w %s", ErrNoInstance, path)
@@ -266,18 +265,17 @@ func Reset(path string, permit func(whole.Database) error) (err error) {
 // HasInstance reports whether a data folder has metadata, or what an interrupted Reset has left.
 func HasInstance(path string) bool { return datadir.HasDatabase(path) || datadir.Interrupted(path) }
 
-// Endpoint is the source or the target of a clone. Its parts may belong to no
-// instance yet.
+// Endpoint is a clone's source or target. Its parts may belong to no instance yet.
 type Endpoint struct {
 	*Stores
 
 	SQL *sqlstore.Store // the same as Meta
 }
 
-// OpenEndpoint opens the stores of a source or a target, and locks its data folder if it has one.
-// If existing is set, it returns an error if a part does not exist, and creates nothing. It returns
-// database.ErrOlder if there is metadata of an older version. If mark is not nil, it is called with
-// the bytes before the metadata is created. The caller must Close the endpoint.
+// OpenEndpoint opens a source's or a target's stores, and locks its data folder if it has one. If
+// existing is set, it returns an error if a part does not exist, and creates nothing. It returns
+// database.ErrOlder if there is metadata with an older schema. If mark is not nil, OpenEndpoint
+// calls it with the bytes before it creates the metadata. The caller must Close the endpoint.
 func OpenEndpoint(ctx context.Context, l Location, existing bool, mark func(context.Context, bytestore.Store) error) (_ *Endpoint, err error) {
 	s := &Stores{}
 	defer func() {
@@ -413,7 +411,7 @@ func (s *Stores) openMeta(ctx context.Context, l Location, dir *datadir.Dir, opt
 	return dir.Sync()
 }
 
-// Schema is the number of the schema of the metadata that this program works on.
+// Schema is the number of the metadata's schema on which this program works.
 func Schema() int { return sqlstore.Schema() }
 
 func (s *Stores) use(sql *sqlstore.Store) {
@@ -438,7 +436,7 @@ func (s *Stores) Close() error {
 	return errors.Join(errs...)
 }
 
-// BlobOptions returns the options of a blob service over these stores.
+// BlobOptions returns a blob service's options for these stores.
 func (s *Stores) BlobOptions() blob.Options {
 	opt := blob.Options{Space: s.Space}
 	if s.ballast != nil {
