@@ -26,7 +26,7 @@ func (b byteStore) Put(ctx context.Context, key bytestore.Name, src io.Reader, s
 
 // Open implements bytestore.Store.
 func (b byteStore) Open(ctx context.Context, key bytestore.Name, off, n int64) (_ io.ReadCloser, err error) {
-	// A reader may read under the context of Open, so it must not get that of the span.
+	// A reader may read under Open's context, so it must not get the span's.
 	_, span := b.begin(ctx, "bytestore.Open")
 	defer span.end(&err)
 	return b.store.Open(ctx, key, off, n)

@@ -1,6 +1,6 @@
-// Gen writes the methods of tracing.tracedDatabase: one for each method of the contracts that
-// requests call. It does not import package tracing, so that it also runs when that does not
-// compile because a contract has changed. Run go generate ./internal/tracing.
+// Gen writes tracing.tracedDatabase's methods: one for each method in the contracts that requests
+// call. It does not import package tracing, so that it also runs when a contract has changed and
+// package tracing does not compile. Run go generate ./internal/tracing.
 package main
 
 import (
@@ -17,8 +17,8 @@ import (
 	"strings"
 )
 
-// contracts are the folders of the packages whose Store is traced. All spans are called
-// metastore.X, which is what traces show the database as.
+// contracts are the folders of the packages that have a traced Store. All spans are called
+// metastore.X, because that is the database's name in traces.
 var contracts = []string{"metastore", "ledger", "access/keys"}
 
 func main() {
@@ -84,7 +84,7 @@ func interfacesOf(dir string) (map[string]*ast.InterfaceType, error) {
 	return interfaces, nil
 }
 
-// writeMethods writes the methods of an interface, and of those that it embeds.
+// writeMethods writes an interface's methods, and those that it embeds.
 func writeMethods(w *strings.Builder, interfaces map[string]*ast.InterfaceType, pkg, name string) error {
 	i, ok := interfaces[name]
 	if !ok {
@@ -112,8 +112,8 @@ func (d tracedDatabase) %[1]s(%[4]s) (%[5]s) {
 	return nil
 }
 
-// parameters returns the parameters of a method outside of its package, and the arguments that pass
-// them on.
+// parameters returns a method's parameters as other packages write them, and the arguments that
+// pass them on.
 func parameters(pkg string, signature *ast.FuncType) (params, args string) {
 	var declared, names []string
 	for _, field := range signature.Params.List {
@@ -127,7 +127,7 @@ func parameters(pkg string, signature *ast.FuncType) (params, args string) {
 	return strings.Join(declared, ", "), strings.Join(names, ", ")
 }
 
-// results returns the results of a method outside of its package. The last one is err.
+// results returns a method's results as other packages write them. The last one is err.
 func results(pkg string, signature *ast.FuncType) string {
 	var declared []string
 	for _, field := range signature.Results.List {
@@ -139,7 +139,7 @@ func results(pkg string, signature *ast.FuncType) string {
 	return strings.Join(declared, ", ")
 }
 
-// qualified returns a type of a package as other packages write it.
+// qualified returns a package's type as other packages write it.
 func qualified(pkg string, e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
