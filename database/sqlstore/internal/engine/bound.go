@@ -5,14 +5,14 @@ import (
 	"math"
 )
 
-// Bound is what is left of the entries and the bytes of a page.
+// Bound is what a page has left: entries and bytes.
 type Bound struct {
 	entries int
 	bytes   int64
 	began   bool
 }
 
-// NewBound returns the bound of a page; see metastore.ListQuery. 0 bytes are no bound.
+// NewBound returns a page's bound; see metastore.ListQuery. 0 bytes are no bound.
 func NewBound(entries int, bytes int64) Bound {
 	if bytes == 0 {
 		bytes = math.MaxInt64
@@ -31,10 +31,10 @@ func (b *Bound) Take(n int64) bool {
 	return true
 }
 
-// CollectPage returns the first values of a query, as collect does, within the bound, and whether
-// there are more. weight is the SQL expression for what a row counts, and size the same for the
-// value. order is that of from, which has no LIMIT. The parameters that follow those of in are the
-// bounds.
+// CollectPage returns a query's first values, as Collect does, within the bound, and whether there
+// are more. weight is the SQL expression for what a row counts, and size returns the same for a
+// value. order is the order that from, which has no LIMIT, produces. The bounds are the parameters
+// after in.
 //
 // The database sums the weights, so that it sends the page and one row more.
 func CollectPage[T any](t *Tx, left Bound, columns, weight, from, order string, in, out Args, row *T, size func(*T) int64) (list []T, more bool, err error) {

@@ -8,23 +8,23 @@ import (
 
 const (
 	// clockStep is the least difference that counts as a clock that was set: between two
-	// measurements of a server, or between the wall clock and the elapsed time.
+	// measurements of a server's clock, or between the wall clock and the elapsed time.
 	clockStep = 5 * time.Second
 	// jumpPause is how long nothing is deleted by age after a clock was set, so that an
 	// operator or NTP can correct a wrong time.
 	jumpPause = time.Hour
 )
 
-// engineClock is the clock of a store.
+// engineClock is an engine's clock.
 type engineClock interface {
 	// now returns the time without a query.
 	now() time.Time
 	// at returns the time for a transaction.
 	at(t *Tx) (time.Time, error)
-	// err returns the result of ClockErr of database.Clock.
+	// err returns the result of database.Clock's ClockErr.
 	err() error
-	// deletions returns the result of DeletionErr of database.Clock. If t is not nil, a
-	// clock of the server is read first.
+	// deletions returns the result of database.Clock's DeletionErr. If t is not nil, it first reads
+	// the server's clock, if there is one.
 	deletions(t *Tx) error
 }
 

@@ -8,7 +8,7 @@ import (
 	"sluice/database"
 )
 
-// machine is a wall clock and the elapsed time of a machine.
+// machine is a machine's wall clock and elapsed time.
 type machine struct {
 	shown time.Time
 	ran   time.Duration

@@ -23,7 +23,7 @@ func Latest(a, b time.Time) time.Time {
 	return a
 }
 
-// Micros returns the column of a time. The zero time is NULL.
+// Micros returns a time's column. The zero time is NULL.
 func Micros(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -31,7 +31,7 @@ func Micros(t time.Time) any {
 	return t.UnixMicro()
 }
 
-// BlocksColumn returns the column of the block checksums of an extent.
+// BlocksColumn returns the column for an extent's block checksums.
 func BlocksColumn(blocks []uint32) []byte {
 	b := make([]byte, 0, 4*len(blocks))
 	for _, c := range blocks {
@@ -40,7 +40,7 @@ func BlocksColumn(blocks []uint32) []byte {
 	return b
 }
 
-// BytesColumn returns the column of optional bytes. nil is NULL.
+// BytesColumn returns the column for optional bytes. nil is NULL.
 func BytesColumn(b []byte) any {
 	if b == nil {
 		return nil
@@ -48,7 +48,7 @@ func BytesColumn(b []byte) any {
 	return b
 }
 
-// OptionalColumn returns the column of an optional text. The empty text is NULL.
+// OptionalColumn returns an optional text's column. The empty text is NULL.
 func OptionalColumn(s string) any {
 	if s == "" {
 		return nil
@@ -162,8 +162,8 @@ func (s *OptionalText) Scan(src any) error {
 	return nil
 }
 
-// scanInteger is scan for an integer. It does not convert it to an interface, which allocates,
-// for the most frequent destinations.
+// scanInteger is scan for an integer. For the most frequent destinations it converts it to no
+// interface, because that allocates.
 func scanInteger(out any, v int64) error {
 	switch out := out.(type) {
 	case *Integer:
@@ -180,9 +180,9 @@ func scanInteger(out any, v int64) error {
 	return nil
 }
 
-// scanBytes is scan for bytes. It does not convert them to an interface, which allocates, for
-// the most frequent destinations, and keeps a string that has them already, as the columns of
-// successive rows often do.
+// scanBytes is scan for bytes. For the most frequent destinations it converts them to no interface,
+// because that allocates. A string that has these bytes already is kept: successive rows often have
+// equal columns.
 func scanBytes(out any, v []byte) error {
 	switch out := out.(type) {
 	case *string:
@@ -204,8 +204,7 @@ func scanBytes(out any, v []byte) error {
 	return scan(out, v)
 }
 
-// scan stores a column. A []byte of a driver is valid until the next row only, so it is
-// copied.
+// scan stores a column. A driver's []byte is valid only until the next row, so scan copies it.
 func scan(out, v any) error {
 	switch out := out.(type) {
 	case sql.Scanner:

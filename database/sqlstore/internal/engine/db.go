@@ -22,10 +22,10 @@ type Options struct {
 	Readers int
 	// Schema is what opening may change.
 	Schema SchemaChange
-	// AwaitOlderNodes is called while nodes of a version are connected to a PostgreSQL database
-	// that cannot work on the schema to which it must be migrated (database.OldestSchema), with an
-	// error that names them, and again every second. The opening fails if it returns an error. If
-	// it is nil, the opening fails with the error that it would get.
+	// AwaitOlderNodes is called before a migration of PostgreSQL, and again every second, while
+	// older nodes are connected that cannot work on the new schema (database.OldestSchema). Its
+	// argument is an error that names them. The opening fails if it returns an error. If it is nil,
+	// the opening fails with the argument that it would get.
 	AwaitOlderNodes func(reason error) error
 	// Rows is told which rows each commit changes; nil: nobody is. It is for SQLite only.
 	Rows RowWatcher
@@ -80,12 +80,12 @@ func (db *DB) Pages(ctx context.Context, page func(t *Tx, limit int64) (rows int
 	}
 }
 
-// Migrated returns the version of the schema that opening has found and the one that it has made of
-// it. They are equal unless the schema was created, when from is 0, or migrated.
+// Migrated returns the schema's version before and after opening. They are equal unless opening
+// created the schema (from is then 0) or migrated it.
 func (db *DB) Migrated() (from, to int64) { return db.eng.migrated() }
 
 // Guard sets a function that is called immediately before each commit of changes to the instance,
-// and not before those of properties, leases and nodes, which belong to the database and its
+// and not before commits of properties, leases and nodes: these belong to the database and its
 // processes. If it returns an error, the transaction is rolled back and the call returns the error,
 // wrapped. It must not wait, because other transactions may wait for it.
 func (db *DB) Guard(permit func() error) { db.eng.commitGuard().permit.Store(&permit) }
@@ -120,7 +120,7 @@ func (db *DB) WriteLocked(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.WriteLocked(ctx, db.withTime(fn))
 }
 
-// StartLocked is WriteLocked that does not wait; see Engine.
+// StartLocked starts WriteLocked and does not wait for it; see Engine.
 func (db *DB) StartLocked(until time.Time, fn func(*Tx) error, done func(panicked any, err error)) error {
 	return db.eng.StartLocked(until, db.withTime(fn), done)
 }
@@ -130,13 +130,13 @@ func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.Read(ctx, db.withTime(fn))
 }
 
-// Snapshot runs fn, whose queries all see one state of the database.
+// Snapshot runs fn; all its queries see one state of the database.
 func (db *DB) Snapshot(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.Snapshot(ctx, db.withTime(fn))
 }
 
-// listing runs a call that reads a list, when fewer than Engine.maxLists others run. It waits for
-// the patience of ctx and then returns database.ErrBusy; a list that waits holds no connection.
+// listing runs a call that reads a list, when fewer than maxLists others run. It waits as long as
+// ctx is patient and then returns database.ErrBusy; a list that waits holds no connection.
 func (db *DB) listing(ctx context.Context, read func() error) error {
 	wait := database.Await(ctx, database.Patience)
 	defer wait.End()
@@ -177,8 +177,8 @@ func (db *DB) awaitLists(ctx context.Context, until time.Time) error {
 	}
 }
 
-// ResultOf runs fn in a transaction, such as that of DB.Read, and returns its result, which is the
-// zero value if there is an error. X is the caller's type of a transaction.
+// ResultOf runs fn in a transaction that transact begins, such as DB.Read, and returns fn's result,
+// or the zero value if there is an error. X is the caller's type of transaction.
 func ResultOf[X, T any](ctx context.Context, transact func(context.Context, func(X) error) error, fn func(X) (T, error)) (T, error) {
 	var out T
 	err := transact(ctx, func(t X) (err error) {
@@ -214,7 +214,7 @@ func (db *DB) WriteLockedForDeletion(ctx context.Context, fn func(*Tx) error) er
 	return db.eng.WriteLocked(ctx, db.forDeletion(fn))
 }
 
-// ReadForDeletion is Read for an fn whose result decides what is deleted by age. It returns
+// ReadForDeletion is Read for an fn that decides what is deleted by age. It returns
 // database.ErrClock while DeletionErr is not nil.
 func (db *DB) ReadForDeletion(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.Read(ctx, db.forDeletion(fn))
@@ -225,11 +225,11 @@ func (db *DB) SnapshotForDeletion(ctx context.Context, fn func(*Tx) error) error
 	return db.eng.Snapshot(ctx, db.forDeletion(fn))
 }
 
-// forDeletion is withTime for an fn that deletes by age, or whose result is used for that.
-// It returns database.ErrClock while DeletionErr is not nil.
+// forDeletion is withTime for an fn that deletes by age or decides what is deleted. It returns
+// database.ErrClock while DeletionErr is not nil.
 func (db *DB) forDeletion(fn func(*Tx) error) func(*Tx) error {
 	return func(t *Tx) error {
-		t.Now = time.Time{} // makes deletions read the clock of the engine
+		t.Now = time.Time{} // makes deletions read the engine's clock
 		if err := db.clock.deletions(t); err != nil {
 			return err
 		}

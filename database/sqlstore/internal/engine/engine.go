@@ -20,19 +20,18 @@ type Engine interface {
 	WriteLocked(ctx context.Context, fn func(*Tx) error) error
 
 	// StartLocked starts WriteLocked and does not wait for it. done is called once with its result,
-	// or with the value with which fn panicked and an error; it must not block. until is the time
-	// until when the caller waits. With an error fn and done are not called.
+	// or with the value with which fn panicked and an error; it must not block. until is the
+	// caller's deadline. With an error fn and done are not called.
 	StartLocked(until time.Time, fn func(*Tx) error, done func(panicked any, err error)) error
 
-	// oneWriter reports whether the write transactions run one after another, with those of other
-	// stores too.
+	// oneWriter reports whether write transactions run one after another, also with other stores.
 	oneWriter() bool
 
 	// Read runs fn, which makes one query. It may run fn several times.
 	Read(ctx context.Context, fn func(*Tx) error) error
 
-	// Snapshot runs fn, all of whose queries see one state of the database. It may run fn
-	// several times.
+	// Snapshot runs fn, and all queries of fn see one state of the database. It may run fn several
+	// times.
 	Snapshot(ctx context.Context, fn func(*Tx) error) error
 
 	// err returns the reason why the engine refuses writes, or nil if it accepts them.
@@ -48,10 +47,10 @@ type Engine interface {
 	// leaseTime returns the time by which leases are judged, to the microsecond.
 	leaseTime(t *Tx) (time.Time, error)
 
-	// migrated returns the versions of the schema before and after opening.
+	// migrated returns the schema's version before and after opening.
 	migrated() (from, to int64)
 
-	// stats returns the figures of the engine.
+	// stats returns the engine's figures.
 	stats() Stats
 
 	// listsInside reports whether the database has the function list_blobs, because each
@@ -62,10 +61,10 @@ type Engine interface {
 	// other reads, which must find a free connection meanwhile.
 	maxLists() int
 
-	// commitGuard returns what every commit of the engine asks for permission.
+	// commitGuard returns what the engine asks for permission before every commit.
 	commitGuard() *commitGuard
 
-	// close waits for the transactions that run, for a limited time, and releases the
-	// resources of the engine. Further calls return the result of the first.
+	// close waits for the transactions that run, for a limited time, and releases the engine's
+	// resources. Further calls return the result of the first.
 	close() error
 }

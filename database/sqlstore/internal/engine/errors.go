@@ -7,22 +7,22 @@ import (
 	"sluice/database"
 )
 
-// Errors of this package in addition to those of metastore.
+// Errors of this package, in addition to package database's.
 var (
 	// ErrClosed is returned by calls on a closed store. They have no effect.
 	ErrClosed = errors.New("sqlstore: closed")
-	// ErrStopped is returned by writes after SQLite has met an I/O error or a COMMIT whose
-	// outcome is unknown, until the store is opened again. They have no effect. Reads
-	// still work. It wraps database.ErrUnavailable.
+	// ErrStopped is returned by writes after SQLite has met an I/O error, or a COMMIT with an
+	// unknown outcome, until the store is opened again. They have no effect. Reads still work. It
+	// wraps database.ErrUnavailable.
 	ErrStopped = fmt.Errorf("sqlstore: stopped after an I/O error, open the store again: %w", database.ErrUnavailable)
-	// ErrCorrupt is returned by writes after a statement has found the SQLite database
-	// damaged, because writes could spread the damage. They have no effect. Reads still
-	// work. Opening the store again does not help. It wraps database.ErrUnavailable.
+	// ErrCorrupt is returned by writes after a statement has found the SQLite database damaged,
+	// because writes could spread the damage. They have no effect. Reads still work. Opening the
+	// store again does not help. It wraps database.ErrUnavailable.
 	ErrCorrupt = fmt.Errorf("sqlstore: the database is damaged; stop the server and restore a backup, "+
 		"or recover a copy of the file with sqlite3 .recover: %w", database.ErrUnavailable)
 )
 
-// errorClass is what an error of an engine means to its callers.
+// errorClass is what an engine's error means to its callers.
 type errorClass int
 
 const (
@@ -35,7 +35,7 @@ const (
 	classLost               // the engine cannot be reached, or no longer; retry
 )
 
-// translate returns the error of metastore for an error of an engine.
+// translate returns package database's error for an engine's error.
 func translate(f errorClass, err error) error {
 	switch f {
 	case classFull:

@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 
 func databasePath(tb testing.TB) string { return filepath.Join(tb.TempDir(), "meta.db") }
 
-// testDB is a database with the verbs of the tests. They are transactions on the table facts: of
-// the kind that the engine isolates (setFact), and of the kind that locks what it decides on (use).
+// testDB is a database with the tests' verbs. They are transactions on the table facts: setFact is
+// one that the engine isolates, use one that locks what it decides on.
 type testDB struct{ *DB }
 
 func openDB(path string, opt Options) (testDB, error) {
@@ -146,7 +146,7 @@ func readFact(t *Tx, name, forUpdate string) (value string, err error) {
 	return value, err
 }
 
-// value returns the only row of a query, an integer.
+// value returns a query's only row, an integer.
 func value(tb testing.TB, s testDB, query string, in ...any) int64 {
 	tb.Helper()
 	n, err := ResultOf(context.Background(), s.Read, func(t *Tx) (n int64, err error) {

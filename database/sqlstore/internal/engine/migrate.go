@@ -11,9 +11,8 @@ import (
 	"sluice/database"
 )
 
-// The directories of the migrations of each engine, in plain SQL of that engine. The
-// migrations of one number bring both engines from the same schema to the same schema.
-// A migration that was released is never changed.
+// Each engine's migrations, in its own SQL. Both migrations with one number lead from the same
+// schema to the same schema. A released migration never changes.
 const (
 	sqliteMigrations   = "migrations/sqlite"
 	postgresMigrations = "migrations/postgres"
@@ -22,7 +21,7 @@ const (
 //go:embed migrations
 var migrationFiles embed.FS
 
-// Schema returns the number of the schema that this program works on.
+// Schema returns this program's schema number.
 func Schema() int {
 	list, err := migrations(postgresMigrations)
 	if err != nil {
@@ -46,7 +45,7 @@ const (
 	Keep
 )
 
-// migration is a numbered step from one version of the schema to the next.
+// migration is a numbered step from one schema version to the next.
 type migration struct {
 	version int64
 	text    string
@@ -81,13 +80,13 @@ type migrator interface {
 	// admitMigration returns an error if the database, which has this schema, must not be migrated
 	// now.
 	admitMigration(have int64) error
-	// script runs the statements of a migration.
+	// script runs a migration's statements.
 	script(text string) error
 }
 
-// migrate applies the migrations that a database lacks. It must run inside a
-// transaction that excludes every other migration. It returns database.ErrNewer, and
-// changes nothing, if a newer version of the program wrote the database.
+// migrate applies the migrations that a database lacks. It must run inside a transaction that
+// excludes every other migration. It returns database.ErrNewer, and changes nothing, if a newer
+// program version wrote the database.
 func migrate(c migrator, list []migration) error {
 	t := &Tx{conn: c}
 	if _, err := t.Exec(`CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL PRIMARY KEY)`); err != nil {
@@ -116,12 +115,12 @@ func migrate(c migrator, list []migration) error {
 	return nil
 }
 
-// versions are those of the schema before and after opening.
+// versions are the schema's versions before and after opening.
 type versions struct{ from, to int64 }
 
 func (v versions) migrated() (from, to int64) { return v.from, v.to }
 
-// refused returns the error of a schema of another version.
+// refused returns the error for a schema with another version.
 func (v versions) refused() error {
 	if v.from > v.to {
 		return fmt.Errorf("schema version %d, known up to %d: %w", v.from, v.to, database.ErrNewer)
@@ -129,10 +128,9 @@ func (v versions) refused() error {
 	return fmt.Errorf("schema version %d, need %d: %w", v.from, v.to, database.ErrOlder)
 }
 
-// checkVersion returns the version of the schema, and the one that these migrations make. It
-// returns database.ErrOlder or database.ErrNewer if the former differs and change does not allow to
-// migrate it. It changes nothing. tables is a query that counts the tables with the name
-// schema_version.
+// checkVersion returns the schema's version, and the version that these migrations make. It returns
+// database.ErrOlder or database.ErrNewer if they differ and change does not allow a migration. It
+// changes nothing. tables is a query that counts the tables with the name schema_version.
 func checkVersion(c runner, list []migration, change SchemaChange, tables string) (versions, error) {
 	t := &Tx{conn: c}
 	v := versions{to: int64(len(list))}
@@ -151,7 +149,7 @@ func checkVersion(c runner, list []migration, change SchemaChange, tables string
 	return v, v.refused()
 }
 
-// schemaVersion returns the number of the last migration that was applied.
+// schemaVersion returns the last applied migration's number.
 func (t *Tx) schemaVersion() (int64, error) {
 	var version int64
 	_, err := t.Row(`SELECT COALESCE(MAX(version), 0) FROM schema_version`, nil, (*Integer)(&version))

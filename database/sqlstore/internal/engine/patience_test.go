@@ -11,12 +11,11 @@ import (
 	"sluice/internal/testenv"
 )
 
-// short is the patience of a call that is expected to return ErrBusy.
+// short is a call's patience where ErrBusy is expected.
 const short = 100 * time.Millisecond
 
-// neverBegins checks that a write and a use of a session whose patience is too short return
-// ErrBusy and do not happen later. busy occupies every writer until the function that it
-// returns is called.
+// neverBegins checks that a write and a use with too little patience return ErrBusy and do not
+// happen later. busy occupies every writer until the function that it returns is called.
 func neverBegins(t *testing.T, s testDB, busy func() (end func())) {
 	t.Helper()
 	err := s.setFact(t.Context(), "session", "3")

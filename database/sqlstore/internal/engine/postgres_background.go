@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// transactionIDRetention is how long the id of a transaction is kept. A transaction in
-	// doubt that began more than half of it ago, or that long in the future, stays in doubt.
+	// transactionIDRetention is how long a transaction's id is kept. A transaction in doubt that
+	// began more than half of it ago, or that long in the future, stays in doubt.
 	transactionIDRetention = 10 * time.Minute
 	// deleteIDsEvery is how often ids are deleted, deleteIDsBatch how many in a statement.
 	deleteIDsEvery = time.Minute
@@ -19,9 +19,8 @@ const (
 	probeEvery = time.Second
 )
 
-// loop measures the clock of the server, deletes the ids of old transactions, and probes a
-// server that could not be reached. Without probes that state could last: nodes that cannot
-// write receive no calls.
+// loop measures the server's clock, deletes old transactions' ids, and probes a server that could
+// not be reached. Without probes that state could last: nodes that cannot write receive no calls.
 func (p *postgresEngine) loop() {
 	defer close(p.done)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -46,7 +45,7 @@ func (p *postgresEngine) loop() {
 	}
 }
 
-// measure reads the clock of the server.
+// measure reads the server's clock.
 func (p *postgresEngine) measure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, measureEvery)
 	defer cancel()
@@ -68,9 +67,9 @@ func (p *postgresEngine) probe(ctx context.Context) {
 	}
 }
 
-// deleteIDs deletes the ids that are older than retention by the clock of the server. Errors
-// are ignored; the next call tries again. The deletion need not be durable, because an id
-// that reappears after a crash does no harm.
+// deleteIDs deletes the ids that are older than retention by the server's clock. Errors are
+// ignored; the next call tries again. The deletion need not be durable, because an id that
+// reappears after a crash does no harm.
 func (p *postgresEngine) deleteIDs(ctx context.Context, retention time.Duration) {
 	for !p.isClosed() {
 		n, err := p.deleteSomeIDs(ctx, retention)

@@ -13,32 +13,32 @@ import (
 )
 
 const (
-	// measureEvery is how often the clock of a server is measured.
+	// measureEvery is how often this process measures a server's clock.
 	measureEvery = 10 * time.Second
 	// measurementMaxAge is how long a measurement is valid.
 	measurementMaxAge = time.Minute
-	// clockDrift bounds the drift between two clocks: one part in 1,000 of the elapsed
-	// time, twice the rate by which NTP slews.
+	// clockDrift bounds the drift between two clocks: one part in 1,000 of elapsed time, twice the
+	// rate by which NTP slews.
 	clockDrift = 1_000
 )
 
-// serverClock is the time of a server, as measured by this process.
+// serverClock is a server's time, as measured by this process.
 type serverClock struct {
 	passed  func() time.Duration
 	reading atomic.Pointer[clockReading] // the most accurate one
-	seen    atomic.Int64                 // elapsed time of the last measurement
+	seen    atomic.Int64                 // elapsed time at the last measurement
 
 	mu struct {
 		sync.Mutex
-		jump  time.Duration // by which the clock of the server or of this machine was set last; 0: never
+		jump  time.Duration // by how much the server's or this machine's clock was set last; 0: never
 		since time.Duration
 	}
 }
 
 func (c *serverClock) now() time.Time { return c.reading.Load().carriedTo(c.passed()) }
 
-// at returns the time that the server returned at the beginning of a write transaction. In
-// other transactions it returns now, or queries the server if the measurement is too old.
+// at returns the server's time at the beginning of a write transaction. In other transactions it
+// returns now, or queries the server if the measurement is too old.
 func (c *serverClock) at(t *Tx) (time.Time, error) {
 	switch {
 	case !t.Now.IsZero():
@@ -50,7 +50,7 @@ func (c *serverClock) at(t *Tx) (time.Time, error) {
 	}
 }
 
-// query measures the clock of the server in a transaction.
+// query measures the server's clock in a transaction.
 func (c *serverClock) query(t *Tx) (time.Time, error) {
 	sent := c.passed()
 	shown, err := postgresTime(t)
@@ -61,8 +61,8 @@ func (c *serverClock) query(t *Tx) (time.Time, error) {
 	return shown, nil
 }
 
-// learnFrom returns the time of the server in the results of the message that began a write
-// transaction, and records it.
+// learnFrom returns and records the server's time, which the first message of every write
+// transaction queries.
 func (c *serverClock) learnFrom(results []*pgconn.Result, sent time.Duration) (time.Time, error) {
 	row := results[len(results)-1].Rows[0]
 	micros, err := strconv.ParseInt(string(row[0]), 10, 64)
@@ -74,9 +74,9 @@ func (c *serverClock) learnFrom(results []*pgconn.Result, sent time.Duration) (t
 	return shown, nil
 }
 
-// record stores a time that the server showed between sent and now. It keeps the most
-// accurate reading and detects that the clock of the server was set. The clock of this
-// machine may be the cause too: a virtual machine that was paused does not notice it.
+// record stores a time that the server showed between sent and now. It keeps the most accurate
+// reading and detects that the server's clock was set. This machine's clock may be the cause too: a
+// virtual machine that was paused does not notice it.
 func (c *serverClock) record(shown time.Time, sent time.Duration) {
 	got := c.passed()
 	next := &clockReading{shown: shown, at: sent + (got-sent)/2, within: (got - sent) / 2}
@@ -132,11 +132,10 @@ func (c *serverClock) deletions(t *Tx) error {
 	return nil
 }
 
-// postgresMicros is the time of the server, not of the transaction, in microseconds since
-// 1970.
+// postgresMicros is the server's time, not the transaction's, in microseconds since 1970.
 const postgresMicros = `CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`
 
-// postgresTime returns the time of the server, not of the transaction.
+// postgresTime returns the server's time, not the transaction's.
 func postgresTime(t *Tx) (time.Time, error) {
 	var micros int64
 	_, err := t.Row(`SELECT `+postgresMicros, nil, (*Integer)(&micros))

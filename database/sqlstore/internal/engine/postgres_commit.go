@@ -62,8 +62,8 @@ func interrupt(c *pgconn.PgConn) ctxwatch.Handler {
 // cancelTimeout is how long a server may take to cancel a statement.
 const cancelTimeout = time.Second
 
-// doubtError is the error of a COMMIT whose outcome is unknown, on the server or on a
-// required standby.
+// doubtError is the error for a COMMIT with an unknown outcome, on the server or on a required
+// standby.
 type doubtError struct{ err error }
 
 // Error implements error.
@@ -73,8 +73,8 @@ func (e *doubtError) Error() string { return "COMMIT in doubt: " + e.err.Error()
 func (e *doubtError) Unwrap() error { return e.err }
 
 // commit sends COMMIT and waits for its response without a timeout, or until ctx is cancelled,
-// which closes the connection. Only an error of the server with severity ERROR shows that
-// the transaction was not committed.
+// which closes the connection. Only a server's error with severity ERROR shows that the transaction
+// was not committed.
 func (c *postgresConn) commit(ctx context.Context) error {
 	s := c.conn.PgConn().CustomData()[commitStateKey].(*commitState)
 	s.warning.Store(nil)

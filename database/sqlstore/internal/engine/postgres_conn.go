@@ -16,7 +16,7 @@ import (
 
 // postgresConn runs statements on a connection to PostgreSQL. pgx prepares and caches them.
 type postgresConn struct {
-	ctx    context.Context // of all statements; it is that of the engine, not of a caller
+	ctx    context.Context // of all statements: the engine's, not a caller's
 	conn   *pgx.Conn
 	writes bool      // it is in a write transaction
 	queued pgx.Batch // statements of change, which are sent together with the next other one
@@ -46,7 +46,7 @@ func (c *postgresConn) flush() error {
 	return results.Close()
 }
 
-// sendQueued sends the queued statements and then last, of which the caller must read the result.
+// sendQueued sends the queued statements and then last. The caller must read the last one's result.
 func (c *postgresConn) sendQueued(last ...*pgx.QueuedQuery) (pgx.BatchResults, error) {
 	batch := c.queued
 	c.queued = pgx.Batch{}
@@ -106,7 +106,7 @@ func (c *postgresConn) forUpdate() string {
 	return " FOR UPDATE"
 }
 
-// lock implements runner with an advisory lock, whose key is a hash of the name.
+// lock implements runner with an advisory lock; its key is the name's hash.
 func (c *postgresConn) lock(kind string, name []string) error {
 	h := sha256.New()
 	for _, s := range append([]string{kind}, name...) {
@@ -131,8 +131,8 @@ func (c *postgresConn) script(text string) error {
 // ends the transaction as well.
 func (c *postgresConn) rollback() { _, _ = c.send("ROLLBACK") }
 
-// classify implements runner. An error on a connection that is closed afterwards is a lost
-// connection, for example to a server that did not respond to a request to cancel.
+// classify implements runner. An error after which the connection is closed is a lost connection,
+// for example because the server did not respond to a request to cancel.
 func (c *postgresConn) classify(err error) errorClass {
 	if f := classifyPostgres(err); f != classOther {
 		return f
@@ -146,7 +146,7 @@ func (c *postgresConn) classify(err error) errorClass {
 // embedded implements runner.
 func (c *postgresConn) embedded() bool { return false }
 
-// postgresRows is the open result of a query.
+// postgresRows is a query's open result.
 type postgresRows struct {
 	rows  pgx.Rows
 	batch pgx.BatchResults // that the rows are the last of; nil: none
@@ -190,11 +190,11 @@ func scanPostgres(out any, oid uint32, raw []byte) error {
 	return fmt.Errorf("no value of type %d in %d bytes", oid, len(raw))
 }
 
-// tooManyConnections is the error code of a server that refuses a connection because it has
+// tooManyConnections is the error code from a server that refuses a connection because it has
 // max_connections, or as many as the user or the database may have.
 const tooManyConnections = "53300"
 
-// classifyPostgres returns the class of an error code of PostgreSQL.
+// classifyPostgres returns the class of a PostgreSQL error code.
 func classifyPostgres(err error) errorClass {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) {
@@ -203,7 +203,7 @@ func classifyPostgres(err error) errorClass {
 	switch e.Code {
 	case "40001", "40P01", // serialization failure, deadlock
 		"57P05", "25P03", // idle session timeout, idle in transaction timeout
-		"57014", "55P03": // cancelled, by a timeout of the store or by an operator; lock timeout
+		"57014", "55P03": // cancelled, by the store's timeout or by an operator; lock timeout
 		return classBusy
 	case "23505": // unique violation
 		return classUnique

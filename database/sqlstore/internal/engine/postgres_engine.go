@@ -13,14 +13,14 @@ import (
 	"sluice/database"
 )
 
-// postgresEngine is the engine for PostgreSQL: a pool of connections, of which writers use
-// at most half, because they wait for locks and standbys and reads do not.
+// postgresEngine is the engine for PostgreSQL: a pool of connections. Writers use at most half of
+// them, because they wait for locks and standbys; reads do not.
 type postgresEngine struct {
 	versions
 	pool         *pgxpool.Pool
 	closeTimeout time.Duration         // how long close waits for running COMMITs
 	writeSlots   chan struct{}         // holds a token for each write transaction until its COMMIT is acknowledged
-	detached     atomic.Int64          // number of COMMITs whose callers no longer wait
+	detached     atomic.Int64          // COMMITs for which no caller waits any more
 	down         atomic.Pointer[error] // why the last attempt to reach the server failed; nil: it did not
 	commits      context.Context       // of every COMMIT; it has no deadline, and only abandon cancels it
 	abandon      context.CancelFunc
@@ -62,14 +62,14 @@ func (p *postgresEngine) stopped() <-chan struct{} { return nil }
 
 func (p *postgresEngine) clock() engineClock { return p.serverClock }
 
-// leaseTime reads the time of the server, not of the transaction.
+// leaseTime reads the server's time, not the transaction's.
 func (p *postgresEngine) leaseTime(t *Tx) (time.Time, error) { return postgresTime(t) }
 
 func (p *postgresEngine) commitGuard() *commitGuard { return &p.guard }
 
 func (p *postgresEngine) listsInside() bool { return true }
 
-// maxLists returns a quarter of the connections.
+// maxLists returns a quarter of all connections.
 func (p *postgresEngine) maxLists() int { return max(1, int(p.pool.Config().MaxConns)/4) }
 
 func (p *postgresEngine) close() error { return p.closing() }
@@ -84,7 +84,7 @@ func (p *postgresEngine) closeAll() error {
 	return nil
 }
 
-// errUnfit is the error of a server that does not meet the requirements.
+// errUnfit is the error for a server that does not meet the requirements.
 var errUnfit = errors.New("the PostgreSQL server cannot be used")
 
 // pooledConn is a connection acquired from the pool for a limited time.
@@ -112,10 +112,10 @@ func (p *postgresEngine) acquire(ctx context.Context, until time.Time) (*pooledC
 	return &pooledConn{postgresConn{ctx: ctx, conn: conn.Conn()}, conn, cancel}, nil
 }
 
-// acquireFailed returns the class of the error of an acquire that ended at the given time at
-// the latest. Everything but an explicit refusal may be temporary. A server that has too many
-// connections still serves those that it has accepted. They are kept, because a connection that is
-// closed may not be accepted again.
+// acquireFailed classifies the error from an acquire that ended at the given time at the latest.
+// Everything but an explicit refusal may be temporary. A server that has too many connections still
+// serves those that it has accepted. They are kept, because a connection that is closed may not be
+// accepted again.
 func (p *postgresEngine) acquireFailed(ctx context.Context, until time.Time, err error) (errorClass, error) {
 	var e *pgconn.PgError
 	switch {

@@ -15,8 +15,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestPostgresUnknownOutcome: the outcome of a COMMIT is unknown only while the server cannot
-// be reached.
+// TestPostgresUnknownOutcome: a COMMIT's outcome is unknown only while the server cannot be
+// reached.
 func TestPostgresUnknownOutcome(t *testing.T) {
 	var p *pgproxy.Proxy
 	p = pgproxy.New(t, testenv.Postgres(t), func() pgproxy.Cut {
@@ -25,9 +25,9 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 	})
 	s, _ := openNode(t, p.DSN)
 	short := func() context.Context { return database.WithPatience(t.Context(), 300*time.Millisecond) }
-	// It wraps the error of pgx for a connection that was closed properly, which callers must
-	// not mistake for the end of the body of a request. The patience of some calls ends during
-	// an attempt: their error is a deadline.
+	// It wraps pgx's error for a connection that was closed properly. Callers must not mistake that
+	// error for the end of a request's body. Some calls lose patience during an attempt: their
+	// error is a deadline.
 	for closed := false; !closed; {
 		p.Refuse.Store(false)
 		err := s.setFact(short(), "name", "value")
@@ -80,8 +80,8 @@ func TestPostgresDetectsItsServer(t *testing.T) {
 	}
 }
 
-// TestPostgresTooManyConnections: a store whose server refuses further connections keeps those that
-// it has, and its calls wait for them.
+// TestPostgresTooManyConnections: when the server refuses further connections, a store keeps the
+// ones that it has, and its calls wait for them.
 func TestPostgresTooManyConnections(t *testing.T) {
 	server := testenv.StartPostgres(t)
 	if err := errors.Join(server.StopFast(), server.Start("max_connections=10")); err != nil {

@@ -56,7 +56,7 @@ func hold(t *Tx, name string) error {
 	if err := t.Lock(name); err != nil {
 		return err
 	}
-	_, err := t.Row(`SELECT 1`, nil, new(Integer)) // sends the statement of the lock
+	_, err := t.Row(`SELECT 1`, nil, new(Integer)) // sends the lock's statement
 	return err
 }
 
@@ -114,7 +114,7 @@ func TestPostgresLostNodeHoldsNoLocks(t *testing.T) {
 	}
 }
 
-// TestPostgresReadsDoNotQueueBehindWrites: waiting transactions occupy only a part of the
+// TestPostgresReadsDoNotQueueBehindWrites: waiting transactions occupy only part of all
 // connections.
 func TestPostgresReadsDoNotQueueBehindWrites(t *testing.T) {
 	s, _ := openNode(t, testenv.Postgres(t)+"&pool_max_conns=4"+patientDSN)

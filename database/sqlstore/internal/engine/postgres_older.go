@@ -16,7 +16,7 @@ const sessionMark = 0x736c7569 // "slui"
 // defaultApplication is the application_name of sessions if the DSN does not set one.
 const defaultApplication = "sluice"
 
-// errOlderNodes is the error of a migration while nodes run that cannot work on its result.
+// errOlderNodes is a migration's error while nodes run that cannot work on its result.
 var errOlderNodes = errors.New("sqlstore: nodes of an older version run")
 
 // admitMigration implements migrator. It returns errOlderNodes, with the sessions to end, if the

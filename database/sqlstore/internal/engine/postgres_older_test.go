@@ -11,7 +11,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// atSchema creates a database of an older schema.
+// atSchema creates a database with an older schema.
 func atSchema(t *testing.T, schema int) (dsn string) {
 	t.Helper()
 	dsn = testenv.Postgres(t)
@@ -86,8 +86,8 @@ func TestPostgresOlderNodesAreAwaited(t *testing.T) {
 	}
 }
 
-// TestPostgresConsecutiveVersions: a database of a schema whose nodes can run with this version is
-// migrated beside them.
+// TestPostgresConsecutiveVersions: a node migrates a database beside older nodes that can run with
+// this version.
 func TestPostgresConsecutiveVersions(t *testing.T) {
 	dsn := atSchema(t, database.OldestSchema) + "&application_name=consecutive"
 	connectTo(t, dsn)

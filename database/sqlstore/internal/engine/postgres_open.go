@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// postgresConns is the size of the pool if the DSN does not set pool_max_conns.
+	// postgresConns is the pool's size if the DSN does not set pool_max_conns.
 	postgresConns = 16
 	// connectTimeout bounds connecting if the DSN does not set connect_timeout.
 	connectTimeout = 5 * time.Second
@@ -22,16 +22,16 @@ const (
 	minPostgres = 130000
 	// defaultCloseTimeout is how long Close waits for running COMMITs.
 	defaultCloseTimeout = 5 * time.Second
-	// migrationLock is the key of the advisory lock around the migrations.
+	// migrationLock is the advisory lock around the migrations.
 	migrationLock = 0x736c75696365 // "sluice"
 )
 
 // postgresSettings are the settings of every connection, unless the DSN sets them.
 var postgresSettings = map[string]string{
 	"application_name": defaultApplication,
-	// Every query has an index. A scan of a small table would read unrelated rows and
-	// conflict with their writers. The cost that the planner assigns to a forbidden scan
-	// would start its compiler.
+	// Every query has an index. A scan, even if the table is small, would read unrelated rows and
+	// conflict with their writers. The cost that the planner assigns to a forbidden scan would
+	// start its compiler.
 	"enable_seqscan": "off",
 	"jit":            "off",
 	// A node that hangs or is cut off must not hold its locks for more than five seconds.
@@ -47,7 +47,7 @@ var postgresSettings = map[string]string{
 	"tcp_user_timeout":                    "4000",
 }
 
-// OpenPostgres opens the database of dsn; see sqlstore.OpenPostgres.
+// OpenPostgres opens dsn's database; see sqlstore.OpenPostgres.
 func OpenPostgres(ctx context.Context, dsn string, opt Options) (*DB, error) {
 	p, err := openPostgresEngine(ctx, dsn, opt)
 	if err != nil {
@@ -88,8 +88,8 @@ func openPostgresEngine(ctx context.Context, dsn string, opt Options) (*postgres
 	return p, nil
 }
 
-// postgresConfig returns the configuration of the pool: that of the DSN, the settings that it does
-// not have, and what every connection needs.
+// postgresConfig returns the pool's configuration: the DSN's settings, defaults for what the DSN
+// leaves out, and what every connection needs.
 func postgresConfig(dsn string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
@@ -119,9 +119,9 @@ func postgresConfig(dsn string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// checkPostgres refuses a server that would acknowledge commits that a crash loses, fixes
-// synchronous_commit for the connection, and shows the schema that this program knows by the
-// lock of sessionMark.
+// checkPostgres refuses a server that could lose acknowledged commits in a crash, fixes
+// synchronous_commit for the connection, and takes the lock of sessionMark, which shows this
+// program's schema.
 func checkPostgres(ctx context.Context, c *pgx.Conn) error {
 	var fsync, commit string
 	var version int
@@ -142,8 +142,8 @@ func checkPostgres(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// checkWritable refuses a server that accepts no writes, so that the next host of the DSN is
-// tried. Its data may be stale, so it is not used for reads either.
+// checkWritable refuses a server that accepts no writes, so that the pool tries the DSN's next
+// host. Its data may be stale, so it is not used for reads either.
 func checkWritable(ctx context.Context, c *pgconn.PgConn) error {
 	results, err := c.Exec(ctx, `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')`).ReadAll()
 	if err != nil {
@@ -159,7 +159,7 @@ func checkWritable(ctx context.Context, c *pgconn.PgConn) error {
 	return nil
 }
 
-// awaitEvery is how often a node looks whether those for whose end it waits have ended.
+// awaitEvery is how often a node that waits for older nodes looks whether they have ended.
 const awaitEvery = time.Second
 
 // postgresVersionTables counts the tables with the name schema_version.

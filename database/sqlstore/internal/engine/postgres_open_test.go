@@ -18,8 +18,7 @@ import (
 // patientDSN is appended to a DSN if the test itself holds a transaction open.
 const patientDSN = "&idle_in_transaction_session_timeout=0"
 
-// sessionsOf counts the sessions of a process, which its application_name shows, for which the
-// condition holds.
+// sessionsOf counts a process's sessions (by application_name) for which the condition holds.
 func sessionsOf(t *testing.T, conn *pgx.Conn, name, condition string) (n int) {
 	t.Helper()
 	err := conn.QueryRow(t.Context(), `SELECT COUNT(*) FROM pg_stat_activity WHERE application_name = $1 AND `+condition, name).Scan(&n)
@@ -54,8 +53,8 @@ func TestPostgresRacingFirstOpens(t *testing.T) {
 	}
 }
 
-// TestPostgresMigrationIsAwaited: a node that opens a database while another migrates it waits for
-// as long as that takes, not only as long as transactions wait for a lock.
+// TestPostgresMigrationIsAwaited: while one node migrates a database, another that opens it waits
+// until the migration ends, even longer than transactions wait for a lock.
 func TestPostgresMigrationIsAwaited(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	migrating := connectTo(t, dsn)
@@ -70,7 +69,7 @@ func TestPostgresMigrationIsAwaited(t *testing.T) {
 		}
 		opened <- err
 	}()
-	// By the time of the server, so that a slow test does not end the wait early.
+	// By the server's time, so that a slow test does not end the wait early.
 	for sessionsOf(t, migrating, "opening", "wait_event_type = 'Lock' AND clock_timestamp() - query_start > interval '100 ms'") == 0 {
 		select {
 		case err := <-opened:
@@ -123,8 +122,8 @@ func TestPostgresExisting(t *testing.T) {
 	}
 }
 
-// TestPostgresMustBeDurable: a server that would acknowledge writes that a crash loses is
-// refused, regardless of where that is configured.
+// TestPostgresMustBeDurable: a store refuses a server that could lose acknowledged writes in a
+// crash, wherever that is configured.
 func TestPostgresMustBeDurable(t *testing.T) {
 	server := testenv.StartPostgres(t)
 	refused := func(dsn, why string) {

@@ -21,9 +21,9 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestPostgresForgottenIsNotRunAgain: a process that was suspended between a COMMIT and the
-// query for its outcome finds that its id was deleted, and must not conclude that the
-// transaction did not commit.
+// TestPostgresForgottenIsNotRunAgain: a process is suspended between a COMMIT and the query for its
+// outcome, and the id is deleted meanwhile. The process must not conclude that the transaction did
+// not commit.
 func TestPostgresForgottenIsNotRunAgain(t *testing.T) {
 	t.Run("minutes pass", func(t *testing.T) { testForgotten(t, transactionIDRetention+time.Minute) })
 	t.Run("the clock is set back", func(t *testing.T) { testForgotten(t, -transactionIDRetention-time.Minute) })
@@ -44,7 +44,7 @@ func testForgotten(t *testing.T, passed time.Duration) {
 		if n := begins.Add(1); n < 3 || !cutting.Load() {
 			return
 		}
-		cutting.Store(false) // the COMMIT of the use was lost
+		cutting.Store(false) // the use's COMMIT was lost
 		set(passed)
 		err := direct.Read(context.Background(), func(t *Tx) error {
 			_, err := t.Exec(`DELETE FROM transactions`)
@@ -68,7 +68,7 @@ func testForgotten(t *testing.T, passed time.Duration) {
 	}
 }
 
-// holdLock is the job of a child process: it takes a lock and writes a row, prints a line and never
+// holdLock is a child process's job: it takes a lock and writes a row, prints a line and never
 // commits.
 func holdLock(dsn string) error {
 	ctx := context.Background()
@@ -94,12 +94,11 @@ func holdWork(t *Tx, holder string) error {
 	return err
 }
 
-// queuedWriters is how many writers of a child process wait for the lock that another of them
-// holds.
+// queuedWriters is how many writers in a child process wait for the lock that another writer holds.
 const queuedWriters = 12
 
-// queueForLock is the job of a child process: one writer holds a lock, prints a line and never
-// commits, and others wait for it.
+// queueForLock is a child process's job: one writer holds a lock, prints a line and never commits,
+// and others wait for it.
 func queueForLock(dsn string) error {
 	s, err := openNodeDB(context.Background(), dsn, Options{})
 	if err != nil {
@@ -121,7 +120,7 @@ func queueForLock(dsn string) error {
 	})
 }
 
-// hotLock is the lock that all writers of a test take.
+// hotLock is the lock that a test's writers all take.
 const hotLock = "hot"
 
 // startChild runs a job in a child process and returns once the job has printed that it holds its
@@ -170,9 +169,9 @@ func TestPostgresHungNode(t *testing.T) {
 	t.Logf("the locks were free after %v", time.Since(stopped))
 }
 
-// TestPostgresHungQueue suspends a node of which one transaction holds a lock and twelve wait for
-// it. They must not inherit it one after another: another node has it within five seconds by the
-// server's clock.
+// TestPostgresHungQueue suspends a node while one of its transactions holds a lock and twelve
+// others wait for it. They must not inherit it one after another: another node has it within five
+// seconds by the server's clock.
 func TestPostgresHungQueue(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	s, _ := openNode(t, dsn)

@@ -10,10 +10,10 @@ import (
 	"sluice/database"
 )
 
-// errPatience ends the attempts of a call.
+// errPatience ends a call's attempts.
 var errPatience = errors.New("sqlstore: out of patience")
 
-// retries counts the attempts of a call.
+// retries counts a call's attempts.
 type retries struct {
 	*postgresEngine
 	n int
@@ -51,8 +51,8 @@ func (r *retries) wait(ctx context.Context, f errorClass, until time.Time) error
 	}
 }
 
-// gaveUpError is the error of a call that had no effect and is not retried after an attempt
-// with err of class f.
+// gaveUpError is the error for a call that had no effect. The call's last attempt failed with err
+// of class f.
 func gaveUpError(why error, f errorClass, err error) error {
 	switch {
 	case !errors.Is(why, errPatience):

@@ -111,7 +111,7 @@ func (r replicated) settled(node *postgresEngine) {
 }
 
 // TestPostgresStandbyAway: while the standby is unreachable nothing is acknowledged, reads succeed,
-// and at most half of the connections wait for it. When it is back, every call has taken effect
+// and at most half of all connections wait for it. When it is back, every call has taken effect
 // once.
 func TestPostgresStandbyAway(t *testing.T) {
 	r := newReplicated(t)
@@ -203,8 +203,8 @@ func TestPostgresCommitIsNotCancelled(t *testing.T) {
 	r.do(r.standby.Start())
 }
 
-// TestPostgresFastShutdown: a shutdown of the primary ends the wait for the standby. The calls
-// that it interrupted are repeated on the standby that replaces it.
+// TestPostgresFastShutdown: the primary's shutdown ends the wait for the standby. The calls that it
+// interrupted are repeated on the standby that replaces it.
 func TestPostgresFastShutdown(t *testing.T) {
 	r := newReplicated(t)
 	s, _ := openNode(t, fmt.Sprintf("host=%s,%s user=sluice dbname=postgres sslmode=disable",

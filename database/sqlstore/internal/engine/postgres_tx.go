@@ -32,7 +32,7 @@ func (p *postgresEngine) WriteLocked(ctx context.Context, fn func(*Tx) error) er
 	return p.transact(ctx, beginLocked, fn)
 }
 
-// StartLocked implements engine.
+// StartLocked implements Engine.
 func (p *postgresEngine) StartLocked(until time.Time, fn func(*Tx) error, done func(any, error)) error {
 	go func() {
 		done(recovered(func() error {
@@ -55,12 +55,12 @@ func recovered(fn func() error) (panicked any, err error) {
 // transact runs fn in a write transaction and retries it after a conflict or a lost
 // connection.
 //
-// The transaction first inserts an id. If the response to its COMMIT is lost, transact begins
-// it again with the same id: the insert waits until the first transaction has ended, even if
-// its COMMIT is still under way, and fails if it was committed. fn is then not run again, so
-// that the results it passed to its caller remain valid. fn is not run again either if, by
-// the clock of the server, the id may have been deleted already: a process can be suspended
-// for longer than ids are kept.
+// The transaction first inserts an id. If the response to its COMMIT is lost, transact begins it
+// again with the same id: the insert waits until the first transaction, perhaps still in its
+// COMMIT, has ended, and fails if it was committed. transact then does not run fn again, so that
+// the results that fn passed to its caller remain valid. transact does not run fn again either if,
+// by the server's clock, the id may have been deleted already: a process can be suspended for
+// longer than ids are kept.
 func (p *postgresEngine) transact(ctx context.Context, begin string, fn func(*Tx) error) error {
 	wait := database.Await(ctx, database.Patience)
 	defer wait.End()
@@ -144,8 +144,8 @@ type postgresWrite struct {
 	isDetached bool      // a COMMIT runs without its caller and keeps the connection and the slot
 }
 
-// attempt runs the transaction once and returns its error with the class of it. ctx has an
-// effect until fn starts, but not while the outcome of a COMMIT is in doubt.
+// attempt runs the transaction once and returns its error and the error's class. ctx has an effect
+// until fn starts, but not while a COMMIT is in doubt.
 func (w *postgresWrite) attempt(ctx context.Context) (errorClass, error) {
 	deadline := w.commitBy
 	if w.inDoubt {
@@ -209,8 +209,8 @@ func (w *postgresWrite) attempt(ctx context.Context) (errorClass, error) {
 	return w.commit(c)
 }
 
-// insertID begins the transaction and inserts its id, which is a new one unless the
-// transaction is in doubt. It returns the time of the server.
+// insertID begins the transaction and inserts its id, which is a new one unless the transaction is
+// in doubt. It returns the server's time.
 func (w *postgresWrite) insertID(c *pooledConn) (time.Time, error) {
 	id := w.freshID()
 	if w.inDoubt {
@@ -227,20 +227,20 @@ func (w *postgresWrite) insertID(c *pooledConn) (time.Time, error) {
 	return w.serverClock.learnFrom(results, sent)
 }
 
-// freshID returns an SQL expression for a new id: 64 bits of microseconds by the clock of
-// the server, then 64 random bits.
+// freshID returns an SQL expression for a new id: 64 bits of microseconds by the server's clock,
+// then 64 random bits.
 func (w *postgresWrite) freshID() string {
 	return fmt.Sprintf(`int8send(%s) || '\x%016x'`, postgresMicros, w.random)
 }
 
-// beganAt returns the time of the server in the id.
+// beganAt returns the server's time in the id.
 func (w *postgresWrite) beganAt() time.Time {
 	return time.UnixMicro(int64(binary.BigEndian.Uint64(w.id)))
 }
 
-// confirm is called for a transaction in doubt whose id was found: it is committed on this
-// server, but perhaps not on a required standby. confirm commits another transaction, which
-// is acknowledged once the standby has everything before it.
+// confirm is called for a transaction in doubt after its id was found: it is committed on this
+// server, but perhaps not on a required standby. confirm commits another transaction, which is
+// acknowledged once the standby has everything before it.
 func (w *postgresWrite) confirm(c *pooledConn) (errorClass, error) {
 	if _, err := c.send(beginLocked + `; INSERT INTO transactions (id) VALUES (` + w.freshID() + `)`); err != nil {
 		f := w.observe(c.classify(err), err)
@@ -281,7 +281,7 @@ func (w *postgresWrite) commit(c *pooledConn) (errorClass, error) {
 	}
 }
 
-// commitAnswered translates the result of a COMMIT.
+// commitAnswered translates a COMMIT's result.
 func (w *postgresWrite) commitAnswered(c *pooledConn, err error) (errorClass, error) {
 	var doubt *doubtError
 	switch {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// NewRowID returns a new key for a row of a table to which rows are appended: 48 bits of
+// NewRowID returns a key for a new row in a table to which rows are appended: 48 bits of
 // milliseconds since 1970, then 80 random bits.
 func NewRowID(now time.Time) (id [16]byte) {
 	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16)
@@ -14,7 +14,7 @@ func NewRowID(now time.Time) (id [16]byte) {
 	return id
 }
 
-// RowKey identifies a row of a table by the values of its key.
+// RowKey identifies a row by its table and its key's values.
 type RowKey [3]string
 
 // RowWatcher is told about the commits of this process, so that it can keep rows in memory.
@@ -26,7 +26,7 @@ type RowWatcher interface {
 	EndCommit(keys []RowKey, known bool)
 }
 
-// noWatcher is the RowWatcher of a database of which no rows are kept in memory.
+// noWatcher is the RowWatcher when no rows are kept in memory.
 type noWatcher struct{}
 
 func (noWatcher) BeginCommit([]RowKey)     {}

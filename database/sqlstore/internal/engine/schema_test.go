@@ -20,8 +20,8 @@ import (
 var updateSchema = flag.Bool("update-schema", false, "write the schemas of the migrations to testdata")
 
 // TestSchemaIsUnchanged compares the schema that the migrations of each engine create with
-// testdata, byte for byte, and a hash of the schema after each of them. Databases exist with every
-// one of these schemas, so a released migration never changes: a new one appends to testdata.
+// testdata, byte for byte, and the schema's hash after each of them. Databases exist with every one
+// of these schemas, so a released migration never changes: a new one appends to testdata.
 func TestSchemaIsUnchanged(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		c, err := openSQLiteConn(databasePath(t), 0, nil)
@@ -66,7 +66,7 @@ func compareSchema(t *testing.T, kind string, c migrator, schema []string) {
 		got.Reset()
 		for _, query := range schema {
 			if i < 2 && strings.Contains(query, "keys_version") {
-				continue // the table is of the third migration
+				continue // the third migration creates the table
 			}
 			for _, line := range describe(t, c, query) {
 				got.WriteString(line + "\n")
@@ -93,8 +93,8 @@ func compareSchema(t *testing.T, kind string, c migrator, schema []string) {
 	}
 }
 
-// sqliteSchema are queries of the whole schema as SQLite stores it, and of the
-// rows that migrations insert.
+// sqliteSchema are queries for the whole schema as SQLite stores it, and for the rows that
+// migrations insert.
 var sqliteSchema = []string{
 	`SELECT CAST(type || ' ' || name || ' of ' || tbl_name || char(10) || COALESCE(sql, 'automatic') || char(10) AS BLOB)
 		FROM sqlite_master ORDER BY type, name`,
@@ -102,8 +102,8 @@ var sqliteSchema = []string{
 	`SELECT CAST('schema_version ' || version AS BLOB) FROM schema_version ORDER BY version`,
 }
 
-// postgresSchema are queries of the columns, constraints, indexes, triggers and functions
-// of the current schema of PostgreSQL, and of the rows that migrations insert.
+// postgresSchema are queries for PostgreSQL's current schema, namely columns, constraints, indexes,
+// triggers and functions, and for the rows that migrations insert.
 var postgresSchema = []string{
 	`SELECT convert_to(format('%s.%s %s %s%s %s', table_name, column_name, ordinal_position, data_type,
 			CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE '' END, COALESCE('DEFAULT ' || column_default, 'no default')), 'UTF8')
@@ -158,7 +158,7 @@ func TestEnginesHaveTheSameSchema(t *testing.T) {
 				|| (SELECT string_agg(pg_get_indexdef(x.oid, n, true), ', ' ORDER BY n) FROM generate_series(1, i.indnkeyatts) n), 'UTF8')
 			FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid
 			JOIN pg_namespace s ON s.oid = c.relnamespace WHERE s.nspname = current_schema()`)
-	// Only PostgreSQL looks up the outcome of a COMMIT, and limits the size of an index entry.
+	// Only PostgreSQL looks up a COMMIT's outcome, and limits an index entry's size.
 	postgres = slices.DeleteFunc(postgres, func(line string) bool { return strings.HasPrefix(line, "transactions") })
 	for i := range postgres {
 		postgres[i] = strings.Replace(postgres[i], "sha256(name_head)", "name_head", 1)

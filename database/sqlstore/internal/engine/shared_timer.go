@@ -12,15 +12,15 @@ import (
 // timerTick is how often the callers that wait look at the time.
 const timerTick = 100 * time.Millisecond
 
-// SharedTimer is one timer for many callers, each of which waits until a time of its own. Nearly
-// all of them get a result long before; a timer for each would cost more than the rest of the wait.
-// It runs only while somebody waits. Its methods may be called concurrently.
+// SharedTimer is one timer for many callers; each waits until its own time. Nearly all of them get
+// a result long before; a timer for each would cost more than everything else that a wait costs. It
+// runs only while somebody waits. Its methods may be called concurrently.
 type SharedTimer struct {
 	mu   sync.Mutex
 	next chan struct{} // closed at the next tick; nil: nobody has waited since the last one
 }
 
-// NewSharedTimer returns a timer of which nobody waits.
+// NewSharedTimer returns a timer without callers.
 func NewSharedTimer() *SharedTimer { return &SharedTimer{} }
 
 // tick returns a channel that is closed at the next tick, at most timerTick later.
@@ -58,5 +58,5 @@ func (p *SharedTimer) Wait(ctx context.Context, done <-chan struct{}, until time
 	}
 }
 
-// ErrQueued is the error of a call that waited too long for other calls or processes.
+// ErrQueued is the error for a call that waited too long for other calls or processes.
 var ErrQueued = fmt.Errorf("sqlstore: %w: other transactions are running", database.ErrBusy)

@@ -9,8 +9,8 @@ const (
 	// checkpointEvery is the delay between a commit and the checkpoint that moves the log
 	// into the database. A short log keeps reads fast.
 	checkpointEvery = 100 * time.Millisecond
-	// truncateAfter is the time without a commit after which the file of the log is
-	// truncated.
+	// truncateAfter is the time without a commit after which the checkpointer truncates the log's
+	// file.
 	truncateAfter = 2 * time.Second
 	// maxLog is the number of pages (64 MiB) at which the log is restarted. With steady
 	// reads SQLite never does that by itself, because there is always a read that uses it.
@@ -48,11 +48,10 @@ func newCheckpointer(c *sqliteConn, w *writer) *checkpointer {
 	return k
 }
 
-// emptyLog moves the whole log into the database. Before that, a store acknowledges
-// nothing: a process whose sync failed leaves a log that may be partly in the memory of the
-// kernel only, and a crash would lose everything that was appended to it. After the
-// checkpoint, which syncs the database, all that the store has read is on disk, and the log
-// is empty.
+// emptyLog moves the whole log into the database. Before that, a store acknowledges nothing: a
+// process that failed to sync leaves a log that may be partly in the kernel's memory only, and a
+// crash would lose everything appended to it. After the checkpoint, which syncs the database, all
+// that the store has read is on disk, and the log is empty.
 //
 // It reports whether others were using the log. The loop retries after every error but an
 // I/O error and damage, which health records.
@@ -114,8 +113,8 @@ func (k *checkpointer) pause(d time.Duration) bool {
 	}
 }
 
-// checkpoint moves the part of the log that no read uses into the database without waiting,
-// and restarts a log that has become too long.
+// checkpoint moves what no read uses from the log into the database without waiting, and restarts a
+// log that has become too long.
 func (k *checkpointer) checkpoint() {
 	log, _ := k.run("PRAGMA wal_checkpoint(PASSIVE)")
 	if log < k.limit {
@@ -133,9 +132,8 @@ func (k *checkpointer) checkpoint() {
 	}
 }
 
-// run makes a checkpoint. It returns the number of pages of the log and whether others
-// prevented its completion, which the next one makes up for. A failed write or sync stops
-// the writer.
+// run makes a checkpoint. It returns the log's number of pages and whether others prevented its
+// completion. The next checkpoint makes up for that. A failed write or sync stops the writer.
 func (k *checkpointer) run(pragma string) (pages int64, incomplete bool) {
 	t := &Tx{conn: k.conn}
 	var busy, log, moved Integer

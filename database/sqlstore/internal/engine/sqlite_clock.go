@@ -9,10 +9,9 @@ import (
 	"sluice/database"
 )
 
-// wallClock is the time of the machine: one reading of the wall clock plus the time
-// elapsed since. A difference between this and the wall clock shows that the wall clock
-// was set. While they differ, nothing is deleted by age; once they have differed for
-// jumpPause, the wall clock is adopted.
+// wallClock is the machine's time: one reading of its wall clock plus the time elapsed since. A
+// difference between this and the wall clock shows that the wall clock was set. While they differ,
+// nothing is deleted by age; once they have differed for jumpPause, the wall clock is adopted.
 type wallClock struct {
 	wall    func() time.Time
 	passed  func() time.Duration
@@ -20,7 +19,7 @@ type wallClock struct {
 
 	mu struct {
 		sync.Mutex
-		jump  time.Duration // difference of the wall clock; 0: none
+		jump  time.Duration // the wall clock's difference; 0: none
 		since time.Duration // elapsed time when jump was detected
 	}
 }
@@ -34,7 +33,7 @@ func newWallClock(wall func() time.Time, passed func() time.Duration) *wallClock
 	return c
 }
 
-// adopt takes a new reading of the wall clock.
+// adopt reads the wall clock anew.
 func (c *wallClock) adopt() {
 	c.reading.Store(&clockReading{shown: c.wall().Round(0), at: c.passed()})
 	c.mu.jump = 0

@@ -7,16 +7,14 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// commitRefused reports whether an error of COMMIT, of class f, proves that the transaction
-// has not taken effect and will not do so after a crash. For every other error the outcome
-// is unknown.
+// commitRefused reports whether COMMIT's error, of class f, proves that the transaction has not
+// taken effect and will not do so after a crash. For every other error the outcome is unknown.
 //
-// In WAL mode, COMMIT writes the frames of the transaction to the log, the last of them with
-// the commit mark, syncs the log, and enters the frames in the index of the log (the file
-// -shm). A crash loses the index, and recovery reads only the log: it restores the
-// transaction from a frame with the mark and a valid chain of checksums, whether or not
-// COMMIT succeeded. ROLLBACK does not change the file. What decides is whether the last
-// frame may be complete:
+// In WAL mode, COMMIT writes the transaction's frames to the log, the last of them with the commit
+// mark, syncs the log, and enters the frames in the log's index (the file -shm). A crash loses the
+// index, and recovery reads only the log: it restores the transaction from a frame with the mark
+// and a valid chain of checksums, whether or not COMMIT succeeded. ROLLBACK does not change the
+// file. What decides is whether the last frame may be complete:
 //
 //	code                            cause                              last frame         outcome
 //	BUSY                            a lock before the first frame      not written        refused
@@ -32,10 +30,9 @@ import (
 //	PROTOCOL, LOCKED, READONLY      the lock or the index              perhaps complete   unknown
 //	all others                                                         perhaps complete   unknown
 //
-// FULL is a proof because the write of the last frame is the last write before the sync:
-// the database is opened with psow=1, without which SQLite would repeat the complete frame
-// up to the end of a disk sector. The incomplete frames end the log until the next
-// transaction overwrites them.
+// FULL is a proof because SQLite writes nothing between the last frame and the sync: the database
+// is opened with psow=1, without which SQLite would repeat the complete frame up to a disk sector's
+// end. The incomplete frames end the log until the next transaction overwrites them.
 //
 // Frames that a large transaction writes before its COMMIT have no mark, so that errors of
 // other statements leave no trace.

@@ -10,9 +10,9 @@ import (
 	"strconv"
 )
 
-// sqliteConn is a connection to SQLite with its prepared statements, for one goroutine at a
-// time. It uses the driver directly: connections are never shared or replaced here, and
-// the pool of database/sql would cost a third of the time of a batch.
+// sqliteConn is a connection to SQLite with its prepared statements, for one goroutine at a time.
+// It uses the driver directly: connections are never shared or replaced here, and database/sql's
+// pool would take a third of a batch's time.
 type sqliteConn struct {
 	driver     driver.Conn
 	stmts      map[string]sqliteStatement
@@ -38,11 +38,11 @@ func (c *sqliteConn) close() error {
 // sqliteStatement is a prepared statement.
 type sqliteStatement struct {
 	driver.Stmt
-	params []int // for each parameter of the statement, the index of its value in the args
+	params []int // for each parameter, its value's index in the args
 }
 
-// prepared returns the prepared statement of a query. Queries are constants, so that their
-// number is small.
+// prepared returns a query's prepared statement. Queries are constants, so that their number is
+// small.
 func (c *sqliteConn) prepared(query string) (sqliteStatement, error) {
 	if s, ok := c.stmts[query]; ok {
 		return s, nil
@@ -59,9 +59,8 @@ func (c *sqliteConn) prepared(query string) (sqliteStatement, error) {
 
 var numbered = regexp.MustCompile(`\$[0-9]+`)
 
-// numberless replaces the parameters $1, $2 and so on of a query by ?, and returns the index in the
-// args of each. The driver asks SQLite for the name of each parameter that has one, each time it is
-// bound.
+// numberless replaces a query's parameters $1, $2 and so on by ?, and returns each one's index in
+// the args. The driver asks SQLite for every named parameter's name each time it is bound.
 func numberless(query string) (text string, params []int) {
 	text = numbered.ReplaceAllStringFunc(query, func(name string) string {
 		n, err := strconv.Atoi(name[1:])
@@ -123,7 +122,7 @@ func (c *sqliteConn) rollback() error {
 // admitMigration implements migrator. A second server cannot open the database.
 func (c *sqliteConn) admitMigration(int64) error { return nil }
 
-// script runs the statements of a text without caching them.
+// script runs a text's statements without caching them.
 func (c *sqliteConn) script(text string) (err error) {
 	s, err := c.driver.Prepare(text)
 	if err != nil {
@@ -133,7 +132,7 @@ func (c *sqliteConn) script(text string) (err error) {
 	return errors.Join(err, s.Close())
 }
 
-// sqliteRows is the open result of a query.
+// sqliteRows is a query's open result.
 type sqliteRows struct {
 	conn *sqliteConn
 	rows driver.Rows

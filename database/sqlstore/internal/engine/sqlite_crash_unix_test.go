@@ -18,7 +18,7 @@ import (
 	"sluice/database"
 )
 
-// runChild runs the job of a re-executed test binary on the database at path.
+// runChild runs a re-executed test binary's job on the database at path.
 func runChild(job, path string) error {
 	switch job {
 	case "fail":

@@ -9,7 +9,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// classifySQLite returns the class of a result code of SQLite.
+// classifySQLite returns the class of an SQLite result code.
 func classifySQLite(err error) errorClass {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
@@ -18,7 +18,7 @@ func classifySQLite(err error) errorClass {
 	switch e.Code() {
 	case sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE:
 		return classUnique
-	case sqlite3.SQLITE_IOERR_SHMSIZE: // the index of the log cannot grow
+	case sqlite3.SQLITE_IOERR_SHMSIZE: // the log's index cannot grow
 		return classFull
 	}
 	switch e.Code() & 0xff { // the primary code
@@ -34,11 +34,11 @@ func classifySQLite(err error) errorClass {
 	return classOther
 }
 
-// sqliteClassifier returns classifySQLite for a database in whose folder probe tries to
-// write. SQLite has a single code for all failed writes except those on a full disk, and
-// the driver does not return the error of the system, so that an exceeded quota looks like
-// a broken disk. Unlike a failed sync, a failed write loses nothing: SQLite rolls the
-// transaction back as on a full disk. If the probe finds space, the class is unchanged.
+// sqliteClassifier returns classifySQLite for a database; probe tries to write in the database's
+// folder. SQLite has a single code for all failed writes except on a full disk, and the driver does
+// not return the system's error, so that an exceeded quota looks like a broken disk. Unlike a
+// failed sync, a failed write loses nothing: SQLite rolls the transaction back as on a full disk.
+// If the probe finds space, the class is unchanged.
 func sqliteClassifier(probe func() error) func(error) errorClass {
 	return func(err error) errorClass {
 		var e *sqlite.Error

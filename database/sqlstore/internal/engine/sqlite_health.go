@@ -9,8 +9,8 @@ import (
 	"sluice/database"
 )
 
-// health is the state of a SQLite store, and the reason if it refuses writes. All
-// connections of the store report to it.
+// health is an SQLite store's state, and the reason if it refuses writes. All its connections
+// report to it.
 //
 // A store refuses writes until the log has been emptied (markReady). If the database is
 // damaged, it refuses them for as long as it is open, while reads work. After a stop, the
@@ -76,8 +76,8 @@ func (h *health) observe(f errorClass, err error) bool {
 	return true
 }
 
-// stop makes the store refuse writes after an error that leaves the contents of the disk
-// unknown: after a failed sync, a second one that succeeds proves nothing.
+// stop makes the store refuse writes after an error that leaves the disk's contents unknown: after
+// a failed sync, a second one that succeeds proves nothing.
 func (h *health) stop(cause error) {
 	if h.set(stateStopped, fmt.Errorf("%w: %w", ErrStopped, cause)) {
 		close(h.stopped)

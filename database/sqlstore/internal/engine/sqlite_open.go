@@ -20,12 +20,12 @@ const (
 	// sqliteBegin takes the write lock immediately. A transaction that takes it later fails
 	// if it has read a state that is no longer the last.
 	sqliteBegin = "BEGIN IMMEDIATE"
-	// mmapSize is greater than the limit of SQLite, which maps just under 2 GiB of the
-	// database. Without a map, readers contend for the mutex of its allocator.
+	// mmapSize exceeds SQLite's own limit: it maps just under 2 GiB. Without a map, readers contend
+	// for the mutex of SQLite's allocator.
 	mmapSize = 1 << 40
-	// writerCacheKiB is the size of the page cache of the writer. SQLite scans the whole hash table
-	// of the cache in each commit that has rebalanced a tree of less than 1 GiB, so that a larger
-	// cache makes commits slower.
+	// writerCacheKiB is the writer's page cache. SQLite scans the cache's whole hash table in each
+	// commit that has rebalanced a tree of less than 1 GiB, so that a larger cache makes commits
+	// slower.
 	writerCacheKiB = 16 << 10
 	// busyTimeout is how long SQLite waits for a lock before callers can cancel.
 	busyTimeout = 500 * time.Millisecond
@@ -126,12 +126,12 @@ func (e *sqliteEngine) Write(ctx context.Context, fn func(*Tx) error) error {
 	return e.writer.write(ctx, fn)
 }
 
-// WriteLocked is write, because there is one writer.
+// WriteLocked is Write, because there is one writer.
 func (e *sqliteEngine) WriteLocked(ctx context.Context, fn func(*Tx) error) error {
 	return e.writer.write(ctx, fn)
 }
 
-// StartLocked implements engine. It does not need until: callers do not wait for each other longer
+// StartLocked implements Engine. It does not need until: callers do not wait for each other longer
 // than for the queue.
 func (e *sqliteEngine) StartLocked(_ time.Time, fn func(*Tx) error, done func(any, error)) error {
 	return e.writer.start(fn, done)
@@ -164,8 +164,8 @@ func (e *sqliteEngine) commitGuard() *commitGuard { return e.guard }
 
 func (e *sqliteEngine) listsInside() bool { return false }
 
-// maxLists returns half of the connections for reads. A list waits for nobody, so more of them
-// would only share the processors.
+// maxLists returns half the connections for reads. Lists wait for nothing, so more of them would
+// only share the processors.
 func (e *sqliteEngine) maxLists() int { return max(1, cap(e.readers.free)/2) }
 
 func (e *sqliteEngine) close() error { return e.closing() }
@@ -181,7 +181,7 @@ func openSQLiteConn(path string, busy time.Duration, pragmas []string) (*sqliteC
 	q := url.Values{"_pragma": append([]string{
 		fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
 		"synchronous(FULL)",
-		// fsync does not flush the cache of the disk on every system.
+		// fsync does not flush the disk's cache on every system.
 		"fullfsync(1)", "checkpoint_fullfsync(1)",
 		"journal_size_limit(67108864)",
 		"temp_store(MEMORY)",
@@ -202,8 +202,8 @@ func openSQLiteConn(path string, busy time.Duration, pragmas []string) (*sqliteC
 // sqliteVersionTables counts the tables with the name schema_version.
 const sqliteVersionTables = `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'`
 
-// prepareSQLite checks the schema, then enables the log, which a backup may not have, and then
-// changes the schema under the write lock, so that concurrent opens are safe.
+// prepareSQLite checks the schema, then enables the log (a backup may have none), and then changes
+// the schema under the write lock, so that concurrent opens are safe.
 func prepareSQLite(c *sqliteConn, change SchemaChange) (versions, error) {
 	list, err := migrations(sqliteMigrations)
 	if err != nil {

@@ -138,7 +138,7 @@ func TestRacingFirstOpens(t *testing.T) {
 	}
 }
 
-// TestOpenPaths opens databases whose paths have special characters of URIs.
+// TestOpenPaths opens databases at paths with characters that are special in URIs.
 func TestOpenPaths(t *testing.T) {
 	for _, name := range []string{"a b?c#d%41&e=f;g.db", "ü'\".db", "~.db"} {
 		path := filepath.Join(t.TempDir(), name)
@@ -181,7 +181,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// olderDatabase creates a database of an older schema with a blob and an upload.
+// olderDatabase creates a database with an older schema, a blob and an upload.
 func olderDatabase(t *testing.T) string {
 	t.Helper()
 	path := databasePath(t)

@@ -11,7 +11,7 @@ import (
 
 var errRollback = errors.New("rollback failed")
 
-// badRollback is a connection whose next rollbacks fail and leave it in its transaction.
+// badRollback is a connection that fails its next rollbacks and stays in its transaction.
 type badRollback struct {
 	driver.Conn
 	fail int
@@ -38,8 +38,8 @@ func (s *badStmt) ExecContext(ctx context.Context, in []driver.NamedValue) (driv
 	return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, in)
 }
 
-// TestReaderEndsItsTransaction makes rollbacks of the only reader fail: no later read sees the
-// old state, regardless of how long the connection stays in the transaction.
+// TestReaderEndsItsTransaction makes the only reader's rollbacks fail: no later read sees the old
+// state, regardless of how long the connection stays in the transaction.
 func TestReaderEndsItsTransaction(t *testing.T) {
 	ctx := t.Context()
 	e, err := openSQLiteEngine(databasePath(t), Options{Readers: 1})

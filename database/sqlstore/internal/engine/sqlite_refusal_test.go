@@ -25,8 +25,8 @@ func (s failingStmt) QueryContext(context.Context, []driver.NamedValue) (driver.
 
 func (s failingStmt) Close() error { return nil }
 
-// TestFailedCheckpointStopsTheWriter: after a sync has failed in a checkpoint, the contents of
-// the disk are unknown.
+// TestFailedCheckpointStopsTheWriter: after a sync has failed in a checkpoint, the disk's contents
+// are unknown.
 func TestFailedCheckpointStopsTheWriter(t *testing.T) {
 	c, err := openSQLiteConn(databasePath(t), busyTimeout, nil)
 	if err != nil {
@@ -44,8 +44,8 @@ func TestFailedCheckpointStopsTheWriter(t *testing.T) {
 	}
 }
 
-// TestRefusalDependsOnItsBatch: the error of a call may depend on another call of the same
-// batch. If the outcome of their COMMIT is unknown, so is the error.
+// TestRefusalDependsOnItsBatch: a call's error may depend on another call in its batch. If their
+// COMMIT's outcome is unknown, so is the error.
 func TestRefusalDependsOnItsBatch(t *testing.T) {
 	s, w := openWithWriter(t, databasePath(t))
 	g := holdWriter(t, s)

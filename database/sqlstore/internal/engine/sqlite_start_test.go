@@ -9,8 +9,7 @@ import (
 	"sluice/database"
 )
 
-// crashed returns a database whose log holds rows that are not in the database itself, as
-// after a crash.
+// crashed returns a database as after a crash: its log holds rows that the database itself lacks.
 func crashed(t *testing.T) string {
 	t.Helper()
 	path := databasePath(t)
@@ -48,9 +47,9 @@ func crashed(t *testing.T) string {
 	return left
 }
 
-// TestStartEmptiesTheLog opens a store on the log of a process that crashed: before the first
-// acknowledgement everything in the log has been moved into the database, and nothing of the old
-// log precedes the acknowledged write in the new one.
+// TestStartEmptiesTheLog opens a store on a crashed process's log: before the first acknowledgement
+// the store has moved everything from the log into the database, and in the new log nothing old
+// precedes the acknowledged write.
 func TestStartEmptiesTheLog(t *testing.T) {
 	for _, change := range []SchemaChange{Migrate, Keep} {
 		path := crashed(t)
@@ -84,9 +83,9 @@ func TestStartEmptiesTheLog(t *testing.T) {
 	}
 }
 
-// TestStartDuringARead opens a store while another connection reads from the log of a process
-// that crashed: writes are refused, reads succeed, and once that read has ended writes succeed
-// without intervention.
+// TestStartDuringARead opens a store while another connection reads from a crashed process's log:
+// writes are refused, reads succeed, and once that read has ended writes succeed without
+// intervention.
 func TestStartDuringARead(t *testing.T) {
 	path := crashed(t)
 	other, err := openSQLiteConn(path, 0, nil)
@@ -140,7 +139,7 @@ func TestStartDuringARead(t *testing.T) {
 	}
 }
 
-// damaged returns a database in which the first page of a table is overwritten.
+// damaged returns a database with one table's first page overwritten.
 func damaged(t *testing.T, table string) string {
 	t.Helper()
 	path := databasePath(t)

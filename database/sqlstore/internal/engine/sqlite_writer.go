@@ -35,14 +35,14 @@ type writer struct {
 	wake    chan struct{} // receives a token when the queue grows or is closed
 	health  *health
 	guard   *commitGuard
-	timer   *SharedTimer // of the callers
+	timer   *SharedTimer // the callers' deadlines
 	rows    RowWatcher
 	batchMu sync.Mutex // held by the running batch, or to exclude batches
 
 	commitCounts *commitCounts
 	batches      *histogram.Histogram // calls of each transaction that was committed
 
-	// Of the running transaction; kept to reuse the memory.
+	// The running transaction's; kept to reuse the memory.
 	members []*call
 	touched []RowKey
 }
@@ -58,8 +58,7 @@ type call struct {
 	end      func(any, error) // with panicked and err
 }
 
-// The states of a call. A waiting call is either started by the writer or abandoned by its
-// caller.
+// A call's states. Either the writer starts a waiting call, or its caller abandons it.
 const (
 	callWaiting = iota
 	callStarted
@@ -188,7 +187,7 @@ func (w *writer) loop() {
 	for range w.wake {
 		for w.pending() && !w.isClosed() && w.health.err() == nil {
 			w.batch()
-			// Callers whose calls just returned are likely to call again, and can then join the
+			// Callers that just got their results are likely to call again, and can then join the
 			// next batch.
 			runtime.Gosched()
 		}
@@ -271,8 +270,8 @@ func (w *writer) finishAll() {
 	}
 }
 
-// retrySeparately runs each call of a batch that was rolled back in a transaction of its
-// own, so that a call that fails affects only itself.
+// retrySeparately runs a rolled back batch's calls one by one, each in its own transaction, so that
+// a call that fails affects only itself.
 func (w *writer) retrySeparately() {
 	for _, c := range w.members {
 		c.err = w.runAlone(c)
@@ -318,7 +317,7 @@ func (w *writer) runAlone(c *call) error {
 // transaction.
 func (w *writer) apply(c *call) (undo bool, err error) {
 	t := &Tx{conn: w.conn}
-	// A panic is repeated in the goroutine of the caller.
+	// The caller's goroutine repeats a panic.
 	c.panicked, err = recovered(func() error { return c.fn(t) })
 	w.touched = append(w.touched, t.touched...)
 	c.guarded = t.guarded()
@@ -334,7 +333,7 @@ func (w *writer) beginTx() error {
 	return w.conn.run(w.begin)
 }
 
-// commit makes the transaction of a number of calls durable. If it returns ErrNoSpace or
+// commit makes a transaction with this number of calls durable. If it returns ErrNoSpace or
 // ErrUnavailable, the transaction has had no effect. If it returns ErrUnknownOutcome, the
 // transaction may reappear when the log is read again, and the writer has stopped: the next
 // transaction would be based on a state that may not be the last.
@@ -371,9 +370,8 @@ func (w *writer) rollback() {
 	_ = w.conn.run("ROLLBACK")
 }
 
-// beginFailed returns the error of a call for which no transaction could be begun. Unless
-// the disk is full or the database damaged, the connection can no longer be used, and the
-// writer stops.
+// beginFailed returns a call's error after BEGIN has failed. Unless the disk is full or the
+// database damaged, the connection can no longer be used, and the writer stops.
 func (w *writer) beginFailed(err error) error {
 	f := w.conn.classify(err)
 	if f == classFull {

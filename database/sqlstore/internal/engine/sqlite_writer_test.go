@@ -123,7 +123,7 @@ func TestPoisonedBatch(t *testing.T) {
 	}
 }
 
-// TestCallersCancel ends the contexts of waiting calls and of a running one.
+// TestCallersCancel ends the contexts of waiting calls and of one that runs.
 func TestCallersCancel(t *testing.T) {
 	s, w := openWithWriter(t, databasePath(t))
 	if err := s.setFact(t.Context(), "session", "9"); err != nil {
@@ -206,7 +206,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestReadCancelled ends the context of a read that waits for a connection.
+// TestReadCancelled ends a read's context while it waits for a connection.
 func TestReadCancelled(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{Readers: 1})
 	entered, open, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)

@@ -7,11 +7,11 @@ import (
 	"sluice/internal/histogram"
 )
 
-// Stats are the figures of a DB since it was opened. Each is exact, but together they are not a
+// Stats are a DB's figures since it was opened. Each is exact, but together they are not a
 // snapshot.
 type Stats struct {
-	Commits  *histogram.Histogram // seconds of COMMITs of the engine
-	InDoubt  int64                // COMMITs that were not acknowledged in time, or whose response was lost
+	Commits  *histogram.Histogram // seconds that COMMITs took
+	InDoubt  int64                // COMMITs that were not acknowledged in time, or had their response lost
 	SQLite   *SQLiteStats         // nil on PostgreSQL
 	Postgres *PostgresStats       // nil on SQLite
 }
@@ -22,8 +22,8 @@ type SQLiteStats struct {
 	Batches       *histogram.Histogram // calls of each transaction that was committed
 	ReadWaits     int64                // reads that waited for a connection
 	ReadWaitTime  time.Duration        // of these reads together
-	DatabaseBytes int64                // size of the file of the database; 0 if it cannot be read
-	LogBytes      int64                // size of the file of its log; 0 if there is none
+	DatabaseBytes int64                // size of the database's file; 0 if it cannot be read
+	LogBytes      int64                // size of its log's file; 0 if there is none
 }
 
 // PostgresStats are the figures of PostgreSQL.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestStatsOfSQLite holds the writer and the only reader up, and checks what the figures say of the
-// calls that wait and of the COMMIT that they share.
+// TestStatsOfSQLite holds the writer and the only reader up, and checks the figures for the waiting
+// calls and for the COMMIT that they share.
 func TestStatsOfSQLite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openAt(t, databasePath(t), Options{Readers: 1})

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Args are the parameters of a query, each an int64, a []byte that is not nil, or nil; or
-// the destinations of the columns of its rows.
+// Args are a query's parameters, each an int64, a []byte that is not nil, or nil; or the
+// destinations of its rows' columns.
 type Args = []any
 
 // runner runs statements on a connection, one at a time: a cursor must be closed before the
@@ -16,17 +16,16 @@ type Args = []any
 type runner interface {
 	// exec runs a statement and returns the number of rows that it changed.
 	exec(query string, in Args) (int64, error)
-	// change runs a statement of which only the effect matters, before the next one and before the
-	// commit. Its error may be returned by either of them instead. in must not be changed until
-	// then.
+	// change runs a statement for its effect only, before the next one and before the commit. Its
+	// error may be returned by either of them instead. in must not be changed until then.
 	change(query string, in Args) error
 	query(query string, in Args) (cursor, error)
-	// forUpdate returns the clause by which a query locks the rows that it returns until
-	// the end of the transaction. It is empty where there are no concurrent writers.
+	// forUpdate returns the clause by which a query locks the rows that it returns until the
+	// transaction ends. It is empty where there are no concurrent writers.
 	forUpdate() string
 	// lock waits until no other transaction holds the lock of this name, before the next statement
-	// runs at the latest, and holds it until the end of the transaction. It does nothing where
-	// there are no concurrent writers.
+	// runs at the latest, and holds it until the transaction ends. It does nothing where there are
+	// no concurrent writers.
 	lock(kind string, name []string) error
 	classify(err error) errorClass
 	// embedded reports whether the engine runs in this process, so that a statement costs no round
@@ -34,7 +33,7 @@ type runner interface {
 	embedded() bool
 }
 
-// cursor is the open result of a query.
+// cursor is a query's open result.
 type cursor interface {
 	// next scans the next row into out. It returns false at the end.
 	next(out Args) (bool, error)
@@ -44,18 +43,18 @@ type cursor interface {
 // Tx is a transaction on a connection. It records whether anything was changed and whether
 // the engine failed, after which the transaction may have ended.
 //
-// Statements do not run under the context of a caller: some engines roll the whole
-// transaction back if a context ends during a statement, and every statement is short.
+// Statements do not run under a caller's context: some engines roll the whole transaction back if a
+// context ends during a statement, and every statement is short.
 type Tx struct {
 	conn    runner
 	Now     time.Time // to the microsecond, in UTC
 	Changed bool
-	Free    bool     // it changes nothing of the instance, so that its commit needs no permission
-	failed  error    // the first error of the engine
+	Free    bool     // it does not change the instance, so that its commit needs no permission
+	failed  error    // the engine's first error
 	touched []RowKey // the rows that were changed, of those that a RowWatcher is told about
 }
 
-// guarded reports whether the commit of the transaction needs the permission of DB.Guard.
+// guarded reports whether the transaction's commit needs DB.Guard's permission.
 func (t *Tx) guarded() bool { return t.Changed && !t.Free }
 
 // Touch records that a row changes that a RowWatcher is told about. It must be called by every
@@ -74,9 +73,9 @@ func (t *Tx) Exec(query string, in ...any) (int64, error) {
 	return n, nil
 }
 
-// Change runs a statement of which only the effect matters, not the number of rows. Its error may
-// be returned by a later statement or by the transaction instead. What in refers to must not be
-// changed until the end of the transaction.
+// Change runs a statement for its effect only, not for the number of rows. Its error may be
+// returned by a later statement or by the transaction instead. What in refers to must not be
+// changed until the transaction ends.
 func (t *Tx) Change(query string, in ...any) error {
 	t.Changed = true
 	if err := t.conn.change(query, in); err != nil {
@@ -85,7 +84,7 @@ func (t *Tx) Change(query string, in ...any) error {
 	return nil
 }
 
-// Row scans the only row of a query into out. It returns false if there is none.
+// Row scans a query's only row into out. It returns false if there is none.
 func (t *Tx) Row(query string, in Args, out ...any) (bool, error) {
 	rows, err := t.Open(query, in)
 	if err != nil {
@@ -98,8 +97,7 @@ func (t *Tx) Row(query string, in Args, out ...any) (bool, error) {
 	return found, err
 }
 
-// Each scans the rows of a query into out and calls fn after each, until fn returns an
-// error.
+// Each scans a query's rows into out and calls fn after each, until fn returns an error.
 func (t *Tx) Each(query string, in, out Args, fn func() error) error {
 	rows, err := t.Open(query, in)
 	if err != nil {
@@ -119,8 +117,8 @@ func (t *Tx) Each(query string, in, out Args, fn func() error) error {
 	}
 }
 
-// Collect returns the values that row has after each row of a query is scanned into out,
-// which are destinations in row.
+// Collect returns the values that row has after each of a query's rows is scanned into out, the
+// destinations in row.
 func Collect[T any](t *Tx, query string, in, out Args, row *T) ([]T, error) {
 	var list []T
 	err := t.Each(query, in, out, func() error {
@@ -133,13 +131,13 @@ func Collect[T any](t *Tx, query string, in, out Args, row *T) ([]T, error) {
 	return list, nil
 }
 
-// Rows is the open result of a query in a transaction.
+// Rows is a query's open result in a transaction.
 type Rows struct {
 	tx     *Tx
 	cursor cursor
 }
 
-// Open begins a query, whose result must be closed before the next statement.
+// Open begins a query. Its result must be closed before the next statement.
 func (t *Tx) Open(query string, in Args) (Rows, error) {
 	r, err := t.conn.query(query, in)
 	if err != nil {
@@ -184,7 +182,7 @@ func (t *Tx) Lock(kind string, name ...string) error {
 	return nil
 }
 
-// fail records an error of the engine and translates it.
+// fail records the engine's error and translates it.
 func (t *Tx) fail(err error) error {
 	if t.failed == nil {
 		t.failed = err
