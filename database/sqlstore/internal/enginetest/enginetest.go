@@ -1,5 +1,5 @@
-// Package enginetest has what the tests of several packages need of an engine: databases for a
-// test, transactions that a test delays, observes or lets fail, and a writer that is held.
+// Package enginetest has what several packages' tests need: databases, transactions that a test
+// delays, observes or lets fail, and a writer that a test holds.
 package enginetest
 
 import (
@@ -51,7 +51,7 @@ func Connect(tb testing.TB, dsn string) *pgx.Conn {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	for name := range config.RuntimeParams { // parameters of a pool, which the server does not know
+	for name := range config.RuntimeParams { // a pool's parameters; the server does not know them
 		if len(name) > 5 && name[:5] == "pool_" {
 			delete(config.RuntimeParams, name)
 		}
@@ -68,7 +68,7 @@ func Connect(tb testing.TB, dsn string) *pgx.Conn {
 	return conn
 }
 
-// Value returns the only row of a query, an integer.
+// Value returns a query's only row, an integer.
 func Value(tb testing.TB, db *engine.DB, query string, in ...any) int64 {
 	tb.Helper()
 	var n int64
@@ -103,15 +103,15 @@ func Explain(tb testing.TB, db *engine.DB, conn *pgx.Conn, options, query string
 	return strings.Join(lines, "\n")
 }
 
-// Held is a writer of SQLite that runs a transaction until it is released, so that calls that
-// arrive meanwhile become one batch.
+// Held is SQLite's writer, running a transaction until it is released, so that calls that arrive
+// meanwhile become one batch.
 type Held struct {
 	db     *engine.DB
 	open   chan struct{}
 	result chan error
 }
 
-// Hold holds the writer of a database.
+// Hold holds a database's writer.
 func Hold(tb testing.TB, db *engine.DB) *Held {
 	tb.Helper()
 	h := &Held{db, make(chan struct{}), make(chan error, 1)}
@@ -143,5 +143,5 @@ func (h *Held) Waiting() int { return h.db.Stats().SQLite.Queue }
 // Release lets the writer continue.
 func (h *Held) Release() { close(h.open) }
 
-// Result returns the result of the transaction that held the writer.
+// Result returns what the transaction that held the writer returned.
 func (h *Held) Result() error { return <-h.result }

@@ -10,15 +10,15 @@ import (
 	"sluice/database/sqlstore/internal/engine"
 )
 
-// Transactor runs a function in a transaction, as the methods of an engine do.
+// Transactor runs a function in a transaction, as an engine's methods do.
 type Transactor = func(context.Context, func(*engine.Tx) error) error
 
-// Hooks wrap the transactions of a database. A hook that is nil changes nothing.
+// Hooks wrap a database's transactions. A nil hook changes nothing.
 type Hooks struct {
 	Write, WriteLocked, Read func(Transactor) Transactor
 }
 
-// Hook wraps the transactions of a database and returns the engine without the hooks.
+// Hook wraps a database's transactions and returns the engine without the hooks.
 func Hook(db *engine.DB, h Hooks) (plain engine.Engine) {
 	db.Wrap(func(e engine.Engine) engine.Engine {
 		plain = e
@@ -27,7 +27,7 @@ func Hook(db *engine.DB, h Hooks) (plain engine.Engine) {
 	return plain
 }
 
-// Observe calls see before each statement of the write transactions of a database.
+// Observe calls see before each statement of a database's write transactions.
 func Observe(db *engine.DB, see func(query string, in engine.Args)) {
 	watch := func(write Transactor) Transactor {
 		return func(ctx context.Context, fn func(*engine.Tx) error) error {

@@ -32,8 +32,8 @@ const (
 // Proxy forwards connections of pgx to a PostgreSQL server.
 type Proxy struct {
 	listener net.Listener
-	socket   atomic.Pointer[string] // of the server
-	DSN      string                 // of the server's database, through the proxy
+	socket   atomic.Pointer[string] // the server's
+	DSN      string                 // for the server's database, through the proxy
 	// onCommit returns how a COMMIT fails.
 	onCommit func() Cut
 	// OnBegin, if it is not nil, is called before each write transaction.
@@ -136,12 +136,12 @@ func (p *Proxy) serve(client net.Conn) {
 type link struct {
 	*Proxy
 	client, server net.Conn
-	id             string        // of the current transaction
+	id             string        // the current transaction's
 	silent         atomic.Bool   // responses are discarded
 	answered       chan struct{} // closed when the server has closed the connection or its response was discarded
 }
 
-// answers forwards the messages of the server.
+// answers forwards the server's messages.
 func (l *link) answers() {
 	defer close(l.answered)
 	defer func() { _ = l.client.Close() }()
@@ -157,8 +157,8 @@ func (l *link) answers() {
 	}
 }
 
-// forward forwards the messages of the client one by one. The first has no type, and all begin
-// with their length, including the length itself.
+// forward forwards the client's messages one by one. The first has no type, and all begin with
+// their length, including the length itself.
 func (l *link) forward() error {
 	in := bufio.NewReader(l.client)
 	for typeLen := 0; ; typeLen = 1 {
@@ -170,7 +170,7 @@ func (l *link) forward() error {
 		if _, err := io.ReadFull(in, message); err != nil {
 			return err
 		}
-		if typeLen == 1 && (message[0] == 'Q' || message[0] == 'S') { // a query, or the end of a series of messages
+		if typeLen == 1 && (message[0] == 'Q' || message[0] == 'S') { // a query, or the last message of several
 			l.Requests.Add(1)
 		}
 		if typeLen == 1 && message[0] == 'Q' {
@@ -237,8 +237,8 @@ func (l *link) begins(id string) {
 	}
 }
 
-// cutClient closes the connection of the client. The returned channel is closed when the
-// client begins the same transaction on another connection.
+// cutClient closes the client's connection. The returned channel is closed when the client begins
+// the same transaction on another connection.
 func (l *link) cutClient() <-chan struct{} {
 	again := make(chan struct{})
 	l.mu.Lock()

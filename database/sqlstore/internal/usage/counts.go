@@ -9,16 +9,16 @@ import (
 	"sluice/database/sqlstore/internal/engine"
 )
 
-// Counts are the tables of counts that concurrent writers change. A writer inserts a row of
-// differences, so that writers share no row, and Purge moves these rows to the sums. What is
-// counted for a key is its row of sums plus all its rows of deltas.
+// Counts names two tables of counts that concurrent writers change. A writer inserts a row of
+// differences, so that writers share no row, and Purge moves these rows to the sums. A key's count
+// is its row in the sums plus all its rows in the deltas.
 type Counts struct {
 	Deltas, Sums string   // tables
-	Key          string   // column of what is counted for; deltas have the key (key, id)
+	Key          string   // column that names what is counted for; deltas have the key (key, id)
 	Columns      []string // the counts
 }
 
-// Owners are what owners store.
+// Owners counts what each owner stores.
 var Owners = Counts{Deltas: "usage", Sums: "usage_sums", Key: "owner", Columns: strings.Split(SummedColumns, ", ")}
 
 // Fold moves up to limit rows of deltas to the sums and returns their number. It reads no
@@ -60,7 +60,7 @@ func (c Counts) Fold(t *engine.Tx, limit int) (rows int, err error) {
 	return rows, nil
 }
 
-// add adds differences to the sums of a key, and deletes sums that are zero.
+// add adds differences to a key's sums, and deletes sums that are zero.
 func (c Counts) add(t *engine.Tx, key string, differences []int64) error {
 	in := engine.Args{[]byte(key)}
 	var sums, zero []string

@@ -8,7 +8,7 @@ import (
 	"sluice/metastore"
 )
 
-// Delta is a difference of the usage of an owner.
+// Delta is a difference in an owner's usage.
 type Delta struct {
 	Owner string // empty: none, and the difference is not counted
 	metastore.Used
@@ -17,7 +17,7 @@ type Delta struct {
 // Channel returns the difference that a new channel makes.
 func Channel(owner string) Delta { return Delta{owner, metastore.Used{Channels: 1}} }
 
-// Row returns the difference that a row makes that is kept for its owner.
+// Row returns the difference that one row makes for its owner.
 func Row(owner string) Delta { return Delta{owner, metastore.Used{Retained: metastore.RowCharge}} }
 
 // Negated returns the difference that undoes d.
@@ -36,9 +36,9 @@ func (d *Delta) add(u metastore.Used) {
 	d.Retained += u.Retained
 }
 
-// Columns are the columns of metastore.Used in the table usage, in the order of Fields, and
-// SummedColumns those in usage_sums. Triggers sum up retained in the table retained_sums, because
-// nodes of earlier versions, which do not know it, fold rows too.
+// Columns are the columns of metastore.Used in the table usage, in the order of Fields.
+// SummedColumns are the columns in usage_sums. Triggers sum up retained in the table retained_sums,
+// because nodes of earlier versions fold rows too and do not know it.
 const (
 	SummedColumns = `bytes, uploads, objects, names, channels`
 	Columns       = SummedColumns + `, retained`
@@ -57,7 +57,7 @@ func usedValues(u metastore.Used) engine.Args {
 	return engine.Args{u.Bytes, u.Uploads, u.Objects, u.Names, u.Channels, u.Retained}
 }
 
-// Record inserts one row for each owner whose usage changes.
+// Record inserts one row for each owner with a changed usage.
 func Record(t *engine.Tx, deltas ...Delta) error {
 	for _, d := range sums(deltas) {
 		if err := insertUsage(t, d); err != nil {
@@ -67,7 +67,7 @@ func Record(t *engine.Tx, deltas ...Delta) error {
 	return nil
 }
 
-// sums returns the sum of the deltas of each owner, in the order of the owners.
+// sums returns each owner's sum of deltas, ordered by owner.
 func sums(deltas []Delta) []Delta {
 	slices.SortFunc(deltas, func(a, b Delta) int { return cmp.Compare(a.Owner, b.Owner) })
 	var list []Delta
@@ -89,7 +89,7 @@ func insertUsage(t *engine.Tx, d Delta) error {
 		append(engine.Args{[]byte(d.Owner), id[:]}, usedValues(d.Used)...)...)
 }
 
-// OwnRows are the rows whose sum is the usage of the owner $1.
+// OwnRows are rows that add up to owner $1's usage.
 const OwnRows = `(SELECT ` + Columns + ` FROM usage WHERE owner = $1
 	UNION ALL SELECT ` + SummedColumns + `, 0 FROM usage_sums WHERE owner = $1
 	UNION ALL SELECT 0, 0, 0, 0, 0, retained FROM retained_sums WHERE owner = $1) u`
