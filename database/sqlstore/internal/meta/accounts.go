@@ -10,7 +10,7 @@ import (
 	"sluice/metastore"
 )
 
-// AccountCounts are the numbers and sizes of the blobs of accounts.
+// AccountCounts has each account's number and size of blobs.
 var AccountCounts = usage.Counts{Deltas: "account_deltas", Sums: "account_sums", Key: "account", Columns: []string{"blobs", "bytes"}}
 
 // The counts of accounts are kept by triggers on the table blobs: see the migration "accounts".
@@ -51,9 +51,8 @@ func (s *Metastore) TotalStored(ctx context.Context) (blobs, bytes int64, err er
 	return blobs, bytes, err
 }
 
-// countedAccounts returns the counts of the first accounts greater than after, in the order
-// of the accounts: of at least limit, unless it returns false, and then of all. Counts can be
-// zero.
+// countedAccounts returns counts for accounts greater than after, ordered by account. If more is
+// set, they are for the first ones, at least limit; otherwise for all. Counts can be zero.
 func (t tx) countedAccounts(after string, limit int) (list []metastore.Account, more bool, err error) {
 	sums, err := t.readAccounts(`SELECT account, blobs, bytes FROM account_sums
 		WHERE account > $1 ORDER BY account LIMIT ($2 + 0)`, after, limit)
@@ -84,8 +83,7 @@ func (t tx) countedAccounts(after string, limit int) (list []metastore.Account, 
 	return list, more, nil
 }
 
-// accountDeltas reads a range of the primary key of the table, and only as far as the limit
-// needs.
+// accountDeltas reads a range of the table's primary key, and only as far as the limit needs.
 const accountDeltas = `SELECT account, CAST(SUM(blobs) AS BIGINT), CAST(SUM(bytes) AS BIGINT) FROM account_deltas
 	WHERE account > $1 GROUP BY account ORDER BY account LIMIT ($2 + 0)`
 

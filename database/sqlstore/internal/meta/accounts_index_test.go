@@ -9,7 +9,7 @@ import (
 	"sluice/metastore"
 )
 
-// TestAccountsAreListedByIndex looks at the plans of a page of accounts over large tables: none
+// TestAccountsAreListedByIndex looks at the plans for a page of accounts in large tables: none
 // scans a table or sorts it.
 func TestAccountsAreListedByIndex(t *testing.T) {
 	s, p := openPostgres(t)

@@ -2,8 +2,8 @@ package meta
 
 import "sluice/database/sqlstore/internal/engine"
 
-// AuditAccounts reports where the counts of an account differ from its blobs. It compares them in
-// one statement, so that the engine sorts what does not fit in memory.
+// AuditAccounts reports where an account's counts differ from its blobs. It compares them in one
+// statement, so that the engine sorts what does not fit in memory.
 func AuditAccounts(t *engine.Tx, report func(format string, args ...any)) error {
 	var account string
 	var blobs, size, countedBlobs, countedSize int64

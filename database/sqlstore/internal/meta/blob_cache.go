@@ -19,7 +19,7 @@ import (
 // changes blobs: begin removes their rows before the COMMIT, and end is called after it has
 // returned and before any caller is answered. Between the two the names are changing, and no row of
 // them is inserted. A query for a row is bracketed too, by a rowFill: its result is inserted only
-// if the name is not changing then, and was not at any moment since before the query began.
+// if the name was not changing at any moment from before the query began until then.
 //
 // So when a row is inserted, no COMMIT for its name has run since before it was read: it is the
 // committed row. It stays that until the next begin, which removes it before the next COMMIT. A
@@ -27,8 +27,8 @@ import (
 // it is a query, which sees what SQLite has committed. In particular, no lookup that begins after a
 // write was acknowledged returns an earlier row.
 //
-// If the outcome of a COMMIT is unknown, the cache is emptied and remains empty: what SQLite
-// returns is the only truth until the database is opened again.
+// If a COMMIT's outcome is unknown, the cache is emptied and remains empty: what SQLite returns is
+// the only truth until the database is opened again.
 type BlobCache struct {
 	rows *otter.Cache[engine.RowKey, *blobRow]
 
@@ -41,8 +41,8 @@ type BlobCache struct {
 }
 
 // blobRow is a row of blobs with the extent that has its first byte, if any. It must not be
-// modified. The blob has neither Account nor Name, which its reader knows: those of the reader are
-// parts of its request, which a row in the cache would keep in memory.
+// modified. The blob has neither Account nor Name. Its reader knows them: its reader's copies are
+// parts of a request, and a cached row would keep the whole request in memory.
 type blobRow struct {
 	found bool
 	blob  metastore.Blob
@@ -56,8 +56,8 @@ type rowFill struct {
 }
 
 const (
-	// rowOverhead is the memory of a cached row without its variable parts, in bytes: the row, its
-	// key and its place in the cache.
+	// rowOverhead is a cached row's memory without its variable parts, in bytes: the row, its key
+	// and its place in the cache.
 	rowOverhead = 400
 	// extentOverhead is the same for an extent.
 	extentOverhead = 128
@@ -126,7 +126,7 @@ func (c *BlobCache) beginFill(k engine.RowKey) *rowFill {
 	return f
 }
 
-// endFill inserts the result of a query, unless the row may have changed.
+// endFill inserts a query's result, unless the row may have changed.
 func (c *BlobCache) endFill(k engine.RowKey, f *rowFill, row *blobRow, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,7 +155,7 @@ func (c *BlobCache) BeginCommit(keys []engine.RowKey) {
 	}
 }
 
-// EndCommit ends the changes of keys. known reports whether the outcome of the COMMIT is known.
+// EndCommit ends the changes of keys. known reports whether the COMMIT's outcome is known.
 func (c *BlobCache) EndCommit(keys []engine.RowKey, known bool) {
 	if c == nil || len(keys) == 0 && known {
 		return
@@ -186,7 +186,7 @@ func (c *BlobCache) Stats() BlobCacheStats {
 	}
 }
 
-// BlobCacheStats are the figures of the cache of blobs.
+// BlobCacheStats are the blob cache's figures.
 type BlobCacheStats struct {
 	Hits, Misses, Evictions int64
 	Bytes                   int64 // approximate

@@ -10,8 +10,8 @@ import (
 	"sluice/metastore"
 )
 
-// inRequest returns copies of an account and a name as a server gets them: as parts of the text of
-// a request that is much longer.
+// inRequest returns copies of an account and a name as a server gets them: as parts of a much
+// longer request text.
 func inRequest(account, name string) (string, string) {
 	target := strings.Join([]string{"GET /v1/blobs/", account, "/", name, "?", strings.Repeat("q", 28_000)}, "")
 	from := len("GET /v1/blobs/")
@@ -24,10 +24,10 @@ func TestCacheCountsItsMemory(t *testing.T) {
 	for _, c := range []struct {
 		shape string
 		rows  int
-		name  int // bytes of the name
+		name  int // the name's bytes
 		blob  metastore.Blob
 		body  int // bytes, inline
-		size  int // bytes, of an object, if there is no body
+		size  int // an object's bytes, if there is no body
 	}{
 		{shape: "empty", rows: 3000, name: 8},
 		{shape: "a byte", rows: 3000, name: 8, body: 1},
@@ -99,8 +99,8 @@ func commitForTest(t *testing.T, s *Metastore, b metastore.Blob, body, size int)
 	return err
 }
 
-// TestEvictedRowsAreFreed checks the memory of a cache through which many more rows have gone than
-// it can hold.
+// TestEvictedRowsAreFreed checks a cache's memory after many more rows have gone through it than it
+// can hold.
 func TestEvictedRowsAreFreed(t *testing.T) {
 	const size = 4 << 20
 	before := testenv.Heap()

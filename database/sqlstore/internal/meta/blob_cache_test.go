@@ -15,7 +15,7 @@ import (
 	"sluice/metastore"
 )
 
-// TestCacheServesWithoutQuery checks that the second read of a blob makes no query.
+// TestCacheServesWithoutQuery checks that a blob's second read makes no query.
 func TestCacheServesWithoutQuery(t *testing.T) {
 	const readers = 2
 	s := openCached(t, 1<<20, readers)
@@ -51,7 +51,7 @@ func TestCacheServesWithoutQuery(t *testing.T) {
 	}
 }
 
-// TestCacheIsBounded checks the size of the cache after more blobs were read than it can hold.
+// TestCacheIsBounded checks the cache's size after more blobs were read than it can hold.
 func TestCacheIsBounded(t *testing.T) {
 	const size = 256 << 10
 	s := openCached(t, size, 0)
@@ -68,8 +68,8 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestCacheCountsMetadata checks that what the writers of blobs state about them counts towards the
-// size of the cache.
+// TestCacheCountsMetadata checks that what writers state about their blobs counts towards the
+// cache's size.
 func TestCacheCountsMetadata(t *testing.T) {
 	const size = 256 << 10
 	s := openCached(t, size, 0)

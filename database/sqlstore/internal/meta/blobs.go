@@ -12,8 +12,8 @@ import (
 	"sluice/metastore"
 )
 
-// blobColumns are the columns of a blob, in the order of blobFields. blobColumnsAlone are the same
-// without the last one.
+// blobColumns are a blob's columns, in blobFields' order. blobColumnsAlone are the same without the
+// last one.
 const (
 	blobColumns      = blobColumnsAlone + `, metadata`
 	blobColumnsAlone = `content, size, crc64, part_size, sha256, content_type, modified, expires, owner, shared_second`
@@ -27,9 +27,9 @@ func blobFields(b *metastore.Blob) engine.Args {
 	}
 }
 
-// boundMetadata is the destination of the column metadata, which must be scanned after the column
-// content. A node of an earlier version replaces a blob without knowing the column, so its value
-// begins with the id of the content that it belongs to, and is ignored for another content.
+// boundMetadata is the destination for the column metadata. It must be scanned after the column
+// content. An earlier version's node replaces a blob without knowing the column. The value
+// therefore begins with its content's id, and is ignored for any other content.
 type boundMetadata metastore.Blob
 
 func (b *boundMetadata) Scan(src any) error {
@@ -46,7 +46,7 @@ func (b *boundMetadata) Scan(src any) error {
 	return nil
 }
 
-// metadataColumn returns the column of the metadata of a content. Empty metadata is NULL.
+// metadataColumn returns the column for a content's metadata. Empty metadata is NULL.
 func metadataColumn(content metastore.ContentID, metadata string) any {
 	if metadata == "" {
 		return nil
@@ -54,8 +54,7 @@ func metadataColumn(content metastore.ContentID, metadata string) any {
 	return append(content[:], metadata...)
 }
 
-// metadataLength is the number of bytes of the metadata of a row of blobs, as boundMetadata scans
-// it.
+// metadataLength is how many bytes of metadata boundMetadata scans from a row of blobs.
 const metadataLength = `CASE WHEN substr(metadata, 1, 16) = content THEN length(metadata) - 16 ELSE 0 END`
 
 // expired reports whether a blob or session has expired. The zero time means never.
@@ -116,7 +115,7 @@ func (s *Metastore) OpenBlob(ctx context.Context, account, name string) (metasto
 	return b, row.first, nil
 }
 
-// blobRow returns the row of a name, with found unset if there is none.
+// blobRow returns a name's row, with found unset if there is none.
 func (t tx) blobRow(account, blobName string) (*blobRow, error) {
 	row := &blobRow{}
 	n := splitName(blobName)
@@ -135,7 +134,7 @@ func (t tx) blobRow(account, blobName string) (*blobRow, error) {
 	return row, err
 }
 
-// blob returns the blob of a name, also if it has expired.
+// blob returns a name's blob, even an expired one.
 func (t tx) blob(account, blobName string) (metastore.Blob, bool, error) {
 	b := metastore.Blob{Account: account, Name: blobName}
 	n := splitName(blobName)
@@ -207,7 +206,7 @@ func (s *Metastore) commitBlob(ctx context.Context, b metastore.Blob, extents []
 }
 
 // replaceable returns the blob that b may replace, and whether there is one. If there is none, the
-// blob has no size and no owner. Until the end of the transaction it stays as it is.
+// blob has no size and no owner. It stays as it is until the transaction ends.
 func (t tx) replaceable(b *metastore.Blob, precondition metastore.Precondition, createOnly bool) (old metastore.Blob, found bool, err error) {
 	if expired(b.Expires, t.Now) {
 		return metastore.Blob{}, false, fmt.Errorf("blob to commit: %w", database.ErrExpired)
@@ -257,8 +256,8 @@ func (t tx) updateBlob(b *metastore.Blob) error {
 		metadataColumn(b.Content, b.Metadata))
 }
 
-// insertBlob writes the first row of that name, whose time is not before that of a blob of the name
-// that was deleted. It sets b.Modified and b.SharedSecond.
+// insertBlob writes the name's first row. Its time is not before the one that deleted_blobs has for
+// the name, if any. It sets b.Modified and b.SharedSecond.
 func (t tx) insertBlob(b *metastore.Blob) error {
 	n := splitName(b.Name)
 	t.Touch(rowKey(b.Account, n))
@@ -340,13 +339,13 @@ func (s *Metastore) DeleteBlob(ctx context.Context, account, name string, precon
 	return old.Content, true, nil
 }
 
-// deletedRetention is the age from which the deletion of a blob need not be recorded: a
-// later blob of the name is then certain to have a later time. It exceeds the time that a
-// transaction may wait for its lock after it has read the clock.
+// deletedRetention is the age from which a blob is deleted without a record: the name's next blob
+// is then certain to have a later time. It exceeds the time that a transaction may wait for its
+// lock after it has read the clock.
 const deletedRetention = time.Minute
 
-// rememberDeleted stores the time of a blob that is deleted soon after it was modified. The
-// next blob of the name must not be older.
+// rememberDeleted stores a blob's time if it is deleted soon after it was modified. The name's next
+// blob must not be older.
 func (t tx) rememberDeleted(b metastore.Blob) error {
 	if t.Now.Sub(b.Modified) > deletedRetention {
 		return nil
@@ -357,7 +356,7 @@ func (t tx) rememberDeleted(b metastore.Blob) error {
 		[]byte(b.Account), n.head, n.hash, engine.Micros(b.Modified))
 }
 
-// removeBlob deletes the row of a blob and makes its content garbage, as addGarbage does.
+// removeBlob deletes a blob's row and makes its content garbage, as addGarbage does.
 func (t tx) removeBlob(account string, n name, content metastore.ContentID, garbage usage.Delta) error {
 	t.Touch(rowKey(account, n))
 	err := t.Change(`DELETE FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`,

@@ -33,7 +33,7 @@ func checkExtents(extents []metastore.Extent, part int, size int64) error {
 	return nil
 }
 
-// checkAge returns ErrStaleExtent for extents whose objects the orphan sweep may soon check.
+// checkAge returns ErrStaleExtent if the orphan sweep may soon check the extents' objects.
 func checkAge(extents []metastore.Extent, now time.Time) error {
 	for i := range extents {
 		if e := &extents[i]; e.Key != "" && now.Sub(e.Created) > metastore.MaxExtentAge {
@@ -43,7 +43,7 @@ func checkAge(extents []metastore.Extent, now time.Time) error {
 	return nil
 }
 
-// extentColumns is the number of columns of a row of extents.
+// extentColumns is the number of columns in a row of extents.
 const extentColumns = 6
 
 // extentRows are the numbers of rows that a statement inserts, and insertExtents the
@@ -99,7 +99,7 @@ func (t tx) addRows(insert string, content metastore.ContentID, extents []metast
 	return t.Change(insert, in...)
 }
 
-// addBodies inserts the bodies of inline extents, of which a content has few.
+// addBodies inserts the inline extents' bodies. A content has few of them.
 func (t tx) addBodies(content metastore.ContentID, extents []metastore.Extent) error {
 	for i := range extents {
 		e := &extents[i]
@@ -126,9 +126,9 @@ const (
 	stageTime = 4 * metastore.MaxExtentAge
 )
 
-// stage inserts the extents of a content ahead of its commit, in several transactions. The
-// content is staged until claim, and counts as this garbage. Purge makes it garbage after
-// stageTime, so that it is freed after a crash.
+// stage inserts a content's extents ahead of its commit, in several transactions. Until claim the
+// content is staged and counts as the given garbage. Purge makes it garbage after stageTime, so
+// that it is freed after a crash.
 func (s *Metastore) stage(ctx context.Context, content metastore.ContentID, garbage usage.Delta, extents []metastore.Extent) error {
 	for first := true; len(extents) > 0; first = false {
 		some := extents[:min(stageExtents, len(extents))]
@@ -148,8 +148,7 @@ func (s *Metastore) stage(ctx context.Context, content metastore.ContentID, garb
 		})
 		switch {
 		case errors.Is(err, database.ErrUnknownOutcome):
-			// Only the outcome of the staged rows is unknown, which are not visible.
-			// The outcome of the call is known.
+			// Only the staged rows are in doubt, and nobody sees them. The call's outcome is known.
 			return fmt.Errorf("staging extents: %w: %v", database.ErrUnavailable, err) //nolint:errorlint
 		case err != nil:
 			return err
@@ -181,8 +180,7 @@ func (s *Metastore) unstage(ctx context.Context, content metastore.ContentID, ca
 	return cause
 }
 
-// moveExtents moves the extents of a part to another content and reports whether there were
-// any.
+// moveExtents moves a part's extents to another content and reports whether there were any.
 func (t tx) moveExtents(from metastore.ContentID, part int, to metastore.ContentID) (bool, error) {
 	n, err := t.Exec(`UPDATE extents SET content = $1 WHERE content = $2 AND part = $3`, to[:], from[:], int64(part))
 	if err != nil {

@@ -100,8 +100,8 @@ func TestStagedExtentsOfACrash(t *testing.T) {
 	}
 }
 
-// TestContextEndsWhileStaging ends the context of a commit between two of its transactions:
-// the commit returns the error of the context, and the staged extents are due garbage.
+// TestContextEndsWhileStaging ends a commit's context between two of its transactions: the commit
+// returns the context's error, and the staged extents are due garbage.
 func TestContextEndsWhileStaging(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var left atomic.Int64
@@ -134,8 +134,8 @@ func TestContextEndsWhileStaging(t *testing.T) {
 	}
 }
 
-// TestStagedExtentsThatBecameGarbage: a commit claims neither a content that became garbage in the
-// meantime, whose objects may be deleted, nor one that was never staged.
+// TestStagedExtentsThatBecameGarbage: a commit claims no content that became garbage in the
+// meantime, because its objects may be deleted, and none that was never staged.
 func TestStagedExtentsThatBecameGarbage(t *testing.T) {
 	s := openSQLite(t, engine.Options{})
 	content := metastore.NewContentID(time.Now())
@@ -153,9 +153,8 @@ func TestStagedExtentsThatBecameGarbage(t *testing.T) {
 	}
 }
 
-// TestStagedExtentsOfACommitInDoubt: extents remain staged if the outcome of their commit is
-// unknown, because it may still claim them. Those of a refused commit become garbage
-// immediately.
+// TestStagedExtentsOfACommitInDoubt: extents remain staged if their commit's outcome is unknown,
+// because it may still claim them. A refused commit's extents become garbage immediately.
 func TestStagedExtentsOfACommitInDoubt(t *testing.T) {
 	s := openSQLite(t, engine.Options{})
 	for cause, want := range map[error]error{database.ErrUnknownOutcome: nil, database.ErrExpired: metastore.ErrStaleExtent} {

@@ -21,15 +21,15 @@ func (t tx) addGarbage(content metastore.ContentID, d usage.Delta) error {
 	return t.addGarbageSince(content, d, t.Now.UnixMicro())
 }
 
-// addGarbageSince inserts a content into garbage with this value of the column since.
+// addGarbageSince inserts a content into garbage with this since.
 func (t tx) addGarbageSince(content metastore.ContentID, d usage.Delta, since int64) error {
 	return t.Change(`INSERT INTO garbage (content, since, owner, charge) VALUES ($1, $2, $3, $4)`,
 		content[:], since, engine.OptionalColumn(d.Owner), d.Retained)
 }
 
-// stagedFrom is the least value of the column since for a content that is staged for a
-// commit and therefore not garbage. The value is stagedFrom plus the time, in microseconds,
-// at which purgeStaged makes it garbage. Times are far less than stagedFrom.
+// stagedFrom is the least since that a content has while it is staged for a commit, and therefore
+// not garbage: since is then stagedFrom plus the time, in microseconds, at which purgeStaged makes
+// it garbage. Times are far less than stagedFrom.
 const stagedFrom = 1 << 62
 
 // PurgeStaged makes contents garbage that were staged for a commit that did not happen.
@@ -70,7 +70,7 @@ func (s *Metastore) GarbageContents(ctx context.Context, grace time.Duration, af
 	return list, err
 }
 
-// dueGarbage reads a range of the index garbage_since.
+// dueGarbage reads a range in the index garbage_since.
 const dueGarbage = `SELECT content, since FROM garbage
 	WHERE (since, content) > ($1, $2) AND since <= $3 ORDER BY since, content LIMIT ($4 + 0)`
 
@@ -93,8 +93,9 @@ func (s *Metastore) GarbageBacklog(ctx context.Context, grace time.Duration) (me
 const backlogSize = `SELECT COUNT(*), COALESCE(MIN(since), $1) FROM
 	(SELECT since FROM garbage WHERE since <= $1 ORDER BY since LIMIT ($2 + 0)) due`
 
-// backlogBytes reads the extents of the oldest of the same contents. The subquery is evaluated for
-// each content; a planner without statistics would join all extents.
+// backlogBytes adds up extents for the oldest contents that are due: at most MaxBacklog/10 of them,
+// and at most 1,000 extents of each. A subquery for each content reads them, because a planner
+// without statistics would join all extents.
 const backlogBytes = `SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM
 	(SELECT (SELECT SUM(size) FROM (SELECT e.size FROM extents e WHERE e.content = g.content LIMIT 1000) bounded) AS bytes
 		FROM garbage g WHERE g.since <= $1 ORDER BY g.since LIMIT ($2 + 0)) due`
@@ -115,12 +116,12 @@ func (s *Metastore) GarbageObjects(ctx context.Context, contents []metastore.Con
 	return objects, nil
 }
 
-// smallGarbage is the condition that the content of a row g of garbage is small. It reads at
-// most one extent more than a small content has.
+// smallGarbage is the condition that the content in row g of garbage is small. It reads at most one
+// extent more than a small content has.
 var smallGarbage = fmt.Sprintf(
 	` AND NOT EXISTS (SELECT 1 FROM extents x WHERE x.content = g.content LIMIT 1 OFFSET %d)`, metastore.MaxSmallExtents)
 
-// garbageObjects adds the keys of the objects of the small contents in a list.
+// garbageObjects adds the object keys of the list's small contents.
 func (t tx) garbageObjects(list string, in engine.Args, objects map[metastore.ContentID][]string) error {
 	var id metastore.ContentID
 	var key engine.OptionalText
@@ -136,8 +137,8 @@ func (t tx) garbageObjects(list string, in engine.Args, objects map[metastore.Co
 		})
 }
 
-// DropContents implements metastore.Garbage. It locks the rows of garbage in the order of
-// their ids. Nothing is added to a content that is garbage, so that a small one stays small.
+// DropContents implements metastore.Garbage. It locks the rows of garbage ordered by id. Nothing is
+// added to a content that is garbage, so that a small one stays small.
 func (s *Metastore) DropContents(ctx context.Context, contents []metastore.ContentID) error {
 	if err := checkContents(contents); err != nil || len(contents) == 0 {
 		return err
@@ -190,8 +191,8 @@ var lists = func() map[int]string {
 	return texts
 }()
 
-// forLists splits contents into runs and calls fn for each with the parameters of a list and
-// their values. The last value is repeated to the length of the list.
+// forLists splits contents into runs and calls fn for each with a list's parameters and their
+// values. The last value is repeated up to the list's length.
 func forLists(contents []metastore.ContentID, fn func(list string, in engine.Args) error) error {
 	for len(contents) > 0 {
 		size := listSizes[len(listSizes)-1]
@@ -233,7 +234,7 @@ func (s *Metastore) DropExtents(ctx context.Context, content metastore.ContentID
 }
 
 func (t tx) dropExtents(content metastore.ContentID, extents []metastore.Position) error {
-	// Most contents have no inline extents, and then half of the statements are not needed.
+	// Most contents have no inline extents. Half the statements are then not needed.
 	var one engine.Integer
 	inline, err := t.Row(`SELECT 1 FROM bodies WHERE content = $1 LIMIT 1`, engine.Args{content[:]}, &one)
 	if err != nil {
@@ -289,9 +290,9 @@ func (s *Metastore) Unreferenced(ctx context.Context, keys []string) ([]string, 
 	return free, err
 }
 
-// unreferenced merges the sorted keys with the index of objects. The keys of a sweep are
-// close together in the index, and each query then reads twice as many rows as the last one
-// decided keys. If the keys are far apart, each query reads few rows.
+// unreferenced merges the sorted keys with the objects' index. A sweep's keys are close together in
+// the index, and each query then reads twice as many rows as the last one decided keys. If the keys
+// are far apart, each query reads few rows.
 func (t tx) unreferenced(wanted []string) (free []string, err error) {
 	for size := 1; len(wanted) > 0; {
 		rows, left := 0, wanted

@@ -31,7 +31,7 @@ func TestUnreferencedIsExact(t *testing.T) {
 		}
 		for range 100 {
 			first := rand.IntN(400)
-			numbers := rand.Perm(400 - first) // of which some are used
+			numbers := rand.Perm(400 - first) // some of them used
 			var keys, want []string
 			for _, i := range numbers[:rand.IntN(len(numbers)+1)] {
 				k := key(first + i)

@@ -12,7 +12,7 @@ import (
 	"sluice/metastore"
 )
 
-// entryCharge is what an entry of a page counts against ListQuery.Bytes in addition to its texts.
+// entryCharge is what a page's entry counts against ListQuery.Bytes in addition to its texts.
 const entryCharge = database.EntryCharge
 
 // ListBlobs implements metastore.Blobs.
@@ -67,7 +67,7 @@ func (t tx) listNames(q metastore.ListQuery) (page metastore.Page, err error) {
 	}
 }
 
-// The kinds of rows of the function list_blobs.
+// The kinds of rows that the function list_blobs returns.
 const (
 	rowBlob = iota
 	rowGroup
@@ -151,21 +151,20 @@ func successor(s string) (string, bool) {
 	return "", false
 }
 
-// nameCursor iterates over the unexpired blobs of an account in the order of their names and
-// can skip names. Names up to headLen are read in the order of the key. Longer names with the
-// same head are ordered by a hash in the key, and are read by the index blobs_long_names,
-// one head at a time.
+// nameCursor iterates over an account's unexpired blobs, ordered by name, and can skip names. Names
+// up to headLen are read in key order. Longer names with the same head are ordered by a hash in the
+// key, and are read by the index blobs_long_names, one head at a time.
 type nameCursor struct {
 	t       tx
 	account string
-	size    int // limit of the next query
-	most    int // maximum limit of a query
+	size    int // the next query's limit
+	most    int // a query's maximum limit
 
 	from   string // the cursor is before the first name that is not less than from
 	inHead bool   // the current query is over the names that begin with from[:headLen]
 	rows   engine.Rows
 	open   bool
-	got    int // number of rows of the current query
+	got    int // the current query's number of rows
 
 	head, tail string
 	blob       metastore.Blob // found by next
@@ -204,9 +203,8 @@ func (c *nameCursor) seek(from string) error {
 	return c.close()
 }
 
-// skip is seek past a group. The next name is likely to be in another group, of which one
-// row suffices. The next query therefore has a limit of one row, and each further one of
-// twice as many.
+// skip is seek past a group. The next name is likely to be in another group, where one row
+// suffices. The next query therefore has a limit of one row, and each further one of twice as many.
 func (c *nameCursor) skip(from string) error {
 	c.size = 1
 	return c.seek(from)
@@ -220,7 +218,7 @@ func (c *nameCursor) close() error {
 	return c.rows.Close()
 }
 
-// next finds the next blob. It returns false at the end of the account.
+// next finds the next blob. It returns false at the account's end.
 func (c *nameCursor) next() (bool, error) {
 	for {
 		if err := c.query(); err != nil {

@@ -10,9 +10,9 @@ import (
 	"sluice/metastore"
 )
 
-// BenchmarkLists reports the time of a page of 1,000 entries on PostgreSQL, of lists of a million
-// names: groups of one name each, groups behind a common beginning of 2,000 bytes, and names
-// without a group, with a delimiter and without.
+// BenchmarkLists reports how long a page of 1,000 entries takes on PostgreSQL, in lists with a
+// million names: groups of one name each, groups behind a common beginning of 2,000 bytes, and
+// names without a group, with a delimiter and without.
 func BenchmarkLists(b *testing.B) {
 	const names = 1_000_000
 	s, p := openPostgres(b)
@@ -52,7 +52,7 @@ func BenchmarkLists(b *testing.B) {
 	}
 }
 
-// BenchmarkLookupBesideLists reports the time of a lookup of a blob on PostgreSQL, alone and while
+// BenchmarkLookupBesideLists reports how long a blob's lookup takes on PostgreSQL, alone and while
 // 32 callers list 1,100 folders again and again.
 func BenchmarkLookupBesideLists(b *testing.B) {
 	const folders = 1100
@@ -83,8 +83,8 @@ func BenchmarkLookupBesideLists(b *testing.B) {
 	listers.Wait()
 }
 
-// insertNames returns a statement that inserts n rows, whose parts of the name are expressions of
-// their number i.
+// insertNames returns a statement that inserts n rows. Each part of the name is an expression of
+// the row's number i.
 func insertNames(account, head, hash, tail string, n int) string {
 	return fmt.Sprintf(`INSERT INTO blobs (account, name_head, name_hash, name_tail, content, size, crc64, part_size, content_type, modified)
 		SELECT '%s', %s, %s, %s, substr(sha256(convert_to('%[1]s' || i::text, 'UTF8')), 1, 16), 1, 1, 0, 'text/plain', 1

@@ -7,11 +7,10 @@ import (
 	"sluice/database/sqlstore/internal/engine"
 )
 
-// headLen is the number of bytes of a name that the key of its row holds.
+// headLen is how many bytes of a name its row's key holds.
 const headLen = 2000
 
-// name is the name of a blob as it is stored. The slices are never nil, which would be
-// NULL.
+// name is a blob's name as it is stored. The slices are never nil: nil would be NULL.
 type name struct {
 	head, hash, tail []byte
 }
@@ -25,12 +24,12 @@ func splitName(s string) name {
 	return name{head: []byte(s[:headLen]), hash: hash[:], tail: tail}
 }
 
-// cloned returns a copy that shares no memory with the key, which may be a part of a request.
+// cloned returns a copy that shares no memory with the key: the key may be part of a request.
 func cloned(k engine.RowKey) engine.RowKey {
 	return engine.RowKey{strings.Clone(k[0]), strings.Clone(k[1]), strings.Clone(k[2])}
 }
 
-// blobKey returns the key of a blob's row without copying its name, unless that is long.
+// blobKey returns the row key for a blob without copying its name, unless that is long.
 func blobKey(account, name string) engine.RowKey {
 	if len(name) <= headLen {
 		return engine.RowKey{account, name}
@@ -38,7 +37,7 @@ func blobKey(account, name string) engine.RowKey {
 	return rowKey(account, splitName(name))
 }
 
-// rowKey returns the key of a blob's row.
+// rowKey returns a blob's row key.
 func rowKey(account string, n name) engine.RowKey {
 	return engine.RowKey{account, string(n.head), string(n.hash)}
 }

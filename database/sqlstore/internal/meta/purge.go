@@ -64,7 +64,7 @@ func PurgeParts(in *engine.Tx, limit int) (int, error) {
 		if done < limit {
 			left = 0 // whatever was counted, there are no more
 		}
-		// A node of an earlier version retains the type and the metadata when an upload ends.
+		// An earlier version's node retains the type and the metadata when an upload ends.
 		if _, err := t.Exec(`UPDATE uploads SET parts = $2, content_type = $3, metadata = NULL WHERE id = $1`, u.id, left, []byte{}); err != nil {
 			return 0, err
 		}
@@ -75,12 +75,11 @@ func PurgeParts(in *engine.Tx, limit int) (int, error) {
 	return done, nil
 }
 
-// deleteParts deletes up to $2 parts of a content.
+// deleteParts deletes up to $2 of a content's parts.
 const deleteParts = `DELETE FROM parts WHERE content = $1 AND idx IN
 	(SELECT p.idx FROM parts p WHERE p.content = $1 ORDER BY p.idx LIMIT $2)`
 
-// PurgeEndedUploads deletes ended uploads after their parts, of which nodes of earlier versions
-// leave some.
+// PurgeEndedUploads deletes ended uploads after their parts: nodes of earlier versions leave some.
 func PurgeEndedUploads(in *engine.Tx, limit int) (int, error) {
 	t := tx{in}
 	type ended struct {

@@ -26,7 +26,7 @@ const scaleEnv = "SLUICE_BENCH_SCALE"
 const (
 	smallestScale = 10_000
 	defaultScale  = 100_000
-	// namesPerAccount is the number of names of an account, except the archive.
+	// namesPerAccount is how many names an account has, except the archive.
 	namesPerAccount = 3000
 	// archiveGroups is the number of groups of names in the archive, which has a tenth of all
 	// names.
@@ -37,9 +37,9 @@ const (
 	loadBatch     = 20_000
 )
 
-// BenchmarkScale measures operations on a store that grows from 10^4 blobs by factors of ten
-// to 10^5, or to as many as the environment sets. It reports the median and the 99th
-// percentile of a call, and the sizes of tables and indexes.
+// BenchmarkScale measures operations on a store that grows from 10^4 blobs by factors of ten to
+// 10^5, or to as many as the environment sets. It reports a call's median and 99th percentile, and
+// the sizes of tables and indexes.
 func BenchmarkScale(b *testing.B) {
 	most := defaultScale
 	if value := os.Getenv(scaleEnv); value != "" {
@@ -203,9 +203,8 @@ func newScaleRow(i int, start time.Time) scaleRow {
 
 func scaleOwner(i int) string { return fmt.Sprintf("group-%03d", i) }
 
-// scaleName returns the account and the name of row i. Every tenth is in the archive. The
-// others belong to accounts that write in turn, and whose number grows with the number of
-// rows.
+// scaleName returns row i's account and name. Every tenth row is in the archive. The others belong
+// to accounts that write in turn; more rows have more accounts.
 func scaleName(i int) (account, name string) {
 	if i%10 == 0 {
 		return archive, fmt.Sprintf("logs/%04d/%08d.json", i/10%archiveGroups, i/10)
@@ -219,7 +218,7 @@ func scaleName(i int) (account, name string) {
 	return scaleAccount((first + (n-first)%accounts*namesPerAccount) / namesPerAccount), photo((n - first) / accounts)
 }
 
-// outside returns how many of the blobs are outside the archive.
+// outside returns how many blobs are outside the archive.
 func outside(blobs int) int { return blobs / 10 * 9 }
 
 func scaleAccount(i int) string { return fmt.Sprintf("0x%x", sha256.Sum256([]byte(strconv.Itoa(i)))) }
@@ -293,7 +292,7 @@ func (s *scaleStore) measure(b *testing.B, n int) {
 	})
 }
 
-// objects returns the keys of a thousand objects, as a sweep would list them.
+// objects returns a thousand object keys, as a sweep would list them.
 func (s *scaleStore) objects(ctx context.Context, from string) ([]string, error) {
 	var keys []string
 	err := s.db.Read(ctx, func(t *engine.Tx) error {

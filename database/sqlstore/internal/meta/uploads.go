@@ -10,7 +10,7 @@ import (
 	"sluice/metastore"
 )
 
-// Values of the column uploads.state.
+// Values in the column uploads.state.
 const (
 	stateOpen = iota
 	stateCommitted
@@ -23,8 +23,8 @@ var uploadStates = [...]metastore.UploadState{
 	stateAborted:   metastore.UploadAborted,
 }
 
-// uploadColumns are the columns of an upload, in the order of uploadRow.fields. parts is the number
-// of rows of parts, also after the end.
+// uploadColumns are an upload's columns, in the order of uploadRow.fields. parts is the number of
+// rows in the table parts, also after the upload has ended.
 const uploadColumns = `id, account, name, content, part_size, content_type, expires, create_only, state,
 	bytes, revision, created, touched, ended, size, crc64, modified, owner, parts, metadata`
 
@@ -167,8 +167,8 @@ func (t tx) putPart(u metastore.Upload, p metastore.Part, extents []metastore.Ex
 	return t.addExtents(u.Content, extents)
 }
 
-// discardPart moves the extents of a part that is sent again to a new content, which is
-// garbage, and returns the usage of it, which is zero if the part had no extents.
+// discardPart moves a part's extents to a new content, which is garbage, because the part is sent
+// again. It returns that garbage's usage: zero if the part had no extents.
 func (t tx) discardPart(u metastore.Upload, part int, size int64) (usage.Delta, error) {
 	fresh := metastore.NewContentID(t.Now)
 	moved, err := t.moveExtents(u.Content, part, fresh)
@@ -201,8 +201,8 @@ func (s *Metastore) Parts(ctx context.Context, uploadID string, after, limit int
 	return list, err
 }
 
-// CompleteUpload implements metastore.Uploads. It returns ErrExists if the upload has
-// CreateOnly and there is a blob of the name, unless precondition returns an error first.
+// CompleteUpload implements metastore.Uploads. It returns ErrExists if the upload has CreateOnly
+// and the name has a blob, unless precondition returns an error first.
 func (s *Metastore) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, precondition metastore.Precondition) (metastore.Upload, error) {
 	var u metastore.Upload
 	err := s.writeLocked(ctx, func(t tx) (err error) {

@@ -8,28 +8,28 @@ import (
 	"sluice/metastore"
 )
 
-// blobUsage returns the usage of a blob.
+// blobUsage returns a blob's usage.
 func blobUsage(b metastore.Blob) usage.Delta {
 	return usage.Delta{Owner: b.Owner, Used: metastore.Used{Bytes: b.Size, Objects: 1, Names: int64(len(b.Name) + len(b.Metadata))}}
 }
 
-// blobGarbage returns the usage of the content of a blob as garbage.
+// blobGarbage returns the usage that a blob's content has as garbage.
 func blobGarbage(b metastore.Blob) usage.Delta { return garbageUsage(b.Owner, b.Size, 1) }
 
-// garbageUsage returns the usage of a content that is garbage.
+// garbageUsage returns a garbage content's usage.
 func garbageUsage(owner string, bytes, parts int64) usage.Delta {
 	return usage.Delta{Owner: owner, Used: metastore.Used{Retained: metastore.GarbageCharge(bytes, parts)}}
 }
 
-// uploadGarbage returns the usage of the content of an open upload after it was aborted.
+// uploadGarbage returns the usage that an open upload's content has after an abort.
 func uploadGarbage(u metastore.Upload) usage.Delta { return garbageUsage(u.Owner, u.Bytes, u.Parts) }
 
-// outcomeUsage returns the usage of the outcome of an upload.
+// outcomeUsage returns the usage of an upload's recorded outcome.
 func outcomeUsage(u metastore.Upload) usage.Delta {
 	return usage.Delta{Owner: u.Owner, Used: metastore.Used{Retained: metastore.OutcomeCharge(u.Name)}}
 }
 
-// uploadUsage returns the usage of an open upload.
+// uploadUsage returns an open upload's usage.
 func uploadUsage(u metastore.Upload) usage.Delta {
 	return usage.Delta{Owner: u.Owner, Used: metastore.Used{Bytes: u.Bytes, Uploads: 1, Objects: u.Parts, Names: int64(len(u.Name) + len(u.Metadata))}}
 }
