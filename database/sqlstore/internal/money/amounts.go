@@ -15,7 +15,7 @@ func wrapped(n *big.Int) int64 {
 	return int64(low.Uint64())
 }
 
-// worth returns the value of a sale.
+// worth returns a sale's value.
 func worth(count, price int64) *big.Int {
 	return new(big.Int).Mul(big.NewInt(count), big.NewInt(price))
 }

@@ -8,13 +8,13 @@ import (
 	"sluice/ledger"
 )
 
-// audit is a running audit of the channels and sessions.
+// audit is a running audit over channels and sessions.
 type audit struct {
 	tx
 	page   int64
 	report func(format string, args ...any)
 
-	// Of the current page.
+	// The current page's.
 	channels map[string]*channelAccount
 	order    []string
 }
@@ -24,7 +24,7 @@ type channelAccount struct {
 	ledger.Channel
 	sales   big.Int // sum of count times price; a damaged table may hold anything
 	pending bool    // the newest accepted payment is in the settlement, or was submitted
-	flying  int64   // the amount of the submission in flight
+	flying  int64   // the amount submitted and in flight
 	paidOut int64   // the last amount in the ledger
 }
 
@@ -38,8 +38,8 @@ func AuditMoney(t *engine.Tx, page int, report func(format string, args ...any))
 	return a.walkSessions()
 }
 
-// span is the range of ids greater than after and up to last, or unbounded if it is the
-// final one. The spans of a walk have no gaps, so that rows without a channel are found too.
+// span is the range of ids greater than after and up to last, or unbounded if it is the final one.
+// A walk's spans have no gaps, so that rows without a channel are found too.
 type span struct {
 	after, last string
 	final       bool
@@ -57,8 +57,8 @@ func (s span) within(column string) (string, engine.Args) {
 	return condition, in
 }
 
-// walk calls check for the spans of a table. read reads the next page and returns its last
-// id and its number of rows.
+// walk calls check for a table's spans. read reads the next page and returns its last id and its
+// number of rows.
 func (a *audit) walk(read func(span) (last string, rows int64, err error), check func(span) error) error {
 	for at := (span{}); ; at.after = at.last {
 		last, rows, err := read(span{after: at.after, final: true})
@@ -102,7 +102,7 @@ func (a *audit) readChannels(at span) (last string, rows int64, err error) {
 	return last, rows, err
 }
 
-// account returns the channel of a row. If there is none, that is a finding.
+// account returns a row's channel. If there is none, that is a finding.
 func (a *audit) account(id, what string) (*channelAccount, bool) {
 	c, ok := a.channels[id]
 	if !ok {
@@ -115,8 +115,8 @@ func (a *audit) readSales(at span) error {
 	var channel string
 	var price, high, low, most, least int64
 	condition, in := at.within("channel")
-	// The sum of counts, some of which are negative, may exceed 64 bits on the way, so it is
-	// made of two sums.
+	// Counts may be negative, so a sum of them may exceed 64 bits on the way. It is therefore made
+	// of two sums.
 	return a.Each(`SELECT channel, price, CAST(SUM(count / 4294967296) AS BIGINT), CAST(SUM(count % 4294967296) AS BIGINT),
 			MAX(count), MIN(count) FROM sales WHERE `+condition+` GROUP BY channel, price ORDER BY channel, price`, in,
 		engine.Args{&channel, (*engine.Integer)(&price), (*engine.Integer)(&high), (*engine.Integer)(&low), (*engine.Integer)(&most), (*engine.Integer)(&least)},
@@ -247,7 +247,7 @@ func (a *audit) walkSessions() error {
 	})
 }
 
-// sold returns the number of chunksets that were sold to each session of a page.
+// sold returns how many chunksets were sold to each session on a page.
 func (a *audit) sold(at span, page []ledger.Session) (map[string]int64, error) {
 	sold := make(map[string]int64, len(page))
 	for i := range page {

@@ -13,7 +13,7 @@ import (
 	"sluice/ledger"
 )
 
-// channelColumns are the columns of a channel, in the order of channelFields.
+// channelColumns are a channel's columns, in channelFields' order.
 const channelColumns = `id, payment_channel_id, sender, receiver, asset, deposit,
 	accepted, sequence, proof, credit, settled, closed, created, expires, owner,
 	submitted, stopped, withdrawn, next_sequence, ledger, read_at,
@@ -53,7 +53,7 @@ func (s *Ledger) writeChannel(ctx context.Context, fn func(tx) (ledger.Channel, 
 }
 
 func (t tx) addChannel(c ledger.Channel) (ledger.Channel, error) {
-	// The sender is not part of the name, because a channel may be bound to one later.
+	// The name leaves the sender out, because a channel may be bound to one later.
 	if err := t.Lock("channel", strconv.FormatInt(c.PaymentChannelID, 10), c.Receiver, c.Asset); err != nil {
 		return c, err
 	}
@@ -141,8 +141,8 @@ func (s *Ledger) FindChannel(ctx context.Context, sender, receiver, asset string
 	})
 }
 
-// findChannel returns the channel of a sender, bound or not bound yet, and why settling has
-// halted. There are never two such channels.
+// findChannel returns a sender's channel, bound or not bound yet, and why settling has halted.
+// There are never two such channels.
 func (t tx) findChannel(sender, receiver, asset string, paymentChannelID int64) (c ledger.Channel, halt string, err error) {
 	found, err := t.Row(`SELECT `+channelColumns+`, (SELECT value FROM facts WHERE name = $6) FROM channels WHERE payment_channel_id = $1 AND receiver = $2
 		AND asset = $3 AND sender IN ($4, $5) ORDER BY sender DESC LIMIT 1`+t.ForUpdate(),
@@ -192,7 +192,7 @@ func (t tx) addDeposit(id string, amount int64) (ledger.Channel, error) {
 	}
 	c.Deposit += amount
 	_, err = t.Exec(`UPDATE channels SET deposit = $2 WHERE id = $1`, []byte(id), c.Deposit)
-	c.Proof = nil // it would make the record of a request much larger
+	c.Proof = nil // it would make a request's record much larger
 	return c, err
 }
 

@@ -20,24 +20,23 @@ import (
 // process recorded.
 const chargeRetention = ledger.IdempotencyRetention
 
-// chargeRecord is a charge of a session that has taken effect. The records of a session are
-// a column of its row, so that a charge needs no statement of its own. Each transaction
-// replaces the records of its own store, except those of charges in doubt, and keeps the
-// others for chargeRetention. A charge in doubt can therefore be found for that time,
-// regardless of later charges.
+// chargeRecord is a session's charge that has taken effect. A session's records are a column of its
+// row, so that a charge needs no statement of its own. Each transaction replaces its own store's
+// records, except for charges in doubt, and keeps the others for chargeRetention. A charge in doubt
+// can therefore be found for that time, regardless of later charges.
 //
-// The transaction of a charge locks the row of the session. A transaction that looks for the
-// charge waits until the former has ended and then sees its outcome.
+// A charge's transaction locks the session's row. A transaction that looks for the charge waits
+// until the former has ended and then sees its outcome.
 type chargeRecord struct {
 	id    [16]byte // see chargeID
-	store [8]byte  // name of the store that made it
+	store [8]byte  // the name of the store that made it
 	at    int64    // microseconds since 1970
 	count int64    // chunksets
 }
 
 const chargeRecordSize = 16 + 8 + 8 + 8
 
-// chargeID returns the stored form of the name of a charge.
+// chargeID returns the stored form of a charge's name.
 func chargeID(charge string) [16]byte {
 	sum := sha256.Sum256([]byte(charge))
 	return [16]byte(sum[:16])
@@ -83,21 +82,21 @@ func (t tx) chargedSession(id string) (ledger.Session, []chargeRecord, error) {
 	return s, charges, err
 }
 
-// recordCharge writes a use of n chunksets, or a return if n is negative, and the charges of
-// the session.
+// recordCharge writes a use of n chunksets, or a return if n is negative, and the session's
+// charges.
 func (t tx) recordCharge(id string, n int64, charges []chargeRecord) error {
 	return t.Change(`UPDATE sessions SET remaining = remaining - $2, used = used + $2, charges = $3 WHERE id = $1`,
 		[]byte(id), n, encodeCharges(charges))
 }
 
-// chargesInDoubt are the charges of a store whose outcome is unknown. The zero value has none. Its
+// chargesInDoubt are a store's charges with an unknown outcome. The zero value has none. Its
 // methods may be called concurrently.
 type chargesInDoubt struct {
 	mu    sync.Mutex
 	since map[string]map[[16]byte]time.Time // when each charge was added, by session
 }
 
-// add adds a charge of a session, and removes all charges that were added more than chargeRetention
+// add adds a session's charge, and removes all charges that were added more than chargeRetention
 // ago.
 func (d *chargesInDoubt) add(id string, charge [16]byte, now time.Time) {
 	d.mu.Lock()
@@ -112,7 +111,7 @@ func (d *chargesInDoubt) add(id string, charge [16]byte, now time.Time) {
 		d.since = map[string]map[[16]byte]time.Time{}
 	}
 	if d.since[id] == nil {
-		d.since[strings.Clone(id)] = map[[16]byte]time.Time{} // the id may be a part of a request
+		d.since[strings.Clone(id)] = map[[16]byte]time.Time{} // the id may be part of a request
 	}
 	d.since[id][charge] = now
 }
@@ -127,7 +126,7 @@ func (d *chargesInDoubt) remove(id string, charge [16]byte) {
 	}
 }
 
-// retained returns the charges of a session that remain when a store records new ones.
+// retained returns a session's charges that remain when a store records new ones.
 func (d *chargesInDoubt) retained(id string, charges []chargeRecord, store [8]byte, now time.Time) []chargeRecord {
 	d.mu.Lock()
 	defer d.mu.Unlock()

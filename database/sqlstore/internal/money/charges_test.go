@@ -37,8 +37,8 @@ func unsure(s *Ledger, pick func() (before, after bool)) {
 	}})
 }
 
-// TestChargeInDoubt: a charge in doubt is returned if it was made, regardless of later charges
-// of the store, and after a restart.
+// TestChargeInDoubt: a charge in doubt is returned if it was made, regardless of the store's later
+// charges, and after a restart.
 func TestChargeInDoubt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "meta.db")
 	open := func() *Ledger {
@@ -91,13 +91,13 @@ func TestChargeInDoubt(t *testing.T) {
 	}
 }
 
-// TestConcurrentChargesInDoubt makes concurrent charges to a few sessions, of which some are in
-// doubt. Each counts once or not at all.
+// TestConcurrentChargesInDoubt makes concurrent charges to a few sessions, some of them in doubt.
+// Each counts once or not at all.
 func TestConcurrentChargesInDoubt(t *testing.T) {
 	testChargesInDoubt(t, openAt(t, databasePath(t), engine.Options{}))
 }
 
-// TestConcurrentChargesInDoubtPostgres does the same on PostgreSQL, where transactions of a session
+// TestConcurrentChargesInDoubtPostgres does the same on PostgreSQL, where a session's transactions
 // wait for each other.
 func TestConcurrentChargesInDoubtPostgres(t *testing.T) {
 	testChargesInDoubt(t, New(enginetest.OpenPostgres(t, testenv.Postgres(t), engine.Options{})))
@@ -155,7 +155,7 @@ func testChargesInDoubt(t *testing.T, s *Ledger) {
 	}
 }
 
-// TestLateCommitOfAChargePostgres checks a COMMIT of a charge that arrives after its caller got an
+// TestLateCommitOfAChargePostgres checks a charge's COMMIT that arrives after its caller got an
 // unknown outcome, and while another node returns the charge. The charge must have no effect.
 func TestLateCommitOfAChargePostgres(t *testing.T) {
 	dsn := testenv.Postgres(t)

@@ -10,8 +10,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestDoubtsKeepNoRequests checks that a charge in doubt, which is remembered for days, does not
-// keep the request in memory that made it.
+// TestDoubtsKeepNoRequests checks that a charge in doubt, remembered for days, does not keep its
+// request in memory.
 func TestDoubtsKeepNoRequests(t *testing.T) {
 	var d chargesInDoubt
 	before := testenv.Heap()

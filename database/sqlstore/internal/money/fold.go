@@ -24,11 +24,11 @@ func FoldOldSales(in *engine.Tx, limit int) (int, error) {
 		t.Now.Add(-ledger.SaleRetention).UnixMicro(), int64(limit))
 }
 
-// endedSessions selects the first sessions whose retention has ended.
+// endedSessions selects the first sessions after the end of their retention.
 const endedSessions = `(SELECT f.id FROM sessions f WHERE f.expires <= $1 ORDER BY f.expires LIMIT ($2 + 0))`
 
-// PurgeSessions folds the sales to sessions whose retention has ended and then deletes these
-// sessions. A session with more sales than the limit takes several calls.
+// PurgeSessions folds the sales to sessions after the end of their retention, and then deletes
+// these sessions. A session with more sales than the limit takes several calls.
 func PurgeSessions(in *engine.Tx, limit int) (int, error) {
 	t := tx{in}
 	over, most := t.Now.Add(-ledger.SessionRetention).UnixMicro(), int64(limit)
@@ -41,12 +41,12 @@ func PurgeSessions(in *engine.Tx, limit int) (int, error) {
 	return folded + int(n), err
 }
 
-// errFold is the error of a fold that would lose or invent a sale.
+// errFold is the error for a fold that would lose or invent a sale.
 var errFold = errors.New("sqlstore: sales cannot be folded")
 
 // foldSales folds the sales that match a condition and returns their number. A lock excludes
-// concurrent folds, and no other transaction changes the fields of a sale that are summed.
-// It locks channels before sales, as do all transactions that write sales.
+// concurrent folds, and no other transaction changes a sale's fields that are summed. It locks
+// channels before sales, as do all transactions that write sales.
 func (t tx) foldSales(condition string, in ...any) (int, error) {
 	if err := t.Lock("fold sales"); err != nil {
 		return 0, err
@@ -86,9 +86,9 @@ func (t tx) foldSales(condition string, in ...any) (int, error) {
 	return len(ids), nil
 }
 
-// addFolded adds the value of folded sales to that of a channel, modulo 2^64. Sales and returns are
-// not folded in the order in which they were made, so the sum of those that are folded can exceed
-// the range of the column. The sum of all is what was accepted less the credit, which does not, so
+// addFolded adds folded sales' value to the channel's folded value, modulo 2^64. Sales and returns
+// are folded in any order, so the folded value can exceed the column's range for a time. Sales less
+// returns, folded or not, are the accepted amount less the credit. This is within the range, so
 // modulo 2^64 nothing is lost.
 func (t tx) addFolded(channel string, sum *big.Int) error {
 	var have int64

@@ -43,7 +43,7 @@ func once[T any, O outcome[T]](t tx, idem *ledger.Idempotency, outcomeOf func(T)
 	}
 	var recorded usage.Delta
 	if idem.Owner != "" {
-		// An expired row would keep its charge, which the trigger of the deletion subtracts.
+		// An expired row would keep its charge: the deletion's trigger subtracts it.
 		if err := t.Change(`DELETE FROM idempotency WHERE id = $1`, id); err != nil {
 			return none, err
 		}
@@ -58,8 +58,8 @@ func once[T any, O outcome[T]](t tx, idem *ledger.Idempotency, outcomeOf func(T)
 	return out, err
 }
 
-// idempotencyID returns the key of the row of idem: a hash of its scope and key,
-// which the length of the scope separates.
+// idempotencyID returns idem's row key: a hash of its scope and key, separated by the scope's
+// length.
 func idempotencyID(idem *ledger.Idempotency) []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(len(idem.Scope)))
 	b = append(append(b, idem.Scope...), idem.Key...)
@@ -67,8 +67,8 @@ func idempotencyID(idem *ledger.Idempotency) []byte {
 	return sum[:]
 }
 
-// returnID returns the key of the row of a return to a session or channel. It
-// differs from that of every request, because scopes of requests have no zero byte.
+// returnID returns the row key for a return to a session or channel. It differs from every
+// request's row key, because requests' scopes have no zero byte.
 func returnID(kind, id, request string) []byte {
 	return idempotencyID(&ledger.Idempotency{Scope: "\x00return " + kind + " " + id, Key: request})
 }
@@ -90,7 +90,7 @@ func (t tx) mark(id []byte) error {
 	return err
 }
 
-// PurgeIdempotency deletes the keys whose retention has ended.
+// PurgeIdempotency deletes keys after the end of their retention.
 func PurgeIdempotency(in *engine.Tx, limit int) (int, error) {
 	t := tx{in}
 	n, err := t.Exec(`DELETE FROM idempotency WHERE id IN

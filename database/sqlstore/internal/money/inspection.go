@@ -81,7 +81,7 @@ func (s *Ledger) Statement(ctx context.Context, channel string) (ledger.Statemen
 	})
 }
 
-// Sales implements ledger.Inspection. The id of a sale is that of its row, in hexadecimal.
+// Sales implements ledger.Inspection. A sale's id is its row's id, in hexadecimal.
 func (s *Ledger) Sales(ctx context.Context, channel, before string, limit int) ([]ledger.Sale, error) {
 	last, err := hex.DecodeString(before)
 	if err != nil {

@@ -4,17 +4,17 @@ import (
 	"sluice/ledger"
 )
 
-// knownSessions has the sessions that were used last, as the transactions of a store left them, so
-// that the next use needs not read the session. It is a guess: the transaction may have been rolled
-// back, and other statements and processes change sessions, too. The statement of the use compares
-// it with the row (see takeIfUnchanged). Transactions that run one after another may use it; nil
-// knows nothing.
+// knownSessions has the sessions that were used last, as a store's transactions left them, so that
+// the next use needs not read the session. It is a guess: the transaction may have been rolled
+// back, and other statements and processes change sessions, too. The use's statement compares it
+// with the row (see takeIfUnchanged). Transactions that run one after another may use it; nil knows
+// nothing.
 type knownSessions struct {
 	recent, earlier map[string]ledger.Session
 }
 
-// maxKnownSessions is the greatest number of sessions in each map. Those of earlier are forgotten
-// when recent is full.
+// maxKnownSessions is the greatest number of sessions in each map. When recent is full, the
+// sessions in earlier are forgotten.
 const maxKnownSessions = 8192
 
 func (k *knownSessions) get(id string) (ledger.Session, bool) {

@@ -213,8 +213,8 @@ func TestStoresUseTheSameSessions(t *testing.T) {
 	}
 }
 
-// TestKnownSessionsAreBounded checks that sessions that were not used for long are forgotten, and
-// those that are used are not.
+// TestKnownSessionsAreBounded checks that sessions are forgotten after a long time without a use,
+// and that used ones are not.
 func TestKnownSessionsAreBounded(t *testing.T) {
 	var k knownSessions
 	for i := range int64(3 * maxKnownSessions) {

@@ -13,11 +13,11 @@ import (
 // added and never changed or removed, and an older version ignores those that it does not
 // know. A change that an older version would misunderstand increments outcomeVersion.
 
-// outcomeVersion is the greatest version of an outcome that this program reads. Version
-// 1 is written as no version.
+// outcomeVersion is the greatest outcome version that this program reads. Version 1 is written as
+// no version.
 const outcomeVersion = 1
 
-// outcome is the stored form of a result.
+// outcome is a result's stored form.
 type outcome[T any] interface {
 	version() int
 	result() T

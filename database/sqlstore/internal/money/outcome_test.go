@@ -20,9 +20,8 @@ import (
 
 var updateOutcomes = flag.Bool("update-outcomes", false, "write the outcomes of idempotent calls to testdata")
 
-// sessionV1 and channelV1 are the structs whose JSON the first version stored as
-// outcomes. They never change: processes of that version may share a database with
-// this one.
+// sessionV1 and channelV1 are what the first version stored as outcomes, in JSON. They never
+// change: that version's processes may share a database with this one's.
 type sessionV1 struct {
 	ID           string `json:"id"`
 	UserIdentity string `json:"userIdentity,omitempty"`
@@ -67,7 +66,7 @@ func (v channelV1) channel() ledger.Channel {
 // outcomeClock is the time of all calls below.
 var outcomeClock = time.Date(2026, 3, 4, 5, 6, 7, 890123000, time.UTC)
 
-// outcomeCalls are the calls whose outcomes are stored, one of each kind, in an order in which each
+// outcomeCalls are calls with stored outcomes, one of each kind, in an order in which each
 // succeeds. before prepares one call.
 func outcomeCalls() []struct {
 	name   string
@@ -115,9 +114,9 @@ func outcomeCalls() []struct {
 	}
 }
 
-// TestOutcomesAreThoseOfThePreviousVersion compares the bytes that each kind of call stores with
-// those that the previous version stored, and repeats the calls on a database that contains only
-// what that version stored.
+// TestOutcomesAreThoseOfThePreviousVersion compares, for each kind of call, the stored bytes with
+// the previous version's, and repeats the calls on a database with only the previous version's
+// outcomes.
 func TestOutcomesAreThoseOfThePreviousVersion(t *testing.T) {
 	ctx := t.Context()
 	opt := engine.Options{Now: func() time.Time { return outcomeClock }}
@@ -164,8 +163,7 @@ func TestOutcomesAreThoseOfThePreviousVersion(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s repeated: %v", c.name, err)
 		}
-		// JSON cannot represent invalid UTF-8, so the struct of the first version determines the
-		// result.
+		// JSON cannot represent invalid UTF-8, so the first version's struct determines the result.
 		var want any
 		switch out.(type) {
 		case ledger.Session:
@@ -186,8 +184,8 @@ func TestOutcomesAreThoseOfThePreviousVersion(t *testing.T) {
 	}
 }
 
-// TestEveryFieldIsRemembered encodes results of which every field is set: the first
-// version reads the same result from them.
+// TestEveryFieldIsRemembered encodes results with every field set: the first version reads the same
+// result from them.
 func TestEveryFieldIsRemembered(t *testing.T) {
 	var session ledger.Session
 	var channel ledger.Channel

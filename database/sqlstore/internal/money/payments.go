@@ -11,8 +11,8 @@ import (
 	"sluice/ledger"
 )
 
-// Buy implements ledger.Channels. It returns ErrExists if the id of a new session is in
-// use. A granted session still has no channel after it is refilled.
+// Buy implements ledger.Channels. It returns ErrExists if a new session's id is in use. A granted
+// session still has no channel after it is refilled.
 func (s *Ledger) Buy(ctx context.Context, p ledger.Purchase, idem *ledger.Idempotency) (ledger.Session, error) {
 	return s.writeSession(ctx, func(t tx) (ledger.Session, error) {
 		return once(t, idem, outcomeOfSession, func() (ledger.Session, error) { return t.buy(p) })
@@ -71,11 +71,11 @@ func (s *Ledger) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Cha
 	})
 }
 
-// errNoProof is the error of a payment that could not be collected.
+// errNoProof is the error for a payment that could not be collected.
 var errNoProof = errors.New("sqlstore: a payment must have a sender and a proof")
 
-// examine returns the channel of a payment and the amount that can be spent if the payment
-// is accepted. It changes nothing.
+// examine returns a payment's channel and the amount that can be spent if the payment is accepted.
+// It changes nothing.
 func (t tx) examine(p ledger.Payment) (_ ledger.Channel, spendable int64, err error) {
 	if p.Sender == "" || len(p.Proof) == 0 {
 		return ledger.Channel{}, 0, errNoProof
@@ -156,7 +156,7 @@ func (t tx) settleLater(c ledger.Channel, expires, due time.Time) error {
 		[]byte(c.ID), c.Sequence, c.Accepted, c.Proof, expires.UnixMicro(), engine.Micros(due))
 }
 
-// expired returns ledger.Channel.Expired at a time of the ledger.
+// expired returns what ledger.Channel.Expired is at the given time.
 func (t tx) expired(c ledger.Channel, now time.Time) (int64, error) {
 	var pending time.Time
 	_, err := t.Row(`SELECT expires FROM settlements WHERE channel = $1`, engine.Args{[]byte(c.ID)}, (*engine.Instant)(&pending))
@@ -213,8 +213,8 @@ func (s *Ledger) Renew(ctx context.Context, p ledger.Payment) (ledger.Channel, e
 	})
 }
 
-// due returns when the settlement of a channel that has accepted p is submitted to the chain at the
-// latest, unless it replaces an earlier one. It is zero without a chain.
+// due returns the latest time at which a channel's settlement is submitted to the chain after p was
+// accepted, unless it replaces an earlier one. It is zero without a chain.
 func due(c ledger.Channel, p ledger.Payment, now time.Time) time.Time {
 	if p.SettleAt == 0 {
 		return time.Time{}
@@ -233,7 +233,7 @@ func due(c ledger.Channel, p ledger.Payment, now time.Time) time.Time {
 	return now.Add(within)
 }
 
-// errNotSold is the error of a return of chunksets that were never sold.
+// errNotSold is the error for returning chunksets that were never sold.
 var errNotSold = errors.New("sqlstore: more would be returned than was sold")
 
 // ReturnCredit implements ledger.Channels. It returns an error if the credit would exceed
@@ -261,7 +261,7 @@ func (s *Ledger) ReturnCredit(ctx context.Context, id string, count, price int64
 	})
 }
 
-// addCredit returns the price of sold chunksets to the credit of the channel.
+// addCredit returns the price of sold chunksets to the channel's credit.
 func (t tx) addCredit(c ledger.Channel, count, price int64) (ledger.Channel, error) {
 	c.Credit += count * price
 	if _, err := t.Exec(`UPDATE channels SET credit = $2 WHERE id = $1`, []byte(c.ID), c.Credit); err != nil {
@@ -272,7 +272,7 @@ func (t tx) addCredit(c ledger.Channel, count, price int64) (ledger.Channel, err
 	return c, err
 }
 
-// saleID returns a new id of a sale. It begins with the time, so that rows are appended.
+// saleID returns an id for a new sale. It begins with the time, so that rows are appended.
 func (t tx) saleID() []byte {
 	id := engine.NewRowID(t.Now)
 	return id[:]

@@ -13,10 +13,10 @@ import (
 	"sluice/ledger"
 )
 
-// payOutRows is the maximum number of settlements in a statement.
+// payOutRows is the maximum number of settlements that a statement books.
 const payOutRows = 100
 
-// errNotAccepted is the error of paying out a payment that was never accepted.
+// errNotAccepted is the error for booking a payment that was never accepted.
 var errNotAccepted = errors.New("sqlstore: the channel accepted no such payment")
 
 // accepted reports whether a channel can have accepted a payment: its sequence and amount
@@ -39,7 +39,7 @@ func (s *Ledger) Book(ctx context.Context, list []ledger.Settlement) error {
 	})
 }
 
-// payOut pays out settlements in a fixed number of statements.
+// payOut books settlements in a fixed number of statements.
 func (t tx) payOut(list []ledger.Settlement) error {
 	channels := make(engine.Args, len(list))
 	for i, s := range list {
@@ -62,7 +62,7 @@ func (t tx) payOut(list []ledger.Settlement) error {
 	if err := t.foldLedger(channels, in); err != nil {
 		return err
 	}
-	// Amounts in the ledger are paid out. One that was not accepted is not of this call.
+	// Amounts in the table ledger are booked. One that was not accepted is not from this call.
 	const paid = `(SELECT MAX(l.amount) FROM ledger l WHERE l.channel = channels.id AND l.amount <= channels.accepted)`
 	if _, err := t.Exec(`UPDATE channels SET settled = `+paid+` WHERE id IN `+in+` AND settled < `+paid, channels...); err != nil {
 		return err
@@ -72,8 +72,8 @@ func (t tx) payOut(list []ledger.Settlement) error {
 	return err
 }
 
-// foldLedger deletes the rows of channels that their last payouts include, because amounts
-// are cumulative. Rows that contradict the last payout are kept for the audit.
+// foldLedger deletes channels' rows that their last bookings include, because amounts are
+// cumulative. It keeps rows that contradict the last booking for the audit.
 func (t tx) foldLedger(channels engine.Args, in string) error {
 	_, err := t.Exec(`DELETE FROM ledger WHERE channel IN `+in+` AND EXISTS
 		(SELECT 1 FROM ledger n WHERE n.channel = ledger.channel AND n.sequence > ledger.sequence AND n.amount > ledger.amount)`, channels...)

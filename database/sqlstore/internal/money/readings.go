@@ -36,8 +36,8 @@ func (s *Ledger) RecordReading(ctx context.Context, id string, r ledger.Reading)
 }
 
 // applyReading applies a reading to a channel, except that it settles nothing. It reports whether
-// the reading has an effect. owed is the amount of the newest submission: as long as it is not
-// settled, a deposit cannot make a stopped channel sell again, because the payer still owes it.
+// the reading has an effect. owed is the newest submission's amount: until it is settled, a deposit
+// cannot make a stopped channel sell again, because the payer still owes it.
 func applyReading(c *ledger.Channel, r ledger.Reading, owed int64, now time.Time) bool {
 	ledger, created, latest := engine.Truncate(r.ChainTime), engine.Truncate(r.Created), now.Add(ledger.MaxChainAhead)
 	if ledger.IsZero() || ledger.After(latest) || ledger.Before(c.ChainTime) && !c.ChainTime.After(latest) {
@@ -46,7 +46,7 @@ func applyReading(c *ledger.Channel, r ledger.Reading, owed int64, now time.Time
 	again := r.Withdrawn < c.Withdrawn
 	if !r.Gone && !created.IsZero() && !c.ChainCreated.IsZero() {
 		if created.Before(c.ChainCreated) || again && created.Equal(c.ChainCreated) {
-			return false // whatever the time of its ledger, it does not show what is known
+			return false // whatever the chain's time, it does not show what is known
 		}
 		again = created.After(c.ChainCreated)
 	}
@@ -70,13 +70,13 @@ func applyReading(c *ledger.Channel, r ledger.Reading, owed int64, now time.Time
 	return true
 }
 
-// countCollected settles a submission that was collected, of a channel of which this much was
-// withdrawn then.
+// countCollected settles a collected submission. withdrawn is what was withdrawn over the channel
+// then.
 func countCollected(c *ledger.Channel, sub ledger.Submission, withdrawn int64) {
 	settled := max(c.Settled, min(sub.Amount, max(c.Withdrawn, withdrawn)))
 	c.Collected += settled - c.Settled
 	c.Settled, c.Withdrawn = settled, max(c.Withdrawn, settled)
-	if sub.Form != "" { // a node of an earlier version records none
+	if sub.Form != "" { // an earlier version's node records none
 		c.Form = sub.Form
 	}
 	if c.Accepted <= c.Deposit {
@@ -85,7 +85,7 @@ func countCollected(c *ledger.Channel, sub ledger.Submission, withdrawn int64) {
 }
 
 // settleElsewhere settles what was withdrawn. What this service has collected is settled already,
-// unless a submission is in flight: its outcome shows how much of the withdrawn amount is its own.
+// unless a submission is in flight: its outcome shows how much it has withdrawn itself.
 func settleElsewhere(c *ledger.Channel) {
 	if c.Withdrawn > c.Accepted {
 		c.Accepted, c.Sequence, c.Proof = c.Withdrawn, max(c.Sequence, c.NextSequence-1), nil
@@ -104,8 +104,9 @@ func sellAgain(before ledger.Channel, c *ledger.Channel, last ledger.Submission)
 	}
 }
 
-// saveSettled stores what a reading or an outcome has changed of a channel. What was accepted by
-// that counts as sold, and a pending settlement of no more than what was withdrawn is removed.
+// saveSettled stores what a reading or an outcome has changed in a channel. An amount that they
+// have made accepted counts as sold, and a pending settlement of no more than what was withdrawn is
+// removed.
 func (t tx) saveSettled(before, c ledger.Channel) error {
 	id := []byte(c.ID)
 	if c.Accepted > before.Accepted {

@@ -10,7 +10,7 @@ import (
 	"sluice/ledger"
 )
 
-// sessionColumns are the columns of a session, in the order of sessionFields.
+// sessionColumns are a session's columns, in sessionFields' order.
 const sessionColumns = `id, user_identity, channel, total, remaining, used, created, expires`
 
 // sessionFields returns the destinations of sessionColumns.
@@ -21,7 +21,7 @@ func sessionFields(s *ledger.Session) engine.Args {
 	}
 }
 
-// addSession inserts a session of which nothing was used.
+// addSession inserts an unused session.
 func (t tx) addSession(s ledger.Session) (ledger.Session, error) {
 	s.Used, s.Created, s.Expires = 0, t.Now, engine.Truncate(s.Expires)
 	var channel any // NULL when it was granted
@@ -100,7 +100,7 @@ func (t tx) useSession(id string, n int64) (ledger.Session, error) {
 	return s, t.recordUse(id, n)
 }
 
-// deduct uses n chunksets of a session, or none if it has fewer left.
+// deduct uses n of a session's chunksets, or none if it has fewer left.
 func deduct(s *ledger.Session, n int64) error {
 	if n > s.Left {
 		return fmt.Errorf("session: %w", ledger.ErrExhausted)
@@ -110,14 +110,14 @@ func deduct(s *ledger.Session, n int64) error {
 	return nil
 }
 
-// recordUse writes a use of n chunksets, or a return if n is negative. The row has not
-// changed since it was read, because the transaction locked it (on PostgreSQL it is READ
-// COMMITTED with row locks), and the constraints of the columns refuse negative counts.
+// recordUse writes a use of n chunksets, or a return if n is negative. The row has not changed
+// since it was read, because the transaction locked it (on PostgreSQL it is READ COMMITTED with row
+// locks), and the columns' constraints refuse negative counts.
 func (t tx) recordUse(id string, n int64) error {
 	return t.Change(`UPDATE sessions SET remaining = remaining - $2, used = used + $2 WHERE id = $1`, []byte(id), n)
 }
 
-// takeFromSession uses n chunksets of a session, and returns the session after that. It returns
+// takeFromSession uses n of a session's chunksets, and returns the session after that. It returns
 // false, and does nothing, unless there is such a session that has not ended and has n chunksets
 // left.
 func (t tx) takeFromSession(id string, n int64) (s ledger.Session, found bool, err error) {
@@ -128,9 +128,9 @@ func (t tx) takeFromSession(id string, n int64) (s ledger.Session, found bool, e
 	return s, found, err
 }
 
-// takeIfUnchanged uses n chunksets of a session of which at least n are left. It returns false, and
-// does nothing, unless the row is that of s. The other columns never change, and a row that
-// replaces another with its id has another time of creation.
+// takeIfUnchanged uses n of a session's chunksets; at least n must be left. It returns false, and
+// does nothing, unless the row is still s. The other columns never change, and a row that replaces
+// another with its id has another time of creation.
 func (t tx) takeIfUnchanged(s ledger.Session, n int64) (bool, error) {
 	changed, err := t.Exec(`UPDATE sessions SET remaining = remaining - $2, used = used + $2
 		WHERE id = $1 AND remaining = $3 AND used = $4 AND total = $5 AND created = $6`,
@@ -138,5 +138,5 @@ func (t tx) takeIfUnchanged(s ledger.Session, n int64) (bool, error) {
 	return changed > 0, err
 }
 
-// errNotUsed is the error of a return of chunksets that were never used.
+// errNotUsed is the error for returning chunksets that were never used.
 var errNotUsed = errors.New("sqlstore: more would be returned than was used")

@@ -8,7 +8,7 @@ import (
 	"sluice/ledger"
 )
 
-// errUnbalanced is the error of a new session whose ledger does not add up.
+// errUnbalanced is the error for a new session with counts that do not add up.
 var errUnbalanced = errors.New("sqlstore: a new session must have all of its chunksets left")
 
 // CreateSession implements ledger.Sessions. It returns ErrExists if the id is in use, and

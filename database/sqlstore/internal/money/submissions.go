@@ -86,7 +86,7 @@ func (s *Ledger) BeginSubmission(ctx context.Context, sub ledger.Submission) err
 	})
 }
 
-// submission returns the newest submission of a channel, or database.ErrNotFound.
+// submission returns a channel's newest submission, or database.ErrNotFound.
 func (t tx) submission(channel string) (ledger.Submission, error) {
 	var r submissionRow
 	found, err := t.Row(`SELECT `+submissionColumns+` FROM submissions WHERE channel = $1`, engine.Args{[]byte(channel)}, r.fields()...)
@@ -130,7 +130,7 @@ func (s *Ledger) Submission(ctx context.Context, channel string) (ledger.Submiss
 	return engine.ResultOf(ctx, s.read, func(t tx) (ledger.Submission, error) { return t.submission(channel) })
 }
 
-// errOtherOutcome is the error of a second outcome of a submission.
+// errOtherOutcome is the error for a submission's second, different outcome.
 var errOtherOutcome = errors.New("sqlstore: the submission has ended differently")
 
 // EndSubmission implements ledger.Submissions.
@@ -194,7 +194,7 @@ func (t tx) endSubmission(before ledger.Channel, sub ledger.Submission, o ledger
 	return err
 }
 
-// haltFact is the name of the property with the reason why settling has halted.
+// haltFact names the property with the reason why settling has halted.
 const haltFact = "settling halted"
 
 // halted returns a *ledger.StoppedError if settling has halted.

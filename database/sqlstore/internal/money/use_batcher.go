@@ -17,23 +17,23 @@ import (
 
 // useBatcher combines uses: those that arrive while a transaction waits or runs share the next one.
 // It has one statement for each session, or more if the session has charges or not all of its uses
-// are possible. A transaction may last until the patience of the first of its callers ends.
+// are possible. A transaction may last until its least patient caller gives up.
 //
-// Uses of the same lane share transactions, of which a lane has at most one at a time. If the
+// Uses in the same lane share transactions. A lane has at most one transaction at a time. If the
 // engine runs one write transaction at a time, all sessions are in one lane. Otherwise each session
-// has its own lane, so that transactions of one store do not wait for the lock of the row.
+// has its own lane, so that one store's transactions do not wait for the row's lock.
 type useBatcher struct {
-	startLocked func(time.Time, func(tx) error, func(any, error)) error // of the store
-	now         func() time.Time                                        // of the store
-	name        [8]byte                                                 // random name of the store
+	startLocked func(time.Time, func(tx) error, func(any, error)) error // the store's
+	now         func() time.Time                                        // the store's
+	name        [8]byte                                                 // the store's random name
 	known       *knownSessions                                          // nil: each session has its own lane
 
-	timer  *engine.SharedTimer // of the callers
+	timer  *engine.SharedTimer // the callers' deadlines
 	doubts chargesInDoubt
 
 	mu struct {
 		sync.Mutex
-		// waiting has the uses of the next transaction of each lane with a running one.
+		// waiting has, for each lane with a running transaction, the uses for the next one.
 		waiting map[string][]*use
 	}
 }
@@ -49,7 +49,7 @@ func newUseBatcher(startLocked func(time.Time, func(tx) error, func(any, error))
 	return u
 }
 
-// lane returns the lane of a session.
+// lane returns a session's lane.
 func (u *useBatcher) lane(id string) string {
 	if u.known != nil {
 		return ""
@@ -59,9 +59,9 @@ func (u *useBatcher) lane(id string) string {
 
 // use is one caller's use of a session.
 type use struct {
-	id       string    // of the session
+	id       string    // the session's
 	n        int64     // chunksets, which are used all or not at all
-	charge   string    // name of the charge; empty: none
+	charge   string    // the charge's name; empty: none
 	until    time.Time // until when its caller waits
 	session  ledger.Session
 	err      error
@@ -69,8 +69,8 @@ type use struct {
 	done     chan struct{}
 }
 
-// use uses n chunksets of a session, under the name of a charge unless that is empty. ctx
-// and its patience have an effect until the transaction has begun.
+// use uses n of a session's chunksets, under a charge's name unless that is empty. ctx and its
+// patience have an effect until the transaction has begun.
 func (u *useBatcher) use(ctx context.Context, id string, n int64, charge string) (ledger.Session, error) {
 	if err := ctx.Err(); err != nil {
 		return ledger.Session{}, err
@@ -124,7 +124,7 @@ func (u *useBatcher) withdraw(one *use) bool {
 	return true
 }
 
-// earliest returns the earliest time at which the patience of a waiting caller ends.
+// earliest returns the earliest of the waiting callers' deadlines.
 func (u *useBatcher) earliest(lane string) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -137,8 +137,8 @@ func (u *useBatcher) earliest(lane string) time.Time {
 	return until
 }
 
-// takeWaiting removes and returns the waiting uses whose callers wait at least until the
-// given time, in the order of their arrival. The others wait for the next transaction.
+// takeWaiting removes the waiting uses with callers that wait at least until the given time, and
+// returns them in order of arrival. The others wait for the next transaction.
 func (u *useBatcher) takeWaiting(lane string, until time.Time) []*use {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -154,7 +154,7 @@ func (u *useBatcher) takeWaiting(lane string, until time.Time) []*use {
 	return taken
 }
 
-// begin begins the next transaction of a lane, which has waiting uses.
+// begin begins the next transaction of a lane that has waiting uses.
 func (u *useBatcher) begin(lane string) {
 	for {
 		t := &useTransaction{u: u, lane: lane, until: u.earliest(lane)}
@@ -170,8 +170,8 @@ func (u *useBatcher) begin(lane string) {
 	}
 }
 
-// gather waits for uses that are about to arrive, such as the next ones of callers whose uses have
-// just ended: it runs other goroutines as long as that adds uses.
+// gather waits for uses that are about to arrive, such as the next ones from callers that just got
+// their results: it runs other goroutines as long as that adds uses.
 func (u *useBatcher) gather(lane string) {
 	for have, more := 0, u.count(lane); have < more && more < engine.MaxBatch; {
 		runtime.Gosched()
@@ -179,15 +179,15 @@ func (u *useBatcher) gather(lane string) {
 	}
 }
 
-// count returns the number of uses of a lane that wait.
+// count returns how many uses wait in a lane.
 func (u *useBatcher) count(lane string) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.mu.waiting[lane])
 }
 
-// waits reports whether uses of a lane wait. Otherwise the lane has no running transaction from
-// now on.
+// waits reports whether uses wait in a lane. Otherwise the lane has no running transaction from now
+// on.
 func (u *useBatcher) waits(lane string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -198,7 +198,7 @@ func (u *useBatcher) waits(lane string) bool {
 	return false
 }
 
-// useTransaction is the transaction of the uses of a lane that are waiting when it runs.
+// useTransaction is the transaction for the uses that wait in a lane when it runs.
 type useTransaction struct {
 	u       *useBatcher
 	lane    string
@@ -243,7 +243,7 @@ func (t *useTransaction) end(panicked any, err error) {
 	}
 }
 
-// finish returns the results of the uses, which are durable if err is nil.
+// finish returns each use's result. The results are durable if err is nil.
 func (t *useTransaction) finish(panicked any, err error) {
 	if err != nil && t.members == nil {
 		t.members = t.u.takeWaiting(t.lane, t.until)
@@ -259,9 +259,8 @@ func (t *useTransaction) finish(panicked any, err error) {
 	}
 }
 
-// deductAll performs the uses of a session in the order of their arrival, each completely or not at
-// all, and writes their sum and their charges. If its error is not one of the engine, it has
-// changed nothing.
+// deductAll performs a session's uses in order of arrival, each completely or not at all, and
+// writes their sum and their charges. If its error is not the engine's, it has changed nothing.
 func (u *useBatcher) deductAll(t tx, id string, members []*use) error {
 	if done, err := u.deductTogether(t, id, members); done || err != nil {
 		return err
@@ -316,7 +315,7 @@ func (u *useBatcher) deductTogether(t tx, id string, members []*use) (done bool,
 	return true, nil
 }
 
-// take uses n chunksets of a session, and returns the session before that. It returns false, and
+// take uses n of a session's chunksets, and returns the session before that. It returns false, and
 // does nothing, unless there is such a session that has not ended and has n chunksets left.
 func (u *useBatcher) take(t tx, id string, n int64) (before ledger.Session, found bool, err error) {
 	if guess, known := u.known.get(id); known && n <= guess.Left && t.Now.Before(guess.Expires) {
@@ -330,7 +329,7 @@ func (u *useBatcher) take(t tx, id string, n int64) (before ledger.Session, foun
 	return after, found, err
 }
 
-// pin records the charges of uses whose outcome is unknown.
+// pin records the charges of uses with an unknown outcome.
 func (u *useBatcher) pin(members []*use) {
 	for _, m := range members {
 		if m.charge != "" {

@@ -17,7 +17,7 @@ import (
 	"sluice/ledger"
 )
 
-// waiting waits until n uses in the lane of a session wait for their transaction.
+// waiting waits until n uses in a session's lane wait for their transaction.
 func waiting(s *Ledger, id string, n int) {
 	for {
 		s.uses.mu.Lock()
@@ -105,8 +105,8 @@ func TestCoalescedMany(t *testing.T) {
 	}
 }
 
-// TestUsePanics makes the clock panic in the transaction of the uses of a session: each caller
-// panics, and later uses succeed.
+// TestUsePanics makes the clock panic in the transaction for a session's uses: each caller panics,
+// and later uses succeed.
 func TestUsePanics(t *testing.T) {
 	var broken atomic.Bool
 	s := openAt(t, databasePath(t), engine.Options{Now: func() time.Time {
@@ -147,7 +147,7 @@ func TestUsePanics(t *testing.T) {
 	}
 }
 
-// TestCancelledUse ends the context of a use that waits for the writer: its caller returns, and
+// TestCancelledUse ends a use's context while it waits for the writer: its caller returns, and
 // nothing is used.
 func TestCancelledUse(t *testing.T) {
 	s := openAt(t, databasePath(t), engine.Options{})
@@ -170,8 +170,8 @@ func TestCancelledUse(t *testing.T) {
 	}
 }
 
-// usesWaitForWriters checks that a use whose patience is too short returns ErrBusy and does not
-// happen later. busy occupies every writer until the function that it returns is called.
+// usesWaitForWriters checks that a use with too little patience returns ErrBusy and does not happen
+// later. busy occupies every writer until the function that it returns is called.
 func usesWaitForWriters(t *testing.T, s *Ledger, busy func() (end func())) {
 	t.Helper()
 	mustCreateSession(t, s, "session", 3)
