@@ -52,11 +52,11 @@ func rawBlob(account, name string, size int) string {
 		account, name, account+name, size)
 }
 
-// accountsVersion is the version of the schema before the counts of accounts.
+// accountsVersion is the schema version before the counts of accounts.
 const accountsVersion = 12
 
-// TestMigratesAccounts: the migration counts the stored blobs, and what a node of the previous
-// version writes afterwards is counted too.
+// TestMigratesAccounts: the migration counts the stored blobs, and what the previous version's node
+// writes afterwards is counted too.
 func TestMigratesAccounts(t *testing.T) {
 	rows := rawBlob("a", "one", 10) + rawBlob("a", "two", 0) + rawBlob("b", "one", 7)
 	onOlder(t, accountsVersion, rows, func(t *testing.T, s *Store) {
@@ -133,8 +133,8 @@ func TestMigratesAccountsUnderWrites(t *testing.T) {
 	accountsAreExact(t, s)
 }
 
-// TestAccountsCostNoStatement: a commit of a blob runs the same statements with and without an
-// account that has blobs, and none of them names the counts, which triggers keep.
+// TestAccountsCostNoStatement: a blob's commit runs no statement that names the counts, because
+// triggers keep them.
 func TestAccountsCostNoStatement(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) *Store{
 		"SQLite":     func(t *testing.T) *Store { return openAt(t, databasePath(t), Options{}) },

@@ -20,16 +20,16 @@ const (
 	Keep = engine.Keep
 )
 
-// Schema returns the number of the schema that this program works on.
+// Schema returns this program's schema number.
 func Schema() int { return engine.Schema() }
 
-// Errors of this package in addition to those of package database.
+// Errors of this package, in addition to package database's.
 var (
 	// ErrClosed is returned by calls on a closed store. They have no effect.
 	ErrClosed = engine.ErrClosed
-	// ErrStopped is returned by writes after SQLite has met an I/O error or a COMMIT whose outcome
-	// is unknown, until the store is opened again. They have no effect. Reads still work. It wraps
-	// database.ErrUnavailable.
+	// ErrStopped is returned by writes after SQLite has met an I/O error, or a COMMIT with an
+	// unknown outcome, until the store is opened again. They have no effect. Reads still work. It
+	// wraps database.ErrUnavailable.
 	ErrStopped = engine.ErrStopped
 	// ErrCorrupt is returned by writes after a statement has found the SQLite database damaged,
 	// because writes could spread the damage. They have no effect. Reads still work. Opening the
@@ -37,14 +37,14 @@ var (
 	ErrCorrupt = engine.ErrCorrupt
 )
 
-// EngineStats are the figures of the engine under a Store.
+// EngineStats are the figures of a Store's engine.
 type EngineStats = engine.Stats
 
-// SQLiteStats are the figures of SQLite.
+// SQLiteStats are SQLite's figures.
 type SQLiteStats = engine.SQLiteStats
 
-// PostgresStats are the figures of PostgreSQL.
+// PostgresStats are PostgreSQL's figures.
 type PostgresStats = engine.PostgresStats
 
-// BlobCacheStats are the figures of the cache of blobs.
+// BlobCacheStats are the blob cache's figures.
 type BlobCacheStats = meta.BlobCacheStats

@@ -13,22 +13,21 @@ import (
 // auditPage is the number of channels or sessions that an audit holds in memory.
 const auditPage = 500
 
-// Audit implements database.Maintenance on a snapshot of the database. It reads the channels
-// and then the sessions in the order of their ids, a page at a time, and with each page the
-// rows that belong to it. Its sentences contain only the first characters of ids, because
-// ids are secret. It checks that
+// Audit implements database.Maintenance on a snapshot. It reads the channels and then the sessions,
+// ordered by id, a page at a time, and with each page the rows that belong to it. Its sentences
+// contain only the first characters of ids, because ids are secret. It checks that
 //
 //   - for each channel, the sum of count times price over its sales and returns, including
 //     the folded ones, plus the credit is the accepted amount; settled <= accepted <=
 //     deposit; no amount is negative; a payment that was accepted and not settled is in the
-//     settlement, unless it was withdrawn on the chain; nothing was paid out that was not accepted;
-//     and payouts increase with the sequence; nothing was submitted that was not accepted;
-//     collected + elsewhere <= settled; of a channel that was read from the chain, settled <=
+//     settlement, unless it was withdrawn on the chain; nothing was booked that was not accepted;
+//     and booked amounts increase with the sequence; nothing was submitted that was not accepted;
+//     collected + elsewhere <= settled; once a channel was read from the chain, settled <=
 //     withdrawn, and accepted <= deposit unless it has stopped;
 //   - for each session, used + left = total and none of them is negative; a bought session
 //     has exactly the chunksets that were sold to it, and a granted one at least those,
 //     until its retention ends;
-//   - no sale, settlement or payout belongs to a channel that does not exist;
+//   - no sale, settlement or booking belongs to a channel that does not exist;
 //   - what is counted for each account is the number and the size of its blobs.
 func (s *Store) Audit(ctx context.Context) ([]string, error) {
 	var found []string

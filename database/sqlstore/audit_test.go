@@ -121,7 +121,7 @@ func TestAuditFindsDamage(t *testing.T) {
 	}
 }
 
-// TestAuditFindsWrongPayouts records payouts of what was never accepted, on both engines.
+// TestAuditFindsWrongPayouts books what was never accepted, on both engines.
 func TestAuditFindsWrongPayouts(t *testing.T) {
 	undo := errors.New("undo")
 	open := map[string]func(t *testing.T) *Store{

@@ -4,5 +4,5 @@ package sqlstore
 
 import "fmt"
 
-// runChild fails: the jobs of the re-executed test binary need Unix.
+// runChild fails: the re-executed test binary's jobs need Unix.
 func runChild(job, _ string) error { return fmt.Errorf("job %q needs Unix", job) }

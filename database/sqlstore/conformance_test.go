@@ -25,10 +25,10 @@ func newHarness(tb testing.TB) *dbtest.Harness {
 	})
 }
 
-// newPostgresHarness returns a harness with its own schema, in which the clock of the server
-// can be moved.
+// newPostgresHarness returns a harness with its own schema, so that a test can move the server's
+// clock.
 func newPostgresHarness(tb testing.TB) *dbtest.Harness {
-	dsn := testenv.Postgres(tb) + ",pg_catalog" // functions of the schema take precedence over those of the server
+	dsn := testenv.Postgres(tb) + ",pg_catalog" // the schema's functions take precedence over the server's
 	clock := testclock.New()
 	execute := func(query string, in ...any) error {
 		ctx := context.Background()
@@ -55,7 +55,7 @@ func newPostgresHarness(tb testing.TB) *dbtest.Harness {
 	return h
 }
 
-// suites are those of all contracts that the package implements.
+// suites are the checks for every contract that the package implements.
 func suites() [][]dbtest.Check {
 	return [][]dbtest.Check{dbtest.Checks(), metatest.Checks(), ledgertest.Checks(), keystest.Checks()}
 }

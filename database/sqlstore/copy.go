@@ -24,15 +24,15 @@ const (
 	copyPage = 1000
 )
 
-// CopyFrom replaces the metadata of s with that of another store, which may have another engine:
-// everything except properties, leases and nodes. The counts of accounts are not copied: the
+// CopyFrom replaces everything in s, except properties, leases and nodes, by what another store
+// has. The stores may have different engines. CopyFrom does not copy the counts of accounts: the
 // triggers of s count the blobs that it gets. Neither store may be written to during the copy. Rows
 // are copied by key in transactions of 1,000 rows, and progress is called with their number after
 // each commit. An interrupted copy is resumed after the last row that it finds; progress is called
-// with the number of the rows before it. Tables that then differ, because the source changed after
-// the interruption, are copied again.
+// with how many rows came before it. Tables that then differ, because the source changed after the
+// interruption, are copied again.
 //
-// If it returns nil, all tables of both stores have been read and have the same rows. If a
+// If it returns nil, it has read every copied table in both stores and found the same rows. If a
 // table differs, it returns ErrDiffers.
 func (s *Store) CopyFrom(ctx context.Context, from *Store, progress func(rows int64)) error {
 	c := copier{from: from, to: s, page: copyPage, progress: progress}
@@ -94,13 +94,13 @@ func (s *Store) Properties(ctx context.Context) (map[string]string, error) {
 	return facts, err
 }
 
-// live is the condition for extents whose objects must exist. Objects of a content that is
-// garbage may be deleted before its rows.
+// live is the condition for extents that must have their objects. A garbage content's objects may
+// be deleted before its rows.
 const live = `object > $1 AND NOT EXISTS (SELECT 1 FROM garbage g WHERE g.content = extents.content)`
 
-// Objects returns up to limit extents that are objects and belong to no garbage, in the order
-// of their keys, beginning after the key after (empty: at the first). Only Key, Size and
-// Blocks of the extents are set.
+// Objects returns up to limit extents that are objects and belong to no garbage, ordered by key,
+// beginning after the key after (empty: at the first). Only Key, Size and Blocks of the extents are
+// set.
 func (s *Store) Objects(ctx context.Context, after string, limit int) ([]metastore.Extent, error) {
 	var list []metastore.Extent
 	err := s.snapshot(ctx, func(t storeTx) error {
@@ -209,7 +209,7 @@ func (c *copier) insert(ctx context.Context, tb *table, rows [][]any) error {
 	})
 }
 
-// clear deletes all rows of the target, a page in each transaction.
+// clear deletes the target's rows, a page in each transaction.
 func (c *copier) clear(ctx context.Context, tb *table) error {
 	for {
 		var n int64
@@ -273,8 +273,8 @@ func (c *copier) sum(ctx context.Context, s *Store, tb *table) (tableSum, error)
 	return sum, err
 }
 
-// tableSum is a checksum of a set of rows, independent of their order: their number and the
-// sum of their hashes in four words.
+// tableSum is a set's checksum, independent of its rows' order: their number and their hashes' sum
+// in four words.
 type tableSum struct {
 	rows   int64
 	hashes [4]uint64
@@ -287,7 +287,7 @@ func (s *tableSum) add(hash [sha256.Size]byte) {
 	}
 }
 
-// appendRow appends an encoding of a row. Different rows have different encodings.
+// appendRow appends a row's encoding. Different rows have different encodings.
 func appendRow(b []byte, row []any) []byte {
 	for _, v := range row {
 		switch v := v.(type) {
@@ -303,7 +303,7 @@ func appendRow(b []byte, row []any) []byte {
 	return b
 }
 
-// columns is the destination of a row with columns of any type.
+// columns is the destination for a row with columns of any type.
 type columns []column
 
 // column holds an int64, a []byte, or nil for NULL.

@@ -43,17 +43,18 @@ var copied = []table{
 	{name: "keys_version", key: []string{"version"}},
 	{name: "usage", key: []string{"owner", "id"}, rest: strings.Split(usage.Columns, ", ")},
 	{name: "usage_sums", key: []string{"owner"}, rest: strings.Split(usage.SummedColumns, ", ")},
-	// The last one, because triggers change it when rows of the others are deleted.
+	// The last one, because triggers change it when rows are deleted from the others.
 	{name: "retained_sums", key: []string{"owner"}, rest: []string{"retained"}},
 }
 
-// notCopied are the tables that belong to one database, of which facts has some rows that do
-// not, and those that triggers fill.
+// notCopied are tables that CopyFrom does not copy. Most belong to one database; triggers fill the
+// counts of accounts; facts holds the properties, and CopyFrom's caller copies the ones that
+// describe the instance.
 var notCopied = []string{"facts", "leases", "nodes", "transactions", "schema_version", meta.AccountCounts.Sums, meta.AccountCounts.Deltas}
 
 func (tb *table) columns() []string { return append(append([]string{}, tb.key...), tb.rest...) }
 
-// rows returns the beginning of a query for columns.
+// rows returns how a query for columns begins.
 func (tb *table) rows(columns string) string { return "SELECT " + columns + " FROM " + tb.name }
 
 // selectPage returns the query for a page of rows after a key, or for the first page. Its
@@ -74,7 +75,7 @@ func (tb *table) selectLastKey() string {
 
 func (tb *table) selectCount() string { return tb.rows("COUNT(*)") }
 
-// insert returns the statement that inserts n rows, whose columns are its parameters.
+// insert returns the statement that inserts n rows. Their columns are its parameters.
 func (tb *table) insert(n int) string {
 	columns := tb.columns()
 	values := make([]string, n)

@@ -43,7 +43,7 @@ func TestCopyKnowsEveryTable(t *testing.T) {
 	}
 }
 
-// tablesOf returns the tables of a database and their columns, sorted.
+// tablesOf returns a database's tables and their columns, sorted.
 func tablesOf(t *testing.T, s *Store, sqlite bool) map[string][]string {
 	t.Helper()
 	query := `SELECT CAST(table_name AS TEXT)::BYTEA, CAST(column_name AS TEXT)::BYTEA FROM information_schema.columns WHERE table_schema = current_schema()`
@@ -67,7 +67,7 @@ func tablesOf(t *testing.T, s *Store, sqlite bool) map[string][]string {
 	return tables
 }
 
-// filler calls methods of a store and collects their errors.
+// filler calls a store's methods and gathers their errors.
 type filler struct {
 	*Store
 	ctx  context.Context
@@ -186,8 +186,8 @@ func fill(tb testing.TB, s *Store, parts int) {
 	}
 }
 
-// sameTables fails the test if the rows of the stores differ. It compares them one by one,
-// independently of the copy.
+// sameTables fails the test if the stores' rows differ. It compares them one by one, independently
+// of the copy.
 func sameTables(tb testing.TB, a, b *Store) {
 	tb.Helper()
 	rows := func(s *Store, table *table) []string {
@@ -296,8 +296,8 @@ func TestCopyCutAfterEachPage(t *testing.T) {
 	}
 }
 
-// TestCopyOfAChangedSource: changes of the source between two runs are in the copy, also in
-// the part that the first run had copied.
+// TestCopyOfAChangedSource: the copy has what changed in the source between two runs, even among
+// rows that the first run had copied.
 func TestCopyOfAChangedSource(t *testing.T) {
 	ctx := t.Context()
 	from, to := openAt(t, databasePath(t), Options{}), openAt(t, databasePath(t), Options{})
@@ -339,7 +339,7 @@ func TestCopyNoticesWrites(t *testing.T) {
 	}
 }
 
-// TestObjects: Objects returns every object of a live content once, and none of garbage.
+// TestObjects: Objects returns each live content's objects once, and none from garbage.
 func TestObjects(t *testing.T) {
 	for name, s := range map[string]*Store{"SQLite": openAt(t, databasePath(t), Options{}), "PostgreSQL": openAtPostgres(t)} {
 		fill(t, s, 4)
@@ -370,7 +370,7 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// BenchmarkCopy copies small blobs, whose bodies are in the database.
+// BenchmarkCopy copies small blobs; their bodies are in the database.
 func BenchmarkCopy(b *testing.B) {
 	from := openAt(b, databasePath(b), Options{})
 	f := &filler{Store: from, ctx: b.Context()}

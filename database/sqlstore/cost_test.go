@@ -19,13 +19,13 @@ import (
 	"sluice/metastore"
 )
 
-// costs counts the requests of calls to an engine.
+// costs counts the requests that calls make to an engine.
 type costs struct {
 	statements int // except those that begin and end a transaction
 	writes     int // write transactions
 }
 
-// counted counts the calls of a store. It must not be used concurrently.
+// counted counts a store's calls. It must not be used concurrently.
 func counted(s *Store, c *costs) {
 	count := func(writes int) func(enginetest.Transactor) enginetest.Transactor {
 		return func(run enginetest.Transactor) enginetest.Transactor {
@@ -41,9 +41,9 @@ func counted(s *Store, c *costs) {
 	enginetest.Hook(s.db, enginetest.Hooks{Write: count(1), WriteLocked: count(1), Read: count(0)})
 }
 
-// BenchmarkCost reports the cost of one call of each operation: its statements, its write
-// transactions (each is synced once), and the bytes written for it: by SQLite to its log and
-// later to the database, by PostgreSQL to its log.
+// BenchmarkCost reports what one call costs for each operation: its statements, its write
+// transactions (each is synced once), and the bytes written for it: by SQLite to its log and later
+// to the database, by PostgreSQL to its log.
 func BenchmarkCost(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) {
 		benchCost(b, openAt(b, databasePath(b), Options{}), func() int64 { return writtenBytes(b) })

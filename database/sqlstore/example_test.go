@@ -14,8 +14,7 @@ import (
 	"sluice/metastore"
 )
 
-// The metadata of a small blob and its bytes, which are an inline extent, are committed
-// and read back.
+// Commit a small blob's metadata and its bytes, an inline extent, and read both back.
 func Example() {
 	dir, err := os.MkdirTemp("", "sqlstore")
 	if err != nil {
@@ -38,7 +37,7 @@ func Example() {
 		Content: metastore.NewContentID(time.Now()), Size: int64(len(body)),
 	}
 	extents := []metastore.Extent{{Size: int64(len(body)), Body: body}}
-	// The precondition runs in the transaction of the commit: the blob must be new.
+	// The precondition runs in the commit's transaction: the blob must be new.
 	absent := func(current *metastore.Blob) error {
 		if current != nil {
 			return database.ErrExists

@@ -19,8 +19,8 @@ import (
 	"sluice/metastore"
 )
 
-// TestFoldedSalesTakeNoRows counts the rows of a channel that sells and pays out for months:
-// their number does not grow.
+// TestFoldedSalesTakeNoRows counts the rows of a channel that sells, and has its settlements
+// booked, for months: their number does not grow.
 func TestFoldedSalesTakeNoRows(t *testing.T) {
 	clock := testclock.New()
 	s := openAt(t, databasePath(t), Options{Now: clock.Now})
@@ -74,8 +74,7 @@ func TestFoldedSalesTakeNoRows(t *testing.T) {
 	}
 }
 
-// TestAuditIsBounded: the number of findings of an audit is bounded, and the last one has
-// their total.
+// TestAuditIsBounded: an audit's number of findings is bounded, and the last one has their total.
 func TestAuditIsBounded(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	err := s.db.Write(t.Context(), func(tx *engine.Tx) error {
@@ -110,8 +109,8 @@ const large = `
 
 const largeRows = 50_000
 
-// TestPurgeReadsByIndex looks at the query plans of a purge over large tables in which nothing
-// is due: none scans a whole table.
+// TestPurgeReadsByIndex looks at a purge's query plans over large tables where nothing is due: none
+// scans a whole table.
 func TestPurgeReadsByIndex(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		path := databasePath(t)
@@ -226,9 +225,9 @@ func purgesByIndex(t *testing.T, s *Store, statements *[]statement, plan func(st
 	}
 }
 
-// TestMigratesSales opens databases of the version before sales had ids, on both engines: all
-// rows are kept except payouts that newer ones include, and sales to sessions that were purged
-// can be folded.
+// TestMigratesSales opens databases from the version before sales had ids, on both engines: all
+// rows are kept except bookings that newer ones include, and sales to purged sessions can be
+// folded.
 func TestMigratesSales(t *testing.T) {
 	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
 	rows := `
@@ -304,8 +303,8 @@ func TestMigratesUsage(t *testing.T) {
 	})
 }
 
-// TestMigratesChannels: channels of an older database count towards no owner, the usage of
-// owners is unchanged, and channels opened later count.
+// TestMigratesChannels: an older database's channels count towards no owner, owners' usage is
+// unchanged, and channels opened later count.
 func TestMigratesChannels(t *testing.T) {
 	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
 	rows := `

@@ -17,10 +17,10 @@ import (
 
 var errNotPermitted = errors.New("not permitted")
 
-// TestGuardRefusesCommits checks, on both engines, that no change of the instance is committed
-// against the guard, also if it forbids commits when the transaction has already run, that reads
-// and the records of the database's own processes need no permission, and that everything works
-// again with it.
+// TestGuardRefusesCommits checks, on both engines, that the store commits no change to the instance
+// against the guard, even if the guard forbids commits only after the transaction has run. Reads
+// and the records of the database's own processes need no permission. Once the guard permits
+// commits again, everything works.
 func TestGuardRefusesCommits(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) *Store{
 		"SQLite": func(t *testing.T) *Store { return openAt(t, databasePath(t), Options{}) },
@@ -74,8 +74,8 @@ func TestGuardRefusesCommits(t *testing.T) {
 	}
 }
 
-// TestGuardInABatch checks that a commit that needs no permission succeeds, although it is in one
-// batch with commits that are refused.
+// TestGuardInABatch checks that a commit without need for permission succeeds, although it shares a
+// batch with refused commits.
 func TestGuardInABatch(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	s.Guard(func() error { return errNotPermitted })

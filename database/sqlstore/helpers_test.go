@@ -67,14 +67,14 @@ func closedAtEnd(tb testing.TB, s *Store, err error) *Store {
 	return s
 }
 
-// value returns the only row of a query, an integer.
+// value returns a query's only row, an integer.
 func value(tb testing.TB, s *Store, query string, in ...any) int64 {
 	tb.Helper()
 	return enginetest.Value(tb, s.db, query, in...)
 }
 
-// olderSchema returns the statements that create the schema of an earlier version. kind is the
-// folder of the engine's migrations.
+// olderSchema returns the statements that create an earlier version's schema. kind is the engine's
+// migrations folder.
 func olderSchema(tb testing.TB, kind string, version int) string {
 	tb.Helper()
 	files, err := filepath.Glob(filepath.Join("internal", "engine", "migrations", kind, "*.sql"))
@@ -93,7 +93,7 @@ func olderSchema(tb testing.TB, kind string, version int) string {
 	return script.String() + "COMMIT;"
 }
 
-// olderSQLite creates a database of an earlier version with these rows.
+// olderSQLite creates an earlier version's database with these rows.
 func olderSQLite(tb testing.TB, version int, rows string) (path string) {
 	tb.Helper()
 	path = databasePath(tb)
@@ -119,8 +119,8 @@ func olderPostgres(tb testing.TB, version int, rows string) (dsn string, conn *p
 	return dsn, conn
 }
 
-// onOlder runs a test on stores of both engines that are opened on databases of an older version
-// with these rows.
+// onOlder runs a test on stores of both engines, each opened on an older version's database with
+// these rows.
 func onOlder(t *testing.T, version int, rows string, test func(*testing.T, *Store)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) { test(t, openAt(t, olderSQLite(t, version, rows), Options{})) })
@@ -130,7 +130,7 @@ func onOlder(t *testing.T, version int, rows string, test func(*testing.T, *Stor
 	})
 }
 
-// forPostgres converts the SQL of a test, which is written for SQLite, to PostgreSQL.
+// forPostgres converts a test's SQL from SQLite's dialect to PostgreSQL's.
 func forPostgres(text string) string { return strings.ReplaceAll(text, " AS BLOB)", " AS BYTEA)") }
 
 // statement is a statement that a store has run.
@@ -139,7 +139,7 @@ type statement struct {
 	in   engine.Args
 }
 
-// record records the statements of a store's write transactions.
+// record records the statements in a store's write transactions.
 func record(s *Store, statements *[]statement) {
 	enginetest.Observe(s.db, func(text string, in engine.Args) { *statements = append(*statements, statement{text, in}) })
 }

@@ -13,8 +13,7 @@ import (
 	"sluice/database/sqlstore/internal/engine"
 )
 
-// keyQuery is the beginning of a query for keys with the limits of their groups. Its columns are
-// in the order of keyFields.
+// keyQuery begins a query for keys with their groups' limits. Its columns are in keyFields' order.
 var keyQuery = `SELECT k.id, k.hash, k.label, k.scopes, k.accounts, k.key_group, k.created, k.expires, k.revoked,
 	` + limitColumns + ` FROM api_keys k JOIN key_groups g ON g.name = k.key_group `
 
@@ -25,8 +24,8 @@ func keyFields(k *keys.Key) engine.Args {
 	}, limitFields(&k.Limits)...)
 }
 
-// limitNames are the columns of the limits of a group, in the order of limitFields.
-// limitColumns are the same in a query for the table g.
+// limitNames are the columns with a group's limits, in limitFields' order. limitColumns are the
+// same in a query on the table g.
 var (
 	limitNames   = limitNamesAfter("")
 	limitColumns = limitNamesAfter("g.")
@@ -115,7 +114,7 @@ func (s *Store) CreateKey(ctx context.Context, k keys.Key) (keys.Key, error) {
 	})
 }
 
-// keyLists returns the columns of the scopes and accounts of a key.
+// keyLists returns the columns for a key's scopes and accounts.
 func keyLists(k keys.Key) (scopes, accounts any, err error) {
 	if scopes, err = list(k.Scopes).column(); err != nil {
 		return nil, nil, err
@@ -138,7 +137,7 @@ func (t storeTx) addKey(k keys.Key) error {
 	return err
 }
 
-// joinGroup returns the limits of a group. If the group is new, it gets these limits.
+// joinGroup returns a group's limits. If the group is new, it gets the given limits.
 func (t storeTx) joinGroup(name string, limits keys.Limits) (keys.Limits, error) {
 	values, in := "$1", engine.Args{[]byte(name)}
 	for _, k := range keys.LimitKinds {
@@ -156,7 +155,7 @@ func (t storeTx) joinGroup(name string, limits keys.Limits) (keys.Limits, error)
 	return have, err
 }
 
-// groupLimits returns the limits of a group, or database.ErrNotFound.
+// groupLimits returns a group's limits, or database.ErrNotFound.
 func (t storeTx) groupLimits(name string) (keys.Limits, error) {
 	var limits keys.Limits
 	found, err := t.Row(`SELECT `+limitColumns+` FROM key_groups g WHERE g.name = $1`, engine.Args{[]byte(name)}, limitFields(&limits)...)

@@ -107,11 +107,11 @@ func writeOne(ctx context.Context, s *Store, name string, kind int) error {
 	return err
 }
 
-// The sizes of a use, and of a payment: each sells three chunksets at 3.
+// A use's chunksets, a payment's amount, and the price: each payment sells three chunksets.
 const crashUse, crashPay, crashPrice = 3, 10, 3
 
-// payOne pays over the channel of the goroutine in one of three ways and returns the amount
-// that is then accepted.
+// payOne pays over the goroutine's channel in one of three ways and returns the amount that is then
+// accepted.
 func payOne(ctx context.Context, s *Store, name string, g int) (int64, error) {
 	c, err := s.Channel(ctx, crashChannel(g))
 	if err != nil {
@@ -136,7 +136,7 @@ func payOne(ctx context.Context, s *Store, name string, g int) (int64, error) {
 	return pay.Amount, err
 }
 
-// runChild runs the job of a re-executed test binary on the database at path.
+// runChild runs a re-executed test binary's job on the database at path.
 func runChild(job, path string) error {
 	if job != "write" {
 		return fmt.Errorf("no job %q", job)
@@ -193,7 +193,7 @@ func TestKilled(t *testing.T) {
 // acknowledged is what the children reported as done.
 type acknowledged struct {
 	names []string         // of blobs
-	uses  int64            // of the session
+	uses  int64            // the session's
 	paid  map[string]int64 // accepted, by channel
 }
 

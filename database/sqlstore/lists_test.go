@@ -15,12 +15,12 @@ import (
 )
 
 // listsLeaveConnections begins more lists of every kind than there are connections, and checks that
-// most of them run at a time, and that other reads find a connection while they run. A list that
+// at most this many run at a time, and that other reads find a connection meanwhile. A list that
 // waits for too long returns ErrBusy.
 func listsLeaveConnections(t *testing.T, s *Store, connections, most int) {
 	t.Helper()
 	ctx := t.Context()
-	// Prepares the statements of a connection.
+	// Prepares a connection's statements.
 	if err := s.db.Write(ctx, func(*engine.Tx) error { return nil }); err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,8 @@ import (
 	"sluice/metastore"
 )
 
-// TestMigratesBodies opens databases of the version before bodies had rowids: all bodies are kept.
+// TestMigratesBodies opens databases from the version before bodies had rowids: all bodies are
+// kept.
 func TestMigratesBodies(t *testing.T) {
 	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
 	content := metastore.ContentID([]byte("0123456789abcdef"))

@@ -13,13 +13,13 @@ import (
 	"sluice/metastore"
 )
 
-// opening is a handle that finds blobs by OpenBlob. All handles of a test share one store.
+// opening is a handle that finds blobs by OpenBlob. A test's handles share one store.
 type opening struct {
 	*Store
 	close func() error
 }
 
-// newOpeningHarness returns a harness whose stores have a cache of this size.
+// newOpeningHarness returns a harness; its stores have a cache with this size.
 func newOpeningHarness(cache int64) func(tb testing.TB) *dbtest.Harness {
 	return func(tb testing.TB) *dbtest.Harness {
 		path := databasePath(tb)
@@ -51,9 +51,9 @@ func newOpeningHarness(cache int64) func(tb testing.TB) *dbtest.Harness {
 	}
 }
 
-// TestConformanceOpening runs the checks of the suite that store blobs on stores that find every
-// blob by OpenBlob. (The handles share one store, but a charge is remembered by the handle that
-// made it.)
+// TestConformanceOpening runs the suite's checks that store blobs, on stores that find every blob
+// by OpenBlob. (The handles share one store, but a charge is remembered by the handle that made
+// it.)
 func TestConformanceOpening(t *testing.T) {
 	for name, cache := range map[string]int64{"large cache": 64 << 20, "small cache": 4 << 10, "no cache": 0} {
 		t.Run(name, func(t *testing.T) {

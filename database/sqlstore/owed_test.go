@@ -10,13 +10,14 @@ import (
 	"sluice/ledger"
 )
 
-// owedVersion is the version of the schema before channels knew what was collected over them.
+// owedVersion is the schema version before channels knew what was collected over them.
 const owedVersion = 17
 
-// TestMigratesDebts opens databases of the version before debts could be renewed, on both engines:
-// what was settled over a channel that submitted something counts as collected, what has expired
-// can be renewed, and a channel that had stopped because more was withdrawn than accepted sells
-// again after a reading. It stays consistent while a node of that version submits and collects.
+// TestMigratesDebts opens databases from the version before debts could be renewed, on both
+// engines: what was settled over a channel that submitted something counts as collected; what has
+// expired can be renewed; a channel that had stopped, because more was withdrawn than accepted,
+// sells again after a reading. The database stays consistent while that version's node submits and
+// collects.
 func TestMigratesDebts(t *testing.T) {
 	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
 	number := 0

@@ -153,7 +153,7 @@ func (l *faultLoad) createAndDelete(ctx context.Context, name string) error {
 // reach waits until more calls are acknowledged.
 func (l *faultLoad) reach(more int64) {
 	for want := l.calls.Load() + more; l.calls.Load() < want && !l.Failed(); {
-		// Each use of the session blocks, so the others continue.
+		// The session's uses block, so the others continue.
 		if _, err := l.store.UseSession(l.Context(), faultSession, 1, nil); err != nil {
 			l.Error(err)
 		}

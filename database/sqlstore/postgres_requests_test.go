@@ -15,8 +15,8 @@ import (
 	"sluice/metastore"
 )
 
-// TestPostgresRequests counts the requests to the server of the most frequent operations: on a
-// network each costs a round trip.
+// TestPostgresRequests counts the requests that the most frequent operations make to the server: on
+// a network each costs a round trip.
 func TestPostgresRequests(t *testing.T) {
 	p := pgproxy.New(t, testenv.Postgres(t), func() pgproxy.Cut { return pgproxy.CutNot })
 	s := openNode(t, p.DSN+"&pool_max_conns=2")
@@ -47,8 +47,8 @@ func TestPostgresRequests(t *testing.T) {
 	if _, err := s.BeginUpload(ctx, upload); err != nil {
 		t.Fatal(err)
 	}
-	const groups, longHead = 40, 2000     // bytes of a name that the key of its row holds
-	head := strings.Repeat("h", longHead) // half of the groups begin behind it
+	const groups, longHead = 40, 2000     // bytes of a name that its row's key holds
+	head := strings.Repeat("h", longHead) // half the groups begin behind it
 	for i := range 2 * groups {
 		b := metastore.Blob{Account: "grouped", Name: fmt.Sprintf("%s%02d/%d", head[:i/groups*longHead], i/2, i), Content: metastore.NewContentID(time.Now())}
 		if _, err := s.CommitBlob(ctx, b, nil, nil); err != nil {

@@ -15,13 +15,13 @@ import (
 	"sluice/metastore"
 )
 
-// The documented times of the engines' clocks.
+// What the documentation promises about the engines' clocks.
 const (
 	jumpPause         = time.Hour   // without deletions after a clock was set
-	measurementMaxAge = time.Minute // for which a measurement of a server's clock is valid
+	measurementMaxAge = time.Minute // how long a measurement of a server's clock is valid
 )
 
-// machine is a wall clock and the elapsed time of a machine.
+// machine is a machine's wall clock and elapsed time.
 type machine struct {
 	shown time.Time
 	ran   time.Duration
@@ -73,8 +73,8 @@ func storeUndue(t *testing.T, s *Store) (check func()) {
 	}
 }
 
-// refusesToDelete fails the test unless nothing is deleted by age, regardless of which of the
-// three calls is first.
+// refusesToDelete fails the test unless nothing is deleted by age, regardless of which call is
+// first.
 func refusesToDelete(t *testing.T, s *Store, first int) {
 	t.Helper()
 	calls := []func() error{
@@ -107,8 +107,8 @@ func deletesAgain(t *testing.T, s *Store) {
 	}
 }
 
-// TestJumpOfTheWallClockPurgesNothing: the wall clock of a single node jumps by 25 h
-// immediately before a purge.
+// TestJumpOfTheWallClockPurgesNothing: a single node's wall clock jumps by 25 h immediately before
+// a purge.
 func TestJumpOfTheWallClockPurgesNothing(t *testing.T) {
 	m := newMachine()
 	db := enginetest.OpenSQLite(t, databasePath(t), engine.Options{Wall: m.wall, Passed: m.passed})
@@ -129,8 +129,8 @@ func openSleeper(t *testing.T, dsn string) (s *Store, slept *atomic.Int64) {
 	return newStore(enginetest.OpenPostgres(t, dsn, engine.Options{Passed: passed}), nil), slept
 }
 
-// TestPostgresUsesTheServersClock: a node whose clock is wrong by three days uses the clock
-// of the server for the times that it stores and compares.
+// TestPostgresUsesTheServersClock: a node with a clock that is wrong by three days uses the
+// server's clock for the times that it stores and compares.
 func TestPostgresUsesTheServersClock(t *testing.T) {
 	testenv.Postgres(t)
 	for _, ahead := range []time.Duration{72 * time.Hour, -72 * time.Hour} {
@@ -158,9 +158,9 @@ func TestPostgresUsesTheServersClock(t *testing.T) {
 	}
 }
 
-// TestPostgresClockThatIsSet: the clock of the server jumps by 25 h immediately before a
-// purge. Nothing that was not due is purged, even before the next measurement, regardless of
-// which call is first. Requests succeed.
+// TestPostgresClockThatIsSet: the server's clock jumps by 25 h immediately before a purge. Nothing
+// that was not due is purged, even before the next measurement, regardless of which call is first.
+// Requests succeed.
 func TestPostgresClockThatIsSet(t *testing.T) {
 	testenv.Postgres(t)
 	for first := range 3 {

@@ -11,12 +11,12 @@ import (
 	"sluice/metastore"
 )
 
-// retainedVersion is the version of the schema before charges of what is retained.
+// retainedVersion is the schema version before charges for what is retained.
 const retainedVersion = 15
 
-// TestMigratesRetained: what ended before the migration counts to nobody, what ends afterwards
-// counts until it is freed or forgotten, and the sum stays exact while a node of the previous
-// version makes garbage, frees it, folds usage and forgets uploads and records.
+// TestMigratesRetained: what ended before the migration counts towards no owner, what ends
+// afterwards counts until it is freed or forgotten, and the sum stays exact while the previous
+// version's node makes garbage, frees it, folds usage and forgets uploads and records.
 func TestMigratesRetained(t *testing.T) {
 	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
 	rows := rawBlob("a", "one", 10) + `
@@ -103,7 +103,7 @@ func TestMigratesRetained(t *testing.T) {
 	})
 }
 
-// TestRetainedCostsNoStatement: a commit, an overwrite and a delete of a blob with an owner run one
+// TestRetainedCostsNoStatement: when a blob has an owner, its commit, overwrite and delete run one
 // statement that counts usage, and the same others as without an owner.
 func TestRetainedCostsNoStatement(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})

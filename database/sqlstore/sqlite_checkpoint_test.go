@@ -11,8 +11,8 @@ import (
 	"sluice/metastore"
 )
 
-// maxLogFile is the maximum size of the log in bytes under steady reads and writes: one and a
-// half times the size at which it is restarted.
+// maxLogFile is the log's maximum size in bytes under steady reads and writes: one and a half times
+// the size at which it is restarted.
 const maxLogFile = 96 << 20
 
 // TestLogStaysBounded writes more than maxLogFile while other goroutines read without pause.

@@ -76,8 +76,8 @@ func (d *smallDisk) size(name string) int64 {
 	return info.Size()
 }
 
-// afterPowerCut opens what the disk would hold after a power cut now: a copy of the database
-// and its log, without the index of the log.
+// afterPowerCut opens what the disk would hold after a power cut now: a copy of the database and
+// its log, without the log's index.
 func afterPowerCut(t *testing.T, path string) *Store {
 	t.Helper()
 	cut := databasePath(t)
@@ -107,17 +107,17 @@ func copyFile(t *testing.T, from, to string) {
 }
 
 const (
-	// walFrame is the size of a page in the log, indexedFrames the number of pages that the
-	// first 32 KiB of the index of the log hold.
+	// walFrame is a page's size in the log, indexedFrames how many pages fit in the first 32 KiB of
+	// the log's index.
 	walFrame      = 24 + 4096
 	indexedFrames = 4062
 	tmpfsPage     = 4096
 )
 
-// fullIndex returns a store whose log is near the end of the first part of its index and
-// cannot be restarted because of a read. write then runs op repeatedly, with i = 0, 1, ..., on
-// a disk that has space for the log to grow but not for its index, until the index must grow,
-// and returns the error of that op.
+// fullIndex returns a store with a log that nearly fills the first part of its index and that a
+// read keeps from being restarted. write then runs op repeatedly, with i = 0, 1, ..., on a disk
+// with space for the log to grow but not for its index, until the index must grow, and returns that
+// op's error.
 func fullIndex(t *testing.T) (s *Store, path string, write func(op func(i int) error) error) {
 	t.Helper()
 	disk := newSmallDisk(t, "40m")
@@ -192,9 +192,9 @@ func stoppedInDoubt(t *testing.T, s *Store, err error) {
 	}
 }
 
-// TestCommitRestoredByAPowerCut makes the growth of the index of the log fail on a full disk after
-// the log was synced. A power cut restores the overwrite of a blob, so the overwrite must not be
-// reported as refused, after which its objects would be deleted.
+// TestCommitRestoredByAPowerCut: on a full disk the log's index cannot grow after the log was
+// synced. A power cut restores a blob's overwrite. The store must therefore not report the
+// overwrite as refused: the caller would then delete its objects.
 func TestCommitRestoredByAPowerCut(t *testing.T) {
 	s, path, write := fullIndex(t)
 	name := func(i int) string { return fmt.Sprint("object", i) }
@@ -256,7 +256,7 @@ func TestRefusedCommitIsNotRestored(t *testing.T) {
 	if err := s.SetProperty(t.Context(), "before", "v"); err != nil {
 		t.Fatal(err)
 	}
-	// The log keeps the frames of each attempt, so it is full after 1, 3, 6 and so on of the 100
+	// The log keeps the frames of each attempt, so it is full after 1, 3, 6 and so on of 100
 	// frames.
 	for pages := range int64(13) {
 		disk.leave(pages * tmpfsPage)
@@ -282,8 +282,8 @@ func TestRefusedCommitIsNotRestored(t *testing.T) {
 	}
 }
 
-// TestFullDiskRefusesOnlyWhatDoesNotFit: of the calls that share a COMMIT for which the disk
-// has no space, those succeed that fit.
+// TestFullDiskRefusesOnlyWhatDoesNotFit: when the disk has no space for a COMMIT that calls share,
+// the calls that fit succeed.
 func TestFullDiskRefusesOnlyWhatDoesNotFit(t *testing.T) {
 	disk := newSmallDisk(t, "8m")
 	s := openAt(t, filepath.Join(disk.dir, "meta.db"), Options{})

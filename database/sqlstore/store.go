@@ -19,14 +19,14 @@ type Options struct {
 	Readers int
 	// Schema is what opening may change.
 	Schema SchemaChange
-	// AwaitOlderNodes is called while nodes of a version are connected to a PostgreSQL database
-	// that cannot work on the schema to which it must be migrated (database.OldestSchema), with an
-	// error that names them, and again every second. The opening fails if it returns an error. If
-	// it is nil, the opening fails with the error that it would get.
+	// AwaitOlderNodes is called before a migration of PostgreSQL, and again every second, while
+	// older nodes are connected that cannot work on the new schema (database.OldestSchema). Its
+	// argument is an error that names them. The opening fails if it returns an error. If it is nil,
+	// the opening fails with the argument that it would get.
 	AwaitOlderNodes func(reason error) error
-	// BlobCache is the greatest size of a cache of blobs that are read often, in bytes, with
-	// their inline bodies; 0: none. It is for SQLite only, and requires that no other Store,
-	// in this process or another, changes blobs while this one is open.
+	// BlobCache bounds, in bytes, a cache for blobs that are read often, with their inline bodies;
+	// 0: no cache. It is for SQLite only, and requires that no other Store, in this process or
+	// another, changes blobs while this one is open.
 	BlobCache int64
 }
 
@@ -44,12 +44,12 @@ func newStore(db *engine.DB, cache *meta.BlobCache) *Store {
 	return &Store{Metastore: meta.New(db, cache), Ledger: money.New(db), db: db, cache: cache}
 }
 
-// Migrated returns the version of the schema that opening has found and the one that it has made of
-// it. They are equal unless the schema was created, when from is 0, or migrated.
+// Migrated returns the schema's version before and after opening. They are equal unless opening
+// created the schema (from is then 0) or migrated it.
 func (s *Store) Migrated() (from, to int64) { return s.db.Migrated() }
 
 // Guard sets a function that is called immediately before each commit of changes to the instance,
-// and not before those of properties, leases and nodes, which belong to the database and its
+// and not before commits of properties, leases and nodes: these belong to the database and its
 // processes. If it returns an error, the transaction is rolled back and the call returns the error,
 // wrapped. It must not wait, because other transactions may wait for it.
 func (s *Store) Guard(permit func() error) { s.db.Guard(permit) }
@@ -82,17 +82,16 @@ func (s *Store) DeletionErr() error { return s.db.DeletionErr() }
 
 // OpenSQLite opens the database at path, and changes its schema as opt.Schema says. It creates the
 // database if there is none, unless that is Keep; the folder must exist. It returns
-// database.ErrNewer if a newer version of the program wrote the database, and database.ErrNoSpace
-// if the disk has no space for what opening writes, such as the index of the log. A database that
-// it refuses is not changed.
+// database.ErrNewer if a newer program version wrote the database, and database.ErrNoSpace if the
+// disk has no space for what opening writes, such as the log's index. A database that it refuses is
+// not changed.
 //
-// Every commit is synced to disk before it is acknowledged (journal_mode=WAL,
-// synchronous=FULL). Both settings are read back; the store does not open without them.
-// Writes return database.ErrUnavailable, or database.ErrNoSpace if that is the
-// reason, until the whole log of earlier processes has been moved into the database and
-// truncated (wal_checkpoint(TRUNCATE)), and Err returns the reason. Until then reads work, and the
-// checkpoint is retried every second. Opening waits up to two seconds for other users of
-// the log.
+// Every commit is synced to disk before it is acknowledged (journal_mode=WAL, synchronous=FULL).
+// Both settings are read back; the store does not open without them. Writes return
+// database.ErrUnavailable, or database.ErrNoSpace if that is the reason, until earlier processes'
+// whole log has been moved into the database and truncated (wal_checkpoint(TRUNCATE)), and Err
+// returns the reason. Until then reads work, and the checkpoint is retried every second. Opening
+// waits up to two seconds for the log's other users.
 //
 // The files path-wal and path-shm belong to the database. Several stores may be open on
 // one database, in several processes of one machine too. Only SQLite 3.51.3 or newer may
@@ -106,28 +105,26 @@ func OpenSQLite(path string, opt Options) (*Store, error) {
 	return newStore(db, cache), nil
 }
 
-// OpenPostgres opens the database of dsn, a URL or a list of keyword=value as in libpq, and changes
+// OpenPostgres opens dsn's database (a URL, or a list of keyword=value as in libpq), and changes
 // its schema (the first one of search_path) as opt.Schema says. Any number of nodes may open it
 // concurrently; one of them migrates. While nodes run that cannot work on the new schema, it waits
-// as opt.AwaitOlderNodes says. It returns database.ErrNewer if a newer version of the program wrote
-// the database. A database that it refuses is not changed. ctx bounds the opening.
+// as opt.AwaitOlderNodes says. It returns database.ErrNewer if a newer program version wrote the
+// database. A database that it refuses is not changed. ctx bounds the opening.
 //
 // The server must be PostgreSQL 13 or newer, with fsync on, and synchronous_commit on or
-// remote_apply for the user. Each connection is checked for that, and keeps its own setting
-// if the setting of the server is weakened later. A connection pooler must be in session
-// mode.
+// remote_apply for the user. Each connection is checked for that, and keeps its own setting if the
+// server's is weakened later. A connection pooler must be in session mode.
 //
-// pool_max_conns in dsn is the maximum number of connections: at least 2, 16 by default.
-// dsn may name several servers (host=A,B), of which the one that accepts writes is used.
-// Servers that accept none are refused on every connection.
+// pool_max_conns in dsn is the maximum number of connections: at least 2, 16 by default. dsn may
+// name several servers (host=A,B); the one that accepts writes is used. Servers that accept none
+// are refused on every connection.
 //
-// At most half of the connections are used for writes, so that reads continue while
-// writes wait. While the server cannot be reached, calls are retried until their patience
-// ends and then return database.ErrUnavailable. A COMMIT is never cancelled. If it is not
-// acknowledged in that time, as while a synchronous standby is unreachable, the call returns
-// database.ErrUnknownOutcome, and the COMMIT keeps its connection and its slot among the
-// writers until it is acknowledged. If the response is lost, the store queries the outcome
-// on the server.
+// Writes use at most half the connections, so that reads continue while writes wait. While the
+// server cannot be reached, calls are retried until their patience ends and then return
+// database.ErrUnavailable. A COMMIT is never cancelled. If the server does not acknowledge it in
+// that time, for example because a synchronous standby is unreachable, the call returns
+// database.ErrUnknownOutcome, and the COMMIT keeps its connection and its slot among the writers
+// until it is acknowledged. If the response is lost, the store queries the outcome on the server.
 func OpenPostgres(ctx context.Context, dsn string, opt Options) (*Store, error) {
 	db, err := engine.OpenPostgres(ctx, dsn, opt.engine(nil))
 	if err != nil {

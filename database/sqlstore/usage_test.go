@@ -9,7 +9,7 @@ import (
 	"sluice/metastore"
 )
 
-// usageIsExact compares the usage of an owner with the stored rows.
+// usageIsExact compares an owner's usage with the stored rows.
 func usageIsExact(t *testing.T, s *Store, owner string) metastore.Used {
 	t.Helper()
 	got, err := s.Usage(t.Context(), owner)
@@ -53,8 +53,8 @@ func putFor(t *testing.T, s *Store, owner, name string, body string) {
 	}
 }
 
-// TestUsageRows counts the rows of usage: one for each change of an owner, and only the sums
-// after purges with a limit.
+// TestUsageRows counts the rows of usage: one for each change by an owner, and only the sums after
+// purges with a limit.
 func TestUsageRows(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{Now: testclock.New().Now})
 	rows := func(owner string, want int64) {
@@ -131,9 +131,9 @@ func TestUsageRows(t *testing.T) {
 	rows("x", 0)
 }
 
-// TestReplacedByAnEarlierVersion replaces a blob with metadata as a node of the version before
-// metadata does, which runs until an upgrade has reached it: the new content has no metadata, and
-// what is counted for later changes is exact.
+// TestReplacedByAnEarlierVersion replaces a blob with metadata as a node does that does not know
+// metadata, because no upgrade has reached it yet: the new content has no metadata, and what is
+// counted for later changes is exact.
 func TestReplacedByAnEarlierVersion(t *testing.T) {
 	for kind, s := range map[string]*Store{"SQLite": openAt(t, databasePath(t), Options{}), "PostgreSQL": openAtPostgres(t)} {
 		b := metastore.Blob{Account: "a", Name: "n", Content: metastore.NewContentID(s.Now()), Owner: "x", Metadata: "of the first content"}

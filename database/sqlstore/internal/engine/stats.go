@@ -10,7 +10,7 @@ import (
 // Stats are a DB's figures since it was opened. Each is exact, but together they are not a
 // snapshot.
 type Stats struct {
-	Commits  *histogram.Histogram // seconds that COMMITs took
+	Commits  *histogram.Histogram // seconds that a COMMIT took
 	InDoubt  int64                // COMMITs that were not acknowledged in time, or had their response lost
 	SQLite   *SQLiteStats         // nil on PostgreSQL
 	Postgres *PostgresStats       // nil on SQLite
