@@ -5,7 +5,7 @@
 //
 //   - internal/engine is the database: SQLite's writer and readers, PostgreSQL's connections,
 //     commits, retries, clocks and migrations.
-//   - internal/meta has the verbs of metastore.Store, internal/money those of ledger.Store.
+//   - internal/meta implements metastore.Store, internal/money ledger.Store.
 //   - internal/usage counts what owners store, for both.
 //
 // This package has the rest: API keys (keys.go), leases, nodes and properties in files of these
@@ -15,8 +15,8 @@
 //
 // # Isolation
 //
-// Operations in write are isolated from all others by the engine (SERIALIZABLE in PostgreSQL).
-// Operations in writeLocked are isolated by locks: they lock the row of the upload, session,
+// Operations in Write are isolated from all others by the engine (SERIALIZABLE in PostgreSQL).
+// Operations in WriteLocked are isolated by locks: they lock the row of the upload, session,
 // channel or blob that they decide on, or, if there may be no row yet, its name (Tx.Lock).
 // PostgreSQL runs them in READ COMMITTED. The two kinds conflict in rows: a transaction that writes
 // a row which changed since the transaction began waits, and then reads it again or is retried.

@@ -1,5 +1,5 @@
 // Package engine is an SQL database: transactions, commits, clocks and migrations on SQLite or
-// PostgreSQL. It knows no table but those of its own, and no contract but package database.
+// PostgreSQL. It knows no table but its own, and no contract but package database.
 //
 // # Files
 //

@@ -13,7 +13,7 @@
 //     commit with many of them are inserted ahead of it. Their content is then in garbage as staged
 //     (stagedFrom), which is never due. The commit deletes that row, or PurgeStaged makes it
 //     garbage long after the commit would be refused.
-//   - The content of an upload becomes that of the blob when the upload is completed, so that no
+//   - The content of an upload becomes the blob's when the upload is completed, so that no
 //     rows are moved. If a part is sent again, its old extents move to a new content that is
 //     garbage from the start.
 //   - The rows of account_deltas of an account and its row of account_sums add up to the number and
