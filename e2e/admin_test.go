@@ -11,8 +11,8 @@ import (
 // adminLine matches the log line that contains the admin address.
 var adminLine = regexp.MustCompile(`"serving metrics and profiles"(?: url=|,"url":")([^\s"]+)`)
 
-// admin returns the admin address of the server. The log is another pipe than the one with the line
-// that the server is ready, and may be read later.
+// admin returns the server's admin address. The server writes the log to another pipe than its
+// ready line, so the test may read the log later.
 func (s *server) admin() string {
 	s.t.Helper()
 	var found []string
@@ -33,8 +33,8 @@ func (s *server) adminGet(path string) (response, error) {
 	return s.send(request)
 }
 
-// TestAdminAddress checks that metrics and profiles are served on a separate address, until the end
-// of the drain, and nowhere else.
+// TestAdminAddress checks that the server serves metrics and profiles on a separate address, until
+// the drain ends, and nowhere else.
 func TestAdminAddress(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--admin-addr", "127.0.0.1:0", "--drain-wait", longWait}})

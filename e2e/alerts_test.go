@@ -53,8 +53,8 @@ func promtool(t *testing.T, args ...string) {
 	}
 }
 
-// TestAlerts checks the alerts and their tests by promtool, that each alert is tested firing and
-// not firing, and that each has a section in the runbook.
+// TestAlerts checks the alerts and their tests by promtool. The tests must have each alert firing
+// and not firing, and must have a section in the runbook.
 func TestAlerts(t *testing.T) {
 	testenv.Require(t, testenv.Promtool)
 	t.Parallel()
@@ -102,8 +102,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// runbookSections returns the headings of the second level. Each section must say what the alert
-// means, where to look and what to do.
+// runbookSections returns the second-level headings. Each section must say what the alert means,
+// where to look and what to do.
 func runbookSections(t *testing.T) map[string]bool {
 	t.Helper()
 	sections := map[string]bool{}
@@ -128,7 +128,7 @@ func runbook(t *testing.T) string {
 	return string(text)
 }
 
-// runRunbook runs the commands of the runbook that query a server.
+// runRunbook runs the runbook's commands that query a server.
 func (s *server) runRunbook(t *testing.T) {
 	commands := 0
 	for _, block := range strings.Split(runbook(t), "```sh\n")[1:] {
@@ -195,7 +195,7 @@ func dashboard(t *testing.T) []panel {
 	return d.Panels
 }
 
-// queriesOf returns the queries of the dashboard with values for its variables.
+// queriesOf returns the dashboard's queries with values for its variables.
 func queriesOf(panels []panel) (queries []string) {
 	variables := strings.NewReplacer("$__rate_interval", "5m", "$job", "sluice", "$instance", ".*")
 	for _, p := range panels {
@@ -206,8 +206,8 @@ func queriesOf(panels []panel) (queries []string) {
 	return queries
 }
 
-// TestDashboard checks what Grafana requires of a dashboard that it imports, and that each query is
-// valid. It begins with the rows that an operator asks for.
+// TestDashboard checks what Grafana requires from an imported dashboard, and that each query is
+// valid. The dashboard must begin with the rows that an operator asks for.
 func TestDashboard(t *testing.T) {
 	testenv.Require(t, testenv.Promtool)
 	t.Parallel()
@@ -318,7 +318,7 @@ func TestDashboardHasTheTypesOfGrafana(t *testing.T) {
 
 var metricName = regexp.MustCompile(`\b(?:sluice|process|go)_\w+`)
 
-// checkNamesIn checks that each metric in a query is one of those that servers have reported.
+// checkNamesIn checks that servers have reported each metric in a query.
 func checkNamesIn(t *testing.T, what string, queries []string, found map[string]bool) {
 	t.Helper()
 	names := map[string]bool{}
@@ -343,7 +343,7 @@ func checkNamesIn(t *testing.T, what string, queries []string, found map[string]
 	}
 }
 
-// TestRunbookNamesExist checks that each metric in the runbook is described.
+// TestRunbookNamesExist checks that sluice describes each metric in the runbook.
 func TestRunbookNamesExist(t *testing.T) {
 	described := map[string]bool{}
 	for _, m := range node.DescribeMetrics() {

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// bad is a request that must be refused and must not change anything. In target and body, ACCOUNT
-// is replaced with a fresh account, and UPLOAD with the id of an open upload of that account with
-// parts of 1,000 bytes.
+// bad is a request that the server must refuse. It must not change anything. In target and body,
+// the test replaces ACCOUNT with a fresh account, and UPLOAD with the id of that account's open
+// upload. The upload has parts of 1,000 bytes.
 type bad struct {
 	name    string
 	method  string
@@ -179,7 +179,7 @@ func badQueries() []bad {
 	return append(all, bad{"uploads without an account", "GET", "/v1/multipart-uploads", "", nil, 400, ""})
 }
 
-// TestBadInput sends requests that must be refused, and checks that nothing was stored.
+// TestBadInput sends requests that the server must refuse, and checks that it stored nothing.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -261,7 +261,7 @@ func TestBadCompletes(t *testing.T) {
 	}
 }
 
-// TestBodyShorterThanDeclared ends bodies too early and checks that nothing is stored.
+// TestBodyShorterThanDeclared ends bodies too early and checks that the server stores nothing.
 func TestBodyShorterThanDeclared(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -291,7 +291,8 @@ func TestBodyShorterThanDeclared(t *testing.T) {
 	}
 }
 
-// TestBytesAfterTheBody checks that bytes after the declared body are parsed as the next request.
+// TestBytesAfterTheBody checks that the server parses bytes after the declared body as the next
+// request.
 func TestBytesAfterTheBody(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -357,8 +358,8 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// TestLateRefusals checks that a body that proves wrong only after much of it was stored is refused
-// as cleanly as one whose headers are wrong.
+// TestLateRefusals checks bodies that prove wrong only after the server has stored much of them. It
+// must refuse them as cleanly as requests with wrong headers.
 func TestLateRefusals(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -404,7 +405,7 @@ func TestLateRefusals(t *testing.T) {
 	s.eventually("refused bodies left files", func() bool { return s.diskUse() < 5<<20 })
 }
 
-// TestSmallBodies checks that chunked and empty bodies are accepted.
+// TestSmallBodies checks that the server accepts chunked and empty bodies.
 func TestSmallBodies(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -430,9 +431,9 @@ func TestSmallBodies(t *testing.T) {
 	}
 }
 
-// TestContentLengthWithChunks checks that of a request with both a Content-Length and chunks the
-// chunks count, and that the connection is closed after the response: for a proxy that used the
-// length, the bytes that follow may be the end of the body.
+// TestContentLengthWithChunks sends a request with both a Content-Length and chunks. The chunks
+// count, and the server closes the connection after its response: a proxy that used the length may
+// take the next bytes for the body's end.
 func TestContentLengthWithChunks(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -475,8 +476,8 @@ func TestNoResponseIsSniffed(t *testing.T) {
 	}
 }
 
-// TestBodyTooSlow sends a body too slowly. It must be refused after the time that the minimum rate
-// allows, and the connection closed.
+// TestBodyTooSlow sends a body too slowly. The server must refuse it after the time that the
+// minimum rate allows, and close the connection.
 func TestBodyTooSlow(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})

@@ -28,8 +28,8 @@ func (c *cluster) behindHAProxy(t testing.TB) *server {
 	return c.viewAt(t, startHAProxy(t, c.replacedNodes()))
 }
 
-// startHAProxy runs HAProxy with the documented configuration, in which the lines of the nodes are
-// replaced, and returns its address.
+// startHAProxy runs HAProxy with the documented configuration, with the test's nodes in place of
+// the documented ones, and returns its address.
 func startHAProxy(t testing.TB, nodes [][2]string) (host string) {
 	t.Helper()
 	program, err := testenv.HAProxyPath()
@@ -50,8 +50,8 @@ func startHAProxy(t testing.TB, nodes [][2]string) (host string) {
 }
 
 // TestHungNodeBehindHAProxy stops one of three nodes so that its connections stay open but nothing
-// responds. The balancer must remove it without help, and add it again when it continues. The
-// requests that the stopped node had are then answered.
+// responds. The balancer must remove it without help, and add it again when it continues. The node
+// then answers the requests that it had.
 func TestHungNodeBehindHAProxy(t *testing.T) {
 	testenv.Require(t, testenv.HAProxy)
 	t.Parallel()
@@ -65,8 +65,8 @@ func TestHungNodeBehindHAProxy(t *testing.T) {
 	before := strings.Count(hung.settledLog(), "route=/v1/blobs/")
 	hung.signal(stopSignal)
 	defer func() { _ = hung.command.Process.Signal(continueSignal) }() // also if the test fails
-	// A request that meets the stopped node is abandoned by its client. When that no longer
-	// happens, the balancer uses only the other nodes.
+	// The client abandons a request that meets the stopped node. When that no longer happens, the
+	// balancer uses only the other nodes.
 	for inARow, end := 0, time.Now().Add(patience); inARow < 30; {
 		if time.Now().After(end) {
 			t.Fatal("the balancer still sends requests to a node that hangs")
@@ -92,8 +92,8 @@ func TestHungNodeBehindHAProxy(t *testing.T) {
 	})
 }
 
-// cutter is a TCP proxy. While it is armed, it cuts a connection when the first byte of a response
-// arrives: the request was served, and its sender does not learn the outcome.
+// cutter is a TCP proxy. While it is armed, it cuts a connection when a response's first byte
+// arrives: the service has served the request, and the sender does not learn the outcome.
 type cutter struct {
 	listener net.Listener
 	to       string
@@ -101,7 +101,7 @@ type cutter struct {
 	cuts     atomic.Int64
 }
 
-// newCutter starts a cutter in front of a service. It is stopped when the test ends.
+// newCutter starts a cutter in front of a service, and stops it when the test ends.
 func newCutter(t testing.TB, to string) *cutter {
 	t.Helper()
 	c := &cutter{listener: listenHere(t), to: to}
@@ -156,9 +156,9 @@ func (c *cutter) serve(t testing.TB, from net.Conn) {
 }
 
 // TestNginxRepeatsNothing checks that nginx with the documented configuration does not send a
-// request to another node if the connection breaks after the request was served. A paid read is
-// charged once, a micropayment is not refused because it was accepted before, and a conditional
-// DELETE does not fail because of its first execution.
+// request to another node if the connection breaks after a node has served the request. The service
+// charges a paid read once, refuses no micropayment because it has accepted it before, and fails no
+// conditional DELETE because it has executed it before.
 func TestNginxRepeatsNothing(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
@@ -180,7 +180,7 @@ func TestNginxRepeatsNothing(t *testing.T) {
 	through := s.through(listener.Addr().String())
 	through.eventually("nginx does not lead to the service", func() bool { return through.do("GET", "/v1/info", nil).status == 200 })
 
-	// lost sends a request whose response is cut off, and returns how often the request arrived.
+	// lost sends a request, cuts off the response, and returns how often the request arrived.
 	lost := func(method string, h ...string) int64 {
 		t.Helper()
 		for _, one := range cutters {
@@ -269,8 +269,8 @@ func TestBalancersWithoutANode(t *testing.T) {
 	}
 }
 
-// checkRefusal fails the test unless a proxy responds with an error that has the form of the
-// service's, and returns its members.
+// checkRefusal fails the test unless a proxy responds with an error in the service's form, and
+// returns the error's members.
 func checkRefusal(t *testing.T, r response, status int, code string) (got map[string]any) {
 	t.Helper()
 	if r.status != status || r.header.Get("Content-Type") != "application/problem+json" || r.header.Get("Cache-Control") != "no-store" {
@@ -290,8 +290,8 @@ func checkRefusal(t *testing.T, r response, status int, code string) (got map[st
 	return got
 }
 
-// TestNginxErrorsMaskIDs checks that a request that fails in nginx leaves no id in the error log,
-// which it would have without the documented line.
+// TestNginxErrorsMaskIDs checks that a request that fails in nginx leaves no id in the error log.
+// Without the documented line the log would have it.
 func TestNginxErrorsMaskIDs(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
@@ -318,7 +318,7 @@ func TestNginxErrorsMaskIDs(t *testing.T) {
 	}
 	access, failures := logs(func(config string) string { return config })
 	if strings.Contains(access+failures, id[:7]) {
-		t.Errorf("the logs contain the id of a session:\n%s\n%s", access, failures)
+		t.Errorf("the logs contain a session's id:\n%s\n%s", access, failures)
 	}
 	if !strings.Contains(access, nowhere) {
 		t.Errorf("the access log does not name the node that failed:\n%s", access)
@@ -329,8 +329,8 @@ func TestNginxErrorsMaskIDs(t *testing.T) {
 	}
 }
 
-// TestNginxLogMasksIDs checks that the log of nginx with the documented configuration contains at
-// most six characters of the ids that grant access, however the path is encoded.
+// TestNginxLogMasksIDs checks what nginx with the documented configuration logs: at most six
+// characters of each id that grants access, however the client encodes the path.
 func TestNginxLogMasksIDs(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()

@@ -49,7 +49,7 @@ func TestBenchWorkloads(t *testing.T) {
 		workload string
 		flags    []string
 		kinds    []string
-		bytes    int64 // of all operations; -1: not checked
+		bytes    int64 // over all operations; -1: not checked
 	}{
 		{"put", nil, []string{"put"}, count * 4 << 10},
 		{"put", []string{"--size", "0"}, []string{"put"}, 0},
@@ -98,8 +98,8 @@ func TestBenchWorkloads(t *testing.T) {
 	}
 }
 
-// TestBenchReportsErrors checks the exit code and the counts of operations that fail, and of a
-// measurement that cannot begin.
+// TestBenchReportsErrors checks the exit code and the counts when operations fail, and when a
+// measurement cannot begin.
 func TestBenchReportsErrors(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -175,8 +175,8 @@ func TestBenchSaysWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestBenchShowsStalls checks that a server that stalls once, for a quarter of the measurement, is
-// in the 90th percentile of an open loop.
+// TestBenchShowsStalls stalls a server once, for a quarter of the time measured. The 90th
+// percentile of an open loop must show the stall.
 func TestBenchShowsStalls(t *testing.T) {
 	t.Parallel()
 	const stall = 500 * time.Millisecond

@@ -14,7 +14,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestBrowserClient runs the browser build of the public client in a page of another origin on
+// TestBrowserClient runs the public client's browser build in a page from another origin on
 // loopback.
 func TestBrowserClient(t *testing.T) {
 	testenv.Require(t, testenv.Chromium)
@@ -104,7 +104,7 @@ func servePage(t *testing.T, script string) string {
 	return "http://localhost:" + port + "/"
 }
 
-// openBrowser opens a page in a headless Chromium, which is stopped when the test ends. The context
+// openBrowser opens a page in a headless Chromium, and stops that when the test ends. The context
 // bounds all that the test does with it.
 func openBrowser(t *testing.T, page string, more ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()

@@ -16,8 +16,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// cacheConfig makes nginx a shared cache that stores every response it may: in front of the
-// service, and, under /control/, in front of a server whose responses are cacheable.
+// cacheConfig makes nginx a shared cache that stores every response it may. It is in front of the
+// service and, under /control/, in front of a server with cacheable responses.
 const cacheConfig = `daemon off;
 master_process off;
 pid DIR/nginx.pid;
@@ -44,15 +44,15 @@ http {
 }
 `
 
-// startCache runs nginx in front of the server, on a Unix socket, and stops it when the test ends.
-// It returns a function that sends a request through the cache.
+// startCache runs nginx in front of the server, on a Unix socket, and stops nginx when the test
+// ends. It returns a function that sends a request through the cache.
 func startCache(t *testing.T, s *server, control string) func(method, target string, h ...string) response {
 	t.Helper()
 	nginx, err := testenv.NginxPath()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "nginx") // short, because it is part of the path of a socket
+	dir, err := os.MkdirTemp("", "nginx") // short, because it is part of a socket's path
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func startCache(t *testing.T, s *server, control string) func(method, target str
 }
 
 // TestSharedCacheKeepsNothingPaid reads through a cache that stores every response it may: paid
-// bytes must not reach other clients, and a stored refusal must not reach clients that pay.
+// bytes must not reach other clients, and nginx must answer no paying client with a stored refusal.
 func TestSharedCacheKeepsNothingPaid(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
@@ -178,7 +178,7 @@ func TestSharedCacheKeepsNothingPaid(t *testing.T) {
 		}
 		refused(target)
 	}
-	// A 404 must not be stored either: the blob may be stored, and paid for, later.
+	// Nginx must not store a 404 either: somebody may store the blob, and pay for it, later.
 	late := blobTarget("0x1", "late")
 	checkProblem(t, get("GET", late, "Session-Id", id), 404, "blob_not_found")
 	s.must(204, "PUT", late, data)

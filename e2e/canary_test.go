@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// watch plants secrets in requests and records all output of the server.
+// watch plants secrets in requests and records all that the server outputs.
 type watch struct {
 	t       *testing.T
 	secrets map[string]string // by description
@@ -21,7 +21,7 @@ type watch struct {
 	stalled []io.Closer
 }
 
-// sighting is one output of the server, and the secrets that it may contain.
+// sighting is one of the server's outputs, with the secrets that it may contain.
 type sighting struct {
 	where, text string
 	may         []string
@@ -38,13 +38,14 @@ func (w *watch) keep(what, text string) string {
 	return text
 }
 
-// payment registers the secret parts of a micropayment: the key and the signature.
+// payment registers a micropayment's secret parts: the key and the signature.
 func (w *watch) payment(what, text string) string {
 	w.keep(what, text[364:]) // from byte 273 on
 	return text
 }
 
-// ask sends a request and records the response. The secret may is allowed in a successful one.
+// ask sends a request and records the response. The response may contain the secrets in may if the
+// request succeeds, or if it is a 409 that shows the stored micropayment.
 func (w *watch) ask(s *server, may, method, target, body string, h ...string) response {
 	w.t.Helper()
 	var content []byte
@@ -101,8 +102,8 @@ func (w *watch) check() {
 	}
 }
 
-// checkLines fails the test unless the log consists of whole lines of the format without control
-// characters.
+// checkLines fails the test unless the log consists of whole lines in the log's format, without
+// control characters.
 func checkLines(t *testing.T, log, format string) {
 	t.Helper()
 	if !utf8.ValidString(log) {
@@ -120,8 +121,8 @@ func checkLines(t *testing.T, log, format string) {
 }
 
 // TestSecretsStayIn plants secrets in every part of requests to every route, with every kind of
-// credential, and searches for them in the log, in all responses except those that must contain
-// them, and in metrics, profiles and traces.
+// credential, and searches for them in the log, in metrics, profiles and traces, and in all
+// responses except those which must contain them.
 func TestSecretsStayIn(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"local", "hosted"} {
@@ -173,7 +174,7 @@ func TestSecretsStayIn(t *testing.T) {
 	}
 }
 
-// checkFiles fails the test if a secret is stored in a file.
+// checkFiles fails the test if a file contains a secret.
 func (w *watch) checkFiles(s *server, whats ...string) {
 	w.t.Helper()
 	for name := range s.files() {
@@ -189,11 +190,11 @@ func (w *watch) checkFiles(s *server, whats ...string) {
 	}
 }
 
-// operator contains the flags of a key with every scope, in one group with the other keys created
-// with them.
+// operator contains the flags for a key with every scope. All keys created with them are in one
+// group.
 var operator = []string{"--scopes", "admin", "--all-accounts", "--group", "operators"}
 
-// createSecrets creates a channel, a session, an upload and a blob, whose ids and names are
+// createSecrets creates a channel, a session, an upload and a blob. Their ids and names are
 // secrets.
 func (w *watch) createSecrets(s *server) *channel {
 	w.t.Helper()
@@ -238,7 +239,7 @@ func (w *watch) credentials(s *server) []headers {
 	}
 }
 
-// walk sends requests to every route, both ones that succeed and ones that fail.
+// walk sends requests to every route. Some succeed, some fail.
 func (w *watch) walk(s *server, c *channel, h headers) {
 	w.t.Helper()
 	account, name, query, header, member := strings.ToLower(w.secrets["account"]), w.secrets["name"], w.secrets["query"], w.secrets["header"], w.secrets["member"]

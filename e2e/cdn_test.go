@@ -25,7 +25,7 @@ type cdn struct {
 	origin  *server // directly, with a key
 }
 
-// TestCacheInFront runs the documented configurations of caches in front of a hosted network.
+// TestCacheInFront runs caches with the documented configurations in front of a hosted network.
 func TestCacheInFront(t *testing.T) {
 	for _, cache := range []struct {
 		name  string
@@ -96,7 +96,7 @@ func (s *server) behindVarnish() *server {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "varnish") // short, because it is part of the path of a socket
+	dir, err := os.MkdirTemp("", "varnish") // short, because it is part of a socket's path
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func (c *cdn) hits() {
 	}
 }
 
-// names reads blobs whose names a cache must not confuse with each other, or with others.
+// names reads blobs with names that a cache must not confuse with each other, or with others.
 func (c *cdn) names() {
 	c.t.Helper()
 	names := []string{"a/b", "a//b", "a%2Fb", "a/./b", "A/b", "a b", "a+b", "ü", "u\u0308", "a?b", "a#b"}
@@ -197,7 +197,7 @@ func (c *cdn) names() {
 	}
 }
 
-// ranges reads ranges of a blob of more than one slice, of which each byte is fetched at most once.
+// ranges reads ranges from a blob longer than one slice. The cache fetches each byte at most once.
 func (c *cdn) ranges() {
 	c.t.Helper()
 	data := content(7, 12<<20)
@@ -235,8 +235,8 @@ func (c *cdn) ranges() {
 	}
 }
 
-// metadata reads a blob with as many and as large headers as are allowed, from the service and from
-// the cache.
+// metadata reads a blob with as many and as large headers as a blob may have, from the service and
+// from the cache.
 func (c *cdn) metadata() {
 	c.t.Helper()
 	target := blobTarget("0x1", "described")
@@ -251,8 +251,7 @@ func (c *cdn) metadata() {
 	}
 }
 
-// uncached checks that writes, errors, lists and blobs that must be revalidated reach the
-// service.
+// uncached checks that writes, errors, lists and blobs that must be revalidated reach the service.
 func (c *cdn) uncached() {
 	c.t.Helper()
 	worker := blobTarget("0x1", "worker.js")
@@ -289,7 +288,7 @@ func (c *cdn) uncached() {
 }
 
 // revalidates reads a blob that becomes stale after a second. The cache must revalidate it by ETag,
-// and return the new bytes soon after they were stored.
+// and return the new bytes soon after a client has stored them.
 func (c *cdn) revalidates() {
 	c.t.Helper()
 	target := blobTarget("0x1", "short")
@@ -305,8 +304,7 @@ func (c *cdn) revalidates() {
 	c.eventually("the cache keeps a replaced blob", func() bool { return string(c.must(200, "GET", target, nil).body) == "second" })
 }
 
-// expires reads a blob until it expires, long before the end of the Cache-Control of the service or
-// of the blob.
+// expires reads a blob until it expires, long before the Cache-Control of service and blob ends.
 func (c *cdn) expires() {
 	c.t.Helper()
 	stated := map[string][]string{"expires": nil}
@@ -322,8 +320,8 @@ func (c *cdn) expires() {
 	}
 }
 
-// deceptive are values of Cache-Control in which caches that search for a text find another life
-// than the directives state.
+// deceptive are Cache-Control values. A cache that only searches for a text finds another life in
+// them than the directives state.
 var deceptive = []string{
 	"public, x-max-age=86400", "public, x-s-maxage=86400", "x-max-age=86400, max-age=86400", "X-Max-Age=86400",
 	`public, x="max-age=86400"`, `x="s-maxage=86400, max-age=86400"`, `public, x="a\", max-age=86400"`,
@@ -331,7 +329,8 @@ var deceptive = []string{
 	"MAX-AGE=86400, x-stale-while-revalidate=86400", "x-stale-if-error=86400, public", "s-maxage=86400",
 }
 
-// queries reads a blob with many queries, each of which is the copy of the first.
+// queries reads a blob with many different queries. The cache must serve its one copy for all of
+// them.
 func (c *cdn) queries() {
 	c.t.Helper()
 	target := blobTarget("0x1", "queried")

@@ -88,7 +88,7 @@ func TestChannelsOfTheChain(t *testing.T) {
 		t.Errorf("the channel is %+v", state)
 	}
 
-	// A close submits what is pending, which would wait for half of its life otherwise.
+	// A close submits what is pending, which would otherwise wait for half its life.
 	closed := s.must(200, "POST", channels+"/"+c.id+"/close", nil)
 	if bytes.Contains(closed.body, []byte(`"refund"`)) {
 		t.Errorf("the channel has a refund: %s", closed.body)

@@ -10,9 +10,9 @@ import (
 	goclient "sluice/client"
 )
 
-// TestPayCommandOnAChain pays a server that collects on a chain: it says what is missing before the
-// channel is named, buys more than the server sells at once, and goes on with a new state file,
-// which then names the channel by its id.
+// TestPayCommandOnAChain pays a server that collects on a chain. The command says what is missing
+// before the channel is named, and buys more than the server sells at once. It also goes on with a
+// new state file, when the user names the channel by its id.
 func TestPayCommandOnAChain(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)

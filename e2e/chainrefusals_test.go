@@ -21,7 +21,7 @@ func (c *channel) tryBuy(more uint64, change ...func(*micropay.Payment)) respons
 	return r
 }
 
-// refuses fails the test unless a payment is refused for this reason.
+// refuses fails the test unless the server refuses a payment for this reason.
 func (c *channel) refuses(what, reason string, change ...func(*micropay.Payment)) response {
 	c.s.t.Helper()
 	r := c.tryBuy(10, change...)
@@ -41,7 +41,7 @@ func withoutNonce(form micropay.Form, accountSequence uint64) func(*micropay.Pay
 }
 
 // TestPaymentsThatCannotBeExecuted pays in each way that the chain can never execute. Each buys
-// nothing, and those that it can execute are collected.
+// nothing, and the server collects the payments that the chain can execute.
 func TestPaymentsThatCannotBeExecuted(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
@@ -89,8 +89,8 @@ func TestPaymentsThatCannotBeExecuted(t *testing.T) {
 	}
 }
 
-// TestSalesWithoutSimulations pays while the chain simulates nothing. Only the starting limit is
-// sold.
+// TestSalesWithoutSimulations pays while the chain simulates nothing. The server sells only the
+// starting limit.
 func TestSalesWithoutSimulations(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
@@ -106,16 +106,16 @@ func TestSalesWithoutSimulations(t *testing.T) {
 		t.Errorf("above the starting limit: %v", r)
 	}
 	chain.Heal()
-	s.must(200, "POST", channels+"/"+c.id+"/close", nil) // what is pending is submitted now
+	s.must(200, "POST", channels+"/"+c.id+"/close", nil) // the server submits what is pending now
 	c.settled()
 }
 
-// TestGasGriefing pays little at a price of gas that costs the receiver much, and checks that the
-// terms say what is accepted.
+// TestGasGriefing pays little at a gas price that costs the receiver much, and checks that the
+// terms say what the server accepts.
 func TestGasGriefing(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
-	// A unit is 100 of the smallest coins.
+	// A unit is 100 of the chain's smallest coins.
 	s := start(t, chain.with("--unsettled-limit", "1000", "--coin-price", "1000000", "--max-settle-gas", "1000000000000"))
 	c := chain.open(s, s.payer(1), 7, 1000)
 	var terms struct {
@@ -138,8 +138,8 @@ func TestGasGriefing(t *testing.T) {
 	}
 }
 
-// TestChainAheadOfTheClock lets the chain be ahead of the server's clock. Nothing is sold until
-// they agree; what was bought is served.
+// TestChainAheadOfTheClock lets the chain's time be ahead of the server's clock. The server sells
+// nothing until they agree, and serves what was bought.
 func TestChainAheadOfTheClock(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
@@ -161,8 +161,8 @@ func TestChainAheadOfTheClock(t *testing.T) {
 	s.logged("nothing is sold, because the time of the chain and the clock differ too much", "the time of the chain agrees with the clock again")
 }
 
-// TestFullnodeADayAhead asks a fullnode that states a time a day ahead. Nothing is sold, and
-// nothing that it says is recorded, until a fullnode agrees with the clock.
+// TestFullnodeADayAhead asks a fullnode that states a time a day ahead. The server sells nothing,
+// and records nothing that the fullnode says, until a fullnode agrees with the clock.
 func TestFullnodeADayAhead(t *testing.T) {
 	t.Parallel()
 	chain, honest := startChain(t), fullnode.Start(t, fullnode.Options{})
@@ -210,7 +210,7 @@ func TestChannelIsExtended(t *testing.T) {
 	chain.collected(t, c.number, 10, 1)
 }
 
-// TestTwoInstancesOfOneReceiver pays two instances with one micropayment. The one that has not
+// TestTwoInstancesOfOneReceiver pays two instances with one micropayment. The instance that has not
 // collected it says so.
 func TestTwoInstancesOfOneReceiver(t *testing.T) {
 	t.Parallel()
@@ -241,8 +241,8 @@ func TestTwoInstancesOfOneReceiver(t *testing.T) {
 	})
 }
 
-// TestReconcileAChannel compares a channel with the chain after something was withdrawn there by
-// others.
+// TestReconcileAChannel compares a channel with the chain after others have withdrawn something
+// there.
 func TestReconcileAChannel(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)

@@ -24,8 +24,8 @@ type transferred struct {
 	Error         string
 }
 
-// TestPublicClient uploads and downloads with the public npm client, unmodified,
-// in its oldest and its newest version.
+// TestPublicClient uploads and downloads with the public npm client, unmodified, in its oldest and
+// its newest version.
 func TestPublicClient(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	t.Parallel()
@@ -70,7 +70,7 @@ func runClient(t *testing.T, version, url, key string) []transferred {
 	return script[transferred](t, "transfer.mjs", args...)
 }
 
-// script runs a script of the client folder and decodes the JSON lines that it prints.
+// script runs a script from the client folder and decodes the JSON lines that it prints.
 func script[Line any](t *testing.T, name string, args ...string) []Line {
 	t.Helper()
 	return scriptIn[Line](t, nil, name, args...)

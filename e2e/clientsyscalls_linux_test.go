@@ -30,7 +30,7 @@ func traceCommand(t *testing.T, calls string, args ...string) string {
 }
 
 // TestFilesAreSentWithoutCopies counts the bytes that an upload sends with sendfile: all but the
-// first ones of each part, which are sent with the header.
+// first ones of each part, which it sends with the header.
 func TestFilesAreSentWithoutCopies(t *testing.T) {
 	t.Parallel()
 	const part, parts, buffer = 1 << 20, 4, 64 << 10
@@ -57,7 +57,7 @@ func TestFilesAreSentWithoutCopies(t *testing.T) {
 }
 
 // TestDownloadsAreWrittenEarly checks that a download starts to write each range to disk when it
-// has arrived, and syncs the file before it is renamed.
+// has arrived, and syncs the file before it renames it.
 func TestDownloadsAreWrittenEarly(t *testing.T) {
 	t.Parallel()
 	const ranges = 3 // of 16 MiB
@@ -69,7 +69,7 @@ func TestDownloadsAreWrittenEarly(t *testing.T) {
 	var order []string
 	for line := range strings.Lines(record) {
 		name, args, _ := strings.Cut(line[strings.IndexByte(line, ' ')+1:], "(")
-		// Not the state file, which is synced and renamed, too.
+		// Not the state file, which the command also syncs and renames.
 		if strings.Contains(args, ".sluice-part") && !strings.Contains(line, "resumed>") {
 			order = append(order, strings.TrimSpace(name))
 		}

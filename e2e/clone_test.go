@@ -13,13 +13,13 @@ import (
 	"sluice/internal/testenv"
 )
 
-// belongings are stored in a server before it is cloned, and read from the clone.
+// belongings are what a test stores in a server before the clone, and reads from the clone.
 type belongings struct {
 	blobs   map[string]string // digests by target
 	upload  string            // with its first part
-	session string            // of 1,000 chunksets, of which one was used
+	session string            // of 1,000 chunksets; one is used
 	channel *channel
-	bought  string // the id of a session
+	bought  string // a session's id
 }
 
 // storeBelongings stores one thing of each kind.
@@ -93,8 +93,8 @@ func runClone(t *testing.T, args ...string) {
 	}
 }
 
-// TestCloneToNodesAndBack clones an instance from a folder to PostgreSQL and an
-// object store, and back to another folder.
+// TestCloneToNodesAndBack clones an instance from a folder to PostgreSQL and an object store, and
+// back to another folder.
 func TestCloneToNodesAndBack(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", testenv.S3AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.S3SecretKey)

@@ -46,7 +46,7 @@ func TestHealthAndInfo(t *testing.T) {
 	}
 }
 
-// TestInterruptedCommand checks the exit code of a command that Ctrl-C ends.
+// TestInterruptedCommand checks a command's exit code after Ctrl-C has ended it.
 func TestInterruptedCommand(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")

@@ -15,7 +15,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// contextsOf makes the commands of a test use contexts for servers.
+// contextsOf makes a test's commands use contexts for servers.
 func contextsOf(t *testing.T, servers map[string]*server) {
 	t.Helper()
 	dir := t.TempDir()
@@ -167,7 +167,7 @@ func TestSyncCommand(t *testing.T) {
 	run(2, "are both local", "DIR DIR")
 }
 
-// TestSyncDeletesNothingAfterFailures makes one of the transfers fail.
+// TestSyncDeletesNothingAfterFailures makes one transfer fail.
 func TestSyncDeletesNothingAfterFailures(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -180,8 +180,8 @@ func TestSyncDeletesNothingAfterFailures(t *testing.T) {
 	}
 }
 
-// TestCopyBetweenServersResumes interrupts a copy of a large blob from one server to another. The
-// next run must send no part again that was acknowledged, and read only what it sends.
+// TestCopyBetweenServersResumes interrupts the command while it copies a large blob from one server
+// to another. The next run must send no acknowledged part again, and read only what it sends.
 func TestCopyBetweenServersResumes(t *testing.T) {
 	testenv.Require(t, testenv.Unix)
 	const parts = 20

@@ -13,9 +13,9 @@ import (
 )
 
 // TestFolderSurvivesFaults stores a folder and reads it back through a network that resets and
-// stalls connections. The command is killed three times and run again, and then the server is. No
-// part and no file that was acknowledged may be sent again, the folder must come back identical,
-// and no file of a transfer may be left.
+// stalls connections. The test kills the command three times and runs it again, and then does the
+// same to the server. The command may send no acknowledged part or file again, the folder must come
+// back identical, and no transfer may leave a file.
 func TestFolderSurvivesFaults(t *testing.T) {
 	t.Parallel()
 	testenv.Require(t, testenv.Unix)
@@ -23,7 +23,7 @@ func TestFolderSurvivesFaults(t *testing.T) {
 	files := map[string]string{
 		"empty": "", "small": "text", ".hidden": "h", "with space/ü": "u", "a/b/c/d/e": "deep", "100%": "%", "question?x=1#f": "q",
 		"part": string(content(1, part)), "less": string(content(2, part-1)), "more": string(content(3, part+1)),
-		// The large one is three ranges of a download.
+		// The large one takes three ranges to download.
 		"sub/big": string(content(4, 12*part-5)), "large": string(content(5, 36<<20+1)),
 	}
 	for seed := range uint64(2) {
@@ -39,7 +39,7 @@ func TestFolderSurvivesFaults(t *testing.T) {
 			source, target := makeTree(t, files), t.TempDir()
 			tree := readTree(t, source)
 
-			r.responses = 158 + len(files) // of the three files of several parts and of the others
+			r.responses = 158 + len(files) // of the three files in several parts, and of the others
 			r.until("put", "-r", source, "team/dir", "--part-size", "256KiB", "--url", p.url)
 			for request, n := range p.delivered {
 				if strings.HasPrefix(request, "PUT ") && n != 1 {
@@ -47,7 +47,7 @@ func TestFolderSurvivesFaults(t *testing.T) {
 				}
 			}
 			if n := len(p.uploads); n != 3 {
-				t.Errorf("%d uploads have parts, want that of each file of several parts", n)
+				t.Errorf("%d uploads have parts, want one for each file in several parts", n)
 			}
 			if got := readTree(t, source); !maps.Equal(got, tree) {
 				t.Errorf("the source is %q after the uploads", slices.Sorted(maps.Keys(got)))
@@ -69,7 +69,7 @@ func TestFolderSurvivesFaults(t *testing.T) {
 }
 
 // faultyRuns runs a command again and again until it has succeeded, as a user does. During the
-// first runs it is killed, and then the server is, after numbers of responses that depend on a
+// first runs it kills the command, and then the server, after numbers of responses that depend on a
 // seed.
 type faultyRuns struct {
 	t         *testing.T

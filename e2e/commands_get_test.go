@@ -17,8 +17,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// readTree returns the digests of the files below a folder, and the targets of its symbolic links,
-// by their names.
+// readTree returns, by name, the digest of each file below a folder and the target of each symbolic
+// link.
 func readTree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	tree := map[string]string{}
@@ -215,7 +215,7 @@ func TestGetResumes(t *testing.T) {
 	s.must(204, "PUT", "/v1/blobs/team/big", data)
 	dir := t.TempDir()
 	line := []string{"get", "team/big", dir, "--url", p.url}
-	// Of the ranges, at most 4 are received concurrently.
+	// The command receives at most 4 ranges concurrently.
 	if r := p.endAfter(t, ranges-1, syscall.SIGTERM, line...); r.code != 130 || r.stderr != "sluice: interrupted: "+resumable {
 		t.Fatalf("%+v", r)
 	}

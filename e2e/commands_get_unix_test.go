@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestGetKeepsWhatIsNoFile checks that a pipe, as every device, is not replaced by a file.
+// TestGetKeepsWhatIsNoFile checks with a pipe that the command replaces no device by a file.
 func TestGetKeepsWhatIsNoFile(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})

@@ -60,8 +60,8 @@ func TestListingCommands(t *testing.T) {
 	}
 }
 
-// TestNamesCannotControlTheTerminal lists blobs of a server that sends escape sequences in every
-// field.
+// TestNamesCannotControlTheTerminal lists a server's blobs. The server sends escape sequences in
+// every field.
 func TestNamesCannotControlTheTerminal(t *testing.T) {
 	t.Parallel()
 	const hostile = "\x1b]0;owned\a\u009b2J\r\nx"
@@ -182,7 +182,7 @@ func TestCommandsWithoutAServerOrAKey(t *testing.T) {
 }
 
 // TestDeletesInProgressWhenAnotherIsRefused deletes a blob that the key does not permit to delete,
-// while the deletes of others are in progress: they must end and be reported.
+// while the command is deleting others: it must wait for these and report them.
 func TestDeletesInProgressWhenAnotherIsRefused(t *testing.T) {
 	t.Parallel()
 	var inProgress sync.WaitGroup

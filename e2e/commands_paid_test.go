@@ -20,7 +20,7 @@ type spending struct {
 	ChunksetsCharged, ChunksetsInDoubt                         int64
 }
 
-// spendingOf returns the last line of a command with --json.
+// spendingOf returns the last line that a command with --json prints.
 func spendingOf(t testing.TB, r result) (last spending) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(r.stdout, "\n"), "\n")
@@ -30,8 +30,8 @@ func spendingOf(t testing.TB, r result) (last spending) {
 	return last
 }
 
-// paidServer starts a server on which a chunkset costs 3, with blobs of the account 0x1. pays
-// returns the flags with which a command pays up to a sum.
+// paidServer starts a server on which a chunkset costs 3, with blobs in account 0x1. pays returns
+// the flags with which a command pays up to a sum.
 func paidServer(t *testing.T, blobs map[string][]byte) (s *server, pays func(maxSpend int) []string) {
 	t.Helper()
 	s = start(t, options{flags: []string{"--reads", "paid", "--chunkset-price", "3"}})
@@ -62,7 +62,7 @@ func TestPaidCommands(t *testing.T) {
 	}
 	paid := func(maxSpend int, args ...string) []string { return append(args, pays(maxSpend)...) }
 
-	// Without the flags, an error says what to add, and nothing is written.
+	// Without the flags, an error says what to add, and the command writes nothing.
 	const hint = "; --pay --max-price AMOUNT --max-spend AMOUNT buys what is needed, and --session ID pays with a session of sluice pay\n"
 	run(4, "", hint, "cat", "0x1/a")
 	run(4, "", hint, "get", "0x1/a", dir)
@@ -74,13 +74,13 @@ func TestPaidCommands(t *testing.T) {
 		t.Errorf("the folder has %q", files)
 	}
 
-	// Nothing is paid beyond the limits.
+	// No command pays beyond the limits.
 	run(4, "", "MaxSpend is 2; --max-price and --max-spend set the budget\n", paid(2, "cat", "0x1/a")...)
 	run(4, "", "0 chunksets charged; 0 units spent, 0 of at most 2 in all\n", paid(2, "cat", "0x1/a")...)
 	run(4, "", "MaxPrice is 2", append(paid(100, "cat", "0x1/a"), "--max-price", "2")...)
 	run(4, "", "MaxChunksets 1 are charged or in use; --max-chunksets sets the limit", append(paid(100, "get", "0x1/big", dir), "--max-chunksets", "1")...)
 
-	// Each command buys what it needs, and the session is that of the first one.
+	// Each command buys what it needs, in the session that the first one bought.
 	run(0, "text", "1 chunkset charged; 3 units spent, 3 of at most 3 in all\n", paid(3, "cat", "0x1/a")...)
 	run(0, "text", "", append(paid(6, "cat", "0x1/a"), "-q")...)
 	run(0, "", "0x1/big -> "+filepath.Join(dir, "big")+"\n2 chunksets charged; 6 units spent, 12 of at most 100 in all\n", paid(100, "get", "0x1/big", dir)...)
@@ -106,7 +106,7 @@ func TestPaidCommands(t *testing.T) {
 	run(4, "", "(402 charge_above_limit, request ", "get", "0x1/big", "-", "--session", first.SessionID, "--max-chunksets", "1")
 	run(4, "", "session_not_found", "cat", "0x1/a", "--session", "none")
 
-	// A limit that does not suffice for everything: what was paid for arrives.
+	// A limit that does not suffice for everything: what the command has paid for arrives.
 	s.must(204, "PUT", blobTarget("0x1", "dir/big"), content(2, 8*chunksetSize))
 	part := t.TempDir()
 	r := s.sluice(paid(66, "get", "-r", "0x1/dir", part)...)
@@ -120,8 +120,8 @@ func TestPaidCommands(t *testing.T) {
 		t.Errorf("the folder has %v", got)
 	}
 
-	// The ETags of small blobs are not known without a payment: other ones of the same size are
-	// copied.
+	// A client cannot know a small blob's ETag without a payment, so the command copies others with
+	// the same size.
 	s.must(204, "PUT", blobTarget("0x1", "small/a"), []byte("TEXT"))
 	s.must(204, "PUT", blobTarget("0x1", "other/a"), []byte("text"))
 	run(0, "", "0x1/small/a -> 0x1/other/a\n", paid(100, "sync", ":0x1/small/", ":0x1/other/")...)
@@ -154,7 +154,7 @@ func TestPaidGetResumes(t *testing.T) {
 	p := newCountingProxy(t, s)
 	dir := t.TempDir()
 	line := append([]string{"get", "0x1/big", dir, "--json", "--url", p.url}, pays(1000)...)
-	// Of the ranges, at most 4 are received concurrently.
+	// The command receives at most 4 ranges concurrently.
 	interrupted := p.endAfter(t, ranges-1, syscall.SIGTERM, line...)
 	before := spendingOf(t, interrupted)
 	if interrupted.code != 130 || before.ChunksetsCharged < ranges-1 {

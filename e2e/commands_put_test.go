@@ -52,13 +52,13 @@ func filesWith(t testing.TB, dir, suffix string) (names []string) {
 	return names
 }
 
-// printedTransfer is a line of JSON of a command that copies.
+// printedTransfer is a JSON line that a copying command prints.
 type printedTransfer struct {
 	Status, Source, Target, ETag, Reason string
 	Size                                 int64
 }
 
-// transfers parses the output of a command with --json.
+// transfers parses what a command with --json prints.
 func transfers(t testing.TB, r result) (lines []printedTransfer) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(r.stdout))
@@ -134,7 +134,7 @@ func TestSeveralSources(t *testing.T) {
 	for _, test := range []struct {
 		line string
 		code int
-		want []string // lines of stderr; ERROR is any of the failures, which are concurrent
+		want []string // lines on stderr; ERROR is any failure, because they are concurrent
 	}{
 		{"put a --expires 2100-01-01 b team/x/ -q", 0, nil},
 		{"put --json -- a -c team/json/", 0, nil},
@@ -264,8 +264,8 @@ func TestOutageSaysHowToGoOn(t *testing.T) {
 	}
 }
 
-// TestPutResumes ends the command within the upload of a large file of a folder: by SIGKILL, and by
-// Ctrl-C. The next run must send no part and no file that was acknowledged.
+// TestPutResumes ends the command while it uploads a folder's large file: by SIGKILL, and by
+// Ctrl-C. The next run must send no acknowledged part or file.
 func TestPutResumes(t *testing.T) {
 	t.Parallel()
 	testenv.Require(t, testenv.Unix)
@@ -306,8 +306,8 @@ func TestPutResumes(t *testing.T) {
 	}
 }
 
-// TestPutFolder checks what is stored of a folder, what is skipped, and that a second run sends
-// what has changed only.
+// TestPutFolder checks what the command stores from a folder and what it skips, and that a second
+// run sends only what has changed.
 func TestPutFolder(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})

@@ -11,16 +11,16 @@ import (
 	"testing"
 )
 
-// terminalCommand returns a shell command on a terminal, by script(1) of the essential Debian
-// package bsdutils. The shell is not that of the user, and has no locale to warn of.
+// terminalCommand returns a shell command on a terminal, by script(1) from the essential Debian
+// package bsdutils. The shell is not the user's, and has no locale to warn about.
 func terminalCommand(ctx context.Context, command string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "script", "-qec", command, "/dev/null")
 	c.Env = append(os.Environ(), "SHELL=/bin/sh", "LC_ALL=C.UTF-8")
 	return c
 }
 
-// onTerminal runs a shell command on a terminal with this text as what is typed, and returns what
-// was shown.
+// onTerminal types this text to a shell command on a terminal, and returns what the terminal
+// showed.
 func onTerminal(t testing.TB, command, typed string) string {
 	t.Helper()
 	c := terminalCommand(t.Context(), command)
@@ -32,8 +32,8 @@ func onTerminal(t testing.TB, command, typed string) string {
 	return string(out)
 }
 
-// TestTransfersOnATerminal checks that the lines and the summary of transfers remain on a terminal,
-// where progress is shown, and that rm -r asks there.
+// TestTransfersOnATerminal checks that the lines and the summary of transfers remain on a terminal
+// with its progress line, and that rm -r asks there.
 func TestTransfersOnATerminal(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})

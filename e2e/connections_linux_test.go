@@ -16,19 +16,19 @@ import (
 )
 
 // The numbers of connections that the process must serve within connectionMemory: idle ones, and
-// ones in the middle of a transfer, half of them in each direction.
+// ones with a transfer in progress, half of them in each direction.
 const (
 	idleConnections   = 10_000
 	activeConnections = 2_000
 	connectionMemory  = 512 << 20
 )
 
-// connectionWorkers is the number of goroutines of the test that share the connections.
+// connectionWorkers is how many of the test's goroutines share the connections.
 const connectionWorkers = 8
 
-// TestMemoryOfManyConnections opens 10,000 idle connections, 1,000 downloads whose clients stall
-// and then read little, and 1,000 slow uploads. The server must stay within its memory limit and
-// continue to serve.
+// TestMemoryOfManyConnections opens 10,000 idle connections, 1,000 slow uploads, and 1,000
+// downloads with clients that stall and then read little. The server must stay within its memory
+// limit and continue to serve.
 func TestMemoryOfManyConnections(t *testing.T) {
 	needFiles(t, idleConnections+activeConnections*3/2+1000)
 	s := start(t, options{wrapper: []string{"env", "GOMEMLIMIT=400MiB"}}) // as in docs/operations.md
@@ -69,7 +69,7 @@ func TestMemoryOfManyConnections(t *testing.T) {
 	if r := s.must(200, "GET", blobTarget("0x1", "small"), nil); !bytes.Equal(r.body, small) {
 		t.Error("a concurrent request got other bytes")
 	}
-	// Some of each kind are completed.
+	// The test completes some of each kind.
 	each(t, idle[:100], func(c *transfer) error {
 		return errors.Join(c.send("GET /livez HTTP/1.1\r\nHost: "+s.host+"\r\n\r\n"), c.head("200"))
 	})
@@ -101,7 +101,7 @@ type transfer struct {
 	*net.TCPConn
 	name  string
 	moved int64  // bytes of the body
-	early []byte // bytes of the body that were read with the head
+	early []byte // bytes of the body that arrived with the head
 }
 
 // connect opens n connections and closes them when the test ends.
@@ -110,7 +110,7 @@ func (s *server) connect(n int) []*transfer {
 	all := make([]*transfer, n)
 	for i := range all {
 		all[i] = &transfer{TCPConn: s.dial()}
-		// A small buffer in the kernel of the client leaves the bytes to the server.
+		// A small buffer in the client's kernel leaves the bytes to the server.
 		if err := all[i].SetReadBuffer(128 << 10); err != nil {
 			s.t.Fatal(err)
 		}
@@ -138,20 +138,20 @@ func each(t *testing.T, all []*transfer, work func(*transfer) error) {
 	}
 }
 
-// send sends the head of a request.
+// send sends a request's head.
 func (c *transfer) send(head string) error {
 	_, err := io.WriteString(c, head)
 	return err
 }
 
-// body sends the next bytes of a request's body.
+// body sends a request body's next bytes.
 func (c *transfer) body(b []byte) error {
 	n, err := c.Write(b)
 	c.moved += int64(n)
 	return err
 }
 
-// head reads the head of a response, which must have this status.
+// head reads a response's head, which must have this status.
 func (c *transfer) head(status string) error {
 	c.early = nil
 	buf := make([]byte, 4<<10)
@@ -172,7 +172,7 @@ func (c *transfer) head(status string) error {
 	return errors.New("the head of the response is too long")
 }
 
-// expect reads the next bytes of a response body, which must be want.
+// expect reads a response body's next bytes, which must be want.
 func (c *transfer) expect(want []byte) error {
 	got := make([]byte, 64<<10)
 	for len(want) > 0 {

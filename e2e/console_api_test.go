@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestConsoleReference checks that the page describes every operation and schema of the document.
+// TestConsoleReference checks that the page describes every operation and schema in the document.
 func TestConsoleReference(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0", flags: []string{"--base-path", "/sluice"}})
@@ -25,7 +25,7 @@ func TestConsoleReference(t *testing.T) {
 	}
 }
 
-// TestConsoleTriesOperations copies the curl line of an operation and runs it, and sends requests
+// TestConsoleTriesOperations copies an operation's curl line and runs it, and sends the requests
 // that only read from the API page.
 func TestConsoleTriesOperations(t *testing.T) {
 	t.Parallel()

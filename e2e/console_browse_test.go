@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// TestConsoleBrowse goes from the root of the server to a blob and back, by the keyboard alone, and
+// TestConsoleBrowse goes from the server's root to a blob and back, by the keyboard alone, and
 // deletes the blob.
 func TestConsoleBrowse(t *testing.T) {
 	t.Parallel()
@@ -60,8 +60,8 @@ func TestConsoleBrowse(t *testing.T) {
 	p.untilText("[role=alert]", "request ")
 }
 
-// TestConsoleDeletesWhatItShows checks that a blob that was replaced since it was shown is not
-// deleted.
+// TestConsoleDeletesWhatItShows checks that the console does not delete a blob that was replaced
+// since the page showed it.
 func TestConsoleDeletesWhatItShows(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -76,8 +76,9 @@ func TestConsoleDeletesWhatItShows(t *testing.T) {
 	s.must(200, "GET", "/v1/blobs/0x1/a.txt", nil)
 }
 
-// TestConsoleRefusesUnreachableNames checks that a name whose address browsers change is neither
-// deleted nor stored as that of another blob, even if both have the same content.
+// TestConsoleRefusesUnreachableNames checks names that have an address which browsers change. The
+// console neither deletes nor stores another blob in their place, even if both have the same
+// content.
 func TestConsoleRefusesUnreachableNames(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -169,8 +170,8 @@ func TestConsoleKeepsThePlaceInLists(t *testing.T) {
 	}
 }
 
-// TestConsoleShowsNamesSafely checks that names are text, in which everything can be seen, and that
-// every name can be opened.
+// TestConsoleShowsNamesSafely checks that the console shows names as text, with invisible
+// characters spelled out, and that it can open every name.
 func TestConsoleShowsNamesSafely(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -211,8 +212,8 @@ func TestConsoleShowsNamesSafely(t *testing.T) {
 	}
 }
 
-// TestConsoleScrollsOver100000Names moves to the end of a long list by the keyboard. Only what can
-// be seen is in the document.
+// TestConsoleScrollsOver100000Names moves to a long list's end by the keyboard. The document
+// contains only what can be seen.
 func TestConsoleScrollsOver100000Names(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -250,8 +251,8 @@ func TestConsoleScrollsOver100000Names(t *testing.T) {
 	p.untilText("[role=status]", "100 entries")
 }
 
-// addNames copies the row of the blob name-000000 of account 0x1 in the database of a server that
-// is stopped: storing as many blobs would take minutes.
+// addNames copies blob name-000000's row in account 0x1, in a stopped server's database: storing as
+// many blobs would take minutes.
 func (s *server) addNames(count int) {
 	s.t.Helper()
 	execute(s.t, s.data, fmt.Sprintf(`WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < %d)

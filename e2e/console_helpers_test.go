@@ -17,15 +17,15 @@ import (
 	"sluice/internal/testenv"
 )
 
-// consolePage is the console of a server in a browser.
+// consolePage is a server's console in a browser.
 type consolePage struct {
 	t   *testing.T
 	s   *server
 	ctx context.Context
 }
 
-// recordProblems is run before the scripts of a page: it records what the policy blocked, errors
-// that nothing handles, and parts that are sent again although the page had their response.
+// recordProblems runs before a page's scripts. It records what the policy blocked, errors that
+// nothing handles, and parts that the page sends again although it had their response.
 const recordProblems = `
 window.__problems = [];
 window.__sending = window.__mostSending = 0;
@@ -48,8 +48,8 @@ addEventListener("error", (e) => e.message && __problems.push("error: " + e.mess
 addEventListener("unhandledrejection", (e) => __problems.push("rejection: " + (e.reason?.stack ?? e.reason)));
 `
 
-// openConsole opens a view of the console, such as "#/blobs/0x1/". At the end of the test, the page
-// must not have had an error that nothing handled, nor have been stopped by its policy.
+// openConsole opens a console view, such as "#/blobs/0x1/". When the test ends, the page must have
+// had no error that nothing handled, and its policy must have blocked nothing.
 func openConsole(t *testing.T, s *server, view string) *consolePage {
 	t.Helper()
 	testenv.Require(t, testenv.Chromium)
@@ -58,7 +58,7 @@ func openConsole(t *testing.T, s *server, view string) *consolePage {
 	return p
 }
 
-// newTab opens a view of the console in another tab of the same browser.
+// newTab opens a console view in another tab of the same browser.
 func (p *consolePage) newTab(view string) *consolePage {
 	p.t.Helper()
 	ctx, stop := chromedp.NewContext(p.ctx)
@@ -68,7 +68,7 @@ func (p *consolePage) newTab(view string) *consolePage {
 	return tab
 }
 
-// begin loads the first view of a page that records its problems.
+// begin loads a page's first view. The page records its problems.
 func (p *consolePage) begin(view string) {
 	p.t.Helper()
 	if _, err := chromedp.Call(p.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: recordProblems}); err != nil {
@@ -78,7 +78,7 @@ func (p *consolePage) begin(view string) {
 	p.open(view)
 }
 
-// address returns the address of the console.
+// address returns the console's address.
 func (p *consolePage) address() string { return p.s.url + "/console/" }
 
 // open loads the page anew.
@@ -116,13 +116,13 @@ func (p *consolePage) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// text returns the text of an element, or "" if there is none.
+// text returns an element's text, or "" if there is none.
 func (p *consolePage) text(selector string) string {
 	p.t.Helper()
 	return evaluate[string](p, fmt.Sprintf("document.querySelector(%s)?.innerText ?? ''", asJSON(p.t, selector)))
 }
 
-// evaluate returns the value of an expression in the page. It waits if that is a promise.
+// evaluate returns an expression's value in the page. It waits if that is a promise.
 func evaluate[T any](p *consolePage, expression string) T {
 	p.t.Helper()
 	ctx, cancel := p.bounded()
@@ -170,7 +170,7 @@ func (p *consolePage) focused() string {
 	return evaluate[string](p, `(() => { const e = document.activeElement; return (e.getAttribute("role") ?? e.tagName.toLowerCase()) + " " + (e.getAttribute("aria-label") ?? e.innerText ?? "").trim(); })()`)
 }
 
-// tabTo presses the tabulator until an element has the focus whose description contains a text.
+// tabTo presses the tabulator until the focus is on an element with a text in its description.
 func (p *consolePage) tabTo(text string) {
 	p.t.Helper()
 	for range 40 {
@@ -199,10 +199,10 @@ func (s *server) store(account, name, contentType, content string, more ...strin
 // themes are the values of prefers-color-scheme.
 var themes = []string{"light", "dark"}
 
-// widths are those of a phone, a tablet and a wide screen, in pixels.
+// widths are a phone's, a tablet's and a wide screen's, in pixels.
 var widths = []int64{390, 820, 1440}
 
-// screenshots saves a picture of the view at each width in each theme, in the folder that
+// screenshots takes the view's picture at each width in each theme, and saves it in the folder that
 // go test -artifacts keeps. The picture begins at the element, if one is named.
 func (p *consolePage) screenshots(name string, at ...string) {
 	p.t.Helper()
@@ -241,7 +241,7 @@ func (p *consolePage) theme(theme string) {
 	p.t.Helper()
 	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: theme},
-		// A picture in the middle of a transition shows neither state.
+		// A picture during a transition shows neither state.
 		{Name: "prefers-reduced-motion", Value: "reduce"},
 	}})
 	if err != nil {

@@ -22,9 +22,9 @@ func padded(t testing.TB, hole int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	index := bytes.Index(video, []byte("moov")) - 4 // the length precedes the type of a box
+	index := bytes.Index(video, []byte("moov")) - 4 // the length precedes a box's type
 	if index < 0 || index < bytes.Index(video, []byte("mdat")) {
-		t.Fatal("the index of the video is not at its end")
+		t.Fatal("the video's index is not at its end")
 	}
 	free := make([]byte, hole)
 	binary.BigEndian.PutUint32(free, uint32(hole))
@@ -34,8 +34,8 @@ func padded(t testing.TB, hole int) string {
 
 var servedRange = regexp.MustCompile(`method=GET route=/v1/blobs/\{account\}/\{blobName\.\.\.\} status=206 .*?bytes_out=(\d+)`)
 
-// TestConsolePlaysVideo checks that a public video is played from the address of the blob, and that
-// seeking requests ranges: a hole of 32 MiB in the file is not fetched.
+// TestConsolePlaysVideo checks that the player plays a public video from the blob's address, and
+// that seeking requests ranges: it does not fetch a hole of 32 MiB in the file.
 func TestConsolePlaysVideo(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -56,7 +56,7 @@ func TestConsolePlaysVideo(t *testing.T) {
 			t.Errorf("after seeking, time, duration, width and height are %s", got)
 		}
 	}
-	p.open("") // ends the requests of the player, so that they are logged
+	p.open("") // ends the player's requests, so that the server logs them
 	s.await("the server logged fewer than two ranges", func() bool { return len(servedRange.FindAllString(s.log.String(), -1)) >= 2 })
 	sent := 0
 	for _, match := range servedRange.FindAllStringSubmatch(s.log.String(), -1) {
@@ -72,7 +72,7 @@ func TestConsolePlaysVideo(t *testing.T) {
 }
 
 // TestConsolePaysForPreviews checks that a paid read shows its price in words and a field for a
-// session, whose chunksets then pay for previews and downloads.
+// session. The session's chunksets then pay for previews and downloads.
 func TestConsolePaysForPreviews(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0", flags: []string{"--reads", "paid"}})
@@ -114,8 +114,8 @@ func TestConsolePaysForPreviews(t *testing.T) {
 	}
 }
 
-// TestConsoleSavesLargeKeyedBlobs checks that a blob which only a key may read, and which is too
-// large for memory, is not shown but streamed to the file that the user chooses.
+// TestConsoleSavesLargeKeyedBlobs takes a blob that only a key may read and that is too large for
+// memory. The console does not show it, but streams it to the file that the user chooses.
 func TestConsoleSavesLargeKeyedBlobs(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "key", "--console")
@@ -125,7 +125,7 @@ func TestConsoleSavesLargeKeyedBlobs(t *testing.T) {
 	p := openConsole(t, s, "#/blob/0x1/large.png")
 	p.enterKey(key)
 	p.untilText(".stage", "It is larger than 64.0 MiB, so it can be downloaded, but not shown.")
-	// There is nobody to answer the dialog. The file is one of the browser.
+	// There is nobody to answer the dialog. The file is in the browser's own file system.
 	evaluate[bool](p, `(window.showSaveFilePicker = async (options) => {
 		window.__suggested = options.suggestedName;
 		return (await navigator.storage.getDirectory()).getFileHandle("saved", { create: true });

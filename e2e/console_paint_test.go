@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// hold makes all requests of these types wait, until release.
+// hold makes all requests with these types wait, until release.
 func (p *consolePage) hold(types ...network.ResourceType) {
 	p.t.Helper()
 	var patterns []*fetch.RequestPattern
@@ -34,9 +34,9 @@ func (p *consolePage) release() {
 const firstPaint = `performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0`
 
 // TestConsolePaintsBeforeScripts checks that the first paint needs the page and one style sheet
-// only: the frame of the page is shown, in the theme that was chosen, while all other requests
-// wait. The page names all modules of its views, so that no module is requested only after another
-// has come.
+// only: the browser shows the page's frame, in the chosen theme, while all other requests wait. The
+// page names all modules that its views need, so that the browser requests no module only after
+// another has come.
 func TestConsolePaintsBeforeScripts(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -62,7 +62,7 @@ func TestConsolePaintsBeforeScripts(t *testing.T) {
 		t.Errorf("the navigation before the scripts is %q", got)
 	}
 	if got := evaluate[string](p, "getComputedStyle(document.body).backgroundColor"); got != "rgb(18, 20, 22)" {
-		t.Errorf("the background before the scripts is %s, want that of the dark theme", got)
+		t.Errorf("the background before the scripts is %s, want the dark theme's", got)
 	}
 	named := evaluate[[]string](p, `[...document.querySelectorAll("link[rel=modulepreload]")].map((l) => l.getAttribute("href").replace(/^assets-\w+\//, "")).sort()`)
 	p.release()
@@ -74,7 +74,7 @@ func TestConsolePaintsBeforeScripts(t *testing.T) {
 }
 
 // TestConsolePaintTime logs when the first paint is, without and with a filled cache, and how long
-// the browser needs for a plain text. This depends on the machine, so nothing is asserted.
+// the browser needs for a plain text. This depends on the machine, so the test asserts nothing.
 func TestConsolePaintTime(t *testing.T) {
 	s := start(t, options{addr: "localhost:0"})
 	p := openConsole(t, s, "")

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestConsoleScreens takes pictures of the views at three widths in both themes, and checks each
-// with axe-core. Nothing may be wider than the screen.
+// TestConsoleScreens takes the views' pictures at three widths in both themes, and checks each with
+// axe-core. Nothing may be wider than the screen.
 func TestConsoleScreens(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -67,7 +67,7 @@ func TestConsoleScreens(t *testing.T) {
 	p.until(`!document.querySelector("#tray li[data-state=sending]")`)
 }
 
-// fillForScreens stores what the pictures show. It returns the id of a channel.
+// fillForScreens stores what the pictures show. It returns a channel's id.
 func (s *server) fillForScreens() string {
 	s.t.Helper()
 	s.store("0x1", "docs/readme.md", "text/markdown", "# sluice\n\nA blob store that meters reads.\n")
@@ -82,7 +82,7 @@ func (s *server) fillForScreens() string {
 	s.store("team-archive", "b", "text/plain", "b")
 	s.parts(s.begin("0x1", "film.mp4", 1<<20), make([]byte, 3<<20), 1<<20)
 	s.must(201, "POST", "/v1/sessions", []byte(`{"userIdentity":"ana"}`))
-	s.must(201, "POST", "/v1/sessions", []byte(`{"userIdentity":"MHWWSP33XIFFFQ4OAHVYUOP6WP"}`)) // as of sluice pay
+	s.must(201, "POST", "/v1/sessions", []byte(`{"userIdentity":"MHWWSP33XIFFFQ4OAHVYUOP6WP"}`)) // as in sluice pay
 	c := s.open(s.payer(1), 100_000)
 	for i := range 3 {
 		s.must(201, "POST", "/v1/sessions", asJSON(s.t, map[string]string{"micropaymentUpdate": c.next(uint64(40 * (i + 1))), "userIdentity": fmt.Sprintf("reader %d", i+1)}))

@@ -61,8 +61,8 @@ func file(t *testing.T, name string, data []byte) string {
 	return path
 }
 
-// TestConsoleUploadsByDrop drops a file and a folder, with an expiry, and checks that a blob that
-// exists is only replaced when the user says so.
+// TestConsoleUploadsByDrop drops a file and a folder, with an expiry, and checks that the console
+// replaces an existing blob only when the user says so.
 func TestConsoleUploadsByDrop(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -115,8 +115,8 @@ func TestConsoleUploadsByDrop(t *testing.T) {
 	}
 }
 
-// TestConsoleResumesUploads pauses an upload in parts, reloads the page in the middle of it, and
-// continues it with the same file. No part that the server acknowledged is sent again.
+// TestConsoleResumesUploads pauses an upload in parts, reloads the page meanwhile, and continues
+// the upload with the same file. The page sends no acknowledged part again.
 func TestConsoleResumesUploads(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -170,7 +170,7 @@ func TestConsoleResumesUploads(t *testing.T) {
 }
 
 // TestConsoleReplacesLargeBlobs stores a file in parts under a name that is taken, and replaces the
-// blob when the user says so. The parts are not sent again.
+// blob when the user says so. The page does not send the parts again.
 func TestConsoleReplacesLargeBlobs(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -188,12 +188,13 @@ func TestConsoleReplacesLargeBlobs(t *testing.T) {
 	p.press("Replace it")
 	p.until(`document.querySelector("#tray li[data-state=done]")`)
 	if got := s.must(200, "GET", "/v1/blobs/0x1/big.bin", nil); !bytes.Equal(got.body, data) {
-		t.Errorf("the blob has %d bytes, want those of the file", len(got.body))
+		t.Errorf("the blob has %d bytes, want the file's", len(got.body))
 	}
 }
 
-// TestConsoleInterruptedUploads checks that an upload which was interrupted is continued only with
-// its own expiry, stays in the tray until it ends, and is begun again if the server has aborted it.
+// TestConsoleInterruptedUploads checks that the console continues an interrupted upload only with
+// its own expiry, keeps it in the tray until it ends, and begins it again if the server has aborted
+// it.
 func TestConsoleInterruptedUploads(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -237,7 +238,7 @@ func TestConsoleInterruptedUploads(t *testing.T) {
 }
 
 // TestConsoleBeginsUploadsOnce pauses and resumes an upload while the server begins it, and then
-// one whose cancellation fails.
+// one that the page fails to cancel.
 func TestConsoleBeginsUploadsOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -329,7 +330,7 @@ func TestConsoleUploadsByKeyboard(t *testing.T) {
 	p.until(`document.getElementById("tray").hidden`)
 }
 
-// TestConsoleAbortsOpenUploads lists the open uploads of an account and aborts one.
+// TestConsoleAbortsOpenUploads lists an account's open uploads and aborts one.
 func TestConsoleAbortsOpenUploads(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -347,9 +348,9 @@ func TestConsoleAbortsOpenUploads(t *testing.T) {
 	}
 }
 
-// TestConsoleUploadsInTwoTabs opens the console in a second tab while the first one stores a file:
-// the second one neither offers to continue that upload nor to abort it, begins another upload of
-// the same file, and offers what the first one left when that is closed.
+// TestConsoleUploadsInTwoTabs opens the console in a second tab while the first one stores a file.
+// The second tab neither offers to continue that upload nor to abort it, and begins another one
+// with the same file. When the first tab closes, the second one offers what it left.
 func TestConsoleUploadsInTwoTabs(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})

@@ -82,7 +82,7 @@ func wavOf() string {
 	return head + strings.Repeat("\x80", rate)
 }
 
-// TestConsolePreviews checks the previews of all kinds. Nothing of a blob may run.
+// TestConsolePreviews checks the previews of all kinds. The browser may run nothing in a blob.
 func TestConsolePreviews(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -124,7 +124,7 @@ func TestConsolePreviews(t *testing.T) {
 	p.until(`document.querySelector(".stage canvas")?.dataset.drawn === "1"`)
 	p.untilText(".stage", "Page 1 of 2")
 	if got := evaluate[string](p, `document.querySelector(".stage .sr").textContent`); !strings.Contains(got, "Hello first page") {
-		t.Errorf("the text of the page is %q", got)
+		t.Errorf("the page's text is %q", got)
 	}
 	if dark := evaluate[int](p, `(() => { const c = document.querySelector(".stage canvas"); return c.getContext("2d").getImageData(0, 0, c.width, c.height).data.reduce((n, v, i) => n + (i % 4 === 0 && v < 128), 0); })()`); dark < 100 {
 		t.Errorf("%d pixels of the page are dark", dark)
@@ -141,8 +141,8 @@ func TestConsolePreviews(t *testing.T) {
 	p.untilText(".stage", "The blob is empty.")
 }
 
-// TestConsoleCopiesLinks checks the link and the curl line of a blob whose name a shell would
-// interpret.
+// TestConsoleCopiesLinks checks a blob's link and its curl line. A shell would interpret the blob's
+// name.
 func TestConsoleCopiesLinks(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -166,8 +166,8 @@ func TestConsoleCopiesLinks(t *testing.T) {
 	}
 }
 
-// TestConsoleShowsMoney checks that sessions, channels and a ledger show what happens while they
-// are open.
+// TestConsoleShowsMoney checks that the views of sessions, channels and a channel's ledger show
+// what happens while they are open.
 func TestConsoleShowsMoney(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -195,8 +195,8 @@ func TestConsoleShowsMoney(t *testing.T) {
 	p.untilText("[role=alert]", "channel_not_found")
 }
 
-// TestConsoleWaitsForSlowResponses checks that a list that is kept up to date is not requested
-// again while a response is still awaited.
+// TestConsoleWaitsForSlowResponses checks that a view that keeps its list up to date does not
+// request it again while it waits for a response.
 func TestConsoleWaitsForSlowResponses(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
@@ -244,7 +244,7 @@ func TestConsoleShowsStatus(t *testing.T) {
 	p.untilText("main", "Max page size\n1,000")
 	p.untilText(".charts", "p99: ")
 	p.until(`[...__drawn].some((label) => /\d KiB$/.test(label))`) // the axis of bytes
-	// An axis has a few multiples of a power of two.
+	// An axis has a few multiples of one power of two.
 	if odd := evaluate[[]string](p, `[...__drawn].filter((label) => / (bytes?|[KM]iB)$/.test(label)).filter((label) => !Number.isInteger(parseFloat(label) * 8 / 2 ** Math.floor(Math.log2(parseFloat(label)))))`); len(odd) > 0 {
 		t.Errorf("the axis of bytes has the labels %q", odd)
 	}

@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// TestContainerImageIsReachable starts the binary with the environment and the command of the
-// container image, and runs its health check. A published port leads to an address of the container
-// that is not loopback. 127.0.0.2 stands for it here: a server that listens on 127.0.0.1 and ::1
-// alone does not respond there.
+// TestContainerImageIsReachable starts the binary with the container image's environment and
+// command, and runs its health check. A published port leads to a container address that is not
+// loopback. 127.0.0.2 stands for it here: a server that listens on 127.0.0.1 and ::1 alone does not
+// respond there.
 func TestContainerImageIsReachable(t *testing.T) {
 	text, err := os.ReadFile("../deploy/Containerfile")
 	if err != nil {
@@ -66,7 +66,7 @@ func TestContainerImageIsReachable(t *testing.T) {
 		t.Errorf("/readyz responds with %s, %v", response.Status, err)
 	}
 
-	// The health check of the image, at the port of this test.
+	// The image's health check, at this test's port.
 	check := regexp.MustCompile(`(?m)^HEALTHCHECK .*CMD (\[.+\])$`).FindStringSubmatch(string(text))
 	if check == nil {
 		t.Fatal("the image has no health check")

@@ -31,8 +31,7 @@ func digest(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// seed returns the seed of a randomized test and logs it, so that a failure can be repeated with
-// -seed.
+// seed returns a randomized test's seed and logs it, so that -seed can repeat a failure.
 func seed(t testing.TB) uint64 {
 	t.Helper()
 	s := *seedFlag

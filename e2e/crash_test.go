@@ -21,18 +21,18 @@ const (
 	crashNames   = 5 // per writer
 )
 
-// state is the content of a name: a digest, or "" if there is no blob.
+// state is a name's content: a digest, or "" if there is no blob.
 type state struct {
 	exists bool
 	sum    [sha256.Size]byte
 }
 
-// expectation is what is known about a name: the last acknowledged state, and the state that an
+// expectation is what is known about a name: the last acknowledged state, and the one that an
 // unanswered request may have produced.
 type expectation struct {
 	acknowledged state
 	inFlight     *state
-	uploadID     string // of a complete in flight
+	uploadID     string // of a complete request in flight
 }
 
 // writer writes its own names, one request at a time, and keeps an expectation for each.
@@ -42,7 +42,7 @@ type writer struct {
 	names   map[string]*expectation
 }
 
-// counter is a session and the number of its uses.
+// counter is a session with its number of uses.
 type counter struct {
 	id           string
 	issued       atomic.Int64
@@ -53,7 +53,7 @@ type counter struct {
 
 // TestCrashLoop kills the server repeatedly at random moments under mixed load, on the same data.
 // After each start every acknowledged blob must be complete, no other blob may be torn, deletes
-// must hold, and the count of every session must lie between the acknowledged and the issued uses.
+// must hold, and each session's count must lie between the acknowledged and the issued uses.
 func TestCrashLoop(t *testing.T) {
 	seed := seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -93,9 +93,9 @@ func TestCrashLoop(t *testing.T) {
 	}
 }
 
-// crashUnderLoad runs the writers and two users of the session until a random number of requests
-// was acknowledged, and for a random time after that. It then kills the server and waits until all
-// of them have noticed.
+// crashUnderLoad runs the writers and two users of the session until the server has acknowledged a
+// random number of requests, and for a random time after that. It then kills the server and waits
+// until all of them have noticed.
 func crashUnderLoad(s *server, writers []*writer, c *counter, requests *atomic.Int64, random *rand.Rand) {
 	s.t.Helper()
 	var killed atomic.Bool
@@ -130,7 +130,7 @@ func crashUnderLoad(s *server, writers []*writer, c *counter, requests *atomic.I
 	}
 	s.kill()
 	<-over
-	// The connections to the dead process must not be used again.
+	// The test must not use the connections to the dead process again.
 	client.CloseIdleConnections()
 }
 
@@ -166,7 +166,7 @@ func (w *writer) run(s *server, killed *atomic.Bool, acknowledge func()) {
 	}
 }
 
-// The sizes cover each way in which the server stores content.
+// These sizes cover each way in which the server stores content.
 var sizes = []int{0, 1, 100, 4 << 10, 40 << 10, 130 << 10, 600 << 10, 1<<20 + 1, 3 << 20}
 
 func (w *writer) content() []byte {
@@ -189,7 +189,7 @@ func (w *writer) delete(s *server, name string, killed *atomic.Bool) bool {
 	return w.answered(name, state{}, err)
 }
 
-// upload stores a blob in parts, some of which are sent twice.
+// upload stores a blob in parts. It sends some of them twice.
 func (w *writer) upload(s *server, name string, killed *atomic.Bool) bool {
 	data := w.content()
 	partSize := max(1, len(data)/(1+w.random.IntN(4)))
@@ -221,7 +221,7 @@ func (w *writer) upload(s *server, name string, killed *atomic.Bool) bool {
 	return w.answered(name, *next, err)
 }
 
-// answered records the outcome of a request on a name, which is unknown if err is not nil.
+// answered records a request's outcome for a name. The outcome is unknown if err is not nil.
 func (w *writer) answered(name string, next state, err error) bool {
 	if err != nil {
 		return false
@@ -239,18 +239,18 @@ func (w *writer) verify(s *server) {
 			s.t.Errorf("%s/%s is %v, want %v or %v", w.account, name, got, e.acknowledged, e.inFlight)
 		}
 		if e.uploadID != "" {
-			// All parts were acknowledged, so completing again must succeed.
+			// The server has acknowledged all parts, so completing again must succeed.
 			r := s.do("POST", "/v1/multipart-uploads/"+e.uploadID+"/complete", nil)
 			if got = w.look(s, name); r.status != 200 || got != *e.inFlight {
 				s.t.Errorf("%s/%s: complete after the crash: %v, the blob is %v, want %v", w.account, name, r, got, *e.inFlight)
 			}
 		}
-		// A state that was read once must stay.
+		// A state that a client has read must stay.
 		*e = expectation{acknowledged: got}
 	}
 }
 
-// look reads the state of a name.
+// look reads a name's state.
 func (w *writer) look(s *server, name string) state {
 	s.t.Helper()
 	r := s.do("GET", blobTarget(w.account, name), nil)
@@ -279,7 +279,7 @@ func (c *counter) run(s *server, killed *atomic.Bool, acknowledge func()) {
 	}
 }
 
-// verify compares the count of the session with the uses.
+// verify compares the session's count with the uses.
 func (c *counter) verify(s *server) {
 	s.t.Helper()
 	left, err := strconv.ParseInt(s.left(c.id), 10, 64)

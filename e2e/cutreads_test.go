@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// TestCutReads cuts paid responses of five chunksets. The chunksets of which nothing was sent must
-// be returned once, and the client continues by range.
+// TestCutReads cuts paid responses of five chunksets. The server must return the unsent chunksets
+// once, and the client continues by range.
 func TestCutReads(t *testing.T) {
 	t.Parallel()
 	data := content(1, 5*chunksetSize)
@@ -49,15 +49,15 @@ func TestCutReads(t *testing.T) {
 
 const cutPrice = 3
 
-// cutReads cuts reads of a blob of five chunksets, which readSome performs for n bytes.
+// cutReads cuts reads from a blob of five chunksets. readSome reads n bytes.
 func (s *server) cutReads(target string, data []byte, readSome func(target string, n int, h ...string) []byte) {
 	const price = cutPrice
 	t := s.t
 	c := s.open(s.payer(1), 1000)
 	id := c.buy(100 * price).SessionID
 
-	// In the first and in the second chunkset, far enough from the end that no buffer of the
-	// connection reaches into the next one.
+	// In the first and in the second chunkset, far enough from its end that none of the
+	// connection's buffers reaches into the next one.
 	sum := sha256.New()
 	sum.Write(readSome(target, 1<<20, "Session-Id", id))
 	s.eventually("four untouched chunksets are not returned", func() bool { return s.left(id) == "99" })
@@ -67,9 +67,10 @@ func (s *server) cutReads(target string, data []byte, readSome func(target strin
 	checkPaid(t, rest, "4", "93")
 	sum.Write(rest.body)
 	if whole := sha256.Sum256(data); !bytes.Equal(sum.Sum(nil), whole[:]) {
-		t.Error("the parts of a cut read are not the blob")
+		t.Error("a cut read's parts are not the blob")
 	}
-	// Ranges are sent in the order of the request, here the third chunkset before the first two.
+	// The server sends ranges as the request orders them, here the third chunkset before the first
+	// two.
 	readSome(target, 1<<20, "Session-Id", id, "Range", fmt.Sprintf("bytes=%d-%d,0-%d", 2*chunksetSize+1, 3*chunksetSize-1, 2*chunksetSize-1))
 	s.eventually("two untouched chunksets of another range are not returned", func() bool { return s.left(id) == "92" })
 
@@ -79,7 +80,7 @@ func (s *server) cutReads(target string, data []byte, readSome func(target strin
 	// The credit and one additional unit pay for the next read.
 	checkPaid(t, s.must(200, "GET", target, nil, "X-Shelby-Micropayment", c.next(price-1)), "5", "0")
 
-	// Each chunkset was returned once, and no return is pending.
+	// The server has returned each chunkset once, and no return is pending.
 	s.stop()
 	s.restart()
 	if left := s.left(id); left != "92" {
@@ -90,7 +91,7 @@ func (s *server) cutReads(target string, data []byte, readSome func(target strin
 	}
 }
 
-// readSome reads n bytes of a response and cuts the connection.
+// readSome reads n bytes from a response and cuts the connection.
 func (s *server) readSome(target string, n int, h ...string) []byte {
 	s.t.Helper()
 	connection, some := s.readBegun(target, n, h...)
@@ -103,7 +104,7 @@ func (s *server) readSome(target string, n int, h ...string) []byte {
 	return some
 }
 
-// readBegun reads n bytes of a response on a new connection with small buffers.
+// readBegun reads n bytes from a response on a new connection with small buffers.
 func (s *server) readBegun(target string, n int, h ...string) (*net.TCPConn, []byte) {
 	s.t.Helper()
 	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
@@ -140,8 +141,8 @@ func (s *server) readBegun(target string, n int, h ...string) (*net.TCPConn, []b
 	return connection.(*net.TCPConn), some
 }
 
-// TestCutByShutdown checks that a paid response that is cut by the drain deadline costs only what
-// was sent of it, like one that the client cuts.
+// TestCutByShutdown checks a paid response that the drain deadline cuts: it costs only what the
+// server has sent, as when the client cuts it.
 func TestCutByShutdown(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{dirty: true, flags: []string{"--reads", "paid", "--drain-deadline", "200ms"}})
@@ -167,8 +168,8 @@ func TestCutByShutdown(t *testing.T) {
 	}
 }
 
-// TestReturnsAreReplayedAtTheStart checks that returns that a process could not make before it
-// ended are made before the next process serves, once.
+// TestReturnsAreReplayedAtTheStart leaves the file with returns that a process could not make
+// before it ended. The next process makes them once, before it serves.
 func TestReturnsAreReplayedAtTheStart(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid"}})

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// tmpfs mounts a file system of the given size for a server's data.
+// tmpfs mounts a file system with this size for a server's data.
 func tmpfs(t *testing.T, size string) string {
 	t.Helper()
 	testenv.Require(t, testenv.RootMount)
@@ -27,8 +27,8 @@ func tmpfs(t *testing.T, size string) string {
 	return filepath.Join(dir, "data")
 }
 
-// TestDiskFull fills the disk. Writes must be refused and leave nothing torn, reads and deletes
-// must work, and deleted blobs can be written again.
+// TestDiskFull fills the disk. The server must refuse writes and leave nothing torn, reads and
+// deletes must work, and a client can store deleted blobs again.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{data: tmpfs(t, "64m")})
@@ -96,7 +96,8 @@ func TestDiskFull(t *testing.T) {
 	verify("after a restart")
 }
 
-// TestStartOnFullDisk checks that a server starts on a full disk, so that its blobs can be deleted.
+// TestStartOnFullDisk checks that a server starts on a full disk, so that clients can delete its
+// blobs.
 func TestStartOnFullDisk(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{data: tmpfs(t, "32m")})
@@ -113,8 +114,8 @@ func TestStartOnFullDisk(t *testing.T) {
 }
 
 // TestStartWithoutSpaceForTheLog kills a server, and another program then fills the disk to the
-// last byte. The start, which must read the write-ahead log and needs space for its index, uses the
-// reserve for deletes, and deletes work.
+// last byte. The next start needs space for the index of its write-ahead log. It uses the reserve
+// for deletes, and deletes work.
 func TestStartWithoutSpaceForTheLog(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{data: tmpfs(t, "64m"), dirty: true})
@@ -129,9 +130,9 @@ func TestStartWithoutSpaceForTheLog(t *testing.T) {
 	s.must(204, "DELETE", blobTarget("0x1", "blob"), nil)
 }
 
-// TestStartOnFullDiskWithObjectStore checks that a server whose bytes are in an object store, the
-// space of which says nothing about the disk of the database, starts on a disk that has too little
-// space for the reserve for deletes, and that deletes work.
+// TestStartOnFullDiskWithObjectStore starts a server with its bytes in an object store, and with
+// too little space on the database's disk for the reserve for deletes. Free space in the store says
+// nothing about that disk. The server must start, and deletes must work.
 func TestStartOnFullDiskWithObjectStore(t *testing.T) {
 	t.Parallel()
 	objects := testenv.S3(t, testenv.S3Options{})

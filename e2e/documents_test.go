@@ -20,11 +20,11 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestDocuments runs every snippet of the documents for newcomers against the built binary, as a
-// reader would, in the order of the document. A fenced block is, by the words after its fence:
+// TestDocuments runs every snippet in the documents for newcomers against the built binary, as a
+// reader would, in each document's order. A fenced block is, by the words after its fence:
 //
-//   - sh: commands for a shell in the folder of the reader;
-//   - sh setup: the same, in the folder of the repository;
+//   - sh: shell commands in the reader's folder;
+//   - sh setup: the same, in the repository's folder;
 //   - sh server: the command that runs the server until the next such block;
 //   - go, js and html: a file, which its first line names in a comment. An HTML file is opened in a
 //     browser;
@@ -51,7 +51,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// block is a fenced block of a document.
+// block is a document's fenced block.
 type block struct {
 	kind string // the words after the fence
 	text string
@@ -74,16 +74,16 @@ func blocksOf(t *testing.T, file string) (blocks []block) {
 // reader follows a document.
 type reader struct {
 	t       *testing.T
-	root    string // folder of the repository
-	dir     string // folder of the reader
+	root    string // the repository's folder
+	dir     string // the reader's folder
 	environ []string
 	server  *server       // nil: none runs
 	chain   *localNetwork // nil: none runs
 	shown   string        // by the last block
 }
 
-// localNetwork is a local network of the chain: a fullnode, and a faucet, which documents address
-// by the ports 8080 and 8081.
+// localNetwork is a local chain: a fullnode and a faucet. The documents address them by the ports
+// 8080 and 8081.
 type localNetwork struct{ fullnode, faucet string }
 
 // startNetwork starts a fullnode and a faucet. An account exists when the faucet has sent it coins.
@@ -131,7 +131,7 @@ func newReader(t *testing.T, root string) *reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Programs of the reader can import the packages of the repository.
+	// The reader's programs can import the repository's packages.
 	module := strings.Replace(string(goMod), "module sluice\n", "module reader\n", 1) + "\nrequire sluice v0.0.0\nreplace sluice => " + root + "\n"
 	err = errors.Join(
 		os.MkdirAll(bin, 0o700), os.MkdirAll(scope, 0o700),
@@ -225,7 +225,7 @@ func (r *reader) serve(command string) {
 	})
 }
 
-// write writes a file, whose name the pattern finds, and returns the name.
+// write writes a file and returns its name, which the pattern finds.
 func (r *reader) write(text string, pattern *regexp.Regexp) string {
 	r.t.Helper()
 	found := pattern.FindStringSubmatch(text)
@@ -238,7 +238,7 @@ func (r *reader) write(text string, pattern *regexp.Regexp) string {
 	return found[1]
 }
 
-// open opens a file of the folder of the reader in a browser, and waits until the page shows
+// open opens a file from the reader's folder in a browser, and waits until the page shows
 // something.
 func (r *reader) open(file string) {
 	r.t.Helper()

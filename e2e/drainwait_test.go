@@ -22,7 +22,7 @@ func TestDrainWait(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--drain-wait", longWait}})
 	s.must(204, "PUT", blobTarget("0x1", "before"), []byte("kept"))
-	// A connection that is idle when the drain begins, as load balancers keep them.
+	// A connection is idle when the drain begins, as load balancers keep them.
 	idle := s.dial()
 	reader := bufio.NewReader(idle)
 	ask := func() *http.Response {
@@ -39,7 +39,7 @@ func TestDrainWait(t *testing.T) {
 	if r := ask(); r.StatusCode != 200 || r.Close {
 		t.Errorf("before the drain: %s, Connection: close is %t", r.Status, r.Close)
 	}
-	// A request that is in progress when the drain begins, and ends before the drain does.
+	// A request is in progress when the drain begins, and ends before the drain does.
 	busy := s.dial()
 	s.write(busy, "PUT "+blobTarget("0x1", "busy")+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
 	responses := bufio.NewReader(busy)
@@ -79,7 +79,7 @@ func TestDrainWait(t *testing.T) {
 	}
 }
 
-// TestDrainWaitThenDrain checks that the signal that ends the wait lets running requests finish,
+// TestDrainWaitThenDrain checks that the signal which ends the wait lets running requests finish,
 // and that the next signal cuts them.
 func TestDrainWaitThenDrain(t *testing.T) {
 	t.Parallel()
@@ -106,9 +106,9 @@ func TestDrainWaitThenDrain(t *testing.T) {
 	}
 }
 
-// TestDrainOverHTTP2 checks that during the wait connections receive GOAWAY, while requests in
-// progress and requests that still arrive are served. After the wait, responses that have begun are
-// finished.
+// TestDrainOverHTTP2 checks that during the wait the server sends GOAWAY on connections, and serves
+// requests in progress and requests that still arrive. After the wait, it finishes responses that
+// have begun.
 func TestDrainOverHTTP2(t *testing.T) {
 	t.Parallel()
 	flags := append(hostedChoices("public"), "--admin-addr", "off", "--drain-wait", longWait)

@@ -16,8 +16,8 @@ import (
 )
 
 // TestKeyCommandUnderDynamicUser creates a key as docs/operations.md documents it for the systemd
-// unit, while the service runs as another user and again after it has ended. Every file must stay
-// owned by that user, so that the next start can write.
+// unit, while the service runs as another user and again after it has ended. That user must remain
+// every file's owner, so that the next start can write.
 func TestKeyCommandUnderDynamicUser(t *testing.T) {
 	testenv.Require(t, testenv.RootMount) // mounting requires the right to become another user too
 	t.Parallel()

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// startEphemeral starts an ephemeral server whose temporary folder is below temporary.
+// startEphemeral starts an ephemeral server with its temporary folder below temporary.
 func startEphemeral(t *testing.T, temporary string, flags ...string) *server {
 	t.Helper()
 	s := &server{t: t, options: options{dirty: true, wrapper: []string{"env", "TMPDIR=" + temporary}}}
@@ -29,8 +29,8 @@ func startEphemeral(t *testing.T, temporary string, flags ...string) *server {
 	return s
 }
 
-// ownFolders returns the folders of an ephemeral server that is running: that of its data, and that
-// of its database if it is another one.
+// ownFolders returns a running ephemeral server's folders: the data folder, and the database's
+// folder if that is another one.
 func (s *server) ownFolders() []string {
 	s.t.Helper()
 	dirs := []string{filepath.Dir(s.data)}
@@ -57,7 +57,7 @@ func exists(t testing.TB, path string) bool {
 }
 
 // TestEphemeralInstances starts, stops and kills instances in random order. After each step a
-// running one has its blob, one that was stopped has left nothing, and one that was killed nothing
+// running instance has its blob, and a stopped one has left nothing. A killed one has left nothing
 // after the next start.
 func TestEphemeralInstances(t *testing.T) {
 	t.Parallel()
@@ -134,8 +134,8 @@ func TestSeededInstance(t *testing.T) {
 	}
 }
 
-// TestFirstScreen checks what a terminal shows at the start of a local instance, and that its lines
-// fit on 80 columns and work.
+// TestFirstScreen checks what a terminal shows when a local instance starts, that the lines fit on
+// 80 columns, and that Ctrl-C stops the server.
 func TestFirstScreen(t *testing.T) {
 	t.Parallel()
 	dir := makeTree(t, map[string]string{"0x1/a": "text"})
@@ -156,7 +156,7 @@ func TestFirstScreen(t *testing.T) {
 }
 
 // untilInterrupted runs a command on a terminal until it has shown a text, presses Ctrl-C, and
-// returns what was shown until the command ended, which must be with exit code 0.
+// returns all output until the command ended. The exit code must be 0.
 func untilInterrupted(t *testing.T, command, until string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -188,9 +188,8 @@ func untilInterrupted(t *testing.T, command, until string) string {
 	return shown.String()
 }
 
-// TestReset checks that reset deletes a local instance, and refuses one that is running, one that
-// was hosted, and settings of one that is elsewhere, and that it does not delete without a
-// question.
+// TestReset checks that reset deletes a local instance, but not without a question. It refuses a
+// running instance, one that was hosted, and settings for one that is elsewhere.
 func TestReset(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})

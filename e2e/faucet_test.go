@@ -45,8 +45,8 @@ func TestFaucet(t *testing.T) {
 	}
 }
 
-// TestPayFromTheFaucet walks through a payment on the command line, twice, and reads with what was
-// bought.
+// TestPayFromTheFaucet walks through a payment on the command line, twice, and reads with what it
+// has bought.
 func TestPayFromTheFaucet(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid"}})

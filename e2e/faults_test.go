@@ -17,8 +17,8 @@ import (
 
 const faultHeader = "Sluice-Fault"
 
-// unanswered sends a request on a new connection and returns what is received until the connection
-// ends.
+// unanswered sends a request on a new connection and returns what the server sends until the
+// connection ends.
 func (s *server) unanswered(text string) string {
 	s.t.Helper()
 	connection := s.dial()
@@ -43,7 +43,7 @@ func (s *server) setFaults(rules ...string) {
 	s.must(200, "PUT", "/v1/local/faults", asJSON(s.t, map[string]any{"faults": list}))
 }
 
-// faultCounts are the rules of a server and how often each was used.
+// faultCounts are a server's rules and how often it has used each.
 type faultCounts struct {
 	Seed  int
 	Rules []struct {
@@ -115,7 +115,7 @@ func TestFaultsOfOneRequest(t *testing.T) {
 		t.Errorf("a response was sent: %q", got)
 	}
 	if r := s.must(200, "GET", "/v1/blobs/0x1/dropped", nil); string(r.body) != "new" {
-		t.Errorf("the request whose response was lost has stored %q", r.body)
+		t.Errorf("the request with the lost response has stored %q", r.body)
 	}
 	for _, other := range []string{target, "/v1/blobs/0x1/none", "/v1/info"} {
 		if got := s.unanswered(fmt.Sprintf("GET %s HTTP/1.1\r\nHost: localhost\r\n%s: drop-reply\r\n\r\n", other, faultHeader)); got != "" {
@@ -163,7 +163,7 @@ func TestFaultsOfOneRequest(t *testing.T) {
 	}
 }
 
-// TestRulesOfFaults checks the rules of the command line and of /v1/local/faults: their counts,
+// TestRulesOfFaults checks the rules from the command line and from /v1/local/faults: their counts,
 // that a seed makes them repeatable, that they end, and that pages may send the header.
 func TestRulesOfFaults(t *testing.T) {
 	t.Parallel()
@@ -237,9 +237,9 @@ func TestHostedServicesHaveNoFaults(t *testing.T) {
 	}
 }
 
-// TestFaultsOfPaidReads checks that an expired session is refused with the error of paid reads,
-// that the charge for a response that is cut before its first byte is returned, and that of one
-// that is lost is kept.
+// TestFaultsOfPaidReads checks three faults. The server refuses an expired session with a paid
+// read's error, returns the charge for a response that is cut before its first byte, and keeps the
+// charge for a lost response.
 func TestFaultsOfPaidReads(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid"}})
@@ -267,8 +267,8 @@ func TestFaultsOfPaidReads(t *testing.T) {
 	}
 }
 
-// TestFaultsOverHTTP2 checks that a response that is lost or cut ends its stream with an error, and
-// no other.
+// TestFaultsOverHTTP2 checks that a lost or cut response ends its own stream with an error, and no
+// other stream.
 func TestFaultsOverHTTP2(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{certs: newCertificates(t), dirty: true})
@@ -291,8 +291,8 @@ func TestFaultsOverHTTP2(t *testing.T) {
 	}
 }
 
-// TestGoClientSurvivesFaults transfers a file by the Go client while each fault that a retry helps
-// against happens to its requests, and checks the content.
+// TestGoClientSurvivesFaults transfers a file by the Go client while its requests meet each fault
+// that a retry helps against, and checks the content.
 func TestGoClientSurvivesFaults(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{dirty: true, damaged: true})

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// faultyNetwork is a listener whose connections stall and end after numbers of bytes that depend on
+// faultyNetwork is a listener. Its connections stall and end after numbers of bytes that depend on
 // its seed.
 type faultyNetwork struct {
 	net.Listener
@@ -18,7 +18,7 @@ type faultyNetwork struct {
 	ends, stalls int // faults so far
 }
 
-// newFaultyNetwork returns a listener of the connections of l.
+// newFaultyNetwork returns a listener for l's connections.
 func newFaultyNetwork(l net.Listener, seed uint64) *faultyNetwork {
 	return &faultyNetwork{Listener: l, random: rand.New(rand.NewPCG(seed, 0))}
 }
@@ -32,8 +32,8 @@ func (n *faultyNetwork) Accept() (net.Conn, error) {
 	return &faultyConn{TCPConn: c.(*net.TCPConn), network: n, in: n.plan(), out: n.plan()}, nil
 }
 
-// plan returns the next fault of a direction of a connection. A quarter of them are within a
-// header, the others anywhere in up to 4 MiB.
+// plan returns the next fault for one of a connection's directions. A quarter of all faults are
+// within a header, the others anywhere in up to 4 MiB.
 func (n *faultyNetwork) plan() fault {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -47,7 +47,7 @@ func (n *faultyNetwork) plan() fault {
 	return f
 }
 
-// fault is what happens to a direction of a connection after a number of bytes.
+// fault is what happens to one direction after a number of bytes.
 type fault struct {
 	after int
 	stall time.Duration // it stalls for this long; 0: it ends
@@ -62,7 +62,7 @@ type faultyConn struct {
 	in, out fault // the next ones
 }
 
-// errFault is the error of a connection that the network has ended.
+// errFault is the error on a connection that the network has ended.
 var errFault = errors.New("the network ended the connection")
 
 // Read reads what was sent before the next fault.
@@ -88,7 +88,7 @@ func (c *faultyConn) Write(p []byte) (written int, err error) {
 	return written, err
 }
 
-// due waits for the end of a stall that is due, or ends the connection.
+// due waits until a stall that is due ends, or ends the connection.
 func (c *faultyConn) due(f *fault) error {
 	if f.after > 0 {
 		return nil

@@ -10,14 +10,14 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestCopiedDataFolder starts a copy of a data folder while its original runs on the same bucket.
-// The copy must become not ready, report what to do, and delete and acknowledge nothing; the
-// original must serve and delete as before.
+// TestCopiedDataFolder copies a data folder, and starts the copy while its original runs on the
+// same bucket. The copy must become not ready, report what to do, and delete and acknowledge
+// nothing; the original must serve and delete as before.
 func TestCopiedDataFolder(t *testing.T) {
 	t.Parallel()
 	objects := testenv.S3(t, testenv.S3Options{})
 	o := options{
-		dirty:   true, // the fence is logged as an error
+		dirty:   true, // the server logs the fence as an error
 		wrapper: []string{"env", "AWS_ACCESS_KEY_ID=" + testenv.S3AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.S3SecretKey},
 		flags:   []string{"--bytes", fmt.Sprintf("s3://%s?endpoint=http://%s&path-style=on", objects.Bucket, objects.Addr)},
 	}
@@ -53,22 +53,22 @@ func TestCopiedDataFolder(t *testing.T) {
 	duplicate.stop()
 	original.stop()
 	if said := refusedStart(t, o); !strings.Contains(said, "another database with the same instance id") {
-		t.Errorf("second start of the copy: %s", said)
+		t.Errorf("the copy's second start: %s", said)
 	}
 	if said := refusedStart(t, options{wrapper: o.wrapper, flags: o.flags, data: filepath.Join(t.TempDir(), "new")}); !strings.Contains(said, "the metadata has no instance id") {
 		t.Errorf("start with a new data folder on the bucket: %s", said)
 	}
 }
 
-// TestPausedOriginal suspends an instance while a copy of its data folder is started on the same
-// bucket and becomes the owner. When the original continues, it must acknowledge nothing. What the
-// copy has acknowledged must remain, and its writes must have waited for as long as the original
-// could still have written.
+// TestPausedOriginal suspends an instance while a copy of its data folder starts on the same bucket
+// and becomes the fence's holder. When the original continues, it must acknowledge nothing. What
+// the copy has acknowledged must remain. The copy's writes must have waited for as long as the
+// original could still have written.
 func TestPausedOriginal(t *testing.T) {
 	t.Parallel()
 	objects := testenv.S3(t, testenv.S3Options{})
 	o := options{
-		dirty:   true, // the fence is logged as an error
+		dirty:   true, // the server logs the fence as an error
 		wrapper: []string{"env", "AWS_ACCESS_KEY_ID=" + testenv.S3AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.S3SecretKey},
 		flags:   []string{"--bytes", fmt.Sprintf("s3://%s?endpoint=http://%s&path-style=on", objects.Bucket, objects.Addr)},
 	}
@@ -96,7 +96,7 @@ func TestPausedOriginal(t *testing.T) {
 	}
 }
 
-// copyDatabase copies the database of a data folder, in which no process is writing, to a new one.
+// copyDatabase copies a data folder's database to a new folder. No process may be writing in it.
 func copyDatabase(t *testing.T, from string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "copy")

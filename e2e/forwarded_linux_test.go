@@ -36,12 +36,12 @@ func TestClientsBehindNginx(t *testing.T) {
 	}
 	s.await("a request that has ended still counts", func() bool { return through.ask(clientOne, "GET", "/v1/info", "").status == 200 })
 	if log := s.settledLog(); !strings.Contains(log, "client="+clientOne) || !strings.Contains(log, "client="+clientTwo) || strings.Contains(log, "192.0.2.") {
-		t.Errorf("the log contains other addresses than those of the clients:\n%s", tail(log))
+		t.Errorf("the log contains other addresses than the clients':\n%s", tail(log))
 	}
 }
 
-// TestForwardedForOfUntrustedPeers checks that X-Forwarded-For is ignored if the peer is not a
-// trusted proxy.
+// TestForwardedForOfUntrustedPeers checks that the server ignores X-Forwarded-For if the peer is
+// not a trusted proxy.
 func TestForwardedForOfUntrustedPeers(t *testing.T) {
 	t.Parallel()
 	for _, flags := range [][]string{nil, {"--trusted-proxies", "127.0.0.9,10.0.0.0/8"}} {
@@ -52,7 +52,7 @@ func TestForwardedForOfUntrustedPeers(t *testing.T) {
 		for _, lines := range []string{"", "X-Forwarded-For: 192.0.2.2\r\n", "Forwarded: for=192.0.2.2\r\n", "X-Real-IP: 192.0.2.2\r\n"} {
 			checkProblem(t, s.ask(clientOne, "GET", "/v1/info", lines), 429, "too_many_at_once")
 		}
-		// A client whose address is forged is not affected either.
+		// A client that names another's address does not share that client's limit.
 		if r := s.ask(clientTwo, "GET", "/v1/info", "X-Forwarded-For: "+clientOne+"\r\n"); r.status != 200 {
 			t.Errorf("another client: %v", r)
 		}

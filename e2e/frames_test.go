@@ -8,7 +8,7 @@ import (
 	"net"
 )
 
-// frames is an HTTP/2 connection whose frames (RFC 9113) a test sends and reads itself, so that it
+// frames is an HTTP/2 connection. A test sends and reads its frames (RFC 9113) itself, so that it
 // can behave as no client library would.
 type frames struct {
 	s          *server
@@ -27,7 +27,7 @@ func (f frame) String() string {
 	return fmt.Sprintf("kind %d flags %#x stream %d of %d bytes", f.kind, f.flags, f.stream, len(f.payload))
 }
 
-// The types of frames, and their flags.
+// Frame types, and their flags.
 const (
 	frameData         = 0x0
 	frameHeaders      = 0x1
@@ -41,7 +41,7 @@ const (
 	flagEndHeaders = 0x4
 )
 
-// statusOK is the first byte of a header block with status 200 (RFC 7541, appendix A).
+// statusOK is the first byte in a header block with status 200 (RFC 7541, appendix A).
 const statusOK = 0x88
 
 // dialFrames opens a connection on which window bytes of each response may be sent before a
@@ -67,8 +67,8 @@ func (f *frames) send(kind, flags byte, stream uint32, payload []byte) {
 	f.s.write(f.connection, string(binary.BigEndian.AppendUint32(head, stream))+string(payload))
 }
 
-// request sends the head of a request. Names and values are sent as literals without indexing (RFC
-// 7541, section 6.2.2).
+// request sends a request's head. Names and values are sent as literals without indexing (RFC 7541,
+// section 6.2.2).
 func (f *frames) request(stream uint32, flags byte, method, target string, h ...string) {
 	f.s.t.Helper()
 	var block []byte
@@ -108,8 +108,8 @@ func (f *frames) next() (frame, error) {
 	return got, nil
 }
 
-// await returns the first frame of a kind on a stream that it has not returned yet. It keeps the
-// other frames for later calls.
+// await returns the first frame with this type on a stream that it has not returned yet. It keeps
+// the other frames for later calls.
 func (f *frames) await(kind byte, stream uint32) frame {
 	f.s.t.Helper()
 	for i := 0; ; i++ {
@@ -127,7 +127,7 @@ func (f *frames) await(kind byte, stream uint32) frame {
 	}
 }
 
-// body reads the response of a stream to its end.
+// body reads a stream's response to its end.
 func (f *frames) body(stream uint32) []byte {
 	f.s.t.Helper()
 	var body []byte

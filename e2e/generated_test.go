@@ -12,8 +12,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestGeneratedTypeScriptClient generates types from the document that a server serves, by
-// openapi-typescript, compiles a program that uses them, and runs it against the server.
+// TestGeneratedTypeScriptClient generates types from a server's document, by openapi-typescript,
+// compiles a program with them, and runs it against the server.
 func TestGeneratedTypeScriptClient(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	t.Parallel()
@@ -44,8 +44,8 @@ func TestGeneratedTypeScriptClient(t *testing.T) {
 	}
 }
 
-// TestGeneratedGoClient generates a client from the document that a server serves, by oapi-codegen,
-// which reads OpenAPI 3.0, builds a program that uses it, and runs it against the server.
+// TestGeneratedGoClient generates a client from a server's document, by oapi-codegen, builds a
+// program with it, and runs it against the server. oapi-codegen reads OpenAPI 3.0.
 func TestGeneratedGoClient(t *testing.T) {
 	testenv.Require(t, testenv.OapiCodegen)
 	t.Parallel()
@@ -81,7 +81,7 @@ func runIn(t *testing.T, dir, name string, args ...string) string {
 }
 
 // openAPI30 returns an OpenAPI 3.1 document in the form of OpenAPI 3.0. It converts what ours use
-// of 3.1: lists of types, and contentEncoding.
+// from 3.1: lists of types, and contentEncoding.
 func openAPI30(t *testing.T, document []byte) []byte {
 	t.Helper()
 	var doc map[string]any

@@ -8,8 +8,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// The memory that the Go client may use, however large a content is. Of a stream it keeps four
-// parts of 16 MiB.
+// The memory that the Go client may use, however large a content is. It keeps four parts of 16 MiB
+// from a stream.
 const (
 	fileMemory   = 50 << 20
 	streamMemory = 150 << 20

@@ -30,12 +30,12 @@ type clientPurchases struct {
 	URL       string
 	StateFile string
 	Purchases int // of 2 chunksets
-	Reads     int // of the blob 0x1/paid
+	Reads     int // for blob 0x1/paid
 }
 
 const purchasesVariable = "SLUICE_E2E_PURCHASES"
 
-// runPurchases is the main function of the process. It reports whether there are purchases.
+// runPurchases is the process's main function. It reports whether there are purchases.
 func runPurchases() bool {
 	text := os.Getenv(purchasesVariable)
 	if text == "" {
@@ -93,7 +93,7 @@ func finish(t testing.TB, command *exec.Cmd) {
 	}
 }
 
-// goPayer returns a payer of the Go client for account 1, which buys 2 chunksets at a time.
+// goPayer returns the Go client's payer for account 1. It buys 2 chunksets at a time.
 func goPayer(ctx context.Context, c *goclient.Client, stateFile string, change ...func(*goclient.PayerOptions)) (*goclient.Payer, error) {
 	key, err := micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{1}, 32))
 	if err != nil {
@@ -127,8 +127,8 @@ func newGoClient(t testing.TB, url, key string) (*goclient.Client, *goclient.Pay
 	return c, p, file
 }
 
-// checkGoPayer checks that everything that the payer has signed was accepted and sold, and that
-// used chunksets of all that were sold are used.
+// checkGoPayer checks that the server has accepted everything that the payer has signed and has
+// sold as much, and that readers have used this many of all chunksets sold.
 func checkGoPayer(t testing.TB, s *server, p *goclient.Payer, price uint64, used int64) {
 	t.Helper()
 	st, err := p.Status(t.Context())
@@ -200,8 +200,8 @@ func TestGoClientPays(t *testing.T) {
 	}
 }
 
-// lossyProxy is a reverse proxy that closes the connection in the place of some responses, after
-// the server has sent them.
+// lossyProxy is a reverse proxy that closes the connection in place of some responses, after the
+// server has sent them.
 type lossyProxy struct {
 	url string
 
@@ -240,8 +240,8 @@ func (p *lossyProxy) set(lose func(*http.Request) bool) { p.lose.Store(&lose) }
 
 func lostNone(*http.Request) bool { return false }
 
-// TestGoClientLosesAnswers loses the response to each request of a payer, once and until the payer
-// returns an error. Nothing may be bought twice, and nothing that was bought may be lost.
+// TestGoClientLosesAnswers loses the response to each of a payer's requests, once and until the
+// payer returns an error. The payer may buy nothing twice, and lose nothing that it has bought.
 func TestGoClientLosesAnswers(t *testing.T) {
 	t.Parallel()
 	const price = 3
@@ -320,7 +320,7 @@ func TestGoClientLosesAnswers(t *testing.T) {
 	}
 }
 
-// usedOf returns how many chunksets of the sessions of a payer are used.
+// usedOf returns how many chunksets in a payer's sessions are used.
 func usedOf(t testing.TB, s *server, p *goclient.Payer) int64 {
 	t.Helper()
 	st, err := p.Status(t.Context())
@@ -335,9 +335,9 @@ func usedOf(t testing.TB, s *server, p *goclient.Payer) int64 {
 	return used
 }
 
-// TestGoClientProcessesShareAState runs processes that buy and read with one state file, of which
-// the first is killed while the response to its purchase is on the way. They never sign conflicting
-// numbers, and nothing is bought twice.
+// TestGoClientProcessesShareAState runs processes that buy and read with one state file. The test
+// kills the first one while the response to its purchase is on the way. The processes never sign
+// conflicting numbers, and buy nothing twice.
 func TestGoClientProcessesShareAState(t *testing.T) {
 	t.Parallel()
 	const price, processes, purchases, reads = 3, 3, 4, 5
@@ -387,7 +387,7 @@ func TestGoClientProcessesShareAState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// That of the killed process, and 2 chunksets for each further purchase; reads need no more.
+	// The killed process's purchase, and 2 chunksets for each further purchase; reads need no more.
 	if want := uint64(price * 2 * (1 + processes*purchases)); st.Bought != want {
 		t.Errorf("bought for %d, want %d", st.Bought, want)
 	}

@@ -32,14 +32,14 @@ import (
 	"sluice/internal/testenv"
 )
 
-// clientTransfer is a transfer by the Go client in a process of its own, which can be killed. The
-// process is the test binary, which finds the transfer in an environment variable.
+// clientTransfer is a transfer by the Go client in a process of its own, which a test can kill. The
+// process is the test binary, and finds the transfer in an environment variable.
 type clientTransfer struct {
 	URL   string
-	Path  string // of the file
+	Path  string // the file's path
 	Put   bool   // otherwise a download
 	Pipe  bool   // uploads what the process reads from a pipe
-	Size  int64  // of a part or range
+	Size  int64  // of each part or range
 	Peers int    // concurrent requests
 
 	SkipVerify bool // downloads without verification, or uploads without digests
@@ -53,7 +53,7 @@ type transferDone struct {
 	Peak  string // line of /proc/self/status
 }
 
-// runTransfer is the main function of the process. It reports whether there is a transfer.
+// runTransfer is the process's main function. It reports whether there is a transfer.
 func runTransfer() bool {
 	text := os.Getenv(transferVariable)
 	if text == "" {
@@ -117,8 +117,8 @@ func startTransfer(t testing.TB, tr clientTransfer) *exec.Cmd {
 	return startSelf(t, transferVariable, tr)
 }
 
-// startSelf starts this test binary as a child process whose environment variable is the JSON of
-// value. Its output is in Stdout and Stderr, of type *bytes.Buffer.
+// startSelf starts this test binary as a child process. Its environment variable has value as JSON,
+// and its output is in Stdout and Stderr, of type *bytes.Buffer.
 func startSelf(t testing.TB, variable string, value any) *exec.Cmd {
 	t.Helper()
 	text, err := json.Marshal(value)
@@ -139,7 +139,7 @@ func startSelf(t testing.TB, variable string, value any) *exec.Cmd {
 }
 
 // finishTransfer waits for the process, and fails the test if the transfer failed. It returns the
-// peak of its memory in bytes, or 0.
+// process's peak memory in bytes, or 0.
 func finishTransfer(t testing.TB, command *exec.Cmd) int64 {
 	t.Helper()
 	if err := command.Wait(); err != nil {
@@ -169,7 +169,7 @@ type countingProxy struct {
 	mu        sync.Mutex
 	active    int             // requests in progress
 	idle      *sync.Cond      // broadcasts that there are none
-	uploads   map[string]bool // of which a part has arrived, by path
+	uploads   map[string]bool // uploads with a part that has arrived, by path
 	parts     map[string]int  // how often a part was acknowledged, by path
 	ranges    map[string]int  // how often a range was sent as a whole
 	delivered map[string]int  // how often a successful response was sent to its end, by method and path
@@ -185,7 +185,7 @@ func newCountingProxy(t testing.TB, s *server) *countingProxy {
 	return newCountingProxyOn(t, s, func(l net.Listener) net.Listener { return l })
 }
 
-// newCountingProxyOn returns a proxy whose listener is that of network.
+// newCountingProxyOn returns a proxy with network's listener.
 func newCountingProxyOn(t testing.TB, s *server, network func(net.Listener) net.Listener) *countingProxy {
 	t.Helper()
 	target, err := url.Parse(s.url)
@@ -232,7 +232,7 @@ func newCountingProxyOn(t testing.TB, s *server, network func(net.Listener) net.
 	return p
 }
 
-// statusRecorder records the status of a response.
+// statusRecorder records a response's status.
 type statusRecorder struct {
 	http.ResponseWriter
 	status int
@@ -243,10 +243,10 @@ func (r *statusRecorder) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap is used by http.ResponseController.
+// http.ResponseController uses Unwrap.
 func (r *statusRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// acknowledged returns how often each part was acknowledged, by path.
+// acknowledged returns how often the server has acknowledged each part, by path.
 func (p *countingProxy) acknowledged() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -288,7 +288,7 @@ func (p *countingProxy) count() {
 	}
 }
 
-// after returns a channel that is closed after n further responses. Then requests wait until
+// after returns a channel that the proxy closes after n further responses. Then requests wait until
 // release.
 func (p *countingProxy) after(n int) <-chan struct{} {
 	p.mu.Lock()
@@ -349,7 +349,7 @@ func (p *countingProxy) duringCommand(t testing.TB, n int, do func(*exec.Cmd), l
 	return result{command.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// end counts the end of a request.
+// end counts a request's end.
 func (p *countingProxy) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -358,7 +358,7 @@ func (p *countingProxy) end() {
 	}
 }
 
-// damagedBody flips a bit of the first byte.
+// damagedBody flips a bit in the first byte.
 type damagedBody struct {
 	body io.ReadCloser
 	done bool
@@ -375,9 +375,9 @@ func (b *damagedBody) Read(p []byte) (int, error) {
 
 func (b *damagedBody) Close() error { return b.body.Close() }
 
-// TestGoClientKilled kills the client within an upload and within a download. The next one must
-// send no part that was acknowledged, and request no range that it had, and the file must come back
-// identical.
+// TestGoClientKilled kills the client within an upload and within a download. The next client must
+// send no acknowledged part and request no range that the first one had, and the file must come
+// back identical.
 func TestGoClientKilled(t *testing.T) {
 	t.Parallel()
 	const part, parts = 256 << 10, 40
@@ -404,8 +404,8 @@ func TestGoClientKilled(t *testing.T) {
 	kill(startTransfer(t, put), reached)
 	before := len(p.acknowledged())
 	finishTransfer(t, startTransfer(t, put))
-	// A part that the server had stored when the client was killed was not acknowledged, and is not
-	// sent again.
+	// The server has not acknowledged a part that it had stored when the test killed the client,
+	// and the next client does not send it again.
 	if n := len(p.acknowledged()); n > parts || n < parts-put.Peers {
 		t.Errorf("%d parts were acknowledged, want %d to %d", n, parts-put.Peers, parts)
 	}
@@ -431,7 +431,7 @@ func TestGoClientKilled(t *testing.T) {
 	for _, n := range p.requested() {
 		twice += n - 1
 	}
-	// What was being received when the client was killed is not on disk.
+	// What the client was receiving when the test killed it is not on disk.
 	if len(p.requested()) != parts || twice > get.Peers {
 		t.Errorf("%d ranges were requested, %d of them twice", len(p.requested()), twice)
 	}
@@ -469,7 +469,7 @@ func TestGoClientDamagedBytes(t *testing.T) {
 }
 
 // TestGoClientCutNetwork transfers a file through a network that cuts each connection after a
-// while, and that is down for a while.
+// while, and is down for a while.
 func TestGoClientCutNetwork(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -578,7 +578,7 @@ func TestGoClientConcurrentPuts(t *testing.T) {
 			}
 		}
 		if !known || ifAbsent && winners != 1 {
-			t.Errorf("IfAbsent %v: %d succeeded, and the blob is that of one of them: %v", ifAbsent, winners, known)
+			t.Errorf("IfAbsent %v: %d succeeded, and the blob is one of theirs: %v", ifAbsent, winners, known)
 		}
 		for u, err := range c.Uploads(t.Context(), "0x1") {
 			t.Errorf("an upload is left: %v, %v", u, err)

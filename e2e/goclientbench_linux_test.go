@@ -23,10 +23,10 @@ import (
 // does not compute the digests that it sends, and does not sync what it receives.
 //
 // An iteration is a transfer by each of them, in alternating order. The results are medians:
-// "speed" is the duration of curl divided by that of the client, and "cpu" the processor time of
-// the client divided by that of curl.
+// "speed" is curl's duration divided by the client's, and "cpu" the client's processor time divided
+// by curl's.
 func BenchmarkGoClient(b *testing.B) {
-	const piece, peers = 16 << 20, 4 // those of the binary
+	const piece, peers = 16 << 20, 4 // the binary's
 	size := int64(256 << 20)
 	if text := os.Getenv("SLUICE_BENCH_BYTES"); text != "" {
 		var err error
@@ -102,7 +102,7 @@ func removeAll(b *testing.B, patterns ...string) {
 
 // comparison collects durations and processor times of two programs, in seconds.
 type comparison struct {
-	times, processor [2][]float64 // of curl and of the client
+	times, processor [2][]float64 // curl's and the client's
 }
 
 // add runs both programs, with prepare before each of them.
@@ -134,10 +134,10 @@ func (c *comparison) report(b *testing.B) {
 	b.ReportMetric(middle(c.processor[1]), "client-cpu-s")
 }
 
-// middle returns the median, or the larger one of the two in the middle.
+// middle returns the median, or the larger one if two are in the middle.
 func middle(numbers []float64) float64 { return slices.Sorted(slices.Values(numbers))[len(numbers)/2] }
 
-// filePart is a part of a file, in a file of its own because curl cannot read a range of a file.
+// filePart is one part, in a file of its own because curl cannot read a range from a file.
 type filePart struct {
 	path, digest string
 	crc          uint64

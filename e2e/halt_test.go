@@ -8,8 +8,8 @@ import (
 	"sluice/internal/fullnode"
 )
 
-// TestHaltedSettlingIsResumed lets a contract keep other rules than those that are assumed. The
-// server sells and collects nothing, also after a restart, until it is started with
+// TestHaltedSettlingIsResumed lets the chain's contract keep other rules than the server assumes.
+// The server sells and collects nothing, also after a restart, until the test starts it with
 // --resume-settling.
 func TestHaltedSettlingIsResumed(t *testing.T) {
 	t.Parallel()

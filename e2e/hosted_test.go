@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// hostedBase is the base path of the hosted services in these tests.
+// hostedBase is the hosted services' base path in these tests.
 const hostedBase = "/sluice"
 
 // hostedChoices returns the flags without which a hosted service does not start.
@@ -36,14 +36,14 @@ func (s *server) newKey(args ...string) string {
 	return strings.TrimSpace(r.stdout)
 }
 
-// as returns the server as seen by the holder of a key, or without a key if key is "".
+// as returns the server as a key's holder sees it, or without a key if key is "".
 func (s *server) as(key string) *server {
 	at := *s
 	at.key = key
 	return &at
 }
 
-// asAdmin returns the server as seen by the holder of a key with every scope.
+// asAdmin returns the server as the holder of an all-scopes key sees it.
 func (s *server) asAdmin() *server {
 	s.t.Helper()
 	return s.as(s.newKey("--scopes", "admin", "--all-accounts"))
@@ -76,14 +76,14 @@ func TestRevokedKeyStaysRevoked(t *testing.T) {
 	s.await("a revoked key is still accepted", func() bool { return s.as(late).do("GET", target, nil).status == 401 })
 }
 
-// TestRevokedKeyCommitsNothing revokes a key while a PUT is sent with it. The PUT must be refused
-// like a new request, although the key was valid when it began. A GET that began before is
-// completed.
+// TestRevokedKeyCommitsNothing revokes a key while a client sends a PUT with it. The service must
+// refuse the PUT like a new request, although the key was valid when it began. It completes a GET
+// that began before.
 func TestRevokedKeyCommitsNothing(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "key")
 	secret, other := s.newKey("--scopes", "read,write", "--all-accounts"), s.newKey("--scopes", "read,write", "--all-accounts")
-	large := content(1, 16<<20) // more than the buffers of a connection hold
+	large := content(1, 16<<20) // more than a connection's buffers hold
 	s.as(other).must(204, "PUT", blobTarget("bob", "read"), large)
 	request, err := s.as(secret).request("GET", blobTarget("bob", "read"), nil, nil)
 	if err != nil {
@@ -133,7 +133,7 @@ func TestRevokedKeyCommitsNothing(t *testing.T) {
 	}
 }
 
-// TestKeyExpires checks that a key that was created with a lifetime expires.
+// TestKeyExpires checks that a key with a lifetime expires.
 func TestKeyExpires(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "public")
@@ -193,7 +193,7 @@ func TestInvalidCredentials(t *testing.T) {
 }
 
 // TestHostedRefusesDevelopment checks that a hosted service does not start with a setting for
-// development or without a required one, and that the message names the flag.
+// development or without a required one, and that its message names the flag.
 func TestHostedRefusesDevelopment(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

@@ -14,8 +14,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// foreignHost is the host of a page whose origin and site differ from those of the services. The
-// browser resolves it to loopback.
+// foreignHost is a page's host. Its origin and site differ from the services'. The browser resolves
+// it to loopback.
 const foreignHost = "page.example"
 
 // openForeign opens a page of localhost under the name foreignHost.
@@ -24,7 +24,7 @@ func openForeign(t *testing.T, page string) context.Context {
 	return openBrowser(t, strings.Replace(page, "localhost", foreignHost, 1), chromedp.Flag("host-resolver-rules", "MAP "+foreignHost+" 127.0.0.1"))
 }
 
-// pageView is what a page sees of a response.
+// pageView is what a page sees in a response.
 type pageView struct {
 	Status  int
 	Headers map[string]string
@@ -32,7 +32,7 @@ type pageView struct {
 	Body    problem
 }
 
-// check fails the test unless the page could read the status, the headers h and, of an error, the
+// check fails the test unless the page could read the status, the headers h and, for an error, the
 // body with this code. An empty value matches any.
 func (v pageView) check(t *testing.T, name string, status int, code string, h ...string) {
 	t.Helper()
@@ -53,8 +53,8 @@ func (v pageView) check(t *testing.T, name string, status int, code string, h ..
 	}
 }
 
-// TestForeignPage uses a hosted service from a page of a foreign origin, with the public client and
-// with fetch. The preflights of the browser have no key.
+// TestForeignPage uses a hosted service from a foreign origin's page, with the public client and
+// with fetch. The browser's preflights have no key.
 func TestForeignPage(t *testing.T) {
 	testenv.Require(t, testenv.Chromium)
 	t.Parallel()
@@ -97,7 +97,7 @@ func TestForeignPage(t *testing.T) {
 	}
 }
 
-// hostile are documents whose scripts leave a mark when they run, and set a cookie.
+// hostile are documents with scripts that leave a mark when they run, and set a cookie.
 var hostile = map[string]string{
 	"text/html": `<!doctype html><html><title>x</title><script>` + hostileScript + `</script>
 <img src="data:," onerror="document.documentElement.setAttribute('data-ran', 'yes')"></html>`,
@@ -107,7 +107,7 @@ var hostile = map[string]string{
 
 const hostileScript = `document.documentElement.setAttribute('data-ran', 'yes'); document.cookie = 'planted=1; path=/'`
 
-// pageState is the state of a document in a browser.
+// pageState is a document's state in a browser.
 type pageState struct {
 	Root   string // the outermost element
 	Ran    bool   // whether one of its scripts ran
@@ -133,9 +133,9 @@ func visit(browser context.Context, t *testing.T, url string) pageState {
 	return state
 }
 
-// TestHostileBlobs checks that a browser shows a stored document, but not in the origin of the
-// service, and without running its scripts. The scripts would run if another server sent the
-// document. No service sets a cookie.
+// TestHostileBlobs checks that a browser shows a stored document, but not in the service's origin,
+// and without running its scripts. The scripts would run if another server sent the document. No
+// service sets a cookie.
 func TestHostileBlobs(t *testing.T) {
 	testenv.Require(t, testenv.Chromium)
 	t.Parallel()
@@ -151,7 +151,7 @@ func TestHostileBlobs(t *testing.T) {
 			}
 		}
 	}
-	// Cookies are shared between ports, so this server receives those of the services.
+	// Cookies are shared between ports, so this server receives the services' cookies.
 	if got := visit(browser, t, control.url+"/empty"); got.Cookie != "" {
 		t.Errorf("the services set the cookies %q", got.Cookie)
 	}
@@ -169,9 +169,10 @@ func TestHostileBlobs(t *testing.T) {
 	}
 }
 
-// TestBlobsAreNoScripts checks that a browser runs no blob in the origin of the console, as
-// somebody could demand who can place an element in its page: neither as a script or module, nor as
-// a worker, nor as a style sheet. It also registers none as a service worker, from any page.
+// TestBlobsAreNoScripts checks that a browser runs no blob in the console's origin: neither as a
+// script or module, nor as a worker, nor as a style sheet. Somebody who can place an element in the
+// console's page could demand this. The browser also registers no blob as a service worker, from
+// any page.
 func TestBlobsAreNoScripts(t *testing.T) {
 	testenv.Require(t, testenv.Chromium)
 	t.Parallel()
@@ -266,8 +267,8 @@ func (h *hostileServer) cookies() []string {
 	return h.got
 }
 
-// TestEmbeddedBlobs checks that any page can embed a public blob of a hosted service, and that only
-// pages of the same host can embed a blob of a local instance.
+// TestEmbeddedBlobs checks that any page can embed a hosted service's public blob, and that only
+// pages from the same host can embed a local instance's blob.
 func TestEmbeddedBlobs(t *testing.T) {
 	testenv.Require(t, testenv.Chromium)
 	t.Parallel()
@@ -300,9 +301,9 @@ func TestEmbeddedBlobs(t *testing.T) {
 	}
 }
 
-// TestBlobsAreGuarded checks that every response about a blob has the headers that prevent a
-// browser from sniffing its type and from running it in the origin of the service, and that say
-// which pages may embed it.
+// TestBlobsAreGuarded checks that every response about a blob has headers for two purposes. They
+// prevent a browser from sniffing its type and from running it in the service's origin, and they
+// say which pages may embed it.
 func TestBlobsAreGuarded(t *testing.T) {
 	t.Parallel()
 	for embedding, s := range map[string]*server{"cross-origin": startHosted(t, "public").asAdmin(), "same-site": start(t, options{})} {

@@ -45,8 +45,8 @@ func (s *server) ask(address, method, target, lines string) response {
 	return s.answer(connection, method)
 }
 
-// hold begins a download and does not read it, so the request stays in progress until the
-// connection is closed. The blob must be much larger than all buffers on the way.
+// hold begins a download and does not read it, so the request stays in progress until the test
+// closes the connection. The blob must be much larger than all buffers on the way.
 func (s *server) hold(address, target, lines string) net.Conn {
 	s.t.Helper()
 	connection := s.dialFrom(address)
@@ -60,8 +60,9 @@ func (s *server) hold(address, target, lines string) net.Conn {
 // heldSize is larger than all buffers on the way.
 const heldSize = 48 << 20
 
-// TestRequestRate checks that requests beyond the rate wait at most two seconds, and are then
-// refused with a Retry-After. The keys of a group share the rate; other callers are not affected.
+// TestRequestRate checks that requests beyond the rate wait at most two seconds, and that the
+// service then refuses them with a Retry-After. A group's keys share the rate; other callers are
+// not affected.
 func TestRequestRate(t *testing.T) {
 	t.Parallel()
 	const perSecond, count = 5, 100
@@ -124,8 +125,8 @@ func checkRateLimit(t *testing.T, r response, perSecond int64) {
 	}
 }
 
-// TestConcurrentRequests checks that with the maximum of requests in progress the next one is
-// refused immediately, and accepted after one has ended.
+// TestConcurrentRequests checks that with the maximum of requests in progress the service refuses
+// the next one immediately, and accepts it after one has ended.
 func TestConcurrentRequests(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "public")
@@ -150,9 +151,9 @@ func TestConcurrentRequests(t *testing.T) {
 	s.await("a request that has ended still counts", func() bool { return two.do("GET", "/v1/info", nil).status == 200 })
 }
 
-// TestQuota checks that stored blobs and parts of open uploads count together, for all keys of the
-// group. A body that does not fit is refused before it is sent, and leaves nothing; a delete frees
-// quota immediately.
+// TestQuota checks that stored blobs and open uploads' parts count together, for all of a group's
+// keys. The service refuses a body that does not fit before the client sends it, and keeps nothing;
+// a delete frees quota immediately.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	const quota = 1 << 20
@@ -163,7 +164,7 @@ func TestQuota(t *testing.T) {
 		t.Helper()
 		checkProblem(t, at.do("PUT", target, content(9, size)), 403, "quota_exceeded")
 		for _, expect := range []string{"", "Expect: 100-continue\r\n"} {
-			// The response must not wait for the body, of which nothing is sent.
+			// The response must not wait for the body. The client sends nothing of it.
 			r := s.raw("PUT", fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n%s\r\n", s.base+target, at.key, size, expect))
 			checkProblem(t, r, 403, "quota_exceeded")
 		}
@@ -174,7 +175,7 @@ func TestQuota(t *testing.T) {
 		refused(at, blobTarget("bob", "b"), 500_000)
 		refused(at, blobTarget("alice", "b"), 500_000)
 	}
-	// Without a length, the body is refused when it exceeds the quota.
+	// Without a length, the service refuses the body when it exceeds the quota.
 	s.chunkedOverQuota(two, 500_000)
 
 	upload := two.begin("bob", "u", 300_000)
@@ -194,7 +195,7 @@ func TestQuota(t *testing.T) {
 	two.must(200, "POST", "/v1/multipart-uploads/"+upload+"/complete", nil)
 	refused(two, blobTarget("bob", "c"), 300_000)
 
-	// Other groups are not affected, and refused writes are not stored.
+	// Other groups are not affected, and the service has not stored refused writes.
 	s.asAdmin().must(204, "PUT", blobTarget("carol", "large"), content(6, 2*quota))
 	if got := fmt.Sprint(one.names("bob"), one.names("alice")); got != "[a b u] []" {
 		t.Errorf("the listing is %s", got)
@@ -253,8 +254,8 @@ func TestRatesAreReported(t *testing.T) {
 	}
 }
 
-// TestBytesArePaced checks that the streams of a group together do not exceed its rate: the bytes
-// of one and a half seconds take at least one second.
+// TestBytesArePaced checks that a group's streams together do not exceed its rate: the bytes for
+// one and a half seconds take at least one second.
 func TestBytesArePaced(t *testing.T) {
 	t.Parallel()
 	const perSecond, streams, each = 4 << 20, 4, 3 << 19
@@ -279,7 +280,7 @@ func TestBytesArePaced(t *testing.T) {
 	}
 }
 
-// BenchmarkPacing measures how much of a rate real connections achieve.
+// BenchmarkPacing measures how much of their rate limit real connections achieve.
 func BenchmarkPacing(b *testing.B) {
 	const perSecond, total = 32 << 20, 64 << 20
 	for _, method := range []string{"GET", "PUT"} {

@@ -7,7 +7,7 @@ import (
 )
 
 // TestHostedChannels checks that opening a channel requires a key with the scope channels for the
-// paying account, which must be named.
+// paying account, which the request must name.
 func TestHostedChannels(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "paid")
@@ -56,7 +56,7 @@ func TestHostedChannels(t *testing.T) {
 	}
 }
 
-// TestHostedSessionsArePaid checks that no session is granted without a payment.
+// TestHostedSessionsArePaid checks that the service grants no session without a payment.
 func TestHostedSessionsArePaid(t *testing.T) {
 	t.Parallel()
 	for _, reads := range []string{"public", "key", "paid"} {
@@ -69,8 +69,8 @@ func TestHostedSessionsArePaid(t *testing.T) {
 	}
 }
 
-// TestHostedPaidReads checks that reads with a key for the account are free, and that all others
-// are paid.
+// TestHostedPaidReads checks that reads with a key for the account are free, and that the service
+// charges for all others.
 func TestHostedPaidReads(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "paid")
@@ -102,8 +102,7 @@ func TestHostedPaidReads(t *testing.T) {
 	checkPaid(t, s.must(206, "GET", target, nil, "Range", "bytes=0-0", "X-Shelby-Micropayment", c.next(1)), "1", "0")
 }
 
-// TestPublicClientPaysHosted reads with the public client and its micropayments,
-// without a key.
+// TestPublicClientPaysHosted reads with the public client and its micropayments, without a key.
 func TestPublicClientPaysHosted(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	t.Parallel()

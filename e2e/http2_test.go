@@ -71,13 +71,13 @@ func TestCutReadsOverHTTP2(t *testing.T) {
 	}
 }
 
-// TestNoChunksetForNothingOverHTTP2 checks that a client that reads all of a response except its
-// last byte and resets the stream pays for both chunksets. The second chunkset begins within a
-// block, which is written in one call.
+// TestNoChunksetForNothingOverHTTP2 reads a response except its last byte and resets the stream.
+// The client pays for both chunksets. The second chunkset begins within a block, which the server
+// writes in one call.
 func TestNoChunksetForNothingOverHTTP2(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{certs: newCertificates(t), flags: []string{"--reads", "paid"}})
-	const blockStart, size = 10_048_576, 11_097_152 // of the last block
+	const blockStart, size = 10_048_576, 11_097_152 // the last block's start and end
 	data := content(1, size)
 	s.upload("0x1", "cut", data, blockStart)
 	id := s.open(s.payer(1), 1000).buy(100).SessionID
@@ -90,7 +90,7 @@ func TestNoChunksetForNothingOverHTTP2(t *testing.T) {
 		got = append(got, f.await(frameData, 1).payload...)
 	}
 	if digest(got) != digest(data[:size-1]) {
-		t.Error("the bytes are not those of the blob")
+		t.Error("the bytes are not the blob's")
 	}
 	const cancel = 8
 	f.send(frameReset, 0, 1, binary.BigEndian.AppendUint32(nil, cancel))
@@ -101,9 +101,8 @@ func TestNoChunksetForNothingOverHTTP2(t *testing.T) {
 	}
 }
 
-// TestStalledResponseOverHTTP2 checks that the stream of a client that accepts no byte of a
-// response is reset after the time that the minimum rate allows. The other streams of the
-// connection continue.
+// TestStalledResponseOverHTTP2 accepts no byte of a response on one stream. The server must reset
+// that stream after the time that the minimum rate allows. The connection's other streams continue.
 func TestStalledResponseOverHTTP2(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{certs: newCertificates(t)})
@@ -124,8 +123,8 @@ func TestStalledResponseOverHTTP2(t *testing.T) {
 	}
 }
 
-// TestSlowBodiesOverHTTP2 checks that a body that arrives too slowly is refused, and that one that
-// arrives steadily is accepted, even if it takes longer.
+// TestSlowBodiesOverHTTP2 checks that the server refuses a body that arrives too slowly, and
+// accepts one that arrives steadily, even if it takes longer.
 func TestSlowBodiesOverHTTP2(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{certs: newCertificates(t)})

@@ -37,8 +37,8 @@ type response struct {
 // headers are alternating header names and values.
 type headers []string
 
-// request returns a request whose target is sent byte for byte. target is relative to the base
-// path.
+// request returns a request. The client sends its target byte for byte. target is relative to the
+// base path.
 func (s *server) request(method, target string, body io.Reader, h headers) (*http.Request, error) {
 	req, err := http.NewRequest(method, s.scheme+"://"+s.host, body)
 	if err != nil {
@@ -162,7 +162,7 @@ func (r response) object(t testing.TB) map[string]any {
 	return o
 }
 
-// text returns a member of a JSON object as text. It ends the test if there is none.
+// text returns a JSON object's member as text. It ends the test if there is none.
 func text(t testing.TB, o map[string]any, member string) string {
 	t.Helper()
 	value, ok := o[member]
@@ -178,7 +178,7 @@ var codeForm = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 // the log.
 var internals = regexp.MustCompile(`(?i)\b(localfs|sqlstore|metastore|bytestore|sqlite|httpapi|goroutine|errno)\b|read tcp|write tcp|127\.0\.0\.1:\d|/tmp/|\.go\b|%!`)
 
-// problem is the body of an error.
+// problem is an error's body.
 type problem struct {
 	Type      *string `json:"type"`
 	Title     *string `json:"title"`
@@ -250,7 +250,7 @@ func escape(name string) string {
 	return b.String()
 }
 
-// escapeAll percent-encodes every byte of a name.
+// escapeAll percent-encodes every byte in a name.
 func escapeAll(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -259,7 +259,7 @@ func escapeAll(name string) string {
 	return b.String()
 }
 
-// blobTarget returns the path of a blob.
+// blobTarget returns a blob's path.
 func blobTarget(account, name string) string {
 	return "/v1/blobs/" + account + "/" + escape(name)
 }
@@ -275,7 +275,7 @@ type listed struct {
 	Next     string   `json:"next"`
 }
 
-// names lists all blobs of an account.
+// names lists all of an account's blobs.
 func (s *server) names(account string) []string {
 	s.t.Helper()
 	var all []string
@@ -327,12 +327,12 @@ func (s *server) begin(account, name string, partSize int, more ...any) string {
 // idForm matches an id: 128 random bits take at least 22 of these characters.
 var idForm = regexp.MustCompile(`^[A-Za-z0-9_-]{22,}$`)
 
-// partTarget returns the path of a part.
+// partTarget returns a part's path.
 func partTarget(uploadID string, index int) string {
 	return fmt.Sprintf("/v1/multipart-uploads/%s/parts/%d", uploadID, index)
 }
 
-// parts uploads data as the parts of an open upload, in order.
+// parts uploads data as an open upload's parts, in order.
 func (s *server) parts(uploadID string, data []byte, partSize int) {
 	s.t.Helper()
 	for i := 0; i*partSize < len(data); i++ {

@@ -32,8 +32,8 @@ func keyState(t *testing.T, data, id string) string {
 }
 
 // TestKeyCommandWhileAServerRuns creates and revokes keys while a server runs on the folder. The
-// server must not be disturbed, the keys must exist after its restart, and the secret must be
-// printed once only.
+// commands must not disturb the server, the keys must exist after its restart, and only key create
+// may print the secret, once.
 func TestKeyCommandWhileAServerRuns(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -86,8 +86,8 @@ func TestKeyCommandBeforeTheFirstStart(t *testing.T) {
 	}
 }
 
-// TestKeysOfAHostedService checks that a key that is created while the service runs is accepted,
-// and that a revoked one is not.
+// TestKeysOfAHostedService checks that the service accepts a key created while it runs, and no
+// revoked one.
 func TestKeysOfAHostedService(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--profile", "hosted", "--base-path", "/sluice", "--reads", "key", "--receiver", "0x1",
@@ -110,8 +110,8 @@ func TestKeysOfAHostedService(t *testing.T) {
 	}
 }
 
-// TestLimitsChangeWhileAServerRuns checks that new limits of a group, and new accounts of a key,
-// apply to a service that runs.
+// TestLimitsChangeWhileAServerRuns checks that a group's new limits, and a key's new accounts,
+// apply to a running service.
 func TestLimitsChangeWhileAServerRuns(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--profile", "hosted", "--base-path", "/sluice", "--reads", "key", "--receiver", "0x1",

@@ -10,9 +10,10 @@ import (
 	"testing"
 )
 
-// TestLinkedBytes starts data folders whose bytes are one folder, reached by symbolic links: a
-// second one is refused while the first runs, and of an instance and the copy of its database that
-// run one after the other the last one holds the bytes, so that the first is refused from then on.
+// TestLinkedBytes starts data folders that reach one folder of bytes by symbolic links. While one
+// server runs, a second one does not start, and reset refuses. When the original has started again
+// and so holds the bytes, a server on the older copy of its database does not start, and the
+// original still does.
 func TestLinkedBytes(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -22,7 +23,7 @@ func TestLinkedBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	link := filepath.Join(root, "link") // another path of the same bytes
+	link := filepath.Join(root, "link") // another path to the same bytes
 	err := errors.Join(os.Symlink(bytes, link), os.Symlink(bytes, filepath.Join(first, "bytes")), os.Symlink(link, filepath.Join(second, "bytes")))
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +45,7 @@ func TestLinkedBytes(t *testing.T) {
 		t.Errorf("start of a second data folder on the same bytes: %s", said)
 	}
 	if r := sluiceRuns(t, "reset", "--yes", "--data", second); r.code == 0 {
-		t.Errorf("reset of a data folder whose bytes are elsewhere: %s%s", r.stdout, r.stderr)
+		t.Errorf("reset of a data folder with bytes elsewhere: %s%s", r.stdout, r.stderr)
 	}
 	if r := original.must(200, "GET", blobTarget("0x1", "kept"), nil); digest(r.body) != digest(data) {
 		t.Errorf("the blob has %d other bytes", len(r.body))
@@ -55,8 +56,7 @@ func TestLinkedBytes(t *testing.T) {
 	})
 	original.stop()
 
-	// The copy is older than the bytes, of which the second start of the original has become the
-	// owner.
+	// The copy is older than the bytes. The original's second start has become their holder.
 	if said := refusedStart(t, options{data: second}); !strings.Contains(said, "another database with the same instance id") {
 		t.Errorf("start of an older copy of the database on the same bytes: %s", said)
 	}

@@ -84,7 +84,7 @@ func listens(t *testing.T, pid int, port string) []string {
 	return hosts
 }
 
-// socketsOf returns the inodes of a process's sockets.
+// socketsOf returns the inode of each of a process's sockets.
 func socketsOf(t *testing.T, pid int) map[string]bool {
 	t.Helper()
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -110,7 +110,7 @@ func socketsOf(t *testing.T, pid int) map[string]bool {
 // listener is a listening socket.
 type listener struct{ address, inode string }
 
-// listeners reads the listening sockets of a /proc/net/tcp table.
+// listeners reads the listening sockets in a /proc/net/tcp table.
 func listeners(t *testing.T, table string) []listener {
 	t.Helper()
 	file, err := os.Open(table)
@@ -138,8 +138,8 @@ func listeners(t *testing.T, table string) []listener {
 	return found
 }
 
-// socketAddress parses an address of the kernel: 32-bit words in native byte order, in hex, then
-// the port.
+// socketAddress parses an address in the kernel's form: 32-bit words in native byte order, in hex,
+// then the port.
 func socketAddress(t *testing.T, field string) string {
 	t.Helper()
 	words, portHex, ok := strings.Cut(field, ":")

@@ -64,7 +64,7 @@ func listTarget(prefix, delimiter, after string, limit int) string {
 		url.QueryEscape(prefix), url.QueryEscape(delimiter), url.QueryEscape(after), limit)
 }
 
-// entries returns the names and prefixes of a page in byte order.
+// entries returns a page's names and prefixes in byte order.
 func (p listed) entries() []string {
 	all := slices.Clone(p.Prefixes)
 	for _, b := range p.Blobs {
@@ -74,7 +74,7 @@ func (p listed) entries() []string {
 	return all
 }
 
-// pages collects all pages of a listing. Only the last page may be short, and each page must
+// pages returns all of a listing's pages. Only the last page may be short, and each page must
 // continue where the previous one ended.
 func (s *server) pages(prefix, delimiter string, limit int) []string {
 	s.t.Helper()

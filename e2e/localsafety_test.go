@@ -12,8 +12,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestForeignHosts checks that a host name that an attacker's DNS could resolve to this machine is
-// refused.
+// TestForeignHosts checks that the server refuses a host name that an attacker's DNS could resolve
+// to this machine.
 func TestForeignHosts(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--allowed-hosts", "files.example,other.example"}})
@@ -64,7 +64,7 @@ func TestForeignHosts(t *testing.T) {
 	checkProblem(t, r, 421, "foreign_host")
 }
 
-// TestForeignOrigins checks that a page of another site has no effect.
+// TestForeignOrigins checks that a page from another site has no effect.
 func TestForeignOrigins(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--cors-origins", "https://app.example"}})
@@ -104,8 +104,8 @@ func TestForeignOrigins(t *testing.T) {
 	}
 }
 
-// TestOwnOrigin checks that a page that the instance itself serves under an allowed host may use
-// it, and that pages of other hosts and ports may not.
+// TestOwnOrigin checks that the instance's own page under an allowed host may use it, and that
+// pages from other hosts and ports may not.
 func TestOwnOrigin(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--allowed-hosts", "Files.Example,other.example.,fd00::1,[FD00:0::2]", "--cors-origins", "https://app.example:443"}})
@@ -158,7 +158,7 @@ func TestOwnOrigin(t *testing.T) {
 }
 
 // TestConsoleOnAllowedHost uses the console under a host that only the flag allows: its page stores
-// a blob, and that of another port of the host stores none.
+// a blob, and a page from another port on that host stores none.
 func TestConsoleOnAllowedHost(t *testing.T) {
 	testenv.Require(t, testenv.Chromium)
 	t.Parallel()
@@ -187,7 +187,7 @@ func TestConsoleOnAllowedHost(t *testing.T) {
 	}
 }
 
-// TestAllowedOrigins checks the headers that let a page of an allowed origin read every response.
+// TestAllowedOrigins checks the headers that let an allowed origin's page read every response.
 func TestAllowedOrigins(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--cors-origins", "https://app.example,https://second.example:8443"}})
@@ -272,8 +272,8 @@ func holdsWord(list, word string) bool {
 	return false
 }
 
-// TestCredentialsAreIgnored checks that a client that is configured for the hosted network works
-// with a local instance.
+// TestCredentialsAreIgnored checks that a client configured for the hosted network works with a
+// local instance.
 func TestCredentialsAreIgnored(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -301,7 +301,7 @@ func TestRequestIds(t *testing.T) {
 	}
 }
 
-// TestLogsKeepSecrets checks that ids that grant access, and names, are not logged.
+// TestLogsKeepSecrets checks that the server logs neither names nor ids that grant access.
 func TestLogsKeepSecrets(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})

@@ -19,8 +19,8 @@ import (
 // memoryLimit is the memory that the process may use, however large or many the bodies are.
 const memoryLimit = 200 << 20
 
-// limit returns memoryLimit. With the race detector, whose records are in the same memory, it
-// returns far more; there the tests only detect a body that is held as a whole.
+// limit returns memoryLimit. With the race detector it returns far more, because the detector's
+// records are in the same memory; there the tests only detect a body that is in memory as a whole.
 func limit() int64 {
 	if testenv.Race {
 		return 8 * memoryLimit
@@ -28,7 +28,7 @@ func limit() int64 {
 	return memoryLimit
 }
 
-// peakMemory returns the peak of the process's resident memory, in bytes.
+// peakMemory returns the process's peak resident memory, in bytes.
 func (s *server) peakMemory() int64 {
 	s.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.command.Process.Pid))
@@ -58,7 +58,7 @@ func (s *server) checkMemory() {
 	}
 }
 
-// putStream stores size bytes of a stream and returns their SHA-256.
+// putStream stores size bytes from a stream and returns their SHA-256.
 func (s *server) putStream(name string, seed uint64, size int64) ([]byte, error) {
 	sum := sha256.New()
 	body := io.TeeReader(io.LimitReader(stream(seed), size), sum)
@@ -128,7 +128,7 @@ func (s *server) uploadsAtOnce(count int, size int64) {
 	transfers.Wait()
 }
 
-// TestMemoryOfManyUploads runs concurrent uploads whose bodies are together far larger than the
+// TestMemoryOfManyUploads runs concurrent uploads. Their bodies are together far larger than the
 // memory limit.
 func TestMemoryOfManyUploads(t *testing.T) {
 	s := start(t, options{})
@@ -156,8 +156,7 @@ func (s *server) large(size int64) {
 	}
 }
 
-// BenchmarkUploadRSS runs 64 concurrent uploads of 64 MiB and reports the peak memory of the
-// server.
+// BenchmarkUploadRSS runs 64 concurrent uploads of 64 MiB and reports the server's peak memory.
 func BenchmarkUploadRSS(b *testing.B) {
 	for b.Loop() {
 		s := start(b, options{})
@@ -170,7 +169,7 @@ func BenchmarkUploadRSS(b *testing.B) {
 }
 
 // BenchmarkLargeBlob uploads and downloads one blob of SLUICE_BENCH_BYTES (256 MiB if unset;
-// 10737418240 is 10 GiB) and reports the peak memory of the server.
+// 10737418240 is 10 GiB) and reports the server's peak memory.
 func BenchmarkLargeBlob(b *testing.B) {
 	size := int64(256 << 20)
 	if value := os.Getenv("SLUICE_BENCH_BYTES"); value != "" {

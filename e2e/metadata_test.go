@@ -10,13 +10,13 @@ import (
 	"sluice/internal/testenv"
 )
 
-// largestMetadata returns as many and as large headers of a blob as are allowed, for a request and
-// as they are returned.
+// largestMetadata returns as many and as large headers as a blob may have: as a request sends them,
+// and as a response has them.
 func largestMetadata() (h headers, want map[string]string) {
 	want = map[string]string{
 		"Content-Disposition": "attachment; filename=" + strings.Repeat("f", 1024-len("attachment; filename=")),
 		"Content-Language":    strings.Repeat("de,", 85),
-		// What is not known is not sent.
+		// The server sends no directive that it does not know, so a known one has the padding.
 		"Cache-Control": "public, max-age=600, no-transform=" + strings.Repeat("x", 255-len("public, max-age=600, no-transform=")),
 	}
 	for i := range 32 {
@@ -29,7 +29,7 @@ func largestMetadata() (h headers, want map[string]string) {
 	return h, want
 }
 
-// metadataIn returns the headers of a response that can describe a blob.
+// metadataIn returns a response's headers that can describe a blob.
 func metadataIn(r response) map[string]string {
 	m := map[string]string{}
 	for name, values := range r.header {
@@ -45,8 +45,8 @@ func metadataIn(r response) map[string]string {
 	return m
 }
 
-// TestMetadata stores the largest metadata in both ways, and reads it in every way, over each
-// protocol, and after a restart.
+// TestMetadata stores the largest metadata by PUT and in parts, and reads it in every way, over
+// each protocol, and after a restart.
 func TestMetadata(t *testing.T) {
 	overEachProtocol(t, func(t *testing.T, s *server) {
 		h, want := largestMetadata()

@@ -27,9 +27,9 @@ func (s *server) metricsOf() string {
 	return string(r.body)
 }
 
-// TestMetrics uses a local instance and a node of a hosted service over PostgreSQL and an object
+// TestMetrics uses a local instance and a hosted service's node over PostgreSQL and an object
 // store, and checks their metrics: by promtool, and against their descriptions. The dashboard and
-// the alerts use no others, and can be evaluated, and the commands of the runbook work.
+// the alerts use no others, and Prometheus can evaluate them, and the runbook's commands work.
 func TestMetrics(t *testing.T) {
 	testenv.Require(t, testenv.PostgreSQL, testenv.VersityGW, testenv.Promtool)
 	t.Parallel()
@@ -64,8 +64,8 @@ func TestMetrics(t *testing.T) {
 	nodes.checkMetricsWithoutDatabase(t)
 }
 
-// checkMetricsWithoutDatabase stops the database: the metrics of a node say so, and lack only what
-// the database knows.
+// checkMetricsWithoutDatabase stops the database: a node's metrics say so, and lack only what the
+// database knows.
 func (c *cluster) checkMetricsWithoutDatabase(t *testing.T) {
 	if err := c.database.Stop(); err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func (c *cluster) checkMetricsWithoutDatabase(t *testing.T) {
 	await(t, "a node does not become ready again", func() bool { return strings.Contains(c.nodes[0].metricsOf(), "\nsluice_ready 1\n") })
 }
 
-// absentWhenWell matches the queries of the dashboard that have no result while all is well.
+// absentWhenWell matches the dashboard's queries that have no result while all is well.
 var absentWhenWell = regexp.MustCompile(`^sluice_not_ready.* > 0$|refusals_total|ALERTS|deriv`)
 
 // provoke sends requests of many routes and outcomes, with names that must not become labels.
@@ -127,8 +127,8 @@ var (
 	routeLine  = regexp.MustCompile(`(?m)^  (/\S*):$`)
 )
 
-// checkLabels checks that each metric is described, and that each value of a label is one of few
-// that are known beforehand.
+// checkLabels checks that the product describes each metric, and that each label has one of a few
+// values known beforehand.
 func checkLabels(t *testing.T, text string) {
 	t.Helper()
 	described := map[string]metrics.Metric{}
@@ -149,7 +149,7 @@ func checkLabels(t *testing.T, text string) {
 		samples++
 		m, ok := described[found[1]]
 		if !ok {
-			m, ok = described[found[1]+found[2]] // a name that ends like a part of a histogram
+			m, ok = described[found[1]+found[2]] // a name that ends like a histogram's part
 		}
 		if !ok {
 			t.Errorf("%s is not described", found[1])
@@ -162,7 +162,7 @@ func checkLabels(t *testing.T, text string) {
 			case label == "le" && m.Type == metrics.TypeHistogram:
 				known = true // the bounds are constants
 			case m.Name == "sluice_build_info":
-				known = true // of the process
+				known = true // about the process
 			case strings.HasPrefix(m.Name, "sluice_http_request") && label == "route":
 				known = slices.Contains(routes, strings.ReplaceAll(value, "...}", "}")) // a name with slashes
 			case strings.HasPrefix(m.Name, "sluice_http_request") && label == "method":
@@ -183,7 +183,7 @@ func checkLabels(t *testing.T, text string) {
 	}
 }
 
-// families returns the names of the metrics.
+// families returns the metrics' names.
 func families(text string) map[string]bool {
 	names := map[string]bool{}
 	for _, found := range typeLine.FindAllStringSubmatch(text, -1) {
@@ -192,7 +192,7 @@ func families(text string) map[string]bool {
 	return names
 }
 
-// deployed returns a file of the folder deploy.
+// deployed returns a file in the folder deploy.
 func deployed(t *testing.T, name string) string {
 	t.Helper()
 	root, err := testenv.Root()

@@ -18,7 +18,7 @@ func testPartsInAnyOrder(t *testing.T, s *server) {
 	data := content(1, partSize*count-777)
 	id := s.begin("0x1", "name", partSize)
 
-	// Every third part is first sent with other bytes, which must be replaced.
+	// The test first sends every third part with other bytes, which the server must replace.
 	for i := 0; i < count; i += 3 {
 		s.must(200, "PUT", partTarget(id, i), content(uint64(i), partSize))
 	}
@@ -79,7 +79,7 @@ func testSameBytesSameETag(t *testing.T, s *server) {
 	}
 }
 
-// TestCutParts cuts the connection in the middle of a part and sends the part again.
+// TestCutParts cuts the connection within a part and sends the part again.
 func TestCutParts(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -231,7 +231,7 @@ func testUploadPages(t *testing.T, s *server) {
 }
 
 // TestPartDuringComplete sends a part again concurrently with a complete. The blob must be one of
-// the two contents, completely, and must not change again.
+// both contents, completely, and must not change again.
 func TestPartDuringComplete(t *testing.T) { overEachProtocol(t, testPartDuringComplete) }
 
 func testPartDuringComplete(t *testing.T, s *server) {

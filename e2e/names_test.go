@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// vector is a blob name as sent by the public client.
+// vector is a blob name as the public client sends it.
 type vector struct {
 	ID         string  `json:"id"`
 	Name       string  `json:"name"`
@@ -61,7 +61,7 @@ func validName(name string) bool {
 }
 
 // TestNames stores a blob under every allowed name, by PUT and in parts, and reads it back under
-// several encodings of the name. The other names must be refused.
+// several encodings of that name. The server must refuse the other names.
 func TestNames(t *testing.T) { overEachProtocol(t, testNames) }
 
 func testNames(t *testing.T, s *server) {

@@ -71,11 +71,11 @@ func documentedServer(t testing.TB, listen string, upstream string) string {
 	})
 }
 
-// upstreamOf returns the line of an upstream for one server.
+// upstreamOf returns an upstream's line for one server.
 func upstreamOf(host string) string { return "    server " + host + ";\n" }
 
 // behindNginx runs nginx with the documented configuration in front of a service, and returns the
-// service as seen through it. Nginx is stopped when the test ends.
+// service as seen through it. It stops nginx when the test ends.
 func (s *server) behindNginx() *server {
 	s.t.Helper()
 	listener := listenHere(s.t)
@@ -87,8 +87,8 @@ func (s *server) behindNginx() *server {
 func (s *server) through(host string) *server {
 	through := *s
 	through.scheme, through.host, through.url = "http", host, "http://"+host+s.base
-	// A proxy may close a connection after a refused upload without announcing it, so each request
-	// uses a new one.
+	// A proxy may close a connection without notice after a refused upload, so each request uses a
+	// new one.
 	through.client = &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}, CheckRedirect: client.CheckRedirect}
 	through.proxied = true
 	return &through

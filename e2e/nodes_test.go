@@ -26,22 +26,23 @@ type cluster struct {
 	nodes    []*server
 }
 
-// newCluster starts the shared stores, but no node. Everything is stopped when the test ends.
+// newCluster starts the shared stores, but no node. It stops everything when the test ends.
 func newCluster(t testing.TB, o options) *cluster {
 	t.Helper()
 	c := &cluster{t: t, database: testenv.StartPostgres(t), objects: testenv.S3(t, testenv.S3Options{}), options: o}
-	// The nodes get their keys from the environment only, without those of the test's environment.
+	// The nodes get their keys only from the environment that the test gives them, none from the
+	// test's own.
 	c.options.wrapper = []string{"env", "AWS_ACCESS_KEY_ID=" + testenv.S3AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.S3SecretKey}
 	c.options.flags = slices.Concat(c.places(c.database), o.flags)
 	return c
 }
 
-// places returns the flags of a node that works on this database and the bucket.
+// places returns the flags for a node on this database and the bucket.
 func (c *cluster) places(database *testenv.PostgresServer) []string {
 	return []string{"--meta", database.DSN(), "--bytes", fmt.Sprintf("s3://%s/blobs?endpoint=http://%s&path-style=on", c.objects.Bucket, c.objects.Addr)}
 }
 
-// start starts count more nodes concurrently. Each keeps its address when it is restarted.
+// start starts count more nodes concurrently. Each keeps its address through restarts.
 func (c *cluster) start(count int) {
 	c.t.Helper()
 	started := make([]*server, count)
@@ -65,7 +66,7 @@ func (c *cluster) start(count int) {
 func (c *cluster) views(t testing.TB) []*server {
 	t.Helper()
 	through := &http.Client{Timeout: patience, CheckRedirect: client.CheckRedirect, Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64}}
-	// Idle connections would delay the shutdown of a node.
+	// Idle connections would delay a node's shutdown.
 	t.Cleanup(through.CloseIdleConnections)
 	views := make([]*server, len(c.nodes))
 	for i, node := range c.nodes {
@@ -76,8 +77,7 @@ func (c *cluster) views(t testing.TB) []*server {
 	return views
 }
 
-// replacedNodes returns the addresses of the nodes in the documentation, with those of the nodes
-// here.
+// replacedNodes pairs the nodes' addresses in the documentation with the nodes' addresses here.
 func (c *cluster) replacedNodes() [][2]string {
 	var list [][2]string
 	for i, node := range c.nodes {
@@ -86,8 +86,8 @@ func (c *cluster) replacedNodes() [][2]string {
 	return list
 }
 
-// balanced runs nginx with the documented configuration in front of three nodes, with some texts of
-// the upstream replaced, and returns the service as seen through it.
+// balanced runs nginx with the documented configuration in front of three nodes, with some of the
+// upstream's texts replaced, and returns the service as seen through it.
 func (c *cluster) balanced(t testing.TB, replaced ...[2]string) *server {
 	t.Helper()
 	const open = "upstream sluice {\n"
@@ -104,7 +104,7 @@ func (c *cluster) balanced(t testing.TB, replaced ...[2]string) *server {
 	return c.viewAt(t, host)
 }
 
-// viewAt returns the service as seen at the address of a load balancer.
+// viewAt returns the service as seen at a load balancer's address.
 func (c *cluster) viewAt(t testing.TB, host string) *server {
 	view := *c.views(t)[0]
 	view.host, view.url, view.proxied = host, "http://"+host+view.base, true
@@ -121,7 +121,7 @@ func TestNodesAreOneService(t *testing.T) {
 	for _, view := range views[1:] {
 		first, _ := views[0].info()
 		if published, _ := view.info(); published != first {
-			t.Errorf("nodes whose first starts were concurrent publish %+v and %+v", first, published)
+			t.Errorf("nodes with concurrent first starts publish %+v and %+v", first, published)
 		}
 	}
 	t.Run("acknowledged writes are read on all nodes", func(t *testing.T) { readByAll(t, c.views(t)) })
@@ -176,7 +176,7 @@ func readByAll(t *testing.T, views []*server) {
 	}
 }
 
-// uploadToAll sends the parts of one upload to all nodes concurrently.
+// uploadToAll sends one upload's parts to all nodes concurrently.
 func uploadToAll(t *testing.T, views []*server) {
 	const partSize, parts = 300 << 10, 9
 	data := content(seed(t), partSize*parts-1000)
@@ -203,7 +203,7 @@ func uploadToAll(t *testing.T, views []*server) {
 	}
 }
 
-// useAtAll spreads 1,000 uses of a session of 500 over all nodes.
+// useAtAll spreads 1,000 uses over all nodes; the session has 500.
 func useAtAll(t *testing.T, views []*server) {
 	const users = 40
 	id := views[0].open(views[0].payer(1), 1000).buy(500).SessionID
@@ -257,7 +257,7 @@ func TestForeignStoresStopTheStart(t *testing.T) {
 	other.nodes[0].must(204, "PUT", blobTarget("0x1", "kept"), data)
 	for _, places := range [][]string{mixed, other.places(c.database)} {
 		if said := c.refused(places); !strings.Contains(said, "the metadata belongs to instance ") || !strings.Contains(said, "the bytes belong to instance ") {
-			t.Errorf("with those of another service: %s", said)
+			t.Errorf("with another service's stores: %s", said)
 		}
 	}
 	for _, s := range []*server{c.nodes[0], other.nodes[0]} {
@@ -292,7 +292,8 @@ func refusedStart(t testing.TB, o options) string {
 	return stderr.String()
 }
 
-// started is the output of a server that prints something only if it starts, and then is killed.
+// started keeps what a server prints and then kills it. A server prints something only if it
+// starts.
 type started struct {
 	kill func()
 	text string

@@ -24,8 +24,8 @@ var (
 )
 
 // outcome reports what a failed request means: whether it may have had an effect. It returns nil
-// for every response that the caller must judge. A 503 with any other code than outcome_unknown is
-// taken to mean that nothing happened, so the tests verify this promise.
+// for every response that the caller must judge. It takes a 503 with any other code than
+// outcome_unknown to mean that nothing happened, so the tests verify this promise.
 func outcome(r response, err error) error {
 	var p problem
 	switch {
@@ -86,7 +86,7 @@ func (l *load) start() {
 	}
 }
 
-// further waits until requests more requests were acknowledged.
+// further waits until the nodes have acknowledged as many requests more.
 func (l *load) further(requests int64) {
 	l.t.Helper()
 	until := l.acknowledged.Load() + requests
@@ -136,8 +136,8 @@ func (l *load) ask(random *rand.Rand, status int, method, target string, body []
 	return r, err
 }
 
-// write stores and deletes blobs, and reads back what was acknowledged. A name whose state is
-// unknown is not used again until the end.
+// write stores and deletes blobs, and reads back what was acknowledged. It leaves a name in an
+// unknown state alone until the load ends.
 func (l *load) write(w *writer) {
 	for turn := 0; !l.over.Load(); turn++ {
 		name := fmt.Sprint("name ", turn%crashNames)
@@ -229,7 +229,7 @@ func (l *load) use(c *counter, random *rand.Rand) {
 
 // TestRollingRestart restarts node after node behind a load balancer with the documented
 // configuration. No request may fail for a client that retries once. A node counts as back when the
-// balancer sends it requests again, which is later than its /readyz reports 200.
+// balancer sends it requests again. That is later than its /readyz reports 200.
 func TestRollingRestart(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()

@@ -19,24 +19,24 @@ import (
 type things struct {
 	name, session string
 	channel       *channel
-	paid          atomic.Int64 // number of micropayments that were issued
+	paid          atomic.Int64 // number of issued micropayments
 	proofs        sync.Map     // numbers by encoded micropayment
 
 	blob, uses, payments history
 }
 
 const (
-	linearBought  = 60 // chunksets of a session
-	linearDeposit = 80 // deposit of a channel
+	linearBought  = 60 // a session's chunksets
+	linearDeposit = 80 // a channel's deposit
 )
 
-// linearClient is one of the clients. It sends each request to a random node.
+// linearClient is one client. It sends each request to a random node.
 type linearClient struct {
 	number int
 	views  []*server
 	random *rand.Rand
 	ticks  *atomic.Int64
-	values *atomic.Int64 // number of contents that were issued
+	values *atomic.Int64 // number of issued contents
 	tags   *sync.Map     // ETags by content
 	seen   int           // the content that it read last
 }
@@ -90,7 +90,7 @@ func (a *linearClient) useBlob(w *things) error {
 	})
 }
 
-// valueOf returns the number of a body, or 0 if the body is not complete.
+// valueOf returns a body's number, or 0 if the body is not complete.
 func (a *linearClient) valueOf(r response) int {
 	number, _, _ := bytes.Cut(r.body, []byte("\n"))
 	value, err := strconv.Atoi(string(number))
@@ -194,9 +194,9 @@ func (w *things) channelResult(t testing.TB, r response) opResult {
 	return answer
 }
 
-// TestNodesAreLinearizable has several clients use several nodes concurrently, while nodes are
-// killed and restarted one after another, and the database and the object store crash and recover.
-// The responses must be those of some sequential execution on a single node.
+// TestNodesAreLinearizable has several clients use several nodes concurrently. Meanwhile the test
+// kills and restarts one node after another, and the database and the object store crash and
+// recover. Some sequential execution on a single node must give the same responses.
 func TestNodesAreLinearizable(t *testing.T) {
 	t.Parallel()
 	const clients, rounds, roundLength, phase = 6, 24, 120, 360

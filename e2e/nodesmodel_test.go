@@ -11,27 +11,27 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// operation is a call of a client on a blob, a session or a channel.
+// operation is a client's call on a blob, a session or a channel.
 type operation struct {
 	kind    string // put, create, replace, delete, remove or get; use or get; pay, deposit or get
-	value   int    // the content of a put, the amount of a deposit, the number of a payment
+	value   int    // a put's content, a deposit's amount, a payment's number
 	present int    // the content that a replace or a remove requires
 }
 
-// opResult is the result of an operation: a status and its values.
+// opResult is an operation's result: a status and its values.
 type opResult struct {
 	status int
-	// The content of a blob, the chunksets left of a session, what a payment bought, the number
-	// that the refusal of a stale payment names.
+	// A blob's content, a session's remaining chunksets, what a payment bought, or the number that
+	// a stale payment's refusal names.
 	value int
-	money amounts // the amounts of a channel
+	money amounts // a channel's amounts
 }
 
-// noResult is the result of an operation without a response. It returns after all others, so it may
+// noResult is the result if an operation has no response. It returns after all others, so it may
 // take effect at any time, or never.
 var noResult = opResult{}
 
-// step is the sequential specification of an operation: its effect on a state, and its result.
+// step specifies an operation sequentially: its effect on a state, and its result.
 type step[State any] func(State, operation) (State, opResult)
 
 func (f step[State]) model(initial State) porcupine.Model {
@@ -45,7 +45,7 @@ func (f step[State]) model(initial State) porcupine.Model {
 	}
 }
 
-// register is the content of a name, or 0 if there is no blob.
+// register is a name's content, or 0 if there is no blob.
 type register int
 
 func (r register) ask(q operation) (register, opResult) {
@@ -84,10 +84,10 @@ func (c chunksets) ask(q operation) (chunksets, opResult) {
 	return c, opResult{status: 200, value: int(c)}
 }
 
-// amounts is the state of a channel.
+// amounts is a channel's state.
 type amounts struct{ accepted, sequence, credit, deposit int }
 
-// The payments of a channel in the histories: the first promises linearUnit, and each of the others
+// A channel's payments in the histories: the first promises linearUnit, and each further one
 // linearUnit more than the one before.
 const (
 	linearPrice = 3
@@ -154,7 +154,7 @@ func (h *history) overlaps() int {
 	return n
 }
 
-// TestNodesCheckerDetectsErrors checks histories whose verdict is known.
+// TestNodesCheckerDetectsErrors checks histories with a known verdict.
 func TestNodesCheckerDetectsErrors(t *testing.T) {
 	put, get := func(value int) operation { return operation{kind: "put", value: value} }, operation{kind: "get"}
 	stored, absent := opResult{status: 204}, opResult{status: 404}

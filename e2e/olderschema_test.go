@@ -17,7 +17,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// olderVersion is a version of the schema that commands must not migrate.
+// olderVersion is a schema version that commands must not migrate.
 const olderVersion = 11
 
 // olderMigrations returns the statements that make the schema of olderVersion on an engine.
@@ -58,7 +58,8 @@ func filesOf(t *testing.T, data string) string {
 	t.Helper()
 	var list strings.Builder
 	err := filepath.WalkDir(data, func(name string, entry fs.DirEntry, err error) error {
-		// The lock of the bytes is empty; a command creates it where a version before it has run.
+		// The bytes' lock is an empty file; a command creates it where only a version before the
+		// lock has run.
 		if err != nil || entry.IsDir() || entry.Name() == "sluice.lock" {
 			return err
 		}
@@ -72,8 +73,8 @@ func filesOf(t *testing.T, data string) string {
 	return list.String()
 }
 
-// commandsOnMetadata are the commands that open the metadata of an instance at a location without
-// serving it, and must neither migrate nor otherwise change one of an older version.
+// commandsOnMetadata are the commands that open an instance's metadata at a location without
+// serving it. They must neither migrate nor otherwise change metadata from an older version.
 func commandsOnMetadata(location ...string) [][]string {
 	var list [][]string
 	for _, one := range [][]string{
@@ -86,7 +87,7 @@ func commandsOnMetadata(location ...string) [][]string {
 	return list
 }
 
-// refusesOlder checks that a command refuses metadata of an older version.
+// refusesOlder checks that a command refuses metadata from an older version.
 func refusesOlder(t *testing.T, command []string) {
 	t.Helper()
 	r := sluiceRuns(t, command...)
@@ -95,9 +96,9 @@ func refusesOlder(t *testing.T, command []string) {
 	}
 }
 
-// TestCommandsLeaveOlderFolders runs every command that opens metadata on a stopped folder of an
-// older version: each refuses it and changes no byte of it. The start of a server migrates it, and
-// says so.
+// TestCommandsLeaveOlderFolders runs every command that opens metadata on a stopped folder from an
+// older version: each refuses it and changes no byte in it. A server migrates it when it starts,
+// and says so.
 func TestCommandsLeaveOlderFolders(t *testing.T) {
 	t.Parallel()
 	data := olderFolder(t)
@@ -116,12 +117,12 @@ func TestCommandsLeaveOlderFolders(t *testing.T) {
 	s.logged(fmt.Sprintf("from_schema=%d", olderVersion))
 	s.stop()
 	if r := sluiceRuns(t, "key", "list", "--data", data); r.code != 0 {
-		t.Errorf("key list after the start of a server: exit code %d, %s", r.code, r.stderr)
+		t.Errorf("key list after a server's start: exit code %d, %s", r.code, r.stderr)
 	}
 }
 
-// TestCloneLeavesAnOlderTarget checks that a clone into metadata of an older version is refused and
-// does not migrate it.
+// TestCloneLeavesAnOlderTarget checks that clone refuses a target with an older version's metadata
+// and does not migrate it.
 func TestCloneLeavesAnOlderTarget(t *testing.T) {
 	t.Parallel()
 	data, current := olderFolder(t), filepath.Join(t.TempDir(), "current")

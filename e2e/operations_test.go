@@ -67,7 +67,7 @@ func walkBlobs(t *testing.T, s *server) {
 			t.Errorf("GET returned other bytes than were PUT")
 		}
 	}
-	// Every spelling of an address denotes the same account.
+	// Every way to spell an address denotes the same account.
 	for _, spelling := range []string{"0xab", "0x00ab", "0x" + strings.Repeat("0", 62) + "AB", strings.Repeat("0", 60) + "ab"} {
 		s.must(200, "GET", blobTarget(spelling, "dir/hello world.txt"), nil)
 	}
@@ -114,7 +114,7 @@ func walkBlobs(t *testing.T, s *server) {
 		t.Errorf("listing: %q", got)
 	}
 	if got := s.names("nobody"); len(got) != 0 {
-		t.Errorf("listing of an account without blobs: %q", got)
+		t.Errorf("listing in an account without blobs: %q", got)
 	}
 	s.must(204, "DELETE", target, nil)
 	s.must(204, "DELETE", target, nil)
@@ -343,7 +343,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// allowed returns the methods of the Allow header, sorted.
+// allowed returns the Allow header's methods, sorted.
 func allowed(r response) []string {
 	methods := strings.Split(strings.ReplaceAll(r.header.Get("Allow"), " ", ""), ",")
 	slices.Sort(methods)

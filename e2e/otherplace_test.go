@@ -7,8 +7,9 @@ import (
 	"sluice/internal/fullnode"
 )
 
-// TestChainIsNotLeftWhilePaymentsWait kills a server whose submission has no outcome yet, and
-// starts it without its chain: it refuses, because the ledger would count the payment as collected.
+// TestChainIsNotLeftWhilePaymentsWait kills a server while a submission has no outcome yet, and
+// starts it without its chain. The server refuses, because its ledger would count the payment as
+// collected.
 func TestChainIsNotLeftWhilePaymentsWait(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)

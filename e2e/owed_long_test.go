@@ -32,9 +32,9 @@ type debtor struct {
 	chain        *testChain
 	name         string
 	honest       bool
-	never        bool                    // nothing may be sold to it
+	never        bool                    // the server may sell it nothing
 	change       func(*micropay.Payment) // of each payment
-	harm         func(*debtor)           // what it does on the chain after a purchase
+	harm         func(*debtor)           // what the payer does on the chain after a purchase
 	random       *rand.Rand
 	acknowledged uint64 // the highest acknowledged amount
 	ended        bool   // on the chain
@@ -42,11 +42,11 @@ type debtor struct {
 }
 
 // TestBooksAreEqualAfterKills kills the server, and cuts the fullnode off, for an hour (-long)
-// while honest payers pay beside attackers: payments that no chain executes, gas at a thousand
-// times its price, payments that are left to expire, deposits of what was collected, channels that
-// are ended and opened again, and a fullnode whose clock is a day ahead. Nothing is halted, no
-// attacker owes more than the selling limit of its channel, and at the end the service and the
-// chain have the same books: what honest payers owe is collected, once.
+// while honest payers pay beside attackers. Attackers sign payments that no chain executes, offer a
+// thousand times the gas price, let payments expire, deposit what the server has collected, and end
+// channels and open them again. The fullnode's clock may be a day ahead. The server halts nothing,
+// and no attacker owes more than its channel's selling limit. At the end the service and the chain
+// have the same books: the server has collected what honest payers owe, once.
 func TestBooksAreEqualAfterKills(t *testing.T) {
 	seed := seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -124,7 +124,7 @@ func livesFor(life time.Duration) func(*micropay.Payment) {
 	return func(p *micropay.Payment) { p.Expiration = uint64(time.Now().Add(life).Unix()) }
 }
 
-// anew returns the payer with a channel of another number.
+// anew returns the payer with another channel number.
 func (d *debtor) anew(number uint64) *debtor {
 	next := *d
 	next.channel, next.acknowledged, next.ended = d.chain.open(d.s, d.payer, number, owedDeposit), 0, false
@@ -146,8 +146,8 @@ func (c *testChain) recover() {
 	c.Lie(0)
 }
 
-// interfere lets the fullnode be as it is, or makes it fail in another way, or not. away is set if
-// no channel can be opened now.
+// interfere lets the fullnode be as it is, or mends it, and may then make it fail in another way.
+// away is set if no channel can be opened now.
 func interfere(chain *testChain, random *rand.Rand, away *bool) {
 	if random.IntN(3) == 0 {
 		chain.recover()
@@ -273,8 +273,8 @@ func (d *debtor) verify() {
 	}
 }
 
-// clear waits until everything that an honest payer owes is collected. It renews what expires
-// meanwhile.
+// clear waits until the server has collected everything that an honest payer owes. It renews what
+// expires meanwhile.
 func (d *debtor) clear() {
 	d.s.t.Helper()
 	var never atomic.Bool

@@ -11,10 +11,10 @@ import (
 // 5.2).
 type uploads struct {
 	*frames
-	connection int64            // current window of the connection, in bytes
-	initial    int64            // initial window of a stream
+	connection int64            // the connection's current window, in bytes
+	initial    int64            // a stream's initial window
 	more       map[uint32]int64 // difference from initial, by stream: negative after data was sent
-	heads      map[uint32]byte  // first byte of the header block of the response
+	heads      map[uint32]byte  // first byte of the response's header block
 	bodies     map[uint32]*bytes.Buffer
 	ended      map[uint32]bool // whether the response has ended
 	check      func()          // called after each frame received
@@ -39,7 +39,7 @@ func uploadsTo(s *server, window uint32) *uploads {
 	return u
 }
 
-// received returns how many bytes of a response were received.
+// received returns how many of a response's bytes have arrived.
 func (u *uploads) received(stream uint32) int {
 	if u.bodies[stream] == nil {
 		return 0
@@ -89,7 +89,7 @@ func (u *uploads) step() {
 	u.check()
 }
 
-// finish waits for the end of a response, and returns the first byte of its header block.
+// finish waits for a response's end, and returns the first byte of its header block.
 func (u *uploads) finish(stream uint32) byte {
 	u.s.t.Helper()
 	for !u.ended[stream] {
@@ -122,7 +122,7 @@ func (u *uploads) put(stream uint32, target, key string, data []byte) {
 	u.begin(stream, target, key, len(data))
 	for data = u.some(stream, data); len(data) > 0; data = u.some(stream, data) {
 		if u.connection <= 0 && u.initial+u.more[stream] > 0 {
-			u.s.t.Fatalf("PUT %s: the other streams use up the window of the connection; %d bytes are not sent yet", target, len(data))
+			u.s.t.Fatalf("PUT %s: the other streams use up the connection's window; %d bytes are not sent yet", target, len(data))
 		}
 		u.step()
 	}
@@ -147,15 +147,15 @@ func (u *uploads) get(stream uint32, target string) []byte {
 	return u.bodies[stream].Bytes()
 }
 
-// TestPacedUploadsDoNotBlockOtherStreams checks a connection on which all streams but one send as
-// much as the server accepts and are paced to the rate of their key: the last stream never waits
-// for the window of the connection. The bytes of one connection that wait in the server are
-// bounded.
+// TestPacedUploadsDoNotBlockOtherStreams uses a connection on which all streams but one send as
+// much as the server accepts, and the server paces them to their key's rate. The last stream never
+// waits for the connection's window, and the number of bytes from one connection that wait in the
+// server is bounded.
 func TestPacedUploadsDoNotBlockOtherStreams(t *testing.T) {
 	t.Parallel()
 	const (
 		streams = 64       // per connection
-		size    = 4 << 20  // per paced body, which is not sent completely before the test ends
+		size    = 4 << 20  // per paced body; none is complete before the test ends
 		bound   = 64 << 20 // limit for the bytes that wait in the server
 	)
 	s := start(t, options{certs: newCertificates(t), flags: append(hostedChoices("public"), "--admin-addr", "off", "--drain-wait", "0s")})
@@ -194,8 +194,8 @@ func TestPacedUploadsDoNotBlockOtherStreams(t *testing.T) {
 	}
 }
 
-// TestBlockedDownloadsDoNotBlockOtherStreams checks that a paced response, and one that the
-// client's flow control stops, do not block the other streams of their connection.
+// TestBlockedDownloadsDoNotBlockOtherStreams checks that neither a paced response nor one that the
+// client's flow control stops blocks their connection's other streams.
 func TestBlockedDownloadsDoNotBlockOtherStreams(t *testing.T) {
 	t.Parallel()
 	const size = 2 * responseWindow

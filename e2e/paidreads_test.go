@@ -13,7 +13,7 @@ import (
 // chunksetSize is the unit in which reads are paid.
 const chunksetSize = 10 << 20
 
-// checkPaid fails the test unless the response has the receipt of a paid read and forbids caching.
+// checkPaid fails the test unless the response has a paid read's receipt and forbids caching.
 func checkPaid(t testing.TB, r response, charged, left string) {
 	t.Helper()
 	for name, want := range map[string]string{"Chunksets-Charged": charged, "Chunksets-Left": left, "Cache-Control": "private, no-store"} {
@@ -127,7 +127,7 @@ func TestChargeOfReads(t *testing.T) {
 	}
 }
 
-// checkReceipts checks the response headers of a read paid by session and by micropayment.
+// checkReceipts checks the response headers after a read paid by session and by micropayment.
 func (s *server) checkReceipts(name string, bySession, byMicropayment response, charge, left, credit int64) {
 	s.t.Helper()
 	for _, r := range []struct {
@@ -162,7 +162,7 @@ func TestPriceIsReported(t *testing.T) {
 			t.Errorf("HEAD of %s: charged %s", name, got)
 		}
 	}
-	// The payment is checked before conditions and ranges, even for an empty blob.
+	// The server checks the payment before conditions and ranges, even for an empty blob.
 	for _, h := range []headers{nil, {"Range", "bytes=0-0"}, {"Range", "bytes=999999999-"}, {"If-None-Match", etag}, {"If-Match", `"x"`}, {"Max-Chunksets", "1"},
 		{"Authorization", "Bearer some-key"}} {
 		r := s.do("GET", target, nil, h...)
@@ -187,8 +187,8 @@ func TestPriceIsReported(t *testing.T) {
 	s.must(204, "DELETE", target, nil)
 }
 
-// TestOrderOfPaidReads sends requests that are wrong in two ways. The order of the checks decides
-// which error is reported.
+// TestOrderOfPaidReads sends requests that are wrong in two ways. The order of the server's checks
+// decides which error it reports.
 func TestOrderOfPaidReads(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid", "--chunkset-price", "10"}})
@@ -275,8 +275,8 @@ func TestOrderOfPaidReads(t *testing.T) {
 	}
 }
 
-// TestChecksumsOfSmallBlobsArePaidFor checks that checksums are returned, and compared with a
-// guess, only for a payment: the checksum of a few bytes reveals the bytes.
+// TestChecksumsOfSmallBlobsArePaidFor checks that the server returns checksums, and compares them
+// with a guess, only for a payment: a checksum over a few bytes reveals the bytes.
 func TestChecksumsOfSmallBlobsArePaidFor(t *testing.T) {
 	t.Parallel()
 	small, large := blobTarget("bob", "small"), blobTarget("bob", "large")
@@ -374,7 +374,7 @@ func TestMaxChunksets(t *testing.T) {
 	}
 }
 
-// TestPublicReadsAreFree checks that payments for reads are ignored by default.
+// TestPublicReadsAreFree checks that the server ignores payments for reads by default.
 func TestPublicReadsAreFree(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -400,7 +400,7 @@ func TestPublicReadsAreFree(t *testing.T) {
 		}
 	}
 	if head := s.must(200, "HEAD", target, nil); head.header.Get("Chunkset-Price") != "" {
-		t.Errorf("HEAD of a free blob has a price: %v", head)
+		t.Errorf("HEAD on a free blob has a price: %v", head)
 	}
 	if got := c.state(); got.Accepted != "0" {
 		t.Errorf("a free read was paid for: %s", got.money())
@@ -424,8 +424,8 @@ func TestPublicReadsAreFree(t *testing.T) {
 	}
 }
 
-// TestPaidReadsRace checks that with a number of chunksets left and more concurrent reads, exactly
-// as many reads are served as were paid for, completely.
+// TestPaidReadsRace checks that with a number of chunksets left and more concurrent reads, the
+// server serves exactly as many reads as were paid for, completely.
 func TestPaidReadsRace(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid"}})
@@ -455,7 +455,8 @@ func TestPaidReadsRace(t *testing.T) {
 	}
 }
 
-// TestDamagedReadsCostNothing checks that bytes that cannot be served are not charged.
+// TestDamagedReadsCostNothing checks that the server charges nothing for bytes that it cannot
+// serve.
 func TestDamagedReadsCostNothing(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid"}, damaged: true})

@@ -9,7 +9,7 @@ import (
 )
 
 // prints runs a command that must succeed, and returns what it prints to standard output, without
-// the end of the last line.
+// the last newline.
 func prints(t testing.TB, args ...string) string {
 	t.Helper()
 	r := sluiceRuns(t, args...)
@@ -115,7 +115,7 @@ func TestPayCommand(t *testing.T) {
 	}
 }
 
-// TestSessionCommand creates and uses a session of a local instance.
+// TestSessionCommand creates and uses a local instance's session.
 func TestSessionCommand(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})

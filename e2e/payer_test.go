@@ -102,8 +102,8 @@ type channel struct {
 	payer    *payer
 	id       string
 	number   uint64 // paymentChannelId
-	sequence uint64 // of the last micropayment signed
-	amount   uint64 // of the last micropayment signed
+	sequence uint64 // of the last signed micropayment
+	amount   uint64 // of the last signed micropayment
 }
 
 const channels = "/v1/sessions/micropaymentchannels"

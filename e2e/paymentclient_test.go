@@ -83,8 +83,8 @@ type paidLine struct {
 	Fields        struct{ Amount, PaymentChannelID, SequenceNumber string }
 }
 
-// TestPublicClientPays reads with the public client, which pays with micropayments that it signs,
-// and continues after its stale-state error.
+// TestPublicClientPays reads with the public client. The client pays with micropayments that it
+// signs, and continues after its stale-state error.
 func TestPublicClientPays(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	t.Parallel()
@@ -97,7 +97,7 @@ func TestPublicClientPays(t *testing.T) {
 	}
 }
 
-// clientPrice is the price of a chunkset in the tests of the public client.
+// clientPrice is a chunkset's price in the public client's tests.
 const clientPrice = "7"
 
 // clientAccount returns the account for which the public client signs in its tests.

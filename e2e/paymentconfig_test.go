@@ -10,9 +10,9 @@ import (
 // long returns an address of one repeated byte, in hex.
 func long(digits string) string { return "0x" + strings.Repeat(digits, 32) }
 
-// TestPaymentConfiguration sets every option by flag, by environment and by file. The published
-// values must be the same, and flags take precedence over the environment, which takes precedence
-// over the file.
+// TestPaymentConfiguration sets every option by flag, by environment and by file. The server must
+// publish the same values. Flags take precedence over the environment, and the environment over the
+// file.
 func TestPaymentConfiguration(t *testing.T) {
 	t.Parallel()
 	settings := []struct{ name, value string }{
@@ -75,7 +75,7 @@ func checkLifetimes(s *server, c *channel, bought sessionState) {
 	}
 }
 
-// TestPaymentDefaults checks the defaults of a local instance: the public client's addresses, and a
+// TestPaymentDefaults checks a local instance's defaults: the public client's addresses, and a
 // random receiver per data folder.
 func TestPaymentDefaults(t *testing.T) {
 	t.Parallel()
@@ -144,8 +144,8 @@ func TestPaymentMisconfiguration(t *testing.T) {
 	}
 }
 
-// TestRestartWithOtherPrice checks that bought chunksets stay bought after a change of the price,
-// and that new ones cost the new price.
+// TestRestartWithOtherPrice checks that bought chunksets stay bought when the price changes, and
+// that new ones cost the new price.
 func TestRestartWithOtherPrice(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid", "--chunkset-price", "2"}})

@@ -41,8 +41,8 @@ func (p *pass) count(acknowledged, issued int64) {
 }
 
 // TestPaymentCrashes kills the server repeatedly under a load of purchases, refills, uses and paid
-// reads, on the same data. After each start everything acknowledged must exist, nothing that was
-// never sent may exist, and the amounts of every channel must add up.
+// reads, on the same data. After each start everything acknowledged must exist, nothing that no
+// client has sent may exist, and every channel's amounts must add up.
 func TestPaymentCrashes(t *testing.T) {
 	seed := seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -76,7 +76,7 @@ func TestPaymentCrashes(t *testing.T) {
 	}
 }
 
-// first buys the session of a round.
+// first buys a round's session.
 func (p *purse) first() *pass {
 	bought := p.buy(30)
 	p.acknowledged = p.amount
@@ -84,8 +84,8 @@ func (p *purse) first() *pass {
 }
 
 // crashUnderPayments runs two payers who refill, two users of each session, and one reader by
-// micropayment, until a random number of requests was acknowledged. It then kills the server and
-// waits until all of them have noticed.
+// micropayment, until the server has acknowledged a random number of requests. It then kills the
+// server and waits until all of them have noticed.
 func crashUnderPayments(s *server, purses []*purse, passes []*pass, requests *atomic.Int64, random *rand.Rand) {
 	s.t.Helper()
 	var killed atomic.Bool
@@ -221,7 +221,7 @@ func (p *purse) verify() {
 	if sold*crashPrice+number(p.s.t, state.Credit) != int64(accepted) {
 		p.s.t.Errorf("channel: %d chunksets at %d and %s of credit are not %d accepted", sold, crashPrice, state.Credit, accepted)
 	}
-	// A state that was read once must stay; the payer continues from it.
+	// A state that a payer has read must stay; the payer continues from it.
 	p.known, p.acknowledged, p.amount = accepted, accepted, accepted
 	p.sequence = uint64(number(p.s.t, state.SequenceNumber))
 }

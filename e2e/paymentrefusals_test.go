@@ -12,7 +12,7 @@ import (
 // expired makes a micropayment expire, so that the chain would refuse it.
 func expired(p *micropay.Payment) { p.Expiration = uint64(time.Now().Unix()) }
 
-// forgery is a micropayment that must not be accepted, whatever the state of its channel.
+// forgery is a micropayment that the server must not accept, whatever its channel's state.
 type forgery struct {
 	name   string
 	text   string
@@ -76,8 +76,8 @@ func ways(s *server, target string) map[string]func(micropayment string) respons
 	}
 }
 
-// TestForgedPayments checks that forgeries are refused without any effect, and that a valid
-// micropayment is accepted after them.
+// TestForgedPayments checks that the server refuses forgeries without any effect, and accepts a
+// valid micropayment after them.
 func TestForgedPayments(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid", "--chunkset-price", "10"}})
@@ -141,16 +141,16 @@ func TestFlippedPayments(t *testing.T) {
 	s.must(201, "POST", "/v1/sessions", purchaseBody(t, asBase64(good), ""))
 }
 
-// TestRefusedByTheChannel checks valid micropayments that the state of their channel does not
-// allow. Both ways to spend them report the same numbers. The status differs if the resource of the
-// route itself would be missing.
+// TestRefusedByTheChannel checks valid micropayments that their channel's state does not allow.
+// Both ways to spend them report the same numbers. The status differs if the route's own resource
+// would be missing.
 func TestRefusedByTheChannel(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid", "--chunkset-price", "10", "--unsettled-limit", "500"}})
 	target := blobTarget("0x1", "name")
 	s.must(204, "PUT", target, content(1, chunksetSize+1))
 	for name, spend := range ways(s, target) {
-		price := int64(10) // the minimum price of a session
+		price := int64(10) // a session's minimum price
 		if name == "read" {
 			price = 20
 		}
@@ -184,7 +184,7 @@ func TestRefusedByTheChannel(t *testing.T) {
 		if got := c.state(); got.money() != before || len(got.Sessions) != 1 {
 			t.Errorf("%s: refusals changed the channel from %q to %+v", name, before, got)
 		}
-		// At the limits it is accepted, with gaps in the sequence.
+		// At the limits the server accepts it, with gaps in the sequence.
 		if r := spend(sign(5, 535)); r.status >= 300 {
 			t.Errorf("%s: up to the unsettled limit: %v", name, r)
 		}
@@ -197,7 +197,7 @@ func TestRefusedByTheChannel(t *testing.T) {
 		}
 		s.refusedByOthers(name, spend)
 	}
-	// Refills are refused because of their session, and nothing is accepted.
+	// The server refuses these refills because of their session, and accepts no payment.
 	c := s.open(s.payer(1), 1000)
 	checkProblem(t, s.do("POST", "/v1/sessions", purchaseBody(t, c.next(50), "unknown")), 404, "session_not_found")
 	checkProblem(t, s.do("POST", "/v1/sessions", purchaseBody(t, c.again(), "micropaymentchannels")), 404, "session_not_found")
@@ -237,8 +237,8 @@ func (s *server) refusedByOthers(name string, spend func(string) response) {
 	}
 }
 
-// TestExpiredSessions checks that expired sessions are refused for uses, refills and reads, and are
-// still shown.
+// TestExpiredSessions checks that the server refuses uses, refills and reads on expired sessions,
+// and still shows them.
 func TestExpiredSessions(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid", "--session-ttl", "300ms", "--channel-ttl", "1h"}})
@@ -258,8 +258,8 @@ func TestExpiredSessions(t *testing.T) {
 	}
 }
 
-// TestHugeNumbers checks that amounts up to 2^63-1 are counted exactly, and that larger ones are
-// refused.
+// TestHugeNumbers checks that the server counts amounts up to 2^63-1 exactly, and refuses larger
+// ones.
 func TestHugeNumbers(t *testing.T) {
 	t.Parallel()
 	const most = 1<<63 - 1

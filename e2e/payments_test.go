@@ -102,8 +102,8 @@ func (c *channel) closes(sessionID string) {
 	}
 }
 
-// TestChannelIdentity checks that a channel is bound to one sender permanently, and an unbound one
-// to the first sender who pays over it.
+// TestChannelIdentity checks that a bound channel keeps its one sender permanently, and an unbound
+// one to the first sender who pays over it.
 func TestChannelIdentity(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -313,8 +313,8 @@ func TestPaymentIdempotency(t *testing.T) {
 	check()
 }
 
-// TestRefusedPaymentIsNotRemembered checks that a key whose request was refused can be used again,
-// also for the same request.
+// TestRefusedPaymentIsNotRemembered checks that a client can use a key again after the server has
+// refused its request, also for the same request.
 func TestRefusedPaymentIsNotRemembered(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -343,8 +343,8 @@ func TestPaymentIdempotencyRace(t *testing.T) {
 	}
 }
 
-// TestLostResponses checks that a payer who did not receive the response finds what was bought, by
-// the Idempotency-Key and in the channel's state.
+// TestLostResponses checks that a payer who did not receive the response finds what the payment has
+// bought, by the Idempotency-Key and in the channel's state.
 func TestLostResponses(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -374,8 +374,8 @@ func TestLostResponses(t *testing.T) {
 		}
 		sessions = append(sessions, bought.SessionID)
 
-		// Without the key the payer finds that the payment was accepted, and finds the session,
-		// which is listed first.
+		// Without the key the payer finds that the server has accepted the payment, and finds the
+		// session, first in the list.
 		lost := s.do("POST", "/v1/sessions", body)
 		checkProblem(t, lost, 409, "micropayment_stale")
 		if got := member(t, lost, "storedMicropayment"); got != pays {
@@ -444,7 +444,7 @@ func TestPaymentLogs(t *testing.T) {
 	}
 }
 
-// piece returns a substring of n characters of the secret that occurs in the text, or "".
+// piece returns a substring with n characters from the secret that occurs in the text, or "".
 func piece(text, secret string, n int) string {
 	for i := 0; i+n <= len(secret); i++ {
 		if strings.Contains(text, secret[i:i+n]) {

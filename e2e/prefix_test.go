@@ -43,8 +43,9 @@ func TestUnderPrefix(t *testing.T) {
 	}
 }
 
-// TestLongestName checks a name of 1,024 characters of 3 bytes, which makes a URL of 9 KiB, in
-// every header in which a proxy or a listing may have it.
+// TestLongestName stores, reads, lists and deletes a blob under a name of 1,024 characters of 3
+// bytes, which makes a URL of 9 KiB. The test also reads it with every byte escaped, and lists it
+// with the whole name as prefix.
 func TestLongestName(t *testing.T) {
 	t.Parallel()
 	directAndThroughNginx(t, "key", func(s *server) {
@@ -92,8 +93,8 @@ func TestListingsUnderPrefix(t *testing.T) {
 	})
 }
 
-// TestPublicClientUnderPrefix uploads and downloads with the public npm client,
-// unmodified, with a key.
+// TestPublicClientUnderPrefix uploads and downloads with the public npm client, unmodified, with a
+// key.
 func TestPublicClientUnderPrefix(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	t.Parallel()
@@ -114,8 +115,8 @@ func TestPublicClientUnderPrefix(t *testing.T) {
 	})
 }
 
-// TestRefusedBeforeTheBody checks that a client that may not write is refused before it has sent
-// any of the body, also for a part of 8 MiB.
+// TestRefusedBeforeTheBody checks that the service refuses a client that may not write before it
+// has sent any of its body, also for a part of 8 MiB.
 func TestRefusedBeforeTheBody(t *testing.T) {
 	t.Parallel()
 	directAndThroughNginx(t, "public", func(s *server) {
@@ -146,7 +147,7 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 				}
 			}
 		}
-		// Parts are authorized by the account of their upload.
+		// The service authorizes parts by their upload's account.
 		r := s.raw("PUT", "PUT "+s.base+partTarget(upload, 0)+" HTTP/1.1\r\nHost: blobs.example.org\r\nX-Api-Key: "+other+"\r\nContent-Length: 8388608\r\n\r\n")
 		checkProblem(s.t, r, 403, "account_forbidden")
 
@@ -178,7 +179,7 @@ func TestBaseURLAndBasePath(t *testing.T) {
 		at.base = ""
 		for _, target := range []string{"/sluice/", "/sluice/sluice/v1/info", "/sluice/v2/info", "/v1/info", "/sluice", "/sluicev1/info", "/sluice/../v1/info"} {
 			if s.proxied && (!strings.HasPrefix(target, "/sluice/") || strings.Contains(target, "..")) {
-				continue // the response is that of nginx
+				continue // the response is nginx's
 			}
 			if r := at.do("GET", target, nil); r.status != 404 {
 				s.t.Errorf("%s: %v, want 404", target, r)

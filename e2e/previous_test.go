@@ -21,8 +21,8 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// previousArchive is a data folder written by the previous version, and what was
-// stored in it, in previous.json. Create a new one after each release:
+// previousArchive is a data folder that the previous version has written. previous.json says what
+// is stored in it. Create a new one after each release:
 //
 //	go test ./e2e -run TestDataFolderOfThePreviousVersion -previous BINARY
 const previousArchive = "testdata/previous.tar.gz"
@@ -32,13 +32,13 @@ var previousBinary = flag.String("previous", "", "binary of the previous version
 // previous is what the archive contains.
 type previous struct {
 	Blobs     map[string]string // digests by target
-	Deleted   string            // target of a deleted blob
+	Deleted   string            // a deleted blob's target
 	Completed string            // upload that was completed
 	Open      string            // upload with its first part
-	Session   string            // a session of which one chunkset was used
+	Session   string            // a session with one chunkset used
 	Bought    string            // session of 10 chunksets
 	Repeated  string            // session that was created with the idempotency key "k"
-	Key       string            // id of an API key
+	Key       string            // an API key's id
 	Channel   struct {
 		ID                       string
 		Number, Sequence, Amount uint64
@@ -50,8 +50,8 @@ const (
 	previousKey  = "Idempotency-Key"
 )
 
-// TestDataFolderOfThePreviousVersion starts the server on a data folder that the
-// previous version has written, and reads everything back.
+// TestDataFolderOfThePreviousVersion starts the server on a data folder that the previous version
+// has written, and reads everything back.
 func TestDataFolderOfThePreviousVersion(t *testing.T) {
 	t.Parallel()
 	if *previousBinary != "" {
@@ -98,8 +98,8 @@ func TestDataFolderOfThePreviousVersion(t *testing.T) {
 	}
 }
 
-// TestUnfinishedCopyOfThePreviousVersion checks that the markers that the previous version put on a
-// target are recognized: the target is not served, and the clone can be completed.
+// TestUnfinishedCopyOfThePreviousVersion checks that the server recognizes the markers that the
+// previous version put on a target: it does not serve the target, and a clone can complete it.
 func TestUnfinishedCopyOfThePreviousVersion(t *testing.T) {
 	t.Parallel()
 	source, target := filepath.Join(t.TempDir(), "source"), filepath.Join(t.TempDir(), "target")
@@ -128,7 +128,7 @@ func TestUnfinishedCopyOfThePreviousVersion(t *testing.T) {
 	}
 }
 
-// execute runs statements on the database of a data folder.
+// execute runs statements on a data folder's database.
 func execute(t testing.TB, data string, statements ...string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(data, "meta.db"))
@@ -145,8 +145,8 @@ func execute(t testing.TB, data string, statements ...string) {
 	}
 }
 
-// unpackPrevious unpacks the archive. Uploads and idempotency keys are retained for
-// hours or days, so it sets their times to now.
+// unpackPrevious unpacks the archive. The server keeps uploads and idempotency keys for hours or
+// days, so it sets their times to now.
 func unpackPrevious(t *testing.T, data string) (p previous) {
 	t.Helper()
 	archive, err := os.Open(previousArchive)

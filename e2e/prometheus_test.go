@@ -33,8 +33,8 @@ type prometheus struct {
 	url string
 }
 
-// startPrometheus runs Prometheus with the alerts of the folder deploy over the admin addresses of
-// the servers, and stops it when the test ends.
+// startPrometheus runs Prometheus with the alerts in the folder deploy over the servers' admin
+// addresses, and stops it when the test ends.
 func startPrometheus(t *testing.T, servers ...*server) *prometheus {
 	t.Helper()
 	dir := t.TempDir()
@@ -79,7 +79,7 @@ func await(t *testing.T, not string, is func() bool) {
 	}
 }
 
-// get decodes the data of a response of the API.
+// get decodes the data in one of the API's responses.
 func (p *prometheus) get(path string, query url.Values, data any) error {
 	r, err := client.Get(p.url + path + "?" + query.Encode())
 	if err != nil {
@@ -105,8 +105,8 @@ func (p *prometheus) count(query string) (int, error) {
 	return len(data.Result), err
 }
 
-// checkQueries checks that each query can be evaluated, and that all but those of optional have a
-// result.
+// checkQueries checks that Prometheus can evaluate each query, and that all have a result, except
+// the ones in optional.
 func (p *prometheus) checkQueries(queries []string, optional *regexp.Regexp) {
 	p.t.Helper()
 	await(p.t, "prometheus has no rates", func() bool {

@@ -145,7 +145,7 @@ func (s *server) rangesThatCannotBeMet(b stored, n int64) {
 	}
 }
 
-// rangesAtRandom requests sets of ranges and compares each response with the bytes of the original.
+// rangesAtRandom requests sets of ranges and compares each response with the original's bytes.
 func (s *server) rangesAtRandom(b stored, n int64) {
 	s.t.Helper()
 	random := rand.New(rand.NewPCG(seed(s.t), 0))
@@ -208,8 +208,8 @@ func merge(spans []span) []span {
 	return merged
 }
 
-// spansOf reads the ranges of a 206 response, single or multipart, and compares their bytes with
-// the blob's.
+// spansOf reads a 206 response's ranges, single or multipart, and compares their bytes with the
+// blob's.
 func spansOf(r response, data []byte) ([]span, error) {
 	kind, parameters, err := mime.ParseMediaType(r.header.Get("Content-Type"))
 	if err != nil && r.header.Get("Content-Type") != "" {
@@ -244,7 +244,7 @@ func spansOf(r response, data []byte) ([]span, error) {
 	}
 }
 
-// checkSpan compares the bytes of one Content-Range with the blob's.
+// checkSpan compares one Content-Range's bytes with the blob's.
 func checkSpan(field string, body, data []byte) (span, error) {
 	var s span
 	var n int
@@ -260,7 +260,7 @@ func checkSpan(field string, body, data []byte) (span, error) {
 	return s, nil
 }
 
-// TestRangesOfEmptyBlobs checks that no range of an empty blob is satisfiable.
+// TestRangesOfEmptyBlobs checks that no range is satisfiable on an empty blob.
 func TestRangesOfEmptyBlobs(t *testing.T) { overEachProtocol(t, testRangesOfEmptyBlobs) }
 
 func testRangesOfEmptyBlobs(t *testing.T, s *server) {

@@ -14,16 +14,16 @@ import (
 	"sluice/internal/testenv"
 )
 
-// refused is an upload that is refused, or cut, while its body is sent.
+// refused is an upload that the service refuses, or the client cuts, while it sends the body.
 type refused struct {
 	name   string
 	head   string // header lines
 	prefix string // wait for a response before the body
 	cut    bool   // the client closes the connection in the middle
-	status int    // status of the refusal
+	status int    // the refusal's status
 }
 
-// refusedUploads are refused by the service, in every framing.
+// refusedUploads are uploads that the service refuses, in every framing.
 var refusedUploads = []refused{
 	{"chunks", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", "200000\r\n", false, 415},
 	{"a length", "Content-Encoding: gzip\r\nContent-Length: 2097152\r\n", "", false, 415},
@@ -71,9 +71,9 @@ func (u refused) send(s *server) error {
 	return nil
 }
 
-// TestRefusalsBehindNginx checks that many concurrent uploads that are refused or cut, in every
-// framing, do not affect other clients of nginx with the documented configuration, which removes a
-// node after one failed connection.
+// TestRefusalsBehindNginx checks that many concurrent refused or cut uploads, in every framing, do
+// not affect nginx's other clients. Nginx has the documented configuration, and so removes a node
+// after one failed connection.
 func TestRefusalsBehindNginx(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
@@ -142,7 +142,7 @@ func TestRefusedBodiesOverHTTP2(t *testing.T) {
 		f.request(stream, 0, "PUT", blobTarget("0x1", "refused"), "content-encoding", "gzip")
 		f.send(frameData, 0, stream, piece)
 		f.await(frameHeaders, stream)
-		// This is the rest of a body that was refused already.
+		// This is the rest of a body that the server has refused already.
 		f.send(frameData, flagEndStream, stream, piece)
 	}
 	f.request(2*streams+1, flagEndStream, "GET", "/livez")

@@ -79,9 +79,9 @@ func TestRenewal(t *testing.T) {
 	c.settled()
 }
 
-// TestExpiredPaymentsAreBooked kills a server while a channel at its limit has a payment
-// that is not booked yet. The payment expires before the server runs again, and is booked. The
-// channel sells on.
+// TestExpiredPaymentsAreBooked kills a server while a channel at its limit has a payment that the
+// server has not booked yet. The payment expires before the server runs again, and the server books
+// it. The channel sells on.
 func TestExpiredPaymentsAreBooked(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{dirty: true, flags: []string{"--reads", "paid", "--unsettled-limit", "100"}})

@@ -34,7 +34,7 @@ func (c *cluster) startWithSocket() {
 }
 
 // TestRollingRestartCostsNothing restarts node after node behind nginx with the documented
-// configuration, on ports that outlive the processes. No request may fail, and none is sent a
+// configuration, on ports that outlive the processes. No request may fail, and nginx sends none a
 // second time.
 func TestRollingRestartCostsNothing(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
@@ -87,7 +87,7 @@ func TestNginxIsFasterThanTheDrain(t *testing.T) {
 
 // TestInheritedSockets checks that a server takes the sockets that its supervisor has opened
 // instead of --addr, that a connection which arrives while no process runs waits for the next one,
-// and that sockets of another process are ignored.
+// and that the server ignores another process's sockets.
 func TestInheritedSockets(t *testing.T) {
 	t.Parallel()
 	listener := listenHere(t)

@@ -10,9 +10,9 @@ import (
 )
 
 // TestQuotaOfWhatIsRetained begins and aborts uploads, adds to a channel with a new Idempotency-Key
-// each, sends a part again, and stores and deletes blobs, each until it is refused, while deleted
-// bytes are kept: none leaves more than twice the quota of occupied bytes on the disk. Nothing that
-// frees something, and no repeat, is refused.
+// each, sends a part again, and stores and deletes blobs, each until the service refuses it, while
+// it keeps deleted bytes. None leaves more on the disk than twice the quota of occupied bytes. The
+// service refuses nothing that frees something, and no repeat.
 func TestQuotaOfWhatIsRetained(t *testing.T) {
 	t.Parallel()
 	const stored, occupied, most = 256 << 10, 1 << 20, 5000
@@ -36,13 +36,14 @@ func TestQuotaOfWhatIsRetained(t *testing.T) {
 			}
 			return true
 		})
-		// The body is not waited for, and other groups are not affected.
+		// The service does not wait for the body, and other groups are not affected.
 		r := s.raw("PUT", fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", s.base+blobTarget("bob", "more"), by.key, stored-10_000))
 		checkProblem(t, r, 403, "quota_exceeded")
 		other.must(204, "PUT", blobTarget("carol", "fits"), content(2, 1000))
 		by.must(204, "DELETE", blobTarget("bob", "kept"), nil)
 		s.stop()
-		// Rows are charged what they take in full pages, and pages are at least half full.
+		// The service charges for rows what they take in full pages, and pages are at least half
+		// full.
 		if taken := diskUsage(t, s.data) - before; taken > 2*occupied {
 			t.Errorf("%d bytes are left on the disk, and the quota is %d", taken, occupied)
 		} else {
@@ -81,7 +82,7 @@ func TestQuotaOfWhatIsRetained(t *testing.T) {
 			s.must(200, "POST", "/v1/multipart-uploads/"+upload+"/complete", nil)
 			s.must(200, "POST", "/v1/multipart-uploads/"+upload+"/complete", nil)
 			if got := fmt.Sprint(s.must(200, "GET", "/v1/multipart-uploads/"+upload, nil).object(t)["parts"], s.must(200, "GET", "/v1/multipart-uploads/"+upload, nil).object(t)["bytes"]); got != "[]20000" {
-				t.Errorf("of the completed upload %s is left", got)
+				t.Errorf("from the completed upload %s is left", got)
 			}
 		})
 	})
@@ -115,7 +116,7 @@ func TestQuotaOfWhatIsRetained(t *testing.T) {
 	})
 }
 
-// diskUsage returns the bytes of the database and of the objects in a data folder.
+// diskUsage returns how many bytes the database and the objects take in a data folder.
 func diskUsage(t *testing.T, data string) (sum int64) {
 	t.Helper()
 	err := filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {

@@ -31,7 +31,7 @@ var readyLine = regexp.MustCompile(`^sluice (\S+) listening on (https?://\S+) \(
 type server struct {
 	t       testing.TB
 	options options
-	data    string // folder; if it is empty, the one that is printed
+	data    string // the data folder; if empty, the one that the server prints
 	command *exec.Cmd
 	url     string // as printed: scheme, host, port and base path
 	scheme  string // of url
@@ -58,8 +58,8 @@ type options struct {
 	damaged bool          // stored bytes may be damaged, so 500 is expected
 }
 
-// start runs a server and stops it at the end of the test. The server must then exit with 0 and
-// must not have logged a panic.
+// start runs a server and stops it when the test ends. The server must then exit with 0 and must
+// not have logged a panic.
 func start(t testing.TB, o options) *server {
 	t.Helper()
 	if o.addr == "" {
@@ -193,7 +193,7 @@ func (s *server) wait() int {
 	return s.command.ProcessState.ExitCode()
 }
 
-// stop sends SIGTERM and waits until the server has ended, which must be with exit code 0.
+// stop sends SIGTERM and waits until the server has ended. The exit code must be 0.
 func (s *server) stop() {
 	s.t.Helper()
 	s.signal(syscall.SIGTERM)
@@ -283,7 +283,7 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
-// result is the outcome of a command that has exited.
+// result is what a command has left when it exited.
 type result struct {
 	code   int
 	stdout string

@@ -19,7 +19,7 @@ func (s *server) left(id string) string {
 	return text(s.t, s.must(200, "GET", "/v1/sessions/"+id, nil).object(s.t), "chunksetsLeft")
 }
 
-// TestUsesRace sends 200 concurrent uses for the last 100 chunksets of a session.
+// TestUsesRace sends 200 concurrent uses for a session's last 100 chunksets.
 func TestUsesRace(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -101,7 +101,8 @@ func TestIdempotencyKeys(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreNotRemembered checks that only a success is stored under an idempotency key.
+// TestRefusalsAreNotRemembered checks that the server stores only a success under an idempotency
+// key.
 func TestRefusalsAreNotRemembered(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})

@@ -7,8 +7,8 @@ import (
 )
 
 // TestNodesWithDifferentSettings checks that a node does not start with other settings than a
-// running one, except for the price, where the difference is logged as a warning. After all nodes
-// have stopped, one can start with other settings immediately.
+// running one. Only the price may differ, and the node logs that as a warning. After all nodes have
+// stopped, one can start with other settings immediately.
 func TestNodesWithDifferentSettings(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, options{})

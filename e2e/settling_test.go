@@ -63,7 +63,7 @@ func (c *testChain) collected(t testing.TB, number uint64, paid ...uint64) {
 }
 
 // TestSettlingSurvivesKills kills the server at each step from accepting a payment to recording
-// that it was collected. After a restart each payment is collected once.
+// that it was collected. After a restart the server has collected each payment once.
 func TestSettlingSurvivesKills(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
@@ -94,7 +94,7 @@ func TestSettlingSurvivesKills(t *testing.T) {
 }
 
 // TestSettlingIsTakenOver kills the leader while a submission's outcome is not known. Another node
-// learns it, and collects what was accepted later.
+// learns it, and collects what the nodes have accepted later.
 func TestSettlingIsTakenOver(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
@@ -131,8 +131,8 @@ func TestSettlingIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestSettlingOutlastsFaults pays over several channels while the fullnode fails in each way. Each
-// payment is collected once.
+// TestSettlingOutlastsFaults pays over several channels while the fullnode fails in each way. The
+// server collects each payment once.
 func TestSettlingOutlastsFaults(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
@@ -163,8 +163,8 @@ func TestSettlingOutlastsFaults(t *testing.T) {
 	}
 }
 
-// TestExpiredSettlementIsCovered lets a submission expire, which is recorded only when the chain's
-// time is past its expiry. The channel stops, and a renewal collects its amount.
+// TestExpiredSettlementIsCovered lets a submission expire. The server records this only when the
+// chain's time is past its expiry. The channel stops, and a renewal collects its amount.
 func TestExpiredSettlementIsCovered(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
@@ -194,8 +194,8 @@ func TestExpiredSettlementIsCovered(t *testing.T) {
 	chain.collected(t, c.number, 10, 5)
 }
 
-// TestAbortStopsTheChannel executes a submission with failure. The channel sells nothing until a
-// renewal is collected, whatever is deposited meanwhile.
+// TestAbortStopsTheChannel executes a submission with failure. The channel sells nothing until the
+// server has collected a renewal, whatever the payer deposits meanwhile.
 func TestAbortStopsTheChannel(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
@@ -235,8 +235,8 @@ func TestAbortStopsTheChannel(t *testing.T) {
 }
 
 // TestPaymentThatWaitsForTheChainIsOverdue reads from the metrics for how long a payment waits for
-// a fullnode that takes no submission, and that none waits after it has taken it. The figures are
-// from the node's start, which counts them each minute after that.
+// a fullnode that takes no submission, and that none waits after it has taken it. The node takes
+// these figures when it starts, and each minute after that.
 func TestPaymentThatWaitsForTheChainIsOverdue(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// slow is a download and an upload that are paused in the middle.
+// slow is a download and an upload, both paused halfway.
 type slow struct {
 	s        *server
 	data     []byte
@@ -28,8 +28,8 @@ type slow struct {
 
 const slowHalf = 1 << 20
 
-// beginSlow starts a download, of which only the headers are read, and an upload, of which only the
-// first half is sent.
+// beginSlow starts a download and reads only its headers. It also starts an upload and sends only
+// the first half.
 func beginSlow(s *server) *slow {
 	s.t.Helper()
 	// The blob is much larger than all socket buffers.
@@ -81,8 +81,8 @@ func (s *server) awaitDrain() {
 		if err != nil && !slices.Contains(s.options.flags, longWait) {
 			return // the listeners are closed
 		}
-		// While the drain waits the listeners are open, and an error is not conclusive: a second
-		// signal would be merged with the first if that is not processed yet.
+		// While the drain waits the listeners are open, and an error is not conclusive: the system
+		// would merge a second signal with the first if the server has not taken that one yet.
 		if err == nil && r.status == http.StatusServiceUnavailable {
 			checkProblem(s.t, r, 503, "draining")
 			if r.header.Get("Retry-After") == "" {
@@ -98,7 +98,7 @@ func (s *server) awaitDrain() {
 	}
 }
 
-// TestDrain checks that requests in progress at SIGTERM are finished.
+// TestDrain checks that the server finishes requests in progress at SIGTERM.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -116,8 +116,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// logged waits until the log has each of the texts. What a running process has just written may
-// still be in a pipe.
+// logged waits until the log has each text. What a running process has just written may still be in
+// a pipe.
 func (s *server) logged(texts ...string) {
 	s.t.Helper()
 	for _, text := range texts {
@@ -140,8 +140,8 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestDrainDeadline checks that a request that does not end in time is cut. Its rate is high enough
-// for all other limits.
+// TestDrainDeadline checks that the server cuts a request that does not end in time. The request's
+// rate is high enough for all other limits.
 func TestDrainDeadline(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{dirty: true, flags: []string{"--drain-deadline", "1s"}})
@@ -160,12 +160,12 @@ func TestDrainDeadline(t *testing.T) {
 		}
 	}
 	if code := s.wait(); code != 1 {
-		t.Errorf("exit code %d after the deadline of the drain, want 1", code)
+		t.Errorf("exit code %d after the drain's deadline, want 1", code)
 	}
 }
 
-// TestUploadsCutByTheDrain checks that an upload that is not complete when the drain ends gets 503
-// draining, stores nothing, and is logged as such, for every framing of a body.
+// TestUploadsCutByTheDrain checks an upload that is not complete when the drain ends, in every
+// framing. The server responds with 503 draining, stores nothing, and logs it so.
 func TestUploadsCutByTheDrain(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{dirty: true, flags: []string{"--drain-wait", longWait, "--drain-deadline", longWait}})
@@ -189,7 +189,7 @@ func TestUploadsCutByTheDrain(t *testing.T) {
 	})
 	s.signal(syscall.SIGTERM) // ends the drain
 	for _, answers := range uploads {
-		if _, err := answers.Discard(2); err != nil { // the end of the interim response
+		if _, err := answers.Discard(2); err != nil { // the interim response's end
 			t.Fatal(err)
 		}
 		r, err := readAnswer(answers, "PUT")
@@ -259,8 +259,7 @@ func checkFailure(t *testing.T, r result, code int, words []string) {
 	}
 }
 
-// TestFailedStarts checks that the reason for a failed start is reported in one line, with what to
-// do.
+// TestFailedStarts checks that a failed start reports its reason in one line, with what to do.
 func TestFailedStarts(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -295,8 +294,8 @@ func TestFailedStarts(t *testing.T) {
 	s.must(200, "GET", "/readyz", nil) // the running server is not affected
 }
 
-// TestDataFolder checks that a new data folder is private, and that an empty one that exists is
-// accepted.
+// TestDataFolder checks that a new data folder is private, and that the server accepts an existing
+// empty one.
 func TestDataFolder(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -319,8 +318,8 @@ func TestStalledUploadDelaysNoOthers(t *testing.T) {
 	}
 }
 
-// TestEveryRequestIsLogged checks that a server has written a line for each request when it has
-// ended, also for those during the drain.
+// TestEveryRequestIsLogged checks that when a server has ended, it has written a line for each
+// request, also during the drain.
 func TestEveryRequestIsLogged(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--drain-wait", longWait}})

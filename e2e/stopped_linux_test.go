@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitFiles makes every write of the process beyond 4 KiB of a file fail, as with a broken disk.
+// limitFiles makes all the process's writes beyond a file's first 4 KiB fail, as with a broken
+// disk.
 func limitFiles(t *testing.T, s *server) {
 	t.Helper()
 	limit := unix.Rlimit{Cur: 4096, Max: unix.RLIM_INFINITY}
@@ -20,8 +21,8 @@ func limitFiles(t *testing.T, s *server) {
 }
 
 // TestStoppedServerEnds makes a COMMIT fail with an I/O error. Its outcome is unknown, and the
-// server drains and exits with code 1, so that a supervisor restarts it. The next start must have
-// everything that was acknowledged.
+// server drains and exits with code 1, so that a supervisor restarts it. After the next start the
+// server must have everything that it has acknowledged.
 func TestStoppedServerEnds(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{dirty: true})
@@ -44,9 +45,9 @@ func TestStoppedServerEnds(t *testing.T) {
 	s.must(204, "PUT", blobTarget("0x1", "after"), content(2, 15000))
 }
 
-// TestDamagedDatabaseServesReads overwrites pages of the database. As soon as a request meets the
-// damage, writes must be refused and the server must not be ready, while reads work and the process
-// keeps running.
+// TestDamagedDatabaseServesReads overwrites some of the database's pages. As soon as a request
+// meets the damage, the server must refuse writes and not be ready, while reads work and the
+// process keeps running.
 func TestDamagedDatabaseServesReads(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{damaged: true})
@@ -55,7 +56,7 @@ func TestDamagedDatabaseServesReads(t *testing.T) {
 	s.stop()
 	damageTable(t, filepath.Join(s.data, "meta.db"), "sessions")
 	s.restart()
-	// This is the first request for /readyz, whose result is cached for a second.
+	// This is the first request for /readyz. The server caches the result for a second.
 	if r := s.do("POST", "/v1/sessions", nil); r.status < 500 {
 		t.Fatalf("a write to a damaged table: %v", r)
 	}
@@ -70,8 +71,8 @@ func TestDamagedDatabaseServesReads(t *testing.T) {
 	})
 }
 
-// damageTable overwrites the root page of a table of a SQLite database, which the schema names. The
-// schema starts on the first page.
+// damageTable overwrites a table's root page in a SQLite database. The schema names that page, and
+// starts on the first page itself.
 func damageTable(t *testing.T, path, table string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -79,8 +80,8 @@ func damageTable(t *testing.T, path, table string) {
 		t.Fatal(err)
 	}
 	size := int(binary.BigEndian.Uint16(data[16:]))
-	// A row of the schema has the type, name and tbl_name, then the root page, which is below 128
-	// here and so one byte, then the statement.
+	// A row in the schema has the type, name and tbl_name, then the root page, then the statement.
+	// The root page is below 128 here, and so one byte.
 	row := []byte("table" + table + table)
 	at := strings.Index(string(data), string(row))
 	if at < 0 {

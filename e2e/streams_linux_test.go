@@ -25,8 +25,7 @@ func rawFrame(kind, flags byte, stream uint32, payload []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(head, stream), payload...)
 }
 
-// getBlock returns the header block of a GET, as literals without indexing (RFC 7541, section
-// 6.2.2).
+// getBlock returns a GET's header block, as literals without indexing (RFC 7541, section 6.2.2).
 func (f *frames) getBlock(target string) []byte {
 	var block []byte
 	for i, text := range []string{":method", "GET", ":scheme", "https", ":authority", "localhost", ":path", f.s.base + target} {
@@ -41,7 +40,7 @@ func (f *frames) getBlock(target string) []byte {
 // hostileTargets have small responses, errors among them, and a larger one.
 var hostileTargets = []string{"/openapi.yaml", "/v1/info", "/livez", "/readyz", "/v1/nothing", "/v1/blobs/0x1/nothing", "/v1/blobs/0xzz/x"}
 
-// hostile opens connections, runs worst on each, and returns them. An error of worst is ignored,
+// hostile opens connections, runs worst on each, and returns them. It ignores worst's errors,
 // because the server may close the connection.
 func (s *server) hostile(worst func(f *frames) error) []*frames {
 	s.t.Helper()
@@ -78,8 +77,8 @@ func startHostile(t *testing.T, test func(t *testing.T, s *server)) {
 			if flags != nil {
 				flags = append(flags, "--admin-addr", "off", "--drain-wait", "0s", "--max-connections-per-address", "1000")
 			}
-			// The limit is below hostileMemory, so that the peak depends less on when garbage is
-			// collected.
+			// The limit is below hostileMemory, so that the peak depends less on when Go frees its
+			// heap.
 			s := start(t, options{certs: newCertificates(t), flags: flags, wrapper: []string{"env", "GOMEMLIMIT=200MiB"}})
 			test(t, s)
 		})
@@ -99,8 +98,8 @@ func TestMemoryOfStalledStreams(t *testing.T) {
 			if _, err := f.connection.Write(heads); err != nil {
 				return err
 			}
-			// This runs until each stream has a response or is refused, or the server reads no more
-			// from this connection.
+			// This runs until the server has answered or refused each stream, or reads no more from
+			// this connection.
 			var answered [2 * streams]bool
 			for left := streams; left > 0; {
 				got, err := f.next()
@@ -122,8 +121,8 @@ func TestMemoryOfStalledStreams(t *testing.T) {
 	})
 }
 
-// TestMemoryOfRefusedBodies checks that the bodies of refused requests use no memory while the
-// client accepts no byte of the responses.
+// TestMemoryOfRefusedBodies checks that refused requests' bodies use no memory while the client
+// accepts no byte of the responses.
 func TestMemoryOfRefusedBodies(t *testing.T) {
 	startHostile(t, func(t *testing.T, s *server) {
 		const connections, streams, size = 6, 60, 1 << 20
@@ -150,8 +149,8 @@ func TestMemoryOfRefusedBodies(t *testing.T) {
 	})
 }
 
-// TestMemoryOfRapidResets checks that streams that are opened and immediately reset use no more
-// memory than others (CVE-2023-44487).
+// TestMemoryOfRapidResets checks that streams which the client opens and immediately resets use no
+// more memory than others (CVE-2023-44487).
 func TestMemoryOfRapidResets(t *testing.T) {
 	startHostile(t, func(_ *testing.T, s *server) {
 		const rounds, streams = 20, 200

@@ -21,7 +21,7 @@ type trace struct {
 }
 
 // startTraced runs a server under strace. The tracer is a grandchild, so the harness knows the
-// process of the server itself.
+// server's own process.
 func startTraced(t *testing.T, calls string) *trace {
 	t.Helper()
 	testenv.Require(t, testenv.Strace)
@@ -30,7 +30,7 @@ func startTraced(t *testing.T, calls string) *trace {
 	return &trace{start(t, options{wrapper: wrapper}), file}
 }
 
-// call is a line of the record: a complete system call or, if another thread's call came between,
+// call is one line in the record: a complete system call or, if another thread's call came between,
 // its beginning or its end.
 type call struct {
 	name   string
@@ -40,11 +40,11 @@ type call struct {
 	result int64 // once it is complete
 }
 
-// isSync reports whether the line is the end of a successful sync.
+// isSync reports whether the line ends a successful sync.
 func (c call) isSync() bool { return strings.Contains(c.name, "sync") && c.done && c.result == 0 }
 
-// isAnswer reports whether the line is the beginning of an HTTP response with a status that starts
-// with this prefix.
+// isAnswer reports whether an HTTP response begins on the line, with a status that starts with this
+// prefix.
 func (c call) isAnswer(status string) bool {
 	return c.name == "write" && c.begun && strings.Contains(c.args, `"HTTP/1.1 `+status)
 }
@@ -107,8 +107,8 @@ func (tr *trace) lines() []string {
 	}
 }
 
-// TestAcknowledgedIsSynced counts the syncs of the write-ahead log: for each acknowledged request
-// there must be at least one between the previous response and its response.
+// TestAcknowledgedIsSynced counts how often the server syncs the write-ahead log: for each
+// acknowledged request there must be at least one between the previous response and its response.
 func TestAcknowledgedIsSynced(t *testing.T) {
 	t.Parallel()
 	tr := startTraced(t, "fsync,fdatasync,write")
@@ -155,8 +155,8 @@ func TestAcknowledgedIsSynced(t *testing.T) {
 	}
 }
 
-// TestUploadsAreWrittenEarly checks that the system is asked to write a large body to disk while
-// the rest of it is received, and that its file is synced nevertheless.
+// TestUploadsAreWrittenEarly checks that the server asks the system to write a large body to disk
+// while it receives the rest, and that it syncs the file nevertheless.
 func TestUploadsAreWrittenEarly(t *testing.T) {
 	t.Parallel()
 	tr := startTraced(t, "sync_file_range,fsync,renameat2,write")
@@ -174,7 +174,8 @@ func TestUploadsAreWrittenEarly(t *testing.T) {
 	}
 }
 
-// TestSendfile counts the bytes that are sent with sendfile when a large blob is read again.
+// TestSendfile counts the bytes that the server sends with sendfile when a client reads a large
+// blob again.
 func TestSendfile(t *testing.T) {
 	t.Parallel()
 	tr := startTraced(t, "sendfile,write")
@@ -224,8 +225,8 @@ type requestCalls struct {
 	toFiles, syncs       int // including locks
 }
 
-// TestSystemCallsOfRequests counts the system calls of small requests on one connection, which must
-// not become more.
+// TestSystemCallsOfRequests counts the system calls for small requests on one connection. Their
+// number must not grow.
 func TestSystemCallsOfRequests(t *testing.T) {
 	t.Parallel()
 	tr := startTraced(t, "read,write,writev,sendto,sendmsg,sendfile,pread64,pwrite64,fsync,fdatasync,fcntl,openat,newfstatat,fstat")
@@ -240,14 +241,14 @@ func TestSystemCallsOfRequests(t *testing.T) {
 	requests := []struct {
 		name string
 		send func()
-		// Of the request at the lower quartile; how many reads there are depends on how the request
-		// arrives.
+		// For the request at the lower quartile; how many reads there are depends on how the
+		// request arrives.
 		most requestCalls
 	}{
 		{"GET", func() { s.must(200, "GET", target, nil) }, requestCalls{toSocket: 1, fromSocket: 2}},
 		{"HEAD", func() { s.must(200, "HEAD", target, nil) }, requestCalls{toSocket: 1, fromSocket: 2}},
 		{"304", func() { s.must(304, "GET", target, nil, "If-None-Match", tag) }, requestCalls{toSocket: 1, fromSocket: 2}},
-		// Each stores another blob: a blob that is replaced is freed in the background, at any
+		// Each stores another blob: the server frees a replaced blob in the background, at any
 		// time.
 		{"PUT", func() { put++; s.must(204, "PUT", blobTarget("0x1", fmt.Sprint("small ", put)), body) }, requestCalls{toSocket: 1, fromSocket: 3, toFiles: 24, syncs: 1}},
 		{"use", func() { s.must(200, "POST", "/v1/sessions/"+id+"/use", nil) }, requestCalls{toSocket: 1, fromSocket: 2, toFiles: 10, syncs: 1}},

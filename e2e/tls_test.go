@@ -114,7 +114,7 @@ func (s *server) by(client *http.Client) *server {
 	return &at
 }
 
-// serial returns the serial number of the certificate that a client receives.
+// serial returns the certificate's serial number, as a client receives it.
 func (s *server) serial(client *http.Client) int64 {
 	s.t.Helper()
 	response, err := client.Get(s.url + "/livez")
@@ -128,7 +128,7 @@ func (s *server) serial(client *http.Client) int64 {
 }
 
 // TestTLS transfers blobs of more than one extent in both versions of HTTP, by PUT and in parts,
-// and checks that other protocols than TLS are refused.
+// and checks that the server refuses other protocols than TLS.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{certs: newCertificates(t)})
@@ -183,8 +183,8 @@ func TestTLSReload(t *testing.T) {
 	serve(4)
 }
 
-// TestUnusableReload checks that a new pair that cannot be used is logged, and that the previous
-// one stays in use until a usable pair exists.
+// TestUnusableReload checks that the server logs a new pair that it cannot use, and keeps the
+// previous one in use until a usable pair exists.
 func TestUnusableReload(t *testing.T) {
 	t.Parallel()
 	certs := newCertificates(t)

@@ -52,12 +52,12 @@ func (c *traceCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// environment returns a wrapper that starts a server whose traces are sent to the collector.
+// environment returns a wrapper that starts a server and has it send its traces to the receiver.
 func (c *traceCollector) environment(more ...string) []string {
 	return slices.Concat([]string{"env", "OTEL_EXPORTER_OTLP_ENDPOINT=" + c.url, "OTEL_BSP_SCHEDULE_DELAY=600000"}, more)
 }
 
-// spans returns the spans that were received.
+// spans returns the spans received.
 func (c *traceCollector) spans() (all []*traces.Span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +69,7 @@ func (c *traceCollector) spans() (all []*traces.Span) {
 	return all
 }
 
-// text returns everything that was received.
+// text returns everything received.
 func (c *traceCollector) text() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,8 +113,8 @@ func attributeOf(span *traces.Span, key string) string {
 	return ""
 }
 
-// TestTraces checks the spans of requests and of their calls of the stores, which are exported at
-// the end of the drain, and that the log names the traces.
+// TestTraces checks the spans for requests and for their calls to the stores, and that the log
+// names the traces. The server exports the spans when its drain ends.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	const trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -165,7 +165,7 @@ func TestTraces(t *testing.T) {
 					continue
 				}
 				if got := children(span); !slices.Contains(got, "metastore.CommitBlob") || !slices.Contains(got, "bytestore.Put") {
-					t.Errorf("the children of the PUT are %v", got)
+					t.Errorf("the PUT's children are %v", got)
 				}
 				follows := fmt.Sprintf("%x", span.TraceId) == trace && fmt.Sprintf("%x", span.ParentSpanId) == parent
 				links := len(span.Links) == 1 && fmt.Sprintf("%x", span.Links[0].TraceId) == trace && fmt.Sprintf("%x", span.Links[0].SpanId) == parent
@@ -186,8 +186,8 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// TestCollectorThatHangs checks that a collector that accepts connections and never responds delays
-// neither requests nor the end of the process, and that it is logged.
+// TestCollectorThatHangs has a trace receiver that accepts connections and never responds. It
+// delays neither requests nor the process's end, and the server logs the failure.
 func TestCollectorThatHangs(t *testing.T) {
 	t.Parallel()
 	hanging, err := net.Listen("tcp", "127.0.0.1:0")

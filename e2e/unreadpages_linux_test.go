@@ -14,11 +14,11 @@ import (
 )
 
 // unreadMemory is the memory that the process may use while clients read no page: a few times what
-// all replies may have, of which a part is garbage.
+// all replies may have, because the Go heap also holds replies that are no longer used.
 const unreadMemory = 320 << 20
 
-// storeLongNames stores blobs whose page is as large as possible, and returns the size of the page
-// that has all of them, at least.
+// storeLongNames stores blobs that fill a page as large as possible, and returns at least the size
+// of the page that has all of them.
 func (s *server) storeLongNames(blobs int) int {
 	s.t.Helper()
 	name := strings.Repeat("\u0e01", 1000)
@@ -63,7 +63,7 @@ func (s *server) checkUnread(pages, served int) {
 }
 
 // TestMemoryOfUnreadPages: pages that no client reads use a bounded amount of memory, over both
-// protocols, and those that are too much are refused.
+// protocols, and the server refuses further ones.
 func TestMemoryOfUnreadPages(t *testing.T) {
 	const blobs, connections, streams = 600, 4, 50
 	t.Run("HTTP/2", func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestMemoryOfUnreadPages(t *testing.T) {
 		for range connections * streams {
 			connection := s.dial()
 			work.Go(func() {
-				// The kernels hold little of the page.
+				// The kernels hold only a little of each page.
 				_, err := io.WriteString(connection, "GET "+s.base+unreadTarget+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 				if err := errors.Join(err, connection.SetReadBuffer(4<<10)); err != nil {
 					t.Error(err)

@@ -14,8 +14,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// olderNode creates the database of an older version, and connects to it like a node of that
-// version. The function that it returns ends the node.
+// olderNode creates an older version's database, and connects to it like a node from that version.
+// The function that it returns ends the node.
 func olderNode(t *testing.T, dsn string, schema int) (end func()) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn+"&application_name=sluice")
@@ -44,9 +44,9 @@ func olderNode(t *testing.T, dsn string, schema int) (end func()) {
 	}
 }
 
-// TestUpgradeWaitsForOlderNodes starts new nodes beside one of a version whose payments would fail
-// on the new schema. They must be alive and not ready, and must not migrate the database; once the
-// older node has ended, all are ready.
+// TestUpgradeWaitsForOlderNodes starts new nodes beside an older one. The older version's payments
+// would fail on the new schema. The new nodes must be alive and not ready, and must not migrate the
+// database; once the older node has ended, all are ready.
 func TestUpgradeWaitsForOlderNodes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, options{})

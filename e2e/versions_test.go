@@ -64,8 +64,8 @@ func readOneVersion(t *testing.T, s *server, target string, byETag map[string][]
 	}
 }
 
-// TestDeleteWhileReading checks that a blob that is deleted while it is read is sent completely,
-// and is gone for other readers.
+// TestDeleteWhileReading deletes a blob during a read. The server sends it to that reader
+// completely, and has it no more for other readers.
 func TestDeleteWhileReading(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -73,7 +73,7 @@ func TestDeleteWhileReading(t *testing.T) {
 	s.must(204, "DELETE", blobTarget("0x1", "down"), nil)
 	checkProblem(t, s.do("GET", blobTarget("0x1", "down"), nil), 404, "blob_not_found")
 	l.finish()
-	// The bytes are freed after the last reader has ended.
+	// The server frees the bytes after the last reader has ended.
 	s.eventually("the deleted blob's files are still there", func() bool { return s.diskUse() < 10<<20 })
 }
 
@@ -118,7 +118,7 @@ func (s *server) files() map[string]int64 {
 	return sizes
 }
 
-// diskUse returns the total size of the files in the data folder, except the ballast.
+// diskUse returns the files' total size in the data folder, except the ballast.
 func (s *server) diskUse() int64 {
 	s.t.Helper()
 	var sum int64
@@ -130,8 +130,8 @@ func (s *server) diskUse() int64 {
 	return sum
 }
 
-// longEnough calls try with longer and longer durations until it reports that what lasts that long
-// was used in time. A machine can be too busy for a short one.
+// longEnough calls try with longer and longer durations until try reports that it was done within
+// one. A busy machine can be too slow for a short one.
 func longEnough(t testing.TB, shortest time.Duration, try func(time.Duration) bool) {
 	t.Helper()
 	for life := shortest; !try(life); life *= 2 {
@@ -176,8 +176,8 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestDamage flips a bit on the disk. The block that contains it must never be served, and all
-// other blocks must be.
+// TestDamage flips a bit on the disk. The server must never serve the block that contains it, and
+// must serve all other blocks.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	for _, ttl := range []string{"10m", "0"} {
@@ -190,7 +190,7 @@ func TestDamage(t *testing.T) {
 		s.restart()
 		for _, h := range []headers{nil, {"Range", "bytes=2097152-2097155"}, {"Range", "bytes=2097157-2097157"}, {"Range", "bytes=1000000-"}} {
 			if r, err := s.try("GET", target, nil, h...); err == nil && r.status != http.StatusInternalServerError {
-				t.Errorf("--verify-ttl %s: GET %q of a damaged block: %d with %d bytes, want 500 or a cut connection", ttl, h, r.status, len(r.body))
+				t.Errorf("--verify-ttl %s: GET %q on a damaged block: %d with %d bytes, want 500 or a cut connection", ttl, h, r.status, len(r.body))
 			}
 		}
 		for first := 0; first < 4; first++ {
@@ -205,7 +205,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// flipBit flips one bit of the only stored file of this size.
+// flipBit flips one bit in the only stored file with this size.
 func (s *server) flipBit(size, offset int64) {
 	s.t.Helper()
 	flipped := 0

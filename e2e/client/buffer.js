@@ -1,3 +1,3 @@
-// The browser build of the client's packages also uses Node's Buffer, which a page must provide. The
-// bundler inserts this module wherever Buffer is used.
+// The browser build of the client's packages also uses Node's Buffer, which a page must provide.
+// The bundler inserts this module wherever Buffer is used.
 export { Buffer } from "buffer/";

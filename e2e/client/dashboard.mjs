@@ -1,10 +1,10 @@
-// Writes a TypeScript program that compiles if deploy/grafana.json has the types of Grafana's dashboards, of the
-// options of its panels and of their custom fields: node dashboard.mjs DASHBOARD PROGRAM.
+// Writes a TypeScript program that compiles if deploy/grafana.json has Grafana's types for
+// dashboards, for panel options and for their custom fields: node dashboard.mjs DASHBOARD PROGRAM.
 import { readFileSync, writeFileSync } from "node:fs";
 
 const [dashboard, program] = process.argv.slice(2);
 const found = JSON.parse(readFileSync(dashboard, "utf8"));
-// Grafana writes the definition of a query variable, which its types do not have.
+// Grafana writes a query variable's definition, which its types do not have.
 for (const variable of found.templating.list) delete variable.definition;
 
 const panels = "./node_modules/@grafana/schema/dist/types/raw/composable";

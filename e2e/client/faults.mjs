@@ -1,4 +1,4 @@
-// Stores a blob of several parts and reads it with the public client. It prints one JSON line.
+// Stores a blob in several parts and reads it with the public client. It prints one JSON line.
 //
 //   node faults.mjs http://localhost:PORT
 import { createHash, randomBytes } from "node:crypto";

@@ -1,5 +1,5 @@
-// Calls a server with a client whose types openapi-typescript generates into ./api.d.ts. Each
-// line that it prints is a JSON object with the name of a case, and an error if it failed.
+// Calls a server with a client. openapi-typescript generates the client's types into ./api.d.ts.
+// Each line that it prints is a JSON object with a case's name, and an error if it failed.
 import createClient from "openapi-fetch";
 import type { components, paths } from "./api.js";
 

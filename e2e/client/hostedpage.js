@@ -1,12 +1,12 @@
-// The script of a page of a foreign origin that uses a hosted service with paid reads and an API key.
-// The bundle defines window.visit(baseUrl, apiKey).
+// A foreign origin's page runs this script. It uses a hosted service with paid reads and an API
+// key. The bundle defines window.visit(baseUrl, apiKey).
 import { Network } from "@aptos-labs/ts-sdk";
 import { ShelbyRPCClient } from "sdk-0.1.0/browser";
 
 const equal = (a, b) => a.length === b.length && a.every((value, i) => value === b[i]);
 
-// seen returns everything that the browser lets the page read of a response: of an error its JSON, of
-// other responses the length of the body.
+// seen returns everything that the browser lets the page read in a response: an error's JSON, and
+// for other responses the body's length.
 async function seen(response) {
   const bytes = new Uint8Array(await response.arrayBuffer());
   const shown = { status: response.status, headers: Object.fromEntries(response.headers), size: bytes.length };

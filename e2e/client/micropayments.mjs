@@ -1,5 +1,5 @@
-// Signs micropayments with the public packages only, without a network: a stub serves the two requests
-// that they send to a full node.
+// Signs micropayments with the public packages only, without a network: a stub serves the two
+// requests that they send to a full node.
 import { createServer } from "node:http";
 import { once } from "node:events";
 import { Account, AccountAddress, Ed25519PrivateKey, Network, Secp256k1PrivateKey } from "@aptos-labs/ts-sdk";
@@ -32,8 +32,8 @@ const accounts = {
   secp256k1: (secret) => Account.fromPrivateKey({ privateKey: new Secp256k1PrivateKey(secret, false) }),
 };
 
-// openPayer returns a payer for a key: pay signs a micropayment, close stops the stub. terms are the
-// addresses of the receiver, the asset and the module, as text.
+// openPayer returns a payer for a key: pay signs a micropayment, close stops the stub. terms are
+// the addresses, as text: receiver, asset and module.
 export async function openPayer(scheme, secret, terms) {
   const node = await startNode();
   const sender = accounts[scheme](secret);
@@ -58,7 +58,7 @@ export async function openPayer(scheme, secret, terms) {
 // base64 encodes a micropayment as in a header.
 export const base64 = (micropayment) => Buffer.from(micropayment.bcsToBytes()).toString("base64");
 
-// fields decodes the three numbers of a micropayment.
+// fields decodes a micropayment's three numbers.
 export function fields(micropayment) {
   const [amount, paymentChannelId, sequenceNumber] = micropayment.micropayment.rawTransaction.payload.executable.entryFunction.args
     .slice(0, 3)

@@ -1,4 +1,4 @@
-// The script of a web page that uses the browser build of the public client. The bundle defines
+// A web page runs this script. It uses the public client's browser build. The bundle defines
 // window.transfer(baseUrl).
 import { Network } from "@aptos-labs/ts-sdk";
 import { ShelbyRPCClient } from "sdk-0.1.0/browser";

@@ -1,5 +1,5 @@
-// Reads a blob with the public client and pays for it, as a user's program would. It prints one JSON
-// line for each case.
+// Reads a blob with the public client and pays for it, as a user's program would. It prints one
+// JSON line for each case.
 //
 //   node paidread.mjs '{"baseUrl", "account", "blobName", "scheme", "secret", "price", "chunksets",
 //     "deposit", "paymentChannelId", "terms": {"receiver", "asset", "module"}}'

@@ -1,5 +1,6 @@
-// Opens, extends, tops up and ends channels as their payer, with the public client's own calls. Prints one line: after each
-// step the vm_status of its transaction, or the error of the client, and the channels between payer and receiver.
+// Opens, extends, tops up and ends channels as their payer, with the public client's own calls.
+// Prints one line: after each step its transaction's vm_status, or the client's error, and the
+// channels between payer and receiver.
 //
 //   node payer.mjs '{"node", "module", "secret", "scheme", "receiver", "asset", "steps": [{"call", ...arguments}...]}'
 import { Account, AccountAddress, Ed25519PrivateKey, Network, Secp256k1PrivateKey } from "@aptos-labs/ts-sdk";

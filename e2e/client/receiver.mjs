@@ -1,9 +1,10 @@
-// Collects micropayments and reads channels with the public client's own receiverWithdraw and getChannelInfo.
-// Prints one line: the hashes of the submitted transactions, and what getChannelInfo returned after each.
+// Collects micropayments and reads channels with the public client's own receiverWithdraw and
+// getChannelInfo. Prints one line: the submitted transactions' hashes, and what getChannelInfo
+// returned after each.
 //
 //   node receiver.mjs '{"node", "module", "settlements": [{"scheme", "secret", "micropayment"}...]}'
 //
-// The scheme and the secret are those of the receiver; the micropayment is in base64.
+// The scheme and the secret are the receiver's; the micropayment is in base64.
 import { Account, AccountAddress, Ed25519PrivateKey, Network, Secp256k1PrivateKey } from "@aptos-labs/ts-sdk";
 import { SenderBuiltMicropayment, ShelbyMicropaymentChannelClient } from "sdk-0.1.0/node";
 

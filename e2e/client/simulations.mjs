@@ -1,12 +1,13 @@
-// Simulates micropayments with the chain's own package, which sends nothing. Prints one line with two
-// bodies of POST /transactions/simulate for each, in hexadecimal:
+// Simulates micropayments with the chain's own package, which sends nothing. Prints one line with
+// two bodies of POST /transactions/simulate for each, in hexadecimal:
 //
 //   package   what generateSignedTransactionForSimulation returns, or its error
-//   classes   what the package's classes encode if each authenticator has the keys and signers of the submission
+//   classes   what the package's classes encode if each authenticator has the submission's keys and signers
 //
 //   node simulations.mjs '[{"micropayment", "receiver"}...]'
 //
-// The micropayment is in base64; the receiver is the authenticator with which it submits, in hexadecimal.
+// The micropayment is in base64; the receiver is the authenticator with which it submits, in
+// hexadecimal.
 import {
   AccountAuthenticator,
   AccountAuthenticatorEd25519,

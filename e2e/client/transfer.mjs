@@ -1,5 +1,6 @@
-// Uses the public client as a user's program would: it uploads and downloads blobs of sizes around the
-// client's limits. It prints one JSON line for each case, with the SHA-256 of the bytes sent and received.
+// Uses the public client as a user's program would: it uploads and downloads blobs of sizes around
+// the client's limits. It prints one JSON line for each case, with the SHA-256 of the bytes sent
+// and received.
 //
 //   node transfer.mjs 0.1.0|0.0.4 http://localhost:PORT [API-KEY]
 import { createHash, randomBytes } from "node:crypto";
@@ -87,7 +88,7 @@ if (version === "0.1.0") {
   });
 }
 
-// The error of the client for a missing blob.
+// The client's error for a missing blob.
 try {
   await get("absent");
   print({ case: "absent", error: "getBlob of a missing blob succeeded" });

@@ -1,6 +1,7 @@
-// The functions of the contract that the public client calls, with their parameters by name and type. The names and types are
-// those of the calls of ShelbyMicropaymentChannelClient in @shelby-protocol/sdk 0.1.0: the package contains neither the
-// contract nor its ABI. initialize_payment_channels is called once by an account before it opens channels.
+// The contract's functions that the public client calls, with their parameters by name and type.
+// The names and types come from the calls in ShelbyMicropaymentChannelClient in
+// @shelby-protocol/sdk 0.1.0: the package contains neither the contract nor its ABI. An account
+// calls initialize_payment_channels once before it opens channels.
 export const functions = {
   receiver_withdraw: { amount: "u64", channel: "u64", sequence: "u64", asset: "address" },
   initialize_payment_channels: {},
@@ -13,7 +14,7 @@ export const functions = {
 // signersOf returns the number of accounts that sign a call.
 export const signersOf = (name) => (name === "receiver_withdraw" ? 2 : 1);
 
-// abi returns the ABI of the contract as a fullnode does.
+// abi returns the contract's ABI as a fullnode does.
 export function abi(address) {
   const entry = (name) => ({
     name,

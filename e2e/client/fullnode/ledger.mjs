@@ -1,12 +1,13 @@
-// The ledger of a chain: accounts, the contract of payment channels, and the transactions submitted to it.
+// A chain: accounts, the contract for payment channels, and the transactions submitted to it.
 import { Refusal, require } from "./transaction.mjs";
 
-// The bounds of a transaction's gas (transaction.rs of aptos-gas-schedule in aptos-core, with a scaling factor of 10^6).
+// The bounds for a transaction's gas (transaction.rs of aptos-gas-schedule in aptos-core, with a
+// scaling factor of 10^6).
 const minGasPrice = 100n;
 const maxGasPrice = 10_000_000_000n;
 const maxGas = 2_000_000n;
-// How far in the future a transaction with a nonce may expire, in seconds (transaction_validation.move of the
-// chain's framework).
+// How far in the future a transaction with a nonce may expire, in seconds
+// (transaction_validation.move in the chain's framework).
 const maxLifeWithNonce = 100n;
 
 // Abort is the reason for which the contract does not execute a call.
@@ -17,17 +18,17 @@ function abortUnless(condition, reason) {
 }
 
 // Contract is the state of payment channels. What the public client does not document is a rule:
-// amounts is "cumulative" or "single" (the amount of each micropayment is paid in addition); balance is
-// "falls" (with withdrawals) or "stays".
+// amounts is "cumulative" or "single" (the contract pays each micropayment's amount in addition);
+// balance is "falls" (with withdrawals) or "stays".
 class Contract {
   channels = new Map();
-  history = new Map(); // by key of the channel: its states, each with the version from which on it has it
+  history = new Map(); // a channel's states by its key, each with the version from which it holds
 
   constructor(rule) {
     this.rule = rule;
   }
 
-  // put replaces the state of a channel, or removes it, at a version of the ledger.
+  // put replaces a channel's state, or removes it, at a version of the chain.
   put(channel, version, gone = false) {
     const key = this.key(channel);
     if (gone) this.channels.delete(key);
@@ -36,15 +37,15 @@ class Contract {
     this.history.get(key).push({ ...channel, version, gone });
   }
 
-  // at returns the channels at a version of the ledger.
+  // at returns the channels at a version of the chain.
   at(version) {
     return [...this.history.values()].map((states) => states.findLast((state) => state.version <= version)).filter((state) => state && !state.gone);
   }
 
   key = ({ sender, receiver, asset, channel }) => [sender, receiver, asset, channel].join();
 
-  // call returns what a transaction does: the new state of a channel, whether it is gone, and the units that the receiver
-  // gets. It throws an Abort. It has no effect.
+  // call returns what a transaction does: a channel's new state, whether it is gone, and the units
+  // that the receiver gets. It throws an Abort. It has no effect.
   call(t, now) {
     switch (t.name) {
       case "receiver_withdraw":
@@ -81,8 +82,9 @@ class Contract {
     return { channel: { ...channel, withdrawn: channel.withdrawn + due, nextSequence: payment.sequence + 1n }, paid: due };
   }
 
-  // createChannel opens the only channel of its sender, receiver and asset, because later calls name no other property of
-  // it. How the contract numbers channels is not known: here each sender counts its own.
+  // createChannel opens the only channel of its sender, receiver and asset, because later calls
+  // name no other property of it. How the contract numbers channels is not known: here each sender
+  // counts its own.
   createChannel({ sender, receiver, asset, expires, amount }, now) {
     abortUnless(!this.find(sender, receiver, asset), "ECHANNEL_ALREADY_EXISTS(0x80008)");
     abortUnless(expires > now, "EEXPIRATION_IN_THE_PAST(0x10009)");
@@ -102,8 +104,8 @@ class Contract {
     return [...this.channels.values()].findLast((channel) => channel.sender === sender && channel.receiver === receiver && channel.asset === asset);
   }
 
-  // view returns the channels from a sender to a receiver, or to all receivers, as the REST API writes them, at a
-  // version or, if it is undefined, now.
+  // view returns the channels from a sender to a receiver, or to all receivers, as the REST API
+  // writes them, at a version or, if it is undefined, now.
   view(version, sender, receiver) {
     return (version === undefined ? [...this.channels.values()] : this.at(version))
       .filter((channel) => channel.sender === sender && (receiver === undefined || channel.receiver === receiver))
@@ -124,7 +126,7 @@ export class Ledger {
   accountSequences = new Map(); // by address
   keys = new Map(); // authentication keys by address; an account that is not in it never changed its key
   gas = new Map(); // by address; an account that is not in it has enough
-  minGas = 3n; // least maximum gas of a transaction
+  minGas = 3n; // a transaction's least maximum gas
   gasOfExecution = 12n;
   usedNonces = new Set(); // "sender,nonce" of executed transactions
   transactions = new Map(); // by hash, pending and executed, in the order of submission
@@ -133,7 +135,8 @@ export class Ledger {
   held = false; // transactions stay pending until execute is called
   offset = 0n; // added to the clock
 
-  // The ledger's clock stands still at clock until advance is called; if clock is null it is that of the machine.
+  // The chain's time stands still at clock until advance is called; if clock is null it is the
+  // machine's.
   constructor({ chainId, module, clock = null, rule }) {
     Object.assign(this, { chainId, module, clock });
     this.contract = new Contract(rule);
@@ -148,21 +151,22 @@ export class Ledger {
     this.dropExpired();
   }
 
-  // put replaces the state of a channel, or removes it, by a transaction of somebody else.
+  // put replaces a channel's state, or removes it, by somebody else's transaction.
   put(channel, gone = false) {
     this.version++;
     this.contract.put(channel, this.version, gone);
   }
 
-  // change changes fields of a channel, or removes it, by a transaction of somebody else.
+  // change changes a channel's fields, or removes it, by somebody else's transaction.
   change(key, changes, gone = false) {
     const channel = this.contract.channels.get(key);
     if (!channel) throw new Error("there is no such channel");
     this.put({ ...channel, ...changes(channel) }, gone);
   }
 
-  // submit accepts a transaction, or throws a Refusal. A transaction that is pending already is accepted again.
-  // failure is the vm_status with which it will be executed in place of its effect, or "".
+  // submit accepts a transaction, or throws a Refusal. A transaction that is pending already is
+  // accepted again. failure is the vm_status with which it will be executed in place of its effect,
+  // or "".
   submit(transaction, failure) {
     this.dropExpired();
     if (!transaction.signed) throw Refusal.ofTheMachine("INVALID_SIGNATURE");
@@ -177,8 +181,9 @@ export class Ledger {
     if (!this.held) this.execute(false);
   }
 
-  // simulate returns what a submission would lead to now, as the REST API writes it. It has no effect. It throws a Refusal
-  // if the transaction could be submitted, because whoever asks for a simulation does not want it executed.
+  // simulate returns what a submission would lead to now, as the REST API writes it. It has no
+  // effect. It throws a Refusal if the transaction could be submitted, because whoever asks for a
+  // simulation does not want it executed.
   simulate(t, failure) {
     require(!t.signed, "Simulated transactions must not have a valid signature");
     let outcome;
@@ -193,8 +198,8 @@ export class Ledger {
     return this.asExecuted({ ...t, ...outcome, version: this.version });
   }
 
-  // validate throws a Refusal unless the transaction can be executed now, or, in the forms without a nonce, when its
-  // account has executed its earlier ones.
+  // validate throws a Refusal unless the transaction can be executed now, or, in the forms without
+  // a nonce, when its account has executed its earlier ones.
   validate(t) {
     const seconds = this.now() / 1_000_000n;
     const unless = (condition, name) => {
@@ -206,7 +211,7 @@ export class Ledger {
     unless(t.gasPrice <= maxGasPrice, "GAS_UNIT_PRICE_ABOVE_MAX_BOUND");
     unless(t.chainId === this.chainId, "BAD_CHAIN_ID");
     unless(t.expiration > seconds, "TRANSACTION_EXPIRED");
-    // A sponsored transaction creates the account of its sender.
+    // A sponsored transaction creates its sender's account.
     unless(t.payer !== t.sender || this.exists(t.sender), "SENDING_ACCOUNT_DOES_NOT_EXIST");
     unless(t.signers.every(({ account, key }) => key === undefined || key === this.keyOf(account)), "INVALID_AUTH_KEY");
     unless(t.nonce === null || t.expiration <= seconds + maxLifeWithNonce, "TRANSACTION_EXPIRATION_TOO_FAR_IN_FUTURE");
@@ -220,12 +225,13 @@ export class Ledger {
     return this.accountSequences.get(address) ?? 0n;
   }
 
-  // keyOf returns the authentication key of an account, which at first is its address.
+  // keyOf returns an account's authentication key, which at first is its address.
   keyOf(address) {
     return this.keys.get(address) ?? address;
   }
 
-  // exists reports whether an account has sent a transaction, got coins, or was changed by a command.
+  // exists reports whether an account has sent a transaction, got coins, or was changed by a
+  // command.
   exists(address) {
     return [this.accountSequences, this.keys, this.gas].some((known) => known.has(address)) || [...this.contract.history.values()].some(([first]) => first.sender === address);
   }
@@ -237,7 +243,8 @@ export class Ledger {
     return { sequence_number: String(this.sequenceOf(address)), authentication_key: this.keyOf(address) };
   }
 
-  // execute executes the pending transactions in the order of their submission, or in the reverse order.
+  // execute executes the pending transactions in the order of their submission, or in the reverse
+  // order.
   execute(reversed) {
     this.dropExpired();
     const pending = [...this.transactions.values()].filter((t) => t.pending);
@@ -254,8 +261,8 @@ export class Ledger {
     }
   }
 
-  // outcome returns what the execution of a valid transaction leads to: success, vmStatus and gasUsed, and what the contract
-  // does if it succeeds.
+  // outcome returns what a valid transaction's execution leads to: success, vmStatus and gasUsed,
+  // and what the contract does if it succeeds.
   outcome(t) {
     const failed = (vmStatus, gasUsed = this.gasOfExecution) => ({ success: false, vmStatus, gasUsed, paid: 0n });
     if (t.maxGas < this.gasOfExecution) return failed("Out of gas", t.maxGas);
@@ -269,7 +276,7 @@ export class Ledger {
     }
   }
 
-  // run executes a transaction, for which its payer pays whether it succeeds or not.
+  // run executes a transaction. Its payer pays for it whether it succeeds or not.
   run(t) {
     const { channel, gone, ...result } = this.outcome(t);
     this.version++;

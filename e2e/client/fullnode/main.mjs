@@ -1,6 +1,7 @@
-// Fullnodes for tests over one ledger. Each serves the REST API of the chain's fullnodes on a loopback port. They are
-// controlled by lines of JSON on standard input, {"id", "node", "command", "parameters"}, where node is the number of a
-// fullnode, from 0; each line has a response on standard output. They end with standard input.
+// Fullnodes for tests over one chain. On a loopback port, each serves the REST API that the chain's
+// fullnodes have. Lines of JSON on standard input control them, {"id", "node", "command",
+// "parameters"}, where node is a fullnode's number, from 0; each line has a response on standard
+// output. They end with standard input.
 //
 //   node main.mjs '{"chainId", "module", "clock", "rule": {"amounts", "balance"}}'
 import { createInterface } from "node:readline";

@@ -1,5 +1,5 @@
-// The REST API of a fullnode over a ledger. Several nodes may have the same ledger. What distinguishes a node is what it
-// states and keeps, and how it fails.
+// A fullnode's REST API over a chain. Several nodes may have the same chain. What distinguishes a
+// node is what it states and keeps, and how it fails.
 import { createServer } from "node:http";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -20,8 +20,8 @@ export class Node {
   // reset forgets everything but the port, and whether the node is killed.
   reset(ledger) {
     this.ledger = ledger;
-    this.chainId = ledger.chainId; // that of the headers and of the ledger information
-    this.ahead = 0n; // by how many microseconds the time in all answers is ahead of the ledger's clock
+    this.chainId = ledger.chainId; // in the headers and in the ledger information
+    this.ahead = 0n; // by how many microseconds the time in all answers is ahead of the chain's time
     this.gasPrices = { lowest: 100, usual: 100, highest: 150 }; // the estimates
     this.oldest = 0n; // the oldest version that is not pruned
     this.forgotten = new Set(); // hashes of executed transactions
@@ -36,8 +36,8 @@ export class Node {
     return this.server.address().port;
   }
 
-  // kill closes all connections, and each further one until restart, and loses the transactions that wait in the memory of
-  // the node. It does not close the port, which another process could take.
+  // kill closes all connections, and each further one until restart, and loses the transactions
+  // that wait in the node's memory. It does not close the port, which another process could take.
   kill() {
     this.killed = true;
     this.server.closeAllConnections();
@@ -134,19 +134,19 @@ export class Node {
     this.send(response, fault, answer);
   }
 
-  // takeFault returns the first fault of an operation, and counts it.
+  // takeFault returns an operation's first fault, and counts it.
   takeFault(operation) {
     const fault = this.faults.find((fault) => fault.on === "" || fault.on === operation);
     if (fault?.times > 0 && --fault.times === 0) this.faults.splice(this.faults.indexOf(fault), 1);
     return fault ?? {};
   }
 
-  // of returns the requests of an operation.
+  // of returns an operation's requests.
   of(operation) {
     return this.requests.filter((request) => request.operation === operation);
   }
 
-  // reached waits for a number of requests of an operation.
+  // reached waits for a number of requests for an operation.
   reached(operation, count) {
     return new Promise((resolve) => {
       const reached = () => this.of(operation).length >= count && (resolve(), true);

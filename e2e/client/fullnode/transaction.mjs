@@ -1,4 +1,5 @@
-// Decodes submitted and simulated transactions with the chain's own package, and verifies their signatures.
+// Decodes submitted and simulated transactions with the chain's own package, and verifies their
+// signatures.
 import { createHash, createPublicKey, verify } from "node:crypto";
 import {
   AccountAuthenticatorEd25519,
@@ -22,8 +23,8 @@ import {
 } from "@aptos-labs/ts-sdk";
 import { functions, signersOf } from "./abi.mjs";
 
-// The numbers of the chain's virtual machine for refused transactions (vm_status.rs of aptos-core). Those of
-// the last two are a guess: clients must recognize them by their names.
+// The numbers that the chain's virtual machine has for refused transactions (vm_status.rs of
+// aptos-core). The last two numbers are a guess: clients must recognize them by their names.
 const codes = {
   INVALID_SIGNATURE: 1,
   INVALID_AUTH_KEY: 2,
@@ -49,7 +50,7 @@ export class Refusal extends Error {
     this.body = { message, error_code: code, vm_error_code: vmCode };
   }
 
-  // ofTheMachine returns the refusal of a transaction by the virtual machine.
+  // ofTheMachine returns the virtual machine's refusal of a transaction.
   static ofTheMachine(name) {
     const refusal = new Refusal(400, "vm_error", `Invalid transaction: Type: Validation Code: ${name}`, codes[name]);
     refusal.statusOfMachine = name;
@@ -63,13 +64,13 @@ export function require(condition, message) {
 
 const sha3 = (...parts) => parts.reduce((hash, part) => hash.update(part), createHash("sha3-256")).digest();
 
-// hashOf returns the hash of a submitted transaction.
+// hashOf returns a submitted transaction's hash.
 const hashOf = (body) => "0x" + sha3(sha3("APTOS::Transaction"), Buffer.of(0), body).toString("hex");
 
-// decode returns the fields of a transaction that calls the contract: a micropayment, signed by its sender and by its
-// receiver, who pays the fee, or a call of the sender alone. signed says whether all signatures are valid, and signers
-// what the ledger compares with the keys of the accounts. It throws a Refusal unless the bytes are the only encoding of
-// such a transaction.
+// decode returns a transaction's fields. The transaction is a call to the contract: a micropayment,
+// signed by its sender and by its receiver, who pays the fee, or a call by the sender alone. signed
+// says whether all signatures are valid, and signers what the chain compares with the accounts'
+// keys. It throws a Refusal unless the bytes are the only encoding of such a transaction.
 export function decode(body) {
   const { raw, authenticator } = parse(body);
   const call = callOf(raw.payload);
@@ -104,7 +105,8 @@ function parse(body) {
   return { raw: signed.raw_txn, authenticator: signed.authenticator };
 }
 
-// signersOfBoth returns the signers of a micropayment: its sender, its receiver, and its receiver as the fee payer.
+// signersOfBoth returns the signers of a micropayment: its sender, its receiver, and its receiver
+// as the fee payer.
 function signersOfBoth(raw, authenticator) {
   require(authenticator instanceof TransactionAuthenticatorFeePayer, "the authenticator has no fee payer");
   const [receiver] = authenticator.secondary_signer_addresses;
@@ -119,7 +121,7 @@ function signersOfBoth(raw, authenticator) {
   return [...signers, ofPayer.bcsToHex().toString() === ofSigner.bcsToHex().toString() ? signers[1] : signer(receiver, ofPayer, messages)];
 }
 
-// signersOfOne returns the only signer of a transaction.
+// signersOfOne returns a transaction's only signer.
 function signersOfOne(raw, authenticator) {
   let own;
   if (authenticator instanceof TransactionAuthenticatorEd25519) own = new AccountAuthenticatorEd25519(authenticator.public_key, authenticator.signature);
@@ -129,8 +131,8 @@ function signersOfOne(raw, authenticator) {
   return [signer(raw.sender, own, [generateSigningMessage(raw.bcsToBytes(), "APTOS::RawTransaction")])];
 }
 
-// signer returns an account, the authentication key of the authenticator, or undefined if it has none, and whether the
-// authenticator signed one of the messages.
+// signer returns an account, the authenticator's authentication key, or undefined if it has none,
+// and whether the authenticator signed one of the messages.
 function signer(account, authenticator, messages) {
   if (authenticator instanceof AccountAuthenticatorNoAccountAuthenticator) return { account: account.toStringLong(), signed: false };
   const signed = messages.some((message) => verifies(authenticator, message));
@@ -138,7 +140,8 @@ function signer(account, authenticator, messages) {
   return { account: account.toStringLong(), key: key.authKey().toString(), signed };
 }
 
-// callOf returns the called function, its module and arguments, and the nonce, or null in the forms without one.
+// callOf returns the called function, its module and arguments, and the nonce, or null in the forms
+// without one.
 function callOf(payload) {
   let call, nonce;
   if (payload instanceof TransactionPayloadEntryFunction) {
@@ -185,7 +188,7 @@ function verifiesSeveral(verifies, keys, required, message, multi) {
   return indices.length === signatures.length && indices.length >= required && indices.every((key, i) => verifies(keys[key], message, signatures[i]));
 }
 
-// verifiesAny checks, unlike the package, that the type of the signature is that of the key.
+// verifiesAny checks, unlike the package, that the signature's type is the key's.
 function verifiesAny(key, message, signature) {
   return key.bcsToBytes()[0] === signature.bcsToBytes()[0] && verifiesOne(key.publicKey, message, signature.signature);
 }
