@@ -133,9 +133,9 @@ func TestLongLines(t *testing.T) {
 
 // Bounds for phrases that make a sentence hard to read, in all comments.
 const (
-	maxThatOf  = 215  // matches of thatOf, beside the exceptions
-	maxOfWhich = 2.05 // matches of ofWhich for each 1,000 words
-	maxOfThe   = 18.3 // matches of ofThe for each 1,000 words
+	maxThatOf  = 0    // matches of thatOf, beside the exceptions
+	maxOfWhich = 0.15 // matches of ofWhich for each 1,000 words
+	maxOfThe   = 4    // matches of ofThe for each 1,000 words
 )
 
 // thatOfExceptions are the files in which a match of thatOf reads best, and why.
