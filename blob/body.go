@@ -154,7 +154,7 @@ func (s *Service) putExtent(ctx context.Context, body *bodyReader, offset, size 
 		Offset:  offset,
 		Size:    src.size,
 		Blocks:  src.blocks(),
-		Key:     string(name),
+		Object:  string(name),
 		Created: created,
 	}, nil
 }

@@ -34,7 +34,7 @@ type blockChecker struct {
 func checkExtent(e *metastore.Extent) error {
 	blocks := (e.Size + blockSize - 1) / blockSize
 	if int64(len(e.Blocks)) != blocks || blocks > maxBlocks {
-		return fmt.Errorf("%w: extent %s of %d bytes has %d checksums", ErrCorrupt, e.Key, e.Size, len(e.Blocks))
+		return fmt.Errorf("%w: extent %s of %d bytes has %d checksums", ErrCorrupt, e.Object, e.Size, len(e.Blocks))
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func (x *blockChecker) buffer(block, off int64, b []byte) {
 }
 
 func (x *blockChecker) open(ctx context.Context, off, n int64) (io.ReadCloser, error) {
-	r, err := x.bytes.Open(ctx, bytestore.Name(x.e.Key), off, n)
+	r, err := x.bytes.Open(ctx, bytestore.Name(x.e.Object), off, n)
 	if err != nil {
 		return nil, x.readError(err)
 	}
@@ -139,7 +139,7 @@ func (x *blockChecker) open(ctx context.Context, off, n int64) (io.ReadCloser, e
 func (x *blockChecker) send(n int64) (int64, error) {
 	m, err := x.w.(io.ReaderFrom).ReadFrom(&io.LimitedReader{R: x.r, N: n})
 	if err == nil && m < n {
-		err = fmt.Errorf("%w: extent %s ended early", ErrCorrupt, x.e.Key)
+		err = fmt.Errorf("%w: extent %s ended early", ErrCorrupt, x.e.Object)
 	}
 	return m, err
 }
@@ -260,7 +260,7 @@ func (x *blockChecker) writePieces(ctx context.Context, r io.Reader, sums *piece
 			return written, err
 		}
 		if blockSum(b) != sums[start/pieceSize] {
-			return written, fmt.Errorf("%w: extent %s changed while it was read", ErrCorrupt, x.e.Key)
+			return written, fmt.Errorf("%w: extent %s changed while it was read", ErrCorrupt, x.e.Object)
 		}
 		n, err := x.w.Write(b[max(lo-start, 0):min(hi-start, pieceSize)])
 		written += int64(n)
@@ -290,19 +290,19 @@ func (x *blockChecker) read(ctx context.Context, r io.Reader, b []byte) error {
 func (x *blockChecker) readError(err error) error {
 	for _, damage := range []error{io.EOF, bytestore.ErrNotFound, bytestore.ErrTruncated, syscall.EIO} {
 		if errors.Is(err, damage) {
-			return fmt.Errorf("%w: extent %s: %w", ErrCorrupt, x.e.Key, err)
+			return fmt.Errorf("%w: extent %s: %w", ErrCorrupt, x.e.Object, err)
 		}
 	}
-	return fmt.Errorf("extent %s: %w", x.e.Key, err)
+	return fmt.Errorf("extent %s: %w", x.e.Object, err)
 }
 
 // verify compares a block's checksum, as it was read, with the stored one.
 func (x *blockChecker) verify(block int64, sum uint32) error {
 	if sum != x.e.Blocks[block] {
 		if cache, ok := x.bytes.(bytestore.Invalidator); ok {
-			cache.Invalidate(bytestore.Name(x.e.Key)) // the damage may be in the cached copy alone
+			cache.Invalidate(bytestore.Name(x.e.Object)) // the damage may be in the cached copy alone
 		}
-		return fmt.Errorf("%w: block %d of extent %s", ErrCorrupt, block, x.e.Key)
+		return fmt.Errorf("%w: block %d of extent %s", ErrCorrupt, block, x.e.Object)
 	}
 	// Only blocks that can be sent without copying benefit from skipping the check.
 	if _, ok := x.r.(file); ok {

@@ -227,7 +227,7 @@ func (s *Service) extentBatches(ctx context.Context, ids []metastore.ContentID, 
 func (s *Service) dropBatch(ctx context.Context, b extentBatch, left bytestore.Undeleted) (more bool, err error) {
 	var done []metastore.Position
 	for i := range b.extents {
-		if e := &b.extents[i]; left[bytestore.Name(e.Key)] == nil {
+		if e := &b.extents[i]; left[bytestore.Name(e.Object)] == nil {
 			done = append(done, metastore.Position{Part: e.Part, Offset: e.Offset})
 		}
 	}

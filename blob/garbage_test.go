@@ -61,7 +61,7 @@ func (f *fixture) garbage(t *testing.T, prefix string, n int) map[bytestore.Name
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects[bytestore.Name(extents[0].Key)] = true
+		objects[bytestore.Name(extents[0].Object)] = true
 		if err := f.Delete(t.Context(), "a", name, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func (f *fixture) largeGarbage(t *testing.T, n int) []bytestore.Name {
 	}
 	var names []bytestore.Name
 	for _, e := range extents {
-		names = append(names, bytestore.Name(e.Key))
+		names = append(names, bytestore.Name(e.Object))
 	}
 	if err := f.Abort(t.Context(), u.ID); err != nil {
 		t.Fatal(err)

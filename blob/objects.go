@@ -17,7 +17,7 @@ import (
 func objectsOf(extents []metastore.Extent) []bytestore.Name {
 	var names []bytestore.Name
 	for i := range extents {
-		if name := extents[i].Key; name != "" {
+		if name := extents[i].Object; name != "" {
 			names = append(names, bytestore.Name(name))
 		}
 	}

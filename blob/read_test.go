@@ -577,7 +577,7 @@ func (m *damagedRows) OpenBlob(ctx context.Context, account, name string) (metas
 
 func (m *damagedRows) damaged(extents []metastore.Extent) []metastore.Extent {
 	for i := range extents {
-		if extents[i].Key == "" {
+		if extents[i].Object == "" {
 			extents[i].Body = m.damage(slices.Clone(extents[i].Body))
 		}
 	}

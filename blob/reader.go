@@ -134,13 +134,13 @@ func (r *Reader) writeExtent(ctx context.Context, w io.Writer, e *metastore.Exte
 	if err := checkExtent(e); err != nil {
 		return 0, err
 	}
-	if e.Key == "" {
+	if e.Object == "" {
 		return writeInline(w, e, from, to)
 	}
 	s := r.c.s
 	x := blockChecker{
 		bytes: s.bytes, verified: s.verified, limits: s.reads, ahead: &r.ahead, pay: r.pay,
-		e: e, start: r.c.start(e), w: w, times: s.verified.of(e.Key),
+		e: e, start: r.c.start(e), w: w, times: s.verified.of(e.Object),
 	}
 	return x.write(ctx, from, to)
 }

@@ -246,7 +246,7 @@ func (s *service) loseExtent(t *testing.T, account, name string, place int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.bytes.Delete(ctx, bytestore.Name(extents[place].Key)); err != nil {
+	if err := s.bytes.Delete(ctx, bytestore.Name(extents[place].Object)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -50,9 +50,9 @@ func (c *cloner) copyMissing(ctx context.Context) (damaged int64, err error) {
 				switch err := c.copyObject(ctx, e); {
 				case errors.Is(err, blob.ErrCorrupt):
 					bad.Add(1)
-					c.progress.damaged(e.Key, err)
+					c.progress.damaged(e.Object, err)
 				case err != nil:
-					fail(fmt.Errorf("copying the object %s: %w", e.Key, err))
+					fail(fmt.Errorf("copying the object %s: %w", e.Object, err))
 				default:
 					c.progress.add(e.Size)
 				}
@@ -84,7 +84,7 @@ func (c *cloner) eachMissing(ctx context.Context, fn func(metastore.Extent) erro
 		return err
 	}
 	before := func(name bytestore.Name) error { // an empty name is after all others
-		for !source.done && (name == "" || source.current.Key < string(name)) {
+		for !source.done && (name == "" || source.current.Object < string(name)) {
 			if err := fn(source.current); err != nil {
 				return err
 			}
@@ -95,7 +95,7 @@ func (c *cloner) eachMissing(ctx context.Context, fn func(metastore.Extent) erro
 		return nil
 	}
 	err := c.target.Bytes.List(ctx, "", func(o bytestore.Object) error {
-		if err := before(o.Name); err != nil || source.done || source.current.Key != string(o.Name) {
+		if err := before(o.Name); err != nil || source.done || source.current.Object != string(o.Name) {
 			return err
 		}
 		if o.Size != source.current.Size {
@@ -122,7 +122,7 @@ func (i *objectIterator) next(ctx context.Context) error {
 	if len(i.page) == 0 {
 		const pageSize = 1000
 		var err error
-		if i.page, err = i.endpoint.SQL.Objects(ctx, i.current.Key, pageSize); err != nil {
+		if i.page, err = i.endpoint.SQL.Objects(ctx, i.current.Object, pageSize); err != nil {
 			return fmt.Errorf("the source: %w", err)
 		}
 		if len(i.page) == 0 {
@@ -135,13 +135,13 @@ func (i *objectIterator) next(ctx context.Context) error {
 }
 
 func (c *cloner) copyObject(ctx context.Context, e metastore.Extent) error {
-	r, err := c.source.Bytes.Open(ctx, bytestore.Name(e.Key), 0, e.Size)
+	r, err := c.source.Bytes.Open(ctx, bytestore.Name(e.Object), 0, e.Size)
 	if errors.Is(err, bytestore.ErrNotFound) || errors.Is(err, bytestore.ErrTruncated) {
 		return fmt.Errorf("%w: %w", blob.ErrCorrupt, err)
 	}
 	if err != nil {
 		return err
 	}
-	err = c.target.Bytes.Put(ctx, bytestore.Name(e.Key), blob.CheckObject(r, e), e.Size)
+	err = c.target.Bytes.Put(ctx, bytestore.Name(e.Object), blob.CheckObject(r, e), e.Size)
 	return errors.Join(err, r.Close())
 }

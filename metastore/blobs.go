@@ -52,7 +52,7 @@ type Extent struct {
 	Offset int64    // the first byte's, within the part
 	Size   int64    // bytes, 1 to MaxExtentSize
 	Blocks []uint32 // CRC-32C of each MiB, counted from the extent's start
-	Key    string   // the object's name in the byte store; empty if inline
+	Object string   // the object's name in the byte store; empty if inline
 	Body   []byte   // the bytes themselves if inline, otherwise nil
 	// Created is when the object's name was created. The methods that store extents compare its age
 	// with MaxExtentAge and do not store it. They ignore it for an inline extent.

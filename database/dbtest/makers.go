@@ -22,7 +22,7 @@ func (p *Probe) object() string {
 
 // Extent returns an extent with a new key.
 func (p *Probe) Extent(part int, off, size int64) metastore.Extent {
-	e := metastore.Extent{Part: part, Offset: off, Size: size, Key: p.object(), Created: p.Clock.Now()}
+	e := metastore.Extent{Part: part, Offset: off, Size: size, Object: p.object(), Created: p.Clock.Now()}
 	for at := int64(0); at < size; at += MiB {
 		e.Blocks = append(e.Blocks, uint32(off+at)*2654435761+uint32(part))
 	}

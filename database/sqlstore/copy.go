@@ -108,7 +108,7 @@ func (s *Store) Objects(ctx context.Context, after string, limit int) ([]metasto
 		var e metastore.Extent
 		return t.Each(`SELECT object, size, blocks FROM extents WHERE `+live+` ORDER BY object LIMIT ($2 + 0)`,
 			engine.Args{[]byte(after), int64(limit)},
-			engine.Args{&e.Key, (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks)}, func() error {
+			engine.Args{&e.Object, (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks)}, func() error {
 				list = append(list, e)
 				return nil
 			})

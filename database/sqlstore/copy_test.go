@@ -100,7 +100,7 @@ func bodyExtent(text string) metastore.Extent {
 }
 
 func objectExtent(key string, size int64) metastore.Extent {
-	return metastore.Extent{Size: size, Blocks: []uint32{1, 0xffffffff}, Key: key, Created: time.Now()}
+	return metastore.Extent{Size: size, Blocks: []uint32{1, 0xffffffff}, Object: key, Created: time.Now()}
 }
 
 func (f *filler) upload(id string, parts int) {
@@ -132,7 +132,7 @@ func fill(tb testing.TB, s *Store, parts int) {
 	f := &filler{Store: s, ctx: tb.Context()}
 	long := strings.Repeat("n", 2000)
 	f.blob("b", "replaced", objectExtent("00-second", 3))
-	f.blob("b", "replaced", objectExtent("ff-third", 4), metastore.Extent{Offset: 4, Size: 1, Blocks: []uint32{3}, Key: "ff-fourth", Created: time.Now()})
+	f.blob("b", "replaced", objectExtent("ff-third", 4), metastore.Extent{Offset: 4, Size: 1, Blocks: []uint32{3}, Object: "ff-fourth", Created: time.Now()})
 	f.note(f.Purge(f.ctx, 10)) // their rows of usage become sums, and the replaced content is retained
 	for _, name := range []string{"a", "ab", "\x00\xff", long, long + "1", long + "22", strings.Repeat("é", 1500)} {
 		f.blob("account", name, bodyExtent("body"))
@@ -354,9 +354,9 @@ func TestObjects(t *testing.T) {
 				break
 			}
 			for _, e := range page {
-				after, size, keys = e.Key, size+e.Size, append(keys, e.Key)
+				after, size, keys = e.Object, size+e.Size, append(keys, e.Object)
 			}
-			if page[0].Key == "00-first" && !slices.Equal(page[0].Blocks, []uint32{1, 0xffffffff}) {
+			if page[0].Object == "00-first" && !slices.Equal(page[0].Blocks, []uint32{1, 0xffffffff}) {
 				t.Errorf("%s: the blocks are %x", name, page[0].Blocks)
 			}
 		}

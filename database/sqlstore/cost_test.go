@@ -139,7 +139,7 @@ func objects(n int) []metastore.Extent {
 	for i := range list {
 		list[i] = metastore.Extent{
 			Size: metastore.MaxExtentSize, Blocks: make([]uint32, 64),
-			Key: string(bytestore.NewName(time.Now())), Created: time.Now(),
+			Object: string(bytestore.NewName(time.Now())), Created: time.Now(),
 		}
 	}
 	return list

@@ -90,7 +90,7 @@ func writeOne(ctx context.Context, s *Store, name string, kind int) error {
 		if err != nil {
 			return err
 		}
-		e := metastore.Extent{Size: 3, Key: name, Created: time.Now()}
+		e := metastore.Extent{Size: 3, Object: name, Created: time.Now()}
 		if err := s.PutPart(ctx, name, metastore.Part{Size: 3}, []metastore.Extent{e}); err != nil {
 			return err
 		}

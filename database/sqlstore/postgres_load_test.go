@@ -131,7 +131,7 @@ func (l *faultLoad) call(g int, name string) error {
 // not find it.
 func (l *faultLoad) createAndDelete(ctx context.Context, name string) error {
 	b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(time.Now()), Size: 3}
-	_, err := l.store.CommitBlob(ctx, b, []metastore.Extent{{Size: 3, Key: name, Created: time.Now()}}, func(current *metastore.Blob) error {
+	_, err := l.store.CommitBlob(ctx, b, []metastore.Extent{{Size: 3, Object: name, Created: time.Now()}}, func(current *metastore.Blob) error {
 		if current != nil {
 			return errors.New("the blob exists before it was created")
 		}

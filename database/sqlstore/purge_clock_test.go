@@ -143,7 +143,7 @@ func TestPostgresUsesTheServersClock(t *testing.T) {
 		commit := func(name string, age time.Duration) (metastore.Blob, error) {
 			created := s.Now().Add(-age)
 			b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(created), Size: 1}
-			return s.CommitBlob(t.Context(), b, []metastore.Extent{{Size: 1, Key: "key " + name, Created: created}}, nil)
+			return s.CommitBlob(t.Context(), b, []metastore.Extent{{Size: 1, Object: "key " + name, Created: created}}, nil)
 		}
 		if _, err := commit("stale", metastore.MaxExtentAge+time.Minute); !errors.Is(err, metastore.ErrStaleExtent) {
 			t.Errorf("server ahead by %v: a stale extent is committed: %v", ahead, err)

@@ -202,7 +202,7 @@ func TestCommitRestoredByAPowerCut(t *testing.T) {
 	err := write(func(i int) error {
 		last = i
 		b := metastore.Blob{Account: "a", Name: "blob", Content: metastore.NewContentID(time.Now()), Size: 3}
-		_, err := s.CommitBlob(t.Context(), b, []metastore.Extent{{Size: 3, Key: name(i), Created: time.Now()}}, nil)
+		_, err := s.CommitBlob(t.Context(), b, []metastore.Extent{{Size: 3, Object: name(i), Created: time.Now()}}, nil)
 		return err
 	})
 	stoppedInDoubt(t, s, err)
@@ -213,7 +213,7 @@ func TestCommitRestoredByAPowerCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	extents, err := after.Extents(t.Context(), b.Content, metastore.Position{}, 2)
-	if err != nil || len(extents) != 1 || extents[0].Key != name(last) {
+	if err != nil || len(extents) != 1 || extents[0].Object != name(last) {
 		t.Fatalf("after the power cut: %+v, %v; want %s: nothing was restored", extents, err, name(last))
 	}
 }

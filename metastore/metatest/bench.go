@@ -37,7 +37,7 @@ func (b *bench) Extent(part int, off, size int64) metastore.Extent {
 	n := b.objects.Add(1)
 	return metastore.Extent{
 		Part: part, Offset: off, Size: size, Blocks: make([]uint32, (size+dbtest.MiB-1)/dbtest.MiB),
-		Key: fmt.Sprintf("%02x-%044x", byte(n*167), n), Created: b.Clock.Now(),
+		Object: fmt.Sprintf("%02x-%044x", byte(n*167), n), Created: b.Clock.Now(),
 	}
 }
 

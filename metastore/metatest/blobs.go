@@ -312,9 +312,9 @@ func blobPrecondition(p *probe) {
 	p.OK(err, "blob after refusals")
 	p.Equal(got, b, "blob after refusals")
 	p.Must(len(p.Garbage()) == 0, "refusals created garbage")
-	free, err := p.Store.Unreferenced(p.Ctx, []string{e.Key})
+	free, err := p.Store.Unreferenced(p.Ctx, []string{e.Object})
 	p.OK(err, "unreferenced")
-	p.Equal(free, []string{e.Key}, "keys without an extent after refusals")
+	p.Equal(free, []string{e.Object}, "keys without an extent after refusals")
 }
 
 // blobRacingCreators creates one name concurrently on two handles.
@@ -449,7 +449,7 @@ func blobExtentAge(p *probe) {
 				continue
 			}
 			p.Is(err, metastore.ErrStaleExtent, "%s of an extent aged %v", verb, c.age)
-			free, err := p.Store.Unreferenced(p.Ctx, []string{extents[0].Key, extents[1].Key})
+			free, err := p.Store.Unreferenced(p.Ctx, []string{extents[0].Object, extents[1].Object})
 			p.OK(err, "unreferenced")
 			p.Must(len(free) == 2, "a refused %s stored an extent", verb)
 		}
@@ -554,7 +554,7 @@ func blobLargest(p *probe) {
 	for some := range slices.Chunk(extents, 1000) {
 		keys := make([]string, 0, len(some))
 		for _, e := range some {
-			keys = append(keys, e.Key)
+			keys = append(keys, e.Object)
 		}
 		free, err := p.Store.Unreferenced(p.Ctx, keys)
 		p.OK(err, "unreferenced")

@@ -53,9 +53,9 @@ func garbageLife(p *probe) {
 	p.OK(p.Store.DropExtents(p.Ctx, content, []metastore.Position{{Part: 77}, {Part: 0, Offset: 4}}), "drop of unknown extents")
 	p.Must(len(p.allExtents(content)) == 5, "other extents were dropped")
 	p.Is(p.Store.DropContent(p.Ctx, content), database.ErrExists, "drop of a content with extents")
-	free, err := p.Store.Unreferenced(p.Ctx, []string{all[0].Key, all[2].Key, all[8].Key})
+	free, err := p.Store.Unreferenced(p.Ctx, []string{all[0].Object, all[2].Object, all[8].Object})
 	p.OK(err, "unreferenced")
-	p.Equal(free, []string{all[0].Key, all[8].Key}, "keys without an extent")
+	p.Equal(free, []string{all[0].Object, all[8].Object}, "keys without an extent")
 
 	p.OK(p.Store.DropExtents(p.Ctx, content, positions(all)), "drop of all extents")
 	p.Equal(p.Garbage(), []metastore.ContentID{content}, "garbage without extents")
@@ -178,9 +178,9 @@ func garbageContents(p *probe) {
 		gone("empty"), gone("inline", p.Inline(0, 0, []byte("x"))), gone("mixed", mixed...), gone("small", small...),
 		gone("large", large...), live.Content, open.Content, p.Content(),
 	}
-	want := map[metastore.ContentID][]string{contents[0]: nil, contents[1]: nil, contents[2]: {mixed[0].Key, mixed[2].Key}, contents[3]: nil}
+	want := map[metastore.ContentID][]string{contents[0]: nil, contents[1]: nil, contents[2]: {mixed[0].Object, mixed[2].Object}, contents[3]: nil}
 	for _, e := range small {
-		want[contents[3]] = append(want[contents[3]], e.Key)
+		want[contents[3]] = append(want[contents[3]], e.Object)
 	}
 	objects, err := p.Store.GarbageObjects(p.Ctx, contents)
 	p.OK(err, "objects")
@@ -203,9 +203,9 @@ func garbageContents(p *probe) {
 		}
 		p.Reopen()
 	}
-	free, err := p.Store.Unreferenced(p.Ctx, []string{mixed[0].Key, small[15].Key, large[0].Key, liveExtent.Key})
+	free, err := p.Store.Unreferenced(p.Ctx, []string{mixed[0].Object, small[15].Object, large[0].Object, liveExtent.Object})
 	p.OK(err, "unreferenced")
-	p.Equal(free, []string{mixed[0].Key, small[15].Key}, "keys without an extent")
+	p.Equal(free, []string{mixed[0].Object, small[15].Object}, "keys without an extent")
 	objects, err = p.Store.GarbageObjects(p.Ctx, contents)
 	p.OK(err, "objects")
 	p.Must(len(objects) == 0, "objects after the drop: %v", objects)
@@ -230,7 +230,7 @@ func garbageUnreferenced(p *probe) {
 			continue
 		}
 		_, e := p.Put("a", fmt.Sprint("name", i))
-		keys = append(keys, e.Key)
+		keys = append(keys, e.Object)
 		if i%200 == 0 { // garbage is a reference too
 			_, _, err := p.Store.DeleteBlob(p.Ctx, "a", fmt.Sprint("name", i), nil)
 			p.OK(err, "delete")

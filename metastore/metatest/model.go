@@ -284,8 +284,8 @@ func (h *history) part(ctx context.Context, s whole.Database, id string, index i
 		return derr
 	}
 	if old, again := u.parts[index]; again {
-		h.model.moved = append(h.model.moved, old.Key)
-		h.model.charges[old.Key] = modelCharge{u.Owner, old.Size + 1024}
+		h.model.moved = append(h.model.moved, old.Object)
+		h.model.charges[old.Object] = modelCharge{u.Owner, old.Size + 1024}
 		u.Bytes -= old.Size
 	}
 	u.parts[index] = e
@@ -426,8 +426,8 @@ func (h *history) settle() error {
 		}
 		if !m.garbage[id] { // created by the store for the replaced parts
 			for _, e := range extents {
-				moved = append(moved, e.Key)
-				delete(m.charges, e.Key)
+				moved = append(moved, e.Object)
+				delete(m.charges, e.Object)
 			}
 		}
 		delete(m.garbage, id)

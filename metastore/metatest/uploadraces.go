@@ -103,13 +103,13 @@ func (p *probe) consistent(id, account, name string, acked []metastore.Extent) {
 	garbage := map[string]bool{} // keys
 	for _, g := range p.Garbage() {
 		for _, e := range p.allExtents(g) {
-			p.Must(!garbage[e.Key], "extent %s is garbage twice", e.Key)
-			garbage[e.Key] = true
+			p.Must(!garbage[e.Object], "extent %s is garbage twice", e.Object)
+			garbage[e.Object] = true
 		}
 	}
 	var keys []string
 	for _, e := range acked {
-		keys = append(keys, e.Key)
+		keys = append(keys, e.Object)
 	}
 	free, err := p.Store.Unreferenced(p.Ctx, keys)
 	p.OK(err, "unreferenced")
@@ -138,7 +138,7 @@ func (p *probe) consistent(id, account, name string, acked []metastore.Extent) {
 		p.Must(len(parts) == 0, "a committed upload has %d parts", len(parts))
 		for _, e := range live {
 			for _, a := range acked {
-				if a.Key == e.Key && (len(parts) == 0 || parts[len(parts)-1].Index < e.Part) {
+				if a.Object == e.Object && (len(parts) == 0 || parts[len(parts)-1].Index < e.Part) {
 					parts = append(parts, metastore.Part{Index: a.Part, Size: a.Size})
 				}
 			}
@@ -149,8 +149,8 @@ func (p *probe) consistent(id, account, name string, acked []metastore.Extent) {
 	p.Must(len(live) == len(parts), "%d extents of %d parts", len(live), len(parts))
 	for i, e := range live {
 		p.Must(e.Part == parts[i].Index && e.Size == parts[i].Size, "extent %+v of part %+v", e, parts[i])
-		p.Must(!garbage[e.Key], "extent %s is live and garbage", e.Key)
-		garbage[e.Key] = true
+		p.Must(!garbage[e.Object], "extent %s is live and garbage", e.Object)
+		garbage[e.Object] = true
 	}
 	for _, k := range keys {
 		p.Must(garbage[k], "acknowledged extent %s is neither live nor garbage", k)

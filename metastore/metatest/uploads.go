@@ -123,8 +123,8 @@ func uploadParts(p *probe) {
 	for _, id := range garbage {
 		p.Must(id != u.Content, "the content of an open upload is garbage")
 		for _, e := range p.allExtents(id) {
-			p.Must(want[e.Part].Key != e.Key, "the newest extent of part %d is garbage", e.Part)
-			keys = append(keys, e.Key)
+			p.Must(want[e.Part].Object != e.Object, "the newest extent of part %d is garbage", e.Part)
+			keys = append(keys, e.Object)
 		}
 	}
 	p.Must(len(keys) == dropped, "%d extents are garbage, want %d", len(keys), dropped)
@@ -295,7 +295,7 @@ func uploadEnded(p *probe) {
 		late := p.Extent(0, 0, 6)
 		err := p.Store.PutPart(p.Ctx, id, metastore.Part{Size: 6}, []metastore.Extent{late})
 		p.Is(err, want, "part of the upload %s", id)
-		free, err := p.Store.Unreferenced(p.Ctx, []string{late.Key})
+		free, err := p.Store.Unreferenced(p.Ctx, []string{late.Object})
 		p.OK(err, "unreferenced")
 		p.Must(len(free) == 1, "a part refused by the upload %s was stored", id)
 		after, _ := p.Store.Upload(p.Ctx, id)

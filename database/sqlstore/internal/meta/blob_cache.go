@@ -69,7 +69,7 @@ func weight(k engine.RowKey, r *blobRow) uint32 {
 	variable += len(r.blob.SHA256) + len(r.blob.ContentType) + len(r.blob.Metadata) + len(r.blob.Owner)
 	for i := range r.first {
 		size += extentOverhead
-		variable += len(r.first[i].Body) + len(r.first[i].Key) + 4*len(r.first[i].Blocks)
+		variable += len(r.first[i].Body) + len(r.first[i].Object) + 4*len(r.first[i].Blocks)
 	}
 	return uint32(size + variable + variable/16) // the allocator rounds up, by an eighth at most
 }

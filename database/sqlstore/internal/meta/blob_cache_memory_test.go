@@ -90,7 +90,7 @@ func commitForTest(t *testing.T, s *Metastore, b metastore.Blob, body, size int)
 	case body > 0:
 		extents = []metastore.Extent{{Size: int64(body), Blocks: []uint32{1}, Body: make([]byte, body)}}
 	case size > 0:
-		extents = []metastore.Extent{{Size: int64(size), Blocks: make([]uint32, (size+1<<20-1)>>20), Key: b.Content.String(), Created: s.db.Now()}}
+		extents = []metastore.Extent{{Size: int64(size), Blocks: make([]uint32, (size+1<<20-1)>>20), Object: b.Content.String(), Created: s.db.Now()}}
 	}
 	for _, e := range extents {
 		b.Size += e.Size

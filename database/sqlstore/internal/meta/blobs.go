@@ -120,7 +120,7 @@ func (t tx) blobRow(account, blobName string) (*blobRow, error) {
 	row := &blobRow{}
 	n := splitName(blobName)
 	var e metastore.Extent
-	fields := append(blobFields(&row.blob), (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.OptionalText)(&e.Key), &e.Body)
+	fields := append(blobFields(&row.blob), (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.OptionalText)(&e.Object), &e.Body)
 	var err error
 	row.found, err = t.Row(
 		`SELECT f.*, COALESCE(e.size, 0), e.blocks, e.object, i.body

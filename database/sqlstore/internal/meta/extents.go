@@ -22,7 +22,7 @@ func checkExtents(extents []metastore.Extent, part int, size int64) error {
 			return fmt.Errorf("sqlstore: extent %d (part %d, offset %d, size %d) does not follow offset %d of part %d",
 				i, e.Part, e.Offset, e.Size, end, part)
 		}
-		if (e.Key == "") != (e.Body != nil) || (e.Body != nil && int64(len(e.Body)) != e.Size) {
+		if (e.Object == "") != (e.Body != nil) || (e.Body != nil && int64(len(e.Body)) != e.Size) {
 			return fmt.Errorf("sqlstore: extent %d must have either a key or a body of %d bytes", i, e.Size)
 		}
 		end += e.Size
@@ -36,7 +36,7 @@ func checkExtents(extents []metastore.Extent, part int, size int64) error {
 // checkAge returns ErrStaleExtent if the orphan sweep may soon check the extents' objects.
 func checkAge(extents []metastore.Extent, now time.Time) error {
 	for i := range extents {
-		if e := &extents[i]; e.Key != "" && now.Sub(e.Created) > metastore.MaxExtentAge {
+		if e := &extents[i]; e.Object != "" && now.Sub(e.Created) > metastore.MaxExtentAge {
 			return fmt.Errorf("extent of %v: %w", e.Created, metastore.ErrStaleExtent)
 		}
 	}
@@ -91,8 +91,8 @@ func (t tx) addRows(insert string, content metastore.ContentID, extents []metast
 	for i := range extents {
 		e := &extents[i]
 		var object any
-		if e.Key != "" {
-			object = []byte(e.Key)
+		if e.Object != "" {
+			object = []byte(e.Object)
 		}
 		in = append(in, content[:], int64(e.Part), e.Offset, e.Size, engine.BlocksColumn(e.Blocks), object)
 	}
@@ -103,7 +103,7 @@ func (t tx) addRows(insert string, content metastore.ContentID, extents []metast
 func (t tx) addBodies(content metastore.ContentID, extents []metastore.Extent) error {
 	for i := range extents {
 		e := &extents[i]
-		if e.Key != "" {
+		if e.Object != "" {
 			continue
 		}
 		err := t.Change(`INSERT INTO bodies (content, part, off, body) VALUES ($1, $2, $3, $4)`,
@@ -205,7 +205,7 @@ func (s *Metastore) Extents(ctx context.Context, content metastore.ContentID, fr
 			WHERE e.content = $1 AND (e.part, e.off) > ($2, $3) AND (e.part > $2 OR e.off + e.size > $4)
 			ORDER BY e.part, e.off LIMIT ($5 + 0)`,
 			engine.Args{content[:], int64(from.Part), from.Offset - metastore.MaxExtentSize, from.Offset, int64(limit)},
-			engine.Args{&part, (*engine.Integer)(&e.Offset), (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.OptionalText)(&e.Key), &e.Body},
+			engine.Args{&part, (*engine.Integer)(&e.Offset), (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.OptionalText)(&e.Object), &e.Body},
 			func() error {
 				e.Part = int(part)
 				list = append(list, e)

@@ -25,7 +25,7 @@ func TestExtentsGoInBulk(t *testing.T) {
 	for n, most := range map[int]int{0: 0, 1: 1, 5: 2, 31: 10, 64: 2, 255: 17, 2048: 8} {
 		extents := make([]metastore.Extent, n)
 		for i := range extents {
-			extents[i] = metastore.Extent{Offset: int64(i), Size: 1, Blocks: []uint32{uint32(i)}, Key: fmt.Sprint(n, "-", i)}
+			extents[i] = metastore.Extent{Offset: int64(i), Size: 1, Blocks: []uint32{uint32(i)}, Object: fmt.Sprint(n, "-", i)}
 		}
 		content := metastore.NewContentID(time.Now())
 		execs := 0
@@ -41,7 +41,7 @@ func TestExtentsGoInBulk(t *testing.T) {
 		}
 		got, err := s.Extents(t.Context(), content, metastore.Position{}, n+1)
 		if err != nil || !slices.EqualFunc(got, extents, func(a, b metastore.Extent) bool {
-			return a.Offset == b.Offset && a.Size == b.Size && a.Key == b.Key && slices.Equal(a.Blocks, b.Blocks)
+			return a.Offset == b.Offset && a.Size == b.Size && a.Object == b.Object && slices.Equal(a.Blocks, b.Blocks)
 		}) {
 			t.Errorf("%d extents: %d were read, %v", n, len(got), err)
 		}
@@ -64,7 +64,7 @@ func TestStagedExtentsOfACrash(t *testing.T) {
 			content := metastore.NewContentID(clock.Now())
 			extents := make([]metastore.Extent, stageExtents+1)
 			for i := range extents {
-				extents[i] = metastore.Extent{Offset: int64(i), Size: 1, Key: fmt.Sprint("object", i), Created: clock.Now()}
+				extents[i] = metastore.Extent{Offset: int64(i), Size: 1, Object: fmt.Sprint("object", i), Created: clock.Now()}
 			}
 			if err := s.stage(t.Context(), content, usage.Delta{}, extents); err != nil {
 				t.Fatal(err)
@@ -79,7 +79,7 @@ func TestStagedExtentsOfACrash(t *testing.T) {
 				if err != nil || (len(got) == 1) != due {
 					t.Errorf("%s: garbage %v, %v", when, got, err)
 				}
-				keys := []string{extents[0].Key, extents[stageExtents].Key}
+				keys := []string{extents[0].Object, extents[stageExtents].Object}
 				if free, err := s.Unreferenced(t.Context(), keys); err != nil || len(free) != 0 {
 					t.Errorf("%s: not referenced: %q, %v", when, free, err)
 				}
@@ -114,7 +114,7 @@ func TestContextEndsWhileStaging(t *testing.T) {
 	}})
 	extents := make([]metastore.Extent, 3*stageExtents)
 	for i := range extents {
-		extents[i] = metastore.Extent{Offset: int64(i), Size: 1, Key: fmt.Sprint("object", i), Created: time.Now()}
+		extents[i] = metastore.Extent{Offset: int64(i), Size: 1, Object: fmt.Sprint("object", i), Created: time.Now()}
 	}
 	b := metastore.Blob{Account: "a", Name: "b", Content: metastore.NewContentID(time.Now()), Size: int64(len(extents))}
 	left.Store(2)
@@ -159,7 +159,7 @@ func TestStagedExtentsOfACommitInDoubt(t *testing.T) {
 	s := openSQLite(t, engine.Options{})
 	for cause, want := range map[error]error{database.ErrUnknownOutcome: nil, database.ErrExpired: metastore.ErrStaleExtent} {
 		content := metastore.NewContentID(time.Now())
-		if err := s.stage(t.Context(), content, usage.Delta{}, []metastore.Extent{{Size: 1, Key: content.String(), Created: time.Now()}}); err != nil {
+		if err := s.stage(t.Context(), content, usage.Delta{}, []metastore.Extent{{Size: 1, Object: content.String(), Created: time.Now()}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.unstage(t.Context(), content, cause); !errors.Is(err, cause) {

@@ -24,7 +24,7 @@ func TestUnreferencedIsExact(t *testing.T) {
 		for _, i := range rand.Perm(400)[:200] {
 			held[key(i)] = true
 			b := metastore.Blob{Account: "a", Name: key(i), Content: metastore.NewContentID(time.Now()), Size: 1}
-			e := metastore.Extent{Size: 1, Blocks: []uint32{0}, Key: key(i), Created: time.Now()}
+			e := metastore.Extent{Size: 1, Blocks: []uint32{0}, Object: key(i), Created: time.Now()}
 			if _, err := s.CommitBlob(t.Context(), b, []metastore.Extent{e}, nil); err != nil {
 				t.Fatal(err)
 			}

@@ -127,7 +127,7 @@ func loadPostgres(ctx context.Context, p *pgx.Conn, rows []scaleRow) error {
 			[]byte(b.Account), n.head, n.hash, n.tail, b.Content[:], b.Size, int64(b.CRC64), b.PartSize,
 			engine.BytesColumn(b.SHA256), []byte(b.ContentType), engine.Micros(b.Modified), engine.Micros(b.Expires), engine.OptionalColumn(b.Owner),
 		}
-		extents[i] = []any{b.Content[:], int64(e.Part), e.Offset, e.Size, engine.BlocksColumn(e.Blocks), []byte(e.Key)}
+		extents[i] = []any{b.Content[:], int64(e.Part), e.Offset, e.Size, engine.BlocksColumn(e.Blocks), []byte(e.Object)}
 	}
 	return pgx.BeginFunc(ctx, p, func(t pgx.Tx) error {
 		_, err := t.CopyFrom(ctx, pgx.Identifier{"blobs"}, []string{
@@ -195,7 +195,7 @@ func newScaleRow(i int, start time.Time) scaleRow {
 			ContentType: "image/jpeg", Owner: scaleOwner(i % scaleOwners), Modified: at,
 		},
 		extent: metastore.Extent{
-			Size: scaleSize, Key: string(bytestore.NewName(at)), Created: at,
+			Size: scaleSize, Object: string(bytestore.NewName(at)), Created: at,
 			Blocks: []uint32{rand.Uint32(), rand.Uint32(), rand.Uint32(), rand.Uint32()},
 		},
 	}
