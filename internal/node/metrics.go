@@ -333,8 +333,8 @@ func registerCollector(set *metrics.Set, channels *paychan.Service, collector *c
 		s := channels.Stats()
 		return map[string]int64{"executed": s.Simulated, "refused": s.SimulationRefused, "failed": s.SimulationFailed}[outcome]
 	})
-	set.Gauge("sluice_ledger_ahead_seconds", "Time by which the ledger of the chain is ahead of the clock of the store; negative if it is behind; 0 without a chain, and if it is not known.", ahead)
-	set.Gauge("sluice_clock_stops_sales", "1 while nothing is sold, because the ledger of the chain is more than 10 seconds ahead of the clock of the store, or has no time that can be right; otherwise 0.",
+	set.Gauge("sluice_ledger_ahead_seconds", "Time by which the chain is ahead of the clock of the store; negative if it is behind; 0 without a chain, and if it is not known.", ahead)
+	set.Gauge("sluice_clock_stops_sales", "1 while nothing is sold, because the chain is more than 10 seconds ahead of the clock of the store, or has no time that can be right; otherwise 0.",
 		func() float64 { return number(channels.ClockAgrees() != nil) })
 	set.Counter("sluice_channel_readings_failed_total", "Readings of channels from the chain that failed.", func() int64 { return channels.Stats().ReadsFailed })
 }
