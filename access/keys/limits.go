@@ -23,7 +23,7 @@ type Limits struct {
 	Channels           int64 // ever opened
 }
 
-// Unlimited, as a limit, means that it does not apply.
+// Unlimited is the value of a limit that does not apply.
 const Unlimited = -1
 
 // LimitKinds are the kinds of limits, in the order in which they are shown.
