@@ -14,9 +14,9 @@
 //
 // Every method that has an effect is one atomic and durable transaction. When it returns nil, the
 // effect survives a power failure and is visible to every later call on any handle. When it returns
-// an error other than ErrUnknownOutcome, it had no effect. The only exception is stated at
-// metastore.Blobs.CommitBlob. No method exposes a transaction; where a decision must be made inside
-// one, the caller passes a function such as a metastore.Precondition.
+// an error other than ErrUnknownOutcome, it had no effect. The exceptions are stated at
+// metastore.Blobs.CommitBlob and Maintenance.Purge. No method exposes a transaction; where a
+// decision must be made inside one, the caller passes a function such as a metastore.Precondition.
 //
 // "Repeated" in the contracts means that the same call is made again, for example because the
 // response to the first one was lost.
@@ -46,8 +46,8 @@ import "errors"
 
 // Errors that every method may return. They are wrapped; compare them with errors.Is.
 var (
-	// ErrNotFound means that the blob, upload, session, channel or key does not exist, or
-	// no longer.
+	// ErrNotFound means that what the call names, such as a blob, a session, a key or a
+	// property, does not exist, or no longer.
 	ErrNotFound = errors.New("database: not found")
 	// ErrExpired means that the blob or session exists but has expired.
 	ErrExpired = errors.New("database: expired")

@@ -3,10 +3,11 @@ package database
 import "context"
 
 // Maintenance are the operations that keep a store in order. They serve no request: the server
-// calls Purge, Unreferenced and Census in the background, and an operator calls Audit.
+// calls Purge and Census in the background, and an operator calls Audit.
 type Maintenance interface {
 	// Purge handles up to about limit rows of each kind that is due, and returns how many it
-	// handled, or 0 if nothing is left to do now. It
+	// handled, or 0 if nothing is left to do now. It runs several transactions: after an error,
+	// those before it have taken effect. It
 	//
 	//   - aborts idle uploads;
 	//   - removes the parts of ended uploads, and ended uploads past their retention;

@@ -25,8 +25,8 @@ import (
 var notForClients = []string{
 	"blob.ErrForeignStore", "blob.ErrUnfinishedCopy", "blob.ErrLargeSweep", "blob.ErrInvalidName",
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidName",
-	"metastore.ErrNotFound", "metastore.ErrExpired", "metastore.ErrNewer", "metastore.ErrOlder", "metastore.ErrClock",
-	"metastore.ErrGroupLimits", "access.ErrInvalidKey", "access.ErrInvalidLimit", // in the commands key and group
+	"database.ErrNotFound", "database.ErrExpired", "database.ErrNewer", "database.ErrOlder", "database.ErrClock",
+	"access/keys.ErrGroupLimits", "access.ErrInvalidKey", "access.ErrInvalidLimit", // in the commands key and group
 	"paychan.ErrUncollected",
 }
 
@@ -35,13 +35,20 @@ func TestEverySentinelHasAStatus(t *testing.T) {
 	for _, row := range errorTable {
 		texts = append(texts, row.is.Error())
 	}
-	for _, pkg := range []string{"blob", "session", "paychan", "access", "bytestore", "metastore", "metering"} {
+	known := map[string]bool{}
+	for _, pkg := range []string{"blob", "session", "paychan", "access", "access/keys", "bytestore", "database", "metastore", "ledger", "metering"} {
 		for name, text := range sentinels(t, "../"+pkg) {
+			known[pkg+"."+name] = true
 			listed := slices.Contains(texts, text)
 			exempt := slices.Contains(notForClients, pkg+"."+name)
 			if listed == exempt {
 				t.Errorf("%s.%s: in the error table: %t, exempt from it: %t", pkg, name, listed, exempt)
 			}
+		}
+	}
+	for _, name := range notForClients {
+		if !known[name] {
+			t.Errorf("%s is exempt, and there is no such error", name)
 		}
 	}
 	for _, dir := range []string{".", "internal/headers", "internal/router", "internal/transfer"} {

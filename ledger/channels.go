@@ -20,7 +20,8 @@ const (
 
 // Channel is a payment channel. Amounts are in asset units, from 0 to 2^63-1. The store guarantees
 // that Accepted is the sum of count times price over the channel's sales, less what was returned,
-// plus Credit, and that Settled <= Accepted <= Deposit.
+// plus Credit, and that Settled <= Accepted. Accepted <= Deposit holds unless a reading of the
+// chain has shown a smaller deposit; then the channel has stopped.
 type Channel struct {
 	ID               string // unguessable, created by the caller
 	PaymentChannelID int64
@@ -104,8 +105,8 @@ func (c *Channel) State(now time.Time) ChannelState {
 	}
 }
 
-// Channels stores the payment channels, which are retained forever. Their sales are not. Purge
-// replaces them by a sum in their channel:
+// Channels stores the payment channels, which are retained forever. A channel's
+// sales are not. database.Maintenance.Purge replaces them by a sum in the channel:
 //
 //   - sales to a session when it removes the session;
 //   - all others when they are older than SaleRetention.

@@ -25,7 +25,7 @@ type channelOp struct {
 type channelResult struct {
 	refusal             error // the sentinel
 	stored              int64 // sequence in a StaleError
-	required, available int64 // amounts in a NotCoveredError
+	required, available int64 // amounts in a InsufficientFundsError
 	bought              int64
 	channel             account // except after a purchase
 }

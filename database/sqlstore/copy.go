@@ -99,8 +99,8 @@ func (s *Store) Properties(ctx context.Context) (map[string]string, error) {
 const live = `object > $1 AND NOT EXISTS (SELECT 1 FROM garbage g WHERE g.content = extents.content)`
 
 // Objects returns up to limit extents that are objects and belong to no garbage, ordered by key,
-// beginning after the key after (empty: at the first). Only Key, Size and Blocks of the extents are
-// set.
+// beginning after the key after (empty: at the first). Only Object, Size and Blocks of the extents
+// are set.
 func (s *Store) Objects(ctx context.Context, after string, limit int) ([]metastore.Extent, error) {
 	var list []metastore.Extent
 	err := s.snapshot(ctx, func(t storeTx) error {

@@ -9,8 +9,8 @@ import (
 	"sluice/database/sqlstore/internal/usage"
 )
 
-// Purge implements database.Maintenance. Its steps for blobs and for money share transactions, and
-// each step handles up to limit rows.
+// Purge implements database.Maintenance. The steps that delete by age, of blobs and of money, share
+// a transaction. Each step handles up to limit rows.
 func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 	n, err := purge(ctx, s.db.WriteForDeletion, limit, meta.PurgeIdleUploads, meta.PurgeParts, meta.PurgeEndedUploads, meta.PurgeBlobs, meta.PurgeDeleted, money.PurgeIdempotency, meta.PurgeStaged)
 	if err != nil {

@@ -42,7 +42,7 @@ func (p *SharedTimer) fire() {
 }
 
 // Wait waits for done and returns nil. It returns the error of ctx if that ends before, and
-// errQueued at until or at most one tick later.
+// ErrQueued at until or at most one tick later.
 func (p *SharedTimer) Wait(ctx context.Context, done <-chan struct{}, until time.Time) error {
 	for {
 		select {

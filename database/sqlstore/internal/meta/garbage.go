@@ -276,7 +276,7 @@ func (s *Metastore) DropContent(ctx context.Context, content metastore.ContentID
 // maxUnreferenced is the maximum number of keys in a call of Unreferenced.
 const maxUnreferenced = 1000
 
-// Unreferenced implements database.Maintenance.
+// Unreferenced implements metastore.Garbage.
 func (s *Metastore) Unreferenced(ctx context.Context, keys []string) ([]string, error) {
 	if len(keys) > maxUnreferenced {
 		return nil, fmt.Errorf("sqlstore: %d keys in a call, at most %d", len(keys), maxUnreferenced)

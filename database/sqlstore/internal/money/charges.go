@@ -42,7 +42,7 @@ func (s *Ledger) ReturnCharge(ctx context.Context, id string, charge string) (le
 	return out, err
 }
 
-// ReturnRead implements ledger.Channels.
+// ReturnRead implements ledger.Payments.
 func (s *Ledger) ReturnRead(ctx context.Context, p ledger.Payment, charge string) (ledger.Channel, error) {
 	name := chargeID(charge)
 	return s.writeChannel(ctx, func(t tx) (ledger.Channel, error) {

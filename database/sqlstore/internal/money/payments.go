@@ -11,7 +11,7 @@ import (
 	"sluice/ledger"
 )
 
-// Buy implements ledger.Channels. It returns ErrExists if a new session's id is in use. A granted
+// Buy implements ledger.Payments. It returns ErrExists if a new session's id is in use. A granted
 // session still has no channel after it is refilled.
 func (s *Ledger) Buy(ctx context.Context, p ledger.Purchase, idem *ledger.Idempotency) (ledger.Session, error) {
 	return s.writeSession(ctx, func(t tx) (ledger.Session, error) {
@@ -48,7 +48,7 @@ func (t tx) buy(p ledger.Purchase) (ledger.Session, error) {
 	return session, err
 }
 
-// PayRead implements ledger.Channels. The Required of its *InsufficientFundsError is at
+// PayRead implements ledger.Payments. The Required of its *InsufficientFundsError is at
 // most 2^63-1, whatever Count times Price is.
 func (s *Ledger) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
 	return s.writeChannel(ctx, func(t tx) (ledger.Channel, error) {
@@ -172,7 +172,7 @@ func expiredOf(c ledger.Channel, pending, now time.Time) int64 {
 	return max(0, c.Accepted-max(c.Settled, c.Submitted, c.Withdrawn))
 }
 
-// Renew implements ledger.Channels.
+// Renew implements ledger.Payments.
 func (s *Ledger) Renew(ctx context.Context, p ledger.Payment) (ledger.Channel, error) {
 	return s.writeChannel(ctx, func(t tx) (ledger.Channel, error) {
 		if p.Sender == "" || len(p.Proof) == 0 {
@@ -236,7 +236,7 @@ func due(c ledger.Channel, p ledger.Payment, now time.Time) time.Time {
 // errNotSold is the error for returning chunksets that were never sold.
 var errNotSold = errors.New("sqlstore: more would be returned than was sold")
 
-// ReturnCredit implements ledger.Channels. It returns an error if the credit would exceed
+// ReturnCredit implements ledger.Payments. It returns an error if the credit would exceed
 // the accepted amount. A return is recorded for ledger.IdempotencyRetention.
 func (s *Ledger) ReturnCredit(ctx context.Context, id string, count, price int64, request string) (ledger.Channel, error) {
 	if count < 1 || price < 1 {

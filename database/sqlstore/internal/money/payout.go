@@ -25,7 +25,7 @@ func accepted(c ledger.Channel, sequence, amount int64) bool {
 	return sequence < c.Sequence && amount <= c.Accepted || sequence == c.Sequence && amount == c.Accepted
 }
 
-// Book implements ledger.Channels.
+// Book implements ledger.Settlements.
 func (s *Ledger) Book(ctx context.Context, list []ledger.Settlement) error {
 	// Sorted, so that concurrent calls lock channels in the same order.
 	list = slices.SortedFunc(slices.Values(list), func(a, b ledger.Settlement) int { return cmp.Compare(a.Channel, b.Channel) })

@@ -39,8 +39,8 @@ func (s *Ledger) RecordReading(ctx context.Context, id string, r ledger.Reading)
 // the reading has an effect. owed is the newest submission's amount: until it is settled, a deposit
 // cannot make a stopped channel sell again, because the payer still owes it.
 func applyReading(c *ledger.Channel, r ledger.Reading, owed int64, now time.Time) bool {
-	ledger, created, latest := engine.Truncate(r.ChainTime), engine.Truncate(r.Created), now.Add(ledger.MaxChainAhead)
-	if ledger.IsZero() || ledger.After(latest) || ledger.Before(c.ChainTime) && !c.ChainTime.After(latest) {
+	chainTime, created, latest := engine.Truncate(r.ChainTime), engine.Truncate(r.Created), now.Add(ledger.MaxChainAhead)
+	if chainTime.IsZero() || chainTime.After(latest) || chainTime.Before(c.ChainTime) && !c.ChainTime.After(latest) {
 		return false
 	}
 	again := r.Withdrawn < c.Withdrawn
@@ -50,7 +50,7 @@ func applyReading(c *ledger.Channel, r ledger.Reading, owed int64, now time.Time
 		}
 		again = created.After(c.ChainCreated)
 	}
-	c.ChainTime, c.Read = ledger, now
+	c.ChainTime, c.Read = chainTime, now
 	switch {
 	case r.Gone:
 		c.Stopped, c.Deposit = "the channel does not exist on the chain", 0

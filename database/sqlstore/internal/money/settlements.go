@@ -7,7 +7,7 @@ import (
 	"sluice/ledger"
 )
 
-// Settlements implements ledger.Channels.
+// Settlements implements ledger.Settlements.
 func (s *Ledger) Settlements(ctx context.Context, after ledger.Settlement, limit int) ([]ledger.Settlement, error) {
 	var since int64
 	if after.Channel != "" {

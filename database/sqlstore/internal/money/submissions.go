@@ -261,8 +261,8 @@ func (s *Ledger) Postpone(ctx context.Context, channel string, sequence int64, d
 	})
 }
 
-// Unsettled implements ledger.Channels. A payment that is pending or in flight includes the amounts
-// of those before it.
+// Unsettled implements ledger.Settlements. A payment that is pending or in flight includes the
+// amounts of those before it.
 func (s *Ledger) Unsettled(ctx context.Context) (ledger.Unsettled, error) {
 	var u ledger.Unsettled
 	err := s.read(ctx, func(t tx) error {
