@@ -175,7 +175,8 @@ func (s *Metastore) CommitBlob(ctx context.Context, b metastore.Blob, extents []
 
 // commitBlob is the transaction of CommitBlob. place assigns the extents to the content.
 func (s *Metastore) commitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition, place func(tx) error) (metastore.Blob, error) {
-	err := s.writeLocked(ctx, func(t tx) (err error) {
+	err := s.db.WriteLocked(ctx, func(in *engine.Tx) (err error) {
+		t := tx{in} // by writeLocked, each commit would allocate a function
 		if err := checkAge(extents, t.Now); err != nil {
 			return err
 		}
