@@ -5,9 +5,16 @@ import (
 	"time"
 )
 
-// Engine is an SQL database under a DB. There are two: sqliteEngine and
-// postgresEngine. Its methods may be called concurrently.
+// Engine is an SQL database under a DB. There are two: sqliteEngine and postgresEngine. Its methods
+// may be called concurrently.
 type Engine interface {
+	Transactions
+	traits
+	state
+}
+
+// Transactions run functions in transactions. They are what tests wrap.
+type Transactions interface {
 	// Write runs fn in a write transaction that is isolated from all others, and returns
 	// nil once the transaction is durable. fn may run several times, each time in
 	// another transaction. An error of fn is returned unchanged and rolls the transaction
@@ -24,34 +31,24 @@ type Engine interface {
 	// caller's deadline. With an error fn and done are not called.
 	StartLocked(until time.Time, fn func(*Tx) error, done func(panicked any, err error)) error
 
-	// oneWriter reports whether write transactions run one after another, also with other stores.
-	oneWriter() bool
-
 	// Read runs fn, which makes one query. It may run fn several times.
 	Read(ctx context.Context, fn func(*Tx) error) error
 
 	// Snapshot runs fn, and all queries of fn see one state of the database. It may run fn several
 	// times.
 	Snapshot(ctx context.Context, fn func(*Tx) error) error
+}
 
-	// err returns the reason why the engine refuses writes, or nil if it accepts them.
-	err() error
-
-	// stopped returns a channel that is closed when the engine refuses writes until it is
-	// opened again. It returns nil if that never happens.
-	stopped() <-chan struct{}
+// traits are what distinguishes engines.
+type traits interface {
+	// oneWriter reports whether write transactions run one after another, also with other stores.
+	oneWriter() bool
 
 	// clock returns the clock of everything but leases.
 	clock() engineClock
 
 	// leaseTime returns the time by which leases are judged, to the microsecond.
 	leaseTime(t *Tx) (time.Time, error)
-
-	// migrated returns the schema's version before and after opening.
-	migrated() (from, to int64)
-
-	// stats returns the engine's figures.
-	stats() Stats
 
 	// listsInside reports whether the database has the function list_blobs, because each
 	// statement costs a round trip.
@@ -60,6 +57,22 @@ type Engine interface {
 	// maxLists returns how many lists may be read at a time, at least 1. They take longer than
 	// other reads, which must find a free connection meanwhile.
 	maxLists() int
+}
+
+// state is the life of an engine, from its opening to its end.
+type state interface {
+	// err returns the reason why the engine refuses writes, or nil if it accepts them.
+	err() error
+
+	// stopped returns a channel that is closed when the engine refuses writes until it is
+	// opened again. It returns nil if that never happens.
+	stopped() <-chan struct{}
+
+	// migrated returns the schema's version before and after opening.
+	migrated() (from, to int64)
+
+	// stats returns the engine's figures.
+	stats() Stats
 
 	// commitGuard returns what the engine asks for permission before every commit.
 	commitGuard() *commitGuard
