@@ -138,7 +138,7 @@ func (a *Allowance) takeSlot() bool {
 	}
 }
 
-// Hold counts a request whose response has not been sent completely. The caller must call release
+// Hold counts a request until its response has been sent completely. The caller must call release
 // once when it has been; that may be after Release. Hold returns false, and counts nothing, if
 // twice the limit of concurrent requests, and 16 more for those that are just ending, are held
 // already. Since refused requests are held as well, it bounds what a client costs that does not

@@ -18,7 +18,7 @@ import (
 type Channel struct {
 	ID               string
 	PaymentChannelID uint64 // in micropayments
-	Sender           string // the payer's address; "": the first accepted micropayment will tell it
+	Sender           string // the payer's address; "" until a micropayment is accepted
 	Receiver         string // the service's address
 	Asset            string // the asset's address
 	Deposit          uint64

@@ -63,13 +63,13 @@ func (n *Names) Add(name string) (path string, err error) {
 }
 
 // Has reports whether a name was added, or is a folder above an added name. Names that some file
-// systems cannot tell apart count as one.
+// systems take for the same count as one.
 func (n *Names) Has(name string) bool {
 	_, exists := n.taken[fold(name)]
 	return exists
 }
 
-// fold returns the same text for all paths that some file system cannot tell apart.
+// fold returns the same text for all paths that some file system takes for the same.
 func fold(name string) string {
 	folded := norm.NFC.String(cases.Fold().String(norm.NFD.String(name)))
 	var parts []string

@@ -27,7 +27,7 @@ type Options struct {
 	// argument is an error that names them. The opening fails if it returns an error. If it is nil,
 	// the opening fails with the argument that it would get.
 	AwaitOlderNodes func(reason error) error
-	// Rows is told which rows each commit changes; nil: nobody is. It is for SQLite only.
+	// Rows receives the keys of the rows that each commit changes. It may be nil. SQLite only.
 	Rows RowWatcher
 }
 

@@ -5,7 +5,7 @@
 //
 //   - db.go has DB, on which all verbs run, engine.go the interface that SQLite and PostgreSQL
 //     implement, tx.go the transaction, columns.go the values of columns, bound.go the pages of
-//     lists, rowkey.go the rows of which a cache is told, and errors.go the errors.
+//     lists, rowkey.go the interface of caches of rows, and errors.go the errors.
 //   - sqlite_*.go is the engine for SQLite: sqlite_open.go opens it, sqlite_writer.go is the
 //     writer, sqlite_readers.go the pool for reads and sqlite_checkpoint.go the checkpoints.
 //     sqlite_errors.go, sqlite_commit.go and sqlite_health.go have what an error means.

@@ -17,7 +17,7 @@ func NewRowID(now time.Time) (id [16]byte) {
 // RowKey identifies a row by its table and its key's values.
 type RowKey [3]string
 
-// RowWatcher is told about the commits of this process, so that it can keep rows in memory.
+// RowWatcher keeps rows in memory. The engine reports to it which rows a commit changes.
 type RowWatcher interface {
 	// BeginCommit is called before a COMMIT that changes the rows of keys.
 	BeginCommit(keys []RowKey)

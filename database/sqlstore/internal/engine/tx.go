@@ -51,7 +51,7 @@ type Tx struct {
 	Changed bool
 	Free    bool     // it does not change the instance, so that its commit needs no permission
 	failed  error    // the engine's first error
-	touched []RowKey // the rows that were changed, of those that a RowWatcher is told about
+	touched []RowKey // changed rows that a RowWatcher may keep
 }
 
 // guarded reports whether the transaction's commit needs DB.Guard's permission.
