@@ -4,7 +4,8 @@
 // setup.sh in this folder installs the programs; `make test` runs it first. A test calls [Require]
 // for each dependency. If one is missing, the test is skipped with a message on stderr, unless the
 // environment variable SLUICE_TEST_REQUIRE names the dependency (in a comma-separated list) or is
-// "all": then the test fails. [Require] is the only function that skips a test.
+// "all": then the test fails. With -short, which `make quick` uses, tests that need a server of
+// others or a browser are left out. [Require] is the only function that skips a test.
 package testenv
 
 import (
@@ -19,10 +20,14 @@ import (
 const requireVariable = "SLUICE_TEST_REQUIRE"
 
 // Require returns if every thing is available. Otherwise it ends the test, which fails if
-// SLUICE_TEST_REQUIRE names the missing thing and is skipped if not.
+// SLUICE_TEST_REQUIRE names the missing thing and is skipped if not. With -short it skips the test
+// without a message if a thing is a server of others or a browser.
 func Require(t testing.TB, things ...Thing) {
 	t.Helper()
 	for _, thing := range things {
+		if testing.Short() && slices.Contains(servers, thing) {
+			t.Skipf("-short leaves out what needs %s", thing)
+		}
 		err := check(thing)
 		if err == nil {
 			continue

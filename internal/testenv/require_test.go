@@ -32,6 +32,9 @@ func TestRequired(t *testing.T) {
 // must be skipped without the variable and fail with it.
 func TestRequirePolicy(t *testing.T) {
 	if os.Getenv("SLUICE_TESTENV_INNER") == "1" {
+		if testing.Short() {
+			servers = append(servers, "unobtainium")
+		}
 		Require(t, "unobtainium")
 		t.Fatal("Require returned although the dependency is missing")
 	}
@@ -39,8 +42,8 @@ func TestRequirePolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := func(require string) (string, error) {
-		inner := exec.Command(self, "-test.run=^TestRequirePolicy$", "-test.v")
+	run := func(require string, flags ...string) (string, error) {
+		inner := exec.Command(self, append(flags, "-test.run=^TestRequirePolicy$", "-test.v")...)
 		inner.Env = append(os.Environ(), "SLUICE_TESTENV_INNER=1", requireVariable+"="+require)
 		out, err := inner.CombinedOutput()
 		return string(out), err
@@ -50,6 +53,9 @@ func TestRequirePolicy(t *testing.T) {
 	}
 	if out, err := run("all"); err == nil || !strings.Contains(out, "unobtainium is required by "+requireVariable) {
 		t.Errorf("required: want a failure, got %v:\n%s", err, out)
+	}
+	if out, err := run("all", "-test.short"); err != nil || !strings.Contains(out, "-short leaves out what needs unobtainium") {
+		t.Errorf("short: want a skip, got %v:\n%s", err, out)
 	}
 }
 
