@@ -1,5 +1,5 @@
 # FUZZTIME, LONG (how long each test of long runs), BENCH, PEERS (flags of internal/peers) and SLUICE_TEST_REQUIRE can be set in the environment.
-.PHONY: run build test race long lint fuzz bench bench-peers setup mutants dist
+.PHONY: run build quick test race long lint fuzz bench bench-peers setup mutants dist
 FUZZTIME ?= 10s
 LONG ?= 1h
 BENCH ?= .
@@ -7,9 +7,10 @@ BENCH ?= .
 run: ; go run ./cmd/sluice serve
 build: ; go build -o sluice ./cmd/sluice
 setup: ; internal/testenv/setup.sh
+quick: ; go test -short -count=1 -timeout=5m $$(go list ./... | grep -v '/e2e/')
 test: setup ; go test -count=1 -timeout=15m ./...
 race: setup ; go test -race -count=1 -timeout=60m ./...
-long: setup ; go test -tags=long -count=1 -v -timeout=6h -run='AfterKills$$' ./e2e -args -long=$(LONG)
+long: setup ; SLUICE_TEST_LONG=$(LONG) go test -tags=long -count=1 -v -timeout=24h -run='Long$$' $$(git ls-files '*_long_test.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 lint: ; .ci/lint
 fuzz: ; .ci/fuzz $(FUZZTIME)
 mutants: setup ; .ci/mutants

@@ -214,7 +214,9 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return append([]string{"internal", "internal/storage", "client", "metastore", "bytestore"}, generators...), true
 	case within(dir, "internal/terminal"):
 		return []string{"internal/units"}, true
-	case within(dir, "internal/testenv", "internal/fullnode", "internal/arch", "e2e"):
+	case within(dir, "e2e"):
+		return []string{"internal", "client", "micropay"}, true
+	case within(dir, "internal/testenv", "internal/fullnode", "internal/arch"):
 		return []string{"internal"}, true
 	case within(dir, "internal"):
 		return []string{"internal", "database"}, true

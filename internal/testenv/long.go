@@ -10,8 +10,8 @@ import (
 const longVariable = "SLUICE_TEST_LONG"
 
 // LongDuration returns for how long a test of `make long` repeats its work: SLUICE_TEST_LONG, or an
-// hour if it is not set. Such a test is in a file with the build tag long, its name ends in Long, and
-// it does its work at least once, however short the time is.
+// hour if it is not set. Such a test is in a file with the build tag long, its name ends in Long,
+// and it does its work at least once, however short the time is.
 func LongDuration(t testing.TB) time.Duration {
 	t.Helper()
 	value := os.Getenv(longVariable)

@@ -17,7 +17,7 @@ have() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ]; }
 have_chromium() { have chromium || have chromium-browser || have google-chrome; }
 have_postgres() { have postgres || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; }
 have_versitygw() { [ -x "$tools/versitygw-$versitygw_version/versitygw" ]; }
-# Its version belongs to the modules of e2e/testdata/goclient, which are downloaded with it.
+# Its version belongs to the modules of e2e/clients/testdata/goclient, which are downloaded with it.
 have_oapi_codegen() { [ -x "$tools/oapi-codegen-$oapi_codegen_version/oapi-codegen" ]; }
 # The copy of the lock file is made after a complete installation.
 have_npm_packages() { cmp -s e2e/client/package-lock.json e2e/client/node_modules/.installed-lock.json; }
@@ -85,7 +85,7 @@ install_versitygw() {
 }
 
 install_oapi_codegen() {
-  (cd e2e/testdata/goclient && timeout 300 go mod download >&2) &&
+  (cd e2e/clients/testdata/goclient && timeout 300 go mod download >&2) &&
     GOBIN=$tools/oapi-codegen-$oapi_codegen_version timeout 600 \
       go install "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@$oapi_codegen_version" >&2
 }

@@ -1,0 +1,63 @@
+package chain
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/e2e"
+	"sluice/internal/fullnode"
+)
+
+// TestHaltedSettlingIsResumed lets the chain's contract keep other rules than the server assumes.
+// The server sells and collects nothing, also after a restart, until the test starts it with
+// --resume-settling.
+func TestHaltedSettlingIsResumed(t *testing.T) {
+	t.Parallel()
+	chain := e2e.StartChain(t)
+	s := e2e.Start(t, chain.With(slices.Concat(settleNow, []string{"--admin-addr", "127.0.0.1:0"})...))
+	c, other := chain.OpenOn(s, s.Payer(1), 7, 1000), chain.OpenOn(s, s.Payer(2), 8, 1000)
+	const reason = "the withdrawal of 10 units has not reduced the balance"
+	halted := func(want string) {
+		t.Helper()
+		s.Eventually("sluice_settling_halted is not "+want, func() bool {
+			return strings.Contains(s.MetricsOf(), "\nsluice_settling_halted "+want+"\n")
+		})
+	}
+	refused := func() {
+		t.Helper()
+		r := s.WantCode(402, "channel_stopped", "POST", "/v1/sessions", e2e.PurchaseBody(t, other.Payer.Sign(t, other.Number, 1, 5).Base64(), ""))
+		if !strings.Contains(string(r.Body), reason) {
+			t.Errorf("a payment over another channel: %v", r)
+		}
+	}
+	halted("0")
+	chain.SetRule(fullnode.Rule{BalanceStays: true})
+	c.Buy(10)
+	halted("1")
+	refused()
+	if r := e2e.SluiceRuns(t, "audit", "--data", s.Data); r.Code != 0 || !strings.Contains(r.Stdout, "Settling has halted") || !strings.Contains(r.Stdout, reason) {
+		t.Errorf("audit: %+v", r)
+	}
+
+	s.Stop()
+	chain.SetRule(fullnode.Rule{})
+	s.Restart()
+	halted("1")
+	refused()
+	s.Logged("until a node starts with --resume-settling")
+
+	s.Stop()
+	s.Options.Flags = append(s.Options.Flags, "--resume-settling")
+	for range 2 { // the second start has nothing to resume
+		s.Restart()
+		halted("0")
+		other.Buy(5)
+		other.Settled()
+		s.Stop()
+	}
+	chain.Collected(t, other.Number, 5, 5)
+	if r := e2e.SluiceRuns(t, "audit", "--data", s.Data); strings.Contains(r.Stdout, "halted") {
+		t.Errorf("audit: %+v", r)
+	}
+}

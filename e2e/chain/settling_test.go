@@ -1,0 +1,229 @@
+package chain
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/e2e"
+	"sluice/internal/fullnode"
+	"sluice/micropay"
+)
+
+// settleNow makes every accepted payment due at once.
+var settleNow = []string{"--settle-at", "1", "--unsettled-limit", "1000"}
+
+// onChain returns the channel as it is on the chain.
+func onChain(c *e2e.TestChain, t testing.TB, number uint64) fullnode.Channel {
+	t.Helper()
+	for _, channel := range c.Channels() {
+		if channel.ID == number {
+			return channel
+		}
+	}
+	t.Fatalf("channel %d is not on the chain", number)
+	return fullnode.Channel{}
+}
+
+// TestSettlingSurvivesKills kills the server at each step from accepting a payment to recording
+// that it was collected. After a restart the server has collected each payment once.
+func TestSettlingSurvivesKills(t *testing.T) {
+	t.Parallel()
+	chain := e2e.StartChain(t)
+	s := e2e.Start(t, chain.With(settleNow...))
+	c := chain.OpenOn(s, s.Payer(1), 7, 1000)
+	s.Options.Dirty = true
+	var paid []uint64
+	for _, step := range fullnode.Interruptions {
+		reached := step.Fault.On
+		before := len(chain.Requests(reached))
+		amount := uint64(10 + len(paid))
+		chain.Fail(step.Fault)
+		c.Buy(amount)
+		chain.AwaitRequests(reached, before+1)
+		s.Kill()
+		chain.Heal()
+		s.Restart()
+		c.Settled()
+		paid = append(paid, amount)
+		chain.Collected(t, c.Number, paid...)
+		if t.Failed() {
+			t.Fatalf("after a kill %s", step.Name)
+		}
+	}
+	if on := onChain(chain, t, c.Number); on.Withdrawn != c.Amount {
+		t.Errorf("the chain has paid %d of %d", on.Withdrawn, c.Amount)
+	}
+}
+
+// TestSettlingIsTakenOver kills the leader while a submission's outcome is not known. Another node
+// learns it, and collects what the nodes have accepted later.
+func TestSettlingIsTakenOver(t *testing.T) {
+	t.Parallel()
+	chain := e2e.StartChain(t)
+	nodes := e2e.NewCluster(t, e2e.Options{Dirty: true, Flags: chain.With(settleNow...).Flags})
+	nodes.Start(1) // the only node, so it becomes the leader
+	leader := nodes.Nodes[0]
+	lost := chain.OpenOn(leader, leader.Payer(1), 7, 1000)
+	unsent := chain.OpenOn(leader, leader.Payer(2), 8, 1000)
+	nodes.Start(1)
+	views := nodes.Views(t)
+
+	chain.Fail(fullnode.Fault{On: fullnode.Submit, Times: 1, Answer: fullnode.Hang})
+	chain.Fail(fullnode.Fault{On: fullnode.Submit, Effect: fullnode.Skip, Answer: fullnode.Hang})
+	for i, c := range []*e2e.Channel{lost, unsent} {
+		c.S = views[1]
+		c.Buy(10)
+		chain.AwaitRequests(fullnode.Submit, i+1)
+	}
+	leader.Kill()
+	chain.Heal()
+	for _, c := range []*e2e.Channel{lost, unsent} {
+		c.Buy(5) // replaces what is pending, but not what is in flight
+		c.Settled()
+	}
+	for _, c := range []*e2e.Channel{lost, unsent} {
+		if on := onChain(chain, t, c.Number); on.Withdrawn != 15 {
+			t.Errorf("channel %d: the chain has paid %d, want 15", c.Number, on.Withdrawn)
+		}
+	}
+	for _, e := range chain.Executed() {
+		if !e.Success {
+			t.Errorf("the chain has executed %+v", e)
+		}
+	}
+}
+
+// TestSettlingOutlastsFaults pays over several channels while the fullnode fails in each way. The
+// server collects each payment once.
+func TestSettlingOutlastsFaults(t *testing.T) {
+	t.Parallel()
+	chain := e2e.StartChain(t)
+	s := e2e.Start(t, chain.With(settleNow...))
+	var open []*e2e.Channel
+	for i := range byte(4) {
+		open = append(open, chain.OpenOn(s, s.Payer(i+1), uint64(i)+7, 1000))
+	}
+	for _, fault := range []fullnode.Fault{
+		{On: fullnode.Submit, Effect: fullnode.Skip, Answer: fullnode.Cut},
+		{On: fullnode.Submit, Answer: fullnode.Cut},
+		{On: fullnode.Submit, Answer: fullnode.Garbage},
+		{On: fullnode.Submit, Effect: fullnode.Skip, Answer: fullnode.WrongStatus, Status: 429, RetryAfter: 1},
+		{On: fullnode.Submit, Effect: fullnode.Drop},
+		{On: fullnode.Lookup, Answer: fullnode.Cut},
+		{On: fullnode.Lookup, Answer: fullnode.WrongStatus, Status: 503},
+		{On: fullnode.View, Answer: fullnode.Garbage},
+	} {
+		fault.Times = 1
+		chain.Fail(fault)
+	}
+	for _, c := range open {
+		c.Buy(10)
+	}
+	for _, c := range open {
+		c.Settled()
+		chain.Collected(t, c.Number, 10)
+	}
+}
+
+// TestExpiredSettlementIsCovered lets a submission expire. The server records this only when the
+// chain's time is past its expiry. The channel stops, and a renewal collects its amount.
+func TestExpiredSettlementIsCovered(t *testing.T) {
+	t.Parallel()
+	chain := e2e.StartChain(t)
+	s := e2e.Start(t, chain.With(settleNow...))
+	c := chain.OpenOn(s, s.Payer(1), 7, 1000)
+	brief := func(p *micropay.Payment) { p.Expiration = uint64(time.Now().Add(13 * time.Second).Unix()) }
+
+	chain.Hold()
+	e2e.AsSession(t, s.Must(201, "POST", "/v1/sessions", e2e.PurchaseBody(t, c.Next(10, brief), "")))
+	chain.AwaitRequests(fullnode.Submit, 1)
+	if r := c.Renew(2, 10); r.Status != 409 || e2e.Member(t, r, "code") != "nothing_expired" {
+		t.Errorf("a renewal while it is in flight: %v", r)
+	}
+	s.Eventually("the channel does not stop", func() bool { return c.State().State == "stopped" })
+	if state := c.State(); state.Settled != "0" || state.Unsettled != "10" {
+		t.Errorf("the channel is %+v", state)
+	}
+	chain.Execute()
+	s.WantCode(402, "channel_stopped", "POST", "/v1/sessions", e2e.PurchaseBody(t, c.Payer.Sign(t, c.Number, 2, 15).Base64(), ""))
+	if r := c.Renew(2, 10); r.Status != 200 {
+		t.Fatalf("a renewal: %v", r)
+	}
+	c.Sequence = 2
+	c.Settled()
+	c.Buy(5)
+	c.Settled()
+	chain.Collected(t, c.Number, 10, 5)
+}
+
+// TestAbortStopsTheChannel executes a submission with failure. The channel sells nothing until the
+// server has collected a renewal, whatever the payer deposits meanwhile.
+func TestAbortStopsTheChannel(t *testing.T) {
+	t.Parallel()
+	chain := e2e.StartChain(t)
+	s := e2e.Start(t, chain.With(append(settleNow, "--channel-refresh", "1s")...))
+	c := chain.OpenOn(s, s.Payer(1), 7, 1000)
+	other := chain.OpenOn(s, s.Payer(2), 8, 1000)
+	const reason = "Move abort in 0x1::fungible_asset: EFROZEN"
+	chain.Fail(fullnode.Fault{On: fullnode.Submit, Times: 1, Effect: fullnode.Fail, VMStatus: reason})
+	c.Buy(10)
+	s.Eventually("the channel does not stop", func() bool { return c.State().State == "stopped" })
+	further := e2e.PurchaseBody(t, c.Payer.Sign(t, c.Number, 2, 11).Base64(), "")
+	r := s.WantCode(402, "channel_stopped", "POST", "/v1/sessions", further)
+	if !strings.Contains(string(r.Body), "EFROZEN") {
+		t.Errorf("a payment over the channel: %v", r)
+	}
+	if r := e2e.SluiceRuns(t, "audit", "--data", s.Data); !strings.Contains(r.Stdout, reason) {
+		t.Errorf("audit: %s%s", r.Stdout, r.Stderr)
+	}
+	other.Buy(10)
+	other.Settled()
+
+	on := onChain(chain, t, c.Number)
+	on.Deposit += 500
+	chain.Open(on)
+	s.Eventually("the deposit is not seen", func() bool {
+		s.WantCode(402, "channel_stopped", "POST", "/v1/sessions", further)
+		return c.State().Deposit == "1500"
+	})
+	if r := c.Renew(2, 10); r.Status != 200 {
+		t.Fatalf("a renewal: %v", r)
+	}
+	s.Eventually("the channel does not sell again", func() bool { return c.State().State == "open" })
+	c.Sequence = 2
+	c.Buy(5)
+	c.Settled()
+	chain.Collected(t, c.Number, 0, 10, 5)
+}
+
+// TestPaymentThatWaitsForTheChainIsOverdue reads from the metrics for how long a payment waits for
+// a fullnode that takes no submission, and that none waits after it has taken it. The node takes
+// these figures when it starts, and each minute after that.
+func TestPaymentThatWaitsForTheChainIsOverdue(t *testing.T) {
+	t.Parallel()
+	chain := e2e.StartChain(t)
+	s := e2e.Start(t, chain.With(append(settleNow, "--admin-addr", "127.0.0.1:0")...))
+	overdue := func(want string) {
+		t.Helper()
+		line := regexp.MustCompile(`(?m)^sluice_settlements_overdue_seconds (` + want + `)$`)
+		s.Eventually("sluice_settlements_overdue_seconds is not "+want, func() bool { return line.MatchString(s.MetricsOf()) })
+	}
+	overdue("0")
+	c := chain.OpenOn(s, s.Payer(1), 7, 1000)
+	chain.Fail(fullnode.Fault{On: fullnode.Submit, Effect: fullnode.Skip, Answer: fullnode.WrongStatus, Status: 503})
+	c.Buy(10)
+	chain.AwaitRequests(fullnode.Submit, 1)
+	s.Stop()
+	s.Restart()
+	overdue(`.*[1-9].*`)
+	if metrics := s.MetricsOf(); !strings.Contains(metrics, "\nsluice_settlements_waiting 1\n") || !strings.Contains(metrics, "\nsluice_settlements_waiting_units 10\n") {
+		t.Errorf("what waits is not in the metrics:\n%s", metrics)
+	}
+	chain.Heal()
+	c.Settled()
+	s.Stop()
+	s.Restart()
+	overdue("0")
+}

@@ -1,0 +1,340 @@
+package clients
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	goclient "sluice/client"
+	"sluice/e2e"
+)
+
+// clientPurchases are purchases by the Go client in a process of its own. The process is the test
+// binary, which finds them in an environment variable.
+type clientPurchases struct {
+	URL       string
+	StateFile string
+	Purchases int // of 2 chunksets
+	Reads     int // for blob 0x1/paid
+}
+
+const purchasesVariable = "SLUICE_E2E_PURCHASES"
+
+// runPurchases is the process's main function. It reports whether there are purchases.
+func runPurchases() bool {
+	text := os.Getenv(purchasesVariable)
+	if text == "" {
+		return false
+	}
+	var of clientPurchases
+	err := json.Unmarshal([]byte(text), &of)
+	if err == nil {
+		err = of.Run(context.Background())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return true
+}
+
+func (of *clientPurchases) Run(ctx context.Context) error {
+	c, err := goclient.New(of.URL, goclient.Options{})
+	if err != nil {
+		return err
+	}
+	p, err := e2e.GoPayer(ctx, c, of.StateFile)
+	if err != nil {
+		return err
+	}
+	for range of.Purchases {
+		if _, err := p.Buy(ctx, 2); err != nil {
+			return err
+		}
+	}
+	payment := &goclient.Payment{Payer: p, MaxChunksets: int64(of.Reads)}
+	for range of.Reads {
+		r, err := c.Get(ctx, "0x1", "paid", goclient.GetOptions{Payment: payment})
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(io.Discard, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Start starts the process.
+func (of *clientPurchases) Start(t testing.TB) *exec.Cmd {
+	t.Helper()
+	return startSelf(t, purchasesVariable, of)
+}
+
+func finish(t testing.TB, command *exec.Cmd) {
+	t.Helper()
+	if err := command.Wait(); err != nil {
+		t.Errorf("%v: %s", err, command.Stderr)
+	}
+}
+
+// TestGoClientPays opens a channel, buys a session, reads, adds to the session and closes the
+// channel, on a local instance and on a hosted network.
+func TestGoClientPays(t *testing.T) {
+	t.Parallel()
+	const price = 3
+	for _, profile := range []string{"local", "hosted"} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			var s *e2e.Server
+			writer, key := "", ""
+			if profile == "local" {
+				s = e2e.Start(t, e2e.Options{Flags: []string{"--reads", "paid", "--chunkset-price", "3"}})
+			} else {
+				s = e2e.StartHosted(t, "paid", "--chunkset-price", "3")
+				writer = s.NewKey("--scopes", "write", "--all-accounts")
+				key = s.NewKey("--scopes", "channels", "--accounts", s.Payer(1).Signer.Address().String())
+			}
+			data := e2e.Content(1, 2*e2e.ChunksetSize+5)
+			s.As(writer).Must(204, "PUT", e2e.BlobTarget("0x1", "paid"), data)
+			c, p, _ := e2e.NewGoClient(t, s.URL, key)
+			if profile == "hosted" { // without the key, no channel can be opened
+				_, stranger, _ := e2e.NewGoClient(t, s.URL, "")
+				if _, err := stranger.Ensure(t.Context(), 1); !errors.Is(err, goclient.ErrUnauthorized) {
+					t.Errorf("without a key: %v", err)
+				}
+			}
+			payment := &goclient.Payment{Payer: p, MaxChunksets: 7}
+			r, err := c.Get(t.Context(), "0x1", "paid", goclient.GetOptions{Payment: payment})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, data) || payment.Charged() != 3 {
+				t.Errorf("%d bytes, %v, charged %d", len(got), err, payment.Charged())
+			}
+			path := filepath.Join(t.TempDir(), "file")
+			if _, err := c.DownloadFile(t.Context(), "0x1", "paid", path, goclient.DownloadOptions{GetOptions: goclient.GetOptions{Payment: payment}}); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, data) || payment.Charged() != 6 {
+				t.Errorf("%d bytes, %v, charged %d", len(got), err, payment.Charged())
+			}
+			if _, err := c.Get(t.Context(), "0x1", "paid", goclient.GetOptions{Payment: payment}); !errors.Is(err, goclient.ErrPaymentRequired) {
+				t.Errorf("beyond the limit: %v", err)
+			}
+			e2e.CheckGoPayer(t, s, p, price, 6)
+			ch, err := p.CloseChannel(t.Context())
+			if err != nil || ch.State != "closed" || ch.Refund != 20_000-ch.Accepted {
+				t.Errorf("channel %+v, %v", ch, err)
+			}
+		})
+	}
+}
+
+// lossyProxy is a reverse proxy that closes the connection in place of some responses, after the
+// server has sent them.
+type lossyProxy struct {
+	url string
+
+	lose atomic.Pointer[func(*http.Request) bool] // called for each response, perhaps concurrently
+}
+
+func newLossyProxy(t testing.TB, s *e2e.Server) *lossyProxy {
+	t.Helper()
+	target, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &lossyProxy{}
+	reverse := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out = r.Out.WithContext(context.WithoutCancel(r.Out.Context())) // the server gets each request
+		},
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ErrorLog:     log.New(io.Discard, "", 0),
+		ModifyResponse: func(r *http.Response) error {
+			if lose := p.lose.Load(); lose == nil || !(*lose)(r.Request) {
+				return nil
+			}
+			return errors.Join(errors.New("lost"), r.Body.Close())
+		},
+	}
+	front := httptest.NewServer(reverse)
+	t.Cleanup(front.Close)
+	p.url = front.URL
+	return p
+}
+
+// set sets which responses are lost.
+func (p *lossyProxy) set(lose func(*http.Request) bool) { p.lose.Store(&lose) }
+
+func lostNone(*http.Request) bool { return false }
+
+// TestGoClientLosesAnswers loses the response to each of a payer's requests, once and until the
+// payer returns an error. The payer may buy nothing twice, and lose nothing that it has bought.
+func TestGoClientLosesAnswers(t *testing.T) {
+	t.Parallel()
+	const price = 3
+	s := e2e.Start(t, e2e.Options{Flags: []string{"--reads", "paid", "--chunkset-price", "3"}})
+	s.Must(204, "PUT", e2e.BlobTarget("0x1", "paid"), []byte("hello"))
+	p := newLossyProxy(t, s)
+	read := func(c *goclient.Client, payment *goclient.Payment) error {
+		r, err := c.Get(t.Context(), "0x1", "paid", goclient.GetOptions{Payment: payment})
+		if err != nil {
+			return err
+		}
+		got, err := io.ReadAll(r)
+		if err == nil && string(got) != "hello" {
+			err = fmt.Errorf("read %q", got)
+		}
+		return err
+	}
+	steps := func(c *goclient.Client, payer *goclient.Payer, payment *goclient.Payment) error {
+		if _, err := payer.Ensure(t.Context(), 2); err != nil {
+			return err
+		}
+		if err := read(c, payment); err != nil {
+			return err
+		}
+		_, err := payer.Ensure(t.Context(), 3)
+		return err
+	}
+	var mu sync.Mutex
+	once := map[string]bool{}
+	p.set(func(r *http.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		key := r.Method + r.URL.Path + r.Header.Get("Idempotency-Key")
+		lost := !once[key]
+		once[key] = true
+		return lost
+	})
+	c, payer, _ := e2e.NewGoClient(t, p.url, "")
+	payment := &goclient.Payment{Payer: payer, MaxChunksets: 2}
+	if err := steps(c, payer, payment); err != nil {
+		t.Fatalf("each response is lost once: %v", err)
+	}
+	if payment.Charged() != 2 || payment.InDoubt() != 1 {
+		t.Errorf("charged %d, in doubt %d", payment.Charged(), payment.InDoubt())
+	}
+	t.Logf("%d responses were lost", len(once))
+	p.set(lostNone)
+	e2e.CheckGoPayer(t, s, payer, price, usedOf(t, s, payer))
+
+	ended := 0
+	for at := 0; ended == 0; at++ {
+		var count atomic.Int64
+		p.set(func(*http.Request) bool { return count.Add(1) > int64(at) })
+		// Each round has a channel of its own.
+		c, payer, file := e2e.NewGoClient(t, p.url, "")
+		err := steps(c, payer, &goclient.Payment{Payer: payer})
+		p.set(lostNone)
+		if err == nil {
+			ended = at
+		}
+		again, err2 := e2e.GoPayer(t.Context(), c, file) // as a new process
+		if err2 != nil {
+			t.Fatal(err2)
+		}
+		payment := &goclient.Payment{Payer: again, MaxChunksets: 2}
+		if err := steps(c, again, payment); err != nil {
+			t.Fatalf("after the loss of response %d and all others (%v): %v", at, err, err)
+		}
+		e2e.CheckGoPayer(t, s, again, price, usedOf(t, s, again))
+		if payment.InDoubt() != 0 || payment.Charged() != 1 {
+			t.Errorf("response %d: charged %d, in doubt %d", at, payment.Charged(), payment.InDoubt())
+		}
+	}
+	if ended < 6 {
+		t.Errorf("only %d responses were lost", ended)
+	}
+}
+
+// usedOf returns how many chunksets in a payer's sessions are used.
+func usedOf(t testing.TB, s *e2e.Server, p *goclient.Payer) int64 {
+	t.Helper()
+	st, err := p.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var used int64
+	for _, bought := range (&e2e.Channel{S: s, ID: st.ChannelID}).State().Sessions {
+		session := s.SessionState(bought.SessionID)
+		used += session.ChunksetsTotal - session.ChunksetsLeft
+	}
+	return used
+}
+
+// TestGoClientProcessesShareAState runs processes that buy and read with one state file. The test
+// kills the first one while the response to its purchase is on the way. The processes never sign
+// conflicting numbers, and buy nothing twice.
+func TestGoClientProcessesShareAState(t *testing.T) {
+	t.Parallel()
+	const price, processes, purchases, reads = 3, 3, 4, 5
+	s := e2e.Start(t, e2e.Options{Flags: []string{"--reads", "paid", "--chunkset-price", "3"}})
+	s.Must(204, "PUT", e2e.BlobTarget("0x1", "paid"), []byte("hello"))
+	p := newLossyProxy(t, s)
+	sold, killed := make(chan struct{}), make(chan struct{})
+	p.set(func(r *http.Request) bool {
+		if r.Method != "POST" || !strings.HasSuffix(r.URL.Path, "/v1/sessions") {
+			return false
+		}
+		close(sold)
+		<-killed
+		return true
+	})
+	of := &clientPurchases{URL: p.url, StateFile: filepath.Join(t.TempDir(), "payer.json"), Purchases: 1}
+	first := of.Start(t)
+	<-sold
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Wait(); err == nil {
+		t.Fatal("the process ended before it was killed")
+	}
+	close(killed)
+	p.set(lostNone)
+
+	of.Purchases, of.Reads = purchases, reads
+	var running []*exec.Cmd
+	for range processes {
+		running = append(running, of.Start(t))
+	}
+	for _, command := range running {
+		finish(t, command)
+	}
+	c, err := goclient.New(p.url, goclient.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseIdleConnections()
+	payer, err := e2e.GoPayer(t.Context(), c, of.StateFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e2e.CheckGoPayer(t, s, payer, price, processes*reads)
+	st, err := payer.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The killed process's purchase, and 2 chunksets for each further purchase; reads need no more.
+	if want := uint64(price * 2 * (1 + processes*purchases)); st.Bought != want {
+		t.Errorf("bought for %d, want %d", st.Bought, want)
+	}
+}

@@ -1,0 +1,368 @@
+package clients
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+
+	"sluice/checksum"
+	goclient "sluice/client"
+	"sluice/e2e"
+	"sluice/internal/testenv"
+)
+
+// clientTransfer is a transfer by the Go client in a process of its own, which a test can kill. The
+// process is the test binary, and finds the transfer in an environment variable.
+type clientTransfer struct {
+	URL   string
+	Path  string // the file's path
+	Put   bool   // otherwise a download
+	Pipe  bool   // uploads what the process reads from a pipe
+	Size  int64  // of each part or range
+	Peers int    // concurrent requests
+
+	SkipVerify bool // downloads without verification, or uploads without digests
+}
+
+const transferVariable = "SLUICE_E2E_TRANSFER"
+
+// transferDone is what the process prints.
+type transferDone struct {
+	Error string
+	Peak  string // line of /proc/self/status
+}
+
+// runTransfer is the process's main function. It reports whether there is a transfer.
+func runTransfer() bool {
+	text := os.Getenv(transferVariable)
+	if text == "" {
+		return false
+	}
+	var tr clientTransfer
+	err := json.Unmarshal([]byte(text), &tr)
+	var c *goclient.Client
+	if err == nil {
+		c, err = goclient.New(tr.URL, goclient.Options{})
+	}
+	background := context.Background()
+	if err == nil && tr.Pipe {
+		err = putPipe(background, c, tr.Path)
+	} else if err == nil && tr.Put {
+		_, err = c.PutFile(background, "0x1", "big", tr.Path, goclient.PutOptions{PartSize: tr.Size, Concurrency: tr.Peers, SkipDigest: tr.SkipVerify})
+	} else if err == nil {
+		_, err = c.DownloadFile(background, "0x1", "big", tr.Path, goclient.DownloadOptions{RangeSize: tr.Size, Concurrency: tr.Peers, GetOptions: goclient.GetOptions{SkipVerify: tr.SkipVerify}})
+	}
+	var done transferDone
+	if err != nil {
+		done.Error = err.Error()
+	}
+	status, err := os.ReadFile("/proc/self/status") // absent on other systems, where it is not used
+	if err == nil {
+		for line := range strings.Lines(string(status)) {
+			if strings.HasPrefix(line, "VmHWM:") {
+				done.Peak = line
+			}
+		}
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(done); err != nil {
+		panic(err)
+	}
+	return true
+}
+
+// putPipe uploads a file through a pipe.
+func putPipe(ctx context.Context, c *goclient.Client, path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	copied := make(chan error)
+	go func() {
+		_, err := io.Copy(writer, file)
+		copied <- errors.Join(err, writer.Close(), file.Close())
+	}()
+	_, err = c.Put(ctx, "0x1", "big", reader, goclient.PutOptions{})
+	err = errors.Join(err, reader.Close()) // ends the copy, if the upload failed
+	return errors.Join(err, <-copied)
+}
+
+// startTransfer starts the process.
+func startTransfer(t testing.TB, tr clientTransfer) *exec.Cmd {
+	t.Helper()
+	return startSelf(t, transferVariable, tr)
+}
+
+// startSelf starts this test binary as a child process. Its environment variable has value as JSON,
+// and its output is in Stdout and Stderr, of type *bytes.Buffer.
+func startSelf(t testing.TB, variable string, value any) *exec.Cmd {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), self)
+	command.Env = append(os.Environ(), variable+"="+string(text))
+	command.Stdout, command.Stderr = &bytes.Buffer{}, &bytes.Buffer{}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return command
+}
+
+// finishTransfer waits for the process, and fails the test if the transfer failed. It returns the
+// process's peak memory in bytes, or 0.
+func finishTransfer(t testing.TB, command *exec.Cmd) int64 {
+	t.Helper()
+	if err := command.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, command.Stderr)
+	}
+	var done transferDone
+	if err := json.Unmarshal(command.Stdout.(*bytes.Buffer).Bytes(), &done); err != nil {
+		t.Fatalf("%v: %s%s", err, command.Stdout, command.Stderr)
+	}
+	if done.Error != "" {
+		t.Fatal(done.Error)
+	}
+	if done.Peak == "" {
+		return 0
+	}
+	kib, err := strconv.ParseInt(strings.Fields(done.Peak)[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib << 10
+}
+
+// TestGoClientKilled kills the client within an upload and within a download. The next client must
+// send no acknowledged part and request no range that the first one had, and the file must come
+// back identical.
+func TestGoClientKilled(t *testing.T) {
+	t.Parallel()
+	const part, parts = 256 << 10, 40
+	s := e2e.Start(t, e2e.Options{})
+	p := e2e.NewCountingProxy(t, s)
+	dir := t.TempDir()
+	data := e2e.Content(1, part*parts-100)
+	put := clientTransfer{URL: p.URL, Path: filepath.Join(dir, "source"), Put: true, Size: part, Peers: 3}
+	if err := os.WriteFile(put.Path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kill := func(command *exec.Cmd, reached <-chan struct{}) {
+		t.Helper()
+		<-reached
+		if err := command.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := command.Wait(); err == nil {
+			t.Fatal("the client ended before it was killed")
+		}
+		p.Release() // what the client sent before has arrived
+	}
+	reached := p.After(parts / 3)
+	kill(startTransfer(t, put), reached)
+	before := len(p.Acknowledged())
+	finishTransfer(t, startTransfer(t, put))
+	// The server has not acknowledged a part that it had stored when the test killed the client,
+	// and the next client does not send it again.
+	if n := len(p.Acknowledged()); n > parts || n < parts-put.Peers {
+		t.Errorf("%d parts were acknowledged, want %d to %d", n, parts-put.Peers, parts)
+	}
+	for path, n := range p.Acknowledged() {
+		if n != 1 {
+			t.Errorf("%s was acknowledged %d times", path, n)
+		}
+	}
+	t.Logf("%d of %d parts were sent before the client was killed", before, parts)
+	if got := s.Must(200, "HEAD", e2e.BlobTarget("0x1", "big"), nil).Header.Get("ETag"); got != checksum.ETag(int64(len(data)), checksum.Update(0, data)) {
+		t.Errorf("ETag %s", got)
+	}
+
+	get := clientTransfer{URL: p.URL, Path: filepath.Join(dir, "target"), Size: part, Peers: 3}
+	reached = p.After(parts / 3)
+	kill(startTransfer(t, get), reached)
+	if _, err := os.Stat(get.Path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file exists before it is complete: %v", err)
+	}
+	had := len(p.Requested())
+	finishTransfer(t, startTransfer(t, get))
+	twice := 0
+	for _, n := range p.Requested() {
+		twice += n - 1
+	}
+	// What the client was receiving when the test killed it is not on disk.
+	if len(p.Requested()) != parts || twice > get.Peers {
+		t.Errorf("%d ranges were requested, %d of them twice", len(p.Requested()), twice)
+	}
+	t.Logf("%d of %d ranges were sent before the client was killed", had, parts)
+	if got, err := os.ReadFile(get.Path); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("the file has %d bytes, %v", len(got), err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("files: %v, %v", entries, err)
+	}
+}
+
+// TestGoClientDamagedBytes damages downloads on the way. No file may appear.
+func TestGoClientDamagedBytes(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{})
+	p := e2e.NewCountingProxy(t, s)
+	p.Damage = true
+	c, err := goclient.New(p.URL, goclient.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseIdleConnections()
+	for _, size := range []int{1000, 1 << 20} {
+		s.Must(204, "PUT", e2e.BlobTarget("0x1", "damaged"), e2e.Content(2, size))
+		dir := t.TempDir()
+		if _, err := c.DownloadFile(t.Context(), "0x1", "damaged", filepath.Join(dir, "target"), goclient.DownloadOptions{RangeSize: 100_000}); !errors.Is(err, goclient.ErrCorrupt) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+			t.Errorf("%d bytes: files are left: %v, %v", size, entries, err)
+		}
+	}
+}
+
+// TestGoClientCutNetwork transfers a file through a network that cuts each connection after a
+// while, and is down for a while.
+func TestGoClientCutNetwork(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{})
+	proxies := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	proxy := toxiproxy.NewProxy(proxies, "sluice", testenv.ReserveAddress(t), s.Host)
+	if err := proxy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Stop)
+	s.Eventually("the proxy does not accept connections", func() bool {
+		connection, err := net.Dial("tcp", proxy.Listen)
+		return err == nil && connection.Close() == nil
+	})
+	c, err := goclient.New("http://"+proxy.Listen, goclient.Options{MaxAttempts: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseIdleConnections()
+	data := e2e.Content(3, 3<<20)
+	dir := t.TempDir()
+	source, target := filepath.Join(dir, "source"), filepath.Join(dir, "target")
+	if err := os.WriteFile(source, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	add := func(stream string) {
+		t.Helper()
+		text := fmt.Sprintf(`{"name": "cut", "type": "limit_data", "stream": %q, "toxicity": 1, "attributes": {"bytes": 700000}}`, stream)
+		if _, err := proxy.Toxics.AddToxicJson(strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("upstream")
+	if _, err := c.PutFile(t.Context(), "0x1", "cut", source, goclient.PutOptions{PartSize: 500_000}); err != nil {
+		t.Fatal(err)
+	}
+	if err := proxy.Toxics.RemoveToxic(t.Context(), "cut"); err != nil {
+		t.Fatal(err)
+	}
+	add("downstream")
+	if _, err := c.DownloadFile(t.Context(), "0x1", "cut", target, goclient.DownloadOptions{RangeSize: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(target); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	var once sync.Once
+	down := func(done, _ int64) {
+		if done > 1<<20 {
+			once.Do(func() {
+				proxy.Stop()
+				if err := proxy.Start(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	if _, err := c.DownloadFile(t.Context(), "0x1", "cut", target, goclient.DownloadOptions{RangeSize: 100_000, Progress: down}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(target); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
+// TestGoClientConcurrentPuts stores different files under one name concurrently. The blob must be
+// one of them as a whole, and with a condition exactly one must succeed.
+func TestGoClientConcurrentPuts(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{})
+	c, err := goclient.New(s.URL, goclient.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseIdleConnections()
+	const writers = 6
+	for _, ifAbsent := range []bool{true, false} {
+		etags := make([]string, writers)
+		succeeded := make([]bool, writers)
+		var group sync.WaitGroup
+		for i := range writers {
+			data := e2e.Content(uint64(10+i), 300_000+i)
+			etags[i] = checksum.ETag(int64(len(data)), checksum.Update(0, data))
+			path := filepath.Join(t.TempDir(), "source")
+			if err := os.WriteFile(path, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			group.Go(func() {
+				_, err := c.PutFile(t.Context(), "0x1", "one", path, goclient.PutOptions{PartSize: 100_000, IfAbsent: ifAbsent})
+				succeeded[i] = err == nil
+				if err != nil && (!ifAbsent || !errors.Is(err, goclient.ErrPreconditionFailed)) {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		b, err := c.Head(t.Context(), "0x1", "one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		winners := 0
+		known := false
+		for i := range writers {
+			if succeeded[i] {
+				winners++
+				known = known || etags[i] == b.ETag
+			}
+		}
+		if !known || ifAbsent && winners != 1 {
+			t.Errorf("IfAbsent %v: %d succeeded, and the blob is one of theirs: %v", ifAbsent, winners, known)
+		}
+		for u, err := range c.Uploads(t.Context(), "0x1") {
+			t.Errorf("an upload is left: %v, %v", u, err)
+		}
+	}
+}

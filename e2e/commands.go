@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	_ "modernc.org/sqlite" // the driver that Execute opens
+)
+
+// Sluice runs a command on the server.
+func (s *Server) Sluice(args ...string) Result {
+	s.T.Helper()
+	return SluiceRuns(s.T, append(args, "--url", s.URL)...)
+}
+
+// MakeTree writes files below a new folder.
+func MakeTree(t testing.TB, files map[string]string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// RunClone runs the command, which must succeed and print its result on standard output.
+func RunClone(t *testing.T, args ...string) {
+	t.Helper()
+	r := SluiceRuns(t, append([]string{"clone"}, args...)...)
+	if r.Code != 0 || !strings.Contains(r.Stdout, "Cloned the instance ") {
+		t.Fatalf("clone %q: exit code %d, %q\n%s", args, r.Code, r.Stdout, r.Stderr)
+	}
+}
+
+// RunIn runs a program in a folder and returns what it prints. It ends the test if the program
+// fails.
+func RunIn(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), name, args...)
+	command.Dir = dir
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+	}
+	return string(out)
+}
+
+// Credential matches the output of key create.
+var Credential = regexp.MustCompile(`^sluice_([a-z2-7]+)_([a-z2-7]+)\n$`)
+
+// Key runs a key command, which must succeed.
+func Key(t testing.TB, data, command string, args ...string) Result {
+	t.Helper()
+	r := SluiceRuns(t, append([]string{"key", command, "--data", data}, args...)...)
+	if r.Code != 0 {
+		t.Fatalf("key %s %q: exit code %d: %s", command, args, r.Code, r.Stderr)
+	}
+	return r
+}
+
+// KeyState returns the state that key show prints.
+func KeyState(t *testing.T, data, id string) string {
+	t.Helper()
+	var shown struct{ ID, State string }
+	if r := Key(t, data, "show", "--json", id); json.Unmarshal([]byte(r.Stdout), &shown) != nil || shown.ID != id {
+		t.Fatalf("key show: %q", r.Stdout)
+	}
+	return shown.State
+}
+
+// Execute runs statements on a data folder's database.
+func Execute(t testing.TB, data string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(data, "meta.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs []error
+	for _, s := range statements {
+		_, err := db.ExecContext(t.Context(), s)
+		errs = append(errs, err)
+	}
+	if err := errors.Join(append(errs, db.Close())...); err != nil {
+		t.Fatal(err)
+	}
+}

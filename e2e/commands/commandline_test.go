@@ -1,0 +1,94 @@
+package commands
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"sluice/e2e"
+	"sluice/wire"
+)
+
+// TestHealthAndInfo checks the commands that ask a server about itself, also below a base path.
+func TestHealthAndInfo(t *testing.T) {
+	t.Parallel()
+	for _, base := range []string{"", "/sluice"} {
+		o := e2e.Options{}
+		if base != "" {
+			o.Flags = []string{"--base-path", base}
+		}
+		s := e2e.Start(t, o)
+		url := "http://" + s.Host + base
+		if r := e2e.SluiceRuns(t, "health", "--url", url); r.Code != 0 || r.Stdout != "ready\n" || r.Stderr != "" {
+			t.Errorf("health of %s: %+v", url, r)
+		}
+		if r := e2e.SluiceRuns(t, "health", "-q", "--url", url); r.Code != 0 || r.Stdout != "" {
+			t.Errorf("quiet health of %s: %+v", url, r)
+		}
+		r := e2e.SluiceRuns(t, "info", "--json", "--url", url)
+		var info wire.Info
+		if err := json.Unmarshal([]byte(r.Stdout), &info); err != nil || r.Code != 0 || info.Profile != "local" || info.Limits.MaxBlobSize == 0 {
+			t.Errorf("info of %s: %+v, %v", url, r, err)
+		}
+		r = e2e.SluiceRuns(t, "info", "--url", url)
+		for _, want := range []string{url, "local", "everyone", info.Payment.Receiver} {
+			if r.Code != 0 || !strings.Contains(r.Stdout, want) {
+				t.Errorf("info of %s lacks %q: %+v", url, want, r)
+			}
+		}
+		s.Stop()
+		if r := e2e.SluiceRuns(t, "health", "--url", url); r.Code != 1 || r.Stdout != "" || !strings.Contains(r.Stderr, url+" is not healthy: ") {
+			t.Errorf("health of a stopped server: %+v", r)
+		}
+	}
+}
+
+// TestInterruptedCommand checks a command's exit code after Ctrl-C has ended it.
+func TestInterruptedCommand(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := silent.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	command := exec.Command(e2e.Sluice, "health", "--timeout", "1h", "--url", "http://"+silent.Addr().String())
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := silent.Accept(); err != nil { // the command has begun
+		t.Fatal(err)
+	}
+	if err := command.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := command.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 || stderr.String() != "sluice: interrupted\n" {
+		t.Errorf("%v, %q, want exit code 130", err, stderr.String())
+	}
+}
+
+// TestHealthOfASilentServer checks that the probe ends after its timeout.
+func TestHealthOfASilentServer(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never responds
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := silent.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	url := "http://" + silent.Addr().String()
+	e2e.CheckFailedStart(t, e2e.SluiceRuns(t, "health", "--timeout", "100ms", "--url", url), url+" is not healthy: no response within 100ms")
+}

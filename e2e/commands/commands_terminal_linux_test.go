@@ -1,0 +1,72 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/e2e"
+)
+
+// terminalCommand returns a shell command on a terminal, by script(1) from the essential Debian
+// package bsdutils. The shell is not the user's, and has no locale to warn about.
+func terminalCommand(ctx context.Context, command string) *exec.Cmd {
+	c := exec.CommandContext(ctx, "script", "-qec", command, "/dev/null")
+	c.Env = append(os.Environ(), "SHELL=/bin/sh", "LC_ALL=C.UTF-8")
+	return c
+}
+
+// onTerminal types this text to a shell command on a terminal, and returns what the terminal
+// showed.
+func onTerminal(t testing.TB, command, typed string) string {
+	t.Helper()
+	c := terminalCommand(t.Context(), command)
+	c.Stdin = strings.NewReader(typed)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	return string(out)
+}
+
+// TestTransfersOnATerminal checks that the lines and the summary of transfers remain on a terminal
+// with its progress line, and that rm -r asks there.
+func TestTransfersOnATerminal(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{})
+	dir := e2e.MakeTree(t, map[string]string{"a": "a", "b": "b"})
+	put := fmt.Sprintf("%s put -r %s team/x --url %s", e2e.Sluice, dir, s.URL)
+	for _, want := range []string{"2 copied (2 B)", "2 unchanged"} {
+		if shown := onTerminal(t, put, ""); !strings.Contains(shown, want) {
+			t.Errorf("%q does not show %q", shown, want)
+		}
+	}
+	get := fmt.Sprintf("%s get team/x/a - --url %s", e2e.Sluice, s.URL)
+	if shown := onTerminal(t, get, ""); shown != "a" {
+		t.Errorf("a blob on the terminal is %q", shown)
+	}
+	rm := fmt.Sprintf("%s rm -r team/x --url %s", e2e.Sluice, s.URL)
+	shown := onTerminal(t, rm+" || test $? = 1", "n\n")
+	if !strings.Contains(shown, "Delete 2 blobs (2 B)? [y/N] ") || !strings.Contains(shown, "nothing was deleted") || !slices.Equal(s.Names("team"), []string{"x/a", "x/b"}) {
+		t.Errorf("%q, stored are %q", shown, s.Names("team"))
+	}
+	if shown := onTerminal(t, rm, "y\n"); !strings.Contains(shown, "2 deleted") || len(s.Names("team")) > 0 {
+		t.Errorf("%q, stored are %q", shown, s.Names("team"))
+	}
+}
+
+// TestBenchOnATerminal checks that a measurement shows how many operations there were so far, and
+// their rate.
+func TestBenchOnATerminal(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{})
+	shown := onTerminal(t, fmt.Sprintf("stty cols 100 rows 24 && %s bench put --duration 2s --url %s", e2e.Sluice, s.URL), "")
+	if !regexp.MustCompile(`put +\d+ +\d+/s`).MatchString(shown) || !strings.Contains(shown, "per second") {
+		t.Errorf("shown is %q", shown)
+	}
+}

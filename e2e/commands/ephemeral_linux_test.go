@@ -1,0 +1,241 @@
+package commands
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/e2e"
+)
+
+// startEphemeral starts an ephemeral server with its temporary folder below temporary.
+func startEphemeral(t *testing.T, temporary string, flags ...string) *e2e.Server {
+	t.Helper()
+	s := &e2e.Server{T: t, Options: e2e.Options{Dirty: true, Wrapper: []string{"env", "TMPDIR=" + temporary}}}
+	s.Run(slices.Concat(s.Options.Wrapper, []string{e2e.Sluice, "serve", "--ephemeral", "--addr", "127.0.0.1:0"}, flags))
+	t.Cleanup(func() {
+		if s.Running() {
+			s.Stop()
+		}
+		s.CheckLog()
+	})
+	return s
+}
+
+// ownFolders returns a running ephemeral server's folders: the data folder, and the database's
+// folder if that is another one.
+func ownFolders(s *e2e.Server) []string {
+	s.T.Helper()
+	dirs := []string{filepath.Dir(s.Data)}
+	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.Command.Process.Pid))
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	for _, link := range links {
+		if name, err := os.Readlink(link); err == nil && filepath.Base(name) == "meta.db" {
+			dirs = append(dirs, filepath.Dir(filepath.Dir(name)))
+		}
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}
+
+func exists(t testing.TB, path string) bool {
+	t.Helper()
+	_, err := os.Stat(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// TestEphemeralInstances starts, stops and kills instances in random order. After each step a
+// running instance has its blob, and a stopped one has left nothing. A killed one has left nothing
+// after the next start.
+func TestEphemeralInstances(t *testing.T) {
+	t.Parallel()
+	random, temporary := rand.New(rand.NewPCG(e2e.Seed(t), 0)), t.TempDir()
+	type instance struct {
+		*e2e.Server
+		folders []string
+	}
+	var running, killed []instance
+	stop := func(i int, end func(*e2e.Server)) instance {
+		one := running[i]
+		running = slices.Delete(running, i, i+1)
+		end(one.Server)
+		return one
+	}
+	for step := range 14 {
+		switch choice := random.IntN(4); {
+		case len(running) < 2 || choice < 2 && len(running) < 4:
+			one := instance{Server: startEphemeral(t, temporary)}
+			one.folders = ownFolders(one.Server)
+			one.Must(204, "PUT", "/v1/blobs/0x1/own", []byte(one.URL))
+			running = append(running, one)
+			for _, dead := range killed {
+				for _, dir := range dead.folders {
+					if exists(t, dir) {
+						t.Errorf("step %d: %s was left behind by a killed process, and is still there after a start", step, dir)
+					}
+				}
+			}
+			killed = nil
+		case choice == 2:
+			killed = append(killed, stop(random.IntN(len(running)), (*e2e.Server).Kill))
+		default:
+			for _, dir := range stop(random.IntN(len(running)), (*e2e.Server).Stop).folders {
+				if exists(t, dir) {
+					t.Errorf("step %d: %s was left behind", step, dir)
+				}
+			}
+		}
+		for _, one := range running {
+			if got := one.Must(200, "GET", "/v1/blobs/0x1/own", nil); string(got.Body) != one.URL {
+				t.Errorf("step %d: the blob of %s is %q", step, one.URL, got.Body)
+			}
+		}
+	}
+	for len(running) > 0 {
+		stop(0, (*e2e.Server).Stop)
+	}
+	startEphemeral(t, temporary).Stop()
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestSeededInstance starts a server with a folder of files, and reads them.
+func TestSeededInstance(t *testing.T) {
+	t.Parallel()
+	dir := e2e.MakeTree(t, map[string]string{"0x1/docs/a b.json": `{"a": 1}`, "team/page": "<html>", "Bad Name/x": "x", "top": "x"})
+	s := startEphemeral(t, t.TempDir(), "--seed", dir)
+	for target, want := range map[string][2]string{
+		"/v1/blobs/0x1/docs/a%20b.json": {`{"a": 1}`, "application/json"},
+		"/v1/blobs/team/page":           {"<html>", "text/html; charset=utf-8"},
+	} {
+		r := s.Must(200, "GET", target, nil)
+		if string(r.Body) != want[0] || r.Header.Get("Content-Type") != want[1] {
+			t.Errorf("%s is %q of type %q, want %q", target, r.Body, r.Header.Get("Content-Type"), want)
+		}
+	}
+	s.Logged("msg=seeded blobs=2 bytes=14 accounts=2 kept=0 skipped=2", `file="Bad Name/x" reason="the account`, "file=top reason=", " settings.data="+s.Data+" ")
+	for _, wrong := range []string{filepath.Join(dir, "none"), filepath.Join(dir, "top")} {
+		if r := e2e.SluiceRuns(t, "serve", "--ephemeral", "--addr", "127.0.0.1:0", "--seed", wrong); r.Code != 1 || !strings.Contains(r.Stderr, "--seed "+wrong) {
+			t.Errorf("--seed %s: %+v", wrong, r)
+		}
+	}
+}
+
+// TestFirstScreen checks what a terminal shows when a local instance starts, that the lines fit on
+// 80 columns, and that Ctrl-C stops the server.
+func TestFirstScreen(t *testing.T) {
+	t.Parallel()
+	dir := e2e.MakeTree(t, map[string]string{"0x1/a": "text"})
+	shown := untilInterrupted(t, fmt.Sprintf("stty cols 80; exec %s serve --ephemeral --seed %s --addr localhost:0", e2e.Sluice, dir), "Ctrl-C stops the server.")
+	for _, want := range []string{"Service  http://localhost:", "Console  http://localhost:", "Data     in memory and /", "Seed     1 blob (4 B) of 1 account", "sluice ls 0x1/ --url http://localhost:", "Ctrl-C stops the server."} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("the first screen lacks %q:\n%s", want, shown)
+		}
+	}
+	if before, _, _ := strings.Cut(shown, "Service  "); strings.Contains(before, "time=") {
+		t.Errorf("the log comes before the first screen:\n%s", shown)
+	}
+	for line := range strings.Lines(strings.ReplaceAll(shown, os.TempDir(), "/tmp")) {
+		if len(strings.TrimSpace(line)) > 80 && !strings.Contains(line, "time=") {
+			t.Errorf("the line %q has more than 80 columns", line)
+		}
+	}
+}
+
+// untilInterrupted runs a command on a terminal until it has shown a text, presses Ctrl-C, and
+// returns all output until the command ended. The exit code must be 0.
+func untilInterrupted(t *testing.T, command, until string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), e2e.Patience)
+	defer cancel()
+	c := terminalCommand(ctx, command)
+	keys, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var shown strings.Builder
+	for scanner := bufio.NewScanner(out); scanner.Scan(); {
+		shown.WriteString(scanner.Text() + "\n")
+		if strings.Contains(scanner.Text(), until) {
+			if _, err := io.WriteString(keys, "\x03"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := c.Wait(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, shown.String())
+	}
+	return shown.String()
+}
+
+// TestReset checks that reset deletes a local instance, but not without a question. It refuses a
+// running instance, one that was hosted, and settings for one that is elsewhere.
+func TestReset(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{})
+	s.Must(204, "PUT", "/v1/blobs/0x1/a", []byte("a"))
+	refused := func(code int, want string, args ...string) {
+		t.Helper()
+		r := e2e.SluiceRuns(t, append([]string{"reset"}, args...)...)
+		if r.Code != code || !strings.Contains(r.Stderr, want) || r.Stdout != "" {
+			t.Errorf("reset %v: %+v, want code %d and %q", args, r, code, want)
+		}
+	}
+	refused(4, "is in use by another sluice: stop that process", "--data", s.Data, "--yes")
+	s.Must(200, "GET", "/v1/blobs/0x1/a", nil)
+	s.Stop()
+	refused(2, "--yes", "--data", s.Data)
+	refused(3, "there is no data in the folder", "--data", t.TempDir(), "--yes")
+	refused(2, "not what is stored elsewhere", "--data", s.Data, "--yes", "--meta", "postgres://h/d")
+	refused(2, "not what is stored elsewhere", "--data", s.Data, "--yes", "--bytes", "s3://b")
+	refused(2, "reset deletes local instances only", "--data", s.Data, "--yes", "--profile", "hosted")
+	s.Restart()
+	s.Must(200, "GET", "/v1/blobs/0x1/a", nil) // nothing was deleted
+	s.Stop()
+	notes := filepath.Join(s.Data, "notes.txt")
+	if err := os.WriteFile(notes, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := fmt.Sprintf("%s reset --data %s", e2e.Sluice, s.Data)
+	if shown := onTerminal(t, command+" || test $? = 1", "n\n"); !strings.Contains(shown, "Delete everything that is stored in ") || !strings.Contains(shown, "nothing was deleted") {
+		t.Errorf("shown is %q", shown)
+	}
+	if shown := onTerminal(t, command, "y\n"); !strings.Contains(shown, "Deleted what was stored in ") {
+		t.Errorf("shown is %q", shown)
+	}
+	if !exists(t, notes) {
+		t.Error("a file of others was deleted")
+	}
+	if err := os.Remove(notes); err != nil {
+		t.Fatal(err)
+	}
+	s.Restart()
+	s.Must(404, "GET", "/v1/blobs/0x1/a", nil)
+	s.Stop()
+	if r := e2e.SluiceRuns(t, "key", "create", "--data", s.Data, "--scopes", "read", "--all-accounts"); r.Code != 0 {
+		t.Fatal(r)
+	}
+	refused(4, "it has API keys", "--data", s.Data, "--yes")
+}

@@ -1,0 +1,89 @@
+package commands
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice/e2e"
+)
+
+// TestFaucet opens a channel and adds to its deposit, and checks that neither creates a session,
+// and that other servers have no faucet.
+func TestFaucet(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{Flags: []string{"--reads", "paid"}})
+	type channel struct {
+		ChannelID, PaymentChannelID, Sender, Deposit, State string
+		Sessions                                            []any
+	}
+	fund := func(status int, body string) (c channel) {
+		t.Helper()
+		s.Must(status, "POST", "/v1/local/faucet", []byte(body)).Decode(t, &c)
+		return c
+	}
+	first := fund(201, `{"sender": "0xA", "amount": "10"}`)
+	second := fund(200, `{"sender": "0xa", "amount": 5}`)
+	if first.PaymentChannelID != "1" || first.Deposit != "10" || second.ChannelID != first.ChannelID || second.Deposit != "15" || second.State != "open" || len(second.Sessions) != 0 {
+		t.Errorf("%+v, and then %+v", first, second)
+	}
+	if own := fund(201, `{"sender": "0xa", "amount": "1", "paymentChannelId": "77"}`); own.PaymentChannelID != "77" {
+		t.Errorf("%+v", own)
+	}
+	for body, code := range map[string]string{
+		`{}`: "bad_json", `{"sender": "0xa"}`: "bad_json", `{"sender": "team", "amount": "1"}`: "bad_parameter",
+		`{"sender": "0xa", "amount": "x"}`: "bad_json", `{"sender": "0xa", "amount": "9223372036854775808"}`: "number_too_large",
+	} {
+		s.WantCode(400, code, "POST", "/v1/local/faucet", []byte(body))
+	}
+	s.Must(403, "POST", "/v1/local/faucet", []byte(`{"sender": "0xa", "amount": "1"}`), "Origin", "https://evil.example")
+	for name, other := range map[string]*e2e.Server{"public reads": e2e.Start(t, e2e.Options{}), "hosted": e2e.StartHosted(t, "paid").AsAdmin()} {
+		t.Run(name, func(*testing.T) {
+			for _, method := range []string{"POST", "GET", "OPTIONS"} {
+				other.WantCode(404, "route_not_found", method, "/v1/local/faucet", []byte(`{"sender": "0xa", "amount": "1"}`))
+			}
+		})
+	}
+}
+
+// TestPayFromTheFaucet walks through a payment on the command line, twice, and reads with what it
+// has bought.
+func TestPayFromTheFaucet(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{Flags: []string{"--reads", "paid"}})
+	s.Must(204, "PUT", e2e.BlobTarget("0x1", "paid"), []byte("hello"))
+	dir := t.TempDir()
+	account := filepath.Join(dir, "account.key")
+	address := e2e.Prints(t, "account", "new", account)
+	pay := func(chunksets string) e2e.Result {
+		return e2e.SluiceRuns(t, "pay", "--account-file", account, "--state-file", filepath.Join(dir, "payer.json"), "--url", s.URL,
+			"--faucet", "1000", "--max-price", "1", "--max-spend", "100", "--chunksets", chunksets)
+	}
+	var id string
+	for i, test := range []struct{ chunksets, deposit, step3 string }{
+		{"10", "1000", "3. The account has signed a micropayment of 10 units in all, 10 units more than before."},
+		{"15", "2000", "3. The account has signed a micropayment of 15 units in all, 5 units more than before."},
+		{"15", "3000", "3. The session had enough chunksets, so nothing was signed."},
+	} {
+		r := pay(test.chunksets)
+		if r.Code != 0 || i > 0 && r.Stdout != id {
+			t.Fatalf("%+v", r)
+		}
+		id = r.Stdout
+		session := strings.TrimSpace(id)
+		for _, want := range []string{"1. Account " + address + " pays.", "whose deposit is now " + test.deposit + " units.", test.step3,
+			fmt.Sprintf("curl -H 'Session-Id: %s' %s/v1/blobs/ACCOUNT/NAME", session, s.URL)} {
+			if !strings.Contains(r.Stderr, want) {
+				t.Errorf("%q does not say %q", r.Stderr, want)
+			}
+		}
+		s.Must(200, "HEAD", e2e.BlobTarget("0x1", "paid"), nil)
+	}
+	if r := s.Must(200, "GET", e2e.BlobTarget("0x1", "paid"), nil, "Session-Id", strings.TrimSpace(id)); string(r.Body) != "hello" {
+		t.Errorf("read %q", r.Body)
+	}
+	free := e2e.Start(t, e2e.Options{})
+	e2e.Refuses(t, 3, "the server has no faucet: only a local instance with --reads paid and without --chain-url has one", "pay", "--account-file", account,
+		"--state-file", filepath.Join(dir, "free.json"), "--url", free.URL, "--faucet", "1", "--max-price", "1", "--max-spend", "1")
+}

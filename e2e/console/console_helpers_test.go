@@ -1,0 +1,271 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"sluice/e2e"
+	"sluice/internal/testenv"
+)
+
+// consolePage is a server's console in a browser.
+type consolePage struct {
+	t   *testing.T
+	s   *e2e.Server
+	ctx context.Context
+}
+
+// recordProblems runs before a page's scripts. It records what the policy blocked, errors that
+// nothing handles, and parts that the page sends again although it had their response.
+const recordProblems = `
+window.__problems = [];
+window.__sending = window.__mostSending = 0;
+const { open, send } = XMLHttpRequest.prototype;
+XMLHttpRequest.prototype.open = function (method, url) {
+  this.__url = url;
+  return open.apply(this, arguments);
+};
+XMLHttpRequest.prototype.send = function () {
+  const acknowledged = () => JSON.parse(localStorage.getItem("test-acknowledged") ?? "[]");
+  if (this.__url.includes("/parts/") && acknowledged().includes(this.__url)) __problems.push("an acknowledged part was sent again: " + this.__url);
+  __mostSending = Math.max(__mostSending, ++__sending);
+  this.addEventListener("loadend", () => __sending--);
+  this.addEventListener("load", () => this.status === 200 && localStorage.setItem("test-acknowledged", JSON.stringify([...acknowledged(), this.__url])));
+  return send.apply(this, arguments);
+};
+addEventListener("beforeunload", (e) => e.stopImmediatePropagation()); // no dialog may stop the test from leaving
+addEventListener("securitypolicyviolation", (e) => __problems.push("policy: " + e.violatedDirective + " " + e.blockedURI + " " + e.sourceFile + ":" + e.lineNumber));
+addEventListener("error", (e) => e.message && __problems.push("error: " + e.message + " " + e.filename + ":" + e.lineno));
+addEventListener("unhandledrejection", (e) => __problems.push("rejection: " + (e.reason?.stack ?? e.reason)));
+`
+
+// openConsole opens a console view, such as "#/blobs/0x1/". When the test ends, the page must have
+// had no error that nothing handled, and its policy must have blocked nothing.
+func openConsole(t *testing.T, s *e2e.Server, view string) *consolePage {
+	t.Helper()
+	testenv.Require(t, testenv.Chromium)
+	p := &consolePage{t: t, s: s, ctx: e2e.StartBrowser(t, "about:blank")}
+	p.Begin(view)
+	return p
+}
+
+// newTab opens a console view in another tab of the same browser.
+func (p *consolePage) newTab(view string) *consolePage {
+	p.t.Helper()
+	ctx, stop := chromedp.NewContext(p.ctx)
+	p.t.Cleanup(stop)
+	tab := &consolePage{t: p.t, s: p.s, ctx: ctx}
+	tab.Begin(view)
+	return tab
+}
+
+// Begin loads a page's first view. The page records its problems.
+func (p *consolePage) Begin(view string) {
+	p.t.Helper()
+	if _, err := chromedp.Call(p.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: recordProblems}); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(p.checkProblems)
+	p.Open(view)
+}
+
+// address returns the console's address.
+func (p *consolePage) address() string { return p.s.URL + "/console/" }
+
+// Open loads the page anew.
+func (p *consolePage) Open(view string) {
+	p.t.Helper()
+	p.checkProblems()
+	p.Do(chromedp.Navigate("about:blank"), chromedp.Navigate(p.address()+view))
+}
+
+func (p *consolePage) checkProblems() {
+	p.t.Helper()
+	ctx, cancel := p.bounded()
+	defer cancel()
+	problems, err := chromedp.Run(ctx, chromedp.Evaluate[[]string]("window.__problems ?? []"))
+	if err != nil {
+		p.t.Errorf("reading the problems of the page: %v", err)
+	}
+	for _, problem := range problems {
+		p.t.Errorf("the page reported: %s", problem)
+	}
+}
+
+// bounded returns a context for one step.
+func (p *consolePage) bounded() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(p.ctx, e2e.Patience)
+}
+
+// Do runs actions.
+func (p *consolePage) Do(actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := p.bounded()
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		p.t.Fatalf("%v\nthe page: %s\n%s", err, p.Text("body"), e2e.Tail(p.s.Log.String()))
+	}
+}
+
+// Text returns an element's text, or "" if there is none.
+func (p *consolePage) Text(selector string) string {
+	p.t.Helper()
+	return evaluate[string](p, fmt.Sprintf("document.querySelector(%s)?.innerText ?? ''", e2e.AsJSON(p.t, selector)))
+}
+
+// evaluate returns an expression's value in the page. It waits if that is a promise.
+func evaluate[T any](p *consolePage, expression string) T {
+	p.t.Helper()
+	ctx, cancel := p.bounded()
+	defer cancel()
+	got, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.t.Fatalf("%s: %v", expression, err)
+	}
+	return got
+}
+
+// until waits until an expression is true.
+func (p *consolePage) until(expression string) {
+	p.t.Helper()
+	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingTimeout(e2e.Patience))); err != nil {
+		p.t.Fatalf("%s: %v\nthe page: %s\n%s", expression, err, p.Text("body"), e2e.Tail(p.s.Log.String()))
+	}
+}
+
+// untilText waits until an element has a text somewhere.
+func (p *consolePage) untilText(selector, text string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf("document.querySelector(%s)?.innerText.includes(%s)", e2e.AsJSON(p.t, selector), e2e.AsJSON(p.t, text)))
+}
+
+// press clicks on the button, or the link, with this label or text.
+func (p *consolePage) press(label string) {
+	p.t.Helper()
+	find := fmt.Sprintf(`[...(document.querySelector("dialog[open]") ?? document).querySelectorAll("button, a, [role=button]")].filter((e) => !e.disabled && (e.getAttribute("aria-label") ?? e.innerText).trim() === %s)`, e2e.AsJSON(p.t, label))
+	p.until(find + ".length > 0")
+	evaluate[bool](p, "("+find+"[0].click(), true)")
+}
+
+// keys presses keys, one after another.
+func (p *consolePage) keys(keys ...string) {
+	p.t.Helper()
+	for _, key := range keys {
+		p.Do(chromedp.KeyEvent(key))
+	}
+}
+
+// focused describes the element that has the focus.
+func (p *consolePage) focused() string {
+	p.t.Helper()
+	return evaluate[string](p, `(() => { const e = document.activeElement; return (e.getAttribute("role") ?? e.tagName.toLowerCase()) + " " + (e.getAttribute("aria-label") ?? e.innerText ?? "").trim(); })()`)
+}
+
+// tabTo presses the tabulator until the focus is on an element with a text in its description.
+func (p *consolePage) tabTo(text string) {
+	p.t.Helper()
+	for range 40 {
+		p.keys(kb.Tab)
+		if strings.Contains(p.focused(), text) {
+			return
+		}
+	}
+	p.t.Fatalf("the tabulator never reached %q; the focus is on %q", text, p.focused())
+}
+
+// enterKey answers the dialog that asks for a key.
+func (p *consolePage) enterKey(key string) {
+	p.t.Helper()
+	p.until(`document.querySelector("dialog input")`)
+	evaluate[bool](p, fmt.Sprintf(`(document.querySelector("dialog input").value = %s, true)`, e2e.AsJSON(p.t, key)))
+	p.press("Use key")
+}
+
+// store stores a blob with a content type.
+func store(s *e2e.Server, account, name, contentType, content string, more ...string) {
+	s.T.Helper()
+	s.Must(http.StatusNoContent, "PUT", "/v1/blobs/"+account+"/"+name, []byte(content), append([]string{"Content-Type", contentType}, more...)...)
+}
+
+// themes are the values of prefers-color-scheme.
+var themes = []string{"light", "dark"}
+
+// widths are a phone's, a tablet's and a wide screen's, in pixels.
+var widths = []int64{390, 820, 1440}
+
+// screenshots takes the view's picture at each width in each theme, and saves it in the folder that
+// go test -artifacts keeps. The picture begins at the element, if one is named.
+func (p *consolePage) screenshots(name string, at ...string) {
+	p.t.Helper()
+	for _, theme := range themes {
+		p.theme(theme)
+		for _, width := range widths {
+			p.Do(chromedp.EmulateViewport(width, 900))
+			for _, selector := range at {
+				evaluate[bool](p, fmt.Sprintf("(document.querySelector(%s).scrollIntoView(), true)", e2e.AsJSON(p.t, selector)))
+			}
+			evaluate[bool](p, "new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => r(true))))")
+			picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			file := filepath.Join(p.t.ArtifactDir(), fmt.Sprintf("%s-%d-%s.png", name, width, theme))
+			if err := os.WriteFile(file, picture, 0o600); err != nil {
+				p.t.Fatal(err)
+			}
+			p.accessible(name, width, theme)
+			if overflow := evaluate[int](p, "document.documentElement.scrollWidth - innerWidth"); overflow > 0 {
+				p.t.Errorf("%s is %d pixels too wide for %d", name, overflow, width)
+			}
+			if hidden := evaluate[int](p, `[...document.querySelectorAll("td.number, .stacked td")].filter((cell) => cell.getBoundingClientRect().right > innerWidth).length`); hidden > 0 {
+				p.t.Errorf("%d cells of %s are not visible at %d without scrolling sideways", hidden, name, width)
+			}
+			if beyond := evaluate[int](p, `[...document.querySelectorAll(".grid")].filter((grid) => grid.clientHeight < 300 && grid.scrollHeight > grid.clientHeight).length`); beyond > 0 {
+				p.t.Errorf("a short list of %s has a scrollbar at %d", name, width)
+			}
+		}
+	}
+	p.Do(chromedp.EmulateViewport(1280, 900))
+}
+
+func (p *consolePage) theme(theme string) {
+	p.t.Helper()
+	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: theme},
+		// A picture during a transition shows neither state.
+		{Name: "prefers-reduced-motion", Value: "reduce"},
+	}})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// accessible checks a view with axe-core, which knows the rules of WCAG.
+func (p *consolePage) accessible(name string, width int64, theme string) {
+	p.t.Helper()
+	if !evaluate[bool](p, "'axe' in window") {
+		dir, err := testenv.ClientDir()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		script, err := os.ReadFile(filepath.Join(dir, "node_modules", "axe-core", "axe.min.js"))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		evaluate[bool](p, string(script)+"; true")
+	}
+	found := evaluate[[]string](p, `axe.run(document, { resultTypes: ["violations"] }).then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.target.join(" ") + ": " + n.failureSummary)))`)
+	for _, violation := range found {
+		p.t.Errorf("%s at %d in %s: %s", name, width, theme, violation)
+	}
+}

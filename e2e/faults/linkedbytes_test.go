@@ -1,0 +1,67 @@
+//go:build unix
+
+package faults
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice/e2e"
+)
+
+// TestLinkedBytes starts data folders that reach one folder of bytes by symbolic links. While one
+// server runs, a second one does not start, and reset refuses. When the original has started again
+// and so holds the bytes, a server on the older copy of its database does not start, and the
+// original still does.
+func TestLinkedBytes(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	bytes, first, second := filepath.Join(root, "disk"), filepath.Join(root, "first"), filepath.Join(root, "second")
+	for _, folder := range []string{bytes, first, second} {
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := filepath.Join(root, "link") // another path to the same bytes
+	err := errors.Join(os.Symlink(bytes, link), os.Symlink(bytes, filepath.Join(first, "bytes")), os.Symlink(link, filepath.Join(second, "bytes")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	original := e2e.Start(t, e2e.Options{Data: first, Dirty: true})
+	data := e2e.Content(1, 100_000)
+	original.Must(204, "PUT", e2e.BlobTarget("0x1", "kept"), data)
+	original.Stop()
+	text, err := os.ReadFile(filepath.Join(first, "meta.db"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(second, "meta.db"), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	original = e2e.Start(t, e2e.Options{Data: first, Dirty: true})
+	if said := e2e.RefusedStart(t, e2e.Options{Data: second}); !strings.Contains(said, "is in use by another sluice, from another data folder") {
+		t.Errorf("start of a second data folder on the same bytes: %s", said)
+	}
+	if r := e2e.SluiceRuns(t, "reset", "--yes", "--data", second); r.Code == 0 {
+		t.Errorf("reset of a data folder with bytes elsewhere: %s%s", r.Stdout, r.Stderr)
+	}
+	if r := original.Must(200, "GET", e2e.BlobTarget("0x1", "kept"), nil); e2e.Digest(r.Body) != e2e.Digest(data) {
+		t.Errorf("the blob has %d other bytes", len(r.Body))
+	}
+	original.Eventually("the second start does not hold the bytes", func() bool {
+		epochs, err := filepath.Glob(filepath.Join(bytes, "sluice-epoch-*-owner"))
+		return err == nil && len(epochs) > 1
+	})
+	original.Stop()
+
+	// The copy is older than the bytes. The original's second start has become their holder.
+	if said := e2e.RefusedStart(t, e2e.Options{Data: second}); !strings.Contains(said, "another database with the same instance id") {
+		t.Errorf("start of an older copy of the database on the same bytes: %s", said)
+	}
+	original = e2e.Start(t, e2e.Options{Data: first, Dirty: true})
+	original.Must(200, "GET", e2e.BlobTarget("0x1", "kept"), nil)
+}

@@ -1,0 +1,228 @@
+package faults
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"sluice/e2e"
+)
+
+// TestDrain checks that the server finishes requests in progress at SIGTERM.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{})
+	l := e2e.BeginSlow(s)
+	s.Signal(syscall.SIGTERM)
+	s.AwaitDrain()
+	l.Finish()
+	if code := s.Wait(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	s.Logged("level=INFO msg=draining signal=terminated wait_seconds=0 deadline_seconds=30", `level=INFO msg="drained: all requests have completed" took_seconds=`)
+	s.Restart()
+	if r := s.Must(200, "GET", e2e.BlobTarget("0x1", "up"), nil); e2e.Digest(r.Body) != e2e.Digest(l.Data[:2*e2e.SlowHalf]) {
+		t.Error("the upload that ended during the drain is not what was sent")
+	}
+}
+
+// TestSecondSignal checks that a second signal ends a drain immediately.
+func TestSecondSignal(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		s := e2e.Start(t, e2e.Options{Dirty: true})
+		e2e.BeginSlow(s)
+		s.Signal(sig)
+		s.AwaitDrain()
+		s.Signal(sig)
+		if code := s.Wait(); code != 1 {
+			t.Errorf("exit code %d after the second %v, want 1", code, sig)
+		}
+	}
+}
+
+// TestDrainDeadline checks that the server cuts a request that does not end in time. The request's
+// rate is high enough for all other limits.
+func TestDrainDeadline(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{Dirty: true, Flags: []string{"--drain-deadline", "1s"}})
+	l := e2e.BeginSlow(s)
+	s.Signal(syscall.SIGTERM)
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for s.Running() {
+		select {
+		case <-tick.C:
+		case <-s.Exited:
+		}
+		if _, err := io.CopyN(io.Discard, l.Reader, 50_000); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) &&
+			!errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatal(err)
+		}
+	}
+	if code := s.Wait(); code != 1 {
+		t.Errorf("exit code %d after the drain's deadline, want 1", code)
+	}
+}
+
+// TestUploadsCutByTheDrain checks an upload that is not complete when the drain ends, in every
+// framing. The server responds with 503 draining, stores nothing, and logs it so.
+func TestUploadsCutByTheDrain(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{Dirty: true, Flags: []string{"--drain-wait", e2e.LongWait, "--drain-deadline", e2e.LongWait}})
+	var uploads []*bufio.Reader
+	for i, head := range []string{"Content-Length: 10000000", "Content-Length: 100", "Transfer-Encoding: chunked"} {
+		connection := s.Dial()
+		s.Write(connection, fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n%s\r\n\r\n", e2e.BlobTarget("0x1", fmt.Sprint(i)), head))
+		answers := bufio.NewReader(connection)
+		// The handler is running.
+		if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") {
+			t.Fatalf("%s: %q, %v", head, line, err)
+		}
+		uploads = append(uploads, answers)
+	}
+	s.Signal(syscall.SIGTERM)
+	s.AwaitDrain()
+	s.Signal(syscall.SIGTERM) // ends the wait
+	s.Eventually("new connections are still accepted", func() bool {
+		connection, err := net.Dial("tcp", s.Host)
+		return err != nil || connection.Close() != nil
+	})
+	s.Signal(syscall.SIGTERM) // ends the drain
+	for _, answers := range uploads {
+		if _, err := answers.Discard(2); err != nil { // the interim response's end
+			t.Fatal(err)
+		}
+		r, err := e2e.ReadAnswer(answers, "PUT")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e2e.CheckProblem(t, r, 503, "draining")
+	}
+	if code := s.Wait(); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	if log := s.Log.String(); strings.Contains(log, "status=400") || strings.Contains(log, "level=ERROR") || strings.Count(log, "level=INFO msg=request") < 3 || strings.Count(log, "status=503") < 3 {
+		t.Errorf("the log is\n%s", log)
+	}
+	s.Logged("level=INFO msg=draining", `level=WARN msg="drained, and requests were cut off" took_seconds=`)
+	s.Options.Flags = nil
+	s.Restart()
+	for i := range uploads {
+		s.Must(404, "GET", e2e.BlobTarget("0x1", fmt.Sprint(i)), nil)
+	}
+}
+
+// TestIdleStop checks that without requests SIGTERM and SIGINT end the server immediately, and that
+// another process can use the data.
+func TestIdleStop(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		s := e2e.Start(t, e2e.Options{})
+		s.Must(204, "PUT", e2e.BlobTarget("0x1", "name"), []byte("kept"))
+		s.Signal(sig)
+		if code := s.Wait(); code != 0 {
+			t.Errorf("exit code %d after %v, want 0", code, sig)
+		}
+		s.Restart()
+		if r := s.Must(200, "GET", e2e.BlobTarget("0x1", "name"), nil); string(r.Body) != "kept" {
+			t.Errorf("after the restart the blob is %v", r)
+		}
+	}
+}
+
+// TestFailedStarts checks that a failed start reports its reason in one line, with what to do.
+func TestFailedStarts(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{})
+	t.Run("busy port", func(t *testing.T) {
+		data := filepath.Join(t.TempDir(), "data")
+		e2e.CheckFailedStart(t, e2e.SluiceRuns(t, "serve", "--addr", s.Host, "--data", data), s.Host, "--addr")
+	})
+	t.Run("locked data folder", func(t *testing.T) {
+		e2e.CheckFailedStart(t, e2e.SluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", s.Data), s.Data, "--data")
+	})
+	t.Run("data folder is a file", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		e2e.CheckFailedStart(t, e2e.SluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", file), file)
+	})
+	t.Run("open to the network", func(t *testing.T) {
+		data := filepath.Join(t.TempDir(), "data")
+		for _, addr := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
+			e2e.CheckWrongUsage(t, e2e.SluiceRuns(t, "serve", "--addr", addr, "--data", data), "--open-to-network")
+		}
+	})
+	t.Run("usage", func(t *testing.T) {
+		for _, args := range [][]string{{"serve", "--no-such-flag"}, {"no-such-command"}, {"serve", "--addr", "nonsense"},
+			{"serve", "--base-path", "no-slash"}, {"serve", "--reads", "key"}, {"serve", "--reads", "sometimes"}, {"serve", "--verify-ttl", "x"}} {
+			if r := e2e.SluiceRuns(t, args...); r.Code == 0 || r.Stderr == "" || r.Stdout != "" {
+				t.Errorf("%q: exit code %d, standard error %q, standard output %q", args, r.Code, r.Stderr, r.Stdout)
+			}
+		}
+	})
+	s.Must(200, "GET", "/readyz", nil) // the running server is not affected
+}
+
+// TestDataFolder checks that a new data folder is private, and that the server accepts an existing
+// empty one.
+func TestDataFolder(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{})
+	if info, err := os.Stat(s.Data); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the data folder was made with mode %v, %v, want 0700", info.Mode(), err)
+	}
+	e2e.Start(t, e2e.Options{Data: t.TempDir()})
+}
+
+// TestStalledUploadDelaysNoOthers checks that a stalled upload does not delay other uploads, even
+// to the same name.
+func TestStalledUploadDelaysNoOthers(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{Dirty: true})
+	e2e.BeginSlow(s)
+	data := e2e.Content(3, 2<<20)
+	s.Must(204, "PUT", e2e.BlobTarget("0x1", "up"), data)
+	if r := s.Must(200, "GET", e2e.BlobTarget("0x1", "up"), nil); !bytes.Equal(r.Body, data) {
+		t.Error("the blob is not what was sent")
+	}
+}
+
+// TestEveryRequestIsLogged checks that when a server has ended, it has written a line for each
+// request, also during the drain.
+func TestEveryRequestIsLogged(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{Flags: []string{"--drain-wait", e2e.LongWait}})
+	var ids []string
+	request := func() {
+		ids = append(ids, fmt.Sprintf("request-%d.", len(ids)))
+		s.Must(404, "GET", e2e.BlobTarget("0x1", "none"), nil, "X-Request-Id", ids[len(ids)-1])
+	}
+	for range 200 {
+		request()
+	}
+	s.Signal(syscall.SIGTERM)
+	s.AwaitDrain()
+	request()
+	s.Signal(syscall.SIGTERM) // ends the wait
+	if code := s.Wait(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	log := s.Log.String()
+	for _, id := range ids {
+		if n := strings.Count(log, " id="+id+" "); n != 1 {
+			t.Errorf("%d lines have the id %s, want 1", n, id)
+		}
+	}
+}

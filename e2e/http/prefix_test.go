@@ -1,0 +1,190 @@
+package http
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/e2e"
+	"sluice/internal/testenv"
+)
+
+// directAndThroughNginx runs a test on a hosted service, with a key of every scope: directly, and
+// through nginx with the documented configuration.
+func directAndThroughNginx(t *testing.T, reads string, run func(s *e2e.Server)) {
+	for _, way := range []string{"straight", "nginx"} {
+		t.Run(way, func(t *testing.T) {
+			if way == "nginx" {
+				testenv.Require(t, testenv.Nginx)
+			}
+			t.Parallel()
+			s := e2e.StartHosted(t, reads, "--trusted-proxies", "127.0.0.1").AsAdmin()
+			if way == "nginx" {
+				s = s.BehindNginx()
+			}
+			run(s)
+		})
+	}
+}
+
+// TestUnderPrefix checks that names, ranges, conditions and uploads work as without a prefix.
+func TestUnderPrefix(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]func(*testing.T, *e2e.Server){
+		"names": testNames, "opaque names": testNamesAreOpaque, "ranges": testRanges, "ranges of nothing": testRangesOfEmptyBlobs,
+		"conditions of reads": testConditionsOfReads, "conditions of writes": testConditionsOfWrites,
+		"parts": testPartsInAnyOrder, "aborted uploads": testAbortedUploads, "upload pages": testUploadPages,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			directAndThroughNginx(t, "public", func(s *e2e.Server) { run(s.T.(*testing.T), s) })
+		})
+	}
+}
+
+// TestLongestName stores, reads, lists and deletes a blob under a name of 1,024 characters of 3
+// bytes, which makes a URL of 9 KiB. The test also reads it with every byte escaped, and lists it
+// with the whole name as prefix.
+func TestLongestName(t *testing.T) {
+	t.Parallel()
+	directAndThroughNginx(t, "key", func(s *e2e.Server) {
+		name := strings.Repeat("日", 1024)
+		target := e2e.BlobTarget("bob", name)
+		if len(target) < 9<<10 {
+			s.T.Fatalf("the target has %d bytes", len(target))
+		}
+		s.Must(204, "PUT", target, []byte("kept"))
+		for _, spelling := range []string{target, "/v1/blobs/bob/" + e2e.EscapeAll(name)} {
+			if r := s.Must(200, "GET", spelling, nil); string(r.Body) != "kept" {
+				s.T.Errorf("it is %v", r)
+			}
+		}
+		var page e2e.Listed
+		s.Must(200, "GET", "/v1/blobs/bob?prefix="+url.QueryEscape(name), nil).Decode(s.T, &page)
+		if len(page.Blobs) != 1 || page.Blobs[0].Name != name {
+			s.T.Errorf("the listing with its whole name as prefix has %d blobs", len(page.Blobs))
+		}
+		s.Must(204, "DELETE", target, nil)
+	})
+}
+
+// TestListingsUnderPrefix lists an account page by page, with names that need escapes as the start
+// of pages.
+func TestListingsUnderPrefix(t *testing.T) {
+	t.Parallel()
+	directAndThroughNginx(t, "key", func(s *e2e.Server) {
+		names := []string{"a/b", "a//b", "a/../b", "a/é", "b/x?y#z", "b/100%", "b/a+b&c=d;e", "日/本", "//", "/x"}
+		names = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, "/") })
+		slices.Sort(names)
+		for _, name := range names {
+			s.Must(204, "PUT", e2e.BlobTarget("0x1", name), []byte(name))
+		}
+		for _, prefix := range []string{"", "a/", "a//", "b/", "日", "/"} {
+			for _, delimiter := range []string{"", "/", "//", "%"} {
+				want := entries(names, prefix, delimiter)
+				for _, limit := range []int{1, 3, 1000} {
+					if got := pages(s, prefix, delimiter, limit); !slices.Equal(got, want) {
+						s.T.Errorf("prefix %q, delimiter %q, limit %d: got %q, want %q", prefix, delimiter, limit, got, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestPublicClientUnderPrefix uploads and downloads with the public npm client, unmodified, with a
+// key.
+func TestPublicClientUnderPrefix(t *testing.T) {
+	testenv.Require(t, testenv.NPM)
+	t.Parallel()
+	directAndThroughNginx(t, "key", func(s *e2e.Server) {
+		t := s.T.(*testing.T)
+		for version, cases := range map[string]int{"0.1.0": 25, "0.0.4": 21} {
+			// The key is for one account, as a user's key is.
+			user := s.As(s.NewKey("--scopes", "read,write", "--accounts", "0x1"))
+			lines := e2e.RunClient(t, version, s.URL, user.Key)
+			if len(lines) != cases {
+				t.Errorf("the client %s ran %d cases, want %d", version, len(lines), cases)
+			}
+			for _, line := range lines {
+				e2e.CheckTransfer(t, user, line)
+			}
+			s.Must(204, "DELETE", e2e.BlobTarget("0x1", "ranged"), nil)
+		}
+	})
+}
+
+// TestRefusedBeforeTheBody checks that the service refuses a client that may not write before it
+// has sent any of its body, also for a part of 8 MiB.
+func TestRefusedBeforeTheBody(t *testing.T) {
+	t.Parallel()
+	directAndThroughNginx(t, "public", func(s *e2e.Server) {
+		bodies := []string{fmt.Sprintf("Content-Length: %d", 8<<20)}
+		if !s.Proxied { // nginx sends 100 Continue itself
+			for _, framing := range []string{bodies[0], "Content-Length: 10", "Transfer-Encoding: chunked"} {
+				bodies = append(bodies, framing+"\r\nExpect: 100-continue")
+			}
+		}
+		upload := s.Begin("bob", "name", 8<<20)
+		reader := s.NewKey("--scopes", "read", "--all-accounts")
+		stranger := s.NewKey("--scopes", "write", "--accounts", "alice")
+		other := s.NewKey("--scopes", "write", "--accounts", "bob")
+		for _, target := range []string{e2e.BlobTarget("bob", "name"), e2e.PartTarget(upload, 0)} {
+			for _, test := range []struct {
+				credential string
+				status     int
+				code       string
+			}{
+				{"", 401, "credential_required"},
+				{"Authorization: Bearer nonsense\r\n", 401, "credential_unknown"},
+				{"Authorization: Bearer " + reader + "\r\n", 403, "scope_missing"},
+				{"Authorization: Bearer " + stranger + "\r\n", 403, "account_forbidden"},
+			} {
+				for _, body := range bodies {
+					r := s.Raw("PUT", "PUT "+s.Base+target+" HTTP/1.1\r\nHost: blobs.example.org\r\n"+test.credential+body+"\r\n\r\n")
+					e2e.CheckProblem(s.T, r, test.status, test.code)
+				}
+			}
+		}
+		// The service authorizes parts by their upload's account.
+		r := s.Raw("PUT", "PUT "+s.Base+e2e.PartTarget(upload, 0)+" HTTP/1.1\r\nHost: blobs.example.org\r\nX-Api-Key: "+other+"\r\nContent-Length: 8388608\r\n\r\n")
+		e2e.CheckProblem(s.T, r, 403, "account_forbidden")
+
+		data := e2e.Content(1, 20<<20)
+		s.Parts(upload, data, 8<<20)
+		s.Must(200, "POST", "/v1/multipart-uploads/"+upload+"/complete", nil)
+		if r := s.Must(200, "GET", e2e.BlobTarget("bob", "name"), nil); e2e.Digest(r.Body) != e2e.Digest(data) {
+			s.T.Error("the blob is not what was sent")
+		}
+	})
+}
+
+// TestBaseURLAndBasePath checks that a service publishes its configured address, and responds only
+// under its path.
+func TestBaseURLAndBasePath(t *testing.T) {
+	t.Parallel()
+	directAndThroughNginx(t, "public", func(s *e2e.Server) {
+		const address = "https://blobs.example.org" + e2e.HostedBase
+		var facts struct{ Profile, URL, Reads string }
+		s.Must(200, "GET", "/v1/info", nil).Decode(s.T, &facts)
+		if facts.Profile != "hosted" || facts.URL != address || facts.Reads != "public" {
+			s.T.Errorf("/v1/info is %+v", facts)
+		}
+		if r := s.Must(200, "GET", "/openapi.yaml", nil); !strings.Contains(string(r.Body), address) {
+			s.T.Errorf("/openapi.yaml does not name %s", address)
+		}
+		s.Must(200, "GET", "/readyz", nil)
+		at := *s
+		at.Base = ""
+		for _, target := range []string{"/sluice/", "/sluice/sluice/v1/info", "/sluice/v2/info", "/v1/info", "/sluice", "/sluicev1/info", "/sluice/../v1/info"} {
+			if s.Proxied && (!strings.HasPrefix(target, "/sluice/") || strings.Contains(target, "..")) {
+				continue // the response is nginx's
+			}
+			if r := at.Do("GET", target, nil); r.Status != 404 {
+				s.T.Errorf("%s: %v, want 404", target, r)
+			}
+		}
+	})
+}

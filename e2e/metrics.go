@@ -1,0 +1,55 @@
+package e2e
+
+import (
+	"net/http"
+	"regexp"
+	"testing"
+	"time"
+)
+
+// MetricsOf returns what the server reports to Prometheus.
+func (s *Server) MetricsOf() string {
+	s.T.Helper()
+	r, err := s.AdminGet("/metrics")
+	if err != nil || r.Status != 200 {
+		s.T.Fatalf("metrics: %v, %v", r, err)
+	}
+	return string(r.Body)
+}
+
+// Await calls is until it returns true.
+func Await(t *testing.T, not string, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(Patience); !is(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatal(not)
+		}
+	}
+}
+
+// AdminLine matches the log line that contains the admin address.
+var AdminLine = regexp.MustCompile(`"serving metrics and profiles"(?: url=|,"url":")([^\s"]+)`)
+
+// Admin returns the server's admin address. The server writes the log to another pipe than its
+// ready line, so the test may read the log later.
+func (s *Server) Admin() string {
+	s.T.Helper()
+	var found []string
+	s.Eventually("the log does not contain the admin address", func() bool {
+		found = AdminLine.FindStringSubmatch(s.Log.String())
+		return found != nil
+	})
+	return found[1]
+}
+
+// AdminGet sends a GET to the admin address.
+func (s *Server) AdminGet(path string) (Response, error) {
+	request, err := http.NewRequest("GET", s.Admin()+path, nil)
+	if err != nil {
+		return Response{}, err
+	}
+	request.Close = true
+	return s.Send(request)
+}

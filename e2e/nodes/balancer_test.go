@@ -1,0 +1,372 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"sluice/e2e"
+	"sluice/internal/testenv"
+)
+
+// behindHAProxy runs HAProxy with the documented configuration in front of three nodes, and returns
+// the service as seen through it.
+func behindHAProxy(c *e2e.Cluster, t testing.TB) *e2e.Server {
+	t.Helper()
+	return c.ViewAt(t, startHAProxy(t, c.ReplacedNodes()))
+}
+
+// startHAProxy runs HAProxy with the documented configuration, with the test's nodes in place of
+// the documented ones, and returns its address.
+func startHAProxy(t testing.TB, nodes [][2]string) (host string) {
+	t.Helper()
+	program, err := testenv.HAProxyPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := e2e.DocumentedBlock(t, "haproxy", "option httpchk",
+		append(nodes,
+			[2]string{"bind :443 ssl crt /etc/haproxy/blobs.pem", "bind fd@3"}, [2]string{"maxconn 16384", "maxconn 500"}))
+	config := filepath.Join(t.TempDir(), "haproxy.cfg")
+	if err := os.WriteFile(config, []byte(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listener := e2e.ListenHere(t)
+	host = listener.Addr().String()
+	e2e.StartProxy(t, exec.Command(program, "-db", "-f", config), listener)
+	return host
+}
+
+// TestHungNodeBehindHAProxy stops one of three nodes so that its connections stay open but nothing
+// responds. The balancer must remove it without help, and add it again when it continues. The node
+// then answers the requests that it had.
+func TestHungNodeBehindHAProxy(t *testing.T) {
+	testenv.Require(t, testenv.HAProxy)
+	t.Parallel()
+	c := e2e.NewCluster(t, e2e.Options{Flags: []string{"--base-path", e2e.HostedBase}})
+	c.Start(3)
+	view := behindHAProxy(c, t)
+	target := e2e.BlobTarget("0x1", "here")
+	view.Eventually("the balancer does not find a node", func() bool { return view.Do("PUT", target, []byte("kept")).Status == 204 })
+
+	hung := c.Nodes[0]
+	before := strings.Count(hung.SettledLog(), "route=/v1/blobs/")
+	hung.Signal(e2e.StopSignal)
+	defer func() { _ = hung.Command.Process.Signal(e2e.ContinueSignal) }() // also if the test fails
+	// The client abandons a request that meets the stopped node. When that no longer happens, the
+	// balancer uses only the other nodes.
+	for inARow, end := 0, time.Now().Add(e2e.Patience); inARow < 30; {
+		if time.Now().After(end) {
+			t.Fatal("the balancer still sends requests to a node that hangs")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, view.URL+target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := view.Client.Do(r)
+		if inARow++; err != nil {
+			inARow = 0
+		} else if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
+			t.Errorf("a GET got %s, %v", response.Status, err)
+		}
+		cancel()
+	}
+
+	hung.Signal(e2e.ContinueSignal)
+	hung.Eventually("the balancer does not use the node again", func() bool {
+		view.Must(200, "GET", target, nil)
+		return strings.Count(hung.Log.String(), "route=/v1/blobs/") > before
+	})
+}
+
+// cutter is a TCP proxy. While it is armed, it cuts a connection when a response's first byte
+// arrives: the service has served the request, and the sender does not learn the outcome.
+type cutter struct {
+	listener net.Listener
+	to       string
+	armed    atomic.Bool
+	cuts     atomic.Int64
+}
+
+// newCutter starts a cutter in front of a service, and stops it when the test ends.
+func newCutter(t testing.TB, to string) *cutter {
+	t.Helper()
+	c := &cutter{listener: e2e.ListenHere(t), to: to}
+	var connections sync.WaitGroup
+	connections.Go(func() {
+		for {
+			from, err := c.listener.Accept()
+			if err != nil {
+				return
+			}
+			connections.Go(func() { c.serve(t, from) })
+		}
+	})
+	t.Cleanup(func() {
+		if err := c.listener.Close(); err != nil {
+			t.Error(err)
+		}
+		connections.Wait()
+	})
+	return c
+}
+
+func (c *cutter) serve(t testing.TB, from net.Conn) {
+	to, err := net.Dial("tcp", c.to)
+	if err != nil {
+		t.Error(err)
+		_ = from.Close()
+		return
+	}
+	stop := context.AfterFunc(t.Context(), func() { _, _ = from.Close(), to.Close() })
+	defer stop()
+	var requests sync.WaitGroup
+	requests.Go(func() { _, _ = io.Copy(to, from) }) // either side may close first
+	b := make([]byte, 32<<10)
+	for {
+		n, err := to.Read(b)
+		if n > 0 && c.armed.Load() {
+			c.cuts.Add(1)
+			break
+		}
+		if n > 0 {
+			if _, werr := from.Write(b[:n]); werr != nil {
+				break
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	_, _ = from.Close(), to.Close()
+	requests.Wait()
+}
+
+// TestNginxRepeatsNothing checks that nginx with the documented configuration does not send a
+// request to another node if the connection breaks after a node has served the request. The service
+// charges a paid read once, refuses no micropayment because it has accepted it before, and fails no
+// conditional DELETE because it has executed it before.
+func TestNginxRepeatsNothing(t *testing.T) {
+	testenv.Require(t, testenv.Nginx)
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{Flags: []string{"--base-path", e2e.HostedBase, "--reads", "paid"}})
+	target := e2e.BlobTarget("0x1", "blob")
+	etag := s.Must(204, "PUT", target, e2e.Content(1, 100)).Header.Get("ETag")
+	c := s.Open(s.Payer(1), 1000)
+	id := c.Buy(20).SessionID
+
+	var cutters []*cutter
+	var upstream string
+	for range 3 {
+		one := newCutter(t, s.Host)
+		cutters = append(cutters, one)
+		upstream += e2e.UpstreamOf(one.listener.Addr().String() + " max_fails=1 fail_timeout=2s")
+	}
+	listener := e2e.ListenHere(t)
+	e2e.StartNginx(t, listener, e2e.DocumentedServer(t, listener.Addr().String(), upstream))
+	through := s.Through(listener.Addr().String())
+	through.Eventually("nginx does not lead to the service", func() bool { return through.Do("GET", "/v1/info", nil).Status == 200 })
+
+	// lost sends a request, cuts off the response, and returns how often the request arrived.
+	lost := func(method string, h ...string) int64 {
+		t.Helper()
+		for _, one := range cutters {
+			one.cuts.Store(0)
+			one.armed.Store(true)
+		}
+		if r := through.Do(method, target, nil, h...); r.Status != 502 {
+			t.Errorf("%s: nginx responds with %v, want 502", method, r)
+		}
+		var cuts int64
+		for _, one := range cutters {
+			one.armed.Store(false)
+			cuts += one.cuts.Load()
+		}
+		return cuts
+	}
+	if n := lost("GET", "Session-Id", id, "X-Request-Id", "chosen"); n != 1 {
+		t.Errorf("a paid GET arrived %d times", n)
+	}
+	if left := s.SessionState(id).ChunksetsLeft; left != 19 {
+		t.Errorf("the session has %d of 20 chunksets left, want 19", left)
+	}
+	// An X-Request-Id that the client chooses does not make a read free.
+	s.Must(200, "GET", target, nil, "Session-Id", id, "X-Request-Id", "chosen")
+	if left := s.SessionState(id).ChunksetsLeft; left != 18 {
+		t.Errorf("the session has %d of 20 chunksets left, want 18", left)
+	}
+	if n := lost("GET", "X-Shelby-Micropayment", c.Next(1)); n != 1 {
+		t.Errorf("a GET with a micropayment arrived %d times", n)
+	}
+	if got := c.State(); got.Accepted != fmt.Sprint(c.Amount) {
+		t.Errorf("the channel is %s, want accepted %d", got.Money(), c.Amount)
+	}
+	if n := lost("DELETE", "If-Match", etag); n != 1 {
+		t.Errorf("a DELETE arrived %d times", n)
+	}
+	e2e.CheckProblem(t, s.Do("GET", target, nil, "Session-Id", id), 404, "blob_not_found")
+}
+
+// TestBalancersWithoutANode checks that the documented balancers respond like the service while no
+// node is ready: the client may repeat the request, which had no effect. If a node does not respond
+// to what was sent, the outcome is unknown.
+func TestBalancersWithoutANode(t *testing.T) {
+	s := e2e.Start(t, e2e.Options{Flags: []string{"--base-path", e2e.HostedBase}})
+	nginx := func(t *testing.T, nodes [3]string) *e2e.Server {
+		testenv.Require(t, testenv.Nginx)
+		listener := e2e.ListenHere(t)
+		var upstream string
+		for _, node := range nodes {
+			upstream += e2e.UpstreamOf(node + " max_fails=1 fail_timeout=2s")
+		}
+		e2e.StartNginx(t, listener, e2e.DocumentedServer(t, listener.Addr().String(), upstream))
+		return s.Through(listener.Addr().String())
+	}
+	haproxy := func(t *testing.T, nodes [3]string) *e2e.Server {
+		testenv.Require(t, testenv.HAProxy)
+		return s.Through(startHAProxy(t, [][2]string{
+			{"server node1 10.0.0.1:9090", "server node1 " + nodes[0]}, {"server node2 10.0.0.2:9090", "server node2 " + nodes[1]}, {"server node3 10.0.0.3:9090", "server node3 " + nodes[2]},
+		}))
+	}
+	for name, behind := range map[string]func(*testing.T, [3]string) *e2e.Server{"nginx": nginx, "HAProxy": haproxy} {
+		t.Run(name, func(t *testing.T) {
+			dead := e2e.ListenHere(t)
+			nowhere := dead.Addr().String()
+			if err := dead.Close(); err != nil {
+				t.Fatal(err)
+			}
+			through := behind(t, [3]string{nowhere, nowhere, nowhere})
+			for _, method := range []string{"GET", "PUT", "POST"} {
+				r := through.Do(method, e2e.BlobTarget("0x1", "name"), []byte("x"))
+				if got := checkRefusal(t, r, 503, "not_ready"); got["retryable"] != true || r.Header.Get("Retry-After") != "1" {
+					t.Errorf("%s: %v with Retry-After %q", method, r, r.Header.Get("Retry-After"))
+				}
+			}
+			cut := newCutter(t, s.Host)
+			lossy := cut.listener.Addr().String()
+			through = behind(t, [3]string{lossy, lossy, lossy})
+			through.Eventually("the balancer finds no node", func() bool { return through.Do("GET", "/v1/info", nil).Status == 200 })
+			cut.armed.Store(true)
+			lost := through.Do("POST", "/v1/sessions", []byte("{}"))
+			checkRefusal(t, lost, 502, "outcome_unknown")
+			if lost.Header.Get("Retry-After") != "" {
+				t.Errorf("a request with an unknown outcome is to be repeated: %v", lost.Header)
+			}
+		})
+	}
+}
+
+// checkRefusal fails the test unless a proxy responds with an error in the service's form, and
+// returns the error's members.
+func checkRefusal(t *testing.T, r e2e.Response, status int, code string) (got map[string]any) {
+	t.Helper()
+	if r.Status != status || r.Header.Get("Content-Type") != "application/problem+json" || r.Header.Get("Cache-Control") != "no-store" {
+		t.Fatalf("%v with %v, want %d", r, r.Header, status)
+	}
+	if err := json.Unmarshal(r.Body, &got); err != nil {
+		t.Fatalf("%v: %v", r, err)
+	}
+	for name, want := range map[string]any{"type": "urn:sluice:error:" + code, "status": float64(status), "code": code, "title": http.StatusText(status), "error": got["detail"]} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v: %s", name, got[name], want, r.Body)
+		}
+	}
+	if r.Header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("a page cannot read it: %v", r.Header)
+	}
+	return got
+}
+
+// TestNginxErrorsMaskIDs checks that a request that fails in nginx leaves no id in the error log.
+// Without the documented line the log would have it.
+func TestNginxErrorsMaskIDs(t *testing.T) {
+	testenv.Require(t, testenv.Nginx)
+	t.Parallel()
+	dead := e2e.ListenHere(t)
+	nowhere := dead.Addr().String()
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const id = "SECRETSECRETSECRETSECRET77"
+	logs := func(edit func(string) string) (access, failures string) {
+		listener := e2e.ListenHere(t)
+		dir := e2e.StartNginx(t, listener, edit(e2e.DocumentedServer(t, listener.Addr().String(), e2e.UpstreamOf(nowhere))))
+		s := (&e2e.Server{T: t, Base: e2e.HostedBase}).Through(listener.Addr().String())
+		checkRefusal(t, s.Do("GET", "/v1/sessions/"+id, nil), 503, "not_ready")
+		read := func(name string) string {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+			return string(text)
+		}
+		s.Eventually("nginx has not logged the request", func() bool { return strings.Contains(read("access.log"), id[:6]+"...") })
+		return read("access.log"), read("error.log")
+	}
+	access, failures := logs(func(config string) string { return config })
+	if strings.Contains(access+failures, id[:7]) {
+		t.Errorf("the logs contain a session's id:\n%s\n%s", access, failures)
+	}
+	if !strings.Contains(access, nowhere) {
+		t.Errorf("the access log does not name the node that failed:\n%s", access)
+	}
+	_, failures = logs(func(config string) string { return strings.Replace(config, "error_log /dev/null;", "", 1) })
+	if !strings.Contains(failures, id) {
+		t.Errorf("nginx logs no id by itself, so the test shows nothing:\n%s", failures)
+	}
+}
+
+// TestNginxLogMasksIDs checks what nginx with the documented configuration logs: at most six
+// characters of each id that grants access, however the client encodes the path.
+func TestNginxLogMasksIDs(t *testing.T) {
+	testenv.Require(t, testenv.Nginx)
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{Flags: []string{"--base-path", e2e.HostedBase}})
+	c := s.Open(s.Payer(1), 1000)
+	session := c.Buy(10).SessionID
+	upload := e2e.Member(t, s.Must(200, "POST", "/v1/multipart-uploads", []byte(`{"rawAccount":"0x1","rawBlobName":"b"}`)), "uploadId")
+	listener := e2e.ListenHere(t)
+	dir := e2e.StartNginx(t, listener, e2e.DocumentedServer(t, listener.Addr().String(), e2e.UpstreamOf(s.Host)))
+	through := s.Through(listener.Addr().String())
+
+	through.Eventually("nginx does not lead to the service", func() bool { return through.Do("GET", "/v1/info", nil).Status == 200 })
+	through.Must(200, "GET", "/v1/sessions/"+session, nil)
+	through.Must(200, "POST", "/v1/sessions/"+session+"/use", nil)
+	through.Must(200, "GET", "/v1/%73essions/"+session, nil)
+	through.Must(200, "GET", "/v1/sessions/micropaymentchannels/"+c.ID, nil)
+	through.Must(200, "GET", "/v1/multipart-uploads/"+upload+"?limit=5", nil)
+	through.Must(200, "GET", "/v1/multipart-uploads?account=0x1&after="+upload, nil)
+	through.Must(200, "PUT", "/v1/multipart-uploads/"+upload+"/parts/0", []byte("x"))
+
+	var log string
+	through.Eventually("nginx has not logged the requests", func() bool {
+		text, err := os.ReadFile(filepath.Join(dir, "access.log"))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		log = string(text)
+		return strings.Contains(log, "/parts/0")
+	})
+	for what, id := range map[string]string{"session": session, "channel": c.ID, "upload": upload} {
+		if strings.Contains(log, id[:7]) {
+			t.Errorf("the log contains more than six characters of the id of a %s:\n%s", what, log)
+		}
+		if !strings.Contains(log, id[:6]+"...") {
+			t.Errorf("the log contains no part of the id of a %s:\n%s", what, log)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package operation
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"sluice/e2e"
+	"sluice/internal/testenv"
+)
+
+// by returns the server as seen through this client.
+func by(s *e2e.Server, client *http.Client) *e2e.Server {
+	at := *s
+	at.Client = client
+	return &at
+}
+
+// TestTLS transfers blobs of more than one extent in both versions of HTTP, by PUT and in parts,
+// and checks that the server refuses other protocols than TLS.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{Certs: e2e.NewCertificates(t)})
+	data := e2e.Content(1, 64<<20+17)
+	target := e2e.BlobTarget("0x1", "name")
+	etags := map[string]bool{}
+	for major, proto := range map[int]string{1: "HTTP/1.1", 2: "HTTP/2.0"} {
+		at := by(s, s.Options.Certs.Client(major))
+		etags[at.Must(204, "PUT", target, data).Header.Get("ETag")] = true
+		etags[at.Upload("0x1", "by parts", data, 5<<20).Header.Get("ETag")] = true
+		for _, target := range []string{target, e2e.BlobTarget("0x1", "by parts")} {
+			if r := at.Must(200, "GET", target, nil); r.Proto != proto || r.Length != int64(len(data)) || e2e.Digest(r.Body) != e2e.Digest(data) {
+				t.Errorf("over %s, want %s: %d of %d bytes, or other bytes than sent", r.Proto, proto, len(r.Body), len(data))
+			}
+		}
+		at.Must(204, "DELETE", target, nil)
+	}
+	if len(etags) != 1 {
+		t.Errorf("the same bytes have the ETags %v", etags)
+	}
+	plain := by(s, e2e.Client)
+	plain.Scheme = "http"
+	plain.Must(400, "GET", "/livez", nil)
+}
+
+// TestTLSReload checks that new connections get the current certificate, whether a link was changed
+// or files were replaced, and with or without a signal. Open connections continue.
+func TestTLSReload(t *testing.T) {
+	t.Parallel()
+	certs := e2e.NewCertificates(t)
+	s := e2e.Start(t, e2e.Options{Certs: certs})
+	old := []*http.Client{certs.Client(1), certs.Client(2)}
+	serve := func(serial int64) {
+		t.Helper()
+		s.Await("the new certificate is not served", func() bool { return serialOf(s, certs.Client(2)) == serial })
+		if got := serialOf(s, certs.Client(1)); got != serial {
+			t.Errorf("over HTTP/1.1 certificate %d is served, want %d", got, serial)
+		}
+		for _, client := range old {
+			if got := serialOf(s, client); got != 1 {
+				t.Errorf("an open connection has certificate %d, want 1", got)
+			}
+		}
+	}
+	serve(1)
+	certs.Use(2)
+	s.Signal(syscall.SIGHUP)
+	serve(2)
+	certs.Use(3)
+	serve(3)
+	certs.Write(filepath.Dir(certs.Cert()), 4)
+	serve(4)
+}
+
+// TestUnusableReload checks that the server logs a new pair that it cannot use, and keeps the
+// previous one in use until a usable pair exists.
+func TestUnusableReload(t *testing.T) {
+	t.Parallel()
+	certs := e2e.NewCertificates(t)
+	s := e2e.Start(t, e2e.Options{Certs: certs})
+	open := certs.Client(2)
+	serialOf(s, open)
+	good := map[string][]byte{certs.Cert(): nil, certs.Key(): nil}
+	for path := range good {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		good[path] = content
+	}
+	refuse := func(path string, content []byte, cause string) {
+		t.Helper()
+		e2e.Replace(t, path, content)
+		s.Signal(syscall.SIGHUP)
+		said := ""
+		s.Await("the log does not report the unusable certificate", func() bool {
+			for line := range strings.Lines(s.Log.String()) {
+				if strings.Contains(line, `msg="cannot reload the TLS certificate: the current one stays in use"`) {
+					said = line
+				}
+			}
+			return strings.Contains(said, cause)
+		})
+		if !strings.Contains(said, "level=ERROR") || !strings.Contains(said, certs.Cert()) || !strings.Contains(said, certs.Key()) {
+			t.Errorf("the log contains %s, want an error with both files", said)
+		}
+		for _, client := range []*http.Client{open, certs.Client(1), certs.Client(2)} {
+			if got := serialOf(s, client); got != 1 {
+				t.Errorf("certificate %d is served, want 1", got)
+			}
+		}
+	}
+	refuse(certs.Key(), []byte("no PEM"), "in key input")
+	refuse(certs.Cert(), good[certs.Cert()][:100], "in certificate input")
+	e2e.Replace(t, certs.Key(), good[certs.Key()])
+	other, err := os.ReadFile(e2e.NewCertificates(t).Cert())
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuse(certs.Cert(), other, "private key does not match")
+	certs.Use(2)
+	s.Signal(syscall.SIGHUP)
+	s.Await("a usable certificate is not served", func() bool { return serialOf(s, certs.Client(2)) == 2 })
+}
+
+// TestPublicClientOverTLS uploads and downloads with the public client, which trusts the
+// certificate through NODE_EXTRA_CA_CERTS.
+func TestPublicClientOverTLS(t *testing.T) {
+	testenv.Require(t, testenv.NPM)
+	t.Parallel()
+	certs := e2e.NewCertificates(t)
+	s := e2e.Start(t, e2e.Options{Addr: "localhost:0", Certs: certs, Flags: []string{"--base-path", "/sluice"}})
+	lines := e2e.ScriptIn[e2e.Transferred](t, []string{"NODE_EXTRA_CA_CERTS=" + certs.Cert()}, "transfer.mjs", "0.1.0", s.URL)
+	if len(lines) != 25 {
+		t.Errorf("the client ran %d cases, want 25", len(lines))
+	}
+	for _, line := range lines {
+		e2e.CheckTransfer(t, s, line)
+	}
+}
+
+// TestUnusableCertificates checks that a server does not start without a usable certificate.
+func TestUnusableCertificates(t *testing.T) {
+	t.Parallel()
+	flags := e2e.NewCertificates(t).Flags()
+	data := filepath.Join(t.TempDir(), "data")
+	serve := func(flags ...string) e2e.Result {
+		return e2e.SluiceRuns(t, append([]string{"serve", "--addr", "127.0.0.1:0", "--data", data}, flags...)...)
+	}
+	e2e.CheckWrongUsage(t, serve(flags[:2]...), "--tls-key")
+	e2e.CheckWrongUsage(t, serve(flags[2:]...), "--tls-cert")
+	e2e.CheckFailedStart(t, serve("--tls-cert", flags[3], "--tls-key", flags[1]), flags[1], flags[3])
+	e2e.CheckFailedStart(t, serve("--tls-cert", flags[1], "--tls-key", filepath.Join(data, "none")), "none")
+	if _, err := os.Stat(data); err == nil {
+		t.Error("a failed start created a data folder")
+	}
+}
+
+// TestSIGHUPWithoutTLS checks that without TLS SIGHUP has no effect.
+func TestSIGHUPWithoutTLS(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{})
+	for range 3 {
+		s.Signal(syscall.SIGHUP)
+		s.Must(200, "GET", "/readyz", nil)
+	}
+	s.Signal(syscall.SIGTERM)
+	if code := s.Wait(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
+// serialOf returns the certificate's serial number, as a client receives it.
+func serialOf(s *e2e.Server, client *http.Client) int64 {
+	s.T.Helper()
+	response, err := client.Get(s.URL + "/livez")
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	if r, err := e2e.Collect(response); err != nil || r.Status != 200 {
+		s.T.Fatalf("livez: %v, %v", r, err)
+	}
+	return response.TLS.PeerCertificates[0].SerialNumber.Int64()
+}

@@ -1,0 +1,29 @@
+package payments
+
+import (
+	"encoding/base64"
+	"testing"
+	"time"
+
+	"sluice/e2e"
+)
+
+// decoded returns an encoded micropayment's bytes.
+func decoded(t testing.TB, text string) []byte {
+	t.Helper()
+	b, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// parseTime parses a time in a JSON object.
+func parseTime(t testing.TB, o map[string]any, member string) time.Time {
+	t.Helper()
+	m, err := time.Parse(time.RFC3339Nano, e2e.Text(t, o, member))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}

@@ -1,0 +1,165 @@
+package payments
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"testing"
+
+	"sluice/e2e"
+	"sluice/internal/testenv"
+	"sluice/micropay"
+)
+
+// clientTerms returns the receiver, asset and module for the client's scripts.
+func clientTerms(s *e2e.Server) map[string]string {
+	s.T.Helper()
+	p, _ := s.Info()
+	return map[string]string{"receiver": p.Receiver, "asset": p.Asset, "module": p.Module}
+}
+
+// TestClientMicropayments buys with micropayments signed by the public packages, with both kinds of
+// keys. Their bytes must equal those that package micropay signs for the same payment.
+func TestClientMicropayments(t *testing.T) {
+	testenv.Require(t, testenv.NPM)
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{})
+	type payment struct {
+		PaymentChannelID uint64 `json:"paymentChannelId"`
+		SequenceNumber   uint64 `json:"sequenceNumber"`
+		Amount           uint64 `json:"amount"`
+	}
+	type signed struct{ Sender, Micropayment string }
+	secret := bytes.Repeat([]byte{0x5a}, 32)
+	for scheme, of := range map[string]struct {
+		key    micropay.KeyType
+		scheme micropay.Scheme
+	}{"ed25519": {micropay.KeyEd25519, micropay.SchemeEd25519}, "secp256k1": {micropay.KeySecp256k1, micropay.SchemeSingleKey}} {
+		key, err := micropay.NewPrivateKey(of.key, secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		signer, err := micropay.NewSigner(of.scheme, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := s.Open(&e2e.Payer{Signer: signer, Terms: s.Terms()}, 1000)
+		lines := e2e.Script[signed](t, "sign.mjs", string(e2e.AsJSON(t, map[string]any{
+			"scheme": scheme, "secret": fmt.Sprintf("%#x", secret), "terms": clientTerms(s),
+			"payments": []payment{{c.Number, 1, 40}, {c.Number, 2, 45}},
+		})))
+		if len(lines) != 2 {
+			t.Fatalf("%s: %d micropayments", scheme, len(lines))
+		}
+		for i, line := range lines {
+			theirs, err := micropay.ParseBase64(line.Micropayment)
+			if err != nil {
+				t.Fatalf("%s: %v", scheme, err)
+			}
+			ours, err := signer.Sign(theirs.Payment)
+			if err != nil || !bytes.Equal(ours.Bytes(), theirs.Bytes()) || theirs.Sender != e2e.Address(t, line.Sender) {
+				t.Errorf("%s: the client signs %x, micropay %x (%v)", scheme, theirs.Bytes(), ours.Bytes(), err)
+			}
+			bought := e2e.AsSession(t, s.Must(201, "POST", "/v1/sessions", e2e.PurchaseBody(t, line.Micropayment, "")))
+			if want := []int64{40, 5}[i]; bought.ChunksetsTotal != want {
+				t.Errorf("%s: payment %d bought %+v, want %d chunksets", scheme, i, bought, want)
+			}
+		}
+		if got := c.Settled().Money(); got != "deposit 1000 accepted 45 credit 0 sequence 2 open" {
+			t.Errorf("%s: the channel is %q", scheme, got)
+		}
+	}
+}
+
+// paidLine is one line that the client's script prints: the outcome of one paid read.
+type paidLine struct {
+	Case          string
+	Sent          string
+	Size          int
+	ContentLength int
+	SHA256        string
+	Error         string
+	Name          string
+	Stored        string
+	Fields        struct{ Amount, PaymentChannelID, SequenceNumber string }
+}
+
+// TestPublicClientPays reads with the public client. The client pays with micropayments that it
+// signs, and continues after its stale-state error.
+func TestPublicClientPays(t *testing.T) {
+	testenv.Require(t, testenv.NPM)
+	t.Parallel()
+	for _, test := range []struct{ scheme, base string }{{"ed25519", ""}, {"secp256k1", "/sluice"}} {
+		o := e2e.Options{Addr: "localhost:0", Flags: []string{"--reads", "paid", "--chunkset-price", clientPrice}}
+		if test.base != "" {
+			o.Flags = append(o.Flags, "--base-path", test.base)
+		}
+		publicClientPays(e2e.Start(t, o), t, test.scheme)
+	}
+}
+
+// clientPrice is a chunkset's price in the public client's tests.
+const clientPrice = "7"
+
+// clientAccount returns the account for which the public client signs in its tests.
+func clientAccount(t *testing.T, scheme string) string {
+	t.Helper()
+	kind, form := micropay.KeyEd25519, micropay.SchemeEd25519
+	if scheme == "secp256k1" {
+		kind, form = micropay.KeySecp256k1, micropay.SchemeSingleKey
+	}
+	key, err := micropay.NewPrivateKey(kind, bytes.Repeat([]byte{0x3c}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := micropay.NewSigner(form, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer.Address().String()
+}
+
+// publicClientPays opens a channel, and runs the public client with keys of this scheme over it.
+func publicClientPays(s *e2e.Server, t *testing.T, scheme string) {
+	const chunksets, deposit = 3, 1000
+	data := e2e.Content(1, 2*e2e.ChunksetSize+12345)
+	s.Must(204, "PUT", e2e.BlobTarget("0x1", "dir/paid blob"), data)
+	open := map[string]any{"deposit": strconv.Itoa(deposit)}
+	if s.Key != "" { // otherwise the first payment binds the channel to the client's account
+		open["userIdentity"] = clientAccount(t, scheme)
+	}
+	c := s.Opened(nil, s.Must(201, "POST", e2e.Channels, e2e.AsJSON(t, open)))
+	lines := e2e.Script[paidLine](t, "paidread.mjs", string(e2e.AsJSON(t, map[string]any{
+		"baseUrl": s.URL, "account": "0x1", "blobName": "dir/paid blob", "scheme": scheme, "secret": long("3c"),
+		"price": e2e.Number(t, clientPrice), "chunksets": chunksets, "deposit": deposit, "paymentChannelId": c.Number, "terms": clientTerms(s),
+	})))
+	byCase := map[string]paidLine{}
+	for _, line := range lines {
+		byCase[line.Case] = line
+	}
+	for name, want := range map[string][]byte{
+		"whole": data, "range": data[100:300], "range over two chunksets": data[e2e.ChunksetSize-3 : e2e.ChunksetSize+4], "resumed": data[5:6],
+	} {
+		if line := byCase[name]; line.Error != "" || line.SHA256 != e2e.Digest(want) || line.Size != len(want) || line.ContentLength != len(want) {
+			t.Errorf("%s, %s: %+v", scheme, name, line)
+		}
+	}
+	for _, name := range []string{"no payment", "too little", "above the deposit"} {
+		if line := byCase[name]; line.Error != "Failed to download blob: 402 Payment Required" {
+			t.Errorf("%s, %s: %+v", scheme, name, line)
+		}
+	}
+	accepted := byCase["range over two chunksets"].Sent
+	for _, name := range []string{"stale", "stale amount"} {
+		line := byCase[name]
+		if line.Name != "StaleChannelStateError" || line.Stored != accepted || line.Error == "" {
+			t.Errorf("%s, %s: %+v, want the stored %s", scheme, name, line, accepted)
+		}
+		if f := line.Fields; f.Amount != "42" || f.SequenceNumber != "3" || f.PaymentChannelID != strconv.FormatUint(c.Number, 10) {
+			t.Errorf("%s, %s: the fields are %+v", scheme, name, f)
+		}
+	}
+	if got := c.Settled().Money(); got != "deposit 1000 accepted 49 credit 0 sequence 4 open" {
+		t.Errorf("%s: the channel is %q", scheme, got)
+	}
+}

@@ -1,0 +1,426 @@
+package e2e
+
+import (
+	"bufio"
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Patience limits every wait for the process. It is far above any expected duration: only a hang
+// reaches it.
+const Patience = 60 * time.Second
+
+// readyLine matches the line that serve prints on standard output when it is ready.
+var readyLine = regexp.MustCompile(`^sluice (\S+) listening on (https?://\S+) \(data in (.+)\)$`)
+
+// Server is a running sluice.
+type Server struct {
+	T       testing.TB
+	Options Options
+	Data    string // the data folder; if empty, the one that the server prints
+	Command *exec.Cmd
+	URL     string // as printed: scheme, host, port and base path
+	Scheme  string // of url
+	Host    string // host:port of url
+	Base    string // path of url, empty without --base-path
+	Key     string // API key that is sent with each request, if not empty
+	Proxied bool   // reached through a proxy, which refuses some requests itself
+	Version string // as printed
+	Client  *http.Client
+	Log     *LogBuffer
+	Exited  chan struct{} // closed when the process has ended
+	exitErr error         // of Wait, once exited is closed
+}
+
+// Options configure how a server is started.
+type Options struct {
+	Addr    string        // 127.0.0.1:0 if empty
+	Data    string        // a new folder if empty
+	Certs   *Certificates // to serve TLS with; the clients then speak HTTP/2
+	Flags   []string      // additional flags of serve
+	Wrapper []string      // command line to run the binary under
+	Dirty   bool          // the process may end with errors or be killed
+	Socket  *os.File      // a listener that the process inherits as file descriptor 3
+	Damaged bool          // stored bytes may be damaged, so 500 is expected
+}
+
+// Start runs a server and stops it when the test ends. The server must then exit with 0 and must
+// not have logged a panic.
+func Start(t testing.TB, o Options) *Server {
+	t.Helper()
+	if o.Addr == "" {
+		o.Addr = "127.0.0.1:0"
+	}
+	if o.Data == "" {
+		o.Data = filepath.Join(t.TempDir(), "data")
+	}
+	s := &Server{T: t, Options: o, Data: o.Data}
+	s.Launch()
+	t.Cleanup(func() {
+		if s.Running() {
+			s.Stop()
+		}
+		s.CheckLog()
+	})
+	return s
+}
+
+// Launch starts the process and waits until it is ready.
+func (s *Server) Launch() {
+	s.T.Helper()
+	line := slices.Concat(s.Options.Wrapper, []string{Sluice, "serve", "--addr", s.Options.Addr, "--data", s.Data}, s.Options.Flags)
+	if s.Options.Certs != nil {
+		line = append(line, s.Options.Certs.Flags()...)
+	}
+	s.Run(line)
+}
+
+// Run starts a command line and waits until the server is ready.
+func (s *Server) Run(line []string) {
+	s.T.Helper()
+	s.Command = exec.Command(line[0], line[1:]...)
+	s.Command.Dir = s.T.TempDir()
+	s.Log = &LogBuffer{}
+	s.Command.Stderr = s.Log
+	if s.Options.Socket != nil {
+		s.Command.ExtraFiles = []*os.File{s.Options.Socket}
+	}
+	stdout, err := s.Command.StdoutPipe()
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	if err := s.Command.Start(); err != nil {
+		s.T.Fatal(err)
+	}
+	s.Exited = make(chan struct{})
+	lines := make(chan string)
+	go func(exited chan struct{}) {
+		scanner := bufio.NewScanner(stdout)
+		for scanner.Scan() {
+			lines <- scanner.Text()
+		}
+		close(lines)
+		s.exitErr = errors.Join(scanner.Err(), s.Command.Wait())
+		close(exited)
+	}(s.Exited)
+
+	s.T.Logf("started %s", strings.Join(line, " "))
+	select {
+	case first, ok := <-lines:
+		if !ok {
+			<-s.Exited
+			s.T.Fatalf("serve ended before it was ready: %v\n%s", s.exitErr, s.Log)
+		}
+		s.ready(first)
+	case <-time.After(Patience):
+		s.Kill()
+		s.T.Fatalf("serve was not ready within %v\n%s", Patience, s.Log)
+	}
+	go func() {
+		for extra := range lines {
+			s.T.Errorf("serve printed a second line on standard output: %q", extra)
+		}
+	}()
+}
+
+// ready parses the line that announces the address.
+func (s *Server) ready(line string) {
+	s.T.Helper()
+	found := readyLine.FindStringSubmatch(line)
+	if found == nil {
+		s.Kill()
+		s.T.Fatalf("ready line is %q, want the form %v", line, readyLine)
+	}
+	address, err := url.Parse(found[2])
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	s.Version, s.URL = found[1], found[2]
+	s.Scheme, s.Host, s.Base = address.Scheme, address.Host, address.Path
+	s.Client = Client
+	if s.Options.Certs != nil {
+		s.Client = s.Options.Certs.Client(2)
+	}
+	if s.Data == "" {
+		s.Data = found[3]
+	}
+	if found[3] != s.Data {
+		s.T.Errorf("ready line names the data folder %q, want %q", found[3], s.Data)
+	}
+}
+
+// Running reports whether the process is running.
+func (s *Server) Running() bool {
+	select {
+	case <-s.Exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// Signal sends a signal to the process.
+func (s *Server) Signal(sig syscall.Signal) {
+	s.T.Helper()
+	if err := s.Command.Process.Signal(sig); err != nil {
+		s.T.Fatalf("signal %v: %v", sig, err)
+	}
+}
+
+// Wait waits until the process has ended and returns its exit code.
+func (s *Server) Wait() int {
+	s.T.Helper()
+	select {
+	case <-s.Exited:
+	case <-time.After(Patience):
+		s.Kill()
+		s.T.Fatalf("the process did not end within %v\n%s", Patience, s.Log)
+	}
+	return s.Command.ProcessState.ExitCode()
+}
+
+// Stop sends SIGTERM and waits until the server has ended. The exit code must be 0.
+func (s *Server) Stop() {
+	s.T.Helper()
+	s.Signal(syscall.SIGTERM)
+	if code := s.Wait(); code != 0 && !s.Options.Dirty {
+		s.T.Errorf("exit code %d after SIGTERM, want 0\n%s", code, s.Log)
+	}
+}
+
+// Kill kills the process, which simulates a crash.
+func (s *Server) Kill() {
+	s.T.Helper()
+	if err := s.Command.Process.Kill(); err != nil && !s.gone() {
+		s.T.Fatal(err)
+	}
+	<-s.Exited
+}
+
+// gone waits until the process has ended, and reports whether it has.
+func (s *Server) gone() bool {
+	select {
+	case <-s.Exited:
+		return true
+	case <-time.After(Patience):
+		return false
+	}
+}
+
+// Restart starts the server again on the same data. The process must have ended.
+func (s *Server) Restart() {
+	s.T.Helper()
+	<-s.Exited
+	s.CheckLog()
+	s.Launch()
+}
+
+// SettledLog returns the log when it has the lines of all requests that have ended.
+func (s *Server) SettledLog() string {
+	s.T.Helper()
+	id := "settled-" + rand.Text()
+	s.Do("GET", "/settled", nil, "X-Request-Id", id)
+	s.Eventually("a request is not logged", func() bool { return strings.Contains(s.Log.String(), id) })
+	return s.Log.String()
+}
+
+// CheckLog fails the test if the process logged a panic, a data race or an internal error.
+func (s *Server) CheckLog() {
+	s.T.Helper()
+	text := s.Log.String()
+	signs := []string{"panic:", "DATA RACE", "goroutine 1 ["}
+	if !s.Options.Damaged {
+		signs = append(signs, `status=500`, `"status":500`)
+	}
+	for _, bad := range signs {
+		if strings.Contains(text, bad) {
+			s.T.Errorf("the log contains %q:\n%s", bad, Tail(text))
+			return
+		}
+	}
+}
+
+// Tail shortens a log to its last lines.
+func Tail(text string) string {
+	const keep = 8000
+	if len(text) > keep {
+		return "..." + text[len(text)-keep:]
+	}
+	return text
+}
+
+// LogBuffer keeps what a process writes on standard error.
+type LogBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write keeps p.
+func (b *LogBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+// String returns everything that was written.
+func (b *LogBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// Result is what a command has left when it exited.
+type Result struct {
+	Code   int
+	Stdout string
+	Stderr string
+}
+
+// SluiceRuns runs the binary until it exits.
+func SluiceRuns(t testing.TB, args ...string) Result {
+	t.Helper()
+	return SluiceIn(t, t.TempDir(), args...)
+}
+
+// SluiceIn is sluiceRuns in a folder.
+func SluiceIn(t testing.TB, dir string, args ...string) Result {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), Sluice, args...)
+	command.Dir = dir
+	var stdout, stderr strings.Builder
+	command.Stdout, command.Stderr = &stdout, &stderr
+	timer := time.AfterFunc(Patience, func() { _ = command.Process.Kill() })
+	defer timer.Stop()
+	var exit *exec.ExitError
+	if err := command.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return Result{command.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// Dial opens a TCP connection to the server and closes it when the test ends.
+func (s *Server) Dial() *net.TCPConn {
+	s.T.Helper()
+	connection, err := net.Dial("tcp", s.Host)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	s.T.Cleanup(func() {
+		if err := connection.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			s.T.Error(err)
+		}
+	})
+	if err := connection.SetDeadline(time.Now().Add(Patience)); err != nil {
+		s.T.Fatal(err)
+	}
+	return connection.(*net.TCPConn)
+}
+
+// Write sends text on a connection.
+func (s *Server) Write(w io.Writer, text string) {
+	s.T.Helper()
+	if _, err := io.WriteString(w, text); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
+// Eventually waits for a condition that must hold soon after a response.
+func (s *Server) Eventually(complaint string, done func() bool) {
+	s.T.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(Patience)
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			s.T.Fatalf("after %v: %s", Patience, complaint)
+		}
+	}
+}
+
+// Files returns the paths and sizes of all files in the data folder.
+func (s *Server) Files() map[string]int64 {
+	s.T.Helper()
+	sizes := map[string]int64{}
+	err := filepath.WalkDir(s.Data, func(name string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed in the meantime
+		}
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			sizes[name] = info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return sizes
+}
+
+// LongEnough calls try with longer and longer durations until try reports that it was done within
+// one. A busy machine can be too slow for a short one.
+func LongEnough(t testing.TB, shortest time.Duration, try func(time.Duration) bool) {
+	t.Helper()
+	for life := shortest; !try(life); life *= 2 {
+		if life > Patience {
+			t.Fatalf("%v are not long enough", life)
+		}
+	}
+}
+
+// PutBrief stores a blob that expires soon, and returns when.
+func (s *Server) PutBrief(target string) (expires time.Time) {
+	s.T.Helper()
+	LongEnough(s.T, 500*time.Millisecond, func(life time.Duration) bool {
+		expires = time.Now().Add(life).UTC()
+		r := s.Do("PUT", target, []byte("x"), "Blob-Expires", expires.Format(time.RFC3339Nano))
+		return r.Status == 204
+	})
+	return expires
+}
+
+// FlipBit flips one bit in the only stored file with this size.
+func (s *Server) FlipBit(size, offset int64) {
+	s.T.Helper()
+	flipped := 0
+	for name, have := range s.Files() {
+		if have != size {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		text[offset] ^= 1
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			s.T.Fatal(err)
+		}
+		flipped++
+	}
+	if flipped != 1 {
+		s.T.Fatalf("%d files of %d bytes, want 1", flipped, size)
+	}
+}
