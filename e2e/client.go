@@ -40,7 +40,7 @@ func Script[Line any](t *testing.T, name string, args ...string) []Line {
 	return ScriptIn[Line](t, nil, name, args...)
 }
 
-// ScriptIn is like script, with additional environment variables.
+// ScriptIn is like Script, with additional environment variables.
 func ScriptIn[Line any](t *testing.T, environment []string, name string, args ...string) []Line {
 	t.Helper()
 	dir, err := testenv.ClientDir()

@@ -54,7 +54,7 @@ func (s *Server) Send(req *http.Request) (Response, error) {
 	return Collect(resp)
 }
 
-// Do is like try, but ends the test on an error.
+// Do is like Try, but ends the test on an error.
 func (s *Server) Do(method, target string, body []byte, h ...string) Response {
 	s.T.Helper()
 	r, err := s.Try(method, target, body, h...)
@@ -64,7 +64,7 @@ func (s *Server) Do(method, target string, body []byte, h ...string) Response {
 	return r
 }
 
-// Must is like do, but ends the test if the response has another status.
+// Must is like Do, but ends the test if the response has another status.
 func (s *Server) Must(status int, method, target string, body []byte, h ...string) Response {
 	s.T.Helper()
 	r := s.Do(method, target, body, h...)

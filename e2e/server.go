@@ -297,7 +297,7 @@ func SluiceRuns(t testing.TB, args ...string) Result {
 	return SluiceIn(t, t.TempDir(), args...)
 }
 
-// SluiceIn is sluiceRuns in a folder.
+// SluiceIn is SluiceRuns in a folder.
 func SluiceIn(t testing.TB, dir string, args ...string) Result {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), Sluice, args...)
