@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,6 +22,9 @@ import (
 // childEnv names the job that a re-executed test binary runs instead of the tests.
 const childEnv = "SQLSTORE_TEST_CHILD"
 
+// histories is how many random histories a check of the suites plays here.
+const histories = "25"
+
 // TestMain checks that no goroutines outlive the tests.
 func TestMain(m *testing.M) {
 	if job := os.Getenv(childEnv); job != "" {
@@ -30,10 +34,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	if err := flag.Set("rapid.checks", histories); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(testenv.KeepPostgres(m))
 }
 
-func databasePath(tb testing.TB) string { return filepath.Join(tb.TempDir(), "meta.db") }
+func databasePath(tb testing.TB) string { return filepath.Join(testenv.MemoryDir(tb), "meta.db") }
 
 // openAt opens a store and closes it when the test ends.
 func openAt(tb testing.TB, path string, opt Options) *Store {

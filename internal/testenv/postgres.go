@@ -24,8 +24,9 @@ import (
 const postgresUser = "sluice"
 
 // PostgresServer is a private PostgreSQL server in a temporary folder, reached through a Unix
-// socket in that folder. It runs with fsync on. On Linux the server ends with the process that
-// started it, even if that process is killed. Its methods must not be called concurrently.
+// socket in that folder. It runs with fsync on; a test's folder is in memory where the system has
+// one, as MemoryDir says. On Linux the server ends with the process that started it, even if that
+// process is killed. Its methods must not be called concurrently.
 type PostgresServer struct {
 	dir     string // contains the socket and the data
 	bin     string
@@ -39,7 +40,7 @@ type PostgresServer struct {
 func StartPostgres(tb testing.TB) *PostgresServer {
 	tb.Helper()
 	Require(tb, PostgreSQL)
-	return startedFor(tb, newPostgres)
+	return startedFor(tb, func() (*PostgresServer, error) { return newPostgres(rootFor(tb)) })
 }
 
 // StartStandby copies a running primary and starts a standby server that follows it until Promote.
@@ -47,7 +48,7 @@ func StartPostgres(tb testing.TB) *PostgresServer {
 func StartStandby(tb testing.TB, primary *PostgresServer) *PostgresServer {
 	tb.Helper()
 	return startedFor(tb, func() (*PostgresServer, error) {
-		return newServer(func(s *PostgresServer) *exec.Cmd {
+		return newServer(rootFor(tb), func(s *PostgresServer) *exec.Cmd {
 			return s.command("pg_basebackup", "--host="+primary.dir, "--username="+postgresUser, "--pgdata="+s.data(),
 				"--checkpoint=fast", "--wal-method=stream", "--write-recovery-conf", "--no-sync")
 		})
@@ -68,8 +69,9 @@ func startedFor(tb testing.TB, start func() (*PostgresServer, error)) *PostgresS
 	return s
 }
 
-func newPostgres() (*PostgresServer, error) {
-	return newServer(func(s *PostgresServer) *exec.Cmd {
+// newPostgres starts a server on a new folder in root; "" is the default folder of temporary files.
+func newPostgres(root string) (*PostgresServer, error) {
+	return newServer(root, func(s *PostgresServer) *exec.Cmd {
 		// Names are compared by their bytes, so no locale is needed. The empty database's files
 		// need not be synced: if the machine crashes, the test ends as well.
 		return s.command("initdb", "--pgdata="+s.data(), "--username="+postgresUser, "--auth=trust",
@@ -77,8 +79,9 @@ func newPostgres() (*PostgresServer, error) {
 	})
 }
 
-// newServer starts a server on the data folder that the command returned by fill creates.
-func newServer(fill func(*PostgresServer) *exec.Cmd) (_ *PostgresServer, err error) {
+// newServer starts a server on the data folder that the command returned by fill creates, in a new
+// folder in root.
+func newServer(root string, fill func(*PostgresServer) *exec.Cmd) (_ *PostgresServer, err error) {
 	s := &PostgresServer{}
 	if s.bin, err = PostgresBin(); err != nil {
 		return nil, err
@@ -86,7 +89,7 @@ func newServer(fill func(*PostgresServer) *exec.Cmd) (_ *PostgresServer, err err
 	if s.user, err = serverUser(); err != nil {
 		return nil, err
 	}
-	if s.dir, err = os.MkdirTemp("", "sluice-postgres-"); err != nil {
+	if s.dir, err = os.MkdirTemp(root, "sluice-postgres-"); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -131,7 +134,8 @@ func (s *PostgresServer) Start(settings ...string) error {
 		return errors.New("testenv: the server is already running")
 	}
 	args := []string{"-D", s.data(), "-k", s.dir}
-	for _, setting := range append([]string{"listen_addresses=", "port=5432", "fsync=on", "max_connections=200", "shared_buffers=64MB"}, settings...) {
+	for _, setting := range append([]string{"listen_addresses=", "port=5432", "fsync=on", "max_connections=200", "shared_buffers=64MB",
+		"wal_retrieve_retry_interval=100ms"}, settings...) {
 		args = append(args, "-c", setting)
 	}
 	cmd := s.command("postgres", args...)
@@ -224,12 +228,12 @@ var shared struct {
 }
 
 // Postgres returns an empty schema's DSN, which is dropped when the test ends. Concurrent tests of
-// one process share a server: the first starts it, and the last to end removes it. It calls Require
-// for PostgreSQL.
+// one process share a server: the first starts it, and the last to end removes it, or KeepPostgres
+// after all of them. It calls Require for PostgreSQL.
 func Postgres(tb testing.TB) string {
 	tb.Helper()
 	Require(tb, PostgreSQL)
-	server, schema, err := acquireShared()
+	server, schema, err := acquireShared(rootFor(tb))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -244,11 +248,11 @@ func Postgres(tb testing.TB) string {
 	return server.DSN() + "&search_path=" + schema
 }
 
-func acquireShared() (*PostgresServer, string, error) {
+func acquireShared(root string) (*PostgresServer, string, error) {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server == nil {
-		server, err := newPostgres()
+		server, err := newPostgres(root)
 		if err != nil {
 			return nil, "", err
 		}
@@ -262,12 +266,38 @@ func acquireShared() (*PostgresServer, string, error) {
 func releaseShared(schema string) error {
 	shared.Lock()
 	defer shared.Unlock()
-	err := execute(shared.server, "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
-	if shared.users--; shared.users == 0 {
-		err = errors.Join(err, shared.server.remove())
-		shared.server = nil
+	return errors.Join(execute(shared.server, "DROP SCHEMA IF EXISTS "+schema+" CASCADE"), leaveShared())
+}
+
+// leaveShared removes the server when its last user leaves it. The caller holds the lock.
+func leaveShared() error {
+	if shared.users--; shared.users > 0 || shared.server == nil {
+		return nil
 	}
+	err := shared.server.remove()
+	shared.server = nil
 	return err
+}
+
+// KeepPostgres returns a package's tests such that the server of Postgres, once a test has started
+// it, runs until the last of them has ended. It is for TestMain.
+func KeepPostgres(m *testing.M) interface{ Run() int } { return keeping{m} }
+
+type keeping struct{ tests *testing.M }
+
+// Run runs the tests.
+func (k keeping) Run() int {
+	shared.Lock()
+	shared.users++
+	shared.Unlock()
+	code := k.tests.Run()
+	shared.Lock()
+	defer shared.Unlock()
+	if err := leaveShared(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 func execute(s *PostgresServer, statement string) error {

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/database"
+	"sluice/internal/testenv"
 )
 
 // childEnv names the job that a re-executed test binary runs instead of the tests.
@@ -28,10 +29,10 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(testenv.KeepPostgres(m))
 }
 
-func databasePath(tb testing.TB) string { return filepath.Join(tb.TempDir(), "meta.db") }
+func databasePath(tb testing.TB) string { return filepath.Join(testenv.MemoryDir(tb), "meta.db") }
 
 // testDB is a database with the tests' verbs. They are transactions on the table facts: setFact is
 // one that the engine isolates, use one that locks what it decides on.

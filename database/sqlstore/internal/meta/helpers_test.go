@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func openSQLite(tb testing.TB, opt engine.Options) *Metastore {
 	tb.Helper()
-	return New(enginetest.OpenSQLite(tb, filepath.Join(tb.TempDir(), "meta.db"), opt), nil)
+	return New(enginetest.OpenSQLite(tb, filepath.Join(testenv.MemoryDir(tb), "meta.db"), opt), nil)
 }
 
 // openCached opens a store with a cache of this size.
@@ -25,7 +25,7 @@ func openCached(tb testing.TB, size int64, readers int) *Metastore {
 	tb.Helper()
 	cache := NewBlobCache(size)
 	opt := engine.Options{Readers: readers, Rows: cache}
-	return New(enginetest.OpenSQLite(tb, filepath.Join(tb.TempDir(), "meta.db"), opt), cache)
+	return New(enginetest.OpenSQLite(tb, filepath.Join(testenv.MemoryDir(tb), "meta.db"), opt), cache)
 }
 
 // openPostgres opens a store and a connection to its database.

@@ -40,7 +40,7 @@ func unsure(s *Ledger, pick func() (before, after bool)) {
 // TestChargeInDoubt: a charge in doubt is returned if it was made, regardless of the store's later
 // charges, and after a restart.
 func TestChargeInDoubt(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "meta.db")
+	path := filepath.Join(testenv.MemoryDir(t), "meta.db")
 	open := func() *Ledger {
 		return openAt(t, path, engine.Options{})
 	}

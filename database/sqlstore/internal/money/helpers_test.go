@@ -8,12 +8,13 @@ import (
 
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
+	"sluice/internal/testenv"
 )
 
 // TestMain checks that no goroutines outlive the tests.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func databasePath(tb testing.TB) string { return filepath.Join(tb.TempDir(), "meta.db") }
+func databasePath(tb testing.TB) string { return filepath.Join(testenv.MemoryDir(tb), "meta.db") }
 
 // openAt opens a ledger and closes its database when the test ends.
 func openAt(tb testing.TB, path string, opt engine.Options) *Ledger {
