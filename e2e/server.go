@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // Patience limits every wait for the process. It is far above any expected duration: only a hang
@@ -67,7 +69,7 @@ func Start(t testing.TB, o Options) *Server {
 		o.Addr = "127.0.0.1:0"
 	}
 	if o.Data == "" {
-		o.Data = filepath.Join(t.TempDir(), "data")
+		o.Data = filepath.Join(testenv.MemoryDir(t), "data")
 	}
 	s := &Server{T: t, Options: o, Data: o.Data}
 	s.Launch()
