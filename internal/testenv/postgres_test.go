@@ -24,6 +24,7 @@ func query(t *testing.T, dsn, statement string) string {
 }
 
 func TestPostgresServer(t *testing.T) {
+	Require(t, PostgreSQL)
 	var server *PostgresServer
 	t.Run("life", func(t *testing.T) {
 		server = StartPostgres(t)
