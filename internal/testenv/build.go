@@ -1,8 +1,10 @@
 package testenv
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,6 +36,9 @@ func Root() (string, error) {
 
 // BuildSluice builds the sluice binary into dir and returns its path. The binary has the race
 // detector if the calling test has it.
+//
+// It keeps a copy in the user's cache for the next call. The go command links only what its build
+// ID shows to have changed, so packages of tests that follow each other need not all link it.
 func BuildSluice(dir string) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -47,10 +52,53 @@ func BuildSluice(dir string) (string, error) {
 	if Race {
 		args = append(args, "-race")
 	}
+	kept, err := keptBinary(root)
+	if err != nil {
+		return "", err
+	}
+	if err := copyProgram(path, kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
 	build := exec.Command("go", append(args, "./cmd/sluice")...)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build ./cmd/sluice: %w\n%s", err, out)
 	}
-	return path, nil
+	return path, copyProgram(kept, path)
+}
+
+// keptBinary returns the path of the binary that is kept for the module in root.
+func keptBinary(root string) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	name := fmt.Sprintf("%x", sha256.Sum256([]byte(root)))[:16]
+	if Race {
+		name += "-race"
+	}
+	return filepath.Join(cache, "sluice-tests", name), nil
+}
+
+// copyProgram replaces an executable file with a copy of another, atomically.
+func copyProgram(to, from string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(to), ".copy-")
+	if err != nil {
+		return err
+	}
+	_, err = temporary.Write(text)
+	if err = errors.Join(err, temporary.Chmod(0o700), temporary.Close()); err == nil {
+		err = os.Rename(temporary.Name(), to)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(temporary.Name()))
+	}
+	return err
 }
