@@ -4,9 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"sluice/internal/testclock"
 )
@@ -20,44 +18,38 @@ type Mutant struct {
 	Caught []string
 }
 
-// Catch runs single checks on broken stores, and on the correct one. open opens an SQLite database
-// with this clock.
-func Catch(t *testing.T, checks []Check, open func(path string, now func() time.Time) (Handle, error), mutants []Mutant) {
+// Catch runs single checks on broken stores. The database's own tests run all checks on the correct
+// one.
+func Catch(t *testing.T, checks []Check, open OpenFunc, mutants []Mutant) {
 	byName := map[string]Check{}
 	for _, c := range checks {
 		byName[c.Name] = c
 	}
-	harness := func(t *testing.T, m Mutant) *Harness {
-		path, clock := filepath.Join(t.TempDir(), "meta.db"), testclock.New()
-		return NewHarness(clock, func() (Handle, error) {
-			h, err := open(path, clock.Now)
-			if err != nil || m.Break == nil {
-				return h, err
-			}
-			return m.Break(h, path), nil
-		})
-	}
+	newPath := Copies(t, open)
 	for _, m := range mutants {
 		for _, name := range m.Caught {
 			t.Run(m.Name+"/"+name, func(t *testing.T) {
+				t.Parallel()
 				check, ok := byName[name]
 				if !ok {
 					t.Fatalf("there is no check %s", name)
 				}
-				h := harness(t, m)
-				err := check.Run(t.Context(), h)
-				if cerr := h.Close(); cerr != nil {
-					t.Fatal(cerr)
+				path, clock := newPath(t), testclock.New()
+				h := NewHarness(clock, func() (Handle, error) {
+					correct, err := open(path, clock.Now)
+					if err != nil {
+						return nil, err
+					}
+					return m.Break(correct, path), nil
+				})
+				caught := check.Run(t.Context(), h)
+				if err := h.Close(); err != nil {
+					t.Fatal(err)
 				}
-				if err == nil {
+				if caught == nil {
 					t.Fatal("the broken store passed")
 				}
-				t.Logf("detected: %v", err)
-
-				honest := harness(t, Mutant{})
-				if err := errors.Join(check.Run(t.Context(), honest), honest.Close()); err != nil {
-					t.Fatalf("the correct store failed: %v", err)
-				}
+				t.Logf("detected: %v", caught)
 			})
 		}
 	}

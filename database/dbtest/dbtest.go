@@ -38,7 +38,7 @@ func Checks() []Check {
 	)
 }
 
-// Run runs every check of the suites as a subtest, each with a new harness.
+// Run runs every check of the suites as a parallel subtest, each with a new harness.
 func Run(t *testing.T, newHarness func(testing.TB) *Harness, suites ...[]Check) {
 	names := map[string]bool{}
 	for _, c := range slices.Concat(suites...) {
@@ -47,6 +47,7 @@ func Run(t *testing.T, newHarness func(testing.TB) *Harness, suites ...[]Check) 
 		}
 		names[c.Name] = true
 		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
 			h := newHarness(t)
 			if err := errors.Join(c.Run(t.Context(), h), h.Close()); err != nil {
 				t.Fatal(err)

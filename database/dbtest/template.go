@@ -1,0 +1,42 @@
+package dbtest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"sluice/internal/testclock"
+	"sluice/internal/testenv"
+)
+
+// OpenFunc opens the SQLite database at path with this clock, and creates it if there is none.
+type OpenFunc func(path string, now func() time.Time) (Handle, error)
+
+// Copies creates an empty database, and returns a function that copies it to a new folder: most
+// checks are shorter than creating the schema.
+func Copies(tb testing.TB, open OpenFunc) func(testing.TB) (path string) {
+	tb.Helper()
+	path := filepath.Join(testenv.MemoryDir(tb), "meta.db")
+	h, err := open(path, testclock.New().Now)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := h.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	empty, err := os.ReadFile(path)
+	_, lerr := os.Stat(path + "-wal")
+	if err != nil || !errors.Is(lerr, os.ErrNotExist) {
+		tb.Fatalf("the empty database: %v; its log: %v", err, lerr)
+	}
+	return func(tb testing.TB) string {
+		tb.Helper()
+		path := filepath.Join(testenv.MemoryDir(tb), "meta.db")
+		if err := os.WriteFile(path, empty, 0o600); err != nil {
+			tb.Fatal(err)
+		}
+		return path
+	}
+}
