@@ -16,13 +16,17 @@ import (
 	"sluice/metastore/metatest"
 )
 
-// newHarness returns a harness with a database in its own folder.
-func newHarness(tb testing.TB) *dbtest.Harness {
-	path := databasePath(tb)
-	clock := testclock.New()
-	return dbtest.NewHarness(clock, func() (dbtest.Handle, error) {
-		return OpenSQLite(path, Options{Now: clock.Now})
-	})
+func openSQLite(path string, now func() time.Time) (dbtest.Handle, error) {
+	return OpenSQLite(path, Options{Now: now})
+}
+
+// sqliteHarness returns a function that returns harnesses, each with a database in its own folder.
+func sqliteHarness(tb testing.TB) func(testing.TB) *dbtest.Harness {
+	newPath := dbtest.Copies(tb, openSQLite)
+	return func(tb testing.TB) *dbtest.Harness {
+		path, clock := newPath(tb), testclock.New()
+		return dbtest.NewHarness(clock, func() (dbtest.Handle, error) { return openSQLite(path, clock.Now) })
+	}
 }
 
 // newPostgresHarness returns a harness with its own schema, so that a test can move the server's
@@ -60,19 +64,16 @@ func suites() [][]dbtest.Check {
 	return [][]dbtest.Check{dbtest.Checks(), metatest.Checks(), ledgertest.Checks(), keystest.Checks()}
 }
 
-func TestConformance(t *testing.T) { dbtest.Run(t, newHarness, suites()...) }
+func TestConformance(t *testing.T) { dbtest.Run(t, sqliteHarness(t), suites()...) }
 
 func TestConformancePostgres(t *testing.T) {
-	testenv.Postgres(t) // keeps the server running between the checks
+	testenv.Require(t, testenv.PostgreSQL)
 	dbtest.Run(t, newPostgresHarness, suites()...)
 }
 
-func BenchmarkSQLite(b *testing.B) { benchmark(b, newHarness) }
+func BenchmarkSQLite(b *testing.B) { benchmark(b, sqliteHarness(b)) }
 
-func BenchmarkPostgres(b *testing.B) {
-	testenv.Postgres(b)
-	benchmark(b, newPostgresHarness)
-}
+func BenchmarkPostgres(b *testing.B) { benchmark(b, newPostgresHarness) }
 
 func benchmark(b *testing.B, newHarness func(testing.TB) *dbtest.Harness) {
 	metatest.Bench(b, newHarness)

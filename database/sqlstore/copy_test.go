@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/access/keys"
+	"sluice/database/dbtest"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/ledger"
 	"sluice/metastore"
@@ -259,8 +260,9 @@ func TestCopyCutAfterEachPage(t *testing.T) {
 	from := openAt(t, databasePath(t), Options{})
 	fill(t, from, 8)
 	errCut := errors.New("cut")
+	newPath := dbtest.Copies(t, openSQLite)
 	for cut := 1; ; cut++ {
-		to := openAt(t, databasePath(t), Options{Readers: 1})
+		to := openAt(t, newPath(t), Options{Readers: 1})
 		run := func(ctx context.Context, stop func()) error {
 			c := copier{from: from, to: to, page: 3}
 			pages := 0
