@@ -58,6 +58,7 @@ func TestSQLitePatience(t *testing.T) {
 }
 
 func TestPostgresPatience(t *testing.T) {
+	t.Parallel()
 	s, node := openNode(t, testenv.Postgres(t)+"&pool_max_conns=4"+patientDSN)
 	neverBegins(t, s, func() func() {
 		at, open, results := make(chan struct{}), make(chan struct{}), make(chan error)
@@ -85,6 +86,7 @@ func TestPostgresPatience(t *testing.T) {
 // TestPostgresLockPatience: a call that waits too long for the lock of another node returns
 // ErrBusy, and its connection is no longer waiting.
 func TestPostgresLockPatience(t *testing.T) {
+	t.Parallel()
 	dsn := testenv.Postgres(t)
 	s, _ := openNode(t, dsn)
 	other, _ := openNode(t, dsn+patientDSN)

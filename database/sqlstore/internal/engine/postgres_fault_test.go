@@ -18,6 +18,7 @@ import (
 // TestPostgresUnknownOutcome: a COMMIT's outcome is unknown only while the server cannot be
 // reached.
 func TestPostgresUnknownOutcome(t *testing.T) {
+	t.Parallel()
 	var p *pgproxy.Proxy
 	p = pgproxy.New(t, testenv.Postgres(t), func() pgproxy.Cut {
 		p.Refuse.Store(true)

@@ -25,6 +25,7 @@ func atSchema(t *testing.T, schema int) (dsn string) {
 // cannot work on the new schema. The nodes of this version that wait for that do not wait for each
 // other, and migrate it once the older node has ended.
 func TestPostgresOlderNodesAreAwaited(t *testing.T) {
+	t.Parallel()
 	dsn := atSchema(t, database.OldestSchema-1) + "&application_name=awaited"
 	older, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {

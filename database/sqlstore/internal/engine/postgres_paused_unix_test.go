@@ -25,6 +25,7 @@ import (
 // outcome, and the id is deleted meanwhile. The process must not conclude that the transaction did
 // not commit.
 func TestPostgresForgottenIsNotRunAgain(t *testing.T) {
+	t.Parallel()
 	t.Run("minutes pass", func(t *testing.T) { testForgotten(t, transactionIDRetention+time.Minute) })
 	t.Run("the clock is set back", func(t *testing.T) { testForgotten(t, -transactionIDRetention-time.Minute) })
 }
@@ -68,32 +69,6 @@ func testForgotten(t *testing.T, passed time.Duration) {
 	}
 }
 
-// holdLock is a child process's job: it takes a lock and writes a row, prints a line and never
-// commits.
-func holdLock(dsn string) error {
-	ctx := context.Background()
-	s, err := openNodeDB(ctx, dsn, Options{})
-	if err != nil {
-		return err
-	}
-	return s.WriteLocked(ctx, func(t *Tx) error {
-		if err := holdWork(t, "child"); err != nil {
-			return err
-		}
-		fmt.Println("held")
-		select {}
-	})
-}
-
-// holdWork takes a lock and writes a row.
-func holdWork(t *Tx, holder string) error {
-	if err := t.Lock("lease", "work"); err != nil {
-		return err
-	}
-	_, err := t.Exec(`INSERT INTO facts (name, value) VALUES ($1, $2)`, []byte("work"), []byte(holder))
-	return err
-}
-
 // queuedWriters is how many writers in a child process wait for the lock that another writer holds.
 const queuedWriters = 12
 
@@ -123,12 +98,12 @@ func queueForLock(dsn string) error {
 // hotLock is the lock that a test's writers all take.
 const hotLock = "hot"
 
-// startChild runs a job in a child process and returns once the job has printed that it holds its
+// startQueue runs queueForLock in a child process and returns once it has printed that it holds the
 // lock. The process is killed when the test ends.
-func startChild(t *testing.T, job, dsn string) *os.Process {
+func startQueue(t *testing.T, dsn string) *os.Process {
 	t.Helper()
 	child := exec.Command(os.Args[0], dsn)
-	child.Env = append(os.Environ(), childEnv+"="+job)
+	child.Env = append(os.Environ(), childEnv+"=queue")
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
 	if err == nil {
@@ -152,31 +127,15 @@ func startChild(t *testing.T, job, dsn string) *os.Process {
 // locksFreed is the time after which a hung node has no locks, which docs/operations.md promises.
 const locksFreed = 5 * time.Second
 
-// TestPostgresHungNode suspends a node during a transaction: its locks are released within
-// five seconds.
-func TestPostgresHungNode(t *testing.T) {
-	dsn := testenv.Postgres(t)
-	s, _ := openNode(t, dsn)
-	child := startChild(t, "lock", dsn)
-	if err := child.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	stopped := time.Now()
-	err := s.WriteLocked(database.WithPatience(t.Context(), 25*time.Second), func(t *Tx) error { return holdWork(t, "other") })
-	if err != nil {
-		t.Errorf("the lock after a node hung: %v", err)
-	}
-	t.Logf("the locks were free after %v", time.Since(stopped))
-}
-
 // TestPostgresHungQueue suspends a node while one of its transactions holds a lock and twelve
 // others wait for it. They must not inherit it one after another: another node has it within five
 // seconds by the server's clock.
 func TestPostgresHungQueue(t *testing.T) {
+	t.Parallel()
 	dsn := testenv.Postgres(t)
 	s, _ := openNode(t, dsn)
 	watch := connectTo(t, dsn)
-	child := startChild(t, "queue", dsn+fmt.Sprintf("&application_name=hung&pool_max_conns=%d", 2*(1+queuedWriters)))
+	child := startQueue(t, dsn+fmt.Sprintf("&application_name=hung&pool_max_conns=%d", 2*(1+queuedWriters)))
 	for waiting := 0; waiting < queuedWriters; {
 		waiting = sessionsOf(t, watch, "hung", "wait_event_type = 'Lock'")
 	}
@@ -208,6 +167,7 @@ func TestPostgresHungQueue(t *testing.T) {
 // TestPostgresRefusesStandbys: a server that accepts no writes is refused when the store is
 // opened and by later connections, also for reads.
 func TestPostgresRefusesStandbys(t *testing.T) {
+	t.Parallel()
 	primary := testenv.StartPostgres(t)
 	standby := testenv.StartStandby(t, primary)
 	for _, dsn := range []string{standby.DSN(), primary.DSN() + "&default_transaction_read_only=on"} {

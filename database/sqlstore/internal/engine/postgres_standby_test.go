@@ -26,8 +26,8 @@ type replicated struct {
 func newReplicated(t *testing.T) replicated {
 	t.Helper()
 	r := replicated{T: t, primary: testenv.StartPostgres(t)}
+	r.do(r.primary.StopFast(), r.primary.Start("synchronous_standby_names=*"))
 	r.standby = testenv.StartStandby(t, r.primary)
-	r.do(r.primary.Exec("ALTER SYSTEM SET synchronous_standby_names = '*'"), r.primary.StopFast(), r.primary.Start())
 	return r
 }
 
@@ -114,6 +114,7 @@ func (r replicated) settled(node *postgresEngine) {
 // and at most half of all connections wait for it. When it is back, every call has taken effect
 // once.
 func TestPostgresStandbyAway(t *testing.T) {
+	t.Parallel()
 	r := newReplicated(t)
 	s, node := openNode(t, r.primary.DSN()+"&pool_max_conns=8")
 	other, _ := openNode(t, r.primary.DSN()+"&pool_max_conns=2")
@@ -156,6 +157,7 @@ func TestPostgresStandbyAway(t *testing.T) {
 // TestPostgresCommitIsNotCancelled: a COMMIT is acknowledged only when the standby has it,
 // regardless of what interrupts the wait.
 func TestPostgresCommitIsNotCancelled(t *testing.T) {
+	t.Parallel()
 	r := newReplicated(t)
 	proxied := pgproxy.New(t, r.primary.DSN()+"&search_path=public", func() pgproxy.Cut { return pgproxy.CutNot })
 	s, node := openNode(t, proxied.DSN)
@@ -206,6 +208,7 @@ func TestPostgresCommitIsNotCancelled(t *testing.T) {
 // TestPostgresFastShutdown: the primary's shutdown ends the wait for the standby. The calls that it
 // interrupted are repeated on the standby that replaces it.
 func TestPostgresFastShutdown(t *testing.T) {
+	t.Parallel()
 	r := newReplicated(t)
 	s, _ := openNode(t, fmt.Sprintf("host=%s,%s user=sluice dbname=postgres sslmode=disable",
 		filepath.Dir(r.primary.Socket()), filepath.Dir(r.standby.Socket())))

@@ -25,8 +25,6 @@ func runChild(job, path string) error {
 		return writeUntilStopped(path)
 	case "quota":
 		return writeBeyondQuota(path)
-	case "lock":
-		return holdLock(path)
 	case "queue":
 		return queueForLock(path)
 	}

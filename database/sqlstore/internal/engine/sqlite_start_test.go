@@ -87,6 +87,7 @@ func TestStartEmptiesTheLog(t *testing.T) {
 // writes are refused, reads succeed, and once that read has ended writes succeed without
 // intervention.
 func TestStartDuringARead(t *testing.T) {
+	t.Parallel()
 	path := crashed(t)
 	other, err := openSQLiteConn(path, 0, nil)
 	if err != nil {
