@@ -11,21 +11,21 @@ import (
 
 func TestBrokenSessionsAreCaught(t *testing.T) {
 	catch(t, []dbtest.Mutant{
-		{Name: "charges twice", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return chargesTwice{h} }, Caught: []string{"sessions/use", "sessions/racing-uses"}},
-		{Name: "both get the last chunkset", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return losesCharge{h} }, Caught: []string{"sessions/last-chunkset", "sessions/racing-uses"}},
-		{Name: "ignores the idempotency key", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return noIdempotency{h} }, Caught: []string{"idempotency/use", "idempotency/create", "idempotency/racing"}},
-		{Name: "forgets the hash of the request", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return noHash{h} }, Caught: []string{"idempotency/hash"}},
+		{Name: "charges twice", Break: dbtest.Broken[chargesTwice], Caught: []string{"sessions/use", "sessions/racing-uses"}},
+		{Name: "both get the last chunkset", Break: dbtest.Broken[losesCharge], Caught: []string{"sessions/last-chunkset", "sessions/racing-uses"}},
+		{Name: "ignores the idempotency key", Break: dbtest.Broken[noIdempotency], Caught: []string{"idempotency/use", "idempotency/create", "idempotency/racing"}},
+		{Name: "forgets the hash of the request", Break: dbtest.Broken[noHash], Caught: []string{"idempotency/hash"}},
 	})
 }
 
-type chargesTwice struct{ dbtest.Handle }
+type chargesTwice struct{ dbtest.Correct }
 
 func (s chargesTwice) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
-	out, err := s.Handle.UseSession(ctx, id, n, idem)
+	out, err := s.Correct.UseSession(ctx, id, n, idem)
 	if err != nil {
 		return out, err
 	}
-	again, err := s.Handle.UseSession(ctx, id, n, nil)
+	again, err := s.Correct.UseSession(ctx, id, n, nil)
 	if err != nil { // nothing left for the second charge
 		return out, nil
 	}
@@ -33,14 +33,14 @@ func (s chargesTwice) UseSession(ctx context.Context, id string, n int64, idem *
 }
 
 // losesCharge reads, and writes a result computed from that, so a concurrent charge is lost.
-type losesCharge struct{ dbtest.Handle }
+type losesCharge struct{ dbtest.Correct }
 
 func (s losesCharge) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
 	before, err := s.Session(ctx, id)
 	if err != nil {
 		return before, err
 	}
-	out, err := s.Handle.UseSession(ctx, id, n, idem)
+	out, err := s.Correct.UseSession(ctx, id, n, idem)
 	if errors.Is(err, ledger.ErrExhausted) && before.Left > 0 {
 		before.Left -= n
 		return before, nil
@@ -48,22 +48,22 @@ func (s losesCharge) UseSession(ctx context.Context, id string, n int64, idem *l
 	return out, err
 }
 
-type noIdempotency struct{ dbtest.Handle }
+type noIdempotency struct{ dbtest.Correct }
 
 func (s noIdempotency) UseSession(ctx context.Context, id string, n int64, _ *ledger.Idempotency) (ledger.Session, error) {
-	return s.Handle.UseSession(ctx, id, n, nil)
+	return s.Correct.UseSession(ctx, id, n, nil)
 }
 
 func (s noIdempotency) CreateSession(ctx context.Context, session ledger.Session, _ *ledger.Idempotency) (ledger.Session, error) {
-	return s.Handle.CreateSession(ctx, session, nil)
+	return s.Correct.CreateSession(ctx, session, nil)
 }
 
 // noHash replays an outcome to any request with the key.
-type noHash struct{ dbtest.Handle }
+type noHash struct{ dbtest.Correct }
 
 func (s noHash) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
 	if idem != nil {
 		idem = &ledger.Idempotency{Scope: idem.Scope, Key: idem.Key}
 	}
-	return s.Handle.UseSession(ctx, id, n, idem)
+	return s.Correct.UseSession(ctx, id, n, idem)
 }

@@ -13,18 +13,6 @@ import (
 // TestBrokenDebtsAreCaught breaks what becomes of payments that expire, fail, or are collected by
 // others.
 func TestBrokenDebtsAreCaught(t *testing.T) {
-	renewal := func(change func(*ledger.Payment), after string) func(dbtest.Handle, string) dbtest.Handle {
-		return func(h dbtest.Handle, path string) dbtest.Handle { return renewsBadly{h, path, change, after} }
-	}
-	reading := func(change func(before ledger.Channel, now time.Time, r *ledger.Reading), after string) func(dbtest.Handle, string) dbtest.Handle {
-		return func(h dbtest.Handle, path string) dbtest.Handle { return readsBadly{h, path, change, after} }
-	}
-	payment := func(change func(*ledger.Payment)) func(dbtest.Handle, string) dbtest.Handle {
-		return func(h dbtest.Handle, _ string) dbtest.Handle { return paysBadly{h, change} }
-	}
-	outcome := func(change func(*ledger.Outcome)) func(dbtest.Handle, string) dbtest.Handle {
-		return func(h dbtest.Handle, _ string) dbtest.Handle { return endsBadly{h, change} }
-	}
 	nothing := func(ledger.Channel, time.Time, *ledger.Reading) {}
 	catch(t, []dbtest.Mutant{
 		{Name: "renews what has not expired", Break: renewal(func(p *ledger.Payment) { p.Ahead += time.Minute }, ""), Caught: []string{"payments/renew", "submissions/renew"}},
@@ -33,10 +21,10 @@ func TestBrokenDebtsAreCaught(t *testing.T) {
 		{Name: "sells for a renewal", Break: renewal(nil, `UPDATE channels SET credit = credit + accepted WHERE id = $1`), Caught: []string{"payments/renew"}},
 		{Name: "sells after a renewal", Break: renewal(nil, `UPDATE channels SET stopped = NULL WHERE id = $1`), Caught: []string{"submissions/renew"}},
 		{Name: "postpones a renewal", Break: renewal(nil, `UPDATE settlements SET due = expires WHERE channel = $1`), Caught: []string{"submissions/renew"}},
-		{Name: "renews over a channel that is gone", Break: func(h dbtest.Handle, path string) dbtest.Handle { return renewsGone{h, path} }, Caught: []string{"submissions/renew"}},
-		{Name: "takes a renewal as a payment", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return paysByRenewal{h} }, Caught: []string{"payments/renew"}},
-		{Name: "offers no settlement that has expired", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return offersLive{h} }, Caught: []string{"settlements/list", "payments/renew", "model/payments"}},
-		{Name: "opens a channel by a chain of the future", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return opensAhead{h} }, Caught: []string{"channels/ahead"}},
+		{Name: "renews over a channel that is gone", Break: dbtest.Broken[renewsGone], Caught: []string{"submissions/renew"}},
+		{Name: "takes a renewal as a payment", Break: dbtest.Broken[paysByRenewal], Caught: []string{"payments/renew"}},
+		{Name: "offers no settlement that has expired", Break: dbtest.Broken[offersLive], Caught: []string{"settlements/list", "payments/renew", "model/payments"}},
+		{Name: "opens a channel by a chain of the future", Break: dbtest.Broken[opensAhead], Caught: []string{"channels/ahead"}},
 		{Name: "believes a ledger of the future", Break: reading(func(_ ledger.Channel, now time.Time, r *ledger.Reading) {
 			if r.ChainTime.After(now) {
 				r.ChainTime = now
@@ -71,7 +59,7 @@ func TestBrokenDebtsAreCaught(t *testing.T) {
 			Caught: []string{"channels/elsewhere", "channels/restored"}},
 		{Name: "settles before it knows who has withdrawn", Break: reading(nothing, `UPDATE channels SET settled = withdrawn, elsewhere = withdrawn - collected WHERE id = $1 AND submitted > 0`),
 			Caught: []string{"channels/in-flight", "model/submissions"}},
-		{Name: "reports nothing as withdrawn elsewhere", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return nothingElsewhere{h} }, Caught: []string{"channels/elsewhere"}},
+		{Name: "reports nothing as withdrawn elsewhere", Break: unsettled(func(u *ledger.Unsettled) { u.Elsewhere = ledger.UnsettledSum{} }), Caught: []string{"channels/elsewhere"}},
 		{Name: "has no starting limit", Break: payment(func(p *ledger.Payment) { p.StartingLimit = 0 }), Caught: []string{"payments/selling-limit", "model/submissions"}},
 		{Name: "has a starting limit only", Break: payment(func(p *ledger.Payment) {
 			if p.StartingLimit > 0 {
@@ -80,27 +68,47 @@ func TestBrokenDebtsAreCaught(t *testing.T) {
 		}), Caught: []string{"payments/selling-limit"}},
 		{Name: "takes all forms for one", Break: payment(func(p *ledger.Payment) { p.Form = "f" }), Caught: []string{"payments/selling-limit"}},
 		{Name: "takes each form for simulated", Break: payment(func(p *ledger.Payment) { p.Simulated = true }), Caught: []string{"payments/selling-limit", "model/submissions"}},
-		{Name: "forgets the form of what it collects", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return forgetsForm{h} }, Caught: []string{"submissions/form", "model/submissions"}},
+		{Name: "forgets the form of what it collects", Break: dbtest.Broken[forgetsForm], Caught: []string{"submissions/form", "model/submissions"}},
 		{Name: "collects at the end of a long life", Break: payment(func(p *ledger.Payment) { p.SettleWithin = 0 }), Caught: []string{"submissions/within"}},
 		{Name: "does not stop what is strange", Break: outcome(func(o *ledger.Outcome) { o.Stop = "" }), Caught: []string{"submissions/stop"}},
-		{Name: "sells what a fullnode refuses", Break: func(h dbtest.Handle, _ string) dbtest.Handle { return neverStops{h} }, Caught: []string{"submissions/stop-selling"}},
-		{Name: "stops what has ended", Break: func(h dbtest.Handle, path string) dbtest.Handle { return stopsLate{h, path} }, Caught: []string{"submissions/stop-selling", "submissions/racing-stops"}},
-		{Name: "sells for a deposit what is owed", Break: func(h dbtest.Handle, path string) dbtest.Handle { return sellsForADeposit{h, path} }, Caught: []string{"submissions/grown-deposit"}},
-		{Name: "postpones nothing", Break: func(h dbtest.Handle, path string) dbtest.Handle { return postponesBadly{h, path, ``} }, Caught: []string{"submissions/postpone"}},
-		{Name: "postpones a newer payment", Break: func(h dbtest.Handle, path string) dbtest.Handle {
-			return postponesBadly{h, path, `UPDATE settlements SET due = $1 WHERE channel = $2 AND due IS NOT NULL`}
-		}, Caught: []string{"submissions/postpone"}},
-		{Name: "makes due what never is", Break: func(h dbtest.Handle, path string) dbtest.Handle {
-			return postponesBadly{h, path, `UPDATE settlements SET due = $1 WHERE channel = $2 AND sequence = $3`}
-		}, Caught: []string{"submissions/postpone"}},
+		{Name: "sells what a fullnode refuses", Break: dbtest.Broken[neverStops], Caught: []string{"submissions/stop-selling"}},
+		{Name: "stops what has ended", Break: dbtest.Broken[stopsLate], Caught: []string{"submissions/stop-selling", "submissions/racing-stops"}},
+		{Name: "sells for a deposit what is owed", Break: dbtest.Broken[sellsForADeposit], Caught: []string{"submissions/grown-deposit"}},
+		{Name: "postpones nothing", Break: postponement(``), Caught: []string{"submissions/postpone"}},
+		{Name: "postpones a newer payment", Break: postponement(`UPDATE settlements SET due = $1 WHERE channel = $2 AND due IS NOT NULL`), Caught: []string{"submissions/postpone"}},
+		{Name: "makes due what never is", Break: postponement(`UPDATE settlements SET due = $1 WHERE channel = $2 AND sequence = $3`), Caught: []string{"submissions/postpone"}},
 	})
 }
 
-// renewsBadly changes a renewal before it is stored, and runs a statement for its channel
-// afterwards.
+// renewal returns stores that change a renewal before it is stored, and run a statement for its
+// channel afterwards.
+func renewal(change func(*ledger.Payment), after string) func(dbtest.Correct) dbtest.Handle {
+	return func(c dbtest.Correct) dbtest.Handle { return renewsBadly{c, change, after} }
+}
+
+// reading returns stores that change a reading before it is recorded, and run a statement for its
+// channel afterwards.
+func reading(change func(before ledger.Channel, now time.Time, r *ledger.Reading), after string) func(dbtest.Correct) dbtest.Handle {
+	return func(c dbtest.Correct) dbtest.Handle { return readsBadly{c, change, after} }
+}
+
+// payment returns stores that change payments.
+func payment(change func(*ledger.Payment)) func(dbtest.Correct) dbtest.Handle {
+	return func(c dbtest.Correct) dbtest.Handle { return paysBadly{c, change} }
+}
+
+// outcome returns stores that change outcomes.
+func outcome(change func(*ledger.Outcome)) func(dbtest.Correct) dbtest.Handle {
+	return func(c dbtest.Correct) dbtest.Handle { return endsBadly{c, change} }
+}
+
+// postponement returns stores that run a statement instead of a postponement.
+func postponement(statement string) func(dbtest.Correct) dbtest.Handle {
+	return func(c dbtest.Correct) dbtest.Handle { return postponesBadly{c, statement} }
+}
+
 type renewsBadly struct {
-	dbtest.Handle
-	path   string
+	dbtest.Correct
 	change func(*ledger.Payment)
 	after  string
 }
@@ -109,38 +117,35 @@ func (s renewsBadly) Renew(ctx context.Context, p ledger.Payment) (ledger.Channe
 	if s.change != nil {
 		s.change(&p)
 	}
-	c, err := s.Handle.Renew(ctx, p)
+	c, err := s.Correct.Renew(ctx, p)
 	if err == nil && s.after != "" {
-		err = dbtest.Query(ctx, s.path, s.after, []byte(c.ID))
+		err = s.Exec(ctx, s.after, []byte(c.ID))
 	}
 	return c, err
 }
 
 // renewsGone ignores the deposit.
-type renewsGone struct {
-	dbtest.Handle
-	path string
-}
+type renewsGone struct{ dbtest.Correct }
 
 func (s renewsGone) Renew(ctx context.Context, p ledger.Payment) (ledger.Channel, error) {
 	const set = `UPDATE channels SET deposit = $1 WHERE id = $2`
 	c, err := s.FindChannel(ctx, p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
 	if err == nil {
-		err = dbtest.Query(ctx, s.path, set, max(c.Deposit, c.Accepted), []byte(c.ID))
+		err = s.Exec(ctx, set, max(c.Deposit, c.Accepted), []byte(c.ID))
 	}
 	if err != nil {
 		return c, err
 	}
-	out, err := s.Handle.Renew(ctx, p)
+	out, err := s.Correct.Renew(ctx, p)
 	out.Deposit = c.Deposit
-	return out, errors.Join(err, dbtest.Query(ctx, s.path, set, c.Deposit, []byte(c.ID)))
+	return out, errors.Join(err, s.Exec(ctx, set, c.Deposit, []byte(c.ID)))
 }
 
 // paysByRenewal accepts another payment with the accepted amount as a renewal.
-type paysByRenewal struct{ dbtest.Handle }
+type paysByRenewal struct{ dbtest.Correct }
 
 func (s paysByRenewal) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
-	c, err := s.Handle.PayRead(ctx, r)
+	c, err := s.Correct.PayRead(ctx, r)
 	if errors.Is(err, ledger.ErrStalePayment) {
 		if renewed, err := s.Renew(ctx, r.Payment); err == nil {
 			return renewed, nil
@@ -149,10 +154,10 @@ func (s paysByRenewal) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledg
 	return c, err
 }
 
-type offersLive struct{ dbtest.Handle }
+type offersLive struct{ dbtest.Correct }
 
 func (s offersLive) Settlements(ctx context.Context, after ledger.Settlement, limit int) ([]ledger.Settlement, error) {
-	all, err := s.Handle.Settlements(ctx, after, limit)
+	all, err := s.Correct.Settlements(ctx, after, limit)
 	var live []ledger.Settlement
 	for _, one := range all {
 		if one.Expires.After(s.Now()) {
@@ -162,20 +167,17 @@ func (s offersLive) Settlements(ctx context.Context, after ledger.Settlement, li
 	return live, err
 }
 
-type opensAhead struct{ dbtest.Handle }
+type opensAhead struct{ dbtest.Correct }
 
 func (s opensAhead) OpenChannel(ctx context.Context, c ledger.Channel, idem *ledger.Idempotency) (ledger.Channel, error) {
 	if c.ChainTime.After(s.Now()) {
 		c.ChainTime = s.Now()
 	}
-	return s.Handle.OpenChannel(ctx, c, idem)
+	return s.Correct.OpenChannel(ctx, c, idem)
 }
 
-// readsBadly changes a reading before it is recorded, and runs a statement for its channel
-// afterwards.
 type readsBadly struct {
-	dbtest.Handle
-	path   string
+	dbtest.Correct
 	change func(before ledger.Channel, now time.Time, r *ledger.Reading)
 	after  string
 }
@@ -186,11 +188,11 @@ func (s readsBadly) RecordReading(ctx context.Context, id string, r ledger.Readi
 		return before, err
 	}
 	s.change(before, s.Now(), &r)
-	c, err := s.Handle.RecordReading(ctx, id, r)
+	c, err := s.Correct.RecordReading(ctx, id, r)
 	if err != nil || s.after == "" {
 		return c, err
 	}
-	if err := dbtest.Query(ctx, s.path, s.after, []byte(id)); err != nil {
+	if err := s.Exec(ctx, s.after, []byte(id)); err != nil {
 		return c, err
 	}
 	c, err = s.Channel(ctx, id)
@@ -199,88 +201,71 @@ func (s readsBadly) RecordReading(ctx context.Context, id string, r ledger.Readi
 }
 
 // sellsForADeposit lets a stopped channel sell as soon as its deposit has grown.
-type sellsForADeposit struct {
-	dbtest.Handle
-	path string
-}
+type sellsForADeposit struct{ dbtest.Correct }
 
 func (s sellsForADeposit) RecordReading(ctx context.Context, id string, r ledger.Reading) (ledger.Channel, error) {
 	before, err := s.Channel(ctx, id)
 	if err != nil {
 		return before, err
 	}
-	c, err := s.Handle.RecordReading(ctx, id, r)
+	c, err := s.Correct.RecordReading(ctx, id, r)
 	if err == nil && c.Deposit > before.Deposit && c.Deposit >= c.Accepted {
-		c.Stopped, err = "", dbtest.Query(ctx, s.path, `UPDATE channels SET stopped = NULL WHERE id = $1`, []byte(id))
+		c.Stopped, err = "", s.Exec(ctx, `UPDATE channels SET stopped = NULL WHERE id = $1`, []byte(id))
 	}
 	return c, err
 }
 
-// paysBadly changes payments.
 type paysBadly struct {
-	dbtest.Handle
+	dbtest.Correct
 	change func(*ledger.Payment)
 }
 
 func (s paysBadly) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
 	s.change(&r.Payment)
-	return s.Handle.PayRead(ctx, r)
+	return s.Correct.PayRead(ctx, r)
 }
 
 func (s paysBadly) Buy(ctx context.Context, p ledger.Purchase, idem *ledger.Idempotency) (ledger.Session, error) {
 	s.change(&p.Payment)
-	return s.Handle.Buy(ctx, p, idem)
+	return s.Correct.Buy(ctx, p, idem)
 }
 
-// endsBadly changes outcomes.
 type endsBadly struct {
-	dbtest.Handle
+	dbtest.Correct
 	change func(*ledger.Outcome)
 }
 
 func (s endsBadly) EndSubmission(ctx context.Context, channel string, sequence int64, o ledger.Outcome) error {
 	s.change(&o)
-	return s.Handle.EndSubmission(ctx, channel, sequence, o)
+	return s.Correct.EndSubmission(ctx, channel, sequence, o)
 }
 
-type nothingElsewhere struct{ dbtest.Handle }
-
-func (s nothingElsewhere) Unsettled(ctx context.Context) (ledger.Unsettled, error) {
-	u, err := s.Handle.Unsettled(ctx)
-	u.Elsewhere = ledger.UnsettledSum{}
-	return u, err
-}
-
-type forgetsForm struct{ dbtest.Handle }
+type forgetsForm struct{ dbtest.Correct }
 
 func (s forgetsForm) BeginSubmission(ctx context.Context, sub ledger.Submission) error {
 	sub.Form = ""
-	return s.Handle.BeginSubmission(ctx, sub)
+	return s.Correct.BeginSubmission(ctx, sub)
 }
 
-type neverStops struct{ dbtest.Handle }
+type neverStops struct{ dbtest.Correct }
 
 func (neverStops) StopSelling(context.Context, string, int64, string) error { return nil }
 
 // stopsLate does not look whether the submission is in flight.
-type stopsLate struct {
-	dbtest.Handle
-	path string
-}
+type stopsLate struct{ dbtest.Correct }
 
 func (s stopsLate) StopSelling(ctx context.Context, channel string, _ int64, reason string) error {
-	return dbtest.Query(ctx, s.path, `UPDATE channels SET stopped = $1 WHERE id = $2`, []byte(reason), []byte(channel))
+	return s.Exec(ctx, `UPDATE channels SET stopped = $1 WHERE id = $2`, []byte(reason), []byte(channel))
 }
 
-// postponesBadly runs a statement instead.
 type postponesBadly struct {
-	dbtest.Handle
-	path, statement string
+	dbtest.Correct
+	statement string
 }
 
 func (s postponesBadly) Postpone(ctx context.Context, channel string, sequence int64, due time.Time) error {
 	if s.statement == "" {
 		return nil
 	}
-	return dbtest.Query(ctx, s.path, s.statement+` AND $3 = $3`, due.UnixMicro(), []byte(channel), sequence)
+	return s.Exec(ctx, s.statement+` AND $3 = $3`, due.UnixMicro(), []byte(channel), sequence)
 }
