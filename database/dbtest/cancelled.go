@@ -14,8 +14,7 @@ import (
 func cancelled(p *Probe) {
 	b, _ := p.Put("a", "name")
 	u := p.Begin("upload", "a", "by-parts")
-	s, err := p.Store.CreateSession(p.Ctx, ledger.Session{ID: "session", Total: 5, Left: 5, Expires: p.Clock.Now().Add(time.Hour)}, nil)
-	p.OK(err, "create")
+	s := Value(p.Store.CreateSession(p.Ctx, ledger.Session{ID: "session", Total: 5, Left: 5, Expires: p.Clock.Now().Add(time.Hour)}, nil))
 	ctx, cancel := context.WithCancel(p.Ctx)
 	cancel()
 	e := p.Extent(0, 0, 1)
@@ -44,21 +43,13 @@ func cancelled(p *Probe) {
 	} {
 		p.Is(verb(), context.Canceled, "%s with a context that has ended", name)
 	}
-	got, err := p.Store.Blob(p.Ctx, "a", "name")
-	p.OK(err, "blob")
-	p.Equal(got, b, "blob")
+	p.Equal(Value(p.Store.Blob(p.Ctx, "a", "name")), b, "blob")
 	p.Equal(p.Upload("upload"), u, "upload")
-	left, err := p.Store.Session(p.Ctx, "session")
-	p.OK(err, "session")
-	p.Equal(left, s, "session")
+	p.Equal(Value(p.Store.Session(p.Ctx, "session")), s, "session")
 	for _, id := range []string{"other"} {
-		_, err := p.Store.Session(p.Ctx, id)
-		p.Is(err, database.ErrNotFound, "session of a cancelled create")
-		_, err = p.Store.Upload(p.Ctx, id)
-		p.Is(err, database.ErrNotFound, "upload of a cancelled begin")
+		p.Is(Error(p.Store.Session(p.Ctx, id)), database.ErrNotFound, "session of a cancelled create")
+		p.Is(Error(p.Store.Upload(p.Ctx, id)), database.ErrNotFound, "upload of a cancelled begin")
 	}
-	_, err = p.Store.Channel(p.Ctx, "c")
-	p.Is(err, database.ErrNotFound, "channel of a cancelled open")
-	_, err = p.Store.Property(p.Ctx, "property")
-	p.Is(err, database.ErrNotFound, "property of a cancelled set")
+	p.Is(Error(p.Store.Channel(p.Ctx, "c")), database.ErrNotFound, "channel of a cancelled open")
+	p.Is(Error(p.Store.Property(p.Ctx, "property")), database.ErrNotFound, "property of a cancelled set")
 }

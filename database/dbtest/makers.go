@@ -45,30 +45,26 @@ func (p *Probe) Put(account, name string) (metastore.Blob, metastore.Extent) {
 
 // Begin begins an upload with this id.
 func (p *Probe) Begin(id, account, name string) metastore.Upload {
-	u, err := p.Store.BeginUpload(p.Ctx, metastore.Upload{ID: id, Account: account, Name: name, Content: p.Content(), PartSize: 100})
-	p.OK(err, "begin")
+	u := Value(p.Store.BeginUpload(p.Ctx, metastore.Upload{ID: id, Account: account, Name: name, Content: p.Content(), PartSize: 100}))
 	return u
 }
 
 // Upload returns an upload.
 func (p *Probe) Upload(id string) metastore.Upload {
-	u, err := p.Store.Upload(p.Ctx, id)
-	p.OK(err, "upload")
+	u := Value(p.Store.Upload(p.Ctx, id))
 	return u
 }
 
 // Complete completes an upload at its present revision.
 func (p *Probe) Complete(id string) metastore.Upload {
 	u := p.Upload(id)
-	u, err := p.Store.CompleteUpload(p.Ctx, id, u.Revision, u.Bytes, 42, nil)
-	p.OK(err, "complete")
+	u = Value(p.Store.CompleteUpload(p.Ctx, id, u.Revision, u.Bytes, 42, nil))
 	return u
 }
 
 // Garbage returns the contents that are garbage, sorted by id.
 func (p *Probe) Garbage() []metastore.ContentID {
-	list, err := p.Store.GarbageContents(p.Ctx, 0, metastore.GarbageContent{}, 1_000_000)
-	p.OK(err, "garbage")
+	list := Value(p.Store.GarbageContents(p.Ctx, 0, metastore.GarbageContent{}, 1_000_000))
 	ids := make([]metastore.ContentID, len(list))
 	for i, g := range list {
 		ids[i] = g.Content
@@ -82,8 +78,7 @@ const MiB = 1 << 20
 
 // Session creates a session of this many chunksets that expires after an hour.
 func (p *Probe) Session(id string, left int64) ledger.Session {
-	s, err := p.Store.CreateSession(p.Ctx, ledger.Session{ID: id, Total: left, Left: left, Expires: p.Clock.Now().Add(time.Hour)}, nil)
-	p.OK(err, "create session")
+	s := Value(p.Store.CreateSession(p.Ctx, ledger.Session{ID: id, Total: left, Left: left, Expires: p.Clock.Now().Add(time.Hour)}, nil))
 	return s
 }
 

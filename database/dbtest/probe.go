@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"reflect"
+	"runtime"
 	"sync"
 	"time"
 
@@ -67,6 +69,19 @@ func (p *Probe) Is(err, target error, format string, a ...any) {
 		p.Fail("%s: got error %v, want %v", fmt.Sprintf(format, a...), err, target)
 	}
 }
+
+// Value returns a call's value. It ends the check if the call returned an error, which it reports
+// with the line of its caller.
+func Value[T any](v T, err error) T {
+	if err != nil {
+		_, file, line, _ := runtime.Caller(1)
+		panic(wrong{fmt.Errorf("%s:%d: %w", filepath.Base(file), line, err)})
+	}
+	return v
+}
+
+// Error returns a call's error.
+func Error[T any](_ T, err error) error { return err }
 
 // ErrAny stands for any error, where the contract does not name one.
 var ErrAny = errors.New("any error")

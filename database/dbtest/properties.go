@@ -22,25 +22,21 @@ func propertyChecks() []Check {
 }
 
 func propertySet(p *Probe) {
-	_, err := p.Store.Property(p.Ctx, "property")
-	p.Is(err, database.ErrNotFound, "property that was not set")
+	p.Is(Error(p.Store.Property(p.Ctx, "property")), database.ErrNotFound, "property that was not set")
 	p.OK(p.Store.SetProperty(p.Ctx, "property", "val\x00ue"), "set")
 	p.OK(p.Store.SetProperty(p.Ctx, "none", ""), "set to an empty value")
 	p.Is(p.Store.SetProperty(p.Ctx, "property", "other"), database.ErrExists, "second set")
 	p.Is(p.Store.SetProperty(p.Ctx, "none", "other"), database.ErrExists, "second set")
 	p.Reopen()
 	for name, want := range map[string]string{"property": "val\x00ue", "none": ""} {
-		got, err := p.Store.Property(p.Ctx, name)
-		p.OK(err, "property")
-		p.Equal(got, want, "property")
+		p.Equal(Value(p.Store.Property(p.Ctx, name)), want, "property")
 	}
 }
 
 func propertyRacing(p *Probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	errs := Race(8, func(i int) error { return handles[i%2].SetProperty(p.Ctx, "property", fmt.Sprint(i)) })
-	got, err := p.Store.Property(p.Ctx, "property")
-	p.OK(err, "property")
+	got := Value(p.Store.Property(p.Ctx, "property"))
 	for i, err := range errs {
 		if got == fmt.Sprint(i) {
 			p.OK(err, "set of the property that succeeded")
@@ -53,8 +49,7 @@ func propertyRacing(p *Probe) {
 
 func propertyReplace(p *Probe) {
 	p.Is(p.Store.ReplaceProperty(p.Ctx, "property", "", "new"), database.ErrNotFound, "replacing a property that was not set")
-	_, err := p.Store.Property(p.Ctx, "property")
-	p.Is(err, database.ErrNotFound, "property that was not replaced")
+	p.Is(Error(p.Store.Property(p.Ctx, "property")), database.ErrNotFound, "property that was not replaced")
 	p.OK(p.Store.SetProperty(p.Ctx, "property", "old"), "set")
 	p.OK(p.Store.SetProperty(p.Ctx, "other", "old"), "set")
 	p.Is(p.Store.ReplaceProperty(p.Ctx, "property", "older", "new"), database.ErrNotFound, "replacing another value")
@@ -65,9 +60,7 @@ func propertyReplace(p *Probe) {
 	p.Is(p.Store.SetProperty(p.Ctx, "property", "newer"), database.ErrExists, "set of a property that was replaced")
 	p.Reopen()
 	for name, want := range map[string]string{"property": "new", "other": "old"} {
-		got, err := p.Store.Property(p.Ctx, name)
-		p.OK(err, "property")
-		p.Equal(got, want, "property")
+		p.Equal(Value(p.Store.Property(p.Ctx, name)), want, "property")
 	}
 }
 
@@ -80,8 +73,7 @@ func propertyRacingReplaces(p *Probe) {
 	for round := range 5 {
 		name := func(i int) string { return fmt.Sprint(round, "-", i) }
 		errs := Race(8, func(i int) error { return handles[i%2].ReplaceProperty(p.Ctx, "property", value, name(i)) })
-		got, err := p.Store.Property(p.Ctx, "property")
-		p.OK(err, "property")
+		got := Value(p.Store.Property(p.Ctx, "property"))
 		for i, err := range errs {
 			if got == name(i) {
 				p.OK(err, "replace that succeeded")
@@ -96,8 +88,7 @@ func propertyRacingReplaces(p *Probe) {
 
 func propertyEmpty(p *Probe) {
 	isEmpty := func(want bool, what string) {
-		got, err := p.Store.Empty(p.Ctx)
-		p.OK(err, "empty")
+		got := Value(p.Store.Empty(p.Ctx))
 		p.Must(got == want, "empty is %v with %s", got, what)
 	}
 	isEmpty(true, "nothing")
@@ -115,8 +106,7 @@ func propertyEmpty(p *Probe) {
 	isEmpty(true, "nothing")
 	p.Begin("upload", "a", "name")
 	isEmpty(false, "an upload")
-	id, err := p.Store.AbortUpload(p.Ctx, "upload")
-	p.OK(err, "abort")
+	id := Value(p.Store.AbortUpload(p.Ctx, "upload"))
 	p.Clock.Advance(metastore.UploadRetention)
 	p.OK(p.Store.DropContent(p.Ctx, id), "drop content")
 	p.Purge()
@@ -126,7 +116,6 @@ func propertyEmpty(p *Probe) {
 	p.Clock.Advance(time.Hour + ledger.SessionRetention)
 	p.Purge()
 	isEmpty(true, "nothing")
-	_, err = p.Store.OpenChannel(p.Ctx, ledger.Channel{ID: "c"}, nil)
-	p.OK(err, "open channel")
+	Value(p.Store.OpenChannel(p.Ctx, ledger.Channel{ID: "c"}, nil))
 	isEmpty(false, "a channel")
 }

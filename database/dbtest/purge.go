@@ -12,18 +12,15 @@ import (
 func purgeBatches(p *Probe) {
 	for i := range 30 {
 		id := fmt.Sprint(i)
-		_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: id, Content: p.Content(), Expires: p.Clock.Now().Add(time.Hour)}, nil, nil)
-		p.OK(err, "commit")
+		Value(p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: id, Content: p.Content(), Expires: p.Clock.Now().Add(time.Hour)}, nil, nil))
 		p.Begin(id, "a", "upload")
 		p.Session(id, 1)
-		_, err = p.Store.UseSession(p.Ctx, id, 1, Idem("s", id))
-		p.OK(err, "use")
+		Value(p.Store.UseSession(p.Ctx, id, 1, Idem("s", id)))
 	}
 	p.Clock.Advance(10 * ledger.SessionRetention)
 	for calls := 0; ; calls++ {
 		p.Must(calls < 100, "the purge does not end")
-		n, err := p.Store.Purge(p.Ctx, 7)
-		p.OK(err, "purge")
+		n := Value(p.Store.Purge(p.Ctx, 7))
 		p.Must(n <= 5*7, "a purge with limit 7 handled %d rows", n)
 		if n == 0 {
 			p.Must(calls >= 30/7, "%d calls with limit 7 purged 30 of a kind", calls)
@@ -36,7 +33,6 @@ func purgeBatches(p *Probe) {
 	for _, id := range p.Garbage() {
 		p.OK(p.Store.DropContent(p.Ctx, id), "drop")
 	}
-	empty, err := p.Store.Empty(p.Ctx)
-	p.OK(err, "empty")
+	empty := Value(p.Store.Empty(p.Ctx))
 	p.Must(empty, "something is left after everything was purged")
 }

@@ -33,21 +33,17 @@ func channelOpen(p *probe) {
 	want.Created, want.Expires = p.Clock.Now(), p.Clock.Now().Add(time.Hour)
 	// The store sets these, whatever the caller passes.
 	in.Accepted, in.Sequence, in.Proof, in.Credit, in.Settled, in.Closed = 5, 6, []byte("proof"), 7, 8, p.Clock.Now()
-	got, err := p.Store.OpenChannel(p.Ctx, in, nil)
-	p.OK(err, "open")
+	got := dbtest.Value(p.Store.OpenChannel(p.Ctx, in, nil))
 	p.Equal(got, want, "opened channel")
 	p.Clock.Advance(100_000 * time.Hour) // permanently
 	p.Purge()
 	p.Reopen()
-	got, err = p.Store.Channel(p.Ctx, "channel")
-	p.OK(err, "channel")
+	got = dbtest.Value(p.Store.Channel(p.Ctx, "channel"))
 	p.Equal(got, want, "channel")
-	_, err = p.Store.Channel(p.Ctx, "channe")
-	p.Is(err, database.ErrNotFound, "unknown channel")
+	p.Is(dbtest.Error(p.Store.Channel(p.Ctx, "channe")), database.ErrNotFound, "unknown channel")
 	other := in
 	other.Sender, other.PaymentChannelID = "t", 5
-	_, err = p.Store.OpenChannel(p.Ctx, other, nil)
-	p.Is(err, database.ErrExists, "second channel with that id")
+	p.Is(dbtest.Error(p.Store.OpenChannel(p.Ctx, other, nil)), database.ErrExists, "second channel with that id")
 }
 
 func channelParties(p *probe) {
@@ -97,8 +93,7 @@ func channelRacing(p *probe) {
 			}
 		}
 		p.Must(won == 1, "%d of 8 racing opens of one channel succeeded", won)
-		used, err := p.Store.Usage(p.Ctx, "x")
-		p.OK(err, "usage")
+		used := dbtest.Value(p.Store.Usage(p.Ctx, "x"))
 		p.Must(used.Channels == int64(round)+1, "%d channels count after %d were opened", used.Channels, round+1)
 	}
 }
@@ -119,27 +114,19 @@ func channelFind(p *probe) {
 			p.Is(err, ledger.ErrNoChannel, "find the %s channel for %q", c.of.ID, c.sender)
 		}
 	}
-	_, err := p.Store.FindChannel(p.Ctx, "s", "other", bound.Asset, bound.PaymentChannelID)
-	p.Is(err, ledger.ErrNoChannel, "another receiver")
-	_, err = p.Store.FindChannel(p.Ctx, "s", bound.Receiver, "other", bound.PaymentChannelID)
-	p.Is(err, ledger.ErrNoChannel, "another asset")
-	_, err = p.Store.FindChannel(p.Ctx, "s", bound.Receiver, bound.Asset, bound.PaymentChannelID+100)
-	p.Is(err, ledger.ErrNoChannel, "another number")
+	p.Is(dbtest.Error(p.Store.FindChannel(p.Ctx, "s", "other", bound.Asset, bound.PaymentChannelID)), ledger.ErrNoChannel, "another receiver")
+	p.Is(dbtest.Error(p.Store.FindChannel(p.Ctx, "s", bound.Receiver, "other", bound.PaymentChannelID)), ledger.ErrNoChannel, "another asset")
+	p.Is(dbtest.Error(p.Store.FindChannel(p.Ctx, "s", bound.Receiver, bound.Asset, bound.PaymentChannelID+100)), ledger.ErrNoChannel, "another number")
 }
 
 func channelDeposit(p *probe) {
 	want := p.Channel("channel", "s", 10)
 	want.Deposit = 15
-	first, err := p.Store.AddDeposit(p.Ctx, "channel", 5, dbtest.Idem("deposit", "k"))
-	p.OK(err, "deposit")
+	first := dbtest.Value(p.Store.AddDeposit(p.Ctx, "channel", 5, dbtest.Idem("deposit", "k")))
 	p.Equal(first, want, "channel after a deposit")
 	want.Deposit = 1<<63 - 1
-	got, err := p.Store.AddDeposit(p.Ctx, "channel", 1<<63-1-15, nil)
-	p.OK(err, "deposit of the maximum")
-	p.Equal(got, want, "channel after a deposit of the maximum")
-	again, err := p.Store.AddDeposit(p.Ctx, "channel", 5, dbtest.Idem("deposit", "k"))
-	p.OK(err, "replay")
-	p.Equal(again, first, "replay")
+	p.Equal(dbtest.Value(p.Store.AddDeposit(p.Ctx, "channel", 1<<63-1-15, nil)), want, "channel after a deposit of the maximum")
+	p.Equal(dbtest.Value(p.Store.AddDeposit(p.Ctx, "channel", 5, dbtest.Idem("deposit", "k"))), first, "replay")
 	p.refused("channel", ledger.ErrAmountOverflow, "one more unit", func() error {
 		_, err := p.Store.AddDeposit(p.Ctx, "channel", 1, nil)
 		return err
@@ -148,15 +135,13 @@ func channelDeposit(p *probe) {
 		_, err := p.Store.AddDeposit(p.Ctx, "channel", -1, nil)
 		return err
 	})
-	_, err = p.Store.AddDeposit(p.Ctx, "channe", 1, nil)
-	p.Is(err, database.ErrNotFound, "deposit to an unknown channel")
+	p.Is(dbtest.Error(p.Store.AddDeposit(p.Ctx, "channe", 1, nil)), database.ErrNotFound, "deposit to an unknown channel")
 	p.Reopen()
 	p.Equal(p.getChannel("channel"), want, "channel after a reopen")
 
 	p.Channel("expires", "s", 10)
 	p.Channel("closed", "s", 10)
-	_, err = p.Store.CloseChannel(p.Ctx, "closed")
-	p.OK(err, "close")
+	dbtest.Value(p.Store.CloseChannel(p.Ctx, "closed"))
 	p.Clock.Advance(dbtest.ChannelLife)
 	for id, want := range map[string]error{"expires": ledger.ErrChannelExpired, "closed": ledger.ErrChannelClosed} {
 		p.refused(id, want, "deposit to a closed or expired channel", func() error {
@@ -185,8 +170,7 @@ func channelClose(p *probe) {
 	p.Clock.Advance(time.Minute)
 	want.Closed = p.Clock.Now()
 	for range 3 {
-		got, err := p.Store.CloseChannel(p.Ctx, "channel")
-		p.OK(err, "close")
+		got := dbtest.Value(p.Store.CloseChannel(p.Ctx, "channel"))
 		p.Equal(got, want, "closed channel")
 		p.Clock.Advance(time.Minute)
 		p.Reopen()
@@ -196,11 +180,9 @@ func channelClose(p *probe) {
 	p.Must(got.State(p.Clock.Now()) == ledger.ChannelClosed, "a closed channel became %s", got.State(p.Clock.Now()))
 	p.Must(late.State(p.Clock.Now()) == ledger.ChannelExpired, "the other channel is %s", late.State(p.Clock.Now()))
 	late.Closed = p.Clock.Now()
-	got, err := p.Store.CloseChannel(p.Ctx, "late")
-	p.OK(err, "close of an expired channel")
+	got = dbtest.Value(p.Store.CloseChannel(p.Ctx, "late"))
 	p.Equal(got, late, "closed after its expiry")
-	_, err = p.Store.CloseChannel(p.Ctx, "channe")
-	p.Is(err, database.ErrNotFound, "close of an unknown channel")
+	p.Is(dbtest.Error(p.Store.CloseChannel(p.Ctx, "channe")), database.ErrNotFound, "close of an unknown channel")
 }
 
 func channelSessions(p *probe) {
@@ -216,9 +198,7 @@ func channelSessions(p *probe) {
 	p.buysMore(c, 9, 60, 1, "granted")
 	want[4].Total, want[4].Left = 20, 20
 	list := func(limit int, want []ledger.Session) {
-		got, err := p.Store.ChannelSessions(p.Ctx, "channel", limit)
-		p.OK(err, "sessions")
-		p.Equal(got, want, "the newest %d sessions of a channel", limit)
+		p.Equal(dbtest.Value(p.Store.ChannelSessions(p.Ctx, "channel", limit)), want, "the newest %d sessions of a channel", limit)
 	}
 	list(100, want)
 	list(5, want)

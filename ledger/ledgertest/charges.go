@@ -33,8 +33,7 @@ func (p *probe) returned(store whole.Database, id, charge string, left int64) {
 
 // sessionCharge returns charges, as if their outcome were not known.
 func sessionCharge(p *probe) {
-	_, err := p.Store.CreateSession(p.Ctx, ledger.Session{ID: "session", Total: 20, Left: 20, Expires: p.Clock.Now().Add(sessionLife)}, nil)
-	p.OK(err, "create session")
+	dbtest.Value(p.Store.CreateSession(p.Ctx, ledger.Session{ID: "session", Total: 20, Left: 20, Expires: p.Clock.Now().Add(sessionLife)}, nil))
 	p.returned(p.Store, "session", "a", 20) // before it was made
 	p.charged(p.Store, "session", 3, "a", 17)
 	p.returned(p.Store, "session", "b", 17)
@@ -56,13 +55,11 @@ func sessionCharge(p *probe) {
 	p.charged(other, "session", 1, "g", 13)
 	p.Reopen()
 	p.charged(p.Store, "session", 1, "h", 12)
-	_, err = p.Store.UseSession(p.Ctx, "session", 1, nil)
-	p.OK(err, "use")
+	dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, nil))
 	p.returned(p.Store, "session", "e", 15)
 	p.Reopen()
 	p.returned(p.Store, "session", "e", 15)
-	_, err = p.Store.CreateSession(p.Ctx, ledger.Session{ID: "short", Total: 5, Left: 5, Expires: p.Clock.Now().Add(dbtest.ChannelLife / 1000)}, nil)
-	p.OK(err, "create session")
+	dbtest.Value(p.Store.CreateSession(p.Ctx, ledger.Session{ID: "short", Total: 5, Left: 5, Expires: p.Clock.Now().Add(dbtest.ChannelLife / 1000)}, nil))
 	p.charged(p.Store, "short", 5, "a", 0)
 	p.Clock.Advance(dbtest.ChannelLife / 1000)
 	p.Is(second(p.Store.ChargeSession(p.Ctx, "short", 1, "b")), database.ErrExpired, "a charge of an expired session")
@@ -74,8 +71,7 @@ func second[T any](_ T, err error) error { return err }
 // racingChargeReturns returns charges concurrently on several handles.
 func racingChargeReturns(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
-	_, err := p.Store.CreateSession(p.Ctx, ledger.Session{ID: "session", Total: 100, Left: 100, Expires: p.Clock.Now().Add(sessionLife)}, nil)
-	p.OK(err, "create session")
+	dbtest.Value(p.Store.CreateSession(p.Ctx, ledger.Session{ID: "session", Total: 100, Left: 100, Expires: p.Clock.Now().Add(sessionLife)}, nil))
 	p.charged(handles[0], "session", 7, "a", 93)
 	for _, err := range dbtest.Race(8, func(i int) error {
 		store := handles[i%2]
@@ -86,8 +82,7 @@ func racingChargeReturns(p *probe) {
 	}) {
 		p.OK(err, "concurrent returns and uses")
 	}
-	got, err := p.Store.Session(p.Ctx, "session")
-	p.OK(err, "session")
+	got := dbtest.Value(p.Store.Session(p.Ctx, "session"))
 	p.Must(got.Left == 98, "%d left, want 98: the charge was returned once, and two uses", got.Left)
 }
 
@@ -103,24 +98,21 @@ func returnRead(p *probe) {
 	}
 	first, next := p.pay(c, 1, 100), p.pay(c, 2, 110)
 	credit("a", first, 0) // before it was made
-	_, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: first, Price: 10, Count: 9, Charge: "a"})
-	p.OK(err, "read")
+	dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: first, Price: 10, Count: 9, Charge: "a"}))
 	credit("b", first, 10)
 	credit("a", next, 10)
-	_, err = p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: next, Price: 5, Count: 4, Charge: "b"})
-	p.OK(err, "read")
+	dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: next, Price: 5, Count: 4, Charge: "b"}))
 	for _, err := range dbtest.Race(6, func(i int) error { return second(handles[i%2].ReturnRead(p.Ctx, first, "a")) }) {
 		p.OK(err, "concurrent returns")
 	}
 	credit("a", first, 90)
-	_, err = p.Store.CloseChannel(p.Ctx, "channel")
-	p.OK(err, "close")
+	dbtest.Value(p.Store.CloseChannel(p.Ctx, "channel"))
 	p.Reopen()
 	handles[1] = p.Store
 	credit("b", next, 110)
 	credit("b", next, 110)
 	stranger := first
 	stranger.Sender = "stranger"
-	_, err = p.Store.ReturnRead(p.Ctx, stranger, "a")
+	_, err := p.Store.ReturnRead(p.Ctx, stranger, "a")
 	p.Must(errors.Is(err, ledger.ErrNoChannel), "of an unknown channel: %v", err)
 }

@@ -34,11 +34,9 @@ func foldedSales(p *probe) {
 	c := p.lasting("c")
 	p.buys(c, 1, 100, 7, "bought")
 	p.reads(c, 2, 130, 3, 4)
-	_, err := p.Store.ReturnCredit(p.Ctx, "c", 2, 3, "r")
-	p.OK(err, "return")
+	dbtest.Value(p.Store.ReturnCredit(p.Ctx, "c", 2, 3, "r"))
 	charged := ledger.ReadPurchase{Payment: p.pay(c, 3, 150), Price: 5, Count: 2, Charge: "charge"}
-	_, err = p.Store.PayRead(p.Ctx, charged)
-	p.OK(err, "read")
+	dbtest.Value(p.Store.PayRead(p.Ctx, charged))
 	p.Session("granted", 5)
 	p.buysMore(c, 4, 180, 2, "granted")
 
@@ -46,8 +44,7 @@ func foldedSales(p *probe) {
 	p.Purge()
 	p.Audited()
 	before := p.getChannel("c")
-	after, err := p.Store.ReturnRead(p.Ctx, charged.Payment, "charge")
-	p.OK(err, "return of a read at the end of its retention")
+	after := dbtest.Value(p.Store.ReturnRead(p.Ctx, charged.Payment, "charge"))
 	p.Must(after.Credit == before.Credit+10, "the return of 2 chunksets at 5 changed the credit to %d from %d", after.Credit, before.Credit)
 	p.Audited()
 
@@ -62,8 +59,7 @@ func foldedSales(p *probe) {
 	p.Clock.Advance(sessionLife + ledger.SessionRetention)
 	p.Purge()
 	for _, id := range []string{"bought", "granted"} {
-		_, err := p.Store.Session(p.Ctx, id)
-		p.Is(err, database.ErrNotFound, "session past its retention")
+		p.Is(dbtest.Error(p.Store.Session(p.Ctx, id)), database.ErrNotFound, "session past its retention")
 	}
 	p.Audited()
 	p.reads(c, 5, 200, 1, after.Credit+20)
@@ -85,8 +81,7 @@ func foldedInBatches(p *probe) {
 			} else {
 				p.buysMore(c, 2+i, 20+10*i, 1+i%3, "session "+id)
 			}
-			_, err := p.Store.ReturnCredit(p.Ctx, id, 1, 1, fmt.Sprint(i))
-			p.OK(err, "return")
+			dbtest.Value(p.Store.ReturnCredit(p.Ctx, id, 1, 1, fmt.Sprint(i)))
 		}
 	}
 	channels := []ledger.Channel{p.recorded("c"), p.recorded("d")}
@@ -94,8 +89,7 @@ func foldedInBatches(p *probe) {
 		p.Clock.Advance(step)
 		for calls := 0; ; calls++ {
 			p.Must(calls < 100, "the purge does not end")
-			n, err := p.Store.Purge(p.Ctx, 3)
-			p.OK(err, "purge")
+			n := dbtest.Value(p.Store.Purge(p.Ctx, 3))
 			p.Must(n <= 5*3, "a purge by 3 handled %d rows", n)
 			p.Audited()
 			if n == 0 {
@@ -119,8 +113,7 @@ func foldedLargest(p *probe) {
 	p.OK(err, "open channel")
 	p.reads(c, 1, math.MaxInt64-10, math.MaxInt64-10, 1)
 	for i := range int64(3) {
-		_, err := p.Store.ReturnCredit(p.Ctx, "c", 1, math.MaxInt64-10, fmt.Sprint("r", i))
-		p.OK(err, "return")
+		dbtest.Value(p.Store.ReturnCredit(p.Ctx, "c", 1, math.MaxInt64-10, fmt.Sprint("r", i)))
 		if i%2 == 0 {
 			p.reads(c, 2+i, math.MaxInt64-9+i, 1, math.MaxInt64-10)
 		} else {
@@ -132,8 +125,7 @@ func foldedLargest(p *probe) {
 		p.Clock.Advance(step)
 		for calls := 0; ; calls++ {
 			p.Must(calls < 100, "the purge does not end")
-			n, err := p.Store.Purge(p.Ctx, 1)
-			p.OK(err, "purge")
+			n := dbtest.Value(p.Store.Purge(p.Ctx, 1))
 			p.Audited()
 			if n == 0 {
 				break

@@ -25,138 +25,101 @@ func idempotencyChecks() []dbtest.Check {
 
 func idempotentUse(p *probe) {
 	p.Session("session", 10)
-	first, err := p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k"))
-	p.OK(err, "use")
+	first := dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k")))
 	p.Must(first.Left == 9, "%d left", first.Left)
-	_, err = p.Store.UseSession(p.Ctx, "session", 1, nil)
-	p.OK(err, "use without a key")
+	dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, nil))
 	for range 3 {
-		again, err := p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k"))
-		p.OK(err, "replay")
+		again := dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k")))
 		p.Equal(again, first, "replay")
 		p.Must(p.left("session") == 8, "a replay deducted a chunkset: %d left", p.left("session"))
 		p.Reopen()
 	}
 	// Scope and key are two strings, which are not concatenated.
 	for i, k := range []*ledger.Idempotency{dbtest.Idem("s", "l"), dbtest.Idem("t", "k"), dbtest.Idem("sk", ""), dbtest.Idem("", "sk")} {
-		got, err := p.Store.UseSession(p.Ctx, "session", 1, k)
-		p.OK(err, "use with another key")
+		got := dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, k))
 		p.Must(got.Left == int64(7-i), "another scope or key was taken for the first: %d left", got.Left)
 	}
 	// The outcome is retained after the session is used up, and after it has expired.
 	for range 4 {
-		_, err = p.Store.UseSession(p.Ctx, "session", 1, nil)
-		p.OK(err, "use")
+		dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, nil))
 	}
 	p.Clock.Advance(2 * time.Hour)
-	again, err := p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k"))
-	p.OK(err, "replay on an empty and expired session")
+	again := dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k")))
 	p.Equal(again, first, "replay on an empty and expired session")
 }
 
 func idempotentCreate(p *probe) {
 	s := ledger.Session{ID: "one", UserIdentity: "0x1 é", Total: 5, Left: 5, Expires: p.Clock.Now().Add(time.Hour)}
-	first, err := p.Store.CreateSession(p.Ctx, s, dbtest.Idem("s", "k"))
-	p.OK(err, "create")
-	_, err = p.Store.UseSession(p.Ctx, "one", 1, nil)
-	p.OK(err, "use")
+	first := dbtest.Value(p.Store.CreateSession(p.Ctx, s, dbtest.Idem("s", "k")))
+	dbtest.Value(p.Store.UseSession(p.Ctx, "one", 1, nil))
 	p.Clock.Advance(time.Minute)
 	s.ID = "two" // the caller creates a new id each time
-	again, err := p.Store.CreateSession(p.Ctx, s, dbtest.Idem("s", "k"))
-	p.OK(err, "replay")
-	p.Equal(again, first, "replay")
-	_, err = p.Store.Session(p.Ctx, "two")
-	p.Is(err, database.ErrNotFound, "session of a replay")
+	p.Equal(dbtest.Value(p.Store.CreateSession(p.Ctx, s, dbtest.Idem("s", "k"))), first, "replay")
+	p.Is(dbtest.Error(p.Store.Session(p.Ctx, "two")), database.ErrNotFound, "session of a replay")
 	s.ID = "three"
-	other, err := p.Store.CreateSession(p.Ctx, s, dbtest.Idem("s", "other"))
-	p.OK(err, "create with another key")
+	other := dbtest.Value(p.Store.CreateSession(p.Ctx, s, dbtest.Idem("s", "other")))
 	p.Must(other.ID == "three", "another key returned session %s", other.ID)
 }
 
 func idempotentChannel(p *probe) {
 	c := ledger.Channel{ID: "one", PaymentChannelID: 3, Sender: "s", Receiver: "r", Asset: "a", Deposit: 1<<63 - 1, Expires: p.Clock.Now().Add(time.Hour)}
 	for range 2 { // a query is not recorded
-		_, err := p.Store.RecordedChannel(p.Ctx, *dbtest.Idem("s", "k"))
-		p.Is(err, database.ErrNotFound, "channel that is not opened yet")
+		p.Is(dbtest.Error(p.Store.RecordedChannel(p.Ctx, *dbtest.Idem("s", "k"))), database.ErrNotFound, "channel that is not opened yet")
 	}
-	first, err := p.Store.OpenChannel(p.Ctx, c, dbtest.Idem("s", "k"))
-	p.OK(err, "open")
+	first := dbtest.Value(p.Store.OpenChannel(p.Ctx, c, dbtest.Idem("s", "k")))
 	p.Clock.Advance(time.Minute)
-	_, err = p.Store.AddDeposit(p.Ctx, "one", 0, nil)
-	p.OK(err, "deposit")
-	opened, err := p.Store.RecordedChannel(p.Ctx, *dbtest.Idem("s", "k"))
-	p.OK(err, "opened channel")
+	dbtest.Value(p.Store.AddDeposit(p.Ctx, "one", 0, nil))
+	opened := dbtest.Value(p.Store.RecordedChannel(p.Ctx, *dbtest.Idem("s", "k")))
 	p.Equal(opened, first, "opened channel")
 	another := *dbtest.Idem("s", "k")
 	another.Hash[31] = 1
-	_, err = p.Store.RecordedChannel(p.Ctx, another)
-	p.Is(err, ledger.ErrIdempotencyReuse, "opened channel with the key of another request")
+	p.Is(dbtest.Error(p.Store.RecordedChannel(p.Ctx, another)), ledger.ErrIdempotencyReuse, "opened channel with the key of another request")
 	c.ID = "two"
-	again, err := p.Store.OpenChannel(p.Ctx, c, dbtest.Idem("s", "k"))
-	p.OK(err, "replay")
-	p.Equal(again, first, "replay")
-	_, err = p.Store.OpenChannel(p.Ctx, c, dbtest.Idem("s", "other"))
-	p.Is(err, database.ErrExists, "second open with another key")
-	_, err = p.Store.RecordedChannel(p.Ctx, *dbtest.Idem("s", "other"))
-	p.Is(err, database.ErrNotFound, "opened channel of a refusal")
-	_, err = p.Store.Channel(p.Ctx, "two")
-	p.Is(err, database.ErrNotFound, "channel of a replay")
+	p.Equal(dbtest.Value(p.Store.OpenChannel(p.Ctx, c, dbtest.Idem("s", "k"))), first, "replay")
+	p.Is(dbtest.Error(p.Store.OpenChannel(p.Ctx, c, dbtest.Idem("s", "other"))), database.ErrExists, "second open with another key")
+	p.Is(dbtest.Error(p.Store.RecordedChannel(p.Ctx, *dbtest.Idem("s", "other"))), database.ErrNotFound, "opened channel of a refusal")
+	p.Is(dbtest.Error(p.Store.Channel(p.Ctx, "two")), database.ErrNotFound, "channel of a replay")
 }
 
 func idempotentHash(p *probe) {
 	p.Session("session", 10)
-	_, err := p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k"))
-	p.OK(err, "use")
+	dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k")))
 	other := dbtest.Idem("s", "k")
 	other.Hash[31] = 1
-	_, err = p.Store.UseSession(p.Ctx, "session", 1, other)
-	p.Is(err, ledger.ErrIdempotencyReuse, "use with the key of another request")
-	_, err = p.Store.CreateSession(p.Ctx, ledger.Session{ID: "x", Expires: p.Clock.Now().Add(time.Hour)}, other)
-	p.Is(err, ledger.ErrIdempotencyReuse, "create with the key of another request")
-	_, err = p.Store.Session(p.Ctx, "x")
-	p.Is(err, database.ErrNotFound, "session that was refused")
-	_, err = p.Store.OpenChannel(p.Ctx, ledger.Channel{ID: "x", Expires: p.Clock.Now().Add(time.Hour)}, other)
-	p.Is(err, ledger.ErrIdempotencyReuse, "open with the key of another request")
+	p.Is(dbtest.Error(p.Store.UseSession(p.Ctx, "session", 1, other)), ledger.ErrIdempotencyReuse, "use with the key of another request")
+	p.Is(dbtest.Error(p.Store.CreateSession(p.Ctx, ledger.Session{ID: "x", Expires: p.Clock.Now().Add(time.Hour)}, other)), ledger.ErrIdempotencyReuse, "create with the key of another request")
+	p.Is(dbtest.Error(p.Store.Session(p.Ctx, "x")), database.ErrNotFound, "session that was refused")
+	p.Is(dbtest.Error(p.Store.OpenChannel(p.Ctx, ledger.Channel{ID: "x", Expires: p.Clock.Now().Add(time.Hour)}, other)), ledger.ErrIdempotencyReuse, "open with the key of another request")
 	p.Must(p.left("session") == 9, "a refused use deducted a chunkset")
 }
 
 // idempotentFailure checks that only successes are recorded.
 func idempotentFailure(p *probe) {
-	_, err := p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k"))
-	p.Is(err, database.ErrNotFound, "use of an unknown session")
+	p.Is(dbtest.Error(p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k"))), database.ErrNotFound, "use of an unknown session")
 	p.Session("empty", 0)
-	_, err = p.Store.UseSession(p.Ctx, "empty", 1, dbtest.Idem("s", "k"))
-	p.Is(err, ledger.ErrExhausted, "use of an empty session")
-	_, err = p.Store.CreateSession(p.Ctx, ledger.Session{ID: "empty", Expires: p.Clock.Now().Add(time.Hour)}, dbtest.Idem("s", "k"))
-	p.Is(err, database.ErrExists, "create of a session that exists")
+	p.Is(dbtest.Error(p.Store.UseSession(p.Ctx, "empty", 1, dbtest.Idem("s", "k"))), ledger.ErrExhausted, "use of an empty session")
+	p.Is(dbtest.Error(p.Store.CreateSession(p.Ctx, ledger.Session{ID: "empty", Expires: p.Clock.Now().Add(time.Hour)}, dbtest.Idem("s", "k"))), database.ErrExists, "create of a session that exists")
 	p.Session("session", 2)
-	got, err := p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k"))
-	p.OK(err, "use after failures with the same key")
+	got := dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k")))
 	p.Must(got.Left == 1, "%d left", got.Left)
 }
 
 func idempotentRetention(p *probe) {
-	s, err := p.Store.CreateSession(p.Ctx, ledger.Session{ID: "session", Total: 9, Left: 9, Expires: p.Clock.Now().Add(1000 * time.Hour)}, nil)
-	p.OK(err, "create")
+	s := dbtest.Value(p.Store.CreateSession(p.Ctx, ledger.Session{ID: "session", Total: 9, Left: 9, Expires: p.Clock.Now().Add(1000 * time.Hour)}, nil))
 	for round := range 3 {
-		first, err := p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k"))
-		p.OK(err, "use")
+		first := dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k")))
 		s.Left--
 		s.Used++
 		p.Equal(first, s, "use in round %d", round)
 		p.Clock.Advance(ledger.IdempotencyRetention - time.Microsecond)
-		again, err := p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k"))
-		p.OK(err, "replay at the end of the retention")
-		p.Equal(again, first, "replay at the end of the retention")
+		p.Equal(dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k"))), first, "replay at the end of the retention")
 		p.Clock.Advance(time.Microsecond)
 	}
 	other := dbtest.Idem("s", "k")
 	other.Hash[0] = 77
-	got, err := p.Store.UseSession(p.Ctx, "session", 1, other)
-	p.OK(err, "use with a key past its retention for another request")
+	got := dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, other))
 	p.Must(got.Left == s.Left-1, "%d left", got.Left)
-	_, err = p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k"))
-	p.Is(err, ledger.ErrIdempotencyReuse, "the key now belongs to the other request")
+	p.Is(dbtest.Error(p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k"))), ledger.ErrIdempotencyReuse, "the key now belongs to the other request")
 }
 
 // idempotentRacing sends the same requests concurrently over two handles.

@@ -61,15 +61,14 @@ func inspectSessions(p *probe) {
 		p.OK(err, "list sessions")
 		p.Must(len(page) == want && more == (want < 4), "%d sessions in %d bytes, want %d; more is %v", len(page), bytes, want, more)
 	}
-	_, err := p.Store.UseSession(p.Ctx, "s3", 4, nil)
-	p.OK(err, "use")
+	dbtest.Value(p.Store.UseSession(p.Ctx, "s3", 4, nil))
 	p.Clock.Advance(90 * time.Minute)
 	p.Reopen()
 	list("s2", "s3", "s0", "s1") // s1 has expired and is retained
 	p.Clock.Advance(ledger.SessionRetention)
 	list("s2", "s3", "s0")
 	for _, unknown := range []string{"s1", "s9"} {
-		_, _, err = p.Store.ListSessions(p.Ctx, unknown, 10, 0)
+		_, _, err := p.Store.ListSessions(p.Ctx, unknown, 10, 0)
 		p.Is(err, database.ErrNotFound, "sessions after %s", unknown)
 	}
 }
@@ -79,8 +78,7 @@ func inspectChannels(p *probe) {
 	for _, id := range []string{"b", "a", "c"} {
 		p.Channel(id, "sender"+id, 100)
 	}
-	_, err := p.Store.CloseChannel(p.Ctx, "c")
-	p.OK(err, "close")
+	dbtest.Value(p.Store.CloseChannel(p.Ctx, "c"))
 	p.reads(p.getChannel("a"), 1, 10, 2, 3)
 	for _, id := range []string{"a", "b", "c"} {
 		want = append(want, p.getChannel(id))
@@ -88,8 +86,7 @@ func inspectChannels(p *probe) {
 	for _, limit := range []int{1, 2, 3, 100} {
 		var got []ledger.Channel
 		for after := ""; ; {
-			page, err := p.Store.ListChannels(p.Ctx, after, limit)
-			p.OK(err, "list channels")
+			page := dbtest.Value(p.Store.ListChannels(p.Ctx, after, limit))
 			p.Must(len(page) <= limit, "%d channels in a page of %d", len(page), limit)
 			p.Must(len(page) == 0 || page[0].ID > after, "a channel up to %s is listed after it", after)
 			got = append(got, page...)
@@ -122,8 +119,7 @@ func inspectLedger(p *probe) {
 	c := p.lasting("channel")
 	p.reads(p.lasting("other"), 1, 50, 1, 50)
 	statement := func() ledger.Statement {
-		l, err := p.Store.Statement(p.Ctx, c.ID)
-		p.OK(err, "statement")
+		l := dbtest.Value(p.Store.Statement(p.Ctx, c.ID))
 		p.Equal(l.Channel, p.getChannel(c.ID), "channel of the statement")
 		return l
 	}
@@ -136,8 +132,7 @@ func inspectLedger(p *probe) {
 	p.Clock.Advance(time.Second)
 	p.reads(c, 2, 16, 3, 2)
 	p.Clock.Advance(time.Second)
-	_, err := p.Store.ReturnCredit(p.Ctx, c.ID, 1, 3, "request")
-	p.OK(err, "return")
+	dbtest.Value(p.Store.ReturnCredit(p.Ctx, c.ID, 1, 3, "request"))
 	want := []ledger.Sale{
 		{Count: -1, Price: 3, Time: start.Add(2 * time.Second)},
 		{Payment: true, Sequence: 2, Count: 2, Price: 3, Time: start.Add(time.Second)},
@@ -163,16 +158,13 @@ func inspectLedger(p *probe) {
 	p.Equal(l.BookedAt, start.Add(3*time.Second), "time of the booking")
 
 	p.Clock.Advance(ledger.SaleRetention + time.Second)
-	_, err = p.Store.Purge(p.Ctx, 1000)
-	p.OK(err, "purge")
+	dbtest.Value(p.Store.Purge(p.Ctx, 1000))
 	var retained int64
 	for _, s := range p.sales(c.ID, 100) {
 		retained += s.Count * s.Price
 	}
 	p.Equal(statement().Folded+retained, int64(13), "sum of all sales")
 
-	_, err = p.Store.Statement(p.Ctx, "unknown")
-	p.Is(err, database.ErrNotFound, "statement of an unknown channel")
-	_, err = p.Store.Sales(p.Ctx, c.ID, "no id", 1)
-	p.Is(err, database.ErrNotFound, "sales before a malformed id")
+	p.Is(dbtest.Error(p.Store.Statement(p.Ctx, "unknown")), database.ErrNotFound, "statement of an unknown channel")
+	p.Is(dbtest.Error(p.Store.Sales(p.Ctx, c.ID, "no id", 1)), database.ErrNotFound, "sales before a malformed id")
 }

@@ -37,8 +37,7 @@ func paymentBuy(p *probe) {
 	buy := p.purchase(pay, 5, "session")
 	buy.Session.Total, buy.Session.Left, buy.Session.Used, buy.Session.Channel = 99, 98, 97, "other" // ignored
 	buy.Session.Expires = buy.Session.Expires.Add(time.Nanosecond)
-	got, err := p.Store.Buy(p.Ctx, buy, nil)
-	p.OK(err, "buy")
+	got := dbtest.Value(p.Store.Buy(p.Ctx, buy, nil))
 	want := ledger.Session{
 		ID: "session", UserIdentity: "user", Channel: "channel", Total: 4, Left: 4,
 		Created: p.Clock.Now(), Expires: p.Clock.Now().Add(sessionLife),
@@ -48,8 +47,7 @@ func paymentBuy(p *probe) {
 	settlement := ledger.Settlement{Channel: "channel", Sequence: 7, Amount: 23, Proof: pay.Proof, Expires: pay.Expires}
 	p.Reopen()
 	p.Equal(p.books("channel"), books{c, []ledger.Session{want}, []ledger.Settlement{settlement}}, "books")
-	got, err = p.Store.Session(p.Ctx, "session")
-	p.OK(err, "session")
+	got = dbtest.Value(p.Store.Session(p.Ctx, "session"))
 	p.Equal(got, want, "session")
 	p.refused("channel", database.ErrExists, "a session of that id", func() error {
 		_, err := p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 8, 50), 1, "session"), nil)
@@ -60,8 +58,7 @@ func paymentBuy(p *probe) {
 func paymentRead(p *probe) {
 	c := p.Channel("channel", "s", 100)
 	pay := p.pay(c, 7, 23)
-	got, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 5, Count: 3})
-	p.OK(err, "read")
+	got := dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 5, Count: 3}))
 	c.Accepted, c.Sequence, c.Proof, c.Credit = 23, 7, pay.Proof, 8
 	p.Equal(got, c, "channel after a read")
 	settlement := ledger.Settlement{Channel: "channel", Sequence: 7, Amount: 23, Proof: pay.Proof, Expires: pay.Expires}
@@ -116,8 +113,7 @@ func paymentOrder(p *probe) {
 	})
 	p.Clock.Advance(dbtest.ChannelLife)
 	p.refusedPayment("channel", wrong(5, 1000, 0), ledger.ErrChannelExpired, "expired and stale")
-	_, err := p.Store.CloseChannel(p.Ctx, "channel")
-	p.OK(err, "close")
+	dbtest.Value(p.Store.CloseChannel(p.Ctx, "channel"))
 	p.refusedPayment("channel", wrong(5, 1000, 0), ledger.ErrChannelClosed, "closed, expired and stale")
 	p.refusedPayment("channel", wrong(6, 60, 1000), ledger.ErrChannelClosed, "closed")
 }
@@ -219,8 +215,7 @@ func paymentBind(p *probe) {
 		Deposit: 100, Expires: p.Clock.Now().Add(dbtest.ChannelLife),
 	}, nil)
 	p.OK(err, "a channel of another sender, after the binding")
-	_, err = p.Store.Buy(p.Ctx, p.purchase(other, 1, "other"), nil)
-	p.OK(err, "a payment of the other sender over their own channel")
+	dbtest.Value(p.Store.Buy(p.Ctx, p.purchase(other, 1, "other"), nil))
 	p.Audited()
 }
 
@@ -255,8 +250,7 @@ func paymentCredit(p *probe) {
 func paymentRefill(p *probe) {
 	c, other := p.Channel("channel", "s", math.MaxInt64), p.Channel("other", "s", 100)
 	want := p.buys(c, 1, 10, 2, "session")
-	_, err := p.Store.UseSession(p.Ctx, "session", 4, nil)
-	p.OK(err, "use")
+	dbtest.Value(p.Store.UseSession(p.Ctx, "session", 4, nil))
 	want.Total, want.Left, want.Used = 7, 3, 4
 	p.Clock.Advance(time.Minute)
 	p.Equal(p.buysMore(c, 2, 15, 2, "session"), want, "refilled session")
@@ -290,8 +284,7 @@ func paymentDeposit(p *probe) {
 	p.refusedPayment("channel", p.pay(c, 1, math.MaxInt64), &ledger.InsufficientFundsError{Required: math.MaxInt64, Available: 10}, "far above the deposit")
 	p.buys(c, 1, 10, 1, "session")
 	p.refusedPayment("channel", p.pay(c, 2, 11), &ledger.InsufficientFundsError{Required: 11, Available: 10}, "one above the deposit")
-	_, err := p.Store.AddDeposit(p.Ctx, "channel", 1, nil)
-	p.OK(err, "deposit")
+	dbtest.Value(p.Store.AddDeposit(p.Ctx, "channel", 1, nil))
 	p.reads(c, 2, 11, 1, 1)
 	none := p.Channel("none", "s", 0)
 	p.refusedPayment("none", p.pay(none, 1, 1), &ledger.InsufficientFundsError{Required: 1, Available: 0}, "without a deposit")
@@ -326,14 +319,11 @@ func paymentUnsettled(p *probe) {
 func paymentLargest(p *probe) {
 	c := p.Channel("channel", "s", math.MaxInt64)
 	pay := p.pay(c, math.MaxInt64, math.MaxInt64)
-	s, err := p.Store.Buy(p.Ctx, p.purchase(pay, 1, "session"), nil)
-	p.OK(err, "buy")
+	s := dbtest.Value(p.Store.Buy(p.Ctx, p.purchase(pay, 1, "session"), nil))
 	p.Must(s.Total == math.MaxInt64 && s.Left == math.MaxInt64, "session %+v", s)
-	s, err = p.Store.UseSession(p.Ctx, "session", math.MaxInt64, nil)
-	p.OK(err, "use of all")
+	s = dbtest.Value(p.Store.UseSession(p.Ctx, "session", math.MaxInt64, nil))
 	p.Must(s.Left == 0 && s.Used == math.MaxInt64, "session %+v", s)
-	s, err = p.Store.ReturnChunksets(p.Ctx, "session", math.MaxInt64, "r")
-	p.OK(err, "return of all")
+	s = dbtest.Value(p.Store.ReturnChunksets(p.Ctx, "session", math.MaxInt64, "r"))
 	p.Must(s.Left == math.MaxInt64 && s.Used == 0, "session %+v", s)
 	p.OK(p.book("channel", math.MaxInt64, math.MaxInt64), "book")
 	p.Audited()
@@ -341,8 +331,7 @@ func paymentLargest(p *probe) {
 	c = p.Channel("credit", "s", math.MaxInt64)
 	p.reads(c, 1, math.MaxInt64-1, math.MaxInt64-1, 1)
 	p.Must(p.reads(c, 2, math.MaxInt64, 1, 1).Credit == 0, "a credit is left")
-	got, err := p.Store.ReturnCredit(p.Ctx, "credit", 1, math.MaxInt64-1, "r")
-	p.OK(err, "return")
+	got := dbtest.Value(p.Store.ReturnCredit(p.Ctx, "credit", 1, math.MaxInt64-1, "r"))
 	p.Must(got.Credit == math.MaxInt64-1, "the credit is %d", got.Credit)
 	p.refused("credit", dbtest.ErrAny, "a return of more than was sold", func() error {
 		_, err := p.Store.ReturnCredit(p.Ctx, "credit", 1<<32, 1<<32, "s")
@@ -355,8 +344,7 @@ func paymentLargest(p *probe) {
 func paymentInvalid(p *probe) {
 	c := p.Channel("channel", "s", 100)
 	p.buys(c, 1, 10, 1, "session")
-	_, err := p.Store.UseSession(p.Ctx, "session", 5, nil)
-	p.OK(err, "use")
+	dbtest.Value(p.Store.UseSession(p.Ctx, "session", 5, nil))
 	for what, fn := range map[string]func() error{
 		"price 0": func() error {
 			_, err := p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 2, 20), 0, "s"), nil)
@@ -429,13 +417,11 @@ func paymentReturn(p *probe) {
 		_, err := p.Store.ReturnCredit(p.Ctx, "channel", 2, 10, "s")
 		return err
 	})
-	_, err := p.Store.ReturnCredit(p.Ctx, "channe", 1, 1, "r")
-	p.Is(err, database.ErrNotFound, "return to an unknown channel")
+	p.Is(dbtest.Error(p.Store.ReturnCredit(p.Ctx, "channe", 1, 1, "r")), database.ErrNotFound, "return to an unknown channel")
 
 	s := p.buys(c, 2, 51, 41, "session") // the credit is good for a session
 	p.Must(s.Total == 1, "the credit bought %d chunksets", s.Total)
-	_, err = p.Store.CloseChannel(p.Ctx, "channel")
-	p.OK(err, "close")
+	dbtest.Value(p.Store.CloseChannel(p.Ctx, "channel"))
 	back(1, 10, "closed", 10)
 	p.Clock.Advance(ledger.IdempotencyRetention - time.Microsecond)
 	p.Purge()
@@ -443,25 +429,20 @@ func paymentReturn(p *probe) {
 	p.Clock.Advance(dbtest.ChannelLife)
 	back(1, 5, "expired", 15)
 	p.Channel("other", "s", 10)
-	_, err = p.Store.ReturnCredit(p.Ctx, "other", 1, 1, "r")
+	_, err := p.Store.ReturnCredit(p.Ctx, "other", 1, 1, "r")
 	p.Must(err != nil, "a channel without sales accepted a return")
 }
 
 func paymentIdempotent(p *probe) {
 	c := p.Channel("channel", "s", 100)
-	first, err := p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 1, 10), 3, "one"), dbtest.Idem("buy", "k"))
-	p.OK(err, "buy")
+	first := dbtest.Value(p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 1, 10), 3, "one"), dbtest.Idem("buy", "k")))
 	p.Clock.Advance(time.Minute)
-	_, err = p.Store.UseSession(p.Ctx, "one", 2, nil)
-	p.OK(err, "use")
+	dbtest.Value(p.Store.UseSession(p.Ctx, "one", 2, nil))
 	for range 2 {
 		before := p.books("channel")
-		again, err := p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 1, 10), 3, "two"), dbtest.Idem("buy", "k"))
-		p.OK(err, "replay")
-		p.Equal(again, first, "replay")
+		p.Equal(dbtest.Value(p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 1, 10), 3, "two"), dbtest.Idem("buy", "k"))), first, "replay")
 		p.Equal(p.books("channel"), before, "books after a replay")
-		_, err = p.Store.Session(p.Ctx, "two")
-		p.Is(err, database.ErrNotFound, "session of a replay")
+		p.Is(dbtest.Error(p.Store.Session(p.Ctx, "two")), database.ErrNotFound, "session of a replay")
 		p.Reopen()
 	}
 	other := dbtest.Idem("buy", "k")
@@ -475,8 +456,7 @@ func paymentIdempotent(p *probe) {
 		_, err := p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 2, 20), 50, "two"), dbtest.Idem("buy", "l"))
 		return err
 	})
-	got, err := p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 2, 60), 50, "two"), dbtest.Idem("buy", "l"))
-	p.OK(err, "buy with the key of a refusal")
+	got := dbtest.Value(p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 2, 60), 50, "two"), dbtest.Idem("buy", "l")))
 	p.Must(got.ID == "two" && got.Total == 1, "session %+v", got)
 	p.Clock.Advance(ledger.IdempotencyRetention)
 	p.refused("channel", &ledger.StaleError{Stored: p.pay(c, 2, 60).Proof}, "the same after its retention", func() error {

@@ -25,8 +25,7 @@ const (
 )
 
 func (p *probe) getChannel(id string) ledger.Channel {
-	c, err := p.Store.Channel(p.Ctx, id)
-	p.OK(err, "channel")
+	c := dbtest.Value(p.Store.Channel(p.Ctx, id))
 	return c
 }
 
@@ -88,10 +87,8 @@ type books struct {
 }
 
 func (p *probe) books(channel string) books {
-	sessions, err := p.Store.ChannelSessions(p.Ctx, channel, 1000)
-	p.OK(err, "sessions of a channel")
-	settlements, err := p.Store.Settlements(p.Ctx, ledger.Settlement{}, 1000)
-	p.OK(err, "settlements")
+	sessions := dbtest.Value(p.Store.ChannelSessions(p.Ctx, channel, 1000))
+	settlements := dbtest.Value(p.Store.Settlements(p.Ctx, ledger.Settlement{}, 1000))
 	return books{p.getChannel(channel), sessions, settlements}
 }
 
@@ -111,8 +108,7 @@ func (p *probe) refusedPayment(channel string, pay ledger.Payment, want error, w
 		_, err := p.Store.Buy(p.Ctx, buy, nil)
 		return err
 	})
-	_, err := p.Store.Session(p.Ctx, buy.Session.ID)
-	p.Is(err, database.ErrNotFound, "session of a refused purchase (%s)", what)
+	p.Is(dbtest.Error(p.Store.Session(p.Ctx, buy.Session.ID)), database.ErrNotFound, "session of a refused purchase (%s)", what)
 	p.refused(channel, want, what, func() error {
 		_, err := p.Store.Buy(p.Ctx, buy, dbtest.Idem("refused", what))
 		return err

@@ -30,14 +30,10 @@ func sessionUseMany(p *probe) {
 		p.Must(p.left("session") == want.Left, "%d left, want %d", p.left("session"), want.Left)
 	}
 	p.Session("keyed", 10)
-	first, err := p.Store.UseSession(p.Ctx, "keyed", 4, dbtest.Idem("s", "k"))
-	p.OK(err, "use of 4")
-	again, err := p.Store.UseSession(p.Ctx, "keyed", 4, dbtest.Idem("s", "k"))
-	p.OK(err, "replay")
-	p.Equal(again, first, "replay")
+	first := dbtest.Value(p.Store.UseSession(p.Ctx, "keyed", 4, dbtest.Idem("s", "k")))
+	p.Equal(dbtest.Value(p.Store.UseSession(p.Ctx, "keyed", 4, dbtest.Idem("s", "k"))), first, "replay")
 	p.Must(p.left("keyed") == 6, "%d left", p.left("keyed"))
-	_, err = p.Store.UseSession(p.Ctx, "unknown", 3, nil)
-	p.Is(err, database.ErrNotFound, "use of an unknown session")
+	p.Is(dbtest.Error(p.Store.UseSession(p.Ctx, "unknown", 3, nil)), database.ErrNotFound, "use of an unknown session")
 	p.Audited()
 }
 
@@ -71,8 +67,7 @@ func sessionRacingMany(p *probe) {
 	for _, n := range taken {
 		sum += n
 	}
-	s, err := p.Store.Session(p.Ctx, "session")
-	p.OK(err, "session")
+	s := dbtest.Value(p.Store.Session(p.Ctx, "session"))
 	p.Must(s.Used == sum && s.Left == total-sum, "%d were used: %+v", sum, s)
 	p.Must(s.Left < 5, "%d are left although each of them was requested", s.Left)
 	p.Audited()
@@ -80,8 +75,7 @@ func sessionRacingMany(p *probe) {
 
 func sessionReturn(p *probe) {
 	want := p.Session("session", 10)
-	_, err := p.Store.UseSession(p.Ctx, "session", 6, nil)
-	p.OK(err, "use")
+	dbtest.Value(p.Store.UseSession(p.Ctx, "session", 6, nil))
 	back := func(n int64, request string, left int64) {
 		got, err := p.Store.ReturnChunksets(p.Ctx, "session", n, request)
 		p.OK(err, "return %s", request)
@@ -103,20 +97,15 @@ func sessionReturn(p *probe) {
 	tooMuch(1<<63-1, "q")
 	back(1, "q", 7) // a refusal is not recorded
 	p.Session("other", 10)
-	_, err = p.Store.UseSession(p.Ctx, "other", 2, nil)
-	p.OK(err, "use")
-	got, err := p.Store.ReturnChunksets(p.Ctx, "other", 2, "r")
-	p.OK(err, "return of the same name to another session")
+	dbtest.Value(p.Store.UseSession(p.Ctx, "other", 2, nil))
+	got := dbtest.Value(p.Store.ReturnChunksets(p.Ctx, "other", 2, "r"))
 	p.Must(got.Left == 10, "%d left", got.Left)
 	p.Clock.Advance(time.Hour)
 	back(1, "late", 8)
-	_, err = p.Store.UseSession(p.Ctx, "session", 1, nil)
-	p.Is(err, database.ErrExpired, "use after the expiry")
+	p.Is(dbtest.Error(p.Store.UseSession(p.Ctx, "session", 1, nil)), database.ErrExpired, "use after the expiry")
 	p.Clock.Advance(ledger.SessionRetention)
-	_, err = p.Store.ReturnChunksets(p.Ctx, "session", 1, "forgotten")
-	p.Is(err, database.ErrNotFound, "return to a session past its retention")
-	_, err = p.Store.ReturnChunksets(p.Ctx, "unknown", 1, "r")
-	p.Is(err, database.ErrNotFound, "return to an unknown session")
+	p.Is(dbtest.Error(p.Store.ReturnChunksets(p.Ctx, "session", 1, "forgotten")), database.ErrNotFound, "return to a session past its retention")
+	p.Is(dbtest.Error(p.Store.ReturnChunksets(p.Ctx, "unknown", 1, "r")), database.ErrNotFound, "return to an unknown session")
 }
 
 // sessionRacingReturns repeats one return concurrently, and makes more different returns than there
@@ -124,8 +113,7 @@ func sessionReturn(p *probe) {
 func sessionRacingReturns(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	p.Session("session", 100)
-	_, err := p.Store.UseSession(p.Ctx, "session", 17, nil)
-	p.OK(err, "use")
+	dbtest.Value(p.Store.UseSession(p.Ctx, "session", 17, nil))
 	for _, err := range dbtest.Race(8, func(i int) error {
 		_, err := handles[i%2].ReturnChunksets(p.Ctx, "session", 5, "one")
 		return err

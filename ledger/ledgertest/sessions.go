@@ -27,8 +27,7 @@ func sessionChecks() []dbtest.Check {
 }
 
 func (p *probe) left(id string) int64 {
-	s, err := p.Store.Session(p.Ctx, id)
-	p.OK(err, "session")
+	s := dbtest.Value(p.Store.Session(p.Ctx, id))
 	return s.Left
 }
 
@@ -39,19 +38,14 @@ func sessionCreate(p *probe) {
 	}
 	want := in
 	want.Created, want.Expires = p.Clock.Now(), p.Clock.Now().Add(time.Hour)
-	got, err := p.Store.CreateSession(p.Ctx, in, nil)
-	p.OK(err, "create")
+	got := dbtest.Value(p.Store.CreateSession(p.Ctx, in, nil))
 	p.Equal(got, want, "created session")
-	_, err = p.Store.CreateSession(p.Ctx, in, nil)
-	p.Is(err, database.ErrExists, "second session with that id")
+	p.Is(dbtest.Error(p.Store.CreateSession(p.Ctx, in, nil)), database.ErrExists, "second session with that id")
 	p.Reopen()
-	got, err = p.Store.Session(p.Ctx, "session")
-	p.OK(err, "session")
+	got = dbtest.Value(p.Store.Session(p.Ctx, "session"))
 	p.Equal(got, want, "session")
-	_, err = p.Store.Session(p.Ctx, "sessio")
-	p.Is(err, database.ErrNotFound, "unknown session")
-	_, err = p.Store.UseSession(p.Ctx, "sessio", 1, nil)
-	p.Is(err, database.ErrNotFound, "use of an unknown session")
+	p.Is(dbtest.Error(p.Store.Session(p.Ctx, "sessio")), database.ErrNotFound, "unknown session")
+	p.Is(dbtest.Error(p.Store.UseSession(p.Ctx, "sessio", 1, nil)), database.ErrNotFound, "use of an unknown session")
 }
 
 // sessionUse uses a session until it is exhausted, one chunkset at a time.
@@ -81,24 +75,19 @@ func sessionExpiry(p *probe) {
 	p.Session("session", 5)
 	p.Session("empty", 0)
 	p.Clock.Advance(time.Hour - time.Microsecond)
-	_, err := p.Store.UseSession(p.Ctx, "session", 1, nil)
-	p.OK(err, "use just before the expiry")
+	dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, nil))
 	p.Clock.Advance(time.Microsecond)
 	for _, id := range []string{"session", "empty"} {
-		_, err = p.Store.UseSession(p.Ctx, id, 1, nil)
-		p.Is(err, database.ErrExpired, "use of %s at the expiry", id)
-		_, err = p.Store.UseSession(p.Ctx, id, 1, &ledger.Idempotency{Scope: id, Key: "k"})
-		p.Is(err, database.ErrExpired, "use of %s at the expiry, with a key", id)
+		p.Is(dbtest.Error(p.Store.UseSession(p.Ctx, id, 1, nil)), database.ErrExpired, "use of %s at the expiry", id)
+		p.Is(dbtest.Error(p.Store.UseSession(p.Ctx, id, 1, &ledger.Idempotency{Scope: id, Key: "k"})), database.ErrExpired, "use of %s at the expiry, with a key", id)
 	}
 	p.Must(p.left("session") == 4, "an expired session was charged")
 	p.Clock.Advance(ledger.SessionRetention - time.Microsecond)
 	p.left("session")
 	p.Clock.Advance(time.Microsecond)
 	for range 2 {
-		_, err = p.Store.Session(p.Ctx, "session")
-		p.Is(err, database.ErrNotFound, "session after its retention")
-		_, err = p.Store.UseSession(p.Ctx, "session", 1, nil)
-		p.Is(err, database.ErrNotFound, "use of a session after its retention")
+		p.Is(dbtest.Error(p.Store.Session(p.Ctx, "session")), database.ErrNotFound, "session after its retention")
+		p.Is(dbtest.Error(p.Store.UseSession(p.Ctx, "session", 1, nil)), database.ErrNotFound, "use of a session after its retention")
 		p.Purge()
 	}
 }

@@ -37,8 +37,7 @@ func (p *probe) book(channel string, sequence, amount int64) error {
 
 func settlementList(p *probe) {
 	list := func(limit int, want ...ledger.Settlement) {
-		got, err := p.Store.Settlements(p.Ctx, ledger.Settlement{}, limit)
-		p.OK(err, "settlements")
+		got := dbtest.Value(p.Store.Settlements(p.Ctx, ledger.Settlement{}, limit))
 		p.Equal(got, want, "settlements up to %d", limit)
 		for i, after := range got {
 			rest, err := p.Store.Settlements(p.Ctx, after, limit)
@@ -51,8 +50,7 @@ func settlementList(p *probe) {
 	send := func(c ledger.Channel, sequence, amount int64, life time.Duration) ledger.Settlement {
 		pay := p.pay(c, sequence, amount)
 		pay.Expires = p.Clock.Now().Add(life)
-		_, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})
-		p.OK(err, "read")
+		dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1}))
 		return settlement(pay, c.ID)
 	}
 	a, b, c := p.Channel("a", "s", 100), p.Channel("b", "", 100), p.Channel("c", "t", 100)
@@ -69,8 +67,7 @@ func settlementList(p *probe) {
 	p.Clock.Advance(time.Microsecond)
 	list(10, third, first, second) // an expired one is still owed
 	p.Audited()
-	_, err := p.Store.CloseChannel(p.Ctx, "a")
-	p.OK(err, "close")
+	dbtest.Value(p.Store.CloseChannel(p.Ctx, "a"))
 	list(10, third, first, second) // what was accepted can still be collected
 	third = send(c, 2, 31, 15*time.Second)
 	list(10, first, third, second)
@@ -113,8 +110,7 @@ func settlementBookOne(p *probe) {
 	p.OK(p.book("channel", 3, 30), "book the older one again")
 	state(30, pending)
 	p.Is(p.book("channe", 1, 1), database.ErrNotFound, "book over an unknown channel")
-	_, err := p.Store.CloseChannel(p.Ctx, "channel")
-	p.OK(err, "close")
+	dbtest.Value(p.Store.CloseChannel(p.Ctx, "channel"))
 	p.Clock.Advance(dbtest.ChannelLife)
 	p.OK(p.book("channel", 4, 40), "book over a closed channel, late")
 	state(40)
@@ -168,8 +164,7 @@ func settlementAnyOrder(p *probe) {
 		all = append(all, settlement(p.pay(c, i+1, 10*(i+1)), "channel"))
 	}
 	paid := func(newest ledger.Settlement) time.Time {
-		l, err := p.Store.Statement(p.Ctx, "channel")
-		p.OK(err, "ledger")
+		l := dbtest.Value(p.Store.Statement(p.Ctx, "channel"))
 		p.Must(l.Booked != nil && l.Booked.Sequence == newest.Sequence && l.Booked.Amount == newest.Amount,
 			"the settlement booked last is %+v, want %d at sequence %d", l.Booked, newest.Amount, newest.Sequence)
 		p.Must(l.Channel.Settled == newest.Amount, "%d is settled, want %d", l.Channel.Settled, newest.Amount)
@@ -206,8 +201,7 @@ func settlementBookMany(p *probe) {
 		all = append(all, settlement(p.pay(c, 3, int64(20+i%5)), c.ID))
 	}
 	pending := func() []ledger.Settlement {
-		list, err := p.Store.Settlements(p.Ctx, ledger.Settlement{}, n)
-		p.OK(err, "settlements")
+		list := dbtest.Value(p.Store.Settlements(p.Ctx, ledger.Settlement{}, n))
 		return list
 	}
 	p.OK(p.Store.Book(p.Ctx, nil), "book an empty list")
@@ -265,8 +259,7 @@ func racingBookings(p *probe) {
 	}) {
 		p.OK(err, "concurrent payments and bookings")
 	}
-	list, err := p.Store.Settlements(p.Ctx, ledger.Settlement{}, 10)
-	p.OK(err, "settlements")
+	list := dbtest.Value(p.Store.Settlements(p.Ctx, ledger.Settlement{}, 10))
 	p.OK(p.Store.Book(p.Ctx, list), "book")
 	for _, c := range channels {
 		got := p.getChannel(c.ID)
@@ -277,8 +270,7 @@ func racingBookings(p *probe) {
 
 func settlementUncollected(p *probe) {
 	want := func(channels, amount int64) {
-		u, err := p.Store.Unsettled(p.Ctx)
-		p.OK(err, "unsettled")
+		u := dbtest.Value(p.Store.Unsettled(p.Ctx))
 		p.Equal(u.Expired, ledger.UnsettledSum{Channels: channels, Amount: amount}, "what has expired")
 	}
 	want(0, 0)
@@ -308,8 +300,7 @@ func auditWithdrawn(p *probe) {
 			p.Audited()
 		}
 		p.OK(p.Store.Book(p.Ctx, []ledger.Settlement{s}), "book")
-		found, err := p.Store.Audit(p.Ctx)
-		p.OK(err, "audit")
+		found := dbtest.Value(p.Store.Audit(p.Ctx))
 		p.Must(len(found) > i, "after %d such bookings the audit found: %q", i+1, found)
 		for _, sentence := range found {
 			p.Must(strings.Contains(sentence, "unguessable"[:6]) && !strings.Contains(sentence, "unguessable"[:7]),

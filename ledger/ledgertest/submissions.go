@@ -48,8 +48,7 @@ func (p *probe) reading(c ledger.Channel) ledger.Reading {
 func (p *probe) sends(c ledger.Channel, sequence, amount, settleAt int64, life time.Duration) ledger.Settlement {
 	pay := p.pay(c, sequence, amount)
 	pay.Expires, pay.SettleAt = p.Clock.Now().Add(life), settleAt
-	_, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})
-	p.OK(err, "read")
+	dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1}))
 	return settlement(pay, c.ID)
 }
 
@@ -76,8 +75,7 @@ func (p *probe) collected(s ledger.Submission) ledger.Outcome {
 }
 
 func (p *probe) due(ahead time.Duration, want ...ledger.Settlement) {
-	got, err := p.Store.DueSettlements(p.Ctx, ahead, ledger.Settlement{}, 10)
-	p.OK(err, "due settlements")
+	got := dbtest.Value(p.Store.DueSettlements(p.Ctx, ahead, ledger.Settlement{}, 10))
 	p.Equal(got, want, "what is due %s ahead", ahead)
 	for i, after := range got {
 		rest, err := p.Store.DueSettlements(p.Ctx, ahead, after, 10)
@@ -87,9 +85,7 @@ func (p *probe) due(ahead time.Duration, want ...ledger.Settlement) {
 }
 
 func (p *probe) inFlight(want ...ledger.Submission) {
-	got, err := p.Store.SubmissionsInFlight(p.Ctx, "", 10)
-	p.OK(err, "submissions in flight")
-	p.Equal(got, want, "the submissions in flight")
+	p.Equal(dbtest.Value(p.Store.SubmissionsInFlight(p.Ctx, "", 10)), want, "the submissions in flight")
 }
 
 func submissionDue(p *probe) {
@@ -117,8 +113,7 @@ func submissionDue(p *probe) {
 	p.due(0, second, first)
 	p.due(-2 * time.Hour)
 	later := p.sends(p.onChain("closed", 100), 1, 1, 900, 2*time.Hour)
-	_, err := p.Store.CloseChannel(p.Ctx, "closed")
-	p.OK(err, "close")
+	dbtest.Value(p.Store.CloseChannel(p.Ctx, "closed"))
 	p.due(0, second, first, later)
 	last := p.sends(p.onChain("expires first", 100), 1, 1, 900, 3*dbtest.ChannelLife)
 	p.due(dbtest.ChannelLife/2-time.Microsecond, second, first, later)
@@ -166,8 +161,7 @@ func submissionOutcomes(p *probe) {
 			test.outcome = p.collected(want)
 		}
 		p.Is(p.Store.EndSubmission(p.Ctx, id, sequence, test.outcome), database.ErrNotFound, "the end of what has not begun")
-		_, err := p.Store.Submission(p.Ctx, id)
-		p.Is(err, database.ErrNotFound, "a submission that has not begun")
+		p.Is(dbtest.Error(p.Store.Submission(p.Ctx, id)), database.ErrNotFound, "a submission that has not begun")
 		for _, wrong := range []ledger.Settlement{
 			{Channel: id, Sequence: sequence + 1, Amount: 10}, {Channel: id, Sequence: sequence, Amount: 11}, {Channel: "unknown", Sequence: 1, Amount: 1},
 		} {
@@ -185,8 +179,7 @@ func submissionOutcomes(p *probe) {
 		want.State, want.Status, want.Body, want.Ended = test.outcome.State, test.outcome.Status, nil, p.Clock.Now()
 		for range 3 {
 			p.OK(p.Store.EndSubmission(p.Ctx, id, sequence, test.outcome), "end")
-			sub, err := p.Store.Submission(p.Ctx, id)
-			p.OK(err, "submission")
+			sub := dbtest.Value(p.Store.Submission(p.Ctx, id))
 			if len(sub.Body) == 0 {
 				sub.Body = nil
 			}
@@ -204,8 +197,7 @@ func submissionOutcomes(p *probe) {
 		p.inFlight()
 		p.Audited()
 	}
-	failed, err := p.Store.FailedSubmissions(p.Ctx, 10)
-	p.OK(err, "failed submissions")
+	failed := dbtest.Value(p.Store.FailedSubmissions(p.Ctx, 10))
 	p.Must(len(failed) == 1 && failed[0].Sequence == 2 && failed[0].Status == "Move abort in 0x1::micropayments", "failed: %+v", failed)
 }
 
@@ -284,8 +276,7 @@ func submissionMany(p *probe) {
 	}
 	var got []string
 	for after := ""; ; {
-		page, err := p.Store.SubmissionsInFlight(p.Ctx, after, 7)
-		p.OK(err, "submissions in flight")
+		page := dbtest.Value(p.Store.SubmissionsInFlight(p.Ctx, after, 7))
 		for _, s := range page {
 			got = append(got, s.Channel)
 			after = s.Channel
@@ -326,8 +317,7 @@ func submissionHalt(p *probe) {
 
 func submissionUnsettled(p *probe) {
 	want := func(waiting, expired, failed ledger.UnsettledSum) {
-		u, err := p.Store.Unsettled(p.Ctx)
-		p.OK(err, "unsettled")
+		u := dbtest.Value(p.Store.Unsettled(p.Ctx))
 		u.Overdue = 0 // see submissionOverdue
 		p.Equal(u, ledger.Unsettled{Waiting: waiting, Expired: expired, Failed: failed}, "what is not settled")
 	}
@@ -355,8 +345,7 @@ func submissionUnsettled(p *probe) {
 
 func submissionOverdue(p *probe) {
 	want := func(overdue time.Duration, what string) {
-		u, err := p.Store.Unsettled(p.Ctx)
-		p.OK(err, "unsettled")
+		u := dbtest.Value(p.Store.Unsettled(p.Ctx))
 		p.Equal(u.Overdue, overdue, "how long a payment is overdue when %s", what)
 	}
 	want(0, "nothing waits")
@@ -393,8 +382,7 @@ func channelOnChain(p *probe) {
 		ID: "c", PaymentChannelID: 1, Sender: "s", Receiver: "receiver", Asset: "asset", Deposit: 100, Expires: p.Clock.Now().Add(dbtest.ChannelLife),
 		Withdrawn: 40, NextSequence: 5, ChainTime: p.Clock.Now(),
 	}
-	c, err := p.Store.OpenChannel(p.Ctx, open, nil)
-	p.OK(err, "open")
+	c := dbtest.Value(p.Store.OpenChannel(p.Ctx, open, nil))
 	want := open
 	want.Accepted, want.Settled, want.Sequence, want.Created, want.Read = 40, 40, 4, p.Clock.Now(), p.Clock.Now()
 	p.Equal(c, want, "the channel")
@@ -421,8 +409,7 @@ func channelReadings(p *probe) {
 		p.Clock.Advance(time.Second)
 		r := p.reading(p.getChannel("c"))
 		change(&r)
-		got, err := p.Store.RecordReading(p.Ctx, "c", r)
-		p.OK(err, "record")
+		got := dbtest.Value(p.Store.RecordReading(p.Ctx, "c", r))
 		now := p.Clock.Now()
 		p.Must(got.Deposit == deposit && got.State(now) == state && (state == ledger.ChannelStopped) == (got.Stopped != "") && got.Read.Equal(now),
 			"%s: %+v, want %s with %d", what, got, state, deposit)
@@ -448,12 +435,10 @@ func channelReadings(p *probe) {
 	before := p.getChannel("c")
 	old := p.reading(before)
 	old.Gone, old.ChainTime = true, before.ChainTime.Add(-time.Microsecond)
-	got, err := p.Store.RecordReading(p.Ctx, "c", old)
-	p.OK(err, "record")
+	got := dbtest.Value(p.Store.RecordReading(p.Ctx, "c", old))
 	p.Equal(got, before, "the channel after a reading of an older version of the chain")
 	p.Clock.Advance(time.Second)
 	got = p.getChannel("c")
 	p.Must(got.State(p.Clock.Now()) == ledger.ChannelExpired, "the expiry was not recorded")
-	_, err = p.Store.RecordReading(p.Ctx, "unknown", old)
-	p.Is(err, database.ErrNotFound, "a reading of an unknown channel")
+	p.Is(dbtest.Error(p.Store.RecordReading(p.Ctx, "unknown", old)), database.ErrNotFound, "a reading of an unknown channel")
 }

@@ -144,8 +144,7 @@ func accountPages(p *probe) {
 	slices.SortFunc(want, func(a, b metastore.Account) int { return cmp.Compare(a.Account, b.Account) })
 	p.accounts(want, "all commits")
 	for _, after := range []string{"\x00", "0", "0x1", "a", "a\x00\x00", "b", "\xff", "\xff\xff"} {
-		got, err := p.Store.ListAccounts(p.Ctx, after, 3)
-		p.OK(err, "list accounts")
+		got := dbtest.Value(p.Store.ListAccounts(p.Ctx, after, 3))
 		rest := slices.DeleteFunc(slices.Clone(want), func(a metastore.Account) bool { return a.Account <= after })
 		p.Equal(got, rest[:min(3, len(rest))], "accounts after %q", after)
 	}
@@ -205,8 +204,7 @@ func accountsFolded(p *probe) {
 		}
 		for calls := 0; ; calls++ {
 			p.Must(calls < 200, "purges do not end")
-			n, err := p.Store.Purge(p.Ctx, []int{1, 7, 1000}[round])
-			p.OK(err, "purge")
+			n := dbtest.Value(p.Store.Purge(p.Ctx, []int{1, 7, 1000}[round]))
 			p.accounts(listed(), "call %d of the purge in round %d", calls, round)
 			if n == 0 {
 				break
@@ -272,8 +270,7 @@ func accountRace(p *probe) {
 	p.OK(errors.Join(errs...), "racing writers")
 	var want []metastore.Account
 	for _, account := range accounts {
-		page, err := p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: account, Limit: 1000})
-		p.OK(err, "list")
+		page := dbtest.Value(p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: account, Limit: 1000}))
 		one := metastore.Account{Account: account, Blobs: int64(len(page.Blobs))}
 		for _, b := range page.Blobs {
 			one.Bytes += b.Size

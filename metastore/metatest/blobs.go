@@ -87,8 +87,7 @@ func blobRoundTrip(p *probe) {
 func blobNotFound(p *probe) {
 	p.Put("a", "name")
 	for _, c := range [][2]string{{"a", "nam"}, {"a", "name1"}, {"b", "name"}, {"a", ""}, {"", "name"}, {"an", "ame"}, {"A", "name"}} {
-		_, err := p.Store.Blob(p.Ctx, c[0], c[1])
-		p.Is(err, database.ErrNotFound, "blob %q of %q", c[1], c[0])
+		p.Is(dbtest.Error(p.Store.Blob(p.Ctx, c[0], c[1])), database.ErrNotFound, "blob %q of %q", c[1], c[0])
 	}
 }
 
@@ -96,9 +95,7 @@ func blobOverwrite(p *probe) {
 	old, oldExtent := p.Put("a", "name")
 	p.Clock.Advance(time.Second)
 	b, e := p.Put("a", "name")
-	got, err := p.Store.Blob(p.Ctx, "a", "name")
-	p.OK(err, "blob")
-	p.Equal(got, b, "blob after the overwrite")
+	p.Equal(dbtest.Value(p.Store.Blob(p.Ctx, "a", "name")), b, "blob after the overwrite")
 	p.Equal(p.allExtents(b.Content), stored(e), "its extents")
 	p.Equal(p.Garbage(), []metastore.ContentID{old.Content}, "garbage after the overwrite")
 	p.Equal(p.allExtents(old.Content), stored(oldExtent), "extents of the content that is garbage")
@@ -113,8 +110,7 @@ func blobDates(p *probe) {
 		b, _ := p.Put("a", name)
 		p.Must(!b.Modified.Before(last), "%s: modified at %v, the version before at %v", what, b.Modified, last)
 		p.Must(b.SharedSecond == shared, "%s: shares its second: %v, want %v", what, b.SharedSecond, shared)
-		got, err := p.Store.Blob(p.Ctx, "a", name)
-		p.OK(err, "blob")
+		got := dbtest.Value(p.Store.Blob(p.Ctx, "a", name))
 		p.Equal(got, b, "%s", what)
 		last = b.Modified
 	}
@@ -145,21 +141,16 @@ func blobDates(p *probe) {
 		p.Clock.Advance(time.Hour)
 		remove(name)
 		put("one after the deletion of an old version", name, false)
-		_, err := p.Store.Purge(p.Ctx, 1000)
-		p.OK(err, "purge")
+		dbtest.Value(p.Store.Purge(p.Ctx, 1000))
 	}
 	u := p.Begin("upload", "a", "n")
-	done, err := p.Store.CompleteUpload(p.Ctx, "upload", u.Revision, 0, 0, nil)
-	p.OK(err, "complete")
-	b, err := p.Store.Blob(p.Ctx, "a", "n")
-	p.OK(err, "blob")
+	done := dbtest.Value(p.Store.CompleteUpload(p.Ctx, "upload", u.Revision, 0, 0, nil))
+	b := dbtest.Value(p.Store.Blob(p.Ctx, "a", "n"))
 	p.Must(done.Modified.Equal(b.Modified) && !b.SharedSecond, "completed at %v as %+v", done.Modified, b)
 	p.Clock.Advance(-time.Second)
 	u = p.Begin("another", "a", "n")
-	done, err = p.Store.CompleteUpload(p.Ctx, "another", u.Revision, 0, 0, nil)
-	p.OK(err, "complete")
-	got, err := p.Store.Blob(p.Ctx, "a", "n")
-	p.OK(err, "blob")
+	done = dbtest.Value(p.Store.CompleteUpload(p.Ctx, "another", u.Revision, 0, 0, nil))
+	got := dbtest.Value(p.Store.Blob(p.Ctx, "a", "n"))
 	p.Must(done.Modified.Equal(b.Modified) && got.Modified.Equal(b.Modified) && got.SharedSecond, "completed with the clock set back, at %v after %v: %+v", done.Modified, b.Modified, got)
 	p.Equal(p.Upload("another").Modified, done.Modified, "the retained upload")
 }
@@ -171,14 +162,12 @@ func blobMetadata(p *probe) {
 	for _, name := range []string{"name", strings.Repeat("n", 3000)} {
 		for _, metadata := range []string{"first", large, "", "x", "", string(make([]byte, 16))} {
 			for range 2 {
-				b, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: name, Content: p.Content(), Metadata: metadata}, nil, nil)
-				p.OK(err, "commit")
+				b := dbtest.Value(p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: name, Content: p.Content(), Metadata: metadata}, nil, nil))
 				p.Must(b.Metadata == metadata, "commit returns the metadata %.40q, want %.40q", b.Metadata, metadata)
 				p.hasMetadata("a", name, metadata)
 			}
 		}
-		u, err := p.Store.BeginUpload(p.Ctx, metastore.Upload{ID: "u" + name, Account: "a", Name: name, Content: p.Content(), PartSize: 100, Metadata: large})
-		p.OK(err, "begin")
+		u := dbtest.Value(p.Store.BeginUpload(p.Ctx, metastore.Upload{ID: "u" + name, Account: "a", Name: name, Content: p.Content(), PartSize: 100, Metadata: large}))
 		p.Must(u.Metadata == large && p.Upload(u.ID).Metadata == large, "an upload loses its metadata")
 		list, _, err := p.Store.ListUploads(p.Ctx, "a", "", 10, 0)
 		p.OK(err, "list uploads")
@@ -189,12 +178,10 @@ func blobMetadata(p *probe) {
 		p.Begin("v"+name, "a", name)
 		p.Complete("v" + name)
 		p.hasMetadata("a", name, "")
-		_, _, err = p.Store.DeleteBlob(p.Ctx, "a", name, nil)
-		p.OK(err, "delete")
+		p.remove("a", name)
 		p.Put("a", name)
 		p.hasMetadata("a", name, "")
-		_, err = p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: name, Content: p.Content(), Metadata: "last"}, nil, nil)
-		p.OK(err, "commit")
+		dbtest.Value(p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: name, Content: p.Content(), Metadata: "last"}, nil, nil))
 		p.Complete(u.ID) // repeated
 		p.Reopen()
 		p.hasMetadata("a", name, "last")
@@ -203,17 +190,15 @@ func blobMetadata(p *probe) {
 
 // hasMetadata ends the check unless every method returns this blob's metadata.
 func (p *probe) hasMetadata(account, name, want string) {
-	b, err := p.Store.Blob(p.Ctx, account, name)
-	p.OK(err, "blob")
+	b := dbtest.Value(p.Store.Blob(p.Ctx, account, name))
 	p.Must(b.Metadata == want, "the blob has the metadata %.40q, want %.40q", b.Metadata, want)
-	_, _, err = p.Store.DeleteBlob(p.Ctx, account, name, func(current *metastore.Blob) error {
+	_, _, err := p.Store.DeleteBlob(p.Ctx, account, name, func(current *metastore.Blob) error {
 		p.Must(current != nil && current.Metadata == want, "the precondition is called with %+v", current)
 		return errRefused
 	})
 	p.identical(err, errRefused, "delete")
 	for _, asked := range []bool{false, true} {
-		page, err := p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: account, Prefix: name, Limit: 1, Metadata: asked})
-		p.OK(err, "list")
+		page := dbtest.Value(p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: account, Prefix: name, Limit: 1, Metadata: asked}))
 		listed := b
 		if !asked {
 			listed.Metadata = ""
@@ -251,15 +236,12 @@ func blobDelete(p *probe) {
 	id, had, err := p.Store.DeleteBlob(p.Ctx, "a", "name", nil)
 	p.OK(err, "delete")
 	p.Must(had && id == b.Content, "delete returned %v, %v", id, had)
-	_, err = p.Store.Blob(p.Ctx, "a", "name")
-	p.Is(err, database.ErrNotFound, "deleted blob")
+	p.Is(dbtest.Error(p.Store.Blob(p.Ctx, "a", "name")), database.ErrNotFound, "deleted blob")
 	p.Equal(p.Garbage(), []metastore.ContentID{b.Content}, "garbage")
 	_, had, err = p.Store.DeleteBlob(p.Ctx, "a", "name", nil)
 	p.OK(err, "second delete")
 	p.Must(!had, "second delete found a blob")
-	got, err := p.Store.Blob(p.Ctx, "a", "name2")
-	p.OK(err, "other blob")
-	p.Equal(got, other, "other blob")
+	p.Equal(dbtest.Value(p.Store.Blob(p.Ctx, "a", "name2")), other, "other blob")
 }
 
 var errRefused = errors.New("refused by the precondition")
@@ -295,8 +277,7 @@ func blobPrecondition(p *probe) {
 	for _, b := range seen {
 		p.Must(b == nil, "the precondition got %+v although there is no blob", b)
 	}
-	_, err = p.Store.Blob(p.Ctx, "a", "name")
-	p.Is(err, database.ErrNotFound, "blob that the precondition refused")
+	p.Is(dbtest.Error(p.Store.Blob(p.Ctx, "a", "name")), database.ErrNotFound, "blob that the precondition refused")
 
 	b, _ := p.Put("a", "name")
 	seen = nil
@@ -308,13 +289,9 @@ func blobPrecondition(p *probe) {
 		p.Must(s != nil, "the precondition got nil although there is a blob")
 		p.Equal(*s, b, "passed to the precondition")
 	}
-	got, err := p.Store.Blob(p.Ctx, "a", "name")
-	p.OK(err, "blob after refusals")
-	p.Equal(got, b, "blob after refusals")
+	p.Equal(dbtest.Value(p.Store.Blob(p.Ctx, "a", "name")), b, "blob after refusals")
 	p.Must(len(p.Garbage()) == 0, "refusals created garbage")
-	free, err := p.Store.Unreferenced(p.Ctx, []string{e.Object})
-	p.OK(err, "unreferenced")
-	p.Equal(free, []string{e.Object}, "keys without an extent after refusals")
+	p.Equal(dbtest.Value(p.Store.Unreferenced(p.Ctx, []string{e.Object})), []string{e.Object}, "keys without an extent after refusals")
 }
 
 // blobRacingCreators creates one name concurrently on two handles.
@@ -345,8 +322,7 @@ func blobRacingCreators(p *probe) {
 			}
 		}
 		p.Must(winner >= 0, "round %d: no writer created the blob", round)
-		got, err := p.Store.Blob(p.Ctx, "a", name)
-		p.OK(err, "blob")
+		got := dbtest.Value(p.Store.Blob(p.Ctx, "a", name))
 		p.Equal(got.Content, blobs[winner].Content, "content of the winner")
 		p.Equal(p.allExtents(got.Content), stored(extents[winner]), "extents of the winner")
 	}
@@ -364,15 +340,13 @@ func blobExpiry(p *probe) {
 	}
 	first := commit()
 	p.Clock.Advance(time.Hour - time.Microsecond)
-	_, err := p.Store.Blob(p.Ctx, "a", "name")
-	p.OK(err, "blob just before its expiry")
+	dbtest.Value(p.Store.Blob(p.Ctx, "a", "name"))
 	p.Equal(p.names("a"), []string{"name"}, "names before the expiry")
 
 	p.Clock.Advance(time.Microsecond)
-	_, err = p.Store.Blob(p.Ctx, "a", "name")
-	p.Is(err, database.ErrExpired, "blob at its expiry")
+	p.Is(dbtest.Error(p.Store.Blob(p.Ctx, "a", "name")), database.ErrExpired, "blob at its expiry")
 	p.Equal(p.names("a"), []string(nil), "names after the expiry")
-	_, _, err = p.Store.DeleteBlob(p.Ctx, "a", "name", func(b *metastore.Blob) error {
+	_, _, err := p.Store.DeleteBlob(p.Ctx, "a", "name", func(b *metastore.Blob) error {
 		if b != nil {
 			return fmt.Errorf("the precondition of a delete got the expired %+v", b)
 		}
@@ -384,11 +358,9 @@ func blobExpiry(p *probe) {
 	second := commit() // the precondition gets nil, and the old content becomes garbage
 	p.Equal(p.Garbage(), []metastore.ContentID{first.Content}, "garbage")
 	p.Clock.Advance(time.Hour + metastore.ExpiredBlobGrace - time.Microsecond)
-	_, err = p.Store.Blob(p.Ctx, "a", "name")
-	p.Is(err, database.ErrExpired, "blob at the end of its grace")
+	p.Is(dbtest.Error(p.Store.Blob(p.Ctx, "a", "name")), database.ErrExpired, "blob at the end of its grace")
 	p.Clock.Advance(time.Microsecond)
-	_, err = p.Store.Blob(p.Ctx, "a", "name")
-	p.Is(err, database.ErrNotFound, "blob after its grace")
+	p.Is(dbtest.Error(p.Store.Blob(p.Ctx, "a", "name")), database.ErrNotFound, "blob after its grace")
 	id, had, err := p.Store.DeleteBlob(p.Ctx, "a", "name", nil)
 	p.OK(err, "delete after the grace")
 	p.Must(had && id == second.Content, "delete of an expired blob returned %v, %v", id, had)
@@ -405,18 +377,14 @@ func blobExpiredCommit(p *probe) {
 			[]metastore.Extent{p.Extent(0, 0, 5)}, never)
 		p.Is(err, database.ErrExpired, "commit %v after the expiry", late)
 	}
-	got, err := p.Store.Blob(p.Ctx, "a", "name")
-	p.OK(err, "blob")
-	p.Equal(got, current, "blob after the refusals")
+	p.Equal(dbtest.Value(p.Store.Blob(p.Ctx, "a", "name")), current, "blob after the refusals")
 	p.Must(len(p.Garbage()) == 0, "the refusals created garbage")
-	_, err = p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "name", Content: p.Content(), Expires: p.Clock.Now().Add(time.Microsecond)}, nil, nil)
-	p.OK(err, "commit just before the expiry")
+	dbtest.Value(p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "name", Content: p.Content(), Expires: p.Clock.Now().Add(time.Microsecond)}, nil, nil))
 }
 
 // names lists the names in an account.
 func (p *probe) names(account string) []string {
-	page, err := p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: account, Limit: 100_000})
-	p.OK(err, "list")
+	page := dbtest.Value(p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: account, Limit: 100_000}))
 	var names []string
 	for _, b := range page.Blobs {
 		names = append(names, b.Name)
@@ -449,15 +417,13 @@ func blobExtentAge(p *probe) {
 				continue
 			}
 			p.Is(err, metastore.ErrStaleExtent, "%s of an extent aged %v", verb, c.age)
-			free, err := p.Store.Unreferenced(p.Ctx, []string{extents[0].Object, extents[1].Object})
-			p.OK(err, "unreferenced")
+			free := dbtest.Value(p.Store.Unreferenced(p.Ctx, []string{extents[0].Object, extents[1].Object}))
 			p.Must(len(free) == 2, "a refused %s stored an extent", verb)
 		}
 	}
 	e := p.Inline(0, 0, []byte("x"))
 	e.Created = p.Clock.Now().Add(-100 * metastore.MaxExtentAge)
-	_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "inline", Content: p.Content(), Size: 1}, []metastore.Extent{e}, nil)
-	p.OK(err, "commit of an old inline extent")
+	dbtest.Value(p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "inline", Content: p.Content(), Size: 1}, []metastore.Extent{e}, nil))
 }
 
 // blobOversize stores values larger than any caller passes: each is refused or stored completely,
@@ -471,8 +437,7 @@ func blobOversize(p *probe) {
 		e := p.Inline(0, 0, []byte(long))
 		got, err := p.Store.CommitBlob(p.Ctx, b, []metastore.Extent{e}, nil)
 		if err != nil {
-			_, err = p.Store.Blob(p.Ctx, b.Account, b.Name)
-			p.Is(err, database.ErrNotFound, "blob %d that was refused", i)
+			p.Is(dbtest.Error(p.Store.Blob(p.Ctx, b.Account, b.Name)), database.ErrNotFound, "blob %d that was refused", i)
 			continue
 		}
 		again, err := p.Store.Blob(p.Ctx, b.Account, b.Name)
@@ -482,8 +447,7 @@ func blobOversize(p *probe) {
 		p.Equal(p.allExtents(b.Content), stored(e), "extents of blob %d", i)
 	}
 	for _, cut := range []int{100, 2000, 3072, 1 << 16} {
-		_, err := p.Store.Blob(p.Ctx, "a", long[:cut])
-		p.Is(err, database.ErrNotFound, "name cut at %d", cut)
+		p.Is(dbtest.Error(p.Store.Blob(p.Ctx, "a", long[:cut])), database.ErrNotFound, "name cut at %d", cut)
 	}
 }
 
@@ -504,8 +468,7 @@ func extentPaging(p *probe) {
 				first++
 			}
 			for _, limit := range []int{1, 2, 3, 5, 100} {
-				got, err := p.Store.Extents(p.Ctx, content, metastore.Position{Part: part, Offset: off}, limit)
-				p.OK(err, "extents")
+				got := dbtest.Value(p.Store.Extents(p.Ctx, content, metastore.Position{Part: part, Offset: off}, limit))
 				want := all[first:min(first+limit, len(all))]
 				p.Must(len(got) == len(want), "%d extents from part %d offset %d by %d, want %d", len(got), part, off, limit, len(want))
 				if len(want) > 0 {
@@ -514,8 +477,7 @@ func extentPaging(p *probe) {
 			}
 		}
 	}
-	got, err := p.Store.Extents(p.Ctx, p.Content(), metastore.Position{}, 10)
-	p.OK(err, "extents of an unknown content")
+	got := dbtest.Value(p.Store.Extents(p.Ctx, p.Content(), metastore.Position{}, 10))
 	p.Must(len(got) == 0, "an unknown content has extents")
 }
 
@@ -547,8 +509,7 @@ func blobLargest(p *probe) {
 	p.Equal(p.Garbage(), []metastore.ContentID{old.Content}, "garbage")
 	for _, at := range []int{0, 1, 2047, 2048, len(extents) / 2, len(extents) - 1} {
 		end := min(at+3, len(extents))
-		part, err := p.Store.Extents(p.Ctx, b.Content, metastore.Position{Offset: extents[at].Offset}, 3)
-		p.OK(err, "extents")
+		part := dbtest.Value(p.Store.Extents(p.Ctx, b.Content, metastore.Position{Offset: extents[at].Offset}, 3))
 		p.Equal(part, stored(extents[at:end]...), "extents from the %dth", at)
 	}
 	for some := range slices.Chunk(extents, 1000) {
@@ -556,12 +517,10 @@ func blobLargest(p *probe) {
 		for _, e := range some {
 			keys = append(keys, e.Object)
 		}
-		free, err := p.Store.Unreferenced(p.Ctx, keys)
-		p.OK(err, "unreferenced")
+		free := dbtest.Value(p.Store.Unreferenced(p.Ctx, keys))
 		p.Must(len(free) == 0, "%d of the objects are not referenced", len(free))
 	}
-	used, err := p.Store.Usage(p.Ctx, "o")
-	p.OK(err, "usage")
+	used := dbtest.Value(p.Store.Usage(p.Ctx, "o"))
 	p.Must(used.Bytes == size, "%d bytes are used", used.Bytes)
 	p.Put("a", "name")
 	p.Must(p.isGarbage(b.Content), "the overwritten content is not garbage")
@@ -586,12 +545,9 @@ func blobLargeRefused(p *probe) {
 		_, err := p.Store.CommitBlob(p.Ctx,
 			metastore.Blob{Account: "a", Name: "name", Content: content, Size: n * metastore.MaxExtentSize, Owner: "o"}, extents, precondition)
 		p.Is(err, want, "commit of %d extents", n)
-		got, err := p.Store.Blob(p.Ctx, "a", "name")
-		p.OK(err, "blob")
-		p.Equal(got, old, "blob after a refused commit")
+		p.Equal(dbtest.Value(p.Store.Blob(p.Ctx, "a", "name")), old, "blob after a refused commit")
 		p.Must(p.isGarbage(content) || len(p.allExtents(content)) == 0, "the extents stored ahead of a refused commit are not due garbage")
-		used, err := p.Store.Usage(p.Ctx, "o")
-		p.OK(err, "usage")
+		used := dbtest.Value(p.Store.Usage(p.Ctx, "o"))
 		p.Must(used.Bytes == 0, "%d bytes of a refused commit are used", used.Bytes)
 	}
 }

@@ -53,8 +53,7 @@ func garbageLife(p *probe) {
 	p.OK(p.Store.DropExtents(p.Ctx, content, []metastore.Position{{Part: 77}, {Part: 0, Offset: 4}}), "drop of unknown extents")
 	p.Must(len(p.allExtents(content)) == 5, "other extents were dropped")
 	p.Is(p.Store.DropContent(p.Ctx, content), database.ErrExists, "drop of a content with extents")
-	free, err := p.Store.Unreferenced(p.Ctx, []string{all[0].Object, all[2].Object, all[8].Object})
-	p.OK(err, "unreferenced")
+	free := dbtest.Value(p.Store.Unreferenced(p.Ctx, []string{all[0].Object, all[2].Object, all[8].Object}))
 	p.Equal(free, []string{all[0].Object, all[8].Object}, "keys without an extent")
 
 	p.OK(p.Store.DropExtents(p.Ctx, content, positions(all)), "drop of all extents")
@@ -77,8 +76,7 @@ func garbagePaging(p *probe) {
 	}
 	for i := range 12 {
 		k := i * 7 % 12
-		_, _, err := p.Store.DeleteBlob(p.Ctx, "a", fmt.Sprint("name", k), nil)
-		p.OK(err, "delete")
+		p.remove("a", fmt.Sprint("name", k))
 		all[k].Since = p.Clock.Now()
 		if i%3 == 2 {
 			p.Clock.Advance(time.Second)
@@ -108,8 +106,7 @@ func (p *probe) duePages(list []metastore.GarbageContent, grace time.Duration) {
 		var got []metastore.GarbageContent
 		var after metastore.GarbageContent
 		for {
-			page, err := p.Store.GarbageContents(p.Ctx, grace, after, limit)
-			p.OK(err, "garbage")
+			page := dbtest.Value(p.Store.GarbageContents(p.Ctx, grace, after, limit))
 			p.Must(len(page) <= limit, "a page of %d by %d", len(page), limit)
 			if len(page) == 0 {
 				break
@@ -119,8 +116,7 @@ func (p *probe) duePages(list []metastore.GarbageContent, grace time.Duration) {
 		}
 		p.Equal(got, want, "garbage for %s, in pages of %d", grace, limit)
 	}
-	backlog, err := p.Store.GarbageBacklog(p.Ctx, grace)
-	p.OK(err, "backlog")
+	backlog := dbtest.Value(p.Store.GarbageBacklog(p.Ctx, grace))
 	wantBacklog := metastore.Backlog{Contents: len(want)}
 	if len(want) > 0 {
 		wantBacklog.Oldest = due.Sub(want[0].Since)
@@ -145,9 +141,7 @@ func garbageLiveExtents(p *probe) {
 			p.Equal(p.allExtents(id), extents, "live extents after a drop of the content")
 		}
 	}
-	got, err := p.Store.Blob(p.Ctx, "a", "name")
-	p.OK(err, "blob")
-	p.Equal(got, b, "blob")
+	p.Equal(dbtest.Value(p.Store.Blob(p.Ctx, "a", "name")), b, "blob")
 }
 
 // garbageContents drops a page of contents of every kind in one call.
@@ -160,10 +154,8 @@ func garbageContents(p *probe) {
 		for _, e := range extents {
 			b.Size += e.Size
 		}
-		b, err := p.Store.CommitBlob(p.Ctx, b, extents, nil)
-		p.OK(err, "commit")
-		_, _, err = p.Store.DeleteBlob(p.Ctx, "a", name, nil)
-		p.OK(err, "delete")
+		b = dbtest.Value(p.Store.CommitBlob(p.Ctx, b, extents, nil))
+		p.remove("a", name)
 		return b.Content
 	}
 	run := func(n int) (list []metastore.Extent) {
@@ -182,8 +174,7 @@ func garbageContents(p *probe) {
 	for _, e := range small {
 		want[contents[3]] = append(want[contents[3]], e.Object)
 	}
-	objects, err := p.Store.GarbageObjects(p.Ctx, contents)
-	p.OK(err, "objects")
+	objects := dbtest.Value(p.Store.GarbageObjects(p.Ctx, contents))
 	p.Must(len(objects) == len(want), "objects of %d contents, want %d", len(objects), len(want))
 	for id, keys := range want {
 		got, ok := objects[id]
@@ -203,11 +194,9 @@ func garbageContents(p *probe) {
 		}
 		p.Reopen()
 	}
-	free, err := p.Store.Unreferenced(p.Ctx, []string{mixed[0].Object, small[15].Object, large[0].Object, liveExtent.Object})
-	p.OK(err, "unreferenced")
+	free := dbtest.Value(p.Store.Unreferenced(p.Ctx, []string{mixed[0].Object, small[15].Object, large[0].Object, liveExtent.Object}))
 	p.Equal(free, []string{mixed[0].Object, small[15].Object}, "keys without an extent")
-	objects, err = p.Store.GarbageObjects(p.Ctx, contents)
-	p.OK(err, "objects")
+	objects = dbtest.Value(p.Store.GarbageObjects(p.Ctx, contents))
 	p.Must(len(objects) == 0, "objects after the drop: %v", objects)
 
 	p.OK(p.Store.DropExtents(p.Ctx, contents[4], positions(large[:1])), "drop of an extent")
@@ -217,7 +206,7 @@ func garbageContents(p *probe) {
 	many := make([]metastore.ContentID, metastore.MaxContents+1)
 	p.OK(p.Store.DropContents(p.Ctx, many[1:]), "drop of as many as a call may pass")
 	p.Must(p.Store.DropContents(p.Ctx, many) != nil, "drop of too many")
-	_, err = p.Store.GarbageObjects(p.Ctx, many)
+	_, err := p.Store.GarbageObjects(p.Ctx, many)
 	p.Must(err != nil, "objects of too many")
 }
 
@@ -232,16 +221,13 @@ func garbageUnreferenced(p *probe) {
 		_, e := p.Put("a", fmt.Sprint("name", i))
 		keys = append(keys, e.Object)
 		if i%200 == 0 { // garbage is a reference too
-			_, _, err := p.Store.DeleteBlob(p.Ctx, "a", fmt.Sprint("name", i), nil)
-			p.OK(err, "delete")
+			p.remove("a", fmt.Sprint("name", i))
 		}
 	}
-	got, err := p.Store.Unreferenced(p.Ctx, keys)
-	p.OK(err, "unreferenced")
+	got := dbtest.Value(p.Store.Unreferenced(p.Ctx, keys))
 	slices.Sort(got)
 	slices.Sort(want)
 	p.Equal(got, want, "keys without an extent")
-	none, err := p.Store.Unreferenced(p.Ctx, nil)
-	p.OK(err, "unreferenced of no keys")
+	none := dbtest.Value(p.Store.Unreferenced(p.Ctx, nil))
 	p.Must(len(none) == 0, "keys for no keys")
 }

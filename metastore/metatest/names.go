@@ -77,8 +77,7 @@ func nameLong(p *probe) {
 		p.comparePages(names, metastore.ListQuery{Account: account, Prefix: head[:100], Delimiter: after[len(after)-1:], Limit: 3})
 	}
 	for _, n := range names {
-		b, err := p.Store.Blob(p.Ctx, account, n)
-		p.OK(err, "blob of a long name")
+		b := dbtest.Value(p.Store.Blob(p.Ctx, account, n))
 		p.Must(b.Name == n && b.Content == want[n], "a long name returned another blob")
 	}
 	// Deleting and replacing one must keep those with a common prefix.
@@ -103,6 +102,5 @@ func nameLong(p *probe) {
 		p.Put(account, n)
 	}
 	p.Must(len(p.Garbage()) == len(names), "%d contents are garbage after replacing and deleting %d names", len(p.Garbage()), len(names))
-	_, err := p.Store.Blob(p.Ctx, account, fmt.Sprint(head, "?"))
-	p.Is(err, database.ErrNotFound, "name with a common prefix only")
+	p.Is(dbtest.Error(p.Store.Blob(p.Ctx, account, fmt.Sprint(head, "?"))), database.ErrNotFound, "name with a common prefix only")
 }

@@ -42,17 +42,14 @@ func openBlob(p *probe) {
 			p.opens("a", name)
 		}
 	}
-	_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "inline", Content: p.Content(), Size: 1}, []metastore.Extent{p.Inline(0, 0, []byte("x"))}, nil)
-	p.OK(err, "commit")
+	dbtest.Value(p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "inline", Content: p.Content(), Size: 1}, []metastore.Extent{p.Inline(0, 0, []byte("x"))}, nil))
 	p.opens("a", "inline")
-	_, _, err = p.Store.DeleteBlob(p.Ctx, "a", "inline", nil)
-	p.OK(err, "delete")
-	_, _, err = p.Store.OpenBlob(p.Ctx, "a", "inline")
+	p.remove("a", "inline")
+	_, _, err := p.Store.OpenBlob(p.Ctx, "a", "inline")
 	p.Is(err, database.ErrNotFound, "opening a deleted blob")
 
 	expires := p.Clock.Now().Add(metastore.ExpiredBlobGrace)
-	_, err = p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "expires", Content: p.Content(), Expires: expires}, nil, nil)
-	p.OK(err, "commit of a blob that expires")
+	dbtest.Value(p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "expires", Content: p.Content(), Expires: expires}, nil, nil))
 	p.opens("a", "expires")
 	p.Clock.Advance(metastore.ExpiredBlobGrace)
 	_, _, err = p.Store.OpenBlob(p.Ctx, "a", "expires")

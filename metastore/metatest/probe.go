@@ -55,3 +55,9 @@ func stored(extents ...metastore.Extent) []metastore.Extent {
 	}
 	return list
 }
+
+// remove deletes a blob.
+func (p *probe) remove(account, name string) {
+	_, _, err := p.Store.DeleteBlob(p.Ctx, account, name, nil)
+	p.OK(err, "delete of %q", name)
+}

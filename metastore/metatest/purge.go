@@ -22,14 +22,12 @@ func purgeBlobs(p *probe) {
 		[]metastore.Extent{e}, nil)
 	p.OK(err, "commit")
 	for _, name := range []string{"", string(make([]byte, 2500))} {
-		_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "", Name: name, Content: p.Content(), Expires: p.Clock.Now().Add(time.Minute)}, nil, nil)
-		p.OK(err, "commit")
+		dbtest.Value(p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "", Name: name, Content: p.Content(), Expires: p.Clock.Now().Add(time.Minute)}, nil, nil))
 	}
 	lasting, _ := p.Put("a", "lasting")
 	p.Clock.Advance(time.Hour + metastore.ExpiredBlobGrace - time.Microsecond)
 	p.Must(p.Purge() == 2, "the two blobs past their grace were not purged")
-	_, err = p.Store.Blob(p.Ctx, "a", "name")
-	p.Is(err, database.ErrExpired, "blob within its grace, after a purge")
+	p.Is(dbtest.Error(p.Store.Blob(p.Ctx, "a", "name")), database.ErrExpired, "blob within its grace, after a purge")
 	p.Clock.Advance(time.Microsecond)
 	p.Must(p.Purge() == 1, "not only the blob at the end of its grace was purged")
 	p.Must(p.isGarbage(b.Content), "the content of a purged blob is not garbage")
@@ -37,9 +35,7 @@ func purgeBlobs(p *probe) {
 	_, had, err := p.Store.DeleteBlob(p.Ctx, "a", "name", nil)
 	p.OK(err, "delete")
 	p.Must(!had, "a purged blob is still there")
-	got, err := p.Store.Blob(p.Ctx, "a", "lasting")
-	p.OK(err, "blob without an expiry")
-	p.Equal(got, lasting, "blob without an expiry")
+	p.Equal(dbtest.Value(p.Store.Blob(p.Ctx, "a", "lasting")), lasting, "blob without an expiry")
 	p.Must(len(p.Garbage()) == 3, "%d contents are garbage", len(p.Garbage()))
 }
 
@@ -69,8 +65,7 @@ func purgeEndedUploads(p *probe) {
 			p.part(id, i, 5)
 		}
 	}
-	_, err := p.Store.AbortUpload(p.Ctx, "aborted")
-	p.OK(err, "abort")
+	dbtest.Value(p.Store.AbortUpload(p.Ctx, "aborted"))
 	p.Complete("committed")
 	p.Must(p.Purge() > 0, "the parts were not purged")
 	p.Clock.Advance(metastore.UploadRetention - time.Microsecond)
@@ -78,8 +73,7 @@ func purgeEndedUploads(p *probe) {
 	p.Clock.Advance(time.Microsecond)
 	calls := 0
 	for { // the parts' rows count too, or are deleted by cascade: both are bounded
-		n, err := p.Store.Purge(p.Ctx, 10)
-		p.OK(err, "purge")
+		n := dbtest.Value(p.Store.Purge(p.Ctx, 10))
 		p.Must(n <= 5*10, "a purge with limit 10 handled %d rows", n)
 		if n == 0 {
 			break
@@ -88,11 +82,9 @@ func purgeEndedUploads(p *probe) {
 	}
 	p.Must(calls > 0, "no ended upload was purged")
 	for _, id := range []string{"aborted", "committed"} {
-		_, err := p.Store.Upload(p.Ctx, id)
-		p.Is(err, database.ErrNotFound, "purged upload")
+		p.Is(dbtest.Error(p.Store.Upload(p.Ctx, id)), database.ErrNotFound, "purged upload")
 	}
-	b, err := p.Store.Blob(p.Ctx, "a", "committed")
-	p.OK(err, "blob of a purged upload")
+	b := dbtest.Value(p.Store.Blob(p.Ctx, "a", "committed"))
 	p.Must(len(p.allExtents(b.Content)) == 25, "extents of a purged upload's blob")
 	p.Must(!p.isGarbage(b.Content), "the content of a purged upload's blob is garbage")
 	p.Must(len(p.Garbage()) == 1, "%d contents are garbage", len(p.Garbage()))

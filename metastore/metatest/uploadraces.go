@@ -111,8 +111,7 @@ func (p *probe) consistent(id, account, name string, acked []metastore.Extent) {
 	for _, e := range acked {
 		keys = append(keys, e.Object)
 	}
-	free, err := p.Store.Unreferenced(p.Ctx, keys)
-	p.OK(err, "unreferenced")
+	free := dbtest.Value(p.Store.Unreferenced(p.Ctx, keys))
 	p.Must(len(free) == 0, "acknowledged extents %v are unknown", free)
 
 	b, err := p.Store.Blob(p.Ctx, account, name)
@@ -131,8 +130,7 @@ func (p *probe) consistent(id, account, name string, acked []metastore.Extent) {
 		p.Is(err, database.ErrNotFound, "blob of an open upload")
 	}
 	p.Must(!p.isGarbage(u.Content), "the content of an upload that is %s is garbage", u.State)
-	parts, err := p.Store.Parts(p.Ctx, id, -1, 1000)
-	p.OK(err, "parts")
+	parts := dbtest.Value(p.Store.Parts(p.Ctx, id, -1, 1000))
 	live := p.allExtents(u.Content)
 	if u.State == metastore.UploadCommitted { // its parts are not retained, but one extent of each is
 		p.Must(len(parts) == 0, "a committed upload has %d parts", len(parts))
@@ -193,8 +191,7 @@ func uploadRaceCompletes(p *probe) {
 			}
 		}
 		p.Must(winner >= 0, "round %d: no creator succeeded", round)
-		b, err := p.Store.Blob(p.Ctx, "a", name)
-		p.OK(err, "blob")
+		b := dbtest.Value(p.Store.Blob(p.Ctx, "a", name))
 		want := put.Content
 		if winner < 4 {
 			want = uploads[winner].Content

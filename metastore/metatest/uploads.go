@@ -40,14 +40,12 @@ func uploadLife(p *probe) {
 	want.Expires = now.Add(48 * time.Hour)
 	want.State, want.Bytes, want.Parts, want.Revision, want.Size, want.CRC64 = metastore.UploadOpen, 0, 0, 0, 0, 0
 	want.Created, want.Touched, want.Ended = now, now, time.Time{}
-	got, err := p.Store.BeginUpload(p.Ctx, in)
-	p.OK(err, "begin")
+	got := dbtest.Value(p.Store.BeginUpload(p.Ctx, in))
 	want.Revision = got.Revision // any initial number
 	p.Equal(got, want, "begun upload")
 	p.Reopen()
 	p.Equal(p.Upload("upload"), want, "begun upload")
-	_, err = p.Store.Blob(p.Ctx, "a\xff", "n\x00")
-	p.Is(err, database.ErrNotFound, "blob before the commit")
+	p.Is(dbtest.Error(p.Store.Blob(p.Ctx, "a\xff", "n\x00")), database.ErrNotFound, "blob before the commit")
 
 	p.Clock.Advance(time.Minute)
 	e1 := p.part("upload", 1, 7)
@@ -59,16 +57,14 @@ func uploadLife(p *probe) {
 	p.Equal(open, want, "upload with parts")
 
 	p.Clock.Advance(time.Minute)
-	done, err := p.Store.CompleteUpload(p.Ctx, "upload", want.Revision, 1<<30+7, 1<<63+5, nil)
-	p.OK(err, "complete")
+	done := dbtest.Value(p.Store.CompleteUpload(p.Ctx, "upload", want.Revision, 1<<30+7, 1<<63+5, nil))
 	want.State, want.Size, want.CRC64 = metastore.UploadCommitted, 1<<30+7, 1<<63+5
 	want.Ended, want.Modified = p.Clock.Now(), p.Clock.Now()
 	want.Parts, want.ContentType, want.Metadata = 0, "", "" // not retained
 	p.Equal(done, want, "completed upload")
 	p.Reopen()
 	p.Equal(p.Upload("upload"), want, "completed upload")
-	b, err := p.Store.Blob(p.Ctx, "a\xff", "n\x00")
-	p.OK(err, "blob")
+	b := dbtest.Value(p.Store.Blob(p.Ctx, "a\xff", "n\x00"))
 	p.Equal(b, metastore.Blob{
 		Account: "a\xff", Name: "n\x00", Content: in.Content, Size: 1<<30 + 7, CRC64: 1<<63 + 5, PartSize: 1 << 30,
 		ContentType: "x/y", Metadata: "m\x00\xff", Modified: want.Modified, Expires: want.Expires,
@@ -77,12 +73,10 @@ func uploadLife(p *probe) {
 	p.Must(len(p.Garbage()) == 0, "an upload without a repeated part created garbage")
 
 	u := p.Begin("empty", "a", "empty")
-	_, err = p.Store.CompleteUpload(p.Ctx, "empty", u.Revision, 0, 0, nil)
-	p.OK(err, "complete without parts")
-	b, err = p.Store.Blob(p.Ctx, "a", "empty")
-	p.OK(err, "empty blob")
+	dbtest.Value(p.Store.CompleteUpload(p.Ctx, "empty", u.Revision, 0, 0, nil))
+	b = dbtest.Value(p.Store.Blob(p.Ctx, "a", "empty"))
 	p.Must(b.Size == 0 && len(p.allExtents(b.Content)) == 0, "the empty blob is not empty")
-	_, err = p.Store.BeginUpload(p.Ctx, metastore.Upload{ID: "empty", Content: p.Content()})
+	_, err := p.Store.BeginUpload(p.Ctx, metastore.Upload{ID: "empty", Content: p.Content()})
 	p.Must(err != nil, "two uploads have the same id")
 }
 
@@ -109,13 +103,11 @@ func uploadParts(p *probe) {
 	for after := -1; after < 11; after++ {
 		first := slices.IndexFunc(parts, func(q metastore.Part) bool { return q.Index > after })
 		for limit := 1; limit < 8; limit++ {
-			got, err := p.Store.Parts(p.Ctx, "upload", after, limit)
-			p.OK(err, "parts")
+			got := dbtest.Value(p.Store.Parts(p.Ctx, "upload", after, limit))
 			p.Equal(got, parts[first:min(first+limit, len(parts))], "parts after %d in pages of %d", after, limit)
 		}
 	}
-	got, err := p.Store.Parts(p.Ctx, "upload", 99_999, 5)
-	p.OK(err, "parts")
+	got := dbtest.Value(p.Store.Parts(p.Ctx, "upload", 99_999, 5))
 	p.Must(len(got) == 0, "parts after the last one")
 	garbage := p.Garbage()
 	p.Must(len(garbage) == dropped, "%d contents are garbage after %d repeated parts", len(garbage), dropped)
@@ -129,8 +121,7 @@ func uploadParts(p *probe) {
 	}
 	p.Must(len(keys) == dropped, "%d extents are garbage, want %d", len(keys), dropped)
 	p.Complete("upload")
-	b, err := p.Store.Blob(p.Ctx, "a", "name")
-	p.OK(err, "blob")
+	b := dbtest.Value(p.Store.Blob(p.Ctx, "a", "name"))
 	for _, e := range p.allExtents(b.Content) {
 		p.Equal(e, stored(want[e.Part])[0], "extent of part %d", e.Part)
 	}
@@ -166,11 +157,9 @@ func uploadCompleteRepeated(p *probe) {
 	again("immediately")
 	p.Put("a", "name")
 	again("after an overwrite")
-	_, _, err := p.Store.DeleteBlob(p.Ctx, "a", "name", nil)
-	p.OK(err, "delete")
+	p.remove("a", "name")
 	again("after a delete")
-	_, err = p.Store.Blob(p.Ctx, "a", "name")
-	p.Is(err, database.ErrNotFound, "blob that a repeated complete must not restore")
+	p.Is(dbtest.Error(p.Store.Blob(p.Ctx, "a", "name")), database.ErrNotFound, "blob that a repeated complete must not restore")
 	p.Clock.Advance(metastore.UploadRetention - time.Microsecond)
 	p.Reopen()
 	again("at the end of the retention")
@@ -189,9 +178,7 @@ func uploadCompletePrecondition(p *probe) {
 	})
 	p.identical(err, errRefused, "complete")
 	p.Equal(p.Upload("upload"), before, "upload after the refusal")
-	got, err := p.Store.Blob(p.Ctx, "a", "name")
-	p.OK(err, "blob")
-	p.Equal(got, current, "blob after the refusal")
+	p.Equal(dbtest.Value(p.Store.Blob(p.Ctx, "a", "name")), current, "blob after the refusal")
 	p.Must(len(p.Garbage()) == 0, "the refusal created garbage")
 	done := p.Complete("upload")
 	p.Must(done.State == metastore.UploadCommitted, "complete after a refusal")
@@ -200,15 +187,12 @@ func uploadCompletePrecondition(p *probe) {
 
 func uploadCreateOnly(p *probe) {
 	p.Put("a", "name")
-	u, err := p.Store.BeginUpload(p.Ctx, metastore.Upload{ID: "upload", Account: "a", Name: "name", Content: p.Content(), CreateOnly: true})
-	p.OK(err, "begin")
-	_, err = p.Store.CompleteUpload(p.Ctx, "upload", u.Revision, 0, 0, createOnly)
+	u := dbtest.Value(p.Store.BeginUpload(p.Ctx, metastore.Upload{ID: "upload", Account: "a", Name: "name", Content: p.Content(), CreateOnly: true}))
+	_, err := p.Store.CompleteUpload(p.Ctx, "upload", u.Revision, 0, 0, createOnly)
 	p.identical(err, errRefused, "complete with a precondition")
-	_, err = p.Store.CompleteUpload(p.Ctx, "upload", u.Revision, 0, 0, nil)
-	p.Is(err, database.ErrExists, "complete without a precondition")
+	p.Is(dbtest.Error(p.Store.CompleteUpload(p.Ctx, "upload", u.Revision, 0, 0, nil)), database.ErrExists, "complete without a precondition")
 	p.Equal(p.Upload("upload"), u, "upload after refusals")
-	_, _, err = p.Store.DeleteBlob(p.Ctx, "a", "name", nil)
-	p.OK(err, "delete")
+	p.remove("a", "name")
 	p.Complete("upload")
 }
 
@@ -229,20 +213,14 @@ func uploadExpired(p *probe) {
 	late := p.Upload("late")
 	for range 2 {
 		p.Clock.Advance(time.Microsecond)
-		_, err := p.Store.CompleteUpload(p.Ctx, "late", late.Revision, 5, 1, func(*metastore.Blob) error { return errRefused })
-		p.Is(err, database.ErrExpired, "complete after the expiry")
+		p.Is(dbtest.Error(p.Store.CompleteUpload(p.Ctx, "late", late.Revision, 5, 1, func(*metastore.Blob) error { return errRefused })), database.ErrExpired, "complete after the expiry")
 		p.Equal(p.Upload("late"), late, "upload after the refusal")
 	}
-	got, err := p.Store.Blob(p.Ctx, "a", "name")
-	p.OK(err, "blob")
-	p.Equal(got, current, "blob after the refusals")
+	p.Equal(dbtest.Value(p.Store.Blob(p.Ctx, "a", "name")), current, "blob after the refusals")
 	p.Must(len(p.Garbage()) == 0, "the refusals created garbage")
 	p.part("late", 1, 5)
-	_, err = p.Store.AbortUpload(p.Ctx, "late")
-	p.OK(err, "abort of an upload that cannot be completed")
-	again, err := p.Store.CompleteUpload(p.Ctx, "in time", 0, 0, 0, nil)
-	p.OK(err, "repeated complete after the expiry")
-	p.Equal(again, done, "outcome")
+	dbtest.Value(p.Store.AbortUpload(p.Ctx, "late"))
+	p.Equal(dbtest.Value(p.Store.CompleteUpload(p.Ctx, "in time", 0, 0, 0, nil)), done, "outcome")
 }
 
 func uploadRevision(p *probe) {
@@ -251,14 +229,11 @@ func uploadRevision(p *probe) {
 	old := p.Upload("upload").Revision
 	e := p.part("upload", 0, 6)
 	before := p.Upload("upload")
-	_, err := p.Store.CompleteUpload(p.Ctx, "upload", old, 5, 1, nil)
-	p.Is(err, metastore.ErrRevisionMismatch, "complete of a changed upload")
-	_, err = p.Store.Blob(p.Ctx, "a", "name")
-	p.Is(err, database.ErrNotFound, "blob of a refused complete")
+	p.Is(dbtest.Error(p.Store.CompleteUpload(p.Ctx, "upload", old, 5, 1, nil)), metastore.ErrRevisionMismatch, "complete of a changed upload")
+	p.Is(dbtest.Error(p.Store.Blob(p.Ctx, "a", "name")), database.ErrNotFound, "blob of a refused complete")
 	p.Equal(p.Upload("upload"), before, "upload after a refused complete")
 	p.Complete("upload")
-	b, err := p.Store.Blob(p.Ctx, "a", "name")
-	p.OK(err, "blob")
+	b := dbtest.Value(p.Store.Blob(p.Ctx, "a", "name"))
 	p.Equal(p.allExtents(b.Content), stored(e), "extents")
 }
 
@@ -267,24 +242,20 @@ func uploadAbort(p *probe) {
 	e := p.part("upload", 0, 5)
 	p.Clock.Advance(time.Second)
 	for range 2 {
-		id, err := p.Store.AbortUpload(p.Ctx, "upload")
-		p.OK(err, "abort")
-		p.Equal(id, u.Content, "content")
+		p.Equal(dbtest.Value(p.Store.AbortUpload(p.Ctx, "upload")), u.Content, "content")
 		p.Equal(p.Garbage(), []metastore.ContentID{u.Content}, "garbage")
 		p.Equal(p.allExtents(u.Content), stored(e), "extents of an aborted upload")
 	}
 	got := p.Upload("upload")
 	p.Must(got.State == metastore.UploadAborted && got.Ended.Equal(p.Clock.Now()), "aborted upload is %+v", got)
 	p.Must(got.Bytes == 5 && got.Parts == 0 && got.ContentType == "" && got.Metadata == "", "of the aborted upload %+v is retained", got)
-	_, err := p.Store.Blob(p.Ctx, "a", "name")
-	p.Is(err, database.ErrNotFound, "blob of an aborted upload")
+	p.Is(dbtest.Error(p.Store.Blob(p.Ctx, "a", "name")), database.ErrNotFound, "blob of an aborted upload")
 }
 
 // uploadEnded calls every method on uploads that are unknown or have ended.
 func uploadEnded(p *probe) {
 	p.Begin("aborted", "a", "aborted")
-	_, err := p.Store.AbortUpload(p.Ctx, "aborted")
-	p.OK(err, "abort")
+	dbtest.Value(p.Store.AbortUpload(p.Ctx, "aborted"))
 	p.Begin("committed", "a", "committed")
 	e := p.part("committed", 0, 5)
 	done := p.Complete("committed")
@@ -295,26 +266,18 @@ func uploadEnded(p *probe) {
 		late := p.Extent(0, 0, 6)
 		err := p.Store.PutPart(p.Ctx, id, metastore.Part{Size: 6}, []metastore.Extent{late})
 		p.Is(err, want, "part of the upload %s", id)
-		free, err := p.Store.Unreferenced(p.Ctx, []string{late.Object})
-		p.OK(err, "unreferenced")
+		free := dbtest.Value(p.Store.Unreferenced(p.Ctx, []string{late.Object}))
 		p.Must(len(free) == 1, "a part refused by the upload %s was stored", id)
 		after, _ := p.Store.Upload(p.Ctx, id)
 		p.Equal(after, before, "upload %s after a part it refused", id)
 	}
-	_, err = p.Store.CompleteUpload(p.Ctx, "aborted", p.Upload("aborted").Revision, 0, 0, nil)
-	p.Is(err, metastore.ErrAborted, "complete of an aborted upload")
-	_, err = p.Store.CompleteUpload(p.Ctx, "unknown", 0, 0, 0, nil)
-	p.Is(err, database.ErrNotFound, "complete of an unknown upload")
-	_, err = p.Store.AbortUpload(p.Ctx, "committed")
-	p.Is(err, metastore.ErrCommitted, "abort of a committed upload")
-	_, err = p.Store.AbortUpload(p.Ctx, "unknown")
-	p.Is(err, database.ErrNotFound, "abort of an unknown upload")
-	_, err = p.Store.Upload(p.Ctx, "unknown")
-	p.Is(err, database.ErrNotFound, "unknown upload")
-	_, err = p.Store.Parts(p.Ctx, "unknown", -1, 1)
-	p.Is(err, database.ErrNotFound, "parts of an unknown upload")
-	b, err := p.Store.Blob(p.Ctx, "a", "committed")
-	p.OK(err, "blob")
+	p.Is(dbtest.Error(p.Store.CompleteUpload(p.Ctx, "aborted", p.Upload("aborted").Revision, 0, 0, nil)), metastore.ErrAborted, "complete of an aborted upload")
+	p.Is(dbtest.Error(p.Store.CompleteUpload(p.Ctx, "unknown", 0, 0, 0, nil)), database.ErrNotFound, "complete of an unknown upload")
+	p.Is(dbtest.Error(p.Store.AbortUpload(p.Ctx, "committed")), metastore.ErrCommitted, "abort of a committed upload")
+	p.Is(dbtest.Error(p.Store.AbortUpload(p.Ctx, "unknown")), database.ErrNotFound, "abort of an unknown upload")
+	p.Is(dbtest.Error(p.Store.Upload(p.Ctx, "unknown")), database.ErrNotFound, "unknown upload")
+	p.Is(dbtest.Error(p.Store.Parts(p.Ctx, "unknown", -1, 1)), database.ErrNotFound, "parts of an unknown upload")
+	b := dbtest.Value(p.Store.Blob(p.Ctx, "a", "committed"))
 	p.Must(b.Content == done.Content && b.CRC64 == done.CRC64, "a late part changed the blob")
 	p.Equal(p.allExtents(b.Content), stored(e), "extents after a late part")
 	p.Must(!p.isGarbage(b.Content), "the blob's content is garbage")
@@ -332,8 +295,7 @@ func uploadOutcome(p *probe) {
 			p.part(id, i, 5)
 		}
 	}
-	_, err := p.Store.AbortUpload(p.Ctx, "aborted")
-	p.OK(err, "abort")
+	dbtest.Value(p.Store.AbortUpload(p.Ctx, "aborted"))
 	p.Complete("committed")
 	for _, id := range []string{"aborted", "committed"} { // before a purge
 		u := p.Upload(id)
@@ -342,28 +304,24 @@ func uploadOutcome(p *probe) {
 	p.Clock.Advance(metastore.UploadIdleLimit)
 	for _, limit := range []int{3, 1000} {
 		for n := 1; n > 0; {
-			n, err = p.Store.Purge(p.Ctx, limit)
-			p.OK(err, "purge")
+			n = dbtest.Value(p.Store.Purge(p.Ctx, limit))
 		}
 		for _, id := range []string{"aborted", "committed", "idle"} {
 			u := p.Upload(id)
 			p.Must(u.State != metastore.UploadOpen && u.Bytes == 35 && u.Name == id && u.Parts == 0 && u.ContentType == "" && u.Metadata == "",
 				"the outcome of an upload is %+v", u)
-			parts, err := p.Store.Parts(p.Ctx, id, -1, 10)
-			p.OK(err, "parts")
+			parts := dbtest.Value(p.Store.Parts(p.Ctx, id, -1, 10))
 			p.Must(len(parts) == 0, "an ended upload has %d parts", len(parts))
 		}
 	}
-	b, err := p.Store.Blob(p.Ctx, "a", "committed")
-	p.OK(err, "blob")
+	b := dbtest.Value(p.Store.Blob(p.Ctx, "a", "committed"))
 	p.Must(b.Size == 35 && b.ContentType == "x/y" && b.Metadata == "m", "the blob is %+v", b)
 	p.Must(len(p.allExtents(b.Content)) == 7, "the blob has lost extents")
 }
 
 func uploadRetention(p *probe) {
 	p.Begin("aborted", "a", "aborted")
-	_, err := p.Store.AbortUpload(p.Ctx, "aborted")
-	p.OK(err, "abort")
+	dbtest.Value(p.Store.AbortUpload(p.Ctx, "aborted"))
 	p.Begin("committed", "a", "committed")
 	p.part("committed", 3, 5)
 	p.Complete("committed")
@@ -373,17 +331,13 @@ func uploadRetention(p *probe) {
 	p.Clock.Advance(time.Microsecond)
 	for range 2 {
 		for _, id := range []string{"aborted", "committed"} {
-			_, err = p.Store.Upload(p.Ctx, id)
-			p.Is(err, database.ErrNotFound, "upload %s after its retention", id)
-			_, err = p.Store.AbortUpload(p.Ctx, id)
-			p.Is(err, database.ErrNotFound, "abort of %s after its retention", id)
-			_, err = p.Store.CompleteUpload(p.Ctx, id, 0, 0, 0, nil)
-			p.Is(err, database.ErrNotFound, "complete of %s after its retention", id)
+			p.Is(dbtest.Error(p.Store.Upload(p.Ctx, id)), database.ErrNotFound, "upload %s after its retention", id)
+			p.Is(dbtest.Error(p.Store.AbortUpload(p.Ctx, id)), database.ErrNotFound, "abort of %s after its retention", id)
+			p.Is(dbtest.Error(p.Store.CompleteUpload(p.Ctx, id, 0, 0, 0, nil)), database.ErrNotFound, "complete of %s after its retention", id)
 		}
 		p.Purge()
 	}
-	b, err := p.Store.Blob(p.Ctx, "a", "committed")
-	p.OK(err, "blob of an upload past its retention")
+	b := dbtest.Value(p.Store.Blob(p.Ctx, "a", "committed"))
 	p.Must(len(p.allExtents(b.Content)) == 1, "extents of the blob of an upload past its retention")
 }
 
@@ -419,8 +373,7 @@ func uploadList(p *probe) {
 			p.Equal(p.uploadIDs(after, limit), slices.Clone(open[i+1:min(i+1+limit, len(open))]), "uploads after %q in pages of %d", after, limit)
 		}
 	}
-	_, err = p.Store.AbortUpload(p.Ctx, open[2])
-	p.OK(err, "abort")
+	dbtest.Value(p.Store.AbortUpload(p.Ctx, open[2]))
 	p.Complete(open[3])
 	p.Equal(p.uploadIDs("", 100), append(slices.Clone(open[:2]), open[4:]...), "uploads without the ended ones")
 	p.Equal(p.uploadIDs(open[2], 100), slices.Clone(open[4:]), "uploads after an ended one")

@@ -57,8 +57,7 @@ func usageOwners(p *probe) {
 	blob, upload := p.putFor(owner, "blob", 10), p.beginFor(owner, "upload", "upload")
 	p.Must(blob.Owner == owner && upload.Owner == owner, "owners of %+v and %+v", blob, upload)
 	p.Reopen()
-	got, err := p.Store.Blob(p.Ctx, "a", "blob")
-	p.OK(err, "blob")
+	got := dbtest.Value(p.Store.Blob(p.Ctx, "a", "blob"))
 	p.Equal(got, blob, "blob")
 	p.Equal(p.Upload("upload"), upload, "upload")
 	uploads, _, err := p.Store.ListUploads(p.Ctx, "a", "", 10, 0)
@@ -67,8 +66,7 @@ func usageOwners(p *probe) {
 	p.part("upload", 0, 5)
 	done := p.Complete("upload")
 	p.Must(done.Owner == owner, "a completed upload belongs to %q", done.Owner)
-	page, err := p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: "a", Limit: 10})
-	p.OK(err, "list")
+	page := dbtest.Value(p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: "a", Limit: 10}))
 	p.Must(len(page.Blobs) == 2 && page.Blobs[0].Owner == owner && page.Blobs[1].Owner == owner, "listed %+v", page.Blobs)
 	_, err = p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "blob", Content: p.Content(), Owner: owner}, nil,
 		func(current *metastore.Blob) error {
@@ -79,8 +77,7 @@ func usageOwners(p *probe) {
 		})
 	p.OK(err, "commit whose precondition checks the owner")
 	p.putFor("", "blob", 1)
-	got, err = p.Store.Blob(p.Ctx, "a", "blob")
-	p.OK(err, "blob")
+	got = dbtest.Value(p.Store.Blob(p.Ctx, "a", "blob"))
 	p.Must(got.Owner == "", "the blob without an owner belongs to %q", got.Owner)
 }
 
@@ -109,8 +106,7 @@ func usageBlobs(p *probe) {
 	p.uses("", 0, 0, "everything")
 	p.Reopen()
 	for _, name := range []string{"one", "two", "large", "empty", "none", "one"} {
-		_, _, err := p.Store.DeleteBlob(p.Ctx, "a", name, nil)
-		p.OK(err, "delete")
+		p.remove("a", name)
 	}
 	p.uses("x", 0, 0, "deleting everything")
 	p.uses("y", 5, 0, "deleting everything of another owner")
@@ -134,15 +130,12 @@ func usageUploads(p *probe) {
 	p.part("ownerless", 0, 11)
 	p.uses("", 0, 0, "an upload without an owner")
 	for range 2 {
-		_, err := p.Store.AbortUpload(p.Ctx, "one")
-		p.OK(err, "abort")
+		dbtest.Value(p.Store.AbortUpload(p.Ctx, "one"))
 		p.uses("x", 7, 1, "an abort")
 	}
 	p.Reopen()
-	_, err := p.Store.AbortUpload(p.Ctx, "ownerless")
-	p.OK(err, "abort")
-	_, err = p.Store.AbortUpload(p.Ctx, "two")
-	p.OK(err, "abort")
+	dbtest.Value(p.Store.AbortUpload(p.Ctx, "ownerless"))
+	dbtest.Value(p.Store.AbortUpload(p.Ctx, "two"))
 	p.uses("x", 0, 0, "aborting everything")
 }
 
@@ -177,10 +170,8 @@ func usageComplete(p *probe) {
 	p.uses("x", 180, 0, "a complete without parts")
 	p.beginFor("x", "late", "late")
 	p.part("late", 0, 5)
-	_, _, err := p.Store.DeleteBlob(p.Ctx, "a", "one", nil)
-	p.OK(err, "delete")
-	_, _, err = p.Store.DeleteBlob(p.Ctx, "a", "two", nil)
-	p.OK(err, "delete")
+	p.remove("a", "one")
+	p.remove("a", "two")
 	p.uses("x", 5, 1, "deleting the completed blobs")
 	p.Clock.Advance(metastore.UploadRetention)
 	p.Purge() // the idle upload, and the outcomes of the others
@@ -194,38 +185,30 @@ func usageRefused(p *probe) {
 	p.part("name", 0, 10)
 	refuse := func(*metastore.Blob) error { return errRefused }
 	b := metastore.Blob{Account: "a", Name: "name", Content: p.Content(), Size: 3, Owner: "x"}
-	_, err := p.Store.CommitBlob(p.Ctx, b, p.extents(0, 3), refuse)
-	p.Is(err, errRefused, "commit")
+	p.Is(dbtest.Error(p.Store.CommitBlob(p.Ctx, b, p.extents(0, 3), refuse)), errRefused, "commit")
 	old := p.Extent(0, 0, 3)
 	old.Created = p.Clock.Now().Add(-metastore.MaxExtentAge - time.Second)
-	_, err = p.Store.CommitBlob(p.Ctx, b, []metastore.Extent{old}, nil)
-	p.Is(err, metastore.ErrStaleExtent, "commit")
+	p.Is(dbtest.Error(p.Store.CommitBlob(p.Ctx, b, []metastore.Extent{old}, nil)), metastore.ErrStaleExtent, "commit")
 	b.Expires = p.Clock.Now()
-	_, err = p.Store.CommitBlob(p.Ctx, b, p.extents(0, 3), nil)
-	p.Is(err, database.ErrExpired, "commit")
-	_, _, err = p.Store.DeleteBlob(p.Ctx, "a", "name", refuse)
+	p.Is(dbtest.Error(p.Store.CommitBlob(p.Ctx, b, p.extents(0, 3), nil)), database.ErrExpired, "commit")
+	_, _, err := p.Store.DeleteBlob(p.Ctx, "a", "name", refuse)
 	p.Is(err, errRefused, "delete")
 	err = p.Store.PutPart(p.Ctx, "name", metastore.Part{Size: 3}, []metastore.Extent{old})
 	p.Is(err, metastore.ErrStaleExtent, "part")
 	u := p.Upload("name")
-	_, err = p.Store.CompleteUpload(p.Ctx, "name", u.Revision, u.Bytes, 1, refuse)
-	p.Is(err, errRefused, "complete")
-	_, err = p.Store.CompleteUpload(p.Ctx, "name", u.Revision-1, u.Bytes, 1, nil)
-	p.Is(err, metastore.ErrRevisionMismatch, "complete")
-	_, err = p.Store.BeginUpload(p.Ctx, metastore.Upload{ID: "name", Account: "a", Name: "other", Content: p.Content(), PartSize: 1, Owner: "x"})
-	p.Is(err, database.ErrExists, "begin")
+	p.Is(dbtest.Error(p.Store.CompleteUpload(p.Ctx, "name", u.Revision, u.Bytes, 1, refuse)), errRefused, "complete")
+	p.Is(dbtest.Error(p.Store.CompleteUpload(p.Ctx, "name", u.Revision-1, u.Bytes, 1, nil)), metastore.ErrRevisionMismatch, "complete")
+	p.Is(dbtest.Error(p.Store.BeginUpload(p.Ctx, metastore.Upload{ID: "name", Account: "a", Name: "other", Content: p.Content(), PartSize: 1, Owner: "x"})), database.ErrExists, "begin")
 	p.uses("x", 110, 1, "refusals")
 	p.Complete("name")
 	err = p.Store.PutPart(p.Ctx, "name", metastore.Part{Size: 3}, p.extents(0, 3))
 	p.Is(err, metastore.ErrCommitted, "part")
-	_, err = p.Store.AbortUpload(p.Ctx, "name")
-	p.Is(err, metastore.ErrCommitted, "abort")
+	p.Is(dbtest.Error(p.Store.AbortUpload(p.Ctx, "name")), metastore.ErrCommitted, "abort")
 	p.uses("x", 10, 0, "refusals of a committed upload")
 	ctx, cancel := context.WithCancel(p.Ctx)
 	cancel()
 	b.Expires = time.Time{}
-	_, err = p.Store.CommitBlob(ctx, b, p.extents(0, 3), nil)
-	p.Is(err, context.Canceled, "cancelled commit")
+	p.Is(dbtest.Error(p.Store.CommitBlob(ctx, b, p.extents(0, 3), nil)), context.Canceled, "cancelled commit")
 	p.uses("x", 10, 0, "a cancelled commit")
 }
 
@@ -267,8 +250,7 @@ func usagePurge(p *probe) {
 	}
 	p.Clock.Advance(time.Minute)
 	p.putFor("x", "replaced", 4)
-	_, _, err := p.Store.DeleteBlob(p.Ctx, "a", "deleted", nil)
-	p.OK(err, "delete")
+	p.remove("a", "deleted")
 	p.uses("x", 7, 0, "replacing an expired blob")
 	p.uses("y", 0, 0, "the replacing and deleting of expired blobs")
 	p.Clock.Advance(metastore.ExpiredBlobGrace)
@@ -290,16 +272,14 @@ func usageManyRows(p *probe) {
 				y += size
 			}
 			if i%4 == 0 {
-				_, _, err := p.Store.DeleteBlob(p.Ctx, "a", fmt.Sprint(round, "-", i), nil)
-				p.OK(err, "delete")
+				p.remove("a", fmt.Sprint(round, "-", i))
 				x -= size
 			}
 		}
 		p.uses("x", x, 0, "writing in round %d", round)
 		for calls := 0; ; calls++ {
 			p.Must(calls < 500, "the purge does not end")
-			n, err := p.Store.Purge(p.Ctx, []int{1, 2, 7, 1000}[round])
-			p.OK(err, "purge")
+			n := dbtest.Value(p.Store.Purge(p.Ctx, []int{1, 2, 7, 1000}[round]))
 			p.uses("x", x, 0, "call %d of the purge in round %d", calls, round)
 			p.uses("y", y, 0, "call %d of the purge in round %d", calls, round)
 			if n == 0 {
@@ -313,8 +293,7 @@ func usageManyRows(p *probe) {
 	for i := range 40 { // back to zero: the sum of many rows may be zero
 		name := fmt.Sprint("passing", i)
 		p.putFor("z", name, 5)
-		_, _, err := p.Store.DeleteBlob(p.Ctx, "a", name, nil)
-		p.OK(err, "delete")
+		p.remove("a", name)
 	}
 	p.Purge()
 	p.uses("z", 0, 0, "as many deletes as commits")
@@ -327,8 +306,7 @@ func usageManyRows(p *probe) {
 // key.
 func usageObjects(p *probe) {
 	uses := func(objects, names int64, format string, a ...any) {
-		got, err := p.Store.Usage(p.Ctx, "x")
-		p.OK(err, "usage")
+		got := dbtest.Value(p.Store.Usage(p.Ctx, "x"))
 		p.Must(got.Objects == objects && got.Names == names, "%d objects with %d bytes of names after %s; want %d and %d",
 			got.Objects, got.Names, fmt.Sprintf(format, a...), objects, names)
 		p.Must(got.Stored() == got.Bytes+names+metastore.RowCharge*(objects+got.Uploads), "%+v are %d", got, got.Stored())
@@ -359,12 +337,11 @@ func usageObjects(p *probe) {
 	uses(2, 3006, "its complete")
 	p.beginFor("x", "gone", "gone")
 	p.part("gone", 0, 5)
-	_, err := p.Store.AbortUpload(p.Ctx, "gone")
-	p.OK(err, "abort")
+	dbtest.Value(p.Store.AbortUpload(p.Ctx, "gone"))
 	uses(2, 3006, "an abort")
 	p.beginFor("x", "idle", "idle")
 	p.part("idle", 0, 5)
-	_, err = p.Store.CommitBlob(p.Ctx, metastore.Blob{
+	_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{
 		Account: "a", Name: long + "2", Content: p.Content(), Owner: "x", Expires: p.Clock.Now().Add(time.Minute),
 	}, nil, nil)
 	p.OK(err, "commit")
@@ -373,8 +350,7 @@ func usageObjects(p *probe) {
 	p.Purge()
 	uses(2, 3006, "a purge")
 	for _, name := range []string{long, "upload"} {
-		_, _, err := p.Store.DeleteBlob(p.Ctx, "a", name, nil)
-		p.OK(err, "delete")
+		p.remove("a", name)
 	}
 	uses(0, 0, "deleting everything")
 }
@@ -382,8 +358,7 @@ func usageObjects(p *probe) {
 // usageMetadata checks that metadata counts like a name, to the owner of its blob or upload.
 func usageMetadata(p *probe) {
 	uses := func(owner string, names int64, format string, a ...any) {
-		got, err := p.Store.Usage(p.Ctx, owner)
-		p.OK(err, "usage")
+		got := dbtest.Value(p.Store.Usage(p.Ctx, owner))
 		p.Must(got.Names == names, "%q has %d bytes of names and metadata after %s, want %d", owner, got.Names, fmt.Sprintf(format, a...), names)
 	}
 	put := func(owner, name string, metadata int, expires time.Time) {
@@ -415,11 +390,9 @@ func usageMetadata(p *probe) {
 	uses("x", 31, "complete, twice")
 	uses("y", 0, "a complete over another's")
 	begin("v", 40)
-	_, err := p.Store.AbortUpload(p.Ctx, "v")
-	p.OK(err, "abort")
+	dbtest.Value(p.Store.AbortUpload(p.Ctx, "v"))
 	uses("x", 31, "abort")
-	_, _, err = p.Store.DeleteBlob(p.Ctx, "a", "n", nil)
-	p.OK(err, "delete")
+	p.remove("a", "n")
 	uses("x", 0, "delete")
 	begin("idle", 50)
 	put("x", strings.Repeat("n", 3000), 60, p.Clock.Now().Add(time.Minute))

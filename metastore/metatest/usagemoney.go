@@ -42,8 +42,7 @@ func usageChannels(p *probe) {
 	_, err = open("ownerless", "", 4, nil)
 	p.OK(err, "open")
 	uses("", 0, "an open without an owner")
-	_, err = p.Store.CloseChannel(p.Ctx, "first")
-	p.OK(err, "close")
+	dbtest.Value(p.Store.CloseChannel(p.Ctx, "first"))
 	p.Purge()
 	_, err = open("third", owner, 5, nil)
 	p.OK(err, "open")
@@ -70,8 +69,7 @@ func usageOfRecords(p *probe) {
 			ID: "channel " + key, PaymentChannelID: int64(key[0]), Receiver: "r", Asset: "a", Expires: p.Clock.Now().Add(time.Hour),
 		}, i)
 		p.OK(err, "open")
-		_, err = p.Store.AddDeposit(p.Ctx, "channel "+key, 1, &ledger.Idempotency{Scope: "deposit", Key: key, Owner: owner})
-		p.OK(err, "deposit")
+		dbtest.Value(p.Store.AddDeposit(p.Ctx, "channel "+key, 1, &ledger.Idempotency{Scope: "deposit", Key: key, Owner: owner}))
 	}
 	for range 3 { // once, and two repeats
 		record("k", "x")
@@ -79,18 +77,14 @@ func usageOfRecords(p *probe) {
 	p.retains("x", 2*row, "two requests")
 	record("l", "")
 	p.retains("", 0, "requests without an owner")
-	_, err := p.Store.AddDeposit(p.Ctx, "unknown", 1, &ledger.Idempotency{Scope: "deposit", Key: "refused", Owner: "x"})
-	p.Is(err, database.ErrNotFound, "deposit")
-	_, err = p.Store.AddDeposit(p.Ctx, "channel k", 1, nil)
-	p.OK(err, "deposit")
+	p.Is(dbtest.Error(p.Store.AddDeposit(p.Ctx, "unknown", 1, &ledger.Idempotency{Scope: "deposit", Key: "refused", Owner: "x"})), database.ErrNotFound, "deposit")
+	dbtest.Value(p.Store.AddDeposit(p.Ctx, "channel k", 1, nil))
 	p.retains("x", 2*row, "requests that are not recorded")
 	p.Clock.Advance(ledger.IdempotencyRetention)
 	session := ledger.Session{ID: "session", Total: 5, Left: 5, Expires: p.Clock.Now().Add(100 * 24 * time.Hour)}
-	_, err = p.Store.CreateSession(p.Ctx, session, nil)
-	p.OK(err, "create session")
+	dbtest.Value(p.Store.CreateSession(p.Ctx, session, nil))
 	for _, owner := range []string{"x", "x", "y"} { // the record expires, and is replaced before it is purged
-		_, err = p.Store.UseSession(p.Ctx, "session", 1, &ledger.Idempotency{Scope: "use", Key: "k", Owner: owner})
-		p.OK(err, "use")
+		dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, &ledger.Idempotency{Scope: "use", Key: "k", Owner: owner}))
 		p.Clock.Advance(ledger.IdempotencyRetention)
 	}
 	p.retains("x", 2*row, "replacing the record of another owner")

@@ -21,8 +21,7 @@ func usageRaceChecks() []dbtest.Check {
 // uploads in account a. None of them may expire.
 func (p *probe) counted(owner string) {
 	var want metastore.Used
-	page, err := p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: "a", Limit: 100_000})
-	p.OK(err, "list")
+	page := dbtest.Value(p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: "a", Limit: 100_000}))
 	for _, b := range page.Blobs {
 		if b.Owner == owner {
 			want.Bytes += b.Size
@@ -40,8 +39,7 @@ func (p *probe) counted(owner string) {
 			want.Names += int64(len(u.Name))
 		}
 	}
-	got, err := p.Store.Usage(p.Ctx, owner)
-	p.OK(err, "usage")
+	got := dbtest.Value(p.Store.Usage(p.Ctx, owner))
 	got.Retained = 0 // see allRetained
 	p.Equal(got, want, "usage of %q compared with what is stored", owner)
 }
@@ -67,8 +65,7 @@ func (p *probe) allRetained(owners, uploads []string) {
 		want += metastore.OutcomeCharge(u.Name)
 	}
 	for _, owner := range owners {
-		used, err := p.Store.Usage(p.Ctx, owner)
-		p.OK(err, "usage")
+		used := dbtest.Value(p.Store.Usage(p.Ctx, owner))
 		got += used.Retained
 	}
 	p.Must(got == want, "%d bytes are retained of all owners, want %d", got, want)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/database/dbtest"
 	"sluice/metastore"
 )
 
@@ -42,8 +43,7 @@ func usageRetained(p *probe) {
 	p.putFor("x", "one", 5)
 	p.retains("y", row+7, "an overwrite without an owner")
 	p.retains("", 0, "an overwrite of a blob without an owner")
-	_, _, err := p.Store.DeleteBlob(p.Ctx, "a", "one", nil)
-	p.OK(err, "delete")
+	p.remove("a", "one")
 	p.retains("x", 3*row+205, "a delete")
 	p.Purge()
 	p.Reopen()
@@ -74,8 +74,7 @@ func usageRetained(p *probe) {
 	}
 	p.beginFor("y", "empty", "")
 	for _, id := range []string{"aborted", "aborted", "empty"} {
-		_, err := p.Store.AbortUpload(p.Ctx, id)
-		p.OK(err, "abort")
+		dbtest.Value(p.Store.AbortUpload(p.Ctx, id))
 	}
 	y := outcome + row + int64(len("longer name")) + row
 	p.retains("y", y+3*row+30+row, "two aborts")
@@ -97,7 +96,7 @@ func usageRetained(p *probe) {
 	p.retains("y", 0, "forgetting the last upload")
 
 	// A blob that has expired becomes garbage when it is purged.
-	_, err = p.Store.CommitBlob(p.Ctx, metastore.Blob{
+	_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{
 		Account: "a", Name: "expires", Content: p.Content(), Size: 10, Owner: "x", Expires: p.Clock.Now().Add(time.Minute), Metadata: "m",
 	}, p.extents(0, 10), nil)
 	p.OK(err, "commit")
@@ -120,15 +119,13 @@ func usageOfStaged(p *probe) {
 		list[i] = p.Extent(0, int64(i), 1)
 	}
 	b := metastore.Blob{Account: "a", Name: "staged", Content: p.Content(), Size: extents, Owner: "staged"}
-	_, err := p.Store.CommitBlob(p.Ctx, b, list, nil)
-	p.OK(err, "commit of many extents")
+	dbtest.Value(p.Store.CommitBlob(p.Ctx, b, list, nil))
 	p.retains("staged", 0, "a commit of many extents")
 	for i := range list {
 		list[i] = p.Extent(0, int64(i), 1)
 	}
 	b.Content = p.Content()
-	_, err = p.Store.CommitBlob(p.Ctx, b, list, func(*metastore.Blob) error { return errRefused })
-	p.Is(err, errRefused, "commit of many extents")
+	p.Is(dbtest.Error(p.Store.CommitBlob(p.Ctx, b, list, func(*metastore.Blob) error { return errRefused })), errRefused, "commit of many extents")
 	garbage := p.Garbage()
 	p.retains("staged", int64(len(garbage))*(metastore.RowCharge+extents), "a refused commit of many extents")
 	for _, id := range garbage {
@@ -143,8 +140,7 @@ func usageOfStaged(p *probe) {
 func usageOccupied(p *probe) {
 	last := int64(0)
 	grows := func(atMost int64, what string) {
-		used, err := p.Store.Usage(p.Ctx, "x")
-		p.OK(err, "usage")
+		used := dbtest.Value(p.Store.Usage(p.Ctx, "x"))
 		p.Must(used.Occupied()-last <= atMost, "%s occupies %d bytes, and %d were reserved", what, used.Occupied()-last, atMost)
 		last = used.Occupied()
 	}
@@ -155,8 +151,7 @@ func usageOccupied(p *probe) {
 		grows(metastore.Charge(name, metadata)+size, "a commit")
 	}
 	begin := func(id, name, metadata string) {
-		_, err := p.Store.BeginUpload(p.Ctx, metastore.Upload{ID: id, Account: "a", Name: name, Content: p.Content(), PartSize: 100, Owner: "x", Metadata: metadata})
-		p.OK(err, "begin")
+		dbtest.Value(p.Store.BeginUpload(p.Ctx, metastore.Upload{ID: id, Account: "a", Name: name, Content: p.Content(), PartSize: 100, Owner: "x", Metadata: metadata}))
 		grows(metastore.Charge(name, metadata)+metastore.OutcomeCharge(name), "a begin")
 	}
 	part := func(id string, index int, size int64) {
@@ -185,15 +180,13 @@ func usageOccupied(p *probe) {
 		for i := range parts {
 			part(id, i, 1)
 		}
-		_, err := p.Store.AbortUpload(p.Ctx, id)
-		p.OK(err, "abort")
+		dbtest.Value(p.Store.AbortUpload(p.Ctx, id))
 		grows(0, "an abort")
 	}
 	begin("idle", "idle", "")
 	part("idle", 0, 1)
 	for _, name := range []string{"one", long, "none"} {
-		_, _, err := p.Store.DeleteBlob(p.Ctx, "a", name, nil)
-		p.OK(err, "delete")
+		p.remove("a", name)
 		grows(0, "a delete")
 	}
 	p.Purge()
@@ -205,7 +198,5 @@ func usageOccupied(p *probe) {
 	p.drop()
 	p.Clock.Advance(metastore.UploadRetention)
 	p.Purge()
-	used, err := p.Store.Usage(p.Ctx, "x")
-	p.OK(err, "usage")
-	p.Equal(used, metastore.Used{}, "usage after everything was forgotten")
+	p.Equal(dbtest.Value(p.Store.Usage(p.Ctx, "x")), metastore.Used{}, "usage after everything was forgotten")
 }

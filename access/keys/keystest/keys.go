@@ -33,27 +33,23 @@ func keyCreate(p *probe) {
 	}
 	given := want
 	given.Revoked = p.Clock.Now() // ignored
-	got, err := p.Store.CreateKey(p.Ctx, given)
-	p.OK(err, "create")
+	got := dbtest.Value(p.Store.CreateKey(p.Ctx, given))
 	want.Created, want.Expires = p.Clock.Now(), p.Clock.Now().Add(time.Hour)
 	p.Equal(got, want, "key as created")
 	plain := p.NewKey("plain")
 	p.Equal(plain, keys.Key{ID: "plain", Group: "group of plain", Created: p.Clock.Now()}, "key with only an id and a group")
 	p.Clock.Advance(time.Minute)
-	_, err = p.Store.CreateKey(p.Ctx, keys.Key{ID: want.ID, Group: "another"})
-	p.Is(err, database.ErrExists, "second key of an id")
-	_, err = p.Store.CreateKey(p.Ctx, keys.Key{ID: "later", Group: "another", Limits: someLimits})
-	p.OK(err, "key of the group of a refused one")
+	p.Is(dbtest.Error(p.Store.CreateKey(p.Ctx, keys.Key{ID: want.ID, Group: "another"})), database.ErrExists, "second key of an id")
+	dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "later", Group: "another", Limits: someLimits}))
 	for _, k := range []keys.Key{{ID: "id"}, {Group: "group"}} {
-		_, err = p.Store.CreateKey(p.Ctx, k)
+		_, err := p.Store.CreateKey(p.Ctx, k)
 		p.Must(err != nil, "key %+v was created", k)
 	}
 	p.Reopen()
 	p.Equal(p.getKey(want.ID), want, "key")
 	p.Equal(p.getKey("plain"), plain, "key with only an id and a group")
 	for _, id := range []string{"", "id", "key", "key\x00"} {
-		_, err = p.Store.Key(p.Ctx, id)
-		p.Is(err, database.ErrNotFound, "key %q", id)
+		p.Is(dbtest.Error(p.Store.Key(p.Ctx, id)), database.ErrNotFound, "key %q", id)
 	}
 }
 
@@ -61,8 +57,7 @@ func keyCreate(p *probe) {
 func keyAccounts(p *probe) {
 	for i, list := range [][]string{nil, {}, {""}, {"a"}} {
 		id := fmt.Sprint(i)
-		_, err := p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: "g", Accounts: list, Scopes: list})
-		p.OK(err, "create")
+		dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: "g", Accounts: list, Scopes: list}))
 		k := p.getKey(id)
 		p.Must((k.Accounts == nil) == (list == nil), "accounts %#v were read as %#v", list, k.Accounts)
 		p.Equal(k.Accounts, list, "accounts")
@@ -86,8 +81,7 @@ func keyGroups(p *probe) {
 	other.OpenUploads++
 	_, err = create("other", "group", other)
 	p.Is(err, keys.ErrGroupLimits, "key with other limits than its group")
-	_, err = p.Store.Key(p.Ctx, "other")
-	p.Is(err, database.ErrNotFound, "key that was refused")
+	p.Is(dbtest.Error(p.Store.Key(p.Ctx, "other")), database.ErrNotFound, "key that was refused")
 	p.Must(p.version(p.Store) == before, "the version changed by a refusal")
 	k, err := create("other", "group2", other)
 	p.OK(err, "key of another group")
@@ -98,8 +92,7 @@ func keyGroups(p *probe) {
 	_, err = create("late", "group3", someLimits)
 	p.Is(err, keys.ErrGroupLimits, "limits for a group without limits")
 
-	_, err = p.Store.RevokeKey(p.Ctx, "first")
-	p.OK(err, "revoke")
+	dbtest.Value(p.Store.RevokeKey(p.Ctx, "first"))
 	p.Reopen()
 	for _, id := range []string{"first", "silent", "same"} {
 		p.Equal(p.getKey(id).Limits, first.Limits, "limits of %s", id)
@@ -109,8 +102,7 @@ func keyGroups(p *probe) {
 }
 
 func keyList(p *probe) {
-	list, err := p.Store.ListKeys(p.Ctx, "", 10)
-	p.OK(err, "list")
+	list := dbtest.Value(p.Store.ListKeys(p.Ctx, "", 10))
 	p.Must(len(list) == 0, "%d keys before any was created", len(list))
 	ids := []string{"\x00", "A", "B", "a", "a\x00", "ab", "b", "ä", "\xff", "\xff\x00"}
 	for _, i := range []int{7, 1, 9, 3, 4, 0, 8, 2, 6, 5} {
@@ -120,14 +112,12 @@ func keyList(p *probe) {
 		})
 		p.OK(err, "create")
 	}
-	_, err = p.Store.RevokeKey(p.Ctx, "a")
-	p.OK(err, "revoke")
+	dbtest.Value(p.Store.RevokeKey(p.Ctx, "a"))
 	p.Clock.Advance(5 * time.Hour)
 	for limit := 1; limit <= len(ids)+1; limit++ {
 		var got []string
 		for after := ""; ; {
-			page, err := p.Store.ListKeys(p.Ctx, after, limit)
-			p.OK(err, "list")
+			page := dbtest.Value(p.Store.ListKeys(p.Ctx, after, limit))
 			p.Must(len(page) <= limit, "%d keys on a page of %d", len(page), limit)
 			for _, k := range page {
 				p.Equal(k, p.getKey(k.ID), "listed key")
@@ -140,8 +130,7 @@ func keyList(p *probe) {
 		}
 		p.Equal(got, ids, "keys in pages of %d", limit)
 	}
-	list, err = p.Store.ListKeys(p.Ctx, "aa", 2)
-	p.OK(err, "list after an unknown id")
+	list = dbtest.Value(p.Store.ListKeys(p.Ctx, "aa", 2))
 	p.Must(len(list) == 2 && list[0].ID == "ab" && list[1].ID == "b", "listed after aa: %+v", list)
 }
 
@@ -150,15 +139,11 @@ func keyRevoke(p *probe) {
 	p.Clock.Advance(time.Minute)
 	want.Revoked = p.Clock.Now()
 	for range 2 {
-		got, err := p.Store.RevokeKey(p.Ctx, "key")
-		p.OK(err, "revoke")
-		p.Equal(got, want, "revoked key")
+		p.Equal(dbtest.Value(p.Store.RevokeKey(p.Ctx, "key")), want, "revoked key")
 		p.Clock.Advance(time.Hour)
 	}
-	_, err := p.Store.RevokeKey(p.Ctx, "none")
-	p.Is(err, database.ErrNotFound, "revoke of an unknown key")
-	_, err = p.Store.CreateKey(p.Ctx, keys.Key{ID: "key", Group: want.Group})
-	p.Is(err, database.ErrExists, "key with the id of a revoked one")
+	p.Is(dbtest.Error(p.Store.RevokeKey(p.Ctx, "none")), database.ErrNotFound, "revoke of an unknown key")
+	p.Is(dbtest.Error(p.Store.CreateKey(p.Ctx, keys.Key{ID: "key", Group: want.Group})), database.ErrExists, "key with the id of a revoked one")
 	p.Reopen()
 	p.Equal(p.getKey("key"), want, "revoked key")
 	p.Equal(p.getKey("other"), other, "key that was not revoked")
@@ -166,25 +151,19 @@ func keyRevoke(p *probe) {
 
 // keysStay lets keys expire. They must still be readable.
 func keysStay(p *probe) {
-	k, err := p.Store.CreateKey(p.Ctx, keys.Key{ID: "expired", Group: "g", Limits: someLimits, Expires: p.Clock.Now().Add(time.Minute)})
-	p.OK(err, "create")
-	past, err := p.Store.CreateKey(p.Ctx, keys.Key{ID: "past", Group: "g", Expires: p.Clock.Now().Add(-time.Minute)})
-	p.OK(err, "create")
+	k := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "expired", Group: "g", Limits: someLimits, Expires: p.Clock.Now().Add(time.Minute)}))
+	past := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "past", Group: "g", Expires: p.Clock.Now().Add(-time.Minute)}))
 	p.NewKey("revoked")
-	revoked, err := p.Store.RevokeKey(p.Ctx, "revoked")
-	p.OK(err, "revoke")
+	revoked := dbtest.Value(p.Store.RevokeKey(p.Ctx, "revoked"))
 	p.Clock.Advance(365 * 24 * time.Hour)
 	p.Purge()
 	for _, want := range []keys.Key{k, past, revoked} {
 		p.Equal(p.getKey(want.ID), want, "key after its time")
 	}
-	list, err := p.Store.ListKeys(p.Ctx, "", 10)
-	p.OK(err, "list")
+	list := dbtest.Value(p.Store.ListKeys(p.Ctx, "", 10))
 	p.Must(len(list) == 3, "%d keys after their time", len(list))
 	k.Revoked = p.Clock.Now()
-	got, err := p.Store.RevokeKey(p.Ctx, k.ID)
-	p.OK(err, "revoke of an expired key")
-	p.Equal(got, k, "expired key, revoked")
+	p.Equal(dbtest.Value(p.Store.RevokeKey(p.Ctx, k.ID)), k, "expired key, revoked")
 }
 
 func (p *probe) version(s whole.Database) int64 {
@@ -211,23 +190,18 @@ func keyVersion(p *probe) {
 		changed(true, "a new key")
 	}
 	for i := range 3 {
-		_, err := p.Store.RevokeKey(p.Ctx, fmt.Sprint("key", i))
-		p.OK(err, "revoke")
+		dbtest.Value(p.Store.RevokeKey(p.Ctx, fmt.Sprint("key", i)))
 		changed(true, "a revoke")
 	}
-	k, err := p.Store.CreateKey(p.Ctx, keys.Key{ID: "more", Group: "group of key1"})
-	p.OK(err, "create")
+	k := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "more", Group: "group of key1"}))
 	changed(true, "a new key of a group")
-	_, err = p.Store.UpdateKey(p.Ctx, k.ID, func(k *keys.Key) { k.Label = "other" })
-	p.OK(err, "update")
+	dbtest.Value(p.Store.UpdateKey(p.Ctx, k.ID, func(k *keys.Key) { k.Label = "other" }))
 	changed(true, "an update")
-	_, err = p.Store.SetGroupLimits(p.Ctx, k.Group, func(l *keys.Limits) { l.Channels = 1 })
-	p.OK(err, "set limits")
+	dbtest.Value(p.Store.SetGroupLimits(p.Ctx, k.Group, func(l *keys.Limits) { l.Channels = 1 }))
 	changed(true, "other limits")
-	_, err = p.Store.UpdateKey(p.Ctx, "none", func(*keys.Key) {})
-	p.Is(err, database.ErrNotFound, "update of an unknown key")
+	p.Is(dbtest.Error(p.Store.UpdateKey(p.Ctx, "none", func(*keys.Key) {})), database.ErrNotFound, "update of an unknown key")
 	changed(false, "an update of an unknown key")
-	_, err = looking.RevokeKey(p.Ctx, k.ID)
+	_, err := looking.RevokeKey(p.Ctx, k.ID)
 	p.OK(err, "revoke")
 	changed(true, "a revoke over the reading handle")
 	p.Reopen()
@@ -268,8 +242,7 @@ func keyUpdate(p *probe) {
 	p.OK(err, "update what cannot be changed")
 	p.Equal(got, want, "key after an update of what cannot be changed")
 	p.Equal(p.getKey("key"), want, "key after an update of what cannot be changed")
-	want, err = p.Store.RevokeKey(p.Ctx, "key")
-	p.OK(err, "revoke")
+	want = dbtest.Value(p.Store.RevokeKey(p.Ctx, "key"))
 	update("a revoked key", func(k *keys.Key) { k.Label, k.Expires = "revoked", expires })
 	p.Must(!p.getKey("key").Revoked.IsZero(), "an update has revived a revoked key")
 	p.Equal(p.getKey("other"), other, "key that was not updated")
@@ -278,11 +251,9 @@ func keyUpdate(p *probe) {
 // keyGroupLimits changes a group's limits. The group has several keys.
 func keyGroupLimits(p *probe) {
 	for _, id := range []string{"a", "b"} {
-		_, err := p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: "group"})
-		p.OK(err, "create")
+		dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: "group"}))
 	}
-	other, err := p.Store.CreateKey(p.Ctx, keys.Key{ID: "c", Group: "other", Limits: someLimits})
-	p.OK(err, "create")
+	other := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "c", Group: "other", Limits: someLimits}))
 	want := keys.Limits{}
 	for _, k := range keys.LimitKinds {
 		*k.Of(&want) = int64(100 + len(k.Name))
@@ -294,22 +265,15 @@ func keyGroupLimits(p *probe) {
 	for _, id := range []string{"a", "b"} {
 		p.Equal(p.getKey(id).Limits, want, "limits of key %s", id)
 	}
-	got, err := p.Store.GroupLimits(p.Ctx, "group")
-	p.OK(err, "limits of the group")
-	p.Equal(got, want, "limits of the group")
+	p.Equal(dbtest.Value(p.Store.GroupLimits(p.Ctx, "group")), want, "limits of the group")
 	p.Equal(p.getKey("c"), other, "key of another group")
-	k, err := p.Store.CreateKey(p.Ctx, keys.Key{ID: "d", Group: "group"})
-	p.OK(err, "a further key")
+	k := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "d", Group: "group"}))
 	p.Equal(k.Limits, want, "limits of a further key")
-	_, err = p.Store.CreateKey(p.Ctx, keys.Key{ID: "e", Group: "group", Limits: someLimits})
-	p.Is(err, keys.ErrGroupLimits, "key with other limits than its group has now")
-	_, err = p.Store.SetGroupLimits(p.Ctx, "group", func(l *keys.Limits) { *l = keys.Limits{StoredBytes: keys.Unlimited} })
-	p.OK(err, "set the limits to the defaults")
+	p.Is(dbtest.Error(p.Store.CreateKey(p.Ctx, keys.Key{ID: "e", Group: "group", Limits: someLimits})), keys.ErrGroupLimits, "key with other limits than its group has now")
+	dbtest.Value(p.Store.SetGroupLimits(p.Ctx, "group", func(l *keys.Limits) { *l = keys.Limits{StoredBytes: keys.Unlimited} }))
 	p.Equal(p.getKey("a").Limits, keys.Limits{StoredBytes: keys.Unlimited}, "limits")
-	_, err = p.Store.GroupLimits(p.Ctx, "none")
-	p.Is(err, database.ErrNotFound, "limits of an unknown group")
-	_, err = p.Store.SetGroupLimits(p.Ctx, "none", func(*keys.Limits) {})
-	p.Is(err, database.ErrNotFound, "set limits of an unknown group")
+	p.Is(dbtest.Error(p.Store.GroupLimits(p.Ctx, "none")), database.ErrNotFound, "limits of an unknown group")
+	p.Is(dbtest.Error(p.Store.SetGroupLimits(p.Ctx, "none", func(*keys.Limits) {})), database.ErrNotFound, "set limits of an unknown group")
 }
 
 // keyRacingUpdates changes one key and one group concurrently, each call something else. No change
@@ -356,8 +320,7 @@ func keyRacingCreators(p *probe) {
 			return err
 		})
 		p.Won(errs, 2, keys.ErrGroupLimits) // those who request the same
-		list, err := p.Store.ListKeys(p.Ctx, id+"-", 10)
-		p.OK(err, "list")
+		list := dbtest.Value(p.Store.ListKeys(p.Ctx, id+"-", 10))
 		for i, err := range errs {
 			if err == nil {
 				p.Must(slices.ContainsFunc(list, func(k keys.Key) bool { return dbtest.Same(k, created[i]) }),
