@@ -11,6 +11,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
+	"sluice/internal/testenv"
 )
 
 // allowance returns an Allowance with these limits.
@@ -20,10 +21,7 @@ func allowance(limits keys.Limits) *access.Allowance {
 
 func enter(t testing.TB, a *access.Allowance) (leave func()) {
 	t.Helper()
-	leave, err := a.Enter(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	leave = testenv.Must(a.Enter(context.Background()))(t)
 	return leave
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/internal/testenv"
 )
 
 // newKeys returns an Authenticator over a store's handle, the line to that handle, and another
@@ -49,9 +50,7 @@ func TestAuthenticate(t *testing.T) {
 		other, otherGood := makeKey(t, command, access.NewKey{})
 		_, expired := makeKey(t, command, access.NewKey{Expires: time.Now()})
 		revokedKey, revoked := makeKey(t, command, access.NewKey{})
-		if _, err := command.RevokeKey(t.Context(), revokedKey.ID); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(command.RevokeKey(t.Context(), revokedKey.ID))(t)
 		secret := good[len(good)-56:]
 		for range 2 { // from the store, and then from the cache
 			for name, bad := range map[string]string{
@@ -217,9 +216,7 @@ func TestRemembered(t *testing.T) {
 		synctest.Wait()
 		check("after a change of another", good, true, false)
 		check("after that", good, true, true)
-		if _, err := command.RevokeKey(t.Context(), key.ID); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(command.RevokeKey(t.Context(), key.ID))(t)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		check("revoked, and not looked up yet", good, true, false)
@@ -237,9 +234,7 @@ func TestRevokedKeyEndsAfterPoll(t *testing.T) {
 		key, good := makeKey(t, command, access.NewKey{})
 		run(t, keys, noReport(t))
 		authenticate(t, "fresh", keys, good, nil)
-		if _, err := command.RevokeKey(t.Context(), key.ID); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(command.RevokeKey(t.Context(), key.ID))(t)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		authenticate(t, "a poll later", keys, good, access.ErrUnknownKey)
@@ -283,16 +278,11 @@ func TestKeyReadBeforeItWasRevoked(t *testing.T) {
 				}()
 				<-read
 				served.answer.Store(nil)
-				if _, err := command.RevokeKey(t.Context(), key.ID); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(command.RevokeKey(t.Context(), key.ID))(t)
 				if polling {
 					time.Sleep(time.Second)
 				} else {
-					version, err := served.KeysVersion(t.Context())
-					if err != nil {
-						t.Fatal(err)
-					}
+					version := testenv.Must(served.KeysVersion(t.Context()))(t)
 					served.origin.Store(version) // so the first is 0, as a counter's may be
 					run(t, keys, noReport(t))
 				}
@@ -356,9 +346,7 @@ func TestPollWithoutAnAnswer(t *testing.T) {
 		run(t, keys, func(error) { reports++ })
 		authenticate(t, "fresh", keys, good, nil)
 		served.hangs.Store(true)
-		if _, err := command.RevokeKey(t.Context(), key.ID); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(command.RevokeKey(t.Context(), key.ID))(t)
 		time.Sleep(10*time.Second + time.Nanosecond)
 		authenticate(t, "after 10 s", keys, good, access.ErrUnknownKey)
 		time.Sleep(time.Second)
@@ -376,10 +364,7 @@ func TestRecheck(t *testing.T) {
 		keys, served, command := newKeys(t)
 		key, good := makeKey(t, command, access.NewKey{Expires: time.Now().Add(time.Hour)})
 		run(t, keys, noReport(t))
-		caller, err := keys.Authenticate(t.Context(), good)
-		if err != nil {
-			t.Fatal(err)
-		}
+		caller := testenv.Must(keys.Authenticate(t.Context(), good))(t)
 		const calls = 100
 		// recheck calls Recheck concurrently while a query takes half a second, and returns the
 		// number of queries and how many calls may write.
@@ -412,9 +397,7 @@ func TestRecheck(t *testing.T) {
 		if queries, writers := recheck(nil); queries != 0 || writers != calls {
 			t.Errorf("unchanged: %d queries, %d of %d calls may write", queries, writers, calls)
 		}
-		if _, err := access.Update(t.Context(), command, key.ID, access.KeyChange{Scopes: []access.Scope{access.ScopeRead}}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(access.Update(t.Context(), command, key.ID, access.KeyChange{Scopes: []access.Scope{access.ScopeRead}}))(t)
 		poll()
 		if queries, writers := recheck(nil); queries != 1 || writers != 0 {
 			t.Errorf("changed: %d queries, want 1; %d calls may still write", queries, writers)
@@ -431,9 +414,7 @@ func TestRecheck(t *testing.T) {
 		if queries, _ := recheck(access.ErrUnknownKey); queries != 0 {
 			t.Errorf("expired: %d queries", queries)
 		}
-		if _, err := command.RevokeKey(t.Context(), key.ID); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(command.RevokeKey(t.Context(), key.ID))(t)
 		poll()
 		if queries, _ := recheck(access.ErrUnknownKey); queries != 1 {
 			t.Errorf("revoked: %d queries, want 1", queries)
@@ -453,10 +434,7 @@ func TestRecheckOutlivesItsFirstCaller(t *testing.T) {
 		keys, served, command := newKeys(t)
 		_, good := makeKey(t, command, access.NewKey{})
 		run(t, keys, noReport(t))
-		caller, err := keys.Authenticate(t.Context(), good)
-		if err != nil {
-			t.Fatal(err)
-		}
+		caller := testenv.Must(keys.Authenticate(t.Context(), good))(t)
 		makeKey(t, command, access.NewKey{}) // a change
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -508,9 +486,7 @@ func TestSharedLookupKnowsOfEveryChange(t *testing.T) {
 		}()
 		<-read // it was valid
 		served.answer.Store(nil)
-		if _, err := command.RevokeKey(t.Context(), key.ID); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(command.RevokeKey(t.Context(), key.ID))(t)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		go func() {

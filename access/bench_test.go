@@ -9,6 +9,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
+	"sluice/internal/testenv"
 )
 
 // BenchmarkAuthenticate measures a cached key.
@@ -24,9 +25,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	defer cancel()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := keys.Authenticate(ctx, credential); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(keys.Authenticate(ctx, credential))(b)
 	}
 	b.ReportMetric(float64(served.lookups.Load()), "lookups")
 }
@@ -54,9 +53,7 @@ func BenchmarkPaceOut(b *testing.B) {
 		b.Run(name+"/alone", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := a.PaceOut(b.Context(), 1); err != nil {
-					b.Fatal(err)
-				}
+				testenv.OK(b, a.PaceOut(b.Context(), 1))
 			}
 		})
 		b.Run(name+"/64 streams", func(b *testing.B) {

@@ -13,6 +13,7 @@ import (
 	"sluice/access/keys"
 	"sluice/database/sqlstore"
 	"sluice/database/whole"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -25,15 +26,8 @@ func openStores(t testing.TB, n int) []*sqlstore.Store {
 	path := filepath.Join(t.TempDir(), "meta.db")
 	var stores []*sqlstore.Store
 	for range n {
-		s, err := sqlstore.OpenSQLite(path, sqlstore.Options{Now: time.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		})
+		s := testenv.Must(sqlstore.OpenSQLite(path, sqlstore.Options{Now: time.Now}))(t)
+		testenv.AtEnd(t, s.Close)
 		stores = append(stores, s)
 	}
 	return stores
@@ -113,11 +107,7 @@ func makeKey(t testing.TB, store keys.Store, n access.NewKey) (keys.Key, string)
 func callerOf(t testing.TB, store *sqlstore.Store, n access.NewKey) *access.Caller {
 	t.Helper()
 	_, credential := makeKey(t, store, n)
-	caller, err := access.NewAuthenticator(store, access.AuthenticatorOptions{}).Authenticate(context.Background(), credential)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return caller
+	return testenv.Must(access.NewAuthenticator(store, access.AuthenticatorOptions{}).Authenticate(context.Background(), credential))(t)
 }
 
 // within reports whether got differs from want by at most the given share.

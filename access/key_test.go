@@ -16,6 +16,7 @@ import (
 	"sluice/access/keys"
 	"sluice/database"
 	"sluice/database/sqlstore"
+	"sluice/internal/testenv"
 )
 
 func TestParseScopes(t *testing.T) {
@@ -179,27 +180,16 @@ func kindOf(t *testing.T, name string) keys.LimitKind {
 // TestSecretIsNotStored searches for the secret in everything that the store wrote.
 func TestSecretIsNotStored(t *testing.T) {
 	dir := t.TempDir()
-	store, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testenv.Must(sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{}))(t)
 	key, credential := makeKey(t, store, access.NewKey{})
 	if _, err := access.NewAuthenticator(store, access.AuthenticatorOptions{}).Authenticate(t.Context(), credential); err != nil {
 		t.Error(err)
 	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, store.Close())
 	var written []byte
-	files, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := testenv.Must(filepath.Glob(filepath.Join(dir, "*")))(t)
 	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := testenv.Must(os.ReadFile(file))(t)
 		written = append(written, content...)
 	}
 	secret := credential[len(credential)-56:]

@@ -11,6 +11,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
+	"sluice/internal/testenv"
 )
 
 func TestAddressesThatShareAnAllowance(t *testing.T) {
@@ -244,9 +245,7 @@ func TestRecentAllowancesAreKept(t *testing.T) {
 		left, _ := a.Requests()
 		return left
 	}
-	if err := tryEnter(t, l, address); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, tryEnter(t, l, address))
 	for range 5 {
 		others(l, recent-1)
 		if left := requests(); left != 0 {
@@ -320,10 +319,7 @@ func TestSpend(t *testing.T) {
 			n     int64
 			after time.Duration
 		}{{0, 100 * time.Millisecond}, {3, 400 * time.Millisecond}, {1000, 1100 * time.Millisecond}} {
-			leave, err := a.Enter(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			leave := testenv.Must(a.Enter(t.Context()))(t)
 			a.Spend(c.n)
 			leave()
 			if _, full := a.Requests(); full.Round(time.Millisecond) != c.after {
@@ -332,9 +328,7 @@ func TestSpend(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}
 		for range 10 {
-			if _, err := a.Enter(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(a.Enter(t.Context()))(t)
 		}
 		a.Spend(10)
 		a.Spend(10)

@@ -13,6 +13,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
+	"sluice/internal/testenv"
 )
 
 // paced returns an Allowance with this rate of bytes per second out, and twice as many in.
@@ -204,9 +205,7 @@ func TestPaceOfMoreThanAChunk(t *testing.T) {
 		for _, bytesPerSecond := range []int64{1, 9, 1000, 512 << 20} {
 			a := paced(bytesPerSecond)
 			start := time.Now()
-			if err := a.PaceOut(t.Context(), int(20*bytesPerSecond)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, a.PaceOut(t.Context(), int(20*bytesPerSecond)))
 			if took := since(start); !within(took, 20, 0.1) {
 				t.Errorf("20 s of %d B per s took %v s", bytesPerSecond, took)
 			}
@@ -259,9 +258,7 @@ func TestUnlimitedPaceTakesNoTime(t *testing.T) {
 		a := access.NewLimiter(access.LimiterOptions{}).OfAddress(netip.IPv6Loopback())
 		start := time.Now()
 		for range 1000 {
-			if err := errors.Join(a.PaceIn(t.Context(), 1<<30), a.PaceOut(t.Context(), 1<<30)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, errors.Join(a.PaceIn(t.Context(), 1<<30), a.PaceOut(t.Context(), 1<<30)))
 		}
 		if took := since(start); took != 0 {
 			t.Errorf("it took %v s", took)

@@ -17,6 +17,7 @@ import (
 	"sluice/access/keys"
 	"sluice/blob"
 	"sluice/bytestore/memory"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
 )
@@ -112,16 +113,13 @@ func TestReservations(t *testing.T) {
 		ctx := t.Context()
 		const limit = 100 + metastore.RowCharge
 		s := newShelf(t, keys.Limits{StoredBytes: limit, OpenUploads: 2})
-		grown, err := s.Reserve(ctx, "", "", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		grown := testenv.Must(s.Reserve(ctx, "", "", 0))(t)
 		if err := errors.Join(grown.Grow(50), grown.Grow(50)); err != nil {
 			t.Error(err)
 		}
 		refused(t, grown.Grow(1), access.QuotaError{Of: "stored bytes", Limit: limit, Used: limit, Wanted: 1})
 		full := access.QuotaError{Of: "stored bytes", Limit: limit, Used: limit, Wanted: 1 + metastore.RowCharge}
-		_, err = s.Reserve(ctx, "", "", 1)
+		_, err := s.Reserve(ctx, "", "", 1)
 		refused(t, err, full)
 		time.Sleep(time.Minute) // however long the body takes
 		_, err = s.Reserve(ctx, "", "", 1)
@@ -136,19 +134,13 @@ func TestReservations(t *testing.T) {
 		s = newShelf(t, keys.Limits{OpenUploads: 2})
 		var uploads []*access.Reservation
 		for range 2 {
-			r, err := s.ReserveUpload(ctx, "u", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := testenv.Must(s.ReserveUpload(ctx, "u", ""))(t)
 			uploads = append(uploads, r)
 		}
 		_, err = s.ReserveUpload(ctx, "u", "")
 		refused(t, err, access.QuotaError{Of: "open uploads", Limit: 2, Used: 2, Wanted: 1})
 		uploads[0].Release()
-		begun, err := s.blobs.Begin(ctx, blob.BeginOptions{Account: "a", Name: "u", PartSize: 1, Owner: s.owner})
-		if err != nil {
-			t.Fatal(err)
-		}
+		begun := testenv.Must(s.blobs.Begin(ctx, blob.BeginOptions{Account: "a", Name: "u", PartSize: 1, Owner: s.owner}))(t)
 		uploads[1].Keep()
 		last, err := s.ReserveUpload(ctx, "u", "")
 		if err != nil {
@@ -177,17 +169,11 @@ func TestQuotaOfChannels(t *testing.T) {
 		full := access.QuotaError{Of: "channels", Limit: 2, Used: 2, Wanted: 1}
 		reserve := func() *access.Reservation {
 			t.Helper()
-			r, err := s.ReserveChannel(ctx, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return r
+			return testenv.Must(s.ReserveChannel(ctx, false))(t)
 		}
 		open := func(id string, r *access.Reservation) {
 			t.Helper()
-			if _, err := s.line.OpenChannel(ctx, ledger.Channel{ID: id, Receiver: id, Owner: s.owner, Expires: s.line.Now().Add(time.Hour)}, nil); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(s.line.OpenChannel(ctx, ledger.Channel{ID: id, Receiver: id, Owner: s.owner, Expires: s.line.Now().Add(time.Hour)}, nil))(t)
 			r.Keep()
 		}
 		first, second := reserve(), reserve()
@@ -247,15 +233,12 @@ func TestStoredDuringALookup(t *testing.T) {
 		hold := func(used metastore.Used) { looked <- used; <-goOn }
 		s.line.usage.Store(&hold)
 		late := make(chan error)
-		r, err := s.Reserve(t.Context(), "b", "", 50)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testenv.Must(s.Reserve(t.Context(), "b", "", 50))(t)
 		go func() { _, err := s.Reserve(t.Context(), "", "", 41); late <- err }()
 		if used := <-looked; used.Bytes != 10 {
 			t.Errorf("%+v are stored", used)
 		}
-		_, err = s.blobs.Put(t.Context(), blob.PutOptions{Account: "a", Name: "b", Owner: s.owner}, bytes.NewReader(make([]byte, 50)), 50)
+		_, err := s.blobs.Put(t.Context(), blob.PutOptions{Account: "a", Name: "b", Owner: s.owner}, bytes.NewReader(make([]byte, 50)), 50)
 		if err != nil {
 			t.Error(err)
 		}

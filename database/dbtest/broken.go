@@ -45,7 +45,7 @@ func (c Correct) Exec(ctx context.Context, text string, args ...any) error {
 	return errors.Join(err, db.Close())
 }
 
-// Broken returns the handle as a T, whose methods replace those of the correct store.
+// Broken returns the handle as a T, whose methods replace the correct store's.
 func Broken[T interface {
 	~struct{ Correct }
 	Handle

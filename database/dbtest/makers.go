@@ -45,14 +45,12 @@ func (p *Probe) Put(account, name string) (metastore.Blob, metastore.Extent) {
 
 // Begin begins an upload with this id.
 func (p *Probe) Begin(id, account, name string) metastore.Upload {
-	u := Value(p.Store.BeginUpload(p.Ctx, metastore.Upload{ID: id, Account: account, Name: name, Content: p.Content(), PartSize: 100}))
-	return u
+	return Value(p.Store.BeginUpload(p.Ctx, metastore.Upload{ID: id, Account: account, Name: name, Content: p.Content(), PartSize: 100}))
 }
 
 // Upload returns an upload.
 func (p *Probe) Upload(id string) metastore.Upload {
-	u := Value(p.Store.Upload(p.Ctx, id))
-	return u
+	return Value(p.Store.Upload(p.Ctx, id))
 }
 
 // Complete completes an upload at its present revision.
@@ -78,8 +76,7 @@ const MiB = 1 << 20
 
 // Session creates a session of this many chunksets that expires after an hour.
 func (p *Probe) Session(id string, left int64) ledger.Session {
-	s := Value(p.Store.CreateSession(p.Ctx, ledger.Session{ID: id, Total: left, Left: left, Expires: p.Clock.Now().Add(time.Hour)}, nil))
-	return s
+	return Value(p.Store.CreateSession(p.Ctx, ledger.Session{ID: id, Total: left, Left: left, Expires: p.Clock.Now().Add(time.Hour)}, nil))
 }
 
 // ChannelLife is the time until a channel expires that Channel opens.

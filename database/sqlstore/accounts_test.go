@@ -9,32 +9,26 @@ import (
 
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
 // accountsOf returns the counts of all accounts.
 func accountsOf(tb testing.TB, s *Store) []metastore.Account {
 	tb.Helper()
-	list, err := s.ListAccounts(tb.Context(), "", 1000)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return list
+	return testenv.Must(s.ListAccounts(tb.Context(), "", 1000))(tb)
 }
 
 // accountsAreExact compares the counts of all accounts with the blobs.
 func accountsAreExact(tb testing.TB, s *Store) []metastore.Account {
 	tb.Helper()
 	var want []metastore.Account
-	err := s.db.Snapshot(tb.Context(), func(t *engine.Tx) (err error) {
+	testenv.OK(tb, s.db.Snapshot(tb.Context(), func(t *engine.Tx) (err error) {
 		var a metastore.Account
 		want, err = engine.Collect(t, `SELECT account, COUNT(*), CAST(SUM(size) AS BIGINT) FROM blobs GROUP BY account ORDER BY account`, nil,
 			engine.Args{&a.Account, (*engine.Integer)(&a.Blobs), (*engine.Integer)(&a.Bytes)}, &a)
 		return err
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	}))
 	got := accountsOf(tb, s)
 	if !slices.Equal(got, want) {
 		tb.Fatalf("the accounts are %+v, but there is %+v", got, want)
@@ -73,18 +67,13 @@ func TestMigratesAccounts(t *testing.T) {
 			if postgres {
 				statement = forPostgres(statement)
 			}
-			err := s.db.Write(t.Context(), func(tx *engine.Tx) error {
+			testenv.OK(t, s.db.Write(t.Context(), func(tx *engine.Tx) error {
 				_, err := tx.Exec(strings.TrimSuffix(statement, ";"))
 				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 			accountsAreExact(t, s)
 		}
-		if _, err := s.Purge(t.Context(), 100); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(s.Purge(t.Context(), 100))(t)
 		want = []metastore.Account{{Account: "a", Blobs: 2, Bytes: 20}, {Account: "b", Blobs: 2, Bytes: 10}}
 		if got := accountsAreExact(t, s); !slices.Equal(got, want) {
 			t.Errorf("the accounts are %+v, want %+v", got, want)
@@ -127,9 +116,7 @@ func TestMigratesAccountsUnderWrites(t *testing.T) {
 	close(migrated)
 	done.Wait()
 	accountsAreExact(t, s)
-	if _, err := s.Purge(t.Context(), 1000); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.Purge(t.Context(), 1000))(t)
 	accountsAreExact(t, s)
 }
 

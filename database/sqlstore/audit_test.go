@@ -31,9 +31,7 @@ func fillAudited(t *testing.T, s *Store) {
 	t.Helper()
 	ctx := t.Context()
 	expires := time.Now().Add(time.Hour)
-	if _, err := s.OpenChannel(ctx, ledger.Channel{ID: auditedChannel, Sender: "s", Receiver: "r", Asset: "a", Deposit: 100, Expires: expires}, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.OpenChannel(ctx, ledger.Channel{ID: auditedChannel, Sender: "s", Receiver: "r", Asset: "a", Deposit: 100, Expires: expires}, nil))(t)
 	pay := func(sequence, amount int64) ledger.Payment {
 		return ledger.Payment{
 			Sender: "s", Receiver: "r", Asset: "a", Sequence: sequence, Amount: amount,
@@ -41,24 +39,12 @@ func fillAudited(t *testing.T, s *Store) {
 		}
 	}
 	buy := ledger.Purchase{Payment: pay(1, 50), Price: 7, Session: ledger.Session{ID: auditedSession, Expires: expires}}
-	if _, err := s.Buy(ctx, buy, nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.PayRead(ctx, ledger.ReadPurchase{Payment: pay(2, 60), Price: 5, Count: 2}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.ReturnCredit(ctx, auditedChannel, 1, 5, "r"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.UseSession(ctx, auditedSession, 3, nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.CreateSession(ctx, ledger.Session{ID: "unguessable-granted", Total: 5, Left: 5, Expires: expires}, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Book(ctx, []ledger.Settlement{{Channel: auditedChannel, Sequence: 1, Amount: 50}}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.Buy(ctx, buy, nil))(t)
+	testenv.Must(s.PayRead(ctx, ledger.ReadPurchase{Payment: pay(2, 60), Price: 5, Count: 2}))(t)
+	testenv.Must(s.ReturnCredit(ctx, auditedChannel, 1, 5, "r"))(t)
+	testenv.Must(s.UseSession(ctx, auditedSession, 3, nil))(t)
+	testenv.Must(s.CreateSession(ctx, ledger.Session{ID: "unguessable-granted", Total: 5, Left: 5, Expires: expires}, nil))(t)
+	testenv.OK(t, s.Book(ctx, []ledger.Settlement{{Channel: auditedChannel, Sequence: 1, Amount: 50}}))
 }
 
 // TestAuditFindsDamage damages the tables in one way at a time and repairs them.

@@ -16,6 +16,7 @@ import (
 	"sluice/access/keys"
 	"sluice/database/dbtest"
 	"sluice/database/sqlstore/internal/engine"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
 )
@@ -52,16 +53,13 @@ func tablesOf(t *testing.T, s *Store, sqlite bool) map[string][]string {
 		query = `SELECT CAST(m.name AS BLOB), CAST(c.name AS BLOB) FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table'`
 	}
 	tables := map[string][]string{}
-	err := s.db.Read(t.Context(), func(tx *engine.Tx) error {
+	testenv.OK(t, s.db.Read(t.Context(), func(tx *engine.Tx) error {
 		var name, column string
 		return tx.Each(query, nil, engine.Args{&name, &column}, func() error {
 			tables[name] = append(tables[name], column)
 			return nil
 		})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, columns := range tables {
 		slices.Sort(columns)
 	}
@@ -177,9 +175,7 @@ func fill(tb testing.TB, s *Store, parts int) {
 	f.note(f.RevokeKey(f.ctx, "none"))
 	f.note(nil, f.SetProperty(f.ctx, "receiver", "0x1"))
 	f.note(f.Lease(f.ctx, "background", "me", time.Minute))
-	if err := errors.Join(f.errs...); err != nil {
-		tb.Fatal(err)
-	}
+	testenv.OK(tb, errors.Join(f.errs...))
 	for _, table := range copied {
 		if n, err := s.countRows(tb.Context(), &table); err != nil || n == 0 {
 			tb.Fatalf("%s has %d rows, %v: the test shows nothing of it", table.name, n, err)
@@ -193,16 +189,13 @@ func sameTables(tb testing.TB, a, b *Store) {
 	tb.Helper()
 	rows := func(s *Store, table *table) []string {
 		var list []string
-		err := s.db.Snapshot(tb.Context(), func(t *engine.Tx) error {
+		testenv.OK(tb, s.db.Snapshot(tb.Context(), func(t *engine.Tx) error {
 			r := newRow(len(table.columns()))
 			return t.Each(table.rows(strings.Join(table.columns(), ", ")), nil, r.places(), func() error {
 				list = append(list, fmt.Sprintf("%#v", r.values()))
 				return nil
 			})
-		})
-		if err != nil {
-			tb.Fatal(err)
-		}
+		}))
 		slices.Sort(list)
 		return list
 	}
@@ -221,14 +214,9 @@ func TestCopyThereAndBack(t *testing.T) {
 	first, second, third := openAt(t, databasePath(t), Options{}), openAtPostgres(t), openAt(t, databasePath(t), Options{})
 	fill(t, first, 10_000)
 	for _, step := range []struct{ from, to *Store }{{first, second}, {second, third}} {
-		want, err := step.from.CountRows(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := testenv.Must(step.from.CountRows(ctx))(t)
 		var got int64
-		if err := step.to.CopyFrom(ctx, step.from, func(n int64) { got += n }); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, step.to.CopyFrom(ctx, step.from, func(n int64) { got += n }))
 		if got < want {
 			t.Errorf("progress reported %d rows, want %d", got, want)
 		}
@@ -306,9 +294,7 @@ func TestCopyOfAChangedSource(t *testing.T) {
 	fill(t, from, 8)
 	copyAll := func() {
 		t.Helper()
-		if err := to.CopyFrom(ctx, from, func(int64) {}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, to.CopyFrom(ctx, from, func(int64) {}))
 		sameTables(t, from, to)
 	}
 	copyAll()
@@ -317,9 +303,7 @@ func TestCopyOfAChangedSource(t *testing.T) {
 	f.note(f.UseSession(ctx, "granted", 1, nil))
 	f.note(f.ReturnCredit(ctx, "channel", 1, 1, "another"))
 	_, _, err := f.DeleteBlob(ctx, "b", "object", nil)
-	if err := errors.Join(append(f.errs, err)...); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(append(f.errs, err)...))
 	copyAll()
 }
 
@@ -348,10 +332,7 @@ func TestObjects(t *testing.T) {
 		var keys []string
 		var size int64
 		for after := ""; ; {
-			page, err := s.Objects(t.Context(), after, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			page := testenv.Must(s.Objects(t.Context(), after, 2))(t)
 			if len(page) == 0 {
 				break
 			}
@@ -380,9 +361,7 @@ func BenchmarkCopy(b *testing.B) {
 	for i := range 5000 {
 		f.blob("account", fmt.Sprint("name", i), bodyExtent(body))
 	}
-	if err := errors.Join(f.errs...); err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, errors.Join(f.errs...))
 	for name, open := range map[string]func() *Store{
 		"to SQLite":     func() *Store { return openAt(b, databasePath(b), Options{}) },
 		"to PostgreSQL": func() *Store { return openAtPostgres(b) },
@@ -393,9 +372,7 @@ func BenchmarkCopy(b *testing.B) {
 				b.StopTimer()
 				to := open()
 				b.StartTimer()
-				if err := to.CopyFrom(b.Context(), from, func(n int64) { rows += n }); err != nil {
-					b.Fatal(err)
-				}
+				testenv.OK(b, to.CopyFrom(b.Context(), from, func(n int64) { rows += n }))
 			}
 			b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
 		})

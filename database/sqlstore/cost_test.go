@@ -65,11 +65,7 @@ func writtenBytes(b *testing.B) int64 {
 	}
 	_, rest, _ := bytes.Cut(text, []byte("wchar: "))
 	line, _, _ := bytes.Cut(rest, []byte("\n"))
-	n, err := strconv.ParseInt(string(line), 10, 64)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return n
+	return testenv.Must(strconv.ParseInt(string(line), 10, 64))(b)
 }
 
 func benchCost(b *testing.B, s *Store, written func() int64) {
@@ -98,15 +94,11 @@ func (k *costBench) cost(name string, prepare, call func(ctx context.Context, i 
 			k.calls++
 			if prepare != nil {
 				b.StopTimer()
-				if err := prepare(b.Context(), k.calls); err != nil {
-					b.Fatal(err)
-				}
+				testenv.OK(b, prepare(b.Context(), k.calls))
 				b.StartTimer()
 			}
 			before, old := *k.costs, k.written()
-			if err := call(b.Context(), k.calls); err != nil {
-				b.Fatal(err)
-			}
+			testenv.OK(b, call(b.Context(), k.calls))
 			statements += k.statements - before.statements
 			writes += k.writes - before.writes
 			size += k.written() - old

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"sluice/access/keys"
+	"sluice/internal/testenv"
 )
 
 // TestKeysOfACommand: a server notices a key that a command creates in the database, which it opens
@@ -11,18 +12,11 @@ import (
 func TestKeysOfACommand(t *testing.T) {
 	path := databasePath(t)
 	running := openAt(t, path, Options{})
-	before, err := running.KeysVersion(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := testenv.Must(running.KeysVersion(t.Context()))(t)
 	command := openAt(t, path, Options{Schema: Keep})
-	if _, err := command.CreateKey(t.Context(), keys.Key{ID: "key", Group: "group"}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(command.CreateKey(t.Context(), keys.Key{ID: "key", Group: "group"}))(t)
 	if after, err := running.KeysVersion(t.Context()); err != nil || after == before {
 		t.Fatalf("the version went from %d to %d, %v", before, after, err)
 	}
-	if _, err := running.Key(t.Context(), "key"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(running.Key(t.Context(), "key"))(t)
 }

@@ -26,9 +26,7 @@ func TestFoldedSalesTakeNoRows(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{Now: clock.Now})
 	ctx := t.Context()
 	expires := clock.Now().Add(1000 * 24 * time.Hour)
-	if _, err := s.OpenChannel(ctx, ledger.Channel{ID: "c", Sender: "s", Receiver: "r", Asset: "a", Deposit: 1 << 40, Expires: expires}, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.OpenChannel(ctx, ledger.Channel{ID: "c", Sender: "s", Receiver: "r", Asset: "a", Deposit: 1 << 40, Expires: expires}, nil))(t)
 	var sequence int64
 	for month := range 4 {
 		var payments []ledger.Settlement
@@ -49,16 +47,11 @@ func TestFoldedSalesTakeNoRows(t *testing.T) {
 			payments = append(payments, ledger.Settlement{Channel: "c", Sequence: sequence, Amount: 10 * sequence})
 		}
 		for i, p := range payments { // and earlier ones again
-			if err := errors.Join(s.Book(ctx, []ledger.Settlement{p}), s.Book(ctx, payments[i/2:i/2+1])); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, errors.Join(s.Book(ctx, []ledger.Settlement{p}), s.Book(ctx, payments[i/2:i/2+1])))
 		}
 		clock.Advance(ledger.SessionRetention + time.Hour)
 		for n := 1; n > 0; {
-			var err error
-			if n, err = s.Purge(ctx, 7); err != nil {
-				t.Fatal(err)
-			}
+			n = testenv.Must(s.Purge(ctx, 7))(t)
 			if found, err := s.Audit(ctx); err != nil || len(found) > 0 {
 				t.Fatalf("the audit found %q, %v", found, err)
 			}
@@ -77,15 +70,12 @@ func TestFoldedSalesTakeNoRows(t *testing.T) {
 // TestAuditIsBounded: an audit's number of findings is bounded, and the last one has their total.
 func TestAuditIsBounded(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
-	err := s.db.Write(t.Context(), func(tx *engine.Tx) error {
+	testenv.OK(t, s.db.Write(t.Context(), func(tx *engine.Tx) error {
 		_, err := tx.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
 			INSERT INTO sessions (id, user_identity, total, remaining, created, expires, used)
 			SELECT CAST(i AS BLOB), x'', 5, 5, 0, 0, 1 FROM n`)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	found, err := s.Audit(t.Context())
 	if err != nil || len(found) != database.MaxFindings || !strings.HasPrefix(found[0], "session ") {
 		t.Fatalf("%d findings, %v", len(found), err)
@@ -117,10 +107,7 @@ func TestPurgeReadsByIndex(t *testing.T) {
 		s := openAt(t, path, Options{})
 		var statements []statement
 		record(s, &statements)
-		db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := testenv.Must(sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)"))(t)
 		defer func() {
 			if err := db.Close(); err != nil {
 				t.Error(err)
@@ -129,27 +116,18 @@ func TestPurgeReadsByIndex(t *testing.T) {
 		for _, insert := range inserts(`printf('%08x', i)`) {
 			into, from, _ := strings.Cut(insert, "SELECT ")
 			const numbers = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) SELECT `
-			if _, err := db.ExecContext(t.Context(), into+" "+fmt.Sprintf(numbers, largeRows)+from); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(db.ExecContext(t.Context(), into+" "+fmt.Sprintf(numbers, largeRows)+from))(t)
 		}
 		plan := func(text string, in engine.Args) string {
-			rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+text, in...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rows := testenv.Must(db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+text, in...))(t)
 			var list []string
 			for rows.Next() {
 				var id, parent, unused int
 				var detail string
-				if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, rows.Scan(&id, &parent, &unused, &detail))
 				list = append(list, detail)
 			}
-			if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, errors.Join(rows.Err(), rows.Close()))
 			return strings.Join(list, "\n")
 		}
 		purgesByIndex(t, s, &statements, plan, func(line string) bool {
@@ -162,9 +140,7 @@ func TestPurgeReadsByIndex(t *testing.T) {
 		var statements []statement
 		record(s, &statements)
 		run := func(text string) {
-			if _, err := p.Exec(t.Context(), text); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(p.Exec(t.Context(), text))(t)
 		}
 		for _, insert := range inserts(`lpad(to_hex(i), 8, '0')`) {
 			run(strings.ReplaceAll(forPostgres(insert), "FROM n", fmt.Sprintf("FROM generate_series(1, %d) n(i)", largeRows)))
@@ -203,10 +179,7 @@ func purgesByIndex(t *testing.T, s *Store, statements *[]statement, plan func(st
 	}
 	*statements = nil
 	for n := 1; n > 0; {
-		var err error
-		if n, err = s.Purge(t.Context(), 30); err != nil {
-			t.Fatal(err)
-		}
+		n = testenv.Must(s.Purge(t.Context(), 30))(t)
 	}
 	if n := value(t, s, `SELECT COUNT(*) FROM usage`); n >= 30 {
 		t.Errorf("%d rows of usage are left", n)
@@ -256,9 +229,7 @@ func TestMigratesSales(t *testing.T) {
 		if n := value(t, s, `SELECT CAST(SUM(amount) AS BIGINT) FROM ledger`); n != 60 {
 			t.Errorf("the payouts add up to %d", n)
 		}
-		if _, err := s.Purge(t.Context(), 100); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(s.Purge(t.Context(), 100))(t)
 		look(1, 38)
 	})
 }

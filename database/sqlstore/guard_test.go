@@ -30,10 +30,7 @@ func TestGuardRefusesCommits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, s := t.Context(), open(t)
-			session, err := s.CreateSession(ctx, ledger.Session{ID: "s", Total: 10, Left: 10, Expires: s.Now().Add(time.Hour)}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			session := testenv.Must(s.CreateSession(ctx, ledger.Session{ID: "s", Total: 10, Left: 10, Expires: s.Now().Add(time.Hour)}, nil))(t)
 			var forbidden atomic.Bool
 			s.Guard(func() error {
 				if forbidden.Load() {

@@ -66,11 +66,7 @@ func closedAtEnd(tb testing.TB, s *Store, err error) *Store {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
+	testenv.AtEnd(tb, s.Close)
 	return s
 }
 
@@ -91,10 +87,7 @@ func olderSchema(tb testing.TB, kind string, version int) string {
 	var script strings.Builder
 	script.WriteString("BEGIN; CREATE TABLE schema_version (version BIGINT NOT NULL PRIMARY KEY);\n")
 	for i, file := range files[:version] {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		text := testenv.Must(os.ReadFile(file))(tb)
 		fmt.Fprintf(&script, "%s\nINSERT INTO schema_version (version) VALUES (%d);\n", text, i+1)
 	}
 	return script.String() + "COMMIT;"
@@ -104,14 +97,9 @@ func olderSchema(tb testing.TB, kind string, version int) string {
 func olderSQLite(tb testing.TB, version int, rows string) (path string) {
 	tb.Helper()
 	path = databasePath(tb)
-	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	_, err = db.ExecContext(tb.Context(), olderSchema(tb, "sqlite", version)+rows)
-	if err := errors.Join(err, db.Close()); err != nil {
-		tb.Fatal(err)
-	}
+	db := testenv.Must(sql.Open("sqlite", "file:"+path))(tb)
+	_, err := db.ExecContext(tb.Context(), olderSchema(tb, "sqlite", version)+rows)
+	testenv.OK(tb, errors.Join(err, db.Close()))
 	return path
 }
 
@@ -120,9 +108,7 @@ func olderPostgres(tb testing.TB, version int, rows string) (dsn string, conn *p
 	tb.Helper()
 	dsn = testenv.Postgres(tb)
 	conn = enginetest.Connect(tb, dsn)
-	if _, err := conn.Exec(tb.Context(), olderSchema(tb, "postgres", version)+forPostgres(rows)); err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(conn.Exec(tb.Context(), olderSchema(tb, "postgres", version)+forPostgres(rows)))(tb)
 	return dsn, conn
 }
 

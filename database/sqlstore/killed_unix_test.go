@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sluice/database/sqlstore/internal/engine"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
 )
@@ -34,12 +35,9 @@ func crashChannel(g int) string { return fmt.Sprint("channel", g) }
 // prepareCrash inserts the rows that the children use.
 func prepareCrash(t *testing.T, path string) {
 	t.Helper()
-	s, err := OpenSQLite(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testenv.Must(OpenSQLite(path, Options{}))(t)
 	expires := time.Now().Add(time.Hour)
-	_, err = s.CreateSession(t.Context(), ledger.Session{ID: crashSession, Total: crashChunksets, Left: crashChunksets, Expires: expires}, nil)
+	_, err := s.CreateSession(t.Context(), ledger.Session{ID: crashSession, Total: crashChunksets, Left: crashChunksets, Expires: expires}, nil)
 	for g := range crashWriters {
 		if err == nil {
 			_, err = s.OpenChannel(t.Context(), ledger.Channel{
@@ -47,9 +45,7 @@ func prepareCrash(t *testing.T, path string) {
 			}, nil)
 		}
 	}
-	if err := errors.Join(err, s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(err, s.Close()))
 }
 
 // writeForever commits from many goroutines and prints a line for each acknowledgement.
@@ -154,13 +150,8 @@ func child(t *testing.T, job, path string) (*exec.Cmd, *bufio.Scanner) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$", path)
 	cmd.Env = append(os.Environ(), childEnv+"="+job)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := testenv.Must(cmd.StdoutPipe())(t)
+	testenv.OK(t, cmd.Start())
 	return cmd, bufio.NewScanner(out)
 }
 
@@ -174,9 +165,7 @@ func TestKilled(t *testing.T) {
 		cmd, lines := child(t, "write", path)
 		for n := 1 + rand.IntN(1500); lines.Scan(); n-- {
 			if n == 0 {
-				if err := cmd.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, cmd.Process.Kill())
 			}
 			told.note(t, lines.Text())
 		}
@@ -202,10 +191,7 @@ type acknowledged struct {
 // without reporting it. It records what it finds.
 func verifyCrashed(t *testing.T, path string, told *acknowledged) {
 	t.Helper()
-	s, err := OpenSQLite(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testenv.Must(OpenSQLite(path, Options{}))(t)
 	defer func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -221,27 +207,19 @@ func verifyCrashed(t *testing.T, path string, told *acknowledged) {
 			t.Fatalf("extents of the acknowledged blob %s: %+v, %v", name, extents, err)
 		}
 	}
-	session, err := s.Session(t.Context(), crashSession)
-	if err != nil {
-		t.Fatal(err)
-	}
+	session := testenv.Must(s.Session(t.Context(), crashSession))(t)
 	if least := crashUse * told.uses; session.Used < least || session.Used > least+crashUse*crashWriters/4 {
 		t.Fatalf("%d chunksets are used, %d acknowledged", session.Used, least)
 	}
 	told.uses = session.Used / crashUse
 	for g := range crashWriters {
-		c, err := s.Channel(t.Context(), crashChannel(g))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := testenv.Must(s.Channel(t.Context(), crashChannel(g)))(t)
 		if least := told.paid[c.ID]; c.Accepted < least || c.Accepted > least+crashPay || c.Accepted != crashPay*c.Sequence {
 			t.Fatalf("%s: %d is accepted at sequence %d, %d acknowledged", c.ID, c.Accepted, c.Sequence, least)
 		}
 		told.paid[c.ID] = c.Accepted
 	}
-	if _, err := s.Purge(t.Context(), 1000); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.Purge(t.Context(), 1000))(t)
 	if used := usageIsExact(t, s, crashOwner); used.Bytes < 3*int64(len(told.names)) {
 		t.Fatalf("the usage of %d blobs of 3 bytes is %d", len(told.names), used.Bytes)
 	}
@@ -249,7 +227,7 @@ func verifyCrashed(t *testing.T, path string, told *acknowledged) {
 		t.Fatalf("the audit found %q, %v", found, err)
 	}
 	var check string
-	err = s.db.Read(t.Context(), func(t *engine.Tx) error {
+	err := s.db.Read(t.Context(), func(t *engine.Tx) error {
 		_, err := t.Row("PRAGMA integrity_check", nil, &check)
 		return err
 	})
@@ -267,10 +245,7 @@ func (a *acknowledged) note(t *testing.T, line string) {
 	case "use":
 		a.uses++
 	case "pay":
-		amount, err := strconv.ParseInt(words[2], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		amount := testenv.Must(strconv.ParseInt(words[2], 10, 64))(t)
 		a.paid["channel"+words[1]] = amount
 	default:
 		t.Fatalf("the child printed %q", line)

@@ -21,9 +21,7 @@ func listsLeaveConnections(t *testing.T, s *Store, connections, most int) {
 	t.Helper()
 	ctx := t.Context()
 	// Prepares a connection's statements.
-	if err := s.db.Write(ctx, func(*engine.Tx) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.db.Write(ctx, func(*engine.Tx) error { return nil }))
 	running, release := make(chan struct{}, 100), make(chan struct{})
 	other := enginetest.Hook(s.db, enginetest.Hooks{Read: func(read enginetest.Transactor) enginetest.Transactor {
 		return func(ctx context.Context, fn func(*engine.Tx) error) error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -24,10 +25,7 @@ func TestMigratesBodies(t *testing.T) {
 			INSERT INTO bodies (content, part, off, body) VALUES (%s, %s);`, key, len(body), b("abcd"), key, b(body)) + rows
 	}
 	onOlder(t, 14, rows, func(t *testing.T, s *Store) {
-		got, err := s.Extents(t.Context(), content, metastore.Position{}, len(want)+1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := testenv.Must(s.Extents(t.Context(), content, metastore.Position{}, len(want)+1))(t)
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("the extents are %.200v, want %.200v", got, want)
 		}

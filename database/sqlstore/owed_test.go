@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/database/sqlstore/internal/engine"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 )
 
@@ -71,18 +72,14 @@ func TestMigratesDebts(t *testing.T) {
 			t.Errorf("the settlements are %+v, %v", list, err)
 		}
 		read := ledger.Reading{Deposit: 100, Withdrawn: 60, NextSequence: 9, Expires: s.Now().Add(time.Hour), Created: s.Now().Add(-time.Hour), ChainTime: s.Now()}
-		if _, err := s.RecordReading(t.Context(), "restored", read); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(s.RecordReading(t.Context(), "restored", read))(t)
 		look("restored", func(c ledger.Channel) bool {
 			return c.Accepted == 60 && c.Settled == 60 && c.Elsewhere == 60 && c.Sequence == 8 && c.Credit == 0 && c.State(s.Now()) == ledger.ChannelOpen
 		})
 		renewal := ledger.Payment{
 			Sender: "s", Receiver: "r", Asset: "a", PaymentChannelID: 4, Sequence: 2, Amount: 40, Proof: []byte("renewal"), Expires: s.Now().Add(time.Hour), SettleAt: 1,
 		}
-		if _, err := s.Renew(t.Context(), renewal); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(s.Renew(t.Context(), renewal))(t)
 		look("expired", func(c ledger.Channel) bool { return c.Expired == 0 && c.Sequence == 2 })
 
 		older(`DELETE FROM settlements WHERE channel = ` + b("expired"))
@@ -90,15 +87,11 @@ func TestMigratesDebts(t *testing.T) {
 		older(`UPDATE channels SET submitted = 40 WHERE id = ` + b("expired"))
 		look("expired", func(c ledger.Channel) bool { return c.Expired == 0 })
 		read.Withdrawn = 40
-		if _, err := s.RecordReading(t.Context(), "expired", read); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(s.RecordReading(t.Context(), "expired", read))(t)
 		look("expired", func(c ledger.Channel) bool { return c.Settled == 0 && c.Withdrawn == 40 })
 		older(`UPDATE submissions SET state = 1 WHERE channel = ` + b("expired"))
 		older(`UPDATE channels SET submitted = 0, settled = 40 WHERE id = ` + b("expired"))
-		if _, err := s.RecordReading(t.Context(), "expired", read); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(s.RecordReading(t.Context(), "expired", read))(t)
 		look("expired", func(c ledger.Channel) bool { return c.Settled == 40 && c.Elsewhere == 0 && c.Collected == 0 })
 	})
 }
@@ -124,9 +117,7 @@ func TestAuditOfDebts(t *testing.T) {
 				Sender: "s", Receiver: "r", Asset: "a", PaymentChannelID: 1, Sequence: sequence, Amount: amount, Proof: []byte("proof"),
 				Expires: now.Add(time.Hour), UnsettledLimit: 100, SettleAt: 1,
 			}
-			if _, err := s.PayRead(t.Context(), ledger.ReadPurchase{Payment: p, Price: 1, Count: 1}); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(s.PayRead(t.Context(), ledger.ReadPurchase{Payment: p, Price: 1, Count: 1}))(t)
 		}
 		_, err := s.OpenChannel(t.Context(), ledger.Channel{
 			ID: "c", PaymentChannelID: 1, Sender: "s", Receiver: "r", Asset: "a", Deposit: 100, Expires: now.Add(time.Hour), NextSequence: 1, ChainTime: now,
@@ -145,9 +136,7 @@ func TestAuditOfDebts(t *testing.T) {
 		if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
 			t.Fatalf("the audit found %q, %v", found, err)
 		}
-		if err := s.db.Write(t.Context(), func(tx *engine.Tx) error { _, err := tx.Exec(damage); return err }); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, s.db.Write(t.Context(), func(tx *engine.Tx) error { _, err := tx.Exec(damage); return err }))
 		if found, err := s.Audit(t.Context()); err != nil || len(found) == 0 {
 			t.Errorf("%s: the audit found nothing, %v", damage, err)
 		}

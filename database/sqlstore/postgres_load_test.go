@@ -30,10 +30,7 @@ const faultSession = "session"
 
 func newFaultLoad(t *testing.T, s *Store) *faultLoad {
 	t.Helper()
-	_, err := s.CreateSession(t.Context(), ledger.Session{ID: faultSession, Total: 1 << 40, Left: 1 << 40, Expires: time.Now().Add(time.Hour)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.CreateSession(t.Context(), ledger.Session{ID: faultSession, Total: 1 << 40, Left: 1 << 40, Expires: time.Now().Add(time.Hour)}, nil))(t)
 	return &faultLoad{T: t, store: s}
 }
 
@@ -46,9 +43,7 @@ func TestPostgresStoppedUnderLoad(t *testing.T) {
 	load.run(enough)
 	for range 5 {
 		load.reach(300)
-		if err := errors.Join(server.Stop(), server.Start()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, errors.Join(server.Stop(), server.Start()))
 	}
 	load.reach(300)
 	close(enough)

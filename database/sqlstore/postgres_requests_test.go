@@ -27,13 +27,9 @@ func TestPostgresRequests(t *testing.T) {
 		return err
 	}
 	session := ledger.Session{ID: "session", Total: 1000, Left: 1000, Expires: time.Now().Add(time.Hour)}
-	if _, err := s.CreateSession(ctx, session, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.CreateSession(ctx, session, nil))(t)
 	channel := ledger.Channel{ID: "channel", Sender: "sender", Receiver: "receiver", Asset: "asset", Deposit: 1000, Expires: session.Expires}
-	if _, err := s.OpenChannel(ctx, channel, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.OpenChannel(ctx, channel, nil))(t)
 	payment := ledger.Payment{
 		Sender: "sender", Receiver: "receiver", Asset: "asset", Proof: []byte("proof"), Expires: session.Expires, UnsettledLimit: 1000,
 	}
@@ -44,16 +40,12 @@ func TestPostgresRequests(t *testing.T) {
 		return err
 	}
 	upload := metastore.Upload{ID: "upload", Account: "a", Name: "u", Content: metastore.NewContentID(time.Now()), PartSize: 1 << 20}
-	if _, err := s.BeginUpload(ctx, upload); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.BeginUpload(ctx, upload))(t)
 	const groups, longHead = 40, 2000     // bytes of a name that its row's key holds
 	head := strings.Repeat("h", longHead) // half the groups begin behind it
 	for i := range 2 * groups {
 		b := metastore.Blob{Account: "grouped", Name: fmt.Sprintf("%s%02d/%d", head[:i/groups*longHead], i/2, i), Content: metastore.NewContentID(time.Now())}
-		if _, err := s.CommitBlob(ctx, b, nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(s.CommitBlob(ctx, b, nil, nil))(t)
 	}
 	names := 0
 	for _, operation := range []struct {
@@ -89,9 +81,7 @@ func TestPostgresRequests(t *testing.T) {
 		least := int64(math.MaxInt64)
 		for range 4 { // statements are prepared once, which costs requests, too, as do tasks in the background
 			p.Requests.Store(0)
-			if err := operation.do(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, operation.do())
 			least = min(least, p.Requests.Load())
 		}
 		if least != operation.want {

@@ -191,9 +191,7 @@ func TestPostgresClockNotMeasured(t *testing.T) {
 	dsn, set := testenv.MovedPostgres(t, 0)
 	s, slept := openSleeper(t, dsn)
 	now := s.Now()
-	if _, err := s.CommitBlob(t.Context(), metastore.Blob{Account: "a", Name: "n", Content: metastore.NewContentID(now), Expires: now.Add(time.Hour)}, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.CommitBlob(t.Context(), metastore.Blob{Account: "a", Name: "n", Content: metastore.NewContentID(now), Expires: now.Add(time.Hour)}, nil, nil))(t)
 	slept.Store(int64(2 * measurementMaxAge))
 	for _, err := range []error{s.ClockErr(), s.DeletionErr()} {
 		if !errors.Is(err, database.ErrClock) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/database/sqlstore/internal/engine"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
 )
@@ -34,13 +35,10 @@ func TestMigratesRetained(t *testing.T) {
 			if postgres {
 				statement = forPostgres(statement)
 			}
-			err := s.db.Write(t.Context(), func(tx *engine.Tx) error {
+			testenv.OK(t, s.db.Write(t.Context(), func(tx *engine.Tx) error {
 				_, err := tx.Exec(strings.TrimSuffix(statement, ";"))
 				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 		retains := func(want int64, after string) {
 			t.Helper()
@@ -152,42 +150,24 @@ func TestManyEndedUploads(t *testing.T) {
 			ID: id, Account: "a", Name: fmt.Sprint("name", i), Content: metastore.NewContentID(s.Now()), PartSize: 1, Owner: "x",
 			ContentType: strings.Repeat("t", 200), Metadata: metadata,
 		}
-		if _, err := s.BeginUpload(t.Context(), u); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(s.BeginUpload(t.Context(), u))(t)
 		for k := range parts {
-			if err := s.PutPart(t.Context(), id, metastore.Part{Index: k, Size: 1}, []metastore.Extent{{Part: k, Size: 1, Body: []byte("b")}}); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, s.PutPart(t.Context(), id, metastore.Part{Index: k, Size: 1}, []metastore.Extent{{Part: k, Size: 1, Body: []byte("b")}}))
 		}
-		if _, err := s.AbortUpload(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(s.AbortUpload(t.Context(), id))(t)
 	}
-	garbage, err := s.GarbageContents(t.Context(), 0, metastore.GarbageContent{}, uploads)
-	if err != nil {
-		t.Fatal(err)
-	}
+	garbage := testenv.Must(s.GarbageContents(t.Context(), 0, metastore.GarbageContent{}, uploads))(t)
 	for _, g := range garbage {
-		extents, err := s.Extents(t.Context(), g.Content, metastore.Position{}, parts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		extents := testenv.Must(s.Extents(t.Context(), g.Content, metastore.Position{}, parts))(t)
 		var positions []metastore.Position
 		for _, e := range extents {
 			positions = append(positions, metastore.Position{Part: e.Part, Offset: e.Offset})
 		}
-		if err := s.DropExtents(t.Context(), g.Content, positions); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.DropContent(t.Context(), g.Content); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, s.DropExtents(t.Context(), g.Content, positions))
+		testenv.OK(t, s.DropContent(t.Context(), g.Content))
 	}
 	for n := 1; n > 0; {
-		if n, err = s.Purge(t.Context(), 1000); err != nil {
-			t.Fatal(err)
-		}
+		n = testenv.Must(s.Purge(t.Context(), 1000))(t)
 	}
 	used := usageIsExact(t, s, "x")
 	taken := size() - before

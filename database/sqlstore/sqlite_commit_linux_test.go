@@ -30,9 +30,7 @@ func newSmallDisk(t *testing.T, size string) *smallDisk {
 	t.Helper()
 	testenv.Require(t, testenv.RootMount)
 	d := &smallDisk{t: t, dir: t.TempDir()}
-	if err := testenv.MountTmpfs(d.dir, size); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.MountTmpfs(d.dir, size))
 	t.Cleanup(func() {
 		if err := testenv.Unmount(d.dir); err != nil {
 			t.Error(err)
@@ -42,11 +40,7 @@ func newSmallDisk(t *testing.T, size string) *smallDisk {
 	if d.filler, err = os.Create(filepath.Join(d.dir, "filler")); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := d.filler.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	testenv.AtEnd(t, d.filler.Close)
 	return d
 }
 
@@ -89,21 +83,11 @@ func afterPowerCut(t *testing.T, path string) *Store {
 
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
-	in, err := os.Open(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := testenv.Must(os.Open(from))(t)
 	defer in.Close() //nolint:errcheck // it was only read
-	out, err := os.Create(to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		t.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
+	out := testenv.Must(os.Create(to))(t)
+	testenv.Must(io.Copy(out, in))(t)
+	testenv.OK(t, out.Close())
 }
 
 const (
@@ -123,9 +107,7 @@ func fullIndex(t *testing.T) (s *Store, path string, write func(op func(i int) e
 	disk := newSmallDisk(t, "40m")
 	path = filepath.Join(disk.dir, "meta.db")
 	s = openAt(t, path, Options{})
-	if err := s.SetProperty(t.Context(), "property", "v"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.SetProperty(t.Context(), "property", "v"))
 	entered, leave, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		result <- s.db.Snapshot(t.Context(), func(t *engine.Tx) error {
@@ -208,10 +190,7 @@ func TestCommitRestoredByAPowerCut(t *testing.T) {
 	stoppedInDoubt(t, s, err)
 
 	after := afterPowerCut(t, path)
-	b, err := after.Blob(t.Context(), "a", "blob")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := testenv.Must(after.Blob(t.Context(), "a", "blob"))(t)
 	extents, err := after.Extents(t.Context(), b.Content, metastore.Position{}, 2)
 	if err != nil || len(extents) != 1 || extents[0].Object != name(last) {
 		t.Fatalf("after the power cut: %+v, %v; want %s: nothing was restored", extents, err, name(last))
@@ -253,9 +232,7 @@ func TestRefusedCommitIsNotRestored(t *testing.T) {
 	disk := newSmallDisk(t, "8m")
 	path := filepath.Join(disk.dir, "meta.db")
 	s := openAt(t, path, Options{})
-	if err := s.SetProperty(t.Context(), "before", "v"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.SetProperty(t.Context(), "before", "v"))
 	// The log keeps the frames of each attempt, so it is full after 1, 3, 6 and so on of 100
 	// frames.
 	for pages := range int64(13) {
@@ -287,9 +264,7 @@ func TestRefusedCommitIsNotRestored(t *testing.T) {
 func TestFullDiskRefusesOnlyWhatDoesNotFit(t *testing.T) {
 	disk := newSmallDisk(t, "8m")
 	s := openAt(t, filepath.Join(disk.dir, "meta.db"), Options{})
-	if err := s.SetProperty(t.Context(), "before", "v"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.SetProperty(t.Context(), "before", "v"))
 	g := enginetest.Hold(t, s.db)
 	disk.leave(20 * tmpfsPage)
 	large, small := make(chan error), make(chan error)

@@ -10,6 +10,7 @@ import (
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
 )
@@ -20,17 +21,12 @@ import (
 func TestFullDatabase(t *testing.T) {
 	ctx := t.Context()
 	s := openAt(t, databasePath(t), Options{})
-	if _, err := s.CreateSession(ctx, ledger.Session{ID: "session", Total: 1000, Left: 1000, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
-		t.Fatal(err)
-	}
-	err := s.db.Write(ctx, func(t *engine.Tx) error {
+	testenv.Must(s.CreateSession(ctx, ledger.Session{ID: "session", Total: 1000, Left: 1000, Expires: time.Now().Add(time.Hour)}, nil))(t)
+	testenv.OK(t, s.db.Write(ctx, func(t *engine.Tx) error {
 		var pages engine.Integer
 		_, err := t.Row("PRAGMA max_page_count = 1000", nil, &pages)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	body := make([]byte, 200_000)
 	commit := func(name string) (metastore.Blob, error) {
 		return s.CommitBlob(ctx,

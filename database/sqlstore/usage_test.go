@@ -6,16 +6,14 @@ import (
 
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/internal/testclock"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
 // usageIsExact compares an owner's usage with the stored rows.
 func usageIsExact(t *testing.T, s *Store, owner string) metastore.Used {
 	t.Helper()
-	got, err := s.Usage(t.Context(), owner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testenv.Must(s.Usage(t.Context(), owner))(t)
 	want := metastore.Used{
 		Bytes: value(t, s, `SELECT CAST((SELECT COALESCE(SUM(size), 0) FROM blobs WHERE owner = $1)
 			+ (SELECT COALESCE(SUM(p.size), 0) FROM parts p JOIN uploads u ON u.content = p.content WHERE u.state = 0 AND u.owner = $1) AS BIGINT)`, []byte(owner)),
@@ -48,9 +46,7 @@ func putFor(t *testing.T, s *Store, owner, name string, body string) {
 	if body != "" {
 		extents = []metastore.Extent{{Size: b.Size, Body: []byte(body)}}
 	}
-	if _, err := s.CommitBlob(t.Context(), b, extents, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.CommitBlob(t.Context(), b, extents, nil))(t)
 }
 
 // TestUsageRows counts the rows of usage: one for each change by an owner, and only the sums after
@@ -97,10 +93,7 @@ func TestUsageRows(t *testing.T) {
 	}
 	before := usageRows(t, s, "x")
 	for calls := 0; ; calls++ {
-		n, err := s.Purge(t.Context(), 50)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := testenv.Must(s.Purge(t.Context(), 50))(t)
 		usageIsExact(t, s, "x")
 		usageIsExact(t, s, "y")
 		now := usageRows(t, s, "x")
@@ -125,9 +118,7 @@ func TestUsageRows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Purge(t.Context(), 1000); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.Purge(t.Context(), 1000))(t)
 	rows("x", 0)
 }
 
@@ -137,20 +128,15 @@ func TestUsageRows(t *testing.T) {
 func TestReplacedByAnEarlierVersion(t *testing.T) {
 	for kind, s := range map[string]*Store{"SQLite": openAt(t, databasePath(t), Options{}), "PostgreSQL": openAtPostgres(t)} {
 		b := metastore.Blob{Account: "a", Name: "n", Content: metastore.NewContentID(s.Now()), Owner: "x", Metadata: "of the first content"}
-		if _, err := s.CommitBlob(t.Context(), b, nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(s.CommitBlob(t.Context(), b, nil, nil))(t)
 		b.Content = metastore.NewContentID(s.Now())
-		err := s.db.Write(t.Context(), func(tx *engine.Tx) error {
+		testenv.OK(t, s.db.Write(t.Context(), func(tx *engine.Tx) error {
 			_, err := tx.Exec(`UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9,
 				modified = $10, expires = $11, owner = $12, shared_second = $13
 				WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
 				[]byte("a"), []byte("n"), []byte{}, b.Content[:], int64(0), int64(0), int64(0), nil, []byte{}, tx.Now.UnixMicro(), nil, []byte("x"), int64(1))
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		got, err := s.Blob(t.Context(), "a", "n")
 		if err != nil || got.Content != b.Content || got.Metadata != "" {
 			t.Errorf("%s: the new content is %+v, %v", kind, got, err)
@@ -159,10 +145,7 @@ func TestReplacedByAnEarlierVersion(t *testing.T) {
 		if err != nil || len(page.Blobs) != 1 || page.Blobs[0].Metadata != "" {
 			t.Errorf("%s: listed as %+v, %v", kind, page.Blobs, err)
 		}
-		before, err := s.Usage(t.Context(), "x")
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := testenv.Must(s.Usage(t.Context(), "x"))(t)
 		if _, _, err := s.DeleteBlob(t.Context(), "a", "n", nil); err != nil {
 			t.Fatal(err)
 		}
@@ -189,13 +172,9 @@ func TestOwnersOfAnOlderDatabase(t *testing.T) {
 	if err != nil || u.Owner != "" || u.State != metastore.UploadOpen {
 		t.Fatalf("%+v, %v", u, err)
 	}
-	if err := s.PutPart(t.Context(), "u", metastore.Part{Size: 3}, []metastore.Extent{{Size: 3, Body: []byte("abc")}}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.PutPart(t.Context(), "u", metastore.Part{Size: 3}, []metastore.Extent{{Size: 3, Body: []byte("abc")}}))
 	putFor(t, s, "x", "c", "abcd")
-	if _, err := s.CompleteUpload(t.Context(), "u", 1, 3, 1, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.CompleteUpload(t.Context(), "u", 1, 3, 1, nil))(t)
 	putFor(t, s, "x", "b", "abcde")
 	if used := usageIsExact(t, s, "x"); used != (metastore.Used{Bytes: 5, Objects: 1, Names: 1, Retained: 4 + 1024}) {
 		t.Fatalf("the usage is %+v", used)

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"sluice/internal/testenv"
 	"sluice/internal/vfs"
 	"sluice/internal/vfs/vfstest"
 )
@@ -16,9 +17,7 @@ func systems(t *testing.T) map[string]struct {
 	dir string
 } {
 	crash := vfstest.NewCrash()
-	if err := crash.Mkdir("/work"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, crash.Mkdir("/work"))
 	type system = struct {
 		fs  vfs.FS
 		dir string

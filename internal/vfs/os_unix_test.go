@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // TestLinkNoReplace tests the fallback for kernels and file systems without RENAME_NOREPLACE, which
@@ -16,16 +18,12 @@ func TestLinkNoReplace(t *testing.T) {
 	dir := t.TempDir()
 	a, b, c := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "c")
 	for _, name := range []string{a, b} {
-		if err := os.WriteFile(name, []byte(name), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(name, []byte(name), 0o600))
 	}
 	if err := linkNoReplace(a, b); !errors.Is(err, fs.ErrExist) {
 		t.Fatalf("onto a file: %v", err)
 	}
-	if err := linkNoReplace(a, c); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, linkNoReplace(a, c))
 	if got, err := os.ReadFile(c); string(got) != a || err != nil {
 		t.Fatalf("%q, %v", got, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"sluice/internal/testenv"
 	"sluice/internal/vfs"
 	"sluice/internal/vfs/vfstest"
 )
@@ -47,38 +48,27 @@ func TestBehaviour(t *testing.T) {
 				t.Fatalf("rename replaced: %q", got)
 			}
 
-			f, err := fsys.Open(a)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := testenv.Must(fsys.Open(a))(t)
 			if info, err := f.Stat(); err != nil || info.Size() != 5 || !info.Mode().IsRegular() {
 				t.Fatalf("stat: %v, %v", info, err)
 			}
 			if pos, err := f.Seek(3, io.SeekStart); pos != 3 || err != nil {
 				t.Fatalf("seek: %d, %v", pos, err)
 			}
-			if err := fsys.Remove(a); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, fsys.Remove(a))
 			if rest, err := io.ReadAll(f); string(rest) != "lo" || err != nil {
 				t.Fatalf("reading on after remove: %q, %v", rest, err)
 			}
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, f.Close())
 			wantErr(t, f.Close(), fs.ErrClosed)
 
 			_, err = fsys.Open(a)
 			wantErr(t, err, fs.ErrNotExist)
 			wantErr(t, fsys.Remove(a), fs.ErrNotExist)
 			wantErr(t, fsys.Rename(a, b+"x"), fs.ErrNotExist)
-			if err := fsys.Rename(b, a); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, fsys.Rename(b, a))
 			sub := filepath.Join(sys.dir, "sub")
-			if err := fsys.Mkdir(sub); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, fsys.Mkdir(sub))
 			wantErr(t, fsys.Mkdir(sub), fs.ErrExist)
 			vfstest.Write(t, fsys, filepath.Join(sub, "x"), "", true)
 			if err := fsys.Remove(sub); err == nil || runtime.GOOS != "windows" && !errors.Is(err, syscall.ENOTEMPTY) {
@@ -127,10 +117,7 @@ func TestRenameRace(t *testing.T) {
 func TestOSFilesAreSendable(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	vfstest.Write(t, vfs.OS(), name, "x", false)
-	f, err := vfs.OS().Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testenv.Must(vfs.OS().Open(name))(t)
 	defer func() { wantErr(t, f.Close(), nil) }()
 	if _, ok := f.(*os.File); !ok {
 		t.Fatalf("Open returned a %T", f)

@@ -25,8 +25,7 @@ const (
 )
 
 func (p *probe) getChannel(id string) ledger.Channel {
-	c := dbtest.Value(p.Store.Channel(p.Ctx, id))
-	return c
+	return dbtest.Value(p.Store.Channel(p.Ctx, id))
 }
 
 // recorded returns a channel as calls return it that do not set Expired.

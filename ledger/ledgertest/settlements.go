@@ -201,8 +201,7 @@ func settlementBookMany(p *probe) {
 		all = append(all, settlement(p.pay(c, 3, int64(20+i%5)), c.ID))
 	}
 	pending := func() []ledger.Settlement {
-		list := dbtest.Value(p.Store.Settlements(p.Ctx, ledger.Settlement{}, n))
-		return list
+		return dbtest.Value(p.Store.Settlements(p.Ctx, ledger.Settlement{}, n))
 	}
 	p.OK(p.Store.Book(p.Ctx, nil), "book an empty list")
 	for what, wrong := range map[string]ledger.Settlement{

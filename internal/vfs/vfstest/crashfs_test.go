@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"sluice/internal/testenv"
 	"sluice/internal/vfs"
 	"sluice/internal/vfs/vfstest"
 )
@@ -15,9 +16,7 @@ import (
 func TestCrash(t *testing.T) {
 	c := vfstest.NewCrash()
 	for _, dir := range []string{"/d", "/lost"} {
-		if err := c.Mkdir(dir); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, c.Mkdir(dir))
 		vfstest.Write(t, c, dir+"/f", "x", true)
 		wantErr(t, c.SyncDir(dir), nil)
 		if dir == "/d" {
@@ -28,10 +27,7 @@ func TestCrash(t *testing.T) {
 	vfstest.Write(t, c, "/d/torn", "abc", false)
 	vfstest.Write(t, c, "/d/old", "renamed", true)
 	vfstest.Write(t, c, "/d/gone", "removed", true)
-	f, err := c.Create("/d/partly")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testenv.Must(c.Create("/d/partly"))(t)
 	_, err1 := io.WriteString(f, "sync")
 	err2 := f.Sync()
 	_, err3 := io.WriteString(f, "lost")
@@ -56,7 +52,7 @@ func TestCrash(t *testing.T) {
 		t.Fatalf("root after the crash: %q", got)
 	}
 
-	_, err = c.Open("/d/whole")
+	_, err := c.Open("/d/whole")
 	wantErr(t, err, vfstest.ErrCrashed)
 	_, err = f.Write([]byte("late"))
 	wantErr(t, err, vfstest.ErrCrashed)
@@ -71,10 +67,7 @@ func TestLimit(t *testing.T) {
 	c := vfstest.NewCrash()
 	c.Limit(10, 3)
 	vfstest.Write(t, c, "/a", "1234567", true)
-	f, err := c.Create("/b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testenv.Must(c.Create("/b"))(t)
 	n, err := f.Write([]byte("12345"))
 	if n != 3 {
 		t.Fatalf("wrote %d bytes into room for 3", n)

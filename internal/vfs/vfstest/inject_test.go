@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"testing"
 
+	"sluice/internal/testenv"
 	"sluice/internal/vfs/vfstest"
 )
 
@@ -20,11 +21,8 @@ func TestInject(t *testing.T) {
 				Nth: 1, Moment: tc.moment, Err: syscall.EIO,
 				Match: func(op vfstest.Op) bool { return op.Kind == vfstest.KindWrite },
 			}
-			f, err := vfstest.Inject(c, fault).Create("/f")
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = f.Write(nil)
+			f := testenv.Must(vfstest.Inject(c, fault).Create("/f"))(t)
+			_, err := f.Write(nil)
 			wantErr(t, err, nil)
 			if fault.Fired() {
 				t.Fatal("the fault struck too early")

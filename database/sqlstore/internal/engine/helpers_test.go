@@ -58,10 +58,7 @@ func openAt(tb testing.TB, path string, opt Options) testDB {
 // openWithEngine is openAt that also returns the engine.
 func openWithEngine(tb testing.TB, path string, opt Options) (testDB, *sqliteEngine) {
 	tb.Helper()
-	s, err := openDB(path, opt)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s := testenv.Must(openDB(path, opt))(tb)
 	closeAtEnd(tb, s)
 	return s, s.eng.(*sqliteEngine)
 }
@@ -69,29 +66,19 @@ func openWithEngine(tb testing.TB, path string, opt Options) (testDB, *sqliteEng
 // openNode opens a database and returns it with its engine. It is closed when the test ends.
 func openNode(tb testing.TB, dsn string) (testDB, *postgresEngine) {
 	tb.Helper()
-	s, err := openNodeDB(context.Background(), dsn, Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s := testenv.Must(openNodeDB(context.Background(), dsn, Options{}))(tb)
 	closeAtEnd(tb, s)
 	return s, s.eng.(*postgresEngine)
 }
 
 func closeAtEnd(tb testing.TB, s testDB) {
-	tb.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
+	testenv.AtEnd(tb, s.Close)
 }
 
 // connectTo opens a connection to PostgreSQL for the test itself.
 func connectTo(tb testing.TB, dsn string) *pgx.Conn {
 	tb.Helper()
-	conn, err := pgx.Connect(context.Background(), dsn)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	conn := testenv.Must(pgx.Connect(context.Background(), dsn))(tb)
 	tb.Cleanup(func() {
 		if err := conn.Close(context.Background()); err != nil {
 			tb.Error(err)
@@ -169,11 +156,7 @@ func closeConn(tb testing.TB, c *sqliteConn) {
 
 func listMigrations(tb testing.TB, dir string) []migration {
 	tb.Helper()
-	list, err := migrations(dir)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return list
+	return testenv.Must(migrations(dir))(tb)
 }
 
 // gate blocks the writer in a transaction until it is opened, so that calls that arrive while it is

@@ -18,13 +18,10 @@ const short = 100 * time.Millisecond
 // happen later. busy occupies every writer until the function that it returns is called.
 func neverBegins(t *testing.T, s testDB, busy func() (end func())) {
 	t.Helper()
-	err := s.setFact(t.Context(), "session", "3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.setFact(t.Context(), "session", "3"))
 	end := busy()
 	ctx := database.WithPatience(t.Context(), short)
-	err = s.Write(ctx, func(*Tx) error {
+	err := s.Write(ctx, func(*Tx) error {
 		t.Error("a call began that its caller no longer waits for")
 		return nil
 	})
@@ -90,11 +87,8 @@ func TestPostgresLockPatience(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	s, _ := openNode(t, dsn)
 	other, _ := openNode(t, dsn+patientDSN)
-	err := s.setFact(t.Context(), "session", "3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = other.WriteLocked(t.Context(), func(t *Tx) error {
+	testenv.OK(t, s.setFact(t.Context(), "session", "3"))
+	testenv.OK(t, other.WriteLocked(t.Context(), func(t *Tx) error {
 		if _, err := readCounter(t, "session", t.ForUpdate()); err != nil {
 			return err
 		}
@@ -107,10 +101,7 @@ func TestPostgresLockPatience(t *testing.T) {
 		}
 		_, err = t.Exec(`UPDATE facts SET value = $2 WHERE name = $1`, []byte("session"), []byte("1"))
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	got, err := s.use(t.Context(), "session")
 	if err != nil || got != 0 {
 		t.Errorf("a use after the lock was released: %+v, %v", got, err)

@@ -85,14 +85,9 @@ func TestPostgresDetectsItsServer(t *testing.T) {
 // ones that it has, and its calls wait for them.
 func TestPostgresTooManyConnections(t *testing.T) {
 	server := testenv.StartPostgres(t)
-	if err := errors.Join(server.StopFast(), server.Start("max_connections=10")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(server.StopFast(), server.Start("max_connections=10")))
 	s, node := openNode(t, server.DSN())
-	held, err := node.acquire(t.Context(), time.Now().Add(database.Patience))
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := testenv.Must(node.acquire(t.Context(), time.Now().Add(database.Patience)))(t)
 	for { // until the server has no connection left
 		other, err := pgx.Connect(t.Context(), server.DSN())
 		if err != nil {
@@ -124,7 +119,7 @@ func TestPostgresTooManyConnections(t *testing.T) {
 		t.Errorf("a read that waited for the only connection: %v", err)
 	}
 	var pid Integer
-	err = node.Read(t.Context(), func(t *Tx) error {
+	err := node.Read(t.Context(), func(t *Tx) error {
 		_, err := t.Row(`SELECT pg_backend_pid()`, nil, &pid)
 		return err
 	})

@@ -15,9 +15,7 @@ import (
 func atSchema(t *testing.T, schema int) (dsn string) {
 	t.Helper()
 	dsn = testenv.Postgres(t)
-	if err := migrate(connectPostgres(t, dsn), listMigrations(t, postgresMigrations)[:schema]); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, migrate(connectPostgres(t, dsn), listMigrations(t, postgresMigrations)[:schema]))
 	return dsn
 }
 
@@ -27,10 +25,7 @@ func atSchema(t *testing.T, schema int) (dsn string) {
 func TestPostgresOlderNodesAreAwaited(t *testing.T) {
 	t.Parallel()
 	dsn := atSchema(t, database.OldestSchema-1) + "&application_name=awaited"
-	older, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	older := testenv.Must(pgx.Connect(t.Context(), dsn))(t)
 	if s, err := openNodeDB(t.Context(), dsn, Options{}); !errors.Is(err, errOlderNodes) || !strings.Contains(err.Error(), "stop those at the machine of the database (application_name awaited)") {
 		t.Fatalf("a command opened %v, %v while an older node runs", s, err)
 	}
@@ -72,9 +67,7 @@ func TestPostgresOlderNodesAreAwaited(t *testing.T) {
 	if err := older.QueryRow(t.Context(), `SELECT MAX(version) FROM schema_version`).Scan(&have); err != nil || have != database.OldestSchema-1 {
 		t.Errorf("beside the older node the schema is %d, %v", have, err)
 	}
-	if err := older.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, older.Close(t.Context()))
 	close(ended)
 	for range nodes {
 		if err := <-opened; err != nil {

@@ -21,10 +21,7 @@ const patientDSN = "&idle_in_transaction_session_timeout=0"
 // sessionsOf counts a process's sessions (by application_name) for which the condition holds.
 func sessionsOf(t *testing.T, conn *pgx.Conn, name, condition string) (n int) {
 	t.Helper()
-	err := conn.QueryRow(t.Context(), `SELECT COUNT(*) FROM pg_stat_activity WHERE application_name = $1 AND `+condition, name).Scan(&n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, conn.QueryRow(t.Context(), `SELECT COUNT(*) FROM pg_stat_activity WHERE application_name = $1 AND `+condition, name).Scan(&n))
 	return n
 }
 
@@ -58,9 +55,7 @@ func TestPostgresRacingFirstOpens(t *testing.T) {
 func TestPostgresMigrationIsAwaited(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	migrating := connectTo(t, dsn)
-	if _, err := migrating.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, int64(migrationLock)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(migrating.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, int64(migrationLock)))(t)
 	opened := make(chan error)
 	go func() {
 		s, err := openNodeDB(t.Context(), dsn+"&application_name=opening&lock_timeout=10", Options{})
@@ -77,9 +72,7 @@ func TestPostgresMigrationIsAwaited(t *testing.T) {
 		default:
 		}
 	}
-	if _, err := migrating.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, int64(migrationLock)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(migrating.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, int64(migrationLock)))(t)
 	if err := <-opened; err != nil {
 		t.Error(err)
 	}
@@ -88,13 +81,10 @@ func TestPostgresMigrationIsAwaited(t *testing.T) {
 func TestPostgresNewerIsRefused(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	s, _ := openNode(t, dsn)
-	err := s.Write(t.Context(), func(t *Tx) error {
+	testenv.OK(t, s.Write(t.Context(), func(t *Tx) error {
 		_, err := t.Exec(`INSERT INTO schema_version (version) VALUES (99)`)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if _, err := openNodeDB(t.Context(), dsn, Options{}); !errors.Is(err, database.ErrNewer) {
 		t.Errorf("got error %v, want ErrNewer", err)
 	}
@@ -107,13 +97,8 @@ func TestPostgresExisting(t *testing.T) {
 		t.Errorf("an empty schema: got error %v, want ErrOlder", err)
 	}
 	s, _ := openNode(t, dsn)
-	if err := s.setFact(t.Context(), "name", "value"); err != nil {
-		t.Fatal(err)
-	}
-	other, err := openNodeDB(t.Context(), dsn, existing)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.setFact(t.Context(), "name", "value"))
+	other := testenv.Must(openNodeDB(t.Context(), dsn, existing))(t)
 	if got, err := other.fact(t.Context(), "name"); err != nil || got != "value" {
 		t.Errorf("the fact is %q, %v", got, err)
 	}
@@ -142,22 +127,17 @@ func TestPostgresMustBeDurable(t *testing.T) {
 
 	s, _ := openNode(t, server.DSN()+"&pool_max_conns=2")
 	for _, statement := range []string{"ALTER ROLE sluice SET synchronous_commit = off", "ALTER SYSTEM SET synchronous_commit = off", "SELECT 1 FROM pg_reload_conf()"} {
-		err := s.Read(t.Context(), func(t *Tx) error {
+		testenv.OK(t, s.Read(t.Context(), func(t *Tx) error {
 			_, err := t.Exec(statement)
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	refused(server.DSN(), "synchronous_commit is off")
 	if n := value(t, s, `SELECT CASE WHEN current_setting('synchronous_commit') = 'on' THEN 1 ELSE 0 END`); n != 1 {
 		t.Error("a connection that was open lost its synchronous_commit")
 	}
 
-	if err := errors.Join(server.Stop(), server.Start("fsync=off")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(server.Stop(), server.Start("fsync=off")))
 	refused(server.DSN(), "fsync is off")
 }
 
@@ -171,17 +151,12 @@ func TestPostgresUsesIndexes(t *testing.T) {
 		`SELECT created FROM uploads WHERE account = $1 AND state = 0 AND (created, id) > (5, $2) ORDER BY created, id LIMIT 10`:                                                            "uploads_open",
 		`SELECT channel FROM settlements WHERE expires > 1 AND (expires, channel) > (2, $1) AND length($2) > 0 ORDER BY expires, channel LIMIT 10`:                                          "settlements_expires",
 	} {
-		rows, err := p.pool.Query(t.Context(), "EXPLAIN "+query, []byte("a"), []byte("b"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := testenv.Must(p.pool.Query(t.Context(), "EXPLAIN "+query, []byte("a"), []byte("b")))(t)
 		var plan []string
 		for rows.Next() {
 			plan = append(plan, string(rows.RawValues()[0]))
 		}
-		if err := rows.Err(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, rows.Err())
 		if text := strings.Join(plan, "\n"); !strings.Contains(text, index) || (strings.Contains(text, "Sort") && !strings.Contains(text, "Incremental Sort")) {
 			t.Errorf("%s does not use %s:\n%s", query, index, text)
 		}
@@ -191,9 +166,7 @@ func TestPostgresUsesIndexes(t *testing.T) {
 func TestPostgresForgetsTransactions(t *testing.T) {
 	s, p := openNode(t, testenv.Postgres(t))
 	for _, name := range []string{"a", "b"} {
-		if err := s.setFact(t.Context(), name, ""); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, s.setFact(t.Context(), name, ""))
 	}
 	p.deleteIDs(t.Context(), time.Hour)
 	if n := value(t, s, `SELECT COUNT(*) FROM transactions`); n != 2 {
@@ -207,9 +180,7 @@ func TestPostgresForgetsTransactions(t *testing.T) {
 
 func TestPostgresClosed(t *testing.T) {
 	s, _ := openNode(t, testenv.Postgres(t))
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.Close())
 	_, err := s.fact(t.Context(), "name")
 	if !errors.Is(err, ErrClosed) || !errors.Is(s.setFact(t.Context(), "name", ""), ErrClosed) || !errors.Is(s.Err(), ErrClosed) {
 		t.Errorf("a call of a closed store: %v", err)

@@ -56,10 +56,7 @@ func testForgotten(t *testing.T, passed time.Duration) {
 		}
 	}
 	s, _ := openNode(t, p.DSN)
-	err := s.setFact(t.Context(), "session", "3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.setFact(t.Context(), "session", "3"))
 	cutting.Store(true)
 	if _, err := s.use(t.Context(), "session"); !errors.Is(err, database.ErrUnknownOutcome) {
 		t.Errorf("a use whose id was deleted: %v", err)
@@ -139,24 +136,17 @@ func TestPostgresHungQueue(t *testing.T) {
 	for waiting := 0; waiting < queuedWriters; {
 		waiting = sessionsOf(t, watch, "hung", "wait_event_type = 'Lock'")
 	}
-	if err := child.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, child.Signal(syscall.SIGSTOP))
 	var stopped, had time.Time
-	if err := watch.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&stopped); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, watch.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&stopped))
 	waiting := 0
-	err := s.WriteLocked(database.WithPatience(t.Context(), time.Minute), func(tx *Tx) error {
+	testenv.OK(t, s.WriteLocked(database.WithPatience(t.Context(), time.Minute), func(tx *Tx) error {
 		if err := hold(tx, hotLock); err != nil {
 			return err
 		}
 		waiting = sessionsOf(t, watch, "hung", "wait_event_type = 'Lock'")
 		return watch.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&had)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if took := had.Sub(stopped); took > locksFreed || waiting > 0 {
 		t.Errorf("the lock was free after %v, with %d sessions of the node still waiting for it, want it within %v with none", took, waiting, locksFreed)
 	} else {
@@ -179,9 +169,7 @@ func TestPostgresRefusesStandbys(t *testing.T) {
 	}
 	p := pgproxy.New(t, primary.DSN()+"&search_path=public", func() pgproxy.Cut { return pgproxy.CutNot })
 	s, _ := openNode(t, p.DSN)
-	if err := s.setFact(t.Context(), "name", "value"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.setFact(t.Context(), "name", "value"))
 	p.ServeFrom(standby.Socket())
 	p.CutAll()
 	if _, err := s.fact(database.WithPatience(t.Context(), time.Second), "name"); !errors.Is(err, database.ErrUnavailable) {
@@ -202,14 +190,8 @@ func TestPostgresCancelledIsRetried(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	s, _ := openNode(t, dsn+"&application_name=waiting")
 	other, _ := openNode(t, dsn+patientDSN)
-	err := s.setFact(t.Context(), "session", "3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.setFact(t.Context(), "session", "3"))
+	conn := testenv.Must(pgx.Connect(t.Context(), dsn))(t)
 	var useErr error
 	ended := make(chan struct{})
 	var last time.Time // when the statement that was interrupted last began
@@ -227,7 +209,7 @@ func TestPostgresCancelledIsRetried(t *testing.T) {
 			}
 		}
 	}
-	err = other.WriteLocked(t.Context(), func(t *Tx) error {
+	err := other.WriteLocked(t.Context(), func(t *Tx) error {
 		if _, err := readCounter(t, "session", t.ForUpdate()); err != nil {
 			return err
 		}

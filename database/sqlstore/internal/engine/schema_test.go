@@ -24,10 +24,7 @@ var updateSchema = flag.Bool("update-schema", false, "write the schemas of the m
 // of these schemas, so a released migration never changes: a new one appends to testdata.
 func TestSchemaIsUnchanged(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
-		c, err := openSQLiteConn(databasePath(t), 0, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := testenv.Must(openSQLiteConn(databasePath(t), 0, nil))(t)
 		defer closeConn(t, c)
 		compareSchema(t, "sqlite", c, sqliteSchema)
 	})
@@ -38,10 +35,7 @@ func TestSchemaIsUnchanged(t *testing.T) {
 
 func connectPostgres(t *testing.T, dsn string) *postgresConn {
 	t.Helper()
-	c, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testenv.Must(pgx.Connect(t.Context(), dsn))(t)
 	t.Cleanup(func() {
 		if err := c.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -60,9 +54,7 @@ func compareSchema(t *testing.T, kind string, c migrator, schema []string) {
 	list := listMigrations(t, "migrations/"+kind)
 	var got, hashes strings.Builder
 	for i := range list {
-		if err := migrate(c, list[:i+1]); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, migrate(c, list[:i+1]))
 		got.Reset()
 		for _, query := range schema {
 			if i < 2 && strings.Contains(query, "keys_version") {
@@ -80,14 +72,9 @@ func compareSchema(t *testing.T, kind string, c migrator, schema []string) {
 	}
 	golden := filepath.Join("testdata", "schema_"+kind+".txt")
 	if *updateSchema {
-		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(golden, []byte(got.String()), 0o644))
 	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testenv.Must(os.ReadFile(golden))(t)
 	if got.String() != string(want) {
 		t.Errorf("the schema is not the one of %s but\n%s", golden, got.String())
 	}
@@ -126,19 +113,14 @@ var postgresSchema = []string{
 // order, with their types, constraints and defaults, and the columns of their keys and
 // indexes.
 func TestEnginesHaveTheSameSchema(t *testing.T) {
-	lite, err := openSQLiteConn(databasePath(t), 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lite := testenv.Must(openSQLiteConn(databasePath(t), 0, nil))(t)
 	defer closeConn(t, lite)
 	post := connectPostgres(t, testenv.Postgres(t))
 	list := listMigrations(t, sqliteMigrations)
 	if n := len(listMigrations(t, postgresMigrations)); n != len(list) {
 		t.Fatalf("%d migrations of SQLite and %d of PostgreSQL", len(list), n)
 	}
-	if err := errors.Join(migrate(lite, list), migrate(post, listMigrations(t, postgresMigrations))); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(migrate(lite, list), migrate(post, listMigrations(t, postgresMigrations))))
 	sqlite := describe(t, lite, `
 		SELECT CAST(m.name || '.' || c.cid || ' ' || c.name || ' ' || replace(c.type, 'BLOB', 'BYTEA')
 				|| CASE WHEN c."notnull" THEN ' NOT NULL' ELSE '' END || COALESCE(' DEFAULT ' || c.dflt_value, '') AS BLOB)
@@ -184,13 +166,10 @@ func describe(t *testing.T, c runner, queries ...string) []string {
 	var lines []string
 	for _, query := range queries {
 		var line string
-		err := (&Tx{conn: c}).Each(query, nil, Args{&line}, func() error {
+		testenv.OK(t, (&Tx{conn: c}).Each(query, nil, Args{&line}, func() error {
 			lines = append(lines, line)
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	return lines
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"sluice/database"
+	"sluice/internal/testenv"
 )
 
 // runChild runs a re-executed test binary's job on the database at path.
@@ -37,13 +38,8 @@ func child(t *testing.T, job, path string) (*exec.Cmd, *bufio.Scanner) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$", path)
 	cmd.Env = append(os.Environ(), childEnv+"="+job)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := testenv.Must(cmd.StdoutPipe())(t)
+	testenv.OK(t, cmd.Start())
 	return cmd, bufio.NewScanner(out)
 }
 
@@ -184,9 +180,7 @@ func TestStopsAfterIOError(t *testing.T) {
 		}
 		stopped = stopped || what == "stopped"
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, cmd.Wait())
 	if !stopped {
 		t.Fatal("the store did not stop")
 	}

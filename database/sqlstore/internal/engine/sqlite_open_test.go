@@ -10,27 +10,23 @@ import (
 	"testing"
 
 	"sluice/database"
+	"sluice/internal/testenv"
 )
 
 func TestDurabilitySettings(t *testing.T) {
 	path := databasePath(t)
 	for range 2 { // new, and opened again
-		s, err := openDB(path, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := testenv.Must(openDB(path, Options{}))(t)
 		var mode string
 		var sync int64
-		err = s.Write(t.Context(), func(t *Tx) (err error) {
+		err := s.Write(t.Context(), func(t *Tx) (err error) {
 			mode, sync, err = durability(t)
 			return err
 		})
 		if err != nil || mode != "wal" || sync != 2 {
 			t.Errorf("journal_mode %q, synchronous %d, error %v; want wal, 2", mode, sync, err)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, s.Close())
 	}
 }
 
@@ -38,17 +34,12 @@ func TestDurabilitySettings(t *testing.T) {
 func TestRefusesWithoutDurability(t *testing.T) {
 	path := databasePath(t)
 	openAt(t, path, Options{})
-	c, err := openSQLiteConn(path, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testenv.Must(openSQLiteConn(path, 0, nil))(t)
 	defer closeConn(t, c)
 	if err := checkDurable(c); err != nil {
 		t.Fatalf("a valid connection was refused: %v", err)
 	}
-	if err := c.run("PRAGMA synchronous=NORMAL"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.run("PRAGMA synchronous=NORMAL"))
 	if err := checkDurable(c); err == nil {
 		t.Fatal("a connection with synchronous=NORMAL was accepted")
 	}
@@ -68,13 +59,10 @@ func TestReadersCannotWrite(t *testing.T) {
 func TestRefusesNewerDatabase(t *testing.T) {
 	path := databasePath(t)
 	s := openAt(t, path, Options{})
-	err := s.Write(t.Context(), func(tx *Tx) error {
+	testenv.OK(t, s.Write(t.Context(), func(tx *Tx) error {
 		_, err := tx.Exec(`INSERT INTO schema_version (version) VALUES ($1)`, int64(1000))
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if _, err := openDB(path, Options{}); !errors.Is(err, database.ErrNewer) {
 		t.Fatalf("open of a newer database: %v, want ErrNewer", err)
 	}
@@ -84,22 +72,15 @@ func TestRefusesNewerDatabase(t *testing.T) {
 // effect.
 func TestMigrationIsOneTransaction(t *testing.T) {
 	path := databasePath(t)
-	c, err := openSQLiteConn(path, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testenv.Must(openSQLiteConn(path, 0, nil))(t)
 	defer closeConn(t, c)
 	list := listMigrations(t, sqliteMigrations)
 	list = append(list, migration{int64(len(list)) + 1, "CREATE TABLE more (x BIGINT); CREATE TABLE more (x BIGINT);"})
-	if err := c.run(sqliteBegin); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.run(sqliteBegin))
 	if err := migrate(c, list); err == nil {
 		t.Fatal("a broken migration succeeded")
 	}
-	if err := c.run("ROLLBACK"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.run("ROLLBACK"))
 	var tables Integer
 	if _, err := (&Tx{conn: c}).Row(`SELECT COUNT(*) FROM sqlite_master`, nil, &tables); err != nil || tables != 0 {
 		t.Fatalf("%d tables and indexes left, error %v", tables, err)
@@ -122,9 +103,7 @@ func TestRacingFirstOpens(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, errors.Join(errs...))
 		for i := range n {
 			if _, err := stores[0].fact(t.Context(), fmt.Sprint(n-1-i)); err != nil {
 				t.Error(err)
@@ -151,26 +130,19 @@ func TestOpenPaths(t *testing.T) {
 		t.Error("a database was opened in a missing folder", s.Close())
 	}
 	garbage := databasePath(t)
-	if err := os.WriteFile(garbage, make([]byte, 5000), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(garbage, make([]byte, 5000), 0o600))
 	if s, err := openDB(garbage, Options{}); err == nil {
 		t.Error("a file that is not a database was opened", s.Close())
 	}
 }
 
 func TestClosed(t *testing.T) {
-	s, err := openDB(databasePath(t), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testenv.Must(openDB(databasePath(t), Options{}))(t)
 	if err := s.Err(); err != nil {
 		t.Errorf("Err of an open store: %v", err)
 	}
 	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, s.Close())
 	}
 	_, readErr := s.fact(t.Context(), "fact")
 	_, useErr := s.use(t.Context(), "session")
@@ -185,18 +157,11 @@ func TestClosed(t *testing.T) {
 func olderDatabase(t *testing.T) string {
 	t.Helper()
 	path := databasePath(t)
-	c, err := openSQLiteConn(path, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testenv.Must(openSQLiteConn(path, 0, nil))(t)
 	defer closeConn(t, c)
-	if err := c.run("PRAGMA journal_mode=WAL"); err != nil {
-		t.Fatal(err)
-	}
-	if err := migrate(c, listMigrations(t, sqliteMigrations)[:2]); err != nil {
-		t.Fatal(err)
-	}
-	err = c.script(`
+	testenv.OK(t, c.run("PRAGMA journal_mode=WAL"))
+	testenv.OK(t, migrate(c, listMigrations(t, sqliteMigrations)[:2]))
+	err := c.script(`
 		INSERT INTO blobs (account, name_head, name_hash, name_tail, content, size, crc64, part_size, content_type, modified)
 			VALUES (x'61', x'62', x'', x'', x'00112233445566778899aabbccddeeff', 100, 1, 0, x'', 1);
 		INSERT INTO uploads (id, account, name, content, part_size, content_type, create_only, state, bytes, revision, created, touched, size, crc64)
@@ -219,9 +184,7 @@ func TestOpenExisting(t *testing.T) {
 	}
 	older := olderDatabase(t)
 	empty := databasePath(t)
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(empty, nil, 0o600))
 	for _, path := range []string{older, empty} {
 		if s, err := openDB(path, existing); !errors.Is(err, database.ErrOlder) {
 			t.Fatalf("an older database: %v, %v", s, err)
@@ -230,10 +193,7 @@ func TestOpenExisting(t *testing.T) {
 	if s, err := openDB(older, Options{Schema: Create}); !errors.Is(err, database.ErrOlder) {
 		t.Fatalf("an older database that may be created: %v, %v", s, err)
 	}
-	c, err := openSQLiteConn(older, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testenv.Must(openSQLiteConn(older, 0, nil))(t)
 	defer closeConn(t, c)
 	var version Integer
 	if _, err := (&Tx{conn: c}).Row(`SELECT MAX(version) FROM schema_version`, nil, &version); err != nil || version != 2 {
@@ -241,26 +201,16 @@ func TestOpenExisting(t *testing.T) {
 	}
 
 	running := openAt(t, older, Options{}) // a server that was started in the meantime
-	s, err := openDB(older, existing)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.setFact(t.Context(), "name", "value"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	s := testenv.Must(openDB(older, existing))(t)
+	testenv.OK(t, s.setFact(t.Context(), "name", "value"))
+	testenv.OK(t, s.Close())
 	if got, err := running.fact(t.Context(), "name"); err != nil || got != "value" {
 		t.Fatalf("the server reads %q, %v", got, err)
 	}
-	err = running.Write(t.Context(), func(tx *Tx) error {
+	testenv.OK(t, running.Write(t.Context(), func(tx *Tx) error {
 		_, err := tx.Exec(`INSERT INTO schema_version (version) VALUES ($1)`, int64(1000))
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if s, err := openDB(older, existing); !errors.Is(err, database.ErrNewer) {
 		t.Fatalf("a newer database: %v, %v", s, err)
 	}

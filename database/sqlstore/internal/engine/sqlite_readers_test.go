@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sluice/database"
+	"sluice/internal/testenv"
 )
 
 var errRollback = errors.New("rollback failed")
@@ -42,16 +43,9 @@ func (s *badStmt) ExecContext(ctx context.Context, in []driver.NamedValue) (driv
 // state, regardless of how long the connection stays in the transaction.
 func TestReaderEndsItsTransaction(t *testing.T) {
 	ctx := t.Context()
-	e, err := openSQLiteEngine(databasePath(t), Options{Readers: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testenv.Must(openSQLiteEngine(databasePath(t), Options{Readers: 1}))(t)
 	s := testDB{newDB(e, nil)}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	testenv.AtEnd(t, s.Close)
 	c := <-e.readers.free
 	bad := &badRollback{Conn: c.driver}
 	c.driver = bad
@@ -60,16 +54,12 @@ func TestReaderEndsItsTransaction(t *testing.T) {
 	snapshot := func() error {
 		return s.Snapshot(ctx, func(t *Tx) error { _, err := t.Row(`SELECT 1 FROM facts`, nil, new(Integer)); return err })
 	}
-	if err := snapshot(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, snapshot())
 	bad.fail = 3
 	if err := snapshot(); !errors.Is(err, errRollback) {
 		t.Errorf("a read whose transaction does not end: %v", err)
 	}
-	if err := s.setFact(ctx, "fact", "v"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.setFact(ctx, "fact", "v"))
 	refused := 0
 	for {
 		got, err := s.fact(ctx, "fact")
@@ -93,7 +83,7 @@ func TestReaderEndsItsTransaction(t *testing.T) {
 		t.Errorf("a snapshot afterwards: %v", err)
 	}
 	// The engine may have ended the transaction by itself.
-	err = s.Snapshot(ctx, func(t *Tx) error { return t.conn.(*sqliteConn).run("ROLLBACK") })
+	err := s.Snapshot(ctx, func(t *Tx) error { return t.conn.(*sqliteConn).run("ROLLBACK") })
 	if err != nil {
 		t.Errorf("a snapshot whose transaction the engine ended: %v", err)
 	}

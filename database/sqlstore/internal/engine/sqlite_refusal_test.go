@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sluice/database"
+	"sluice/internal/testenv"
 )
 
 // failingStmt is a statement that fails and has no effect.
@@ -28,10 +29,7 @@ func (s failingStmt) Close() error { return nil }
 // TestFailedCheckpointStopsTheWriter: after a sync has failed in a checkpoint, the disk's contents
 // are unknown.
 func TestFailedCheckpointStopsTheWriter(t *testing.T) {
-	c, err := openSQLiteConn(databasePath(t), busyTimeout, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testenv.Must(openSQLiteConn(databasePath(t), busyTimeout, nil))(t)
 	defer closeConn(t, c)
 	c.stmts["PRAGMA wal_checkpoint(PASSIVE)"] = sqliteStatement{Stmt: failingStmt{err: errors.New("the disk does not respond")}}
 	c.classifier = func(error) errorClass { return classIO }

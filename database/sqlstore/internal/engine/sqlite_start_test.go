@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sluice/database"
+	"sluice/internal/testenv"
 )
 
 // crashed returns a database as after a crash: its log holds rows that the database itself lacks.
@@ -14,26 +15,15 @@ func crashed(t *testing.T) string {
 	t.Helper()
 	path := databasePath(t)
 	s := openAt(t, path, Options{})
-	if err := s.setFact(t.Context(), "first", "v"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.setFact(t.Context(), "first", "v"))
 	left := databasePath(t)
-	hold, err := openSQLiteConn(path, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hold := testenv.Must(openSQLiteConn(path, 0, nil))(t)
 	defer closeConn(t, hold)
 	var n Integer
-	if err := hold.run("BEGIN"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := (&Tx{conn: hold}).Row(`SELECT COUNT(*) FROM facts`, nil, &n); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, hold.run("BEGIN"))
+	testenv.Must((&Tx{conn: hold}).Row(`SELECT COUNT(*) FROM facts`, nil, &n))(t)
 	for i := range 20 { // the open read keeps them in the log
-		if err := s.setFact(t.Context(), fmt.Sprint("logged", i), "v"); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, s.setFact(t.Context(), fmt.Sprint("logged", i), "v"))
 	}
 	for _, ending := range []string{"", "-wal"} {
 		data, err := os.ReadFile(path + ending)
@@ -53,18 +43,9 @@ func crashed(t *testing.T) string {
 func TestStartEmptiesTheLog(t *testing.T) {
 	for _, change := range []SchemaChange{Migrate, Keep} {
 		path := crashed(t)
-		e, err := openSQLiteEngine(path, Options{Schema: change})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := e.close(); err != nil {
-				t.Error(err)
-			}
-		})
-		if err := e.err(); err != nil {
-			t.Fatal(err)
-		}
+		e := testenv.Must(openSQLiteEngine(path, Options{Schema: change}))(t)
+		testenv.AtEnd(t, e.close)
+		testenv.OK(t, e.err())
 		info, err := os.Stat(path + "-wal")
 		if err != nil || info.Size() != 0 {
 			t.Fatalf("the log as writes begin: %d bytes, %v", info.Size(), err)
@@ -89,22 +70,12 @@ func TestStartEmptiesTheLog(t *testing.T) {
 func TestStartDuringARead(t *testing.T) {
 	t.Parallel()
 	path := crashed(t)
-	other, err := openSQLiteConn(path, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := testenv.Must(openSQLiteConn(path, 0, nil))(t)
 	defer closeConn(t, other)
-	if err := other.run("BEGIN"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, other.run("BEGIN"))
 	var n Integer
-	if _, err := (&Tx{conn: other}).Row(`SELECT COUNT(*) FROM facts`, nil, &n); err != nil {
-		t.Fatal(err)
-	}
-	e, err := openSQLiteEngine(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must((&Tx{conn: other}).Row(`SELECT COUNT(*) FROM facts`, nil, &n))(t)
+	e := testenv.Must(openSQLiteEngine(path, Options{}))(t)
 	s := testDB{newDB(e, nil)}
 	defer func() {
 		if err := s.Close(); err != nil {
@@ -120,9 +91,7 @@ func TestStartDuringARead(t *testing.T) {
 	if _, err := s.fact(t.Context(), "logged19"); err != nil {
 		t.Errorf("a read before the log was emptied: %v", err)
 	}
-	if err := other.run("ROLLBACK"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, other.run("ROLLBACK"))
 	<-e.health.ready
 	if err := s.Err(); err != nil {
 		t.Errorf("Err: %v", err)
@@ -144,12 +113,9 @@ func TestStartDuringARead(t *testing.T) {
 func damaged(t *testing.T, table string) string {
 	t.Helper()
 	path := databasePath(t)
-	s, err := openDB(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testenv.Must(openDB(path, Options{}))(t)
 	var page Integer
-	err = errors.Join(s.setFact(t.Context(), "fact", "v"), s.Read(t.Context(), func(t *Tx) error {
+	err := errors.Join(s.setFact(t.Context(), "fact", "v"), s.Read(t.Context(), func(t *Tx) error {
 		found, err := t.Row(`SELECT rootpage FROM sqlite_master WHERE name = $1`, Args{table}, &page)
 		if err == nil && !found {
 			err = errors.New("no such table")
@@ -159,18 +125,13 @@ func damaged(t *testing.T, table string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testenv.Must(os.OpenFile(path, os.O_WRONLY, 0))(t)
 	noise := make([]byte, 4096)
 	for i := range noise {
 		noise[i] = 0xa5
 	}
 	_, err = f.WriteAt(noise, (int64(page)-1)*4096)
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(err, f.Close()))
 	return path
 }
 
@@ -193,9 +154,7 @@ func TestDamagedDatabase(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			s := openAt(t, damaged(t, "leases"), Options{})
-			if err := s.Err(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, s.Err())
 			if err := s.setFact(t.Context(), "before", "v"); err != nil {
 				t.Errorf("a write before the damage was found: %v", err)
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/internal/testenv"
 )
 
 // openWithWriter opens a database and returns it with its writer.
@@ -126,9 +127,7 @@ func TestPoisonedBatch(t *testing.T) {
 // TestCallersCancel ends the contexts of waiting calls and of one that runs.
 func TestCallersCancel(t *testing.T) {
 	s, w := openWithWriter(t, databasePath(t))
-	if err := s.setFact(t.Context(), "session", "9"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.setFact(t.Context(), "session", "9"))
 	g := holdWriter(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error, 2)
@@ -171,14 +170,9 @@ func TestCallersCancel(t *testing.T) {
 func TestBusy(t *testing.T) {
 	path := databasePath(t)
 	s, w := openWithWriter(t, path)
-	other, err := openSQLiteConn(path, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := testenv.Must(openSQLiteConn(path, 0, nil))(t)
 	defer closeConn(t, other)
-	if err := other.run(sqliteBegin); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, other.run(sqliteBegin))
 	ctx, cancel := context.WithCancel(t.Context())
 	leaver, stayer := make(chan error, 1), make(chan error, 1)
 	go func() { leaver <- s.setFact(ctx, "leaver", "v") }()
@@ -198,9 +192,7 @@ func TestBusy(t *testing.T) {
 	if _, err := s.fact(t.Context(), "stayer"); !errors.Is(err, database.ErrNotFound) {
 		t.Errorf("a read while the lock is held: %v", err)
 	}
-	if err := other.run("COMMIT"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, other.run("COMMIT"))
 	if err := <-stayer; err != nil {
 		t.Errorf("a write after the lock was released: %v", err)
 	}

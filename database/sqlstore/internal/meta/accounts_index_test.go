@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sluice/database/sqlstore/internal/enginetest"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -18,9 +19,7 @@ func TestAccountsAreListedByIndex(t *testing.T) {
 		`INSERT INTO account_deltas (account, blobs, bytes) SELECT convert_to(lpad(to_hex(i % 10000), 8, '0'), 'UTF8'), 1, 1 FROM generate_series(1, 50000) n(i)`,
 		`ANALYZE`,
 	} {
-		if _, err := p.Exec(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(p.Exec(t.Context(), statement))(t)
 	}
 	plan := enginetest.Explain(t, s.db, p, "", accountDeltas, []byte("00000100"), int64(11))
 	if strings.Contains(plan, "Sort") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "HashAggregate") {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -14,9 +15,7 @@ func TestStatsOfTheBlobCache(t *testing.T) {
 	const blobs = 20
 	for i := range blobs {
 		b := metastore.Blob{Account: "a", Name: fmt.Sprint(i), Content: metastore.NewContentID(time.Now()), Size: 1}
-		if _, err := s.CommitBlob(t.Context(), b, []metastore.Extent{{Size: 1, Blocks: []uint32{1}, Body: []byte("x")}}, nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(s.CommitBlob(t.Context(), b, []metastore.Extent{{Size: 1, Blocks: []uint32{1}, Body: []byte("x")}}, nil))(t)
 	}
 	for i := range blobs {
 		for range 2 {

@@ -12,6 +12,7 @@ import (
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -76,9 +77,7 @@ func TestCacheCountsMetadata(t *testing.T) {
 	metadata := strings.Repeat("m", 3<<10)
 	for i := range 300 {
 		name := fmt.Sprint(i)
-		if _, err := s.CommitBlob(t.Context(), metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(s.db.Now()), Metadata: metadata}, nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(s.CommitBlob(t.Context(), metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(s.db.Now()), Metadata: metadata}, nil, nil))(t)
 		if _, _, err := s.OpenBlob(t.Context(), "a", name); err != nil {
 			t.Fatal(err)
 		}
@@ -97,9 +96,7 @@ func TestUnknownOutcomeEmptiesCache(t *testing.T) {
 	query := func() (*blobRow, error) { return &blobRow{found: true}, nil }
 	get := func() int {
 		queries := 0
-		if _, err := c.get(k, func() (*blobRow, error) { queries++; return query() }); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(c.get(k, func() (*blobRow, error) { queries++; return query() }))(t)
 		return queries
 	}
 	if get() != 1 || get() != 0 {
@@ -117,9 +114,7 @@ func putForTest(t *testing.T, s *Metastore, name string, size int) {
 	t.Helper()
 	b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(time.Now()), Size: int64(size)}
 	e := metastore.Extent{Size: b.Size, Blocks: []uint32{1}, Body: make([]byte, size)}
-	if _, err := s.CommitBlob(t.Context(), b, []metastore.Extent{e}, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.CommitBlob(t.Context(), b, []metastore.Extent{e}, nil))(t)
 }
 
 // TestCacheIsExact compares the cache with a model under random interleavings of commits and

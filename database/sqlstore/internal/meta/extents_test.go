@@ -29,13 +29,10 @@ func TestExtentsGoInBulk(t *testing.T) {
 		}
 		content := metastore.NewContentID(time.Now())
 		execs := 0
-		err := s.db.Write(t.Context(), func(t *engine.Tx) error {
+		testenv.OK(t, s.db.Write(t.Context(), func(t *engine.Tx) error {
 			defer t.Observe(func(string, engine.Args) { execs++ })()
 			return tx{t}.addExtents(content, extents)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if execs > most {
 			t.Errorf("%d extents took %d statements, want at most %d", n, execs, most)
 		}
@@ -66,9 +63,7 @@ func TestStagedExtentsOfACrash(t *testing.T) {
 			for i := range extents {
 				extents[i] = metastore.Extent{Offset: int64(i), Size: 1, Object: fmt.Sprint("object", i), Created: clock.Now()}
 			}
-			if err := s.stage(t.Context(), content, usage.Delta{}, extents); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, s.stage(t.Context(), content, usage.Delta{}, extents))
 			check := func(when string, due bool) {
 				t.Helper()
 				err := s.db.WriteForDeletion(t.Context(), func(t *engine.Tx) error { _, err := PurgeStaged(t, 100); return err })
@@ -145,9 +140,7 @@ func TestStagedExtentsThatBecameGarbage(t *testing.T) {
 	if err := claims(); !errors.Is(err, metastore.ErrStaleExtent) {
 		t.Errorf("never staged: %v", err)
 	}
-	if err := s.db.Write(t.Context(), func(t *engine.Tx) error { return tx{t}.addGarbage(content, usage.Delta{}) }); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.db.Write(t.Context(), func(t *engine.Tx) error { return tx{t}.addGarbage(content, usage.Delta{}) }))
 	if err := claims(); !errors.Is(err, metastore.ErrStaleExtent) {
 		t.Errorf("garbage: %v", err)
 	}
@@ -159,9 +152,7 @@ func TestStagedExtentsOfACommitInDoubt(t *testing.T) {
 	s := openSQLite(t, engine.Options{})
 	for cause, want := range map[error]error{database.ErrUnknownOutcome: nil, database.ErrExpired: metastore.ErrStaleExtent} {
 		content := metastore.NewContentID(time.Now())
-		if err := s.stage(t.Context(), content, usage.Delta{}, []metastore.Extent{{Size: 1, Object: content.String(), Created: time.Now()}}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, s.stage(t.Context(), content, usage.Delta{}, []metastore.Extent{{Size: 1, Object: content.String(), Created: time.Now()}}))
 		if err := s.unstage(t.Context(), content, cause); !errors.Is(err, cause) {
 			t.Errorf("%v: %v", cause, err)
 		}

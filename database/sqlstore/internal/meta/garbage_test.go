@@ -12,6 +12,7 @@ import (
 
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -25,9 +26,7 @@ func TestUnreferencedIsExact(t *testing.T) {
 			held[key(i)] = true
 			b := metastore.Blob{Account: "a", Name: key(i), Content: metastore.NewContentID(time.Now()), Size: 1}
 			e := metastore.Extent{Size: 1, Blocks: []uint32{0}, Object: key(i), Created: time.Now()}
-			if _, err := s.CommitBlob(t.Context(), b, []metastore.Extent{e}, nil); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(s.CommitBlob(t.Context(), b, []metastore.Extent{e}, nil))(t)
 		}
 		for range 100 {
 			first := rand.IntN(400)
@@ -39,10 +38,7 @@ func TestUnreferencedIsExact(t *testing.T) {
 					want = append(want, k)
 				}
 			}
-			got, err := s.Unreferenced(t.Context(), keys)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := testenv.Must(s.Unreferenced(t.Context(), keys))(t)
 			slices.Sort(got)
 			slices.Sort(want)
 			if !slices.Equal(got, want) {
@@ -63,7 +59,7 @@ func TestGarbageThatIsNotDueIsNotRead(t *testing.T) {
 	const contents = 100_000
 	fill := func(t *testing.T, s *Metastore, bytesType string) {
 		due := time.Now().Add(-2 * time.Hour).UnixMicro()
-		err := s.db.Write(t.Context(), func(x *engine.Tx) error {
+		testenv.OK(t, s.db.Write(t.Context(), func(x *engine.Tx) error {
 			for i := range 2 {
 				if _, err := x.Exec(`INSERT INTO garbage (content, since) VALUES ($1, $2)`, fmt.Appendf(nil, "due-%012d", i), due); err != nil {
 					return err
@@ -84,10 +80,7 @@ func TestGarbageThatIsNotDueIsNotRead(t *testing.T) {
 			}
 			_, err = x.Exec(`INSERT INTO extents (content, part, off, size, blocks) VALUES ($1, 0, 0, 7, $2)`, []byte("due-000000000001"), []byte{1, 2, 3, 4})
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		list, err := s.GarbageContents(t.Context(), time.Hour, metastore.GarbageContent{}, 1000)
 		if err != nil || len(list) != 2 {
 			t.Fatalf("%d contents are due, %v", len(list), err)
@@ -117,17 +110,14 @@ func TestGarbageThatIsNotDueIsNotRead(t *testing.T) {
 			}
 			var got, line string
 			var skipped engine.Integer
-			err := s.db.Read(t.Context(), func(x *engine.Tx) error {
+			testenv.OK(t, s.db.Read(t.Context(), func(x *engine.Tx) error {
 				return x.Each("EXPLAIN QUERY PLAN "+query, in, engine.Args{&skipped, &skipped, &skipped, &line}, func() error {
 					if strings.Contains(line, "garbage_since") {
 						got = line
 					}
 					return nil
 				})
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 			if !strings.Contains(got, want) {
 				t.Errorf("%s\nhas the plan\n%s\nwant %s", query, got, want)
 			}
@@ -138,9 +128,7 @@ func TestGarbageThatIsNotDueIsNotRead(t *testing.T) {
 		fill(t, s, "BYTEA")
 		for _, analysed := range []bool{false, true} {
 			if analysed {
-				if _, err := p.Exec(t.Context(), "VACUUM ANALYZE garbage, extents"); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(p.Exec(t.Context(), "VACUUM ANALYZE garbage, extents"))(t)
 			}
 			for query, in := range map[string]engine.Args{dueGarbage: look, backlogSize: measure, backlogBytes: measure} {
 				got := enginetest.Explain(t, s.db, p, "(ANALYZE, BUFFERS)", query, in...)

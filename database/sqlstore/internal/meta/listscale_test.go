@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -25,9 +26,7 @@ func BenchmarkLists(b *testing.B) {
 			`convert_to(lpad(i::text, 7, '0') || '/x', 'UTF8')`, names/10),
 		`VACUUM ANALYZE blobs`,
 	} {
-		if _, err := p.Exec(b.Context(), statement); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(p.Exec(b.Context(), statement))(b)
 	}
 	for _, c := range []struct {
 		name, account, delimiter, after string
@@ -58,9 +57,7 @@ func BenchmarkLookupBesideLists(b *testing.B) {
 	const folders = 1100
 	s, p := openPostgres(b)
 	statement := insertNames("a", `convert_to(lpad(i::text, 7, '0') || '/x', 'UTF8')`, `''`, `''`, folders)
-	if _, err := p.Exec(b.Context(), statement); err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(p.Exec(b.Context(), statement))(b)
 	lookup := func(int) error {
 		_, _, err := s.OpenBlob(b.Context(), "a", "0000007/x")
 		return err

@@ -19,9 +19,7 @@ func TestAllocationsOfLists(t *testing.T) {
 			Account: "a", Name: fmt.Sprintf("name %03d", i), Content: metastore.NewContentID(time.Now()), CRC64: uint64(i) << 40,
 			ContentType: "text/plain", Owner: "owner", Expires: time.Now().Add(time.Hour),
 		}
-		if _, err := s.CommitBlob(t.Context(), b, nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(s.CommitBlob(t.Context(), b, nil, nil))(t)
 	}
 	got := testing.AllocsPerRun(50, func() {
 		p, err := s.ListBlobs(t.Context(), metastore.ListQuery{Account: "a", Limit: names})

@@ -43,10 +43,7 @@ const (
 func BenchmarkScale(b *testing.B) {
 	most := defaultScale
 	if value := os.Getenv(scaleEnv); value != "" {
-		var err error
-		if most, err = strconv.Atoi(value); err != nil {
-			b.Fatal(err)
-		}
+		most = testenv.Must(strconv.Atoi(value))(b)
 	}
 	b.Run("sqlite", func(b *testing.B) { benchScale(b, sqliteAtScale(b), most) })
 	b.Run("postgres", func(b *testing.B) { benchScale(b, postgresAtScale(b), most) })
@@ -54,9 +51,7 @@ func BenchmarkScale(b *testing.B) {
 
 func benchScale(b *testing.B, s *scaleStore, most int) {
 	for have, n := 0, smallestScale; n <= most; have, n = n, 10*n {
-		if err := s.grow(b.Context(), have, n); err != nil {
-			b.Fatal(err)
-		}
+		testenv.OK(b, s.grow(b.Context(), have, n))
 		b.Run(fmt.Sprintf("blobs=%d", n), func(b *testing.B) { s.measure(b, n) })
 	}
 }
@@ -95,12 +90,8 @@ func sqliteAtScale(b *testing.B) *scaleStore {
 
 func postgresAtScale(b *testing.B) *scaleStore {
 	server := testenv.StartPostgres(b)
-	if err := server.Stop(); err != nil {
-		b.Fatal(err)
-	}
-	if err := server.Start("shared_buffers=1GB", "max_wal_size=4GB"); err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, server.Stop())
+	testenv.OK(b, server.Start("shared_buffers=1GB", "max_wal_size=4GB"))
 	s, p := openServer(b, server.DSN())
 	settle := func(ctx context.Context) error {
 		for _, statement := range []string{"VACUUM ANALYZE blobs", "VACUUM ANALYZE extents", "CHECKPOINT"} {
@@ -324,15 +315,11 @@ func timed(b *testing.B, name string, prepare, call func(i int) error) {
 		for i := range b.N {
 			if prepare != nil {
 				b.StopTimer()
-				if err := prepare(i); err != nil {
-					b.Fatal(err)
-				}
+				testenv.OK(b, prepare(i))
 				b.StartTimer()
 			}
 			start := time.Now()
-			if err := call(i); err != nil {
-				b.Fatal(err)
-			}
+			testenv.OK(b, call(i))
 			took = append(took, time.Since(start))
 		}
 		slices.Sort(took)
@@ -346,7 +333,7 @@ func timed(b *testing.B, name string, prepare, call func(i int) error) {
 func (s *scaleStore) reportSizes(b *testing.B, n int) {
 	var name string
 	var size, sum int64
-	err := s.db.Read(b.Context(), func(t *engine.Tx) error {
+	testenv.OK(b, s.db.Read(b.Context(), func(t *engine.Tx) error {
 		return t.Each(s.sizes, nil, engine.Args{&name, (*engine.Integer)(&size)}, func() error {
 			if size >= int64(n) { // at least one byte per blob
 				b.ReportMetric(float64(size)/float64(n), "B/blob:"+name)
@@ -354,10 +341,7 @@ func (s *scaleStore) reportSizes(b *testing.B, n int) {
 			sum += size
 			return nil
 		})
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	}))
 	b.ReportMetric(float64(sum)/float64(n), "B/blob")
 	b.ReportMetric(0, "ns/op")
 }

@@ -45,10 +45,7 @@ func TestChargeInDoubt(t *testing.T) {
 		return openAt(t, path, engine.Options{})
 	}
 	s := open()
-	_, err := s.CreateSession(t.Context(), ledger.Session{ID: "s", Total: 100, Left: 100, Expires: time.Now().Add(time.Hour)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.CreateSession(t.Context(), ledger.Session{ID: "s", Total: 100, Left: 100, Expires: time.Now().Add(time.Hour)}, nil))(t)
 	var lose atomic.Bool
 	unsure(s, func() (bool, bool) { return false, lose.Load() })
 	charge := func(s *Ledger, n int64, name string, left int64) {
@@ -78,17 +75,13 @@ func TestChargeInDoubt(t *testing.T) {
 	back(s, "a", 92)
 	back(s, "a", 92)
 	charge(s, 1, "e", 91)
-	if err := s.db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.db.Close())
 	s = open()
 	charge(s, 1, "f", 90)
 	charge(s, 1, "g", 89)
 	back(s, "b", 95)
 	back(s, "a", 95)
-	if err := s.db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.db.Close())
 }
 
 // TestConcurrentChargesInDoubt makes concurrent charges to a few sessions, some of them in doubt.
@@ -106,10 +99,7 @@ func TestConcurrentChargesInDoubtPostgres(t *testing.T) {
 func testChargesInDoubt(t *testing.T, s *Ledger) {
 	const sessions, total = 3, 1 << 30
 	for i := range sessions {
-		_, err := s.CreateSession(t.Context(), ledger.Session{ID: fmt.Sprint(i), Total: total, Left: total, Expires: time.Now().Add(time.Hour)}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(s.CreateSession(t.Context(), ledger.Session{ID: fmt.Sprint(i), Total: total, Left: total, Expires: time.Now().Add(time.Hour)}, nil))(t)
 	}
 	unsure(s, func() (bool, bool) {
 		switch rand.IntN(6) {
@@ -163,10 +153,7 @@ func TestLateCommitOfAChargePostgres(t *testing.T) {
 	for i := range stores {
 		stores[i] = New(enginetest.OpenPostgres(t, dsn, engine.Options{}))
 	}
-	_, err := stores[0].CreateSession(t.Context(), ledger.Session{ID: "s", Total: 9, Left: 9, Expires: time.Now().Add(time.Hour)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(stores[0].CreateSession(t.Context(), ledger.Session{ID: "s", Total: 9, Left: 9, Expires: time.Now().Add(time.Hour)}, nil))(t)
 	held, release, committed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	enginetest.Hook(stores[0].db, enginetest.Hooks{WriteLocked: func(write enginetest.Transactor) enginetest.Transactor {
 		return func(ctx context.Context, fn func(*engine.Tx) error) error {
@@ -194,14 +181,11 @@ func TestLateCommitOfAChargePostgres(t *testing.T) {
 		returned <- err
 	}()
 	for waits := int64(0); waits == 0; { // until the return waits for the row
-		err := stores[1].db.Read(t.Context(), func(t *engine.Tx) error {
+		testenv.OK(t, stores[1].db.Read(t.Context(), func(t *engine.Tx) error {
 			_, err := t.Row(`SELECT CAST(COUNT(*) AS BIGINT) FROM pg_catalog.pg_locks WHERE NOT granted AND pid IN
 				(SELECT a.pid FROM pg_catalog.pg_stat_activity a WHERE a.datname = current_database())`, nil, (*engine.Integer)(&waits))
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	close(release)
 	if err := errors.Join(<-committed, <-returned); err != nil {

@@ -12,15 +12,13 @@ import (
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
 	"sluice/internal/testclock"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 )
 
 func mustCreateSession(t *testing.T, s *Ledger, id string, left int64) {
 	t.Helper()
-	_, err := s.CreateSession(t.Context(), ledger.Session{ID: id, Total: left, Left: left, Expires: s.db.Now().Add(time.Hour)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.CreateSession(t.Context(), ledger.Session{ID: id, Total: left, Left: left, Expires: s.db.Now().Add(time.Hour)}, nil))(t)
 }
 
 // TestUsesOfManySessionsShareATransaction holds the writer while several sessions are used. The
@@ -120,15 +118,11 @@ func TestKnownSessionsAreCompared(t *testing.T) {
 	}
 	write := func(on *Ledger, fn func(*engine.Tx) error) {
 		t.Helper()
-		if err := on.db.WriteLocked(t.Context(), fn); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, on.db.WriteLocked(t.Context(), fn))
 	}
 	use(99)
 	use(98)
-	if _, err := other.UseSession(t.Context(), "session", 8, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(other.UseSession(t.Context(), "session", 8, nil))(t)
 	use(89)
 	for _, on := range []*Ledger{s, other} {
 		write(on, func(t *engine.Tx) error {
@@ -137,9 +131,7 @@ func TestKnownSessionsAreCompared(t *testing.T) {
 		})
 	}
 	use(108)
-	if _, err := s.ReturnChunksets(t.Context(), "session", 2, "request"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.ReturnChunksets(t.Context(), "session", 2, "request"))(t)
 	use(109)
 	undo.Store(true)
 	if _, err := s.UseSession(t.Context(), "session", 50, nil); !errors.Is(err, database.ErrUnknownOutcome) {

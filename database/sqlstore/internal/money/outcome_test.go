@@ -15,6 +15,7 @@ import (
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 )
 
@@ -126,9 +127,7 @@ func TestOutcomesAreThoseOfThePreviousVersion(t *testing.T) {
 	var stored strings.Builder
 	for _, c := range outcomeCalls() {
 		if c.before != nil {
-			if err := c.before(ctx, first); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, c.before(ctx, first))
 		}
 		out, err := c.call(ctx, first, key(c.name))
 		if err != nil {
@@ -139,14 +138,9 @@ func TestOutcomesAreThoseOfThePreviousVersion(t *testing.T) {
 	}
 	golden := filepath.Join("testdata", "outcomes.txt")
 	if *updateOutcomes {
-		if err := os.WriteFile(golden, []byte(stored.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(golden, []byte(stored.String()), 0o644))
 	}
-	previous, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	previous := testenv.Must(os.ReadFile(golden))(t)
 	if stored.String() != string(previous) {
 		t.Errorf("the previous version stored\n%s\nand this one\n%s", previous, stored.String())
 	}
@@ -209,9 +203,7 @@ func TestEveryFieldIsRemembered(t *testing.T) {
 	var oldChannel channelV1
 	s, serr := encodeOutcome(outcomeOfSession(session))
 	c, cerr := encodeOutcome(outcomeOfChannel(channel))
-	if err := errors.Join(serr, cerr, json.Unmarshal(s, &oldSession), json.Unmarshal(c, &oldChannel)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(serr, cerr, json.Unmarshal(s, &oldSession), json.Unmarshal(c, &oldChannel)))
 	if ledger.Session(oldSession) != session {
 		t.Errorf("the first version reads %+v from %s", oldSession, s)
 	}
@@ -253,24 +245,18 @@ func TestOutcomesOfNewerVersions(t *testing.T) {
 func storedOutcome(t *testing.T, s *Ledger, idem *ledger.Idempotency) string {
 	t.Helper()
 	var outcome string
-	err := s.db.Read(t.Context(), func(t *engine.Tx) error {
+	testenv.OK(t, s.db.Read(t.Context(), func(t *engine.Tx) error {
 		_, err := t.Row(`SELECT outcome FROM idempotency WHERE id = $1`, engine.Args{idempotencyID(idem)}, &outcome)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return outcome
 }
 
 func rememberOutcome(t *testing.T, s *Ledger, idem *ledger.Idempotency, outcome string) {
 	t.Helper()
-	err := s.db.Write(t.Context(), func(t *engine.Tx) error {
+	testenv.OK(t, s.db.Write(t.Context(), func(t *engine.Tx) error {
 		_, err := t.Exec(`INSERT INTO idempotency (id, request, outcome, created) VALUES ($1, $2, $3, $4)`,
 			idempotencyID(idem), idem.Hash[:], []byte(outcome), engine.Micros(t.Now))
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

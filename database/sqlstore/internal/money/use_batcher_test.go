@@ -35,9 +35,7 @@ func waiting(s *Ledger, id string, n int) {
 func TestCoalescedUses(t *testing.T) {
 	s := openAt(t, databasePath(t), engine.Options{})
 	const left, callers = 30, 50
-	if _, err := s.CreateSession(t.Context(), ledger.Session{ID: "session", Total: left, Left: left, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.CreateSession(t.Context(), ledger.Session{ID: "session", Total: left, Left: left, Expires: time.Now().Add(time.Hour)}, nil))(t)
 	g := enginetest.Hold(t, s.db)
 	var sum, won, lost atomic.Int64
 	var wg sync.WaitGroup
@@ -73,9 +71,7 @@ func TestCoalescedUses(t *testing.T) {
 // arrival each is performed completely or not at all.
 func TestCoalescedMany(t *testing.T) {
 	s := openAt(t, databasePath(t), engine.Options{})
-	if _, err := s.CreateSession(t.Context(), ledger.Session{ID: "session", Total: 20, Left: 20, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.CreateSession(t.Context(), ledger.Session{ID: "session", Total: 20, Left: 20, Expires: time.Now().Add(time.Hour)}, nil))(t)
 	wants := []struct {
 		n, left int64
 		ok      bool
@@ -115,9 +111,7 @@ func TestUsePanics(t *testing.T) {
 		}
 		return time.Now()
 	}})
-	if _, err := s.CreateSession(t.Context(), ledger.Session{ID: "session", Total: 9, Left: 9, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(s.CreateSession(t.Context(), ledger.Session{ID: "session", Total: 9, Left: 9, Expires: time.Now().Add(time.Hour)}, nil))(t)
 	g := enginetest.Hold(t, s.db)
 	const callers = 3
 	panics := make(chan any, callers)
@@ -235,7 +229,7 @@ func TestUseWaitsForALock(t *testing.T) {
 	s := New(enginetest.OpenPostgres(t, dsn, engine.Options{}))
 	other := New(enginetest.OpenPostgres(t, dsn+"&idle_in_transaction_session_timeout=0", engine.Options{}))
 	mustCreateSession(t, s, "session", 3)
-	err := other.writeLocked(t.Context(), func(t tx) error {
+	testenv.OK(t, other.writeLocked(t.Context(), func(t tx) error {
 		if _, err := t.liveSession("session"); err != nil {
 			return err
 		}
@@ -245,10 +239,7 @@ func TestUseWaitsForALock(t *testing.T) {
 		}
 		_, err = t.Exec(`UPDATE sessions SET remaining = remaining - 2 WHERE id = $1`, []byte("session"))
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if got, err := s.UseSession(t.Context(), "session", 1, nil); err != nil || got.Left != 0 {
 		t.Errorf("a use after the lock was released: %+v, %v", got, err)
 	}

@@ -1,0 +1,32 @@
+package testenv
+
+import "testing"
+
+// OK ends the test if err is not nil.
+func OK(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Must takes a call's results. The function that it returns returns the value, and ends the test if
+// the call returned an error:
+//
+//	data := testenv.Must(os.ReadFile(path))(t)
+func Must[T any](v T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		OK(tb, err)
+		return v
+	}
+}
+
+// AtEnd calls end, such as a Close, when the test ends. The test fails if it returns an error.
+func AtEnd(tb testing.TB, end func() error) {
+	tb.Cleanup(func() {
+		if err := end(); err != nil {
+			tb.Error(err)
+		}
+	})
+}
