@@ -61,9 +61,7 @@ func BenchmarkPaceOut(b *testing.B) {
 			b.SetParallelism((64 + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					if err := a.PaceOut(b.Context(), 1); err != nil {
-						b.Error(err)
-					}
+					testenv.Check(b, a.PaceOut(b.Context(), 1))
 				}
 			})
 		})

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // clock, so the store uses package time's.
 func openStores(t testing.TB, n int) []*sqlstore.Store {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "meta.db")
+	path := filepath.Join(testenv.MemoryDir(t), "meta.db")
 	var stores []*sqlstore.Store
 	for range n {
 		s := testenv.Must(sqlstore.OpenSQLite(path, sqlstore.Options{Now: time.Now}))(t)
@@ -108,6 +109,12 @@ func callerOf(t testing.TB, store *sqlstore.Store, n access.NewKey) *access.Call
 	t.Helper()
 	_, credential := makeKey(t, store, n)
 	return testenv.Must(access.NewAuthenticator(store, access.AuthenticatorOptions{}).Authenticate(context.Background(), credential))(t)
+}
+
+// poll returns when the next poll has ended. It must be called in a bubble.
+func poll() {
+	time.Sleep(time.Second)
+	synctest.Wait()
 }
 
 // within reports whether got differs from want by at most the given share.

@@ -145,18 +145,14 @@ func TestLimitsThatChange(t *testing.T) {
 			t.Errorf("%d requests of the new rate are left", left)
 		}
 		start := time.Now()
-		if err := a.PaceOut(t.Context(), 10<<10); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, a.PaceOut(t.Context(), 10<<10))
 		if took := since(start); !within(took, 10, 0.1) {
 			t.Errorf("10 s of the new rate took %v s", took)
 		}
 
 		waiting := make(chan float64)
 		go func() {
-			if err := a.PaceOut(t.Context(), 1<<20); err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, a.PaceOut(t.Context(), 1<<20))
 			waiting <- since(start)
 		}()
 		synctest.Wait()
@@ -181,9 +177,7 @@ func TestChangeOfOneLimit(t *testing.T) {
 		l := access.NewLimiter(access.LimiterOptions{})
 		a := l.OfKey(before)
 		enter(t, a)()
-		if err := errors.Join(a.PaceIn(t.Context(), 1), a.PaceOut(t.Context(), 1)); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, errors.Join(a.PaceIn(t.Context(), 1), a.PaceOut(t.Context(), 1)))
 		l.OfKey(after)
 		if left, _ := a.Requests(); left != 0 {
 			t.Errorf("%d requests are left", left)

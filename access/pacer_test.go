@@ -181,9 +181,7 @@ func TestPaceAfterACancelledWait(t *testing.T) {
 		synctest.Wait()
 		next := make(chan float64)
 		go func() {
-			if err := a.PaceOut(t.Context(), 100); err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, a.PaceOut(t.Context(), 100))
 			next <- since(start)
 		}()
 		time.Sleep(60 * time.Millisecond)
@@ -224,9 +222,7 @@ func TestDirectionsArePacedApart(t *testing.T) {
 		}{{a.PaceOut, 10 * 64 << 10}, {a.PaceIn, 10 * 128 << 10}} {
 			wg.Go(func() {
 				start := time.Now()
-				if err := c.pace(t.Context(), c.bytes); err != nil {
-					t.Error(err)
-				}
+				testenv.Check(t, c.pace(t.Context(), c.bytes))
 				if took := since(start); !within(took, 10, 0.1) {
 					t.Errorf("%d bytes took %v s", c.bytes, took)
 				}

@@ -61,9 +61,7 @@ func (s *shelf) put(t *testing.T, name string, size int64) error {
 
 func (s *shelf) remove(t *testing.T, name string) {
 	t.Helper()
-	if err := s.blobs.Delete(context.Background(), "a", name, nil); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, s.blobs.Delete(context.Background(), "a", name, nil))
 }
 
 // used returns what is actually stored.
@@ -90,16 +88,12 @@ func TestQuota(t *testing.T) {
 	full := 100 + metastore.Charge("a", "") + metastore.Charge("b", "") + metastore.Charge("empty", "")
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(t, keys.Limits{StoredBytes: full})
-		if err := errors.Join(s.put(t, "a", 60), s.put(t, "b", 40), s.put(t, "empty", 0)); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, errors.Join(s.put(t, "a", 60), s.put(t, "b", 40), s.put(t, "empty", 0)))
 		refused(t, s.put(t, "c", 1), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: 1 + metastore.Charge("c", "")})
 		refused(t, s.put(t, "c", 0), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: metastore.Charge("c", "")})
 		refused(t, s.put(t, "c", math.MaxInt64), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: math.MaxInt64})
 		s.remove(t, "b") // deleted bytes can be used immediately
-		if err := s.put(t, "c", 40); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, s.put(t, "c", 40))
 		time.Sleep(time.Minute)
 		refused(t, s.put(t, "d", 1), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: 1 + metastore.Charge("d", "")})
 		if got := s.used(t); got.Bytes != 100 || got.Stored() != full {
@@ -114,9 +108,7 @@ func TestReservations(t *testing.T) {
 		const limit = 100 + metastore.RowCharge
 		s := newShelf(t, keys.Limits{StoredBytes: limit, OpenUploads: 2})
 		grown := testenv.Must(s.Reserve(ctx, "", "", 0))(t)
-		if err := errors.Join(grown.Grow(50), grown.Grow(50)); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, errors.Join(grown.Grow(50), grown.Grow(50)))
 		refused(t, grown.Grow(1), access.QuotaError{Of: "stored bytes", Limit: limit, Used: limit, Wanted: 1})
 		full := access.QuotaError{Of: "stored bytes", Limit: limit, Used: limit, Wanted: 1 + metastore.RowCharge}
 		_, err := s.Reserve(ctx, "", "", 1)
@@ -149,9 +141,7 @@ func TestReservations(t *testing.T) {
 		_, err = s.ReserveUpload(ctx, "u", "")
 		refused(t, err, access.QuotaError{Of: "open uploads", Limit: 2, Used: 2, Wanted: 1})
 		last.Release()
-		if err := s.blobs.Abort(ctx, begun.ID); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, s.blobs.Abort(ctx, begun.ID))
 		for range 2 {
 			if _, err := s.ReserveUpload(ctx, "u", ""); err != nil {
 				t.Error(err)
@@ -201,9 +191,7 @@ func TestUsageIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(t, keys.Limits{StoredBytes: 1 << 30})
 		for i := range 100 {
-			if err := s.put(t, fmt.Sprint(i), 1); err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, s.put(t, fmt.Sprint(i), 1))
 		}
 		if n := s.line.asked.Load(); n != 1 {
 			t.Errorf("%d lookups at one time", n)
@@ -226,9 +214,7 @@ func TestStoredDuringALookup(t *testing.T) {
 		taken := metastore.Charge("a", "") + metastore.Charge("b", "")
 		limit := 100 + taken + metastore.RowCharge
 		s := newShelf(t, keys.Limits{StoredBytes: limit})
-		if err := s.put(t, "a", 10); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, s.put(t, "a", 10))
 		looked, goOn := make(chan metastore.Used), make(chan struct{})
 		hold := func(used metastore.Used) { looked <- used; <-goOn }
 		s.line.usage.Store(&hold)
@@ -320,9 +306,7 @@ func TestReserveEndsWithItsContext(t *testing.T) {
 			t.Errorf("a cancelled caller: %v", err)
 		}
 		close(goOn)
-		if err := <-asks; err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, <-asks)
 	})
 }
 

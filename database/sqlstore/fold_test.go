@@ -109,9 +109,7 @@ func TestPurgeReadsByIndex(t *testing.T) {
 		record(s, &statements)
 		db := testenv.Must(sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)"))(t)
 		defer func() {
-			if err := db.Close(); err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, db.Close())
 		}()
 		for _, insert := range inserts(`printf('%08x', i)`) {
 			into, from, _ := strings.Cut(insert, "SELECT ")

@@ -94,9 +94,7 @@ func TestGuardInABatch(t *testing.T) {
 	held.Queued(3)
 	held.Release()
 	calls.Wait()
-	if err := held.Result(); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, held.Result())
 	if n := value(t, s, `SELECT COUNT(*) FROM sessions`); n != 0 {
 		t.Errorf("%d sessions were committed", n)
 	}

@@ -193,9 +193,7 @@ func verifyCrashed(t *testing.T, path string, told *acknowledged) {
 	t.Helper()
 	s := testenv.Must(OpenSQLite(path, Options{}))(t)
 	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, s.Close())
 	}()
 	for _, name := range told.names {
 		b, err := s.Blob(t.Context(), "a", name)

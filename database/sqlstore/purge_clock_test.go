@@ -152,9 +152,7 @@ func TestPostgresUsesTheServersClock(t *testing.T) {
 		if err != nil || b.Modified.Sub(want).Abs() > time.Minute {
 			t.Errorf("server ahead by %v: a fresh extent: %v, %v", ahead, b.Modified, err)
 		}
-		if err := s.DeletionErr(); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, s.DeletionErr())
 	}
 }
 

@@ -32,9 +32,7 @@ func newSmallDisk(t *testing.T, size string) *smallDisk {
 	d := &smallDisk{t: t, dir: t.TempDir()}
 	testenv.OK(t, testenv.MountTmpfs(d.dir, size))
 	t.Cleanup(func() {
-		if err := testenv.Unmount(d.dir); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, testenv.Unmount(d.dir))
 	})
 	var err error
 	if d.filler, err = os.Create(filepath.Join(d.dir, "filler")); err != nil {
@@ -121,9 +119,7 @@ func fullIndex(t *testing.T) (s *Store, path string, write func(op func(i int) e
 	<-entered
 	t.Cleanup(func() {
 		close(leave)
-		if err := <-result; err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, <-result)
 	})
 	body := make([]byte, (indexedFrames-100)*4092)
 	_, err := s.CommitBlob(t.Context(),

@@ -69,9 +69,7 @@ func TestFullDatabase(t *testing.T) {
 	g.Queued(2 * n)
 	g.Release()
 	wg.Wait()
-	if err := g.Result(); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, g.Result())
 	if got, err := s.Session(ctx, "session"); err != nil || got.Left != 1000-n {
 		t.Errorf("session after %d uses: %+v, %v", n, got, err)
 	}

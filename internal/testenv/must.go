@@ -10,6 +10,14 @@ func OK(tb testing.TB, err error) {
 	}
 }
 
+// Check fails the test, which goes on, if err is not nil.
+func Check(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Error(err)
+	}
+}
+
 // Must takes a call's results. The function that it returns returns the value, and ends the test if
 // the call returned an error:
 //
@@ -24,9 +32,5 @@ func Must[T any](v T, err error) func(testing.TB) T {
 
 // AtEnd calls end, such as a Close, when the test ends. The test fails if it returns an error.
 func AtEnd(tb testing.TB, end func() error) {
-	tb.Cleanup(func() {
-		if err := end(); err != nil {
-			tb.Error(err)
-		}
-	})
+	tb.Cleanup(func() { Check(tb, end()) })
 }

@@ -48,9 +48,7 @@ func allAccounts(ctx context.Context, s whole.Database, limit int) ([]metastore.
 // their sum.
 func (p *probe) accounts(want []metastore.Account, format string, a ...any) {
 	for _, limit := range []int{1, 2, 1000} {
-		got, err := allAccounts(p.Ctx, p.Store, limit)
-		p.OK(err, "list accounts")
-		p.Equal(got, want, "accounts by %d after %s", limit, fmt.Sprintf(format, a...))
+		p.Equal(dbtest.Value(allAccounts(p.Ctx, p.Store, limit)), want, "accounts by %d after %s", limit, fmt.Sprintf(format, a...))
 	}
 	var total metastore.Account
 	for _, account := range want {

@@ -215,10 +215,9 @@ func usageRefused(p *probe) {
 // usagePurge checks that what has expired counts until it is purged.
 func usagePurge(p *probe) {
 	for i, owner := range []string{"x", "y", "x", ""} {
-		_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{
+		dbtest.Value(p.Store.CommitBlob(p.Ctx, metastore.Blob{
 			Account: "a", Name: fmt.Sprint(i), Content: p.Content(), Size: 10, Owner: owner, Expires: p.Clock.Now().Add(time.Minute),
-		}, p.extents(0, 10), nil)
-		p.OK(err, "commit")
+		}, p.extents(0, 10), nil))
 	}
 	p.putFor("x", "lasting", 3)
 	for _, id := range []string{"idle0", "idle1"} {
@@ -243,10 +242,9 @@ func usagePurge(p *probe) {
 
 	// An expired blob that is replaced or deleted before a purge counts once.
 	for _, name := range []string{"replaced", "deleted"} {
-		_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{
+		dbtest.Value(p.Store.CommitBlob(p.Ctx, metastore.Blob{
 			Account: "a", Name: name, Content: p.Content(), Size: 10, Owner: "y", Expires: p.Clock.Now().Add(time.Minute),
-		}, p.extents(0, 10), nil)
-		p.OK(err, "commit")
+		}, p.extents(0, 10), nil))
 	}
 	p.Clock.Advance(time.Minute)
 	p.putFor("x", "replaced", 4)
@@ -341,10 +339,9 @@ func usageObjects(p *probe) {
 	uses(2, 3006, "an abort")
 	p.beginFor("x", "idle", "idle")
 	p.part("idle", 0, 5)
-	_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{
+	dbtest.Value(p.Store.CommitBlob(p.Ctx, metastore.Blob{
 		Account: "a", Name: long + "2", Content: p.Content(), Owner: "x", Expires: p.Clock.Now().Add(time.Minute),
-	}, nil, nil)
-	p.OK(err, "commit")
+	}, nil, nil))
 	uses(4, 6011, "an upload and a blob that expires")
 	p.Clock.Advance(metastore.ExpiredBlobGrace + time.Hour)
 	p.Purge()
@@ -362,16 +359,14 @@ func usageMetadata(p *probe) {
 		p.Must(got.Names == names, "%q has %d bytes of names and metadata after %s, want %d", owner, got.Names, fmt.Sprintf(format, a...), names)
 	}
 	put := func(owner, name string, metadata int, expires time.Time) {
-		_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{
+		dbtest.Value(p.Store.CommitBlob(p.Ctx, metastore.Blob{
 			Account: "a", Name: name, Content: p.Content(), Owner: owner, Metadata: strings.Repeat("m", metadata), Expires: expires,
-		}, nil, nil)
-		p.OK(err, "commit")
+		}, nil, nil))
 	}
 	begin := func(id string, metadata int) {
-		_, err := p.Store.BeginUpload(p.Ctx, metastore.Upload{
+		dbtest.Value(p.Store.BeginUpload(p.Ctx, metastore.Upload{
 			ID: id, Account: "a", Name: "n", Content: p.Content(), PartSize: 100, Owner: "x", Metadata: strings.Repeat("m", metadata),
-		})
-		p.OK(err, "begin")
+		}))
 	}
 	put("x", "n", 100, time.Time{})
 	uses("x", 101, "a commit")

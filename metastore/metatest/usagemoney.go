@@ -24,28 +24,24 @@ func usageChannels(p *probe) {
 		}, idem)
 	}
 	uses(owner, 0, "nothing")
-	first, err := open("first", owner, 1, nil)
-	p.OK(err, "open")
+	first := dbtest.Value(open("first", owner, 1, nil))
 	p.Must(first.Owner == owner, "the channel belongs to %q", first.Owner)
 	uses(owner, 1, "an open")
-	_, err = open("same parties", owner, 1, nil)
+	_, err := open("same parties", owner, 1, nil)
 	p.Is(err, database.ErrExists, "a second channel of the same parties")
 	_, err = open("first", owner, 2, nil)
 	p.Is(err, database.ErrExists, "a second channel with that id")
 	uses(owner, 1, "refusals")
-	second, err := open("second", "y", 2, dbtest.Idem("s", "k"))
-	p.OK(err, "open")
+	second := dbtest.Value(open("second", "y", 2, dbtest.Idem("s", "k")))
 	again, err := open("again", "y", 3, dbtest.Idem("s", "k"))
 	p.OK(err, "replay")
 	p.Equal(again, second, "replay")
 	uses("y", 1, "an open and its replay")
-	_, err = open("ownerless", "", 4, nil)
-	p.OK(err, "open")
+	dbtest.Value(open("ownerless", "", 4, nil))
 	uses("", 0, "an open without an owner")
 	dbtest.Value(p.Store.CloseChannel(p.Ctx, "first"))
 	p.Purge()
-	_, err = open("third", owner, 5, nil)
-	p.OK(err, "open")
+	dbtest.Value(open("third", owner, 5, nil))
 	uses(owner, 2, "an open after a purge")
 	p.Clock.Advance(100_000 * time.Hour) // permanently
 	p.Purge()
@@ -65,10 +61,9 @@ func usageOfRecords(p *probe) {
 	record := func(key, owner string) {
 		i := dbtest.Idem("scope", key)
 		i.Owner = owner
-		_, err := p.Store.OpenChannel(p.Ctx, ledger.Channel{
+		dbtest.Value(p.Store.OpenChannel(p.Ctx, ledger.Channel{
 			ID: "channel " + key, PaymentChannelID: int64(key[0]), Receiver: "r", Asset: "a", Expires: p.Clock.Now().Add(time.Hour),
-		}, i)
-		p.OK(err, "open")
+		}, i))
 		dbtest.Value(p.Store.AddDeposit(p.Ctx, "channel "+key, 1, &ledger.Idempotency{Scope: "deposit", Key: key, Owner: owner}))
 	}
 	for range 3 { // once, and two repeats

@@ -96,10 +96,9 @@ func usageRetained(p *probe) {
 	p.retains("y", 0, "forgetting the last upload")
 
 	// A blob that has expired becomes garbage when it is purged.
-	_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{
+	dbtest.Value(p.Store.CommitBlob(p.Ctx, metastore.Blob{
 		Account: "a", Name: "expires", Content: p.Content(), Size: 10, Owner: "x", Expires: p.Clock.Now().Add(time.Minute), Metadata: "m",
-	}, p.extents(0, 10), nil)
-	p.OK(err, "commit")
+	}, p.extents(0, 10), nil))
 	p.Clock.Advance(metastore.ExpiredBlobGrace + time.Minute)
 	p.retains("x", 0, "an expiry")
 	p.Purge()
@@ -145,9 +144,8 @@ func usageOccupied(p *probe) {
 		last = used.Occupied()
 	}
 	put := func(name, metadata string, size int64) {
-		_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: name, Content: p.Content(), Size: size, Owner: "x", Metadata: metadata},
-			p.extents(0, size), nil)
-		p.OK(err, "commit")
+		dbtest.Value(p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: name, Content: p.Content(), Size: size, Owner: "x", Metadata: metadata},
+			p.extents(0, size), nil))
 		grows(metastore.Charge(name, metadata)+size, "a commit")
 	}
 	begin := func(id, name, metadata string) {

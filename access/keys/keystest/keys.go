@@ -69,26 +69,22 @@ func keyGroups(p *probe) {
 	create := func(id, group string, limits keys.Limits) (keys.Key, error) {
 		return p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: group, Limits: limits})
 	}
-	first, err := create("first", "group", someLimits)
-	p.OK(err, "first key")
+	first := dbtest.Value(create("first", "group", someLimits))
 	for id, limits := range map[string]keys.Limits{"silent": {}, "same": someLimits} {
-		k, err := create(id, "group", limits)
-		p.OK(err, "further key")
+		k := dbtest.Value(create(id, "group", limits))
 		p.Equal(k.Limits, someLimits, "limits of a further key")
 	}
 	before := p.version(p.Store)
 	other := someLimits
 	other.OpenUploads++
-	_, err = create("other", "group", other)
+	_, err := create("other", "group", other)
 	p.Is(err, keys.ErrGroupLimits, "key with other limits than its group")
 	p.Is(dbtest.Error(p.Store.Key(p.Ctx, "other")), database.ErrNotFound, "key that was refused")
 	p.Must(p.version(p.Store) == before, "the version changed by a refusal")
-	k, err := create("other", "group2", other)
-	p.OK(err, "key of another group")
+	k := dbtest.Value(create("other", "group2", other))
 	p.Equal(k.Limits, other, "limits of another group")
 
-	_, err = create("default", "group3", keys.Limits{})
-	p.OK(err, "key of a group without limits")
+	dbtest.Value(create("default", "group3", keys.Limits{}))
 	_, err = create("late", "group3", someLimits)
 	p.Is(err, keys.ErrGroupLimits, "limits for a group without limits")
 
@@ -106,11 +102,10 @@ func keyList(p *probe) {
 	p.Must(len(list) == 0, "%d keys before any was created", len(list))
 	ids := []string{"\x00", "A", "B", "a", "a\x00", "ab", "b", "ä", "\xff", "\xff\x00"}
 	for _, i := range []int{7, 1, 9, 3, 4, 0, 8, 2, 6, 5} {
-		_, err := p.Store.CreateKey(p.Ctx, keys.Key{
+		dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{
 			ID: ids[i], Group: fmt.Sprint("group", i%3), Label: fmt.Sprint("label", i), Accounts: []string{"a"}[:i%2],
 			Expires: p.Clock.Now().Add(time.Duration(i) * time.Hour),
-		})
-		p.OK(err, "create")
+		}))
 	}
 	dbtest.Value(p.Store.RevokeKey(p.Ctx, "a"))
 	p.Clock.Advance(5 * time.Hour)
@@ -167,8 +162,7 @@ func keysStay(p *probe) {
 }
 
 func (p *probe) version(s whole.Database) int64 {
-	v, err := s.KeysVersion(p.Ctx)
-	p.OK(err, "version of the keys")
+	v := dbtest.Value(s.KeysVersion(p.Ctx))
 	return v
 }
 
@@ -201,8 +195,7 @@ func keyVersion(p *probe) {
 	changed(true, "other limits")
 	p.Is(dbtest.Error(p.Store.UpdateKey(p.Ctx, "none", func(*keys.Key) {})), database.ErrNotFound, "update of an unknown key")
 	changed(false, "an update of an unknown key")
-	_, err := looking.RevokeKey(p.Ctx, k.ID)
-	p.OK(err, "revoke")
+	dbtest.Value(looking.RevokeKey(p.Ctx, k.ID))
 	changed(true, "a revoke over the reading handle")
 	p.Reopen()
 	looking = p.Open()
@@ -212,11 +205,10 @@ func keyVersion(p *probe) {
 
 // keyUpdate changes keys, including a revoked and an expired one. What is not changed remains.
 func keyUpdate(p *probe) {
-	want, err := p.Store.CreateKey(p.Ctx, keys.Key{
+	want := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{
 		ID: "key", Hash: [32]byte{1}, Label: "label", Scopes: []string{"read"}, Accounts: []string{"a"}, Group: "group", Limits: someLimits,
 		Expires: p.Clock.Now().Add(time.Minute),
-	})
-	p.OK(err, "create")
+	}))
 	other := p.NewKey("other")
 	p.Clock.Advance(time.Hour) // it has expired
 	expires := p.Clock.Now().Add(time.Hour)
@@ -236,10 +228,9 @@ func keyUpdate(p *probe) {
 	update("the accounts to some", func(k *keys.Key) { k.Accounts = []string{"b", ""} })
 	update("the expiry", func(k *keys.Key) { k.Expires = expires })
 	update("the expiry to never", func(k *keys.Key) { k.Expires = time.Time{} })
-	got, err := p.Store.UpdateKey(p.Ctx, "key", func(k *keys.Key) {
+	got := dbtest.Value(p.Store.UpdateKey(p.Ctx, "key", func(k *keys.Key) {
 		k.ID, k.Group, k.Hash, k.Limits, k.Created, k.Revoked = "x", "x", [32]byte{2}, keys.Limits{}, time.Time{}, p.Clock.Now()
-	})
-	p.OK(err, "update what cannot be changed")
+	}))
 	p.Equal(got, want, "key after an update of what cannot be changed")
 	p.Equal(p.getKey("key"), want, "key after an update of what cannot be changed")
 	want = dbtest.Value(p.Store.RevokeKey(p.Ctx, "key"))

@@ -80,9 +80,7 @@ func connectTo(tb testing.TB, dsn string) *pgx.Conn {
 	tb.Helper()
 	conn := testenv.Must(pgx.Connect(context.Background(), dsn))(tb)
 	tb.Cleanup(func() {
-		if err := conn.Close(context.Background()); err != nil {
-			tb.Error(err)
-		}
+		testenv.Check(tb, conn.Close(context.Background()))
 	})
 	return conn
 }
@@ -149,9 +147,7 @@ func value(tb testing.TB, s testDB, query string, in ...any) int64 {
 
 func closeConn(tb testing.TB, c *sqliteConn) {
 	tb.Helper()
-	if err := c.close(); err != nil {
-		tb.Error(err)
-	}
+	testenv.Check(tb, c.close())
 }
 
 func listMigrations(tb testing.TB, dir string) []migration {

@@ -47,9 +47,7 @@ func TestSQLitePatience(t *testing.T) {
 		g := holdWriter(t, s)
 		return func() {
 			close(g.open)
-			if err := <-g.result; err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, <-g.result)
 		}
 	})
 }
@@ -72,9 +70,7 @@ func TestPostgresPatience(t *testing.T) {
 		return func() {
 			close(open)
 			for range cap(node.writeSlots) {
-				if err := <-results; err != nil {
-					t.Error(err)
-				}
+				testenv.Check(t, <-results)
 			}
 		}
 	})

@@ -97,9 +97,7 @@ func TestPostgresTooManyConnections(t *testing.T) {
 			break
 		}
 		t.Cleanup(func() {
-			if err := other.Close(context.Background()); err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, other.Close(context.Background()))
 		})
 	}
 	read := make(chan error, 1)

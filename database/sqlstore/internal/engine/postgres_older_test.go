@@ -70,9 +70,7 @@ func TestPostgresOlderNodesAreAwaited(t *testing.T) {
 	testenv.OK(t, older.Close(t.Context()))
 	close(ended)
 	for range nodes {
-		if err := <-opened; err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, <-opened)
 	}
 	s, _ := openNode(t, dsn)
 	if n := value(t, s, `SELECT MAX(version) FROM schema_version`); n != int64(Schema()) {

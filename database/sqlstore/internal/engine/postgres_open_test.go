@@ -73,9 +73,7 @@ func TestPostgresMigrationIsAwaited(t *testing.T) {
 		}
 	}
 	testenv.Must(migrating.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, int64(migrationLock)))(t)
-	if err := <-opened; err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, <-opened)
 }
 
 func TestPostgresNewerIsRefused(t *testing.T) {
@@ -102,9 +100,7 @@ func TestPostgresExisting(t *testing.T) {
 	if got, err := other.fact(t.Context(), "name"); err != nil || got != "value" {
 		t.Errorf("the fact is %q, %v", got, err)
 	}
-	if err := other.Close(); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, other.Close())
 }
 
 // TestPostgresMustBeDurable: a store refuses a server that could lose acknowledged writes in a
@@ -204,9 +200,7 @@ func TestPostgresPanic(t *testing.T) {
 		})
 		t.Errorf("no panic, error %v", err)
 	}()
-	if err := s.WriteLocked(t.Context(), func(t *Tx) error { return hold(t, "name") }); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, s.WriteLocked(t.Context(), func(t *Tx) error { return hold(t, "name") }))
 }
 
 // TestRetriesEnd: a call is retried until its patience ends.

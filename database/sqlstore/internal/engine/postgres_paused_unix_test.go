@@ -110,9 +110,7 @@ func startQueue(t *testing.T, dsn string) *os.Process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := child.Process.Kill(); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, child.Process.Kill())
 		_ = child.Wait() // the error says that it was killed
 	})
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "held\n" {
@@ -179,9 +177,7 @@ func TestPostgresRefusesStandbys(t *testing.T) {
 		t.Errorf("a write to a standby: %v", err)
 	}
 	p.ServeFrom(primary.Socket())
-	if err := s.setFact(t.Context(), "other", "value"); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, s.setFact(t.Context(), "other", "value"))
 }
 
 // TestPostgresCancelledIsRetried: an operator cancels a waiting statement and then terminates
@@ -220,9 +216,7 @@ func TestPostgresCancelledIsRetried(t *testing.T) {
 		return errors.Join(interrupt("pg_cancel_backend"), interrupt("pg_terminate_backend"))
 	})
 	<-ended
-	if err := errors.Join(err, useErr, conn.Close(t.Context())); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, errors.Join(err, useErr, conn.Close(t.Context())))
 	if got, err := s.left(t.Context(), "session"); err != nil || got != 2 {
 		t.Errorf("%d are left of 3 (%v), want 2", got, err)
 	}

@@ -37,9 +37,7 @@ func connectPostgres(t *testing.T, dsn string) *postgresConn {
 	t.Helper()
 	c := testenv.Must(pgx.Connect(t.Context(), dsn))(t)
 	t.Cleanup(func() {
-		if err := c.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, c.Close(context.Background()))
 	})
 	return &postgresConn{ctx: context.Background(), conn: c}
 }

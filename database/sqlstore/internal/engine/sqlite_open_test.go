@@ -110,9 +110,7 @@ func TestRacingFirstOpens(t *testing.T) {
 			}
 		}
 		for _, s := range stores {
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, s.Close())
 		}
 	}
 }

@@ -78,9 +78,7 @@ func TestStartDuringARead(t *testing.T) {
 	e := testenv.Must(openSQLiteEngine(path, Options{}))(t)
 	s := testDB{newDB(e, nil)}
 	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, s.Close())
 	}()
 	if err := s.Err(); !errors.Is(err, database.ErrUnavailable) || !errors.Is(err, errLogInUse) {
 		t.Errorf("Err: %v", err)
@@ -96,9 +94,7 @@ func TestStartDuringARead(t *testing.T) {
 	if err := s.Err(); err != nil {
 		t.Errorf("Err: %v", err)
 	}
-	if err := s.setFact(t.Context(), "accepted", "v"); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, s.setFact(t.Context(), "accepted", "v"))
 	if _, err := s.fact(t.Context(), "refused"); !errors.Is(err, database.ErrNotFound) {
 		t.Errorf("the refused write: %v", err)
 	}

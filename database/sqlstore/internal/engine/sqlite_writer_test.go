@@ -143,9 +143,7 @@ func TestCallersCancel(t *testing.T) {
 		}
 	}
 	close(g.open)
-	if err := errors.Join(<-g.result, <-stays); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, errors.Join(<-g.result, <-stays))
 	if _, err := s.fact(t.Context(), "left"); !errors.Is(err, database.ErrNotFound) {
 		t.Errorf("the fact of a cancelled caller: %v", err)
 	}

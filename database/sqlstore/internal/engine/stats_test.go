@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // TestStatsOfSQLite holds the writer and the only reader up, and checks the figures for the waiting
@@ -30,9 +32,7 @@ func TestStatsOfSQLite(t *testing.T) {
 		}
 		close(hold)
 		for range 1 + calls {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, <-done)
 		}
 		after := s.Stats()
 		batches, commits := after.SQLite.Batches.Counts(), after.Commits.Counts()
@@ -56,9 +56,7 @@ func TestStatsOfSQLite(t *testing.T) {
 		}
 		close(hold)
 		for range 2 {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, <-done)
 		}
 		if got := s.Stats().SQLite; got.ReadWaits != 1 || got.ReadWaitTime != time.Second {
 			t.Errorf("%d reads waited for %v, want one for a second", got.ReadWaits, got.ReadWaitTime)

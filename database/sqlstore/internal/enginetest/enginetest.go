@@ -12,13 +12,15 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"sluice/database/sqlstore/internal/engine"
-	"sluice/internal/testenv"
 )
 
 // OpenSQLite opens a database and closes it when the test ends.
 func OpenSQLite(tb testing.TB, path string, opt engine.Options) *engine.DB {
 	tb.Helper()
-	db := testenv.Must(engine.OpenSQLite(path, opt))(tb)
+	db, err := engine.OpenSQLite(path, opt)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	closeAtEnd(tb, db)
 	return db
 }
@@ -26,25 +28,38 @@ func OpenSQLite(tb testing.TB, path string, opt engine.Options) *engine.DB {
 // OpenPostgres opens a database and closes it when the test ends.
 func OpenPostgres(tb testing.TB, dsn string, opt engine.Options) *engine.DB {
 	tb.Helper()
-	db := testenv.Must(engine.OpenPostgres(context.Background(), dsn, opt))(tb)
+	db, err := engine.OpenPostgres(context.Background(), dsn, opt)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	closeAtEnd(tb, db)
 	return db
 }
 
 func closeAtEnd(tb testing.TB, db *engine.DB) {
-	testenv.AtEnd(tb, db.Close)
+	tb.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
 }
 
 // Connect opens a connection to PostgreSQL for the test itself.
 func Connect(tb testing.TB, dsn string) *pgx.Conn {
 	tb.Helper()
-	config := testenv.Must(pgx.ParseConfig(dsn))(tb)
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	for name := range config.RuntimeParams { // a pool's parameters; the server does not know them
 		if len(name) > 5 && name[:5] == "pool_" {
 			delete(config.RuntimeParams, name)
 		}
 	}
-	conn := testenv.Must(pgx.ConnectConfig(context.Background(), config))(tb)
+	conn, err := pgx.ConnectConfig(context.Background(), config)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	tb.Cleanup(func() {
 		if err := conn.Close(context.Background()); err != nil {
 			tb.Error(err)
@@ -57,10 +72,13 @@ func Connect(tb testing.TB, dsn string) *pgx.Conn {
 func Value(tb testing.TB, db *engine.DB, query string, in ...any) int64 {
 	tb.Helper()
 	var n int64
-	testenv.OK(tb, db.Read(context.Background(), func(t *engine.Tx) error {
+	err := db.Read(context.Background(), func(t *engine.Tx) error {
 		_, err := t.Row(query, in, (*engine.Integer)(&n))
 		return err
-	}))
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
 	return n
 }
 
@@ -71,9 +89,17 @@ func Explain(tb testing.TB, db *engine.DB, conn *pgx.Conn, options, query string
 	if Value(tb, db, `SELECT CASE WHEN current_setting('enable_seqscan') = 'off' AND current_setting('jit') = 'off' THEN 1 ELSE 0 END`) != 1 {
 		tb.Fatal("the engine plans otherwise")
 	}
-	testenv.Must(conn.Exec(tb.Context(), `SET enable_seqscan = off; SET jit = off`))(tb)
-	rows := testenv.Must(conn.Query(tb.Context(), "EXPLAIN "+options+" "+query, in...))(tb)
-	lines := testenv.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(tb)
+	if _, err := conn.Exec(tb.Context(), `SET enable_seqscan = off; SET jit = off`); err != nil {
+		tb.Fatal(err)
+	}
+	rows, err := conn.Query(tb.Context(), "EXPLAIN "+options+" "+query, in...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		tb.Fatal(err)
+	}
 	return strings.Join(lines, "\n")
 }
 

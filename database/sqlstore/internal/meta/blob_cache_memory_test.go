@@ -49,9 +49,7 @@ func TestCacheCountsItsMemory(t *testing.T) {
 					for i := w; i < c.rows; i += 100 {
 						b := c.blob
 						b.Account, b.Name, b.Content = "an-account", name(i), metastore.NewContentID(s.db.Now())
-						if err := commitForTest(t, s, b, c.body, c.size); err != nil {
-							t.Error(err)
-						}
+						testenv.Check(t, commitForTest(t, s, b, c.body, c.size))
 					}
 				})
 			}

@@ -188,9 +188,7 @@ func TestLateCommitOfAChargePostgres(t *testing.T) {
 		}))
 	}
 	close(release)
-	if err := errors.Join(<-committed, <-returned); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, errors.Join(<-committed, <-returned))
 	if got, err := stores[1].Session(t.Context(), "s"); err != nil || got.Left != 9 || got.Used != 0 {
 		t.Errorf("%+v, %v, want nothing used", got, err)
 	}

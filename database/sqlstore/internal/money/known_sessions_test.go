@@ -88,9 +88,7 @@ func TestUsesOfManySessionsShareATransaction(t *testing.T) {
 			sums[r.what] += r.left
 		}
 	}
-	if err := g.Result(); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, g.Result())
 	want := map[string]int64{"few": 1 + 0, "many": 97 + 96 + 95 + 94, "manycharge": 84}
 	if fmt.Sprint(sums) != fmt.Sprint(want) {
 		t.Errorf("the sums of the counts left are %v, want %v", sums, want)

@@ -59,9 +59,7 @@ func TestCoalescedUses(t *testing.T) {
 	}
 	g.Release()
 	wg.Wait()
-	if err := g.Result(); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, g.Result())
 	if won.Load() != left || lost.Load() != callers-left || sum.Load() != left*(left-1)/2 {
 		t.Errorf("%d succeeded, %d failed, the sum of the counts left is %d", won.Load(), lost.Load(), sum.Load())
 	}
@@ -93,9 +91,7 @@ func TestCoalescedMany(t *testing.T) {
 	g.Queued(1)
 	g.Release()
 	wg.Wait()
-	if err := g.Result(); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, g.Result())
 	if got, err := s.Session(t.Context(), "session"); err != nil || got.Left != 0 || got.Used != 20 {
 		t.Errorf("session %+v, %v", got, err)
 	}
@@ -132,9 +128,7 @@ func TestUsePanics(t *testing.T) {
 			t.Errorf("a caller recovered %v", p)
 		}
 	}
-	if err := g.Result(); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, g.Result())
 	broken.Store(false)
 	if got, err := s.UseSession(t.Context(), "session", 1, nil); err != nil || got.Left != 8 {
 		t.Errorf("a use after the panic: %+v, %v", got, err)
@@ -156,9 +150,7 @@ func TestCancelledUse(t *testing.T) {
 		t.Errorf("a cancelled caller: %v", err)
 	}
 	g.Release()
-	if err := g.Result(); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, g.Result())
 	if got, err := s.Session(t.Context(), "session"); err != nil || got.Left != 9 {
 		t.Errorf("the session of a cancelled caller: %+v, %v", got, err)
 	}
@@ -188,9 +180,7 @@ func TestPatienceOfUses(t *testing.T) {
 		g := enginetest.Hold(t, s.db)
 		return func() {
 			g.Release()
-			if err := g.Result(); err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, g.Result())
 		}
 	})
 }
@@ -214,9 +204,7 @@ func TestPatienceOfUsesPostgres(t *testing.T) {
 		return func() {
 			close(open)
 			for range writers {
-				if err := <-results; err != nil {
-					t.Error(err)
-				}
+				testenv.Check(t, <-results)
 			}
 		}
 	})
