@@ -21,15 +21,11 @@ func cancelled(p *Probe) {
 	idem := &ledger.Idempotency{Scope: "s", Key: "k"}
 	for name, verb := range map[string]func() error{
 		"commit": func() error {
-			_, err := p.Store.CommitBlob(ctx, metastore.Blob{Account: "a", Name: "name", Content: p.Content(), Size: 1}, []metastore.Extent{e}, nil)
-			return err
+			return Error(p.Store.CommitBlob(ctx, metastore.Blob{Account: "a", Name: "name", Content: p.Content(), Size: 1}, []metastore.Extent{e}, nil))
 		},
-		"delete": func() error { _, _, err := p.Store.DeleteBlob(ctx, "a", "name", nil); return err },
-		"blob":   func() error { _, err := p.Store.Blob(ctx, "a", "name"); return err },
-		"list": func() error {
-			_, err := p.Store.ListBlobs(ctx, metastore.ListQuery{Account: "a", Limit: 1})
-			return err
-		},
+		"delete":   func() error { _, _, err := p.Store.DeleteBlob(ctx, "a", "name", nil); return err },
+		"blob":     func() error { _, err := p.Store.Blob(ctx, "a", "name"); return err },
+		"list":     func() error { return Error(p.Store.ListBlobs(ctx, metastore.ListQuery{Account: "a", Limit: 1})) },
 		"begin":    func() error { _, err := p.Store.BeginUpload(ctx, metastore.Upload{ID: "other"}); return err },
 		"part":     func() error { return p.Store.PutPart(ctx, "upload", metastore.Part{Size: 1}, []metastore.Extent{e}) },
 		"complete": func() error { _, err := p.Store.CompleteUpload(ctx, "upload", u.Revision, 0, 0, nil); return err },

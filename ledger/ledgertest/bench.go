@@ -22,13 +22,9 @@ func Bench(b *testing.B, newHarness func(testing.TB) *dbtest.Harness) {
 func useSessions(b *dbtest.Bench, n int) func(int) error {
 	id := func(i int) string { return fmt.Sprintf("session-%012x", uint32(i)*2654435761) }
 	b.Fill(n, func(i int) error {
-		_, err := b.Store.CreateSession(b.Ctx, ledger.Session{ID: id(i), Total: 1 << 40, Left: 1 << 40, Expires: b.Clock.Now().Add(time.Hour)}, nil)
-		return err
+		return dbtest.Error(b.Store.CreateSession(b.Ctx, ledger.Session{ID: id(i), Total: 1 << 40, Left: 1 << 40, Expires: b.Clock.Now().Add(time.Hour)}, nil))
 	})
-	return func(i int) error {
-		_, err := b.Store.UseSession(b.Ctx, id(i*7919%n), 1, nil)
-		return err
-	}
+	return func(i int) error { return dbtest.Error(b.Store.UseSession(b.Ctx, id(i*7919%n), 1, nil)) }
 }
 
 // payReads pays over 64 channels, one payment at a time on each.

@@ -128,13 +128,9 @@ func channelDeposit(p *probe) {
 	p.Equal(dbtest.Value(p.Store.AddDeposit(p.Ctx, "channel", 1<<63-1-15, nil)), want, "channel after a deposit of the maximum")
 	p.Equal(dbtest.Value(p.Store.AddDeposit(p.Ctx, "channel", 5, dbtest.Idem("deposit", "k"))), first, "replay")
 	p.refused("channel", ledger.ErrAmountOverflow, "one more unit", func() error {
-		_, err := p.Store.AddDeposit(p.Ctx, "channel", 1, nil)
-		return err
+		return dbtest.Error(p.Store.AddDeposit(p.Ctx, "channel", 1, nil))
 	})
-	p.refused("channel", dbtest.ErrAny, "a negative deposit", func() error {
-		_, err := p.Store.AddDeposit(p.Ctx, "channel", -1, nil)
-		return err
-	})
+	p.refused("channel", dbtest.ErrAny, "a negative deposit", func() error { return dbtest.Error(p.Store.AddDeposit(p.Ctx, "channel", -1, nil)) })
 	p.Is(dbtest.Error(p.Store.AddDeposit(p.Ctx, "channe", 1, nil)), database.ErrNotFound, "deposit to an unknown channel")
 	p.Reopen()
 	p.Equal(p.getChannel("channel"), want, "channel after a reopen")
@@ -144,10 +140,7 @@ func channelDeposit(p *probe) {
 	dbtest.Value(p.Store.CloseChannel(p.Ctx, "closed"))
 	p.Clock.Advance(dbtest.ChannelLife)
 	for id, want := range map[string]error{"expires": ledger.ErrChannelExpired, "closed": ledger.ErrChannelClosed} {
-		p.refused(id, want, "deposit to a closed or expired channel", func() error {
-			_, err := p.Store.AddDeposit(p.Ctx, id, 1, nil)
-			return err
-		})
+		p.refused(id, want, "deposit to a closed or expired channel", func() error { return dbtest.Error(p.Store.AddDeposit(p.Ctx, id, 1, nil)) })
 	}
 }
 
@@ -156,10 +149,7 @@ func channelRacingDeposits(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	p.Channel("channel", "s", 1)
 	const amount = (1<<63 - 2) / 2
-	errs := dbtest.Race(8, func(i int) error {
-		_, err := handles[i%2].AddDeposit(p.Ctx, "channel", amount, nil)
-		return err
-	})
+	errs := dbtest.Race(8, func(i int) error { return dbtest.Error(handles[i%2].AddDeposit(p.Ctx, "channel", amount, nil)) })
 	p.Won(errs, 2, ledger.ErrAmountOverflow)
 	p.Must(p.getChannel("channel").Deposit == 1+2*amount, "the deposit is %d", p.getChannel("channel").Deposit)
 }

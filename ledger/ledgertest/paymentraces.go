@@ -234,16 +234,12 @@ func paymentRacingReturns(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	c := p.Channel("channel", "s", 100)
 	p.reads(c, 1, 35, 2, 17)
-	for _, err := range dbtest.Race(8, func(i int) error {
-		_, err := handles[i%2].ReturnCredit(p.Ctx, "channel", 5, 2, "one")
-		return err
-	}) {
+	for _, err := range dbtest.Race(8, func(i int) error { return dbtest.Error(handles[i%2].ReturnCredit(p.Ctx, "channel", 5, 2, "one")) }) {
 		p.OK(err, "return")
 	}
 	p.Must(p.getChannel("channel").Credit == 11, "the credit is %d after one return of 10 to 1", p.getChannel("channel").Credit)
 	p.Won(dbtest.Race(8, func(i int) error {
-		_, err := handles[i%2].ReturnCredit(p.Ctx, "channel", 5, 2, fmt.Sprint(i))
-		return err
+		return dbtest.Error(handles[i%2].ReturnCredit(p.Ctx, "channel", 5, 2, fmt.Sprint(i)))
 	}), 2, dbtest.ErrAny)
 	p.Must(p.getChannel("channel").Credit == 31, "the credit is %d", p.getChannel("channel").Credit)
 	p.Audited()

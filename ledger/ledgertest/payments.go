@@ -50,8 +50,7 @@ func paymentBuy(p *probe) {
 	got = dbtest.Value(p.Store.Session(p.Ctx, "session"))
 	p.Equal(got, want, "session")
 	p.refused("channel", database.ErrExists, "a session of that id", func() error {
-		_, err := p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 8, 50), 1, "session"), nil)
-		return err
+		return dbtest.Error(p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 8, 50), 1, "session"), nil))
 	})
 }
 
@@ -76,8 +75,7 @@ func paymentRead(p *probe) {
 	} {
 		want := &ledger.InsufficientFundsError{Required: r.required, Available: r.available}
 		p.refused("channel", want, fmt.Sprintf("%+v", r), func() error {
-			_, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, 8, r.amount), Price: r.price, Count: r.count})
-			return err
+			return dbtest.Error(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, 8, r.amount), Price: r.price, Count: r.count}))
 		})
 	}
 	p.Must(p.reads(c, 8, 25, 5, 2).Credit == 0, "a read that costs exactly the payment left a credit")
@@ -102,14 +100,12 @@ func paymentOrder(p *probe) {
 	p.refusedPayment("channel", wrong(6, 101, 0), &ledger.InsufficientFundsError{Required: 101, Available: 100}, "above the deposit, above the limit")
 	p.refusedPayment("channel", wrong(6, 100, 99), ledger.ErrUnsettledLimit, "above the limit")
 	p.refused("channel", ledger.ErrUnsettledLimit, "above the limit, and not covered", func() error {
-		_, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: wrong(6, 100, 99), Price: 1, Count: 1000})
-		return err
+		return dbtest.Error(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: wrong(6, 100, 99), Price: 1, Count: 1000}))
 	})
 	refill := p.purchase(wrong(6, 52, 1000), 10, "unknown")
 	refill.Refill = true
 	p.refused("channel", &ledger.InsufficientFundsError{Required: 10, Available: 2}, "not covered, for an unknown session", func() error {
-		_, err := p.Store.Buy(p.Ctx, refill, nil)
-		return err
+		return dbtest.Error(p.Store.Buy(p.Ctx, refill, nil))
 	})
 	p.Clock.Advance(dbtest.ChannelLife)
 	p.refusedPayment("channel", wrong(5, 1000, 0), ledger.ErrChannelExpired, "expired and stale")
@@ -176,16 +172,13 @@ func paymentBind(p *probe) {
 	limited.UnsettledLimit = 10
 	p.refusedPayment("channel", limited, ledger.ErrUnsettledLimit, "above the limit")
 	p.refused("channel", &ledger.InsufficientFundsError{Required: 11, Available: 10}, "not one chunkset", func() error {
-		_, err := p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 1, 10), 11, "session"), nil)
-		return err
+		return dbtest.Error(p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 1, 10), 11, "session"), nil))
 	})
 	p.refused("channel", &ledger.InsufficientFundsError{Required: 11, Available: 10}, "not the read", func() error {
-		_, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, 1, 10), Price: 1, Count: 11})
-		return err
+		return dbtest.Error(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, 1, 10), Price: 1, Count: 11}))
 	})
 	p.refused("channel", database.ErrExists, "an existing session", func() error {
-		_, err := p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 1, 10), 1, "taken"), nil)
-		return err
+		return dbtest.Error(p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 1, 10), 1, "taken"), nil))
 	})
 	p.refused("channel", database.ErrNotFound, "a refill of an unknown session", func() error {
 		buy := p.purchase(p.pay(c, 1, 10), 1, "unknown")
@@ -333,8 +326,7 @@ func paymentLargest(p *probe) {
 	got := dbtest.Value(p.Store.ReturnCredit(p.Ctx, "credit", 1, math.MaxInt64-1, "r"))
 	p.Must(got.Credit == math.MaxInt64-1, "the credit is %d", got.Credit)
 	p.refused("credit", dbtest.ErrAny, "a return of more than was sold", func() error {
-		_, err := p.Store.ReturnCredit(p.Ctx, "credit", 1<<32, 1<<32, "s")
-		return err
+		return dbtest.Error(p.Store.ReturnCredit(p.Ctx, "credit", 1<<32, 1<<32, "s"))
 	})
 	p.Audited()
 }
@@ -345,21 +337,15 @@ func paymentInvalid(p *probe) {
 	p.buys(c, 1, 10, 1, "session")
 	dbtest.Value(p.Store.UseSession(p.Ctx, "session", 5, nil))
 	for what, fn := range map[string]func() error{
-		"price 0": func() error {
-			_, err := p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 2, 20), 0, "s"), nil)
-			return err
-		},
+		"price 0": func() error { return dbtest.Error(p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 2, 20), 0, "s"), nil)) },
 		"read at price 0": func() error {
-			_, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, 2, 20), Price: 0, Count: 1})
-			return err
+			return dbtest.Error(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, 2, 20), Price: 0, Count: 1}))
 		},
 		"read of 0": func() error {
-			_, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, 2, 20), Price: 1, Count: 0})
-			return err
+			return dbtest.Error(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, 2, 20), Price: 1, Count: 0}))
 		},
 		"read of -1": func() error {
-			_, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, 2, 20), Price: 1, Count: -1})
-			return err
+			return dbtest.Error(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, 2, 20), Price: 1, Count: -1}))
 		},
 		"no proof": func() error {
 			pay := p.pay(c, 2, 20)
@@ -374,23 +360,18 @@ func paymentInvalid(p *probe) {
 			return err
 		},
 		"session of which some was used before": func() error {
-			_, err := p.Store.CreateSession(p.Ctx, ledger.Session{ID: "s", Total: 5, Left: 4, Expires: p.Clock.Now().Add(time.Hour)}, nil)
-			return err
+			return dbtest.Error(p.Store.CreateSession(p.Ctx, ledger.Session{ID: "s", Total: 5, Left: 4, Expires: p.Clock.Now().Add(time.Hour)}, nil))
 		},
 		"session of -1": func() error {
-			_, err := p.Store.CreateSession(p.Ctx, ledger.Session{ID: "s", Total: -1, Left: -1, Expires: p.Clock.Now().Add(time.Hour)}, nil)
-			return err
+			return dbtest.Error(p.Store.CreateSession(p.Ctx, ledger.Session{ID: "s", Total: -1, Left: -1, Expires: p.Clock.Now().Add(time.Hour)}, nil))
 		},
-		"use of 0":  func() error { _, err := p.Store.UseSession(p.Ctx, "session", 0, nil); return err },
-		"use of -1": func() error { _, err := p.Store.UseSession(p.Ctx, "session", -1, nil); return err },
-		"use of -1, with a key": func() error {
-			_, err := p.Store.UseSession(p.Ctx, "session", -1, dbtest.Idem("s", "k"))
-			return err
-		},
-		"return of 0":        func() error { _, err := p.Store.ReturnChunksets(p.Ctx, "session", 0, "r"); return err },
-		"return of -1":       func() error { _, err := p.Store.ReturnChunksets(p.Ctx, "session", -1, "r"); return err },
-		"credit of -1":       func() error { _, err := p.Store.ReturnCredit(p.Ctx, "channel", -1, 1, "r"); return err },
-		"credit at price -1": func() error { _, err := p.Store.ReturnCredit(p.Ctx, "channel", 1, -1, "r"); return err },
+		"use of 0":              func() error { _, err := p.Store.UseSession(p.Ctx, "session", 0, nil); return err },
+		"use of -1":             func() error { _, err := p.Store.UseSession(p.Ctx, "session", -1, nil); return err },
+		"use of -1, with a key": func() error { return dbtest.Error(p.Store.UseSession(p.Ctx, "session", -1, dbtest.Idem("s", "k"))) },
+		"return of 0":           func() error { _, err := p.Store.ReturnChunksets(p.Ctx, "session", 0, "r"); return err },
+		"return of -1":          func() error { _, err := p.Store.ReturnChunksets(p.Ctx, "session", -1, "r"); return err },
+		"credit of -1":          func() error { _, err := p.Store.ReturnCredit(p.Ctx, "channel", -1, 1, "r"); return err },
+		"credit at price -1":    func() error { _, err := p.Store.ReturnCredit(p.Ctx, "channel", 1, -1, "r"); return err },
 	} {
 		p.refused("channel", dbtest.ErrAny, what, fn)
 	}
@@ -413,8 +394,7 @@ func paymentReturn(p *probe) {
 	back(1, 10, "q", 40)
 	p.Must(p.getChannel("channel").Accepted == 50, "a return changed what was accepted")
 	p.refused("channel", dbtest.ErrAny, "more than was sold", func() error {
-		_, err := p.Store.ReturnCredit(p.Ctx, "channel", 2, 10, "s")
-		return err
+		return dbtest.Error(p.Store.ReturnCredit(p.Ctx, "channel", 2, 10, "s"))
 	})
 	p.Is(dbtest.Error(p.Store.ReturnCredit(p.Ctx, "channe", 1, 1, "r")), database.ErrNotFound, "return to an unknown channel")
 
@@ -447,19 +427,16 @@ func paymentIdempotent(p *probe) {
 	other := dbtest.Idem("buy", "k")
 	other.Hash[0]++
 	p.refused("channel", ledger.ErrIdempotencyReuse, "the key of another request", func() error {
-		_, err := p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 2, 20), 3, "two"), other)
-		return err
+		return dbtest.Error(p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 2, 20), 3, "two"), other))
 	})
 	// A refusal is not recorded.
 	p.refused("channel", &ledger.InsufficientFundsError{Required: 50, Available: 11}, "too expensive", func() error {
-		_, err := p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 2, 20), 50, "two"), dbtest.Idem("buy", "l"))
-		return err
+		return dbtest.Error(p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 2, 20), 50, "two"), dbtest.Idem("buy", "l")))
 	})
 	got := dbtest.Value(p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 2, 60), 50, "two"), dbtest.Idem("buy", "l")))
 	p.Must(got.ID == "two" && got.Total == 1, "session %+v", got)
 	p.Clock.Advance(ledger.IdempotencyRetention)
 	p.refused("channel", &ledger.StaleError{Stored: p.pay(c, 2, 60).Proof}, "the same after its retention", func() error {
-		_, err := p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 1, 10), 3, "three"), dbtest.Idem("buy", "k"))
-		return err
+		return dbtest.Error(p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 1, 10), 3, "three"), dbtest.Idem("buy", "k")))
 	})
 }

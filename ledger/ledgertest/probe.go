@@ -103,17 +103,10 @@ func (p *probe) refused(channel string, want error, what string, fn func() error
 // refusedPayment checks that the payment is refused by every method that accepts payments.
 func (p *probe) refusedPayment(channel string, pay ledger.Payment, want error, what string) {
 	buy := p.purchase(pay, 1, "refused "+what)
-	p.refused(channel, want, what, func() error {
-		_, err := p.Store.Buy(p.Ctx, buy, nil)
-		return err
-	})
+	p.refused(channel, want, what, func() error { return dbtest.Error(p.Store.Buy(p.Ctx, buy, nil)) })
 	p.Is(dbtest.Error(p.Store.Session(p.Ctx, buy.Session.ID)), database.ErrNotFound, "session of a refused purchase (%s)", what)
+	p.refused(channel, want, what, func() error { return dbtest.Error(p.Store.Buy(p.Ctx, buy, dbtest.Idem("refused", what))) })
 	p.refused(channel, want, what, func() error {
-		_, err := p.Store.Buy(p.Ctx, buy, dbtest.Idem("refused", what))
-		return err
-	})
-	p.refused(channel, want, what, func() error {
-		_, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})
-		return err
+		return dbtest.Error(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1}))
 	})
 }

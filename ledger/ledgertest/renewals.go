@@ -39,10 +39,7 @@ func (p *probe) renews(pay ledger.Payment) ledger.Channel {
 
 // refusedRenewal checks that a renewal is refused and has no effect.
 func (p *probe) refusedRenewal(channel string, pay ledger.Payment, want error, what string) {
-	p.refused(channel, want, "a renewal "+what, func() error {
-		_, err := p.Store.Renew(p.Ctx, pay)
-		return err
-	})
+	p.refused(channel, want, "a renewal "+what, func() error { return dbtest.Error(p.Store.Renew(p.Ctx, pay)) })
 }
 
 // paymentRenew renews payments over a channel without a chain.

@@ -114,16 +114,12 @@ func sessionRacingReturns(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	p.Session("session", 100)
 	dbtest.Value(p.Store.UseSession(p.Ctx, "session", 17, nil))
-	for _, err := range dbtest.Race(8, func(i int) error {
-		_, err := handles[i%2].ReturnChunksets(p.Ctx, "session", 5, "one")
-		return err
-	}) {
+	for _, err := range dbtest.Race(8, func(i int) error { return dbtest.Error(handles[i%2].ReturnChunksets(p.Ctx, "session", 5, "one")) }) {
 		p.OK(err, "return")
 	}
 	p.Must(p.left("session") == 88, "%d left after one return of 5", p.left("session"))
 	p.Won(dbtest.Race(8, func(i int) error {
-		_, err := handles[i%2].ReturnChunksets(p.Ctx, "session", 5, fmt.Sprint(i))
-		return err
+		return dbtest.Error(handles[i%2].ReturnChunksets(p.Ctx, "session", 5, fmt.Sprint(i)))
 	}), 2, dbtest.ErrAny)
 	p.Must(p.left("session") == 98, "%d left", p.left("session"))
 	p.Audited()

@@ -139,10 +139,7 @@ func sessionLastChunkset(p *probe) {
 	for round := range 40 {
 		id := fmt.Sprint("session", round)
 		p.Session(id, 1)
-		errs := dbtest.Race(8, func(i int) error {
-			_, err := handles[i%2].UseSession(p.Ctx, id, 1, nil)
-			return err
-		})
+		errs := dbtest.Race(8, func(i int) error { return dbtest.Error(handles[i%2].UseSession(p.Ctx, id, 1, nil)) })
 		won := 0
 		for _, err := range errs {
 			if err == nil {

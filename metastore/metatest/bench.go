@@ -67,18 +67,12 @@ const lookedUp = 100_000
 func numbered(i int) string { return fmt.Sprintf("folder/name-%07d", i) }
 
 func (b *bench) fillNames() {
-	b.Fill(lookedUp, func(i int) error {
-		_, err := b.commit(numbered(i), b.Extent(0, 0, 100))
-		return err
-	})
+	b.Fill(lookedUp, func(i int) error { return dbtest.Error(b.commit(numbered(i), b.Extent(0, 0, 100))) })
 }
 
 func blobLookup(b *bench) func(int) error {
 	b.fillNames()
-	return func(i int) error {
-		_, err := b.Store.Blob(b.Ctx, "account", numbered(i*7919%lookedUp))
-		return err
-	}
+	return func(i int) error { return dbtest.Error(b.Store.Blob(b.Ctx, "account", numbered(i*7919%lookedUp))) }
 }
 
 func listNames(b *bench) func(int) error {
@@ -95,10 +89,7 @@ func listNames(b *bench) func(int) error {
 // listGroups lists ten groups. One of them holds nearly all names.
 func listGroups(b *bench) func(int) error {
 	b.fillNames()
-	b.Fill(9, func(i int) error {
-		_, err := b.commit(fmt.Sprintf("%d/name", i))
-		return err
-	})
+	b.Fill(9, func(i int) error { return dbtest.Error(b.commit(fmt.Sprintf("%d/name", i))) })
 	return func(int) error {
 		page, err := b.Store.ListBlobs(b.Ctx, metastore.ListQuery{Account: "account", Delimiter: "/", Limit: 1000})
 		if err == nil && len(page.Prefixes) != 10 {
@@ -128,10 +119,7 @@ func (b *bench) putParts(id string) metastore.Upload {
 func completeParts(b *bench) func(int) error {
 	return func(i int) error {
 		u := b.putParts(fmt.Sprint("upload", i))
-		return b.Timed("µs/complete", func() error {
-			_, err := b.Store.CompleteUpload(b.Ctx, u.ID, u.Revision, u.Bytes, 1, nil)
-			return err
-		})
+		return b.Timed("µs/complete", func() error { return dbtest.Error(b.Store.CompleteUpload(b.Ctx, u.ID, u.Revision, u.Bytes, 1, nil)) })
 	}
 }
 

@@ -268,8 +268,7 @@ func blobPrecondition(p *probe) {
 	}
 	e := p.Extent(0, 0, 1)
 	attempt := func() error {
-		_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "name", Content: p.Content(), Size: 1}, []metastore.Extent{e}, refuse)
-		return err
+		return dbtest.Error(p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "name", Content: p.Content(), Size: 1}, []metastore.Extent{e}, refuse))
 	}
 	p.identical(attempt(), errRefused, "commit")
 	_, _, err := p.Store.DeleteBlob(p.Ctx, "a", "name", refuse)
@@ -307,8 +306,7 @@ func blobRacingCreators(p *probe) {
 			extents[i] = p.Extent(0, 0, 10)
 		}
 		errs := dbtest.Race(n, func(i int) error {
-			_, err := handles[i%2].CommitBlob(p.Ctx, blobs[i], extents[i:i+1], createOnly)
-			return err
+			return dbtest.Error(handles[i%2].CommitBlob(p.Ctx, blobs[i], extents[i:i+1], createOnly))
 		})
 		winner := -1
 		for i, err := range errs {

@@ -295,8 +295,7 @@ func keyRacingCreators(p *probe) {
 	for round := range 10 {
 		id, group := fmt.Sprint("key", round), fmt.Sprint("group", round)
 		errs := dbtest.Race(8, func(i int) error {
-			_, err := handles[i%2].CreateKey(p.Ctx, keys.Key{ID: id, Group: group, Label: fmt.Sprint(i)})
-			return err
+			return dbtest.Error(handles[i%2].CreateKey(p.Ctx, keys.Key{ID: id, Group: group, Label: fmt.Sprint(i)}))
 		})
 		p.Won(errs, 1, database.ErrExists)
 		label := p.getKey(id).Label
