@@ -33,9 +33,7 @@ func accountsAreExact(tb testing.TB, s *Store) []metastore.Account {
 	if !slices.Equal(got, want) {
 		tb.Fatalf("the accounts are %+v, but there is %+v", got, want)
 	}
-	if found, err := s.Audit(tb.Context()); err != nil || len(found) > 0 {
-		tb.Fatalf("the audit found %q, %v", found, err)
-	}
+	audited(tb, s)
 	return got
 }
 
@@ -67,10 +65,7 @@ func TestMigratesAccounts(t *testing.T) {
 			if postgres {
 				statement = forPostgres(statement)
 			}
-			testenv.OK(t, s.db.Write(t.Context(), func(tx *engine.Tx) error {
-				_, err := tx.Exec(strings.TrimSuffix(statement, ";"))
-				return err
-			}))
+			execute(t, s, strings.TrimSuffix(statement, ";"))
 			accountsAreExact(t, s)
 		}
 		testenv.Must(s.Purge(t.Context(), 100))(t)
@@ -78,9 +73,7 @@ func TestMigratesAccounts(t *testing.T) {
 		if got := accountsAreExact(t, s); !slices.Equal(got, want) {
 			t.Errorf("the accounts are %+v, want %+v", got, want)
 		}
-		if n := value(t, s, `SELECT COUNT(*) FROM account_deltas`); n != 0 {
-			t.Errorf("%d deltas are left after a purge", n)
-		}
+		holds(t, s, 0, `SELECT COUNT(*) FROM account_deltas`)
 	})
 }
 
@@ -123,25 +116,19 @@ func TestMigratesAccountsUnderWrites(t *testing.T) {
 // TestAccountsCostNoStatement: a blob's commit runs no statement that names the counts, because
 // triggers keep them.
 func TestAccountsCostNoStatement(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) *Store{
-		"SQLite":     func(t *testing.T) *Store { return openAt(t, databasePath(t), Options{}) },
-		"PostgreSQL": func(t *testing.T) *Store { return openAtPostgres(t) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := open(t)
-			var statements []statement
-			record(s, &statements)
-			putFor(t, s, "", "one", "abc")
-			putFor(t, s, "", "one", "abcd")
-			if len(statements) == 0 {
-				t.Fatal("no statement was recorded")
+	onBoth(t, func(t *testing.T, s *Store) {
+		var statements []statement
+		record(s, &statements)
+		putFor(t, s, "", "one", "abc")
+		putFor(t, s, "", "one", "abcd")
+		if len(statements) == 0 {
+			t.Fatal("no statement was recorded")
+		}
+		for _, one := range statements {
+			if strings.Contains(one.text, "account_") {
+				t.Errorf("a commit runs %s", one.text)
 			}
-			for _, one := range statements {
-				if strings.Contains(one.text, "account_") {
-					t.Errorf("a commit runs %s", one.text)
-				}
-			}
-			accountsAreExact(t, s)
-		})
-	}
+		}
+		accountsAreExact(t, s)
+	})
 }

@@ -102,53 +102,40 @@ func TestAuditFindsDamage(t *testing.T) {
 			}
 		})
 	}
-	if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
-		t.Errorf("after all damage was undone the audit found %q, %v", found, err)
-	}
+	audited(t, s)
 }
 
 // TestAuditFindsWrongPayouts books what was never accepted, on both engines.
 func TestAuditFindsWrongPayouts(t *testing.T) {
 	undo := errors.New("undo")
-	open := map[string]func(t *testing.T) *Store{
-		"SQLite": func(t *testing.T) *Store { return openAt(t, databasePath(t), Options{}) },
-		"PostgreSQL": func(t *testing.T) *Store {
-			return openNode(t, testenv.Postgres(t))
-		},
-	}
-	for kind, open := range open {
-		t.Run(kind, func(t *testing.T) {
-			s := open(t)
-			fillAudited(t, s)
-			for name, c := range map[string]struct {
-				payout ledger.Settlement
-				says   string
-			}{
-				"of a later payment":      {ledger.Settlement{Channel: auditedChannel, Sequence: 3, Amount: 61}, "but 60 was accepted at 2"},
-				"of more than was sold":   {ledger.Settlement{Channel: auditedChannel, Sequence: 2, Amount: 61}, "but 60 was accepted at 2"},
-				"after a larger one":      {ledger.Settlement{Channel: auditedChannel, Sequence: 2, Amount: 49}, "after 50"},
-				"over an unknown channel": {ledger.Settlement{Channel: "unguessable-other", Sequence: 1, Amount: 1}, "a payout belongs to channel"},
-			} {
-				var found []string
-				err := s.db.Write(t.Context(), func(t *engine.Tx) (err error) {
-					if _, err = t.Exec(`INSERT INTO ledger (channel, sequence, amount, at) VALUES ($1, $2, $3, $4)`,
-						[]byte(c.payout.Channel), c.payout.Sequence, c.payout.Amount, engine.Micros(t.Now)); err == nil {
-						found, err = auditPages(t, 1)
-					}
-					return errors.Join(err, undo)
-				})
-				if err == nil || err.Error() != undo.Error() {
-					t.Fatal(err)
+	onBoth(t, func(t *testing.T, s *Store) {
+		fillAudited(t, s)
+		for name, c := range map[string]struct {
+			payout ledger.Settlement
+			says   string
+		}{
+			"of a later payment":      {ledger.Settlement{Channel: auditedChannel, Sequence: 3, Amount: 61}, "but 60 was accepted at 2"},
+			"of more than was sold":   {ledger.Settlement{Channel: auditedChannel, Sequence: 2, Amount: 61}, "but 60 was accepted at 2"},
+			"after a larger one":      {ledger.Settlement{Channel: auditedChannel, Sequence: 2, Amount: 49}, "after 50"},
+			"over an unknown channel": {ledger.Settlement{Channel: "unguessable-other", Sequence: 1, Amount: 1}, "a payout belongs to channel"},
+		} {
+			var found []string
+			err := s.db.Write(t.Context(), func(t *engine.Tx) (err error) {
+				if _, err = t.Exec(`INSERT INTO ledger (channel, sequence, amount, at) VALUES ($1, $2, $3, $4)`,
+					[]byte(c.payout.Channel), c.payout.Sequence, c.payout.Amount, engine.Micros(t.Now)); err == nil {
+					found, err = auditPages(t, 1)
 				}
-				if all := strings.Join(found, "\n"); !strings.Contains(all, c.says) || strings.Contains(all, "unguess") {
-					t.Errorf("after a payout %s the audit found %q, want %q, and no whole id", name, found, c.says)
-				}
+				return errors.Join(err, undo)
+			})
+			if err == nil || err.Error() != undo.Error() {
+				t.Fatal(err)
 			}
-			if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
-				t.Errorf("after all payouts were undone the audit found %q, %v", found, err)
+			if all := strings.Join(found, "\n"); !strings.Contains(all, c.says) || strings.Contains(all, "unguess") {
+				t.Errorf("after a payout %s the audit found %q, want %q, and no whole id", name, found, c.says)
 			}
-		})
-	}
+		}
+		audited(t, s)
+	})
 }
 
 // TestOnePaymentSellsOnce bypasses the code: the table itself refuses the second sale.
@@ -188,7 +175,5 @@ func TestMigratesPayments(t *testing.T) {
 	if err != nil || channel.Sender != "s" || channel.Credit != 1 || channel.Deposit != 100 {
 		t.Errorf("channel %+v, %v", channel, err)
 	}
-	if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
-		t.Errorf("the audit found %q, %v", found, err)
-	}
+	audited(t, s)
 }

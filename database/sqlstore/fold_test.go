@@ -28,7 +28,7 @@ func TestFoldedSalesTakeNoRows(t *testing.T) {
 	expires := clock.Now().Add(1000 * 24 * time.Hour)
 	testenv.Must(s.OpenChannel(ctx, ledger.Channel{ID: "c", Sender: "s", Receiver: "r", Asset: "a", Deposit: 1 << 40, Expires: expires}, nil))(t)
 	var sequence int64
-	for month := range 4 {
+	for range 4 { // months
 		var payments []ledger.Settlement
 		for i := range 20 {
 			sequence++
@@ -52,30 +52,21 @@ func TestFoldedSalesTakeNoRows(t *testing.T) {
 		clock.Advance(ledger.SessionRetention + time.Hour)
 		for n := 1; n > 0; {
 			n = testenv.Must(s.Purge(ctx, 7))(t)
-			if found, err := s.Audit(ctx); err != nil || len(found) > 0 {
-				t.Fatalf("the audit found %q, %v", found, err)
-			}
+			audited(t, s)
 		}
 		for table, want := range map[string]int64{"sales": 0, "sessions": 0, "ledger": 1, "channels": 1} {
-			if n := value(t, s, `SELECT COUNT(*) FROM `+table); n != want {
-				t.Fatalf("month %d: %d rows of %s, want %d", month, n, table, want)
-			}
+			holds(t, s, want, `SELECT COUNT(*) FROM `+table)
 		}
 	}
-	if folded := value(t, s, `SELECT folded + credit - accepted FROM channels`); folded != 0 {
-		t.Errorf("the folded and the accepted amounts differ by %d", folded)
-	}
+	holds(t, s, 0, `SELECT folded + credit - accepted FROM channels`)
 }
 
 // TestAuditIsBounded: an audit's number of findings is bounded, and the last one has their total.
 func TestAuditIsBounded(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
-	testenv.OK(t, s.db.Write(t.Context(), func(tx *engine.Tx) error {
-		_, err := tx.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
+	execute(t, s, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
 			INSERT INTO sessions (id, user_identity, total, remaining, created, expires, used)
 			SELECT CAST(i AS BLOB), x'', 5, 5, 0, 0, 1 FROM n`)
-		return err
-	}))
 	found, err := s.Audit(t.Context())
 	if err != nil || len(found) != database.MaxFindings || !strings.HasPrefix(found[0], "session ") {
 		t.Fatalf("%d findings, %v", len(found), err)
@@ -213,20 +204,12 @@ func TestMigratesSales(t *testing.T) {
 	onOlder(t, 8, rows, func(t *testing.T, s *Store) {
 		look := func(sales, folded int64) {
 			t.Helper()
-			if n := value(t, s, `SELECT COUNT(*) FROM sales`); n != sales {
-				t.Errorf("%d sales, want %d", n, sales)
-			}
-			if n := value(t, s, `SELECT folded FROM channels`); n != folded {
-				t.Errorf("%d is folded, want %d", n, folded)
-			}
-			if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
-				t.Errorf("the audit found %q, %v", found, err)
-			}
+			holds(t, s, sales, `SELECT COUNT(*) FROM sales`)
+			holds(t, s, folded, `SELECT folded FROM channels`)
+			audited(t, s)
 		}
 		look(5, 0)
-		if n := value(t, s, `SELECT CAST(SUM(amount) AS BIGINT) FROM ledger`); n != 60 {
-			t.Errorf("the payouts add up to %d", n)
-		}
+		holds(t, s, 60, `SELECT CAST(SUM(amount) AS BIGINT) FROM ledger`)
 		testenv.Must(s.Purge(t.Context(), 100))(t)
 		look(1, 38)
 	})
@@ -259,9 +242,7 @@ func TestMigratesUsage(t *testing.T) {
 			t.Errorf("x uses %+v, want %+v", got, want)
 		}
 		usageIsExact(t, s, "y")
-		if n := value(t, s, `SELECT COUNT(*) FROM usage_sums`); n != 2 {
-			t.Errorf("%d sums", n)
-		}
+		holds(t, s, 2, `SELECT COUNT(*) FROM usage_sums`)
 		if u, err := s.Upload(t.Context(), "open"); err != nil || u.Parts != 2 {
 			t.Errorf("the upload is %+v, %v", u, err)
 		}

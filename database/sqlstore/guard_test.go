@@ -22,53 +22,46 @@ var errNotPermitted = errors.New("not permitted")
 // and the records of the database's own processes need no permission. Once the guard permits
 // commits again, everything works.
 func TestGuardRefusesCommits(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) *Store{
-		"SQLite": func(t *testing.T) *Store { return openAt(t, databasePath(t), Options{}) },
-		"PostgreSQL": func(t *testing.T) *Store {
-			return openNode(t, testenv.Postgres(t))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ctx, s := t.Context(), open(t)
-			session := testenv.Must(s.CreateSession(ctx, ledger.Session{ID: "s", Total: 10, Left: 10, Expires: s.Now().Add(time.Hour)}, nil))(t)
-			var forbidden atomic.Bool
-			s.Guard(func() error {
-				if forbidden.Load() {
-					return errNotPermitted
-				}
-				return nil
-			})
-			forbidden.Store(true)
-			_, useErr := s.UseSession(ctx, session.ID, 1, nil)
-			_, createErr := s.CreateSession(ctx, ledger.Session{ID: "t", Total: 10, Left: 10, Expires: s.Now().Add(time.Hour)}, nil)
-			lateErr := s.db.Write(ctx, func(tx *engine.Tx) error {
-				forbidden.Store(false) // the transaction begins with permission
-				if err := tx.Change(`UPDATE sessions SET remaining = 1`); err != nil {
-					return err
-				}
-				forbidden.Store(true)
-				return nil
-			})
-			for what, err := range map[string]error{"a use": useErr, "a new session": createErr, "a transaction that has run": lateErr} {
-				if !errors.Is(err, errNotPermitted) || errors.Is(err, database.ErrUnknownOutcome) {
-					t.Errorf("%s: %v, want %v", what, err, errNotPermitted)
-				}
+	onBoth(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		session := testenv.Must(s.CreateSession(ctx, ledger.Session{ID: "s", Total: 10, Left: 10, Expires: s.Now().Add(time.Hour)}, nil))(t)
+		var forbidden atomic.Bool
+		s.Guard(func() error {
+			if forbidden.Load() {
+				return errNotPermitted
 			}
-			if got, err := s.Session(ctx, session.ID); err != nil || got.Left != 10 {
-				t.Errorf("after refused commits the session is %+v, %v", got, err)
-			}
-			held, err := s.Lease(ctx, "lease", "holder", time.Minute)
-			err = errors.Join(err, s.SetProperty(ctx, "name", "old"), s.ReplaceProperty(ctx, "name", "old", "new"),
-				s.Join(ctx, "node", "settings", time.Minute, func([]string) error { return nil }), s.Leave(ctx, "node"))
-			if err != nil || !held {
-				t.Errorf("records of the processes: %t, %v", held, err)
-			}
-			forbidden.Store(false)
-			if got, err := s.UseSession(ctx, session.ID, 1, nil); err != nil || got.Left != 9 {
-				t.Errorf("with permission: %+v, %v", got, err)
-			}
+			return nil
 		})
-	}
+		forbidden.Store(true)
+		_, useErr := s.UseSession(ctx, session.ID, 1, nil)
+		_, createErr := s.CreateSession(ctx, ledger.Session{ID: "t", Total: 10, Left: 10, Expires: s.Now().Add(time.Hour)}, nil)
+		lateErr := s.db.Write(ctx, func(tx *engine.Tx) error {
+			forbidden.Store(false) // the transaction begins with permission
+			if err := tx.Change(`UPDATE sessions SET remaining = 1`); err != nil {
+				return err
+			}
+			forbidden.Store(true)
+			return nil
+		})
+		for what, err := range map[string]error{"a use": useErr, "a new session": createErr, "a transaction that has run": lateErr} {
+			if !errors.Is(err, errNotPermitted) || errors.Is(err, database.ErrUnknownOutcome) {
+				t.Errorf("%s: %v, want %v", what, err, errNotPermitted)
+			}
+		}
+		if got, err := s.Session(ctx, session.ID); err != nil || got.Left != 10 {
+			t.Errorf("after refused commits the session is %+v, %v", got, err)
+		}
+		held, err := s.Lease(ctx, "lease", "holder", time.Minute)
+		err = errors.Join(err, s.SetProperty(ctx, "name", "old"), s.ReplaceProperty(ctx, "name", "old", "new"),
+			s.Join(ctx, "node", "settings", time.Minute, func([]string) error { return nil }), s.Leave(ctx, "node"))
+		if err != nil || !held {
+			t.Errorf("records of the processes: %t, %v", held, err)
+		}
+		forbidden.Store(false)
+		if got, err := s.UseSession(ctx, session.ID, 1, nil); err != nil || got.Left != 9 {
+			t.Errorf("with permission: %+v, %v", got, err)
+		}
+	})
 }
 
 // TestGuardInABatch checks that a commit without need for permission succeeds, although it shares a
@@ -95,7 +88,5 @@ func TestGuardInABatch(t *testing.T) {
 	held.Release()
 	calls.Wait()
 	testenv.Check(t, held.Result())
-	if n := value(t, s, `SELECT COUNT(*) FROM sessions`); n != 0 {
-		t.Errorf("%d sessions were committed", n)
-	}
+	holds(t, s, 0, `SELECT COUNT(*) FROM sessions`)
 }

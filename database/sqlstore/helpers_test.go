@@ -76,6 +76,42 @@ func value(tb testing.TB, s *Store, query string, in ...any) int64 {
 	return enginetest.Value(tb, s.db, query, in...)
 }
 
+// holds ends the test unless a query's only row is this integer.
+func holds(tb testing.TB, s *Store, want int64, query string) {
+	tb.Helper()
+	if got := value(tb, s, query); got != want {
+		tb.Fatalf("%s: %d, want %d", query, got, want)
+	}
+}
+
+// execute changes a store's rows without its methods.
+func execute(tb testing.TB, s *Store, query string, in ...any) {
+	tb.Helper()
+	testenv.OK(tb, s.db.Write(tb.Context(), func(t *engine.Tx) error { return t.Change(query, in...) }))
+}
+
+// audited ends the test if the audit finds something.
+func audited(tb testing.TB, s *Store) {
+	tb.Helper()
+	if found, err := s.Audit(tb.Context()); err != nil || len(found) > 0 {
+		tb.Fatalf("the audit found %q, %v", found, err)
+	}
+}
+
+// remove deletes a blob of account a.
+func remove(tb testing.TB, s *Store, name string) {
+	tb.Helper()
+	_, _, err := s.DeleteBlob(tb.Context(), "a", name, nil)
+	testenv.OK(tb, err)
+}
+
+// onBoth runs a test on a new store of each engine.
+func onBoth(t *testing.T, test func(*testing.T, *Store)) {
+	t.Helper()
+	t.Run("SQLite", func(t *testing.T) { test(t, openAt(t, databasePath(t), Options{})) })
+	t.Run("PostgreSQL", func(t *testing.T) { test(t, openAtPostgres(t)) })
+}
+
 // olderSchema returns the statements that create an earlier version's schema. kind is the engine's
 // migrations folder.
 func olderSchema(tb testing.TB, kind string, version int) string {

@@ -59,9 +59,7 @@ func TestMigratesDebts(t *testing.T) {
 			if err != nil || !want(c) {
 				t.Errorf("the channel %s is %+v, %v", id, c, err)
 			}
-			if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
-				t.Errorf("the audit found %q, %v", found, err)
-			}
+			audited(t, s)
 		}
 		look("collected", func(c ledger.Channel) bool {
 			return c.Collected == 50 && c.Elsewhere == 0 && c.Form == "" && c.ChainCreated.IsZero()
@@ -133,9 +131,7 @@ func TestAuditOfDebts(t *testing.T) {
 			t.Fatal(err)
 		}
 		pay(2, 20)
-		if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
-			t.Fatalf("the audit found %q, %v", found, err)
-		}
+		audited(t, s)
 		testenv.OK(t, s.db.Write(t.Context(), func(tx *engine.Tx) error { _, err := tx.Exec(damage); return err }))
 		if found, err := s.Audit(t.Context()); err != nil || len(found) == 0 {
 			t.Errorf("%s: the audit found nothing, %v", damage, err)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"sluice/database/sqlstore/internal/engine"
 	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
@@ -35,10 +34,7 @@ func TestMigratesRetained(t *testing.T) {
 			if postgres {
 				statement = forPostgres(statement)
 			}
-			testenv.OK(t, s.db.Write(t.Context(), func(tx *engine.Tx) error {
-				_, err := tx.Exec(strings.TrimSuffix(statement, ";"))
-				return err
-			}))
+			execute(t, s, strings.TrimSuffix(statement, ";"))
 		}
 		retains := func(want int64, after string) {
 			t.Helper()
@@ -55,9 +51,7 @@ func TestMigratesRetained(t *testing.T) {
 		const row = metastore.RowCharge
 		retains(0, "the migration")
 		must(s.Purge(t.Context(), 100))
-		if n := value(t, s, `SELECT COUNT(*) FROM parts`); n != 0 {
-			t.Errorf("%d parts of an ended upload are left", n)
-		}
+		holds(t, s, 0, `SELECT COUNT(*) FROM parts`)
 		putFor(t, s, "x", "one", "abcd")
 		retains(row+10, "an overwrite")
 		must(s.BeginUpload(t.Context(), metastore.Upload{ID: "u", Account: "a", Name: "name", Content: metastore.NewContentID(s.Now()), PartSize: 5, Owner: "x"}))
@@ -95,9 +89,7 @@ func TestMigratesRetained(t *testing.T) {
 		counted(0, "forgetting records by the previous version")
 		must(s.Purge(t.Context(), 100))
 		counted(0, "a purge")
-		if n := value(t, s, `SELECT COUNT(*) FROM retained_sums`); n != 0 {
-			t.Errorf("%d sums of nothing are left", n)
-		}
+		holds(t, s, 0, `SELECT COUNT(*) FROM retained_sums`)
 	})
 }
 
@@ -111,9 +103,7 @@ func TestRetainedCostsNoStatement(t *testing.T) {
 		statements = nil
 		putFor(t, s, owner, "one "+owner, "abc")
 		putFor(t, s, owner, "one "+owner, "abcd")
-		if _, _, err := s.DeleteBlob(t.Context(), "a", "one "+owner, nil); err != nil {
-			t.Fatal(err)
-		}
+		remove(t, s, "one "+owner)
 		for _, one := range statements {
 			texts = append(texts, one.text)
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"sluice/database/sqlstore/internal/engine"
 	"sluice/internal/testclock"
 	"sluice/internal/testenv"
 	"sluice/metastore"
@@ -69,24 +68,16 @@ func TestUsageRows(t *testing.T) {
 	putFor(t, s, "y", "one", "abcd")
 	rows("x", 5)
 	rows("y", 1)
-	remove := func(name string) {
-		t.Helper()
-		if _, _, err := s.DeleteBlob(t.Context(), "a", name, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
 	putFor(t, s, "y", "two", "ab")
-	remove("two")
+	remove(t, s, "two")
 	rows("y", 3) // the usage and the garbage are one row
 	putFor(t, s, "z", "z", "ab")
-	remove("z")
+	remove(t, s, "z")
 	rows("z", 2)
 	putFor(t, s, "", "one", "abcd")
 	putFor(t, s, "", "two", "abcd")
 	rows("", 0)
-	if n := value(t, s, `SELECT COUNT(*) FROM usage`); n != 11 {
-		t.Fatalf("%d rows in total", n)
-	}
+	holds(t, s, 11, `SELECT COUNT(*) FROM usage`)
 
 	for i := range 200 {
 		putFor(t, s, "x", fmt.Sprint("x", i), "abc")
@@ -109,14 +100,10 @@ func TestUsageRows(t *testing.T) {
 	}
 	rows("x", 0)
 	rows("y", 0)
-	if n := value(t, s, `SELECT COUNT(*) FROM usage_sums`); n != 1 {
-		t.Fatalf("%d sums, want one for the only owner with usage", n)
-	}
+	holds(t, s, 1, `SELECT COUNT(*) FROM usage_sums`)
 
 	for i := range 200 {
-		if _, _, err := s.DeleteBlob(t.Context(), "a", fmt.Sprint("x", i), nil); err != nil {
-			t.Fatal(err)
-		}
+		remove(t, s, fmt.Sprint("x", i))
 	}
 	testenv.Must(s.Purge(t.Context(), 1000))(t)
 	rows("x", 0)
@@ -126,34 +113,29 @@ func TestUsageRows(t *testing.T) {
 // metadata, because no upgrade has reached it yet: the new content has no metadata, and what is
 // counted for later changes is exact.
 func TestReplacedByAnEarlierVersion(t *testing.T) {
-	for kind, s := range map[string]*Store{"SQLite": openAt(t, databasePath(t), Options{}), "PostgreSQL": openAtPostgres(t)} {
+	onBoth(t, func(t *testing.T, s *Store) {
 		b := metastore.Blob{Account: "a", Name: "n", Content: metastore.NewContentID(s.Now()), Owner: "x", Metadata: "of the first content"}
 		testenv.Must(s.CommitBlob(t.Context(), b, nil, nil))(t)
 		b.Content = metastore.NewContentID(s.Now())
-		testenv.OK(t, s.db.Write(t.Context(), func(tx *engine.Tx) error {
-			_, err := tx.Exec(`UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9,
+		execute(t, s, `UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9,
 				modified = $10, expires = $11, owner = $12, shared_second = $13
 				WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
-				[]byte("a"), []byte("n"), []byte{}, b.Content[:], int64(0), int64(0), int64(0), nil, []byte{}, tx.Now.UnixMicro(), nil, []byte("x"), int64(1))
-			return err
-		}))
+			[]byte("a"), []byte("n"), []byte{}, b.Content[:], int64(0), int64(0), int64(0), nil, []byte{}, s.Now().UnixMicro(), nil, []byte("x"), int64(1))
 		got, err := s.Blob(t.Context(), "a", "n")
 		if err != nil || got.Content != b.Content || got.Metadata != "" {
-			t.Errorf("%s: the new content is %+v, %v", kind, got, err)
+			t.Errorf("the new content is %+v, %v", got, err)
 		}
 		page, err := s.ListBlobs(t.Context(), metastore.ListQuery{Account: "a", Limit: 1, Metadata: true})
 		if err != nil || len(page.Blobs) != 1 || page.Blobs[0].Metadata != "" {
-			t.Errorf("%s: listed as %+v, %v", kind, page.Blobs, err)
+			t.Errorf("listed as %+v, %v", page.Blobs, err)
 		}
 		before := testenv.Must(s.Usage(t.Context(), "x"))(t)
-		if _, _, err := s.DeleteBlob(t.Context(), "a", "n", nil); err != nil {
-			t.Fatal(err)
-		}
+		remove(t, s, "n")
 		after, err := s.Usage(t.Context(), "x")
 		if err != nil || before.Names-after.Names != 1 {
-			t.Errorf("%s: deleting the name of one byte changes the usage from %+v to %+v, %v", kind, before, after, err)
+			t.Errorf("deleting the name of one byte changes the usage from %+v to %+v, %v", before, after, err)
 		}
-	}
+	})
 }
 
 // TestOwnersOfAnOlderDatabase: rows that were stored before owners existed count towards no

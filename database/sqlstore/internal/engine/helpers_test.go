@@ -145,6 +145,20 @@ func value(tb testing.TB, s testDB, query string, in ...any) int64 {
 	return n
 }
 
+// holds ends the test unless a query's only row is this integer.
+func holds(tb testing.TB, s testDB, want int64, query string) {
+	tb.Helper()
+	if got := value(tb, s, query); got != want {
+		tb.Fatalf("%s: %d, want %d", query, got, want)
+	}
+}
+
+// execute runs a statement in a write transaction.
+func execute(tb testing.TB, s testDB, query string, in ...any) {
+	tb.Helper()
+	testenv.OK(tb, s.Write(tb.Context(), func(t *Tx) error { return t.Change(query, in...) }))
+}
+
 func closeConn(tb testing.TB, c *sqliteConn) {
 	tb.Helper()
 	testenv.Check(tb, c.close())

@@ -73,9 +73,7 @@ func TestPostgresOlderNodesAreAwaited(t *testing.T) {
 		testenv.Check(t, <-opened)
 	}
 	s, _ := openNode(t, dsn)
-	if n := value(t, s, `SELECT MAX(version) FROM schema_version`); n != int64(Schema()) {
-		t.Errorf("the schema is %d, want %d", n, Schema())
-	}
+	holds(t, s, int64(Schema()), `SELECT MAX(version) FROM schema_version`)
 }
 
 // TestPostgresConsecutiveVersions: a node migrates a database beside older nodes that can run with

@@ -59,10 +59,7 @@ func TestReadersCannotWrite(t *testing.T) {
 func TestRefusesNewerDatabase(t *testing.T) {
 	path := databasePath(t)
 	s := openAt(t, path, Options{})
-	testenv.OK(t, s.Write(t.Context(), func(tx *Tx) error {
-		_, err := tx.Exec(`INSERT INTO schema_version (version) VALUES ($1)`, int64(1000))
-		return err
-	}))
+	execute(t, s, `INSERT INTO schema_version (version) VALUES ($1)`, int64(1000))
 	if _, err := openDB(path, Options{}); !errors.Is(err, database.ErrNewer) {
 		t.Fatalf("open of a newer database: %v, want ErrNewer", err)
 	}
@@ -205,10 +202,7 @@ func TestOpenExisting(t *testing.T) {
 	if got, err := running.fact(t.Context(), "name"); err != nil || got != "value" {
 		t.Fatalf("the server reads %q, %v", got, err)
 	}
-	testenv.OK(t, running.Write(t.Context(), func(tx *Tx) error {
-		_, err := tx.Exec(`INSERT INTO schema_version (version) VALUES ($1)`, int64(1000))
-		return err
-	}))
+	execute(t, running, `INSERT INTO schema_version (version) VALUES ($1)`, int64(1000))
 	if s, err := openDB(older, existing); !errors.Is(err, database.ErrNewer) {
 		t.Fatalf("a newer database: %v, %v", s, err)
 	}
