@@ -29,15 +29,11 @@ func TestConcurrentRequests(t *testing.T) {
 	a := allowance(keys.Limits{ConcurrentRequests: 2})
 	first, second := enter(t, a), enter(t, a)
 	for range 3 {
-		if _, err := a.Enter(t.Context()); !errors.Is(err, access.ErrConcurrent) {
-			t.Errorf("the third concurrent request: %v", err)
-		}
+		testenv.Is(t, testenv.Error(a.Enter(t.Context())), access.ErrConcurrent, "the third concurrent request")
 	}
 	first()
 	third := enter(t, a)
-	if _, err := a.Enter(t.Context()); !errors.Is(err, access.ErrConcurrent) {
-		t.Errorf("the third concurrent request again: %v", err)
-	}
+	testenv.Is(t, testenv.Error(a.Enter(t.Context())), access.ErrConcurrent, "the third concurrent request again")
 	second()
 	third()
 	enter(t, a)()
@@ -133,14 +129,10 @@ func TestRequestsThatWaitHoldTheirSlot(t *testing.T) {
 			go func() { _, err := a.Enter(ctx); waited <- err }()
 		}
 		synctest.Wait()
-		if _, err := a.Enter(t.Context()); !errors.Is(err, access.ErrConcurrent) {
-			t.Errorf("besides two that wait: %v", err)
-		}
+		testenv.Is(t, testenv.Error(a.Enter(t.Context())), access.ErrConcurrent, "besides two that wait")
 		cancel()
 		for range 2 {
-			if err := <-waited; !errors.Is(err, context.Canceled) {
-				t.Errorf("cancelled: %v", err)
-			}
+			testenv.Is(t, <-waited, context.Canceled, "cancelled")
 		}
 		time.Sleep(time.Minute)
 		leaves := []func(){enter(t, a), enter(t, a)} // the second of them waits
@@ -204,9 +196,7 @@ func TestCancelledRequest(t *testing.T) {
 		enter(t, a)()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
 		defer cancel()
-		if _, err := a.Enter(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("out of time: %v", err)
-		}
+		testenv.Is(t, testenv.Error(a.Enter(ctx)), context.DeadlineExceeded, "out of time")
 		start := time.Now()
 		enter(t, a)()
 		if took := since(start); !within(took, 0.5, 0.001) {

@@ -115,9 +115,7 @@ func TestCallerAllows(t *testing.T) {
 		"read is not admin":               {access.NewKey{}, access.ScopeAdmin, "a", access.ErrScope},
 	} {
 		caller := callerOf(t, store, c.key)
-		if err := caller.Allows(c.scope, c.account); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
-		}
+		testenv.Is(t, caller.Allows(c.scope, c.account), c.want, "%s", name)
 		if caller.Has(c.scope) != !errors.Is(c.want, access.ErrScope) {
 			t.Errorf("%s: Has is %t", name, caller.Has(c.scope))
 		}
@@ -271,9 +269,7 @@ func TestKeyReadBeforeItWasRevoked(t *testing.T) {
 				}
 				synctest.Wait()
 				close(goOn)
-				if err := <-done; err != nil {
-					t.Errorf("a key that was valid when it was read: %v", err)
-				}
+				testenv.Is(t, <-done, nil, "a key that was valid when it was read")
 				authenticate(t, "after that", keys, good, access.ErrUnknownKey)
 			})
 		})
@@ -398,9 +394,7 @@ func TestRecheck(t *testing.T) {
 		}
 		command.down(errDown) // served is polled, and must not fail
 		fresh := access.NewAuthenticator(command, access.AuthenticatorOptions{})
-		if _, err := fresh.Recheck(t.Context(), caller); !errors.Is(err, errDown) {
-			t.Errorf("the store is down: %v", err)
-		}
+		testenv.Is(t, testenv.Error(fresh.Recheck(t.Context(), caller)), errDown, "the store is down")
 	})
 }
 
@@ -426,17 +420,13 @@ func TestRecheckOutlivesItsFirstCaller(t *testing.T) {
 		})
 		<-read
 		both.Go(func() {
-			if _, err := keys.Recheck(t.Context(), caller); err != nil {
-				t.Errorf("the second: %v", err)
-			}
+			testenv.Is(t, testenv.Error(keys.Recheck(t.Context(), caller)), nil, "the second")
 		})
 		synctest.Wait()
 		leave()
 		third, leaveToo := context.WithCancel(t.Context())
 		leaveToo()
-		if _, err := keys.Recheck(third, caller); !errors.Is(err, context.Canceled) {
-			t.Errorf("a call that cannot wait: %v", err)
-		}
+		testenv.Is(t, testenv.Error(keys.Recheck(third, caller)), context.Canceled, "a call that cannot wait")
 		close(goOn)
 		both.Wait()
 	})
@@ -481,9 +471,7 @@ func TestSharedLookupKnowsOfEveryChange(t *testing.T) {
 			return
 		}
 		close(goOn)
-		if err := <-done; err != nil {
-			t.Errorf("a key that was valid when it was read: %v", err)
-		}
+		testenv.Is(t, <-done, nil, "a key that was valid when it was read")
 		authenticate(t, "after both", keys, good, access.ErrUnknownKey)
 	})
 }

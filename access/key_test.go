@@ -143,9 +143,7 @@ func TestUpdate(t *testing.T) {
 	if got, err := store.Key(t.Context(), want.ID); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("after refusals: %+v, %v, want %+v", got, err, want)
 	}
-	if _, err := access.Update(t.Context(), store, "none", access.KeyChange{Label: &label}); !errors.Is(err, database.ErrNotFound) {
-		t.Errorf("an unknown key: %v", err)
-	}
+	testenv.Is(t, testenv.Error(access.Update(t.Context(), store, "none", access.KeyChange{Label: &label})), database.ErrNotFound, "an unknown key")
 }
 
 func TestSetLimits(t *testing.T) {
@@ -156,12 +154,8 @@ func TestSetLimits(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
-	if _, err := access.SetLimits(t.Context(), store, "group", keys.Limits{Channels: -2}, nil); !errors.Is(err, access.ErrInvalidLimit) {
-		t.Errorf("a negative limit: %v", err)
-	}
-	if _, err := access.SetLimits(t.Context(), store, "none", want, nil); !errors.Is(err, database.ErrNotFound) {
-		t.Errorf("an unknown group: %v", err)
-	}
+	testenv.Is(t, testenv.Error(access.SetLimits(t.Context(), store, "group", keys.Limits{Channels: -2}, nil)), access.ErrInvalidLimit, "a negative limit")
+	testenv.Is(t, testenv.Error(access.SetLimits(t.Context(), store, "none", want, nil)), database.ErrNotFound, "an unknown group")
 	if got, err := store.GroupLimits(t.Context(), "group"); err != nil || got != want {
 		t.Errorf("stored: %+v, %v, want %+v", got, err, want)
 	}

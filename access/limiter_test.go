@@ -200,17 +200,13 @@ func TestAllowancesInUseAreNotEvicted(t *testing.T) {
 	working := l.OfAddress(address)
 	leave := enter(t, working)
 	others(l, 100)
-	if err := tryEnter(t, l, address); !errors.Is(err, access.ErrConcurrent) {
-		t.Errorf("while another request has entered: %v", err)
-	}
+	testenv.Is(t, tryEnter(t, l, address), access.ErrConcurrent, "while another request has entered")
 	leave()
 	working.Release()
 	waiting := l.OfAddress(address) // but has not entered yet
 	others(l, 100)
 	leave = enter(t, waiting)
-	if err := tryEnter(t, l, address); !errors.Is(err, access.ErrConcurrent) {
-		t.Errorf("while another request, which entered late, is in progress: %v", err)
-	}
+	testenv.Is(t, tryEnter(t, l, address), access.ErrConcurrent, "while another request, which entered late, is in progress")
 	leave()
 	waiting.Release()
 }
@@ -333,8 +329,6 @@ func TestSpend(t *testing.T) {
 		unlimited := access.NewLimiter(access.LimiterOptions{}).OfAddress(netip.MustParseAddr("10.0.0.1"))
 		defer unlimited.Release()
 		unlimited.Spend(1 << 40)
-		if _, err := unlimited.Enter(t.Context()); err != nil {
-			t.Errorf("a caller without a limit: %v", err)
-		}
+		testenv.Is(t, testenv.Error(unlimited.Enter(t.Context())), nil, "a caller without a limit")
 	})
 }

@@ -187,9 +187,7 @@ func TestPaceAfterACancelledWait(t *testing.T) {
 		time.Sleep(60 * time.Millisecond)
 		cancel()
 		for range 2 {
-			if err := <-gone; !errors.Is(err, context.Canceled) {
-				t.Errorf("cancelled: %v", err)
-			}
+			testenv.Is(t, <-gone, context.Canceled, "cancelled")
 		}
 		if at := <-next; !within(at, 0.1, 0.001) {
 			t.Errorf("the next was let through after %v s, want 0.1", at)

@@ -270,17 +270,13 @@ func TestOneRequestForConcurrentCallers(t *testing.T) {
 					s.line.down(errDown)
 				}
 				close(goOn)
-				if err := <-first; err != nil {
-					t.Errorf("the first: %v", err)
-				}
+				testenv.Is(t, <-first, nil, "the first")
 				wg.Wait()
 				if n := s.line.asked.Load(); n != 2 || failures.Load() != map[bool]int64{true: 50}[fails] {
 					t.Errorf("%d lookups, %d failures", n, failures.Load())
 				}
 				s.line.up()
-				if _, err := s.Reserve(t.Context(), "", "", 1); err != nil {
-					t.Errorf("up again: %v", err)
-				}
+				testenv.Is(t, testenv.Error(s.Reserve(t.Context(), "", "", 1)), nil, "up again")
 			})
 		})
 	}
@@ -302,9 +298,7 @@ func TestReserveEndsWithItsContext(t *testing.T) {
 		go func() { _, err := s.Reserve(gone, "", "", 1); waits <- err }()
 		synctest.Wait()
 		leave()
-		if err := <-waits; !errors.Is(err, context.Canceled) {
-			t.Errorf("a cancelled caller: %v", err)
-		}
+		testenv.Is(t, <-waits, context.Canceled, "a cancelled caller")
 		close(goOn)
 		testenv.Check(t, <-asks)
 	})
@@ -323,9 +317,7 @@ func TestWithoutAQuotaNothingIsLookedUp(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if err := bytes.Grow(math.MaxInt64); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		testenv.Is(t, bytes.Grow(math.MaxInt64), nil, "%s", name)
 		channel, err := a.ReserveChannel(t.Context(), true)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

@@ -80,9 +80,7 @@ func TestGuardInABatch(t *testing.T) {
 		})
 	}
 	calls.Go(func() {
-		if err := s.SetProperty(context.Background(), "name", "value"); err != nil {
-			t.Errorf("the property: %v", err)
-		}
+		testenv.Is(t, s.SetProperty(context.Background(), "name", "value"), nil, "the property")
 	})
 	held.Queued(3)
 	held.Release()

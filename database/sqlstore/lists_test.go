@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -53,9 +52,7 @@ func listsLeaveConnections(t *testing.T, s *Store, connections, most int) {
 	var done sync.WaitGroup
 	for i := range 3 * connections * len(lists) {
 		done.Go(func() {
-			if err := lists[i%len(lists)](ctx); err != nil {
-				t.Errorf("list %d: %v", i%len(lists), err)
-			}
+			testenv.Is(t, lists[i%len(lists)](ctx), nil, "list %d", i%len(lists))
 		})
 	}
 	for range most {
@@ -63,9 +60,7 @@ func listsLeaveConnections(t *testing.T, s *Store, connections, most int) {
 	}
 	// The lists that run hold their connections, and all others wait for them.
 	for i, list := range lists {
-		if err := list(database.WithPatience(ctx, 100*time.Millisecond)); !errors.Is(err, database.ErrBusy) {
-			t.Errorf("list %d while %d run: %v", i, most, err)
-		}
+		testenv.Is(t, list(database.WithPatience(ctx, 100*time.Millisecond)), database.ErrBusy, "list %d while %d run", i, most)
 	}
 	if n := len(running); n > 0 {
 		t.Errorf("%d lists run at a time, want at most %d", most+n, most)

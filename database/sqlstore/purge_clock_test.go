@@ -89,12 +89,8 @@ func refusesToDelete(t *testing.T, s *Store, first int) {
 			t.Errorf("call %d: %v, want ErrClock", call, err)
 		}
 	}
-	if err := s.DeletionErr(); !errors.Is(err, database.ErrClock) {
-		t.Errorf("DeletionErr: %v", err)
-	}
-	if _, err := s.GarbageContents(t.Context(), 0, metastore.GarbageContent{}, 9); err != nil {
-		t.Errorf("garbage whatever its age: %v", err)
-	}
+	testenv.Is(t, s.DeletionErr(), database.ErrClock, "DeletionErr")
+	testenv.Is(t, testenv.Error(s.GarbageContents(t.Context(), 0, metastore.GarbageContent{}, 9)), nil, "garbage whatever its age")
 }
 
 // deletesAgain fails the test unless rows that are due are deleted.
@@ -143,9 +139,7 @@ func TestPostgresUsesTheServersClock(t *testing.T) {
 			b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(created), Size: 1}
 			return s.CommitBlob(t.Context(), b, []metastore.Extent{{Size: 1, Object: "key " + name, Created: created}}, nil)
 		}
-		if _, err := commit("stale", metastore.MaxExtentAge+time.Minute); !errors.Is(err, metastore.ErrStaleExtent) {
-			t.Errorf("server ahead by %v: a stale extent is committed: %v", ahead, err)
-		}
+		testenv.Is(t, testenv.Error(commit("stale", metastore.MaxExtentAge+time.Minute)), metastore.ErrStaleExtent, "server ahead by %v: a stale extent is committed", ahead)
 		b, err := commit("fresh", metastore.MaxExtentAge-time.Minute)
 		if err != nil || b.Modified.Sub(want).Abs() > time.Minute {
 			t.Errorf("server ahead by %v: a fresh extent: %v, %v", ahead, b.Modified, err)
@@ -193,10 +187,6 @@ func TestPostgresClockNotMeasured(t *testing.T) {
 		}
 	}
 	set(2 * time.Hour) // the machine was paused without noticing
-	if _, err := s.Blob(t.Context(), "a", "n"); !errors.Is(err, database.ErrExpired) {
-		t.Errorf("an expired blob: %v", err)
-	}
-	if err := s.ClockErr(); err != nil {
-		t.Errorf("after it was measured: %v", err)
-	}
+	testenv.Is(t, testenv.Error(s.Blob(t.Context(), "a", "n")), database.ErrExpired, "an expired blob")
+	testenv.Is(t, s.ClockErr(), nil, "after it was measured")
 }

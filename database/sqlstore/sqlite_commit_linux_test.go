@@ -159,15 +159,11 @@ func stoppedInDoubt(t *testing.T, s *Store, err error) {
 	default:
 		t.Error("the store has not stopped")
 	}
-	if err := s.Err(); !errors.Is(err, engine.ErrStopped) {
-		t.Errorf("Err: %v", err)
-	}
+	testenv.Is(t, s.Err(), engine.ErrStopped, "Err")
 	if err := s.SetProperty(t.Context(), "later", "v"); !errors.Is(err, engine.ErrStopped) || !errors.Is(err, database.ErrUnavailable) {
 		t.Errorf("a later write: %v", err)
 	}
-	if _, err := s.Property(t.Context(), "property"); err != nil {
-		t.Errorf("a later read: %v", err)
-	}
+	testenv.Is(t, testenv.Error(s.Property(t.Context(), "property")), nil, "a later read")
 }
 
 // TestCommitRestoredByAPowerCut: on a full disk the log's index cannot grow after the log was
@@ -239,20 +235,14 @@ func TestRefusedCommitIsNotRestored(t *testing.T) {
 			t.Fatalf("with %d pages free: %v", pages, err)
 		}
 		after := afterPowerCut(t, path)
-		if _, err := after.Property(t.Context(), name); !errors.Is(err, database.ErrNotFound) {
-			t.Errorf("with %d pages free the refused write was restored: %v", pages, err)
-		}
+		testenv.Is(t, testenv.Error(after.Property(t.Context(), name)), database.ErrNotFound, "with %d pages free the refused write was restored", pages)
 		if _, err := after.Property(t.Context(), "before"); err != nil {
 			t.Error(err)
 		}
 	}
 	disk.leave(4 << 20)
-	if err := s.SetProperty(t.Context(), "after", "v"); err != nil {
-		t.Errorf("a write when there is space again: %v", err)
-	}
-	if _, err := afterPowerCut(t, path).Property(t.Context(), "after"); err != nil {
-		t.Errorf("a write over the refused one: %v", err)
-	}
+	testenv.Is(t, s.SetProperty(t.Context(), "after", "v"), nil, "a write when there is space again")
+	testenv.Is(t, testenv.Error(afterPowerCut(t, path).Property(t.Context(), "after")), nil, "a write over the refused one")
 }
 
 // TestFullDiskRefusesOnlyWhatDoesNotFit: when the disk has no space for a COMMIT that calls share,
@@ -269,12 +259,8 @@ func TestFullDiskRefusesOnlyWhatDoesNotFit(t *testing.T) {
 	go func() { small <- s.SetProperty(context.Background(), "small", "v") }()
 	g.Queued(2)
 	g.Release()
-	if err := <-large; !errors.Is(err, database.ErrNoSpace) {
-		t.Errorf("a call that does not fit: %v", err)
-	}
-	if err := errors.Join(<-small, g.Result()); err != nil {
-		t.Errorf("a call of the same batch that fits: %v", err)
-	}
+	testenv.Is(t, <-large, database.ErrNoSpace, "a call that does not fit")
+	testenv.Is(t, errors.Join(<-small, g.Result()), nil, "a call of the same batch that fits")
 	if _, err := s.Property(t.Context(), "small"); err != nil {
 		t.Error(err)
 	}

@@ -55,15 +55,11 @@ func TestFullDatabase(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			if _, err := commit(fmt.Sprint("too much", i)); !errors.Is(err, database.ErrNoSpace) {
-				t.Errorf("commit to a full database: %v", err)
-			}
+			testenv.Is(t, testenv.Error(commit(fmt.Sprint("too much", i))), database.ErrNoSpace, "commit to a full database")
 		})
 		wg.Go(func() {
 			idem := &ledger.Idempotency{Scope: "s", Key: fmt.Sprint(i)}
-			if _, err := s.UseSession(ctx, "session", 1, idem); err != nil {
-				t.Errorf("use of a session in a batch with a commit that does not fit: %v", err)
-			}
+			testenv.Is(t, testenv.Error(s.UseSession(ctx, "session", 1, idem)), nil, "use of a session in a batch with a commit that does not fit")
 		})
 	}
 	g.Queued(2 * n)
@@ -74,13 +70,9 @@ func TestFullDatabase(t *testing.T) {
 		t.Errorf("session after %d uses: %+v, %v", n, got, err)
 	}
 	for i := range n {
-		if _, err := s.Blob(ctx, "a", fmt.Sprint("too much", i)); !errors.Is(err, database.ErrNotFound) {
-			t.Errorf("refused blob: %v", err)
-		}
+		testenv.Is(t, testenv.Error(s.Blob(ctx, "a", fmt.Sprint("too much", i))), database.ErrNotFound, "refused blob")
 	}
-	if err := s.Err(); err != nil {
-		t.Errorf("a full database stopped the store: %v", err)
-	}
+	testenv.Is(t, s.Err(), nil, "a full database stopped the store")
 
 	id, had, err := s.DeleteBlob(ctx, "a", "name0", nil)
 	if err != nil || !had {
@@ -89,9 +81,7 @@ func TestFullDatabase(t *testing.T) {
 	if err := errors.Join(s.DropExtents(ctx, id, []metastore.Position{{}}), s.DropContent(ctx, id)); err != nil {
 		t.Fatalf("drop in a full database: %v", err)
 	}
-	if _, err := commit("again"); err != nil {
-		t.Errorf("commit after a delete: %v", err)
-	}
+	testenv.Is(t, testenv.Error(commit("again")), nil, "commit after a delete")
 	for _, b := range blobs[1:] {
 		if got, err := s.Blob(ctx, "a", b.Name); err != nil || got.Content != b.Content {
 			t.Errorf("blob %s at the end: %+v, %v", b.Name, got, err)

@@ -1,6 +1,10 @@
 package testenv
 
-import "testing"
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
 
 // OK ends the test if err is not nil.
 func OK(tb testing.TB, err error) {
@@ -34,3 +38,15 @@ func Must[T any](v T, err error) func(testing.TB) T {
 func AtEnd(tb testing.TB, end func() error) {
 	tb.Cleanup(func() { Check(tb, end()) })
 }
+
+// Is fails the test, which goes on, unless err wraps target. A nil target is no error. The format
+// says what returned err.
+func Is(tb testing.TB, err, target error, format string, a ...any) {
+	tb.Helper()
+	if !errors.Is(err, target) {
+		tb.Errorf("%s: got error %v, want %v", fmt.Sprintf(format, a...), err, target)
+	}
+}
+
+// Error returns a call's error.
+func Error[T any](_ T, err error) error { return err }

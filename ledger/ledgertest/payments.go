@@ -49,9 +49,7 @@ func paymentBuy(p *probe) {
 	p.Equal(p.books("channel"), books{c, []ledger.Session{want}, []ledger.Settlement{settlement}}, "books")
 	got = dbtest.Value(p.Store.Session(p.Ctx, "session"))
 	p.Equal(got, want, "session")
-	p.refused("channel", database.ErrExists, "a session of that id", func() error {
-		return dbtest.Error(p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 8, 50), 1, "session"), nil))
-	})
+	p.refusedPurchase("channel", database.ErrExists, "a session of that id", p.purchase(p.pay(c, 8, 50), 1, "session"))
 }
 
 func paymentRead(p *probe) {
@@ -74,9 +72,7 @@ func paymentRead(p *probe) {
 		{100, 1<<32 + 1, 1 << 32, math.MaxInt64, 85},
 	} {
 		want := &ledger.InsufficientFundsError{Required: r.required, Available: r.available}
-		p.refused("channel", want, fmt.Sprintf("%+v", r), func() error {
-			return dbtest.Error(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, 8, r.amount), Price: r.price, Count: r.count}))
-		})
+		p.refusedRead("channel", want, fmt.Sprintf("%+v", r), p.pay(c, 8, r.amount), r.price, r.count)
 	}
 	p.Must(p.reads(c, 8, 25, 5, 2).Credit == 0, "a read that costs exactly the payment left a credit")
 	p.Audited()
@@ -99,14 +95,10 @@ func paymentOrder(p *probe) {
 	p.refusedPayment("channel", wrong(5, 1000, 0), stored, "stale, above the deposit, above the limit")
 	p.refusedPayment("channel", wrong(6, 101, 0), &ledger.InsufficientFundsError{Required: 101, Available: 100}, "above the deposit, above the limit")
 	p.refusedPayment("channel", wrong(6, 100, 99), ledger.ErrUnsettledLimit, "above the limit")
-	p.refused("channel", ledger.ErrUnsettledLimit, "above the limit, and not covered", func() error {
-		return dbtest.Error(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: wrong(6, 100, 99), Price: 1, Count: 1000}))
-	})
+	p.refusedRead("channel", ledger.ErrUnsettledLimit, "above the limit, and not covered", wrong(6, 100, 99), 1, 1000)
 	refill := p.purchase(wrong(6, 52, 1000), 10, "unknown")
 	refill.Refill = true
-	p.refused("channel", &ledger.InsufficientFundsError{Required: 10, Available: 2}, "not covered, for an unknown session", func() error {
-		return dbtest.Error(p.Store.Buy(p.Ctx, refill, nil))
-	})
+	p.refusedPurchase("channel", &ledger.InsufficientFundsError{Required: 10, Available: 2}, "not covered, for an unknown session", refill)
 	p.Clock.Advance(dbtest.ChannelLife)
 	p.refusedPayment("channel", wrong(5, 1000, 0), ledger.ErrChannelExpired, "expired and stale")
 	dbtest.Value(p.Store.CloseChannel(p.Ctx, "channel"))
@@ -171,15 +163,9 @@ func paymentBind(p *probe) {
 	limited := p.pay(c, 1, 11)
 	limited.UnsettledLimit = 10
 	p.refusedPayment("channel", limited, ledger.ErrUnsettledLimit, "above the limit")
-	p.refused("channel", &ledger.InsufficientFundsError{Required: 11, Available: 10}, "not one chunkset", func() error {
-		return dbtest.Error(p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 1, 10), 11, "session"), nil))
-	})
-	p.refused("channel", &ledger.InsufficientFundsError{Required: 11, Available: 10}, "not the read", func() error {
-		return dbtest.Error(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, 1, 10), Price: 1, Count: 11}))
-	})
-	p.refused("channel", database.ErrExists, "an existing session", func() error {
-		return dbtest.Error(p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 1, 10), 1, "taken"), nil))
-	})
+	p.refusedPurchase("channel", &ledger.InsufficientFundsError{Required: 11, Available: 10}, "not one chunkset", p.purchase(p.pay(c, 1, 10), 11, "session"))
+	p.refusedRead("channel", &ledger.InsufficientFundsError{Required: 11, Available: 10}, "not the read", p.pay(c, 1, 10), 1, 11)
+	p.refusedPurchase("channel", database.ErrExists, "an existing session", p.purchase(p.pay(c, 1, 10), 1, "taken"))
 	p.refused("channel", database.ErrNotFound, "a refill of an unknown session", func() error {
 		buy := p.purchase(p.pay(c, 1, 10), 1, "unknown")
 		buy.Refill = true

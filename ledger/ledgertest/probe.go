@@ -100,13 +100,22 @@ func (p *probe) refused(channel string, want error, what string, fn func() error
 	p.Audited()
 }
 
+// refusedPurchase checks that a purchase is refused and has no effect.
+func (p *probe) refusedPurchase(channel string, want error, what string, buy ledger.Purchase) {
+	p.refused(channel, want, what, func() error { return dbtest.Error(p.Store.Buy(p.Ctx, buy, nil)) })
+}
+
+// refusedRead checks that a payment for chunksets of a read is refused and has no effect.
+func (p *probe) refusedRead(channel string, want error, what string, pay ledger.Payment, price, count int64) {
+	read := ledger.ReadPurchase{Payment: pay, Price: price, Count: count}
+	p.refused(channel, want, what, func() error { return dbtest.Error(p.Store.PayRead(p.Ctx, read)) })
+}
+
 // refusedPayment checks that the payment is refused by every method that accepts payments.
 func (p *probe) refusedPayment(channel string, pay ledger.Payment, want error, what string) {
 	buy := p.purchase(pay, 1, "refused "+what)
-	p.refused(channel, want, what, func() error { return dbtest.Error(p.Store.Buy(p.Ctx, buy, nil)) })
+	p.refusedPurchase(channel, want, what, buy)
 	p.Is(dbtest.Error(p.Store.Session(p.Ctx, buy.Session.ID)), database.ErrNotFound, "session of a refused purchase (%s)", what)
 	p.refused(channel, want, what, func() error { return dbtest.Error(p.Store.Buy(p.Ctx, buy, dbtest.Idem("refused", what))) })
-	p.refused(channel, want, what, func() error {
-		return dbtest.Error(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1}))
-	})
+	p.refusedRead(channel, want, what, pay, 1, 1)
 }

@@ -225,9 +225,7 @@ func channelRestored(p *probe) {
 	got := p.shows("c", withdrawn(80, 9))
 	p.Must(got.Accepted == 80 && got.Settled == 80 && got.Credit == 2 && got.Sequence == 8, "restored: %+v", got)
 	p.Is(p.Store.BeginSubmission(p.Ctx, submission(pending[0])), database.ErrNotFound, "a submission of what was withdrawn")
-	p.refused("c", &ledger.InsufficientFundsError{Required: 8, Available: 7}, "of more than was paid since", func() error {
-		return dbtest.Error(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 8, Count: 1}))
-	})
+	p.refusedRead("c", &ledger.InsufficientFundsError{Required: 8, Available: 7}, "of more than was paid since", pay, 8, 1)
 	dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 7, Count: 1}))
 	p.Audited()
 

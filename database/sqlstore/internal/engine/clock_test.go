@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/internal/testenv"
 )
 
 // machine is a machine's wall clock and elapsed time.
@@ -33,9 +34,7 @@ func TestWallClockThatIsSet(t *testing.T) {
 		c := newWallClock(m.wall, m.passed)
 		want := func(what string, at time.Time, deletions error) {
 			t.Helper()
-			if err := c.deletions(nil); !errors.Is(err, deletions) {
-				t.Errorf("jump of %v, %s: deletions: %v, want %v", jump, what, err, deletions)
-			}
+			testenv.Is(t, c.deletions(nil), deletions, "jump of %v, %s: deletions", jump, what)
 			if got := c.now(); !got.Equal(at) {
 				t.Errorf("jump of %v, %s: the time is %v, want %v", jump, what, got, at)
 			}
@@ -88,9 +87,7 @@ func TestServerClockKeepsTheBest(t *testing.T) {
 		measure(time.Millisecond, 0)
 	}
 	want("long after", 10*time.Millisecond)
-	if err := c.deletions(nil); err != nil {
-		t.Errorf("drift is taken for a jump: %v", err)
-	}
+	testenv.Is(t, c.deletions(nil), nil, "drift is taken for a jump")
 	// The server is ahead: now is at least the time that it showed last.
 	sent, shown := m.ran, m.shown.Add(20*time.Millisecond)
 	m.run(10 * time.Millisecond)
@@ -99,9 +96,7 @@ func TestServerClockKeepsTheBest(t *testing.T) {
 		t.Errorf("the time is %v after the server showed %v", now, shown)
 	}
 	m.run(measurementMaxAge + 1)
-	if err := c.err(); !errors.Is(err, database.ErrClock) {
-		t.Errorf("not measured for too long: %v", err)
-	}
+	testenv.Is(t, c.err(), database.ErrClock, "not measured for too long")
 	m.set(-time.Hour)
 	measure(time.Millisecond, 0)
 	want("after it was set", time.Millisecond)

@@ -28,12 +28,8 @@ func neverBegins(t *testing.T, s testDB, busy func() (end func())) {
 	if !errors.Is(err, database.ErrBusy) {
 		t.Errorf("a write that waits for others: %v", err)
 	}
-	if _, err := s.use(ctx, "session"); !errors.Is(err, database.ErrBusy) {
-		t.Errorf("another call of the same request: %v", err)
-	}
-	if _, err := s.use(database.WithPatience(t.Context(), short), "session"); !errors.Is(err, database.ErrBusy) {
-		t.Errorf("a use that waits for others: %v", err)
-	}
+	testenv.Is(t, testenv.Error(s.use(ctx, "session")), database.ErrBusy, "another call of the same request")
+	testenv.Is(t, testenv.Error(s.use(database.WithPatience(t.Context(), short), "session")), database.ErrBusy, "a use that waits for others")
 	end()
 	got, err := s.use(t.Context(), "session")
 	if err != nil || got != 2 {

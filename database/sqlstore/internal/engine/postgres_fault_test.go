@@ -40,20 +40,14 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 		}
 		closed = errors.Is(err, io.ErrUnexpectedEOF)
 	}
-	if err := s.setFact(short(), "other", "value"); !errors.Is(err, database.ErrUnavailable) {
-		t.Errorf("a write without a server: %v", err)
-	}
-	if _, err := s.fact(short(), "name"); !errors.Is(err, database.ErrUnavailable) {
-		t.Errorf("a read without a server: %v", err)
-	}
+	testenv.Is(t, s.setFact(short(), "other", "value"), database.ErrUnavailable, "a write without a server")
+	testenv.Is(t, testenv.Error(s.fact(short(), "name")), database.ErrUnavailable, "a read without a server")
 	if err := s.Err(); !errors.Is(err, database.ErrUnavailable) {
 		t.Errorf("Err is %v without a server", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.setFact(ctx, "other", "value"); !errors.Is(err, context.Canceled) {
-		t.Errorf("a cancelled write without a server: %v", err)
-	}
+	testenv.Is(t, s.setFact(ctx, "other", "value"), context.Canceled, "a cancelled write without a server")
 	p.Refuse.Store(false)
 	if got, err := s.fact(t.Context(), "name"); err != nil || got != "value" {
 		t.Errorf("the fact is %q, %v", got, err)
@@ -113,9 +107,7 @@ func TestPostgresTooManyConnections(t *testing.T) {
 	}
 	kept := held.conn.PgConn().PID()
 	held.release()
-	if err := <-read; !errors.Is(err, database.ErrNotFound) {
-		t.Errorf("a read that waited for the only connection: %v", err)
-	}
+	testenv.Is(t, <-read, database.ErrNotFound, "a read that waited for the only connection")
 	var pid Integer
 	err := node.Read(t.Context(), func(t *Tx) error {
 		_, err := t.Row(`SELECT pg_backend_pid()`, nil, &pid)

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -140,12 +139,8 @@ func TestPostgresReadsDoNotQueueBehindWrites(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
-	if _, err := s.fact(ctx, "name"); !errors.Is(err, database.ErrNotFound) {
-		t.Errorf("read while writes wait: %v", err)
-	}
-	if err := s.SnapshotList(ctx, func(t *Tx) error { _, err := readFact(t, "name", ""); return err }); !errors.Is(err, database.ErrNotFound) {
-		t.Errorf("list while writes wait: %v", err)
-	}
+	testenv.Is(t, testenv.Error(s.fact(ctx, "name")), database.ErrNotFound, "read while writes wait")
+	testenv.Is(t, s.SnapshotList(ctx, func(t *Tx) error { _, err := readFact(t, "name", ""); return err }), database.ErrNotFound, "list while writes wait")
 	close(release)
 	wg.Wait()
 }

@@ -58,9 +58,7 @@ func testForgotten(t *testing.T, passed time.Duration) {
 	s, _ := openNode(t, p.DSN)
 	testenv.OK(t, s.setFact(t.Context(), "session", "3"))
 	cutting.Store(true)
-	if _, err := s.use(t.Context(), "session"); !errors.Is(err, database.ErrUnknownOutcome) {
-		t.Errorf("a use whose id was deleted: %v", err)
-	}
+	testenv.Is(t, testenv.Error(s.use(t.Context(), "session")), database.ErrUnknownOutcome, "a use whose id was deleted")
 	if got, err := direct.left(t.Context(), "session"); err != nil || got != 2 {
 		t.Errorf("%d are left of 3 (%v), want 2", got, err)
 	}
@@ -170,12 +168,8 @@ func TestPostgresRefusesStandbys(t *testing.T) {
 	testenv.OK(t, s.setFact(t.Context(), "name", "value"))
 	p.ServeFrom(standby.Socket())
 	p.CutAll()
-	if _, err := s.fact(database.WithPatience(t.Context(), time.Second), "name"); !errors.Is(err, database.ErrUnavailable) {
-		t.Errorf("a read from a standby: %v", err)
-	}
-	if err := s.setFact(database.WithPatience(t.Context(), time.Second), "other", "value"); !errors.Is(err, database.ErrUnavailable) {
-		t.Errorf("a write to a standby: %v", err)
-	}
+	testenv.Is(t, testenv.Error(s.fact(database.WithPatience(t.Context(), time.Second), "name")), database.ErrUnavailable, "a read from a standby")
+	testenv.Is(t, s.setFact(database.WithPatience(t.Context(), time.Second), "other", "value"), database.ErrUnavailable, "a write to a standby")
 	p.ServeFrom(primary.Socket())
 	testenv.Check(t, s.setFact(t.Context(), "other", "value"))
 }

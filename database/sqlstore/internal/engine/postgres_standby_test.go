@@ -124,20 +124,14 @@ func TestPostgresStandbyAway(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, id := range ids {
 		wg.Go(func() {
-			if _, err := s.use(short(), id); !errors.Is(err, database.ErrUnknownOutcome) {
-				t.Errorf("a use that is not on the standby: %v", err)
-			}
+			testenv.Is(t, testenv.Error(s.use(short(), id)), database.ErrUnknownOutcome, "a use that is not on the standby")
 		})
 	}
 	wg.Wait()
 	r.awaitCommits(len(ids))
 	long := database.WithPatience(t.Context(), time.Hour) // refused without waiting
-	if err := s.setFact(long, "name", "value"); !errors.Is(err, database.ErrBusy) {
-		t.Errorf("a write beyond half of the connections: %v", err)
-	}
-	if _, err := other.use(short(), ids[0]); !errors.Is(err, database.ErrBusy) {
-		t.Errorf("a use that waits for the lock of an unacknowledged one: %v", err)
-	}
+	testenv.Is(t, s.setFact(long, "name", "value"), database.ErrBusy, "a write beyond half of the connections")
+	testenv.Is(t, testenv.Error(other.use(short(), ids[0])), database.ErrBusy, "a use that waits for the lock of an unacknowledged one")
 	for _, id := range ids {
 		if n := r.used(s, id); n != 0 {
 			t.Errorf("%d uses are visible while the standby does not have them", n)
@@ -198,9 +192,7 @@ func TestPostgresCommitIsNotCancelled(t *testing.T) {
 	r.awaitCommits(1)
 	node.closeTimeout = 0
 	r.do(s.Close())
-	if err := <-used; !errors.Is(err, database.ErrUnknownOutcome) {
-		t.Errorf("store closed: %v", err)
-	}
+	testenv.Is(t, <-used, database.ErrUnknownOutcome, "store closed")
 	r.awaitCommits(1)
 	r.do(r.standby.Start())
 }

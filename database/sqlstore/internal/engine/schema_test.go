@@ -65,9 +65,7 @@ func compareSchema(t *testing.T, kind string, c migrator, schema []string) {
 		fmt.Fprintf(&hashes, "-- version %d: SHA-256 %x\n", i+1, sha256.Sum256([]byte(got.String())))
 	}
 	got.WriteString(hashes.String())
-	if err := migrate(withoutScripts{c}, list); err != nil {
-		t.Errorf("a database of this version is migrated again: %v", err)
-	}
+	testenv.Is(t, migrate(withoutScripts{c}, list), nil, "a database of this version is migrated again")
 	golden := filepath.Join("testdata", "schema_"+kind+".txt")
 	if *updateSchema {
 		testenv.OK(t, os.WriteFile(golden, []byte(got.String()), 0o644))

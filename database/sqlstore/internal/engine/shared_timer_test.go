@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/internal/testenv"
 )
 
 // TestSharedTimer: each of many callers returns at its own time, or when it gets its result.
@@ -36,8 +37,6 @@ func TestSharedTimer(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		if err := p.Wait(ctx, make(chan struct{}), time.Now().Add(time.Hour)); !errors.Is(err, context.Canceled) {
-			t.Errorf("an abandoned call: %v", err)
-		}
+		testenv.Is(t, p.Wait(ctx, make(chan struct{}), time.Now().Add(time.Hour)), context.Canceled, "an abandoned call")
 	})
 }

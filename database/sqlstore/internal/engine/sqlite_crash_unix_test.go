@@ -160,9 +160,7 @@ func TestQuota(t *testing.T) {
 		"before": nil, "after": nil,
 		"beyond0": database.ErrNotFound, "beyond1": database.ErrNotFound, "beyond2": database.ErrNotFound,
 	} {
-		if _, err := s.fact(t.Context(), name); !errors.Is(err, want) {
-			t.Errorf("fact %s: %v, want %v", name, err, want)
-		}
+		testenv.Is(t, testenv.Error(s.fact(t.Context(), name)), want, "fact %s", name)
 	}
 }
 
@@ -194,7 +192,5 @@ func TestStopsAfterIOError(t *testing.T) {
 			t.Errorf("the refused %s: %v", name, err)
 		}
 	}
-	if err := s.setFact(t.Context(), "again", "v"); err != nil {
-		t.Errorf("a write to the reopened store: %v", err)
-	}
+	testenv.Is(t, s.setFact(t.Context(), "again", "v"), nil, "a write to the reopened store")
 }

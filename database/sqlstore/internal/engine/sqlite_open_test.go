@@ -133,9 +133,7 @@ func TestOpenPaths(t *testing.T) {
 
 func TestClosed(t *testing.T) {
 	s := testenv.Must(openDB(databasePath(t), Options{}))(t)
-	if err := s.Err(); err != nil {
-		t.Errorf("Err of an open store: %v", err)
-	}
+	testenv.Is(t, s.Err(), nil, "Err of an open store")
 	for range 2 {
 		testenv.OK(t, s.Close())
 	}

@@ -56,9 +56,7 @@ func TestReaderEndsItsTransaction(t *testing.T) {
 	}
 	testenv.OK(t, snapshot())
 	bad.fail = 3
-	if err := snapshot(); !errors.Is(err, errRollback) {
-		t.Errorf("a read whose transaction does not end: %v", err)
-	}
+	testenv.Is(t, snapshot(), errRollback, "a read whose transaction does not end")
 	testenv.OK(t, s.setFact(ctx, "fact", "v"))
 	refused := 0
 	for {
@@ -79,9 +77,7 @@ func TestReaderEndsItsTransaction(t *testing.T) {
 	if refused == 0 {
 		t.Error("no read hit the failing rollback")
 	}
-	if err := snapshot(); err != nil {
-		t.Errorf("a snapshot afterwards: %v", err)
-	}
+	testenv.Is(t, snapshot(), nil, "a snapshot afterwards")
 	// The engine may have ended the transaction by itself.
 	err := s.Snapshot(ctx, func(t *Tx) error { return t.conn.(*sqliteConn).run("ROLLBACK") })
 	if err != nil {

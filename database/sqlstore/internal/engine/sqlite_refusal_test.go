@@ -37,9 +37,7 @@ func TestFailedCheckpointStopsTheWriter(t *testing.T) {
 	h.markReady()
 	k := &checkpointer{conn: c, health: h, limit: maxLog}
 	k.checkpoint()
-	if err := h.err(); !errors.Is(err, ErrStopped) {
-		t.Errorf("after a checkpoint that failed to sync: %v", err)
-	}
+	testenv.Is(t, h.err(), ErrStopped, "after a checkpoint that failed to sync")
 }
 
 // TestRefusalDependsOnItsBatch: a call's error may depend on another call in its batch. If their
@@ -68,7 +66,5 @@ func TestRefusalDependsOnItsBatch(t *testing.T) {
 			t.Errorf("%s: %v, want only an unknown outcome", name, err)
 		}
 	}
-	if _, err := s.fact(t.Context(), "a"); !errors.Is(err, database.ErrNotFound) {
-		t.Errorf("the fact: %v", err)
-	}
+	testenv.Is(t, testenv.Error(s.fact(t.Context(), "a")), database.ErrNotFound, "the fact")
 }

@@ -58,9 +58,7 @@ func TestStartEmptiesTheLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := openAt(t, alone, Options{}).fact(t.Context(), "logged19"); err != nil {
-			t.Errorf("the database without its log: %v", err)
-		}
+		testenv.Is(t, testenv.Error(openAt(t, alone, Options{}).fact(t.Context(), "logged19")), nil, "the database without its log")
 	}
 }
 
@@ -83,21 +81,13 @@ func TestStartDuringARead(t *testing.T) {
 	if err := s.Err(); !errors.Is(err, database.ErrUnavailable) || !errors.Is(err, errLogInUse) {
 		t.Errorf("Err: %v", err)
 	}
-	if err := s.setFact(t.Context(), "refused", "v"); !errors.Is(err, database.ErrUnavailable) {
-		t.Errorf("a write before the log was emptied: %v", err)
-	}
-	if _, err := s.fact(t.Context(), "logged19"); err != nil {
-		t.Errorf("a read before the log was emptied: %v", err)
-	}
+	testenv.Is(t, s.setFact(t.Context(), "refused", "v"), database.ErrUnavailable, "a write before the log was emptied")
+	testenv.Is(t, testenv.Error(s.fact(t.Context(), "logged19")), nil, "a read before the log was emptied")
 	testenv.OK(t, other.run("ROLLBACK"))
 	<-e.health.ready
-	if err := s.Err(); err != nil {
-		t.Errorf("Err: %v", err)
-	}
+	testenv.Is(t, s.Err(), nil, "Err")
 	testenv.Check(t, s.setFact(t.Context(), "accepted", "v"))
-	if _, err := s.fact(t.Context(), "refused"); !errors.Is(err, database.ErrNotFound) {
-		t.Errorf("the refused write: %v", err)
-	}
+	testenv.Is(t, testenv.Error(s.fact(t.Context(), "refused")), database.ErrNotFound, "the refused write")
 	select {
 	case <-s.Stopped():
 		t.Error("the store has stopped")
@@ -151,9 +141,7 @@ func TestDamagedDatabase(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			s := openAt(t, damaged(t, "leases"), Options{})
 			testenv.OK(t, s.Err())
-			if err := s.setFact(t.Context(), "before", "v"); err != nil {
-				t.Errorf("a write before the damage was found: %v", err)
-			}
+			testenv.Is(t, s.setFact(t.Context(), "before", "v"), nil, "a write before the damage was found")
 			if err := meet(s); err == nil {
 				t.Fatal("the damage was not found")
 			}

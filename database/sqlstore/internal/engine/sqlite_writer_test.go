@@ -92,9 +92,7 @@ func TestPoisonedBatch(t *testing.T) {
 	}
 	queued(w, calls)
 	close(g.open)
-	if err := <-g.result; err != nil {
-		t.Errorf("the call at the head of the batch: %v", err)
-	}
+	testenv.Is(t, <-g.result, nil, "the call at the head of the batch")
 	for range calls {
 		r := <-results
 		_, err := s.fact(t.Context(), r.name)
@@ -119,9 +117,7 @@ func TestPoisonedBatch(t *testing.T) {
 	if n := runs.Load(); n < 10 || n > 20 {
 		t.Errorf("10 closures ran %d times", n)
 	}
-	if err := s.setFact(t.Context(), "later", "v"); err != nil {
-		t.Errorf("after the batch: %v", err)
-	}
+	testenv.Is(t, s.setFact(t.Context(), "later", "v"), nil, "after the batch")
 }
 
 // TestCallersCancel ends the contexts of waiting calls and of one that runs.
@@ -138,15 +134,11 @@ func TestCallersCancel(t *testing.T) {
 	queued(w, 3)
 	cancel()
 	for range 2 { // they return while the writer is held
-		if err := <-left; !errors.Is(err, context.Canceled) {
-			t.Errorf("a cancelled caller: %v", err)
-		}
+		testenv.Is(t, <-left, context.Canceled, "a cancelled caller")
 	}
 	close(g.open)
 	testenv.Check(t, errors.Join(<-g.result, <-stays))
-	if _, err := s.fact(t.Context(), "left"); !errors.Is(err, database.ErrNotFound) {
-		t.Errorf("the fact of a cancelled caller: %v", err)
-	}
+	testenv.Is(t, testenv.Error(s.fact(t.Context(), "left")), database.ErrNotFound, "the fact of a cancelled caller")
 	if got, err := s.left(t.Context(), "session"); err != nil || got != 9 {
 		t.Errorf("the session of a cancelled caller: %d, %v", got, err)
 	}
@@ -177,9 +169,7 @@ func TestBusy(t *testing.T) {
 	go func() { stayer <- s.setFact(context.Background(), "stayer", "v") }()
 	queued(w, 2)
 	cancel()
-	if err := <-leaver; !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that was cancelled during a busy database: %v", err)
-	}
+	testenv.Is(t, <-leaver, context.Canceled, "a caller that was cancelled during a busy database")
 	timer := time.NewTimer(busyTimeout + busyTimeout/4) // SQLite gives up at least once
 	defer timer.Stop()
 	select {
@@ -187,13 +177,9 @@ func TestBusy(t *testing.T) {
 		t.Fatalf("a write while the lock is held: %v", err)
 	case <-timer.C:
 	}
-	if _, err := s.fact(t.Context(), "stayer"); !errors.Is(err, database.ErrNotFound) {
-		t.Errorf("a read while the lock is held: %v", err)
-	}
+	testenv.Is(t, testenv.Error(s.fact(t.Context(), "stayer")), database.ErrNotFound, "a read while the lock is held")
 	testenv.OK(t, other.run("COMMIT"))
-	if err := <-stayer; err != nil {
-		t.Errorf("a write after the lock was released: %v", err)
-	}
+	testenv.Is(t, <-stayer, nil, "a write after the lock was released")
 }
 
 // TestReadCancelled ends a read's context while it waits for a connection.
@@ -212,14 +198,8 @@ func TestReadCancelled(t *testing.T) {
 	}()
 	<-entered
 	cancel()
-	if _, err := s.fact(ctx, "fact"); !errors.Is(err, context.Canceled) {
-		t.Errorf("a read that waits: %v", err)
-	}
+	testenv.Is(t, testenv.Error(s.fact(ctx, "fact")), context.Canceled, "a read that waits")
 	close(open)
-	if err := <-result; err != nil {
-		t.Errorf("the running read: %v", err)
-	}
-	if _, err := s.fact(t.Context(), "fact"); !errors.Is(err, database.ErrNotFound) {
-		t.Errorf("the next read: %v", err)
-	}
+	testenv.Is(t, <-result, nil, "the running read")
+	testenv.Is(t, testenv.Error(s.fact(t.Context(), "fact")), database.ErrNotFound, "the next read")
 }

@@ -113,12 +113,8 @@ func TestContextEndsWhileStaging(t *testing.T) {
 	}
 	b := metastore.Blob{Account: "a", Name: "b", Content: metastore.NewContentID(time.Now()), Size: int64(len(extents))}
 	left.Store(2)
-	if _, err := s.CommitBlob(ctx, b, extents, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("the commit: %v", err)
-	}
-	if _, err := s.Blob(t.Context(), "a", "b"); !errors.Is(err, database.ErrNotFound) {
-		t.Errorf("the blob: %v", err)
-	}
+	testenv.Is(t, testenv.Error(s.CommitBlob(ctx, b, extents, nil)), context.Canceled, "the commit")
+	testenv.Is(t, testenv.Error(s.Blob(t.Context(), "a", "b")), database.ErrNotFound, "the blob")
 	got, err := s.GarbageContents(t.Context(), 0, metastore.GarbageContent{}, 10)
 	if err != nil || len(got) != 1 || got[0].Content != b.Content {
 		t.Errorf("garbage: %v, %v", got, err)
@@ -137,13 +133,9 @@ func TestStagedExtentsThatBecameGarbage(t *testing.T) {
 	claims := func() error {
 		return s.db.Write(t.Context(), func(t *engine.Tx) error { return tx{t}.claim(content) })
 	}
-	if err := claims(); !errors.Is(err, metastore.ErrStaleExtent) {
-		t.Errorf("never staged: %v", err)
-	}
+	testenv.Is(t, claims(), metastore.ErrStaleExtent, "never staged")
 	testenv.OK(t, s.db.Write(t.Context(), func(t *engine.Tx) error { return tx{t}.addGarbage(content, usage.Delta{}) }))
-	if err := claims(); !errors.Is(err, metastore.ErrStaleExtent) {
-		t.Errorf("garbage: %v", err)
-	}
+	testenv.Is(t, claims(), metastore.ErrStaleExtent, "garbage")
 }
 
 // TestStagedExtentsOfACommitInDoubt: extents remain staged if their commit's outcome is unknown,
@@ -153,11 +145,7 @@ func TestStagedExtentsOfACommitInDoubt(t *testing.T) {
 	for cause, want := range map[error]error{database.ErrUnknownOutcome: nil, database.ErrExpired: metastore.ErrStaleExtent} {
 		content := metastore.NewContentID(time.Now())
 		testenv.OK(t, s.stage(t.Context(), content, usage.Delta{}, []metastore.Extent{{Size: 1, Object: content.String(), Created: time.Now()}}))
-		if err := s.unstage(t.Context(), content, cause); !errors.Is(err, cause) {
-			t.Errorf("%v: %v", cause, err)
-		}
-		if err := s.db.Write(t.Context(), func(t *engine.Tx) error { return tx{t}.claim(content) }); !errors.Is(err, want) {
-			t.Errorf("claimed after %v: %v, want %v", cause, err, want)
-		}
+		testenv.Is(t, s.unstage(t.Context(), content, cause), cause, "%v", cause)
+		testenv.Is(t, s.db.Write(t.Context(), func(t *engine.Tx) error { return tx{t}.claim(content) }), want, "claimed after %v", cause)
 	}
 }

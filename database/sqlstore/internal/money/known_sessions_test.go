@@ -138,13 +138,9 @@ func TestKnownSessionsAreCompared(t *testing.T) {
 	undo.Store(false)
 	use(108)
 	write(s, func(t *engine.Tx) error { return t.Change(`UPDATE sessions SET remaining = 0, used = total`) })
-	if _, err := s.UseSession(t.Context(), "session", 1, nil); !errors.Is(err, ledger.ErrExhausted) {
-		t.Errorf("an exhausted session: %v", err)
-	}
+	testenv.Is(t, testenv.Error(s.UseSession(t.Context(), "session", 1, nil)), ledger.ErrExhausted, "an exhausted session")
 	write(other, func(t *engine.Tx) error { return t.Change(`DELETE FROM sessions`) })
-	if _, err := s.UseSession(t.Context(), "session", 1, nil); !errors.Is(err, database.ErrNotFound) {
-		t.Errorf("a deleted session: %v", err)
-	}
+	testenv.Is(t, testenv.Error(s.UseSession(t.Context(), "session", 1, nil)), database.ErrNotFound, "a deleted session")
 	mustCreateSession(t, other, "session", 7)
 	use(6)
 }

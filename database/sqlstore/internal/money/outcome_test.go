@@ -237,9 +237,7 @@ func TestOutcomesOfNewerVersions(t *testing.T) {
 	if got, err := s.CreateSession(t.Context(), fresh, refused); err == nil || !strings.Contains(err.Error(), "version 2") {
 		t.Errorf("of version 2: %+v, %v", got, err)
 	}
-	if _, err := s.Session(t.Context(), "session"); !errors.Is(err, database.ErrNotFound) {
-		t.Errorf("a session was created: %v", err)
-	}
+	testenv.Is(t, testenv.Error(s.Session(t.Context(), "session")), database.ErrNotFound, "a session was created")
 }
 
 func storedOutcome(t *testing.T, s *Ledger, idem *ledger.Idempotency) string {

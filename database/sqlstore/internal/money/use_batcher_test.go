@@ -164,9 +164,7 @@ func usesWaitForWriters(t *testing.T, s *Ledger, busy func() (end func())) {
 	end := busy()
 	ctx := database.WithPatience(t.Context(), 100*time.Millisecond)
 	for _, what := range []string{"a use that waits for others", "another use of the same request"} {
-		if _, err := s.UseSession(ctx, "session", 1, nil); !errors.Is(err, database.ErrBusy) {
-			t.Errorf("%s: %v", what, err)
-		}
+		testenv.Is(t, testenv.Error(s.UseSession(ctx, "session", 1, nil)), database.ErrBusy, "%s", what)
 	}
 	end()
 	if got, err := s.UseSession(t.Context(), "session", 1, nil); err != nil || got.Left != 2 {
