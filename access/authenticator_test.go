@@ -136,18 +136,14 @@ func TestKeysAreCached(t *testing.T) {
 		for range 3 {
 			authenticate(t, "before the first poll", keys, good, nil)
 		}
-		if n := served.lookups.Load(); n != 3 {
-			t.Errorf("%d lookups before the first poll", n)
-		}
+		testenv.Equal(t, served.lookups.Load(), 3, "lookups before the first poll")
 		run(t, keys, noReport(t))
 		for range 100 {
 			authenticate(t, "polled", keys, good, nil)
 			authenticate(t, "wrong secret", keys, flip(good), access.ErrUnknownKey)
 			time.Sleep(time.Second)
 		}
-		if n := served.lookups.Load(); n != 4 {
-			t.Errorf("%d lookups", n)
-		}
+		testenv.Equal(t, served.lookups.Load(), 4, "lookups")
 	})
 }
 
@@ -232,9 +228,7 @@ func TestExpiryIsJudgedByTheClock(t *testing.T) {
 		authenticate(t, "just before", keys, good, nil)
 		time.Sleep(time.Microsecond)
 		authenticate(t, "at its expiry", keys, good, access.ErrUnknownKey)
-		if n := served.lookups.Load(); n != 1 {
-			t.Errorf("%d lookups", n)
-		}
+		testenv.Equal(t, served.lookups.Load(), 1, "lookups")
 	})
 }
 

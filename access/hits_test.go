@@ -9,6 +9,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -27,9 +28,7 @@ func TestHits(t *testing.T) {
 			caller := callerOf(t, stores[0], access.NewKey{Group: fmt.Sprint("g", kind)})
 			hit(t, limiter, caller, k)
 			for other := range keys.LimitKinds {
-				if got := limiter.Hits(other) > 0; got != (other == kind) {
-					t.Errorf("%s: %s is counted: %t", k.Name, keys.LimitKinds[other].Name, got)
-				}
+				testenv.Equal(t, limiter.Hits(other) > 0, (other == kind), "%s: whether %s is counted", k.Name, keys.LimitKinds[other].Name)
 			}
 		}
 	})

@@ -156,9 +156,7 @@ func TestSetLimits(t *testing.T) {
 	}
 	testenv.Is(t, testenv.Error(access.SetLimits(t.Context(), store, "group", keys.Limits{Channels: -2}, nil)), access.ErrInvalidLimit, "a negative limit")
 	testenv.Is(t, testenv.Error(access.SetLimits(t.Context(), store, "none", want, nil)), database.ErrNotFound, "an unknown group")
-	if got, err := store.GroupLimits(t.Context(), "group"); err != nil || got != want {
-		t.Errorf("stored: %+v, %v, want %+v", got, err, want)
-	}
+	testenv.Equal(t, testenv.Must(store.GroupLimits(t.Context(), "group"))(t), want, "stored")
 }
 
 // kindOf returns the kind of limits with a name.

@@ -193,9 +193,7 @@ func TestUsageIsRemembered(t *testing.T) {
 		for i := range 100 {
 			testenv.Check(t, s.put(t, fmt.Sprint(i), 1))
 		}
-		if n := s.line.asked.Load(); n != 1 {
-			t.Errorf("%d lookups at one time", n)
-		}
+		testenv.Equal(t, s.line.asked.Load(), 1, "lookups at one time")
 		time.Sleep(time.Second)
 		if err := s.put(t, "a second later", 1); err != nil || s.line.asked.Load() != 1 {
 			t.Errorf("%v, %d lookups in a second", err, s.line.asked.Load())
@@ -326,9 +324,7 @@ func TestWithoutAQuotaNothingIsLookedUp(t *testing.T) {
 		upload.Release()
 		channel.Keep()
 	}
-	if n := s.line.asked.Load(); n != 0 {
-		t.Errorf("%d lookups", n)
-	}
+	testenv.Equal(t, s.line.asked.Load(), 0, "lookups")
 }
 
 // TestQuotaRace checks that, whatever concurrent writers do, no more than the quota is ever

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/internal/testenv"
 )
 
 // TestPatience checks that only the time within calls counts, and once for concurrent calls.
@@ -15,9 +16,7 @@ func TestPatience(t *testing.T) {
 		left := func(want time.Duration) func() {
 			t.Helper()
 			call := database.Await(ctx, time.Hour)
-			if got := time.Until(call.Until); got != want {
-				t.Errorf("%v are left, want %v", got, want)
-			}
+			testenv.Equal(t, time.Until(call.Until), want, "the patience that is left")
 			return call.End
 		}
 		first := left(10 * time.Second)
@@ -41,9 +40,7 @@ func TestPatience(t *testing.T) {
 			t.Errorf("with one that runs, the calls have waited for %v, want 12 s", got)
 		}
 		running.End()
-		if got := database.Waited(t.Context(), 10*time.Second); got != 0 {
-			t.Errorf("calls without patience have waited for %v", got)
-		}
+		testenv.Equal(t, database.Waited(t.Context(), 10*time.Second), 0, "the time that calls without patience have waited")
 		if call := database.Await(t.Context(), time.Hour); time.Until(call.Until) != time.Hour {
 			t.Errorf("a context without patience waits until %v", call.Until)
 		}

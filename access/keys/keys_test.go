@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sluice/access/keys"
+	"sluice/internal/testenv"
 )
 
 // TestLimitKinds checks that there is a kind for each field of Limits, and that their names differ.
@@ -66,9 +67,7 @@ func TestOccupiedBytesDefault(t *testing.T) {
 			t.Errorf("%+v of a service with %+v allow %d occupied bytes, want %d", c.own, c.service, got, c.want)
 		}
 	}
-	if got := (limits{StoredBytes: 10}).Or(limits{OccupiedBytes: 5}); got != (limits{StoredBytes: 10, OccupiedBytes: 5}) {
-		t.Errorf("a change of the stored bytes results in %+v", got)
-	}
+	testenv.Equal(t, (limits{StoredBytes: 10}).Or(limits{OccupiedBytes: 5}), (limits{StoredBytes: 10, OccupiedBytes: 5}), "limits whose stored bytes were changed")
 }
 
 func TestLimitDefaults(t *testing.T) {
@@ -76,9 +75,7 @@ func TestLimitDefaults(t *testing.T) {
 	if want := (keys.Limits{RequestsPerSecond: 7, StoredBytes: keys.Unlimited, Channels: 9}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if got := fmt.Sprint(got.Members()); got != "map[channels:9 requestsPerSecond:7 storedBytes:-1]" {
-		t.Errorf("the members are %s", got)
-	}
+	testenv.Equal(t, fmt.Sprint(got.Members()), "map[channels:9 requestsPerSecond:7 storedBytes:-1]", "the members")
 	if l := keys.NoLimits(); l.Or(keys.Limits{Channels: 1}) != l || l.RequestsPerSecond != keys.Unlimited || l.Channels != keys.Unlimited {
 		t.Errorf("no limits are %+v", l)
 	}

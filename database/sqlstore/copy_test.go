@@ -220,9 +220,7 @@ func TestCopyThereAndBack(t *testing.T) {
 		if got < want {
 			t.Errorf("progress reported %d rows, want %d", got, want)
 		}
-		if n := value(t, step.to, `SELECT COUNT(*) FROM account_deltas`); n != 0 {
-			t.Errorf("%d counts of accounts are not added up", n)
-		}
+		testenv.Equal(t, value(t, step.to, `SELECT COUNT(*) FROM account_deltas`), 0, "counts of accounts that are not added up")
 	}
 	sameTables(t, first, third)
 	if facts, err := second.Properties(ctx); err != nil || len(facts) != 0 {

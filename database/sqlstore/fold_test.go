@@ -238,9 +238,7 @@ func TestMigratesUsage(t *testing.T) {
 		INSERT INTO usage_sums (owner, bytes, uploads) VALUES (` + b("x") + `, 7, 7);`
 	onOlder(t, 9, rows, func(t *testing.T, s *Store) {
 		want := metastore.Used{Bytes: 16, Uploads: 1, Objects: 4, Names: 3 + 2004 + 12}
-		if got := usageIsExact(t, s, "x"); got != want {
-			t.Errorf("x uses %+v, want %+v", got, want)
-		}
+		testenv.Equal(t, usageIsExact(t, s, "x"), want, "the usage of x")
 		usageIsExact(t, s, "y")
 		holds(t, s, 2, `SELECT COUNT(*) FROM usage_sums`)
 		if u, err := s.Upload(t.Context(), "open"); err != nil || u.Parts != 2 {

@@ -50,3 +50,11 @@ func Is(tb testing.TB, err, target error, format string, a ...any) {
 
 // Error returns a call's error.
 func Error[T any](_ T, err error) error { return err }
+
+// Equal fails the test, which goes on, unless got is want. The format says what got is.
+func Equal[T comparable](tb testing.TB, got, want T, format string, a ...any) {
+	tb.Helper()
+	if got != want {
+		tb.Errorf("%s: got %+v, want %+v", fmt.Sprintf(format, a...), got, want)
+	}
+}

@@ -44,9 +44,7 @@ func TestCrash(t *testing.T) {
 	for name, want := range map[string]string{
 		"f": "x", "gone": "removed", "old": "renamed", "partly": "sync", "torn": "", "whole": "abc",
 	} {
-		if got := vfstest.Read(t, after, "/d/"+name); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+		testenv.Equal(t, vfstest.Read(t, after, "/d/"+name), want, "%s", name)
 	}
 	if got := vfstest.Names(t, after, "/"); !slices.Equal(got, []string{"d"}) {
 		t.Fatalf("root after the crash: %q", got)

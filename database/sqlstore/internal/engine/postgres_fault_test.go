@@ -49,9 +49,7 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 	cancel()
 	testenv.Is(t, s.setFact(ctx, "other", "value"), context.Canceled, "a cancelled write without a server")
 	p.Refuse.Store(false)
-	if got, err := s.fact(t.Context(), "name"); err != nil || got != "value" {
-		t.Errorf("the fact is %q, %v", got, err)
-	}
+	testenv.Equal(t, testenv.Must(s.fact(t.Context(), "name"))(t), "value", "the fact")
 	if err := s.Err(); err != nil {
 		t.Errorf("Err is %v while the server is reachable", err)
 	}

@@ -92,9 +92,7 @@ func TestPostgresExisting(t *testing.T) {
 	s, _ := openNode(t, dsn)
 	testenv.OK(t, s.setFact(t.Context(), "name", "value"))
 	other := testenv.Must(openNodeDB(t.Context(), dsn, existing))(t)
-	if got, err := other.fact(t.Context(), "name"); err != nil || got != "value" {
-		t.Errorf("the fact is %q, %v", got, err)
-	}
+	testenv.Equal(t, testenv.Must(other.fact(t.Context(), "name"))(t), "value", "the fact")
 	testenv.Check(t, other.Close())
 }
 
@@ -177,9 +175,7 @@ func TestPostgresPanic(t *testing.T) {
 	s, _ := openNode(t, testenv.Postgres(t))
 	func() {
 		defer func() {
-			if p := recover(); p != "guard" {
-				t.Errorf("recovered %v", p)
-			}
+			testenv.Equal(t, recover(), "guard", "what was recovered")
 		}()
 		err := s.WriteLocked(t.Context(), func(t *Tx) error {
 			if err := hold(t, "name"); err != nil {

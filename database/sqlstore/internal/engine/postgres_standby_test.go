@@ -133,17 +133,13 @@ func TestPostgresStandbyAway(t *testing.T) {
 	testenv.Is(t, s.setFact(long, "name", "value"), database.ErrBusy, "a write beyond half of the connections")
 	testenv.Is(t, testenv.Error(other.use(short(), ids[0])), database.ErrBusy, "a use that waits for the lock of an unacknowledged one")
 	for _, id := range ids {
-		if n := r.used(s, id); n != 0 {
-			t.Errorf("%d uses are visible while the standby does not have them", n)
-		}
+		testenv.Equal(t, r.used(s, id), 0, "uses that are visible while the standby does not have them")
 	}
 	r.awaitCommits(len(ids))
 	r.do(r.standby.Start())
 	r.settled(node)
 	for _, id := range ids {
-		if n := r.used(s, id); n != 1 {
-			t.Errorf("%d uses were counted, want 1", n)
-		}
+		testenv.Equal(t, r.used(s, id), 1, "uses that were counted")
 	}
 	r.do(s.setFact(t.Context(), "name", "value"))
 }
@@ -216,8 +212,6 @@ func TestPostgresFastShutdown(t *testing.T) {
 		r.do(<-used)
 	}
 	for _, id := range ids {
-		if n := r.used(s, id); n != 1 {
-			t.Errorf("%d uses are counted on the new primary, want the acknowledged one", n)
-		}
+		testenv.Equal(t, r.used(s, id), 1, "uses that are counted on the new primary")
 	}
 }

@@ -151,9 +151,7 @@ func TestDamagedDatabase(t *testing.T) {
 			if err := s.setFact(t.Context(), "later", "v"); !errors.Is(err, ErrCorrupt) || !errors.Is(err, database.ErrUnavailable) {
 				t.Errorf("a write: %v", err)
 			}
-			if v, err := s.fact(t.Context(), "fact"); err != nil || v != "v" {
-				t.Errorf("a read of an undamaged table: %q, %v", v, err)
-			}
+			testenv.Equal(t, testenv.Must(s.fact(t.Context(), "fact"))(t), "v", "a read of an undamaged table")
 			select {
 			case <-s.Stopped():
 				t.Error("the store has stopped")

@@ -139,9 +139,7 @@ func TestCallersCancel(t *testing.T) {
 	close(g.open)
 	testenv.Check(t, errors.Join(<-g.result, <-stays))
 	testenv.Is(t, testenv.Error(s.fact(t.Context(), "left")), database.ErrNotFound, "the fact of a cancelled caller")
-	if got, err := s.left(t.Context(), "session"); err != nil || got != 9 {
-		t.Errorf("the session of a cancelled caller: %d, %v", got, err)
-	}
+	testenv.Equal(t, testenv.Must(s.left(t.Context(), "session"))(t), 9, "the session of a cancelled caller")
 
 	ctx, cancel = context.WithCancel(t.Context())
 	err := s.Write(ctx, func(t *Tx) error {

@@ -15,9 +15,7 @@ func TestStatsOfSQLite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openAt(t, databasePath(t), Options{Readers: 1})
 		const calls = 5
-		if n := s.Stats().SQLite.Batches.Counts().Count; n != 0 {
-			t.Errorf("%d batches in the beginning", n)
-		}
+		testenv.Equal(t, s.Stats().SQLite.Batches.Counts().Count, 0, "batches in the beginning")
 		hold, done := make(chan struct{}), make(chan error, 1+calls)
 		go func() {
 			done <- s.Write(t.Context(), func(*Tx) error { <-hold; return nil })
@@ -27,9 +25,7 @@ func TestStatsOfSQLite(t *testing.T) {
 			go func() { done <- s.setFact(t.Context(), fmt.Sprint(i), "value") }()
 		}
 		synctest.Wait()
-		if got := s.Stats().SQLite.Queue; got != calls {
-			t.Errorf("%d calls wait, want %d", got, calls)
-		}
+		testenv.Equal(t, s.Stats().SQLite.Queue, calls, "calls that wait")
 		close(hold)
 		for range 1 + calls {
 			testenv.Check(t, <-done)
@@ -51,9 +47,7 @@ func TestStatsOfSQLite(t *testing.T) {
 			done <- err
 		}()
 		time.Sleep(time.Second)
-		if got := s.Stats().SQLite.ReadWaits; got != 0 {
-			t.Errorf("%d waits have ended", got)
-		}
+		testenv.Equal(t, s.Stats().SQLite.ReadWaits, 0, "waits that have ended")
 		close(hold)
 		for range 2 {
 			testenv.Check(t, <-done)

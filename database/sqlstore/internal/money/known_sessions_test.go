@@ -65,9 +65,7 @@ func TestUsesOfManySessionsShareATransaction(t *testing.T) {
 	use("missing", "")
 	use("many", "charge")
 	g.Queued(1)
-	if n := g.Waiting(); n != 1 {
-		t.Errorf("%d transactions", n)
-	}
+	testenv.Equal(t, g.Waiting(), 1, "transactions")
 	g.Release()
 	sums := map[string]int64{}
 	for range n {

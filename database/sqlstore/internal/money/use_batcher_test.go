@@ -54,9 +54,7 @@ func TestCoalescedUses(t *testing.T) {
 	}
 	waiting(s, "session", callers)
 	g.Queued(1)
-	if n := g.Waiting(); n != 1 {
-		t.Errorf("%d transactions for one session", n)
-	}
+	testenv.Equal(t, g.Waiting(), 1, "transactions for one session")
 	g.Release()
 	wg.Wait()
 	testenv.Check(t, g.Result())
@@ -124,9 +122,7 @@ func TestUsePanics(t *testing.T) {
 	broken.Store(true)
 	g.Release()
 	for range callers {
-		if p := <-panics; p != "no time" {
-			t.Errorf("a caller recovered %v", p)
-		}
+		testenv.Equal(t, <-panics, "no time", "what a caller recovered")
 	}
 	testenv.Check(t, g.Result())
 	broken.Store(false)
