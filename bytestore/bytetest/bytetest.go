@@ -12,7 +12,7 @@ import (
 
 // Checks returns all checks. The first one that fails is usually the most informative.
 func Checks() []Check {
-	return slices.Concat(putChecks(), sourceChecks(), raceChecks(), openChecks(), deleteChecks(), listChecks(), crashChecks())
+	return slices.Concat(putChecks, sourceChecks(), raceChecks, openChecks, deleteChecks, listChecks, crashChecks())
 }
 
 // Run runs every applicable check as a subtest, each with a new harness.

@@ -9,15 +9,13 @@ import (
 	"sluice/bytestore"
 )
 
-func deleteChecks() []Check {
-	return []Check{
-		onStore("delete", deleteOnce),
-		onStore("delete a missing object", deleteMissing),
-		onStore("delete many", deleteMany),
-		onStore("delete some", deleteSome),
-		onStore("put after delete", putAfterDelete),
-		onStore("delete while reading", deleteWhileReading),
-	}
+var deleteChecks = []Check{
+	onStore("delete", deleteOnce),
+	onStore("delete a missing object", deleteMissing),
+	onStore("delete many", deleteMany),
+	onStore("delete some", deleteSome),
+	onStore("put after delete", putAfterDelete),
+	onStore("delete while reading", deleteWhileReading),
 }
 
 func deleteOnce(ctx context.Context, h Harness, s bytestore.Store) error {

@@ -12,17 +12,15 @@ import (
 	"sluice/bytestore"
 )
 
-func listChecks() []Check {
-	return []Check{
-		onStore("list an empty store", func(ctx context.Context, _ Harness, s bytestore.Store) error {
-			return errors.Join(lists(ctx, s, "", nil), lists(ctx, s, "abc", nil), lists(ctx, s, newName(), nil))
-		}),
-		onStore("list in order", listOrder),
-		onStore("list resumes at every position", listResume),
-		onStore("list returns the callback's error", listError),
-		onStore("list ends with its context", listCancelled),
-		onStore("list while the store changes", listWhileChanging),
-	}
+var listChecks = []Check{
+	onStore("list an empty store", func(ctx context.Context, _ Harness, s bytestore.Store) error {
+		return errors.Join(lists(ctx, s, "", nil), lists(ctx, s, "abc", nil), lists(ctx, s, newName(), nil))
+	}),
+	onStore("list in order", listOrder),
+	onStore("list resumes at every position", listResume),
+	onStore("list returns the callback's error", listError),
+	onStore("list ends with its context", listCancelled),
+	onStore("list while the store changes", listWhileChanging),
 }
 
 // fill puts objects with names that sort before, between and after NewName's, and returns them in

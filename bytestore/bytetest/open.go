@@ -10,13 +10,11 @@ import (
 	"sluice/bytestore"
 )
 
-func openChecks() []Check {
-	return []Check{
-		onStore("open every range", openRanges),
-		onStore("open beyond the end", openBeyond),
-		onStore("open a missing object", openMissing),
-		onStore("several readers of one object", openSeveral),
-	}
+var openChecks = []Check{
+	onStore("open every range", openRanges),
+	onStore("open beyond the end", openBeyond),
+	onStore("open a missing object", openMissing),
+	onStore("several readers of one object", openSeveral),
 }
 
 func openRanges(ctx context.Context, _ Harness, s bytestore.Store) error {

@@ -27,28 +27,24 @@ var hostileKeys = []bytestore.Name{
 	bytestore.Name(bytes.Repeat([]byte("a"), 65)), bytestore.Name(bytes.Repeat([]byte("a"), 5000)),
 }
 
-func putChecks() []Check {
-	return []Check{
-		onStore("put every size", func(ctx context.Context, h Harness, s bytestore.Store) error {
-			return putSizes(ctx, h, s, exact)
-		}),
-		onStore("put every size, unknown", func(ctx context.Context, h Harness, s bytestore.Store) error {
-			return putSizes(ctx, h, s, unknown)
-		}),
-		onStore("put from sources of every manner", putManners),
-		onStore("put many names concurrently", putConcurrent),
-		onStore("hostile names", hostile),
-		onStore("a put is invisible until it is whole", invisible),
-	}
+var putChecks = []Check{
+	onStore("put every size", func(ctx context.Context, h Harness, s bytestore.Store) error {
+		return putSizes(ctx, h, s, exact)
+	}),
+	onStore("put every size, unknown", func(ctx context.Context, h Harness, s bytestore.Store) error {
+		return putSizes(ctx, h, s, unknown)
+	}),
+	onStore("put from sources of every manner", putManners),
+	onStore("put many names concurrently", putConcurrent),
+	onStore("hostile names", hostile),
+	onStore("a put is invisible until it is whole", invisible),
 }
 
 // raceChecks returns the checks of several Puts of one name.
-func raceChecks() []Check {
-	return []Check{
-		onStore("second put of a name", putTwice),
-		onStore("put overtaken by another of its name", putOvertaken),
-		onStore("racing puts of one name", putRacing),
-	}
+var raceChecks = []Check{
+	onStore("second put of a name", putTwice),
+	onStore("put overtaken by another of its name", putOvertaken),
+	onStore("racing puts of one name", putRacing),
 }
 
 func putSizes(ctx context.Context, h Harness, s bytestore.Store, declare func([]byte) int64) error {

@@ -8,11 +8,9 @@ import (
 	"sluice/metastore"
 )
 
-func censusChecks() []Check {
-	return []Check{
-		NewCheck("census/states", censusStates),
-		NewCheck("census/pages", censusPages),
-	}
+var censusChecks = []Check{
+	NewCheck("census/states", censusStates),
+	NewCheck("census/pages", censusPages),
 }
 
 // counts ends the check unless this is the census.

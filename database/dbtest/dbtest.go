@@ -33,7 +33,7 @@ import (
 // Checks returns the checks of what belongs to the database itself.
 func Checks() []Check {
 	return slices.Concat(
-		propertyChecks(), leaseChecks(), nodeChecks(), clockChecks(), patienceChecks(), censusChecks(),
+		propertyChecks, leaseChecks, nodeChecks, clockChecks(), patienceChecks(), censusChecks,
 		[]Check{NewCheck("blobs/cancelled", cancelled), NewCheck("purge/batches", purgeBatches)},
 	)
 }

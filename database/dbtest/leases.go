@@ -7,13 +7,11 @@ import (
 	"sluice/database/whole"
 )
 
-func leaseChecks() []Check {
-	return []Check{
-		NewCheck("leases/life", leaseLife),
-		NewCheck("leases/release", leaseRelease),
-		NewCheck("leases/racing", leaseRacing),
-		NewCheck("leases/clock", leaseClock),
-	}
+var leaseChecks = []Check{
+	NewCheck("leases/life", leaseLife),
+	NewCheck("leases/release", leaseRelease),
+	NewCheck("leases/racing", leaseRacing),
+	NewCheck("leases/clock", leaseClock),
 }
 
 // leased ends the check unless the lease has the wanted outcome.

@@ -9,11 +9,9 @@ import (
 	"sluice/database/whole"
 )
 
-func nodeChecks() []Check {
-	return []Check{
-		NewCheck("nodes/life", nodeLife),
-		NewCheck("nodes/racing", nodeRacing),
-	}
+var nodeChecks = []Check{
+	NewCheck("nodes/life", nodeLife),
+	NewCheck("nodes/racing", nodeRacing),
 }
 
 // errDisagree is what a node returns that does not accept the settings of others.

@@ -11,14 +11,12 @@ import (
 	"sluice/metastore"
 )
 
-func propertyChecks() []Check {
-	return []Check{
-		NewCheck("properties/set", propertySet),
-		NewCheck("properties/racing", propertyRacing),
-		NewCheck("properties/replace", propertyReplace),
-		NewCheck("properties/racing-replaces", propertyRacingReplaces),
-		NewCheck("properties/empty", propertyEmpty),
-	}
+var propertyChecks = []Check{
+	NewCheck("properties/set", propertySet),
+	NewCheck("properties/racing", propertyRacing),
+	NewCheck("properties/replace", propertyReplace),
+	NewCheck("properties/racing-replaces", propertyRacingReplaces),
+	NewCheck("properties/empty", propertyEmpty),
 }
 
 func propertySet(p *Probe) {

@@ -3,6 +3,7 @@ package ledgertest_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -158,13 +159,7 @@ type offersLive struct{ dbtest.Correct }
 
 func (s offersLive) Settlements(ctx context.Context, after ledger.Settlement, limit int) ([]ledger.Settlement, error) {
 	all, err := s.Correct.Settlements(ctx, after, limit)
-	var live []ledger.Settlement
-	for _, one := range all {
-		if one.Expires.After(s.Now()) {
-			live = append(live, one)
-		}
-	}
-	return live, err
+	return slices.DeleteFunc(all, func(one ledger.Settlement) bool { return !one.Expires.After(s.Now()) }), err
 }
 
 type opensAhead struct{ dbtest.Correct }

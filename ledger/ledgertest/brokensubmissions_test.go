@@ -3,6 +3,7 @@ package ledgertest_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -67,13 +68,7 @@ type offersUnexpired struct{ dbtest.Correct }
 
 func (s offersUnexpired) DueSettlements(ctx context.Context, ahead time.Duration, after ledger.Settlement, limit int) ([]ledger.Settlement, error) {
 	all, err := s.Correct.DueSettlements(ctx, ahead, after, limit)
-	var live []ledger.Settlement
-	for _, one := range all {
-		if one.Expires.After(s.Now()) {
-			live = append(live, one)
-		}
-	}
-	return live, err
+	return slices.DeleteFunc(all, func(one ledger.Settlement) bool { return !one.Expires.After(s.Now()) }), err
 }
 
 type settlesFailed struct{ dbtest.Correct }

@@ -11,17 +11,15 @@ import (
 	"sluice/ledger"
 )
 
-func channelChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("channels/open", channelOpen),
-		check("channels/parties", channelParties),
-		check("channels/racing", channelRacing),
-		check("channels/find", channelFind),
-		check("channels/deposit", channelDeposit),
-		check("channels/racing-deposits", channelRacingDeposits),
-		check("channels/close", channelClose),
-		check("channels/sessions", channelSessions),
-	}
+var channelChecks = []dbtest.Check{
+	check("channels/open", channelOpen),
+	check("channels/parties", channelParties),
+	check("channels/racing", channelRacing),
+	check("channels/find", channelFind),
+	check("channels/deposit", channelDeposit),
+	check("channels/racing-deposits", channelRacingDeposits),
+	check("channels/close", channelClose),
+	check("channels/sessions", channelSessions),
 }
 
 func channelOpen(p *probe) {

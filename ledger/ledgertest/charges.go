@@ -9,12 +9,10 @@ import (
 	"sluice/ledger"
 )
 
-func chargeChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("sessions/charge", sessionCharge),
-		check("sessions/racing-charge-returns", racingChargeReturns),
-		check("payments/return-read", returnRead),
-	}
+var chargeChecks = []dbtest.Check{
+	check("sessions/charge", sessionCharge),
+	check("sessions/racing-charge-returns", racingChargeReturns),
+	check("payments/return-read", returnRead),
 }
 
 // charged charges a session and checks how many chunksets are left.

@@ -10,12 +10,10 @@ import (
 	"sluice/ledger"
 )
 
-func foldChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("payments/fold", foldedSales),
-		check("payments/fold-in-batches", foldedInBatches),
-		check("payments/fold-largest", foldedLargest),
-	}
+var foldChecks = []dbtest.Check{
+	check("payments/fold", foldedSales),
+	check("payments/fold-in-batches", foldedInBatches),
+	check("payments/fold-largest", foldedLargest),
 }
 
 // lasting opens a channel that expires after everything that is sold over it.

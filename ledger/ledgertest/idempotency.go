@@ -11,16 +11,14 @@ import (
 	"sluice/ledger"
 )
 
-func idempotencyChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("idempotency/use", idempotentUse),
-		check("idempotency/create", idempotentCreate),
-		check("idempotency/channel", idempotentChannel),
-		check("idempotency/hash", idempotentHash),
-		check("idempotency/failure", idempotentFailure),
-		check("idempotency/retention", idempotentRetention),
-		check("idempotency/racing", idempotentRacing),
-	}
+var idempotencyChecks = []dbtest.Check{
+	check("idempotency/use", idempotentUse),
+	check("idempotency/create", idempotentCreate),
+	check("idempotency/channel", idempotentChannel),
+	check("idempotency/hash", idempotentHash),
+	check("idempotency/failure", idempotentFailure),
+	check("idempotency/retention", idempotentRetention),
+	check("idempotency/racing", idempotentRacing),
 }
 
 func idempotentUse(p *probe) {

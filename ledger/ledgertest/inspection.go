@@ -11,12 +11,10 @@ import (
 	"sluice/ledger"
 )
 
-func inspectionChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("inspection/sessions", inspectSessions),
-		check("inspection/channels", inspectChannels),
-		check("inspection/ledger", inspectLedger),
-	}
+var inspectionChecks = []dbtest.Check{
+	check("inspection/sessions", inspectSessions),
+	check("inspection/channels", inspectChannels),
+	check("inspection/ledger", inspectLedger),
 }
 
 // listedSessions returns the ids of all sessions, read in pages of limit.

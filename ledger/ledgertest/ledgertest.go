@@ -11,8 +11,8 @@ import (
 // Checks returns all checks.
 func Checks() []dbtest.Check {
 	return slices.Concat(
-		sessionChecks(), idempotencyChecks(), channelChecks(), paymentChecks(), paymentRaceChecks(), settlementChecks(),
-		submissionChecks(), readingChecks(), renewalChecks(), chargeChecks(), foldChecks(), inspectionChecks(),
+		sessionChecks, idempotencyChecks, channelChecks, paymentChecks, paymentRaceChecks, settlementChecks,
+		submissionChecks, readingChecks, renewalChecks, chargeChecks, foldChecks, inspectionChecks,
 		[]dbtest.Check{
 			check("census/amounts", censusAmounts),
 			check("purge/sessions", purgeSessions),

@@ -10,17 +10,15 @@ import (
 	"sluice/ledger"
 )
 
-func paymentRaceChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("payments/racing-replays", paymentRacingReplays),
-		check("payments/racing-increasing", paymentRacingIncreasing),
-		check("payments/racing-key", paymentRacingKey),
-		check("payments/racing-binds", paymentRacingBinds),
-		check("payments/racing-close", paymentRacingClose),
-		check("payments/racing-limit", paymentRacingLimit),
-		check("payments/racing-refills", paymentRacingRefills),
-		check("payments/racing-returns", paymentRacingReturns),
-	}
+var paymentRaceChecks = []dbtest.Check{
+	check("payments/racing-replays", paymentRacingReplays),
+	check("payments/racing-increasing", paymentRacingIncreasing),
+	check("payments/racing-key", paymentRacingKey),
+	check("payments/racing-binds", paymentRacingBinds),
+	check("payments/racing-close", paymentRacingClose),
+	check("payments/racing-limit", paymentRacingLimit),
+	check("payments/racing-refills", paymentRacingRefills),
+	check("payments/racing-returns", paymentRacingReturns),
 }
 
 // paymentRacingReplays sends one payment many times concurrently, to buy a session and to read.

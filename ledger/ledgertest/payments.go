@@ -10,24 +10,22 @@ import (
 	"sluice/ledger"
 )
 
-func paymentChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("payments/buy", paymentBuy),
-		check("payments/read", paymentRead),
-		check("payments/order", paymentOrder),
-		check("payments/replay", paymentReplay),
-		check("payments/stale", paymentStale),
-		check("payments/first", paymentFirst),
-		check("payments/bind", paymentBind),
-		check("payments/credit", paymentCredit),
-		check("payments/refill", paymentRefill),
-		check("payments/deposit", paymentDeposit),
-		check("payments/unsettled", paymentUnsettled),
-		check("payments/largest", paymentLargest),
-		check("payments/invalid", paymentInvalid),
-		check("payments/return", paymentReturn),
-		check("payments/idempotent", paymentIdempotent),
-	}
+var paymentChecks = []dbtest.Check{
+	check("payments/buy", paymentBuy),
+	check("payments/read", paymentRead),
+	check("payments/order", paymentOrder),
+	check("payments/replay", paymentReplay),
+	check("payments/stale", paymentStale),
+	check("payments/first", paymentFirst),
+	check("payments/bind", paymentBind),
+	check("payments/credit", paymentCredit),
+	check("payments/refill", paymentRefill),
+	check("payments/deposit", paymentDeposit),
+	check("payments/unsettled", paymentUnsettled),
+	check("payments/largest", paymentLargest),
+	check("payments/invalid", paymentInvalid),
+	check("payments/return", paymentReturn),
+	check("payments/idempotent", paymentIdempotent),
 }
 
 func paymentBuy(p *probe) {

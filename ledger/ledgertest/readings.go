@@ -8,16 +8,14 @@ import (
 	"sluice/ledger"
 )
 
-func readingChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("channels/ahead", channelAhead),
-		check("channels/behind", channelBehind),
-		check("channels/again", channelAgain),
-		check("channels/extended", channelExtended),
-		check("channels/elsewhere", channelElsewhere),
-		check("channels/restored", channelRestored),
-		check("channels/in-flight", channelInFlight),
-	}
+var readingChecks = []dbtest.Check{
+	check("channels/ahead", channelAhead),
+	check("channels/behind", channelBehind),
+	check("channels/again", channelAgain),
+	check("channels/extended", channelExtended),
+	check("channels/elsewhere", channelElsewhere),
+	check("channels/restored", channelRestored),
+	check("channels/in-flight", channelInFlight),
 }
 
 // shows records a reading after a second: what was recorded last, with a change.

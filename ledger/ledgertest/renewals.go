@@ -11,21 +11,19 @@ import (
 	"sluice/ledger"
 )
 
-func renewalChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("submissions/stop", submissionStop),
-		check("submissions/stop-selling", submissionStopSelling),
-		check("submissions/racing-stops", submissionRacingStops),
-		check("submissions/grown-deposit", submissionGrownDeposit),
-		check("submissions/postpone", submissionPostpone),
-		check("submissions/within", submissionWithin),
-		check("submissions/form", submissionForm),
-		check("payments/selling-limit", paymentSellingLimit),
-		check("payments/renew", paymentRenew),
-		check("payments/racing-renewals", paymentRacingRenewals),
-		check("submissions/renew", submissionRenew),
-		check("submissions/racing-renewals", submissionRacingRenewals),
-	}
+var renewalChecks = []dbtest.Check{
+	check("submissions/stop", submissionStop),
+	check("submissions/stop-selling", submissionStopSelling),
+	check("submissions/racing-stops", submissionRacingStops),
+	check("submissions/grown-deposit", submissionGrownDeposit),
+	check("submissions/postpone", submissionPostpone),
+	check("submissions/within", submissionWithin),
+	check("submissions/form", submissionForm),
+	check("payments/selling-limit", paymentSellingLimit),
+	check("payments/renew", paymentRenew),
+	check("payments/racing-renewals", paymentRacingRenewals),
+	check("submissions/renew", submissionRenew),
+	check("submissions/racing-renewals", submissionRacingRenewals),
 }
 
 // renews renews a channel's expired payment.

@@ -12,18 +12,16 @@ import (
 	"sluice/ledger"
 )
 
-func sessionChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("sessions/create", sessionCreate),
-		check("sessions/use", sessionUse),
-		check("sessions/expiry", sessionExpiry),
-		check("sessions/racing-uses", sessionRacingUses),
-		check("sessions/last-chunkset", sessionLastChunkset),
-		check("sessions/use-many", sessionUseMany),
-		check("sessions/racing-many", sessionRacingMany),
-		check("sessions/return", sessionReturn),
-		check("sessions/racing-returns", sessionRacingReturns),
-	}
+var sessionChecks = []dbtest.Check{
+	check("sessions/create", sessionCreate),
+	check("sessions/use", sessionUse),
+	check("sessions/expiry", sessionExpiry),
+	check("sessions/racing-uses", sessionRacingUses),
+	check("sessions/last-chunkset", sessionLastChunkset),
+	check("sessions/use-many", sessionUseMany),
+	check("sessions/racing-many", sessionRacingMany),
+	check("sessions/return", sessionReturn),
+	check("sessions/racing-returns", sessionRacingReturns),
 }
 
 func (p *probe) left(id string) int64 {

@@ -12,17 +12,15 @@ import (
 	"sluice/ledger"
 )
 
-func settlementChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("settlements/list", settlementList),
-		check("settlements/pay-out-one", settlementBookOne),
-		check("settlements/racing", settlementRacing),
-		check("settlements/any-order", settlementAnyOrder),
-		check("settlements/pay-out", settlementBookMany),
-		check("settlements/racing-pay-outs", racingBookings),
-		check("settlements/uncollected", settlementUncollected),
-		check("audit/withdrawn", auditWithdrawn),
-	}
+var settlementChecks = []dbtest.Check{
+	check("settlements/list", settlementList),
+	check("settlements/pay-out-one", settlementBookOne),
+	check("settlements/racing", settlementRacing),
+	check("settlements/any-order", settlementAnyOrder),
+	check("settlements/pay-out", settlementBookMany),
+	check("settlements/racing-pay-outs", racingBookings),
+	check("settlements/uncollected", settlementUncollected),
+	check("audit/withdrawn", auditWithdrawn),
 }
 
 // settlement returns the pending settlement after a payment of probe.pay.

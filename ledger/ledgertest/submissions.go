@@ -9,21 +9,19 @@ import (
 	"sluice/ledger"
 )
 
-func submissionChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("submissions/due", submissionDue),
-		check("submissions/settle-at", submissionSettleAt),
-		check("submissions/outcomes", submissionOutcomes),
-		check("submissions/newer", submissionNewer),
-		check("submissions/gone", submissionGone),
-		check("submissions/racing", submissionRacing),
-		check("submissions/many", submissionMany),
-		check("submissions/halt", submissionHalt),
-		check("submissions/unsettled", submissionUnsettled),
-		check("submissions/overdue", submissionOverdue),
-		check("channels/on-chain", channelOnChain),
-		check("channels/readings", channelReadings),
-	}
+var submissionChecks = []dbtest.Check{
+	check("submissions/due", submissionDue),
+	check("submissions/settle-at", submissionSettleAt),
+	check("submissions/outcomes", submissionOutcomes),
+	check("submissions/newer", submissionNewer),
+	check("submissions/gone", submissionGone),
+	check("submissions/racing", submissionRacing),
+	check("submissions/many", submissionMany),
+	check("submissions/halt", submissionHalt),
+	check("submissions/unsettled", submissionUnsettled),
+	check("submissions/overdue", submissionOverdue),
+	check("channels/on-chain", channelOnChain),
+	check("channels/readings", channelReadings),
 }
 
 // onChain opens a channel that was read from the chain, with nothing withdrawn yet.

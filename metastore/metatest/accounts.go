@@ -15,14 +15,12 @@ import (
 	"sluice/metastore"
 )
 
-func accountChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("accounts/changes", accountChanges),
-		check("accounts/pages", accountPages),
-		check("accounts/purge", accountPurge),
-		check("accounts/folded", accountsFolded),
-		check("accounts/race", accountRace),
-	}
+var accountChecks = []dbtest.Check{
+	check("accounts/changes", accountChanges),
+	check("accounts/pages", accountPages),
+	check("accounts/purge", accountPurge),
+	check("accounts/folded", accountsFolded),
+	check("accounts/race", accountRace),
 }
 
 // allAccounts returns a store's accounts, read in pages of limit.

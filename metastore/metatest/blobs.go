@@ -15,25 +15,23 @@ import (
 	"sluice/metastore"
 )
 
-func blobChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("blobs/round-trip", blobRoundTrip),
-		check("blobs/not-found", blobNotFound),
-		check("blobs/overwrite", blobOverwrite),
-		check("blobs/acknowledged", blobAcknowledged),
-		check("blobs/delete", blobDelete),
-		check("blobs/precondition", blobPrecondition),
-		check("blobs/dates", blobDates),
-		check("blobs/racing-creators", blobRacingCreators),
-		check("blobs/expiry", blobExpiry),
-		check("blobs/expired-commit", blobExpiredCommit),
-		check("blobs/extent-age", blobExtentAge),
-		check("blobs/oversize", blobOversize),
-		check("blobs/metadata", blobMetadata),
-		check("blobs/largest", blobLargest),
-		check("blobs/large-refused", blobLargeRefused),
-		check("extents/paging", extentPaging),
-	}
+var blobChecks = []dbtest.Check{
+	check("blobs/round-trip", blobRoundTrip),
+	check("blobs/not-found", blobNotFound),
+	check("blobs/overwrite", blobOverwrite),
+	check("blobs/acknowledged", blobAcknowledged),
+	check("blobs/delete", blobDelete),
+	check("blobs/precondition", blobPrecondition),
+	check("blobs/dates", blobDates),
+	check("blobs/racing-creators", blobRacingCreators),
+	check("blobs/expiry", blobExpiry),
+	check("blobs/expired-commit", blobExpiredCommit),
+	check("blobs/extent-age", blobExtentAge),
+	check("blobs/oversize", blobOversize),
+	check("blobs/metadata", blobMetadata),
+	check("blobs/largest", blobLargest),
+	check("blobs/large-refused", blobLargeRefused),
+	check("extents/paging", extentPaging),
 }
 
 // blobRoundTrip stores every field at its limits and reads it back, with another handle and after a

@@ -12,14 +12,12 @@ import (
 	"sluice/metastore"
 )
 
-func garbageChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("garbage/life", garbageLife),
-		check("garbage/paging", garbagePaging),
-		check("garbage/live-extents", garbageLiveExtents),
-		check("garbage/contents", garbageContents),
-		check("garbage/unreferenced", garbageUnreferenced),
-	}
+var garbageChecks = []dbtest.Check{
+	check("garbage/life", garbageLife),
+	check("garbage/paging", garbagePaging),
+	check("garbage/live-extents", garbageLiveExtents),
+	check("garbage/contents", garbageContents),
+	check("garbage/unreferenced", garbageUnreferenced),
 }
 
 func positions(extents []metastore.Extent) []metastore.Position {

@@ -12,15 +12,13 @@ import (
 	"sluice/metastore"
 )
 
-func listChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("list/pages", listPages),
-		check("list/random", listRandom),
-		check("list/accounts", listAccounts),
-		check("list/entries", listEntries),
-		check("list/expired", listExpired),
-		check("list/bytes", listBytes),
-	}
+var listChecks = []dbtest.Check{
+	check("list/pages", listPages),
+	check("list/random", listRandom),
+	check("list/accounts", listAccounts),
+	check("list/entries", listEntries),
+	check("list/expired", listExpired),
+	check("list/bytes", listBytes),
 }
 
 // listed is what a page lists, without the metadata.

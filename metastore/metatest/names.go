@@ -11,11 +11,9 @@ import (
 	"sluice/metastore"
 )
 
-func nameChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("names/bytes", nameBytes),
-		check("names/long", nameLong),
-	}
+var nameChecks = []dbtest.Check{
+	check("names/bytes", nameBytes),
+	check("names/long", nameLong),
 }
 
 // nameBytes uses every byte value in names and accounts.

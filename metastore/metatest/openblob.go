@@ -11,11 +11,9 @@ import (
 	"sluice/metastore"
 )
 
-func openBlobChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("blobs/open", openBlob),
-		check("blobs/open-races", openBlobRaces),
-	}
+var openBlobChecks = []dbtest.Check{
+	check("blobs/open", openBlob),
+	check("blobs/open-races", openBlobRaces),
 }
 
 // openBlob opens blobs of every shape several times, between changes of every kind.

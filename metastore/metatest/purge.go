@@ -8,12 +8,10 @@ import (
 	"sluice/metastore"
 )
 
-func purgeChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("purge/blobs", purgeBlobs),
-		check("purge/idle-uploads", purgeIdleUploads),
-		check("purge/ended-uploads", purgeEndedUploads),
-	}
+var purgeChecks = []dbtest.Check{
+	check("purge/blobs", purgeBlobs),
+	check("purge/idle-uploads", purgeIdleUploads),
+	check("purge/ended-uploads", purgeEndedUploads),
 }
 
 func purgeBlobs(p *probe) {

@@ -11,14 +11,12 @@ import (
 	"sluice/metastore"
 )
 
-func uploadRaceChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("uploads/race-parts-complete", func(p *probe) { uploadRace(p, false, false) }),
-		check("uploads/race-abort", func(p *probe) { uploadRace(p, true, false) }),
-		check("uploads/race-purge", func(p *probe) { uploadRace(p, false, true) }),
-		check("uploads/race-all", func(p *probe) { uploadRace(p, true, true) }),
-		check("uploads/race-completes", uploadRaceCompletes),
-	}
+var uploadRaceChecks = []dbtest.Check{
+	check("uploads/race-parts-complete", func(p *probe) { uploadRace(p, false, false) }),
+	check("uploads/race-abort", func(p *probe) { uploadRace(p, true, false) }),
+	check("uploads/race-purge", func(p *probe) { uploadRace(p, false, true) }),
+	check("uploads/race-all", func(p *probe) { uploadRace(p, true, true) }),
+	check("uploads/race-completes", uploadRaceCompletes),
 }
 
 // ackedExtents records which parts were acknowledged.

@@ -11,21 +11,19 @@ import (
 	"sluice/metastore"
 )
 
-func uploadChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("uploads/life", uploadLife),
-		check("uploads/parts", uploadParts),
-		check("uploads/complete-repeated", uploadCompleteRepeated),
-		check("uploads/complete-precondition", uploadCompletePrecondition),
-		check("uploads/create-only", uploadCreateOnly),
-		check("uploads/expired-complete", uploadExpired),
-		check("uploads/revision", uploadRevision),
-		check("uploads/abort", uploadAbort),
-		check("uploads/ended", uploadEnded),
-		check("uploads/outcome", uploadOutcome),
-		check("uploads/retention", uploadRetention),
-		check("uploads/list", uploadList),
-	}
+var uploadChecks = []dbtest.Check{
+	check("uploads/life", uploadLife),
+	check("uploads/parts", uploadParts),
+	check("uploads/complete-repeated", uploadCompleteRepeated),
+	check("uploads/complete-precondition", uploadCompletePrecondition),
+	check("uploads/create-only", uploadCreateOnly),
+	check("uploads/expired-complete", uploadExpired),
+	check("uploads/revision", uploadRevision),
+	check("uploads/abort", uploadAbort),
+	check("uploads/ended", uploadEnded),
+	check("uploads/outcome", uploadOutcome),
+	check("uploads/retention", uploadRetention),
+	check("uploads/list", uploadList),
 }
 
 func uploadLife(p *probe) {

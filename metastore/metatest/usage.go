@@ -11,21 +11,19 @@ import (
 	"sluice/metastore"
 )
 
-func usageChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("usage/owners", usageOwners),
-		check("usage/blobs", usageBlobs),
-		check("usage/uploads", usageUploads),
-		check("usage/complete", usageComplete),
-		check("usage/refused", usageRefused),
-		check("usage/purge", usagePurge),
-		check("usage/many-rows", usageManyRows),
-		check("usage/objects", usageObjects),
-		check("usage/metadata", usageMetadata),
-		check("usage/channels", usageChannels),
-		check("usage/retained", usageRetained),
-		check("usage/occupied", usageOccupied),
-	}
+var usageChecks = []dbtest.Check{
+	check("usage/owners", usageOwners),
+	check("usage/blobs", usageBlobs),
+	check("usage/uploads", usageUploads),
+	check("usage/complete", usageComplete),
+	check("usage/refused", usageRefused),
+	check("usage/purge", usagePurge),
+	check("usage/many-rows", usageManyRows),
+	check("usage/objects", usageObjects),
+	check("usage/metadata", usageMetadata),
+	check("usage/channels", usageChannels),
+	check("usage/retained", usageRetained),
+	check("usage/occupied", usageOccupied),
 }
 
 // uses ends the check unless the owner's usage is exactly this, over every handle.

@@ -10,11 +10,9 @@ import (
 	"sluice/metastore"
 )
 
-func usageRaceChecks() []dbtest.Check {
-	return []dbtest.Check{
-		check("usage/race", usageRace),
-		check("usage/race-one-name", usageRaceOneName),
-	}
+var usageRaceChecks = []dbtest.Check{
+	check("usage/race", usageRace),
+	check("usage/race-one-name", usageRaceOneName),
 }
 
 // counted ends the check unless an owner's usage is exactly the sum over their blobs and open
