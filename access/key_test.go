@@ -174,9 +174,7 @@ func TestSecretIsNotStored(t *testing.T) {
 	dir := t.TempDir()
 	store := testenv.Must(sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{}))(t)
 	key, credential := makeKey(t, store, access.NewKey{})
-	if _, err := access.NewAuthenticator(store, access.AuthenticatorOptions{}).Authenticate(t.Context(), credential); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, testenv.Error(access.NewAuthenticator(store, access.AuthenticatorOptions{}).Authenticate(t.Context(), credential)))
 	testenv.OK(t, store.Close())
 	var written []byte
 	files := testenv.Must(filepath.Glob(filepath.Join(dir, "*")))(t)

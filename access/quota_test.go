@@ -143,9 +143,7 @@ func TestReservations(t *testing.T) {
 		last.Release()
 		testenv.Check(t, s.blobs.Abort(ctx, begun.ID))
 		for range 2 {
-			if _, err := s.ReserveUpload(ctx, "u", ""); err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, testenv.Error(s.ReserveUpload(ctx, "u", "")))
 		}
 	})
 }
@@ -174,9 +172,7 @@ func TestQuotaOfChannels(t *testing.T) {
 		refused(t, err, full)
 		second.Release()
 		open("second", reserve())
-		if _, err := s.line.CloseChannel(ctx, "first"); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, testenv.Error(s.line.CloseChannel(ctx, "first")))
 		time.Sleep(time.Hour)
 		_, err = s.ReserveChannel(ctx, false)
 		refused(t, err, full)
@@ -230,9 +226,7 @@ func TestStoredDuringALookup(t *testing.T) {
 		s.line.usage.Store(nil)
 		close(goOn)
 		refused(t, <-late, access.QuotaError{Of: "stored bytes", Limit: limit, Used: 60 + taken, Wanted: 41 + metastore.RowCharge})
-		if _, err := s.Reserve(t.Context(), "", "", 40); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, testenv.Error(s.Reserve(t.Context(), "", "", 40)))
 	})
 }
 

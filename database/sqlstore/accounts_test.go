@@ -90,9 +90,7 @@ func TestMigratesAccountsUnderWrites(t *testing.T) {
 		done.Go(func() {
 			for k, after := 0, 0; after < atLeast; k++ {
 				blob := rawBlob(fmt.Sprint("account", k%3), fmt.Sprint(i, "-", k), k%5)
-				if _, err := older.Exec(t.Context(), forPostgres(blob)); err != nil {
-					t.Error(err)
-				}
+				testenv.Check(t, testenv.Error(older.Exec(t.Context(), forPostgres(blob))))
 				if k == atLeast {
 					begun.Done()
 				}

@@ -232,12 +232,8 @@ func TestCopyThereAndBack(t *testing.T) {
 	if faults, err := third.Audit(ctx); err != nil || len(faults) > 0 {
 		t.Errorf("the audit: %v, %v", faults, err)
 	}
-	if s, err := third.UseSession(ctx, "granted", 1, nil); err != nil || s.Left != 2 {
-		t.Errorf("a use: %+v, %v", s, err)
-	}
-	if _, err := third.CompleteUpload(ctx, "open", 3, 6, 0, nil); err != nil {
-		t.Error(err)
-	}
+	testenv.Equal(t, testenv.Must(third.UseSession(ctx, "granted", 1, nil))(t).Left, 2, "a use")
+	testenv.Check(t, testenv.Error(third.CompleteUpload(ctx, "open", 3, 6, 0, nil)))
 }
 
 // TestCopyCutAfterEachPage: regardless of which commit was the last, the next run ends with

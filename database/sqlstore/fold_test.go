@@ -241,12 +241,8 @@ func TestMigratesUsage(t *testing.T) {
 		testenv.Equal(t, usageIsExact(t, s, "x"), want, "the usage of x")
 		usageIsExact(t, s, "y")
 		holds(t, s, 2, `SELECT COUNT(*) FROM usage_sums`)
-		if u, err := s.Upload(t.Context(), "open"); err != nil || u.Parts != 2 {
-			t.Errorf("the upload is %+v, %v", u, err)
-		}
-		if _, err := s.AbortUpload(t.Context(), "open"); err != nil {
-			t.Error(err)
-		}
+		testenv.Equal(t, testenv.Must(s.Upload(t.Context(), "open"))(t).Parts, 2, "the upload")
+		testenv.Check(t, testenv.Error(s.AbortUpload(t.Context(), "open")))
 		usageIsExact(t, s, "x")
 	})
 }
@@ -279,13 +275,9 @@ func TestMigratesChannels(t *testing.T) {
 		if want := (keys.Limits{RequestsPerSecond: 1, BytesInPerSecond: 2, BytesOutPerSecond: 3, ConcurrentRequests: 4, StoredBytes: 5, StoredObjects: 6, OpenUploads: 7}); err != nil || k.Limits != want {
 			t.Errorf("the limits are %+v, %v; want %+v", k.Limits, err, want)
 		}
-		if _, err := s.OpenChannel(t.Context(), ledger.Channel{ID: "d", PaymentChannelID: 2, Owner: "x", Expires: s.Now().Add(time.Hour)}, nil); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, testenv.Error(s.OpenChannel(t.Context(), ledger.Channel{ID: "d", PaymentChannelID: 2, Owner: "x", Expires: s.Now().Add(time.Hour)}, nil)))
 		uses(1)
-		if _, err := s.Purge(t.Context(), 100); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, testenv.Error(s.Purge(t.Context(), 100)))
 		uses(1)
 	})
 }

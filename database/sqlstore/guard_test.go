@@ -48,9 +48,7 @@ func TestGuardRefusesCommits(t *testing.T) {
 				t.Errorf("%s: %v, want %v", what, err, errNotPermitted)
 			}
 		}
-		if got, err := s.Session(ctx, session.ID); err != nil || got.Left != 10 {
-			t.Errorf("after refused commits the session is %+v, %v", got, err)
-		}
+		testenv.Equal(t, testenv.Must(s.Session(ctx, session.ID))(t).Left, 10, "after refused commits the session")
 		held, err := s.Lease(ctx, "lease", "holder", time.Minute)
 		err = errors.Join(err, s.SetProperty(ctx, "name", "old"), s.ReplaceProperty(ctx, "name", "old", "new"),
 			s.Join(ctx, "node", "settings", time.Minute, func([]string) error { return nil }), s.Leave(ctx, "node"))
@@ -58,9 +56,7 @@ func TestGuardRefusesCommits(t *testing.T) {
 			t.Errorf("records of the processes: %t, %v", held, err)
 		}
 		forbidden.Store(false)
-		if got, err := s.UseSession(ctx, session.ID, 1, nil); err != nil || got.Left != 9 {
-			t.Errorf("with permission: %+v, %v", got, err)
-		}
+		testenv.Equal(t, testenv.Must(s.UseSession(ctx, session.ID, 1, nil))(t).Left, 9, "with permission")
 	})
 }
 

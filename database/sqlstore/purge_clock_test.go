@@ -61,12 +61,8 @@ func storeUndue(t *testing.T, s *Store) (check func()) {
 	fatal(err)
 	return func() {
 		t.Helper()
-		if u, err := s.Upload(ctx, "upload"); err != nil || u.State != metastore.UploadOpen {
-			t.Errorf("the upload is %v, %v", u.State, err)
-		}
-		if used, err := s.UseSession(ctx, "session", 2, idem); err != nil || used.Left != 7 {
-			t.Errorf("a keyed use, repeated, leaves %d, %v", used.Left, err)
-		}
+		testenv.Equal(t, testenv.Must(s.Upload(ctx, "upload"))(t).State, metastore.UploadOpen, "the upload")
+		testenv.Equal(t, testenv.Must(s.UseSession(ctx, "session", 2, idem))(t).Left, 7, "a keyed use, repeated, leaves")
 		holds(t, s, 1, `SELECT COUNT(*) FROM blobs`)
 	}
 }

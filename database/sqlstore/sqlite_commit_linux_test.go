@@ -236,9 +236,7 @@ func TestRefusedCommitIsNotRestored(t *testing.T) {
 		}
 		after := afterPowerCut(t, path)
 		testenv.Is(t, testenv.Error(after.Property(t.Context(), name)), database.ErrNotFound, "with %d pages free the refused write was restored", pages)
-		if _, err := after.Property(t.Context(), "before"); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, testenv.Error(after.Property(t.Context(), "before")))
 	}
 	disk.leave(4 << 20)
 	testenv.Is(t, s.SetProperty(t.Context(), "after", "v"), nil, "a write when there is space again")
@@ -261,7 +259,5 @@ func TestFullDiskRefusesOnlyWhatDoesNotFit(t *testing.T) {
 	g.Release()
 	testenv.Is(t, <-large, database.ErrNoSpace, "a call that does not fit")
 	testenv.Is(t, errors.Join(<-small, g.Result()), nil, "a call of the same batch that fits")
-	if _, err := s.Property(t.Context(), "small"); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, testenv.Error(s.Property(t.Context(), "small")))
 }

@@ -66,9 +66,7 @@ func TestFullDatabase(t *testing.T) {
 	g.Release()
 	wg.Wait()
 	testenv.Check(t, g.Result())
-	if got, err := s.Session(ctx, "session"); err != nil || got.Left != 1000-n {
-		t.Errorf("session after %d uses: %+v, %v", n, got, err)
-	}
+	testenv.Equal(t, testenv.Must(s.Session(ctx, "session"))(t).Left, 1000-n, "session after %d uses", n)
 	for i := range n {
 		testenv.Is(t, testenv.Error(s.Blob(ctx, "a", fmt.Sprint("too much", i))), database.ErrNotFound, "refused blob")
 	}
@@ -83,8 +81,6 @@ func TestFullDatabase(t *testing.T) {
 	}
 	testenv.Is(t, testenv.Error(commit("again")), nil, "commit after a delete")
 	for _, b := range blobs[1:] {
-		if got, err := s.Blob(ctx, "a", b.Name); err != nil || got.Content != b.Content {
-			t.Errorf("blob %s at the end: %+v, %v", b.Name, got, err)
-		}
+		testenv.Equal(t, testenv.Must(s.Blob(ctx, "a", b.Name))(t).Content, b.Content, "blob %s at the end", b.Name)
 	}
 }

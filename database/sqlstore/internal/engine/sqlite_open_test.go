@@ -102,9 +102,7 @@ func TestRacingFirstOpens(t *testing.T) {
 		wg.Wait()
 		testenv.OK(t, errors.Join(errs...))
 		for i := range n {
-			if _, err := stores[0].fact(t.Context(), fmt.Sprint(n-1-i)); err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, testenv.Error(stores[0].fact(t.Context(), fmt.Sprint(n-1-i))))
 		}
 		for _, s := range stores {
 			testenv.Check(t, s.Close())
@@ -117,9 +115,7 @@ func TestOpenPaths(t *testing.T) {
 	for _, name := range []string{"a b?c#d%41&e=f;g.db", "ü'\".db", "~.db"} {
 		path := filepath.Join(t.TempDir(), name)
 		openAt(t, path, Options{})
-		if _, err := os.Stat(path); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, testenv.Error(os.Stat(path)))
 	}
 	if s, err := openDB(filepath.Join(t.TempDir(), "missing", "meta.db"), Options{}); err == nil {
 		t.Error("a database was opened in a missing folder", s.Close())

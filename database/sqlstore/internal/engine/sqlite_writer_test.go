@@ -149,9 +149,7 @@ func TestCallersCancel(t *testing.T) {
 	if err != nil {
 		t.Errorf("a call whose context ended after it had begun: %v", err)
 	}
-	if _, err := s.fact(t.Context(), "begun"); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, testenv.Error(s.fact(t.Context(), "begun")))
 }
 
 // TestBusy holds the write lock on another connection for longer than SQLite waits.

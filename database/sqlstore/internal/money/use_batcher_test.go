@@ -112,9 +112,7 @@ func TestUsePanics(t *testing.T) {
 	for range callers {
 		go func() {
 			defer func() { panics <- recover() }()
-			if _, err := s.UseSession(context.Background(), "session", 1, nil); err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, testenv.Error(s.UseSession(context.Background(), "session", 1, nil)))
 		}()
 	}
 	waiting(s, "session", callers)
@@ -126,9 +124,7 @@ func TestUsePanics(t *testing.T) {
 	}
 	testenv.Check(t, g.Result())
 	broken.Store(false)
-	if got, err := s.UseSession(t.Context(), "session", 1, nil); err != nil || got.Left != 8 {
-		t.Errorf("a use after the panic: %+v, %v", got, err)
-	}
+	testenv.Equal(t, testenv.Must(s.UseSession(t.Context(), "session", 1, nil))(t).Left, 8, "a use after the panic")
 }
 
 // TestCancelledUse ends a use's context while it waits for the writer: its caller returns, and
@@ -147,9 +143,7 @@ func TestCancelledUse(t *testing.T) {
 	}
 	g.Release()
 	testenv.Check(t, g.Result())
-	if got, err := s.Session(t.Context(), "session"); err != nil || got.Left != 9 {
-		t.Errorf("the session of a cancelled caller: %+v, %v", got, err)
-	}
+	testenv.Equal(t, testenv.Must(s.Session(t.Context(), "session"))(t).Left, 9, "the session of a cancelled caller")
 }
 
 // usesWaitForWriters checks that a use with too little patience returns ErrBusy and does not happen
@@ -163,9 +157,7 @@ func usesWaitForWriters(t *testing.T, s *Ledger, busy func() (end func())) {
 		testenv.Is(t, testenv.Error(s.UseSession(ctx, "session", 1, nil)), database.ErrBusy, "%s", what)
 	}
 	end()
-	if got, err := s.UseSession(t.Context(), "session", 1, nil); err != nil || got.Left != 2 {
-		t.Errorf("the first use that was not refused: %+v, %v", got, err)
-	}
+	testenv.Equal(t, testenv.Must(s.UseSession(t.Context(), "session", 1, nil))(t).Left, 2, "the first use that was not refused")
 }
 
 func TestPatienceOfUses(t *testing.T) {
@@ -222,7 +214,5 @@ func TestUseWaitsForALock(t *testing.T) {
 		_, err = t.Exec(`UPDATE sessions SET remaining = remaining - 2 WHERE id = $1`, []byte("session"))
 		return err
 	}))
-	if got, err := s.UseSession(t.Context(), "session", 1, nil); err != nil || got.Left != 0 {
-		t.Errorf("a use after the lock was released: %+v, %v", got, err)
-	}
+	testenv.Equal(t, testenv.Must(s.UseSession(t.Context(), "session", 1, nil))(t).Left, 0, "a use after the lock was released")
 }
