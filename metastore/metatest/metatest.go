@@ -1,5 +1,5 @@
-// Package metatest is the conformance suite that every implementation of metastore.Store must pass,
-// and a set of benchmarks. See package dbtest, which runs its checks.
+// Package metatest is the conformance suite that every implementation of metastore.Store must pass.
+// See package dbtest, which runs its checks.
 package metatest
 
 import (
