@@ -327,7 +327,7 @@ func (s *invalidatesLate) OpenBlob(ctx context.Context, account, name string) (m
 	s.mu.Unlock()
 	select {
 	case <-removed:
-	case <-time.After(time.Second): // there is no other commit
+	case <-time.After(50 * time.Millisecond): // there is no other commit
 	}
 	s.rows.Store(key, keptRow{b, first})
 	return b, first, nil

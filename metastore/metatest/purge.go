@@ -85,4 +85,17 @@ func purgeEndedUploads(p *probe) {
 	p.Must(len(p.allExtents(b.Content)) == 25, "extents of a purged upload's blob")
 	p.Must(!p.isGarbage(b.Content), "the content of a purged upload's blob is garbage")
 	p.Must(len(p.Garbage()) == 1, "%d contents are garbage", len(p.Garbage()))
+
+	// No purge has run while this one was retained.
+	p.Begin("late", "a", "late")
+	for i := range 25 {
+		p.part("late", i, 5)
+	}
+	dbtest.Value(p.Store.AbortUpload(p.Ctx, "late"))
+	p.Clock.Advance(metastore.UploadRetention)
+	for n := 1; n > 0; {
+		n = dbtest.Value(p.Store.Purge(p.Ctx, 10))
+		p.Must(n <= 5*10, "a purge with limit 10 handled %d rows", n)
+	}
+	p.Is(dbtest.Error(p.Store.Upload(p.Ctx, "late")), database.ErrNotFound, "purged upload")
 }
