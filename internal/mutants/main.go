@@ -3,7 +3,8 @@
 // with quick tests, and runs the package's tests on each mutation: one must fail, unless
 // survivors.txt says why none can. It does not change the tree.
 //
-// make mutants runs it. CI does not, because it takes an hour or more.
+// make mutants runs it. CI does not, because it takes about an hour. The results of planted faults
+// can be kept in a file, so that a run that was interrupted goes on.
 package main
 
 import (
@@ -14,7 +15,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"regexp"
 	"strings"
 	"time"
 
@@ -33,8 +33,12 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	only := flags.String("run", "", "plant the faults whose name matches this regular expression, and mutate no packages")
+	shard := flags.String("shard", "", "plant one part of the faults, such as 2/4 for the second of four, and mutate no packages")
+	results := flags.String("results", "", "append the results of planted faults to this file, and do not plant again a fault that it has for the same code and tests")
+	summary := flags.Bool("summary", false, "plant and mutate nothing: merge the results files that are the arguments, and print what became of the faults in this tree")
 	packages := flags.String("packages", "", "mutate these packages, folders separated by commas, and plant no faults")
-	limit := flags.Duration("timeout", 5*time.Minute, "the time that the tests of one planted fault may take; a fault that makes them hang is detected")
+	limit := flags.Duration("timeout", 5*time.Minute, "the time that the tests of one planted fault may take without it; with it they may take ten times as long as that takes, and a minute")
+	workers := flags.Int("workers", 2, "how many faults are planted and how many mutations run at a time")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -42,56 +46,24 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	p := plan{root: root, only: *only, shard: *shard, results: *results, workers: *workers, spare: time.Minute, limit: *limit, out: out}
+	if *summary {
+		return p.summarize(ctx, flags.Args())
+	}
 	var errs []error
 	if *packages == "" {
-		errs = append(errs, plantAll(ctx, planter{root: root, limit: *limit, out: out}, *only))
+		errs = append(errs, p.plantAll(ctx))
 	}
-	if *only == "" {
+	if *only == "" && *shard == "" {
 		dirs := quickPackages
 		if *packages != "" {
 			dirs = strings.Split(*packages, ",")
 		}
 		known, err := readSurvivors(root)
 		if err == nil {
-			err = mutator{root: root, spare: 10 * time.Second, out: out}.mutateAll(ctx, dirs, known)
+			err = mutator{root: root, workers: *workers, spare: 10 * time.Second, out: out}.mutateAll(ctx, dirs, known)
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// plantAll plants the faults with names that match a regular expression. It returns an error if one
-// is not detected and has no reason for it, or is detected although the list has a reason why no
-// test can.
-func plantAll(ctx context.Context, p planter, only string) error {
-	wanted, err := regexp.Compile(only)
-	if err != nil {
-		return err
-	}
-	faults, err := readFaults(p.root)
-	if err != nil {
-		return err
-	}
-	var detected, excused int
-	var errs []error
-	for _, f := range faults {
-		if !wanted.MatchString(f.name) {
-			continue
-		}
-		found, err := p.plant(ctx, f)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%s: %w", f.name, err)
-		case found && f.survives == "":
-			detected++
-		case !found && f.survives != "":
-			excused++
-		case found:
-			errs = append(errs, fmt.Errorf("%s is detected: remove the reason why it survives", f.name))
-		default:
-			errs = append(errs, fmt.Errorf("%s survives: no test of %s detects it", f.name, f.tests))
-		}
-	}
-	_, err = fmt.Fprintf(p.out, "%d faults were detected, %d survive with a reason\n", detected, excused)
-	return errors.Join(append(errs, err)...)
 }

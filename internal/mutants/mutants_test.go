@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,15 +92,15 @@ func TestJudge(t *testing.T) {
 
 // TestFaultList checks which lists are parsed, and which are refused.
 func TestFaultList(t *testing.T) {
-	const whole = "// a comment\nfirst\nfile: a/b.go\ntests: -run X ./a\n-\told\n+\tnew\n\nsecond\nfile: c.go\ntests: ./c\nsurvives: because\n-gone\n"
+	const whole = "// a comment\nfirst\nfile: a/b.go\ntests: -run X ./a\n-\told\n+\tnew\n\nsecond\nfile: c.go\ntests: ./c ./d\nsurvives: because\n-gone\n"
 	faults, err := parseFaults(whole)
 	if err != nil || len(faults) != 2 {
 		t.Fatalf("%+v, %v", faults, err)
 	}
-	if f := faults[0]; f.name != "first" || f.file != "a/b.go" || len(f.tests) != 3 || f.old != "\told\n" || f.new != "\tnew\n" || f.survives != "" {
+	if f := faults[0]; f.name != "first" || f.file != "a/b.go" || f.pattern != "X" || !slices.Equal(f.packages, []string{"./a"}) || f.old != "\told\n" || f.new != "\tnew\n" || f.survives != "" {
 		t.Errorf("first: %+v", f)
 	}
-	if f := faults[1]; f.new != "" || f.survives != "because" {
+	if f := faults[1]; f.new != "" || f.pattern != "" || !slices.Equal(f.packages, []string{"./c", "./d"}) || f.survives != "because" {
 		t.Errorf("second: %+v", f)
 	}
 	if got, err := faults[0].apply("x\n\told\ny\n"); err != nil || got != "x\n\tnew\ny\n" {
@@ -110,7 +111,10 @@ func TestFaultList(t *testing.T) {
 			t.Errorf("applied to %q: %q", text, got)
 		}
 	}
-	for _, bad := range []string{"name\n", "name\nfile: a\ntests: b\n", "name\nfile: a\n-x\n", "name\nunknown\n"} {
+	for _, bad := range []string{
+		"name\n", "name\nfile: a\ntests: ./b\n", "name\nfile: a\n-x\n", "name\nunknown\n",
+		"name\nfile: a\ntests: b\n-x\n", "name\nfile: a\ntests: -short ./b\n-x\n",
+	} {
 		if faults, err := parseFaults(bad); err == nil {
 			t.Errorf("%q was parsed as %+v", bad, faults)
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -31,16 +30,16 @@ var quickPackages = []string{
 }
 
 const (
-	workers      = 2
-	slower       = 10      // how many times as long as without the mutation tests may take
+	slower       = 10      // how many times as long as without the fault or mutation tests may take
 	addressSpace = 8 << 20 // that tests may have, in KiB: a mutation may allocate memory in a loop
 )
 
 // mutator runs the mutations of packages.
 type mutator struct {
-	root  string
-	spare time.Duration // that tests may take in addition to a multiple of the time that they take without a mutation
-	out   io.Writer
+	root    string
+	workers int           // how many processes run at a time
+	spare   time.Duration // that tests may take in addition to a multiple of the time that they take without a mutation
+	out     io.Writer
 }
 
 // mutateAll runs the mutations of packages, given as folders below the root. It prints those that
@@ -84,7 +83,7 @@ func (m mutator) mutate(ctx context.Context, dir string) (mutations []mutation, 
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	b := binary{name: filepath.Join(temp, "mutants.test"), dir: filepath.Join(m.root, dir), temp: temp, spare: m.spare}
+	b := binary{name: filepath.Join(temp, "mutants.test"), dir: filepath.Join(m.root, dir), temp: temp, memory: addressSpace, spare: m.spare}
 	overlay, err := writeOverlay(temp, p.files)
 	if err != nil {
 		return nil, nil, err
@@ -98,19 +97,19 @@ func (m mutator) mutate(ctx context.Context, dir string) (mutations []mutation, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := inParallel(len(tests), func(i int) error { return b.record(ctx, &tests[i]) }); err != nil {
+	if err := inParallel(m.workers, len(tests), func(i int) error { return b.record(ctx, &tests[i]) }); err != nil {
 		return nil, nil, err
 	}
 	verdicts = make([]verdict, len(p.mutations))
-	err = inParallel(len(p.mutations), func(id int) (err error) {
+	err = inParallel(m.workers, len(p.mutations), func(id int) (err error) {
 		verdicts[id], err = b.judge(ctx, id, tests)
 		return err
 	})
 	return p.mutations, verdicts, err
 }
 
-// inParallel calls f for 0 to n-1, by the workers, until one call returns an error.
-func inParallel(n int, f func(int) error) error {
+// inParallel calls f for 0 to n-1, by so many workers, until one call returns an error.
+func inParallel(workers, n int, f func(int) error) error {
 	var (
 		group sync.WaitGroup
 		mu    sync.Mutex
@@ -138,15 +137,6 @@ func inParallel(n int, f func(int) error) error {
 	return errors.Join(errs...)
 }
 
-// binary is an instrumented package's test binary.
-type binary struct {
-	name string
-	dir  string // the package's folder, where its tests expect to run
-	temp string
-	// spare is the mutator's. The limit on a process's time allows for a busy machine.
-	spare time.Duration
-}
-
 // test is a top-level test, fuzz target or example.
 type test struct {
 	name  string
@@ -155,7 +145,7 @@ type test struct {
 }
 
 func (b binary) list(ctx context.Context) ([]test, error) {
-	out, err := b.exec(ctx, 0, "", "-test.list=^(Test|Fuzz|Example)")
+	out, err := b.exec(ctx, 0, nil, "-test.list=^(Test|Fuzz|Example)")
 	if err != nil {
 		return nil, fmt.Errorf("listing the tests: %w\n%s", err, out)
 	}
@@ -171,7 +161,7 @@ func (b binary) list(ctx context.Context) ([]test, error) {
 func (b binary) record(ctx context.Context, t *test) error {
 	name := filepath.Join(b.temp, t.name+".record")
 	began := time.Now()
-	out, err := b.exec(ctx, 0, switches.Record+"="+name, "-test.run=^"+t.name+"$")
+	out, err := b.exec(ctx, 0, []string{switches.Record + "=" + name}, "-test.run=^"+t.name+"$")
 	if err != nil {
 		return fmt.Errorf("%s fails without a mutation: %w\n%s", t.name, err, out)
 	}
@@ -223,51 +213,8 @@ func (b binary) runBatch(ctx context.Context, id int, tests []test) (verdict, er
 		names = append(names, t.name)
 		limit += slower * t.took
 	}
-	out, err := b.exec(ctx, limit, switches.Active+"="+strconv.Itoa(id), "-test.failfast", "-test.run=^("+strings.Join(names, "|")+")$")
-	switch failed := (*exec.ExitError)(nil); {
-	case err == nil:
-		return survived, nil
-	case errors.Is(err, context.DeadlineExceeded) || bytes.Contains(out, []byte("panic: test timed out after")):
-		return timedOut, nil
-	case errors.As(err, &failed) && ctx.Err() == nil:
-		return detected, nil
-	default:
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-}
-
-// exec runs the binary in a temporary folder of its own, which a test that ends early leaves full.
-// A limit of 0 is ten minutes. It returns an error that wraps context.DeadlineExceeded if the
-// binary had to be killed.
-func (b binary) exec(ctx context.Context, limit time.Duration, variable string, args ...string) (out []byte, err error) {
-	temp, err := tempDir(b.temp)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	if limit == 0 {
-		limit = 10 * time.Minute
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit+10*time.Second)
-	defer cancel()
-	script := fmt.Sprintf(`ulimit -v %d && exec "$0" "$@"`, addressSpace)
-	c := exec.CommandContext(ctx, "sh", append([]string{"-c", script, b.name, "-test.timeout=" + limit.String()}, args...)...)
-	c.Dir, c.Env = b.dir, append(os.Environ(), "TMPDIR="+temp, variable)
-	c.WaitDelay = 10 * time.Second // a process that the test started may hold the output open
-	out, err = c.CombinedOutput()
-	if err != nil && ctx.Err() != nil {
-		err = errors.Join(err, ctx.Err())
-	}
-	return out, err
-}
-
-// tempDir makes a folder that other users may enter: tests start PostgreSQL as another user.
-func tempDir(parent string) (string, error) {
-	name, err := os.MkdirTemp(parent, "mutants-")
-	if err != nil {
-		return "", err
-	}
-	return name, os.Chmod(name, 0o755)
+	out, err := b.exec(ctx, limit, []string{switches.Active + "=" + strconv.Itoa(id)}, "-test.failfast", "-test.run=^("+strings.Join(names, "|")+")$")
+	return verdictOf(ctx, out, err)
 }
 
 // writeOverlay writes files and an overlay with which the go command uses them instead of the

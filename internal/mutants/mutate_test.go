@@ -31,7 +31,7 @@ other/a.go|boundary|is of another package|reason
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	err = mutator{root: root, spare: time.Second, out: &out}.mutateAll(t.Context(), []string{"./" + tiny}, known)
+	err = mutator{root: root, workers: 2, spare: time.Second, out: &out}.mutateAll(t.Context(), []string{"./" + tiny}, known)
 	if err == nil {
 		t.Fatal("no error")
 	}

@@ -50,14 +50,16 @@ func parseSurvivors(text string) (map[survivor]string, error) {
 	return list, nil
 }
 
-// verdict is the result for a mutation.
+// verdict is the result for a mutation or a planted fault.
 type verdict string
 
 const (
 	detected   verdict = "detected"    // a test failed
-	timedOut   verdict = "timed out"   // the tests took more than ten times as long as without the mutation
+	timedOut   verdict = "timed out"   // the tests took more than ten times as long as without it
 	survived   verdict = "survives"    // the tests passed
-	notCovered verdict = "not covered" // no test evaluates the operator
+	notCovered verdict = "not covered" // no test evaluates the mutation's operator
+	notBuilt   verdict = "not built"   // the fault does not compile
+	unproven   verdict = "unproven"    // the fault's tests do not pass without it either
 )
 
 // tally counts a package's mutations by verdict.
