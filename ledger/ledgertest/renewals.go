@@ -98,6 +98,7 @@ func paymentRenew(p *probe) {
 	list = dbtest.Value(p.Store.Settlements(p.Ctx, ledger.Settlement{}, 10))
 	p.renews(p.pay(d, 2, 10))
 	p.OK(p.Store.Book(p.Ctx, list), "book a payment that was renewed meanwhile")
+	p.OK(p.book("d", 2, 10), "book its renewal, which another instance has read before")
 	p.Must(p.getChannel("d").Settled == 10 && len(p.pendingOf("d")) == 0, "booked: %+v", p.getChannel("d"))
 	p.Audited()
 	p.Clock.Advance(dbtest.ChannelLife)

@@ -76,7 +76,7 @@ func (t tx) payOut(list []ledger.Settlement) error {
 // cumulative. It keeps rows that contradict the last booking for the audit.
 func (t tx) foldLedger(channels engine.Args, in string) error {
 	_, err := t.Exec(`DELETE FROM ledger WHERE channel IN `+in+` AND EXISTS
-		(SELECT 1 FROM ledger n WHERE n.channel = ledger.channel AND n.sequence > ledger.sequence AND n.amount > ledger.amount)`, channels...)
+		(SELECT 1 FROM ledger n WHERE n.channel = ledger.channel AND n.sequence > ledger.sequence AND n.amount >= ledger.amount)`, channels...)
 	return err
 }
 
