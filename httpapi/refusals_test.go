@@ -184,7 +184,7 @@ func TestRefusalsEndTheConnection(t *testing.T) {
 				closed = res.Close
 			}
 			if want := map[bool]int{false: 501, true: most}[proxy]; got != want {
-				t.Errorf("the connection had %d responses, want %d", got, want)
+				t.Fatalf("the connection had %d responses, want %d", got, want)
 			}
 			if !proxy {
 				if n, err := r.Read(make([]byte, 1)); err != io.EOF {
