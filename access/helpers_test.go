@@ -98,9 +98,7 @@ func makeKey(t testing.TB, store keys.Store, n access.NewKey) (keys.Key, string)
 		n.Scopes = []access.Scope{access.ScopeRead, access.ScopeWrite}
 	}
 	key, credential, err := access.Create(context.Background(), store, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return key, credential
 }
 

@@ -16,6 +16,7 @@ import (
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/memory"
 	"sluice/database/sqlstore"
+	"sluice/internal/testenv"
 )
 
 // newDurable returns a Service over a server's stores, on the file system.
@@ -23,13 +24,9 @@ func newDurable(b *testing.B, opt blob.Options) (*blob.Service, *sqlstore.Store)
 	b.Helper()
 	dir := b.TempDir()
 	files, err := localfs.Open(filepath.Join(dir, "bytes"), localfs.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	meta, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	b.Cleanup(func() {
 		if err := meta.Close(); err != nil {
 			b.Error(err)
@@ -81,9 +78,7 @@ func BenchmarkComplete(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		u, err := s.Begin(ctx, blob.BeginOptions{Account: "a", Name: "n", PartSize: 16})
-		if err != nil {
-			b.Fatal(err)
-		}
+		testenv.OK(b, err)
 		body := randomBytes(1, 16)
 		var next atomic.Int64
 		errs := make(chan error, 64)
@@ -107,9 +102,7 @@ func BenchmarkComplete(b *testing.B) {
 			}()
 		}
 		for range cap(errs) {
-			if err := <-errs; err != nil {
-				b.Fatal(err)
-			}
+			testenv.OK(b, <-errs)
 		}
 		b.StartTimer()
 		if _, err := s.Complete(ctx, u.ID, blob.Totals{}, nil); err != nil {
@@ -173,9 +166,7 @@ func BenchmarkOverwrite(b *testing.B) {
 			stop()
 			<-done
 			left, err := meta.GarbageBacklog(context.Background(), 0)
-			if err != nil {
-				b.Fatal(err)
-			}
+			testenv.OK(b, err)
 			b.ReportMetric(float64(left.Contents), "garbage")
 		})
 	}
@@ -216,9 +207,7 @@ func BenchmarkFree(b *testing.B) {
 					}
 				}
 				b.StartTimer()
-				if err := s.FreeGarbage(b.Context()); err != nil {
-					b.Fatal(err)
-				}
+				testenv.OK(b, s.FreeGarbage(b.Context()))
 			}
 			b.ReportMetric(float64(contents*b.N)/b.Elapsed().Seconds(), "contents/s")
 		})
@@ -237,9 +226,7 @@ func BenchmarkDelete(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.StartTimer()
-				if err := s.Delete(b.Context(), "a", "n", nil); err != nil {
-					b.Fatal(err)
-				}
+				testenv.OK(b, s.Delete(b.Context(), "a", "n", nil))
 			}
 		})
 	}

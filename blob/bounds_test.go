@@ -12,6 +12,7 @@ import (
 
 	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -35,9 +36,7 @@ func TestLargestInline(t *testing.T) {
 			if got := f.read(t, "n", 0, int64(n)); !bytes.Equal(got, body) {
 				t.Errorf("%d bytes, size known %t: wrong content", n, known)
 			}
-			if err := f.Delete(t.Context(), "a", "n", nil); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, f.Delete(t.Context(), "a", "n", nil))
 		}
 	}
 }
@@ -117,9 +116,7 @@ func TestPartSizes(t *testing.T) {
 	}
 	u := f.begin(t, "n", 1)
 	for _, index := range []int{0, 2} {
-		if err := f.PutPart(t.Context(), blob.PartOptions{UploadID: u.ID, Index: index}, io.LimitReader(strings.NewReader("x"), 1), 1); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, f.PutPart(t.Context(), blob.PartOptions{UploadID: u.ID, Index: index}, io.LimitReader(strings.NewReader("x"), 1), 1))
 	}
 	const missing = "there is no part 1, but a part 2"
 	if _, err := f.Complete(t.Context(), u.ID, blob.Totals{}, nil); !errors.Is(err, blob.ErrPartsMissing) || !strings.Contains(err.Error(), missing) {

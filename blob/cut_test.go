@@ -10,6 +10,7 @@ import (
 
 	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -51,9 +52,7 @@ func TestDeletedBlobOfManyExtentsIsReadToItsEnd(t *testing.T) {
 			f := newFixture(t, blob.Options{ExtentSize: 1 << 20})
 			f.put(t, "n", body)
 			c, err := f.Open(ctx, "a", "n")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			w := newPausing(3 << 20)
 			read := make(chan error, 1)
 			go func() {
@@ -61,17 +60,13 @@ func TestDeletedBlobOfManyExtentsIsReadToItsEnd(t *testing.T) {
 				read <- err
 			}()
 			<-w.paused
-			if err := errors.Join(gone(f), f.FreeGarbage(ctx)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, errors.Join(gone(f), f.FreeGarbage(ctx)))
 			close(w.goOn)
 			if err := <-read; err != nil || !bytes.Equal(w.Bytes(), body) {
 				t.Errorf("%d of %d bytes, %v", w.Len(), len(body), err)
 			}
 			c.Close()
-			if err := f.FreeGarbage(ctx); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, f.FreeGarbage(ctx))
 			if n := f.objects(t); n != 0 {
 				t.Errorf("%d objects stay behind", n)
 			}
@@ -107,30 +102,22 @@ func TestReadersOfGarbageAreCut(t *testing.T) {
 			cuts := map[*blob.Content]int{}
 			for _, name := range []string{"n", "n", "n", "live"} {
 				c, err := f.Open(ctx, "a", name)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				c.OnCut(func() { cuts[c]++ })
 				reads[name] = append(reads[name], c)
 			}
 			reads["n"][1].Close()
 			f.clock.Advance(24 * time.Hour) // before the deletion, so it has no effect
-			if err := errors.Join(f.Delete(ctx, "a", "n", nil), f.FreeGarbage(ctx)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, errors.Join(f.Delete(ctx, "a", "n", nil), f.FreeGarbage(ctx)))
 			f.clock.Advance(24*time.Hour - time.Second)
-			if err := f.FreeGarbage(ctx); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, f.FreeGarbage(ctx))
 			var out bytes.Buffer
 			if _, err := reads["n"][0].WriteRange(ctx, &out, 0, int64(len(body))); err != nil || !bytes.Equal(out.Bytes(), body) || len(cuts) > 0 {
 				t.Fatalf("too early: %d bytes, %v, %d cuts", out.Len(), err, len(cuts))
 			}
 			tc.end(f)
 			for range 2 {
-				if err := f.FreeGarbage(ctx); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, f.FreeGarbage(ctx))
 			}
 			for i, want := range []int{1, 0, 1} {
 				c := reads["n"][i]
@@ -146,9 +133,7 @@ func TestReadersOfGarbageAreCut(t *testing.T) {
 				}
 				c.Close()
 			}
-			if err := f.FreeGarbage(ctx); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, f.FreeGarbage(ctx))
 			if n := f.objects(t); n != 3 {
 				t.Errorf("%d objects, want the 3 of the live blob", n)
 			}

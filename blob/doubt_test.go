@@ -14,6 +14,7 @@ import (
 	"sluice/bytestore/memory"
 	"sluice/database"
 	"sluice/database/sqlstore"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -61,9 +62,7 @@ func TestRunFreesWhenTheLastReaderEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: time.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		store := memory.New()
 		f := &fixture{Service: blob.New(meta, store, blob.Options{InlineSize: -1}), meta: meta, bytes: store}
 		done := make(chan struct{})
@@ -75,14 +74,10 @@ func TestRunFreesWhenTheLastReaderEnds(t *testing.T) {
 		var readers []*blob.Content
 		for range 2 {
 			c, err := f.Open(ctx, "a", "n")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			readers = append(readers, c)
 		}
-		if err := f.Delete(ctx, "a", "n", nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, f.Delete(ctx, "a", "n", nil))
 		for i, c := range readers {
 			time.Sleep(time.Second)
 			if n := f.objects(t); n != 1 {

@@ -20,6 +20,7 @@ import (
 	"sluice/bytestore/memory"
 	"sluice/database"
 	"sluice/database/sqlstore"
+	"sluice/internal/testenv"
 )
 
 // fenceLimit is how long deletions may be delayed by a restart.
@@ -49,9 +50,7 @@ func guard(t *testing.T, meta database.Properties, bytes bytestore.Store) (guard
 func mustGuard(t *testing.T, meta database.Properties, bytes bytestore.Store) guarded {
 	t.Helper()
 	g, err := guard(t, meta, bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return g
 }
 
@@ -72,9 +71,7 @@ func (g guarded) holds(t *testing.T) bool {
 func openMeta(t *testing.T) *sqlstore.Store {
 	t.Helper()
 	s, err := sqlstore.OpenSQLite(t.TempDir()+"/meta.db", sqlstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -88,13 +85,9 @@ func copyOf(t *testing.T, meta *sqlstore.Store) *sqlstore.Store {
 	t.Helper()
 	c := openMeta(t)
 	facts, err := meta.Properties(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for name, value := range facts {
-		if err := c.SetProperty(t.Context(), name, value); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, c.SetProperty(t.Context(), name, value))
 	}
 	return c
 }
@@ -142,9 +135,7 @@ func committed(t *testing.T, meta *sqlstore.Store, n int64) {
 			err = meta.ReplaceProperty(t.Context(), blob.CommitsProperty, text, fmt.Sprint(have+n))
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 }
 
 // TestCopyAndOriginalStartedTogether starts a stopped instance and copies of it one after the
@@ -239,23 +230,19 @@ func TestOldCopyDoesNotStart(t *testing.T) {
 			}
 		}
 		var epochs, claims int
-		if err := bytes.List(t.Context(), "", func(o bytestore.Object) error {
+		testenv.OK(t, bytes.List(t.Context(), "", func(o bytestore.Object) error {
 			if strings.HasSuffix(string(o.Name), "-owner") {
 				epochs++
 			} else {
 				claims++
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if epochs != 16 || claims > 17 {
 			t.Errorf("%d epochs and %d claims after 40 restarts, want 16 and at most 17", epochs, claims)
 		}
 		// The old copy can be used again as the error message says.
-		if err := bytes.List(t.Context(), "", func(o bytestore.Object) error { return bytes.Delete(t.Context(), o.Name) }); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, bytes.List(t.Context(), "", func(o bytestore.Object) error { return bytes.Delete(t.Context(), o.Name) }))
 		g := mustGuard(t, old, bytes)
 		time.Sleep(fenceLimit)
 		if !g.holds(t) {
@@ -327,9 +314,7 @@ func TestFenceOfAHolderThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), openMeta(t)
 		holder, err := blob.OpenFence(t.Context(), original, bytes) // its Watch does not run
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		hangs := guarded{Fence: holder}
 		copied := copyOf(t, original)
 		duplicate := mustGuard(t, copied, bytes)
@@ -341,13 +326,9 @@ func TestFenceOfAHolderThatHangs(t *testing.T) {
 		hangs.hangsOn(t, "a copy has taken the bytes")
 		// Old epochs are removed, the database's among them.
 		hung, err := blob.OpenFence(t.Context(), copied, bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		time.Sleep(fenceLimit)
-		if err := hung.MayDelete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, hung.MayDelete(t.Context()))
 		other := copyOf(t, copied)
 		for range 20 {
 			g := mustGuard(t, other, bytes)
@@ -369,13 +350,9 @@ func TestFenceWhoseEpochWasReplaced(t *testing.T) {
 			t.Fatal("the first start of an instance waits")
 		}
 		name := bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 1))
-		if err := bytes.Delete(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, bytes.Delete(t.Context(), name))
 		const other = "0123456789abcdef0123456789abcdef"
-		if err := bytes.Put(t.Context(), name, strings.NewReader(other), int64(len(other))); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, bytes.Put(t.Context(), name, strings.NewReader(other), int64(len(other))))
 		time.Sleep(fenceLimit)
 		if err := holder.MayDelete(t.Context()); !errors.Is(err, blob.ErrFenced) {
 			t.Errorf("a node whose epoch belongs to another database: %v", err)
@@ -593,9 +570,7 @@ func (h *history) end() {
 		if errors.Is(err, blob.ErrFenced) {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		time.Sleep(fenceLimit)
 		if g.holds(t) {
 			holders++
@@ -605,9 +580,7 @@ func (h *history) end() {
 		start(meta)
 	}
 	if holders == 0 {
-		if err := h.bytes.List(t.Context(), "", func(o bytestore.Object) error { return h.bytes.Delete(t.Context(), o.Name) }); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, h.bytes.List(t.Context(), "", func(o bytestore.Object) error { return h.bytes.Delete(t.Context(), o.Name) }))
 		start(h.databases[0])
 	}
 	if holders != 1 {
@@ -672,9 +645,7 @@ func TestCommitsAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, original := &unreadable{Store: memory.New()}, openMeta(t)
 		f, err := blob.OpenFence(t.Context(), original, store)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		time.Sleep(14 * time.Second)
 		if err := f.MayCommit(); err != nil {
 			t.Errorf("after a short pause: %v", err)
@@ -752,9 +723,7 @@ func TestWorkEndsWithTheFence(t *testing.T) {
 			t.Errorf("work of the holder runs %d times", n)
 		}
 		name := bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 2))
-		if err := bytes.Delete(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, bytes.Delete(t.Context(), name))
 		time.Sleep(5 * time.Second)
 		if n := running.Load(); n != 0 || g.Err() == nil {
 			t.Errorf("work of a fenced database runs %d times; its error is %v", n, g.Err())
@@ -818,9 +787,7 @@ func TestCommitsAreCounted(t *testing.T) {
 			if errors.Is(err, database.ErrNotFound) {
 				return "none"
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			return text
 		}
 		nodes := []guarded{mustGuard(t, meta, bytes)}
@@ -832,18 +799,14 @@ func TestCommitsAreCounted(t *testing.T) {
 		}
 		for _, g := range nodes {
 			for range 50 {
-				if err := g.Commit(); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, g.Commit())
 			}
 		}
 		time.Sleep(13 * time.Second)
 		if got := counted(); got != "100" {
 			t.Errorf("%s commits were counted of 100", got)
 		}
-		if err := nodes[0].Commit(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, nodes[0].Commit())
 		nodes[0].stop()
 		if got := counted(); got != "101" {
 			t.Errorf("%s commits were counted of 101 after a stop", got)
@@ -861,30 +824,22 @@ func TestEpochsOfOlderVersions(t *testing.T) {
 		err := errors.Join(
 			meta.SetProperty(t.Context(), blob.EpochProperty, fmt.Sprintf("%016x %s", 1, nonce)),
 			bytes.Put(t.Context(), older, strings.NewReader(nonce), int64(len(nonce))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		g := mustGuard(t, meta, bytes)
 		time.Sleep(fenceLimit)
 		if !g.holds(t) {
 			t.Errorf("after the epoch of an older version: %v", g.MayDelete(t.Context()))
 		}
 		epoch, err := meta.Property(t.Context(), blob.EpochProperty)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		id, err := blob.ReadID(t.Context(), bytes, bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 2)))
 		if number, nonce, _ := strings.Cut(epoch, " "); err != nil || number != "0000000000000002" || nonce != id {
 			t.Errorf("an older version reads %s, %v in the bytes, and %s in the database", id, err, epoch)
 		}
 		copied := openMeta(t)
-		if err := copied.SetProperty(t.Context(), blob.EpochProperty, fmt.Sprintf("%016x %s", 1, strings.Repeat("f", 32))); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, copied.SetProperty(t.Context(), blob.EpochProperty, fmt.Sprintf("%016x %s", 1, strings.Repeat("f", 32))))
 		g.stop()
-		if err := bytes.Delete(t.Context(), bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 2))); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, bytes.Delete(t.Context(), bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 2))))
 		if _, err := guard(t, copied, bytes); !errors.Is(err, blob.ErrFenced) || strings.Contains(err.Error(), "commits") {
 			t.Errorf("a database with another epoch than an older version's: %v", err)
 		}
@@ -940,9 +895,7 @@ func watched(t *testing.T, meta database.Properties, bytes bytestore.Store) (sto
 	t.Helper()
 	began := time.Now()
 	f, err := blob.OpenFence(t.Context(), meta, bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var changes []change
 	var running sync.WaitGroup
@@ -1043,9 +996,7 @@ func TestFenceBesideOtherObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, meta := memory.New(), openMeta(t)
 		for _, name := range []bytestore.Name{"00-first", blob.InstanceObject, "zz-last"} {
-			if err := bytes.Put(t.Context(), name, strings.NewReader("x"), 1); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, bytes.Put(t.Context(), name, strings.NewReader("x"), 1))
 		}
 		node := mustGuard(t, meta, bytes)
 		time.Sleep(fenceLimit)

@@ -14,6 +14,7 @@ import (
 	"sluice/database/sqlstore"
 	"sluice/internal/task"
 	"sluice/internal/testclock"
+	"sluice/internal/testenv"
 )
 
 // fixture is a Service over a real metadata store and a byte store in memory, with a clock that the
@@ -31,9 +32,7 @@ func newFixture(t testing.TB, opt blob.Options) *fixture {
 	t.Helper()
 	f := &fixture{bytes: memory.New(), clock: testclock.New()}
 	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: f.clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := meta.Close(); err != nil {
 			t.Error(err)
@@ -67,9 +66,7 @@ func (f *fixture) put(t testing.TB, name string, body []byte) {
 func (f *fixture) read(t testing.TB, name string, off, n int64) []byte {
 	t.Helper()
 	c, err := f.Open(context.Background(), "a", name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer c.Close()
 	var out bytes.Buffer
 	if m, err := c.WriteRange(context.Background(), &out, off, n); err != nil || m != n {
@@ -83,9 +80,7 @@ func (f *fixture) objects(t testing.TB) int {
 	t.Helper()
 	n := 0
 	err := f.bytes.List(context.Background(), "", func(bytestore.Object) error { n++; return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return n
 }
 

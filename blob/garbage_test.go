@@ -20,6 +20,7 @@ import (
 	"sluice/database"
 	"sluice/database/sqlstore"
 	"sluice/internal/task"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -54,17 +55,11 @@ func (f *fixture) garbage(t *testing.T, prefix string, n int) map[bytestore.Name
 		name := fmt.Sprint(prefix, i)
 		f.put(t, name, []byte("x"))
 		b, err := f.meta.Blob(t.Context(), "a", name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		extents, err := f.meta.Extents(t.Context(), b.Content, metastore.Position{}, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		objects[bytestore.Name(extents[0].Object)] = true
-		if err := f.Delete(t.Context(), "a", name, nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, f.Delete(t.Context(), "a", name, nil))
 	}
 	return objects
 }
@@ -77,16 +72,12 @@ func (f *fixture) largeGarbage(t *testing.T, n int) []bytestore.Name {
 		f.part(t, u.ID, i, []byte("x"))
 	}
 	extents, err := f.meta.Extents(t.Context(), u.Content, metastore.Position{}, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var names []bytestore.Name
 	for _, e := range extents {
 		names = append(names, bytestore.Name(e.Object))
 	}
-	if err := f.Abort(t.Context(), u.ID); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, f.Abort(t.Context(), u.ID))
 	return names
 }
 
@@ -96,9 +87,7 @@ func TestOverwritesLeaveABoundedBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		store := &watchedStore{memory.New(), func(bytestore.Name) error { time.Sleep(30 * time.Millisecond); return nil }}
 		f := &fixture{Service: blob.New(meta, store, blob.Options{InlineSize: -1}), meta: meta, bytes: store.Store}
 		done := make(chan struct{})
@@ -112,9 +101,7 @@ func TestOverwritesLeaveABoundedBacklog(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			if i%100 == 0 {
 				backlog, err := f.GarbageBacklog(ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				most = max(most, backlog.Contents)
 			}
 		}
@@ -149,9 +136,7 @@ func TestLargeGarbageDelaysNoRequests(t *testing.T) {
 	f.clock.Advance(time.Second)
 	small := f.garbage(t, "small", 300)
 	f.clock.Advance(time.Hour)
-	if err := f.FreeGarbage(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, f.FreeGarbage(t.Context()))
 	if n := f.objects(t); n != 0 || len(order) != len(large)+len(small) {
 		t.Fatalf("%d objects stay behind after %d deletes", n, len(order))
 	}
@@ -337,9 +322,7 @@ func TestDeleteFreesBeforeItReturns(t *testing.T) {
 	f := newFixture(t, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})
 	for name, size := range map[string]int{"empty": 0, "small": 1, "many": 40<<20 + 1} {
 		f.put(t, name, bytes.Repeat([]byte("x"), size))
-		if err := f.Delete(t.Context(), "a", name, nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, f.Delete(t.Context(), "a", name, nil))
 		backlog, err := f.GarbageBacklog(t.Context())
 		if n := f.objects(t); n != 0 || err != nil || backlog.Contents != 0 {
 			t.Errorf("%s: %d objects, %+v, %v after the delete", name, n, backlog, err)
@@ -431,9 +414,7 @@ func inRun(t *testing.T, opt blob.Options, wrap func(blob.Metadata) blob.Metadat
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: time.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		f := &fixture{meta: meta, bytes: memory.New()}
 		f.Service = blob.New(wrap(meta), f.bytes, opt)
 		ctx, stop := context.WithCancel(t.Context())
@@ -485,15 +466,11 @@ func TestFullStoreCutsReadersOfGarbage(t *testing.T) {
 	inRun(t, opt, func(s blob.Metadata) blob.Metadata { return s }, func(t *testing.T, f *fixture) {
 		f.put(t, "n", []byte("x"))
 		c, err := f.Open(t.Context(), "a", "n")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		defer c.Close()
 		var cut atomic.Bool
 		c.OnCut(func() { cut.Store(true) })
-		if err := f.Delete(t.Context(), "a", "n", nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, f.Delete(t.Context(), "a", "n", nil))
 		time.Sleep(time.Second)
 		if cut.Load() {
 			t.Fatal("the reader was cut although there is space")
@@ -563,9 +540,7 @@ func TestRunReportsItsRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const expired = 3
 		f := newFixture(t, blob.Options{InlineSize: -1, GarbageGrace: time.Hour})
-		if err := f.bytes.Put(t.Context(), bytestore.NewName(f.clock.Now()), strings.NewReader("x"), 1); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, f.bytes.Put(t.Context(), bytestore.NewName(f.clock.Now()), strings.NewReader("x"), 1))
 		for i := range expired {
 			options := blob.PutOptions{Account: "a", Name: fmt.Sprint(i), Expires: f.clock.Now().Add(time.Hour)}
 			if _, err := f.Put(t.Context(), options, strings.NewReader("x"), 1); err != nil {

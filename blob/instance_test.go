@@ -14,6 +14,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 )
 
@@ -74,9 +75,7 @@ func TestFirstStartCutAtEachStep(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("step %d, after %t", step, after), func(t *testing.T) {
 				inBytes, err := blob.ReadID(ctx, f.bytes, blob.InstanceObject)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				// Other metadata must never adopt what this one has begun.
 				other := newFixture(t, blob.Options{})
 				if _, err := blob.Bind(ctx, other.meta, f.bytes); inBytes != "" && !errors.Is(err, blob.ErrForeignStore) {
@@ -194,9 +193,7 @@ func TestUnfinishedCopies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, blob.Options{})
 			for _, step := range steps {
-				if err := step(f); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, step(f))
 			}
 			before := f.objects(t)
 			_, err := blob.Bind(ctx, f.meta, f.bytes)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sluice/blob"
+	"sluice/internal/testenv"
 )
 
 // TestNothingIsDeletedWithoutPermission checks that no object is deleted while MayDelete fails,
@@ -21,9 +22,7 @@ func TestNothingIsDeletedWithoutPermission(t *testing.T) {
 	before := f.objects(t)
 	f.clock.Advance(blob.OrphanAge)
 	for _, name := range []string{"small", "large"} {
-		if err := f.Delete(ctx, "a", name, nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, f.Delete(ctx, "a", name, nil))
 	}
 	if err := f.FreeGarbage(ctx); !errors.Is(err, errFenced) {
 		t.Errorf("free garbage: %v, want %v", err, errFenced)

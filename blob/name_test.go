@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"sluice/internal/testenv"
 )
 
 func TestParseAccount(t *testing.T) {
@@ -133,9 +135,7 @@ func TestCheckName(t *testing.T) {
 // TestClientVectors checks the accounts and names that the public client was observed to send.
 func TestClientVectors(t *testing.T) {
 	data, err := os.ReadFile("../wire/testdata/client-http.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var vectors struct {
 		Names []struct {
 			ID       string
@@ -144,9 +144,7 @@ func TestClientVectors(t *testing.T) {
 		}
 		Accounts map[string]struct{ StartBody, Get string }
 	}
-	if err := json.Unmarshal(data, &vectors); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(data, &vectors))
 	for _, v := range vectors.Names {
 		// Long names are only described, and Go cannot read a lone surrogate from JSON.
 		if v.Name == nil || strings.HasSuffix(*v.Name, " utf16 units)") || v.ID == "lone" {
@@ -159,9 +157,7 @@ func TestClientVectors(t *testing.T) {
 	}
 	for id, v := range vectors.Accounts {
 		var begin struct{ RawAccount string }
-		if err := json.Unmarshal([]byte(v.StartBody), &begin); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, json.Unmarshal([]byte(v.StartBody), &begin))
 		got, err := ParseAccount(begin.RawAccount)
 		switch {
 		case id == "bytes":

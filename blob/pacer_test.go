@@ -12,6 +12,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/database/sqlstore"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -105,9 +106,7 @@ func TestBackgroundTasksYieldToRequests(t *testing.T) {
 					store := &stepStore{Store: f.meta}
 					s := blob.New(store, f.bytes, blob.Options{Busy: func() bool { return busy }})
 					begin := time.Now()
-					if err := c.run(s); err != nil {
-						t.Fatal(err)
-					}
+					testenv.OK(t, c.run(s))
 					took, total := time.Since(begin), 0
 					for _, n := range store.steps {
 						total += n
@@ -145,9 +144,7 @@ func TestFullDiskIsFreedWithoutPauses(t *testing.T) {
 		full := func(int64) error { return fmt.Errorf("full: %w", bytestore.ErrNoSpace) }
 		s := blob.New(store, f.bytes, blob.Options{Busy: func() bool { return true }, Space: full})
 		begin := time.Now()
-		if err := s.FreeGarbage(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, s.FreeGarbage(t.Context()))
 		if took := time.Since(begin); took != time.Duration(len(store.steps))*time.Millisecond || len(store.steps) != 2 {
 			t.Errorf("%v in %s, want 2 steps without pauses", store.steps, took)
 		}

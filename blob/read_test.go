@@ -24,6 +24,7 @@ import (
 	"sluice/bytestore/cached"
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/memory"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -44,9 +45,7 @@ func newOnFiles(t testing.TB, opt blob.Options) (*fixture, string) {
 	t.Helper()
 	dir := t.TempDir()
 	files, err := localfs.Open(dir, localfs.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := files.Close(); err != nil {
 			t.Error(err)
@@ -82,9 +81,7 @@ func TestReadAnyRangeByEveryWay(t *testing.T) {
 				blobName := fmt.Sprint(size)
 				way.f.put(t, blobName, body)
 				c, err := way.f.Open(t.Context(), "a", blobName)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				defer c.Close()
 				rng := rand.New(rand.NewPCG(uint64(size), 2))
 				for i := range 40 {
@@ -214,9 +211,7 @@ func TestChangeAfterTheCheckIsNotServed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tc.f.put(t, "n", body)
 			c, err := tc.f.Open(t.Context(), "a", "n")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			defer c.Close()
 			out := &meddler{meddle: tc.change}
 			n, err := c.WriteRange(t.Context(), plain{out}, 0, size)
@@ -244,9 +239,7 @@ func onlyFile(t *testing.T, dir string) string {
 func damageFile(t *testing.T, dir string, off int64) {
 	t.Helper()
 	f, err := os.OpenFile(onlyFile(t, dir), os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var b [1]byte
 	if _, err := f.ReadAt(b[:], off); err != nil {
 		t.Fatal(err)
@@ -255,9 +248,7 @@ func damageFile(t *testing.T, dir string, off int64) {
 	if _, err := f.WriteAt(b[:], off); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, f.Close())
 }
 
 // stallingStore is a store that blocks the readers of one object until they are released. They are
@@ -279,9 +270,7 @@ func newStallingStore(isFile bool) *stallingStore {
 
 // stall blocks the readers of the only object.
 func (s *stallingStore) stall(t *testing.T) {
-	if err := s.List(t.Context(), "", func(o bytestore.Object) error { s.stalls = o.Name; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.List(t.Context(), "", func(o bytestore.Object) error { s.stalls = o.Name; return nil }))
 }
 
 func (s *stallingStore) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
@@ -360,9 +349,7 @@ func TestConcurrentFileReadsAreBounded(t *testing.T) {
 	f.put(t, "n", randomBytes(1, size))
 	s.stall(t)
 	c, err := f.Open(t.Context(), "a", "n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer c.Close()
 	var readers sync.WaitGroup
 	for range atOnce {
@@ -412,9 +399,7 @@ func benchmarkReadTLS(b *testing.B, buffers int64) {
 	certificate.StartTLS()
 	defer certificate.Close()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", certificate.TLS)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	var client sync.WaitGroup
 	client.Go(func() {
 		conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
@@ -428,13 +413,9 @@ func benchmarkReadTLS(b *testing.B, buffers int64) {
 		}
 	})
 	conn, err := listener.Accept()
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	c, err := s.Open(b.Context(), "a", "n")
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	b.SetBytes(c.Size)
 	for b.Loop() {
 		if n, err := c.WriteRange(b.Context(), plain{conn}, 0, c.Size); err != nil || n != c.Size {
@@ -459,9 +440,7 @@ func TestDamagedCopyIsEvicted(t *testing.T) {
 	f.put(t, "n", want)
 	inner := &flippingOnce{Store: f.bytes}
 	copies, err := cached.Open(inner, t.TempDir(), cached.Options{Size: 8 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() {
 		if err := copies.Close(); err != nil {
 			t.Error(err)
@@ -470,9 +449,7 @@ func TestDamagedCopyIsEvicted(t *testing.T) {
 	s := blob.New(f.meta, copies, blob.Options{})
 	read := func() ([]byte, error) {
 		c, err := s.Open(t.Context(), "a", "n")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		defer c.Close()
 		var got bytes.Buffer
 		_, err = c.WriteRange(t.Context(), &got, 0, c.Size)
@@ -533,9 +510,7 @@ func TestOnlyTheStoreReportsDamage(t *testing.T) {
 		f := newOverStore(t, broken, blob.Options{ReadBuffers: buffers})
 		f.put(t, "n", randomBytes(1, 1<<20))
 		c, err := f.Open(t.Context(), "a", "n")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		defer c.Close()
 		for err, damaged := range map[error]bool{
 			bytestore.ErrNotFound:  true,
@@ -607,9 +582,7 @@ func TestDamagedInlineBodyIsNotServed(t *testing.T) {
 		}
 		rows.damage = damage
 		c, err := f.Open(t.Context(), "a", "n")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for _, r := range [][2]int64{{0, int64(len(body))}, {100, 50}} { // the second range contains no damage
 			var out bytes.Buffer
 			n, err := c.WriteRange(t.Context(), &out, r[0], r[1])

@@ -17,6 +17,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -57,9 +58,7 @@ func (s *countingStore) forget() (most int, n int64) {
 func readAll(t *testing.T, f *fixture, name string, ranges []blob.Range) (got [][]byte, paid int64, err error) {
 	t.Helper()
 	c, err := f.Open(t.Context(), "a", name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer c.Close()
 	r := c.Read(ranges, func(_ context.Context, n int64) error { paid += n; return nil })
 	defer r.Close()
@@ -205,9 +204,7 @@ func TestRangesOfADamagedBlock(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, err := f.Open(t.Context(), "a", "n")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		defer c.Close()
 		r := c.Read([]blob.Range{{Off: 0, N: 1}, {Off: 5000, N: 10}}, nil)
 		defer r.Close()
@@ -227,9 +224,7 @@ func TestReadingPaysBeforeItReads(t *testing.T) {
 	f := newOverStore(t, store, blob.Options{})
 	f.put(t, "n", randomBytes(1, 1<<20))
 	c, err := f.Open(t.Context(), "a", "n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer c.Close()
 	store.forget()
 	refused := errors.New("refused")
@@ -302,9 +297,7 @@ func TestRangeOverPartsOfOddSizes(t *testing.T) {
 	ranges := []blob.Range{{Off: 1 << 20, N: 1}, {Off: 1<<20 + 50<<10, N: 200 << 10}, {Off: partSize + 500<<10, N: 1}}
 	store.forget()
 	got, paid, err := readAll(t, f, "n", ranges)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	sent := int64(0)
 	for i, r := range ranges {
 		if !bytes.Equal(got[i], body[r.Off:r.Off+r.N]) {
@@ -351,9 +344,7 @@ func TestCheckedBlocksAreReadInPart(t *testing.T) {
 		t.Fatal("the bytes differ")
 	}
 	c, err := f.Open(t.Context(), "a", "n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer c.Close()
 	for r, sends := range map[blob.Range]int{
 		{Off: 0, N: 1<<20 + 10}:      2,
@@ -427,9 +418,7 @@ func TestFileThatEndsWhileItIsSent(t *testing.T) {
 		f.put(t, "n", body)
 		f.read(t, "n", 0, size) // checks all blocks
 		c, err := f.Open(t.Context(), "a", "n")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		out := &receiver{first: tc.first, then: func() error { return tc.then(onlyFile(t, dir)) }}
 		n, err := c.WriteRange(t.Context(), out, 0, size)
 		c.Close()
@@ -498,9 +487,7 @@ func TestLookupsOfARead(t *testing.T) {
 	} {
 		lookups := &extentLookups{Metadata: f.meta}
 		c, err := blob.New(lookups, f.bytes, blob.Options{}).Open(t.Context(), "a", tc.name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		n, err := c.WriteRange(t.Context(), io.Discard, tc.off, tc.n)
 		c.Close()
 		if n != tc.n || err != nil {
@@ -522,9 +509,7 @@ func TestGapInAContentIsReported(t *testing.T) {
 	for off, found := range map[int64]int64{extent: 0, 2*extent + 5: 0, 0: extent, 2*extent - 1: 2 * extent} {
 		s := blob.New(&shiftedExtents{f.meta, metastore.Position{Offset: found}}, f.bytes, blob.Options{})
 		c, err := s.Open(t.Context(), "a", "n")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		var out bytes.Buffer
 		n, err := c.WriteRange(t.Context(), &out, off, 1)
 		c.Close()
@@ -542,9 +527,7 @@ func TestUntil(t *testing.T) {
 		f.put(t, "n", []byte("x"))
 		before := time.Now()
 		c, err := f.Open(t.Context(), "a", "n")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		c.Close()
 		left := grace - time.Minute
 		switch until := c.Until(); {

@@ -18,6 +18,7 @@ import (
 	"sluice/bytestore"
 	"sluice/checksum"
 	"sluice/database"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -34,9 +35,7 @@ func TestPutThenReadAnyRange(t *testing.T) {
 					declared = bytestore.UnknownSize
 				}
 				b, err := f.Put(context.Background(), blob.PutOptions{Account: "a", Name: name}, iotest.HalfReader(bytes.NewReader(want)), declared)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				if b.Size != int64(size) {
 					t.Fatalf("size %d, want %d", b.Size, size)
 				}
@@ -59,18 +58,14 @@ func TestETagDependsOnContentAlone(t *testing.T) {
 	body := randomBytes(7, 3<<20+123)
 	f.put(t, "whole", body)
 	want, err := f.meta.Blob(ctx, "a", "whole")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, partSize := range []int{1 << 10, 1000 * 7, 1 << 20, 5 << 20} {
 		u := f.begin(t, "parts", int64(partSize))
 		for i := 0; i*partSize < len(body); i++ {
 			f.part(t, u.ID, i, body[i*partSize:min((i+1)*partSize, len(body))])
 		}
 		done, err := f.Complete(ctx, u.ID, blob.Totals{}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if got := checksum.ETag(done.Size, done.CRC64); got != checksum.ETag(want.Size, want.CRC64) {
 			t.Errorf("parts of %d: ETag %s, by PUT %s", partSize, got, checksum.ETag(want.Size, want.CRC64))
 		}
@@ -126,9 +121,7 @@ func TestBlobThatExpiresMeanwhileReplacesNothing(t *testing.T) {
 	f.put(t, "n", []byte("precious"))
 	soon := f.clock.Now().Add(time.Minute)
 	u, err := f.Begin(ctx, blob.BeginOptions{Account: "a", Name: "n", PartSize: 4, Expires: soon})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	body := readerFunc(func(p []byte) (int, error) {
 		f.clock.Advance(time.Minute)
 		return len(p), nil
@@ -201,30 +194,20 @@ func TestBytesAreFreedWhenTheLastReaderEnds(t *testing.T) {
 	body := randomBytes(1, 5<<20)
 	f.put(t, "n", body)
 	first, err := f.Open(ctx, "a", "n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	second, err := f.Open(ctx, "a", "n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	f.put(t, "n", []byte("new"))
-	if err := f.FreeGarbage(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, f.FreeGarbage(ctx))
 	first.Close()
-	if err := f.FreeGarbage(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, f.FreeGarbage(ctx))
 	var out bytes.Buffer
 	if _, err := second.WriteRange(ctx, &out, 0, int64(len(body))); err != nil || !bytes.Equal(out.Bytes(), body) {
 		t.Fatalf("a reader lost its bytes: %v", err)
 	}
 	second.Close()
 	second.Close() // does nothing
-	if err := f.FreeGarbage(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, f.FreeGarbage(ctx))
 	if n := f.objects(t); n != 0 {
 		t.Errorf("%d objects stay behind", n)
 	}
@@ -273,9 +256,7 @@ func TestReadersRaceWithOverwrites(t *testing.T) {
 	}
 	close(stop)
 	workers.Wait()
-	if err := f.FreeGarbage(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, f.FreeGarbage(ctx))
 	if n := f.objects(t); n != 1 {
 		t.Errorf("%d objects for one blob of one", n)
 	}
@@ -286,23 +267,17 @@ func TestDamageIsNeverServed(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	f.put(t, "n", randomBytes(1, 3<<20))
 	var names []bytestore.Name
-	if err := f.bytes.List(ctx, "", func(o bytestore.Object) error { names = append(names, o.Name); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, f.bytes.List(ctx, "", func(o bytestore.Object) error { names = append(names, o.Name); return nil }))
 	damage(t, f.bytes, names[0])
 	c, err := f.Open(ctx, "a", "n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer c.Close()
 	n, err := c.WriteRange(ctx, io.Discard, 0, c.Size)
 	if !errors.Is(err, blob.ErrCorrupt) {
 		t.Fatalf("error %v after %d bytes, want %v", err, n, blob.ErrCorrupt)
 	}
 	for _, name := range names {
-		if err := f.bytes.Delete(ctx, name); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, f.bytes.Delete(ctx, name))
 	}
 	if _, err := c.WriteRange(ctx, io.Discard, 0, c.Size); !errors.Is(err, blob.ErrCorrupt) {
 		t.Fatalf("lost object: error %v, want %v", err, blob.ErrCorrupt)
@@ -314,27 +289,19 @@ func damage(t *testing.T, store bytestore.Store, name bytestore.Name) {
 	t.Helper()
 	ctx := context.Background()
 	var size int64
-	if err := store.List(ctx, "", func(o bytestore.Object) error {
+	testenv.OK(t, store.List(ctx, "", func(o bytestore.Object) error {
 		if o.Name == name {
 			size = o.Size
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	r, err := store.Open(ctx, name, 0, size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	body := make([]byte, size)
 	if _, err := io.ReadFull(r, body); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(r.Close(), store.Delete(ctx, name)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(r.Close(), store.Delete(ctx, name)))
 	body[size/2] ^= 1
-	if err := store.Put(ctx, name, bytes.NewReader(body), size); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, store.Put(ctx, name, bytes.NewReader(body), size))
 }

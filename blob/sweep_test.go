@@ -15,6 +15,7 @@ import (
 	"sluice/bytestore/memory"
 	"sluice/database"
 	"sluice/database/sqlstore"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -22,9 +23,7 @@ import (
 func (f *fixture) orphan(t *testing.T) {
 	t.Helper()
 	name := bytestore.NewName(f.clock.Now())
-	if err := f.bytes.Put(context.Background(), name, strings.NewReader("x"), 1); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, f.bytes.Put(context.Background(), name, strings.NewReader("x"), 1))
 }
 
 func TestOrphanSweepSparesTheYoungAndTheLiving(t *testing.T) {
@@ -88,9 +87,7 @@ func TestIdleUploadsAreSwept(t *testing.T) {
 	busy := f.begin(t, "busy", 3<<20)
 	f.clock.Advance(metastore.UploadIdleLimit/2 + time.Second)
 	f.part(t, busy.ID, 0, randomBytes(2, 3<<20))
-	if err := errors.Join(f.Purge(ctx), f.FreeGarbage(ctx)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(f.Purge(ctx), f.FreeGarbage(ctx)))
 	if u, _, err := f.Upload(ctx, idle.ID, -1, 1); err != nil || u.State != metastore.UploadAborted {
 		t.Errorf("the idle upload is %v, %v", u.State, err)
 	}
@@ -110,9 +107,7 @@ func TestManySmallContentsAreFreedTogether(t *testing.T) {
 	for i := range 600 {
 		f.put(t, "n", []byte(strings.Repeat("x", 1+i%8))) // some inline, some not
 	}
-	if err := f.FreeGarbage(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, f.FreeGarbage(ctx))
 	left, err := f.meta.GarbageContents(ctx, 0, metastore.GarbageContent{}, 1_000)
 	if err != nil || len(left) != 0 {
 		t.Errorf("%d contents are still garbage, %v", len(left), err)
@@ -155,17 +150,13 @@ func TestExpiredBlobsAreFreed(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{InlineSize: -1})
 	_, err := f.Put(ctx, blob.PutOptions{Account: "a", Name: "n", Expires: f.clock.Now().Add(time.Hour)}, strings.NewReader("x"), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	f.clock.Advance(time.Hour)
 	if _, err := f.Open(ctx, "a", "n"); !errors.Is(err, database.ErrExpired) {
 		t.Errorf("just expired: %v", err)
 	}
 	f.clock.Advance(metastore.ExpiredBlobGrace)
-	if err := errors.Join(f.Purge(ctx), f.FreeGarbage(ctx)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(f.Purge(ctx), f.FreeGarbage(ctx)))
 	if _, err := f.Open(ctx, "a", "n"); !errors.Is(err, database.ErrNotFound) {
 		t.Errorf("long expired: %v", err)
 	}
@@ -179,9 +170,7 @@ func TestRunPerformsAllTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: time.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		bytes := memory.New()
 		var restored atomic.Int64
 		f := &fixture{
@@ -189,9 +178,7 @@ func TestRunPerformsAllTasks(t *testing.T) {
 			meta:    meta,
 			bytes:   bytes,
 		}
-		if err := bytes.Put(ctx, bytestore.NewName(time.Now().Add(-blob.OrphanAge)), strings.NewReader("x"), 1); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, bytes.Put(ctx, bytestore.NewName(time.Now().Add(-blob.OrphanAge)), strings.NewReader("x"), 1))
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

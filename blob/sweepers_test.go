@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/blob"
+	"sluice/internal/testenv"
 )
 
 // TestConcurrentSweepers runs two services over the same stores. Each purges, frees and sweeps
@@ -60,9 +61,7 @@ func TestConcurrentSweepers(t *testing.T) {
 	}
 	first.clock.Advance(blob.OrphanAge)
 	for _, f := range both {
-		if err := f.FreeGarbage(ctx); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, f.FreeGarbage(ctx))
 		if found, err := f.SweepOrphans(ctx); err != nil || found.Orphans != 0 {
 			t.Errorf("at the end: %+v, %v, want no orphan", found, err)
 		}

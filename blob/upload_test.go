@@ -14,23 +14,20 @@ import (
 	"sluice/bytestore"
 	"sluice/checksum"
 	"sluice/database"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
 func (f *fixture) begin(t testing.TB, name string, partSize int64) metastore.Upload {
 	t.Helper()
 	u, err := f.Begin(context.Background(), blob.BeginOptions{Account: "a", Name: name, PartSize: partSize})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return u
 }
 
 func (f *fixture) part(t testing.TB, id string, index int, body []byte) {
 	t.Helper()
-	if err := f.PutPart(context.Background(), blob.PartOptions{UploadID: id, Index: index}, bytes.NewReader(body), int64(len(body))); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, f.PutPart(context.Background(), blob.PartOptions{UploadID: id, Index: index}, bytes.NewReader(body), int64(len(body))))
 }
 
 func TestPartsInAnyOrderInParallelAndAgain(t *testing.T) {
@@ -56,9 +53,7 @@ func TestPartsInAnyOrderInParallelAndAgain(t *testing.T) {
 	if got := f.read(t, "n", partSize-5, partSize+10); !bytes.Equal(got, body[partSize-5:2*partSize+5]) {
 		t.Fatal("a range over three parts differs")
 	}
-	if err := f.FreeGarbage(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, f.FreeGarbage(ctx))
 	if n := f.objects(t); n != 2*(parts-1) { // the short last part is inline
 		t.Errorf("%d objects: re-sent parts were not freed", n)
 	}
@@ -70,9 +65,7 @@ func TestPartRefusals(t *testing.T) {
 	u := f.begin(t, "n", 1<<20)
 	large := f.begin(t, "large", blob.MaxPartSize)
 	aborted := f.begin(t, "aborted", 10)
-	if err := f.Abort(ctx, aborted.ID); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, f.Abort(ctx, aborted.ID))
 	committed := f.begin(t, "committed", 10)
 	if _, err := f.Complete(ctx, committed.ID, blob.Totals{}, nil); err != nil {
 		t.Fatal(err)
@@ -137,9 +130,7 @@ func TestCompleteRefusalsLeaveTheUploadOpen(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			u, err := f.Begin(ctx, blob.BeginOptions{Account: "a", Name: c.blob, PartSize: 4, CreateOnly: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			for i, body := range c.parts {
 				f.part(t, u.ID, i, []byte(body))
 			}
@@ -162,18 +153,14 @@ func TestRepeatedCompleteReturnsTheRecordedOutcome(t *testing.T) {
 	f.part(t, u.ID, 1, []byte("e"))
 	size, tag := int64(5), ""
 	first, err := f.Complete(ctx, u.ID, blob.Totals{Bytes: &size}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	tag = checksum.ETag(first.Size, first.CRC64)
 	for _, change := range []func() error{
 		func() error { return nil },
 		func() error { f.put(t, "n", []byte("other")); return nil },
 		func() error { return f.Delete(ctx, "a", "n", nil) },
 	} {
-		if err := change(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, change())
 		again, err := f.Complete(ctx, u.ID, blob.Totals{}, func(*metastore.Blob) error { return errors.New("asked") })
 		if err != nil || checksum.ETag(again.Size, again.CRC64) != tag || !again.Modified.Equal(first.Modified) {
 			t.Fatalf("repeated: %+v, %v", again, err)
@@ -201,12 +188,8 @@ func TestReSentPartRacesWithComplete(t *testing.T) {
 		})
 		done, err := f.Complete(ctx, u.ID, blob.Totals{}, nil)
 		workers.Wait()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.FreeGarbage(ctx); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
+		testenv.OK(t, f.FreeGarbage(ctx))
 		want := "aaaa"
 		if resent == nil {
 			want = "bbbb"
@@ -225,9 +208,7 @@ func TestAbortFreesTheParts(t *testing.T) {
 	u := f.begin(t, "n", 3<<20)
 	f.part(t, u.ID, 0, randomBytes(1, 3<<20))
 	for range 2 {
-		if err := f.Abort(ctx, u.ID); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, f.Abort(ctx, u.ID))
 	}
 	if n := f.objects(t); n != 0 {
 		t.Errorf("%d objects stay behind", n)

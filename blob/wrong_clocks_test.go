@@ -43,9 +43,7 @@ func TestNodesWithWrongClocks(t *testing.T) {
 		objects := memory.New()
 		node := func() *blob.Service {
 			meta, err := sqlstore.OpenPostgres(t.Context(), dsn, sqlstore.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			t.Cleanup(func() {
 				if err := meta.Close(); err != nil {
 					t.Error(err)
@@ -76,9 +74,7 @@ func TestNodesWithWrongClocks(t *testing.T) {
 			t.Errorf("ahead by %v: stale extents: %v", ahead, err)
 		}
 		c, err := sweeper.Open(t.Context(), "a", "swept")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		var got bytes.Buffer
 		if _, err := c.WriteRange(t.Context(), &got, 0, c.Size); err != nil || !bytes.Equal(got.Bytes(), randomBytes(1, 2<<20)) {
 			t.Errorf("ahead by %v: %d bytes, %v", ahead, got.Len(), err)

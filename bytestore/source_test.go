@@ -10,6 +10,7 @@ import (
 	"testing/iotest"
 
 	"sluice/bytestore"
+	"sluice/internal/testenv"
 )
 
 func TestSource(t *testing.T) {
@@ -62,9 +63,7 @@ func (emptyReader) Read([]byte) (int, error) { return 0, nil }
 
 func TestSourceReportsProgress(t *testing.T) {
 	s, err := bytestore.NewSource(t.Context(), iotest.OneByteReader(strings.NewReader("abcdef")), 6)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	reads := 0
 	if n, _, err := s.Fill(make([]byte, 4), func() { reads++ }); n != 4 || err != nil || reads != 4 {
 		t.Fatalf("%d bytes, error %v, progress reported %d times", n, err, reads)

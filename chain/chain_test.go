@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/internal/testenv"
 	"sluice/micropay"
 )
 
@@ -52,9 +53,7 @@ func newClient(t *testing.T, opt Options) *Client {
 		opt.ChainID = 4
 	}
 	c, err := New(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return c
 }
 
@@ -81,18 +80,14 @@ func readRecorded(t testing.TB) (r recorded) {
 	if err == nil {
 		err = json.Unmarshal(text, &r)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return r
 }
 
 func parseAddress(t testing.TB, text string) micropay.Address {
 	t.Helper()
 	a, err := micropay.ParseAddress(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return a
 }
 
@@ -101,9 +96,7 @@ func completed(t testing.TB) *micropay.Transaction {
 	t.Helper()
 	v := readRecorded(t).Vectors[0]
 	body, err := hex.DecodeString(v.Submitted)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var hash micropay.Hash
 	if _, err := hex.Decode(hash[:], []byte(v.Hash[2:])); err != nil {
 		t.Fatal(err)
@@ -119,9 +112,7 @@ func TestSubmitSendsWhatThePublicClientSends(t *testing.T) {
 		got = fmt.Sprintf("%s %s %s %s %x %v", r.Method, r.URL.Path, r.Header.Get("Content-Type"), r.Header.Get("Authorization"), body, err)
 		answers(http.StatusAccepted, `{"hash":"`+of.Hash.String()+`"}`)(w, r)
 	})}})
-	if err := c.Submit(t.Context(), of); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.Submit(t.Context(), of))
 	v := readRecorded(t).Vectors[0]
 	if want := fmt.Sprintf("POST /v1/transactions %s Bearer key %s <nil>", v.ContentType, v.Submitted); got != want {
 		t.Errorf("sent %s\nwant %s", got, want)
@@ -142,9 +133,7 @@ func TestChannelsSendsWhatThePublicClientSends(t *testing.T) {
 		})},
 	})
 	channels, err := c.Channels(t.Context(), parseAddress(t, view.Sender), parseAddress(t, view.Receiver))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if want := fmt.Sprintf("POST /v1/view %s %s <nil>", view.ContentType, view.Body); got != want {
 		t.Errorf("sent %s\nwant %s", got, want)
 	}

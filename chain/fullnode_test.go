@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/fullnode"
+	"sluice/internal/testenv"
 	"sluice/micropay"
 )
 
@@ -27,17 +28,11 @@ type onChain struct {
 func startFullnode(t *testing.T) *onChain {
 	t.Helper()
 	m, err := micropay.ParseBase64(readRecorded(t).Vectors[0].Micropayment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	key, err := micropay.ParsePrivateKey(readRecorded(t).Vectors[0].ReceiverKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	receiver, err := micropay.NewSignerOf(m.Receiver, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	n := &onChain{fullnode.Start(t, fullnode.Options{}), completed(t), m, receiver}
 	n.reset()
 	return n
@@ -104,9 +99,7 @@ func TestCollectOnAFullnode(t *testing.T) {
 	n.expect(t, c, Transaction{State: StateUnknown})
 	n.Hold()
 	for range 2 {
-		if err := c.Submit(t.Context(), n.of); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, c.Submit(t.Context(), n.of))
 	}
 	n.expect(t, c, Transaction{State: StatePending})
 	n.Execute()
@@ -243,9 +236,7 @@ func TestOutcomesOfSubmissions(t *testing.T) {
 		n.reset()
 		n.Fail(fullnode.Fault{On: fullnode.Submit, Times: 1, Effect: fullnode.Drop})
 		c, err := submit(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		n.expect(t, c, Transaction{State: StateUnknown})
 		if _, err := submit(t); err != nil {
 			t.Fatal(err)
@@ -256,9 +247,7 @@ func TestOutcomesOfSubmissions(t *testing.T) {
 		n.reset()
 		n.Hold()
 		c, err := submit(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		n.Advance(time.Minute)
 		n.Execute()
 		got, err := c.Transaction(t.Context(), n.of.Hash)
@@ -272,9 +261,7 @@ func TestOutcomesOfSubmissions(t *testing.T) {
 		n.reset()
 		n.Fail(fullnode.Fault{On: fullnode.Submit, Times: 1, Effect: fullnode.Fail, VMStatus: "Move abort in 0x1::coin: 0x6"})
 		c, err := submit(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		n.expect(t, c, Transaction{State: StateExecuted, VMStatus: "Move abort in 0x1::coin: 0x6", GasUsed: 12, GasPrice: 100, Version: 3})
 	})
 	t.Run("too little gas", func(t *testing.T) {
@@ -292,13 +279,9 @@ func (n *onChain) pays(t *testing.T) (payer, receiver *micropay.Signer, p microp
 	t.Helper()
 	signer := func(n byte) *micropay.Signer {
 		key, err := micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{n}, 32))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		s, err := micropay.NewSigner(micropay.SchemeEd25519, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return s
 	}
 	payer, receiver = signer(1), signer(2)
@@ -366,13 +349,9 @@ func TestSimulationForetellsTheSubmission(t *testing.T) {
 				test.change(&p)
 			}
 			m, err := payer.Sign(p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			body, err := m.Simulation(receiver)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			c, before, coins := n.client(t), n.Channels(), n.GasLeft(receiver.Address().String())
 			for range 2 {
 				s, err := c.Simulate(t.Context(), body)
@@ -385,9 +364,7 @@ func TestSimulationForetellsTheSubmission(t *testing.T) {
 			}
 
 			of, err := m.Collect(receiver)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			err = c.Submit(t.Context(), of)
 			if test.gas == 0 {
 				if refusal, ok := errors.AsType[*Error](err); test.want != "SEQUENCE_NUMBER_TOO_NEW" && (!ok || !strings.Contains(refusal.Message, test.want)) {
@@ -395,9 +372,7 @@ func TestSimulationForetellsTheSubmission(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			got, err := c.Transaction(t.Context(), of.Hash)
 			if err != nil || got.State != StateExecuted || got.Success != (test.want == done) || !strings.Contains(got.VMStatus, test.want) || got.GasUsed != test.gas {
 				t.Errorf("executed %+v, %v, want %q with %d units of gas", got, err, test.want, test.gas)
@@ -437,16 +412,10 @@ func TestAccountsOfAFullnode(t *testing.T) {
 	expect(payer.Address(), 3)
 	p.Form, p.Nonce, p.AccountSequence = micropay.FormPlain, 0, 3
 	m, err := payer.Sign(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	of, err := m.Collect(receiver)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Submit(t.Context(), of); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, c.Submit(t.Context(), of))
 	expect(payer.Address(), 4)
 	expect(receiver.Address(), 0)
 }
@@ -502,9 +471,7 @@ func TestFullnodeIsKilled(t *testing.T) {
 	opt.Nodes = opt.Nodes[:1]
 	alone := newClient(t, opt)
 	n.Hold()
-	if err := both.Submit(t.Context(), n.of); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, both.Submit(t.Context(), n.of))
 	n.expect(t, both, Transaction{State: StatePending})
 	n.Kill()
 	for operation, call := range n.calls() {
@@ -514,9 +481,7 @@ func TestFullnodeIsKilled(t *testing.T) {
 	}
 	n.expect(t, both, Transaction{State: StateUnknown})
 	n.Execute()
-	if err := both.Submit(t.Context(), n.of); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, both.Submit(t.Context(), n.of))
 	n.expect(t, both, succeeded)
 	n.Restart()
 	n.expect(t, alone, succeeded)
@@ -531,9 +496,7 @@ func TestFullnodeIsKilled(t *testing.T) {
 func TestFullnodeThatForgets(t *testing.T) {
 	n := startFullnode(t)
 	c := n.client(t)
-	if err := c.Submit(t.Context(), n.of); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.Submit(t.Context(), n.of))
 	n.expect(t, c, succeeded)
 	n.Forget()
 	n.expect(t, c, Transaction{State: StateUnknown})

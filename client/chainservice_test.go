@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/client"
+	"sluice/internal/testenv"
 	"sluice/micropay"
 	"sluice/wire"
 )
@@ -172,9 +173,7 @@ func (s *chainService) answer(r *http.Request, status int, v any) (*http.Respons
 
 func (s *chainService) channel() wire.Channel {
 	signer, err := newSigner(1)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.OK(s.t, err)
 	n := func(v uint64) string { return strconv.FormatUint(v, 10) }
 	c := wire.Channel{
 		ChannelID: "C", PaymentChannelID: n(s.number), Sender: signer.Address().String(), Receiver: "0xa", Asset: "0xb", Deposit: n(s.deposit),

@@ -13,6 +13,7 @@ import (
 
 	"sluice/checksum"
 	"sluice/client"
+	"sluice/internal/testenv"
 )
 
 // script is a transport that answers each attempt with the next of its steps.
@@ -103,9 +104,7 @@ func TestRepeats(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{t: t, steps: test.steps}
 				c, err := client.New("http://localhost:9090/pre/", client.Options{Transport: s, MaxAttempts: 4})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				err = put(t, c, test.options)
 				if !errors.Is(err, test.want) {
 					t.Errorf("error %v, want %v", err, test.want)
@@ -133,9 +132,7 @@ func TestRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{t: t, steps: []func(*http.Request) (*http.Response, error){limited, stored}}
 		c, err := client.New("http://localhost:9090", client.Options{Transport: s})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -163,9 +160,7 @@ func TestNamesAreSentAsTheyAre(t *testing.T) {
 	} {
 		s := &script{t: t, steps: []func(*http.Request) (*http.Response, error){stored}}
 		c, err := client.New("http://localhost:9090", client.Options{Transport: s})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if _, err := c.Put(t.Context(), "0x1", name, strings.NewReader("hello"), client.PutOptions{}); err != nil {
 			t.Fatal(err)
 		}

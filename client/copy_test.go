@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"sluice/client"
+	"sluice/internal/testenv"
 )
 
 // copied is a blob of one service that is stored at another.
@@ -34,9 +35,7 @@ func (c *copied) store(content []byte) {
 func (c *copied) copy(ctx context.Context) error {
 	c.t.Helper()
 	source, err := c.from.Open(c.t.Context(), "team", "source", client.GetOptions{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testenv.OK(c.t, err)
 	_, err = c.to.PutObject(ctx, "team", "copy", source, c.o)
 	return errors.Join(err, source.Close())
 }
@@ -45,9 +44,7 @@ func (c *copied) copy(ctx context.Context) error {
 func (c *copied) check(content []byte) {
 	c.t.Helper()
 	r, err := c.to.Get(c.t.Context(), "team", "copy", client.GetOptions{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testenv.OK(c.t, err)
 	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, content) {
 		c.t.Errorf("the copy has %d bytes, %v, want %d", len(got), err, len(content))
 	}
@@ -67,9 +64,7 @@ func TestPutObject(t *testing.T) {
 		c := &copied{t: t, from: from, to: to, o: client.PutOptions{PartSize: copiedPart, StateFile: filepath.Join(t.TempDir(), "state")}}
 		content := randomBytes(size)
 		c.store(content)
-		if err := c.copy(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, c.copy(t.Context()))
 		c.check(content)
 	}
 }
@@ -103,9 +98,7 @@ func TestPutObjectResumes(t *testing.T) {
 			}
 			c.o.Concurrency = 0
 			source.setHook(nil)
-			if err := c.copy(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, c.copy(t.Context()))
 			want := 10 - sent
 			if replaced {
 				want = 10

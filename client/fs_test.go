@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 
 	"sluice/client"
+	"sluice/internal/testenv"
 )
 
 // TestFS checks the file systems for an account and for a prefix.
@@ -63,9 +64,7 @@ func TestErrorsOfFS(t *testing.T) {
 	}
 	fsys := c.FS(t.Context(), "team", "")
 	opened, err := fsys.Open("a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("other text"), client.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"sluice/checksum"
 	"sluice/client"
+	"sluice/internal/testenv"
 )
 
 // hostile is a server that answers each request with the next of its replies, byte for byte, and
@@ -61,9 +62,7 @@ func (h *hostile) client(t testing.TB, cancel func(), o client.Options) *client.
 		o.Transport = transport
 	}
 	c, err := client.New("http://localhost:9090", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return c
 }
 
@@ -309,9 +308,7 @@ func TestBadResponses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &script{t: t, steps: test.steps}
 			c, err := client.New("http://localhost:9090", client.Options{Transport: s})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			effect := false
 			switch ctx := t.Context(); test.call {
 			case "get", "get range", "paid":
@@ -451,9 +448,7 @@ func TestWaitsAreBounded(t *testing.T) {
 				}
 				var announced []time.Duration
 				c, err := client.New("http://localhost:9090", client.Options{Transport: s, MaxRetryAfter: test.most, OnWait: func(d time.Duration) { announced = append(announced, d) }})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				begin := time.Now()
 				_, err = c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{})
 				if took := time.Since(begin); test.waited {
@@ -502,9 +497,7 @@ func TestMemoryOfResponses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &script{t: t, steps: []step{test.step}}
 			c, err := client.New("http://localhost:9090", client.Options{Transport: s, MaxAttempts: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			err = test.call(c)

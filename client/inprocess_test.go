@@ -8,6 +8,7 @@ import (
 
 	"sluice/client"
 	"sluice/httpapi"
+	"sluice/internal/testenv"
 )
 
 // inProcess is a service behind an HTTP server, for transfers: other than a service as a transport,
@@ -74,9 +75,7 @@ func startServer(t testing.TB) (*inProcess, *client.Client) {
 	s := startInProcess()
 	t.Cleanup(s.stop)
 	c, err := client.New(s.URL, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(c.CloseIdleConnections)
 	return s, c
 }

@@ -16,6 +16,7 @@ import (
 
 	"sluice/client"
 	"sluice/httpapi"
+	"sluice/internal/testenv"
 )
 
 // pipeListener accepts connections in memory, which a bubble of synctest can wait for.
@@ -151,9 +152,7 @@ func TestTransfersLeaveNothingRunning(t *testing.T) {
 
 func (i *interrupted) check(t *testing.T, content []byte) {
 	s, err := openService(serviceOptions{reads: httpapi.ReadsPublic})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -170,16 +169,12 @@ func (i *interrupted) check(t *testing.T, content []byte) {
 	go func() { served <- server.Serve(listener) }()
 	transport := &http.Transport{DialContext: listener.dial}
 	c, err := client.New("http://localhost", client.Options{Transport: transport})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	path := target(t)
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(path, content, 0o600))
 	if err := i.run(ctx, t, c, path); !errors.Is(err, i.want) {
 		t.Errorf("error %v, want %v", err, i.want)
 	}

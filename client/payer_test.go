@@ -18,15 +18,14 @@ import (
 	"time"
 
 	"sluice/client"
+	"sluice/internal/testenv"
 )
 
 // payerOptions returns options with which a payer of account 1 buys 10 chunksets at a time.
 func payerOptions(t testing.TB, dir string, change ...func(*client.PayerOptions)) client.PayerOptions {
 	t.Helper()
 	signer, err := newSigner(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	o := client.PayerOptions{Signer: signer, StateFile: filepath.Join(dir, "payer.json"), MaxPrice: 5, MaxSpend: 10_000, MaxPurchase: 1000, Chunksets: 10, Deposit: 100_000}
 	for _, f := range change {
 		f(&o)
@@ -37,18 +36,14 @@ func payerOptions(t testing.TB, dir string, change ...func(*client.PayerOptions)
 func newPayer(t testing.TB, c *client.Client, dir string, change ...func(*client.PayerOptions)) *client.Payer {
 	t.Helper()
 	p, err := c.NewPayer(t.Context(), payerOptions(t, dir, change...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return p
 }
 
 func status(t testing.TB, p *client.Payer) client.PayerStatus {
 	t.Helper()
 	s, err := p.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return s
 }
 
@@ -58,13 +53,9 @@ func checkAccounts(t testing.TB, c *client.Client, p *client.Payer, want uint64,
 	t.Helper()
 	got := status(t, p)
 	ch, err := c.Channel(t.Context(), got.ChannelID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	s, err := c.Session(t.Context(), got.SessionID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if ch.Accepted != want || ch.Credit != 0 || got.Bought != want || got.Signed != want || got.Pending || s.ChunksetsTotal != total || len(ch.Sessions) != 1 {
 		t.Errorf("accepted %d, credit %d, %d chunksets in all, %d sessions, %+v; want %d for %d chunksets in one session",
 			ch.Accepted, ch.Credit, s.ChunksetsTotal, len(ch.Sessions), got, want, total)
@@ -195,21 +186,15 @@ func payOnce(t *testing.T, what fault, at, attempts int, pause time.Duration) bo
 	p := newPayer(t, c, dir)
 	got := status(t, p)
 	ch, err := c.Channel(t.Context(), got.ChannelID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var total int64 // in a session that has expired, and in another that was bought instead
 	for _, bought := range ch.Sessions {
 		s, err := c.Session(t.Context(), bought.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		total += s.ChunksetsTotal
 	}
 	s, err := c.Session(t.Context(), got.SessionID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if ch.Accepted != 3*uint64(total) || s.ChunksetsLeft < 15 || got.Bought != ch.Accepted || got.Signed != ch.Accepted || got.Pending || ch.Credit != 0 {
 		t.Errorf("request %d: accepted %d for %d chunksets, %d left, %+v", at, ch.Accepted, total, s.ChunksetsLeft, got)
 	}
@@ -374,25 +359,19 @@ func TestPayerWithoutItsState(t *testing.T) {
 		}
 		channel := status(t, p).ChannelID
 		old, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for range 2 {
 			if _, err := p.Buy(t.Context(), 10); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := os.WriteFile(file, old, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(file, old, 0o600))
 		p = newPayer(t, c, dir)
 		if s, err := p.Buy(t.Context(), 10); err != nil || s.ChunksetsTotal != 40 {
 			t.Fatalf("after an old copy: %+v, %v", s, err)
 		}
 		checkAccounts(t, c, p, 120, 40)
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Remove(file))
 		// With a budget that does not cover what is owed already, nothing is signed beyond it.
 		p = newPayer(t, c, dir, func(o *client.PayerOptions) { o.ChannelID, o.MaxSpend = channel, 149 })
 		if _, err := p.Buy(t.Context(), 10); !errors.Is(err, client.ErrBudget) {
@@ -416,9 +395,7 @@ func TestPayerAfterRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refuse := true
 		s, err := openService(serviceOptions{price: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		defer func() { check(s.close()) }()
 		refused := problem(402, "unsettled_limit", "")
 		c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -467,9 +444,7 @@ func TestPayerAfterRefusals(t *testing.T) {
 func TestPayerIsToldThatItsPurchaseIsStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := openService(serviceOptions{price: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		defer func() { check(s.close()) }()
 		var before []byte // the channel, before the purchase
 		lossy, old := false, false
@@ -529,9 +504,7 @@ func TestPayerIsToldThatItsPurchaseIsStale(t *testing.T) {
 func TestPayerWritesBeforeItSends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := openService(serviceOptions{price: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		defer func() { check(s.close()) }()
 		dir, sent := t.TempDir(), 0
 		var c *client.Client
@@ -587,9 +560,7 @@ func TestStateFiles(t *testing.T) {
 	}
 	file := filepath.Join(dir, "payer.json")
 	good, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if info, err := os.Stat(file); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
@@ -622,9 +593,7 @@ func TestStateFiles(t *testing.T) {
 		"too large a file": {string(good) + strings.Repeat(" ", 1<<20), "larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.WriteFile(file, []byte(test.text), 0o600))
 			_, err := c.NewPayer(t.Context(), payerOptions(t, dir))
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), file) {
 				t.Errorf("error %v, want the file and %q", err, test.want)
@@ -634,28 +603,20 @@ func TestStateFiles(t *testing.T) {
 			}
 		})
 	}
-	if err := os.WriteFile(file, good, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, good, 0o600))
 	signer, err := newSigner(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if _, err := c.NewPayer(t.Context(), payerOptions(t, dir, func(o *client.PayerOptions) { o.Signer = signer })); !errors.Is(err, client.ErrInvalid) {
 		t.Errorf("the key of another account: %v", err)
 	}
 	if runtime.GOOS != "windows" {
 		for _, mode := range []os.FileMode{0o640, 0o604, 0o620} {
-			if err := os.Chmod(file, mode); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.Chmod(file, mode))
 			if _, err := c.NewPayer(t.Context(), payerOptions(t, dir)); err == nil || !strings.Contains(err.Error(), "run chmod 600 "+file) {
 				t.Errorf("mode %v: %v", mode, err)
 			}
 		}
-		if err := os.Chmod(file, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Chmod(file, 0o600))
 	}
 	if _, err := c.NewPayer(t.Context(), payerOptions(t, dir)); err != nil {
 		t.Error(err)

@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/client"
+	"sluice/internal/testenv"
 	"sluice/micropay"
 )
 
@@ -260,9 +261,7 @@ func (l *liar) stored(answer string, raw []byte) []byte {
 func TestLyingServiceTakesAtMostOnePurchase(t *testing.T) {
 	const maxPrice, maxPurchase, maxSpend = 2, 20, 10_000_000
 	other, err := newSigner(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	takes := map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
 		dir := t.TempDir()

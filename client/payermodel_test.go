@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/client"
+	"sluice/internal/testenv"
 	"sluice/micropay"
 )
 
@@ -25,9 +26,7 @@ func TestPayerModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const price, maxPurchase = 3, 60
 		s, err := openService(serviceOptions{price: price})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		defer func() { check(s.close()) }()
 		dir, number := t.TempDir(), 0
 		// rapid asks for the deadline of a *testing.T, which a bubble refuses.

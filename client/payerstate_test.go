@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/testenv"
 	"sluice/micropay"
 )
 
@@ -14,17 +15,11 @@ import (
 func stateForTest(t testing.TB) *payerState {
 	t.Helper()
 	key, err := micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{1}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	signer, err := micropay.NewSigner(micropay.SchemeEd25519, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	m, err := signer.Sign(micropay.Payment{Amount: 30, Sequence: 7, PaymentChannelID: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return &payerState{
 		Version: stateVersion, Service: "http://localhost:9090", Account: signer.Address().String(), Mark: 9, Earlier: 3, SessionID: "S",
 		Terms: &Terms{"0xa", "0xb", "0xc", 4},
@@ -43,9 +38,7 @@ func FuzzParseState(f *testing.F) {
 	opening.Channel, opening.SessionID = &channelRecord{OpenKey: "K", PaymentChannelID: 5, Deposit: 9}, ""
 	for _, s := range []*payerState{full, &opening, {Version: stateVersion, Account: "0x1"}} {
 		text, err := json.Marshal(s)
-		if err != nil {
-			f.Fatal(err)
-		}
+		testenv.OK(f, err)
 		f.Add(text)
 	}
 	f.Add([]byte(`{"version":1,"account":"0x1","channel":{}}`))
@@ -64,9 +57,7 @@ func FuzzParseState(f *testing.F) {
 			}
 		}
 		written, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		again, err := parseState(written)
 		if err != nil {
 			t.Fatalf("%q was accepted, and its own form %q was not: %v", text, written, err)
@@ -80,9 +71,7 @@ func FuzzParseState(f *testing.F) {
 // TestInconsistentPurchases checks that a state is refused if its pending purchase does not belong
 // to its channel.
 func TestInconsistentPurchases(t *testing.T) {
-	if err := stateForTest(t).check(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, stateForTest(t).check())
 	for name, change := range map[string]func(*payerState){
 		"other channel":    func(s *payerState) { s.Channel.PaymentChannelID++ },
 		"other amount":     func(s *payerState) { s.Channel.Pending.Amount-- },

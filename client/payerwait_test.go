@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/client"
+	"sluice/internal/testenv"
 	"sluice/micropay"
 	"sluice/wire"
 )
@@ -222,18 +223,14 @@ func TestPayerRenew(t *testing.T) {
 			t.Errorf("before it expires: %+v, %v", ch, err)
 		}
 		old, err := os.ReadFile(filepath.Join(dir, "payer.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for range 3 {
 			time.Sleep(2 * time.Minute)
 			if ch, err := p.Renew(t.Context()); err != nil || ch.Expired != 0 {
 				t.Fatalf("channel %+v, %v", ch, err)
 			}
 		}
-		if err := os.WriteFile(filepath.Join(dir, "payer.json"), old, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, "payer.json"), old, 0o600))
 		time.Sleep(2 * time.Minute)
 		p = s.pay(dir)
 		for range 2 {
@@ -301,9 +298,7 @@ func TestPayerSaysThatAnotherChannelIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		ch, err := c.OpenChannel(t.Context(), client.OpenChannelOptions{Sender: first.Address()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for what, name := range map[string]func(*client.PayerOptions){
 			"id": func(o *client.PayerOptions) { o.ChannelID = ch.ID }, "number": func(o *client.PayerOptions) { o.PaymentChannelID = ch.PaymentChannelID },
 		} {
@@ -327,9 +322,7 @@ func TestPayerSaysThatAnotherChannelIsNamed(t *testing.T) {
 func TestPayerDoesNotCountWhatWasRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := openService(serviceOptions{price: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		defer func() { check(s.close()) }()
 		refuse := false
 		c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -435,9 +428,7 @@ func TestPayerBuysAnotherSessionNearTheEnd(t *testing.T) {
 		dir := t.TempDir()
 		p := newPayer(t, c, dir)
 		old, err := p.Ensure(t.Context(), 4) // it has 10, and lives for an hour
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		time.Sleep(50 * time.Minute)
 		if s, err := p.Buy(t.Context(), 10); err != nil || s.ID != old.ID || s.ChunksetsLeft != 20 {
 			t.Errorf("early: %+v, %v", s, err)
@@ -470,14 +461,10 @@ func TestPaidReadsUseASessionThatEndsFirst(t *testing.T) {
 		paidBlob(t, c) // of 3 chunksets
 		p := newPayer(t, c, t.TempDir())
 		old, err := p.Buy(t.Context(), 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		time.Sleep(55 * time.Minute)
 		bought, err := p.Buy(t.Context(), 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		payment := &client.Payment{Payer: p}
 		for range 4 {
 			if _, err := readAll(t, c, client.GetOptions{Payment: payment}); err != nil {

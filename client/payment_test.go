@@ -19,6 +19,7 @@ import (
 
 	"sluice/client"
 	"sluice/httpapi"
+	"sluice/internal/testenv"
 	"sluice/wire"
 )
 
@@ -113,9 +114,7 @@ func TestPaidReads(t *testing.T) {
 		}
 		left := func() int64 {
 			s, err := c.Session(t.Context(), status(t, p).SessionID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			if ch, err := p.Channel(t.Context()); err != nil || ch.Accepted != 3*uint64(s.ChunksetsTotal) || s.ChunksetsTotal-s.ChunksetsLeft != shared.Charged() {
 				t.Errorf("channel %+v, %v; session %+v, charged %d", ch, err, s, shared.Charged())
 			}
@@ -143,9 +142,7 @@ func TestPaidReadsOfASessionThatEnded(t *testing.T) {
 		want := paidBlob(t, c)
 		p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) { o.Chunksets = 3 })
 		s, err := p.Ensure(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		without := &client.Payment{SessionID: s.ID}
 		for i, want := range []error{nil, client.ErrPaymentRequired} {
 			if _, err := readAll(t, c, client.GetOptions{Payment: without}); !errors.Is(err, want) || without.Charged() != 3 {
@@ -191,9 +188,7 @@ func TestPaidReadIsContinuedWithinItsLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, err := openService(serviceOptions{price: 3})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				defer func() { check(s.close()) }()
 				var ranges []string
 				c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -246,9 +241,7 @@ func TestPaidReadIsContinuedWithinItsLimit(t *testing.T) {
 // that was kept open turns out to be closed after the request was sent, as it does with other GETs.
 func TestPaidReadIsNotReplayed(t *testing.T) {
 	s, err := openService(serviceOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() { check(s.close()) }()
 	var reads atomic.Int64
 	closing := atomic.Bool{}
@@ -268,9 +261,7 @@ func TestPaidReadIsNotReplayed(t *testing.T) {
 	}))
 	defer server.Close()
 	c, err := client.New(server.URL, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer c.CloseIdleConnections()
 	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{}); err != nil {
 		t.Fatal(err)
@@ -321,9 +312,7 @@ func TestConcurrentPaidReads(t *testing.T) {
 	}
 	p := newPayer(t, c, dir)
 	s, err := p.Ensure(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if used := s.ChunksetsTotal - s.ChunksetsLeft; used != payers*readers*reads || status(t, p).Bought != uint64(s.ChunksetsTotal) {
 		t.Errorf("session %+v, %+v", s, status(t, p))
 	}
@@ -333,9 +322,7 @@ func TestConcurrentPaidReads(t *testing.T) {
 // left takes at most the purchases of one request.
 func TestServiceThatNeverServes(t *testing.T) {
 	s, err := openService(serviceOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() { check(s.close()) }()
 	none := problem(402, "no_chunksets_left", `,"required":"1","available":"0"`)
 	c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -418,9 +405,7 @@ func TestNothingIsBoughtBeyondTheLimit(t *testing.T) {
 func TestWhatWasPaidIsReceived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := openService(serviceOptions{price: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		defer func() { check(s.close()) }()
 		c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			resp, err := s.RoundTrip(r)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"sluice/client"
+	"sluice/internal/testenv"
 )
 
 // anotherUser is a user's id that runs nothing.
@@ -54,16 +55,12 @@ func TestPlantedFilesAreNotUsed(t *testing.T) {
 				o := client.DownloadOptions{RangeSize: 1000, Concurrency: 1}
 				interruptedDownload(t, s, c, path, o)
 				victim := filepath.Join(filepath.Dir(path), "victim")
-				if err := os.WriteFile(victim, secret, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, os.WriteFile(victim, secret, 0o600))
 				planted := false
 				for _, e := range others(t, path) {
 					if strings.HasSuffix(e.Name(), suffix) {
 						planted = true
-						if err := plant(t, filepath.Join(filepath.Dir(path), e.Name()), victim); err != nil {
-							t.Fatal(err)
-						}
+						testenv.OK(t, plant(t, filepath.Join(filepath.Dir(path), e.Name()), victim))
 					}
 				}
 				if !planted {
@@ -104,9 +101,7 @@ func TestPlantedLocks(t *testing.T) {
 		}
 	}
 	elsewhere := filepath.Join(filepath.Dir(path), "elsewhere")
-	if err := os.Symlink("elsewhere", lock); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Symlink("elsewhere", lock))
 	if _, err := c.DownloadFile(t.Context(), "team", "a", path, o); err == nil || !strings.Contains(err.Error(), "was not made by this user") {
 		t.Errorf("error %v", err)
 	}
@@ -144,9 +139,7 @@ func TestIncompleteDownloadsArePrivate(t *testing.T) {
 	if err == nil {
 		_, err = c.DownloadFile(t.Context(), "team", "a", path, o)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	want, err1 := os.Stat(usual)
 	got, err2 := os.Stat(path)
 	if err := errors.Join(err1, err2); err != nil || got.Mode() != want.Mode() {
@@ -175,13 +168,9 @@ func TestPlantedPayerState(t *testing.T) {
 				file := filepath.Join(dir, "payer.json"+suffix)
 				newPayer(t, c, dir)
 				if suffix == "" {
-					if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
-						t.Fatal(err)
-					}
+					testenv.OK(t, os.WriteFile(file, []byte("{}"), 0o600))
 				}
-				if err := plant(t, file); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, plant(t, file))
 				if _, err := c.NewPayer(t.Context(), payerOptions(t, dir)); err == nil || !strings.Contains(err.Error(), "was not made by this user") && !strings.Contains(err.Error(), "other users may access it") {
 					t.Errorf("error %v", err)
 				}

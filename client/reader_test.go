@@ -11,6 +11,7 @@ import (
 
 	"sluice/checksum"
 	"sluice/client"
+	"sluice/internal/testenv"
 )
 
 // TestReaderRequests checks which requests a read makes of responses that are cut or wrong.
@@ -71,9 +72,7 @@ func TestReaderRequests(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{t: t, steps: test.steps}
 				c, err := client.New("http://localhost:9090", client.Options{Transport: s, MaxAttempts: 3})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				begin := time.Now()
 				var got []byte
 				r, err := c.Get(t.Context(), "team", "a", client.GetOptions{})

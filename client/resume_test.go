@@ -20,6 +20,7 @@ import (
 
 	"sluice/checksum"
 	"sluice/client"
+	"sluice/internal/testenv"
 )
 
 // statusWriter records the status of a response.
@@ -86,18 +87,14 @@ func newSourceFile(t *testing.T, size int) *sourceFile {
 func (f *sourceFile) write(content []byte) {
 	f.t.Helper()
 	f.content = content
-	if err := os.WriteFile(f.path, content, 0o600); err != nil {
-		f.t.Fatal(err)
-	}
+	testenv.OK(f.t, os.WriteFile(f.path, content, 0o600))
 }
 
 // others returns the other files in a folder.
 func others(t *testing.T, path string) []fs.DirEntry {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var found []fs.DirEntry
 	for _, e := range entries {
 		if e.Name() != filepath.Base(path) {
@@ -197,24 +194,18 @@ func TestPutFileBeginsAnew(t *testing.T) {
 		sent   int // parts in the second call
 	}{
 		"another time": {func(t *testing.T, _ *client.Client, f *sourceFile, _ *client.PutOptions) {
-			if err := os.Chtimes(f.path, time.Time{}, time.Unix(1, 0)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.Chtimes(f.path, time.Time{}, time.Unix(1, 0)))
 		}, 11},
 		"another size": {func(_ *testing.T, _ *client.Client, f *sourceFile, _ *client.PutOptions) {
 			f.write(append(f.content, "more"...))
 		}, 11},
 		"other bytes with the same size and time": {func(t *testing.T, _ *client.Client, f *sourceFile, _ *client.PutOptions) {
 			info, err := os.Stat(f.path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			changed := bytes.Clone(f.content)
 			changed[0] ^= 1
 			f.write(changed)
-			if err := os.Chtimes(f.path, time.Time{}, info.ModTime()); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.Chtimes(f.path, time.Time{}, info.ModTime()))
 		}, -1},
 		"aborted upload": {func(t *testing.T, c *client.Client, _ *sourceFile, _ *client.PutOptions) {
 			for u, err := range c.Uploads(t.Context(), "team") {
@@ -231,27 +222,19 @@ func TestPutFileBeginsAnew(t *testing.T) {
 		}, 11},
 		"damaged state": {func(t *testing.T, _ *client.Client, f *sourceFile, _ *client.PutOptions) {
 			for _, e := range others(t, f.path) {
-				if err := os.WriteFile(filepath.Join(filepath.Dir(f.path), e.Name()), []byte("{"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, os.WriteFile(filepath.Join(filepath.Dir(f.path), e.Name()), []byte("{"), 0o600))
 			}
 		}, 11},
 		"foreign upload with the same id": {func(t *testing.T, c *client.Client, _ *sourceFile, _ *client.PutOptions) {
 			for u, err := range c.Uploads(t.Context(), "team") { // another writer has sent other bytes
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, c.URL()+"/v1/multipart-uploads/"+u.ID+"/parts/0", bytes.NewReader(make([]byte, 1000)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				resp, err := http.DefaultClient.Do(r)
 				if err != nil || resp.StatusCode != 200 {
 					t.Fatal(resp, err)
 				}
-				if err := resp.Body.Close(); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, resp.Body.Close())
 			}
 		}, -1},
 	} {
@@ -404,9 +387,7 @@ func TestForgetUpload(t *testing.T) {
 			s.setHook(nil)
 			change(t, c, filepath.Join(filepath.Dir(f.path), others(t, f.path)[0].Name()))
 			for range 2 { // the second call finds nothing
-				if err := c.ForgetUpload(t.Context(), "team", "a", f.path, client.PutOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, c.ForgetUpload(t.Context(), "team", "a", f.path, client.PutOptions{}))
 			}
 			f.checkNothingLeft(c)
 		})
@@ -430,9 +411,7 @@ func TestForgetCompletedUpload(t *testing.T) {
 		t.Fatalf("the interrupted upload returned %v", err)
 	}
 	s.setHook(nil)
-	if err := c.ForgetUpload(t.Context(), "team", "a", f.path, client.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.ForgetUpload(t.Context(), "team", "a", f.path, client.PutOptions{}))
 	f.checkStored(c)
 }
 
@@ -449,15 +428,11 @@ func TestForgetDownload(t *testing.T) {
 		interruptedDownload(t, s, c, path, client.DownloadOptions{RangeSize: 1000, Concurrency: 1})
 		for _, e := range others(t, path) {
 			if suffix != "" && strings.HasSuffix(e.Name(), suffix) {
-				if err := os.Remove(filepath.Join(filepath.Dir(path), e.Name())); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, os.Remove(filepath.Join(filepath.Dir(path), e.Name())))
 			}
 		}
 		for range 2 { // the second call finds nothing
-			if err := c.ForgetDownload("team", "a", path, client.DownloadOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, c.ForgetDownload("team", "a", path, client.DownloadOptions{}))
 		}
 		if left := others(t, path); left != nil {
 			t.Errorf("without %q, %v is left", suffix, left)
@@ -560,44 +535,30 @@ func TestDownloadFileResumes(t *testing.T) {
 		"nothing": {func(*testing.T, *client.Client, string) []byte { return nil }, 5, 5},
 		"damaged range": {func(t *testing.T, _ *client.Client, path string) []byte {
 			f, err := os.OpenFile(find(t, path, ".sluice-part"), os.O_RDWR, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			if _, err := f.WriteAt([]byte("damage"), 1_500); err != nil {
 				t.Fatal(err)
 			}
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, f.Close())
 			return nil
 		}, 6, 6},
 		"shorter file": {func(t *testing.T, _ *client.Client, path string) []byte {
-			if err := os.Truncate(find(t, path, ".sluice-part"), 1_500); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.Truncate(find(t, path, ".sluice-part"), 1_500))
 			return nil
 		}, 10, 10},
 		"no file": {func(t *testing.T, _ *client.Client, path string) []byte {
-			if err := os.Remove(find(t, path, ".sluice-part")); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.Remove(find(t, path, ".sluice-part")))
 			return nil
 		}, 11, 11},
 		"torn last line": {func(t *testing.T, _ *client.Client, path string) []byte {
 			state := find(t, path, ".sluice-download")
 			text, err := os.ReadFile(state)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(state, text[:len(text)-3], 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
+			testenv.OK(t, os.WriteFile(state, text[:len(text)-3], 0o600))
 			return nil
 		}, 6, 6},
 		"damaged state": {func(t *testing.T, _ *client.Client, path string) []byte {
-			if err := os.WriteFile(find(t, path, ".sluice-download"), []byte("garbage\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.WriteFile(find(t, path, ".sluice-download"), []byte("garbage\n"), 0o600))
 			return nil
 		}, 11, 11},
 		"replaced blob": {func(t *testing.T, c *client.Client, _ string) []byte {
@@ -666,9 +627,7 @@ func TestDownloadFileIsAtomic(t *testing.T) {
 			}
 			path := target(t)
 			if existing {
-				if err := os.WriteFile(path, []byte("before"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, os.WriteFile(path, []byte("before"), 0o600))
 			}
 			s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 				next.ServeHTTP(&alteredWriter{ResponseWriter: w, alter: flip(100)}, r)
@@ -703,23 +662,15 @@ func TestDownloadFileKeepsWhatIsNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir, err := os.MkdirTemp("", "") // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket, link := filepath.Join(dir, "socket"), filepath.Join(dir, "link")
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	if err := os.Symlink("socket", link); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Symlink("socket", link))
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { _ = root.Close() })
 	for _, name := range []string{"socket", "link"} {
 		for path, o := range map[string]client.DownloadOptions{filepath.Join(dir, name): {}, name: {Root: root}} {
@@ -747,9 +698,7 @@ func TestDownloadOfADeletedBlob(t *testing.T) {
 	path := target(t)
 	o := client.DownloadOptions{RangeSize: 1000, Concurrency: 1}
 	interruptedDownload(t, s, c, path, o)
-	if err := c.Delete(t.Context(), "team", "a", client.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.Delete(t.Context(), "team", "a", client.DeleteOptions{}))
 	if _, err := c.DownloadFile(t.Context(), "team", "a", path, o); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("error %v", err)
 	}
@@ -765,13 +714,9 @@ func TestDownloadFileStaysInRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	outside, inside := t.TempDir(), t.TempDir()
-	if err := errors.Join(os.Symlink(outside, filepath.Join(inside, "link")), os.Mkdir(filepath.Join(inside, "sub"), 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(os.Symlink(outside, filepath.Join(inside, "link")), os.Mkdir(filepath.Join(inside, "sub"), 0o700)))
 	root, err := os.OpenRoot(inside)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() { _ = root.Close() }()
 	o := client.DownloadOptions{Root: root, RangeSize: 1000}
 	for _, path := range []string{"link/x", "../x", filepath.Join(outside, "x")} {

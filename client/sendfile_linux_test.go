@@ -10,19 +10,17 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // connected returns both ends of a TCP connection.
 func connected(t *testing.T) (local, remote *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	accepted, err := l.Accept()
 	if err = errors.Join(err, l.Close()); err != nil {
 		t.Fatal(err)
@@ -40,13 +38,9 @@ func TestSendFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(path, data, 0o600))
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { _ = file.Close() }) // it was only read
 	size := int64(len(data))
 	for name, test := range map[string]struct {
@@ -107,9 +101,7 @@ func TestSendFile(t *testing.T) {
 		local, remote := connected(t)
 		w := newWatchdog(t.Context(), time.Hour)
 		defer w.end()
-		if err := errors.Join(remote.SetLinger(0), remote.Close()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, errors.Join(remote.SetLinger(0), remote.Close()))
 		n, err := (&fileConn{local}).ReadFrom(io.LimitReader(&watchedSource{newSentBody(file, 0, size, nil), w}, size))
 		if err == nil || n == size {
 			t.Errorf("%d bytes were sent, %v", n, err)
@@ -126,13 +118,9 @@ func TestStalledSendFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0") // nothing is read of its connections
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	c, err := New("http://"+l.Addr().String(), Options{MaxAttempts: 1, StallTimeout: 50 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if _, err := c.PutFile(t.Context(), "team", "a", path, PutOptions{PartSize: 64 << 20}); !errors.Is(err, errStalled) || !errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("error %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"sluice/client"
 	"sluice/httpapi"
+	"sluice/internal/testenv"
 	"sluice/micropay"
 )
 
@@ -18,9 +19,7 @@ import (
 func newService(t *testing.T, o serviceOptions, f func(*http.Request) fault) (*client.Client, *service) {
 	t.Helper()
 	s, err := openService(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := s.close(); err != nil {
 			t.Error(err)
@@ -32,9 +31,7 @@ func newService(t *testing.T, o serviceOptions, f func(*http.Request) fault) (*c
 func newClient(t *testing.T, transport http.RoundTripper) *client.Client {
 	t.Helper()
 	c, err := client.New("http://localhost:9090", client.Options{Transport: transport})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return c
 }
 
@@ -120,13 +117,9 @@ func TestSessionsAndChannelsWithLostAnswers(t *testing.T) {
 func TestSessionErrors(t *testing.T) {
 	type step = func(*http.Request) (*http.Response, error)
 	signer, err := newSigner(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	paid, err := signer.Sign(micropay.Payment{Amount: 1, Sequence: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	session := respond(201, nil, `{"sessionId":"S","chunksetsLeft":1,"chunksetsTotal":1}`)
 	refused := problem(402, "micropayment_refused", `,"reason":"expired"`)
 	for name, test := range map[string]struct {
@@ -147,9 +140,7 @@ func TestSessionErrors(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{t: t, steps: test.steps}
 				c, err := client.New("http://localhost:9090", client.Options{Transport: s, MaxAttempts: 3})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				_, err = c.CreateSession(t.Context(), client.CreateSessionOptions{Micropayment: paid})
 				if !errors.Is(err, test.want) {
 					t.Errorf("error %v, want %v", err, test.want)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"sluice/client"
+	"sluice/internal/testenv"
 )
 
 // TestShortPages lists what a server sends in pages of one entry, whatever the limit: only a page
@@ -33,26 +34,18 @@ func TestShortPages(t *testing.T) {
 	}))
 	defer server.Close()
 	c, err := client.New(server.URL, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var names, uploads, files []string
 	for e, err := range c.List(t.Context(), "x", client.ListOptions{PageSize: 3}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		names = append(names, e.Name)
 	}
 	for u, err := range c.Uploads(t.Context(), "x") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		uploads = append(uploads, u.ID)
 	}
 	folder, err := fs.ReadDir(c.FS(t.Context(), "x", ""), ".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, f := range folder {
 		files = append(files, f.Name())
 	}

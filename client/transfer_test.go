@@ -18,6 +18,7 @@ import (
 
 	"sluice/checksum"
 	"sluice/client"
+	"sluice/internal/testenv"
 )
 
 // randomBytes returns n bytes that depend on n alone.
@@ -68,9 +69,7 @@ func TestPutAndDownload(t *testing.T) {
 	for _, size := range []int{0, 1, part - 1, part, part + 1, 3 * part, 10*part + 7} {
 		want := randomBytes(size)
 		file := filepath.Join(t.TempDir(), "source")
-		if err := os.WriteFile(file, want, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(file, want, 0o600))
 		o := client.PutOptions{PartSize: part, ContentType: "text/x", Concurrency: 3}
 		for how, put := range map[string]func() (client.Blob, error){
 			"reader at": func() (client.Blob, error) { return c.Put(t.Context(), "team", "a", bytes.NewReader(want), o) },
@@ -90,9 +89,7 @@ func TestPutAndDownload(t *testing.T) {
 				t.Errorf("%s of %d bytes returned %+v, want ETag %s", how, size, b, want)
 			}
 			r, err := c.Get(t.Context(), "team", "a", client.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			got, err := io.ReadAll(r)
 			if err != nil || !bytes.Equal(got, want) || r.Blob().ContentType != "text/x" {
 				t.Errorf("%s of %d bytes is read as %d bytes, %v, %+v", how, size, len(got), err, r.Blob())
@@ -150,9 +147,7 @@ func TestReadContinuesAfterCut(t *testing.T) {
 	t.Run("progress", func(t *testing.T) {
 		cut(30_000)
 		r, err := c.Get(t.Context(), "team", "a", client.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		got, err := io.ReadAll(r)
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%d bytes, %v", len(got), err)
@@ -168,13 +163,9 @@ func TestReadContinuesAfterCut(t *testing.T) {
 	t.Run("no progress", func(t *testing.T) {
 		cut(0)
 		impatient, err := client.New(s.URL, client.Options{MaxAttempts: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		o, err := impatient.Open(t.Context(), "team", "a", client.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if n, err := o.Read(make([]byte, 10)); n != 0 || !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 			t.Errorf("read %d bytes, %v", n, err)
 		}
@@ -200,9 +191,7 @@ func TestDamagedBytesAreFound(t *testing.T) {
 		for _, skip := range []bool{false, true} {
 			o := client.GetOptions{SkipVerify: skip}
 			r, err := c.Get(t.Context(), "team", "a", o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			n, err := io.Copy(io.Discard, r)
 			if n != int64(len(want)) || errors.Is(err, client.ErrCorrupt) == skip || err != nil == skip {
 				t.Errorf("SkipVerify %v: read %d bytes, %v", skip, n, err)
@@ -237,16 +226,12 @@ func TestSHA256IsVerified(t *testing.T) {
 		next.ServeHTTP(&taggedWriter{alteredWriter{ResponseWriter: w, alter: flip(30_000 - begin)}, checksum.ETag(int64(len(damaged)), checksum.Update(0, damaged))}, r)
 	})
 	r, err := c.Get(t.Context(), "team", "a", client.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if _, err := io.Copy(io.Discard, r); !errors.Is(err, client.ErrCorrupt) {
 		t.Errorf("read: %v", err)
 	}
 	file, err := os.Create(filepath.Join(t.TempDir(), "f"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() { _ = file.Close() }()
 	for what, w := range map[string]io.WriterAt{"a file": file, "a writer": &writerAt{}} {
 		if _, err := c.Download(t.Context(), "team", "a", w, client.DownloadOptions{RangeSize: 20_000}); !errors.Is(err, client.ErrCorrupt) || !strings.Contains(err.Error(), "SHA-256") {
@@ -285,18 +270,14 @@ func TestReplacedBlob(t *testing.T) {
 				next.ServeHTTP(w, r)
 			})
 			r, err := c.Get(t.Context(), "team", "a", client.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			replace(t)
 			_, err = io.Copy(io.Discard, r)
 			return err
 		},
 		"ReadAt": func(t *testing.T) error {
 			o, err := c.Open(t.Context(), "team", "a", client.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			replace(t)
 			_, err = o.ReadAt(make([]byte, 10), 5)
 			return err
@@ -334,9 +315,7 @@ func TestRangesAndSeeks(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, err := c.Open(t.Context(), "team", "a", client.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if o.Size() != 10_000 {
 		t.Errorf("size %d", o.Size())
 	}
@@ -345,9 +324,7 @@ func TestRangesAndSeeks(t *testing.T) {
 	}
 	for _, bounds := range [][2]int64{{0, 10_000}, {5, 100}, {9_999, 1}, {9_000, 5_000}, {4_000, -1}} {
 		r, err := c.GetRange(t.Context(), "team", "a", bounds[0], bounds[1], client.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		end := bounds[0] + bounds[1]
 		if bounds[1] < 0 || end > 10_000 {
 			end = 10_000
@@ -480,9 +457,7 @@ func TestDamagedRequests(t *testing.T) {
 			s := startInProcess()
 			defer s.stop()
 			c, err := client.New(s.URL, client.Options{MaxAttempts: 3})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			defer c.CloseIdleConnections()
 			var left atomic.Int64
 			left.Store(int64(test.times))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/testenv"
 	"sluice/wire"
 )
 
@@ -23,9 +24,7 @@ func exampleUploadState() *uploadState {
 // upload.
 func FuzzParseUploadState(f *testing.F) {
 	text, err := json.Marshal(exampleUploadState())
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.OK(f, err)
 	f.Add(text)
 	f.Add(bytes.Replace(text, []byte("10500"), []byte("-1"), 1))
 	f.Add([]byte(`{"version":1,"uploadId":"A","begin":{"rawAccount":"a","rawBlobName":"b","rawPartSize":0}}`))
@@ -40,9 +39,7 @@ func FuzzParseUploadState(f *testing.F) {
 			t.Errorf("%d parts", n)
 		}
 		again, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if s, err = parseUploadState(again); err != nil {
 			t.Errorf("%s cannot be parsed: %v", again, err)
 		} else if !s.resumes(s) {
@@ -70,9 +67,7 @@ func FuzzParseDownloadState(f *testing.F) {
 			}
 		}
 		again, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		again = append(again, '\n')
 		for i, crc := range s.ranges {
 			again = appendRange(again, i, crc)

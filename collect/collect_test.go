@@ -23,6 +23,7 @@ import (
 	"sluice/collect"
 	"sluice/database/sqlstore"
 	"sluice/internal/task"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
 )
@@ -260,13 +261,9 @@ type world struct {
 func signer(t *testing.T, seed byte) *micropay.Signer {
 	t.Helper()
 	key, err := micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{seed}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	s, err := micropay.NewSigner(micropay.SchemeEd25519, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return s
 }
 
@@ -301,9 +298,7 @@ func (w *world) collector() *collect.Collector {
 		nodes = slices.Insert(nodes, 0, "https://stands.example/v1")
 	}
 	client, err := chain.New(chain.Options{Nodes: nodes, ChainID: 4, Transport: w.node, Timeout: 5 * time.Second, Rounds: 2})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.OK(w.t, err)
 	return collect.New(w.store, collect.Options{Chain: client, Receiver: w.receiver, Parallel: w.parallel, CoinPrice: w.price})
 }
 
@@ -343,9 +338,7 @@ func (w *world) open(number uint64, deposit uint64) {
 		ID: fmt.Sprintf("channel-%05d", number), PaymentChannelID: int64(number), Sender: w.payer.Address().String(), Receiver: w.receiver.Address().String(),
 		Asset: address(0xa2), Deposit: int64(deposit), NextSequence: 1, ChainTime: time.Now(), Expires: time.Now().Add(time.Hour),
 	}, nil)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.OK(w.t, err)
 }
 
 func address(last byte) string { return micropay.Address{31: last}.String() }
@@ -370,9 +363,7 @@ func (w *world) payment(number, sequence, amount uint64) ledger.Payment {
 		ModuleAddress: micropay.Address{31: 0xa3}, ChainID: 4, Expiration: uint64(time.Now().Add(time.Minute).Unix()), Nonce: sequence,
 		AccountSequence: micropay.NoAccountSequence, MaxGas: 1000, GasPrice: 100,
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.OK(w.t, err)
 	return ledger.Payment{
 		Sender: m.Sender.String(), Receiver: m.Receiver.String(), Asset: address(0xa2), PaymentChannelID: int64(number), Sequence: int64(sequence), Amount: int64(amount),
 		Proof: m.Bytes(), Expires: m.Expires(), UnsettledLimit: 1000, SettleAt: 500,
@@ -381,17 +372,13 @@ func (w *world) payment(number, sequence, amount uint64) ledger.Payment {
 
 func (w *world) mustPay(number, sequence, amount uint64) {
 	w.t.Helper()
-	if err := w.pay(number, sequence, amount); err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.OK(w.t, w.pay(number, sequence, amount))
 }
 
 func (w *world) channel(number uint64) ledger.Channel {
 	w.t.Helper()
 	c, err := w.store.Channel(w.t.Context(), fmt.Sprintf("channel-%05d", number))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.OK(w.t, err)
 	return c
 }
 
@@ -542,9 +529,7 @@ func TestFailureStopsTheChannel(t *testing.T) {
 		if err == nil {
 			_, err = w.store.RecordReading(t.Context(), "channel-00001", r)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if err := w.pay(1, 2, 610); !errors.Is(err, ledger.ErrChannelStopped) {
 			t.Errorf("after a new deposit: %v", err)
 		}
@@ -558,9 +543,7 @@ func TestFailureStopsTheChannel(t *testing.T) {
 func mustClient(t *testing.T, node *fullnode) *chain.Client {
 	t.Helper()
 	c, err := chain.New(chain.Options{Nodes: []string{"https://node.example/v1"}, ChainID: 4, Transport: node})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return c
 }
 

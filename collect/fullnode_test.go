@@ -42,9 +42,7 @@ func onEachEngine(t *testing.T, test func(*testing.T, *onFullnode)) {
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
 		store, err := sqlstore.OpenPostgres(t.Context(), testenv.Postgres(t), sqlstore.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		n := fullnode.Start(t, fullnode.Options{})
 		m := &onFullnode{newMarketOver(t, store, chain.Options{Nodes: []string{n.URL()}, Timeout: 5 * time.Second}), n}
 		t.Cleanup(m.close)
@@ -98,9 +96,7 @@ func (c *channel) settled() {
 func (c *channel) due() bool {
 	c.t.Helper()
 	list, err := c.store.DueSettlements(c.t.Context(), 0, ledger.Settlement{}, 100)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testenv.OK(c.t, err)
 	return slices.ContainsFunc(list, func(s ledger.Settlement) bool { return s.Channel == c.id })
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/chain"
+	"sluice/internal/testenv"
 	"sluice/micropay"
 )
 
@@ -128,13 +129,9 @@ func TestFiveThousandChannels(t *testing.T) {
 			channels[i] = c
 			p := c.sign(7, time.Minute)
 			of, err := p.Collect(m.receiver)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			slow.expected[of.Hash] = p
-			if err := c.accept(p, 7, manyDeposit); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, c.accept(p, 7, manyDeposit))
 		}
 		stop := m.run()
 		time.Sleep(2 * time.Minute)

@@ -19,6 +19,7 @@ import (
 	"sluice/database/sqlstore"
 	"sluice/internal/fullnode"
 	"sluice/internal/task"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
 )
@@ -41,9 +42,7 @@ type market struct {
 func newMarket(t testing.TB, opt chain.Options) *market {
 	t.Helper()
 	store, err := sqlstore.OpenSQLite(filepath.Join(folder(t), "meta.db"), sqlstore.Options{Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return newMarketOver(t, store, opt)
 }
 
@@ -67,9 +66,7 @@ func folder(t testing.TB) string {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
 		return t.TempDir()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -87,9 +84,7 @@ func (m *market) close() {
 func address(t testing.TB, text string) micropay.Address {
 	t.Helper()
 	a, err := micropay.ParseAddress(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return a
 }
 
@@ -98,13 +93,9 @@ func signer(t testing.TB, number uint64) *micropay.Signer {
 	t.Helper()
 	secret := binary.BigEndian.AppendUint64(bytes.Repeat([]byte{7}, 24), number)
 	key, err := micropay.NewPrivateKey(micropay.KeyEd25519, secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	s, err := micropay.NewSigner(micropay.SchemeEd25519, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return s
 }
 
@@ -127,9 +118,7 @@ func (m *market) open(number, deposit uint64) *channel {
 		ID: c.id, Sender: c.payer.Address().String(), Receiver: m.receiver.Address().String(), Asset: asset,
 		PaymentChannelID: int64(number), Deposit: int64(deposit), Expires: m.now().Add(24 * time.Hour), ChainTime: m.now(),
 	}, nil)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	testenv.OK(m.t, err)
 	return c
 }
 
@@ -143,18 +132,14 @@ func (c *channel) sign(more uint64, life time.Duration) *micropay.Micropayment {
 		AccountSequence: micropay.NoAccountSequence, MaxGas: cmp.Or(c.maxGas, 200_000), GasPrice: 100, Nonce: c.sequence,
 		PaymentChannelID: c.number, Sequence: c.sequence, Amount: c.amount, Expiration: uint64(c.now().Add(life).Unix()),
 	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testenv.OK(c.t, err)
 	return m
 }
 
 // pay accepts a payment of more units that lives for a time and is due when settleAt units wait.
 func (c *channel) pay(more uint64, life time.Duration, settleAt int64) {
 	c.t.Helper()
-	if err := c.accept(c.sign(more, life), more, settleAt); err != nil {
-		c.t.Fatal(err)
-	}
+	testenv.OK(c.t, c.accept(c.sign(more, life), more, settleAt))
 }
 
 // payNow accepts a payment that is due now.
@@ -187,9 +172,7 @@ func (c *channel) renew(life, ahead time.Duration) {
 func (c *channel) state() ledger.Channel {
 	c.t.Helper()
 	state, err := c.store.Channel(c.t.Context(), c.id)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testenv.OK(c.t, err)
 	return state
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/fullnode"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 )
 
@@ -120,20 +121,14 @@ func TestRestoredPayments(t *testing.T) {
 					onEachEngine(t, func(t *testing.T, m *onFullnode) {
 						c := m.fund(1, 1000)
 						p := c.sign(10, time.Minute)
-						if err := c.accept(p, 10, 1); err != nil {
-							t.Fatal(err)
-						}
+						testenv.OK(t, c.accept(p, 10, 1))
 						collected := []uint64{10}
 						s, err := New(m.store, Options{Chain: m.chain, Receiver: m.receiver}).complete(ledger.Settlement{
 							Channel: c.id, Sequence: 1, Amount: 10, Proof: p.Bytes(), Expires: p.Expires(),
 						}, 0)
-						if err != nil {
-							t.Fatal(err)
-						}
+						testenv.OK(t, err)
 						if inFlight {
-							if err := m.store.BeginSubmission(t.Context(), s.Submission); err != nil {
-								t.Fatal(err)
-							}
+							testenv.OK(t, m.store.BeginSubmission(t.Context(), s.Submission))
 						}
 						if later {
 							p, collected = c.sign(15, time.Minute), []uint64{25}
@@ -142,9 +137,7 @@ func TestRestoredPayments(t *testing.T) {
 						if err == nil {
 							err = m.chain.Submit(t.Context(), transaction)
 						}
-						if err != nil {
-							t.Fatal(err)
-						}
+						testenv.OK(t, err)
 						past(m)
 						defer m.run()()
 						c.settled()
@@ -181,9 +174,7 @@ func TestCollectedByAnotherInstance(t *testing.T) {
 		if err == nil {
 			err = c.accept(p, 50, 1)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		c.settled()
 		m.reported("had been withdrawn before: does another instance collect for the same receiver?")
 		if state := c.state(); state.Collected != 10 || state.Elsewhere != 50 {

@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // testSources is where these tests say that the console is.
@@ -21,9 +23,7 @@ const testSources = "files.example:9090/console/"
 func newConsole(t *testing.T) *Console {
 	t.Helper()
 	c, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return c
 }
 
@@ -44,9 +44,7 @@ func get(t *testing.T, c *Console, method, name string, more ...string) *http.Re
 func body(t *testing.T, r *http.Response) []byte {
 	t.Helper()
 	content, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return content
 }
 
@@ -74,9 +72,7 @@ func TestPagesNameExistingAssets(t *testing.T) {
 				t.Errorf("%s: headers %v and, compressed, %v", match[1], plain.Header, zipped.Header)
 			}
 			z, err := gzip.NewReader(zipped.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			unzipped, err := io.ReadAll(z)
 			if err != nil || !bytes.Equal(unzipped, body(t, plain)) {
 				t.Errorf("%s: compressed, it has other bytes (error %v)", match[1], err)
@@ -174,9 +170,7 @@ func TestBudget(t *testing.T) {
 // TestVendoredFiles checks that the libraries are those that vendor.sh fetches from npm.
 func TestVendoredFiles(t *testing.T) {
 	listed, err := os.ReadFile("vendor.sha256")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	sums := map[string]string{}
 	for line := range strings.Lines(string(listed)) {
 		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ./")

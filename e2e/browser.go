@@ -32,16 +32,12 @@ func ServePage(t *testing.T, script string) string {
 		}
 	}
 	server := httptest.NewUnstartedServer(mux)
-	if err := server.Listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, server.Listener.Close())
 	server.Listener = listener
 	server.Start()
 	t.Cleanup(server.Close)
 	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return "http://localhost:" + port + "/"
 }
 
@@ -58,9 +54,7 @@ func OpenBrowser(t *testing.T, page string, more ...chromedp.ExecAllocatorOption
 func StartBrowser(t *testing.T, page string, more ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
 	path, err := testenv.ChromiumPath()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		// Its folder is removed after its processes have ended.
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
@@ -79,9 +73,7 @@ func StartBrowser(t *testing.T, page string, more ...chromedp.ExecAllocatorOptio
 	}
 	bounded, expire := context.WithTimeout(browser, Patience)
 	defer expire()
-	if err := chromedp.Do(bounded, chromedp.Navigate(page)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, chromedp.Do(bounded, chromedp.Navigate(page)))
 	return browser
 }
 

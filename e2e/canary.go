@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // Watch plants secrets in requests and records all that the server outputs.
@@ -74,9 +76,7 @@ func (w *Watch) CheckFiles(s *Server, whats ...string) {
 	w.T.Helper()
 	for name := range s.Files() {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			w.T.Fatal(err)
-		}
+		testenv.OK(w.T, err)
 		for _, what := range whats {
 			if bytes.Contains(text, []byte(w.Secrets[what])) {
 				w.T.Errorf("%s contains the %s", name, what)

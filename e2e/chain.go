@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/fullnode"
+	"sluice/internal/testenv"
 	"sluice/micropay"
 )
 
@@ -33,9 +34,7 @@ func StartChain(t testing.TB) *TestChain {
 		APIKey: "fullnode-canary-6QYB2MW4",
 	}
 	key, err := micropay.ParsePrivateKey(c.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if c.Receiver, err = micropay.NewSigner(micropay.SchemeEd25519, key); err != nil {
 		t.Fatal(err)
 	}
@@ -50,9 +49,7 @@ func StartChain(t testing.TB) *TestChain {
 func SecretFile(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 

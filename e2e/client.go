@@ -44,9 +44,7 @@ func Script[Line any](t *testing.T, name string, args ...string) []Line {
 func ScriptIn[Line any](t *testing.T, environment []string, name string, args ...string) []Line {
 	t.Helper()
 	dir, err := testenv.ClientDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	node := exec.CommandContext(t.Context(), "node", append([]string{name}, args...)...)
 	node.Dir = dir
 	node.Env = append(os.Environ(), environment...)
@@ -65,9 +63,7 @@ func ScriptIn[Line any](t *testing.T, environment []string, name string, args ..
 		}
 		lines = append(lines, line)
 	}
-	if err := scanner.Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, scanner.Err())
 	return lines
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/internal/testenv"
+
 	_ "modernc.org/sqlite" // the driver that Execute opens
 )
 
@@ -26,9 +28,7 @@ func MakeTree(t testing.TB, files map[string]string) (dir string) {
 	dir = t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o600)))
 	}
 	return dir
 }
@@ -82,15 +82,11 @@ func KeyState(t *testing.T, data, id string) string {
 func Execute(t testing.TB, data string, statements ...string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(data, "meta.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var errs []error
 	for _, s := range statements {
 		_, err := db.ExecContext(t.Context(), s)
 		errs = append(errs, err)
 	}
-	if err := errors.Join(append(errs, db.Close())...); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(append(errs, db.Close())...))
 }

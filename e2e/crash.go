@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // How much the tests that kill servers do: kills, and writers with their names.
@@ -198,9 +200,7 @@ func (c *Counter) Run(s *Server, killed *atomic.Bool, acknowledge func()) {
 func (c *Counter) Verify(s *Server) {
 	s.T.Helper()
 	left, err := strconv.ParseInt(s.Left(c.ID), 10, 64)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	used := 1000 - left
 	if used < c.Acknowledged.Load() || used > c.Issued.Load() {
 		s.T.Errorf("session: %d uses recovered, %d acknowledged, %d issued", used, c.Acknowledged.Load(), c.Issued.Load())

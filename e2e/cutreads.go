@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"syscall"
+
+	"sluice/internal/testenv"
 )
 
 // CutPrice is the chunksets that a read costs in CutReads.
@@ -60,12 +62,8 @@ func (s *Server) CutReads(target string, data []byte, readSome func(target strin
 func (s *Server) ReadSome(target string, n int, h ...string) []byte {
 	s.T.Helper()
 	connection, some := s.ReadBegun(target, n, h...)
-	if err := connection.SetLinger(0); err != nil {
-		s.T.Fatal(err)
-	}
-	if err := connection.Close(); err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, connection.SetLinger(0))
+	testenv.OK(s.T, connection.Close())
 	return some
 }
 
@@ -83,22 +81,16 @@ func (s *Server) ReadBegun(target string, n int, h ...string) (*net.TCPConn, []b
 		return failed
 	}}
 	connection, err := dialer.Dial("tcp", s.Host)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	once := &http.Client{Transport: &http.Transport{
 		DialContext:        func(context.Context, string, string) (net.Conn, error) { return connection, nil },
 		DisableKeepAlives:  true,
 		DisableCompression: true,
 	}}
 	req, err := s.Request("GET", target, nil, h)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	resp, err := once.Do(req)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	some := make([]byte, n)
 	if _, err := io.ReadFull(resp.Body, some); err != nil {
 		s.T.Fatalf("%d: %v", resp.StatusCode, err)

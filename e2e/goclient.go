@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	goclient "sluice/client"
+	"sluice/internal/testenv"
 	"sluice/micropay"
 )
 
@@ -50,9 +51,7 @@ func NewCountingProxy(t testing.TB, s *Server) *CountingProxy {
 func NewCountingProxyOn(t testing.TB, s *Server, network func(net.Listener) net.Listener) *CountingProxy {
 	t.Helper()
 	target, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	p := &CountingProxy{Uploads: map[string]bool{}, Parts: map[string]int{}, Ranges: map[string]int{}, Delivered: map[string]int{}}
 	p.idle = sync.NewCond(&p.Mu)
 	reverse := &httputil.ReverseProxy{
@@ -189,9 +188,7 @@ func (p *CountingProxy) DuringCommand(t testing.TB, n int, do func(*exec.Cmd), l
 	command := exec.CommandContext(t.Context(), Sluice, line...)
 	var stdout, stderr strings.Builder
 	command.Stdout, command.Stderr = &stdout, &stderr
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, command.Start())
 	<-reached
 	do(command)
 	_ = command.Wait() // the caller checks the exit code
@@ -246,15 +243,11 @@ func GoPayer(ctx context.Context, c *goclient.Client, stateFile string, change .
 func NewGoClient(t testing.TB, url, key string) (*goclient.Client, *goclient.Payer, string) {
 	t.Helper()
 	c, err := goclient.New(url, goclient.Options{Key: key, MaxAttempts: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(c.CloseIdleConnections)
 	file := filepath.Join(t.TempDir(), "payer.json")
 	p, err := GoPayer(t.Context(), c, file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return c, p, file
 }
 
@@ -263,9 +256,7 @@ func NewGoClient(t testing.TB, url, key string) (*goclient.Client, *goclient.Pay
 func CheckGoPayer(t testing.TB, s *Server, p *goclient.Payer, price uint64, used int64) {
 	t.Helper()
 	st, err := p.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	state := (&Channel{S: s, ID: st.ChannelID}).State()
 	var total, left int64
 	for _, bought := range state.Sessions {

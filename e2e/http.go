@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"sluice/internal/testenv"
 )
 
 // Request returns a request. The client sends its target byte for byte. target is relative to the
@@ -86,9 +88,7 @@ func (s *Server) Raw(method, text string) Response {
 func (s *Server) Answer(connection net.Conn, method string) Response {
 	s.T.Helper()
 	r, err := ReadAnswer(bufio.NewReader(connection), method)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	return r
 }
 

@@ -40,9 +40,7 @@ http {
 func DocumentedBlock(t testing.TB, language, containing string, replaced [][2]string) string {
 	t.Helper()
 	document, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, rest := range strings.Split(string(document), "```"+language+"\n")[1:] {
 		block, _, closed := strings.Cut(rest, "```")
 		if !closed || !strings.Contains(block, containing) {
@@ -100,9 +98,7 @@ func (s *Server) Through(host string) *Server {
 func ListenHere(t testing.TB) *net.TCPListener {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return listener.(*net.TCPListener)
 }
 
@@ -111,15 +107,11 @@ func ListenHere(t testing.TB) *net.TCPListener {
 func StartNginx(t testing.TB, listener *net.TCPListener, blocks string) (dir string) {
 	t.Helper()
 	program, err := testenv.NginxPath()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	dir = t.TempDir()
 	config := filepath.Join(dir, "nginx.conf")
 	text := strings.ReplaceAll(fmt.Sprintf(nginxAround, blocks), "DIR", dir)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(config, []byte(text), 0o600))
 	nginx := exec.Command(program, "-p", dir, "-e", "stderr", "-c", config)
 	nginx.Env = append(os.Environ(), "NGINX=3;")
 	StartProxy(t, nginx, listener)
@@ -131,15 +123,11 @@ func StartNginx(t testing.TB, listener *net.TCPListener, blocks string) (dir str
 func StartProxy(t testing.TB, proxy *exec.Cmd, listener *net.TCPListener) {
 	t.Helper()
 	file, err := listener.File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	proxy.ExtraFiles = []*os.File{file}
 	log := &LogBuffer{}
 	proxy.Stdout, proxy.Stderr = log, log
-	if err := errors.Join(proxy.Start(), file.Close(), listener.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(proxy.Start(), file.Close(), listener.Close()))
 	t.Cleanup(func() {
 		err := errors.Join(proxy.Process.Signal(syscall.SIGTERM), proxy.Wait())
 		if ended := proxy.ProcessState.Sys().(syscall.WaitStatus); err != nil && ended.Signal() != syscall.SIGTERM {
@@ -159,9 +147,7 @@ func (s *Server) BehindCachingNginx() *Server {
 	if err == nil {
 		err = os.Chmod(dir, 0o755)
 	}
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	s.T.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			s.T.Error(err)
@@ -184,30 +170,20 @@ func (s *Server) BehindCachingNginx() *Server {
 func (s *Server) BehindVarnish() *Server {
 	s.T.Helper()
 	program, err := testenv.VarnishPath()
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	host, port, err := net.SplitHostPort(s.Host)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	dir, err := os.MkdirTemp("", "varnish") // short, because it is part of a socket's path
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	config := filepath.Join(dir, "default.vcl")
 	block := DocumentedBlock(s.T, "vcl", "backend default", [][2]string{{`"127.0.0.1"`, `"` + host + `"`}, {`"9090"`, `"` + port + `"`}})
-	if err := os.WriteFile(config, []byte(block), 0o600); err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, os.WriteFile(config, []byte(block), 0o600))
 	socket := filepath.Join(dir, "socket")
 	log := &LogBuffer{}
 	varnish := exec.Command(program, "-F", "-j", "none", "-n", dir, "-a", socket, "-f", config, "-s", "malloc,64m", "-T", "none",
 		"-l", "1m", "-p", "thread_pools=1", "-p", "thread_pool_min=10")
 	varnish.Stdout, varnish.Stderr = log, log
-	if err := varnish.Start(); err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, varnish.Start())
 	s.T.Cleanup(func() {
 		var exit *exec.ExitError
 		if err := errors.Join(varnish.Process.Signal(syscall.SIGTERM), varnish.Wait()); err != nil && !errors.As(err, &exit) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/testenv"
 	"sluice/micropay"
 )
 
@@ -24,13 +25,9 @@ type Payer struct {
 func (s *Server) Payer(number byte) *Payer {
 	s.T.Helper()
 	key, err := micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{number}, 32))
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	signer, err := micropay.NewSigner(micropay.SchemeEd25519, key)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	return &Payer{signer, s.Terms()}
 }
 
@@ -93,9 +90,7 @@ func (p *Payer) Sign(t testing.TB, channel, sequence, amount uint64, change ...f
 		f(&payment)
 	}
 	m, err := p.Signer.Sign(payment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return m
 }
 

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // Client sends requests unmodified: it follows no redirects and requests no compression.
@@ -194,9 +196,7 @@ func PartTarget(uploadID string, index int) string {
 func Number(t testing.TB, text string) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return n
 }
 
@@ -204,9 +204,7 @@ func Number(t testing.TB, text string) int64 {
 func AsJSON(t testing.TB, value any) []byte {
 	t.Helper()
 	encoded, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return encoded
 }
 

@@ -103,12 +103,8 @@ func (s *Server) Run(line []string) {
 		s.Command.ExtraFiles = []*os.File{s.Options.Socket}
 	}
 	stdout, err := s.Command.StdoutPipe()
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	if err := s.Command.Start(); err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
+	testenv.OK(s.T, s.Command.Start())
 	s.Exited = make(chan struct{})
 	lines := make(chan string)
 	go func(exited chan struct{}) {
@@ -149,9 +145,7 @@ func (s *Server) ready(line string) {
 		s.T.Fatalf("ready line is %q, want the form %v", line, readyLine)
 	}
 	address, err := url.Parse(found[2])
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	s.Version, s.URL = found[1], found[2]
 	s.Scheme, s.Host, s.Base = address.Scheme, address.Host, address.Path
 	s.Client = Client
@@ -319,17 +313,13 @@ func SluiceIn(t testing.TB, dir string, args ...string) Result {
 func (s *Server) Dial() *net.TCPConn {
 	s.T.Helper()
 	connection, err := net.Dial("tcp", s.Host)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	s.T.Cleanup(func() {
 		if err := connection.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			s.T.Error(err)
 		}
 	})
-	if err := connection.SetDeadline(time.Now().Add(Patience)); err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, connection.SetDeadline(time.Now().Add(Patience)))
 	return connection.(*net.TCPConn)
 }
 
@@ -376,9 +366,7 @@ func (s *Server) Files() map[string]int64 {
 		}
 		return err
 	})
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	return sizes
 }
 
@@ -413,13 +401,9 @@ func (s *Server) FlipBit(size, offset int64) {
 			continue
 		}
 		text, err := os.ReadFile(name)
-		if err != nil {
-			s.T.Fatal(err)
-		}
+		testenv.OK(s.T, err)
 		text[offset] ^= 1
-		if err := os.WriteFile(name, text, 0o600); err != nil {
-			s.T.Fatal(err)
-		}
+		testenv.OK(s.T, os.WriteFile(name, text, 0o600))
 		flipped++
 	}
 	if flipped != 1 {

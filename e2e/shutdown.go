@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // Slow is a download and an upload, both paused halfway.
@@ -70,9 +72,7 @@ func (s *Server) AwaitDrain() {
 	deadline := time.After(Patience)
 	for {
 		request, err := s.Request("GET", "/readyz", nil, Headers{"Connection", "close"})
-		if err != nil {
-			s.T.Fatal(err)
-		}
+		testenv.OK(s.T, err)
 		r, err := s.Send(request)
 		if err != nil && !slices.Contains(s.Options.Flags, LongWait) {
 			return // the listeners are closed

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // Certificates are folders with one certificate for localhost each, and a link to the one in use,
@@ -37,14 +39,10 @@ func NewCertificates(t *testing.T) *Certificates {
 func (c *Certificates) Use(serial int64) {
 	c.t.Helper()
 	dir, err := os.MkdirTemp(c.root, "version-")
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testenv.OK(c.t, err)
 	c.Write(dir, serial)
 	link := filepath.Join(c.root, "live")
-	if err := errors.Join(os.Symlink(filepath.Base(dir), link+".new"), os.Rename(link+".new", link)); err != nil {
-		c.t.Fatal(err)
-	}
+	testenv.OK(c.t, errors.Join(os.Symlink(filepath.Base(dir), link+".new"), os.Rename(link+".new", link)))
 }
 
 // Write creates a certificate with this serial number and moves its files into a folder, the key
@@ -52,22 +50,16 @@ func (c *Certificates) Use(serial int64) {
 func (c *Certificates) Write(dir string, serial int64) {
 	c.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testenv.OK(c.t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		BasicConstraintsValid: true, IsCA: true, // for clients that trust only authorities
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testenv.OK(c.t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testenv.OK(c.t, err)
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})
 	c.trusted.AppendCertsFromPEM(text)
 	Replace(c.t, filepath.Join(dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
@@ -77,9 +69,7 @@ func (c *Certificates) Write(dir string, serial int64) {
 // Replace replaces a file atomically.
 func Replace(t *testing.T, path string, content []byte) {
 	t.Helper()
-	if err := errors.Join(os.WriteFile(path+".new", content, 0o600), os.Rename(path+".new", path)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(os.WriteFile(path+".new", content, 0o600), os.Rename(path+".new", path)))
 }
 
 // Cert returns the path of the certificate in use.

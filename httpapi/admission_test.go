@@ -25,6 +25,7 @@ import (
 	"sluice/bytestore/memory"
 	"sluice/database"
 	"sluice/database/whole"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
 	"sluice/wire"
@@ -100,25 +101,19 @@ func TestQuotaOfWritesInDoubt(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	_, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Limits: keys.Limits{StoredBytes: 100 + 2*metastore.Charge("in doubt", "")}})
 	caller, err := h.keys.Authenticate(t.Context(), secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	x := &exchange{allowance: h.limiter.OfKey(caller)}
 	put := func() (*bodyReader, error) {
 		x.r = httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", 60)))
 		return x.storeBody("in doubt", "")
 	}
 	first, err := put()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	body := make([]byte, 60)
 	_, err = h.meta.CommitBlob(t.Context(), metastore.Blob{
 		Account: "ours", Name: "in doubt", Content: metastore.NewContentID(time.Now()), Size: 60, Owner: caller.Group(),
 	}, []metastore.Extent{{Size: 60, Blocks: []uint32{0}, Body: body}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if err := first.confirm(database.ErrUnknownOutcome); !errors.Is(err, database.ErrUnknownOutcome) {
 		t.Error(err)
 	}
@@ -163,9 +158,7 @@ func TestQuota(t *testing.T) {
 	ask("DELETE", "/v1/blobs/ours/c", "", 204)
 	for size, want := range map[int]int{31: 403, 30: 204} {
 		req, err := http.NewRequest("PUT", h.url+"/v1/blobs/ours/e", io.MultiReader(strings.NewReader(strings.Repeat("e", size*unit))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		req.Header.Set("X-Api-Key", secret)
 		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 		res, err := client.Do(req)
@@ -408,9 +401,7 @@ func TestLookupsDoNotCountForAnAddress(t *testing.T) {
 	h.lookupLimiter = access.NewLimiter(access.LimiterOptions{Address: limits})
 	address := h.limiter.OfAddress(netip.MustParseAddr("127.0.0.1"))
 	leave, err := address.Enter(t.Context()) // holds the only slot, and uses the rate
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer leave()
 	if res, body := h.do(t, "GET", "/v1/info", ""); res.StatusCode != 429 {
 		t.Errorf("without a key: %d %s", res.StatusCode, body)
@@ -508,9 +499,7 @@ func TestProbesWaitForNoBody(t *testing.T) {
 	s := newService(t, nil)
 	for _, line := range []string{"GET /livez", "GET /readyz", "OPTIONS /v1/info"} {
 		conn, err := net.Dial("tcp", s.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if _, err := io.WriteString(conn, line+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nx"); err != nil {
 			t.Fatal(err)
 		}
@@ -548,9 +537,7 @@ func TestStoredThingsNameTheirOwner(t *testing.T) {
 	store := func(s *service, headers ...string) []string {
 		stores.callers = nil
 		upload, err := s.blobs.Begin(t.Context(), blob.BeginOptions{Account: ours, Name: "u", PartSize: 1 << 20})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for _, path := range []string{"/v1/blobs/" + ours + "/n", "/v1/multipart-uploads/" + upload.ID + "/parts/0"} {
 			if res, got := s.do(t, "PUT", path, body, headers...); res.StatusCode >= 300 {
 				t.Fatalf("PUT %s: %d %s", path, res.StatusCode, got)

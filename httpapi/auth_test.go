@@ -20,6 +20,7 @@ import (
 	"sluice/blob"
 	"sluice/database/whole"
 	"sluice/httpapi/internal/router"
+	"sluice/internal/testenv"
 	"sluice/paychan"
 )
 
@@ -102,9 +103,7 @@ func flipped(c byte) string {
 func (h *hosted) key(t testing.TB, n access.NewKey) (keys.Key, string) {
 	t.Helper()
 	k, secret, err := access.Create(context.Background(), h.meta, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return k, secret
 }
 
@@ -189,9 +188,7 @@ func static(method, path, body string, want int) func(*testing.T, *hosted) targe
 func onBlob(method string, want int) func(*testing.T, *hosted) target {
 	return func(t *testing.T, h *hosted) target {
 		_, err := h.blobs.Put(t.Context(), blob.PutOptions{Account: ours, Name: "a/b"}, strings.NewReader("hello"), 5)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return target{method, "/v1/blobs/" + ours + "/a/b", "", want}
 	}
 }
@@ -199,9 +196,7 @@ func onBlob(method string, want int) func(*testing.T, *hosted) target {
 func onSession(method, rest string, want int) func(*testing.T, *hosted) target {
 	return func(t *testing.T, h *hosted) target {
 		s, err := h.sessions.Grant(t.Context(), "", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return target{method, "/v1/sessions/" + s.ID + rest, "", want}
 	}
 }
@@ -209,9 +204,7 @@ func onSession(method, rest string, want int) func(*testing.T, *hosted) target {
 func onChannel(method, rest, body string, want int) func(*testing.T, *hosted) target {
 	return func(t *testing.T, h *hosted) target {
 		c, err := h.channels.Open(t.Context(), paychan.OpenOptions{Sender: payer}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return target{method, "/v1/sessions/micropaymentchannels/" + c.ID + rest, body, want}
 	}
 }
@@ -219,9 +212,7 @@ func onChannel(method, rest, body string, want int) func(*testing.T, *hosted) ta
 func onUpload(method, rest, body string, want int) func(*testing.T, *hosted) target {
 	return func(t *testing.T, h *hosted) target {
 		u, err := h.blobs.Begin(t.Context(), blob.BeginOptions{Account: ours, Name: "n", PartSize: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return target{method, "/v1/multipart-uploads/" + u.ID + rest, body, want}
 	}
 }
@@ -348,9 +339,7 @@ func (h *hosted) response(t *testing.T, method, path string, c credential) strin
 	if err == nil {
 		err = res.Header.Write(&b)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return b.String() + body
 }
 
@@ -445,17 +434,11 @@ func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			conn, err := net.Dial("tcp", h.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			_, err = io.WriteString(conn, "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\n"+c.head+"\r\n"+c.body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			body, err := io.ReadAll(res.Body)
 			if err != nil || res.StatusCode != 401 || res.Close != c.close {
 				t.Errorf("%d, closes: %t, %v: %s", res.StatusCode, res.Close, err, body)

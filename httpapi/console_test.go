@@ -8,6 +8,7 @@ import (
 
 	"sluice/access"
 	"sluice/console"
+	"sluice/internal/testenv"
 	"sluice/wire"
 )
 
@@ -15,9 +16,7 @@ import (
 // console, and stays unknown to all other clients, when hosted, and without a console.
 func TestStartLeadsBrowsersToTheConsole(t *testing.T) {
 	page, err := console.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	local := Config{Reads: ReadsPublic, Console: page}
 	based := local
 	based.BasePath = "/sluice"
@@ -49,9 +48,7 @@ func TestStartLeadsBrowsersToTheConsole(t *testing.T) {
 	} {
 		c.config.Log = slog.New(slog.DiscardHandler)
 		s, err := New(c.config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		r := httptest.NewRequest(c.method, "http://localhost"+c.path, nil)
 		r.Header.Set("Accept", c.accept)
 		w := httptest.NewRecorder()
@@ -66,9 +63,7 @@ func TestStartLeadsBrowsersToTheConsole(t *testing.T) {
 // that no Host that a client sends adds another source.
 func TestScriptsOfTheConsole(t *testing.T) {
 	page, err := console.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, c := range []struct{ host, base, url, want string }{
 		{"localhost:9090", "", "", "localhost:9090/console/"},
 		{"localhost", "/sluice", "", "localhost/sluice/console/"},
@@ -84,9 +79,7 @@ func TestScriptsOfTheConsole(t *testing.T) {
 		{"", "", "", "'self'"},
 	} {
 		s, err := New(Config{Reads: ReadsPublic, Console: page, BasePath: c.base, URL: c.url, Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if got := s.consoleSources(c.host); got != c.want {
 			t.Errorf("Host %q: %s, want %s", c.host, got, c.want)
 		}

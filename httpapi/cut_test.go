@@ -16,6 +16,7 @@ import (
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/memory"
 	"sluice/database/whole"
+	"sluice/internal/testenv"
 )
 
 // TestDeletedContentCutsItsResponse checks that a client that does not read its response retains a
@@ -24,9 +25,7 @@ import (
 func TestDeletedContentCutsItsResponse(t *testing.T) {
 	const size = 32 << 20 // more than a connection's buffers hold
 	files, err := localfs.Open(filepath.Join(t.TempDir(), "bytes"), localfs.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer closeOrFail(t, files)
 	for name, store := range map[string]bytestore.Store{"copied": memory.New(), "sendfile": files} {
 		t.Run(name, func(t *testing.T) {
@@ -49,9 +48,7 @@ func TestDeletedContentCutsItsResponse(t *testing.T) {
 				t.Fatalf("%d %s", res.StatusCode, body)
 			}
 			conn, err := net.Dial("tcp", s.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			defer closeOrFail(t, conn)
 			send(t, conn, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 			begun := make([]byte, 1<<20)
@@ -62,24 +59,18 @@ func TestDeletedContentCutsItsResponse(t *testing.T) {
 				t.Fatalf("%d %s", res.StatusCode, body)
 			}
 			ctx := t.Context()
-			if err := s.blobs.FreeGarbage(ctx); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, s.blobs.FreeGarbage(ctx))
 			if n := objectsIn(ctx, t, store); n == 0 {
 				t.Fatal("the bytes were freed while they were read")
 			}
 			full.Store(true)
-			if err := s.blobs.FreeGarbage(ctx); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, s.blobs.FreeGarbage(ctx))
 			if n, err := io.Copy(io.Discard, conn); n+int64(len(begun)) >= size {
 				t.Errorf("the client received all of %d bytes, %v", n, err)
 			}
 			// The response has ended, and its reader with it.
 			for objectsIn(ctx, t, store) > 0 {
-				if err := errors.Join(ctx.Err(), s.blobs.FreeGarbage(ctx)); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, errors.Join(ctx.Err(), s.blobs.FreeGarbage(ctx)))
 			}
 		})
 	}
@@ -87,8 +78,6 @@ func TestDeletedContentCutsItsResponse(t *testing.T) {
 
 func objectsIn(ctx context.Context, t *testing.T, store bytestore.Store) (n int) {
 	t.Helper()
-	if err := store.List(ctx, "", func(bytestore.Object) error { n++; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, store.List(ctx, "", func(bytestore.Object) error { n++; return nil }))
 	return n
 }

@@ -14,6 +14,7 @@ import (
 	"sluice/access"
 	"sluice/database"
 	"sluice/database/whole"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
 	"sluice/wire"
@@ -123,14 +124,10 @@ func TestUnknownOutcomeNamesWhereToLook(t *testing.T) {
 	s, store := newUnsure(t)
 	_, body := s.do(t, "POST", "/v1/sessions", "")
 	var session wire.Session
-	if err := json.Unmarshal([]byte(body), &session); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal([]byte(body), &session))
 	_, body = s.do(t, "POST", "/v1/sessions/micropaymentchannels", "")
 	var channel wire.Channel
-	if err := json.Unmarshal([]byte(body), &channel); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal([]byte(body), &channel))
 	store.loses.Store(true)
 	for i, c := range []struct {
 		path, body string
@@ -156,9 +153,7 @@ func TestUnknownOutcomeNamesWhereToLook(t *testing.T) {
 			res, body := s.do(t, "POST", c.path, c.body, headers...)
 			wantProblem(t, res, body, http.StatusServiceUnavailable, wire.CodeOutcomeUnknown)
 			var p wire.Problem
-			if err := json.Unmarshal([]byte(body), &p); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, json.Unmarshal([]byte(body), &p))
 			if p.Retryable == nil || *p.Retryable != c.again || (res.Header.Get("Retry-After") != "") != c.again {
 				t.Errorf("Retry-After %q: %s", res.Header.Get("Retry-After"), body)
 			}
@@ -181,9 +176,7 @@ func TestUnknownOutcomeNamesWhereToLook(t *testing.T) {
 func TestScopeOfAnIdempotencyKeyCannotBeForged(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeChannels)
 	made, err := h.meta.CreateSession(t.Context(), ledger.Session{ID: "AAAA", Total: 5, Left: 5, Expires: time.Now().Add(time.Hour)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	k, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
 	if res, body := h.do(t, "POST", "/v1/sessions/"+made.ID+"/use", "", "X-Api-Key", secret, wire.HeaderIdempotencyKey, "k"); res.StatusCode != http.StatusOK {
 		t.Fatalf("%d %s", res.StatusCode, body)

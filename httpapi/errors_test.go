@@ -16,6 +16,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/database"
+	"sluice/internal/testenv"
 	"sluice/metering"
 	"sluice/wire"
 )
@@ -65,17 +66,13 @@ func sentinels(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, entry := range files {
 		if !strings.HasSuffix(entry.Name(), ".go") || strings.HasSuffix(entry.Name(), "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), dir+"/"+entry.Name(), nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for _, decl := range file.Decls {
 			if vars, ok := decl.(*ast.GenDecl); ok && vars.Tok == token.VAR {
 				addSentinels(t, vars, found)
@@ -102,9 +99,7 @@ func addSentinels(t *testing.T, vars *ast.GenDecl, found map[string]string) {
 		}
 		if text, ok := call.Args[0].(*ast.BasicLit); ok {
 			unquoted, err := strconv.Unquote(text.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			found[v.Names[0].Name] = unquoted
 		}
 	}
@@ -112,9 +107,7 @@ func addSentinels(t *testing.T, vars *ast.GenDecl, found map[string]string) {
 
 func TestEveryCodeIsUsedAndDocumented(t *testing.T) {
 	protocol, err := os.ReadFile("../docs/protocol.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	documented := map[string]bool{} // a status and a code
 	for line := range strings.Lines(string(protocol)) {
 		if cells := strings.Split(line, "|"); len(cells) > 3 {

@@ -26,6 +26,7 @@ import (
 	"sluice/database/sqlstore"
 	"sluice/database/whole"
 	"sluice/internal/httpconn"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 	"sluice/metering"
 	"sluice/paychan"
@@ -115,25 +116,17 @@ func buildAt(t testing.TB, now func() time.Time, around func(whole.Database) who
 	t.Helper()
 	dir := t.TempDir()
 	files, err := localfs.Open(filepath.Join(dir, "bytes"), localfs.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	database, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{Now: now, BlobCache: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	meta := around(database)
 	logged := &lockedBuffer{}
 	log := slog.New(slog.NewTextHandler(logged, nil))
 	channels, err := paychan.New(meta, paychan.Options{Receiver: "0x1", Asset: "0x2", Module: "0x3", Price: 1, Deposit: 5, SessionTTL: time.Hour, UnsettledLimit: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	sessions := session.New(meta, session.Options{Grant: session.DefaultGrant})
 	returns, err := metering.NewReturns(sessions, channels, filepath.Join(dir, "returns"), log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	giving, stop := context.WithCancel(context.Background())
 	var background sync.WaitGroup
 	background.Go(func() { returns.Run(giving) })
@@ -157,9 +150,7 @@ func buildAt(t testing.TB, now func() time.Time, around func(whole.Database) who
 		change(&c, nil)
 	}
 	s, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if change != nil {
 		change(&c, s)
 	}
@@ -185,21 +176,15 @@ func (s *service) logged() string {
 func (s *service) do(t testing.TB, method, path, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	got, err := io.ReadAll(res.Body)
-	if err := errors.Join(err, res.Body.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(err, res.Body.Close()))
 	return res, string(got)
 }
 
@@ -239,37 +224,25 @@ func (s *service) loseExtent(t *testing.T, account, name string, place int) {
 	t.Helper()
 	ctx := context.Background()
 	b, err := s.meta.Blob(ctx, account, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	extents, err := s.meta.Extents(ctx, b.Content, metastore.Position{}, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.bytes.Delete(ctx, bytestore.Name(extents[place].Object)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, s.bytes.Delete(ctx, bytestore.Name(extents[place].Object)))
 }
 
 // raw sends bytes unchanged and returns the first response.
 func (s *service) raw(t *testing.T, request string) (*http.Response, string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { closeOrFail(t, conn) })
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
 	}
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	body, err := io.ReadAll(res.Body)
-	if err := errors.Join(err, res.Body.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(err, res.Body.Close()))
 	return res, string(body)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"sluice/access"
 	"sluice/database/whole"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/wire"
 )
@@ -42,9 +43,7 @@ func addMoney(t *testing.T, meta whole.Database) {
 	errs = append(errs, err, meta.Book(t.Context(), []ledger.Settlement{{Channel: "channelfirst", Sequence: 1, Amount: 9, Proof: pay.Proof, Expires: pay.Expires}}))
 	pay.Sequence, pay.Amount = 2, 12
 	_, err = meta.PayRead(t.Context(), ledger.ReadPurchase{Payment: pay, Price: 3, Count: 1})
-	if err := errors.Join(append(errs, err)...); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(append(errs, err)...))
 }
 
 // TestLocalLists checks the pages of a local instance's lists, and a channel's ledger.

@@ -13,6 +13,7 @@ import (
 
 	"sluice/access"
 	"sluice/internal/connlimit"
+	"sluice/internal/testenv"
 )
 
 // newConnections returns a limiter with the refusals of this package.
@@ -30,9 +31,7 @@ func underCapOf(t *testing.T, s *service, conns *connlimit.Limiter) string {
 func handlerUnderCap(t *testing.T, s *service, h http.Handler, conns *connlimit.Limiter) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	server := NewHTTPServer(s.Server)
 	server.Handler = h
 	conns.Attach(server)
@@ -68,12 +67,8 @@ type sender struct {
 func dialSender(t *testing.T, addr string) *sender {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, conn.SetDeadline(time.Now().Add(time.Minute)))
 	return &sender{conn.(*net.TCPConn), bufio.NewReader(conn)}
 }
 
@@ -116,9 +111,7 @@ func TestRefusedBodiesAreDiscarded(t *testing.T) {
 				t.Fatalf("before the response: %v", err)
 			}
 			res, err := http.ReadResponse(s.r, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			body, err := io.ReadAll(res.Body)
 			if err != nil || res.StatusCode != c.status || !res.Close {
 				t.Errorf("%d, closes: %t, %v: %s", res.StatusCode, res.Close, err, body)
@@ -174,9 +167,7 @@ func TestLingeringConnectionIsEvicted(t *testing.T) {
 		t.Fatal(err)
 	}
 	res, err := http.ReadResponse(s.r, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if _, err := io.Copy(io.Discard, res.Body); err != nil {
 		t.Fatal(err)
 	}
@@ -189,9 +180,7 @@ func TestLingeringConnectionIsEvicted(t *testing.T) {
 			t.Fatal(err)
 		}
 		res, err := http.ReadResponse(c.r, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if err := errors.Join(res.Body.Close(), c.Close()); err != nil {
 			t.Error(err)
 		}
@@ -220,16 +209,12 @@ func TestConnectionThatDoesNotReadIsEvicted(t *testing.T) {
 	conns := newConnections(1)
 	addr := underCapOf(t, h.service, conns)
 	stuck := dialSender(t, addr)
-	if err := stuck.SetReadBuffer(4 << 10); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, stuck.SetReadBuffer(4<<10))
 	asked := strings.Repeat("GET /v1/info HTTP/1.1\r\nHost: h\r\n\r\n", 1000)
 	// The loop runs until no byte moves for half a second: then the server waits to write a
 	// response.
 	for {
-		if err := stuck.SetWriteDeadline(time.Now().Add(500 * time.Millisecond)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, stuck.SetWriteDeadline(time.Now().Add(500*time.Millisecond)))
 		if n, err := io.WriteString(stuck, asked); err != nil && n == 0 {
 			break
 		}
@@ -240,9 +225,7 @@ func TestConnectionThatDoesNotReadIsEvicted(t *testing.T) {
 		t.Fatal(err)
 	}
 	res, err := http.ReadResponse(other.r, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if res.StatusCode != http.StatusOK || conns.Counts().Evicted != 1 {
 		t.Errorf("%d, counts %+v", res.StatusCode, conns.Counts())
 	}
@@ -265,9 +248,7 @@ func TestCapOfAnAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		res, err := http.ReadResponse(c.r, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if _, err := io.Copy(io.Discard, res.Body); err != nil {
 			t.Fatal(err)
 		}
@@ -278,9 +259,7 @@ func TestCapOfAnAddress(t *testing.T) {
 		t.Helper()
 		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 		conn, err := dialer.DialContext(t.Context(), "tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return &sender{conn.(*net.TCPConn), bufio.NewReader(conn)}
 	}
 	var all []*sender

@@ -99,9 +99,7 @@ func TestSpansKeepNoRequests(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "600000") // milliseconds
 	tracer, err := tracing.Open(t.Context(), tracing.Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	s := newService(t, func(c *Config, _ *Server) { c.Tracer = tracer })
 	s.ask("GET", "/v1/info")
 	before := testenv.Heap()

@@ -15,6 +15,7 @@ import (
 	"sluice/access/keys"
 	"sluice/database/whole"
 	"sluice/internal/testclock"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 	"sluice/wire"
 )
@@ -353,8 +354,6 @@ func TestQuotaOfMetadata(t *testing.T) {
 func usersGroup(t *testing.T, h *hosted, secret string) string {
 	t.Helper()
 	caller, err := h.keys.Authenticate(t.Context(), secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return caller.Group()
 }

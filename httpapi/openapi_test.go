@@ -13,6 +13,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"sluice/access/keys"
+	"sluice/internal/testenv"
 	"sluice/wire"
 )
 
@@ -20,12 +21,8 @@ import (
 func loadOpenAPI(t *testing.T) *openapi3.T {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromData(wire.OpenAPI)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := doc.Validate(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, doc.Validate(context.Background()))
 	return doc
 }
 
@@ -68,9 +65,7 @@ func TestOpenAPIOperationsAreWhole(t *testing.T) {
 func TestOpenAPIDeclaresWhereAKeyIsRequired(t *testing.T) {
 	asks := map[string]bool{}
 	s, err := New(Config{Reads: ReadsPublic, Faucet: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	account := regexp.MustCompile(`\{[^}]*\}`)
 	for _, r := range s.router.Routes() {
 		m := s.router.Match(r.Method, account.ReplaceAllString(r.Pattern, "0x1"))

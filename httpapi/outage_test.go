@@ -15,6 +15,7 @@ import (
 	"sluice/bytestore/memory"
 	"sluice/database"
 	"sluice/database/sqlstore"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
 	"sluice/session"
@@ -132,13 +133,9 @@ func TestOutagesAreNotTheClientsFault(t *testing.T) {
 		}
 	}
 	granted, err := s.sessions.Grant(t.Context(), "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	upload, err := s.blobs.Begin(t.Context(), blob.BeginOptions{Account: "0x1", Name: "parts", PartSize: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	usePath := "/v1/sessions/" + granted.ID + "/use"
 	unknown := fmt.Errorf("commit: %w: %w", database.ErrUnknownOutcome, io.ErrUnexpectedEOF)
 	away := fmt.Errorf("%w: %w", database.ErrUnavailable, io.ErrUnexpectedEOF)

@@ -13,6 +13,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
 )
@@ -70,9 +71,7 @@ func TestPagesAreBounded(t *testing.T) {
 				Blobs, Uploads, Sessions, Prefixes []any
 				Next                               string
 			}
-			if err := json.Unmarshal([]byte(body), &page, json.MatchCaseInsensitiveNames(true)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, json.Unmarshal([]byte(body), &page, json.MatchCaseInsensitiveNames(true)))
 			entries := len(page.Blobs) + len(page.Uploads) + len(page.Sessions) + len(page.Prefixes)
 			if entries == 0 {
 				t.Fatalf("%s: a page without entries", path)

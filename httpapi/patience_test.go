@@ -11,6 +11,7 @@ import (
 
 	"sluice/database"
 	"sluice/database/whole"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/wire"
 )
@@ -37,9 +38,7 @@ func TestRequestsHaveATimeout(t *testing.T) {
 	}, nil, nil)
 	_, body := s.do(t, "POST", "/v1/sessions", `{}`)
 	var session wire.Session
-	if err := json.Unmarshal([]byte(body), &session); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal([]byte(body), &session))
 	for range 2 {
 		if res, body := s.do(t, "POST", "/v1/sessions/"+session.SessionID+"/use", ""); res.StatusCode != http.StatusOK {
 			t.Errorf("use: %d %s", res.StatusCode, body)

@@ -13,6 +13,7 @@ import (
 	"sluice/database"
 	"sluice/database/whole"
 	"sluice/internal/connlimit"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/wire"
 )
@@ -47,9 +48,7 @@ func newPaidService(t *testing.T) *paidService {
 		return p.store
 	}, nil, func(c *Config, _ *Server) { c.Reads = ReadsPaid })
 	_, err := p.meta.CreateSession(t.Context(), ledger.Session{ID: p.session, Total: 100, Left: 100, Expires: time.Now().Add(time.Hour)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if res, body := p.do(t, "PUT", "/v1/blobs/0x1/b", strings.Repeat("x", 100)); res.StatusCode != http.StatusNoContent {
 		t.Fatalf("%d %s", res.StatusCode, body)
 	}
@@ -99,14 +98,10 @@ func TestDamagedPaidReadIsReturned(t *testing.T) {
 	p.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 6<<20))
 	p.loseExtent(t, "0x1", "n", 1)
 	req, err := http.NewRequest("GET", p.url+"/v1/blobs/0x1/n", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	req.Header.Set(wire.HeaderSessionID, p.session)
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	_, err = io.Copy(io.Discard, res.Body)
 	closeOrFail(t, res.Body)
 	if err == nil {

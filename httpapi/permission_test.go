@@ -14,6 +14,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
 	"sluice/database/sqlstore"
+	"sluice/internal/testenv"
 	"sluice/wire"
 )
 
@@ -22,22 +23,16 @@ import (
 func openFence(t *testing.T, passed bool) *blob.Fence {
 	t.Helper()
 	meta, err := sqlstore.OpenSQLite(t.TempDir()+"/meta.db", sqlstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { closeOrFail(t, meta) })
 	bytes := memory.New()
 	if _, err := blob.OpenFence(t.Context(), meta, bytes); err != nil {
 		t.Fatal(err)
 	}
 	f, err := blob.OpenFence(t.Context(), meta, bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if passed {
-		if err := bytes.Delete(t.Context(), bytestore.Name("sluice-epoch-0000000000000001-owner")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, bytes.Delete(t.Context(), bytestore.Name("sluice-epoch-0000000000000001-owner")))
 		if err := f.Renew(t.Context()); !errors.Is(err, blob.ErrFenced) {
 			t.Fatalf("without its epoch: %v", err)
 		}
@@ -82,9 +77,7 @@ func TestWritesWaitForTheFence(t *testing.T) {
 	fence := openFence(t, false)
 	s := newService(t, func(c *Config, _ *Server) { c.Fence, c.MaxRequests = fence, 8 })
 	conn, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	send(t, conn, "DELETE /v1/blobs/0x1/n HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	for s.slots.held.Load() == 0 {
 		runtime.Gosched()
@@ -99,13 +92,9 @@ func TestWritesWaitForTheFence(t *testing.T) {
 	}
 	s.Drain() // which ends the wait within a second
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	text, err := io.ReadAll(answer.Body)
-	if err := errors.Join(err, answer.Body.Close(), conn.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(err, answer.Body.Close(), conn.Close()))
 	wantProblem(t, answer, string(text), 503, wire.CodeDraining)
 	if n := s.slots.held.Load(); n != 0 {
 		t.Errorf("%d writes are still counted", n)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/internal/httpconn"
+	"sluice/internal/testenv"
 )
 
 // dividing is a connection through which net/http seems to write status lines in two pieces, as a
@@ -54,9 +55,7 @@ func serveDividing(server *http.Server, l net.Listener) error {
 func serveBy(t *testing.T, s *service, checked, serving httpconn.Serve) (addr string, log *lockedBuffer) {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	log = &lockedBuffer{}
 	server, conns := NewHTTPServer(s.Server), newConnections(10)
 	conns.Attach(server)
@@ -79,13 +78,9 @@ type answer struct {
 func exchangeOf(t *testing.T, addr string, requests []string) (answers []answer, err error) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer closeOrFail(t, conn)
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, conn.SetDeadline(time.Now().Add(time.Minute)))
 	r := bufio.NewReader(conn)
 	for _, request := range requests {
 		send(t, conn, request)
@@ -130,9 +125,7 @@ func TestPlainPath(t *testing.T) {
 		request("DELETE /v1/blobs/0x1/small", "", ""),
 	}
 	want, err := exchangeOf(t, s.addr, requests)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for i, status := range []int{204, 204, 200, 200, 206, 200, 200, 404, 204, 204} {
 		if want[i].status != status {
 			t.Fatalf("request %d: status %d, want %d", i+1, want[i].status, status)

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"sluice/internal/connlimit"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/wire"
@@ -30,9 +31,7 @@ func TestConnectionRefusal(t *testing.T) {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			text := ConnectionRefusal(true)(tc.reason, method == http.MethodHead)
 			res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(text)), &http.Request{Method: method})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			body, err := io.ReadAll(res.Body)
 			closeOrFail(t, res.Body)
 			h := res.Header
@@ -47,9 +46,7 @@ func TestConnectionRefusal(t *testing.T) {
 			}
 			wantProblem(t, res, string(body), tc.status, tc.code)
 			var p wire.Problem
-			if err := json.Unmarshal(body, &p); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, json.Unmarshal(body, &p))
 			if retryable := p.Retryable != nil && *p.Retryable; retryable != (tc.status == http.StatusServiceUnavailable) {
 				t.Errorf("problem %s", body)
 			}

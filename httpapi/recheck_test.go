@@ -16,6 +16,7 @@ import (
 	"sluice/bytestore"
 	"sluice/database"
 	"sluice/database/whole"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 	"sluice/wire"
 )
@@ -25,9 +26,7 @@ import (
 func (s *service) slowRequest(t *testing.T, method, path, body string, c credential, meanwhile func()) (*http.Response, string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer closeOrFail(t, conn)
 	send(t, conn, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nExpect: 100-continue\r\n%s: %s\r\n\r\n",
 		method, path, len(body), c.headers[0], c.headers[1]))
@@ -39,13 +38,9 @@ func (s *service) slowRequest(t *testing.T, method, path, body string, c credent
 	meanwhile()
 	send(t, conn, body)
 	res, err := http.ReadResponse(replies, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	text, err := io.ReadAll(res.Body)
-	if err := errors.Join(err, res.Body.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(err, res.Body.Close()))
 	return res, string(text)
 }
 
@@ -159,9 +154,7 @@ func (h *hosted) beginAs(t *testing.T, key, name string) string {
 func (h *hosted) upload(t *testing.T, name string) string {
 	t.Helper()
 	list, _, err := h.meta.ListUploads(context.Background(), ours, "", 1000, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, u := range list {
 		if u.Name == name {
 			return u.ID
@@ -173,9 +166,7 @@ func (h *hosted) upload(t *testing.T, name string) string {
 func (h *hosted) partsOf(t *testing.T, name string) int {
 	t.Helper()
 	parts, err := h.meta.Parts(context.Background(), h.upload(t, name), -1, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return len(parts)
 }
 
@@ -184,9 +175,7 @@ func (h *hosted) objects(t *testing.T) int {
 	t.Helper()
 	n := 0
 	err := h.bytes.List(context.Background(), "", func(bytestore.Object) error { n++; return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return n
 }
 

@@ -21,6 +21,7 @@ import (
 	"sluice/access/keys"
 	"sluice/database/whole"
 	"sluice/internal/metrics"
+	"sluice/internal/testenv"
 )
 
 var omittedLines = regexp.MustCompile(`msg="requests not logged" source=(\S+) omitted=(\d+) `)
@@ -61,18 +62,14 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 				if one.busy {
 					taken := s.limiter.OfAddress(netip.MustParseAddr("2001:db8::1"))
 					leave, err := taken.Enter(t.Context())
-					if err != nil {
-						t.Fatal(err)
-					}
+					testenv.OK(t, err)
 					defer taken.Release()
 					defer leave()
 				}
 				if one.full {
 					var taken slot
 					s.slots.max = 1
-					if err := taken.takeAnonymous(s.slots); err != nil {
-						t.Fatal(err)
-					}
+					testenv.OK(t, taken.takeAnonymous(s.slots))
 					defer taken.release()
 				}
 				normal := 0
@@ -114,9 +111,7 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 				total := 0
 				for _, m := range regexp.MustCompile(`(?m)^sluice_http_requests_total\{.*\} (\S+)$`).FindAllStringSubmatch(w.Body.String(), -1) {
 					n, err := strconv.ParseFloat(m[1], 64)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testenv.OK(t, err)
 					total += int(n)
 				}
 				if total != requests+normal {
@@ -158,25 +153,19 @@ func TestRefusalsEndTheConnection(t *testing.T) {
 			server := NewHTTPServer(s.Server)
 			conns.Attach(server)
 			inner, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			served := make(chan error, 1)
 			limited := adopt(t, server, conns.Listener(inner, false))
 			go func() { served <- server.Serve(limited) }()
 			conn, err := net.Dial("tcp", inner.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			r := bufio.NewReader(conn)
 			const most = 1000
 			got := 0
 			for closed := false; !closed && got < most; got++ {
 				send(t, conn, "GET /v1/info HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: nonsense\r\n\r\n")
 				res, err := http.ReadResponse(r, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusUnauthorized {
 					t.Fatalf("%d, %v", res.StatusCode, err)
 				}

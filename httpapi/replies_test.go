@@ -12,6 +12,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
+	"sluice/internal/testenv"
 	"sluice/wire"
 )
 
@@ -43,9 +44,7 @@ func TestReplyMemoryIsBounded(t *testing.T) {
 			t.Helper()
 			for range 4 {
 				r, err := ask(caller, anonymous)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				all = append(all, r)
 			}
 		}
@@ -113,9 +112,7 @@ func TestUnreadPagesCountForTheirCaller(t *testing.T) {
 	address := h.limiter.OfAddress(netip.MustParseAddr("127.0.0.1"))
 	defer address.Release()
 	unread := &reply{of: h.replies, caller: address, anonymous: true, size: callerReplies}
-	if err := h.replies.acquire(t.Context(), unread); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, h.replies.acquire(t.Context(), unread))
 	res, body := h.do(t, "GET", "/v1/blobs/ours", "")
 	wantProblem(t, res, body, http.StatusTooManyRequests, wire.CodeTooManyAtOnce)
 	if res, body := h.do(t, "GET", "/v1/info", ""); res.StatusCode != 200 {

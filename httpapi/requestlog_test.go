@@ -14,6 +14,7 @@ import (
 
 	"sluice/database/whole"
 	"sluice/internal/logbuffer"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 )
 
@@ -69,9 +70,7 @@ func TestRequestLineHasUnits(t *testing.T) {
 	var lines []map[string]any
 	for line := range strings.Lines(out.String()) {
 		var one map[string]any
-		if err := json.Unmarshal([]byte(line), &one); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, json.Unmarshal([]byte(line), &one))
 		lines = append(lines, one)
 	}
 	if len(lines) != 2 {
@@ -162,9 +161,7 @@ func FuzzRequestLine(f *testing.F) {
 			r := &http.Request{Method: method, URL: &url.URL{Path: path}, Host: host, RemoteAddr: host, ProtoMajor: 1, Header: http.Header{}, Body: http.NoBody}
 			r.Header.Set("X-Request-Id", id)
 			s.ServeHTTP(&discarded{header: http.Header{}}, r.WithContext(t.Context()))
-			if err := buffers[format].Flush(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, buffers[format].Flush())
 			line := []byte(out.String())
 			if len(line) == 0 {
 				continue // a probe

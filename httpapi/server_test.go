@@ -6,11 +6,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"sluice/httpapi/internal/transfer"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"sluice/httpapi/internal/transfer"
+	"sluice/internal/testenv"
 
 	"github.com/go-json-experiment/json"
 
@@ -87,9 +89,7 @@ func TestDamageFoundLaterCutsTheConnection(t *testing.T) {
 	s.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 6<<20))
 	s.loseExtent(t, "0x1", "n", 1)
 	res, err := http.Get(s.url + "/v1/blobs/0x1/n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	n, err := io.Copy(io.Discard, res.Body)
 	closeOrFail(t, res.Body)
 	if err == nil {
@@ -126,9 +126,7 @@ func TestConcurrentRequestsOfOneIdempotencyKeyHaveOneEffect(t *testing.T) {
 	s := newService(t, nil)
 	_, body := s.do(t, "POST", "/v1/sessions", "")
 	var made wire.Session
-	if err := json.Unmarshal([]byte(body), &made); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal([]byte(body), &made))
 	var workers sync.WaitGroup
 	lefts := make([]string, 20)
 	for i := range lefts {
@@ -158,9 +156,7 @@ func TestUnreadBodyIsNotAwaitedForEver(t *testing.T) {
 	s.do(t, "PUT", "/v1/blobs/0x1/large", strings.Repeat("x", 1<<20))
 	for _, target := range []string{"GET /livez", "GET /v1/blobs/0x1/large", "GET /nowhere", "DELETE /v1/blobs/0x1/n", "PUT /livez"} {
 		conn, err := net.Dial("tcp", s.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if _, err := io.WriteString(conn, target+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}

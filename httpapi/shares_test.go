@@ -16,6 +16,7 @@ import (
 	"sluice/access"
 	"sluice/access/keys"
 	"sluice/database/whole"
+	"sluice/internal/testenv"
 )
 
 // slowKeys is a store that answers a key's lookup after a time.
@@ -80,9 +81,7 @@ func (c *crowd) ask(ctx context.Context, client, credential string) int {
 // key creates a key and makes the service know it.
 func (c *crowd) key(t *testing.T) (keys.Key, string) {
 	key, credential, err := access.Create(t.Context(), c.meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	c.poll()
 	if status := c.ask(t.Context(), "198.51.100.1", credential); status != http.StatusOK {
 		t.Fatalf("a new key: %d", status)

@@ -15,6 +15,7 @@ import (
 	"sluice/access"
 	"sluice/access/keys"
 	"sluice/database/whole"
+	"sluice/internal/testenv"
 	"sluice/micropay"
 )
 
@@ -28,29 +29,21 @@ func manySignatures(t *testing.T, n int) string {
 		seed := make([]byte, ed25519.SeedSize)
 		seed[0] = byte(i + 1)
 		key, err := micropay.NewPrivateKey(micropay.KeyEd25519, seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		private, public = append(private, key), append(public, key.Public())
 	}
 	signer, err := micropay.NewMultiSigner(micropay.SchemeMultiKey, public, n, private...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	parse := func(text string) micropay.Address {
 		a, err := micropay.ParseAddress(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return a
 	}
 	signed, err := signer.Sign(micropay.Payment{
 		Receiver: parse("0x1"), Asset: parse("0x2"), ModuleAddress: parse("0x3"),
 		Amount: 10, PaymentChannelID: 1, Sequence: 1, Expiration: uint64(time.Now().Add(time.Hour).Unix()),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return `{"micropaymentUpdate":"` + signed.Base64() + `"}`
 }
 
@@ -65,9 +58,7 @@ func TestSignaturesCountAsRequests(t *testing.T) {
 			c.Limiter = access.NewLimiter(access.LimiterOptions{Address: limits, Key: limits})
 		})
 		_, key, err := access.Create(t.Context(), s.meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		buy := func(ctx context.Context, from, key, body string) int {
 			r := httptest.NewRequestWithContext(ctx, "POST", "/v1/sessions", strings.NewReader(body))
 			r.RemoteAddr = netip.AddrPortFrom(netip.MustParseAddr(from), 1).String()

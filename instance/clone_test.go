@@ -17,6 +17,7 @@ import (
 	"sluice/database"
 	"sluice/internal/datadir"
 	"sluice/internal/storage"
+	"sluice/internal/testenv"
 )
 
 // TestCloneCutAtEachStep checks that a clone which is interrupted at any step cannot be served, and
@@ -24,12 +25,8 @@ import (
 func TestCloneCutAtEachStep(t *testing.T) {
 	from := endpointAt(t, newSource(t), true)
 	id, err := blob.Bind(t.Context(), from.Meta, from.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := from.Meta.SetProperty(t.Context(), blob.CandidateProperty, "of the source"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, from.Meta.SetProperty(t.Context(), blob.CandidateProperty, "of the source"))
 	for _, after := range []bool{false, true} {
 		for step, cut := 1, true; cut; step++ {
 			to := endpointAt(t, t.TempDir(), false)
@@ -45,9 +42,7 @@ func TestCloneCutAtEachStep(t *testing.T) {
 				t.Fatalf("there were only %d steps", step)
 			}
 			markers, err := readMarkers(t.Context(), to)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			// A target without a marker is still empty.
 			if markers.copyObject != "" && markers.property != id {
 				if _, err := blob.Bind(t.Context(), to.Meta, to.Bytes); !errors.Is(err, blob.ErrUnfinishedCopy) {
@@ -77,9 +72,7 @@ func TestCloneCutAtEachStep(t *testing.T) {
 func TestCloneIsMarkedFirst(t *testing.T) {
 	from := endpointAt(t, newSource(t), true)
 	c := &cloner{source: from, progress: newReporter(CloneOptions{})}
-	if err := c.identify(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.identify(t.Context()))
 	data := t.TempDir()
 	at := storage.Location{Data: data}
 	s, err := storage.OpenEndpoint(t.Context(), at, false, func(ctx context.Context, bytes bytestore.Store) error {
@@ -97,13 +90,9 @@ func TestCloneIsMarkedFirst(t *testing.T) {
 
 	withKey := filepath.Join(t.TempDir(), "data")
 	meta, err := storage.OpenMeta(t.Context(), storage.Location{Data: withKey}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	_, _, err = access.Create(t.Context(), meta.Meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
-	if err := errors.Join(err, meta.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(err, meta.Close()))
 	c.marked = false
 	if c.target, err = storage.OpenEndpoint(t.Context(), storage.Location{Data: withKey}, false, c.markBytes); err != nil {
 		t.Fatal(err)
@@ -127,30 +116,20 @@ func TestCloneOfDamage(t *testing.T) {
 	from, to := newSource(t), filepath.Join(t.TempDir(), "target")
 	files := objectFiles(t, from)
 	kept, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	flipped := bytes.Clone(kept)
 	flipped[len(flipped)/2] ^= 1
 	missing, err := os.ReadFile(files[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	short, err := os.ReadFile(files[2])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	write := func(name string, data []byte) {
 		t.Helper()
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(name, data, 0o600))
 	}
 	write(files[0], flipped)
 	write(files[2], short[1:])
-	if err := os.Remove(files[1]); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Remove(files[1]))
 	damaged := map[string]error{}
 	clone := func() (CloneResult, error) {
 		return Clone(t.Context(), Location{Data: from}, Location{Data: to}, CloneOptions{
@@ -180,9 +159,7 @@ func TestCloneOfDamage(t *testing.T) {
 		t.Errorf("once more: %+v, %v", second, err)
 	}
 	s, err := storage.Open(t.Context(), storage.Location{Data: to}, storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	checkClone(t, s.Meta, s.Bytes)
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -194,16 +171,12 @@ func TestCloneOfDamage(t *testing.T) {
 func TestCloneCountsGrownCommits(t *testing.T) {
 	target := endpointAt(t, t.TempDir(), false)
 	for _, value := range []string{"7", "7", "9"} {
-		if err := setProperty(t.Context(), target.Meta, blob.CommitsProperty, value); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, setProperty(t.Context(), target.Meta, blob.CommitsProperty, value))
 	}
 	if got, err := target.Meta.Property(t.Context(), blob.CommitsProperty); err != nil || got != "9" {
 		t.Errorf("%q commits are counted, %v, want as many as the source has", got, err)
 	}
-	if err := setProperty(t.Context(), target.Meta, "receiver", "0x1"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, setProperty(t.Context(), target.Meta, "receiver", "0x1"))
 	if err := setProperty(t.Context(), target.Meta, "receiver", "0x2"); !errors.Is(err, database.ErrExists) {
 		t.Errorf("another receiver: %v, want %v", err, database.ErrExists)
 	}

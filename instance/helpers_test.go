@@ -15,6 +15,7 @@ import (
 	"sluice/database/whole"
 	"sluice/internal/datadir"
 	"sluice/internal/storage"
+	"sluice/internal/testenv"
 )
 
 // body returns the content for one of the source's blobs: nothing, a few KB, or two extents, the
@@ -34,9 +35,7 @@ func newSource(t *testing.T) string {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "source")
 	s, err := storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	blobs := blob.New(s.Meta, s.Bytes, blob.Options{ExtentSize: 2 << 20})
 	var errs []error
 	for i := range sourceBlobs {
@@ -44,9 +43,7 @@ func newSource(t *testing.T) string {
 		errs = append(errs, err)
 	}
 	errs = append(errs, s.Meta.SetProperty(t.Context(), "receiver", "0x7a"), s.Meta.SetProperty(t.Context(), blob.CommitsProperty, "7"), s.Close())
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(errs...))
 	return data
 }
 
@@ -56,9 +53,7 @@ func checkClone(t *testing.T, meta whole.Database, store bytestore.Store) {
 	blobs := blob.New(meta, store, blob.Options{})
 	for i := range sourceBlobs {
 		c, err := blobs.Open(t.Context(), "a", fmt.Sprint("blob", i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		var got bytes.Buffer
 		_, err = c.WriteRange(t.Context(), &got, 0, int64(len(body(i))))
 		if c.Close(); err != nil || !bytes.Equal(got.Bytes(), body(i)) {
@@ -77,9 +72,7 @@ func checkClone(t *testing.T, meta whole.Database, store bytestore.Store) {
 func endpointAt(t *testing.T, data string, existing bool) *storage.Endpoint {
 	t.Helper()
 	s, err := storage.OpenEndpoint(t.Context(), storage.Location{Data: data}, existing, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -92,14 +85,10 @@ func endpointAt(t *testing.T, data string, existing bool) *storage.Endpoint {
 func objectFiles(t *testing.T, data string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(data, datadir.Bytes, "??", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	size := func(name string) int64 {
 		info, err := os.Stat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return info.Size()
 	}
 	slices.SortFunc(files, func(a, b string) int { return int(size(b) - size(a)) })

@@ -9,6 +9,7 @@ import (
 	"sluice/access/keys"
 	"sluice/internal/datadir"
 	"sluice/internal/storage"
+	"sluice/internal/testenv"
 )
 
 func TestReset(t *testing.T) {
@@ -22,9 +23,7 @@ func TestReset(t *testing.T) {
 	if err := Reset(t.Context(), data, func() error { return nil }); !errors.Is(err, datadir.ErrInUse) {
 		t.Errorf("while it is in use: %v", err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.Close())
 	held := func() error { // while it asks, no server can start
 		d, err := datadir.Open(data)
 		if !errors.Is(err, datadir.ErrInUse) {
@@ -32,9 +31,7 @@ func TestReset(t *testing.T) {
 		}
 		return nil
 	}
-	if err := Reset(t.Context(), data, held); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, Reset(t.Context(), data, held))
 	if entries, err := os.ReadDir(data); err != nil || len(entries) != 1 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
@@ -70,14 +67,10 @@ func TestResetOnlyOfLocalInstances(t *testing.T) {
 			data := newSource(t)
 			if test.change != nil {
 				s := endpointAt(t, data, true)
-				if err := errors.Join(test.change(s), s.Close()); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, errors.Join(test.change(s), s.Close()))
 			}
 			if test.remove != "" {
-				if err := os.RemoveAll(filepath.Join(data, test.remove)); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, os.RemoveAll(filepath.Join(data, test.remove)))
 			}
 			err := Reset(t.Context(), data, func() error {
 				t.Error("it would be deleted")
@@ -94,16 +87,10 @@ func TestResetOnlyOfLocalInstances(t *testing.T) {
 // deleted.
 func TestInterruptedReset(t *testing.T) {
 	data := newSource(t)
-	if err := Reset(t.Context(), data, func() error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, Reset(t.Context(), data, func() error { return nil }))
 	object := filepath.Join(data, datadir.Bytes, "object")
-	if err := os.MkdirAll(object, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(data, "sluice-reset"), []byte("sluice reset is deleting this instance\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.MkdirAll(object, 0o700))
+	testenv.OK(t, os.WriteFile(filepath.Join(data, "sluice-reset"), []byte("sluice reset is deleting this instance\n"), 0o600))
 	if err := Reset(t.Context(), data, func() error { return errors.New("asked again") }); err != nil {
 		t.Error(err)
 	}

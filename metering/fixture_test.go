@@ -16,6 +16,7 @@ import (
 	"sluice/database"
 	"sluice/database/sqlstore"
 	"sluice/database/whole"
+	"sluice/internal/testenv"
 	"sluice/internal/vfs"
 	"sluice/ledger"
 	"sluice/paychan"
@@ -118,9 +119,7 @@ const sender = "0x00000000000000000000000000000000000000000000000000000000000000
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	database, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := database.Close(); err != nil {
 			t.Error(err)
@@ -128,21 +127,15 @@ func newFixture(t *testing.T) *fixture {
 	})
 	f := &fixture{T: t, store: &payStore{Database: database}, session: "session", log: &lockedBuffer{}}
 	channels, err := paychan.New(f.store, paychan.Options{Receiver: "0x1", Asset: "0x2", Module: "0x3", Price: 1, Deposit: 5, SessionTTL: time.Hour, UnsettledLimit: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	f.Meter = New(session.New(f.store, session.Options{Grant: session.DefaultGrant}), channels, nil)
 	f.returns = f.newReturns(vfs.OS(), filepath.Join(t.TempDir(), "returns"))
 	_, err = f.store.CreateSession(t.Context(), ledger.Session{ID: f.session, Total: 100, Left: 100, Expires: time.Now().Add(time.Hour)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	f.channel, err = f.store.OpenChannel(t.Context(), ledger.Channel{
 		ID: "channel", Sender: sender, Receiver: "0x1", Asset: "0x2", Deposit: 100, Expires: time.Now().Add(time.Hour),
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return f
 }
 
@@ -150,13 +143,9 @@ func newFixture(t *testing.T) *fixture {
 func (f *fixture) newReturns(disk vfs.FS, dir string) *Returns {
 	f.Helper()
 	r, err := NewReturns(f.sessions, f.channels, filepath.Join(f.TempDir(), "none"), slog.New(slog.NewTextHandler(f.log, nil)))
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.OK(f, err)
 	r.fs, r.dir = disk, dir
-	if err := r.load(); err != nil {
-		f.Fatal(err)
-	}
+	testenv.OK(f, r.load())
 	return r
 }
 

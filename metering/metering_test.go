@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sluice/blob"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/wire"
 )
@@ -80,9 +81,7 @@ func TestBillReportsTheMissingPayer(t *testing.T) {
 		t.Errorf("a channel that does not exist: %v", err)
 	}
 	b, err := f.NewBill(t.Context(), Payer{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var short *ShortfallError
 	if err := b.Require(3 * wire.ChunksetSize); !errors.Is(err, ErrPaymentRequired) || !errors.As(err, &short) || short.Required != 3 {
 		t.Errorf("a read that nothing pays for: %v, %+v", err, short)
@@ -100,9 +99,7 @@ func TestChargeRefusesWithTheAmounts(t *testing.T) {
 		{Payer{Session: f.session, Limit: -1}, 101, ShortfallError{Err: ledger.ErrExhausted, Required: 101, Available: 100}},
 	} {
 		b, err := f.NewBill(t.Context(), tc.payer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		_, _, err = b.Charge(t.Context(), spans(0, tc.n*wire.ChunksetSize))
 		var short *ShortfallError
 		if !errors.As(err, &short) || *short != tc.want {

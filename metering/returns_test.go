@@ -76,9 +76,7 @@ func TestReturnsOutliveTheProcess(t *testing.T) {
 	f.returns = first
 	f.store.unreachable.Store(true)
 	f.cutReads()
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, first.Close())
 	first.add(pendingReturn{Name: "late", Count: 1, Session: f.session}) // is lost, which is logged
 	if !strings.Contains(f.log.String(), "are not returned") {
 		t.Error("a return after the end is not logged")
@@ -89,9 +87,7 @@ func TestReturnsOutliveTheProcess(t *testing.T) {
 		t.Fatalf("%d are pending after a power failure, want 2", second.Pending())
 	}
 	second.Replay(t.Context()) // the store is still unreachable
-	if err := second.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, second.Close())
 	disk = disk.Crash()
 	f.store.losesReturns.Store(true)
 	f.store.unreachable.Store(false)
@@ -136,9 +132,7 @@ func TestReturnsStayOnDiskUntilAllAreDone(t *testing.T) {
 	f.returns = first
 	f.store.unreachable.Store(true)
 	f.cutReads()
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, first.Close())
 
 	second := start()
 	full := errors.New("the disk is full")

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/testenv"
+
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 )
@@ -22,17 +24,13 @@ func BenchmarkVerify(b *testing.B) {
 		benchmark(b, name, all[name])
 	}
 	m, err := largest(b).Sign(Payment{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	benchmark(b, "multikey-32of32", m.raw)
 }
 
 func benchmark(b *testing.B, name string, encoded []byte) {
 	m, err := Parse(encoded)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	header := m.Base64()
 	checks := bareChecks(b, m)
 	b.Run(name, func(b *testing.B) {
@@ -46,12 +44,8 @@ func benchmark(b *testing.B, name string, encoded []byte) {
 			}
 			middle := time.Now()
 			m, err := ParseBase64(header)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if err := m.Verify(); err != nil {
-				b.Fatal(err)
-			}
+			testenv.OK(b, err)
+			testenv.OK(b, m.Verify())
 			bare = append(bare, middle.Sub(start))
 			full = append(full, time.Since(middle))
 		}
@@ -76,9 +70,7 @@ func bareChecks(b *testing.B, m *Micropayment) (checks []func() bool) {
 			continue
 		}
 		public, err := secp256k1.ParsePubKey(key)
-		if err != nil {
-			b.Fatal(err)
-		}
+		testenv.OK(b, err)
 		var x, y secp256k1.ModNScalar
 		x.SetByteSlice(s.bytes[:32])
 		y.SetByteSlice(s.bytes[32:])
@@ -113,9 +105,7 @@ func BenchmarkSign(b *testing.B) {
 func BenchmarkCollect(b *testing.B) {
 	for _, v := range settlementVectors(b)[:4] {
 		m, err := ParseBase64(v.Micropayment)
-		if err != nil {
-			b.Fatal(err)
-		}
+		testenv.OK(b, err)
 		receiver := v.signer(b)
 		b.Run(v.Name, func(b *testing.B) {
 			for b.Loop() {

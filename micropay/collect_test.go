@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // settlementVector is an entry of testdata/settlements.json, recorded from the public client.
@@ -25,13 +27,9 @@ type settlementVector struct {
 func settlementVectors(t testing.TB) []settlementVector {
 	t.Helper()
 	text, err := os.ReadFile("testdata/settlements.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var file struct{ Vectors []settlementVector }
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(text, &file))
 	if len(file.Vectors) != 20 {
 		t.Fatalf("%d vectors, want 20", len(file.Vectors))
 	}
@@ -46,26 +44,18 @@ func (v *settlementVector) signer(t testing.TB) *Signer {
 		text = "secp256k1-priv-" + text
 	}
 	key, err := ParsePrivateKey(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	s, err := NewSignerOf(address(t, v.ReceiverAddress), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return s
 }
 
 func TestCollectReturnsTheBytesOfThePublicClient(t *testing.T) {
 	for _, v := range settlementVectors(t) {
 		m, err := ParseBase64(v.Micropayment)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		got, err := m.Collect(v.signer(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if hex.EncodeToString(got.Body) != v.Submitted || got.Hash.String() != v.Hash {
 			t.Errorf("%s: %x, %v\nwant %s, %s", v.Name, got.Body, got.Hash, v.Submitted, v.Hash)
 		}
@@ -114,9 +104,7 @@ func checkTransaction(t testing.TB, m *Micropayment, c *Transaction) {
 func TestCollectRefusesAnotherReceiver(t *testing.T) {
 	all := settlementVectors(t)
 	m, err := ParseBase64(all[0].Micropayment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, v := range all[1:] {
 		if v.ReceiverAddress == all[0].ReceiverAddress {
 			continue
@@ -145,9 +133,7 @@ func FuzzCollect(f *testing.F) {
 		KeyType
 	}{{SchemeEd25519, KeyEd25519}, {SchemeSingleKey, KeyEd25519}, {SchemeSingleKey, KeySecp256k1}} {
 		s, err := NewSigner(scheme.Scheme, testKey(f, scheme.KeyType, 7))
-		if err != nil {
-			f.Fatal(err)
-		}
+		testenv.OK(f, err)
 		receivers = append(receivers, s)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, which byte) {
@@ -162,9 +148,7 @@ func FuzzCollect(f *testing.F) {
 			t.Fatal(err)
 		}
 		c, err := m.Collect(receiver)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		checkTransaction(t, m, c)
 		checkSimulation(t, m, receiver)
 	})
@@ -199,9 +183,7 @@ func TestAnEd25519KeyHasTwoAddresses(t *testing.T) {
 	addresses := map[Address]bool{}
 	for _, scheme := range []Scheme{SchemeEd25519, SchemeSingleKey} {
 		want, err := NewSigner(scheme, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		addresses[want.Address()] = true
 		got, err := NewSignerOf(want.Address(), key)
 		if err != nil || got.Address() != want.Address() {

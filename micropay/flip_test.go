@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"slices"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // genuine returns every vector with a valid signature.
@@ -41,9 +43,7 @@ func TestEveryBitFlipIsRefused(t *testing.T) {
 	for name, b := range genuine(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if err := verified(b); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, verified(b))
 			flipped := slices.Clone(b)
 			for i := 0; i < 8*len(b); i += flipStride {
 				flipped[i/8] ^= 1 << (i % 8)
@@ -92,9 +92,7 @@ func TestParseKeepsItsOwnCopy(t *testing.T) {
 	b := genuine(t)["multikey-2of3"]
 	own := slices.Clone(b)
 	m, err := Parse(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	clear(b)
 	clear(m.Bytes())
 	if err := m.Verify(); err != nil || !bytes.Equal(m.Bytes(), own) {

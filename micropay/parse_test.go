@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // splice returns b with n bytes at offset at replaced.
@@ -124,9 +126,7 @@ func TestParseAllocatesNoMoreThanItReads(t *testing.T) {
 func TestFormWithoutNonce(t *testing.T) {
 	s := signers(t)[0]
 	m, err := s.Sign(Payment{Form: FormSequence, AccountSequence: 7, Amount: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if err := m.Verify(); err != nil || m.Payment.Form != FormSequence || m.AccountSequence != 7 {
 		t.Errorf("form %d, sequence %d: %v", m.Payment.Form, m.AccountSequence, err)
 	}
@@ -168,9 +168,7 @@ func TestParseBase64Refuses(t *testing.T) {
 // The longest micropayment has MaxSize bytes.
 func TestMaxSize(t *testing.T) {
 	m, err := largest(t).Sign(Payment{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if len(m.raw) != MaxSize {
 		t.Errorf("%d bytes, MaxSize is %d", len(m.raw), MaxSize)
 	}

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 func TestCheck(t *testing.T) {
 	policy, all := vectors(t)
 	m, err := ParseBase64(all[0].Header)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, test := range []struct {
 		name   string
 		change func(*Policy)

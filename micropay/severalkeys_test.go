@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // severalKeys returns the micropayments of testdata/several-keys.json, which were created with the
@@ -12,18 +14,14 @@ import (
 func severalKeys(t testing.TB) map[string]string {
 	t.Helper()
 	b, err := os.ReadFile("testdata/several-keys.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var file struct {
 		Vectors []struct {
 			Name   string
 			Header string `json:"header_base64"`
 		}
 	}
-	if err := json.Unmarshal(b, &file); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(b, &file))
 	m := map[string]string{}
 	for _, v := range file.Vectors {
 		m[v.Name] = v.Header
@@ -61,13 +59,9 @@ func TestSeveralKeys(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			built, err := signer[name].Sign(payment)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			if built.Base64() != header {
 				t.Errorf("signed %x\nwant   %x", built.raw, m.raw)
 			}
@@ -85,13 +79,9 @@ func TestFewestAndMostKeys(t *testing.T) {
 	for _, scheme := range []Scheme{SchemeMultiEd25519, SchemeMultiKey} {
 		for _, n := range []int{1, maxKeys} {
 			signer, err := NewMultiSigner(scheme, publics(keys[:n]...), n, keys[:n]...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			signed, err := signer.Sign(all[0].payment(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			if _, err := Receive(signed.Base64(), policy, vectorTime); err != nil {
 				t.Errorf("%d keys of scheme %v: %v", n, scheme, err)
 			}

@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // Random payments survive signing and parsing, for every kind of signer.
@@ -33,13 +35,9 @@ func TestSignParseVerify(t *testing.T) {
 				p.Nonce = random.Uint64()
 			}
 			m, err := s.Sign(p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			got, err := Parse(m.Bytes())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			p.Sender = s.Address()
 			if err := got.Verify(); err != nil || got.Payment != p {
 				t.Errorf("%v: %v\ngot  %+v\nwant %+v", got.Scheme(), err, got.Payment, p)
@@ -92,13 +90,9 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	for _, kind := range []KeyType{KeyEd25519, KeySecp256k1} {
 		secret := []byte("a secret that is 32 bytes long !")
 		k, err := NewPrivateKey(kind, secret)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		s, err := NewSigner(SchemeSingleKey, k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		var out bytes.Buffer
 		slog.New(slog.NewTextHandler(&out, nil)).Info("text", "key", k, "signer", s)
 		slog.New(slog.NewJSONHandler(&out, nil)).Info("json", "key", k, "signer", s)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // checkSimulation checks that a simulation is the transaction without a valid signature, with the
@@ -12,13 +14,9 @@ import (
 func checkSimulation(t testing.TB, m *Micropayment, receiver *Signer) {
 	t.Helper()
 	simulated, err := m.Simulation(receiver)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	collected, err := m.Collect(receiver)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if len(simulated) != len(collected.Body) {
 		t.Errorf("the simulation has %d bytes, the transaction %d", len(simulated), len(collected.Body))
 	}
@@ -55,9 +53,7 @@ func checkSimulation(t testing.TB, m *Micropayment, receiver *Signer) {
 func TestSimulationOfAnotherReceiver(t *testing.T) {
 	all := settlementVectors(t)
 	m, err := ParseBase64(all[0].Micropayment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, v := range all[1:] {
 		if v.ReceiverAddress == all[0].ReceiverAddress {
 			continue
@@ -80,9 +76,7 @@ func TestForm(t *testing.T) {
 		p := payment
 		change(&p)
 		m, err := s.Sign(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if got := m.UsesAccountSequence(); got != (p.Form != FormNonce) {
 			t.Errorf("form %v uses the account's sequence number: %v", p.Form, got)
 		}

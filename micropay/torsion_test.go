@@ -7,6 +7,8 @@ import (
 	"math/big"
 	"slices"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // This is independent arithmetic on edwards25519, with the formulas of RFC 8032 section 5.1.4 in
@@ -154,9 +156,7 @@ func seal(t testing.TB, p Payment, a authenticator, sign func(message []byte) []
 	kind := a.keys[0].Type
 	a.signatures = []signature{{0, kind, sign(signingMessage(raw, signed))}}
 	m, err := Parse(a.append(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return m
 }
 
@@ -242,9 +242,7 @@ func TestSignaturePlusOrderIsRefused(t *testing.T) {
 	c := edwards25519(t)
 	signer := signers(t)[0]
 	m, err := signer.Sign(Payment{Amount: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	a := m.auth
 	s := fromLittle(a.signatures[0].bytes[32:])
 	a.signatures = []signature{{bytes: slices.Concat(a.signatures[0].bytes[:32], little(s.Add(s, c.order)))}}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // vectorTime is the time at which the vectors were created.
@@ -50,9 +52,7 @@ type vector struct {
 func vectors(t testing.TB) (Policy, []vector) {
 	t.Helper()
 	b, err := os.ReadFile("testdata/micropayments.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var file struct {
 		Expected struct {
 			ModuleAddress string `json:"micropayments_deployer"`
@@ -62,9 +62,7 @@ func vectors(t testing.TB) (Policy, []vector) {
 		} `json:"expected_policy"`
 		Vectors []vector
 	}
-	if err := json.Unmarshal(b, &file); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(b, &file))
 	if len(file.Vectors) != 44 {
 		t.Fatalf("%d vectors, want 44", len(file.Vectors))
 	}
@@ -79,18 +77,14 @@ func vectors(t testing.TB) (Policy, []vector) {
 func address(t testing.TB, s string) Address {
 	t.Helper()
 	a, err := ParseAddress(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return a
 }
 
 func number(t testing.TB, s string) uint64 {
 	t.Helper()
 	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return n
 }
 
@@ -245,18 +239,14 @@ func TestVectorSigningMessages(t *testing.T) {
 func testKey(t testing.TB, kind KeyType, b byte) PrivateKey {
 	t.Helper()
 	k, err := NewPrivateKey(kind, bytes.Repeat([]byte{b}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return k
 }
 
 func must[T any](t testing.TB) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return v
 	}
 }
@@ -319,8 +309,6 @@ func TestSignIsByteIdentical(t *testing.T) {
 func fromBase64(t testing.TB, s string) []byte {
 	t.Helper()
 	var b []byte
-	if err := json.Unmarshal([]byte(`"`+s+`"`), &b); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal([]byte(`"`+s+`"`), &b))
 	return b
 }

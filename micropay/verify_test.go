@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/internal/testenv"
+
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 )
@@ -26,16 +28,12 @@ func TestSecp256k1HighSIsRefused(t *testing.T) {
 		copy(sig[32:], negated[:])
 	})
 	m, err := Parse(high)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var r, s secp256k1.ModNScalar
 	r.SetByteSlice(high[len(high)-64 : len(high)-32])
 	s.SetByteSlice(high[len(high)-32:])
 	key, err := secp256k1.ParsePubKey([]byte(m.auth.keys[0].Bytes))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	hash := sha3.Sum256(m.SigningMessage())
 	if !ecdsa.NewSignature(&r, &s).Verify(hash[:], key) {
 		t.Fatal("the library refuses high S itself, so this test shows nothing")

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
@@ -193,9 +194,7 @@ func TestChannelsAreReadAgain(t *testing.T) {
 		}
 		must := func(err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 		}
 		reads(1, "open")
 		must(pay(3))

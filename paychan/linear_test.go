@@ -10,6 +10,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/paychan"
 )
@@ -193,9 +194,7 @@ func TestChannelIsLinearizable(t *testing.T) {
 		number := int64(round)
 		units := int64(deposit)
 		opened, err := first.Open(t.Context(), paychan.OpenOptions{PaymentChannelID: &number, Deposit: &units}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		c := &counter{id: opened.ID, handles: handles, proofs: map[string]int64{}}
 		for i := range uint64(clients * turns) {
 			p := first.paid(payer, uint64(round), i+1, 4*(i+1))

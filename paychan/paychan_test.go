@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
@@ -67,9 +68,7 @@ func (s lostResults) Buy(ctx context.Context, p ledger.Purchase, idem *ledger.Id
 func TestUnknownOutcomes(t *testing.T) {
 	s := newShop(t)
 	service, err := paychan.New(lostResults{s.meta}, s.opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	key := &ledger.Idempotency{Scope: "scope", Key: "k"}
 
 	opened, err := service.Open(t.Context(), paychan.OpenOptions{}, nil)
@@ -102,9 +101,7 @@ func TestDefaultsAreAddresses(t *testing.T) {
 	opt.Receiver, opt.Asset, opt.Module = paychan.NewReceiver(), paychan.DefaultAsset, paychan.DefaultModule
 	opt.Price = paychan.DefaultPrice
 	s, err := paychan.New(nil, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if s.Price() != paychan.DefaultPrice {
 		t.Errorf("price %d", s.Price())
 	}
@@ -121,9 +118,7 @@ func TestDefaultsAreAddresses(t *testing.T) {
 func TestOpenFillsInDefaults(t *testing.T) {
 	s := newShop(t)
 	c, err := s.Open(t.Context(), paychan.OpenOptions{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	want := ledger.Channel{
 		ID: c.ID, PaymentChannelID: c.PaymentChannelID, Receiver: canonical(receiver), Asset: canonical(asset), Deposit: 1_000,
 		Created: s.clock.Now(), Expires: s.clock.Now().Add(paychan.DefaultTTL),
@@ -181,9 +176,7 @@ func TestRepeatedOpenIsOneChannel(t *testing.T) {
 	s := newShop(t)
 	idem := &ledger.Idempotency{Scope: "open", Key: "k"}
 	first, err := s.Open(t.Context(), paychan.OpenOptions{}, idem)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if again, err := s.Open(t.Context(), paychan.OpenOptions{}, idem); err != nil || !reflect.DeepEqual(again, first) {
 		t.Errorf("%+v, %v, want %+v", again, err, first)
 	}
@@ -192,9 +185,7 @@ func TestRepeatedOpenIsOneChannel(t *testing.T) {
 func TestStateOfAChannel(t *testing.T) {
 	s := newShop(t)
 	c, err := s.Open(t.Context(), paychan.OpenOptions{Expires: s.clock.Now().Add(time.Hour)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	s.clock.Advance(time.Hour - time.Microsecond)
 	if got := s.State(c); got != ledger.ChannelOpen {
 		t.Errorf("state %s before its expiry", got)
@@ -241,9 +232,7 @@ func TestCloseReportsWhatIsLeft(t *testing.T) {
 	payer := newPayer(t, 1)
 	c := s.open(payer.address(), 1)
 	s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 10)})
-	if err := s.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.Settle(ctx))
 	s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 2, 17)})
 	closed, err := s.Close(ctx, c.ID)
 	if err != nil || closed.Accepted != 17 || closed.Settled != 10 || closed.Credit != 2 || !closed.Closed.Equal(s.clock.Now()) {
@@ -258,9 +247,7 @@ func TestCloseReportsWhatIsLeft(t *testing.T) {
 		t.Errorf("an unknown channel: %v", err)
 	}
 	// Accepted amounts are still collected.
-	if err := s.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.Settle(ctx))
 	if got := s.channel(c.ID); got.Settled != 17 {
 		t.Errorf("%d of 17 are settled after the close", got.Settled)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/paychan"
 )
@@ -259,9 +260,7 @@ func TestUnboundChannelIsBoundToTheFirstPayer(t *testing.T) {
 					t.Errorf("an unbound channel accepts any payer: %v", err)
 				}
 			}
-			if err := s.spend()[way](s.paid(first, 1, 1, 3)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, s.spend()[way](s.paid(first, 1, 1, 3)))
 			if got := s.channel(c.ID); got.Sender != first.address() {
 				t.Errorf("sender %s, want %s", got.Sender, first.address())
 			}
@@ -314,9 +313,7 @@ func TestUnsettledLimit(t *testing.T) {
 	for _, spend := range s.spend() {
 		s.unchanged(c.ID, ledger.ErrUnsettledLimit, func() error { return spend(next) })
 	}
-	if err := s.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.Settle(t.Context()))
 	s.buy(paychan.BuyOptions{Payment: next})
 	if got := s.channel(c.ID); got.Accepted != 20 || got.Settled != 10 {
 		t.Errorf("%+v", got)
@@ -447,9 +444,7 @@ func TestLostResponseIsFound(t *testing.T) {
 		return err
 	})
 	lost, err := s.Buy(ctx, paychan.BuyOptions{Payment: p, UserIdentity: "me"}, idem)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	recovered := func() {
 		t.Helper()
 		s.unchanged(c.ID, nil, func() error {

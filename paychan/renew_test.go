@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
@@ -89,9 +90,7 @@ func TestRenewalOutlivesAnExpiredSubmission(t *testing.T) {
 		time.Sleep(time.Minute)
 		after := v.reading
 		after.ChainTime = s.now()
-		if err := s.meta.EndSubmission(t.Context(), c.ID, 1, ledger.Outcome{State: ledger.Expired, Reading: after}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, s.meta.EndSubmission(t.Context(), c.ID, 1, ledger.Outcome{State: ledger.Expired, Reading: after}))
 		if err := s.pay(p, 2, 13); !errors.Is(err, ledger.ErrChannelStopped) {
 			t.Errorf("before the renewal: %v", err)
 		}

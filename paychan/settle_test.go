@@ -14,6 +14,7 @@ import (
 
 	"sluice/database"
 	"sluice/internal/task"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/paychan"
 )
@@ -456,9 +457,7 @@ func TestRunReportsThatItCannotList(t *testing.T) {
 		s.start()
 		defer s.stop()
 		service, err := paychan.New(unlistedStore{s.meta}, s.opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		reports := 0

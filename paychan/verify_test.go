@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
@@ -19,9 +20,7 @@ func TestVerifyReturnsWhatWasSigned(t *testing.T) {
 	payer := newPayer(t, 1)
 	text := payer.sign(t, promise(s.clock.Now(), 7, 3, 250))
 	got, err := s.Verify(t.Context(), text, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if base64.StdEncoding.EncodeToString(got.Proof) != text {
 		t.Errorf("proof %x is not the one sent", got.Proof)
 	}
@@ -36,9 +35,7 @@ func TestVerifyReturnsWhatWasSigned(t *testing.T) {
 func tampered(t *testing.T, text string, fromEnd int) string {
 	t.Helper()
 	b, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	b[len(b)-fromEnd] ^= 1
 	return base64.StdEncoding.EncodeToString(b)
 }
@@ -161,13 +158,9 @@ type vector struct {
 
 func TestVerifyVectors(t *testing.T) {
 	b, err := os.ReadFile("../micropay/testdata/micropayments.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var file vectors
-	if err := json.Unmarshal(b, &file); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(b, &file))
 	policy := file.Expected
 	s := newShop(t, func(o *paychan.Options) {
 		o.Module, o.Asset, o.Receiver, o.ChainID = policy.Module, policy.Asset, policy.Receiver, policy.ChainID
@@ -210,9 +203,7 @@ func (v *vector) payment(t *testing.T, file *vectors) (p ledger.Payment, kind er
 	p.Sender = canonical(d.Sender)
 	for into, text := range map[*int64]string{&p.Amount: d.Amount, &p.PaymentChannelID: d.Channel, &p.Sequence: d.Sequence} {
 		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if n >= 1<<63 {
 			return p, ledger.ErrAmountOverflow
 		}

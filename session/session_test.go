@@ -12,6 +12,7 @@ import (
 	"sluice/database"
 	"sluice/database/sqlstore"
 	"sluice/internal/testclock"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/session"
 )
@@ -25,9 +26,7 @@ func newServices(t *testing.T, n int, opt session.Options) ([]*session.Service, 
 	var services []*session.Service
 	for range n {
 		meta, err := sqlstore.OpenSQLite(path, sqlstore.Options{Now: c.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		t.Cleanup(func() {
 			found, err := meta.Audit(context.Background()) // the test's context has ended
 			if err = errors.Join(err, meta.Close()); err != nil || len(found) > 0 {
@@ -48,9 +47,7 @@ func newService(t *testing.T, opt session.Options) (*session.Service, *testclock
 func grant(t *testing.T, s *session.Service) ledger.Session {
 	t.Helper()
 	made, err := s.Grant(t.Context(), "me", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return made
 }
 
@@ -95,9 +92,7 @@ func (s lostResults) CreateSession(ctx context.Context, made ledger.Session, ide
 // returned.
 func TestGrantOfUnknownOutcome(t *testing.T) {
 	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() {
 		if err := meta.Close(); err != nil {
 			t.Error(err)
@@ -194,9 +189,7 @@ func TestRepeatedGrantIsOneSession(t *testing.T) {
 	s, _ := newService(t, session.Options{Grant: 5})
 	idem := &ledger.Idempotency{Scope: "s", Key: "k"}
 	first, err := s.Grant(t.Context(), "", idem)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	again, err := s.Grant(t.Context(), "", idem)
 	if err != nil || again != first {
 		t.Errorf("%+v, %v, want %+v", again, err, first)

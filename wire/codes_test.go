@@ -8,15 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/internal/testenv"
 	"sluice/wire"
 )
 
 // TestEveryCodeHasARow compares the constants with the table.
 func TestEveryCodeHasARow(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "codes.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	rows := map[wire.Code]int{}
 	for _, row := range wire.Codes {
 		rows[row.Code]++
@@ -32,9 +31,7 @@ func TestEveryCodeHasARow(t *testing.T) {
 			return true
 		}
 		text, err := strconv.Unquote(literal.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		constants++
 		if rows[wire.Code(text)] != 1 {
 			t.Errorf("%s has %d rows", text, rows[wire.Code(text)])

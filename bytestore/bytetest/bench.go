@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sluice/bytestore"
+	"sluice/internal/testenv"
 )
 
 // Bench measures puts and reads of several sizes, by one goroutine and by 16.
@@ -22,9 +23,7 @@ func Bench(b *testing.B, newHarness func(testing.TB) Harness) {
 			})
 			b.Run(fmt.Sprintf("read/%dKiB/%dgoroutines", size>>10, goroutines), func(b *testing.B) {
 				s, name := openFor(b, newHarness(b)), newName()
-				if err := put(b.Context(), s, name, content(1, size)); err != nil {
-					b.Fatal(err)
-				}
+				testenv.OK(b, put(b.Context(), s, name, content(1, size)))
 				Parallel(b, goroutines, int64(size), func() error {
 					r, err := s.Open(b.Context(), name, 0, int64(size))
 					if err != nil {
@@ -42,9 +41,7 @@ func Bench(b *testing.B, newHarness func(testing.TB) Harness) {
 
 func openFor(b *testing.B, h Harness) bytestore.Store {
 	s, err := h.Open()
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	return s
 }
 
@@ -55,9 +52,7 @@ func Parallel(b *testing.B, goroutines int, size int64, op func() error) {
 	b.ReportAllocs()
 	if goroutines == 1 {
 		for b.Loop() {
-			if err := op(); err != nil {
-				b.Fatal(err)
-			}
+			testenv.OK(b, op())
 		}
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"sluice/bytestore/bytetest"
 	"sluice/bytestore/cached"
 	"sluice/bytestore/localfs"
+	"sluice/internal/testenv"
 )
 
 // BenchmarkRead compares cache hits with reads from the underlying store, a folder on the same
@@ -17,9 +18,7 @@ import (
 // cost.
 func BenchmarkRead(b *testing.B) {
 	inner, err := localfs.Open(b.TempDir(), localfs.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	s := mustOpen(b, inner, b.TempDir(), cached.Options{})
 	for _, size := range []int{4 << 10, mib, 16 * mib} {
 		object, _ := put(b, inner, 1, size)
@@ -48,9 +47,7 @@ func BenchmarkRead(b *testing.B) {
 // BenchmarkSmallRange reads 4 KiB within a cached block of 1 MiB.
 func BenchmarkSmallRange(b *testing.B) {
 	inner, err := localfs.Open(b.TempDir(), localfs.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	s := mustOpen(b, inner, b.TempDir(), cached.Options{})
 	object, data := put(b, inner, 1, mib)
 	wantRead(b, s, object, data, 0, mib)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/bytestore"
+	"sluice/internal/testenv"
 	"sluice/internal/vfs"
 )
 
@@ -116,9 +117,7 @@ func TestReadAtCosts(t *testing.T) {
 	file := make([]byte, headerSize, headerSize+length)
 	newHeader(e.blockID, data).put(file)
 	name := filepath.Join(t.TempDir(), "block")
-	if err := os.WriteFile(name, append(file, data...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(name, append(file, data...), 0o600))
 	for _, c := range []struct{ off, n, want, pos int64 }{
 		{0, length, length, length},
 		{0, length + 1, length, length},
@@ -133,9 +132,7 @@ func TestReadAtCosts(t *testing.T) {
 		{length - 50, 100, 50, length},
 	} {
 		b, err := openBlock(vfs.OS(), name, e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		p := make([]byte, c.n)
 		got, err := b.readAt(p, c.off)
 		if err != nil || int64(got) != c.want || b.pos != c.pos || !bytes.Equal(p[:got], data[c.off:c.off+int64(got)]) {

@@ -17,6 +17,7 @@ import (
 	"sluice/bytestore/cached"
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/memory"
+	"sluice/internal/testenv"
 	"sluice/internal/vfs"
 	"sluice/internal/vfs/vfstest"
 )
@@ -95,15 +96,11 @@ func TestHitsDoNotReadTheStore(t *testing.T) {
 	for _, size := range []int{1000, 4096, 32 << 10, 33_000, mib, 3 * mib} {
 		for _, off := range []int{0, 1, 32 << 10, mib - 1, mib, 2*mib + 7} {
 			r, err := s.Open(t.Context(), name, int64(off), int64(len(data)-off))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			var got bytes.Buffer
 			// The struct hides io.WriterTo, which would use its own buffer.
 			_, err = io.CopyBuffer(&got, struct{ io.Reader }{r}, make([]byte, size))
-			if err := errors.Join(err, r.Close()); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, errors.Join(err, r.Close()))
 			if !bytes.Equal(got.Bytes(), data[off:]) {
 				t.Fatalf("wrong bytes from %d in segments of %d", off, size)
 			}
@@ -231,9 +228,7 @@ func TestOtherKeysAreNotCached(t *testing.T) {
 	dir, inner := t.TempDir(), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
 	for _, text := range []string{"first", "other"} {
-		if err := s.Put(t.Context(), "sluice-instance", strings.NewReader(text), 5); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, s.Put(t.Context(), "sluice-instance", strings.NewReader(text), 5))
 		wantRead(t, s, "sluice-instance", []byte(text), 0, 5)
 		wantErr(t, inner.Delete(t.Context(), "sluice-instance"), nil) // as another node would do
 	}
@@ -362,9 +357,7 @@ func TestClosed(t *testing.T) {
 	s := mustOpen(t, watch(), t.TempDir(), cached.Options{Ahead: -1})
 	object, data := put(t, s, 1, 3*mib)
 	r, err := s.Open(t.Context(), object, 0, 3*mib)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	got := make([]byte, mib)
 	if _, err := io.ReadFull(r, got); err != nil || !bytes.Equal(got, data[:mib]) {
 		t.Fatalf("the first block: %v", err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sluice/bytestore/cached"
+	"sluice/internal/testenv"
 )
 
 // TestDamagedFilesAreFetchedAgain damages a block's file in many ways. The bytes read must be
@@ -97,18 +98,14 @@ func TestDamageOfAnOpenBlock(t *testing.T) {
 	object, data := put(t, s, 1, mib)
 	wantRead(t, s, object, data, 0, mib)
 	r, err := s.Open(t.Context(), object, 0, mib)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	got := make([]byte, mib)
 	if _, err := io.ReadFull(r, got[:100_000]); err != nil {
 		t.Fatal(err)
 	}
 	name := onlyFile(t, dir)
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	_, err = f.WriteAt(make([]byte, 1000), 256+500_000)
 	wantErr(t, errors.Join(err, f.Close()), nil)
 	if _, err := io.ReadFull(r, got[100_000:]); err != nil || !bytes.Equal(got, data) {
@@ -147,9 +144,7 @@ func TestRemovedFolder(t *testing.T) {
 	for range 2 {
 		wantRead(t, s, name, data, 0, 3*mib)
 		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for _, e := range entries {
 			wantErr(t, os.RemoveAll(dir+"/"+e.Name()), nil)
 		}

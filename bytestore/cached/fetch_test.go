@@ -13,6 +13,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/cached"
+	"sluice/internal/testenv"
 )
 
 // gate blocks opens in the underlying store until open is called or their context ends.
@@ -390,9 +391,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 		for i, want := range []int64{3, 6, 6, 6} {
 			name, _ := put(t, s, uint64(i), 10*mib)
 			r, err := s.Open(t.Context(), name, 0, 10*mib)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			open = append(open, r)
 			synctest.Wait()
 			if n := g.waiting.Load(); n != want {

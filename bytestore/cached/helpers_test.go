@@ -18,6 +18,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/cached"
 	"sluice/bytestore/memory"
+	"sluice/internal/testenv"
 )
 
 // TestMain checks that no goroutine outlives the tests.
@@ -68,9 +69,7 @@ func mustOpen(tb testing.TB, inner bytestore.Store, dir string, opt cached.Optio
 		opt.Size = 64 * mib
 	}
 	s, err := cached.Open(inner, dir, opt)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.OK(tb, err)
 	tb.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			tb.Error(err)
@@ -83,9 +82,7 @@ func mustOpen(tb testing.TB, inner bytestore.Store, dir string, opt cached.Optio
 func put(tb testing.TB, s bytestore.Store, seed uint64, size int) (bytestore.Name, []byte) {
 	tb.Helper()
 	name, data := newName(), content(seed, size)
-	if err := s.Put(tb.Context(), name, bytes.NewReader(data), int64(size)); err != nil {
-		tb.Fatal(err)
-	}
+	testenv.OK(tb, s.Put(tb.Context(), name, bytes.NewReader(data), int64(size)))
 	return name, data
 }
 
@@ -104,9 +101,7 @@ func read(ctx context.Context, s bytestore.Store, name bytestore.Name, off, n in
 func wantRead(tb testing.TB, s bytestore.Store, name bytestore.Name, data []byte, off, n int) {
 	tb.Helper()
 	got, err := read(tb.Context(), s, name, int64(off), int64(n))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.OK(tb, err)
 	if !bytes.Equal(got, data[off:off+n]) {
 		tb.Fatalf("%d bytes at %d are wrong", n, off)
 	}
@@ -138,9 +133,7 @@ func files(tb testing.TB, dir string) (names []string, size int64) {
 		}
 		return err
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.OK(tb, err)
 	return names, size
 }
 
@@ -157,15 +150,11 @@ func onlyFile(tb testing.TB, dir string) string {
 func mustRead(tb testing.TB, name string) []byte {
 	tb.Helper()
 	data, err := os.ReadFile(name)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.OK(tb, err)
 	return data
 }
 
 func mustWrite(tb testing.TB, name string, data []byte) {
 	tb.Helper()
-	if err := os.WriteFile(name, data, 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	testenv.OK(tb, os.WriteFile(name, data, 0o600))
 }

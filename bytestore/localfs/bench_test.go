@@ -12,6 +12,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/bytetest"
 	"sluice/bytestore/localfs"
+	"sluice/internal/testenv"
 )
 
 // BenchmarkPut compares a Put with the minimum cost of durability: writing and syncing one file.
@@ -30,9 +31,7 @@ func BenchmarkPut(b *testing.B) {
 			})
 			b.Run(name+"localfs", func(b *testing.B) {
 				s, err := localfs.Open(b.TempDir(), localfs.Options{})
-				if err != nil {
-					b.Fatal(err)
-				}
+				testenv.OK(b, err)
 				bytetest.Parallel(b, goroutines, int64(size), func() error {
 					object := newName()
 					return errors.Join(putBench(b, s, object, data), s.Delete(b.Context(), object))

@@ -11,6 +11,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
+	"sluice/internal/testenv"
 	"sluice/internal/vfs/vfstest"
 )
 
@@ -24,13 +25,9 @@ func readBack(t *testing.T, s *localfs.Store, name bytestore.Name) []byte {
 	if errors.Is(err, bytestore.ErrNotFound) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	data, err := io.ReadAll(r)
-	if err := errors.Join(err, r.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(err, r.Close()))
 	return data
 }
 

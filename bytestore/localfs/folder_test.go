@@ -13,6 +13,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/bytetest"
+	"sluice/internal/testenv"
 	"sluice/internal/vfs"
 	"sluice/internal/vfs/vfstest"
 )
@@ -82,9 +83,7 @@ func TestFailedSyncFailsTheNextBatch(t *testing.T) {
 			}
 			return do()
 		})})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		armed.Store(true)
 		results := make(chan error, 2)
 		store := func(name bytestore.Name) {
@@ -124,9 +123,7 @@ func TestFailedOpenFailsItsBatch(t *testing.T) {
 			}
 			return do()
 		})})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		armed.Store(true)
 		first, shared := make(chan error, 1), make(chan error, 3)
 		go func() { first <- s.put(t.Context(), "first", strings.NewReader(""), 0) }()

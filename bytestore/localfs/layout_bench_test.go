@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"sluice/bytestore/bytetest"
+	"sluice/internal/testenv"
 )
 
 // BenchmarkLayouts compares ways to make an object durable, without anything else: a file that is
@@ -37,9 +38,7 @@ func BenchmarkLayouts(b *testing.B) {
 func shards(b *testing.B) func() (dir, name string) {
 	root := b.TempDir()
 	for i := range 256 {
-		if err := os.Mkdir(filepath.Join(root, fmt.Sprint(i)), 0o700); err != nil {
-			b.Fatal(err)
-		}
+		testenv.OK(b, os.Mkdir(filepath.Join(root, fmt.Sprint(i)), 0o700))
 	}
 	var n atomic.Int64
 	return func() (dir, name string) {
@@ -91,9 +90,7 @@ func overwrites(b *testing.B, data []byte) func() error {
 			b.Fatal(err)
 		}
 	}
-	if err := s.file.Sync(); err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, s.file.Sync())
 	return s.put(data)
 }
 
@@ -116,9 +113,7 @@ type sharedSync struct {
 
 func newSegment(b *testing.B, size int64) *segment {
 	file, err := os.Create(filepath.Join(b.TempDir(), "segment"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	b.Cleanup(func() {
 		if err := file.Close(); err != nil {
 			b.Error(err)

@@ -19,6 +19,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/bytetest"
 	"sluice/bytestore/localfs"
+	"sluice/internal/testenv"
 	"sluice/internal/vfs"
 	"sluice/internal/vfs/vfstest"
 )
@@ -64,9 +65,7 @@ func TestConformance(t *testing.T) {
 func mustOpen(t *testing.T, fsys vfs.FS, dir string) *localfs.Store {
 	t.Helper()
 	s, err := localfs.Open(dir, localfs.Options{FS: fsys})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return s
 }
 
@@ -90,9 +89,7 @@ func files(t *testing.T, fsys vfs.FS, dir string) []string {
 	var walk func(rel string)
 	walk = func(rel string) {
 		entries, err := fsys.ReadDir(filepath.Join(dir, rel))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for _, e := range entries {
 			if e.IsDir() {
 				walk(filepath.Join(rel, e.Name()))
@@ -112,21 +109,15 @@ func TestPutTrace(t *testing.T) {
 	s := mustOpen(t, vfstest.Trace(disk, func(line string) { fmt.Fprintln(&trace, line) }), "/objects")
 	trace.Reset()
 	for _, name := range []bytestore.Name{"3f-018bcfe56800-000102030405060708090a0b0c0d0e0f", "sluice-instance"} {
-		if err := put(t, s, name, make([]byte, 600_000)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, put(t, s, name, make([]byte, 600_000)))
 	}
 	got := regexp.MustCompile(`\.put-[A-Z2-7]{26}`).ReplaceAllString(trace.String(), ".put-RANDOM")
 	golden := filepath.Join("testdata", "put.trace")
 	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(golden, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if got != string(want) {
 		t.Errorf("trace of a put:\n%swant:\n%s", got, want)
 	}
@@ -137,9 +128,7 @@ func TestLayout(t *testing.T) {
 	s := mustOpen(t, nil, dir)
 	object := newName()
 	for _, k := range []bytestore.Name{object, "sluice-instance", "00-other"} {
-		if err := put(t, s, k, []byte("hello")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, put(t, s, k, []byte("hello")))
 	}
 	for _, name := range []string{filepath.Join(string(object[:2]), string(object)), "sluice-instance", "00-other"} {
 		info, err := os.Stat(filepath.Join(dir, name))
@@ -159,13 +148,9 @@ func TestLayout(t *testing.T) {
 func TestReaderIsSendable(t *testing.T) {
 	s := mustOpen(t, nil, t.TempDir())
 	name := newName()
-	if err := put(t, s, name, []byte("hello")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, put(t, s, name, []byte("hello")))
 	r, err := s.Open(t.Context(), name, 3, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	f, ok := r.(*os.File)
 	if !ok {
 		t.Fatalf("Open returned a %T", r)
@@ -187,16 +172,10 @@ func TestForeignFilesAreIgnored(t *testing.T) {
 		wrongShard = filepath.Join("ff", "00"+string(object[2:]))
 	}
 	for _, name := range []string{".DS_Store", "README.txt", "lost+found", "00/.nfs0001", "00/plain-name", wrongShard} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600))
 	}
-	if err := os.Mkdir(filepath.Join(dir, "a-folder"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := put(t, s, object, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Mkdir(filepath.Join(dir, "a-folder"), 0o700))
+	testenv.OK(t, put(t, s, object, nil))
 	var listed []bytestore.Name
 	err := s.List(t.Context(), "", func(o bytestore.Object) error { listed = append(listed, o.Name); return nil })
 	if err != nil || len(listed) != 1 || listed[0] != object {
@@ -210,16 +189,10 @@ func TestOpenRemovesLeftovers(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, nil, dir)
 	object := newName()
-	if err := put(t, s, object, []byte("kept")); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, put(t, s, object, []byte("kept")))
+	testenv.OK(t, s.Close())
 	for _, name := range []string{".put-A", "00/.put-B", "ff/.put-C"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("torn"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, name), []byte("torn"), 0o600))
 	}
 	mustOpen(t, nil, dir)
 	if got := files(t, vfs.OS(), dir); len(got) != 1 || filepath.Base(got[0]) != string(object) {
@@ -229,18 +202,14 @@ func TestOpenRemovesLeftovers(t *testing.T) {
 
 func TestOpenRefusesFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(name, nil, 0o600))
 	_, err := localfs.Open(name, localfs.Options{})
 	wantErr(t, err, syscall.ENOTDIR)
 }
 
 func TestClosed(t *testing.T) {
 	s, ctx, object := mustOpen(t, vfstest.NewCrash(), "/objects"), t.Context(), newName()
-	if err := errors.Join(put(t, s, object, []byte("x")), s.Close(), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(put(t, s, object, []byte("x")), s.Close(), s.Close()))
 	_, openErr := s.Open(ctx, object, 0, 1)
 	for name, err := range map[string]error{
 		"Put": put(t, s, newName(), nil), "Open": openErr, "Delete": s.Delete(ctx, object), "Space": s.Space(0),

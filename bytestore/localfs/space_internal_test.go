@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"sluice/bytestore"
+	"sluice/internal/testenv"
 	"sluice/internal/vfs/vfstest"
 )
 
@@ -13,17 +14,11 @@ import (
 func TestCoverReservesTheDifference(t *testing.T) {
 	disk := vfstest.NewCrash()
 	disk.Limit(15, 0)
-	if err := disk.Mkdir("/objects"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, disk.Mkdir("/objects"))
 	s, err := newSpace(disk, "/objects", -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	r, err := s.reserve(10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if err := r.cover(16); !errors.Is(err, bytestore.ErrNoSpace) || s.outstanding != 10 {
 		t.Errorf("one byte too many: %v, %d reserved", err, s.outstanding)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
+	"sluice/internal/testenv"
 	"sluice/internal/vfs/vfstest"
 )
 
@@ -182,9 +183,7 @@ func openWithin(t *testing.T, size, reserve int64) (*localfs.Store, *vfstest.Cra
 	disk := vfstest.NewCrash()
 	disk.Limit(size, 0)
 	s, err := localfs.Open("/objects", localfs.Options{FS: disk, Reserve: reserve})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return s, disk
 }
 

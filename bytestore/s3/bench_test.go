@@ -15,9 +15,7 @@ import (
 // onDisk returns harnesses of localfs stores, for comparison.
 func onDisk(tb testing.TB) bytetest.Harness {
 	s, err := localfs.Open(tb.TempDir(), localfs.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.OK(tb, err)
 	tb.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			tb.Error(err)
@@ -47,9 +45,7 @@ func benchExtents(b *testing.B, newHarness func(testing.TB) bytetest.Harness, go
 	name := map[int]string{1: "16MiB/1goroutine", 4: "16MiB/4goroutines"}[goroutines]
 	b.Run("put/"+name, func(b *testing.B) {
 		s, err := newHarness(b).Open()
-		if err != nil {
-			b.Fatal(err)
-		}
+		testenv.OK(b, err)
 		bytetest.Parallel(b, goroutines, size, func() error {
 			object := newName()
 			return errors.Join(s.Put(b.Context(), object, bytes.NewReader(data), size), s.Delete(b.Context(), object))
@@ -57,13 +53,9 @@ func benchExtents(b *testing.B, newHarness func(testing.TB) bytetest.Harness, go
 	})
 	b.Run("read/"+name, func(b *testing.B) {
 		s, err := newHarness(b).Open()
-		if err != nil {
-			b.Fatal(err)
-		}
+		testenv.OK(b, err)
 		object := newName()
-		if err := s.Put(b.Context(), object, bytes.NewReader(data), size); err != nil {
-			b.Fatal(err)
-		}
+		testenv.OK(b, s.Put(b.Context(), object, bytes.NewReader(data), size))
 		bytetest.Parallel(b, goroutines, size, func() error {
 			r, err := s.Open(b.Context(), object, 0, size)
 			if err != nil {

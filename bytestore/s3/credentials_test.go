@@ -26,9 +26,7 @@ func noKeys(t *testing.T) {
 func awsFile(t *testing.T, text string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "credentials")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", file)
 }
 

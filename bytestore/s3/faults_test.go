@@ -12,6 +12,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/s3"
+	"sluice/internal/testenv"
 )
 
 // passingFaults are faults that a retry overcomes.
@@ -218,9 +219,7 @@ func list(t *testing.T, s *s3.Store) (names []bytestore.Name) {
 		names = append(names, o.Name)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return names
 }
 

@@ -11,6 +11,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/s3"
 	"sluice/internal/testclock"
+	"sluice/internal/testenv"
 )
 
 // TestErr checks that a Put is reported if the server makes it fail, until another succeeds, and
@@ -80,9 +81,7 @@ func TestClose(t *testing.T) {
 	s, _, w := onWire(t, s3.Options{})
 	name := mustPut(t, s, content(1, 1000))
 	r, err := s.Open(t.Context(), name, 0, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	// Close waits for a Put in progress.
 	entered, release, closed := make(chan bool), make(chan bool), make(chan error, 1)
 	w.handle(times(1, http.MethodPut, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {

@@ -23,9 +23,7 @@ var prefixes atomic.Int64
 func freshPrefix(tb testing.TB, server *testenv.S3Server) s3.Config {
 	tb.Helper()
 	c, err := s3.ParseDSN(fmt.Sprintf("s3://%s/tests/%d?endpoint=http://%s", server.Bucket, prefixes.Add(1), server.Addr))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.OK(tb, err)
 	return c
 }
 
@@ -36,9 +34,7 @@ func mustOpen(tb testing.TB, c s3.Config, opt s3.Options) *s3.Store {
 		opt.Staging = tb.TempDir()
 	}
 	s, err := s3.Open(context.Background(), c, opt)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.OK(tb, err)
 	tb.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			tb.Error(err)
@@ -72,9 +68,7 @@ func put(t *testing.T, s *s3.Store, name bytestore.Name, data []byte) error {
 func mustPut(t *testing.T, s *s3.Store, data []byte) bytestore.Name {
 	t.Helper()
 	name := newName()
-	if err := put(t, s, name, data); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, put(t, s, name, data))
 	return name
 }
 

@@ -30,9 +30,7 @@ func TestListPages(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(errs...))
 	slices.Sort(names)
 
 	from := func(after bytestore.Name, n int) (got []bytestore.Name, requests int) {

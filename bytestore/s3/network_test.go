@@ -27,9 +27,7 @@ func badNetwork(t *testing.T, stall time.Duration) (s, aside *s3.Store, c s3.Con
 	server := testenv.S3(t, testenv.S3Options{})
 	proxies := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	proxy = toxiproxy.NewProxy(proxies, "s3", "127.0.0.1:0", server.Addr)
-	if err := proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, proxy.Start())
 	t.Cleanup(proxy.Stop)
 	awaitProxy(t, proxy.Listen)
 	c = freshPrefix(t, server)
@@ -61,9 +59,7 @@ func toxic(t *testing.T, proxy *toxiproxy.Proxy, stream, kind string, toxicity f
 	t.Helper()
 	_, err := proxy.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(
 		`{"name": "t", "type": %q, "stream": %q, "toxicity": %g, "attributes": {%s}}`, kind, stream, toxicity, attributes)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return func() {
 		if err := proxy.Toxics.RemoveToxic(context.Background(), "t"); err != nil {
 			t.Error(err)

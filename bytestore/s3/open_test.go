@@ -15,6 +15,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/s3"
+	"sluice/internal/testenv"
 )
 
 const mib = 1 << 20
@@ -39,9 +40,7 @@ func TestRequestsOfARead(t *testing.T) {
 	} {
 		w.handle(nil)
 		got, err := read(t.Context(), s, name, tc.off, tc.n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if !bytes.Equal(got, data[tc.off:tc.off+tc.n]) {
 			t.Errorf("%d bytes at %d: wrong bytes", tc.n, tc.off)
 		}
@@ -98,9 +97,7 @@ func TestResponsesThatAlwaysBreak(t *testing.T) {
 	for _, cut := range []int64{0, 10_000} {
 		w.handle(times(always, http.MethodGet, cutResponse(cut)))
 		r, err := s.Open(t.Context(), name, 0, int64(len(data)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		got, err := io.ReadAll(r)
 		wantErr(t, err, bytestore.ErrOverloaded)
 		wantErr(t, err, io.ErrUnexpectedEOF)
@@ -179,9 +176,7 @@ func TestReplacedWhileReading(t *testing.T) {
 	name := mustPut(t, aside, content(1, 10*mib))
 	w.handle(times(1, http.MethodGet, cutResponse(1000)))
 	r, err := s.Open(t.Context(), name, 0, mib)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	wantErr(t, aside.Delete(t.Context(), name), nil)
 	wantErr(t, put(t, aside, name, content(2, 10*mib)), nil)
 	got, err := io.ReadAll(r)
@@ -218,9 +213,7 @@ func TestRangesArePrefetched(t *testing.T) {
 		return next.RoundTrip(r)
 	})
 	r, err := s.Open(t.Context(), name, 0, int64(len(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	got := []string{<-arrived, <-arrived, <-arrived}
 	slices.SortFunc(got, func(a, b string) int { return len(a) - len(b) })
 	if want := []string{"bytes=4194304-8388607", "bytes=8388608-12582911", "bytes=12582912-16777215"}; !slices.Equal(got, want) {
@@ -245,9 +238,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 		var open []io.ReadCloser
 		for range n {
 			r, err := s.Open(t.Context(), name, 0, int64(len(data)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			open = append(open, r)
 		}
 		for _, r := range open {
@@ -280,9 +271,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 			return next.RoundTrip(r)
 		})
 		r, err := s.Open(t.Context(), name, 0, int64(len(data)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for range 2 {
 			select {
 			case <-fetched:
@@ -304,9 +293,7 @@ func TestReaderEndsWithItsContext(t *testing.T) {
 	for _, after := range []int64{0, 1, 4 * mib, 5 * mib} {
 		ctx, cancel := context.WithCancel(t.Context())
 		r, err := s.Open(ctx, name, 0, int64(len(data)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if _, err := io.CopyN(io.Discard, r, after); err != nil {
 			t.Fatal(err)
 		}

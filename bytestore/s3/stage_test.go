@@ -157,9 +157,7 @@ func TestStagingInBuffersAndFiles(t *testing.T) {
 func TestStagingFilesHaveNoNames(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	dir := t.TempDir()
-	if err := os.WriteFile(dir+"/sluice-stage-1", []byte("left"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(dir+"/sluice-stage-1", []byte("left"), 0o600))
 	s := mustOpen(t, freshPrefix(t, server), s3.Options{Staging: dir})
 	wantEmpty(t, dir)
 	src := io.MultiReader(bytes.NewReader(content(1, 5*mib)), calls(func() error {
@@ -180,9 +178,7 @@ func TestStagingFolderFull(t *testing.T) {
 	testenv.Require(t, testenv.RootMount)
 	server := testenv.S3(t, testenv.S3Options{})
 	dir := t.TempDir()
-	if err := testenv.MountTmpfs(dir, "2m"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.MountTmpfs(dir, "2m"))
 	t.Cleanup(func() {
 		if err := testenv.Unmount(dir); err != nil {
 			t.Error(err)
@@ -214,9 +210,7 @@ func TestConcurrentPuts(t *testing.T) {
 	}
 	done.Wait()
 	runtime.ReadMemStats(&after)
-	if err := errors.Join(errs[:]...); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(errs[:]...))
 	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 64*mib {
 		t.Errorf("%d MiB were allocated for %d MiB of bodies", allocated/mib, puts*size/mib)
 	} else {

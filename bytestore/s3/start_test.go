@@ -35,9 +35,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // does not respond.
 func TestOpenOfASilentServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts connections
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() { _ = l.Close() }() // it was not used
 	c := freshPrefix(t, testenv.S3(t, testenv.S3Options{}))
 	c.Endpoint = "http://" + l.Addr().String()

@@ -44,9 +44,7 @@ func authority(t *testing.T) (caFile, certFile, keyFile string) {
 	writeCertificate(t, caFile, ca, ca, caKey, caKey)
 	writeCertificate(t, certFile, leaf, ca, leafKey, caKey)
 	der, err := x509.MarshalPKCS8PrivateKey(leafKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	writePEM(t, keyFile, "PRIVATE KEY", der)
 	return caFile, certFile, keyFile
 }
@@ -54,26 +52,20 @@ func authority(t *testing.T) (caFile, certFile, keyFile string) {
 func newECKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return key
 }
 
 func writeCertificate(t *testing.T, file string, c, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) {
 	t.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, parentKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	writePEM(t, file, "CERTIFICATE", der)
 }
 
 func writePEM(t *testing.T, file, kind string, der []byte) {
 	t.Helper()
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 }
 
 // dialing sends all connections to addr, whatever the host name, and records the requests' hosts.
@@ -94,9 +86,7 @@ func TestVirtualHostOverTLS(t *testing.T) {
 	caFile, certFile, keyFile := authority(t)
 	server := testenv.S3(t, testenv.S3Options{CertFile: certFile, KeyFile: keyFile, VirtualDomain: "s3.test"})
 	_, port, err := net.SplitHostPort(server.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	bytetest.Run(t, func(tb testing.TB) bytetest.Harness {
 		c := parse(tb, "s3://%s/tests/%d?endpoint=https://s3.test:%s&path-style=off&ca=%s", server.Bucket, prefixes.Add(1), port, caFile)
 		return bytetest.Harness{Open: func() (bytestore.Store, error) {
@@ -115,9 +105,7 @@ func TestVirtualHostOverTLS(t *testing.T) {
 func parse(tb testing.TB, format string, args ...any) s3.Config {
 	tb.Helper()
 	c, err := s3.ParseDSN(fmt.Sprintf(format, args...))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.OK(tb, err)
 	return c
 }
 
@@ -125,9 +113,7 @@ func TestAuthorities(t *testing.T) {
 	caFile, certFile, keyFile := authority(t)
 	otherCA, _, _ := authority(t)
 	noPEM := filepath.Join(t.TempDir(), "no.pem")
-	if err := os.WriteFile(noPEM, []byte("not a certificate"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(noPEM, []byte("not a certificate"), 0o600))
 	server := testenv.S3(t, testenv.S3Options{CertFile: certFile, KeyFile: keyFile})
 	address := "s3://" + server.Bucket + "/tls?endpoint=https://" + server.Addr
 

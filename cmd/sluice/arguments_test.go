@@ -4,15 +4,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // TestFlagsFirst checks that flags may stand between operands, and that arguments with a fault are
 // not changed.
 func TestFlagsFirst(t *testing.T) {
 	p, err := newParser(newCommands())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for line, want := range map[string]string{
 		"put a b team/":                       "put -- a b team/",
 		"put a -q b --expires 7d team/":       "put -q --expires 7d -- a b team/",
@@ -64,9 +64,7 @@ func TestArgumentsKeepTheirBytes(t *testing.T) {
 	} {
 		all := newCommands()
 		p, err := newParser(all)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if _, err := p.parse(strings.Fields(line)); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/datadir"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/session"
 )
@@ -26,9 +27,7 @@ func TestAudit(t *testing.T) {
 	if err == nil {
 		_, err = sessions.Use(t.Context(), granted.ID, 3, nil)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if r := must(t, "audit", "--data", data); r.stdout != "The ledgers and the counts of accounts are consistent.\n" {
 		t.Errorf("in order: %+v", r)
 	}
@@ -37,16 +36,12 @@ func TestAudit(t *testing.T) {
 		pay := ledger.Payment{Sender: "s", Receiver: "r", Asset: "a", Sequence: 1, Amount: 5, Proof: []byte("p"), Expires: time.Now().Add(-time.Second), UnsettledLimit: 9}
 		_, err = s.Meta.PayRead(t.Context(), ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	const expired = "Expired before they were collected: payments over 1 channels, 5 units in all.\n"
 	if r := must(t, "audit", "--data", data); r.stdout != expired+"The ledgers and the counts of accounts are consistent.\n" {
 		t.Errorf("with a payment that expired: %+v", r)
 	}
-	if err := s.Meta.Book(t.Context(), []ledger.Settlement{{Channel: "c", Sequence: 1, Amount: 5}}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.Meta.Book(t.Context(), []ledger.Settlement{{Channel: "c", Sequence: 1, Amount: 5}}))
 	change(t, data, `UPDATE sessions SET used = used + 1`)
 	r := sluice("audit", "--data", data)
 	if r.code != 1 || strings.Count(r.stdout, "\n") != 1 || !strings.Contains(r.stderr, "inconsistencies in the metadata: 1") {
@@ -64,9 +59,7 @@ func TestAuditPrintsWhatIsNotCollected(t *testing.T) {
 	s := opened(t, data)
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 	}
 	for i, o := range []ledger.Outcome{
 		{State: ledger.Failed, Status: "Move abort: EFROZEN\n\x1b[2J"},
@@ -102,11 +95,7 @@ func TestAuditPrintsWhatIsNotCollected(t *testing.T) {
 func change(t *testing.T, data, statement string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(data, datadir.Database))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	_, err = db.Exec(statement)
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(err, db.Close()))
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sluice/internal/storage"
+	"sluice/internal/testenv"
 )
 
 // newSource creates a data folder with an empty instance.
@@ -15,12 +16,8 @@ func newSource(t *testing.T) string {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "source")
 	s, err := storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, s.Close())
 	return data
 }
 
@@ -43,15 +40,9 @@ func TestCloneRefusals(t *testing.T) {
 	makeKey(t, withKey, "--scopes", "read", "--all-accounts")
 	withBytes := empty()
 	s, err := storage.OpenEndpoint(t.Context(), storage.Location{Data: withBytes}, false, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Bytes.Put(t.Context(), "stray", strings.NewReader("x"), 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, s.Bytes.Put(t.Context(), "stray", strings.NewReader("x"), 1))
+	testenv.OK(t, s.Close())
 	begun := empty()
 	// An unfinished clone's markers, as previous versions wrote them.
 	id := strings.Repeat("0", 32)
@@ -59,9 +50,7 @@ func TestCloneRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = s.Bytes.Put(t.Context(), "sluice-migration", strings.NewReader(id), 32)
-	if err := errors.Join(err, s.Meta.SetProperty(t.Context(), "instance", "copy of "+id), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(err, s.Meta.SetProperty(t.Context(), "instance", "copy of "+id), s.Close()))
 	served := newSource(t)
 	opened(t, served)
 	nowhere := empty()

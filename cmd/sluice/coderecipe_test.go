@@ -108,13 +108,9 @@ func TestRecipeNamesThePlacesOfAnErrorCode(t *testing.T) {
 func recipeOf(t *testing.T, title string) string {
 	t.Helper()
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	_, recipe, _ := strings.Cut(string(text), "### "+title+"\n")
 	recipe, _, _ = strings.Cut(recipe, "\n### ")
 	return recipe
@@ -125,9 +121,7 @@ func recipeOf(t *testing.T, title string) string {
 func mentions(t *testing.T, words []string, folders ...string) (found []string) {
 	t.Helper()
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, folder := range folders {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(name string, entry os.DirEntry, err error) error {
 			if err != nil {
@@ -147,9 +141,7 @@ func mentions(t *testing.T, words []string, folders ...string) (found []string) 
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 	}
 	slices.Sort(found)
 	return found

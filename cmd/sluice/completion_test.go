@@ -16,9 +16,7 @@ func TestCandidates(t *testing.T) {
 	must(t, "context", "add", "prod", "http://h")
 	must(t, "context", "add", "play", "http://h")
 	p, err := newParser(newCommands())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for line, want := range map[string]string{
 		"ser":                          "serve",
 		"key ":                         strings.Join(commandNames(childOf(p.kong.Model.Node, "key")), " "),
@@ -48,15 +46,11 @@ func TestCompletionScripts(t *testing.T) {
 	testenv.Require(t, testenv.Shells)
 	dir := t.TempDir()
 	binary, err := testenv.BuildSluice(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		t.Run(shell, func(t *testing.T) {
 			script := filepath.Join(dir, "sluice."+shell)
-			if err := os.WriteFile(script, []byte(must(t, "completion", shell).stdout), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.WriteFile(script, []byte(must(t, "completion", shell).stdout), 0o600))
 			// bash warns of a locale that is not installed.
 			environment := append(os.Environ(), "HOME="+t.TempDir(), "LC_ALL=C.UTF-8")
 			check := exec.Command(shell, "-n", script)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // printedSettings parses the output of config print --json.
@@ -16,9 +18,7 @@ func printedSettings(t *testing.T, args ...string) map[string]effectiveSetting {
 	d := json.NewDecoder(strings.NewReader(r.stdout))
 	for d.More() {
 		var s effectiveSetting
-		if err := d.Decode(&s); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, d.Decode(&s))
 		settings[s.Name] = s
 	}
 	return settings
@@ -56,9 +56,7 @@ func TestConfigPrint(t *testing.T) {
 		}
 	}
 	p, err := newParser(newCommands())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for name := range settingsOf(p.kong.Model) {
 		if _, printed := got[name]; !printed && name != "config" && name != "help" {
 			t.Errorf("%s is not printed", name)

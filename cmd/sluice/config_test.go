@@ -12,6 +12,7 @@ import (
 	"sluice/access/keys"
 	"sluice/httpapi"
 	"sluice/internal/node"
+	"sluice/internal/testenv"
 )
 
 // parse returns the node's configuration for arguments of serve.
@@ -19,9 +20,7 @@ func parse(t *testing.T, args ...string) (node.Config, error) {
 	t.Helper()
 	commands := newCommands()
 	p, err := newParser(commands)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	_, err = p.parse(append([]string{"serve"}, args...))
 	return commands.Serve.read().nodeConfig(), err
 }
@@ -29,9 +28,7 @@ func parse(t *testing.T, args ...string) (node.Config, error) {
 func configFileOf(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "sluice.yaml")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }
 
@@ -57,9 +54,7 @@ func TestFlagWinsOverVariableOverFile(t *testing.T) {
 // TestConfigurationInTheHomeFolder checks that ~ is expanded where the shell does not do it.
 func TestConfigurationInTheHomeFolder(t *testing.T) {
 	current, err := user.Current() // as kong.ExpandPath does
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	want := "--config: there is no file " + filepath.Join(current.HomeDir, "nonexistent-sluice.yaml") + ":"
 	if _, err := parse(t, "--config=~/nonexistent-sluice.yaml"); err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("error %v, want one that begins with %q", err, want)
@@ -195,9 +190,7 @@ func TestDefaultsOfTheProfiles(t *testing.T) {
 		},
 	} {
 		c, err := parse(t, test.args...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if c.Reads != test.reads || c.AdminAddr != test.admin || c.DrainWait != test.wait || c.KeyLimits != test.key || c.AddressLimits != test.address {
 			t.Errorf("%v: %+v", test.args, c)
 		}

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // ownContexts makes a test's commands use contexts of its own. It returns their file.
@@ -19,9 +21,7 @@ func ownContexts(t *testing.T) string {
 		t.Setenv(name, "")
 	}
 	config, err := os.UserConfigDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return filepath.Join(config, "sluice", "contexts.yaml")
 }
 
@@ -31,9 +31,7 @@ func TestContexts(t *testing.T) {
 		t.Errorf("without contexts: %+v", r)
 	}
 	key := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(key, []byte("sluice_a_b\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(key, []byte("sluice_a_b\n"), 0o600))
 	must(t, "context", "add", "prod", "https://blobs.example.org/sluice/", "--key-file", key)
 	must(t, "context", "add", "local", "http://localhost:9090")
 	if r := must(t, "context", "ls"); r.stdout != "  local  http://localhost:9090\n* prod   https://blobs.example.org/sluice  with a key\n" {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/internal/testenv"
+
 	"go.yaml.in/yaml/v4"
 )
 
@@ -15,9 +17,7 @@ import (
 // exist.
 func TestDeployNamesWhatExists(t *testing.T) {
 	parser, err := newParser(newCommands())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	flags, variables := []string{}, slices.Clone(clientVariables)
 	for _, command := range parser.kong.Model.Leaves(false) {
 		for _, flag := range command.Flags {
@@ -34,9 +34,7 @@ func TestDeployNamesWhatExists(t *testing.T) {
 	flag := regexp.MustCompile(`--[a-z][a-z-]+`)
 	for _, name := range files {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for _, v := range variable.FindAllString(string(text), -1) {
 			if !slices.Contains(variables, v) {
 				t.Errorf("%s has the unknown variable %s", name, v)
@@ -56,9 +54,7 @@ func TestDeployNamesWhatExists(t *testing.T) {
 // accepted.
 func TestComposeStarts(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/compose.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var file struct {
 		Services map[string]struct {
 			Environment map[string]string
@@ -66,9 +62,7 @@ func TestComposeStarts(t *testing.T) {
 			Ports       []string
 		}
 	}
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, yaml.Unmarshal(text, &file))
 	expand := func(name string) string {
 		// ${NAME:?text} and ${NAME:-default}, as in compose files.
 		if m := regexp.MustCompile(`^\w+:-(.*)$`).FindStringSubmatch(name); m != nil {
@@ -107,9 +101,7 @@ func TestComposeStarts(t *testing.T) {
 func imageEnvironment(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/Containerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	variables := map[string]string{}
 	for _, line := range regexp.MustCompile(`(?m)^ENV (.+)$`).FindAllStringSubmatch(string(text), -1) {
 		for _, pair := range strings.Fields(line[1]) {

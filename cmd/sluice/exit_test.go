@@ -13,6 +13,7 @@ import (
 
 	"sluice/database"
 	"sluice/internal/contexts"
+	"sluice/internal/testenv"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -38,9 +39,7 @@ func TestExitCodes(t *testing.T) {
 // TestExitCodesAreDocumented checks that docs/cli.md has what the exit codes mean.
 func TestExitCodesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, c := range exitCodes {
 		if line := fmt.Sprintf("\n| %d | %s |\n", c.code, c.meaning); !strings.Contains(string(text), line) {
 			t.Errorf("docs/cli.md lacks the line %q", line)
@@ -60,9 +59,7 @@ func TestErrorsCannotControlTheTerminal(t *testing.T) {
 // format, and that what other commands print has not.
 func TestFailedStartsAreLogged(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, nil, 0o600))
 	for _, test := range []struct {
 		args string
 		code int

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sluice/internal/node"
+	"sluice/internal/testenv"
 )
 
 // TestFlagTableIsCurrent compares docs/flags.md with the flags, and checks that it has each
@@ -14,16 +15,12 @@ import (
 func TestFlagTableIsCurrent(t *testing.T) {
 	want := must(t, "help", "--flags").stdout
 	got, err := os.ReadFile("../../docs/flags.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if string(got) != want {
 		t.Error("docs/flags.md is not current: renew it with go run ./cmd/sluice help --flags >docs/flags.md")
 	}
 	p, err := newParser(newCommands())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for name, flag := range settingsOf(p.kong.Model) {
 		if name == "help" || flag.Hidden {
 			continue

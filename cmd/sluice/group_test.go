@@ -64,9 +64,7 @@ func TestGroups(t *testing.T) {
 		must(t, on(instance, "key create", "--scopes", "read", "--all-accounts", "--group", "team", "--stored-bytes", "5GiB", "--channels", "3")...)
 		parse := func(args ...string) (g printedGroup) {
 			t.Helper()
-			if err := json.Unmarshal([]byte(must(t, args...).stdout), &g); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, json.Unmarshal([]byte(must(t, args...).stdout), &g))
 			return g
 		}
 		want := printedGroup{"team", map[string]int64{"storedBytes": 10e9, "requestsPerSecond": 50, "openUploads": keys.Unlimited},

@@ -18,9 +18,7 @@ import (
 // and that it shows the flags' defaults.
 func TestHelpFits(t *testing.T) {
 	p, err := newParser(newCommands())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	nodes := []*kong.Node{p.kong.Model.Node}
 	for i := 0; i < len(nodes); i++ {
 		nodes = append(nodes, nodes[i].Children...)
@@ -80,21 +78,15 @@ func TestVersionAndHelpWork(t *testing.T) {
 func TestManualPage(t *testing.T) {
 	testenv.Require(t, testenv.Mandoc)
 	page := filepath.Join(t.TempDir(), "sluice.1")
-	if err := os.WriteFile(page, []byte(must(t, "help", "--man").stdout), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(page, []byte(must(t, "help", "--man").stdout), 0o600))
 	if out, err := exec.Command("mandoc", "-T", "lint", "-W", "warning", page).CombinedOutput(); err != nil {
 		t.Errorf("mandoc: %v\n%s", err, out)
 	}
 	out, err := exec.Command("mandoc", "-T", "ascii", "-O", "width=100", page).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	text := regexp.MustCompile(".\x08").ReplaceAllString(string(out), "") // without bold and italics
 	p, err := newParser(newCommands())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, command := range p.kong.Model.Leaves(true) {
 		if !strings.Contains(text, "sluice "+pathOf(command)) {
 			t.Errorf("the page lacks %s", pathOf(command))
@@ -110,9 +102,7 @@ func TestManualPage(t *testing.T) {
 // TestEveryCommandHasExamples checks that the help of each command shows how to call it.
 func TestEveryCommandHasExamples(t *testing.T) {
 	p, err := newParser(newCommands())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, command := range p.kong.Model.Leaves(true) {
 		if !strings.Contains(command.Detail, "sluice "+pathOf(command)) {
 			t.Errorf("%s has no example: it needs a method Help that returns examples(...)", pathOf(command))
@@ -124,9 +114,7 @@ func TestEveryCommandHasExamples(t *testing.T) {
 // described in the same way everywhere.
 func TestOutputFlagsAreTheSame(t *testing.T) {
 	p, err := newParser(newCommands())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	help := map[string]string{}
 	for _, command := range p.kong.Model.Leaves(true) {
 		json, quiet := flagOf(command, "json"), flagOf(command, "quiet")

@@ -17,6 +17,7 @@ import (
 	"sluice/client"
 	"sluice/internal/contexts"
 	"sluice/internal/terminal"
+	"sluice/internal/testenv"
 	"sluice/wire"
 )
 
@@ -43,12 +44,8 @@ func TestWaitsAreAnnounced(t *testing.T) {
 			return resp, nil
 		})
 		on, err := newClient(c, contexts.Server{URL: "http://localhost:9090"}, client.Options{Transport: server})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := on.Delete(t.Context(), "team", "a", client.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
+		testenv.OK(t, on.Delete(t.Context(), "team", "a", client.DeleteOptions{}))
 		if got := out.String(); got != "sluice: waiting 1m0s because the server asked\nsluice: waiting 3m20s because the server asked\n" {
 			t.Errorf("stderr %q", got)
 		}
@@ -177,13 +174,9 @@ func TestHostileListings(t *testing.T) {
 func TestRemovalSparesWhatIsNew(t *testing.T) {
 	s := startListing(t, 5)
 	on, err := newClient(&console{err: io.Discard}, contexts.Server{URL: s.URL}, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var of remoteOperand
-	if err := of.UnmarshalText([]byte("team/x")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, of.UnmarshalText([]byte("team/x")))
 	d := &deletions{on: on, prefixes: []remoteOperand{of}}
 	if err := d.count(t.Context()); err != nil || d.blobs != 5 || d.bytes != 5 {
 		t.Fatalf("%d blobs with %d bytes, %v", d.blobs, d.bytes, err)
@@ -191,9 +184,7 @@ func TestRemovalSparesWhatIsNew(t *testing.T) {
 	s.blobs = 7
 	n := 0
 	for _, err := range d.items(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		n++
 	}
 	if n != 5 {

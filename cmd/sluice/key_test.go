@@ -79,9 +79,7 @@ func makeKey(t *testing.T, data string, args ...string) (credential, id string) 
 func opened(t *testing.T, data string) *storage.Stores {
 	t.Helper()
 	s, err := storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -185,9 +183,7 @@ func TestKeysWhileAServerRuns(t *testing.T) {
 		t.Errorf("after the end of the key the server sees %+v, %v", k, err)
 	}
 	made, _, err := access.Create(t.Context(), server.Meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if keys := shown(t, must(t, keyCommandOn(data, "show", "--json", made.ID)...)); len(keys) != 1 || keys[0].ID != made.ID {
 		t.Errorf("shown is %+v", keys)
 	}
@@ -198,9 +194,7 @@ func TestKeysWhileAServerRuns(t *testing.T) {
 func TestKeyCommandCreatesNoDatabaseWhileAServerRuns(t *testing.T) {
 	data := t.TempDir()
 	dir, err := datadir.Open(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() {
 		if err := dir.Close(); err != nil {
 			t.Error(err)

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // TestRecipeOfASetting follows the recipe of CONTRIBUTING.md: a row in the table is all that a
@@ -20,9 +22,7 @@ func TestRecipeOfASetting(t *testing.T) {
 		commands = newCommands()
 		commands.Serve.settingFlags = newSettingFlags(table)
 		p, err := newParser(commands)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		command, err := p.parse(append([]string{"serve"}, args...))
 		return &console{parser: p, parsed: command}, err
 	}
@@ -54,13 +54,9 @@ func TestRecipeOfASetting(t *testing.T) {
 		t.Errorf("a wrong value: %v", err)
 	}
 	console, err := parsed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var documented strings.Builder
-	if err := writeFlagTable(&documented, console.parser.kong.Model, table(&configuration{})); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, writeFlagTable(&documented, console.parser.kong.Model, table(&configuration{})))
 	row := "| `--max-widgets N` | `SLUICE_MAX_WIDGETS` | `max-widgets` | `12` | Maximum number of widgets. | both |\n"
 	if !strings.HasSuffix(documented.String(), row) {
 		t.Errorf("docs/flags.md would not end in %s", row)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"log/slog"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // TestStartLineHasTheSettings checks that the line at the start has every effective setting that
@@ -15,13 +17,9 @@ func TestStartLineHasTheSettings(t *testing.T) {
 	t.Setenv("SLUICE_BYTES", "s3://bucket/prefix?endpoint=https://h")
 	commands := newCommands()
 	p, err := newParser(commands)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	parsed, err := p.parse([]string{"serve", "--allowed-hosts", "a.example,b.example", "--cors-origins", "https://a.example,https://b.example", "--verify-ttl", "5m"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	settings := commands.Serve.effective(&console{parser: p, parsed: parsed})
 	var line bytes.Buffer
 	slog.New(slog.NewJSONHandler(&line, nil)).Info("serving", slog.Group("settings", settingAttrs(settings)...))
@@ -29,9 +27,7 @@ func TestStartLineHasTheSettings(t *testing.T) {
 		t.Errorf("a password is logged: %s", &line)
 	}
 	var logged struct{ Settings map[string]string }
-	if err := json.Unmarshal(line.Bytes(), &logged); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(line.Bytes(), &logged))
 	for name, want := range map[string]string{
 		"meta": "postgres://u:xxxxx@h/n?sslpassword=xxxxx", "bytes": "s3://bucket/prefix?endpoint=https://h", "addr": "localhost:9090", "profile": "local",
 		"verify-ttl": "5m0s", "allowed-hosts": "a.example,b.example", "cors-origins": "https://a.example,https://b.example", "garbage-grace": "24h0m0s", "log-format": "text", "log-requests": "all",
@@ -50,8 +46,6 @@ func TestStartLineHasTheSettings(t *testing.T) {
 func jsonOf(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return string(text)
 }

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // TestSettingsRemain checks that no earlier version's setting was removed, renamed, or got
@@ -21,9 +23,7 @@ func TestSettingsRemain(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile("testdata/settings.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for line := range strings.Lines(string(text)) {
 		if !rows[strings.TrimSuffix(line, "\n")] {
 			t.Errorf("there was a setting %s", line)
@@ -39,9 +39,7 @@ func TestConfigurationsRemain(t *testing.T) {
 			ownContexts(t)
 			file := "testdata/" + profile + ".yaml"
 			want, err := os.ReadFile("testdata/" + profile + ".print")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			if got := must(t, "config", "print", "--config", file).stdout; got != string(want) {
 				t.Errorf("%s is\n%s, want\n%s", file, got, want)
 			}

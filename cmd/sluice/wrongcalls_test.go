@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"sluice/internal/datadir"
+	"sluice/internal/testenv"
 )
 
 // wrongCall is a wrong command line, variable or configuration file.
@@ -291,9 +292,7 @@ func TestWrongCalls(t *testing.T) {
 				t.Setenv(name, value)
 			}
 			file := filepath.Join(t.TempDir(), "sluice.yaml")
-			if err := os.WriteFile(file, []byte(call.file), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.WriteFile(file, []byte(call.file), 0o600))
 			args := strings.Fields(strings.ReplaceAll(call.line, "$FILE", file))
 			for i, arg := range args {
 				if arg == "''" {
@@ -332,18 +331,14 @@ func TestUnknownVariables(t *testing.T) {
 func TestFailedStartsNameTheRemedy(t *testing.T) {
 	ownContexts(t)
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() {
 		if err := busy.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
 	foreign := t.TempDir()
-	if err := os.WriteFile(filepath.Join(foreign, "photo.jpg"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(foreign, "photo.jpg"), nil, 0o600))
 	newer := filepath.Join(t.TempDir(), "data")
 	makeKey(t, newer, "--scopes", "read", "--all-accounts")
 	db, err := sql.Open("sqlite", filepath.Join(newer, datadir.Database))
@@ -351,9 +346,7 @@ func TestFailedStartsNameTheRemedy(t *testing.T) {
 		_, err = db.Exec(`INSERT INTO schema_version (version) VALUES (999)`)
 		err = errors.Join(err, db.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	addr := busy.Addr().String()
 	for want, args := range map[string][]string{
 		"sluice: cannot listen on " + addr + ": the port is in use: stop the program that uses it, or choose another with --addr HOST:PORT (port 0 selects a free one): ": {"--addr", addr, "--data", filepath.Join(t.TempDir(), "data")},

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sluice/internal/testclock"
+	"sluice/internal/testenv"
 )
 
 // Mutant is a store that is broken on purpose, by which a suite is tested: the correct one over a
@@ -95,9 +96,7 @@ func Catch(t *testing.T, checks []Check, open OpenFunc, mutants []Mutant) {
 					t.Fatalf("there is no check %s", name)
 				}
 				path, clock := newPath(t), testclock.New()
-				if err := (Correct{path: path}).Exec(t.Context(), m.Schema); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, (Correct{path: path}).Exec(t.Context(), m.Schema))
 				h := NewHarness(clock, func() (Handle, error) {
 					correct, err := open(path, clock.Now)
 					if err != nil {
@@ -106,9 +105,7 @@ func Catch(t *testing.T, checks []Check, open OpenFunc, mutants []Mutant) {
 					return m.over(Correct{correct, path}), nil
 				})
 				caught := check.Run(t.Context(), h)
-				if err := h.Close(); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, h.Close())
 				if caught == nil {
 					t.Fatal("the broken store passed")
 				}

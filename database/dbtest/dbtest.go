@@ -28,6 +28,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // Checks returns the checks of what belongs to the database itself.
@@ -49,9 +51,7 @@ func Run(t *testing.T, newHarness func(testing.TB) *Harness, suites ...[]Check) 
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t)
-			if err := errors.Join(c.Run(t.Context(), h), h.Close()); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, errors.Join(c.Run(t.Context(), h), h.Close()))
 		})
 	}
 }

@@ -20,12 +20,8 @@ func Copies(tb testing.TB, open OpenFunc) func(testing.TB) (path string) {
 	tb.Helper()
 	path := filepath.Join(testenv.MemoryDir(tb), "meta.db")
 	h, err := open(path, testclock.New().Now)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := h.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	testenv.OK(tb, err)
+	testenv.OK(tb, h.Close())
 	empty, err := os.ReadFile(path)
 	_, lerr := os.Stat(path + "-wal")
 	if err != nil || !errors.Is(lerr, os.ErrNotExist) {
@@ -34,9 +30,7 @@ func Copies(tb testing.TB, open OpenFunc) func(testing.TB) (path string) {
 	return func(tb testing.TB) string {
 		tb.Helper()
 		path := filepath.Join(testenv.MemoryDir(tb), "meta.db")
-		if err := os.WriteFile(path, empty, 0o600); err != nil {
-			tb.Fatal(err)
-		}
+		testenv.OK(tb, os.WriteFile(path, empty, 0o600))
 		return path
 	}
 }

@@ -43,13 +43,11 @@ func newPostgresHarness(tb testing.TB) *dbtest.Harness {
 		_, err = conn.Exec(ctx, query, in...)
 		return errors.Join(err, conn.Close(ctx))
 	}
-	if err := errors.Join(
+	testenv.OK(tb, errors.Join(
 		execute(`CREATE TABLE clock (now TIMESTAMPTZ NOT NULL)`),
 		execute(`INSERT INTO clock VALUES ($1)`, clock.Now()),
 		execute(`CREATE FUNCTION clock_timestamp() RETURNS TIMESTAMPTZ LANGUAGE SQL AS 'SELECT now FROM clock'`),
-	); err != nil {
-		tb.Fatal(err)
-	}
+	))
 	h := dbtest.NewHarness(clock, func() (dbtest.Handle, error) {
 		return OpenPostgres(context.Background(), dsn, Options{Now: clock.Now})
 	})

@@ -41,9 +41,7 @@ func TestFoldedSalesTakeNoRows(t *testing.T) {
 			} else {
 				_, err = s.PayRead(ctx, ledger.ReadPurchase{Payment: pay, Price: 2, Count: 5})
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			payments = append(payments, ledger.Settlement{Channel: "c", Sequence: sequence, Amount: 10 * sequence})
 		}
 		for i, p := range payments { // and earlier ones again

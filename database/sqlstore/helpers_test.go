@@ -63,9 +63,7 @@ func openAtPostgres(tb testing.TB) *Store {
 
 func closedAtEnd(tb testing.TB, s *Store, err error) *Store {
 	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.OK(tb, err)
 	testenv.AtEnd(tb, s.Close)
 	return s
 }

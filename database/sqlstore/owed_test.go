@@ -46,12 +46,10 @@ func TestMigratesDebts(t *testing.T) {
 			if postgres {
 				statement = forPostgres(statement)
 			}
-			if err := s.db.Write(t.Context(), func(tx *engine.Tx) error {
+			testenv.OK(t, s.db.Write(t.Context(), func(tx *engine.Tx) error {
 				_, err := tx.Exec(statement)
 				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 		look := func(id string, want func(c ledger.Channel) bool) {
 			t.Helper()
@@ -120,16 +118,12 @@ func TestAuditOfDebts(t *testing.T) {
 		_, err := s.OpenChannel(t.Context(), ledger.Channel{
 			ID: "c", PaymentChannelID: 1, Sender: "s", Receiver: "r", Asset: "a", Deposit: 100, Expires: now.Add(time.Hour), NextSequence: 1, ChainTime: now,
 		}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		pay(1, 10)
-		if err := errors.Join(
+		testenv.OK(t, errors.Join(
 			s.BeginSubmission(t.Context(), ledger.Submission{Channel: "c", Sequence: 1, Amount: 10, Expires: now.Add(time.Hour), Body: []byte{1}}),
 			s.EndSubmission(t.Context(), "c", 1, ledger.Outcome{State: ledger.Collected, Withdrawn: 10}),
-		); err != nil {
-			t.Fatal(err)
-		}
+		))
 		pay(2, 20)
 		audited(t, s)
 		testenv.OK(t, s.db.Write(t.Context(), func(tx *engine.Tx) error { _, err := tx.Exec(damage); return err }))

@@ -161,9 +161,7 @@ func (l *faultLoad) check() {
 	l.Helper()
 	l.wg.Wait()
 	s, err := l.store.Session(l.Context(), faultSession)
-	if err != nil {
-		l.Fatal(err)
-	}
+	testenv.OK(l, err)
 	if s.Used != l.used.Load() || s.Used+s.Left != s.Total {
 		l.Errorf("the session was used for %d and has %d left, %d were acknowledged", s.Used, s.Left, l.used.Load())
 	}

@@ -44,9 +44,7 @@ func storeUndue(t *testing.T, s *Store) (check func()) {
 	ctx := t.Context()
 	fatal := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 	}
 	now := s.Now()
 	_, err := s.BeginUpload(ctx, metastore.Upload{ID: "upload", Account: "a", Name: "n", Content: metastore.NewContentID(now), PartSize: 1})

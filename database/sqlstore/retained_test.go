@@ -44,9 +44,7 @@ func TestMigratesRetained(t *testing.T) {
 		}
 		must := func(_ any, err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 		}
 		const row = metastore.RowCharge
 		retains(0, "the migration")

@@ -46,25 +46,19 @@ func newSmallDisk(t *testing.T, size string) *smallDisk {
 func (d *smallDisk) leave(n int64) {
 	d.t.Helper()
 	var fs syscall.Statfs_t
-	if err := syscall.Statfs(d.dir, &fs); err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.OK(d.t, syscall.Statfs(d.dir, &fs))
 	size := d.size("filler") + int64(fs.Bfree)*fs.Bsize - n
 	err := d.filler.Truncate(size)
 	if err == nil {
 		err = syscall.Fallocate(int(d.filler.Fd()), 0, 0, size)
 	}
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.OK(d.t, err)
 }
 
 func (d *smallDisk) size(name string) int64 {
 	d.t.Helper()
 	info, err := os.Stat(filepath.Join(d.dir, name))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.OK(d.t, err)
 	return info.Size()
 }
 
@@ -125,9 +119,7 @@ func fullIndex(t *testing.T) (s *Store, path string, write func(op func(i int) e
 	_, err := s.CommitBlob(t.Context(),
 		metastore.Blob{Account: "a", Name: "large", Content: metastore.NewContentID(time.Now()), Size: int64(len(body))},
 		[]metastore.Extent{{Size: int64(len(body)), Body: body}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return s, path, func(op func(i int) error) error {
 		t.Helper()
 		room := int64(100 * tmpfsPage)
@@ -196,9 +188,7 @@ func TestPaymentRestoredByAPowerCut(t *testing.T) {
 	_, err := s.OpenChannel(t.Context(), ledger.Channel{
 		ID: "channel", PaymentChannelID: 1, Receiver: "r", Asset: "a", Deposit: 1 << 40, Expires: time.Now().Add(time.Hour),
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	last := int64(0)
 	err = write(func(i int) error {
 		last = int64(i+1) * 10

@@ -11,15 +11,14 @@ import (
 
 	"sluice/e2e"
 	"sluice/internal/fullnode"
+	"sluice/internal/testenv"
 )
 
 // keepOf registers a chain's secrets, and the receiver's key in base64.
 func keepOf(w *e2e.Watch, c *e2e.TestChain) {
 	w.T.Helper()
 	secret, err := hex.DecodeString(c.Key)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	testenv.OK(w.T, err)
 	w.Keep("receiver's key", c.Key)
 	w.Keep("receiver's key in base64", base64.StdEncoding.EncodeToString(secret))
 	w.Keep("receiver's key in decimal", strings.Trim(fmt.Sprintf("%d", secret), "[]"))

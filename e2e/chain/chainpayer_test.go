@@ -9,6 +9,7 @@ import (
 
 	goclient "sluice/client"
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // TestPayCommandOnAChain pays a server that collects on a chain. The command says what is missing
@@ -73,17 +74,13 @@ func TestGoClientOnAChain(t *testing.T) {
 	chain.Fund(s.Payer(1), 7, 500)
 	c, _, file := e2e.NewGoClient(t, s.URL, "")
 	p, err := e2e.GoPayer(t.Context(), c, file, func(o *goclient.PayerOptions) { o.Deposit, o.PaymentChannelID = 0, 7 })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if session, err := p.Ensure(t.Context(), 10); err != nil || session.ChunksetsLeft != 10 {
 		t.Fatalf("session %+v, %v", session, err)
 	}
 	e2e.CheckGoPayer(t, s, p, 3, 0)
 	ch, err := p.CloseChannel(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	(&e2e.Channel{S: s, ID: ch.ID}).Settled()
 	chain.Collected(t, 7, 9, 18, 3)
 }

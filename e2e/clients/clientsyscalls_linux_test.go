@@ -24,9 +24,7 @@ func traceCommand(t *testing.T, calls string, args ...string) string {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	text, err := os.ReadFile(record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return string(text)
 }
 

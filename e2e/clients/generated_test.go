@@ -19,18 +19,14 @@ func TestGeneratedTypeScriptClient(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})
 	clientDir, err := testenv.ClientDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	dir, modules := t.TempDir(), filepath.Join(clientDir, "node_modules")
 	program, err := os.ReadFile(filepath.Join(clientDir, "generated.ts"))
 	err = errors.Join(err, os.Symlink(modules, filepath.Join(dir, "node_modules")),
 		os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type": "module"}`), 0o600),
 		os.WriteFile(filepath.Join(dir, "generated.ts"), program, 0o600),
 		os.WriteFile(filepath.Join(dir, "openapi.yaml"), s.Must(200, "GET", "/openapi.yaml", nil).Body, 0o600))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	e2e.RunIn(t, dir, "node", filepath.Join(modules, "openapi-typescript/bin/cli.js"), "openapi.yaml", "-o", "api.d.ts")
 	e2e.RunIn(t, dir, "node", filepath.Join(modules, "typescript/bin/tsc"), "--strict", "--target", "es2022", "--module", "nodenext", "--types", "node", "generated.ts")
 	cases := e2e.Script[struct{ Case, Error string }](t, filepath.Join(dir, "generated.js"), s.URL)
@@ -51,15 +47,11 @@ func TestGeneratedGoClient(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})
 	generator, err := testenv.OapiCodegenPath()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	dir := filepath.Join(t.TempDir(), "client")
 	err = errors.Join(os.CopyFS(dir, os.DirFS("testdata/goclient")), os.Mkdir(filepath.Join(dir, "api"), 0o700),
 		os.WriteFile(filepath.Join(dir, "openapi.yaml"), openAPI30(t, s.Must(200, "GET", "/openapi.yaml", nil).Body), 0o600))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	e2e.RunIn(t, dir, generator, "-generate", "types,client", "-package", "api", "-o", "api/api.gen.go", "openapi.yaml")
 	e2e.RunIn(t, dir, "go", "build", "-o", "client", ".")
 	if out := e2e.RunIn(t, dir, filepath.Join(dir, "client"), s.URL); out != "ok\n" {
@@ -72,18 +64,14 @@ func TestGeneratedGoClient(t *testing.T) {
 func openAPI30(t *testing.T, document []byte) []byte {
 	t.Helper()
 	var doc map[string]any
-	if err := yaml.Unmarshal(document, &doc); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, yaml.Unmarshal(document, &doc))
 	if doc["openapi"] != "3.1.0" {
 		t.Fatalf("the document is of version %v", doc["openapi"])
 	}
 	doc["openapi"] = "3.0.3"
 	convertSchemas(doc)
 	out, err := yaml.Marshal(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return out
 }
 

@@ -22,13 +22,9 @@ func TestGoClientMemory(t *testing.T) {
 	s := e2e.Start(t, e2e.Options{})
 	dir := t.TempDir()
 	source := filepath.Join(dir, "source")
-	if err := os.WriteFile(source, []byte("not only zeros"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(source, []byte("not only zeros"), 0o600))
 	const size = 1 << 30
-	if err := os.Truncate(source, size); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Truncate(source, size))
 	for _, test := range []struct {
 		name     string
 		transfer clientTransfer

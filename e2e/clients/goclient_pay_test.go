@@ -22,6 +22,7 @@ import (
 
 	goclient "sluice/client"
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // clientPurchases are purchases by the Go client in a process of its own. The process is the test
@@ -121,9 +122,7 @@ func TestGoClientPays(t *testing.T) {
 			}
 			payment := &goclient.Payment{Payer: p, MaxChunksets: 7}
 			r, err := c.Get(t.Context(), "0x1", "paid", goclient.GetOptions{Payment: payment})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, data) || payment.Charged() != 3 {
 				t.Errorf("%d bytes, %v, charged %d", len(got), err, payment.Charged())
 			}
@@ -157,9 +156,7 @@ type lossyProxy struct {
 func newLossyProxy(t testing.TB, s *e2e.Server) *lossyProxy {
 	t.Helper()
 	target, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	p := &lossyProxy{}
 	reverse := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -249,9 +246,7 @@ func TestGoClientLosesAnswers(t *testing.T) {
 			ended = at
 		}
 		again, err2 := e2e.GoPayer(t.Context(), c, file) // as a new process
-		if err2 != nil {
-			t.Fatal(err2)
-		}
+		testenv.OK(t, err2)
 		payment := &goclient.Payment{Payer: again, MaxChunksets: 2}
 		if err := steps(c, again, payment); err != nil {
 			t.Fatalf("after the loss of response %d and all others (%v): %v", at, err, err)
@@ -270,9 +265,7 @@ func TestGoClientLosesAnswers(t *testing.T) {
 func usedOf(t testing.TB, s *e2e.Server, p *goclient.Payer) int64 {
 	t.Helper()
 	st, err := p.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var used int64
 	for _, bought := range (&e2e.Channel{S: s, ID: st.ChannelID}).State().Sessions {
 		session := s.SessionState(bought.SessionID)
@@ -302,9 +295,7 @@ func TestGoClientProcessesShareAState(t *testing.T) {
 	of := &clientPurchases{URL: p.url, StateFile: filepath.Join(t.TempDir(), "payer.json"), Purchases: 1}
 	first := of.Start(t)
 	<-sold
-	if err := first.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, first.Process.Kill())
 	if err := first.Wait(); err == nil {
 		t.Fatal("the process ended before it was killed")
 	}
@@ -320,19 +311,13 @@ func TestGoClientProcessesShareAState(t *testing.T) {
 		finish(t, command)
 	}
 	c, err := goclient.New(p.url, goclient.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer c.CloseIdleConnections()
 	payer, err := e2e.GoPayer(t.Context(), c, of.StateFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	e2e.CheckGoPayer(t, s, payer, price, processes*reads)
 	st, err := payer.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	// The killed process's purchase, and 2 chunksets for each further purchase; reads need no more.
 	if want := uint64(price * 2 * (1 + processes*purchases)); st.Bought != want {
 		t.Errorf("bought for %d, want %d", st.Bought, want)

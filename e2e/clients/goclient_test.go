@@ -116,19 +116,13 @@ func startTransfer(t testing.TB, tr clientTransfer) *exec.Cmd {
 func startSelf(t testing.TB, variable string, value any) *exec.Cmd {
 	t.Helper()
 	text, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	command := exec.CommandContext(t.Context(), self)
 	command.Env = append(os.Environ(), variable+"="+string(text))
 	command.Stdout, command.Stderr = &bytes.Buffer{}, &bytes.Buffer{}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, command.Start())
 	return command
 }
 
@@ -150,9 +144,7 @@ func finishTransfer(t testing.TB, command *exec.Cmd) int64 {
 		return 0
 	}
 	kib, err := strconv.ParseInt(strings.Fields(done.Peak)[1], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return kib << 10
 }
 
@@ -167,15 +159,11 @@ func TestGoClientKilled(t *testing.T) {
 	dir := t.TempDir()
 	data := e2e.Content(1, part*parts-100)
 	put := clientTransfer{URL: p.URL, Path: filepath.Join(dir, "source"), Put: true, Size: part, Peers: 3}
-	if err := os.WriteFile(put.Path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(put.Path, data, 0o600))
 	kill := func(command *exec.Cmd, reached <-chan struct{}) {
 		t.Helper()
 		<-reached
-		if err := command.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, command.Process.Kill())
 		if err := command.Wait(); err == nil {
 			t.Fatal("the client ended before it was killed")
 		}
@@ -233,9 +221,7 @@ func TestGoClientDamagedBytes(t *testing.T) {
 	p := e2e.NewCountingProxy(t, s)
 	p.Damage = true
 	c, err := goclient.New(p.URL, goclient.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer c.CloseIdleConnections()
 	for _, size := range []int{1000, 1 << 20} {
 		s.Must(204, "PUT", e2e.BlobTarget("0x1", "damaged"), e2e.Content(2, size))
@@ -256,25 +242,19 @@ func TestGoClientCutNetwork(t *testing.T) {
 	s := e2e.Start(t, e2e.Options{})
 	proxies := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	proxy := toxiproxy.NewProxy(proxies, "sluice", testenv.ReserveAddress(t), s.Host)
-	if err := proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, proxy.Start())
 	t.Cleanup(proxy.Stop)
 	s.Eventually("the proxy does not accept connections", func() bool {
 		connection, err := net.Dial("tcp", proxy.Listen)
 		return err == nil && connection.Close() == nil
 	})
 	c, err := goclient.New("http://"+proxy.Listen, goclient.Options{MaxAttempts: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer c.CloseIdleConnections()
 	data := e2e.Content(3, 3<<20)
 	dir := t.TempDir()
 	source, target := filepath.Join(dir, "source"), filepath.Join(dir, "target")
-	if err := os.WriteFile(source, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(source, data, 0o600))
 	add := func(stream string) {
 		t.Helper()
 		text := fmt.Sprintf(`{"name": "cut", "type": "limit_data", "stream": %q, "toxicity": 1, "attributes": {"bytes": 700000}}`, stream)
@@ -286,9 +266,7 @@ func TestGoClientCutNetwork(t *testing.T) {
 	if _, err := c.PutFile(t.Context(), "0x1", "cut", source, goclient.PutOptions{PartSize: 500_000}); err != nil {
 		t.Fatal(err)
 	}
-	if err := proxy.Toxics.RemoveToxic(t.Context(), "cut"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, proxy.Toxics.RemoveToxic(t.Context(), "cut"))
 	add("downstream")
 	if _, err := c.DownloadFile(t.Context(), "0x1", "cut", target, goclient.DownloadOptions{RangeSize: 1 << 20}); err != nil {
 		t.Fatal(err)
@@ -321,9 +299,7 @@ func TestGoClientConcurrentPuts(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})
 	c, err := goclient.New(s.URL, goclient.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer c.CloseIdleConnections()
 	const writers = 6
 	for _, ifAbsent := range []bool{true, false} {
@@ -334,9 +310,7 @@ func TestGoClientConcurrentPuts(t *testing.T) {
 			data := e2e.Content(uint64(10+i), 300_000+i)
 			etags[i] = checksum.ETag(int64(len(data)), checksum.Update(0, data))
 			path := filepath.Join(t.TempDir(), "source")
-			if err := os.WriteFile(path, data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.WriteFile(path, data, 0o600))
 			group.Go(func() {
 				_, err := c.PutFile(t.Context(), "0x1", "one", path, goclient.PutOptions{PartSize: 100_000, IfAbsent: ifAbsent})
 				succeeded[i] = err == nil
@@ -347,9 +321,7 @@ func TestGoClientConcurrentPuts(t *testing.T) {
 		}
 		group.Wait()
 		b, err := c.Head(t.Context(), "0x1", "one")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		winners := 0
 		known := false
 		for i := range writers {

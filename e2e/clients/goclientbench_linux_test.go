@@ -16,6 +16,7 @@ import (
 
 	"sluice/checksum"
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // BenchmarkGoClient compares the Go client with curl: the same connections, parts, ranges and
@@ -95,9 +96,7 @@ func removeAll(b *testing.B, patterns ...string) {
 		for _, name := range names {
 			err = errors.Join(err, os.Remove(name))
 		}
-		if err != nil {
-			b.Fatal(err)
-		}
+		testenv.OK(b, err)
 	}
 }
 
@@ -149,9 +148,7 @@ type filePart struct {
 func writeParts(b *testing.B, path string, size, partSize int64) []filePart {
 	b.Helper()
 	whole, err := os.Create(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	random := e2e.Stream(1)
 	buffer := make([]byte, partSize)
 	var parts []filePart
@@ -165,14 +162,10 @@ func writeParts(b *testing.B, path string, size, partSize int64) []filePart {
 		if _, err := whole.Write(piece); err != nil {
 			b.Fatal(err)
 		}
-		if err := os.WriteFile(part.path, piece, 0o600); err != nil {
-			b.Fatal(err)
-		}
+		testenv.OK(b, os.WriteFile(part.path, piece, 0o600))
 		parts = append(parts, part)
 	}
-	if err := whole.Close(); err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, whole.Close())
 	return parts
 }
 

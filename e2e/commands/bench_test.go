@@ -139,13 +139,9 @@ func TestBenchRemovesItsBlobsAfterCtrlC(t *testing.T) {
 	command := exec.Command(e2e.Sluice, "bench", "mixed", "--mix", "put=8,multipart=2,get=2", "--blobs", "100", "--duration", "1h", "--url", s.URL)
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, command.Start())
 	s.Eventually("not all blobs were stored", func() bool { return len(s.Names("bench")) >= 100 })
-	if err := command.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, command.Process.Signal(os.Interrupt))
 	_ = command.Wait() // the exit code is checked below
 	if code := command.ProcessState.ExitCode(); code != 130 || !strings.Contains(stderr.String(), "interrupted") {
 		t.Errorf("exit code %d\n%s%s", code, stdout.String(), stderr.String())

@@ -135,9 +135,7 @@ func TestCloneKilled(t *testing.T) {
 	target := filepath.Join(t.TempDir(), "target")
 	objects := func() int {
 		found, err := filepath.Glob(filepath.Join(target, "bytes", "??", "??-*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return len(found)
 	}
 	for i, end := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT, syscall.SIGKILL} {
@@ -145,13 +143,9 @@ func TestCloneKilled(t *testing.T) {
 		command := exec.Command(e2e.Sluice, "clone", "--from", s.Data, "--to", target)
 		log := &e2e.LogBuffer{}
 		command.Stderr = log
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, command.Start())
 		s.Eventually("no objects are copied", func() bool { return objects() >= at })
-		if err := command.Process.Signal(end); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, command.Process.Signal(end))
 		if err := command.Wait(); err == nil {
 			t.Fatalf("the command got %v at %d objects and succeeded: %s", end, at, log)
 		}

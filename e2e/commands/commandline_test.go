@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 	"sluice/wire"
 )
 
@@ -51,9 +52,7 @@ func TestHealthAndInfo(t *testing.T) {
 func TestInterruptedCommand(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := silent.Close(); err != nil {
 			t.Error(err)
@@ -62,15 +61,11 @@ func TestInterruptedCommand(t *testing.T) {
 	command := exec.Command(e2e.Sluice, "health", "--timeout", "1h", "--url", "http://"+silent.Addr().String())
 	var stderr strings.Builder
 	command.Stderr = &stderr
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, command.Start())
 	if _, err := silent.Accept(); err != nil { // the command has begun
 		t.Fatal(err)
 	}
-	if err := command.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, command.Process.Signal(os.Interrupt))
 	var exit *exec.ExitError
 	if err := command.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 || stderr.String() != "sluice: interrupted\n" {
 		t.Errorf("%v, %q, want exit code 130", err, stderr.String())
@@ -81,9 +76,7 @@ func TestInterruptedCommand(t *testing.T) {
 func TestHealthOfASilentServer(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never responds
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := silent.Close(); err != nil {
 			t.Error(err)

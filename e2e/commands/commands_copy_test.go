@@ -96,9 +96,7 @@ func TestSyncCommand(t *testing.T) {
 		one.Must(204, "PUT", "/v1/blobs/hostile/"+name, []byte("h"))
 	}
 	if runtime.GOOS != "windows" {
-		if err := errors.Join(os.Symlink("a", filepath.Join(dir, "source", "extra")), os.Symlink("sub", filepath.Join(dir, "hostile", "link"))); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, errors.Join(os.Symlink("a", filepath.Join(dir, "source", "extra")), os.Symlink("sub", filepath.Join(dir, "hostile", "link"))))
 	} else if err := os.Mkdir(filepath.Join(dir, "hostile", "link"), 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -120,9 +118,7 @@ func TestSyncCommand(t *testing.T) {
 	if runtime.GOOS != "windows" {
 		run(5, "skipped: DIR/source/extra: it is a symbolic link\n", "--delete DIR/source :team")
 		same("a source with a link", one.Names("team"), "a", "extra", "sub/b") // what it skips is not deleted
-		if err := os.Remove(filepath.Join(dir, "source", "extra")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Remove(filepath.Join(dir, "source", "extra")))
 	}
 	one.Must(204, "PUT", "/v1/blobs/team/a", []byte("old"))
 	run(0, "would copy DIR/source/a -> team/a\nwould delete team/extra\ndry run: 1 copied (1 B), 1 unchanged, 1 deleted\n", "--delete --dry-run DIR/source :team")
@@ -146,16 +142,12 @@ func TestSyncCommand(t *testing.T) {
 	run(0, "deleted two:copy/more\n2 unchanged, 1 deleted\n", "--delete one:team two:copy")
 	same("sync between servers", two.Names("copy"), "a", "sub/b")
 	run(0, "2 copied", "two:copy DIR/new")
-	if err := os.WriteFile(filepath.Join(dir, "new", "sub", "more"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "new", "sub", "more"), nil, 0o600))
 	run(0, "deleted DIR/new/sub/more\n2 unchanged, 1 deleted\n", "--delete two:copy DIR/new")
 	same("sync to a folder", local("new"), "a", "sub/b")
 
 	// A file that differs from a blob in the case of letters may be the same file.
-	if err := os.WriteFile(filepath.Join(dir, "hostile", "ReadMe"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "hostile", "ReadMe"), nil, 0o600))
 	run(5, "skipped: hostile/../x: the name is not a path within a folder\n", "--delete :hostile DIR/hostile")
 	want := []string{"README", "ReadMe", "good"}
 	if runtime.GOOS != "windows" {

@@ -84,9 +84,7 @@ func (r *faultyRuns) until(args ...string) {
 	r.t.Helper()
 	for range 3 {
 		r.during(args, func(command *exec.Cmd) {
-			if err := command.Process.Kill(); err != nil {
-				r.t.Fatal(err)
-			}
+			testenv.OK(r.t, command.Process.Kill())
 		})
 	}
 	r.during(args, func(*exec.Cmd) {
@@ -113,9 +111,7 @@ func (r *faultyRuns) during(args []string, do func(command *exec.Cmd)) {
 	command.Stderr = &stderr
 	n := 1 + r.random.IntN(r.responses/3)
 	reached := r.p.After(n)
-	if err := command.Start(); err != nil {
-		r.t.Fatal(err)
-	}
+	testenv.OK(r.t, command.Start())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

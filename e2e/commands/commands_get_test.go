@@ -30,9 +30,7 @@ func readTree(t testing.TB, dir string) map[string]string {
 			continue
 		}
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		tree[name] = fmt.Sprintf("%d bytes, %x", len(data), sha256.Sum256(data))
 	}
 	return tree
@@ -144,9 +142,7 @@ func TestFolderRoundTrip(t *testing.T) {
 			t.Errorf("run %d: got %v\nwant %v", i, got, want)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(target, "small"), []byte("TEXT"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(target, "small"), []byte("TEXT"), 0o600))
 	if r := s.Sluice("get", "-r", "team/dir", target); r.Code != 0 || r.Stderr != "team/dir/small -> "+filepath.Join(target, "small")+"\n1 copied (4 B), 9 unchanged\n" {
 		t.Errorf("after a change: %+v", r)
 	}
@@ -162,18 +158,14 @@ func TestGetNeverLeavesItsFolder(t *testing.T) {
 	}
 	parent := t.TempDir()
 	target, outside := filepath.Join(parent, "some", "target"), filepath.Join(parent, "outside")
-	if err := errors.Join(os.MkdirAll(filepath.Join(target, "real"), 0o777), os.MkdirAll(outside, 0o777), os.WriteFile(filepath.Join(outside, "file"), []byte("mine"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(os.MkdirAll(filepath.Join(target, "real"), 0o777), os.MkdirAll(outside, 0o777), os.WriteFile(filepath.Join(outside, "file"), []byte("mine"), 0o600)))
 	want := map[string]string{"outside/file": textOf("mine")}
 	for _, name := range []string{"foo", "README", "good", "link"} {
 		want["some/target/"+name] = textOf("from the server")
 	}
 	failed := []string{}
 	if runtime.GOOS != "windows" {
-		if err := errors.Join(os.Symlink(outside, filepath.Join(target, "out")), os.Symlink("real", filepath.Join(target, "within")), os.Symlink(filepath.Join(outside, "file"), filepath.Join(target, "link"))); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, errors.Join(os.Symlink(outside, filepath.Join(target, "out")), os.Symlink("real", filepath.Join(target, "within")), os.Symlink(filepath.Join(outside, "file"), filepath.Join(target, "link"))))
 		failed = []string{"team/out/x: out is a symbolic link, which is not followed", "team/within/x: within is a symbolic link, which is not followed"}
 		want["some/target/out"], want["some/target/within"] = "-> "+outside, "-> real"
 	} else {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // TestGetKeepsWhatIsNoFile checks with a pipe that the command replaces no device by a file.
@@ -19,9 +20,7 @@ func TestGetKeepsWhatIsNoFile(t *testing.T) {
 	s.Must(204, "PUT", "/v1/blobs/team/dir/a", []byte("text"))
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "a")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, syscall.Mkfifo(pipe, 0o600))
 	if r := s.Sluice("get", "team/dir/a", pipe); r.Code != 2 || r.Stderr != "sluice: "+pipe+" is not a regular file: want a file, a folder, or - for standard output\n" {
 		t.Errorf("%+v", r)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // TestListingCommands checks what ls, stat, cat and du print.
@@ -68,9 +69,7 @@ func TestNamesCannotControlTheTerminal(t *testing.T) {
 	t.Parallel()
 	const hostile = "\x1b]0;owned\a\u009b2J\r\nx"
 	quoted, err := json.Marshal(hostile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Query().Get("limit") == "1":
@@ -238,8 +237,6 @@ func TestOutcomesThatAreUnknown(t *testing.T) {
 		if got := strings.Join(left, " "); got != test.left {
 			t.Errorf("after %q: %s, want %s", test.args, got, test.left)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "c"), []byte("z"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, "c"), []byte("z"), 0o600))
 	}
 }

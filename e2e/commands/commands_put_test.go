@@ -29,9 +29,7 @@ func filesWith(t testing.TB, dir, suffix string) (names []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return names
 }
 
@@ -81,9 +79,7 @@ func TestPutCommand(t *testing.T) {
 	head := func(name string) http.Header {
 		t.Helper()
 		resp, err := http.Head(s.URL + "/v1/blobs/team/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if err := resp.Body.Close(); err != nil || resp.StatusCode != 200 {
 			t.Fatalf("%s: %s, %v", name, resp.Status, err)
 		}
@@ -183,23 +179,17 @@ func TestPutOfStandardInput(t *testing.T) {
 	p := e2e.NewCountingProxy(t, s)
 	reached := p.After(1)
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	cut := exec.CommandContext(t.Context(), e2e.Sluice, "put", "-", "team/cut", "--part-size", "1MiB", "--url", p.URL)
 	var stderr strings.Builder
 	cut.Stdin, cut.Stderr = r, &stderr
-	if err := errors.Join(cut.Start(), r.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(cut.Start(), r.Close()))
 	if _, err := w.Write(data[:1<<20+100]); err != nil { // and no end: the command waits for more
 		t.Fatal(err)
 	}
 	<-reached
 	p.Release()
-	if err := cut.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, cut.Process.Signal(syscall.SIGINT))
 	_ = cut.Wait() // the exit code is checked
 	if want := "sluice: interrupted: nothing was stored, as standard input cannot be read again\n"; cut.ProcessState.ExitCode() != 130 || stderr.String() != want {
 		t.Errorf("exit code %d, %s", cut.ProcessState.ExitCode(), stderr.String())
@@ -296,9 +286,7 @@ func TestPutFolder(t *testing.T) {
 	s := e2e.Start(t, e2e.Options{})
 	dir := e2e.MakeTree(t, map[string]string{"a.txt": "a", "sub/b.txt": "b", "sub/.c.0.sluice-upload": "state", "\u202eodd": "c"})
 	if runtime.GOOS != "windows" {
-		if err := os.Symlink("a.txt", filepath.Join(dir, "link")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Symlink("a.txt", filepath.Join(dir, "link")))
 	}
 	statuses := func(args ...string) (list []string, r e2e.Result) {
 		t.Helper()
@@ -317,9 +305,7 @@ func TestPutFolder(t *testing.T) {
 	if strings.Contains(r.Stdout, "\u202e") {
 		t.Errorf("the output contains a character that changes the direction: %q", r.Stdout)
 	}
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "a.txt"), []byte("A"), 0o600), os.Remove(filepath.Join(dir, "link"))); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(os.WriteFile(filepath.Join(dir, "a.txt"), []byte("A"), 0o600), os.Remove(filepath.Join(dir, "link"))))
 	list, r = statuses()
 	if want := []string{"copied a.txt", "unchanged sub/b.txt", "unchanged \u202eodd"}; r.Code != 0 || !slices.Equal(list, want) {
 		t.Errorf("again: %q, %+v, want %q", list, r, want)

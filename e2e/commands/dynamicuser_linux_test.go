@@ -24,9 +24,7 @@ func TestKeyCommandUnderDynamicUser(t *testing.T) {
 	t.Parallel()
 	const user = 61_184                                  // the first that systemd uses for DynamicUser
 	dir, err := os.MkdirTemp("", "sluice-dynamic-user-") // other users cannot enter t.TempDir
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -34,9 +32,7 @@ func TestKeyCommandUnderDynamicUser(t *testing.T) {
 	})
 	data, program := filepath.Join(dir, "data"), filepath.Join(dir, "sluice")
 	err = errors.Join(os.Chmod(dir, 0o755), os.Mkdir(data, 0o700), os.Chown(data, user, user), os.Link(e2e.Sluice, program))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	as := []string{"setpriv", "--reuid", strconv.Itoa(user), "--regid", strconv.Itoa(user), "--clear-groups"}
 	serve := append(as, program, "serve", "--addr", "127.0.0.1:0", "--data", data)
 	command := e2e.DocumentedBlock(t, "sh", "setpriv --reuid", [][2]string{
@@ -68,7 +64,5 @@ func TestKeyCommandUnderDynamicUser(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 }

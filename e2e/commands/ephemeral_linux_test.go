@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // startEphemeral starts an ephemeral server with its temporary folder below temporary.
@@ -37,9 +38,7 @@ func ownFolders(s *e2e.Server) []string {
 	s.T.Helper()
 	dirs := []string{filepath.Dir(s.Data)}
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.Command.Process.Pid))
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	for _, link := range links {
 		if name, err := os.Readlink(link); err == nil && filepath.Base(name) == "meta.db" {
 			dirs = append(dirs, filepath.Dir(filepath.Dir(name)))
@@ -165,16 +164,10 @@ func untilInterrupted(t *testing.T, command, until string) string {
 	defer cancel()
 	c := terminalCommand(ctx, command)
 	keys, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, c.Start())
 	var shown strings.Builder
 	for scanner := bufio.NewScanner(out); scanner.Scan(); {
 		shown.WriteString(scanner.Text() + "\n")
@@ -215,9 +208,7 @@ func TestReset(t *testing.T) {
 	s.Must(200, "GET", "/v1/blobs/0x1/a", nil) // nothing was deleted
 	s.Stop()
 	notes := filepath.Join(s.Data, "notes.txt")
-	if err := os.WriteFile(notes, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(notes, []byte("mine"), 0o600))
 	command := fmt.Sprintf("%s reset --data %s", e2e.Sluice, s.Data)
 	if shown := onTerminal(t, command+" || test $? = 1", "n\n"); !strings.Contains(shown, "Delete everything that is stored in ") || !strings.Contains(shown, "nothing was deleted") {
 		t.Errorf("shown is %q", shown)
@@ -228,9 +219,7 @@ func TestReset(t *testing.T) {
 	if !exists(t, notes) {
 		t.Error("a file of others was deleted")
 	}
-	if err := os.Remove(notes); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Remove(notes))
 	s.Restart()
 	s.Must(404, "GET", "/v1/blobs/0x1/a", nil)
 	s.Stop()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // TestPayCommand buys a session on the command line, reads with it, and closes the channel.
@@ -41,9 +42,7 @@ func TestPayCommand(t *testing.T) {
 		SessionID, ChannelID, PaymentChannelID, Spent string
 		ChunksetsLeft, ChunksetsTotal                 int64
 	}
-	if err := json.Unmarshal([]byte(e2e.Prints(t, pay("--max-spend", "60", "--json")...)), &bought); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal([]byte(e2e.Prints(t, pay("--max-spend", "60", "--json")...)), &bought))
 	if bought.SessionID != id || bought.ChunksetsLeft != 10 || bought.ChunksetsTotal != 13 || bought.Spent != "39" {
 		t.Errorf("the second payment: %+v", bought)
 	}
@@ -78,9 +77,7 @@ func TestPayCommand(t *testing.T) {
 	if err := json.Unmarshal([]byte(e2e.Prints(t, pay("--max-spend", "42", "--chunksets", "11", "--new-channel", "--json")...)), &bought); err != nil || bought.SessionID != id || bought.ChunksetsLeft != 11 || bought.Spent != "42" {
 		t.Errorf("after another channel: %+v, %v", bought, err)
 	}
-	if err := os.Chmod(state, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Chmod(state, 0o644))
 	e2e.Refuses(t, 1, "run chmod 600 "+state, pay("--max-spend", "100")...)
 	e2e.Refuses(t, 3, "no.key", append([]string{"pay", "--account-file", filepath.Join(dir, "no.key"), "--max-price", "1", "--max-spend", "1"}, server...)...)
 	e2e.Refuses(t, 4, "sluice pay buys a session", append([]string{"session", "create"}, server...)...)

@@ -56,9 +56,7 @@ func TestBrowserClient(t *testing.T) {
 func bundle(t *testing.T, script string) string {
 	t.Helper()
 	dir, err := testenv.ClientDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	out := filepath.Join(t.TempDir(), "page.js")
 	esbuild := exec.CommandContext(t.Context(), filepath.Join(dir, "node_modules", ".bin", "esbuild"),
 		script, "--bundle", "--inject:buffer.js", "--format=iife", "--platform=browser", "--log-level=error", "--outfile="+out)

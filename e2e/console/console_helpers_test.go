@@ -216,13 +216,9 @@ func (p *consolePage) screenshots(name string, at ...string) {
 			}
 			evaluate[bool](p, "new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => r(true))))")
 			picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-			if err != nil {
-				p.t.Fatal(err)
-			}
+			testenv.OK(p.t, err)
 			file := filepath.Join(p.t.ArtifactDir(), fmt.Sprintf("%s-%d-%s.png", name, width, theme))
-			if err := os.WriteFile(file, picture, 0o600); err != nil {
-				p.t.Fatal(err)
-			}
+			testenv.OK(p.t, os.WriteFile(file, picture, 0o600))
 			p.accessible(name, width, theme)
 			if overflow := evaluate[int](p, "document.documentElement.scrollWidth - innerWidth"); overflow > 0 {
 				p.t.Errorf("%s is %d pixels too wide for %d", name, overflow, width)
@@ -245,9 +241,7 @@ func (p *consolePage) theme(theme string) {
 		// A picture during a transition shows neither state.
 		{Name: "prefers-reduced-motion", Value: "reduce"},
 	}})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.OK(p.t, err)
 }
 
 // accessible checks a view with axe-core, which knows the rules of WCAG.
@@ -255,13 +249,9 @@ func (p *consolePage) accessible(name string, width int64, theme string) {
 	p.t.Helper()
 	if !evaluate[bool](p, "'axe' in window") {
 		dir, err := testenv.ClientDir()
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		testenv.OK(p.t, err)
 		script, err := os.ReadFile(filepath.Join(dir, "node_modules", "axe-core", "axe.min.js"))
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		testenv.OK(p.t, err)
 		evaluate[bool](p, string(script)+"; true")
 	}
 	found := evaluate[[]string](p, `axe.run(document, { resultTypes: ["violations"] }).then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.target.join(" ") + ": " + n.failureSummary)))`)

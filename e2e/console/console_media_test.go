@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // padded returns the video of testdata with a hole before its index, so that a player must seek
@@ -21,9 +22,7 @@ func padded(t testing.TB, hole int) string {
 	t.Helper()
 	t.Helper()
 	video, err := os.ReadFile("testdata/waves.mp4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	index := bytes.Index(video, []byte("moov")) - 4 // the length precedes a box's type
 	if index < 0 || index < bytes.Index(video, []byte("mdat")) {
 		t.Fatal("the video's index is not at its end")
@@ -63,9 +62,7 @@ func TestConsolePlaysVideo(t *testing.T) {
 	sent := 0
 	for _, match := range servedRange.FindAllStringSubmatch(s.Log.String(), -1) {
 		n, err := strconv.Atoi(match[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		sent += n
 	}
 	if sent > len(video)/2 {

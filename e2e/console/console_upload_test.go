@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 
 	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/input"
@@ -45,21 +46,15 @@ func (p *consolePage) throttle(rate float64) {
 	_, err := chromedp.Call(p.ctx, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
 		MatchedNetworkConditions: []*network.Conditions{{DownloadThroughput: -1, UploadThroughput: rate}},
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.OK(p.t, err)
 }
 
 // file writes a file of this size and returns its path.
 func file(t *testing.T, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	testenv.OK(t, os.WriteFile(path, data, 0o600))
 	return path
 }
 
@@ -74,12 +69,8 @@ func TestConsoleUploadsByDrop(t *testing.T) {
 	folder := filepath.Dir(file(t, "tree/a.json", []byte(`{"a":1}`)))
 	for _, name := range []string{"deep/b.txt", "deep/empty.txt"} {
 		path := filepath.Join(folder, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(strings.TrimSuffix(filepath.Base(name), ".txt")), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		testenv.OK(t, os.WriteFile(path, []byte(strings.TrimSuffix(filepath.Base(name), ".txt")), 0o600))
 	}
 	p.drop(single, folder)
 	p.untilText("dialog", "Store 4 files")
@@ -310,15 +301,11 @@ func TestConsoleUploadsByKeyboard(t *testing.T) {
 	p.tabTo("button Store files")
 	p.keys(kb.Enter)
 	for chooser, err := range opened {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		_, err = chromedp.Call(p.ctx, dom.SetFileInputFiles, dom.SetFileInputFilesParams{
 			Files: []string{file(t, "typed.txt", []byte("by the keyboard"))}, BackendNodeID: chooser.BackendNodeID,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		break
 	}
 	p.untilText("dialog", "Store 1 file")

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // pdfOf returns a PDF of two pages with a text each.
@@ -52,9 +53,7 @@ func pngOf(t *testing.T, width, height int) string {
 		picture.Pix[i] = byte(i * 5)
 	}
 	var out bytes.Buffer
-	if err := png.Encode(&out, picture); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, png.Encode(&out, picture))
 	return out.String()
 }
 
@@ -71,9 +70,7 @@ func waves(t testing.TB) string {
 		}
 	}
 	var out bytes.Buffer
-	if err := png.Encode(&out, picture); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, png.Encode(&out, picture))
 	return out.String()
 }
 
@@ -155,9 +152,7 @@ func TestConsoleCopiesLinks(t *testing.T) {
 	p.until("window.__copied")
 	link := evaluate[string](p, "window.__copied")
 	got, err := e2e.Client.Get(link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if err := got.Body.Close(); err != nil || got.StatusCode != http.StatusOK {
 		t.Errorf("the link %s responds %d, %v", link, got.StatusCode, err)
 	}

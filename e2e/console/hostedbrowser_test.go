@@ -201,9 +201,7 @@ func TestBlobsAreNoScripts(t *testing.T) {
 				own: await element("script", {src: document.querySelector("script[src]").src}),
 			};
 		})()`, e2e.AsJSON(t, at+script), e2e.AsJSON(t, at+style)), chromedp.EvalAwaitPromise))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for what, want := range map[string]string{"script": "blocked", "module": "blocked", "import": "blocked", "style": "blocked", "worker": "blocked",
 			"shared": "blocked", "service": "blocked", "ran": "undefined", "styled": "", "own": "loaded"} {
 			if got[what] != want {

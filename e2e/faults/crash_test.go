@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // TestCrashLoop kills the server repeatedly at random moments under mixed load, on the same data.
@@ -103,9 +104,7 @@ func TestFirstStartKilled(t *testing.T) {
 	for range 15 {
 		data := filepath.Join(t.TempDir(), "data")
 		first := exec.Command(e2e.Sluice, "serve", "--addr", "127.0.0.1:0", "--data", data)
-		if err := first.Start(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, first.Start())
 		timer := time.AfterFunc(time.Duration(random.Int64N(int64(60*time.Millisecond))), func() {
 			if err := first.Process.Kill(); err != nil {
 				t.Error(err)

@@ -17,9 +17,7 @@ func tmpfs(t *testing.T, size string) string {
 	t.Helper()
 	testenv.Require(t, testenv.RootMount)
 	dir := t.TempDir()
-	if err := testenv.MountTmpfs(dir, size); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.MountTmpfs(dir, size))
 	t.Cleanup(func() {
 		if err := testenv.Unmount(dir); err != nil {
 			t.Errorf("unmount %s: %v", dir, err)
@@ -122,9 +120,7 @@ func TestStartWithoutSpaceForTheLog(t *testing.T) {
 	s := e2e.Start(t, e2e.Options{Data: tmpfs(t, "64m"), Dirty: true})
 	s.Must(204, "PUT", e2e.BlobTarget("0x1", "blob"), e2e.Content(1, 1000))
 	s.Kill()
-	if err := os.Remove(filepath.Join(s.Data, "meta.db-shm")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Remove(filepath.Join(s.Data, "meta.db-shm")))
 	fillDisk(t, filepath.Dir(s.Data))
 	s.Restart()
 	s.Must(200, "GET", e2e.BlobTarget("0x1", "blob"), nil)
@@ -161,18 +157,14 @@ func TestStartOnFullDiskWithObjectStore(t *testing.T) {
 func fillDisk(t *testing.T, dir string) {
 	t.Helper()
 	filler, err := os.Create(filepath.Join(dir, "filler"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for err == nil {
 		_, err = filler.Write(make([]byte, 4096))
 	}
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Fatal(err)
 	}
-	if err := filler.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, filler.Close())
 }
 
 // TestDeletesWithoutFreeSpace has another program fill the disk to the last byte. Deletes must

@@ -101,17 +101,13 @@ func TestPausedOriginal(t *testing.T) {
 func copyDatabase(t *testing.T, from string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "copy")
-	if err := os.Mkdir(to, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Mkdir(to, 0o700))
 	for _, file := range []string{"meta.db", "meta.db-wal"} {
 		text, err := os.ReadFile(filepath.Join(from, file))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(to, file), text, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 	}
 	return to
 }
@@ -120,8 +116,6 @@ func copyDatabase(t *testing.T, from string) string {
 func countObjects(t *testing.T, objects *testenv.S3Server) int {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(objects.Folder(), "??-*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return len(found)
 }

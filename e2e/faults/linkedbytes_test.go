@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // TestLinkedBytes starts data folders that reach one folder of bytes by symbolic links. While one
@@ -21,15 +22,11 @@ func TestLinkedBytes(t *testing.T) {
 	root := t.TempDir()
 	bytes, first, second := filepath.Join(root, "disk"), filepath.Join(root, "first"), filepath.Join(root, "second")
 	for _, folder := range []string{bytes, first, second} {
-		if err := os.Mkdir(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Mkdir(folder, 0o700))
 	}
 	link := filepath.Join(root, "link") // another path to the same bytes
 	err := errors.Join(os.Symlink(bytes, link), os.Symlink(bytes, filepath.Join(first, "bytes")), os.Symlink(link, filepath.Join(second, "bytes")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	original := e2e.Start(t, e2e.Options{Data: first, Dirty: true})
 	data := e2e.Content(1, 100_000)
 	original.Must(204, "PUT", e2e.BlobTarget("0x1", "kept"), data)
@@ -38,9 +35,7 @@ func TestLinkedBytes(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(second, "meta.db"), text, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 
 	original = e2e.Start(t, e2e.Options{Data: first, Dirty: true})
 	if said := e2e.RefusedStart(t, e2e.Options{Data: second}); !strings.Contains(said, "is in use by another sluice, from another data folder") {

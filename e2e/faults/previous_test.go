@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 
 	_ "modernc.org/sqlite"
 )
@@ -108,15 +109,11 @@ func TestUnfinishedCopyOfThePreviousVersion(t *testing.T) {
 	s := e2e.Start(t, e2e.Options{Data: source})
 	s.Stop()
 	id, err := os.ReadFile(filepath.Join(source, "bytes", "sluice-instance"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	e2e.Start(t, e2e.Options{Data: target}).Stop() // for an empty database
 	e2e.Execute(t, target, `DELETE FROM facts`, `INSERT INTO facts VALUES (CAST('instance' AS BLOB), CAST('copy of `+string(id)+`' AS BLOB))`)
 	from, to := filepath.Join(target, "bytes", "sluice-instance"), filepath.Join(target, "bytes", "sluice-migration")
-	if err := errors.Join(os.Rename(from, to), os.WriteFile(to, id, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(os.Rename(from, to), os.WriteFile(to, id, 0o600)))
 	if r := e2e.SluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", target); r.Code != 1 || !strings.Contains(r.Stderr, "unfinished copy") {
 		t.Fatalf("serve on an unfinished clone: exit code %d, %s", r.Code, r.Stderr)
 	}
@@ -134,37 +131,25 @@ func TestUnfinishedCopyOfThePreviousVersion(t *testing.T) {
 func unpackPrevious(t *testing.T, data string) (p previous) {
 	t.Helper()
 	archive, err := os.Open(previousArchive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() { _ = archive.Close() }()
 	unzipped, err := gzip.NewReader(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	files := tar.NewReader(unzipped)
 	for {
 		header, err := files.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		content, err := io.ReadAll(files)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if header.Name == "previous.json" {
-			if err := json.Unmarshal(content, &p); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, json.Unmarshal(content, &p))
 			continue
 		}
 		name := filepath.Join(data, filepath.FromSlash(header.Name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, content, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, content, 0o600)))
 	}
 	now := time.Now().UnixMicro()
 	e2e.Execute(t, data,
@@ -232,24 +217,16 @@ func packPrevious(t *testing.T, data string, p previous) {
 		files[filepath.ToSlash(relative)], err = os.ReadFile(name)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var archive bytes.Buffer
 	zipped, err := gzip.NewWriterLevel(&archive, gzip.BestCompression)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	packed := tar.NewWriter(zipped)
 	for name, content := range files {
-		if err := packed.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(content))}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, packed.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(content))}))
 		if _, err := packed.Write(content); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(packed.Close(), zipped.Close(), os.WriteFile(previousArchive, archive.Bytes(), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(packed.Close(), zipped.Close(), os.WriteFile(previousArchive, archive.Bytes(), 0o600)))
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // TestDrain checks that the server finishes requests in progress at SIGTERM.
@@ -103,9 +104,7 @@ func TestUploadsCutByTheDrain(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, err := e2e.ReadAnswer(answers, "PUT")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		e2e.CheckProblem(t, r, 503, "draining")
 	}
 	if code := s.Wait(); code != 1 {
@@ -153,9 +152,7 @@ func TestFailedStarts(t *testing.T) {
 	})
 	t.Run("data folder is a file", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "file")
-		if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(file, []byte("x"), 0o600))
 		e2e.CheckFailedStart(t, e2e.SluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", file), file)
 	})
 	t.Run("open to the network", func(t *testing.T) {

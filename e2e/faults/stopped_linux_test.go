@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,9 +18,7 @@ import (
 func limitFiles(t *testing.T, s *e2e.Server) {
 	t.Helper()
 	limit := unix.Rlimit{Cur: 4096, Max: unix.RLIM_INFINITY}
-	if err := unix.Prlimit(s.Command.Process.Pid, unix.RLIMIT_FSIZE, &limit, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, unix.Prlimit(s.Command.Process.Pid, unix.RLIMIT_FSIZE, &limit, nil))
 }
 
 // TestStoppedServerEnds makes a COMMIT fail with an I/O error. Its outcome is unknown, and the
@@ -78,9 +77,7 @@ func TestDamagedDatabaseServesReads(t *testing.T) {
 func damageTable(t *testing.T, path, table string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	size := int(binary.BigEndian.Uint16(data[16:]))
 	// A row in the schema has the type, name and tbl_name, then the root page, then the statement.
 	// The root page is below 128 here, and so one byte.
@@ -96,7 +93,5 @@ func damageTable(t *testing.T, path, table string) {
 	for i := range size {
 		data[(page-1)*size+i] = 0xa5
 	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(path, data, 0o600))
 }

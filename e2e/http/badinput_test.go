@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // bad is a request that the server must refuse. It must not change anything. In target and body,
@@ -243,18 +244,14 @@ func TestBodyShorterThanDeclared(t *testing.T) {
 		for _, target := range []string{e2e.BlobTarget("0x1", "name"), e2e.PartTarget(id, 0)} {
 			connection := s.Dial()
 			s.Write(connection, "PUT "+target+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n"+strings.Repeat("x", size))
-			if err := connection.CloseWrite(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, connection.CloseWrite())
 			e2e.CheckProblem(t, s.Answer(connection, "PUT"), 400, "incomplete_body")
 		}
 	}
 	// A chunked body without its last chunk is incomplete too.
 	connection := s.Dial()
 	s.Write(connection, "PUT "+e2e.BlobTarget("0x1", "name")+" HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
-	if err := connection.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, connection.CloseWrite())
 	e2e.CheckProblem(t, s.Answer(connection, "PUT"), 400, "incomplete_body")
 	if names := s.Names("0x1"); len(names) != 0 {
 		t.Errorf("the account has the blobs %q", names)
@@ -356,16 +353,12 @@ func TestLateRefusals(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			req, err := s.Request("PUT", test.target, bytes.NewReader(test.body), test.headers)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			if test.chunked {
 				req.ContentLength = -1
 			}
 			r, err := s.Send(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			e2e.CheckProblem(t, r, 400, test.code)
 		})
 	}
@@ -476,9 +469,7 @@ func TestBodyTooSlow(t *testing.T) {
 	r, err := e2e.ReadAnswer(reader, "PUT")
 	close(answered)
 	trickle.Wait()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	e2e.CheckProblem(t, r, 408, "body_too_slow")
 	if _, err := reader.ReadByte(); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the connection stays open: %v", err)

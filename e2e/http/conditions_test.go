@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // TestConditionsOfReads tests the preconditions of GET and HEAD.
@@ -32,9 +33,7 @@ func testConditionsOfReads(t *testing.T, s *e2e.Server) {
 func httpDate(t testing.TB, date string, by time.Duration) string {
 	t.Helper()
 	when, err := http.ParseTime(date)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return when.Add(by).Format(http.TimeFormat)
 }
 

@@ -25,9 +25,7 @@ func unanswered(s *e2e.Server, text string) string {
 	connection := s.Dial()
 	s.Write(connection, text)
 	got, err := io.ReadAll(connection)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	return string(got)
 }
 
@@ -240,20 +238,14 @@ func TestFaultsOfPaidReads(t *testing.T) {
 	s.WantCode(402, "payment_required", "GET", "/v1/blobs/0x1/a", nil, faultHeader, "expired-session")
 	c, payer, _ := e2e.NewGoClient(t, s.URL, "")
 	session, err := payer.Ensure(t.Context(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for fault, left := range map[string]int64{"cut 0": 0, "drop-reply": 1} {
 		before, err := c.Session(t.Context(), session.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		unanswered(s, fmt.Sprintf("GET /v1/blobs/0x1/a HTTP/1.1\r\nHost: localhost\r\nSession-Id: %s\r\n%s: %s\r\n\r\n", session.ID, faultHeader, fault))
 		s.Eventually(fault+": the charge is not as it should be", func() bool {
 			after, err := c.Session(t.Context(), session.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			return after.ChunksetsLeft == before.ChunksetsLeft-left
 		})
 	}
@@ -290,13 +282,9 @@ func TestGoClientSurvivesFaults(t *testing.T) {
 	s := e2e.Start(t, e2e.Options{Dirty: true, Damaged: true})
 	body := e2e.Content(e2e.Seed(t), 5<<20)
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, body, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, body, 0o600))
 	c, err := goclient.New(s.URL, goclient.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for i, rules := range [][]string{
 		{"PUT part first 2: drop-reply", "POST complete first 1: drop-reply"},
 		{"PUT part first 2: status 503", "POST upload first 1: status 503", "POST complete first 1: status 429"},

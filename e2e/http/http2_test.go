@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // overEachProtocol runs a test with a server over HTTP/1.1, and with another one over TLS and
@@ -52,13 +53,9 @@ func TestCutReadsOverHTTP2(t *testing.T) {
 	s.CutReads(target, data, func(target string, n int, h ...string) []byte {
 		t.Helper()
 		request, err := s.Request("GET", target, nil, h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		response, err := resets.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		some := make([]byte, n)
 		if _, err := io.ReadFull(response.Body, some); err != nil || response.ProtoMajor != 2 {
 			t.Fatalf("%s %d: %v", response.Proto, response.StatusCode, err)
@@ -190,9 +187,7 @@ func TestSlowBodiesOverHTTP2(t *testing.T) {
 		sent += step
 	}
 	_, err := sender.Write(data[sent:])
-	if err := errors.Join(err, sender.Close(), <-fast); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(err, sender.Close(), <-fast))
 	if r := s.Must(200, "GET", e2e.BlobTarget("0x1", "steady"), nil); e2e.Digest(r.Body) != e2e.Digest(data) {
 		t.Error("the blob is not what was sent")
 	}

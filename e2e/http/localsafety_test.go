@@ -19,9 +19,7 @@ func TestForeignHosts(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Flags: []string{"--allowed-hosts", "files.example,other.example"}})
 	_, port, err := net.SplitHostPort(s.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	tests := []struct {
 		host string
 		fine bool
@@ -165,16 +163,12 @@ func TestConsoleOnAllowedHost(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Flags: []string{"--allowed-hosts", e2e.ForeignHost}})
 	_, port, err := net.SplitHostPort(s.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	own := "http://" + net.JoinHostPort(e2e.ForeignHost, port)
 	put := func(browser context.Context, name string) string {
 		got, err := chromedp.Run(browser, chromedp.Evaluate[string](fmt.Sprintf(
 			`fetch(%s, {method: "PUT", body: "x"}).then((r) => String(r.status), (e) => e.name)`, e2e.AsJSON(t, own+e2e.BlobTarget("0x1", name))), chromedp.EvalAwaitPromise))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return got
 	}
 	if got := put(e2e.OpenForeign(t, strings.Replace(own, e2e.ForeignHost, "localhost", 1)+"/console/"), "own"); got != "204" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // TestPartsInAnyOrder sends parts in random order, concurrently, and some of them twice.
@@ -96,9 +97,7 @@ func TestCutParts(t *testing.T) {
 		if err := connection.SetLinger(0); err != nil { // close with a reset
 			t.Fatal(err)
 		}
-		if err := connection.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, connection.Close())
 	}
 	size := func() string {
 		t.Helper()

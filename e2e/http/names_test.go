@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // vector is a blob name as the public client sends it.
@@ -26,15 +27,11 @@ type vector struct {
 func nameVectors(t *testing.T) []vector {
 	t.Helper()
 	encoded, err := os.ReadFile("../../wire/testdata/client-http.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var file struct {
 		Names []vector `json:"names"`
 	}
-	if err := json.Unmarshal(encoded, &file); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(encoded, &file))
 	for i := range file.Names {
 		v := &file.Names[i]
 		if v.Repeat != nil {

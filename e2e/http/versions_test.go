@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // TestReadersSeeOneVersion overwrites a blob repeatedly while others read it, completely and in
@@ -160,12 +161,8 @@ func TestCutRequestsLeaveNothing(t *testing.T) {
 		for _, request := range requests {
 			connection := s.Dial()
 			s.Write(connection, request)
-			if err := connection.SetLinger(0); err != nil {
-				t.Fatal(err)
-			}
-			if err := connection.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, connection.SetLinger(0))
+			testenv.OK(t, connection.Close())
 		}
 	}
 	s.Eventually("cut uploads left files", func() bool { return len(s.Files()) == files })

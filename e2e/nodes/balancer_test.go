@@ -34,16 +34,12 @@ func behindHAProxy(c *e2e.Cluster, t testing.TB) *e2e.Server {
 func startHAProxy(t testing.TB, nodes [][2]string) (host string) {
 	t.Helper()
 	program, err := testenv.HAProxyPath()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	block := e2e.DocumentedBlock(t, "haproxy", "option httpchk",
 		append(nodes,
 			[2]string{"bind :443 ssl crt /etc/haproxy/blobs.pem", "bind fd@3"}, [2]string{"maxconn 16384", "maxconn 500"}))
 	config := filepath.Join(t.TempDir(), "haproxy.cfg")
-	if err := os.WriteFile(config, []byte(block), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(config, []byte(block), 0o600))
 	listener := e2e.ListenHere(t)
 	host = listener.Addr().String()
 	e2e.StartProxy(t, exec.Command(program, "-db", "-f", config), listener)
@@ -74,9 +70,7 @@ func TestHungNodeBehindHAProxy(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, view.URL+target, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		response, err := view.Client.Do(r)
 		if inARow++; err != nil {
 			inARow = 0
@@ -246,9 +240,7 @@ func TestBalancersWithoutANode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dead := e2e.ListenHere(t)
 			nowhere := dead.Addr().String()
-			if err := dead.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, dead.Close())
 			through := behind(t, [3]string{nowhere, nowhere, nowhere})
 			for _, method := range []string{"GET", "PUT", "POST"} {
 				r := through.Do(method, e2e.BlobTarget("0x1", "name"), []byte("x"))
@@ -298,9 +290,7 @@ func TestNginxErrorsMaskIDs(t *testing.T) {
 	t.Parallel()
 	dead := e2e.ListenHere(t)
 	nowhere := dead.Addr().String()
-	if err := dead.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, dead.Close())
 	const id = "SECRETSECRETSECRETSECRET77"
 	logs := func(edit func(string) string) (access, failures string) {
 		listener := e2e.ListenHere(t)

@@ -50,28 +50,20 @@ http {
 func startCache(t *testing.T, s *e2e.Server, control string) func(method, target string, h ...string) e2e.Response {
 	t.Helper()
 	nginx, err := testenv.NginxPath()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	dir, err := os.MkdirTemp("", "nginx") // short, because it is part of a socket's path
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 	})
 	config := strings.NewReplacer("DIR", dir, "SLUICE", s.Host, "CONTROL", control).Replace(cacheConfig)
-	if err := os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(config), 0o600))
 	process := exec.Command(nginx, "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
 	log := &e2e.LogBuffer{}
 	process.Stdout, process.Stderr = log, log
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, process.Start())
 	t.Cleanup(func() {
 		if err := process.Process.Kill(); err != nil {
 			t.Error(err)

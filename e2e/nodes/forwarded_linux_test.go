@@ -32,9 +32,7 @@ func TestClientsBehindNginx(t *testing.T) {
 		// The same client without the proxy has another address.
 		e2e.CheckProblem(t, ask(s, clientOne, "GET", "/v1/info", lines), 429, "too_many_at_once")
 	}
-	if err := held.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, held.Close())
 	s.Await("a request that has ended still counts", func() bool { return ask(through, clientOne, "GET", "/v1/info", "").Status == 200 })
 	if log := s.SettledLog(); !strings.Contains(log, "client="+clientOne) || !strings.Contains(log, "client="+clientTwo) || strings.Contains(log, "192.0.2.") {
 		t.Errorf("the log contains other addresses than the clients':\n%s", e2e.Tail(log))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // TestRevokedKeyStaysRevoked revokes a key while the service runs. The key must stay revoked after
@@ -49,19 +50,13 @@ func TestRevokedKeyCommitsNothing(t *testing.T) {
 	large := e2e.Content(1, 16<<20) // more than a connection's buffers hold
 	s.As(other).Must(204, "PUT", e2e.BlobTarget("bob", "read"), large)
 	request, err := s.As(secret).Request("GET", e2e.BlobTarget("bob", "read"), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	reading, err := s.Client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	put := func(key, name string) (body *io.PipeWriter, answer chan e2e.Response) {
 		source, sink := io.Pipe()
 		request, err := s.As(key).Request("PUT", e2e.BlobTarget("bob", name), source, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		answer = make(chan e2e.Response, 1)
 		go func() {
 			defer close(answer)
@@ -82,9 +77,7 @@ func TestRevokedKeyCommitsNothing(t *testing.T) {
 	e2e.Key(t, s.Data, "revoke", secret)
 	s.Await("a revoked key is still accepted", func() bool { return s.As(secret).Do("GET", e2e.BlobTarget("bob", "none"), nil).Status == 401 })
 	for _, one := range []*io.PipeWriter{body, otherBody} {
-		if err := one.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, one.Close())
 	}
 	e2e.CheckProblem(t, <-refused, 401, "credential_unknown")
 	if r := <-stored; r.Status != 204 {

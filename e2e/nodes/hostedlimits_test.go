@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // dialFrom opens a connection from a local address, or from any if it is empty, and closes it when
@@ -24,17 +25,13 @@ func dialFrom(s *e2e.Server, address string) net.Conn {
 		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(address)}
 	}
 	connection, err := dialer.DialContext(s.T.Context(), "tcp", s.Host)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	s.T.Cleanup(func() {
 		if err := connection.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			s.T.Error(err)
 		}
 	})
-	if err := connection.SetDeadline(time.Now().Add(e2e.Patience)); err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, connection.SetDeadline(time.Now().Add(e2e.Patience)))
 	return connection
 }
 
@@ -147,9 +144,7 @@ func TestConcurrentRequests(t *testing.T) {
 		at.Must(200, "GET", "/livez", nil)
 	}
 	s.Must(200, "GET", "/v1/info", nil)
-	if err := held.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, held.Close())
 	s.Await("a request that has ended still counts", func() bool { return two.Do("GET", "/v1/info", nil).Status == 200 })
 }
 
@@ -208,13 +203,9 @@ func TestQuota(t *testing.T) {
 func chunkedOverQuota(s *e2e.Server, at *e2e.Server, size int) {
 	s.T.Helper()
 	request, err := at.Request("PUT", e2e.BlobTarget("bob", "chunked"), io.LimitReader(e2e.Stream(7), int64(size)), nil)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	r, err := at.Send(request)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	e2e.CheckProblem(s.T, r, 403, "quota_exceeded")
 }
 

@@ -277,13 +277,9 @@ func TestStoresStopAndStart(t *testing.T) {
 		}
 	}
 	l.further(150)
-	if err := c.Database.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.Database.Stop())
 	readyz(503)
-	if err := c.Database.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.Database.Start())
 	readyz(200)
 	l.further(150)
 	large, small := e2e.Content(1, 100_000), e2e.Content(2, 100)

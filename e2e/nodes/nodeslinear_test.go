@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -241,9 +242,7 @@ func TestNodesAreLinearizable(t *testing.T) {
 		further()
 		switch i {
 		case 0:
-			if err := errors.Join(c.Database.Stop(), c.Database.Start()); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, errors.Join(c.Database.Stop(), c.Database.Start()))
 		case 1:
 			c.Objects.Stop()
 			c.Objects.Start()

@@ -31,9 +31,7 @@ func olderMigrations(t *testing.T, engine string) string {
 	all := "CREATE TABLE schema_version (version BIGINT NOT NULL PRIMARY KEY);\n"
 	for i, name := range names[:olderVersion] { // Glob sorts them
 		script, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		all += fmt.Sprintf("%s\nINSERT INTO schema_version VALUES (%d);\n", script, i+1)
 	}
 	return all
@@ -44,13 +42,9 @@ func olderFolder(t *testing.T) string {
 	t.Helper()
 	data := t.TempDir()
 	db, err := sql.Open("sqlite", filepath.Join(data, "meta.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	_, err = db.ExecContext(t.Context(), "PRAGMA journal_mode=WAL;"+olderMigrations(t, "sqlite"))
-	if err := errors.Join(err, db.Close(), os.Mkdir(filepath.Join(data, "bytes"), 0o700), os.WriteFile(filepath.Join(data, "lock"), nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(err, db.Close(), os.Mkdir(filepath.Join(data, "bytes"), 0o700), os.WriteFile(filepath.Join(data, "lock"), nil, 0o600)))
 	return data
 }
 
@@ -68,9 +62,7 @@ func filesOf(t *testing.T, data string) string {
 		fmt.Fprintf(&list, "%s %x\n", name, sha256.Sum256(content))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return list.String()
 }
 
@@ -140,9 +132,7 @@ func TestCommandsLeaveOlderPostgres(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.Postgres(t)
 	c, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(t.Context()); err != nil && t.Context().Err() == nil {
 			t.Error(err)
@@ -158,9 +148,7 @@ func TestCommandsLeaveOlderPostgres(t *testing.T) {
 			SELECT format('%s.%s %s', table_name, column_name, data_type) AS line FROM information_schema.columns WHERE table_schema = current_schema()
 			UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema()
 			UNION ALL SELECT format('version %s', version) FROM schema_version) AS lines`).Scan(&text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return text
 	}
 	before := describe()
@@ -169,9 +157,7 @@ func TestCommandsLeaveOlderPostgres(t *testing.T) {
 		[]string{"clone", "--from-meta", dsn, "--from", data, "--to", filepath.Join(t.TempDir(), "empty")},
 	) {
 		if command[0] == "clone" {
-			if err := os.MkdirAll(filepath.Join(data, "bytes"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.MkdirAll(filepath.Join(data, "bytes"), 0o700))
 		}
 		refusesOlder(t, command)
 		if after := describe(); after != before {

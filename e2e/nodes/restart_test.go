@@ -21,16 +21,12 @@ func startWithSocket(c *e2e.Cluster) {
 	c.T.Helper()
 	listener := e2e.ListenHere(c.T)
 	socket, err := listener.File()
-	if err != nil {
-		c.T.Fatal(err)
-	}
+	testenv.OK(c.T, err)
 	c.T.Cleanup(func() { _ = socket.Close() })
 	o := c.Options
 	o.Addr, o.Socket = listener.Addr().String(), socket
 	o.Wrapper = append(o.Wrapper[:len(o.Wrapper):len(o.Wrapper)], inherits...)
-	if err := listener.Close(); err != nil {
-		c.T.Fatal(err)
-	}
+	testenv.OK(c.T, listener.Close())
 	c.Nodes = append(c.Nodes, e2e.Start(c.T, o))
 }
 
@@ -66,9 +62,7 @@ func TestRollingRestartCostsNothing(t *testing.T) {
 // a draining node does, by the default of --drain-wait.
 func TestNginxIsFasterThanTheDrain(t *testing.T) {
 	document, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	wait := regexp.MustCompile(`(?m)^\| .--drain-wait. \| 0 \| (\d+) s \|$`).FindSubmatch(document)
 	keeps := regexp.MustCompile(`(?m)^    keepalive_timeout (\S+);`).FindAllSubmatch(document, -1)
 	upstreams := strings.Count(string(document), "\n    keepalive 64;")
@@ -76,9 +70,7 @@ func TestNginxIsFasterThanTheDrain(t *testing.T) {
 		t.Fatalf("the default of --drain-wait is %q, and %d of %d upstreams have a keepalive_timeout", wait, len(keeps), upstreams)
 	}
 	drain, err := time.ParseDuration(string(wait[1]) + "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, keep := range keeps {
 		if d, err := time.ParseDuration(string(keep[1])); err != nil || d+time.Second > drain {
 			t.Errorf("nginx keeps idle connections for %s, %v, want a second less than the %s of --drain-wait", keep[1], err, drain)
@@ -94,13 +86,9 @@ func TestInheritedSockets(t *testing.T) {
 	listener := e2e.ListenHere(t)
 	host := listener.Addr().String()
 	socket, err := listener.File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() { _ = socket.Close() }()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, listener.Close())
 	s := e2e.Start(t, e2e.Options{Addr: "127.0.0.1:1", Socket: socket, Wrapper: inherits})
 	if s.Host != host {
 		t.Errorf("the server is at %s, want %s", s.Host, host)

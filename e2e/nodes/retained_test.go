@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // TestQuotaOfWhatIsRetained begins and aborts uploads, adds to a channel with a new Idempotency-Key
@@ -133,8 +134,6 @@ func diskUsage(t *testing.T, data string) (sum int64) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return sum
 }

@@ -20,9 +20,7 @@ import (
 func olderNode(t *testing.T, dsn string, schema int) (end func()) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn+"&application_name=sluice")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	files, err := filepath.Glob("../../database/sqlstore/internal/engine/migrations/postgres/*.sql")
 	if err != nil || len(files) < schema {
 		t.Fatalf("the migrations are %q, %v", files, err)
@@ -30,9 +28,7 @@ func olderNode(t *testing.T, dsn string, schema int) (end func()) {
 	text := "CREATE TABLE schema_version (version BIGINT NOT NULL PRIMARY KEY);"
 	for i, file := range files[:schema] {
 		migration, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		text += string(migration) + fmt.Sprintf("\n;INSERT INTO schema_version VALUES (%d);", i+1)
 	}
 	if _, err := conn.PgConn().Exec(t.Context(), text).ReadAll(); err != nil {

@@ -31,9 +31,7 @@ func alertRules(t *testing.T) []alertRule {
 	var file struct {
 		Groups []struct{ Rules []alertRule }
 	}
-	if err := yaml.Unmarshal([]byte(deployed(t, "alerts.yaml")), &file); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, yaml.Unmarshal([]byte(deployed(t, "alerts.yaml")), &file))
 	if len(file.Groups) != 1 || len(file.Groups[0].Rules) < 20 {
 		t.Fatalf("deploy/alerts.yaml has %d groups, want one with the rules", len(file.Groups))
 	}
@@ -44,9 +42,7 @@ func alertRules(t *testing.T) []alertRule {
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	command := exec.CommandContext(t.Context(), "promtool", args...)
 	command.Dir = filepath.Join(root, "deploy")
 	if out, err := command.CombinedOutput(); err != nil {
@@ -69,9 +65,7 @@ func TestAlerts(t *testing.T) {
 			} `yaml:"alert_rule_test"`
 		}
 	}
-	if err := yaml.Unmarshal([]byte(deployed(t, "alerts_test.yaml")), &tests); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, yaml.Unmarshal([]byte(deployed(t, "alerts_test.yaml")), &tests))
 	fires, quiet := map[string]bool{}, map[string]bool{}
 	for _, test := range tests.Tests {
 		for _, c := range test.Cases {
@@ -123,9 +117,7 @@ func runbookSections(t *testing.T) map[string]bool {
 func runbook(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/runbook.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return string(text)
 }
 
@@ -180,9 +172,7 @@ func dashboard(t *testing.T) []panel {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(deployed(t, "grafana.json")), &d); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal([]byte(deployed(t, "grafana.json")), &d))
 	var variables []string
 	for _, v := range d.Templating.List {
 		variables = append(variables, v.Name)
@@ -260,13 +250,9 @@ func TestDashboard(t *testing.T) {
 	// promtool refuses equal rules, which the panels may have.
 	slices.SortFunc(rules, func(a, b rule) int { return strings.Compare(a.Expr, b.Expr) })
 	text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "queries", "rules": slices.Compact(rules)}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	path := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(path, text, 0o600))
 	promtool(t, "check", "rules", "--lint=none", path)
 }
 
@@ -276,18 +262,12 @@ func TestDashboardHasTheTypesOfGrafana(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	t.Parallel()
 	clientDir, err := testenv.ClientDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	dir, modules := t.TempDir(), filepath.Join(clientDir, "node_modules")
-	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
 	// errorsOf returns what the compiler finds.
 	errorsOf := func(dashboard string) string {
-		if err := os.WriteFile(filepath.Join(dir, "grafana.json"), []byte(dashboard), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, "grafana.json"), []byte(dashboard), 0o600))
 		e2e.RunIn(t, dir, "node", filepath.Join(clientDir, "dashboard.mjs"), "grafana.json", "dashboard.ts")
 		compiler := exec.CommandContext(t.Context(), "node", filepath.Join(modules, "typescript/bin/tsc"), "--noEmit", "--strict", "--skipLibCheck",
 			"--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler", "dashboard.ts")

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // plant returns a new secret of 130 random bits.
@@ -28,9 +29,7 @@ func raw(w *e2e.Watch, s *e2e.Server, text string) {
 	w.T.Helper()
 	connection := s.Dial()
 	s.Write(connection, text)
-	if err := connection.CloseWrite(); err != nil {
-		w.T.Fatal(err)
-	}
+	testenv.OK(w.T, connection.CloseWrite())
 	answer, err := io.ReadAll(connection)
 	if err != nil {
 		w.T.Fatalf("%q: %v", text, err)

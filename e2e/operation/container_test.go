@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // TestContainerImageIsReachable starts the binary with the container image's environment and
@@ -20,9 +21,7 @@ import (
 // respond there.
 func TestContainerImageIsReachable(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/Containerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, line := range regexp.MustCompile(`(?m)^ENV (.+)$`).FindAllStringSubmatch(string(text), -1) {
 		for _, pair := range strings.Fields(line[1]) {
 			name, value, _ := strings.Cut(pair, "=")
@@ -46,9 +45,7 @@ func TestContainerImageIsReachable(t *testing.T) {
 		t.Fatal("the image has no command")
 	}
 	var args []string
-	if err := json.Unmarshal([]byte(command[1]), &args); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal([]byte(command[1]), &args))
 	s := &e2e.Server{T: t, Data: data}
 	s.Run(append([]string{e2e.Sluice}, args...))
 	defer func() {
@@ -57,13 +54,9 @@ func TestContainerImageIsReachable(t *testing.T) {
 		}
 	}()
 	_, port, err = net.SplitHostPort(s.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	response, err := http.Get("http://" + net.JoinHostPort("127.0.0.2", port) + "/readyz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
 		t.Errorf("/readyz responds with %s, %v", response.Status, err)
 	}

@@ -37,9 +37,7 @@ func TestDocuments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root, err := testenv.Root()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			r := newReader(t, root)
 			blocks := blocksOf(t, filepath.Join(root, name))
 			for _, b := range blocks {
@@ -63,9 +61,7 @@ var fencedBlock = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
 func blocksOf(t *testing.T, file string) (blocks []block) {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, found := range fencedBlock.FindAllStringSubmatch(string(text), -1) {
 		blocks = append(blocks, block{found[1], found[2]})
 	}
@@ -102,9 +98,7 @@ func startNetwork(t *testing.T) *localNetwork {
 	t.Cleanup(faucet.Close)
 	host := func(address string) string {
 		parsed, err := url.Parse(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return parsed.Host
 	}
 	return &localNetwork{host(node.URL()), host(faucet.URL)}
@@ -115,23 +109,15 @@ func newReader(t *testing.T, root string) *reader {
 	r := &reader{t: t, root: root, dir: t.TempDir()}
 	bin := filepath.Join(r.dir, "bin")
 	modules, err := testenv.ClientDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	modules = filepath.Join(modules, "node_modules")
 	scope := filepath.Join(r.dir, "node_modules", "@shelby-protocol")
 	goMod, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	goSum, err := os.ReadFile(filepath.Join(root, "go.sum"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	// The reader's programs can import the repository's packages.
 	module := strings.Replace(string(goMod), "module sluice\n", "module reader\n", 1) + "\nrequire sluice v0.0.0\nreplace sluice => " + root + "\n"
 	err = errors.Join(
@@ -143,16 +129,12 @@ func newReader(t *testing.T, root string) *reader {
 		os.WriteFile(filepath.Join(r.dir, "go.sum"), goSum, 0o600),
 		os.WriteFile(filepath.Join(r.dir, "README.md"), readme, 0o600),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	r.environ = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
 		"GOBIN="+bin, "XDG_CONFIG_HOME="+filepath.Join(r.dir, "config"), "XDG_CACHE_HOME="+filepath.Join(r.dir, "cache"))
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS"} {
 		value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		r.environ = append(r.environ, name+"="+strings.TrimSpace(string(value)))
 	}
 	return r
@@ -233,9 +215,7 @@ func (r *reader) Write(text string, pattern *regexp.Regexp) string {
 	if found == nil {
 		r.t.Fatalf("the first line does not name a file:\n%s", text)
 	}
-	if err := os.WriteFile(filepath.Join(r.dir, found[1]), []byte(text), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	testenv.OK(r.t, os.WriteFile(filepath.Join(r.dir, found[1]), []byte(text), 0o600))
 	return found[1]
 }
 

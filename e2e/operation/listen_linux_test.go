@@ -21,9 +21,7 @@ func TestListensOnLoopbackOnly(t *testing.T) {
 	both := []string{"127.0.0.1"}
 	if probe, err := net.Listen("tcp", "[::1]:0"); err == nil {
 		both = append(both, "::1")
-		if err := probe.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, probe.Close())
 	}
 	tests := []struct {
 		addr string
@@ -39,9 +37,7 @@ func TestListensOnLoopbackOnly(t *testing.T) {
 		}
 		s := e2e.Start(t, e2e.Options{Addr: test.addr})
 		_, port, err := net.SplitHostPort(s.Host)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if wantHost, _, _ := net.SplitHostPort(test.addr); !strings.HasPrefix(s.URL, "http://"+strings.TrimSuffix(test.addr, "0")) {
 			t.Errorf("--addr %s is announced as %s, want the host %s", test.addr, s.URL, wantHost)
 		}
@@ -89,18 +85,14 @@ func listens(t *testing.T, pid int, port string) []string {
 func socketsOf(t *testing.T, pid int) map[string]bool {
 	t.Helper()
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	inodes := map[string]bool{}
 	for _, link := range links {
 		target, err := os.Readlink(link)
 		if os.IsNotExist(err) {
 			continue // closed in the meantime
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if inode, ok := strings.CutPrefix(target, "socket:["); ok {
 			inodes[strings.TrimSuffix(inode, "]")] = true
 		}
@@ -115,9 +107,7 @@ type listener struct{ address, inode string }
 func listeners(t *testing.T, table string) []listener {
 	t.Helper()
 	file, err := os.Open(table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() {
 		if err := file.Close(); err != nil {
 			t.Error(err)
@@ -133,9 +123,7 @@ func listeners(t *testing.T, table string) []listener {
 		}
 		found = append(found, listener{socketAddress(t, fields[1]), fields[9]})
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, lines.Err())
 	return found
 }
 

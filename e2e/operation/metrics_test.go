@@ -58,9 +58,7 @@ func TestMetrics(t *testing.T) {
 // checkMetricsWithoutDatabase stops the database: a node's metrics say so, and lack only what the
 // database knows.
 func checkMetricsWithoutDatabase(c *e2e.Cluster, t *testing.T) {
-	if err := c.Database.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.Database.Stop())
 	var text string
 	e2e.Await(t, "a node without its database is ready", func() bool {
 		text = c.Nodes[0].MetricsOf()
@@ -75,9 +73,7 @@ func checkMetricsWithoutDatabase(c *e2e.Cluster, t *testing.T) {
 			t.Errorf("without the database %s is among the metrics: %t", name, !want)
 		}
 	}
-	if err := c.Database.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.Database.Start())
 	e2e.Await(t, "a node does not become ready again", func() bool { return strings.Contains(c.Nodes[0].MetricsOf(), "\nsluice_ready 1\n") })
 }
 
@@ -187,12 +183,8 @@ func families(text string) map[string]bool {
 func deployed(t *testing.T, name string) string {
 	t.Helper()
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	text, err := os.ReadFile(filepath.Join(root, "deploy", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return string(text)
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // prometheusConfig scrapes servers often, and evaluates the alerts.
@@ -46,15 +47,11 @@ func startPrometheus(t *testing.T, servers ...*e2e.Server) *prometheus {
 	}
 	config := filepath.Join(dir, "prometheus.yml")
 	text := fmt.Sprintf(prometheusConfig, alerts, strings.Join(targets, ", "))
-	if err := errors.Join(os.WriteFile(alerts, []byte(deployed(t, "alerts.yaml")), 0o600), os.WriteFile(config, []byte(text), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(os.WriteFile(alerts, []byte(deployed(t, "alerts.yaml")), 0o600), os.WriteFile(config, []byte(text), 0o600)))
 	command := exec.Command("prometheus", "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "tsdb"), "--web.listen-address=127.0.0.1:0")
 	log := &e2e.LogBuffer{}
 	command.Stdout, command.Stderr = log, log
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, command.Start())
 	t.Cleanup(func() {
 		if err := errors.Join(command.Process.Signal(syscall.SIGTERM), command.Wait()); err != nil {
 			t.Errorf("prometheus: %v\n%s", err, e2e.Tail(log.String()))

@@ -86,9 +86,7 @@ func TestUnusableReload(t *testing.T) {
 	good := map[string][]byte{certs.Cert(): nil, certs.Key(): nil}
 	for path := range good {
 		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		good[path] = content
 	}
 	refuse := func(path string, content []byte, cause string) {
@@ -117,9 +115,7 @@ func TestUnusableReload(t *testing.T) {
 	refuse(certs.Cert(), good[certs.Cert()][:100], "in certificate input")
 	e2e.Replace(t, certs.Key(), good[certs.Key()])
 	other, err := os.ReadFile(e2e.NewCertificates(t).Cert())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	refuse(certs.Cert(), other, "private key does not match")
 	certs.Use(2)
 	s.Signal(syscall.SIGHUP)
@@ -177,9 +173,7 @@ func TestSIGHUPWithoutTLS(t *testing.T) {
 func serialOf(s *e2e.Server, client *http.Client) int64 {
 	s.T.Helper()
 	response, err := client.Get(s.URL + "/livez")
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	if r, err := e2e.Collect(response); err != nil || r.Status != 200 {
 		s.T.Fatalf("livez: %v, %v", r, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 
 	traces "go.opentelemetry.io/proto/otlp/trace/v1"
 )
@@ -104,9 +105,7 @@ func TestTraces(t *testing.T) {
 func TestCollectorThatHangs(t *testing.T) {
 	t.Parallel()
 	hanging, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() {
 		if err := hanging.Close(); err != nil {
 			t.Error(err)

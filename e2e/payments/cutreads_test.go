@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // TestCutReads cuts paid responses of five chunksets. The server must return the unsent chunksets
@@ -82,9 +83,7 @@ func TestReturnsAreReplayedAtTheStart(t *testing.T) {
 	s.Stop()
 	folder := filepath.Join(s.Data, "returns")
 	left := e2e.AsJSON(t, []any{map[string]any{"since": time.Now(), "name": "NAME", "count": 2, "session": id}})
-	if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(filepath.Join(folder, "ONE.json"), left, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(filepath.Join(folder, "ONE.json"), left, 0o600)))
 	s.Restart()
 	if got := s.Left(id); got != "10" {
 		t.Errorf("%s chunksets left after the start, want 10", got)
@@ -95,9 +94,7 @@ func TestReturnsAreReplayedAtTheStart(t *testing.T) {
 	}
 	s.Stop()
 	// This is the state after a power cut between the return and the removal of its file.
-	if err := os.WriteFile(filepath.Join(folder, "ONE.json"), left, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(folder, "ONE.json"), left, 0o600))
 	s.Restart()
 	if got := s.Left(id); got != "10" {
 		t.Errorf("%s chunksets left after the second replay, want 10", got)

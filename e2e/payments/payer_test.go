@@ -6,15 +6,14 @@ import (
 	"time"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // decoded returns an encoded micropayment's bytes.
 func decoded(t testing.TB, text string) []byte {
 	t.Helper()
 	b, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return b
 }
 
@@ -22,8 +21,6 @@ func decoded(t testing.TB, text string) []byte {
 func parseTime(t testing.TB, o map[string]any, member string) time.Time {
 	t.Helper()
 	m, err := time.Parse(time.RFC3339Nano, e2e.Text(t, o, member))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return m
 }

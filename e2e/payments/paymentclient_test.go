@@ -36,13 +36,9 @@ func TestClientMicropayments(t *testing.T) {
 		scheme micropay.Scheme
 	}{"ed25519": {micropay.KeyEd25519, micropay.SchemeEd25519}, "secp256k1": {micropay.KeySecp256k1, micropay.SchemeSingleKey}} {
 		key, err := micropay.NewPrivateKey(of.key, secret)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		signer, err := micropay.NewSigner(of.scheme, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		c := s.Open(&e2e.Payer{Signer: signer, Terms: s.Terms()}, 1000)
 		lines := e2e.Script[signed](t, "sign.mjs", string(e2e.AsJSON(t, map[string]any{
 			"scheme": scheme, "secret": fmt.Sprintf("%#x", secret), "terms": clientTerms(s),
@@ -109,13 +105,9 @@ func clientAccount(t *testing.T, scheme string) string {
 		kind, form = micropay.KeySecp256k1, micropay.SchemeSingleKey
 	}
 	key, err := micropay.NewPrivateKey(kind, bytes.Repeat([]byte{0x3c}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	signer, err := micropay.NewSigner(form, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return signer.Address().String()
 }
 

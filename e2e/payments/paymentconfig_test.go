@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // long returns an address of one repeated byte, in hex.
@@ -25,9 +26,7 @@ func TestPaymentConfiguration(t *testing.T) {
 	variable := func(name string) string { return "SLUICE_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
 	file := func(lines ...string) string {
 		name := filepath.Join(t.TempDir(), "sluice.yaml")
-		if err := os.WriteFile(name, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(name, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 		return name
 	}
 	var flags, lines []string
@@ -108,17 +107,11 @@ func TestPaymentDefaults(t *testing.T) {
 func TestPaymentMisconfiguration(t *testing.T) {
 	t.Parallel()
 	unknown := filepath.Join(t.TempDir(), "unknown.yaml")
-	if err := os.WriteFile(unknown, []byte("chunkset-prize: 5\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(unknown, []byte("chunkset-prize: 5\n"), 0o600))
 	broken := filepath.Join(t.TempDir(), "broken.yaml")
-	if err := os.WriteFile(broken, []byte("chunkset-price: [\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(broken, []byte("chunkset-price: [\n"), 0o600))
 	priced := filepath.Join(t.TempDir(), "priced.yaml")
-	if err := os.WriteFile(priced, []byte("chunkset-price: 0\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(priced, []byte("chunkset-price: 0\n"), 0o600))
 	for _, test := range []struct{ flag, value, word string }{
 		{"--chunkset-price", "0", "--chunkset-price"},
 		{"--chunkset-price", "-1", "--chunkset-price"},

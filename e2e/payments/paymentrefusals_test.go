@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 	"sluice/micropay"
 )
 
@@ -301,16 +302,12 @@ func TestPaymentForms(t *testing.T) {
 	var private []micropay.PrivateKey
 	for i := range 3 {
 		key, err := micropay.NewPrivateKey(micropay.KeyEd25519, slices.Repeat([]byte{byte(100 + i)}, 32))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		public, private = append(public, key.Public()), append(private, key)
 	}
 	for _, scheme := range []micropay.Scheme{micropay.SchemeMultiEd25519, micropay.SchemeMultiKey} {
 		signer, err := micropay.NewMultiSigner(scheme, public, 2, private[0], private[2])
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		c := s.Open(&e2e.Payer{Signer: signer, Terms: s.Terms()}, 100)
 		for _, change := range []func(*micropay.Payment){
 			func(*micropay.Payment) {},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // TestPaymentWalk tests a complete sequence: open, pay, look up, use, read until no chunkset is
@@ -343,12 +344,8 @@ func TestLostResponses(t *testing.T) {
 			want := fmt.Sprint(c.Amount)
 			s.Eventually("a payment without a reader is not accepted", func() bool { return c.State().Accepted == want })
 		}
-		if err := connection.SetLinger(0); err != nil {
-			t.Fatal(err)
-		}
-		if err := connection.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, connection.SetLinger(0))
+		testenv.OK(t, connection.Close())
 		bought := e2e.AsSession(t, s.Must(201, "POST", "/v1/sessions", body, "Idempotency-Key", key))
 		if bought.ChunksetsTotal != 3 {
 			t.Errorf("round %d: the payment bought %+v", round, bought)

@@ -9,6 +9,7 @@ import (
 	"sluice/database/sqlstore"
 	"sluice/e2e"
 	"sluice/internal/fullnode"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
 )
@@ -82,9 +83,7 @@ func TestExpiredPaymentsAreBooked(t *testing.T) {
 	terms := c.Payer.Terms
 	s.Kill()
 	store, err := sqlstore.OpenSQLite(filepath.Join(s.Data, "meta.db"), sqlstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	m := c.Payer.Sign(t, c.Number, 1, 100, func(p *micropay.Payment) { p.Expiration = uint64(time.Now().Add(-time.Minute).Unix()) })
 	_, err = store.Buy(t.Context(), ledger.Purchase{
 		Payment: ledger.Payment{
@@ -93,12 +92,8 @@ func TestExpiredPaymentsAreBooked(t *testing.T) {
 		},
 		Price: 1, Session: ledger.Session{ID: "a-session-of-the-killed-server", Expires: time.Now().Add(time.Hour)},
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, store.Close())
 	c.Sequence, c.Amount = 1, 100
 	s.Restart()
 	c.Settled()

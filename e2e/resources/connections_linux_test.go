@@ -89,9 +89,7 @@ func TestMemoryOfManyConnections(t *testing.T) {
 func needFiles(t *testing.T, n uint64) {
 	t.Helper()
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	if limit.Max < n {
 		t.Fatalf("this test needs %d file handles, but a process may open %d: raise the limit with ulimit -Hn", n, limit.Max)
 	}
@@ -112,9 +110,7 @@ func connect(s *e2e.Server, n int) []*transfer {
 	for i := range all {
 		all[i] = &transfer{TCPConn: s.Dial()}
 		// A small buffer in the client's kernel leaves the bytes to the server.
-		if err := all[i].SetReadBuffer(128 << 10); err != nil {
-			s.T.Fatal(err)
-		}
+		testenv.OK(s.T, all[i].SetReadBuffer(128<<10))
 	}
 	return all
 }

@@ -33,15 +33,11 @@ func limit() int64 {
 func peakMemory(s *e2e.Server) int64 {
 	s.T.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Command.Process.Pid))
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	for _, line := range strings.Split(string(status), "\n") {
 		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
 			kib, err := strconv.ParseInt(strings.Fields(value)[0], 10, 64)
-			if err != nil {
-				s.T.Fatal(err)
-			}
+			testenv.OK(s.T, err)
 			return kib << 10
 		}
 	}
@@ -148,9 +144,7 @@ func TestMemoryOfOneLargeBlob(t *testing.T) {
 func large(s *e2e.Server, size int64) {
 	s.T.Helper()
 	sent, err := putStream(s, "large", 1, size)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	testenv.OK(s.T, err)
 	received, err := getStream(s, "large", size)
 	if err != nil || !bytes.Equal(sent, received) {
 		s.T.Fatalf("sent %x, received %x, %v", sent, received, err)

@@ -115,9 +115,7 @@ func TestMemoryOfRefusedBodies(t *testing.T) {
 			answered := map[uint32]bool{}
 			for len(answered) < streams {
 				got, err := u.Next()
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				if got.Kind == e2e.FrameHeaders || got.Kind == e2e.FrameReset {
 					answered[got.Stream] = true
 				}

@@ -83,9 +83,7 @@ func (tr *trace) lines() []string {
 	deadline := time.After(e2e.Patience)
 	for {
 		text, err := os.ReadFile(tr.file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		lines := strings.Split(string(text), "\n")
 		for _, line := range lines {
 			if m := e2e.ExitedLine.FindStringSubmatch(line); m != nil && m[1] == main {

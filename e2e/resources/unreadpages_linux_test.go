@@ -80,9 +80,7 @@ func TestMemoryOfUnreadPages(t *testing.T) {
 			}
 			for answered := 0; answered < streams; {
 				got, err := f.Next()
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				if got.Kind != e2e.FrameHeaders {
 					continue
 				}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"sluice/internal/accountkey"
+	"sluice/internal/testenv"
 )
 
 // The key in RFC 8032, section 7.1, test 1.
@@ -43,9 +44,7 @@ func TestParse(t *testing.T) {
 // it: the key ed25519_legacy in micropay's test vectors.
 func TestAddressIsTheNetworks(t *testing.T) {
 	a, err := accountkey.Parse(strings.Repeat("11", 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	const public, address = "0xd04ab232742bb4ab3a1368bd4615e4e6d0224ab71a016baf8520a332c9778737", "0x147e4d3a5b10eaed2a93536e284c23096dfcea9ac61f0a8420e5d01fbd8f0ea8"
 	if a.PublicKey() != public || a.Address().String() != address || a.Signer().Address().String() != address {
 		t.Errorf("the key %s has the address %s, want %s and %s", a.PublicKey(), a.Address(), public, address)
@@ -58,16 +57,12 @@ func TestFile(t *testing.T) {
 		t.Errorf("no file: %v", err)
 	}
 	first, err := accountkey.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	second, err := accountkey.New()
 	if err != nil || first.Address() == second.Address() {
 		t.Fatalf("two new accounts are equal: %v, %v", first.Address(), err)
 	}
-	if err := first.Create(name); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, first.Create(name))
 	if err := second.Create(name); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("the file was replaced: %v", err)
 	}

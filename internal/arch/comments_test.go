@@ -35,15 +35,11 @@ func TestCommentsAreWrapped(t *testing.T) {
 func goFiles(t *testing.T) map[string]string {
 	t.Helper()
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	all := map[string]string{}
 	for _, s := range sources(t) {
 		text, err := os.ReadFile(filepath.Join(root, s.file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		all[s.file] = string(text)
 	}
 	return all

@@ -16,14 +16,10 @@ import (
 // decision names no others.
 func TestDependenciesAreListed(t *testing.T) {
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	read := func(path ...string) string {
 		text, err := os.ReadFile(filepath.Join(append([]string{root}, path...)...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return string(text)
 	}
 	var direct []string

@@ -27,9 +27,7 @@ type document struct {
 func documents(t *testing.T, root string) []document {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	err = filepath.WalkDir(filepath.Join(root, "docs"), func(name string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -39,19 +37,13 @@ func documents(t *testing.T, root string) []document {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var all []document
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		relative, err := filepath.Rel(root, file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		all = append(all, document{relative, string(text)})
 	}
 	return all
@@ -78,9 +70,7 @@ var standardPackage = map[string]bool{"database/sql": true}
 // and it is in the project.
 func TestDocumentsNameExistingPaths(t *testing.T) {
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, d := range documents(t, root) {
 		for _, found := range quoted.FindAllStringSubmatch(d.text, -1) {
 			if name := found[1]; namesFile(name) {
@@ -124,13 +114,9 @@ func checkPath(t *testing.T, d document, base, name string) {
 // TestDocumentsNameExistingTargets checks that every make target in a document exists.
 func TestDocumentsNameExistingTargets(t *testing.T) {
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, d := range documents(t, root) {
 		for _, code := range codeOf(d.text) {
 			for _, found := range makeTarget.FindAllStringSubmatch(code, -1) {
@@ -157,18 +143,14 @@ func codeOf(text string) []string {
 // exists.
 func TestDocumentsNameExistingTests(t *testing.T) {
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	known := map[string]bool{}
 	for _, s := range sources(t) {
 		if !s.test {
 			continue
 		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, s.file), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for _, declared := range parsed.Decls {
 			if function, ok := declared.(*ast.FuncDecl); ok {
 				known[function.Name.Name] = true
@@ -188,9 +170,7 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 // documents have at most 100 columns, except in tables and code and if a long quotation is in them.
 func TestDocumentsAreWrapped(t *testing.T) {
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	const limit, longQuotation = 100, 60
 	for _, d := range documents(t, root) {
 		lines := strings.Split(strings.TrimSuffix(d.text, "\n"), "\n")

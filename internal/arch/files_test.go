@@ -16,9 +16,7 @@ import (
 // there is no cycle of files. Uses of methods and fields do not count.
 func TestFilesAreLayered(t *testing.T) {
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	packages := map[string][]string{}
 	for _, s := range sources(t) {
 		if !s.test {
@@ -40,9 +38,7 @@ func usesOfFiles(t *testing.T, files []string) map[string][]string {
 	unresolved := map[string][]*ast.Ident{}
 	for _, file := range files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		name := filepath.Base(file)
 		for declared := range parsed.Scope.Objects {
 			declaredIn[declared] = append(declaredIn[declared], name)

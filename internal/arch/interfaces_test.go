@@ -5,6 +5,8 @@ import (
 	"go/parser"
 	"go/token"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // maxMethods is the greatest number of methods that an interface declares itself. One that has more
@@ -16,9 +18,7 @@ func TestInterfacesAreSmall(t *testing.T) {
 	read := 0
 	for file, text := range goFiles(t) {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for name, methods := range interfacesOf(parsed) {
 			read++
 			if methods > maxMethods {

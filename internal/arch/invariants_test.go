@@ -16,13 +16,9 @@ var invariant = regexp.MustCompile(`(?m)^(\d+)\. .*\n(?:[ ]+.*\n)*`)
 // gap and that each names a test. TestDocumentsNameExistingTests checks that the test exists.
 func TestEveryInvariantHasATest(t *testing.T) {
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	text, err := os.ReadFile(filepath.Join(root, "docs", "invariants.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	entries := invariant.FindAllStringSubmatch(string(text), -1)
 	if len(entries) < 100 {
 		t.Errorf("only %d invariants were found", len(entries))

@@ -6,6 +6,8 @@ import (
 	"go/token"
 	"strings"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // TestTestsAreInTheirPlaces checks that make test and make long run what their names say: a file's
@@ -16,9 +18,7 @@ func TestTestsAreInTheirPlaces(t *testing.T) {
 			continue
 		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for _, complaint := range misplaced(file, text, parsed) {
 			t.Errorf("%s: %s", file, complaint)
 		}
@@ -54,9 +54,7 @@ func TestMisplaced(t *testing.T) {
 		{"blob/put_long_test.go", "//go:build long\n\npackage blob\n\nfunc TestPut(t *testing.T) {}\n", false},
 	} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), tc.file, tc.text, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if got := misplaced(tc.file, tc.text, parsed); (len(got) == 0) != tc.fine {
 			t.Errorf("%s with %q: %q", tc.file, tc.text, got)
 		}

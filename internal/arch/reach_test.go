@@ -23,9 +23,7 @@ var reaching = map[string][]string{
 // and packages for tests.
 func TestClientsCannotCauseConnections(t *testing.T) {
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	looked := 0
 	for _, s := range sources(t) {
 		if s.test || within(s.dir, stores...) || within(s.dir, "client", "chain") || within(s.dir, generators...) || within(s.dir, testOnly...) {
@@ -33,9 +31,7 @@ func TestClientsCannotCauseConnections(t *testing.T) {
 		}
 		looked++
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, s.file), nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for _, found := range reaches(file) {
 			t.Errorf("%s uses %s", s.file, found)
 		}
@@ -82,9 +78,7 @@ import ("net"; web "net/http"; "os/exec")
 var a, b, c = net.Dial, web.Get, exec.Command
 var d = web.StatusText`
 	file, err := parser.ParseFile(token.NewFileSet(), "p.go", text, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if found := reaches(file); len(found) != 3 {
 		t.Errorf("found %v, want three uses", found)
 	}

@@ -15,18 +15,14 @@ import (
 // compulsory.
 func TestOnlyRequireSkipsTests(t *testing.T) {
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, s := range sources(t) {
 		if !slices.Contains(s.imports, "testing") || s.dir == "internal/testenv" {
 			continue
 		}
 		files := token.NewFileSet()
 		parsed, err := parser.ParseFile(files, filepath.Join(root, s.file), nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for node := range ast.Preorder(parsed) {
 			call, ok := node.(*ast.CallExpr)
 			if !ok {

@@ -11,6 +11,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // TestNetworkOfAConnection checks which connections count together, and which do not count.
@@ -27,9 +29,7 @@ func TestNetworkOfAConnection(t *testing.T) {
 		"[fd00::1]:5":           "",
 	} {
 		address, err := net.ResolveTCPAddr("tcp", peer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		network, counts := conns.networkOf(address)
 		got := ""
 		if counts {
@@ -119,28 +119,18 @@ func testResets(t *testing.T, proxy bool) {
 // end, and not that a read has timed out.
 func TestEndedConnectionDoesNotLinger(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	client, err := net.Dial("tcp", inner.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	accepted, err := New(1, nil).Listener(inner, false).Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	conn := accepted.(*Conn)
 	conn.active = true // as when a request was served
-	if err := conn.SetReadDeadline(time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, conn.SetReadDeadline(time.Unix(1, 0)))
 	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || conn.ended.Load() {
 		t.Errorf("a read that has timed out: %v, ended %t", err, conn.ended.Load())
 	}
-	if err := errors.Join(conn.SetReadDeadline(time.Time{}), client.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(conn.SetReadDeadline(time.Time{}), client.Close()))
 	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || conn.beginsToLinger() {
 		t.Errorf("after the client has closed its end: %v, and the connection lingers", err)
 	}

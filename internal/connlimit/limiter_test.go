@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // testRefusal is a refusal with a short body.
@@ -98,17 +100,13 @@ func (s *cappedServer) await(want http.ConnState) {
 func (s *cappedServer) dial() net.Conn {
 	s.t.Helper()
 	conn, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.OK(s.t, err)
 	s.t.Cleanup(func() {
 		if err := conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			s.t.Error(err)
 		}
 	})
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.OK(s.t, conn.SetDeadline(time.Now().Add(time.Minute)))
 	return conn
 }
 
@@ -120,13 +118,9 @@ func (s *cappedServer) ask(conn net.Conn, method, path string) (*http.Response, 
 	}
 	r := bufio.NewReader(conn)
 	response, err := http.ReadResponse(r, &http.Request{Method: method})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.OK(s.t, err)
 	body, err := io.ReadAll(response.Body)
-	if err := errors.Join(err, response.Body.Close()); err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.OK(s.t, errors.Join(err, response.Body.Close()))
 	return response, body, r
 }
 
@@ -167,9 +161,7 @@ func TestConnectionBeyondTheCapIsRefused(t *testing.T) {
 	if got, want := s.conns.Counts(), (Counts{Open: 2, Refused: 2}); got != want {
 		t.Errorf("counts %+v, want %+v", got, want)
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, first.Close())
 	s.await(http.StateClosed)
 	s.rests()
 }
@@ -211,12 +203,8 @@ func TestLongestIdleConnectionIsEvicted(t *testing.T) {
 func TestCapWithTLS(t *testing.T) {
 	s := newCapped(t, cap2(time.Hour), true, nil)
 	response, err := s.Client().Get(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := response.Body.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, response.Body.Close())
 	if response.ProtoMajor != 2 {
 		t.Fatalf("%s, want HTTP/2", response.Proto)
 	}

@@ -5,29 +5,25 @@ import (
 	"errors"
 	"net"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // TestWaitForRequests checks that WaitForRequests waits for the first request of each connection,
 // or for its end, and not for those that have had one.
 func TestWaitForRequests(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	l := New(10, testRefusal)
 	listener := l.Listener(inner, false)
 	var clients []net.Conn
 	accepted := func() *Conn {
 		t.Helper()
 		client, err := net.Dial("tcp", inner.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		clients = append(clients, client)
 		server, err := listener.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return server.(*Conn)
 	}
 	ended, end := context.WithCancel(t.Context())

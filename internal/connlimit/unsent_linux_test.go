@@ -5,28 +5,22 @@ import (
 	"net"
 	"testing"
 
+	"sluice/internal/testenv"
+
 	"golang.org/x/sys/unix"
 )
 
 // TestUnsentBytesAreBounded: the unsent bytes of every connection are bounded.
 func TestUnsentBytesAreBounded(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	capped := New(2, nil).Listener(l, false)
 	client, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	conn, err := capped.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	raw, err := conn.(*Conn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var (
 		got    int
 		asking error

@@ -22,12 +22,8 @@ func environment(variables map[string]string) func(string) string {
 func fileOf(t *testing.T, text string, mode os.FileMode) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(name, mode); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(name, []byte(text), 0o600))
+	testenv.OK(t, os.Chmod(name, mode))
 	return name
 }
 
@@ -125,9 +121,7 @@ func TestFile(t *testing.T) {
 	}
 	update := func(change func(*contexts.List) error) {
 		t.Helper()
-		if err := contexts.Update(name, change); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, contexts.Update(name, change))
 	}
 	update(func(l *contexts.List) error {
 		return l.Add("prod", contexts.Context{URL: "https://prod.example/sluice", Key: "key"}, false)
@@ -146,9 +140,7 @@ func TestFile(t *testing.T) {
 		t.Errorf("after the current one was removed: %+v, %v", l, err)
 	}
 	before, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for want, change := range map[string]func(*contexts.List) error{
 		"there is no such context: x1 (there are prod)":               func(l *contexts.List) error { return l.Use("x1") },
 		"there is no such context: x2 (there are prod)":               func(l *contexts.List) error { return l.Remove("x2") },
@@ -217,9 +209,7 @@ func TestConcurrentUpdates(t *testing.T) {
 	}
 	group.Wait()
 	l, err := contexts.Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	succeeded := 0
 	for i, err := range errs {
 		if err == nil {
@@ -240,18 +230,14 @@ func TestConcurrentUpdates(t *testing.T) {
 // refused.
 func TestOthersCannotChangeContexts(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "contexts.yaml")
-	if err := os.WriteFile(name, []byte("contexts: {local: {url: \"http://localhost:9090\"}}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(name, []byte("contexts: {local: {url: \"http://localhost:9090\"}}\n"), 0o644))
 	if _, err := contexts.Load(name); err != nil {
 		t.Fatal(err)
 	}
 	if os.Getuid() != 0 { // only root can make files of other users
 		return
 	}
-	if err := os.Chown(name, 65534, 65534); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Chown(name, 65534, 65534))
 	if _, err := contexts.Load(name); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
 		t.Errorf("error %v", err)
 	}

@@ -15,18 +15,14 @@ import (
 func TestBallastOnAFullDisk(t *testing.T) {
 	testenv.Require(t, testenv.RootMount)
 	disk := t.TempDir()
-	if err := testenv.MountTmpfs(disk, "4m"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.MountTmpfs(disk, "4m"))
 	t.Cleanup(func() {
 		if err := testenv.Unmount(disk); err != nil {
 			t.Error(err)
 		}
 	})
 	d, err := Open(filepath.Join(disk, "data"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)

@@ -10,14 +10,13 @@ import (
 	"testing"
 
 	"sluice/bytestore"
+	"sluice/internal/testenv"
 )
 
 func mustOpen(t *testing.T, path string) *Dir {
 	t.Helper()
 	d, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
@@ -30,15 +29,11 @@ func mustOpen(t *testing.T, path string) *Dir {
 func TestFolderIsLocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "data")
 	d, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if _, err := Open(path); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), path) {
 		t.Errorf("a second Open returns %v, want ErrInUse with the path", err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, d.Close())
 	mustOpen(t, path)
 }
 
@@ -48,9 +43,7 @@ func TestForeignFolderIsRejected(t *testing.T) {
 	path := t.TempDir()
 	write := func(name string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(path, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(path, name), nil, 0o600))
 	}
 	for _, name := range []string{lockFile, ballastFile, Returns, "lost+found"} {
 		write(name)
@@ -62,9 +55,7 @@ func TestForeignFolderIsRejected(t *testing.T) {
 		}
 		return d.Close()
 	}
-	if err := reopen(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, reopen())
 	write("thesis.txt")
 	if err := reopen(); err == nil || !strings.Contains(err.Error(), "thesis.txt") {
 		t.Errorf("a folder with another file: error %v, want one that names the file", err)
@@ -81,15 +72,9 @@ func TestDatabaseIsPrivate(t *testing.T) {
 	if HasDatabase(d.path) || Require(d.path, Database) == nil {
 		t.Error("a new folder has a database")
 	}
-	if err := d.CreateDatabase(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(d.Path(Database), []byte("content"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(d.CreateDatabase(), d.Sync(), Require(d.path, Database)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, d.CreateDatabase())
+	testenv.OK(t, os.WriteFile(d.Path(Database), []byte("content"), 0o600))
+	testenv.OK(t, errors.Join(d.CreateDatabase(), d.Sync(), Require(d.path, Database)))
 	info, err := os.Stat(d.Path(Database))
 	private := runtime.GOOS == "windows" || err == nil && info.Mode().Perm()&0o077 == 0
 	if err != nil || !private || info.Size() != int64(len("content")) || !HasDatabase(d.path) {
@@ -107,9 +92,7 @@ func TestBallast(t *testing.T) {
 		asked = n
 		return noSpace
 	})
-	if err := b.Restore(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, b.Restore())
 	if info, err := os.Stat(d.Path(ballastFile)); err != nil || info.Size() != ballastSize || asked != 2*ballastSize {
 		t.Errorf("the ballast is %v, %v; want %d bytes", info, err, asked)
 	}
@@ -117,12 +100,8 @@ func TestBallast(t *testing.T) {
 		t.Error("the ballast was not dropped exactly once")
 	}
 	// As a process that was killed leaves it.
-	if err := os.WriteFile(d.Path(ballastFile), make([]byte, 100), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Restore(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(d.Path(ballastFile), make([]byte, 100), 0o600))
+	testenv.OK(t, b.Restore())
 	if info, err := os.Stat(d.Path(ballastFile)); err != nil || info.Size() != ballastSize || !b.Drop() {
 		t.Errorf("the ballast is %v, %v; it was begun before", info, err)
 	}
@@ -139,22 +118,16 @@ func TestClear(t *testing.T) {
 	populate := func() {
 		t.Helper()
 		for _, part := range []string{Bytes, Staging} {
-			if err := os.MkdirAll(filepath.Join(path, part, "below"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.MkdirAll(filepath.Join(path, part, "below"), 0o700))
 		}
 		for _, part := range []string{Database, Database + "-wal", Database + "-shm", Returns, ballastFile, filepath.Join(Bytes, "below", "object")} {
-			if err := os.WriteFile(filepath.Join(path, part), []byte("x"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.WriteFile(filepath.Join(path, part), []byte("x"), 0o600))
 		}
 	}
 	empty := func(when string, others ...string) {
 		t.Helper()
 		entries, err := os.ReadDir(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		var left []string
 		for _, e := range entries {
 			left = append(left, e.Name())
@@ -165,38 +138,22 @@ func TestClear(t *testing.T) {
 	}
 	populate()
 	d, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	notes := filepath.Join(path, "notes.txt")
-	if err := os.WriteFile(notes, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(d.Clear(), d.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(notes, nil, 0o600))
+	testenv.OK(t, errors.Join(d.Clear(), d.Close()))
 	empty("after Clear", "notes.txt")
-	if err := os.Remove(notes); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Remove(notes))
 	for deleted := range len(parts) + 1 {
 		populate()
-		if err := os.WriteFile(filepath.Join(path, resetFile), []byte(resetText), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(path, resetFile), []byte(resetText), 0o600))
 		for _, part := range parts[:deleted] {
-			if err := os.RemoveAll(filepath.Join(path, part)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.RemoveAll(filepath.Join(path, part)))
 		}
 		d, err := Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		empty("interrupted")
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, d.Close())
 	}
 }
 
@@ -207,9 +164,7 @@ func TestOtherFilesAreNotTakenForAReset(t *testing.T) {
 		path := t.TempDir()
 		object := filepath.Join(path, Bytes)
 		for name, text := range map[string]string{filepath.Join(path, resetFile): text, object: "mine"} {
-			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.WriteFile(name, []byte(text), 0o600))
 		}
 		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), resetFile) {
 			t.Errorf("%q: error %v, want one that names the file", text, err)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // TestBytesAreLocked checks that the bytes are locked by whatever path they are reached, and
@@ -18,19 +20,13 @@ func TestBytesAreLocked(t *testing.T) {
 	if err == nil {
 		err = first.LockBytes()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	second := mustOpen(t, filepath.Join(root, "second"))
-	if err := os.Symlink(first.Path(Bytes), second.Path(Bytes)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Symlink(first.Path(Bytes), second.Path(Bytes)))
 	if err := second.LockBytes(); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), "first") {
 		t.Errorf("bytes that another folder uses: error %v, want ErrInUse with the place of the bytes", err)
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, first.Close())
 	if err := second.LockBytes(); err != nil {
 		t.Errorf("bytes that are not in use any more: %v", err)
 	}
@@ -46,13 +42,9 @@ func TestBytesElsewhere(t *testing.T) {
 		}
 	}
 	check("no bytes", false)
-	if err := os.Mkdir(filepath.Join(path, Bytes), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Mkdir(filepath.Join(path, Bytes), 0o700))
 	check("a folder", false)
-	if err := errors.Join(os.Remove(filepath.Join(path, Bytes)), os.Symlink(t.TempDir(), filepath.Join(path, Bytes))); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(os.Remove(filepath.Join(path, Bytes)), os.Symlink(t.TempDir(), filepath.Join(path, Bytes))))
 	check("a symbolic link", true)
 	if mounted, err := isMountPoint("/", "/proc"); err == nil && !mounted {
 		t.Error("/proc is not found to be a mount point")

@@ -18,17 +18,13 @@ import (
 func TestReadOnlyMemory(t *testing.T) {
 	testenv.Require(t, testenv.RootMount)
 	memory := t.TempDir()
-	if err := testenv.MountTmpfs(memory, "1m"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.MountTmpfs(memory, "1m"))
 	t.Cleanup(func() {
 		if err := testenv.Unmount(memory); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := syscall.Mount("", memory, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, syscall.Mount("", memory, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	f, _ := mustCreate(t, t.TempDir(), memory, true)
 	if f.Data == "" || f.Database != "" {
 		t.Errorf("the folders are %q and %q", f.Data, f.Database)
@@ -40,13 +36,9 @@ func TestReadOnlyMemory(t *testing.T) {
 func TestParentThatCannotBeListed(t *testing.T) {
 	temporary := t.TempDir()
 	for _, dir := range []string{filepath.Dir(temporary), temporary} {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Chmod(dir, 0o755))
 	}
-	if err := os.Chmod(temporary, 0o333); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Chmod(temporary, 0o333))
 	err := unprivileged(func() error {
 		if _, err := os.ReadDir(temporary); !errors.Is(err, fs.ErrPermission) {
 			return fmt.Errorf("the folder can be listed: %w", err)

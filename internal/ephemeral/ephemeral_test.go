@@ -6,14 +6,14 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 func mustCreate(t *testing.T, temporary, memory string, inMemory bool) (*Folders, []string) {
 	t.Helper()
 	f, removed, err := create([]string{temporary, memory}, inMemory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := f.Remove(); err != nil {
 			t.Error(err)
@@ -26,9 +26,7 @@ func mustCreate(t *testing.T, temporary, memory string, inMemory bool) (*Folders
 func (f *Folders) abandon(t *testing.T) {
 	t.Helper()
 	for _, l := range f.locked {
-		if err := l.lock.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, l.lock.Close())
 	}
 	f.locked = nil
 }
@@ -36,21 +34,15 @@ func (f *Folders) abandon(t *testing.T) {
 func fill(t *testing.T, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {
-		if err := os.MkdirAll(filepath.Join(dir, "bytes"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "bytes", "object"), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.MkdirAll(filepath.Join(dir, "bytes"), 0o700))
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, "bytes", "object"), []byte("x"), 0o600))
 	}
 }
 
 func names(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, e := range entries {
 		list = append(list, e.Name())
 	}
@@ -72,14 +64,10 @@ func TestFoldersAreRemoved(t *testing.T) {
 	interrupted.abandon(t)
 	foreign := filepath.Join(temporary, prefix+"open")
 	fill(t, foreign)
-	if err := os.Chmod(foreign, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Chmod(foreign, 0o755))
 	victim := filepath.Join(t.TempDir(), "victim")
 	fill(t, victim)
-	if err := os.Symlink(victim, filepath.Join(temporary, prefix+"link")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Symlink(victim, filepath.Join(temporary, prefix+"link")))
 
 	next, removed := mustCreate(t, temporary, memory, false) // there is not enough memory now
 	want := []string{filepath.Dir(dead.Data), filepath.Dir(dead.Database), filepath.Dir(interrupted.Data)}

@@ -49,18 +49,14 @@ func readRecorded(t *testing.T) []recorded {
 func (r recorded) payment(t *testing.T) *micropay.Micropayment {
 	t.Helper()
 	m, err := micropay.ParseBase64(r.Micropayment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return m
 }
 
 func (r recorded) body(t *testing.T) []byte {
 	t.Helper()
 	body, err := hex.DecodeString(r.Submitted)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return body
 }
 
@@ -91,14 +87,10 @@ func submit(t *testing.T, n *fullnode.Node, body string) (status int, a answer) 
 func ask(t *testing.T, method, url, body string) (status int, a answer) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	request.Header.Set("Content-Type", "application/x.aptos.signed_transaction+bcs")
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	text, err := io.ReadAll(response.Body)
 	if err == nil {
 		err = response.Body.Close()
@@ -282,17 +274,11 @@ func TestPublicClientCollects(t *testing.T) {
 		settlements = append(settlements, settlement{v.ReceiverScheme, v.ReceiverKey, v.Micropayment})
 		payments = append(payments, m)
 		key, err := micropay.ParsePrivateKey(map[bool]string{true: "secp256k1-priv-"}[v.ReceiverScheme == "single-secp256k1"] + v.ReceiverKey)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		receiver, err := micropay.NewSignerOf(m.Receiver, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		ours, err := m.Collect(receiver)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		want = append(want, hex.EncodeToString(ours.Body))
 	}
 	var got []struct {
@@ -352,13 +338,9 @@ func onePerSenderAndForm(t *testing.T) (chosen []recorded) {
 func runScript(t *testing.T, name string, parameters, result any) {
 	t.Helper()
 	folder, err := testenv.ClientDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	text, err := json.Marshal(parameters)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	command := exec.CommandContext(t.Context(), "node", filepath.Join(folder, name), string(text))
 	var failed strings.Builder
 	command.Stderr = &failed

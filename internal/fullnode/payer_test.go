@@ -42,13 +42,9 @@ func TestPublicClientOpensChannels(t *testing.T) {
 				prefix = "secp256k1-priv-"
 			}
 			key, err := micropay.ParsePrivateKey(prefix + secret)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			payer, err := micropay.NewSigner(kind, key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			type channel struct {
 				Balance, PaymentChannelID, NextWithdrawnSequenceNumber uint64
 				ExpirationMicros                                       int64
@@ -111,13 +107,9 @@ func TestPublicClientOpensChannels(t *testing.T) {
 func TestTransactionsOfOneSigner(t *testing.T) {
 	n := fullnode.Start(t, fullnode.Options{})
 	key, err := micropay.ParsePrivateKey(fmt.Sprintf("%064x", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	payer, err := micropay.NewSigner(micropay.SchemeEd25519, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	address := payer.Address().String()
 	create := func() (status string) {
 		t.Helper()
@@ -145,9 +137,7 @@ func TestTransactionsOfOneSigner(t *testing.T) {
 	}
 	sent := n.Requests(fullnode.Submit)
 	body, err := hex.DecodeString(sent[len(sent)-1].Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	body[len(body)-1] ^= 1
 	if status, answer := submit(t, n, string(body)); status != 400 || !strings.Contains(answer.Message, "INVALID_SIGNATURE") {
 		t.Errorf("with another signature: %d %+v", status, answer)

@@ -25,15 +25,11 @@ func accounts(t *testing.T, seed byte) []account {
 	t.Helper()
 	key := func(kind micropay.KeyType, n byte) micropay.PrivateKey {
 		k, err := micropay.NewPrivateKey(kind, bytes.Repeat([]byte{seed + n}, 32))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return k
 	}
 	ok := func(s *micropay.Signer, err error) *micropay.Signer {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return s
 	}
 	ed := []micropay.PrivateKey{key(micropay.KeyEd25519, 0), key(micropay.KeyEd25519, 1), key(micropay.KeyEd25519, 2)}
@@ -78,13 +74,9 @@ func TestSimulationsOfThePublicPackage(t *testing.T) {
 					p.Nonce = 12345
 				}
 				m, err := sender.signer.Sign(p)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				body, err := m.Simulation(receiver.signer)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				ours = append(ours, hex.EncodeToString(body))
 				names = append(names, fmt.Sprintf("%v from %s to %s", form, sender.name, receiver.name))
 				senders = append(senders, sender)
@@ -117,9 +109,7 @@ func TestSimulationsOfThePublicPackage(t *testing.T) {
 func authenticatorOf(t *testing.T, m *micropay.Micropayment, receiver *micropay.Signer) []byte {
 	t.Helper()
 	c, err := m.Collect(receiver)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	address := receiver.Address()
 	return c.Body[bytes.LastIndex(c.Body, address[:])+len(address):]
 }

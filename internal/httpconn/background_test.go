@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // TestBackgroundReadIsEnded ends reads of one byte while they wait: they fail as net/http expects,
@@ -32,16 +34,12 @@ func TestBackgroundReadIsEnded(t *testing.T) {
 			waits = conn.background.waits
 			conn.background.mu.Unlock()
 		}
-		if err := conn.SetReadDeadline(passed); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, conn.SetReadDeadline(passed))
 		var timeout net.Error
 		if err := <-result; !errors.Is(err, os.ErrDeadlineExceeded) || !errors.As(err, &timeout) || !timeout.Timeout() {
 			t.Fatalf("a read that was ended: %v", err)
 		}
-		if err := conn.SetReadDeadline(time.Time{}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, conn.SetReadDeadline(time.Time{}))
 	}
 	if conn.reading.timer != never {
 		t.Error("the runtime has got a deadline")
@@ -61,9 +59,7 @@ func TestBackgroundReadBegins(t *testing.T) {
 	if n, err := conn.Read(got[:]); n != 1 || got[0] != 'a' || err != nil {
 		t.Errorf("%d bytes %q, %v", n, got, err)
 	}
-	if err := client.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, client.Close())
 	if _, err := conn.Read(got[:]); !errors.Is(err, io.EOF) {
 		t.Errorf("after the client has closed the connection: %v", err)
 	}
@@ -73,9 +69,7 @@ func TestBackgroundReadBegins(t *testing.T) {
 // and after their background read begins. The client goes away during the last one.
 func TestBackgroundReadsOfAServer(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	gone := make(chan struct{})
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -93,9 +87,7 @@ func TestBackgroundReadsOfAServer(t *testing.T) {
 	served := make(chan error)
 	go func() { served <- server.Serve(adopted[0]) }()
 	client, err := net.Dial("tcp", inner.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	paths := []string{"/slow", "/quick", "/quick", "/slow", "/quick"}
 	for _, path := range append(paths, "/last") {
 		mustWrite(t, client.(*net.TCPConn), []byte("GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"))
@@ -103,9 +95,7 @@ func TestBackgroundReadsOfAServer(t *testing.T) {
 	r := bufio.NewReader(client)
 	for _, path := range paths {
 		res, err := http.ReadResponse(r, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if body, err := io.ReadAll(res.Body); err != nil || string(body) != path {
 			t.Errorf("%q, %v, want %q", body, err, path)
 		}

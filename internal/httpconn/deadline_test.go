@@ -8,6 +8,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // TestDeadlineOfTheRuntime checks when the runtime's deadline is changed.
@@ -137,9 +139,7 @@ func TestChangesOfDeadlines(t *testing.T) {
 // TestReadContinuesAfterItsTimer reads what arrives after the timer has fired too early.
 func TestReadContinuesAfterItsTimer(t *testing.T) {
 	conn, client := pair(t)
-	if err := conn.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, conn.SetReadDeadline(time.Now().Add(time.Hour)))
 	result := make(chan error)
 	got := make([]byte, 100)
 	go func() {
@@ -165,9 +165,7 @@ func TestWriteContinuesAfterItsTimer(t *testing.T) {
 	for i := range content {
 		content[i] = byte(i ^ i>>8 ^ i>>16)
 	}
-	if err := conn.SetWriteDeadline(time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, conn.SetWriteDeadline(time.Now().Add(time.Hour)))
 	written := make(chan error)
 	go func() {
 		n, err := conn.Write(content)
@@ -182,9 +180,7 @@ func TestWriteContinuesAfterItsTimer(t *testing.T) {
 			t.Error(err)
 		}
 		n, err := io.ReadFull(client, got[len(got):len(got)+(64<<10)])
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		got = got[:len(got)+n]
 	}
 	if !bytes.Equal(got, content) {
@@ -199,9 +195,7 @@ func TestWriteContinuesAfterItsTimer(t *testing.T) {
 // read.
 func TestAbortedReadIsATimeout(t *testing.T) {
 	conn, _ := pair(t)
-	if err := conn.SetReadDeadline(passed); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, conn.SetReadDeadline(passed))
 	_, err := conn.Read(make([]byte, 1))
 	var timeout net.Error
 	if !errors.As(err, &timeout) || !timeout.Timeout() {

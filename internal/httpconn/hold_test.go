@@ -11,23 +11,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // pair returns a TCP connection's two ends, the first as a Conn.
 func pair(t *testing.T) (*Conn, *net.TCPConn) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	client, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	accepted, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		_, _ = accepted.Close(), client.Close() // the test may have closed either end
 		if err := listener.Close(); err != nil {
@@ -76,17 +72,13 @@ func TestHold(t *testing.T) {
 			} else {
 				mustWrite(t, conn, next[half:])
 			}
-			if err := conn.Release(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, conn.Release())
 		}
 		if sent := conn.Sent() - before; sent != int64(len(next)) {
 			t.Fatalf("%d of %d bytes were sent", sent, len(next))
 		}
 	}
-	if err := conn.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, conn.CloseWrite())
 	if !bytes.Equal(<-received, want) {
 		t.Error("the client received something else than was written")
 	}
@@ -101,19 +93,13 @@ func mustWrite(t *testing.T, w io.Writer, p []byte) {
 
 func mustSendFile(t *testing.T, conn *Conn, path string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(path, content, 0o600))
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if n, err := conn.ReadFrom(f); n != int64(len(content)) || err != nil {
 		t.Fatalf("%d of %d bytes, %v", n, len(content), err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, f.Close())
 }
 
 // TestHeldBytesAreLostOnce checks that a held write's error is returned, that Sent is exactly what
@@ -153,18 +139,14 @@ func TestHeldBytesAreLostOnce(t *testing.T) {
 			if err := fail(t, conn); !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Fatal(err)
 			}
-			if err := conn.SetWriteDeadline(time.Time{}); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, conn.SetWriteDeadline(time.Time{}))
 			if n, err := conn.Write([]byte("more")); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("a write after lost bytes: %d bytes, %v", n, err)
 			}
 			if err := conn.Release(); !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Error(err)
 			}
-			if err := conn.CloseWrite(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, conn.CloseWrite())
 			received, err := io.Copy(io.Discard, client)
 			if err != nil || received != conn.Sent() {
 				t.Errorf("the client received %d bytes, %v, and Sent is %d", received, err, conn.Sent())
@@ -192,17 +174,13 @@ func TestInsertFields(t *testing.T) {
 					}
 					mustWrite(t, conn, response[:first])
 					mustWrite(t, conn, response[first:])
-					if err := conn.Release(); err != nil {
-						t.Fatal(err)
-					}
+					testenv.OK(t, conn.Release())
 				}
 				want := line + fields + rest + line + rest
 				if conn.Sent() != int64(len(want)) {
 					t.Errorf("%d bytes were sent, want %d", conn.Sent(), len(want))
 				}
-				if err := conn.CloseWrite(); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, conn.CloseWrite())
 				got, err := io.ReadAll(client)
 				if err != nil || string(got) != want {
 					t.Errorf("first write of %d bytes, held %t: the client received %d bytes, %v, want %d", first, holds, len(got), err, len(want))

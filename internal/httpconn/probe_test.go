@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/internal/testenv"
+
 	"go.uber.org/goleak"
 )
 
@@ -218,9 +220,7 @@ func TestAdopt(t *testing.T) {
 	adopt := func(serve Serve) (conn *Conn, log string) {
 		t.Helper()
 		inner, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		server := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { conn = FromContext(r.Context()) })}
 		var text bytes.Buffer
 		listeners := Adopt(server, []net.Listener{inner}, serve, slog.New(slog.NewTextHandler(&text, nil)))
@@ -228,9 +228,7 @@ func TestAdopt(t *testing.T) {
 		go func() { served <- server.Serve(listeners[0]) }()
 		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 		res, err := client.Get("http://" + inner.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if err := errors.Join(res.Body.Close(), server.Shutdown(t.Context())); err != nil {
 			t.Error(err)
 		}
@@ -253,8 +251,6 @@ func TestAdopt(t *testing.T) {
 // BenchmarkCheck shows what the check adds to the server's start.
 func BenchmarkCheck(b *testing.B) {
 	for b.Loop() {
-		if err := check((*http.Server).Serve); err != nil {
-			b.Fatal(err)
-		}
+		testenv.OK(b, check((*http.Server).Serve))
 	}
 }

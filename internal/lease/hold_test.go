@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // TestHold checks that Hold waits for a dead node's lease, is refused by a node that runs, and ends
@@ -16,16 +18,12 @@ func TestHold(t *testing.T) {
 		leases, elapsed := &clockLeases{mu: make(chan struct{}, 1)}, sinceNow()
 		node := func(ttl time.Duration) bool {
 			got, err := leases.Lease(t.Context(), Background, "node", ttl)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			return got
 		}
 		node(ttl) // and then it died
 		held, release, err := hold(t.Context(), elapsed, leases, Background, patience)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		time.Sleep(10 * ttl)
 		if node(ttl) || held.Err() != nil {
 			t.Fatal("the lease was not kept")
@@ -39,9 +37,7 @@ func TestHold(t *testing.T) {
 		node(0)
 
 		held, release, err = hold(t.Context(), elapsed, leases, Background, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		leases.unavailable.Store(true)
 		time.Sleep(ttl)
 		if !errors.Is(context.Cause(held), ErrLost) {
@@ -53,9 +49,7 @@ func TestHold(t *testing.T) {
 		}
 
 		held, release, err = hold(t.Context(), elapsed, leases, Background, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		leases.mu <- struct{}{}
 		leases.holder = "node"
 		<-leases.mu
@@ -78,9 +72,7 @@ func TestHoldAfterASleep(t *testing.T) {
 		var slept atomic.Int64
 		elapsed := func() time.Duration { return awake() + time.Duration(slept.Load()) }
 		held, release, err := hold(t.Context(), elapsed, leases, Background, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		synctest.Wait()
 		slept.Store(int64(ttl))
 		time.Sleep(ttl / 2)

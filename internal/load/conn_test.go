@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // timeout is longer than any request in the tests takes.
@@ -20,9 +22,7 @@ const timeout = time.Minute
 func newTarget(t testing.TB, url string, timeout time.Duration) *Target {
 	t.Helper()
 	target, err := NewTarget(url, "key", "agent", timeout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return target
 }
 
@@ -81,9 +81,7 @@ func TestConnReceivesResponses(t *testing.T) {
 	})
 	content := Content{Size: 2*noiseSize + 5, Seed: 3}
 	whole, err := io.ReadAll(content.reader())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	c := NewConn(newTarget(t, url+"/base/", timeout))
 	defer c.Close()
 	for range 2 {
@@ -131,9 +129,7 @@ func TestConnReceivesResponses(t *testing.T) {
 func answer(t testing.TB, text string) (url string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -338,9 +334,7 @@ func BenchmarkConn(b *testing.B) {
 			if err == nil {
 				_, err = io.Copy(io.Discard, p.Body)
 			}
-			if err := errors.Join(err, p.Body.Close()); err != nil {
-				b.Fatal(err)
-			}
+			testenv.OK(b, errors.Join(err, p.Body.Close()))
 		}
 	})
 }

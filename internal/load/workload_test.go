@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"sluice/client"
+	"sluice/internal/testenv"
 )
 
 func TestMixesAndSizes(t *testing.T) {
@@ -29,9 +30,7 @@ func TestMixesAndSizes(t *testing.T) {
 			t.Errorf("%q was parsed as %v", text, s)
 		}
 	}
-	if err := s.UnmarshalText([]byte("4KiB=90,1MiB=10")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.UnmarshalText([]byte("4KiB=90,1MiB=10")))
 	const n = 100_000
 	gets, large, blobs := 0, 0, map[uint64]bool{}
 	for i := range int64(n) {
@@ -73,9 +72,7 @@ func TestSessionsAreReplaced(t *testing.T) {
 		return client.Session{ID: fmt.Sprint(created.Add(1)), ChunksetsLeft: each}, nil
 	}
 	p.ended.Go(func() { p.supply(ctx) })
-	if err := p.fill(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, p.fill(ctx))
 	var mu sync.Mutex
 	used := map[string]int{}
 	var group sync.WaitGroup

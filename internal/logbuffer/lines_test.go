@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // plainNumbers makes a handler of slog write fractions without exponents, as lines does.
@@ -36,20 +38,14 @@ func FuzzRecord(f *testing.F) {
 		r := slog.NewRecord(at, slog.Level(level), message, 0)
 		r.AddAttrs(slog.String("id", text), slog.Int64("k "+key, number), slog.Float64("took_seconds", fraction), slog.String("x", key))
 		var want bytes.Buffer
-		if err := slog.NewTextHandler(&want, &slog.HandlerOptions{Level: slog.Level(level), ReplaceAttr: plainNumbers}).Handle(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, slog.NewTextHandler(&want, &slog.HandlerOptions{Level: slog.Level(level), ReplaceAttr: plainNumbers}).Handle(t.Context(), r))
 		if got := written(t, Text, r); got != want.String() {
 			t.Errorf("text: %q, want %q", got, want.String())
 		}
 		want.Reset()
-		if err := slog.NewJSONHandler(&want, nil).Handle(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, slog.NewJSONHandler(&want, nil).Handle(t.Context(), r))
 		var gotMembers, wantMembers map[string]any
-		if err := json.Unmarshal(want.Bytes(), &wantMembers); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, json.Unmarshal(want.Bytes(), &wantMembers))
 		got := written(t, JSON, r)
 		if err := json.Unmarshal([]byte(got), &gotMembers); err != nil {
 			t.Fatalf("JSON: %q, %v", got, err)
@@ -65,12 +61,8 @@ func written(t *testing.T, format Format, r slog.Record) string {
 	t.Helper()
 	b := New(&output{})
 	_, requests := b.Loggers(format, nil)
-	if err := requests.Handler().Handle(context.Background(), r); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, requests.Handler().Handle(context.Background(), r))
+	testenv.OK(t, b.Flush())
 	lines := b.out.(*output).writes
 	if len(lines) != 1 {
 		t.Fatalf("%d writes: %q", len(lines), lines)
@@ -88,9 +80,7 @@ func TestRequestLineAllocatesNothing(t *testing.T) {
 		b := New(&output{})
 		_, requests := b.Loggers(format, nil)
 		h := requests.Handler()
-		if err := h.Handle(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, h.Handle(t.Context(), r))
 		b.lines = make([]byte, 0, 1<<20)
 		if n := testing.AllocsPerRun(100, func() { _ = h.Handle(context.Background(), r) }); n > 0 {
 			t.Errorf("%s: %v allocations", format, n)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // output keeps each write.
@@ -161,9 +163,7 @@ func TestLinesStayWholeAndInOrder(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if err := b.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, b.Flush())
 	next := make([]int, writers)
 	for message := range strings.FieldsSeq(strings.ReplaceAll(o.take(), "+", " ")) {
 		var w, i int

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 func network(a, b byte) Source {
@@ -50,9 +52,7 @@ func TestSampler(t *testing.T) {
 		sum := 0
 		for _, m := range omittedLines.FindAllStringSubmatch(out.String(), -1) {
 			n, err := strconv.Atoi(m[1])
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			sum += n
 		}
 		if sum+written != seconds*perSecond || strings.Count(out.String(), "\n") != 3 || strings.Count(out.String(), "source=10.0.0.1 ") != 3 {
@@ -113,9 +113,7 @@ func TestSamplerBoundsAllSources(t *testing.T) {
 			omitted := 0
 			for _, m := range omittedLines.FindAllStringSubmatch(out.String(), -1) {
 				n, err := strconv.Atoi(m[1])
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				omitted += n
 			}
 			if written != maxLines || written+omitted != maxSources*attempts {

@@ -17,9 +17,7 @@ import (
 func TestFaultsApply(t *testing.T) {
 	root := rootOf(t)
 	faults, err := readFaults(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	names := map[string]bool{}
 	for _, f := range faults {
 		if names[f.name] {
@@ -44,9 +42,7 @@ func TestFaultsApply(t *testing.T) {
 func TestSurvivorsAreThere(t *testing.T) {
 	root := rootOf(t)
 	list, err := readSurvivors(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for s := range list {
 		text, err := os.ReadFile(filepath.Join(root, s.file))
 		if err != nil {
@@ -124,9 +120,7 @@ func TestFaultList(t *testing.T) {
 func rootOf(t *testing.T) string {
 	t.Helper()
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return root
 }
 
@@ -135,13 +129,9 @@ func rootOf(t *testing.T) string {
 func TestDocumentCountsFaults(t *testing.T) {
 	root := rootOf(t)
 	list, err := os.ReadFile(filepath.Join(root, "internal", "mutants", "faults.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	document, err := os.ReadFile(filepath.Join(root, "docs", "reliability.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	_, list, _ = bytes.Cut(list, []byte("\n\n")) // what precedes is about the file
 	var want strings.Builder
 	row := func(group string, faults []fault) {
@@ -159,9 +149,7 @@ func TestDocumentCountsFaults(t *testing.T) {
 	for section := range strings.SplitSeq("\n\n"+string(list), "\n\n// ") {
 		title, text, _ := strings.Cut(section, ".\n\n")
 		faults, err := parseFaults(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if len(faults) > 0 {
 			row(title, faults)
 			all = append(all, faults...)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 const tiny = "internal/mutants/testdata/tiny"
@@ -16,9 +18,7 @@ func TestMutateAll(t *testing.T) {
 	root := rootOf(t)
 	name := filepath.Join(root, tiny, "tiny.go")
 	before, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	known, err := parseSurvivors(strings.ReplaceAll(`
 TINY|boundary|return len(a) > len(b)|reason
 TINY|boundary|if n < width {|reason
@@ -27,9 +27,7 @@ TINY|arithmetic|m["x"] += 3 * len(m)|reason
 TINY|arithmetic|return mask / 1|reason
 other/a.go|boundary|is of another package|reason
 `, "TINY", tiny+"/tiny.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var out strings.Builder
 	err = mutator{root: root, workers: 2, spare: time.Second, out: &out}.mutateAll(t.Context(), []string{"./" + tiny}, known)
 	if err == nil {
@@ -57,9 +55,7 @@ TINY/tiny.go|boundary|if n > 0 { does not survive: remove it from survivors.txt`
 func TestInstrument(t *testing.T) {
 	root := rootOf(t)
 	p, err := instrument(t.Context(), root, tiny)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	text := string(p.files[filepath.Join(root, tiny, "tiny.go")])
 	text = strings.ReplaceAll(text, switchesName+".", "")
 	for _, want := range []string{
@@ -79,9 +75,7 @@ func TestInstrument(t *testing.T) {
 		}
 	}
 	tree, err := os.ReadFile(filepath.Join(root, tiny, "tiny.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if strings.Count(text, "\n") != strings.Count(string(tree), "\n") {
 		t.Error("lines were added or removed")
 	}

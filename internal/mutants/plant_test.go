@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // scratch is a module whose list of faults has one for each verdict.
@@ -161,12 +163,8 @@ func write(t *testing.T, root string) {
 func writeFile(t *testing.T, root, name, text string) {
 	t.Helper()
 	name = filepath.Join(root, name)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	testenv.OK(t, os.WriteFile(name, []byte(text), 0o644))
 }
 
 // TestPlantAll plants a fault for each verdict. Only failures of tests that pass without the fault
@@ -205,9 +203,7 @@ func appendTorn(t *testing.T, name string) {
 	if err == nil {
 		err = os.WriteFile(name, append(text, `{"fault":"wro`...), 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 }
 
 // TestTreeMustNotChange checks that a result is not kept if the tree is no longer the one that the
@@ -245,9 +241,7 @@ func TestSummary(t *testing.T) {
 {"fault":"i","hash":"1","verdict":"det`)
 	var out strings.Builder
 	merged, err := readJournal([]string{first, second}, &out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	const wantErr = `d is detected: remove the reason why it survives
 e survives: no test of [./e] that matches "" detects it
 f: not built: x is not declared (0.0 s)
@@ -276,9 +270,7 @@ func TestShards(t *testing.T) {
 		var parts []string
 		for k := 1; k <= n; k++ {
 			shard, err := part(all, fmt.Sprintf("%d/%d", k, n))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			for _, f := range shard {
 				parts = append(parts, f.name)
 			}
@@ -339,15 +331,11 @@ func TestFingerprints(t *testing.T) {
 func results(t *testing.T, name string) []string {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var lines []string
 	for line := range strings.Lines(string(text)) {
 		var r result
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, json.Unmarshal([]byte(line), &r))
 		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s: %s %s", r.Fault, r.Verdict, r.Test)))
 	}
 	slices.Sort(lines)
@@ -358,9 +346,7 @@ func results(t *testing.T, name string) []string {
 func hashes(t *testing.T, root string, faults []fault) map[string]string {
 	t.Helper()
 	prints, err := readFingerprints(t.Context(), root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	all := map[string]string{}
 	for _, f := range faults {
 		if all[f.name], err = prints.of(f); err != nil {

@@ -10,26 +10,19 @@ import (
 	"testing"
 
 	"sluice/internal/metrics"
+	"sluice/internal/testenv"
 )
 
 func adminGet(t *testing.T, server *httptest.Server, host, method, path string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	request.Host = host
 	r, err := server.Client().Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Body.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, r.Body.Close())
 	return r.StatusCode, string(body)
 }
 
@@ -99,21 +92,15 @@ func TestAdminRefusesForeignPages(t *testing.T) {
 
 func TestAdminAddress(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if _, err := startAdmin(t.Context(), busy.Addr().String(), metrics.NewSet(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--admin-addr") {
 		t.Errorf("a port in use: error %v, want one that names --admin-addr", err)
 	}
-	if err := busy.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, busy.Close())
 	for addr, warns := range map[string]bool{"": false, "localhost:0": false, "127.0.0.1:0": false, "0.0.0.0:0": true} {
 		log := &logBuffer{}
 		stop, err := startAdmin(t.Context(), addr, metrics.NewSet(), slog.New(slog.NewTextHandler(log, nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if got := strings.Contains(log.String(), "level=WARN"); got != warns {
 			t.Errorf("--admin-addr %s: a warning is %v, want %v", addr, got, warns)
 		}

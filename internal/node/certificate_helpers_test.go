@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // pair is a self-signed certificate for localhost and its key, in PEM.
@@ -22,9 +24,7 @@ type pair struct{ cert, key []byte }
 func newPair(t *testing.T, serial int64) pair {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial),
 		DNSNames:     []string{"localhost"},
@@ -32,13 +32,9 @@ func newPair(t *testing.T, serial int64) pair {
 		NotAfter:     time.Now().Add(time.Hour),
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return pair{
 		cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
 		key:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
@@ -50,12 +46,8 @@ func (p pair) write(t *testing.T, dir string) (certFile, keyFile string) {
 	t.Helper()
 	certFile, keyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	for name, data := range map[string][]byte{certFile: p.cert, keyFile: p.key} {
-		if err := os.WriteFile(name+".new", data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(name+".new", name); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(name+".new", data, 0o600))
+		testenv.OK(t, os.Rename(name+".new", name))
 	}
 	return certFile, keyFile
 }
@@ -70,9 +62,7 @@ func (p pair) load(t *testing.T, dir string) *certificate {
 func mustLoad(t *testing.T, certFile, keyFile string) *certificate {
 	t.Helper()
 	c, err := loadCertificate(certFile, keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return c
 }
 

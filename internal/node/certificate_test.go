@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 func TestUnusableCertificatesAreRefused(t *testing.T) {
@@ -53,27 +55,17 @@ func TestCertificateFollowsALink(t *testing.T) {
 	data := filepath.Join(root, "data")
 	for serial, name := range map[int64]string{1: "old", 2: "new"} {
 		dir := filepath.Join(root, name)
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Mkdir(dir, 0o700))
 		certFile, keyFile := newPair(t, serial).write(t, dir)
 		for _, file := range []string{certFile, keyFile} {
-			if err := os.Chtimes(file, time.Unix(0, 0), time.Unix(0, 0)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.Chtimes(file, time.Unix(0, 0), time.Unix(0, 0)))
 		}
 	}
-	if err := os.Symlink("old", data); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Symlink("old", data))
 	c := mustLoad(t, filepath.Join(data, "tls.crt"), filepath.Join(data, "tls.key"))
 	watched(t, c, func(poll func(), _ chan<- os.Signal, _ *logBuffer) {
-		if err := os.Symlink("new", data+".new"); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(data+".new", data); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Symlink("new", data+".new"))
+		testenv.OK(t, os.Rename(data+".new", data))
 		if poll(); c.serial() != 2 {
 			t.Errorf("the link leads to certificate 2, certificate %d is served", c.serial())
 		}
@@ -97,9 +89,7 @@ func TestUnusableCertificateKeepsTheCurrentOne(t *testing.T) {
 		if synctest.Wait(); c.serial() != 1 || logged() != 2 {
 			t.Errorf("reloaded: certificate %d, %d errors in the log, want the old and 2", c.serial(), logged())
 		}
-		if err := os.Remove(filepath.Join(dir, "tls.key")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Remove(filepath.Join(dir, "tls.key")))
 		if poll(); c.serial() != 1 || logged() != 3 {
 			t.Errorf("a missing file: certificate %d, %d errors in the log, want the old and 3", c.serial(), logged())
 		}
@@ -130,9 +120,7 @@ func TestTLSVersions(t *testing.T) {
 	first, second := newPair(t, 1), newPair(t, 2)
 	c := first.load(t, dir)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	server := &drainingServer{http: &http.Server{TLSConfig: c.config(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}}
 	failed := server.start([]net.Listener{l})
 	trusted := x509.NewCertPool()

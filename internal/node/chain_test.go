@@ -17,6 +17,7 @@ import (
 	"sluice/access/keys"
 	"sluice/httpapi"
 	"sluice/internal/storage"
+	"sluice/internal/testenv"
 	"sluice/micropay"
 	"sluice/paychan"
 )
@@ -42,9 +43,7 @@ var receiverAddresses = func() (legacy, single, secp string) {
 func chainConfig(t *testing.T, receiver, key string, urls ...string) *Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "receiver.key")
-	if err := os.WriteFile(file, []byte(key+"\n"), 0o400); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, []byte(key+"\n"), 0o400))
 	return &Config{
 		Payments: Payments{Receiver: receiver, ChainID: 4, MicropaymentModule: paychan.DefaultModule},
 		Chain:    Chain{ReceiverKeyFile: file, ChainURLs: urls},
@@ -82,18 +81,14 @@ func TestSecretsOfTheChainAreForTheirOwner(t *testing.T) {
 	c := chainConfig(t, legacy, strings.Repeat("01", 32), "http://127.0.0.1:1")
 	c.ChainAPIKeyFile = filepath.Join(t.TempDir(), "api.key")
 	for text, want := range map[string]string{"canary": "", "": "want one API key", "two canaries": "want one API key", "canary\ncanary": "want one API key"} {
-		if err := os.WriteFile(c.ChainAPIKeyFile, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(c.ChainAPIKeyFile, []byte(text), 0o600))
 		_, err := c.openReceiver(time.Now)
 		if want == "" != (err == nil) || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "canar")) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
 	for _, file := range []string{c.ChainAPIKeyFile, c.ReceiverKeyFile} {
-		if err := os.Chmod(file, 0o640); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Chmod(file, 0o640))
 		if _, err := c.openReceiver(time.Now); err == nil || !strings.Contains(err.Error(), "others may access it (mode 0640): chmod 600 "+file) {
 			t.Errorf("%s: %v", file, err)
 		}
@@ -136,9 +131,7 @@ func TestChainOfTheFullnodes(t *testing.T) {
 			urls = append(urls, fullnodeOf(t, &chains[i]).URL)
 		}
 		r, err := chainConfig(t, legacy, strings.Repeat("01", 32), urls...).openReceiver(time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		var log logBuffer
 		err = r.start(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
 		if got := fmt.Sprint(err); test.want != "" && got != test.want || test.want == "" && err != nil {
@@ -173,14 +166,10 @@ func TestSilentFullnodesAreAskedAgain(t *testing.T) {
 			var id atomic.Int64
 			c.chainTransport = answers{&id}
 			r, err := c.openReceiver(time.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			var log logBuffer
 			to := slog.New(slog.NewTextHandler(&log, nil))
-			if err := r.start(t.Context(), to); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, r.start(t.Context(), to))
 			ctx, cancel := context.WithTimeout(t.Context(), 3*chainRetry+chainRetry/2)
 			defer cancel()
 			stop := make(chan struct{})
@@ -209,13 +198,9 @@ func openLocal(t *testing.T, c Config) *Node {
 	c.MaxRequests, c.DrainDeadline, c.KeyLimits, c.AddressLimits = 10, time.Minute, keys.NoLimits(), keys.NoLimits()
 	c.PurgeEvery, c.SweepEvery = time.Minute, time.Hour
 	c.StartingLimit, c.SettleWithin = c.UnsettledLimit, time.Hour
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.Validate())
 	n, err := Open(t.Context(), c, slog.New(slog.DiscardHandler), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	signals, ended := make(chan os.Signal), make(chan error)
 	go func() { ended <- n.Run(signals, nil) }()
 	t.Cleanup(func() {

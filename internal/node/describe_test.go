@@ -23,14 +23,10 @@ const (
 // writes the table.
 func TestTableOfMetrics(t *testing.T) {
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	path := filepath.Join(root, "docs", "operations.md")
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	before, rest, begins := strings.Cut(string(text), tableBegins)
 	have, after, ends := strings.Cut(rest, tableEnds)
 	if !begins || !ends {
@@ -43,9 +39,7 @@ func TestTableOfMetrics(t *testing.T) {
 	if !*update {
 		t.Fatalf("the table of metrics is not current: run the command above it. It must be\n%s", want)
 	}
-	if err := os.WriteFile(path, []byte(before+tableBegins+want+tableEnds+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(path, []byte(before+tableBegins+want+tableEnds+after), 0o644))
 }
 
 // maxValues is how many values of one label are listed at most.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/httpapi"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/session"
 )
@@ -75,9 +76,7 @@ func inDrain(t *testing.T, busy bool, fn func(d *drained)) {
 			Sessions: session.New(hangingSessions{}, session.Options{}),
 			Log:      slog.New(slog.DiscardHandler),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		d := &drained{
 			t:       t,
 			pipes:   &pipes{dialed: make(chan net.Conn), closed: make(chan struct{})},
@@ -123,9 +122,7 @@ func (d *drained) get(path string, status int) {
 	}
 	d.send(c, path)
 	r, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.OK(d.t, err)
 	if r.StatusCode != status || !r.Close {
 		d.t.Errorf("GET %s: %d, Connection: close %v, want %d and true", path, r.StatusCode, r.Close, status)
 	}

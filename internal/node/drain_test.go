@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/httpapi"
+	"sluice/internal/testenv"
 	"sluice/session"
 )
 
@@ -71,9 +72,7 @@ func TestDrainWaitsForAbortedRequests(t *testing.T) {
 		Sessions: session.New(sessions, session.Options{}),
 		Log:      slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	listener := &pipes{dialed: make(chan net.Conn), closed: make(chan struct{})}
 	server := &drainingServer{api: api, http: httpapi.NewHTTPServer(api)}
 	server.start([]net.Listener{listener})

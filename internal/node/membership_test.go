@@ -14,6 +14,7 @@ import (
 	"sluice/database/sqlstore"
 	"sluice/internal/storage"
 	"sluice/internal/testclock"
+	"sluice/internal/testenv"
 	"sluice/paychan"
 	"sluice/wire"
 )
@@ -25,9 +26,7 @@ import (
 func TestSettingsOfNodes(t *testing.T) {
 	clock := testclock.New()
 	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() {
 		if err := meta.Close(); err != nil {
 			t.Error(err)
@@ -44,9 +43,7 @@ func TestSettingsOfNodes(t *testing.T) {
 	}
 	first := node("", "")
 	for _, m := range []*membership{first, node("", ""), node("--of-a-newer-version", "1")} {
-		if err := m.start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, m.start(t.Context()))
 	}
 	if log.String() != "" {
 		t.Errorf("nodes that agree log %s", log.String())
@@ -109,9 +106,7 @@ func TestOlderNodesSettleInTheLedger(t *testing.T) {
 func TestOlderNodesAreSeen(t *testing.T) {
 	clock := testclock.New()
 	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() {
 		if err := meta.Close(); err != nil {
 			t.Error(err)
@@ -119,9 +114,7 @@ func TestOlderNodesAreSeen(t *testing.T) {
 	}()
 	log := slog.New(slog.DiscardHandler)
 	channels, err := paychan.New(meta, paychan.Options{Receiver: "0x1", Asset: "0x2", Module: "0x3", Price: 1, SessionTTL: time.Hour, UnsettledLimit: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	own := (&Config{}).settings(channels)
 	before := maps.Clone(own)
 	delete(before, metadataMark)
@@ -134,9 +127,7 @@ func TestOlderNodesAreSeen(t *testing.T) {
 	older, first, second := newMembership(meta, before, log), newMembership(meta, own, log), newMembership(meta, own, log)
 	joins := func(m *membership, want bool) {
 		t.Helper()
-		if err := m.start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, m.start(t.Context()))
 		if got := m.olderNodes(); got != want {
 			t.Errorf("an older node is seen: %t, want %t", got, want)
 		}
@@ -145,9 +136,7 @@ func TestOlderNodesAreSeen(t *testing.T) {
 	joins(second, false)
 	joins(older, false)
 	joins(first, true)
-	if err := older.leave(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, older.leave())
 	joins(first, false)
 	joins(older, false)
 	joins(second, true)

@@ -11,6 +11,7 @@ import (
 
 	"sluice/blob"
 	"sluice/internal/storage"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -19,9 +20,7 @@ func writeTree(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		file := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)))
 	}
 }
 
@@ -49,14 +48,10 @@ func TestSeed(t *testing.T) {
 		account + strings.Repeat("/"+segment, 4) + "/x": "",
 	})
 	for link, target := range map[string]string{account + "/link": "a.json", "linked": account, "dangling": "nothing"} {
-		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Symlink(target, filepath.Join(dir, link)))
 	}
 	stores, err := storage.Open(t.Context(), storage.Location{Data: filepath.Join(t.TempDir(), "data")}, storage.Options{Database: filepath.Join(t.TempDir(), "database")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() {
 		if err := stores.Close(); err != nil {
 			t.Error(err)
@@ -100,9 +95,7 @@ func TestSeed(t *testing.T) {
 	}
 	types := map[string]string{}
 	page, err := stores.Meta.ListBlobs(t.Context(), metastore.ListQuery{Account: account, Limit: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, b := range page.Blobs {
 		types[b.Name] = b.ContentType
 	}

@@ -10,6 +10,7 @@ import (
 
 	"sluice/database/sqlstore"
 	"sluice/internal/testclock"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 )
 
@@ -19,9 +20,7 @@ func TestPaymentsAreCollectedWhereTheyWereAccepted(t *testing.T) {
 	const here, there = "chain 4, receiver 0x1, module 0x2", "chain 5, receiver 0x1, module 0x2"
 	clock := testclock.New()
 	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() {
 		if err := meta.Close(); err != nil {
 			t.Error(err)
@@ -50,9 +49,7 @@ func TestPaymentsAreCollectedWhereTheyWereAccepted(t *testing.T) {
 	}
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 	}
 	_, err = meta.OpenChannel(t.Context(), ledger.Channel{ID: "c", Sender: "s", Receiver: "r", Asset: "a", Deposit: 100, Expires: clock.Now().Add(time.Hour)}, nil)
 	must(err)

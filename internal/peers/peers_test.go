@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // constant is a side with these values, one for each run.
@@ -72,19 +74,13 @@ func TestMedians(t *testing.T) {
 func TestSection(t *testing.T) {
 	docs := t.TempDir()
 	name := filepath.Join(docs, "benchmarks.md")
-	if err := os.WriteFile(name, []byte("# Before\n\n"+sectionBegin+"\nold\n"+sectionEnd+"\n\n# After\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(name, []byte("# Before\n\n"+sectionBegin+"\nold\n"+sectionEnd+"\n\n# After\n"), 0o600))
 	groups := []*group{testGroup(t), {name: "missing", title: "Missing", err: errors.New("nginx is not installed")}}
 	var written string
 	for range 2 {
-		if err := writeSection(docs, section("A machine.", options{rounds: 3, time: time.Second}, groups), groups); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, writeSection(docs, section("A machine.", options{rounds: 3, time: time.Second}, groups), groups))
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if written != "" && written != string(text) {
 			t.Errorf("written twice it is\n%s\nand was\n%s", text, written)
 		}
@@ -104,9 +100,7 @@ func TestSection(t *testing.T) {
 		t.Error("a document without the lines was accepted")
 	}
 	image, err := os.ReadFile(filepath.Join(docs, "benchmarks", "test.svg"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d := xml.NewDecoder(strings.NewReader(string(image)))
 	for {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
@@ -149,9 +143,7 @@ func TestBareHandlerRepeatsAResponse(t *testing.T) {
 		_ = w.CloseWithError(serveBare(strings.NewReader(responses), w)) // it returns nil
 	}()
 	url, err := readReady(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	p, err := record(t.Context(), "GET", url+"/get/x", nil)
 	if err != nil || p.Status != 203 || string(p.Body) != "abc" || p.Header.Get("X-A") != "b" || p.Header.Get("Date") != "" {
 		t.Errorf("%+v, %v", p, err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"sluice/internal/secretfile"
+	"sluice/internal/testenv"
 )
 
 func TestFiles(t *testing.T) {
@@ -19,24 +20,18 @@ func TestFiles(t *testing.T) {
 	if _, err := secretfile.Read(name); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Read of no file: %v", err)
 	}
-	if err := secretfile.Create(name, []byte("first")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, secretfile.Create(name, []byte("first")))
 	if err := secretfile.Create(name, []byte("second")); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("Create of an existing file: %v", err)
 	}
 	if text, err := secretfile.Read(name); err != nil || string(text) != "first" {
 		t.Errorf("Read: %q, %v", text, err)
 	}
-	if err := secretfile.Replace(name, []byte("second")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, secretfile.Replace(name, []byte("second")))
 	if text, err := secretfile.Read(name); err != nil || string(text) != "second" {
 		t.Errorf("Read: %q, %v", text, err)
 	}
-	if err := secretfile.Replace(name, make([]byte, secretfile.MaxSize+1)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, secretfile.Replace(name, make([]byte, secretfile.MaxSize+1)))
 	if _, err := secretfile.Read(name); err == nil {
 		t.Error("a large file is read")
 	}
@@ -53,9 +48,7 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o644, 0o620} {
-		if err := os.Chmod(name, mode); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Chmod(name, mode))
 		want := fmt.Sprintf("the file %s has a key, and others may access it (mode %04o): chmod 600 %s", name, mode, name)
 		if _, err := secretfile.Read(name); err == nil || err.Error() != want {
 			t.Errorf("mode %o: %v, want %s", mode, err, want)

@@ -11,6 +11,7 @@ import (
 	"sluice/bytestore/cached"
 	"sluice/bytestore/memory"
 	"sluice/internal/metrics"
+	"sluice/internal/testenv"
 	"sluice/internal/vfs"
 )
 
@@ -18,9 +19,7 @@ import (
 // of its name.
 func TestEveryCacheStatisticIsAMetric(t *testing.T) {
 	cache, err := cached.Open(memory.New(), t.TempDir(), cached.Options{Size: cached.MinSize})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() {
 		if err := cache.Close(); err != nil {
 			t.Error(err)
@@ -49,9 +48,7 @@ func TestEveryCacheStatisticIsAMetric(t *testing.T) {
 // its disk.
 func TestLocalConditionsAndDisk(t *testing.T) {
 	stores, err := Open(t.Context(), Location{Data: t.TempDir()}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer func() {
 		if err := stores.Close(); err != nil {
 			t.Error(err)

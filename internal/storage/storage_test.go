@@ -9,6 +9,7 @@ import (
 
 	"sluice/database/sqlstore"
 	"sluice/internal/datadir"
+	"sluice/internal/testenv"
 )
 
 // waiting is a context that calls a function when something waits for the first time.
@@ -28,18 +29,14 @@ func (w *waiting) Done() <-chan struct{} {
 func TestOpenWaitsForACommand(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	command, err := datadir.Open(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	ctx := &waiting{Context: t.Context(), first: func() {
 		if err := command.Close(); err != nil {
 			t.Error(err)
 		}
 	}}
 	stores, err := Open(ctx, Location{Data: data}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if err := stores.Close(); err != nil {
 		t.Error(err)
 	}
@@ -50,9 +47,7 @@ func TestOpenWaitsForACommand(t *testing.T) {
 func TestOpenMetaWaitsForAFirstStart(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	server, err := datadir.Open(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	ctx := &waiting{Context: t.Context(), first: func() {
 		made, err := sqlstore.OpenSQLite(server.Path(datadir.Database), sqlstore.Options{})
 		if err != nil {
@@ -64,9 +59,7 @@ func TestOpenMetaWaitsForAFirstStart(t *testing.T) {
 		}
 	}}
 	stores, err := OpenMeta(ctx, Location{Data: data}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if err := errors.Join(stores.Close(), server.Close()); err != nil {
 		t.Error(err)
 	}

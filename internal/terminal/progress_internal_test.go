@@ -14,6 +14,7 @@ import (
 	"github.com/mattn/go-runewidth"
 	"github.com/vbauerster/mpb/v8"
 
+	"sluice/internal/testenv"
 	"sluice/internal/units"
 )
 
@@ -173,9 +174,7 @@ func TestProgressOfManyTransfers(t *testing.T) {
 // that a quiet one shows nothing on a terminal.
 func TestProgressIsForTerminals(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, p := range []*Progress{NewProgress(w, false), NewProgress(w, true)} {
 		p.Expect(2, 20)
 		one := p.Start("one", 10)
@@ -239,9 +238,7 @@ func TestShortTransfersWaitForNoDrawing(t *testing.T) {
 // nothing of the lines: each drawing begins at the first column, and clears the screen from there.
 func TestDrawingsBeginAtTheFirstColumn(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	draw := make(chan any)
 	p := newProgress(lineStart{w}, true, time.Now, mpb.WithManualRefresh(draw), mpb.WithWidth(math.MaxInt16))
 	p.columns = func() int { return 40 }
@@ -261,9 +258,7 @@ func TestDrawingsBeginAtTheFirstColumn(t *testing.T) {
 	one.End()
 	p.Close()
 	text, err := io.ReadAll(closing{r, w})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	clears := regexp.MustCompile(`\x1b\[\d+A\x1b\[J`).FindAllIndex(text, -1)
 	for _, at := range clears {
 		if at[0] == 0 || text[at[0]-1] != '\r' {

@@ -12,6 +12,7 @@ import (
 	"sluice/database/dbtest"
 	"sluice/database/whole"
 	"sluice/internal/testclock"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 )
 
@@ -41,18 +42,14 @@ type bench struct {
 // all callers. setUp prepares the store and returns the call.
 func measure(b *testing.B, h *dbtest.Harness, callers int, setUp func(*bench) func(i int) error) {
 	s, err := h.Open()
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	call := setUp(&bench{B: b, Ctx: b.Context(), Clock: h.Clock, Store: s})
 	b.ReportAllocs()
 	b.ResetTimer()
 	err = each(b.N, callers, call)
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
-	if err := errors.Join(err, h.Close()); err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, errors.Join(err, h.Close()))
 }
 
 // each calls fn with 0 to n-1 from several goroutines.
@@ -78,9 +75,7 @@ func each(n, callers int, fn func(i int) error) error {
 // Fill performs the preparation.
 func (b *bench) Fill(n int, fn func(i int) error) {
 	b.Helper()
-	if err := each(n, 64, fn); err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, each(n, 64, fn))
 }
 
 func useSessions(b *bench, n int) func(int) error {

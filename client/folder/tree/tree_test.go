@@ -108,14 +108,10 @@ func newRoot(t *testing.T) (root *os.Root, outside string) {
 	dir, outside := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{"a": "1", "dir/b": "22", "dir/deep/c": "333", ".omitted": "x"} {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o600)))
 	}
 	root, err := os.OpenRoot(dir)
-	if err := errors.Join(err, os.Symlink(outside, filepath.Join(dir, "out")), os.Symlink("dir", filepath.Join(dir, "within")), os.Symlink("a", filepath.Join(dir, "link"))); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(err, os.Symlink(outside, filepath.Join(dir, "out")), os.Symlink("dir", filepath.Join(dir, "within")), os.Symlink("a", filepath.Join(dir, "link"))))
 	t.Cleanup(func() {
 		if err := root.Close(); err != nil {
 			t.Error(err)
@@ -138,9 +134,7 @@ func TestList(t *testing.T) {
 // TestListIsIncomplete checks that a folder that cannot be read is an error, and not an empty one.
 func TestListIsIncomplete(t *testing.T) {
 	root, _ := newRoot(t)
-	if err := os.Chmod(filepath.Join(root.Name(), "dir"), 0); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Chmod(filepath.Join(root.Name(), "dir"), 0))
 	t.Cleanup(func() {
 		if err := os.Chmod(filepath.Join(root.Name(), "dir"), 0o700); err != nil {
 			t.Error(err)
@@ -157,9 +151,7 @@ func TestListIsIncomplete(t *testing.T) {
 func TestOpen(t *testing.T) {
 	root, _ := newRoot(t)
 	f, err := tree.Open(root, "dir/b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	text, err := io.ReadAll(f)
 	if err := errors.Join(err, f.Close()); err != nil || string(text) != "22" {
 		t.Errorf("%q, %v", text, err)
@@ -176,9 +168,7 @@ func TestOpen(t *testing.T) {
 
 func TestMakeFolders(t *testing.T) {
 	root, outside := newRoot(t)
-	if err := tree.MakeFolders(root, "new/x/file"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, tree.MakeFolders(root, "new/x/file"))
 	if info, err := root.Stat("new/x"); err != nil || !info.IsDir() {
 		t.Errorf("%v, %v", info, err)
 	}
@@ -195,12 +185,8 @@ func TestMakeFolders(t *testing.T) {
 func TestRemove(t *testing.T) {
 	root, outside := newRoot(t)
 	kept := filepath.Join(outside, "kept")
-	if err := os.WriteFile(kept, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := tree.Remove(root, "dir/deep/c"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(kept, nil, 0o600))
+	testenv.OK(t, tree.Remove(root, "dir/deep/c"))
 	if _, err := root.Lstat("dir/deep"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the empty folder: %v", err)
 	}

@@ -5,15 +5,15 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 func mustParse(t *testing.T, texts ...string) (rules []Rule) {
 	t.Helper()
 	for _, text := range texts {
 		r, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		rules = append(rules, r)
 	}
 	return rules
@@ -24,9 +24,7 @@ func picks(t *testing.T, s *Set, n int, q Request, own ...string) (list []string
 	t.Helper()
 	for range n {
 		f, err := s.Pick(q, own)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		list = append(list, f.String())
 	}
 	return list

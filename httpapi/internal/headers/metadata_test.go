@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/internal/testenv"
 	"sluice/wire"
 )
 
@@ -25,9 +26,7 @@ func TestMetadataOfHeaders(t *testing.T) {
 		h.Set(name, value)
 	}
 	m, err := ParseMetadata(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	const want = "Blob-Meta-!#$%&'*+.^_`|~9:~\nBlob-Meta-Color-Of-Roof:dark : red\nCache-Control:public, max-age=60\n" +
 		"Content-Disposition:attachment; filename=\"a:b.txt\"\nContent-Language:de, en\n"
 	if m != want {

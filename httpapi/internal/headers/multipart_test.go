@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sluice/blob"
+	"sluice/internal/testenv"
 )
 
 func TestFrameRanges(t *testing.T) {
@@ -34,9 +35,7 @@ func TestFrameRanges(t *testing.T) {
 			reader := multipart.NewReader(&body, params["boundary"])
 			for _, r := range ranges {
 				part, err := reader.NextRawPart()
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				got, err := io.ReadAll(part)
 				if err != nil || !bytes.Equal(got, content[r.Off:r.Off+r.N]) {
 					t.Errorf("part %v: %q, %v", r, got, err)

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // clientVectors is the part of the public client's recorded behavior that concerns paths.
@@ -40,13 +42,9 @@ func (r *repeated) UnmarshalJSON(data []byte) error {
 func readClientVectors(t *testing.T) clientVectors {
 	t.Helper()
 	data, err := os.ReadFile("../../../wire/testdata/client-http.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var v clientVectors
-	if err := json.Unmarshal(data, &v); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(data, &v))
 	return v
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // testRoutes returns a table with every kind of route that the service has.
@@ -38,9 +40,7 @@ func testRoutes() []Route[string] {
 func newTestRouter(t testing.TB, base string) *Router[string] {
 	t.Helper()
 	rt, err := New(base, testRoutes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return rt
 }
 
@@ -256,9 +256,7 @@ func TestPrecedence(t *testing.T) {
 			routes = append(routes, Route[string]{Method: "GET", Pattern: p})
 		}
 		rt, err := New("", routes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for path, pattern := range want {
 			if m := rt.Match("GET", path); m.Pattern != pattern {
 				t.Errorf("%s: %q, want %q", path, m.Pattern, pattern)
@@ -299,9 +297,7 @@ func FuzzEscapedWords(f *testing.F) {
 		{"GET", "/v1/blobs/{account}", false, 3}, {"GET", "/v1/blobs/{account}/{name...}", false, 4}, {"GET", "/livez", false, 5},
 		{"GET", "/{any}/words", false, 6},
 	})
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.OK(f, err)
 	for _, path := range []string{"v1/info", "v1/inf", "v1/infox", "v1/info/", "v1/sessions/a", "v1/sessions/a/use", "v1/blobs/a", "v1/blobs/a/", "v1/blobs/a/b/c", "v1/blobs", "livez", "v1/words", "v"} {
 		f.Add(path)
 	}

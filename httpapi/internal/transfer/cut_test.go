@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"sluice/blob"
+	"sluice/internal/testenv"
 )
 
 // TestCutEndsBodies cuts a body that waits for its client, one between two reads, and one that is
@@ -86,9 +87,7 @@ func TestCutWithoutBodies(t *testing.T) {
 				result <- err
 			})
 			send(t, conn, putHead(10)+tc.sent)
-			if err := conn.CloseWrite(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, conn.CloseWrite())
 			if err := <-result; !errors.Is(err, tc.want) || errors.Is(err, draining) {
 				t.Errorf("the body ends with %v, want %v", err, tc.want)
 			}

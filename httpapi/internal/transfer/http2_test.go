@@ -16,6 +16,7 @@ import (
 	"sluice/access"
 	"sluice/access/keys"
 	"sluice/blob"
+	"sluice/internal/testenv"
 )
 
 // TestPausesOfTheHandlerOverHTTP2: over HTTP/2 an expired deadline ends a stream even if nothing
@@ -58,9 +59,7 @@ func TestPausesOfTheHandlerOverHTTP2(t *testing.T) {
 				}
 			}()
 			res, err := client.Post("http://pipe/", "", r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			got, err := io.ReadAll(res.Body)
 			if err := errors.Join(err, res.Body.Close(), <-served); err != nil || string(got) != "somesomesome" || res.ProtoMajor != 2 {
 				t.Errorf("HTTP/%d, %q, %v", res.ProtoMajor, got, err)
@@ -107,9 +106,7 @@ func TestPacedBodyAndSlowStoreOverHTTP2(t *testing.T) {
 		}, func(client *http.Client) {
 			began := time.Now()
 			res, err := client.Post("http://pipe/", "", bytes.NewReader(make([]byte, size)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			if err := errors.Join(res.Body.Close(), <-served); err != nil {
 				t.Error(err)
 			}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"sluice/blob"
+	"sluice/internal/testenv"
 )
 
 func TestPace(t *testing.T) {
@@ -39,18 +40,14 @@ func serveLoopback(t *testing.T, handle http.HandlerFunc) *net.TCPConn {
 	t.Helper()
 	server := httptest.NewServer(handle)
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
 		server.Close()
 	})
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, conn.SetDeadline(time.Now().Add(time.Minute)))
 	return conn.(*net.TCPConn)
 }
 
@@ -245,9 +242,7 @@ func TestShortBodyOverTCP(t *testing.T) {
 		})
 		send(t, conn, tc.sent)
 		<-begun
-		if err := tc.end(conn); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, tc.end(conn))
 		if err := <-result; !errors.Is(err, blob.ErrIncompleteBody) || errors.Is(err, ErrSlowBody) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // testFile returns a file of n bytes that differ between MiBs.
@@ -24,13 +26,9 @@ func testFile(t *testing.T, n int) (*os.File, []byte) {
 		content[i] = byte(i>>20 ^ i)
 	}
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(path, content, 0o600))
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil {
 			t.Error(err)
@@ -145,9 +143,7 @@ func TestWriterKeepsSendfile(t *testing.T) {
 		server.Listener = countingListener{server.Listener, sent}
 		server.Start()
 		response, err := http.Get(server.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		got, err := io.ReadAll(response.Body)
 		if err != nil || !bytes.Equal(got, tc.want) {
 			t.Errorf("%s: received %d bytes, %v", name, len(got), err)

@@ -12,17 +12,11 @@ import (
 // TestStoresAreCurrent checks that stores.go has what the contracts have.
 func TestStoresAreCurrent(t *testing.T) {
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	want, err := generate(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	got, err := os.ReadFile(filepath.Join(root, "internal", "tracing", "stores.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if !bytes.Equal(got, want) {
 		t.Error("internal/tracing/stores.go is not current: run go generate ./internal/tracing")
 	}

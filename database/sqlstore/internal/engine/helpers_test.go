@@ -139,9 +139,7 @@ func value(tb testing.TB, s testDB, query string, in ...any) int64 {
 		_, err = t.Row(query, in, (*Integer)(&n))
 		return n, err
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.OK(tb, err)
 	return n
 }
 

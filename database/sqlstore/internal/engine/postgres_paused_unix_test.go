@@ -104,9 +104,7 @@ func startQueue(t *testing.T, dsn string) *os.Process {
 	if err == nil {
 		err = child.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		testenv.Check(t, child.Process.Kill())
 		_ = child.Wait() // the error says that it was killed

@@ -33,9 +33,7 @@ func newReplicated(t *testing.T) replicated {
 
 func (r replicated) do(errs ...error) {
 	r.Helper()
-	if err := errors.Join(errs...); err != nil {
-		r.Fatal(err)
-	}
+	testenv.OK(r, errors.Join(errs...))
 }
 
 // counterSize is what a counter has in the beginning.

@@ -30,9 +30,7 @@ func crashed(t *testing.T) string {
 		if err == nil {
 			err = os.WriteFile(left+ending, data, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 	}
 	return left
 }
@@ -55,9 +53,7 @@ func TestStartEmptiesTheLog(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(alone, data, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		testenv.Is(t, testenv.Error(openAt(t, alone, Options{}).fact(t.Context(), "logged19")), nil, "the database without its log")
 	}
 }
@@ -108,9 +104,7 @@ func damaged(t *testing.T, table string) string {
 		}
 		return err
 	}), s.Close())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	f := testenv.Must(os.OpenFile(path, os.O_WRONLY, 0))(t)
 	noise := make([]byte, 4096)
 	for i := range noise {
