@@ -13,9 +13,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// How much the tests that kill servers do: kills, and writers with their names.
+// How many writers the tests that kill servers have, with their names.
 const (
-	CrashRounds  = 50
 	CrashWriters = 6
 	CrashNames   = 5 // per writer
 )

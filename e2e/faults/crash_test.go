@@ -18,6 +18,13 @@ import (
 // After each start every acknowledged blob must be complete, no other blob may be torn, deletes
 // must hold, and each session's count must lie between the acknowledged and the issued uses.
 func TestCrashLoop(t *testing.T) {
+	const crashes = 8
+	crashLoop(t, func(done int) bool { return done < crashes })
+}
+
+// crashLoop kills the server while goOn says so; it is called with the number of kills.
+func crashLoop(t *testing.T, goOn func(done int) bool) {
+	t.Helper()
 	seed := e2e.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	s := e2e.Start(t, e2e.Options{Dirty: true})
@@ -35,7 +42,8 @@ func TestCrashLoop(t *testing.T) {
 	}
 	var counters []*e2e.Counter
 	var requests atomic.Int64
-	for round := range e2e.CrashRounds {
+	crashes := 0
+	for ; goOn(crashes); crashes++ {
 		c := &e2e.Counter{ID: s.Session()}
 		counters = append(counters, c)
 		crashUnderLoad(s, writers, c, &requests, random)
@@ -47,11 +55,11 @@ func TestCrashLoop(t *testing.T) {
 			c.Verify(s)
 		}
 		if t.Failed() {
-			t.Fatalf("after crash %d", round+1)
+			t.Fatalf("after crash %d", crashes+1)
 		}
 	}
-	t.Logf("%d crashes, %d acknowledged requests", e2e.CrashRounds, requests.Load())
-	if requests.Load() < 10*e2e.CrashRounds {
+	t.Logf("%d crashes, %d acknowledged requests", crashes, requests.Load())
+	if requests.Load() < int64(10*crashes) {
 		t.Errorf("the load was too small to be meaningful: %d requests", requests.Load())
 	}
 }

@@ -87,6 +87,9 @@ func (l *load) Start() {
 	}
 }
 
+// someRequests is how many requests a node must acknowledge between two events of a test.
+const someRequests = 60
+
 // further waits until the nodes have acknowledged as many requests more.
 func (l *load) further(requests int64) {
 	l.t.Helper()
@@ -239,12 +242,12 @@ func TestRollingRestart(t *testing.T) {
 	l := newLoad(t, []*e2e.Server{c.Balanced(t)}, 2)
 	l.Start()
 	for _, node := range c.Nodes {
-		l.further(150)
+		l.further(someRequests)
 		node.Stop()
 		node.Restart()
 		node.Eventually("the balancer does not use the node", func() bool { return strings.Contains(node.Log.String(), "route=/v1/blobs/") })
 	}
-	l.further(150)
+	l.further(someRequests)
 	l.Verify(l.views)
 	for _, used := range l.counters {
 		if used.Issued.Load() != used.Acknowledged.Load() || used.Used != used.Acknowledged.Load() {
@@ -276,12 +279,12 @@ func TestStoresStopAndStart(t *testing.T) {
 			})
 		}
 	}
-	l.further(150)
+	l.further(someRequests)
 	testenv.OK(t, c.Database.Stop())
 	readyz(503)
 	testenv.OK(t, c.Database.Start())
 	readyz(200)
-	l.further(150)
+	l.further(someRequests)
 	large, small := e2e.Content(1, 100_000), e2e.Content(2, 100)
 	views[0].Must(204, "PUT", e2e.BlobTarget("0x1", "large"), large)
 	views[0].Must(204, "PUT", e2e.BlobTarget("0x1", "small"), small)
@@ -298,7 +301,7 @@ func TestStoresStopAndStart(t *testing.T) {
 	if r := views[0].Must(200, "GET", e2e.BlobTarget("0x1", "large"), nil); !bytes.Equal(r.Body, large) {
 		t.Errorf("after the object store is back a blob has %d bytes of another content", len(r.Body))
 	}
-	l.further(150)
+	l.further(someRequests)
 	l.Verify(views)
 	pays.Buy(10)
 	pays.Settled() // background tasks continue too
@@ -317,9 +320,9 @@ func TestKilledNode(t *testing.T) {
 	views := c.Views(t)
 	l := newLoad(t, views, 1)
 	l.Start()
-	l.further(150)
+	l.further(someRequests)
 	c.Nodes[0].Kill()
-	l.further(150)
+	l.further(someRequests)
 	l.Verify(views[1:])
 	if l.failed.Load() == 0 {
 		t.Error("the kill interrupted no request")

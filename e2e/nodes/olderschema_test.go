@@ -24,7 +24,7 @@ const olderVersion = 11
 // olderMigrations returns the statements that make the schema of olderVersion on an engine.
 func olderMigrations(t *testing.T, engine string) string {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join("..", "database", "sqlstore", "internal", "engine", "migrations", engine, "*.sql"))
+	names, err := filepath.Glob(filepath.Join("..", "..", "database", "sqlstore", "internal", "engine", "migrations", engine, "*.sql"))
 	if err != nil || len(names) <= olderVersion {
 		t.Fatalf("there are %d migrations, %v", len(names), err)
 	}

@@ -37,21 +37,19 @@ func TestRollingRestartCostsNothing(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
 	// The test relies on the order of these two only, which TestNginxIsFasterThanTheDrain checks.
-	c := e2e.NewCluster(t, e2e.Options{Flags: []string{"--base-path", e2e.HostedBase, "--drain-wait", "2s"}})
+	c := e2e.NewCluster(t, e2e.Options{Flags: []string{"--base-path", e2e.HostedBase, "--drain-wait", "1s"}})
 	for range 3 {
 		startWithSocket(c)
 	}
-	l := newLoad(t, []*e2e.Server{c.Balanced(t, [2]string{"keepalive_timeout 3s;", "keepalive_timeout 500ms;"})}, 1)
+	l := newLoad(t, []*e2e.Server{c.Balanced(t, [2]string{"keepalive_timeout 3s;", "keepalive_timeout 300ms;"})}, 1)
 	l.Start()
-	for range 2 {
-		for _, node := range c.Nodes {
-			l.further(150)
-			node.Stop()
-			node.Restart()
-			node.Eventually("the balancer does not use the node", func() bool { return strings.Contains(node.Log.String(), "route=/v1/blobs/") })
-		}
+	for _, node := range c.Nodes {
+		l.further(someRequests)
+		node.Stop()
+		node.Restart()
+		node.Eventually("the balancer does not use the node", func() bool { return strings.Contains(node.Log.String(), "route=/v1/blobs/") })
 	}
-	l.further(150)
+	l.further(someRequests)
 	l.Verify(l.views)
 	if n := l.failed.Load(); n > 0 {
 		t.Errorf("%d requests failed", n)

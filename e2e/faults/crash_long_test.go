@@ -1,0 +1,16 @@
+//go:build long
+
+package faults
+
+import (
+	"testing"
+	"time"
+
+	"sluice/internal/testenv"
+)
+
+// TestCrashLoopLong is TestCrashLoop for as long as make long says.
+func TestCrashLoopLong(t *testing.T) {
+	end := time.Now().Add(testenv.LongDuration(t))
+	crashLoop(t, func(done int) bool { return done == 0 || time.Now().Before(end) })
+}
