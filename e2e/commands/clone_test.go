@@ -88,8 +88,7 @@ func (b *belongings) Check(s *e2e.Server) {
 // TestCloneToNodesAndBack clones an instance from a folder to PostgreSQL and an object store, and
 // back to another folder.
 func TestCloneToNodesAndBack(t *testing.T) {
-	t.Setenv("AWS_ACCESS_KEY_ID", testenv.S3AccessKey)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.S3SecretKey)
+	t.Parallel()
 	c := e2e.NewCluster(t, e2e.Options{})
 	places := c.Places(c.Database)
 	meta, bytes := places[1], places[3]

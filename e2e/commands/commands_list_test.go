@@ -175,11 +175,15 @@ func TestCommandsWithoutAServerOrAKey(t *testing.T) {
 		}
 	}
 	s.Stop()
+	var commands sync.WaitGroup
 	for _, line := range append(lines, "info", "health", "session show a") {
-		if r := s.Sluice(strings.Fields(line)...); r.Code != 1 || !strings.HasSuffix(r.Stderr, server) || strings.Count(r.Stderr, "\n") != 1 {
-			t.Errorf("%s without a server: %+v, want %q", line, r, server)
-		}
+		commands.Go(func() {
+			if r := s.Sluice(strings.Fields(line)...); r.Code != 1 || !strings.HasSuffix(r.Stderr, server) || strings.Count(r.Stderr, "\n") != 1 {
+				t.Errorf("%s without a server: %+v, want %q", line, r, server)
+			}
+		})
 	}
+	commands.Wait()
 }
 
 // TestDeletesInProgressWhenAnotherIsRefused deletes a blob that the key does not permit to delete,

@@ -7,8 +7,11 @@ import (
 	"sluice/e2e"
 )
 
-// TestConsoleScreens takes the views' pictures at three widths in both themes, and checks each with
-// axe-core. Nothing may be wider than the screen.
+// screen is a view of the console: its address, and a text that an element has when it is drawn.
+type screen struct{ name, address, selector, text string }
+
+// TestConsoleScreens takes the views' pictures at three widths, and at one in the dark theme, and
+// checks each with axe-core. Nothing may be wider than the screen.
 func TestConsoleScreens(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
@@ -16,7 +19,7 @@ func TestConsoleScreens(t *testing.T) {
 	p.untilText("main", "Nothing is stored yet")
 	p.screenshots("nothing")
 	channel := fillForScreens(s)
-	for _, view := range []struct{ name, address, selector, text string }{
+	views := []screen{
 		{"accounts", "#/", "[role=grid]", "0x1"},
 		{"folder", "#/blobs/0x1/photos%2F", "[role=grid]", "harbour"},
 		{"text", "#/blob/0x1/docs%2Freadme.md", ".stage", "sluice"},
@@ -30,7 +33,18 @@ func TestConsoleScreens(t *testing.T) {
 		{"ledger", "#/channels/" + channel, "main table", "40"},
 		{"status", "#/status", ".chart .legend", "Requests"},
 		{"api", "api", "main", "Create or replace a blob"},
-	} {
+	}
+	half := len(views) / 2
+	t.Run("first", func(t *testing.T) { takeScreens(t, s, views[:half]) })
+	t.Run("second", func(t *testing.T) { takeScreens(t, s, views[half:]) })
+	t.Run("operations", func(t *testing.T) { takeScreensOfOperations(t, s) })
+}
+
+// takeScreens takes the pictures of views.
+func takeScreens(t *testing.T, s *e2e.Server, views []screen) {
+	t.Parallel()
+	p := openConsole(t, s, "")
+	for _, view := range views {
 		p.Open(view.address)
 		p.untilText(view.selector, view.text)
 		if view.name == "image" {
@@ -44,6 +58,13 @@ func TestConsoleScreens(t *testing.T) {
 		}
 		p.screenshots(view.name)
 	}
+}
+
+// takeScreensOfOperations takes the pictures of what somebody does.
+func takeScreensOfOperations(t *testing.T, s *e2e.Server) {
+	t.Parallel()
+	p := openConsole(t, s, "api")
+	p.untilText("main", "Create or replace a blob")
 	evaluate[bool](p, `(document.querySelector("#getBlob .try details").open = true, true)`)
 	p.screenshots("operation", "#getBlob")
 	p.screenshots("tryit", "#getBlob .try")
