@@ -139,13 +139,13 @@ func (p *fingerprints) of(f fault) (string, error) {
 		product[binaryPackage] = true
 		p.addFolders(product, p.deps[p.module+"/"+binaryPackage])
 	}
-	hash := sha256.New()
-	fmt.Fprintf(hash, "%s%q\n", p.base, []string{f.file, f.old, f.new, f.pattern, strings.Join(f.packages, " ")})
+	hash := sha256.New() // whose Write returns no error
+	_, _ = fmt.Fprintf(hash, "%s%q\n", p.base, []string{f.file, f.old, f.new, f.pattern, strings.Join(f.packages, " ")})
 	for _, dir := range slices.Sorted(maps.Keys(p.files)) {
 		for _, line := range p.files[dir] {
 			name, _, _ := strings.Cut(line, " ")
 			if tests[dir] || product[dir] && !strings.HasSuffix(name, "_test.go") {
-				fmt.Fprint(hash, line)
+				_, _ = fmt.Fprint(hash, line)
 			}
 		}
 	}

@@ -159,11 +159,12 @@ func (j *journal) summarize(faults []planted) error {
 		errs = append(errs, r.check(f.fault))
 	}
 	columns := []string{string(detected), string(timedOut), excused, string(survived), string(notBuilt), string(unproven)}
-	fmt.Fprintf(j.out, "| faults | %s | minutes |\n|%s\n| %d |", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)+2), len(faults))
+	var row strings.Builder
 	for _, column := range columns {
-		fmt.Fprintf(j.out, " %d |", counts[column])
+		fmt.Fprintf(&row, " %d |", counts[column])
 	}
-	_, err := fmt.Fprintf(j.out, " %.0f |\n", seconds/60)
+	_, err := fmt.Fprintf(j.out, "| faults | %s | minutes |\n|%s\n| %d |%s %.0f |\n",
+		strings.Join(columns, " | "), strings.Repeat("---|", len(columns)+2), len(faults), &row, seconds/60)
 	return errors.Join(append(errs, err)...)
 }
 
