@@ -7,10 +7,13 @@ import (
 )
 
 // NewRowID returns a key for a new row in a table to which rows are appended: 48 bits of
-// milliseconds since 1970, then 80 random bits.
+// milliseconds since 1970, 10 bits of microseconds within the last one, then 70 random bits. So
+// keys that were made a microsecond apart sort by time. In keys from earlier versions the last 80
+// bits are random.
 func NewRowID(now time.Time) (id [16]byte) {
-	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16)
-	rand.Read(id[6:])
+	rand.Read(id[7:])
+	random := uint64(id[7] & 0x3f)
+	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16|uint64(now.UnixMicro()%1000)<<6|random)
 	return id
 }
 
