@@ -30,14 +30,15 @@ type commands struct {
 	Du     duCommand     `cmd:"" group:"Blobs:" help:"Print how many blobs there are and how much they store."`
 	Upload uploadCommand `cmd:"" group:"Blobs:" help:"List and abort uploads. With a file and a blob it is put."`
 
-	Context contextCommand `cmd:"" group:"Servers:" help:"Name servers, and choose the one to use."`
-	Account accountCommand `cmd:"" group:"Servers:" help:"Make the key pair that signs micropayments, and show its address."`
-	Info    infoCommand    `cmd:"" group:"Servers:" help:"Print the version, the limits and the prices of a server."`
-	Pay     payCommand     `cmd:"" group:"Servers:" help:"Buy a session for paid reads: open a channel, pay, and print the id of the session."`
-	Session sessionCommand `cmd:"" group:"Servers:" help:"Create, use and show sessions."`
-	Channel channelCommand `cmd:"" group:"Servers:" help:"Open, show and close payment channels, and add to their deposits."`
-	Health  healthCommand  `cmd:"" group:"Servers:" help:"Check that a server is ready: exit code 0 if it is, and 1 if not."`
-	Bench   benchCommand   `cmd:"" group:"Servers:" help:"Measure the throughput and the latencies of a server."`
+	Context     contextCommand     `cmd:"" group:"Servers:" help:"Name servers, and choose the one to use."`
+	Account     accountCommand     `cmd:"" group:"Servers:" help:"Make the key pair that signs micropayments, and show its address."`
+	Info        infoCommand        `cmd:"" group:"Servers:" help:"Print the version, the limits and the prices of a server."`
+	Pay         payCommand         `cmd:"" group:"Servers:" help:"Buy a session for paid reads: open a channel, pay, and print the id of the session."`
+	Session     sessionCommand     `cmd:"" group:"Servers:" help:"Create, use and show sessions."`
+	Channel     channelCommand     `cmd:"" group:"Servers:" help:"Open, show and close payment channels, and add to their deposits."`
+	Health      healthCommand      `cmd:"" group:"Servers:" help:"Check that a server is ready: exit code 0 if it is, and 1 if not."`
+	Bench       benchCommand       `cmd:"" group:"Servers:" help:"Measure the throughput and the latencies of a server."`
+	Conformance conformanceCommand `cmd:"" group:"Servers:" help:"Check whether a server speaks the interface."`
 
 	Serve       serveCommand      `cmd:"" group:"Running a server:" help:"Run the service."`
 	Config      configCommand     `cmd:"" group:"Running a server:" help:"Check and print the configuration of serve."`

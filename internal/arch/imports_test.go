@@ -115,7 +115,7 @@ var (
 func mayImport(dir string) (allowed []string, ok bool) {
 	switch {
 	case within(dir, "cmd"):
-		return slices.Concat([]string{"client", "collect", "httpapi", "metering", "internal", "database/whole"}, generators, composition, services, contracts, pure), true
+		return slices.Concat([]string{"client", "collect", "conformance", "httpapi", "metering", "internal", "database/whole"}, generators, composition, services, contracts, pure), true
 	case within(dir, "internal/node"):
 		return slices.Concat([]string{"chain", "client/folder/tree", "collect", "httpapi", "console", "metering", "internal", "internal/storage"}, services, contracts, pure), true
 	case within(dir, "instance"):
@@ -188,6 +188,8 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "client"):
 		// Not internal: the package can be moved into a module of its own.
 		return pure, true
+	case within(dir, "conformance"):
+		return pure, true
 	case within(dir, "collect"):
 		return append([]string{"chain", "internal/task", "micropay"}, money...), true
 	case within(dir, "chain"):
@@ -211,7 +213,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "internal/terminal"):
 		return []string{"internal/units"}, true
 	case within(dir, "e2e"):
-		return []string{"internal", "client", "micropay"}, true
+		return []string{"internal", "client", "conformance", "micropay"}, true
 	case within(dir, "internal/testenv", "internal/fullnode", "internal/arch"):
 		return []string{"internal"}, true
 	case within(dir, "internal"):

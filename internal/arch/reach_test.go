@@ -19,14 +19,14 @@ var reaching = map[string][]string{
 
 // TestClientsCannotCauseConnections checks that the service neither opens connections nor runs
 // programs, so a client cannot make it do so. Excepted are the stores and chain, which connect to
-// what the operator configured, the client and the generators, which the service does not import,
-// and packages for tests.
+// what the operator configured; the client, conformance and the generators, which the service does
+// not import; and packages for tests.
 func TestClientsCannotCauseConnections(t *testing.T) {
 	root, err := testenv.Root()
 	testenv.OK(t, err)
 	looked := 0
 	for _, s := range sources(t) {
-		if s.test || within(s.dir, stores...) || within(s.dir, "client", "chain") || within(s.dir, generators...) || within(s.dir, testOnly...) {
+		if s.test || within(s.dir, stores...) || within(s.dir, "client", "chain", "conformance") || within(s.dir, generators...) || within(s.dir, testOnly...) {
 			continue
 		}
 		looked++

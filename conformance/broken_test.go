@@ -1,0 +1,461 @@
+package conformance_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"sluice/conformance"
+	"sluice/httpapi"
+)
+
+// breakage is a way in which a proxy breaks the server behind it, and the cases that find it.
+type breakage struct {
+	name  string
+	cases string // a regular expression of the names of cases; one of them must fail
+	// wrap returns the proxy for one run.
+	wrap func(next http.Handler) http.Handler
+}
+
+// TestBrokenServersAreFound runs cases against servers that are broken, one way each, until one
+// fails. TestConformance runs all cases against the servers themselves.
+func TestBrokenServersAreFound(t *testing.T) {
+	t.Parallel()
+	for reads, breakages := range map[httpapi.Reads][]breakage{httpapi.ReadsPublic: brokenBlobs(), httpapi.ReadsPaid: brokenPayments()} {
+		service := openService(t, reads)
+		for _, b := range breakages {
+			t.Run(b.name, func(t *testing.T) {
+				t.Parallel()
+				if !isFound(t, serve(t, service, b.wrap), b.cases) {
+					t.Errorf("no case of %s fails", b.cases)
+				}
+			})
+		}
+	}
+}
+
+// isFound reports whether a case fails on a server.
+func isFound(t *testing.T, url, cases string) bool {
+	t.Helper()
+	failed := errors.New("a case has failed")
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	o := conformance.Options{URL: url, Level: conformance.Extended, Match: regexp.MustCompile(cases)}
+	report, err := conformance.Run(ctx, o, func(r conformance.Result) {
+		if r.Outcome == conformance.Failed {
+			stop(failed)
+		}
+	})
+	if err != nil && !errors.Is(err, failed) {
+		t.Fatal(err)
+	}
+	if report.Passed+report.Failed == 0 {
+		t.Fatalf("no case of %s ran", cases)
+	}
+	return err != nil
+}
+
+// answer is a response before it is sent.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// answerOf lets a server answer a request.
+func answerOf(next http.Handler, r *http.Request) *answer {
+	recorder := httptest.NewRecorder()
+	next.ServeHTTP(recorder, r)
+	return &answer{recorder.Code, recorder.Header(), recorder.Body.Bytes()}
+}
+
+// send sends the response.
+func (a *answer) send(w http.ResponseWriter) {
+	for name, values := range a.header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body) // a HEAD's body is not sent, and a client may be gone
+}
+
+// setBody replaces the body, and its length.
+func (a *answer) setBody(body []byte) {
+	a.body = body
+	a.header.Set("Content-Length", strconv.Itoa(len(body)))
+}
+
+// edit replaces the body's JSON object.
+func (a *answer) edit(change func(o map[string]any)) {
+	var o map[string]any
+	if json.Unmarshal(a.body, &o) != nil {
+		return
+	}
+	change(o)
+	if body, err := json.Marshal(o); err == nil {
+		a.setBody(body)
+	}
+}
+
+// matches selects requests by their method, "" for all, and a part of their path.
+type matches struct{ method, path string }
+
+func (m matches) match(r *http.Request) bool {
+	return (m.method == "" || m.method == r.Method) && strings.Contains(r.URL.Path, m.path)
+}
+
+// The requests that breakages are about.
+var (
+	puts      = matches{"PUT", "/v1/blobs/"}
+	gets      = matches{"GET", "/v1/blobs/"}
+	heads     = matches{"HEAD", "/v1/blobs/"}
+	deletes   = matches{"DELETE", "/v1/blobs/"}
+	parts     = matches{"PUT", "/parts/"}
+	completes = matches{"POST", "/complete"}
+	uses      = matches{"POST", "/use"}
+	all       = matches{}
+)
+
+// answers returns a proxy that changes the responses to some requests.
+func answers(m matches, change func(a *answer, r *http.Request)) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !m.match(r) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			a := answerOf(next, r)
+			change(a, r)
+			a.send(w)
+		})
+	}
+}
+
+// requests returns a proxy that changes some requests.
+func requests(m matches, change func(r *http.Request)) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if m.match(r) {
+				change(r)
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// without returns a proxy that removes headers from some requests.
+func without(m matches, names ...string) func(http.Handler) http.Handler {
+	return requests(m, func(r *http.Request) {
+		for _, name := range names {
+			r.Header.Del(name)
+		}
+	})
+}
+
+// losing returns a proxy that removes headers from the responses to some requests.
+func losing(m matches, names ...string) func(http.Handler) http.Handler {
+	return answers(m, func(a *answer, _ *http.Request) {
+		for _, name := range names {
+			a.header.Del(name)
+		}
+	})
+}
+
+// status returns a proxy that replaces one status by another.
+func status(m matches, from, to int) func(http.Handler) http.Handler {
+	return answers(m, func(a *answer, _ *http.Request) {
+		if a.status == from {
+			a.status = to
+		}
+	})
+}
+
+// query returns a proxy that changes the parameters of some requests.
+func query(m matches, change func(values map[string][]string)) func(http.Handler) http.Handler {
+	return requests(m, func(r *http.Request) {
+		values := r.URL.Query()
+		change(values)
+		r.URL.RawQuery = values.Encode()
+	})
+}
+
+// ignoring returns a proxy that removes parameters.
+func ignoring(names ...string) func(http.Handler) http.Handler {
+	return query(gets, func(values map[string][]string) {
+		for _, name := range names {
+			delete(values, name)
+		}
+	})
+}
+
+// swallowing returns a proxy that answers some requests itself and does nothing.
+func swallowing(m matches, status int, body string) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !m.match(r) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			a := &answer{status, http.Header{"Content-Type": {"application/json"}, "Chunksets-Left": {"999"}}, []byte(body)}
+			a.send(w)
+		})
+	}
+}
+
+// twice returns a proxy that sends some requests two times.
+func twice(m matches) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if m.match(r) {
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					panic(http.ErrAbortHandler)
+				}
+				first := r.Clone(r.Context())
+				first.Body = io.NopCloser(bytes.NewReader(body))
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				answerOf(next, first)
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// remembering returns a proxy that repeats its first response to some requests, by their path.
+func remembering(m matches) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		var mu sync.Mutex
+		first := map[string]*answer{}
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !m.match(r) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			key := r.Method + r.URL.Path
+			if first[key] == nil {
+				if a := answerOf(next, r); a.status < 300 {
+					first[key] = a
+				} else {
+					a.send(w)
+					return
+				}
+			}
+			first[key].send(w)
+		})
+	}
+}
+
+// entries changes a list in a JSON object.
+func entries(m matches, member string, change func([]any) []any) func(http.Handler) http.Handler {
+	return answers(m, func(a *answer, _ *http.Request) {
+		a.edit(func(o map[string]any) {
+			if list, ok := o[member].([]any); ok {
+				o[member] = change(list)
+			}
+		})
+	})
+}
+
+func reversed(list []any) []any {
+	slices.Reverse(list)
+	return list
+}
+
+func withoutLast(list []any) []any { return list[:max(0, len(list)-1)] }
+
+func brokenBlobs() []breakage {
+	return []breakage{
+		{"put is 200", "^(blob|put)/", status(puts, 204, 200)},
+		{"absent is 403", "^(blob|get)/", status(gets, 404, 403)},
+		{"put stores nothing", "^(blob|put)/", swallowing(puts, 204, "")},
+		{"put keeps the first content", "^(blob|put)/", remembering(puts)},
+		{"stale read", "^(blob|put|get)/", remembering(gets)},
+		{"stale HEAD", "^(blob|put|head)/", remembering(heads)},
+		{"delete does nothing", "^(blob|delete)/", swallowing(deletes, 204, "")},
+		{"range is ignored", "^range/", without(gets, "Range")},
+		{"range is shifted", "^range/", answers(gets, func(a *answer, _ *http.Request) {
+			if a.status == 206 && len(a.body) > 1 {
+				a.body = append(a.body[1:], a.body[0])
+			}
+		})},
+		{"range has another size", "^range/", answers(gets, func(a *answer, _ *http.Request) {
+			a.header.Set("Content-Range", strings.Replace(a.header.Get("Content-Range"), "/", "/1", 1))
+		})},
+		{"suffix is counted from the start", "^range/", requests(gets, func(r *http.Request) {
+			r.Header.Set("Range", strings.Replace(r.Header.Get("Range"), "bytes=-", "bytes=0-", 1))
+		})},
+		{"only the first range", "^range/", requests(gets, func(r *http.Request) {
+			first, _, _ := strings.Cut(r.Header.Get("Range"), ",")
+			r.Header.Set("Range", first)
+		})},
+		{"unsatisfiable range is 200", "^range/", status(gets, 416, 200)},
+		{"malformed range is 416", "^range/", answers(gets, func(a *answer, r *http.Request) {
+			if r.Header.Get("Range") != "" && a.status == 200 {
+				a.status = 416
+			}
+		})},
+		{"HEAD has a range", "^(range|head|get)/", answers(heads, func(a *answer, r *http.Request) {
+			if r.Header.Get("Range") != "" {
+				a.status = 206
+			}
+		})},
+		{"no ETag", "^(blob|put|get)/", losing(gets, "Etag")},
+		{"no Last-Modified", "^(blob|put|get|head)/", losing(gets, "Last-Modified")},
+		{"no Accept-Ranges", "^(blob|put|get|head|range)/", losing(gets, "Accept-Ranges")},
+		{"weak ETag", "^(blob|put|get|condition)/", answers(puts, func(a *answer, _ *http.Request) {
+			a.header.Set("Etag", "W/"+a.header.Get("Etag"))
+		})},
+		{"the same ETag for all", "^(blob|put|get|condition|etag)/", answers(all, func(a *answer, _ *http.Request) {
+			if a.header.Get("Etag") != "" {
+				a.header.Set("Etag", `"1-0000000000000000"`)
+			}
+		})},
+		{"Content-Type is lost", "^(blob|put|get)/", without(puts, "Content-Type")},
+		{"no nosniff", "^(blob|put|get)/", losing(gets, "X-Content-Type-Options")},
+		{"body is cut", "^(blob|put|get|range)/", answers(gets, func(a *answer, _ *http.Request) {
+			if len(a.body) > 2000 {
+				a.setBody(a.body[:2000])
+			}
+		})},
+		{"large bodies are damaged", "^(blob|put|get|range)/", answers(gets, func(a *answer, _ *http.Request) {
+			if len(a.body) > 1<<17 {
+				a.body[1<<17]++
+			}
+		})},
+		{"a digest is not verified", "^(put|digest)/", without(puts, "Content-Digest", "Repr-Digest")},
+		{"Content-Encoding is stored", "^put/", without(puts, "Content-Encoding")},
+		{"If-None-Match of PUT is ignored", "^(put|condition)/", without(puts, "If-None-Match")},
+		{"If-Match of PUT is ignored", "^(put|condition)/", without(puts, "If-Match")},
+		{"conditions of DELETE are ignored", "^(delete|condition)/", without(deletes, "If-Match", "If-None-Match", "If-Unmodified-Since")},
+		{"GET is never 304", "^(get|condition)/", without(gets, "If-None-Match", "If-Modified-Since")},
+		{"If-Range is ignored", "^(range|condition)/", without(gets, "If-Range")},
+		{"metadata is not stored", "^metadata/", requests(puts, func(r *http.Request) {
+			for name := range r.Header {
+				if strings.HasPrefix(name, "Blob-Meta-") {
+					r.Header.Del(name)
+				}
+			}
+		})},
+		{"a 304 loses metadata", "^(metadata|condition)/", answers(gets, func(a *answer, _ *http.Request) {
+			if a.status == 304 {
+				a.header.Del("Content-Language")
+				a.header.Del("Content-Disposition")
+				a.header.Del("Cache-Control")
+			}
+		})},
+		{"expiry is ignored", "^expir", without(puts, "Blob-Expires")},
+		{"names are normalised", "^name/", requests(all, func(r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/v1/blobs/") {
+				r.URL.Path, r.URL.RawPath = path.Clean(r.URL.Path), ""
+			}
+		})},
+		{"plus is a space", "^name/", requests(all, func(r *http.Request) {
+			r.URL.Path, r.URL.RawPath = strings.ReplaceAll(r.URL.Path, "+", " "), ""
+		})},
+		{"names are decoded twice", "^name/", requests(all, func(r *http.Request) {
+			r.URL.Path, r.URL.RawPath = strings.ReplaceAll(r.URL.Path, "%41", "A"), ""
+		})},
+		{"list is reversed", "^list/", entries(gets, "blobs", reversed)},
+		{"list loses its last entry", "^list/", entries(gets, "blobs", withoutLast)},
+		{"list has no prefixes", "^list/", entries(gets, "prefixes", func([]any) []any { return []any{} })},
+		{"limit is ignored", "^list/", ignoring("limit")},
+		{"prefix is ignored", "^list/", ignoring("prefix")},
+		{"delimiter is ignored", "^list/", ignoring("delimiter")},
+		{"after is ignored", "^list/", ignoring("after")},
+		{"next is null", "^list/", answers(gets, func(a *answer, _ *http.Request) {
+			a.edit(func(o map[string]any) {
+				if o["next"] == nil {
+					o["next"] = nil
+				}
+			})
+		})},
+		{"list has other sizes", "^list/", answers(gets, func(a *answer, _ *http.Request) {
+			a.setBody(bytes.ReplaceAll(a.body, []byte(`"size":`), []byte(`"size":1`)))
+		})},
+		{"parts are stored in another order", "^upload/", requests(parts, func(r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/parts/0") {
+				r.URL.Path = strings.TrimSuffix(r.URL.Path, "0") + "1"
+			} else if strings.HasSuffix(r.URL.Path, "/parts/1") {
+				r.URL.Path = strings.TrimSuffix(r.URL.Path, "1") + "0"
+			}
+		})},
+		{"a part's first content stays", "^upload/", remembering(parts)},
+		{"totals are not compared", "^upload/", requests(completes, func(r *http.Request) {
+			r.Body, r.ContentLength = http.NoBody, 0
+		})},
+		{"complete does nothing", "^upload/", swallowing(completes, 200, `{"success": true}`)},
+		{"complete cannot be repeated", "^upload/", func(next http.Handler) http.Handler {
+			var seen sync.Map
+			return answers(completes, func(a *answer, r *http.Request) {
+				if _, again := seen.LoadOrStore(r.URL.Path, true); again && a.status == 200 {
+					a.status = 404
+				}
+			})(next)
+		}},
+		{"abort does nothing", "^upload/", swallowing(matches{"DELETE", "/v1/multipart-uploads/"}, 204, "")},
+		{"use takes two", "^session/", twice(uses)},
+		{"use takes nothing", "^session/", swallowing(uses, 200, "")},
+		{"use has a body", "^session/", answers(uses, func(a *answer, _ *http.Request) { a.setBody([]byte("{}")) })},
+		{"Chunksets-Left is lost", "^session/", losing(uses, "Chunksets-Left")},
+		{"Idempotency-Key is ignored", "^(session|sold|pay)/", without(all, "Idempotency-Key")},
+		{"405 has no Allow", "^(method|error|operation)", losing(all, "Allow")},
+		{"errors have no code", "^(get|error)/", answers(all, func(a *answer, _ *http.Request) {
+			if a.status >= 400 {
+				a.edit(func(o map[string]any) { delete(o, "code") })
+			}
+		})},
+		{"errors are cached", "^(get|error)/", answers(all, func(a *answer, _ *http.Request) {
+			if a.status >= 400 {
+				a.header.Del("Cache-Control")
+			}
+		})},
+		{"requests have no id", "^(error|request)", losing(all, "X-Request-Id")},
+		{"foreign pages may write", "^local/", without(all, "Origin")},
+		{"foreign hosts are served", "^local/", requests(all, func(r *http.Request) { r.Host = "localhost" })},
+	}
+}
+
+func brokenPayments() []breakage {
+	sessions := matches{"POST", "/v1/sessions"}
+	return []breakage{
+		{"a read costs two", "^paid/", twice(matches{"GET", "/v1/blobs/"})},
+		{"HEAD has no price", "^paid/", losing(heads, "Chunkset-Price")},
+		{"the charge is not reported", "^paid/", losing(gets, "Chunksets-Charged")},
+		{"paid responses may be cached", "^paid/", losing(gets, "Cache-Control")},
+		{"Max-Chunksets is ignored", "^paid/", without(gets, "Max-Chunksets")},
+		{"tiny blobs reveal their ETag", "^paid/", answers(heads, func(a *answer, _ *http.Request) { a.header.Set("Etag", `"1-0"`) })},
+		{"a stale payment buys", "^pay/", status(sessions, 409, 201)},
+		{"stale payments are not returned", "^pay/", answers(sessions, func(a *answer, _ *http.Request) {
+			a.edit(func(o map[string]any) { delete(o, "storedMicropayment") })
+		})},
+		{"a payment buys one more", "^(pay|sold)/", answers(sessions, func(a *answer, _ *http.Request) {
+			a.edit(func(o map[string]any) {
+				if n, ok := o["chunksetsTotal"].(float64); ok {
+					o["chunksetsTotal"] = n + 1
+				}
+			})
+		})},
+		{"credit is not shown", "^(pay|channel)/", answers(matches{"GET", "/micropaymentchannels/"}, func(a *answer, _ *http.Request) {
+			a.edit(func(o map[string]any) { o["credit"] = "0" })
+		})},
+		{"the refund is lost", "^channel/", answers(matches{"POST", "/close"}, func(a *answer, _ *http.Request) {
+			a.edit(func(o map[string]any) { delete(o, "refund") })
+		})},
+		{"a deposit is added twice", "^channel/", twice(matches{"POST", "/deposit"})},
+		{"close does nothing", "^channel/", swallowing(matches{"POST", "/close"}, 200, "{}")},
+		{"a channel's sessions are reversed", "^channel/", entries(matches{"GET", "/micropaymentchannels/"}, "sessions", reversed)},
+	}
+}

@@ -1,0 +1,26 @@
+package conformance
+
+import "slices"
+
+// Cases returns all cases, in the order in which they run.
+func Cases() []Case {
+	return slices.Concat(allCases...)
+}
+
+// allCases has the cases of each subject, in the order in which they run.
+var allCases = [][]Case{
+	blobCases, sizeCases, putCases, digestCases, etagCases, getCases, headCases, deleteCases,
+	nameCases, badNameCases, moreNameCases, spellingCases, badAccountCases, accountCases,
+	readConditionCases, ifRangeCases, conditionCases,
+	oneRangeCases, ignoredRangeCases, unsatisfiableRangeCases, boundaryCases, rangeCases,
+	metadataCases, tooLongCases, wrongCacheControlCases, cachingCases, expiryCases,
+	listCases, listAfterCases, moreListCases, wrongListCases, accountListCases,
+	uploadCases, wrongPartCases, gapCases, wrongBeginCases,
+	sessionCases, unknownSessionCases, wrongSessionCases, wrongKeyCases, jsonCases,
+	methodCases, unknownRouteCases, headOfRouteCases, nosniffCases, errorCases, serviceCases,
+	hostedCases, needKeyCases, notHostedCases,
+	foreignHostCases, foreignOriginCases, ownOriginCases, ignoredKeyCases, localCases, inspectionCases, faultCases,
+	channelCases, localChannelCases, wrongChannelCases, wrongDepositCases, unknownChannelCases,
+	micropaymentCases, signatureCases, formCases, wrongTermsCases, damageCases, notPaymentCases,
+	paidReadCases, wrongMaximumCases, faucetCases, noFaucetCases,
+}
