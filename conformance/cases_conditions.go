@@ -32,6 +32,7 @@ var readConditions = []condition{
 	{"none-match-weak", []string{"If-None-Match", "W/ETAG"}, 304},
 	{"none-match-any", []string{"If-None-Match", "*"}, 304},
 	{"none-match-list", []string{"If-None-Match", `"x", ETAG`}, 304},
+	{"none-match-two-lines", []string{"If-None-Match", `"x"`, "If-None-Match", "ETAG"}, 304},
 	{"none-match-other", []string{"If-None-Match", `"x"`}, 200},
 	{"none-match-malformed", []string{"If-None-Match", `x"`}, 200},
 	{"none-match-before-range", []string{"If-None-Match", "ETAG", "Range", "bytes=0-0"}, 304},

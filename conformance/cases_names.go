@@ -72,6 +72,15 @@ var moreNameCases = []Case{
 	{Name: "name/too-long", Section: namesAccounts, Level: Extended, check: func(c *trial) {
 		c.put(c.ofLength(1025), "x").refused(400, "bad_name")
 	}},
+	{Name: "name/longest-target", Section: namesAccounts, Level: Extended, check: func(c *trial) {
+		name := strings.Repeat("日", len(c.ofLength(1024))) // 3 bytes each, and 9 in the target
+		c.put(name, "x").want(204)
+		c.get(name).want(200).wantBody("x")
+		if got := names(c.list(name, "")); len(got) != 1 || got[0] != name {
+			c.fatalf("the list with the whole name as prefix has %d names", len(got))
+		}
+		c.delete(name).want(204)
+	}},
 	{Name: "name/length-in-code-units", Section: namesAccounts, Level: Extended, check: func(c *trial) {
 		rest := len(c.ofLength(1024))
 		fits := strings.Repeat("😀", rest/2) // two code units each

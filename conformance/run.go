@@ -182,36 +182,60 @@ func (s *server) explore(c *trial) {
 	s.freeReads = c.send(request{method: "GET", target: c.blob("probe")}).status != http.StatusPaymentRequired
 }
 
-// leftovers lists what the run could not remove. It asks the server, if the server has lists.
+// leftovers removes what is left of the run in its account, such as an upload that was begun by a
+// request without a response. It returns what cannot be removed; without lists on the server, this
+// is what the cases could not remove.
 func (s *server) leftovers(ctx context.Context) []string {
+	left := []string{}
 	result := s.try(ctx, -1, Case{Name: "leftovers", check: func(c *trial) {
-		blobs := c.send(request{method: "GET", target: "/v1/blobs/" + s.account + "?prefix=" + url.QueryEscape(s.prefix)})
-		var page wire.BlobPage
-		if blobs.status == http.StatusOK && json.Unmarshal([]byte(blobs.body), &page) == nil {
-			for _, b := range page.Blobs {
-				s.leave("blob " + s.account + "/" + b.Name)
+		blobs, uploads := c.ownBlobs(), c.ownUploads()
+		for _, name := range blobs {
+			if r := c.send(request{method: "DELETE", target: "/v1/blobs/" + s.account + "/" + escaped(name)}); r.status != http.StatusNoContent {
+				left = append(left, "blob "+s.account+"/"+name)
 			}
 		}
-		for after := ""; ; {
-			var page wire.UploadPage
-			uploads := c.send(request{method: "GET", target: "/v1/multipart-uploads?account=" + s.account + "&after=" + url.QueryEscape(after)})
-			if uploads.status != http.StatusOK || json.Unmarshal([]byte(uploads.body), &page) != nil {
-				return
-			}
-			for _, u := range page.Uploads {
-				if strings.HasPrefix(u.Name, s.prefix) {
-					s.leave("upload " + u.UploadID)
-				}
-			}
-			if after = page.Next; after == "" {
-				return
+		for _, id := range uploads {
+			if r := (upload{c, id}).abort(); r.status != http.StatusNoContent {
+				left = append(left, "upload "+id)
 			}
 		}
 	}})
-	if result.Outcome == Failed {
-		s.leave(result.Reason)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]string{}, s.left...)
+	for _, what := range s.left {
+		if result.Outcome != Passed || !strings.Contains(what, " "+s.account+"/") {
+			left = append(left, what)
+		}
+	}
+	return left
+}
+
+// ownBlobs returns the names of the run's blobs.
+func (c *trial) ownBlobs() (found []string) {
+	for after := ""; ; {
+		var page wire.BlobPage
+		target := "/v1/blobs/" + c.account + "?prefix=" + url.QueryEscape(c.server.prefix) + "&after=" + url.QueryEscape(after)
+		c.send(request{method: "GET", target: target}).want(http.StatusOK).json(&page)
+		found = append(found, names(page)...)
+		if after = page.Next; after == "" {
+			return found
+		}
+	}
+}
+
+// ownUploads returns the ids of the run's open uploads.
+func (c *trial) ownUploads() (found []string) {
+	for after := ""; ; {
+		var page wire.UploadPage
+		target := "/v1/multipart-uploads?account=" + c.account + "&after=" + url.QueryEscape(after)
+		c.send(request{method: "GET", target: target}).want(http.StatusOK).json(&page)
+		for _, u := range page.Uploads {
+			if strings.HasPrefix(u.Name, c.server.prefix) {
+				found = append(found, u.UploadID)
+			}
+		}
+		if after = page.Next; after == "" {
+			return found
+		}
+	}
 }
