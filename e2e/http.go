@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"sluice/internal/testenv"
@@ -167,16 +166,6 @@ func (s *Server) Upload(account, name string, data []byte, partSize int) Respons
 	id := s.Begin(account, name, partSize)
 	s.Parts(id, data, partSize)
 	return s.Must(200, "POST", "/v1/multipart-uploads/"+id+"/complete", nil)
-}
-
-// Entries returns a page's names and prefixes in byte order.
-func (p Listed) Entries() []string {
-	all := slices.Clone(p.Prefixes)
-	for _, b := range p.Blobs {
-		all = append(all, b.Name)
-	}
-	slices.Sort(all)
-	return all
 }
 
 // Session creates a session and returns its id.

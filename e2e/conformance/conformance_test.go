@@ -157,7 +157,7 @@ func TestOverHTTP2(t *testing.T) {
 	run(t, conformance.Options{URL: s.URL, Transport: s.Client.Transport}, nil)
 }
 
-// TestBehindNginx runs the cases on a hosted network behind nginx with the documented configuration.
+// TestBehindNginx runs the cases on a hosted network behind the documented nginx.
 func TestBehindNginx(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()

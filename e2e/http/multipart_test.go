@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 
@@ -47,38 +46,6 @@ func testPartsInAnyOrder(t *testing.T, s *e2e.Server) {
 	s.Must(200, "POST", "/v1/multipart-uploads/"+id+"/complete", []byte(fmt.Sprintf(`{"totalBytes":%d}`, len(data))))
 	if r := s.Must(200, "GET", e2e.BlobTarget("0x1", "name"), nil); e2e.Digest(r.Body) != e2e.Digest(data) {
 		t.Error("the blob is not what was sent")
-	}
-}
-
-// TestSameBytesSameETag stores the same bytes by PUT and in parts of several sizes.
-func TestSameBytesSameETag(t *testing.T) { overEachProtocol(t, testSameBytesSameETag) }
-
-func testSameBytesSameETag(t *testing.T, s *e2e.Server) {
-	tests := []struct {
-		size      int
-		partSizes []int
-	}{
-		{257, []int{1, 3, 100, 257, 1000}},
-		{1<<20 + 3, []int{1000, 5000, 1 << 20, 5 << 20}},
-		{11<<20 + 7, []int{70_000, 1 << 20, 5 << 20, 64 << 20}},
-		{0, []int{1}},
-	}
-	etags := map[string]int{}
-	for _, test := range tests {
-		data := e2e.Content(uint64(test.size), test.size)
-		want := s.Must(204, "PUT", e2e.BlobTarget("0x1", "by put"), data).Header.Get("ETag")
-		for _, partSize := range test.partSizes {
-			if got := s.Upload("0x1", "by parts", data, partSize).Header.Get("ETag"); got != want {
-				t.Errorf("%d bytes in parts of %d have the ETag %s, by PUT %s", test.size, partSize, got, want)
-			}
-			if r := s.Must(200, "GET", e2e.BlobTarget("0x1", "by parts"), nil); e2e.Digest(r.Body) != e2e.Digest(data) || r.Header.Get("ETag") != want {
-				t.Errorf("%d bytes in parts of %d are read back wrongly: %v", test.size, partSize, r.Header)
-			}
-		}
-		etags[want] = test.size
-	}
-	if len(etags) != len(tests) {
-		t.Errorf("different contents share an ETag: %v", etags)
 	}
 }
 
@@ -153,82 +120,6 @@ func TestCompleteAgain(t *testing.T) {
 	s.Kill()
 	s.Restart()
 	repeat("after a crash")
-}
-
-// TestAbortedUploads checks that an aborted upload accepts no part and no complete, and yields no
-// blob.
-func TestAbortedUploads(t *testing.T) { overEachProtocol(t, testAbortedUploads) }
-
-func testAbortedUploads(t *testing.T, s *e2e.Server) {
-	id := s.Begin("0x1", "name", 1000)
-	s.Parts(id, e2e.Content(1, 1500), 1000)
-	for range 2 {
-		s.Must(204, "DELETE", "/v1/multipart-uploads/"+id, nil)
-	}
-	e2e.CheckProblem(t, s.Do("PUT", e2e.PartTarget(id, 0), []byte("x")), 410, "upload_aborted")
-	e2e.CheckProblem(t, s.Do("POST", "/v1/multipart-uploads/"+id+"/complete", nil), 410, "upload_aborted")
-	e2e.CheckProblem(t, s.Do("GET", e2e.BlobTarget("0x1", "name"), nil), 404, "blob_not_found")
-}
-
-// TestUploadPages reads long lists page by page.
-func TestUploadPages(t *testing.T) { overEachProtocol(t, testUploadPages) }
-
-func testUploadPages(t *testing.T, s *e2e.Server) {
-	id := s.Begin("0x1", "name", 10)
-	for i := range 25 {
-		s.Must(200, "PUT", e2e.PartTarget(id, 2*i), e2e.Content(1, 10-i%3))
-	}
-	var indexes []int
-	query := "?limit=10"
-	for pages := 0; ; pages++ {
-		if pages > 5 {
-			t.Fatalf("the pages do not end; %v so far", indexes)
-		}
-		var page struct {
-			Parts []struct{ Index, Size int }
-			Next  any
-		}
-		s.Must(200, "GET", "/v1/multipart-uploads/"+id+query, nil).Decode(t, &page)
-		for _, part := range page.Parts {
-			if want := 10 - part.Index/2%3; part.Size != want {
-				t.Errorf("part %d has %d bytes, want %d", part.Index, part.Size, want)
-			}
-			indexes = append(indexes, part.Index)
-		}
-		if page.Next == nil {
-			break
-		}
-		query = fmt.Sprintf("?limit=10&after=%v", page.Next)
-	}
-	for i := range 25 {
-		if len(indexes) != 25 || indexes[i] != 2*i {
-			t.Fatalf("the pages have the parts %v", indexes)
-		}
-	}
-
-	want := []string{id}
-	for i := range 24 {
-		want = append(want, s.Begin("0x1", fmt.Sprint("more ", i), 10))
-	}
-	var got []string
-	query = ""
-	for pages := 0; pages < 5; pages++ {
-		var page struct {
-			Uploads []struct{ UploadID string }
-			Next    string
-		}
-		s.Must(200, "GET", "/v1/multipart-uploads?account=0x1&limit=10"+query, nil).Decode(t, &page)
-		for _, u := range page.Uploads {
-			got = append(got, u.UploadID)
-		}
-		if page.Next == "" {
-			break
-		}
-		query = "&after=" + page.Next
-	}
-	if strings.Join(got, " ") != strings.Join(want, " ") {
-		t.Errorf("the pages have the uploads %v, want %v", got, want)
-	}
 }
 
 // TestPartDuringComplete sends a part again concurrently with a complete. The blob must be one of

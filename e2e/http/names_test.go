@@ -129,23 +129,3 @@ func refuseName(t *testing.T, s *e2e.Server, v vector) {
 	body := fmt.Sprintf(`{"rawAccount":"by-parts","rawBlobName":%s,"rawPartSize":1000}`, name)
 	e2e.CheckProblem(t, at.Do("POST", "/v1/multipart-uploads", []byte(body)), 400, "")
 }
-
-// TestNamesAreOpaque checks that names that a file system or a URL normalizer would confuse are
-// different blobs.
-func TestNamesAreOpaque(t *testing.T) { overEachProtocol(t, testNamesAreOpaque) }
-
-func testNamesAreOpaque(t *testing.T, s *e2e.Server) {
-	names := []string{"foo", "foo/bar", "foo//bar", "foo/./bar", "foo/../bar", "bar", "/bar", "FOO", "é", "e\u0301", "%66oo", "foo%2Fbar", "foo+bar", "foo bar"}
-	for i, name := range names {
-		s.Must(204, "PUT", e2e.BlobTarget("0x1", name), e2e.Content(uint64(i), 50))
-	}
-	for i, name := range names {
-		if r := s.Must(200, "GET", e2e.BlobTarget("0x1", name), nil); e2e.Digest(r.Body) != e2e.Digest(e2e.Content(uint64(i), 50)) {
-			t.Errorf("%q is another blob's content", name)
-		}
-	}
-	// %2F and / are the same character in a name.
-	if r := s.Must(200, "GET", "/v1/blobs/0x1/foo%2Fbar", nil); e2e.Digest(r.Body) != e2e.Digest(e2e.Content(1, 50)) {
-		t.Error("foo%2Fbar in the path is not the name foo/bar")
-	}
-}

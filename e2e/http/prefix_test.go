@@ -2,8 +2,6 @@ package http
 
 import (
 	"fmt"
-	"net/url"
-	"slices"
 	"strings"
 	"testing"
 
@@ -27,71 +25,6 @@ func directAndThroughNginx(t *testing.T, reads string, run func(s *e2e.Server)) 
 			run(s)
 		})
 	}
-}
-
-// TestUnderPrefix checks that names, ranges, conditions and uploads work as without a prefix.
-func TestUnderPrefix(t *testing.T) {
-	t.Parallel()
-	for name, run := range map[string]func(*testing.T, *e2e.Server){
-		"names": testNames, "opaque names": testNamesAreOpaque, "ranges": testRanges, "ranges of nothing": testRangesOfEmptyBlobs,
-		"conditions of reads": testConditionsOfReads, "conditions of writes": testConditionsOfWrites,
-		"parts": testPartsInAnyOrder, "aborted uploads": testAbortedUploads, "upload pages": testUploadPages,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			directAndThroughNginx(t, "public", func(s *e2e.Server) { run(s.T.(*testing.T), s) })
-		})
-	}
-}
-
-// TestLongestName stores, reads, lists and deletes a blob under a name of 1,024 characters of 3
-// bytes, which makes a URL of 9 KiB. The test also reads it with every byte escaped, and lists it
-// with the whole name as prefix.
-func TestLongestName(t *testing.T) {
-	t.Parallel()
-	directAndThroughNginx(t, "key", func(s *e2e.Server) {
-		name := strings.Repeat("日", 1024)
-		target := e2e.BlobTarget("bob", name)
-		if len(target) < 9<<10 {
-			s.T.Fatalf("the target has %d bytes", len(target))
-		}
-		s.Must(204, "PUT", target, []byte("kept"))
-		for _, spelling := range []string{target, "/v1/blobs/bob/" + e2e.EscapeAll(name)} {
-			if r := s.Must(200, "GET", spelling, nil); string(r.Body) != "kept" {
-				s.T.Errorf("it is %v", r)
-			}
-		}
-		var page e2e.Listed
-		s.Must(200, "GET", "/v1/blobs/bob?prefix="+url.QueryEscape(name), nil).Decode(s.T, &page)
-		if len(page.Blobs) != 1 || page.Blobs[0].Name != name {
-			s.T.Errorf("the listing with its whole name as prefix has %d blobs", len(page.Blobs))
-		}
-		s.Must(204, "DELETE", target, nil)
-	})
-}
-
-// TestListingsUnderPrefix lists an account page by page, with names that need escapes as the start
-// of pages.
-func TestListingsUnderPrefix(t *testing.T) {
-	t.Parallel()
-	directAndThroughNginx(t, "key", func(s *e2e.Server) {
-		names := []string{"a/b", "a//b", "a/../b", "a/é", "b/x?y#z", "b/100%", "b/a+b&c=d;e", "日/本", "//", "/x"}
-		names = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, "/") })
-		slices.Sort(names)
-		for _, name := range names {
-			s.Must(204, "PUT", e2e.BlobTarget("0x1", name), []byte(name))
-		}
-		for _, prefix := range []string{"", "a/", "a//", "b/", "日", "/"} {
-			for _, delimiter := range []string{"", "/", "//", "%"} {
-				want := entries(names, prefix, delimiter)
-				for _, limit := range []int{1, 3, 1000} {
-					if got := pages(s, prefix, delimiter, limit); !slices.Equal(got, want) {
-						s.T.Errorf("prefix %q, delimiter %q, limit %d: got %q, want %q", prefix, delimiter, limit, got, want)
-					}
-				}
-			}
-		}
-	})
 }
 
 // TestPublicClientUnderPrefix uploads and downloads with the public npm client, unmodified, with a

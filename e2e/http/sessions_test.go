@@ -1,7 +1,6 @@
 package http
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -88,36 +87,5 @@ func TestIdempotencyKeys(t *testing.T) {
 	}
 	if r := create("k1", `{"userIdentity":"0x2"}`); string(r.Body) != string(first.Body) {
 		t.Errorf("the same key after a crash returned %v, first %v", r, first)
-	}
-}
-
-// TestRefusalsAreNotRemembered checks that the server stores only a success under an idempotency
-// key.
-func TestRefusalsAreNotRemembered(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{})
-	e2e.CheckProblem(t, s.Do("POST", "/v1/sessions", []byte(`{"userIdentity":5}`), "Idempotency-Key", "k"), 400, "")
-	s.Must(201, "POST", "/v1/sessions", []byte(`{"userIdentity":"0x2"}`), "Idempotency-Key", "k")
-}
-
-// TestIdempotencyKeysRace sends the same use many times concurrently.
-func TestIdempotencyKeysRace(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{})
-	id := s.Session()
-	for round := range 10 {
-		var callers sync.WaitGroup
-		for range 20 {
-			callers.Go(func() {
-				r, err := s.Try("POST", "/v1/sessions/"+id+"/use", nil, "Idempotency-Key", fmt.Sprint("k", round))
-				if want := fmt.Sprint(999 - round); err != nil || r.Status != 200 || r.Header.Get("Chunksets-Left") != want {
-					t.Errorf("use: %v, %v, want 200 and %s left", r, err, want)
-				}
-			})
-		}
-		callers.Wait()
-	}
-	if got := s.Left(id); got != "990" {
-		t.Errorf("%s chunksets left after 10 different uses", got)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"sluice/e2e"
 	"sluice/internal/testenv"
@@ -87,30 +86,6 @@ func diskUse(s *e2e.Server) int64 {
 		}
 	}
 	return sum
-}
-
-// TestExpiry checks that reads of an expired blob get 410, and that it counts as absent otherwise.
-func TestExpiry(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{})
-	target := e2e.BlobTarget("0x1", "name")
-	expires := s.PutBrief(target)
-	s.Eventually("the blob does not expire", func() bool { return s.Do("GET", target, nil).Status != 200 })
-	if now := time.Now(); now.Before(expires) {
-		t.Errorf("the blob expired %v too early", expires.Sub(now))
-	}
-	e2e.CheckProblem(t, s.Do("GET", target, nil), 410, "blob_expired")
-	if head := s.Do("HEAD", target, nil); head.Status != 410 {
-		t.Errorf("HEAD: %d, want 410", head.Status)
-	}
-	if got := s.Names("0x1"); len(got) != 0 {
-		t.Errorf("expired blobs are listed: %q", got)
-	}
-	e2e.CheckProblem(t, s.Do("PUT", target, []byte("y"), "If-Match", "*"), 412, "precondition_failed")
-	s.Must(204, "PUT", target, []byte("y"), "If-None-Match", "*")
-	if r := s.Must(200, "GET", target, nil); string(r.Body) != "y" {
-		t.Errorf("the new blob is %v", r)
-	}
 }
 
 // TestDamage flips a bit on the disk. The server must never serve the block that contains it, and
