@@ -22,5 +22,5 @@ var allCases = [][]Case{
 	foreignHostCases, foreignOriginCases, ownOriginCases, ignoredKeyCases, localCases, inspectionCases, faultCases,
 	channelCases, localChannelCases, wrongChannelCases, wrongDepositCases, unknownChannelCases,
 	micropaymentCases, signatureCases, formCases, wrongTermsCases, damageCases, notPaymentCases,
-	paidReadCases, wrongMaximumCases, faucetCases, noFaucetCases,
+	paidReadCases, wrongMaximumCases, paidOrderCases, freeReadCases, faucetCases, noFaucetCases,
 }

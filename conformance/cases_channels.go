@@ -195,6 +195,21 @@ var localChannelCases = needing([]Case{
 			c.fatalf("the sender is %q after %s has paid", state.Sender, c.payer.Address())
 		}
 	}},
+	{Name: "channel/refused-payment-binds-nobody", Section: channels, Level: Extended, check: func(c *trial) {
+		ch := c.opened(c.payer, c.post(channelsTarget, `{"deposit": "1"}`))
+		c.buy(ch.next(2), "").refused(402, "insufficient_funds")
+		if state := ch.wantMoney(0, 0); state.Sender != "" {
+			c.fatalf("a refused payment has made %s the sender", state.Sender)
+		}
+	}},
+	{Name: "channel/bound-number-is-free-for-others", Section: channels, Level: Extended, check: func(c *trial) {
+		ch, other := c.opened(c.payer, c.send(request{method: "POST", target: channelsTarget})), c.newPayer()
+		c.buy(ch.next(c.price()), "").want(201)
+		number := `"paymentChannelId": "` + strconv.FormatUint(ch.number, 10) + `"`
+		c.tryChannel(number).refused(409, "channel_exists")
+		c.opened(other, c.tryChannelOf(other, number))
+		c.tryChannelOf(other, number).refused(409, "channel_exists")
+	}},
 	{Name: "channel/without-sender-excludes-others", Section: channels, Level: Extended, check: func(c *trial) {
 		ch := c.opened(c.payer, c.send(request{method: "POST", target: channelsTarget}))
 		c.tryChannel(`"paymentChannelId": "`+strconv.FormatUint(ch.number, 10)+`"`).refused(409, "channel_exists")

@@ -304,9 +304,11 @@ var damageCases = needing(rows("pay/damaged", micropayments, Extended, []damage{
 	{"payload", 400, "micropayment_malformed", "payload", func(p []byte) []byte { return flipped(p, 40, 7) }},
 	{"module-name", 400, "micropayment_malformed", "module_name", func(p []byte) []byte { return flipped(p, 76, 1) }},
 	{"function-name", 400, "micropayment_malformed", "function_name", func(p []byte) []byte { return flipped(p, 90, 1) }},
-	{"amount", 402, "micropayment_refused", "", func(p []byte) []byte { return flipped(p, 111, 1) }},
-	{"sender", 402, "micropayment_refused", "", func(p []byte) []byte { return flipped(p, 0, 1) }},
-	{"signature", 402, "micropayment_refused", "", func(p []byte) []byte { return flipped(p, len(p)-20, 1) }},
+	{"fee-payer", 400, "micropayment_malformed", "fee_payer", func(p []byte) []byte { return flipped(p, 270, 1) }},
+	{"too-long", 400, "micropayment_malformed", "too_long", func([]byte) []byte { return make([]byte, 10_000) }},
+	{"amount", 402, "micropayment_refused", "bad_signature", func(p []byte) []byte { return flipped(p, 111, 1) }},
+	{"sender", 402, "micropayment_refused", "wrong_signer", func(p []byte) []byte { return flipped(p, 0, 1) }},
+	{"signature", 402, "micropayment_refused", "bad_signature", func(p []byte) []byte { return flipped(p, len(p)-20, 1) }},
 }, func(d damage) string { return d.name }, func(c *trial, d damage) {
 	ch := c.openChannel(1_000_000)
 	r := c.buy(base64.StdEncoding.EncodeToString(d.change(decoded(ch.next(c.price())))), "")
@@ -323,7 +325,7 @@ func flipped(payment []byte, at int, bits byte) []byte {
 }
 
 var notPaymentCases = needing(rows("pay/malformed", micropayments, Extended, [][2]string{
-	{"not-base64", "§"}, {"empty-bytes", "===="}, {"text", "aGVsbG8="}, {"zeros", base64.StdEncoding.EncodeToString(make([]byte, 300))},
+	{"not-base64", "§"}, {"url-base64", "__--"}, {"empty-bytes", "===="}, {"text", "aGVsbG8="}, {"zeros", base64.StdEncoding.EncodeToString(make([]byte, 300))},
 }, func(r [2]string) string { return r[0] }, func(c *trial, r [2]string) {
 	if r := c.buy(r[1], "").refused(400, "micropayment_malformed"); r.problem().Reason == "" {
 		r.fatalf("there is no reason: %s", printable(r.body))

@@ -3,6 +3,9 @@ package conformance
 import (
 	"fmt"
 	"strconv"
+	"strings"
+
+	"sluice/micropay"
 )
 
 // chunksetBytes is how many bytes of a blob are one chunkset.
@@ -214,6 +217,78 @@ var wrongMaximumCases = needing(rows("paid/max-chunksets-malformed", paidReading
 	c.paidRead("a", "Session-Id", s.SessionID, "Max-Chunksets", value).refused(400, "bad_header")
 	c.wantLeft(s.SessionID, 1)
 }), paidReads, booksInLedger)
+
+// paidOrder is a read that several checks could refuse, and the one that must. In its headers
+// SESSION is a session without chunksets, STALE a stale micropayment, LIVE one that pays for too
+// little, NOWHERE one of an unknown channel, and ETAG the blob's ETag.
+type paidOrder struct {
+	name, blob string
+	header     []string
+	status     int
+	code       string
+}
+
+var paidOrderCases = needing(rows("paid/order", paidReading, Extended, []paidOrder{
+	{"two-sessions", "here", []string{"Session-Id", "SESSION", "Session-Id", "SESSION"}, 400, "bad_header"},
+	{"both-before-session", "absent", []string{"Session-Id", "unknown", "X-Shelby-Micropayment", "AAAA"}, 400, "bad_header"},
+	{"maximum-before-session", "absent", []string{"Max-Chunksets", "-1", "Session-Id", "unknown"}, 400, "bad_header"},
+	{"two-maxima", "here", []string{"Max-Chunksets", "1", "Max-Chunksets", "1", "Session-Id", "SESSION"}, 400, "bad_header"},
+	{"empty-maximum", "here", []string{"Max-Chunksets", "", "Session-Id", "SESSION"}, 400, "bad_header"},
+	{"session-before-blob", "absent", []string{"Session-Id", "unknown"}, 402, "session_not_found"},
+	{"empty-session", "absent", []string{"Session-Id", ""}, 402, "session_not_found"},
+	{"payment-before-blob", "absent", []string{"X-Shelby-Micropayment", "AAAA"}, 400, "micropayment_malformed"},
+	{"empty-payment", "absent", []string{"X-Shelby-Micropayment", ""}, 400, "micropayment_malformed"},
+	{"channel-before-blob", "absent", []string{"X-Shelby-Micropayment", "NOWHERE"}, 402, "channel_not_found"},
+	{"blob-before-price", "absent", nil, 404, "blob_not_found"},
+	{"blob-before-charge", "absent", []string{"Session-Id", "SESSION"}, 404, "blob_not_found"},
+	{"blob-before-sequence", "absent", []string{"X-Shelby-Micropayment", "STALE"}, 404, "blob_not_found"},
+	{"session-before-condition", "here", []string{"Session-Id", "unknown", "If-None-Match", "ETAG"}, 402, "session_not_found"},
+	{"condition-before-charge", "here", []string{"Session-Id", "SESSION", "If-None-Match", "ETAG"}, 304, ""},
+	{"condition-before-sequence", "here", []string{"X-Shelby-Micropayment", "STALE", "If-None-Match", "ETAG"}, 304, ""},
+	{"condition-before-range", "here", []string{"Session-Id", "SESSION", "If-Match", `"x"`, "Range", "bytes=9-1"}, 412, "precondition_failed"},
+	{"range-before-charge", "here", []string{"Session-Id", "SESSION", "Range", "bytes=99999999-"}, 416, "range_not_satisfiable"},
+	{"range-before-sequence", "here", []string{"X-Shelby-Micropayment", "STALE", "Range", "bytes=9-1"}, 416, "range_not_satisfiable"},
+	{"range-before-maximum", "here", []string{"Session-Id", "SESSION", "Range", "bytes=9-1", "Max-Chunksets", "0"}, 416, "range_not_satisfiable"},
+	{"too-many-ranges", "here", []string{"Session-Id", "SESSION", "Range", "bytes=" + strings.TrimSuffix(strings.Repeat("0-0,", 65), ",")}, 416, "range_not_satisfiable"},
+	{"empty-session-has-nothing-left", "here", []string{"Session-Id", "SESSION", "Range", "bytes=0-0"}, 402, "no_chunksets_left"},
+	{"maximum-before-funds", "here", []string{"Session-Id", "SESSION", "Max-Chunksets", "0"}, 402, "charge_above_limit"},
+	{"maximum-before-payment", "here", []string{"X-Shelby-Micropayment", "LIVE", "Max-Chunksets", "0"}, 402, "charge_above_limit"},
+	{"sequence-before-funds", "here", []string{"X-Shelby-Micropayment", "STALE", "Max-Chunksets", "1"}, 409, "micropayment_stale"},
+	{"funds", "here", []string{"X-Shelby-Micropayment", "LIVE", "Max-Chunksets", "1"}, 402, "insufficient_funds"},
+}, func(o paidOrder) string { return o.name }, func(c *trial, o paidOrder) {
+	if c.price() < 2 {
+		c.skipf("needs a price above 1")
+	}
+	etag := c.put("here", content(3000)).want(204).header.Get("ETag")
+	ch, s := c.sold(1)
+	c.use(s.SessionID).want(200)
+	stale := ch.sign().Base64()
+	live := ch.sign(func(p *micropay.Payment) { p.Sequence, p.Amount = p.Sequence+1, p.Amount+1 }).Base64()
+	nowhere := ch.sign(func(p *micropay.Payment) { p.PaymentChannelID++ }).Base64()
+	header := []string{}
+	for _, text := range o.header {
+		header = append(header, strings.NewReplacer("SESSION", s.SessionID, "STALE", stale, "LIVE", live, "NOWHERE", nowhere, "ETAG", etag).Replace(text))
+	}
+	r := c.paidRead(o.blob, header...).want(o.status)
+	if o.code != "" {
+		r.refused(o.status, o.code)
+	}
+	if r.status == 402 && strings.Contains(r.body, ch.id) {
+		r.fatalf("the response reveals the channelId")
+	}
+	ch.wantMoney(c.price(), 0)
+	c.wantLeft(s.SessionID, 0)
+}), paidReads, booksInLedger)
+
+// freeReadCases check that payments are ignored where reads are public.
+var freeReadCases = needing(rows("paid/ignored", paidReading, Extended, [][]string{
+	{"Session-Id", "unknown"}, {"X-Shelby-Micropayment", "nonsense"}, {"Session-Id", "unknown", "X-Shelby-Micropayment", "nonsense"},
+	{"Session-Id", "unknown", "Max-Chunksets", "0"},
+}, func(header []string) string { return strings.ToLower(strings.Join(header, "-")) }, func(c *trial, header []string) {
+	c.put("a", "free").want(204)
+	c.get("a", header...).want(200).wantBody("free").wantNo("Chunksets-Charged")
+	c.head("a").want(200).wantNo("Chunkset-Price")
+}), publicReads)
 
 // faucetTarget is where a local instance with paid reads opens channels for everyone.
 const faucetTarget = "/v1/local/faucet"

@@ -7,110 +7,13 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
-	"sluice/micropay"
 )
-
-// expired makes a micropayment expire, so that the chain would refuse it.
-func expired(p *micropay.Payment) { p.Expiration = uint64(time.Now().Unix()) }
-
-// forgery is a micropayment that the server must not accept, whatever its channel's state.
-type forgery struct {
-	name   string
-	text   string
-	status int
-	code   string
-	reason string // reason of micropayment_refused
-}
-
-// forgeries returns one of every kind, each with the next sequence number and amount.
-func forgeries(c *e2e.Channel) []forgery {
-	t := c.S.T
-	t.Helper()
-	sign := func(change ...func(*micropay.Payment)) string {
-		return c.Payer.Sign(t, c.Number, c.Sequence+1, c.Amount+20, change...).Base64()
-	}
-	good := decoded(t, sign())
-	changed := func(change func(b []byte) []byte) string { return e2e.AsBase64(change(slices.Clone(good))) }
-	stranger := c.S.Payer(99).Signer.Address()
-	malformed := func(name, text string) forgery { return forgery{name, text, 400, "micropayment_malformed", ""} }
-	refused := func(reason, text string) forgery {
-		return forgery{reason, text, 402, "micropayment_refused", reason}
-	}
-	large := func(name, text string) forgery { return forgery{name, text, 400, "number_too_large", ""} }
-	const huge = 1 << 63
-	return []forgery{
-		malformed("empty", ""),
-		malformed("not base64", "*&^%"),
-		malformed("url base64", "__--"),
-		malformed("without padding", sign()[:494]),
-		malformed("with a space", sign()+" x"),
-		malformed("two", sign()+sign()),
-		malformed("cut", changed(func(b []byte) []byte { return b[:len(b)-1] })),
-		malformed("trailing byte", changed(func(b []byte) []byte { return append(b, 0) })),
-		malformed("another function", changed(func(b []byte) []byte { b[106] ^= 1; return b })),
-		malformed("another module name", changed(func(b []byte) []byte { b[77] ^= 1; return b })),
-		malformed("another fee payer", changed(func(b []byte) []byte { b[270] = 1; return b })),
-		malformed("huge", e2e.AsBase64(make([]byte, 10_000))),
-		refused("wrong_receiver", sign(func(p *micropay.Payment) { p.Receiver[5] ^= 1 })),
-		refused("wrong_asset", sign(func(p *micropay.Payment) { p.Asset[5] ^= 1 })),
-		refused("wrong_module_address", sign(func(p *micropay.Payment) { p.ModuleAddress[5] ^= 1 })),
-		refused("wrong_chain", sign(func(p *micropay.Payment) { p.ChainID++ })),
-		refused("expired", sign(expired)),
-		refused("expired", sign(func(p *micropay.Payment) { p.Expiration = 0 })),
-		refused("wrong_signer", changed(func(b []byte) []byte { copy(b, stranger[:]); return b })),
-		refused("bad_signature", changed(func(b []byte) []byte { b[110] ^= 1; return b })), // the amount
-		// Above 2^63-1, and not signed.
-		refused("bad_signature", changed(func(b []byte) []byte { b[117] ^= 0x80; return b })),
-		refused("bad_signature", changed(func(b []byte) []byte { b[len(b)-40] ^= 1; return b })), // the signature
-		large("amount", c.Payer.Sign(t, c.Number, c.Sequence+1, huge).Base64()),
-		large("payment channel id", c.Payer.Sign(t, huge, c.Sequence+1, c.Amount+20).Base64()),
-		large("sequence number", c.Payer.Sign(t, c.Number, huge, c.Amount+20).Base64()),
-		large("all", c.Payer.Sign(t, ^uint64(0), ^uint64(0), ^uint64(0)).Base64()),
-	}
-}
 
 // ways returns the two ways to spend a micropayment, each for 2 chunksets.
 func ways(s *e2e.Server, target string) map[string]func(micropayment string) e2e.Response {
 	return map[string]func(string) e2e.Response{
 		"buy":  func(m string) e2e.Response { return s.Do("POST", "/v1/sessions", e2e.PurchaseBody(s.T, m, "")) },
 		"read": func(m string) e2e.Response { return s.Do("GET", target, nil, "X-Shelby-Micropayment", m) },
-	}
-}
-
-// TestForgedPayments checks that the server refuses forgeries without any effect, and accepts a
-// valid micropayment after them.
-func TestForgedPayments(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Flags: []string{"--reads", "paid", "--chunkset-price", "10"}})
-	target := e2e.BlobTarget("0x1", "name")
-	s.Must(204, "PUT", target, e2e.Content(1, e2e.ChunksetSize+1))
-	for name, spend := range ways(s, target) {
-		c := s.Open(s.Payer(1), 1000)
-		unbound := s.Opened(s.Payer(1), s.Must(201, "POST", e2e.Channels, nil))
-		id := c.Buy(30).SessionID
-		before := c.State().Money()
-		for _, f := range append(forgeries(c), forgeries(unbound)...) {
-			r := spend(f.text)
-			if e2e.CheckProblem(t, r, f.status, f.code); t.Failed() {
-				t.Fatalf("%s with %s: %v", name, f.name, r)
-			}
-			if f.reason != "" && e2e.Member(t, r, "reason") != f.reason {
-				t.Errorf("%s with %s: %s", name, f.name, r.Body)
-			}
-		}
-		if got := c.State(); got.Money() != before || len(got.Sessions) != 1 {
-			t.Errorf("%s: forgeries changed the channel from %q to %+v", name, before, got)
-		}
-		if got := unbound.State(); got.Sender != "" || got.Accepted != "0" {
-			t.Errorf("%s: forgeries bound a channel: %+v", name, got)
-		}
-		if left := s.Left(id); left != "3" {
-			t.Errorf("%s: forgeries left a session with %s chunksets", name, left)
-		}
-		if r := spend(c.Next(20)); r.Status >= 300 {
-			t.Errorf("%s: a valid micropayment after the forgeries: %v", name, r)
-		}
 	}
 }
 
@@ -290,34 +193,5 @@ func TestHugeNumbers(t *testing.T) {
 	e2e.CheckProblem(t, s.Do("POST", "/v1/sessions", e2e.PurchaseBody(t, more.Next(1), full.SessionID)), 400, "number_too_large")
 	if got := more.State(); got.Accepted != "0" {
 		t.Errorf("a refill that overflows was paid: %s", got.Money())
-	}
-}
-
-// TestPaymentForms buys with every form of transaction that a payer's software may use, and with
-// several keys.
-func TestPaymentForms(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{})
-	var public []micropay.PublicKey
-	var private []micropay.PrivateKey
-	for i := range 3 {
-		key, err := micropay.NewPrivateKey(micropay.KeyEd25519, slices.Repeat([]byte{byte(100 + i)}, 32))
-		testenv.OK(t, err)
-		public, private = append(public, key.Public()), append(private, key)
-	}
-	for _, scheme := range []micropay.Scheme{micropay.SchemeMultiEd25519, micropay.SchemeMultiKey} {
-		signer, err := micropay.NewMultiSigner(scheme, public, 2, private[0], private[2])
-		testenv.OK(t, err)
-		c := s.Open(&e2e.Payer{Signer: signer, Terms: s.Terms()}, 100)
-		for _, change := range []func(*micropay.Payment){
-			func(*micropay.Payment) {},
-			func(p *micropay.Payment) { p.Form, p.Nonce, p.AccountSequence = micropay.FormPlain, 0, 17 },
-			func(p *micropay.Payment) { p.Form, p.Nonce = micropay.FormSequence, 0 },
-		} {
-			s.Must(201, "POST", "/v1/sessions", e2e.PurchaseBody(t, c.Next(10, change), ""))
-		}
-		if got := c.Settled().Money(); got != "deposit 100 accepted 30 credit 0 sequence 3 open" {
-			t.Errorf("%s: the channel is %q", scheme, got)
-		}
 	}
 }
