@@ -29,7 +29,7 @@ type breakage struct {
 }
 
 // TestBrokenServersAreFound runs cases against servers that are broken, one way each, until one
-// fails. TestConformance runs all cases against the servers themselves.
+// fails. TestServersConform runs all cases against the servers themselves.
 func TestBrokenServersAreFound(t *testing.T) {
 	t.Parallel()
 	for reads, breakages := range map[httpapi.Reads][]breakage{httpapi.ReadsPublic: brokenBlobs(), httpapi.ReadsPaid: brokenPayments()} {

@@ -12,8 +12,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestConformance runs all cases on servers of each kind. Together they skip none.
-func TestConformance(t *testing.T) {
+// TestServersConform runs all cases on servers of each kind. Together they skip none.
+func TestServersConform(t *testing.T) {
 	t.Parallel()
 	const account = "0x00cd000000000000000000000000000000000000000000000000000000000001"
 	hosted, key := openHosted(t, []string{account})

@@ -381,17 +381,6 @@ func LongEnough(t testing.TB, shortest time.Duration, try func(time.Duration) bo
 	}
 }
 
-// PutBrief stores a blob that expires soon, and returns when.
-func (s *Server) PutBrief(target string) (expires time.Time) {
-	s.T.Helper()
-	LongEnough(s.T, 500*time.Millisecond, func(life time.Duration) bool {
-		expires = time.Now().Add(life).UTC()
-		r := s.Do("PUT", target, []byte("x"), "Blob-Expires", expires.Format(time.RFC3339Nano))
-		return r.Status == 204
-	})
-	return expires
-}
-
 // FlipBit flips one bit in the only stored file with this size.
 func (s *Server) FlipBit(size, offset int64) {
 	s.T.Helper()
