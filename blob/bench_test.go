@@ -22,7 +22,7 @@ import (
 // newDurable returns a Service over a server's stores, on the file system.
 func newDurable(b *testing.B, opt blob.Options) (*blob.Service, *sqlstore.Store) {
 	b.Helper()
-	dir := b.TempDir()
+	dir := testenv.MemoryDir(b)
 	files, err := localfs.Open(filepath.Join(dir, "bytes"), localfs.Options{})
 	testenv.OK(b, err)
 	meta, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})

@@ -61,7 +61,7 @@ func TestWritesInDoubtKeepTheirBytes(t *testing.T) {
 func TestRunFreesWhenTheLastReaderEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: time.Now})
+		meta, err := sqlstore.OpenSQLite(filepath.Join(testenv.MemoryDir(t), "meta.db"), sqlstore.Options{Now: time.Now})
 		testenv.OK(t, err)
 		store := memory.New()
 		f := &fixture{Service: blob.New(meta, store, blob.Options{InlineSize: -1}), meta: meta, bytes: store}

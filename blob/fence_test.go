@@ -70,7 +70,7 @@ func (g guarded) holds(t *testing.T) bool {
 // database opens an empty database in a synctest bubble.
 func openMeta(t *testing.T) *sqlstore.Store {
 	t.Helper()
-	s, err := sqlstore.OpenSQLite(t.TempDir()+"/meta.db", sqlstore.Options{})
+	s, err := sqlstore.OpenSQLite(testenv.MemoryDir(t)+"/meta.db", sqlstore.Options{})
 	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {

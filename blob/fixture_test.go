@@ -31,7 +31,7 @@ type fixture struct {
 func newFixture(t testing.TB, opt blob.Options) *fixture {
 	t.Helper()
 	f := &fixture{bytes: memory.New(), clock: testclock.New()}
-	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: f.clock.Now})
+	meta, err := sqlstore.OpenSQLite(filepath.Join(testenv.MemoryDir(t), "meta.db"), sqlstore.Options{Now: f.clock.Now})
 	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := meta.Close(); err != nil {

@@ -86,7 +86,7 @@ func (f *fixture) largeGarbage(t *testing.T, n int) []bytestore.Name {
 func TestOverwritesLeaveABoundedBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{})
+		meta, err := sqlstore.OpenSQLite(filepath.Join(testenv.MemoryDir(t), "meta.db"), sqlstore.Options{})
 		testenv.OK(t, err)
 		store := &watchedStore{memory.New(), func(bytestore.Name) error { time.Sleep(30 * time.Millisecond); return nil }}
 		f := &fixture{Service: blob.New(meta, store, blob.Options{InlineSize: -1}), meta: meta, bytes: store.Store}
@@ -413,7 +413,7 @@ func TestContentThatCannotBeDropped(t *testing.T) {
 func inRun(t *testing.T, opt blob.Options, wrap func(blob.Metadata) blob.Metadata, call func(t *testing.T, f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: time.Now})
+		meta, err := sqlstore.OpenSQLite(filepath.Join(testenv.MemoryDir(t), "meta.db"), sqlstore.Options{Now: time.Now})
 		testenv.OK(t, err)
 		f := &fixture{meta: meta, bytes: memory.New()}
 		f.Service = blob.New(wrap(meta), f.bytes, opt)

@@ -43,7 +43,7 @@ func newOverStore(t testing.TB, store bytestore.Store, opt blob.Options) *fixtur
 // newOnFiles is newFixture over files. It returns their folder as well.
 func newOnFiles(t testing.TB, opt blob.Options) (*fixture, string) {
 	t.Helper()
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	files, err := localfs.Open(dir, localfs.Options{})
 	testenv.OK(t, err)
 	t.Cleanup(func() {
@@ -439,7 +439,7 @@ func TestDamagedCopyIsEvicted(t *testing.T) {
 	want := randomBytes(7, 1<<20)
 	f.put(t, "n", want)
 	inner := &flippingOnce{Store: f.bytes}
-	copies, err := cached.Open(inner, t.TempDir(), cached.Options{Size: 8 << 20})
+	copies, err := cached.Open(inner, testenv.MemoryDir(t), cached.Options{Size: 8 << 20})
 	testenv.OK(t, err)
 	defer func() {
 		if err := copies.Close(); err != nil {

@@ -169,7 +169,7 @@ func TestExpiredBlobsAreFreed(t *testing.T) {
 func TestRunPerformsAllTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: time.Now})
+		meta, err := sqlstore.OpenSQLite(filepath.Join(testenv.MemoryDir(t), "meta.db"), sqlstore.Options{Now: time.Now})
 		testenv.OK(t, err)
 		bytes := memory.New()
 		var restored atomic.Int64

@@ -58,10 +58,11 @@ func (c *copied) check(content []byte) {
 
 // TestPutObject copies blobs of different sizes from one service to another.
 func TestPutObject(t *testing.T) {
+	t.Parallel()
 	_, from := startServer(t)
 	_, to := startServer(t)
 	for _, size := range []int{0, 1, copiedPart, copiedPart + 1, 10*copiedPart - 1} {
-		c := &copied{t: t, from: from, to: to, o: client.PutOptions{PartSize: copiedPart, StateFile: filepath.Join(t.TempDir(), "state")}}
+		c := &copied{t: t, from: from, to: to, o: client.PutOptions{PartSize: copiedPart, StateFile: filepath.Join(testenv.MemoryDir(t), "state")}}
 		content := randomBytes(size)
 		c.store(content)
 		testenv.OK(t, c.copy(t.Context()))
@@ -77,7 +78,7 @@ func TestPutObjectResumes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			source, from := startServer(t)
 			target, to := startServer(t)
-			c := &copied{t: t, from: from, to: to, o: client.PutOptions{PartSize: copiedPart, Concurrency: 1, StateFile: filepath.Join(t.TempDir(), "state")}}
+			c := &copied{t: t, from: from, to: to, o: client.PutOptions{PartSize: copiedPart, Concurrency: 1, StateFile: filepath.Join(testenv.MemoryDir(t), "state")}}
 			content := randomBytes(size)
 			c.store(content)
 			ctx, cancel := context.WithCancel(t.Context())

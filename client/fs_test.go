@@ -17,6 +17,7 @@ import (
 
 // TestFS checks the file systems for an account and for a prefix.
 func TestFS(t *testing.T) {
+	t.Parallel()
 	_, c := startServer(t)
 	for _, name := range []string{
 		"a.txt", "empty", "dir/b", "dir/c", "dir/sub/d", "dir-1", "dir!", "日本/x y",

@@ -223,7 +223,7 @@ func FuzzHostileServer(f *testing.F) {
 		if len(replies) > 1<<16 {
 			return
 		}
-		dir := t.TempDir()
+		dir := testenv.MemoryDir(t)
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()

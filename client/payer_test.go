@@ -67,7 +67,7 @@ func checkAccounts(t testing.TB, c *client.Client, p *client.Payer, want uint64,
 func TestPayerBuysAndRefills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
-		dir := t.TempDir()
+		dir := testenv.MemoryDir(t)
 		p := newPayer(t, c, dir)
 		ctx := t.Context()
 		s, err := p.Ensure(ctx, 4)
@@ -118,6 +118,7 @@ func TestPayerBuysAndRefills(t *testing.T) {
 // the payer noticing, or cut, once or until the payer returns an error, and that a later process
 // finds what was bought and pays nothing twice.
 func TestPayerPaysOnceWhateverIsLost(t *testing.T) {
+	t.Parallel()
 	for name, what := range map[string]fault{"not delivered": lost, "no answer": noAnswer, "cut body": cutBody} {
 		for _, attempts := range []int{1, 100} {
 			for _, pause := range []time.Duration{0, 2 * time.Minute, 25 * time.Hour} {
@@ -154,7 +155,7 @@ func payOnce(t *testing.T, what fault, at, attempts int, pause time.Duration) bo
 		}
 		return pass
 	})
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	run := func() error {
 		p := newPayer(t, c, dir) // as a new process
 		if _, err := p.Ensure(t.Context(), 1); err != nil {
@@ -209,7 +210,7 @@ func payOnce(t *testing.T, what fault, at, attempts int, pause time.Duration) bo
 func TestPayersShareAStateFile(t *testing.T) {
 	const payers, goroutines, rounds = 4, 4, 5
 	c, _ := newService(t, serviceOptions{price: 1}, func(*http.Request) fault { return pass })
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	var work sync.WaitGroup
 	for range payers {
 		p := newPayer(t, c, dir)
@@ -245,7 +246,7 @@ func TestPayersShareAStateFile(t *testing.T) {
 // former one.
 func TestPayerOfAnotherInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
+		dir := testenv.MemoryDir(t)
 		pass := func(*http.Request) fault { return pass }
 		former, _ := newService(t, serviceOptions{}, pass)
 		if _, err := newPayer(t, former, dir).Ensure(t.Context(), 1); err != nil {
@@ -301,7 +302,7 @@ func TestPayerBudget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
-				p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) {
+				p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) {
 					if test.change != nil {
 						test.change(o)
 					}
@@ -325,7 +326,7 @@ func TestPayerBudget(t *testing.T) {
 func TestPayerSpendsNoMoreThanItsBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
-		p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) { o.MaxSpend = 100 })
+		p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.MaxSpend = 100 })
 		for range 3 {
 			if _, err := p.Buy(t.Context(), 10); err != nil {
 				t.Fatal(err)
@@ -351,7 +352,7 @@ func TestPayerSpendsNoMoreThanItsBudget(t *testing.T) {
 func TestPayerWithoutItsState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
-		dir := t.TempDir()
+		dir := testenv.MemoryDir(t)
 		file := filepath.Join(dir, "payer.json")
 		p := newPayer(t, c, dir)
 		if _, err := p.Buy(t.Context(), 10); err != nil {
@@ -404,7 +405,7 @@ func TestPayerAfterRefusals(t *testing.T) {
 			}
 			return s.RoundTrip(r)
 		}))
-		p := newPayer(t, c, t.TempDir())
+		p := newPayer(t, c, testenv.MemoryDir(t))
 		for range 3 {
 			if _, err := p.Buy(t.Context(), 20); !errors.Is(err, client.ErrPaymentRequired) {
 				t.Fatalf("error %v", err)
@@ -468,7 +469,7 @@ func TestPayerIsToldThatItsPurchaseIsStale(t *testing.T) {
 			}
 			return resp, nil
 		}))
-		p := newPayer(t, c, t.TempDir())
+		p := newPayer(t, c, testenv.MemoryDir(t))
 		if _, err := p.Channel(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -506,7 +507,7 @@ func TestPayerWritesBeforeItSends(t *testing.T) {
 		s, err := openService(serviceOptions{price: 3})
 		testenv.OK(t, err)
 		defer func() { check(s.close()) }()
-		dir, sent := t.TempDir(), 0
+		dir, sent := testenv.MemoryDir(t), 0
 		var c *client.Client
 		c = newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.Method != http.MethodPost {
@@ -553,7 +554,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // TestStateFiles checks which state files are refused, and what the error says.
 func TestStateFiles(t *testing.T) {
 	c, _ := newService(t, serviceOptions{}, func(*http.Request) fault { return pass })
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	p := newPayer(t, c, dir)
 	if _, err := p.Buy(t.Context(), 1); err != nil {
 		t.Fatal(err)

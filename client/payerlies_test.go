@@ -264,7 +264,7 @@ func TestLyingServiceTakesAtMostOnePurchase(t *testing.T) {
 	testenv.OK(t, err)
 	takes := map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
-		dir := t.TempDir()
+		dir := testenv.MemoryDir(t)
 		synctest.Test(t, func(t *testing.T) {
 			l := &liar{t: rt, other: other, sessions: map[string]*lieSession{}}
 			spend := rapid.SampledFrom([]uint64{50, maxSpend}).Draw(rt, "MaxSpend")

@@ -28,7 +28,7 @@ func TestPayerModel(t *testing.T) {
 		s, err := openService(serviceOptions{price: price})
 		testenv.OK(t, err)
 		defer func() { check(s.close()) }()
-		dir, number := t.TempDir(), 0
+		dir, number := testenv.MemoryDir(t), 0
 		// rapid asks for the deadline of a *testing.T, which a bubble refuses.
 		rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) {
 			number++

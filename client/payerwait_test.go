@@ -36,7 +36,7 @@ func TestPayerBuysWithinTheSellingLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)
 		waits := 0
-		p := s.pay(t.TempDir(), func(o *client.PayerOptions) { o.OnWait = func(client.Channel) { waits++ } })
+		p := s.pay(testenv.MemoryDir(t), func(o *client.PayerOptions) { o.OnWait = func(client.Channel) { waits++ } })
 		session, err := p.Ensure(t.Context(), 1)
 		if err != nil || session.ChunksetsLeft != 3 { // 10 usually
 			t.Fatalf("session %+v, %v", session, err)
@@ -80,7 +80,7 @@ func TestPayerWaitsWithinItsBounds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newChainService(t)
 				test.set(s)
-				p := s.pay(t.TempDir(), func(o *client.PayerOptions) { o.MaxWait = test.maxWait })
+				p := s.pay(testenv.MemoryDir(t), func(o *client.PayerOptions) { o.MaxWait = test.maxWait })
 				ctx := t.Context()
 				if test.ctx > 0 {
 					var cancel context.CancelFunc
@@ -114,7 +114,7 @@ func TestPayerShrinksToWhatARefusalPermits(t *testing.T) {
 			}
 			return s.RoundTrip(r)
 		}))
-		p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) { o.PaymentChannelID, o.Deposit = 7, 0 })
+		p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.PaymentChannelID, o.Deposit = 7, 0 })
 		if session, err := p.Ensure(t.Context(), 1); err != nil || session.ChunksetsLeft != 6 {
 			t.Errorf("session %+v, %v", session, err)
 		}
@@ -145,7 +145,7 @@ func TestPayerRenewsWhatHasExpired(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newChainService(t)
 				s.away = true
-				dir, renewals := t.TempDir(), 0
+				dir, renewals := testenv.MemoryDir(t), 0
 				s.fault = func(r *http.Request) fault {
 					if !strings.HasSuffix(r.URL.Path, "/renew") {
 						return pass
@@ -211,7 +211,7 @@ func TestPayerRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)
 		s.away = true
-		dir := t.TempDir()
+		dir := testenv.MemoryDir(t)
 		p := s.pay(dir)
 		if _, err := p.Renew(t.Context()); !errors.Is(err, client.ErrNotFound) {
 			t.Errorf("without a channel: %v", err)
@@ -253,28 +253,28 @@ func TestPayerOpensOnTheChainFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)
 		none := func(o *client.PayerOptions) { o.PaymentChannelID = 0 }
-		if _, err := s.pay(t.TempDir(), none).Ensure(t.Context(), 1); !errors.Is(err, client.ErrNoChannel) || !strings.Contains(err.Error(), "receiver 0xa and the asset 0xb") {
+		if _, err := s.pay(testenv.MemoryDir(t), none).Ensure(t.Context(), 1); !errors.Is(err, client.ErrNoChannel) || !strings.Contains(err.Error(), "receiver 0xa and the asset 0xb") {
 			t.Errorf("without a number: %v", err)
 		}
 		if s.requests != 1 {
 			t.Errorf("%d requests, want that for the terms only", s.requests)
 		}
 		deposit := func(o *client.PayerOptions) { o.Deposit = 5 }
-		if _, err := s.pay(t.TempDir(), deposit).Ensure(t.Context(), 1); !errors.Is(err, client.ErrInvalid) {
+		if _, err := s.pay(testenv.MemoryDir(t), deposit).Ensure(t.Context(), 1); !errors.Is(err, client.ErrInvalid) {
 			t.Errorf("with a deposit: %v", err)
 		}
-		dir := t.TempDir()
+		dir := testenv.MemoryDir(t)
 		if _, err := s.pay(dir, func(o *client.PayerOptions) { o.PaymentChannelID = 8 }).Ensure(t.Context(), 1); !errors.Is(err, client.ErrNotFound) {
 			t.Errorf("a channel that does not exist: %v", err)
 		}
 		if _, err := s.pay(dir).Ensure(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.pay(t.TempDir()).Ensure(t.Context(), 1); !errors.Is(err, client.ErrConflict) || !strings.Contains(err.Error(), "PayerOptions.ChannelID") {
+		if _, err := s.pay(testenv.MemoryDir(t)).Ensure(t.Context(), 1); !errors.Is(err, client.ErrConflict) || !strings.Contains(err.Error(), "PayerOptions.ChannelID") {
 			t.Errorf("a channel that is known: %v", err)
 		}
 		other := func(o *client.PayerOptions) { o.ChannelID, o.PaymentChannelID = "C", 8 }
-		if _, err := s.pay(t.TempDir(), other).Ensure(t.Context(), 1); !errors.Is(err, client.ErrTermsChanged) {
+		if _, err := s.pay(testenv.MemoryDir(t), other).Ensure(t.Context(), 1); !errors.Is(err, client.ErrTermsChanged) {
 			t.Errorf("the id of another number: %v", err)
 		}
 		lower := s.deposit
@@ -292,7 +292,7 @@ func TestPayerOpensOnTheChainFirst(t *testing.T) {
 func TestPayerSaysThatAnotherChannelIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
-		dir := t.TempDir()
+		dir := testenv.MemoryDir(t)
 		first := newPayer(t, c, dir)
 		if _, err := first.Ensure(t.Context(), 5); err != nil {
 			t.Fatal(err)
@@ -331,7 +331,7 @@ func TestPayerDoesNotCountWhatWasRefused(t *testing.T) {
 			}
 			return s.RoundTrip(r)
 		}))
-		p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) { o.MaxSpend = 90 })
+		p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.MaxSpend = 90 })
 		spent := func(what string, spent, added uint64) {
 			t.Helper()
 			if got := status(t, p); got.Spent != spent || got.Added != added {
@@ -376,7 +376,7 @@ func TestPayerRenewsOnlyWhatWasDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)
 		s.away = true
-		p := s.pay(t.TempDir(), func(o *client.PayerOptions) { o.MaxWait = -1 })
+		p := s.pay(testenv.MemoryDir(t), func(o *client.PayerOptions) { o.MaxWait = -1 })
 		s.refuse = wire.CodeInsufficientFunds
 		if _, err := p.Ensure(t.Context(), 3); !errors.Is(err, client.ErrPaymentRequired) {
 			t.Fatal(err)
@@ -410,7 +410,7 @@ func TestPayerCountsCredit(t *testing.T) {
 			}
 			return s.RoundTrip(r)
 		}))
-		p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) { o.PaymentChannelID, o.Deposit, o.MaxPrice = 7, 0, 2 })
+		p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.PaymentChannelID, o.Deposit, o.MaxPrice = 7, 0, 2 })
 		if session, err := p.Ensure(t.Context(), 1); err != nil || session.ChunksetsLeft != 1 || s.accepted != 3 {
 			t.Fatalf("session %+v, %v", session, err)
 		}
@@ -425,7 +425,7 @@ func TestPayerCountsCredit(t *testing.T) {
 func TestPayerBuysAnotherSessionNearTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
-		dir := t.TempDir()
+		dir := testenv.MemoryDir(t)
 		p := newPayer(t, c, dir)
 		old, err := p.Ensure(t.Context(), 4) // it has 10, and lives for an hour
 		testenv.OK(t, err)
@@ -459,7 +459,7 @@ func TestPaidReadsUseASessionThatEndsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
 		paidBlob(t, c) // of 3 chunksets
-		p := newPayer(t, c, t.TempDir())
+		p := newPayer(t, c, testenv.MemoryDir(t))
 		old, err := p.Buy(t.Context(), 10)
 		testenv.OK(t, err)
 		time.Sleep(55 * time.Minute)
@@ -485,7 +485,7 @@ func TestChannelOfAChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)
 		s.away = true
-		p := s.pay(t.TempDir())
+		p := s.pay(testenv.MemoryDir(t))
 		if _, err := p.Ensure(t.Context(), 3); err != nil {
 			t.Fatal(err)
 		}

@@ -57,7 +57,7 @@ func TestPaidReads(t *testing.T) {
 		if _, err := c.Put(t.Context(), "team", "empty", strings.NewReader(""), client.PutOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) { o.Chunksets = 4 })
+		p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.Chunksets = 4 })
 		shared := &client.Payment{Payer: p, MaxChunksets: 12}
 		total := int64(0)
 		for _, test := range []struct {
@@ -140,7 +140,7 @@ func TestPaidReadsOfASessionThatEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
 		want := paidBlob(t, c)
-		p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) { o.Chunksets = 3 })
+		p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.Chunksets = 3 })
 		s, err := p.Ensure(t.Context(), 1)
 		testenv.OK(t, err)
 		without := &client.Payment{SessionID: s.ID}
@@ -167,6 +167,7 @@ func TestPaidReadsOfASessionThatEnded(t *testing.T) {
 // response was lost or cut, that a lost response counts as charged, and that nothing is requested
 // beyond the limit.
 func TestPaidReadIsContinuedWithinItsLimit(t *testing.T) {
+	t.Parallel()
 	const cutAt = wire.ChunksetSize * 3 / 2
 	for name, test := range map[string]struct {
 		fault            fault
@@ -217,7 +218,7 @@ func TestPaidReadIsContinuedWithinItsLimit(t *testing.T) {
 					return resp, err
 				}))
 				want := paidBlob(t, c)
-				p := newPayer(t, c, t.TempDir())
+				p := newPayer(t, c, testenv.MemoryDir(t))
 				if _, err := p.Ensure(t.Context(), 1); err != nil {
 					t.Fatal(err)
 				}
@@ -266,7 +267,7 @@ func TestPaidReadIsNotReplayed(t *testing.T) {
 	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	payment := &client.Payment{Payer: newPayer(t, c, t.TempDir()), MaxChunksets: 2}
+	payment := &client.Payment{Payer: newPayer(t, c, testenv.MemoryDir(t)), MaxChunksets: 2}
 	if got, err := readAll(t, c, client.GetOptions{Payment: payment}); err != nil || string(got) != "hello" {
 		t.Fatalf("%q, %v", got, err)
 	}
@@ -287,7 +288,7 @@ func TestConcurrentPaidReads(t *testing.T) {
 	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	var payments []*client.Payment
 	var work sync.WaitGroup
 	for range payers {
@@ -340,7 +341,7 @@ func TestServiceThatNeverServes(t *testing.T) {
 	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) { o.MaxPurchase = 10 })
+	p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.MaxPurchase = 10 })
 	payment := &client.Payment{Payer: p, MaxChunksets: 3}
 	if _, err := readAll(t, c, client.GetOptions{Payment: payment}); !errors.Is(err, client.ErrPaymentRequired) {
 		t.Errorf("error %v", err)
@@ -353,6 +354,7 @@ func TestServiceThatNeverServes(t *testing.T) {
 // TestNothingIsBoughtWithoutNeed checks that reads that are free buy nothing, and that a download
 // of a small blob buys a single chunkset.
 func TestNothingIsBoughtWithoutNeed(t *testing.T) {
+	t.Parallel()
 	for reads, want := range map[httpapi.Reads]uint64{httpapi.ReadsPublic: 0, httpapi.ReadsPaid: 3} {
 		t.Run(string(reads), func(t *testing.T) {
 			c, _ := newService(t, serviceOptions{reads: reads, price: 3}, func(*http.Request) fault { return pass })
@@ -361,9 +363,9 @@ func TestNothingIsBoughtWithoutNeed(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) { o.Chunksets, o.MaxSpend = 1, 3 })
+			p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.Chunksets, o.MaxSpend = 1, 3 })
 			o := client.DownloadOptions{GetOptions: client.GetOptions{Payment: &client.Payment{Payer: p}}}
-			dir := t.TempDir()
+			dir := testenv.MemoryDir(t)
 			for _, name := range []string{"empty", "a"} {
 				if _, err := c.DownloadFile(t.Context(), "team", name, filepath.Join(dir, name), o); err != nil {
 					t.Fatalf("%s: %v", name, err)
@@ -384,7 +386,7 @@ func TestNothingIsBoughtWithoutNeed(t *testing.T) {
 func TestNothingIsBoughtBeyondTheLimit(t *testing.T) {
 	c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
 	paidBlob(t, c)
-	p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) { o.Chunksets = 1 })
+	p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.Chunksets = 1 })
 	for _, test := range []struct {
 		limit, length int64
 		want          error
@@ -415,7 +417,7 @@ func TestWhatWasPaidIsReceived(t *testing.T) {
 			return resp, err
 		}))
 		want := paidBlob(t, c)
-		dir := t.TempDir()
+		dir := testenv.MemoryDir(t)
 		path := filepath.Join(dir, "a")
 		for _, test := range []struct {
 			budget uint64

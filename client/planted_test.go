@@ -164,7 +164,7 @@ func TestPlantedPayerState(t *testing.T) {
 	} {
 		for _, suffix := range []string{"", ".lock"} {
 			t.Run(name+suffix, func(t *testing.T) {
-				dir := t.TempDir()
+				dir := testenv.MemoryDir(t)
 				file := filepath.Join(dir, "payer.json"+suffix)
 				newPayer(t, c, dir)
 				if suffix == "" {

@@ -79,7 +79,7 @@ type sourceFile struct {
 
 func newSourceFile(t *testing.T, size int) *sourceFile {
 	t.Helper()
-	f := &sourceFile{t, filepath.Join(t.TempDir(), "source"), randomBytes(size)}
+	f := &sourceFile{t, filepath.Join(testenv.MemoryDir(t), "source"), randomBytes(size)}
 	f.write(f.content)
 	return f
 }
@@ -465,7 +465,7 @@ func TestBusy(t *testing.T) {
 	if _, err := c.PutFile(t.Context(), "team", "a", f.path, client.PutOptions{PartSize: 1000}); err != nil {
 		t.Fatal(err)
 	}
-	target := filepath.Join(t.TempDir(), "target")
+	target := filepath.Join(testenv.MemoryDir(t), "target")
 	second.Store(false)
 	s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if !strings.HasPrefix(r.Header.Get("Range"), "bytes=0-") && !second.Swap(true) {
@@ -489,7 +489,7 @@ func TestBusy(t *testing.T) {
 // target is a file to receive, in a folder of its own.
 func target(t *testing.T) string {
 	t.Helper()
-	return filepath.Join(t.TempDir(), "target")
+	return filepath.Join(testenv.MemoryDir(t), "target")
 }
 
 // interruptedDownload receives a blob of 10,500 bytes, and ends the context when its sixth range is
@@ -713,7 +713,7 @@ func TestDownloadFileStaysInRoot(t *testing.T) {
 	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(randomBytes(5_000)), client.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	outside, inside := t.TempDir(), t.TempDir()
+	outside, inside := testenv.MemoryDir(t), testenv.MemoryDir(t)
 	testenv.OK(t, errors.Join(os.Symlink(outside, filepath.Join(inside, "link")), os.Mkdir(filepath.Join(inside, "sub"), 0o700)))
 	root, err := os.OpenRoot(inside)
 	testenv.OK(t, err)
@@ -737,8 +737,9 @@ func TestDownloadFileStaysInRoot(t *testing.T) {
 
 // TestAnySizes stores and reads a file with any size, part size, range size and concurrency.
 func TestAnySizes(t *testing.T) {
+	t.Parallel()
 	_, c := startServer(t)
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	checks := flag.Lookup("rapid.checks")
 	before := checks.Value.String()
 	if err := checks.Value.Set("30"); err != nil { // each of them is many requests

@@ -37,7 +37,7 @@ func TestSendFile(t *testing.T) {
 	if _, err := random.Read(data); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "file")
+	path := filepath.Join(testenv.MemoryDir(t), "file")
 	testenv.OK(t, os.WriteFile(path, data, 0o600))
 	file, err := os.Open(path)
 	testenv.OK(t, err)
@@ -113,7 +113,7 @@ func TestSendFile(t *testing.T) {
 // watches what is sent without copies.
 func TestStalledSendFile(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "file")
+	path := filepath.Join(testenv.MemoryDir(t), "file")
 	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 64<<20)); err != nil { // fills buffers
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func TestPutAndDownload(t *testing.T) {
 	const part = 1000
 	for _, size := range []int{0, 1, part - 1, part, part + 1, 3 * part, 10*part + 7} {
 		want := randomBytes(size)
-		file := filepath.Join(t.TempDir(), "source")
+		file := filepath.Join(testenv.MemoryDir(t), "source")
 		testenv.OK(t, os.WriteFile(file, want, 0o600))
 		o := client.PutOptions{PartSize: part, ContentType: "text/x", Concurrency: 3}
 		for how, put := range map[string]func() (client.Blob, error){
@@ -230,7 +230,7 @@ func TestSHA256IsVerified(t *testing.T) {
 	if _, err := io.Copy(io.Discard, r); !errors.Is(err, client.ErrCorrupt) {
 		t.Errorf("read: %v", err)
 	}
-	file, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	file, err := os.Create(filepath.Join(testenv.MemoryDir(t), "f"))
 	testenv.OK(t, err)
 	defer func() { _ = file.Close() }()
 	for what, w := range map[string]io.WriterAt{"a file": file, "a writer": &writerAt{}} {

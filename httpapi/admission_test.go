@@ -310,6 +310,7 @@ func (s *losesOpens) OpenChannel(ctx context.Context, c ledger.Channel, idem *le
 
 // TestRequestRate: the rates are announced, and a refused request has a Retry-After.
 func TestRequestRate(t *testing.T) {
+	t.Parallel()
 	h := newHosted(t, ReadsPublic, access.ScopeWrite)
 	h.limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2}})
 	var asked sync.WaitGroup
@@ -413,6 +414,7 @@ func TestLookupsDoNotCountForAnAddress(t *testing.T) {
 
 // TestUnknownKeysAreLookedUpWithinLimits: an address's limits bound its key lookups.
 func TestUnknownKeysAreLookedUpWithinLimits(t *testing.T) {
+	t.Parallel()
 	store := &countingKeys{}
 	s := startService(t, func(meta whole.Database) *access.Authenticator {
 		store.KeyStore = meta
@@ -567,6 +569,7 @@ func TestStoredThingsNameTheirOwner(t *testing.T) {
 // TestRangesArePacedByWhatIsRead checks that a range of a byte counts as a block towards the rate,
 // once for all ranges in the block.
 func TestRangesArePacedByWhatIsRead(t *testing.T) {
+	t.Parallel()
 	const rate = 4 << 20 // bytes/s, a tenth is sent immediately
 	s := newService(t, func(c *Config, s *Server) {
 		if s == nil {

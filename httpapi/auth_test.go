@@ -220,6 +220,7 @@ func onUpload(method, rest, body string, want int) func(*testing.T, *hosted) tar
 // TestEveryRouteAsksForCredentials tries every form of credential on every
 // route. A route without a row in the table fails it.
 func TestEveryRouteAsksForCredentials(t *testing.T) {
+	t.Parallel()
 	for _, reads := range []Reads{ReadsPublic, ReadsKey, ReadsPaid} {
 		services := map[access.Scope]*hosted{}
 		for _, scope := range []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels, access.ScopeAdmin} {
@@ -421,6 +422,7 @@ func TestIdempotencyKeysBelongToTheirCaller(t *testing.T) {
 // TestRefusalDoesNotWaitForTheBody: a refusal does not wait for a body that is not sent, and a
 // body that was sent does not cost the connection unless it is chunked, which always does.
 func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
+	t.Parallel()
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	for _, c := range []struct {
 		name, head, body string

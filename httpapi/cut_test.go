@@ -24,7 +24,7 @@ import (
 // freed.
 func TestDeletedContentCutsItsResponse(t *testing.T) {
 	const size = 32 << 20 // more than a connection's buffers hold
-	files, err := localfs.Open(filepath.Join(t.TempDir(), "bytes"), localfs.Options{})
+	files, err := localfs.Open(filepath.Join(testenv.MemoryDir(t), "bytes"), localfs.Options{})
 	testenv.OK(t, err)
 	defer closeOrFail(t, files)
 	for name, store := range map[string]bytestore.Store{"copied": memory.New(), "sendfile": files} {

@@ -114,7 +114,7 @@ func adopt(t testing.TB, server *http.Server, l net.Listener) net.Listener {
 // ServeHTTP.
 func buildAt(t testing.TB, now func() time.Time, around func(whole.Database) whole.Database, keys func(whole.Database) *access.Authenticator, change func(*Config, *Server)) *service {
 	t.Helper()
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	files, err := localfs.Open(filepath.Join(dir, "bytes"), localfs.Options{})
 	testenv.OK(t, err)
 	database, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{Now: now, BlobCache: 1 << 20})

@@ -7,12 +7,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
-	"sluice/httpapi/internal/transfer"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
 	"unicode/utf8"
+
+	"sluice/httpapi/internal/transfer"
 
 	"github.com/go-json-experiment/json"
 

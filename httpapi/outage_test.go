@@ -107,7 +107,7 @@ func newFailing(t *testing.T) (*service, *failingMeta, *failingBytes) {
 			return
 		}
 		var err error
-		if meta.Store, err = sqlstore.OpenSQLite(t.TempDir()+"/meta.db", sqlstore.Options{}); err != nil {
+		if meta.Store, err = sqlstore.OpenSQLite(testenv.MemoryDir(t)+"/meta.db", sqlstore.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		c.Blobs = blob.New(meta, files, blob.Options{})

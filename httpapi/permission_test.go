@@ -22,7 +22,7 @@ import (
 // so it does not know whether it may write; or another database has passed its own.
 func openFence(t *testing.T, passed bool) *blob.Fence {
 	t.Helper()
-	meta, err := sqlstore.OpenSQLite(t.TempDir()+"/meta.db", sqlstore.Options{})
+	meta, err := sqlstore.OpenSQLite(testenv.MemoryDir(t)+"/meta.db", sqlstore.Options{})
 	testenv.OK(t, err)
 	t.Cleanup(func() { closeOrFail(t, meta) })
 	bytes := memory.New()
@@ -74,6 +74,7 @@ func TestFencedNodeWritesNothing(t *testing.T) {
 // TestWritesWaitForTheFence checks that a write waits while the fence does not know, that at most
 // an eighth of the slots is taken by such writes, and that reads are served meanwhile.
 func TestWritesWaitForTheFence(t *testing.T) {
+	t.Parallel()
 	fence := openFence(t, false)
 	s := newService(t, func(c *Config, _ *Server) { c.Fence, c.MaxRequests = fence, 8 })
 	conn, err := net.Dial("tcp", s.addr)

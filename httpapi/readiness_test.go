@@ -151,6 +151,7 @@ func TestProbesAreLoggedOnDemand(t *testing.T) {
 // TestProbesAndPreflightsHaveLimits: a loose limit applies to an address's probes and preflights.
 // Above it they are refused, and their connection is closed.
 func TestProbesAndPreflightsHaveLimits(t *testing.T) {
+	t.Parallel()
 	for _, line := range []string{"GET /livez", "GET /readyz", "OPTIONS /v1/info"} {
 		h := newHosted(t, ReadsPublic, access.ScopeWrite)
 		h.probeLimiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}})

@@ -30,6 +30,7 @@ var omittedLines = regexp.MustCompile(`msg="requests not logged" source=(\S+) om
 // bytes the log takes, that lines and counts are all of the requests, that the metrics count each,
 // and that every line of another caller is written, refusals included.
 func TestRefusalsDoNotFillTheLog(t *testing.T) {
+	t.Parallel()
 	for name, one := range map[string]struct {
 		header, value, path string
 		status              int

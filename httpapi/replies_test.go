@@ -107,6 +107,7 @@ func TestReplyMemoryIsBounded(t *testing.T) {
 // TestUnreadPagesCountForTheirCaller holds a caller's memory: its next page is refused, other
 // requests of it are served, and so are pages of other callers.
 func TestUnreadPagesCountForTheirCaller(t *testing.T) {
+	t.Parallel()
 	h := newHosted(t, ReadsPublic, access.ScopeRead)
 	h.limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{ConcurrentRequests: 64}})
 	address := h.limiter.OfAddress(netip.MustParseAddr("127.0.0.1"))

@@ -148,6 +148,7 @@ func TestConcurrentRequestsOfOneIdempotencyKeyHaveOneEffect(t *testing.T) {
 // TestUnreadBodyIsNotAwaitedForEver: a client that announces a body and does not send it cannot
 // delay a response forever, even if the body has no meaning.
 func TestUnreadBodyIsNotAwaitedForEver(t *testing.T) {
+	t.Parallel()
 	s := newService(t, func(_ *Config, s *Server) {
 		if s != nil {
 			s.minRate = transfer.MinRate{Bytes: 1 << 10, Window: 50 * time.Millisecond}

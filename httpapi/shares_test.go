@@ -127,6 +127,7 @@ func unknownKey(n int64) string {
 // TestUnknownKeysTakeNoSlotsOfKnownOnes checks that keys which a node knows are served while many
 // addresses send unknown keys to a store that is slow.
 func TestUnknownKeysTakeNoSlotsOfKnownOnes(t *testing.T) {
+	t.Parallel()
 	for _, addresses := range []int{4, 16} {
 		t.Run(fmt.Sprint(addresses), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -29,7 +29,7 @@ func TestCloneCutAtEachStep(t *testing.T) {
 	testenv.OK(t, from.Meta.SetProperty(t.Context(), blob.CandidateProperty, "of the source"))
 	for _, after := range []bool{false, true} {
 		for step, cut := 1, true; cut; step++ {
-			to := endpointAt(t, t.TempDir(), false)
+			to := endpointAt(t, testenv.MemoryDir(t), false)
 			killed := killedTarget{step: step, after: after, steps: make(chan int, 1)}
 			killed.steps <- 0
 			target := &storage.Endpoint{Stores: &storage.Stores{Meta: killedMeta{to.Meta, killed}, Bytes: killedBytes{to.Bytes, killed}}, SQL: to.SQL}
@@ -73,7 +73,7 @@ func TestCloneIsMarkedFirst(t *testing.T) {
 	from := endpointAt(t, newSource(t), true)
 	c := &cloner{source: from, progress: newReporter(CloneOptions{})}
 	testenv.OK(t, c.identify(t.Context()))
-	data := t.TempDir()
+	data := testenv.MemoryDir(t)
 	at := storage.Location{Data: data}
 	s, err := storage.OpenEndpoint(t.Context(), at, false, func(ctx context.Context, bytes bytestore.Store) error {
 		if _, err := os.Stat(filepath.Join(data, datadir.Database)); !errors.Is(err, fs.ErrNotExist) {
@@ -88,7 +88,7 @@ func TestCloneIsMarkedFirst(t *testing.T) {
 		t.Errorf("a clone that has just begun is opened: %v, %v", s, err)
 	}
 
-	withKey := filepath.Join(t.TempDir(), "data")
+	withKey := filepath.Join(testenv.MemoryDir(t), "data")
 	meta, err := storage.OpenMeta(t.Context(), storage.Location{Data: withKey}, true)
 	testenv.OK(t, err)
 	_, _, err = access.Create(t.Context(), meta.Meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
@@ -113,7 +113,7 @@ func TestCloneIsMarkedFirst(t *testing.T) {
 // TestCloneOfDamage checks that each damaged object is reported, that the unfinished clone is not
 // served, and that it can be completed once the source is repaired.
 func TestCloneOfDamage(t *testing.T) {
-	from, to := newSource(t), filepath.Join(t.TempDir(), "target")
+	from, to := newSource(t), filepath.Join(testenv.MemoryDir(t), "target")
 	files := objectFiles(t, from)
 	kept, err := os.ReadFile(files[0])
 	testenv.OK(t, err)
@@ -169,7 +169,7 @@ func TestCloneOfDamage(t *testing.T) {
 // TestCloneCountsGrownCommits checks that an interrupted clone continues although the source's
 // nodes have counted commits since.
 func TestCloneCountsGrownCommits(t *testing.T) {
-	target := endpointAt(t, t.TempDir(), false)
+	target := endpointAt(t, testenv.MemoryDir(t), false)
 	for _, value := range []string{"7", "7", "9"} {
 		testenv.OK(t, setProperty(t.Context(), target.Meta, blob.CommitsProperty, value))
 	}

@@ -33,7 +33,7 @@ const sourceBlobs = 6
 // newSource creates a data folder with an instance of some blobs.
 func newSource(t *testing.T) string {
 	t.Helper()
-	data := filepath.Join(t.TempDir(), "source")
+	data := filepath.Join(testenv.MemoryDir(t), "source")
 	s, err := storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{})
 	testenv.OK(t, err)
 	blobs := blob.New(s.Meta, s.Bytes, blob.Options{ExtentSize: 2 << 20})

@@ -38,7 +38,7 @@ func TestReset(t *testing.T) {
 	if err := Reset(t.Context(), data, held); !errors.Is(err, storage.ErrNoInstance) {
 		t.Errorf("an empty folder: %v", err)
 	}
-	missing := filepath.Join(t.TempDir(), "none")
+	missing := filepath.Join(testenv.MemoryDir(t), "none")
 	if err := Reset(t.Context(), missing, held); !errors.Is(err, storage.ErrNoInstance) {
 		t.Errorf("no folder: %v", err)
 	}

@@ -116,7 +116,7 @@ func TestReadAtCosts(t *testing.T) {
 	e := &entry{span{blockID{bytestore.NewName(time.UnixMilli(1)), 0}, length}, 1}
 	file := make([]byte, headerSize, headerSize+length)
 	newHeader(e.blockID, data).put(file)
-	name := filepath.Join(t.TempDir(), "block")
+	name := filepath.Join(testenv.MemoryDir(t), "block")
 	testenv.OK(t, os.WriteFile(name, append(file, data...), 0o600))
 	for _, c := range []struct{ off, n, want, pos int64 }{
 		{0, length, length, length},

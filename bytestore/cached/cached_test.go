@@ -25,7 +25,7 @@ import (
 // harness is one over the handles that inner makes. Each Open closes the cache before, as a folder
 // belongs to one at a time.
 func harness(tb testing.TB, opt cached.Options, inner bytetest.Harness) bytetest.Harness {
-	dir := filepath.Join(tb.TempDir(), "not", "made", "yet")
+	dir := filepath.Join(testenv.MemoryDir(tb), "not", "made", "yet")
 	var last *cached.Store
 	closeLast := func() error {
 		if last == nil {
@@ -87,7 +87,7 @@ func TestConformance(t *testing.T) {
 // TestHitsDoNotReadTheStore reads what was read before with buffers of several sizes.
 func TestHitsDoNotReadTheStore(t *testing.T) {
 	inner := watch()
-	s := mustOpen(t, inner, t.TempDir(), cached.Options{})
+	s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{})
 	name, data := put(t, s, 1, 5*mib/2)
 	wantRead(t, s, name, data, 0, len(data))
 	if n := inner.opens.Load(); n != 3 {
@@ -125,7 +125,7 @@ func TestOnlyTouchedBlocksAreFetched(t *testing.T) {
 		fetches <- fetch{off, n}
 		return nil
 	}
-	s := mustOpen(t, inner, t.TempDir(), cached.Options{Ahead: 100, Fetches: 200})
+	s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{Ahead: 100, Fetches: 200})
 	name, data := put(t, s, 1, 10*mib)
 	wantRead(t, s, name, data, 3*mib+5, 2*mib) // in blocks 3, 4 and 5
 	close(fetches)
@@ -141,7 +141,7 @@ func TestOnlyTouchedBlocksAreFetched(t *testing.T) {
 // TestLongerRangeReplacesShorterBlock checks that a block's cached beginning is not taken for the
 // whole block.
 func TestLongerRangeReplacesShorterBlock(t *testing.T) {
-	dir, inner := t.TempDir(), watch()
+	dir, inner := testenv.MemoryDir(t), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
 	name, data := put(t, s, 1, mib)
 	for _, n := range []int{10, 40_000, mib, 10, 40_000} {
@@ -161,7 +161,7 @@ func TestLongerRangeReplacesShorterBlock(t *testing.T) {
 // TestOpenChecksTheRange checks that Open fails for a range beyond an object's end even if its
 // first block is cached.
 func TestOpenChecksTheRange(t *testing.T) {
-	s := mustOpen(t, watch(), t.TempDir(), cached.Options{})
+	s := mustOpen(t, watch(), testenv.MemoryDir(t), cached.Options{})
 	name, data := put(t, s, 1, 3*mib)
 	wantRead(t, s, name, data, 0, mib)
 	for _, n := range []int64{3*mib + 1, 4 * mib, 5*mib + 1} {
@@ -175,7 +175,7 @@ func TestOpenChecksTheRange(t *testing.T) {
 // cached, keeps the block's file open until then and no longer, and counts one hit.
 func TestReaderEndsWithItsRange(t *testing.T) {
 	var opened, open atomic.Int64
-	s := mustOpen(t, watch(), t.TempDir(), cached.Options{FS: vfstest.Intercept(vfs.OS(), func(op *vfstest.Op, do func() error) error {
+	s := mustOpen(t, watch(), testenv.MemoryDir(t), cached.Options{FS: vfstest.Intercept(vfs.OS(), func(op *vfstest.Op, do func() error) error {
 		switch op.Kind {
 		case vfstest.KindOpen, vfstest.KindCreate:
 			opened.Add(1)
@@ -216,7 +216,7 @@ func TestReaderEndsWithItsRange(t *testing.T) {
 
 // TestEmptyRangeIsNotCached checks that a range of no bytes leaves no trace in the cache.
 func TestEmptyRangeIsNotCached(t *testing.T) {
-	s := mustOpen(t, watch(), t.TempDir(), cached.Options{})
+	s := mustOpen(t, watch(), testenv.MemoryDir(t), cached.Options{})
 	name, data := put(t, s, 1, 1000)
 	wantRead(t, s, name, data, 0, 0)
 	if now := s.Stats(); now != (cached.Stats{}) {
@@ -225,7 +225,7 @@ func TestEmptyRangeIsNotCached(t *testing.T) {
 }
 
 func TestOtherKeysAreNotCached(t *testing.T) {
-	dir, inner := t.TempDir(), watch()
+	dir, inner := testenv.MemoryDir(t), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
 	for _, text := range []string{"first", "other"} {
 		testenv.OK(t, s.Put(t.Context(), "sluice-instance", strings.NewReader(text), 5))
@@ -238,7 +238,7 @@ func TestOtherKeysAreNotCached(t *testing.T) {
 }
 
 func TestRestartKeepsHits(t *testing.T) {
-	dir, inner := t.TempDir(), watch()
+	dir, inner := testenv.MemoryDir(t), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
 	name, data := put(t, s, 1, 4*mib+5)
 	wantRead(t, s, name, data, 0, len(data))
@@ -264,7 +264,7 @@ func TestRestartKeepsHits(t *testing.T) {
 
 // TestForeignFilesAreRemoved checks that files which are not blocks are removed from the shards.
 func TestForeignFilesAreRemoved(t *testing.T) {
-	dir, inner := t.TempDir(), watch()
+	dir, inner := testenv.MemoryDir(t), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
 	object, data := put(t, s, 1, 1000)
 	wantRead(t, s, object, data, 0, 1000)
@@ -290,7 +290,7 @@ func TestForeignFilesAreRemoved(t *testing.T) {
 }
 
 func TestFolderIsLocked(t *testing.T) {
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	mustOpen(t, watch(), dir, cached.Options{})
 	_, err := cached.Open(watch(), dir, cached.Options{Size: 64 * mib})
 	if err == nil || !strings.Contains(err.Error(), "another sluice uses this cache folder") {
@@ -302,7 +302,7 @@ func TestFolderIsLocked(t *testing.T) {
 // creates and locks it again. Another Store may lock it before; then the first one caches nothing
 // there. All reads succeed.
 func TestRemovedFolderIsLockedAgain(t *testing.T) {
-	dir, inner := filepath.Join(t.TempDir(), "cache"), watch()
+	dir, inner := filepath.Join(testenv.MemoryDir(t), "cache"), watch()
 	first := mustOpen(t, inner, dir, cached.Options{})
 	object, data := put(t, first, 1, 1000)
 	wantRead(t, first, object, data, 0, 1000)
@@ -333,7 +333,7 @@ func TestRemovedFolderIsLockedAgain(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	name := filepath.Join(dir, "thesis.txt")
 	mustWrite(t, name, []byte("x"))
 	for _, tc := range []struct {
@@ -342,7 +342,7 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{dir, "thesis.txt", 64 * mib},
 		{name, "not a directory", 64 * mib},
-		{t.TempDir(), "too small", cached.MinSize - 1},
+		{testenv.MemoryDir(t), "too small", cached.MinSize - 1},
 	} {
 		if _, err := cached.Open(watch(), tc.dir, cached.Options{Size: tc.size}); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("Open(%s): %v", tc.dir, err)
@@ -354,7 +354,7 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 func TestClosed(t *testing.T) {
-	s := mustOpen(t, watch(), t.TempDir(), cached.Options{Ahead: -1})
+	s := mustOpen(t, watch(), testenv.MemoryDir(t), cached.Options{Ahead: -1})
 	object, data := put(t, s, 1, 3*mib)
 	r, err := s.Open(t.Context(), object, 0, 3*mib)
 	testenv.OK(t, err)

@@ -16,7 +16,7 @@ import (
 // correct, and the file must be intact afterwards.
 func TestDamagedFilesAreFetchedAgain(t *testing.T) {
 	const size = 100_000 // 4 segments, the last one short
-	dir, inner := t.TempDir(), watch()
+	dir, inner := testenv.MemoryDir(t), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
 	object, data := put(t, s, 1, size)
 	other, otherData := put(t, s, 2, size)
@@ -75,7 +75,7 @@ func TestDamagedFilesAreFetchedAgain(t *testing.T) {
 // detected when they are read.
 func TestDamageAcrossRestart(t *testing.T) {
 	for _, n := range []int{0, 100, 256, 300, 256 + 40_000} {
-		dir, inner := t.TempDir(), watch()
+		dir, inner := testenv.MemoryDir(t), watch()
 		s := mustOpen(t, inner, dir, cached.Options{})
 		name, data := put(t, s, 1, 100_000)
 		wantRead(t, s, name, data, 0, 100_000)
@@ -93,7 +93,7 @@ func TestDamageAcrossRestart(t *testing.T) {
 // TestDamageOfAnOpenBlock damages the block that a reader has open. The reader must continue with
 // correct bytes.
 func TestDamageOfAnOpenBlock(t *testing.T) {
-	dir, inner := t.TempDir(), watch()
+	dir, inner := testenv.MemoryDir(t), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
 	object, data := put(t, s, 1, mib)
 	wantRead(t, s, object, data, 0, mib)
@@ -119,7 +119,7 @@ func TestDamageOfAnOpenBlock(t *testing.T) {
 
 // TestReadOfADamagedBlock checks that the Read that finds the damage returns bytes.
 func TestReadOfADamagedBlock(t *testing.T) {
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	s := mustOpen(t, watch(), dir, cached.Options{})
 	object, data := put(t, s, 1, 5000)
 	wantRead(t, s, object, data, 0, 5000)
@@ -138,7 +138,7 @@ func TestReadOfADamagedBlock(t *testing.T) {
 
 // TestRemovedFolder checks that removing the cache's files causes only further fetches.
 func TestRemovedFolder(t *testing.T) {
-	dir, inner := t.TempDir(), watch()
+	dir, inner := testenv.MemoryDir(t), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
 	name, data := put(t, s, 1, 3*mib)
 	for range 2 {

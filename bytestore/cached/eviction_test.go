@@ -60,7 +60,7 @@ func TestSizeIsNeverExceeded(t *testing.T) {
 	for _, size := range []int64{cached.MinSize, 5 * cached.MinSize, 20*mib + 12345} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			m := &meter{files: map[string]int64{}}
-			dir := t.TempDir()
+			dir := testenv.MemoryDir(t)
 			s := mustOpen(t, watch(), dir, cached.Options{Size: size, Fetches: 8, FS: vfstest.Intercept(vfs.OS(), m.hook)})
 			type object struct {
 				name bytestore.Name
@@ -102,7 +102,7 @@ func TestSizeIsNeverExceeded(t *testing.T) {
 // TestLeastRecentlyUsedGoesFirst checks that a cache hit counts as a use.
 func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 	inner := watch()
-	s := mustOpen(t, inner, t.TempDir(), cached.Options{Size: 3 * cached.MinSize})
+	s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{Size: 3 * cached.MinSize})
 	name, data := put(t, s, 1, 5*mib)
 	touch := func(blocks ...int) (fetches int64) {
 		before := inner.opens.Load()
@@ -128,7 +128,7 @@ func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 // TestDeletesRaceWithReads checks that nothing is served after a Delete has returned, and only
 // correct bytes before.
 func TestDeletesRaceWithReads(t *testing.T) {
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	s := mustOpen(t, watch(), dir, cached.Options{Size: 16 * mib})
 	for round := range 20 {
 		object, data := put(t, s, uint64(round), 3*mib)
@@ -161,7 +161,7 @@ func TestDeletesRaceWithReads(t *testing.T) {
 }
 
 func TestInvalidateRereadsTheStore(t *testing.T) {
-	dir, inner := t.TempDir(), watch()
+	dir, inner := testenv.MemoryDir(t), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
 	object, data := put(t, s, 1, 2*mib)
 	wantRead(t, s, object, data, 0, 2*mib)
@@ -184,7 +184,7 @@ func TestFaultsOfTheFolder(t *testing.T) {
 		for ; ; nth++ {
 			armed := false
 			fault := &vfstest.Fault{Nth: nth, Moment: moment, Err: syscall.EIO, Match: func(vfstest.Op) bool { return armed }}
-			dir := t.TempDir()
+			dir := testenv.MemoryDir(t)
 			s := mustOpen(t, watch(), dir, cached.Options{Size: cached.MinSize, FS: vfstest.Inject(vfs.OS(), fault)})
 			one, data := put(t, s, 1, mib)
 			two, other := put(t, s, 2, mib)
@@ -216,7 +216,7 @@ func TestFaultsOfTheFolder(t *testing.T) {
 
 // TestOpenFaults checks that Open fails for a folder that cannot be loaded, and leaves it unlocked.
 func TestOpenFaults(t *testing.T) {
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	s := mustOpen(t, watch(), dir, cached.Options{})
 	name, data := put(t, s, 1, 1000)
 	wantRead(t, s, name, data, 0, 1000)
@@ -240,7 +240,7 @@ func TestOpenFaults(t *testing.T) {
 func TestFullDiskIsBypassed(t *testing.T) {
 	for _, kind := range []vfstest.Kind{vfstest.KindCreate, vfstest.KindWrite, vfstest.KindSpace} {
 		var full atomic.Bool
-		dir, inner := t.TempDir(), watch()
+		dir, inner := testenv.MemoryDir(t), watch()
 		s := mustOpen(t, inner, dir, cached.Options{FS: vfstest.Intercept(vfs.OS(), func(op *vfstest.Op, do func() error) error {
 			if full.Load() && op.Kind == kind {
 				return syscall.ENOSPC
@@ -268,7 +268,7 @@ func TestFullDiskIsBypassed(t *testing.T) {
 func TestInterruptedBypass(t *testing.T) {
 	for broken, want := range map[error]error{io.EOF: bytestore.ErrTruncated, syscall.ECONNRESET: syscall.ECONNRESET} {
 		inner := watch()
-		s := mustOpen(t, breaks{inner, broken}, t.TempDir(), cached.Options{
+		s := mustOpen(t, breaks{inner, broken}, testenv.MemoryDir(t), cached.Options{
 			FS: vfstest.Inject(vfs.OS(), &vfstest.Fault{Nth: 1, Moment: vfstest.Before, Err: syscall.EIO, Match: func(op vfstest.Op) bool { return op.Kind == vfstest.KindSpace }}),
 		})
 		name, data := put(t, s, 1, 5000)
@@ -301,7 +301,7 @@ func TestFolderThatCannotBeRead(t *testing.T) {
 		{"bytes do not read", func(op *vfstest.Op) bool { return op.Kind == vfstest.KindRead && op.Len > 256 }, syscall.EIO, true},
 	} {
 		var broken atomic.Bool
-		s := mustOpen(t, watch(), t.TempDir(), cached.Options{FS: vfstest.Intercept(vfs.OS(), func(op *vfstest.Op, do func() error) error {
+		s := mustOpen(t, watch(), testenv.MemoryDir(t), cached.Options{FS: vfstest.Intercept(vfs.OS(), func(op *vfstest.Op, do func() error) error {
 			if broken.Load() && tc.match(op) {
 				return tc.err
 			}
@@ -323,7 +323,7 @@ func TestFolderThatCannotBeRead(t *testing.T) {
 // TestFolderCreatedConcurrently checks that a fetch is cached if another fetch makes the folder at
 // the same time.
 func TestFolderCreatedConcurrently(t *testing.T) {
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	s := mustOpen(t, watch(), dir, cached.Options{FS: vfstest.Intercept(vfs.OS(), func(op *vfstest.Op, do func() error) error {
 		if op.Kind == vfstest.KindMkdir {
 			wantErr(t, os.Mkdir(op.Name, 0o700), nil)
@@ -347,7 +347,7 @@ func TestBlockMayEvictSeveral(t *testing.T) {
 		}
 		return err
 	}), &evict}
-	s := mustOpen(t, watch(), t.TempDir(), cached.Options{FS: fsys, Fetches: 1})
+	s := mustOpen(t, watch(), testenv.MemoryDir(t), cached.Options{FS: fsys, Fetches: 1})
 	for i := range uint64(4) {
 		name, data := put(t, s, i, 1000)
 		wantRead(t, s, name, data, 0, len(data))
@@ -382,7 +382,7 @@ func (f spacious) Space(string) (vfs.Space, error) {
 // TestCacheEvictsForOtherUsersOfItsDisk uses a disk that is smaller than the cache.
 func TestCacheEvictsForOtherUsersOfItsDisk(t *testing.T) {
 	testenv.Require(t, testenv.RootMount)
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	wantErr(t, testenv.MountTmpfs(dir, "16m"), nil)
 	t.Cleanup(func() {
 		if err := testenv.Unmount(dir); err != nil {
@@ -416,7 +416,7 @@ func TestCacheEvictsForOtherUsersOfItsDisk(t *testing.T) {
 
 // TestCancelledReaders reads or cancels at random. What is read must be correct.
 func TestCancelledReaders(t *testing.T) {
-	s := mustOpen(t, watch(), t.TempDir(), cached.Options{Size: 6 * mib, Fetches: 4})
+	s := mustOpen(t, watch(), testenv.MemoryDir(t), cached.Options{Size: 6 * mib, Fetches: 4})
 	name, data := put(t, s, 1, 9*mib)
 	var wg sync.WaitGroup
 	for g := range 8 {

@@ -68,7 +68,7 @@ func TestOneFetchForConcurrentMisses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
 		inner.before = g.before
-		s := mustOpen(t, inner, t.TempDir(), cached.Options{})
+		s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{})
 		name, data := put(t, s, 1, 5000)
 		var readers []<-chan result
 		for range 50 {
@@ -97,7 +97,7 @@ func TestFetchContinuesForOtherReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
 		inner.before = g.before
-		s := mustOpen(t, inner, t.TempDir(), cached.Options{})
+		s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{})
 		name, data := put(t, s, 1, 5000)
 		ctx, cancel := context.WithCancel(t.Context())
 		first := start(ctx, s, name, 0, 5000)
@@ -118,7 +118,7 @@ func TestFetchEndsWhenNobodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
 		inner.before = g.before
-		s := mustOpen(t, inner, t.TempDir(), cached.Options{})
+		s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{})
 		name, data := put(t, s, 1, 8*mib)
 		ctx, cancel := context.WithCancel(t.Context())
 		leaver := start(ctx, s, name, 0, 8*mib)
@@ -143,7 +143,7 @@ func TestFetchEndsAfterItsLastReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
 		inner.before = g.before
-		s := mustOpen(t, inner, t.TempDir(), cached.Options{})
+		s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{})
 		name, _ := put(t, s, 1, 5000)
 		var cancels []context.CancelFunc
 		var readers []<-chan result
@@ -170,7 +170,7 @@ func TestFailedFetchIsNotOfAClosedStore(t *testing.T) {
 	errInner := errors.New("the network is gone")
 	inner := watch()
 	inner.before = func(context.Context, bytestore.Name, int64, int64) error { return errInner }
-	s := mustOpen(t, inner, t.TempDir(), cached.Options{})
+	s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{})
 	name, _ := put(t, s, 1, 5000)
 	if _, err := read(t.Context(), s, name, 0, 5000); !errors.Is(err, errInner) || errors.Is(err, fs.ErrClosed) {
 		t.Errorf("error %v", err)
@@ -181,7 +181,7 @@ func TestFailedFetchIsNotOfAClosedStore(t *testing.T) {
 func TestReadAheadGoesPastCachedBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
-		s := mustOpen(t, inner, t.TempDir(), cached.Options{Fetches: 4, Ahead: 2})
+		s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{Fetches: 4, Ahead: 2})
 		name, data := put(t, s, 1, 4*mib)
 		wantRead(t, s, name, data, mib, 1) // a part of block 1 is no use for a reader of all of it
 		wantRead(t, s, name, data, mib, mib)
@@ -208,7 +208,7 @@ func TestFailedFetchIsReportedAndNotKept(t *testing.T) {
 		inner.before = func(ctx context.Context, _ bytestore.Name, _, _ int64) error {
 			return errors.Join(g.wait(ctx), errInner)
 		}
-		s := mustOpen(t, inner, t.TempDir(), cached.Options{})
+		s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{})
 		name, data := put(t, s, 1, 5000)
 		var readers []<-chan result
 		for range 5 {
@@ -238,7 +238,7 @@ func TestFailedReadAheadIsRetried(t *testing.T) {
 		}
 		return nil
 	}
-	s := mustOpen(t, inner, t.TempDir(), cached.Options{})
+	s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{})
 	name, data := put(t, s, 1, 5*mib)
 	wantRead(t, s, name, data, 0, 5*mib)
 	if failed.Load() != 2 {
@@ -282,7 +282,7 @@ func TestInterruptedFetchIsNotKept(t *testing.T) {
 		io.ErrUnexpectedEOF:      io.ErrUnexpectedEOF,
 		context.DeadlineExceeded: context.DeadlineExceeded,
 	} {
-		dir, inner := t.TempDir(), watch()
+		dir, inner := testenv.MemoryDir(t), watch()
 		s := mustOpen(t, breaks{inner, broken}, dir, cached.Options{})
 		object, _ := put(t, s, 1, 5000)
 		_, err := s.Open(t.Context(), object, 0, 5000)
@@ -298,7 +298,7 @@ func TestInterruptedFetchIsNotKept(t *testing.T) {
 func TestStalledFetchBlocksNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
-		s := mustOpen(t, inner, t.TempDir(), cached.Options{})
+		s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{})
 		name, data := put(t, s, 1, 3*mib)
 		other, otherData := put(t, s, 2, 3*mib)
 		inner.before = func(ctx context.Context, k bytestore.Name, off, _ int64) error {
@@ -321,7 +321,7 @@ func TestStalledFetchBlocksNoOthers(t *testing.T) {
 func TestStalledFetchesBlockNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
-		s := mustOpen(t, inner, t.TempDir(), cached.Options{Fetches: 3})
+		s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{Fetches: 3})
 		stalls := map[bytestore.Name]bool{}
 		inner.before = func(ctx context.Context, k bytestore.Name, _, _ int64) error {
 			if stalls[k] {
@@ -358,7 +358,7 @@ func TestConcurrentFetchesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
 		inner.before = g.before
-		s := mustOpen(t, inner, t.TempDir(), cached.Options{Fetches: 5})
+		s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{Fetches: 5})
 		var readers []<-chan result
 		var bodies [][]byte
 		for i := range 10 {
@@ -380,7 +380,7 @@ func TestConcurrentFetchesAreBounded(t *testing.T) {
 func TestReadAheadIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
-		s := mustOpen(t, inner, t.TempDir(), cached.Options{Fetches: 12, Ahead: 3})
+		s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{Fetches: 12, Ahead: 3})
 		inner.before = func(ctx context.Context, _ bytestore.Name, off, _ int64) error {
 			if off == 0 || off == 9*mib {
 				return nil
@@ -411,7 +411,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 // TestDeleteDuringFetch checks that a fetch that began before the object was deleted is not cached.
 func TestDeleteDuringFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir, inner, g := t.TempDir(), watch(), newGate()
+		dir, inner, g := testenv.MemoryDir(t), watch(), newGate()
 		inner.after = func() { <-g.ch }
 		s := mustOpen(t, inner, dir, cached.Options{})
 		object, _ := put(t, s, 1, 5000)
@@ -433,7 +433,7 @@ func TestCloseEndsFetches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
 		inner.before = g.before
-		s := mustOpen(t, inner, t.TempDir(), cached.Options{Fetches: 1})
+		s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{Fetches: 1})
 		name, _ := put(t, s, 1, 3*mib)
 		reader := start(t.Context(), s, name, 0, 3*mib)
 		synctest.Wait()

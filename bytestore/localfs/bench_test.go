@@ -22,7 +22,7 @@ func BenchmarkPut(b *testing.B) {
 		for _, goroutines := range []int{1, 16} {
 			name := fmt.Sprintf("%dKiB/%dgoroutines/", size>>10, goroutines)
 			b.Run(name+"bare", func(b *testing.B) {
-				dir := b.TempDir()
+				dir := testenv.MemoryDir(b)
 				var n atomic.Int64
 				bytetest.Parallel(b, goroutines, int64(size), func() error {
 					name := filepath.Join(dir, fmt.Sprint(n.Add(1)))
@@ -30,7 +30,7 @@ func BenchmarkPut(b *testing.B) {
 				})
 			})
 			b.Run(name+"localfs", func(b *testing.B) {
-				s, err := localfs.Open(b.TempDir(), localfs.Options{})
+				s, err := localfs.Open(testenv.MemoryDir(b), localfs.Options{})
 				testenv.OK(b, err)
 				bytetest.Parallel(b, goroutines, int64(size), func() error {
 					object := newName()

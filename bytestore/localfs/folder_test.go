@@ -192,7 +192,7 @@ func BenchmarkFolderSync(b *testing.B) {
 	for _, goroutines := range []int{1, 16} {
 		for _, shared := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%dgoroutines/shared=%t", goroutines, shared), func(b *testing.B) {
-				f := newFolder(vfs.OS(), b.TempDir(), itself)
+				f := newFolder(vfs.OS(), testenv.MemoryDir(b), itself)
 				sync := f.sync
 				if !shared {
 					sync = func() error { return f.fs.SyncDir(f.path) }

@@ -36,7 +36,7 @@ func BenchmarkLayouts(b *testing.B) {
 
 // shards makes 256 folders and returns a function that returns a new name in one of them.
 func shards(b *testing.B) func() (dir, name string) {
-	root := b.TempDir()
+	root := testenv.MemoryDir(b)
 	for i := range 256 {
 		testenv.OK(b, os.Mkdir(filepath.Join(root, fmt.Sprint(i)), 0o700))
 	}
@@ -112,7 +112,7 @@ type sharedSync struct {
 }
 
 func newSegment(b *testing.B, size int64) *segment {
-	file, err := os.Create(filepath.Join(b.TempDir(), "segment"))
+	file, err := os.Create(filepath.Join(testenv.MemoryDir(b), "segment"))
 	testenv.OK(b, err)
 	b.Cleanup(func() {
 		if err := file.Close(); err != nil {

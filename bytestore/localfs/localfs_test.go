@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "write the golden files")
 // onOS returns a harness on the operating system's file system. Each Open closes the previous
 // handle, because a folder must be used by one at a time.
 func onOS(tb testing.TB) bytetest.Harness {
-	dir := filepath.Join(tb.TempDir(), "not", "made", "yet")
+	dir := filepath.Join(testenv.MemoryDir(tb), "not", "made", "yet")
 	var last *localfs.Store
 	return bytetest.Harness{Open: func() (bytestore.Store, error) {
 		if last != nil {
@@ -124,7 +124,7 @@ func TestPutTrace(t *testing.T) {
 }
 
 func TestLayout(t *testing.T) {
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	s := mustOpen(t, nil, dir)
 	object := newName()
 	for _, k := range []bytestore.Name{object, "sluice-instance", "00-other"} {
@@ -146,7 +146,7 @@ func TestLayout(t *testing.T) {
 }
 
 func TestReaderIsSendable(t *testing.T) {
-	s := mustOpen(t, nil, t.TempDir())
+	s := mustOpen(t, nil, testenv.MemoryDir(t))
 	name := newName()
 	testenv.OK(t, put(t, s, name, []byte("hello")))
 	r, err := s.Open(t.Context(), name, 3, 2)
@@ -164,7 +164,7 @@ func TestReaderIsSendable(t *testing.T) {
 }
 
 func TestForeignFilesAreIgnored(t *testing.T) {
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	s := mustOpen(t, nil, dir)
 	object := newName()
 	wrongShard := filepath.Join("00", "ff"+string(object[2:]))
@@ -186,7 +186,7 @@ func TestForeignFilesAreIgnored(t *testing.T) {
 }
 
 func TestOpenRemovesLeftovers(t *testing.T) {
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	s := mustOpen(t, nil, dir)
 	object := newName()
 	testenv.OK(t, put(t, s, object, []byte("kept")))
@@ -201,7 +201,7 @@ func TestOpenRemovesLeftovers(t *testing.T) {
 }
 
 func TestOpenRefusesFile(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "file")
+	name := filepath.Join(testenv.MemoryDir(t), "file")
 	testenv.OK(t, os.WriteFile(name, nil, 0o600))
 	_, err := localfs.Open(name, localfs.Options{})
 	wantErr(t, err, syscall.ENOTDIR)
@@ -260,7 +260,7 @@ func TestCloseWaitsForPuts(t *testing.T) {
 // TestSourceThatReturnsNothing checks that a source that returns neither bytes nor an error fails
 // the put.
 func TestSourceThatReturnsNothing(t *testing.T) {
-	s := mustOpen(t, vfs.OS(), filepath.Join(t.TempDir(), "objects"))
+	s := mustOpen(t, vfs.OS(), filepath.Join(testenv.MemoryDir(t), "objects"))
 	defer func() { wantErr(t, s.Close(), nil) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sluice/bytestore"
+	"sluice/internal/testenv"
 	"sluice/internal/vfs"
 	"sluice/internal/vfs/vfstest"
 )
@@ -16,7 +17,7 @@ import (
 // that needed it may fail.
 func TestTooManyFilesAtFolderSync(t *testing.T) {
 	armed := false
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	s := mustOpen(t, vfstest.Intercept(vfs.OS(), func(op *vfstest.Op, do func() error) error {
 		if !armed || op.Kind != vfstest.KindSyncDir {
 			return do()

@@ -17,7 +17,7 @@ import (
 // TestAudit audits consistent ledgers while a server runs, and then ledgers that
 // were changed.
 func TestAudit(t *testing.T) {
-	data := filepath.Join(t.TempDir(), "data")
+	data := filepath.Join(testenv.MemoryDir(t), "data")
 	if r := sluice("audit", "--data", data); r.code != 1 || !strings.Contains(r.stderr, "there is no data") {
 		t.Errorf("without data: %+v", r)
 	}
@@ -55,7 +55,7 @@ func TestAudit(t *testing.T) {
 // TestAuditPrintsWhatIsNotCollected audits an instance after its chain has refused a payment
 // and contradicted the contract.
 func TestAuditPrintsWhatIsNotCollected(t *testing.T) {
-	data := filepath.Join(t.TempDir(), "data")
+	data := filepath.Join(testenv.MemoryDir(t), "data")
 	s := opened(t, data)
 	must := func(err error) {
 		t.Helper()

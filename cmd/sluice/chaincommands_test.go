@@ -10,12 +10,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // TestCommandsOfAChain checks what the commands of channels print and send to a server that
 // collects on a chain, and what they advise.
 func TestCommandsOfAChain(t *testing.T) {
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", testenv.MemoryDir(t))
 	const info = `{"reads":"paid","chunksetSize":10485760,"payment":{"receiver":"0xa","asset":"0xb","module":"0xc","chainId":4,"chunksetPrice":"3",
 		"unsettledLimit":"1000","startingLimit":"10","minGas":"1000","minGasPrice":"100","maxGasPrice":"1000","maxFee":"20000000","settlement":"chain"}}`
 	const channel = `{"channelId":"C","paymentChannelId":"7","sender":"0x1","receiver":"0xa","asset":"0xb","deposit":"500","accepted":"90","credit":"0",
@@ -85,11 +87,11 @@ func TestCommandsOfAChain(t *testing.T) {
 		t.Errorf("sent %q", got)
 	}
 
-	account := filepath.Join(t.TempDir(), "account.key")
+	account := filepath.Join(testenv.MemoryDir(t), "account.key")
 	if code := run([]string{"account", "new", account}, io.Discard, io.Discard); code != exitOK {
 		t.Fatalf("exit code %d", code)
 	}
-	state := []string{"--account-file", account, "--state-file", filepath.Join(t.TempDir(), "state.json")}
+	state := []string{"--account-file", account, "--state-file", filepath.Join(testenv.MemoryDir(t), "state.json")}
 	calls(exitRefused, "open one there for the receiver 0xa and the asset 0xb, and name its number in PayerOptions.PaymentChannelID, which is --payment-channel-id",
 		append([]string{"pay", "--max-price", "3", "--max-spend", "9"}, state...)...)
 	calls(exitNotFound, "the payer has no channel", append([]string{"channel", "renew"}, state...)...)

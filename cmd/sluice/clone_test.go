@@ -14,7 +14,7 @@ import (
 // newSource creates a data folder with an empty instance.
 func newSource(t *testing.T) string {
 	t.Helper()
-	data := filepath.Join(t.TempDir(), "source")
+	data := filepath.Join(testenv.MemoryDir(t), "source")
 	s, err := storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{})
 	testenv.OK(t, err)
 	testenv.OK(t, s.Close())
@@ -23,7 +23,7 @@ func newSource(t *testing.T) string {
 
 // TestClone checks what the command prints, under its former name as well.
 func TestClone(t *testing.T) {
-	from, to := newSource(t), filepath.Join(t.TempDir(), "target")
+	from, to := newSource(t), filepath.Join(testenv.MemoryDir(t), "target")
 	if r := must(t, "clone", "--from", from, "--to", to, "--quiet"); r.stderr != "" || !strings.HasPrefix(r.stdout, "Cloned the instance ") {
 		t.Errorf("the first time: %+v", r)
 	}
@@ -35,7 +35,7 @@ func TestClone(t *testing.T) {
 
 func TestCloneRefusals(t *testing.T) {
 	from := newSource(t)
-	empty := func() string { return filepath.Join(t.TempDir(), "data") }
+	empty := func() string { return filepath.Join(testenv.MemoryDir(t), "data") }
 	withKey := empty()
 	makeKey(t, withKey, "--scopes", "read", "--all-accounts")
 	withBytes := empty()

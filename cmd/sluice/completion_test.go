@@ -44,7 +44,7 @@ func TestCandidates(t *testing.T) {
 // with the built binary.
 func TestCompletionScripts(t *testing.T) {
 	testenv.Require(t, testenv.Shells)
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	binary, err := testenv.BuildSluice(dir)
 	testenv.OK(t, err)
 	for _, shell := range []string{"bash", "zsh", "fish"} {
@@ -52,7 +52,7 @@ func TestCompletionScripts(t *testing.T) {
 			script := filepath.Join(dir, "sluice."+shell)
 			testenv.OK(t, os.WriteFile(script, []byte(must(t, "completion", shell).stdout), 0o600))
 			// bash warns of a locale that is not installed.
-			environment := append(os.Environ(), "HOME="+t.TempDir(), "LC_ALL=C.UTF-8")
+			environment := append(os.Environ(), "HOME="+testenv.MemoryDir(t), "LC_ALL=C.UTF-8")
 			check := exec.Command(shell, "-n", script)
 			check.Env = environment
 			if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {

@@ -27,7 +27,7 @@ func parse(t *testing.T, args ...string) (node.Config, error) {
 
 func configFileOf(t *testing.T, text string) string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "sluice.yaml")
+	name := filepath.Join(testenv.MemoryDir(t), "sluice.yaml")
 	testenv.OK(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }

@@ -13,7 +13,7 @@ import (
 // ownContexts makes a test's commands use contexts of its own. It returns their file.
 func ownContexts(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := testenv.MemoryDir(t)
 	for _, name := range []string{"XDG_CONFIG_HOME", "HOME", "AppData"} { // as os.UserConfigDir uses them
 		t.Setenv(name, dir)
 	}
@@ -30,7 +30,7 @@ func TestContexts(t *testing.T) {
 	if r := must(t, "context", "ls"); r.stdout != "" {
 		t.Errorf("without contexts: %+v", r)
 	}
-	key := filepath.Join(t.TempDir(), "key")
+	key := filepath.Join(testenv.MemoryDir(t), "key")
 	testenv.OK(t, os.WriteFile(key, []byte("sluice_a_b\n"), 0o600))
 	must(t, "context", "add", "prod", "https://blobs.example.org/sluice/", "--key-file", key)
 	must(t, "context", "add", "local", "http://localhost:9090")

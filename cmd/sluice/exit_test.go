@@ -58,7 +58,7 @@ func TestErrorsCannotControlTheTerminal(t *testing.T) {
 // TestFailedStartsAreLogged checks that what serve prints when it does not start has the log's
 // format, and that what other commands print has not.
 func TestFailedStartsAreLogged(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
+	file := filepath.Join(testenv.MemoryDir(t), "file")
 	testenv.OK(t, os.WriteFile(file, nil, 0o600))
 	for _, test := range []struct {
 		args string

@@ -14,7 +14,7 @@ import (
 
 // onBothEngines runs a test with the flags that name an instance on SQLite, and one on PostgreSQL.
 func onBothEngines(t *testing.T, test func(t *testing.T, instance []string)) {
-	t.Run("SQLite", func(t *testing.T) { test(t, []string{"--data", filepath.Join(t.TempDir(), "data")}) })
+	t.Run("SQLite", func(t *testing.T) { test(t, []string{"--data", filepath.Join(testenv.MemoryDir(t), "data")}) })
 	t.Run("PostgreSQL", func(t *testing.T) { test(t, []string{"--meta", testenv.Postgres(t)}) })
 }
 

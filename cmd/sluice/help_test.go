@@ -77,7 +77,7 @@ func TestVersionAndHelpWork(t *testing.T) {
 // command and flag.
 func TestManualPage(t *testing.T) {
 	testenv.Require(t, testenv.Mandoc)
-	page := filepath.Join(t.TempDir(), "sluice.1")
+	page := filepath.Join(testenv.MemoryDir(t), "sluice.1")
 	testenv.OK(t, os.WriteFile(page, []byte(must(t, "help", "--man").stdout), 0o600))
 	if out, err := exec.Command("mandoc", "-T", "lint", "-W", "warning", page).CombinedOutput(); err != nil {
 		t.Errorf("mandoc: %v\n%s", err, out)

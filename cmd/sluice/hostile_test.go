@@ -143,7 +143,7 @@ func TestHostileListings(t *testing.T) {
 	} {
 		for _, command := range []string{"rm -r --yes -q team/x", "ls -r team/x/", "du team/x/", "get -r team/x DIR", "sync :team/x/ DIR", "sync DIR :team/x/", "cp -r :team/x/ :team/y/"} {
 			t.Run(name+"/"+command, func(t *testing.T) {
-				t.Setenv("XDG_CACHE_HOME", t.TempDir())
+				t.Setenv("XDG_CACHE_HOME", testenv.MemoryDir(t))
 				var requests atomic.Int64
 				s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					requests.Add(1)
@@ -155,7 +155,7 @@ func TestHostileListings(t *testing.T) {
 				}))
 				defer s.Close()
 				var stdout, stderr bytes.Buffer
-				code := run(append(strings.Fields(strings.ReplaceAll(command, "DIR", t.TempDir())), "--url", s.URL), &stdout, &stderr)
+				code := run(append(strings.Fields(strings.ReplaceAll(command, "DIR", testenv.MemoryDir(t))), "--url", s.URL), &stdout, &stderr)
 				if code == exitOK || !strings.Contains(stderr.String(), client.ErrBadResponse.Error()) {
 					t.Errorf("exit code %d: %s", code, stderr.String())
 				}

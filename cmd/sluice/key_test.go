@@ -90,7 +90,7 @@ func opened(t *testing.T, data string) *storage.Stores {
 
 // TestKeyIsCreatedShownAndRevoked creates, shows and revokes a key.
 func TestKeyIsCreatedShownAndRevoked(t *testing.T) {
-	data := filepath.Join(t.TempDir(), "data")
+	data := filepath.Join(testenv.MemoryDir(t), "data")
 	before := time.Now()
 	credential, id := makeKey(t, data, "--scopes", "write,read", "--accounts", "0xAB,bob,ab", "--group", "team", "--label", `the "first" one`, "--expires", "720h",
 		"--requests-per-second", "7", "--bytes-in-per-second", "unlimited", "--stored-bytes", "5GiB", "--stored-objects", "8", "--channels", "9")
@@ -126,7 +126,7 @@ func TestKeyIsCreatedShownAndRevoked(t *testing.T) {
 }
 
 func TestSecretIsTheOneOfTheKey(t *testing.T) {
-	data := filepath.Join(t.TempDir(), "data")
+	data := filepath.Join(testenv.MemoryDir(t), "data")
 	credential, id := makeKey(t, data, "--scopes", "read", "--all-accounts")
 	created := shown(t, must(t, keyCommandOn(data, "create", "--scopes", "admin", "--accounts", "bob", "--json")...))
 	if len(created) != 1 || created[0].Secret == "" || created[0].AllAccounts {
@@ -142,7 +142,7 @@ func TestSecretIsTheOneOfTheKey(t *testing.T) {
 }
 
 func TestListOfKeys(t *testing.T) {
-	data := filepath.Join(t.TempDir(), "data")
+	data := filepath.Join(testenv.MemoryDir(t), "data")
 	if r := must(t, keyCommandOn(data, "create", "--scopes", "read", "--all-accounts", "--label", "everywhere")...); r.stderr == "" {
 		t.Error("create prints nothing about the key")
 	}
@@ -172,7 +172,7 @@ func TestListOfKeys(t *testing.T) {
 // TestKeysWhileAServerRuns checks that a node that has the folder open sees the changes of
 // the command, and the command the node's.
 func TestKeysWhileAServerRuns(t *testing.T) {
-	data := filepath.Join(t.TempDir(), "data")
+	data := filepath.Join(testenv.MemoryDir(t), "data")
 	server := opened(t, data)
 	_, id := makeKey(t, data, "--scopes", "read", "--all-accounts")
 	if k, err := server.Meta.Key(t.Context(), id); err != nil || !k.Revoked.IsZero() {
@@ -192,7 +192,7 @@ func TestKeysWhileAServerRuns(t *testing.T) {
 // TestKeyCommandCreatesNoDatabaseWhileAServerRuns checks that no database is created while a
 // node is starting, which creates its own.
 func TestKeyCommandCreatesNoDatabaseWhileAServerRuns(t *testing.T) {
-	data := t.TempDir()
+	data := testenv.MemoryDir(t)
 	dir, err := datadir.Open(data)
 	testenv.OK(t, err)
 	defer func() {
@@ -209,7 +209,7 @@ func TestKeyCommandCreatesNoDatabaseWhileAServerRuns(t *testing.T) {
 }
 
 func TestKeyRefusals(t *testing.T) {
-	data := filepath.Join(t.TempDir(), "data")
+	data := filepath.Join(testenv.MemoryDir(t), "data")
 	for _, command := range []string{"list", "show", "revoke"} {
 		args := keyCommandOn(data, command)
 		if command != "list" {
@@ -259,11 +259,11 @@ func TestKeyExpiresByTheDatabasesClock(t *testing.T) {
 	const ahead = 72 * time.Hour
 	dsn, _ := testenv.MovedPostgres(t, ahead)
 	valid := []string{"--meta", dsn, "--scopes", "read", "--all-accounts", "--expires"}
-	made := shown(t, must(t, keyCommandOn(t.TempDir(), "create", append(valid, "1h", "--json")...)...))
+	made := shown(t, must(t, keyCommandOn(testenv.MemoryDir(t), "create", append(valid, "1h", "--json")...)...))
 	if want := time.Now().Add(ahead + time.Hour); len(made) != 1 || made[0].Expires.Sub(want).Abs() > time.Minute {
 		t.Errorf("%+v, want a key that expires at about %v", made, want)
 	}
-	r := sluice(keyCommandOn(t.TempDir(), "create", append(valid, time.Now().Add(ahead/2).Format(time.RFC3339))...)...)
+	r := sluice(keyCommandOn(testenv.MemoryDir(t), "create", append(valid, time.Now().Add(ahead/2).Format(time.RFC3339))...)...)
 	if r.code != exitUsage || !strings.Contains(r.stderr, "is in the past") {
 		t.Errorf("a key that has expired by the database's clock: %+v", r)
 	}
@@ -272,7 +272,7 @@ func TestKeyExpiresByTheDatabasesClock(t *testing.T) {
 // TestKeyIgnoresSettings checks that environment variables and the configuration
 // file set where the data is, but not what a key allows.
 func TestKeyIgnoresSettings(t *testing.T) {
-	data := filepath.Join(t.TempDir(), "data")
+	data := filepath.Join(testenv.MemoryDir(t), "data")
 	t.Setenv("SLUICE_SCOPES", "admin")
 	t.Setenv("SLUICE_ALL_ACCOUNTS", "true")
 	if r := sluice(keyCommandOn(data, "create")...); r.code != exitUsage {
@@ -320,7 +320,7 @@ func TestStates(t *testing.T) {
 // TestKeyCreateNamesANewInstance checks that create reports a new instance and its
 // folder on stderr.
 func TestKeyCreateNamesANewInstance(t *testing.T) {
-	data := filepath.Join(t.TempDir(), "mistyped")
+	data := filepath.Join(testenv.MemoryDir(t), "mistyped")
 	args := keyCommandOn(data, "create", "--scopes", "read", "--all-accounts")
 	want := "There was no data in the folder " + data + ": created a new instance there.\n"
 	if r := must(t, args...); !strings.Contains(r.stderr, want) || strings.Count(r.stdout, "\n") != 1 {

@@ -291,11 +291,11 @@ func TestWrongCalls(t *testing.T) {
 	for _, call := range wrongCalls {
 		t.Run(call.line, func(t *testing.T) {
 			ownContexts(t)
-			t.Chdir(t.TempDir())
+			t.Chdir(testenv.MemoryDir(t))
 			for name, value := range call.variables {
 				t.Setenv(name, value)
 			}
-			file := filepath.Join(t.TempDir(), "sluice.yaml")
+			file := filepath.Join(testenv.MemoryDir(t), "sluice.yaml")
 			testenv.OK(t, os.WriteFile(file, []byte(call.file), 0o600))
 			args := strings.Fields(strings.ReplaceAll(call.line, "$FILE", file))
 			for i, arg := range args {
@@ -341,9 +341,9 @@ func TestFailedStartsNameTheRemedy(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	foreign := t.TempDir()
+	foreign := testenv.MemoryDir(t)
 	testenv.OK(t, os.WriteFile(filepath.Join(foreign, "photo.jpg"), nil, 0o600))
-	newer := filepath.Join(t.TempDir(), "data")
+	newer := filepath.Join(testenv.MemoryDir(t), "data")
 	makeKey(t, newer, "--scopes", "read", "--all-accounts")
 	db, err := sql.Open("sqlite", filepath.Join(newer, datadir.Database))
 	if err == nil {
@@ -353,7 +353,7 @@ func TestFailedStartsNameTheRemedy(t *testing.T) {
 	testenv.OK(t, err)
 	addr := busy.Addr().String()
 	for want, args := range map[string][]string{
-		"sluice: cannot listen on " + addr + ": the port is in use: stop the program that uses it, or choose another with --addr HOST:PORT (port 0 selects a free one): ": {"--addr", addr, "--data", filepath.Join(t.TempDir(), "data")},
+		"sluice: cannot listen on " + addr + ": the port is in use: stop the program that uses it, or choose another with --addr HOST:PORT (port 0 selects a free one): ": {"--addr", addr, "--data", filepath.Join(testenv.MemoryDir(t), "data")},
 		"sluice: the folder " + foreign + ` is not a data folder (it contains "photo.jpg"): name another with --data DIR` + "\n":                                          {"--addr", "127.0.0.1:0", "--data", foreign},
 		"newer than this program: use the version of sluice that wrote it, or a newer one\n":                                                                              {"--addr", "127.0.0.1:0", "--data", newer},
 	} {

@@ -34,7 +34,7 @@ const (
 )
 
 // servers are the dependencies that run beside sluice as processes of their own.
-var servers = []Thing{Chromium, Nginx, HAProxy, Varnish, Promtool, PostgreSQL, VersityGW}
+var servers = []Thing{NPM, Chromium, Nginx, HAProxy, Varnish, Promtool, PostgreSQL, VersityGW}
 
 // check returns nil if the thing is available, or an error that says what is missing.
 func check(thing Thing) error {

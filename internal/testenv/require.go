@@ -5,7 +5,7 @@
 // for each dependency. If one is missing, the test is skipped with a message on stderr, unless the
 // environment variable SLUICE_TEST_REQUIRE names the dependency (in a comma-separated list) or is
 // "all": then the test fails. With -short, which `make quick` uses, tests that need a server of
-// others or a browser are left out. [Require] is the only function that skips a test.
+// others, a browser or Node.js are left out. [Require] is the only function that skips a test.
 package testenv
 
 import (
@@ -21,7 +21,7 @@ const requireVariable = "SLUICE_TEST_REQUIRE"
 
 // Require returns if every thing is available. Otherwise it ends the test, which fails if
 // SLUICE_TEST_REQUIRE names the missing thing and is skipped if not. With -short it skips the test
-// without a message if a thing is a server of others or a browser.
+// without a message if a thing is a server of others, a browser or Node.js with npm packages.
 func Require(t testing.TB, things ...Thing) {
 	t.Helper()
 	for _, thing := range things {
