@@ -70,7 +70,7 @@ func (g guarded) holds(t *testing.T) bool {
 // database opens an empty database in a synctest bubble.
 func openMeta(t *testing.T) *sqlstore.Store {
 	t.Helper()
-	s, err := sqlstore.OpenSQLite(testenv.MemoryDir(t)+"/meta.db", sqlstore.Options{})
+	s, err := sqlstore.OpenSQLite(template.Copy(t, openSQLite), sqlstore.Options{})
 	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
@@ -211,6 +211,7 @@ func startTogether(t *testing.T, apart time.Duration, ahead int64, first bool) {
 // epochs than are kept, or because it has none, is rejected when it starts, and that only the
 // latest epochs are kept.
 func TestOldCopyDoesNotStart(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), openMeta(t)
 		without := copyOf(t, original)
@@ -371,6 +372,7 @@ func (g guarded) hangsOn(t *testing.T, what string) {
 // TestFenceCutAtEachStep kills a node at each step. The next start of its database must soon be a
 // holder. If a copy was made at the kill, exactly one of the two must.
 func TestFenceCutAtEachStep(t *testing.T) {
+	t.Parallel()
 	for _, fresh := range []bool{true, false} {
 		for _, after := range []bool{false, true} {
 			for step, cut := 1, true; cut; step++ {
@@ -447,6 +449,7 @@ func (b cutBytes) Delete(ctx context.Context, names ...bytestore.Name) error {
 // committed before must not commit any more; a node that neither hangs nor stops must not be fenced
 // once it is a holder; and undisturbed nodes must not wait forever.
 func TestFenceOverHistories(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(12) {
 		synctest.Test(t, func(t *testing.T) { fenceHistory(t, rand.New(rand.NewPCG(seed, 1))) })
 	}

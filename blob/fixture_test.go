@@ -5,12 +5,13 @@ import (
 	"context"
 	"io"
 	"math/rand/v2"
-	"path/filepath"
 	"testing"
+	"time"
 
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/database/dbtest"
 	"sluice/database/sqlstore"
 	"sluice/internal/task"
 	"sluice/internal/testclock"
@@ -26,12 +27,19 @@ type fixture struct {
 	clock *testclock.Clock
 }
 
+// template is an empty database.
+var template dbtest.Template
+
+func openSQLite(path string, now func() time.Time) (dbtest.Handle, error) {
+	return sqlstore.OpenSQLite(path, sqlstore.Options{Now: now})
+}
+
 // newFixture returns a Service with the given options. Extents are small, so that small contents
 // have several.
 func newFixture(t testing.TB, opt blob.Options) *fixture {
 	t.Helper()
 	f := &fixture{bytes: memory.New(), clock: testclock.New()}
-	meta, err := sqlstore.OpenSQLite(filepath.Join(testenv.MemoryDir(t), "meta.db"), sqlstore.Options{Now: f.clock.Now})
+	meta, err := sqlstore.OpenSQLite(template.Copy(t, openSQLite), sqlstore.Options{Now: f.clock.Now})
 	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := meta.Close(); err != nil {

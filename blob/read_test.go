@@ -59,6 +59,7 @@ type plain struct{ io.Writer }
 
 // TestReadAnyRangeByEveryWay reads ranges in every way in which bytes can be sent.
 func TestReadAnyRangeByEveryWay(t *testing.T) {
+	t.Parallel()
 	onFiles := func(ttl time.Duration, buffers int64) *fixture {
 		f, _ := newOnFiles(t, blob.Options{VerifyTTL: ttl, ReadBuffers: buffers})
 		return f

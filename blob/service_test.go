@@ -219,6 +219,7 @@ func TestBytesAreFreedWhenTheLastReaderEnds(t *testing.T) {
 // TestReadersRaceWithOverwrites checks that readers that race with overwrites and Run read one
 // version completely.
 func TestReadersRaceWithOverwrites(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{})
 	version := func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, 1<<20+1) }
