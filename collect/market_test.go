@@ -6,9 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -41,7 +39,7 @@ type market struct {
 
 func newMarket(t testing.TB, opt chain.Options) *market {
 	t.Helper()
-	store, err := sqlstore.OpenSQLite(filepath.Join(folder(t), "meta.db"), sqlstore.Options{Now: time.Now})
+	store, err := sqlstore.OpenSQLite(filepath.Join(testenv.MemoryDir(t), "meta.db"), sqlstore.Options{Now: time.Now})
 	testenv.OK(t, err)
 	return newMarketOver(t, store, opt)
 }
@@ -56,23 +54,6 @@ func newMarketOver(t testing.TB, store *sqlstore.Store, opt chain.Options) *mark
 		t.Fatal(err)
 	}
 	return m
-}
-
-// folder returns a temporary folder, in memory where Linux has one: a test makes ten thousands of
-// transactions, and none of them loses power.
-func folder(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "sluice-collect-")
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
-		return t.TempDir()
-	}
-	testenv.OK(t, err)
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
 }
 
 func (m *market) close() {

@@ -1,0 +1,15 @@
+//go:build long
+
+package collect_test
+
+import (
+	"testing"
+
+	"sluice/collect"
+)
+
+// TestManyChannelsAreCollectedInTimeLong collects over 5,000 channels with the default number of
+// concurrent calls.
+func TestManyChannelsAreCollectedInTimeLong(t *testing.T) {
+	collectsMany(t, 5_000, collect.DefaultParallel)
+}
