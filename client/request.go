@@ -148,9 +148,11 @@ func (c *Client) newAttempt(ctx context.Context, r *request, w *watchdog) (*http
 		if err != nil {
 			return nil, fmt.Errorf("client: %s: %w", r.name, err)
 		}
-		req.Body, req.ContentLength = &watchedSource{body, w}, r.length
+		source := &watchedSource{body, w}
+		req.Body, req.ContentLength = source, r.length
 		if r.length == 0 {
 			req.Body = http.NoBody
+			return req, source.Close() // net/http does not see it
 		}
 	case r.safety == once && (r.method == http.MethodGet || r.method == http.MethodHead):
 		// net/http repeats a GET without a body by itself when a connection turns out to be closed.

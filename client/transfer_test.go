@@ -15,9 +15,12 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 
 	"sluice/checksum"
 	"sluice/client"
+	"sluice/httpapi"
 	"sluice/internal/testenv"
 )
 
@@ -127,6 +130,19 @@ func (w *writerAt) WriteAt(p []byte, offset int64) (int, error) {
 		w.bytes = append(w.bytes, make([]byte, missing)...)
 	}
 	return copy(w.bytes[offset:], p), nil
+}
+
+// TestEmptyBlobsAreNotWaitedFor checks that an empty blob is stored at once: net/http gets no body
+// that it could close.
+func TestEmptyBlobsAreNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newService(t, serviceOptions{reads: httpapi.ReadsPublic}, func(*http.Request) fault { return pass })
+		began := time.Now()
+		for _, content := range []io.Reader{strings.NewReader(""), onlyReader{strings.NewReader("")}} {
+			testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", content, client.PutOptions{})))
+		}
+		testenv.Equal(t, time.Since(began), 0, "the time for two empty blobs")
+	})
 }
 
 // TestReadContinuesAfterCut checks that a read in which each response is cut returns every byte
