@@ -661,7 +661,7 @@ func TestDownloadFileKeepsWhatIsNoFile(t *testing.T) {
 	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("text"), client.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "") // a socket's path must be short
+	dir, err := os.MkdirTemp(testenv.MemoryRoot(), "") // a socket's path must be short
 	testenv.OK(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket, link := filepath.Join(dir, "socket"), filepath.Join(dir, "link")

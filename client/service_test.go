@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"sluice/blob"
@@ -19,6 +20,7 @@ import (
 	"sluice/client"
 	"sluice/database/sqlstore"
 	"sluice/httpapi"
+	"sluice/internal/testenv"
 	"sluice/metering"
 	"sluice/micropay"
 	"sluice/paychan"
@@ -40,13 +42,40 @@ type serviceOptions struct {
 	receiver string // "": 0xa
 }
 
-// openService opens a service. The caller must close it.
-func openService(o serviceOptions) (*service, error) {
-	dir, err := os.MkdirTemp("", "client")
+// emptyDatabase returns the file of an empty database. Services begin with copies of it, as
+// creating the tables takes longer than most tests.
+var emptyDatabase = sync.OnceValues(func() (text []byte, err error) {
+	dir, err := os.MkdirTemp(testenv.MemoryRoot(), "client")
 	if err != nil {
 		return nil, err
 	}
-	meta, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "meta.db")
+	meta, err := sqlstore.OpenSQLite(path, sqlstore.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if err := meta.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+// openService opens a service. The caller must close it.
+func openService(o serviceOptions) (*service, error) {
+	dir, err := os.MkdirTemp(testenv.MemoryRoot(), "client")
+	if err != nil {
+		return nil, err
+	}
+	empty, err := emptyDatabase()
+	if err != nil {
+		return nil, err
+	}
+	database := filepath.Join(dir, "meta.db")
+	if err := os.WriteFile(database, empty, 0o600); err != nil {
+		return nil, err
+	}
+	meta, err := sqlstore.OpenSQLite(database, sqlstore.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +208,7 @@ func example(o serviceOptions) (*client.Client, func()) {
 
 // exampleFolder returns a new folder, for the examples.
 func exampleFolder() (dir string, remove func()) {
-	dir, err := os.MkdirTemp("", "example")
+	dir, err := os.MkdirTemp(testenv.MemoryRoot(), "example")
 	check(err)
 	return dir, func() { check(os.RemoveAll(dir)) }
 }

@@ -19,6 +19,7 @@ import (
 	"sluice/client"
 	"sluice/database/sqlstore"
 	"sluice/httpapi"
+	"sluice/internal/testenv"
 	"sluice/metering"
 	"sluice/paychan"
 	"sluice/session"
@@ -37,7 +38,7 @@ type service struct {
 
 // startService starts a service. It panics if that fails, as examples use it, too.
 func startService() *service {
-	dir, err := os.MkdirTemp("", "folder")
+	dir, err := os.MkdirTemp(testenv.MemoryRoot(), "folder")
 	check(err)
 	meta, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})
 	check(err)
@@ -123,7 +124,7 @@ func (s *service) names(account string) (names []string) {
 
 // writeFiles writes files below a new folder.
 func writeFiles(files map[string]string) (dir string, remove func()) {
-	dir, err := os.MkdirTemp("", "files")
+	dir, err := os.MkdirTemp(testenv.MemoryRoot(), "files")
 	check(err)
 	for name, text := range files {
 		path := filepath.Join(dir, filepath.FromSlash(name))

@@ -29,5 +29,5 @@ func rootFor(tb testing.TB) string {
 	if _, measures := tb.(*testing.B); measures {
 		return ""
 	}
-	return memoryRoot()
+	return MemoryRoot()
 }

@@ -2,5 +2,5 @@
 
 package testenv
 
-// memoryRoot returns "", for the default folder of temporary files.
-func memoryRoot() string { return "" }
+// MemoryRoot returns "", for the default folder of temporary files.
+func MemoryRoot() string { return "" }
