@@ -40,19 +40,30 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
+// mainVariable is the environment variable with which this program is sluice instead of its tests.
+const mainVariable = "SLUICE_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(mainVariable) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
 // TestCompletionScripts checks that the shells accept the scripts, and that bash and fish complete
-// with the built binary.
+// with the command as a process of its own.
 func TestCompletionScripts(t *testing.T) {
 	testenv.Require(t, testenv.Shells)
 	dir := testenv.MemoryDir(t)
-	binary, err := testenv.BuildSluice(dir)
-	testenv.OK(t, err)
+	binary := filepath.Join(dir, "sluice")
+	testenv.OK(t, os.Symlink(testenv.Must(os.Executable())(t), binary))
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		t.Run(shell, func(t *testing.T) {
 			script := filepath.Join(dir, "sluice."+shell)
 			testenv.OK(t, os.WriteFile(script, []byte(must(t, "completion", shell).stdout), 0o600))
 			// bash warns of a locale that is not installed.
-			environment := append(os.Environ(), "HOME="+testenv.MemoryDir(t), "LC_ALL=C.UTF-8")
+			environment := append(os.Environ(), "HOME="+testenv.MemoryDir(t), "LC_ALL=C.UTF-8", mainVariable+"=1")
 			check := exec.Command(shell, "-n", script)
 			check.Env = environment
 			if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {

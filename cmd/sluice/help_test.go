@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,8 +15,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestHelpFits checks the help of every command: its width, that it is the same in three spellings,
-// and that it shows the flags' defaults.
+// TestHelpFits checks the help of every command: its width, that it has the same words in two
+// spellings, and that it shows the flags' defaults.
 func TestHelpFits(t *testing.T) {
 	p, err := newParser(newCommands())
 	testenv.OK(t, err)
@@ -24,24 +25,12 @@ func TestHelpFits(t *testing.T) {
 		nodes = append(nodes, nodes[i].Children...)
 	}
 	for _, node := range nodes {
-		t.Setenv("COLUMNS", "80")
-		for line := range strings.Lines(must(t, append(strings.Fields(pathOf(node)), "--help")...).stdout) {
-			if width := runewidth.StringWidth(strings.TrimSuffix(line, "\n")); width > 80 {
-				t.Errorf("%s: %d columns on a terminal of 80: %s", pathOf(node), width, line)
-			}
-		}
-		t.Setenv("COLUMNS", "200")
 		words := strings.Fields(pathOf(node))
-		r := must(t, append(words, "--help")...)
-		if again := must(t, append([]string{"help"}, words...)...); again.stdout != r.stdout {
+		narrow := helpWithin(t, 80, 80, append(words, "--help")...)
+		text := helpWithin(t, 200, helpWidth, append([]string{"help"}, words...)...)
+		if narrow != text {
 			t.Errorf("sluice help %s differs from --help", pathOf(node))
 		}
-		for line := range strings.Lines(r.stdout) {
-			if width := runewidth.StringWidth(strings.TrimSuffix(line, "\n")); width > helpWidth {
-				t.Errorf("%s: %d columns: %s", pathOf(node), width, line)
-			}
-		}
-		text := strings.Join(strings.Fields(r.stdout), " ")
 		for _, flag := range node.Flags {
 			if flag.HasDefault && !flag.IsBool() && !strings.Contains(flag.Help, "Default:") && !strings.Contains(text, "Default: "+flag.Default) {
 				t.Errorf("%s: the default of --%s, %s, is not shown", pathOf(node), flag.Name, flag.Default)
@@ -51,6 +40,20 @@ func TestHelpFits(t *testing.T) {
 			}
 		}
 	}
+}
+
+// helpWithin returns the words that a command prints on a terminal with columns. The test fails
+// unless every line fits into most.
+func helpWithin(t *testing.T, columns, most int, args ...string) string {
+	t.Helper()
+	t.Setenv("COLUMNS", strconv.Itoa(columns))
+	text := must(t, args...).stdout
+	for line := range strings.Lines(text) {
+		if width := runewidth.StringWidth(strings.TrimSuffix(line, "\n")); width > most {
+			t.Errorf("%q on a terminal of %d columns has %d: %s", args, columns, width, line)
+		}
+	}
+	return strings.Join(strings.Fields(text), " ")
 }
 
 func TestVersionAndHelpWork(t *testing.T) {

@@ -80,11 +80,7 @@ func opened(t *testing.T, data string) *storage.Stores {
 	t.Helper()
 	s, err := storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{})
 	testenv.OK(t, err)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	testenv.AtEnd(t, s.Close)
 	return s
 }
 
@@ -192,14 +188,11 @@ func TestKeysWhileAServerRuns(t *testing.T) {
 // TestKeyCommandCreatesNoDatabaseWhileAServerRuns checks that no database is created while a
 // node is starting, which creates its own.
 func TestKeyCommandCreatesNoDatabaseWhileAServerRuns(t *testing.T) {
+	t.Parallel() // it waits for the lock
 	data := testenv.MemoryDir(t)
 	dir, err := datadir.Open(data)
 	testenv.OK(t, err)
-	defer func() {
-		if err := dir.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	testenv.AtEnd(t, dir.Close)
 	if r := sluice(keyCommandOn(data, "create", "--scopes", "read", "--all-accounts")...); r.code != 1 || r.stdout != "" {
 		t.Errorf("exit code %d, %q, want 1 and nothing", r.code, r.stdout)
 	}
