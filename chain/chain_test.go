@@ -98,9 +98,7 @@ func completed(t testing.TB) *micropay.Transaction {
 	body, err := hex.DecodeString(v.Submitted)
 	testenv.OK(t, err)
 	var hash micropay.Hash
-	if _, err := hex.Decode(hash[:], []byte(v.Hash[2:])); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(hex.Decode(hash[:], []byte(v.Hash[2:]))))
 	return &micropay.Transaction{Body: body, Hash: hash}
 }
 
@@ -391,9 +389,7 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%q: error %v", text, err)
 		}
 	}
-	if _, err := New(Options{}); !errors.Is(err, ErrOptions) {
-		t.Errorf("no node: error %v", err)
-	}
+	testenv.Is(t, testenv.Error(New(Options{})), ErrOptions, "no node")
 	for _, text := range []string{"https://node.example/v1", "https://node.example/v1/", "http://localhost:8080/v1", "http://127.0.0.1:8080", "http://[::1]:8080/v1"} {
 		if _, err := New(Options{Nodes: []string{text}}); err != nil {
 			t.Errorf("%q: error %v", text, err)
@@ -447,9 +443,7 @@ func TestHangingNodeDelaysFewCalls(t *testing.T) {
 		call := func(want time.Duration) {
 			t.Helper()
 			began := time.Now()
-			if _, err := c.Head(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, testenv.Error(c.Head(t.Context())))
 			if took := time.Since(began); took != want {
 				t.Errorf("a call took %s, want %s", took, want)
 			}
@@ -484,9 +478,7 @@ func TestNodeThatIsBehindIsAskedLast(t *testing.T) {
 		asks := func(want int) {
 			t.Helper()
 			for range 100 {
-				if _, err := c.Channels(t.Context(), micropay.Address{1}, micropay.Address{2}); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, testenv.Error(c.Channels(t.Context(), micropay.Address{1}, micropay.Address{2})))
 			}
 			if behind != want {
 				t.Errorf("%s after its time stood still the node has been asked %d times, want %d", time.Since(stood), behind, want)

@@ -238,9 +238,7 @@ func TestOutcomesOfSubmissions(t *testing.T) {
 		c, err := submit(t)
 		testenv.OK(t, err)
 		n.expect(t, c, Transaction{State: StateUnknown})
-		if _, err := submit(t); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(submit(t)))
 		n.expect(t, c, succeeded)
 	})
 	t.Run("accepted and expired", func(t *testing.T) {
@@ -475,9 +473,7 @@ func TestFullnodeIsKilled(t *testing.T) {
 	n.expect(t, both, Transaction{State: StatePending})
 	n.Kill()
 	for operation, call := range n.calls() {
-		if err := call(t, alone); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("%s: error %v", operation, err)
-		}
+		testenv.Is(t, call(t, alone), ErrUnavailable, "%s", operation)
 	}
 	n.expect(t, both, Transaction{State: StateUnknown})
 	n.Execute()

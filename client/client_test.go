@@ -133,9 +133,7 @@ func TestRetryAfter(t *testing.T) {
 		s := &script{t: t, steps: []func(*http.Request) (*http.Response, error){limited, stored}}
 		c, err := client.New("http://localhost:9090", client.Options{Transport: s})
 		testenv.OK(t, err)
-		if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{})))
 		if pause := s.times[1].Sub(s.times[0]); pause < 30*time.Second || pause > 31*time.Second {
 			t.Errorf("pause of %v", pause)
 		}
@@ -161,9 +159,7 @@ func TestNamesAreSentAsTheyAre(t *testing.T) {
 		s := &script{t: t, steps: []func(*http.Request) (*http.Response, error){stored}}
 		c, err := client.New("http://localhost:9090", client.Options{Transport: s})
 		testenv.OK(t, err)
-		if _, err := c.Put(t.Context(), "0x1", name, strings.NewReader("hello"), client.PutOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(c.Put(t.Context(), "0x1", name, strings.NewReader("hello"), client.PutOptions{})))
 		if got := s.sent[0].URL.RequestURI(); got != want {
 			t.Errorf("%q is sent as %s, want %s", name, got, want)
 		}

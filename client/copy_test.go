@@ -110,9 +110,7 @@ func TestPutObjectResumes(t *testing.T) {
 			}
 			if replaced { // the upload of the first one expires
 				for u, err := range to.Uploads(t.Context(), "team") {
-					if err := errors.Join(err, to.AbortUpload(t.Context(), u.ID)); err != nil {
-						t.Error(err)
-					}
+					testenv.Check(t, errors.Join(err, to.AbortUpload(t.Context(), u.ID)))
 				}
 			}
 			c.check(content)
@@ -134,9 +132,7 @@ func TestPutObjectWithoutStateIsAborted(t *testing.T) {
 		}
 		next.ServeHTTP(w, r)
 	})
-	if err := c.copy(t.Context()); !errors.Is(err, client.ErrForbidden) {
-		t.Errorf("error %v", err)
-	}
+	testenv.Is(t, c.copy(t.Context()), client.ErrForbidden, "copy")
 	for u, err := range to.Uploads(t.Context(), "team") {
 		t.Errorf("an upload is left: %v, %v", u, err)
 	}

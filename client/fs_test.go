@@ -33,12 +33,8 @@ func TestFS(t *testing.T) {
 		}
 	}
 	whole := c.FS(t.Context(), "team", "")
-	if err := fstest.TestFS(whole, "a.txt", "empty", "dir/b", "dir/c", "dir/sub/d", "dir-1", "dir!", "日本/x y", "both/inside", "x", "bad"); err != nil {
-		t.Error(err)
-	}
-	if err := fstest.TestFS(c.FS(t.Context(), "team", "dir"), "b", "c", "sub/d"); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, fstest.TestFS(whole, "a.txt", "empty", "dir/b", "dir/c", "dir/sub/d", "dir-1", "dir!", "日本/x y", "both/inside", "x", "bad"))
+	testenv.Check(t, fstest.TestFS(c.FS(t.Context(), "team", "dir"), "b", "c", "sub/d"))
 	var files []string
 	if err := fs.WalkDir(whole, ".", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -60,15 +56,11 @@ func TestFS(t *testing.T) {
 // TestErrorsOfFS checks the classes of errors.
 func TestErrorsOfFS(t *testing.T) {
 	s, c := startServer(t)
-	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("text"), client.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("text"), client.PutOptions{})))
 	fsys := c.FS(t.Context(), "team", "")
 	opened, err := fsys.Open("a")
 	testenv.OK(t, err)
-	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("other text"), client.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("other text"), client.PutOptions{})))
 	var pathError *fs.PathError
 	if _, err := io.ReadAll(opened); !errors.Is(err, client.ErrChanged) || !errors.As(err, &pathError) {
 		t.Errorf("a replaced blob: %v", err)
@@ -81,26 +73,16 @@ func TestErrorsOfFS(t *testing.T) {
 	if _, err := opened.(io.Seeker).Seek(-1, io.SeekStart); !errors.As(err, &pathError) {
 		t.Errorf("Seek to before the beginning: %v", err)
 	}
-	if _, err := opened.(io.ReaderAt).ReadAt(make([]byte, 1), 100); !errors.Is(err, io.EOF) {
-		t.Errorf("ReadAt after the end: %v", err)
-	}
-	if err := opened.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := fsys.Open("none"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no blob: %v", err)
-	}
+	testenv.Is(t, testenv.Error(opened.(io.ReaderAt).ReadAt(make([]byte, 1), 100)), io.EOF, "ReadAt after the end")
+	testenv.Check(t, opened.Close())
+	testenv.Is(t, testenv.Error(fsys.Open("none")), fs.ErrNotExist, "no blob")
 	if _, err := fs.ReadDir(fsys, "a"); err == nil {
 		t.Error("a file is read as a folder")
 	}
 	s.setHook(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { w.WriteHeader(http.StatusForbidden) })
-	if _, err := fs.Stat(fsys, "a"); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("forbidden: %v", err)
-	}
+	testenv.Is(t, testenv.Error(fs.Stat(fsys, "a")), fs.ErrPermission, "forbidden")
 	s.setHook(nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.FS(ctx, "team", "").Open("a"); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
+	testenv.Is(t, testenv.Error(c.FS(ctx, "team", "").Open("a")), context.Canceled, "cancelled")
 }

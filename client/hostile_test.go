@@ -377,9 +377,7 @@ func TestHostileConnections(t *testing.T) {
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
 	_, err := io.CopyN(z, zeros{}, 64<<20)
-	if err = errors.Join(err, z.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(err, z.Close()))
 	for name, test := range map[string]struct {
 		hostile *hostile
 		want    error

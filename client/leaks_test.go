@@ -170,9 +170,7 @@ func (i *interrupted) check(t *testing.T, content []byte) {
 	transport := &http.Transport{DialContext: listener.dial}
 	c, err := client.New("http://localhost", client.Options{Transport: transport})
 	testenv.OK(t, err)
-	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{})))
 	path := target(t)
 	testenv.OK(t, os.WriteFile(path, content, 0o600))
 	if err := i.run(ctx, t, c, path); !errors.Is(err, i.want) {

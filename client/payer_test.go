@@ -249,9 +249,7 @@ func TestPayerOfAnotherInstance(t *testing.T) {
 		dir := testenv.MemoryDir(t)
 		pass := func(*http.Request) fault { return pass }
 		former, _ := newService(t, serviceOptions{}, pass)
-		if _, err := newPayer(t, former, dir).Ensure(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(newPayer(t, former, dir).Ensure(t.Context(), 1)))
 		present, _ := newService(t, serviceOptions{receiver: "0xd"}, pass)
 		p := newPayer(t, present, dir)
 		before := status(t, p)
@@ -328,16 +326,10 @@ func TestPayerSpendsNoMoreThanItsBudget(t *testing.T) {
 		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
 		p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.MaxSpend = 100 })
 		for range 3 {
-			if _, err := p.Buy(t.Context(), 10); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := p.CloseChannel(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, testenv.Error(p.Buy(t.Context(), 10)))
+			testenv.OK(t, testenv.Error(p.CloseChannel(t.Context())))
 		}
-		if _, err := p.Buy(t.Context(), 4); !errors.Is(err, client.ErrBudget) {
-			t.Errorf("error %v", err)
-		}
+		testenv.Is(t, testenv.Error(p.Buy(t.Context(), 4)), client.ErrBudget, "Buy")
 		if _, err := p.Buy(t.Context(), 3); err != nil {
 			t.Error(err)
 		}
@@ -355,16 +347,12 @@ func TestPayerWithoutItsState(t *testing.T) {
 		dir := testenv.MemoryDir(t)
 		file := filepath.Join(dir, "payer.json")
 		p := newPayer(t, c, dir)
-		if _, err := p.Buy(t.Context(), 10); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(p.Buy(t.Context(), 10)))
 		channel := status(t, p).ChannelID
 		old, err := os.ReadFile(file)
 		testenv.OK(t, err)
 		for range 2 {
-			if _, err := p.Buy(t.Context(), 10); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, testenv.Error(p.Buy(t.Context(), 10)))
 		}
 		testenv.OK(t, os.WriteFile(file, old, 0o600))
 		p = newPayer(t, c, dir)
@@ -375,9 +363,7 @@ func TestPayerWithoutItsState(t *testing.T) {
 		testenv.OK(t, os.Remove(file))
 		// With a budget that does not cover what is owed already, nothing is signed beyond it.
 		p = newPayer(t, c, dir, func(o *client.PayerOptions) { o.ChannelID, o.MaxSpend = channel, 149 })
-		if _, err := p.Buy(t.Context(), 10); !errors.Is(err, client.ErrBudget) {
-			t.Errorf("above the budget: %v", err)
-		}
+		testenv.Is(t, testenv.Error(p.Buy(t.Context(), 10)), client.ErrBudget, "above the budget")
 		p = newPayer(t, c, dir, func(o *client.PayerOptions) { o.ChannelID, o.MaxSpend = channel, 150 })
 		if s, err := p.Buy(t.Context(), 10); err != nil || s.ChunksetsTotal != 10 {
 			t.Fatalf("after a lost state: %+v, %v", s, err)
@@ -415,15 +401,11 @@ func TestPayerAfterRefusals(t *testing.T) {
 			}
 		}
 		refuse = false
-		if _, err := p.Buy(t.Context(), 11); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(p.Buy(t.Context(), 11)))
 		if got := status(t, p); got.Signed != 60 || got.Bought != 33 {
 			t.Errorf("status %+v", got)
 		}
-		if _, err := p.Buy(t.Context(), 10); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(p.Buy(t.Context(), 10)))
 		if ch, err := p.Channel(t.Context()); err != nil || ch.Accepted != 63 || ch.Credit != 0 {
 			t.Errorf("channel %+v, %v", ch, err)
 		}
@@ -433,9 +415,7 @@ func TestPayerAfterRefusals(t *testing.T) {
 		if ch, err := p.CloseChannel(t.Context()); err != nil || ch.Refund != 100_000+7-63 {
 			t.Errorf("channel %+v, %v", ch, err)
 		}
-		if _, err := p.CloseChannel(t.Context()); !errors.Is(err, client.ErrNotFound) {
-			t.Errorf("second close: %v", err)
-		}
+		testenv.Is(t, testenv.Error(p.CloseChannel(t.Context())), client.ErrNotFound, "second close")
 	})
 }
 
@@ -470,9 +450,7 @@ func TestPayerIsToldThatItsPurchaseIsStale(t *testing.T) {
 			return resp, nil
 		}))
 		p := newPayer(t, c, testenv.MemoryDir(t))
-		if _, err := p.Channel(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(p.Channel(t.Context())))
 		if _, err := p.Channel(t.Context()); err != nil { // reads it
 			t.Fatal(err)
 		}
@@ -489,9 +467,7 @@ func TestPayerIsToldThatItsPurchaseIsStale(t *testing.T) {
 		if got := status(t, p); got.Signed != 30 || got.Bought != 0 || !got.Pending {
 			t.Errorf("status %+v", got)
 		}
-		if _, err := p.CloseChannel(t.Context()); !errors.Is(err, client.ErrNotDelivered) {
-			t.Errorf("close with a pending purchase: %v", err)
-		}
+		testenv.Is(t, testenv.Error(p.CloseChannel(t.Context())), client.ErrNotDelivered, "close with a pending purchase")
 		old = false
 		if got, err := p.Ensure(t.Context(), 1); err != nil || got.ChunksetsLeft != 10 {
 			t.Errorf("session %+v, %v", got, err)
@@ -536,9 +512,7 @@ func TestPayerWritesBeforeItSends(t *testing.T) {
 		}))
 		p := newPayer(t, c, dir)
 		for range 2 {
-			if _, err := p.Buy(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, testenv.Error(p.Buy(t.Context(), 1)))
 		}
 		if sent != 3 {
 			t.Errorf("%d requests", sent)
@@ -556,9 +530,7 @@ func TestStateFiles(t *testing.T) {
 	c, _ := newService(t, serviceOptions{}, func(*http.Request) fault { return pass })
 	dir := testenv.MemoryDir(t)
 	p := newPayer(t, c, dir)
-	if _, err := p.Buy(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(p.Buy(t.Context(), 1)))
 	file := filepath.Join(dir, "payer.json")
 	good, err := os.ReadFile(file)
 	testenv.OK(t, err)
@@ -607,9 +579,7 @@ func TestStateFiles(t *testing.T) {
 	testenv.OK(t, os.WriteFile(file, good, 0o600))
 	signer, err := newSigner(2)
 	testenv.OK(t, err)
-	if _, err := c.NewPayer(t.Context(), payerOptions(t, dir, func(o *client.PayerOptions) { o.Signer = signer })); !errors.Is(err, client.ErrInvalid) {
-		t.Errorf("the key of another account: %v", err)
-	}
+	testenv.Is(t, testenv.Error(c.NewPayer(t.Context(), payerOptions(t, dir, func(o *client.PayerOptions) { o.Signer = signer }))), client.ErrInvalid, "the key of another account")
 	if runtime.GOOS != "windows" {
 		for _, mode := range []os.FileMode{0o640, 0o604, 0o620} {
 			testenv.OK(t, os.Chmod(file, mode))
@@ -622,9 +592,7 @@ func TestStateFiles(t *testing.T) {
 	if _, err := c.NewPayer(t.Context(), payerOptions(t, dir)); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.NewPayer(t.Context(), payerOptions(t, filepath.Join(dir, "none"))); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a folder that does not exist: %v", err)
-	}
+	testenv.Is(t, testenv.Error(c.NewPayer(t.Context(), payerOptions(t, filepath.Join(dir, "none")))), os.ErrNotExist, "a folder that does not exist")
 	for name, change := range map[string]func(*client.PayerOptions){
 		"Signer":    func(o *client.PayerOptions) { o.Signer = nil },
 		"StateFile": func(o *client.PayerOptions) { o.StateFile = "" },

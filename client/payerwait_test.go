@@ -159,9 +159,7 @@ func TestPayerRenewsWhatHasExpired(t *testing.T) {
 						t.Errorf("a micropayment is sent to %s, and the state file is %s, %v", path, text, err)
 					}
 				}
-				if _, err := s.pay(dir).Ensure(t.Context(), 3); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, testenv.Error(s.pay(dir).Ensure(t.Context(), 3)))
 				time.Sleep(5 * time.Minute)
 				if s.expired() != 9 {
 					t.Fatalf("%d have expired", s.expired())
@@ -213,12 +211,8 @@ func TestPayerRenew(t *testing.T) {
 		s.away = true
 		dir := testenv.MemoryDir(t)
 		p := s.pay(dir)
-		if _, err := p.Renew(t.Context()); !errors.Is(err, client.ErrNotFound) {
-			t.Errorf("without a channel: %v", err)
-		}
-		if _, err := p.Ensure(t.Context(), 3); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Is(t, testenv.Error(p.Renew(t.Context())), client.ErrNotFound, "without a channel")
+		testenv.OK(t, testenv.Error(p.Ensure(t.Context(), 3)))
 		if ch, err := p.Renew(t.Context()); err != nil || ch.Expired != 0 || ch.Accepted != 9 {
 			t.Errorf("before it expires: %+v, %v", ch, err)
 		}
@@ -260,23 +254,15 @@ func TestPayerOpensOnTheChainFirst(t *testing.T) {
 			t.Errorf("%d requests, want that for the terms only", s.requests)
 		}
 		deposit := func(o *client.PayerOptions) { o.Deposit = 5 }
-		if _, err := s.pay(testenv.MemoryDir(t), deposit).Ensure(t.Context(), 1); !errors.Is(err, client.ErrInvalid) {
-			t.Errorf("with a deposit: %v", err)
-		}
+		testenv.Is(t, testenv.Error(s.pay(testenv.MemoryDir(t), deposit).Ensure(t.Context(), 1)), client.ErrInvalid, "with a deposit")
 		dir := testenv.MemoryDir(t)
-		if _, err := s.pay(dir, func(o *client.PayerOptions) { o.PaymentChannelID = 8 }).Ensure(t.Context(), 1); !errors.Is(err, client.ErrNotFound) {
-			t.Errorf("a channel that does not exist: %v", err)
-		}
-		if _, err := s.pay(dir).Ensure(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Is(t, testenv.Error(s.pay(dir, func(o *client.PayerOptions) { o.PaymentChannelID = 8 }).Ensure(t.Context(), 1)), client.ErrNotFound, "a channel that does not exist")
+		testenv.OK(t, testenv.Error(s.pay(dir).Ensure(t.Context(), 1)))
 		if _, err := s.pay(testenv.MemoryDir(t)).Ensure(t.Context(), 1); !errors.Is(err, client.ErrConflict) || !strings.Contains(err.Error(), "PayerOptions.ChannelID") {
 			t.Errorf("a channel that is known: %v", err)
 		}
 		other := func(o *client.PayerOptions) { o.ChannelID, o.PaymentChannelID = "C", 8 }
-		if _, err := s.pay(testenv.MemoryDir(t), other).Ensure(t.Context(), 1); !errors.Is(err, client.ErrTermsChanged) {
-			t.Errorf("the id of another number: %v", err)
-		}
+		testenv.Is(t, testenv.Error(s.pay(testenv.MemoryDir(t), other).Ensure(t.Context(), 1)), client.ErrTermsChanged, "the id of another number")
 		lower := s.deposit
 		s.deposit = 5 // as it was read last; a payment above it makes the service read it again
 		if _, err := s.pay(dir).Ensure(t.Context(), 30); errors.Is(err, client.ErrPaymentRequired) && strings.Contains(err.Error(), "add to it with Deposit") {
@@ -294,22 +280,16 @@ func TestPayerSaysThatAnotherChannelIsNamed(t *testing.T) {
 		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
 		dir := testenv.MemoryDir(t)
 		first := newPayer(t, c, dir)
-		if _, err := first.Ensure(t.Context(), 5); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(first.Ensure(t.Context(), 5)))
 		ch, err := c.OpenChannel(t.Context(), client.OpenChannelOptions{Sender: first.Address()})
 		testenv.OK(t, err)
 		for what, name := range map[string]func(*client.PayerOptions){
 			"id": func(o *client.PayerOptions) { o.ChannelID = ch.ID }, "number": func(o *client.PayerOptions) { o.PaymentChannelID = ch.PaymentChannelID },
 		} {
-			if _, err := newPayer(t, c, dir, name).Ensure(t.Context(), 1); !errors.Is(err, client.ErrOtherChannel) {
-				t.Errorf("another %s: %v", what, err)
-			}
+			testenv.Is(t, testenv.Error(newPayer(t, c, dir, name).Ensure(t.Context(), 1)), client.ErrOtherChannel, "another %s", what)
 		}
 		p := newPayer(t, c, dir, func(o *client.PayerOptions) { o.ChannelID = ch.ID })
-		if _, err := p.CloseChannel(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(p.CloseChannel(t.Context())))
 		if _, err := p.Buy(t.Context(), 5); err != nil || status(t, p).ChannelID != ch.ID {
 			t.Errorf("status %+v, %v", status(t, p), err)
 		}
@@ -338,9 +318,7 @@ func TestPayerDoesNotCountWhatWasRefused(t *testing.T) {
 				t.Errorf("%s: status %+v, want %d spent, %d added", what, got, spent, added)
 			}
 		}
-		if _, err := p.Buy(t.Context(), 10); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(p.Buy(t.Context(), 10)))
 		refuse = true
 		for range 3 {
 			if _, err := p.Buy(t.Context(), 20); !errors.Is(err, client.ErrPaymentRequired) {
@@ -349,13 +327,9 @@ func TestPayerDoesNotCountWhatWasRefused(t *testing.T) {
 		}
 		spent("refused", 90, 90)
 		refuse = false
-		if _, err := p.CloseChannel(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(p.CloseChannel(t.Context())))
 		spent("closed", 90, 30)
-		if _, err := p.Buy(t.Context(), 10); !errors.Is(err, client.ErrBudget) {
-			t.Errorf("while it can be collected: %v", err)
-		}
+		testenv.Is(t, testenv.Error(p.Buy(t.Context(), 10)), client.ErrBudget, "while it can be collected")
 		time.Sleep(119 * time.Second)
 		spent("a minute after it has expired", 90, 30)
 		time.Sleep(2 * time.Second)
@@ -364,9 +338,7 @@ func TestPayerDoesNotCountWhatWasRefused(t *testing.T) {
 			t.Error(err)
 		}
 		spent("in the end", 90, 90)
-		if _, err := p.Buy(t.Context(), 10); !errors.Is(err, client.ErrBudget) {
-			t.Errorf("above the budget: %v", err)
-		}
+		testenv.Is(t, testenv.Error(p.Buy(t.Context(), 10)), client.ErrBudget, "above the budget")
 	})
 }
 
@@ -467,9 +439,7 @@ func TestPaidReadsUseASessionThatEndsFirst(t *testing.T) {
 		testenv.OK(t, err)
 		payment := &client.Payment{Payer: p}
 		for range 4 {
-			if _, err := readAll(t, c, client.GetOptions{Payment: payment}); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, testenv.Error(readAll(t, c, client.GetOptions{Payment: payment})))
 		}
 		for id, want := range map[string]int64{old.ID: 1, bought.ID: 7} {
 			if s, err := c.Session(t.Context(), id); err != nil || s.ChunksetsLeft != want {
@@ -486,9 +456,7 @@ func TestChannelOfAChain(t *testing.T) {
 		s := newChainService(t)
 		s.away = true
 		p := s.pay(testenv.MemoryDir(t))
-		if _, err := p.Ensure(t.Context(), 3); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(p.Ensure(t.Context(), 3)))
 		time.Sleep(2 * time.Minute)
 		s.stopped = "it has expired"
 		c := s.client()
@@ -503,9 +471,7 @@ func TestChannelOfAChain(t *testing.T) {
 				t.Errorf("reconciled %+v, %v", r, err)
 			}
 		}
-		if _, err := c.Reconcile(t.Context(), "", false); !errors.Is(err, client.ErrInvalid) {
-			t.Errorf("without an id: %v", err)
-		}
+		testenv.Is(t, testenv.Error(c.Reconcile(t.Context(), "", false)), client.ErrInvalid, "without an id")
 		local, _ := newService(t, serviceOptions{}, func(*http.Request) fault { return pass })
 		if ch, err := local.OpenChannel(t.Context(), client.OpenChannelOptions{}); err != nil || ch.SellingLimit == 0 || ch.SellingLimit > math.MaxInt64 {
 			t.Errorf("channel %+v, %v", ch, err)

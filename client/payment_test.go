@@ -32,9 +32,7 @@ func isRead(r *http.Request) bool {
 func paidBlob(t testing.TB, c *client.Client) []byte {
 	t.Helper()
 	content := bytes.Repeat([]byte("sluice!\n"), wire.ChunksetSize*5/2/8)
-	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{})))
 	return content
 }
 
@@ -54,9 +52,7 @@ func TestPaidReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
 		want := paidBlob(t, c)
-		if _, err := c.Put(t.Context(), "team", "empty", strings.NewReader(""), client.PutOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "empty", strings.NewReader(""), client.PutOptions{})))
 		p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.Chunksets = 4 })
 		shared := &client.Payment{Payer: p, MaxChunksets: 12}
 		total := int64(0)
@@ -150,9 +146,7 @@ func TestPaidReadsOfASessionThatEnded(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * time.Hour)
-		if _, err := readAll(t, c, client.GetOptions{Payment: without}); !errors.Is(err, client.ErrPaymentRequired) {
-			t.Errorf("with an expired session: %v", err)
-		}
+		testenv.Is(t, testenv.Error(readAll(t, c, client.GetOptions{Payment: without})), client.ErrPaymentRequired, "with an expired session")
 		payment := &client.Payment{Payer: p}
 		if got, err := readAll(t, c, client.GetOptions{Payment: payment}); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%d bytes, %v", len(got), err)
@@ -219,9 +213,7 @@ func TestPaidReadIsContinuedWithinItsLimit(t *testing.T) {
 				}))
 				want := paidBlob(t, c)
 				p := newPayer(t, c, testenv.MemoryDir(t))
-				if _, err := p.Ensure(t.Context(), 1); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, testenv.Error(p.Ensure(t.Context(), 1)))
 				payment := &client.Payment{Payer: p, MaxChunksets: test.limit}
 				got, err := readAll(t, c, client.GetOptions{Payment: payment})
 				if !errors.Is(err, test.want) || err == nil && !bytes.Equal(got, want) {
@@ -264,17 +256,13 @@ func TestPaidReadIsNotReplayed(t *testing.T) {
 	c, err := client.New(server.URL, client.Options{})
 	testenv.OK(t, err)
 	defer c.CloseIdleConnections()
-	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{})))
 	payment := &client.Payment{Payer: newPayer(t, c, testenv.MemoryDir(t)), MaxChunksets: 2}
 	if got, err := readAll(t, c, client.GetOptions{Payment: payment}); err != nil || string(got) != "hello" {
 		t.Fatalf("%q, %v", got, err)
 	}
 	closing.Store(true) // a connection is open and idle
-	if _, err := readAll(t, c, client.GetOptions{Payment: payment}); !errors.Is(err, client.ErrOutcomeUnknown) {
-		t.Errorf("error %v", err)
-	}
+	testenv.Is(t, testenv.Error(readAll(t, c, client.GetOptions{Payment: payment})), client.ErrOutcomeUnknown, "a purchase without an answer")
 	if reads.Load() != 1 || payment.Charged() != 2 || payment.InDoubt() != 1 {
 		t.Errorf("%d requests, charged %d, in doubt %d", reads.Load(), payment.Charged(), payment.InDoubt())
 	}
@@ -285,9 +273,7 @@ func TestPaidReadIsNotReplayed(t *testing.T) {
 func TestConcurrentPaidReads(t *testing.T) {
 	const payers, readers, reads = 2, 6, 5
 	c, _ := newService(t, serviceOptions{}, func(*http.Request) fault { return pass })
-	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{})))
 	dir := testenv.MemoryDir(t)
 	var payments []*client.Payment
 	var work sync.WaitGroup
@@ -338,14 +324,10 @@ func TestServiceThatNeverServes(t *testing.T) {
 		}
 		return resp, err
 	}))
-	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{})))
 	p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.MaxPurchase = 10 })
 	payment := &client.Payment{Payer: p, MaxChunksets: 3}
-	if _, err := readAll(t, c, client.GetOptions{Payment: payment}); !errors.Is(err, client.ErrPaymentRequired) {
-		t.Errorf("error %v", err)
-	}
+	testenv.Is(t, testenv.Error(readAll(t, c, client.GetOptions{Payment: payment})), client.ErrPaymentRequired, "a paid read without a session")
 	if got := status(t, p); got.Signed == 0 || got.Signed > 4*10 || payment.Charged() != 0 {
 		t.Errorf("status %+v, charged %d", got, payment.Charged())
 	}
@@ -359,9 +341,7 @@ func TestNothingIsBoughtWithoutNeed(t *testing.T) {
 		t.Run(string(reads), func(t *testing.T) {
 			c, _ := newService(t, serviceOptions{reads: reads, price: 3}, func(*http.Request) fault { return pass })
 			for name, text := range map[string]string{"a": "hello", "empty": ""} {
-				if _, err := c.Put(t.Context(), "team", name, strings.NewReader(text), client.PutOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", name, strings.NewReader(text), client.PutOptions{})))
 			}
 			p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.Chunksets, o.MaxSpend = 1, 3 })
 			o := client.DownloadOptions{GetOptions: client.GetOptions{Payment: &client.Payment{Payer: p}}}

@@ -33,9 +33,7 @@ func TestPlantedFilesAreNotUsed(t *testing.T) {
 	t.Parallel()
 	s, c := startServer(t)
 	content := randomBytes(10_500)
-	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{})))
 	secret := []byte("a file that has nothing to do with the transfer")
 	for name, plant := range map[string]func(t *testing.T, file, victim string) error{
 		"another user's": func(_ *testing.T, file, _ string) error {
@@ -66,9 +64,7 @@ func TestPlantedFilesAreNotUsed(t *testing.T) {
 				if !planted {
 					t.Fatal("there is nothing to replace")
 				}
-				if _, err := c.DownloadFile(t.Context(), "team", "a", path, o); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, testenv.Error(c.DownloadFile(t.Context(), "team", "a", path, o)))
 				if n := len(s.requests(func(r request) bool { return r.rawRange != "" })); n != 11 {
 					t.Errorf("%d ranges were requested, want all 11", n)
 				}
@@ -88,9 +84,7 @@ func TestPlantedFilesAreNotUsed(t *testing.T) {
 func TestPlantedLocks(t *testing.T) {
 	t.Parallel()
 	s, c := startServer(t)
-	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(randomBytes(10_500)), client.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(randomBytes(10_500)), client.PutOptions{})))
 	path := target(t)
 	o := client.DownloadOptions{RangeSize: 1000, Concurrency: 1}
 	interruptedDownload(t, s, c, path, o)
@@ -108,9 +102,7 @@ func TestPlantedLocks(t *testing.T) {
 	if err := c.ForgetDownload("team", "a", path, o); err != nil {
 		t.Errorf("error %v of what is left to others", err)
 	}
-	if _, err := os.Lstat(elsewhere); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a file was created through a link: %v", err)
-	}
+	testenv.Is(t, testenv.Error(os.Lstat(elsewhere)), os.ErrNotExist, "the file behind a link")
 	if _, err := os.Lstat(lock); err != nil {
 		t.Errorf("the link was removed: %v", err)
 	}
@@ -120,9 +112,7 @@ func TestPlantedLocks(t *testing.T) {
 func TestIncompleteDownloadsArePrivate(t *testing.T) {
 	t.Parallel()
 	s, c := startServer(t)
-	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(randomBytes(10_500)), client.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(randomBytes(10_500)), client.PutOptions{})))
 	path := target(t)
 	o := client.DownloadOptions{RangeSize: 1000, Concurrency: 1}
 	interruptedDownload(t, s, c, path, o)

@@ -173,9 +173,7 @@ func TestPutFileResumes(t *testing.T) {
 		}
 		last = done
 	}
-	if _, err := c.PutFile(t.Context(), "team", "a", f.path, o); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.PutFile(t.Context(), "team", "a", f.path, o)))
 	if p.total() != 11 || len(p.accepted) != 11 {
 		t.Errorf("acknowledged parts: %v", p.accepted)
 	}
@@ -209,9 +207,7 @@ func TestPutFileBeginsAnew(t *testing.T) {
 		}, -1},
 		"aborted upload": {func(t *testing.T, c *client.Client, _ *sourceFile, _ *client.PutOptions) {
 			for u, err := range c.Uploads(t.Context(), "team") {
-				if err = errors.Join(err, c.AbortUpload(t.Context(), u.ID)); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, errors.Join(err, c.AbortUpload(t.Context(), u.ID)))
 			}
 		}, 11},
 		"other options": {func(_ *testing.T, _ *client.Client, _ *sourceFile, o *client.PutOptions) {
@@ -247,9 +243,7 @@ func TestPutFileBeginsAnew(t *testing.T) {
 			s.setHook(nil)
 			test.change(t, c, f, &o)
 			s.setHook(p.count(func(*http.Request) {}))
-			if _, err := c.PutFile(t.Context(), "team", "a", f.path, o); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, testenv.Error(c.PutFile(t.Context(), "team", "a", f.path, o)))
 			if n := p.total(); test.sent >= 0 && n != test.sent || n < 11 {
 				t.Errorf("%d parts were sent", n)
 			}
@@ -259,9 +253,7 @@ func TestPutFileBeginsAnew(t *testing.T) {
 			}
 			if name == "damaged state" { // nothing has the former upload's id; it expires
 				for u, err := range c.Uploads(t.Context(), "team") {
-					if err = errors.Join(err, c.AbortUpload(t.Context(), u.ID)); err != nil {
-						t.Fatal(err)
-					}
+					testenv.OK(t, errors.Join(err, c.AbortUpload(t.Context(), u.ID)))
 				}
 			}
 			f.checkNothingLeft(c)
@@ -291,15 +283,11 @@ func TestLostCompletion(t *testing.T) {
 		want := 0
 		if replaced {
 			want = 11
-			if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("other"), client.PutOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("other"), client.PutOptions{})))
 		}
 		var p parts
 		s.setHook(p.count(func(*http.Request) {}))
-		if _, err := c.PutFile(t.Context(), "team", "a", f.path, o); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(c.PutFile(t.Context(), "team", "a", f.path, o)))
 		if n := p.total(); n != want {
 			t.Errorf("replaced %v: %d parts were sent, want %d", replaced, n, want)
 		}
@@ -323,16 +311,12 @@ func TestFileChangesMeanwhile(t *testing.T) {
 				s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 					if r.Method == http.MethodPut {
 						once.Do(func() {
-							if err := change(f); err != nil {
-								t.Error(err)
-							}
+							testenv.Check(t, change(f))
 						})
 					}
 					next.ServeHTTP(w, r)
 				})
-				if _, err := c.PutFile(t.Context(), "team", "a", f.path, client.PutOptions{PartSize: partSize, Concurrency: 1}); !errors.Is(err, client.ErrChanged) {
-					t.Errorf("error %v", err)
-				}
+				testenv.Is(t, testenv.Error(c.PutFile(t.Context(), "team", "a", f.path, client.PutOptions{PartSize: partSize, Concurrency: 1})), client.ErrChanged, "PutFile")
 				f.checkNothingLeft(c)
 			})
 		}
@@ -343,9 +327,7 @@ func TestFileChangesMeanwhile(t *testing.T) {
 func TestRefusedCondition(t *testing.T) {
 	_, c := startServer(t)
 	f := newSourceFile(t, 10_500)
-	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("other"), client.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("other"), client.PutOptions{})))
 	if _, err := c.PutFile(t.Context(), "team", "a", f.path, client.PutOptions{PartSize: 1000, IfAbsent: true}); !errors.Is(err, client.ErrPreconditionFailed) || errors.Is(err, client.ErrOutcomeUnknown) {
 		t.Errorf("error %v", err)
 	}
@@ -360,23 +342,17 @@ func TestForgetUpload(t *testing.T) {
 		"open": func(*testing.T, *client.Client, string) {},
 		"aborted": func(t *testing.T, c *client.Client, _ string) {
 			for u, err := range c.Uploads(t.Context(), "team") {
-				if err = errors.Join(err, c.AbortUpload(t.Context(), u.ID)); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, errors.Join(err, c.AbortUpload(t.Context(), u.ID)))
 			}
 		},
 		"damaged state": func(t *testing.T, c *client.Client, state string) {
 			for u, err := range c.Uploads(t.Context(), "team") { // nothing refers to it any more
-				if err = errors.Join(err, c.AbortUpload(t.Context(), u.ID), os.WriteFile(state, []byte("{"), 0o600)); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, errors.Join(err, c.AbortUpload(t.Context(), u.ID), os.WriteFile(state, []byte("{"), 0o600)))
 			}
 		},
 		"only other files of the state": func(t *testing.T, c *client.Client, state string) {
 			for u, err := range c.Uploads(t.Context(), "team") {
-				if err = errors.Join(err, c.AbortUpload(t.Context(), u.ID), os.Rename(state, state+".tmp"), os.WriteFile(state+".lock", nil, 0o600)); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, errors.Join(err, c.AbortUpload(t.Context(), u.ID), os.Rename(state, state+".tmp"), os.WriteFile(state+".lock", nil, 0o600)))
 			}
 		},
 	} {
@@ -420,9 +396,7 @@ func TestForgetCompletedUpload(t *testing.T) {
 func TestForgetDownload(t *testing.T) {
 	t.Parallel()
 	s, c := startServer(t)
-	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(randomBytes(10_500)), client.PutOptions{PartSize: 5_000}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(randomBytes(10_500)), client.PutOptions{PartSize: 5_000})))
 	path := target(t)
 	for _, suffix := range []string{"", ".sluice-part", ".sluice-download"} { // without which file
 		interruptedDownload(t, s, c, path, client.DownloadOptions{RangeSize: 1000, Concurrency: 1})
@@ -450,37 +424,25 @@ func TestBusy(t *testing.T) {
 	var second atomic.Bool
 	s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if !second.Swap(true) {
-			if _, err := c.PutFile(t.Context(), "team", "a", f.path, client.PutOptions{PartSize: 1000}); !errors.Is(err, client.ErrBusy) {
-				t.Errorf("a second upload: %v", err)
-			}
-			if err := c.ForgetUpload(t.Context(), "team", "a", f.path, client.PutOptions{}); !errors.Is(err, client.ErrBusy) {
-				t.Errorf("the upload is forgotten: %v", err)
-			}
+			testenv.Is(t, testenv.Error(c.PutFile(t.Context(), "team", "a", f.path, client.PutOptions{PartSize: 1000})), client.ErrBusy, "a second upload")
+			testenv.Is(t, c.ForgetUpload(t.Context(), "team", "a", f.path, client.PutOptions{}), client.ErrBusy, "ForgetUpload")
 			if _, err := c.PutFile(t.Context(), "team", "b", f.path, client.PutOptions{PartSize: 1000}); err != nil {
 				t.Errorf("an upload to another name: %v", err)
 			}
 		}
 		next.ServeHTTP(w, r)
 	})
-	if _, err := c.PutFile(t.Context(), "team", "a", f.path, client.PutOptions{PartSize: 1000}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.PutFile(t.Context(), "team", "a", f.path, client.PutOptions{PartSize: 1000})))
 	target := filepath.Join(testenv.MemoryDir(t), "target")
 	second.Store(false)
 	s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if !strings.HasPrefix(r.Header.Get("Range"), "bytes=0-") && !second.Swap(true) {
-			if _, err := c.DownloadFile(t.Context(), "team", "a", target, client.DownloadOptions{RangeSize: 1000}); !errors.Is(err, client.ErrBusy) {
-				t.Errorf("a second download: %v", err)
-			}
-			if err := c.ForgetDownload("team", "a", target, client.DownloadOptions{}); !errors.Is(err, client.ErrBusy) {
-				t.Errorf("the download is forgotten: %v", err)
-			}
+			testenv.Is(t, testenv.Error(c.DownloadFile(t.Context(), "team", "a", target, client.DownloadOptions{RangeSize: 1000})), client.ErrBusy, "a second download")
+			testenv.Is(t, c.ForgetDownload("team", "a", target, client.DownloadOptions{}), client.ErrBusy, "ForgetDownload")
 		}
 		next.ServeHTTP(w, r)
 	})
-	if _, err := c.DownloadFile(t.Context(), "team", "a", target, client.DownloadOptions{RangeSize: 1000}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.DownloadFile(t.Context(), "team", "a", target, client.DownloadOptions{RangeSize: 1000})))
 	if got, err := os.ReadFile(target); err != nil || !bytes.Equal(got, f.content) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
@@ -536,9 +498,7 @@ func TestDownloadFileResumes(t *testing.T) {
 		"damaged range": {func(t *testing.T, _ *client.Client, path string) []byte {
 			f, err := os.OpenFile(find(t, path, ".sluice-part"), os.O_RDWR, 0)
 			testenv.OK(t, err)
-			if _, err := f.WriteAt([]byte("damage"), 1_500); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, testenv.Error(f.WriteAt([]byte("damage"), 1_500)))
 			testenv.OK(t, f.Close())
 			return nil
 		}, 6, 6},
@@ -563,31 +523,23 @@ func TestDownloadFileResumes(t *testing.T) {
 		}, 11, 11},
 		"replaced blob": {func(t *testing.T, c *client.Client, _ string) []byte {
 			replacement := randomBytes(3_300)
-			if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(replacement), client.PutOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(replacement), client.PutOptions{})))
 			return replacement
 		}, 4, 4},
 		"small blob": {func(t *testing.T, c *client.Client, _ string) []byte {
 			replacement := randomBytes(300)
-			if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(replacement), client.PutOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(replacement), client.PutOptions{})))
 			return replacement
 		}, 1, 1},
 		"empty blob": {func(t *testing.T, c *client.Client, _ string) []byte {
-			if _, err := c.Put(t.Context(), "team", "a", strings.NewReader(""), client.PutOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader(""), client.PutOptions{})))
 			return []byte{}
 		}, 0, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, c := startServer(t)
 			want := randomBytes(10_500)
-			if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(want), client.PutOptions{PartSize: 5_000}); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(want), client.PutOptions{PartSize: 5_000})))
 			path := target(t)
 			o := client.DownloadOptions{RangeSize: 1000, Concurrency: 1}
 			interruptedDownload(t, s, c, path, o)
@@ -597,9 +549,7 @@ func TestDownloadFileResumes(t *testing.T) {
 			s.setHook(nil)
 			var last int64
 			o.Progress = func(done, _ int64) { last = done }
-			if _, err := c.DownloadFile(t.Context(), "team", "a", path, o); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, testenv.Error(c.DownloadFile(t.Context(), "team", "a", path, o)))
 			if n := len(s.requests(func(r request) bool { return r.method == http.MethodGet })); n < test.least || n > test.most {
 				t.Errorf("%d requests, want %d to %d", n, test.least, test.most)
 			}
@@ -622,9 +572,7 @@ func TestDownloadFileIsAtomic(t *testing.T) {
 	s, c := startServer(t)
 	for _, size := range []int{500, 10_500} {
 		for _, existing := range []bool{false, true} {
-			if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(randomBytes(size)), client.PutOptions{PartSize: 5_000}); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(randomBytes(size)), client.PutOptions{PartSize: 5_000})))
 			path := target(t)
 			if existing {
 				testenv.OK(t, os.WriteFile(path, []byte("before"), 0o600))
@@ -632,9 +580,7 @@ func TestDownloadFileIsAtomic(t *testing.T) {
 			s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 				next.ServeHTTP(&alteredWriter{ResponseWriter: w, alter: flip(100)}, r)
 			})
-			if _, err := c.DownloadFile(t.Context(), "team", "a", path, client.DownloadOptions{RangeSize: 1000}); !errors.Is(err, client.ErrCorrupt) {
-				t.Errorf("%d bytes: %v", size, err)
-			}
+			testenv.Is(t, testenv.Error(c.DownloadFile(t.Context(), "team", "a", path, client.DownloadOptions{RangeSize: 1000})), client.ErrCorrupt, "%d bytes", size)
 			s.setHook(nil)
 			got, err := os.ReadFile(path)
 			if existing && (err != nil || string(got) != "before") || !existing && !errors.Is(err, fs.ErrNotExist) {
@@ -643,12 +589,8 @@ func TestDownloadFileIsAtomic(t *testing.T) {
 			if left := others(t, path); left != nil {
 				t.Errorf("%d bytes: files are left: %v", size, left)
 			}
-			if _, err := c.DownloadFile(t.Context(), "team", "none", path, client.DownloadOptions{}); !errors.Is(err, client.ErrNotFound) {
-				t.Errorf("no blob: %v", err)
-			}
-			if _, err := c.DownloadFile(t.Context(), "team", "a", filepath.Dir(path), client.DownloadOptions{}); !errors.Is(err, client.ErrInvalid) {
-				t.Errorf("a folder: %v", err)
-			}
+			testenv.Is(t, testenv.Error(c.DownloadFile(t.Context(), "team", "none", path, client.DownloadOptions{})), client.ErrNotFound, "no blob")
+			testenv.Is(t, testenv.Error(c.DownloadFile(t.Context(), "team", "a", filepath.Dir(path), client.DownloadOptions{})), client.ErrInvalid, "a folder")
 		}
 	}
 }
@@ -658,9 +600,7 @@ func TestDownloadFileIsAtomic(t *testing.T) {
 func TestDownloadFileKeepsWhatIsNoFile(t *testing.T) {
 	t.Parallel()
 	_, c := startServer(t)
-	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("text"), client.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("text"), client.PutOptions{})))
 	dir, err := os.MkdirTemp(testenv.MemoryRoot(), "") // a socket's path must be short
 	testenv.OK(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -674,9 +614,7 @@ func TestDownloadFileKeepsWhatIsNoFile(t *testing.T) {
 	t.Cleanup(func() { _ = root.Close() })
 	for _, name := range []string{"socket", "link"} {
 		for path, o := range map[string]client.DownloadOptions{filepath.Join(dir, name): {}, name: {Root: root}} {
-			if _, err := c.DownloadFile(t.Context(), "team", "a", path, o); !errors.Is(err, client.ErrInvalid) {
-				t.Errorf("%s: %v", path, err)
-			}
+			testenv.Is(t, testenv.Error(c.DownloadFile(t.Context(), "team", "a", path, o)), client.ErrInvalid, "%s", path)
 		}
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode().Type() != fs.ModeSymlink {
@@ -692,16 +630,12 @@ func TestDownloadFileKeepsWhatIsNoFile(t *testing.T) {
 func TestDownloadOfADeletedBlob(t *testing.T) {
 	t.Parallel()
 	s, c := startServer(t)
-	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(randomBytes(10_500)), client.PutOptions{PartSize: 5_000}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(randomBytes(10_500)), client.PutOptions{PartSize: 5_000})))
 	path := target(t)
 	o := client.DownloadOptions{RangeSize: 1000, Concurrency: 1}
 	interruptedDownload(t, s, c, path, o)
 	testenv.OK(t, c.Delete(t.Context(), "team", "a", client.DeleteOptions{}))
-	if _, err := c.DownloadFile(t.Context(), "team", "a", path, o); !errors.Is(err, client.ErrNotFound) {
-		t.Errorf("error %v", err)
-	}
+	testenv.Is(t, testenv.Error(c.DownloadFile(t.Context(), "team", "a", path, o)), client.ErrNotFound, "DownloadFile")
 	if left := others(t, path); left != nil {
 		t.Errorf("files are left: %v", left)
 	}
@@ -710,9 +644,7 @@ func TestDownloadOfADeletedBlob(t *testing.T) {
 // TestDownloadFileStaysInRoot checks that the file and its temporary files do not leave a root.
 func TestDownloadFileStaysInRoot(t *testing.T) {
 	_, c := startServer(t)
-	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(randomBytes(5_000)), client.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(randomBytes(5_000)), client.PutOptions{})))
 	outside, inside := testenv.MemoryDir(t), testenv.MemoryDir(t)
 	testenv.OK(t, errors.Join(os.Symlink(outside, filepath.Join(inside, "link")), os.Mkdir(filepath.Join(inside, "sub"), 0o700)))
 	root, err := os.OpenRoot(inside)
@@ -727,9 +659,7 @@ func TestDownloadFileStaysInRoot(t *testing.T) {
 	if left := others(t, filepath.Join(outside, "none")); left != nil {
 		t.Errorf("files outside: %v", left)
 	}
-	if _, err := c.DownloadFile(t.Context(), "team", "a", filepath.Join("sub", "x"), o); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.DownloadFile(t.Context(), "team", "a", filepath.Join("sub", "x"), o)))
 	if info, err := os.Stat(filepath.Join(inside, "sub", "x")); err != nil || info.Size() != 5_000 {
 		t.Errorf("%v, %v", info, err)
 	}
@@ -745,11 +675,7 @@ func TestAnySizes(t *testing.T) {
 	if err := checks.Value.Set("30"); err != nil { // each of them is many requests
 		t.Fatal(err)
 	}
-	defer func() {
-		if err := checks.Value.Set(before); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer func() { testenv.Check(t, checks.Value.Set(before)) }()
 	rapid.Check(t, func(rt *rapid.T) {
 		size := rapid.IntRange(0, 20_000).Draw(rt, "size")
 		put := client.PutOptions{

@@ -22,9 +22,7 @@ func connected(t *testing.T) (local, remote *net.TCPConn) {
 	c, err := net.Dial("tcp", l.Addr().String())
 	testenv.OK(t, err)
 	accepted, err := l.Accept()
-	if err = errors.Join(err, l.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(err, l.Close()))
 	t.Cleanup(func() { _, _ = c.Close(), accepted.Close() }) // some tests have closed them
 	return c.(*net.TCPConn), accepted.(*net.TCPConn)
 }
@@ -34,9 +32,7 @@ func TestSendFile(t *testing.T) {
 	t.Parallel()
 	data := make([]byte, 12<<20) // more than a connection's buffers hold
 	random := rand.NewChaCha8([32]byte{})
-	if _, err := random.Read(data); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(random.Read(data)))
 	path := filepath.Join(testenv.MemoryDir(t), "file")
 	testenv.OK(t, os.WriteFile(path, data, 0o600))
 	file, err := os.Open(path)
@@ -124,7 +120,5 @@ func TestStalledSendFile(t *testing.T) {
 	if _, err := c.PutFile(t.Context(), "team", "a", path, PutOptions{PartSize: 64 << 20}); !errors.Is(err, errStalled) || !errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("error %v", err)
 	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, l.Close())
 }

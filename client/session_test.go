@@ -20,11 +20,7 @@ func newService(t *testing.T, o serviceOptions, f func(*http.Request) fault) (*c
 	t.Helper()
 	s, err := openService(o)
 	testenv.OK(t, err)
-	t.Cleanup(func() {
-		if err := s.close(); err != nil {
-			t.Error(err)
-		}
-	})
+	testenv.AtEnd(t, s.close)
 	return newClient(t, &faulty{s, f}), s
 }
 
@@ -85,27 +81,15 @@ func TestSessionsAndChannelsWithLostAnswers(t *testing.T) {
 				if got, err := c.Channel(ctx, ch.ID); err != nil || got.State != "closed" {
 					t.Errorf("channel %+v, %v", got, err)
 				}
-				if _, err := c.OpenChannel(ctx, client.OpenChannelOptions{PaymentChannelID: 7}); !errors.Is(err, client.ErrConflict) {
-					t.Errorf("second channel of the same number: %v", err)
-				}
-				if _, err := c.Deposit(ctx, ch.ID, 5, client.DepositOptions{}); !errors.Is(err, client.ErrGone) {
-					t.Errorf("deposit into a closed channel: %v", err)
-				}
+				testenv.Is(t, testenv.Error(c.OpenChannel(ctx, client.OpenChannelOptions{PaymentChannelID: 7})), client.ErrConflict, "second channel of the same number")
+				testenv.Is(t, testenv.Error(c.Deposit(ctx, ch.ID, 5, client.DepositOptions{})), client.ErrGone, "deposit into a closed channel")
 				for _, id := range []string{"none", "a?b c"} {
-					if _, err := c.Session(ctx, id); !errors.Is(err, client.ErrNotFound) {
-						t.Errorf("session %q: %v", id, err)
-					}
-					if _, err := c.Channel(ctx, id); !errors.Is(err, client.ErrNotFound) {
-						t.Errorf("channel %q: %v", id, err)
-					}
+					testenv.Is(t, testenv.Error(c.Session(ctx, id)), client.ErrNotFound, "session %q", id)
+					testenv.Is(t, testenv.Error(c.Channel(ctx, id)), client.ErrNotFound, "channel %q", id)
 				}
 				for _, id := range []string{"", ".", ".."} {
-					if _, err := c.Use(ctx, id, client.UseOptions{}); !errors.Is(err, client.ErrInvalid) {
-						t.Errorf("use of session %q: %v", id, err)
-					}
-					if _, err := c.CloseChannel(ctx, id); !errors.Is(err, client.ErrInvalid) {
-						t.Errorf("close of channel %q: %v", id, err)
-					}
+					testenv.Is(t, testenv.Error(c.Use(ctx, id, client.UseOptions{})), client.ErrInvalid, "use of session %q", id)
+					testenv.Is(t, testenv.Error(c.CloseChannel(ctx, id)), client.ErrInvalid, "close of channel %q", id)
 				}
 			})
 		})

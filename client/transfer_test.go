@@ -97,9 +97,7 @@ func TestPutAndDownload(t *testing.T) {
 			if err != nil || !bytes.Equal(got, want) || r.Blob().ContentType != "text/x" {
 				t.Errorf("%s of %d bytes is read as %d bytes, %v, %+v", how, size, len(got), err, r.Blob())
 			}
-			if err := r.Close(); err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, r.Close())
 			for _, rangeSize := range []int64{1, 700, part, 1 << 20} {
 				if rangeSize == 1 && size > 10 {
 					continue
@@ -152,9 +150,7 @@ func TestReadContinuesAfterCut(t *testing.T) {
 	t.Parallel()
 	s, c := startServer(t)
 	want := randomBytes(100_000)
-	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(want), client.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(want), client.PutOptions{})))
 	cut := func(after int64) {
 		s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			next.ServeHTTP(&alteredWriter{ResponseWriter: w, alter: cutAfter(after)}, r)
@@ -185,9 +181,7 @@ func TestReadContinuesAfterCut(t *testing.T) {
 		if n, err := o.Read(make([]byte, 10)); n != 0 || !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 			t.Errorf("read %d bytes, %v", n, err)
 		}
-		if _, err := impatient.Get(t.Context(), "team", "a", client.GetOptions{}); !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("Get: %v", err)
-		}
+		testenv.Is(t, testenv.Error(impatient.Get(t.Context(), "team", "a", client.GetOptions{})), io.ErrUnexpectedEOF, "Get")
 	})
 }
 
@@ -198,9 +192,7 @@ func TestDamagedBytesAreFound(t *testing.T) {
 	s, c := startServer(t)
 	want := randomBytes(50_000)
 	for _, partSize := range []int64{0, 20_000} { // with and without a SHA-256
-		if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(want), client.PutOptions{PartSize: partSize}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(want), client.PutOptions{PartSize: partSize})))
 		s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			next.ServeHTTP(&alteredWriter{ResponseWriter: w, alter: flip(100)}, r)
 		})
@@ -228,9 +220,7 @@ func TestDamagedBytesAreFound(t *testing.T) {
 func TestSHA256IsVerified(t *testing.T) {
 	s, c := startServer(t)
 	want := randomBytes(50_000)
-	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(want), client.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(want), client.PutOptions{})))
 	damaged := bytes.Clone(want)
 	damaged[30_000] ^= 1
 	s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -243,9 +233,7 @@ func TestSHA256IsVerified(t *testing.T) {
 	})
 	r, err := c.Get(t.Context(), "team", "a", client.GetOptions{})
 	testenv.OK(t, err)
-	if _, err := io.Copy(io.Discard, r); !errors.Is(err, client.ErrCorrupt) {
-		t.Errorf("read: %v", err)
-	}
+	testenv.Is(t, testenv.Error(io.Copy(io.Discard, r)), client.ErrCorrupt, "read")
 	file, err := os.Create(filepath.Join(testenv.MemoryDir(t), "f"))
 	testenv.OK(t, err)
 	defer func() { _ = file.Close() }()
@@ -312,12 +300,8 @@ func TestReplacedBlob(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.setHook(nil)
-			if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(old), client.PutOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			if err := read(t); !errors.Is(err, client.ErrChanged) {
-				t.Errorf("error %v", err)
-			}
+			testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(old), client.PutOptions{})))
+			testenv.Is(t, read(t), client.ErrChanged, "read")
 		})
 	}
 }
@@ -327,17 +311,13 @@ func TestRangesAndSeeks(t *testing.T) {
 	t.Parallel()
 	_, c := startServer(t)
 	content := randomBytes(10_000)
-	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{})))
 	o, err := c.Open(t.Context(), "team", "a", client.GetOptions{})
 	testenv.OK(t, err)
 	if o.Size() != 10_000 {
 		t.Errorf("size %d", o.Size())
 	}
-	if err := iotest.TestReader(o, content); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, iotest.TestReader(o, content))
 	for _, bounds := range [][2]int64{{0, 10_000}, {5, 100}, {9_999, 1}, {9_000, 5_000}, {4_000, -1}} {
 		r, err := c.GetRange(t.Context(), "team", "a", bounds[0], bounds[1], client.GetOptions{})
 		testenv.OK(t, err)
@@ -352,22 +332,14 @@ func TestRangesAndSeeks(t *testing.T) {
 		if err := iotest.TestReader(r, want); err != nil {
 			t.Errorf("%v: %v", bounds, err)
 		}
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, r.Close())
 		if _, err := r.Read(make([]byte, 1)); err == nil {
 			t.Error("a closed reader can be read")
 		}
 	}
-	if _, err := c.GetRange(t.Context(), "team", "a", 10_000, 1, client.GetOptions{}); !errors.Is(err, client.ErrRangeInvalid) {
-		t.Errorf("a range after the end: %v", err)
-	}
-	if _, err := c.Get(t.Context(), "team", "none", client.GetOptions{}); !errors.Is(err, client.ErrNotFound) {
-		t.Errorf("a blob that does not exist: %v", err)
-	}
-	if err := o.Close(); err != nil {
-		t.Error(err)
-	}
+	testenv.Is(t, testenv.Error(c.GetRange(t.Context(), "team", "a", 10_000, 1, client.GetOptions{})), client.ErrRangeInvalid, "a range after the end")
+	testenv.Is(t, testenv.Error(c.Get(t.Context(), "team", "none", client.GetOptions{})), client.ErrNotFound, "a blob that does not exist")
+	testenv.Check(t, o.Close())
 	if _, err := o.ReadAt(make([]byte, 1), 0); err == nil {
 		t.Error("a closed object can be read")
 	}
@@ -379,13 +351,9 @@ func TestNamesInUTF8(t *testing.T) {
 	t.Parallel()
 	_, c := startServer(t)
 	for _, size := range []int{10, 2_500} {
-		if _, err := c.Put(t.Context(), "team", "a\xff", bytes.NewReader(make([]byte, size)), client.PutOptions{PartSize: 1000}); !errors.Is(err, client.ErrInvalid) {
-			t.Errorf("%d bytes: %v", size, err)
-		}
+		testenv.Is(t, testenv.Error(c.Put(t.Context(), "team", "a\xff", bytes.NewReader(make([]byte, size)), client.PutOptions{PartSize: 1000})), client.ErrInvalid, "%d bytes", size)
 	}
-	if _, err := c.CreateSession(t.Context(), client.CreateSessionOptions{UserIdentity: "a\xff"}); !errors.Is(err, client.ErrInvalid) {
-		t.Errorf("user identity: %v", err)
-	}
+	testenv.Is(t, testenv.Error(c.CreateSession(t.Context(), client.CreateSessionOptions{UserIdentity: "a\xff"})), client.ErrInvalid, "user identity")
 	for e, err := range c.List(t.Context(), "team", client.ListOptions{}) {
 		t.Errorf("%v is stored, %v", e, err)
 	}
@@ -414,9 +382,7 @@ func TestFailedStreamIsAborted(t *testing.T) {
 				})
 				defer s.setHook(nil)
 			}
-			if _, err := c.Put(t.Context(), "team", "a", test.source, client.PutOptions{PartSize: 1000}); !errors.Is(err, test.want) {
-				t.Errorf("error %v", err)
-			}
+			testenv.Is(t, testenv.Error(c.Put(t.Context(), "team", "a", test.source, client.PutOptions{PartSize: 1000})), test.want, "Put")
 			for u, err := range c.Uploads(t.Context(), "team") {
 				t.Errorf("an upload is left: %v, %v", u, err)
 			}
@@ -430,22 +396,16 @@ func TestProgress(t *testing.T) {
 	content := randomBytes(50_000)
 	var done, total, calls int64
 	progress := func(d, n int64) { done, total, calls = d, n, calls+1 } // calls do not overlap
-	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{PartSize: 7_000, Progress: progress}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{PartSize: 7_000, Progress: progress})))
 	if done != 50_000 || total != 50_000 || calls == 0 {
 		t.Errorf("put: %d of %d bytes in %d calls", done, total, calls)
 	}
-	if _, err := c.Put(t.Context(), "team", "a", iotest.HalfReader(bytes.NewReader(content)), client.PutOptions{PartSize: 7_000, Progress: progress}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", iotest.HalfReader(bytes.NewReader(content)), client.PutOptions{PartSize: 7_000, Progress: progress})))
 	if done != 50_000 || total != 50_000 {
 		t.Errorf("put of a stream: %d of %d bytes", done, total)
 	}
 	done, total = 0, 0
-	if _, err := c.Download(t.Context(), "team", "a", &writerAt{}, client.DownloadOptions{RangeSize: 7_000, Progress: progress}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.Download(t.Context(), "team", "a", &writerAt{}, client.DownloadOptions{RangeSize: 7_000, Progress: progress})))
 	if done != 50_000 || total != 50_000 {
 		t.Errorf("download: %d of %d bytes", done, total)
 	}

@@ -279,11 +279,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 		if w.store, err = sqlstore.OpenSQLite(path, sqlstore.Options{Now: time.Now}); err != nil {
 			t.Fatal(err)
 		}
-		defer func() {
-			if err := w.store.Close(); err != nil {
-				t.Error(err)
-			}
-		}()
+		defer func() { testenv.Check(t, w.store.Close()) }()
 		test(t, w)
 		found, err := w.store.Audit(t.Context())
 		if err != nil || len(found) > 0 {
@@ -475,9 +471,7 @@ func TestExpiryIsForTheChainToSay(t *testing.T) {
 		if !w.reported("it was submitted, and expired without being executed") {
 			t.Errorf("reports: %v", w.reports)
 		}
-		if err := w.pay(1, 2, 610); !errors.Is(err, ledger.ErrChannelStopped) {
-			t.Errorf("a payment before the renewal: %v", err)
-		}
+		testenv.Is(t, w.pay(1, 2, 610), ledger.ErrChannelStopped, "a payment before the renewal")
 		w.node.drop = 0
 		w.renew(1, 2, 600)
 		w.wait(10 * time.Second)
@@ -530,9 +524,7 @@ func TestFailureStopsTheChannel(t *testing.T) {
 			_, err = w.store.RecordReading(t.Context(), "channel-00001", r)
 		}
 		testenv.OK(t, err)
-		if err := w.pay(1, 2, 610); !errors.Is(err, ledger.ErrChannelStopped) {
-			t.Errorf("after a new deposit: %v", err)
-		}
+		testenv.Is(t, w.pay(1, 2, 610), ledger.ErrChannelStopped, "after a new deposit")
 		w.renew(1, 2, 600)
 		w.wait(10 * time.Second)
 		w.settled(1, 600)
@@ -673,9 +665,7 @@ func TestOtherRulesHaltSettling(t *testing.T) {
 				if err != nil || !strings.Contains(halt, what) {
 					t.Errorf("halted: %q, %v, want %q", halt, err, what)
 				}
-				if err := w.pay(2, 1, 600); !errors.Is(err, ledger.ErrChannelStopped) {
-					t.Errorf("a payment over another channel: %v", err)
-				}
+				testenv.Is(t, w.pay(2, 1, 600), ledger.ErrChannelStopped, "a payment over another channel")
 				w.wait(10 * time.Second)
 				if !w.reported("settling has halted") {
 					t.Errorf("reports: %v", w.reports)

@@ -1,7 +1,6 @@
 package collect
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -280,9 +279,7 @@ func TestFullnodeThatRefuses(t *testing.T) {
 		low.await("the channel has stopped", func() bool {
 			return strings.Contains(low.state().Stopped, "MAX_GAS_UNITS_BELOW_MIN_TRANSACTION_GAS_UNITS")
 		})
-		if err := low.accept(low.sign(0, time.Minute), 1, 1); !errors.Is(err, ledger.ErrChannelStopped) {
-			t.Errorf("a stopped channel: %v", err)
-		}
+		testenv.Is(t, low.accept(low.sign(0, time.Minute), 1, 1), ledger.ErrChannelStopped, "a stopped channel")
 		other.payNow(10)
 		other.settled()
 		m.SetCosts(3, 12)

@@ -405,9 +405,7 @@ func TestSyncDeletesNothingInDoubt(t *testing.T) {
 	if !refused || kept.Number != 1 || !errors.Is(err, folder.ErrIncomplete) || !errors.Is(err, client.ErrInvalid) || got.Failed != 1 || got.Skipped != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := folder.Sync(t.Context(), folder.Dir(dir), to, folder.SyncOptions{Delete: true, Force: true}); !errors.Is(err, client.ErrInvalid) {
-		t.Errorf("%v", err)
-	}
+	testenv.Is(t, testenv.Error(folder.Sync(t.Context(), folder.Dir(dir), to, folder.SyncOptions{Delete: true, Force: true})), client.ErrInvalid, "Sync")
 	if got := s.names("team"); !slices.Equal(got, []string{"link/below"}) { // it may be what the link leads to
 		t.Errorf("left are %q", got)
 	}
@@ -416,13 +414,9 @@ func TestSyncDeletesNothingInDoubt(t *testing.T) {
 // TestSyncNeedsAService checks what Sync and the others return for ends that they cannot use.
 func TestSyncNeedsAService(t *testing.T) {
 	dir := folder.Dir(newFiles(t, nil))
-	if _, err := folder.Sync(t.Context(), dir, dir, folder.SyncOptions{}); !errors.Is(err, client.ErrInvalid) {
-		t.Errorf("%v", err)
-	}
+	testenv.Is(t, testenv.Error(folder.Sync(t.Context(), dir, dir, folder.SyncOptions{})), client.ErrInvalid, "Sync")
 	s := newService(t)
-	if _, err := folder.Upload(t.Context(), dir+"/none", folder.Prefix{Client: s.Client, Account: "team"}, folder.Options{}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%v", err)
-	}
+	testenv.Is(t, testenv.Error(folder.Upload(t.Context(), dir+"/none", folder.Prefix{Client: s.Client, Account: "team"}, folder.Options{})), fs.ErrNotExist, "Upload")
 	s.setHook(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { w.WriteHeader(http.StatusUnauthorized) })
 	_, err := folder.Download(t.Context(), folder.Prefix{Client: s.Client, Account: "team", Name: "dir"}, dir, folder.Options{})
 	if failure, ok := errors.AsType[*folder.Error](err); !ok || failure.Source.Name != "dir/" || !errors.Is(err, client.ErrUnauthorized) {

@@ -101,9 +101,7 @@ func startListing(t *testing.T, blobs int) *listingServer {
 			runtime.ReadMemStats(&m)
 			s.heap.Store(m.HeapAlloc)
 		}
-		if err := json.NewEncoder(w).Encode(page); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, json.NewEncoder(w).Encode(page))
 	}))
 	t.Cleanup(s.Close)
 	return s

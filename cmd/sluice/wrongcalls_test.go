@@ -336,11 +336,7 @@ func TestFailedStartsNameTheRemedy(t *testing.T) {
 	ownContexts(t)
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.OK(t, err)
-	defer func() {
-		if err := busy.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer func() { testenv.Check(t, busy.Close()) }()
 	foreign := testenv.MemoryDir(t)
 	testenv.OK(t, os.WriteFile(filepath.Join(foreign, "photo.jpg"), nil, 0o600))
 	newer := filepath.Join(testenv.MemoryDir(t), "data")

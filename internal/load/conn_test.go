@@ -323,9 +323,7 @@ func BenchmarkConn(b *testing.B) {
 		c := NewConn(newTarget(b, url, timeout))
 		defer c.Close()
 		for b.Loop() {
-			if _, err := c.Do(b.Context(), &Request{Method: "GET", Path: "/"}, 200, false); err != nil {
-				b.Fatal(err)
-			}
+			testenv.OK(b, testenv.Error(c.Do(b.Context(), &Request{Method: "GET", Path: "/"}, 200, false)))
 		}
 	})
 	b.Run("net-http", func(b *testing.B) {
