@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"io"
 	"log/slog"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"testing"
 	"time"
 
 	"sluice/blob"
@@ -211,6 +213,19 @@ func exampleFolder() (dir string, remove func()) {
 	dir, err := os.MkdirTemp(testenv.MemoryRoot(), "example")
 	check(err)
 	return dir, func() { check(os.RemoveAll(dir)) }
+}
+
+// setChecks sets how often rapid.Check runs its function until the test ends, with and without
+// -short. The test must not be parallel.
+func setChecks(t *testing.T, n int) {
+	t.Helper()
+	if testing.Short() {
+		n *= 5 // rapid divides by it
+	}
+	checks := flag.Lookup("rapid.checks").Value
+	before := checks.String()
+	testenv.OK(t, checks.Set(strconv.Itoa(n)))
+	testenv.AtEnd(t, func() error { return checks.Set(before) })
 }
 
 func check(err error) {
