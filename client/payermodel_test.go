@@ -18,137 +18,175 @@ import (
 	"sluice/micropay"
 )
 
+const (
+	modelPrice    = 3
+	modelPurchase = 60 // MaxPurchase
+)
+
+// payerModel is a payer, what it has signed, and the service that it pays.
+type payerModel struct {
+	*rapid.T
+	faults  []fault        // of the network while the payer buys; otherwise it works
+	network *client.Client // the payer's
+	perfect *client.Client // over a network that works
+	worst   bool           // reports whether the payer buys
+	options client.PayerOptions
+	payer   *client.Payer
+	signed  uint64
+	losses  uint64 // of the state file
+}
+
+// inModel returns a call's value, and ends the check if the call returned an error.
+func inModel[V any](v V, err error) func(*payerModel) V {
+	return func(m *payerModel) V {
+		m.Helper()
+		m.check(err)
+		return v
+	}
+}
+
+func (m *payerModel) check(err error) {
+	m.Helper()
+	if err != nil {
+		m.Fatal(err)
+	}
+}
+
+// newPayerModel opens a channel for the account with a number, and starts its payer.
+func newPayerModel(t *rapid.T, s *service, dir string, number int) *payerModel {
+	networks := [][]fault{{pass}, {pass, pass, pass, lost}, {pass, pass, noAnswer}, {pass, pass, lost, noAnswer, cutBody}}
+	m := &payerModel{T: t, faults: rapid.SampledFrom(networks).Draw(t, "network")}
+	secret := [32]byte{byte(number), byte(number >> 8), 1}
+	key := inModel(micropay.NewPrivateKey(micropay.KeyEd25519, secret[:]))(m)
+	signer := inModel(micropay.NewSigner(micropay.SchemeEd25519, key))(m)
+	m.perfect = inModel(client.New("http://localhost:9090", client.Options{Transport: s}))(m)
+	m.network = inModel(client.New("http://localhost:9090", client.Options{MaxAttempts: 2, Transport: &faulty{s, m.fault}}))(m)
+	channel := inModel(m.perfect.OpenChannel(t.Context(), client.OpenChannelOptions{Sender: signer.Address().String()}))(m)
+	m.options = client.PayerOptions{
+		Signer: signer, StateFile: filepath.Join(dir, "state"), MaxPrice: modelPrice, MaxSpend: 100_000, MaxPurchase: modelPurchase,
+		Chunksets: 5, ChannelID: channel.ID,
+	}
+	m.removeState()
+	m.restart(t)
+	return m
+}
+
+func (m *payerModel) fault(*http.Request) fault {
+	if !m.worst {
+		return pass
+	}
+	return rapid.SampledFrom(m.faults).Draw(m.T, "fault")
+}
+
+func (m *payerModel) removeState() {
+	if err := os.Remove(m.options.StateFile); !errors.Is(err, os.ErrNotExist) {
+		m.check(err)
+	}
+}
+
+func (m *payerModel) status() client.PayerStatus {
+	return inModel(m.payer.Status(m.Context()))(m)
+}
+
+func (m *payerModel) channel() client.Channel {
+	return inModel(m.perfect.Channel(m.Context(), m.options.ChannelID))(m)
+}
+
+// steps returns what can happen to the payer.
+func (m *payerModel) steps() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"ensure": m.ensure, "buy": m.buy, "use": m.use, "restart": m.restart, "pause": m.pause, "lose the state": m.lose,
+	}
+}
+
+func (m *payerModel) ensure(t *rapid.T) {
+	m.worst = true
+	_, _ = m.payer.Ensure(t.Context(), rapid.Int64Range(1, 20).Draw(t, "n")) // the accounts are checked
+	m.worst = false
+}
+
+func (m *payerModel) buy(t *rapid.T) {
+	m.worst = true
+	_, _ = m.payer.Buy(t.Context(), rapid.Int64Range(1, 20).Draw(t, "n")) // the accounts are checked
+	m.worst = false
+}
+
+func (m *payerModel) use(t *rapid.T) {
+	id := m.status().SessionID
+	if id == "" {
+		return
+	}
+	_, err := m.perfect.Use(t.Context(), id, client.UseOptions{})
+	if !errors.Is(err, client.ErrPaymentRequired) && !errors.Is(err, client.ErrGone) {
+		m.check(err)
+	}
+}
+
+func (m *payerModel) restart(t *rapid.T) {
+	m.payer = inModel(m.network.NewPayer(t.Context(), m.options))(m)
+}
+
+func (m *payerModel) pause(t *rapid.T) {
+	time.Sleep(time.Duration(rapid.IntRange(1, 90).Draw(t, "seconds")) * time.Second)
+}
+
+func (m *payerModel) lose(*rapid.T) {
+	m.removeState()
+	m.losses++
+}
+
+// accounts ends the check unless the service has accepted what it sold, and no more than was
+// signed.
+func (m *payerModel) accounts() {
+	st, now := m.status(), m.channel()
+	var sold int64
+	for _, s := range now.Sessions {
+		sold += inModel(m.perfect.Session(m.Context(), s.ID))(m).ChunksetsTotal
+	}
+	m.signed = max(m.signed, st.Signed)
+	if now.Accepted != uint64(sold)*modelPrice || now.Credit != 0 || now.Accepted > m.signed || st.Bought > now.Accepted {
+		m.Fatalf("accepted %d, credit %d for %d chunksets; signed %d, %+v", now.Accepted, now.Credit, sold, m.signed, st)
+	}
+	// Each loss of the state may leave one purchase behind that this state cannot know.
+	if m.signed > now.Accepted+modelPurchase*(1+m.losses) {
+		m.Fatalf("accepted %d, and %d was signed", now.Accepted, m.signed)
+	}
+}
+
+// deliversAll buys over a network that works. Afterwards everything that was signed last must be
+// delivered, exactly once.
+func (m *payerModel) deliversAll() {
+	time.Sleep(2 * time.Minute)
+	before, pending := m.channel(), m.status().Pending
+	inModel(m.payer.Buy(m.Context(), 5))(m)
+	after, st := m.channel(), m.status()
+	if st.Bought != after.Accepted || st.Pending || !pending && after.Accepted != before.Accepted+5*modelPrice {
+		m.Fatalf("at last: accepted %d, then %d, %+v", before.Accepted, after.Accepted, st)
+	}
+	m.accounts()
+}
+
 // TestPayerModel runs random purchases, uses, restarts, pauses and losses of the state file over a
 // network that loses requests and responses. After each step the service has accepted no more than
 // was signed, the chunksets that it sold cost exactly that, and no more than one purchase is in
 // doubt.
 func TestPayerModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const price, maxPurchase = 3, 60
-		s, err := openService(serviceOptions{price: price})
+		s, err := openService(serviceOptions{price: modelPrice})
 		testenv.OK(t, err)
-		defer func() { check(s.close()) }()
+		testenv.AtEnd(t, s.close)
 		dir, number := testenv.MemoryDir(t), 0
 		// rapid asks for the deadline of a *testing.T, which a bubble refuses.
 		rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) {
 			number++
-			secret := [32]byte{byte(number), byte(number >> 8), 1}
-			key, err := micropay.NewPrivateKey(micropay.KeyEd25519, secret[:])
-			if err != nil {
-				rt.Fatal(err)
-			}
-			signer, err := micropay.NewSigner(micropay.SchemeEd25519, key)
-			if err != nil {
-				rt.Fatal(err)
-			}
-			perfect, err := client.New("http://localhost:9090", client.Options{Transport: s})
-			if err != nil {
-				rt.Fatal(err)
-			}
-			faults := rapid.SampledFrom([][]fault{{pass}, {pass, pass, pass, lost}, {pass, pass, noAnswer}, {pass, pass, lost, noAnswer, cutBody}}).Draw(rt, "network")
-			worst := false // the network works
-			c, err := client.New("http://localhost:9090", client.Options{MaxAttempts: 2, Transport: &faulty{s, func(*http.Request) fault {
-				if !worst {
-					return pass
-				}
-				return rapid.SampledFrom(faults).Draw(rt, "fault")
-			}}})
-			if err != nil {
-				rt.Fatal(err)
-			}
-			ch, err := perfect.OpenChannel(t.Context(), client.OpenChannelOptions{Sender: signer.Address().String()})
-			if err != nil {
-				rt.Fatal(err)
-			}
-			o := client.PayerOptions{Signer: signer, StateFile: filepath.Join(dir, "state"), MaxPrice: price, MaxSpend: 100_000, MaxPurchase: maxPurchase, Chunksets: 5, ChannelID: ch.ID}
-			if err := os.Remove(o.StateFile); err != nil && !errors.Is(err, os.ErrNotExist) {
-				rt.Fatal(err)
-			}
-			start := func() *client.Payer {
-				p, err := c.NewPayer(t.Context(), o)
-				if err != nil {
-					rt.Fatal(err)
-				}
-				return p
-			}
-			p, signed, losses := start(), uint64(0), uint64(0)
-			accounts := func() {
-				st, err := p.Status(t.Context())
-				if err != nil {
-					rt.Fatal(err)
-				}
-				now, err := perfect.Channel(t.Context(), ch.ID)
-				if err != nil {
-					rt.Fatal(err)
-				}
-				var sold int64
-				for _, s := range now.Sessions {
-					session, err := perfect.Session(t.Context(), s.ID)
-					if err != nil {
-						rt.Fatal(err)
-					}
-					sold += session.ChunksetsTotal
-				}
-				signed = max(signed, st.Signed)
-				if now.Accepted != uint64(sold)*price || now.Credit != 0 || now.Accepted > signed || st.Bought > now.Accepted {
-					rt.Fatalf("accepted %d, credit %d for %d chunksets; signed %d, %+v", now.Accepted, now.Credit, sold, signed, st)
-				}
-				// Each loss of the state may leave one purchase behind that this state cannot know.
-				if signed > now.Accepted+maxPurchase*(1+losses) {
-					rt.Fatalf("accepted %d, and %d was signed", now.Accepted, signed)
-				}
-			}
-			steps := map[string]func(*rapid.T){
-				"ensure": func(rt *rapid.T) {
-					worst = true
-					_, _ = p.Ensure(t.Context(), rapid.Int64Range(1, 20).Draw(rt, "n")) // the accounts are checked
-					worst = false
-				},
-				"buy": func(rt *rapid.T) {
-					worst = true
-					_, _ = p.Buy(t.Context(), rapid.Int64Range(1, 20).Draw(rt, "n"))
-					worst = false
-				},
-				"use": func(rt *rapid.T) {
-					if id := status(t, p).SessionID; id != "" {
-						_, err := perfect.Use(t.Context(), id, client.UseOptions{})
-						if err != nil && !errors.Is(err, client.ErrPaymentRequired) && !errors.Is(err, client.ErrGone) {
-							rt.Fatal(err)
-						}
-					}
-				},
-				"restart": func(*rapid.T) { p = start() },
-				"pause":   func(rt *rapid.T) { time.Sleep(time.Duration(rapid.IntRange(1, 90).Draw(rt, "seconds")) * time.Second) },
-				"lose the state": func(rt *rapid.T) {
-					if err := os.Remove(o.StateFile); err != nil && !errors.Is(err, os.ErrNotExist) {
-						rt.Fatal(err)
-					}
-					losses++
-				},
-			}
+			m := newPayerModel(rt, s, dir, number)
+			steps := m.steps()
 			names := slices.Sorted(maps.Keys(steps))
 			for range rapid.IntRange(1, 8).Draw(rt, "steps") {
 				steps[rapid.SampledFrom(names).Draw(rt, "step")](rt)
-				accounts()
+				m.accounts()
 			}
-			// In the end everything that was signed last is delivered, exactly once.
-			time.Sleep(2 * time.Minute)
-			before, err := perfect.Channel(t.Context(), ch.ID)
-			if err != nil {
-				rt.Fatal(err)
-			}
-			pending := status(t, p).Pending
-			if _, err := p.Buy(t.Context(), 5); err != nil {
-				rt.Fatalf("at last: %v", err)
-			}
-			after, err := perfect.Channel(t.Context(), ch.ID)
-			if err != nil {
-				rt.Fatal(err)
-			}
-			if st := status(t, p); st.Bought != after.Accepted || st.Pending || !pending && after.Accepted != before.Accepted+5*price {
-				rt.Fatalf("at last: accepted %d, then %d, %+v", before.Accepted, after.Accepted, st)
-			}
-			accounts()
+			m.deliversAll()
 		})
 	})
 }
