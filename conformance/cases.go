@@ -13,7 +13,7 @@ var allCases = [][]Case{
 	nameCases, badNameCases, moreNameCases, spellingCases, badAccountCases, accountCases,
 	readConditionCases, ifRangeCases, conditionCases,
 	oneRangeCases, ignoredRangeCases, unsatisfiableRangeCases, boundaryCases, rangeCases,
-	metadataCases, tooLongCases, wrongCacheControlCases, cachingCases, expiryCases,
+	metadataCases, tooLongCases, wrongCacheControlCases, wrongMetadataCases, cachingCases, expiryCases,
 	listCases, listAfterCases, moreListCases, wrongListCases, accountListCases,
 	uploadCases, wrongPartCases, gapCases, wrongBeginCases,
 	sessionCases, unknownSessionCases, wrongSessionCases, wrongKeyCases, jsonCases,

@@ -197,7 +197,7 @@ var moreListCases = []Case{
 var wrongListCases = rows("list/refused", listing, Extended, [][2]string{
 	{"limit-zero", "limit=0"}, {"limit-negative", "limit=-1"}, {"limit-letters", "limit=ten"}, {"limit-fraction", "limit=1.5"}, {"limit-empty", "limit="},
 	{"limit-twice", "limit=1&limit=2"}, {"prefix-twice", "prefix=a"}, {"delimiter-not-utf-8", "delimiter=%FF"}, {"after-not-utf-8", "after=%C0%AF"},
-	{"include-unknown", "include=everything"},
+	{"include-unknown", "include=everything"}, {"include-list", "include=metadata,"}, {"include-twice", "include=metadata&include=metadata"},
 }, func(r [2]string) string { return r[0] }, func(c *trial, r [2]string) {
 	c.send(request{method: "GET", target: c.listTarget("", r[1])}).refused(400, "bad_parameter")
 })

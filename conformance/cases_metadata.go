@@ -143,6 +143,18 @@ var wrongCacheControlCases = rows("metadata/cache-control-refused", describing, 
 	c.put("a", "hello", "Cache-Control", r[1]).refused(400, "bad_header")
 })
 
+// wrongMetadata is a pair of headers with which nothing is stored.
+var wrongMetadataCases = rows("metadata/refused", describing, Extended, [][]string{
+	{"cache-control-twice", "Cache-Control", "public", "cache-control", "max-age=1"},
+	{"language-twice", "Content-Language", "de", "Content-Language", "en"},
+	{"no-name", "Blob-Meta-", "x"},
+	{"tab", "Blob-Meta-A", "a\tb"},
+	{"directives-without-comma", "Cache-Control", "public max-age=1"},
+}, func(r []string) string { return r[0] }, func(c *trial, r []string) {
+	c.put("a", "hello", r[1:]...).refused(400, "bad_header")
+	c.send(request{method: "HEAD", target: c.blob("a")}).want(404)
+})
+
 // cachingCases check Cache-Control where everyone may read.
 var cachingCases = append(needing([]Case{
 	{Name: "cache/stored", Section: caching, Level: Extended, check: func(c *trial) {

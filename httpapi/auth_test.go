@@ -395,16 +395,6 @@ func TestPartsComeFromTheGroupThatBegan(t *testing.T) {
 	}
 }
 
-// TestLocalInstanceIgnoresCredentials: a local instance ignores all credentials.
-func TestLocalInstanceIgnoresCredentials(t *testing.T) {
-	s := newService(t, nil)
-	for _, headers := range [][]string{{"Authorization", "Basic x"}, {"Authorization", "Bearer nonsense"}, {"X-Api-Key", ""}} {
-		if res, body := s.do(t, "PUT", "/v1/blobs/1/x", "x", headers...); res.StatusCode != 204 {
-			t.Errorf("with %v: %d %s", headers, res.StatusCode, body)
-		}
-	}
-}
-
 // TestIdempotencyKeysBelongToTheirCaller: an idempotency key belongs to the key that sent it.
 func TestIdempotencyKeysBelongToTheirCaller(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeChannels)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"sluice/access"
 	"sluice/database/whole"
 	"sluice/internal/testenv"
 	"sluice/ledger"
@@ -101,27 +100,5 @@ func TestLocalLists(t *testing.T) {
 	figures := decode[wire.Figures](t, s, "/v1/figures")
 	if figures.Sessions != (wire.SessionFigures{Live: 3}) || figures.Channels != (wire.ChannelFigures{Open: 2}) {
 		t.Errorf("figures %+v", figures)
-	}
-}
-
-// TestHostedListsNoIDs checks that a hosted service has figures for administrators, and no lists of
-// ids for anybody.
-func TestHostedListsNoIDs(t *testing.T) {
-	h := newHosted(t, ReadsPublic, access.ScopeAdmin)
-	addMoney(t, h.meta)
-	if res, body := h.do(t, "PUT", "/v1/blobs/0x1/a", "12345", h.right.headers...); res.StatusCode != http.StatusNoContent {
-		t.Fatalf("%d %s", res.StatusCode, body)
-	}
-	figures := decode[wire.Figures](t, h.service, "/v1/figures", h.right.headers...)
-	if figures.Storage != (wire.StorageFigures{Blobs: 1, Bytes: 5}) || figures.Sessions.Live != 3 || figures.Garbage.Contents != 0 {
-		t.Errorf("figures %+v", figures)
-	}
-	res, body := h.do(t, "GET", "/v1/figures", "", h.small.headers...)
-	wantProblem(t, res, body, http.StatusForbidden, wire.CodeScopeMissing)
-	res, body = h.do(t, "GET", "/v1/figures", "")
-	wantProblem(t, res, body, http.StatusUnauthorized, wire.CodeCredentialRequired)
-	for _, list := range []string{"sessions", "channels", "channels/channelfirst/ledger"} {
-		res, body := h.do(t, "GET", "/v1/local/"+list, "", h.right.headers...)
-		wantProblem(t, res, body, http.StatusNotFound, wire.CodeRouteNotFound)
 	}
 }

@@ -109,19 +109,6 @@ func TestPanicIsAnError(t *testing.T) {
 	}
 }
 
-func TestRequestIDs(t *testing.T) {
-	s := newService(t, nil)
-	for given, kept := range map[string]bool{"abc-1.2_3": true, "": false, "has space": false, strings.Repeat("x", 129): false} {
-		res, _ := s.do(t, "GET", "/v1/info", "", wire.HeaderRequestID, given)
-		if got := res.Header.Get(wire.HeaderRequestID); (got == given) != kept || got == "" {
-			t.Errorf("given %q, got %q", given, got)
-		}
-	}
-	if n := strings.Count(s.logged(), "msg=request"); n != 4 {
-		t.Errorf("%d lines for 4 requests", n)
-	}
-}
-
 func TestConcurrentRequestsOfOneIdempotencyKeyHaveOneEffect(t *testing.T) {
 	s := newService(t, nil)
 	_, body := s.do(t, "POST", "/v1/sessions", "")
