@@ -14,8 +14,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -201,25 +199,14 @@ type Node struct {
 func Start(tb testing.TB, opt Options) *Node {
 	tb.Helper()
 	testenv.Require(tb, testenv.NPM)
-	text, err := json.Marshal(opt)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	folder, err := testenv.ClientDir()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	n := &Node{tb: tb}
-	n.process, n.port, err = startProcess(exec.Command("node", filepath.Join(folder, "fullnode", "main.mjs"), string(text)))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	p, err := takeProcess(tb.Context(), opt)
+	testenv.OK(tb, err)
 	tb.Cleanup(func() {
-		if err := n.process.stop(); err != nil {
+		if err := p.leave(); err != nil {
 			tb.Errorf("the fullnode for tests: %v", err)
 		}
 	})
-	return n
+	return &Node{tb: tb, port: p.port, process: p}
 }
 
 // do runs a command and decodes its result into result, unless that is nil.
@@ -238,6 +225,7 @@ func (n *Node) URL() string { return fmt.Sprintf("http://127.0.0.1:%d/v1", n.por
 // pruned something.
 func (n *Node) Beside() *Node {
 	n.tb.Helper()
+	n.process.changed.Store(true)
 	var added struct{ Node, Port int }
 	n.do("addNode", nil, &added)
 	return &Node{tb: n.tb, number: added.Node, port: added.Port, process: n.process}
@@ -245,7 +233,11 @@ func (n *Node) Beside() *Node {
 
 // Kill lets the node close all connections, and each further one until Restart, and lose the
 // transactions that were submitted to it and are pending. What was executed remains.
-func (n *Node) Kill() { n.tb.Helper(); n.do("kill", nil, nil) }
+func (n *Node) Kill() {
+	n.tb.Helper()
+	n.process.changed.Store(true)
+	n.do("kill", nil, nil)
+}
 
 // Restart ends what Kill has begun.
 func (n *Node) Restart() { n.tb.Helper(); n.do("restart", nil, nil) }

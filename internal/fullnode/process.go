@@ -8,9 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // patience limits every wait for the process. It is far above any expected duration.
@@ -20,10 +24,12 @@ const patience = 60 * time.Second
 // order.
 type process struct {
 	command *exec.Cmd
+	port    int // the first fullnode's
 	stdin   io.WriteCloser
 	stderr  strings.Builder // read after ended is closed
 	ended   chan struct{}   // closed when standard output has ended
 	failure error           // of reading it, once ended is closed
+	changed atomic.Bool     // it has several fullnodes, or one that was killed
 
 	mu struct {
 		sync.Mutex
@@ -38,32 +44,41 @@ type response struct {
 	Error  string          `json:"error"`
 }
 
-// startProcess starts a process and returns the first fullnode's port, which its first line states.
-func startProcess(command *exec.Cmd) (p *process, port int, err error) {
-	p = &process{command: command, ended: make(chan struct{})}
-	p.mu.waiting = map[int]chan<- response{}
-	command.Stderr = &p.stderr
-	if p.stdin, err = command.StdinPipe(); err != nil {
-		return nil, 0, err
-	}
-	stdout, err := command.StdoutPipe()
+// startProcess starts a process with one fullnode. opt are its options, which become JSON.
+func startProcess(opt any) (*process, error) {
+	text, err := json.Marshal(opt)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	if err := command.Start(); err != nil {
-		return nil, 0, err
+	folder, err := testenv.ClientDir()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{command: exec.Command("node", filepath.Join(folder, "fullnode", "main.mjs"), string(text)), ended: make(chan struct{})}
+	p.mu.waiting = map[int]chan<- response{}
+	p.command.Stderr = &p.stderr
+	if p.stdin, err = p.command.StdinPipe(); err != nil {
+		return nil, err
+	}
+	stdout, err := p.command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.command.Start(); err != nil {
+		return nil, err
 	}
 	lines := bufio.NewReader(stdout)
 	var first struct{ Port int }
-	line, err := lines.ReadBytes('\n')
+	line, err := lines.ReadBytes('\n') // states the fullnode's port
 	if err == nil {
 		err = json.Unmarshal(line, &first)
 	}
 	go p.read(lines)
 	if err != nil {
-		return nil, 0, errors.Join(fmt.Errorf("its first line %q: %w", line, err), p.stop())
+		return nil, errors.Join(fmt.Errorf("its first line %q: %w", line, err), p.stop())
 	}
-	return p, first.Port, nil
+	p.port = first.Port
+	return p, nil
 }
 
 // read passes responses on until the process ends.
