@@ -179,6 +179,7 @@ func TestInvalidateRereadsTheStore(t *testing.T) {
 // TestFaultsOfTheFolder makes each operation on the folder fail in turn. No read may fail, and the
 // counters must remain correct. The two objects evict each other.
 func TestFaultsOfTheFolder(t *testing.T) {
+	t.Parallel()
 	for _, moment := range []vfstest.Moment{vfstest.Before, vfstest.After, vfstest.Short} {
 		nth := int64(0)
 		for ; ; nth++ {

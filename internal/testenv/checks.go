@@ -33,8 +33,9 @@ const (
 	Unix        Thing = "unix"         // signals, permission bits of files, and symbolic links
 )
 
-// servers are the dependencies that run beside sluice as processes of their own.
-var servers = []Thing{NPM, Chromium, Nginx, HAProxy, Varnish, Promtool, PostgreSQL, VersityGW}
+// servers are the dependencies that tests run as processes of their own, beside sluice or on the
+// built binary.
+var servers = []Thing{NPM, Shells, Chromium, Nginx, HAProxy, Varnish, Promtool, PostgreSQL, VersityGW}
 
 // check returns nil if the thing is available, or an error that says what is missing.
 func check(thing Thing) error {

@@ -79,6 +79,7 @@ func putHead(n int) string {
 var shortRate = MinRate{Bytes: 1 << 10, Window: 200 * time.Millisecond}
 
 func TestSlowBodyOverTCP(t *testing.T) {
+	t.Parallel()
 	for name, sent := range map[string]string{"nothing": "", "a little": "abc", "some windows": strings.Repeat("x", 10<<10)} {
 		result := make(chan error, 1)
 		conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
@@ -109,6 +110,7 @@ func TestSlowBodyOverTCP(t *testing.T) {
 
 // TestSteadyBodyOverTCP: a body that takes many windows but keeps the rate is read completely.
 func TestSteadyBodyOverTCP(t *testing.T) {
+	t.Parallel()
 	const pieces, size = 60, 1 << 10
 	steady := MinRate{Bytes: 1 << 10, Window: time.Second} // a fortieth of what is sent
 	result := make(chan string, 1)
@@ -186,6 +188,7 @@ func TestContextOutlivesBodyDeadline(t *testing.T) {
 
 // TestContextWithoutABody: the same for a request without a body, which is never read.
 func TestContextWithoutABody(t *testing.T) {
+	t.Parallel()
 	result := make(chan error, 1)
 	conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
 		NewReader(w, r.Body, Options{Rate: shortRate}).Done()

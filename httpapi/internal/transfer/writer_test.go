@@ -166,6 +166,7 @@ func TestWriterKeepsSendfile(t *testing.T) {
 // TestSlowReaderOverTCP: a response to a client that does not read it is aborted, however the
 // response is written.
 func TestSlowReaderOverTCP(t *testing.T) {
+	t.Parallel()
 	const size = 64 << 20 // more than a connection's buffers hold
 	f, content := testFile(t, size)
 	for name, write := range map[string]func(w *Writer) (int64, error){
