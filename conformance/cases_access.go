@@ -96,6 +96,16 @@ var needKeyCases = needing(rows("hosted/needs-key", accessRules, Extended, []req
 	c.without().send(r).refused(401, "credential_required")
 }), hostedNetwork)
 
+var needAdminCases = needing(rows("hosted/needs-admin", accessRules, Extended, []string{
+	"/v1/accounts", "/v1/figures",
+}, func(path string) string { return strings.TrimPrefix(path, "/v1/") }, func(c *trial, path string) {
+	r := c.send(request{method: "GET", target: path})
+	if r.status == 200 {
+		c.skipf("needs a key without admin")
+	}
+	r.refused(403, "scope_missing")
+}), hostedNetwork, keyed)
+
 var notHostedCases = needing(rows("hosted/no-local-paths", accessRules, Extended, []string{
 	"/v1/local/sessions", "/v1/local/channels", "/v1/local/faults", "/v1/local/faucet", "/v1/local/channels/x/ledger",
 }, func(path string) string { return strings.ReplaceAll(path[1:], "/", "_") }, func(c *trial, path string) {

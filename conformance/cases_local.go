@@ -154,6 +154,26 @@ var faultCases = needing([]Case{
 		c.put("a", "x", "Sluice-Fault", "PUT blob: status 418").refused(418, "fault_injected")
 		c.send(request{method: "HEAD", target: c.blob("a")}).want(404)
 	}},
+	{Name: "fault/share", Section: faultsSection, Level: Extended, check: func(c *trial) {
+		c.put("a", "x", "Sluice-Fault", "100%: status 503").refused(503, "fault_injected")
+		for _, rule := range []string{"first 0: drop-reply", "first x: drop-reply", "first -1: drop-reply", "x%: drop-reply", "-1%: drop-reply"} {
+			c.put("a", "x", "Sluice-Fault", rule).refused(400, "bad_header")
+		}
+	}},
+	{Name: "fault/slow", Section: faultsSection, Level: Extended, needs: []need{publicReads}, check: func(c *trial) {
+		body := content(20_000)
+		c.put("a", body).want(204)
+		begun := time.Now()
+		c.get("a", "Sluice-Fault", "slow 40KiB").want(200).wantBody(body)
+		if took := time.Since(begun); took < 200*time.Millisecond {
+			c.fatalf("20000 bytes at 40 KiB a second took %v", took)
+		}
+	}},
+	{Name: "fault/preflight", Section: faultsSection, Level: Extended, check: func(c *trial) {
+		c.send(request{method: "OPTIONS", target: c.blob("a"), header: []string{"Origin", "http://localhost:3000",
+			"Access-Control-Request-Method", "PUT", "Access-Control-Request-Headers", "sluice-fault"}}).
+			want(204).wantToken("Access-Control-Allow-Headers", "sluice-fault")
+	}},
 	{Name: "fault/other-operation", Section: faultsSection, Level: Extended, check: func(c *trial) {
 		c.put("a", "x", "Sluice-Fault", "GET list: status 503").want(204)
 	}},

@@ -3,6 +3,8 @@ package conformance
 import (
 	"strings"
 	"time"
+
+	"sluice/wire"
 )
 
 // newSession creates a session that is granted.
@@ -186,6 +188,27 @@ var jsonCases = append(
 		r := c.send(request{method: "POST", target: "/v1/multipart-uploads", body: body, header: []string{"Content-Type", "text/plain"}}).want(200)
 		id, _ := r.members()["uploadId"].(string)
 		c.state.uploads = append(c.state.uploads, id)
+	}},
+	Case{Name: "json/null-is-absent", Section: jsonBodies, Level: Extended, check: func(c *trial) {
+		u := c.begin("a", 1000, `"contentType": null`, `"expires": null`, `"ifNoneMatch": null`, `"cacheControl": null`, `"metadata": null`)
+		c.wantSuccess(u.part(0, "hello"))
+		c.wantSuccess(u.complete(`{"totalBytes": null, "etag": null}`))
+		c.get("a").want(200).wantBody("hello").wantNo("Blob-Expires")
+	}},
+	Case{Name: "json/null-part-size", Section: jsonBodies, Level: Extended, check: func(c *trial) {
+		var begun wire.UploadBegun
+		c.tryBegin("a", `"rawPartSize": null`).want(200).json(&begun)
+		if size := (upload{c, begun.UploadID}).status().PartSize; size != 1<<20 {
+			c.fatalf("the part size is %d, want 1 MiB", size)
+		}
+	}},
+	Case{Name: "json/names-are-case-sensitive", Section: jsonBodies, Level: Extended, check: func(c *trial) {
+		c.tryBeginWith(`{"RAWACCOUNT": ` + quoted(c.account) + `, "rawBlobName": ` + quoted(c.prefix+"a") + `}`).want(400)
+		c.tryBegin("a", `"RawPartSize": 0`).want(200)
+	}},
+	Case{Name: "json/empty-body", Section: jsonBodies, Level: Extended, check: func(c *trial) {
+		object := c.tryBeginWith("{}").want(400)
+		c.tryBeginWith("").refused(400, object.problem().Code)
 	}},
 	Case{Name: "json/complete", Section: jsonBodies, Level: Extended, check: func(c *trial) {
 		u := c.begin("a", 1000)

@@ -166,6 +166,14 @@ var uploadCases = []Case{
 		}
 		c.get("a").want(404)
 	}},
+	{Name: "upload/aborted-keeps-bytes", Section: uploading, Level: Extended, check: func(c *trial) {
+		u := c.begin("a", 1000)
+		c.wantSuccess(u.part(0, "hello"))
+		u.abort().want(204)
+		if s := u.status(); s.State != "aborted" || s.Bytes != 5 || s.ETag != "" {
+			c.fatalf("the state after abort is %+v, want 5 bytes and no ETag", s)
+		}
+	}},
 	{Name: "upload/unknown-codes", Section: uploading, Level: Extended, check: func(c *trial) {
 		u := upload{c, "AAAAAAAAAAAAAAAAAAAAAAAAAA"}
 		u.part(0, "x").refused(404, "upload_not_found")
@@ -350,6 +358,18 @@ func (c *trial) wantSuccess(r *response) {
 		r.fatalf("success is false: %s", printable(r.body))
 	}
 }
+
+var wrongUploadListCases = rows("upload/list-refused", uploading, Extended, []string{
+	"limit=0", "limit=-1", "limit=ten", "limit=", "after=%FF",
+}, func(query string) string { return query }, func(c *trial, query string) {
+	c.send(request{method: "GET", target: "/v1/multipart-uploads?account=" + c.account + "&" + query}).refused(400, "bad_parameter")
+})
+
+var wrongUploadStatusCases = rows("upload/status-refused", uploading, Extended, []string{
+	"limit=0", "limit=ten", "after=x", "after=-2",
+}, func(query string) string { return query }, func(c *trial, query string) {
+	c.send(request{method: "GET", target: c.begin("a", 1000).target("?" + query)}).refused(400, "bad_parameter")
+})
 
 // wrongPart is a part that an upload with parts of 1,000 bytes must not accept.
 type wrongPart struct{ name, index, body, code string }
