@@ -3,9 +3,7 @@ package session_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,8 +23,7 @@ func newServices(t *testing.T, n int, opt session.Options) ([]*session.Service, 
 	path := filepath.Join(t.TempDir(), "meta.db")
 	var services []*session.Service
 	for range n {
-		meta, err := sqlstore.OpenSQLite(path, sqlstore.Options{Now: c.Now})
-		testenv.OK(t, err)
+		meta := testenv.Must(sqlstore.OpenSQLite(path, sqlstore.Options{Now: c.Now}))(t)
 		t.Cleanup(func() {
 			found, err := meta.Audit(context.Background()) // the test's context has ended
 			if err = errors.Join(err, meta.Close()); err != nil || len(found) > 0 {
@@ -46,8 +43,7 @@ func newService(t *testing.T, opt session.Options) (*session.Service, *testclock
 
 func grant(t *testing.T, s *session.Service) ledger.Session {
 	t.Helper()
-	made, err := s.Grant(t.Context(), "me", nil)
-	testenv.OK(t, err)
+	made := testenv.Must(s.Grant(t.Context(), "me", nil))(t)
 	return made
 }
 
@@ -91,13 +87,8 @@ func (s lostResults) CreateSession(ctx context.Context, made ledger.Session, ide
 // session can be looked up. With a key the session may be another one, made before, so no ID is
 // returned.
 func TestGrantOfUnknownOutcome(t *testing.T) {
-	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{})
-	testenv.OK(t, err)
-	defer func() {
-		if err := meta.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	meta := testenv.Must(sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{}))(t)
+	defer func() { testenv.Check(t, meta.Close()) }()
 	s := session.New(lostResults{meta}, session.Options{Grant: 3})
 	got, err := s.Grant(t.Context(), "me", nil)
 	if !errors.Is(err, database.ErrUnknownOutcome) || got.ID == "" || got != (ledger.Session{ID: got.ID}) {
@@ -124,9 +115,7 @@ func TestSpaceForIdempotencyKeys(t *testing.T) {
 	}})
 	id := grant(t, s).ID
 	full = true
-	if _, err := s.Grant(t.Context(), "me", nil); !errors.Is(err, errFull) {
-		t.Errorf("a grant without space: %v", err)
-	}
+	testenv.Is(t, testenv.Error(s.Grant(t.Context(), "me", nil)), errFull, "a grant without space")
 	if _, err := s.Use(t.Context(), id, 1, &ledger.Idempotency{Scope: "use", Key: "k"}); !errors.Is(err, errFull) {
 		t.Errorf("a use with a key without space: %v", err)
 	}
@@ -146,16 +135,10 @@ func TestSessionExpires(t *testing.T) {
 			clock.Advance(c.lives - time.Microsecond)
 			used, err := s.Use(ctx, made.ID, 2, nil)
 			check(t, used, err, 8, 2)
-			if err := s.Live(ctx, made.ID); err != nil {
-				t.Errorf("just before: %v", err)
-			}
+			testenv.Is(t, s.Live(ctx, made.ID), nil, "just before")
 			clock.Advance(time.Microsecond)
-			if _, err := s.Use(ctx, made.ID, 1, nil); !errors.Is(err, database.ErrExpired) {
-				t.Errorf("at its expiry: %v", err)
-			}
-			if err := s.Live(ctx, made.ID); !errors.Is(err, database.ErrExpired) {
-				t.Errorf("at its expiry: %v", err)
-			}
+			testenv.Is(t, testenv.Error(s.Use(ctx, made.ID, 1, nil)), database.ErrExpired, "at its expiry")
+			testenv.Is(t, s.Live(ctx, made.ID), database.ErrExpired, "at its expiry")
 			got, err := s.Get(ctx, made.ID)
 			check(t, got, err, 8, 2)
 			// A chunkset that was not served is still returned.
@@ -163,20 +146,16 @@ func TestSessionExpires(t *testing.T) {
 			check(t, got, err, 9, 1)
 			clock.Advance(ledger.SessionRetention)
 			for what, err := range map[string]error{
-				"get":    second(s.Get(ctx, made.ID)),
+				"get":    testenv.Error(s.Get(ctx, made.ID)),
 				"live":   s.Live(ctx, made.ID),
-				"use":    second(s.Use(ctx, made.ID, 1, nil)),
-				"return": second(s.Return(ctx, made.ID, 1, "s")),
+				"use":    testenv.Error(s.Use(ctx, made.ID, 1, nil)),
+				"return": testenv.Error(s.Return(ctx, made.ID, 1, "s")),
 			} {
-				if !errors.Is(err, database.ErrNotFound) {
-					t.Errorf("%s after its retention: %v", what, err)
-				}
+				testenv.Is(t, err, database.ErrNotFound, "%s after its retention", what)
 			}
 		})
 	}
 }
-
-func second(_ ledger.Session, err error) error { return err }
 
 func TestSessionsMustBePaidForWhereNoneAreGranted(t *testing.T) {
 	s, _ := newService(t, session.Options{})
@@ -185,144 +164,24 @@ func TestSessionsMustBePaidForWhereNoneAreGranted(t *testing.T) {
 	}
 }
 
-func TestRepeatedGrantIsOneSession(t *testing.T) {
-	s, _ := newService(t, session.Options{Grant: 5})
-	idem := &ledger.Idempotency{Scope: "s", Key: "k"}
-	first, err := s.Grant(t.Context(), "", idem)
-	testenv.OK(t, err)
-	again, err := s.Grant(t.Context(), "", idem)
-	if err != nil || again != first {
-		t.Errorf("%+v, %v, want %+v", again, err, first)
-	}
-	if _, err := s.Grant(t.Context(), "", &ledger.Idempotency{Scope: "s", Key: "k", Hash: [32]byte{1}}); !errors.Is(err, ledger.ErrIdempotencyReuse) {
-		t.Errorf("another request: %v", err)
-	}
-}
-
-func TestUseTakesAllOrNothing(t *testing.T) {
-	ctx := t.Context()
-	for name, key := range map[string]func(string) *ledger.Idempotency{
-		"plain":    func(string) *ledger.Idempotency { return nil },
-		"with key": func(k string) *ledger.Idempotency { return &ledger.Idempotency{Scope: "use", Key: k} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, _ := newService(t, session.Options{Grant: 10})
-			made := grant(t, s)
-			got, err := s.Use(ctx, made.ID, 7, key("a"))
-			check(t, got, err, 3, 7)
-			got, err = s.Use(ctx, made.ID, 4, key("b"))
-			if !errors.Is(err, ledger.ErrExhausted) {
-				t.Errorf("4 of 3: %v", err)
-			}
-			check(t, got, nil, 3, 7) // returned together with the error
-			got, err = s.Use(ctx, made.ID, 3, key("b"))
-			check(t, got, err, 0, 10)
-			got, err = s.Use(ctx, made.ID, 1, key("c"))
-			if !errors.Is(err, ledger.ErrExhausted) {
-				t.Errorf("1 of 0: %v", err)
-			}
-			check(t, got, nil, 0, 10)
-			for _, n := range []int64{0, -1, -1 << 63} {
-				if _, err := s.Use(ctx, made.ID, n, key("d")); err == nil {
-					t.Errorf("%d were used", n)
-				}
-			}
-			if _, err := s.Use(ctx, "unknown", 1, key("e")); !errors.Is(err, database.ErrNotFound) {
-				t.Errorf("of an unknown session: %v", err)
-			}
-			got, err = s.Get(ctx, made.ID)
-			check(t, got, err, 0, 10)
-		})
-	}
-}
-
-func TestRepeatedUseDeductsOnce(t *testing.T) {
-	ctx := t.Context()
-	s, clock := newService(t, session.Options{Grant: 10})
-	made := grant(t, s)
-	idem := &ledger.Idempotency{Scope: "use", Key: "k"}
-	for range 3 {
-		got, err := s.Use(ctx, made.ID, 4, idem)
-		check(t, got, err, 6, 4)
-	}
-	if _, err := s.Use(ctx, made.ID, 4, &ledger.Idempotency{Scope: "use", Key: "k", Hash: [32]byte{1}}); !errors.Is(err, ledger.ErrIdempotencyReuse) {
-		t.Errorf("another request: %v", err)
-	}
-	got, err := s.Use(ctx, made.ID, 5, nil)
-	check(t, got, err, 1, 9)
-	got, err = s.Use(ctx, made.ID, 4, idem) // the first result, not the current state
-	check(t, got, err, 6, 4)
-	clock.Advance(ledger.IdempotencyRetention)
-	if _, err := s.Use(ctx, made.ID, 4, idem); !errors.Is(err, ledger.ErrExhausted) {
-		t.Errorf("a day later it is a new use: %v", err)
-	}
-}
-
-func TestReturnCountsOnce(t *testing.T) {
-	ctx := t.Context()
+// TestOnlyPositiveCounts checks that no other count of chunksets is used or returned.
+func TestOnlyPositiveCounts(t *testing.T) {
 	s, _ := newService(t, session.Options{Grant: 10})
-	made := grant(t, s)
-	got, err := s.Use(ctx, made.ID, 9, nil)
-	check(t, got, err, 1, 9)
-	for _, step := range []struct {
-		request       string
-		n, left, used int64
-	}{{"a", 4, 5, 5}, {"a", 4, 5, 5}, {"b", 4, 9, 1}, {"a", 4, 9, 1}} {
-		got, err = s.Return(ctx, made.ID, step.n, step.request)
-		check(t, got, err, step.left, step.used)
-	}
-	for _, n := range []int64{2, 0, -1, -1 << 63, 1<<63 - 1} {
-		if _, err := s.Return(ctx, made.ID, n, "c"); err == nil {
-			t.Errorf("%d were returned of 1", n)
+	id := grant(t, s).ID
+	testenv.Must(s.Use(t.Context(), id, 3, nil))(t)
+	for _, n := range []int64{0, -1, -1 << 63} {
+		for what, err := range map[string]error{
+			"used":            testenv.Error(s.Use(t.Context(), id, n, nil)),
+			"used with a key": testenv.Error(s.Use(t.Context(), id, n, &ledger.Idempotency{Scope: "use", Key: "k"})),
+			"returned":        testenv.Error(s.Return(t.Context(), id, n, "r")),
+		} {
+			if err == nil {
+				t.Errorf("%d were %s", n, what)
+			}
 		}
 	}
-	got, err = s.Return(ctx, made.ID, 1, "c") // a refusal is not stored
-	check(t, got, err, 10, 0)
-	// The returns of another session are independent.
-	other := grant(t, s)
-	if _, err := s.Use(ctx, other.ID, 5, nil); err != nil {
-		t.Fatal(err)
-	}
-	got, err = s.Return(ctx, other.ID, 5, "a")
-	check(t, got, err, 10, 0)
-}
-
-// TestConcurrentUses uses a session that has 100 chunksets 200 times at once, over two handles:
-// exactly 100 uses succeed, each with another count.
-func TestConcurrentUses(t *testing.T) {
-	services, _ := newServices(t, 2, session.Options{Grant: 100})
-	made := grant(t, services[0])
-	got, errs := make([]ledger.Session, 200), make([]error, 200)
-	start := make(chan struct{})
-	var wg sync.WaitGroup
-	for i := range got {
-		var idem *ledger.Idempotency
-		if i%5 == 0 { // these take another path through the store
-			idem = &ledger.Idempotency{Scope: "use", Key: fmt.Sprint(i)}
-		}
-		wg.Go(func() {
-			<-start
-			got[i], errs[i] = services[i%2].Use(t.Context(), made.ID, 1, idem)
-		})
-	}
-	close(start)
-	wg.Wait()
-	seen := map[int64]bool{}
-	for i, err := range errs {
-		switch {
-		case err == nil && !seen[got[i].Left] && got[i].Left >= 0 && got[i].Left < 100:
-			seen[got[i].Left] = true
-		case err == nil:
-			t.Errorf("use %d: %+v was returned to another use", i, got[i])
-		case !errors.Is(err, ledger.ErrExhausted):
-			t.Errorf("use %d: %v", i, err)
-		}
-	}
-	if len(seen) != 100 {
-		t.Errorf("%d uses succeeded, want 100", len(seen))
-	}
-	now, err := services[1].Get(t.Context(), made.ID)
-	check(t, now, err, 0, 100)
+	got, err := s.Get(t.Context(), id)
+	check(t, got, err, 7, 3)
 }
 
 // TestStats counts what succeeds, and nothing else.
@@ -334,9 +193,7 @@ func TestStats(t *testing.T) {
 			t.Errorf("use of %d: %v", n, err)
 		}
 	}
-	if _, err := s.Charge(t.Context(), made.ID, 1, "charge"); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, testenv.Error(s.Charge(t.Context(), made.ID, 1, "charge")))
 	if got, want := s.Stats(), (session.Stats{Granted: 1, Uses: 2, Chunksets: 3}); got != want {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
