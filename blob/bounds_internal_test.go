@@ -177,10 +177,3 @@ func TestWholeBodyEnds(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
-
-// TestNothingWaits checks that no content waits for readers before there is any.
-func TestNothingWaits(t *testing.T) {
-	if newPins().waiting() {
-		t.Error("a content waits")
-	}
-}

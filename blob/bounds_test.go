@@ -16,31 +16,6 @@ import (
 	"sluice/metastore"
 )
 
-// TestLargestInline checks that a content of exactly InlineSize bytes needs no object, and a longer
-// one does.
-func TestLargestInline(t *testing.T) {
-	for _, known := range []bool{true, false} {
-		f := newFixture(t, blob.Options{InlineSize: 100})
-		for n, want := range map[int]int{99: 0, 100: 0, 101: 1} {
-			size := int64(n)
-			if !known {
-				size = bytestore.UnknownSize
-			}
-			body := randomBytes(1, n)
-			if _, err := f.Put(t.Context(), blob.PutOptions{Account: "a", Name: "n"}, bytes.NewReader(body), size); err != nil {
-				t.Fatal(err)
-			}
-			if got := f.objects(t); got != want {
-				t.Errorf("%d bytes, size known %t: %d objects, want %d", n, known, got, want)
-			}
-			if got := f.read(t, "n", 0, int64(n)); !bytes.Equal(got, body) {
-				t.Errorf("%d bytes, size known %t: wrong content", n, known)
-			}
-			testenv.OK(t, f.Delete(t.Context(), "a", "n", nil))
-		}
-	}
-}
-
 // TestFullPartOfUnknownSize checks that a part of unknown size may be as long as a part can be, and
 // not longer, whether or not it is inline.
 func TestFullPartOfUnknownSize(t *testing.T) {
@@ -72,18 +47,6 @@ func TestBodyOfUnknownSizeIsNotReadPastItsLimit(t *testing.T) {
 		}
 		if n := f.objects(t); n != 0 {
 			t.Errorf("extents of %d bytes: %d objects stay behind", extentSize, n)
-		}
-	}
-}
-
-// TestLargestPutReadsItsBody checks that a blob with the maximum size is not refused.
-func TestLargestPutReadsItsBody(t *testing.T) {
-	f := newFixture(t, blob.Options{})
-	broken := errors.New("broken")
-	for size, want := range map[int64]error{blob.MaxSize: broken, blob.MaxSize + 1: blob.ErrTooLarge} {
-		_, err := f.Put(t.Context(), blob.PutOptions{Account: "a", Name: "n"}, iotest.ErrReader(broken), size)
-		if !errors.Is(err, want) {
-			t.Errorf("%d bytes: %v, want %v", size, err, want)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestPutThenReadAnyRange(t *testing.T) {
 	for _, size := range []int{0, 1, inline - 1, inline, inline + 1, 1<<20 - 1, 1 << 20, 1<<20 + 1, 2 << 20, 2<<20 + 1, 5<<20 + 7} {
 		for _, known := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%d known=%t", size, known), func(t *testing.T) {
-				want := randomBytes(uint64(size), size)
+				want, before := randomBytes(uint64(size), size), f.objects(t)
 				name := fmt.Sprintf("%d-%t", size, known)
 				declared := int64(size)
 				if !known {
@@ -38,6 +38,9 @@ func TestPutThenReadAnyRange(t *testing.T) {
 				testenv.OK(t, err)
 				if b.Size != int64(size) {
 					t.Fatalf("size %d, want %d", b.Size, size)
+				}
+				if extents := f.objects(t) - before; (extents == 0) != (size <= inline) {
+					t.Errorf("%d objects of %d bytes, of which at most %d are inline", extents, size, inline)
 				}
 				rng := rand.New(rand.NewPCG(uint64(size), 1))
 				for range 20 {
@@ -80,7 +83,7 @@ func TestPutRefusals(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	big := randomBytes(3, 3<<20)
 	otherDigest := sha256.Sum256([]byte("other"))
-	refuse := errors.New("refused by the precondition")
+	refuse, broken := errors.New("refused by the precondition"), errors.New("broken")
 	cases := []struct {
 		name string
 		put  blob.PutOptions
@@ -97,6 +100,7 @@ func TestPutRefusals(t *testing.T) {
 		{"wrong digest extent", blob.PutOptions{SHA256: otherDigest[:]}, bytes.NewReader(big), int64(len(big)), blob.ErrDigestMismatch},
 		{"past expiry", blob.PutOptions{Expires: f.clock.Now()}, strings.NewReader("abc"), 3, blob.ErrExpiryPast},
 		{"too large", blob.PutOptions{}, strings.NewReader("abc"), blob.MaxSize + 1, blob.ErrTooLarge},
+		{"the largest", blob.PutOptions{}, iotest.ErrReader(broken), blob.MaxSize, broken},
 		{"precondition", blob.PutOptions{Precondition: func(*metastore.Blob) error { return refuse }}, iotest.ErrReader(errors.New("the body was read")), 3, refuse},
 	}
 	for _, c := range cases {

@@ -78,45 +78,6 @@ func TestOrphanSweepStopsBeforeItDeletesTooMuch(t *testing.T) {
 	}
 }
 
-func TestIdleUploadsAreSwept(t *testing.T) {
-	ctx := context.Background()
-	f := newFixture(t, blob.Options{})
-	idle := f.begin(t, "idle", 3<<20)
-	f.part(t, idle.ID, 0, randomBytes(1, 3<<20))
-	f.clock.Advance(metastore.UploadIdleLimit / 2)
-	busy := f.begin(t, "busy", 3<<20)
-	f.clock.Advance(metastore.UploadIdleLimit/2 + time.Second)
-	f.part(t, busy.ID, 0, randomBytes(2, 3<<20))
-	testenv.OK(t, errors.Join(f.Purge(ctx), f.FreeGarbage(ctx)))
-	if u, _, err := f.Upload(ctx, idle.ID, -1, 1); err != nil || u.State != metastore.UploadAborted {
-		t.Errorf("the idle upload is %v, %v", u.State, err)
-	}
-	if u, _, err := f.Upload(ctx, busy.ID, -1, 1); err != nil || u.State != metastore.UploadOpen {
-		t.Errorf("the busy upload is %v, %v", u.State, err)
-	}
-	if n := f.objects(t); n != 2 {
-		t.Errorf("%d objects, want the two of the busy upload", n)
-	}
-}
-
-func TestManySmallContentsAreFreedTogether(t *testing.T) {
-	ctx := context.Background()
-	f := newFixture(t, blob.Options{InlineSize: 4, ExtentSize: 1 << 20})
-	f.put(t, "large", randomBytes(1, (metastore.MaxSmallExtents+1)<<20))
-	f.put(t, "large", []byte("x"))
-	for i := range 600 {
-		f.put(t, "n", []byte(strings.Repeat("x", 1+i%8))) // some inline, some not
-	}
-	testenv.OK(t, f.FreeGarbage(ctx))
-	left, err := f.meta.GarbageContents(ctx, 0, metastore.GarbageContent{}, 1_000)
-	if err != nil || len(left) != 0 {
-		t.Errorf("%d contents are still garbage, %v", len(left), err)
-	}
-	if n := f.objects(t); n != 1 {
-		t.Errorf("%d objects, want the last version's", n)
-	}
-}
-
 func TestDeleteOnAFullDiskUsesTheReserve(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{})
@@ -144,25 +105,6 @@ func (s *fullOnce) DeleteBlob(ctx context.Context, account, name string, precond
 		return metastore.ContentID{}, false, database.ErrNoSpace
 	}
 	return s.Metadata.DeleteBlob(ctx, account, name, precondition)
-}
-
-func TestExpiredBlobsAreFreed(t *testing.T) {
-	ctx := context.Background()
-	f := newFixture(t, blob.Options{InlineSize: -1})
-	_, err := f.Put(ctx, blob.PutOptions{Account: "a", Name: "n", Expires: f.clock.Now().Add(time.Hour)}, strings.NewReader("x"), 1)
-	testenv.OK(t, err)
-	f.clock.Advance(time.Hour)
-	if _, err := f.Open(ctx, "a", "n"); !errors.Is(err, database.ErrExpired) {
-		t.Errorf("just expired: %v", err)
-	}
-	f.clock.Advance(metastore.ExpiredBlobGrace)
-	testenv.OK(t, errors.Join(f.Purge(ctx), f.FreeGarbage(ctx)))
-	if _, err := f.Open(ctx, "a", "n"); !errors.Is(err, database.ErrNotFound) {
-		t.Errorf("long expired: %v", err)
-	}
-	if n := f.objects(t); n != 0 {
-		t.Errorf("%d objects stay behind", n)
-	}
 }
 
 // TestRunPerformsAllTasks checks that Run performs all tasks, with a clock that the test sets.

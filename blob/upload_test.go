@@ -201,16 +201,3 @@ func TestReSentPartRacesWithComplete(t *testing.T) {
 		}
 	}
 }
-
-func TestAbortFreesTheParts(t *testing.T) {
-	ctx := context.Background()
-	f := newFixture(t, blob.Options{})
-	u := f.begin(t, "n", 3<<20)
-	f.part(t, u.ID, 0, randomBytes(1, 3<<20))
-	for range 2 {
-		testenv.OK(t, f.Abort(ctx, u.ID))
-	}
-	if n := f.objects(t); n != 0 {
-		t.Errorf("%d objects stay behind", n)
-	}
-}
