@@ -23,17 +23,11 @@ import (
 func newDurable(b *testing.B, opt blob.Options) (*blob.Service, *sqlstore.Store) {
 	b.Helper()
 	dir := testenv.MemoryDir(b)
-	files, err := localfs.Open(filepath.Join(dir, "bytes"), localfs.Options{})
-	testenv.OK(b, err)
-	meta, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})
-	testenv.OK(b, err)
+	files := testenv.Must(localfs.Open(filepath.Join(dir, "bytes"), localfs.Options{}))(b)
+	meta := testenv.Must(sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{}))(b)
 	b.Cleanup(func() {
-		if err := meta.Close(); err != nil {
-			b.Error(err)
-		}
-		if err := files.Close(); err != nil {
-			b.Error(err)
-		}
+		testenv.Check(b, meta.Close())
+		testenv.Check(b, files.Close())
 	})
 	return blob.New(meta, files, opt), meta
 }
@@ -58,10 +52,8 @@ func BenchmarkPut(b *testing.B) {
 					b.RunParallel(func(pb *testing.PB) {
 						for pb.Next() {
 							name := strconv.FormatInt(n.Add(1), 10)
-							_, err := s.Put(context.Background(), blob.PutOptions{Account: "a", Name: name}, bytes.NewReader(body), int64(len(body)))
-							if err != nil {
-								b.Error(err)
-							}
+							_, err := s.Put(context.Background(), to(name), bytes.NewReader(body), int64(len(body)))
+							testenv.Check(b, err)
 						}
 					})
 				})
@@ -77,8 +69,7 @@ func BenchmarkComplete(b *testing.B) {
 	const parts = 10_000
 	for b.Loop() {
 		b.StopTimer()
-		u, err := s.Begin(ctx, blob.BeginOptions{Account: "a", Name: "n", PartSize: 16})
-		testenv.OK(b, err)
+		u := testenv.Must(s.Begin(ctx, blob.BeginOptions{Account: "a", Name: "n", PartSize: 16}))(b)
 		body := randomBytes(1, 16)
 		var next atomic.Int64
 		errs := make(chan error, 64)
@@ -105,9 +96,7 @@ func BenchmarkComplete(b *testing.B) {
 			testenv.OK(b, <-errs)
 		}
 		b.StartTimer()
-		if _, err := s.Complete(ctx, u.ID, blob.Totals{}, nil); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(s.Complete(ctx, u.ID, blob.Totals{}, nil))(b)
 	}
 }
 
@@ -118,9 +107,7 @@ func BenchmarkRead(b *testing.B) {
 		b.Run(fmt.Sprintf("%dKiB", kib), func(b *testing.B) {
 			s, _ := newDurable(b, blob.Options{})
 			body := randomBytes(1, kib<<10)
-			if _, err := s.Put(ctx, blob.PutOptions{Account: "a", Name: "n"}, bytes.NewReader(body), int64(len(body))); err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(s.Put(ctx, to("n"), bytes.NewReader(body), int64(len(body))))(b)
 			b.SetBytes(int64(len(body)))
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
@@ -129,9 +116,7 @@ func BenchmarkRead(b *testing.B) {
 						b.Error(err)
 						return
 					}
-					if _, err := c.WriteRange(ctx, io.Discard, 0, c.Size); err != nil {
-						b.Error(err)
-					}
+					testenv.Check(b, testenv.Error(c.WriteRange(ctx, io.Discard, 0, c.Size)))
 					c.Close()
 				}
 			})
@@ -157,7 +142,7 @@ func BenchmarkOverwrite(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
 					name := strconv.FormatInt(n.Add(1)%192, 10)
-					if _, err := s.Put(ctx, blob.PutOptions{Account: "a", Name: name}, bytes.NewReader(body), int64(len(body))); err != nil {
+					if _, err := s.Put(ctx, to(name), bytes.NewReader(body), int64(len(body))); err != nil {
 						b.Error(err)
 					}
 				}
@@ -165,8 +150,7 @@ func BenchmarkOverwrite(b *testing.B) {
 			b.StopTimer()
 			stop()
 			<-done
-			left, err := meta.GarbageBacklog(context.Background(), 0)
-			testenv.OK(b, err)
+			left := testenv.Must(meta.GarbageBacklog(context.Background(), 0))(b)
 			b.ReportMetric(float64(left.Contents), "garbage")
 		})
 	}
@@ -202,9 +186,7 @@ func BenchmarkFree(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				for range contents + 1 {
-					if _, err := s.Put(b.Context(), blob.PutOptions{Account: "a", Name: "n"}, bytes.NewReader([]byte("x")), 1); err != nil {
-						b.Fatal(err)
-					}
+					testenv.Must(s.Put(b.Context(), to("n"), bytes.NewReader([]byte("x")), 1))(b)
 				}
 				b.StartTimer()
 				testenv.OK(b, s.FreeGarbage(b.Context()))
@@ -222,9 +204,7 @@ func BenchmarkDelete(b *testing.B) {
 			body := randomBytes(1, size)
 			for b.Loop() {
 				b.StopTimer()
-				if _, err := s.Put(b.Context(), blob.PutOptions{Account: "a", Name: "n"}, bytes.NewReader(body), int64(size)); err != nil {
-					b.Fatal(err)
-				}
+				testenv.Must(s.Put(b.Context(), to("n"), bytes.NewReader(body), int64(size)))(b)
 				b.StartTimer()
 				testenv.OK(b, s.Delete(b.Context(), "a", "n", nil))
 			}

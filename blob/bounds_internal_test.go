@@ -11,6 +11,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/checksum"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -44,9 +45,7 @@ func TestTooMany(t *testing.T) {
 		{brakeCount + 1, (brakeCount + 1) * brakeShare, false},
 		{brakeCount + 1, (brakeCount+1)*brakeShare - 1, true},
 	} {
-		if got := tooMany(c.orphans, c.listed); got != c.want {
-			t.Errorf("%d of %d: %t", c.orphans, c.listed, got)
-		}
+		testenv.Equal(t, tooMany(c.orphans, c.listed), c.want, "%d of %d", c.orphans, c.listed)
 	}
 }
 
@@ -76,9 +75,7 @@ func TestCheckExtent(t *testing.T) {
 func TestLargestPart(t *testing.T) {
 	u := metastore.Upload{PartSize: MaxPartSize}
 	last := int(MaxSize/MaxPartSize) - 1
-	if err := checkPart(u, last, MaxPartSize); err != nil {
-		t.Errorf("the last part: %v", err)
-	}
+	testenv.Is(t, checkPart(u, last, MaxPartSize), nil, "the last part")
 	if err := checkPart(u, last+1, 1); err == nil {
 		t.Error("a byte after the last part was accepted")
 	}

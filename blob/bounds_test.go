@@ -24,11 +24,10 @@ func TestFullPartOfUnknownSize(t *testing.T) {
 		f := newFixture(t, blob.Options{InlineSize: inline, ExtentSize: 1 << 20})
 		u := f.begin(t, "n", partSize)
 		body := randomBytes(1, partSize+1)
-		if err := f.PutPart(t.Context(), blob.PartOptions{UploadID: u.ID, Index: 0}, bytes.NewReader(body), bytestore.UnknownSize); !errors.Is(err, blob.ErrPartSize) {
-			t.Errorf("inline size %d: one byte too many: %v", inline, err)
-		}
-		if err := f.PutPart(t.Context(), blob.PartOptions{UploadID: u.ID, Index: 0}, bytes.NewReader(body[:partSize]), bytestore.UnknownSize); err != nil {
-			t.Errorf("inline size %d: a full part: %v", inline, err)
+		for size, want := range map[int]error{partSize + 1: blob.ErrPartSize, partSize: nil} {
+			part := blob.PartOptions{UploadID: u.ID, Index: 0}
+			err := f.PutPart(t.Context(), part, bytes.NewReader(body[:size]), bytestore.UnknownSize)
+			testenv.Is(t, err, want, "inline size %d: %d bytes", inline, size)
 		}
 	}
 }
@@ -45,9 +44,7 @@ func TestBodyOfUnknownSizeIsNotReadPastItsLimit(t *testing.T) {
 		if read := int(body.Size()) - body.Len(); !errors.Is(err, blob.ErrPartSize) || read > partSize+1+buffer {
 			t.Errorf("extents of %d bytes: %v after %d bytes of a part of at most %d", extentSize, err, read, partSize)
 		}
-		if n := f.objects(t); n != 0 {
-			t.Errorf("extents of %d bytes: %d objects stay behind", extentSize, n)
-		}
+		f.wantObjects(t, 0, "that stay behind with extents of %d bytes", extentSize)
 	}
 }
 
@@ -64,18 +61,15 @@ func TestPreconditionSparesTheBody(t *testing.T) {
 		return refused
 	}}
 	body := iotest.ErrReader(errors.New("the body was read"))
-	if _, err := f.Put(t.Context(), p, body, 1); !errors.Is(err, refused) {
-		t.Errorf("error %v, want %v", err, refused)
-	}
+	testenv.Is(t, testenv.Error(f.Put(t.Context(), p, body, 1)), refused, "Put")
 }
 
 // TestPartSizes checks a part size's bounds, and that the missing part is named.
 func TestPartSizes(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	for size, want := range map[int64]error{0: blob.ErrPartSize, 1: nil, blob.MaxPartSize: nil, blob.MaxPartSize + 1: blob.ErrPartSize} {
-		if _, err := f.Begin(t.Context(), blob.BeginOptions{Account: "a", Name: "n", PartSize: size}); !errors.Is(err, want) {
-			t.Errorf("a part size of %d: %v, want %v", size, err, want)
-		}
+		_, err := f.Begin(t.Context(), blob.BeginOptions{Account: "a", Name: "n", PartSize: size})
+		testenv.Is(t, err, want, "a part size of %d", size)
 	}
 	u := f.begin(t, "n", 1)
 	for _, index := range []int{0, 2} {
@@ -121,7 +115,7 @@ func TestFailedDiscardIsReported(t *testing.T) {
 		store := &watchedStore{f.bytes, func(bytestore.Name) error { return deleteErr }}
 		s := blob.New(f.meta, store, blob.Options{ExtentSize: 1 << 20, InlineSize: -1})
 		body := io.MultiReader(bytes.NewReader(make([]byte, 1<<20)), iotest.ErrReader(errors.New("broken")))
-		_, err := s.Put(t.Context(), blob.PutOptions{Account: "a", Name: "n"}, body, 2<<20)
+		_, err := s.Put(t.Context(), to("n"), body, 2<<20)
 		if err == nil || strings.Contains(err.Error(), "orphan sweep") != (deleteErr != nil) {
 			t.Errorf("delete error %v: %v", deleteErr, err)
 		}

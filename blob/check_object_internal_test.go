@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -38,9 +39,7 @@ func TestCheckObject(t *testing.T) {
 					t.Errorf("%d bytes with a flip at %d: %d bytes, %v", size, at, len(got), err)
 				}
 			}
-			if _, err := read(data[:size-1], slow, sums); !errors.Is(err, ErrCorrupt) {
-				t.Errorf("%d bytes, cut: %v", size, err)
-			}
+			testenv.Is(t, testenv.Error(read(data[:size-1], slow, sums)), ErrCorrupt, "%d bytes, cut", size)
 			if _, err := read(data, slow, sums[1:]); !errors.Is(err, ErrCorrupt) {
 				t.Errorf("%d bytes, a checksum too few: %v", size, err)
 			}

@@ -44,15 +44,14 @@ func TestDeletedBlobOfManyExtentsIsReadToItsEnd(t *testing.T) {
 	for name, gone := range map[string]func(f *fixture) error{
 		"deleted": func(f *fixture) error { return f.Delete(ctx, "a", "n", nil) },
 		"replaced": func(f *fixture) error {
-			_, err := f.Put(ctx, blob.PutOptions{Account: "a", Name: "n"}, bytes.NewReader(nil), 0)
+			_, err := f.Put(ctx, to("n"), bytes.NewReader(nil), 0)
 			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, blob.Options{ExtentSize: 1 << 20})
 			f.put(t, "n", body)
-			c, err := f.Open(ctx, "a", "n")
-			testenv.OK(t, err)
+			c := testenv.Must(f.Open(ctx, "a", "n"))(t)
 			w := newPausing(3 << 20)
 			read := make(chan error, 1)
 			go func() {
@@ -67,9 +66,7 @@ func TestDeletedBlobOfManyExtentsIsReadToItsEnd(t *testing.T) {
 			}
 			c.Close()
 			testenv.OK(t, f.FreeGarbage(ctx))
-			if n := f.objects(t); n != 0 {
-				t.Errorf("%d objects stay behind", n)
-			}
+			f.wantObjects(t, 0, "that stay behind")
 		})
 	}
 }
@@ -101,8 +98,7 @@ func TestReadersOfGarbageAreCut(t *testing.T) {
 			reads := map[string][]*blob.Content{}
 			cuts := map[*blob.Content]int{}
 			for _, name := range []string{"n", "n", "n", "live"} {
-				c, err := f.Open(ctx, "a", name)
-				testenv.OK(t, err)
+				c := testenv.Must(f.Open(ctx, "a", name))(t)
 				c.OnCut(func() { cuts[c]++ })
 				reads[name] = append(reads[name], c)
 			}
@@ -121,25 +117,19 @@ func TestReadersOfGarbageAreCut(t *testing.T) {
 			}
 			for i, want := range []int{1, 0, 1} {
 				c := reads["n"][i]
-				if cuts[c] != want {
-					t.Errorf("reader %d was cut %d times, want %d", i, cuts[c], want)
-				}
+				testenv.Equal(t, cuts[c], want, "cuts of reader %d", i)
 				if n, err := c.WriteRange(ctx, &out, 0, int64(len(body))); want > 0 && (n != 0 || !errors.Is(err, blob.ErrCut)) {
 					t.Errorf("reader %d reads %d bytes, %v, want %v", i, n, err, blob.ErrCut)
 				}
 				late := 0
-				if c.OnCut(func() { late++ }); late != want {
-					t.Errorf("a late reader %d gets %d calls, want %d", i, late, want)
-				}
+				c.OnCut(func() { late++ })
+				testenv.Equal(t, late, want, "calls for a late reader %d", i)
 				c.Close()
 			}
 			testenv.OK(t, f.FreeGarbage(ctx))
-			if n := f.objects(t); n != 3 {
-				t.Errorf("%d objects, want the 3 of the live blob", n)
-			}
-			if _, err := reads["live"][0].WriteRange(ctx, &out, 0, int64(len(body))); err != nil {
-				t.Errorf("the reader of a live blob: %v", err)
-			}
+			f.wantObjects(t, 3, "(of the live blob)")
+			_, err := reads["live"][0].WriteRange(ctx, &out, 0, int64(len(body)))
+			testenv.Is(t, err, nil, "the reader of a live blob")
 			reads["live"][0].Close()
 		})
 	}
@@ -188,7 +178,7 @@ func TestStalledLookupDelaysNothing(t *testing.T) {
 	<-slow.found
 	meanwhile := make(chan error, 1)
 	go func() {
-		_, err := f.Put(ctx, blob.PutOptions{Account: "a", Name: "n"}, bytes.NewReader([]byte("new")), 3)
+		_, err := f.Put(ctx, to("n"), bytes.NewReader([]byte("new")), 3)
 		err = errors.Join(err, f.FreeGarbage(ctx), f.Delete(ctx, "a", "other", nil))
 		c, openErr := f.Open(ctx, "a", "n")
 		if openErr == nil {
@@ -198,12 +188,8 @@ func TestStalledLookupDelaysNothing(t *testing.T) {
 	}()
 	select {
 	case err := <-meanwhile:
-		if err != nil {
-			t.Error(err)
-		}
-		if n := f.objects(t); n != 1 {
-			t.Errorf("%d objects, want the new blob's", n)
-		}
+		testenv.Check(t, err)
+		f.wantObjects(t, 1, "(the new blob's)")
 	case <-time.After(time.Minute): // reached only if something waits for the lookup
 		t.Error("frees and reads wait for a lookup in progress")
 	}

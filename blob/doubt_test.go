@@ -5,15 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sluice/blob"
-	"sluice/bytestore/memory"
 	"sluice/database"
-	"sluice/database/sqlstore"
 	"sluice/internal/testenv"
 	"sluice/metastore"
 )
@@ -36,63 +32,29 @@ func TestWritesInDoubtKeepTheirBytes(t *testing.T) {
 	f := newFixture(t, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})
 	doubtful := blob.New(unanswered{f.meta}, f.bytes, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})
 	body := randomBytes(1, 2<<20+1)
-	_, err := doubtful.Put(t.Context(), blob.PutOptions{Account: "a", Name: "n"}, bytes.NewReader(body), int64(len(body)))
-	if !errors.Is(err, database.ErrUnknownOutcome) {
-		t.Fatal(err)
-	}
-	if got := f.read(t, "n", 0, int64(len(body))); !bytes.Equal(got, body) {
-		t.Error("the blob has other bytes")
-	}
+	_, err := doubtful.Put(t.Context(), to("n"), bytes.NewReader(body), int64(len(body)))
+	testenv.Is(t, err, database.ErrUnknownOutcome, "a blob whose commit loses its response")
+	f.wantRead(t, "n", 0, body, "after a commit in doubt")
 	u := f.begin(t, "upload", int64(len(body)))
 	err = doubtful.PutPart(t.Context(), blob.PartOptions{UploadID: u.ID, Index: 0}, bytes.NewReader(body), int64(len(body)))
-	if !errors.Is(err, database.ErrUnknownOutcome) {
-		t.Fatal(err)
-	}
-	if _, err := f.Complete(t.Context(), u.ID, blob.Totals{}, nil); err != nil {
-		t.Fatal(err)
-	}
-	if got := f.read(t, "upload", 0, int64(len(body))); !bytes.Equal(got, body) {
-		t.Error("the upload has other bytes")
-	}
+	testenv.Is(t, err, database.ErrUnknownOutcome, "a part whose commit loses its response")
+	testenv.Must(f.Complete(t.Context(), u.ID, blob.Totals{}, nil))(t)
+	f.wantRead(t, "upload", 0, body, "after a commit in doubt")
 }
 
 // TestRunFreesWhenTheLastReaderEnds checks that a content deleted under readers is freed shortly
 // after the last of them has closed it, not at the next periodic run.
 func TestRunFreesWhenTheLastReaderEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		meta, err := sqlstore.OpenSQLite(filepath.Join(testenv.MemoryDir(t), "meta.db"), sqlstore.Options{Now: time.Now})
-		testenv.OK(t, err)
-		store := memory.New()
-		f := &fixture{Service: blob.New(meta, store, blob.Options{InlineSize: -1}), meta: meta, bytes: store}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			f.Run(ctx, reportTo(t))
-		}()
+	inRun(t, notInline, func(t *testing.T, f *fixture) {
 		f.put(t, "n", []byte("body"))
-		var readers []*blob.Content
-		for range 2 {
-			c, err := f.Open(ctx, "a", "n")
-			testenv.OK(t, err)
-			readers = append(readers, c)
-		}
-		testenv.OK(t, f.Delete(ctx, "a", "n", nil))
+		readers := []*blob.Content{f.open(t, "n"), f.open(t, "n")}
+		testenv.OK(t, f.Delete(t.Context(), "a", "n", nil))
 		for i, c := range readers {
 			time.Sleep(time.Second)
-			if n := f.objects(t); n != 1 {
-				t.Errorf("%d objects while %d readers are left, want the blob's", n, len(readers)-i)
-			}
+			f.wantObjects(t, 1, "while %d readers are left", len(readers)-i)
 			c.Close()
 		}
 		time.Sleep(time.Second)
-		if n := f.objects(t); n != 0 {
-			t.Errorf("%d objects a second after the last reader", n)
-		}
-		stop()
-		<-done
-		if err := meta.Close(); err != nil {
-			t.Error(err)
-		}
+		f.wantObjects(t, 0, "a second after the last reader")
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // TestFailures checks that three errors are kept, and that the number of all errors is reported if
@@ -23,9 +25,7 @@ func TestFailures(t *testing.T) {
 			t.Fatalf("of %d failures: %v", n, err)
 		}
 		for i, one := range all {
-			if errors.Is(err, one) != (i < 3) {
-				t.Errorf("of %d failures: failure %d is kept: %t", n, i, errors.Is(err, one))
-			}
+			testenv.Equal(t, errors.Is(err, one), i < 3, "of %d failures: failure %d is kept", n, i)
 		}
 		if counted := err != nil && strings.Contains(err.Error(), fmt.Sprintf("%d failures", n)); counted != (n > 3) {
 			t.Errorf("of %d failures: %v", n, err)

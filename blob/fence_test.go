@@ -49,8 +49,7 @@ func guard(t *testing.T, meta database.Properties, bytes bytestore.Store) (guard
 
 func mustGuard(t *testing.T, meta database.Properties, bytes bytestore.Store) guarded {
 	t.Helper()
-	g, err := guard(t, meta, bytes)
-	testenv.OK(t, err)
+	g := testenv.Must(guard(t, meta, bytes))(t)
 	return g
 }
 
@@ -67,16 +66,19 @@ func (g guarded) holds(t *testing.T) bool {
 	return err == nil
 }
 
-// database opens an empty database in a synctest bubble.
+// wantHolder ends the test unless the node may delete.
+func (g guarded) wantHolder(t *testing.T, format string, a ...any) {
+	t.Helper()
+	if !g.holds(t) {
+		t.Fatalf("%s: %v", fmt.Sprintf(format, a...), g.MayDelete(t.Context()))
+	}
+}
+
+// openMeta opens an empty database in a synctest bubble.
 func openMeta(t *testing.T) *sqlstore.Store {
 	t.Helper()
-	s, err := sqlstore.OpenSQLite(template.Copy(t, openSQLite), sqlstore.Options{})
-	testenv.OK(t, err)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := testenv.Must(sqlstore.OpenSQLite(template.Copy(t, openSQLite), sqlstore.Options{}))(t)
+	testenv.AtEnd(t, s.Close)
 	return s
 }
 
@@ -84,8 +86,7 @@ func openMeta(t *testing.T) *sqlstore.Store {
 func copyOf(t *testing.T, meta *sqlstore.Store) *sqlstore.Store {
 	t.Helper()
 	c := openMeta(t)
-	facts, err := meta.Properties(t.Context())
-	testenv.OK(t, err)
+	facts := testenv.Must(meta.Properties(t.Context()))(t)
 	for name, value := range facts {
 		testenv.OK(t, c.SetProperty(t.Context(), name, value))
 	}
@@ -98,9 +99,7 @@ func TestCopyWhileTheOriginalRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), openMeta(t)
 		first := mustGuard(t, original, bytes)
-		if !first.holds(t) {
-			t.Fatal("the first start of an instance waits")
-		}
+		first.wantHolder(t, "the first start of an instance waits")
 		for round := range 3 {
 			duplicate := mustGuard(t, copyOf(t, original), bytes)
 			for began := time.Now(); duplicate.Err() == nil; time.Sleep(100 * time.Millisecond) {
@@ -220,14 +219,11 @@ func TestOldCopyDoesNotStart(t *testing.T) {
 		for restart := range 40 {
 			g := mustGuard(t, original, bytes)
 			time.Sleep(fenceLimit)
-			if !g.holds(t) {
-				t.Fatalf("restart %d: %v", restart, g.MayDelete(t.Context()))
-			}
+			g.wantHolder(t, "restart %d", restart)
 			g.stop()
 			for name, meta := range map[string]*sqlstore.Store{"an old copy": old, "a copy without epochs": without} {
-				if _, err := guard(t, copyOf(t, meta), bytes); !errors.Is(err, blob.ErrFenced) {
-					t.Fatalf("restart %d: %s: %v, want %v", restart, name, err, blob.ErrFenced)
-				}
+				_, err := guard(t, copyOf(t, meta), bytes)
+				testenv.Is(t, err, blob.ErrFenced, "restart %d: %s", restart, name)
 			}
 		}
 		var epochs, claims int
@@ -246,9 +242,7 @@ func TestOldCopyDoesNotStart(t *testing.T) {
 		testenv.OK(t, bytes.List(t.Context(), "", func(o bytestore.Object) error { return bytes.Delete(t.Context(), o.Name) }))
 		g := mustGuard(t, old, bytes)
 		time.Sleep(fenceLimit)
-		if !g.holds(t) {
-			t.Errorf("the chosen database: %v", g.MayDelete(t.Context()))
-		}
+		g.wantHolder(t, "the chosen database")
 	})
 }
 
@@ -279,9 +273,7 @@ func TestNodesOfOneDatabase(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 			for i, g := range running {
-				if !g.holds(t) {
-					t.Fatalf("%s: node %d: %v", what, i, g.MayDelete(t.Context()))
-				}
+				g.wantHolder(t, "%s: node %d", what, i)
 			}
 		}
 		atOnce := func() {
@@ -320,14 +312,11 @@ func TestFenceOfAHolderThatHangs(t *testing.T) {
 		copied := copyOf(t, original)
 		duplicate := mustGuard(t, copied, bytes)
 		time.Sleep(fenceLimit)
-		if !duplicate.holds(t) {
-			t.Fatalf("the copy of a hanging holder: %v", duplicate.MayDelete(t.Context()))
-		}
+		duplicate.wantHolder(t, "the copy of a hanging holder")
 		duplicate.stop()
 		hangs.hangsOn(t, "a copy has taken the bytes")
 		// Old epochs are removed, the database's among them.
-		hung, err := blob.OpenFence(t.Context(), copied, bytes)
-		testenv.OK(t, err)
+		hung := testenv.Must(blob.OpenFence(t.Context(), copied, bytes))(t)
 		time.Sleep(fenceLimit)
 		testenv.OK(t, hung.MayDelete(t.Context()))
 		other := copyOf(t, copied)
@@ -347,26 +336,20 @@ func TestFenceWhoseEpochWasReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, meta := memory.New(), openMeta(t)
 		holder := mustGuard(t, meta, bytes)
-		if !holder.holds(t) {
-			t.Fatal("the first start of an instance waits")
-		}
+		holder.wantHolder(t, "the first start of an instance waits")
 		name := bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 1))
 		testenv.OK(t, bytes.Delete(t.Context(), name))
 		const other = "0123456789abcdef0123456789abcdef"
 		testenv.OK(t, bytes.Put(t.Context(), name, strings.NewReader(other), int64(len(other))))
 		time.Sleep(fenceLimit)
-		if err := holder.MayDelete(t.Context()); !errors.Is(err, blob.ErrFenced) {
-			t.Errorf("a node whose epoch belongs to another database: %v", err)
-		}
+		testenv.Is(t, holder.MayDelete(t.Context()), blob.ErrFenced, "a node with another database's epoch")
 	})
 }
 
 // hangsOn ends the test unless the node, when it continues, finds itself fenced.
 func (g guarded) hangsOn(t *testing.T, what string) {
 	t.Helper()
-	if err := g.MayDelete(t.Context()); !errors.Is(err, blob.ErrFenced) {
-		t.Errorf("a node that hung while %s: %v", what, err)
-	}
+	testenv.Is(t, g.MayDelete(t.Context()), blob.ErrFenced, "a node that hung while %s", what)
 }
 
 // TestFenceCutAtEachStep kills a node at each step. The next start of its database must soon be a
@@ -613,14 +596,10 @@ func TestCommitsOfAStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, meta := memory.New(), openMeta(t)
 		first := mustGuard(t, meta, bytes)
-		if err := first.MayCommit(); err != nil {
-			t.Errorf("the first start of an instance: %v", err)
-		}
+		testenv.Is(t, first.MayCommit(), nil, "the first start of an instance")
 		time.Sleep(time.Hour)
 		second := mustGuard(t, meta, bytes)
-		if err := second.MayCommit(); !errors.Is(err, blob.ErrFenceWaits) {
-			t.Errorf("a start beside a holder: %v, want %v", err, blob.ErrFenceWaits)
-		}
+		testenv.Is(t, second.MayCommit(), blob.ErrFenceWaits, "a start beside a holder")
 		if took := permitted(t, second.Fence, time.Minute); took > 4*time.Second {
 			t.Errorf("a start beside a holder waits %s", took)
 		}
@@ -636,9 +615,7 @@ func TestCommitsOfAStart(t *testing.T) {
 				t.Fatalf("after %s the copy of a database that runs: %v", time.Since(began), err)
 			}
 		}
-		if err := third.MayCommit(); err != nil {
-			t.Errorf("the original: %v", err)
-		}
+		testenv.Is(t, third.MayCommit(), nil, "the original")
 	})
 }
 
@@ -647,12 +624,9 @@ func TestCommitsOfAStart(t *testing.T) {
 func TestCommitsAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, original := &unreadable{Store: memory.New()}, openMeta(t)
-		f, err := blob.OpenFence(t.Context(), original, store)
-		testenv.OK(t, err)
+		f := testenv.Must(blob.OpenFence(t.Context(), original, store))(t)
 		time.Sleep(14 * time.Second)
-		if err := f.MayCommit(); err != nil {
-			t.Errorf("after a short pause: %v", err)
-		}
+		testenv.Is(t, f.MayCommit(), nil, "after a short pause")
 		watch := func() (stop func()) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var running sync.WaitGroup
@@ -665,18 +639,12 @@ func TestCommitsAfterAPause(t *testing.T) {
 			return f.Await(ctx)
 		}
 		time.Sleep(2 * time.Second)
-		if err := f.MayCommit(); !errors.Is(err, blob.ErrFenceWaits) {
-			t.Errorf("after a long pause: %v, want %v", err, blob.ErrFenceWaits)
-		}
+		testenv.Is(t, f.MayCommit(), blob.ErrFenceWaits, "after a long pause")
 		store.on.Store(true) // and the bytes cannot be reached
 		stop := watch()
-		if err := await(time.Minute); !errors.Is(err, blob.ErrFenceWaits) {
-			t.Errorf("after a long pause without the bytes: %v, want %v", err, blob.ErrFenceWaits)
-		}
+		testenv.Is(t, await(time.Minute), blob.ErrFenceWaits, "after a long pause without the bytes")
 		store.on.Store(false)
-		if err := await(3 * time.Second); err != nil {
-			t.Errorf("after a check: %v", err)
-		}
+		testenv.Is(t, await(3*time.Second), nil, "after a check")
 		store.on.Store(true)
 		for range 10 { // without a pause this is no fence
 			time.Sleep(time.Minute)
@@ -695,12 +663,8 @@ func TestCommitsAfterAPause(t *testing.T) {
 			t.Errorf("%s after the pause began the copy and the original may commit", time.Since(began))
 		}
 		defer watch()()
-		if err := await(time.Second); !errors.Is(err, blob.ErrFenced) {
-			t.Errorf("while it was suspended a copy has become the holder: %v, want %v", err, blob.ErrFenced)
-		}
-		if err := f.Renew(t.Context()); !errors.Is(err, blob.ErrFenced) {
-			t.Errorf("a new epoch of a fenced database: %v, want %v", err, blob.ErrFenced)
-		}
+		testenv.Is(t, await(time.Second), blob.ErrFenced, "after a copy has become the holder")
+		testenv.Is(t, f.Renew(t.Context()), blob.ErrFenced, "a new epoch of a fenced database")
 	})
 }
 
@@ -745,23 +709,17 @@ func TestOldBackupsAreRefused(t *testing.T) {
 		time.Sleep(fenceLimit)
 		before := copyOf(t, original)
 		service := newFixture(t, blob.Options{BeforeSweep: nodes[1].Renew})
-		if _, err := service.SweepOrphans(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(service.SweepOrphans(t.Context()))(t)
 		swept := copyOf(t, original)
 		nodes[0].stop()
 		nodes = nodes[1:]
 		time.Sleep(13 * time.Hour)
 		for i, g := range nodes {
-			if err := errors.Join(g.MayCommit(), g.MayDelete(t.Context())); err != nil {
-				t.Errorf("node %d: %v", i, err)
-			}
+			testenv.Is(t, errors.Join(g.MayCommit(), g.MayDelete(t.Context())), nil, "node %d", i)
 			g.stop()
 		}
 		for name, backup := range map[string]*sqlstore.Store{"before the sweep": before, "of half a day ago": swept} {
-			if _, err := guard(t, backup, bytes); !errors.Is(err, blob.ErrFenced) {
-				t.Errorf("a backup from %s: %v, want %v", name, err, blob.ErrFenced)
-			}
+			testenv.Is(t, testenv.Error(guard(t, backup, bytes)), blob.ErrFenced, "a backup from %s", name)
 		}
 		epoch, err := original.Property(t.Context(), blob.EpochProperty)
 		if err != nil || !strings.HasPrefix(epoch, "0000000000000004 ") {
@@ -797,23 +755,17 @@ func TestCommitsAreCounted(t *testing.T) {
 		time.Sleep(fenceLimit)
 		nodes = append(nodes, mustGuard(t, meta, bytes))
 		time.Sleep(fenceLimit)
-		if got := counted(); got != "none" {
-			t.Errorf("%s commits were counted before the first", got)
-		}
+		testenv.Equal(t, counted(), "none", "commits that are counted before the first")
 		for _, g := range nodes {
 			for range 50 {
 				testenv.OK(t, g.Commit())
 			}
 		}
 		time.Sleep(13 * time.Second)
-		if got := counted(); got != "100" {
-			t.Errorf("%s commits were counted of 100", got)
-		}
+		testenv.Equal(t, counted(), "100", "commits that are counted of 100")
 		testenv.OK(t, nodes[0].Commit())
 		nodes[0].stop()
-		if got := counted(); got != "101" {
-			t.Errorf("%s commits were counted of 101 after a stop", got)
-		}
+		testenv.Equal(t, counted(), "101", "commits that are counted of 101 after a stop")
 	})
 }
 
@@ -830,11 +782,8 @@ func TestEpochsOfOlderVersions(t *testing.T) {
 		testenv.OK(t, err)
 		g := mustGuard(t, meta, bytes)
 		time.Sleep(fenceLimit)
-		if !g.holds(t) {
-			t.Errorf("after the epoch of an older version: %v", g.MayDelete(t.Context()))
-		}
-		epoch, err := meta.Property(t.Context(), blob.EpochProperty)
-		testenv.OK(t, err)
+		g.wantHolder(t, "after the epoch of an older version")
+		epoch := testenv.Must(meta.Property(t.Context(), blob.EpochProperty))(t)
 		id, err := blob.ReadID(t.Context(), bytes, bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 2)))
 		if number, nonce, _ := strings.Cut(epoch, " "); err != nil || number != "0000000000000002" || nonce != id {
 			t.Errorf("an older version reads %s, %v in the bytes, and %s in the database", id, err, epoch)
@@ -870,9 +819,7 @@ func TestUnreadableEpochIsNotAFence(t *testing.T) {
 		meta, store := openMeta(t), &unreadable{Store: memory.New()}
 		first := mustGuard(t, meta, store)
 		time.Sleep(fenceLimit)
-		if !first.holds(t) {
-			t.Fatal("the first node does not hold the bytes")
-		}
+		first.wantHolder(t, "the first node does not hold the bytes")
 		store.on.Store(true)
 		if _, err := blob.OpenFence(t.Context(), meta, store); !errors.Is(err, errResponse) || errors.Is(err, blob.ErrFenced) {
 			t.Errorf("error %v, want %v", err, errResponse)
@@ -880,9 +827,7 @@ func TestUnreadableEpochIsNotAFence(t *testing.T) {
 		store.on.Store(false)
 		second := mustGuard(t, meta, store)
 		time.Sleep(fenceLimit)
-		if err := second.MayDelete(t.Context()); err != nil {
-			t.Errorf("with the epoch readable again: %v", err)
-		}
+		testenv.Is(t, second.MayDelete(t.Context()), nil, "with the epoch readable again")
 	})
 }
 
@@ -897,8 +842,7 @@ type change struct {
 func watched(t *testing.T, meta database.Properties, bytes bytestore.Store) (stop func() []change) {
 	t.Helper()
 	began := time.Now()
-	f, err := blob.OpenFence(t.Context(), meta, bytes)
-	testenv.OK(t, err)
+	f := testenv.Must(blob.OpenFence(t.Context(), meta, bytes))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var changes []change
 	var running sync.WaitGroup
@@ -1003,11 +947,8 @@ func TestFenceBesideOtherObjects(t *testing.T) {
 		}
 		node := mustGuard(t, meta, bytes)
 		time.Sleep(fenceLimit)
-		if err := node.MayDelete(t.Context()); err != nil {
-			t.Errorf("a node that starts with other objects in the store: %v", err)
-		}
-		if _, err := blob.OpenFence(t.Context(), meta, brokenList{memory.New()}); !errors.Is(err, errResponse) {
-			t.Errorf("a listing that fails: %v, want %v", err, errResponse)
-		}
+		testenv.Is(t, node.MayDelete(t.Context()), nil, "a node that starts with other objects in the store")
+		_, err := blob.OpenFence(t.Context(), meta, brokenList{memory.New()})
+		testenv.Is(t, err, errResponse, "a listing that fails")
 	})
 }

@@ -3,9 +3,13 @@ package blob_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"math/rand/v2"
+	"path/filepath"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sluice/blob"
@@ -41,11 +45,7 @@ func newFixture(t testing.TB, opt blob.Options) *fixture {
 	f := &fixture{bytes: memory.New(), clock: testclock.New()}
 	meta, err := sqlstore.OpenSQLite(template.Copy(t, openSQLite), sqlstore.Options{Now: f.clock.Now})
 	testenv.OK(t, err)
-	t.Cleanup(func() {
-		if err := meta.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	testenv.AtEnd(t, meta.Close)
 	f.meta = meta
 	if opt.ExtentSize == 0 {
 		opt.ExtentSize = 2 << 20
@@ -57,30 +57,88 @@ func newFixture(t testing.TB, opt blob.Options) *fixture {
 // reportTo returns a report of runs that fails the test if a run failed.
 func reportTo(t testing.TB) task.Report {
 	return func(run task.Run) {
-		if run.Err != nil {
-			t.Errorf("%s: %v", run.Task, run.Err)
-		}
+		testenv.Is(t, run.Err, nil, "%s", run.Task)
 	}
 }
 
+// to returns the options of a Put to a name.
+func to(name string) blob.PutOptions { return blob.PutOptions{Account: "a", Name: name} }
+
 func (f *fixture) put(t testing.TB, name string, body []byte) {
 	t.Helper()
-	if _, err := f.Put(context.Background(), blob.PutOptions{Account: "a", Name: name}, bytes.NewReader(body), int64(len(body))); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(f.Put(context.Background(), to(name), bytes.NewReader(body), int64(len(body))))(t)
 }
 
 // read returns n bytes from a blob's offset off.
 func (f *fixture) read(t testing.TB, name string, off, n int64) []byte {
 	t.Helper()
-	c, err := f.Open(context.Background(), "a", name)
-	testenv.OK(t, err)
+	c := testenv.Must(f.Open(context.Background(), "a", name))(t)
 	defer c.Close()
 	var out bytes.Buffer
 	if m, err := c.WriteRange(context.Background(), &out, off, n); err != nil || m != n {
 		t.Fatalf("WriteRange(%d, %d) = %d, %v", off, n, m, err)
 	}
 	return out.Bytes()
+}
+
+// run runs a Service's tasks until the test calls stop, which waits for their end.
+func run(tb testing.TB, s *blob.Service, report task.Report) (stop func()) {
+	ctx, cancel := context.WithCancel(tb.Context())
+	var tasks sync.WaitGroup
+	tasks.Go(func() { s.Run(ctx, report) })
+	return func() { cancel(); tasks.Wait() }
+}
+
+// inRun calls a function in a synctest bubble, while a Service's Run works on a database with the
+// bubble's clock. service returns the Service for the fixture's stores.
+func inRun(t *testing.T, service func(f *fixture) *blob.Service, call func(t *testing.T, f *fixture)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(testenv.MemoryDir(t), "meta.db")
+		meta := testenv.Must(sqlstore.OpenSQLite(path, sqlstore.Options{Now: time.Now}))(t)
+		f := &fixture{meta: meta, bytes: memory.New()}
+		testenv.AtEnd(t, f.meta.Close)
+		f.Service = service(f)
+		stop := run(t, f.Service, reportTo(t))
+		defer stop()
+		call(t, f)
+	})
+}
+
+// notInline returns a Service over the fixture's stores that keeps no content inline.
+func notInline(f *fixture) *blob.Service {
+	return blob.New(f.meta, f.bytes, blob.Options{InlineSize: -1})
+}
+
+// open returns a content that is closed when the test ends.
+func (f *fixture) open(t testing.TB, name string) *blob.Content {
+	t.Helper()
+	c := testenv.Must(f.Open(context.Background(), "a", name))(t)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// wantObjects fails the test, which goes on, unless the byte store has n objects. The format says
+// which they are.
+func (f *fixture) wantObjects(t testing.TB, n int, format string, a ...any) {
+	t.Helper()
+	testenv.Equal(t, f.objects(t), n, "objects "+format, a...)
+}
+
+// wantNoGarbage fails the test, which goes on, if contents are garbage.
+func (f *fixture) wantNoGarbage(t testing.TB, when string) {
+	t.Helper()
+	backlog := testenv.Must(f.GarbageBacklog(context.Background()))(t)
+	testenv.Equal(t, backlog.Contents, 0, "contents that are garbage %s", when)
+}
+
+// wantRead fails the test, which goes on, unless a blob has these bytes at offset off. The format
+// says what is read.
+func (f *fixture) wantRead(t testing.TB, name string, off int64, want []byte, format string, a ...any) {
+	t.Helper()
+	if got := f.read(t, name, off, int64(len(want))); !bytes.Equal(got, want) {
+		t.Errorf("%s: read %.40q, want %.40q", fmt.Sprintf(format, a...), got, want)
+	}
 }
 
 // objects returns the number of objects in the byte store.

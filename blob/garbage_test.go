@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +17,6 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
 	"sluice/database"
-	"sluice/database/sqlstore"
 	"sluice/internal/task"
 	"sluice/internal/testenv"
 	"sluice/metastore"
@@ -54,10 +52,8 @@ func (f *fixture) garbage(t *testing.T, prefix string, n int) map[bytestore.Name
 	for i := range n {
 		name := fmt.Sprint(prefix, i)
 		f.put(t, name, []byte("x"))
-		b, err := f.meta.Blob(t.Context(), "a", name)
-		testenv.OK(t, err)
-		extents, err := f.meta.Extents(t.Context(), b.Content, metastore.Position{}, 1)
-		testenv.OK(t, err)
+		b := testenv.Must(f.meta.Blob(t.Context(), "a", name))(t)
+		extents := testenv.Must(f.meta.Extents(t.Context(), b.Content, metastore.Position{}, 1))(t)
 		objects[bytestore.Name(extents[0].Object)] = true
 		testenv.OK(t, f.Delete(t.Context(), "a", name, nil))
 	}
@@ -71,8 +67,7 @@ func (f *fixture) largeGarbage(t *testing.T, n int) []bytestore.Name {
 	for i := range n {
 		f.part(t, u.ID, i, []byte("x"))
 	}
-	extents, err := f.meta.Extents(t.Context(), u.Content, metastore.Position{}, n)
-	testenv.OK(t, err)
+	extents := testenv.Must(f.meta.Extents(t.Context(), u.Content, metastore.Position{}, n))(t)
 	var names []bytestore.Name
 	for _, e := range extents {
 		names = append(names, bytestore.Name(e.Object))
@@ -84,25 +79,16 @@ func (f *fixture) largeGarbage(t *testing.T, n int) []bytestore.Name {
 // TestOverwritesLeaveABoundedBacklog replaces a blob a thousand times a second, which is about what
 // 32 concurrent deletes of 30 ms each can handle.
 func TestOverwritesLeaveABoundedBacklog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		meta, err := sqlstore.OpenSQLite(filepath.Join(testenv.MemoryDir(t), "meta.db"), sqlstore.Options{})
-		testenv.OK(t, err)
-		store := &watchedStore{memory.New(), func(bytestore.Name) error { time.Sleep(30 * time.Millisecond); return nil }}
-		f := &fixture{Service: blob.New(meta, store, blob.Options{InlineSize: -1}), meta: meta, bytes: store.Store}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			f.Run(ctx, reportTo(t))
-		}()
+	inRun(t, func(f *fixture) *blob.Service {
+		slow := func(bytestore.Name) error { time.Sleep(30 * time.Millisecond); return nil }
+		return blob.New(f.meta, &watchedStore{f.bytes, slow}, blob.Options{InlineSize: -1})
+	}, func(t *testing.T, f *fixture) {
 		most := 0
 		for i := range 3_000 {
 			f.put(t, "n", []byte("x"))
 			time.Sleep(time.Millisecond)
 			if i%100 == 0 {
-				backlog, err := f.GarbageBacklog(ctx)
-				testenv.OK(t, err)
-				most = max(most, backlog.Contents)
+				most = max(most, testenv.Must(f.GarbageBacklog(t.Context()))(t).Contents)
 			}
 		}
 		if most > 1_000 {
@@ -110,14 +96,8 @@ func TestOverwritesLeaveABoundedBacklog(t *testing.T) {
 		}
 		t.Logf("up to %d contents waited", most)
 		time.Sleep(2 * time.Second)
-		if backlog, err := f.GarbageBacklog(ctx); err != nil || backlog != (metastore.Backlog{}) {
-			t.Errorf("two seconds later %+v wait, %v", backlog, err)
-		}
-		stop()
-		<-done
-		if err := meta.Close(); err != nil {
-			t.Error(err)
-		}
+		backlog := testenv.Must(f.GarbageBacklog(t.Context()))(t)
+		testenv.Equal(t, backlog, metastore.Backlog{}, "what waits two seconds later")
 	})
 }
 
@@ -149,9 +129,7 @@ func TestLargeGarbageDelaysNoRequests(t *testing.T) {
 	if before := lastSmall + 1 - len(small); before > len(large)/2 {
 		t.Errorf("%d of the %d objects of the large content went first", before, len(large))
 	}
-	if backlog, err := f.GarbageBacklog(t.Context()); err != nil || backlog.Contents != 0 {
-		t.Errorf("%+v, %v", backlog, err)
-	}
+	f.wantNoGarbage(t, "in the end")
 }
 
 // TestUndeletableObjectsDelayNothing checks that objects which the store does not delete are
@@ -192,9 +170,7 @@ func TestUndeletableObjectsDelayNothing(t *testing.T) {
 			t.Fatalf("%d objects are left, want the %d that are locked; %d were tried, want %d", n, want, tries, tried)
 		}
 		if tried == 0 {
-			if err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, err)
 			return
 		}
 		if text := fmt.Sprint(err); !strings.Contains(text, fmt.Sprint(tried, " failures")) || len(text) > 1_000 {
@@ -211,12 +187,8 @@ func TestUndeletableObjectsDelayNothing(t *testing.T) {
 	round(want)
 	f.clock.Advance(16 * time.Minute)
 	clear(undeletable)
-	if err := f.FreeGarbage(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if n := f.objects(t); n != 0 {
-		t.Errorf("%d objects stay behind once they can be deleted", n)
-	}
+	testenv.Check(t, f.FreeGarbage(t.Context()))
+	f.wantObjects(t, 0, "that stay behind once they can be deleted")
 }
 
 // TestOutageStopsTheRound checks that a store that deletes nothing gets no requests to delete all
@@ -240,38 +212,6 @@ func TestOutageStopsTheRound(t *testing.T) {
 	f.clock.Advance(time.Minute)
 	if err := f.FreeGarbage(t.Context()); err != nil || f.objects(t) != 0 {
 		t.Errorf("%d objects stay behind, %v", f.objects(t), err)
-	}
-}
-
-// lateOrphans is a store that reports few objects as orphans at first, and later all.
-type lateOrphans struct {
-	blob.Metadata
-	calls atomic.Int64
-}
-
-func (s *lateOrphans) Unreferenced(ctx context.Context, names []string) ([]string, error) {
-	free, err := s.Metadata.Unreferenced(ctx, names)
-	if s.calls.Add(1) <= 2 { // in the first pass
-		free = free[:min(2, len(free))]
-	}
-	return free, err
-}
-
-// TestSweepStopsInTheSecondPass checks that a sweep deletes no more objects than it counted, and
-// stops if it finds many more.
-func TestSweepStopsInTheSecondPass(t *testing.T) {
-	f := newFixture(t, blob.Options{})
-	for range 1_500 {
-		f.orphan(t)
-	}
-	f.clock.Advance(48 * time.Hour)
-	s := blob.New(&lateOrphans{Metadata: f.meta}, f.bytes, blob.Options{})
-	found, err := s.SweepOrphans(t.Context())
-	if !errors.Is(err, blob.ErrLargeSweep) || found.Deleted > 4 || found.Orphans != 4 {
-		t.Errorf("%+v, %v", found, err)
-	}
-	if n := f.objects(t); n < 1_496 {
-		t.Errorf("%d of 1,500 objects are left", n)
 	}
 }
 
@@ -323,10 +263,8 @@ func TestDeleteFreesBeforeItReturns(t *testing.T) {
 	for name, size := range map[string]int{"empty": 0, "small": 1, "many": 40<<20 + 1} {
 		f.put(t, name, bytes.Repeat([]byte("x"), size))
 		testenv.OK(t, f.Delete(t.Context(), "a", name, nil))
-		backlog, err := f.GarbageBacklog(t.Context())
-		if n := f.objects(t); n != 0 || err != nil || backlog.Contents != 0 {
-			t.Errorf("%s: %d objects, %+v, %v after the delete", name, n, backlog, err)
-		}
+		f.wantObjects(t, 0, "of the %s content after its delete", name)
+		f.wantNoGarbage(t, "after the delete of the "+name+" content")
 	}
 }
 
@@ -354,10 +292,8 @@ func TestDeleteFreesAllBatches(t *testing.T) {
 	if meta.pages != 2 {
 		t.Errorf("%d batches were freed, want 2", meta.pages)
 	}
-	backlog, err := f.GarbageBacklog(t.Context())
-	if n := f.objects(t); n != 0 || err != nil || backlog.Contents != 0 {
-		t.Errorf("%d objects, %+v, %v after the delete", n, backlog, err)
-	}
+	f.wantObjects(t, 0, "after the delete")
+	f.wantNoGarbage(t, "after the delete")
 }
 
 // undroppable is a metadata store that counts the calls that drop contents, which fail with an
@@ -403,33 +339,7 @@ func TestContentThatCannotBeDropped(t *testing.T) {
 	round("a minute later", 2, nil)
 	f.clock.Advance(time.Hour)
 	round("after it was dropped", 2, nil)
-	if backlog, err := f.GarbageBacklog(t.Context()); err != nil || backlog.Contents != 0 {
-		t.Errorf("%+v, %v", backlog, err)
-	}
-}
-
-// inRun calls f in a synctest bubble, while a Service's Run works on a database with the bubble's
-// clock. wrap may wrap the database.
-func inRun(t *testing.T, opt blob.Options, wrap func(blob.Metadata) blob.Metadata, call func(t *testing.T, f *fixture)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		meta, err := sqlstore.OpenSQLite(filepath.Join(testenv.MemoryDir(t), "meta.db"), sqlstore.Options{Now: time.Now})
-		testenv.OK(t, err)
-		f := &fixture{meta: meta, bytes: memory.New()}
-		f.Service = blob.New(wrap(meta), f.bytes, opt)
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			f.Run(ctx, reportTo(t))
-		}()
-		call(t, f)
-		stop()
-		<-done
-		if err := meta.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	f.wantNoGarbage(t, "in the end")
 }
 
 // uncertain is a metadata store that is uncertain about the time.
@@ -441,14 +351,13 @@ func (uncertain) DeletionErr() error { return database.ErrClock }
 // it needs no grace period, and only then: its age would be uncertain, too.
 func TestGarbageWhileTheTimeIsUncertain(t *testing.T) {
 	for grace, want := range map[time.Duration]int{0: 0, time.Hour: 1} {
-		opt := blob.Options{InlineSize: -1, GarbageGrace: grace}
-		inRun(t, opt, func(s blob.Metadata) blob.Metadata { return uncertain{s} }, func(t *testing.T, f *fixture) {
+		inRun(t, func(f *fixture) *blob.Service {
+			return blob.New(uncertain{f.meta}, f.bytes, blob.Options{InlineSize: -1, GarbageGrace: grace})
+		}, func(t *testing.T, f *fixture) {
 			f.put(t, "n", []byte("x"))
 			f.put(t, "n", nil)
 			time.Sleep(2 * time.Hour)
-			if n := f.objects(t); n != want {
-				t.Errorf("with a grace period of %s: %d objects, want %d", grace, n, want)
-			}
+			f.wantObjects(t, want, "with a grace period of %s", grace)
 		})
 	}
 }
@@ -457,17 +366,16 @@ func TestGarbageWhileTheTimeIsUncertain(t *testing.T) {
 // of garbage soon, not at its next periodic search.
 func TestFullStoreCutsReadersOfGarbage(t *testing.T) {
 	var full atomic.Bool
-	opt := blob.Options{InlineSize: -1, Space: func(int64) error {
-		if full.Load() {
-			return bytestore.ErrNoSpace
-		}
-		return nil
-	}}
-	inRun(t, opt, func(s blob.Metadata) blob.Metadata { return s }, func(t *testing.T, f *fixture) {
+	inRun(t, func(f *fixture) *blob.Service {
+		return blob.New(f.meta, f.bytes, blob.Options{InlineSize: -1, Space: func(int64) error {
+			if full.Load() {
+				return bytestore.ErrNoSpace
+			}
+			return nil
+		}})
+	}, func(t *testing.T, f *fixture) {
 		f.put(t, "n", []byte("x"))
-		c, err := f.Open(t.Context(), "a", "n")
-		testenv.OK(t, err)
-		defer c.Close()
+		c := f.open(t, "n")
 		var cut atomic.Bool
 		c.OnCut(func() { cut.Store(true) })
 		testenv.OK(t, f.Delete(t.Context(), "a", "n", nil))
@@ -476,10 +384,8 @@ func TestFullStoreCutsReadersOfGarbage(t *testing.T) {
 			t.Fatal("the reader was cut although there is space")
 		}
 		full.Store(true)
-		_, err = f.Put(t.Context(), blob.PutOptions{Account: "a", Name: "other"}, strings.NewReader("y"), 1)
-		if !errors.Is(err, bytestore.ErrNoSpace) {
-			t.Errorf("error %v, want %v", err, bytestore.ErrNoSpace)
-		}
+		_, err := f.Put(t.Context(), to("other"), strings.NewReader("y"), 1)
+		testenv.Is(t, err, bytestore.ErrNoSpace, "a write to a full store")
 		time.Sleep(time.Second)
 		if !cut.Load() {
 			t.Error("the reader of garbage was not cut within a second")
@@ -500,11 +406,11 @@ func TestRunReportsFailures(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			meta, store := openMeta(t), memory.New()
-			ctx, stop := context.WithCancel(t.Context())
+			ctx, end := context.WithCancel(t.Context())
 			calls := 0
 			s := blob.New(meta, store, blob.Options{InlineSize: -1, MayDelete: func(context.Context) error {
 				if calls++; errors.Is(c.err, context.Canceled) {
-					stop()
+					end()
 				}
 				return c.err
 			}})
@@ -522,7 +428,7 @@ func TestRunReportsFailures(t *testing.T) {
 			f.put(t, "n", []byte("x"))
 			f.put(t, "n", nil)
 			time.Sleep(time.Second)
-			stop()
+			end()
 			<-done
 			if calls == 0 {
 				t.Fatal("Run deleted nothing")
@@ -543,36 +449,25 @@ func TestRunReportsItsRuns(t *testing.T) {
 		testenv.OK(t, f.bytes.Put(t.Context(), bytestore.NewName(f.clock.Now()), strings.NewReader("x"), 1))
 		for i := range expired {
 			options := blob.PutOptions{Account: "a", Name: fmt.Sprint(i), Expires: f.clock.Now().Add(time.Hour)}
-			if _, err := f.Put(t.Context(), options, strings.NewReader("x"), 1); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(f.Put(t.Context(), options, strings.NewReader("x"), 1))(t)
 		}
 		f.clock.Advance(blob.OrphanAge + 24*time.Hour)
-		ctx, stop := context.WithCancel(t.Context())
-		done, runs := make(chan struct{}), make(chan task.Run, 100)
-		go func() {
-			defer close(done)
-			f.Run(ctx, func(run task.Run) { runs <- run })
-		}()
+		runs := make(chan task.Run, 100)
+		stop := run(t, f.Service, func(run task.Run) { runs <- run })
 		time.Sleep(90 * time.Second) // the purge makes garbage
 		f.clock.Advance(2 * time.Hour)
 		time.Sleep(5 * time.Minute)
 		stop()
-		<-done
 		close(runs)
 		counts := map[task.Name]int64{}
 		for run := range runs {
-			if run.Err != nil {
-				t.Errorf("%s: %v", run.Task, run.Err)
-			}
+			reportTo(t)(run)
 			counts[run.Task] += run.Count
 		}
 		want := map[task.Name]int64{task.Purge: expired, task.FreeGarbage: expired, task.Sweep: 1, task.RestoreReserve: 0}
 		if !maps.Equal(counts, want) {
 			t.Errorf("the runs handled %v, want %v", counts, want)
 		}
-		if got, want := f.Stats(), (blob.Stats{FreedContents: expired, FreedObjects: expired + 1}); got != want {
-			t.Errorf("the service counts %+v, want %+v", got, want)
-		}
+		testenv.Equal(t, f.Stats(), blob.Stats{FreedContents: expired, FreedObjects: expired + 1}, "counts")
 	})
 }

@@ -74,8 +74,7 @@ func TestFirstStartCutAtEachStep(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Run(fmt.Sprintf("step %d, after %t", step, after), func(t *testing.T) {
-				inBytes, err := blob.ReadID(ctx, f.bytes, blob.InstanceObject)
-				testenv.OK(t, err)
+				inBytes := testenv.Must(blob.ReadID(ctx, f.bytes, blob.InstanceObject))(t)
 				// Other metadata must never adopt what this one has begun.
 				other := newFixture(t, blob.Options{})
 				if _, err := blob.Bind(ctx, other.meta, f.bytes); inBytes != "" && !errors.Is(err, blob.ErrForeignStore) {
@@ -107,9 +106,7 @@ func TestConcurrentFirstStartsAgree(t *testing.T) {
 				if err == nil { // a node that has started accepts data immediately
 					_, err = f.meta.CreateSession(context.Background(), ledger.Session{ID: rand.Text(), Expires: time.Now().Add(time.Hour)}, nil)
 				}
-				if err != nil {
-					t.Error(err)
-				}
+				testenv.Check(t, err)
 				ids <- id
 			})
 		}
@@ -164,9 +161,8 @@ func TestFirstStartsOfTwoDatabases(t *testing.T) {
 			if err == nil {
 				continue
 			}
-			if _, err := blob.Bind(ctx, f.meta, memory.New()); err != nil {
-				t.Errorf("a database that was refused, on empty bytes: %v", err)
-			}
+			_, err = blob.Bind(ctx, f.meta, memory.New())
+			testenv.Is(t, err, nil, "a database that was refused, on empty bytes")
 		}
 		if winners != 1 {
 			t.Fatalf("%d databases have the same bytes", winners)
@@ -200,9 +196,7 @@ func TestUnfinishedCopies(t *testing.T) {
 			if !errors.Is(err, blob.ErrUnfinishedCopy) || !strings.Contains(err.Error(), source) || !strings.Contains(err.Error(), "sluice clone") {
 				t.Errorf("error %v, want %v with the instance and the command", err, blob.ErrUnfinishedCopy)
 			}
-			if n := f.objects(t); n != before {
-				t.Errorf("%d objects, want %d", n, before)
-			}
+			f.wantObjects(t, before, "after the refusal")
 		})
 	}
 }
@@ -211,9 +205,7 @@ func TestStoresThatDoNotBelongTogetherAreRefused(t *testing.T) {
 	ctx := context.Background()
 	bound := func(t *testing.T) *fixture {
 		f := newFixture(t, blob.Options{InlineSize: -1})
-		if _, err := blob.Bind(ctx, f.meta, f.bytes); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(blob.Bind(ctx, f.meta, f.bytes))(t)
 		return f
 	}
 	cases := map[string]struct {

@@ -24,23 +24,13 @@ func TestNothingIsDeletedWithoutPermission(t *testing.T) {
 	for _, name := range []string{"small", "large"} {
 		testenv.OK(t, f.Delete(ctx, "a", name, nil))
 	}
-	if err := f.FreeGarbage(ctx); !errors.Is(err, errFenced) {
-		t.Errorf("free garbage: %v, want %v", err, errFenced)
-	}
+	testenv.Is(t, f.FreeGarbage(ctx), errFenced, "free garbage")
 	if found, err := f.SweepOrphans(ctx); !errors.Is(err, errFenced) || found.Deleted != 0 {
 		t.Errorf("sweep: %+v, %v, want %v", found, err, errFenced)
 	}
-	if n := f.objects(t); n != before {
-		t.Fatalf("%d of %d objects are left", n, before)
-	}
+	f.wantObjects(t, before, "before deletions are allowed")
 	refusal = nil
-	if err := f.FreeGarbage(ctx); err != nil {
-		t.Error(err)
-	}
-	if _, err := f.SweepOrphans(ctx); err != nil {
-		t.Error(err)
-	}
-	if n := f.objects(t); n != 0 {
-		t.Errorf("%d objects are left once deletions are allowed", n)
-	}
+	testenv.Check(t, f.FreeGarbage(ctx))
+	testenv.Check(t, testenv.Error(f.SweepOrphans(ctx)))
+	f.wantObjects(t, 0, "once deletions are allowed")
 }

@@ -112,9 +112,7 @@ func TestCheckName(t *testing.T) {
 		strings.Repeat("😀", 512),
 		strings.Repeat("😀", 511) + "ab",
 	} {
-		if err := CheckName(name); err != nil {
-			t.Errorf("CheckName(%.20q): %v", name, err)
-		}
+		testenv.Is(t, CheckName(name), nil, "CheckName(%.20q)", name)
 	}
 	for _, name := range []string{
 		"", "/", "a/", "a//", "\x00", "a\nb", "a\tb", "\x1f", "\x7f", "a\xff", "\xed\xa0\x80", "\xc0\xaf",
@@ -134,8 +132,7 @@ func TestCheckName(t *testing.T) {
 
 // TestClientVectors checks the accounts and names that the public client was observed to send.
 func TestClientVectors(t *testing.T) {
-	data, err := os.ReadFile("../wire/testdata/client-http.json")
-	testenv.OK(t, err)
+	data := testenv.Must(os.ReadFile("../wire/testdata/client-http.json"))(t)
 	var vectors struct {
 		Names []struct {
 			ID       string

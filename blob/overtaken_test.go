@@ -8,6 +8,7 @@ import (
 
 	"sluice/blob"
 	"sluice/bytestore/memory"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -38,9 +39,7 @@ func TestOvertakenComplete(t *testing.T) {
 			} else {
 				_, err = f.Complete(t.Context(), u.ID, blob.Totals{}, nil)
 			}
-			if err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, err)
 		}}
 		size := int64(15)
 		got, err := blob.New(other, memory.New(), blob.Options{}).Complete(t.Context(), u.ID, blob.Totals{Bytes: &size}, nil)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/bytestore"
+	"sluice/internal/testenv"
 )
 
 // TestPauses checks how long a task pauses after a step, and how large the next one is.
@@ -60,9 +61,7 @@ func TestPauseEndsWithTheContext(t *testing.T) {
 			p := New(nil, nil, Options{Busy: func() bool { return busy }}).newPacer()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			if _, err := p.next(ctx, 1); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(p.next(ctx, 1))(t)
 			time.Sleep(time.Second)
 			begin := time.Now()
 			time.AfterFunc(time.Millisecond, cancel)

@@ -62,7 +62,7 @@ func each(n int, fn func(i int)) {
 func (f *fixture) overwrite(t *testing.T, n int) {
 	t.Helper()
 	each(n+1, func(int) {
-		if _, err := f.Put(t.Context(), blob.PutOptions{Account: "a", Name: "n"}, strings.NewReader("x"), 1); err != nil {
+		if _, err := f.Put(t.Context(), to("n"), strings.NewReader("x"), 1); err != nil {
 			t.Error(err)
 		}
 	})
@@ -85,9 +85,7 @@ func TestBackgroundTasksYieldToRequests(t *testing.T) {
 		"purge": {func(f *fixture, t *testing.T) {
 			each(items, func(i int) {
 				b := metastore.Blob{Account: "a", Name: fmt.Sprint(i), Content: metastore.NewContentID(f.clock.Now()), Expires: f.clock.Now().Add(time.Hour)}
-				if _, err := f.meta.CommitBlob(ctx, b, nil, nil); err != nil {
-					t.Error(err)
-				}
+				testenv.Check(t, testenv.Error(f.meta.CommitBlob(ctx, b, nil, nil)))
 			})
 			f.clock.Advance(expires)
 		}, func(s *blob.Service) error { return s.Purge(ctx) }, map[bool]int{false: 500, true: 62}},

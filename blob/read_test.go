@@ -44,13 +44,8 @@ func newOverStore(t testing.TB, store bytestore.Store, opt blob.Options) *fixtur
 func newOnFiles(t testing.TB, opt blob.Options) (*fixture, string) {
 	t.Helper()
 	dir := testenv.MemoryDir(t)
-	files, err := localfs.Open(dir, localfs.Options{})
-	testenv.OK(t, err)
-	t.Cleanup(func() {
-		if err := files.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	files := testenv.Must(localfs.Open(dir, localfs.Options{}))(t)
+	testenv.AtEnd(t, files.Close)
 	return newOverStore(t, files, opt), dir
 }
 
@@ -81,9 +76,7 @@ func TestReadAnyRangeByEveryWay(t *testing.T) {
 				body := randomBytes(uint64(size), size)
 				blobName := fmt.Sprint(size)
 				way.f.put(t, blobName, body)
-				c, err := way.f.Open(t.Context(), "a", blobName)
-				testenv.OK(t, err)
-				defer c.Close()
+				c := way.f.open(t, blobName)
 				rng := rand.New(rand.NewPCG(uint64(size), 2))
 				for i := range 40 {
 					off := rng.IntN(size)
@@ -162,9 +155,7 @@ func TestStalledClientsUseLittleAndBlockNoOthers(t *testing.T) {
 			if most := sizes[clients-1-tc.held]; most > heldPiece {
 				t.Errorf("%d clients are offered more than %d bytes in one call: %v", clients, heldPiece, sizes)
 			}
-			if got := tc.f.read(t, "n", 0, size); !bytes.Equal(got, body) {
-				t.Error("a read during stalled clients differs")
-			}
+			tc.f.wantRead(t, "n", 0, body, "during stalled clients")
 			close(letGo)
 			readers.Wait()
 		})
@@ -211,9 +202,7 @@ func TestChangeAfterTheCheckIsNotServed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.f.put(t, "n", body)
-			c, err := tc.f.Open(t.Context(), "a", "n")
-			testenv.OK(t, err)
-			defer c.Close()
+			c := tc.f.open(t, "n")
 			out := &meddler{meddle: tc.change}
 			n, err := c.WriteRange(t.Context(), plain{out}, 0, size)
 			if !errors.Is(err, blob.ErrCorrupt) || n != tc.written || !bytes.Equal(out.Bytes(), body[:n]) {
@@ -239,16 +228,11 @@ func onlyFile(t *testing.T, dir string) string {
 // damageFile flips a bit in a folder's only object.
 func damageFile(t *testing.T, dir string, off int64) {
 	t.Helper()
-	f, err := os.OpenFile(onlyFile(t, dir), os.O_RDWR, 0)
-	testenv.OK(t, err)
+	f := testenv.Must(os.OpenFile(onlyFile(t, dir), os.O_RDWR, 0))(t)
 	var b [1]byte
-	if _, err := f.ReadAt(b[:], off); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(f.ReadAt(b[:], off))(t)
 	b[0] ^= 1
-	if _, err := f.WriteAt(b[:], off); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(f.WriteAt(b[:], off))(t)
 	testenv.OK(t, f.Close())
 }
 
@@ -333,9 +317,7 @@ func TestStalledStoreBlocksNoOthers(t *testing.T) {
 		for range stalled {
 			<-s.reading
 		}
-		if got := f.read(t, "flows", 0, int64(len(other))); !bytes.Equal(got, other) {
-			t.Error("a read during blocked readers differs")
-		}
+		f.wantRead(t, "flows", 0, other, "during blocked readers")
 		close(s.letGo)
 		readers.Wait()
 	}
@@ -349,9 +331,7 @@ func TestConcurrentFileReadsAreBounded(t *testing.T) {
 	f := newOverStore(t, s, blob.Options{})
 	f.put(t, "n", randomBytes(1, size))
 	s.stall(t)
-	c, err := f.Open(t.Context(), "a", "n")
-	testenv.OK(t, err)
-	defer c.Close()
+	c := f.open(t, "n")
 	var readers sync.WaitGroup
 	for range atOnce {
 		readers.Go(func() {
@@ -372,9 +352,7 @@ func TestConcurrentFileReadsAreBounded(t *testing.T) {
 	}()
 	<-s.opened
 	cancel()
-	if err := <-waits; !errors.Is(err, context.Canceled) {
-		t.Errorf("a read whose context ended while it waited: %v", err)
-	}
+	testenv.Is(t, <-waits, context.Canceled, "a read whose context ended while it waited")
 	if n := len(s.reading); n != 0 {
 		t.Errorf("%d files more than %d are read concurrently", n, atOnce)
 	}
@@ -393,14 +371,11 @@ func BenchmarkReadTLS(b *testing.B) {
 func benchmarkReadTLS(b *testing.B, buffers int64) {
 	s, _ := newDurable(b, blob.Options{ReadBuffers: buffers})
 	body := randomBytes(1, 64<<20)
-	if _, err := s.Put(b.Context(), blob.PutOptions{Account: "a", Name: "n"}, bytes.NewReader(body), int64(len(body))); err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(s.Put(b.Context(), to("n"), bytes.NewReader(body), int64(len(body))))(b)
 	certificate := httptest.NewUnstartedServer(nil)
 	certificate.StartTLS()
 	defer certificate.Close()
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", certificate.TLS)
-	testenv.OK(b, err)
+	listener := testenv.Must(tls.Listen("tcp", "127.0.0.1:0", certificate.TLS))(b)
 	var client sync.WaitGroup
 	client.Go(func() {
 		conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
@@ -409,14 +384,10 @@ func benchmarkReadTLS(b *testing.B, buffers int64) {
 			return
 		}
 		_, err = io.CopyBuffer(io.Discard, plainReader{conn}, make([]byte, 256<<10))
-		if err := errors.Join(err, conn.Close()); err != nil {
-			b.Error(err)
-		}
+		testenv.Check(b, errors.Join(err, conn.Close()))
 	})
-	conn, err := listener.Accept()
-	testenv.OK(b, err)
-	c, err := s.Open(b.Context(), "a", "n")
-	testenv.OK(b, err)
+	conn := testenv.Must(listener.Accept())(b)
+	c := testenv.Must(s.Open(b.Context(), "a", "n"))(b)
 	b.SetBytes(c.Size)
 	for b.Loop() {
 		if n, err := c.WriteRange(b.Context(), plain{conn}, 0, c.Size); err != nil || n != c.Size {
@@ -424,9 +395,7 @@ func benchmarkReadTLS(b *testing.B, buffers int64) {
 		}
 	}
 	c.Close()
-	if err := errors.Join(conn.Close(), listener.Close()); err != nil {
-		b.Error(err)
-	}
+	testenv.Check(b, errors.Join(conn.Close(), listener.Close()))
 	client.Wait()
 }
 
@@ -440,13 +409,8 @@ func TestDamagedCopyIsEvicted(t *testing.T) {
 	want := randomBytes(7, 1<<20)
 	f.put(t, "n", want)
 	inner := &flippingOnce{Store: f.bytes}
-	copies, err := cached.Open(inner, testenv.MemoryDir(t), cached.Options{Size: 8 << 20})
-	testenv.OK(t, err)
-	defer func() {
-		if err := copies.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	copies := testenv.Must(cached.Open(inner, testenv.MemoryDir(t), cached.Options{Size: 8 << 20}))(t)
+	defer func() { testenv.Check(t, copies.Close()) }()
 	s := blob.New(f.meta, copies, blob.Options{})
 	read := func() ([]byte, error) {
 		c, err := s.Open(t.Context(), "a", "n")
@@ -510,9 +474,7 @@ func TestOnlyTheStoreReportsDamage(t *testing.T) {
 	for _, buffers := range []int64{0, -1} {
 		f := newOverStore(t, broken, blob.Options{ReadBuffers: buffers})
 		f.put(t, "n", randomBytes(1, 1<<20))
-		c, err := f.Open(t.Context(), "a", "n")
-		testenv.OK(t, err)
-		defer c.Close()
+		c := f.open(t, "n")
 		for err, damaged := range map[error]bool{
 			bytestore.ErrNotFound:  true,
 			bytestore.ErrTruncated: true,
@@ -578,12 +540,9 @@ func TestDamagedInlineBodyIsNotServed(t *testing.T) {
 	} {
 		rows.damage = func(b []byte) []byte { return b }
 		f.put(t, "n", body)
-		if n := f.objects(t); n != 0 {
-			t.Fatalf("%d objects: the body is not inline", n)
-		}
+		f.wantObjects(t, 0, "of an inline body")
 		rows.damage = damage
-		c, err := f.Open(t.Context(), "a", "n")
-		testenv.OK(t, err)
+		c := testenv.Must(f.Open(t.Context(), "a", "n"))(t)
 		for _, r := range [][2]int64{{0, int64(len(body))}, {100, 50}} { // the second range contains no damage
 			var out bytes.Buffer
 			n, err := c.WriteRange(t.Context(), &out, r[0], r[1])

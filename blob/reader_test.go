@@ -57,9 +57,7 @@ func (s *countingStore) forget() (most int, n int64) {
 // readAll reads a blob's ranges with one Reader, and returns what it had to pay.
 func readAll(t *testing.T, f *fixture, name string, ranges []blob.Range) (got [][]byte, paid int64, err error) {
 	t.Helper()
-	c, err := f.Open(t.Context(), "a", name)
-	testenv.OK(t, err)
-	defer c.Close()
+	c := f.open(t, name)
 	r := c.Read(ranges, func(_ context.Context, n int64) error { paid += n; return nil })
 	defer r.Close()
 	for {
@@ -76,6 +74,19 @@ func readAll(t *testing.T, f *fixture, name string, ranges []blob.Range) (got []
 		}
 		got = append(got, out.Bytes())
 	}
+}
+
+// wantRanges ends the test unless these are the bytes of a body's ranges. It returns how many there
+// are.
+func wantRanges(t *testing.T, got [][]byte, body []byte, ranges []blob.Range, what any) (sent int64) {
+	t.Helper()
+	for i, r := range ranges {
+		if !bytes.Equal(got[i], body[r.Off:r.Off+r.N]) {
+			t.Fatalf("%v: the bytes of %v differ", what, r)
+		}
+		sent += r.N
+	}
+	return sent
 }
 
 // disjoint returns up to n ranges in random order, each of at most longest bytes.
@@ -112,13 +123,7 @@ func TestRangesReadEachBlockOnce(t *testing.T) {
 		if err != nil {
 			t.Fatalf("ranges %d: %v", i, err)
 		}
-		sent := int64(0)
-		for j, r := range ranges {
-			if !bytes.Equal(got[j], body[r.Off:r.Off+r.N]) {
-				t.Fatalf("ranges %d: the bytes of %v differ", i, r)
-			}
-			sent += r.N
-		}
+		sent := wantRanges(t, got, body, ranges, i)
 		most, read := store.forget()
 		if most > 1 || paid != read-sent {
 			t.Fatalf("ranges %d: a block was requested %d times; %d bytes were read, %d sent, %d paid for; %v", i, most, read, sent, paid, ranges)
@@ -157,13 +162,7 @@ func TestRangesThatCannotBeBuffered(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			sent := int64(0)
-			for j, r := range ranges {
-				if !bytes.Equal(got[j], body[r.Off:r.Off+r.N]) {
-					t.Fatalf("%s: the bytes of %v differ", name, r)
-				}
-				sent += r.N
-			}
+			sent := wantRanges(t, got, body, ranges, name)
 			if tc.store == nil {
 				continue
 			}
@@ -203,9 +202,7 @@ func TestRangesOfADamagedBlock(t *testing.T) {
 		if err := f.bytes.List(t.Context(), "", func(o bytestore.Object) error { damage(t, f.bytes, o.Name); return io.EOF }); !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
-		c, err := f.Open(t.Context(), "a", "n")
-		testenv.OK(t, err)
-		defer c.Close()
+		c := f.open(t, "n")
 		r := c.Read([]blob.Range{{Off: 0, N: 1}, {Off: 5000, N: 10}}, nil)
 		defer r.Close()
 		for range 3 {
@@ -223,9 +220,7 @@ func TestReadingPaysBeforeItReads(t *testing.T) {
 	store := newCountingStore()
 	f := newOverStore(t, store, blob.Options{})
 	f.put(t, "n", randomBytes(1, 1<<20))
-	c, err := f.Open(t.Context(), "a", "n")
-	testenv.OK(t, err)
-	defer c.Close()
+	c := f.open(t, "n")
 	store.forget()
 	refused := errors.New("refused")
 	r := c.Read([]blob.Range{{Off: 7, N: 1}}, func(_ context.Context, n int64) error {
@@ -269,11 +264,7 @@ func TestBufferIsUsedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		for i, r := range ranges {
-			if !bytes.Equal(got[i], body[r.Off:r.Off+r.N]) {
-				t.Errorf("%s: the bytes of %v differ", name, r)
-			}
-		}
+		wantRanges(t, got, body, ranges, name)
 		if most, read := store.forget(); most != 1 {
 			t.Errorf("%s: a block was read %d times, %d bytes in total", name, most, read)
 		}
@@ -291,20 +282,12 @@ func TestRangeOverPartsOfOddSizes(t *testing.T) {
 	for i := range parts {
 		f.part(t, u.ID, i, body[i*partSize:(i+1)*partSize])
 	}
-	if _, err := f.Complete(t.Context(), u.ID, blob.Totals{}, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(f.Complete(t.Context(), u.ID, blob.Totals{}, nil))(t)
 	ranges := []blob.Range{{Off: 1 << 20, N: 1}, {Off: 1<<20 + 50<<10, N: 200 << 10}, {Off: partSize + 500<<10, N: 1}}
 	store.forget()
 	got, paid, err := readAll(t, f, "n", ranges)
 	testenv.OK(t, err)
-	sent := int64(0)
-	for i, r := range ranges {
-		if !bytes.Equal(got[i], body[r.Off:r.Off+r.N]) {
-			t.Errorf("the bytes of %v differ", r)
-		}
-		sent += r.N
-	}
+	sent := wantRanges(t, got, body, ranges, "parts of odd sizes")
 	if most, read := store.forget(); most != 1 || paid != read-sent {
 		t.Errorf("a block was read %d times; %d bytes were read, %d sent, %d paid for", most, read, sent, paid)
 	}
@@ -340,12 +323,8 @@ func TestCheckedBlocksAreReadInPart(t *testing.T) {
 	f, _ := newOnFiles(t, blob.Options{VerifyTTL: time.Minute})
 	body := randomBytes(1, 2<<20)
 	f.put(t, "n", body)
-	if got := f.read(t, "n", 0, int64(len(body))); !bytes.Equal(got, body) {
-		t.Fatal("the bytes differ")
-	}
-	c, err := f.Open(t.Context(), "a", "n")
-	testenv.OK(t, err)
-	defer c.Close()
+	f.wantRead(t, "n", 0, body, "the whole blob")
+	c := f.open(t, "n")
 	for r, sends := range map[blob.Range]int{
 		{Off: 0, N: 1<<20 + 10}:      2,
 		{Off: 1<<20 - 10, N: 20}:     1,
@@ -417,8 +396,7 @@ func TestFileThatEndsWhileItIsSent(t *testing.T) {
 		body := randomBytes(1, size)
 		f.put(t, "n", body)
 		f.read(t, "n", 0, size) // checks all blocks
-		c, err := f.Open(t.Context(), "a", "n")
-		testenv.OK(t, err)
+		c := testenv.Must(f.Open(t.Context(), "a", "n"))(t)
 		out := &receiver{first: tc.first, then: func() error { return tc.then(onlyFile(t, dir)) }}
 		n, err := c.WriteRange(t.Context(), out, 0, size)
 		c.Close()
@@ -473,9 +451,7 @@ func TestLookupsOfARead(t *testing.T) {
 	for i := range parts {
 		f.part(t, id, i, []byte{byte(i)})
 	}
-	if _, err := f.Complete(t.Context(), id, blob.Totals{}, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(f.Complete(t.Context(), id, blob.Totals{}, nil))(t)
 	for _, tc := range []struct {
 		name           string
 		off, n         int64
@@ -486,8 +462,7 @@ func TestLookupsOfARead(t *testing.T) {
 		{"tiny", 0, parts, parts/64 + 2, parts + 2*64},
 	} {
 		lookups := &extentLookups{Metadata: f.meta}
-		c, err := blob.New(lookups, f.bytes, blob.Options{}).Open(t.Context(), "a", tc.name)
-		testenv.OK(t, err)
+		c := testenv.Must(blob.New(lookups, f.bytes, blob.Options{}).Open(t.Context(), "a", tc.name))(t)
 		n, err := c.WriteRange(t.Context(), io.Discard, tc.off, tc.n)
 		c.Close()
 		if n != tc.n || err != nil {
@@ -508,8 +483,7 @@ func TestGapInAContentIsReported(t *testing.T) {
 	f.put(t, "n", randomBytes(1, 3*extent))
 	for off, found := range map[int64]int64{extent: 0, 2*extent + 5: 0, 0: extent, 2*extent - 1: 2 * extent} {
 		s := blob.New(&shiftedExtents{f.meta, metastore.Position{Offset: found}}, f.bytes, blob.Options{})
-		c, err := s.Open(t.Context(), "a", "n")
-		testenv.OK(t, err)
+		c := testenv.Must(s.Open(t.Context(), "a", "n"))(t)
 		var out bytes.Buffer
 		n, err := c.WriteRange(t.Context(), &out, off, 1)
 		c.Close()
@@ -526,8 +500,7 @@ func TestUntil(t *testing.T) {
 		f := newFixture(t, blob.Options{GarbageGrace: grace})
 		f.put(t, "n", []byte("x"))
 		before := time.Now()
-		c, err := f.Open(t.Context(), "a", "n")
-		testenv.OK(t, err)
+		c := testenv.Must(f.Open(t.Context(), "a", "n"))(t)
 		c.Close()
 		left := grace - time.Minute
 		switch until := c.Until(); {

@@ -34,11 +34,9 @@ func TestPutThenReadAnyRange(t *testing.T) {
 				if !known {
 					declared = bytestore.UnknownSize
 				}
-				b, err := f.Put(context.Background(), blob.PutOptions{Account: "a", Name: name}, iotest.HalfReader(bytes.NewReader(want)), declared)
+				b, err := f.Put(context.Background(), to(name), iotest.HalfReader(bytes.NewReader(want)), declared)
 				testenv.OK(t, err)
-				if b.Size != int64(size) {
-					t.Fatalf("size %d, want %d", b.Size, size)
-				}
+				testenv.Equal(t, b.Size, int64(size), "size")
 				if extents := f.objects(t) - before; (extents == 0) != (size <= inline) {
 					t.Errorf("%d objects of %d bytes, of which at most %d are inline", extents, size, inline)
 				}
@@ -46,9 +44,7 @@ func TestPutThenReadAnyRange(t *testing.T) {
 				for range 20 {
 					off := rng.IntN(size + 1)
 					n := rng.IntN(size - off + 1)
-					if got := f.read(t, name, int64(off), int64(n)); !bytes.Equal(got, want[off:off+n]) {
-						t.Fatalf("range %d+%d differs", off, n)
-					}
+					f.wantRead(t, name, int64(off), want[off:off+n], "range %d+%d", off, n)
 				}
 			})
 		}
@@ -60,21 +56,17 @@ func TestETagDependsOnContentAlone(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	body := randomBytes(7, 3<<20+123)
 	f.put(t, "whole", body)
-	want, err := f.meta.Blob(ctx, "a", "whole")
-	testenv.OK(t, err)
+	want := testenv.Must(f.meta.Blob(ctx, "a", "whole"))(t)
 	for _, partSize := range []int{1 << 10, 1000 * 7, 1 << 20, 5 << 20} {
 		u := f.begin(t, "parts", int64(partSize))
 		for i := 0; i*partSize < len(body); i++ {
 			f.part(t, u.ID, i, body[i*partSize:min((i+1)*partSize, len(body))])
 		}
-		done, err := f.Complete(ctx, u.ID, blob.Totals{}, nil)
-		testenv.OK(t, err)
+		done := testenv.Must(f.Complete(ctx, u.ID, blob.Totals{}, nil))(t)
 		if got := checksum.ETag(done.Size, done.CRC64); got != checksum.ETag(want.Size, want.CRC64) {
 			t.Errorf("parts of %d: ETag %s, by PUT %s", partSize, got, checksum.ETag(want.Size, want.CRC64))
 		}
-		if got := f.read(t, "parts", 0, int64(len(body))); !bytes.Equal(got, body) {
-			t.Errorf("parts of %d: content differs", partSize)
-		}
+		f.wantRead(t, "parts", 0, body, "parts of %d", partSize)
 	}
 }
 
@@ -106,15 +98,9 @@ func TestPutRefusals(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			c.put.Account, c.put.Name = "a", "refused"
-			if _, err := f.Put(ctx, c.put, c.body, c.size); !errors.Is(err, c.want) {
-				t.Fatalf("error %v, want %v", err, c.want)
-			}
-			if _, err := f.meta.Blob(ctx, "a", "refused"); !errors.Is(err, database.ErrNotFound) {
-				t.Errorf("Stat: %v, want not found", err)
-			}
-			if n := f.objects(t); n != 0 {
-				t.Errorf("%d objects stay behind", n)
-			}
+			testenv.Is(t, testenv.Error(f.Put(ctx, c.put, c.body, c.size)), c.want, "Put")
+			testenv.Is(t, testenv.Error(f.meta.Blob(ctx, "a", "refused")), database.ErrNotFound, "the blob")
+			f.wantObjects(t, 0, "that stay behind")
 		})
 	}
 }
@@ -130,15 +116,10 @@ func TestBlobThatExpiresMeanwhileReplacesNothing(t *testing.T) {
 		f.clock.Advance(time.Minute)
 		return len(p), nil
 	})
-	if _, err := f.Put(ctx, blob.PutOptions{Account: "a", Name: "n", Expires: soon}, body, 10); !errors.Is(err, blob.ErrExpiryPast) {
-		t.Errorf("Put: %v", err)
-	}
-	if _, err := f.Complete(ctx, u.ID, blob.Totals{}, nil); !errors.Is(err, blob.ErrExpiryPast) {
-		t.Errorf("Complete: %v", err)
-	}
-	if got := f.read(t, "n", 0, 8); string(got) != "precious" {
-		t.Errorf("read %q", got)
-	}
+	_, err = f.Put(ctx, blob.PutOptions{Account: "a", Name: "n", Expires: soon}, body, 10)
+	testenv.Is(t, err, blob.ErrExpiryPast, "Put")
+	testenv.Is(t, testenv.Error(f.Complete(ctx, u.ID, blob.Totals{}, nil)), blob.ErrExpiryPast, "Complete")
+	f.wantRead(t, "n", 0, []byte("precious"), "after the refusals")
 }
 
 func TestPutThatTakesTooLongIsCut(t *testing.T) {
@@ -147,13 +128,9 @@ func TestPutThatTakesTooLongIsCut(t *testing.T) {
 		f.clock.Advance(metastore.MaxExtentAge + time.Second)
 		return len(p), nil
 	}))
-	_, err := f.Put(context.Background(), blob.PutOptions{Account: "a", Name: "slow"}, body, 10<<20)
-	if !errors.Is(err, blob.ErrPutTooLong) {
-		t.Fatalf("error %v, want %v", err, blob.ErrPutTooLong)
-	}
-	if n := f.objects(t); n != 0 {
-		t.Errorf("%d objects stay behind", n)
-	}
+	_, err := f.Put(context.Background(), to("slow"), body, 10<<20)
+	testenv.Is(t, err, blob.ErrPutTooLong, "a slow Put")
+	f.wantObjects(t, 0, "that stay behind")
 }
 
 type readerFunc func([]byte) (int, error)
@@ -172,24 +149,17 @@ func TestFullStoreAllowsOnlyDeletes(t *testing.T) {
 	f.put(t, "there", randomBytes(1, 1<<20))
 	u := f.begin(t, "upload", 1<<20)
 	full = true
-	if _, err := f.Put(ctx, blob.PutOptions{Account: "a", Name: "n"}, strings.NewReader("x"), 1); !errors.Is(err, bytestore.ErrNoSpace) {
-		t.Errorf("Put: %v", err)
-	}
-	if err := f.PutPart(ctx, blob.PartOptions{UploadID: u.ID, Index: 0}, strings.NewReader("x"), 1); !errors.Is(err, bytestore.ErrNoSpace) {
-		t.Errorf("PutPart: %v", err)
-	}
+	_, err := f.Put(ctx, to("n"), strings.NewReader("x"), 1)
+	testenv.Is(t, err, bytestore.ErrNoSpace, "Put")
+	err = f.PutPart(ctx, blob.PartOptions{UploadID: u.ID, Index: 0}, strings.NewReader("x"), 1)
+	testenv.Is(t, err, bytestore.ErrNoSpace, "PutPart")
 	full = false
 	unread := iotest.ErrReader(errors.New("the body was read"))
-	if _, err := f.Put(ctx, blob.PutOptions{Account: "a", Name: "n"}, unread, 1<<40+1); !errors.Is(err, bytestore.ErrNoSpace) {
-		t.Errorf("Put of more than there is space for: %v", err)
-	}
+	_, err = f.Put(ctx, to("n"), unread, 1<<40+1)
+	testenv.Is(t, err, bytestore.ErrNoSpace, "Put of more than there is space for")
 	full = true
-	if err := f.Delete(ctx, "a", "there", nil); err != nil {
-		t.Errorf("Delete: %v", err)
-	}
-	if n := f.objects(t); n != 0 {
-		t.Errorf("%d objects after the delete: its space is not free", n)
-	}
+	testenv.Is(t, f.Delete(ctx, "a", "there", nil), nil, "Delete")
+	f.wantObjects(t, 0, "after the delete, which frees space")
 }
 
 func TestBytesAreFreedWhenTheLastReaderEnds(t *testing.T) {
@@ -197,10 +167,8 @@ func TestBytesAreFreedWhenTheLastReaderEnds(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	body := randomBytes(1, 5<<20)
 	f.put(t, "n", body)
-	first, err := f.Open(ctx, "a", "n")
-	testenv.OK(t, err)
-	second, err := f.Open(ctx, "a", "n")
-	testenv.OK(t, err)
+	first := testenv.Must(f.Open(ctx, "a", "n"))(t)
+	second := testenv.Must(f.Open(ctx, "a", "n"))(t)
 	f.put(t, "n", []byte("new"))
 	testenv.OK(t, f.FreeGarbage(ctx))
 	first.Close()
@@ -212,12 +180,8 @@ func TestBytesAreFreedWhenTheLastReaderEnds(t *testing.T) {
 	second.Close()
 	second.Close() // does nothing
 	testenv.OK(t, f.FreeGarbage(ctx))
-	if n := f.objects(t); n != 0 {
-		t.Errorf("%d objects stay behind", n)
-	}
-	if got := f.read(t, "n", 0, 3); string(got) != "new" {
-		t.Errorf("read %q", got)
-	}
+	f.wantObjects(t, 0, "that stay behind")
+	f.wantRead(t, "n", 0, []byte("new"), "after the last reader")
 }
 
 // TestReadersRaceWithOverwrites checks that readers that race with overwrites and Run read one
@@ -255,16 +219,12 @@ func TestReadersRaceWithOverwrites(t *testing.T) {
 	}
 	for i := range 100 {
 		f.put(t, "n", version(i))
-		if err := f.FreeGarbage(ctx); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, f.FreeGarbage(ctx))
 	}
 	close(stop)
 	workers.Wait()
 	testenv.OK(t, f.FreeGarbage(ctx))
-	if n := f.objects(t); n != 1 {
-		t.Errorf("%d objects for one blob of one", n)
-	}
+	f.wantObjects(t, 1, "(of one blob)")
 }
 
 func TestDamageIsNeverServed(t *testing.T) {
@@ -274,9 +234,7 @@ func TestDamageIsNeverServed(t *testing.T) {
 	var names []bytestore.Name
 	testenv.OK(t, f.bytes.List(ctx, "", func(o bytestore.Object) error { names = append(names, o.Name); return nil }))
 	damage(t, f.bytes, names[0])
-	c, err := f.Open(ctx, "a", "n")
-	testenv.OK(t, err)
-	defer c.Close()
+	c := f.open(t, "n")
 	n, err := c.WriteRange(ctx, io.Discard, 0, c.Size)
 	if !errors.Is(err, blob.ErrCorrupt) {
 		t.Fatalf("error %v after %d bytes, want %v", err, n, blob.ErrCorrupt)
@@ -300,12 +258,9 @@ func damage(t *testing.T, store bytestore.Store, name bytestore.Name) {
 		}
 		return nil
 	}))
-	r, err := store.Open(ctx, name, 0, size)
-	testenv.OK(t, err)
+	r := testenv.Must(store.Open(ctx, name, 0, size))(t)
 	body := make([]byte, size)
-	if _, err := io.ReadFull(r, body); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(io.ReadFull(r, body))(t)
 	testenv.OK(t, errors.Join(r.Close(), store.Delete(ctx, name)))
 	body[size/2] ^= 1
 	testenv.OK(t, store.Put(ctx, name, bytes.NewReader(body), size))

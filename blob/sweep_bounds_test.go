@@ -8,6 +8,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/internal/testenv"
 )
 
 var errResponse = errors.New("no response")
@@ -46,30 +47,29 @@ func sweptOrphans(t *testing.T, orphans int, unreferenced func(call int, found [
 	return f, blob.New(&changedResults{Metadata: f.meta, unreferenced: unreferenced}, f.bytes, blob.Options{})
 }
 
-// TestSweepDeletesNoMoreThanItCounted checks the sum over several pages in the second pass.
-func TestSweepDeletesNoMoreThanItCounted(t *testing.T) {
-	f, s := sweptOrphans(t, 1_500, func(call int, found []string) ([]string, error) {
-		if call <= 2 { // the first pass
-			return found[:2], nil
-		}
-		return found[:3], nil
-	})
-	found, err := s.SweepOrphans(t.Context())
-	if err != nil || found.Orphans != 4 || found.Deleted != 4 || f.objects(t) != 1_496 {
-		t.Errorf("%+v, %v, %d objects are left", found, err, f.objects(t))
-	}
-}
-
-// TestSweepThatCannotCountDeletesNothing checks that a sweep ends with the error of its first pass.
-func TestSweepThatCannotCountDeletesNothing(t *testing.T) {
-	f, s := sweptOrphans(t, 1_500, func(call int, found []string) ([]string, error) {
-		if call == 2 {
+// TestSweepStopsInTheSecondPass checks that a sweep deletes no more objects than it counted, stops
+// if it finds many more, and deletes nothing if it could not count them.
+func TestSweepStopsInTheSecondPass(t *testing.T) {
+	const objects, fails = 1_500, -1
+	for name, c := range map[string]struct {
+		found   []int // orphans in each page: two in each pass
+		deleted int
+		err     error
+	}{
+		"a few more":  {[]int{2, 2, 3, 3}, 4, nil},
+		"many more":   {[]int{2, 2, 1_000, 500}, 4, blob.ErrLargeSweep},
+		"not counted": {[]int{2, fails}, 0, errResponse},
+	} {
+		f, s := sweptOrphans(t, objects, func(call int, found []string) ([]string, error) {
+			if n := c.found[call-1]; n != fails {
+				return found[:n], nil
+			}
 			return nil, errResponse
-		}
-		return found[:2], nil
-	})
-	if found, err := s.SweepOrphans(t.Context()); !errors.Is(err, errResponse) || f.objects(t) != 1_500 {
-		t.Errorf("%+v, %v, %d objects are left", found, err, f.objects(t))
+		})
+		swept, err := s.SweepOrphans(t.Context())
+		testenv.Is(t, err, c.err, "%s", name)
+		testenv.Equal(t, swept.Deleted, c.deleted, "%s: deleted orphans", name)
+		f.wantObjects(t, objects-c.deleted, "that are left: %s", name)
 	}
 }
 

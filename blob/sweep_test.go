@@ -3,18 +3,14 @@ package blob_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sluice/blob"
 	"sluice/bytestore"
-	"sluice/bytestore/memory"
 	"sluice/database"
-	"sluice/database/sqlstore"
 	"sluice/internal/testenv"
 	"sluice/metastore"
 )
@@ -29,9 +25,7 @@ func (f *fixture) orphan(t *testing.T) {
 func TestOrphanSweepSparesTheYoungAndTheLiving(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{InlineSize: -1})
-	if _, err := blob.Bind(ctx, f.meta, f.bytes); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(blob.Bind(ctx, f.meta, f.bytes))(t)
 	f.put(t, "blob", []byte("live"))
 	u := f.begin(t, "upload", 4)
 	f.part(t, u.ID, 0, []byte("part"))
@@ -48,15 +42,9 @@ func TestOrphanSweepSparesTheYoungAndTheLiving(t *testing.T) {
 	if err != nil || found != (blob.Sweep{Listed: 7, Orphans: 3, Deleted: 3}) {
 		t.Fatalf("%+v, %v", found, err)
 	}
-	if got := f.read(t, "blob", 0, 4); string(got) != "live" {
-		t.Errorf("read %q", got)
-	}
-	if _, err := f.Complete(ctx, u.ID, blob.Totals{}, nil); err != nil {
-		t.Error(err)
-	}
-	if got := f.read(t, "upload", 0, 4); string(got) != "part" {
-		t.Errorf("read %q", got)
-	}
+	f.wantRead(t, "blob", 0, []byte("live"), "after the sweep")
+	testenv.Check(t, testenv.Error(f.Complete(ctx, u.ID, blob.Totals{}, nil)))
+	f.wantRead(t, "upload", 0, []byte("part"), "after the sweep")
 }
 
 func TestOrphanSweepStopsBeforeItDeletesTooMuch(t *testing.T) {
@@ -89,9 +77,7 @@ func TestDeleteOnAFullDiskUsesTheReserve(t *testing.T) {
 		t.Errorf("%v after %d reliefs", err, reliefs)
 	}
 	full.calls = 0
-	if err := s.Delete(ctx, "a", "n", nil); !errors.Is(err, database.ErrNoSpace) {
-		t.Errorf("with nothing left to free: %v", err)
-	}
+	testenv.Is(t, s.Delete(ctx, "a", "n", nil), database.ErrNoSpace, "with nothing left to free")
 }
 
 // fullOnce is a store with a disk that is full at the first delete.
@@ -109,44 +95,26 @@ func (s *fullOnce) DeleteBlob(ctx context.Context, account, name string, precond
 
 // TestRunPerformsAllTasks checks that Run performs all tasks, with a clock that the test sets.
 func TestRunPerformsAllTasks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		meta, err := sqlstore.OpenSQLite(filepath.Join(testenv.MemoryDir(t), "meta.db"), sqlstore.Options{Now: time.Now})
-		testenv.OK(t, err)
-		bytes := memory.New()
-		var restored atomic.Int64
-		f := &fixture{
-			Service: blob.New(meta, bytes, blob.Options{InlineSize: -1, Restore: func() error { restored.Add(1); return nil }}),
-			meta:    meta,
-			bytes:   bytes,
-		}
-		testenv.OK(t, bytes.Put(ctx, bytestore.NewName(time.Now().Add(-blob.OrphanAge)), strings.NewReader("x"), 1))
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			f.Run(ctx, reportTo(t))
-		}()
+	var restored atomic.Int64
+	inRun(t, func(f *fixture) *blob.Service {
+		old := bytestore.NewName(time.Now().Add(-blob.OrphanAge))
+		testenv.OK(t, f.bytes.Put(context.Background(), old, strings.NewReader("x"), 1))
+		restore := func() error { restored.Add(1); return nil }
+		return blob.New(f.meta, f.bytes, blob.Options{InlineSize: -1, Restore: restore})
+	}, func(t *testing.T, f *fixture) {
 		f.put(t, "n", []byte("old"))
 		f.put(t, "n", []byte("new"))
 		idle := f.begin(t, "idle", 4)
 		f.part(t, idle.ID, 0, []byte("part"))
 
 		time.Sleep(time.Second)
-		if n := f.objects(t); n != 3 {
-			t.Errorf("%d objects after a second, want the blob, the part and the orphan", n)
-		}
+		f.wantObjects(t, 3, "after a second (the blob, the part and the orphan)")
 		time.Sleep(6 * time.Minute)
-		if n := f.objects(t); n != 2 || restored.Load() < 6 {
-			t.Errorf("%d objects after six minutes, want the blob and the part; space was reserved %d times", n, restored.Load())
+		f.wantObjects(t, 2, "after six minutes (the blob and the part)")
+		if n := restored.Load(); n < 6 {
+			t.Errorf("space was reserved %d times in six minutes", n)
 		}
 		time.Sleep(metastore.UploadIdleLimit)
-		if n := f.objects(t); n != 1 {
-			t.Errorf("%d objects after a day, want the blob's", n)
-		}
-		stop()
-		<-done
-		if err := meta.Close(); err != nil {
-			t.Error(err)
-		}
+		f.wantObjects(t, 1, "after a day (the blob's)")
 	})
 }

@@ -25,9 +25,7 @@ func TestConcurrentSweepers(t *testing.T) {
 	second := *first
 	second.Service = blob.New(first.meta, first.bytes, opt)
 	both := []*fixture{first, &second}
-	if _, err := blob.Bind(ctx, first.meta, first.bytes); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(blob.Bind(ctx, first.meta, first.bytes))(t)
 	for round := range rounds {
 		for range orphans {
 			first.orphan(t)
@@ -41,9 +39,7 @@ func TestConcurrentSweepers(t *testing.T) {
 				func() error { return f.Purge(ctx) },
 			} {
 				work.Go(func() {
-					if err := errors.Join(task(), task()); err != nil {
-						t.Error(err)
-					}
+					testenv.Check(t, errors.Join(task(), task()))
 				})
 			}
 		}
@@ -51,9 +47,7 @@ func TestConcurrentSweepers(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(round), uint64(w)))
 			work.Go(func() {
 				for range turns {
-					if err := rewrite(ctx, both, fmt.Sprint("name ", w), random); err != nil {
-						t.Error(err)
-					}
+					testenv.Check(t, rewrite(ctx, both, fmt.Sprint("name ", w), random))
 				}
 			})
 		}
@@ -78,7 +72,7 @@ func rewrite(ctx context.Context, services []*fixture, name string, random *rand
 	writes, reads := services[at], services[1-at]
 	body := randomBytes(random.Uint64(), 1+random.IntN(3<<19))
 	if random.IntN(2) == 0 {
-		if _, err := writes.Put(ctx, blob.PutOptions{Account: "a", Name: name}, bytes.NewReader(body), int64(len(body))); err != nil {
+		if _, err := writes.Put(ctx, to(name), bytes.NewReader(body), int64(len(body))); err != nil {
 			return err
 		}
 	} else if err := rewriteByParts(ctx, services, name, body); err != nil {

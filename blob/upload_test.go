@@ -44,19 +44,11 @@ func TestPartsInAnyOrderInParallelAndAgain(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	if _, err := f.Complete(ctx, u.ID, blob.Totals{}, nil); err != nil {
-		t.Fatal(err)
-	}
-	if got := f.read(t, "n", 0, int64(len(body))); !bytes.Equal(got, body) {
-		t.Fatal("content differs")
-	}
-	if got := f.read(t, "n", partSize-5, partSize+10); !bytes.Equal(got, body[partSize-5:2*partSize+5]) {
-		t.Fatal("a range over three parts differs")
-	}
+	testenv.Must(f.Complete(ctx, u.ID, blob.Totals{}, nil))(t)
+	f.wantRead(t, "n", 0, body, "the whole blob")
+	f.wantRead(t, "n", partSize-5, body[partSize-5:2*partSize+5], "a range over three parts")
 	testenv.OK(t, f.FreeGarbage(ctx))
-	if n := f.objects(t); n != 2*(parts-1) { // the short last part is inline
-		t.Errorf("%d objects: re-sent parts were not freed", n)
-	}
+	f.wantObjects(t, 2*(parts-1), "once re-sent parts are freed") // the short last part is inline
 }
 
 func TestPartRefusals(t *testing.T) {
@@ -67,9 +59,7 @@ func TestPartRefusals(t *testing.T) {
 	aborted := f.begin(t, "aborted", 10)
 	testenv.OK(t, f.Abort(ctx, aborted.ID))
 	committed := f.begin(t, "committed", 10)
-	if _, err := f.Complete(ctx, committed.ID, blob.Totals{}, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(f.Complete(ctx, committed.ID, blob.Totals{}, nil))(t)
 	other := sha256.Sum256([]byte("other"))
 	cases := []struct {
 		name   string
@@ -95,12 +85,9 @@ func TestPartRefusals(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			if err := f.PutPart(ctx, blob.PartOptions{UploadID: c.id, Index: c.index, SHA256: c.digest}, strings.NewReader(c.body), c.size); !errors.Is(err, c.want) {
-				t.Fatalf("error %v, want %v", err, c.want)
-			}
-			if n := f.objects(t); n != 0 {
-				t.Errorf("%d objects stay behind", n)
-			}
+			part := blob.PartOptions{UploadID: c.id, Index: c.index, SHA256: c.digest}
+			testenv.Is(t, f.PutPart(ctx, part, strings.NewReader(c.body), c.size), c.want, "PutPart")
+			f.wantObjects(t, 0, "that stay behind")
 		})
 	}
 }
@@ -134,9 +121,7 @@ func TestCompleteRefusalsLeaveTheUploadOpen(t *testing.T) {
 			for i, body := range c.parts {
 				f.part(t, u.ID, i, []byte(body))
 			}
-			if _, err := f.Complete(ctx, u.ID, c.want, c.precondition); !errors.Is(err, c.err) {
-				t.Fatalf("error %v, want %v", err, c.err)
-			}
+			testenv.Is(t, testenv.Error(f.Complete(ctx, u.ID, c.want, c.precondition)), c.err, "Complete")
 			after, parts, err := f.Upload(ctx, u.ID, -1, 10)
 			if err != nil || after.State != metastore.UploadOpen || len(parts) != len(c.parts) {
 				t.Fatalf("the upload is %v with %d parts, %v", after.State, len(parts), err)
@@ -152,8 +137,7 @@ func TestRepeatedCompleteReturnsTheRecordedOutcome(t *testing.T) {
 	f.part(t, u.ID, 0, []byte("abcd"))
 	f.part(t, u.ID, 1, []byte("e"))
 	size, tag := int64(5), ""
-	first, err := f.Complete(ctx, u.ID, blob.Totals{Bytes: &size}, nil)
-	testenv.OK(t, err)
+	first := testenv.Must(f.Complete(ctx, u.ID, blob.Totals{Bytes: &size}, nil))(t)
 	tag = checksum.ETag(first.Size, first.CRC64)
 	for _, change := range []func() error{
 		func() error { return nil },
@@ -166,9 +150,7 @@ func TestRepeatedCompleteReturnsTheRecordedOutcome(t *testing.T) {
 			t.Fatalf("repeated: %+v, %v", again, err)
 		}
 	}
-	if err := f.Abort(ctx, u.ID); !errors.Is(err, metastore.ErrCommitted) {
-		t.Errorf("abort after commit: %v", err)
-	}
+	testenv.Is(t, f.Abort(ctx, u.ID), metastore.ErrCommitted, "abort after commit")
 }
 
 // TestReSentPartRacesWithComplete checks that a part that arrives again during Complete is either
@@ -186,7 +168,7 @@ func TestReSentPartRacesWithComplete(t *testing.T) {
 		workers.Go(func() {
 			resent = f.PutPart(ctx, blob.PartOptions{UploadID: u.ID, Index: 0}, strings.NewReader("bbbb"), 4)
 		})
-		done, err := f.Complete(ctx, u.ID, blob.Totals{}, nil)
+		_, err := f.Complete(ctx, u.ID, blob.Totals{}, nil)
 		workers.Wait()
 		testenv.OK(t, err)
 		testenv.OK(t, f.FreeGarbage(ctx))
@@ -196,8 +178,6 @@ func TestReSentPartRacesWithComplete(t *testing.T) {
 		} else if !errors.Is(resent, metastore.ErrCommitted) {
 			t.Fatal(resent)
 		}
-		if got := f.read(t, "n", 0, done.Size); string(got) != want {
-			t.Fatalf("read %q, want %q", got, want)
-		}
+		f.wantRead(t, "n", 0, []byte(want), "after a part that was sent again")
 	}
 }

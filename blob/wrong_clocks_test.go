@@ -42,19 +42,14 @@ func TestNodesWithWrongClocks(t *testing.T) {
 		dsn, set := testenv.MovedPostgres(t, ahead)
 		objects := memory.New()
 		node := func() *blob.Service {
-			meta, err := sqlstore.OpenPostgres(t.Context(), dsn, sqlstore.Options{})
-			testenv.OK(t, err)
-			t.Cleanup(func() {
-				if err := meta.Close(); err != nil {
-					t.Error(err)
-				}
-			})
+			meta := testenv.Must(sqlstore.OpenPostgres(t.Context(), dsn, sqlstore.Options{}))(t)
+			testenv.AtEnd(t, meta.Close)
 			return blob.New(meta, objects, blob.Options{InlineSize: -1, ExtentSize: 1 << 20, GarbageGrace: time.Hour})
 		}
 		writer, sweeper := node(), node()
 		put := func(name string, meanwhile func()) (metastore.Blob, error) {
 			body := &midway{bytes.NewReader(randomBytes(1, 2<<20)), 3 << 19, meanwhile}
-			return writer.Put(t.Context(), blob.PutOptions{Account: "a", Name: name}, body, 2<<20)
+			return writer.Put(t.Context(), to(name), body, 2<<20)
 		}
 		b, err := put("swept", func() {
 			if found, err := sweeper.SweepOrphans(t.Context()); err != nil || found.Listed == 0 || found.Orphans != 0 {
@@ -70,11 +65,8 @@ func TestNodesWithWrongClocks(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if !errors.Is(err, metastore.ErrStaleExtent) {
-			t.Errorf("ahead by %v: stale extents: %v", ahead, err)
-		}
-		c, err := sweeper.Open(t.Context(), "a", "swept")
-		testenv.OK(t, err)
+		testenv.Is(t, err, metastore.ErrStaleExtent, "ahead by %v: stale extents", ahead)
+		c := testenv.Must(sweeper.Open(t.Context(), "a", "swept"))(t)
 		var got bytes.Buffer
 		if _, err := c.WriteRange(t.Context(), &got, 0, c.Size); err != nil || !bytes.Equal(got.Bytes(), randomBytes(1, 2<<20)) {
 			t.Errorf("ahead by %v: %d bytes, %v", ahead, got.Len(), err)
