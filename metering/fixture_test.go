@@ -120,11 +120,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	database, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{})
 	testenv.OK(t, err)
-	t.Cleanup(func() {
-		if err := database.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	testenv.AtEnd(t, database.Close)
 	f := &fixture{T: t, store: &payStore{Database: database}, session: "session", log: &lockedBuffer{}}
 	channels, err := paychan.New(f.store, paychan.Options{Receiver: "0x1", Asset: "0x2", Module: "0x3", Price: 1, Deposit: 5, SessionTTL: time.Hour, UnsettledLimit: 100})
 	testenv.OK(t, err)
@@ -132,10 +128,9 @@ func newFixture(t *testing.T) *fixture {
 	f.returns = f.newReturns(vfs.OS(), filepath.Join(t.TempDir(), "returns"))
 	_, err = f.store.CreateSession(t.Context(), ledger.Session{ID: f.session, Total: 100, Left: 100, Expires: time.Now().Add(time.Hour)}, nil)
 	testenv.OK(t, err)
-	f.channel, err = f.store.OpenChannel(t.Context(), ledger.Channel{
+	f.channel = testenv.Must(f.store.OpenChannel(t.Context(), ledger.Channel{
 		ID: "channel", Sender: sender, Receiver: "0x1", Asset: "0x2", Deposit: 100, Expires: time.Now().Add(time.Hour),
-	}, nil)
-	testenv.OK(t, err)
+	}, nil))(t)
 	return f
 }
 

@@ -72,16 +72,13 @@ func FuzzChunksets(f *testing.F) {
 
 func TestBillReportsTheMissingPayer(t *testing.T) {
 	f := newFixture(t)
-	if _, err := f.NewBill(t.Context(), Payer{Session: "none"}); !errors.Is(err, ErrSessionNotFound) {
-		t.Errorf("a session that does not exist: %v", err)
-	}
+	_, err := f.NewBill(t.Context(), Payer{Session: "none"})
+	testenv.Is(t, err, ErrSessionNotFound, "a session that does not exist")
 	other := f.payment()
 	other.Sender = "0x00000000000000000000000000000000000000000000000000000000000000bb"
-	if _, err := f.NewBill(t.Context(), Payer{Payment: other}); !errors.Is(err, ErrChannelNotFound) {
-		t.Errorf("a channel that does not exist: %v", err)
-	}
-	b, err := f.NewBill(t.Context(), Payer{})
-	testenv.OK(t, err)
+	_, err = f.NewBill(t.Context(), Payer{Payment: other})
+	testenv.Is(t, err, ErrChannelNotFound, "a channel that does not exist")
+	b := testenv.Must(f.NewBill(t.Context(), Payer{}))(t)
 	var short *ShortfallError
 	if err := b.Require(3 * wire.ChunksetSize); !errors.Is(err, ErrPaymentRequired) || !errors.As(err, &short) || short.Required != 3 {
 		t.Errorf("a read that nothing pays for: %v, %+v", err, short)

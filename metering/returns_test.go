@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"sluice/blob"
 	"sluice/database"
 	"sluice/internal/testenv"
 	"sluice/internal/vfs/vfstest"
@@ -24,10 +23,8 @@ func TestChargeInDoubtIsReturned(t *testing.T) {
 			f.store.losesCharges.Store(made)
 			f.store.refusesCharges.Store(!made)
 			for _, b := range f.bills() {
-				_, _, err := b.Charge(t.Context(), []blob.Range{{Off: 0, N: 1}})
-				if !errors.Is(err, database.ErrUnknownOutcome) {
-					t.Fatal(err)
-				}
+				_, _, err := b.Charge(t.Context(), spans(0, 1))
+				testenv.Is(t, err, database.ErrUnknownOutcome, "a charge")
 			}
 			if made {
 				f.checkFunds(99, 9)
@@ -36,9 +33,7 @@ func TestChargeInDoubtIsReturned(t *testing.T) {
 			}
 			f.store.losesReturns.Store(true)
 			f.store.unreachable.Store(false)
-			if left := f.returns.tryAll(t.Context()); left != 2 {
-				t.Errorf("%d returns are left whose responses were lost, want 2", left)
-			}
+			testenv.Equal(t, f.returns.tryAll(t.Context()), 2, "returns whose responses were lost")
 			f.store.losesReturns.Store(false)
 			f.awaitReturns()
 			if made {
@@ -114,9 +109,7 @@ func TestOldReturnsAreDropped(t *testing.T) {
 	f.cutReads()
 	// Clocks differ by less than half of the retention.
 	f.returns.now = func() time.Time { return time.Now().Add(ledger.IdempotencyRetention/2 + time.Minute) }
-	if left := f.returns.tryAll(t.Context()); left != 0 {
-		t.Errorf("%d are still tried", left)
-	}
+	testenv.Equal(t, f.returns.tryAll(t.Context()), 0, "returns that are still tried")
 	f.store.unreachable.Store(false)
 	f.awaitReturns()
 	f.checkFunds(97, 7)
@@ -170,9 +163,8 @@ func TestReturnsAreBounded(t *testing.T) {
 	for i := range maxPending {
 		f.returns.add(pendingReturn{Name: fmt.Sprint(i), InDoubt: true, Session: f.session, Count: 1})
 	}
-	if _, _, err := f.bills()[0].Charge(t.Context(), []blob.Range{{Off: 0, N: 1}}); !errors.Is(err, ErrBacklog) {
-		t.Errorf("a charge with a backlog: %v", err)
-	}
+	_, _, err := f.bills()[0].Charge(t.Context(), spans(0, 1))
+	testenv.Is(t, err, ErrBacklog, "a charge with a backlog")
 	f.checkFunds(100, 0)
 	f.store.unreachable.Store(false)
 	f.awaitReturns()

@@ -116,9 +116,8 @@ func TestSpaceForIdempotencyKeys(t *testing.T) {
 	id := grant(t, s).ID
 	full = true
 	testenv.Is(t, testenv.Error(s.Grant(t.Context(), "me", nil)), errFull, "a grant without space")
-	if _, err := s.Use(t.Context(), id, 1, &ledger.Idempotency{Scope: "use", Key: "k"}); !errors.Is(err, errFull) {
-		t.Errorf("a use with a key without space: %v", err)
-	}
+	_, err := s.Use(t.Context(), id, 1, &ledger.Idempotency{Scope: "use", Key: "k"})
+	testenv.Is(t, err, errFull, "a use with a key without space")
 	used, err := s.Use(t.Context(), id, 1, nil)
 	check(t, used, err, 2, 1)
 }
@@ -159,9 +158,7 @@ func TestSessionExpires(t *testing.T) {
 
 func TestSessionsMustBePaidForWhereNoneAreGranted(t *testing.T) {
 	s, _ := newService(t, session.Options{})
-	if _, err := s.Grant(t.Context(), "", nil); !errors.Is(err, session.ErrPaymentRequired) {
-		t.Errorf("error %v, want %v", err, session.ErrPaymentRequired)
-	}
+	testenv.Is(t, testenv.Error(s.Grant(t.Context(), "", nil)), session.ErrPaymentRequired, "a grant")
 }
 
 // TestOnlyPositiveCounts checks that no other count of chunksets is used or returned.
@@ -169,10 +166,11 @@ func TestOnlyPositiveCounts(t *testing.T) {
 	s, _ := newService(t, session.Options{Grant: 10})
 	id := grant(t, s).ID
 	testenv.Must(s.Use(t.Context(), id, 3, nil))(t)
+	key := &ledger.Idempotency{Scope: "use", Key: "k"}
 	for _, n := range []int64{0, -1, -1 << 63} {
 		for what, err := range map[string]error{
 			"used":            testenv.Error(s.Use(t.Context(), id, n, nil)),
-			"used with a key": testenv.Error(s.Use(t.Context(), id, n, &ledger.Idempotency{Scope: "use", Key: "k"})),
+			"used with a key": testenv.Error(s.Use(t.Context(), id, n, key)),
 			"returned":        testenv.Error(s.Return(t.Context(), id, n, "r")),
 		} {
 			if err == nil {
@@ -194,7 +192,5 @@ func TestStats(t *testing.T) {
 		}
 	}
 	testenv.Check(t, testenv.Error(s.Charge(t.Context(), made.ID, 1, "charge")))
-	if got, want := s.Stats(), (session.Stats{Granted: 1, Uses: 2, Chunksets: 3}); got != want {
-		t.Errorf("counted %+v, want %+v", got, want)
-	}
+	testenv.Equal(t, s.Stats(), session.Stats{Granted: 1, Uses: 2, Chunksets: 3}, "counts")
 }

@@ -43,8 +43,7 @@ func TestParse(t *testing.T) {
 // TestAddressIsTheNetworks compares an account's address with the one that the network's SDK gives
 // it: the key ed25519_legacy in micropay's test vectors.
 func TestAddressIsTheNetworks(t *testing.T) {
-	a, err := accountkey.Parse(strings.Repeat("11", 32))
-	testenv.OK(t, err)
+	a := testenv.Must(accountkey.Parse(strings.Repeat("11", 32)))(t)
 	const public, address = "0xd04ab232742bb4ab3a1368bd4615e4e6d0224ab71a016baf8520a332c9778737", "0x147e4d3a5b10eaed2a93536e284c23096dfcea9ac61f0a8420e5d01fbd8f0ea8"
 	if a.PublicKey() != public || a.Address().String() != address || a.Signer().Address().String() != address {
 		t.Errorf("the key %s has the address %s, want %s and %s", a.PublicKey(), a.Address(), public, address)
@@ -56,16 +55,13 @@ func TestFile(t *testing.T) {
 	if _, err := accountkey.Read(name); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "sluice account new") {
 		t.Errorf("no file: %v", err)
 	}
-	first, err := accountkey.New()
-	testenv.OK(t, err)
+	first := testenv.Must(accountkey.New())(t)
 	second, err := accountkey.New()
 	if err != nil || first.Address() == second.Address() {
 		t.Fatalf("two new accounts are equal: %v, %v", first.Address(), err)
 	}
 	testenv.OK(t, first.Create(name))
-	if err := second.Create(name); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("the file was replaced: %v", err)
-	}
+	testenv.Is(t, second.Create(name), fs.ErrExist, "the file was replaced")
 	read, err := accountkey.Read(name)
 	if err != nil || read.Address() != first.Address() || read.PublicKey() != first.PublicKey() {
 		t.Errorf("read is %v, %v, want %v", read.Address(), err, first.Address())

@@ -28,16 +28,13 @@ func TestNetworkOfAConnection(t *testing.T) {
 		"[::ffff:10.1.2.3]:5":   "",
 		"[fd00::1]:5":           "",
 	} {
-		address, err := net.ResolveTCPAddr("tcp", peer)
-		testenv.OK(t, err)
+		address := testenv.Must(net.ResolveTCPAddr("tcp", peer))(t)
 		network, counts := conns.networkOf(address)
 		got := ""
 		if counts {
 			got = fmt.Sprint(network)
 		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", peer, got, want)
-		}
+		testenv.Equal(t, got, want, "%s", peer)
 	}
 }
 
@@ -77,37 +74,26 @@ func testResets(t *testing.T, proxy bool) {
 	if conn.Wasted() {
 		t.Error("after as many responses as refusals and resets, the next refusal closes the connection")
 	}
-	if _, err := io.WriteString(nc, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
 	r := bufio.NewReader(nc)
-	res, err := http.ReadResponse(r, nil)
-	if err != nil {
-		t.Fatalf("after as many responses as resets: %v", err)
-	}
-	if err := res.Body.Close(); err != nil {
-		t.Error(err)
-	}
-	for n := range maxWasted + 1 {
-		if conn.Wasted() != (n == maxWasted && !proxy) {
-			t.Errorf("after %d refusals: Wasted is %t", n, conn.Wasted())
+	wantResponse := func(when string) {
+		t.Helper()
+		testenv.Must(io.WriteString(nc, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"))(t)
+		res, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", when, err)
 		}
+		testenv.Check(t, res.Body.Close())
+	}
+	wantResponse("after as many responses as resets")
+	for n := range maxWasted + 1 {
+		testenv.Equal(t, conn.Wasted(), n == maxWasted && !proxy, "after %d refusals: Wasted", n)
 		conn.Begin()
 		conn.End(Refused)
 	}
 	conn.Begin()
 	conn.End(Reset)
 	if proxy {
-		if _, err := io.WriteString(nc, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		res, err := http.ReadResponse(r, nil)
-		if err != nil {
-			t.Fatalf("after many resets by a proxy: %v", err)
-		}
-		if err := res.Body.Close(); err != nil {
-			t.Error(err)
-		}
+		wantResponse("after many resets by a proxy")
 		return
 	}
 	if n, err := r.Read(make([]byte, 1)); err == nil {
@@ -118,12 +104,9 @@ func testResets(t *testing.T, proxy bool) {
 // TestEndedConnectionDoesNotLinger checks that a connection notes that its client has closed its
 // end, and not that a read has timed out.
 func TestEndedConnectionDoesNotLinger(t *testing.T) {
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	testenv.OK(t, err)
-	client, err := net.Dial("tcp", inner.Addr().String())
-	testenv.OK(t, err)
-	accepted, err := New(1, nil).Listener(inner, false).Accept()
-	testenv.OK(t, err)
+	inner := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	client := testenv.Must(net.Dial("tcp", inner.Addr().String()))(t)
+	accepted := testenv.Must(New(1, nil).Listener(inner, false).Accept())(t)
 	conn := accepted.(*Conn)
 	conn.active = true // as when a request was served
 	testenv.OK(t, conn.SetReadDeadline(time.Unix(1, 0)))
@@ -134,7 +117,5 @@ func TestEndedConnectionDoesNotLinger(t *testing.T) {
 	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || conn.beginsToLinger() {
 		t.Errorf("after the client has closed its end: %v, and the connection lingers", err)
 	}
-	if err := errors.Join(conn.Close(), inner.Close()); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, errors.Join(conn.Close(), inner.Close()))
 }

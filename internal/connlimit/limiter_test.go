@@ -67,9 +67,7 @@ func newCapped(t *testing.T, conns *Limiter, secure bool, change func(*httptest.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		conns.Wait(ctx)
-		if open := conns.Counts().Open; open != 0 {
-			t.Errorf("%d connections are counted after the end", open)
-		}
+		testenv.Equal(t, conns.Counts().Open, 0, "connections that are counted after the end")
 	})
 	return s
 }
@@ -99,8 +97,7 @@ func (s *cappedServer) await(want http.ConnState) {
 
 func (s *cappedServer) dial() net.Conn {
 	s.t.Helper()
-	conn, err := net.Dial("tcp", s.addr)
-	testenv.OK(s.t, err)
+	conn := testenv.Must(net.Dial("tcp", s.addr))(s.t)
 	s.t.Cleanup(func() {
 		if err := conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			s.t.Error(err)
@@ -113,12 +110,9 @@ func (s *cappedServer) dial() net.Conn {
 // ask sends a request and reads its response.
 func (s *cappedServer) ask(conn net.Conn, method, path string) (*http.Response, []byte, *bufio.Reader) {
 	s.t.Helper()
-	if _, err := io.WriteString(conn, method+" "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(io.WriteString(conn, method+" "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"))(s.t)
 	r := bufio.NewReader(conn)
-	response, err := http.ReadResponse(r, &http.Request{Method: method})
-	testenv.OK(s.t, err)
+	response := testenv.Must(http.ReadResponse(r, &http.Request{Method: method}))(s.t)
 	body, err := io.ReadAll(response.Body)
 	testenv.OK(s.t, errors.Join(err, response.Body.Close()))
 	return response, body, r
@@ -128,11 +122,31 @@ func (s *cappedServer) ask(conn net.Conn, method, path string) (*http.Response, 
 func (s *cappedServer) rests() net.Conn {
 	s.t.Helper()
 	conn := s.dial()
+	s.uses(conn)
+	return conn
+}
+
+// uses sends a request that is served, after which the connection is idle.
+func (s *cappedServer) uses(conn net.Conn) {
+	s.t.Helper()
 	if response, _, _ := s.ask(conn, "GET", "/"); response.StatusCode != http.StatusOK {
 		s.t.Fatal(response.Status)
 	}
 	s.await(http.StateIdle)
-	return conn
+}
+
+// wantEnd fails the test, which goes on, unless the server ends the connection.
+func wantEnd(t *testing.T, conn io.Reader, what string) {
+	t.Helper()
+	testenv.Is(t, testenv.Error(conn.Read(make([]byte, 1))), io.EOF, "%s is read", what)
+}
+
+// wantClosed is wantEnd for connections that may be reset.
+func wantClosed(t *testing.T, conn io.Reader, what string) {
+	t.Helper()
+	if n, err := conn.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%s reads %d bytes, %v; want it closed", what, n, err)
+	}
 }
 
 // checkRefusal checks that the next request gets a 503 and that the connection ends.
@@ -142,12 +156,9 @@ func (s *cappedServer) checkRefusal(conn net.Conn, method string) {
 	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") != "1" || !response.Close {
 		s.t.Errorf("%s beyond the cap: %s, %v", method, response.Status, response.Header)
 	}
-	if _, err := rest.ReadByte(); !errors.Is(err, io.EOF) {
-		s.t.Errorf("after a refusal: %v, want the end", err)
-	}
-	if want := map[bool]string{true: "", false: "too many"}[method == http.MethodHead]; string(body) != want {
-		s.t.Errorf("body %q, want %q", body, want)
-	}
+	wantEnd(s.t, rest, "a refused one")
+	want := map[bool]string{true: "", false: "too many"}[method == http.MethodHead]
+	testenv.Equal(s.t, string(body), want, "body")
 }
 
 // TestConnectionBeyondTheCapIsRefused: if no connection is idle, one above the limit gets a 503,
@@ -158,9 +169,7 @@ func TestConnectionBeyondTheCapIsRefused(t *testing.T) {
 	s.rests()
 	s.checkRefusal(s.dial(), http.MethodGet)
 	s.checkRefusal(s.dial(), http.MethodHead)
-	if got, want := s.conns.Counts(), (Counts{Open: 2, Refused: 2}); got != want {
-		t.Errorf("counts %+v, want %+v", got, want)
-	}
+	testenv.Equal(t, s.conns.Counts(), Counts{Open: 2, Refused: 2}, "counts")
 	testenv.OK(t, first.Close())
 	s.await(http.StateClosed)
 	s.rests()
@@ -172,29 +181,18 @@ func TestLongestIdleConnectionIsEvicted(t *testing.T) {
 	s := newCapped(t, cap2(0), false, nil)
 	first, second := s.rests(), s.rests()
 	// The first has then been idle for less time than the second.
-	if response, _, _ := s.ask(first, "GET", "/"); response.StatusCode != http.StatusOK {
-		t.Fatal(response.Status)
-	}
-	s.await(http.StateIdle)
+	s.uses(first)
 	s.dial() // and never sends anything
 	s.await(http.StateNew)
-	if n, err := second.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the longest quiet one reads %d bytes, %v; want the end", n, err)
-	}
+	wantEnd(t, second, "the longest quiet one")
 	// Two connections in use have evicted the idle ones.
 	for range 2 {
-		if _, err := io.WriteString(s.dial(), "GET /stall HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(io.WriteString(s.dial(), "GET /stall HTTP/1.1\r\nHost: localhost\r\n\r\n"))(t)
 		s.await(http.StateActive)
 	}
-	if n, err := first.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("an idle one reads %d bytes, %v; want the end", n, err)
-	}
+	wantEnd(t, first, "an idle one")
 	s.checkRefusal(s.dial(), http.MethodGet)
-	if got, want := s.conns.Counts(), (Counts{Open: 2, Refused: 1, Evicted: 3}); got != want {
-		t.Errorf("counts %+v, want %+v", got, want)
-	}
+	testenv.Equal(t, s.conns.Counts(), Counts{Open: 2, Refused: 1, Evicted: 3}, "counts")
 	close(s.letGo)
 }
 
@@ -202,8 +200,7 @@ func TestLongestIdleConnectionIsEvicted(t *testing.T) {
 // when they are refused.
 func TestCapWithTLS(t *testing.T) {
 	s := newCapped(t, cap2(time.Hour), true, nil)
-	response, err := s.Client().Get(s.URL)
-	testenv.OK(t, err)
+	response := testenv.Must(s.Client().Get(s.URL))(t)
 	testenv.OK(t, response.Body.Close())
 	if response.ProtoMajor != 2 {
 		t.Fatalf("%s, want HTTP/2", response.Proto)
@@ -213,15 +210,11 @@ func TestCapWithTLS(t *testing.T) {
 	silent := s.dial()
 	s.await(http.StateNew)
 	refused := s.dial()
-	if n, err := refused.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("a refused connection reads %d bytes, %v; want it closed", n, err)
-	}
+	wantClosed(t, refused, "a refused connection")
 	s.conns.SetMinIdle(0)
 	s.dial()
 	s.dial()
-	if n, err := silent.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("a quiet connection reads %d bytes, %v; want it closed", n, err)
-	}
+	wantClosed(t, silent, "a quiet connection")
 	s.await(http.StateClosed)
 	s.await(http.StateClosed)
 	if got := s.conns.Counts(); got.Refused != 1 || got.Evicted != 2 {
@@ -242,13 +235,9 @@ func TestSilentConnectionsBeyondTheCapAreCut(t *testing.T) {
 		silent = append(silent, s.dial())
 	}
 	for _, conn := range silent {
-		if n, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-			t.Errorf("a silent one reads %d bytes, %v; want the end", n, err)
-		}
+		wantEnd(t, conn, "a silent one")
 	}
-	if got := conns.Counts().Refused; got != int64(len(silent)) {
-		t.Errorf("%d are refused, want %d", got, len(silent))
-	}
+	testenv.Equal(t, conns.Counts().Refused, int64(len(silent)), "refused connections")
 }
 
 // failingListener fails with these errors first.
@@ -273,9 +262,7 @@ func TestAcceptErrorsAreSurvived(t *testing.T) {
 		server.Listener = failing
 	})
 	s.rests()
-	if got := s.conns.Counts().Failed; got != int64(len(failing.errs)) {
-		t.Errorf("%d failures, want %d", got, len(failing.errs))
-	}
+	testenv.Equal(t, s.conns.Counts().Failed, int64(len(failing.errs)), "failures")
 }
 
 // TestIdleConnectionIsEvictedForItsFileHandle: if file handles have run out, an idle connection is
@@ -288,9 +275,7 @@ func TestIdleConnectionIsEvictedForItsFileHandle(t *testing.T) {
 	if !errors.Is(err, syscall.EMFILE) || !errors.As(err, &passing) || !passing.Temporary() {
 		t.Errorf("%v is not said to pass", err)
 	}
-	if n, err := quiet.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the quiet one reads %d bytes, %v; want the end", n, err)
-	}
+	wantEnd(t, quiet, "the quiet one")
 	s.await(http.StateClosed)
 }
 

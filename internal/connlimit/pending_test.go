@@ -19,11 +19,9 @@ func TestWaitForRequests(t *testing.T) {
 	var clients []net.Conn
 	accepted := func() *Conn {
 		t.Helper()
-		client, err := net.Dial("tcp", inner.Addr().String())
-		testenv.OK(t, err)
+		client := testenv.Must(net.Dial("tcp", inner.Addr().String()))(t)
 		clients = append(clients, client)
-		server, err := listener.Accept()
-		testenv.OK(t, err)
+		server := testenv.Must(listener.Accept())(t)
 		return server.(*Conn)
 	}
 	ended, end := context.WithCancel(t.Context())
@@ -52,19 +50,13 @@ func TestWaitForRequests(t *testing.T) {
 		t.Error("it does not wait for the second connection")
 	default:
 	}
-	if err := second.Close(); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, second.Close())
 	<-done
-	if err := first.Close(); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, first.Close())
 	for _, c := range clients {
 		err = errors.Join(err, c.Close())
 	}
-	if err := errors.Join(err, listener.Close()); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, errors.Join(err, listener.Close()))
 	if l.unused.count != 0 {
 		t.Errorf("%d connections are unused after the end", l.unused.count)
 	}

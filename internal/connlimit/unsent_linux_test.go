@@ -12,13 +12,10 @@ import (
 
 // TestUnsentBytesAreBounded: the unsent bytes of every connection are bounded.
 func TestUnsentBytesAreBounded(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testenv.OK(t, err)
+	l := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	capped := New(2, nil).Listener(l, false)
-	client, err := net.Dial("tcp", l.Addr().String())
-	testenv.OK(t, err)
-	conn, err := capped.Accept()
-	testenv.OK(t, err)
+	client := testenv.Must(net.Dial("tcp", l.Addr().String()))(t)
+	conn := testenv.Must(capped.Accept())(t)
 	raw, err := conn.(*Conn).SyscallConn()
 	testenv.OK(t, err)
 	var (
@@ -31,7 +28,5 @@ func TestUnsentBytesAreBounded(t *testing.T) {
 	if err := errors.Join(err, asking); err != nil || got != unsentLimit {
 		t.Errorf("limit %d, %v; want %d", got, err, unsentLimit)
 	}
-	if err := errors.Join(client.Close(), conn.Close(), capped.Close()); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, errors.Join(client.Close(), conn.Close(), capped.Close()))
 }

@@ -139,8 +139,7 @@ func TestFile(t *testing.T) {
 	if l, err := contexts.Load(name); err != nil || l.Current != "" || len(l.Contexts) != 1 {
 		t.Errorf("after the current one was removed: %+v, %v", l, err)
 	}
-	before, err := os.ReadFile(name)
-	testenv.OK(t, err)
+	before := testenv.Must(os.ReadFile(name))(t)
 	for want, change := range map[string]func(*contexts.List) error{
 		"there is no such context: x1 (there are prod)":               func(l *contexts.List) error { return l.Use("x1") },
 		"there is no such context: x2 (there are prod)":               func(l *contexts.List) error { return l.Remove("x2") },
@@ -208,8 +207,7 @@ func TestConcurrentUpdates(t *testing.T) {
 		})
 	}
 	group.Wait()
-	l, err := contexts.Load(name)
-	testenv.OK(t, err)
+	l := testenv.Must(contexts.Load(name))(t)
 	succeeded := 0
 	for i, err := range errs {
 		if err == nil {

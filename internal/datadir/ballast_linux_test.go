@@ -1,7 +1,6 @@
 package datadir
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,22 +16,12 @@ func TestBallastOnAFullDisk(t *testing.T) {
 	disk := t.TempDir()
 	testenv.OK(t, testenv.MountTmpfs(disk, "4m"))
 	t.Cleanup(func() {
-		if err := testenv.Unmount(disk); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, testenv.Unmount(disk))
 	})
-	d, err := Open(filepath.Join(disk, "data"))
-	testenv.OK(t, err)
-	defer func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	d := testenv.Must(Open(filepath.Join(disk, "data")))(t)
+	defer func() { testenv.Check(t, d.Close()) }()
 	b := d.Ballast(func(int64) error { return nil })
-	if err := b.Restore(); err != nil {
-		t.Errorf("Restore returns %v", err)
-	}
-	if _, err := os.Stat(d.Path(ballastFile)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a part of the ballast uses up the disk: %v", err)
-	}
+	testenv.Is(t, b.Restore(), nil, "Restore")
+	_, err := os.Stat(d.Path(ballastFile))
+	testenv.Is(t, err, fs.ErrNotExist, "a part of the ballast, which would use up the disk")
 }

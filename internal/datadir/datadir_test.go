@@ -15,21 +15,15 @@ import (
 
 func mustOpen(t *testing.T, path string) *Dir {
 	t.Helper()
-	d, err := Open(path)
-	testenv.OK(t, err)
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	d := testenv.Must(Open(path))(t)
+	testenv.AtEnd(t, d.Close)
 	return d
 }
 
 // TestFolderIsLocked checks that a folder can be opened once, and again after Close.
 func TestFolderIsLocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "data")
-	d, err := Open(path)
-	testenv.OK(t, err)
+	d := testenv.Must(Open(path))(t)
 	if _, err := Open(path); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), path) {
 		t.Errorf("a second Open returns %v, want ErrInUse with the path", err)
 	}
@@ -61,9 +55,7 @@ func TestForeignFolderIsRejected(t *testing.T) {
 		t.Errorf("a folder with another file: error %v, want one that names the file", err)
 	}
 	write(Database)
-	if err := reopen(); err != nil {
-		t.Errorf("a folder with a database: %v", err)
-	}
+	testenv.Is(t, reopen(), nil, "a folder with a database")
 }
 
 // TestDatabaseIsPrivate checks a new database's mode, and that an existing one is not changed.
@@ -126,8 +118,7 @@ func TestClear(t *testing.T) {
 	}
 	empty := func(when string, others ...string) {
 		t.Helper()
-		entries, err := os.ReadDir(path)
-		testenv.OK(t, err)
+		entries := testenv.Must(os.ReadDir(path))(t)
 		var left []string
 		for _, e := range entries {
 			left = append(left, e.Name())
@@ -137,8 +128,7 @@ func TestClear(t *testing.T) {
 		}
 	}
 	populate()
-	d, err := Open(path)
-	testenv.OK(t, err)
+	d := testenv.Must(Open(path))(t)
 	notes := filepath.Join(path, "notes.txt")
 	testenv.OK(t, os.WriteFile(notes, nil, 0o600))
 	testenv.OK(t, errors.Join(d.Clear(), d.Close()))
@@ -150,8 +140,7 @@ func TestClear(t *testing.T) {
 		for _, part := range parts[:deleted] {
 			testenv.OK(t, os.RemoveAll(filepath.Join(path, part)))
 		}
-		d, err := Open(path)
-		testenv.OK(t, err)
+		d := testenv.Must(Open(path))(t)
 		empty("interrupted")
 		testenv.OK(t, d.Close())
 	}
@@ -172,11 +161,7 @@ func TestOtherFilesAreNotTakenForAReset(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(path, Database), nil, 0o600); err != nil { // before the file was complete
 			t.Fatal(err)
 		}
-		if err := mustOpen(t, path).Sync(); err != nil {
-			t.Error(err)
-		}
-		if _, err := os.Stat(object); err != nil {
-			t.Errorf("%q: %v", text, err)
-		}
+		testenv.Check(t, mustOpen(t, path).Sync())
+		testenv.Is(t, testenv.Error(os.Stat(object)), nil, "%q", text)
 	}
 }

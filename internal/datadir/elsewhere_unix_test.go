@@ -27,9 +27,7 @@ func TestBytesAreLocked(t *testing.T) {
 		t.Errorf("bytes that another folder uses: error %v, want ErrInUse with the place of the bytes", err)
 	}
 	testenv.OK(t, first.Close())
-	if err := second.LockBytes(); err != nil {
-		t.Errorf("bytes that are not in use any more: %v", err)
-	}
+	testenv.Is(t, second.LockBytes(), nil, "bytes that are not in use any more")
 }
 
 // TestBytesElsewhere checks which folders of bytes a copy of their data folder may share.

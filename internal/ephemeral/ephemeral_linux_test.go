@@ -20,9 +20,7 @@ func TestReadOnlyMemory(t *testing.T) {
 	memory := t.TempDir()
 	testenv.OK(t, testenv.MountTmpfs(memory, "1m"))
 	t.Cleanup(func() {
-		if err := testenv.Unmount(memory); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, testenv.Unmount(memory))
 	})
 	testenv.OK(t, syscall.Mount("", memory, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	f, _ := mustCreate(t, t.TempDir(), memory, true)
@@ -49,9 +47,7 @@ func TestParentThatCannotBeListed(t *testing.T) {
 		}
 		return f.Remove()
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, err)
 }
 
 // unprivileged calls fn, on a thread that has no privilege for files.

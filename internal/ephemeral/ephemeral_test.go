@@ -14,11 +14,7 @@ func mustCreate(t *testing.T, temporary, memory string, inMemory bool) (*Folders
 	t.Helper()
 	f, removed, err := create([]string{temporary, memory}, inMemory)
 	testenv.OK(t, err)
-	t.Cleanup(func() {
-		if err := f.Remove(); err != nil {
-			t.Error(err)
-		}
-	})
+	testenv.AtEnd(t, f.Remove)
 	return f, removed
 }
 
@@ -41,8 +37,7 @@ func fill(t *testing.T, dirs ...string) {
 
 func names(t *testing.T, dir string) (list []string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	testenv.OK(t, err)
+	entries := testenv.Must(os.ReadDir(dir))(t)
 	for _, e := range entries {
 		list = append(list, e.Name())
 	}
@@ -83,9 +78,7 @@ func TestFoldersAreRemoved(t *testing.T) {
 	}
 	fill(t, next.Data)
 	for _, f := range []*Folders{next, living} {
-		if err := f.Remove(); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, f.Remove())
 	}
 	if left := names(t, temporary); len(left) != 2 { // foreign and the link
 		t.Errorf("left behind: %v", left)
@@ -121,9 +114,7 @@ func TestConcurrentCreates(t *testing.T) {
 		if !f.locked[0].lock.Current() {
 			t.Errorf("the folder %s was removed while it was in use", f.Data)
 		}
-		if err := f.Remove(); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, f.Remove())
 	}
 	if left := names(t, temporary); len(left) != 0 {
 		t.Errorf("left behind: %v", left)

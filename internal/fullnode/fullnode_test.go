@@ -48,15 +48,13 @@ func readRecorded(t *testing.T) []recorded {
 
 func (r recorded) payment(t *testing.T) *micropay.Micropayment {
 	t.Helper()
-	m, err := micropay.ParseBase64(r.Micropayment)
-	testenv.OK(t, err)
+	m := testenv.Must(micropay.ParseBase64(r.Micropayment))(t)
 	return m
 }
 
 func (r recorded) body(t *testing.T) []byte {
 	t.Helper()
-	body, err := hex.DecodeString(r.Submitted)
-	testenv.OK(t, err)
+	body := testenv.Must(hex.DecodeString(r.Submitted))(t)
 	return body
 }
 
@@ -89,8 +87,7 @@ func ask(t *testing.T, method, url, body string) (status int, a answer) {
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	testenv.OK(t, err)
 	request.Header.Set("Content-Type", "application/x.aptos.signed_transaction+bcs")
-	response, err := http.DefaultClient.Do(request)
-	testenv.OK(t, err)
+	response := testenv.Must(http.DefaultClient.Do(request))(t)
 	text, err := io.ReadAll(response.Body)
 	if err == nil {
 		err = response.Body.Close()
@@ -219,9 +216,7 @@ func TestPendingTransactions(t *testing.T) {
 	}
 	expect := func(v recorded, want string) {
 		t.Helper()
-		if got := kind(v); got != want {
-			t.Errorf("%s is %s, want %s", v.Name, got, want)
-		}
+		testenv.Equal(t, kind(v), want, "%s", v.Name)
 	}
 	n.Hold()
 	for _, v := range v[:2] {
@@ -275,10 +270,8 @@ func TestPublicClientCollects(t *testing.T) {
 		payments = append(payments, m)
 		key, err := micropay.ParsePrivateKey(map[bool]string{true: "secp256k1-priv-"}[v.ReceiverScheme == "single-secp256k1"] + v.ReceiverKey)
 		testenv.OK(t, err)
-		receiver, err := micropay.NewSignerOf(m.Receiver, key)
-		testenv.OK(t, err)
-		ours, err := m.Collect(receiver)
-		testenv.OK(t, err)
+		receiver := testenv.Must(micropay.NewSignerOf(m.Receiver, key))(t)
+		ours := testenv.Must(m.Collect(receiver))(t)
 		want = append(want, hex.EncodeToString(ours.Body))
 	}
 	var got []struct {
@@ -337,10 +330,8 @@ func onePerSenderAndForm(t *testing.T) (chosen []recorded) {
 // runScript runs a script with parameters, and decodes its output into result.
 func runScript(t *testing.T, name string, parameters, result any) {
 	t.Helper()
-	folder, err := testenv.ClientDir()
-	testenv.OK(t, err)
-	text, err := json.Marshal(parameters)
-	testenv.OK(t, err)
+	folder := testenv.Must(testenv.ClientDir())(t)
+	text := testenv.Must(json.Marshal(parameters))(t)
 	command := exec.CommandContext(t.Context(), "node", filepath.Join(folder, name), string(text))
 	var failed strings.Builder
 	command.Stderr = &failed

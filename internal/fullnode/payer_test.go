@@ -41,10 +41,8 @@ func TestPublicClientOpensChannels(t *testing.T) {
 			case "single-secp256k1":
 				prefix = "secp256k1-priv-"
 			}
-			key, err := micropay.ParsePrivateKey(prefix + secret)
-			testenv.OK(t, err)
-			payer, err := micropay.NewSigner(kind, key)
-			testenv.OK(t, err)
+			key := testenv.Must(micropay.ParsePrivateKey(prefix + secret))(t)
+			payer := testenv.Must(micropay.NewSigner(kind, key))(t)
 			type channel struct {
 				Balance, PaymentChannelID, NextWithdrawnSequenceNumber uint64
 				ExpirationMicros                                       int64
@@ -106,10 +104,8 @@ func TestPublicClientOpensChannels(t *testing.T) {
 // TestTransactionsOfOneSigner submits transactions that are not signed as they must be.
 func TestTransactionsOfOneSigner(t *testing.T) {
 	n := fullnode.Start(t, fullnode.Options{})
-	key, err := micropay.ParsePrivateKey(fmt.Sprintf("%064x", 1))
-	testenv.OK(t, err)
-	payer, err := micropay.NewSigner(micropay.SchemeEd25519, key)
-	testenv.OK(t, err)
+	key := testenv.Must(micropay.ParsePrivateKey(fmt.Sprintf("%064x", 1)))(t)
+	payer := testenv.Must(micropay.NewSigner(micropay.SchemeEd25519, key))(t)
 	address := payer.Address().String()
 	create := func() (status string) {
 		t.Helper()
@@ -132,12 +128,9 @@ func TestTransactionsOfOneSigner(t *testing.T) {
 		t.Errorf("with a key that was rotated: %s", status)
 	}
 	n.RotateKey(address, address)
-	if status := create(); status != "Executed successfully" {
-		t.Errorf("with the key of the account: %s", status)
-	}
+	testenv.Equal(t, create(), "Executed successfully", "with the key of the account")
 	sent := n.Requests(fullnode.Submit)
-	body, err := hex.DecodeString(sent[len(sent)-1].Body)
-	testenv.OK(t, err)
+	body := testenv.Must(hex.DecodeString(sent[len(sent)-1].Body))(t)
 	body[len(body)-1] ^= 1
 	if status, answer := submit(t, n, string(body)); status != 400 || !strings.Contains(answer.Message, "INVALID_SIGNATURE") {
 		t.Errorf("with another signature: %d %+v", status, answer)

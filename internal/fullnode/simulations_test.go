@@ -24,8 +24,7 @@ type account struct {
 func accounts(t *testing.T, seed byte) []account {
 	t.Helper()
 	key := func(kind micropay.KeyType, n byte) micropay.PrivateKey {
-		k, err := micropay.NewPrivateKey(kind, bytes.Repeat([]byte{seed + n}, 32))
-		testenv.OK(t, err)
+		k := testenv.Must(micropay.NewPrivateKey(kind, bytes.Repeat([]byte{seed + n}, 32)))(t)
 		return k
 	}
 	ok := func(s *micropay.Signer, err error) *micropay.Signer {
@@ -73,10 +72,8 @@ func TestSimulationsOfThePublicPackage(t *testing.T) {
 				if form == micropay.FormNonce {
 					p.Nonce = 12345
 				}
-				m, err := sender.signer.Sign(p)
-				testenv.OK(t, err)
-				body, err := m.Simulation(receiver.signer)
-				testenv.OK(t, err)
+				m := testenv.Must(sender.signer.Sign(p))(t)
+				body := testenv.Must(m.Simulation(receiver.signer))(t)
 				ours = append(ours, hex.EncodeToString(body))
 				names = append(names, fmt.Sprintf("%v from %s to %s", form, sender.name, receiver.name))
 				senders = append(senders, sender)
@@ -108,8 +105,7 @@ func TestSimulationsOfThePublicPackage(t *testing.T) {
 // receiver's address.
 func authenticatorOf(t *testing.T, m *micropay.Micropayment, receiver *micropay.Signer) []byte {
 	t.Helper()
-	c, err := m.Collect(receiver)
-	testenv.OK(t, err)
+	c := testenv.Must(m.Collect(receiver))(t)
 	address := receiver.Address()
 	return c.Body[bytes.LastIndex(c.Body, address[:])+len(address):]
 }

@@ -60,16 +60,13 @@ func TestBackgroundReadBegins(t *testing.T) {
 		t.Errorf("%d bytes %q, %v", n, got, err)
 	}
 	testenv.OK(t, client.Close())
-	if _, err := conn.Read(got[:]); !errors.Is(err, io.EOF) {
-		t.Errorf("after the client has closed the connection: %v", err)
-	}
+	testenv.Is(t, testenv.Error(conn.Read(got[:])), io.EOF, "after the client has closed the connection")
 }
 
 // TestBackgroundReadsOfAServer sends several requests together to a server. Handlers return before
 // and after their background read begins. The client goes away during the last one.
 func TestBackgroundReadsOfAServer(t *testing.T) {
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	testenv.OK(t, err)
+	inner := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	gone := make(chan struct{})
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -86,28 +83,20 @@ func TestBackgroundReadsOfAServer(t *testing.T) {
 	adopted := Adopt(server, []net.Listener{inner}, (*http.Server).Serve, slog.New(slog.DiscardHandler))
 	served := make(chan error)
 	go func() { served <- server.Serve(adopted[0]) }()
-	client, err := net.Dial("tcp", inner.Addr().String())
-	testenv.OK(t, err)
+	client := testenv.Must(net.Dial("tcp", inner.Addr().String()))(t)
 	paths := []string{"/slow", "/quick", "/quick", "/slow", "/quick"}
 	for _, path := range append(paths, "/last") {
 		mustWrite(t, client.(*net.TCPConn), []byte("GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"))
 	}
 	r := bufio.NewReader(client)
 	for _, path := range paths {
-		res, err := http.ReadResponse(r, nil)
-		testenv.OK(t, err)
+		res := testenv.Must(http.ReadResponse(r, nil))(t)
 		if body, err := io.ReadAll(res.Body); err != nil || string(body) != path {
 			t.Errorf("%q, %v, want %q", body, err, path)
 		}
 	}
-	if err := client.Close(); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, client.Close())
 	<-gone
-	if err := server.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		t.Error(err)
-	}
+	testenv.Check(t, server.Close())
+	testenv.Is(t, <-served, http.ErrServerClosed, "Serve")
 }

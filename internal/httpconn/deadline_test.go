@@ -22,15 +22,11 @@ func TestDeadlineOfTheRuntime(t *testing.T) {
 	d := &timed.reading
 	set := func(at time.Time) {
 		t.Helper()
-		if err := d.set(at, arm); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, d.set(at, arm))
 	}
 	begin := func(exact bool) {
 		t.Helper()
-		if err := d.begin(exact, arm); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, d.begin(exact, arm))
 	}
 	expect := func(what string, want ...time.Time) {
 		t.Helper()
@@ -75,9 +71,7 @@ func TestDeadlineOfTheRuntime(t *testing.T) {
 	if d.end(os.ErrDeadlineExceeded) {
 		t.Error("an operation begins again after its deadline")
 	}
-	if err := d.begin(false, arm); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("an operation after the deadline: %v", err)
-	}
+	testenv.Is(t, d.begin(false, arm), os.ErrDeadlineExceeded, "an operation after the deadline")
 	expect("an operation after the deadline")
 	set(time.Time{})
 	begin(false)
@@ -114,9 +108,7 @@ func TestChangesOfDeadlines(t *testing.T) {
 					if one != 0 {
 						at = begin.Add(one)
 					}
-					if err := conn.SetReadDeadline(at); err != nil {
-						t.Error(err)
-					}
+					testenv.Check(t, conn.SetReadDeadline(at))
 				}
 			}
 			set(change.before)
@@ -126,9 +118,7 @@ func TestChangesOfDeadlines(t *testing.T) {
 				result <- err
 			}()
 			set(change.during)
-			if err := <-result; !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("Read returns %v", err)
-			}
+			testenv.Is(t, <-result, os.ErrDeadlineExceeded, "Read")
 			if passed := time.Since(begin); passed < late {
 				t.Errorf("Read fails after %v, before its deadline", passed)
 			}
@@ -147,9 +137,7 @@ func TestReadContinuesAfterItsTimer(t *testing.T) {
 		result <- err
 	}()
 	for i := range got {
-		if err := conn.Transport.SetReadDeadline(passed); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, conn.Transport.SetReadDeadline(passed))
 		mustWrite(t, client, []byte{byte(i)})
 	}
 	if err := <-result; err != nil || got[99] != 99 {
@@ -176,11 +164,8 @@ func TestWriteContinuesAfterItsTimer(t *testing.T) {
 	}()
 	got := make([]byte, 0, len(content))
 	for len(got) < len(content) {
-		if err := conn.Transport.SetWriteDeadline(passed); err != nil {
-			t.Error(err)
-		}
-		n, err := io.ReadFull(client, got[len(got):len(got)+(64<<10)])
-		testenv.OK(t, err)
+		testenv.Check(t, conn.Transport.SetWriteDeadline(passed))
+		n := testenv.Must(io.ReadFull(client, got[len(got):len(got)+(64<<10)]))(t)
 		got = got[:len(got)+n]
 	}
 	if !bytes.Equal(got, content) {

@@ -18,17 +18,12 @@ import (
 // pair returns a TCP connection's two ends, the first as a Conn.
 func pair(t *testing.T) (*Conn, *net.TCPConn) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testenv.OK(t, err)
-	client, err := net.Dial("tcp", listener.Addr().String())
-	testenv.OK(t, err)
-	accepted, err := listener.Accept()
-	testenv.OK(t, err)
+	listener := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	client := testenv.Must(net.Dial("tcp", listener.Addr().String()))(t)
+	accepted := testenv.Must(listener.Accept())(t)
 	t.Cleanup(func() {
 		_, _ = accepted.Close(), client.Close() // the test may have closed either end
-		if err := listener.Close(); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, listener.Close())
 	})
 	return newConn(accepted.(*net.TCPConn)), client.(*net.TCPConn)
 }
@@ -42,9 +37,7 @@ func TestHold(t *testing.T) {
 	received := make(chan []byte)
 	go func() {
 		all, err := io.ReadAll(client)
-		if err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, err)
 		received <- all
 	}()
 	file := filepath.Join(t.TempDir(), "file")
@@ -94,8 +87,7 @@ func mustWrite(t *testing.T, w io.Writer, p []byte) {
 func mustSendFile(t *testing.T, conn *Conn, path string, content []byte) {
 	t.Helper()
 	testenv.OK(t, os.WriteFile(path, content, 0o600))
-	f, err := os.Open(path)
-	testenv.OK(t, err)
+	f := testenv.Must(os.Open(path))(t)
 	if n, err := conn.ReadFrom(f); n != int64(len(content)) || err != nil {
 		t.Fatalf("%d of %d bytes, %v", n, len(content), err)
 	}
@@ -136,16 +128,12 @@ func TestHeldBytesAreLostOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, client := pair(t)
-			if err := fail(t, conn); !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Fatal(err)
-			}
+			testenv.Is(t, fail(t, conn), os.ErrDeadlineExceeded, "the first failure")
 			testenv.OK(t, conn.SetWriteDeadline(time.Time{}))
 			if n, err := conn.Write([]byte("more")); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("a write after lost bytes: %d bytes, %v", n, err)
 			}
-			if err := conn.Release(); !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Error(err)
-			}
+			testenv.Is(t, conn.Release(), os.ErrDeadlineExceeded, "Release after lost bytes")
 			testenv.OK(t, conn.CloseWrite())
 			received, err := io.Copy(io.Discard, client)
 			if err != nil || received != conn.Sent() {
@@ -177,9 +165,7 @@ func TestInsertFields(t *testing.T) {
 					testenv.OK(t, conn.Release())
 				}
 				want := line + fields + rest + line + rest
-				if conn.Sent() != int64(len(want)) {
-					t.Errorf("%d bytes were sent, want %d", conn.Sent(), len(want))
-				}
+				testenv.Equal(t, conn.Sent(), int64(len(want)), "sent bytes")
 				testenv.OK(t, conn.CloseWrite())
 				got, err := io.ReadAll(client)
 				if err != nil || string(got) != want {

@@ -26,9 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestAssumptions(t *testing.T) {
 	for _, a := range assumptions {
 		t.Run(a.text, func(t *testing.T) {
-			if err := a.hold(&probe{ctx: t.Context(), serve: (*http.Server).Serve}); err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, a.hold(&probe{ctx: t.Context(), serve: (*http.Server).Serve}))
 		})
 	}
 }
@@ -219,22 +217,16 @@ func TestProbesThatHang(t *testing.T) {
 func TestAdopt(t *testing.T) {
 	adopt := func(serve Serve) (conn *Conn, log string) {
 		t.Helper()
-		inner, err := net.Listen("tcp", "127.0.0.1:0")
-		testenv.OK(t, err)
+		inner := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 		server := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { conn = FromContext(r.Context()) })}
 		var text bytes.Buffer
 		listeners := Adopt(server, []net.Listener{inner}, serve, slog.New(slog.NewTextHandler(&text, nil)))
 		served := make(chan error)
 		go func() { served <- server.Serve(listeners[0]) }()
 		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		res, err := client.Get("http://" + inner.Addr().String())
-		testenv.OK(t, err)
-		if err := errors.Join(res.Body.Close(), server.Shutdown(t.Context())); err != nil {
-			t.Error(err)
-		}
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
-		}
+		res := testenv.Must(client.Get("http://" + inner.Addr().String()))(t)
+		testenv.Check(t, errors.Join(res.Body.Close(), server.Shutdown(t.Context())))
+		testenv.Is(t, <-served, http.ErrServerClosed, "Serve")
 		return conn, text.String()
 	}
 	if conn, log := adopt((*http.Server).Serve); conn == nil || log != "" {

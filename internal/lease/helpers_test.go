@@ -33,6 +33,15 @@ func (l *clockLeases) Lease(_ context.Context, _, holder string, ttl time.Durati
 	return ttl > 0, nil
 }
 
+// worker is set while it works.
+type worker struct{ atomic.Bool }
+
+func (w *worker) work(ctx context.Context) {
+	w.Store(true)
+	<-ctx.Done()
+	w.Store(false)
+}
+
 // sinceNow returns a clock that counts the bubble's time.
 func sinceNow() func() time.Duration {
 	start := time.Now()

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,8 +16,7 @@ func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, elapsed := &clockLeases{mu: make(chan struct{}, 1)}, sinceNow()
 		node := func(ttl time.Duration) bool {
-			got, err := leases.Lease(t.Context(), Background, "node", ttl)
-			testenv.OK(t, err)
+			got := testenv.Must(leases.Lease(t.Context(), Background, "node", ttl))(t)
 			return got
 		}
 		node(ttl) // and then it died
@@ -28,9 +26,8 @@ func TestHold(t *testing.T) {
 		if node(ttl) || held.Err() != nil {
 			t.Fatal("the lease was not kept")
 		}
-		if _, _, err := hold(t.Context(), elapsed, leases, Background, patience); !errors.Is(err, ErrInUse) {
-			t.Errorf("a second caller: %v", err)
-		}
+		_, _, err = hold(t.Context(), elapsed, leases, Background, patience)
+		testenv.Is(t, err, ErrInUse, "a second caller")
 		if err := release(); err != nil || !node(ttl) {
 			t.Errorf("the lease was not released: %v", err)
 		}
@@ -40,13 +37,9 @@ func TestHold(t *testing.T) {
 		testenv.OK(t, err)
 		leases.unavailable.Store(true)
 		time.Sleep(ttl)
-		if !errors.Is(context.Cause(held), ErrLost) {
-			t.Errorf("with the database unavailable the context goes on: %v", context.Cause(held))
-		}
+		testenv.Is(t, context.Cause(held), ErrLost, "with the database unavailable the context goes on")
 		leases.unavailable.Store(false)
-		if err := release(); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, release())
 
 		held, release, err = hold(t.Context(), elapsed, leases, Background, 0)
 		testenv.OK(t, err)
@@ -54,12 +47,8 @@ func TestHold(t *testing.T) {
 		leases.holder = "node"
 		<-leases.mu
 		time.Sleep(ttl)
-		if !errors.Is(context.Cause(held), ErrLost) {
-			t.Errorf("with the lease lost the context goes on: %v", context.Cause(held))
-		}
-		if err := release(); err != nil {
-			t.Error(err)
-		}
+		testenv.Is(t, context.Cause(held), ErrLost, "with the lease lost the context goes on")
+		testenv.Check(t, release())
 	})
 }
 
@@ -76,12 +65,8 @@ func TestHoldAfterASleep(t *testing.T) {
 		synctest.Wait()
 		slept.Store(int64(ttl))
 		time.Sleep(ttl / 2)
-		if !errors.Is(context.Cause(held), ErrLost) {
-			t.Errorf("after a sleep the context goes on: %v", context.Cause(held))
-		}
-		if err := release(); err != nil {
-			t.Error(err)
-		}
+		testenv.Is(t, context.Cause(held), ErrLost, "after a sleep the context goes on")
+		testenv.Check(t, release())
 	})
 }
 
@@ -100,8 +85,7 @@ func TestHoldSeesStandbyNodes(t *testing.T) {
 		time.Sleep(ttl)
 		end()
 		synctest.Wait()
-		if _, _, err := hold(t.Context(), elapsed, leases, Background, patience); !errors.Is(err, ErrInUse) {
-			t.Errorf("with a node running: %v", err)
-		}
+		_, _, err := hold(t.Context(), elapsed, leases, Background, patience)
+		testenv.Is(t, err, ErrInUse, "with a node running")
 	})
 }

@@ -74,13 +74,8 @@ func TestLeaderThatSlept(t *testing.T) {
 		leases, awake := &clockLeases{mu: make(chan struct{}, 1)}, sinceNow()
 		var slept atomic.Int64
 		elapsed := func() time.Duration { return awake() + time.Duration(slept.Load()) }
-		var works atomic.Bool
-		work := func(ctx context.Context) {
-			works.Store(true)
-			<-ctx.Done()
-			works.Store(false)
-		}
-		go lead(t.Context(), elapsed, leases, "background", func(string, error) {}, work)
+		var works worker
+		go lead(t.Context(), elapsed, leases, "background", func(string, error) {}, works.work)
 		time.Sleep(ttl)
 		if !works.Load() {
 			t.Fatal("the node does not lead")
@@ -103,13 +98,8 @@ func TestLeaseCountsFromTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := &clockLeases{mu: make(chan struct{}, 1)}
 		leases.late.Store(int64(ttl/3 - time.Millisecond))
-		var works atomic.Bool
-		work := func(ctx context.Context) {
-			works.Store(true)
-			<-ctx.Done()
-			works.Store(false)
-		}
-		go lead(t.Context(), sinceNow(), leases, "background", func(string, error) {}, work)
+		var works worker
+		go lead(t.Context(), sinceNow(), leases, "background", func(string, error) {}, works.work)
 		time.Sleep(4 * ttl)
 		if !works.Load() {
 			t.Fatal("the node does not lead")

@@ -21,8 +21,7 @@ const timeout = time.Minute
 
 func newTarget(t testing.TB, url string, timeout time.Duration) *Target {
 	t.Helper()
-	target, err := NewTarget(url, "key", "agent", timeout)
-	testenv.OK(t, err)
+	target := testenv.Must(NewTarget(url, "key", "agent", timeout))(t)
 	return target
 }
 
@@ -39,6 +38,12 @@ func serve(t testing.TB, handler http.HandlerFunc) (url string, connections func
 	s.Start()
 	t.Cleanup(s.Close)
 	return s.URL, func() int { return len(opened) }
+}
+
+// get requests a path, and returns the request's error.
+func get(ctx context.Context, c *Conn, path string) error {
+	_, err := c.Do(ctx, &Request{Method: "GET", Path: path}, 200, false)
+	return err
 }
 
 // TestConnReceivesResponses sends requests with all kinds of responses over one connection, so that
@@ -75,13 +80,10 @@ func TestConnReceivesResponses(t *testing.T) {
 		case "/unmodified":
 			w.WriteHeader(http.StatusNotModified)
 		}
-		if err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, err)
 	})
 	content := Content{Size: 2*noiseSize + 5, Seed: 3}
-	whole, err := io.ReadAll(content.reader())
-	testenv.OK(t, err)
+	whole := testenv.Must(io.ReadAll(content.reader()))(t)
 	c := NewConn(newTarget(t, url+"/base/", timeout))
 	defer c.Close()
 	for range 2 {
@@ -119,17 +121,14 @@ func TestConnReceivesResponses(t *testing.T) {
 			}
 		}
 	}
-	if n := connections(); n != 1 {
-		t.Errorf("%d connections were opened, want 1", n)
-	}
+	testenv.Equal(t, connections(), 1, "connections that were opened")
 }
 
 // answer runs a server that answers each connection with a text, after it has received something,
 // and closes it.
 func answer(t testing.TB, text string) (url string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testenv.OK(t, err)
+	listener := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -168,7 +167,7 @@ func TestConnRefusesWrongResponses(t *testing.T) {
 		"HTTP/1.1 503 Service Unavailable\r\n\r\nno body":                             "503",
 	} {
 		c := NewConn(newTarget(t, answer(t, text), timeout))
-		_, err := c.Do(t.Context(), &Request{Method: "GET", Path: "/"}, 200, false)
+		err := get(t.Context(), c, "/")
 		c.Close()
 		if err == nil || codeOf(err) != want {
 			t.Errorf("%.60q: %v, want the code %s", text, err, want)
@@ -211,28 +210,22 @@ func TestConnTimesOutAndOpensAgain(t *testing.T) {
 	defer close(release)
 	slow := NewConn(newTarget(t, url, 50*time.Millisecond))
 	defer slow.Close()
-	if _, err := slow.Do(t.Context(), &Request{Method: "GET", Path: "/slow"}, 200, false); err == nil || codeOf(err) != codeTimeout {
+	if err := get(t.Context(), slow, "/slow"); err == nil || codeOf(err) != codeTimeout {
 		t.Errorf("%v, want a timeout", err)
 	}
 	c := NewConn(newTarget(t, url, timeout))
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
-	if _, err := c.Do(ctx, &Request{Method: "GET", Path: "/slow"}, 200, false); err == nil {
+	if err := get(ctx, c, "/slow"); err == nil {
 		t.Error("the request did not end with its context")
 	}
-	if _, err := c.Do(t.Context(), &Request{Method: "GET", Path: "/"}, 200, false); err != nil {
-		t.Errorf("on a new connection: %v", err)
-	}
+	testenv.Is(t, get(t.Context(), c, "/"), nil, "on a new connection")
 	c.used = time.Now().Add(-2 * idleTime) // the server may close it at any time
-	if _, err := c.Do(t.Context(), &Request{Method: "GET", Path: "/"}, 200, false); err != nil {
-		t.Errorf("after a pause: %v", err)
-	}
+	testenv.Is(t, get(t.Context(), c, "/"), nil, "after a pause")
 	c.Close()
-	if n := connections(); n != 4 {
-		t.Errorf("%d connections were opened, want 4", n)
-	}
+	testenv.Equal(t, connections(), 4, "connections that were opened")
 	refused := NewConn(newTarget(t, "http://127.0.0.1:1", timeout))
-	if _, err := refused.Do(t.Context(), &Request{Method: "GET", Path: "/"}, 200, false); err == nil || codeOf(err) != codeRefused {
+	if err := get(t.Context(), refused, "/"); err == nil || codeOf(err) != codeRefused {
 		t.Errorf("%v, want a refused connection", err)
 	}
 }
@@ -246,14 +239,12 @@ func TestConnOverTLS(t *testing.T) {
 	defer s.Close()
 	target := newTarget(t, s.URL, timeout)
 	c := NewConn(target)
-	if _, err := c.Do(t.Context(), &Request{Method: "GET", Path: "/"}, 200, false); err == nil {
+	if err := get(t.Context(), c, "/"); err == nil {
 		t.Error("an unknown certificate was accepted")
 	}
 	target.Trust(s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs)
 	defer c.Close()
-	if _, err := c.Do(t.Context(), &Request{Method: "GET", Path: "/"}, 200, false); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, get(t.Context(), c, "/"))
 }
 
 func TestTargets(t *testing.T) {
@@ -306,9 +297,7 @@ func FuzzResponse(f *testing.F) {
 			}
 		}
 		wantBody, wantErr := io.ReadAll(want.Body)
-		if h.status != want.StatusCode {
-			t.Errorf("the status is %d, want %d", h.status, want.StatusCode)
-		}
+		testenv.Equal(t, h.status, want.StatusCode, "the status")
 		if err == nil && wantErr == nil && !bytes.Equal(body, wantBody) {
 			t.Errorf("the body is %q, want %q", body, wantBody)
 		}
@@ -323,7 +312,7 @@ func BenchmarkConn(b *testing.B) {
 		c := NewConn(newTarget(b, url, timeout))
 		defer c.Close()
 		for b.Loop() {
-			testenv.OK(b, testenv.Error(c.Do(b.Context(), &Request{Method: "GET", Path: "/"}, 200, false)))
+			testenv.OK(b, get(b.Context(), c, "/"))
 		}
 	})
 	b.Run("net-http", func(b *testing.B) {

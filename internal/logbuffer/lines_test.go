@@ -39,9 +39,7 @@ func FuzzRecord(f *testing.F) {
 		r.AddAttrs(slog.String("id", text), slog.Int64("k "+key, number), slog.Float64("took_seconds", fraction), slog.String("x", key))
 		var want bytes.Buffer
 		testenv.OK(t, slog.NewTextHandler(&want, &slog.HandlerOptions{Level: slog.Level(level), ReplaceAttr: plainNumbers}).Handle(t.Context(), r))
-		if got := written(t, Text, r); got != want.String() {
-			t.Errorf("text: %q, want %q", got, want.String())
-		}
+		testenv.Equal(t, written(t, Text, r), want.String(), "text")
 		want.Reset()
 		testenv.OK(t, slog.NewJSONHandler(&want, nil).Handle(t.Context(), r))
 		var gotMembers, wantMembers map[string]any

@@ -50,9 +50,7 @@ func (o *output) take() string {
 
 func check(t *testing.T, o *output, want string) {
 	t.Helper()
-	if got := o.take(); got != want {
-		t.Errorf("written: %q, want %q", got, want)
-	}
+	testenv.Equal(t, o.take(), want, "written")
 }
 
 // TestFlushRules checks when lines are written: the requests' lines together within a second;
@@ -86,13 +84,9 @@ func TestFlushRules(t *testing.T) {
 		requests.Debug("below the level")
 
 		requests.Info("i")
-		if err := b.Flush(); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, b.Flush())
 		check(t, o, "i")
-		if err := b.Flush(); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, b.Flush())
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		check(t, o, "")
@@ -115,9 +109,7 @@ func TestFullBufferIsWritten(t *testing.T) {
 		if len(o.writes) != 1 || len(o.writes[0]) != maxBuffered {
 			t.Errorf("%d writes after %d bytes", len(o.writes), maxBuffered)
 		}
-		if _, err := b.Write(make([]byte, 1<<20)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(b.Write(make([]byte, 1<<20)))(t)
 		time.Sleep(flushAfter)
 		synctest.Wait()
 		if cap(b.lines) > 2*maxBuffered || cap(b.spare) > 2*maxBuffered {

@@ -21,6 +21,15 @@ func network(a, b byte) Source {
 
 var omittedLines = regexp.MustCompile(`omitted=(\d+)`)
 
+// omitted returns how many lines were not written, as the log says.
+func omitted(t *testing.T, log string) (sum int) {
+	t.Helper()
+	for _, m := range omittedLines.FindAllStringSubmatch(log, -1) {
+		sum += testenv.Must(strconv.Atoi(m[1]))(t)
+	}
+	return sum
+}
+
 // TestSampler checks how many lines are written from one source, and that one line says when each
 // interval ends how many were not, so that none is lost from the count.
 func TestSampler(t *testing.T) {
@@ -49,12 +58,7 @@ func TestSampler(t *testing.T) {
 		if written != 3*maxSampled || quiet != maxSampled {
 			t.Errorf("%d lines of a source in 2.5 intervals, and %d of another; want %d and %d", written, quiet, 3*maxSampled, maxSampled)
 		}
-		sum := 0
-		for _, m := range omittedLines.FindAllStringSubmatch(out.String(), -1) {
-			n, err := strconv.Atoi(m[1])
-			testenv.OK(t, err)
-			sum += n
-		}
+		sum := omitted(t, out.String())
 		if sum+written != seconds*perSecond || strings.Count(out.String(), "\n") != 3 || strings.Count(out.String(), "source=10.0.0.1 ") != 3 {
 			t.Errorf("%d of %d are written, %d counted:\n%s", written, seconds*perSecond, sum, &out)
 		}
@@ -110,14 +114,10 @@ func TestSamplerBoundsAllSources(t *testing.T) {
 			}
 			time.Sleep(sampleInterval)
 			synctest.Wait()
-			omitted := 0
-			for _, m := range omittedLines.FindAllStringSubmatch(out.String(), -1) {
-				n, err := strconv.Atoi(m[1])
-				testenv.OK(t, err)
-				omitted += n
-			}
-			if written != maxLines || written+omitted != maxSources*attempts {
-				t.Errorf("%d lines are written and %d counted, want %d and all of %d", written, omitted, maxLines, maxSources*attempts)
+			counted := omitted(t, out.String())
+			if written != maxLines || written+counted != maxSources*attempts {
+				t.Errorf("%d lines are written and %d counted, want %d and all of %d",
+					written, counted, maxLines, maxSources*attempts)
 			}
 			if lines := strings.Count(out.String(), "\n"); lines > maxSources {
 				t.Errorf("%d lines say how many were not written", lines)

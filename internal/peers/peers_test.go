@@ -59,9 +59,7 @@ func TestMedians(t *testing.T) {
 		t.Errorf("%+v, %s", r, lines[2].met())
 	}
 	for want, all := range map[float64][]float64{1: {1}, 1.5: {2, 1}, 2: {3, 1, 2}} {
-		if got := median(all); got != want {
-			t.Errorf("the median of %v is %v, want %v", all, got, want)
-		}
+		testenv.Equal(t, median(all), want, "the median of %v", all)
 	}
 	for want, x := range map[string]float64{"1,234,567": 1234567, "999": 999, "12.3": 12.3, "0.50": 0.5} {
 		if got := number(x); got != want {
@@ -79,8 +77,7 @@ func TestSection(t *testing.T) {
 	var written string
 	for range 2 {
 		testenv.OK(t, writeSection(docs, section("A machine.", options{rounds: 3, time: time.Second}, groups), groups))
-		text, err := os.ReadFile(name)
-		testenv.OK(t, err)
+		text := testenv.Must(os.ReadFile(name))(t)
 		if written != "" && written != string(text) {
 			t.Errorf("written twice it is\n%s\nand was\n%s", text, written)
 		}
@@ -99,8 +96,7 @@ func TestSection(t *testing.T) {
 	if _, err := replaceSection("no lines", "text"); err == nil {
 		t.Error("a document without the lines was accepted")
 	}
-	image, err := os.ReadFile(filepath.Join(docs, "benchmarks", "test.svg"))
-	testenv.OK(t, err)
+	image := testenv.Must(os.ReadFile(filepath.Join(docs, "benchmarks", "test.svg")))(t)
 	d := xml.NewDecoder(strings.NewReader(string(image)))
 	for {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
@@ -130,9 +126,7 @@ func TestOutputsOfGenerators(t *testing.T) {
 	if _, err := parseRedis("WARNING\n"); err == nil {
 		t.Error("no output was accepted")
 	}
-	if v := firstVersion("nginx version: nginx/1.22.1\n"); v != "1.22.1" {
-		t.Errorf("the version is %q", v)
-	}
+	testenv.Equal(t, firstVersion("nginx version: nginx/1.22.1\n"), "1.22.1", "the version")
 }
 
 // TestBareHandlerRepeatsAResponse records a response of one bare handler with another.
@@ -142,8 +136,7 @@ func TestBareHandlerRepeatsAResponse(t *testing.T) {
 		const responses = `{"get":{"Status":203,"Header":{"X-A":["b"],"Content-Length":["3"]},"Body":"YWJj"}}`
 		_ = w.CloseWithError(serveBare(strings.NewReader(responses), w)) // it returns nil
 	}()
-	url, err := readReady(t.Context(), r)
-	testenv.OK(t, err)
+	url := testenv.Must(readReady(t.Context(), r))(t)
 	p, err := record(t.Context(), "GET", url+"/get/x", nil)
 	if err != nil || p.Status != 203 || string(p.Body) != "abc" || p.Header.Get("X-A") != "b" || p.Header.Get("Date") != "" {
 		t.Errorf("%+v, %v", p, err)

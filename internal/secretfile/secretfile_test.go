@@ -17,13 +17,9 @@ import (
 
 func TestFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "new", "folder", "secret")
-	if _, err := secretfile.Read(name); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Read of no file: %v", err)
-	}
+	testenv.Is(t, testenv.Error(secretfile.Read(name)), fs.ErrNotExist, "Read of no file")
 	testenv.OK(t, secretfile.Create(name, []byte("first")))
-	if err := secretfile.Create(name, []byte("second")); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("Create of an existing file: %v", err)
-	}
+	testenv.Is(t, secretfile.Create(name, []byte("second")), fs.ErrExist, "Create of an existing file")
 	if text, err := secretfile.Read(name); err != nil || string(text) != "first" {
 		t.Errorf("Read: %q, %v", text, err)
 	}

@@ -3,6 +3,8 @@ package storage
 import (
 	"strings"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 func TestLocationValidate(t *testing.T) {
@@ -12,9 +14,7 @@ func TestLocationValidate(t *testing.T) {
 		{Data: "data", Meta: "postgres://host/name"},
 		{Meta: "postgresql://host/name", Bytes: "s3://bucket/prefix"},
 	} {
-		if err := l.Validate("--"); err != nil {
-			t.Errorf("%+v: %v", l, err)
-		}
+		testenv.Is(t, l.Validate("--"), nil, "%+v", l)
 	}
 	for want, l := range map[string]Location{
 		"--from-meta: ":  {Meta: "mysql://u:" + secret + "@host"},
@@ -56,8 +56,6 @@ func TestRedacted(t *testing.T) {
 		"s3://id:canary@bucket?secret_key=canary":    "s3://id:xxxxx@bucket?secret_key=xxxxx",
 		"postgres://u:canary@h:port%zz/":             "xxxxx",
 	} {
-		if got := Redacted(dsn); got != want {
-			t.Errorf("Redacted(%q) = %q, want %q", dsn, got, want)
-		}
+		testenv.Equal(t, Redacted(dsn), want, "Redacted(%q)", dsn)
 	}
 }

@@ -18,13 +18,8 @@ import (
 // TestEveryCacheStatisticIsAMetric checks that each field of cached.Stats is registered as a metric
 // of its name.
 func TestEveryCacheStatisticIsAMetric(t *testing.T) {
-	cache, err := cached.Open(memory.New(), t.TempDir(), cached.Options{Size: cached.MinSize})
-	testenv.OK(t, err)
-	defer func() {
-		if err := cache.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	cache := testenv.Must(cached.Open(memory.New(), t.TempDir(), cached.Options{Size: cached.MinSize}))(t)
+	defer func() { testenv.Check(t, cache.Close()) }()
 	set := metrics.NewSet()
 	registerCache(set, cache)
 	names := map[string]bool{}
@@ -47,19 +42,12 @@ func TestEveryCacheStatisticIsAMetric(t *testing.T) {
 // TestLocalConditionsAndDisk checks the conditions of an instance in a folder, and the metrics of
 // its disk.
 func TestLocalConditionsAndDisk(t *testing.T) {
-	stores, err := Open(t.Context(), Location{Data: t.TempDir()}, Options{})
-	testenv.OK(t, err)
-	defer func() {
-		if err := stores.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	stores := testenv.Must(Open(t.Context(), Location{Data: t.TempDir()}, Options{}))(t)
+	defer func() { testenv.Check(t, stores.Close()) }()
 	var names []ConditionName
 	for _, c := range stores.Conditions {
 		names = append(names, c.Name)
-		if err := c.Check(t.Context()); err != nil {
-			t.Errorf("%s: %v", c.Name, err)
-		}
+		testenv.Is(t, c.Check(t.Context()), nil, "%s", c.Name)
 	}
 	if want := []ConditionName{BytesWritable, SpaceLeft, MetadataWritable}; !slices.Equal(names, want) {
 		t.Errorf("the conditions are %v, want %v", names, want)

@@ -28,39 +28,27 @@ func (w *waiting) Done() <-chan struct{} {
 // locked the folder.
 func TestOpenWaitsForACommand(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	command, err := datadir.Open(data)
-	testenv.OK(t, err)
+	command := testenv.Must(datadir.Open(data))(t)
 	ctx := &waiting{Context: t.Context(), first: func() {
-		if err := command.Close(); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, command.Close())
 	}}
-	stores, err := Open(ctx, Location{Data: data}, Options{})
-	testenv.OK(t, err)
-	if err := stores.Close(); err != nil {
-		t.Error(err)
-	}
+	stores := testenv.Must(Open(ctx, Location{Data: data}, Options{}))(t)
+	testenv.Check(t, stores.Close())
 }
 
 // TestOpenMetaWaitsForAFirstStart checks that a command succeeds that is run while a server starts
 // for the first time: the server has locked the folder, and then makes the database.
 func TestOpenMetaWaitsForAFirstStart(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	server, err := datadir.Open(data)
-	testenv.OK(t, err)
+	server := testenv.Must(datadir.Open(data))(t)
 	ctx := &waiting{Context: t.Context(), first: func() {
 		made, err := sqlstore.OpenSQLite(server.Path(datadir.Database), sqlstore.Options{})
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		if err := made.Close(); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, made.Close())
 	}}
-	stores, err := OpenMeta(ctx, Location{Data: data}, true)
-	testenv.OK(t, err)
-	if err := errors.Join(stores.Close(), server.Close()); err != nil {
-		t.Error(err)
-	}
+	stores := testenv.Must(OpenMeta(ctx, Location{Data: data}, true))(t)
+	testenv.Check(t, errors.Join(stores.Close(), server.Close()))
 }

@@ -52,9 +52,7 @@ func TestLineOfACount(t *testing.T) {
 
 func TestTimeLeft(t *testing.T) {
 	for seconds, want := range map[float64]string{0: "0s", 0.2: "1s", 59: "59s", 60: "1m00s", 3599: "59m59s", 3600: "1h00m", 86400: "24h00m", 48 * 3600: "2d", 1e30: "100d"} {
-		if got := timeLeft(seconds); got != want {
-			t.Errorf("timeLeft(%v) = %s, want %s", seconds, got, want)
-		}
+		testenv.Equal(t, timeLeft(seconds), want, "timeLeft(%v)", seconds)
 	}
 }
 
@@ -106,6 +104,19 @@ func (s *screen) String() string {
 	return s.written.String()
 }
 
+// drawToTheEnd draws until the test ends. A Progress cannot be closed otherwise.
+func drawToTheEnd(t *testing.T, draw chan<- any) {
+	go func() {
+		for {
+			select {
+			case draw <- nil:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+}
+
 func TestProgressShowsTransfersAndATotal(t *testing.T) {
 	var shown screen
 	draw := make(chan any)
@@ -124,15 +135,7 @@ func TestProgressShowsTransfersAndATotal(t *testing.T) {
 			t.Errorf("%q does not show %q", shown.String(), want)
 		}
 	}
-	go func() {
-		for {
-			select {
-			case draw <- nil:
-			case <-t.Context().Done():
-				return
-			}
-		}
-	}()
+	drawToTheEnd(t, draw)
 	first.End()
 	first.End()
 	second.End()
@@ -222,15 +225,7 @@ func TestShortTransfersWaitForNoDrawing(t *testing.T) {
 	if got := shown.String(); strings.Contains(got, "short") || !strings.Contains(got, "Total, 1000 of 1000 ") {
 		t.Errorf("shown is %q", got)
 	}
-	go func() {
-		for {
-			select {
-			case draw <- nil:
-			case <-t.Context().Done():
-				return
-			}
-		}
-	}()
+	drawToTheEnd(t, draw)
 	p.Close()
 }
 
@@ -246,19 +241,10 @@ func TestDrawingsBeginAtTheFirstColumn(t *testing.T) {
 	for range 4 {
 		draw <- nil
 	}
-	go func() {
-		for {
-			select {
-			case draw <- nil:
-			case <-t.Context().Done():
-				return
-			}
-		}
-	}()
+	drawToTheEnd(t, draw)
 	one.End()
 	p.Close()
-	text, err := io.ReadAll(closing{r, w})
-	testenv.OK(t, err)
+	text := testenv.Must(io.ReadAll(closing{r, w}))(t)
 	clears := regexp.MustCompile(`\x1b\[\d+A\x1b\[J`).FindAllIndex(text, -1)
 	for _, at := range clears {
 		if at[0] == 0 || text[at[0]-1] != '\r' {

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"sluice/internal/terminal"
+	"sluice/internal/testenv"
 )
 
 // hostile are names that would control a terminal.
@@ -57,21 +58,15 @@ func TestNamesCannotControlTheTerminal(t *testing.T) {
 
 func TestOrdinaryNamesAreShownAsTheyAre(t *testing.T) {
 	for _, name := range []string{"a", "dir/photo 1.jpg", `C:\x`, "müller", "日本.txt", "a,b", `5"`, "🙂", "e\u0301", "<&>"} {
-		if got := terminal.Name(name); got != name {
-			t.Errorf("Name(%q) = %s", name, got)
-		}
-		if got := terminal.Text(name); got != name {
-			t.Errorf("Text(%q) = %s", name, got)
-		}
+		testenv.Equal(t, terminal.Name(name), name, "Name(%q)", name)
+		testenv.Equal(t, terminal.Text(name), name, "Text(%q)", name)
 		var line strings.Builder
 		if err := terminal.WriteJSON(&line, struct{ N string }{name}); err != nil || !strings.Contains(line.String(), strings.ReplaceAll(strings.ReplaceAll(name, `\`, `\\`), `"`, `\"`)) {
 			t.Errorf("the line of %q is %q, %v", name, line.String(), err)
 		}
 	}
 	for name, want := range map[string]string{"": `""`, " a": `" a"`, "a ": `"a "`, `"a"`: `"\"a\""`} {
-		if got := terminal.Name(name); got != want {
-			t.Errorf("Name(%q) = %s, want %s", name, got, want)
-		}
+		testenv.Equal(t, terminal.Name(name), want, "Name(%q)", name)
 	}
 }
 

@@ -25,16 +25,8 @@ func TestReservedAddress(t *testing.T) {
 		if _, err := alone.Listen(t.Context(), "tcp", address); !errors.Is(err, syscall.EADDRINUSE) {
 			t.Errorf("another listener: %v", err)
 		}
-		server, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(c.Close(), server.Close()); err != nil {
-			t.Fatal(err)
-		}
+		server := Must(net.Listen("tcp", address))(t)
+		c := Must(net.Dial("tcp", address))(t)
+		OK(t, errors.Join(c.Close(), server.Close()))
 	}
 }

@@ -12,14 +12,9 @@ import (
 // query returns a query's only value.
 func query(t *testing.T, dsn, statement string) string {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := Must(pgx.Connect(t.Context(), dsn))(t)
 	var value string
-	if err := errors.Join(conn.QueryRow(t.Context(), statement).Scan(&value), conn.Close(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	OK(t, errors.Join(conn.QueryRow(t.Context(), statement).Scan(&value), conn.Close(t.Context())))
 	return value
 }
 
@@ -31,18 +26,12 @@ func TestPostgresServer(t *testing.T) {
 		if got := query(t, server.DSN(), "SHOW fsync"); got != "on" {
 			t.Errorf("fsync is %s", got)
 		}
-		if err := execute(server, "CREATE TABLE kept (n BIGINT)"); err != nil {
-			t.Fatal(err)
-		}
-		if err := server.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		OK(t, execute(server, "CREATE TABLE kept (n BIGINT)"))
+		OK(t, server.Stop())
 		if err := execute(server, "SELECT 1"); err == nil {
 			t.Error("a stopped server executed a statement")
 		}
-		if err := server.Start("synchronous_commit=off"); err != nil {
-			t.Fatal(err)
-		}
+		OK(t, server.Start("synchronous_commit=off"))
 		if got := query(t, server.DSN(), "SHOW synchronous_commit"); got != "off" {
 			t.Errorf("synchronous_commit is %s after a start with off", got)
 		}
@@ -50,9 +39,7 @@ func TestPostgresServer(t *testing.T) {
 			t.Errorf("%s rows in a table without any", got)
 		}
 	})
-	if _, err := os.Stat(server.dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the server's folder still exists: %v", err)
-	}
+	Is(t, Error(os.Stat(server.dir)), fs.ErrNotExist, "the server's folder still exists")
 }
 
 func TestPostgresSchemasAreIndependent(t *testing.T) {

@@ -13,48 +13,26 @@ import (
 // closes a connection.
 func TestPostgresEndsWithItsProcess(t *testing.T) {
 	if os.Getenv("SLUICE_TESTENV_INNER") == "1" {
-		if _, err := os.Stdout.WriteString(StartPostgres(t).DSN() + "\n"); err != nil {
-			t.Fatal(err)
-		}
+		Must(os.Stdout.WriteString(StartPostgres(t).DSN() + "\n"))(t)
 		select {}
 	}
 	Require(t, PostgreSQL)
 	// The killed process does not remove its folder, which the server's user must be able to enter,
 	// unlike t.TempDir.
-	dir, err := os.MkdirTemp("", "sluice-inner-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := Must(os.MkdirTemp("", "sluice-inner-"))(t)
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		Check(t, os.RemoveAll(dir))
 	})
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	OK(t, os.Chmod(dir, 0o755))
+	self := Must(os.Executable())(t)
 	inner := exec.Command(self, "-test.run=^TestPostgresEndsWithItsProcess$")
 	inner.Env = append(os.Environ(), "SLUICE_TESTENV_INNER=1", "TMPDIR="+dir)
-	out, err := inner.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := inner.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := Must(inner.StdoutPipe())(t)
+	OK(t, inner.Start())
 	lines := bufio.NewScanner(out)
 	lines.Scan()
-	conn, err := pgx.Connect(t.Context(), lines.Text())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := inner.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	conn := Must(pgx.Connect(t.Context(), lines.Text()))(t)
+	OK(t, inner.Process.Kill())
 	if err := inner.Wait(); err == nil {
 		t.Error("a killed process exited with success")
 	}

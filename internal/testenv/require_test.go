@@ -38,10 +38,7 @@ func TestRequirePolicy(t *testing.T) {
 		Require(t, "unobtainium")
 		t.Fatal("Require returned although the dependency is missing")
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := Must(os.Executable())(t)
 	run := func(require string, flags ...string) (string, error) {
 		inner := exec.Command(self, append(flags, "-test.run=^TestRequirePolicy$", "-test.v")...)
 		inner.Env = append(os.Environ(), "SLUICE_TESTENV_INNER=1", requireVariable+"="+require)
@@ -60,11 +57,6 @@ func TestRequirePolicy(t *testing.T) {
 }
 
 func TestRootHoldsGoMod(t *testing.T) {
-	root, err := Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
-		t.Error(err)
-	}
+	root := Must(Root())(t)
+	Check(t, Error(os.Stat(filepath.Join(root, "go.mod"))))
 }

@@ -12,14 +12,12 @@ func TestStandby(t *testing.T) {
 		t.Errorf("the standby is in recovery: %s", got)
 	}
 	// With synchronous replication the standby has every acknowledged commit.
-	if err := errors.Join(
+	OK(t, errors.Join(
 		primary.Exec("ALTER SYSTEM SET synchronous_standby_names = '*'"),
 		primary.StopFast(), primary.Start(),
 		primary.Exec("CREATE TABLE kept (n BIGINT)"),
 		primary.Stop(), standby.Promote(),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	if got := query(t, standby.DSN(), "SELECT COUNT(*)::text FROM kept"); got != "0" {
 		t.Errorf("%s rows in a table without any", got)
 	}

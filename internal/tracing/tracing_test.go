@@ -20,6 +20,7 @@ import (
 	"sluice/bytestore"
 	"sluice/database"
 	"sluice/database/whole"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
 )
@@ -195,9 +196,7 @@ func TestEnvironmentDecides(t *testing.T) {
 				t.Errorf("%v, %v, log %q", tracer, err, log.String())
 			}
 			if tracer != nil {
-				if err := tracer.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
+				testenv.Check(t, tracer.Close(t.Context()))
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/testenv"
 	"sluice/internal/units"
 )
 
@@ -27,9 +28,7 @@ func TestParseSize(t *testing.T) {
 
 func TestFormatSize(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 1: "1", 1000: "1k", 1001: "1001", 10e9: "10G", 1 << 10: "1KiB", 1536: "1536", 3 << 30: "3GiB", 2048 << 40: "2PiB", 1 << 60: "1EiB", math.MaxInt64: "9223372036854775807"} {
-		if got := units.FormatSize(n); got != want {
-			t.Errorf("FormatSize(%d) = %s, want %s", n, got, want)
-		}
+		testenv.Equal(t, units.FormatSize(n), want, "FormatSize(%d)", n)
 	}
 }
 
@@ -38,9 +37,7 @@ func TestBytes(t *testing.T) {
 		0: "0 B", 999: "999 B", 1000: "1.0 kB", 1234: "1.2 kB", 9949: "9.9 kB", 9950: "10 kB", 999_499: "999 kB", 999_500: "1.0 MB", 1_500_000_000: "1.5 GB",
 		math.MaxInt64: "9.2 EB", -1500: "-1.5 kB", math.MinInt64: "-9.2 EB",
 	} {
-		if got := units.Bytes(n); got != want {
-			t.Errorf("Bytes(%d) = %s, want %s", n, got, want)
-		}
+		testenv.Equal(t, units.Bytes(n), want, "Bytes(%d)", n)
 	}
 }
 
@@ -144,9 +141,7 @@ func TestParseWhen(t *testing.T) {
 	}
 	for _, past := range []string{"2026-11-22", "2026-11-22T12:00:00Z", "1700000000"} {
 		when, err := units.ParseWhen(past)
-		if err != nil {
-			t.Errorf("%q: %v", past, err)
-		}
+		testenv.Is(t, err, nil, "%q", past)
 		if got, err := when.From(now); err == nil {
 			t.Errorf("%q: %v, want an error: it is in the past", past, got)
 		}

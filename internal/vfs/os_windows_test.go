@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/windows"
+
+	"sluice/internal/testenv"
 )
 
 // TestErrorsOfWindows checks that the system's errors are classified, also when they are wrapped.
@@ -28,16 +30,9 @@ func TestErrorsOfWindows(t *testing.T) {
 func TestOpenFileCanBeMoved(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
-	if err := os.WriteFile(a, []byte("text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := openFile(a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(renameNoReplace(a, b), os.Remove(b)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(a, []byte("text"), 0o600))
+	f := testenv.Must(openFile(a))(t)
+	testenv.OK(t, errors.Join(renameNoReplace(a, b), os.Remove(b)))
 	got, err := io.ReadAll(f)
 	if err := errors.Join(err, f.Close()); string(got) != "text" || err != nil {
 		t.Fatalf("%q, %v", got, err)
@@ -50,16 +45,9 @@ func TestOpenFileCanBeMoved(t *testing.T) {
 // TestUnnamedFileIsRemoved checks that a file of CreateUnnamed is gone once it is closed.
 func TestUnnamedFileIsRemoved(t *testing.T) {
 	dir := t.TempDir()
-	f, err := CreateUnnamed(dir, "part-*.tmp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(f, "text"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		t.Fatal(err)
-	}
+	f := testenv.Must(CreateUnnamed(dir, "part-*.tmp"))(t)
+	testenv.Must(io.WriteString(f, "text"))(t)
+	testenv.Must(f.Seek(0, io.SeekStart))(t)
 	got, err := io.ReadAll(f)
 	if err := errors.Join(err, f.Close()); string(got) != "text" || err != nil {
 		t.Fatalf("%q, %v", got, err)
