@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -103,7 +104,7 @@ func TestCutWithoutBodies(t *testing.T) {
 func TestCutWithoutDeadlines(t *testing.T) {
 	draining := errors.New("draining")
 	cut := NewCut(draining)
-	body := NewReader(withoutDeadlines(t), io.NopCloser(strings.NewReader("hello")), Options{Rate: DefaultMinRate, Cut: cut})
+	body := NewReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader("hello")), Options{Rate: DefaultMinRate, Cut: cut})
 	if n, err := body.Read(make([]byte, 2)); n != 2 || err != nil {
 		t.Fatalf("%d bytes, %v", n, err)
 	}

@@ -49,17 +49,12 @@ func TestPausesOfTheHandlerOverHTTP2(t *testing.T) {
 			r, w := io.Pipe()
 			go func() {
 				for range 3 {
-					if _, err := w.Write([]byte("some")); err != nil {
-						t.Error(err)
-					}
+					testenv.Check(t, testenv.Error(w.Write([]byte("some"))))
 					time.Sleep(2 * pause) // what comes later must still be read
 				}
-				if err := w.Close(); err != nil {
-					t.Error(err)
-				}
+				testenv.Check(t, w.Close())
 			}()
-			res, err := client.Post("http://pipe/", "", r)
-			testenv.OK(t, err)
+			res := testenv.Must(client.Post("http://pipe/", "", r))(t)
 			got, err := io.ReadAll(res.Body)
 			if err := errors.Join(err, res.Body.Close(), <-served); err != nil || string(got) != "somesomesome" || res.ProtoMajor != 2 {
 				t.Errorf("HTTP/%d, %q, %v", res.ProtoMajor, got, err)
@@ -105,11 +100,8 @@ func TestPacedBodyAndSlowStoreOverHTTP2(t *testing.T) {
 			served <- nil
 		}, func(client *http.Client) {
 			began := time.Now()
-			res, err := client.Post("http://pipe/", "", bytes.NewReader(make([]byte, size)))
-			testenv.OK(t, err)
-			if err := errors.Join(res.Body.Close(), <-served); err != nil {
-				t.Error(err)
-			}
+			res := testenv.Must(client.Post("http://pipe/", "", bytes.NewReader(make([]byte, size))))(t)
+			testenv.Check(t, errors.Join(res.Body.Close(), <-served))
 			// The bytes for 0.1 s are free.
 			if took := time.Since(began); took < (size-rate/10)/rate*time.Second || took > atMost {
 				t.Errorf("the body took %v", took)
@@ -123,24 +115,12 @@ func overPipe(t *testing.T, handle http.HandlerFunc, ask func(*http.Client)) {
 	t.Helper()
 	var h2 http.Protocols
 	h2.SetUnencryptedHTTP2(true)
-	l := &pipeListener{conns: make(chan net.Conn)}
-	l.ended, l.end = context.WithCancel(context.Background())
-	server := &http.Server{Handler: handle, Protocols: &h2, HTTP2: HTTP2Config()}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(l) }()
+	connect := servePipes(t, &http.Server{Handler: handle, Protocols: &h2, HTTP2: HTTP2Config()})
 	transport := &http.Transport{Protocols: &h2, DialContext: func(context.Context, string, string) (net.Conn, error) {
-		near, far := net.Pipe()
-		l.conns <- far
-		return near, nil
+		return connect(), nil
 	}}
 	ask(&http.Client{Transport: transport})
 	transport.CloseIdleConnections()
-	if err := server.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
-		t.Error(err)
-	}
 }
 
 // TestCutOverHTTP2 cuts a response that waits for a window, and one between two writes.
@@ -168,19 +148,12 @@ func TestCutOverHTTP2(t *testing.T) {
 					if readErr == nil || n == 64<<20 {
 						t.Errorf("the client got %d bytes, %v", n, readErr)
 					}
-					closeOrFail(t, res.Body)
+					testenv.Check(t, res.Body.Close())
 				}
 				if err := <-served; !errors.Is(err, blob.ErrCut) {
 					t.Errorf("after a pause of %s: %v, want %v", pause, err, blob.ErrCut)
 				}
 			})
 		})
-	}
-}
-
-func closeOrFail(t testing.TB, c io.Closer) {
-	t.Helper()
-	if err := c.Close(); err != nil {
-		t.Error(err)
 	}
 }

@@ -39,8 +39,7 @@ func TestPace(t *testing.T) {
 func serveLoopback(t *testing.T, handle http.HandlerFunc) *net.TCPConn {
 	t.Helper()
 	server := httptest.NewServer(handle)
-	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	testenv.OK(t, err)
+	conn := testenv.Must(net.Dial("tcp", server.Listener.Addr().String()))(t)
 	t.Cleanup(func() {
 		if err := conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
@@ -54,9 +53,7 @@ func serveLoopback(t *testing.T, handle http.HandlerFunc) *net.TCPConn {
 // send writes to a connection.
 func send(t *testing.T, conn net.Conn, text string) {
 	t.Helper()
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(io.WriteString(conn, text)))
 }
 
 // received returns everything that arrives until the other end closes.
@@ -108,40 +105,19 @@ func TestSlowBodyOverTCP(t *testing.T) {
 	}
 }
 
-// TestSteadyBodyOverTCP: a body that takes many windows but keeps the rate is read completely.
-func TestSteadyBodyOverTCP(t *testing.T) {
-	t.Parallel()
-	const pieces, size = 60, 1 << 10
-	steady := MinRate{Bytes: 1 << 10, Window: time.Second} // a fortieth of what is sent
-	result := make(chan string, 1)
-	conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
-		start := time.Now()
-		n, err := io.Copy(io.Discard, NewReader(w, r.Body, Options{Rate: steady}))
-		result <- fmt.Sprint(n, err, time.Since(start) > steady.Window)
-		w.Header().Set("Connection", "close")
-	})
-	send(t, conn, putHead(pieces*size))
-	ticker := time.NewTicker(25 * time.Millisecond)
-	defer ticker.Stop()
-	for range pieces {
-		<-ticker.C
-		send(t, conn, strings.Repeat("x", size))
-	}
-	received(t, conn)
-	if got, want := <-result, fmt.Sprint(pieces*size, nil, true); got != want {
-		t.Errorf("bytes, error, longer than a window: %s, want %s", got, want)
-	}
-}
-
 // TestContextOutlivesBodyDeadline: after the body the request's context stays alive, however long
 // the handler runs, although the body had a deadline; and the connection can be used again.
 func TestContextOutlivesBodyDeadline(t *testing.T) {
-	for name, requests := range map[string]string{
-		"with a length":  putHead(5) + "hello",
-		"chunked":        "PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
-		"empty":          putHead(0),
-		"empty, chunked": "PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-		"none":           "GET / HTTP/1.1\r\nHost: h\r\n\r\n",
+	for name, tc := range map[string]struct {
+		request string
+		unread  bool
+	}{
+		"with a length":  {putHead(5) + "hello", false},
+		"chunked":        {"PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", false},
+		"empty":          {putHead(0), false},
+		"empty, chunked": {"PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", false},
+		"none":           {"GET / HTTP/1.1\r\nHost: h\r\n\r\n", false},
+		"none, not read": {"GET / HTTP/1.1\r\nHost: h\r\n\r\n", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -149,13 +125,15 @@ func TestContextOutlivesBodyDeadline(t *testing.T) {
 			conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
 				body := NewReader(w, r.Body, Options{Rate: shortRate})
 				defer body.Done()
-				if _, err := io.Copy(io.Discard, body); err != nil {
-					result <- err
-					return
+				if !tc.unread {
+					if _, err := io.Copy(io.Discard, body); err != nil {
+						result <- err
+						return
+					}
 				}
 				// Neither a read after the end nor the guard's end sets a deadline again.
 				if r.URL.Path == "/again" {
-					if _, err := body.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+					if _, err := body.Read(make([]byte, 1)); !tc.unread && !errors.Is(err, io.EOF) {
 						result <- err
 						return
 					}
@@ -169,7 +147,7 @@ func TestContextOutlivesBodyDeadline(t *testing.T) {
 				}
 			})
 			for _, path := range []string{"/", "/again"} {
-				send(t, conn, strings.Replace(requests, "/", path, 1))
+				send(t, conn, strings.Replace(tc.request, "/", path, 1))
 				if err := <-result; err != nil {
 					t.Errorf("%v", err)
 				}
@@ -178,44 +156,29 @@ func TestContextOutlivesBodyDeadline(t *testing.T) {
 					t.Fatalf("response %q, %v", buffer, err)
 				}
 				// This is what remains of the head; there is no body.
-				if _, err := conn.Read(make([]byte, 4<<10)); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, testenv.Error(conn.Read(make([]byte, 4<<10))))
 			}
 		})
 	}
 }
 
-// TestContextWithoutABody: the same for a request without a body, which is never read.
-func TestContextWithoutABody(t *testing.T) {
-	t.Parallel()
-	result := make(chan error, 1)
-	conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
-		NewReader(w, r.Body, Options{Rate: shortRate}).Done()
-		select {
-		case <-r.Context().Done():
-			result <- context.Cause(r.Context())
-		case <-time.After(3 * shortRate.Window):
-			result <- nil
-		}
-	})
-	send(t, conn, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-	if err := <-result; err != nil {
-		t.Error(err)
-	}
-}
-
-// TestUnreadBodyOverTCP: a handler that refuses a body without reading it is delayed by at most
-// one window if the client never sends it.
+// TestUnreadBodyOverTCP: a handler that refuses a body without reading it is delayed by at most one
+// window if the client never sends it, also if it closes the body.
 func TestUnreadBodyOverTCP(t *testing.T) {
-	conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
-		body := NewReader(w, r.Body, Options{Rate: shortRate})
-		body.Done()
-		w.WriteHeader(http.StatusForbidden)
-	})
-	send(t, conn, putHead(1<<10))
-	if response := received(t, conn); !strings.HasPrefix(response, "HTTP/1.1 403 ") {
-		t.Errorf("response %q", response)
+	for name, end := range map[string]func(*testing.T, *Reader){
+		"done": func(_ *testing.T, body *Reader) { body.Done() },
+		"closed": func(t *testing.T, body *Reader) {
+			testenv.Is(t, body.Close(), os.ErrDeadlineExceeded, "closing a body that is not sent")
+		},
+	} {
+		conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
+			end(t, NewReader(w, r.Body, Options{Rate: shortRate}))
+			w.WriteHeader(http.StatusForbidden)
+		})
+		send(t, conn, putHead(1<<10))
+		if response := received(t, conn); !strings.HasPrefix(response, "HTTP/1.1 403 ") {
+			t.Errorf("%s: response %q", name, response)
+		}
 	}
 }
 
@@ -252,21 +215,6 @@ func TestShortBodyOverTCP(t *testing.T) {
 	}
 }
 
-// TestCloseBody: closing the body stops enforcing the rate, too.
-func TestCloseBody(t *testing.T) {
-	conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
-		body := NewReader(w, r.Body, Options{Rate: shortRate})
-		if err := body.Close(); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("closing a body that is not sent: %v", err)
-		}
-		w.WriteHeader(http.StatusForbidden)
-	})
-	send(t, conn, putHead(1<<10))
-	if response := received(t, conn); !strings.HasPrefix(response, "HTTP/1.1 403 ") {
-		t.Errorf("response %q", response)
-	}
-}
-
 // pipeListener is a listener without a network: its connections are unbuffered pipes that obey a
 // synctest bubble's time.
 type pipeListener struct {
@@ -287,27 +235,31 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 func (l *pipeListener) Close() error   { l.end(); return nil }
 func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
 
+// servePipes serves HTTP over pipes, and returns what connects a client.
+func servePipes(t *testing.T, server *http.Server) (connect func() net.Conn) {
+	t.Helper()
+	l := &pipeListener{conns: make(chan net.Conn)}
+	l.ended, l.end = context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	t.Cleanup(func() {
+		testenv.Check(t, server.Close())
+		testenv.Is(t, <-served, http.ErrServerClosed, "the server")
+	})
+	return func() net.Conn {
+		near, far := net.Pipe()
+		l.conns <- far
+		return near
+	}
+}
+
 // inBubble runs client against a server with handle, in a synctest bubble.
 func inBubble(t *testing.T, handle http.HandlerFunc, client func(t *testing.T, conn net.Conn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		l := &pipeListener{conns: make(chan net.Conn)}
-		l.ended, l.end = context.WithCancel(context.Background())
-		server := &http.Server{Handler: handle}
-		served := make(chan error, 1)
-		go func() { served <- server.Serve(l) }()
-		near, far := net.Pipe()
-		l.conns <- far
-		client(t, near)
-		if err := near.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
-		}
+		conn := servePipes(t, &http.Server{Handler: handle})()
+		client(t, conn)
+		testenv.Check(t, conn.Close())
 	})
 }
 
@@ -389,16 +341,6 @@ func TestBodyPace(t *testing.T) {
 	}
 }
 
-// TestBodyWithoutDeadlines: without deadlines on the connection a Reader only reads.
-func TestBodyWithoutDeadlines(t *testing.T) {
-	body := NewReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader("hello")), Options{Rate: DefaultMinRate})
-	got, err := io.ReadAll(body)
-	if string(got) != "hello" || err != nil {
-		t.Errorf("%q, %v", got, err)
-	}
-	body.Done()
-}
-
 // TestDrainDependsOnWhatIsLeft checks that Drain refuses a body if more than 256 KiB of it are
 // left, and reads it if less is left, however long it is in all.
 func TestDrainDependsOnWhatIsLeft(t *testing.T) {
@@ -413,16 +355,6 @@ func TestDrainDependsOnWhatIsLeft(t *testing.T) {
 		}
 		body.Done()
 	}
-}
-
-// withoutDeadlines returns a ResponseWriter that has no deadlines.
-func withoutDeadlines(t *testing.T) http.ResponseWriter {
-	t.Helper()
-	w := httptest.NewRecorder()
-	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); !errors.Is(err, http.ErrNotSupported) {
-		t.Fatalf("a deadline can be set: %v", err)
-	}
-	return w
 }
 
 // closedConn is the ResponseWriter for a connection that was closed.
@@ -464,9 +396,7 @@ func TestAbandon(t *testing.T) {
 	for complete, want := range map[bool]error{false: ErrSlowBody, true: io.EOF} {
 		body := NewReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader("hello")), Options{Rate: DefaultMinRate})
 		if complete {
-			if _, err := io.Copy(io.Discard, body); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, testenv.Error(io.Copy(io.Discard, body)))
 		}
 		body.Abandon()
 		n, err := body.Read(make([]byte, 10))

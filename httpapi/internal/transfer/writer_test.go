@@ -27,12 +27,9 @@ func testFile(t *testing.T, n int) (*os.File, []byte) {
 	}
 	path := filepath.Join(t.TempDir(), "file")
 	testenv.OK(t, os.WriteFile(path, content, 0o600))
-	f, err := os.Open(path)
-	testenv.OK(t, err)
+	f := testenv.Must(os.Open(path))(t)
 	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, f.Close())
 	})
 	return f, content
 }
@@ -82,68 +79,51 @@ func TestWriterKeepsSendfile(t *testing.T) {
 	const size = 3<<20 + 777
 	f, content := testFile(t, size)
 	const from, n = 1000, 2<<20 + 5
-	copies := map[string]struct {
-		send func(w io.Writer) (int64, error)
+	limited := func(n int64) *io.LimitedReader { return &io.LimitedReader{R: f, N: n} }
+	for name, tc := range map[string]struct {
+		send func(w *Writer) (int64, error)
 		want []byte
 		file bool
 	}{
-		"the whole file": {func(w io.Writer) (int64, error) { return io.Copy(w, f) }, content, true},
-		"its end":        {func(w io.Writer) (int64, error) { return w.(io.ReaderFrom).ReadFrom(f) }, content, true},
-		"a range": {func(w io.Writer) (int64, error) {
-			if _, err := f.Seek(from, io.SeekStart); err != nil {
-				return 0, err
-			}
-			limited := &io.LimitedReader{R: f, N: n}
-			m, err := w.(io.ReaderFrom).ReadFrom(limited)
-			if limited.N != 0 {
-				return m, fmt.Errorf("%d bytes are reported as left", limited.N)
-			}
+		"the whole file": {func(w *Writer) (int64, error) { return io.Copy(w, f) }, content, true},
+		"its end":        {func(w *Writer) (int64, error) { return w.ReadFrom(f) }, content, true},
+		"a range": {func(w *Writer) (int64, error) {
+			testenv.Check(t, testenv.Error(f.Seek(from, io.SeekStart)))
+			source := limited(n)
+			m, err := w.ReadFrom(source)
+			testenv.Equal(t, source.N, 0, "the bytes that are reported as left")
 			return m, err
 		}, content[from : from+n], true},
-		"a copied range": {func(w io.Writer) (int64, error) {
-			if _, err := f.Seek(from, io.SeekStart); err != nil {
-				return 0, err
-			}
+		"a copied range": {func(w *Writer) (int64, error) {
+			testenv.Check(t, testenv.Error(f.Seek(from, io.SeekStart)))
 			return io.CopyN(w, f, n)
 		}, content[from : from+n], true},
-		"beyond the end": {func(w io.Writer) (int64, error) {
-			return w.(io.ReaderFrom).ReadFrom(&io.LimitedReader{R: f, N: size * 2})
-		}, content, true},
-		"exactly 2 MiB": {func(w io.Writer) (int64, error) {
-			return w.(io.ReaderFrom).ReadFrom(&io.LimitedReader{R: f, N: 2 << 20})
-		}, content[:2<<20], true},
-		"nothing": {func(w io.Writer) (int64, error) {
-			return w.(io.ReaderFrom).ReadFrom(&io.LimitedReader{R: f, N: 0})
-		}, nil, false},
-		"other readers": {func(w io.Writer) (int64, error) { return io.Copy(w, readerOnly{f}) }, content, false},
-		"limited other readers": {func(w io.Writer) (int64, error) {
+		"beyond the end": {func(w *Writer) (int64, error) { return w.ReadFrom(limited(size * 2)) }, content, true},
+		"exactly 2 MiB":  {func(w *Writer) (int64, error) { return w.ReadFrom(limited(2 << 20)) }, content[:2<<20], true},
+		"nothing":        {func(w *Writer) (int64, error) { return w.ReadFrom(limited(0)) }, nil, false},
+		"other readers":  {func(w *Writer) (int64, error) { return io.Copy(w, readerOnly{f}) }, content, false},
+		"limited other readers": {func(w *Writer) (int64, error) {
 			return io.Copy(w, io.LimitReader(readerOnly{f}, n))
 		}, content[:n], false},
-		"bytes": {func(w io.Writer) (int64, error) {
+		"bytes": {func(w *Writer) (int64, error) {
 			m, err := w.Write(content)
 			return int64(m), err
 		}, content, false},
-	}
-	for name, tc := range copies {
+	} {
 		sent := &sentFiles{}
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(hw http.ResponseWriter, _ *http.Request) {
 			hw.Header().Set("Content-Length", fmt.Sprint(len(tc.want)))
-			if _, err := f.Seek(0, io.SeekStart); err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, testenv.Error(f.Seek(0, io.SeekStart)))
 			w := NewWriter(hw, Options{Rate: DefaultMinRate})
 			n, err := tc.send(w)
 			if err != nil || n != int64(len(tc.want)) || w.written != n {
 				t.Errorf("%s: %d bytes, %d counted, %v", name, n, w.written, err)
 			}
-			if err := w.Done(); err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, w.Done())
 		}))
 		server.Listener = countingListener{server.Listener, sent}
 		server.Start()
-		response, err := http.Get(server.URL)
-		testenv.OK(t, err)
+		response := testenv.Must(http.Get(server.URL))(t)
 		got, err := io.ReadAll(response.Body)
 		if err != nil || !bytes.Equal(got, tc.want) {
 			t.Errorf("%s: received %d bytes, %v", name, len(got), err)
@@ -192,9 +172,7 @@ func TestSlowReaderOverTCP(t *testing.T) {
 		if got, _ := io.Copy(io.Discard, conn); got >= size {
 			t.Errorf("%s: the client received the whole response", name)
 		}
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(f.Seek(0, io.SeekStart)))
 	}
 }
 
@@ -287,12 +265,8 @@ func (s *slowSource) Read(p []byte) (int, error) {
 func TestWriterDone(t *testing.T) {
 	inBubble(t, func(hw http.ResponseWriter, _ *http.Request) {
 		w := NewWriter(hw, Options{Rate: DefaultMinRate})
-		if _, err := w.Write([]byte("hello")); err != nil {
-			t.Error(err)
-		}
-		if err := w.Done(); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, testenv.Error(w.Write([]byte("hello"))))
+		testenv.Check(t, w.Done())
 	}, func(t *testing.T, conn net.Conn) {
 		send(t, conn, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
 		synctest.Wait()              // for the handler
@@ -311,9 +285,7 @@ func TestWriterWithoutDeadlines(t *testing.T) {
 	if _, err2 := w.Write(nil); err != nil || err2 != nil || w.written != 10 || !bytes.Equal(recorder.Body.Bytes(), content) {
 		t.Errorf("%v, %v, %d bytes, %q", err, err2, w.written, recorder.Body)
 	}
-	if err := w.Done(); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, w.Done())
 	if err := http.NewResponseController(w).Flush(); err != nil || !recorder.Flushed {
 		t.Error("the guarded ResponseWriter cannot be flushed")
 	}
