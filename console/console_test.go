@@ -22,8 +22,7 @@ const testSources = "files.example:9090/console/"
 
 func newConsole(t *testing.T) *Console {
 	t.Helper()
-	c, err := New()
-	testenv.OK(t, err)
+	c := testenv.Must(New())(t)
 	return c
 }
 
@@ -43,8 +42,7 @@ func get(t *testing.T, c *Console, method, name string, more ...string) *http.Re
 
 func body(t *testing.T, r *http.Response) []byte {
 	t.Helper()
-	content, err := io.ReadAll(r.Body)
-	testenv.OK(t, err)
+	content := testenv.Must(io.ReadAll(r.Body))(t)
 	return content
 }
 
@@ -71,8 +69,7 @@ func TestPagesNameExistingAssets(t *testing.T) {
 			if zipped.Header.Get("Content-Encoding") != "gzip" || plain.Header.Get("Content-Encoding") != "" || zipped.Header.Get("ETag") == plain.Header.Get("ETag") {
 				t.Errorf("%s: headers %v and, compressed, %v", match[1], plain.Header, zipped.Header)
 			}
-			z, err := gzip.NewReader(zipped.Body)
-			testenv.OK(t, err)
+			z := testenv.Must(gzip.NewReader(zipped.Body))(t)
 			unzipped, err := io.ReadAll(z)
 			if err != nil || !bytes.Equal(unzipped, body(t, plain)) {
 				t.Errorf("%s: compressed, it has other bytes (error %v)", match[1], err)
@@ -169,15 +166,14 @@ func TestBudget(t *testing.T) {
 
 // TestVendoredFiles checks that the libraries are those that vendor.sh fetches from npm.
 func TestVendoredFiles(t *testing.T) {
-	listed, err := os.ReadFile("vendor.sha256")
-	testenv.OK(t, err)
+	listed := testenv.Must(os.ReadFile("vendor.sha256"))(t)
 	sums := map[string]string{}
 	for line := range strings.Lines(string(listed)) {
 		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ./")
 		sums[name] = sum
 	}
 	found, licences := 0, 0
-	err = fs.WalkDir(static, "static/vendor", func(name string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(static, "static/vendor", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}

@@ -12,8 +12,7 @@ import (
 func mustParse(t *testing.T, texts ...string) (rules []Rule) {
 	t.Helper()
 	for _, text := range texts {
-		r, err := Parse(text)
-		testenv.OK(t, err)
+		r := testenv.Must(Parse(text))(t)
 		rules = append(rules, r)
 	}
 	return rules
@@ -23,8 +22,7 @@ func mustParse(t *testing.T, texts ...string) (rules []Rule) {
 func picks(t *testing.T, s *Set, n int, q Request, own ...string) (list []string) {
 	t.Helper()
 	for range n {
-		f, err := s.Pick(q, own)
-		testenv.OK(t, err)
+		f := testenv.Must(s.Pick(q, own))(t)
 		list = append(list, f.String())
 	}
 	return list
@@ -113,9 +111,7 @@ func TestConcurrentPicks(t *testing.T) {
 	for range 8 {
 		work.Go(func() {
 			for range 100 {
-				if _, err := s.Pick(Request{Method: "GET", Operation: Info}, nil); err != nil {
-					t.Error(err)
-				}
+				testenv.Check(t, testenv.Error(s.Pick(Request{Method: "GET", Operation: Info}, nil)))
 				s.List()
 			}
 		})

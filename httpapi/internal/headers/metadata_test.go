@@ -25,8 +25,7 @@ func TestMetadataOfHeaders(t *testing.T) {
 	} {
 		h.Set(name, value)
 	}
-	m, err := ParseMetadata(h)
-	testenv.OK(t, err)
+	m := testenv.Must(ParseMetadata(h))(t)
 	const want = "Blob-Meta-!#$%&'*+.^_`|~9:~\nBlob-Meta-Color-Of-Roof:dark : red\nCache-Control:public, max-age=60\n" +
 		"Content-Disposition:attachment; filename=\"a:b.txt\"\nContent-Language:de, en\n"
 	if m != want {

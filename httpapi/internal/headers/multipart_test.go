@@ -34,8 +34,7 @@ func TestFrameRanges(t *testing.T) {
 			}
 			reader := multipart.NewReader(&body, params["boundary"])
 			for _, r := range ranges {
-				part, err := reader.NextRawPart()
-				testenv.OK(t, err)
+				part := testenv.Must(reader.NextRawPart())(t)
 				got, err := io.ReadAll(part)
 				if err != nil || !bytes.Equal(got, content[r.Off:r.Off+r.N]) {
 					t.Errorf("part %v: %q, %v", r, got, err)

@@ -41,8 +41,7 @@ func (r *repeated) UnmarshalJSON(data []byte) error {
 
 func readClientVectors(t *testing.T) clientVectors {
 	t.Helper()
-	data, err := os.ReadFile("../../../wire/testdata/client-http.json")
-	testenv.OK(t, err)
+	data := testenv.Must(os.ReadFile("../../../wire/testdata/client-http.json"))(t)
 	var v clientVectors
 	testenv.OK(t, json.Unmarshal(data, &v))
 	return v

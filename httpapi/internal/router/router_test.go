@@ -39,8 +39,7 @@ func testRoutes() []Route[string] {
 
 func newTestRouter(t testing.TB, base string) *Router[string] {
 	t.Helper()
-	rt, err := New(base, testRoutes())
-	testenv.OK(t, err)
+	rt := testenv.Must(New(base, testRoutes()))(t)
 	return rt
 }
 
@@ -255,8 +254,7 @@ func TestPrecedence(t *testing.T) {
 		for _, p := range patterns {
 			routes = append(routes, Route[string]{Method: "GET", Pattern: p})
 		}
-		rt, err := New("", routes)
-		testenv.OK(t, err)
+		rt := testenv.Must(New("", routes))(t)
 		for path, pattern := range want {
 			if m := rt.Match("GET", path); m.Pattern != pattern {
 				t.Errorf("%s: %q, want %q", path, m.Pattern, pattern)
