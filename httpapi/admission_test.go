@@ -1,21 +1,18 @@
 package httpapi
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sluice/access"
@@ -24,7 +21,6 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
 	"sluice/database"
-	"sluice/database/whole"
 	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
@@ -35,39 +31,14 @@ import (
 // but probes and preflights are served.
 func TestTooManyConcurrentRequests(t *testing.T) {
 	const most = 3
-	s := newService(t, func(c *Config, _ *Server) { c.MaxRequests = most })
+	s := newService(t, func(c *Config) { c.MaxRequests = most })
 	if s.Busy() {
 		t.Error("a server without requests is busy")
 	}
-	var bodies []*io.PipeWriter
-	var responses sync.WaitGroup
-	for i := range most {
-		r, w := io.Pipe()
-		bodies = append(bodies, w)
-		responses.Go(func() {
-			req, err := http.NewRequest("PUT", fmt.Sprintf("%s/v1/blobs/1/%d", s.url, i), r)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			res, err := http.DefaultTransport.RoundTrip(req)
-			if err != nil || res.StatusCode != 204 {
-				t.Errorf("%v, %v", res, err)
-				return
-			}
-			if err := res.Body.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		if _, err := w.Write([]byte("some")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for s.slots.active.Load() < most { // until all are in progress
-		runtime.Gosched()
-	}
-	if res, body := s.do(t, "GET", "/v1/info", ""); res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, `"overloaded"`) {
-		t.Errorf("one request too many: %d %s", res.StatusCode, body)
+	end := s.hold(t, most)
+	res, _ := s.refused(t, 503, wire.CodeOverloaded, "GET", "/v1/info", "")
+	if res.Header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
 	}
 	if !s.Busy() {
 		t.Error("a server with requests is not busy")
@@ -75,48 +46,32 @@ func TestTooManyConcurrentRequests(t *testing.T) {
 	if refused, limit := s.RefusedBusy(), s.MaxRequests(); refused != 1 || limit != most {
 		t.Errorf("%d refusals by a limit of %d are counted, want one by %d", refused, limit, most)
 	}
-	for _, probe := range []string{"/livez", "/readyz"} {
-		if res, body := s.do(t, "GET", probe, ""); res.StatusCode != 200 {
-			t.Errorf("%s: %d %s", probe, res.StatusCode, body)
-		}
-	}
-	if res, _ := s.do(t, "OPTIONS", "/v1/info", ""); res.StatusCode != 204 {
-		t.Errorf("OPTIONS: %d", res.StatusCode)
-	}
-	for _, w := range bodies {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	responses.Wait()
-	if res, body := s.do(t, "GET", "/v1/info", ""); res.StatusCode != 200 {
-		t.Errorf("after they have ended: %d %s", res.StatusCode, body)
-	}
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	s.want(t, 200, "GET", "/livez", "")
+	s.want(t, 200, "GET", "/readyz", "")
+	s.want(t, 204, "OPTIONS", "/v1/info", "")
+	end()
+	s.want(t, 200, "GET", "/v1/info", "")
 }
 
 // TestQuotaOfWritesInDoubt checks that what may have been stored counts until the store is queried
 // again.
 func TestQuotaOfWritesInDoubt(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
-	_, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Limits: keys.Limits{StoredBytes: 100 + 2*metastore.Charge("in doubt", "")}})
-	caller, err := h.keys.Authenticate(t.Context(), secret)
-	testenv.OK(t, err)
+	limits := keys.Limits{StoredBytes: 100 + 2*metastore.Charge("in doubt", "")}
+	_, auth := h.limited(t, access.ScopeWrite, limits)
+	caller := testenv.Must(h.keys.Authenticate(t.Context(), auth[1]))(t)
 	x := &exchange{allowance: h.limiter.OfKey(caller)}
 	put := func() (*bodyReader, error) {
 		x.r = httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", 60)))
 		return x.storeBody("in doubt", "")
 	}
-	first, err := put()
-	testenv.OK(t, err)
+	first := testenv.Must(put())(t)
 	body := make([]byte, 60)
-	_, err = h.meta.CommitBlob(t.Context(), metastore.Blob{
+	_, err := h.meta.CommitBlob(t.Context(), metastore.Blob{
 		Account: "ours", Name: "in doubt", Content: metastore.NewContentID(time.Now()), Size: 60, Owner: caller.Group(),
 	}, []metastore.Extent{{Size: 60, Blocks: []uint32{0}, Body: body}}, nil)
 	testenv.OK(t, err)
-	if err := first.confirm(database.ErrUnknownOutcome); !errors.Is(err, database.ErrUnknownOutcome) {
-		t.Error(err)
-	}
+	testenv.Is(t, first.confirm(database.ErrUnknownOutcome), database.ErrUnknownOutcome, "confirm")
 	if second, err := put(); !errors.Is(err, access.ErrQuota) {
 		t.Errorf("60 bytes more: %+v, %v; want them refused", second, err)
 	}
@@ -128,49 +83,42 @@ func TestQuota(t *testing.T) {
 	const unit = 20_000 // large compared with what each object is charged
 	const limit = 100*unit + 10_000
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
-	_, secret := h.key(t, access.NewKey{
-		Scopes: []access.Scope{access.ScopeWrite}, Limits: keys.Limits{StoredBytes: limit, OpenUploads: 1},
-	})
-	auth := []string{"X-Api-Key", secret}
-	ask := func(method, path, body string, want int) string {
+	_, auth := h.limited(t, access.ScopeWrite, keys.Limits{StoredBytes: limit, OpenUploads: 1})
+	ask := func(method, path, body string, want int) {
 		t.Helper()
-		res, got := h.do(t, method, path, body, auth...)
-		if res.StatusCode != want || want == 403 && !strings.Contains(got, `"quota_exceeded"`) {
-			t.Errorf("%s %s: %d %s, want %d", method, path, res.StatusCode, got, want)
+		if want == 403 {
+			h.refused(t, want, wire.CodeQuotaExceeded, method, path, body, auth...)
+		} else {
+			h.want(t, want, method, path, body, auth...)
 		}
-		return got
 	}
 	ask("PUT", "/v1/blobs/ours/a", strings.Repeat("a", 60*unit), 204)
 	ask("PUT", "/v1/blobs/ours/b", strings.Repeat("b", 41*unit), 403)
-	began := ask("POST", "/v1/multipart-uploads", `{"rawAccount":"ours","rawBlobName":"u"}`, 200)
+	upload := h.newUpload(t, ours, "u", "", auth...)
 	ask("POST", "/v1/multipart-uploads", `{"rawAccount":"ours","rawBlobName":"u"}`, 403)
-	upload := "/v1/multipart-uploads/" + strings.Split(began, `"`)[3]
 	ask("PUT", upload+"/parts/0", strings.Repeat("p", 30*unit), 200)
 	ask("PUT", "/v1/blobs/ours/b", strings.Repeat("b", 11*unit), 403)
 	ask("DELETE", "/v1/blobs/ours/a", "", 204)
 	ask("PUT", "/v1/blobs/ours/b", strings.Repeat("b", 70*unit), 204)
 	ask("DELETE", upload, "", 204)
-	ask("POST", "/v1/multipart-uploads", `{"rawAccount":"ours","rawBlobName":"u"}`, 200)
+	h.newUpload(t, ours, "u", "", auth...)
 	ask("PUT", "/v1/blobs/ours/c", strings.Repeat("c", 30*unit), 204)
 	ask("PUT", "/v1/blobs/ours/d", strings.Repeat("d", unit), 403)
 
 	// A body without a declared length is counted as it arrives.
 	ask("DELETE", "/v1/blobs/ours/c", "", 204)
-	for size, want := range map[int]int{31: 403, 30: 204} {
-		req, err := http.NewRequest("PUT", h.url+"/v1/blobs/ours/e", io.MultiReader(strings.NewReader(strings.Repeat("e", size*unit))))
-		testenv.OK(t, err)
-		req.Header.Set("X-Api-Key", secret)
-		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		res, err := client.Do(req)
-		if err != nil || res.StatusCode != want {
-			t.Fatalf("%d bytes without a length: %v, %v, want %d", size, res, err, want)
-		}
-		told, err := io.ReadAll(res.Body)
-		if err := errors.Join(err, res.Body.Close()); err != nil || want == 403 && !strings.Contains(string(told), `"detail":"The quota is exceeded: of 2010000 stored bytes`) {
-			t.Errorf("%v: %s", err, told)
-		}
-		if want == 204 {
-			ask("DELETE", "/v1/blobs/ours/e", "", 204)
+	for _, one := range []struct {
+		size, status int
+		says         string
+	}{
+		{31 * unit, 403, `"detail":"The quota is exceeded: of 2010000 stored bytes`},
+		{30 * unit, 204, ""},
+	} {
+		head := "PUT /v1/blobs/ours/e HTTP/1.1\r\nHost: h\r\nX-Api-Key: " + auth[1] + "\r\nTransfer-Encoding: chunked\r\n\r\n"
+		chunk := fmt.Sprintf("%x\r\n%s\r\n", one.size, strings.Repeat("e", one.size))
+		res, body := h.raw(t, head+chunk+"0\r\n\r\n")
+		if res.StatusCode != one.status || !strings.Contains(body, one.says) {
+			t.Errorf("%d bytes without a length: %d %s, want %d", one.size, res.StatusCode, body, one.status)
 		}
 	}
 }
@@ -189,37 +137,30 @@ func TestQuotaOfEmptyBlobs(t *testing.T) {
 		{keys.Limits{StoredBytes: 10 << 10}, 5, "of 10240 stored bytes 9625 are in use, 1925 more are wanted"},
 		{keys.Limits{StoredObjects: 3}, 3, "of 3 stored objects 3 are in use, 1 more are wanted"},
 	} {
-		_, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Limits: c.limits})
-		auth := []string{"X-Api-Key", secret}
-		for i := range c.fits {
-			if res, got := h.do(t, "PUT", fmt.Sprint("/v1/blobs/ours/", i, long), "", auth...); res.StatusCode != 204 {
-				t.Fatalf("%+v: blob %d: %d %s", c.limits, i, res.StatusCode, got)
+		_, auth := h.limited(t, access.ScopeWrite, c.limits)
+		blob := func(i int) string { return fmt.Sprint("/v1/blobs/ours/", i, long) }
+		refused := func(method, path, body string) {
+			t.Helper()
+			_, got := h.refused(t, 403, wire.CodeQuotaExceeded, method, path, body, auth...)
+			if !strings.Contains(got, c.says) {
+				t.Errorf("%+v: %s", c.limits, got)
 			}
 		}
-		if res, got := h.do(t, "PUT", fmt.Sprint("/v1/blobs/ours/", c.fits, long), "", auth...); res.StatusCode != 403 || !strings.Contains(got, c.says) {
-			t.Errorf("%+v: %d %s", c.limits, res.StatusCode, got)
+		for i := range c.fits {
+			h.want(t, 204, "PUT", blob(i), "", auth...)
 		}
-		upload := fmt.Sprintf(`{"rawAccount":"ours","rawBlobName":"%d%s"}`, c.fits, long)
-		res, got := h.do(t, "POST", "/v1/multipart-uploads", upload, auth...)
+		refused("PUT", blob(c.fits), "")
 		if c.limits.StoredBytes > 0 {
-			if res.StatusCode != 403 || !strings.Contains(got, c.says) {
-				t.Errorf("%+v: upload: %d %s", c.limits, res.StatusCode, got)
-			}
+			begin := fmt.Sprintf(`{"rawAccount":"ours","rawBlobName":"%d%s"}`, c.fits, long)
+			refused("POST", "/v1/multipart-uploads", begin)
 		} else { // an upload is not an object, but its parts are
-			part := "/v1/multipart-uploads/" + strings.Split(got, `"`)[3] + "/parts/0"
-			if res, got := h.do(t, "PUT", part, "p", auth...); res.StatusCode != 403 || !strings.Contains(got, c.says) {
-				t.Errorf("%+v: part: %d %s", c.limits, res.StatusCode, got)
-			}
+			refused("PUT", h.newUpload(t, ours, fmt.Sprint(c.fits, long), "", auth...)+"/parts/0", "p")
 		}
 		for i := range c.fits {
-			if res, got := h.do(t, "DELETE", fmt.Sprint("/v1/blobs/ours/", i, long), "", auth...); res.StatusCode != 204 {
-				t.Fatalf("%+v: delete: %d %s", c.limits, res.StatusCode, got)
-			}
+			h.want(t, 204, "DELETE", blob(i), "", auth...)
 		}
 		if c.fits > 0 {
-			if res, got := h.do(t, "PUT", "/v1/blobs/ours/fits", "", auth...); res.StatusCode != 204 {
-				t.Errorf("%+v: after deletes: %d %s", c.limits, res.StatusCode, got)
-			}
+			h.want(t, 204, "PUT", "/v1/blobs/ours/fits", "", auth...)
 		}
 	}
 }
@@ -228,84 +169,60 @@ func TestQuotaOfEmptyBlobs(t *testing.T) {
 // never a repeated request.
 func TestQuotaOfChannels(t *testing.T) {
 	const path = "/v1/sessions/micropaymentchannels"
-	loses := &losesOpens{}
-	h := newHostedOver(t, func(m whole.Database) whole.Database { loses.Database = m; return loses }, ReadsKey, access.ScopeChannels)
-	k, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeChannels}, Limits: keys.Limits{Channels: 3}})
+	m := &failingMeta{}
+	h := newHostedOver(t, m.around, ReadsPublic, access.ScopeChannels)
+	k, auth := h.limited(t, access.ScopeChannels, keys.Limits{Channels: 3})
 	body := func(number int) string {
 		return fmt.Sprintf(`{"userIdentity":%q,"paymentChannelId":"%d"}`, payer, number)
 	}
-	open := func(number int, idem string) (*http.Response, string) {
+	keyed := func(idem string) []string { return append(auth, wire.HeaderIdempotencyKey, idem) }
+	open := func(number int, idem string) string {
 		t.Helper()
-		return h.do(t, "POST", path, body(number), "X-Api-Key", secret, wire.HeaderIdempotencyKey, idem)
+		_, made := h.want(t, 201, "POST", path, body(number), keyed(idem)...)
+		return made
+	}
+	refused := func(number int, idem string, status int, code wire.Code) string {
+		t.Helper()
+		_, got := h.refused(t, status, code, "POST", path, body(number), keyed(idem)...)
+		return got
 	}
 	counted := func(want int64) {
 		t.Helper()
-		if used, err := h.meta.Usage(t.Context(), k.Group); err != nil || used != (metastore.Used{Channels: want, Retained: want * metastore.RowCharge}) {
-			t.Errorf("%+v is used, %v; want %d channels", used, err, want)
-		}
+		used := testenv.Must(h.meta.Usage(t.Context(), k.Group))(t)
+		testenv.Equal(t, used, metastore.Used{Channels: want, Retained: want * metastore.RowCharge}, "the usage")
 	}
-	first, made := open(1, "first")
-	if first.StatusCode != http.StatusCreated {
-		t.Fatalf("%d %s", first.StatusCode, made)
-	}
+	made := open(1, "first")
 	for range 3 { // neither a repeat nor a refusal uses quota
-		if res, got := open(1, "first"); res.StatusCode != http.StatusCreated || got != made {
-			t.Errorf("repeated: %d %s, want %s", res.StatusCode, got, made)
-		}
-		res, got := open(1, "another")
-		wantProblem(t, res, got, http.StatusConflict, wire.CodeChannelExists)
+		testenv.Equal(t, open(1, "first"), made, "a repeated response")
+		refused(1, "another", http.StatusConflict, wire.CodeChannelExists)
 	}
 	counted(1)
-	if res, got := open(2, "second"); res.StatusCode != http.StatusCreated {
-		t.Fatalf("%d %s", res.StatusCode, got)
-	}
-	loses.next.Store(true)
-	res, got := open(3, "third")
-	wantProblem(t, res, got, http.StatusServiceUnavailable, wire.CodeOutcomeUnknown)
+	open(2, "second")
+	m.fail(database.ErrUnknownOutcome)
+	refused(3, "third", http.StatusServiceUnavailable, wire.CodeOutcomeUnknown)
+	m.fail(nil)
 	counted(3)
 
 	for _, idem := range []string{"fourth", "fourth", "fifth"} {
-		res, got = open(4, idem)
-		wantProblem(t, res, got, http.StatusForbidden, wire.CodeQuotaExceeded)
+		got := refused(4, idem, http.StatusForbidden, wire.CodeQuotaExceeded)
 		if !strings.Contains(got, "of 3 channels 3 are in use, 1 more are wanted") {
 			t.Errorf("the refusal is %s", got)
 		}
 	}
-	res, got = h.do(t, "POST", path, body(4), "X-Api-Key", secret)
-	wantProblem(t, res, got, http.StatusForbidden, wire.CodeQuotaExceeded)
+	h.refused(t, 403, wire.CodeQuotaExceeded, "POST", path, body(4), auth...)
 	counted(3)
-	if c, err := h.meta.FindChannel(t.Context(), payer, "0x1", "0x2", 4); !errors.Is(err, ledger.ErrNoChannel) {
-		t.Errorf("the usage is %+v, %v", c, err)
-	}
+	_, err := h.meta.FindChannel(t.Context(), payer, "0x1", "0x2", 4)
+	testenv.Is(t, err, ledger.ErrNoChannel, "a channel that was refused")
 
 	// A repeat returns what was opened, also if the first response was lost.
-	if res, got := open(1, "first"); res.StatusCode != http.StatusCreated || got != made {
-		t.Errorf("repeated: %d %s, want %s", res.StatusCode, got, made)
+	testenv.Equal(t, open(1, "first"), made, "a repeated response")
+	if got := open(3, "third"); !strings.Contains(got, `"3"`) {
+		t.Errorf("the third, repeated: %s", got)
 	}
-	if res, got := open(3, "third"); res.StatusCode != http.StatusCreated || !strings.Contains(got, `"3"`) {
-		t.Errorf("the third, repeated: %d %s", res.StatusCode, got)
-	}
-	res, got = open(2, "first")
-	wantProblem(t, res, got, http.StatusUnprocessableEntity, wire.CodeIdempotencyReuse)
+	refused(2, "first", http.StatusUnprocessableEntity, wire.CodeIdempotencyReuse)
 	counted(3)
-	_, another := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeChannels}, Limits: keys.Limits{Channels: 1}})
-	if res, got := h.do(t, "POST", path, body(4), "X-Api-Key", another); res.StatusCode != http.StatusCreated {
-		t.Errorf("another group: %d %s", res.StatusCode, got)
-	}
-}
-
-// losesOpens is a store that loses the result of the next OpenChannel.
-type losesOpens struct {
-	whole.Database
-	next atomic.Bool
-}
-
-func (s *losesOpens) OpenChannel(ctx context.Context, c ledger.Channel, idem *ledger.Idempotency) (ledger.Channel, error) {
-	c, err := s.Database.OpenChannel(ctx, c, idem)
-	if err == nil && s.next.Swap(false) {
-		return ledger.Channel{}, database.ErrUnknownOutcome
-	}
-	return c, err
+	_, another := h.limited(t, access.ScopeChannels, keys.Limits{Channels: 1})
+	h.want(t, 201, "POST", path, body(4), another...)
 }
 
 // TestRequestRate: the rates are announced, and a refused request has a Retry-After.
@@ -346,51 +263,17 @@ func TestRequestRate(t *testing.T) {
 func TestKeysKeepAShareOfTheSlots(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeRead)
 	h.slots.max = 8
-	const most = 6
-	var bodies []*io.PipeWriter
-	var responses sync.WaitGroup
-	for range most {
-		r, w := io.Pipe()
-		bodies = append(bodies, w)
-		responses.Go(func() {
-			res, err := http.Post(h.url+"/v1/sessions", "application/json", r)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if err := res.Body.Close(); err != nil || res.StatusCode != 201 {
-				t.Errorf("%d, %v", res.StatusCode, err)
-			}
-		})
-		if _, err := w.Write([]byte("{")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for h.slots.active.Load() < most { // until all are in progress
-		runtime.Gosched()
-	}
-	for name, headers := range map[string][]string{"no key": nil, "an unknown key": h.wrong[9].headers, "a revoked key": h.wrong[10].headers} {
-		if res, body := h.do(t, "GET", "/v1/info", "", headers...); res.StatusCode != 503 || !strings.Contains(body, `"overloaded"`) {
-			t.Errorf("%s: %d %s", name, res.StatusCode, body)
-		}
+	end := h.hold(t, 6)
+	// There is no key, an unknown one, or one that was revoked.
+	for _, headers := range [][]string{nil, h.wrong[9].headers, h.wrong[10].headers} {
+		h.refused(t, 503, wire.CodeOverloaded, "GET", "/v1/info", "", headers...)
 	}
 	for range 2 { // the key must be looked up first, and is cached then
-		if res, body := h.do(t, "GET", "/v1/info", "", h.right.headers...); res.StatusCode != 200 {
-			t.Errorf("a key: %d %s", res.StatusCode, body)
-		}
+		h.want(t, 200, "GET", "/v1/info", "", h.right.headers...)
 	}
-	for _, w := range bodies {
-		if _, err := w.Write([]byte("}")); err != nil {
-			t.Error(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	responses.Wait()
-	if res, body := h.do(t, "GET", "/v1/info", ""); res.StatusCode != 200 || h.slots.anonymous.Load() != 0 {
-		t.Errorf("after they have ended: %d %s, and %d slots in use", res.StatusCode, body, h.slots.anonymous.Load())
-	}
+	end()
+	h.want(t, 200, "GET", "/v1/info", "")
+	testenv.Equal(t, h.slots.anonymous.Load(), 0, "slots in use after they have ended")
 }
 
 // TestLookupsDoNotCountForAnAddress checks that a new key is looked up even if other callers at
@@ -404,95 +287,48 @@ func TestLookupsDoNotCountForAnAddress(t *testing.T) {
 	leave, err := address.Enter(t.Context()) // holds the only slot, and uses the rate
 	testenv.OK(t, err)
 	defer leave()
-	if res, body := h.do(t, "GET", "/v1/info", ""); res.StatusCode != 429 {
-		t.Errorf("without a key: %d %s", res.StatusCode, body)
-	}
-	if res, body := h.do(t, "GET", "/v1/info", "", h.right.headers...); res.StatusCode != 200 {
-		t.Errorf("with a key: %d %s", res.StatusCode, body)
-	}
+	h.want(t, 429, "GET", "/v1/info", "")
+	h.want(t, 200, "GET", "/v1/info", "", h.right.headers...)
 }
 
 // TestUnknownKeysAreLookedUpWithinLimits: an address's limits bound its key lookups.
 func TestUnknownKeysAreLookedUpWithinLimits(t *testing.T) {
 	t.Parallel()
-	store := &countingKeys{}
-	s := startService(t, func(meta whole.Database) *access.Authenticator {
-		store.KeyStore = meta
-		return access.NewAuthenticator(store, access.AuthenticatorOptions{})
-	}, func(c *Config, _ *Server) {
+	store := &slowKeys{}
+	s := start(t, setup{keys: store.of, config: func(c *Config) {
 		c.Limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}})
-	})
-	const key = "sluice_aaaaaaaaaaaaaaaa_" + "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	}})
 	var asked sync.WaitGroup
 	for range 30 {
 		asked.Go(func() {
-			if res, _ := s.do(t, "GET", "/v1/info", "", "X-Api-Key", key); res.StatusCode != 401 && res.StatusCode != 429 {
+			res, _ := s.do(t, "GET", "/v1/info", "", keyHeader(unknownKey(0))...)
+			if res.StatusCode != 401 && res.StatusCode != 429 {
 				t.Errorf("%d", res.StatusCode)
 			}
 		})
 	}
 	asked.Wait()
-	if n := store.asked.Load(); n == 0 || n > 10 {
+	if n := store.lookups.Load(); n == 0 || n > 10 {
 		t.Errorf("30 requests made %d lookups in the store", n)
 	}
-}
-
-// hangingKeys is a store. A lookup returns when the test allows it.
-type hangingKeys struct {
-	access.KeyStore
-	asked, answer chan struct{}
-}
-
-func (k *hangingKeys) Key(ctx context.Context, id string) (keys.Key, error) {
-	k.asked <- struct{}{}
-	<-k.answer
-	return k.KeyStore.Key(ctx, id)
 }
 
 // TestLookupsUseFewSlots checks that lookups of keys take at most an eighth of all slots, even
 // if the store hangs.
 func TestLookupsUseFewSlots(t *testing.T) {
-	store := &hangingKeys{asked: make(chan struct{}), answer: make(chan struct{})}
-	s := startService(t, func(meta whole.Database) *access.Authenticator {
-		store.KeyStore = meta
-		return access.NewAuthenticator(store, access.AuthenticatorOptions{})
-	}, func(c *Config, _ *Server) { c.MaxRequests = 16 })
-	const key = "sluice_aaaaaaaaaaaaaaaa_" + "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-	look := func() *http.Response {
-		res, _ := s.do(t, "GET", "/v1/info", "", "X-Api-Key", key)
-		return res
-	}
-	var held sync.WaitGroup
-	for range 2 {
-		held.Go(func() {
-			if res := look(); res.StatusCode != 401 {
-				t.Errorf("a key that was looked up: %d", res.StatusCode)
-			}
-		})
-		<-store.asked
-	}
-	further := make(chan int, 1)
-	go func() { further <- look().StatusCode }()
-	select {
-	case status := <-further:
-		if status != 503 {
-			t.Errorf("another key: %d, want 503", status)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, 16)
+		c.keys.takes.Store(int64(time.Minute))
+		look := func() int { return c.ask(t.Context(), "198.51.100.1", unknownKey(0)) }
+		var held sync.WaitGroup
+		for range 2 {
+			held.Go(func() { testenv.Equal(t, look(), 401, "the response for a key that was looked up") })
 		}
-	case <-store.asked:
-		t.Error("a third of 16 slots is used by a lookup")
-	}
-	close(store.answer)
-	held.Wait()
-}
-
-type countingKeys struct {
-	access.KeyStore
-	asked atomic.Int64
-}
-
-func (k *countingKeys) Key(ctx context.Context, id string) (keys.Key, error) {
-	k.asked.Add(1)
-	return k.KeyStore.Key(ctx, id)
+		synctest.Wait() // for the lookups
+		testenv.Equal(t, look(), 503, "the response for another key")
+		testenv.Equal(t, c.keys.lookups.Load(), 2, "lookups in 16 slots")
+		held.Wait()
+	})
 }
 
 // TestProbesWaitForNoBody: probes and preflights, to which few limits apply, do not wait for a
@@ -500,17 +336,9 @@ func (k *countingKeys) Key(ctx context.Context, id string) (keys.Key, error) {
 func TestProbesWaitForNoBody(t *testing.T) {
 	s := newService(t, nil)
 	for _, line := range []string{"GET /livez", "GET /readyz", "OPTIONS /v1/info"} {
-		conn, err := net.Dial("tcp", s.addr)
-		testenv.OK(t, err)
-		if _, err := io.WriteString(conn, line+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nx"); err != nil {
-			t.Fatal(err)
-		}
-		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil || res.StatusCode >= 300 || !res.Close {
-			t.Fatalf("%s: %v, %v", line, res, err)
-		}
-		if err := errors.Join(res.Body.Close(), conn.Close()); err != nil {
-			t.Error(err)
+		res, _ := s.raw(t, line+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nx")
+		if res.StatusCode >= 300 || !res.Close {
+			t.Errorf("%s: %d, closes: %t", line, res.StatusCode, res.Close)
 		}
 	}
 }
@@ -538,13 +366,8 @@ func TestStoredThingsNameTheirOwner(t *testing.T) {
 	h.blobs = blob.New(h.meta, stores, blob.Options{})
 	store := func(s *service, headers ...string) []string {
 		stores.callers = nil
-		upload, err := s.blobs.Begin(t.Context(), blob.BeginOptions{Account: ours, Name: "u", PartSize: 1 << 20})
-		testenv.OK(t, err)
-		for _, path := range []string{"/v1/blobs/" + ours + "/n", "/v1/multipart-uploads/" + upload.ID + "/parts/0"} {
-			if res, got := s.do(t, "PUT", path, body, headers...); res.StatusCode >= 300 {
-				t.Fatalf("PUT %s: %d %s", path, res.StatusCode, got)
-			}
-		}
+		s.want(t, 204, "PUT", "/v1/blobs/ours/n", body, headers...)
+		s.want(t, 200, "PUT", s.newUpload(t, ours, "u", "", headers...)+"/parts/0", body, headers...)
 		return stores.callers
 	}
 	seen := map[string]bool{}
@@ -571,14 +394,10 @@ func TestStoredThingsNameTheirOwner(t *testing.T) {
 func TestRangesArePacedByWhatIsRead(t *testing.T) {
 	t.Parallel()
 	const rate = 4 << 20 // bytes/s, a tenth is sent immediately
-	s := newService(t, func(c *Config, s *Server) {
-		if s == nil {
-			c.Limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{BytesOutPerSecond: rate}})
-		}
+	s := newService(t, func(c *Config) {
+		c.Limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{BytesOutPerSecond: rate}})
 	})
-	if res, body := s.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 4<<20)); res.StatusCode != 204 {
-		t.Fatalf("PUT: %d %s", res.StatusCode, body)
-	}
+	s.want(t, 204, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 4<<20))
 	begun := time.Now()
 	ranges := "bytes=0-0,1048576-1048576,5-5,2097152-2097152,1048580-1048580,9-9,3145727-3145727"
 	res, body := s.do(t, "GET", "/v1/blobs/0x1/n", "", "Range", ranges)

@@ -31,13 +31,8 @@ func (*discarded) SetWriteDeadline(time.Time) error { return nil }
 func TestAllocationsOfRequests(t *testing.T) {
 	s := newService(t, nil)
 	const path = "/v1/blobs/0x1/small"
-	res, text := s.do(t, "PUT", path, strings.Repeat("x", 4<<10))
-	if res.StatusCode != http.StatusNoContent {
-		t.Fatalf("%d %s", res.StatusCode, text)
-	}
+	res, _ := s.want(t, 204, "PUT", path, strings.Repeat("x", 4<<10))
 	tag := res.Header.Get("ETag")
-	_, text = s.do(t, "POST", "/v1/sessions", "")
-	id := strings.Split(text, `"`)[3]
 	for _, one := range []struct {
 		name, method, path, tag, body string
 		status                        int
@@ -47,7 +42,7 @@ func TestAllocationsOfRequests(t *testing.T) {
 		{"HEAD", "HEAD", path, "", "", 200, 12},
 		{"304", "GET", path, tag, "", 304, 14},
 		{"PUT", "PUT", path, "", strings.Repeat("y", 4<<10), 204, 150},
-		{"use", "POST", "/v1/sessions/" + id + "/use", "", "", 200, 35},
+		{"use", "POST", "/v1/sessions/" + s.newSession(t) + "/use", "", "", 200, 35},
 	} {
 		t.Run(one.name, func(t *testing.T) {
 			r := httptest.NewRequestWithContext(context.Background(), one.method, one.path, nil)

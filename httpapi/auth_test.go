@@ -1,15 +1,10 @@
 package httpapi
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -43,13 +38,14 @@ type hosted struct {
 // newHosted starts a hosted service; its keys have these scopes.
 func newHosted(t testing.TB, reads Reads, scope access.Scope) *hosted {
 	t.Helper()
-	return newHostedOver(t, func(m whole.Database) whole.Database { return m }, reads, scope)
+	return newHostedOver(t, nil, reads, scope)
 }
 
 // newHostedOver is newHosted with the metadata store that around returns.
 func newHostedOver(t testing.TB, around func(whole.Database) whole.Database, reads Reads, scope access.Scope) *hosted {
 	t.Helper()
-	h := &hosted{service: startOver(t, around, keysOf, func(c *Config, _ *Server) { c.Reads = reads })}
+	of := setup{around: around, keys: keysOf, config: func(c *Config) { c.Reads = reads }}
+	h := &hosted{service: start(t, of)}
 	every, accounts := []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels}, []string{ours, payer}
 	if scope == access.ScopeAdmin {
 		every, accounts = append(every, scope), nil // which is needed for all accounts
@@ -62,9 +58,7 @@ func newHostedOver(t testing.TB, around func(whole.Database) whole.Database, rea
 
 	good := secret(access.NewKey{Scopes: every})
 	revoked, revokedSecret := h.key(t, access.NewKey{Scopes: every})
-	if _, err := h.meta.RevokeKey(context.Background(), revoked.ID); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(h.meta.RevokeKey(context.Background(), revoked.ID)))
 	expired := secret(access.NewKey{Scopes: every, Expires: time.Now().Add(-time.Minute)})
 	h.wrong = []credential{
 		{"another scheme", []string{"Authorization", "Basic " + good}},
@@ -105,6 +99,13 @@ func (h *hosted) key(t testing.TB, n access.NewKey) (keys.Key, string) {
 	k, secret, err := access.Create(context.Background(), h.meta, n)
 	testenv.OK(t, err)
 	return k, secret
+}
+
+// limited returns a key with a scope and limits, and the header that sends it.
+func (h *hosted) limited(t testing.TB, scope access.Scope, limits keys.Limits) (key keys.Key, auth []string) {
+	t.Helper()
+	key, secret := h.key(t, access.NewKey{Scopes: []access.Scope{scope}, Limits: limits})
+	return key, keyHeader(secret)
 }
 
 // need is what a route requires of a caller.
@@ -195,16 +196,14 @@ func onBlob(method string, want int) func(*testing.T, *hosted) target {
 
 func onSession(method, rest string, want int) func(*testing.T, *hosted) target {
 	return func(t *testing.T, h *hosted) target {
-		s, err := h.sessions.Grant(t.Context(), "", nil)
-		testenv.OK(t, err)
+		s := testenv.Must(h.sessions.Grant(t.Context(), "", nil))(t)
 		return target{method, "/v1/sessions/" + s.ID + rest, "", want}
 	}
 }
 
 func onChannel(method, rest, body string, want int) func(*testing.T, *hosted) target {
 	return func(t *testing.T, h *hosted) target {
-		c, err := h.channels.Open(t.Context(), paychan.OpenOptions{Sender: payer}, nil)
-		testenv.OK(t, err)
+		c := testenv.Must(h.channels.Open(t.Context(), paychan.OpenOptions{Sender: payer}, nil))(t)
 		return target{method, "/v1/sessions/micropaymentchannels/" + c.ID + rest, body, want}
 	}
 }
@@ -364,9 +363,7 @@ func TestSyntaxComesBeforeCredentials(t *testing.T) {
 		{"POST", "/v1/multipart-uploads", "not JSON", 401}, {"PUT", "/v1/multipart-uploads/unknown/parts/x", "x", 401},
 		{"GET", "/v1/multipart-uploads/unknown", "", 401}, {"OPTIONS", "/v1/blobs/" + ours + "/x", "", 204},
 	} {
-		if res, body := h.do(t, at.method, at.path, at.body); res.StatusCode != at.want {
-			t.Errorf("%s %s: %d %s, want %d", at.method, at.path, res.StatusCode, body, at.want)
-		}
+		h.want(t, at.want, at.method, at.path, at.body)
 	}
 }
 
@@ -377,33 +374,22 @@ func TestPartsComeFromTheGroupThatBegan(t *testing.T) {
 	n := access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Accounts: []string{ours}, Group: "mates"}
 	_, mate := h.key(t, n)
 	_, other := h.key(t, n)
-	began, body := h.do(t, "POST", "/v1/multipart-uploads", `{"rawAccount": "ours", "rawBlobName": "n"}`, "X-Api-Key", mate)
-	if began.StatusCode != 200 {
-		t.Fatal(body)
-	}
-	path := "/v1/multipart-uploads/" + strings.Split(body, `"`)[3]
-	for _, try := range []struct {
-		key    []string
-		status int
-	}{{h.right.headers, 403}, {[]string{"X-Api-Key", other}, 200}} {
-		if res, body := h.do(t, "PUT", path+"/parts/0", "x", try.key...); res.StatusCode != try.status {
-			t.Errorf("part: %d %s, want %d", res.StatusCode, body, try.status)
-		}
-	}
-	if res, body := h.do(t, "POST", path+"/complete", "", h.right.headers...); res.StatusCode != 200 {
-		t.Errorf("complete by another group: %d %s", res.StatusCode, body)
-	}
+	path := h.newUpload(t, ours, "n", "", keyHeader(mate)...)
+	h.want(t, 403, "PUT", path+"/parts/0", "x", h.right.headers...)
+	h.want(t, 200, "PUT", path+"/parts/0", "x", keyHeader(other)...)
+	h.want(t, 200, "POST", path+"/complete", "", h.right.headers...)
 }
 
 // TestIdempotencyKeysBelongToTheirCaller: an idempotency key belongs to the key that sent it.
 func TestIdempotencyKeysBelongToTheirCaller(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeChannels)
 	_, other := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeChannels}})
+	const path, open = "/v1/sessions/micropaymentchannels", `{"userIdentity": "` + payer + `"}`
 	seen := map[string]bool{}
-	for _, key := range [][]string{h.right.headers, {"X-Api-Key", other}} {
-		res, body := h.do(t, "POST", "/v1/sessions/micropaymentchannels", `{"userIdentity": "`+payer+`"}`, append(key, "Idempotency-Key", "k")...)
-		if res.StatusCode != http.StatusCreated || seen[body] {
-			t.Errorf("%d %s", res.StatusCode, body)
+	for _, key := range [][]string{h.right.headers, keyHeader(other)} {
+		_, body := h.want(t, 201, "POST", path, open, append(key, "Idempotency-Key", "k")...)
+		if seen[body] {
+			t.Errorf("the channel is of another caller: %s", body)
 		}
 		seen[body] = true
 	}
@@ -425,18 +411,9 @@ func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 		{"a long body that is not sent", "Content-Length: 10000000\r\n", "some", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			conn, err := net.Dial("tcp", h.addr)
-			testenv.OK(t, err)
-			_, err = io.WriteString(conn, "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\n"+c.head+"\r\n"+c.body)
-			testenv.OK(t, err)
-			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			testenv.OK(t, err)
-			body, err := io.ReadAll(res.Body)
-			if err != nil || res.StatusCode != 401 || res.Close != c.close {
-				t.Errorf("%d, closes: %t, %v: %s", res.StatusCode, res.Close, err, body)
-			}
-			if err := errors.Join(res.Body.Close(), conn.Close()); err != nil {
-				t.Error(err)
+			res, body := h.raw(t, "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\n"+c.head+"\r\n"+c.body)
+			if res.StatusCode != 401 || res.Close != c.close {
+				t.Errorf("%d, closes: %t: %s", res.StatusCode, res.Close, body)
 			}
 		})
 	}

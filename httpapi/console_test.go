@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"log/slog"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -15,8 +14,7 @@ import (
 // TestStartLeadsBrowsersToTheConsole checks that a local instance's root leads browsers to the
 // console, and stays unknown to all other clients, when hosted, and without a console.
 func TestStartLeadsBrowsersToTheConsole(t *testing.T) {
-	page, err := console.New()
-	testenv.OK(t, err)
+	page := testenv.Must(console.New())(t)
 	local := Config{Reads: ReadsPublic, Console: page}
 	based := local
 	based.BasePath = "/sluice"
@@ -47,14 +45,10 @@ func TestStartLeadsBrowsersToTheConsole(t *testing.T) {
 		{"PUT", local, "PUT", "/console/", "", 405, ""},
 	} {
 		c.config.Log = slog.New(slog.DiscardHandler)
-		s, err := New(c.config)
-		testenv.OK(t, err)
-		r := httptest.NewRequest(c.method, "http://localhost"+c.path, nil)
-		r.Header.Set("Accept", c.accept)
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, r)
-		if got := w.Header().Get("Location"); w.Code != c.status || got != c.location {
-			t.Errorf("%s: status %d and Location %q, want %d and %q", c.name, w.Code, got, c.status, c.location)
+		s := testenv.Must(New(c.config))(t)
+		res := s.direct(t.Context(), "192.0.2.1:1", c.method, c.path, "", "Accept", c.accept)
+		if got := res.Header.Get("Location"); res.StatusCode != c.status || got != c.location {
+			t.Errorf("%s: status %d and Location %q, want %d and %q", c.name, res.StatusCode, got, c.status, c.location)
 		}
 	}
 }
@@ -62,8 +56,7 @@ func TestStartLeadsBrowsersToTheConsole(t *testing.T) {
 // TestScriptsOfTheConsole checks that the console's pages run scripts of its own folder only, and
 // that no Host that a client sends adds another source.
 func TestScriptsOfTheConsole(t *testing.T) {
-	page, err := console.New()
-	testenv.OK(t, err)
+	page := testenv.Must(console.New())(t)
 	for _, c := range []struct{ host, base, url, want string }{
 		{"localhost:9090", "", "", "localhost:9090/console/"},
 		{"localhost", "/sluice", "", "localhost/sluice/console/"},
@@ -84,7 +77,7 @@ func TestScriptsOfTheConsole(t *testing.T) {
 			t.Errorf("Host %q: %s, want %s", c.host, got, c.want)
 		}
 	}
-	s := newService(t, func(c *Config, _ *Server) { c.Console = page })
+	s := newService(t, func(c *Config) { c.Console = page })
 	res, _ := s.do(t, "GET", "/console/", "")
 	got, want := res.Header.Get("Content-Security-Policy"), "default-src 'none'; script-src "+s.addr+"/console/; style-src "+s.addr+"/console/; worker-src "+s.addr+"/console/;"
 	if !strings.HasPrefix(got, want) {
@@ -96,12 +89,7 @@ func TestScriptsOfTheConsole(t *testing.T) {
 func TestNoServiceWorkers(t *testing.T) {
 	s := newService(t, nil)
 	const path = "/v1/blobs/0x1/worker.js"
-	if res, text := s.do(t, "PUT", path, "x", "Content-Type", "text/javascript"); res.StatusCode != 204 {
-		t.Fatal(text)
-	}
-	res, text := s.do(t, "GET", path, "", "Service-Worker", "script")
-	wantProblem(t, res, text, 403, wire.CodeScriptForbidden)
-	if res, text := s.do(t, "GET", path, ""); res.StatusCode != 200 {
-		t.Error(text)
-	}
+	s.want(t, 204, "PUT", path, "x", "Content-Type", "text/javascript")
+	s.refused(t, 403, wire.CodeScriptForbidden, "GET", path, "", "Service-Worker", "script")
+	s.want(t, 200, "GET", path, "")
 }

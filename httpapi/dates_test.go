@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"sluice/database/whole"
 	"sluice/internal/testclock"
 )
 
@@ -13,8 +12,7 @@ import (
 // deleted within a second and with a clock that is set back.
 func TestDatesOfVersions(t *testing.T) {
 	clock := testclock.At(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
-	s := startAt(t, clock.Now,
-		func(m whole.Database) whole.Database { return m }, nil, nil)
+	s := start(t, setup{now: clock.Now})
 	const path = "/v1/blobs/0x1/name"
 	put := func(body string, headers ...string) (status int, modified string) {
 		t.Helper()
@@ -45,9 +43,7 @@ func TestDatesOfVersions(t *testing.T) {
 	_, third := put("third")
 	part("a version of the next second", third, 206)
 	part("the date of the previous version", second, 200)
-	if res, _ := s.do(t, "DELETE", path, ""); res.StatusCode != 204 {
-		t.Fatal(res.Status)
-	}
+	s.want(t, 204, "DELETE", path, "")
 	_, fourth := put("fourth")
 	part("a version created again within the second", fourth, 200)
 

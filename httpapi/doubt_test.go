@@ -1,148 +1,67 @@
 package httpapi
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"strconv"
-	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/go-json-experiment/json"
 
 	"sluice/access"
 	"sluice/database"
-	"sluice/database/whole"
-	"sluice/internal/testenv"
-	"sluice/ledger"
-	"sluice/metastore"
 	"sluice/wire"
 )
-
-// unsureStore is a store that fails to list sessions, or loses the results of its commits, as its
-// fields say.
-type unsureStore struct {
-	whole.Database
-	noSessions, loses atomic.Bool
-}
-
-func (s *unsureStore) ChannelSessions(ctx context.Context, id string, limit int) ([]ledger.Session, error) {
-	if s.noSessions.Load() {
-		return nil, fmt.Errorf("listing: %w", database.ErrUnavailable)
-	}
-	return s.Database.ChannelSessions(ctx, id, limit)
-}
-
-// doubt is the error for a commit that took effect.
-func (s *unsureStore) doubt(err error) error {
-	if err == nil && s.loses.Load() {
-		err = fmt.Errorf("commit: %w", database.ErrUnknownOutcome)
-	}
-	return err
-}
-
-func (s *unsureStore) OpenChannel(ctx context.Context, c ledger.Channel, idem *ledger.Idempotency) (ledger.Channel, error) {
-	c, err := s.Database.OpenChannel(ctx, c, idem)
-	if err = s.doubt(err); err != nil {
-		return ledger.Channel{}, err
-	}
-	return c, nil
-}
-
-func (s *unsureStore) AddDeposit(ctx context.Context, id string, amount int64, idem *ledger.Idempotency) (ledger.Channel, error) {
-	c, err := s.Database.AddDeposit(ctx, id, amount, idem)
-	return c, s.doubt(err)
-}
-
-func (s *unsureStore) CreateSession(ctx context.Context, one ledger.Session, idem *ledger.Idempotency) (ledger.Session, error) {
-	one, err := s.Database.CreateSession(ctx, one, idem)
-	if err = s.doubt(err); err != nil {
-		return ledger.Session{}, err
-	}
-	return one, nil
-}
-
-func (s *unsureStore) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
-	one, err := s.Database.UseSession(ctx, id, n, idem)
-	return one, s.doubt(err)
-}
-
-func (s *unsureStore) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.Upload, error) {
-	u, err := s.Database.BeginUpload(ctx, u)
-	if err = s.doubt(err); err != nil {
-		return metastore.Upload{}, err
-	}
-	return u, nil
-}
-
-// newUnsure starts a local service over an unsureStore.
-func newUnsure(t *testing.T) (*service, *unsureStore) {
-	t.Helper()
-	var unsure *unsureStore
-	s := startOver(t, func(m whole.Database) whole.Database {
-		unsure = &unsureStore{Database: m}
-		return unsure
-	}, nil, nil)
-	return s, unsure
-}
 
 // TestNothingIsRefusedAfterACommit: a committed change is reported as such even if nothing can be
 // read afterwards.
 func TestNothingIsRefusedAfterACommit(t *testing.T) {
-	s, store := newUnsure(t)
+	s, store, _ := newFailing(t)
 	const channels = "/v1/sessions/micropaymentchannels"
 	store.noSessions.Store(true)
-	res, body := s.do(t, "POST", channels, `{"deposit": "100"}`)
-	var c wire.Channel
-	if err := json.Unmarshal([]byte(body), &c); err != nil || res.StatusCode != http.StatusCreated || c.Deposit != "100" || c.Sessions != nil {
-		t.Fatalf("open: %d %s (%v)", res.StatusCode, body, err)
+	_, body := s.want(t, 201, "POST", channels, `{"deposit": "100"}`)
+	c := decodedAs[wire.Channel](t, body)
+	if c.Deposit != "100" || c.Sessions != nil {
+		t.Fatalf("open: %s", body)
 	}
 	for _, step := range []struct{ path, body, deposit, state string }{
 		{"/deposit", `{"amount": "5"}`, "105", "open"},
 		{"/close", ``, "105", "closed"},
 	} {
-		res, body := s.do(t, "POST", channels+"/"+c.ChannelID+step.path, step.body)
-		var got wire.Channel
-		if err := json.Unmarshal([]byte(body), &got); err != nil || res.StatusCode != http.StatusOK || got.Deposit != step.deposit || got.State != step.state || got.Sessions != nil {
-			t.Errorf("%s: %d %s (%v)", step.path, res.StatusCode, body, err)
+		_, body := s.want(t, 200, "POST", channels+"/"+c.ChannelID+step.path, step.body)
+		got := decodedAs[wire.Channel](t, body)
+		if got.Deposit != step.deposit || got.State != step.state || got.Sessions != nil {
+			t.Errorf("%s: %s", step.path, body)
 		}
 	}
-	res, body = s.do(t, "GET", channels+"/"+c.ChannelID, "")
-	wantProblem(t, res, body, http.StatusServiceUnavailable, wire.CodeUnavailable)
+	s.refused(t, 503, wire.CodeUnavailable, "GET", channels+"/"+c.ChannelID, "")
 	store.noSessions.Store(false)
-	res, body = s.do(t, "GET", channels+"/"+c.ChannelID, "")
-	var got wire.Channel
-	if err := json.Unmarshal([]byte(body), &got); err != nil || res.StatusCode != http.StatusOK || got.Sessions == nil || got.Deposit != "105" {
-		t.Errorf("state: %d %s (%v)", res.StatusCode, body, err)
+	_, body = s.want(t, 200, "GET", channels+"/"+c.ChannelID, "")
+	if got := decodedAs[wire.Channel](t, body); got.Sessions == nil || got.Deposit != "105" {
+		t.Errorf("state: %s", body)
 	}
 }
 
 // TestUnknownOutcomeNamesWhereToLook: an unknown outcome is reported with the id by which the
 // client can check, and whether it may retry.
 func TestUnknownOutcomeNamesWhereToLook(t *testing.T) {
-	s, store := newUnsure(t)
-	_, body := s.do(t, "POST", "/v1/sessions", "")
-	var session wire.Session
-	testenv.OK(t, json.Unmarshal([]byte(body), &session))
-	_, body = s.do(t, "POST", "/v1/sessions/micropaymentchannels", "")
-	var channel wire.Channel
-	testenv.OK(t, json.Unmarshal([]byte(body), &channel))
-	store.loses.Store(true)
+	s, store, _ := newFailing(t)
+	const sessions, channels = "/v1/sessions", "/v1/sessions/micropaymentchannels"
+	use := sessions + "/" + s.newSession(t) + "/use"
+	_, body := s.want(t, 201, "POST", channels, "")
+	deposit := channels + "/" + decodedAs[wire.Channel](t, body).ChannelID + "/deposit"
+	store.fail(fmt.Errorf("commit: %w", database.ErrUnknownOutcome))
 	for i, c := range []struct {
 		path, body string
 		keyed      bool   // sent with an Idempotency-Key
 		again      bool   // may be sent again
 		look       string // path before the id
 	}{
-		{path: "/v1/sessions/micropaymentchannels", look: "/v1/sessions/micropaymentchannels/"},
-		{path: "/v1/sessions/micropaymentchannels", keyed: true, again: true},
-		{path: "/v1/sessions/micropaymentchannels/" + channel.ChannelID + "/deposit", body: `{"amount": "1"}`},
-		{path: "/v1/sessions/micropaymentchannels/" + channel.ChannelID + "/deposit", body: `{"amount": "1"}`, keyed: true, again: true},
-		{path: "/v1/sessions", again: true, look: "/v1/sessions/"},
-		{path: "/v1/sessions", keyed: true, again: true},
-		{path: "/v1/sessions/" + session.SessionID + "/use"},
-		{path: "/v1/sessions/" + session.SessionID + "/use", keyed: true, again: true},
+		{path: channels, look: channels + "/"},
+		{path: channels, keyed: true, again: true},
+		{path: deposit, body: `{"amount": "1"}`},
+		{path: deposit, body: `{"amount": "1"}`, keyed: true, again: true},
+		{path: sessions, again: true, look: sessions + "/"},
+		{path: sessions, keyed: true, again: true},
+		{path: use},
+		{path: use, keyed: true, again: true},
 		{path: "/v1/multipart-uploads", body: `{"rawAccount": "1", "rawBlobName": "n"}`, again: true, look: "/v1/multipart-uploads/"},
 	} {
 		t.Run(fmt.Sprint(c.path, " keyed ", c.keyed), func(t *testing.T) {
@@ -150,10 +69,8 @@ func TestUnknownOutcomeNamesWhereToLook(t *testing.T) {
 			if c.keyed {
 				headers = []string{wire.HeaderIdempotencyKey, strconv.Itoa(i)}
 			}
-			res, body := s.do(t, "POST", c.path, c.body, headers...)
-			wantProblem(t, res, body, http.StatusServiceUnavailable, wire.CodeOutcomeUnknown)
-			var p wire.Problem
-			testenv.OK(t, json.Unmarshal([]byte(body), &p))
+			res, body := s.refused(t, 503, wire.CodeOutcomeUnknown, "POST", c.path, c.body, headers...)
+			p := decodedAs[wire.Problem](t, body)
 			if p.Retryable == nil || *p.Retryable != c.again || (res.Header.Get("Retry-After") != "") != c.again {
 				t.Errorf("Retry-After %q: %s", res.Header.Get("Retry-After"), body)
 			}
@@ -161,11 +78,8 @@ func TestUnknownOutcomeNamesWhereToLook(t *testing.T) {
 			if (id != "") != (c.look != "") {
 				t.Fatalf("the id %q: %s", id, body)
 			}
-			if id == "" {
-				return
-			}
-			if res, body := s.do(t, "GET", c.look+id, ""); res.StatusCode != http.StatusOK {
-				t.Errorf("looking for %s: %d %s", id, res.StatusCode, body)
+			if id != "" {
+				s.want(t, 200, "GET", c.look+id, "")
 			}
 		})
 	}
@@ -175,14 +89,12 @@ func TestUnknownOutcomeNamesWhereToLook(t *testing.T) {
 // path of another request.
 func TestScopeOfAnIdempotencyKeyCannotBeForged(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeChannels)
-	made, err := h.meta.CreateSession(t.Context(), ledger.Session{ID: "AAAA", Total: 5, Left: 5, Expires: time.Now().Add(time.Hour)}, nil)
-	testenv.OK(t, err)
+	const sessions, idem = "/v1/sessions/", wire.HeaderIdempotencyKey
+	id := h.newSession(t)
 	k, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
-	if res, body := h.do(t, "POST", "/v1/sessions/"+made.ID+"/use", "", "X-Api-Key", secret, wire.HeaderIdempotencyKey, "k"); res.StatusCode != http.StatusOK {
-		t.Fatalf("%d %s", res.StatusCode, body)
-	}
-	res, body := h.do(t, "POST", "/v1/sessions/"+made.ID+"%20by%20key%20"+k.ID+"/use", "", wire.HeaderIdempotencyKey, "k")
-	wantProblem(t, res, body, http.StatusNotFound, wire.CodeSessionNotFound)
+	h.want(t, 200, "POST", sessions+id+"/use", "", "X-Api-Key", secret, idem, "k")
+	forged := sessions + id + "%20by%20key%20" + k.ID + "/use"
+	h.refused(t, 404, wire.CodeSessionNotFound, "POST", forged, "", idem, "k")
 }
 
 func TestScopesAreIndependent(t *testing.T) {

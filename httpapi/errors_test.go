@@ -65,14 +65,12 @@ func TestEverySentinelHasAStatus(t *testing.T) {
 func sentinels(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	files, err := os.ReadDir(dir)
-	testenv.OK(t, err)
+	files := testenv.Must(os.ReadDir(dir))(t)
 	for _, entry := range files {
 		if !strings.HasSuffix(entry.Name(), ".go") || strings.HasSuffix(entry.Name(), "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), dir+"/"+entry.Name(), nil, 0)
-		testenv.OK(t, err)
+		file := testenv.Must(parser.ParseFile(token.NewFileSet(), dir+"/"+entry.Name(), nil, 0))(t)
 		for _, decl := range file.Decls {
 			if vars, ok := decl.(*ast.GenDecl); ok && vars.Tok == token.VAR {
 				addSentinels(t, vars, found)
@@ -98,16 +96,14 @@ func addSentinels(t *testing.T, vars *ast.GenDecl, found map[string]string) {
 			continue
 		}
 		if text, ok := call.Args[0].(*ast.BasicLit); ok {
-			unquoted, err := strconv.Unquote(text.Value)
-			testenv.OK(t, err)
+			unquoted := testenv.Must(strconv.Unquote(text.Value))(t)
 			found[v.Names[0].Name] = unquoted
 		}
 	}
 }
 
 func TestEveryCodeIsUsedAndDocumented(t *testing.T) {
-	protocol, err := os.ReadFile("../docs/protocol.md")
-	testenv.OK(t, err)
+	protocol := testenv.Must(os.ReadFile("../docs/protocol.md"))(t)
 	documented := map[string]bool{} // a status and a code
 	for line := range strings.Lines(string(protocol)) {
 		if cells := strings.Split(line, "|"); len(cells) > 3 {

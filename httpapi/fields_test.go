@@ -3,10 +3,8 @@ package httpapi
 import (
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 )
 
@@ -70,14 +68,10 @@ func TestFields(t *testing.T) {
 // and to the handler without one. The responses' header fields must be the same.
 func TestInsertedFieldsAreFieldsOfTheResponse(t *testing.T) {
 	for _, reads := range []Reads{ReadsPublic, ReadsPaid} {
-		s := newService(t, func(c *Config, _ *Server) { c.Reads = reads })
-		put, body := s.do(t, "PUT", "/v1/blobs/0x1/n", "some content of a blob",
+		s := newService(t, func(c *Config) { c.Reads = reads })
+		put, _ := s.want(t, 204, "PUT", "/v1/blobs/0x1/n", "some content of a blob",
 			"Content-Type", "text/plain", "Blob-Meta-Color", "blue", "Content-Language", "de")
-		if put.StatusCode != http.StatusNoContent {
-			t.Fatalf("%d %s", put.StatusCode, body)
-		}
-		_, text := s.do(t, "POST", "/v1/sessions", "")
-		session := strings.Split(text, `"`)[3]
+		session := s.newSession(t)
 		for _, one := range []struct {
 			method, path string
 			header       []string
@@ -96,13 +90,7 @@ func TestInsertedFieldsAreFieldsOfTheResponse(t *testing.T) {
 			t.Run(string(reads)+" "+one.method+" "+strconv.Itoa(one.status), func(t *testing.T) {
 				header := append([]string{"X-Request-Id", "id"}, one.header...)
 				got, _ := s.do(t, one.method, one.path, "", header...)
-				r := httptest.NewRequest(one.method, "http://localhost"+one.path, nil)
-				for i := 0; i < len(header); i += 2 {
-					r.Header.Set(header[i], header[i+1])
-				}
-				w := httptest.NewRecorder()
-				s.ServeHTTP(w, r)
-				want := w.Result()
+				want := s.direct(t.Context(), "192.0.2.1:1", one.method, one.path, "", header...)
 				if got.StatusCode != one.status || want.StatusCode != one.status {
 					t.Errorf("status %d and %d, want %d", got.StatusCode, want.StatusCode, one.status)
 				}

@@ -5,12 +5,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +27,7 @@ import (
 	"sluice/bytestore/localfs"
 	"sluice/database/sqlstore"
 	"sluice/database/whole"
+	"sluice/internal/connlimit"
 	"sluice/internal/httpconn"
 	"sluice/internal/testenv"
 	"sluice/metastore"
@@ -49,6 +52,9 @@ type service struct {
 	returns *metering.Returns
 }
 
+// textLog returns a log of text lines.
+func textLog(out io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(out, nil)) }
+
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -66,62 +72,81 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// newService starts a local service; change may alter its configuration, and then the Server.
-func newService(t testing.TB, change func(*Config, *Server)) *service {
-	t.Helper()
-	return startService(t, nil, change)
+// setup says what differs from a local service over SQLite and files, whose reads are public.
+type setup struct {
+	now    func() time.Time                           // the clock of the database
+	around func(whole.Database) whole.Database        // returns the database that the service uses
+	keys   func(whole.Database) *access.Authenticator // makes it a hosted service
+	config func(*Config)                              // changes its configuration
 }
 
-// startService starts a service, which is hosted if keys is not nil.
-func startService(t testing.TB, keys func(whole.Database) *access.Authenticator, change func(*Config, *Server)) *service {
+// newService starts a local service; config may change its configuration.
+func newService(t testing.TB, config func(*Config)) *service {
 	t.Helper()
-	return startOver(t, func(m whole.Database) whole.Database { return m }, keys, change)
+	return start(t, setup{config: config})
 }
 
-// startOver starts a service with the metadata store that around returns.
-func startOver(t testing.TB, around func(whole.Database) whole.Database, keys func(whole.Database) *access.Authenticator, change func(*Config, *Server)) *service {
+// start starts a service.
+func start(t testing.TB, of setup) *service {
 	t.Helper()
-	return startAt(t, nil, around, keys, change)
-}
-
-// startAt starts a service. Its store uses the clock now, unless that is nil.
-func startAt(t testing.TB, now func() time.Time, around func(whole.Database) whole.Database, keys func(whole.Database) *access.Authenticator, change func(*Config, *Server)) *service {
-	t.Helper()
-	s := buildAt(t, now, around, keys, change)
-	h := httptest.NewUnstartedServer(s)
-	h.Config = NewHTTPServer(s.Server)
-	connections := newConnections(1000)
-	connections.Attach(h.Config)
-	h.Listener = adopt(t, h.Config, connections.Listener(h.Listener, false))
-	h.Start()
-	t.Cleanup(h.Close)
-	s.url, s.addr = h.URL, h.Listener.Addr().String()
+	s := build(t, of)
+	s.addr = serve(t, NewHTTPServer(s.Server), newConnections(1000))
+	s.url = "http://" + s.addr
 	return s
 }
 
-// adopt returns the listener with the connections of httpconn.
-func adopt(t testing.TB, server *http.Server, l net.Listener) net.Listener {
-	t.Helper()
-	var log lockedBuffer
-	adopted := httpconn.Adopt(server, []net.Listener{l}, (*http.Server).Serve, slog.New(slog.NewTextHandler(&log, nil)))
-	if warning := log.String(); warning != "" {
-		t.Error(warning)
-	}
-	return adopted[0]
+// newConnections returns a limiter with the refusals of this package.
+func newConnections(limit int) *connlimit.Limiter {
+	return connlimit.New(limit, ConnectionRefusal(false))
 }
 
-// buildAt is startAt without an address, for tests in a bubble of package synctest: they call
-// ServeHTTP.
-func buildAt(t testing.TB, now func() time.Time, around func(whole.Database) whole.Database, keys func(whole.Database) *access.Authenticator, change func(*Config, *Server)) *service {
+// serve serves HTTP with these connections, until the test ends, and returns the address.
+func serve(t testing.TB, server *http.Server, conns *connlimit.Limiter) string {
+	t.Helper()
+	addr, log := serveBy(t, server, conns, (*http.Server).Serve, (*http.Server).Serve)
+	testenv.Equal(t, log.String(), "", "the log of the connections")
+	return addr
+}
+
+// serveBy is serve by a release of net/http, with the connections that httpconn.Adopt chooses for
+// the release that it checks. It returns what Adopt logs, too. At the end it checks that no
+// connection is counted any longer.
+func serveBy(
+	t testing.TB, server *http.Server, conns *connlimit.Limiter, checked, serving httpconn.Serve,
+) (addr string, log *lockedBuffer) {
+	t.Helper()
+	log = &lockedBuffer{}
+	inner := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	conns.Attach(server)
+	listeners := []net.Listener{conns.Listener(inner, false)}
+	adopted := httpconn.Adopt(server, listeners, checked, textLog(log))
+	served := make(chan error, 1)
+	go func() { served <- serving(server, adopted[0]) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		testenv.Check(t, server.Shutdown(ctx))
+		testenv.Is(t, <-served, http.ErrServerClosed, "the server")
+		conns.Wait(ctx)
+		testenv.Equal(t, conns.Counts().Open, 0, "connections that are counted after the end")
+	})
+	return inner.Addr().String(), log
+}
+
+// build is start without an address, for tests in a bubble of package synctest: they call direct,
+// and set now to time.Now, because the database's own clock is not the bubble's.
+func build(t testing.TB, of setup) *service {
 	t.Helper()
 	dir := testenv.MemoryDir(t)
-	files, err := localfs.Open(filepath.Join(dir, "bytes"), localfs.Options{})
-	testenv.OK(t, err)
-	database, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{Now: now, BlobCache: 1 << 20})
-	testenv.OK(t, err)
-	meta := around(database)
+	files := testenv.Must(localfs.Open(filepath.Join(dir, "bytes"), localfs.Options{}))(t)
+	options := sqlstore.Options{Now: of.now, BlobCache: 1 << 20}
+	database := testenv.Must(sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), options))(t)
+	meta := whole.Database(database)
+	if of.around != nil {
+		meta = of.around(meta)
+	}
 	logged := &lockedBuffer{}
-	log := slog.New(slog.NewTextHandler(logged, nil))
+	log := textLog(logged)
 	channels, err := paychan.New(meta, paychan.Options{Receiver: "0x1", Asset: "0x2", Module: "0x3", Price: 1, Deposit: 5, SessionTTL: time.Hour, UnsettledLimit: 100})
 	testenv.OK(t, err)
 	sessions := session.New(meta, session.Options{Grant: session.DefaultGrant})
@@ -142,24 +167,18 @@ func buildAt(t testing.TB, now func() time.Time, around func(whole.Database) who
 		Ready:      func(context.Context) error { return nil },
 		Log:        log,
 	}
-	if keys != nil {
-		c.Keys = keys(meta)
+	if of.keys != nil {
+		c.Keys = of.keys(meta)
 		c.Limiter = access.NewLimiter(access.LimiterOptions{Usage: meta})
 	}
-	if change != nil {
-		change(&c, nil)
+	if of.config != nil {
+		of.config(&c)
 	}
-	s, err := New(c)
-	testenv.OK(t, err)
-	if change != nil {
-		change(&c, s)
-	}
+	s := testenv.Must(New(c))(t)
 	t.Cleanup(func() {
 		stop()
 		background.Wait()
-		if err := errors.Join(returns.Close(), database.Close(), files.Close()); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, errors.Join(returns.Close(), database.Close(), files.Close()))
 	})
 	return &service{Server: s, bytes: files, meta: meta, log: logged, returns: returns}
 }
@@ -175,24 +194,91 @@ func (s *service) logged() string {
 // do sends a request and returns the response and its body.
 func (s *service) do(t testing.TB, method, path, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
-	req, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	res, got, err := s.try(t, method, path, body, headers...)
 	testenv.OK(t, err)
+	return res, got
+}
+
+// try is like do, and returns the error if the response's body cannot be read to its end.
+func (s *service) try(t testing.TB, method, path, body string, headers ...string) (*http.Response, string, error) {
+	t.Helper()
+	req := testenv.Must(http.NewRequest(method, s.url+path, strings.NewReader(body)))(t)
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Do(req)
-	testenv.OK(t, err)
+	res := testenv.Must(client.Do(req))(t)
 	got, err := io.ReadAll(res.Body)
-	testenv.OK(t, errors.Join(err, res.Body.Close()))
-	return res, string(got)
+	testenv.OK(t, res.Body.Close())
+	return res, string(got), err
 }
 
-func closeOrFail(t testing.TB, c io.Closer) {
-	t.Helper()
-	if err := c.Close(); err != nil {
-		t.Error(err)
+// direct serves a request from an address without a connection, and returns the response.
+func (s *Server) direct(ctx context.Context, from, method, path, body string, headers ...string) *http.Response {
+	r := httptest.NewRequestWithContext(ctx, method, "http://localhost"+path, strings.NewReader(body))
+	r.RemoteAddr = from
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
 	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Result()
+}
+
+// keyHeader returns the header that sends an API key, or none without one.
+func keyHeader(key string) []string {
+	if key == "" {
+		return nil
+	}
+	return []string{"X-Api-Key", key}
+}
+
+// want sends a request and returns the response and its body. The test fails, and goes on, unless
+// the response has this status.
+func (s *service) want(
+	t testing.TB, status int, method, path, body string, headers ...string,
+) (*http.Response, string) {
+	t.Helper()
+	res, got := s.do(t, method, path, body, headers...)
+	if res.StatusCode != status {
+		t.Errorf("%s %.200s %.200q: %d %.500s, want %d", method, path, headers, res.StatusCode, got, status)
+	}
+	return res, got
+}
+
+// refused is like want, for an error response with this code.
+func (s *service) refused(
+	t testing.TB, status int, code wire.Code, method, path, body string, headers ...string,
+) (*http.Response, string) {
+	t.Helper()
+	res, got := s.do(t, method, path, body, headers...)
+	wantProblem(t, res, got, status, code)
+	return res, got
+}
+
+// decodedAs decodes a JSON body.
+func decodedAs[T any](t testing.TB, body string) (out T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(body), &out); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	return out
+}
+
+// newSession returns the id of a new session.
+func (s *service) newSession(t testing.TB) string {
+	t.Helper()
+	_, body := s.want(t, 201, "POST", "/v1/sessions", "")
+	return decodedAs[wire.Session](t, body).SessionID
+}
+
+// newUpload returns the path of a new upload. members are appended to the JSON object, and begin
+// with a comma.
+func (s *service) newUpload(t testing.TB, account, name, members string, headers ...string) string {
+	t.Helper()
+	begin := fmt.Sprintf(`{"rawAccount": %q, "rawBlobName": %q%s}`, account, name, members)
+	_, body := s.want(t, 200, "POST", "/v1/multipart-uploads", begin, headers...)
+	return "/v1/multipart-uploads/" + decodedAs[wire.UploadBegun](t, body).UploadID
 }
 
 // wantProblem checks an error response.
@@ -223,33 +309,102 @@ func wantProblem(t testing.TB, res *http.Response, body string, status int, code
 func (s *service) loseExtent(t *testing.T, account, name string, place int) {
 	t.Helper()
 	ctx := context.Background()
-	b, err := s.meta.Blob(ctx, account, name)
-	testenv.OK(t, err)
-	extents, err := s.meta.Extents(ctx, b.Content, metastore.Position{}, 10)
-	testenv.OK(t, err)
+	b := testenv.Must(s.meta.Blob(ctx, account, name))(t)
+	extents := testenv.Must(s.meta.Extents(ctx, b.Content, metastore.Position{}, 10))(t)
 	testenv.OK(t, s.bytes.Delete(ctx, bytestore.Name(extents[place].Object)))
 }
 
-// raw sends bytes unchanged and returns the first response.
-func (s *service) raw(t *testing.T, request string) (*http.Response, string) {
+// hold begins n requests, and returns when they are in progress. They succeed when end is called,
+// which returns when all have ended.
+func (s *service) hold(t *testing.T, n int64) (end func()) {
 	t.Helper()
-	conn, err := net.Dial("tcp", s.addr)
-	testenv.OK(t, err)
-	t.Cleanup(func() { closeOrFail(t, conn) })
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatal(err)
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	var bodies []*io.PipeWriter
+	var responses sync.WaitGroup
+	for range n {
+		body, w := io.Pipe()
+		bodies = append(bodies, w)
+		responses.Go(func() {
+			res, err := client.Post(s.url+"/v1/sessions", "application/json", body)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			testenv.Check(t, res.Body.Close())
+			testenv.Equal(t, res.StatusCode, http.StatusCreated, "the status of a request that was held")
+		})
+		testenv.OK(t, testenv.Error(io.WriteString(w, "{")))
 	}
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	testenv.OK(t, err)
+	for s.slots.active.Load() < n {
+		runtime.Gosched()
+	}
+	return func() {
+		for _, w := range bodies {
+			testenv.Check(t, errors.Join(testenv.Error(io.WriteString(w, "}")), w.Close()))
+		}
+		responses.Wait()
+	}
+}
+
+// raw sends bytes unchanged and returns the first response.
+func (s *service) raw(t testing.TB, request string) (*http.Response, string) {
+	t.Helper()
+	conn := dial(t, s.addr)
+	conn.send(t, request)
+	return conn.receive(t)
+}
+
+// connection is the client's end of a connection, which lasts until it is closed or the test ends.
+type connection struct {
+	*net.TCPConn
+	r *bufio.Reader
+}
+
+// dial connects to an address. Nothing waits for longer than a minute.
+func dial(t testing.TB, addr string) *connection {
+	t.Helper()
+	return dialFrom(t, "127.0.0.1", addr)
+}
+
+// dialFrom is dial from another address of this machine.
+func dialFrom(t testing.TB, ip, addr string) *connection {
+	t.Helper()
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
+	conn := testenv.Must(from.DialContext(t.Context(), "tcp", addr))(t)
+	testenv.OK(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	t.Cleanup(func() {
+		if err := conn.Close(); !errors.Is(err, net.ErrClosed) {
+			testenv.Check(t, err)
+		}
+	})
+	return &connection{conn.(*net.TCPConn), bufio.NewReader(conn)}
+}
+
+// send sends text unchanged.
+func (c *connection) send(t testing.TB, text string) {
+	t.Helper()
+	testenv.OK(t, testenv.Error(io.WriteString(c, text)))
+}
+
+// receive returns the next response and its body.
+func (c *connection) receive(t testing.TB) (*http.Response, string) {
+	t.Helper()
+	res := testenv.Must(http.ReadResponse(c.r, nil))(t)
 	body, err := io.ReadAll(res.Body)
 	testenv.OK(t, errors.Join(err, res.Body.Close()))
 	return res, string(body)
 }
 
-// send writes to a connection.
-func send(t *testing.T, conn net.Conn, text string) {
+// probe asks whether the server is alive, and returns the status.
+func (c *connection) probe(t testing.TB) int {
 	t.Helper()
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
+	c.send(t, "GET /livez HTTP/1.1\r\nHost: h\r\n\r\n")
+	res, _ := c.receive(t)
+	return res.StatusCode
+}
+
+// wantEnd checks that the server has ended the connection, and sends nothing more.
+func (c *connection) wantEnd(t testing.TB) {
+	t.Helper()
+	testenv.Is(t, testenv.Error(c.r.ReadByte()), io.EOF, "what follows the last response")
 }

@@ -3,12 +3,9 @@ package httpapi
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/go-json-experiment/json"
 
 	"sluice/database/whole"
 	"sluice/internal/testenv"
@@ -17,13 +14,10 @@ import (
 )
 
 // decode sends a GET and decodes the response.
-func decode[T any](t *testing.T, s *service, target string, h ...string) (out T) {
+func decode[T any](t *testing.T, s *service, target string, h ...string) T {
 	t.Helper()
-	res, body := s.do(t, "GET", target, "", h...)
-	if err := json.Unmarshal([]byte(body), &out); res.StatusCode != http.StatusOK || err != nil {
-		t.Fatalf("GET %s: %d %s, %v", target, res.StatusCode, body, err)
-	}
-	return out
+	_, body := s.want(t, 200, "GET", target, "", h...)
+	return decodedAs[T](t, body)
 }
 
 // addMoney stores two sessions and two channels, and over one channel a session was bought and
@@ -50,23 +44,19 @@ func TestLocalLists(t *testing.T) {
 	s := newService(t, nil)
 	addMoney(t, s.meta)
 	var sessions, channels []string
-	for after := ""; ; {
+	for after, more := "", true; more; more = after != "" {
 		page := decode[wire.SessionPage](t, s, "/v1/local/sessions?limit=1&after="+after)
 		for _, one := range page.Sessions {
 			sessions = append(sessions, one.SessionID)
 		}
-		if after = page.Next; after == "" {
-			break
-		}
+		after = page.Next
 	}
-	for after := ""; ; {
+	for after, more := "", true; more; more = after != "" {
 		page := decode[wire.ChannelPage](t, s, "/v1/local/channels?limit=1&after="+after)
 		for _, one := range page.Channels {
 			channels = append(channels, one.ChannelID+" "+one.Accepted+" "+one.State)
 		}
-		if after = page.Next; after == "" {
-			break
-		}
+		after = page.Next
 	}
 	if want := []string{"bought", "second", "first"}; !slices.Equal(sessions, want) {
 		t.Errorf("sessions %v, want %v", sessions, want)
@@ -90,12 +80,9 @@ func TestLocalLists(t *testing.T) {
 	if len(rest.Sales) != 1 || rest.Sales[0].SessionID != "bought" || rest.Sales[0].Price != "3" || rest.Next != "" {
 		t.Errorf("the second page of the ledger is %+v", rest)
 	}
-	res, body := s.do(t, "GET", "/v1/local/channels/none/ledger", "")
-	wantProblem(t, res, body, http.StatusNotFound, wire.CodeChannelNotFound)
-	res, body = s.do(t, "GET", "/v1/local/sessions?after=none", "")
-	wantProblem(t, res, body, http.StatusNotFound, wire.CodeSessionNotFound)
-	res, body = s.do(t, "GET", "/v1/local/sessions?limit=0", "")
-	wantProblem(t, res, body, http.StatusBadRequest, wire.CodeBadParameter)
+	s.refused(t, 404, wire.CodeChannelNotFound, "GET", "/v1/local/channels/none/ledger", "")
+	s.refused(t, 404, wire.CodeSessionNotFound, "GET", "/v1/local/sessions?after=none", "")
+	s.refused(t, 400, wire.CodeBadParameter, "GET", "/v1/local/sessions?limit=0", "")
 
 	figures := decode[wire.Figures](t, s, "/v1/figures")
 	if figures.Sessions != (wire.SessionFigures{Live: 3}) || figures.Channels != (wire.ChannelFigures{Open: 2}) {

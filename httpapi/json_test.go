@@ -195,17 +195,14 @@ func TestParseTimestamp(t *testing.T) {
 func TestExpiriesThatNoResponseCanContain(t *testing.T) {
 	s := newService(t, nil)
 	for _, expires := range []string{"9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00Z"} {
-		res, body := s.do(t, "PUT", "/v1/blobs/0x1/n", "x", wire.HeaderBlobExpires, expires)
-		wantProblem(t, res, body, http.StatusBadRequest, wire.CodeBadHeader)
-		res, body = s.do(t, "POST", "/v1/multipart-uploads", `{"rawAccount":"0x1","rawBlobName":"n","expires":"`+expires+`"}`)
-		wantProblem(t, res, body, http.StatusBadRequest, wire.CodeBadParameter)
-		res, body = s.do(t, "POST", "/v1/sessions/micropaymentchannels", `{"expires":"`+expires+`"}`)
-		wantProblem(t, res, body, http.StatusBadRequest, wire.CodeBadParameter)
+		s.refused(t, 400, wire.CodeBadHeader, "PUT", "/v1/blobs/0x1/n", "x", wire.HeaderBlobExpires, expires)
+		upload := `{"rawAccount":"0x1","rawBlobName":"n","expires":"` + expires + `"}`
+		s.refused(t, 400, wire.CodeBadParameter, "POST", "/v1/multipart-uploads", upload)
+		channel := `{"expires":"` + expires + `"}`
+		s.refused(t, 400, wire.CodeBadParameter, "POST", "/v1/sessions/micropaymentchannels", channel)
 	}
 	for _, path := range []string{"/v1/blobs/0x1", "/v1/multipart-uploads?account=0x1", "/v1/local/channels"} {
-		if res, body := s.do(t, "GET", path, ""); res.StatusCode != http.StatusOK {
-			t.Errorf("%s: %d %s", path, res.StatusCode, body)
-		}
+		s.want(t, 200, "GET", path, "")
 	}
 }
 

@@ -1,76 +1,15 @@
 package httpapi
 
 import (
-	"bufio"
-	"context"
-	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"sluice/access"
-	"sluice/internal/connlimit"
 	"sluice/internal/testenv"
 )
-
-// newConnections returns a limiter with the refusals of this package.
-func newConnections(limit int) *connlimit.Limiter {
-	return connlimit.New(limit, ConnectionRefusal(false))
-}
-
-// underCapOf serves a service's handler a second time, with limited connections.
-func underCapOf(t *testing.T, s *service, conns *connlimit.Limiter) string {
-	t.Helper()
-	return handlerUnderCap(t, s, s.Server, conns)
-}
-
-// handlerUnderCap is underCapOf for a handler around the service's.
-func handlerUnderCap(t *testing.T, s *service, h http.Handler, conns *connlimit.Limiter) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testenv.OK(t, err)
-	server := NewHTTPServer(s.Server)
-	server.Handler = h
-	conns.Attach(server)
-	served := make(chan error, 1)
-	limited := adopt(t, server, conns.Listener(listener, false))
-	go func() { served <- server.Serve(limited) }()
-	t.Cleanup(func() { stopLimited(t, server, conns, served) })
-	return listener.Addr().String()
-}
-
-// stopLimited ends a server, and checks that it counts no connection afterwards.
-func stopLimited(t *testing.T, server *http.Server, conns *connlimit.Limiter, served <-chan error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := server.Shutdown(ctx); err != nil {
-		t.Error(err)
-	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		t.Error(err)
-	}
-	conns.Wait(ctx)
-	if open := conns.Counts().Open; open != 0 {
-		t.Errorf("%d connections are counted after the end", open)
-	}
-}
-
-// sender is a client that continues to send whatever it receives.
-type sender struct {
-	*net.TCPConn
-	r *bufio.Reader
-}
-
-func dialSender(t *testing.T, addr string) *sender {
-	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	testenv.OK(t, err)
-	testenv.OK(t, conn.SetDeadline(time.Now().Add(time.Minute)))
-	return &sender{conn.(*net.TCPConn), bufio.NewReader(conn)}
-}
 
 // refusals are requests that are refused while their body is still being sent, in every framing.
 var refusals = []struct {
@@ -102,30 +41,19 @@ var refusals = []struct {
 func TestRefusedBodiesAreDiscarded(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
-	addr := underCapOf(t, h.service, newConnections(100))
+	addr := serve(t, NewHTTPServer(h.Server), newConnections(100))
 	for _, c := range refusals {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := dialSender(t, addr)
-			if _, err := io.WriteString(s, c.head+strings.Repeat("x", c.first)); err != nil {
-				t.Fatalf("before the response: %v", err)
+			s := dial(t, addr)
+			s.send(t, c.head+strings.Repeat("x", c.first))
+			res, body := s.receive(t)
+			if res.StatusCode != c.status || !res.Close {
+				t.Errorf("%d, closes: %t: %s", res.StatusCode, res.Close, body)
 			}
-			res, err := http.ReadResponse(s.r, nil)
-			testenv.OK(t, err)
-			body, err := io.ReadAll(res.Body)
-			if err != nil || res.StatusCode != c.status || !res.Close {
-				t.Errorf("%d, closes: %t, %v: %s", res.StatusCode, res.Close, err, body)
-			}
-			if _, err := s.r.ReadByte(); !errors.Is(err, io.EOF) {
-				t.Errorf("after the response: %v, want EOF", err)
-			}
+			s.wantEnd(t)
 			// This is more than the kernels buffer, so the server reads it.
-			if _, err := io.WriteString(s, strings.Repeat("x", 12<<20)); err != nil {
-				t.Errorf("after the end: %v", err)
-			}
-			if err := errors.Join(res.Body.Close(), s.Close()); err != nil {
-				t.Error(err)
-			}
+			s.send(t, strings.Repeat("x", 12<<20))
 		})
 	}
 }
@@ -137,10 +65,8 @@ func TestLingeringIsBounded(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	conns := newConnections(100)
 	conns.LingerTimeout = time.Second
-	s := dialSender(t, underCapOf(t, h.service, conns))
-	if _, err := io.WriteString(s, refusals[0].head); err != nil {
-		t.Fatal(err)
-	}
+	s := dial(t, serve(t, NewHTTPServer(h.Server), conns))
+	s.send(t, refusals[0].head)
 	sent, piece := 0, make([]byte, 64<<10)
 	for {
 		n, err := s.Write(piece)
@@ -152,7 +78,6 @@ func TestLingeringIsBounded(t *testing.T) {
 	if sent > 36<<20 {
 		t.Errorf("%d bytes of a refused request were read", sent)
 	}
-	closeOrFail(t, s)
 }
 
 // TestLingeringConnectionIsEvicted: a connection that lingers counts as open, and is evicted like
@@ -161,43 +86,20 @@ func TestLingeringConnectionIsEvicted(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	conns := newConnections(1)
-	addr := underCapOf(t, h.service, conns)
-	s := dialSender(t, addr)
-	if _, err := io.WriteString(s, refusals[0].head+strings.Repeat("x", refusals[0].first)); err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.ReadResponse(s.r, nil)
-	testenv.OK(t, err)
-	if _, err := io.Copy(io.Discard, res.Body); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.r.ReadByte(); !errors.Is(err, io.EOF) {
-		t.Fatalf("after the response: %v, want EOF", err)
-	}
-	ask := func() int {
-		c := dialSender(t, addr)
-		if _, err := io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		res, err := http.ReadResponse(c.r, nil)
-		testenv.OK(t, err)
-		if err := errors.Join(res.Body.Close(), c.Close()); err != nil {
-			t.Error(err)
-		}
-		return res.StatusCode
-	}
-	if got := ask(); got != http.StatusServiceUnavailable {
+	addr := serve(t, NewHTTPServer(h.Server), conns)
+	s := dial(t, addr)
+	s.send(t, refusals[0].head+strings.Repeat("x", refusals[0].first))
+	s.receive(t)
+	s.wantEnd(t)
+	if got := dial(t, addr).probe(t); got != http.StatusServiceUnavailable {
 		t.Errorf("while a connection lingers: %d, want 503", got)
 	}
 	conns.SetMinIdle(0)
-	if got := ask(); got != http.StatusOK {
+	if got := dial(t, addr).probe(t); got != http.StatusOK {
 		t.Errorf("after a lingering connection was evicted: %d, want 200", got)
 	}
 	if got := conns.Counts(); got.Evicted != 1 || got.Refused != 1 {
 		t.Errorf("counts %+v", got)
-	}
-	if err := errors.Join(res.Body.Close(), s.Close()); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -207,8 +109,8 @@ func TestConnectionThatDoesNotReadIsEvicted(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	conns := newConnections(1)
-	addr := underCapOf(t, h.service, conns)
-	stuck := dialSender(t, addr)
+	addr := serve(t, NewHTTPServer(h.Server), conns)
+	stuck := dial(t, addr)
 	testenv.OK(t, stuck.SetReadBuffer(4<<10))
 	asked := strings.Repeat("GET /v1/info HTTP/1.1\r\nHost: h\r\n\r\n", 1000)
 	// The loop runs until no byte moves for half a second: then the server waits to write a
@@ -220,17 +122,8 @@ func TestConnectionThatDoesNotReadIsEvicted(t *testing.T) {
 		}
 	}
 	conns.SetMinIdle(0)
-	other := dialSender(t, addr)
-	if _, err := io.WriteString(other, "GET /livez HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.ReadResponse(other.r, nil)
-	testenv.OK(t, err)
-	if res.StatusCode != http.StatusOK || conns.Counts().Evicted != 1 {
-		t.Errorf("%d, counts %+v", res.StatusCode, conns.Counts())
-	}
-	if err := errors.Join(res.Body.Close(), stuck.Close(), other.Close()); err != nil {
-		t.Error(err)
+	if got := dial(t, addr).probe(t); got != http.StatusOK || conns.Counts().Evicted != 1 {
+		t.Errorf("%d, counts %+v", got, conns.Counts())
 	}
 }
 
@@ -241,33 +134,13 @@ func TestCapOfAnAddress(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	conns := newConnections(100)
 	conns.PerAddress = 2
-	addr := underCapOf(t, h.service, conns)
-	ask := func(c *sender) int {
-		t.Helper()
-		if _, err := io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		res, err := http.ReadResponse(c.r, nil)
-		testenv.OK(t, err)
-		if _, err := io.Copy(io.Discard, res.Body); err != nil {
-			t.Fatal(err)
-		}
-		closeOrFail(t, res.Body)
-		return res.StatusCode
-	}
-	dialFrom := func(address string) *sender {
-		t.Helper()
-		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
-		conn, err := dialer.DialContext(t.Context(), "tcp", addr)
-		testenv.OK(t, err)
-		return &sender{conn.(*net.TCPConn), bufio.NewReader(conn)}
-	}
-	var all []*sender
+	addr := serve(t, NewHTTPServer(h.Server), conns)
+	var all []*connection
 	want := func(address string, status int) {
 		t.Helper()
-		c := dialFrom(address)
+		c := dialFrom(t, address, addr)
 		all = append(all, c)
-		if got := ask(c); got != status {
+		if got := c.probe(t); got != status {
 			t.Errorf("connection %d, of %s: %d, want %d", len(all), address, got, status)
 		}
 	}
@@ -277,16 +150,11 @@ func TestCapOfAnAddress(t *testing.T) {
 	want("127.0.0.2", 200)
 	conns.SetMinIdle(0)
 	want("127.0.0.1", 200)
-	if _, err := all[0].r.ReadByte(); !errors.Is(err, io.EOF) {
-		t.Errorf("the longest idle connection of the address reads %v, want EOF", err)
-	}
-	if got := ask(all[3]); got != 200 {
+	all[0].wantEnd(t) // which was idle for the longest time
+	if got := all[3].probe(t); got != 200 {
 		t.Errorf("the connection of the other address: %d", got)
 	}
 	if got := conns.Counts(); got.Crowded != 1 || got.Evicted != 1 || got.Open != 3 {
 		t.Errorf("counts %+v", got)
-	}
-	for _, c := range all {
-		closeOrFail(t, c)
 	}
 }

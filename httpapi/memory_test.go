@@ -45,9 +45,7 @@ func TestReadsKeepNoRequests(t *testing.T) {
 			for i := w; i < blobs; i += 50 {
 				b := metastore.Blob{Account: "account", Name: fmt.Sprint(i), Content: metastore.NewContentID(time.Now()), Size: 1}
 				e := []metastore.Extent{{Size: 1, Blocks: []uint32{1}, Body: []byte("x")}}
-				if _, err := s.meta.CommitBlob(t.Context(), b, e, nil); err != nil {
-					t.Error(err)
-				}
+				testenv.Check(t, testenv.Error(s.meta.CommitBlob(t.Context(), b, e, nil)))
 			}
 		})
 	}
@@ -100,7 +98,7 @@ func TestSpansKeepNoRequests(t *testing.T) {
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "600000") // milliseconds
 	tracer, err := tracing.Open(t.Context(), tracing.Options{Log: slog.New(slog.DiscardHandler)})
 	testenv.OK(t, err)
-	s := newService(t, func(c *Config, _ *Server) { c.Tracer = tracer })
+	s := newService(t, func(c *Config) { c.Tracer = tracer })
 	s.ask("GET", "/v1/info")
 	before := testenv.Heap()
 	const requests = 200 // fewer than are exported without waiting for the delay

@@ -9,11 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"sluice/access"
 	"sluice/access/keys"
-	"sluice/database/whole"
 	"sluice/internal/testclock"
 	"sluice/internal/testenv"
 	"sluice/metastore"
@@ -48,8 +45,8 @@ func TestMetadataOfBlobs(t *testing.T) {
 	const path = "/v1/blobs/0x1/name"
 	put := func(headers ...string) {
 		t.Helper()
-		if res, body := s.do(t, "PUT", path, "content", headers...); res.StatusCode != 204 || len(metadataOf(res)) != 0 {
-			t.Fatalf("PUT: %d %s %v", res.StatusCode, body, res.Header)
+		if res, _ := s.want(t, 204, "PUT", path, "content", headers...); len(metadataOf(res)) != 0 {
+			t.Errorf("PUT: %v", res.Header)
 		}
 	}
 	returned := func(want map[string]string, cacheControl string) {
@@ -64,10 +61,8 @@ func TestMetadataOfBlobs(t *testing.T) {
 			{"GET", []string{"If-None-Match", "*"}, 304}, {"HEAD", []string{"If-None-Match", "*"}, 304},
 			{"GET", []string{"Range", "bytes=99-"}, 416}, {"GET", []string{"If-Match", tag}, 412}, {"HEAD", []string{"If-Match", tag}, 412},
 		} {
-			res, body := s.do(t, test.method, path, "", append(test.headers, "Origin", "http://localhost")...)
-			if res.StatusCode != test.status {
-				t.Errorf("%s %q: %d %s", test.method, test.headers, res.StatusCode, body)
-			}
+			headers := append(test.headers, "Origin", "http://localhost")
+			res, _ := s.want(t, test.status, test.method, path, "", headers...)
 			expected, cache, exposed := want, cacheControl, corsResponseHeaders
 			if test.status >= 400 {
 				expected, cache = nil, "no-store"
@@ -97,21 +92,13 @@ func TestMetadataOfBlobs(t *testing.T) {
 
 	begin := func(members string) string {
 		t.Helper()
-		res, body := s.do(t, "POST", "/v1/multipart-uploads", `{"rawAccount": "0x1", "rawBlobName": "name"`+members+`}`)
-		var begun wire.UploadBegun
-		if err := json.Unmarshal([]byte(body), &begun); err != nil || res.StatusCode != 200 {
-			t.Fatalf("begin: %d %s", res.StatusCode, body)
-		}
-		if res, body := s.do(t, "PUT", "/v1/multipart-uploads/"+begun.UploadID+"/parts/0", "content"); res.StatusCode != 200 {
-			t.Fatalf("part: %d %s", res.StatusCode, body)
-		}
-		return begun.UploadID
+		upload := s.newUpload(t, "0x1", "name", members)
+		s.want(t, 200, "PUT", upload+"/parts/0", "content")
+		return upload
 	}
-	complete := func(id string) {
+	complete := func(upload string) {
 		t.Helper()
-		if res, body := s.do(t, "POST", "/v1/multipart-uploads/"+id+"/complete", ""); res.StatusCode != 200 {
-			t.Fatalf("complete: %d %s", res.StatusCode, body)
-		}
+		s.want(t, 200, "POST", upload+"/complete", "")
 	}
 	first := begin(`, "cacheControl": "public, max-age=60", "contentDisposition": "attachment; filename=\"a.txt\"", "contentLanguage": "de",
 		"metadata": {"Color-Of-Roof": "red", "x": "a : b", "none": "", "null": null}`)
@@ -141,25 +128,22 @@ func TestCacheControlOfReads(t *testing.T) {
 		{ReadsPaid, "public, max-age=600", "private, no-store", "private, no-store", "private, no-store", "private, no-store"},
 	} {
 		clock := testclock.At(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
-		s := startAt(t, clock.Now, func(m whole.Database) whole.Database { return m }, nil, func(c *Config, _ *Server) {
+		s := start(t, setup{now: clock.Now, config: func(c *Config) {
 			c.Reads, c.PublicCacheControl = test.reads, test.byDefault
-		})
+		}})
 		const own = "public, max-age=3600"
 		expires := clock.Now().Add(time.Hour + 100*time.Second).Format(time.RFC3339)
 		for name, headers := range map[string][]string{
 			"plain": nil, "stated": {"Cache-Control", own}, "dying": {"Cache-Control", own, "Blob-Expires", expires}, "elapsed": {"Blob-Expires", expires},
 		} {
-			if res, body := s.do(t, "PUT", "/v1/blobs/0x1/"+name, strings.Repeat("x", 100), headers...); res.StatusCode != 204 {
-				t.Fatalf("PUT: %d %s", res.StatusCode, body)
-			}
+			s.want(t, 204, "PUT", "/v1/blobs/0x1/"+name, strings.Repeat("x", 100), headers...)
 		}
 		clock.Advance(time.Hour)
 		for name, want := range map[string]string{"plain": test.plain, "stated": test.stated, "dying": test.dying, "elapsed": test.elapsed} {
-			headers := [][]string{nil, {"If-None-Match", "*"}}
-			for i, h := range headers {
-				res, _ := s.do(t, "HEAD", "/v1/blobs/0x1/"+name, "", h...)
-				if got := res.Header.Get("Cache-Control"); got != want || res.StatusCode != []int{200, 304}[i] {
-					t.Errorf("--reads %s, default %q: %s is %d with Cache-Control %q, want %q", test.reads, test.byDefault, name, res.StatusCode, got, want)
+			for status, headers := range map[int][]string{200: nil, 304: {"If-None-Match", "*"}} {
+				res, _ := s.want(t, status, "HEAD", "/v1/blobs/0x1/"+name, "", headers...)
+				if got := res.Header.Get("Cache-Control"); got != want {
+					t.Errorf("%+v: %s has Cache-Control %q, want %q", test, name, got, want)
 				}
 			}
 		}
@@ -168,16 +152,13 @@ func TestCacheControlOfReads(t *testing.T) {
 
 // TestFreeHeadShowsMetadata: metadata is not part of what a paid read sells.
 func TestFreeHeadShowsMetadata(t *testing.T) {
-	s := newService(t, func(c *Config, _ *Server) { c.Reads = ReadsPaid })
-	if res, body := s.do(t, "PUT", "/v1/blobs/0x1/name", "content", described...); res.StatusCode != 204 {
-		t.Fatalf("PUT: %d %s", res.StatusCode, body)
-	}
+	s := newService(t, func(c *Config) { c.Reads = ReadsPaid })
+	s.want(t, 204, "PUT", "/v1/blobs/0x1/name", "content", described...)
 	res, _ := s.do(t, "HEAD", "/v1/blobs/0x1/name", "")
 	if got := metadataOf(res); res.StatusCode != 200 || !maps.Equal(got, describedAs) || res.Header.Get("Cache-Control") != "private, no-store" {
 		t.Errorf("HEAD: %d %v", res.StatusCode, res.Header)
 	}
-	res, body := s.do(t, "GET", "/v1/blobs/0x1/name", "")
-	wantProblem(t, res, body, 402, wire.CodePaymentRequired)
+	res, _ = s.refused(t, 402, wire.CodePaymentRequired, "GET", "/v1/blobs/0x1/name", "")
 	if got := metadataOf(res); len(got) != 0 {
 		t.Errorf("402 with %v", got)
 	}
@@ -217,30 +198,16 @@ func TestPreflightsAllowMetadata(t *testing.T) {
 // nothing else is.
 func TestMetadataWaitsForOlderNodes(t *testing.T) {
 	older := true
-	s := newService(t, func(c *Config, _ *Server) { c.OlderNodes = func() bool { return older } })
-	put := func(headers ...string) (*http.Response, string) {
-		return s.do(t, "PUT", "/v1/blobs/0x1/n", "x", headers...)
-	}
-	begin := func(members string) (*http.Response, string) {
-		return s.do(t, "POST", "/v1/multipart-uploads", `{"rawAccount": "0x1", "rawBlobName": "n"`+members+`}`)
-	}
-	res, body := put("Blob-Meta-A", "x")
-	wantProblem(t, res, body, 503, wire.CodeNotReady)
-	if res.Header.Get("Retry-After") != "10" {
-		t.Errorf("Retry-After: %q", res.Header.Get("Retry-After"))
-	}
-	res, body = begin(`, "contentLanguage": "de"`)
-	wantProblem(t, res, body, 503, wire.CodeNotReady)
-	if res, body := put("Blob-Meta-A", ""); res.StatusCode != 204 {
-		t.Errorf("without metadata: %d %s", res.StatusCode, body)
-	}
-	if res, body := begin(""); res.StatusCode != 200 {
-		t.Errorf("without metadata: %d %s", res.StatusCode, body)
-	}
+	s := newService(t, func(c *Config) { c.OlderNodes = func() bool { return older } })
+	const path, uploads = "/v1/blobs/0x1/n", "/v1/multipart-uploads"
+	res, _ := s.refused(t, 503, wire.CodeNotReady, "PUT", path, "x", "Blob-Meta-A", "x")
+	testenv.Equal(t, res.Header.Get("Retry-After"), "10", "Retry-After")
+	begin := `{"rawAccount": "0x1", "rawBlobName": "n", "contentLanguage": "de"}`
+	s.refused(t, 503, wire.CodeNotReady, "POST", uploads, begin)
+	s.want(t, 204, "PUT", path, "x", "Blob-Meta-A", "")
+	s.newUpload(t, "0x1", "n", "")
 	older = false
-	if res, body := put("Blob-Meta-A", "x"); res.StatusCode != 204 {
-		t.Errorf("after the upgrade: %d %s", res.StatusCode, body)
-	}
+	s.want(t, 204, "PUT", path, "x", "Blob-Meta-A", "x")
 }
 
 // TestQuotaOfMetadata: metadata counts towards the stored bytes, also while it is being stored.
@@ -248,39 +215,21 @@ func TestQuotaOfMetadata(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	const value = "0123456789"
 	charge := int64(len("Blob-Meta-A:"+value) + 1)
-	_, secret := h.key(t, access.NewKey{
+	key, secret := h.key(t, access.NewKey{
 		Scopes: []access.Scope{access.ScopeWrite}, Limits: keys.Limits{StoredBytes: 2*metastore.Charge("n", "") + 2*charge + metastore.RowCharge},
 	})
-	put := func(name string, size int) (*http.Response, string) {
-		return h.do(t, "PUT", "/v1/blobs/"+ours+"/"+name, "", "X-Api-Key", secret, "Blob-Meta-A", strings.Repeat("v", size))
-	}
+	auth, long := []string{"X-Api-Key", secret}, strings.Repeat("v", metastore.RowCharge)
 	for _, name := range []string{"n", "m"} {
-		if res, body := put(name, len(value)); res.StatusCode != 204 {
-			t.Fatalf("PUT: %d %s", res.StatusCode, body)
-		}
+		h.want(t, 204, "PUT", "/v1/blobs/ours/"+name, "", append(auth, "Blob-Meta-A", value)...)
 	}
 	// A replacement needs room for both.
-	res, body := put("n", metastore.RowCharge)
-	wantProblem(t, res, body, 403, wire.CodeQuotaExceeded)
-	if _, _, err := h.meta.DeleteBlob(t.Context(), ours, "m", nil); err != nil {
-		t.Fatal(err)
-	}
-	if res, body := put("n", metastore.RowCharge); res.StatusCode != 204 {
-		t.Errorf("PUT: %d %s", res.StatusCode, body)
-	}
-	used, err := h.meta.Usage(t.Context(), usersGroup(t, h, secret))
+	h.refused(t, 403, wire.CodeQuotaExceeded, "PUT", "/v1/blobs/ours/n", "", append(auth, "Blob-Meta-A", long)...)
+	h.want(t, 204, "DELETE", "/v1/blobs/ours/m", "", auth...)
+	h.want(t, 204, "PUT", "/v1/blobs/ours/n", "", append(auth, "Blob-Meta-A", long)...)
+	used, err := h.meta.Usage(t.Context(), key.Group)
 	if err != nil || used.Names != int64(len("nBlob-Meta-A:")+1+metastore.RowCharge) {
 		t.Errorf("%+v is used, %v", used, err)
 	}
-	begin := fmt.Sprintf(`{"rawAccount": %q, "rawBlobName": "u", "metadata": {"a": %q}}`, ours, strings.Repeat("v", metastore.RowCharge))
-	res, body = h.do(t, "POST", "/v1/multipart-uploads", begin, "X-Api-Key", secret)
-	wantProblem(t, res, body, 403, wire.CodeQuotaExceeded)
-}
-
-// usersGroup returns a key's group.
-func usersGroup(t *testing.T, h *hosted, secret string) string {
-	t.Helper()
-	caller, err := h.keys.Authenticate(t.Context(), secret)
-	testenv.OK(t, err)
-	return caller.Group()
+	begin := fmt.Sprintf(`{"rawAccount": "ours", "rawBlobName": "u", "metadata": {"a": %q}}`, long)
+	h.refused(t, 403, wire.CodeQuotaExceeded, "POST", "/v1/multipart-uploads", begin, auth...)
 }

@@ -20,8 +20,7 @@ import (
 // loadOpenAPI parses and validates the document.
 func loadOpenAPI(t *testing.T) *openapi3.T {
 	t.Helper()
-	doc, err := openapi3.NewLoader().LoadFromData(wire.OpenAPI)
-	testenv.OK(t, err)
+	doc := testenv.Must(openapi3.NewLoader().LoadFromData(wire.OpenAPI))(t)
 	testenv.OK(t, doc.Validate(context.Background()))
 	return doc
 }
@@ -64,8 +63,7 @@ func TestOpenAPIOperationsAreWhole(t *testing.T) {
 // operations that need one with every kind of reads.
 func TestOpenAPIDeclaresWhereAKeyIsRequired(t *testing.T) {
 	asks := map[string]bool{}
-	s, err := New(Config{Reads: ReadsPublic, Faucet: true})
-	testenv.OK(t, err)
+	s := testenv.Must(New(Config{Reads: ReadsPublic, Faucet: true}))(t)
 	account := regexp.MustCompile(`\{[^}]*\}`)
 	for _, r := range s.router.Routes() {
 		m := s.router.Match(r.Method, account.ReplaceAllString(r.Pattern, "0x1"))

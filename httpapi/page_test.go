@@ -26,9 +26,7 @@ func longBlobs(t *testing.T, s *service, n int) (size int) {
 		name := fmt.Sprintf("%04d", i) + strings.Repeat("\u0e01", 1000)
 		metadata := "Cache-Control:" + strings.Repeat("\"", 200) + "\nX-Blob-Meta-A:" + strings.Repeat("\\", 2000) + "\n"
 		b := metastore.Blob{Account: "ours", Name: name, Content: metastore.NewContentID(time.Now()), ContentType: "text/plain", Metadata: metadata}
-		if _, err := s.meta.CommitBlob(t.Context(), b, nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(s.meta.CommitBlob(t.Context(), b, nil, nil)))
 		size = len(name) + len(metadata)
 	}
 	return size
@@ -42,15 +40,11 @@ func TestPagesAreBounded(t *testing.T) {
 	size := longBlobs(t, s, blobs)
 	for i := range uploads {
 		u := metastore.Upload{ID: fmt.Sprintf("upload%d", i), Account: "ours", Name: strings.Repeat("\u0e01", 1000), Content: metastore.NewContentID(time.Now()), PartSize: 1}
-		if _, err := s.meta.BeginUpload(t.Context(), u); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(s.meta.BeginUpload(t.Context(), u)))
 	}
 	for i := range sessions {
 		one := ledger.Session{ID: fmt.Sprintf("session%d", i), UserIdentity: strings.Repeat("u", 60<<10), Total: 1, Left: 1, Expires: time.Now().Add(time.Hour)}
-		if _, err := s.meta.CreateSession(t.Context(), one, nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(s.meta.CreateSession(t.Context(), one, nil)))
 	}
 	for path, want := range map[string]int{
 		"/v1/blobs/ours?include=metadata":    blobs,
@@ -60,10 +54,7 @@ func TestPagesAreBounded(t *testing.T) {
 	} {
 		got, pages, next := 0, 0, ""
 		for {
-			res, body := s.do(t, "GET", path+"&after="+url.QueryEscape(next), "")
-			if res.StatusCode != 200 {
-				t.Fatalf("%s: %d %.200s", path, res.StatusCode, body)
-			}
+			_, body := s.want(t, 200, "GET", path+"&after="+url.QueryEscape(next), "")
 			if most := 2*pageBytes + 64<<10; len(body) > most {
 				t.Errorf("%s: a page of %d bytes, want at most %d", path, len(body), most)
 			}
@@ -102,9 +93,7 @@ func TestPagesCostRequests(t *testing.T) {
 	const names = 3*entriesOfRequest + 1
 	for i := range names {
 		b := metastore.Blob{Account: "ours", Name: fmt.Sprintf("%d/n", i), Content: metastore.NewContentID(time.Now())}
-		if _, err := h.meta.CommitBlob(t.Context(), b, nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(h.meta.CommitBlob(t.Context(), b, nil, nil)))
 	}
 	for path, cost := range map[string]time.Duration{
 		"/v1/blobs/ours?limit=100":            1,
@@ -115,9 +104,7 @@ func TestPagesCostRequests(t *testing.T) {
 		h.limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{RequestsPerSecond: rate, ConcurrentRequests: 64}})
 		address := h.limiter.OfAddress(netip.MustParseAddr("127.0.0.1"))
 		began := time.Now()
-		if res, body := h.do(t, "GET", path, ""); res.StatusCode != 200 {
-			t.Fatalf("%s: %d %s", path, res.StatusCode, body)
-		}
+		h.want(t, 200, "GET", path, "")
 		_, full := address.Requests()
 		// The rate makes up for the cost since the request began.
 		if most := cost * time.Second / rate; full > most || full < most-time.Since(began) {

@@ -1,10 +1,7 @@
 package httpapi
 
 import (
-	"bufio"
 	"errors"
-	"io"
-	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -22,15 +19,11 @@ import (
 // so it does not know whether it may write; or another database has passed its own.
 func openFence(t *testing.T, passed bool) *blob.Fence {
 	t.Helper()
-	meta, err := sqlstore.OpenSQLite(testenv.MemoryDir(t)+"/meta.db", sqlstore.Options{})
-	testenv.OK(t, err)
-	t.Cleanup(func() { closeOrFail(t, meta) })
+	meta := testenv.Must(sqlstore.OpenSQLite(testenv.MemoryDir(t)+"/meta.db", sqlstore.Options{}))(t)
+	testenv.AtEnd(t, meta.Close)
 	bytes := memory.New()
-	if _, err := blob.OpenFence(t.Context(), meta, bytes); err != nil {
-		t.Fatal(err)
-	}
-	f, err := blob.OpenFence(t.Context(), meta, bytes)
-	testenv.OK(t, err)
+	testenv.OK(t, testenv.Error(blob.OpenFence(t.Context(), meta, bytes)))
+	f := testenv.Must(blob.OpenFence(t.Context(), meta, bytes))(t)
 	if passed {
 		testenv.OK(t, bytes.Delete(t.Context(), bytestore.Name("sluice-epoch-0000000000000001-owner")))
 		if err := f.Renew(t.Context()); !errors.Is(err, blob.ErrFenced) {
@@ -44,7 +37,7 @@ func openFence(t *testing.T, passed bool) *blob.Fence {
 // body is read, by a node if another database uses its bytes, and that what it can read is served.
 func TestFencedNodeWritesNothing(t *testing.T) {
 	fence := openFence(t, true)
-	s := newService(t, func(c *Config, _ *Server) { c.Fence, c.Faucet = fence, true })
+	s := newService(t, func(c *Config) { c.Fence, c.Faucet = fence, true })
 	refused := 0
 	for _, route := range routes(s.Server) {
 		writes := route.Method != http.MethodGet && !strings.Contains(route.Pattern, "/faults")
@@ -66,9 +59,7 @@ func TestFencedNodeWritesNothing(t *testing.T) {
 	if refused < 12 {
 		t.Errorf("only %d routes were refused", refused)
 	}
-	if res, body := s.do(t, "GET", "/v1/blobs/0x1", ""); res.StatusCode != 200 {
-		t.Errorf("a listing: %d %s", res.StatusCode, body)
-	}
+	s.want(t, 200, "GET", "/v1/blobs/0x1", "")
 }
 
 // TestWritesWaitForTheFence checks that a write waits while the fence does not know, that at most
@@ -76,27 +67,20 @@ func TestFencedNodeWritesNothing(t *testing.T) {
 func TestWritesWaitForTheFence(t *testing.T) {
 	t.Parallel()
 	fence := openFence(t, false)
-	s := newService(t, func(c *Config, _ *Server) { c.Fence, c.MaxRequests = fence, 8 })
-	conn, err := net.Dial("tcp", s.addr)
-	testenv.OK(t, err)
-	send(t, conn, "DELETE /v1/blobs/0x1/n HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	s := newService(t, func(c *Config) { c.Fence, c.MaxRequests = fence, 8 })
+	conn := dial(t, s.addr)
+	conn.send(t, "DELETE /v1/blobs/0x1/n HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	for s.slots.held.Load() == 0 {
 		runtime.Gosched()
 	}
-	res, body := s.do(t, "PUT", "/v1/blobs/0x1/n", "x")
-	wantProblem(t, res, body, 503, wire.CodeNotReady)
+	s.refused(t, 503, wire.CodeNotReady, "PUT", "/v1/blobs/0x1/n", "x")
 	if n := s.slots.held.Load(); n != 1 {
 		t.Errorf("%d writes wait, want 1 of 8 requests", n)
 	}
-	if res, body := s.do(t, "GET", "/v1/blobs/0x1", ""); res.StatusCode != 200 {
-		t.Errorf("a listing: %d %s", res.StatusCode, body)
-	}
+	s.want(t, 200, "GET", "/v1/blobs/0x1", "")
 	s.Drain() // which ends the wait within a second
-	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	testenv.OK(t, err)
-	text, err := io.ReadAll(answer.Body)
-	testenv.OK(t, errors.Join(err, answer.Body.Close(), conn.Close()))
-	wantProblem(t, answer, string(text), 503, wire.CodeDraining)
+	res, body := conn.receive(t)
+	wantProblem(t, res, body, 503, wire.CodeDraining)
 	if n := s.slots.held.Load(); n != 0 {
 		t.Errorf("%d writes are still counted", n)
 	}

@@ -1,17 +1,14 @@
 package httpapi
 
 import (
-	"bufio"
 	"bytes"
 	"io"
-	"log/slog"
 	"maps"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"sluice/internal/httpconn"
 	"sluice/internal/testenv"
@@ -50,23 +47,6 @@ func serveDividing(server *http.Server, l net.Listener) error {
 	return server.Serve(dividingListener{l})
 }
 
-// serveBy serves a service's handler a second time, by a release of net/http, with the connections
-// that Adopt chooses for the release that it checks. It returns the address and the log.
-func serveBy(t *testing.T, s *service, checked, serving httpconn.Serve) (addr string, log *lockedBuffer) {
-	t.Helper()
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	testenv.OK(t, err)
-	log = &lockedBuffer{}
-	server, conns := NewHTTPServer(s.Server), newConnections(10)
-	conns.Attach(server)
-	limited := conns.Listener(inner, false)
-	adopted := httpconn.Adopt(server, []net.Listener{limited}, checked, slog.New(slog.NewTextHandler(log, nil)))
-	served := make(chan error, 1)
-	go func() { served <- serving(server, adopted[0]) }()
-	t.Cleanup(func() { stopLimited(t, server, conns, served) })
-	return inner.Addr().String(), log
-}
-
 // answer is what a client sees in a response.
 type answer struct {
 	status int
@@ -77,17 +57,13 @@ type answer struct {
 // exchangeOf sends requests on one connection, each after the response to the one before.
 func exchangeOf(t *testing.T, addr string, requests []string) (answers []answer, err error) {
 	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	testenv.OK(t, err)
-	defer closeOrFail(t, conn)
-	testenv.OK(t, conn.SetDeadline(time.Now().Add(time.Minute)))
-	r := bufio.NewReader(conn)
+	conn := dial(t, addr)
 	for _, request := range requests {
-		send(t, conn, request)
+		conn.send(t, request)
 		method, _, _ := strings.Cut(request, " ")
 		var res *http.Response
 		for res == nil || res.StatusCode == http.StatusContinue {
-			if res, err = http.ReadResponse(r, &http.Request{Method: method}); err != nil {
+			if res, err = http.ReadResponse(conn.r, &http.Request{Method: method}); err != nil {
 				return answers, err
 			}
 		}
@@ -124,8 +100,7 @@ func TestPlainPath(t *testing.T) {
 		request("OPTIONS /v1/info", "Origin: http://localhost:1\r\n", ""),
 		request("DELETE /v1/blobs/0x1/small", "", ""),
 	}
-	want, err := exchangeOf(t, s.addr, requests)
-	testenv.OK(t, err)
+	want := testenv.Must(exchangeOf(t, s.addr, requests))(t)
 	for i, status := range []int{204, 204, 200, 200, 206, 200, 200, 404, 204, 204} {
 		if want[i].status != status {
 			t.Fatalf("request %d: status %d, want %d", i+1, want[i].status, status)
@@ -135,7 +110,7 @@ func TestPlainPath(t *testing.T) {
 		return a.status == b.status && maps.EqualFunc(a.header, b.header, slices.Equal) && a.body == b.body
 	}
 
-	addr, log := serveBy(t, s, serveDividing, serveDividing)
+	addr, log := serveBy(t, NewHTTPServer(s.Server), newConnections(10), serveDividing, serveDividing)
 	got, err := exchangeOf(t, addr, requests)
 	if err != nil || !slices.EqualFunc(got, want, same) {
 		t.Errorf("on the plain path: %v, %v\nwant %v", err, got, want)
@@ -145,7 +120,7 @@ func TestPlainPath(t *testing.T) {
 	}
 
 	// It does break the other path.
-	addr, log = serveBy(t, s, (*http.Server).Serve, serveDividing)
+	addr, log = serveBy(t, NewHTTPServer(s.Server), newConnections(10), (*http.Server).Serve, serveDividing)
 	got, err = exchangeOf(t, addr, requests)
 	if err == nil && slices.EqualFunc(got, want, same) {
 		t.Error("the release that breaks an assumption breaks nothing")

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-json-experiment/json"
-
 	"sluice/internal/connlimit"
 	"sluice/internal/testenv"
 	"sluice/ledger"
@@ -33,7 +31,7 @@ func TestConnectionRefusal(t *testing.T) {
 			res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(text)), &http.Request{Method: method})
 			testenv.OK(t, err)
 			body, err := io.ReadAll(res.Body)
-			closeOrFail(t, res.Body)
+			testenv.Check(t, res.Body.Close())
 			h := res.Header
 			if err != nil || res.StatusCode != tc.status || !res.Close || h.Get("Retry-After") != "1" || h.Get("Access-Control-Allow-Origin") != "*" {
 				t.Errorf("%s: %s, %v, %v", method, res.Status, h, err)
@@ -45,8 +43,7 @@ func TestConnectionRefusal(t *testing.T) {
 				continue
 			}
 			wantProblem(t, res, string(body), tc.status, tc.code)
-			var p wire.Problem
-			testenv.OK(t, json.Unmarshal(body, &p))
+			p := decodedAs[wire.Problem](t, string(body))
 			if retryable := p.Retryable != nil && *p.Retryable; retryable != (tc.status == http.StatusServiceUnavailable) {
 				t.Errorf("problem %s", body)
 			}

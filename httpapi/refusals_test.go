@@ -1,12 +1,8 @@
 package httpapi
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -19,7 +15,6 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
-	"sluice/database/whole"
 	"sluice/internal/metrics"
 	"sluice/internal/testenv"
 )
@@ -32,38 +27,30 @@ var omittedLines = regexp.MustCompile(`msg="requests not logged" source=(\S+) om
 func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	t.Parallel()
 	for name, one := range map[string]struct {
-		header, value, path string
-		status              int
-		busy                bool // the address's slot is taken
-		full                bool // all slots are taken
+		key, path string
+		status    int
+		busy      bool // the address's slot is taken
+		full      bool // all slots are taken
 	}{
-		"beyond the limits of the address": {"", "", "/v1/info", http.StatusTooManyRequests, true, false},
-		"beyond the limits of the service": {"", "", "/v1/info", http.StatusServiceUnavailable, false, true},
-		"unknown keys":                     {"X-Api-Key", "nonsense", "/v1/info", http.StatusUnauthorized, false, false},
-		"routes that do not exist":         {"", "", "/wp-login.php", http.StatusNotFound, false, false},
+		"beyond the limits of the address": {"", "/v1/info", http.StatusTooManyRequests, true, false},
+		"beyond the limits of the service": {"", "/v1/info", http.StatusServiceUnavailable, false, true},
+		"unknown keys":                     {"nonsense", "/v1/info", http.StatusUnauthorized, false, false},
+		"routes that do not exist":         {"", "/wp-login.php", http.StatusNotFound, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const requests, seconds = 12_000, 90
 				set := metrics.NewSet()
-				s := buildAt(t, time.Now, func(m whole.Database) whole.Database { return m }, keysOf, func(c *Config, _ *Server) {
+				s := build(t, setup{now: time.Now, keys: keysOf, config: func(c *Config) {
 					c.Limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{ConcurrentRequests: 1}})
 					c.Metrics = set
-				})
-				ask := func(from, path, header, value string) int {
-					r := httptest.NewRequestWithContext(t.Context(), "GET", path, nil)
-					r.RemoteAddr = from
-					if header != "" {
-						r.Header.Set(header, value)
-					}
-					w := httptest.NewRecorder()
-					s.ServeHTTP(w, r)
-					return w.Code
+				}})
+				ask := func(from, path, key string) int {
+					return s.direct(t.Context(), from, "GET", path, "", keyHeader(key)...).StatusCode
 				}
 				if one.busy {
 					taken := s.limiter.OfAddress(netip.MustParseAddr("2001:db8::1"))
-					leave, err := taken.Enter(t.Context())
-					testenv.OK(t, err)
+					leave := testenv.Must(taken.Enter(t.Context()))(t)
 					defer taken.Release()
 					defer leave()
 				}
@@ -76,13 +63,13 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 				normal := 0
 				for i := range requests {
 					from := fmt.Sprintf("[2001:db8::%x]:1", i%1000+1) // one client
-					if status := ask(from, one.path, one.header, one.value); status != one.status {
+					if status := ask(from, one.path, one.key); status != one.status {
 						t.Fatalf("%d, want %d", status, one.status)
 					}
 					if i%600 == 0 {
-						ask("192.0.2.7:1", "/v1/info", "", "")
-						ask("192.0.2.7:1", "/v1/info", "X-Api-Key", "nonsense")
-						ask("192.0.2.7:1", "/v1/blobs/0x1/none", "", "")
+						ask("192.0.2.7:1", "/v1/info", "")
+						ask("192.0.2.7:1", "/v1/info", "nonsense")
+						ask("192.0.2.7:1", "/v1/blobs/0x1/none", "")
 						normal += 3
 					}
 					time.Sleep(seconds * time.Second / requests)
@@ -111,8 +98,7 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 				set.Handler(slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
 				total := 0
 				for _, m := range regexp.MustCompile(`(?m)^sluice_http_requests_total\{.*\} (\S+)$`).FindAllStringSubmatch(w.Body.String(), -1) {
-					n, err := strconv.ParseFloat(m[1], 64)
-					testenv.OK(t, err)
+					n := testenv.Must(strconv.ParseFloat(m[1], 64))(t)
 					total += int(n)
 				}
 				if total != requests+normal {
@@ -127,7 +113,7 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 // bounded like refusals.
 func TestErrorsOfNetHTTPDoNotFillTheLog(t *testing.T) {
 	out := &lockedBuffer{}
-	s := newService(t, func(c *Config, _ *Server) {
+	s := newService(t, func(c *Config) {
 		c.Log = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 	log := NewHTTPServer(s.Server).ErrorLog
@@ -151,40 +137,22 @@ func TestRefusalsEndTheConnection(t *testing.T) {
 			if proxy {
 				conns.Exempt = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 			}
-			server := NewHTTPServer(s.Server)
-			conns.Attach(server)
-			inner, err := net.Listen("tcp", "127.0.0.1:0")
-			testenv.OK(t, err)
-			served := make(chan error, 1)
-			limited := adopt(t, server, conns.Listener(inner, false))
-			go func() { served <- server.Serve(limited) }()
-			conn, err := net.Dial("tcp", inner.Addr().String())
-			testenv.OK(t, err)
-			r := bufio.NewReader(conn)
+			conn := dial(t, serve(t, NewHTTPServer(s.Server), conns))
 			const most = 1000
 			got := 0
 			for closed := false; !closed && got < most; got++ {
-				send(t, conn, "GET /v1/info HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: nonsense\r\n\r\n")
-				res, err := http.ReadResponse(r, nil)
-				testenv.OK(t, err)
-				if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusUnauthorized {
-					t.Fatalf("%d, %v", res.StatusCode, err)
+				conn.send(t, "GET /v1/info HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: nonsense\r\n\r\n")
+				res, body := conn.receive(t)
+				if res.StatusCode != http.StatusUnauthorized {
+					t.Fatalf("%d %s", res.StatusCode, body)
 				}
-				closeOrFail(t, res.Body)
 				closed = res.Close
 			}
 			if want := map[bool]int{false: 501, true: most}[proxy]; got != want {
 				t.Fatalf("the connection had %d responses, want %d", got, want)
 			}
 			if !proxy {
-				if n, err := r.Read(make([]byte, 1)); err != io.EOF {
-					t.Errorf("after the last response: %d bytes, %v", n, err)
-				}
-			}
-			closeOrFail(t, conn)
-			closeOrFail(t, server)
-			if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-				t.Error(err)
+				conn.wantEnd(t)
 			}
 		})
 	}

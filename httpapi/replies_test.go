@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"testing"
@@ -43,8 +42,7 @@ func TestReplyMemoryIsBounded(t *testing.T) {
 		fill := func(caller int, anonymous bool) {
 			t.Helper()
 			for range 4 {
-				r, err := ask(caller, anonymous)
-				testenv.OK(t, err)
+				r := testenv.Must(ask(caller, anonymous))(t)
 				all = append(all, r)
 			}
 		}
@@ -114,18 +112,11 @@ func TestUnreadPagesCountForTheirCaller(t *testing.T) {
 	defer address.Release()
 	unread := &reply{of: h.replies, caller: address, anonymous: true, size: callerReplies}
 	testenv.OK(t, h.replies.acquire(t.Context(), unread))
-	res, body := h.do(t, "GET", "/v1/blobs/ours", "")
-	wantProblem(t, res, body, http.StatusTooManyRequests, wire.CodeTooManyAtOnce)
-	if res, body := h.do(t, "GET", "/v1/info", ""); res.StatusCode != 200 {
-		t.Errorf("another request of the caller: %d %s", res.StatusCode, body)
-	}
-	if res, body := h.do(t, "GET", "/v1/blobs/ours", "", h.right.headers...); res.StatusCode != 200 {
-		t.Errorf("a page of another caller: %d %s", res.StatusCode, body)
-	}
+	h.refused(t, 429, wire.CodeTooManyAtOnce, "GET", "/v1/blobs/ours", "")
+	h.want(t, 200, "GET", "/v1/info", "")
+	h.want(t, 200, "GET", "/v1/blobs/ours", "", h.right.headers...)
 	h.replies.resize(unread, 0)
-	if res, body := h.do(t, "GET", "/v1/blobs/ours", ""); res.StatusCode != 200 {
-		t.Errorf("a page after the others were read: %d %s", res.StatusCode, body)
-	}
+	h.want(t, 200, "GET", "/v1/blobs/ours", "")
 }
 
 // pieces records the longest write, and how many deadlines there were.

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"sluice/database/whole"
@@ -27,7 +28,7 @@ func TestLoggedRequests(t *testing.T) {
 		LogErrors: "blobs=404",
 		LogNone:   "",
 	} {
-		s := newService(t, func(c *Config, _ *Server) { c.LoggedRequests = which })
+		s := newService(t, func(c *Config) { c.LoggedRequests = which })
 		for _, one := range [][3]string{
 			{"GET", "/v1/info"}, {"GET", "/v1/blobs/0x1/none"}, {"POST", "/v1/sessions", "{}"},
 			{"GET", "/livez"}, {"GET", "/readyz"}, {"OPTIONS", "/v1/info"},
@@ -62,7 +63,7 @@ func TestMethodsAreLoggedInShort(t *testing.T) {
 // TestRequestLineHasUnits checks a line's fields and their values.
 func TestRequestLineHasUnits(t *testing.T) {
 	out := &lockedBuffer{}
-	s := newService(t, func(c *Config, _ *Server) { c.RequestLog = slog.New(slog.NewJSONHandler(out, nil)) })
+	s := newService(t, func(c *Config) { c.RequestLog = slog.New(slog.NewJSONHandler(out, nil)) })
 	s.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 1234))
 	s.logged()
 	s.do(t, "GET", "/v1/blobs/0x1/n", "", "Range", "bytes=0-99")
@@ -92,22 +93,16 @@ func TestRequestLineHasUnits(t *testing.T) {
 // not as errors in the service or as clients that did not wait.
 func TestDrainIsNoErrorOfItsRequests(t *testing.T) {
 	called := make(chan struct{})
-	s := startOver(t, func(m whole.Database) whole.Database { return hangingStore{m, called} }, nil, nil)
+	s := start(t, setup{around: func(m whole.Database) whole.Database { return hangingStore{m, called} }})
 	ctx, abort := context.WithCancel(t.Context())
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		r := httptest.NewRequestWithContext(ctx, "GET", "/v1/sessions/x", nil)
-		r.Host = "localhost"
-		s.ServeHTTP(httptest.NewRecorder(), r)
-	}()
+	var served sync.WaitGroup
+	served.Go(func() { s.direct(ctx, "192.0.2.1:1", "GET", "/v1/sessions/x", "") })
 	<-called
 	s.Drain()
 	s.Cut()
 	abort() // as the HTTP server's Close does
-	<-served
-	res, body := s.do(t, "PUT", "/v1/blobs/0x1/n", "late")
-	wantProblem(t, res, body, http.StatusServiceUnavailable, "draining")
+	served.Wait()
+	s.refused(t, 503, "draining", "PUT", "/v1/blobs/0x1/n", "late")
 	s.do(t, "GET", "/readyz", "")
 	log := s.logged()
 	if strings.Contains(log, "level=ERROR") || strings.Contains(log, "readyz") || strings.Count(log, errDraining.Error()) != 2 || strings.Count(log, "\n") != 2 {
@@ -149,7 +144,7 @@ func FuzzRequestLine(f *testing.F) {
 	for format, out := range services {
 		buffers[format] = logbuffer.New(out)
 		log, requests := buffers[format].Loggers(format, nil)
-		handlers[format] = newService(f, func(c *Config, _ *Server) { c.Log, c.RequestLog = log, requests })
+		handlers[format] = newService(f, func(c *Config) { c.Log, c.RequestLog = log, requests })
 	}
 	f.Fuzz(func(t *testing.T, method, path, host, id string) {
 		for format, s := range handlers {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,45 +13,23 @@ import (
 	"sluice/httpapi/internal/transfer"
 	"sluice/internal/testenv"
 
-	"github.com/go-json-experiment/json"
-
-	"sluice/bytestore"
 	"sluice/wire"
 )
 
 func TestDrainingServiceIsNotReady(t *testing.T) {
 	s := newService(t, nil)
-	if res, body := s.do(t, "GET", "/readyz", ""); res.StatusCode != http.StatusOK || body != "ready\n" {
-		t.Fatalf("%d %q", res.StatusCode, body)
-	}
+	_, body := s.want(t, 200, "GET", "/readyz", "")
+	testenv.Equal(t, body, "ready\n", "the response of a service that is ready")
 	s.Drain()
-	res, body := s.do(t, "GET", "/readyz", "")
-	wantProblem(t, res, body, http.StatusServiceUnavailable, wire.CodeDraining)
-	if !res.Close {
+	if res, _ := s.refused(t, 503, wire.CodeDraining, "GET", "/readyz", ""); !res.Close {
 		t.Error("the connection stays open")
 	}
-	if res, _ := s.do(t, "GET", "/livez", ""); res.StatusCode != http.StatusOK {
-		t.Errorf("livez: %d", res.StatusCode)
-	}
-}
-
-func TestServiceThatCannotServeIsNotReady(t *testing.T) {
-	s := newService(t, func(c *Config, _ *Server) {
-		c.Ready = func(context.Context) error { return bytestore.ErrNoSpace }
-	})
-	res, body := s.do(t, "GET", "/readyz", "")
-	wantProblem(t, res, body, http.StatusServiceUnavailable, wire.CodeNotReady)
-	if !strings.Contains(s.logged(), bytestore.ErrNoSpace.Error()) {
-		t.Error("the log does not say why")
-	}
+	s.want(t, 200, "GET", "/livez", "")
 }
 
 func TestSlowBodyIsRefused(t *testing.T) {
-	s := newService(t, func(_ *Config, s *Server) {
-		if s != nil {
-			s.minRate = transfer.MinRate{Bytes: 1 << 10, Window: 50 * time.Millisecond}
-		}
-	})
+	s := newService(t, nil)
+	s.minRate = transfer.MinRate{Bytes: 1 << 10, Window: 50 * time.Millisecond}
 	for _, request := range []string{
 		"PUT /v1/blobs/0x1/slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\nxx",
 		"POST /v1/multipart-uploads HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
@@ -63,17 +40,14 @@ func TestSlowBodyIsRefused(t *testing.T) {
 			t.Error("the connection stays open")
 		}
 	}
-	if res, _ := s.do(t, "GET", "/v1/blobs/0x1/slow", ""); res.StatusCode != http.StatusNotFound {
-		t.Errorf("the slow body was stored: %d", res.StatusCode)
-	}
+	s.want(t, 404, "GET", "/v1/blobs/0x1/slow", "")
 }
 
 func TestDamageFoundBeforeTheFirstByteIsAnError(t *testing.T) {
 	s := newService(t, nil)
 	s.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 1<<20))
 	s.loseExtent(t, "0x1", "n", 0)
-	res, body := s.do(t, "GET", "/v1/blobs/0x1/n", "", "Range", "bytes=1-2")
-	wantProblem(t, res, body, http.StatusInternalServerError, wire.CodeInternal)
+	res, _ := s.refused(t, 500, wire.CodeInternal, "GET", "/v1/blobs/0x1/n", "", "Range", "bytes=1-2")
 	for _, name := range blobHeaders {
 		if got := res.Header.Get(name); got != "" && name != "Content-Type" && name != "Content-Length" {
 			t.Errorf("%s: %s in an error response", name, got)
@@ -88,22 +62,16 @@ func TestDamageFoundLaterCutsTheConnection(t *testing.T) {
 	s := newService(t, nil)
 	s.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 6<<20))
 	s.loseExtent(t, "0x1", "n", 1)
-	res, err := http.Get(s.url + "/v1/blobs/0x1/n")
-	testenv.OK(t, err)
-	n, err := io.Copy(io.Discard, res.Body)
-	closeOrFail(t, res.Body)
-	if err == nil {
-		t.Fatalf("a body of %d bytes looks complete", n)
+	if _, body, err := s.try(t, "GET", "/v1/blobs/0x1/n", ""); err == nil {
+		t.Errorf("a body of %d bytes looks complete", len(body))
 	}
-	http.DefaultClient.CloseIdleConnections()
 }
 
 func TestPanicIsAnError(t *testing.T) {
-	s := newService(t, func(c *Config, _ *Server) {
+	s := newService(t, func(c *Config) {
 		c.Ready = func(context.Context) error { panic("boom") }
 	})
-	res, body := s.do(t, "GET", "/readyz", "")
-	wantProblem(t, res, body, http.StatusInternalServerError, wire.CodeInternal)
+	_, body := s.refused(t, 500, wire.CodeInternal, "GET", "/readyz", "")
 	if log := s.logged(); !strings.Contains(log, "boom") || strings.Contains(body, "boom") {
 		t.Errorf("response %s, log %s", body, log)
 	}
@@ -111,14 +79,12 @@ func TestPanicIsAnError(t *testing.T) {
 
 func TestConcurrentRequestsOfOneIdempotencyKeyHaveOneEffect(t *testing.T) {
 	s := newService(t, nil)
-	_, body := s.do(t, "POST", "/v1/sessions", "")
-	var made wire.Session
-	testenv.OK(t, json.Unmarshal([]byte(body), &made))
+	use := "/v1/sessions/" + s.newSession(t) + "/use"
 	var workers sync.WaitGroup
 	lefts := make([]string, 20)
 	for i := range lefts {
 		workers.Go(func() {
-			res, _ := s.do(t, "POST", "/v1/sessions/"+made.SessionID+"/use", "", wire.HeaderIdempotencyKey, "k")
+			res, _ := s.do(t, "POST", use, "", wire.HeaderIdempotencyKey, "k")
 			lefts[i] = fmt.Sprintf("%d %s", res.StatusCode, res.Header.Get(wire.HeaderChunksetsLeft))
 		})
 	}
@@ -128,30 +94,21 @@ func TestConcurrentRequestsOfOneIdempotencyKeyHaveOneEffect(t *testing.T) {
 			t.Errorf("got %q", left)
 		}
 	}
-	res, body := s.do(t, "POST", "/v1/sessions/"+made.SessionID+"/use", "{}", wire.HeaderIdempotencyKey, "k")
-	wantProblem(t, res, body, http.StatusUnprocessableEntity, wire.CodeIdempotencyReuse)
+	s.refused(t, 422, wire.CodeIdempotencyReuse, "POST", use, "{}", wire.HeaderIdempotencyKey, "k")
 }
 
 // TestUnreadBodyIsNotAwaitedForEver: a client that announces a body and does not send it cannot
 // delay a response forever, even if the body has no meaning.
 func TestUnreadBodyIsNotAwaitedForEver(t *testing.T) {
 	t.Parallel()
-	s := newService(t, func(_ *Config, s *Server) {
-		if s != nil {
-			s.minRate = transfer.MinRate{Bytes: 1 << 10, Window: 50 * time.Millisecond}
-		}
-	})
+	s := newService(t, nil)
+	s.minRate = transfer.MinRate{Bytes: 1 << 10, Window: 50 * time.Millisecond}
 	s.do(t, "PUT", "/v1/blobs/0x1/large", strings.Repeat("x", 1<<20))
 	for _, target := range []string{"GET /livez", "GET /v1/blobs/0x1/large", "GET /nowhere", "DELETE /v1/blobs/0x1/n", "PUT /livez"} {
-		conn, err := net.Dial("tcp", s.addr)
-		testenv.OK(t, err)
-		if _, err := io.WriteString(conn, target+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		// The test's timeout detects a connection that is never closed.
+		conn := dial(t, s.addr)
+		conn.send(t, target+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
 		if _, err := io.Copy(io.Discard, conn); err != nil {
 			t.Errorf("%s: %v", target, err)
 		}
-		closeOrFail(t, conn)
 	}
 }

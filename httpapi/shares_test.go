@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
@@ -15,26 +14,8 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
-	"sluice/database/whole"
 	"sluice/internal/testenv"
 )
-
-// slowKeys is a store that answers a key's lookup after a time.
-type slowKeys struct {
-	access.KeyStore
-	takes   atomic.Int64 // a lookup's, in nanoseconds
-	lookups atomic.Int64
-}
-
-func (k *slowKeys) Key(ctx context.Context, id string) (keys.Key, error) {
-	k.lookups.Add(1)
-	select {
-	case <-time.After(time.Duration(k.takes.Load())):
-	case <-ctx.Done():
-		return keys.Key{}, ctx.Err()
-	}
-	return k.KeyStore.Key(ctx, id)
-}
 
 // crowd is a hosted service in a bubble, behind a trusted proxy, with the limits of addresses that
 // are a hosted service's defaults.
@@ -48,15 +29,11 @@ const crowdProxy = "192.0.2.1"
 
 func newCrowd(t *testing.T, slots int64) *crowd {
 	c := &crowd{keys: &slowKeys{}}
-	c.service = buildAt(t, time.Now, func(m whole.Database) whole.Database { return m }, func(meta whole.Database) *access.Authenticator {
-		c.keys.KeyStore = meta
-		c.run = access.NewAuthenticator(c.keys, access.AuthenticatorOptions{})
-		return c.run
-	}, func(config *Config, _ *Server) {
-		config.MaxRequests = slots
+	c.service = build(t, setup{now: time.Now, keys: c.keys.of, config: func(config *Config) {
+		c.run, config.MaxRequests = config.Keys, slots
 		config.TrustedProxies = []netip.Prefix{netip.MustParsePrefix(crowdProxy + "/32")}
 		config.Limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{RequestsPerSecond: 20, ConcurrentRequests: 32}})
-	})
+	}})
 	ctx, stop := context.WithCancel(t.Context())
 	polled := make(chan struct{})
 	go func() { defer close(polled); c.run.Run(ctx, func(err error) { t.Error(err) }) }()
@@ -67,15 +44,14 @@ func newCrowd(t *testing.T, slots int64) *crowd {
 
 // ask sends a client's request and returns the status.
 func (c *crowd) ask(ctx context.Context, client, credential string) int {
-	r := httptest.NewRequestWithContext(ctx, "GET", "/v1/info", nil)
-	r.RemoteAddr = crowdProxy + ":1"
-	r.Header.Set("X-Forwarded-For", client)
-	if credential != "" {
-		r.Header.Set("X-Api-Key", credential)
-	}
-	w := httptest.NewRecorder()
-	c.ServeHTTP(w, r)
-	return w.Code
+	headers := append(keyHeader(credential), "X-Forwarded-For", client)
+	return c.direct(ctx, crowdProxy+":1", "GET", "/v1/info", "", headers...).StatusCode
+}
+
+// served checks that a client with a credential is served.
+func (c *crowd) served(t *testing.T, credential string) {
+	t.Helper()
+	testenv.Equal(t, c.ask(t.Context(), "198.51.100.1", credential), http.StatusOK, "the response to a known key")
 }
 
 // key creates a key and makes the service know it.
@@ -83,9 +59,7 @@ func (c *crowd) key(t *testing.T) (keys.Key, string) {
 	key, credential, err := access.Create(t.Context(), c.meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
 	testenv.OK(t, err)
 	c.poll()
-	if status := c.ask(t.Context(), "198.51.100.1", credential); status != http.StatusOK {
-		t.Fatalf("a new key: %d", status)
-	}
+	c.served(t, credential)
 	return key, credential
 }
 
@@ -142,11 +116,7 @@ func TestUnknownKeysTakeNoSlotsOfKnownOnes(t *testing.T) {
 				for range 20 {
 					var asked sync.WaitGroup
 					for range slots / 8 { // its share
-						asked.Go(func() {
-							if status := c.ask(t.Context(), "198.51.100.1", known); status != http.StatusOK {
-								t.Errorf("a known key: %d", status)
-							}
-						})
+						asked.Go(func() { c.served(t, known) })
 					}
 					asked.Wait()
 					most = max(most, c.slots.active.Load())
@@ -173,9 +143,7 @@ func TestChangeOfKeysRefusesNoKnownKey(t *testing.T) {
 			known = append(known, credential)
 		}
 		for _, credential := range known { // each was created after the others were looked up
-			if status := c.ask(t.Context(), "198.51.100.1", credential); status != http.StatusOK {
-				t.Fatalf("a key: %d", status)
-			}
+			c.served(t, credential)
 		}
 		revoked, gone := c.key(t)
 		end := c.attack(16, func(n int64) string {
@@ -187,24 +155,16 @@ func TestChangeOfKeysRefusesNoKnownKey(t *testing.T) {
 		defer end()
 		time.Sleep(time.Second)
 		for _, credential := range known { // known again, after the last key was created
-			if status := c.ask(t.Context(), "198.51.100.1", credential); status != http.StatusOK {
-				t.Errorf("a key during the attack: %d", status)
-			}
+			c.served(t, credential)
 		}
 		c.keys.takes.Store(int64(100 * time.Millisecond)) // so that unknown keys take all lookups
-		if _, err := c.meta.RevokeKey(t.Context(), revoked.ID); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(c.meta.RevokeKey(t.Context(), revoked.ID)))
 		c.poll()
 		before := c.keys.lookups.Load()
 		began := time.Now()
 		var asked sync.WaitGroup
 		for i := range slots / 8 {
-			asked.Go(func() {
-				if status := c.ask(t.Context(), "198.51.100.1", known[i]); status != http.StatusOK {
-					t.Errorf("a key after the revocation of another: %d", status)
-				}
-			})
+			asked.Go(func() { c.served(t, known[i]) })
 		}
 		asked.Wait()
 		if took := time.Since(began); took > 150*time.Millisecond {
@@ -238,11 +198,7 @@ func TestConcurrentRequestsLookUpAKeyOnce(t *testing.T) {
 		asked.Go(func() { c.ask(ctx, "198.51.100.1", known) })
 		synctest.Wait()
 		for range 50 {
-			asked.Go(func() {
-				if status := c.ask(t.Context(), "198.51.100.1", known); status != http.StatusOK {
-					t.Errorf("a key: %d", status)
-				}
-			})
+			asked.Go(func() { c.served(t, known) })
 		}
 		synctest.Wait()
 		leave() // the first does not wait any longer

@@ -4,9 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"net/http"
-	"net/http/httptest"
-	"net/netip"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,7 +11,6 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
-	"sluice/database/whole"
 	"sluice/internal/testenv"
 	"sluice/micropay"
 )
@@ -28,15 +24,12 @@ func manySignatures(t *testing.T, n int) string {
 	for i := range n {
 		seed := make([]byte, ed25519.SeedSize)
 		seed[0] = byte(i + 1)
-		key, err := micropay.NewPrivateKey(micropay.KeyEd25519, seed)
-		testenv.OK(t, err)
+		key := testenv.Must(micropay.NewPrivateKey(micropay.KeyEd25519, seed))(t)
 		private, public = append(private, key), append(public, key.Public())
 	}
-	signer, err := micropay.NewMultiSigner(micropay.SchemeMultiKey, public, n, private...)
-	testenv.OK(t, err)
+	signer := testenv.Must(micropay.NewMultiSigner(micropay.SchemeMultiKey, public, n, private...))(t)
 	parse := func(text string) micropay.Address {
-		a, err := micropay.ParseAddress(text)
-		testenv.OK(t, err)
+		a := testenv.Must(micropay.ParseAddress(text))(t)
 		return a
 	}
 	signed, err := signer.Sign(micropay.Payment{
@@ -54,21 +47,14 @@ func TestSignaturesCountAsRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const perSecond, seconds = 40, 5
 		limits := keys.Limits{RequestsPerSecond: perSecond, ConcurrentRequests: 64}
-		s := buildAt(t, time.Now, func(m whole.Database) whole.Database { return m }, keysOf, func(c *Config, _ *Server) {
+		s := build(t, setup{now: time.Now, keys: keysOf, config: func(c *Config) {
 			c.Limiter = access.NewLimiter(access.LimiterOptions{Address: limits, Key: limits})
-		})
+		}})
 		_, key, err := access.Create(t.Context(), s.meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
 		testenv.OK(t, err)
-		buy := func(ctx context.Context, from, key, body string) int {
-			r := httptest.NewRequestWithContext(ctx, "POST", "/v1/sessions", strings.NewReader(body))
-			r.RemoteAddr = netip.AddrPortFrom(netip.MustParseAddr(from), 1).String()
-			r.Header.Set("Content-Type", "application/json")
-			if key != "" {
-				r.Header.Set("X-Api-Key", key)
-			}
-			w := httptest.NewRecorder()
-			s.ServeHTTP(w, r)
-			return w.Code
+		buy := func(ctx context.Context, key, body string) int {
+			headers := append(keyHeader(key), "Content-Type", "application/json")
+			return s.direct(ctx, "192.0.2.1:1", "POST", "/v1/sessions", body, headers...).StatusCode
 		}
 		for name, key := range map[string]string{"without a key": "", "with a key": key} {
 			for _, n := range []int{32, 1} {
@@ -82,7 +68,7 @@ func TestSignaturesCountAsRequests(t *testing.T) {
 				for range 8 {
 					callers.Go(func() {
 						for ctx.Err() == nil {
-							status := buy(ctx, "192.0.2.1", key, body)
+							status := buy(ctx, key, body)
 							mu.Lock()
 							switch status {
 							case http.StatusNotFound: // every check but the channel's has passed

@@ -26,28 +26,23 @@ func TestUnreadResponsesAreBounded(t *testing.T) {
 	h.limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{ConcurrentRequests: 1}})
 	h.probeLimiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{ConcurrentRequests: 1}})
 	for _, path := range []string{"/v1/info", "/v1/nothing", "/livez"} {
-		ended := make(chan context.CancelFunc, 100)
-		request := func() *httptest.ResponseRecorder {
-			ctx, cancel := context.WithCancel(t.Context()) // a stream's context ends when the response is sent
-			ended <- cancel
+		request := func(ctx context.Context) (served bool) {
+			defer func() {
+				if p := recover(); p != nil {
+					served = false
+					if p != http.ErrAbortHandler { //nolint:errorlint // a panic is not a wrapped error
+						t.Errorf("panic %v", p)
+					}
+				}
+			}()
 			r := httptest.NewRequestWithContext(ctx, "GET", path, nil)
 			r.ProtoMajor, r.ProtoMinor, r.Proto = 2, 0, "HTTP/2.0"
-			w := httptest.NewRecorder()
-			func() {
-				defer func() {
-					if p := recover(); p != nil {
-						if p != http.ErrAbortHandler { //nolint:errorlint // a panic is not a wrapped error
-							t.Errorf("panic %v", p)
-						}
-						w = nil
-					}
-				}()
-				h.ServeHTTP(streamRecorder{w}, r)
-			}()
-			return w
+			h.ServeHTTP(streamRecorder{httptest.NewRecorder()}, r)
+			return true
 		}
+		ctx, sent := context.WithCancel(t.Context()) // a stream's context ends when the response is sent
 		served := 0
-		for request() != nil {
+		for request(ctx) {
 			if served++; served == 50 {
 				t.Fatalf("%s: the number of unread responses is not bounded", path)
 			}
@@ -55,22 +50,14 @@ func TestUnreadResponsesAreBounded(t *testing.T) {
 		if served < 2 {
 			t.Errorf("%s: %d responses, want at least two", path, served)
 		}
-		close(ended)
-		for cancel := range ended {
-			cancel()
-		}
-		const tries = 100_000
-		ended = make(chan context.CancelFunc, tries)
-		again := 0
-		for request() == nil { // until the places are free again
-			if again++; again == tries {
+		sent()
+		ctx, sent = context.WithCancel(t.Context())
+		for tries := 0; !request(ctx); tries++ { // until the places are free again
+			if tries == 100_000 {
 				t.Fatalf("%s: the places are never free again", path)
 			}
 			runtime.Gosched()
 		}
-		close(ended)
-		for cancel := range ended {
-			cancel()
-		}
+		sent()
 	}
 }

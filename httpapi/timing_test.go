@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/internal/testenv"
 )
 
 // TestServerTiming checks a local instance's timings, which pages of allowed origins may read, and
@@ -31,10 +32,7 @@ func TestServerTiming(t *testing.T) {
 		}
 		var ms [4]float64
 		for i := 1; i < 4; i++ {
-			var err error
-			if ms[i], err = strconv.ParseFloat(found[i], 64); err != nil {
-				t.Fatal(err)
-			}
+			ms[i] = testenv.Must(strconv.ParseFloat(found[i], 64))(t)
 		}
 		if c.database && ms[1] == 0 || ms[1] > ms[3] || ms[3] == 0 {
 			t.Errorf("%s %s: %q", c.method, c.path, found[0])
