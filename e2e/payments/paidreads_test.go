@@ -89,31 +89,3 @@ func TestChecksumsOfSmallBlobsArePaidFor(t *testing.T) {
 		}
 	})
 }
-
-// TestDamagedReadsCostNothing checks that the server charges nothing for bytes that it cannot
-// serve.
-func TestDamagedReadsCostNothing(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Flags: []string{"--reads", "paid"}, Damaged: true})
-	target := e2e.BlobTarget("0x1", "damaged")
-	data := e2e.Content(1, 4<<20)
-	s.Must(204, "PUT", target, data)
-	c := s.Open(s.Payer(1), 1000)
-	id := c.Buy(100).SessionID
-	s.Stop()
-	s.FlipBit(int64(len(data)), 5)
-	s.Restart()
-	for range 3 {
-		r, err := s.Try("GET", target, nil, "Session-Id", id)
-		if err == nil && (r.Status != 500 || r.Header.Get("Chunksets-Charged") != "") {
-			t.Errorf("a read of a damaged blob: %v", r)
-		}
-	}
-	s.Eventually("a chunkset that could not be served is not returned", func() bool { return s.Left(id) == "100" })
-	if r, err := s.Try("GET", target, nil, "X-Shelby-Micropayment", c.Next(1)); err == nil && r.Status != 500 {
-		t.Errorf("a read of a damaged blob: %d", r.Status)
-	}
-	s.Eventually("the price of a chunkset that could not be served is not returned", func() bool {
-		return c.State().Money() == "deposit 1000 accepted 101 credit 1 sequence 2 open"
-	})
-}

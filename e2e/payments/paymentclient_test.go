@@ -2,7 +2,6 @@ package payments
 
 import (
 	"bytes"
-	"fmt"
 	"strconv"
 	"testing"
 
@@ -18,55 +17,6 @@ func clientTerms(s *e2e.Server) map[string]string {
 	return map[string]string{"receiver": p.Receiver, "asset": p.Asset, "module": p.Module}
 }
 
-// TestClientMicropayments buys with micropayments signed by the public packages, with both kinds of
-// keys. Their bytes must equal those that package micropay signs for the same payment.
-func TestClientMicropayments(t *testing.T) {
-	testenv.Require(t, testenv.NPM)
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{})
-	type payment struct {
-		PaymentChannelID uint64 `json:"paymentChannelId"`
-		SequenceNumber   uint64 `json:"sequenceNumber"`
-		Amount           uint64 `json:"amount"`
-	}
-	type signed struct{ Sender, Micropayment string }
-	secret := bytes.Repeat([]byte{0x5a}, 32)
-	for scheme, of := range map[string]struct {
-		key    micropay.KeyType
-		scheme micropay.Scheme
-	}{"ed25519": {micropay.KeyEd25519, micropay.SchemeEd25519}, "secp256k1": {micropay.KeySecp256k1, micropay.SchemeSingleKey}} {
-		key, err := micropay.NewPrivateKey(of.key, secret)
-		testenv.OK(t, err)
-		signer, err := micropay.NewSigner(of.scheme, key)
-		testenv.OK(t, err)
-		c := s.Open(&e2e.Payer{Signer: signer, Terms: s.Terms()}, 1000)
-		lines := e2e.Script[signed](t, "sign.mjs", string(e2e.AsJSON(t, map[string]any{
-			"scheme": scheme, "secret": fmt.Sprintf("%#x", secret), "terms": clientTerms(s),
-			"payments": []payment{{c.Number, 1, 40}, {c.Number, 2, 45}},
-		})))
-		if len(lines) != 2 {
-			t.Fatalf("%s: %d micropayments", scheme, len(lines))
-		}
-		for i, line := range lines {
-			theirs, err := micropay.ParseBase64(line.Micropayment)
-			if err != nil {
-				t.Fatalf("%s: %v", scheme, err)
-			}
-			ours, err := signer.Sign(theirs.Payment)
-			if err != nil || !bytes.Equal(ours.Bytes(), theirs.Bytes()) || theirs.Sender != e2e.Address(t, line.Sender) {
-				t.Errorf("%s: the client signs %x, micropay %x (%v)", scheme, theirs.Bytes(), ours.Bytes(), err)
-			}
-			bought := e2e.AsSession(t, s.Must(201, "POST", "/v1/sessions", e2e.PurchaseBody(t, line.Micropayment, "")))
-			if want := []int64{40, 5}[i]; bought.ChunksetsTotal != want {
-				t.Errorf("%s: payment %d bought %+v, want %d chunksets", scheme, i, bought, want)
-			}
-		}
-		if got := c.Settled().Money(); got != "deposit 1000 accepted 45 credit 0 sequence 2 open" {
-			t.Errorf("%s: the channel is %q", scheme, got)
-		}
-	}
-}
-
 // paidLine is one line that the client's script prints: the outcome of one paid read.
 type paidLine struct {
 	Case          string
@@ -80,8 +30,9 @@ type paidLine struct {
 	Fields        struct{ Amount, PaymentChannelID, SequenceNumber string }
 }
 
-// TestPublicClientPays reads with the public client. The client pays with micropayments that it
-// signs, and continues after its stale-state error.
+// TestPublicClientPays reads with the public client, from a local instance and without a key from a
+// hosted network. The client pays with micropayments that it signs, and continues after its
+// stale-state error.
 func TestPublicClientPays(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	t.Parallel()
@@ -91,6 +42,7 @@ func TestPublicClientPays(t *testing.T) {
 			o.Flags = append(o.Flags, "--base-path", test.base)
 		}
 		publicClientPays(e2e.Start(t, o), t, test.scheme)
+		publicClientPays(e2e.StartHosted(t, "paid", "--chunkset-price", clientPrice).AsAdmin(), t, test.scheme)
 	}
 }
 
