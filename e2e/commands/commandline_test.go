@@ -48,23 +48,23 @@ func TestHealthAndInfo(t *testing.T) {
 	}
 }
 
+// silentServer accepts connections and never responds.
+func silentServer(t *testing.T) (silent net.Listener, url string) {
+	t.Helper()
+	silent = testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	testenv.AtEnd(t, silent.Close)
+	return silent, "http://" + silent.Addr().String()
+}
+
 // TestInterruptedCommand checks a command's exit code after Ctrl-C has ended it.
 func TestInterruptedCommand(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	testenv.OK(t, err)
-	t.Cleanup(func() {
-		if err := silent.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	command := exec.Command(e2e.Sluice, "health", "--timeout", "1h", "--url", "http://"+silent.Addr().String())
+	silent, url := silentServer(t)
+	command := exec.Command(e2e.Sluice, "health", "--timeout", "1h", "--url", url)
 	var stderr strings.Builder
 	command.Stderr = &stderr
 	testenv.OK(t, command.Start())
-	if _, err := silent.Accept(); err != nil { // the command has begun
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(silent.Accept())) // the command has begun
 	testenv.OK(t, command.Process.Signal(os.Interrupt))
 	var exit *exec.ExitError
 	if err := command.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 || stderr.String() != "sluice: interrupted\n" {
@@ -75,13 +75,6 @@ func TestInterruptedCommand(t *testing.T) {
 // TestHealthOfASilentServer checks that the probe ends after its timeout.
 func TestHealthOfASilentServer(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never responds
-	testenv.OK(t, err)
-	t.Cleanup(func() {
-		if err := silent.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	url := "http://" + silent.Addr().String()
+	_, url := silentServer(t)
 	e2e.CheckFailedStart(t, e2e.SluiceRuns(t, "health", "--timeout", "100ms", "--url", url), url+" is not healthy: no response within 100ms")
 }

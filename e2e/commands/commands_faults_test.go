@@ -23,6 +23,7 @@ func TestFolderSurvivesFaults(t *testing.T) {
 	const part = 256 << 10
 	files := map[string]string{
 		"empty": "", "small": "text", ".hidden": "h", "with space/ü": "u", "a/b/c/d/e": "deep", "100%": "%", "question?x=1#f": "q",
+		"\u202ereversed": "b", "semi;colon": ";", "dotted.": ".", "-flag": "-",
 		"part": string(e2e.Content(1, part)), "less": string(e2e.Content(2, part-1)), "more": string(e2e.Content(3, part+1)),
 		// The large one takes three ranges to download.
 		"sub/big": string(e2e.Content(4, 12*part-5)), "large": string(e2e.Content(5, 36<<20+1)),

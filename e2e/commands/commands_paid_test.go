@@ -158,7 +158,7 @@ func TestPaidGetResumes(t *testing.T) {
 	// The command receives at most 4 ranges concurrently.
 	interrupted := endAfter(p, t, ranges-1, syscall.SIGTERM, line...)
 	before := spendingOf(t, interrupted)
-	if interrupted.Code != 130 || before.ChunksetsCharged < ranges-1 {
+	if interrupted.Code != 130 || interrupted.Stderr != "sluice: interrupted: "+resumable || before.ChunksetsCharged < ranges-1 {
 		t.Fatalf("%+v, %+v", interrupted, before)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "big")); !errors.Is(err, os.ErrNotExist) {
@@ -175,5 +175,8 @@ func TestPaidGetResumes(t *testing.T) {
 	}
 	if got, err := os.ReadFile(filepath.Join(dir, "big")); err != nil || !bytes.Equal(got, data) {
 		t.Errorf("the file has %d bytes, %v, want %d", len(got), err, len(data))
+	}
+	if left := filesWith(t, dir, ""); len(left) != 1 {
+		t.Errorf("the folder has %q", left)
 	}
 }

@@ -288,34 +288,31 @@ func TestPutFolder(t *testing.T) {
 	if runtime.GOOS != "windows" {
 		testenv.OK(t, os.Symlink("a.txt", filepath.Join(dir, "link")))
 	}
-	statuses := func(args ...string) (list []string, r e2e.Result) {
-		t.Helper()
-		r = s.Sluice(append([]string{"put", "-r", dir, "team/f", "--json"}, args...)...)
+	for i, test := range []struct {
+		args string
+		code int
+		want []string
+	}{
+		{"", 5, []string{"copied a.txt", "copied sub/b.txt", "copied \u202eodd", "skipped link"}},
+		{"", 0, []string{"copied a.txt", "unchanged sub/b.txt", "unchanged \u202eodd"}},
+		{"--meta a=b -e 2100-01-01", 0, []string{"copied a.txt", "copied sub/b.txt", "copied \u202eodd"}},
+		{"--meta A=b -e 2100-01-01", 0, []string{"unchanged a.txt", "unchanged sub/b.txt", "unchanged \u202eodd"}},
+	} {
+		r := s.Sluice(append([]string{"put", "-r", dir, "team/f", "--json"}, strings.Fields(test.args)...)...)
+		var list []string
 		for _, line := range transfers(t, r) {
 			name, _ := filepath.Rel(dir, line.Source) // it is compared
 			list = append(list, line.Status+" "+filepath.ToSlash(name))
 		}
 		slices.Sort(list)
-		return list, r
-	}
-	list, r := statuses()
-	if want := []string{"copied a.txt", "copied sub/b.txt", "copied \u202eodd", "skipped link"}; r.Code != 5 || !slices.Equal(list, want) || r.Stderr != "sluice: 1 skipped\n" {
-		t.Errorf("%q, %+v, want %q", list, r, want)
-	}
-	if strings.Contains(r.Stdout, "\u202e") {
-		t.Errorf("the output contains a character that changes the direction: %q", r.Stdout)
-	}
-	testenv.OK(t, errors.Join(os.WriteFile(filepath.Join(dir, "a.txt"), []byte("A"), 0o600), os.Remove(filepath.Join(dir, "link"))))
-	list, r = statuses()
-	if want := []string{"copied a.txt", "unchanged sub/b.txt", "unchanged \u202eodd"}; r.Code != 0 || !slices.Equal(list, want) {
-		t.Errorf("again: %q, %+v, want %q", list, r, want)
-	}
-	list, r = statuses("--meta", "a=b", "-e", "2100-01-01")
-	if want := []string{"copied a.txt", "copied sub/b.txt", "copied \u202eodd"}; r.Code != 0 || !slices.Equal(list, want) {
-		t.Errorf("with other properties: %q, %+v, want %q", list, r, want)
-	}
-	list, r = statuses("--meta", "A=b", "-e", "2100-01-01")
-	if want := []string{"unchanged a.txt", "unchanged sub/b.txt", "unchanged \u202eodd"}; r.Code != 0 || !slices.Equal(list, want) {
-		t.Errorf("with the same properties: %q, %+v, want %q", list, r, want)
+		if r.Code != test.code || !slices.Equal(list, test.want) || test.code == 5 && r.Stderr != "sluice: 1 skipped\n" {
+			t.Errorf("run %d with %q: %q, %+v, want %q", i, test.args, list, r, test.want)
+		}
+		if strings.Contains(r.Stdout, "\u202e") {
+			t.Errorf("the output contains a character that changes the direction: %q", r.Stdout)
+		}
+		if i == 0 {
+			testenv.OK(t, errors.Join(os.WriteFile(filepath.Join(dir, "a.txt"), []byte("A"), 0o600), os.Remove(filepath.Join(dir, "link"))))
+		}
 	}
 }
