@@ -16,7 +16,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -182,97 +181,6 @@ func newLossyProxy(t testing.TB, s *e2e.Server) *lossyProxy {
 func (p *lossyProxy) set(lose func(*http.Request) bool) { p.lose.Store(&lose) }
 
 func lostNone(*http.Request) bool { return false }
-
-// TestGoClientLosesAnswers loses the response to each of a payer's requests, once and until the
-// payer returns an error. The payer may buy nothing twice, and lose nothing that it has bought.
-func TestGoClientLosesAnswers(t *testing.T) {
-	t.Parallel()
-	const price = 3
-	s := e2e.Start(t, e2e.Options{Flags: []string{"--reads", "paid", "--chunkset-price", "3"}})
-	s.Must(204, "PUT", e2e.BlobTarget("0x1", "paid"), []byte("hello"))
-	p := newLossyProxy(t, s)
-	read := func(c *goclient.Client, payment *goclient.Payment) error {
-		r, err := c.Get(t.Context(), "0x1", "paid", goclient.GetOptions{Payment: payment})
-		if err != nil {
-			return err
-		}
-		got, err := io.ReadAll(r)
-		if err == nil && string(got) != "hello" {
-			err = fmt.Errorf("read %q", got)
-		}
-		return err
-	}
-	steps := func(c *goclient.Client, payer *goclient.Payer, payment *goclient.Payment) error {
-		if _, err := payer.Ensure(t.Context(), 2); err != nil {
-			return err
-		}
-		if err := read(c, payment); err != nil {
-			return err
-		}
-		_, err := payer.Ensure(t.Context(), 3)
-		return err
-	}
-	var mu sync.Mutex
-	once := map[string]bool{}
-	p.set(func(r *http.Request) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		key := r.Method + r.URL.Path + r.Header.Get("Idempotency-Key")
-		lost := !once[key]
-		once[key] = true
-		return lost
-	})
-	c, payer, _ := e2e.NewGoClient(t, p.url, "")
-	payment := &goclient.Payment{Payer: payer, MaxChunksets: 2}
-	if err := steps(c, payer, payment); err != nil {
-		t.Fatalf("each response is lost once: %v", err)
-	}
-	if payment.Charged() != 2 || payment.InDoubt() != 1 {
-		t.Errorf("charged %d, in doubt %d", payment.Charged(), payment.InDoubt())
-	}
-	t.Logf("%d responses were lost", len(once))
-	p.set(lostNone)
-	e2e.CheckGoPayer(t, s, payer, price, usedOf(t, s, payer))
-
-	ended := 0
-	for at := 0; ended == 0; at++ {
-		var count atomic.Int64
-		p.set(func(*http.Request) bool { return count.Add(1) > int64(at) })
-		// Each round has a channel of its own.
-		c, payer, file := e2e.NewGoClient(t, p.url, "")
-		err := steps(c, payer, &goclient.Payment{Payer: payer})
-		p.set(lostNone)
-		if err == nil {
-			ended = at
-		}
-		again, err2 := e2e.GoPayer(t.Context(), c, file) // as a new process
-		testenv.OK(t, err2)
-		payment := &goclient.Payment{Payer: again, MaxChunksets: 2}
-		if err := steps(c, again, payment); err != nil {
-			t.Fatalf("after the loss of response %d and all others (%v): %v", at, err, err)
-		}
-		e2e.CheckGoPayer(t, s, again, price, usedOf(t, s, again))
-		if payment.InDoubt() != 0 || payment.Charged() != 1 {
-			t.Errorf("response %d: charged %d, in doubt %d", at, payment.Charged(), payment.InDoubt())
-		}
-	}
-	if ended < 6 {
-		t.Errorf("only %d responses were lost", ended)
-	}
-}
-
-// usedOf returns how many chunksets in a payer's sessions are used.
-func usedOf(t testing.TB, s *e2e.Server, p *goclient.Payer) int64 {
-	t.Helper()
-	st, err := p.Status(t.Context())
-	testenv.OK(t, err)
-	var used int64
-	for _, bought := range (&e2e.Channel{S: s, ID: st.ChannelID}).State().Sessions {
-		session := s.SessionState(bought.SessionID)
-		used += session.ChunksetsTotal - session.ChunksetsLeft
-	}
-	return used
-}
 
 // TestGoClientProcessesShareAState runs processes that buy and read with one state file. The test
 // kills the first one while the response to its purchase is on the way. The processes never sign
