@@ -62,29 +62,19 @@ func TestChannelsOfTheChain(t *testing.T) {
 	}
 
 	c.Buy(10)
-	buy := func(more uint64, change ...func(*micropay.Payment)) e2e.Response {
-		return s.Do("POST", "/v1/sessions", e2e.PurchaseBody(t, c.Payer.Sign(t, c.Number, c.Sequence+1, c.Amount+more, change...).Base64(), ""))
-	}
-	gas := func(units, price uint64) func(*micropay.Payment) {
-		return func(p *micropay.Payment) { p.MaxGas, p.GasPrice = units, price }
-	}
-	s.Eventually("the gas price of the chain is not known", func() bool { return buy(0, gas(1000, 99)).Status == 402 })
+	s.Eventually("the gas price of the chain is not known", func() bool { return c.TryBuy(0, gasOf(1000, 99)).Status == 402 })
 	for name, terms := range map[string]func(*micropay.Payment){
-		"a price below that of the chain": gas(1000, 99), "more gas than allowed": gas(200_001, 100),
-		"a product above 2^64": gas(1<<33, 1<<33),
+		"a price below that of the chain": gasOf(1000, 99), "more gas than allowed": gasOf(200_001, 100),
+		"a product above 2^64": gasOf(1<<33, 1<<33),
 	} {
-		r := buy(5, terms)
-		if r.Status != 402 || e2e.Member(t, r, "code") != "micropayment_refused" || e2e.Member(t, r, "reason") != "gas" {
-			t.Errorf("%s: %v", name, r)
-		}
+		c.Refuses(name, "gas", terms)
 	}
-	if r := buy(600); r.Status != 402 || e2e.Member(t, r, "code") != "insufficient_funds" {
+	if r := c.TryBuy(600); r.Status != 402 || e2e.Member(t, r, "code") != "insufficient_funds" {
 		t.Errorf("above the deposit: %v", r)
 	}
 	on.Deposit = 800
 	chain.Open(on)
-	s.Eventually("the deposit is not seen", func() bool { return buy(600).Status == 201 })
-	c.Sequence, c.Amount = c.Sequence+1, c.Amount+600
+	s.Eventually("the deposit is not seen", func() bool { return c.TryBuy(600).Status == 201 })
 	if state := c.State(); state.Deposit != "800" || state.Accepted != "610" || state.Settled != "0" {
 		t.Errorf("the channel is %+v", state)
 	}

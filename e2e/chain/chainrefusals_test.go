@@ -12,6 +12,7 @@ import (
 	"sluice/micropay"
 )
 
+// gasOf returns the change to a payment with other gas.
 func gasOf(units, price uint64) func(*micropay.Payment) {
 	return func(p *micropay.Payment) { p.MaxGas, p.GasPrice = units, price }
 }
@@ -39,7 +40,7 @@ func TestPaymentsThatCannotBeExecuted(t *testing.T) {
 	chain.RotateKey(rotated.Payer.Signer.Address().String(), s.Payer(3).Signer.Address().String())
 	rotated.Refuses("a rotated key", "execution")
 	ending := chain.Fund(s.Payer(4), 9, 1000)
-	c.Refuses("a payment that ends", "expired", func(p *micropay.Payment) { p.Expiration = uint64(time.Now().Add(8 * time.Second).Unix()) })
+	c.Refuses("a payment that ends", "expired", livesFor(8*time.Second))
 	chain.Extend(ending, time.Now().Add(9*time.Second))
 	ends := s.Opened(s.Payer(4), s.Must(201, "POST", e2e.Channels, e2e.AsJSON(t, map[string]any{
 		"userIdentity": s.Payer(4).Signer.Address().String(), "paymentChannelId": "9",

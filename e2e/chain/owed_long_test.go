@@ -120,10 +120,6 @@ func newDebtors(chain *e2e.TestChain, s *e2e.Server, seed uint64) []*debtor {
 	return list
 }
 
-func livesFor(life time.Duration) func(*micropay.Payment) {
-	return func(p *micropay.Payment) { p.Expiration = uint64(time.Now().Add(life).Unix()) }
-}
-
 // anew returns the payer with another channel number.
 func (d *debtor) anew(number uint64) *debtor {
 	next := *d

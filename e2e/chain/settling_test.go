@@ -14,6 +14,11 @@ import (
 // settleNow makes every accepted payment due at once.
 var settleNow = []string{"--settle-at", "1", "--unsettled-limit", "1000"}
 
+// livesFor returns the change to a payment that expires after some time.
+func livesFor(life time.Duration) func(*micropay.Payment) {
+	return func(p *micropay.Payment) { p.Expiration = uint64(time.Now().Add(life).Unix()) }
+}
+
 // onChain returns the channel as it is on the chain.
 func onChain(c *e2e.TestChain, t testing.TB, number uint64) fullnode.Channel {
 	t.Helper()
@@ -134,10 +139,8 @@ func TestExpiredSettlementIsCovered(t *testing.T) {
 	chain := e2e.StartChain(t)
 	s := e2e.Start(t, chain.With(settleNow...))
 	c := chain.OpenOn(s, s.Payer(1), 7, 1000)
-	brief := func(p *micropay.Payment) { p.Expiration = uint64(time.Now().Add(13 * time.Second).Unix()) }
-
 	chain.Hold()
-	e2e.AsSession(t, s.Must(201, "POST", "/v1/sessions", e2e.PurchaseBody(t, c.Next(10, brief), "")))
+	s.Must(201, "POST", "/v1/sessions", e2e.PurchaseBody(t, c.Next(10, livesFor(13*time.Second)), ""))
 	chain.AwaitRequests(fullnode.Submit, 1)
 	if r := c.Renew(2, 10); r.Status != 409 || e2e.Member(t, r, "code") != "nothing_expired" {
 		t.Errorf("a renewal while it is in flight: %v", r)
