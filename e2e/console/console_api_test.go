@@ -35,7 +35,7 @@ func TestConsoleTriesOperations(t *testing.T) {
 	s.Must(204, "PUT", "/v1/blobs/0x1/"+e2e.Escape("docs/a & b.txt"), []byte("first second"), "Content-Type", "text/plain")
 	p := openConsole(t, s, "api")
 	p.untilText("main", "Create or replace a blob")
-	evaluate[bool](p, `(Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { window.__copied = text; } } }), true)`)
+	p.keepCopies()
 	copied := func(operation string) string {
 		p.t.Helper()
 		evaluate[bool](p, fmt.Sprintf(`(window.__copied = "", document.querySelector("#%s .try > button").click(), true)`, operation))

@@ -15,8 +15,7 @@ import (
 // deletes the blob.
 func TestConsoleBrowse(t *testing.T) {
 	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
-	p := openConsole(t, s, "")
+	s, p := openLocal(t, "")
 	p.untilText("main", "Nothing is stored yet")
 	store(s, "0x1", "docs/a.txt", "text/plain", "first\nsecond")
 	store(s, "0x1", "docs/more/b.txt", "text/plain", "b")
@@ -95,9 +94,7 @@ func TestConsoleRefusesUnreachableNames(t *testing.T) {
 	p.untilText("dialog", "Browsers change the address of a name")
 	p.press("Close")
 	s.Must(200, "GET", "/v1/blobs/0x1/y.txt", nil)
-	p.drop(file(t, "a.txt", []byte("a")))
-	p.untilText("dialog", "Store 1 file")
-	p.press("Store")
+	p.dropAndStore(file(t, "a.txt", []byte("a")))
 	p.untilText("#tray li[data-state=failed]", "Browsers change the address of a name")
 	s.Must(404, "GET", "/v1/blobs/0x1/a.txt", nil)
 }
@@ -105,8 +102,7 @@ func TestConsoleRefusesUnreachableNames(t *testing.T) {
 // TestConsoleSaysWhatIsWrongWithNames opens addresses of blobs that cannot exist.
 func TestConsoleSaysWhatIsWrongWithNames(t *testing.T) {
 	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
-	p := openConsole(t, s, "#/blob/0x1/"+strings.Repeat("a", 1025))
+	_, p := openLocal(t, "#/blob/0x1/"+strings.Repeat("a", 1025))
 	p.untilText("main", "The blob name is longer than 1024 characters.")
 	p.Open("#/blob/no%20account/name")
 	p.untilText("main", "The account must be an address")
@@ -160,9 +156,7 @@ func TestConsoleKeepsThePlaceInLists(t *testing.T) {
 		t.Errorf("after the late response the list has %q, want 1 entry", got)
 	}
 
-	p.drop(file(t, "name-00-new", []byte("new")))
-	p.untilText("dialog", "Store 1 file")
-	p.press("Store")
+	p.dropAndStore(file(t, "name-00-new", []byte("new")))
 	p.untilText(".sub", "2 entries")
 	if got := evaluate[string](p, `document.querySelector("input[type=search]").value`); got != "name-00" {
 		t.Errorf("after an upload the filter is %q", got)

@@ -59,6 +59,21 @@ func openConsole(t *testing.T, s *e2e.Server, view string) *consolePage {
 	return p
 }
 
+// openLocal starts a local instance and opens a view of its console.
+func openLocal(t *testing.T, view string) (*e2e.Server, *consolePage) {
+	t.Helper()
+	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
+	return s, openConsole(t, s, view)
+}
+
+// openEmptyFolder opens the empty folder of account 0x1 in a new local instance's console.
+func openEmptyFolder(t *testing.T) (*e2e.Server, *consolePage) {
+	t.Helper()
+	s, p := openLocal(t, "#/blobs/0x1/")
+	p.untilText("main", "Nothing is stored here")
+	return s, p
+}
+
 // newTab opens a console view in another tab of the same browser.
 func (p *consolePage) newTab(view string) *consolePage {
 	p.t.Helper()
@@ -189,6 +204,12 @@ func (p *consolePage) enterKey(key string) {
 	p.until(`document.querySelector("dialog input")`)
 	evaluate[bool](p, fmt.Sprintf(`(document.querySelector("dialog input").value = %s, true)`, e2e.AsJSON(p.t, key)))
 	p.press("Use key")
+}
+
+// keepCopies makes the page keep what it copies in window.__copied instead of the clipboard.
+func (p *consolePage) keepCopies() {
+	p.t.Helper()
+	evaluate[bool](p, `(Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { window.__copied = text; } } }), true)`)
 }
 
 // store stores a blob with a content type.

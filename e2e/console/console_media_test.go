@@ -20,7 +20,6 @@ import (
 // over the hole to play it at all.
 func padded(t testing.TB, hole int) string {
 	t.Helper()
-	t.Helper()
 	video, err := os.ReadFile("testdata/waves.mp4")
 	testenv.OK(t, err)
 	index := bytes.Index(video, []byte("moov")) - 4 // the length precedes a box's type
@@ -77,8 +76,7 @@ func TestConsolePaysForPreviews(t *testing.T) {
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0", Flags: []string{"--reads", "paid"}})
 	store(s, "0x1", "paid.txt", "text/plain", "worth it")
 	store(s, "0x1", "paid.png", "image/png", pngOf(t, 70, 50))
-	var session struct{ SessionID string }
-	s.Must(201, "POST", "/v1/sessions", e2e.AsJSON(t, map[string]string{"micropaymentUpdate": s.Open(s.Payer(1), 1000).Next(25)})).Decode(t, &session)
+	session := s.Open(s.Payer(1), 1000).Buy(25)
 	left := func() int64 { return s.SessionState(session.SessionID).ChunksetsLeft }
 	before := left()
 

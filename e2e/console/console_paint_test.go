@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/e2e"
-
 	"github.com/chromedp/cdproto/fetch"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
@@ -41,8 +39,7 @@ const firstPaint = `performance.getEntriesByName("first-contentful-paint")[0]?.s
 // another has come.
 func TestConsolePaintsBeforeScripts(t *testing.T) {
 	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
-	p := openConsole(t, s, "")
+	_, p := openLocal(t, "")
 	p.theme("light")
 	p.press("Switch between light and dark")
 	p.until(`document.documentElement.dataset.theme === "dark"`)
@@ -72,32 +69,5 @@ func TestConsolePaintsBeforeScripts(t *testing.T) {
 	loaded := evaluate[[]string](p, `performance.getEntriesByType("resource").map((r) => r.name).filter((name) => name.endsWith(".js")).map((name) => name.replace(/.*\/assets-\w+\//, "")).sort()`)
 	if !slices.Equal(loaded, named) {
 		t.Errorf("the page loaded the modules %q, but names %q", loaded, named)
-	}
-}
-
-// TestConsolePaintTime logs when the first paint is, without and with a filled cache, and how long
-// the browser needs for a plain text. This depends on the machine, so the test asserts nothing.
-func TestConsolePaintTime(t *testing.T) {
-	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
-	p := openConsole(t, s, "")
-	for _, one := range []struct {
-		what, address string
-		cached        bool
-	}{
-		{"a plain text", p.address() + "assets-0/vendor/uplot/LICENSE.txt", false},
-		{"the console", p.address(), false},
-		{"the console, from the cache", p.address(), true},
-	} {
-		if _, err := chromedp.Call(p.ctx, network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: !one.cached}); err != nil {
-			t.Fatal(err)
-		}
-		var times []float64
-		for range 9 {
-			p.Do(chromedp.Navigate("about:blank"), chromedp.Navigate(one.address))
-			p.until(firstPaint)
-			times = append(times, evaluate[float64](p, firstPaint))
-		}
-		slices.Sort(times)
-		t.Logf("%s: first contentful paint after %.0f ms, the median of %.0f", one.what, times[len(times)/2], times)
 	}
 }

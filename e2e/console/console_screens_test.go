@@ -14,8 +14,7 @@ type screen struct{ name, address, selector, text string }
 // checks each with axe-core. Nothing may be wider than the screen.
 func TestConsoleScreens(t *testing.T) {
 	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
-	p := openConsole(t, s, "")
+	s, p := openLocal(t, "")
 	p.untilText("main", "Nothing is stored yet")
 	p.screenshots("nothing")
 	channel := fillForScreens(s)

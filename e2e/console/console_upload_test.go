@@ -40,6 +40,14 @@ func (p *consolePage) drop(files ...string) {
 	p.t.Fatalf("the browser has sent no drop in %d attempts", attempts)
 }
 
+// dropAndStore drops one file on the page and confirms that it is stored.
+func (p *consolePage) dropAndStore(file string) {
+	p.t.Helper()
+	p.drop(file)
+	p.untilText("dialog", "Store 1 file")
+	p.press("Store")
+}
+
 // throttle limits what the page sends, in bytes per second; -1 is without a limit.
 func (p *consolePage) throttle(rate float64) {
 	p.t.Helper()
@@ -62,8 +70,7 @@ func file(t *testing.T, name string, data []byte) string {
 // replaces an existing blob only when the user says so.
 func TestConsoleUploadsByDrop(t *testing.T) {
 	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
-	p := openConsole(t, s, "#/blobs/0x1/in%2F")
+	s, p := openLocal(t, "#/blobs/0x1/in%2F")
 	p.untilText("main", "Nothing is stored here")
 	single := file(t, "hello.txt", []byte("hello"))
 	folder := filepath.Dir(file(t, "tree/a.json", []byte(`{"a":1}`)))
@@ -112,14 +119,12 @@ func TestConsoleUploadsByDrop(t *testing.T) {
 // the upload with the same file. The page sends no acknowledged part again.
 func TestConsoleResumesUploads(t *testing.T) {
 	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
-	p := openConsole(t, s, "#/blobs/0x1/")
+	s, p := openEmptyFolder(t)
 	data := make([]byte, 44<<20+5)
 	for i := range data {
 		data[i] = byte(i * 31 >> 8)
 	}
 	big := file(t, "big.bin", data)
-	p.untilText("main", "Nothing is stored here")
 	p.throttle(6 << 20)
 	p.drop(big)
 	p.untilText("dialog", "Store 1 file (44.0 MiB)?")
@@ -171,9 +176,7 @@ func TestConsoleReplacesLargeBlobs(t *testing.T) {
 	p := openConsole(t, s, "#/blobs/0x1/")
 	p.untilText("[role=grid]", "big.bin")
 	data := bytes.Repeat([]byte("large"), 2<<20)
-	p.drop(file(t, "big.bin", data))
-	p.untilText("dialog", "Store 1 file")
-	p.press("Store")
+	p.dropAndStore(file(t, "big.bin", data))
 	p.untilText("#tray li[data-state=failed]", "A blob of this name exists already.")
 	if got := s.Must(200, "GET", "/v1/blobs/0x1/big.bin", nil); string(got.Body) != "other" {
 		t.Errorf("the blob became %d bytes", len(got.Body))
@@ -190,9 +193,7 @@ func TestConsoleReplacesLargeBlobs(t *testing.T) {
 // it.
 func TestConsoleInterruptedUploads(t *testing.T) {
 	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
-	p := openConsole(t, s, "#/blobs/0x1/")
-	p.untilText("main", "Nothing is stored here")
+	s, p := openEmptyFolder(t)
 	data := bytes.Repeat([]byte("large"), 2<<20)
 	big := file(t, "big.bin", data)
 	drop := func(expiry string) {
@@ -234,8 +235,7 @@ func TestConsoleInterruptedUploads(t *testing.T) {
 // one that the page fails to cancel.
 func TestConsoleBeginsUploadsOnce(t *testing.T) {
 	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
-	p := openConsole(t, s, "#/blobs/0x1/")
+	s, p := openEmptyFolder(t)
 	evaluate[bool](p, `(() => {
 		window.__begun = [];
 		const { fetch } = window;
@@ -243,10 +243,7 @@ func TestConsoleBeginsUploadsOnce(t *testing.T) {
 			? new Promise((resolve) => __begun.push(() => resolve(fetch(...args)))) : fetch(...args));
 		return true;
 	})()`)
-	p.untilText("main", "Nothing is stored here")
-	p.drop(file(t, "big.bin", make([]byte, 9<<20)))
-	p.untilText("dialog", "Store 1 file")
-	p.press("Store")
+	p.dropAndStore(file(t, "big.bin", make([]byte, 9<<20)))
 	p.until("__begun.length === 1")
 	p.press("Pause big.bin")
 	p.press("Resume big.bin")
@@ -258,9 +255,7 @@ func TestConsoleBeginsUploadsOnce(t *testing.T) {
 	}
 
 	s.Must(200, "PUT", "/v1/local/faults", []byte(`{"faults":[{"rule":"PUT part 100%: status 403"},{"rule":"DELETE upload 100%: status 403"}]}`))
-	p.drop(file(t, "kept.bin", make([]byte, 9<<20)))
-	p.untilText("dialog", "Store 1 file")
-	p.press("Store")
+	p.dropAndStore(file(t, "kept.bin", make([]byte, 9<<20)))
 	p.until("__begun.length === 2")
 	evaluate[bool](p, "(__begun[1](), true)")
 	p.until(`document.querySelector("#tray li[data-state=failed]")`)
@@ -271,13 +266,9 @@ func TestConsoleBeginsUploadsOnce(t *testing.T) {
 // TestConsoleCancelsUploads cancels an upload and checks that the server keeps nothing of it.
 func TestConsoleCancelsUploads(t *testing.T) {
 	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
-	p := openConsole(t, s, "#/blobs/0x1/")
-	p.untilText("main", "Nothing is stored here")
+	s, p := openEmptyFolder(t)
 	p.throttle(1 << 20)
-	p.drop(file(t, "big.bin", make([]byte, 30<<20)))
-	p.untilText("dialog", "Store 1 file")
-	p.press("Store")
+	p.dropAndStore(file(t, "big.bin", make([]byte, 30<<20)))
 	s.Await("the upload did not begin", func() bool { return len(s.OpenUploads("0x1")) == 1 })
 	p.press("Cancel big.bin")
 	s.Await("the upload did not end", func() bool { return len(s.OpenUploads("0x1")) == 0 })
@@ -289,9 +280,7 @@ func TestConsoleCancelsUploads(t *testing.T) {
 // the keyboard alone.
 func TestConsoleUploadsByKeyboard(t *testing.T) {
 	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
-	p := openConsole(t, s, "#/blobs/0x1/")
-	p.untilText("main", "Nothing is stored here")
+	s, p := openEmptyFolder(t)
 	if _, err := chromedp.Call(p.ctx, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -342,16 +331,12 @@ func TestConsoleAbortsOpenUploads(t *testing.T) {
 // with the same file. When the first tab closes, the second one offers what it left.
 func TestConsoleUploadsInTwoTabs(t *testing.T) {
 	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
-	first := openConsole(t, s, "#/blobs/0x1/")
-	first.untilText("main", "Nothing is stored here")
+	s, first := openEmptyFolder(t)
 	big := file(t, "big.bin", make([]byte, 30<<20))
 	store := func(p *consolePage) {
 		t.Helper()
 		p.throttle(64 << 10) // no part arrives before the test has ended
-		p.drop(big)
-		p.untilText("dialog", "Store 1 file")
-		p.press("Store")
+		p.dropAndStore(big)
 		p.until(`document.querySelector("#tray li[data-state=sending]")`)
 	}
 	store(first)

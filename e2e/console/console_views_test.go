@@ -147,7 +147,7 @@ func TestConsoleCopiesLinks(t *testing.T) {
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
 	s.Must(204, "PUT", "/v1/blobs/0x1/"+e2e.Escape("it's $HOME & more.txt"), []byte("x"), "Content-Type", "text/plain")
 	p := openConsole(t, s, "#/blob/0x1/"+e2e.EscapeAll("it's $HOME & more.txt"))
-	evaluate[bool](p, `(Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { window.__copied = text; } } }), true)`)
+	p.keepCopies()
 	p.press("Copy link")
 	p.until("window.__copied")
 	link := evaluate[string](p, "window.__copied")
@@ -167,25 +167,22 @@ func TestConsoleCopiesLinks(t *testing.T) {
 // what happens while they are open.
 func TestConsoleShowsMoney(t *testing.T) {
 	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
-	p := openConsole(t, s, "#/sessions")
+	s, p := openLocal(t, "#/sessions")
 	p.untilText("main", "There is no session yet")
-	r := s.Must(201, "POST", "/v1/sessions", []byte(`{"userIdentity":"ana\u202e"}`))
-	id := evaluate[string](p, "JSON.parse("+string(e2e.AsJSON(t, string(r.Body)))+").sessionId")
+	id := e2e.AsSession(t, s.Must(201, "POST", "/v1/sessions", []byte(`{"userIdentity":"ana\u202e"}`))).SessionID
 	p.untilText("main", id)
 	p.untilText("main", "anaU+202E")
 	p.untilText("main", "1,000 of 1,000")
 	s.Must(200, "POST", "/v1/sessions/"+id+"/use", nil)
 	p.untilText("main", "999 of 1,000")
 
-	payer := s.Payer(1)
-	c := s.Open(payer, 1000)
+	c := s.Open(s.Payer(1), 1000)
 	p.Open("#/channels")
 	p.untilText("main", "1 open of 1")
 	p.untilText("main", "1,000")
 	p.Open("#/channels/" + c.ID)
 	p.untilText("main", "Nothing was sold over this channel.")
-	s.Must(201, "POST", "/v1/sessions", e2e.AsJSON(t, map[string]string{"micropaymentUpdate": c.Next(25)}))
+	c.Buy(25)
 	p.untilText("#main table", "25")
 	p.untilText(".tiles", "25")
 	p.Open("#/channels/none")
@@ -196,8 +193,7 @@ func TestConsoleShowsMoney(t *testing.T) {
 // request it again while it waits for a response.
 func TestConsoleWaitsForSlowResponses(t *testing.T) {
 	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
-	p := openConsole(t, s, "")
+	_, p := openLocal(t, "")
 	evaluate[bool](p, `(() => {
 		window.__requests = 0;
 		const { fetch, setTimeout } = window;
@@ -273,9 +269,7 @@ func TestConsoleHosted(t *testing.T) {
 	p.until(`document.querySelector(".stage img")?.naturalWidth === 50`)
 	evaluate[bool](p, `(location.hash = "#/blobs/0x1/", true)`)
 	p.untilText("[role=grid]", "private.png")
-	p.drop(file(t, "dropped.txt", []byte("stored by the page")))
-	p.untilText("dialog", "Store 1 file")
-	p.press("Store")
+	p.dropAndStore(file(t, "dropped.txt", []byte("stored by the page")))
 	p.untilText("[role=grid]", "dropped.txt")
 	s.As(key).Must(200, "GET", "/v1/blobs/0x1/dropped.txt", nil)
 	evaluate[bool](p, `(location.hash = "#/", true)`)
@@ -300,11 +294,9 @@ func TestConsoleHosted(t *testing.T) {
 	evaluate[bool](p, `(location.hash = "#/status", true)`)
 	p.untilText(".tiles", "3 blobs")
 
-	payer := s.As(admin).Payer(1)
-	c := s.As(admin).Open(payer, 1000)
-	r := s.As(admin).Must(201, "POST", "/v1/sessions", e2e.AsJSON(t, map[string]string{"micropaymentUpdate": c.Next(25)}))
+	c := s.As(admin).Open(s.Payer(1), 1000)
 	for _, one := range []struct{ view, id, want string }{
-		{"#/sessions", evaluate[string](p, "JSON.parse("+string(e2e.AsJSON(t, string(r.Body)))+").sessionId"), "25 of 25"},
+		{"#/sessions", c.Buy(25).SessionID, "25 of 25"},
 		{"#/channels", c.ID, "1,000"},
 	} {
 		evaluate[bool](p, fmt.Sprintf(`(location.hash = %q, true)`, one.view))
