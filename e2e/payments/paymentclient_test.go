@@ -36,13 +36,13 @@ type paidLine struct {
 func TestPublicClientPays(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	t.Parallel()
-	for _, test := range []struct{ scheme, base string }{{"ed25519", ""}, {"secp256k1", "/sluice"}} {
-		o := e2e.Options{Addr: "localhost:0", Flags: []string{"--reads", "paid", "--chunkset-price", clientPrice}}
-		if test.base != "" {
-			o.Flags = append(o.Flags, "--base-path", test.base)
-		}
-		publicClientPays(e2e.Start(t, o), t, test.scheme)
-		publicClientPays(e2e.StartHosted(t, "paid", "--chunkset-price", clientPrice).AsAdmin(), t, test.scheme)
+	for scheme, more := range map[string][]string{"ed25519": nil, "secp256k1": {"--base-path", "/sluice"}} {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			flags := append([]string{"--reads", "paid", "--chunkset-price", clientPrice}, more...)
+			publicClientPays(e2e.Start(t, e2e.Options{Addr: "localhost:0", Flags: flags}), t, scheme)
+			publicClientPays(e2e.StartHosted(t, "paid", "--chunkset-price", clientPrice).AsAdmin(), t, scheme)
+		})
 	}
 }
 
