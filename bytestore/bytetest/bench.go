@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"testing"
 
-	"sluice/bytestore"
 	"sluice/internal/testenv"
 )
 
@@ -15,17 +14,14 @@ func Bench(b *testing.B, newHarness func(testing.TB) Harness) {
 	for _, size := range []int{4 << 10, 64 << 10, 1 << 20} {
 		for _, goroutines := range []int{1, 16} {
 			b.Run(fmt.Sprintf("put/%dKiB/%dgoroutines", size>>10, goroutines), func(b *testing.B) {
-				data := content(1, size)
-				s := openFor(b, newHarness(b))
-				Parallel(b, goroutines, int64(size), func() error {
-					return put(b.Context(), s, newName(), data)
-				})
+				data, p := content(1, size), openFor(b, newHarness(b))
+				Parallel(b, goroutines, int64(size), func() error { return p.tryPut(newName(), data) })
 			})
 			b.Run(fmt.Sprintf("read/%dKiB/%dgoroutines", size>>10, goroutines), func(b *testing.B) {
-				s, name := openFor(b, newHarness(b)), newName()
-				testenv.OK(b, put(b.Context(), s, name, content(1, size)))
+				p, name := openFor(b, newHarness(b)), newName()
+				testenv.OK(b, p.tryPut(name, content(1, size)))
 				Parallel(b, goroutines, int64(size), func() error {
-					r, err := s.Open(b.Context(), name, 0, int64(size))
+					r, err := p.s.Open(p.ctx, name, 0, int64(size))
 					if err != nil {
 						return err
 					}
@@ -39,10 +35,8 @@ func Bench(b *testing.B, newHarness func(testing.TB) Harness) {
 	}
 }
 
-func openFor(b *testing.B, h Harness) bytestore.Store {
-	s, err := h.Open()
-	testenv.OK(b, err)
-	return s
+func openFor(b *testing.B, h Harness) *probe {
+	return &probe{ctx: b.Context(), h: h, s: testenv.Must(h.Open())(b)}
 }
 
 // Parallel runs op b.N times in the given number of goroutines, rounded up to a multiple of

@@ -23,138 +23,95 @@ func crashChecks() []Check {
 }
 
 // crash simulates a power failure and reopens the store.
-func crash(h Harness) (bytestore.Store, error) {
-	if err := h.Crash(); err != nil {
-		return nil, fmt.Errorf("crash: %w", err)
-	}
-	s, err := h.Open()
-	if err != nil {
-		return nil, fmt.Errorf("open after a crash: %w", err)
-	}
-	return s, nil
+func (p *probe) crash() {
+	p.ok(p.h.Crash(), "crash")
+	p.reopen()
 }
 
-func crashAfterPut(ctx context.Context, h Harness, s bytestore.Store) error {
-	all, err := fill(ctx, s)
-	if err != nil {
-		return err
+// crashIn simulates a power failure after a Put has read at bytes, and reopens the store.
+func (p *probe) crashIn(name bytestore.Name, data []byte, at int) {
+	err := p.s.Put(p.ctx, name, during(data, at, p.h.Crash), int64(len(data)))
+	if err == nil {
+		p.fail("a Put of %d bytes succeeded despite a power failure after %d bytes", len(data), at)
 	}
+	p.reopen()
+}
+
+func crashAfterPut(p *probe) {
+	all := p.fill()
 	bodies := map[bytestore.Name][]byte{}
 	for _, size := range []int{0, 1, 256<<10 + 1, 1<<20 + 1} {
 		name := bytestore.Name(fmt.Sprintf("zzzz-%08d", size)) // greater than fill's
 		bodies[name] = content(uint64(size), size)
 		all = append(all, bytestore.Object{Name: name, Size: int64(size)})
-		if err := put(ctx, s, name, bodies[name]); err != nil {
-			return err
-		}
+		p.put(name, bodies[name])
 	}
 	// Twice, because what survived the first crash must be durable, too.
 	for range 2 {
-		if s, err = crash(h); err != nil {
-			return err
-		}
-		if err := lists(ctx, s, "", all); err != nil {
-			return fmt.Errorf("after a crash: %w", err)
-		}
+		p.crash()
+		p.lists("", all...)
 		for name, data := range bodies {
-			if err := holds(ctx, s, name, data); err != nil {
-				return fmt.Errorf("after a crash: %w", err)
-			}
+			p.holds(name, data)
 		}
 	}
-	return nil
 }
 
 // crashDuringPut crashes at several points while a source is read.
-func crashDuringPut(ctx context.Context, h Harness, s bytestore.Store) error {
+func crashDuringPut(p *probe) {
 	durable, before := newName(), content(1, 1000)
-	if err := put(ctx, s, durable, before); err != nil {
-		return err
-	}
+	p.put(durable, before)
 	for _, size := range []int{0, 1, 1000, 1<<20 + 1} {
 		for _, at := range []int{0, size / 2, size} {
 			name, data := newName(), content(uint64(size), size)
-			err := s.Put(ctx, name, during(data, at, h.Crash), int64(size))
-			if err == nil {
-				return fmt.Errorf("a Put of %d bytes succeeded despite a power failure after %d bytes", size, at)
-			}
-			if s, err = h.Open(); err != nil {
-				return fmt.Errorf("open after a crash: %w", err)
-			}
-			if err := errors.Join(holds(ctx, s, durable, before), absentOrWhole(ctx, s, name, data)); err != nil {
-				return err
-			}
-			if err := s.Delete(ctx, name); err != nil {
-				return err
-			}
+			p.crashIn(name, data, at)
+			p.holds(durable, before)
+			p.absentOrWhole(name, data)
+			p.delete(name)
 		}
 	}
-	return nil
 }
 
-// absentOrWhole returns an error unless the object is absent or complete, which is what a Put that
+// absentOrWhole ends the check unless the object is absent or complete, which is what a Put that
 // was not acknowledged may leave.
-func absentOrWhole(ctx context.Context, s bytestore.Store, name bytestore.Name, data []byte) error {
-	r, err := s.Open(ctx, name, 0, 0)
+func (p *probe) absentOrWhole(name bytestore.Name, data []byte) {
+	r, err := p.s.Open(p.ctx, name, 0, 0)
 	if errors.Is(err, bytestore.ErrNotFound) {
-		return nil
+		return
 	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(r.Close(), holds(ctx, s, name, data))
+	p.ok(err, "Open(%s)", name)
+	p.ok(r.Close(), "close")
+	p.holds(name, data)
 }
 
-func crashAfterFailedPut(ctx context.Context, h Harness, s bytestore.Store) error {
+func crashAfterFailedPut(p *probe) {
 	for _, src := range badSources() {
 		name, data := newName(), content(1, 5000)
-		putCtx, cancel := context.WithCancel(ctx)
-		err := s.Put(putCtx, name, src.open(data, cancel), src.size(data))
+		ctx, cancel := context.WithCancel(p.ctx)
+		err := p.s.Put(ctx, name, src.open(data, cancel), src.size(data))
 		cancel()
-		if err := isError("Put", err, src.want); err != nil {
-			return err
-		}
-		if s, err = crash(h); err != nil {
-			return err
-		}
-		if err := absent(ctx, s, name); err != nil {
-			return fmt.Errorf("source %s: after a crash: %w", src.name, err)
-		}
+		p.is(err, src.want, "Put of a source that %s", src.name)
+		p.crash()
+		p.absent(name)
 	}
-	return nil
 }
 
 // crashAfterDelete checks that a crash after a Delete leaves the object absent or complete.
-func crashAfterDelete(ctx context.Context, h Harness, s bytestore.Store) error {
+func crashAfterDelete(p *probe) {
 	kept, gone, data := newName(), newName(), content(1, 5000)
-	if err := errors.Join(put(ctx, s, kept, data), put(ctx, s, gone, data), s.Delete(ctx, gone)); err != nil {
-		return err
-	}
-	s, err := crash(h)
-	if err != nil {
-		return err
-	}
-	return errors.Join(absentOrWhole(ctx, s, gone, data), holds(ctx, s, kept, data))
+	p.put(kept, data)
+	p.put(gone, data)
+	p.delete(gone)
+	p.crash()
+	p.absentOrWhole(gone, data)
+	p.holds(kept, data)
 }
 
 // crashDuringFirstPut crashes before any Put was acknowledged. The store must remain usable.
-func crashDuringFirstPut(ctx context.Context, h Harness, s bytestore.Store) error {
+func crashDuringFirstPut(p *probe) {
 	name, data := bytestore.Name("sluice-instance"), content(1, 16)
-	if err := s.Put(ctx, name, during(data, 8, h.Crash), 16); err == nil {
-		return errors.New("a Put succeeded despite a power failure")
-	}
-	s, err := h.Open()
-	if err != nil {
-		return fmt.Errorf("open after a crash: %w", err)
-	}
-	if err := absent(ctx, s, name); err != nil {
-		return err
-	}
-	if err := put(ctx, s, name, data); err != nil {
-		return err
-	}
-	if s, err = crash(h); err != nil {
-		return err
-	}
-	return holds(ctx, s, name, data)
+	p.crashIn(name, data, 8)
+	p.absent(name)
+	p.put(name, data)
+	p.crash()
+	p.holds(name, data)
 }

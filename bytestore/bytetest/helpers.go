@@ -8,10 +8,71 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"sluice/bytestore"
 )
+
+// probe is a running check. Its methods end the check at the first violation.
+type probe struct {
+	ctx context.Context
+	h   Harness
+	s   bytestore.Store // the latest handle
+}
+
+// wrong is the value with which a probe panics to end its check.
+type wrong struct{ err error }
+
+// onStore returns the check that calls fn with a probe.
+func onStore(name string, fn func(p *probe)) Check {
+	return Check{Name: name, Run: func(ctx context.Context, h Harness) error {
+		return caught(func() {
+			p := &probe{ctx: ctx, h: h}
+			p.reopen()
+			fn(p)
+		})
+	}}
+}
+
+// caught returns the violation at which fn ended. On other goroutines than the check's, and within
+// a source's reads, a probe's methods may be called only in fn.
+func caught(fn func()) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			w, ok := r.(wrong)
+			if !ok {
+				panic(r)
+			}
+			err = w.err
+		}
+	}()
+	fn()
+	return nil
+}
+
+func (p *probe) fail(format string, a ...any) { panic(wrong{fmt.Errorf(format, a...)}) }
+
+// ok ends the check if err is not nil.
+func (p *probe) ok(err error, format string, a ...any) {
+	if err != nil {
+		p.fail("%s: %w", fmt.Sprintf(format, a...), err)
+	}
+}
+
+// is ends the check unless err matches want.
+func (p *probe) is(err, want error, format string, a ...any) {
+	if !errors.Is(err, want) {
+		p.fail("%s: got error %v, want %w", fmt.Sprintf(format, a...), err, want)
+	}
+}
+
+// reopen opens another handle, which the check uses from then on.
+func (p *probe) reopen() {
+	var err error
+	p.s, err = p.h.Open()
+	p.ok(err, "open")
+}
 
 // content returns size pseudorandom bytes that depend on the seed.
 func content(seed uint64, size int) []byte {
@@ -24,127 +85,102 @@ func content(seed uint64, size int) []byte {
 // newName returns a new name with a fixed time, so that the order of names is random.
 func newName() bytestore.Name { return bytestore.NewName(time.UnixMilli(1_700_000_000_000)) }
 
-// put stores data under name, with its size declared.
-func put(ctx context.Context, s bytestore.Store, name bytestore.Name, data []byte) error {
-	if err := s.Put(ctx, name, bytes.NewReader(data), int64(len(data))); err != nil {
-		return fmt.Errorf("Put(%s) of %d bytes: %w", name, len(data), err)
-	}
-	return nil
+// tryPut stores data under name, with its size declared.
+func (p *probe) tryPut(name bytestore.Name, data []byte) error {
+	return p.s.Put(p.ctx, name, bytes.NewReader(data), int64(len(data)))
 }
 
-// read reads n bytes of name from offset off.
-func read(ctx context.Context, s bytestore.Store, name bytestore.Name, off, n int64) ([]byte, error) {
-	r, err := s.Open(ctx, name, off, n)
-	if err != nil {
-		return nil, fmt.Errorf("Open(%s, %d, %d): %w", name, off, n, err)
-	}
-	data := make([]byte, n)
-	if _, err := io.ReadFull(r, data); err != nil {
-		return nil, errors.Join(fmt.Errorf("read %d bytes at %d of %s: %w", n, off, name, err), r.Close())
-	}
-	if err := r.Close(); err != nil {
-		return nil, fmt.Errorf("close %s: %w", name, err)
-	}
-	return data, nil
+// put stores data under name.
+func (p *probe) put(name bytestore.Name, data []byte) {
+	p.ok(p.tryPut(name, data), "Put(%s) of %d bytes", name, len(data))
 }
 
-// same returns an error if got differs from want.
-func same(what string, got, want []byte) error {
+// delete deletes one object.
+func (p *probe) delete(name bytestore.Name) {
+	p.ok(p.s.Delete(p.ctx, name), "Delete(%s)", name)
+}
+
+// open opens n bytes of name from offset off.
+func (p *probe) open(name bytestore.Name, off, n int64) io.ReadCloser {
+	r, err := p.s.Open(p.ctx, name, off, n)
+	p.ok(err, "Open(%s, %d, %d)", name, off, n)
+	return r
+}
+
+// reads ends the check unless the n bytes of name from offset off are want.
+func (p *probe) reads(name bytestore.Name, off int64, want []byte) {
+	r := p.open(name, off, int64(len(want)))
+	got := make([]byte, len(want))
+	_, err := io.ReadFull(r, got)
+	p.ok(errors.Join(err, r.Close()), "read %d bytes at %d of %s", len(want), off, name)
+	p.same(got, want, "%d bytes at %d of %s", len(want), off, name)
+}
+
+// same ends the check if got differs from want.
+func (p *probe) same(got, want []byte, format string, a ...any) {
 	if bytes.Equal(got, want) {
-		return nil
+		return
 	}
-	for i := range min(len(got), len(want)) {
-		if got[i] != want[i] {
-			return fmt.Errorf("%s: wrong byte at %d (%d bytes, want %d)", what, i, len(got), len(want))
-		}
+	at := 0
+	for at < min(len(got), len(want)) && got[at] == want[at] {
+		at++
 	}
-	return fmt.Errorf("%s: %d bytes, want %d", what, len(got), len(want))
+	p.fail("%s: different from byte %d on (%d bytes, want %d)",
+		fmt.Sprintf(format, a...), at, len(got), len(want))
 }
 
-// holds returns an error unless the store has exactly data under name.
-func holds(ctx context.Context, s bytestore.Store, name bytestore.Name, data []byte) error {
-	size := int64(len(data))
-	got, err := read(ctx, s, name, 0, size)
-	if err != nil {
-		return err
-	}
-	if err := same(string(name), got, data); err != nil {
-		return err
-	}
-	return opens(ctx, s, name, 0, size+1, bytestore.ErrTruncated)
+// holds ends the check unless the store has exactly data under name.
+func (p *probe) holds(name bytestore.Name, data []byte) {
+	p.reads(name, 0, data)
+	p.opens(name, 0, int64(len(data))+1, bytestore.ErrTruncated)
 }
 
-// opens returns an error unless Open fails for the range with want.
-func opens(ctx context.Context, s bytestore.Store, name bytestore.Name, off, n int64, want error) error {
-	r, err := s.Open(ctx, name, off, n)
+// opens ends the check unless Open fails for the range with want.
+func (p *probe) opens(name bytestore.Name, off, n int64, want error) {
+	r, err := p.s.Open(p.ctx, name, off, n)
 	if err == nil {
-		err = r.Close()
-		return errors.Join(fmt.Errorf("Open(%q, %d, %d) succeeded, want %w", name, off, n, want), err)
+		p.fail("Open(%q, %d, %d) succeeded, want %w", name, off, n, errors.Join(want, r.Close()))
 	}
-	return isError(fmt.Sprintf("Open(%q, %d, %d)", name, off, n), err, want)
-}
-
-// isError returns an error unless err matches want.
-func isError(what string, err, want error) error {
-	if errors.Is(err, want) {
-		return nil
-	}
-	if err == nil {
-		return fmt.Errorf("%s succeeded, want %w", what, want)
-	}
-	return fmt.Errorf("%s failed with %w, want %w", what, err, want)
+	p.is(err, want, "Open(%q, %d, %d)", name, off, n)
 }
 
 // list returns all objects after a name.
-func list(ctx context.Context, s bytestore.Store, after bytestore.Name) ([]bytestore.Object, error) {
+func (p *probe) list(after bytestore.Name) []bytestore.Object {
 	var all []bytestore.Object
-	err := s.List(ctx, after, func(o bytestore.Object) error {
+	err := p.s.List(p.ctx, after, func(o bytestore.Object) error {
 		all = append(all, o)
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("List(%q): %w", after, err)
-	}
-	return all, nil
+	p.ok(err, "List(%q)", after)
+	return all
 }
 
-// lists returns an error unless the store lists exactly the objects want, in this order, after the
+// lists ends the check unless the store lists exactly the objects want, in this order, after the
 // name.
-func lists(ctx context.Context, s bytestore.Store, after bytestore.Name, want []bytestore.Object) error {
-	got, err := list(ctx, s, after)
-	if err != nil {
-		return err
+func (p *probe) lists(after bytestore.Name, want ...bytestore.Object) {
+	if got := p.list(after); !slices.Equal(got, want) {
+		p.fail("List(%q):\n  got  %v\n  want %v", after, got, want)
 	}
-	if !slices.Equal(got, want) {
-		return fmt.Errorf("List(%q):\n  got  %v\n  want %v", after, got, want)
-	}
-	return nil
 }
 
-// absent returns an error unless name is absent and the store lists only want.
-func absent(ctx context.Context, s bytestore.Store, name bytestore.Name, want ...bytestore.Object) error {
-	return errors.Join(opens(ctx, s, name, 0, 0, bytestore.ErrNotFound), lists(ctx, s, "", want))
+// absent ends the check unless name is absent and the store lists only want.
+func (p *probe) absent(name bytestore.Name, want ...bytestore.Object) {
+	p.opens(name, 0, 0, bytestore.ErrNotFound)
+	p.lists("", want...)
 }
 
-// reopened opens another handle and runs check with it.
-func reopened(h Harness, check func(bytestore.Store) error) error {
-	s, err := h.Open()
-	if err != nil {
-		return fmt.Errorf("reopen: %w", err)
+// race calls fn n times concurrently, and returns the errors.
+func race(n int, fn func(i int) error) []error {
+	errs := make([]error, n)
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			errs[i] = fn(i)
+		})
 	}
-	if err := check(s); err != nil {
-		return fmt.Errorf("reopened: %w", err)
-	}
-	return nil
-}
-
-// onStore returns a check that begins with one handle.
-func onStore(name string, check func(ctx context.Context, h Harness, s bytestore.Store) error) Check {
-	return Check{Name: name, Run: func(ctx context.Context, h Harness) error {
-		s, err := h.Open()
-		if err != nil {
-			return fmt.Errorf("open: %w", err)
-		}
-		return check(ctx, h, s)
-	}}
+	close(start)
+	wg.Wait()
+	return errs
 }

@@ -3,19 +3,17 @@ package bytetest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice/bytestore"
 )
 
 var listChecks = []Check{
-	onStore("list an empty store", func(ctx context.Context, _ Harness, s bytestore.Store) error {
-		return errors.Join(lists(ctx, s, "", nil), lists(ctx, s, "abc", nil), lists(ctx, s, newName(), nil))
-	}),
+	onStore("list an empty store", listEmpty),
 	onStore("list in order", listOrder),
 	onStore("list resumes at every position", listResume),
 	onStore("list returns the callback's error", listError),
@@ -23,9 +21,17 @@ var listChecks = []Check{
 	onStore("list while the store changes", listWhileChanging),
 }
 
+func listEmpty(p *probe) {
+	for _, after := range []bytestore.Name{"", "abc", newName()} {
+		p.lists(after)
+	}
+}
+
+func byName(a, b bytestore.Object) int { return strings.Compare(string(a.Name), string(b.Name)) }
+
 // fill puts objects with names that sort before, between and after NewName's, and returns them in
 // byte order.
-func fill(ctx context.Context, s bytestore.Store) ([]bytestore.Object, error) {
+func (p *probe) fill() []bytestore.Object {
 	names := []bytestore.Name{
 		"sluice-instance", "000", "00-", "---", "-00", "a--", "abc", "zzz", "ff-", "ff-zzz", "00-0", "80-", "7f-zzzzz",
 		bytestore.Name(strings.Repeat("a", 64)), bytestore.Name(strings.Repeat("0", 64)), bytestore.Name(strings.Repeat("-", 64)),
@@ -35,62 +41,43 @@ func fill(ctx context.Context, s bytestore.Store) ([]bytestore.Object, error) {
 	}
 	var all []bytestore.Object
 	for i, name := range names {
-		if err := put(ctx, s, name, content(uint64(i), i)); err != nil {
-			return nil, err
-		}
+		p.put(name, content(uint64(i), i))
 		all = append(all, bytestore.Object{Name: name, Size: int64(i)})
 	}
-	slices.SortFunc(all, func(a, b bytestore.Object) int { return strings.Compare(string(a.Name), string(b.Name)) })
-	return all, nil
+	slices.SortFunc(all, byName)
+	return all
 }
 
-func listOrder(ctx context.Context, h Harness, s bytestore.Store) error {
-	all, err := fill(ctx, s)
-	if err != nil {
-		return err
-	}
-	if err := lists(ctx, s, "", all); err != nil {
-		return err
-	}
-	return reopened(h, func(s bytestore.Store) error { return lists(ctx, s, "", all) })
+func listOrder(p *probe) {
+	all := p.fill()
+	p.lists("", all...)
+	p.reopen()
+	p.lists("", all...)
 }
 
 // errStop stops a listing.
 var errStop = errors.New("bytetest: stop")
 
-func listResume(ctx context.Context, _ Harness, s bytestore.Store) error {
-	all, err := fill(ctx, s)
-	if err != nil {
-		return err
-	}
+func listResume(p *probe) {
+	all := p.fill()
 	for i := range all {
 		// Stop the listing after i+1 objects and resume it there.
 		var got []bytestore.Object
-		err := s.List(ctx, "", func(o bytestore.Object) error {
+		p.is(p.s.List(p.ctx, "", func(o bytestore.Object) error {
 			if got = append(got, o); len(got) == i+1 {
 				return errStop
 			}
 			return nil
-		})
-		if err := isError("List", err, errStop); err != nil {
-			return err
-		}
+		}), errStop, "List")
 		if !slices.Equal(got, all[:i+1]) {
-			return fmt.Errorf("the first %d objects: got %v, want %v", i+1, got, all[:i+1])
+			p.fail("the first %d objects: got %v, want %v", i+1, got, all[:i+1])
 		}
-		if err := lists(ctx, s, all[i].Name, all[i+1:]); err != nil {
-			return err
-		}
-		if err := lists(ctx, s, all[i].Name+"0", greater(all, all[i].Name+"0")); err != nil {
-			return err
-		}
+		p.lists(all[i].Name, all[i+1:]...)
+		p.lists(all[i].Name+"0", greater(all, all[i].Name+"0")...)
 	}
 	for _, after := range []bytestore.Name{"-", "0", "00", "7f", "7f-", "80", "8", "a", "b", "f", "ff", "fg", "g", "z", "zzzz", "~"} {
-		if err := lists(ctx, s, after, greater(all, after)); err != nil {
-			return err
-		}
+		p.lists(after, greater(all, after)...)
 	}
-	return nil
 }
 
 // greater returns the objects with a name greater than after.
@@ -102,85 +89,66 @@ func greater(all []bytestore.Object, after bytestore.Name) []bytestore.Object {
 	return all[i:]
 }
 
-func listError(ctx context.Context, _ Harness, s bytestore.Store) error {
+func listError(p *probe) {
 	for i := range 5 {
-		if err := put(ctx, s, newName(), content(1, i)); err != nil {
-			return err
-		}
+		p.put(newName(), content(1, i))
 	}
 	calls := 0
-	err := s.List(ctx, "", func(bytestore.Object) error {
+	err := p.s.List(p.ctx, "", func(bytestore.Object) error {
 		calls++
 		return errStop
 	})
 	// Unwrapped: callers may distinguish their own error by identity.
 	if any(err) != any(errStop) {
-		return fmt.Errorf("not the error of the callback itself: %w", err)
+		p.fail("not the error of the callback itself: %w", err)
 	}
 	if calls != 1 {
-		return fmt.Errorf("the listing continued after the error of the callback: %d calls", calls)
+		p.fail("the listing continued after the error of the callback: %d calls", calls)
 	}
-	return nil
 }
 
-func listCancelled(ctx context.Context, _ Harness, s bytestore.Store) error {
-	if _, err := fill(ctx, s); err != nil {
-		return err
-	}
-	over, cancel := context.WithCancel(ctx)
+func listCancelled(p *probe) {
+	p.fill()
+	over, cancel := context.WithCancel(p.ctx)
 	defer cancel()
-	err := s.List(over, "", func(bytestore.Object) error { cancel(); return nil })
-	if err := isError("List whose context ends after the first object", err, context.Canceled); err != nil {
-		return err
-	}
-	return isError("List", s.List(over, "", func(bytestore.Object) error { return nil }), context.Canceled)
+	err := p.s.List(over, "", func(bytestore.Object) error { cancel(); return nil })
+	p.is(err, context.Canceled, "List whose context ends after the first object")
+	err = p.s.List(over, "", func(bytestore.Object) error { return nil })
+	p.is(err, context.Canceled, "List whose context has ended")
 }
 
 // listWhileChanging lists during concurrent puts and deletes: every unchanged object must be listed
 // exactly once, in order.
-func listWhileChanging(ctx context.Context, _ Harness, s bytestore.Store) error {
-	stable, err := fill(ctx, s)
-	if err != nil {
-		return err
-	}
+func listWhileChanging(p *probe) {
+	stable := p.fill()
 	var wg sync.WaitGroup
-	var changeErrs [2]error
-	stop := make(chan struct{})
-	for w := range changeErrs {
+	var errs [3]error
+	var done atomic.Bool
+	for w := range 2 {
 		wg.Go(func() {
-			for changeErrs[w] == nil {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for errs[w] == nil && !done.Load() {
 				name := newName()
-				changeErrs[w] = errors.Join(put(ctx, s, name, content(1, 100)), s.Delete(ctx, name))
+				errs[w] = errors.Join(p.tryPut(name, content(1, 100)), p.s.Delete(p.ctx, name))
 			}
 		})
 	}
-	var listErr error
-	for range 10 {
-		if listErr = listsAtLeast(ctx, s, stable); listErr != nil {
-			break
+	errs[2] = caught(func() {
+		for range 10 {
+			p.listsAtLeast(stable)
 		}
-	}
-	close(stop)
+	})
+	done.Store(true)
 	wg.Wait()
-	return errors.Join(listErr, errors.Join(changeErrs[:]...))
+	p.ok(errors.Join(errs[:]...), "listing while the store changes")
 }
 
-func listsAtLeast(ctx context.Context, s bytestore.Store, stable []bytestore.Object) error {
-	got, err := list(ctx, s, "")
-	if err != nil {
-		return err
-	}
-	if !slices.IsSortedFunc(got, func(a, b bytestore.Object) int { return strings.Compare(string(a.Name), string(b.Name)) }) {
-		return fmt.Errorf("not in order: %v", got)
+func (p *probe) listsAtLeast(stable []bytestore.Object) {
+	got := p.list("")
+	if !slices.IsSortedFunc(got, byName) {
+		p.fail("not in order: %v", got)
 	}
 	got = slices.DeleteFunc(got, func(o bytestore.Object) bool { return !slices.Contains(stable, o) })
 	if !slices.Equal(got, stable) {
-		return fmt.Errorf("of the unchanged objects:\n  got  %v\n  want %v", got, stable)
+		p.fail("of the unchanged objects:\n  got  %v\n  want %v", got, stable)
 	}
-	return nil
 }

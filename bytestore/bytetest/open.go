@@ -1,9 +1,7 @@
 package bytetest
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 
@@ -17,29 +15,19 @@ var openChecks = []Check{
 	onStore("several readers of one object", openSeveral),
 }
 
-func openRanges(ctx context.Context, _ Harness, s bytestore.Store) error {
+func openRanges(p *probe) {
 	for _, size := range []int64{0, 1, 2, 1000, 1 << 20, 2<<20 + 3} {
 		name, data := newName(), content(uint64(size), int(size))
-		if err := put(ctx, s, name, data); err != nil {
-			return err
-		}
+		p.put(name, data)
 		edges := edgesOf(size)
 		for _, from := range edges {
 			for _, to := range edges {
-				if to < from {
-					continue
-				}
-				got, err := read(ctx, s, name, from, to-from)
-				if err != nil {
-					return err
-				}
-				if err := same(fmt.Sprintf("%d bytes at %d of %d", to-from, from, size), got, data[from:to]); err != nil {
-					return err
+				if to >= from {
+					p.reads(name, from, data[from:to])
 				}
 			}
 		}
 	}
-	return nil
 }
 
 // edgesOf returns the offsets at which reading a range is most likely to be wrong.
@@ -53,63 +41,42 @@ func edgesOf(size int64) []int64 {
 	return edges
 }
 
-func openBeyond(ctx context.Context, _ Harness, s bytestore.Store) error {
+func openBeyond(p *probe) {
 	for _, size := range []int64{0, 1, 1000} {
 		name := newName()
-		if err := put(ctx, s, name, content(1, int(size))); err != nil {
-			return err
-		}
+		p.put(name, content(1, int(size)))
 		for _, r := range [][2]int64{
 			{0, size + 1}, {size, 1}, {size + 1, 0}, {size + 1, 1}, {size / 2, size - size/2 + 1},
 			{0, math.MaxInt64}, {1, math.MaxInt64}, {math.MaxInt64, 0}, {math.MaxInt64, math.MaxInt64},
 		} {
-			if err := opens(ctx, s, name, r[0], r[1], bytestore.ErrTruncated); err != nil {
-				return fmt.Errorf("object of %d bytes: %w", size, err)
-			}
+			p.opens(name, r[0], r[1], bytestore.ErrTruncated)
 		}
 	}
-	return nil
 }
 
-func openMissing(ctx context.Context, _ Harness, s bytestore.Store) error {
+func openMissing(p *probe) {
 	existing := newName()
-	if err := put(ctx, s, existing, content(1, 10)); err != nil {
-		return err
+	p.put(existing, content(1, 10))
+	for _, name := range []bytestore.Name{
+		newName(), "sluice-instance", "abc", existing[:len(existing)-1], existing + "0", existing[:3],
+	} {
+		p.opens(name, 0, 0, bytestore.ErrNotFound)
+		p.opens(name, 0, 1, bytestore.ErrNotFound)
 	}
-	for _, name := range []bytestore.Name{newName(), "sluice-instance", "abc", existing[:len(existing)-1], existing + "0", existing[:3]} {
-		for _, n := range []int64{0, 1} {
-			if err := opens(ctx, s, name, 0, n, bytestore.ErrNotFound); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // openSeveral reads one object alternately through two readers.
-func openSeveral(ctx context.Context, _ Harness, s bytestore.Store) error {
+func openSeveral(p *probe) {
 	name, data := newName(), content(1, 3000)
-	if err := put(ctx, s, name, data); err != nil {
-		return err
-	}
-	a, err := s.Open(ctx, name, 0, 3000)
-	if err != nil {
-		return err
-	}
-	b, err := s.Open(ctx, name, 1000, 2000)
-	if err != nil {
-		return errors.Join(err, a.Close())
-	}
-	var got [2][1000]byte
+	p.put(name, data)
+	readers := []io.ReadCloser{p.open(name, 0, 3000), p.open(name, 1000, 2000)}
 	for i := range 2 {
-		for j, r := range []io.Reader{a, b} {
-			if _, err := io.ReadFull(r, got[j][:]); err != nil {
-				return errors.Join(err, a.Close(), b.Close())
-			}
+		for j, r := range readers {
+			var got [1000]byte
+			_, err := io.ReadFull(r, got[:])
+			p.ok(err, "read through reader %d", j)
+			p.same(got[:], data[(i+j)*1000:][:1000], "reader %d", j)
 		}
-		err = errors.Join(err,
-			same("first reader", got[0][:], data[i*1000:][:1000]),
-			same("second reader", got[1][:], data[1000+i*1000:][:1000]))
 	}
-	return errors.Join(err, a.Close(), b.Close())
+	p.ok(errors.Join(readers[0].Close(), readers[1].Close()), "close")
 }

@@ -2,11 +2,8 @@ package bytetest
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"fmt"
 	"io"
-	"sync"
 	"testing/iotest"
 
 	"sluice/bytestore"
@@ -28,12 +25,8 @@ var hostileKeys = []bytestore.Name{
 }
 
 var putChecks = []Check{
-	onStore("put every size", func(ctx context.Context, h Harness, s bytestore.Store) error {
-		return putSizes(ctx, h, s, exact)
-	}),
-	onStore("put every size, unknown", func(ctx context.Context, h Harness, s bytestore.Store) error {
-		return putSizes(ctx, h, s, unknown)
-	}),
+	onStore("put every size", func(p *probe) { putSizes(p, exact) }),
+	onStore("put every size, unknown", func(p *probe) { putSizes(p, unknown) }),
 	onStore("put from sources of every manner", putManners),
 	onStore("put many names concurrently", putConcurrent),
 	onStore("hostile names", hostile),
@@ -47,29 +40,22 @@ var raceChecks = []Check{
 	onStore("racing puts of one name", putRacing),
 }
 
-func putSizes(ctx context.Context, h Harness, s bytestore.Store, declare func([]byte) int64) error {
+func putSizes(p *probe, declare func([]byte) int64) {
 	names := map[int]bytestore.Name{}
 	for _, size := range sizes {
 		names[size] = newName()
 		data := content(uint64(size), size)
-		if err := s.Put(ctx, names[size], bytes.NewReader(data), declare(data)); err != nil {
-			return fmt.Errorf("put of %d bytes: %w", size, err)
-		}
-		if err := holds(ctx, s, names[size], data); err != nil {
-			return err
-		}
+		err := p.s.Put(p.ctx, names[size], bytes.NewReader(data), declare(data))
+		p.ok(err, "put of %d bytes", size)
+		p.holds(names[size], data)
 	}
-	return reopened(h, func(s bytestore.Store) error {
-		for _, size := range sizes {
-			if err := holds(ctx, s, names[size], content(uint64(size), size)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	p.reopen()
+	for _, size := range sizes {
+		p.holds(names[size], content(uint64(size), size))
+	}
 }
 
-func putManners(ctx context.Context, _ Harness, s bytestore.Store) error {
+func putManners(p *probe) {
 	manners := map[string]func(io.Reader) io.Reader{
 		"one byte a read":        iotest.OneByteReader,
 		"half of each buffer":    iotest.HalfReader,
@@ -82,16 +68,12 @@ func putManners(ctx context.Context, _ Harness, s bytestore.Store) error {
 		for _, size := range []int{0, 1, 1000, 5000} {
 			for _, declare := range []func([]byte) int64{exact, unknown} {
 				object, data := newName(), content(uint64(size), size)
-				if err := s.Put(ctx, object, manner(bytes.NewReader(data)), declare(data)); err != nil {
-					return fmt.Errorf("%s, %d bytes: %w", name, size, err)
-				}
-				if err := holds(ctx, s, object, data); err != nil {
-					return fmt.Errorf("%s: %w", name, err)
-				}
+				err := p.s.Put(p.ctx, object, manner(bytes.NewReader(data)), declare(data))
+				p.ok(err, "%s, %d bytes", name, size)
+				p.ok(caught(func() { p.holds(object, data) }), "%s", name)
 			}
 		}
 	}
-	return nil
 }
 
 // hesitant returns no bytes at every second read, which io.Reader permits.
@@ -107,162 +89,109 @@ func (r *hesitant) Read(p []byte) (int, error) {
 	return r.src.Read(p)
 }
 
-func putConcurrent(ctx context.Context, h Harness, s bytestore.Store) error {
+func putConcurrent(p *probe) {
 	const workers, each = 16, 4
 	var names [workers][each]bytestore.Name
-	var errs [workers]error
 	body := func(w, i int) []byte { return content(uint64(w*each+i), 1+w*5000+i) }
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
+	p.ok(errors.Join(race(workers, func(w int) error {
+		return caught(func() {
 			for i := range each {
 				names[w][i] = newName()
-				errs[w] = errors.Join(errs[w], put(ctx, s, names[w][i], body(w, i)))
-				if errs[w] == nil {
-					errs[w] = holds(ctx, s, names[w][i], body(w, i))
-				}
+				p.put(names[w][i], body(w, i))
+				p.holds(names[w][i], body(w, i))
 			}
 		})
+	})...), "concurrent puts")
+	p.reopen()
+	if all := p.list(""); len(all) != workers*each {
+		p.fail("%d objects listed, want %d", len(all), workers*each)
 	}
-	wg.Wait()
-	if err := errors.Join(errs[:]...); err != nil {
-		return err
+	for w := range workers {
+		for i := range each {
+			p.holds(names[w][i], body(w, i))
+		}
 	}
-	return reopened(h, func(s bytestore.Store) error {
-		if all, err := list(ctx, s, ""); err != nil {
-			return err
-		} else if len(all) != workers*each {
-			return fmt.Errorf("%d objects listed, want %d", len(all), workers*each)
-		}
-		for w := range workers {
-			for i := range each {
-				if err := holds(ctx, s, names[w][i], body(w, i)); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
 }
 
-func hostile(ctx context.Context, h Harness, s bytestore.Store) error {
+func hostile(p *probe) {
 	name, data := newName(), content(1, 10)
-	if err := put(ctx, s, name, data); err != nil {
-		return err
-	}
+	p.put(name, data)
 	for _, bad := range hostileKeys {
-		if err := isError(fmt.Sprintf("Put(%q)", bad), put(ctx, s, bad, data), bytestore.ErrInvalidName); err != nil {
-			return err
-		}
-		if err := opens(ctx, s, bad, 0, 0, bytestore.ErrInvalidName); err != nil {
-			return err
-		}
-		if err := isError(fmt.Sprintf("Delete(%q)", bad), s.Delete(ctx, bad), bytestore.ErrInvalidName); err != nil {
-			return err
-		}
+		p.is(p.tryPut(bad, data), bytestore.ErrInvalidName, "Put(%q)", bad)
+		p.opens(bad, 0, 0, bytestore.ErrInvalidName)
+		p.is(p.s.Delete(p.ctx, bad), bytestore.ErrInvalidName, "Delete(%q)", bad)
 	}
-	return reopened(h, func(s bytestore.Store) error {
-		return lists(ctx, s, "", []bytestore.Object{{Name: name, Size: 10}})
-	})
+	p.reopen()
+	p.lists("", bytestore.Object{Name: name, Size: 10})
 }
 
 // invisible checks from within a source's reads that the object is not visible yet.
-func invisible(ctx context.Context, _ Harness, s bytestore.Store) error {
+func invisible(p *probe) {
 	existing := bytestore.Object{Name: newName(), Size: 3}
-	if err := put(ctx, s, existing.Name, content(1, 3)); err != nil {
-		return err
-	}
+	p.put(existing.Name, content(1, 3))
 	for _, size := range []int{0, 1, 1000, 1<<20 + 1} {
 		for _, at := range []int{0, size / 2, size} {
 			name, data := newName(), content(uint64(size), size)
-			src := during(data, at, func() error { return absent(ctx, s, name, existing) })
-			if err := s.Put(ctx, name, src, int64(size)); err != nil {
-				return fmt.Errorf("%d bytes into a put of %d: %w", at, size, err)
-			}
-			if err := errors.Join(holds(ctx, s, name, data), s.Delete(ctx, name)); err != nil {
-				return err
-			}
+			src := during(data, at, func() error {
+				return caught(func() { p.absent(name, existing) })
+			})
+			p.ok(p.s.Put(p.ctx, name, src, int64(size)), "%d bytes into a put of %d", at, size)
+			p.holds(name, data)
+			p.delete(name)
 		}
 	}
-	return nil
 }
 
-func putTwice(ctx context.Context, h Harness, s bytestore.Store) error {
+func putTwice(p *probe) {
 	name, data := newName(), content(1, 1000)
-	if err := put(ctx, s, name, data); err != nil {
-		return err
-	}
+	p.put(name, data)
 	for _, size := range []int{0, 1, 1000, 5000} {
-		if err := isError("second Put", put(ctx, s, name, content(2, size)), bytestore.ErrExists); err != nil {
-			return err
-		}
-		if err := holds(ctx, s, name, data); err != nil {
-			return err
-		}
+		p.is(p.tryPut(name, content(2, size)), bytestore.ErrExists, "second Put")
+		p.holds(name, data)
 	}
-	return reopened(h, func(s bytestore.Store) error {
-		if err := isError("second Put", put(ctx, s, name, content(2, 10)), bytestore.ErrExists); err != nil {
-			return err
-		}
-		return errors.Join(holds(ctx, s, name, data), lists(ctx, s, "", []bytestore.Object{{Name: name, Size: 1000}}))
-	})
+	p.reopen()
+	p.is(p.tryPut(name, content(2, 10)), bytestore.ErrExists, "second Put")
+	p.holds(name, data)
+	p.lists("", bytestore.Object{Name: name, Size: 1000})
 }
 
 // putOvertaken runs a complete Put within another one's reads, under the same name: a race with a
 // known winner. It hangs if a Put waits for the source of another Put of its name.
-func putOvertaken(ctx context.Context, _ Harness, s bytestore.Store) error {
+func putOvertaken(p *probe) {
 	for _, at := range []int{0, 500, 1000} {
 		name, slow, quick := newName(), content(1, 1000), content(2, 700)
-		src := during(slow, at, func() error { return put(ctx, s, name, quick) })
-		err := s.Put(ctx, name, src, int64(len(slow)))
-		if err := isError("the overtaken Put", err, bytestore.ErrExists); err != nil {
-			return err
-		}
-		if err := holds(ctx, s, name, quick); err != nil {
-			return err
-		}
+		src := during(slow, at, func() error { return p.tryPut(name, quick) })
+		err := p.s.Put(p.ctx, name, src, int64(len(slow)))
+		p.is(err, bytestore.ErrExists, "the overtaken Put")
+		p.holds(name, quick)
 	}
-	return nil
 }
 
-func putRacing(ctx context.Context, _ Harness, s bytestore.Store) error {
+func putRacing(p *probe) {
 	for round := range 20 {
 		const racers = 8
 		name := newName()
-		var errs [racers]error
-		start := make(chan struct{})
-		var wg sync.WaitGroup
-		body := func(i int) []byte { return content(uint64(round*racers+i), 1000+i) }
-		for i := range racers {
-			data := body(i)
-			wg.Go(func() {
-				<-start
-				errs[i] = put(ctx, s, name, data)
-			})
+		var bodies [racers][]byte
+		for i := range bodies {
+			bodies[i] = content(uint64(round*racers+i), 1000+i)
 		}
-		close(start)
-		wg.Wait()
 		winner := -1
-		for i, err := range errs {
+		for i, err := range race(racers, func(i int) error { return p.tryPut(name, bodies[i]) }) {
 			switch {
 			case err == nil && winner >= 0:
-				return fmt.Errorf("puts %d and %d of %s both succeeded", winner, i, name)
+				p.fail("puts %d and %d of %s both succeeded", winner, i, name)
 			case err == nil:
 				winner = i
-			case !errors.Is(err, bytestore.ErrExists):
-				return fmt.Errorf("the error of a losing put: %w", err)
+			default:
+				p.is(err, bytestore.ErrExists, "a losing put")
 			}
 		}
 		if winner < 0 {
-			return fmt.Errorf("no put succeeded: %w", errors.Join(errs[:]...))
+			p.fail("no put of %s succeeded", name)
 		}
-		if err := holds(ctx, s, name, body(winner)); err != nil {
-			return fmt.Errorf("the bytes of the winner: %w", err)
-		}
+		p.holds(name, bodies[winner])
 	}
-	all, err := list(ctx, s, "")
-	if err == nil && len(all) != 20 {
-		err = fmt.Errorf("%d objects listed after 20 races", len(all))
+	if all := p.list(""); len(all) != 20 {
+		p.fail("%d objects listed after 20 races", len(all))
 	}
-	return err
 }

@@ -109,13 +109,10 @@ func badSources() []badSource {
 func sourceChecks() []Check {
 	var checks []Check
 	for _, src := range badSources() {
-		checks = append(checks, onStore("source "+src.name, func(ctx context.Context, _ Harness, s bytestore.Store) error {
+		checks = append(checks, onStore("source "+src.name, func(p *probe) {
 			for i, size := range []int{2, 1000, 256 << 10, 1<<20 + 1} {
-				if err := refuses(ctx, s, src, content(uint64(i), size)); err != nil {
-					return fmt.Errorf("%d bytes: %w", size, err)
-				}
+				p.refuses(src, content(uint64(i), size))
 			}
-			return nil
 		}))
 	}
 	return append(checks,
@@ -124,56 +121,41 @@ func sourceChecks() []Check {
 	)
 }
 
-// refuses returns an error unless a Put of src fails as expected, leaves no files, and leaves the
+// refuses ends the check unless a Put of src fails as expected, leaves no files, and leaves the
 // name free.
-func refuses(ctx context.Context, s bytestore.Store, src badSource, data []byte) error {
-	putCtx, cancel := context.WithCancel(ctx)
+func (p *probe) refuses(src badSource, data []byte) {
+	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
 	name := newName()
-	err := s.Put(putCtx, name, src.open(data, cancel), src.size(data))
-	if err := isError("Put", err, src.want); err != nil {
-		return err
-	}
+	err := p.s.Put(ctx, name, src.open(data, cancel), src.size(data))
+	p.is(err, src.want, "Put of %d bytes", len(data))
 	if !errors.Is(src.want, bytestore.ErrSize) && errors.Is(err, bytestore.ErrSize) {
-		return fmt.Errorf("%w was reported as a wrong size: %w", src.want, err)
+		p.fail("%w was reported as a wrong size: %w", src.want, err)
 	}
-	if err := absent(ctx, s, name); err != nil {
-		return err
-	}
-	if err := put(ctx, s, name, data); err != nil {
-		return fmt.Errorf("after the failed one: %w", err)
-	}
-	if err := holds(ctx, s, name, data); err != nil {
-		return err
-	}
-	if err := s.Delete(ctx, name); err != nil {
-		return err
-	}
-	return absent(ctx, s, name)
+	p.absent(name)
+	p.put(name, data)
+	p.holds(name, data)
+	p.delete(name)
+	p.absent(name)
 }
 
-func putCancelled(ctx context.Context, h Harness, s bytestore.Store) error {
-	over, cancel := context.WithCancel(ctx)
+func putCancelled(p *probe) {
+	over, cancel := context.WithCancel(p.ctx)
 	cancel()
 	name := newName()
-	if err := isError("Put", put(over, s, name, content(1, 10)), context.Canceled); err != nil {
-		return err
-	}
-	if err := absent(ctx, s, name); err != nil {
-		return err
-	}
-	return reopened(h, func(s bytestore.Store) error { return absent(ctx, s, name) })
+	err := p.s.Put(over, name, bytes.NewReader(content(1, 10)), 10)
+	p.is(err, context.Canceled, "Put with a context that has ended")
+	p.absent(name)
+	p.reopen()
+	p.absent(name)
 }
 
-func refusedRepeatedly(ctx context.Context, h Harness, s bytestore.Store) error {
+func refusedRepeatedly(p *probe) {
 	for range 50 {
 		src := io.MultiReader(bytes.NewReader(content(1, 100)), iotest.ErrReader(errSource))
-		if err := isError("Put", s.Put(ctx, newName(), src, 200), errSource); err != nil {
-			return err
-		}
+		p.is(p.s.Put(p.ctx, newName(), src, 200), errSource, "Put")
 	}
-	if err := lists(ctx, s, "", nil); err != nil {
-		return err
-	}
-	return reopened(h, func(s bytestore.Store) error { return lists(ctx, s, "", nil) })
+	p.lists("")
+	p.reopen()
+	p.lists("")
 }
