@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Play plays random histories until one ends with an error.
-func (p *Probe) Play(one func(t *rapid.T, round int) error) {
+// Play plays random histories until one ends the check.
+func (p *Probe) Play(one func(t *rapid.T, round int)) {
 	round := 0
 	rec := &recorder{name: "model"}
 	done := make(chan struct{})
@@ -17,7 +17,7 @@ func (p *Probe) Play(one func(t *rapid.T, round int) error) {
 		defer close(done)
 		rapid.Check(rec, func(t *rapid.T) {
 			round++
-			if err := one(t, round); err != nil {
+			if err := caught(func() { one(t, round) }); err != nil {
 				t.Fatalf("%v", err)
 			}
 		})

@@ -29,21 +29,32 @@ type wrong struct{ err error }
 
 // NewCheck returns the Check that calls fn with a probe.
 func NewCheck(name string, fn func(p *Probe)) Check {
-	return Check{Name: name, Run: func(ctx context.Context, h *Harness) (err error) {
-		defer func() {
-			if r := recover(); r != nil {
-				w, ok := r.(wrong)
-				if !ok {
-					panic(r)
-				}
-				err = fmt.Errorf("%s: %w", name, w.err)
-			}
-		}()
-		p := &Probe{Ctx: ctx, Harness: h, Clock: h.Clock}
-		p.Store = p.Open()
-		fn(p)
+	return Check{Name: name, Run: func(ctx context.Context, h *Harness) error {
+		err := caught(func() {
+			p := &Probe{Ctx: ctx, Harness: h, Clock: h.Clock}
+			p.Store = p.Open()
+			fn(p)
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 		return nil
 	}}
+}
+
+// caught returns the violation at which fn ended.
+func caught(fn func()) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			w, ok := r.(wrong)
+			if !ok {
+				panic(r)
+			}
+			err = w.err
+		}
+	}()
+	fn()
+	return nil
 }
 
 // Fail ends the check.
@@ -122,23 +133,12 @@ func Same(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// text returns an error's text.
-func text(err error) string {
-	if err == nil {
-		return "none"
+// Agree ends the check unless a call's result is the model's.
+func (p *Probe) Agree(what string, got, want any, err, wantErr error) {
+	p.Must(Matches(err, wantErr), "%s: got error %v, want %v", what, err, wantErr)
+	if wantErr == nil {
+		p.Equal(got, want, "%s", what)
 	}
-	return err.Error()
-}
-
-// Agree compares a result with the model's.
-func Agree(what string, got, want any, err, wantErr error) error {
-	switch {
-	case !Matches(err, wantErr):
-		return fmt.Errorf("%s: got error %q, want %q", what, text(err), text(wantErr))
-	case wantErr == nil && !Same(got, want):
-		return fmt.Errorf("%s:\n got %+v\nwant %+v", what, got, want)
-	}
-	return nil
 }
 
 // Next returns a number that no other call returned: for a channel, an object, or a proof.

@@ -20,7 +20,7 @@ import (
 // uses a separate receiver and separate ids.
 func modelPayments(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
-	p.Play(func(t *rapid.T, round int) error {
+	p.Play(func(t *rapid.T, round int) {
 		b := &bank{
 			T: t, p: p, name: fmt.Sprint("round", round, "-"),
 			channels: map[string]ledger.Channel{}, sessions: map[string]ledger.Session{},
@@ -29,11 +29,9 @@ func modelPayments(p *probe) {
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			b.store = handles[rapid.IntRange(0, 1).Draw(t, "handle")]
-			if err := b.step(); err != nil {
-				return err
-			}
+			b.step()
 		}
-		return b.verify()
+		b.verify()
 	})
 }
 
@@ -87,45 +85,28 @@ func pick[V any](b *bank, name string, of map[string]V) string {
 	return b.oneOf(name, ids...)
 }
 
-func (b *bank) step() error {
-	switch verb := b.oneOf("verb", "open", "open", "buy", "buy", "buy", "refill", "refill", "refill", "read", "read", "read",
+func (b *bank) step() {
+	verb := b.oneOf("verb", "open", "open", "buy", "buy", "buy", "refill", "refill", "refill", "read", "read", "read",
 		"replay", "grant", "use", "use", "use", "return", "return", "credit", "deposit", "deposit", "close",
-		"settle", "settle", "renew", "renew", "purge", "advance", "advance"); verb {
-	case "open":
-		return b.Open()
-	case "buy", "refill", "read":
-		return b.payNew(verb)
-	case "replay":
-		return b.replay()
-	case "grant":
-		return b.grant()
-	case "use":
-		return b.use()
-	case "return":
-		return b.giveBack()
-	case "credit":
-		return b.credit()
-	case "deposit":
-		return b.deposit()
-	case "close":
-		return b.close()
-	case "settle":
-		return b.settle()
-	case "renew":
-		return b.renew()
-	case "purge":
-		_, err := b.store.Purge(b.p.Ctx, 10)
-		return err
-	default:
-		b.p.Clock.Advance(rapid.SampledFrom([]time.Duration{
-			time.Microsecond, time.Second, time.Second, 20 * time.Second, 20 * time.Second, time.Minute, time.Minute,
-			time.Hour, time.Hour, 25 * time.Hour, 31 * 24 * time.Hour,
-		}).Draw(b.T, "time"))
-		return nil
-	}
+		"settle", "settle", "renew", "renew", "purge", "advance", "advance")
+	pay := func() { b.payNew(verb) }
+	map[string]func(){
+		"open": b.Open, "buy": pay, "refill": pay, "read": pay, "replay": b.replay, "grant": b.grant, "use": b.use,
+		"return": b.giveBack, "credit": b.credit, "deposit": b.deposit, "close": b.close, "settle": b.settle,
+		"renew": b.renew, "purge": b.purge, "advance": b.advance,
+	}[verb]()
 }
 
-func (b *bank) Open() error {
+func (b *bank) purge() { dbtest.Value(b.store.Purge(b.p.Ctx, 10)) }
+
+func (b *bank) advance() {
+	b.p.Clock.Advance(rapid.SampledFrom([]time.Duration{
+		time.Microsecond, time.Second, time.Second, 20 * time.Second, 20 * time.Second, time.Minute, time.Minute,
+		time.Hour, time.Hour, 25 * time.Hour, 31 * 24 * time.Hour,
+	}).Draw(b.T, "time"))
+}
+
+func (b *bank) Open() {
 	c := ledger.Channel{
 		ID: b.fresh("channel"), PaymentChannelID: b.number("number", 0, 1), Sender: b.oneOf("sender", "s", "", "t"),
 		Receiver: b.name, Asset: "a", Deposit: rapid.SampledFrom([]int64{20, 50, 100, 0, math.MaxInt64}).Draw(b.T, "deposit"),
@@ -142,11 +123,11 @@ func (b *bank) Open() error {
 	if wantErr == nil {
 		b.channels[c.ID] = c
 	}
-	return dbtest.Agree("open", got, c, err, wantErr)
+	b.p.Agree("open", got, c, err, wantErr)
 }
 
 // payNew draws a payment near to what would be accepted.
-func (b *bank) payNew(verb string) error {
+func (b *bank) payNew(verb string) {
 	sender, number := b.oneOf("sender", "s", "s", "t"), b.number("number", 0, 1)
 	c := b.channels[pick(b, "channel", b.channels)]
 	if c.ID != "" { // otherwise most likely the one of no channel
@@ -169,16 +150,14 @@ func (b *bank) payNew(verb string) error {
 		UnsettledLimit: rapid.SampledFrom([]int64{math.MaxInt64, 1000, 25}).Draw(b.T, "limit"),
 	}
 	b.last[c.ID] = pay
-	return b.spend(verb, pay)
+	b.spend(verb, pay)
 }
 
 // replay sends the last payment over a channel again, whether it was accepted or not.
-func (b *bank) replay() error {
-	pay, ok := b.last[pick(b, "channel", b.channels)]
-	if !ok {
-		return nil
+func (b *bank) replay() {
+	if pay, ok := b.last[pick(b, "channel", b.channels)]; ok {
+		b.spend(b.oneOf("for", "buy", "refill", "read"), pay)
 	}
-	return b.spend(b.oneOf("for", "buy", "refill", "read"), pay)
 }
 
 func (b *bank) find(sender string, number int64) (ledger.Channel, error) {
@@ -229,23 +208,23 @@ func (b *bank) accept(c ledger.Channel, pay ledger.Payment, credit int64) ledger
 	return c
 }
 
-func (b *bank) spend(verb string, pay ledger.Payment) error {
+func (b *bank) spend(verb string, pay ledger.Payment) {
 	price := b.number("price", 1, 4)
 	switch verb {
 	case "read":
-		return b.read(ledger.ReadPurchase{Payment: pay, Price: price, Count: b.number("count", 1, 5)})
+		b.read(ledger.ReadPurchase{Payment: pay, Price: price, Count: b.number("count", 1, 5)})
 	case "refill":
 		buy := ledger.Purchase{Payment: pay, Price: price, Refill: true}
 		buy.Session.ID = pick(b, "session", b.sessions)
-		return b.buy(buy, "")
+		b.buy(buy, "")
 	default:
 		buy := ledger.Purchase{Payment: pay, Price: price}
 		buy.Session = ledger.Session{ID: b.fresh("session"), UserIdentity: "u", Expires: b.now().Add(2 * time.Hour)}
-		return b.buy(buy, b.oneOf("key", "", "", "k", "l"))
+		b.buy(buy, b.oneOf("key", "", "", "k", "l"))
 	}
 }
 
-func (b *bank) read(r ledger.ReadPurchase) error {
+func (b *bank) read(r ledger.ReadPurchase) {
 	c, spendable, wantErr := b.examine(r.Payment)
 	if wantErr == nil && spendable < r.Count*r.Price {
 		wantErr = &ledger.InsufficientFundsError{Required: r.Count * r.Price, Available: spendable}
@@ -254,23 +233,24 @@ func (b *bank) read(r ledger.ReadPurchase) error {
 		c = b.accept(c, r.Payment, spendable-r.Count*r.Price)
 	}
 	got, err := b.store.PayRead(b.p.Ctx, r)
-	return dbtest.Agree("read", got, c, err, wantErr)
+	b.p.Agree("read", got, c, err, wantErr)
 }
 
-func (b *bank) buy(buy ledger.Purchase, key string) error {
+func (b *bank) buy(buy ledger.Purchase, key string) {
 	var once *ledger.Idempotency
 	if key != "" {
 		once = dbtest.Idem(b.name, key)
 	}
 	got, err := b.store.Buy(b.p.Ctx, buy, once)
 	if o, ok := b.bought[key]; ok && key != "" && b.now().Before(o.at.Add(ledger.IdempotencyRetention)) {
-		return dbtest.Agree("buy replayed", got, o.session, err, nil)
+		b.p.Agree("buy replayed", got, o.session, err, nil)
+		return
 	}
 	want, wantErr := b.sell(buy)
 	if wantErr == nil && key != "" {
 		b.bought[key] = boughtOnce{want, b.now()}
 	}
-	return dbtest.Agree("buy", got, want, err, wantErr)
+	b.p.Agree("buy", got, want, err, wantErr)
 }
 
 func (b *bank) sell(buy ledger.Purchase) (ledger.Session, error) {
@@ -311,16 +291,16 @@ func (b *bank) Session(id string) (ledger.Session, error) {
 	return s, nil
 }
 
-func (b *bank) grant() error {
+func (b *bank) grant() {
 	s := ledger.Session{ID: b.fresh("session"), Total: b.number("grant", 0, 9), Expires: b.now().Add(time.Hour)}
 	s.Left = s.Total
 	got, err := b.store.CreateSession(b.p.Ctx, s, nil)
 	s.Created = b.now()
 	b.sessions[s.ID] = s
-	return dbtest.Agree("grant", got, s, err, nil)
+	b.p.Agree("grant", got, s, err, nil)
 }
 
-func (b *bank) use() error {
+func (b *bank) use() {
 	id, n := pick(b, "session", b.sessions), b.number("n", 1, 6)
 	s, wantErr := b.Session(id)
 	switch {
@@ -335,11 +315,9 @@ func (b *bank) use() error {
 	}
 	got, err := b.store.UseSession(b.p.Ctx, id, n, nil)
 	if wantErr == ledger.ErrExhausted { //nolint:errorlint // as it was set above
-		if err := dbtest.Agree("session returned with the error", got, s, nil, nil); err != nil {
-			return err
-		}
+		b.p.Agree("session returned with the error", got, s, nil, nil)
 	}
-	return dbtest.Agree("use", got, s, err, wantErr)
+	b.p.Agree("use", got, s, err, wantErr)
 }
 
 // again reports whether this return was made before, and within the retention.
@@ -348,7 +326,7 @@ func (b *bank) again(kind, id, request string) bool {
 	return ok && b.now().Before(at.Add(ledger.IdempotencyRetention))
 }
 
-func (b *bank) giveBack() error {
+func (b *bank) giveBack() {
 	id, n, request := pick(b, "session", b.sessions), b.number("n", 1, 6), b.oneOf("request", "r", "q")
 	s, wantErr := b.Session(id)
 	switch {
@@ -361,10 +339,10 @@ func (b *bank) giveBack() error {
 		b.returned["session"+id+request] = b.now()
 	}
 	got, err := b.store.ReturnChunksets(b.p.Ctx, id, n, request)
-	return dbtest.Agree("return", got, s, err, wantErr)
+	b.p.Agree("return", got, s, err, wantErr)
 }
 
-func (b *bank) credit() error {
+func (b *bank) credit() {
 	id, n, price, request := pick(b, "channel", b.channels), b.number("n", 1, 3), b.number("price", 1, 4), b.oneOf("request", "r", "q")
 	c, ok := b.channels[id]
 	var wantErr error
@@ -380,10 +358,10 @@ func (b *bank) credit() error {
 		b.returned["channel"+id+request] = b.now()
 	}
 	got, err := b.store.ReturnCredit(b.p.Ctx, id, n, price, request)
-	return dbtest.Agree("return of credit", got, c, err, wantErr)
+	b.p.Agree("return of credit", got, c, err, wantErr)
 }
 
-func (b *bank) deposit() error {
+func (b *bank) deposit() {
 	id, amount := pick(b, "channel", b.channels), b.number("amount", 0, 30)
 	c, ok := b.channels[id]
 	wantErr := b.live(c)
@@ -399,10 +377,10 @@ func (b *bank) deposit() error {
 	}
 	got, err := b.store.AddDeposit(b.p.Ctx, id, amount, nil)
 	c.Proof = nil
-	return dbtest.Agree("deposit", got, c, err, wantErr)
+	b.p.Agree("deposit", got, c, err, wantErr)
 }
 
-func (b *bank) close() error {
+func (b *bank) close() {
 	id := pick(b, "channel", b.channels)
 	c, ok := b.channels[id]
 	var wantErr error
@@ -413,15 +391,15 @@ func (b *bank) close() error {
 		b.channels[id] = c
 	}
 	got, err := b.store.CloseChannel(b.p.Ctx, id)
-	return dbtest.Agree("close", got, c, err, wantErr)
+	b.p.Agree("close", got, c, err, wantErr)
 }
 
 // settle books an accepted payment, the newest or not.
-func (b *bank) settle() error {
+func (b *bank) settle() {
 	id := pick(b, "channel", b.channels)
 	list := b.settleable[id]
 	if len(list) == 0 {
-		return nil
+		return
 	}
 	s := list[b.number("which", 0, int64(len(list)-1))]
 	c := b.channels[id]
@@ -430,7 +408,7 @@ func (b *bank) settle() error {
 	if b.pending[id].Amount <= s.Amount {
 		delete(b.pending, id)
 	}
-	return b.store.Book(b.p.Ctx, []ledger.Settlement{s})
+	b.p.OK(b.store.Book(b.p.Ctx, []ledger.Settlement{s}), "settle")
 }
 
 // expired returns what can be booked only after a renewal, or by a service that books what has
@@ -442,10 +420,10 @@ func (b *bank) expired(c ledger.Channel) int64 {
 	return c.Accepted - c.Settled
 }
 
-func (b *bank) renew() error {
+func (b *bank) renew() {
 	c := b.channels[pick(b, "channel", b.channels)]
 	if c.ID == "" {
-		return nil
+		return
 	}
 	pay := ledger.Payment{
 		Sender: c.Sender, Receiver: b.name, Asset: "a", PaymentChannelID: c.PaymentChannelID, Sequence: c.Sequence + b.number("sequence", 0, 2),
@@ -469,18 +447,16 @@ func (b *bank) renew() error {
 		b.settleable[c.ID] = append(b.settleable[c.ID], b.pending[c.ID])
 	}
 	got, err := b.store.Renew(b.p.Ctx, pay)
-	return dbtest.Agree("renew", got, c, err, wantErr)
+	b.p.Agree("renew", got, c, err, wantErr)
 }
 
 // verify compares everything with the model, and audits the store.
-func (b *bank) verify() error {
+func (b *bank) verify() {
 	ctx := b.p.Ctx
 	for id, c := range b.channels {
 		c.Expired = b.expired(c)
 		got, err := b.store.Channel(ctx, id)
-		if err := dbtest.Agree("channel", got, c, err, nil); err != nil {
-			return err
-		}
+		b.p.Agree("channel", got, c, err, nil)
 		var want []string
 		for sid, s := range b.sessions {
 			if _, err := b.Session(sid); err == nil && s.Channel == id {
@@ -494,16 +470,12 @@ func (b *bank) verify() error {
 		}
 		slices.Sort(ids)
 		slices.Sort(want)
-		if err := dbtest.Agree("sessions of a channel", ids, want, err, nil); err != nil {
-			return err
-		}
+		b.p.Agree("sessions of a channel", ids, want, err, nil)
 	}
 	for id := range b.sessions {
 		want, wantErr := b.Session(id)
 		got, err := b.store.Session(ctx, id)
-		if err := dbtest.Agree("session", got, want, err, wantErr); err != nil {
-			return err
-		}
+		b.p.Agree("session", got, want, err, wantErr)
 	}
 	all, err := b.store.Settlements(ctx, ledger.Settlement{}, 10_000)
 	got := map[string]ledger.Settlement{}
@@ -512,9 +484,6 @@ func (b *bank) verify() error {
 			got[s.Channel] = s
 		}
 	}
-	if err := dbtest.Agree("settlements", got, b.pending, err, nil); err != nil {
-		return err
-	}
-	found, err := b.store.Audit(ctx)
-	return dbtest.Agree("audit", found, []string(nil), err, nil)
+	b.p.Agree("settlements", got, b.pending, err, nil)
+	b.p.Audited()
 }

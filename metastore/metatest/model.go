@@ -25,14 +25,16 @@ func historyChecks() []dbtest.Check {
 // in memory. Each history uses a separate account and separate ids.
 func modelHistory(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
-	p.Play(func(t *rapid.T, round int) error {
+	p.Play(func(t *rapid.T, round int) {
 		h := &history{p: p, handles: handles, model: newModel(fmt.Sprint("account", round))}
 		for range rapid.IntRange(10, 60).Draw(t, "steps") {
-			if err := errors.Join(h.step(t), h.usage()); err != nil {
-				return err
-			}
+			h.step(t)
+			h.usage()
 		}
-		return errors.Join(h.settle(), h.accounts(), h.leave(), h.accounts())
+		h.settle()
+		h.accounts()
+		h.leave()
+		h.accounts()
 	})
 }
 
@@ -112,55 +114,50 @@ type history struct {
 
 var modelNames = []string{"a", "a/b", "a/c", "b", strings.Repeat("n", 2000) + "1", strings.Repeat("n", 2000) + "2"}
 
-func (h *history) step(t *rapid.T) error {
+func (h *history) step(t *rapid.T) {
 	s := h.handles[rapid.IntRange(0, len(h.handles)-1).Draw(t, "handle")]
 	name := rapid.SampledFrom(modelNames).Draw(t, "name")
 	id := fmt.Sprint(h.model.account, "-", rapid.IntRange(0, 2).Draw(t, "id"))
 	owner := rapid.SampledFrom(h.owners()).Draw(t, "owner")
 	ctx := h.p.Ctx
+	commit := func(create bool) {
+		h.commit(ctx, s, name, owner, create, rapid.IntRange(0, 3).Draw(t, "expiring") == 0)
+	}
 	// The first ones are drawn more often.
-	switch verb := rapid.SampledFrom([]string{
+	verb := rapid.SampledFrom([]string{
 		"begin", "part", "complete", "commit", "advance", "part", "purge", "churn", "abort", "delete", "create",
 		"commit", "get", "list", "session", "use", "use", "use once", "reopen",
-	}).Draw(t, "verb"); verb {
-	case "commit", "create":
-		expiring := rapid.IntRange(0, 3).Draw(t, "expiring") == 0
-		return h.commit(ctx, s, name, owner, verb == "create", expiring)
-	case "delete":
-		return h.remove(ctx, s, name)
-	case "get":
-		return h.get(ctx, s, name)
-	case "list":
-		limit := rapid.IntRange(1, 4).Draw(t, "limit")
-		delimiter := rapid.SampledFrom([]string{"", "/", "n"}).Draw(t, "delimiter")
-		return errors.Join(h.accounts(), h.list(ctx, s, metastore.ListQuery{Account: h.model.account, Delimiter: delimiter, Limit: limit, Metadata: rapid.Bool().Draw(t, "metadata")}))
-	case "begin":
-		return h.Begin(ctx, s, id, name, owner)
-	case "part":
-		return h.part(ctx, s, id, rapid.IntRange(0, 2).Draw(t, "part"))
-	case "complete":
-		return h.Complete(ctx, s, id, rapid.IntRange(0, 4).Draw(t, "stale") == 4, rapid.Bool().Draw(t, "create only"))
-	case "abort":
-		return h.abort(ctx, s, id)
-	case "session":
-		return h.Session(ctx, s, id, rapid.Int64Range(0, 3).Draw(t, "chunksets"))
-	case "use":
-		return h.use(ctx, s, id, "")
-	case "use once":
-		return h.use(ctx, s, id, rapid.SampledFrom([]string{"k", "l"}).Draw(t, "key"))
-	case "churn":
-		return h.churn(ctx, s, owner)
-	case "purge":
-		return h.Purge(ctx, s, rapid.SampledFrom([]int{2, 10, 100}).Draw(t, "limit"))
-	case "reopen":
-		return h.Reopen()
-	default:
-		h.p.Clock.Advance(rapid.SampledFrom([]time.Duration{time.Microsecond, time.Minute, time.Hour, 25 * time.Hour, 8 * 24 * time.Hour}).Draw(t, "time"))
-		return nil
-	}
+	}).Draw(t, "verb")
+	map[string]func(){
+		"commit": func() { commit(false) },
+		"create": func() { commit(true) },
+		"delete": func() { h.remove(ctx, s, name) },
+		"get":    func() { h.get(ctx, s, name) },
+		"list": func() {
+			limit := rapid.IntRange(1, 4).Draw(t, "limit")
+			delimiter := rapid.SampledFrom([]string{"", "/", "n"}).Draw(t, "delimiter")
+			h.accounts()
+			h.list(ctx, s, metastore.ListQuery{Account: h.model.account, Delimiter: delimiter, Limit: limit, Metadata: rapid.Bool().Draw(t, "metadata")})
+		},
+		"begin": func() { h.Begin(ctx, s, id, name, owner) },
+		"part":  func() { h.part(ctx, s, id, rapid.IntRange(0, 2).Draw(t, "part")) },
+		"complete": func() {
+			h.Complete(ctx, s, id, rapid.IntRange(0, 4).Draw(t, "stale") == 4, rapid.Bool().Draw(t, "create only"))
+		},
+		"abort":    func() { h.abort(ctx, s, id) },
+		"session":  func() { h.Session(ctx, s, id, rapid.Int64Range(0, 3).Draw(t, "chunksets")) },
+		"use":      func() { h.use(ctx, s, id, "") },
+		"use once": func() { h.use(ctx, s, id, rapid.SampledFrom([]string{"k", "l"}).Draw(t, "key")) },
+		"churn":    func() { h.churn(ctx, s, owner) },
+		"purge":    func() { h.Purge(ctx, s, rapid.SampledFrom([]int{2, 10, 100}).Draw(t, "limit")) },
+		"reopen":   h.Reopen,
+		"advance": func() {
+			h.p.Clock.Advance(rapid.SampledFrom([]time.Duration{time.Microsecond, time.Minute, time.Hour, 25 * time.Hour, 8 * 24 * time.Hour}).Draw(t, "time"))
+		},
+	}[verb]()
 }
 
-func (h *history) commit(ctx context.Context, s whole.Database, name, owner string, create, expiring bool) error {
+func (h *history) commit(ctx context.Context, s whole.Database, name, owner string, create, expiring bool) {
 	m, now := h.model, h.p.Clock.Now()
 	b := metastore.Blob{Account: m.account, Name: name, Content: h.p.Content(), Size: 4 + int64(h.made), CRC64: uint64(h.made), Owner: owner, Metadata: h.metadata()}
 	h.made++
@@ -180,13 +177,13 @@ func (h *history) commit(ctx context.Context, s whole.Database, name, owner stri
 		b = m.replace(b)
 		m.extents[b.Content] = stored(extents...)
 	}
-	return dbtest.Agree("commit", got, b, err, wantErr)
+	h.p.Agree("commit", got, b, err, wantErr)
 }
 
 // metadata returns the next blob's or upload's metadata: every other one has none.
 func (h *history) metadata() string { return strings.Repeat("m", h.made%2*h.made) }
 
-func (h *history) remove(ctx context.Context, s whole.Database, name string) error {
+func (h *history) remove(ctx context.Context, s whole.Database, name string) {
 	old, had := h.model.blobs[name]
 	id, got, err := s.DeleteBlob(ctx, h.model.account, name, nil)
 	if had {
@@ -194,10 +191,10 @@ func (h *history) remove(ctx context.Context, s whole.Database, name string) err
 		h.model.deleted[name] = old.Modified
 		delete(h.model.blobs, name)
 	}
-	return dbtest.Agree("delete", fmt.Sprint(id, got), fmt.Sprint(old.Content, had), err, nil)
+	h.p.Agree("delete", fmt.Sprint(id, got), fmt.Sprint(old.Content, had), err, nil)
 }
 
-func (h *history) get(ctx context.Context, s whole.Database, name string) error {
+func (h *history) get(ctx context.Context, s whole.Database, name string) {
 	m, now := h.model, h.p.Clock.Now()
 	want, ok := m.blobs[name]
 	var wantErr error
@@ -208,14 +205,14 @@ func (h *history) get(ctx context.Context, s whole.Database, name string) error 
 		wantErr = database.ErrExpired
 	}
 	got, err := s.Blob(ctx, m.account, name)
-	if err := dbtest.Agree("blob", got, want, err, wantErr); err != nil || wantErr != nil {
-		return err
+	h.p.Agree("blob", got, want, err, wantErr)
+	if wantErr == nil {
+		extents, err := s.Extents(ctx, got.Content, metastore.Position{}, 100)
+		h.p.Agree("extents", extents, m.extents[got.Content], err, nil)
 	}
-	extents, err := s.Extents(ctx, got.Content, metastore.Position{}, 100)
-	return dbtest.Agree("extents", extents, m.extents[got.Content], err, nil)
 }
 
-func (h *history) list(ctx context.Context, s whole.Database, q metastore.ListQuery) error {
+func (h *history) list(ctx context.Context, s whole.Database, q metastore.ListQuery) {
 	var names []string
 	for n := range h.model.blobs {
 		if h.model.current(n, h.p.Clock.Now()) != nil {
@@ -224,10 +221,7 @@ func (h *history) list(ctx context.Context, s whole.Database, q metastore.ListQu
 	}
 	slices.Sort(names)
 	for {
-		got, err := s.ListBlobs(ctx, q)
-		if err != nil {
-			return err
-		}
+		got := dbtest.Value(s.ListBlobs(ctx, q))
 		want := modelPage(names, q)
 		var listedNames []string
 		for _, b := range got.Blobs {
@@ -236,29 +230,27 @@ func (h *history) list(ctx context.Context, s whole.Database, q metastore.ListQu
 			if !q.Metadata {
 				listed.Metadata = ""
 			}
-			if !dbtest.Same(b, listed) {
-				return fmt.Errorf("listed %+v, want %+v", b, listed)
-			}
+			h.p.Equal(b, listed, "listed blob")
 		}
 		if !slices.Equal(listedNames, want.names) || !slices.Equal(got.Prefixes, want.groups) || got.Next != want.next {
-			return fmt.Errorf("list %+v: got %q %q %q, want %q", q, listedNames, got.Prefixes, got.Next, want)
+			h.p.Fail("list %+v: got %q %q %q, want %q", q, listedNames, got.Prefixes, got.Next, want)
 		}
 		if q.After = got.Next; q.After == "" {
-			return nil
+			return
 		}
 	}
 }
 
-func (h *history) Begin(ctx context.Context, s whole.Database, id, name, owner string) error {
+func (h *history) Begin(ctx context.Context, s whole.Database, id, name, owner string) {
 	if _, ok := h.model.uploads[id]; ok {
-		return nil
+		return
 	}
 	now := h.p.Clock.Now()
 	u := metastore.Upload{ID: id, Account: h.model.account, Name: name, Content: h.p.Content(), PartSize: 10, Owner: owner, Metadata: h.metadata()}
 	got, err := s.BeginUpload(ctx, u)
 	u.State, u.Created, u.Touched, u.Revision = metastore.UploadOpen, now, now, got.Revision
 	h.model.uploads[id] = &modelUpload{Upload: u, parts: map[int]metastore.Extent{}}
-	return dbtest.Agree("begin", got, u, err, nil)
+	h.p.Agree("begin", got, u, err, nil)
 }
 
 // Upload returns the model's upload, or the error that every method returns.
@@ -270,7 +262,7 @@ func (h *history) Upload(id string) (*modelUpload, error) {
 	return u, nil
 }
 
-func (h *history) part(ctx context.Context, s whole.Database, id string, index int) error {
+func (h *history) part(ctx context.Context, s whole.Database, id string, index int) {
 	u, wantErr := h.Upload(id)
 	if wantErr == nil {
 		wantErr = map[metastore.UploadState]error{
@@ -280,8 +272,9 @@ func (h *history) part(ctx context.Context, s whole.Database, id string, index i
 	h.made++
 	e := h.p.Extent(index, 0, int64(h.made))
 	err := s.PutPart(ctx, id, metastore.Part{Index: index, Size: e.Size}, []metastore.Extent{e})
-	if derr := dbtest.Agree("part", nil, nil, err, wantErr); derr != nil || wantErr != nil {
-		return derr
+	h.p.Agree("part", nil, nil, err, wantErr)
+	if wantErr != nil {
+		return
 	}
 	if old, again := u.parts[index]; again {
 		h.model.moved = append(h.model.moved, old.Object)
@@ -293,18 +286,17 @@ func (h *history) part(ctx context.Context, s whole.Database, id string, index i
 	u.Parts = int64(len(u.parts))
 	u.Touched = h.p.Clock.Now()
 	got, err := s.Upload(ctx, id)
-	if err == nil && got.Revision <= u.Revision {
-		return fmt.Errorf("revision went from %d to %d", u.Revision, got.Revision)
-	}
+	h.p.Must(err != nil || got.Revision > u.Revision, "revision went from %d to %d", u.Revision, got.Revision)
 	u.Revision = got.Revision
-	return dbtest.Agree("upload", got, u.Upload, err, nil)
+	h.p.Agree("upload", got, u.Upload, err, nil)
 }
 
-func (h *history) Complete(ctx context.Context, s whole.Database, id string, stale, create bool) error {
+func (h *history) Complete(ctx context.Context, s whole.Database, id string, stale, create bool) {
 	u, wantErr := h.Upload(id)
 	if wantErr != nil {
 		_, err := s.CompleteUpload(ctx, id, 0, 0, 0, nil)
-		return dbtest.Agree("complete", nil, nil, err, wantErr)
+		h.p.Agree("complete", nil, nil, err, wantErr)
+		return
 	}
 	revision, now := u.Revision, h.p.Clock.Now()
 	if stale {
@@ -317,14 +309,18 @@ func (h *history) Complete(ctx context.Context, s whole.Database, id string, sta
 	got, err := s.CompleteUpload(ctx, id, revision, u.Bytes, 5, precondition)
 	switch {
 	case u.State == metastore.UploadCommitted:
-		return dbtest.Agree("repeated complete", got, u.Upload, err, nil)
+		h.p.Agree("repeated complete", got, u.Upload, err, nil)
+		return
 	case u.State == metastore.UploadAborted:
-		return dbtest.Agree("complete", nil, nil, err, metastore.ErrAborted)
+		h.p.Agree("complete", nil, nil, err, metastore.ErrAborted)
+		return
 	case stale:
-		return dbtest.Agree("complete", nil, nil, err, metastore.ErrRevisionMismatch)
+		h.p.Agree("complete", nil, nil, err, metastore.ErrRevisionMismatch)
+		return
 	}
 	if wantErr := createOnly(h.model.current(u.Name, now)); create && wantErr != nil {
-		return dbtest.Agree("complete", nil, nil, err, wantErr)
+		h.p.Agree("complete", nil, nil, err, wantErr)
+		return
 	}
 	u.State, u.Ended, u.Modified, u.Size, u.CRC64 = metastore.UploadCommitted, now, now, u.Bytes, 5
 	h.model.replace(metastore.Blob{
@@ -338,22 +334,23 @@ func (h *history) Complete(ctx context.Context, s whole.Database, id string, sta
 	}
 	h.model.extents[u.Content] = extents
 	u.end()
-	return dbtest.Agree("complete", got, u.Upload, err, nil)
+	h.p.Agree("complete", got, u.Upload, err, nil)
 }
 
-func (h *history) abort(ctx context.Context, s whole.Database, id string) error {
+func (h *history) abort(ctx context.Context, s whole.Database, id string) {
 	u, wantErr := h.Upload(id)
 	if wantErr == nil && u.State == metastore.UploadCommitted {
 		wantErr = metastore.ErrCommitted
 	}
 	got, err := s.AbortUpload(ctx, id)
 	if wantErr != nil {
-		return dbtest.Agree("abort", nil, nil, err, wantErr)
+		h.p.Agree("abort", nil, nil, err, wantErr)
+		return
 	}
 	if u.State == metastore.UploadOpen {
 		h.model.abort(u, h.p.Clock.Now())
 	}
-	return dbtest.Agree("abort", got, u.Content, err, nil)
+	h.p.Agree("abort", got, u.Content, err, nil)
 }
 
 // abort ends an upload. Its parts become garbage.
@@ -368,7 +365,7 @@ func (u *modelUpload) end() {
 	u.Parts, u.ContentType, u.Metadata, u.parts = 0, "", "", nil
 }
 
-func (h *history) Session(ctx context.Context, s whole.Database, id string, left int64) error {
+func (h *history) Session(ctx context.Context, s whole.Database, id string, left int64) {
 	now := h.p.Clock.Now()
 	want := ledger.Session{ID: id, Total: left, Left: left, Created: now, Expires: now.Add(2 * time.Hour)}
 	var wantErr error
@@ -378,10 +375,10 @@ func (h *history) Session(ctx context.Context, s whole.Database, id string, left
 		h.model.sessions[id] = want
 	}
 	got, err := s.CreateSession(ctx, want, nil)
-	return dbtest.Agree("create session", got, want, err, wantErr)
+	h.p.Agree("create session", got, want, err, wantErr)
 }
 
-func (h *history) use(ctx context.Context, s whole.Database, id, key string) error {
+func (h *history) use(ctx context.Context, s whole.Database, id, key string) {
 	m, now := h.model, h.p.Clock.Now()
 	var once *ledger.Idempotency
 	if key != "" {
@@ -390,16 +387,20 @@ func (h *history) use(ctx context.Context, s whole.Database, id, key string) err
 	}
 	got, err := s.UseSession(ctx, id, 1, once)
 	if o, ok := m.once[id+key]; ok && key != "" && now.Before(o.at.Add(ledger.IdempotencyRetention)) {
-		return dbtest.Agree("use replayed", got, o.outcome, err, nil)
+		h.p.Agree("use replayed", got, o.outcome, err, nil)
+		return
 	}
 	want, ok := m.sessions[id]
 	switch {
 	case !ok || !now.Before(want.Expires.Add(ledger.SessionRetention)):
-		return dbtest.Agree("use", nil, nil, err, database.ErrNotFound)
+		h.p.Agree("use", nil, nil, err, database.ErrNotFound)
+		return
 	case !now.Before(want.Expires):
-		return dbtest.Agree("use", nil, nil, err, database.ErrExpired)
+		h.p.Agree("use", nil, nil, err, database.ErrExpired)
+		return
 	case want.Left == 0:
-		return dbtest.Agree("use", nil, nil, err, ledger.ErrExhausted)
+		h.p.Agree("use", nil, nil, err, ledger.ErrExhausted)
+		return
 	}
 	want.Left--
 	want.Used++
@@ -407,23 +408,16 @@ func (h *history) use(ctx context.Context, s whole.Database, id, key string) err
 	if key != "" {
 		m.once[id+key] = modelOnce{outcome: want, at: now, owner: once.Owner}
 	}
-	return dbtest.Agree("use", got, want, err, nil)
+	h.p.Agree("use", got, want, err, nil)
 }
 
 // settle compares the garbage with the model's, and drops it.
-func (h *history) settle() error {
+func (h *history) settle() {
 	s, ctx, m := h.handles[0], h.p.Ctx, h.model
-	garbage, err := s.GarbageContents(ctx, 0, metastore.GarbageContent{}, 10_000)
-	if err != nil {
-		return err
-	}
 	var moved []string
-	for _, g := range garbage {
+	for _, g := range dbtest.Value(s.GarbageContents(ctx, 0, metastore.GarbageContent{}, 10_000)) {
 		id := g.Content
-		extents, err := s.Extents(ctx, id, metastore.Position{}, 100)
-		if err != nil {
-			return err
-		}
+		extents := dbtest.Value(s.Extents(ctx, id, metastore.Position{}, 100))
 		if !m.garbage[id] { // created by the store for the replaced parts
 			for _, e := range extents {
 				moved = append(moved, e.Object)
@@ -432,20 +426,14 @@ func (h *history) settle() error {
 		}
 		delete(m.garbage, id)
 		delete(m.charges, id.String())
-		if err := errors.Join(s.DropExtents(ctx, id, positions(extents)), s.DropContent(ctx, id)); err != nil {
-			return err
-		}
+		h.p.OK(errors.Join(s.DropExtents(ctx, id, positions(extents)), s.DropContent(ctx, id)), "drop")
 	}
 	slices.Sort(moved)
 	slices.Sort(m.moved)
-	if len(m.garbage) > 0 || !slices.Equal(moved, m.moved) {
-		return fmt.Errorf("not garbage: %v; replaced extents that are garbage: %v, want %v", m.garbage, moved, m.moved)
-	}
+	h.p.Must(len(m.garbage) == 0, "not garbage: %v", m.garbage)
+	h.p.Equal(moved, m.moved, "replaced extents that are garbage")
 	m.moved = nil
 	for name := range m.blobs { // dropping garbage must not drop live extents
-		if err := h.get(ctx, s, name); err != nil {
-			return err
-		}
+		h.get(ctx, s, name)
 	}
-	return nil
 }
