@@ -54,9 +54,7 @@ func TestHeldRequests(t *testing.T) {
 				t.Fatal("the number of slots is not bounded")
 			}
 		}
-		if len(all) != 2*2+16 {
-			t.Errorf("%d slots were granted, want twice the concurrent requests and 16 more", len(all))
-		}
+		testenv.Equal(t, len(all), 2*2+16, "slots, twice the concurrent requests and 16 more")
 		for _, release := range all {
 			release()
 		}
@@ -82,9 +80,7 @@ func TestRequestRate(t *testing.T) {
 		for range 10 {
 			enter(t, a)()
 		}
-		if took := since(start); took != 0 {
-			t.Errorf("a second's requests took %v s", took)
-		}
+		testenv.Equal(t, since(start), 0, "the seconds that a second's requests took")
 		if left, full := a.Requests(); left != 0 || full != time.Second {
 			t.Errorf("later %d are left, whole after %v", left, full)
 		}

@@ -116,12 +116,8 @@ func TestCallerAllows(t *testing.T) {
 	} {
 		caller := callerOf(t, store, c.key)
 		testenv.Is(t, caller.Allows(c.scope, c.account), c.want, "%s", name)
-		if caller.Has(c.scope) != !errors.Is(c.want, access.ErrScope) {
-			t.Errorf("%s: Has is %t", name, caller.Has(c.scope))
-		}
-		if caller.AllAccounts() != (c.key.Accounts == nil) {
-			t.Errorf("%s: AllAccounts is %t", name, caller.AllAccounts())
-		}
+		testenv.Equal(t, caller.Has(c.scope), !errors.Is(c.want, access.ErrScope), "%s: whether it has the scope", name)
+		testenv.Equal(t, caller.AllAccounts(), c.key.Accounts == nil, "%s: whether it has all accounts", name)
 	}
 }
 
@@ -280,9 +276,7 @@ func TestStoreIsDown(t *testing.T) {
 		reports := 0
 		run(t, keys, func(err error) {
 			reports++
-			if !errors.Is(err, errDown) {
-				t.Error(err)
-			}
+			testenv.Is(t, err, errDown, "a poll")
 		})
 		authenticate(t, "up", keys, good, nil)
 		served.down(errDown)
@@ -295,14 +289,10 @@ func TestStoreIsDown(t *testing.T) {
 		served.up()
 		authenticate(t, "up again", keys, good, nil)
 		poll()
-		if reports != 10 {
-			t.Errorf("%d reports of 10 failures", reports)
-		}
+		testenv.Equal(t, reports, 10, "reports of 10 failures")
 		lookups := served.lookups.Load()
 		authenticate(t, "polled again", keys, good, nil)
-		if n := served.lookups.Load(); n != lookups {
-			t.Error("an unchanged key was evicted")
-		}
+		testenv.Equal(t, served.lookups.Load(), lookups, "lookups after the poll")
 	})
 }
 
@@ -322,9 +312,7 @@ func TestPollWithoutAnAnswer(t *testing.T) {
 		time.Sleep(10*time.Second + time.Nanosecond)
 		authenticate(t, "after 10 s", keys, good, access.ErrUnknownKey)
 		poll()
-		if reports != 1 {
-			t.Errorf("%d reports", reports)
-		}
+		testenv.Equal(t, reports, 1, "reports")
 	})
 }
 
@@ -337,9 +325,9 @@ func TestRecheck(t *testing.T) {
 		run(t, keys, noReport(t))
 		caller := testenv.Must(keys.Authenticate(t.Context(), good))(t)
 		const calls = 100
-		// recheck calls Recheck concurrently while a query takes half a second, and returns the
+		// recheck calls Recheck concurrently while a query takes half a second, and compares the
 		// number of queries and how many calls may write.
-		recheck := func(want error) (queries int64, writing int) {
+		recheck := func(when string, want error, queries, writing int64) {
 			t.Helper()
 			before := served.lookups.Load()
 			slow := func() { time.Sleep(500 * time.Millisecond) }
@@ -359,33 +347,22 @@ func TestRecheck(t *testing.T) {
 				})
 			}
 			all.Wait()
-			return served.lookups.Load() - before, int(writers.Load())
+			testenv.Equal(t, served.lookups.Load()-before, queries, "%s: queries", when)
+			testenv.Equal(t, writers.Load(), writing, "%s: calls that may write", when)
 		}
-		if queries, writers := recheck(nil); queries != 0 || writers != calls {
-			t.Errorf("unchanged: %d queries, %d of %d calls may write", queries, writers, calls)
-		}
+		recheck("unchanged", nil, 0, calls)
 		testenv.Must(access.Update(t.Context(), command, key.ID, access.KeyChange{Scopes: []access.Scope{access.ScopeRead}}))(t)
 		poll()
-		if queries, writers := recheck(nil); queries != 1 || writers != 0 {
-			t.Errorf("changed: %d queries, want 1; %d calls may still write", queries, writers)
-		}
-		if queries, _ := recheck(nil); queries != 0 {
-			t.Errorf("%d queries after that", queries)
-		}
+		recheck("changed", nil, 1, 0)
+		recheck("after that", nil, 0, 0)
 		gone, leave := context.WithCancel(t.Context())
 		leave()
-		if _, err := keys.Recheck(gone, caller); err != nil {
-			t.Errorf("a cached key needs no query, but a client that has gone gets %v", err)
-		}
+		testenv.Is(t, testenv.Error(keys.Recheck(gone, caller)), nil, "a cached key, for a client that has gone")
 		time.Sleep(time.Hour)
-		if queries, _ := recheck(access.ErrUnknownKey); queries != 0 {
-			t.Errorf("expired: %d queries", queries)
-		}
+		recheck("expired", access.ErrUnknownKey, 0, 0)
 		testenv.Must(command.RevokeKey(t.Context(), key.ID))(t)
 		poll()
-		if queries, _ := recheck(access.ErrUnknownKey); queries != 1 {
-			t.Errorf("revoked: %d queries, want 1", queries)
-		}
+		recheck("revoked", access.ErrUnknownKey, 1, 0)
 		command.down(errDown) // served is polled, and must not fail
 		fresh := access.NewAuthenticator(command, access.AuthenticatorOptions{})
 		testenv.Is(t, testenv.Error(fresh.Recheck(t.Context(), caller)), errDown, "the store is down")
@@ -455,9 +432,7 @@ func TestSharedLookupKnowsOfEveryChange(t *testing.T) {
 		synctest.Wait()
 		select {
 		case err := <-done:
-			if !errors.Is(err, access.ErrUnknownKey) {
-				t.Errorf("after the revocation was seen: %v", err)
-			}
+			testenv.Is(t, err, access.ErrUnknownKey, "after the revocation was seen")
 		default:
 			t.Error("a request waits for a lookup that began before the revocation")
 			close(goOn)

@@ -42,10 +42,7 @@ func hit(t *testing.T, limiter *access.Limiter, caller *access.Caller, k keys.Li
 		a = limiter.OfKey(caller)
 	}
 	defer a.Release()
-	enter := func() error {
-		_, err := a.Enter(t.Context()) // it does not leave
-		return err
-	}
+	enter := func() error { return testenv.Error(a.Enter(t.Context())) } // it does not leave
 	pace := func(wait func() error) error { return errors.Join(wait(), wait()) }
 	var err, want error
 	switch k.Name {
@@ -82,7 +79,5 @@ func hit(t *testing.T, limiter *access.Limiter, caller *access.Caller, k keys.Li
 	default:
 		t.Fatalf("the test does not know the limit %s", k.Name)
 	}
-	if !errors.Is(err, want) {
-		t.Errorf("%s: %v, want %v", k.Name, err, want)
-	}
+	testenv.Is(t, err, want, "%s", k.Name)
 }

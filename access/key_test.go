@@ -65,9 +65,7 @@ func TestCreate(t *testing.T) {
 		t.Errorf("by default: %+v", alone)
 	}
 	joined, _ := makeKey(t, store, access.NewKey{Group: "Books-1.x_y"})
-	if joined.Limits != limits {
-		t.Errorf("the second of a group has %+v", joined.Limits)
-	}
+	testenv.Equal(t, joined.Limits, limits, "the limits of the second key of a group")
 	_, none, err := access.Create(t.Context(), store, access.NewKey{
 		Scopes: []access.Scope{access.ScopeRead}, Group: "Books-1.x_y", Limits: keys.Limits{RequestsPerSecond: 6},
 	})
@@ -136,9 +134,7 @@ func TestUpdate(t *testing.T) {
 		"no scope": {Scopes: []access.Scope{}}, "an unknown scope": {Scopes: []access.Scope{"root"}}, "no account": {Accounts: &none},
 		"a long label": {Label: &long}, "a terminal escape": {Label: &odd},
 	} {
-		if got, err := access.Update(t.Context(), store, want.ID, change); !errors.Is(err, access.ErrInvalidKey) {
-			t.Errorf("%s: %+v, %v", name, got, err)
-		}
+		testenv.Is(t, testenv.Error(access.Update(t.Context(), store, want.ID, change)), access.ErrInvalidKey, "%s", name)
 	}
 	if got, err := store.Key(t.Context(), want.ID); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("after refusals: %+v, %v, want %+v", got, err, want)
@@ -150,10 +146,9 @@ func TestSetLimits(t *testing.T) {
 	store := openStores(t, 1)[0]
 	makeKey(t, store, access.NewKey{Group: "group", Limits: keys.Limits{RequestsPerSecond: 5, StoredBytes: 6, Channels: 7}})
 	want := keys.Limits{RequestsPerSecond: 5, StoredBytes: keys.Unlimited, OpenUploads: 9}
-	got, err := access.SetLimits(t.Context(), store, "group", keys.Limits{StoredBytes: keys.Unlimited, OpenUploads: 9}, []keys.LimitKind{kindOf(t, "channels")})
-	if err != nil || got != want {
-		t.Errorf("%+v, %v, want %+v", got, err, want)
-	}
+	change := keys.Limits{StoredBytes: keys.Unlimited, OpenUploads: 9}
+	got := testenv.Must(access.SetLimits(t.Context(), store, "group", change, []keys.LimitKind{kindOf(t, "channels")}))(t)
+	testenv.Equal(t, got, want, "the limits")
 	testenv.Is(t, testenv.Error(access.SetLimits(t.Context(), store, "group", keys.Limits{Channels: -2}, nil)), access.ErrInvalidLimit, "a negative limit")
 	testenv.Is(t, testenv.Error(access.SetLimits(t.Context(), store, "none", want, nil)), database.ErrNotFound, "an unknown group")
 	testenv.Equal(t, testenv.Must(store.GroupLimits(t.Context(), "group"))(t), want, "stored")

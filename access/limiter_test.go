@@ -34,10 +34,7 @@ func TestAddressesThatShareAnAllowance(t *testing.T) {
 		{"", "0.0.0.0", false},
 		{"", "::", false},
 	} {
-		a, b := l.OfAddress(parse(c.a)), l.OfAddress(parse(c.b))
-		if (a == b) != c.shared {
-			t.Errorf("%q and %q share: %t", c.a, c.b, a == b)
-		}
+		testenv.Equal(t, l.OfAddress(parse(c.a)) == l.OfAddress(parse(c.b)), c.shared, "whether %q and %q share", c.a, c.b)
 	}
 }
 
@@ -79,9 +76,7 @@ func TestWhichLimitHolds(t *testing.T) {
 		got := [7]int64{
 			c.got.RequestsPerSecond, c.got.BytesInPerSecond, c.got.BytesOutPerSecond, c.got.ConcurrentRequests, c.got.StoredBytes, c.got.OpenUploads, c.got.Channels,
 		}
-		if got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
+		testenv.Equal(t, got, c.want, "%s", name)
 	}
 }
 
@@ -103,9 +98,7 @@ func TestHoldersAreIndependent(t *testing.T) {
 		seen[a.Holder()] = name
 	}
 	again := l.OfAddress(netip.MustParseAddr("2001:db8::2")) // in the same /64
-	if seen[again.Holder()] != "a network" {
-		t.Errorf("another address of a network is %q", again.Holder())
-	}
+	testenv.Equal(t, seen[again.Holder()], "a network", "another address of a network")
 }
 
 // TestLimitsThatChange checks that changed limits apply to an Allowance in use, as soon as a key is
@@ -238,14 +231,10 @@ func TestRecentAllowancesAreKept(t *testing.T) {
 	testenv.OK(t, tryEnter(t, l, address))
 	for range 5 {
 		others(l, recent-1)
-		if left := requests(); left != 0 {
-			t.Errorf("one of the last %d has %d requests again", recent, left)
-		}
+		testenv.Equal(t, requests(), 0, "requests left of one of the last %d", recent)
 	}
 	others(l, recent)
-	if left := requests(); left != 1 {
-		t.Errorf("one of more than the last %d has %d requests", recent, left)
-	}
+	testenv.Equal(t, requests(), 1, "requests left of one before the last %d", recent)
 }
 
 // others uses the Allowances of n other addresses.

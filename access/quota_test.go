@@ -68,9 +68,7 @@ func (s *shelf) remove(t *testing.T, name string) {
 func (s *shelf) used(t *testing.T) metastore.Used {
 	t.Helper()
 	used, err := s.line.Database.Usage(context.Background(), s.owner)
-	if err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, err)
 	return used
 }
 
@@ -111,16 +109,11 @@ func TestReservations(t *testing.T) {
 		testenv.Check(t, errors.Join(grown.Grow(50), grown.Grow(50)))
 		refused(t, grown.Grow(1), access.QuotaError{Of: "stored bytes", Limit: limit, Used: limit, Wanted: 1})
 		full := access.QuotaError{Of: "stored bytes", Limit: limit, Used: limit, Wanted: 1 + metastore.RowCharge}
-		_, err := s.Reserve(ctx, "", "", 1)
-		refused(t, err, full)
+		refused(t, testenv.Error(s.Reserve(ctx, "", "", 1)), full)
 		time.Sleep(time.Minute) // however long the body takes
-		_, err = s.Reserve(ctx, "", "", 1)
-		refused(t, err, full)
+		refused(t, testenv.Error(s.Reserve(ctx, "", "", 1)), full)
 		grown.Release()
-		whole, err := s.Reserve(ctx, "", "", 100)
-		if err != nil {
-			t.Error(err)
-		}
+		whole := testenv.Must(s.Reserve(ctx, "", "", 100))(t)
 		whole.Release()
 
 		s = newShelf(t, keys.Limits{OpenUploads: 2})
@@ -129,17 +122,12 @@ func TestReservations(t *testing.T) {
 			r := testenv.Must(s.ReserveUpload(ctx, "u", ""))(t)
 			uploads = append(uploads, r)
 		}
-		_, err = s.ReserveUpload(ctx, "u", "")
-		refused(t, err, access.QuotaError{Of: "open uploads", Limit: 2, Used: 2, Wanted: 1})
+		refused(t, testenv.Error(s.ReserveUpload(ctx, "u", "")), access.QuotaError{Of: "open uploads", Limit: 2, Used: 2, Wanted: 1})
 		uploads[0].Release()
 		begun := testenv.Must(s.blobs.Begin(ctx, blob.BeginOptions{Account: "a", Name: "u", PartSize: 1, Owner: s.owner}))(t)
 		uploads[1].Keep()
-		last, err := s.ReserveUpload(ctx, "u", "")
-		if err != nil {
-			t.Error(err)
-		}
-		_, err = s.ReserveUpload(ctx, "u", "")
-		refused(t, err, access.QuotaError{Of: "open uploads", Limit: 2, Used: 2, Wanted: 1})
+		last := testenv.Must(s.ReserveUpload(ctx, "u", ""))(t)
+		refused(t, testenv.Error(s.ReserveUpload(ctx, "u", "")), access.QuotaError{Of: "open uploads", Limit: 2, Used: 2, Wanted: 1})
 		last.Release()
 		testenv.Check(t, s.blobs.Abort(ctx, begun.ID))
 		for range 2 {
@@ -165,17 +153,14 @@ func TestQuotaOfChannels(t *testing.T) {
 			r.Keep()
 		}
 		first, second := reserve(), reserve()
-		_, err := s.ReserveChannel(ctx, false)
-		refused(t, err, full)
+		refused(t, testenv.Error(s.ReserveChannel(ctx, false)), full)
 		open("first", first)
-		_, err = s.ReserveChannel(ctx, false)
-		refused(t, err, full)
+		refused(t, testenv.Error(s.ReserveChannel(ctx, false)), full)
 		second.Release()
 		open("second", reserve())
 		testenv.Check(t, testenv.Error(s.line.CloseChannel(ctx, "first")))
 		time.Sleep(time.Hour)
-		_, err = s.ReserveChannel(ctx, false)
-		refused(t, err, full)
+		refused(t, testenv.Error(s.ReserveChannel(ctx, false)), full)
 		if err := s.put(t, "a", 1); err != nil { // the quota has space for more objects
 			t.Error(err)
 		}
@@ -215,13 +200,9 @@ func TestStoredDuringALookup(t *testing.T) {
 		late := make(chan error)
 		r := testenv.Must(s.Reserve(t.Context(), "b", "", 50))(t)
 		go func() { _, err := s.Reserve(t.Context(), "", "", 41); late <- err }()
-		if used := <-looked; used.Bytes != 10 {
-			t.Errorf("%+v are stored", used)
-		}
-		_, err := s.blobs.Put(t.Context(), blob.PutOptions{Account: "a", Name: "b", Owner: s.owner}, bytes.NewReader(make([]byte, 50)), 50)
-		if err != nil {
-			t.Error(err)
-		}
+		testenv.Equal(t, (<-looked).Bytes, 10, "bytes stored")
+		put := blob.PutOptions{Account: "a", Name: "b", Owner: s.owner}
+		testenv.Check(t, testenv.Error(s.blobs.Put(t.Context(), put, bytes.NewReader(make([]byte, 50)), 50)))
 		r.Keep()
 		s.line.usage.Store(nil)
 		close(goOn)
@@ -301,22 +282,15 @@ func TestWithoutAQuotaNothingIsLookedUp(t *testing.T) {
 	s := newShelf(t, keys.Limits{})
 	s.line.down(errDown)
 	for name, a := range map[string]*access.Allowance{"key": s.Allowance, "address": allowance(keys.Limits{StoredBytes: 1, StoredObjects: 1, OpenUploads: 1, Channels: 1})} {
-		bytes, err := a.Reserve(t.Context(), "", "", math.MaxInt64)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		upload, err := a.ReserveUpload(t.Context(), "", "")
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		testenv.Is(t, bytes.Grow(math.MaxInt64), nil, "%s", name)
-		channel, err := a.ReserveChannel(t.Context(), true)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		bytes.Keep()
-		upload.Release()
-		channel.Keep()
+		t.Run(name, func(t *testing.T) {
+			bytes := testenv.Must(a.Reserve(t.Context(), "", "", math.MaxInt64))(t)
+			upload := testenv.Must(a.ReserveUpload(t.Context(), "", ""))(t)
+			testenv.OK(t, bytes.Grow(math.MaxInt64))
+			channel := testenv.Must(a.ReserveChannel(t.Context(), true))(t)
+			bytes.Keep()
+			upload.Release()
+			channel.Keep()
+		})
 	}
 	testenv.Equal(t, s.line.asked.Load(), 0, "lookups")
 }

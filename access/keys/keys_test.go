@@ -20,13 +20,9 @@ func TestLimitKinds(t *testing.T) {
 	}
 	fields := reflect.ValueOf(l)
 	for i := range fields.NumField() {
-		if got := fields.Field(i).Int(); got != int64(i+1) {
-			t.Errorf("%s is set to %d by the kinds, want %d", fields.Type().Field(i).Name, got, i+1)
-		}
+		testenv.Equal(t, fields.Field(i).Int(), int64(i+1), "%s as set by the kinds", fields.Type().Field(i).Name)
 	}
-	if n := fields.NumField(); n != len(keys.LimitKinds) {
-		t.Errorf("%d kinds of %d limits", len(keys.LimitKinds), n)
-	}
+	testenv.Equal(t, fields.NumField(), len(keys.LimitKinds), "limits")
 	for _, want := range []string{
 		"requests-per-second", "bytes-in-per-second", "bytes-out-per-second", "concurrent-requests", "stored-bytes", "occupied-bytes", "stored-objects", "open-uploads", "channels",
 		"requests_per_second", "bytes_in_per_second", "bytes_out_per_second", "concurrent_requests", "stored_bytes", "occupied_bytes", "stored_objects", "open_uploads",
@@ -63,9 +59,7 @@ func TestOccupiedBytesDefault(t *testing.T) {
 		{limits{OccupiedBytes: 7}, limits{StoredBytes: 10}, 7},
 		{limits{StoredBytes: math.MaxInt64 / 2}, limits{}, math.MaxInt64 / 4 * 4},
 	} {
-		if got := c.own.Resolve(c.service).OccupiedBytes; got != c.want {
-			t.Errorf("%+v of a service with %+v allow %d occupied bytes, want %d", c.own, c.service, got, c.want)
-		}
+		testenv.Equal(t, c.own.Resolve(c.service).OccupiedBytes, c.want, "occupied bytes of %+v in a service with %+v", c.own, c.service)
 	}
 	testenv.Equal(t, (limits{StoredBytes: 10}).Or(limits{OccupiedBytes: 5}), (limits{StoredBytes: 10, OccupiedBytes: 5}), "limits whose stored bytes were changed")
 }

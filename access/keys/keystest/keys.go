@@ -85,8 +85,7 @@ func keyGroups(p *probe) {
 	p.Equal(k.Limits, other, "limits of another group")
 
 	dbtest.Value(create("default", "group3", keys.Limits{}))
-	_, err = create("late", "group3", someLimits)
-	p.Is(err, keys.ErrGroupLimits, "limits for a group without limits")
+	p.Is(dbtest.Error(create("late", "group3", someLimits)), keys.ErrGroupLimits, "limits for a group without limits")
 
 	dbtest.Value(p.Store.RevokeKey(p.Ctx, "first"))
 	p.Reopen()
