@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/bytestore"
+	"sluice/internal/testenv"
 )
 
 func TestNewName(t *testing.T) {
@@ -75,9 +76,7 @@ func TestNameForms(t *testing.T) {
 		{strings.ToUpper(made[:len(made)-1]) + "F", false, false},
 	} {
 		name := bytestore.Name(tc.name)
-		if name.Valid() != tc.valid {
-			t.Errorf("Valid(%q) = %t", tc.name, !tc.valid)
-		}
+		testenv.Equal(t, name.Valid(), tc.valid, "Valid(%q)", tc.name)
 		if _, ok := name.Created(); ok != tc.created {
 			t.Errorf("Created(%q) = %t", tc.name, ok)
 		}

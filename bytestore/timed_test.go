@@ -11,6 +11,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/internal/testenv"
 )
 
 // slowStore takes a second for each call, and caches.
@@ -62,29 +63,21 @@ func TestTimed(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if r != slow.opened {
-					t.Error("the reader is another one: it could not be sent without a copy")
-				}
+				testenv.Equal(t, r, slow.opened, "the reader, which can be sent without a copy")
 				return r.Close()
 			},
 			func(ctx context.Context) error { return store.Delete(ctx, name) },
 		} {
 			ctx, cancel := context.WithCancel(timer)
-			if err := call(ctx); err != nil {
-				t.Error(err)
-			}
+			testenv.Check(t, call(ctx))
 			cancel()
-			if got, want := timer.Spent(), time.Duration(i+1)*time.Second; got != want {
-				t.Errorf("after %d calls %v, want %v", i+1, got, want)
-			}
+			testenv.Equal(t, timer.Spent(), time.Duration(i+1)*time.Second, "the time after %d calls", i+1)
 		}
 		if err := store.Delete(t.Context(), name); err != nil || timer.Spent() != 3*time.Second {
 			t.Errorf("a call under another context: %v, %v", timer.Spent(), err)
 		}
 		store.(bytestore.Invalidator).Invalidate(name)
-		if slow.invalidated != name {
-			t.Error("Invalidate is not passed on")
-		}
+		testenv.Equal(t, slow.invalidated, name, "the name that is passed on")
 		bytestore.Timed(memory.New()).(bytestore.Invalidator).Invalidate(name)
 	})
 }

@@ -17,8 +17,7 @@ import (
 // disk, through a buffer of 1 MiB as package blob uses it. It also measures a miss's additional
 // cost.
 func BenchmarkRead(b *testing.B) {
-	inner, err := localfs.Open(testenv.MemoryDir(b), localfs.Options{})
-	testenv.OK(b, err)
+	inner := testenv.Must(localfs.Open(testenv.MemoryDir(b), localfs.Options{}))(b)
 	s := mustOpen(b, inner, testenv.MemoryDir(b), cached.Options{})
 	for _, size := range []int{4 << 10, mib, 16 * mib} {
 		object, _ := put(b, inner, 1, size)
@@ -46,8 +45,7 @@ func BenchmarkRead(b *testing.B) {
 
 // BenchmarkSmallRange reads 4 KiB within a cached block of 1 MiB.
 func BenchmarkSmallRange(b *testing.B) {
-	inner, err := localfs.Open(testenv.MemoryDir(b), localfs.Options{})
-	testenv.OK(b, err)
+	inner := testenv.Must(localfs.Open(testenv.MemoryDir(b), localfs.Options{}))(b)
 	s := mustOpen(b, inner, testenv.MemoryDir(b), cached.Options{})
 	object, data := put(b, inner, 1, mib)
 	wantRead(b, s, object, data, 0, mib)

@@ -63,9 +63,7 @@ func TestOtherHeadersAreRefused(t *testing.T) {
 		h.put(b)
 		return b
 	}
-	if _, err := parseHeader(whole(func(*header) {})); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(parseHeader(whole(func(*header) {}))))
 	for name, change := range map[string]func(*header){
 		"no bytes":             func(h *header) { h.length = 0 },
 		"too many bytes":       func(h *header) { h.length = blockSize + 1 },
@@ -98,9 +96,7 @@ func TestSmallestAndLargest(t *testing.T) {
 		}
 	}
 	for length, want := range map[int64]int64{1: diskBlock, diskBlock - headerSize: diskBlock, diskBlock - headerSize + 1: 2 * diskBlock} {
-		if got := (&entry{span: span{length: length}}).size(); got != want {
-			t.Errorf("the file of a block of %d bytes takes %d, want %d", length, got, want)
-		}
+		testenv.Equal(t, (&entry{span: span{length: length}}).size(), want, "the file of a block of %d bytes", length)
 	}
 }
 
@@ -131,15 +127,12 @@ func TestReadAtCosts(t *testing.T) {
 		{length - 50, 10, 10, length},
 		{length - 50, 100, 50, length},
 	} {
-		b, err := openBlock(vfs.OS(), name, e)
-		testenv.OK(t, err)
+		b := testenv.Must(openBlock(vfs.OS(), name, e))(t)
 		p := make([]byte, c.n)
 		got, err := b.readAt(p, c.off)
 		if err != nil || int64(got) != c.want || b.pos != c.pos || !bytes.Equal(p[:got], data[c.off:c.off+int64(got)]) {
 			t.Errorf("%d at %d: %d bytes, then at %d (%v), want %d and %d", c.n, c.off, got, b.pos, err, c.want, c.pos)
 		}
-		if err := b.close(); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, b.close())
 	}
 }

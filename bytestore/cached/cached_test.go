@@ -33,11 +33,7 @@ func harness(tb testing.TB, opt cached.Options, inner bytetest.Harness) bytetest
 		}
 		return last.Close()
 	}
-	tb.Cleanup(func() {
-		if err := closeLast(); err != nil {
-			tb.Error(err)
-		}
-	})
+	testenv.AtEnd(tb, closeLast)
 	h := bytetest.Harness{
 		Crash: inner.Crash,
 		Open: func() (bytestore.Store, error) {
@@ -90,9 +86,7 @@ func TestHitsDoNotReadTheStore(t *testing.T) {
 	s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{})
 	name, data := put(t, s, 1, 5*mib/2)
 	wantRead(t, s, name, data, 0, len(data))
-	if n := inner.opens.Load(); n != 3 {
-		t.Fatalf("%d opens of the inner store for 3 blocks", n)
-	}
+	inner.opened(t, 3)
 	for _, size := range []int{1000, 4096, 32 << 10, 33_000, mib, 3 * mib} {
 		for _, off := range []int{0, 1, 32 << 10, mib - 1, mib, 2*mib + 7} {
 			r, err := s.Open(t.Context(), name, int64(off), int64(len(data)-off))
@@ -106,9 +100,7 @@ func TestHitsDoNotReadTheStore(t *testing.T) {
 			}
 		}
 	}
-	if n := inner.opens.Load(); n != 3 {
-		t.Errorf("%d opens of the inner store after hits", n)
-	}
+	inner.opened(t, 3)
 	got := s.Stats()
 	if got.Misses != 3 || got.Fetches != 3 || got.Hits == 0 || got.Blocks != 3 || got.Errors+got.Damaged+got.Bypasses != 0 {
 		t.Errorf("%+v", got)
@@ -147,11 +139,8 @@ func TestLongerRangeReplacesShorterBlock(t *testing.T) {
 	for _, n := range []int{10, 40_000, mib, 10, 40_000} {
 		wantRead(t, s, name, data, 0, n)
 	}
-	if n := inner.opens.Load(); n != 3 {
-		t.Errorf("%d opens of the inner store, want 3", n)
-	}
-	_, err := s.Open(t.Context(), name, 0, mib+1)
-	wantErr(t, err, bytestore.ErrTruncated)
+	inner.opened(t, 3)
+	wantErr(t, testenv.Error(s.Open(t.Context(), name, 0, mib+1)), bytestore.ErrTruncated)
 	onlyFile(t, dir)
 	if got := s.Stats(); got.Blocks != 1 || got.Bytes != cached.MinSize {
 		t.Errorf("%+v", got)
@@ -165,8 +154,7 @@ func TestOpenChecksTheRange(t *testing.T) {
 	name, data := put(t, s, 1, 3*mib)
 	wantRead(t, s, name, data, 0, mib)
 	for _, n := range []int64{3*mib + 1, 4 * mib, 5*mib + 1} {
-		_, err := s.Open(t.Context(), name, 0, n)
-		wantErr(t, err, bytestore.ErrTruncated)
+		wantErr(t, testenv.Error(s.Open(t.Context(), name, 0, n)), bytestore.ErrTruncated)
 	}
 	wantRead(t, s, name, data, 0, 3*mib)
 }
@@ -219,9 +207,7 @@ func TestEmptyRangeIsNotCached(t *testing.T) {
 	s := mustOpen(t, watch(), testenv.MemoryDir(t), cached.Options{})
 	name, data := put(t, s, 1, 1000)
 	wantRead(t, s, name, data, 0, 0)
-	if now := s.Stats(); now != (cached.Stats{}) {
-		t.Errorf("%+v", now)
-	}
+	testenv.Equal(t, s.Stats(), cached.Stats{}, "the counters")
 }
 
 func TestOtherKeysAreNotCached(t *testing.T) {
@@ -232,9 +218,7 @@ func TestOtherKeysAreNotCached(t *testing.T) {
 		wantRead(t, s, "sluice-instance", []byte(text), 0, 5)
 		wantErr(t, inner.Delete(t.Context(), "sluice-instance"), nil) // as another node would do
 	}
-	if names, _ := files(t, dir); len(names) != 0 {
-		t.Errorf("files in the cache: %q", names)
-	}
+	noFiles(t, dir)
 }
 
 func TestRestartKeepsHits(t *testing.T) {
@@ -250,9 +234,7 @@ func TestRestartKeepsHits(t *testing.T) {
 		t.Errorf("%+v, before %+v", got, before)
 	}
 	wantRead(t, s, name, data, 0, len(data))
-	if n := inner.opens.Load(); n != 5 {
-		t.Errorf("%d opens of the inner store, want 5", n)
-	}
+	inner.opened(t, 5)
 	wantErr(t, s.Close(), nil)
 
 	s = mustOpen(t, inner, dir, cached.Options{Size: 2 * cached.MinSize})
@@ -323,9 +305,7 @@ func TestRemovedFolderIsLockedAgain(t *testing.T) {
 	third, thirdData := put(t, first, 3, 1000)
 	wantRead(t, first, third, thirdData, 0, 1000)
 	wantRead(t, first, object, data, 0, 1000)
-	if names, _ := files(t, dir); len(names) != 0 {
-		t.Errorf("a cache keeps %d files in the folder of another", len(names))
-	}
+	noFiles(t, dir)
 	wantRead(t, second, object, data, 0, 1000)
 	if names, _ := files(t, dir); len(names) != 1 || second.Stats().Blocks != 1 {
 		t.Errorf("the second cache has %d files, %+v", len(names), second.Stats())
@@ -372,9 +352,7 @@ func TestClosed(t *testing.T) {
 		"Delete": s.Delete(t.Context(), object),
 		"List":   s.List(t.Context(), "", func(bytestore.Object) error { return nil }),
 	} {
-		if !errors.Is(err, fs.ErrClosed) {
-			t.Errorf("%s: %v", name, err)
-		}
+		testenv.Is(t, err, fs.ErrClosed, "%s", name)
 	}
 	wantErr(t, errors.Join(r.Close(), r.Close()), nil)
 }

@@ -66,9 +66,7 @@ func TestDamagedFilesAreFetchedAgain(t *testing.T) {
 			t.Fatalf("%s: the file was not made whole", d.name)
 		}
 	}
-	if n := inner.opens.Load(); n != int64(2+len(damages)) {
-		t.Errorf("%d opens of the inner store for %d damages", n, len(damages))
-	}
+	inner.opened(t, int64(2+len(damages)))
 }
 
 // TestDamageAcrossRestart checks that the damage which a power failure does to unsynced files is
@@ -97,12 +95,9 @@ func TestDamageOfAnOpenBlock(t *testing.T) {
 	s := mustOpen(t, inner, dir, cached.Options{})
 	object, data := put(t, s, 1, mib)
 	wantRead(t, s, object, data, 0, mib)
-	r, err := s.Open(t.Context(), object, 0, mib)
-	testenv.OK(t, err)
+	r := testenv.Must(s.Open(t.Context(), object, 0, mib))(t)
 	got := make([]byte, mib)
-	if _, err := io.ReadFull(r, got[:100_000]); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(io.ReadFull(r, got[:100_000]))(t)
 	name := onlyFile(t, dir)
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
 	testenv.OK(t, err)
@@ -143,8 +138,7 @@ func TestRemovedFolder(t *testing.T) {
 	name, data := put(t, s, 1, 3*mib)
 	for range 2 {
 		wantRead(t, s, name, data, 0, 3*mib)
-		entries, err := os.ReadDir(dir)
-		testenv.OK(t, err)
+		entries := testenv.Must(os.ReadDir(dir))(t)
 		for _, e := range entries {
 			wantErr(t, os.RemoveAll(dir+"/"+e.Name()), nil)
 		}

@@ -104,22 +104,17 @@ func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 	inner := watch()
 	s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{Size: 3 * cached.MinSize})
 	name, data := put(t, s, 1, 5*mib)
-	touch := func(blocks ...int) (fetches int64) {
+	touch := func(fetches int64, blocks ...int) {
+		t.Helper()
 		before := inner.opens.Load()
 		for _, block := range blocks {
 			wantRead(t, s, name, data, block*mib, mib)
 		}
-		return inner.opens.Load() - before
+		testenv.Equal(t, inner.opens.Load()-before, fetches, "fetches for reads of %d", blocks)
 	}
-	if n := touch(0, 1, 2, 0); n != 3 {
-		t.Fatalf("%d fetches", n)
-	}
-	if n := touch(3, 0, 2, 3); n != 1 { // 1 was evicted
-		t.Errorf("%d fetches, want 1", n)
-	}
-	if n := touch(1, 2, 3, 1); n != 1 { // 0 was evicted
-		t.Errorf("%d fetches, want 1", n)
-	}
+	touch(3, 0, 1, 2, 0)
+	touch(1, 3, 0, 2, 3) // 1 was evicted
+	touch(1, 1, 2, 3, 1) // 0 was evicted
 	if got := s.Stats(); got.Evictions != 2 || got.Blocks != 3 {
 		t.Errorf("%+v", got)
 	}
@@ -155,9 +150,8 @@ func TestDeletesRaceWithReads(t *testing.T) {
 		deleted.Store(true)
 		wg.Wait()
 	}
-	if names, _ := files(t, dir); len(names) != 0 || s.Stats().Bytes != 0 {
-		t.Errorf("files in the cache: %q, %+v", names, s.Stats())
-	}
+	noFiles(t, dir)
+	testenv.Equal(t, s.Stats().Bytes, 0, "bytes in the cache")
 }
 
 func TestInvalidateRereadsTheStore(t *testing.T) {
@@ -167,13 +161,9 @@ func TestInvalidateRereadsTheStore(t *testing.T) {
 	wantRead(t, s, object, data, 0, 2*mib)
 	s.Invalidate(object)
 	s.Invalidate(newName())
-	if names, _ := files(t, dir); len(names) != 0 {
-		t.Errorf("files in the cache: %q", names)
-	}
+	noFiles(t, dir)
 	wantRead(t, s, object, data, 0, 2*mib)
-	if n := inner.opens.Load(); n != 4 {
-		t.Errorf("%d opens of the inner store, want 4", n)
-	}
+	inner.opened(t, 4)
 }
 
 // TestFaultsOfTheFolder makes each operation on the folder fail in turn. No read may fail, and the
@@ -385,11 +375,7 @@ func TestCacheEvictsForOtherUsersOfItsDisk(t *testing.T) {
 	testenv.Require(t, testenv.RootMount)
 	dir := testenv.MemoryDir(t)
 	wantErr(t, testenv.MountTmpfs(dir, "16m"), nil)
-	t.Cleanup(func() {
-		if err := testenv.Unmount(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	testenv.AtEnd(t, func() error { return testenv.Unmount(dir) })
 	s := mustOpen(t, watch(), filepath.Join(dir, "cache"), cached.Options{Size: 100 * mib})
 	name, data := put(t, s, 1, 32*mib)
 	hog := filepath.Join(dir, "hog")

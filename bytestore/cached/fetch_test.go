@@ -39,7 +39,19 @@ func (g *gate) wait(ctx context.Context) error {
 	}
 }
 
-func (g *gate) before(ctx context.Context, _ bytestore.Name, _, _ int64) error { return g.wait(ctx) }
+// openGated opens a cache over an empty store, whose opens a gate blocks.
+func openGated(t *testing.T, opt cached.Options) (*cached.Store, *watched, *gate) {
+	t.Helper()
+	inner, g := watch(), newGate()
+	inner.before = func(ctx context.Context, _ bytestore.Name, _, _ int64) error { return g.wait(ctx) }
+	return mustOpen(t, inner, testenv.MemoryDir(t), opt), inner, g
+}
+
+// runs fails the test unless this many opens wait.
+func (g *gate) runs(t *testing.T, want int64) {
+	t.Helper()
+	testenv.Equal(t, g.waiting.Load(), want, "fetches that run")
+}
 
 // result is what a read returned.
 type result struct {
@@ -66,25 +78,19 @@ func wantResult(t *testing.T, got result, want []byte) {
 
 func TestOneFetchForConcurrentMisses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner, g := watch(), newGate()
-		inner.before = g.before
-		s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{})
+		s, inner, g := openGated(t, cached.Options{})
 		name, data := put(t, s, 1, 5000)
 		var readers []<-chan result
 		for range 50 {
 			readers = append(readers, start(t.Context(), s, name, 0, 5000))
 		}
 		synctest.Wait()
-		if n := g.waiting.Load(); n != 1 {
-			t.Errorf("%d fetches for 50 readers of a block", n)
-		}
+		g.runs(t, 1)
 		g.open()
 		for _, r := range readers {
 			wantResult(t, <-r, data)
 		}
-		if n := inner.opens.Load(); n != 1 {
-			t.Errorf("%d opens of the inner store", n)
-		}
+		inner.opened(t, 1)
 		if got := s.Stats(); got.Misses != 50 || got.Fetches != 1 || got.Hits != 0 {
 			t.Errorf("%+v", got)
 		}
@@ -92,89 +98,56 @@ func TestOneFetchForConcurrentMisses(t *testing.T) {
 }
 
 // TestFetchContinuesForOtherReaders checks that a fetch continues for the other readers, even if
-// the one that began it leaves.
+// the one that began it leaves, and ends after the last one.
 func TestFetchContinuesForOtherReaders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inner, g := watch(), newGate()
-		inner.before = g.before
-		s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{})
-		name, data := put(t, s, 1, 5000)
-		ctx, cancel := context.WithCancel(t.Context())
-		first := start(ctx, s, name, 0, 5000)
-		synctest.Wait()
-		second := start(t.Context(), s, name, 0, 5000)
-		synctest.Wait()
-		cancel()
-		wantErr(t, (<-first).err, context.Canceled)
-		g.open()
-		wantResult(t, <-second, data)
-		if n := inner.opens.Load(); n != 1 || g.left.Load() != 0 {
-			t.Errorf("%d opens of the inner store, %d of them cancelled", n, g.left.Load())
-		}
-	})
+	for name, lastLeaves := range map[string]bool{"the last one stays": false, "the last one leaves": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, inner, g := openGated(t, cached.Options{})
+				name, data := put(t, s, 1, 5000)
+				ctx, leave := context.WithCancel(t.Context())
+				first := start(ctx, s, name, 0, 5000)
+				synctest.Wait()
+				lastCtx, leaveLast := context.WithCancel(t.Context())
+				defer leaveLast()
+				last := start(lastCtx, s, name, 0, 5000)
+				synctest.Wait()
+				leave()
+				wantErr(t, (<-first).err, context.Canceled)
+				synctest.Wait()
+				g.runs(t, 1)
+				if lastLeaves {
+					leaveLast()
+					wantErr(t, (<-last).err, context.Canceled)
+					synctest.Wait()
+					g.runs(t, 0)
+					return
+				}
+				g.open()
+				wantResult(t, <-last, data)
+				inner.opened(t, 1)
+				testenv.Equal(t, g.left.Load(), 0, "fetches that were cancelled")
+			})
+		})
+	}
 }
 
 func TestFetchEndsWhenNobodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner, g := watch(), newGate()
-		inner.before = g.before
-		s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{})
+		s, _, g := openGated(t, cached.Options{})
 		name, data := put(t, s, 1, 8*mib)
 		ctx, cancel := context.WithCancel(t.Context())
 		leaver := start(ctx, s, name, 0, 8*mib)
 		synctest.Wait()
-		if n := g.waiting.Load(); n != 6 { // the first, the last, and 4 prefetches
-			t.Errorf("%d fetches run", n)
-		}
+		g.runs(t, 6) // the first, the last, and 4 prefetches
 		cancel()
 		wantErr(t, (<-leaver).err, context.Canceled)
 		synctest.Wait()
-		if g.waiting.Load() != 0 || g.left.Load() != 6 {
-			t.Errorf("%d fetches still run, %d were cancelled", g.waiting.Load(), g.left.Load())
-		}
+		g.runs(t, 0)
+		testenv.Equal(t, g.left.Load(), 6, "fetches that were cancelled")
 		g.open()
 		wantRead(t, s, name, data, 0, 8*mib) // which the cancellation must not affect
 	})
-}
-
-// TestFetchEndsAfterItsLastReader checks that a fetch continues for the second of two readers, and
-// ends with it.
-func TestFetchEndsAfterItsLastReader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inner, g := watch(), newGate()
-		inner.before = g.before
-		s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{})
-		name, _ := put(t, s, 1, 5000)
-		var cancels []context.CancelFunc
-		var readers []<-chan result
-		for range 2 {
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			cancels, readers = append(cancels, cancel), append(readers, start(ctx, s, name, 0, 5000))
-			synctest.Wait()
-		}
-		for i, running := range []int64{1, 0} {
-			cancels[i]()
-			wantErr(t, (<-readers[i]).err, context.Canceled)
-			synctest.Wait()
-			if got := g.waiting.Load(); got != running {
-				t.Errorf("%d fetches run after %d readers left, want %d", got, i+1, running)
-			}
-		}
-	})
-}
-
-// TestFailedFetchIsNotOfAClosedStore checks that a fetch's failure is reported as a closed store
-// only if the store is closed.
-func TestFailedFetchIsNotOfAClosedStore(t *testing.T) {
-	errInner := errors.New("the network is gone")
-	inner := watch()
-	inner.before = func(context.Context, bytestore.Name, int64, int64) error { return errInner }
-	s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{})
-	name, _ := put(t, s, 1, 5000)
-	if _, err := read(t.Context(), s, name, 0, 5000); !errors.Is(err, errInner) || errors.Is(err, fs.ErrClosed) {
-		t.Errorf("error %v", err)
-	}
 }
 
 // TestReadAheadGoesPastCachedBlocks checks that a cached block does not end what is fetched ahead.
@@ -194,9 +167,7 @@ func TestReadAheadGoesPastCachedBlocks(t *testing.T) {
 		r, err := s.Open(t.Context(), name, 0, 4*mib)
 		wantErr(t, err, nil)
 		synctest.Wait()
-		if g.waiting.Load() != 1 {
-			t.Error("block 2 is not fetched ahead of block 0, because block 1 is cached")
-		}
+		g.runs(t, 1) // for block 2, although block 1 is cached
 		wantErr(t, r.Close(), nil)
 	})
 }
@@ -217,11 +188,13 @@ func TestFailedFetchIsReportedAndNotKept(t *testing.T) {
 		synctest.Wait()
 		g.open()
 		for _, r := range readers {
-			wantErr(t, (<-r).err, errInner)
+			err := (<-r).err
+			wantErr(t, err, errInner)
+			if errors.Is(err, fs.ErrClosed) {
+				t.Errorf("the failure of an open store: %v", err)
+			}
 		}
-		if n := inner.opens.Load(); n != 1 {
-			t.Errorf("%d opens of the inner store", n)
-		}
+		inner.opened(t, 1)
 		inner.before = nil
 		wantRead(t, s, name, data, 0, 5000)
 	})
@@ -241,9 +214,7 @@ func TestFailedReadAheadIsRetried(t *testing.T) {
 	s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{})
 	name, data := put(t, s, 1, 5*mib)
 	wantRead(t, s, name, data, 0, 5*mib)
-	if failed.Load() != 2 {
-		t.Errorf("block 2 was fetched %d times", failed.Load())
-	}
+	testenv.Equal(t, failed.Load(), 2, "fetches of block 2")
 }
 
 // brokenReader ends or fails within a block.
@@ -289,9 +260,7 @@ func TestInterruptedFetchIsNotKept(t *testing.T) {
 		if !errors.Is(err, want) || errors.Is(err, io.EOF) {
 			t.Errorf("%v: %v", broken, err)
 		}
-		if names, _ := files(t, dir); len(names) != 0 {
-			t.Errorf("%v: files in the cache: %q", broken, names)
-		}
+		noFiles(t, dir)
 	}
 }
 
@@ -356,9 +325,7 @@ func TestStalledFetchesBlockNoOthers(t *testing.T) {
 
 func TestConcurrentFetchesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner, g := watch(), newGate()
-		inner.before = g.before
-		s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{Fetches: 5})
+		s, _, g := openGated(t, cached.Options{Fetches: 5})
 		var readers []<-chan result
 		var bodies [][]byte
 		for i := range 10 {
@@ -366,9 +333,7 @@ func TestConcurrentFetchesAreBounded(t *testing.T) {
 			readers, bodies = append(readers, start(t.Context(), s, name, 0, 3*mib)), append(bodies, data)
 		}
 		synctest.Wait()
-		if n := g.waiting.Load(); n != 5 {
-			t.Errorf("%d fetches run, want 5", n)
-		}
+		g.runs(t, 5)
 		g.open()
 		for i, r := range readers {
 			wantResult(t, <-r, bodies[i])
@@ -390,21 +355,16 @@ func TestReadAheadIsBounded(t *testing.T) {
 		var open []io.ReadCloser
 		for i, want := range []int64{3, 6, 6, 6} {
 			name, _ := put(t, s, uint64(i), 10*mib)
-			r, err := s.Open(t.Context(), name, 0, 10*mib)
-			testenv.OK(t, err)
+			r := testenv.Must(s.Open(t.Context(), name, 0, 10*mib))(t)
 			open = append(open, r)
 			synctest.Wait()
-			if n := g.waiting.Load(); n != want {
-				t.Errorf("%d readers: %d fetches ahead, want %d", i+1, n, want)
-			}
+			g.runs(t, want)
 		}
 		for _, r := range open {
 			wantErr(t, r.Close(), nil)
 		}
 		synctest.Wait()
-		if g.waiting.Load() != 0 {
-			t.Errorf("%d fetches run for readers that are closed", g.waiting.Load())
-		}
+		g.runs(t, 0)
 	})
 }
 
@@ -422,26 +382,21 @@ func TestDeleteDuringFetch(t *testing.T) {
 		wantErr(t, err, bytestore.ErrNotFound)
 		g.open()
 		wantErr(t, (<-early).err, bytestore.ErrNotFound)
-		if names, _ := files(t, dir); len(names) != 0 || s.Stats().Bytes != 0 {
-			t.Errorf("files in the cache: %q, %+v", names, s.Stats())
-		}
+		noFiles(t, dir)
+		testenv.Equal(t, s.Stats().Bytes, 0, "bytes in the cache")
 	})
 }
 
 // TestCloseEndsFetches checks that Close ends fetches, including those that wait for a slot.
 func TestCloseEndsFetches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner, g := watch(), newGate()
-		inner.before = g.before
-		s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{Fetches: 1})
+		s, _, g := openGated(t, cached.Options{Fetches: 1})
 		name, _ := put(t, s, 1, 3*mib)
 		reader := start(t.Context(), s, name, 0, 3*mib)
 		synctest.Wait()
 		wantErr(t, s.Close(), nil)
 		got := <-reader
 		wantErr(t, got.err, fs.ErrClosed)
-		if g.left.Load() != 1 {
-			t.Errorf("%d fetches were cancelled", g.left.Load())
-		}
+		testenv.Equal(t, g.left.Load(), 1, "fetches that were cancelled")
 	})
 }

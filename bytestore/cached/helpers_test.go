@@ -59,6 +59,12 @@ func (w *watched) Open(ctx context.Context, name bytestore.Name, off, n int64) (
 	return r, err
 }
 
+// opened fails the test unless Open was called this many times.
+func (w *watched) opened(t *testing.T, want int64) {
+	t.Helper()
+	testenv.Equal(t, w.opens.Load(), want, "opens of the inner store")
+}
+
 // watch returns an empty store.
 func watch() *watched { return &watched{Store: memory.New()} }
 
@@ -68,13 +74,8 @@ func mustOpen(tb testing.TB, inner bytestore.Store, dir string, opt cached.Optio
 	if opt.Size == 0 {
 		opt.Size = 64 * mib
 	}
-	s, err := cached.Open(inner, dir, opt)
-	testenv.OK(tb, err)
-	tb.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
+	s := testenv.Must(cached.Open(inner, dir, opt))(tb)
+	testenv.AtEnd(tb, s.Close)
 	return s
 }
 
@@ -100,8 +101,7 @@ func read(ctx context.Context, s bytestore.Store, name bytestore.Name, off, n in
 // wantRead reads a range from an object that holds data.
 func wantRead(tb testing.TB, s bytestore.Store, name bytestore.Name, data []byte, off, n int) {
 	tb.Helper()
-	got, err := read(tb.Context(), s, name, int64(off), int64(n))
-	testenv.OK(tb, err)
+	got := testenv.Must(read(tb.Context(), s, name, int64(off), int64(n)))(tb)
 	if !bytes.Equal(got, data[off:off+n]) {
 		tb.Fatalf("%d bytes at %d are wrong", n, off)
 	}
@@ -137,6 +137,14 @@ func files(tb testing.TB, dir string) (names []string, size int64) {
 	return names, size
 }
 
+// noFiles fails the test if there is a block's file below dir.
+func noFiles(t *testing.T, dir string) {
+	t.Helper()
+	if names, _ := files(t, dir); len(names) != 0 {
+		t.Errorf("files in the cache: %q", names)
+	}
+}
+
 // onlyFile returns the only block's file below dir.
 func onlyFile(tb testing.TB, dir string) string {
 	tb.Helper()
@@ -149,8 +157,7 @@ func onlyFile(tb testing.TB, dir string) string {
 
 func mustRead(tb testing.TB, name string) []byte {
 	tb.Helper()
-	data, err := os.ReadFile(name)
-	testenv.OK(tb, err)
+	data := testenv.Must(os.ReadFile(name))(tb)
 	return data
 }
 

@@ -30,8 +30,7 @@ func BenchmarkPut(b *testing.B) {
 				})
 			})
 			b.Run(name+"localfs", func(b *testing.B) {
-				s, err := localfs.Open(testenv.MemoryDir(b), localfs.Options{})
-				testenv.OK(b, err)
+				s := testenv.Must(localfs.Open(testenv.MemoryDir(b), localfs.Options{}))(b)
 				bytetest.Parallel(b, goroutines, int64(size), func() error {
 					object := newName()
 					return errors.Join(putBench(b, s, object, data), s.Delete(b.Context(), object))

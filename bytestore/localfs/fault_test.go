@@ -81,9 +81,7 @@ func sweepOne(t *testing.T, fault *vfstest.Fault) bool {
 		if got := readBack(t, s, name); got != nil {
 			t.Errorf("%s: not acknowledged, yet %d bytes are visible", at, len(got))
 		}
-		if left := files(t, disk, "/objects"); len(left) != 1 {
-			t.Errorf("%s: files left by a failed put: %q", at, left)
-		}
+		testenv.Equal(t, len(files(t, disk, "/objects")), 1, "%s: files after a failed put", at)
 	}
 
 	disk = disk.Crash()
@@ -92,9 +90,7 @@ func sweepOne(t *testing.T, fault *vfstest.Fault) bool {
 	if err == nil && got == nil || got != nil && !bytes.Equal(got, body) {
 		t.Errorf("%s: put: %v; after the crash %d bytes", at, err, len(got))
 	}
-	if string(readBack(t, s, settled)) != "settled" {
-		t.Errorf("%s: an earlier object is lost", at)
-	}
+	testenv.Equal(t, string(readBack(t, s, settled)), "settled", "%s: an earlier object", at)
 	if left := files(t, disk, "/objects"); strings.Contains(fmt.Sprint(left), ".put-") {
 		t.Errorf("%s: temporary files after Open: %q", at, left)
 	}
@@ -121,9 +117,8 @@ func TestOpenFaultSweep(t *testing.T) {
 			}
 			s := mustOpen(t, disk, "/srv/objects")
 			wantErr(t, put(t, s, "sluice-instance", []byte("id")), nil)
-			if got := readBack(t, mustOpen(t, disk.Crash(), "/srv/objects"), "sluice-instance"); string(got) != "id" {
-				t.Fatalf("operation %d %s: read %q", nth, moment, got)
-			}
+			got := readBack(t, mustOpen(t, disk.Crash(), "/srv/objects"), "sluice-instance")
+			testenv.Equal(t, string(got), "id", "operation %d %s", nth, moment)
 			if !fault.Fired() {
 				break
 			}
@@ -190,34 +185,31 @@ func TestFailedSync(t *testing.T) {
 			wantErr(t, err, localfs.ErrSyncFailed)
 			wantErr(t, err, syscall.EIO)
 			wantErr(t, err, bytestore.ErrOverloaded)
-			if got := readBack(t, s, before); string(got) != "x" {
-				t.Errorf("read %q", got)
-			}
+			testenv.Equal(t, string(readBack(t, s, before)), "x", "an earlier object")
 			wantErr(t, s.Delete(t.Context(), before), nil)
-			if left := files(t, disk, "/objects"); len(left) != 0 {
-				t.Errorf("files left: %q", left)
-			}
+			noFiles(t, disk, "/objects")
 			wantErr(t, s.Close(), nil)
 			wantErr(t, put(t, mustOpen(t, disk, "/objects"), newName(), body), nil)
 		})
 	}
 }
 
-// TestFullDiskAtSync checks that a disk which turns out to be full at the fsync fails only one put.
-func TestFullDiskAtSync(t *testing.T) {
-	disk := vfstest.NewCrash()
-	s := mustOpen(t, vfstest.Inject(disk, &vfstest.Fault{
-		Moment: vfstest.Before, Err: syscall.EDQUOT,
-		Match: func(op vfstest.Op) bool { return op.Kind == vfstest.KindSync },
-	}), "/objects")
-	wantErr(t, put(t, s, newName(), body), bytestore.ErrNoSpace)
-	wantErr(t, put(t, s, newName(), body), nil)
-}
-
-func TestTooManyFiles(t *testing.T) {
-	s := mustOpen(t, vfstest.Inject(vfstest.NewCrash(), &vfstest.Fault{
-		Moment: vfstest.Before, Err: syscall.EMFILE,
-		Match: func(op vfstest.Op) bool { return op.Kind == vfstest.KindCreate },
-	}), "/objects")
-	wantErr(t, put(t, s, newName(), body), bytestore.ErrOverloaded)
+// TestPassingFaults checks that a process without a free descriptor, and a disk which turns out to
+// be full at the fsync, fail only one put.
+func TestPassingFaults(t *testing.T) {
+	for _, c := range []struct {
+		kind vfstest.Kind
+		err  syscall.Errno
+		want error
+	}{
+		{vfstest.KindCreate, syscall.EMFILE, bytestore.ErrOverloaded},
+		{vfstest.KindSync, syscall.EDQUOT, bytestore.ErrNoSpace},
+	} {
+		s := mustOpen(t, vfstest.Inject(vfstest.NewCrash(), &vfstest.Fault{
+			Moment: vfstest.Before, Err: c.err,
+			Match: func(op vfstest.Op) bool { return op.Kind == c.kind },
+		}), "/objects")
+		wantErr(t, put(t, s, newName(), body), c.want)
+		wantErr(t, put(t, s, newName(), body), nil)
+	}
 }

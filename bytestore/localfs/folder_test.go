@@ -37,73 +37,79 @@ func TestSharedSync(t *testing.T) {
 			go ask()
 		}
 		synctest.Wait() // all four wait
-		if len(results) != 0 {
-			t.Fatal("a sync returned before it ran")
-		}
+		testenv.Equal(t, len(results), 0, "syncs that returned before they ran")
 		end <- nil
 		<-begin // the second batch runs, for all four
 		synctest.Wait()
-		if len(results) != 1 {
-			t.Fatalf("%d of 5 returned after the first sync, want 1", len(results))
-		}
+		testenv.Equal(t, len(results), 1, "calls of 5 that returned after the first sync")
 		go ask() // too late for the second batch
 		synctest.Wait()
 		end <- nil
 		<-begin
 		synctest.Wait()
-		if len(results) != 5 {
-			t.Fatalf("%d of 6 returned after the second sync, want 5", len(results))
-		}
+		testenv.Equal(t, len(results), 5, "calls of 6 that returned after the second sync")
 		end <- syscall.EIO
 		synctest.Wait()
 		for range 5 {
-			if err := <-results; err != nil {
-				t.Errorf("of a sync that succeeded: %v", err)
-			}
+			testenv.Is(t, <-results, nil, "of a sync that succeeded")
 		}
-		if err := <-results; !errors.Is(err, syscall.EIO) {
-			t.Errorf("of a sync that failed: %v", err)
-		}
+		testenv.Is(t, <-results, syscall.EIO, "of a sync that failed")
 	})
+}
+
+// gatedDisk is a store whose syncs of the folder wait: each sends on begin, and receives on end the
+// error with which it fails.
+type gatedDisk struct {
+	*Store
+	disk  *vfstest.CrashFS
+	begin chan bool
+	end   chan error
+	open  atomic.Bool // syncs do not wait any more
+}
+
+func newGatedDisk(t *testing.T) *gatedDisk {
+	t.Helper()
+	d := &gatedDisk{disk: vfstest.NewCrash(), begin: make(chan bool), end: make(chan error)}
+	d.open.Store(true)
+	d.Store = testenv.Must(Open("/objects", Options{FS: vfstest.Intercept(d.disk, func(op *vfstest.Op, do func() error) error {
+		if d.open.Load() || op.Kind != vfstest.KindSyncDir {
+			return do()
+		}
+		d.begin <- true
+		if err := <-d.end; err != nil {
+			return err
+		}
+		return do()
+	})}))(t)
+	d.open.Store(false)
+	return d
+}
+
+// store stores an empty object in another goroutine.
+func (d *gatedDisk) store(t *testing.T, name bytestore.Name) <-chan error {
+	result := make(chan error, 1)
+	go func() { result <- d.put(t.Context(), name, strings.NewReader(""), 0) }()
+	return result
 }
 
 // TestFailedSyncFailsTheNextBatch checks that a Put that waits for the batch after a failed one
 // fails although its own batch succeeds, because the kernel reports lost entries only once.
 func TestFailedSyncFailsTheNextBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		begin, end := make(chan bool), make(chan error)
-		disk, armed := vfstest.NewCrash(), atomic.Bool{}
-		s, err := Open("/objects", Options{FS: vfstest.Intercept(disk, func(op *vfstest.Op, do func() error) error {
-			if !armed.Load() || op.Kind != vfstest.KindSyncDir {
-				return do()
-			}
-			begin <- true
-			if err := <-end; err != nil {
-				return err
-			}
-			return do()
-		})})
-		testenv.OK(t, err)
-		armed.Store(true)
-		results := make(chan error, 2)
-		store := func(name bytestore.Name) {
-			results <- s.put(t.Context(), name, strings.NewReader(""), 0)
-		}
-		go store("first")
-		<-begin
-		go store("second")
+		d := newGatedDisk(t)
+		first := d.store(t, "first")
+		<-d.begin
+		second := d.store(t, "second")
 		synctest.Wait() // it was renamed, and waits for the next batch
-		end <- syscall.EIO
-		<-begin
-		end <- nil
-		for range 2 {
-			if err := <-results; !errors.Is(err, ErrSyncFailed) || !errors.Is(err, syscall.EIO) {
+		d.end <- syscall.EIO
+		<-d.begin
+		d.end <- nil
+		for _, result := range []<-chan error{first, second} {
+			if err := <-result; !errors.Is(err, ErrSyncFailed) || !errors.Is(err, syscall.EIO) {
 				t.Errorf("put: %v", err)
 			}
 		}
-		if entries, err := disk.ReadDir("/objects"); err != nil || len(entries) != shards {
-			t.Errorf("%d entries left, %v", len(entries), err)
-		}
+		testenv.Equal(t, len(testenv.Must(d.disk.ReadDir("/objects"))(t)), shards, "entries left")
 	})
 }
 
@@ -111,47 +117,27 @@ func TestFailedSyncFailsTheNextBatch(t *testing.T) {
 // that batch fail and are undone, and the next Put succeeds.
 func TestFailedOpenFailsItsBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		begin, end := make(chan bool), make(chan error)
-		disk, armed := vfstest.NewCrash(), atomic.Bool{}
-		s, err := Open("/objects", Options{FS: vfstest.Intercept(disk, func(op *vfstest.Op, do func() error) error {
-			if !armed.Load() || op.Kind != vfstest.KindSyncDir {
-				return do()
-			}
-			begin <- true
-			if err := <-end; err != nil {
-				return err
-			}
-			return do()
-		})})
-		testenv.OK(t, err)
-		armed.Store(true)
-		first, shared := make(chan error, 1), make(chan error, 3)
-		go func() { first <- s.put(t.Context(), "first", strings.NewReader(""), 0) }()
-		<-begin
-		for i := range cap(shared) {
-			name := bytestore.Name(fmt.Sprintf("shared-%d", i))
-			go func() { shared <- s.put(t.Context(), name, strings.NewReader(""), 0) }()
+		d := newGatedDisk(t)
+		first := d.store(t, "first")
+		<-d.begin
+		var shared []<-chan error
+		for i := range 3 {
+			shared = append(shared, d.store(t, bytestore.Name(fmt.Sprintf("shared-%d", i))))
 		}
 		synctest.Wait() // they were renamed, and wait for the next batch
-		end <- nil
-		<-begin
-		end <- fmt.Errorf("%w: %w", vfs.ErrNotOpened, syscall.EMFILE)
-		if err := <-first; err != nil {
-			t.Errorf("put of the round before: %v", err)
-		}
-		for range cap(shared) {
-			if err := <-shared; !errors.Is(err, bytestore.ErrOverloaded) || errors.Is(err, ErrSyncFailed) {
+		d.end <- nil
+		<-d.begin
+		d.end <- fmt.Errorf("%w: %w", vfs.ErrNotOpened, syscall.EMFILE)
+		testenv.Is(t, <-first, nil, "put of the round before")
+		for _, result := range shared {
+			if err := <-result; !errors.Is(err, bytestore.ErrOverloaded) || errors.Is(err, ErrSyncFailed) {
 				t.Errorf("put: %v", err)
 			}
 		}
-		armed.Store(false)
-		if err := errors.Join(s.Err(), s.put(t.Context(), "later", strings.NewReader(""), 0)); err != nil {
-			t.Errorf("afterwards: %v", err)
-		}
-		entries, err := disk.Crash().ReadDir("/objects")
-		if err != nil || len(entries) != shards+2 {
-			t.Errorf("%d entries survived, want %d; %v", len(entries), shards+2, err)
-		}
+		d.open.Store(true)
+		testenv.Is(t, errors.Join(d.Err(), <-d.store(t, "later")), nil, "afterwards")
+		entries := testenv.Must(d.disk.Crash().ReadDir("/objects"))(t)
+		testenv.Equal(t, len(entries), shards+2, "entries that survived")
 	})
 }
 
@@ -170,17 +156,13 @@ func TestSharedSyncIsEnough(t *testing.T) {
 		wg.Go(func() {
 			for i := range each {
 				dir := fmt.Sprintf("/%d-%d", w, i)
-				if err := errors.Join(disk.Mkdir(dir), f.sync()); err != nil {
-					t.Error(err)
-				}
+				testenv.Check(t, errors.Join(disk.Mkdir(dir), f.sync()))
 			}
 		})
 	}
 	wg.Wait()
-	entries, err := disk.Crash().ReadDir("/")
-	if err != nil || len(entries) != workers*each {
-		t.Errorf("%d entries survived, want %d; %v", len(entries), workers*each, err)
-	}
+	entries := testenv.Must(disk.Crash().ReadDir("/"))(t)
+	testenv.Equal(t, len(entries), workers*each, "entries that survived")
 	if n := syncs.Load(); n > workers*each {
 		t.Errorf("%d syncs for %d callers", n, workers*each)
 	}

@@ -86,9 +86,7 @@ func overwrites(b *testing.B, data []byte) func() error {
 	s := newSegment(b, 256<<20)
 	block := make([]byte, 1<<20)
 	for off := int64(0); off < s.size; off += int64(len(block)) {
-		if _, err := s.file.WriteAt(block, off); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(s.file.WriteAt(block, off))(b)
 	}
 	testenv.OK(b, s.file.Sync())
 	return s.put(data)
@@ -112,13 +110,8 @@ type sharedSync struct {
 }
 
 func newSegment(b *testing.B, size int64) *segment {
-	file, err := os.Create(filepath.Join(testenv.MemoryDir(b), "segment"))
-	testenv.OK(b, err)
-	b.Cleanup(func() {
-		if err := file.Close(); err != nil {
-			b.Error(err)
-		}
-	})
+	file := testenv.Must(os.Create(filepath.Join(testenv.MemoryDir(b), "segment")))(b)
+	testenv.AtEnd(b, file.Close)
 	none := &sharedSync{done: make(chan struct{})}
 	close(none.done)
 	return &segment{file: file, size: size, last: none}

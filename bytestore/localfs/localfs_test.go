@@ -64,8 +64,7 @@ func TestConformance(t *testing.T) {
 
 func mustOpen(t *testing.T, fsys vfs.FS, dir string) *localfs.Store {
 	t.Helper()
-	s, err := localfs.Open(dir, localfs.Options{FS: fsys})
-	testenv.OK(t, err)
+	s := testenv.Must(localfs.Open(dir, localfs.Options{FS: fsys}))(t)
 	return s
 }
 
@@ -88,8 +87,7 @@ func files(t *testing.T, fsys vfs.FS, dir string) []string {
 	var all []string
 	var walk func(rel string)
 	walk = func(rel string) {
-		entries, err := fsys.ReadDir(filepath.Join(dir, rel))
-		testenv.OK(t, err)
+		entries := testenv.Must(fsys.ReadDir(filepath.Join(dir, rel)))(t)
 		for _, e := range entries {
 			if e.IsDir() {
 				walk(filepath.Join(rel, e.Name()))
@@ -100,6 +98,14 @@ func files(t *testing.T, fsys vfs.FS, dir string) []string {
 	}
 	walk("")
 	return all
+}
+
+// noFiles fails the test if there are files below dir.
+func noFiles(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
+	if left := files(t, fsys, dir); len(left) != 0 {
+		t.Errorf("files left: %q", left)
+	}
 }
 
 // TestPutTrace checks the operations of one put and their order.
@@ -116,8 +122,7 @@ func TestPutTrace(t *testing.T) {
 	if *update {
 		testenv.OK(t, os.WriteFile(golden, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(golden)
-	testenv.OK(t, err)
+	want := testenv.Must(os.ReadFile(golden))(t)
 	if got != string(want) {
 		t.Errorf("trace of a put:\n%swant:\n%s", got, want)
 	}
@@ -140,9 +145,7 @@ func TestLayout(t *testing.T) {
 	if err != nil || len(entries) != 256+2 {
 		t.Errorf("%d entries in the folder, %v", len(entries), err)
 	}
-	if len(files(t, vfs.OS(), dir)) != 3 {
-		t.Errorf("files: %q", files(t, vfs.OS(), dir))
-	}
+	testenv.Equal(t, len(files(t, vfs.OS(), dir)), 3, "files")
 }
 
 func TestReaderIsSendable(t *testing.T) {
@@ -158,9 +161,7 @@ func TestReaderIsSendable(t *testing.T) {
 	if rest, err := io.ReadAll(f); string(rest) != "lo" || err != nil {
 		t.Errorf("read %q, %v", rest, err)
 	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, f.Close())
 }
 
 func TestForeignFilesAreIgnored(t *testing.T) {
@@ -181,8 +182,7 @@ func TestForeignFilesAreIgnored(t *testing.T) {
 	if err != nil || len(listed) != 1 || listed[0] != object {
 		t.Errorf("listed %q, %v", listed, err)
 	}
-	_, err = s.Open(t.Context(), "a-folder", 0, 0)
-	wantErr(t, err, bytestore.ErrNotFound)
+	wantErr(t, testenv.Error(s.Open(t.Context(), "a-folder", 0, 0)), bytestore.ErrNotFound)
 }
 
 func TestOpenRemovesLeftovers(t *testing.T) {
@@ -203,8 +203,7 @@ func TestOpenRemovesLeftovers(t *testing.T) {
 func TestOpenRefusesFile(t *testing.T) {
 	name := filepath.Join(testenv.MemoryDir(t), "file")
 	testenv.OK(t, os.WriteFile(name, nil, 0o600))
-	_, err := localfs.Open(name, localfs.Options{})
-	wantErr(t, err, syscall.ENOTDIR)
+	wantErr(t, testenv.Error(localfs.Open(name, localfs.Options{})), syscall.ENOTDIR)
 }
 
 func TestClosed(t *testing.T) {
@@ -215,9 +214,7 @@ func TestClosed(t *testing.T) {
 		"Put": put(t, s, newName(), nil), "Open": openErr, "Delete": s.Delete(ctx, object), "Space": s.Space(0),
 		"List": s.List(ctx, "", func(bytestore.Object) error { return nil }),
 	} {
-		if !errors.Is(err, fs.ErrClosed) {
-			t.Errorf("%s: %v", name, err)
-		}
+		testenv.Is(t, err, fs.ErrClosed, "%s", name)
 	}
 }
 
@@ -255,16 +252,6 @@ func TestCloseWaitsForPuts(t *testing.T) {
 	goOn <- true
 	wantErr(t, <-done, nil)
 	wantErr(t, <-closed, nil)
-}
-
-// TestSourceThatReturnsNothing checks that a source that returns neither bytes nor an error fails
-// the put.
-func TestSourceThatReturnsNothing(t *testing.T) {
-	s := mustOpen(t, vfs.OS(), filepath.Join(testenv.MemoryDir(t), "objects"))
-	defer func() { wantErr(t, s.Close(), nil) }()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	wantErr(t, s.Put(ctx, newName(), readerFunc(func([]byte) (int, error) { return 0, nil }), 1), io.ErrNoProgress)
 }
 
 type readerFunc func([]byte) (int, error)

@@ -39,8 +39,6 @@ func TestTooManyFilesAtFolderSync(t *testing.T) {
 	wantErr(t, err, bytestore.ErrOverloaded)
 	wantErr(t, err, syscall.EMFILE)
 	wantErr(t, s.Err(), nil)
-	if left := files(t, vfs.OS(), dir); len(left) != 0 {
-		t.Errorf("files left: %q", left)
-	}
+	noFiles(t, vfs.OS(), dir)
 	wantErr(t, put(t, s, newName(), body), nil)
 }

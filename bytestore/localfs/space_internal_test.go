@@ -15,8 +15,7 @@ func TestCoverReservesTheDifference(t *testing.T) {
 	disk := vfstest.NewCrash()
 	disk.Limit(15, 0)
 	testenv.OK(t, disk.Mkdir("/objects"))
-	s, err := newSpace(disk, "/objects", -1)
-	testenv.OK(t, err)
+	s := testenv.Must(newSpace(disk, "/objects", -1))(t)
 	r, err := s.reserve(10)
 	testenv.OK(t, err)
 	if err := r.cover(16); !errors.Is(err, bytestore.ErrNoSpace) || s.outstanding != 10 {

@@ -28,9 +28,7 @@ func TestReserve(t *testing.T) {
 		}
 		names = append(names, name)
 	}
-	if want := (size - reserve) / object; len(names) != want {
-		t.Fatalf("%d objects fitted, want %d", len(names), want)
-	}
+	testenv.Equal(t, len(names), (size-reserve)/object, "objects that fitted")
 	if err := put(t, s, newName(), body[:object]); !strings.Contains(err.Error(), "65536 bytes needed, 131072 free, of which 102400 are kept in reserve and 0 reserved by other writes") {
 		t.Errorf("error text: %v", err)
 	}
@@ -172,9 +170,7 @@ func TestUnknownSizeSparesTheReserve(t *testing.T) {
 	if least < reserve || least == size {
 		t.Errorf("%d bytes were left, %d reserved", least, reserve)
 	}
-	if left := files(t, disk, "/objects"); len(left) != 0 {
-		t.Errorf("files left: %q", left)
-	}
+	noFiles(t, disk, "/objects")
 }
 
 // openWithin opens a store on a disk with the given size in bytes.
@@ -182,8 +178,7 @@ func openWithin(t *testing.T, size, reserve int64) (*localfs.Store, *vfstest.Cra
 	t.Helper()
 	disk := vfstest.NewCrash()
 	disk.Limit(size, 0)
-	s, err := localfs.Open("/objects", localfs.Options{FS: disk, Reserve: reserve})
-	testenv.OK(t, err)
+	s := testenv.Must(localfs.Open("/objects", localfs.Options{FS: disk, Reserve: reserve}))(t)
 	return s, disk
 }
 
@@ -200,9 +195,7 @@ func TestDiskFills(t *testing.T) {
 	if !strings.Contains(err.Error(), "bytes needed: 2316800; without this object 819200 bytes") {
 		t.Errorf("error text: %v", err)
 	}
-	if left := files(t, disk, "/objects"); len(left) != 0 {
-		t.Errorf("files left: %q", left)
-	}
+	noFiles(t, disk, "/objects")
 	wantErr(t, put(t, s, "def", body[:1000]), nil)
 }
 
@@ -214,9 +207,7 @@ func TestInodes(t *testing.T) {
 	for put(t, s, newName(), nil) == nil {
 		stored++
 	}
-	if stored != 300-257-300/20 {
-		t.Errorf("%d objects fitted", stored)
-	}
+	testenv.Equal(t, stored, 300-257-300/20, "objects that fitted")
 	wantErr(t, put(t, s, newName(), nil), bytestore.ErrNoSpace)
 	wantErr(t, s.Space(0), bytestore.ErrNoSpace)
 }

@@ -14,13 +14,8 @@ import (
 
 // onDisk returns harnesses of localfs stores, for comparison.
 func onDisk(tb testing.TB) bytetest.Harness {
-	s, err := localfs.Open(tb.TempDir(), localfs.Options{})
-	testenv.OK(tb, err)
-	tb.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
+	s := testenv.Must(localfs.Open(tb.TempDir(), localfs.Options{}))(tb)
+	testenv.AtEnd(tb, s.Close)
 	return bytetest.Harness{Open: func() (bytestore.Store, error) { return s, nil }}
 }
 
@@ -44,16 +39,14 @@ func benchExtents(b *testing.B, newHarness func(testing.TB) bytetest.Harness, go
 	data := content(1, size)
 	name := map[int]string{1: "16MiB/1goroutine", 4: "16MiB/4goroutines"}[goroutines]
 	b.Run("put/"+name, func(b *testing.B) {
-		s, err := newHarness(b).Open()
-		testenv.OK(b, err)
+		s := testenv.Must(newHarness(b).Open())(b)
 		bytetest.Parallel(b, goroutines, size, func() error {
 			object := newName()
 			return errors.Join(s.Put(b.Context(), object, bytes.NewReader(data), size), s.Delete(b.Context(), object))
 		})
 	})
 	b.Run("read/"+name, func(b *testing.B) {
-		s, err := newHarness(b).Open()
-		testenv.OK(b, err)
+		s := testenv.Must(newHarness(b).Open())(b)
 		object := newName()
 		testenv.OK(b, s.Put(b.Context(), object, bytes.NewReader(data), size))
 		bytetest.Parallel(b, goroutines, size, func() error {

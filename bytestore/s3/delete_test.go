@@ -11,6 +11,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/s3"
+	"sluice/internal/testenv"
 )
 
 // mustPutMany puts n objects.
@@ -41,9 +42,7 @@ func TestManyDeletesAreOneRequest(t *testing.T) {
 	for name, f := range passingFaults {
 		objects := mustPutMany(t, aside, 2)
 		w.handle(times(2, http.MethodPost, f))
-		if err := s.Delete(t.Context(), objects...); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		testenv.Is(t, s.Delete(t.Context(), objects...), nil, "%s", name)
 		if left := list(t, aside); len(left) > 0 {
 			t.Errorf("%s: left: %v", name, left)
 		}

@@ -45,8 +45,7 @@ func TestTransientFailuresAreRetried(t *testing.T) {
 			w.handle(times(2, http.MethodGet, f))
 			wantObject(t, s, object, data)
 			w.handle(times(2, http.MethodHead, f))
-			_, err := read(t.Context(), s, object, 0, 0)
-			wantErr(t, err, nil)
+			wantErr(t, testenv.Error(read(t.Context(), s, object, 0, 0)), nil)
 
 			w.handle(times(2, http.MethodGet, f))
 			if objects := list(t, s); !slices.Equal(objects, []bytestore.Name{object}) {
@@ -100,9 +99,7 @@ func TestDamagedTransferIsRetried(t *testing.T) {
 	for _, size := range []int{1, 100_000, 3 << 20} {
 		w.handle(times(2, http.MethodPut, damage))
 		wantObject(t, aside, mustPut(t, s, content(1, size)), content(1, size))
-		if n := len(w.requests()); n != 3 {
-			t.Errorf("%d bytes: %d requests, want 3", size, n)
-		}
+		testenv.Equal(t, len(w.requests()), 3, "requests for %d bytes", size)
 	}
 }
 
@@ -226,8 +223,7 @@ func list(t *testing.T, s *s3.Store) (names []bytestore.Name) {
 // wantAbsent fails the test unless no object is visible under name.
 func wantAbsent(t *testing.T, s *s3.Store, name bytestore.Name) {
 	t.Helper()
-	_, err := read(t.Context(), s, name, 0, 0)
-	wantErr(t, err, bytestore.ErrNotFound)
+	wantErr(t, testenv.Error(read(t.Context(), s, name, 0, 0)), bytestore.ErrNotFound)
 	if slices.Contains(list(t, s), name) {
 		t.Errorf("%s is listed", name)
 	}

@@ -33,13 +33,8 @@ func mustOpen(tb testing.TB, c s3.Config, opt s3.Options) *s3.Store {
 	if opt.Staging == "" {
 		opt.Staging = tb.TempDir()
 	}
-	s, err := s3.Open(context.Background(), c, opt)
-	testenv.OK(tb, err)
-	tb.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
+	s := testenv.Must(s3.Open(context.Background(), c, opt))(tb)
+	testenv.AtEnd(tb, s.Close)
 	return s
 }
 

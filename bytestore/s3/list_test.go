@@ -70,9 +70,7 @@ func TestListPages(t *testing.T) {
 		return nil
 	})
 	wantErr(t, err, context.Canceled)
-	if seen != 1000 {
-		t.Errorf("%d objects listed after the context ended at 1000", seen)
-	}
+	testenv.Equal(t, seen, 1000, "objects listed after the context ended at 1000")
 }
 
 // TestOthersNamesAreNotListed checks that in a shared bucket only names directly under the prefix

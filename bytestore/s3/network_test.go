@@ -61,9 +61,7 @@ func toxic(t *testing.T, proxy *toxiproxy.Proxy, stream, kind string, toxicity f
 		`{"name": "t", "type": %q, "stream": %q, "toxicity": %g, "attributes": {%s}}`, kind, stream, toxicity, attributes)))
 	testenv.OK(t, err)
 	return func() {
-		if err := proxy.Toxics.RemoveToxic(context.Background(), "t"); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, proxy.Toxics.RemoveToxic(context.Background(), "t"))
 	}
 }
 
@@ -181,8 +179,7 @@ func TestServerEndsAndReturns(t *testing.T) {
 	wantErr(t, put(t, s, lost, content(2, 1000)), bytestore.ErrOverloaded)
 	wantErr(t, s.Ready(t.Context()), bytestore.ErrOverloaded)
 	wantErr(t, s.Delete(t.Context(), name), bytestore.ErrOverloaded)
-	_, err := read(t.Context(), s, name, 0, 1000)
-	wantErr(t, err, bytestore.ErrOverloaded)
+	wantErr(t, testenv.Error(read(t.Context(), s, name, 0, 1000)), bytestore.ErrOverloaded)
 	server.Start()
 	wantObject(t, s, name, content(1, 1000))
 	wantAbsent(t, s, lost)

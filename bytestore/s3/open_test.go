@@ -39,8 +39,7 @@ func TestRequestsOfARead(t *testing.T) {
 		{16*mib - 1, 1, []string{"GET bytes=16777215-16777215"}},
 	} {
 		w.handle(nil)
-		got, err := read(t.Context(), s, name, tc.off, tc.n)
-		testenv.OK(t, err)
+		got := testenv.Must(read(t.Context(), s, name, tc.off, tc.n))(t)
 		if !bytes.Equal(got, data[tc.off:tc.off+tc.n]) {
 			t.Errorf("%d bytes at %d: wrong bytes", tc.n, tc.off)
 		}
@@ -76,13 +75,9 @@ func TestBrokenResponsesAreResumed(t *testing.T) {
 		})
 	}
 	w.handle(times(5, http.MethodGet, cutResponse(0))) // as often as a response is resumed
-	if _, err := read(t.Context(), s, name, 10, 1000); err != nil {
-		t.Errorf("after five interrupted responses: %v", err)
-	}
+	testenv.Is(t, testenv.Error(read(t.Context(), s, name, 10, 1000)), nil, "after five interrupted responses")
 	w.handle(times(1, http.MethodGet, cutResponse(100)))
-	if _, err := read(t.Context(), s, name, 10, 1000); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(read(t.Context(), s, name, 10, 1000))(t)
 	if got := w.requests(); !slices.Equal(got, []string{"GET bytes=10-1009", "GET bytes=110-1009"}) {
 		t.Errorf("%v", got)
 	}
@@ -96,8 +91,7 @@ func TestResponsesThatAlwaysBreak(t *testing.T) {
 	name := mustPut(t, aside, data)
 	for _, cut := range []int64{0, 10_000} {
 		w.handle(times(always, http.MethodGet, cutResponse(cut)))
-		r, err := s.Open(t.Context(), name, 0, int64(len(data)))
-		testenv.OK(t, err)
+		r := testenv.Must(s.Open(t.Context(), name, 0, int64(len(data))))(t)
 		got, err := io.ReadAll(r)
 		wantErr(t, err, bytestore.ErrOverloaded)
 		wantErr(t, err, io.ErrUnexpectedEOF)
@@ -123,8 +117,7 @@ func TestResumesPause(t *testing.T) {
 	minio.DefaultRetryUnit, minio.DefaultRetryCap = 40*time.Millisecond, 80*time.Millisecond
 	w.handle(times(always, http.MethodGet, cutResponse(0)))
 	begun := time.Now()
-	_, err := read(t.Context(), s, name, 0, int64(len(data)))
-	wantErr(t, err, bytestore.ErrOverloaded)
+	wantErr(t, testenv.Error(read(t.Context(), s, name, 0, int64(len(data)))), bytestore.ErrOverloaded)
 	// Half of 40, and four times of 80, at least.
 	if took := time.Since(begun); took < 180*time.Millisecond {
 		t.Errorf("%d requests in %v", len(w.requests()), took)
@@ -152,9 +145,7 @@ func TestResumesPause(t *testing.T) {
 		cancel()
 		wantErr(t, <-ended, context.Canceled)
 		wantErr(t, r.Close(), nil)
-		if n := len(w.requests()); n != 1 {
-			t.Errorf("cut after %d bytes: %d requests within an hour", cut, n)
-		}
+		testenv.Equal(t, len(w.requests()), 1, "requests within an hour, cut after %d bytes", cut)
 	}
 }
 
@@ -175,8 +166,7 @@ func TestReplacedWhileReading(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	name := mustPut(t, aside, content(1, 10*mib))
 	w.handle(times(1, http.MethodGet, cutResponse(1000)))
-	r, err := s.Open(t.Context(), name, 0, mib)
-	testenv.OK(t, err)
+	r := testenv.Must(s.Open(t.Context(), name, 0, mib))(t)
 	wantErr(t, aside.Delete(t.Context(), name), nil)
 	wantErr(t, put(t, aside, name, content(2, 10*mib)), nil)
 	got, err := io.ReadAll(r)
@@ -193,8 +183,7 @@ func TestTruncatedObject(t *testing.T) {
 	s, _, _ := onWire(t, s3.Options{})
 	name := mustPut(t, s, content(1, 5*mib))
 	for _, r := range [][2]int64{{0, 5*mib + 1}, {5 * mib, 1}, {4 * mib, 2 * mib}, {0, 16 * mib}, {1, math.MaxInt64}} {
-		_, err := s.Open(t.Context(), name, r[0], r[1])
-		wantErr(t, err, bytestore.ErrTruncated)
+		wantErr(t, testenv.Error(s.Open(t.Context(), name, r[0], r[1])), bytestore.ErrTruncated)
 	}
 }
 
@@ -212,8 +201,7 @@ func TestRangesArePrefetched(t *testing.T) {
 		}
 		return next.RoundTrip(r)
 	})
-	r, err := s.Open(t.Context(), name, 0, int64(len(data)))
-	testenv.OK(t, err)
+	r := testenv.Must(s.Open(t.Context(), name, 0, int64(len(data))))(t)
 	got := []string{<-arrived, <-arrived, <-arrived}
 	slices.SortFunc(got, func(a, b string) int { return len(a) - len(b) })
 	if want := []string{"bytes=4194304-8388607", "bytes=8388608-12582911", "bytes=12582912-16777215"}; !slices.Equal(got, want) {
@@ -237,8 +225,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 		w.handle(nil)
 		var open []io.ReadCloser
 		for range n {
-			r, err := s.Open(t.Context(), name, 0, int64(len(data)))
-			testenv.OK(t, err)
+			r := testenv.Must(s.Open(t.Context(), name, 0, int64(len(data))))(t)
 			open = append(open, r)
 		}
 		for _, r := range open {
@@ -251,9 +238,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 			wantErr(t, r.Close(), nil)
 			wantErr(t, r.Close(), nil)
 		}
-		if got := len(w.requests()); got != 4*n {
-			t.Errorf("%d requests of %d readers", got, n)
-		}
+		testenv.Equal(t, len(w.requests()), 4*n, "requests of %d readers", n)
 	}
 	ahead(5)
 	ahead(1)
@@ -270,8 +255,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 			}
 			return next.RoundTrip(r)
 		})
-		r, err := s.Open(t.Context(), name, 0, int64(len(data)))
-		testenv.OK(t, err)
+		r := testenv.Must(s.Open(t.Context(), name, 0, int64(len(data))))(t)
 		for range 2 {
 			select {
 			case <-fetched:
@@ -292,11 +276,8 @@ func TestReaderEndsWithItsContext(t *testing.T) {
 	name := mustPut(t, s, data)
 	for _, after := range []int64{0, 1, 4 * mib, 5 * mib} {
 		ctx, cancel := context.WithCancel(t.Context())
-		r, err := s.Open(ctx, name, 0, int64(len(data)))
-		testenv.OK(t, err)
-		if _, err := io.CopyN(io.Discard, r, after); err != nil {
-			t.Fatal(err)
-		}
+		r := testenv.Must(s.Open(ctx, name, 0, int64(len(data))))(t)
+		testenv.Must(io.CopyN(io.Discard, r, after))(t)
 		cancel()
 		n, err := r.Read(make([]byte, mib))
 		wantErr(t, err, context.Canceled)

@@ -179,11 +179,7 @@ func TestStagingFolderFull(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	dir := t.TempDir()
 	testenv.OK(t, testenv.MountTmpfs(dir, "2m"))
-	t.Cleanup(func() {
-		if err := testenv.Unmount(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	testenv.AtEnd(t, func() error { return testenv.Unmount(dir) })
 	s := mustOpen(t, freshPrefix(t, server), s3.Options{Staging: dir})
 	wantErr(t, put(t, s, newName(), content(1, 5*mib)), bytestore.ErrOverloaded)
 	wantObject(t, s, mustPut(t, s, content(1, mib+1)), content(1, mib+1))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/bytestore"
+	"sluice/internal/testenv"
 )
 
 // sender sends a body a unit at a time.
@@ -144,9 +145,7 @@ func TestSharesOfCallers(t *testing.T) {
 		}
 		// Without competition a caller can use the whole quota.
 		for i, err := range all(t, r, []*sender{{caller: "greedy", size: 64}, {caller: "greedy", size: 64}}) {
-			if err != nil {
-				t.Errorf("body %d of a caller alone: %v", i, err)
-			}
+			testenv.Is(t, err, nil, "body %d of a caller alone", i)
 		}
 	})
 }
@@ -159,19 +158,13 @@ func TestWaitForSpaceEnds(t *testing.T) {
 		go func() { sent <- (&sender{size: 16, takes: time.Hour}).run(t.Context(), r) }()
 		synctest.Wait()
 		begun := time.Now()
-		if err := (&sender{size: 1}).run(t.Context(), r); !errors.Is(err, bytestore.ErrOverloaded) {
-			t.Errorf("a body for which no space became free: %v", err)
-		}
+		testenv.Is(t, (&sender{size: 1}).run(t.Context(), r), bytestore.ErrOverloaded, "a body for which no space became free")
 		if took := time.Since(begun); took < 30*time.Second || took > 40*time.Second {
 			t.Errorf("it waited %v", took)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := (&sender{size: 1}).run(ctx, r); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a body whose context ended: %v", err)
-		}
-		if err := <-sent; err != nil {
-			t.Errorf("the body that was being sent: %v", err)
-		}
+		testenv.Is(t, (&sender{size: 1}).run(ctx, r), context.DeadlineExceeded, "a body whose context ended")
+		testenv.Is(t, <-sent, nil, "the body that was being sent")
 	})
 }

@@ -43,23 +43,20 @@ func authority(t *testing.T) (caFile, certFile, keyFile string) {
 	caKey, leafKey := newECKey(t), newECKey(t)
 	writeCertificate(t, caFile, ca, ca, caKey, caKey)
 	writeCertificate(t, certFile, leaf, ca, leafKey, caKey)
-	der, err := x509.MarshalPKCS8PrivateKey(leafKey)
-	testenv.OK(t, err)
+	der := testenv.Must(x509.MarshalPKCS8PrivateKey(leafKey))(t)
 	writePEM(t, keyFile, "PRIVATE KEY", der)
 	return caFile, certFile, keyFile
 }
 
 func newECKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testenv.OK(t, err)
+	key := testenv.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	return key
 }
 
 func writeCertificate(t *testing.T, file string, c, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) {
 	t.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, parentKey)
-	testenv.OK(t, err)
+	der := testenv.Must(x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, parentKey))(t)
 	writePEM(t, file, "CERTIFICATE", der)
 }
 
@@ -104,8 +101,7 @@ func TestVirtualHostOverTLS(t *testing.T) {
 
 func parse(tb testing.TB, format string, args ...any) s3.Config {
 	tb.Helper()
-	c, err := s3.ParseDSN(fmt.Sprintf(format, args...))
-	testenv.OK(tb, err)
+	c := testenv.Must(s3.ParseDSN(fmt.Sprintf(format, args...)))(tb)
 	return c
 }
 
