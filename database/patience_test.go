@@ -31,14 +31,10 @@ func TestPatience(t *testing.T) {
 		time.Sleep(8 * time.Second)
 		last()
 		left(-time.Second)()
-		if got := database.Waited(ctx, 10*time.Second); got != 11*time.Second {
-			t.Errorf("the calls have waited for %v, want 11 s", got)
-		}
+		testenv.Equal(t, database.Waited(ctx, 10*time.Second), 11*time.Second, "the calls' wait")
 		running := database.Await(ctx, time.Hour)
 		time.Sleep(time.Second)
-		if got := database.Waited(ctx, 10*time.Second); got != 12*time.Second {
-			t.Errorf("with one that runs, the calls have waited for %v, want 12 s", got)
-		}
+		testenv.Equal(t, database.Waited(ctx, 10*time.Second), 12*time.Second, "the calls' wait, with one that runs")
 		running.End()
 		testenv.Equal(t, database.Waited(t.Context(), 10*time.Second), 0, "the time that calls without patience have waited")
 		if call := database.Await(t.Context(), time.Hour); time.Until(call.Until) != time.Hour {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"sluice/internal/testenv"
 	"sluice/ledger"
 )
 
@@ -13,9 +14,7 @@ func TestCost(t *testing.T) {
 		{0, 1, 0}, {0, most, 0}, {3, 7, 21}, {1, most, most}, {most, 1, most}, {2, most, most},
 		{most / 3, 3, most / 3 * 3}, {most/3 + 1, 3, most}, {most, most, most},
 	} {
-		if got := ledger.Cost(tc.count, tc.price); got != tc.want {
-			t.Errorf("Cost(%d, %d) = %d, want %d", tc.count, tc.price, got, tc.want)
-		}
+		testenv.Equal(t, ledger.Cost(tc.count, tc.price), tc.want, "Cost(%d, %d)", tc.count, tc.price)
 	}
 }
 

@@ -156,8 +156,7 @@ func (p *Probe) Equal(got, want any, format string, a ...any) {
 
 // Open returns another handle.
 func (p *Probe) Open() whole.Database {
-	s, err := p.Harness.Open()
-	p.OK(err, "open")
+	s := Value(p.Harness.Open())
 	return s
 }
 
@@ -187,8 +186,7 @@ func Race(n int, fn func(i int) error) []error {
 func (p *Probe) Purge() int {
 	total := 0
 	for {
-		n, err := p.Store.Purge(p.Ctx, 100)
-		p.OK(err, "purge")
+		n := Value(p.Store.Purge(p.Ctx, 100))
 		if n == 0 {
 			return total
 		}
@@ -198,8 +196,7 @@ func (p *Probe) Purge() int {
 
 // Audited ends the check if Audit reports an inconsistency.
 func (p *Probe) Audited() {
-	found, err := p.Store.Audit(p.Ctx)
-	p.OK(err, "audit")
+	found := Value(p.Store.Audit(p.Ctx))
 	p.Must(len(found) == 0, "the audit found: %q", found)
 }
 

@@ -32,8 +32,7 @@ func Copies(tb testing.TB, open OpenFunc) func(testing.TB) (path string) {
 func emptyDatabase(tb testing.TB, open OpenFunc) []byte {
 	tb.Helper()
 	path := filepath.Join(testenv.MemoryDir(tb), "meta.db")
-	h, err := open(path, testclock.New().Now)
-	testenv.OK(tb, err)
+	h := testenv.Must(open(path, testclock.New().Now))(tb)
 	testenv.OK(tb, h.Close())
 	empty, err := os.ReadFile(path)
 	if _, lerr := os.Stat(path + "-wal"); err != nil || !errors.Is(lerr, os.ErrNotExist) {

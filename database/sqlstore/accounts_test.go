@@ -13,10 +13,12 @@ import (
 	"sluice/metastore"
 )
 
-// accountsOf returns the counts of all accounts.
-func accountsOf(tb testing.TB, s *Store) []metastore.Account {
+// sameAccounts ends the test unless the counts of accounts are these.
+func sameAccounts(tb testing.TB, got, want []metastore.Account) {
 	tb.Helper()
-	return testenv.Must(s.ListAccounts(tb.Context(), "", 1000))(tb)
+	if !slices.Equal(got, want) {
+		tb.Fatalf("the accounts are %+v, want %+v", got, want)
+	}
 }
 
 // accountsAreExact compares the counts of all accounts with the blobs.
@@ -29,10 +31,8 @@ func accountsAreExact(tb testing.TB, s *Store) []metastore.Account {
 			engine.Args{&a.Account, (*engine.Integer)(&a.Blobs), (*engine.Integer)(&a.Bytes)}, &a)
 		return err
 	}))
-	got := accountsOf(tb, s)
-	if !slices.Equal(got, want) {
-		tb.Fatalf("the accounts are %+v, but there is %+v", got, want)
-	}
+	got := testenv.Must(s.ListAccounts(tb.Context(), "", 1000))(tb)
+	sameAccounts(tb, got, want)
 	audited(tb, s)
 	return got
 }
@@ -53,26 +53,18 @@ func TestMigratesAccounts(t *testing.T) {
 	rows := rawBlob("a", "one", 10) + rawBlob("a", "two", 0) + rawBlob("b", "one", 7)
 	onOlder(t, accountsVersion, rows, func(t *testing.T, s *Store) {
 		want := []metastore.Account{{Account: "a", Blobs: 2, Bytes: 10}, {Account: "b", Blobs: 1, Bytes: 7}}
-		if got := accountsAreExact(t, s); !slices.Equal(got, want) {
-			t.Errorf("the accounts are %+v, want %+v", got, want)
-		}
-		postgres := s.db.ListsInside()
+		sameAccounts(t, accountsAreExact(t, s), want)
 		for _, statement := range []string{
 			rawBlob("b", "two", 3), rawBlob("c", "one", 1),
 			`UPDATE blobs SET size = 20 WHERE account = CAST('a' AS BLOB) AND size = 10`,
 			`DELETE FROM blobs WHERE account = CAST('c' AS BLOB)`,
 		} {
-			if postgres {
-				statement = forPostgres(statement)
-			}
-			execute(t, s, strings.TrimSuffix(statement, ";"))
+			executeOlder(t, s, statement)
 			accountsAreExact(t, s)
 		}
 		testenv.Must(s.Purge(t.Context(), 100))(t)
 		want = []metastore.Account{{Account: "a", Blobs: 2, Bytes: 20}, {Account: "b", Blobs: 2, Bytes: 10}}
-		if got := accountsAreExact(t, s); !slices.Equal(got, want) {
-			t.Errorf("the accounts are %+v, want %+v", got, want)
-		}
+		sameAccounts(t, accountsAreExact(t, s), want)
 		holds(t, s, 0, `SELECT COUNT(*) FROM account_deltas`)
 	})
 }

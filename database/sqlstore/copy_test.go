@@ -204,9 +204,7 @@ func sameTables(tb testing.TB, a, b *Store) {
 			tb.Errorf("%s has %d rows that are not the %d of the source", copied[i].name, len(got), len(want))
 		}
 	}
-	if want, got := accountsAreExact(tb, a), accountsAreExact(tb, b); !slices.Equal(want, got) {
-		tb.Errorf("the accounts are %+v, and %+v in the source", got, want)
-	}
+	sameAccounts(tb, accountsAreExact(tb, b), accountsAreExact(tb, a))
 }
 
 func TestCopyThereAndBack(t *testing.T) {
@@ -229,9 +227,7 @@ func TestCopyThereAndBack(t *testing.T) {
 	if n := value(t, third, `SELECT COUNT(*) FROM parts`); n < 10_000 {
 		t.Errorf("%d rows of parts, and the committed upload alone has 10,000 until the next purge", n)
 	}
-	if faults, err := third.Audit(ctx); err != nil || len(faults) > 0 {
-		t.Errorf("the audit: %v, %v", faults, err)
-	}
+	audited(t, third)
 	testenv.Equal(t, testenv.Must(third.UseSession(ctx, "granted", 1, nil))(t).Left, 2, "a use")
 	testenv.Check(t, testenv.Error(third.CompleteUpload(ctx, "open", 3, 6, 0, nil)))
 }
@@ -267,9 +263,7 @@ func TestCopyCutAfterEachPage(t *testing.T) {
 		if !whole && err == nil {
 			t.Fatalf("cut after page %d: no error", cut)
 		}
-		if err := run(t.Context(), func() {}); err != nil {
-			t.Fatalf("cut after page %d: %v", cut, err)
-		}
+		testenv.Is(t, run(t.Context(), func() {}), nil, "cut after page %d", cut)
 		sameTables(t, from, to)
 		if whole {
 			if cut < 2*len(copied) {
@@ -306,17 +300,12 @@ func TestCopyNoticesWrites(t *testing.T) {
 	from, to := openAt(t, databasePath(t), Options{}), openAt(t, databasePath(t), Options{})
 	fill(t, from, 1)
 	err := to.CopyFrom(t.Context(), from, func(int64) {
-		err := from.db.WriteLocked(t.Context(), func(tx *engine.Tx) error {
+		testenv.Check(t, from.db.WriteLocked(t.Context(), func(tx *engine.Tx) error {
 			_, err := tx.Exec(`UPDATE blobs SET modified = modified + 1`)
 			return err
-		})
-		if err != nil {
-			t.Error(err)
-		}
+		}))
 	})
-	if !errors.Is(err, ErrDiffers) {
-		t.Errorf("got error %v, want ErrDiffers", err)
-	}
+	testenv.Is(t, err, ErrDiffers, "a copy while the source changes")
 }
 
 // TestObjects: Objects returns each live content's objects once, and none from garbage.

@@ -68,11 +68,9 @@ func TestGuardInABatch(t *testing.T) {
 	held := enginetest.Hold(t, s.db)
 	var calls sync.WaitGroup
 	for _, id := range []string{"a", "b"} {
+		session := ledger.Session{ID: id, Total: 1, Left: 1, Expires: s.Now().Add(time.Hour)}
 		calls.Go(func() {
-			_, err := s.CreateSession(context.Background(), ledger.Session{ID: id, Total: 1, Left: 1, Expires: s.Now().Add(time.Hour)}, nil)
-			if !errors.Is(err, errNotPermitted) {
-				t.Errorf("session %s: %v, want %v", id, err, errNotPermitted)
-			}
+			testenv.Is(t, testenv.Error(s.CreateSession(context.Background(), session, nil)), errNotPermitted, "session %s", id)
 		})
 	}
 	calls.Go(func() {

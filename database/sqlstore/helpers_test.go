@@ -88,6 +88,15 @@ func execute(tb testing.TB, s *Store, query string, in ...any) {
 	testenv.OK(tb, s.db.Write(tb.Context(), func(t *engine.Tx) error { return t.Change(query, in...) }))
 }
 
+// executeOlder does it with a statement of an earlier version, in SQLite's dialect.
+func executeOlder(tb testing.TB, s *Store, statement string) {
+	tb.Helper()
+	if s.db.ListsInside() { // on PostgreSQL
+		statement = forPostgres(statement)
+	}
+	execute(tb, s, strings.TrimSuffix(statement, ";"))
+}
+
 // audited ends the test if the audit finds something.
 func audited(tb testing.TB, s *Store) {
 	tb.Helper()

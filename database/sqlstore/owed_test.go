@@ -40,16 +40,9 @@ func TestMigratesDebts(t *testing.T) {
 			INSERT INTO settlements (channel, sequence, amount, proof, expires, due) VALUES (` + b("restored") + `, 1, 10, ` + b("proof") + `, 1, 1);` +
 		channel("expired", 40, 0, 0, "1", "NULL") + submission("expired", 40, 3)
 	onOlder(t, owedVersion, rows, func(t *testing.T, s *Store) {
-		postgres := s.db.ListsInside()
 		older := func(statement string) {
 			t.Helper()
-			if postgres {
-				statement = forPostgres(statement)
-			}
-			testenv.OK(t, s.db.Write(t.Context(), func(tx *engine.Tx) error {
-				_, err := tx.Exec(statement)
-				return err
-			}))
+			executeOlder(t, s, statement)
 		}
 		look := func(id string, want func(c ledger.Channel) bool) {
 			t.Helper()
@@ -64,8 +57,9 @@ func TestMigratesDebts(t *testing.T) {
 		})
 		look("embedded", func(c ledger.Channel) bool { return c.Collected == 0 && c.Settled == 20 })
 		look("expired", func(c ledger.Channel) bool { return c.Expired == 40 })
-		if list, err := s.Settlements(t.Context(), ledger.Settlement{}, 10); err != nil || len(list) != 1 || list[0].Channel != "restored" {
-			t.Errorf("the settlements are %+v, %v", list, err)
+		list := testenv.Must(s.Settlements(t.Context(), ledger.Settlement{}, 10))(t)
+		if len(list) != 1 || list[0].Channel != "restored" {
+			t.Errorf("the settlements are %+v", list)
 		}
 		read := ledger.Reading{Deposit: 100, Withdrawn: 60, NextSequence: 9, Expires: s.Now().Add(time.Hour), Created: s.Now().Add(-time.Hour), ChainTime: s.Now()}
 		testenv.Must(s.RecordReading(t.Context(), "restored", read))(t)

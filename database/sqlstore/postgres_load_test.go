@@ -149,9 +149,7 @@ func (l *faultLoad) createAndDelete(ctx context.Context, name string) error {
 func (l *faultLoad) reach(more int64) {
 	for want := l.calls.Load() + more; l.calls.Load() < want && !l.Failed(); {
 		// The session's uses block, so the others continue.
-		if _, err := l.store.UseSession(l.Context(), faultSession, 1, nil); err != nil {
-			l.Error(err)
-		}
+		testenv.Check(l, testenv.Error(l.store.UseSession(l.Context(), faultSession, 1, nil)))
 		l.used.Add(1)
 	}
 }
@@ -160,20 +158,15 @@ func (l *faultLoad) reach(more int64) {
 func (l *faultLoad) check() {
 	l.Helper()
 	l.wg.Wait()
-	s, err := l.store.Session(l.Context(), faultSession)
-	testenv.OK(l, err)
+	s := testenv.Must(l.store.Session(l.Context(), faultSession))(l)
 	if s.Used != l.used.Load() || s.Used+s.Left != s.Total {
 		l.Errorf("the session was used for %d and has %d left, %d were acknowledged", s.Used, s.Left, l.used.Load())
 	}
-	if found, err := l.store.Audit(l.Context()); err != nil || len(found) > 0 {
-		l.Errorf("audit: %q, %v", found, err)
-	}
+	audited(l, l.store)
 	if n := value(l, l.store, `SELECT COUNT(*) FROM blobs`); n != 0 && !l.Failed() {
 		l.Errorf("%d blobs are left", n)
 	}
 	garbage := value(l, l.store, `SELECT COUNT(*) FROM garbage g, extents e WHERE g.content = e.content`)
-	if n := value(l, l.store, `SELECT COUNT(*) FROM extents`); n != garbage {
-		l.Errorf("%d extents, %d of them garbage", n, garbage)
-	}
+	testenv.Equal(l, value(l, l.store, `SELECT COUNT(*) FROM extents`), garbage, "extents, of which all are garbage")
 	l.Logf("%d calls", l.calls.Load())
 }

@@ -84,9 +84,7 @@ func TestPostgresRequests(t *testing.T) {
 			testenv.OK(t, operation.do())
 			least = min(least, p.Requests.Load())
 		}
-		if least != operation.want {
-			t.Errorf("%s: %d requests, want %d", operation.name, least, operation.want)
-		}
+		testenv.Equal(t, least, operation.want, "requests to %s", operation.name)
 	}
 }
 

@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -79,9 +78,7 @@ func refusesToDelete(t *testing.T, s *Store, first int) {
 	}
 	for i := range calls {
 		call := (first + i) % len(calls)
-		if err := calls[call](); !errors.Is(err, database.ErrClock) {
-			t.Errorf("call %d: %v, want ErrClock", call, err)
-		}
+		testenv.Is(t, calls[call](), database.ErrClock, "call %d", call)
 	}
 	testenv.Is(t, s.DeletionErr(), database.ErrClock, "DeletionErr")
 	testenv.Is(t, testenv.Error(s.GarbageContents(t.Context(), 0, metastore.GarbageContent{}, 9)), nil, "garbage whatever its age")
@@ -176,9 +173,7 @@ func TestPostgresClockNotMeasured(t *testing.T) {
 	testenv.Must(s.CommitBlob(t.Context(), metastore.Blob{Account: "a", Name: "n", Content: metastore.NewContentID(now), Expires: now.Add(time.Hour)}, nil, nil))(t)
 	slept.Store(int64(2 * measurementMaxAge))
 	for _, err := range []error{s.ClockErr(), s.DeletionErr()} {
-		if !errors.Is(err, database.ErrClock) {
-			t.Errorf("not measured for %v: %v, want ErrClock", 2*measurementMaxAge, err)
-		}
+		testenv.Is(t, err, database.ErrClock, "not measured for %v", 2*measurementMaxAge)
 	}
 	set(2 * time.Hour) // the machine was paused without noticing
 	testenv.Is(t, testenv.Error(s.Blob(t.Context(), "a", "n")), database.ErrExpired, "an expired blob")

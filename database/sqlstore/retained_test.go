@@ -28,19 +28,13 @@ func TestMigratesRetained(t *testing.T) {
 		INSERT INTO parts (content, idx, size, crc64) VALUES (` + b("content of ended") + `, 0, 5, 0);
 		INSERT INTO usage (owner, id, bytes, uploads, objects, names) VALUES (` + b("x") + `, ` + b("1") + `, 10, 0, 1, 3);`
 	onOlder(t, retainedVersion, rows, func(t *testing.T, s *Store) {
-		postgres := s.db.ListsInside()
 		older := func(statement string) {
 			t.Helper()
-			if postgres {
-				statement = forPostgres(statement)
-			}
-			execute(t, s, strings.TrimSuffix(statement, ";"))
+			executeOlder(t, s, statement)
 		}
 		retains := func(want int64, after string) {
 			t.Helper()
-			if used := usageIsExact(t, s, "x"); used.Retained != want {
-				t.Errorf("%d bytes are retained after %s, want %d", used.Retained, after, want)
-			}
+			testenv.Equal(t, usageIsExact(t, s, "x").Retained, want, "bytes retained after %s", after)
 		}
 		must := func(_ any, err error) {
 			t.Helper()

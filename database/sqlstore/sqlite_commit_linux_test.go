@@ -31,13 +31,8 @@ func newSmallDisk(t *testing.T, size string) *smallDisk {
 	testenv.Require(t, testenv.RootMount)
 	d := &smallDisk{t: t, dir: t.TempDir()}
 	testenv.OK(t, testenv.MountTmpfs(d.dir, size))
-	t.Cleanup(func() {
-		testenv.Check(t, testenv.Unmount(d.dir))
-	})
-	var err error
-	if d.filler, err = os.Create(filepath.Join(d.dir, "filler")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.AtEnd(t, func() error { return testenv.Unmount(d.dir) })
+	d.filler = testenv.Must(os.Create(filepath.Join(d.dir, "filler")))(t)
 	testenv.AtEnd(t, d.filler.Close)
 	return d
 }

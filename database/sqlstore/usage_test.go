@@ -54,9 +54,7 @@ func TestUsageRows(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{Now: testclock.New().Now})
 	rows := func(owner string, want int64) {
 		t.Helper()
-		if n := usageRows(t, s, owner); n != want {
-			t.Fatalf("%d rows of %s, want %d", n, owner, want)
-		}
+		testenv.Equal(t, usageRows(t, s, owner), want, "rows of %s", owner)
 		usageIsExact(t, s, owner)
 	}
 	putFor(t, s, "x", "one", "abc")
@@ -158,10 +156,6 @@ func TestOwnersOfAnOlderDatabase(t *testing.T) {
 	putFor(t, s, "x", "c", "abcd")
 	testenv.Must(s.CompleteUpload(t.Context(), "u", 1, 3, 1, nil))(t)
 	putFor(t, s, "x", "b", "abcde")
-	if used := usageIsExact(t, s, "x"); used != (metastore.Used{Bytes: 5, Objects: 1, Names: 1, Retained: 4 + 1024}) {
-		t.Fatalf("the usage is %+v", used)
-	}
-	if n := usageRows(t, s, ""); n != 0 {
-		t.Fatalf("%d rows without an owner", n)
-	}
+	testenv.Equal(t, usageIsExact(t, s, "x"), metastore.Used{Bytes: 5, Objects: 1, Names: 1, Retained: 4 + 1024}, "the usage")
+	testenv.Equal(t, usageRows(t, s, ""), 0, "rows without an owner")
 }

@@ -35,24 +35,18 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 		if !p.Refuse.Load() {
 			continue // the patience ended before the COMMIT
 		}
-		if !errors.Is(err, database.ErrUnknownOutcome) {
-			t.Fatalf("a COMMIT without a response, while the server cannot be reached: %v", err)
-		}
+		testenv.Is(t, err, database.ErrUnknownOutcome, "a COMMIT without a response, while the server cannot be reached")
 		closed = errors.Is(err, io.ErrUnexpectedEOF)
 	}
 	testenv.Is(t, s.setFact(short(), "other", "value"), database.ErrUnavailable, "a write without a server")
 	testenv.Is(t, testenv.Error(s.fact(short(), "name")), database.ErrUnavailable, "a read without a server")
-	if err := s.Err(); !errors.Is(err, database.ErrUnavailable) {
-		t.Errorf("Err is %v without a server", err)
-	}
+	testenv.Is(t, s.Err(), database.ErrUnavailable, "Err without a server")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	testenv.Is(t, s.setFact(ctx, "other", "value"), context.Canceled, "a cancelled write without a server")
 	p.Refuse.Store(false)
 	testenv.Equal(t, testenv.Must(s.fact(t.Context(), "name"))(t), "value", "the fact")
-	if err := s.Err(); err != nil {
-		t.Errorf("Err is %v while the server is reachable", err)
-	}
+	testenv.Is(t, s.Err(), nil, "Err while the server is reachable")
 }
 
 // TestPostgresDetectsItsServer: a store without calls detects that its server is back.
@@ -68,9 +62,7 @@ func TestPostgresDetectsItsServer(t *testing.T) {
 	}
 	p.Refuse.Store(false)
 	node.probe(t.Context())
-	if err := s.Err(); err != nil {
-		t.Errorf("Err is %v while the server is reachable", err)
-	}
+	testenv.Is(t, s.Err(), nil, "Err while the server is reachable")
 }
 
 // TestPostgresTooManyConnections: when the server refuses further connections, a store keeps the
@@ -100,9 +92,7 @@ func TestPostgresTooManyConnections(t *testing.T) {
 	for node.conflictRetries.Load()+node.lostRetries.Load() == 0 { // until a connection was refused
 		runtime.Gosched()
 	}
-	if err := s.Err(); err != nil {
-		t.Errorf("Err is %v while the server serves a connection of the store", err)
-	}
+	testenv.Is(t, s.Err(), nil, "Err while the server serves a connection of the store")
 	kept := held.conn.PgConn().PID()
 	held.release()
 	testenv.Is(t, <-read, database.ErrNotFound, "a read that waited for the only connection")

@@ -56,9 +56,7 @@ func TestPostgresOlderNodesAreAwaited(t *testing.T) {
 	for range nodes {
 		select {
 		case reason := <-waits:
-			if !errors.Is(reason, errOlderNodes) {
-				t.Errorf("a node waits because of %v", reason)
-			}
+			testenv.Is(t, reason, errOlderNodes, "why a node waits")
 		case err := <-opened:
 			t.Fatalf("a node opened the database beside an older one: %v", err)
 		}
@@ -89,7 +87,6 @@ func TestPostgresAwaitEnds(t *testing.T) {
 	dsn := atSchema(t, 1) + "&application_name=ends"
 	connectTo(t, dsn)
 	no := errors.New("no")
-	if s, err := openNodeDB(t.Context(), dsn, Options{AwaitOlderNodes: func(error) error { return no }}); !errors.Is(err, no) {
-		t.Errorf("opened %v, %v", s, err)
-	}
+	refuse := Options{AwaitOlderNodes: func(error) error { return no }}
+	testenv.Is(t, testenv.Error(openNodeDB(t.Context(), dsn, refuse)), no, "a node that does not wait")
 }

@@ -78,17 +78,13 @@ func TestPostgresNewerIsRefused(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	s, _ := openNode(t, dsn)
 	execute(t, s, `INSERT INTO schema_version (version) VALUES (99)`)
-	if _, err := openNodeDB(t.Context(), dsn, Options{}); !errors.Is(err, database.ErrNewer) {
-		t.Errorf("got error %v, want ErrNewer", err)
-	}
+	testenv.Is(t, testenv.Error(openNodeDB(t.Context(), dsn, Options{})), database.ErrNewer, "a newer schema")
 }
 
 func TestPostgresExisting(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	existing := Options{Schema: Keep}
-	if _, err := openNodeDB(t.Context(), dsn, existing); !errors.Is(err, database.ErrOlder) {
-		t.Errorf("an empty schema: got error %v, want ErrOlder", err)
-	}
+	testenv.Is(t, testenv.Error(openNodeDB(t.Context(), dsn, existing)), database.ErrOlder, "an empty schema")
 	s, _ := openNode(t, dsn)
 	testenv.OK(t, s.setFact(t.Context(), "name", "value"))
 	other := testenv.Must(openNodeDB(t.Context(), dsn, existing))(t)

@@ -156,17 +156,13 @@ func TestPostgresCommitIsNotCancelled(t *testing.T) {
 	r.awaitCommits(1)
 	proxied.CutAll()
 	unseen := func() {
-		if n := r.used(s, ids[0]); n != 0 {
-			t.Fatalf("connection lost: %d uses are visible while the standby does not have them", n)
-		}
+		testenv.Equal(t, r.used(s, ids[0]), 0, "connection lost: uses that are visible while the standby does not have them")
 	}
 	r.awaitEvents("transactionid", 1, unseen) // the same transaction begins again, and waits for the first one to end
 	r.awaitCommits(1, used)
 	unseen()
 	r.do(r.standby.Start(), <-used)
-	if n := r.used(s, ids[0]); n != 1 {
-		t.Errorf("connection lost: %d uses were counted, want 1", n)
-	}
+	testenv.Equal(t, r.used(s, ids[0]), 1, "connection lost: uses")
 
 	r.do(r.standby.Stop())
 	used = r.use(s, ids[1])
@@ -177,9 +173,7 @@ func TestPostgresCommitIsNotCancelled(t *testing.T) {
 	}
 	r.awaitCommits(1, used)
 	r.do(r.standby.Start(), <-used)
-	if n := r.used(s, ids[1]); n != 1 {
-		t.Errorf("cancelled by an operator: %d uses were counted, want 1", n)
-	}
+	testenv.Equal(t, r.used(s, ids[1]), 1, "cancelled by an operator: uses")
 
 	r.do(r.standby.Stop())
 	used = r.use(s, ids[2])

@@ -113,9 +113,7 @@ func TestEnginesHaveTheSameSchema(t *testing.T) {
 	defer closeConn(t, lite)
 	post := connectPostgres(t, testenv.Postgres(t))
 	list := listMigrations(t, sqliteMigrations)
-	if n := len(listMigrations(t, postgresMigrations)); n != len(list) {
-		t.Fatalf("%d migrations of SQLite and %d of PostgreSQL", len(list), n)
-	}
+	testenv.Equal(t, len(listMigrations(t, postgresMigrations)), len(list), "migrations of PostgreSQL")
 	testenv.OK(t, errors.Join(migrate(lite, list), migrate(post, listMigrations(t, postgresMigrations))))
 	sqlite := describe(t, lite, `
 		SELECT CAST(m.name || '.' || c.cid || ' ' || c.name || ' ' || replace(c.type, 'BLOB', 'BYTEA')

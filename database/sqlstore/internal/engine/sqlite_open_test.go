@@ -36,9 +36,7 @@ func TestRefusesWithoutDurability(t *testing.T) {
 	openAt(t, path, Options{})
 	c := testenv.Must(openSQLiteConn(path, 0, nil))(t)
 	defer closeConn(t, c)
-	if err := checkDurable(c); err != nil {
-		t.Fatalf("a valid connection was refused: %v", err)
-	}
+	testenv.OK(t, checkDurable(c))
 	testenv.OK(t, c.run("PRAGMA synchronous=NORMAL"))
 	if err := checkDurable(c); err == nil {
 		t.Fatal("a connection with synchronous=NORMAL was accepted")
@@ -60,9 +58,7 @@ func TestRefusesNewerDatabase(t *testing.T) {
 	path := databasePath(t)
 	s := openAt(t, path, Options{})
 	execute(t, s, `INSERT INTO schema_version (version) VALUES ($1)`, int64(1000))
-	if _, err := openDB(path, Options{}); !errors.Is(err, database.ErrNewer) {
-		t.Fatalf("open of a newer database: %v, want ErrNewer", err)
-	}
+	testenv.Is(t, testenv.Error(openDB(path, Options{})), database.ErrNewer, "a newer database")
 }
 
 // TestMigrationIsOneTransaction makes the second of two migrations fail: neither may have an
@@ -136,9 +132,7 @@ func TestClosed(t *testing.T) {
 	_, readErr := s.fact(t.Context(), "fact")
 	_, useErr := s.use(t.Context(), "session")
 	for _, err := range []error{readErr, useErr, s.setFact(t.Context(), "fact", "value"), s.Err()} {
-		if !errors.Is(err, ErrClosed) {
-			t.Errorf("after Close: %v, want ErrClosed", err)
-		}
+		testenv.Is(t, err, ErrClosed, "after Close")
 	}
 }
 
@@ -163,23 +157,15 @@ func olderDatabase(t *testing.T) string {
 func TestOpenExisting(t *testing.T) {
 	existing := Options{Schema: Keep}
 	missing := filepath.Join(t.TempDir(), "meta.db")
-	if s, err := openDB(missing, existing); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("a missing database: %v, %v", s, err)
-	}
-	if _, err := os.Stat(missing); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("a database was created: %v", err)
-	}
+	testenv.Is(t, testenv.Error(openDB(missing, existing)), fs.ErrNotExist, "a missing database")
+	testenv.Is(t, testenv.Error(os.Stat(missing)), fs.ErrNotExist, "a database that was not created")
 	older := olderDatabase(t)
 	empty := databasePath(t)
 	testenv.OK(t, os.WriteFile(empty, nil, 0o600))
 	for _, path := range []string{older, empty} {
-		if s, err := openDB(path, existing); !errors.Is(err, database.ErrOlder) {
-			t.Fatalf("an older database: %v, %v", s, err)
-		}
+		testenv.Is(t, testenv.Error(openDB(path, existing)), database.ErrOlder, "an older database")
 	}
-	if s, err := openDB(older, Options{Schema: Create}); !errors.Is(err, database.ErrOlder) {
-		t.Fatalf("an older database that may be created: %v, %v", s, err)
-	}
+	testenv.Is(t, testenv.Error(openDB(older, Options{Schema: Create})), database.ErrOlder, "an older database that may be created")
 	c := testenv.Must(openSQLiteConn(older, 0, nil))(t)
 	defer closeConn(t, c)
 	var version Integer
@@ -195,7 +181,5 @@ func TestOpenExisting(t *testing.T) {
 		t.Fatalf("the server reads %q, %v", got, err)
 	}
 	execute(t, running, `INSERT INTO schema_version (version) VALUES ($1)`, int64(1000))
-	if s, err := openDB(older, existing); !errors.Is(err, database.ErrNewer) {
-		t.Fatalf("a newer database: %v, %v", s, err)
-	}
+	testenv.Is(t, testenv.Error(openDB(older, existing)), database.ErrNewer, "a newer database")
 }

@@ -62,9 +62,7 @@ func TestReaderEndsItsTransaction(t *testing.T) {
 	for {
 		got, err := s.fact(ctx, "fact")
 		if err == nil {
-			if got != "v" {
-				t.Errorf("fact %q", got)
-			}
+			testenv.Equal(t, got, "v", "the fact")
 			break
 		}
 		if errors.Is(err, database.ErrNotFound) {
@@ -80,7 +78,5 @@ func TestReaderEndsItsTransaction(t *testing.T) {
 	testenv.Is(t, snapshot(), nil, "a snapshot afterwards")
 	// The engine may have ended the transaction by itself.
 	err := s.Snapshot(ctx, func(t *Tx) error { return t.conn.(*sqliteConn).run("ROLLBACK") })
-	if err != nil {
-		t.Errorf("a snapshot whose transaction the engine ended: %v", err)
-	}
+	testenv.Is(t, err, nil, "a snapshot whose transaction the engine ended")
 }

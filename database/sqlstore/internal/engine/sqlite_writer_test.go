@@ -109,9 +109,7 @@ func TestPoisonedBatch(t *testing.T) {
 				t.Errorf("%s: %v", r.name, r.err)
 			}
 		case "unique":
-			if !errors.Is(r.err, database.ErrExists) {
-				t.Errorf("%s: %v", r.name, r.err)
-			}
+			testenv.Is(t, r.err, database.ErrExists, "%s", r.name)
 		}
 	}
 	if n := runs.Load(); n < 10 || n > 20 {
@@ -146,9 +144,7 @@ func TestCallersCancel(t *testing.T) {
 		cancel()
 		return insertFact("begun")(t)
 	})
-	if err != nil {
-		t.Errorf("a call whose context ended after it had begun: %v", err)
-	}
+	testenv.Is(t, err, nil, "a call whose context ended after it had begun")
 	testenv.Check(t, testenv.Error(s.fact(t.Context(), "begun")))
 }
 

@@ -19,9 +19,7 @@ func TestStatsOfTheBlobCache(t *testing.T) {
 	}
 	for i := range blobs {
 		for range 2 {
-			if _, _, err := s.OpenBlob(t.Context(), "a", fmt.Sprint(i)); err != nil {
-				t.Fatal(err)
-			}
+			opened(t, s, fmt.Sprint(i))
 		}
 	}
 	s.rows.rows.CleanUp() // evictions are made in the background

@@ -22,22 +22,17 @@ func TestCacheServesWithoutQuery(t *testing.T) {
 	s := openCached(t, 1<<20, readers)
 	putForTest(t, s, "name", 1)
 	for range 3 {
-		if _, _, err := s.OpenBlob(t.Context(), "a", "name"); err != nil {
-			t.Fatal(err)
-		}
+		opened(t, s, "name")
 	}
 	running, release := make(chan struct{}), make(chan struct{})
 	var held sync.WaitGroup
 	for range readers { // every connection
 		held.Go(func() {
-			err := s.db.Read(t.Context(), func(*engine.Tx) error {
+			testenv.Check(t, s.db.Read(t.Context(), func(*engine.Tx) error {
 				running <- struct{}{}
 				<-release
 				return nil
-			})
-			if err != nil {
-				t.Error(err)
-			}
+			}))
 		})
 		<-running
 	}
@@ -59,9 +54,7 @@ func TestCacheIsBounded(t *testing.T) {
 	for i := range 100 {
 		name := fmt.Sprint(i)
 		putForTest(t, s, name, 16<<10)
-		if _, _, err := s.OpenBlob(t.Context(), "a", name); err != nil {
-			t.Fatal(err)
-		}
+		opened(t, s, name)
 	}
 	s.rows.rows.CleanUp()
 	if got := s.rows.rows.WeightedSize(); got > size || got < size/2 {
@@ -78,9 +71,7 @@ func TestCacheCountsMetadata(t *testing.T) {
 	for i := range 300 {
 		name := fmt.Sprint(i)
 		testenv.Must(s.CommitBlob(t.Context(), metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(s.db.Now()), Metadata: metadata}, nil, nil))(t)
-		if _, _, err := s.OpenBlob(t.Context(), "a", name); err != nil {
-			t.Fatal(err)
-		}
+		opened(t, s, name)
 	}
 	s.rows.rows.CleanUp()
 	if rows := s.rows.rows.EstimatedSize(); rows == 0 || rows*len(metadata) > size {

@@ -2,7 +2,6 @@ package meta
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -84,9 +83,7 @@ func TestStagedExtentsOfACrash(t *testing.T) {
 			check("when the extents are too old", false)
 			b := metastore.Blob{Account: "a", Name: "b", Content: content, Size: int64(len(extents))}
 			_, err := s.commitBlob(t.Context(), b, extents, nil, func(t tx) error { return t.claim(content) })
-			if !errors.Is(err, metastore.ErrStaleExtent) {
-				t.Errorf("a commit of extents that are too old: %v", err)
-			}
+			testenv.Is(t, err, metastore.ErrStaleExtent, "a commit of extents that are too old")
 			clock.Advance(stageTime - metastore.MaxExtentAge - 2*time.Second)
 			check("just before the limit", false)
 			clock.Advance(2 * time.Second)

@@ -39,3 +39,10 @@ func openServer(tb testing.TB, dsn string) (*Metastore, *pgx.Conn) {
 	tb.Helper()
 	return New(enginetest.OpenPostgres(tb, dsn, engine.Options{}), nil), enginetest.Connect(tb, dsn)
 }
+
+// opened opens a blob of account a.
+func opened(tb testing.TB, s *Metastore, name string) {
+	tb.Helper()
+	_, _, err := s.OpenBlob(tb.Context(), "a", name)
+	testenv.OK(tb, err)
+}

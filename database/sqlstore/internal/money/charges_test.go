@@ -58,9 +58,7 @@ func TestChargeInDoubt(t *testing.T) {
 		t.Helper()
 		lose.Store(true)
 		defer lose.Store(false)
-		if _, err := s.ChargeSession(t.Context(), "s", n, name); !errors.Is(err, database.ErrUnknownOutcome) {
-			t.Fatal(err)
-		}
+		testenv.Is(t, testenv.Error(s.ChargeSession(t.Context(), "s", n, name)), database.ErrUnknownOutcome, "%s", name)
 	}
 	back := func(s *Ledger, name string, left int64) {
 		t.Helper()
@@ -125,9 +123,7 @@ func testChargesInDoubt(t *testing.T, s *Ledger) {
 				for errors.Is(err, database.ErrUnknownOutcome) { // until the outcome is known
 					_, err = s.ReturnCharge(t.Context(), id, name)
 				}
-				if err != nil {
-					t.Errorf("returning a charge: %v", err)
-				}
+				testenv.Is(t, err, nil, "returning a charge")
 			}
 		})
 	}
@@ -169,9 +165,7 @@ func TestLateCommitOfAChargePostgres(t *testing.T) {
 			return database.ErrUnknownOutcome
 		}
 	}})
-	if _, err := stores[0].ChargeSession(t.Context(), "s", 4, "late"); !errors.Is(err, database.ErrUnknownOutcome) {
-		t.Fatal(err)
-	}
+	testenv.Is(t, testenv.Error(stores[0].ChargeSession(t.Context(), "s", 4, "late")), database.ErrUnknownOutcome, "a charge in doubt")
 	returned := make(chan error, 1)
 	go func() {
 		got, err := stores[1].ReturnCharge(t.Context(), "s", "late")

@@ -79,9 +79,7 @@ func TestUsesOfManySessionsShareATransaction(t *testing.T) {
 		case r.what == "few" && r.left == 0 && r.err != nil:
 			want = ledger.ErrExhausted
 		}
-		if !errors.Is(r.err, want) {
-			t.Errorf("%s: %v, want %v", r.what, r.err, want)
-		}
+		testenv.Is(t, r.err, want, "%s", r.what)
 		if r.err == nil {
 			sums[r.what] += r.left
 		}
@@ -130,9 +128,7 @@ func TestKnownSessionsAreCompared(t *testing.T) {
 	testenv.Must(s.ReturnChunksets(t.Context(), "session", 2, "request"))(t)
 	use(109)
 	undo.Store(true)
-	if _, err := s.UseSession(t.Context(), "session", 50, nil); !errors.Is(err, database.ErrUnknownOutcome) {
-		t.Fatal(err)
-	}
+	testenv.Is(t, testenv.Error(s.UseSession(t.Context(), "session", 50, nil)), database.ErrUnknownOutcome, "a use in doubt")
 	undo.Store(false)
 	use(108)
 	write(s, func(t *engine.Tx) error { return t.Change(`UPDATE sessions SET remaining = 0, used = total`) })
