@@ -52,8 +52,7 @@ func newClient(t *testing.T, opt Options) *Client {
 	if opt.ChainID == 0 {
 		opt.ChainID = 4
 	}
-	c, err := New(opt)
-	testenv.OK(t, err)
+	c := testenv.Must(New(opt))(t)
 	return c
 }
 
@@ -86,8 +85,7 @@ func readRecorded(t testing.TB) (r recorded) {
 
 func parseAddress(t testing.TB, text string) micropay.Address {
 	t.Helper()
-	a, err := micropay.ParseAddress(text)
-	testenv.OK(t, err)
+	a := testenv.Must(micropay.ParseAddress(text))(t)
 	return a
 }
 
@@ -95,8 +93,7 @@ func parseAddress(t testing.TB, text string) micropay.Address {
 func completed(t testing.TB) *micropay.Transaction {
 	t.Helper()
 	v := readRecorded(t).Vectors[0]
-	body, err := hex.DecodeString(v.Submitted)
-	testenv.OK(t, err)
+	body := testenv.Must(hex.DecodeString(v.Submitted))(t)
 	var hash micropay.Hash
 	testenv.OK(t, testenv.Error(hex.Decode(hash[:], []byte(v.Hash[2:]))))
 	return &micropay.Transaction{Body: body, Hash: hash}
@@ -130,8 +127,7 @@ func TestChannelsSendsWhatThePublicClientSends(t *testing.T) {
 				"expiration_micros":"1770000000000000","next_withdrawn_sequence_number":"3","payment_channel_id":"7","receiver_withdrawn_amount":"250"}]]`)(w, r)
 		})},
 	})
-	channels, err := c.Channels(t.Context(), parseAddress(t, view.Sender), parseAddress(t, view.Receiver))
-	testenv.OK(t, err)
+	channels := testenv.Must(c.Channels(t.Context(), parseAddress(t, view.Sender), parseAddress(t, view.Receiver)))(t)
 	if want := fmt.Sprintf("POST /v1/view %s %s <nil>", view.ContentType, view.Body); got != want {
 		t.Errorf("sent %s\nwant %s", got, want)
 	}
@@ -165,9 +161,7 @@ func TestTransactionStates(t *testing.T) {
 				answers(test.status, test.body)(w, r)
 			})}})
 			test.want.At = chainTime
-			if got, err := c.Transaction(t.Context(), hash); err != nil || got != test.want {
-				t.Errorf("got %+v, %v\nwant %+v", got, err, test.want)
-			}
+			testenv.Equal(t, testenv.Must(c.Transaction(t.Context(), hash))(t), test.want, "the transaction")
 		})
 	}
 }
@@ -181,12 +175,8 @@ func TestHeadAndGasPrices(t *testing.T) {
 			answers(200, `{"deprioritized_gas_estimate":90,"gas_estimate":100,"prioritized_gas_estimate":150}`)(w, r)
 		}
 	})}})
-	if head, err := c.Head(t.Context()); err != nil || head != (Head{4, 77, chainTime}) {
-		t.Errorf("%+v, %v", head, err)
-	}
-	if prices, err := c.GasPrices(t.Context()); err != nil || prices != (GasPrices{90, 100, 150}) {
-		t.Errorf("%+v, %v", prices, err)
-	}
+	testenv.Equal(t, testenv.Must(c.Head(t.Context()))(t), (Head{4, 77, chainTime}), "the head")
+	testenv.Equal(t, testenv.Must(c.GasPrices(t.Context()))(t), (GasPrices{90, 100, 150}), "the gas prices")
 }
 
 func TestRefusalsAreErrors(t *testing.T) {
@@ -248,9 +238,7 @@ func TestFailingNodes(t *testing.T) {
 			failing := node(t, func(w http.ResponseWriter, r *http.Request) { failed.Add(1); fail(w, r) })
 			answering := node(t, func(w http.ResponseWriter, r *http.Request) { answered.Add(1); answers(200, good)(w, r) })
 			c := newClient(t, Options{APIKey: "secret", Nodes: []string{failing, answering}})
-			if got, err := c.Transaction(t.Context(), hash); err != nil || got.State != StatePending {
-				t.Errorf("%+v, %v", got, err)
-			}
+			testenv.Equal(t, testenv.Must(c.Transaction(t.Context(), hash))(t).State, StatePending, "the state")
 			if failed.Load() < 1 || answered.Load() != 1 {
 				t.Errorf("%d requests to the failing node, %d to the other", failed.Load(), answered.Load())
 			}
@@ -272,33 +260,11 @@ func TestViewWithoutTime(t *testing.T) {
 		w.Header().Del(headerTime)
 		answers(200, `[[]]`)(w, r)
 	})
-	got, err := newClient(t, Options{Nodes: []string{without, node(t, answers(200, `[[]]`))}}).Channels(t.Context(), micropay.Address{1}, micropay.Address{2})
-	if err != nil || !got.At.Equal(chainTime) {
-		t.Errorf("%+v, %v", got, err)
+	channels := func(nodes ...string) (Channels, error) {
+		return newClient(t, Options{Nodes: nodes, Rounds: 1}).Channels(t.Context(), micropay.Address{1}, micropay.Address{2})
 	}
-	_, err = newClient(t, Options{Nodes: []string{without}, Rounds: 1}).Channels(t.Context(), micropay.Address{1}, micropay.Address{2})
-	if !errors.Is(err, ErrUnavailable) {
-		t.Errorf("error %v", err)
-	}
-}
-
-// TestTimeoutBoundsEachNode shows that a node that never answers delays a call by no more than the
-// timeout.
-func TestTimeoutBoundsEachNode(t *testing.T) {
-	release := make(chan struct{})
-	defer close(release)
-	hanging := node(t, func(_ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-release:
-		case <-r.Context().Done():
-		}
-	})
-	hash := completed(t).Hash
-	answering := node(t, answers(200, `{"type":"pending_transaction","hash":"`+hash.String()+`"}`))
-	c := newClient(t, Options{Nodes: []string{hanging, answering}, Timeout: 50 * time.Millisecond})
-	if got, err := c.Transaction(t.Context(), hash); err != nil || got.State != StatePending {
-		t.Errorf("%+v, %v", got, err)
-	}
+	testenv.Equal(t, testenv.Must(channels(without, node(t, answers(200, `[[]]`))))(t).At, chainTime, "the time")
+	testenv.Is(t, testenv.Error(channels(without)), ErrUnavailable, "the node without a time")
 }
 
 // transport answers without a network, so that the pauses follow a synctest bubble's clock.
@@ -397,26 +363,6 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// FuzzAnswers decodes any body of any status: nothing panics, and there is a result or an error.
-func FuzzAnswers(f *testing.F) {
-	f.Add(200, `[[{"asset_metadata":{"inner":"0x1"},"balance":"1","creation_micros":"1","expiration_micros":"18446744073709551615","next_withdrawn_sequence_number":"3","payment_channel_id":"7","receiver_withdrawn_amount":"2"}]]`)
-	f.Add(200, `[[]]`)
-	f.Add(200, `[null]`)
-	f.Add(400, `{"message":"m","error_code":"vm_error","vm_error_code":1}`)
-	f.Fuzz(func(t *testing.T, status int, body string) {
-		a := &answer{status: status, body: []byte(body)}
-		list, err := decodeChannels(a)
-		if err == nil && status != http.StatusOK {
-			t.Errorf("status %d: %v", status, list)
-		}
-		for _, c := range list {
-			if _, err := c.Expires.MarshalJSON(); err != nil || c.Expires.Before(time.Unix(0, 0)) {
-				t.Errorf("the channel expires at %v: %v", c.Expires, err)
-			}
-		}
-	})
-}
-
 // hanging is a transport on which one host hangs, and the others answer and are behind, as if the
 // clock were ahead.
 type hanging struct{ asked *atomic.Int64 }
@@ -444,9 +390,7 @@ func TestHangingNodeDelaysFewCalls(t *testing.T) {
 			t.Helper()
 			began := time.Now()
 			testenv.OK(t, testenv.Error(c.Head(t.Context())))
-			if took := time.Since(began); took != want {
-				t.Errorf("a call took %s, want %s", took, want)
-			}
+			testenv.Equal(t, time.Since(began), want, "the time of a call")
 		}
 		call(5 * time.Second)
 		for range 100 {
@@ -454,9 +398,7 @@ func TestHangingNodeDelaysFewCalls(t *testing.T) {
 		}
 		time.Sleep(failurePause)
 		call(5 * time.Second)
-		if n := asked.Load(); n != 2 {
-			t.Errorf("the node that hangs was asked %d times, want 2", n)
-		}
+		testenv.Equal(t, asked.Load(), 2, "requests to the node that hangs")
 	})
 }
 
@@ -480,9 +422,7 @@ func TestNodeThatIsBehindIsAskedLast(t *testing.T) {
 			for range 100 {
 				testenv.OK(t, testenv.Error(c.Channels(t.Context(), micropay.Address{1}, micropay.Address{2})))
 			}
-			if behind != want {
-				t.Errorf("%s after its time stood still the node has been asked %d times, want %d", time.Since(stood), behind, want)
-			}
+			testenv.Equal(t, behind, want, "requests %s after the node's time stood still", time.Since(stood))
 		}
 		asks(100)
 		time.Sleep(maxLag)
@@ -570,11 +510,11 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// FuzzStateOfPayments decodes any body of any status as the answers that decide whether a payment
-// is accepted: nothing panics, and only a status of 200 has a result, or 404 for an account that
-// does not exist.
-func FuzzStateOfPayments(f *testing.F) {
+// FuzzAnswers decodes any body of any status as each answer: nothing panics, and only a status of
+// 200 has a result, or 404 for an account that does not exist.
+func FuzzAnswers(f *testing.F) {
 	for _, body := range []string{
+		`[[{"asset_metadata":{"inner":"0x1"},"balance":"1","creation_micros":"1","expiration_micros":"18446744073709551615","next_withdrawn_sequence_number":"3","payment_channel_id":"7","receiver_withdrawn_amount":"2"}]]`, `[[]]`, `[null]`,
 		`[{"success":true,"vm_status":"Executed successfully","gas_used":"12"}]`, `{"sequence_number":"7"}`,
 		`{"deprioritized_gas_estimate":90,"gas_estimate":100,"prioritized_gas_estimate":150}`,
 		`{"message":"m","error_code":"account_not_found","vm_error_code":null}`, `{"chain_id":4,"ledger_version":"77","ledger_timestamp":"1"}`,
@@ -582,8 +522,18 @@ func FuzzStateOfPayments(f *testing.F) {
 		f.Add(200, body)
 		f.Add(404, body)
 	}
+	f.Add(400, `{"message":"m","error_code":"vm_error","vm_error_code":1}`)
 	f.Fuzz(func(t *testing.T, status int, body string) {
 		a := &answer{status: status, at: chainTime, body: []byte(body)}
+		list, failed := decodeChannels(a)
+		if failed == nil && status != http.StatusOK {
+			t.Errorf("status %d: %v", status, list)
+		}
+		for _, c := range list {
+			if _, err := c.Expires.MarshalJSON(); err != nil || c.Expires.Before(time.Unix(0, 0)) {
+				t.Errorf("the channel expires at %v: %v", c.Expires, err)
+			}
+		}
 		s, failed := decodeSimulation(a)
 		if failed == nil && (status != http.StatusOK || !s.At.Equal(chainTime) || len(s.VMStatus) > maxMessage) {
 			t.Errorf("status %d: simulated %+v", status, s)

@@ -27,12 +27,9 @@ type onChain struct {
 
 func startFullnode(t *testing.T) *onChain {
 	t.Helper()
-	m, err := micropay.ParseBase64(readRecorded(t).Vectors[0].Micropayment)
-	testenv.OK(t, err)
-	key, err := micropay.ParsePrivateKey(readRecorded(t).Vectors[0].ReceiverKey)
-	testenv.OK(t, err)
-	receiver, err := micropay.NewSignerOf(m.Receiver, key)
-	testenv.OK(t, err)
+	m := testenv.Must(micropay.ParseBase64(readRecorded(t).Vectors[0].Micropayment))(t)
+	key := testenv.Must(micropay.ParsePrivateKey(readRecorded(t).Vectors[0].ReceiverKey))(t)
+	receiver := testenv.Must(micropay.NewSignerOf(m.Receiver, key))(t)
 	n := &onChain{fullnode.Start(t, fullnode.Options{}), completed(t), m, receiver}
 	n.reset()
 	return n
@@ -70,9 +67,7 @@ func (n *onChain) channel(t *testing.T, c *Client) Channel {
 func (n *onChain) expect(t *testing.T, c *Client, want Transaction) {
 	t.Helper()
 	want.At = recordedTime
-	if got, err := c.Transaction(t.Context(), n.of.Hash); err != nil || got != want {
-		t.Errorf("the transaction is %+v, %v\nwant %+v", got, err, want)
-	}
+	testenv.Equal(t, testenv.Must(c.Transaction(t.Context(), n.of.Hash))(t), want, "the transaction")
 }
 
 var succeeded = Transaction{State: StateExecuted, Success: true, VMStatus: "Executed successfully", GasUsed: 12, GasPrice: 100, Version: 3}
@@ -82,20 +77,15 @@ var succeeded = Transaction{State: StateExecuted, Success: true, VMStatus: "Exec
 func TestCollectOnAFullnode(t *testing.T) {
 	n := startFullnode(t)
 	c := n.client(t)
-	if head, err := c.Head(t.Context()); err != nil || head.ChainID != fullnode.DefaultChainID || !head.Time.Equal(recordedTime) {
-		t.Errorf("%+v, %v", head, err)
-	}
-	if prices, err := c.GasPrices(t.Context()); err != nil || prices != (GasPrices{100, 100, 150}) {
-		t.Errorf("%+v, %v", prices, err)
-	}
+	head := Head{ChainID: fullnode.DefaultChainID, Version: 2, Time: recordedTime}
+	testenv.Equal(t, testenv.Must(c.Head(t.Context()))(t), head, "the head")
+	testenv.Equal(t, testenv.Must(c.GasPrices(t.Context()))(t), (GasPrices{100, 100, 150}), "the gas prices")
 	m := n.payment
 	before := Channel{
 		PaymentChannelID: m.PaymentChannelID, Asset: m.Asset, Balance: m.Amount + 5,
 		Created: recordedTime, Expires: recordedTime.Add(time.Hour),
 	}
-	if got := n.channel(t, c); got != before {
-		t.Errorf("the channel is %+v, want %+v", got, before)
-	}
+	testenv.Equal(t, n.channel(t, c), before, "the channel")
 	n.expect(t, c, Transaction{State: StateUnknown})
 	n.Hold()
 	for range 2 {
@@ -106,15 +96,13 @@ func TestCollectOnAFullnode(t *testing.T) {
 	n.expect(t, c, succeeded)
 	after := before
 	after.Balance, after.Withdrawn, after.NextSequence = 5, m.Amount, m.Sequence+1
-	if got := n.channel(t, c); got != after {
-		t.Errorf("the channel is %+v, want %+v", got, after)
-	}
+	testenv.Equal(t, n.channel(t, c), after, "the channel")
 	for version, want := range map[uint64][]Channel{1: nil, 2: {before}, 3: {after}} {
 		if got, err := c.ChannelsAt(t.Context(), version, m.Sender, m.Receiver); err != nil || !slices.Equal(got.List, want) {
 			t.Errorf("at version %d the channels are %+v, %v, want %+v", version, got.List, err, want)
 		}
 	}
-	refusal, ok := errors.AsType[*Error](func() error { _, err := c.ChannelsAt(t.Context(), 4, m.Sender, m.Receiver); return err }())
+	refusal, ok := errors.AsType[*Error](testenv.Error(c.ChannelsAt(t.Context(), 4, m.Sender, m.Receiver)))
 	if !ok || refusal.Status != http.StatusNotFound {
 		t.Errorf("at a version of the future: %v", refusal)
 	}
@@ -122,22 +110,19 @@ func TestCollectOnAFullnode(t *testing.T) {
 		t.Errorf("executed %+v", executed)
 	}
 	for _, r := range n.Requests(fullnode.Submit) {
-		if r.Authorization != "Bearer canary" {
-			t.Errorf("authorization %q", r.Authorization)
-		}
+		testenv.Equal(t, r.Authorization, "Bearer canary", "the authorization")
 	}
 }
 
 // calls returns a call of each operation.
 func (n *onChain) calls() map[fullnode.Operation]func(*testing.T, *Client) error {
 	return map[fullnode.Operation]func(*testing.T, *Client) error{
-		fullnode.Head:   func(t *testing.T, c *Client) error { _, err := c.Head(t.Context()); return err },
-		fullnode.Gas:    func(t *testing.T, c *Client) error { _, err := c.GasPrices(t.Context()); return err },
-		fullnode.Lookup: func(t *testing.T, c *Client) error { _, err := c.Transaction(t.Context(), n.of.Hash); return err },
+		fullnode.Head:   func(t *testing.T, c *Client) error { return testenv.Error(c.Head(t.Context())) },
+		fullnode.Gas:    func(t *testing.T, c *Client) error { return testenv.Error(c.GasPrices(t.Context())) },
+		fullnode.Lookup: func(t *testing.T, c *Client) error { return testenv.Error(c.Transaction(t.Context(), n.of.Hash)) },
 		fullnode.Submit: func(t *testing.T, c *Client) error { return c.Submit(t.Context(), n.of) },
 		fullnode.Account: func(t *testing.T, c *Client) error {
-			_, err := c.AccountSequence(t.Context(), n.payment.Sender)
-			return err
+			return testenv.Error(c.AccountSequence(t.Context(), n.payment.Sender))
 		},
 		fullnode.Simulate: func(t *testing.T, c *Client) error {
 			body, err := n.payment.Simulation(n.receiver)
@@ -147,8 +132,7 @@ func (n *onChain) calls() map[fullnode.Operation]func(*testing.T, *Client) error
 			return err
 		},
 		fullnode.View: func(t *testing.T, c *Client) error {
-			_, err := c.Channels(t.Context(), n.payment.Sender, n.payment.Receiver)
-			return err
+			return testenv.Error(c.Channels(t.Context(), n.payment.Sender, n.payment.Receiver))
 		},
 	}
 }
@@ -235,8 +219,7 @@ func TestOutcomesOfSubmissions(t *testing.T) {
 	t.Run("accepted and dropped", func(t *testing.T) {
 		n.reset()
 		n.Fail(fullnode.Fault{On: fullnode.Submit, Times: 1, Effect: fullnode.Drop})
-		c, err := submit(t)
-		testenv.OK(t, err)
+		c := testenv.Must(submit(t))(t)
 		n.expect(t, c, Transaction{State: StateUnknown})
 		testenv.OK(t, testenv.Error(submit(t)))
 		n.expect(t, c, succeeded)
@@ -244,8 +227,7 @@ func TestOutcomesOfSubmissions(t *testing.T) {
 	t.Run("accepted and expired", func(t *testing.T) {
 		n.reset()
 		n.Hold()
-		c, err := submit(t)
-		testenv.OK(t, err)
+		c := testenv.Must(submit(t))(t)
 		n.Advance(time.Minute)
 		n.Execute()
 		got, err := c.Transaction(t.Context(), n.of.Hash)
@@ -255,20 +237,6 @@ func TestOutcomesOfSubmissions(t *testing.T) {
 		_, err = submit(t)
 		refused(t, err, "TRANSACTION_EXPIRED")
 	})
-	t.Run("executed with failure", func(t *testing.T) {
-		n.reset()
-		n.Fail(fullnode.Fault{On: fullnode.Submit, Times: 1, Effect: fullnode.Fail, VMStatus: "Move abort in 0x1::coin: 0x6"})
-		c, err := submit(t)
-		testenv.OK(t, err)
-		n.expect(t, c, Transaction{State: StateExecuted, VMStatus: "Move abort in 0x1::coin: 0x6", GasUsed: 12, GasPrice: 100, Version: 3})
-	})
-	t.Run("too little gas", func(t *testing.T) {
-		n.reset()
-		n.SetGas(n.payment.Receiver.String(), 1)
-		c, err := submit(t)
-		refused(t, err, "INSUFFICIENT_BALANCE_FOR_TRANSACTION_FEE")
-		n.expect(t, c, Transaction{State: StateUnknown})
-	})
 }
 
 // pays returns the payer and the receiver for payments over a fullnode's channel, and the first
@@ -276,10 +244,8 @@ func TestOutcomesOfSubmissions(t *testing.T) {
 func (n *onChain) pays(t *testing.T) (payer, receiver *micropay.Signer, p micropay.Payment) {
 	t.Helper()
 	signer := func(n byte) *micropay.Signer {
-		key, err := micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{n}, 32))
-		testenv.OK(t, err)
-		s, err := micropay.NewSigner(micropay.SchemeEd25519, key)
-		testenv.OK(t, err)
+		key := testenv.Must(micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{n}, 32)))(t)
+		s := testenv.Must(micropay.NewSigner(micropay.SchemeEd25519, key))(t)
 		return s
 	}
 	payer, receiver = signer(1), signer(2)
@@ -346,10 +312,8 @@ func TestSimulationForetellsTheSubmission(t *testing.T) {
 			if test.change != nil {
 				test.change(&p)
 			}
-			m, err := payer.Sign(p)
-			testenv.OK(t, err)
-			body, err := m.Simulation(receiver)
-			testenv.OK(t, err)
+			m := testenv.Must(payer.Sign(p))(t)
+			body := testenv.Must(m.Simulation(receiver))(t)
 			c, before, coins := n.client(t), n.Channels(), n.GasLeft(receiver.Address().String())
 			for range 2 {
 				s, err := c.Simulate(t.Context(), body)
@@ -361,9 +325,8 @@ func TestSimulationForetellsTheSubmission(t *testing.T) {
 				t.Errorf("after the simulation the channels are %+v\nwant %+v", after, before)
 			}
 
-			of, err := m.Collect(receiver)
-			testenv.OK(t, err)
-			err = c.Submit(t.Context(), of)
+			of := testenv.Must(m.Collect(receiver))(t)
+			err := c.Submit(t.Context(), of)
 			if test.gas == 0 {
 				if refusal, ok := errors.AsType[*Error](err); test.want != "SEQUENCE_NUMBER_TOO_NEW" && (!ok || !strings.Contains(refusal.Message, test.want)) {
 					t.Errorf("submitted: %v, want %s", err, test.want)
@@ -375,9 +338,7 @@ func TestSimulationForetellsTheSubmission(t *testing.T) {
 			if err != nil || got.State != StateExecuted || got.Success != (test.want == done) || !strings.Contains(got.VMStatus, test.want) || got.GasUsed != test.gas {
 				t.Errorf("executed %+v, %v, want %q with %d units of gas", got, err, test.want, test.gas)
 			}
-			if left := n.GasLeft(receiver.Address().String()); left != coins-test.gas*p.GasPrice {
-				t.Errorf("the receiver has %d left of %d", left, coins)
-			}
+			testenv.Equal(t, n.GasLeft(receiver.Address().String()), coins-test.gas*p.GasPrice, "what the receiver has left of %d", coins)
 		})
 	}
 	t.Run("a settlement", func(t *testing.T) {
@@ -409,10 +370,8 @@ func TestAccountsOfAFullnode(t *testing.T) {
 	n.SetAccountSequence(payer.Address().String(), 3)
 	expect(payer.Address(), 3)
 	p.Form, p.Nonce, p.AccountSequence = micropay.FormPlain, 0, 3
-	m, err := payer.Sign(p)
-	testenv.OK(t, err)
-	of, err := m.Collect(receiver)
-	testenv.OK(t, err)
+	m := testenv.Must(payer.Sign(p))(t)
+	of := testenv.Must(m.Collect(receiver))(t)
 	testenv.OK(t, c.Submit(t.Context(), of))
 	expect(payer.Address(), 4)
 	expect(receiver.Address(), 0)
@@ -444,16 +403,12 @@ func TestFullnodeThatLies(t *testing.T) {
 			t.Errorf("%s: error %v", operation, err)
 		}
 	}
-	if prices, err := both.GasPrices(t.Context()); err != nil || prices != (GasPrices{100, 200, 300}) {
-		t.Errorf("%+v, %v", prices, err)
-	}
+	testenv.Equal(t, testenv.Must(both.GasPrices(t.Context()))(t), (GasPrices{100, 200, 300}), "the gas prices")
 	if ahead, known := both.Ahead(); ahead != 0 || !known {
 		t.Errorf("the chain is ahead by %v, %v", ahead, known)
 	}
 	n.Lie(-10 * time.Second)
-	if prices, err := alone.GasPrices(t.Context()); err != nil || prices.Usual != 2 {
-		t.Errorf("%+v, %v", prices, err)
-	}
+	testenv.Equal(t, testenv.Must(alone.GasPrices(t.Context()))(t).Usual, 2, "the usual gas price")
 	if ahead, _ := alone.Ahead(); ahead != -10*time.Second {
 		t.Errorf("the chain is ahead by %v", ahead)
 	}
@@ -506,14 +461,12 @@ func TestFullnodeThatForgets(t *testing.T) {
 		PaymentChannelID: m.PaymentChannelID, Asset: m.Asset, Balance: 12, Withdrawn: m.Amount, NextSequence: m.Sequence + 1,
 		Created: recordedTime, Expires: recordedTime.Add(2 * time.Hour),
 	}
-	if got := n.channel(t, c); got != want {
-		t.Errorf("the channel is %+v, want %+v", got, want)
-	}
+	testenv.Equal(t, n.channel(t, c), want, "the channel")
 	if got, err := c.ChannelsAt(t.Context(), succeeded.Version, m.Sender, m.Receiver); err != nil || len(got.List) != 1 || got.List[0].Balance != 5 {
 		t.Errorf("after the payment the channels are %+v, %v", got, err)
 	}
 	n.Prune()
-	refusal, _ := errors.AsType[*Error](func() error { _, err := c.ChannelsAt(t.Context(), succeeded.Version, m.Sender, m.Receiver); return err }())
+	refusal, _ := errors.AsType[*Error](testenv.Error(c.ChannelsAt(t.Context(), succeeded.Version, m.Sender, m.Receiver)))
 	if refusal == nil || refusal.Status != http.StatusGone || refusal.Code != "version_pruned" {
 		t.Errorf("at a version that is pruned: %v", refusal)
 	}
@@ -521,7 +474,5 @@ func TestFullnodeThatForgets(t *testing.T) {
 	again.Withdrawn, again.NextSequence, again.Deposit, again.Created = 0, 0, 3, fullnode.Time{Time: recordedTime.Add(time.Minute)}
 	n.Reopen(again)
 	want.Balance, want.Withdrawn, want.NextSequence, want.Created = 3, 0, 0, recordedTime.Add(time.Minute)
-	if got := n.channel(t, c); got != want {
-		t.Errorf("the channel is %+v, want %+v", got, want)
-	}
+	testenv.Equal(t, n.channel(t, c), want, "the channel")
 }
