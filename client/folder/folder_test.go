@@ -25,7 +25,7 @@ import (
 func TestUploadAgain(t *testing.T) {
 	s := newService(t)
 	dir := newFiles(t, map[string]string{"a.txt": "a", "sub/b": "b", "sub/.c.0.sluice-upload": "state"})
-	to := folder.Prefix{Client: s.Client, Account: "team", Name: "dir"} // without its slash
+	to := s.team("dir") // without its slash
 	described := client.PutOptions{Metadata: map[string]string{"Color": "blue"}}
 	for _, step := range []struct {
 		name    string
@@ -46,17 +46,11 @@ func TestUploadAgain(t *testing.T) {
 			check(step.change())
 		}
 		s.setHook(nil)
-		got, err := folder.Upload(t.Context(), folder.Dir(dir), to, step.options)
-		if err != nil || got != step.want || s.requests("PUT") != step.puts {
-			t.Errorf("%s: %+v, %v with %d writes, want %+v with %d", step.name, got, err, s.requests("PUT"), step.want, step.puts)
-		}
+		wantRun(folder.Upload(t.Context(), folder.Dir(dir), to, step.options))(t, step.name, step.want, nil)
+		testenv.Equal(t, s.requests("PUT"), step.puts, "%s: the writes", step.name)
 	}
-	if got := s.names("team"); !slices.Equal(got, []string{"dir/a.txt", "dir/sub/b"}) {
-		t.Errorf("stored are %q", got)
-	}
-	if b, err := s.Head(t.Context(), "team", "dir/a.txt"); err != nil || b.ContentType != "text/plain; charset=utf-8" {
-		t.Errorf("%+v, %v", b, err)
-	}
+	wantNames(t, s.names("team"), "dir/a.txt", "dir/sub/b")
+	testenv.Equal(t, testenv.Must(s.Head(t.Context(), "team", "dir/a.txt"))(t).ContentType, "text/plain; charset=utf-8", "the content type")
 }
 
 // TestUploadWithAKeyThatOnlyWrites checks that files are stored if the blobs cannot be listed.
@@ -69,10 +63,8 @@ func TestUploadWithAKeyThatOnlyWrites(t *testing.T) {
 		}
 		next.ServeHTTP(w, r)
 	})
-	got, err := folder.Upload(t.Context(), folder.Dir(newFiles(t, map[string]string{"a": "a"})), folder.Prefix{Client: s.Client, Account: "team"}, folder.Options{})
-	if err != nil || got.Copied != 1 {
-		t.Errorf("%+v, %v", got, err)
-	}
+	dir := folder.Dir(newFiles(t, map[string]string{"a": "a"}))
+	wantRun(folder.Upload(t.Context(), dir, s.team(""), folder.Options{}))(t, "Upload", folder.Summary{Copied: 1, Bytes: 1}, nil)
 }
 
 // TestEvents checks the events of transfers: their order and numbers, and that calls do not
@@ -113,7 +105,7 @@ func TestEvents(t *testing.T) {
 		}
 		last[e.Source] = e
 	}
-	to := folder.Prefix{Client: s.Client, Account: "team"}
+	to := s.team("")
 	got, err := folder.Upload(t.Context(), folder.Dir(dir), to, folder.Options{Report: report, Put: client.PutOptions{PartSize: 1000}})
 	if err != nil || got.Copied != 21 || got.Bytes != 5080 || copying != 1 || len(last) != 21 || calls < 3*21 {
 		t.Errorf("%+v, %v, %d events of %d files", got, err, calls, len(last))
@@ -130,10 +122,8 @@ func TestFailuresAreTyped(t *testing.T) {
 		files[fmt.Sprintf("bad\x01%03d", i)] = "text"
 	}
 	dir := newFiles(t, files)
-	got, err := folder.Upload(t.Context(), folder.Dir(dir), folder.Prefix{Client: s.Client, Account: "team"}, folder.Options{})
-	if want := (folder.Summary{Copied: 1, Bytes: 4, Failed: 120}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	got, err := folder.Upload(t.Context(), folder.Dir(dir), s.team(""), folder.Options{})
+	testenv.Equal(t, got, folder.Summary{Copied: 1, Bytes: 4, Failed: 120}, "the run")
 	joined, ok := errors.AsType[interface {
 		error
 		Unwrap() []error
@@ -168,10 +158,9 @@ func TestNothingBeginsAfterAnErrorThatConcernsAll(t *testing.T) {
 		}
 		next.ServeHTTP(w, r)
 	})
-	got, err := folder.Upload(t.Context(), folder.Dir(dir), folder.Prefix{Client: s.Client, Account: "team"}, folder.Options{Concurrency: 1})
-	if want := (folder.Summary{Copied: 1, Bytes: 4, Failed: 1, Left: 18}); got != want || !errors.Is(err, client.ErrStorageFull) || writes != 2 {
-		t.Errorf("%+v, %v after %d writes, want %+v", got, err, writes, want)
-	}
+	want := folder.Summary{Copied: 1, Bytes: 4, Failed: 1, Left: 18}
+	wantRun(folder.Upload(t.Context(), folder.Dir(dir), s.team(""), folder.Options{Concurrency: 1}))(t, "Upload", want, client.ErrStorageFull)
+	testenv.Equal(t, writes, 2, "the writes")
 }
 
 // TestCancelledRunContinues ends the context within a run. What was copied stays, and the next run
@@ -180,19 +169,17 @@ func TestCancelledRunContinues(t *testing.T) {
 	s := newService(t)
 	dir := newFiles(t, map[string]string{"a": "a", "b": "b", "c": "c", "d": "d"})
 	ctx, cancel := context.WithCancel(t.Context())
-	to := folder.Prefix{Client: s.Client, Account: "team"}
-	got, err := folder.Upload(ctx, folder.Dir(dir), to, folder.Options{Concurrency: 1, Report: func(e folder.Event) {
+	report := func(e folder.Event) {
 		if e.Kind == folder.Copied && e.Target.Name == "b" {
 			cancel()
 		}
-	}})
-	if got.Copied != 2 || got.Left != 2 || got.Failed != 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("%+v, %v", got, err)
 	}
-	got, err = folder.Upload(t.Context(), folder.Dir(dir), to, folder.Options{})
-	if want := (folder.Summary{Copied: 2, Unchanged: 2, Bytes: 2}); err != nil || got != want {
-		t.Errorf("the next run: %+v, %v, want %+v", got, err, want)
+	upload := func(ctx context.Context, o folder.Options) (folder.Summary, error) {
+		return folder.Upload(ctx, folder.Dir(dir), s.team(""), o)
 	}
+	o := folder.Options{Concurrency: 1, Report: report}
+	wantRun(upload(ctx, o))(t, "the cancelled run", folder.Summary{Copied: 2, Left: 2, Bytes: 2}, context.Canceled)
+	wantRun(upload(t.Context(), folder.Options{}))(t, "the next run", folder.Summary{Copied: 2, Unchanged: 2, Bytes: 2}, nil)
 }
 
 // TestFilesThatChangeFail changes a file while it is sent: it alone fails, and a later run stores
@@ -207,16 +194,12 @@ func TestFilesThatChangeFail(t *testing.T) {
 		}
 		next.ServeHTTP(w, r)
 	})
-	to := folder.Prefix{Client: s.Client, Account: "team"}
-	got, err := folder.Upload(t.Context(), folder.Dir(dir), to, folder.Options{})
-	if !errors.Is(err, client.ErrChanged) || got.Copied != 1 || got.Failed != 1 {
-		t.Errorf("%+v, %v", got, err)
+	upload := func() (folder.Summary, error) {
+		return folder.Upload(t.Context(), folder.Dir(dir), s.team(""), folder.Options{})
 	}
+	wantRun(upload())(t, "the first run", folder.Summary{Copied: 1, Failed: 1, Bytes: 4}, client.ErrChanged)
 	s.setHook(nil)
-	got, err = folder.Upload(t.Context(), folder.Dir(dir), to, folder.Options{})
-	if err != nil || got.Copied != 1 || got.Unchanged != 1 {
-		t.Errorf("the next run: %+v, %v", got, err)
-	}
+	wantRun(upload())(t, "the next run", folder.Summary{Copied: 1, Unchanged: 1, Bytes: 9}, nil)
 }
 
 // TestDownloadStaysInItsFolder reads hostile names, names that collide, and into a folder with
@@ -232,7 +215,7 @@ func TestDownloadStaysInItsFolder(t *testing.T) {
 	dir, outside := newFiles(t, nil), newFiles(t, map[string]string{"file": "mine"})
 	check(errors.Join(os.Symlink(outside, filepath.Join(dir, "out")), os.Symlink(filepath.Join(outside, "file"), filepath.Join(dir, "link"))))
 	reasons := map[string]error{}
-	got, err := folder.Download(t.Context(), folder.Prefix{Client: s.Client, Account: "team"}, folder.Dir(dir), folder.Options{Report: func(e folder.Event) {
+	got, err := folder.Download(t.Context(), s.team(""), folder.Dir(dir), folder.Options{Report: func(e folder.Event) {
 		if e.Kind == folder.Skipped {
 			reasons[e.Source.Name] = e.Err
 		}
@@ -253,9 +236,7 @@ func TestDownloadStaysInItsFolder(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(outside, "file")); err != nil || string(text) != "mine" || len(filesOf(outside)) != 1 {
 		t.Errorf("outside are %q with %q, %v", filesOf(outside), text, err)
 	}
-	if got := filesOf(dir); !slices.Equal(got, []string{"README", "foo", "good", "link", "out"}) {
-		t.Errorf("the folder has %q", got)
-	}
+	wantNames(t, filesOf(dir), "README", "foo", "good", "link", "out")
 }
 
 // TestDownloadAgain checks that a second run reads only what differs, and that an empty prefix is
@@ -264,20 +245,15 @@ func TestDownloadAgain(t *testing.T) {
 	s := newService(t)
 	s.store(map[string]string{"dir/a": "a", "dir/sub/b": "b"})
 	dir := filepath.Join(newFiles(t, nil), "new", "folder")
-	from := folder.Prefix{Client: s.Client, Account: "team", Name: "dir/"}
-	for i, want := range []folder.Summary{{Copied: 2, Bytes: 2}, {Unchanged: 2}, {Copied: 1, Unchanged: 1, Bytes: 1}} {
-		got, err := folder.Download(t.Context(), from, folder.Dir(dir), folder.Options{})
-		if err != nil || got != want {
-			t.Errorf("run %d: %+v, %v, want %+v", i, got, err, want)
-		}
-		if i == 1 {
-			check(os.WriteFile(filepath.Join(dir, "a"), []byte("A"), 0o600))
-		}
+	from := s.team("dir/")
+	download := func(from folder.Prefix) (folder.Summary, error) {
+		return folder.Download(t.Context(), from, folder.Dir(dir), folder.Options{})
 	}
-	_, err := folder.Download(t.Context(), folder.Prefix{Client: s.Client, Account: "team", Name: "none"}, folder.Dir(dir), folder.Options{})
-	if !errors.Is(err, folder.ErrEmpty) {
-		t.Errorf("%v", err)
-	}
+	wantRun(download(from))(t, "the first run", folder.Summary{Copied: 2, Bytes: 2}, nil)
+	wantRun(download(from))(t, "the second run", folder.Summary{Unchanged: 2}, nil)
+	check(os.WriteFile(filepath.Join(dir, "a"), []byte("A"), 0o600))
+	wantRun(download(from))(t, "the run after a change", folder.Summary{Copied: 1, Unchanged: 1, Bytes: 1}, nil)
+	wantRun(download(s.team("none")))(t, "an empty prefix", folder.Summary{}, folder.ErrEmpty)
 }
 
 // TestCopyKeepsProperties copies to another account: what the options do not set is the source's.
@@ -288,11 +264,9 @@ func TestCopyKeepsProperties(t *testing.T) {
 		ContentType: "text/x-own", CacheControl: "max-age=9", ContentLanguage: "de", Expires: expires, Metadata: map[string]string{"color": "blue"},
 	})
 	check(err)
-	from, to := folder.Prefix{Client: s.Client, Account: "team", Name: "dir/"}, folder.Prefix{Client: s.Client, Account: "other"}
+	from, to := s.team("dir/"), folder.Prefix{Client: s.Client, Account: "other"}
 	for i, want := range []folder.Summary{{Copied: 1, Bytes: 1}, {Unchanged: 1}} {
-		if got, err := folder.Copy(t.Context(), from, to, folder.Options{Put: client.PutOptions{ContentLanguage: "en"}}); err != nil || got != want {
-			t.Errorf("run %d: %+v, %v, want %+v", i, got, err, want)
-		}
+		testenv.Equal(t, testenv.Must(folder.Copy(t.Context(), from, to, folder.Options{Put: client.PutOptions{ContentLanguage: "en"}}))(t), want, "run %d", i)
 	}
 	for e, err := range s.List(t.Context(), "other", client.ListOptions{Metadata: true}) {
 		check(err)
@@ -310,7 +284,7 @@ func TestCopyResumes(t *testing.T) {
 	s.store(map[string]string{"big": strings.Repeat("x", parts*1000)})
 	state := filepath.Join(newFiles(t, nil), "state")
 	o := folder.Options{StateDir: state, Put: client.PutOptions{PartSize: 1000, Concurrency: 1}}
-	from, to := folder.Prefix{Client: s.Client, Account: "team"}, folder.Prefix{Client: s.Client, Account: "other"}
+	from, to := s.team(""), folder.Prefix{Client: s.Client, Account: "other"}
 	ctx, cancel := context.WithCancel(t.Context())
 	sent := 0
 	s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -399,16 +373,14 @@ func TestSyncDeletesNothingInDoubt(t *testing.T) {
 	s.store(map[string]string{"extra": "x", "link/below": "y"})
 	dir := newFiles(t, map[string]string{"bad\x01": "b"})
 	check(os.Symlink("none", filepath.Join(dir, "link")))
-	to := folder.Prefix{Client: s.Client, Account: "team"}
+	to := s.team("")
 	got, err := folder.Sync(t.Context(), folder.Dir(dir), to, folder.SyncOptions{Delete: true})
 	kept, refused := errors.AsType[*folder.NotDeletedError](err)
 	if !refused || kept.Number != 1 || !errors.Is(err, folder.ErrIncomplete) || !errors.Is(err, client.ErrInvalid) || got.Failed != 1 || got.Skipped != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	testenv.Is(t, testenv.Error(folder.Sync(t.Context(), folder.Dir(dir), to, folder.SyncOptions{Delete: true, Force: true})), client.ErrInvalid, "Sync")
-	if got := s.names("team"); !slices.Equal(got, []string{"link/below"}) { // it may be what the link leads to
-		t.Errorf("left are %q", got)
-	}
+	wantNames(t, s.names("team"), "link/below") // it may be what the link leads to
 }
 
 // TestSyncNeedsAService checks what Sync and the others return for ends that they cannot use.
@@ -416,9 +388,9 @@ func TestSyncNeedsAService(t *testing.T) {
 	dir := folder.Dir(newFiles(t, nil))
 	testenv.Is(t, testenv.Error(folder.Sync(t.Context(), dir, dir, folder.SyncOptions{})), client.ErrInvalid, "Sync")
 	s := newService(t)
-	testenv.Is(t, testenv.Error(folder.Upload(t.Context(), dir+"/none", folder.Prefix{Client: s.Client, Account: "team"}, folder.Options{})), fs.ErrNotExist, "Upload")
+	testenv.Is(t, testenv.Error(folder.Upload(t.Context(), dir+"/none", s.team(""), folder.Options{})), fs.ErrNotExist, "Upload")
 	s.setHook(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { w.WriteHeader(http.StatusUnauthorized) })
-	_, err := folder.Download(t.Context(), folder.Prefix{Client: s.Client, Account: "team", Name: "dir"}, dir, folder.Options{})
+	_, err := folder.Download(t.Context(), s.team("dir"), dir, folder.Options{})
 	if failure, ok := errors.AsType[*folder.Error](err); !ok || failure.Source.Name != "dir/" || !errors.Is(err, client.ErrUnauthorized) {
 		t.Errorf("%v", err)
 	}
@@ -428,28 +400,25 @@ func TestSyncNeedsAService(t *testing.T) {
 func TestDeletions(t *testing.T) {
 	s := newService(t)
 	s.store(map[string]string{"a": "a", "b": "b", "c": "c"})
-	item := func(name string) folder.Item { return folder.Item{Client: s.Client, Account: "team", Name: name} }
 	b := folder.NewBatch(folder.Options{})
-	b.Delete(item("a"), true)
-	b.Delete(item("none"), true)
-	b.Delete(item("nor this"), false)
+	b.Delete(s.item("a"), true)
+	b.Delete(s.item("none"), true)
+	b.Delete(s.item("nor this"), false)
 	got, err := b.Run(t.Context())
-	if failure, ok := errors.AsType[*folder.Error](err); got.Deleted != 2 || got.Failed != 1 || !ok || failure.Source != item("none") || !errors.Is(err, client.ErrNotFound) {
+	if failure, ok := errors.AsType[*folder.Error](err); got.Deleted != 2 || got.Failed != 1 || !ok || failure.Source != s.item("none") || !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	broken := errors.New("the list is broken")
 	b = folder.NewBatch(folder.Options{})
 	got, err = b.DeleteListed(t.Context(), func(yield func(folder.Item, error) bool) {
-		if yield(item("b"), nil) && yield(folder.Item{}, broken) {
+		if yield(s.item("b"), nil) && yield(folder.Item{}, broken) {
 			t.Error("the list goes on after its error")
 		}
 	})
 	if got.Deleted != 1 || got.Failed != 1 || !errors.Is(err, broken) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got := s.names("team"); !slices.Equal(got, []string{"c"}) {
-		t.Errorf("left are %q", got)
-	}
+	wantNames(t, s.names("team"), "c")
 }
 
 // TestBatchKeepsNamesApart adds blobs of several prefixes to one folder: two never become one file.
@@ -459,15 +428,13 @@ func TestBatchKeepsNamesApart(t *testing.T) {
 	dir := newFiles(t, nil)
 	b := folder.NewBatch(folder.Options{})
 	defer func() { check(b.Close()) }()
-	prefix := folder.Prefix{Client: s.Client, Account: "team", Name: "one/"}
+	prefix := s.team("one/")
 	check(b.Download(t.Context(), prefix, folder.Dir(dir), ""))
-	err := b.DownloadBlob(folder.Item{Client: s.Client, Account: "team", Name: "two/A"}, folder.Dir(dir+"/."), "A")
+	err := b.DownloadBlob(s.item("two/A"), folder.Dir(dir+"/."), "A")
 	if e, collides := errors.AsType[*tree.CollisionError](err); !collides || e.Earlier != "a" {
 		t.Errorf("%v", err)
 	}
-	if got, err := b.Run(t.Context()); err != nil || got.Copied != 1 {
-		t.Errorf("%+v, %v", got, err)
-	}
+	wantRun(b.Run(t.Context()))(t, "Run", folder.Summary{Copied: 1, Bytes: 1}, nil)
 }
 
 // TestUnreadableFolders checks that an upload stores nothing if a folder cannot be read as a whole,
@@ -481,8 +448,8 @@ func TestUnreadableFolders(t *testing.T) {
 	check(os.Chmod(dir, 0o755))
 	check(os.Chmod(filepath.Join(dir, "a"), 0o644))
 	defer func() { check(os.Chmod(filepath.Join(dir, "locked"), 0o700)) }()
-	to := folder.Prefix{Client: s.Client, Account: "team"}
-	withoutPrivileges(func() {
+	to := s.team("")
+	testenv.WithoutPrivileges(func() {
 		got, err := folder.Upload(context.Background(), folder.Dir(dir), to, folder.Options{})
 		if _, incomplete := errors.AsType[*folder.ListError](err); !incomplete || !errors.Is(err, fs.ErrPermission) || got != (folder.Summary{}) {
 			t.Errorf("%+v, %v", got, err)
@@ -492,7 +459,5 @@ func TestUnreadableFolders(t *testing.T) {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
-	if got := s.names("team"); !slices.Equal(got, []string{"a", "locked/b"}) {
-		t.Errorf("stored are %q", got)
-	}
+	wantNames(t, s.names("team"), "a", "locked/b")
 }

@@ -12,18 +12,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"sluice/blob"
 	"sluice/bytestore/memory"
 	"sluice/client"
+	"sluice/client/folder"
 	"sluice/database/sqlstore"
 	"sluice/httpapi"
 	"sluice/internal/testenv"
-	"sluice/metering"
-	"sluice/paychan"
-	"sluice/session"
-	"sluice/wire"
 )
 
 // service is a service in this process. Requests pass through a hook, and are logged.
@@ -42,15 +38,8 @@ func startService() *service {
 	check(err)
 	meta, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})
 	check(err)
-	log := slog.New(slog.DiscardHandler)
-	sessions := session.New(meta, session.Options{Grant: session.DefaultGrant})
-	channels, err := paychan.New(meta, paychan.Options{Receiver: "0xa", Asset: "0xb", Module: "0xc", ChainID: 4, Price: 1, Deposit: 1, SessionTTL: time.Hour, UnsettledLimit: 1})
-	check(err)
-	returns, err := metering.NewReturns(sessions, channels, filepath.Join(dir, "returns"), log)
-	check(err)
 	handler, err := httpapi.New(httpapi.Config{
-		Payment: wire.Payment{Receiver: "0xa", Asset: "0xb", Module: "0xc", ChainID: 4, ChunksetPrice: "1", UnsettledLimit: "1"},
-		Version: "test", Sessions: sessions, Channels: channels, Returns: returns, Reads: httpapi.ReadsPublic, Log: log,
+		Reads: httpapi.ReadsPublic, Log: slog.New(slog.DiscardHandler),
 		Blobs: blob.New(meta, memory.New(), blob.Options{}),
 		Ready: func(context.Context) error { return nil },
 	})
@@ -103,6 +92,33 @@ func newService(t *testing.T) *service {
 	s := startService()
 	t.Cleanup(s.stop)
 	return s
+}
+
+// team returns the blobs of the account team below a prefix.
+func (s *service) team(name string) folder.Prefix {
+	return folder.Prefix{Client: s.Client, Account: "team", Name: name}
+}
+
+// item returns a blob of the account team.
+func (s *service) item(name string) folder.Item {
+	return folder.Item{Client: s.Client, Account: "team", Name: name}
+}
+
+// wantRun takes a run's results. The function that it returns fails the test unless the run, of
+// which what says what it is, returned a summary and an error.
+func wantRun(got folder.Summary, err error) func(t *testing.T, what string, want folder.Summary, wantErr error) {
+	return func(t *testing.T, what string, want folder.Summary, wantErr error) {
+		t.Helper()
+		testenv.Equal(t, got, want, "%s", what)
+		testenv.Is(t, err, wantErr, "%s", what)
+	}
+}
+
+func wantNames(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("the names are %q, want %q", got, want)
+	}
 }
 
 // store stores blobs in the account team.

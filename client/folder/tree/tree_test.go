@@ -71,9 +71,7 @@ func TestRefusedNamesTakeNothing(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]bool{"a/x": true, "A/X": true, "a": true, "b": true, "A/y/z": false, "c": false, "a/x/y": false} {
-		if n.Has(name) != want {
-			t.Errorf("Has(%q) is %t", name, !want)
-		}
+		testenv.Equal(t, n.Has(name), want, "Has(%q)", name)
 	}
 }
 
@@ -112,11 +110,7 @@ func newRoot(t *testing.T) (root *os.Root, outside string) {
 	}
 	root, err := os.OpenRoot(dir)
 	testenv.OK(t, errors.Join(err, os.Symlink(outside, filepath.Join(dir, "out")), os.Symlink("dir", filepath.Join(dir, "within")), os.Symlink("a", filepath.Join(dir, "link"))))
-	t.Cleanup(func() {
-		if err := root.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	testenv.AtEnd(t, root.Close)
 	return root, outside
 }
 
@@ -135,12 +129,8 @@ func TestList(t *testing.T) {
 func TestListIsIncomplete(t *testing.T) {
 	root, _ := newRoot(t)
 	testenv.OK(t, os.Chmod(filepath.Join(root.Name(), "dir"), 0))
-	t.Cleanup(func() {
-		if err := os.Chmod(filepath.Join(root.Name(), "dir"), 0o700); err != nil {
-			t.Error(err)
-		}
-	})
-	withoutPrivileges(func() {
+	testenv.AtEnd(t, func() error { return os.Chmod(filepath.Join(root.Name(), "dir"), 0o700) })
+	testenv.WithoutPrivileges(func() {
 		files, _, err := tree.List(root, func(string) bool { return false })
 		if len(files) != 2 || !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("%v, %v", files, err)
@@ -148,22 +138,28 @@ func TestListIsIncomplete(t *testing.T) {
 	})
 }
 
+// checkRefusals fails the test unless call refuses each path and says why.
+func checkRefusals(t *testing.T, reasons map[string]string, call func(path string) error) {
+	t.Helper()
+	for path, want := range reasons {
+		if err := call(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", path, err, want)
+		}
+	}
+}
+
 func TestOpen(t *testing.T) {
 	root, _ := newRoot(t)
-	f, err := tree.Open(root, "dir/b")
-	testenv.OK(t, err)
+	f := testenv.Must(tree.Open(root, "dir/b"))(t)
 	text, err := io.ReadAll(f)
 	if err := errors.Join(err, f.Close()); err != nil || string(text) != "22" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if _, err := tree.Open(root, "dir/none"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no file: %v", err)
-	}
-	for path, want := range map[string]string{"link": "link is not a regular file", "within/b": "within is a symbolic link", "dir": "dir is not a regular file", "a/b": "a is not a folder"} {
-		if _, err := tree.Open(root, path); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", path, err, want)
-		}
-	}
+	testenv.Is(t, testenv.Error(tree.Open(root, "dir/none")), fs.ErrNotExist, "no file")
+	checkRefusals(t, map[string]string{
+		"link": "link is not a regular file", "within/b": "within is a symbolic link",
+		"dir": "dir is not a regular file", "a/b": "a is not a folder",
+	}, func(path string) error { return testenv.Error(tree.Open(root, path)) })
 }
 
 func TestMakeFolders(t *testing.T) {
@@ -172,11 +168,9 @@ func TestMakeFolders(t *testing.T) {
 	if info, err := root.Stat("new/x"); err != nil || !info.IsDir() {
 		t.Errorf("%v, %v", info, err)
 	}
-	for path, want := range map[string]string{"out/x/file": "out is a symbolic link", "within/x/file": "within is a symbolic link", "a/file": "a is not a folder"} {
-		if err := tree.MakeFolders(root, path); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", path, err, want)
-		}
-	}
+	checkRefusals(t, map[string]string{
+		"out/x/file": "out is a symbolic link", "within/x/file": "within is a symbolic link", "a/file": "a is not a folder",
+	}, func(path string) error { return tree.MakeFolders(root, path) })
 	if entries, err := os.ReadDir(outside); err != nil || len(entries) > 0 {
 		t.Errorf("outside there is %v, %v", entries, err)
 	}
@@ -187,18 +181,10 @@ func TestRemove(t *testing.T) {
 	kept := filepath.Join(outside, "kept")
 	testenv.OK(t, os.WriteFile(kept, nil, 0o600))
 	testenv.OK(t, tree.Remove(root, "dir/deep/c"))
-	if _, err := root.Lstat("dir/deep"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the empty folder: %v", err)
-	}
-	if _, err := root.Lstat("dir/b"); err != nil {
-		t.Errorf("the other file: %v", err)
-	}
-	for path, want := range map[string]string{"out/kept": "out is a symbolic link", "link": "link is not a regular file", "dir": "dir is not a regular file"} {
-		if err := tree.Remove(root, path); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", path, err, want)
-		}
-	}
-	if _, err := os.Stat(kept); err != nil {
-		t.Error(err)
-	}
+	testenv.Is(t, testenv.Error(root.Lstat("dir/deep")), fs.ErrNotExist, "the empty folder")
+	testenv.Check(t, testenv.Error(root.Lstat("dir/b"))) // the other file
+	checkRefusals(t, map[string]string{
+		"out/kept": "out is a symbolic link", "link": "link is not a regular file", "dir": "dir is not a regular file",
+	}, func(path string) error { return tree.Remove(root, path) })
+	testenv.Check(t, testenv.Error(os.Stat(kept)))
 }

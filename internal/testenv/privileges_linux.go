@@ -1,4 +1,4 @@
-package tree_test
+package testenv
 
 import (
 	"runtime"
@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withoutPrivileges runs fn as a user that may not read every folder, also if the tests run as
+// WithoutPrivileges runs fn as a user that may not read every folder, also if the tests run as
 // root. fn must do its work in its own goroutine.
-func withoutPrivileges(fn func()) {
+func WithoutPrivileges(fn func()) {
 	var done sync.WaitGroup
 	done.Go(func() {
 		runtime.LockOSThread() // and never unlocked, so the thread ends with the goroutine
