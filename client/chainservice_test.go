@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -71,11 +72,12 @@ func (s *chainService) client() *client.Client {
 	}})
 }
 
-// pay returns a payer that names the channel by its number.
+// overChannel7 names the channel by its number.
+func overChannel7(o *client.PayerOptions) { o.PaymentChannelID, o.Deposit = 7, 0 }
+
+// pay returns a payer over the channel.
 func (s *chainService) pay(dir string, change ...func(*client.PayerOptions)) *client.Payer {
-	return newPayer(s.t, s.client(), dir, append([]func(*client.PayerOptions){func(o *client.PayerOptions) {
-		o.PaymentChannelID, o.Deposit = 7, 0
-	}}, change...)...)
+	return newPayer(s.t, s.client(), dir, slices.Insert(change, 0, overChannel7)...)
 }
 
 func (s *chainService) limit() uint64 { return min(s.ceiling, s.start+s.settled) }
@@ -132,7 +134,7 @@ func (s *chainService) RoundTrip(r *http.Request) (*http.Response, error) {
 			UnsettledLimit: strconv.FormatUint(s.ceiling, 10), StartingLimit: strconv.FormatUint(s.start, 10), MinGas: strconv.FormatUint(s.minGas, 10),
 			MinGasPrice: strconv.FormatUint(s.minGasPrice, 10), MaxGasPrice: "1000", MaxFee: strconv.FormatUint(s.maxFee, 10),
 		}}
-		return s.answer(r, 200, info)
+		return respondJSON(200, info)(r)
 	case path == channel && body.PaymentChannelID != strconv.FormatUint(s.number, 10):
 		return problem(404, "channel_not_found", "")(r)
 	case path == channel && body.Deposit != "":
@@ -141,7 +143,7 @@ func (s *chainService) RoundTrip(r *http.Request) (*http.Response, error) {
 		return problem(409, "channel_exists", "")(r)
 	case path == channel:
 		s.known = true
-		return s.answer(r, 201, s.channel())
+		return respondJSON(201, s.channel())(r)
 	case path == channel+"/C/renew":
 		return s.renew(r, m)
 	case path == channel+"/C/reconcile":
@@ -151,29 +153,20 @@ func (s *chainService) RoundTrip(r *http.Request) (*http.Response, error) {
 			s.settled = 8
 			answer["after"] = s.channel()
 		}
-		return s.answer(r, 200, answer)
+		return respondJSON(200, answer)(r)
 	case strings.HasPrefix(path, channel):
-		return s.answer(r, 200, s.channel())
+		return respondJSON(200, s.channel())(r)
 	case r.Method == http.MethodGet:
 		if session := s.sessions[strings.TrimPrefix(path, "/v1/sessions/")]; session != nil {
-			return s.answer(r, 200, session)
+			return respondJSON(200, session)(r)
 		}
 		return problem(404, "session_not_found", "")(r)
 	}
 	return s.sell(r, m, body.SessionID, body.UserIdentity)
 }
 
-func (s *chainService) answer(r *http.Request, status int, v any) (*http.Response, error) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	return respond(status, nil, string(text))(r)
-}
-
 func (s *chainService) channel() wire.Channel {
-	signer, err := newSigner(1)
-	testenv.OK(s.t, err)
+	signer := testenv.Must(newSigner(1))(s.t)
 	n := func(v uint64) string { return strconv.FormatUint(v, 10) }
 	c := wire.Channel{
 		ChannelID: "C", PaymentChannelID: n(s.number), Sender: signer.Address().String(), Receiver: "0xa", Asset: "0xb", Deposit: n(s.deposit),
@@ -219,7 +212,7 @@ func (s *chainService) sell(r *http.Request, m *micropay.Micropayment, id, ident
 	session.ChunksetsLeft += n
 	session.ChunksetsTotal += n
 	s.accept(m)
-	return s.answer(r, 201, session)
+	return respondJSON(201, session)(r)
 }
 
 func (s *chainService) accept(m *micropay.Micropayment) {
@@ -237,7 +230,7 @@ func (s *chainService) renew(r *http.Request, m *micropay.Micropayment) (*http.R
 	default:
 		s.accept(m)
 	}
-	return s.answer(r, 200, s.channel())
+	return respondJSON(200, s.channel())(r)
 }
 
 // total returns how many chunksets were sold.

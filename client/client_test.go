@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -19,13 +20,12 @@ import (
 // script is a transport that answers each attempt with the next of its steps.
 type script struct {
 	t     *testing.T
-	steps []func(*http.Request) (*http.Response, error)
+	steps []step
 	sent  []*http.Request
-	times []time.Time
 }
 
 func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
-	s.sent, s.times = append(s.sent, r), append(s.times, time.Now())
+	s.sent = append(s.sent, r)
 	if r.Body != nil {
 		_, err := io.Copy(io.Discard, r.Body)
 		if err = errors.Join(err, r.Body.Close()); err != nil {
@@ -41,7 +41,7 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	return step(r)
 }
 
-func respond(status int, header map[string]string, body string) func(*http.Request) (*http.Response, error) {
+func respond(status int, header map[string]string, body string) step {
 	return func(r *http.Request) (*http.Response, error) {
 		h := http.Header{}
 		for name, value := range header {
@@ -51,12 +51,18 @@ func respond(status int, header map[string]string, body string) func(*http.Reque
 	}
 }
 
-func problem(status int, code string, more string) func(*http.Request) (*http.Response, error) {
+func respondJSON(status int, v any) step {
+	text, err := json.Marshal(v)
+	check(err)
+	return respond(status, nil, string(text))
+}
+
+func problem(status int, code string, more string) step {
 	return respond(status, map[string]string{"Content-Type": "application/problem+json", "X-Request-Id": "R1"},
 		`{"detail":"A sentence.","code":"`+code+`","requestId":"R1"`+more+`}`)
 }
 
-func fail(err error) func(*http.Request) (*http.Response, error) {
+func fail(err error) step {
 	return func(*http.Request) (*http.Response, error) { return nil, err }
 }
 
@@ -69,11 +75,6 @@ var (
 // TestRepeats checks which attempts are repeated, and what is reported when the outcome of one is
 // not known.
 func TestRepeats(t *testing.T) {
-	type step = func(*http.Request) (*http.Response, error)
-	put := func(t *testing.T, c *client.Client, o client.PutOptions) error {
-		_, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), o)
-		return err
-	}
 	for name, test := range map[string]struct {
 		steps   []step
 		options client.PutOptions
@@ -100,69 +101,42 @@ func TestRepeats(t *testing.T) {
 		"refused until the end": {steps: []step{fail(errDial), fail(errDial), fail(errDial), fail(errDial)}, want: errDial, not: client.ErrOutcomeUnknown},
 		"other bytes stored":    {steps: []step{respond(204, map[string]string{"ETag": checksum.ETag(5, 1)}, "")}, want: client.ErrCorrupt},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &script{t: t, steps: test.steps}
-				c, err := client.New("http://localhost:9090/pre/", client.Options{Transport: s, MaxAttempts: 4})
-				testenv.OK(t, err)
-				err = put(t, c, test.options)
-				if !errors.Is(err, test.want) {
-					t.Errorf("error %v, want %v", err, test.want)
-				}
-				if test.not != nil && errors.Is(err, test.not) {
-					t.Errorf("error %v is also %v", err, test.not)
-				}
-				if len(s.steps) != 0 {
-					t.Errorf("%d responses were not requested", len(s.steps))
-				}
-				for _, r := range s.sent {
-					if got := r.URL.RequestURI(); got != "/pre/v1/blobs/team/a" {
-						t.Errorf("request for %s", got)
-					}
-				}
-			})
+		runInBubble(t, name, func(t *testing.T) {
+			s, c := newScript(t, 4, test.steps...)
+			_, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), test.options)
+			checkError(t, err, test.want, test.not)
+			for _, r := range s.sent {
+				testenv.Equal(t, r.URL.RequestURI(), "/pre/v1/blobs/team/a", "the request's target")
+			}
 		})
 	}
 }
 
-// TestRetryAfter checks that the client waits as long as the server demands, and not beyond the
-// context's deadline.
+// TestRetryAfter checks that the client does not wait beyond the context's deadline.
 func TestRetryAfter(t *testing.T) {
-	limited := respond(429, map[string]string{"Retry-After": "30"}, "")
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{t: t, steps: []func(*http.Request) (*http.Response, error){limited, stored}}
-		c, err := client.New("http://localhost:9090", client.Options{Transport: s})
-		testenv.OK(t, err)
-		testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{})))
-		if pause := s.times[1].Sub(s.times[0]); pause < 30*time.Second || pause > 31*time.Second {
-			t.Errorf("pause of %v", pause)
-		}
-		s.steps = append(s.steps, limited)
+		_, c := newScript(t, 0, respond(429, map[string]string{"Retry-After": "30"}, ""))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		begin := time.Now()
-		if _, err := c.Put(ctx, "team", "a", strings.NewReader("hello"), client.PutOptions{}); !errors.Is(err, client.ErrRateLimited) || time.Since(begin) != 0 {
-			t.Errorf("error %v after %v", err, time.Since(begin))
-		}
+		_, err := c.Put(ctx, "team", "a", strings.NewReader("hello"), client.PutOptions{})
+		testenv.Is(t, err, client.ErrRateLimited, "Put")
+		testenv.Equal(t, time.Since(begin), 0, "the time that Put took")
 	})
 }
 
 // TestNamesAreSentAsTheyAre checks the escaping of names.
 func TestNamesAreSentAsTheyAre(t *testing.T) {
 	for name, want := range map[string]string{
-		"a/b c":    "/v1/blobs/0x1/a/b%20c",
-		"a//b":     "/v1/blobs/0x1/a//b",
-		"../x":     "/v1/blobs/0x1/../x",
-		"a%2Fb?#+": "/v1/blobs/0x1/a%252Fb%3F%23+",
-		"日本":       "/v1/blobs/0x1/%E6%97%A5%E6%9C%AC",
+		"a/b c":    "/pre/v1/blobs/0x1/a/b%20c",
+		"a//b":     "/pre/v1/blobs/0x1/a//b",
+		"../x":     "/pre/v1/blobs/0x1/../x",
+		"a%2Fb?#+": "/pre/v1/blobs/0x1/a%252Fb%3F%23+",
+		"日本":       "/pre/v1/blobs/0x1/%E6%97%A5%E6%9C%AC",
 	} {
-		s := &script{t: t, steps: []func(*http.Request) (*http.Response, error){stored}}
-		c, err := client.New("http://localhost:9090", client.Options{Transport: s})
-		testenv.OK(t, err)
+		s, c := newScript(t, 0, stored)
 		testenv.OK(t, testenv.Error(c.Put(t.Context(), "0x1", name, strings.NewReader("hello"), client.PutOptions{})))
-		if got := s.sent[0].URL.RequestURI(); got != want {
-			t.Errorf("%q is sent as %s, want %s", name, got, want)
-		}
+		testenv.Equal(t, s.sent[0].URL.RequestURI(), want, "the target for %q", name)
 	}
 }
 
@@ -173,9 +147,6 @@ func TestBaseURLs(t *testing.T) {
 		}
 	}
 	for s, want := range map[string]string{"http://localhost:9090/": "http://localhost:9090", "https://host/sluice": "https://host/sluice"} {
-		c, err := client.New(s, client.Options{})
-		if err != nil || c.URL() != want {
-			t.Errorf("%q: %v, %v", s, c.URL(), err)
-		}
+		testenv.Equal(t, testenv.Must(client.New(s, client.Options{}))(t).URL(), want, "the URL of %q", s)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -27,30 +26,23 @@ const copiedPart = 64 << 10
 
 func (c *copied) store(content []byte) {
 	c.t.Helper()
-	if _, err := c.from.Put(c.t.Context(), "team", "source", bytes.NewReader(content), client.PutOptions{}); err != nil {
-		c.t.Fatal(err)
-	}
+	testenv.OK(c.t, testenv.Error(c.from.Put(c.t.Context(), "team", "source", bytes.NewReader(content), client.PutOptions{})))
 }
 
 func (c *copied) copy(ctx context.Context) error {
 	c.t.Helper()
-	source, err := c.from.Open(c.t.Context(), "team", "source", client.GetOptions{})
-	testenv.OK(c.t, err)
-	_, err = c.to.PutObject(ctx, "team", "copy", source, c.o)
+	source := testenv.Must(c.from.Open(c.t.Context(), "team", "source", client.GetOptions{}))(c.t)
+	_, err := c.to.PutObject(ctx, "team", "copy", source, c.o)
 	return errors.Join(err, source.Close())
 }
 
 // check fails the test unless the copy has this content, and neither an upload nor a file is left.
 func (c *copied) check(content []byte) {
 	c.t.Helper()
-	r, err := c.to.Get(c.t.Context(), "team", "copy", client.GetOptions{})
-	testenv.OK(c.t, err)
-	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, content) {
+	if got, err := all(c.to.Get(c.t.Context(), "team", "copy", client.GetOptions{})); err != nil || !bytes.Equal(got, content) {
 		c.t.Errorf("the copy has %d bytes, %v, want %d", len(got), err, len(content))
 	}
-	for u, err := range c.to.Uploads(c.t.Context(), "team") {
-		c.t.Errorf("an upload is left: %v, %v", u, err)
-	}
+	checkNoUploads(c.t, c.to)
 	if entries, err := os.ReadDir(filepath.Dir(c.o.StateFile)); err != nil || c.o.StateFile != "" && len(entries) > 0 {
 		c.t.Errorf("files are left: %v, %v", entries, err)
 	}
@@ -88,9 +80,7 @@ func TestPutObjectResumes(t *testing.T) {
 					cancel()
 				}
 			}))
-			if err := c.copy(ctx); !errors.Is(err, context.Canceled) {
-				t.Fatalf("the interrupted copy returned %v", err)
-			}
+			testenv.Is(t, c.copy(ctx), context.Canceled, "the interrupted copy")
 			sent := c.sent.total()
 			if replaced {
 				content = bytes.Clone(content)
@@ -109,9 +99,7 @@ func TestPutObjectResumes(t *testing.T) {
 				t.Errorf("%d parts were sent before, %d ranges were read and %d parts sent since, want %d", sent, len(reads), c.sent.total()-sent, want)
 			}
 			if replaced { // the upload of the first one expires
-				for u, err := range to.Uploads(t.Context(), "team") {
-					testenv.Check(t, errors.Join(err, to.AbortUpload(t.Context(), u.ID)))
-				}
+				abortUploads(t, to)
 			}
 			c.check(content)
 		})
@@ -133,7 +121,5 @@ func TestPutObjectWithoutStateIsAborted(t *testing.T) {
 		next.ServeHTTP(w, r)
 	})
 	testenv.Is(t, c.copy(t.Context()), client.ErrForbidden, "copy")
-	for u, err := range to.Uploads(t.Context(), "team") {
-		t.Errorf("an upload is left: %v, %v", u, err)
-	}
+	checkNoUploads(t, to)
 }

@@ -24,50 +24,63 @@ func target(t *testing.T) string {
 	return filepath.Join(testenv.MemoryDir(t), "target")
 }
 
-// interruptedDownload receives a blob of 10,500 bytes, and ends the context when its sixth range is
-// requested.
-func interruptedDownload(t *testing.T, s *inProcess, c *client.Client, path string, o client.DownloadOptions) {
+// download is a download of a blob of 10,500 bytes, which has 11 ranges.
+type download struct {
+	t       *testing.T
+	s       *inProcess
+	c       *client.Client
+	content []byte
+	path    string
+	o       client.DownloadOptions
+}
+
+// newDownload stores a blob, and does not begin to receive it.
+func newDownload(t *testing.T) *download {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+	s, c := startServer(t)
+	d := &download{t, s, c, randomBytes(10_500), target(t), client.DownloadOptions{RangeSize: 1000, Concurrency: 1}}
+	storeBlob(t, c, d.content)
+	return d
+}
+
+// receive receives the blob, or the rest of it.
+func (d *download) receive(ctx context.Context) error {
+	return testenv.Error(d.c.DownloadFile(ctx, "team", "a", d.path, d.o))
+}
+
+// interrupt ends the context when the blob's seventh range is requested.
+func (d *download) interrupt() {
+	d.t.Helper()
+	ctx, cancel := context.WithCancel(d.t.Context())
 	defer cancel()
-	s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	d.s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if strings.HasPrefix(r.Header.Get("Range"), "bytes=6000-") {
 			cancel()
 			panic(http.ErrAbortHandler)
 		}
 		next.ServeHTTP(w, r)
 	})
-	if _, err := c.DownloadFile(ctx, "team", "a", path, o); !errors.Is(err, context.Canceled) {
-		t.Fatalf("the interrupted download returned %v", err)
-	}
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("the file exists: %v", err)
-	}
-	s.setHook(nil)
+	testenv.Is(d.t, d.receive(ctx), context.Canceled, "the interrupted download")
+	testenv.Is(d.t, testenv.Error(os.Stat(d.path)), fs.ErrNotExist, "the file")
+	d.s.setHook(nil)
 }
 
 // TestForgetDownload checks that nothing remains of an interrupted download that will not be
 // continued, and that no request is sent for it.
 func TestForgetDownload(t *testing.T) {
 	t.Parallel()
-	s, c := startServer(t)
-	storeBlob(t, c, randomBytes(10_500))
-	path := target(t)
+	d := newDownload(t)
 	for _, suffix := range []string{"", ".sluice-part", ".sluice-download"} { // without which file
-		interruptedDownload(t, s, c, path, client.DownloadOptions{RangeSize: 1000, Concurrency: 1})
+		d.interrupt()
 		if suffix != "" {
-			testenv.OK(t, os.Remove(beside(t, path, suffix)))
+			testenv.OK(t, os.Remove(beside(t, d.path, suffix)))
 		}
 		for range 2 { // the second call finds nothing
-			testenv.OK(t, c.ForgetDownload("team", "a", path, client.DownloadOptions{}))
+			testenv.OK(t, d.c.ForgetDownload("team", "a", d.path, client.DownloadOptions{}))
 		}
-		if left := others(t, path); left != nil {
-			t.Errorf("without %q, %v is left", suffix, left)
-		}
+		checkAlone(t, d.path)
 	}
-	if sent := s.requests(func(request) bool { return true }); len(sent) != 0 {
-		t.Errorf("requests: %v", sent)
-	}
+	testenv.Equal(t, len(d.s.requests(func(request) bool { return true })), 0, "the requests")
 }
 
 // beside returns the path of the file with a suffix in the folder of a file.
@@ -83,11 +96,10 @@ func beside(t *testing.T, path, suffix string) string {
 }
 
 // replacedBy returns a function that replaces the blob by one with a size.
-func replacedBy(size int) func(*testing.T, *client.Client, string) []byte {
-	return func(t *testing.T, c *client.Client, _ string) []byte {
-		content := randomBytes(size)
-		storeBlob(t, c, content)
-		return content
+func replacedBy(size int) func(*download) {
+	return func(d *download) {
+		d.content = randomBytes(size)
+		storeBlob(d.t, d.c, d.content)
 	}
 }
 
@@ -96,59 +108,46 @@ func replacedBy(size int) func(*testing.T, *client.Client, string) []byte {
 func TestDownloadFileResumes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		change      func(t *testing.T, c *client.Client, path string) (replacement []byte)
+		change      func(d *download)
 		least, most int // requested ranges
 	}{
-		"nothing": {func(*testing.T, *client.Client, string) []byte { return nil }, 5, 5},
-		"damaged range": {func(t *testing.T, _ *client.Client, path string) []byte {
-			f, err := os.OpenFile(beside(t, path, ".sluice-part"), os.O_RDWR, 0)
-			testenv.OK(t, err)
-			testenv.OK(t, testenv.Error(f.WriteAt([]byte("damage"), 1_500)))
-			testenv.OK(t, f.Close())
-			return nil
+		"nothing": {func(*download) {}, 5, 5},
+		"damaged range": {func(d *download) {
+			f := testenv.Must(os.OpenFile(beside(d.t, d.path, ".sluice-part"), os.O_RDWR, 0))(d.t)
+			testenv.OK(d.t, testenv.Error(f.WriteAt([]byte("damage"), 1_500)))
+			testenv.OK(d.t, f.Close())
 		}, 6, 6},
-		"shorter file": {func(t *testing.T, _ *client.Client, path string) []byte {
-			testenv.OK(t, os.Truncate(beside(t, path, ".sluice-part"), 1_500))
-			return nil
+		"shorter file": {func(d *download) {
+			testenv.OK(d.t, os.Truncate(beside(d.t, d.path, ".sluice-part"), 1_500))
 		}, 10, 10},
-		"no file": {func(t *testing.T, _ *client.Client, path string) []byte {
-			testenv.OK(t, os.Remove(beside(t, path, ".sluice-part")))
-			return nil
+		"no file": {func(d *download) {
+			testenv.OK(d.t, os.Remove(beside(d.t, d.path, ".sluice-part")))
 		}, 11, 11},
-		"torn last line": {func(t *testing.T, _ *client.Client, path string) []byte {
-			state := beside(t, path, ".sluice-download")
-			text, err := os.ReadFile(state)
-			testenv.OK(t, err)
-			testenv.OK(t, os.WriteFile(state, text[:len(text)-3], 0o600))
-			return nil
+		"torn last line": {func(d *download) {
+			state := beside(d.t, d.path, ".sluice-download")
+			text := testenv.Must(os.ReadFile(state))(d.t)
+			testenv.OK(d.t, os.WriteFile(state, text[:len(text)-3], 0o600))
 		}, 6, 6},
-		"damaged state": {func(t *testing.T, _ *client.Client, path string) []byte {
-			testenv.OK(t, os.WriteFile(beside(t, path, ".sluice-download"), []byte("garbage\n"), 0o600))
-			return nil
+		"damaged state": {func(d *download) {
+			testenv.OK(d.t, os.WriteFile(beside(d.t, d.path, ".sluice-download"), []byte("garbage\n"), 0o600))
 		}, 11, 11},
 		"replaced blob": {replacedBy(3_300), 4, 4},
 		"small blob":    {replacedBy(300), 1, 1},
 		"empty blob":    {replacedBy(0), 0, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, c := startServer(t)
-			want := randomBytes(10_500)
-			storeBlob(t, c, want)
-			path := target(t)
-			o := client.DownloadOptions{RangeSize: 1000, Concurrency: 1}
-			interruptedDownload(t, s, c, path, o)
-			if replacement := test.change(t, c, path); replacement != nil {
-				want = replacement
-			}
-			s.setHook(nil)
+			d := newDownload(t)
+			d.interrupt()
+			test.change(d)
+			d.s.setHook(nil)
 			var last int64
-			o.Progress = func(done, _ int64) { last = done }
-			testenv.OK(t, testenv.Error(c.DownloadFile(t.Context(), "team", "a", path, o)))
-			if n := len(s.requests(func(r request) bool { return r.method == http.MethodGet })); n < test.least || n > test.most {
+			d.o.Progress = func(done, _ int64) { last = done }
+			testenv.OK(t, d.receive(t.Context()))
+			if n := len(d.s.requests(func(r request) bool { return r.method == http.MethodGet })); n < test.least || n > test.most {
 				t.Errorf("%d requests, want %d to %d", n, test.least, test.most)
 			}
-			testenv.Equal(t, last, int64(len(want)), "the last progress")
-			checkFile(t, path, want)
+			testenv.Equal(t, last, int64(len(d.content)), "the last progress")
+			checkFile(t, d.path, d.content)
 		})
 	}
 }
@@ -164,9 +163,7 @@ func TestDownloadFileIsAtomic(t *testing.T) {
 			if existing {
 				testenv.OK(t, os.WriteFile(path, []byte("before"), 0o600))
 			}
-			s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-				next.ServeHTTP(&alteredWriter{ResponseWriter: w, alter: flip(100)}, r)
-			})
+			s.alter(flip(100))
 			testenv.Is(t, testenv.Error(c.DownloadFile(t.Context(), "team", "a", path, client.DownloadOptions{RangeSize: 1000})), client.ErrCorrupt, "%d bytes", size)
 			s.setHook(nil)
 			got, err := os.ReadFile(path)
@@ -186,42 +183,32 @@ func TestDownloadFileKeepsWhatIsNoFile(t *testing.T) {
 	t.Parallel()
 	_, c := startServer(t)
 	storeBlob(t, c, []byte("text"))
-	dir, err := os.MkdirTemp(testenv.MemoryRoot(), "") // a socket's path must be short
-	testenv.OK(t, err)
+	dir := testenv.Must(os.MkdirTemp(testenv.MemoryRoot(), ""))(t) // a socket's path must be short
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket, link := filepath.Join(dir, "socket"), filepath.Join(dir, "link")
-	l, err := net.Listen("unix", socket)
-	testenv.OK(t, err)
+	l := testenv.Must(net.Listen("unix", socket))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	testenv.OK(t, os.Symlink("socket", link))
-	root, err := os.OpenRoot(dir)
-	testenv.OK(t, err)
+	root := testenv.Must(os.OpenRoot(dir))(t)
 	t.Cleanup(func() { _ = root.Close() })
 	for _, name := range []string{"socket", "link"} {
 		for path, o := range map[string]client.DownloadOptions{filepath.Join(dir, name): {}, name: {Root: root}} {
 			testenv.Is(t, testenv.Error(c.DownloadFile(t.Context(), "team", "a", path, o)), client.ErrInvalid, "%s", path)
 		}
 	}
-	if info, err := os.Lstat(link); err != nil || info.Mode().Type() != fs.ModeSymlink {
-		t.Errorf("the link is %v, %v", info, err)
-	}
-	if info, err := os.Lstat(socket); err != nil || info.Mode().Type() != fs.ModeSocket {
-		t.Errorf("the socket is %v, %v", info, err)
-	}
+	testenv.Equal(t, testenv.Must(os.Lstat(link))(t).Mode().Type(), fs.ModeSymlink, "the link's type")
+	testenv.Equal(t, testenv.Must(os.Lstat(socket))(t).Mode().Type(), fs.ModeSocket, "the socket's type")
 }
 
 // TestDownloadOfADeletedBlob checks that nothing remains of an interrupted download if there is no
 // blob any more.
 func TestDownloadOfADeletedBlob(t *testing.T) {
 	t.Parallel()
-	s, c := startServer(t)
-	storeBlob(t, c, randomBytes(10_500))
-	path := target(t)
-	o := client.DownloadOptions{RangeSize: 1000, Concurrency: 1}
-	interruptedDownload(t, s, c, path, o)
-	testenv.OK(t, c.Delete(t.Context(), "team", "a", client.DeleteOptions{}))
-	testenv.Is(t, testenv.Error(c.DownloadFile(t.Context(), "team", "a", path, o)), client.ErrNotFound, "DownloadFile")
-	checkAlone(t, path)
+	d := newDownload(t)
+	d.interrupt()
+	testenv.OK(t, d.c.Delete(t.Context(), "team", "a", client.DeleteOptions{}))
+	testenv.Is(t, d.receive(t.Context()), client.ErrNotFound, "DownloadFile")
+	checkAlone(t, d.path)
 }
 
 // TestDownloadFileStaysInRoot checks that the file and its temporary files do not leave a root.
@@ -230,8 +217,7 @@ func TestDownloadFileStaysInRoot(t *testing.T) {
 	storeBlob(t, c, randomBytes(5_000))
 	outside, inside := testenv.MemoryDir(t), testenv.MemoryDir(t)
 	testenv.OK(t, errors.Join(os.Symlink(outside, filepath.Join(inside, "link")), os.Mkdir(filepath.Join(inside, "sub"), 0o700)))
-	root, err := os.OpenRoot(inside)
-	testenv.OK(t, err)
+	root := testenv.Must(os.OpenRoot(inside))(t)
 	defer func() { _ = root.Close() }()
 	o := client.DownloadOptions{Root: root, RangeSize: 1000}
 	for _, path := range []string{"link/x", "../x", filepath.Join(outside, "x")} {
@@ -243,9 +229,7 @@ func TestDownloadFileStaysInRoot(t *testing.T) {
 		t.Errorf("files outside: %v", left)
 	}
 	testenv.OK(t, testenv.Error(c.DownloadFile(t.Context(), "team", "a", filepath.Join("sub", "x"), o)))
-	if info, err := os.Stat(filepath.Join(inside, "sub", "x")); err != nil || info.Size() != 5_000 {
-		t.Errorf("%v, %v", info, err)
-	}
+	testenv.Equal(t, testenv.Must(os.Stat(filepath.Join(inside, "sub", "x")))(t).Size(), 5_000, "the file's size")
 }
 
 // TestAnySizes stores and reads a file with any size, part size, range size and concurrency.
@@ -269,18 +253,12 @@ func TestAnySizes(t *testing.T) {
 		if err := os.WriteFile(source, content, 0o600); err != nil {
 			rt.Fatal(err)
 		}
-		var err error
 		if rapid.Bool().Draw(rt, "stream") {
-			_, err = c.Put(t.Context(), "team", "a", onlyReader{bytes.NewReader(content)}, put)
+			inCheck(c.Put(t.Context(), "team", "a", onlyReader{bytes.NewReader(content)}, put))(rt)
 		} else {
-			_, err = c.PutFile(t.Context(), "team", "a", source, put)
+			inCheck(c.PutFile(t.Context(), "team", "a", source, put))(rt)
 		}
-		if err != nil {
-			rt.Fatal(err)
-		}
-		if _, err := c.DownloadFile(t.Context(), "team", "a", path, get); err != nil {
-			rt.Fatal(err)
-		}
+		inCheck(c.DownloadFile(t.Context(), "team", "a", path, get))(rt)
 		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, content) {
 			rt.Errorf("%d bytes, %v", len(got), err)
 		}

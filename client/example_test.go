@@ -16,11 +16,13 @@ import (
 	"sluice/httpapi"
 )
 
+// ctx is the context of the examples.
+var ctx = context.Background()
+
 // A blob is stored, described and read.
 func Example() {
 	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
 	defer stop()
-	ctx := context.Background()
 
 	_, err := c.Put(ctx, "team", "greetings/hello.txt", strings.NewReader("hello, world"), client.PutOptions{ContentType: "text/plain"})
 	check(err)
@@ -43,7 +45,7 @@ func ExampleClient_Put() {
 	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
 	defer stop()
 	stream := io.LimitReader(strings.NewReader(strings.Repeat("0123456789", 1000)), 5000)
-	b, err := c.Put(context.Background(), "team", "numbers", stream, client.PutOptions{PartSize: 1024})
+	b, err := c.Put(ctx, "team", "numbers", stream, client.PutOptions{PartSize: 1024})
 	check(err)
 	fmt.Println(b.Size, b.ETag)
 	// Output: 5000 "1388-3de1707f64485db1"
@@ -56,7 +58,6 @@ func ExampleClient_PutObject() {
 	defer stop()
 	dir, remove := exampleFolder()
 	defer remove()
-	ctx := context.Background()
 	_, err := c.Put(ctx, "team", "film.mp4", bytes.NewReader(make([]byte, 3000)), client.PutOptions{ContentType: "video/mp4"})
 	check(err)
 
@@ -81,7 +82,7 @@ func ExampleClient_PutFile() {
 	path := filepath.Join(dir, "film.mp4")
 	check(os.WriteFile(path, make([]byte, 3000), 0o600))
 
-	b, err := c.PutFile(context.Background(), "team", "film.mp4", path, client.PutOptions{
+	b, err := c.PutFile(ctx, "team", "film.mp4", path, client.PutOptions{
 		PartSize:    1000,
 		ContentType: "video/mp4",
 	})
@@ -94,7 +95,6 @@ func ExampleClient_PutFile() {
 func ExampleClient_DownloadFile() {
 	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
 	defer stop()
-	ctx := context.Background()
 	_, err := c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
 	check(err)
 	dir, remove := exampleFolder()
@@ -120,7 +120,6 @@ func ExampleClient_DownloadFile() {
 func ExampleClient_GetRange() {
 	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
 	defer stop()
-	ctx := context.Background()
 	_, err := c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
 	check(err)
 	r, err := c.GetRange(ctx, "team", "a", 7, 5, client.GetOptions{})
@@ -136,7 +135,6 @@ func ExampleClient_GetRange() {
 func ExampleClient_Get() {
 	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
 	defer stop()
-	ctx := context.Background()
 	_, err := c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
 	check(err)
 	r, err := c.Get(ctx, "team", "a", client.GetOptions{})
@@ -153,7 +151,6 @@ func ExampleClient_Get() {
 func ExampleClient_Open() {
 	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
 	defer stop()
-	ctx := context.Background()
 	_, err := c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
 	check(err)
 	o, err := c.Open(ctx, "team", "a", client.GetOptions{})
@@ -170,7 +167,6 @@ func ExampleClient_Open() {
 func ExampleClient_Download() {
 	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
 	defer stop()
-	ctx := context.Background()
 	_, err := c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
 	check(err)
 	f, err := os.CreateTemp("", "example")
@@ -189,7 +185,6 @@ func ExampleClient_Download() {
 func ExampleClient_FS() {
 	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
 	defer stop()
-	ctx := context.Background()
 	for _, name := range []string{"site/index.html", "site/css/main.css", "other"} {
 		_, err := c.Put(ctx, "team", name, strings.NewReader("content of "+name), client.PutOptions{})
 		check(err)
@@ -214,7 +209,6 @@ func ExampleClient_FS() {
 func ExampleClient_List() {
 	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
 	defer stop()
-	ctx := context.Background()
 	for _, name := range []string{"a", "b/1", "b/2", "c"} {
 		_, err := c.Put(ctx, "team", name, strings.NewReader("content"), client.PutOptions{})
 		check(err)
@@ -237,7 +231,7 @@ func ExampleClient_List() {
 func ExampleError() {
 	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
 	defer stop()
-	_, err := c.Get(context.Background(), "team", "none", client.GetOptions{})
+	_, err := c.Get(ctx, "team", "none", client.GetOptions{})
 	fmt.Println(errors.Is(err, client.ErrNotFound))
 	var e *client.Error
 	if errors.As(err, &e) {
@@ -252,7 +246,6 @@ func ExampleError() {
 func ExampleClient_Delete() {
 	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
 	defer stop()
-	ctx := context.Background()
 	old, err := c.Put(ctx, "team", "a", strings.NewReader("old"), client.PutOptions{})
 	check(err)
 	_, err = c.Put(ctx, "team", "a", strings.NewReader("new"), client.PutOptions{})
@@ -271,7 +264,6 @@ func ExampleClient_Delete() {
 func ExampleClient_Uploads() {
 	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
 	defer stop()
-	ctx := context.Background()
 	for upload, err := range c.Uploads(ctx, "team") {
 		check(err)
 		if time.Since(upload.Created) > time.Hour {
@@ -285,7 +277,7 @@ func ExampleClient_Uploads() {
 func ExampleClient_Info() {
 	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
 	defer stop()
-	info, err := c.Info(context.Background())
+	info, err := c.Info(ctx)
 	check(err)
 	fmt.Println(info.Version, info.Limits.MaxParts)
 	// Output: test 100000

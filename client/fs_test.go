@@ -58,8 +58,7 @@ func TestErrorsOfFS(t *testing.T) {
 	s, c := startServer(t)
 	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("text"), client.PutOptions{})))
 	fsys := c.FS(t.Context(), "team", "")
-	opened, err := fsys.Open("a")
-	testenv.OK(t, err)
+	opened := testenv.Must(fsys.Open("a"))(t)
 	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("other text"), client.PutOptions{})))
 	var pathError *fs.PathError
 	if _, err := io.ReadAll(opened); !errors.Is(err, client.ErrChanged) || !errors.As(err, &pathError) {

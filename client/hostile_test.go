@@ -58,11 +58,8 @@ func (h *hostile) client(t testing.TB, cancel func(), o client.Options) *client.
 		<-done
 		h.serving.Wait()
 	})
-	if o.Transport == nil {
-		o.Transport = transport
-	}
-	c, err := client.New("http://localhost:9090", o)
-	testenv.OK(t, err)
+	o.Transport = transport
+	c := testenv.Must(client.New("http://localhost:9090", o))(t)
 	return c
 }
 
@@ -95,97 +92,72 @@ func (h *hostile) serve(conn net.Conn, cancel func()) {
 	})
 }
 
-// hostileCalls are the calls that read a response, each with the time in which it must return.
+// A calling makes a call. It has what a call needs.
+type calling struct {
+	*client.Client
+	ctx  context.Context
+	t    testing.TB
+	file string // may not exist
+}
+
+// hostileCalls are the calls that read a response.
 var hostileCalls = []struct {
 	name string
-	call func(ctx context.Context, t testing.TB, c *client.Client, dir string) error
+	call func(c *calling) error
 }{
-	{"head", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
-		_, err := c.Head(ctx, "team", "a")
-		return err
-	}},
-	{"get", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
-		r, err := c.Get(ctx, "team", "a", client.GetOptions{})
+	{"head", func(c *calling) error { return testenv.Error(c.Head(c.ctx, "team", "a")) }},
+	{"get", func(c *calling) error {
+		r, err := c.Get(c.ctx, "team", "a", client.GetOptions{})
 		if err != nil {
 			return err
 		}
 		_, err = io.Copy(io.Discard, io.LimitReader(r, 1<<20))
 		return errors.Join(err, r.Close())
 	}},
-	{"download a file", func(ctx context.Context, _ testing.TB, c *client.Client, dir string) error {
-		_, err := c.DownloadFile(ctx, "team", "a", filepath.Join(dir, "a"), client.DownloadOptions{})
-		return err
+	{"download a file", func(c *calling) error {
+		return testenv.Error(c.DownloadFile(c.ctx, "team", "a", c.file, client.DownloadOptions{}))
 	}},
-	{"open", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
-		o, err := c.Open(ctx, "team", "a", client.GetOptions{})
+	{"open", func(c *calling) error {
+		o, err := c.Open(c.ctx, "team", "a", client.GetOptions{})
 		if err != nil {
 			return err
 		}
 		_, err = o.ReadAt(make([]byte, 10), 5)
 		return errors.Join(err, o.Close())
 	}},
-	{"list", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
-		for _, err := range c.List(ctx, "team", client.ListOptions{Prefix: "p/", Delimiter: "/"}) {
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+	{"list", func(c *calling) error {
+		return last(c.List(c.ctx, "team", client.ListOptions{Prefix: "p/", Delimiter: "/"}))
 	}},
-	{"list uploads", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
-		for _, err := range c.Uploads(ctx, "team") {
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+	{"list uploads", func(c *calling) error { return last(c.Uploads(c.ctx, "team")) }},
+	{"put", func(c *calling) error {
+		return testenv.Error(c.Put(c.ctx, "team", "a", strings.NewReader("hello"), client.PutOptions{}))
 	}},
-	{"put", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
-		_, err := c.Put(ctx, "team", "a", strings.NewReader("hello"), client.PutOptions{})
-		return err
-	}},
-	{"put in parts", func(ctx context.Context, _ testing.TB, c *client.Client, dir string) error {
-		path := filepath.Join(dir, "source")
-		if err := os.WriteFile(path, []byte("hello"), 0o600); err != nil {
-			return err
-		}
-		_, err := c.PutFile(ctx, "team", "a", path, client.PutOptions{PartSize: 2, Concurrency: 1})
+	{"put in parts", func(c *calling) error {
+		o := client.PutOptions{PartSize: 2, Concurrency: 1}
+		testenv.OK(c.t, os.WriteFile(c.file, []byte("hello"), 0o600))
+		_, err := c.PutFile(c.ctx, "team", "a", c.file, o)
 		if err == nil {
 			return nil
 		}
-		_, again := c.PutFile(ctx, "team", "a", path, client.PutOptions{PartSize: 2, Concurrency: 1}) // resumes
-		return errors.Join(err, again)
+		return errors.Join(err, testenv.Error(c.PutFile(c.ctx, "team", "a", c.file, o))) // resumes
 	}},
-	{"delete", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
-		return c.Delete(ctx, "team", "a", client.DeleteOptions{})
+	{"delete", func(c *calling) error { return c.Delete(c.ctx, "team", "a", client.DeleteOptions{}) }},
+	{"create a session", func(c *calling) error {
+		return testenv.Error(c.CreateSession(c.ctx, client.CreateSessionOptions{}))
 	}},
-	{"create a session", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
-		_, err := c.CreateSession(ctx, client.CreateSessionOptions{})
-		return err
-	}},
-	{"use", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
-		_, err := c.Use(ctx, "S", client.UseOptions{})
-		return err
-	}},
-	{"channel", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
-		_, err := c.Channel(ctx, "C")
-		return err
-	}},
-	{"info", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
-		_, err := c.Info(ctx)
-		return err
-	}},
-	{"pay", func(ctx context.Context, t testing.TB, c *client.Client, dir string) error {
-		p, err := c.NewPayer(ctx, payerOptions(t, dir))
+	{"use", func(c *calling) error { return testenv.Error(c.Use(c.ctx, "S", client.UseOptions{})) }},
+	{"channel", func(c *calling) error { return testenv.Error(c.Channel(c.ctx, "C")) }},
+	{"info", func(c *calling) error { return testenv.Error(c.Info(c.ctx)) }},
+	{"pay", func(c *calling) error {
+		p, err := c.NewPayer(c.ctx, payerOptions(c.t, filepath.Dir(c.file)))
 		if err != nil {
 			return err
 		}
-		_, err = p.Ensure(ctx, 1)
-		return err
+		return testenv.Error(p.Ensure(c.ctx, 1))
 	}},
-	{"paid read", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
+	{"paid read", func(c *calling) error {
 		payment := &client.Payment{SessionID: "S", MaxChunksets: 3}
-		r, err := c.GetRange(ctx, "team", "a", 0, 5, client.GetOptions{Payment: payment})
+		r, err := c.GetRange(c.ctx, "team", "a", 0, 5, client.GetOptions{Payment: payment})
 		if err == nil {
 			_, err = io.Copy(io.Discard, r)
 			err = errors.Join(err, r.Close())
@@ -230,7 +202,7 @@ func FuzzHostileServer(f *testing.F) {
 			h := &hostile{replies: strings.Split(string(replies), "\n----\n")}
 			c := h.client(t, cancel, client.Options{MaxAttempts: 3})
 			call := hostileCalls[int(call)%len(hostileCalls)]
-			err := call.call(ctx, t, c, dir)
+			err := call.call(&calling{c, ctx, t, filepath.Join(dir, "a")})
 			if ctx.Err() != nil {
 				t.Errorf("%s: not ended by itself after %d requests: %v", call.name, h.requests.Load(), err)
 			}
@@ -252,6 +224,28 @@ func TestBadResponses(t *testing.T) {
 	blobs := func(list string) step { return respond(200, nil, `{"blobs":[`+list+`]}`) }
 	channel := func(more string) step {
 		return respond(200, nil, `{"channelId":"C","paymentChannelId":"1","deposit":"1","accepted":"0","credit":"0","settled":"0","sequenceNumber":"0","state":"open"`+more+`}`)
+	}
+	get := func(c *client.Client, length int64, o client.GetOptions) error {
+		return testenv.Error(c.GetRange(t.Context(), "team", "a", 0, length, o))
+	}
+	calls := map[string]func(*client.Client) error{
+		"get":       func(c *client.Client) error { return get(c, -1, client.GetOptions{}) },
+		"get range": func(c *client.Client) error { return get(c, 5, client.GetOptions{}) },
+		"paid": func(c *client.Client) error {
+			return get(c, 5, client.GetOptions{Payment: &client.Payment{SessionID: "S", MaxChunksets: 1}})
+		},
+		"head": func(c *client.Client) error { return testenv.Error(c.Head(t.Context(), "team", "a")) },
+		"put": func(c *client.Client) error {
+			return testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{}))
+		},
+		"list": func(c *client.Client) error {
+			return last(c.List(t.Context(), "team", client.ListOptions{Prefix: "p/", Delimiter: "/", PageSize: 2}))
+		},
+		"uploads": func(c *client.Client) error { return last(c.Uploads(t.Context(), "team")) },
+		"info":    func(c *client.Client) error { return testenv.Error(c.Info(t.Context())) },
+		"session": func(c *client.Client) error { return testenv.Error(c.Session(t.Context(), "S")) },
+		"use":     func(c *client.Client) error { return testenv.Error(c.Use(t.Context(), "S", client.UseOptions{})) },
+		"channel": func(c *client.Client) error { return testenv.Error(c.Channel(t.Context(), "C")) },
 	}
 	for name, test := range map[string]struct {
 		call   string
@@ -301,55 +295,21 @@ func TestBadResponses(t *testing.T) {
 		"id with a slash":             {"session", []step{respond(200, nil, `{"sessionId":".."}`)}, "sessionId"},
 		"negative chunksets":          {"session", []step{respond(200, nil, `{"sessionId":"S","chunksetsLeft":-1}`)}, "chunksetsLeft"},
 		"chunksets left":              {"use", []step{respond(204, map[string]string{"Chunksets-Left": "-1"}, "")}, "Chunksets-Left"},
+		"no chunksets left":           {"use", []step{respond(200, map[string]string{"Chunksets-Left": ""}, "")}, "Chunksets-Left"},
+		"chunksets that are no count": {"use", []step{respond(200, map[string]string{"Chunksets-Left": "x"}, "")}, "Chunksets-Left"},
 		"negative amount":             {"channel", []step{channel(`,"refund":"-1"`)}, "refund"},
 		"state of a channel":          {"channel", []step{channel(`,"state":"\u001b[2J"`)}, "state"},
 		"charge above the limit":      {"paid", []step{respond(200, with("Chunksets-Charged", "9223372036854775807"), "hello")}, "Chunksets-Charged"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &script{t: t, steps: test.steps}
-			c, err := client.New("http://localhost:9090", client.Options{Transport: s})
-			testenv.OK(t, err)
-			effect := false
-			switch ctx := t.Context(); test.call {
-			case "get", "get range", "paid":
-				end := int64(-1)
-				o := client.GetOptions{}
-				if test.call != "get" {
-					end = 5
-				}
-				if test.call == "paid" {
-					o.Payment = &client.Payment{SessionID: "S", MaxChunksets: 1}
-				}
-				_, err = c.GetRange(ctx, "team", "a", 0, end, o)
-			case "head":
-				_, err = c.Head(ctx, "team", "a")
-			case "put":
-				effect = true
-				_, err = c.Put(ctx, "team", "a", strings.NewReader("hello"), client.PutOptions{})
-			case "list":
-				err = last(c.List(ctx, "team", client.ListOptions{Prefix: "p/", Delimiter: "/", PageSize: 2}))
-			case "uploads":
-				err = last(c.Uploads(ctx, "team"))
-			case "info":
-				_, err = c.Info(ctx)
-			case "session":
-				_, err = c.Session(ctx, "S")
-			case "use":
-				effect = true
-				_, err = c.Use(ctx, "S", client.UseOptions{})
-			case "channel":
-				_, err = c.Channel(ctx, "C")
-			}
+			_, c := newScript(t, 0, test.steps...)
+			err := calls[test.call](c)
+			effect := test.call == "put" || test.call == "use"
 			var e *client.ResponseError
 			if !errors.As(err, &e) || e.Member != test.member || !errors.Is(err, client.ErrBadResponse) {
 				t.Errorf("error %v, want one of %s", err, test.member)
 			}
-			if errors.Is(err, client.ErrOutcomeUnknown) != effect {
-				t.Errorf("error %v: unknown outcome, want %v", err, effect)
-			}
-			if len(s.steps) != 0 {
-				t.Errorf("%d responses were not requested", len(s.steps))
-			}
+			testenv.Equal(t, errors.Is(err, client.ErrOutcomeUnknown), effect, "the outcome of %v is unknown,", err)
 		})
 	}
 }
@@ -376,7 +336,7 @@ func withLength(length int64, header map[string]string) step {
 func TestHostileConnections(t *testing.T) {
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
-	_, err := io.CopyN(z, zeros{}, 64<<20)
+	_, err := z.Write(make([]byte, 64<<20))
 	testenv.OK(t, errors.Join(err, z.Close()))
 	for name, test := range map[string]struct {
 		hostile *hostile
@@ -392,31 +352,25 @@ func TestHostileConnections(t *testing.T) {
 		"slow error":              {&hostile{replies: []string{"HTTP/1.1 400 Bad Request\r\n\r\n" + strings.Repeat(" ", 1000)}, drip: 50 * time.Second}, client.ErrInvalid, 3*5*time.Minute + 10*time.Second},
 		"long trailer":            {&hostile{replies: []string{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: " + strings.Repeat("a", 1<<20) + "\r\n\r\n"}}, errAny, 10 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				h := test.hostile
-				c := h.client(t, cancel, client.Options{MaxAttempts: 3, Key: "secret"})
-				begin := time.Now()
-				_, err := c.Info(ctx)
-				if !expected(err, test.want) || ctx.Err() != nil {
-					t.Errorf("error %v", err)
-				}
-				if took := time.Since(begin); took > test.within {
-					t.Errorf("it took %v", took)
-				}
-				if n := h.requests.Load(); n > 3 {
-					t.Errorf("%d requests", n)
-				}
-			})
+		runInBubble(t, name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			h := test.hostile
+			c := h.client(t, cancel, client.Options{MaxAttempts: 3, Key: "secret"})
+			begin := time.Now()
+			_, err := c.Info(ctx)
+			if !expected(err, test.want) || ctx.Err() != nil {
+				t.Errorf("error %v", err)
+			}
+			if took := time.Since(begin); took > test.within {
+				t.Errorf("it took %v", took)
+			}
+			if n := h.requests.Load(); n > 3 {
+				t.Errorf("%d requests", n)
+			}
 		})
 	}
 }
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 // TestWaitsAreBounded checks that the client does not wait longer than its options permit, says
 // before it waits, and reports what the server demanded.
@@ -437,29 +391,26 @@ func TestWaitsAreBounded(t *testing.T) {
 		"option":              {"60", time.Second, false, time.Minute},
 		"option that permits": {"86400", 48 * time.Hour, true, 24 * time.Hour},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				limited := respond(429, map[string]string{"Retry-After": test.field}, "")
-				s := &script{t: t, steps: []step{limited}}
-				if test.waited {
-					s.steps = append(s.steps, stored)
+		runInBubble(t, name, func(t *testing.T) {
+			limited := respond(429, map[string]string{"Retry-After": test.field}, "")
+			s := &script{t: t, steps: []step{limited}}
+			if test.waited {
+				s.steps = append(s.steps, stored)
+			}
+			var announced []time.Duration
+			c := testenv.Must(client.New("http://localhost:9090", client.Options{Transport: s, MaxRetryAfter: test.most, OnWait: func(d time.Duration) { announced = append(announced, d) }}))(t)
+			begin := time.Now()
+			_, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{})
+			if took := time.Since(begin); test.waited {
+				if err != nil || took < test.after || took > test.after+time.Second || len(announced) != 1 || announced[0] != test.after {
+					t.Errorf("%v after %v, announced %v", err, took, announced)
 				}
-				var announced []time.Duration
-				c, err := client.New("http://localhost:9090", client.Options{Transport: s, MaxRetryAfter: test.most, OnWait: func(d time.Duration) { announced = append(announced, d) }})
-				testenv.OK(t, err)
-				begin := time.Now()
-				_, err = c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{})
-				if took := time.Since(begin); test.waited {
-					if err != nil || took < test.after || took > test.after+time.Second || len(announced) != 1 || announced[0] != test.after {
-						t.Errorf("%v after %v, announced %v", err, took, announced)
-					}
-					return
-				}
-				var e *client.Error
-				if !errors.As(err, &e) || e.RetryAfter != test.after || !strings.Contains(err.Error(), "to be repeated after "+test.after.String()) || time.Since(begin) != 0 || announced != nil {
-					t.Errorf("error %v after %v, announced %v", err, time.Since(begin), announced)
-				}
-			})
+				return
+			}
+			var e *client.Error
+			if !errors.As(err, &e) || e.RetryAfter != test.after || !strings.Contains(err.Error(), "to be repeated after "+test.after.String()) || time.Since(begin) != 0 || announced != nil {
+				t.Errorf("error %v after %v, announced %v", err, time.Since(begin), announced)
+			}
 		})
 	}
 }
@@ -468,37 +419,34 @@ func TestWaitsAreBounded(t *testing.T) {
 // much.
 func TestMemoryOfResponses(t *testing.T) {
 	const most = 160 << 20 // bytes: a page of 32 MiB, read into a growing buffer, and as much again
-	etag := `"a"`
+	list := func(c *client.Client) error { return last(c.List(t.Context(), "team", client.ListOptions{})) }
+	download := func(rangeSize int64) func(*client.Client) error {
+		return func(c *client.Client) error {
+			o := client.DownloadOptions{RangeSize: rangeSize}
+			discard := writerAtFunc(func(p []byte, _ int64) (int, error) { return len(p), nil })
+			return testenv.Error(c.Download(t.Context(), "team", "a", discard, o))
+		}
+	}
+	part := func(contentRange, body string) step {
+		return respond(206, map[string]string{"ETag": `"a"`, "Content-Range": contentRange}, body)
+	}
 	for name, test := range map[string]struct {
 		step step
 		call func(c *client.Client) error
 	}{
-		"page of empty blobs": {respond(200, nil, `{"blobs":[`+strings.Repeat("{},", 10<<20)+`{}]}`), func(c *client.Client) error {
-			return last(c.List(t.Context(), "team", client.ListOptions{}))
-		}},
-		"page of empty lists": {respond(200, nil, `{"blobs":`+strings.Repeat("[", 31<<20)), func(c *client.Client) error {
-			return last(c.List(t.Context(), "team", client.ListOptions{}))
-		}},
-		"size of a blob": {respond(206, map[string]string{"ETag": etag, "Content-Range": "bytes 0-16777215/9223372036854775807"}, strings.Repeat("a", 16<<20)), func(c *client.Client) error {
-			_, err := c.Download(t.Context(), "team", "a", discardAt{}, client.DownloadOptions{})
-			return err
-		}},
-		"size of a blob of 5 TiB": {respond(206, map[string]string{"ETag": etag, "Content-Range": "bytes 0-0/5497558138880"}, "a"), func(c *client.Client) error {
-			_, err := c.Download(t.Context(), "team", "a", discardAt{}, client.DownloadOptions{RangeSize: 1})
-			return err
-		}},
+		"page of empty blobs":     {respond(200, nil, `{"blobs":[`+strings.Repeat("{},", 10<<20)+`{}]}`), list},
+		"page of empty lists":     {respond(200, nil, `{"blobs":`+strings.Repeat("[", 31<<20)), list},
+		"size of a blob":          {part("bytes 0-16777215/9223372036854775807", strings.Repeat("a", 16<<20)), download(0)},
+		"size of a blob of 5 TiB": {part("bytes 0-0/5497558138880", "a"), download(1)},
 		"body of an error": {respond(500, nil, strings.Repeat("a", 64<<20)), func(c *client.Client) error {
-			_, err := c.Info(t.Context())
-			return err
+			return testenv.Error(c.Info(t.Context()))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &script{t: t, steps: []step{test.step}}
-			c, err := client.New("http://localhost:9090", client.Options{Transport: s, MaxAttempts: 1})
-			testenv.OK(t, err)
+			_, c := newScript(t, 1, test.step)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			err = test.call(c)
+			err := test.call(c)
 			runtime.ReadMemStats(&after)
 			if err == nil {
 				t.Error("no error")
@@ -509,7 +457,3 @@ func TestMemoryOfResponses(t *testing.T) {
 		})
 	}
 }
-
-type discardAt struct{}
-
-func (discardAt) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }

@@ -28,8 +28,7 @@ type request struct {
 }
 
 func startInProcess() *inProcess {
-	service, err := openService(serviceOptions{reads: httpapi.ReadsPublic})
-	check(err)
+	service := openService(serviceOptions{reads: httpapi.ReadsPublic})
 	s := &inProcess{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
@@ -56,6 +55,13 @@ func (s *inProcess) setHook(hook func(w http.ResponseWriter, r *http.Request, ne
 	s.hook, s.log = hook, nil
 }
 
+// alter alters the body of each response from now on.
+func (s *inProcess) alter(alter func(offset int64, p []byte) []byte) {
+	s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		next.ServeHTTP(&alteredWriter{ResponseWriter: w, alter: alter}, r)
+	})
+}
+
 // requests returns those since the last setHook for which keep is true.
 func (s *inProcess) requests(keep func(request) bool) []request {
 	s.mu.Lock()
@@ -74,8 +80,7 @@ func startServer(t testing.TB) (*inProcess, *client.Client) {
 	t.Helper()
 	s := startInProcess()
 	t.Cleanup(s.stop)
-	c, err := client.New(s.URL, client.Options{})
-	testenv.OK(t, err)
+	c := testenv.Must(client.New(s.URL, client.Options{}))(t)
 	t.Cleanup(c.CloseIdleConnections)
 	return s, c
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
+	"testing/iotest"
 	"time"
 
 	"sluice/client"
@@ -62,7 +62,7 @@ func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net:
 // interrupted is a transfer that ends early. Requests that its stuck reports end the context, and
 // have no response.
 type interrupted struct {
-	run   func(ctx context.Context, t *testing.T, c *client.Client, path string) error
+	run   func(c *calling) error     // its file exists
 	stuck func(r *http.Request) bool // nil: none
 	want  error                      // nil: no error
 }
@@ -80,56 +80,48 @@ func TestTransfersLeaveNothingRunning(t *testing.T) {
 	part := func(suffix string) func(r *http.Request) bool {
 		return func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, suffix) }
 	}
+	putFile := func(partSize int64) func(*calling) error {
+		return func(c *calling) error {
+			o := client.PutOptions{PartSize: partSize, Progress: progress}
+			return testenv.Error(c.PutFile(c.ctx, "team", "b", c.file, o))
+		}
+	}
+	downloadFile := func(c *calling) error {
+		o := client.DownloadOptions{RangeSize: 20_000, Progress: progress}
+		return testenv.Error(c.DownloadFile(c.ctx, "team", "a", c.file, o))
+	}
 	for name, test := range map[string]interrupted{
-		"upload of a file": {func(ctx context.Context, _ *testing.T, c *client.Client, path string) error {
-			_, err := c.PutFile(ctx, "team", "b", path, client.PutOptions{PartSize: 20_000, Progress: progress})
-			return err
+		"upload of a file":          {putFile(20_000), part("/parts/5"), context.Canceled},
+		"upload of a small file":    {putFile(0), part("/b"), context.Canceled},
+		"completion of an upload":   {putFile(20_000), part("/complete"), client.ErrOutcomeUnknown},
+		"download of a file":        {downloadFile, ranged("bytes=100000-"), context.Canceled},
+		"first range of a download": {downloadFile, ranged("bytes=0-"), context.Canceled},
+		"upload of a stream": {func(c *calling) error {
+			return testenv.Error(c.Put(c.ctx, "team", "b", onlyReader{bytes.NewReader(content)}, client.PutOptions{PartSize: 20_000, Progress: progress}))
 		}, part("/parts/5"), context.Canceled},
-		"upload of a small file": {func(ctx context.Context, _ *testing.T, c *client.Client, path string) error {
-			_, err := c.PutFile(ctx, "team", "b", path, client.PutOptions{Progress: progress})
-			return err
-		}, part("/b"), context.Canceled},
-		"upload of a stream": {func(ctx context.Context, _ *testing.T, c *client.Client, _ string) error {
-			_, err := c.Put(ctx, "team", "b", onlyReader{bytes.NewReader(content)}, client.PutOptions{PartSize: 20_000, Progress: progress})
-			return err
-		}, part("/parts/5"), context.Canceled},
-		"completion of an upload": {func(ctx context.Context, _ *testing.T, c *client.Client, path string) error {
-			_, err := c.PutFile(ctx, "team", "b", path, client.PutOptions{PartSize: 20_000, Progress: progress})
-			return err
-		}, part("/complete"), client.ErrOutcomeUnknown},
-		"source of a stream": {func(ctx context.Context, _ *testing.T, c *client.Client, _ string) error {
-			source := io.MultiReader(bytes.NewReader(content), readerFunc(func([]byte) (int, error) { return 0, errSource }))
-			_, err := c.Put(ctx, "team", "b", source, client.PutOptions{PartSize: 20_000, Progress: progress})
-			return err
+		"source of a stream": {func(c *calling) error {
+			source := io.MultiReader(bytes.NewReader(content), iotest.ErrReader(errSource))
+			return testenv.Error(c.Put(c.ctx, "team", "b", source, client.PutOptions{PartSize: 20_000, Progress: progress}))
 		}, nil, errSource},
-		"download of a file": {func(ctx context.Context, _ *testing.T, c *client.Client, path string) error {
-			_, err := c.DownloadFile(ctx, "team", "a", path, client.DownloadOptions{RangeSize: 20_000, Progress: progress})
-			return err
-		}, ranged("bytes=100000-"), context.Canceled},
-		"first range of a download": {func(ctx context.Context, _ *testing.T, c *client.Client, path string) error {
-			_, err := c.DownloadFile(ctx, "team", "a", path, client.DownloadOptions{RangeSize: 20_000, Progress: progress})
-			return err
-		}, ranged("bytes=0-"), context.Canceled},
-		"target of a download": {func(ctx context.Context, _ *testing.T, c *client.Client, _ string) error {
+		"target of a download": {func(c *calling) error {
 			target := writerAtFunc(func(p []byte, offset int64) (int, error) {
 				if offset == 60_000 {
 					return 0, errTarget
 				}
 				return len(p), nil
 			})
-			_, err := c.Download(ctx, "team", "a", target, client.DownloadOptions{RangeSize: 20_000, Progress: progress})
-			return err
+			return testenv.Error(c.Download(c.ctx, "team", "a", target, client.DownloadOptions{RangeSize: 20_000, Progress: progress}))
 		}, nil, errTarget},
-		"reader": {func(ctx context.Context, _ *testing.T, c *client.Client, _ string) error {
-			r, err := c.Get(ctx, "team", "a", client.GetOptions{})
+		"reader": {func(c *calling) error {
+			r, err := c.Get(c.ctx, "team", "a", client.GetOptions{})
 			if err != nil {
 				return err
 			}
 			_, err = io.ReadFull(r, make([]byte, 10))
 			return errors.Join(err, r.Close())
 		}, nil, nil},
-		"object": {func(ctx context.Context, _ *testing.T, c *client.Client, _ string) error {
-			o, err := c.Open(ctx, "team", "a", client.GetOptions{})
+		"object": {func(c *calling) error {
+			o, err := c.Open(c.ctx, "team", "a", client.GetOptions{})
 			if err != nil {
 				return err
 			}
@@ -137,22 +129,19 @@ func TestTransfersLeaveNothingRunning(t *testing.T) {
 			_, atErr := o.ReadAt(make([]byte, 10), 100_000)
 			return errors.Join(err, atErr, o.Close())
 		}, nil, nil},
-		"listing": {func(ctx context.Context, _ *testing.T, c *client.Client, _ string) error {
-			for _, err := range c.List(ctx, "team", client.ListOptions{PageSize: 1}) {
+		"listing": {func(c *calling) error {
+			for _, err := range c.List(c.ctx, "team", client.ListOptions{PageSize: 1}) {
 				return err
 			}
 			return nil
 		}, nil, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { test.check(t, content) })
-		})
+		runInBubble(t, name, func(t *testing.T) { test.check(t, content) })
 	}
 }
 
 func (i *interrupted) check(t *testing.T, content []byte) {
-	s, err := openService(serviceOptions{reads: httpapi.ReadsPublic})
-	testenv.OK(t, err)
+	s := newService(t, serviceOptions{reads: httpapi.ReadsPublic})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -168,29 +157,17 @@ func (i *interrupted) check(t *testing.T, content []byte) {
 	served := make(chan error)
 	go func() { served <- server.Serve(listener) }()
 	transport := &http.Transport{DialContext: listener.dial}
-	c, err := client.New("http://localhost", client.Options{Transport: transport})
-	testenv.OK(t, err)
+	c := testenv.Must(client.New("http://localhost", client.Options{Transport: transport}))(t)
 	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{})))
 	path := target(t)
 	testenv.OK(t, os.WriteFile(path, content, 0o600))
-	if err := i.run(ctx, t, c, path); !errors.Is(err, i.want) {
-		t.Errorf("error %v, want %v", err, i.want)
-	}
+	testenv.Is(t, i.run(&calling{c, ctx, t, path}), i.want, "the transfer")
 	transport.CloseIdleConnections()
 	soon, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	if err := errors.Join(server.Shutdown(soon), s.close()); err != nil { // it waits for connections that are in use
-		t.Error(err)
-	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		t.Error(err)
-	}
+	testenv.Check(t, server.Shutdown(soon)) // it waits for connections that are in use
+	testenv.Is(t, <-served, http.ErrServerClosed, "Serve")
 }
-
-// readerFunc is a function that implements io.Reader.
-type readerFunc func(p []byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // writerAtFunc is a function that implements io.WriterAt.
 type writerAtFunc func(p []byte, offset int64) (int, error)

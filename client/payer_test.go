@@ -24,8 +24,7 @@ import (
 // payerOptions returns options with which a payer of account 1 buys 10 chunksets at a time.
 func payerOptions(t testing.TB, dir string, change ...func(*client.PayerOptions)) client.PayerOptions {
 	t.Helper()
-	signer, err := newSigner(1)
-	testenv.OK(t, err)
+	signer := testenv.Must(newSigner(1))(t)
 	o := client.PayerOptions{Signer: signer, StateFile: filepath.Join(dir, "payer.json"), MaxPrice: 5, MaxSpend: 10_000, MaxPurchase: 1000, Chunksets: 10, Deposit: 100_000}
 	for _, f := range change {
 		f(&o)
@@ -35,16 +34,32 @@ func payerOptions(t testing.TB, dir string, change ...func(*client.PayerOptions)
 
 func newPayer(t testing.TB, c *client.Client, dir string, change ...func(*client.PayerOptions)) *client.Payer {
 	t.Helper()
-	p, err := c.NewPayer(t.Context(), payerOptions(t, dir, change...))
-	testenv.OK(t, err)
-	return p
+	return testenv.Must(c.NewPayer(t.Context(), payerOptions(t, dir, change...)))(t)
 }
 
 func status(t testing.TB, p *client.Payer) client.PayerStatus {
 	t.Helper()
-	s, err := p.Status(t.Context())
-	testenv.OK(t, err)
-	return s
+	return testenv.Must(p.Status(t.Context()))(t)
+}
+
+// checkStatus checks what a payer has signed and bought over its channel.
+func checkStatus(t testing.TB, p *client.Payer, signed, bought uint64, pending bool) {
+	t.Helper()
+	if got := status(t, p); got.Signed != signed || got.Bought != bought || got.Pending != pending {
+		t.Errorf("status %+v, want %d signed, %d bought, pending %v", got, signed, bought, pending)
+	}
+}
+
+// wantSession takes a call's results. The function that it returns ends the test unless the call
+// returned a session with so many chunksets left and this id. "": any.
+func wantSession(s client.Session, err error) func(t testing.TB, left int64, id string) client.Session {
+	return func(t testing.TB, left int64, id string) client.Session {
+		t.Helper()
+		if err != nil || s.ChunksetsLeft != left || id != "" && s.ID != id {
+			t.Fatalf("session %+v, %v, want %d left in %q", s, err, left, id)
+		}
+		return s
+	}
 }
 
 // checkAccounts checks that the service has accepted exactly want, that the payer knows it, and
@@ -52,10 +67,8 @@ func status(t testing.TB, p *client.Payer) client.PayerStatus {
 func checkAccounts(t testing.TB, c *client.Client, p *client.Payer, want uint64, total int64) {
 	t.Helper()
 	got := status(t, p)
-	ch, err := c.Channel(t.Context(), got.ChannelID)
-	testenv.OK(t, err)
-	s, err := c.Session(t.Context(), got.SessionID)
-	testenv.OK(t, err)
+	ch := testenv.Must(c.Channel(t.Context(), got.ChannelID))(t)
+	s := testenv.Must(c.Session(t.Context(), got.SessionID))(t)
 	if ch.Accepted != want || ch.Credit != 0 || got.Bought != want || got.Signed != want || got.Pending || s.ChunksetsTotal != total || len(ch.Sessions) != 1 {
 		t.Errorf("accepted %d, credit %d, %d chunksets in all, %d sessions, %+v; want %d for %d chunksets in one session",
 			ch.Accepted, ch.Credit, s.ChunksetsTotal, len(ch.Sessions), got, want, total)
@@ -66,48 +79,31 @@ func checkAccounts(t testing.TB, c *client.Client, p *client.Payer, want uint64,
 // and that chunksets are added to the session.
 func TestPayerBuysAndRefills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
+		c := newClient(t, newService(t, serviceOptions{price: 3}))
 		dir := testenv.MemoryDir(t)
 		p := newPayer(t, c, dir)
 		ctx := t.Context()
-		s, err := p.Ensure(ctx, 4)
-		if err != nil || s.ChunksetsLeft != 10 {
-			t.Fatalf("session %+v, %v", s, err)
-		}
+		s := wantSession(p.Ensure(ctx, 4))(t, 10, "")
 		checkAccounts(t, c, p, 30, 10)
 		for left := int64(9); left >= 3; left-- {
-			if got, err := c.Use(ctx, s.ID, client.UseOptions{}); err != nil || got != left {
-				t.Fatalf("%d left, %v; want %d", got, err, left)
-			}
+			testenv.Equal(t, testenv.Must(c.Use(ctx, s.ID, client.UseOptions{}))(t), left, "the chunksets left")
 		}
-		if got, err := p.Ensure(ctx, 3); err != nil || got.ID != s.ID || got.ChunksetsLeft != 3 {
-			t.Errorf("session %+v, %v", got, err)
-		}
+		wantSession(p.Ensure(ctx, 3))(t, 3, s.ID)
 		checkAccounts(t, c, p, 30, 10)
-		if got, err := p.Ensure(ctx, 4); err != nil || got.ID != s.ID || got.ChunksetsLeft != 13 {
-			t.Errorf("session %+v, %v", got, err)
-		}
+		wantSession(p.Ensure(ctx, 4))(t, 13, s.ID)
 		checkAccounts(t, c, p, 60, 20)
 		// Another process with the same file needs more than a purchase usually has.
-		if got, err := newPayer(t, c, dir).Ensure(ctx, 50); err != nil || got.ID != s.ID || got.ChunksetsLeft != 50 {
-			t.Errorf("session %+v, %v", got, err)
-		}
+		wantSession(newPayer(t, c, dir).Ensure(ctx, 50))(t, 50, s.ID)
 		checkAccounts(t, c, p, 171, 57)
-		if got, err := p.Buy(ctx, 3); err != nil || got.ChunksetsLeft != 60 {
-			t.Errorf("session %+v, %v", got, err)
-		}
+		wantSession(p.Buy(ctx, 3))(t, 60, s.ID)
 		checkAccounts(t, c, p, 201, 67)
 		ch, err := p.CloseChannel(ctx)
 		if err != nil || ch.State != "closed" || ch.Refund != 100_000-201 {
 			t.Errorf("channel %+v, %v", ch, err)
 		}
 		// What was bought remains usable, and the next purchase opens another channel.
-		if got, err := p.Ensure(ctx, 60); err != nil || got.ID != s.ID {
-			t.Errorf("session %+v, %v", got, err)
-		}
-		if got, err := p.Ensure(ctx, 61); err != nil || got.ChunksetsLeft != 70 || got.ID != s.ID {
-			t.Errorf("session %+v, %v", got, err)
-		}
+		wantSession(p.Ensure(ctx, 60))(t, 60, s.ID)
+		wantSession(p.Ensure(ctx, 61))(t, 70, s.ID)
 		if got := status(t, p); got.ChannelID == ch.ID || got.Spent != 231 || got.Bought != 30 {
 			t.Errorf("status %+v", got)
 		}
@@ -148,13 +144,13 @@ func TestPayerPaysOnceWhateverIsLost(t *testing.T) {
 // have failed, have the fault. It returns true if there were fewer requests.
 func payOnce(t *testing.T, what fault, at, attempts int, pause time.Duration) bool {
 	count, failing := 0, true
-	c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault {
+	c := newClient(t, &faulty{newService(t, serviceOptions{price: 3}), func(*http.Request) fault {
 		count++
 		if failing && count > at && count <= at+attempts {
 			return what
 		}
 		return pass
-	})
+	}})
 	dir := testenv.MemoryDir(t)
 	run := func() error {
 		p := newPayer(t, c, dir) // as a new process
@@ -175,9 +171,7 @@ func payOnce(t *testing.T, what fault, at, attempts int, pause time.Duration) bo
 	time.Sleep(pause) // of the bubble's clock
 	if at == 1 && pause > 24*time.Hour && attempts > 1 && what != lost {
 		// The channel was opened, and its id cannot be found any more.
-		if err := run(); !errors.Is(err, client.ErrConflict) || !strings.Contains(err.Error(), "remove the state file") {
-			t.Errorf("request %d: error %v", at, err)
-		}
+		checkMessage(t, run(), client.ErrConflict, "remove the state file")
 		return false
 	}
 	if err := run(); err != nil {
@@ -186,16 +180,13 @@ func payOnce(t *testing.T, what fault, at, attempts int, pause time.Duration) bo
 	}
 	p := newPayer(t, c, dir)
 	got := status(t, p)
-	ch, err := c.Channel(t.Context(), got.ChannelID)
-	testenv.OK(t, err)
+	ch := testenv.Must(c.Channel(t.Context(), got.ChannelID))(t)
 	var total int64 // in a session that has expired, and in another that was bought instead
 	for _, bought := range ch.Sessions {
-		s, err := c.Session(t.Context(), bought.ID)
-		testenv.OK(t, err)
+		s := testenv.Must(c.Session(t.Context(), bought.ID))(t)
 		total += s.ChunksetsTotal
 	}
-	s, err := c.Session(t.Context(), got.SessionID)
-	testenv.OK(t, err)
+	s := testenv.Must(c.Session(t.Context(), got.SessionID))(t)
 	if ch.Accepted != 3*uint64(total) || s.ChunksetsLeft < 15 || got.Bought != ch.Accepted || got.Signed != ch.Accepted || got.Pending || ch.Credit != 0 {
 		t.Errorf("request %d: accepted %d for %d chunksets, %d left, %+v", at, ch.Accepted, total, s.ChunksetsLeft, got)
 	}
@@ -209,17 +200,13 @@ func payOnce(t *testing.T, what fault, at, attempts int, pause time.Duration) bo
 // processes, never sign conflicting numbers, and make one purchase when all need one.
 func TestPayersShareAStateFile(t *testing.T) {
 	const payers, goroutines, rounds = 4, 4, 5
-	c, _ := newService(t, serviceOptions{price: 1}, func(*http.Request) fault { return pass })
+	c := newClient(t, newService(t, serviceOptions{price: 1}))
 	dir := testenv.MemoryDir(t)
 	var work sync.WaitGroup
 	for range payers {
 		p := newPayer(t, c, dir)
 		for range goroutines {
-			work.Go(func() {
-				if _, err := p.Ensure(t.Context(), 10); err != nil {
-					t.Error(err)
-				}
-			})
+			work.Go(func() { testenv.Check(t, testenv.Error(p.Ensure(t.Context(), 10))) })
 		}
 	}
 	work.Wait()
@@ -229,9 +216,7 @@ func TestPayersShareAStateFile(t *testing.T) {
 		for range goroutines {
 			work.Go(func() {
 				for range rounds {
-					if _, err := p.Buy(t.Context(), 2); err != nil {
-						t.Error(err)
-					}
+					testenv.Check(t, testenv.Error(p.Buy(t.Context(), 2)))
 				}
 			})
 		}
@@ -247,28 +232,25 @@ func TestPayersShareAStateFile(t *testing.T) {
 func TestPayerOfAnotherInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := testenv.MemoryDir(t)
-		pass := func(*http.Request) fault { return pass }
-		former, _ := newService(t, serviceOptions{}, pass)
+		former := newClient(t, newService(t, serviceOptions{}))
 		testenv.OK(t, testenv.Error(newPayer(t, former, dir).Ensure(t.Context(), 1)))
-		present, _ := newService(t, serviceOptions{receiver: "0xd"}, pass)
+		present := newClient(t, newService(t, serviceOptions{receiver: "0xd"}))
 		p := newPayer(t, present, dir)
 		before := status(t, p)
 		_, err := p.Ensure(t.Context(), 100)
-		if !errors.Is(err, client.ErrTermsChanged) {
-			t.Fatalf("error %v, want ErrTermsChanged", err)
-		}
-		want := fmt.Sprintf("the receiver is 0xd, and was 0xa; if another instance is at %s now, it requires another state file than %s", present.URL(), dir)
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("error %q, want %q", err, want)
-		}
-		if after := status(t, p); after.Signed != before.Signed {
-			t.Errorf("signed %d, and %d before", after.Signed, before.Signed)
-		}
+		checkMessage(t, err, client.ErrTermsChanged, "the receiver is 0xd, and was 0xa",
+			"if another instance is at "+present.URL()+" now, it requires another state file than "+dir)
+		testenv.Equal(t, status(t, p).Signed, before.Signed, "what is signed")
 	})
 }
 
 // TestPayerBudget checks a payer's limits. What is refused is not signed.
 func TestPayerBudget(t *testing.T) {
+	terms := func(receiver, asset, module string, chain uint8) func(*client.PayerOptions) {
+		return func(o *client.PayerOptions) {
+			o.Terms = &client.Terms{Receiver: receiver, Asset: asset, Module: module, ChainID: chain}
+		}
+	}
 	for name, test := range map[string]struct {
 		change func(*client.PayerOptions)
 		n      int64
@@ -280,97 +262,53 @@ func TestPayerBudget(t *testing.T) {
 		"MaxPurchase":            {func(o *client.PayerOptions) { o.MaxPurchase = 11 }, 4, client.ErrBudget},
 		"deposit":                {func(o *client.PayerOptions) { o.Deposit = 11 }, 4, client.ErrPaymentRequired},
 		"MaxPrice":               {func(o *client.PayerOptions) { o.MaxPrice = 2 }, 1, client.ErrBudget},
-		"more than there can be": {nil, 1<<63 - 1, client.ErrBudget},
-		"other receiver": {func(o *client.PayerOptions) {
-			o.Terms = &client.Terms{Receiver: "0xd", Asset: "0xb", Module: "0xc", ChainID: 4}
-		}, 1, client.ErrTermsChanged},
-		"other asset": {func(o *client.PayerOptions) {
-			o.Terms = &client.Terms{Receiver: "0xa", Asset: "0xd", Module: "0xc", ChainID: 4}
-		}, 1, client.ErrTermsChanged},
-		"other module": {func(o *client.PayerOptions) {
-			o.Terms = &client.Terms{Receiver: "0xa", Asset: "0xb", Module: "0xd", ChainID: 4}
-		}, 1, client.ErrTermsChanged},
-		"other chain": {func(o *client.PayerOptions) {
-			o.Terms = &client.Terms{Receiver: "0xa", Asset: "0xb", Module: "0xc", ChainID: 5}
-		}, 1, client.ErrTermsChanged},
-		"the terms": {func(o *client.PayerOptions) {
-			o.Terms = &client.Terms{Receiver: "0x" + strings.Repeat("0", 63) + "A", Asset: "0xb", Module: "0xc", ChainID: 4}
-		}, 1, nil},
+		"more than there can be": {func(*client.PayerOptions) {}, 1<<63 - 1, client.ErrBudget},
+		"other receiver":         {terms("0xd", "0xb", "0xc", 4), 1, client.ErrTermsChanged},
+		"other asset":            {terms("0xa", "0xd", "0xc", 4), 1, client.ErrTermsChanged},
+		"other module":           {terms("0xa", "0xb", "0xd", 4), 1, client.ErrTermsChanged},
+		"other chain":            {terms("0xa", "0xb", "0xc", 5), 1, client.ErrTermsChanged},
+		"the terms":              {terms("0x"+strings.Repeat("0", 63)+"A", "0xb", "0xc", 4), 1, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
-				p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) {
-					if test.change != nil {
-						test.change(o)
-					}
-				})
-				s, err := p.Ensure(t.Context(), test.n)
-				if !errors.Is(err, test.want) {
-					t.Fatalf("error %v, want %v", err, test.want)
-				}
-				if got := status(t, p); err != nil && (got.Signed != 0 || got.Spent != 0) {
-					t.Errorf("status %+v after %v", got, err)
-				}
-				if err == nil && s.ChunksetsLeft < test.n {
-					t.Errorf("session %+v", s)
-				}
-			})
+		runInBubble(t, name, func(t *testing.T) {
+			c := newClient(t, newService(t, serviceOptions{price: 3}))
+			p := newPayer(t, c, testenv.MemoryDir(t), test.change)
+			s, err := p.Ensure(t.Context(), test.n)
+			testenv.Is(t, err, test.want, "Ensure")
+			if got := status(t, p); err != nil && (got.Signed != 0 || got.Spent != 0) {
+				t.Errorf("status %+v after %v", got, err)
+			}
+			if err == nil && s.ChunksetsLeft < test.n {
+				t.Errorf("session %+v", s)
+			}
 		})
 	}
-}
-
-// TestPayerSpendsNoMoreThanItsBudget checks MaxSpend over several purchases and channels.
-func TestPayerSpendsNoMoreThanItsBudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
-		p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.MaxSpend = 100 })
-		for range 3 {
-			testenv.OK(t, testenv.Error(p.Buy(t.Context(), 10)))
-			testenv.OK(t, testenv.Error(p.CloseChannel(t.Context())))
-		}
-		testenv.Is(t, testenv.Error(p.Buy(t.Context(), 4)), client.ErrBudget, "Buy")
-		if _, err := p.Buy(t.Context(), 3); err != nil {
-			t.Error(err)
-		}
-		if got := status(t, p); got.Spent != 99 {
-			t.Errorf("status %+v", got)
-		}
-	})
 }
 
 // TestPayerWithoutItsState checks that a payer without its state file, or with an old copy,
 // continues after the numbers that the service proves, and pays nothing twice.
 func TestPayerWithoutItsState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
+		c := newClient(t, newService(t, serviceOptions{price: 3}))
 		dir := testenv.MemoryDir(t)
 		file := filepath.Join(dir, "payer.json")
 		p := newPayer(t, c, dir)
 		testenv.OK(t, testenv.Error(p.Buy(t.Context(), 10)))
 		channel := status(t, p).ChannelID
-		old, err := os.ReadFile(file)
-		testenv.OK(t, err)
+		old := testenv.Must(os.ReadFile(file))(t)
 		for range 2 {
 			testenv.OK(t, testenv.Error(p.Buy(t.Context(), 10)))
 		}
 		testenv.OK(t, os.WriteFile(file, old, 0o600))
 		p = newPayer(t, c, dir)
-		if s, err := p.Buy(t.Context(), 10); err != nil || s.ChunksetsTotal != 40 {
-			t.Fatalf("after an old copy: %+v, %v", s, err)
-		}
+		testenv.Equal(t, testenv.Must(p.Buy(t.Context(), 10))(t).ChunksetsTotal, 40, "the chunksets after an old copy")
 		checkAccounts(t, c, p, 120, 40)
 		testenv.OK(t, os.Remove(file))
 		// With a budget that does not cover what is owed already, nothing is signed beyond it.
 		p = newPayer(t, c, dir, func(o *client.PayerOptions) { o.ChannelID, o.MaxSpend = channel, 149 })
 		testenv.Is(t, testenv.Error(p.Buy(t.Context(), 10)), client.ErrBudget, "above the budget")
 		p = newPayer(t, c, dir, func(o *client.PayerOptions) { o.ChannelID, o.MaxSpend = channel, 150 })
-		if s, err := p.Buy(t.Context(), 10); err != nil || s.ChunksetsTotal != 10 {
-			t.Fatalf("after a lost state: %+v, %v", s, err)
-		}
-		if got := status(t, p); got.Bought != 150 || got.Signed != 150 || got.Pending {
-			t.Errorf("status %+v", got)
-		}
+		testenv.Equal(t, testenv.Must(p.Buy(t.Context(), 10))(t).ChunksetsTotal, 10, "the chunksets after a lost state")
+		checkStatus(t, p, 150, 150, false)
 		if ch, err := c.Channel(t.Context(), channel); err != nil || ch.Accepted != 150 || ch.Credit != 0 {
 			t.Errorf("channel %+v, %v", ch, err)
 		}
@@ -381,9 +319,7 @@ func TestPayerWithoutItsState(t *testing.T) {
 func TestPayerAfterRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refuse := true
-		s, err := openService(serviceOptions{price: 3})
-		testenv.OK(t, err)
-		defer func() { check(s.close()) }()
+		s := newService(t, serviceOptions{price: 3})
 		refused := problem(402, "unsettled_limit", "")
 		c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			if refuse && r.Method == "POST" && r.URL.Path == "/v1/sessions" {
@@ -393,28 +329,18 @@ func TestPayerAfterRefusals(t *testing.T) {
 		}))
 		p := newPayer(t, c, testenv.MemoryDir(t))
 		for range 3 {
-			if _, err := p.Buy(t.Context(), 20); !errors.Is(err, client.ErrPaymentRequired) {
-				t.Fatalf("error %v", err)
-			}
-			if got := status(t, p); got.Signed != 60 || got.Bought != 0 || got.Pending {
-				t.Errorf("status %+v", got)
-			}
+			testenv.Is(t, testenv.Error(p.Buy(t.Context(), 20)), client.ErrPaymentRequired, "Buy")
+			checkStatus(t, p, 60, 0, false)
 		}
 		refuse = false
 		testenv.OK(t, testenv.Error(p.Buy(t.Context(), 11)))
-		if got := status(t, p); got.Signed != 60 || got.Bought != 33 {
-			t.Errorf("status %+v", got)
-		}
+		checkStatus(t, p, 60, 33, false)
 		testenv.OK(t, testenv.Error(p.Buy(t.Context(), 10)))
 		if ch, err := p.Channel(t.Context()); err != nil || ch.Accepted != 63 || ch.Credit != 0 {
 			t.Errorf("channel %+v, %v", ch, err)
 		}
-		if _, err := p.Deposit(t.Context(), 7, client.DepositOptions{}); err != nil {
-			t.Error(err)
-		}
-		if ch, err := p.CloseChannel(t.Context()); err != nil || ch.Refund != 100_000+7-63 {
-			t.Errorf("channel %+v, %v", ch, err)
-		}
+		testenv.Check(t, testenv.Error(p.Deposit(t.Context(), 7, client.DepositOptions{})))
+		testenv.Equal(t, testenv.Must(p.CloseChannel(t.Context()))(t).Refund, 100_000+7-63, "the refund")
 		testenv.Is(t, testenv.Error(p.CloseChannel(t.Context())), client.ErrNotFound, "second close")
 	})
 }
@@ -424,9 +350,7 @@ func TestPayerAfterRefusals(t *testing.T) {
 // for it: it has the same amount, and the service refuses it with the first one as the proof.
 func TestPayerIsToldThatItsPurchaseIsStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := openService(serviceOptions{price: 3})
-		testenv.OK(t, err)
-		defer func() { check(s.close()) }()
+		s := newService(t, serviceOptions{price: 3})
 		var before []byte // the channel, before the purchase
 		lossy, old := false, false
 		c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -451,27 +375,17 @@ func TestPayerIsToldThatItsPurchaseIsStale(t *testing.T) {
 		}))
 		p := newPayer(t, c, testenv.MemoryDir(t))
 		testenv.OK(t, testenv.Error(p.Channel(t.Context())))
-		if _, err := p.Channel(t.Context()); err != nil { // reads it
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(p.Channel(t.Context()))) // reads it
 		lossy, old = true, true
-		if _, err := p.Buy(t.Context(), 10); !errors.Is(err, client.ErrOutcomeUnknown) {
-			t.Fatalf("error %v", err)
-		}
+		testenv.Is(t, testenv.Error(p.Buy(t.Context(), 10)), client.ErrOutcomeUnknown, "Buy")
 		time.Sleep(2 * time.Minute)
 		lossy = false
 		// The service proves that it was paid, and does not show the session.
-		if _, err := p.Buy(t.Context(), 10); !errors.Is(err, client.ErrNotDelivered) {
-			t.Fatalf("error %v", err)
-		}
-		if got := status(t, p); got.Signed != 30 || got.Bought != 0 || !got.Pending {
-			t.Errorf("status %+v", got)
-		}
+		testenv.Is(t, testenv.Error(p.Buy(t.Context(), 10)), client.ErrNotDelivered, "Buy")
+		checkStatus(t, p, 30, 0, true)
 		testenv.Is(t, testenv.Error(p.CloseChannel(t.Context())), client.ErrNotDelivered, "close with a pending purchase")
 		old = false
-		if got, err := p.Ensure(t.Context(), 1); err != nil || got.ChunksetsLeft != 10 {
-			t.Errorf("session %+v, %v", got, err)
-		}
+		wantSession(p.Ensure(t.Context(), 1))(t, 10, "")
 		checkAccounts(t, c, p, 30, 10)
 	})
 }
@@ -480,9 +394,7 @@ func TestPayerIsToldThatItsPurchaseIsStale(t *testing.T) {
 // the state file before it is sent, and that the lock is held meanwhile.
 func TestPayerWritesBeforeItSends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := openService(serviceOptions{price: 3})
-		testenv.OK(t, err)
-		defer func() { check(s.close()) }()
+		s := newService(t, serviceOptions{price: 3})
 		dir, sent := testenv.MemoryDir(t), 0
 		var c *client.Client
 		c = newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -505,18 +417,15 @@ func TestPayerWritesBeforeItSends(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if _, err := c.NewPayer(ctx, payerOptions(t, dir)); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "another process uses it") {
-				t.Errorf("the lock is not held: %v", err)
-			}
+			_, err = c.NewPayer(ctx, payerOptions(t, dir)) // the lock is held
+			checkMessage(t, err, context.DeadlineExceeded, "another process uses it")
 			return s.RoundTrip(r)
 		}))
 		p := newPayer(t, c, dir)
 		for range 2 {
 			testenv.OK(t, testenv.Error(p.Buy(t.Context(), 1)))
 		}
-		if sent != 3 {
-			t.Errorf("%d requests", sent)
-		}
+		testenv.Equal(t, sent, 3, "the requests")
 	})
 }
 
@@ -527,13 +436,12 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 // TestStateFiles checks which state files are refused, and what the error says.
 func TestStateFiles(t *testing.T) {
-	c, _ := newService(t, serviceOptions{}, func(*http.Request) fault { return pass })
+	c := newClient(t, newService(t, serviceOptions{}))
 	dir := testenv.MemoryDir(t)
 	p := newPayer(t, c, dir)
 	testenv.OK(t, testenv.Error(p.Buy(t.Context(), 1)))
 	file := filepath.Join(dir, "payer.json")
-	good, err := os.ReadFile(file)
-	testenv.OK(t, err)
+	good := testenv.Must(os.ReadFile(file))(t)
 	if info, err := os.Stat(file); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
@@ -568,30 +476,21 @@ func TestStateFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testenv.OK(t, os.WriteFile(file, []byte(test.text), 0o600))
 			_, err := c.NewPayer(t.Context(), payerOptions(t, dir))
-			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), file) {
-				t.Errorf("error %v, want the file and %q", err, test.want)
-			}
-			if now, err := os.ReadFile(file); err != nil || string(now) != test.text {
-				t.Errorf("the file was changed, %v", err)
-			}
+			checkMessage(t, err, errAny, test.want, file)
+			checkContent(t, file, []byte(test.text)) // unchanged
 		})
 	}
 	testenv.OK(t, os.WriteFile(file, good, 0o600))
-	signer, err := newSigner(2)
-	testenv.OK(t, err)
+	signer := testenv.Must(newSigner(2))(t)
 	testenv.Is(t, testenv.Error(c.NewPayer(t.Context(), payerOptions(t, dir, func(o *client.PayerOptions) { o.Signer = signer }))), client.ErrInvalid, "the key of another account")
 	if runtime.GOOS != "windows" {
 		for _, mode := range []os.FileMode{0o640, 0o604, 0o620} {
 			testenv.OK(t, os.Chmod(file, mode))
-			if _, err := c.NewPayer(t.Context(), payerOptions(t, dir)); err == nil || !strings.Contains(err.Error(), "run chmod 600 "+file) {
-				t.Errorf("mode %v: %v", mode, err)
-			}
+			checkMessage(t, testenv.Error(c.NewPayer(t.Context(), payerOptions(t, dir))), errAny, "run chmod 600 "+file)
 		}
 		testenv.OK(t, os.Chmod(file, 0o600))
 	}
-	if _, err := c.NewPayer(t.Context(), payerOptions(t, dir)); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, testenv.Error(c.NewPayer(t.Context(), payerOptions(t, dir))))
 	testenv.Is(t, testenv.Error(c.NewPayer(t.Context(), payerOptions(t, filepath.Join(dir, "none")))), os.ErrNotExist, "a folder that does not exist")
 	for name, change := range map[string]func(*client.PayerOptions){
 		"Signer":    func(o *client.PayerOptions) { o.Signer = nil },
@@ -601,8 +500,6 @@ func TestStateFiles(t *testing.T) {
 		"Chunksets": func(o *client.PayerOptions) { o.Chunksets = -1 },
 		"Terms":     func(o *client.PayerOptions) { o.Terms = &client.Terms{} },
 	} {
-		if _, err := c.NewPayer(t.Context(), payerOptions(t, dir, change)); !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
-		}
+		checkMessage(t, testenv.Error(c.NewPayer(t.Context(), payerOptions(t, dir, change))), client.ErrInvalid, name)
 	}
 }

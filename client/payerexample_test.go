@@ -40,7 +40,6 @@ func examplePayer() (c *client.Client, p *client.Payer, stop func()) {
 func ExamplePayer() {
 	c, p, stop := examplePayer()
 	defer stop()
-	ctx := context.Background()
 
 	s, err := p.Ensure(ctx, 1)
 	check(err)
@@ -67,7 +66,6 @@ func ExamplePayer() {
 func ExamplePayer_CloseChannel() {
 	c, p, stop := examplePayer()
 	defer stop()
-	ctx := context.Background()
 
 	s, err := p.Buy(ctx, 10)
 	check(err)
@@ -89,7 +87,6 @@ func ExamplePayer_Status() {
 	defer stop()
 	dir, remove := exampleFolder()
 	defer remove()
-	ctx := context.Background()
 
 	_, err := payerOfExample(c, dir).Buy(ctx, 10)
 	check(err)
@@ -103,34 +100,16 @@ func ExamplePayer_Status() {
 func ExamplePayer_Ensure() {
 	_, p, stop := examplePayer()
 	defer stop()
-	ctx := context.Background()
 
 	_, err := p.Ensure(ctx, 51)
 	fmt.Println(errors.Is(err, client.ErrBudget))
 	// Output: true
 }
 
-// Buy adds to the payer's session.
-func ExamplePayer_Buy() {
-	_, p, stop := examplePayer()
-	defer stop()
-	ctx := context.Background()
-
-	for range 2 {
-		s, err := p.Buy(ctx, 12)
-		check(err)
-		fmt.Println(s.ChunksetsLeft)
-	}
-	// Output:
-	// 12
-	// 24
-}
-
 // A payer's channel is opened with the first purchase, or by Channel.
 func ExamplePayer_Channel() {
 	_, p, stop := examplePayer()
 	defer stop()
-	ctx := context.Background()
 
 	ch, err := p.Channel(ctx)
 	check(err)
@@ -148,7 +127,6 @@ func ExamplePayer_Channel() {
 func ExamplePayer_WriteOff() {
 	_, p, stop := examplePayer()
 	defer stop()
-	ctx := context.Background()
 
 	_, err := p.Ensure(ctx, 1)
 	if errors.Is(err, client.ErrNotDelivered) {

@@ -91,17 +91,9 @@ func (l *liar) RoundTrip(r *http.Request) (*http.Response, error) {
 		if l.lie("left", "true", "none") == "none" {
 			shown.ChunksetsLeft = 0
 		}
-		return l.json(r, shown)
+		return respondJSON(200, shown)(r)
 	}
 	return l.sell(r, body.MicropaymentUpdate, body.SessionID, body.UserIdentity)
-}
-
-func (l *liar) json(r *http.Request, v any) (*http.Response, error) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	return respond(200, nil, string(text))(r)
 }
 
 // channel returns the channel, with an accepted amount that was never signed.
@@ -196,7 +188,7 @@ func (l *liar) sell(r *http.Request, sent, sessionID, identity string) (*http.Re
 		if answer == "deliver and cut" {
 			return nil, errCut
 		}
-		return l.json(r, s)
+		return respondJSON(200, s)(r)
 	case "cut":
 		return nil, errCut
 	case "refuse":
@@ -221,10 +213,7 @@ func (l *liar) stored(answer string, raw []byte) []byte {
 		Receiver: micropay.Address{31: 0xa}, Asset: micropay.Address{31: 0xb}, ModuleAddress: micropay.Address{31: 0xc}, ChainID: 4,
 		Amount: 7_000_000, Sequence: 1 << 40, Expiration: 1 << 40,
 	}
-	number, err := micropay.Parse(raw)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	number := inCheck(micropay.Parse(raw))(l.t)
 	signer := l.other
 	switch answer {
 	case "stale by it":
@@ -241,16 +230,11 @@ func (l *liar) stored(answer string, raw []byte) []byte {
 		huge.PaymentChannelID = number.PaymentChannelID
 	case "stale by another channel":
 		huge.PaymentChannelID = number.PaymentChannelID + 1
-		if signer, err = newSigner(1); err != nil {
-			l.t.Fatal(err)
-		}
+		signer = inCheck(newSigner(1))(l.t)
 	default:
 		return nil
 	}
-	m, err := signer.Sign(huge)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	m := inCheck(signer.Sign(huge))(l.t)
 	return m.Bytes()
 }
 
@@ -260,8 +244,7 @@ func (l *liar) stored(answer string, raw []byte) []byte {
 // refusals. Afterwards WriteOff lets the payer go on with a service that has become honest.
 func TestLyingServiceTakesAtMostOnePurchase(t *testing.T) {
 	const maxPrice, maxPurchase, maxSpend = 2, 20, 10_000_000
-	other, err := newSigner(2)
-	testenv.OK(t, err)
+	other := testenv.Must(newSigner(2))(t)
 	takes := map[string]int{}
 	setChecks(t, 100) // a fifth of them, as with -short, often misses an outcome
 	rapid.Check(t, func(rt *rapid.T) {
@@ -269,28 +252,19 @@ func TestLyingServiceTakesAtMostOnePurchase(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := &liar{t: rt, other: other, sessions: map[string]*lieSession{}}
 			spend := rapid.SampledFrom([]uint64{50, maxSpend}).Draw(rt, "MaxSpend")
-			c, err := client.New("http://localhost:9090", client.Options{Transport: l, MaxAttempts: 2})
-			if err != nil {
-				rt.Fatal(err)
-			}
+			c := inCheck(client.New("http://localhost:9090", client.Options{Transport: l, MaxAttempts: 2}))(rt)
 			o := payerOptions(t, dir, func(o *client.PayerOptions) {
 				o.StateFile = filepath.Join(dir, "lies.json")
 				o.MaxPrice, o.MaxPurchase, o.MaxSpend = maxPrice, maxPurchase, spend
 			})
 			for range rapid.IntRange(1, 12).Draw(rt, "calls") {
-				p, err := c.NewPayer(t.Context(), o) // a new process
-				if err != nil {
-					rt.Fatal(err)
-				}
+				p := inCheck(c.NewPayer(t.Context(), o))(rt) // a new process
 				n := rapid.Int64Range(1, 12).Draw(rt, "chunksets")
-				_, err = p.Ensure(t.Context(), n)
+				_, err := p.Ensure(t.Context(), n)
 				for range rapid.IntRange(0, 2).Draw(rt, "renew") {
 					_, _ = p.Renew(t.Context()) // what it sends is checked
 				}
-				st, statusErr := p.Status(t.Context())
-				if statusErr != nil {
-					rt.Fatal(statusErr)
-				}
+				st := inCheck(p.Status(t.Context()))(rt)
 				if st.ChannelID != "" && l.highest != st.Signed {
 					rt.Fatalf("%d was signed, and the state has %+v", l.highest, st)
 				}
@@ -313,10 +287,7 @@ func TestLyingServiceTakesAtMostOnePurchase(t *testing.T) {
 				}
 				time.Sleep(time.Duration(rapid.IntRange(0, 90).Draw(rt, "pause")) * time.Second)
 				if rapid.IntRange(0, 5).Draw(rt, "close") == 0 {
-					st, err := p.Status(t.Context())
-					if err != nil {
-						rt.Fatal(err)
-					}
+					st := inCheck(p.Status(t.Context()))(rt)
 					if _, err := p.CloseChannel(t.Context()); err == nil || errors.Is(err, client.ErrGone) {
 						l.paid += st.Bought
 						l.earlier, l.highest, l.accepted, l.seen = l.earlier+l.highest, 0, 0, nil
@@ -328,13 +299,8 @@ func TestLyingServiceTakesAtMostOnePurchase(t *testing.T) {
 				rt.Fatalf("%d renewals", l.renewals)
 			}
 			l.honest = true
-			p, err := c.NewPayer(t.Context(), o)
-			if err != nil {
-				rt.Fatal(err)
-			}
-			if _, err := p.WriteOff(t.Context()); err != nil {
-				rt.Fatal(err)
-			}
+			p := inCheck(c.NewPayer(t.Context(), o))(rt)
+			inCheck(p.WriteOff(t.Context()))(rt)
 			if _, err := p.Buy(t.Context(), 1); err != nil && !errors.Is(err, client.ErrBudget) {
 				rt.Fatalf("after WriteOff: %v", err)
 			}

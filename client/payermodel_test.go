@@ -36,15 +36,6 @@ type payerModel struct {
 	losses  uint64 // of the state file
 }
 
-// inModel returns a call's value, and ends the check if the call returned an error.
-func inModel[V any](v V, err error) func(*payerModel) V {
-	return func(m *payerModel) V {
-		m.Helper()
-		m.check(err)
-		return v
-	}
-}
-
 func (m *payerModel) check(err error) {
 	m.Helper()
 	if err != nil {
@@ -57,11 +48,11 @@ func newPayerModel(t *rapid.T, s *service, dir string, number int) *payerModel {
 	networks := [][]fault{{pass}, {pass, pass, pass, lost}, {pass, pass, noAnswer}, {pass, pass, lost, noAnswer, cutBody}}
 	m := &payerModel{T: t, faults: rapid.SampledFrom(networks).Draw(t, "network")}
 	secret := [32]byte{byte(number), byte(number >> 8), 1}
-	key := inModel(micropay.NewPrivateKey(micropay.KeyEd25519, secret[:]))(m)
-	signer := inModel(micropay.NewSigner(micropay.SchemeEd25519, key))(m)
-	m.perfect = inModel(client.New("http://localhost:9090", client.Options{Transport: s}))(m)
-	m.network = inModel(client.New("http://localhost:9090", client.Options{MaxAttempts: 2, Transport: &faulty{s, m.fault}}))(m)
-	channel := inModel(m.perfect.OpenChannel(t.Context(), client.OpenChannelOptions{Sender: signer.Address().String()}))(m)
+	key := inCheck(micropay.NewPrivateKey(micropay.KeyEd25519, secret[:]))(m.T)
+	signer := inCheck(micropay.NewSigner(micropay.SchemeEd25519, key))(m.T)
+	m.perfect = inCheck(client.New("http://localhost:9090", client.Options{Transport: s}))(m.T)
+	m.network = inCheck(client.New("http://localhost:9090", client.Options{MaxAttempts: 2, Transport: &faulty{s, m.fault}}))(m.T)
+	channel := inCheck(m.perfect.OpenChannel(t.Context(), client.OpenChannelOptions{Sender: signer.Address().String()}))(m.T)
 	m.options = client.PayerOptions{
 		Signer: signer, StateFile: filepath.Join(dir, "state"), MaxPrice: modelPrice, MaxSpend: 100_000, MaxPurchase: modelPurchase,
 		Chunksets: 5, ChannelID: channel.ID,
@@ -85,11 +76,11 @@ func (m *payerModel) removeState() {
 }
 
 func (m *payerModel) status() client.PayerStatus {
-	return inModel(m.payer.Status(m.Context()))(m)
+	return inCheck(m.payer.Status(m.Context()))(m.T)
 }
 
 func (m *payerModel) channel() client.Channel {
-	return inModel(m.perfect.Channel(m.Context(), m.options.ChannelID))(m)
+	return inCheck(m.perfect.Channel(m.Context(), m.options.ChannelID))(m.T)
 }
 
 // steps returns what can happen to the payer.
@@ -123,7 +114,7 @@ func (m *payerModel) use(t *rapid.T) {
 }
 
 func (m *payerModel) restart(t *rapid.T) {
-	m.payer = inModel(m.network.NewPayer(t.Context(), m.options))(m)
+	m.payer = inCheck(m.network.NewPayer(t.Context(), m.options))(m.T)
 }
 
 func (m *payerModel) pause(t *rapid.T) {
@@ -141,7 +132,7 @@ func (m *payerModel) accounts() {
 	st, now := m.status(), m.channel()
 	var sold int64
 	for _, s := range now.Sessions {
-		sold += inModel(m.perfect.Session(m.Context(), s.ID))(m).ChunksetsTotal
+		sold += inCheck(m.perfect.Session(m.Context(), s.ID))(m.T).ChunksetsTotal
 	}
 	m.signed = max(m.signed, st.Signed)
 	if now.Accepted != uint64(sold)*modelPrice || now.Credit != 0 || now.Accepted > m.signed || st.Bought > now.Accepted {
@@ -158,7 +149,7 @@ func (m *payerModel) accounts() {
 func (m *payerModel) deliversAll() {
 	time.Sleep(2 * time.Minute)
 	before, pending := m.channel(), m.status().Pending
-	inModel(m.payer.Buy(m.Context(), 5))(m)
+	inCheck(m.payer.Buy(m.Context(), 5))(m.T)
 	after, st := m.channel(), m.status()
 	if st.Bought != after.Accepted || st.Pending || !pending && after.Accepted != before.Accepted+5*modelPrice {
 		m.Fatalf("at last: accepted %d, then %d, %+v", before.Accepted, after.Accepted, st)
@@ -172,9 +163,7 @@ func (m *payerModel) deliversAll() {
 // doubt.
 func TestPayerModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := openService(serviceOptions{price: modelPrice})
-		testenv.OK(t, err)
-		testenv.AtEnd(t, s.close)
+		s := newService(t, serviceOptions{price: modelPrice})
 		dir, number := testenv.MemoryDir(t), 0
 		// rapid asks for the deadline of a *testing.T, which a bubble refuses.
 		rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) {

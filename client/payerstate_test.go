@@ -14,12 +14,9 @@ import (
 // stateForTest returns a state with a pending purchase.
 func stateForTest(t testing.TB) *payerState {
 	t.Helper()
-	key, err := micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{1}, 32))
-	testenv.OK(t, err)
-	signer, err := micropay.NewSigner(micropay.SchemeEd25519, key)
-	testenv.OK(t, err)
-	m, err := signer.Sign(micropay.Payment{Amount: 30, Sequence: 7, PaymentChannelID: 5})
-	testenv.OK(t, err)
+	key := testenv.Must(micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{1}, 32)))(t)
+	signer := testenv.Must(micropay.NewSigner(micropay.SchemeEd25519, key))(t)
+	m := testenv.Must(signer.Sign(micropay.Payment{Amount: 30, Sequence: 7, PaymentChannelID: 5}))(t)
 	return &payerState{
 		Version: stateVersion, Service: "http://localhost:9090", Account: signer.Address().String(), Mark: 9, Earlier: 3, SessionID: "S",
 		Terms: &Terms{"0xa", "0xb", "0xc", 4},
@@ -37,8 +34,7 @@ func FuzzParseState(f *testing.F) {
 	opening := *full
 	opening.Channel, opening.SessionID = &channelRecord{OpenKey: "K", PaymentChannelID: 5, Deposit: 9}, ""
 	for _, s := range []*payerState{full, &opening, {Version: stateVersion, Account: "0x1"}} {
-		text, err := json.Marshal(s)
-		testenv.OK(f, err)
+		text := testenv.Must(json.Marshal(s))(f)
 		f.Add(text)
 	}
 	f.Add([]byte(`{"version":1,"account":"0x1","channel":{}}`))
@@ -56,8 +52,7 @@ func FuzzParseState(f *testing.F) {
 				t.Fatalf("%q: the pending purchase is inconsistent", text)
 			}
 		}
-		written, err := json.Marshal(s)
-		testenv.OK(t, err)
+		written := testenv.Must(json.Marshal(s))(t)
 		again, err := parseState(written)
 		if err != nil {
 			t.Fatalf("%q was accepted, and its own form %q was not: %v", text, written, err)

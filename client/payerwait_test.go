@@ -29,6 +29,14 @@ func (s *chainService) amounts(path string) (list []uint64) {
 	return list
 }
 
+// checkSent fails the test unless micropayments with these amounts were sent to a path.
+func (s *chainService) checkSent(path string, amounts ...uint64) {
+	s.t.Helper()
+	if !slices.Equal(s.amounts(path), amounts) {
+		s.t.Errorf("sent %v, want %v to %s", s.sent, amounts, path)
+	}
+}
+
 // TestPayerBuysWithinTheSellingLimit buys more than the service sells at once: in purchases that
 // the limit permits, each after the one before was collected, with the gas that the service asks,
 // and without a refusal.
@@ -37,17 +45,12 @@ func TestPayerBuysWithinTheSellingLimit(t *testing.T) {
 		s := newChainService(t)
 		waits := 0
 		p := s.pay(testenv.MemoryDir(t), func(o *client.PayerOptions) { o.OnWait = func(client.Channel) { waits++ } })
-		session, err := p.Ensure(t.Context(), 1)
-		if err != nil || session.ChunksetsLeft != 3 { // 10 usually
-			t.Fatalf("session %+v, %v", session, err)
-		}
-		session, err = p.Ensure(t.Context(), 20)
-		if err != nil || session.ChunksetsLeft != 20 || s.total() != 20 || s.accepted != 60 {
-			t.Fatalf("session %+v, %v; %d were sold for %d", session, err, s.total(), s.accepted)
-		}
-		if want := []uint64{9, 27, 60}; !slices.Equal(s.amounts("/sessions"), want) || waits != 2 {
-			t.Errorf("sent %v in %d waits, want %v", s.sent, waits, want)
-		}
+		wantSession(p.Ensure(t.Context(), 1))(t, 3, "") // 10 usually
+		wantSession(p.Ensure(t.Context(), 20))(t, 20, "")
+		testenv.Equal(t, s.total(), 20, "the chunksets sold")
+		testenv.Equal(t, s.accepted, 60, "the accepted amount")
+		testenv.Equal(t, waits, 2, "the waits")
+		s.checkSent("/sessions", 9, 27, 60)
 		if s.requests > 40 {
 			t.Errorf("%d requests", s.requests)
 		}
@@ -76,26 +79,24 @@ func TestPayerWaitsWithinItsBounds(t *testing.T) {
 		"stopped":               {0, 0, func(s *chainService) { s.stopped = "the channel does not exist on the chain" }, 0, 0, 0},
 		"refused":               {0, 0, func(s *chainService) { s.refuse = wire.CodeChannelStopped }, 0, 0, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newChainService(t)
-				test.set(s)
-				p := s.pay(testenv.MemoryDir(t), func(o *client.PayerOptions) { o.MaxWait = test.maxWait })
-				ctx := t.Context()
-				if test.ctx > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, test.ctx)
-					defer cancel()
-				}
-				began := time.Now()
-				_, err := p.Ensure(ctx, 20)
-				if took := time.Since(began); !errors.Is(err, client.ErrPaymentRequired) || took < test.least || took > test.most {
-					t.Errorf("error %v after %v", err, took)
-				}
-				if s.total() != test.left || s.requests > 120 || len(s.sent) > 2 {
-					t.Errorf("%d chunksets were sold, %d requests, sent %v", s.total(), s.requests, s.sent)
-				}
-			})
+		runInBubble(t, name, func(t *testing.T) {
+			s := newChainService(t)
+			test.set(s)
+			p := s.pay(testenv.MemoryDir(t), func(o *client.PayerOptions) { o.MaxWait = test.maxWait })
+			ctx := t.Context()
+			if test.ctx > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, test.ctx)
+				defer cancel()
+			}
+			began := time.Now()
+			_, err := p.Ensure(ctx, 20)
+			if took := time.Since(began); !errors.Is(err, client.ErrPaymentRequired) || took < test.least || took > test.most {
+				t.Errorf("error %v after %v", err, took)
+			}
+			if s.total() != test.left || s.requests > 120 || len(s.sent) > 2 {
+				t.Errorf("%d chunksets were sold, %d requests, sent %v", s.total(), s.requests, s.sent)
+			}
 		})
 	}
 }
@@ -114,16 +115,10 @@ func TestPayerShrinksToWhatARefusalPermits(t *testing.T) {
 			}
 			return s.RoundTrip(r)
 		}))
-		p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.PaymentChannelID, o.Deposit = 7, 0 })
-		if session, err := p.Ensure(t.Context(), 1); err != nil || session.ChunksetsLeft != 6 {
-			t.Errorf("session %+v, %v", session, err)
-		}
-		if want := []uint64{30, 18}; !slices.Equal(s.amounts("/sessions"), want) {
-			t.Errorf("sent %v, want %v", s.sent, want)
-		}
-		if got := status(t, p); got.Bought != 18 || got.Signed != 30 {
-			t.Errorf("status %+v", got)
-		}
+		p := newPayer(t, c, testenv.MemoryDir(t), overChannel7)
+		wantSession(p.Ensure(t.Context(), 1))(t, 6, "")
+		s.checkSent("/sessions", 30, 18)
+		checkStatus(t, p, 30, 18, false)
 	})
 }
 
@@ -133,62 +128,57 @@ func TestPayerShrinksToWhatARefusalPermits(t *testing.T) {
 func TestPayerRenewsWhatHasExpired(t *testing.T) {
 	for name, test := range map[string]struct {
 		stopped string
-		fault   func(sent int) fault // for renewals
-		renewed int                  // how many different micropayments
+		fault   fault // of the first six renewals
 	}{
-		"at the limit": {"", func(int) fault { return pass }, 1},
-		"stopped":      {"a payment of 9 units has expired before it was collected: renew it", func(int) fault { return pass }, 1},
-		"lost":         {"", func(sent int) fault { return map[bool]fault{true: lost, false: pass}[sent < 7] }, 1},
-		"no answer":    {"", func(sent int) fault { return map[bool]fault{true: noAnswer, false: pass}[sent < 7] }, 1},
+		"at the limit": {"", pass},
+		"stopped":      {"a payment of 9 units has expired before it was collected: renew it", pass},
+		"lost":         {"", lost},
+		"no answer":    {"", noAnswer},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newChainService(t)
-				s.away = true
-				dir, renewals := testenv.MemoryDir(t), 0
-				s.fault = func(r *http.Request) fault {
-					if !strings.HasSuffix(r.URL.Path, "/renew") {
-						return pass
-					}
-					renewals++
-					return test.fault(renewals)
+		runInBubble(t, name, func(t *testing.T) {
+			s := newChainService(t)
+			s.away = true
+			dir, renewals := testenv.MemoryDir(t), 0
+			s.fault = func(r *http.Request) fault {
+				if !strings.HasSuffix(r.URL.Path, "/renew") {
+					return pass
 				}
-				s.before = func(path string, m *micropay.Micropayment) {
-					text, err := os.ReadFile(filepath.Join(dir, "payer.json"))
-					if err != nil || !strings.Contains(string(text), m.Base64()) {
-						t.Errorf("a micropayment is sent to %s, and the state file is %s, %v", path, text, err)
-					}
+				if renewals++; renewals > 6 {
+					return pass
 				}
-				testenv.OK(t, testenv.Error(s.pay(dir).Ensure(t.Context(), 3)))
-				time.Sleep(5 * time.Minute)
-				if s.expired() != 9 {
-					t.Fatalf("%d have expired", s.expired())
+				return test.fault
+			}
+			s.before = func(path string, m *micropay.Micropayment) {
+				text, err := os.ReadFile(filepath.Join(dir, "payer.json"))
+				if err != nil || !strings.Contains(string(text), m.Base64()) {
+					t.Errorf("a micropayment is sent to %s, and the state file is %s, %v", path, text, err)
 				}
-				s.away, s.stopped = false, test.stopped
-				var session client.Session
-				var err error
-				for range 3 {
-					if session, err = s.pay(dir).Ensure(t.Context(), 6); err == nil {
-						break
-					}
-					if !errors.Is(err, client.ErrOutcomeUnknown) {
-						t.Fatal(err)
-					}
+			}
+			testenv.OK(t, testenv.Error(s.pay(dir).Ensure(t.Context(), 3)))
+			time.Sleep(5 * time.Minute)
+			if s.expired() != 9 {
+				t.Fatalf("%d have expired", s.expired())
+			}
+			s.away, s.stopped = false, test.stopped
+			var session client.Session
+			var err error
+			for range 3 {
+				if session, err = s.pay(dir).Ensure(t.Context(), 6); err == nil {
+					break
 				}
-				if err != nil || session.ChunksetsLeft != 9 || s.accepted != 27 {
-					t.Fatalf("session %+v, %v", session, err)
+				if !errors.Is(err, client.ErrOutcomeUnknown) {
+					t.Fatal(err)
 				}
-				renewed := s.amounts("/renew")
-				if len(slices.Compact(slices.Clone(renewed))) != test.renewed || renewed[0] != 9 {
-					t.Errorf("the amounts of the renewals are %v", renewed)
-				}
-				if sequences := s.sequences("/renew"); len(sequences) != test.renewed {
-					t.Errorf("the sequence numbers of the renewals are %v", sequences)
-				}
-				if got := status(t, s.pay(dir)); got.Bought != 27 || got.Signed != 27 || got.Spent != 27 || got.Pending {
-					t.Errorf("status %+v", got)
-				}
-			})
+			}
+			if err != nil || session.ChunksetsLeft != 9 || s.accepted != 27 {
+				t.Fatalf("session %+v, %v", session, err)
+			}
+			if renewed := slices.Compact(s.amounts("/renew")); !slices.Equal(renewed, []uint64{9}) {
+				t.Errorf("the amounts of the renewals are %v", renewed)
+			}
+			testenv.Equal(t, len(s.sequences("/renew")), 1, "the sequence numbers of the renewals")
+			checkStatus(t, s.pay(dir), 27, 27, false)
+			testenv.Equal(t, status(t, s.pay(dir)).Spent, 27, "what is spent")
 		})
 	}
 }
@@ -216,28 +206,21 @@ func TestPayerRenew(t *testing.T) {
 		if ch, err := p.Renew(t.Context()); err != nil || ch.Expired != 0 || ch.Accepted != 9 {
 			t.Errorf("before it expires: %+v, %v", ch, err)
 		}
-		old, err := os.ReadFile(filepath.Join(dir, "payer.json"))
-		testenv.OK(t, err)
+		old := testenv.Must(os.ReadFile(filepath.Join(dir, "payer.json")))(t)
 		for range 3 {
 			time.Sleep(2 * time.Minute)
-			if ch, err := p.Renew(t.Context()); err != nil || ch.Expired != 0 {
-				t.Fatalf("channel %+v, %v", ch, err)
-			}
+			testenv.Equal(t, testenv.Must(p.Renew(t.Context()))(t).Expired, 0, "what has expired")
 		}
 		testenv.OK(t, os.WriteFile(filepath.Join(dir, "payer.json"), old, 0o600))
 		time.Sleep(2 * time.Minute)
 		p = s.pay(dir)
 		for range 2 {
-			if ch, err := p.Renew(t.Context()); err != nil || ch.Expired != 0 {
-				t.Fatalf("with an old state: %+v, %v", ch, err)
-			}
+			testenv.Equal(t, testenv.Must(p.Renew(t.Context()))(t).Expired, 0, "what has expired with an old state")
 		}
-		if want := []uint64{9, 9, 9, 9, 9}; !slices.Equal(s.amounts("/renew"), want) || len(s.sequences("/renew")) != 4 {
-			t.Errorf("renewed %v, want %v: the one that was not known, and another", s.sent, want)
-		}
-		if got := status(t, p); got.Signed != 9 || got.Bought != 9 || s.accepted != 9 {
-			t.Errorf("status %+v", got)
-		}
+		s.checkSent("/renew", 9, 9, 9, 9, 9) // the one that was not known, and another
+		testenv.Equal(t, len(s.sequences("/renew")), 4, "the sequence numbers of the renewals")
+		testenv.Equal(t, s.accepted, 9, "the accepted amount")
+		checkStatus(t, p, 9, 9, false)
 	})
 }
 
@@ -247,28 +230,22 @@ func TestPayerOpensOnTheChainFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)
 		none := func(o *client.PayerOptions) { o.PaymentChannelID = 0 }
-		if _, err := s.pay(testenv.MemoryDir(t), none).Ensure(t.Context(), 1); !errors.Is(err, client.ErrNoChannel) || !strings.Contains(err.Error(), "receiver 0xa and the asset 0xb") {
-			t.Errorf("without a number: %v", err)
-		}
-		if s.requests != 1 {
-			t.Errorf("%d requests, want that for the terms only", s.requests)
-		}
+		_, err := s.pay(testenv.MemoryDir(t), none).Ensure(t.Context(), 1)
+		checkMessage(t, err, client.ErrNoChannel, "receiver 0xa and the asset 0xb")
+		testenv.Equal(t, s.requests, 1, "the requests, which are for the terms,")
 		deposit := func(o *client.PayerOptions) { o.Deposit = 5 }
 		testenv.Is(t, testenv.Error(s.pay(testenv.MemoryDir(t), deposit).Ensure(t.Context(), 1)), client.ErrInvalid, "with a deposit")
 		dir := testenv.MemoryDir(t)
 		testenv.Is(t, testenv.Error(s.pay(dir, func(o *client.PayerOptions) { o.PaymentChannelID = 8 }).Ensure(t.Context(), 1)), client.ErrNotFound, "a channel that does not exist")
 		testenv.OK(t, testenv.Error(s.pay(dir).Ensure(t.Context(), 1)))
-		if _, err := s.pay(testenv.MemoryDir(t)).Ensure(t.Context(), 1); !errors.Is(err, client.ErrConflict) || !strings.Contains(err.Error(), "PayerOptions.ChannelID") {
-			t.Errorf("a channel that is known: %v", err)
-		}
+		_, err = s.pay(testenv.MemoryDir(t)).Ensure(t.Context(), 1) // over a channel that is known
+		checkMessage(t, err, client.ErrConflict, "PayerOptions.ChannelID")
 		other := func(o *client.PayerOptions) { o.ChannelID, o.PaymentChannelID = "C", 8 }
 		testenv.Is(t, testenv.Error(s.pay(testenv.MemoryDir(t), other).Ensure(t.Context(), 1)), client.ErrTermsChanged, "the id of another number")
-		lower := s.deposit
 		s.deposit = 5 // as it was read last; a payment above it makes the service read it again
 		if _, err := s.pay(dir).Ensure(t.Context(), 30); errors.Is(err, client.ErrPaymentRequired) && strings.Contains(err.Error(), "add to it with Deposit") {
 			t.Errorf("a deposit that may have grown: %v", err)
 		}
-		s.deposit = lower
 	})
 }
 
@@ -277,12 +254,11 @@ func TestPayerOpensOnTheChainFirst(t *testing.T) {
 // after CloseChannel.
 func TestPayerSaysThatAnotherChannelIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
+		c := newClient(t, newService(t, serviceOptions{price: 3}))
 		dir := testenv.MemoryDir(t)
 		first := newPayer(t, c, dir)
 		testenv.OK(t, testenv.Error(first.Ensure(t.Context(), 5)))
-		ch, err := c.OpenChannel(t.Context(), client.OpenChannelOptions{Sender: first.Address()})
-		testenv.OK(t, err)
+		ch := testenv.Must(c.OpenChannel(t.Context(), client.OpenChannelOptions{Sender: first.Address()}))(t)
 		for what, name := range map[string]func(*client.PayerOptions){
 			"id": func(o *client.PayerOptions) { o.ChannelID = ch.ID }, "number": func(o *client.PayerOptions) { o.PaymentChannelID = ch.PaymentChannelID },
 		} {
@@ -301,9 +277,7 @@ func TestPayerSaysThatAnotherChannelIsNamed(t *testing.T) {
 // then.
 func TestPayerDoesNotCountWhatWasRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := openService(serviceOptions{price: 3})
-		testenv.OK(t, err)
-		defer func() { check(s.close()) }()
+		s := newService(t, serviceOptions{price: 3})
 		refuse := false
 		c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			if refuse && r.Method == "POST" && r.URL.Path == "/v1/sessions" {
@@ -321,9 +295,7 @@ func TestPayerDoesNotCountWhatWasRefused(t *testing.T) {
 		testenv.OK(t, testenv.Error(p.Buy(t.Context(), 10)))
 		refuse = true
 		for range 3 {
-			if _, err := p.Buy(t.Context(), 20); !errors.Is(err, client.ErrPaymentRequired) {
-				t.Fatalf("error %v", err)
-			}
+			testenv.Is(t, testenv.Error(p.Buy(t.Context(), 20)), client.ErrPaymentRequired, "Buy")
 		}
 		spent("refused", 90, 90)
 		refuse = false
@@ -334,9 +306,7 @@ func TestPayerDoesNotCountWhatWasRefused(t *testing.T) {
 		spent("a minute after it has expired", 90, 30)
 		time.Sleep(2 * time.Second)
 		spent("later", 30, 30)
-		if _, err := p.Buy(t.Context(), 20); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, testenv.Error(p.Buy(t.Context(), 20)))
 		spent("in the end", 90, 90)
 		testenv.Is(t, testenv.Error(p.Buy(t.Context(), 10)), client.ErrBudget, "above the budget")
 	})
@@ -350,21 +320,15 @@ func TestPayerRenewsOnlyWhatWasDelivered(t *testing.T) {
 		s.away = true
 		p := s.pay(testenv.MemoryDir(t), func(o *client.PayerOptions) { o.MaxWait = -1 })
 		s.refuse = wire.CodeInsufficientFunds
-		if _, err := p.Ensure(t.Context(), 3); !errors.Is(err, client.ErrPaymentRequired) {
-			t.Fatal(err)
-		}
+		testenv.Is(t, testenv.Error(p.Ensure(t.Context(), 3)), client.ErrPaymentRequired, "Ensure")
 		s.refuse, s.price = "", 2
-		if _, err := p.Ensure(t.Context(), 3); err != nil { // for 10, and all are possible
-			t.Fatal(err)
-		}
+		testenv.OK(t, testenv.Error(p.Ensure(t.Context(), 3))) // for 10, and all are possible
 		s.start, s.refuse = 1000, wire.CodeInsufficientFunds
-		if _, err := p.Buy(t.Context(), 20); !errors.Is(err, client.ErrPaymentRequired) || status(t, p).Signed != 50 {
-			t.Fatalf("error %v, %+v", err, status(t, p))
-		}
+		testenv.Is(t, testenv.Error(p.Buy(t.Context(), 20)), client.ErrPaymentRequired, "Buy")
+		testenv.Equal(t, status(t, p).Signed, 50, "what is signed")
 		time.Sleep(5 * time.Minute)
-		if ch, err := p.Renew(t.Context()); err != nil || ch.Expired != 0 || !slices.Equal(s.amounts("/renew"), []uint64{10}) {
-			t.Errorf("channel %+v, %v, renewed %v", ch, err, s.amounts("/renew"))
-		}
+		testenv.Equal(t, testenv.Must(p.Renew(t.Context()))(t).Expired, 0, "what has expired")
+		s.checkSent("/renew", 10)
 	})
 }
 
@@ -382,13 +346,10 @@ func TestPayerCountsCredit(t *testing.T) {
 			}
 			return s.RoundTrip(r)
 		}))
-		p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.PaymentChannelID, o.Deposit, o.MaxPrice = 7, 0, 2 })
-		if session, err := p.Ensure(t.Context(), 1); err != nil || session.ChunksetsLeft != 1 || s.accepted != 3 {
-			t.Fatalf("session %+v, %v", session, err)
-		}
-		if _, err := p.Ensure(t.Context(), 2); !errors.Is(err, client.ErrNotDelivered) {
-			t.Errorf("error %v after %d for %d chunksets", err, s.accepted, s.total())
-		}
+		p := newPayer(t, c, testenv.MemoryDir(t), overChannel7, func(o *client.PayerOptions) { o.MaxPrice = 2 })
+		wantSession(p.Ensure(t.Context(), 1))(t, 1, "")
+		testenv.Equal(t, s.accepted, 3, "the accepted amount")
+		testenv.Is(t, testenv.Error(p.Ensure(t.Context(), 2)), client.ErrNotDelivered, "after %d for %d chunksets", s.accepted, s.total())
 	})
 }
 
@@ -396,31 +357,21 @@ func TestPayerCountsCredit(t *testing.T) {
 // of its life, that what it has left is used first, and that the next session has what is needed.
 func TestPayerBuysAnotherSessionNearTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
+		c := newClient(t, newService(t, serviceOptions{price: 3}))
 		dir := testenv.MemoryDir(t)
 		p := newPayer(t, c, dir)
-		old, err := p.Ensure(t.Context(), 4) // it has 10, and lives for an hour
-		testenv.OK(t, err)
+		old := wantSession(p.Ensure(t.Context(), 4))(t, 10, "") // it lives for an hour
 		time.Sleep(50 * time.Minute)
-		if s, err := p.Buy(t.Context(), 10); err != nil || s.ID != old.ID || s.ChunksetsLeft != 20 {
-			t.Errorf("early: %+v, %v", s, err)
-		}
+		wantSession(p.Buy(t.Context(), 10))(t, 20, old.ID)
 		time.Sleep(5 * time.Minute)
-		bought, err := p.Buy(t.Context(), 10)
-		if err != nil || bought.ID == old.ID || bought.ChunksetsLeft != 10 {
-			t.Fatalf("near the end: %+v, %v", bought, err)
-		}
+		bought := wantSession(p.Buy(t.Context(), 10))(t, 10, "")
 		p = newPayer(t, c, dir)
-		if s, err := p.Ensure(t.Context(), 20); err != nil || s.ID != old.ID || s.ChunksetsLeft != 20 {
-			t.Errorf("what is left: %+v, %v", s, err)
-		}
-		if s, err := p.Ensure(t.Context(), 30); err != nil || s.ID != bought.ID || s.ChunksetsLeft != 30 {
-			t.Errorf("more than that: %+v, %v", s, err)
-		}
+		wantSession(p.Ensure(t.Context(), 20))(t, 20, old.ID) // what is left
+		wantSession(p.Ensure(t.Context(), 30))(t, 30, bought.ID)
 		time.Sleep(55 * time.Minute)
-		last, err := p.Ensure(t.Context(), 31)
-		if err != nil || last.ID == bought.ID || last.ChunksetsLeft != 31 {
-			t.Errorf("near the end of the second: %+v, %v", last, err)
+		last := wantSession(p.Ensure(t.Context(), 31))(t, 31, "")
+		if bought.ID == old.ID || last.ID == bought.ID {
+			t.Errorf("the sessions are %s, %s and %s", old.ID, bought.ID, last.ID)
 		}
 	})
 }
@@ -429,22 +380,18 @@ func TestPayerBuysAnotherSessionNearTheEnd(t *testing.T) {
 // bought another.
 func TestPaidReadsUseASessionThatEndsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
+		c := newClient(t, newService(t, serviceOptions{price: 3}))
 		paidBlob(t, c) // of 3 chunksets
 		p := newPayer(t, c, testenv.MemoryDir(t))
-		old, err := p.Buy(t.Context(), 10)
-		testenv.OK(t, err)
+		old := testenv.Must(p.Buy(t.Context(), 10))(t)
 		time.Sleep(55 * time.Minute)
-		bought, err := p.Buy(t.Context(), 10)
-		testenv.OK(t, err)
+		bought := testenv.Must(p.Buy(t.Context(), 10))(t)
 		payment := &client.Payment{Payer: p}
 		for range 4 {
 			testenv.OK(t, testenv.Error(readAll(t, c, client.GetOptions{Payment: payment})))
 		}
 		for id, want := range map[string]int64{old.ID: 1, bought.ID: 7} {
-			if s, err := c.Session(t.Context(), id); err != nil || s.ChunksetsLeft != want {
-				t.Errorf("session %+v, %v, want %d left", s, err, want)
-			}
+			testenv.Equal(t, testenv.Must(c.Session(t.Context(), id))(t).ChunksetsLeft, want, "the chunksets left")
 		}
 	})
 }
@@ -472,7 +419,7 @@ func TestChannelOfAChain(t *testing.T) {
 			}
 		}
 		testenv.Is(t, testenv.Error(c.Reconcile(t.Context(), "", false)), client.ErrInvalid, "without an id")
-		local, _ := newService(t, serviceOptions{}, func(*http.Request) fault { return pass })
+		local := newClient(t, newService(t, serviceOptions{}))
 		if ch, err := local.OpenChannel(t.Context(), client.OpenChannelOptions{}); err != nil || ch.SellingLimit == 0 || ch.SellingLimit > math.MaxInt64 {
 			t.Errorf("channel %+v, %v", ch, err)
 		}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -36,9 +35,8 @@ func paidBlob(t testing.TB, c *client.Client) []byte {
 	return content
 }
 
-func readAll(t testing.TB, c *client.Client, o client.GetOptions) ([]byte, error) {
-	t.Helper()
-	r, err := c.Get(t.Context(), "team", "a", o)
+// all reads what a call returned to its end.
+func all(r *client.Reader, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -46,11 +44,16 @@ func readAll(t testing.TB, c *client.Client, o client.GetOptions) ([]byte, error
 	return content, errors.Join(err, r.Close())
 }
 
+func readAll(t testing.TB, c *client.Client, o client.GetOptions) ([]byte, error) {
+	t.Helper()
+	return all(c.Get(t.Context(), "team", "a", o))
+}
+
 // TestPaidReads checks what each kind of read is charged, that the payer buys what is needed, and
 // that reads share a Payment's limit.
 func TestPaidReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
+		c := newClient(t, newService(t, serviceOptions{price: 3}))
 		want := paidBlob(t, c)
 		testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "empty", strings.NewReader(""), client.PutOptions{})))
 		p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.Chunksets = 4 })
@@ -64,18 +67,10 @@ func TestPaidReads(t *testing.T) {
 		}{
 			{"Get", 3, func(o client.GetOptions) ([]byte, error) { return readAll(t, c, o) }, want},
 			{"GetRange over a boundary", 2, func(o client.GetOptions) ([]byte, error) {
-				r, err := c.GetRange(t.Context(), "team", "a", wire.ChunksetSize-1, 2, o)
-				if err != nil {
-					return nil, err
-				}
-				return io.ReadAll(r)
+				return all(c.GetRange(t.Context(), "team", "a", wire.ChunksetSize-1, 2, o))
 			}, want[wire.ChunksetSize-1:][:2]},
 			{"GetRange of the end", 1, func(o client.GetOptions) ([]byte, error) {
-				r, err := c.GetRange(t.Context(), "team", "a", int64(len(want)-5), -1, o)
-				if err != nil {
-					return nil, err
-				}
-				return io.ReadAll(r)
+				return all(c.GetRange(t.Context(), "team", "a", int64(len(want)-5), -1, o))
 			}, want[len(want)-5:]},
 			{"ReadAt", 1, func(o client.GetOptions) ([]byte, error) {
 				object, err := c.Open(t.Context(), "team", "a", o)
@@ -92,11 +87,7 @@ func TestPaidReads(t *testing.T) {
 				return w.bytes, err
 			}, want},
 			{"an empty blob", 0, func(o client.GetOptions) ([]byte, error) {
-				r, err := c.Get(t.Context(), "team", "empty", o)
-				if err != nil {
-					return nil, err
-				}
-				return io.ReadAll(r)
+				return all(c.Get(t.Context(), "team", "empty", o))
 			}, nil},
 		} {
 			got, err := test.read(client.GetOptions{Payment: shared})
@@ -109,8 +100,7 @@ func TestPaidReads(t *testing.T) {
 			}
 		}
 		left := func() int64 {
-			s, err := c.Session(t.Context(), status(t, p).SessionID)
-			testenv.OK(t, err)
+			s := testenv.Must(c.Session(t.Context(), status(t, p).SessionID))(t)
 			if ch, err := p.Channel(t.Context()); err != nil || ch.Accepted != 3*uint64(s.ChunksetsTotal) || s.ChunksetsTotal-s.ChunksetsLeft != shared.Charged() {
 				t.Errorf("channel %+v, %v; session %+v, charged %d", ch, err, s, shared.Charged())
 			}
@@ -120,12 +110,11 @@ func TestPaidReads(t *testing.T) {
 		if got := left(); got < 2 {
 			t.Errorf("%d left", got)
 		}
-		if _, err := readAll(t, c, client.GetOptions{Payment: shared}); !errors.Is(err, client.ErrPaymentRequired) || shared.Charged() != 10 {
-			t.Errorf("beyond the limit: %v, charged %d", err, shared.Charged())
-		}
-		if _, err := readAll(t, c, client.GetOptions{Payment: shared, IfMatch: `"other"`}); !errors.Is(err, client.ErrPreconditionFailed) || shared.Charged() != 10 {
-			t.Errorf("a false condition: %v, charged %d", err, shared.Charged())
-		}
+		o := client.GetOptions{Payment: shared}
+		testenv.Is(t, testenv.Error(readAll(t, c, o)), client.ErrPaymentRequired, "beyond the limit")
+		o.IfMatch = `"other"`
+		testenv.Is(t, testenv.Error(readAll(t, c, o)), client.ErrPreconditionFailed, "a false condition")
+		testenv.Equal(t, shared.Charged(), 10, "what is charged")
 		left()
 	})
 }
@@ -134,16 +123,14 @@ func TestPaidReads(t *testing.T) {
 // without a payer nothing is bought.
 func TestPaidReadsOfASessionThatEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
+		c := newClient(t, newService(t, serviceOptions{price: 3}))
 		want := paidBlob(t, c)
 		p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.Chunksets = 3 })
-		s, err := p.Ensure(t.Context(), 1)
-		testenv.OK(t, err)
+		s := testenv.Must(p.Ensure(t.Context(), 1))(t)
 		without := &client.Payment{SessionID: s.ID}
 		for i, want := range []error{nil, client.ErrPaymentRequired} {
-			if _, err := readAll(t, c, client.GetOptions{Payment: without}); !errors.Is(err, want) || without.Charged() != 3 {
-				t.Errorf("read %d: %v, charged %d", i, err, without.Charged())
-			}
+			testenv.Is(t, testenv.Error(readAll(t, c, client.GetOptions{Payment: without})), want, "read %d", i)
+			testenv.Equal(t, without.Charged(), 3, "what is charged after read %d", i)
 		}
 		time.Sleep(2 * time.Hour)
 		testenv.Is(t, testenv.Error(readAll(t, c, client.GetOptions{Payment: without})), client.ErrPaymentRequired, "with an expired session")
@@ -180,52 +167,46 @@ func TestPaidReadIsContinuedWithinItsLimit(t *testing.T) {
 		"not delivered":            {lost, 6, 2, 6, 3, nil},
 		"limit below the blob":     {pass, 2, 1, 0, 0, client.ErrPaymentRequired},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s, err := openService(serviceOptions{price: 3})
-				testenv.OK(t, err)
-				defer func() { check(s.close()) }()
-				var ranges []string
-				c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-					if !isRead(r) {
-						return s.RoundTrip(r)
-					}
-					if r.Body == nil || r.GetBody != nil {
-						t.Error("net/http could send the request again by itself")
-					}
-					if r.Header.Get("Session-Id") == "" || r.Header.Get("Max-Chunksets") == "" {
-						t.Errorf("header %v", r.Header)
-					}
-					ranges = append(ranges, r.Header.Get("Range"))
-					f := &faulty{s, func(*http.Request) fault { return pass }}
-					if len(ranges) > 1 {
-						return f.RoundTrip(r)
-					}
-					if test.fault != cutBody {
-						f.fault = func(*http.Request) fault { return test.fault }
-						return f.RoundTrip(r)
-					}
-					resp, err := f.RoundTrip(r)
-					if err == nil {
-						resp.Body = &cutReader{resp.Body, cutAt}
-					}
-					return resp, err
-				}))
-				want := paidBlob(t, c)
-				p := newPayer(t, c, testenv.MemoryDir(t))
-				testenv.OK(t, testenv.Error(p.Ensure(t.Context(), 1)))
-				payment := &client.Payment{Payer: p, MaxChunksets: test.limit}
-				got, err := readAll(t, c, client.GetOptions{Payment: payment})
-				if !errors.Is(err, test.want) || err == nil && !bytes.Equal(got, want) {
-					t.Errorf("%d bytes, %v; want %v", len(got), err, test.want)
+		runInBubble(t, name, func(t *testing.T) {
+			s := newService(t, serviceOptions{price: 3})
+			var ranges []string
+			c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+				if !isRead(r) {
+					return s.RoundTrip(r)
 				}
-				if len(ranges) != test.requests || payment.Charged() != test.charged || payment.InDoubt() != test.inDoubt {
-					t.Errorf("%d requests %q, charged %d, in doubt %d", len(ranges), ranges, payment.Charged(), payment.InDoubt())
+				if r.Body == nil || r.GetBody != nil {
+					t.Error("net/http could send the request again by itself")
 				}
-				if test.fault == cutBody && test.requests == 2 && ranges[1] != fmt.Sprintf("bytes=%d-%d", cutAt, len(want)-1) {
-					t.Errorf("ranges %q", ranges)
+				if r.Header.Get("Session-Id") == "" || r.Header.Get("Max-Chunksets") == "" {
+					t.Errorf("header %v", r.Header)
 				}
-			})
+				ranges = append(ranges, r.Header.Get("Range"))
+				if len(ranges) > 1 {
+					return s.RoundTrip(r)
+				}
+				if test.fault != cutBody {
+					return (&faulty{s, func(*http.Request) fault { return test.fault }}).RoundTrip(r)
+				}
+				resp, err := s.RoundTrip(r)
+				if err == nil {
+					resp.Body = &cutReader{resp.Body, cutAt}
+				}
+				return resp, err
+			}))
+			want := paidBlob(t, c)
+			p := newPayer(t, c, testenv.MemoryDir(t))
+			testenv.OK(t, testenv.Error(p.Ensure(t.Context(), 1)))
+			payment := &client.Payment{Payer: p, MaxChunksets: test.limit}
+			got, err := readAll(t, c, client.GetOptions{Payment: payment})
+			if !errors.Is(err, test.want) || err == nil && !bytes.Equal(got, want) {
+				t.Errorf("%d bytes, %v; want %v", len(got), err, test.want)
+			}
+			if len(ranges) != test.requests || payment.Charged() != test.charged || payment.InDoubt() != test.inDoubt {
+				t.Errorf("%d requests %q, charged %d, in doubt %d", len(ranges), ranges, payment.Charged(), payment.InDoubt())
+			}
+			if test.fault == cutBody && test.requests == 2 && ranges[1] != fmt.Sprintf("bytes=%d-%d", cutAt, len(want)-1) {
+				t.Errorf("ranges %q", ranges)
+			}
 		})
 	}
 }
@@ -233,9 +214,7 @@ func TestPaidReadIsContinuedWithinItsLimit(t *testing.T) {
 // TestPaidReadIsNotReplayed checks that net/http does not send a paid GET again when a connection
 // that was kept open turns out to be closed after the request was sent, as it does with other GETs.
 func TestPaidReadIsNotReplayed(t *testing.T) {
-	s, err := openService(serviceOptions{})
-	testenv.OK(t, err)
-	defer func() { check(s.close()) }()
+	s := newService(t, serviceOptions{})
 	var reads atomic.Int64
 	closing := atomic.Bool{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -253,8 +232,7 @@ func TestPaidReadIsNotReplayed(t *testing.T) {
 		_ = conn.Close() // without a response
 	}))
 	defer server.Close()
-	c, err := client.New(server.URL, client.Options{})
-	testenv.OK(t, err)
+	c := testenv.Must(client.New(server.URL, client.Options{}))(t)
 	defer c.CloseIdleConnections()
 	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{})))
 	payment := &client.Payment{Payer: newPayer(t, c, testenv.MemoryDir(t)), MaxChunksets: 2}
@@ -272,7 +250,7 @@ func TestPaidReadIsNotReplayed(t *testing.T) {
 // purchases of a single chunkset, all succeed, and that what was charged is what the session lost.
 func TestConcurrentPaidReads(t *testing.T) {
 	const payers, readers, reads = 2, 6, 5
-	c, _ := newService(t, serviceOptions{}, func(*http.Request) fault { return pass })
+	c := newClient(t, newService(t, serviceOptions{}))
 	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{})))
 	dir := testenv.MemoryDir(t)
 	var payments []*client.Payment
@@ -293,13 +271,11 @@ func TestConcurrentPaidReads(t *testing.T) {
 	}
 	work.Wait()
 	for _, payment := range payments {
-		if payment.Charged() != readers*reads || payment.InDoubt() != 0 {
-			t.Errorf("charged %d, in doubt %d", payment.Charged(), payment.InDoubt())
-		}
+		testenv.Equal(t, payment.Charged(), readers*reads, "what is charged")
+		testenv.Equal(t, payment.InDoubt(), 0, "what is in doubt")
 	}
 	p := newPayer(t, c, dir)
-	s, err := p.Ensure(t.Context(), 0)
-	testenv.OK(t, err)
+	s := testenv.Must(p.Ensure(t.Context(), 0))(t)
 	if used := s.ChunksetsTotal - s.ChunksetsLeft; used != payers*readers*reads || status(t, p).Bought != uint64(s.ChunksetsTotal) {
 		t.Errorf("session %+v, %+v", s, status(t, p))
 	}
@@ -308,9 +284,7 @@ func TestConcurrentPaidReads(t *testing.T) {
 // TestServiceThatNeverServes checks that a service that sells chunksets and then says that none is
 // left takes at most the purchases of one request.
 func TestServiceThatNeverServes(t *testing.T) {
-	s, err := openService(serviceOptions{})
-	testenv.OK(t, err)
-	defer func() { check(s.close()) }()
+	s := newService(t, serviceOptions{})
 	none := problem(402, "no_chunksets_left", `,"required":"1","available":"0"`)
 	c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		if isRead(r) {
@@ -339,7 +313,7 @@ func TestNothingIsBoughtWithoutNeed(t *testing.T) {
 	t.Parallel()
 	for reads, want := range map[httpapi.Reads]uint64{httpapi.ReadsPublic: 0, httpapi.ReadsPaid: 3} {
 		t.Run(string(reads), func(t *testing.T) {
-			c, _ := newService(t, serviceOptions{reads: reads, price: 3}, func(*http.Request) fault { return pass })
+			c := newClient(t, newService(t, serviceOptions{reads: reads, price: 3}))
 			for name, text := range map[string]string{"a": "hello", "empty": ""} {
 				testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", name, strings.NewReader(text), client.PutOptions{})))
 			}
@@ -354,9 +328,8 @@ func TestNothingIsBoughtWithoutNeed(t *testing.T) {
 			if got := status(t, p); got.Spent != want || got.Added != want || uint64(o.Payment.Charged())*3 != want {
 				t.Errorf("%+v, charged %d, want %d", got, o.Payment.Charged(), want)
 			}
-			if _, err := c.DownloadFile(t.Context(), "team", "none", filepath.Join(dir, "none"), o); !errors.Is(err, client.ErrNotFound) || !strings.Contains(err.Error(), "blob_not_found") {
-				t.Errorf("no such blob: %v", err)
-			}
+			_, err := c.DownloadFile(t.Context(), "team", "none", filepath.Join(dir, "none"), o)
+			checkMessage(t, err, client.ErrNotFound, "blob_not_found")
 		})
 	}
 }
@@ -364,7 +337,7 @@ func TestNothingIsBoughtWithoutNeed(t *testing.T) {
 // TestNothingIsBoughtBeyondTheLimit checks that a read above MaxChunksets buys nothing, and that a
 // range that ends after the blob buys only what the blob has.
 func TestNothingIsBoughtBeyondTheLimit(t *testing.T) {
-	c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
+	c := newClient(t, newService(t, serviceOptions{price: 3}))
 	paidBlob(t, c)
 	p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.Chunksets = 1 })
 	for _, test := range []struct {
@@ -372,10 +345,8 @@ func TestNothingIsBoughtBeyondTheLimit(t *testing.T) {
 		want          error
 		spent         uint64
 	}{{2, -1, client.ErrPaymentRequired, 0}, {2, wire.ChunksetSize + 1, nil, 6}, {2, -1, client.ErrPaymentRequired, 6}, {3, 1 << 40, nil, 15}} {
-		r, err := c.GetRange(t.Context(), "team", "a", 0, test.length, client.GetOptions{Payment: &client.Payment{Payer: p, MaxChunksets: test.limit}})
-		if err == nil {
-			_, err = io.Copy(io.Discard, r)
-		}
+		o := client.GetOptions{Payment: &client.Payment{Payer: p, MaxChunksets: test.limit}}
+		_, err := all(c.GetRange(t.Context(), "team", "a", 0, test.length, o))
 		if !errors.Is(err, test.want) || status(t, p).Spent != test.spent {
 			t.Errorf("%+v: %v, %+v", test, err, status(t, p))
 		}
@@ -386,9 +357,7 @@ func TestNothingIsBoughtBeyondTheLimit(t *testing.T) {
 // budget does not suffice for another, and that a later call buys only the rest.
 func TestWhatWasPaidIsReceived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := openService(serviceOptions{price: 3})
-		testenv.OK(t, err)
-		defer func() { check(s.close()) }()
+		s := newService(t, serviceOptions{price: 3})
 		c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			resp, err := s.RoundTrip(r)
 			if err == nil && isRead(r) {
@@ -411,9 +380,7 @@ func TestWhatWasPaidIsReceived(t *testing.T) {
 				t.Errorf("%v, charged %d, %+v; want %+v", err, payment.Charged(), status(t, p), test)
 			}
 		}
-		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%d bytes, %v", len(got), err)
-		}
+		checkContent(t, path, want)
 	})
 }
 
@@ -436,7 +403,6 @@ func (b *lateBody) Read(p []byte) (int, error) {
 func ExamplePayment() {
 	c, p, stop := examplePayer()
 	defer stop()
-	ctx := context.Background()
 	_, err := c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
 	check(err)
 

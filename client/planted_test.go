@@ -3,14 +3,12 @@
 package client_test
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"sluice/client"
 	"sluice/internal/testenv"
 )
 
@@ -31,50 +29,28 @@ func giveAway(file string) error {
 // complete.
 func TestPlantedFilesAreNotUsed(t *testing.T) {
 	t.Parallel()
-	s, c := startServer(t)
-	content := randomBytes(10_500)
-	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{})))
 	secret := []byte("a file that has nothing to do with the transfer")
-	for name, plant := range map[string]func(t *testing.T, file, victim string) error{
-		"another user's": func(_ *testing.T, file, _ string) error {
-			return giveAway(file)
-		},
-		"open to others": func(_ *testing.T, file, _ string) error { return os.Chmod(file, 0o606) },
-		"hard link": func(_ *testing.T, file, victim string) error {
+	for name, plant := range map[string]func(file, victim string) error{
+		"another user's": func(file, _ string) error { return giveAway(file) },
+		"open to others": func(file, _ string) error { return os.Chmod(file, 0o606) },
+		"hard link": func(file, victim string) error {
 			return errors.Join(os.Remove(file), os.Link(victim, file))
 		},
-		"symbolic link": func(_ *testing.T, file, victim string) error {
+		"symbolic link": func(file, victim string) error {
 			return errors.Join(os.Remove(file), os.Symlink(filepath.Base(victim), file))
 		},
 	} {
 		for _, suffix := range []string{".sluice-part", ".sluice-download"} {
 			t.Run(name+suffix, func(t *testing.T) {
-				path := target(t)
-				o := client.DownloadOptions{RangeSize: 1000, Concurrency: 1}
-				interruptedDownload(t, s, c, path, o)
-				victim := filepath.Join(filepath.Dir(path), "victim")
+				d := newDownload(t)
+				d.interrupt()
+				victim := filepath.Join(filepath.Dir(d.path), "victim")
 				testenv.OK(t, os.WriteFile(victim, secret, 0o600))
-				planted := false
-				for _, e := range others(t, path) {
-					if strings.HasSuffix(e.Name(), suffix) {
-						planted = true
-						testenv.OK(t, plant(t, filepath.Join(filepath.Dir(path), e.Name()), victim))
-					}
-				}
-				if !planted {
-					t.Fatal("there is nothing to replace")
-				}
-				testenv.OK(t, testenv.Error(c.DownloadFile(t.Context(), "team", "a", path, o)))
-				if n := len(s.requests(func(r request) bool { return r.rawRange != "" })); n != 11 {
-					t.Errorf("%d ranges were requested, want all 11", n)
-				}
-				got, err := os.ReadFile(path)
-				if err != nil || !bytes.Equal(got, content) {
-					t.Errorf("the file has %d bytes, %v", len(got), err)
-				}
-				if got, err := os.ReadFile(victim); err != nil || !bytes.Equal(got, secret) {
-					t.Errorf("the other file has %q, %v", got, err)
-				}
+				testenv.OK(t, plant(beside(t, d.path, suffix), victim))
+				testenv.OK(t, d.receive(t.Context()))
+				testenv.Equal(t, len(d.s.requests(func(r request) bool { return r.rawRange != "" })), 11, "the requested ranges, which are all")
+				checkContent(t, d.path, d.content)
+				checkContent(t, victim, secret)
 			})
 		}
 	}
@@ -83,74 +59,42 @@ func TestPlantedFilesAreNotUsed(t *testing.T) {
 // TestPlantedLocks checks that a lock that another user has made, or that is a link, is not used.
 func TestPlantedLocks(t *testing.T) {
 	t.Parallel()
-	s, c := startServer(t)
-	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(randomBytes(10_500)), client.PutOptions{})))
-	path := target(t)
-	o := client.DownloadOptions{RangeSize: 1000, Concurrency: 1}
-	interruptedDownload(t, s, c, path, o)
-	lock := ""
-	for _, e := range others(t, path) {
-		if strings.HasSuffix(e.Name(), ".sluice-download") {
-			lock = filepath.Join(filepath.Dir(path), e.Name()+".lock")
-		}
-	}
-	elsewhere := filepath.Join(filepath.Dir(path), "elsewhere")
+	d := newDownload(t)
+	d.interrupt()
+	lock := beside(t, d.path, ".sluice-download") + ".lock"
+	elsewhere := filepath.Join(filepath.Dir(d.path), "elsewhere")
 	testenv.OK(t, os.Symlink("elsewhere", lock))
-	if _, err := c.DownloadFile(t.Context(), "team", "a", path, o); err == nil || !strings.Contains(err.Error(), "was not made by this user") {
-		t.Errorf("error %v", err)
-	}
-	if err := c.ForgetDownload("team", "a", path, o); err != nil {
-		t.Errorf("error %v of what is left to others", err)
-	}
+	checkMessage(t, d.receive(t.Context()), errAny, "was not made by this user")
+	testenv.Check(t, d.c.ForgetDownload("team", "a", d.path, d.o)) // leaves to others what is theirs
 	testenv.Is(t, testenv.Error(os.Lstat(elsewhere)), os.ErrNotExist, "the file behind a link")
-	if _, err := os.Lstat(lock); err != nil {
-		t.Errorf("the link was removed: %v", err)
-	}
+	testenv.Check(t, testenv.Error(os.Lstat(lock)))
 }
 
 // TestIncompleteDownloadsArePrivate checks a file's mode before and after its download is complete.
 func TestIncompleteDownloadsArePrivate(t *testing.T) {
 	t.Parallel()
-	s, c := startServer(t)
-	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(randomBytes(10_500)), client.PutOptions{})))
-	path := target(t)
-	o := client.DownloadOptions{RangeSize: 1000, Concurrency: 1}
-	interruptedDownload(t, s, c, path, o)
-	for _, e := range others(t, path) {
-		if info, err := e.Info(); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s has mode %v, %v", e.Name(), info.Mode(), err)
-		}
+	d := newDownload(t)
+	d.interrupt()
+	for _, e := range others(t, d.path) {
+		testenv.Equal(t, testenv.Must(e.Info())(t).Mode().Perm(), 0o600, "the mode of %s", e.Name())
 	}
-	usual := filepath.Join(filepath.Dir(path), "usual")
-	f, err := os.Create(usual)
-	if err == nil {
-		err = f.Close()
-	}
-	if err == nil {
-		_, err = c.DownloadFile(t.Context(), "team", "a", path, o)
-	}
-	testenv.OK(t, err)
-	want, err1 := os.Stat(usual)
-	got, err2 := os.Stat(path)
-	if err := errors.Join(err1, err2); err != nil || got.Mode() != want.Mode() {
-		t.Errorf("mode %v, want %v, %v", got.Mode(), want.Mode(), err)
-	}
-	if left := others(t, path); len(left) != 1 {
-		t.Errorf("%v are left", left)
-	}
+	usual := filepath.Join(filepath.Dir(d.path), "usual")
+	testenv.OK(t, testenv.Must(os.Create(usual))(t).Close())
+	testenv.OK(t, d.receive(t.Context()))
+	want, got := testenv.Must(os.Stat(usual))(t).Mode(), testenv.Must(os.Stat(d.path))(t).Mode()
+	testenv.Equal(t, got, want, "the mode of the complete file")
+	testenv.Equal(t, len(others(t, d.path)), 1, "the other files, one of which is the usual one,")
 }
 
 // TestPlantedPayerState checks that a payer uses no state file that is a link or another user's.
 func TestPlantedPayerState(t *testing.T) {
 	t.Parallel()
 	_, c := startServer(t)
-	for name, plant := range map[string]func(t *testing.T, file string) error{
-		"symbolic link": func(_ *testing.T, file string) error {
+	for name, plant := range map[string]func(file string) error{
+		"symbolic link": func(file string) error {
 			return errors.Join(os.Rename(file, file+".real"), os.Symlink(file+".real", file))
 		},
-		"another user's": func(_ *testing.T, file string) error {
-			return giveAway(file)
-		},
+		"another user's": giveAway,
 	} {
 		for _, suffix := range []string{"", ".lock"} {
 			t.Run(name+suffix, func(t *testing.T) {
@@ -160,7 +104,7 @@ func TestPlantedPayerState(t *testing.T) {
 				if suffix == "" {
 					testenv.OK(t, os.WriteFile(file, []byte("{}"), 0o600))
 				}
-				testenv.OK(t, plant(t, file))
+				testenv.OK(t, plant(file))
 				if _, err := c.NewPayer(t.Context(), payerOptions(t, dir)); err == nil || !strings.Contains(err.Error(), "was not made by this user") && !strings.Contains(err.Error(), "other users may access it") {
 					t.Errorf("error %v", err)
 				}

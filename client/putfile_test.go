@@ -66,18 +66,26 @@ func (p *parts) total() int {
 	return n
 }
 
-// sourceFile is a file to send, in a folder of its own.
+// sourceFile is a file of 11 parts, in a folder of its own, and the service to send it to.
 type sourceFile struct {
 	t       *testing.T
+	s       *inProcess
+	c       *client.Client
 	path    string
 	content []byte
 }
 
-func newSourceFile(t *testing.T, size int) *sourceFile {
+func newSourceFile(t *testing.T) *sourceFile {
 	t.Helper()
-	f := &sourceFile{t, filepath.Join(testenv.MemoryDir(t), "source"), randomBytes(size)}
-	f.write(f.content)
+	s, c := startServer(t)
+	f := &sourceFile{t: t, s: s, c: c, path: filepath.Join(testenv.MemoryDir(t), "source")}
+	f.write(randomBytes(10_500))
 	return f
+}
+
+// put sends the file.
+func (f *sourceFile) put(o client.PutOptions) error {
+	return testenv.Error(f.c.PutFile(f.t.Context(), "team", "a", f.path, o))
 }
 
 func (f *sourceFile) write(content []byte) {
@@ -89,8 +97,7 @@ func (f *sourceFile) write(content []byte) {
 // others returns the other files in a folder.
 func others(t *testing.T, path string) []fs.DirEntry {
 	t.Helper()
-	entries, err := os.ReadDir(filepath.Dir(path))
-	testenv.OK(t, err)
+	entries := testenv.Must(os.ReadDir(filepath.Dir(path)))(t)
 	var found []fs.DirEntry
 	for _, e := range entries {
 		if e.Name() != filepath.Base(path) {
@@ -102,39 +109,35 @@ func others(t *testing.T, path string) []fs.DirEntry {
 
 // interrupted sends the file, a part at a time, and ends the context when part 6 arrives. No other
 // request is on its way then, which could arrive during the next call.
-func (f *sourceFile) interrupted(s *inProcess, c *client.Client, p *parts, o client.PutOptions) {
+func (f *sourceFile) interrupted(p *parts, o client.PutOptions) {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())
 	defer cancel()
 	o.Concurrency = 1
-	s.setHook(p.count(func(r *http.Request) {
+	f.s.setHook(p.count(func(r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/parts/6") {
 			cancel()
 		}
 	}))
-	if _, err := c.PutFile(ctx, "team", "a", f.path, o); !errors.Is(err, context.Canceled) {
-		f.t.Fatalf("the interrupted upload returned %v", err)
-	}
+	testenv.Is(f.t, testenv.Error(f.c.PutFile(ctx, "team", "a", f.path, o)), context.Canceled, "the interrupted upload")
 	p.handlers.Wait()
 }
 
 // completedUnseen sends the file, and ends the context when the upload is complete, without the
 // response.
-func (f *sourceFile) completedUnseen(s *inProcess, c *client.Client, o client.PutOptions) {
+func (f *sourceFile) completedUnseen(o client.PutOptions) {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())
 	defer cancel()
-	s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	f.s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		next.ServeHTTP(w, r)
 		if strings.HasSuffix(r.URL.Path, "/complete") {
 			cancel()
 			panic(http.ErrAbortHandler)
 		}
 	})
-	if _, err := c.PutFile(ctx, "team", "a", f.path, o); !errors.Is(err, client.ErrOutcomeUnknown) {
-		f.t.Fatalf("the interrupted upload returned %v", err)
-	}
-	s.setHook(nil)
+	testenv.Is(f.t, testenv.Error(f.c.PutFile(ctx, "team", "a", f.path, o)), client.ErrOutcomeUnknown, "the interrupted upload")
+	f.s.setHook(nil)
 }
 
 // abortUploads aborts the uploads of a service.
@@ -154,9 +157,7 @@ func storeBlob(t *testing.T, c *client.Client, content []byte) {
 // checkFile fails the test unless the file has the content, and is alone in its folder.
 func checkFile(t *testing.T, path string, want []byte) {
 	t.Helper()
-	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s has %d bytes, %v, want %d", path, len(got), err, len(want))
-	}
+	checkContent(t, path, want)
 	checkAlone(t, path)
 }
 
@@ -169,55 +170,45 @@ func checkAlone(t *testing.T, path string) {
 }
 
 // checkStored fails the test unless the blob is the file, and neither an upload nor a file is left.
-func (f *sourceFile) checkStored(c *client.Client) {
+func (f *sourceFile) checkStored() {
 	f.t.Helper()
-	b, err := c.Head(f.t.Context(), "team", "a")
-	if want := checksum.ETag(int64(len(f.content)), checksum.Update(0, f.content)); err != nil || b.ETag != want {
-		f.t.Errorf("the blob is %s, %v, and the file %s", b.ETag, err, want)
-	}
-	f.checkNothingLeft(c)
+	b := testenv.Must(f.c.Head(f.t.Context(), "team", "a"))(f.t)
+	testenv.Equal(f.t, b.ETag, checksum.ETag(int64(len(f.content)), checksum.Update(0, f.content)), "the blob's ETag")
+	f.checkNothingLeft()
 }
 
-func (f *sourceFile) checkNothingLeft(c *client.Client) {
+func (f *sourceFile) checkNothingLeft() {
 	f.t.Helper()
-	for u, err := range c.Uploads(f.t.Context(), "team") {
-		f.t.Errorf("an upload is left: %v, %v", u, err)
-	}
+	checkNoUploads(f.t, f.c)
 	checkAlone(f.t, f.path)
 }
 
 // TestPutFileResumes checks that an upload that was interrupted is continued by the next call,
 // which sends no part that the service has acknowledged.
 func TestPutFileResumes(t *testing.T) {
-	s, c := startServer(t)
-	f := newSourceFile(t, 10_500)
+	f := newSourceFile(t)
 	var p parts
 	o := client.PutOptions{PartSize: 1000, Concurrency: 2, Expires: time.Now().Add(time.Hour), Metadata: map[string]string{"color": "red"}}
-	f.interrupted(s, c, &p, o)
+	f.interrupted(&p, o)
 	left := others(t, f.path)
 	if len(left) != 1 || !client.IsTemporary(left[0].Name()) {
 		t.Fatalf("files beside the source: %v", left)
 	}
-	info, err := left[0].Info()
-	if err != nil || info.Mode() != 0o600 {
-		t.Errorf("state file: %v, %v", info.Mode(), err)
-	}
-	had := p.total()
-	if had < 4 {
+	testenv.Equal(t, testenv.Must(left[0].Info())(t).Mode(), 0o600, "the state file's mode")
+	if had := p.total(); had < 4 {
 		t.Errorf("%d parts before the interruption", had)
 	}
 	accepted := p.accepted
-	s.setHook(p.count(func(*http.Request) {}))
+	f.s.setHook(p.count(func(*http.Request) {}))
 	p.accepted = accepted
 	o.Expires = time.Now().Add(time.Hour) // "in an hour", said later
 	var last int64
 	o.Progress = func(done, _ int64) { last = done }
-	testenv.OK(t, testenv.Error(c.PutFile(t.Context(), "team", "a", f.path, o)))
-	if p.total() != 11 || len(p.accepted) != 11 {
-		t.Errorf("acknowledged parts: %v", p.accepted)
-	}
+	testenv.OK(t, f.put(o))
+	testenv.Equal(t, p.total(), 11, "the acknowledged parts")
+	testenv.Equal(t, len(p.accepted), 11, "the different parts")
 	testenv.Equal(t, last, 10_500, "the last progress")
-	f.checkStored(c)
+	f.checkStored()
 }
 
 // TestPutFileBeginsAnew checks that an upload that cannot be continued is replaced by another, and
@@ -225,67 +216,60 @@ func TestPutFileResumes(t *testing.T) {
 func TestPutFileBeginsAnew(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		change func(t *testing.T, c *client.Client, f *sourceFile, o *client.PutOptions)
+		change func(f *sourceFile, o *client.PutOptions)
 		sent   int // parts in the second call
 	}{
-		"another time": {func(t *testing.T, _ *client.Client, f *sourceFile, _ *client.PutOptions) {
-			testenv.OK(t, os.Chtimes(f.path, time.Time{}, time.Unix(1, 0)))
+		"another time": {func(f *sourceFile, _ *client.PutOptions) {
+			testenv.OK(f.t, os.Chtimes(f.path, time.Time{}, time.Unix(1, 0)))
 		}, 11},
-		"another size": {func(_ *testing.T, _ *client.Client, f *sourceFile, _ *client.PutOptions) {
+		"another size": {func(f *sourceFile, _ *client.PutOptions) {
 			f.write(append(f.content, "more"...))
 		}, 11},
-		"other bytes with the same size and time": {func(t *testing.T, _ *client.Client, f *sourceFile, _ *client.PutOptions) {
-			info, err := os.Stat(f.path)
-			testenv.OK(t, err)
+		"other bytes with the same size and time": {func(f *sourceFile, _ *client.PutOptions) {
+			info := testenv.Must(os.Stat(f.path))(f.t)
 			changed := bytes.Clone(f.content)
 			changed[0] ^= 1
 			f.write(changed)
-			testenv.OK(t, os.Chtimes(f.path, time.Time{}, info.ModTime()))
+			testenv.OK(f.t, os.Chtimes(f.path, time.Time{}, info.ModTime()))
 		}, -1},
-		"aborted upload": {func(t *testing.T, c *client.Client, _ *sourceFile, _ *client.PutOptions) {
-			abortUploads(t, c)
-		}, 11},
-		"other options": {func(_ *testing.T, _ *client.Client, _ *sourceFile, o *client.PutOptions) {
-			o.ContentType = "text/x"
-		}, 11},
-		"another expiry": {func(_ *testing.T, _ *client.Client, _ *sourceFile, o *client.PutOptions) {
+		"aborted upload": {func(f *sourceFile, _ *client.PutOptions) { abortUploads(f.t, f.c) }, 11},
+		"other options":  {func(_ *sourceFile, o *client.PutOptions) { o.ContentType = "text/x" }, 11},
+		"another expiry": {func(_ *sourceFile, o *client.PutOptions) {
 			o.Expires = o.Expires.Add(time.Hour)
 		}, 11},
-		"damaged state": {func(t *testing.T, _ *client.Client, f *sourceFile, _ *client.PutOptions) {
-			for _, e := range others(t, f.path) {
-				testenv.OK(t, os.WriteFile(filepath.Join(filepath.Dir(f.path), e.Name()), []byte("{"), 0o600))
+		"damaged state": {func(f *sourceFile, _ *client.PutOptions) {
+			for _, e := range others(f.t, f.path) {
+				testenv.OK(f.t, os.WriteFile(filepath.Join(filepath.Dir(f.path), e.Name()), []byte("{"), 0o600))
 			}
 		}, 11},
-		"foreign upload with the same id": {func(t *testing.T, c *client.Client, _ *sourceFile, _ *client.PutOptions) {
-			for u, err := range c.Uploads(t.Context(), "team") { // another writer has sent other bytes
-				testenv.OK(t, err)
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, c.URL()+"/v1/multipart-uploads/"+u.ID+"/parts/0", bytes.NewReader(make([]byte, 1000)))
-				testenv.OK(t, err)
+		"foreign upload with the same id": {func(f *sourceFile, _ *client.PutOptions) {
+			for u, err := range f.c.Uploads(f.t.Context(), "team") { // another writer has sent other bytes
+				testenv.OK(f.t, err)
+				r := testenv.Must(http.NewRequestWithContext(f.t.Context(), http.MethodPut, f.c.URL()+"/v1/multipart-uploads/"+u.ID+"/parts/0", bytes.NewReader(make([]byte, 1000))))(f.t)
 				resp, err := http.DefaultClient.Do(r)
 				if err != nil || resp.StatusCode != 200 {
-					t.Fatal(resp, err)
+					f.t.Fatal(resp, err)
 				}
-				testenv.OK(t, resp.Body.Close())
+				testenv.OK(f.t, resp.Body.Close())
 			}
 		}, -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, c := startServer(t)
-			f := newSourceFile(t, 10_500)
+			f := newSourceFile(t)
 			var p parts
 			o := client.PutOptions{PartSize: 1000, Concurrency: 2, Expires: time.Now().Add(time.Hour)}
-			f.interrupted(s, c, &p, o)
-			s.setHook(nil)
-			test.change(t, c, f, &o)
-			s.setHook(p.count(func(*http.Request) {}))
-			testenv.OK(t, testenv.Error(c.PutFile(t.Context(), "team", "a", f.path, o)))
+			f.interrupted(&p, o)
+			f.s.setHook(nil)
+			test.change(f, &o)
+			f.s.setHook(p.count(func(*http.Request) {}))
+			testenv.OK(t, f.put(o))
 			if n := p.total(); test.sent >= 0 && n != test.sent || n < 11 {
 				t.Errorf("%d parts were sent", n)
 			}
 			if name == "damaged state" { // nothing has the former upload's id; it expires
-				abortUploads(t, c)
+				abortUploads(t, f.c)
 			}
-			f.checkStored(c)
+			f.checkStored()
 		})
 	}
 }
@@ -294,20 +278,19 @@ func TestPutFileBeginsAnew(t *testing.T) {
 // nothing if the blob is the file, and everything if the blob was replaced since.
 func TestLostCompletion(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
-		s, c := startServer(t)
-		f := newSourceFile(t, 10_500)
+		f := newSourceFile(t)
 		o := client.PutOptions{PartSize: 1000, IfAbsent: !replaced}
-		f.completedUnseen(s, c, o)
+		f.completedUnseen(o)
 		want := 0
 		if replaced {
 			want = 11
-			storeBlob(t, c, []byte("other"))
+			storeBlob(t, f.c, []byte("other"))
 		}
 		var p parts
-		s.setHook(p.count(func(*http.Request) {}))
-		testenv.OK(t, testenv.Error(c.PutFile(t.Context(), "team", "a", f.path, o)))
+		f.s.setHook(p.count(func(*http.Request) {}))
+		testenv.OK(t, f.put(o))
 		testenv.Equal(t, p.total(), want, "parts that were sent with replaced %v", replaced)
-		f.checkStored(c)
+		f.checkStored()
 	}
 }
 
@@ -321,17 +304,16 @@ func TestFileChangesMeanwhile(t *testing.T) {
 	} {
 		for _, partSize := range []int64{1000, 1 << 20} {
 			t.Run(name, func(t *testing.T) {
-				s, c := startServer(t)
-				f := newSourceFile(t, 10_500)
+				f := newSourceFile(t)
 				var once sync.Once
-				s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				f.s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 					if r.Method == http.MethodPut {
 						once.Do(func() { testenv.Check(t, change(f)) })
 					}
 					next.ServeHTTP(w, r)
 				})
-				testenv.Is(t, testenv.Error(c.PutFile(t.Context(), "team", "a", f.path, client.PutOptions{PartSize: partSize, Concurrency: 1})), client.ErrChanged, "PutFile")
-				f.checkNothingLeft(c)
+				testenv.Is(t, f.put(client.PutOptions{PartSize: partSize, Concurrency: 1}), client.ErrChanged, "PutFile")
+				f.checkNothingLeft()
 			})
 		}
 	}
@@ -339,13 +321,10 @@ func TestFileChangesMeanwhile(t *testing.T) {
 
 // TestRefusedCondition checks that an upload is aborted if its condition does not hold.
 func TestRefusedCondition(t *testing.T) {
-	_, c := startServer(t)
-	f := newSourceFile(t, 10_500)
-	storeBlob(t, c, []byte("other"))
-	if _, err := c.PutFile(t.Context(), "team", "a", f.path, client.PutOptions{PartSize: 1000, IfAbsent: true}); !errors.Is(err, client.ErrPreconditionFailed) || errors.Is(err, client.ErrOutcomeUnknown) {
-		t.Errorf("error %v", err)
-	}
-	f.checkNothingLeft(c)
+	f := newSourceFile(t)
+	storeBlob(t, f.c, []byte("other"))
+	checkError(t, f.put(client.PutOptions{PartSize: 1000, IfAbsent: true}), client.ErrPreconditionFailed, client.ErrOutcomeUnknown)
+	f.checkNothingLeft()
 }
 
 // TestForgetUpload checks that nothing remains of an interrupted upload that will not be continued,
@@ -365,15 +344,14 @@ func TestForgetUpload(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, c := startServer(t)
-			f := newSourceFile(t, 10_500)
-			f.interrupted(s, c, &parts{}, client.PutOptions{PartSize: 1000})
-			s.setHook(nil)
-			change(t, c, filepath.Join(filepath.Dir(f.path), others(t, f.path)[0].Name()))
+			f := newSourceFile(t)
+			f.interrupted(&parts{}, client.PutOptions{PartSize: 1000})
+			f.s.setHook(nil)
+			change(t, f.c, filepath.Join(filepath.Dir(f.path), others(t, f.path)[0].Name()))
 			for range 2 { // the second call finds nothing
-				testenv.OK(t, c.ForgetUpload(t.Context(), "team", "a", f.path, client.PutOptions{}))
+				testenv.OK(t, f.c.ForgetUpload(t.Context(), "team", "a", f.path, client.PutOptions{}))
 			}
-			f.checkNothingLeft(c)
+			f.checkNothingLeft()
 		})
 	}
 }
@@ -381,38 +359,36 @@ func TestForgetUpload(t *testing.T) {
 // TestForgetCompletedUpload checks that a blob remains if its upload is forgotten because the
 // response to complete was lost.
 func TestForgetCompletedUpload(t *testing.T) {
-	s, c := startServer(t)
-	f := newSourceFile(t, 10_500)
-	f.completedUnseen(s, c, client.PutOptions{PartSize: 1000})
-	testenv.OK(t, c.ForgetUpload(t.Context(), "team", "a", f.path, client.PutOptions{}))
-	f.checkStored(c)
+	f := newSourceFile(t)
+	f.completedUnseen(client.PutOptions{PartSize: 1000})
+	testenv.OK(t, f.c.ForgetUpload(t.Context(), "team", "a", f.path, client.PutOptions{}))
+	f.checkStored()
 }
 
 // TestBusy checks that a second transfer of the same file is refused while the first runs.
 func TestBusy(t *testing.T) {
-	s, c := startServer(t)
-	f := newSourceFile(t, 10_500)
+	f := newSourceFile(t)
 	var second atomic.Bool
-	s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	f.s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if !second.Swap(true) {
-			testenv.Is(t, testenv.Error(c.PutFile(t.Context(), "team", "a", f.path, client.PutOptions{PartSize: 1000})), client.ErrBusy, "a second upload")
-			testenv.Is(t, c.ForgetUpload(t.Context(), "team", "a", f.path, client.PutOptions{}), client.ErrBusy, "ForgetUpload")
-			if _, err := c.PutFile(t.Context(), "team", "b", f.path, client.PutOptions{PartSize: 1000}); err != nil {
+			testenv.Is(t, f.put(client.PutOptions{PartSize: 1000}), client.ErrBusy, "a second upload")
+			testenv.Is(t, f.c.ForgetUpload(t.Context(), "team", "a", f.path, client.PutOptions{}), client.ErrBusy, "ForgetUpload")
+			if _, err := f.c.PutFile(t.Context(), "team", "b", f.path, client.PutOptions{PartSize: 1000}); err != nil {
 				t.Errorf("an upload to another name: %v", err)
 			}
 		}
 		next.ServeHTTP(w, r)
 	})
-	testenv.OK(t, testenv.Error(c.PutFile(t.Context(), "team", "a", f.path, client.PutOptions{PartSize: 1000})))
+	testenv.OK(t, f.put(client.PutOptions{PartSize: 1000}))
 	target := target(t)
 	second.Store(false)
-	s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	f.s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if !strings.HasPrefix(r.Header.Get("Range"), "bytes=0-") && !second.Swap(true) {
-			testenv.Is(t, testenv.Error(c.DownloadFile(t.Context(), "team", "a", target, client.DownloadOptions{RangeSize: 1000})), client.ErrBusy, "a second download")
-			testenv.Is(t, c.ForgetDownload("team", "a", target, client.DownloadOptions{}), client.ErrBusy, "ForgetDownload")
+			testenv.Is(t, testenv.Error(f.c.DownloadFile(t.Context(), "team", "a", target, client.DownloadOptions{RangeSize: 1000})), client.ErrBusy, "a second download")
+			testenv.Is(t, f.c.ForgetDownload("team", "a", target, client.DownloadOptions{}), client.ErrBusy, "ForgetDownload")
 		}
 		next.ServeHTTP(w, r)
 	})
-	testenv.OK(t, testenv.Error(c.DownloadFile(t.Context(), "team", "a", target, client.DownloadOptions{RangeSize: 1000})))
+	testenv.OK(t, testenv.Error(f.c.DownloadFile(t.Context(), "team", "a", target, client.DownloadOptions{RangeSize: 1000})))
 	checkFile(t, target, f.content)
 }

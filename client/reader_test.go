@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
+	"testing/iotest"
 	"time"
 
 	"sluice/checksum"
@@ -18,7 +18,7 @@ import (
 func TestReaderRequests(t *testing.T) {
 	etag := checksum.ETag(5, checksum.Update(0, []byte("hello")))
 	// part responds with a range. Its body may be shorter.
-	part := func(status int, contentRange, body string, length int64, etag string) func(*http.Request) (*http.Response, error) {
+	part := func(status int, contentRange, body string, length int64, etag string) step {
 		return func(r *http.Request) (*http.Response, error) {
 			h := http.Header{"Etag": {etag}}
 			if contentRange != "" {
@@ -26,14 +26,14 @@ func TestReaderRequests(t *testing.T) {
 			}
 			var reader io.Reader = strings.NewReader(body)
 			if int64(len(body)) < length {
-				reader = io.MultiReader(reader, lostConnection{})
+				reader = io.MultiReader(reader, iotest.ErrReader(errCut))
 			}
 			return &http.Response{StatusCode: status, Status: http.StatusText(status), Header: h, Body: io.NopCloser(reader), ContentLength: length, Request: r}, nil
 		}
 	}
 	whole := part(200, "", "hello", 5, etag)
 	for name, test := range map[string]struct {
-		steps  []func(*http.Request) (*http.Response, error)
+		steps  []step
 		ranges []string
 		got    string
 		want   error
@@ -68,58 +68,32 @@ func TestReaderRequests(t *testing.T) {
 		"unexpected status":    {steps: []step{part(204, "", "", 0, etag)}, ranges: []string{""}, want: errAny},
 		"ETag of another form": {steps: []step{part(200, "", "hello", 5, `"x"`)}, ranges: []string{""}, got: "hello"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &script{t: t, steps: test.steps}
-				c, err := client.New("http://localhost:9090", client.Options{Transport: s, MaxAttempts: 3})
-				testenv.OK(t, err)
-				begin := time.Now()
-				var got []byte
-				r, err := c.Get(t.Context(), "team", "a", client.GetOptions{})
-				if err == nil {
-					got, err = io.ReadAll(r)
-					if closeErr := r.Close(); closeErr != nil {
-						t.Error(closeErr)
-					}
+		runInBubble(t, name, func(t *testing.T) {
+			s, c := newScript(t, 3, test.steps...)
+			begin := time.Now()
+			var got []byte
+			r, err := c.Get(t.Context(), "team", "a", client.GetOptions{})
+			if err == nil {
+				got, err = io.ReadAll(r)
+				testenv.Check(t, r.Close())
+			}
+			if string(got) != test.got || !expected(err, test.want) {
+				t.Errorf("read %q, %v; want %q, %v", got, err, test.got, test.want)
+			}
+			if errors.Is(err, io.EOF) {
+				t.Errorf("%v is io.EOF", err)
+			}
+			for i, sent := range s.sent {
+				if i < len(test.ranges) && sent.Header.Get("Range") != test.ranges[i] {
+					t.Errorf("request %d is for %q, want %q", i, sent.Header.Get("Range"), test.ranges[i])
 				}
-				if string(got) != test.got || !expected(err, test.want) {
-					t.Errorf("read %q, %v; want %q, %v", got, err, test.got, test.want)
+				if i > 0 && sent.Header.Get("If-Match") != etag {
+					t.Errorf("request %d has the condition %q", i, sent.Header.Get("If-Match"))
 				}
-				if errors.Is(err, io.EOF) {
-					t.Errorf("%v is io.EOF", err)
-				}
-				if len(s.steps) != 0 {
-					t.Errorf("%d responses were not requested", len(s.steps))
-				}
-				for i, sent := range s.sent {
-					if i < len(test.ranges) && sent.Header.Get("Range") != test.ranges[i] {
-						t.Errorf("request %d is for %q, want %q", i, sent.Header.Get("Range"), test.ranges[i])
-					}
-					if i > 0 && sent.Header.Get("If-Match") != etag {
-						t.Errorf("request %d has the condition %q", i, sent.Header.Get("If-Match"))
-					}
-				}
-				if pause := time.Since(begin); pause > time.Minute {
-					t.Errorf("pauses of %v", pause)
-				}
-			})
+			}
+			if pause := time.Since(begin); pause > time.Minute {
+				t.Errorf("pauses of %v", pause)
+			}
 		})
 	}
 }
-
-type step = func(*http.Request) (*http.Response, error)
-
-var errAny = errors.New("any error")
-
-// expected reports whether err is want, or any error if want is errAny.
-func expected(err, want error) bool {
-	if errors.Is(want, errAny) {
-		return err != nil
-	}
-	return errors.Is(err, want)
-}
-
-// lostConnection is a connection that was lost.
-type lostConnection struct{}
-
-func (lostConnection) Read([]byte) (int, error) { return 0, errCut }

@@ -13,6 +13,7 @@ import (
 
 	"sluice/blob"
 	"sluice/checksum"
+	"sluice/internal/testenv"
 	"sluice/wire"
 )
 
@@ -226,9 +227,7 @@ func FuzzParts(f *testing.F) {
 			if page.Next == nil {
 				return
 			}
-			if *page.Next != after {
-				t.Errorf("next %d after %d", *page.Next, after)
-			}
+			testenv.Equal(t, *page.Next, after, "next")
 		}
 	})
 }

@@ -17,10 +17,8 @@ import (
 // connected returns both ends of a TCP connection.
 func connected(t *testing.T) (local, remote *net.TCPConn) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testenv.OK(t, err)
-	c, err := net.Dial("tcp", l.Addr().String())
-	testenv.OK(t, err)
+	l := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	c := testenv.Must(net.Dial("tcp", l.Addr().String()))(t)
 	accepted, err := l.Accept()
 	testenv.OK(t, errors.Join(err, l.Close()))
 	t.Cleanup(func() { _, _ = c.Close(), accepted.Close() }) // some tests have closed them
@@ -74,9 +72,7 @@ func TestSendFile(t *testing.T) {
 				received <- got
 			}()
 			n, err := (&fileConn{local}).ReadFrom(io.LimitReader(&watchedSource{body, w}, test.length))
-			if closeErr := local.Close(); closeErr != nil {
-				t.Error(closeErr)
-			}
+			testenv.Check(t, local.Close())
 			if got := <-received; !bytes.Equal(got, test.want) || n != int64(len(test.want)) {
 				t.Errorf("%d bytes were received, %d sent, want %d", len(got), n, len(test.want))
 			}
@@ -84,9 +80,7 @@ func TestSendFile(t *testing.T) {
 				t.Errorf("error %v, want %v", err, test.err)
 			}
 			p.end()
-			if done != int64(len(test.want)) {
-				t.Errorf("progress %d, want %d", done, len(test.want))
-			}
+			testenv.Equal(t, done, int64(len(test.want)), "the progress")
 			if rest, err := io.ReadAll(body); len(rest) != 0 || err != nil && test.err == nil {
 				t.Errorf("%d bytes can be read again, %v", len(rest), err)
 			}
@@ -110,13 +104,10 @@ func TestSendFile(t *testing.T) {
 func TestStalledSendFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(testenv.MemoryDir(t), "file")
-	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 64<<20)); err != nil { // fills buffers
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") // nothing is read of its connections
-	testenv.OK(t, err)
-	c, err := New("http://"+l.Addr().String(), Options{MaxAttempts: 1, StallTimeout: 50 * time.Millisecond})
-	testenv.OK(t, err)
+	testenv.OK(t, os.WriteFile(path, nil, 0o600))
+	testenv.OK(t, os.Truncate(path, 64<<20)) // fills buffers
+	l := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)                                // nothing is read of its connections
+	c := testenv.Must(New("http://"+l.Addr().String(), Options{MaxAttempts: 1, StallTimeout: 50 * time.Millisecond}))(t)
 	if _, err := c.PutFile(t.Context(), "team", "a", path, PutOptions{PartSize: 64 << 20}); !errors.Is(err, errStalled) || !errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("error %v", err)
 	}

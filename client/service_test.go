@@ -46,41 +46,29 @@ type serviceOptions struct {
 
 // emptyDatabase returns the file of an empty database. Services begin with copies of it, as
 // creating the tables takes longer than most tests.
-var emptyDatabase = sync.OnceValues(func() (text []byte, err error) {
+var emptyDatabase = sync.OnceValue(func() []byte {
 	dir, err := os.MkdirTemp(testenv.MemoryRoot(), "client")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	check(err)
+	defer func() { check(os.RemoveAll(dir)) }()
 	path := filepath.Join(dir, "meta.db")
 	meta, err := sqlstore.OpenSQLite(path, sqlstore.Options{})
-	if err != nil {
-		return nil, err
-	}
-	if err := meta.Close(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
+	check(err)
+	check(meta.Close())
+	text, err := os.ReadFile(path)
+	check(err)
+	return text
 })
 
-// openService opens a service. The caller must close it.
-func openService(o serviceOptions) (*service, error) {
+// openService opens a service, which the caller must close. It panics if that fails, as examples
+// use it, too.
+func openService(o serviceOptions) *service {
 	dir, err := os.MkdirTemp(testenv.MemoryRoot(), "client")
-	if err != nil {
-		return nil, err
-	}
-	empty, err := emptyDatabase()
-	if err != nil {
-		return nil, err
-	}
+	check(err)
 	database := filepath.Join(dir, "meta.db")
-	if err := os.WriteFile(database, empty, 0o600); err != nil {
-		return nil, err
-	}
+	check(os.WriteFile(database, emptyDatabase(), 0o600))
 	meta, err := sqlstore.OpenSQLite(database, sqlstore.Options{})
-	if err != nil {
-		return nil, err
-	}
+	check(err)
+	receiver, price := cmp.Or(o.receiver, "0xa"), cmp.Or(o.price, 1)
 	reads := cmp.Or(o.reads, httpapi.ReadsPaid)
 	log := slog.New(slog.DiscardHandler)
 	var so session.Options
@@ -89,29 +77,23 @@ func openService(o serviceOptions) (*service, error) {
 	}
 	sessions := session.New(meta, so)
 	channels, err := paychan.New(meta, paychan.Options{
-		Receiver: cmp.Or(o.receiver, "0xa"), Asset: "0xb", Module: "0xc", ChainID: 4, Price: cmp.Or(o.price, 1), Deposit: 1_000_000,
+		Receiver: receiver, Asset: "0xb", Module: "0xc", ChainID: 4, Price: price, Deposit: 1_000_000,
 		SessionTTL: time.Hour, UnsettledLimit: 1_000_000,
 	})
-	if err != nil {
-		return nil, err
-	}
+	check(err)
 	returns, err := metering.NewReturns(sessions, channels, filepath.Join(dir, "returns"), log)
-	if err != nil {
-		return nil, err
-	}
+	check(err)
 	handler, err := httpapi.New(httpapi.Config{
 		Payment: wire.Payment{
-			Receiver: cmp.Or(o.receiver, "0xa"), Asset: "0xb", Module: "0xc", ChainID: 4,
-			ChunksetPrice: strconv.FormatInt(cmp.Or(o.price, 1), 10), UnsettledLimit: "1000000",
+			Receiver: receiver, Asset: "0xb", Module: "0xc", ChainID: 4,
+			ChunksetPrice: strconv.FormatInt(price, 10), UnsettledLimit: "1000000",
 		},
 		Version: "test", Sessions: sessions, Channels: channels, Returns: returns, Reads: reads, Log: log,
 		Blobs: blob.New(meta, memory.New(), blob.Options{}),
 		Ready: func(context.Context) error { return nil },
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &service{handler, func() error { return errors.Join(meta.Close(), os.RemoveAll(dir)) }}, nil
+	check(err)
+	return &service{handler, func() error { return errors.Join(meta.Close(), os.RemoveAll(dir)) }}
 }
 
 // RoundTrip serves a request in this process. The response's body is in memory.
@@ -201,8 +183,7 @@ func (c *cutReader) Read(p []byte) (int, error) {
 // example returns a client for a new service, for the examples. The examples run against a real
 // service, in this process.
 func example(o serviceOptions) (*client.Client, func()) {
-	s, err := openService(o)
-	check(err)
+	s := openService(o)
 	c, err := client.New("http://localhost:9090", client.Options{Transport: s})
 	check(err)
 	return c, func() { check(s.close()) }

@@ -28,13 +28,10 @@ func TestShortPages(t *testing.T) {
 			body = fmt.Sprintf(`{"uploads": [{"uploadId": %q, "account": "x", "name": "n", "state": "open"}]%s}`, entries[at], next)
 		}
 		w.Header().Set("Content-Type", "application/json")
-		if _, err := io.WriteString(w, body); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, testenv.Error(io.WriteString(w, body)))
 	}))
 	defer server.Close()
-	c, err := client.New(server.URL, client.Options{})
-	testenv.OK(t, err)
+	c := testenv.Must(client.New(server.URL, client.Options{}))(t)
 	var names, uploads, files []string
 	for e, err := range c.List(t.Context(), "x", client.ListOptions{PageSize: 3}) {
 		testenv.OK(t, err)
@@ -44,8 +41,7 @@ func TestShortPages(t *testing.T) {
 		testenv.OK(t, err)
 		uploads = append(uploads, u.ID)
 	}
-	folder, err := fs.ReadDir(c.FS(t.Context(), "x", ""), ".")
-	testenv.OK(t, err)
+	folder := testenv.Must(fs.ReadDir(c.FS(t.Context(), "x", ""), "."))(t)
 	for _, f := range folder {
 		files = append(files, f.Name())
 	}

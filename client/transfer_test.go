@@ -91,8 +91,7 @@ func TestPutAndDownload(t *testing.T) {
 			if want := checksum.ETag(int64(size), checksum.Update(0, want)); b.ETag != want || b.Size != int64(size) || b.LastModified.IsZero() {
 				t.Errorf("%s of %d bytes returned %+v, want ETag %s", how, size, b, want)
 			}
-			r, err := c.Get(t.Context(), "team", "a", client.GetOptions{})
-			testenv.OK(t, err)
+			r := testenv.Must(c.Get(t.Context(), "team", "a", client.GetOptions{}))(t)
 			got, err := io.ReadAll(r)
 			if err != nil || !bytes.Equal(got, want) || r.Blob().ContentType != "text/x" {
 				t.Errorf("%s of %d bytes is read as %d bytes, %v, %+v", how, size, len(got), err, r.Blob())
@@ -110,9 +109,7 @@ func TestPutAndDownload(t *testing.T) {
 			}
 		}
 	}
-	for u, err := range c.Uploads(t.Context(), "team") {
-		t.Errorf("an upload is left: %v, %v", u, err)
-	}
+	checkNoUploads(t, c)
 }
 
 // writerAt keeps what is written.
@@ -134,7 +131,7 @@ func (w *writerAt) WriteAt(p []byte, offset int64) (int, error) {
 // that it could close.
 func TestEmptyBlobsAreNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := newService(t, serviceOptions{reads: httpapi.ReadsPublic}, func(*http.Request) fault { return pass })
+		c := newClient(t, newService(t, serviceOptions{reads: httpapi.ReadsPublic}))
 		began := time.Now()
 		for _, content := range []io.Reader{strings.NewReader(""), onlyReader{strings.NewReader("")}} {
 			testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", content, client.PutOptions{})))
@@ -151,33 +148,22 @@ func TestReadContinuesAfterCut(t *testing.T) {
 	s, c := startServer(t)
 	want := randomBytes(100_000)
 	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(want), client.PutOptions{})))
-	cut := func(after int64) {
-		s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-			next.ServeHTTP(&alteredWriter{ResponseWriter: w, alter: cutAfter(after)}, r)
-		})
-	}
 	t.Run("progress", func(t *testing.T) {
-		cut(30_000)
-		r, err := c.Get(t.Context(), "team", "a", client.GetOptions{})
-		testenv.OK(t, err)
-		got, err := io.ReadAll(r)
+		s.alter(cutAfter(30_000))
+		got, err := readAll(t, c, client.GetOptions{})
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
-		if n := len(s.requests(func(r request) bool { return strings.HasPrefix(r.rawRange, "bytes=") })); n != 3 {
-			t.Errorf("%d requests for the rest, want 3", n)
-		}
+		testenv.Equal(t, len(s.requests(func(r request) bool { return strings.HasPrefix(r.rawRange, "bytes=") })), 3, "requests for the rest")
 		var w writerAt
 		if _, err := c.Download(t.Context(), "team", "a", &w, client.DownloadOptions{RangeSize: 50_000}); err != nil || !bytes.Equal(w.bytes, want) {
 			t.Errorf("downloaded %d bytes, %v", len(w.bytes), err)
 		}
 	})
 	t.Run("no progress", func(t *testing.T) {
-		cut(0)
-		impatient, err := client.New(s.URL, client.Options{MaxAttempts: 3})
-		testenv.OK(t, err)
-		o, err := impatient.Open(t.Context(), "team", "a", client.GetOptions{})
-		testenv.OK(t, err)
+		s.alter(cutAfter(0))
+		impatient := testenv.Must(client.New(s.URL, client.Options{MaxAttempts: 3}))(t)
+		o := testenv.Must(impatient.Open(t.Context(), "team", "a", client.GetOptions{}))(t)
 		if n, err := o.Read(make([]byte, 10)); n != 0 || !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 			t.Errorf("read %d bytes, %v", n, err)
 		}
@@ -193,13 +179,10 @@ func TestDamagedBytesAreFound(t *testing.T) {
 	want := randomBytes(50_000)
 	for _, partSize := range []int64{0, 20_000} { // with and without a SHA-256
 		testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(want), client.PutOptions{PartSize: partSize})))
-		s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-			next.ServeHTTP(&alteredWriter{ResponseWriter: w, alter: flip(100)}, r)
-		})
+		s.alter(flip(100))
 		for _, skip := range []bool{false, true} {
 			o := client.GetOptions{SkipVerify: skip}
-			r, err := c.Get(t.Context(), "team", "a", o)
-			testenv.OK(t, err)
+			r := testenv.Must(c.Get(t.Context(), "team", "a", o))(t)
 			n, err := io.Copy(io.Discard, r)
 			if n != int64(len(want)) || errors.Is(err, client.ErrCorrupt) == skip || err != nil == skip {
 				t.Errorf("SkipVerify %v: read %d bytes, %v", skip, n, err)
@@ -231,16 +214,13 @@ func TestSHA256IsVerified(t *testing.T) {
 		}
 		next.ServeHTTP(&taggedWriter{alteredWriter{ResponseWriter: w, alter: flip(30_000 - begin)}, checksum.ETag(int64(len(damaged)), checksum.Update(0, damaged))}, r)
 	})
-	r, err := c.Get(t.Context(), "team", "a", client.GetOptions{})
-	testenv.OK(t, err)
+	r := testenv.Must(c.Get(t.Context(), "team", "a", client.GetOptions{}))(t)
 	testenv.Is(t, testenv.Error(io.Copy(io.Discard, r)), client.ErrCorrupt, "read")
-	file, err := os.Create(filepath.Join(testenv.MemoryDir(t), "f"))
-	testenv.OK(t, err)
+	file := testenv.Must(os.Create(filepath.Join(testenv.MemoryDir(t), "f")))(t)
 	defer func() { _ = file.Close() }()
-	for what, w := range map[string]io.WriterAt{"a file": file, "a writer": &writerAt{}} {
-		if _, err := c.Download(t.Context(), "team", "a", w, client.DownloadOptions{RangeSize: 20_000}); !errors.Is(err, client.ErrCorrupt) || !strings.Contains(err.Error(), "SHA-256") {
-			t.Errorf("downloaded into %s: %v", what, err)
-		}
+	for _, w := range []io.WriterAt{file, &writerAt{}} {
+		_, err := c.Download(t.Context(), "team", "a", w, client.DownloadOptions{RangeSize: 20_000})
+		checkMessage(t, err, client.ErrCorrupt, "SHA-256")
 	}
 }
 
@@ -261,9 +241,7 @@ func TestReplacedBlob(t *testing.T) {
 	old, replacement := randomBytes(50_000), randomBytes(60_000)
 	replace := func(t *testing.T) {
 		t.Helper()
-		if _, err := c.Put(context.WithoutCancel(t.Context()), "team", "a", bytes.NewReader(replacement), client.PutOptions{}); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, testenv.Error(c.Put(context.WithoutCancel(t.Context()), "team", "a", bytes.NewReader(replacement), client.PutOptions{})))
 	}
 	for name, read := range map[string]func(t *testing.T) error{
 		"Get after a cut": func(t *testing.T) error {
@@ -273,17 +251,15 @@ func TestReplacedBlob(t *testing.T) {
 				}
 				next.ServeHTTP(w, r)
 			})
-			r, err := c.Get(t.Context(), "team", "a", client.GetOptions{})
-			testenv.OK(t, err)
+			r := testenv.Must(c.Get(t.Context(), "team", "a", client.GetOptions{}))(t)
 			replace(t)
-			_, err = io.Copy(io.Discard, r)
+			_, err := io.Copy(io.Discard, r)
 			return err
 		},
 		"ReadAt": func(t *testing.T) error {
-			o, err := c.Open(t.Context(), "team", "a", client.GetOptions{})
-			testenv.OK(t, err)
+			o := testenv.Must(c.Open(t.Context(), "team", "a", client.GetOptions{}))(t)
 			replace(t)
-			_, err = o.ReadAt(make([]byte, 10), 5)
+			_, err := o.ReadAt(make([]byte, 10), 5)
 			return err
 		},
 		"Download": func(t *testing.T) error {
@@ -312,23 +288,17 @@ func TestRangesAndSeeks(t *testing.T) {
 	_, c := startServer(t)
 	content := randomBytes(10_000)
 	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{})))
-	o, err := c.Open(t.Context(), "team", "a", client.GetOptions{})
-	testenv.OK(t, err)
-	if o.Size() != 10_000 {
-		t.Errorf("size %d", o.Size())
-	}
+	o := testenv.Must(c.Open(t.Context(), "team", "a", client.GetOptions{}))(t)
+	testenv.Equal(t, o.Size(), 10_000, "the size")
 	testenv.Check(t, iotest.TestReader(o, content))
 	for _, bounds := range [][2]int64{{0, 10_000}, {5, 100}, {9_999, 1}, {9_000, 5_000}, {4_000, -1}} {
-		r, err := c.GetRange(t.Context(), "team", "a", bounds[0], bounds[1], client.GetOptions{})
-		testenv.OK(t, err)
+		r := testenv.Must(c.GetRange(t.Context(), "team", "a", bounds[0], bounds[1], client.GetOptions{}))(t)
 		end := bounds[0] + bounds[1]
 		if bounds[1] < 0 || end > 10_000 {
 			end = 10_000
 		}
 		want := content[bounds[0]:end]
-		if r.Size() != int64(len(want)) {
-			t.Errorf("%v: size %d", bounds, r.Size())
-		}
+		testenv.Equal(t, r.Size(), int64(len(want)), "the size of %v", bounds)
 		if err := iotest.TestReader(r, want); err != nil {
 			t.Errorf("%v: %v", bounds, err)
 		}
@@ -364,30 +334,21 @@ func TestNamesInUTF8(t *testing.T) {
 func TestFailedStreamIsAborted(t *testing.T) {
 	s, c := startServer(t)
 	broken := errors.New("broken")
-	for name, test := range map[string]struct {
-		source io.Reader
-		want   error
-	}{
-		"source":  {io.MultiReader(bytes.NewReader(randomBytes(5_000)), iotest.ErrReader(broken)), broken},
-		"refused": {bytes.NewReader(randomBytes(5_000)), client.ErrStorageFull},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if errors.Is(test.want, client.ErrStorageFull) {
-				s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-					if strings.HasSuffix(r.URL.Path, "/parts/3") {
-						w.WriteHeader(http.StatusInsufficientStorage)
-						return
-					}
-					next.ServeHTTP(w, r)
-				})
-				defer s.setHook(nil)
-			}
-			testenv.Is(t, testenv.Error(c.Put(t.Context(), "team", "a", test.source, client.PutOptions{PartSize: 1000})), test.want, "Put")
-			for u, err := range c.Uploads(t.Context(), "team") {
-				t.Errorf("an upload is left: %v, %v", u, err)
-			}
-		})
+	put := func(source io.Reader) error {
+		return testenv.Error(c.Put(t.Context(), "team", "a", source, client.PutOptions{PartSize: 1000}))
 	}
+	source := io.MultiReader(bytes.NewReader(randomBytes(5_000)), iotest.ErrReader(broken))
+	testenv.Is(t, put(source), broken, "Put of a broken source")
+	checkNoUploads(t, c)
+	s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if strings.HasSuffix(r.URL.Path, "/parts/3") {
+			w.WriteHeader(http.StatusInsufficientStorage)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+	testenv.Is(t, put(bytes.NewReader(randomBytes(5_000))), client.ErrStorageFull, "Put that is refused")
+	checkNoUploads(t, c)
 }
 
 // TestProgress checks that a transfer's progress is reported until all is done.
@@ -432,8 +393,7 @@ func TestDamagedRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := startInProcess()
 			defer s.stop()
-			c, err := client.New(s.URL, client.Options{MaxAttempts: 3})
-			testenv.OK(t, err)
+			c := testenv.Must(client.New(s.URL, client.Options{MaxAttempts: 3}))(t)
 			defer c.CloseIdleConnections()
 			var left atomic.Int64
 			left.Store(int64(test.times))
@@ -443,14 +403,12 @@ func TestDamagedRequests(t *testing.T) {
 				}
 				next.ServeHTTP(w, r)
 			})
-			_, err = c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{PartSize: 1000, SkipDigest: test.skip})
+			_, err := c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{PartSize: 1000, SkipDigest: test.skip})
 			if !errors.Is(err, test.want) {
 				t.Errorf("error %v", err)
 			}
 			_, err = c.Head(t.Context(), "team", "a")
-			if (err == nil) != (test.want == nil) {
-				t.Errorf("the blob: %v", err)
-			}
+			testenv.Equal(t, err == nil, test.want == nil, "the blob exists, with error %v,", err)
 		})
 	}
 }

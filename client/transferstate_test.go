@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/blob"
 	"sluice/internal/testenv"
 	"sluice/wire"
 )
@@ -23,8 +24,7 @@ func exampleUploadState() *uploadState {
 // FuzzParseUploadState checks that what is parsed is written as it was, and describes a possible
 // upload.
 func FuzzParseUploadState(f *testing.F) {
-	text, err := json.Marshal(exampleUploadState())
-	testenv.OK(f, err)
+	text := testenv.Must(json.Marshal(exampleUploadState()))(f)
 	f.Add(text)
 	f.Add(bytes.Replace(text, []byte("10500"), []byte("-1"), 1))
 	f.Add([]byte(`{"version":1,"uploadId":"A","begin":{"rawAccount":"a","rawBlobName":"b","rawPartSize":0}}`))
@@ -38,8 +38,7 @@ func FuzzParseUploadState(f *testing.F) {
 		if n := u.parts(s.Size); n < 0 || n > maxParts {
 			t.Errorf("%d parts", n)
 		}
-		again, err := json.Marshal(s)
-		testenv.OK(t, err)
+		again := testenv.Must(json.Marshal(s))(t)
 		if s, err = parseUploadState(again); err != nil {
 			t.Errorf("%s cannot be parsed: %v", again, err)
 		} else if !s.resumes(s) {
@@ -66,8 +65,7 @@ func FuzzParseDownloadState(f *testing.F) {
 				t.Errorf("range %d of %d bytes by %d", i, s.Size, s.RangeSize)
 			}
 		}
-		again, err := json.Marshal(s)
-		testenv.OK(t, err)
+		again := testenv.Must(json.Marshal(s))(t)
 		again = append(again, '\n')
 		for i, crc := range s.ranges {
 			again = appendRange(again, i, crc)
@@ -89,9 +87,14 @@ func TestPartSizes(t *testing.T) {
 		}
 	}
 	o := PutOptions{PartSize: 7}
-	if part := o.partSize(maxBlobSize); part != 7 {
-		t.Errorf("part size %d", part)
-	}
+	testenv.Equal(t, o.partSize(maxBlobSize), 7, "the part size")
+}
+
+// TestLimitsOfTheService checks that the client, which does not import the service, has its limits.
+func TestLimitsOfTheService(t *testing.T) {
+	testenv.Equal(t, maxBlobSize, blob.MaxSize, "the bytes of a blob")
+	testenv.Equal(t, maxPartSize, blob.MaxPartSize, "the bytes of a part")
+	testenv.Equal(t, maxParts, blob.MaxParts, "the parts of an upload")
 }
 
 // TestResumes checks which upload a later call continues.
@@ -119,8 +122,6 @@ func TestResumes(t *testing.T) {
 		before, now := exampleUploadState(), exampleUploadState()
 		before.Begin.Expires, now.Begin.Expires = "2030-01-01T00:00:00Z", "2030-01-01T00:00:00Z"
 		test.change(now)
-		if got := before.resumes(now); got != test.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		testenv.Equal(t, before.resumes(now), test.want, "%s", name)
 	}
 }
