@@ -80,7 +80,7 @@ func TestForgetDownload(t *testing.T) {
 		}
 		checkAlone(t, d.path)
 	}
-	testenv.Equal(t, len(d.s.requests(func(request) bool { return true })), 0, "the requests")
+	testenv.Equal(t, d.s.requests(func(request) bool { return true }), 0, "the requests")
 }
 
 // beside returns the path of the file with a suffix in the folder of a file.
@@ -143,7 +143,7 @@ func TestDownloadFileResumes(t *testing.T) {
 			var last int64
 			d.o.Progress = func(done, _ int64) { last = done }
 			testenv.OK(t, d.receive(t.Context()))
-			if n := len(d.s.requests(func(r request) bool { return r.method == http.MethodGet })); n < test.least || n > test.most {
+			if n := d.s.requests(func(r request) bool { return r.method == http.MethodGet }); n < test.least || n > test.most {
 				t.Errorf("%d requests, want %d to %d", n, test.least, test.most)
 			}
 			testenv.Equal(t, last, int64(len(d.content)), "the last progress")

@@ -54,7 +54,8 @@ func checkError(t *testing.T, err, want, other error) {
 	}
 }
 
-// checkMessage fails the test unless err is want, which may be errAny, and its message has the texts.
+// checkMessage fails the test unless err is want, which may be errAny, and its message has all
+// texts.
 func checkMessage(t testing.TB, err, want error, texts ...string) {
 	t.Helper()
 	if !expected(err, want) {

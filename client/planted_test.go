@@ -48,7 +48,7 @@ func TestPlantedFilesAreNotUsed(t *testing.T) {
 				testenv.OK(t, os.WriteFile(victim, secret, 0o600))
 				testenv.OK(t, plant(beside(t, d.path, suffix), victim))
 				testenv.OK(t, d.receive(t.Context()))
-				testenv.Equal(t, len(d.s.requests(func(r request) bool { return r.rawRange != "" })), 11, "the requested ranges, which are all")
+				testenv.Equal(t, d.s.requests(func(r request) bool { return r.rawRange != "" }), 11, "the requested ranges, which are all")
 				checkContent(t, d.path, d.content)
 				checkContent(t, victim, secret)
 			})

@@ -154,7 +154,7 @@ func TestReadContinuesAfterCut(t *testing.T) {
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
-		testenv.Equal(t, len(s.requests(func(r request) bool { return strings.HasPrefix(r.rawRange, "bytes=") })), 3, "requests for the rest")
+		testenv.Equal(t, s.requests(func(r request) bool { return strings.HasPrefix(r.rawRange, "bytes=") }), 3, "requests for the rest")
 		var w writerAt
 		if _, err := c.Download(t.Context(), "team", "a", &w, client.DownloadOptions{RangeSize: 50_000}); err != nil || !bytes.Equal(w.bytes, want) {
 			t.Errorf("downloaded %d bytes, %v", len(w.bytes), err)

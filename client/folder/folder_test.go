@@ -265,9 +265,9 @@ func TestCopyKeepsProperties(t *testing.T) {
 	})
 	check(err)
 	from, to := s.team("dir/"), folder.Prefix{Client: s.Client, Account: "other"}
-	for i, want := range []folder.Summary{{Copied: 1, Bytes: 1}, {Unchanged: 1}} {
-		testenv.Equal(t, testenv.Must(folder.Copy(t.Context(), from, to, folder.Options{Put: client.PutOptions{ContentLanguage: "en"}}))(t), want, "run %d", i)
-	}
+	o := folder.Options{Put: client.PutOptions{ContentLanguage: "en"}}
+	wantRun(folder.Copy(t.Context(), from, to, o))(t, "the first run", folder.Summary{Copied: 1, Bytes: 1}, nil)
+	wantRun(folder.Copy(t.Context(), from, to, o))(t, "the second run", folder.Summary{Unchanged: 1}, nil)
 	for e, err := range s.List(t.Context(), "other", client.ListOptions{Metadata: true}) {
 		check(err)
 		if e.ContentType != "text/x-own" || e.CacheControl != "max-age=9" || e.ContentLanguage != "en" || !e.Expires.Equal(expires) || !maps.Equal(e.Metadata, map[string]string{"color": "blue"}) {
