@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/paychan"
 )
@@ -73,56 +74,20 @@ func TestConcurrentReplays(t *testing.T) {
 	first.audit()
 }
 
-// TestConcurrentRepeats checks that concurrent repetitions of one purchase with its key all return
-// the same session.
-func TestConcurrentRepeats(t *testing.T) {
-	const repeats = 100
-	first := newShop(t)
-	handles := []*shop{first, first.another(t)}
-	payer := newPayer(t, 1)
-	c := first.open(payer.address(), 1)
-	p := first.paid(payer, 1, 1, 30)
-	ids, errs := make([]string, repeats), make([]error, repeats)
-	var wg sync.WaitGroup
-	for i := range repeats {
-		wg.Go(func() {
-			got, err := handles[i%2].Buy(t.Context(), paychan.BuyOptions{Payment: p}, &ledger.Idempotency{Scope: "buy", Key: "k"})
-			ids[i], errs[i] = got.ID, err
-		})
-	}
-	wg.Wait()
-	sessions := first.sessions(c.ID)
-	if len(sessions) != 1 {
-		t.Fatalf("%+v", sessions)
-	}
-	for i := range repeats {
-		if errs[i] != nil || ids[i] != sessions[0].ID {
-			t.Errorf("repeat %d: session %s, %v", i, ids[i], errs[i])
-		}
-	}
-	first.audit()
-}
-
 // TestConcurrentReturns checks that one return, repeated concurrently, counts once.
 func TestConcurrentReturns(t *testing.T) {
 	first := newShop(t)
 	handles := []*shop{first, first.another(t)}
 	payer := newPayer(t, 1)
 	c := first.open(payer.address(), 1)
-	if _, err := first.PayRead(t.Context(), first.paid(payer, 1, 1, 300), 100, ""); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(first.PayRead(t.Context(), first.paid(payer, 1, 1, 300), 100, "")))
 	errs := make([]error, 100)
 	var wg sync.WaitGroup
 	for i := range errs {
 		wg.Go(func() { _, errs[i] = handles[i%2].Return(t.Context(), c.ID, 7, handles[i%2].Price(), "r") })
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Error(err)
-	}
-	if got := first.channel(c.ID); got.Credit != 21 {
-		t.Errorf("credit %d, want 21", got.Credit)
-	}
+	testenv.Check(t, errors.Join(errs...))
+	testenv.Equal(t, first.channel(c.ID).Credit, 21, "the credit")
 	first.audit()
 }

@@ -354,6 +354,7 @@ func paymentInvalid(p *probe) {
 		"use of -1, with a key": func() error { return dbtest.Error(p.Store.UseSession(p.Ctx, "session", -1, dbtest.Idem("s", "k"))) },
 		"return of 0":           func() error { _, err := p.Store.ReturnChunksets(p.Ctx, "session", 0, "r"); return err },
 		"return of -1":          func() error { _, err := p.Store.ReturnChunksets(p.Ctx, "session", -1, "r"); return err },
+		"credit of 0":           func() error { _, err := p.Store.ReturnCredit(p.Ctx, "channel", 0, 1, "r"); return err },
 		"credit of -1":          func() error { _, err := p.Store.ReturnCredit(p.Ctx, "channel", -1, 1, "r"); return err },
 		"credit at price -1":    func() error { _, err := p.Store.ReturnCredit(p.Ctx, "channel", 1, -1, "r"); return err },
 	} {
