@@ -4,8 +4,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
-	"strconv"
+	"reflect"
 	"testing"
 	"time"
 
@@ -130,84 +131,50 @@ func TestVerifyUsesItsClock(t *testing.T) {
 	}
 }
 
-// vectors were created with the public client, valid and invalid ones.
-type vectors struct {
-	Expected struct {
-		Module   string `json:"micropayments_deployer"`
-		Asset    string `json:"fungible_asset"`
-		Receiver string
-		ChainID  uint8 `json:"chain_id"`
-	} `json:"expected_policy"`
-	Vectors []vector
-}
-
-type vector struct {
-	Name    string
-	Header  string         `json:"header_base64"`
-	Class   micropay.Class `json:"reject_class"`
-	Decoded struct {
-		Sender    string
-		Module    string   `json:"module_address"`
-		Secondary []string `json:"secondary_signers"`
-		Amount    string
-		Channel   string `json:"payment_channel_id"`
-		Sequence  string `json:"micropayment_sequence_number"`
-		Asset     string `json:"fungible_asset_address"`
-	}
-}
-
-func TestVerifyVectors(t *testing.T) {
-	b, err := os.ReadFile("../micropay/testdata/micropayments.json")
-	testenv.OK(t, err)
-	var file vectors
-	testenv.OK(t, json.Unmarshal(b, &file))
-	policy := file.Expected
-	s := newShop(t, func(o *paychan.Options) {
-		o.Module, o.Asset, o.Receiver, o.ChainID = policy.Module, policy.Asset, policy.Receiver, policy.ChainID
-	})
-	taken := 0
-	for _, v := range file.Vectors {
-		t.Run(v.Name, func(t *testing.T) {
-			want, kind := v.payment(t, &file)
-			got, err := s.Verify(t.Context(), v.Header, nil)
-			if !errors.Is(err, kind) {
-				t.Fatalf("error %v, want %v", err, kind)
-			}
-			if err != nil {
-				return
-			}
-			taken++
-			if got.Sender != want.Sender || got.Amount != want.Amount || got.Sequence != want.Sequence || got.PaymentChannelID != want.PaymentChannelID {
-				t.Errorf("%+v, want %+v", got, want)
-			}
-		})
-	}
-	if taken != 9 {
-		t.Errorf("%d of the vectors were accepted, want 9", taken)
-	}
-}
-
-// payment returns the expected result of Verify for a vector, or the kind of its refusal.
-func (v *vector) payment(t *testing.T, file *vectors) (p ledger.Payment, kind error) {
-	t.Helper()
-	d, policy := v.Decoded, file.Expected
-	switch v.Class {
-	case micropay.ClassEncoding, micropay.ClassParse, micropay.ClassShape:
-		return p, micropay.ErrMalformed
-	case micropay.ClassPolicy, micropay.ClassSigner, micropay.ClassSignature:
-		return p, micropay.ErrRefused
-	}
-	if canonical(d.Module) != policy.Module || canonical(d.Asset) != policy.Asset || canonical(d.Secondary[0]) != policy.Receiver {
-		return p, micropay.ErrRefused
-	}
-	p.Sender = canonical(d.Sender)
-	for into, text := range map[*int64]string{&p.Amount: d.Amount, &p.PaymentChannelID: d.Channel, &p.Sequence: d.Sequence} {
-		n, err := strconv.ParseUint(text, 10, 64)
-		testenv.OK(t, err)
-		if n >= 1<<63 {
-			return p, ledger.ErrAmountOverflow
+// TestVerifyIsReceive compares Verify with micropay.Receive on micropayments of the public client
+// and on invalid ones. The tests of package micropay compare Receive with an independent decoder.
+func TestVerifyIsReceive(t *testing.T) {
+	var file struct {
+		Policy struct {
+			Module   string `json:"micropayments_deployer"`
+			Asset    string `json:"fungible_asset"`
+			Receiver string
+			ChainID  uint8 `json:"chain_id"`
+		} `json:"expected_policy"`
+		Vectors []struct {
+			Name   string
+			Header string `json:"header_base64"`
 		}
-		*into = int64(n)
 	}
-	return p, nil
+	testenv.OK(t, json.Unmarshal(testenv.Must(os.ReadFile("../micropay/testdata/micropayments.json"))(t), &file))
+	s := newShop(t, func(o *paychan.Options) {
+		o.Module, o.Asset, o.Receiver, o.ChainID = file.Policy.Module, file.Policy.Asset, file.Policy.Receiver, file.Policy.ChainID
+	})
+	policy := micropay.Policy{ChainID: file.Policy.ChainID}
+	for text, into := range map[string]*micropay.Address{
+		file.Policy.Module: &policy.ModuleAddress, file.Policy.Asset: &policy.Asset, file.Policy.Receiver: &policy.Receiver,
+	} {
+		*into = testenv.Must(micropay.ParseAddress(text))(t)
+	}
+	accepted := 0
+	for _, v := range file.Vectors {
+		got, err := s.Verify(t.Context(), v.Header, nil)
+		m, want := micropay.Receive(v.Header, policy, s.clock.Now())
+		switch {
+		case want != nil:
+			if !reflect.DeepEqual(err, want) {
+				t.Errorf("%s: error %v, want %v", v.Name, err, want)
+			}
+		case max(m.Amount, m.PaymentChannelID, m.Sequence) > math.MaxInt64:
+			testenv.Is(t, err, ledger.ErrAmountOverflow, "%s", v.Name)
+		default:
+			accepted++
+			testenv.Is(t, err, nil, "%s", v.Name)
+			if got.Sender != m.Sender.String() || got.Amount != int64(m.Amount) || got.Sequence != int64(m.Sequence) ||
+				got.PaymentChannelID != int64(m.PaymentChannelID) {
+				t.Errorf("%s: %+v, want %+v", v.Name, got, m.Payment)
+			}
+		}
+	}
+	testenv.Equal(t, accepted, 9, "accepted vectors")
 }
