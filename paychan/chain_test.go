@@ -3,10 +3,9 @@ package paychan_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
+	"fmt"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sluice/internal/testenv"
@@ -73,12 +72,8 @@ func (v *chainView) read(ctx context.Context, _, _ string, number int64) (ledger
 // onChain runs a test in a bubble with a shop whose channel 1 is on the chain, with a deposit
 // of 100.
 func onChain(t *testing.T, test func(t *testing.T, s *shop, v *chainView, p payer), change ...func(*paychan.Options)) {
-	path := filepath.Join(t.TempDir(), "meta.db")
-	synctest.Test(t, func(t *testing.T) {
-		v := &chainView{
-			reading:    ledger.Reading{Deposit: 100, NextSequence: 1, Expires: time.Now().Add(time.Hour)},
-			simulation: paychan.Simulation{Success: true, GasUsed: 12},
-		}
+	v := &chainView{simulation: paychan.Simulation{Success: true, GasUsed: 12}}
+	withChain := func() paychan.Options {
 		opt := options()
 		opt.Chain = &paychan.ChainOptions{
 			Read: v.read, Simulate: v.simulate, AccountSequence: v.sequence, GasPrices: v.gasPrices, Ahead: func() (time.Duration, error) { return v.ahead, v.clock },
@@ -87,23 +82,18 @@ func onChain(t *testing.T, test func(t *testing.T, s *shop, v *chainView, p paye
 		for _, f := range change {
 			f(&opt)
 		}
-		s := &shop{t: t, path: path, opt: opt, now: time.Now}
-		s.start()
-		defer s.stop()
+		return opt
+	}
+	inBubble(t, withChain, func(t *testing.T, s *shop) {
+		v.reading = ledger.Reading{Deposit: 100, NextSequence: 1, Expires: time.Now().Add(time.Hour)}
 		s.SetGasPrices(0, 1<<40) // a node reads them when it starts
 		test(t, s, v, newPayer(t, 1))
-		s.audit()
 	})
 }
 
 func (s *shop) openOnChain(p payer) ledger.Channel {
 	s.t.Helper()
-	number := int64(1)
-	c, err := s.Open(s.t.Context(), paychan.OpenOptions{Sender: p.address(), PaymentChannelID: &number}, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return c
+	return s.open(p.address(), 1)
 }
 
 // TestNothingIsSoldAtAnUnknownGasPrice checks that a new form is compared with the gas price before
@@ -112,30 +102,19 @@ func (s *shop) openOnChain(p payer) ledger.Channel {
 func TestNothingIsSoldAtAnUnknownGasPrice(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		s.openOnChain(p)
-		buy := func(sequence, amount, price uint64) error {
-			return s.pay(p, sequence, amount, func(m *micropay.Payment) { m.MaxGas, m.GasPrice = 20, price })
-		}
+		buy := func(sequence, amount, price uint64) error { return s.pay(p, sequence, amount, gas(20, price)) }
 		s.stop()
 		s.start() // the prices are not known
 		v.priceless = errors.New("away")
-		if err := buy(1, 3, 100); !errors.Is(err, paychan.ErrChain) {
-			t.Errorf("while the price cannot be read: %v, want %v", err, paychan.ErrChain)
-		}
+		testenv.Is(t, buy(1, 3, 100), paychan.ErrChain, "while the price cannot be read")
 		v.priceless = nil
 		time.Sleep(time.Minute)
-		var refusal *micropay.Error
-		if err := buy(2, 3, 6<<40); !errors.As(err, &refusal) || refusal.Reason != micropay.ReasonGas {
-			t.Errorf("at six times the usual price: %v", err)
-		}
-		if err := buy(3, 3, 100); err != nil {
-			t.Error(err)
-		}
+		wantReason(t, "at six times the usual price", buy(2, 3, 6<<40), micropay.ReasonGas)
+		testenv.Check(t, buy(3, 3, 100))
 		s.stop()
 		s.start()
 		v.priceless = errors.New("away")
-		if err := buy(4, 6, 100); err != nil {
-			t.Errorf("a form that was accepted before: %v", err)
-		}
+		testenv.Is(t, buy(4, 6, 100), nil, "a form that was accepted before")
 	})
 }
 
@@ -154,22 +133,17 @@ func TestChannelsOfTheChainAreNamed(t *testing.T) {
 			"with an expiry":               {paychan.OpenOptions{Sender: p.address(), PaymentChannelID: &number, Expires: time.Now().Add(time.Hour)}, paychan.ErrChainTerms},
 			"one that is not on the chain": {paychan.OpenOptions{Sender: p.address(), PaymentChannelID: &other}, paychan.ErrNotOnChain},
 		} {
-			if _, err := s.Open(t.Context(), test.open, nil); !errors.Is(err, test.want) {
-				t.Errorf("%s: %v, want %v", what, err, test.want)
-			}
+			testenv.Is(t, testenv.Error(s.Open(t.Context(), test.open, nil)), test.want, "%s", what)
 		}
 		v.fails = errors.New("no fullnode answers")
-		if _, err := s.Open(t.Context(), paychan.OpenOptions{Sender: p.address(), PaymentChannelID: &number}, nil); !errors.Is(err, paychan.ErrChain) {
-			t.Errorf("without the chain: %v", err)
-		}
+		err := testenv.Error(s.Open(t.Context(), paychan.OpenOptions{Sender: p.address(), PaymentChannelID: &number}, nil))
+		testenv.Is(t, err, paychan.ErrChain, "without the chain")
 		v.fails, v.reading.Withdrawn, v.reading.NextSequence = nil, 40, 5
 		c := s.openOnChain(p)
 		if c.Deposit != 100 || c.Accepted != 40 || c.Settled != 40 || c.NextSequence != 5 || !c.Expires.Equal(v.reading.Expires) {
 			t.Errorf("%+v", c)
 		}
-		if _, err := s.Deposit(t.Context(), c.ID, 5, nil); !errors.Is(err, paychan.ErrDepositOnChain) {
-			t.Errorf("deposit: %v", err)
-		}
+		testenv.Is(t, testenv.Error(s.Deposit(t.Context(), c.ID, 5, nil)), paychan.ErrDepositOnChain, "deposit")
 	})
 }
 
@@ -180,7 +154,7 @@ func TestChannelsAreReadAgain(t *testing.T) {
 		s.openOnChain(p)
 		sequence, amount := uint64(0), uint64(0)
 		pay := func(n uint64) error {
-			_, err := s.PayRead(t.Context(), s.paid(p, 1, sequence+1, amount+n), 1, "")
+			err := s.pay(p, sequence+1, amount+n)
 			if err == nil {
 				sequence, amount = sequence+1, amount+n
 			}
@@ -188,46 +162,34 @@ func TestChannelsAreReadAgain(t *testing.T) {
 		}
 		reads := func(want int64, what string) {
 			t.Helper()
-			if got := v.reads.Swap(0); got != want {
-				t.Errorf("%s: %d readings, want %d", what, got, want)
-			}
-		}
-		must := func(err error) {
-			t.Helper()
-			testenv.OK(t, err)
+			testenv.Equal(t, v.reads.Swap(0), want, "%s: readings", what)
 		}
 		reads(1, "open")
-		must(pay(3))
+		testenv.OK(t, pay(3))
 		time.Sleep(30 * time.Second)
-		must(pay(3))
+		testenv.OK(t, pay(3))
 		reads(0, "a reading that is recent")
 		time.Sleep(time.Second)
-		must(pay(3))
+		testenv.OK(t, pay(3))
 		reads(1, "a reading that is old")
-		if err := pay(200); !errors.Is(err, ledger.ErrInsufficientFunds) {
-			t.Errorf("above the deposit: %v", err)
-		}
+		testenv.Is(t, pay(200), ledger.ErrInsufficientFunds, "above the deposit")
 		reads(0, "above the deposit, immediately after a reading")
 		time.Sleep(3 * time.Second)
 		v.reading.Deposit = 1000
-		must(pay(200))
+		testenv.OK(t, pay(200))
 		reads(1, "above the deposit, after a deposit")
 		time.Sleep(31 * time.Second)
 		v.reading.Deposit = 999
-		if err := pay(3); !errors.Is(err, ledger.ErrChannelStopped) {
-			t.Errorf("a channel that has shrunk: %v", err)
-		}
+		testenv.Is(t, pay(3), ledger.ErrChannelStopped, "a channel that has shrunk")
 		time.Sleep(3 * time.Second)
 		v.reading.Deposit = 2000
 		v.reads.Store(0)
-		must(pay(3))
+		testenv.OK(t, pay(3))
 		reads(1, "a channel that has stopped, after a deposit")
 
 		time.Sleep(31 * time.Second)
 		v.reading.Gone = true
-		if err := pay(3); !errors.Is(err, ledger.ErrChannelStopped) {
-			t.Errorf("a channel that is gone: %v", err)
-		}
+		testenv.Is(t, pay(3), ledger.ErrChannelStopped, "a channel that is gone")
 	})
 }
 
@@ -242,9 +204,7 @@ func TestSalesGoOnWithoutTheChain(t *testing.T) {
 		began := time.Now()
 		for i := range uint64(20) {
 			began := time.Now()
-			if _, err := s.PayRead(t.Context(), s.paid(p, 1, i+1, 3*(i+1)), 1, ""); err != nil {
-				t.Fatal(err)
-			}
+			s.mustPay(p, i+1, 3*(i+1))
 			if waited := time.Since(began); waited > 2*time.Second {
 				t.Errorf("payment %d took %s", i, waited)
 			}
@@ -264,17 +224,6 @@ func TestSalesGoOnWithoutTheChain(t *testing.T) {
 // little for it, is refused.
 func TestGasIsCheckedBeforeAcceptance(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, _ *chainView, p payer) {
-		refused := func(gas, price uint64) bool {
-			t.Helper()
-			m := promise(time.Now(), 1, 1, 3)
-			m.MaxGas, m.GasPrice = gas, price
-			_, err := s.Verify(t.Context(), p.sign(t, m), nil)
-			bad, ok := errors.AsType[*micropay.Error](err)
-			if err != nil && (!ok || bad.Reason != micropay.ReasonGas) {
-				t.Fatal(err)
-			}
-			return err != nil
-		}
 		s.SetGasPrices(100, 300)
 		for _, test := range []struct {
 			gas, price uint64
@@ -283,8 +232,11 @@ func TestGasIsCheckedBeforeAcceptance(t *testing.T) {
 			{1 << 30, 1 << 10, false}, {1 << 30, 1<<10 + 1, true}, {1 << 63, 100, true}, {1 << 33, 1 << 33, true}, {1000, 100, false}, {1000, 99, true},
 			{3, 100, false}, {2, 100, true}, {1000, 1500, false}, {1000, 1501, true},
 		} {
-			if refused(test.gas, test.price) != test.refused {
-				t.Errorf("%+v", test)
+			_, err := s.verify(p, 1, 3, gas(test.gas, test.price))
+			if test.refused {
+				wantReason(t, fmt.Sprintf("%+v", test), err, micropay.ReasonGas)
+			} else {
+				testenv.Is(t, err, nil, "%+v", test)
 			}
 		}
 	})

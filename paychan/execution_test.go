@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
@@ -18,28 +19,26 @@ func startingLimit(o *paychan.Options) { o.Chain.StartingLimit, o.UnsettledLimit
 // pay pays for one chunkset by a payment with changes.
 func (s *shop) pay(p payer, sequence, amount uint64, change ...func(*micropay.Payment)) error {
 	s.t.Helper()
-	_, err := s.attempt(p, sequence, amount, change...)
+	payment, err := s.verify(p, sequence, amount, change...)
+	if err == nil {
+		_, err = s.PayRead(s.t.Context(), payment, 1, "")
+	}
 	return err
 }
 
-func (s *shop) attempt(p payer, sequence, amount uint64, change ...func(*micropay.Payment)) (ledger.Channel, error) {
+// verify signs and verifies a payment with changes over channel 1.
+func (s *shop) verify(p payer, sequence, amount uint64, change ...func(*micropay.Payment)) (ledger.Payment, error) {
 	s.t.Helper()
 	m := promise(s.now(), 1, sequence, amount)
 	for _, f := range change {
 		f(&m)
 	}
-	payment, err := s.Verify(s.t.Context(), p.sign(s.t, m), nil)
-	if err != nil {
-		return ledger.Channel{}, err
-	}
-	return s.PayRead(s.t.Context(), payment, 1, "")
+	return s.Verify(s.t.Context(), p.sign(s.t, m), nil)
 }
 
 func (s *shop) mustPay(p payer, sequence, amount uint64, change ...func(*micropay.Payment)) {
 	s.t.Helper()
-	if err := s.pay(p, sequence, amount, change...); err != nil {
-		s.t.Fatal(err)
-	}
+	ok(s.t, s.pay(p, sequence, amount, change...))
 }
 
 // wantReason fails the test unless a micropayment was refused for this reason.
@@ -70,9 +69,7 @@ func TestEachFormIsSimulatedOnce(t *testing.T) {
 		c := s.openOnChain(p)
 		simulated := func(what string, want int64) {
 			t.Helper()
-			if got := v.simulations.Swap(0); got != want {
-				t.Errorf("%s: %d simulations, want %d", what, got, want)
-			}
+			testenv.Equal(t, v.simulations.Swap(0), want, "%s: simulations", what)
 		}
 		v.simulation = paychan.Simulation{VMStatus: "INVALID_AUTH_KEY"}
 		wantReason(t, "a payment that cannot be executed", s.pay(p, 1, 3), micropay.ReasonExecution)
@@ -93,12 +90,8 @@ func TestEachFormIsSimulatedOnce(t *testing.T) {
 		s.mustPay(p, 6, 15, gas(5000, 101))
 		s.mustPay(p, 7, 18, gas(5000, 101))
 		simulated("other gas, and another price", 2)
-		if err := s.pay(p, 7, 21, gas(6000, 100)); !errors.Is(err, ledger.ErrStalePayment) {
-			t.Errorf("a stale payment: %v", err)
-		}
-		if err := s.pay(p, 8, 200, gas(6000, 100)); !errors.Is(err, ledger.ErrInsufficientFunds) {
-			t.Errorf("above the deposit: %v", err)
-		}
+		testenv.Is(t, s.pay(p, 7, 21, gas(6000, 100)), ledger.ErrStalePayment, "a stale payment")
+		testenv.Is(t, s.pay(p, 8, 200, gas(6000, 100)), ledger.ErrInsufficientFunds, "above the deposit")
 		simulated("what is refused anyway", 0)
 		if got := s.Stats(); got.Simulated != 3 || got.SimulationRefused != 1 || got.SimulationFailed != 0 {
 			t.Errorf("%+v", got)
@@ -177,9 +170,7 @@ func TestResultsOfOtherPayments(t *testing.T) {
 			synctest.Wait()
 			close(release)
 			payments.Wait()
-			if got := v.simulations.Load(); got != 1 {
-				t.Errorf("%d simulations, want 1", got)
-			}
+			testenv.Equal(t, v.simulations.Load(), 1, "simulations")
 			return errs
 		}
 		errs := together(paychan.Simulation{Success: true, GasUsed: 12},
@@ -203,21 +194,15 @@ func TestSellingLimitGrows(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		v.reading.Deposit = 1000
 		c := s.openOnChain(p)
-		if got := s.SellingLimit(c); got != 30 {
-			t.Errorf("the selling limit is %d", got)
-		}
+		testenv.Equal(t, s.SellingLimit(c), 30, "the selling limit")
 		wantLimit(t, "above it", s.pay(p, 1, 31), ledger.UnsettledLimitError{Limit: 30})
 		s.mustPay(p, 1, 30)
 		wantLimit(t, "after a payment", s.pay(p, 2, 33), ledger.UnsettledLimitError{Limit: 30, Unsettled: 30})
 		s.collect(c.ID, v)
-		if got := s.SellingLimit(s.channel(c.ID)); got != 60 {
-			t.Errorf("the selling limit is %d after 30 units were collected", got)
-		}
+		testenv.Equal(t, s.SellingLimit(s.channel(c.ID)), 60, "the selling limit after 30 units were collected")
 		s.mustPay(p, 3, 90)
 		s.collect(c.ID, v)
-		if got := s.SellingLimit(s.channel(c.ID)); got != 80 {
-			t.Errorf("the selling limit is %d, want the unsettled limit", got)
-		}
+		testenv.Equal(t, s.SellingLimit(s.channel(c.ID)), 80, "the selling limit, which is the unsettled limit")
 		v.fails = errors.New("no fullnode answers")
 		wantLimit(t, "another form without the chain", s.pay(p, 4, 130, gas(5000, 100)), ledger.UnsettledLimitError{Limit: 30})
 	}, startingLimit)
@@ -230,23 +215,19 @@ func (s *shop) collect(id string, v *chainView) {
 	v.reading.Withdrawn, v.reading.NextSequence = sub.Amount, sub.Sequence+1
 	after := v.reading
 	after.ChainTime = s.now()
-	if err := s.meta.EndSubmission(s.t.Context(), id, sub.Sequence, ledger.Outcome{State: ledger.Collected, Withdrawn: sub.Amount, Reading: after}); err != nil {
-		s.t.Fatal(err)
-	}
+	outcome := ledger.Outcome{State: ledger.Collected, Withdrawn: sub.Amount, Reading: after}
+	ok(s.t, s.meta.EndSubmission(s.t.Context(), id, sub.Sequence, outcome))
 }
 
 // submit begins to collect a channel's pending settlement.
 func (s *shop) submit(id string) ledger.Submission {
 	s.t.Helper()
 	due := s.pending()[0]
-	m, err := micropay.Parse(due.Proof)
-	if err != nil {
-		s.t.Fatal(err)
+	sub := ledger.Submission{
+		Channel: id, Sequence: due.Sequence, Amount: due.Amount, Expires: due.Expires, Body: []byte{1},
+		Form: must(micropay.Parse(due.Proof))(s.t).Form(),
 	}
-	sub := ledger.Submission{Channel: id, Sequence: due.Sequence, Amount: due.Amount, Expires: due.Expires, Body: []byte{1}, Form: m.Form()}
-	if err := s.meta.BeginSubmission(s.t.Context(), sub); err != nil {
-		s.t.Fatal(err)
-	}
+	ok(s.t, s.meta.BeginSubmission(s.t.Context(), sub))
 	return sub
 }
 
@@ -267,9 +248,7 @@ func TestAccountSequences(t *testing.T) {
 		s.mustPay(p, 2, 6, plain(8))
 		s.mustPay(p, 3, 9, plain(micropay.NoAccountSequence))
 		s.mustPay(p, 4, 12)
-		if got := v.accounts.Swap(0); got != 1 {
-			t.Errorf("the account was asked for %d times, want once", got)
-		}
+		testenv.Equal(t, v.accounts.Swap(0), 1, "times that the account was asked for")
 		if got := s.channel(c.ID); got.Accepted != 12 {
 			t.Errorf("%+v", got)
 		}
@@ -306,9 +285,7 @@ func TestEndingPaymentsSellNothing(t *testing.T) {
 		time.Sleep(31 * time.Second) // the channel is read again
 		s.mustPay(p, 3, 9)
 		time.Sleep(20 * time.Second)
-		if err := s.pay(p, 4, 12); !errors.Is(err, paychan.ErrChannelEnding) {
-			t.Errorf("a channel that ends: %v", err)
-		}
+		testenv.Is(t, s.pay(p, 4, 12), paychan.ErrChannelEnding, "a channel that ends")
 		time.Sleep(3 * time.Second)
 		v.reading.Expires = time.Now().Add(time.Hour)
 		s.mustPay(p, 4, 12)
@@ -322,17 +299,11 @@ func TestExtendedChannelsAreReadAgain(t *testing.T) {
 		c := s.openOnChain(p)
 		time.Sleep(2 * time.Hour)
 		payment := s.paid(p, 1, 1, 3)
-		if err := s.Live(t.Context(), payment); !errors.Is(err, ledger.ErrChannelExpired) {
-			t.Errorf("an expired channel: %v", err)
-		}
-		if err := s.pay(p, 1, 3); !errors.Is(err, ledger.ErrChannelExpired) {
-			t.Errorf("an expired channel: %v", err)
-		}
+		testenv.Is(t, s.Live(t.Context(), payment), ledger.ErrChannelExpired, "an expired channel")
+		testenv.Is(t, s.pay(p, 1, 3), ledger.ErrChannelExpired, "a payment over an expired channel")
 		v.reading.Expires = time.Now().Add(time.Hour)
 		time.Sleep(3 * time.Second)
-		if err := s.Live(t.Context(), payment); err != nil {
-			t.Errorf("an extended channel: %v", err)
-		}
+		testenv.Is(t, s.Live(t.Context(), payment), nil, "an extended channel")
 		time.Sleep(2 * time.Hour)
 		v.reading.Expires = time.Now().Add(time.Hour)
 		s.mustPay(p, 1, 3)
@@ -355,12 +326,11 @@ func TestNothingIsSoldByAnotherClock(t *testing.T) {
 		}{{ahead: 10*time.Second + 1}, {ahead: time.Minute}, {wrong: errors.New("a day ahead")}} {
 			v.ahead, v.clock = test.ahead, test.wrong
 			s.unchanged(c.ID, paychan.ErrClock, func() error { return s.pay(p, 1, 3) })
-			s.unchanged(c.ID, paychan.ErrClock, func() error { _, err := s.PayRead(t.Context(), payment, 1, ""); return err })
-			s.unchanged(c.ID, paychan.ErrClock, func() error { _, err := s.Buy(t.Context(), paychan.BuyOptions{Payment: payment}, nil); return err })
-			s.unchanged(c.ID, paychan.ErrClock, func() error { _, err := s.Renew(t.Context(), c.ID, payment); return err })
-			if err := s.ClockAgrees(); !errors.Is(err, paychan.ErrClock) {
-				t.Errorf("%+v: %v", test, err)
+			for _, spend := range s.spend() {
+				s.unchanged(c.ID, paychan.ErrClock, func() error { return spend(payment) })
 			}
+			s.unchanged(c.ID, paychan.ErrClock, func() error { return testenv.Error(s.Renew(t.Context(), c.ID, payment)) })
+			testenv.Is(t, s.ClockAgrees(), paychan.ErrClock, "%+v", test)
 		}
 		v.clock = nil
 		for i, ahead := range []time.Duration{10 * time.Second, 0, -time.Hour} {

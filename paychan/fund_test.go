@@ -1,12 +1,12 @@
 package paychan_test
 
 import (
-	"errors"
 	"sync"
 	"testing"
 	"time"
 
 	"sluice/database"
+	"sluice/internal/testenv"
 	"sluice/ledger"
 )
 
@@ -28,25 +28,20 @@ func TestFund(t *testing.T) {
 	fund(bob, 7, 0, 1, 7, true)
 	fund(alice, 3, 9, 9, 3, true)
 	fund(alice, 4, 9, 9, 7, false)
-	if _, err := s.Close(t.Context(), first.ID); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(s.Close(t.Context(), first.ID)))
 	fund(alice, 20, 0, 2, 20, true)
-	if _, _, err := s.Fund(t.Context(), alice, 1, 1); !errors.Is(err, ledger.ErrChannelClosed) {
-		t.Errorf("a closed channel that is named: %v", err)
+	refused := func(what string, amount, number int64, want error) {
+		t.Helper()
+		_, _, err := s.Fund(t.Context(), alice, amount, number)
+		testenv.Is(t, err, want, "%s", what)
 	}
+	refused("a closed channel that is named", 1, 1, ledger.ErrChannelClosed)
 	s.open("", 3) // for the first payer that uses it
 	s.clock.Advance(s.TTL() + time.Second)
 	fund(alice, 6, 0, 4, 6, true) // 1 is closed, 2 has expired, 3 is not the sender's
-	if _, _, err := s.Fund(t.Context(), alice, 1, 3); !errors.Is(err, database.ErrExists) {
-		t.Errorf("a channel without a sender: %v", err)
-	}
-	if _, _, err := s.Fund(t.Context(), alice, 1<<62, 4); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := s.Fund(t.Context(), alice, 1<<62, 4); !errors.Is(err, ledger.ErrAmountOverflow) {
-		t.Errorf("more than a deposit can be: %v", err)
-	}
+	refused("a channel without a sender", 1, 3, database.ErrExists)
+	fund(alice, 1<<62, 4, 4, 1<<62+6, false)
+	refused("more than a deposit can be", 1<<62, 4, ledger.ErrAmountOverflow)
 }
 
 // TestConcurrentFunds checks that concurrent calls open one channel, and that each amount is added

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -51,6 +52,23 @@ type tester interface {
 	Context() context.Context
 }
 
+// ok ends the test if err is not nil. It is testenv.OK for a tester.
+func ok(t tester, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must is testenv.Must for a tester.
+func must[T any](v T, err error) func(tester) T {
+	return func(t tester) T {
+		t.Helper()
+		ok(t, err)
+		return v
+	}
+}
+
 // shop is a Service over a real store. Its methods end the test on an unexpected error.
 type shop struct {
 	*paychan.Service
@@ -76,15 +94,22 @@ func newShop(t *testing.T, change ...func(*paychan.Options)) *shop {
 	return s
 }
 
+// inBubble runs a test on a new shop in a bubble of synctest, and audits the shop in the end.
+func inBubble(t *testing.T, opt func() paychan.Options, test func(*testing.T, *shop)) {
+	path := filepath.Join(t.TempDir(), "meta.db")
+	synctest.Test(t, func(t *testing.T) {
+		s := &shop{t: t, path: path, opt: opt(), now: time.Now}
+		s.start()
+		defer s.stop()
+		test(t, s)
+		s.audit()
+	})
+}
+
 func (s *shop) start() {
 	s.t.Helper()
-	var err error
-	if s.meta, err = sqlstore.OpenSQLite(s.path, sqlstore.Options{Now: s.now}); err != nil {
-		s.t.Fatal(err)
-	}
-	if s.Service, err = paychan.New(s.meta, s.opt); err != nil {
-		s.t.Fatal(err)
-	}
+	s.meta = must(sqlstore.OpenSQLite(s.path, sqlstore.Options{Now: s.now}))(s.t)
+	s.Service = must(paychan.New(s.meta, s.opt))(s.t)
 }
 
 func (s *shop) stop() {
@@ -103,79 +128,37 @@ func (s *shop) another(t *testing.T) *shop {
 	return other
 }
 
-// on returns the same shop for a subtest.
-func (s *shop) on(t tester) *shop {
-	same := *s
-	same.t = t
-	return &same
-}
-
-func price(units int64) func(*paychan.Options) {
-	return func(o *paychan.Options) { o.Price = units }
-}
-
-func deposit(units int64) func(*paychan.Options) {
-	return func(o *paychan.Options) { o.Deposit = units }
-}
-
-func unsettledLimit(units int64) func(*paychan.Options) {
-	return func(o *paychan.Options) { o.UnsettledLimit = units }
-}
-
 // open opens a channel with this number; sender may be empty.
 func (s *shop) open(sender string, number int64) ledger.Channel {
 	s.t.Helper()
-	c, err := s.Open(s.t.Context(), paychan.OpenOptions{Sender: sender, PaymentChannelID: &number}, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return c
+	return must(s.Open(s.t.Context(), paychan.OpenOptions{Sender: sender, PaymentChannelID: &number}, nil))(s.t)
 }
 
 func (s *shop) channel(id string) ledger.Channel {
 	s.t.Helper()
-	c, err := s.Get(s.t.Context(), id)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return c
+	return must(s.Get(s.t.Context(), id))(s.t)
 }
 
 // paid returns a new, verified payment that is valid for a minute.
 func (s *shop) paid(p payer, channel, sequence, amount uint64) ledger.Payment {
 	s.t.Helper()
-	payment, err := s.Verify(s.t.Context(), p.sign(s.t, promise(s.now(), channel, sequence, amount)), nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return payment
+	text := p.sign(s.t, promise(s.now(), channel, sequence, amount))
+	return must(s.Verify(s.t.Context(), text, nil))(s.t)
 }
 
 func (s *shop) buy(b paychan.BuyOptions) ledger.Session {
 	s.t.Helper()
-	bought, err := s.Buy(s.t.Context(), b, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return bought
+	return must(s.Buy(s.t.Context(), b, nil))(s.t)
 }
 
 func (s *shop) sessions(channel string) []ledger.Session {
 	s.t.Helper()
-	list, err := s.Sessions(s.t.Context(), channel)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return list
+	return must(s.Sessions(s.t.Context(), channel))(s.t)
 }
 
 func (s *shop) pending() []ledger.Settlement {
 	s.t.Helper()
-	list, err := s.meta.Settlements(s.t.Context(), ledger.Settlement{}, 1_000)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return list
+	return must(s.meta.Settlements(s.t.Context(), ledger.Settlement{}, 1_000))(s.t)
 }
 
 // audit fails the test unless the ledger adds up.
@@ -226,26 +209,15 @@ type payer struct{ signer *micropay.Signer }
 
 func newPayer(t tester, secret byte) payer {
 	t.Helper()
-	key, err := micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{secret}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := micropay.NewSigner(micropay.SchemeEd25519, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return payer{signer}
+	key := must(micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{secret}, 32)))(t)
+	return payer{must(micropay.NewSigner(micropay.SchemeEd25519, key))(t)}
 }
 
 func (p payer) address() string { return p.signer.Address().String() }
 
 func (p payer) sign(t tester, m micropay.Payment) string {
 	t.Helper()
-	signed, err := p.signer.Sign(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return signed.Base64()
+	return must(p.signer.Sign(m))(t).Base64()
 }
 
 // promise returns a payment that the shop accepts, valid for a minute.

@@ -373,9 +373,7 @@ func (h *history) advance(t *rapid.T) {
 
 // settle books everything that is pending.
 func (h *history) settle(t *rapid.T) {
-	if err := h.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, h.Settle(t.Context()))
 	for _, c := range h.model.channels {
 		if c.pending != nil {
 			c.settled(*c.pending)
@@ -387,9 +385,7 @@ func (h *history) settle(t *rapid.T) {
 func (h *history) settleLate(t *rapid.T) {
 	c := h.anyChannel(t, func(c *modelChannel) bool { return len(c.accepted) > 0 })
 	s := c.accepted[rapid.IntRange(0, len(c.accepted)-1).Draw(t, "payment")]
-	if err := h.meta.Book(t.Context(), []ledger.Settlement{s}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, h.meta.Book(t.Context(), []ledger.Settlement{s}))
 	c.settled(s)
 }
 

@@ -12,17 +12,14 @@ import (
 	"sluice/paychan"
 )
 
-func (s *shop) renew(id string, p payer, sequence, amount uint64, change ...func(*micropay.Payment)) (ledger.Channel, error) {
+// renew renews the newest payment over a channel by a payment with changes.
+func (s *shop) renew(id string, p payer, sequence, amount uint64, change ...func(*micropay.Payment)) error {
 	s.t.Helper()
-	m := promise(s.now(), 1, sequence, amount)
-	for _, f := range change {
-		f(&m)
+	payment, err := s.verify(p, sequence, amount, change...)
+	if err == nil {
+		_, err = s.Renew(s.t.Context(), id, payment)
 	}
-	payment, err := s.Verify(s.t.Context(), p.sign(s.t, m), nil)
-	if err != nil {
-		return ledger.Channel{}, err
-	}
-	return s.Renew(s.t.Context(), id, payment)
+	return err
 }
 
 // TestRenew lets a payment expire over a channel at its limit. Only a renewal brings the channel
@@ -30,11 +27,11 @@ func (s *shop) renew(id string, p payer, sequence, amount uint64, change ...func
 func TestRenew(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		c := s.openOnChain(p)
-		if _, err := s.renew(c.ID, p, 1, 0); !errors.Is(err, ledger.ErrStalePayment) && !errors.Is(err, ledger.ErrNothingExpired) {
+		if err := s.renew(c.ID, p, 1, 0); !errors.Is(err, ledger.ErrStalePayment) && !errors.Is(err, ledger.ErrNothingExpired) {
 			t.Errorf("before a payment: %v", err)
 		}
 		s.mustPay(p, 1, 30)
-		s.unchanged(c.ID, ledger.ErrNothingExpired, func() error { _, err := s.renew(c.ID, p, 2, 30); return err })
+		s.unchanged(c.ID, ledger.ErrNothingExpired, func() error { return s.renew(c.ID, p, 2, 30) })
 		time.Sleep(time.Minute)
 		wantLimit(t, "a payment over the channel", s.pay(p, 2, 33), ledger.UnsettledLimitError{Limit: 30, Unsettled: 30, Expired: 30})
 		if got := s.channel(c.ID); got.Expired != 30 {
@@ -44,24 +41,17 @@ func TestRenew(t *testing.T) {
 		for what, test := range map[string]struct{ sequence, amount uint64 }{
 			"the same number": {1, 30}, "another amount": {2, 33}, "a smaller amount": {2, 29},
 		} {
-			s.unchanged(c.ID, stored, func() error { _, err := s.renew(c.ID, p, test.sequence, test.amount); return err })
+			s.unchanged(c.ID, stored, func() error { return s.renew(c.ID, p, test.sequence, test.amount) })
 			if t.Failed() {
 				t.Fatal(what)
 			}
 		}
-		stranger := newPayer(t, 2)
-		if _, err := s.renew(c.ID, stranger, 2, 30); !errors.Is(err, paychan.ErrOtherChannel) {
-			t.Errorf("by another payer: %v", err)
-		}
-		if _, err := s.renew(c.ID, p, 2, 30, func(m *micropay.Payment) { m.PaymentChannelID = 2 }); !errors.Is(err, paychan.ErrOtherChannel) {
-			t.Errorf("over another channel: %v", err)
-		}
-		if _, err := s.renew("unknown", p, 2, 30); !errors.Is(err, database.ErrNotFound) {
-			t.Errorf("of an unknown channel: %v", err)
-		}
+		another := func(m *micropay.Payment) { m.PaymentChannelID = 2 }
+		testenv.Is(t, s.renew(c.ID, newPayer(t, 2), 2, 30), paychan.ErrOtherChannel, "by another payer")
+		testenv.Is(t, s.renew(c.ID, p, 2, 30, another), paychan.ErrOtherChannel, "over another channel")
+		testenv.Is(t, s.renew("unknown", p, 2, 30), database.ErrNotFound, "of an unknown channel")
 		v.simulation = paychan.Simulation{VMStatus: "Out of gas"}
-		_, err := s.renew(c.ID, p, 2, 30, gas(1000, 100))
-		wantReason(t, "one that cannot be executed", err, micropay.ReasonExecution)
+		wantReason(t, "one that cannot be executed", s.renew(c.ID, p, 2, 30, gas(1000, 100)), micropay.ReasonExecution)
 		v.simulation = paychan.Simulation{Success: true}
 
 		payment := s.paid(p, 1, 2, 30)
@@ -84,19 +74,13 @@ func TestRenewalOutlivesAnExpiredSubmission(t *testing.T) {
 		c := s.openOnChain(p)
 		s.mustPay(p, 1, 10)
 		s.submit(c.ID)
-		if _, err := s.renew(c.ID, p, 2, 10); !errors.Is(err, ledger.ErrNothingExpired) {
-			t.Errorf("while it is in flight: %v", err)
-		}
+		testenv.Is(t, s.renew(c.ID, p, 2, 10), ledger.ErrNothingExpired, "while it is in flight")
 		time.Sleep(time.Minute)
 		after := v.reading
 		after.ChainTime = s.now()
 		testenv.OK(t, s.meta.EndSubmission(t.Context(), c.ID, 1, ledger.Outcome{State: ledger.Expired, Reading: after}))
-		if err := s.pay(p, 2, 13); !errors.Is(err, ledger.ErrChannelStopped) {
-			t.Errorf("before the renewal: %v", err)
-		}
-		if _, err := s.renew(c.ID, p, 2, 10); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Is(t, s.pay(p, 2, 13), ledger.ErrChannelStopped, "before the renewal")
+		testenv.OK(t, s.renew(c.ID, p, 2, 10))
 		s.collect(c.ID, v)
 		s.mustPay(p, 3, 13)
 	})
@@ -121,15 +105,11 @@ func TestReconcile(t *testing.T) {
 		if got := s.channel(c.ID); got.Settled != 25 || got.Elsewhere != 25 {
 			t.Errorf("%+v", got)
 		}
-		if _, err := s.Reconcile(t.Context(), "unknown", true); !errors.Is(err, database.ErrNotFound) {
-			t.Errorf("%v", err)
-		}
+		reconcile := func(id string) error { return testenv.Error(s.Reconcile(t.Context(), id, true)) }
+		testenv.Is(t, reconcile("unknown"), database.ErrNotFound, "an unknown channel")
 		v.fails = errors.New("no fullnode answers")
-		if _, err := s.Reconcile(t.Context(), c.ID, true); !errors.Is(err, paychan.ErrChain) {
-			t.Errorf("%v", err)
-		}
+		testenv.Is(t, reconcile(c.ID), paychan.ErrChain, "without a fullnode")
 	})
-	if _, err := newShop(t).Reconcile(t.Context(), "any", false); !errors.Is(err, paychan.ErrNoChain) {
-		t.Errorf("without a chain: %v", err)
-	}
+	err := testenv.Error(newShop(t).Reconcile(t.Context(), "any", false))
+	testenv.Is(t, err, paychan.ErrNoChain, "without a chain")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +18,7 @@ import (
 	"sluice/paychan"
 )
 
-// ledger is a store with a ledger that fails as configured.
+// bookKeeper is a store with a ledger that fails as configured.
 type bookKeeper struct {
 	paychan.Store
 	mu struct {
@@ -78,10 +77,7 @@ func (l *bookKeeper) called() (calls [][]ledger.Settlement, at []time.Time) {
 func (s *shop) withLedger() *bookKeeper {
 	s.t.Helper()
 	l := &bookKeeper{Store: s.meta}
-	var err error
-	if s.Service, err = paychan.New(l, s.opt); err != nil {
-		s.t.Fatal(err)
-	}
+	s.Service = must(paychan.New(l, s.opt))(s.t)
 	return l
 }
 
@@ -99,19 +95,14 @@ type settling struct {
 
 // settleIn runs a test in a bubble. Run returns before the test does.
 func settleIn(t *testing.T, test func(*testing.T, *settling)) {
-	path := filepath.Join(t.TempDir(), "meta.db")
-	synctest.Test(t, func(t *testing.T) {
-		s := &settling{shop: &shop{t: t, path: path, opt: options(), now: time.Now}, payer: newPayer(t, 1)}
-		s.start()
-		defer s.stop()
-		s.ledger = s.withLedger()
+	inBubble(t, options, func(t *testing.T, shop *shop) {
+		s := &settling{shop: shop, ledger: shop.withLedger(), payer: newPayer(t, 1)}
 		s.channel = s.open(s.payer.address(), 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		var tasks sync.WaitGroup
 		tasks.Go(func() { s.Run(ctx, s.report) })
 		tasks.Go(func() { s.Review(ctx, s.report) })
 		test(t, s)
-		s.audit()
 		cancel()
 		tasks.Wait()
 		if got, ok := s.Unsettled(); ok {
@@ -159,6 +150,13 @@ func (s *settling) settled(want int64) {
 	}
 }
 
+func (s *settling) nothingPending() {
+	s.t.Helper()
+	if pending := s.pending(); len(pending) > 0 {
+		s.t.Errorf("still pending: %+v", pending)
+	}
+}
+
 func TestRunCollectsWhatIsAccepted(t *testing.T) {
 	settleIn(t, func(t *testing.T, s *settling) {
 		s.wait(10 * time.Second)
@@ -168,12 +166,8 @@ func TestRunCollectsWhatIsAccepted(t *testing.T) {
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 4, 10)})
 		synctest.Wait() // without waiting for the next second
 		s.settled(10)
-		if pending := s.pending(); len(pending) > 0 {
-			t.Errorf("still pending: %+v", pending)
-		}
-		if _, err := s.PayRead(t.Context(), s.paid(s.payer, 1, 5, 13), 1, ""); err != nil {
-			t.Fatal(err)
-		}
+		s.nothingPending()
+		s.mustPay(s.payer, 5, 13)
 		synctest.Wait()
 		s.settled(13)
 		s.wait(time.Hour)
@@ -196,20 +190,14 @@ func TestRunRetries(t *testing.T) {
 			s.wait(500 * time.Millisecond)
 		}
 		s.settled(0)
-		tries := map[time.Time]bool{}
 		_, at := s.ledger.called()
-		for _, at := range at {
-			tries[at] = true
-		}
-		if len(tries) != 4 || s.reported(errLedger) != 3 {
+		if tries := slices.Compact(at); len(tries) != 4 || s.reported(errLedger) != 3 {
 			t.Errorf("tried at %v, with %d reports, want each second", at, s.reported(errLedger))
 		}
 		s.ledger.fails(nil)
 		s.wait(2 * time.Second)
 		s.settled(10)
-		if pending := s.pending(); len(pending) > 0 {
-			t.Errorf("still pending: %+v", pending)
-		}
+		s.nothingPending()
 	})
 }
 
@@ -234,21 +222,6 @@ func TestRunAfterALostResult(t *testing.T) {
 	})
 }
 
-func TestRunCollectsTheNewest(t *testing.T) {
-	settleIn(t, func(t *testing.T, s *settling) {
-		s.ledger.fails(refuseAll)
-		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
-		s.wait(500 * time.Millisecond)
-		s.ledger.fails(nil)
-		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 2, 20)})
-		s.wait(20 * time.Second)
-		s.settled(20)
-		if calls, _ := s.ledger.called(); len(calls) != 2 || calls[1][0].Sequence != 2 {
-			t.Errorf("%+v, want one call for each payment", calls)
-		}
-	})
-}
-
 // TestRunContinuesAfterAHangingCall checks that a hanging call to the store ends, and does not
 // prevent later ones.
 func TestRunContinuesAfterAHangingCall(t *testing.T) {
@@ -261,9 +234,7 @@ func TestRunContinuesAfterAHangingCall(t *testing.T) {
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 2, 1, 10)})
 		s.wait(15 * time.Second)
 		s.settled(10)
-		if pending := s.pending(); len(pending) > 0 {
-			t.Errorf("still pending: %+v", pending)
-		}
+		s.nothingPending()
 		if s.reported(context.DeadlineExceeded) != 1 {
 			t.Errorf("reports: %v", s.reports)
 		}
@@ -280,9 +251,7 @@ func TestRunReportsExpiredPayments(t *testing.T) {
 		if got, _ := s.Unsettled(); got.Expired != (ledger.UnsettledSum{Channels: 1, Amount: 10}) {
 			t.Errorf("%+v, want 1 channel with 10 units", got)
 		}
-		if got := s.reported(paychan.ErrUncollected); got != 1 {
-			t.Errorf("reported %d times, want once", got)
-		}
+		testenv.Equal(t, s.reported(paychan.ErrUncollected), 1, "reports")
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 2, 25)})
 		s.wait(5 * time.Minute)
 		const growth = "25 units over 1 channels, 15 more than before"
@@ -323,9 +292,7 @@ func (s *shop) accept(p payer, n int) (ids []string) {
 	s.t.Helper()
 	for i := range n {
 		ids = append(ids, s.open(p.address(), int64(i)).ID)
-		if _, err := s.PayRead(s.t.Context(), s.paid(p, uint64(i), 1, 3), 1, ""); err != nil {
-			s.t.Fatal(err)
-		}
+		ok(s.t, testenv.Error(s.PayRead(s.t.Context(), s.paid(p, uint64(i), 1, 3), 1, "")))
 	}
 	return ids
 }
@@ -394,11 +361,7 @@ func TestLedgerBatches(t *testing.T) {
 // TestRunEndsWithItsContext checks that Run returns also in the middle of a settlement. That does
 // not count as a failure, and the next Run tries it again.
 func TestRunEndsWithItsContext(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "meta.db")
-	synctest.Test(t, func(t *testing.T) {
-		s := &shop{t: t, path: path, opt: options(), now: time.Now}
-		s.start()
-		defer s.stop()
+	inBubble(t, options, func(t *testing.T, s *shop) {
 		l, payer := s.withLedger(), newPayer(t, 1)
 		c := s.open(payer.address(), 1)
 		s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 10)})
@@ -413,15 +376,10 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		}
 		l.fails(hang)
 		run()
-		if got := s.channel(c.ID); got.Settled != 0 {
-			t.Errorf("%d is settled", got.Settled)
-		}
+		testenv.Equal(t, s.channel(c.ID).Settled, 0, "settled while the store hangs")
 		l.fails(nil)
 		run()
-		if got := s.channel(c.ID); got.Settled != 10 {
-			t.Errorf("%d is settled, want 10", got.Settled)
-		}
-		s.audit()
+		testenv.Equal(t, s.channel(c.ID).Settled, 10, "settled")
 	})
 }
 
@@ -451,13 +409,8 @@ func (unlistedStore) Settlements(context.Context, ledger.Settlement, int) ([]led
 // TestRunReportsThatItCannotList checks that it is reported if the store fails to list pending
 // settlements.
 func TestRunReportsThatItCannotList(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "meta.db")
-	synctest.Test(t, func(t *testing.T) {
-		s := &shop{t: t, path: path, opt: options(), now: time.Now}
-		s.start()
-		defer s.stop()
-		service, err := paychan.New(unlistedStore{s.meta}, s.opt)
-		testenv.OK(t, err)
+	inBubble(t, options, func(t *testing.T, s *shop) {
+		service := testenv.Must(paychan.New(unlistedStore{s.meta}, s.opt))(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		reports := 0
