@@ -23,14 +23,11 @@ func BenchmarkVerify(b *testing.B) {
 	} {
 		benchmark(b, name, all[name])
 	}
-	m, err := largest(b).Sign(Payment{})
-	testenv.OK(b, err)
-	benchmark(b, "multikey-32of32", m.raw)
+	benchmark(b, "multikey-32of32", testenv.Must(largest(b).Sign(Payment{}))(b).raw)
 }
 
 func benchmark(b *testing.B, name string, encoded []byte) {
-	m, err := Parse(encoded)
-	testenv.OK(b, err)
+	m := testenv.Must(Parse(encoded))(b)
 	header := m.Base64()
 	checks := bareChecks(b, m)
 	b.Run(name, func(b *testing.B) {
@@ -69,8 +66,7 @@ func bareChecks(b *testing.B, m *Micropayment) (checks []func() bool) {
 			checks = append(checks, func() bool { return ed25519.Verify(key, message, s.bytes) })
 			continue
 		}
-		public, err := secp256k1.ParsePubKey(key)
-		testenv.OK(b, err)
+		public := testenv.Must(secp256k1.ParsePubKey(key))(b)
 		var x, y secp256k1.ModNScalar
 		x.SetByteSlice(s.bytes[:32])
 		y.SetByteSlice(s.bytes[32:])
@@ -84,9 +80,7 @@ func BenchmarkParse(b *testing.B) {
 	encoded := genuine(b)["ed25519-basic"]
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Parse(encoded); err != nil {
-			b.Fatal(err)
-		}
+		testenv.OK(b, testenv.Error(Parse(encoded)))
 	}
 }
 
@@ -94,9 +88,7 @@ func BenchmarkSign(b *testing.B) {
 	for _, s := range signers(b)[:3] {
 		b.Run(s.auth.scheme.String(), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := s.Sign(Payment{}); err != nil {
-					b.Fatal(err)
-				}
+				testenv.OK(b, testenv.Error(s.Sign(Payment{})))
 			}
 		})
 	}
@@ -104,14 +96,11 @@ func BenchmarkSign(b *testing.B) {
 
 func BenchmarkCollect(b *testing.B) {
 	for _, v := range settlementVectors(b)[:4] {
-		m, err := ParseBase64(v.Micropayment)
-		testenv.OK(b, err)
+		m := testenv.Must(ParseBase64(v.Micropayment))(b)
 		receiver := v.signer(b)
 		b.Run(v.Name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := m.Collect(receiver); err != nil {
-					b.Fatal(err)
-				}
+				testenv.OK(b, testenv.Error(m.Collect(receiver)))
 			}
 		})
 	}

@@ -123,18 +123,6 @@ func TestParseAllocatesNoMoreThanItReads(t *testing.T) {
 	}
 }
 
-func TestFormWithoutNonce(t *testing.T) {
-	s := signers(t)[0]
-	m, err := s.Sign(Payment{Form: FormSequence, AccountSequence: 7, Amount: 1})
-	testenv.OK(t, err)
-	if err := m.Verify(); err != nil || m.Payment.Form != FormSequence || m.AccountSequence != 7 {
-		t.Errorf("form %d, sequence %d: %v", m.Payment.Form, m.AccountSequence, err)
-	}
-	if _, err := s.Sign(Payment{Form: 3}); !errors.Is(err, ErrMalformed) {
-		t.Errorf("unknown form: %v", err)
-	}
-}
-
 func TestParseBase64Refuses(t *testing.T) {
 	_, all := vectors(t)
 	good, padded := all[0].Header, ""
@@ -186,5 +174,5 @@ func largest(t testing.TB) *Signer {
 	for i := range byte(maxKeys) {
 		keys = append(keys, testKey(t, KeySecp256k1, i+1))
 	}
-	return must[*Signer](t)(NewMultiSigner(SchemeMultiKey, publics(keys...), maxKeys, keys...))
+	return testenv.Must(NewMultiSigner(SchemeMultiKey, publics(keys...), maxKeys, keys...))(t)
 }

@@ -12,8 +12,7 @@ import (
 
 func TestCheck(t *testing.T) {
 	policy, all := vectors(t)
-	m, err := ParseBase64(all[0].Header)
-	testenv.OK(t, err)
+	m := testenv.Must(ParseBase64(all[0].Header))(t)
 	for _, test := range []struct {
 		name   string
 		change func(*Policy)

@@ -13,15 +13,13 @@ import (
 // classes of @aptos-labs/ts-sdk, by name.
 func severalKeys(t testing.TB) map[string]string {
 	t.Helper()
-	b, err := os.ReadFile("testdata/several-keys.json")
-	testenv.OK(t, err)
 	var file struct {
 		Vectors []struct {
 			Name   string
 			Header string `json:"header_base64"`
 		}
 	}
-	testenv.OK(t, json.Unmarshal(b, &file))
+	testenv.OK(t, json.Unmarshal(testenv.Must(os.ReadFile("testdata/several-keys.json"))(t), &file))
 	m := map[string]string{}
 	for _, v := range file.Vectors {
 		m[v.Name] = v.Header
@@ -32,7 +30,6 @@ func severalKeys(t testing.TB) map[string]string {
 func TestSeveralKeys(t *testing.T) {
 	policy, all := vectors(t)
 	payment := all[0].payment(t)
-	ok := must[*Signer](t)
 	ed := []PrivateKey{testKey(t, KeyEd25519, 0x61), testKey(t, KeyEd25519, 0x62), testKey(t, KeyEd25519, 0x63)}
 	mixed := []PrivateKey{testKey(t, KeyEd25519, 0x51), testKey(t, KeySecp256k1, 0x52), testKey(t, KeyEd25519, 0x53)}
 	var twelve []PrivateKey
@@ -44,11 +41,11 @@ func TestSeveralKeys(t *testing.T) {
 		ten = append(ten, twelve[i])
 	}
 	signer := map[string]*Signer{
-		"multi-ed25519-2of3-first-last": ok(NewMultiSigner(SchemeMultiEd25519, publics(ed...), 2, ed[0], ed[2])),
-		"multi-ed25519-2of3-all":        ok(NewMultiSigner(SchemeMultiEd25519, publics(ed...), 2, ed...)),
-		"multikey-2of3-first-two":       ok(NewMultiSigner(SchemeMultiKey, publics(mixed...), 2, mixed[0], mixed[1])),
-		"multikey-2of3-all":             ok(NewMultiSigner(SchemeMultiKey, publics(mixed...), 2, mixed...)),
-		"multikey-10of12":               ok(NewMultiSigner(SchemeMultiKey, publics(twelve...), 10, ten...)),
+		"multi-ed25519-2of3-first-last": testenv.Must(NewMultiSigner(SchemeMultiEd25519, publics(ed...), 2, ed[0], ed[2]))(t),
+		"multi-ed25519-2of3-all":        testenv.Must(NewMultiSigner(SchemeMultiEd25519, publics(ed...), 2, ed...))(t),
+		"multikey-2of3-first-two":       testenv.Must(NewMultiSigner(SchemeMultiKey, publics(mixed...), 2, mixed[0], mixed[1]))(t),
+		"multikey-2of3-all":             testenv.Must(NewMultiSigner(SchemeMultiKey, publics(mixed...), 2, mixed...))(t),
+		"multikey-10of12":               testenv.Must(NewMultiSigner(SchemeMultiKey, publics(twelve...), 10, ten...))(t),
 	}
 	for name, header := range severalKeys(t) {
 		t.Run(name, func(t *testing.T) {
@@ -60,9 +57,7 @@ func TestSeveralKeys(t *testing.T) {
 				return
 			}
 			testenv.OK(t, err)
-			built, err := signer[name].Sign(payment)
-			testenv.OK(t, err)
-			if built.Base64() != header {
+			if built := testenv.Must(signer[name].Sign(payment))(t); built.Base64() != header {
 				t.Errorf("signed %x\nwant   %x", built.raw, m.raw)
 			}
 		})
@@ -78,13 +73,10 @@ func TestFewestAndMostKeys(t *testing.T) {
 	}
 	for _, scheme := range []Scheme{SchemeMultiEd25519, SchemeMultiKey} {
 		for _, n := range []int{1, maxKeys} {
-			signer, err := NewMultiSigner(scheme, publics(keys[:n]...), n, keys[:n]...)
-			testenv.OK(t, err)
-			signed, err := signer.Sign(all[0].payment(t))
-			testenv.OK(t, err)
-			if _, err := Receive(signed.Base64(), policy, vectorTime); err != nil {
-				t.Errorf("%d keys of scheme %v: %v", n, scheme, err)
-			}
+			signer := testenv.Must(NewMultiSigner(scheme, publics(keys[:n]...), n, keys[:n]...))(t)
+			signed := testenv.Must(signer.Sign(all[0].payment(t)))(t)
+			err := testenv.Error(Receive(signed.Base64(), policy, vectorTime))
+			testenv.Is(t, err, nil, "%d keys of scheme %v", n, scheme)
 		}
 	}
 }

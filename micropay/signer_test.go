@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -34,15 +33,14 @@ func TestSignParseVerify(t *testing.T) {
 			if p.Form == FormNonce {
 				p.Nonce = random.Uint64()
 			}
-			m, err := s.Sign(p)
-			testenv.OK(t, err)
-			got, err := Parse(m.Bytes())
-			testenv.OK(t, err)
+			m := testenv.Must(s.Sign(p))(t)
+			got := testenv.Must(Parse(m.Bytes()))(t)
 			p.Sender = s.Address()
 			if err := got.Verify(); err != nil || got.Payment != p {
 				t.Errorf("%v: %v\ngot  %+v\nwant %+v", got.Scheme(), err, got.Payment, p)
 			}
 		}
+		testenv.Is(t, testenv.Error(s.Sign(Payment{Form: 3})), ErrMalformed, "an unknown form")
 	}
 }
 
@@ -50,13 +48,13 @@ func TestInvalidSigners(t *testing.T) {
 	ed, ed2 := testKey(t, KeyEd25519, 1), testKey(t, KeyEd25519, 2)
 	secp := testKey(t, KeySecp256k1, 1)
 	multi := func(s Scheme, keys []PublicKey, required int, private ...PrivateKey) func() error {
-		return func() error { _, err := NewMultiSigner(s, keys, required, private...); return err }
+		return func() error { return testenv.Error(NewMultiSigner(s, keys, required, private...)) }
 	}
 	one := func(s Scheme, k PrivateKey) func() error {
-		return func() error { _, err := NewSigner(s, k); return err }
+		return func() error { return testenv.Error(NewSigner(s, k)) }
 	}
 	key := func(kind KeyType, secret []byte) func() error {
-		return func() error { _, err := NewPrivateKey(kind, secret); return err }
+		return func() error { return testenv.Error(NewPrivateKey(kind, secret)) }
 	}
 	for name, try := range map[string]func() error{
 		"legacy scheme with secp256k1":     one(SchemeEd25519, secp),
@@ -79,9 +77,7 @@ func TestInvalidSigners(t *testing.T) {
 		"secp256k1 secret above the order": key(KeySecp256k1, bytes.Repeat([]byte{255}, 32)),
 		"key of another type":              key(2, make([]byte, 32)),
 	} {
-		if err := try(); !errors.Is(err, ErrKey) {
-			t.Errorf("%s: %v", name, err)
-		}
+		testenv.Is(t, try(), ErrKey, "%s", name)
 	}
 }
 
@@ -89,10 +85,8 @@ func TestInvalidSigners(t *testing.T) {
 func TestSecretsAreNotPrinted(t *testing.T) {
 	for _, kind := range []KeyType{KeyEd25519, KeySecp256k1} {
 		secret := []byte("a secret that is 32 bytes long !")
-		k, err := NewPrivateKey(kind, secret)
-		testenv.OK(t, err)
-		s, err := NewSigner(SchemeSingleKey, k)
-		testenv.OK(t, err)
+		k := testenv.Must(NewPrivateKey(kind, secret))(t)
+		s := testenv.Must(NewSigner(SchemeSingleKey, k))(t)
 		var out bytes.Buffer
 		slog.New(slog.NewTextHandler(&out, nil)).Info("text", "key", k, "signer", s)
 		slog.New(slog.NewJSONHandler(&out, nil)).Info("json", "key", k, "signer", s)

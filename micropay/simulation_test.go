@@ -13,10 +13,8 @@ import (
 // same size, public keys and signers.
 func checkSimulation(t testing.TB, m *Micropayment, receiver *Signer) {
 	t.Helper()
-	simulated, err := m.Simulation(receiver)
-	testenv.OK(t, err)
-	collected, err := m.Collect(receiver)
-	testenv.OK(t, err)
+	simulated := testenv.Must(m.Simulation(receiver))(t)
+	collected := testenv.Must(m.Collect(receiver))(t)
 	if len(simulated) != len(collected.Body) {
 		t.Errorf("the simulation has %d bytes, the transaction %d", len(simulated), len(collected.Body))
 	}
@@ -50,13 +48,17 @@ func checkSimulation(t testing.TB, m *Micropayment, receiver *Signer) {
 	}
 }
 
+// TestSimulationOfAnotherReceiver checks that another receiver can neither simulate nor collect a
+// micropayment.
 func TestSimulationOfAnotherReceiver(t *testing.T) {
 	all := settlementVectors(t)
-	m, err := ParseBase64(all[0].Micropayment)
-	testenv.OK(t, err)
+	m := testenv.Must(ParseBase64(all[0].Micropayment))(t)
 	for _, v := range all[1:] {
 		if v.ReceiverAddress == all[0].ReceiverAddress {
 			continue
+		}
+		if c, err := m.Collect(v.signer(t)); c != nil || !errors.Is(err, ErrKey) {
+			t.Errorf("%s: %v, %v", v.Name, c, err)
 		}
 		if body, err := m.Simulation(v.signer(t)); body != nil || !errors.Is(err, ErrKey) {
 			t.Errorf("%s: %x, %v", v.Name, body, err)
@@ -70,16 +72,12 @@ func TestForm(t *testing.T) {
 	_, all := vectors(t)
 	payment := all[0].payment(t)
 	ed, other := testKey(t, KeyEd25519, 1), testKey(t, KeyEd25519, 2)
-	ok := must[*Signer](t)
-	plain := ok(NewSigner(SchemeEd25519, ed))
+	plain := testenv.Must(NewSigner(SchemeEd25519, ed))(t)
 	form := func(s *Signer, change func(*Payment)) string {
 		p := payment
 		change(&p)
-		m, err := s.Sign(p)
-		testenv.OK(t, err)
-		if got := m.UsesAccountSequence(); got != (p.Form != FormNonce) {
-			t.Errorf("form %v uses the account's sequence number: %v", p.Form, got)
-		}
+		m := testenv.Must(s.Sign(p))(t)
+		testenv.Equal(t, m.UsesAccountSequence(), p.Form != FormNonce, "form %v uses the account's sequence number", p.Form)
 		return m.Form()
 	}
 	same := func(*Payment) {}
@@ -96,12 +94,12 @@ func TestForm(t *testing.T) {
 		"plain":            form(plain, func(p *Payment) { p.Form, p.Nonce = FormPlain, 0 }),
 		"maximum gas":      form(plain, func(p *Payment) { p.MaxGas-- }),
 		"gas price":        form(plain, func(p *Payment) { p.GasPrice++ }),
-		"SingleKey":        form(ok(NewSigner(SchemeSingleKey, ed)), same),
-		"MultiEd25519":     form(ok(NewMultiSigner(SchemeMultiEd25519, publics(ed), 1, ed)), same),
-		"MultiKey":         form(ok(NewMultiSigner(SchemeMultiKey, publics(ed), 1, ed)), same),
-		"one of two":       form(ok(NewMultiSigner(SchemeMultiKey, publics(ed, other), 1, ed)), same),
-		"two of two":       form(ok(NewMultiSigner(SchemeMultiKey, publics(ed, other), 1, ed, other)), same),
-		"two of two Ed255": form(ok(NewMultiSigner(SchemeMultiEd25519, publics(ed, other), 1, ed, other)), same),
+		"SingleKey":        form(testenv.Must(NewSigner(SchemeSingleKey, ed))(t), same),
+		"MultiEd25519":     form(testenv.Must(NewMultiSigner(SchemeMultiEd25519, publics(ed), 1, ed))(t), same),
+		"MultiKey":         form(testenv.Must(NewMultiSigner(SchemeMultiKey, publics(ed), 1, ed))(t), same),
+		"one of two":       form(testenv.Must(NewMultiSigner(SchemeMultiKey, publics(ed, other), 1, ed))(t), same),
+		"two of two":       form(testenv.Must(NewMultiSigner(SchemeMultiKey, publics(ed, other), 1, ed, other))(t), same),
+		"two of two Ed255": form(testenv.Must(NewMultiSigner(SchemeMultiEd25519, publics(ed, other), 1, ed, other))(t), same),
 	} {
 		if twin, found := seen[got]; found {
 			t.Errorf("%s has the form of %s, %q", name, twin, got)

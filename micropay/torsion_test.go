@@ -155,19 +155,14 @@ func seal(t testing.TB, p Payment, a authenticator, sign func(message []byte) []
 	raw, signed := p.append(nil)
 	kind := a.keys[0].Type
 	a.signatures = []signature{{0, kind, sign(signingMessage(raw, signed))}}
-	m, err := Parse(a.append(raw))
-	testenv.OK(t, err)
-	return m
+	return testenv.Must(Parse(a.append(raw)))(t)
 }
 
 // With a key of small order one signature is valid for many messages. Verify must refuse it where
 // the standard library accepts it.
 func TestWeakEd25519KeyIsRefused(t *testing.T) {
-	digest := sha512.Sum512(make([]byte, 32))
-	digest[0] &= 248
-	digest[31] = digest[31]&127 | 64
 	c := edwards25519(t)
-	s := scalar(c, digest[:32])
+	s := c.secret(make([]byte, 32))
 	base := ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey) // s times the base point
 	forged := append(slices.Clone([]byte(base)), s...)
 
@@ -191,6 +186,14 @@ func TestWeakEd25519KeyIsRefused(t *testing.T) {
 	}
 }
 
+// secret returns the secret scalar of an Ed25519 seed.
+func (c curve) secret(seed []byte) []byte {
+	digest := sha512.Sum512(seed)
+	digest[0] &= 248
+	digest[31] = digest[31]&127 | 64
+	return scalar(c, digest[:32])
+}
+
 // scalar reduces a little-endian number by the group order.
 func scalar(c curve, b []byte) []byte {
 	n := fromLittle(b)
@@ -208,10 +211,7 @@ func little(n *big.Int) []byte {
 func TestSmallOrderRIsRefused(t *testing.T) {
 	c := edwards25519(t)
 	seed := make([]byte, 32)
-	digest := sha512.Sum512(seed)
-	digest[0] &= 248
-	digest[31] = digest[31]&127 | 64
-	secret := scalar(c, digest[:32])
+	secret := c.secret(seed)
 	key := ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey)
 
 	neutral := make([]byte, 32)
@@ -240,9 +240,7 @@ func fromLittle(b []byte) *big.Int {
 
 func TestSignaturePlusOrderIsRefused(t *testing.T) {
 	c := edwards25519(t)
-	signer := signers(t)[0]
-	m, err := signer.Sign(Payment{Amount: 1})
-	testenv.OK(t, err)
+	m := testenv.Must(signers(t)[0].Sign(Payment{Amount: 1}))(t)
 	a := m.auth
 	s := fromLittle(a.signatures[0].bytes[32:])
 	a.signatures = []signature{{bytes: slices.Concat(a.signatures[0].bytes[:32], little(s.Add(s, c.order)))}}

@@ -51,8 +51,6 @@ type vector struct {
 
 func vectors(t testing.TB) (Policy, []vector) {
 	t.Helper()
-	b, err := os.ReadFile("testdata/micropayments.json")
-	testenv.OK(t, err)
 	var file struct {
 		Expected struct {
 			ModuleAddress string `json:"micropayments_deployer"`
@@ -62,7 +60,7 @@ func vectors(t testing.TB) (Policy, []vector) {
 		} `json:"expected_policy"`
 		Vectors []vector
 	}
-	testenv.OK(t, json.Unmarshal(b, &file))
+	testenv.OK(t, json.Unmarshal(testenv.Must(os.ReadFile("testdata/micropayments.json"))(t), &file))
 	if len(file.Vectors) != 44 {
 		t.Fatalf("%d vectors, want 44", len(file.Vectors))
 	}
@@ -76,16 +74,12 @@ func vectors(t testing.TB) (Policy, []vector) {
 
 func address(t testing.TB, s string) Address {
 	t.Helper()
-	a, err := ParseAddress(s)
-	testenv.OK(t, err)
-	return a
+	return testenv.Must(ParseAddress(s))(t)
 }
 
 func number(t testing.TB, s string) uint64 {
 	t.Helper()
-	n, err := strconv.ParseUint(s, 10, 64)
-	testenv.OK(t, err)
-	return n
+	return testenv.Must(strconv.ParseUint(s, 10, 64))(t)
 }
 
 // payment returns a vector's fields as the independent decoder has decoded them.
@@ -166,11 +160,11 @@ func TestVectorClasses(t *testing.T) {
 	}
 }
 
-// The fields of refused vectors are compared too, as far as the bytes have a meaning: not after a
-// script or type arguments, where parsing stops.
+// The fields and signing messages of refused vectors are compared too, as far as the bytes have a
+// meaning: not after a script or type arguments, where parsing stops.
 func TestVectorFields(t *testing.T) {
 	_, all := vectors(t)
-	compared := 0
+	compared, messages := 0, 0
 	for _, v := range all {
 		if v.Decoded.Sender == "" || v.Name == "hand-script-payload" || v.Name == "hand-type-arg" {
 			continue
@@ -191,6 +185,14 @@ func TestVectorFields(t *testing.T) {
 			if v.Valid && (v.Decoded.ModuleName != ModuleName || v.Decoded.FunctionName != FunctionName) {
 				t.Errorf("accepted a call of %s::%s", v.Decoded.ModuleName, v.Decoded.FunctionName)
 			}
+			switch {
+			case v.Message == "",
+				v.Name == "hand-no-fee-payer",  // signed in a form that is never accepted
+				v.Name == "non-canonical-uleb": // the vector has the canonical bytes' message
+			default:
+				messages++
+				testenv.Equal(t, hex.EncodeToString(m.SigningMessage()), v.Message, "signing message")
+			}
 			if v.Decoded.PublicKey == "" {
 				return
 			}
@@ -198,57 +200,18 @@ func TestVectorFields(t *testing.T) {
 			if m.auth.scheme == SchemeEd25519 || m.auth.scheme == SchemeMultiEd25519 {
 				keys = appendBytes(nil, string(keys))
 			}
-			if got := hex.EncodeToString(keys); got != v.Decoded.PublicKey {
-				t.Errorf("public key %s, want %s", got, v.Decoded.PublicKey)
-			}
-			if got := m.auth.address(); got != address(t, v.Decoded.AuthKey) {
-				t.Errorf("address %v, want %s", got, v.Decoded.AuthKey)
-			}
+			testenv.Equal(t, hex.EncodeToString(keys), v.Decoded.PublicKey, "public key")
+			testenv.Equal(t, m.auth.address(), address(t, v.Decoded.AuthKey), "address")
 		})
 	}
-	if compared != 32 {
-		t.Errorf("compared %d vectors, want 32", compared)
-	}
-}
-
-func TestVectorSigningMessages(t *testing.T) {
-	_, all := vectors(t)
-	compared := 0
-	for _, v := range all {
-		switch v.Name {
-		case "hand-script-payload", "hand-type-arg", // see TestVectorFields
-			"hand-no-fee-payer",  // signed in a form that is never accepted
-			"non-canonical-uleb": // the vector has the canonical bytes' message
-			continue
-		}
-		if v.Message == "" {
-			continue
-		}
-		compared++
-		m, _ := decode(fromBase64(t, v.Header)) // TestVectorClasses checks the error
-		if got := hex.EncodeToString(m.SigningMessage()); got != v.Message {
-			t.Errorf("%s: got  %s\nwant %s", v.Name, got, v.Message)
-		}
-	}
-	if compared != 30 {
-		t.Errorf("compared %d messages, want 30", compared)
-	}
+	testenv.Equal(t, compared, 32, "vectors compared")
+	testenv.Equal(t, messages, 30, "signing messages compared")
 }
 
 // testKey is one of the vectors' keys: one byte, 32 times.
 func testKey(t testing.TB, kind KeyType, b byte) PrivateKey {
 	t.Helper()
-	k, err := NewPrivateKey(kind, bytes.Repeat([]byte{b}, 32))
-	testenv.OK(t, err)
-	return k
-}
-
-func must[T any](t testing.TB) func(v T, err error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		testenv.OK(t, err)
-		return v
-	}
+	return testenv.Must(NewPrivateKey(kind, bytes.Repeat([]byte{b}, 32)))(t)
 }
 
 func publics(keys ...PrivateKey) (p []PublicKey) {
@@ -262,14 +225,13 @@ func publics(keys ...PrivateKey) (p []PublicKey) {
 func signers(t testing.TB) []*Signer {
 	m1, m2, m3 := testKey(t, KeyEd25519, 0x51), testKey(t, KeySecp256k1, 0x52), testKey(t, KeyEd25519, 0x53)
 	e1, e2, e3 := testKey(t, KeyEd25519, 0x61), testKey(t, KeyEd25519, 0x62), testKey(t, KeyEd25519, 0x63)
-	ok := must[*Signer](t)
 	return []*Signer{
-		ok(NewSigner(SchemeEd25519, testKey(t, KeyEd25519, 0x11))),
-		ok(NewSigner(SchemeSingleKey, testKey(t, KeyEd25519, 0x22))),
-		ok(NewSigner(SchemeSingleKey, testKey(t, KeySecp256k1, 0x33))),
-		ok(NewMultiSigner(SchemeMultiKey, publics(m1, m2, m3), 2, m2, m3)),
-		ok(NewMultiSigner(SchemeMultiKey, publics(m1, m2, m3), 2, m1, m2)),
-		ok(NewMultiSigner(SchemeMultiEd25519, publics(e1, e2, e3), 2, e1, e3)),
+		testenv.Must(NewSigner(SchemeEd25519, testKey(t, KeyEd25519, 0x11)))(t),
+		testenv.Must(NewSigner(SchemeSingleKey, testKey(t, KeyEd25519, 0x22)))(t),
+		testenv.Must(NewSigner(SchemeSingleKey, testKey(t, KeySecp256k1, 0x33)))(t),
+		testenv.Must(NewMultiSigner(SchemeMultiKey, publics(m1, m2, m3), 2, m2, m3))(t),
+		testenv.Must(NewMultiSigner(SchemeMultiKey, publics(m1, m2, m3), 2, m1, m2))(t),
+		testenv.Must(NewMultiSigner(SchemeMultiEd25519, publics(e1, e2, e3), 2, e1, e3))(t),
 	}
 }
 
@@ -287,10 +249,7 @@ func TestSignIsByteIdentical(t *testing.T) {
 			if s.Address() != p.Sender {
 				continue
 			}
-			m, err := s.Sign(p)
-			if err != nil {
-				t.Fatalf("%s: %v", v.Name, err)
-			}
+			m := testenv.Must(s.Sign(p))(t)
 			if m.Base64() == v.Header && m.Payment == p {
 				found = v.Header
 				built[m.Scheme()]++

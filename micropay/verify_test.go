@@ -27,13 +27,11 @@ func TestSecp256k1HighSIsRefused(t *testing.T) {
 		negated := s.Negate().Bytes()
 		copy(sig[32:], negated[:])
 	})
-	m, err := Parse(high)
-	testenv.OK(t, err)
+	m := testenv.Must(Parse(high))(t)
 	var r, s secp256k1.ModNScalar
 	r.SetByteSlice(high[len(high)-64 : len(high)-32])
 	s.SetByteSlice(high[len(high)-32:])
-	key, err := secp256k1.ParsePubKey([]byte(m.auth.keys[0].Bytes))
-	testenv.OK(t, err)
+	key := testenv.Must(secp256k1.ParsePubKey([]byte(m.auth.keys[0].Bytes)))(t)
 	hash := sha3.Sum256(m.SigningMessage())
 	if !ecdsa.NewSignature(&r, &s).Verify(hash[:], key) {
 		t.Fatal("the library refuses high S itself, so this test shows nothing")
