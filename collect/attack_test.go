@@ -75,9 +75,7 @@ func TestAttacksBesideHonestPayers(t *testing.T) {
 				t.Errorf("gas was spent in vain: %+v", e)
 			}
 		}
-		if halt, err := m.store.Halted(t.Context()); err != nil || halt != "" {
-			t.Errorf("halted: %q, %v", halt, err)
-		}
+		m.wantHalt("")
 		m.audit()
 	})
 }

@@ -1,8 +1,7 @@
-package collect_test
+package collect
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha3"
 	"encoding/binary"
 	"encoding/hex"
@@ -10,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,17 +18,14 @@ import (
 	"time"
 
 	"sluice/chain"
-	"sluice/collect"
-	"sluice/database/sqlstore"
-	"sluice/internal/task"
 	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
 )
 
-// fullnode is a fullnode with the contract, in memory: it executes what is submitted to it by the
-// contract's rules, and fails as configured.
-type fullnode struct {
+// memoryNode is a fullnode with the contract, in memory, for tests in a bubble: it executes what is
+// submitted to it by the contract's rules, and fails as configured.
+type memoryNode struct {
 	mu       sync.Mutex
 	channels map[uint64]*contract
 	known    map[string]*transaction
@@ -85,9 +80,9 @@ type transaction struct {
 	version uint64
 }
 
-func (f *fullnode) now() time.Time { return time.Now().Add(f.late) }
+func (f *memoryNode) now() time.Time { return time.Now().Add(f.late) }
 
-func (f *fullnode) RoundTrip(r *http.Request) (*http.Response, error) {
+func (f *memoryNode) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {
 		body, _ = io.ReadAll(r.Body)
@@ -118,7 +113,7 @@ func (f *fullnode) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // standsStill answers for a fullnode at which time stands still: it accepts what it never executes.
-func (f *fullnode) standsStill(r *http.Request, body []byte) (*http.Response, error) {
+func (f *memoryNode) standsStill(r *http.Request, body []byte) (*http.Response, error) {
 	switch r.URL.Path {
 	case "/v1/transactions":
 		return response(r, f.stands, 202, fmt.Sprintf(`{"hash":"%s"}`, hashOf(body))), nil
@@ -147,9 +142,9 @@ func hashOf(body []byte) string {
 
 func number(body []byte, at int) uint64 { return binary.LittleEndian.Uint64(body[at:]) }
 
-func (f *fullnode) hangs(body []byte) bool { return f.hang[number(body, 119)] }
+func (f *memoryNode) hangs(body []byte) bool { return f.hang[number(body, 119)] }
 
-func (f *fullnode) answer(r *http.Request, body []byte) (int, string, error) {
+func (f *memoryNode) answer(r *http.Request, body []byte) (int, string, error) {
 	switch path := strings.TrimPrefix(r.URL.Path, "/v1"); path {
 	case "/":
 		return 200, fmt.Sprintf(`{"chain_id":4,"ledger_version":"%d","ledger_timestamp":"%d"}`, f.version, f.now().UnixMicro()), nil
@@ -178,8 +173,8 @@ func (f *fullnode) answer(r *http.Request, body []byte) (int, string, error) {
 			if f.untouched {
 				balance = c.deposit
 			}
-			list = append(list, fmt.Sprintf(`{"asset_metadata":{"inner":"0xa2"},"balance":"%d","creation_micros":"1","expiration_micros":"%d","next_withdrawn_sequence_number":"%d","payment_channel_id":"%d","receiver_withdrawn_amount":"%d"}`,
-				balance, time.Now().Add(time.Hour).UnixMicro(), c.next, id, c.withdrawn))
+			list = append(list, fmt.Sprintf(`{"asset_metadata":{"inner":"%s"},"balance":"%d","creation_micros":"1","expiration_micros":"%d","next_withdrawn_sequence_number":"%d","payment_channel_id":"%d","receiver_withdrawn_amount":"%d"}`,
+				asset, balance, time.Now().Add(time.Hour).UnixMicro(), c.next, id, c.withdrawn))
 		}
 		return 200, "[[" + strings.Join(list, ",") + "]]", nil
 	default:
@@ -192,7 +187,7 @@ func (f *fullnode) answer(r *http.Request, body []byte) (int, string, error) {
 	}
 }
 
-func (f *fullnode) submit(body []byte) (int, string, error) {
+func (f *memoryNode) submit(body []byte) (int, string, error) {
 	hash := hashOf(body)
 	f.count[hash]++
 	accepted := fmt.Sprintf(`{"hash":"%s"}`, hash)
@@ -223,7 +218,7 @@ func (f *fullnode) submit(body []byte) (int, string, error) {
 	return 202, accepted, nil
 }
 
-func (f *fullnode) execute(amount, id, sequence uint64) *transaction {
+func (f *memoryNode) execute(amount, id, sequence uint64) *transaction {
 	c := f.channels[id]
 	if f.additive {
 		amount += c.withdrawn
@@ -243,150 +238,89 @@ func (f *fullnode) execute(amount, id, sequence uint64) *transaction {
 	return done
 }
 
-// world is a store, a fullnode, and a payer and a receiver, in a bubble.
+// deposit is the deposit of a world's channels. Their payments are due at once when settleAt units
+// wait.
+const deposit, settleAt = 10_000, 500
+
+// world is a market on a memoryNode in a bubble.
 type world struct {
-	t        *testing.T
-	node     *fullnode
-	store    *sqlstore.Store
-	payer    *micropay.Signer // opens all channels
-	receiver *micropay.Signer
-	parallel int
-	price    int64              // a coin's
-	last     *collect.Collector // that was run
-
-	mu      sync.Mutex
-	reports []error
-}
-
-func signer(t *testing.T, seed byte) *micropay.Signer {
-	t.Helper()
-	key, err := micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{seed}, 32))
-	testenv.OK(t, err)
-	s, err := micropay.NewSigner(micropay.SchemeEd25519, key)
-	testenv.OK(t, err)
-	return s
+	*market
+	node  *memoryNode
+	stops []func() // of collectors that run until the test ends
 }
 
 // inWorld runs a test in a bubble, at a whole second: expirations are whole seconds.
 func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
-	path := filepath.Join(testenv.MemoryDir(t), "meta.db")
+	dir := testenv.MemoryDir(t)
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{
-			t: t, payer: signer(t, 1), receiver: signer(t, 2),
-			node: &fullnode{channels: map[uint64]*contract{}, known: map[string]*transaction{}, count: map[string]int{}, executed: map[uint64]int{}, hang: map[uint64]bool{}},
-		}
-		var err error
-		if w.store, err = sqlstore.OpenSQLite(path, sqlstore.Options{Now: time.Now}); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { testenv.Check(t, w.store.Close()) }()
+		node := &memoryNode{channels: map[uint64]*contract{}, known: map[string]*transaction{}, count: map[string]int{}, executed: map[uint64]int{}, hang: map[uint64]bool{}}
+		store := openSQLite(t, dir)
+		w := &world{market: newMarket(t, store, node.client("https://node.example/v1")), node: node}
+		defer func() {
+			for _, stop := range w.stops {
+				stop()
+			}
+			w.audit()
+			testenv.Check(t, store.Close())
+		}()
 		test(t, w)
-		found, err := w.store.Audit(t.Context())
-		if err != nil || len(found) > 0 {
-			t.Errorf("the audit found %q, %v", found, err)
-		}
 	})
 }
 
-func (w *world) collector() *collect.Collector {
-	nodes := []string{"https://node.example/v1"}
-	if !w.node.stands.IsZero() {
-		nodes = slices.Insert(nodes, 0, "https://stands.example/v1")
-	}
-	client, err := chain.New(chain.Options{Nodes: nodes, ChainID: 4, Transport: w.node, Timeout: 5 * time.Second, Rounds: 2})
-	testenv.OK(w.t, err)
-	return collect.New(w.store, collect.Options{Chain: client, Receiver: w.receiver, Parallel: w.parallel, CoinPrice: w.price})
+// client returns options for a client of these fullnodes.
+func (f *memoryNode) client(nodes ...string) chain.Options {
+	return chain.Options{Nodes: nodes, Transport: f, Rounds: 2}
 }
 
-// run runs a collector until the returned function is called.
-func (w *world) run() (stop func()) {
-	ctx, cancel := context.WithCancel(w.t.Context())
-	ended := make(chan struct{})
-	c := w.collector()
-	w.last = c
-	go func() {
-		defer close(ended)
-		c.Run(ctx, func(run task.Run) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			if run.Err != nil {
-				w.reports = append(w.reports, run.Err)
-			}
-		})
-	}()
-	return func() {
-		cancel()
-		<-ended
-	}
-}
-
-// reported reports whether a failure was reported.
-func (w *world) reported(text string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return strings.Contains(errors.Join(append(w.reports, nil)...).Error(), text)
-}
+// start runs a collector until the test ends.
+func (w *world) start() { w.stops = append(w.stops, w.run()) }
 
 // open opens a channel on the chain and in the store.
-func (w *world) open(number uint64, deposit uint64) {
-	w.node.channels[number] = &contract{sender: w.payer.Address(), deposit: deposit, next: 1}
-	_, err := w.store.OpenChannel(w.t.Context(), ledger.Channel{
-		ID: fmt.Sprintf("channel-%05d", number), PaymentChannelID: int64(number), Sender: w.payer.Address().String(), Receiver: w.receiver.Address().String(),
-		Asset: address(0xa2), Deposit: int64(deposit), NextSequence: 1, ChainTime: time.Now(), Expires: time.Now().Add(time.Hour),
-	}, nil)
-	testenv.OK(w.t, err)
-}
-
-func address(last byte) string { return micropay.Address{31: last}.String() }
-
-// pay accepts a micropayment that lives for a minute.
-func (w *world) pay(number, sequence, amount uint64) error {
-	_, err := w.store.PayRead(w.t.Context(), ledger.ReadPurchase{Payment: w.payment(number, sequence, amount), Price: 1, Count: 1})
-	return err
-}
-
-// renew replaces the newest micropayment by one that lives for a minute.
-func (w *world) renew(number, sequence, amount uint64) {
+func (w *world) open(number uint64) *channel {
 	w.t.Helper()
-	if _, err := w.store.Renew(w.t.Context(), w.payment(number, sequence, amount)); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *world) payment(number, sequence, amount uint64) ledger.Payment {
-	m, err := w.payer.Sign(micropay.Payment{
-		Receiver: w.receiver.Address(), Asset: micropay.Address{31: 0xa2}, Amount: amount, PaymentChannelID: number, Sequence: sequence,
-		ModuleAddress: micropay.Address{31: 0xa3}, ChainID: 4, Expiration: uint64(time.Now().Add(time.Minute).Unix()), Nonce: sequence,
-		AccountSequence: micropay.NoAccountSequence, MaxGas: 1000, GasPrice: 100,
-	})
-	testenv.OK(w.t, err)
-	return ledger.Payment{
-		Sender: m.Sender.String(), Receiver: m.Receiver.String(), Asset: address(0xa2), PaymentChannelID: int64(number), Sequence: int64(sequence), Amount: int64(amount),
-		Proof: m.Bytes(), Expires: m.Expires(), UnsettledLimit: 1000, SettleAt: 500,
-	}
-}
-
-func (w *world) mustPay(number, sequence, amount uint64) {
-	w.t.Helper()
-	testenv.OK(w.t, w.pay(number, sequence, amount))
-}
-
-func (w *world) channel(number uint64) ledger.Channel {
-	w.t.Helper()
-	c, err := w.store.Channel(w.t.Context(), fmt.Sprintf("channel-%05d", number))
-	testenv.OK(w.t, err)
+	c := w.market.open(number, deposit)
+	w.node.channels[number] = &contract{sender: c.payer.Address(), deposit: deposit, next: 1}
 	return c
 }
 
-// settled checks what is settled, and that the chain agrees.
-func (w *world) settled(number uint64, want int64) {
+// openMany opens channels, and accepts a payment over each.
+func (w *world) openMany(n, amount uint64) (channels []*channel) {
+	w.t.Helper()
+	for number := range n {
+		c := w.open(number)
+		c.offer(amount)
+		channels = append(channels, c)
+	}
+	return channels
+}
+
+// offer accepts a payment of more units that lives for a minute.
+func (c *channel) offer(more uint64) { c.t.Helper(); c.pay(more, time.Minute, settleAt) }
+
+// wantReport fails the test unless a failure was reported.
+func (w *world) wantReport(text string) {
+	w.t.Helper()
+	if !w.hasReported(text) {
+		w.t.Errorf("it is not reported that %s: %v", text, w.errors())
+	}
+}
+
+// wantSettled checks what is settled over a channel, and that the chain agrees.
+func (w *world) wantSettled(c *channel, want int64) {
 	w.t.Helper()
 	synctest.Wait()
 	w.node.mu.Lock()
 	defer w.node.mu.Unlock()
-	if c := w.channel(number); c.Settled != want || c.Withdrawn != want || w.node.channels[number].withdrawn != uint64(want) {
-		w.t.Errorf("settled %d, withdrawn %d, on the chain %d, want %d: %v", c.Settled, c.Withdrawn, w.node.channels[number].withdrawn, want, w.reports)
+	paid := w.node.channels[c.number].withdrawn
+	if state := c.state(); state.Settled != want || state.Withdrawn != want || paid != uint64(want) {
+		w.t.Errorf("settled %d, withdrawn %d, on the chain %d, want %d: %v", state.Settled, state.Withdrawn, paid, want, w.errors())
 	}
+}
+
+// wantExecuted checks how many transactions were executed over a channel.
+func (w *world) wantExecuted(c *channel, want int) {
+	w.t.Helper()
+	testenv.Equal(w.t, w.node.executed[c.number], want, "transactions over channel %d", c.number)
 }
 
 func (w *world) wait(d time.Duration) {
@@ -394,49 +328,53 @@ func (w *world) wait(d time.Duration) {
 	synctest.Wait()
 }
 
-// settlesOne checks that a payment over a new channel is settled after a time.
-func (w *world) settlesOne(after time.Duration) {
-	w.open(1, 10_000)
-	defer w.run()()
-	w.mustPay(1, 1, 600)
+// paidOne runs a collector until the test ends, pays 600 units over a new channel and waits.
+func (w *world) paidOne(after time.Duration) *channel {
+	w.t.Helper()
+	c := w.open(1)
+	w.start()
+	c.offer(600)
 	w.wait(after)
-	w.settled(1, 600)
+	return c
+}
+
+// settlesOne checks that a payment over a new channel is settled after a time.
+func (w *world) settlesOne(after time.Duration) *channel {
+	w.t.Helper()
+	c := w.paidOne(after)
+	w.wantSettled(c, 600)
+	return c
 }
 
 // TestGasIsSpentOnceForManyPayments checks that payments are collected together after half the
 // first one's life, and at once when enough is unsettled.
 func TestGasIsSpentOnceForManyPayments(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.open(1, 10_000)
-		defer w.run()()
-		for i := range uint64(29) {
-			w.mustPay(1, i+1, 10*(i+1))
+	inWorld(t, func(_ *testing.T, w *world) {
+		c := w.open(1)
+		w.start()
+		for range 29 {
+			c.offer(10)
 			w.wait(time.Second)
 		}
-		w.settled(1, 0)
+		w.wantSettled(c, 0)
 		w.wait(5 * time.Second)
-		w.settled(1, 290)
-		w.mustPay(1, 30, 789)
+		w.wantSettled(c, 290)
+		c.offer(settleAt - 1)
 		w.wait(5 * time.Second)
-		w.settled(1, 290)
-		w.mustPay(1, 31, 790) // 500 are unsettled
+		w.wantSettled(c, 290)
+		c.offer(1)
 		w.wait(5 * time.Second)
-		w.settled(1, 790)
-		if n := w.node.executed[1]; n != 2 {
-			t.Errorf("%d transactions, want 2", n)
-		}
+		w.wantSettled(c, 290+settleAt)
+		w.wantExecuted(c, 2)
 	})
 }
 
 // TestLostAnswersAreLookedUp checks that what was executed is never executed again, whatever was
 // answered.
 func TestLostAnswersAreLookedUp(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(_ *testing.T, w *world) {
 		w.node.lose = 3
-		w.settlesOne(20 * time.Second)
-		if n := w.node.executed[1]; n != 1 {
-			t.Errorf("executed %d times", n)
-		}
+		w.wantExecuted(w.settlesOne(20*time.Second), 1)
 	})
 }
 
@@ -446,9 +384,7 @@ func TestDroppedTransactionsAreSubmittedAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.node.drop = 3
 		w.settlesOne(30 * time.Second)
-		if len(w.node.count) != 1 {
-			t.Errorf("%d different transactions, want 1", len(w.node.count))
-		}
+		testenv.Equal(t, len(w.node.count), 1, "different transactions")
 	})
 }
 
@@ -456,49 +392,35 @@ func TestDroppedTransactionsAreSubmittedAgain(t *testing.T) {
 // chain's time and stops its channel, and that a renewal collects it.
 func TestExpiryIsForTheChainToSay(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.open(1, 10_000)
 		w.node.drop = 1_000
-		defer w.run()()
-		w.mustPay(1, 1, 600)
-		w.wait(59 * time.Second)
-		if s, err := w.store.Submission(t.Context(), "channel-00001"); err != nil || s.State != ledger.InFlight {
-			t.Errorf("before its expiration: %+v, %v", s, err)
-		}
+		c := w.paidOne(59 * time.Second)
+		testenv.Equal(t, c.submission(), ledger.InFlight, "before its expiration")
 		w.wait(10 * time.Second)
-		if s, err := w.store.Submission(t.Context(), "channel-00001"); err != nil || s.State != ledger.Expired {
-			t.Errorf("after its expiration: %+v, %v", s, err)
-		}
-		if !w.reported("it was submitted, and expired without being executed") {
-			t.Errorf("reports: %v", w.reports)
-		}
-		testenv.Is(t, w.pay(1, 2, 610), ledger.ErrChannelStopped, "a payment before the renewal")
+		testenv.Equal(t, c.submission(), ledger.Expired, "after its expiration")
+		w.wantReport("it was submitted, and expired without being executed")
+		c.refused("before the renewal")
 		w.node.drop = 0
-		w.renew(1, 2, 600)
+		c.renew(time.Minute, 0)
 		w.wait(10 * time.Second)
-		w.settled(1, 600)
-		w.mustPay(1, 3, 610)
+		w.wantSettled(c, 600)
+		c.offer(10)
 		w.wait(40 * time.Second)
-		w.settled(1, 610)
+		w.wantSettled(c, 610)
 	})
 }
 
 // TestRefusalsAreRetried checks that a receiver without coins loses nothing if it gets some in
 // time.
 func TestRefusalsAreRetried(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.open(1, 10_000)
+	inWorld(t, func(_ *testing.T, w *world) {
 		w.node.refuse = 4
-		defer w.run()()
-		w.mustPay(1, 1, 600)
-		w.wait(2 * time.Second)
-		w.mustPay(1, 2, 610) // the channel stays open
+		c := w.paidOne(2 * time.Second)
+		c.offer(10) // the channel stays open
 		w.wait(26 * time.Second)
-		w.settled(1, 600)
+		w.wantSettled(c, 600)
 		w.wait(10 * time.Second)
-		w.settled(1, 610)
-		if !w.reported("cannot pay the gas: send coins to it") {
-			t.Errorf("reports: %v", w.reports)
-		}
+		w.wantSettled(c, 610)
+		w.wantReport("cannot pay the gas: send coins to it")
 	})
 }
 
@@ -506,44 +428,31 @@ func TestRefusalsAreRetried(t *testing.T) {
 // a renewal is collected. A deposit alone does not end that.
 func TestFailureStopsTheChannel(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.open(1, 10_000)
+		const reason = "Move abort in 0x3::micropayments"
 		w.node.fail = 1
-		defer w.run()()
-		w.mustPay(1, 1, 600)
-		w.wait(10 * time.Second)
-		stopped, ok := errors.AsType[*ledger.StoppedError](w.pay(1, 2, 610))
-		if !ok || !strings.Contains(stopped.Reason, "Move abort in 0x3::micropayments") {
-			t.Errorf("after a failure: %v", stopped)
+		c := w.paidOne(10 * time.Second)
+		if got := c.refused("after a failure"); !strings.Contains(got, reason) {
+			t.Errorf("the channel has stopped: %s", got)
 		}
-		if !w.reported("Move abort in 0x3::micropayments") {
-			t.Errorf("reports: %v", w.reports)
-		}
+		w.wantReport(reason)
 		w.node.channels[1].deposit += 50
-		r, err := collect.Reader{Chain: mustClient(t, w.node), Receiver: w.receiver.Address()}.Read(t.Context(), w.payer.Address().String(), address(0xa2), 1)
-		if err == nil {
-			_, err = w.store.RecordReading(t.Context(), "channel-00001", r)
-		}
-		testenv.OK(t, err)
-		testenv.Is(t, w.pay(1, 2, 610), ledger.ErrChannelStopped, "after a new deposit")
-		w.renew(1, 2, 600)
+		r := Reader{Chain: newClient(t, w.node.client("https://node.example/v1")), Receiver: w.receiver.Address()}
+		reading := testenv.Must(r.Read(t.Context(), c.payer.Address().String(), asset, 1))(t)
+		testenv.OK(t, testenv.Error(w.store.RecordReading(t.Context(), c.id, reading)))
+		c.refused("after a new deposit")
+		c.renew(time.Minute, 0)
 		w.wait(10 * time.Second)
-		w.settled(1, 600)
-		w.mustPay(1, 3, 610)
+		w.wantSettled(c, 600)
+		c.offer(10)
 	})
-}
-
-func mustClient(t *testing.T, node *fullnode) *chain.Client {
-	t.Helper()
-	c, err := chain.New(chain.Options{Nodes: []string{"https://node.example/v1"}, ChainID: 4, Transport: node})
-	testenv.OK(t, err)
-	return c
 }
 
 // TestFullnodeThatStandsStill checks that payments are collected in time if time stands still at
 // the first fullnode, although it answers.
 func TestFullnodeThatStandsStill(t *testing.T) {
-	inWorld(t, func(_ *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *world) {
 		w.node.stands = time.Now().Add(-time.Hour)
+		w.opt.Chain = newClient(t, w.node.client("https://stands.example/v1", "https://node.example/v1"))
 		w.settlesOne(20 * time.Second)
 	})
 }
@@ -551,18 +460,13 @@ func TestFullnodeThatStandsStill(t *testing.T) {
 // TestHangingChannelDelaysNoOther checks that a call that hangs delays no other channel.
 func TestHangingChannelDelaysNoOther(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
-		w.parallel = 4
-		for n := range uint64(10) {
-			w.open(n, 10_000)
-			w.mustPay(n, 1, 600)
-		}
+		w.opt.Parallel = 4
+		channels := w.openMany(10, 600)
 		w.node.hang[0], w.node.hang[1] = true, true
-		defer w.run()()
+		w.start()
 		w.wait(20 * time.Second)
-		for n := range uint64(10) {
-			if n > 1 {
-				w.settled(n, 600)
-			}
+		for _, c := range channels[2:] {
+			w.wantSettled(c, 600)
 		}
 	})
 }
@@ -575,60 +479,47 @@ func TestManyChannelsAreCollectedInTime(t *testing.T) { collectsMany(t, 240, 16)
 // half, on a chain that takes a second for each call.
 func collectsMany(t *testing.T, channels uint64, parallel int) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.parallel = parallel
+		w.opt.Parallel = parallel
 		w.node.takes = time.Second
-		for n := range channels {
-			w.payer = signer(t, byte(10+n%100))
-			w.open(n, 10_000)
-			w.mustPay(n, 1, 100)
-		}
-		defer w.run()()
+		many := w.openMany(channels, 100)
+		w.start()
 		w.wait(2 * time.Minute)
-		for n := range channels {
-			testenv.Equal(t, w.node.executed[n], 1, "collections over channel %d", n)
-			w.settled(n, 100)
+		for _, c := range many {
+			w.wantExecuted(c, 1)
+			w.wantSettled(c, 100)
 		}
-		if len(w.reports) > 0 {
-			t.Errorf("reports: %v", w.reports)
-		}
+		testenv.Equal(t, len(w.errors()), 0, "reports")
 	})
 }
 
 // TestKilledCollectorIsContinued stops collectors after each second while answers are lost, as a
 // crash does, and lets others continue.
 func TestKilledCollectorIsContinued(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(_ *testing.T, w *world) {
 		w.node.lose, w.node.drop, w.node.takes = 2, 2, 300*time.Millisecond
-		w.open(1, 10_000)
-		w.mustPay(1, 1, 600)
+		c := w.open(1)
+		c.offer(600)
 		for range 30 {
 			stop := w.run()
 			time.Sleep(1700 * time.Millisecond)
 			stop()
 		}
-		w.settled(1, 600)
-		if n := w.node.executed[1]; n != 1 {
-			t.Errorf("executed %d times", n)
-		}
+		w.wantSettled(c, 600)
+		w.wantExecuted(c, 1)
 	})
 }
 
 // TestTwoLeadersCollectOnce runs two collectors, as nodes do while one has not noticed that it lost
 // the lease.
 func TestTwoLeadersCollectOnce(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		for n := range uint64(20) {
-			w.open(n, 10_000)
-			w.mustPay(n, 1, 600)
-		}
-		defer w.run()()
-		defer w.run()()
+	inWorld(t, func(_ *testing.T, w *world) {
+		channels := w.openMany(20, 600)
+		w.start()
+		w.start()
 		w.wait(40 * time.Second)
-		for n := range uint64(20) {
-			w.settled(n, 600)
-			if w.node.executed[n] != 1 {
-				t.Errorf("channel %d was collected %d times", n, w.node.executed[n])
-			}
+		for _, c := range channels {
+			w.wantSettled(c, 600)
+			w.wantExecuted(c, 1)
 		}
 	})
 }
@@ -638,38 +529,32 @@ func TestTwoLeadersCollectOnce(t *testing.T) {
 func TestClockThatIsLate(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		w.node.late = 40 * time.Second
-		w.open(1, 10_000)
-		w.mustPay(1, 1, 100) // expires on the chain in 20 s
-		defer w.run()()
+		c := w.open(1)
+		c.offer(100) // expires on the chain in 20 s
+		w.start()
 		w.wait(18 * time.Second)
-		w.settled(1, 100)
+		w.wantSettled(c, 100)
 	})
 }
 
 // TestOtherRulesHaltSettling runs contracts with other rules than those that are assumed.
 func TestOtherRulesHaltSettling(t *testing.T) {
-	for what, rule := range map[string]func(*fullnode){
-		"not 600":                     func(f *fullnode) { f.additive = true },
-		"has not reduced the balance": func(f *fullnode) { f.untouched = true },
+	for what, rule := range map[string]func(*memoryNode){
+		"not 600":                     func(f *memoryNode) { f.additive = true },
+		"has not reduced the balance": func(f *memoryNode) { f.untouched = true },
 	} {
 		t.Run(what, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.open(1, 10_000)
-				w.open(2, 10_000)
+			inWorld(t, func(_ *testing.T, w *world) {
+				c, other := w.open(1), w.open(2)
 				w.node.channels[1].withdrawn, w.node.channels[1].next = 7, 1 // what another instance withdrew
 				rule(w.node)
-				defer w.run()()
-				w.mustPay(1, 1, 600)
+				w.start()
+				c.offer(600)
 				w.wait(10 * time.Second)
-				halt, err := w.store.Halted(t.Context())
-				if err != nil || !strings.Contains(halt, what) {
-					t.Errorf("halted: %q, %v, want %q", halt, err, what)
-				}
-				testenv.Is(t, w.pay(2, 1, 600), ledger.ErrChannelStopped, "a payment over another channel")
+				w.wantHalt(what)
+				other.refused("over another channel")
 				w.wait(10 * time.Second)
-				if !w.reported("settling has halted") {
-					t.Errorf("reports: %v", w.reports)
-				}
+				w.wantReport("settling has halted")
 			})
 		})
 	}

@@ -1,13 +1,13 @@
-package collect_test
+package collect
 
 import (
-	"errors"
 	"math"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"sluice/internal/testenv"
 	"sluice/ledger"
 )
 
@@ -19,34 +19,30 @@ func TestOthersCannotHaltSettling(t *testing.T) {
 	end := func(c *contract) { c.gone = true }
 	other := func(c *contract) { c.withdrawn, c.next = c.withdrawn+50, c.next+1 }
 	for what, test := range map[string]struct {
-		fullnode func(*fullnode)
+		fullnode func(*memoryNode)
 		deposit  int64
 		settled  int64
 		stopped  string
 	}{
-		"a deposit of what was collected": {func(f *fullnode) { f.after = topUp }, 10_600, 600, ""},
-		"a deposit of another amount, and a fullnode without history": {func(f *fullnode) {
+		"a deposit of what was collected": {func(f *memoryNode) { f.after = topUp }, 10_600, 600, ""},
+		"a deposit of another amount, and a fullnode without history": {func(f *memoryNode) {
 			f.after, f.versions = func(c *contract) { c.deposit += 50 }, http.StatusGone
 		}, 10_050, 600, ""},
-		"the end of the channel": {func(f *fullnode) { f.after = end }, 0, 600, "the channel does not exist on the chain"},
-		"another withdrawal":     {func(f *fullnode) { f.after = other }, 10_000, 650, ""},
-		"a deposit, and a fullnode without history": {func(f *fullnode) { f.after, f.versions = topUp, http.StatusGone }, 10_600, 600,
+		"the end of the channel": {func(f *memoryNode) { f.after = end }, 0, 600, "the channel does not exist on the chain"},
+		"another withdrawal":     {func(f *memoryNode) { f.after = other }, 10_000, 650, ""},
+		"a deposit, and a fullnode without history": {func(f *memoryNode) { f.after, f.versions = topUp, http.StatusGone }, 10_600, 600,
 			"the withdrawal of 600 units has not reduced the balance (no fullnode shows the state at the transaction: the fullnode refused the request: 410"},
-		"a deposit, and a fullnode that ignores versions": {func(f *fullnode) { f.after, f.timeless = topUp, true }, 10_600, 600,
+		"a deposit, and a fullnode that ignores versions": {func(f *memoryNode) { f.after, f.timeless = topUp, true }, 10_600, 600,
 			"the withdrawal of 600 units has not reduced the balance (no fullnode shows the state at the transaction: the fullnode shows a later one)"},
-		"the end of the channel, and a fullnode without history": {func(f *fullnode) { f.after, f.versions = end, http.StatusGone }, 0, 600,
+		"the end of the channel, and a fullnode without history": {func(f *memoryNode) { f.after, f.versions = end, http.StatusGone }, 0, 600,
 			"the channel does not exist on the chain"},
-		"another withdrawal, and a fullnode without history": {func(f *fullnode) { f.after, f.versions = other, http.StatusGone }, 10_000, 650, ""},
+		"another withdrawal, and a fullnode without history": {func(f *memoryNode) { f.after, f.versions = other, http.StatusGone }, 10_000, 650, ""},
 	} {
 		t.Run(what, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.open(1, 10_000)
 				test.fullnode(w.node)
-				defer w.run()()
-				w.mustPay(1, 1, 600)
-				w.wait(10 * time.Second)
-				w.notHalted()
-				c := w.channel(1)
+				c := w.paidOne(10 * time.Second).state()
+				w.wantHalt("")
 				if c.Deposit != test.deposit || c.Settled != test.settled || (c.Stopped == "") != (test.stopped == "") || !strings.Contains(c.Stopped, test.stopped) {
 					t.Errorf("the channel is %+v", c)
 				}
@@ -65,22 +61,15 @@ func TestOthersCannotHideOtherRules(t *testing.T) {
 				Deposit: int64(c.deposit + c.withdrawn), Withdrawn: int64(c.withdrawn), NextSequence: int64(c.next),
 				Expires: time.Now().Add(time.Hour), ChainTime: time.Now(),
 			}
-			if _, err := w.store.RecordReading(w.t.Context(), "channel-00001", after); err != nil {
-				w.t.Error(err)
-			}
+			testenv.Check(w.t, testenv.Error(w.store.RecordReading(w.t.Context(), "channel1", after)))
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.open(1, 10_000)
+			inWorld(t, func(_ *testing.T, w *world) {
 				w.node.untouched = true
 				w.node.after = func(c *contract) { hide(w, c) }
-				defer w.run()()
-				w.mustPay(1, 1, 600)
-				w.wait(10 * time.Second)
-				if halt, err := w.store.Halted(t.Context()); err != nil || !strings.Contains(halt, "has not reduced the balance") {
-					t.Errorf("halted: %q, %v", halt, err)
-				}
+				w.paidOne(10 * time.Second)
+				w.wantHalt("has not reduced the balance")
 			})
 		})
 	}
@@ -90,12 +79,13 @@ func TestOthersCannotHideOtherRules(t *testing.T) {
 // after which the contract expects one that is not.
 func TestGreatestSequenceDoesNotHaltSettling(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
-		w.open(1, 10_000)
-		defer w.run()()
-		w.mustPay(1, math.MaxInt64, 600)
+		c := w.open(1)
+		c.sequence = math.MaxInt64 - 1
+		w.start()
+		c.offer(600)
 		w.wait(10 * time.Second)
-		w.settled(1, 600)
-		w.notHalted()
+		w.wantSettled(c, 600)
+		w.wantHalt("")
 	})
 }
 
@@ -104,57 +94,45 @@ func TestGreatestSequenceDoesNotHaltSettling(t *testing.T) {
 func TestLaggingFullnodes(t *testing.T) {
 	const behind = "the fullnode is behind"
 	t.Run("a view before the submission", func(t *testing.T) {
-		inWorld(t, func(t *testing.T, w *world) {
-			w.open(1, 10_000)
+		inWorld(t, func(_ *testing.T, w *world) {
 			w.node.past, w.node.behind = 3, 500*time.Millisecond
-			defer w.run()()
-			w.mustPay(1, 1, 600)
-			w.wait(30 * time.Second)
-			w.settled(1, 600)
-			w.notHalted()
-			if !w.reported(behind) || w.node.executed[1] != 1 {
-				t.Errorf("executed %d times; reports: %v", w.node.executed[1], w.reports)
-			}
+			c := w.settlesOne(30 * time.Second)
+			w.wantHalt("")
+			w.wantReport(behind)
+			w.wantExecuted(c, 1)
 		})
 	})
 	t.Run("a view before a deposit that was seen", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
-			w.open(1, 10_000)
-			seen := ledger.Reading{Deposit: 10_050, NextSequence: 1, Expires: time.Now().Add(time.Hour), ChainTime: time.Now().Add(15 * time.Second)}
-			if _, err := w.store.RecordReading(t.Context(), "channel-00001", seen); err != nil {
-				t.Fatal(err)
-			}
-			defer w.run()()
-			w.mustPay(1, 1, 600)
+			c := w.open(1)
+			seen := ledger.Reading{Deposit: deposit + 50, NextSequence: 1, Expires: time.Now().Add(time.Hour), ChainTime: time.Now().Add(15 * time.Second)}
+			testenv.OK(t, testenv.Error(w.store.RecordReading(t.Context(), c.id, seen)))
+			w.start()
+			c.offer(600)
 			w.wait(10 * time.Second)
-			if c := w.channel(1); c.Submitted != 600 || !w.reported(behind) {
-				t.Errorf("the outcome was recorded by an older reading: %+v; reports: %v", c, w.reports)
-			}
+			testenv.Equal(t, c.state().Submitted, 600, "in flight, while the readings are older")
+			w.wantReport(behind)
 			w.node.mu.Lock()
-			w.node.channels[1].deposit = 10_050
+			w.node.channels[1].deposit = deposit + 50
 			w.node.mu.Unlock()
 			w.wait(20 * time.Second)
-			w.settled(1, 600)
-			w.notHalted()
+			w.wantSettled(c, 600)
+			w.wantHalt("")
 		})
 	})
 	t.Run("a version that is not there yet", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
-			w.open(1, 10_000)
 			w.node.after, w.node.versions = func(c *contract) { c.deposit += 600 }, http.StatusNotFound
-			defer w.run()()
-			w.mustPay(1, 1, 600)
-			w.wait(20 * time.Second)
-			w.notHalted()
-			if c := w.channel(1); c.Submitted != 600 || !w.reported("reading the channel at the transaction") {
-				t.Errorf("%+v; reports: %v", c, w.reports)
-			}
+			c := w.paidOne(20 * time.Second)
+			w.wantHalt("")
+			testenv.Equal(t, c.state().Submitted, 600, "in flight, without a proof")
+			w.wantReport("reading the channel at the transaction")
 			w.node.mu.Lock()
 			w.node.versions = 0
 			w.node.mu.Unlock()
 			w.wait(10 * time.Second)
-			w.settled(1, 600)
-			w.notHalted()
+			w.wantSettled(c, 600)
+			w.wantHalt("")
 		})
 	})
 }
@@ -171,28 +149,16 @@ func TestProofIsNotAwaitedForEver(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.open(1, 10_000)
 				w.node.after, w.node.versions = func(c *contract) { c.deposit += test.deposit }, http.StatusNotFound
-				defer w.run()()
-				w.mustPay(1, 1, 600)
-				w.wait(9 * time.Minute)
-				if c := w.channel(1); c.Submitted != 600 {
-					t.Errorf("%+v", c)
-				}
+				c := w.paidOne(9 * time.Minute)
+				testenv.Equal(t, c.state().Submitted, 600, "in flight, without a proof")
 				w.wait(2 * time.Minute)
-				w.settled(1, 600)
-				w.notHalted()
-				if c := w.channel(1); (c.Stopped == "") != (test.stopped == "") || !strings.Contains(c.Stopped, test.stopped) {
-					t.Errorf("%+v", c)
+				w.wantSettled(c, 600)
+				w.wantHalt("")
+				if state := c.state(); (state.Stopped == "") != (test.stopped == "") || !strings.Contains(state.Stopped, test.stopped) {
+					t.Errorf("%+v", state)
 				}
 			})
 		})
-	}
-}
-
-func (w *world) notHalted() {
-	w.t.Helper()
-	if halt, err := w.store.Halted(w.t.Context()); halt != "" || err != nil {
-		w.t.Errorf("halted: %q", errors.Join(errors.New(halt), err))
 	}
 }

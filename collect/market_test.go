@@ -6,9 +6,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -28,56 +30,47 @@ const asset = "0x1b18363a9f1fe5e6ebf247daba5cc1c18052bb232efdc4c50f556053922d98e
 type market struct {
 	t        testing.TB
 	store    *sqlstore.Store
-	chain    *chain.Client
-	over     Store // of collectors that run later; nil: store
+	over     Store   // of collectors that run later; nil: store
+	opt      Options // of collectors that run later
 	receiver *micropay.Signer
 	now      func() time.Time // the payers' and the chain's clock
 
+	last    *Collector // the one that was run last
 	mu      sync.Mutex
 	reports []error
 }
 
-func newMarket(t testing.TB, opt chain.Options) *market {
-	t.Helper()
-	store, err := sqlstore.OpenSQLite(filepath.Join(testenv.MemoryDir(t), "meta.db"), sqlstore.Options{Now: time.Now})
-	testenv.OK(t, err)
-	return newMarketOver(t, store, opt)
-}
-
-// newMarketOver returns a market over an empty store, which its close closes.
-func newMarketOver(t testing.TB, store *sqlstore.Store, opt chain.Options) *market {
+// newMarket returns a market over an empty store.
+func newMarket(t testing.TB, store *sqlstore.Store, client chain.Options) *market {
 	t.Helper()
 	m := &market{t: t, store: store, receiver: signer(t, 1<<32), now: time.Now}
-	var err error
-	opt.ChainID, opt.Module = fullnode.DefaultChainID, address(t, fullnode.DefaultModule)
-	if m.chain, err = chain.New(opt); err != nil {
-		t.Fatal(err)
-	}
+	m.opt = Options{Chain: newClient(t, client), Receiver: m.receiver}
 	return m
 }
 
-func (m *market) close() {
-	if err := m.store.Close(); err != nil {
-		m.t.Error(err)
-	}
+// newClient returns a client of the chain on which the market's payments are made.
+func newClient(t testing.TB, opt chain.Options) *chain.Client {
+	t.Helper()
+	opt.ChainID, opt.Module, opt.Timeout = fullnode.DefaultChainID, address(t, fullnode.DefaultModule), 5*time.Second
+	return testenv.Must(chain.New(opt))(t)
+}
+
+func openSQLite(t testing.TB, dir string) *sqlstore.Store {
+	t.Helper()
+	return testenv.Must(sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{Now: time.Now}))(t)
 }
 
 func address(t testing.TB, text string) micropay.Address {
 	t.Helper()
-	a, err := micropay.ParseAddress(text)
-	testenv.OK(t, err)
-	return a
+	return testenv.Must(micropay.ParseAddress(text))(t)
 }
 
 // signer returns the signer with a number.
 func signer(t testing.TB, number uint64) *micropay.Signer {
 	t.Helper()
 	secret := binary.BigEndian.AppendUint64(bytes.Repeat([]byte{7}, 24), number)
-	key, err := micropay.NewPrivateKey(micropay.KeyEd25519, secret)
-	testenv.OK(t, err)
-	s, err := micropay.NewSigner(micropay.SchemeEd25519, key)
-	testenv.OK(t, err)
-	return s
+	key := testenv.Must(micropay.NewPrivateKey(micropay.KeyEd25519, secret))(t)
+	return testenv.Must(micropay.NewSigner(micropay.SchemeEd25519, key))(t)
 }
 
 // channel is an open channel of its own payer.
@@ -108,13 +101,11 @@ func (c *channel) sign(more uint64, life time.Duration) *micropay.Micropayment {
 	c.t.Helper()
 	c.sequence++
 	c.amount += more
-	m, err := c.payer.Sign(micropay.Payment{
+	return testenv.Must(c.payer.Sign(micropay.Payment{
 		Receiver: c.receiver.Address(), Asset: address(c.t, asset), ModuleAddress: address(c.t, fullnode.DefaultModule), ChainID: fullnode.DefaultChainID,
 		AccountSequence: micropay.NoAccountSequence, MaxGas: cmp.Or(c.maxGas, 200_000), GasPrice: 100, Nonce: c.sequence,
 		PaymentChannelID: c.number, Sequence: c.sequence, Amount: c.amount, Expiration: uint64(c.now().Add(life).Unix()),
-	})
-	testenv.OK(c.t, err)
-	return m
+	}))(c.t)
 }
 
 // pay accepts a payment of more units that lives for a time and is due when settleAt units wait.
@@ -125,6 +116,17 @@ func (c *channel) pay(more uint64, life time.Duration, settleAt int64) {
 
 // payNow accepts a payment that is due now.
 func (c *channel) payNow(more uint64) { c.t.Helper(); c.pay(more, time.Minute, 1) }
+
+// refused fails the test unless the channel has stopped. It returns why.
+func (c *channel) refused(when string) (reason string) {
+	c.t.Helper()
+	err := c.accept(c.sign(0, time.Minute), 1, 1) // the amount is compared after the channel's state
+	stopped, ok := errors.AsType[*ledger.StoppedError](err)
+	if !ok {
+		c.t.Fatalf("a payment %s: %v, want %v", when, err, ledger.ErrChannelStopped)
+	}
+	return stopped.Reason
+}
 
 func (c *channel) accept(m *micropay.Micropayment, more uint64, settleAt int64) error {
 	_, err := c.store.PayRead(c.t.Context(), ledger.ReadPurchase{Payment: payment(m, settleAt), Price: 1, Count: int64(more), Charge: rand.Text()})
@@ -144,17 +146,19 @@ func (c *channel) renew(life, ahead time.Duration) {
 	c.t.Helper()
 	p := payment(c.sign(0, life), 1)
 	p.Ahead = ahead
-	if _, err := c.store.Renew(c.t.Context(), p); err != nil {
-		c.t.Fatal(err)
-	}
+	testenv.OK(c.t, testenv.Error(c.store.Renew(c.t.Context(), p)))
 }
 
 // state returns the channel in the store.
 func (c *channel) state() ledger.Channel {
 	c.t.Helper()
-	state, err := c.store.Channel(c.t.Context(), c.id)
-	testenv.OK(c.t, err)
-	return state
+	return testenv.Must(c.store.Channel(c.t.Context(), c.id))(c.t)
+}
+
+// submission returns the state of the channel's newest submission.
+func (c *channel) submission() ledger.SubmissionState {
+	c.t.Helper()
+	return testenv.Must(c.store.Submission(c.t.Context(), c.id))(c.t).State
 }
 
 // run runs a collector until the returned function is called, which waits for its end.
@@ -165,9 +169,11 @@ func (m *market) run() (stop func()) {
 	if store == nil {
 		store = m.store
 	}
+	collector := New(store, m.opt)
+	m.last = collector
 	go func() {
 		defer close(ended)
-		New(store, Options{Chain: m.chain, Receiver: m.receiver}).Run(ctx, func(r task.Run) {
+		collector.Run(ctx, func(r task.Run) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			if r.Err != nil {
@@ -176,6 +182,16 @@ func (m *market) run() (stop func()) {
 		})
 	}()
 	return func() { cancel(); <-ended }
+}
+
+// wantHalt fails the test unless settling has halted for a reason that contains this text, or, if
+// it is empty, has not halted.
+func (m *market) wantHalt(reason string) {
+	m.t.Helper()
+	halt, err := m.store.Halted(m.t.Context())
+	if err != nil || (halt == "") != (reason == "") || !strings.Contains(halt, reason) {
+		m.t.Errorf("halted: %q, %v, want %q", halt, err, reason)
+	}
 }
 
 // audit fails the test if the store is inconsistent.
@@ -192,4 +208,8 @@ func (m *market) errors() []error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.reports)
+}
+
+func (m *market) hasReported(text string) bool {
+	return slices.ContainsFunc(m.errors(), func(err error) bool { return strings.Contains(err.Error(), text) })
 }

@@ -9,6 +9,7 @@ import (
 	"sluice/internal/fullnode"
 	"sluice/internal/testenv"
 	"sluice/ledger"
+	"sluice/micropay"
 )
 
 // onChain returns a channel as it is on the chain.
@@ -34,6 +35,13 @@ func (m *onFullnode) whileDown(channels int, act func()) (stop func()) {
 	m.Heal()
 	act()
 	return m.run()
+}
+
+// collect submits a payment as the receiver's other instance does.
+func (m *onFullnode) collect(p *micropay.Micropayment) {
+	m.t.Helper()
+	transaction := testenv.Must(p.Collect(m.receiver))(m.t)
+	testenv.OK(m.t, m.opt.Chain.Submit(m.t.Context(), transaction))
 }
 
 // TestPayersCannotHaltSettling lets many payers deposit exactly what was collected, while no
@@ -62,9 +70,7 @@ func TestPayersCannotHaltSettling(t *testing.T) {
 				for _, c := range channels {
 					c.settled()
 				}
-				if halt, err := m.store.Halted(t.Context()); err != nil || halt != "" {
-					t.Errorf("halted: %q, %v", halt, err)
-				}
+				m.wantHalt("")
 				for _, c := range channels[:attackers] {
 					if state := c.state(); !strings.Contains(state.Stopped, "compare the channel with the chain") {
 						t.Errorf("%+v", state)
@@ -99,9 +105,7 @@ func TestChannelThatWasOpenedAgain(t *testing.T) {
 				if state := c.state(); !strings.Contains(state.Stopped, "opened again") || state.Elsewhere != 0 {
 					t.Errorf("%+v", state)
 				}
-				if halt, err := m.store.Halted(t.Context()); err != nil || halt != "" {
-					t.Errorf("halted: %q, %v", halt, err)
-				}
+				m.wantHalt("")
 				m.audit()
 			})
 		})
@@ -123,30 +127,23 @@ func TestRestoredPayments(t *testing.T) {
 						p := c.sign(10, time.Minute)
 						testenv.OK(t, c.accept(p, 10, 1))
 						collected := []uint64{10}
-						s, err := New(m.store, Options{Chain: m.chain, Receiver: m.receiver}).complete(ledger.Settlement{
+						s := testenv.Must(New(m.store, m.opt).complete(ledger.Settlement{
 							Channel: c.id, Sequence: 1, Amount: 10, Proof: p.Bytes(), Expires: p.Expires(),
-						}, 0)
-						testenv.OK(t, err)
+						}, 0))(t)
 						if inFlight {
 							testenv.OK(t, m.store.BeginSubmission(t.Context(), s.Submission))
 						}
 						if later {
 							p, collected = c.sign(15, time.Minute), []uint64{25}
 						}
-						transaction, err := p.Collect(m.receiver)
-						if err == nil {
-							err = m.chain.Submit(t.Context(), transaction)
-						}
-						testenv.OK(t, err)
+						m.collect(p)
 						past(m)
 						defer m.run()()
 						c.settled()
 						if state := c.state(); state.Stopped != "" {
 							t.Errorf("%+v", state)
 						}
-						if halt, err := m.store.Halted(t.Context()); err != nil || halt != "" {
-							t.Errorf("halted: %q, %v", halt, err)
-						}
+						m.wantHalt("")
 						c.payNow(5)
 						c.settled()
 						m.paid(1, append(collected, 5)...)
@@ -167,14 +164,8 @@ func TestCollectedByAnotherInstance(t *testing.T) {
 		defer m.run()()
 		c.settled()
 		p := c.sign(50, time.Minute)
-		transaction, err := p.Collect(m.receiver)
-		if err == nil {
-			err = m.chain.Submit(t.Context(), transaction)
-		}
-		if err == nil {
-			err = c.accept(p, 50, 1)
-		}
-		testenv.OK(t, err)
+		m.collect(p)
+		testenv.OK(t, c.accept(p, 50, 1))
 		c.settled()
 		m.reported("had been withdrawn before: does another instance collect for the same receiver?")
 		if state := c.state(); state.Collected != 10 || state.Elsewhere != 50 {

@@ -1,4 +1,4 @@
-package collect_test
+package collect
 
 import (
 	"testing"
@@ -13,27 +13,24 @@ const coinPrice = 1_000_000
 // of it is counted.
 func TestPaymentsPayForTheirFee(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.price = coinPrice
-		w.open(1, 10_000)
-		defer w.run()()
-		w.mustPay(1, 1, 600) // is due, and does not pay
-		w.wait(10 * time.Second)
-		w.settled(1, 0)
-		w.mustPay(1, 2, 1_000)
+		w.opt.CoinPrice = coinPrice
+		c := w.paidOne(10 * time.Second) // is due, and does not pay
+		w.wantSettled(c, 0)
+		c.offer(400)
 		w.wait(5 * time.Second)
-		w.settled(1, 1_000)
+		w.wantSettled(c, 1_000)
 		if s := w.last.Stats(); s.AmountCollected != 1_000 || s.GasSpent != 700 || s.Collected != 1 || s.Postponed == 0 {
 			t.Errorf("%+v", s)
 		}
-		w.mustPay(1, 3, 1_500) // the gas is measured now
+		c.offer(500) // the gas is measured now
 		w.wait(5 * time.Second)
-		w.settled(1, 1_500)
+		w.wantSettled(c, 1_500)
 		if s := w.last.Stats(); s.AmountCollected != 1_500 || s.GasSpent != 1_400 {
 			t.Errorf("%+v", s)
 		}
-		w.mustPay(1, 4, 1_505) // 5 units more do not pay for 7
+		c.offer(5) // do not pay for 7
 		w.wait(40 * time.Second)
-		w.settled(1, 1_500)
+		w.wantSettled(c, 1_500)
 	})
 }
 
@@ -41,17 +38,14 @@ func TestPaymentsPayForTheirFee(t *testing.T) {
 // costs no repeated work, and is included in a renewal or the next payment.
 func TestUnprofitablePaymentIsLeft(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.price = coinPrice
-		w.open(1, 10_000)
-		defer w.run()()
-		w.mustPay(1, 1, 600)
-		w.wait(2 * time.Minute)
-		if c, s := w.channel(1), w.last.Stats(); len(w.node.count) > 0 || c.Stopped != "" || c.Expired != 600 || s.Postponed != 2 || len(w.reports) > 0 {
-			t.Errorf("%d submissions; %+v; %+v; reports: %v", len(w.node.count), s, c, w.reports)
+		w.opt.CoinPrice = coinPrice
+		c := w.paidOne(2 * time.Minute)
+		if state, s := c.state(), w.last.Stats(); len(w.node.count) > 0 || state.Stopped != "" || state.Expired != 600 || s.Postponed != 2 || len(w.errors()) > 0 {
+			t.Errorf("%d submissions; %+v; %+v; reports: %v", len(w.node.count), s, state, w.errors())
 		}
-		w.mustPay(1, 2, 1_000)
+		c.offer(400)
 		w.wait(5 * time.Second)
-		w.settled(1, 1_000)
+		w.wantSettled(c, 1_000)
 	})
 }
 
@@ -59,22 +53,21 @@ func TestUnprofitablePaymentIsLeft(t *testing.T) {
 // expires, on a chain that is ahead.
 func TestLastChance(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
-		w.price = coinPrice
+		w.opt.CoinPrice = coinPrice
 		w.node.late = 20 * time.Second
-		w.open(1, 10_000)
-		w.open(2, 10_000)
-		defer w.run()()
+		c, other := w.open(1), w.open(2)
+		w.start()
 		w.wait(2 * time.Second) // the chain is known to be ahead
-		w.mustPay(1, 1, 600)
+		c.offer(600)
 		w.wait(5 * time.Second)
-		w.mustPay(2, 1, 1_000) // this measures the gas
+		other.offer(1_000) // this measures the gas
 		w.wait(10 * time.Second)
-		w.settled(2, 1_000)
-		w.settled(1, 0)
+		w.wantSettled(other, 1_000)
+		w.wantSettled(c, 0)
 		w.wait(9 * time.Second) // 24 s have passed, and by the chain's time it expires in 16 s
-		w.settled(1, 0)
+		w.wantSettled(c, 0)
 		w.wait(5 * time.Second)
-		w.settled(1, 600)
+		w.wantSettled(c, 600)
 	})
 }
 
