@@ -46,6 +46,22 @@ func TestNotCovered(t *testing.T) {
 	s.audit()
 }
 
+// TestLive checks for which payments there is an open channel.
+func TestLive(t *testing.T) {
+	s, payer := newShop(t), newPayer(t, 1)
+	s.open("", 1) // accepts any payer
+	testenv.OK(t, testenv.Error(s.Close(t.Context(), s.open(payer.address(), 2).ID)))
+	live := func(channel uint64, want error, what string) {
+		t.Helper()
+		testenv.Is(t, s.Live(t.Context(), s.paid(payer, channel, 1, 3)), want, "%s", what)
+	}
+	live(1, nil, "an open channel")
+	live(3, ledger.ErrNoChannel, "no channel")
+	s.clock.Advance(paychan.DefaultTTL)
+	live(1, ledger.ErrChannelExpired, "an expired channel")
+	live(2, ledger.ErrChannelClosed, "a closed channel, after its expiry")
+}
+
 func TestCancelledContextBuysNothing(t *testing.T) {
 	s := newShop(t)
 	payer := newPayer(t, 1)
