@@ -55,6 +55,17 @@ func (s *Server) Send(req *http.Request) (Response, error) {
 	return Collect(resp)
 }
 
+// PutFrom is Try for a PUT with a body that is read while it is sent. It has a length unless size
+// is -1.
+func (s *Server) PutFrom(target string, body io.Reader, size int64) (Response, error) {
+	req, err := s.Request("PUT", target, body, nil)
+	if err != nil {
+		return Response{}, err
+	}
+	req.ContentLength = size
+	return s.Send(req)
+}
+
 // Do is like Try, but ends the test on an error.
 func (s *Server) Do(method, target string, body []byte, h ...string) Response {
 	s.T.Helper()

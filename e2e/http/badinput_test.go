@@ -2,15 +2,10 @@ package http
 
 import (
 	"bufio"
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"sluice/e2e"
 	"sluice/internal/testenv"
@@ -109,49 +104,6 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// TestLateRefusals checks bodies that prove wrong only after the server has stored much of them. It
-// must refuse them as cleanly as requests with wrong headers.
-func TestLateRefusals(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{})
-	id := s.Begin("0x1", "upload", 5<<20)
-	long, whole := e2e.Content(1, 6<<20), e2e.Content(1, 5<<20)
-	tests := []struct {
-		name    string
-		target  string
-		body    []byte
-		chunked bool
-		headers e2e.Headers
-		code    string
-	}{
-		{"too long part", e2e.PartTarget(id, 0), long, false, nil, "part_size"},
-		{"too long chunked part", e2e.PartTarget(id, 0), long, true, nil, "part_size"},
-		{"part with a wrong digest", e2e.PartTarget(id, 0), whole, false, e2e.Headers{"Content-Digest", e2e.WrongDigest()}, "digest_mismatch"},
-		{"chunked part with a wrong digest", e2e.PartTarget(id, 0), whole, true, e2e.Headers{"Content-Digest", e2e.WrongDigest()}, "digest_mismatch"},
-		{"PUT with a wrong digest", e2e.BlobTarget("0x1", "name"), long, false, e2e.Headers{"Content-Digest", e2e.WrongDigest()}, "digest_mismatch"},
-		{"chunked PUT with a wrong digest", e2e.BlobTarget("0x1", "name"), long, true, e2e.Headers{"Repr-Digest", e2e.WrongDigest()}, "digest_mismatch"},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			req, err := s.Request("PUT", test.target, bytes.NewReader(test.body), test.headers)
-			testenv.OK(t, err)
-			if test.chunked {
-				req.ContentLength = -1
-			}
-			r, err := s.Send(req)
-			testenv.OK(t, err)
-			e2e.CheckProblem(t, r, 400, test.code)
-		})
-	}
-	if names := s.Names("0x1"); len(names) != 0 {
-		t.Errorf("the account has the blobs %q", names)
-	}
-	if state := s.Must(200, "GET", "/v1/multipart-uploads/"+id, nil).Object(t); e2e.Text(t, state, "bytes") != "0" {
-		t.Errorf("the upload now has parts: %v", state)
-	}
-	s.Eventually("refused bodies left files", func() bool { return diskUse(s) < 5<<20 })
-}
-
 // TestContentLengthWithChunks sends a request with both a Content-Length and chunks. The chunks
 // count, and the server closes the connection after its response: a proxy that used the length may
 // take the next bytes for the body's end.
@@ -181,39 +133,31 @@ func TestContentLengthWithChunks(t *testing.T) {
 	}
 }
 
-// TestBodyTooSlow sends a body too slowly. The server must refuse it after the time that the
-// minimum rate allows, and close the connection.
-func TestBodyTooSlow(t *testing.T) {
+// TestCutRequestsLeaveNothing cuts uploads and downloads in the middle, and checks that no
+// additional file and no blob remains.
+func TestCutRequestsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})
-	connection := s.Dial()
-	s.Write(connection, "PUT "+e2e.BlobTarget("0x1", "name")+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
-	answered := make(chan struct{})
-	var trickle sync.WaitGroup
-	trickle.Go(func() {
-		tick := time.NewTicker(200 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-answered:
-				return
-			case <-tick.C:
-				if _, err := connection.Write([]byte("x")); err != nil {
-					return // closed after the response
-				}
-			}
+	s.Must(204, "PUT", e2e.BlobTarget("0x1", "kept"), e2e.Content(1, 8<<20))
+	upload := s.Begin("0x1", "upload", 4<<20)
+	e2e.Client.CloseIdleConnections()
+	files := len(s.Files())
+	for i := range 30 {
+		requests := []string{
+			fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8000000\r\n\r\n%s", e2e.BlobTarget("0x1", "cut"), e2e.Content(2, 3<<20)),
+			fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n100000\r\n%s", e2e.BlobTarget("0x1", "cut"), e2e.Content(2, 1<<20)),
+			fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000000\r\n\r\n%s", e2e.PartTarget(upload, i), e2e.Content(2, 2<<20)),
+			fmt.Sprintf("GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", e2e.BlobTarget("0x1", "kept")),
 		}
-	})
-	reader := bufio.NewReader(connection)
-	r, err := e2e.ReadAnswer(reader, "PUT")
-	close(answered)
-	trickle.Wait()
-	testenv.OK(t, err)
-	e2e.CheckProblem(t, r, 408, "body_too_slow")
-	if _, err := reader.ReadByte(); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("the connection stays open: %v", err)
+		for _, request := range requests {
+			connection := s.Dial()
+			s.Write(connection, request)
+			testenv.OK(t, connection.SetLinger(0))
+			testenv.OK(t, connection.Close())
+		}
 	}
-	if names := s.Names("0x1"); len(names) != 0 {
-		t.Errorf("the account has the blobs %q", names)
+	s.Eventually("cut uploads left files", func() bool { return len(s.Files()) == files })
+	if got := s.Names("0x1"); len(got) != 1 {
+		t.Errorf("cut uploads left %q", got)
 	}
 }

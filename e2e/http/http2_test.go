@@ -16,22 +16,6 @@ import (
 	"sluice/internal/testenv"
 )
 
-// overEachProtocol runs a test with a server over HTTP/1.1, and with another one over TLS and
-// HTTP/2.
-func overEachProtocol(t *testing.T, test func(t *testing.T, s *e2e.Server)) {
-	t.Parallel()
-	for proto, certs := range map[string]*e2e.Certificates{"HTTP/1.1": nil, "HTTP/2.0": e2e.NewCertificates(t)} {
-		t.Run(proto, func(t *testing.T) {
-			t.Parallel()
-			s := e2e.Start(t, e2e.Options{Certs: certs})
-			if r := s.Must(200, "GET", "/livez", nil); r.Proto != proto {
-				t.Fatalf("the protocol is %s, want %s", r.Proto, proto)
-			}
-			test(t, s)
-		})
-	}
-}
-
 // TestCutReadsOverHTTP2 resets the streams of paid responses. This has the same effect as a cut
 // connection, but the connection stays open.
 func TestCutReadsOverHTTP2(t *testing.T) {
@@ -131,13 +115,7 @@ func TestSlowBodiesOverHTTP2(t *testing.T) {
 	fast := make(chan error, 1)
 	data := e2e.Content(1, 2<<20)
 	go func() {
-		request, err := s.Request("PUT", e2e.BlobTarget("0x1", "steady"), steady, nil)
-		if err != nil {
-			fast <- err
-			return
-		}
-		request.ContentLength = int64(len(data))
-		r, err := s.Send(request)
+		r, err := s.PutFrom(e2e.BlobTarget("0x1", "steady"), steady, int64(len(data)))
 		if err == nil && r.Status != 204 {
 			err = fmt.Errorf("%v, want 204", r)
 		}
@@ -149,13 +127,7 @@ func TestSlowBodiesOverHTTP2(t *testing.T) {
 	slow := make(chan e2e.Response, 1)
 	go func() {
 		defer close(slow)
-		request, err := s.Request("PUT", e2e.BlobTarget("0x1", "stalled"), stalled, nil)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		request.ContentLength = 1000
-		r, err := s.Send(request)
+		r, err := s.PutFrom(e2e.BlobTarget("0x1", "stalled"), stalled, 1000)
 		if err != nil {
 			t.Error(err)
 			return
