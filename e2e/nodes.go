@@ -28,11 +28,18 @@ type Cluster struct {
 func NewCluster(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	c := &Cluster{T: t, Database: testenv.StartPostgres(t), Objects: testenv.S3(t, testenv.S3Options{}), Options: o}
-	// The nodes get their keys only from the environment that the test gives them, none from the
-	// test's own.
-	c.Options.Wrapper = []string{"env", "AWS_ACCESS_KEY_ID=" + testenv.S3AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.S3SecretKey}
+	c.Options.Wrapper = OnObjects(c.Objects).Wrapper
 	c.Options.Flags = slices.Concat(c.Places(c.Database), o.Flags)
 	return c
+}
+
+// OnObjects returns options for a server with its bytes in the bucket. It gets the keys only from
+// the environment that the test gives it, none from the test's own.
+func OnObjects(objects *testenv.S3Server) Options {
+	return Options{
+		Wrapper: []string{"env", "AWS_ACCESS_KEY_ID=" + testenv.S3AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.S3SecretKey},
+		Flags:   []string{"--bytes", fmt.Sprintf("s3://%s?endpoint=http://%s&path-style=on", objects.Bucket, objects.Addr)},
+	}
 }
 
 // Places returns the flags for a node on this database and the bucket.

@@ -132,12 +132,9 @@ func TestStartWithoutSpaceForTheLog(t *testing.T) {
 // nothing about that disk. The server must start, and deletes must work.
 func TestStartOnFullDiskWithObjectStore(t *testing.T) {
 	t.Parallel()
-	objects := testenv.S3(t, testenv.S3Options{})
-	s := e2e.Start(t, e2e.Options{
-		Data:    tmpfs(t, "64m"),
-		Wrapper: []string{"env", "AWS_ACCESS_KEY_ID=" + testenv.S3AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.S3SecretKey},
-		Flags:   []string{"--bytes", fmt.Sprintf("s3://%s?endpoint=http://%s&path-style=on", objects.Bucket, objects.Addr)},
-	})
+	o := e2e.OnObjects(testenv.S3(t, testenv.S3Options{}))
+	o.Data = tmpfs(t, "64m")
+	s := e2e.Start(t, o)
 	s.Must(204, "PUT", e2e.BlobTarget("0x1", "blob"), e2e.Content(1, 1000))
 	s.Stop()
 	if err := os.Remove(filepath.Join(s.Data, "ballast")); err != nil { // as a delete on a full disk

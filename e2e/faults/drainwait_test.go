@@ -78,15 +78,15 @@ func TestDrainWait(t *testing.T) {
 }
 
 // TestDrainWaitThenDrain checks that the signal which ends the wait lets running requests finish,
-// and that the next signal cuts them.
+// and that the next signal cuts them. SIGTERM and SIGINT have the same effect.
 func TestDrainWaitThenDrain(t *testing.T) {
 	t.Parallel()
 	flags := []string{"--drain-wait", e2e.LongWait}
 	s := e2e.Start(t, e2e.Options{Flags: flags})
 	l := e2e.BeginSlow(s)
-	s.Signal(syscall.SIGTERM)
-	s.AwaitDrain()
 	s.Signal(syscall.SIGINT)
+	s.AwaitDrain()
+	s.Signal(syscall.SIGTERM)
 	l.Finish()
 	if code := s.Wait(); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
@@ -98,7 +98,7 @@ func TestDrainWaitThenDrain(t *testing.T) {
 	s.AwaitDrain()
 	s.Signal(syscall.SIGTERM)
 	awaitClosed(s)
-	s.Signal(syscall.SIGTERM)
+	s.Signal(syscall.SIGINT)
 	if code := s.Wait(); code != 1 {
 		t.Errorf("exit code %d after the third signal, want 1", code)
 	}

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,11 +16,8 @@ import (
 func TestCopiedDataFolder(t *testing.T) {
 	t.Parallel()
 	objects := testenv.S3(t, testenv.S3Options{})
-	o := e2e.Options{
-		Dirty:   true, // the server logs the fence as an error
-		Wrapper: []string{"env", "AWS_ACCESS_KEY_ID=" + testenv.S3AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.S3SecretKey},
-		Flags:   []string{"--bytes", fmt.Sprintf("s3://%s?endpoint=http://%s&path-style=on", objects.Bucket, objects.Addr)},
-	}
+	o := e2e.OnObjects(objects)
+	o.Dirty = true // the server logs the fence as an error
 	original := e2e.Start(t, o)
 	data := e2e.Content(1, 100_000)
 	for _, name := range []string{"kept", "gone"} {
@@ -68,11 +64,8 @@ func TestCopiedDataFolder(t *testing.T) {
 func TestPausedOriginal(t *testing.T) {
 	t.Parallel()
 	objects := testenv.S3(t, testenv.S3Options{})
-	o := e2e.Options{
-		Dirty:   true, // the server logs the fence as an error
-		Wrapper: []string{"env", "AWS_ACCESS_KEY_ID=" + testenv.S3AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.S3SecretKey},
-		Flags:   []string{"--bytes", fmt.Sprintf("s3://%s?endpoint=http://%s&path-style=on", objects.Bucket, objects.Addr)},
-	}
+	o := e2e.OnObjects(objects)
+	o.Dirty = true // the server logs the fence as an error
 	original := e2e.Start(t, o)
 	data := e2e.Content(1, 100_000)
 	original.Must(204, "PUT", e2e.BlobTarget("0x1", "shared"), data)

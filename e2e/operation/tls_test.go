@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -73,53 +72,6 @@ func TestTLSReload(t *testing.T) {
 	serve(3)
 	certs.Write(filepath.Dir(certs.Cert()), 4)
 	serve(4)
-}
-
-// TestUnusableReload checks that the server logs a new pair that it cannot use, and keeps the
-// previous one in use until a usable pair exists.
-func TestUnusableReload(t *testing.T) {
-	t.Parallel()
-	certs := e2e.NewCertificates(t)
-	s := e2e.Start(t, e2e.Options{Certs: certs})
-	open := certs.Client(2)
-	serialOf(s, open)
-	good := map[string][]byte{certs.Cert(): nil, certs.Key(): nil}
-	for path := range good {
-		content, err := os.ReadFile(path)
-		testenv.OK(t, err)
-		good[path] = content
-	}
-	refuse := func(path string, content []byte, cause string) {
-		t.Helper()
-		e2e.Replace(t, path, content)
-		s.Signal(syscall.SIGHUP)
-		said := ""
-		s.Await("the log does not report the unusable certificate", func() bool {
-			for line := range strings.Lines(s.Log.String()) {
-				if strings.Contains(line, `msg="cannot reload the TLS certificate: the current one stays in use"`) {
-					said = line
-				}
-			}
-			return strings.Contains(said, cause)
-		})
-		if !strings.Contains(said, "level=ERROR") || !strings.Contains(said, certs.Cert()) || !strings.Contains(said, certs.Key()) {
-			t.Errorf("the log contains %s, want an error with both files", said)
-		}
-		for _, client := range []*http.Client{open, certs.Client(1), certs.Client(2)} {
-			if got := serialOf(s, client); got != 1 {
-				t.Errorf("certificate %d is served, want 1", got)
-			}
-		}
-	}
-	refuse(certs.Key(), []byte("no PEM"), "in key input")
-	refuse(certs.Cert(), good[certs.Cert()][:100], "in certificate input")
-	e2e.Replace(t, certs.Key(), good[certs.Key()])
-	other, err := os.ReadFile(e2e.NewCertificates(t).Cert())
-	testenv.OK(t, err)
-	refuse(certs.Cert(), other, "private key does not match")
-	certs.Use(2)
-	s.Signal(syscall.SIGHUP)
-	s.Await("a usable certificate is not served", func() bool { return serialOf(s, certs.Client(2)) == 2 })
 }
 
 // TestPublicClientOverTLS uploads and downloads with the public client, which trusts the

@@ -122,18 +122,3 @@ func TestCollectorThatHangs(t *testing.T) {
 	}
 	s.Logged(`msg="traces are lost"`, `msg="drained: all requests have completed"`)
 }
-
-// TestServerTimingHasEachPart checks that a local instance measures both of its stores.
-func TestServerTimingHasEachPart(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{})
-	r := s.Must(204, "PUT", e2e.BlobTarget("0x1", "name"), e2e.Content(1, 100_000))
-	timing := r.Header.Get("Server-Timing")
-	if timing == "" || strings.Contains(timing, "dur=0.000") {
-		t.Errorf("Server-Timing is %q", timing)
-	}
-	r = s.Must(200, "GET", e2e.BlobTarget("0x1", "name"), nil)
-	if timing = r.Header.Get("Server-Timing"); timing == "" || strings.Contains(timing, "store;dur=0.000") {
-		t.Errorf("Server-Timing is %q", timing)
-	}
-}
