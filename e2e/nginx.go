@@ -142,27 +142,26 @@ func StartProxy(t testing.TB, proxy *exec.Cmd, listener *net.TCPListener) {
 // BehindCachingNginx runs nginx in front of the service with the documented configuration.
 func (s *Server) BehindCachingNginx() *Server {
 	s.T.Helper()
-	// The worker, which may be another user, cannot enter the folders of t.TempDir.
-	dir, err := os.MkdirTemp("", "nginx")
-	if err == nil {
-		err = os.Chmod(dir, 0o755)
-	}
-	testenv.OK(s.T, err)
-	s.T.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			s.T.Error(err)
-		}
-	})
 	listener := ListenHere(s.T)
 	formats, _, _ := strings.Cut(DocumentedBlock(s.T, "nginx", "log_format sluice", nil), "upstream sluice {")
 	StartNginx(s.T, listener, formats+"upstream sluice {\n"+UpstreamOf(s.Host)+"}\n"+DocumentedBlock(s.T, "nginx", "proxy_cache_path", [][2]string{
 		{"listen 443 ssl;", "listen " + listener.Addr().String() + ";"},
 		{"ssl_certificate     /etc/ssl/blobs.pem;", ""},
 		{"ssl_certificate_key /etc/ssl/blobs.key;", ""},
-		{"/var/cache/nginx/sluice", dir + "/cache"},
+		{"/var/cache/nginx/sluice", WorkerDir(s.T) + "/cache"},
 		{"/var/log/nginx/sluice.log", "DIR/access.log"},
 	}))
 	return s.Through(listener.Addr().String())
+}
+
+// WorkerDir returns a new folder for nginx's worker. It may be another user, who cannot enter the
+// folders of t.TempDir.
+func WorkerDir(t testing.TB) string {
+	t.Helper()
+	dir := testenv.Must(os.MkdirTemp("", "nginx"))(t)
+	testenv.AtEnd(t, func() error { return os.RemoveAll(dir) })
+	testenv.OK(t, os.Chmod(dir, 0o755))
+	return dir
 }
 
 // BehindVarnish runs Varnish in front of the service with the documented configuration, on a

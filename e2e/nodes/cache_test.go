@@ -1,14 +1,9 @@
 package nodes
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,92 +14,29 @@ import (
 
 // cacheConfig makes nginx a shared cache that stores every response it may. It is in front of the
 // service and, under /control/, in front of a server with cacheable responses.
-const cacheConfig = `daemon off;
-master_process off;
-pid DIR/nginx.pid;
-error_log stderr warn;
-events {}
-http {
-  access_log off;
-  client_body_temp_path DIR/body;
-  proxy_temp_path DIR/proxy;
-  fastcgi_temp_path DIR/fastcgi;
-  uwsgi_temp_path DIR/uwsgi;
-  scgi_temp_path DIR/scgi;
-  proxy_cache_path DIR/cache keys_zone=shared:10m;
+const cacheConfig = `
+  proxy_cache_path CACHE use_temp_path=off keys_zone=shared:10m;
+  proxy_max_temp_file_size 0;
   proxy_cache shared;
   proxy_cache_key $request_method$request_uri;
   proxy_cache_valid any 10m;
   proxy_cache_convert_head off;
   add_header X-Cache $upstream_cache_status always;
   server {
-    listen unix:DIR/socket;
+    listen LISTEN;
     location / { proxy_pass http://SLUICE; }
     location /control/ { proxy_pass http://CONTROL; }
   }
-}
 `
 
-// startCache runs nginx in front of the server, on a Unix socket, and stops nginx when the test
-// ends. It returns a function that sends a request through the cache.
-func startCache(t *testing.T, s *e2e.Server, control string) func(method, target string, h ...string) e2e.Response {
+// startCache runs nginx in front of the server, and returns the server as seen through it.
+func startCache(t *testing.T, s *e2e.Server, control string) *e2e.Server {
 	t.Helper()
-	nginx, err := testenv.NginxPath()
-	testenv.OK(t, err)
-	dir, err := os.MkdirTemp("", "nginx") // short, because it is part of a socket's path
-	testenv.OK(t, err)
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	config := strings.NewReplacer("DIR", dir, "SLUICE", s.Host, "CONTROL", control).Replace(cacheConfig)
-	testenv.OK(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(config), 0o600))
-	process := exec.Command(nginx, "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
-	log := &e2e.LogBuffer{}
-	process.Stdout, process.Stderr = log, log
-	testenv.OK(t, process.Start())
-	t.Cleanup(func() {
-		if err := process.Process.Kill(); err != nil {
-			t.Error(err)
-		}
-		_ = process.Wait() // killed
-	})
-	socket := filepath.Join(dir, "socket")
-	through := &http.Client{Timeout: e2e.Patience, Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		},
-		DisableCompression: true,
-	}}
-	t.Cleanup(through.CloseIdleConnections)
-	ask := func(method, target string, h ...string) (e2e.Response, error) {
-		req, err := http.NewRequestWithContext(t.Context(), method, "http://cache", nil)
-		if err != nil {
-			return e2e.Response{}, err
-		}
-		req.URL = &url.URL{Scheme: "http", Host: "cache", Opaque: target}
-		for i := 0; i < len(h); i += 2 {
-			req.Header.Add(h[i], h[i+1])
-		}
-		resp, err := through.Do(req)
-		if err != nil {
-			return e2e.Response{}, err
-		}
-		return e2e.Collect(resp)
-	}
-	s.Eventually("nginx does not respond:"+log.String(), func() bool {
-		_, err := ask("GET", "/livez")
-		return err == nil
-	})
-	return func(method, target string, h ...string) e2e.Response {
-		t.Helper()
-		r, err := ask(method, target, h...)
-		if err != nil {
-			t.Fatalf("%s %s: %v\n%s", method, target, err, log)
-		}
-		return r
-	}
+	listener := e2e.ListenHere(t)
+	address := listener.Addr().String()
+	places := strings.NewReplacer("LISTEN", address, "CACHE", filepath.Join(e2e.WorkerDir(t), "cache"), "SLUICE", s.Host, "CONTROL", control)
+	e2e.StartNginx(t, listener, places.Replace(cacheConfig))
+	return s.Through(address)
 }
 
 // TestSharedCacheKeepsNothingPaid reads through a cache that stores every response it may: paid
@@ -128,7 +60,11 @@ func TestSharedCacheKeepsNothingPaid(t *testing.T) {
 	}
 	c := s.Open(s.Payer(1), 1000)
 	id := c.Buy(100).SessionID
-	get := startCache(t, s, control.Listener.Addr().String())
+	cache := startCache(t, s, control.Listener.Addr().String())
+	get := func(method, target string, h ...string) e2e.Response {
+		t.Helper()
+		return cache.Do(method, target, nil, h...)
+	}
 
 	// The cache does store cacheable responses.
 	for _, want := range []string{"MISS", "HIT", "HIT"} {

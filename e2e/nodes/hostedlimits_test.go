@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -59,71 +57,6 @@ func hold(s *e2e.Server, address, target, lines string) net.Conn {
 // heldSize is larger than all buffers on the way.
 const heldSize = 48 << 20
 
-// TestRequestRate checks that requests beyond the rate wait at most two seconds, and that the
-// service then refuses them with a Retry-After. A group's keys share the rate; other callers are
-// not affected.
-func TestRequestRate(t *testing.T) {
-	t.Parallel()
-	const perSecond, count = 5, 100
-	s := e2e.StartHosted(t, "public", "--address-requests-per-second", strconv.Itoa(perSecond))
-	group := []*e2e.Server{
-		s.As(s.NewKey("--scopes", "read", "--all-accounts", "--group", "team", "--requests-per-second", strconv.Itoa(perSecond))),
-		s.As(s.NewKey("--scopes", "write", "--all-accounts", "--group", "team")),
-	}
-	for name, ask := range map[string]func(i int) (e2e.Response, error){
-		"address": func(int) (e2e.Response, error) { return s.Try("GET", "/v1/info", nil) },
-		"group":   func(i int) (e2e.Response, error) { return group[i%2].Try("GET", "/v1/info", nil) },
-	} {
-		began := time.Now()
-		answers := s.AtOnce(count, ask)
-		elapsed := time.Since(began)
-		served := 0
-		for _, r := range answers {
-			checkRateLimit(t, r, perSecond)
-			if r.Status == 200 {
-				served++
-				continue
-			}
-			e2e.CheckProblem(t, r, 429, "rate_limited")
-			if after := e2e.Number(t, r.Header.Get("Retry-After")); after < 1 || after > count {
-				t.Errorf("%s: Retry-After is %d", name, after)
-			}
-		}
-		// A full bucket, and the refill of two seconds; more only if the requests took long.
-		least, most := 2*perSecond, perSecond*int(elapsed/time.Second+4)
-		if served < least || served > most {
-			t.Errorf("%s: %d of %d requests were served within %v, want %d to %d", name, served, count, elapsed, least, most)
-		}
-		// Other callers and health checks are not affected.
-		other := s.As(s.NewKey("--scopes", "read", "--all-accounts"))
-		if r := other.Must(200, "GET", "/v1/info", nil); !strings.HasPrefix(r.Header.Get("RateLimit"), `"requests";r=`) {
-			t.Errorf("RateLimit of another caller: %q", r.Header.Get("RateLimit"))
-		}
-		for _, probe := range []string{"/livez", "/readyz"} {
-			if r := s.Must(200, "GET", probe, nil); r.Header.Get("RateLimit") != "" {
-				t.Errorf("%s has RateLimit %q", probe, r.Header.Get("RateLimit"))
-			}
-		}
-		s.Must(204, "OPTIONS", "/v1/info", nil)
-	}
-}
-
-var rateLimit = regexp.MustCompile(`^"requests";r=(\d+);t=(\d+)$`)
-
-// checkRateLimit fails the test unless the headers announce this rate of requests.
-func checkRateLimit(t *testing.T, r e2e.Response, perSecond int64) {
-	t.Helper()
-	if policy := r.Header.Get("RateLimit-Policy"); !strings.HasPrefix(policy, fmt.Sprintf(`"requests";q=%d;w=1`, perSecond)) {
-		t.Errorf("%d: RateLimit-Policy is %q", r.Status, policy)
-	}
-	found := rateLimit.FindStringSubmatch(r.Header.Get("RateLimit"))
-	if found == nil {
-		t.Errorf("%d: RateLimit is %q", r.Status, r.Header.Get("RateLimit"))
-	} else if left := e2e.Number(t, found[1]); left > perSecond || r.Status == 429 && left != 0 {
-		t.Errorf("%d: RateLimit is %q", r.Status, found[0])
-	}
-}
-
 // TestConcurrentRequests checks that with the maximum of requests in progress the service refuses
 // the next one immediately, and accepts it after one has ended.
 func TestConcurrentRequests(t *testing.T) {
@@ -146,67 +79,6 @@ func TestConcurrentRequests(t *testing.T) {
 	s.Must(200, "GET", "/v1/info", nil)
 	testenv.OK(t, held.Close())
 	s.Await("a request that has ended still counts", func() bool { return two.Do("GET", "/v1/info", nil).Status == 200 })
-}
-
-// TestQuota checks that stored blobs and open uploads' parts count together, for all of a group's
-// keys. The service refuses a body that does not fit before the client sends it, and keeps nothing;
-// a delete frees quota immediately.
-func TestQuota(t *testing.T) {
-	t.Parallel()
-	const quota = 1 << 20
-	s := e2e.StartHosted(t, "public")
-	one := s.As(s.NewKey("--scopes", "write,read", "--all-accounts", "--group", "team", "--stored-bytes", "1MiB", "--open-uploads", "2"))
-	two := s.As(s.NewKey("--scopes", "write", "--all-accounts", "--group", "team"))
-	refused := func(at *e2e.Server, target string, size int) {
-		t.Helper()
-		e2e.CheckProblem(t, at.Do("PUT", target, e2e.Content(9, size)), 403, "quota_exceeded")
-		for _, expect := range []string{"", "Expect: 100-continue\r\n"} {
-			// The response must not wait for the body. The client sends nothing of it.
-			r := s.Raw("PUT", fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n%s\r\n", s.Base+target, at.Key, size, expect))
-			e2e.CheckProblem(t, r, 403, "quota_exceeded")
-		}
-	}
-	refused(one, e2e.BlobTarget("bob", "large"), quota+1)
-	one.Must(204, "PUT", e2e.BlobTarget("bob", "a"), e2e.Content(1, 600_000))
-	for _, at := range []*e2e.Server{one, two} {
-		refused(at, e2e.BlobTarget("bob", "b"), 500_000)
-		refused(at, e2e.BlobTarget("alice", "b"), 500_000)
-	}
-	// Without a length, the service refuses the body when it exceeds the quota.
-	chunkedOverQuota(s, two, 500_000)
-
-	upload := two.Begin("bob", "u", 300_000)
-	two.Must(200, "PUT", e2e.PartTarget(upload, 0), e2e.Content(2, 300_000))
-	refused(one, e2e.PartTarget(upload, 1), 300_000)
-	refused(one, e2e.BlobTarget("bob", "b"), 300_000)
-	one.Begin("bob", "v", 1000)
-	body := `{"rawAccount":"bob","rawBlobName":"w"}`
-	e2e.CheckProblem(t, two.Do("POST", "/v1/multipart-uploads", []byte(body)), 403, "quota_exceeded")
-
-	one.Must(204, "DELETE", "/v1/multipart-uploads/"+upload, nil)
-	two.Must(204, "PUT", e2e.BlobTarget("bob", "b"), e2e.Content(3, 300_000))
-	one.Must(204, "DELETE", e2e.BlobTarget("bob", "a"), nil)
-	two.Must(204, "PUT", e2e.BlobTarget("bob", "a"), e2e.Content(4, 600_000))
-	upload = two.Begin("bob", "u", 100_000)
-	two.Must(200, "PUT", e2e.PartTarget(upload, 0), e2e.Content(5, 100_000))
-	two.Must(200, "POST", "/v1/multipart-uploads/"+upload+"/complete", nil)
-	refused(two, e2e.BlobTarget("bob", "c"), 300_000)
-
-	// Other groups are not affected, and the service has not stored refused writes.
-	s.AsAdmin().Must(204, "PUT", e2e.BlobTarget("carol", "large"), e2e.Content(6, 2*quota))
-	if got := fmt.Sprint(one.Names("bob"), one.Names("alice")); got != "[a b u] []" {
-		t.Errorf("the listing is %s", got)
-	}
-}
-
-// chunkedOverQuota sends a body without a length that exceeds the quota.
-func chunkedOverQuota(s *e2e.Server, at *e2e.Server, size int) {
-	s.T.Helper()
-	request, err := at.Request("PUT", e2e.BlobTarget("bob", "chunked"), io.LimitReader(e2e.Stream(7), int64(size)), nil)
-	testenv.OK(s.T, err)
-	r, err := at.Send(request)
-	testenv.OK(s.T, err)
-	e2e.CheckProblem(s.T, r, 403, "quota_exceeded")
 }
 
 // TestRatesAreReported checks that /v1/info and the response headers announce the limits in force.
@@ -243,32 +115,6 @@ func TestRatesAreReported(t *testing.T) {
 			if got := r.Header.Get("RateLimit"); (got != "") != test.limit {
 				t.Errorf("%s: RateLimit is %q", target, got)
 			}
-		}
-	}
-}
-
-// TestBytesArePaced checks that a group's streams together do not exceed its rate: the bytes for
-// one and a half seconds take at least one second.
-func TestBytesArePaced(t *testing.T) {
-	t.Parallel()
-	const perSecond, streams, each = 4 << 20, 4, 3 << 19
-	s := e2e.StartHosted(t, "public")
-	paced := s.As(s.NewKey("--scopes", "read,write", "--all-accounts", "--bytes-in-per-second", "4MiB", "--bytes-out-per-second", "4MiB"))
-	data := e2e.Content(1, each)
-	for _, method := range []string{"PUT", "GET"} {
-		began := time.Now()
-		for _, r := range s.AtOnce(streams, func(i int) (e2e.Response, error) {
-			if method == "PUT" {
-				return paced.Try("PUT", e2e.BlobTarget("bob", strconv.Itoa(i)), data)
-			}
-			return paced.Try("GET", e2e.BlobTarget("bob", strconv.Itoa(i)), nil)
-		}) {
-			if r.Status != 204 && (r.Status != 200 || e2e.Digest(r.Body) != e2e.Digest(data)) {
-				t.Errorf("%s: %d with %d bytes", method, r.Status, len(r.Body))
-			}
-		}
-		if took := time.Since(began); took < time.Second {
-			t.Errorf("%s: %d bytes took %v at %d per second", method, streams*each, took, perSecond)
 		}
 	}
 }

@@ -113,6 +113,20 @@ func (l *load) Verify(views []*e2e.Server) {
 	l.t.Logf("%d requests were acknowledged, %d sent again, %d failed", l.acknowledged.Load(), l.retried.Load(), l.failed.Load())
 }
 
+// restartEach restarts node after node while the load runs, and verifies the load. A node counts as
+// back when the balancer sends it requests again. That is later than its /readyz reports 200.
+func (l *load) restartEach(nodes []*e2e.Server) {
+	l.t.Helper()
+	for _, node := range nodes {
+		l.further(someRequests)
+		node.Stop()
+		node.Restart()
+		node.Eventually("the balancer does not use the node", func() bool { return strings.Contains(node.Log.String(), "route=/v1/blobs/") })
+	}
+	l.further(someRequests)
+	l.Verify(l.views)
+}
+
 // Ask sends a request to one node, and to another one if it fails.
 func (l *load) Ask(random *rand.Rand, status int, method, target string, body []byte, h ...string) (r e2e.Response, err error) {
 	for attempt := range l.attempts {
@@ -232,8 +246,7 @@ func (l *load) Use(c *e2e.Counter, random *rand.Rand) {
 }
 
 // TestRollingRestart restarts node after node behind a load balancer with the documented
-// configuration. No request may fail for a client that retries once. A node counts as back when the
-// balancer sends it requests again. That is later than its /readyz reports 200.
+// configuration. No request may fail for a client that retries once.
 func TestRollingRestart(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
@@ -241,14 +254,7 @@ func TestRollingRestart(t *testing.T) {
 	c.Start(3)
 	l := newLoad(t, []*e2e.Server{c.Balanced(t)}, 2)
 	l.Start()
-	for _, node := range c.Nodes {
-		l.further(someRequests)
-		node.Stop()
-		node.Restart()
-		node.Eventually("the balancer does not use the node", func() bool { return strings.Contains(node.Log.String(), "route=/v1/blobs/") })
-	}
-	l.further(someRequests)
-	l.Verify(l.views)
+	l.restartEach(c.Nodes)
 	for _, used := range l.counters {
 		if used.Issued.Load() != used.Acknowledged.Load() || used.Used != used.Acknowledged.Load() {
 			t.Errorf("%d uses acknowledged of %d, %d counted", used.Acknowledged.Load(), used.Issued.Load(), used.Used)

@@ -43,14 +43,7 @@ func TestRollingRestartCostsNothing(t *testing.T) {
 	}
 	l := newLoad(t, []*e2e.Server{c.Balanced(t, [2]string{"keepalive_timeout 3s;", "keepalive_timeout 300ms;"})}, 1)
 	l.Start()
-	for _, node := range c.Nodes {
-		l.further(someRequests)
-		node.Stop()
-		node.Restart()
-		node.Eventually("the balancer does not use the node", func() bool { return strings.Contains(node.Log.String(), "route=/v1/blobs/") })
-	}
-	l.further(someRequests)
-	l.Verify(l.views)
+	l.restartEach(c.Nodes)
 	if n := l.failed.Load(); n > 0 {
 		t.Errorf("%d requests failed", n)
 	}
