@@ -3,8 +3,6 @@ package e2e
 import (
 	"net/http"
 	"regexp"
-	"testing"
-	"time"
 )
 
 // MetricsOf returns what the server reports to Prometheus.
@@ -15,18 +13,6 @@ func (s *Server) MetricsOf() string {
 		s.T.Fatalf("metrics: %v, %v", r, err)
 	}
 	return string(r.Body)
-}
-
-// Await calls is until it returns true.
-func Await(t *testing.T, not string, is func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(Patience); !is(); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatal(not)
-		}
-	}
 }
 
 // AdminLine matches the log line that contains the admin address.

@@ -334,14 +334,23 @@ func (s *Server) Write(w io.Writer, text string) {
 // Eventually waits for a condition that must hold soon after a response.
 func (s *Server) Eventually(complaint string, done func() bool) {
 	s.T.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
+	Await(s.T, complaint, done)
+}
+
+// Await polls until is returns true, or ends the test.
+func Await(t testing.TB, not string, is func() bool) {
+	t.Helper()
+	await(t, is, func() string { return not })
+}
+
+// await polls until is returns true. The test ends with the complaint if that takes too long.
+func await(t testing.TB, is func() bool, complaint func() string) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(Patience)
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			s.T.Fatalf("after %v: %s", Patience, complaint)
+	for end := time.Now().Add(Patience); !is(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatalf("after %v: %s", Patience, complaint())
 		}
 	}
 }

@@ -9,9 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"sluice/internal/testenv"
 )
 
 // Slow is a download and an upload, both paused halfway.
@@ -67,31 +64,23 @@ func (l *Slow) Finish() {
 // connection is refused.
 func (s *Server) AwaitDrain() {
 	s.T.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(Patience)
-	for {
-		request, err := s.Request("GET", "/readyz", nil, Headers{"Connection", "close"})
-		testenv.OK(s.T, err)
-		r, err := s.Send(request)
-		if err != nil && !slices.Contains(s.Options.Flags, LongWait) {
-			return // the listeners are closed
+	s.Await("SIGTERM does not begin a drain", func() bool {
+		r, err := s.Try("GET", "/readyz", nil, "Connection", "close")
+		if err != nil {
+			// If the drain does not wait, the listeners are closed. While it waits they are open,
+			// and an error is not conclusive: the system would merge a second signal with the
+			// first if the server has not taken that one yet.
+			return !slices.Contains(s.Options.Flags, LongWait)
 		}
-		// While the drain waits the listeners are open, and an error is not conclusive: the system
-		// would merge a second signal with the first if the server has not taken that one yet.
-		if err == nil && r.Status == http.StatusServiceUnavailable {
-			CheckProblem(s.T, r, 503, "draining")
-			if r.Header.Get("Retry-After") == "" {
-				s.T.Error("readyz: no Retry-After while draining")
-			}
-			return
+		if r.Status != http.StatusServiceUnavailable {
+			return false
 		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			s.T.Fatal("SIGTERM does not begin a drain")
+		CheckProblem(s.T, r, 503, "draining")
+		if r.Header.Get("Retry-After") == "" {
+			s.T.Error("readyz: no Retry-After while draining")
 		}
-	}
+		return true
+	})
 }
 
 // Logged waits until the log has each text. What a running process has just written may still be in
@@ -135,17 +124,8 @@ func checkFailure(t *testing.T, r Result, code int, words []string) {
 // LongWait is longer than any test. A drain that waits for it ends only after a signal.
 const LongWait = "1h"
 
-// Await polls until is returns true.
+// Await is like Eventually, and shows the log if the condition does not hold.
 func (s *Server) Await(not string, is func() bool) {
 	s.T.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(Patience)
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			s.T.Fatalf("%s\n%s", not, Tail(s.Log.String()))
-		}
-	}
+	await(s.T, is, func() string { return not + "\n" + Tail(s.Log.String()) })
 }

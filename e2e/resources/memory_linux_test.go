@@ -3,8 +3,8 @@ package resources
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"net/http"
 	"os"
@@ -59,12 +59,7 @@ func checkMemory(s *e2e.Server) {
 func putStream(s *e2e.Server, name string, seed uint64, size int64) ([]byte, error) {
 	sum := sha256.New()
 	body := io.TeeReader(io.LimitReader(e2e.Stream(seed), size), sum)
-	req, err := s.Request("PUT", e2e.BlobTarget("0x1", name), io.NopCloser(body), nil)
-	if err != nil {
-		return nil, err
-	}
-	req.ContentLength = size
-	r, err := s.Send(req)
+	r, err := s.PutFrom(e2e.BlobTarget("0x1", name), body, size)
 	if err != nil {
 		return nil, err
 	}
@@ -85,22 +80,14 @@ func getStream(s *e2e.Server, name string, size int64) ([]byte, error) {
 		return nil, err
 	}
 	sum := sha256.New()
-	n, err := drain(sum, resp.Body)
-	if err != nil {
+	n, err := io.Copy(sum, resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		return nil, fmt.Errorf("GET: after %d of %d bytes: %w", n, size, err)
 	}
 	if n != size || resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("GET: %d with %d of %d bytes", resp.StatusCode, n, size)
 	}
 	return sum.Sum(nil), nil
-}
-
-func drain(sum hash.Hash, body io.ReadCloser) (int64, error) {
-	n, err := io.Copy(sum, body)
-	if closeErr := body.Close(); err == nil {
-		err = closeErr
-	}
-	return n, err
 }
 
 // uploadsAtOnce runs count concurrent uploads of one size, by PUT and in parts, and then reads all

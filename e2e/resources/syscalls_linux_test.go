@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"sluice/e2e"
 	"sluice/internal/testenv"
@@ -74,28 +73,18 @@ func (tr *trace) calls() []call {
 }
 
 // lines reads the trace after the tracer has written its end.
-func (tr *trace) lines() []string {
-	t := tr.s.T
-	t.Helper()
+func (tr *trace) lines() (lines []string) {
+	tr.s.T.Helper()
 	main := strconv.Itoa(tr.s.Command.Process.Pid)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(e2e.Patience)
-	for {
-		text, err := os.ReadFile(tr.file)
-		testenv.OK(t, err)
-		lines := strings.Split(string(text), "\n")
-		for _, line := range lines {
-			if m := e2e.ExitedLine.FindStringSubmatch(line); m != nil && m[1] == main {
-				return lines
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("strace did not end; its last lines:\n%s", e2e.Tail(string(text)))
-		}
-	}
+	tr.s.Eventually("strace did not end", func() bool {
+		text := testenv.Must(os.ReadFile(tr.file))(tr.s.T)
+		lines = strings.Split(string(text), "\n")
+		return slices.ContainsFunc(lines, func(line string) bool {
+			exited := e2e.ExitedLine.FindStringSubmatch(line)
+			return exited != nil && exited[1] == main
+		})
+	})
+	return lines
 }
 
 // TestAcknowledgedIsSynced counts how often the server syncs the write-ahead log: for each
