@@ -21,15 +21,15 @@ import (
 // olderVersion is a schema version that commands must not migrate.
 const olderVersion = 11
 
-// olderMigrations returns the statements that make the schema of olderVersion on an engine.
-func olderMigrations(t *testing.T, engine string) string {
+// olderMigrations returns the statements that make the schema of a version on an engine.
+func olderMigrations(t *testing.T, engine string, version int) string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join("..", "..", "database", "sqlstore", "internal", "engine", "migrations", engine, "*.sql"))
-	if err != nil || len(names) <= olderVersion {
+	if err != nil || len(names) < version {
 		t.Fatalf("there are %d migrations, %v", len(names), err)
 	}
 	all := "CREATE TABLE schema_version (version BIGINT NOT NULL PRIMARY KEY);\n"
-	for i, name := range names[:olderVersion] { // Glob sorts them
+	for i, name := range names[:version] { // Glob sorts them
 		script, err := os.ReadFile(name)
 		testenv.OK(t, err)
 		all += fmt.Sprintf("%s\nINSERT INTO schema_version VALUES (%d);\n", script, i+1)
@@ -43,7 +43,7 @@ func olderFolder(t *testing.T) string {
 	data := t.TempDir()
 	db, err := sql.Open("sqlite", filepath.Join(data, "meta.db"))
 	testenv.OK(t, err)
-	_, err = db.ExecContext(t.Context(), "PRAGMA journal_mode=WAL;"+olderMigrations(t, "sqlite"))
+	_, err = db.ExecContext(t.Context(), "PRAGMA journal_mode=WAL;"+olderMigrations(t, "sqlite", olderVersion))
 	testenv.OK(t, errors.Join(err, db.Close(), os.Mkdir(filepath.Join(data, "bytes"), 0o700), os.WriteFile(filepath.Join(data, "lock"), nil, 0o600)))
 	return data
 }
@@ -138,7 +138,7 @@ func TestCommandsLeaveOlderPostgres(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if _, err := c.PgConn().Exec(t.Context(), olderMigrations(t, "postgres")).ReadAll(); err != nil {
+	if _, err := c.PgConn().Exec(t.Context(), olderMigrations(t, "postgres", olderVersion)).ReadAll(); err != nil {
 		t.Fatal(err)
 	}
 	describe := func() string {

@@ -2,9 +2,6 @@ package nodes
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -21,17 +18,7 @@ func olderNode(t *testing.T, dsn string, schema int) (end func()) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn+"&application_name=sluice")
 	testenv.OK(t, err)
-	files, err := filepath.Glob("../../database/sqlstore/internal/engine/migrations/postgres/*.sql")
-	if err != nil || len(files) < schema {
-		t.Fatalf("the migrations are %q, %v", files, err)
-	}
-	text := "CREATE TABLE schema_version (version BIGINT NOT NULL PRIMARY KEY);"
-	for i, file := range files[:schema] {
-		migration, err := os.ReadFile(file)
-		testenv.OK(t, err)
-		text += string(migration) + fmt.Sprintf("\n;INSERT INTO schema_version VALUES (%d);", i+1)
-	}
-	if _, err := conn.PgConn().Exec(t.Context(), text).ReadAll(); err != nil {
+	if _, err := conn.PgConn().Exec(t.Context(), olderMigrations(t, "postgres", schema)).ReadAll(); err != nil {
 		t.Fatal(err)
 	}
 	return func() {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -125,30 +124,4 @@ func TestMemoryOfUnreadPages(t *testing.T) {
 		work.Wait()
 		checkUnread(s, connections*streams, int(served.Load()))
 	})
-}
-
-// TestPagesOfLongNames: a listing through pages that are bounded in bytes has each name once.
-func TestPagesOfLongNames(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{})
-	const blobs = 200
-	storeLongNames(s, blobs)
-	names, pages := map[string]bool{}, 0
-	for after := ""; ; pages++ {
-		var page struct {
-			Blobs []struct{ Name string }
-			Next  string
-		}
-		r := s.Must(200, "GET", unreadTarget+"&after="+url.QueryEscape(after), nil)
-		r.Decode(t, &page)
-		for _, b := range page.Blobs {
-			names[b.Name] = true
-		}
-		if after = page.Next; after == "" {
-			break
-		}
-	}
-	if len(names) != blobs || pages < 1 {
-		t.Errorf("%d names after %d pages, want %d after more than one", len(names), pages+1, blobs)
-	}
 }
