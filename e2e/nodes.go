@@ -82,11 +82,20 @@ func (c *Cluster) Views(t testing.TB) []*Server {
 	return views
 }
 
-// ReplacedNodes pairs the nodes' addresses in the documentation with the nodes' addresses here.
-func (c *Cluster) ReplacedNodes() [][2]string {
+// Hosts returns the nodes' addresses.
+func (c *Cluster) Hosts() []string {
+	var hosts []string
+	for _, node := range c.Nodes {
+		hosts = append(hosts, node.Host)
+	}
+	return hosts
+}
+
+// ReplacedNodes pairs the nodes' addresses in the documentation with these.
+func ReplacedNodes(hosts []string) [][2]string {
 	var list [][2]string
-	for i, node := range c.Nodes {
-		list = append(list, [2]string{fmt.Sprintf("10.0.0.%d:9090", i+1), node.Host})
+	for i, host := range hosts {
+		list = append(list, [2]string{fmt.Sprintf("10.0.0.%d:9090", i+1), host})
 	}
 	return list
 }
@@ -96,7 +105,7 @@ func (c *Cluster) ReplacedNodes() [][2]string {
 func (c *Cluster) Balanced(t testing.TB, replaced ...[2]string) *Server {
 	t.Helper()
 	const open = "upstream sluice {\n"
-	upstream := DocumentedBlock(t, "nginx", open+"    server 10.0.0.1", append(c.ReplacedNodes(), replaced...))
+	upstream := DocumentedBlock(t, "nginx", open+"    server 10.0.0.1", append(ReplacedNodes(c.Hosts()), replaced...))
 	listener := ListenHere(t)
 	host := listener.Addr().String()
 	_, server, found := strings.Cut(DocumentedServer(t, host, ""), open)

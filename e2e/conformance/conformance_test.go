@@ -174,11 +174,8 @@ func TestThreeNodes(t *testing.T) {
 	t.Parallel()
 	c := e2e.NewCluster(t, e2e.Options{})
 	c.Start(3)
-	var nodes []string
-	for _, node := range c.Nodes {
-		nodes = append(nodes, node.Host)
-	}
-	run(t, conformance.Options{URL: c.Nodes[0].URL, Transport: &takingTurns{transport: e2e.Client.Transport, hosts: nodes}}, nil)
+	turns := &takingTurns{transport: e2e.Client.Transport, hosts: c.Hosts()}
+	run(t, conformance.Options{URL: c.Nodes[0].URL, Transport: turns}, nil)
 }
 
 // takingTurns sends each request to the next host.

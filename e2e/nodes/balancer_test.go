@@ -26,24 +26,36 @@ import (
 // the service as seen through it.
 func behindHAProxy(c *e2e.Cluster, t testing.TB) *e2e.Server {
 	t.Helper()
-	return c.ViewAt(t, startHAProxy(t, c.ReplacedNodes()))
+	return c.ViewAt(t, startHAProxy(t, c.Hosts()))
 }
 
 // startHAProxy runs HAProxy with the documented configuration, with the test's nodes in place of
 // the documented ones, and returns its address.
-func startHAProxy(t testing.TB, nodes [][2]string) (host string) {
+func startHAProxy(t testing.TB, nodes []string) (host string) {
 	t.Helper()
 	program, err := testenv.HAProxyPath()
 	testenv.OK(t, err)
-	block := e2e.DocumentedBlock(t, "haproxy", "option httpchk",
-		append(nodes,
-			[2]string{"bind :443 ssl crt /etc/haproxy/blobs.pem", "bind fd@3"}, [2]string{"maxconn 16384", "maxconn 500"}))
+	block := e2e.DocumentedBlock(t, "haproxy", "option httpchk", append(e2e.ReplacedNodes(nodes),
+		[2]string{"bind :443 ssl crt /etc/haproxy/blobs.pem", "bind fd@3"}, [2]string{"maxconn 16384", "maxconn 500"}))
 	config := filepath.Join(t.TempDir(), "haproxy.cfg")
 	testenv.OK(t, os.WriteFile(config, []byte(block), 0o600))
 	listener := e2e.ListenHere(t)
 	host = listener.Addr().String()
 	e2e.StartProxy(t, exec.Command(program, "-db", "-f", config), listener)
 	return host
+}
+
+// behindNginx runs nginx with the documented configuration in front of a service's three nodes, and
+// returns the service as seen through it.
+func behindNginx(t *testing.T, s *e2e.Server, nodes [3]string) *e2e.Server {
+	t.Helper()
+	var upstream string
+	for _, node := range nodes {
+		upstream += e2e.UpstreamOf(node + " max_fails=1 fail_timeout=2s")
+	}
+	listener := e2e.ListenHere(t)
+	e2e.StartNginx(t, listener, e2e.DocumentedServer(t, listener.Addr().String(), upstream))
+	return s.Through(listener.Addr().String())
 }
 
 // TestHungNodeBehindHAProxy stops one of three nodes so that its connections stay open but nothing
@@ -163,16 +175,13 @@ func TestNginxRepeatsNothing(t *testing.T) {
 	c := s.Open(s.Payer(1), 1000)
 	id := c.Buy(20).SessionID
 
-	var cutters []*cutter
-	var upstream string
-	for range 3 {
-		one := newCutter(t, s.Host)
-		cutters = append(cutters, one)
-		upstream += e2e.UpstreamOf(one.listener.Addr().String() + " max_fails=1 fail_timeout=2s")
+	var cutters [3]*cutter
+	var nodes [3]string
+	for i := range cutters {
+		cutters[i] = newCutter(t, s.Host)
+		nodes[i] = cutters[i].listener.Addr().String()
 	}
-	listener := e2e.ListenHere(t)
-	e2e.StartNginx(t, listener, e2e.DocumentedServer(t, listener.Addr().String(), upstream))
-	through := s.Through(listener.Addr().String())
+	through := behindNginx(t, s, nodes)
 	through.Eventually("nginx does not lead to the service", func() bool { return through.Do("GET", "/v1/info", nil).Status == 200 })
 
 	// lost sends a request, cuts off the response, and returns how often the request arrived.
@@ -222,25 +231,15 @@ func TestBalancersWithoutANode(t *testing.T) {
 	s := e2e.Start(t, e2e.Options{Flags: []string{"--base-path", e2e.HostedBase}})
 	nginx := func(t *testing.T, nodes [3]string) *e2e.Server {
 		testenv.Require(t, testenv.Nginx)
-		listener := e2e.ListenHere(t)
-		var upstream string
-		for _, node := range nodes {
-			upstream += e2e.UpstreamOf(node + " max_fails=1 fail_timeout=2s")
-		}
-		e2e.StartNginx(t, listener, e2e.DocumentedServer(t, listener.Addr().String(), upstream))
-		return s.Through(listener.Addr().String())
+		return behindNginx(t, s, nodes)
 	}
 	haproxy := func(t *testing.T, nodes [3]string) *e2e.Server {
 		testenv.Require(t, testenv.HAProxy)
-		return s.Through(startHAProxy(t, [][2]string{
-			{"server node1 10.0.0.1:9090", "server node1 " + nodes[0]}, {"server node2 10.0.0.2:9090", "server node2 " + nodes[1]}, {"server node3 10.0.0.3:9090", "server node3 " + nodes[2]},
-		}))
+		return s.Through(startHAProxy(t, nodes[:]))
 	}
 	for name, behind := range map[string]func(*testing.T, [3]string) *e2e.Server{"nginx": nginx, "HAProxy": haproxy} {
 		t.Run(name, func(t *testing.T) {
-			dead := e2e.ListenHere(t)
-			nowhere := dead.Addr().String()
-			testenv.OK(t, dead.Close())
+			nowhere := testenv.ReserveAddress(t)
 			through := behind(t, [3]string{nowhere, nowhere, nowhere})
 			for _, method := range []string{"GET", "PUT", "POST"} {
 				r := through.Do(method, e2e.BlobTarget("0x1", "name"), []byte("x"))
@@ -288,9 +287,7 @@ func checkRefusal(t *testing.T, r e2e.Response, status int, code string) (got ma
 func TestNginxErrorsMaskIDs(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
-	dead := e2e.ListenHere(t)
-	nowhere := dead.Addr().String()
-	testenv.OK(t, dead.Close())
+	nowhere := testenv.ReserveAddress(t)
 	const id = "SECRETSECRETSECRETSECRET77"
 	logs := func(edit func(string) string) (access, failures string) {
 		listener := e2e.ListenHere(t)
