@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"sluice/internal/testenv"
@@ -86,6 +87,14 @@ func (s *Server) Must(status int, method, target string, body []byte, h ...strin
 	return r
 }
 
+// Holds fails the test unless a GET of a blob returns these bytes.
+func (s *Server) Holds(target string, want []byte) {
+	s.T.Helper()
+	if r := s.Must(200, "GET", target, nil); !bytes.Equal(r.Body, want) {
+		s.T.Errorf("%s at %s has %d bytes, other than the %d stored", target, s.Host, len(r.Body), len(want))
+	}
+}
+
 // Raw sends text on a new connection and reads one response.
 func (s *Server) Raw(method, text string) Response {
 	s.T.Helper()
@@ -128,6 +137,14 @@ func (s *Server) Names(account string) []string {
 			return all
 		}
 		after = page.Next
+	}
+}
+
+// ListsOnly fails the test unless an account has exactly these blobs.
+func (s *Server) ListsOnly(account string, want ...string) {
+	s.T.Helper()
+	if got := s.Names(account); !slices.Equal(got, want) {
+		s.T.Errorf("the account %s has the blobs %q, want %q", account, got, want)
 	}
 }
 

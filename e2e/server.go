@@ -190,6 +190,14 @@ func (s *Server) Wait() int {
 	return s.Command.ProcessState.ExitCode()
 }
 
+// Exits waits until the process has ended, and fails the test unless it has with this exit code.
+func (s *Server) Exits(code int) {
+	s.T.Helper()
+	if got := s.Wait(); got != code {
+		s.T.Errorf("exit code %d, want %d\n%s", got, code, Tail(s.Log.String()))
+	}
+}
+
 // Stop sends SIGTERM and waits until the server has ended. The exit code must be 0.
 func (s *Server) Stop() {
 	s.T.Helper()

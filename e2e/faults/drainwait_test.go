@@ -58,23 +58,17 @@ func TestDrainWait(t *testing.T) {
 	}
 	s.Must(200, "GET", "/livez", nil)
 	s.Must(204, "PUT", e2e.BlobTarget("0x1", "during"), []byte("kept, too"))
-	if r := s.Must(200, "GET", e2e.BlobTarget("0x1", "before"), nil); string(r.Body) != "kept" {
-		t.Errorf("during the wait the blob is %v", r)
-	}
+	s.Holds(e2e.BlobTarget("0x1", "before"), []byte("kept"))
 	connection := s.Dial()
 	s.Write(connection, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	if text, err := io.ReadAll(connection); err != nil || !strings.Contains(string(text), "200 OK\r\n") || !strings.Contains(string(text), "Connection: close\r\n") {
 		t.Errorf("during the wait: %q, %v, want 200, Connection: close, and a closed connection", text, err)
 	}
 	s.Signal(syscall.SIGTERM)
-	if code := s.Wait(); code != 0 {
-		t.Errorf("exit code %d after the signal that ended the wait, want 0", code)
-	}
+	s.Exits(0)
 	s.Options.Flags = nil
 	s.Restart()
-	if r := s.Must(200, "GET", e2e.BlobTarget("0x1", "during"), nil); string(r.Body) != "kept, too" {
-		t.Errorf("after the restart the blob is %v", r)
-	}
+	s.Holds(e2e.BlobTarget("0x1", "during"), []byte("kept, too"))
 }
 
 // TestDrainWaitThenDrain checks that the signal which ends the wait lets running requests finish,
@@ -88,9 +82,7 @@ func TestDrainWaitThenDrain(t *testing.T) {
 	s.AwaitDrain()
 	s.Signal(syscall.SIGTERM)
 	l.Finish()
-	if code := s.Wait(); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
-	}
+	s.Exits(0)
 
 	s = e2e.Start(t, e2e.Options{Flags: flags, Dirty: true})
 	e2e.BeginSlow(s)
@@ -99,9 +91,7 @@ func TestDrainWaitThenDrain(t *testing.T) {
 	s.Signal(syscall.SIGTERM)
 	awaitClosed(s)
 	s.Signal(syscall.SIGINT)
-	if code := s.Wait(); code != 1 {
-		t.Errorf("exit code %d after the third signal, want 1", code)
-	}
+	s.Exits(1)
 }
 
 // TestDrainOverHTTP2 checks that during the wait the server sends GOAWAY on connections, and serves
@@ -122,9 +112,7 @@ func TestDrainOverHTTP2(t *testing.T) {
 	s.Signal(syscall.SIGTERM)
 	s.AwaitDrain()
 	s.Must(200, "GET", "/livez", nil)
-	if r := s.Must(200, "GET", target, nil); e2e.Digest(r.Body) != e2e.Digest(data) {
-		t.Error("during the wait the blob is not what was sent")
-	}
+	s.Holds(target, data)
 	old.Request(3, e2e.FlagEndStream, "HEAD", "/livez")
 	late := s.DialFrames(window)
 	late.Request(1, e2e.FlagEndStream, "HEAD", target)
@@ -151,9 +139,7 @@ func TestDrainOverHTTP2(t *testing.T) {
 	if got := old.Body(1); e2e.Digest(got) != e2e.Digest(data) {
 		t.Errorf("the response that had begun has %d bytes, or other bytes than stored", len(got))
 	}
-	if code := s.Wait(); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
-	}
+	s.Exits(0)
 }
 
 // TestDrainWaitOfProfiles checks that a hosted service waits by default and then ends, and that a
@@ -170,9 +156,7 @@ func TestDrainWaitOfProfiles(t *testing.T) {
 	} {
 		s := e2e.Start(t, e2e.Options{Flags: test.flags})
 		s.Signal(syscall.SIGTERM)
-		if code := s.Wait(); code != 0 {
-			t.Errorf("%q: exit code %d, want 0", test.flags, code)
-		}
+		s.Exits(0)
 		if !strings.Contains(s.Log.String(), test.wait) {
 			t.Errorf("%q: the log does not contain %s:\n%s", test.flags, test.wait, s.Log)
 		}

@@ -99,9 +99,7 @@ func TestFaultsOfOneRequest(t *testing.T) {
 	if !strings.Contains(string(r.Body), `there is no fault \"explode\": want delay DURATION,`) {
 		t.Errorf("a malformed rule: %v", r)
 	}
-	if r := s.Must(200, "GET", target, nil); !bytes.Equal(r.Body, content) {
-		t.Errorf("the blob has %d bytes, want %d", len(r.Body), len(content))
-	}
+	s.Holds(target, content)
 	for _, fault := range []string{"status 418", "drop-reply"} {
 		if want := `error="this fault was requested: ` + fault + `"`; !strings.Contains(s.SettledLog(), want) {
 			t.Errorf("the log lacks %q", want)

@@ -85,9 +85,7 @@ func TestInheritedSockets(t *testing.T) {
 		t.Errorf("the server is at %s, want %s", s.Host, host)
 	}
 	s.Signal(syscall.SIGTERM)
-	if code := s.Wait(); code != 0 {
-		t.Fatalf("exit code %d", code)
-	}
+	s.Exits(0)
 	waiting, err := net.Dial("tcp", host)
 	if err != nil {
 		t.Fatalf("between two processes: %v", err)

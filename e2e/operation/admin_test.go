@@ -36,9 +36,7 @@ func TestAdminAddress(t *testing.T) {
 	s.AwaitDrain()
 	check()
 	s.Signal(syscall.SIGTERM)
-	if code := s.Wait(); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
-	}
+	s.Exits(0)
 	if r, err := s.AdminGet("/livez"); err == nil {
 		t.Errorf("the admin address responds with %v after the server has ended", r)
 	}

@@ -116,9 +116,7 @@ func TestSIGHUPWithoutTLS(t *testing.T) {
 		s.Must(200, "GET", "/readyz", nil)
 	}
 	s.Signal(syscall.SIGTERM)
-	if code := s.Wait(); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
-	}
+	s.Exits(0)
 }
 
 // serialOf returns the certificate's serial number, as a client receives it.

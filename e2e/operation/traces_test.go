@@ -49,9 +49,7 @@ func TestTraces(t *testing.T) {
 			at.Must(200, "GET", e2e.BlobTarget("0x1", "name"), nil)
 			at.Must(404, "GET", e2e.BlobTarget("0x1", "none"), nil)
 			s.Signal(syscall.SIGTERM)
-			if code := s.Wait(); code != 0 {
-				t.Errorf("exit code %d", code)
-			}
+			s.Exits(0)
 			spans := c.Spans()
 			c.CheckClosed(spans)
 			children := func(of *traces.Span) (names []string) {

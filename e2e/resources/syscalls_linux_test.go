@@ -167,9 +167,7 @@ func TestSendfile(t *testing.T) {
 	for _, name := range []string{"by put", "by parts"} {
 		s.Must(200, "GET", e2e.BlobTarget("0x1", name), nil)
 		s.Must(404, "GET", "/begin", nil)
-		if r := s.Must(200, "GET", e2e.BlobTarget("0x1", name), nil); e2e.Digest(r.Body) != e2e.Digest(data) {
-			t.Errorf("%s: the blob is not what was sent", name)
-		}
+		s.Holds(e2e.BlobTarget("0x1", name), data)
 		s.Must(404, "GET", "/end", nil)
 	}
 	var sent [5]int64 // by number of markers seen: before, warm, between, warm, after
