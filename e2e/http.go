@@ -118,8 +118,7 @@ type Listed struct {
 		Size int64  `json:"size"`
 		ETag string `json:"etag"`
 	} `json:"blobs"`
-	Prefixes []string `json:"prefixes"`
-	Next     string   `json:"next"`
+	Next string `json:"next"`
 }
 
 // Names lists all of an account's blobs.

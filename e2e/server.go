@@ -42,7 +42,6 @@ type Server struct {
 	Base    string // path of url, empty without --base-path
 	Key     string // API key that is sent with each request, if not empty
 	Proxied bool   // reached through a proxy, which refuses some requests itself
-	Version string // as printed
 	Client  *http.Client
 	Log     *LogBuffer
 	Exited  chan struct{} // closed when the process has ended
@@ -146,7 +145,7 @@ func (s *Server) ready(line string) {
 	}
 	address, err := url.Parse(found[2])
 	testenv.OK(s.T, err)
-	s.Version, s.URL = found[1], found[2]
+	s.URL = found[2]
 	s.Scheme, s.Host, s.Base = address.Scheme, address.Host, address.Path
 	s.Client = Client
 	if s.Options.Certs != nil {

@@ -20,7 +20,8 @@ import (
 func TestHostsAndOrigins(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Flags: []string{
-		"--allowed-hosts", "Files.Example,other.example.,fd00::1,[FD00:0::2]", "--cors-origins", "https://app.example:443",
+		"--allowed-hosts", "Files.Example,other.example.,fd00::1,[FD00:0::2]",
+		"--cors-origins", "https://app.example:443",
 	}})
 	network := e2e.Start(t, e2e.Options{Flags: []string{"--open-to-network"}})
 	_, port, err := net.SplitHostPort(s.Host)

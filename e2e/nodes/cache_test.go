@@ -34,7 +34,8 @@ func startCache(t *testing.T, s *e2e.Server, control string) *e2e.Server {
 	t.Helper()
 	listener := e2e.ListenHere(t)
 	address := listener.Addr().String()
-	places := strings.NewReplacer("LISTEN", address, "CACHE", filepath.Join(e2e.WorkerDir(t), "cache"), "SLUICE", s.Host, "CONTROL", control)
+	folder := filepath.Join(e2e.WorkerDir(t), "cache")
+	places := strings.NewReplacer("LISTEN", address, "CACHE", folder, "SLUICE", s.Host, "CONTROL", control)
 	e2e.StartNginx(t, listener, places.Replace(cacheConfig))
 	return s.Through(address)
 }
