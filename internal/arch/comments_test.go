@@ -4,15 +4,11 @@ import (
 	"fmt"
 	"go/scanner"
 	"go/token"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	"sluice/internal/testenv"
 )
 
 // A line that is a comment has at most commentColumns, and one with a comment after code at most
@@ -24,25 +20,11 @@ const (
 
 // TestCommentsAreWrapped checks the length of lines with comments.
 func TestCommentsAreWrapped(t *testing.T) {
-	for file, text := range goFiles(t) {
-		for _, found := range longLines(text) {
-			t.Errorf("%s:%s", file, found)
+	for _, s := range sources(t) {
+		for _, found := range longLines(s.text) {
+			t.Errorf("%s:%s", s.file, found)
 		}
 	}
-}
-
-// goFiles returns each Go file's text by its path relative to the root.
-func goFiles(t *testing.T) map[string]string {
-	t.Helper()
-	root, err := testenv.Root()
-	testenv.OK(t, err)
-	all := map[string]string{}
-	for _, s := range sources(t) {
-		text, err := os.ReadFile(filepath.Join(root, s.file))
-		testenv.OK(t, err)
-		all[s.file] = string(text)
-	}
-	return all
 }
 
 // longLines returns a Go file's lines that a comment makes too long. Lines that cannot be wrapped
@@ -92,15 +74,15 @@ func unwrappable(comment string) bool {
 // TestCommentsHaveNoEmptyEdges checks that no comment begins or ends with an empty line, or has two
 // empty lines in a row.
 func TestCommentsHaveNoEmptyEdges(t *testing.T) {
-	for file, text := range goFiles(t) {
-		lines := strings.Split(text, "\n")
+	for _, s := range sources(t) {
+		lines := strings.Split(s.text, "\n")
 		inComment := func(i int) bool {
 			line := strings.TrimSpace(lines[i])
 			return strings.HasPrefix(line, "//") && line != "//"
 		}
 		for i := 1; i < len(lines)-1; i++ {
 			if strings.TrimSpace(lines[i]) == "//" && (!inComment(i-1) || !inComment(i+1)) {
-				t.Errorf("%s:%d is an empty line at the edge of a comment", file, i+1)
+				t.Errorf("%s:%d is an empty line at the edge of a comment", s.file, i+1)
 			}
 		}
 	}
@@ -129,24 +111,17 @@ func TestLongLines(t *testing.T) {
 
 // Bounds for phrases that make a sentence hard to read, in all comments.
 const (
-	maxThatOf  = 0    // matches of thatOf, beside the exceptions
+	maxThatOf  = 0    // matches of thatOf
 	maxOfWhich = 0.15 // matches of ofWhich for each 1,000 words
 	maxOfThe   = 4    // matches of ofThe for each 1,000 words
 )
 
-// thatOfExceptions are the files in which a match of thatOf reads best, and why.
-var thatOfExceptions = map[string]string{}
-
 // TestCommentsArePlain counts the phrases. Write "a blob's name" or "the request log" instead of a
 // chain of genitives, and one relative clause in a sentence.
 func TestCommentsArePlain(t *testing.T) {
-	all := goFiles(t)
 	var total phrases
-	for file, text := range all {
-		found := phrasesOf(text)
-		if thatOfExceptions[file] != "" {
-			found.thatOf = 0
-		}
+	for _, s := range sources(t) {
+		found := phrasesOf(s.text)
 		total.words += found.words
 		total.thatOf += found.thatOf
 		total.ofWhich += found.ofWhich
@@ -154,11 +129,6 @@ func TestCommentsArePlain(t *testing.T) {
 	}
 	if total.words < 100_000 {
 		t.Fatalf("only %d words were read", total.words)
-	}
-	for file := range thatOfExceptions {
-		if phrasesOf(all[file]).thatOf == 0 {
-			t.Errorf("%s needs no exception", file)
-		}
 	}
 	each := func(n int) float64 { return 1000 * float64(n) / float64(total.words) }
 	if total.thatOf > maxThatOf {

@@ -1,35 +1,24 @@
 package arch
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"sluice/internal/testenv"
 )
 
 // TestDependenciesAreListed checks that each direct dependency of go.mod is named exactly once by
 // the decision about dependencies, among the tests' if nothing else imports it, and that the
 // decision names no others.
 func TestDependenciesAreListed(t *testing.T) {
-	root, err := testenv.Root()
-	testenv.OK(t, err)
-	read := func(path ...string) string {
-		text, err := os.ReadFile(filepath.Join(append([]string{root}, path...)...))
-		testenv.OK(t, err)
-		return string(text)
-	}
 	var direct []string
-	for _, line := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(read("go.mod"), -1) {
+	for _, line := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(textOf(t, "go.mod"), -1) {
 		direct = append(direct, line[1])
 	}
 	if len(direct) < 20 {
 		t.Fatalf("go.mod has %d direct dependencies", len(direct))
 	}
-	production, tests, found := strings.Cut(read("docs", "decisions", "0009-dependencies.md"), "\nTests only:\n")
+	production, tests, found := strings.Cut(textOf(t, "docs", "decisions", "0009-dependencies.md"), "\nTests only:\n")
 	if !found {
 		t.Fatal("the decision has no dependencies of the tests")
 	}

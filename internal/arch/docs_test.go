@@ -3,8 +3,6 @@ package arch
 import (
 	"errors"
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -24,11 +22,11 @@ type document struct {
 }
 
 // documents returns the Markdown files at the project's root and in docs.
-func documents(t *testing.T, root string) []document {
+func documents(t *testing.T) []document {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "*.md"))
-	testenv.OK(t, err)
-	err = filepath.WalkDir(filepath.Join(root, "docs"), func(name string, entry fs.DirEntry, err error) error {
+	root := testenv.Must(testenv.Root())(t)
+	files := testenv.Must(filepath.Glob(filepath.Join(root, "*.md")))(t)
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(name string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -40,10 +38,8 @@ func documents(t *testing.T, root string) []document {
 	testenv.OK(t, err)
 	var all []document
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		testenv.OK(t, err)
-		relative, err := filepath.Rel(root, file)
-		testenv.OK(t, err)
+		text := testenv.Must(os.ReadFile(file))(t)
+		relative := testenv.Must(filepath.Rel(root, file))(t)
 		all = append(all, document{relative, string(text)})
 	}
 	return all
@@ -69,9 +65,8 @@ var standardPackage = map[string]bool{"database/sql": true}
 // TestDocumentsNameExistingPaths checks that every path exists if a document quotes or links to it
 // and it is in the project.
 func TestDocumentsNameExistingPaths(t *testing.T) {
-	root, err := testenv.Root()
-	testenv.OK(t, err)
-	for _, d := range documents(t, root) {
+	root := testenv.Must(testenv.Root())(t)
+	for _, d := range documents(t) {
 		for _, found := range quoted.FindAllStringSubmatch(d.text, -1) {
 			if name := found[1]; namesFile(name) {
 				checkPath(t, d, root, name)
@@ -87,19 +82,11 @@ func TestDocumentsNameExistingPaths(t *testing.T) {
 
 // namesFile reports whether a quoted word is a path in the project.
 func namesFile(word string) bool {
-	if !filePath.MatchString(word) {
-		return false
-	}
-	if standardPackage[word] {
+	if !filePath.MatchString(word) || standardPackage[word] {
 		return false
 	}
 	if first, _, nested := strings.Cut(word, "/"); nested {
-		for _, folder := range layout {
-			if first == folder {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(layout, first)
 	}
 	return strings.HasSuffix(word, ".md") || word == "Makefile"
 }
@@ -113,14 +100,11 @@ func checkPath(t *testing.T, d document, base, name string) {
 
 // TestDocumentsNameExistingTargets checks that every make target in a document exists.
 func TestDocumentsNameExistingTargets(t *testing.T) {
-	root, err := testenv.Root()
-	testenv.OK(t, err)
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	testenv.OK(t, err)
-	for _, d := range documents(t, root) {
+	makefile := textOf(t, "Makefile")
+	for _, d := range documents(t) {
 		for _, code := range codeOf(d.text) {
 			for _, found := range makeTarget.FindAllStringSubmatch(code, -1) {
-				if !strings.Contains("\n"+string(makefile), "\n"+found[1]+":") {
+				if !strings.Contains("\n"+makefile, "\n"+found[1]+":") {
 					t.Errorf("%s names %q, but the Makefile has no such target", d.file, found[0])
 				}
 			}
@@ -142,22 +126,18 @@ func codeOf(text string) []string {
 // TestDocumentsNameExistingTests checks that every test, fuzz target and benchmark in a document
 // exists.
 func TestDocumentsNameExistingTests(t *testing.T) {
-	root, err := testenv.Root()
-	testenv.OK(t, err)
 	known := map[string]bool{}
 	for _, s := range sources(t) {
 		if !s.test {
 			continue
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, s.file), nil, parser.SkipObjectResolution)
-		testenv.OK(t, err)
-		for _, declared := range parsed.Decls {
+		for _, declared := range s.syntax.Decls {
 			if function, ok := declared.(*ast.FuncDecl); ok {
 				known[function.Name.Name] = true
 			}
 		}
 	}
-	for _, d := range documents(t, root) {
+	for _, d := range documents(t) {
 		for _, found := range testName.FindAllStringSubmatch(d.text, -1) {
 			if !known[found[1]] {
 				t.Errorf("%s names %s, which does not exist", d.file, found[1])
@@ -169,10 +149,8 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 // TestDocumentsAreWrapped checks that ARCHITECTURE.md has at most 100 lines, and that the lines of
 // documents have at most 100 columns, except in tables and code and if a long quotation is in them.
 func TestDocumentsAreWrapped(t *testing.T) {
-	root, err := testenv.Root()
-	testenv.OK(t, err)
 	const limit, longQuotation = 100, 60
-	for _, d := range documents(t, root) {
+	for _, d := range documents(t) {
 		lines := strings.Split(strings.TrimSuffix(d.text, "\n"), "\n")
 		if d.file == "ARCHITECTURE.md" && len(lines) > limit {
 			t.Errorf("%s has %d lines, want at most %d", d.file, len(lines), limit)

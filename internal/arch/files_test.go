@@ -1,30 +1,23 @@
 package arch
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 	"testing"
-
-	"sluice/internal/testenv"
 )
 
 // TestFilesAreLayered checks that a package's files use only declarations in files below them:
 // there is no cycle of files. Uses of methods and fields do not count.
 func TestFilesAreLayered(t *testing.T) {
-	root, err := testenv.Root()
-	testenv.OK(t, err)
-	packages := map[string][]string{}
+	packages := map[string][]source{}
 	for _, s := range sources(t) {
 		if !s.test {
-			packages[s.dir] = append(packages[s.dir], filepath.Join(root, s.file))
+			packages[s.dir] = append(packages[s.dir], s)
 		}
 	}
 	for dir, files := range packages {
-		if cycle := cycleOf(usesOfFiles(t, files)); cycle != nil {
+		if cycle := cycleOf(usesOfFiles(files)); cycle != nil {
 			t.Errorf("%s: these files use each other in a cycle: %s", dir, strings.Join(cycle, " -> "))
 		}
 	}
@@ -32,22 +25,17 @@ func TestFilesAreLayered(t *testing.T) {
 
 // usesOfFiles returns which files in its package each file uses. If several files declare a name,
 // for different systems, who uses it uses each of them.
-func usesOfFiles(t *testing.T, files []string) map[string][]string {
-	t.Helper()
+func usesOfFiles(files []source) map[string][]string {
 	declaredIn := map[string][]string{}
-	unresolved := map[string][]*ast.Ident{}
-	for _, file := range files {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		testenv.OK(t, err)
-		name := filepath.Base(file)
-		for declared := range parsed.Scope.Objects {
-			declaredIn[declared] = append(declaredIn[declared], name)
+	for _, s := range files {
+		for declared := range s.syntax.Scope.Objects {
+			declaredIn[declared] = append(declaredIn[declared], path.Base(s.file))
 		}
-		unresolved[name] = parsed.Unresolved
 	}
 	uses := map[string][]string{}
-	for name, idents := range unresolved {
-		for _, ident := range idents {
+	for _, s := range files {
+		name := path.Base(s.file)
+		for _, ident := range s.syntax.Unresolved {
 			for _, in := range declaredIn[ident.Name] {
 				if !slices.Contains(uses[name], in) {
 					uses[name] = append(uses[name], in)

@@ -3,14 +3,17 @@
 package arch
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"sluice/internal/testenv"
@@ -18,41 +21,52 @@ import (
 
 const module = "sluice"
 
-// source is a Go file and its imports.
+// source is a Go file.
 type source struct {
 	file    string // slash-separated path, relative to the module's root
 	dir     string
 	test    bool
 	imports []string
+	text    string
+	syntax  *ast.File // without comments
 }
+
+// positions has the positions in all sources.
+var positions = token.NewFileSet()
 
 // sources returns every Go file in the module.
 func sources(t *testing.T) []source {
 	t.Helper()
+	return testenv.Must(readSources())(t)
+}
+
+// readSources reads the module once for all tests.
+var readSources = sync.OnceValues(func() (all []source, err error) {
 	root, err := testenv.Root()
-	testenv.OK(t, err)
-	var all []source
-	err = filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+	if err != nil {
+		return nil, err
+	}
+	tree := os.DirFS(root)
+	err = fs.WalkDir(tree, ".", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "node_modules" || entry.Name() == "testdata") {
-			return filepath.SkipDir
-		}
-		if entry.IsDir() || !strings.HasSuffix(name, ".go") {
+		hidden := strings.HasPrefix(entry.Name(), ".") && file != "."
+		switch {
+		case entry.IsDir() && (hidden || entry.Name() == "node_modules" || entry.Name() == "testdata"):
+			return fs.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(file, ".go"):
 			return nil
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		text, err := fs.ReadFile(tree, file)
 		if err != nil {
 			return err
 		}
-		relative, err := filepath.Rel(root, name)
-		if err != nil {
+		s := source{file: file, dir: path.Dir(file), test: strings.HasSuffix(file, "_test.go"), text: string(text)}
+		if s.syntax, err = parser.ParseFile(positions, file, text, 0); err != nil {
 			return err
 		}
-		file := filepath.ToSlash(relative)
-		s := source{file: file, dir: path.Dir(file), test: strings.HasSuffix(file, "_test.go")}
-		for _, spec := range parsed.Imports {
+		for _, spec := range s.syntax.Imports {
 			imported, err := strconv.Unquote(spec.Path.Value)
 			if err != nil {
 				return err
@@ -62,8 +76,14 @@ func sources(t *testing.T) []source {
 		all = append(all, s)
 		return nil
 	})
-	testenv.OK(t, err)
-	return all
+	return all, err
+})
+
+// textOf returns a file's text. The path is relative to the module's root.
+func textOf(t *testing.T, elements ...string) string {
+	t.Helper()
+	root := testenv.Must(testenv.Root())(t)
+	return string(testenv.Must(os.ReadFile(filepath.Join(root, filepath.Join(elements...))))(t))
 }
 
 // local returns an imported package's folder, and whether the package belongs to this module.
@@ -279,73 +299,30 @@ func TestSuitesStandApart(t *testing.T) {
 	}
 }
 
-// TestServicesKnowNoMachinery checks that the services use neither the network, SQL nor files.
-func TestServicesKnowNoMachinery(t *testing.T) {
+// TestRulesOfImports checks what the layers do not say.
+func TestRulesOfImports(t *testing.T) {
 	machinery := []string{"net", "net/http", "database/sql", "os", "os/exec", "path/filepath"}
 	for _, s := range sources(t) {
-		if s.test || !within(s.dir, services...) {
-			continue
-		}
-		for _, imported := range s.imports {
-			if slices.Contains(machinery, imported) {
-				t.Errorf("%s imports %s", s.file, imported)
-			}
-		}
-	}
-}
-
-// TestContractsNeedNothing checks that the contracts and wire import only the standard library and
-// each other.
-func TestContractsNeedNothing(t *testing.T) {
-	for _, s := range sources(t) {
-		if s.test || !slices.Contains(append([]string{"wire"}, contracts...), s.dir) {
-			continue
-		}
-		for _, imported := range s.imports {
-			if dir, ours := local(imported); !standard(imported) && (!ours || !slices.Contains(contracts, dir)) {
-				t.Errorf("%s imports %s", s.file, imported)
-			}
-		}
-	}
-}
-
-// TestOnePackageNamesImplementations checks that outside tests only internal/storage imports
-// implementations of stores.
-func TestOnePackageNamesImplementations(t *testing.T) {
-	for _, s := range sources(t) {
-		if s.test || within(s.dir, "internal/storage") || within(s.dir, testOnly...) {
-			continue
-		}
+		product := !s.test && !within(s.dir, testOnly...)
+		contract := s.dir == "wire" || slices.Contains(contracts, s.dir)
 		for _, imported := range s.imports {
 			dir, ours := local(imported)
-			if ours && within(dir, stores...) && !within(s.dir, stores...) {
-				t.Errorf("%s imports %s", s.file, imported)
+			rule := ""
+			switch {
+			case strings.HasPrefix(imported, "github.com/prometheus/") && s.dir != "internal/metrics":
+				rule = "only internal/metrics imports the client of Prometheus"
+			case !product:
+			case imported == "testing" || ours && within(dir, testOnly...):
+				rule = "only tests import packages for tests"
+			case within(s.dir, services...) && slices.Contains(machinery, imported):
+				rule = "services use neither the network, SQL nor files"
+			case contract && !standard(imported) && !slices.Contains(contracts, dir):
+				rule = "contracts and wire import only the standard library and each other"
+			case ours && within(dir, stores...) && !within(s.dir, append(stores, "internal/storage")...):
+				rule = "only internal/storage imports implementations of stores"
 			}
-		}
-	}
-}
-
-// TestOnePackageKnowsPrometheus checks that only internal/metrics imports the client of Prometheus.
-func TestOnePackageKnowsPrometheus(t *testing.T) {
-	for _, s := range sources(t) {
-		for _, imported := range s.imports {
-			if strings.HasPrefix(imported, "github.com/prometheus/") && s.dir != "internal/metrics" {
-				t.Errorf("%s imports %s", s.file, imported)
-			}
-		}
-	}
-}
-
-// TestTestPackagesStayInTests checks that only tests import packages for tests.
-func TestTestPackagesStayInTests(t *testing.T) {
-	for _, s := range sources(t) {
-		if s.test || within(s.dir, testOnly...) {
-			continue
-		}
-		for _, imported := range s.imports {
-			dir, ours := local(imported)
-			if imported == "testing" || ours && within(dir, testOnly...) {
-				t.Errorf("%s imports %s", s.file, imported)
+			if rule != "" {
+				t.Errorf("%s imports %s: %s", s.file, imported, rule)
 			}
 		}
 	}

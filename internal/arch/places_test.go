@@ -13,14 +13,12 @@ import (
 // TestTestsAreInTheirPlaces checks that make test and make long run what their names say: a file's
 // build tag and the names of file and tests agree.
 func TestTestsAreInTheirPlaces(t *testing.T) {
-	for file, text := range goFiles(t) {
-		if !strings.HasSuffix(file, "_test.go") {
+	for _, s := range sources(t) {
+		if !s.test {
 			continue
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
-		testenv.OK(t, err)
-		for _, complaint := range misplaced(file, text, parsed) {
-			t.Errorf("%s: %s", file, complaint)
+		for _, complaint := range misplaced(s.file, s.text, s.syntax) {
+			t.Errorf("%s: %s", s.file, complaint)
 		}
 	}
 }
@@ -53,8 +51,7 @@ func TestMisplaced(t *testing.T) {
 		{"blob/put_test.go", "package blob\n\nfunc TestPutLong(t *testing.T) {}\n", false},
 		{"blob/put_long_test.go", "//go:build long\n\npackage blob\n\nfunc TestPut(t *testing.T) {}\n", false},
 	} {
-		parsed, err := parser.ParseFile(token.NewFileSet(), tc.file, tc.text, 0)
-		testenv.OK(t, err)
+		parsed := testenv.Must(parser.ParseFile(token.NewFileSet(), tc.file, tc.text, 0))(t)
 		if got := misplaced(tc.file, tc.text, parsed); (len(got) == 0) != tc.fine {
 			t.Errorf("%s with %q: %q", tc.file, tc.text, got)
 		}

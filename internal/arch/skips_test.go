@@ -2,28 +2,18 @@ package arch
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
 	"slices"
 	"testing"
-
-	"sluice/internal/testenv"
 )
 
 // TestOnlyRequireSkipsTests finds the tests that a variable such as SLUICE_TEST_REQUIRE cannot make
 // compulsory.
 func TestOnlyRequireSkipsTests(t *testing.T) {
-	root, err := testenv.Root()
-	testenv.OK(t, err)
 	for _, s := range sources(t) {
 		if !slices.Contains(s.imports, "testing") || s.dir == "internal/testenv" {
 			continue
 		}
-		files := token.NewFileSet()
-		parsed, err := parser.ParseFile(files, filepath.Join(root, s.file), nil, 0)
-		testenv.OK(t, err)
-		for node := range ast.Preorder(parsed) {
+		for node := range ast.Preorder(s.syntax) {
 			call, ok := node.(*ast.CallExpr)
 			if !ok {
 				continue
@@ -35,7 +25,7 @@ func TestOnlyRequireSkipsTests(t *testing.T) {
 			if !slices.Contains([]string{"t", "tb", "b", "f"}, lastName(method.X)) || !slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, method.Sel.Name) {
 				continue
 			}
-			t.Errorf("%s: call testenv.Require instead of %s", files.Position(call.Pos()), method.Sel.Name)
+			t.Errorf("%s: call testenv.Require instead of %s", positions.Position(call.Pos()), method.Sel.Name)
 		}
 	}
 }

@@ -2,24 +2,16 @@ package arch
 
 import (
 	"maps"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"sluice/internal/testenv"
 )
 
 // picture returns the rows in ARCHITECTURE.md's picture.
 func picture(t *testing.T) [][]string {
 	t.Helper()
-	root, err := testenv.Root()
-	testenv.OK(t, err)
-	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
-	testenv.OK(t, err)
-	return rowsOf(string(text))
+	return rowsOf(textOf(t, "ARCHITECTURE.md"))
 }
 
 // TestPictureShowsTheTree checks that the picture in ARCHITECTURE.md has each Go package once, and
