@@ -18,10 +18,8 @@ func adminGet(t *testing.T, server *httptest.Server, host, method, path string) 
 	request, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, nil)
 	testenv.OK(t, err)
 	request.Host = host
-	r, err := server.Client().Do(request)
-	testenv.OK(t, err)
-	body, err := io.ReadAll(r.Body)
-	testenv.OK(t, err)
+	r := testenv.Must(server.Client().Do(request))(t)
+	body := testenv.Must(io.ReadAll(r.Body))(t)
 	testenv.OK(t, r.Body.Close())
 	return r.StatusCode, string(body)
 }
@@ -91,8 +89,7 @@ func TestAdminRefusesForeignPages(t *testing.T) {
 }
 
 func TestAdminAddress(t *testing.T) {
-	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	testenv.OK(t, err)
+	busy := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	if _, err := startAdmin(t.Context(), busy.Addr().String(), metrics.NewSet(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--admin-addr") {
 		t.Errorf("a port in use: error %v, want one that names --admin-addr", err)
 	}
@@ -104,8 +101,6 @@ func TestAdminAddress(t *testing.T) {
 		if got := strings.Contains(log.String(), "level=WARN"); got != warns {
 			t.Errorf("--admin-addr %s: a warning is %v, want %v", addr, got, warns)
 		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, stop())
 	}
 }

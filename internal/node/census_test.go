@@ -3,9 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"net/http/httptest"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -37,17 +34,7 @@ func TestCensus(t *testing.T) {
 		})
 		set := metrics.NewSet()
 		registerCensus(set, c)
-		contains := func(what string, want bool, lines ...string) {
-			t.Helper()
-			w := httptest.NewRecorder()
-			set.Handler(slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-			for _, line := range lines {
-				if strings.Contains(w.Body.String(), "\n"+line+"\n") != want {
-					t.Errorf("%s: %q is among the metrics: %t", what, line, !want)
-				}
-			}
-		}
-		contains("before", false, "sluice_uploads_open 8")
+		wantLines(t, set, "before", false, "sluice_uploads_open 8")
 		ctx, stop := context.WithCancel(t.Context())
 		var runs []task.Run
 		done := make(chan struct{})
@@ -56,13 +43,13 @@ func TestCensus(t *testing.T) {
 			c.run(ctx, func(run task.Run) { runs = append(runs, run) })
 		}()
 		time.Sleep(2 * time.Second)
-		contains("after the first", true, `sluice_sessions{state="active"} 1`, `sluice_sessions{state="exhausted"} 2`, `sluice_sessions{state="expired"} 3`,
+		wantLines(t, set, "after the first", true, `sluice_sessions{state="active"} 1`, `sluice_sessions{state="exhausted"} 2`, `sluice_sessions{state="expired"} 3`,
 			`sluice_channels{state="open"} 4`, `sluice_channels{state="closed"} 5`, `sluice_channels{state="expired"} 6`,
 			`sluice_channel_units{amount="deposited"} 70`, `sluice_channel_units{amount="accepted"} 60`, `sluice_channel_units{amount="settled"} 50`,
 			`sluice_channel_units{amount="credit"} 5`, `sluice_extents{kind="inline"} 1`, `sluice_extent_bytes{kind="object"} 20`, "sluice_uploads_open 8")
 		fails.Store(true)
 		time.Sleep(2 * time.Minute)
-		contains("after a failure", true, `sluice_sessions{state="active"} 1`)
+		wantLines(t, set, "after a failure", true, `sluice_sessions{state="active"} 1`)
 		fails.Store(false)
 		time.Sleep(time.Hour)
 		if n := calls.Load(); n < 30 || n > 40 {
@@ -70,7 +57,7 @@ func TestCensus(t *testing.T) {
 		}
 		stop()
 		<-done
-		contains("on a node that does not lead", false, "sluice_uploads_open 8")
+		wantLines(t, set, "on a node that does not lead", false, "sluice_uploads_open 8")
 		if runs[0].Err != nil || runs[0].Count != 3 || runs[1].Err == nil {
 			t.Errorf("the first runs are %+v", runs[:2])
 		}

@@ -23,8 +23,7 @@ type pair struct{ cert, key []byte }
 
 func newPair(t *testing.T, serial int64) pair {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testenv.OK(t, err)
+	key := testenv.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial),
 		DNSNames:     []string{"localhost"},
@@ -33,8 +32,7 @@ func newPair(t *testing.T, serial int64) pair {
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	testenv.OK(t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	testenv.OK(t, err)
+	private := testenv.Must(x509.MarshalPKCS8PrivateKey(key))(t)
 	return pair{
 		cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
 		key:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
@@ -61,8 +59,7 @@ func (p pair) load(t *testing.T, dir string) *certificate {
 
 func mustLoad(t *testing.T, certFile, keyFile string) *certificate {
 	t.Helper()
-	c, err := loadCertificate(certFile, keyFile)
-	testenv.OK(t, err)
+	c := testenv.Must(loadCertificate(certFile, keyFile))(t)
 	return c
 }
 

@@ -32,18 +32,25 @@ func TestUnusableCertificatesAreRefused(t *testing.T) {
 	}
 }
 
+// TestCertificateFollowsItsFiles checks that the poll finds a change, and that a signal does not
+// wait for the poll.
 func TestCertificateFollowsItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	first := newPair(t, 1)
 	c := first.load(t, dir)
-	second := newPair(t, 2)
-	watched(t, c, func(poll func(), _ chan<- os.Signal, log *logBuffer) {
+	second, third := newPair(t, 2), newPair(t, 3)
+	watched(t, c, func(poll func(), reload chan<- os.Signal, log *logBuffer) {
 		if poll(); c.serial() != 1 || log.String() != "" {
 			t.Errorf("without a change: certificate %d, log %q", c.serial(), log)
 		}
 		second.write(t, dir)
 		if poll(); c.serial() != 2 || strings.Count(log.String(), "serving a new") != 1 {
 			t.Errorf("after a change: certificate %d, log %q", c.serial(), log)
+		}
+		third.write(t, dir)
+		reload <- syscall.SIGHUP
+		if synctest.Wait(); c.serial() != 3 {
+			t.Errorf("after a signal: certificate %d, want the new one", c.serial())
 		}
 	})
 }
@@ -100,27 +107,13 @@ func TestUnusableCertificateKeepsTheCurrentOne(t *testing.T) {
 	})
 }
 
-func TestReloadDoesNotWaitForThePoll(t *testing.T) {
-	dir := t.TempDir()
-	c := newPair(t, 1).load(t, dir)
-	second := newPair(t, 2)
-	watched(t, c, func(_ func(), reload chan<- os.Signal, _ *logBuffer) {
-		second.write(t, dir)
-		reload <- syscall.SIGHUP
-		if synctest.Wait(); c.serial() != 2 {
-			t.Errorf("certificate %d, want the new one", c.serial())
-		}
-	})
-}
-
 // TestTLSVersions checks that HTTP/2 and HTTP/1.1 are negotiated, that TLS below 1.2
 // is rejected, and that new connections use the new certificate.
 func TestTLSVersions(t *testing.T) {
 	dir := t.TempDir()
 	first, second := newPair(t, 1), newPair(t, 2)
 	c := first.load(t, dir)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testenv.OK(t, err)
+	l := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := &drainingServer{http: &http.Server{TLSConfig: c.config(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}}
 	failed := server.start([]net.Listener{l})
 	trusted := x509.NewCertPool()
@@ -145,15 +138,11 @@ func TestTLSVersions(t *testing.T) {
 		t.Errorf("TLS 1.1: error %v, want one about the version", err)
 	}
 	second.write(t, dir)
-	if _, err := c.load(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(c.load()))
 	if r, err := get(&tls.Config{}, true); err != nil || r.TLS.PeerCertificates[0].SerialNumber.Int64() != 2 {
 		t.Errorf("after the change: %+v, %v", r, err)
 	}
-	if err := server.http.Close(); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, server.http.Close())
 	select {
 	case err := <-failed:
 		t.Error(err)

@@ -95,18 +95,17 @@ func TestSecretsOfTheChainAreForTheirOwner(t *testing.T) {
 	}
 }
 
-// fullnodeOf returns a chain's fullnode.
-func fullnodeOf(t *testing.T, chainID *atomic.Int64) *httptest.Server {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if chainID.Load() == 0 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = fmt.Fprintf(w, `{"chain_id":%d,"ledger_version":"1","ledger_timestamp":"1"}`, chainID.Load())
-	}))
-	t.Cleanup(s.Close)
-	return s
+// fullnodes is a transport to fullnodes in memory: each host's chain, or 0 if it does not answer.
+type fullnodes map[string]*atomic.Int64
+
+func (f fullnodes) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	if id := f[r.URL.Host].Load(); id == 0 {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	} else {
+		_, _ = fmt.Fprintf(w, `{"chain_id":%d,"ledger_version":"1","ledger_timestamp":"1"}`, id)
+	}
+	return w.Result(), nil
 }
 
 // TestChainOfTheFullnodes checks that a start compares the chain of every fullnode, and goes on
@@ -124,16 +123,14 @@ func TestChainOfTheFullnodes(t *testing.T) {
 		{[2]int64{4, 2}, "--chain-id: URL 2 of 2 in --chain-url is a fullnode of another chain", 0},
 		{[2]int64{2, 0}, "--chain-id: URL 1 of 2 in --chain-url is a fullnode of another chain", 1},
 	} {
-		var chains [2]atomic.Int64
-		var urls []string
-		for i, id := range test.chains {
-			chains[i].Store(id)
-			urls = append(urls, fullnodeOf(t, &chains[i]).URL)
-		}
-		r, err := chainConfig(t, legacy, strings.Repeat("01", 32), urls...).openReceiver(time.Now)
-		testenv.OK(t, err)
+		nodes := fullnodes{"localhost:1": new(atomic.Int64), "localhost:2": new(atomic.Int64)}
+		nodes["localhost:1"].Store(test.chains[0])
+		nodes["localhost:2"].Store(test.chains[1])
+		c := chainConfig(t, legacy, strings.Repeat("01", 32), "http://localhost:1", "http://localhost:2")
+		c.chainTransport = nodes
+		r := testenv.Must(c.openReceiver(time.Now))(t)
 		var log logBuffer
-		err = r.start(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
+		err := r.start(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
 		if got := fmt.Sprint(err); test.want != "" && got != test.want || test.want == "" && err != nil {
 			t.Errorf("%v: %v, want %q", test.chains, err, test.want)
 		}
@@ -141,19 +138,6 @@ func TestChainOfTheFullnodes(t *testing.T) {
 			t.Errorf("%v: %d are silent, want %d: %s", test.chains, len(r.silent), test.silent, log.String())
 		}
 	}
-}
-
-// answers is a transport to a chain's fullnodes, in memory.
-type answers struct{ chainID *atomic.Int64 }
-
-func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	if a.chainID.Load() == 0 {
-		w.WriteHeader(http.StatusServiceUnavailable)
-	} else {
-		_, _ = fmt.Fprintf(w, `{"chain_id":%d,"ledger_version":"1","ledger_timestamp":"1"}`, a.chainID.Load())
-	}
-	return w.Result(), nil
 }
 
 // TestSilentFullnodesAreAskedAgain checks that a fullnode which was away at the start is compared
@@ -164,9 +148,8 @@ func TestSilentFullnodesAreAskedAgain(t *testing.T) {
 		c := chainConfig(t, legacy, strings.Repeat("01", 32), "http://127.0.0.1:1")
 		synctest.Test(t, func(t *testing.T) {
 			var id atomic.Int64
-			c.chainTransport = answers{&id}
-			r, err := c.openReceiver(time.Now)
-			testenv.OK(t, err)
+			c.chainTransport = fullnodes{"127.0.0.1:1": &id}
+			r := testenv.Must(c.openReceiver(time.Now))(t)
 			var log logBuffer
 			to := slog.New(slog.NewTextHandler(&log, nil))
 			testenv.OK(t, r.start(t.Context(), to))
@@ -205,9 +188,7 @@ func openLocal(t *testing.T, c Config) *Node {
 	go func() { ended <- n.Run(signals, nil) }()
 	t.Cleanup(func() {
 		signals <- os.Interrupt
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, <-ended)
 	})
 	return n
 }
@@ -215,12 +196,10 @@ func openLocal(t *testing.T, c Config) *Node {
 // TestReadinessDoesNotDependOnTheChain opens a node with a fullnode that does not answer.
 func TestReadinessDoesNotDependOnTheChain(t *testing.T) {
 	legacy, _, _ := receiverAddresses()
-	var id atomic.Int64
-	c := chainConfig(t, legacy, strings.Repeat("01", 32), fullnodeOf(t, &id).URL)
+	c := chainConfig(t, legacy, strings.Repeat("01", 32), "http://127.0.0.1:1")
+	c.chainTransport = fullnodes{"127.0.0.1:1": new(atomic.Int64)}
 	n := openLocal(t, *c)
-	if err := n.ready(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, n.ready(t.Context()))
 	if p := n.payment(); p.Settlement != "chain" || p.Receiver != legacy {
 		t.Errorf("%+v", p)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -48,15 +47,8 @@ func TestReasonsWhyANodeIsNotReady(t *testing.T) {
 		check := func(what string, lines ...string) {
 			t.Helper()
 			time.Sleep(2 * time.Second) // the last check is too old to be reused
-			w := httptest.NewRecorder()
-			set.Handler(slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-			body := w.Body.String()
-			for _, line := range append(lines, "sluice_clock_offset_seconds 3", "sluice_leader 0") {
-				if !strings.Contains(body, "\n"+line+"\n") {
-					t.Errorf("%s: the metrics lack %q", what, line)
-				}
-			}
-			if reasons := strings.Count(body, "\nsluice_not_ready{"); reasons != len(conditionNames) {
+			wantLines(t, set, what, true, append(lines, "sluice_clock_offset_seconds 3", "sluice_leader 0")...)
+			if reasons := strings.Count(exposed(set), "\nsluice_not_ready{"); reasons != len(conditionNames) {
 				t.Errorf("%s: %d reasons, want %d", what, reasons, len(conditionNames))
 			}
 		}

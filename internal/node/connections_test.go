@@ -29,16 +29,14 @@ func TestConnectionsFitIntoTheOpenFiles(t *testing.T) {
 	}
 }
 
-func TestChosenConnectionsAreAccepted(t *testing.T) {
-	for chosen, want := range map[int]int{7: 7, 50_000: 50_000} {
-		c := Config{Limits: Limits{MaxConnections: chosen, MaxRequests: 1}}
-		if got, err := c.maxConnections(); err != nil || got != want {
-			t.Errorf("--max-connections %d: %d, %v", chosen, got, err)
+func TestMaxConnections(t *testing.T) {
+	for _, test := range []struct{ chosen, least, most int }{
+		{7, 7, 7}, {50_000, 50_000, 50_000}, {0, 1, MaxDefaultConnections},
+	} {
+		c := Config{Limits: Limits{MaxConnections: test.chosen, MaxRequests: 4096}}
+		if got, err := c.maxConnections(); err != nil || got < test.least || got > test.most {
+			t.Errorf("%+v: %d, %v", test, got, err)
 		}
-	}
-	c := Config{Limits: Limits{MaxRequests: 4096}}
-	if got, err := c.maxConnections(); err != nil || got < 1 || got > MaxDefaultConnections {
-		t.Errorf("derived: %d, %v", got, err)
 	}
 }
 

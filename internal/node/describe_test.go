@@ -22,11 +22,9 @@ const (
 // TestTableOfMetrics checks that docs/operations.md has the code's table. With -update it
 // writes the table.
 func TestTableOfMetrics(t *testing.T) {
-	root, err := testenv.Root()
-	testenv.OK(t, err)
+	root := testenv.Must(testenv.Root())(t)
 	path := filepath.Join(root, "docs", "operations.md")
-	text, err := os.ReadFile(path)
-	testenv.OK(t, err)
+	text := testenv.Must(os.ReadFile(path))(t)
 	before, rest, begins := strings.Cut(string(text), tableBegins)
 	have, after, ends := strings.Cut(rest, tableEnds)
 	if !begins || !ends {

@@ -67,24 +67,26 @@ func (hangingSessions) Session(ctx context.Context, _ string) (ledger.Session, e
 	return ledger.Session{}, ctx.Err()
 }
 
+// startDraining starts a server that looks up sessions in a store and can be drained.
+func startDraining(t *testing.T, sessions session.Store) (*drainingServer, *pipes) {
+	t.Helper()
+	api := testenv.Must(httpapi.New(httpapi.Config{
+		Ready:    func(context.Context) error { return nil },
+		Sessions: session.New(sessions, session.Options{}),
+		Log:      slog.New(slog.DiscardHandler),
+	}))(t)
+	listener := &pipes{dialed: make(chan net.Conn), closed: make(chan struct{})}
+	server := &drainingServer{api: api, http: httpapi.NewHTTPServer(api)}
+	server.start([]net.Listener{listener})
+	return server, listener
+}
+
 // inDrain starts to drain a server and calls fn. If busy is set, a request is running
 // that ends only when it is aborted.
 func inDrain(t *testing.T, busy bool, fn func(d *drained)) {
 	synctest.Test(t, func(t *testing.T) {
-		api, err := httpapi.New(httpapi.Config{
-			Ready:    func(context.Context) error { return nil },
-			Sessions: session.New(hangingSessions{}, session.Options{}),
-			Log:      slog.New(slog.DiscardHandler),
-		})
-		testenv.OK(t, err)
-		d := &drained{
-			t:       t,
-			pipes:   &pipes{dialed: make(chan net.Conn), closed: make(chan struct{})},
-			signals: make(chan os.Signal, 2),
-			ended:   make(chan error, 1),
-		}
-		server := &drainingServer{api: api, http: httpapi.NewHTTPServer(api)}
-		server.start([]net.Listener{d.pipes})
+		server, listener := startDraining(t, hangingSessions{})
+		d := &drained{t: t, pipes: listener, signals: make(chan os.Signal, 2), ended: make(chan error, 1)}
 		if busy {
 			d.send(d.dial(), "/v1/sessions/x")
 			synctest.Wait()
@@ -126,9 +128,7 @@ func (d *drained) get(path string, status int) {
 	if r.StatusCode != status || !r.Close {
 		d.t.Errorf("GET %s: %d, Connection: close %v, want %d and true", path, r.StatusCode, r.Close, status)
 	}
-	if _, err := io.Copy(io.Discard, r.Body); err != nil {
-		d.t.Error(err)
-	}
+	testenv.Check(d.t, testenv.Error(io.Copy(io.Discard, r.Body)))
 	if n, err := c.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
 		d.t.Errorf("the connection stays open: %d bytes, %v", n, err)
 	}

@@ -1,10 +1,8 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -13,9 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/httpapi"
 	"sluice/internal/testenv"
-	"sluice/session"
 )
 
 // TestDrainWait checks that requests are served during the wait while /readyz reports
@@ -67,20 +63,10 @@ func TestDrainDeadlineBeginsAfterTheWait(t *testing.T) {
 func TestDrainWaitsForAbortedRequests(t *testing.T) {
 	drained := make(chan struct{})
 	sessions := &orderlySessions{called: make(chan struct{}), drained: drained}
-	api, err := httpapi.New(httpapi.Config{
-		Ready:    func(context.Context) error { return nil },
-		Sessions: session.New(sessions, session.Options{}),
-		Log:      slog.New(slog.DiscardHandler),
-	})
-	testenv.OK(t, err)
-	listener := &pipes{dialed: make(chan net.Conn), closed: make(chan struct{})}
-	server := &drainingServer{api: api, http: httpapi.NewHTTPServer(api)}
-	server.start([]net.Listener{listener})
+	server, listener := startDraining(t, sessions)
 	client, conn := net.Pipe()
 	listener.dialed <- conn
-	if _, err := io.WriteString(client, "GET /v1/sessions/x HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(io.WriteString(client, "GET /v1/sessions/x HTTP/1.1\r\nHost: localhost\r\n\r\n")))
 	<-sessions.called
 	signals := make(chan os.Signal, 1)
 	signals <- syscall.SIGTERM

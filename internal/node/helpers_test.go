@@ -1,9 +1,48 @@
 package node
 
 import (
+	"log/slog"
+	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
+	"testing"
+
+	"sluice/database/sqlstore"
+	"sluice/internal/metrics"
+	"sluice/internal/testclock"
+	"sluice/internal/testenv"
 )
+
+// openDatabase opens an empty database, until the test ends, and returns the clock that it uses.
+func openDatabase(t *testing.T) (*sqlstore.Store, *testclock.Clock) {
+	t.Helper()
+	clock := testclock.New()
+	name := filepath.Join(t.TempDir(), "meta.db")
+	meta := testenv.Must(sqlstore.OpenSQLite(name, sqlstore.Options{Now: clock.Now}))(t)
+	testenv.AtEnd(t, meta.Close)
+	return meta, clock
+}
+
+// exposed returns what the admin address responds for the metrics of a set. It begins with an empty
+// line, so that each metric is between two line breaks.
+func exposed(set *metrics.Set) string {
+	w := httptest.NewRecorder()
+	request := httptest.NewRequest("GET", "/metrics", nil)
+	set.Handler(slog.New(slog.DiscardHandler)).ServeHTTP(w, request)
+	return "\n" + w.Body.String()
+}
+
+// wantLines checks whether lines are among the metrics of a set.
+func wantLines(t *testing.T, set *metrics.Set, what string, want bool, lines ...string) {
+	t.Helper()
+	text := exposed(set)
+	for _, line := range lines {
+		if strings.Contains(text, "\n"+line+"\n") != want {
+			t.Errorf("%s: %q is among the metrics: %t", what, line, !want)
+		}
+	}
+}
 
 // logBuffer is a buffer that is safe for concurrent use.
 type logBuffer struct {

@@ -4,16 +4,13 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"sluice/database"
-	"sluice/database/sqlstore"
 	"sluice/internal/storage"
-	"sluice/internal/testclock"
 	"sluice/internal/testenv"
 	"sluice/paychan"
 	"sluice/wire"
@@ -24,14 +21,7 @@ import (
 // settingsTTL, and that a node with expired settings detects that
 // another has joined.
 func TestSettingsOfNodes(t *testing.T) {
-	clock := testclock.New()
-	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: clock.Now})
-	testenv.OK(t, err)
-	defer func() {
-		if err := meta.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	meta, clock := openDatabase(t)
 	var log strings.Builder
 	base := settings{"--garbage-grace": "24h0m0s", "--receiver": "0x1", "--asset": "0x2", "--micropayment-module": "0x3", "--chain-id": "4", "--reads": "key", priceFlag: "1", schemaSetting: "20", nodeName: "one"}
 	node := func(flag, value string) *membership {
@@ -80,9 +70,7 @@ func TestSettingsOfNodes(t *testing.T) {
 		t.Errorf("a node whose settings have expired renews: %v", err)
 	}
 	// A node that was stopped.
-	if err := other.leave(); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, other.leave())
 	if err := first.start(t.Context()); err != nil {
 		t.Errorf("after the other has left: %v", err)
 	}
@@ -104,14 +92,7 @@ func TestOlderNodesSettleInTheLedger(t *testing.T) {
 // present schema, and says which, and that nodes of this version and of those that can run with it
 // are none of these.
 func TestOlderNodesAreSeen(t *testing.T) {
-	clock := testclock.New()
-	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: clock.Now})
-	testenv.OK(t, err)
-	defer func() {
-		if err := meta.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	meta, clock := openDatabase(t)
 	log := slog.New(slog.DiscardHandler)
 	channels, err := paychan.New(meta, paychan.Options{Receiver: "0x1", Asset: "0x2", Module: "0x3", Price: 1, SessionTTL: time.Hour, UnsettledLimit: 1})
 	testenv.OK(t, err)

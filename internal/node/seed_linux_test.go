@@ -52,11 +52,7 @@ func TestSeed(t *testing.T) {
 	}
 	stores, err := storage.Open(t.Context(), storage.Location{Data: filepath.Join(t.TempDir(), "data")}, storage.Options{Database: filepath.Join(t.TempDir(), "database")})
 	testenv.OK(t, err)
-	defer func() {
-		if err := stores.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	testenv.AtEnd(t, stores.Close)
 	blobs := blob.New(stores.Meta, stores.Bytes, stores.BlobOptions())
 	done, err := seed(t.Context(), blobs, dir)
 	if err != nil || done.Blobs != 8 || done.Bytes != int64(len("{}text<!DOCTYPE html><title>x</title>hiddendotsnot an imagefirst")) || done.Accounts != 2 || done.Kept != 0 {

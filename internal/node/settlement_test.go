@@ -3,13 +3,10 @@ package node
 import (
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"sluice/database/sqlstore"
-	"sluice/internal/testclock"
 	"sluice/internal/testenv"
 	"sluice/ledger"
 )
@@ -18,14 +15,7 @@ import (
 // chain, or with none, while payments wait.
 func TestPaymentsAreCollectedWhereTheyWereAccepted(t *testing.T) {
 	const here, there = "chain 4, receiver 0x1, module 0x2", "chain 5, receiver 0x1, module 0x2"
-	clock := testclock.New()
-	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: clock.Now})
-	testenv.OK(t, err)
-	defer func() {
-		if err := meta.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	meta, clock := openDatabase(t)
 	var log strings.Builder
 	record := func(place string) error {
 		return recordPlace(t.Context(), meta, place, slog.New(slog.NewTextHandler(&log, nil)))
@@ -47,33 +37,29 @@ func TestPaymentsAreCollectedWhereTheyWereAccepted(t *testing.T) {
 			}
 		}
 	}
-	must := func(err error) {
-		t.Helper()
-		testenv.OK(t, err)
-	}
-	_, err = meta.OpenChannel(t.Context(), ledger.Channel{ID: "c", Sender: "s", Receiver: "r", Asset: "a", Deposit: 100, Expires: clock.Now().Add(time.Hour)}, nil)
-	must(err)
+	_, err := meta.OpenChannel(t.Context(), ledger.Channel{ID: "c", Sender: "s", Receiver: "r", Asset: "a", Deposit: 100, Expires: clock.Now().Add(time.Hour)}, nil)
+	testenv.OK(t, err)
 	pay := func(sequence, amount int64) {
 		t.Helper()
 		_, err := meta.PayRead(t.Context(), ledger.ReadPurchase{Price: 1, Count: 1, Payment: ledger.Payment{
 			Sender: "s", Receiver: "r", Asset: "a", Sequence: sequence, Amount: amount, Proof: []byte("p"), Expires: clock.Now().Add(time.Minute), UnsettledLimit: 100,
 		}})
-		must(err)
+		testenv.OK(t, err)
 	}
 	pay(1, 5) // by a version that did not record the place
 	refused(inLedger, here)
 	starts(inLedger, inLedger)
 	refused(inLedger, here)
-	must(meta.Book(t.Context(), []ledger.Settlement{{Channel: "c", Sequence: 1, Amount: 5}}))
+	testenv.OK(t, meta.Book(t.Context(), []ledger.Settlement{{Channel: "c", Sequence: 1, Amount: 5}}))
 	starts(here, there, here)
 
 	pay(2, 10)
 	starts(here)
 	refused(here, there, inLedger, "chain 4, receiver 0x3, module 0x2")
-	must(meta.BeginSubmission(t.Context(), ledger.Submission{Channel: "c", Sequence: 2, Amount: 10, Body: []byte("b"), Expires: clock.Now()}))
+	testenv.OK(t, meta.BeginSubmission(t.Context(), ledger.Submission{Channel: "c", Sequence: 2, Amount: 10, Body: []byte("b"), Expires: clock.Now()}))
 	clock.Advance(2 * time.Minute)
 	refused(here, there, inLedger) // its outcome is not known
-	must(meta.EndSubmission(t.Context(), "c", 2, ledger.Outcome{State: ledger.Expired}))
+	testenv.OK(t, meta.EndSubmission(t.Context(), "c", 2, ledger.Outcome{State: ledger.Expired}))
 	if log.String() != "" {
 		t.Errorf("logged: %s", log.String())
 	}
