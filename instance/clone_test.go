@@ -24,8 +24,7 @@ import (
 // that the next run completes it.
 func TestCloneCutAtEachStep(t *testing.T) {
 	from := endpointAt(t, newSource(t), true)
-	id, err := blob.Bind(t.Context(), from.Meta, from.Bytes)
-	testenv.OK(t, err)
+	id := testenv.Must(blob.Bind(t.Context(), from.Meta, from.Bytes))(t)
 	testenv.OK(t, from.Meta.SetProperty(t.Context(), blob.CandidateProperty, "of the source"))
 	for _, after := range []bool{false, true} {
 		for step, cut := 1, true; cut; step++ {
@@ -41,8 +40,7 @@ func TestCloneCutAtEachStep(t *testing.T) {
 			if !cut && step < sourceBlobs+5 {
 				t.Fatalf("there were only %d steps", step)
 			}
-			markers, err := readMarkers(t.Context(), to)
-			testenv.OK(t, err)
+			markers := testenv.Must(readMarkers(t.Context(), to))(t)
 			// A target without a marker is still empty.
 			if markers.copyObject != "" && markers.property != id {
 				if _, err := blob.Bind(t.Context(), to.Meta, to.Bytes); !errors.Is(err, blob.ErrUnfinishedCopy) {
@@ -89,19 +87,13 @@ func TestCloneIsMarkedFirst(t *testing.T) {
 	}
 
 	withKey := filepath.Join(testenv.MemoryDir(t), "data")
-	meta, err := storage.OpenMeta(t.Context(), storage.Location{Data: withKey}, true)
-	testenv.OK(t, err)
+	meta := testenv.Must(storage.OpenMeta(t.Context(), storage.Location{Data: withKey}, true))(t)
 	_, _, err = access.Create(t.Context(), meta.Meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
 	testenv.OK(t, errors.Join(err, meta.Close()))
 	c.marked = false
-	if c.target, err = storage.OpenEndpoint(t.Context(), storage.Location{Data: withKey}, false, c.markBytes); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := c.target.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	withKeyAt := storage.Location{Data: withKey}
+	c.target = testenv.Must(storage.OpenEndpoint(t.Context(), withKeyAt, false, c.markBytes))(t)
+	testenv.AtEnd(t, c.target.Close)
 	if _, err := c.mark(t.Context()); err == nil || !strings.Contains(err.Error(), "has metadata already") {
 		t.Errorf("a target with a key: %v", err)
 	}
@@ -115,14 +107,11 @@ func TestCloneIsMarkedFirst(t *testing.T) {
 func TestCloneOfDamage(t *testing.T) {
 	from, to := newSource(t), filepath.Join(testenv.MemoryDir(t), "target")
 	files := objectFiles(t, from)
-	kept, err := os.ReadFile(files[0])
-	testenv.OK(t, err)
+	kept := testenv.Must(os.ReadFile(files[0]))(t)
 	flipped := bytes.Clone(kept)
 	flipped[len(flipped)/2] ^= 1
-	missing, err := os.ReadFile(files[1])
-	testenv.OK(t, err)
-	short, err := os.ReadFile(files[2])
-	testenv.OK(t, err)
+	missing := testenv.Must(os.ReadFile(files[1]))(t)
+	short := testenv.Must(os.ReadFile(files[2]))(t)
 	write := func(name string, data []byte) {
 		t.Helper()
 		testenv.OK(t, os.WriteFile(name, data, 0o600))
@@ -158,12 +147,9 @@ func TestCloneOfDamage(t *testing.T) {
 	if second, err := clone(); err != nil || second != (CloneResult{ID: first.ID, Existed: true}) {
 		t.Errorf("once more: %+v, %v", second, err)
 	}
-	s, err := storage.Open(t.Context(), storage.Location{Data: to}, storage.Options{})
-	testenv.OK(t, err)
+	s := testenv.Must(storage.Open(t.Context(), storage.Location{Data: to}, storage.Options{}))(t)
 	checkClone(t, s.Meta, s.Bytes)
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, s.Close())
 }
 
 // TestCloneCountsGrownCommits checks that an interrupted clone continues although the source's

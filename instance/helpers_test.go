@@ -34,8 +34,7 @@ const sourceBlobs = 6
 func newSource(t *testing.T) string {
 	t.Helper()
 	data := filepath.Join(testenv.MemoryDir(t), "source")
-	s, err := storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{})
-	testenv.OK(t, err)
+	s := testenv.Must(storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{}))(t)
 	blobs := blob.New(s.Meta, s.Bytes, blob.Options{ExtentSize: 2 << 20})
 	var errs []error
 	for i := range sourceBlobs {
@@ -52,10 +51,9 @@ func checkClone(t *testing.T, meta whole.Database, store bytestore.Store) {
 	t.Helper()
 	blobs := blob.New(meta, store, blob.Options{})
 	for i := range sourceBlobs {
-		c, err := blobs.Open(t.Context(), "a", fmt.Sprint("blob", i))
-		testenv.OK(t, err)
+		c := testenv.Must(blobs.Open(t.Context(), "a", fmt.Sprint("blob", i)))(t)
 		var got bytes.Buffer
-		_, err = c.WriteRange(t.Context(), &got, 0, int64(len(body(i))))
+		_, err := c.WriteRange(t.Context(), &got, 0, int64(len(body(i))))
 		if c.Close(); err != nil || !bytes.Equal(got.Bytes(), body(i)) {
 			t.Errorf("blob %d has other content, of %d bytes, %v", i, got.Len(), err)
 		}
@@ -73,22 +71,16 @@ func endpointAt(t *testing.T, data string, existing bool) *storage.Endpoint {
 	t.Helper()
 	s, err := storage.OpenEndpoint(t.Context(), storage.Location{Data: data}, existing, nil)
 	testenv.OK(t, err)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	testenv.AtEnd(t, s.Close)
 	return s
 }
 
 // objectFiles returns the objects' files in a data folder, largest first.
 func objectFiles(t *testing.T, data string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(data, datadir.Bytes, "??", "*"))
-	testenv.OK(t, err)
+	files := testenv.Must(filepath.Glob(filepath.Join(data, datadir.Bytes, "??", "*")))(t)
 	size := func(name string) int64 {
-		info, err := os.Stat(name)
-		testenv.OK(t, err)
+		info := testenv.Must(os.Stat(name))(t)
 		return info.Size()
 	}
 	slices.SortFunc(files, func(a, b string) int { return int(size(b) - size(a)) })

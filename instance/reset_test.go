@@ -91,9 +91,7 @@ func TestInterruptedReset(t *testing.T) {
 	object := filepath.Join(data, datadir.Bytes, "object")
 	testenv.OK(t, os.MkdirAll(object, 0o700))
 	testenv.OK(t, os.WriteFile(filepath.Join(data, "sluice-reset"), []byte("sluice reset is deleting this instance\n"), 0o600))
-	if err := Reset(t.Context(), data, func() error { return errors.New("asked again") }); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, Reset(t.Context(), data, func() error { return errors.New("asked again") }))
 	if _, err := os.Stat(object); err == nil {
 		t.Error("the reset was not completed")
 	}
