@@ -18,25 +18,15 @@ import (
 	"sluice/httpapi"
 	"sluice/internal/storage"
 	"sluice/internal/testenv"
-	"sluice/micropay"
 	"sluice/paychan"
 )
 
 // The addresses that belong to the key 0x0101...01: as an Ed25519 key it has two.
-var receiverAddresses = func() (legacy, single, secp string) {
-	address := func(form string, scheme micropay.Scheme) string {
-		key, err := micropay.ParsePrivateKey(form + strings.Repeat("01", 32))
-		if err != nil {
-			panic(err)
-		}
-		signer, err := micropay.NewSigner(scheme, key)
-		if err != nil {
-			panic(err)
-		}
-		return signer.Address().String()
-	}
-	return address("", micropay.SchemeEd25519), address("", micropay.SchemeSingleKey), address("secp256k1-priv-0x", micropay.SchemeSingleKey)
-}
+const (
+	legacyAddress = "0x7df415e5b21bdaa8b2946e8f1f4278b39904e51a69627494cd3e6f2996732fbd"
+	singleAddress = "0xbbe6af385b3f36c98c46770ac79c0db8f3c7d2a58addf0f567dfd38f8f34a036"
+	secpAddress   = "0x1a2a8411801595ff548728b09bee8bd2a717e6440d9ba6212910fc1c56cfe688"
+)
 
 // chainConfig returns a configuration with this receiver, a file with this key, and these
 // fullnodes.
@@ -52,19 +42,18 @@ func chainConfig(t *testing.T, receiver, key string, urls ...string) *Config {
 
 // TestReceiverOfTheKey checks which receivers a key can have, and that no error repeats the key.
 func TestReceiverOfTheKey(t *testing.T) {
-	legacy, single, secp := receiverAddresses()
 	digits := strings.Repeat("01", 32)
 	for _, test := range []struct{ receiver, key, want, wantErr string }{
-		{legacy, digits, legacy, ""},
-		{single, digits, single, ""},
-		{single, "ed25519-priv-0x" + digits, single, ""},
-		{strings.ToUpper(legacy[2:]), digits, legacy, ""},
-		{"", "secp256k1-priv-0x" + digits, secp, ""},
-		{secp, "secp256k1-priv-0x" + digits, secp, ""},
-		{"", digits, "", "--receiver: is required with an Ed25519 key, which has two addresses: want " + legacy + " or " + single},
-		{secp, digits, "", "--receiver " + secp + ": is not an address of the key in --receiver-key-file: want " + legacy + " or " + single},
-		{legacy, "secp256k1-priv-0x" + digits, "", "--receiver " + legacy + ": is not an address of the key in --receiver-key-file: want " + secp},
-		{legacy, digits + "01", "", "want a private key of 64 hexadecimal digits, with ed25519-priv-0x or secp256k1-priv-0x before them"},
+		{legacyAddress, digits, legacyAddress, ""},
+		{singleAddress, digits, singleAddress, ""},
+		{singleAddress, "ed25519-priv-0x" + digits, singleAddress, ""},
+		{strings.ToUpper(legacyAddress[2:]), digits, legacyAddress, ""},
+		{"", "secp256k1-priv-0x" + digits, secpAddress, ""},
+		{secpAddress, "secp256k1-priv-0x" + digits, secpAddress, ""},
+		{"", digits, "", "--receiver: is required with an Ed25519 key, which has two addresses: want " + legacyAddress + " or " + singleAddress},
+		{secpAddress, digits, "", "--receiver " + secpAddress + ": is not an address of the key in --receiver-key-file: want " + legacyAddress + " or " + singleAddress},
+		{legacyAddress, "secp256k1-priv-0x" + digits, "", "--receiver " + legacyAddress + ": is not an address of the key in --receiver-key-file: want " + secpAddress},
+		{legacyAddress, digits + "01", "", "want a private key of 64 hexadecimal digits, with ed25519-priv-0x or secp256k1-priv-0x before them"},
 	} {
 		r, err := chainConfig(t, test.receiver, test.key, "http://127.0.0.1:1").openReceiver(time.Now)
 		switch {
@@ -77,8 +66,7 @@ func TestReceiverOfTheKey(t *testing.T) {
 }
 
 func TestSecretsOfTheChainAreForTheirOwner(t *testing.T) {
-	legacy, _, _ := receiverAddresses()
-	c := chainConfig(t, legacy, strings.Repeat("01", 32), "http://127.0.0.1:1")
+	c := chainConfig(t, legacyAddress, strings.Repeat("01", 32), "http://127.0.0.1:1")
 	c.ChainAPIKeyFile = filepath.Join(t.TempDir(), "api.key")
 	for text, want := range map[string]string{"canary": "", "": "want one API key", "two canaries": "want one API key", "canary\ncanary": "want one API key"} {
 		testenv.OK(t, os.WriteFile(c.ChainAPIKeyFile, []byte(text), 0o600))
@@ -111,7 +99,6 @@ func (f fullnodes) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestChainOfTheFullnodes checks that a start compares the chain of every fullnode, and goes on
 // without those that do not answer.
 func TestChainOfTheFullnodes(t *testing.T) {
-	legacy, _, _ := receiverAddresses()
 	for _, test := range []struct {
 		chains [2]int64 // 0: does not answer
 		want   string
@@ -126,7 +113,7 @@ func TestChainOfTheFullnodes(t *testing.T) {
 		nodes := fullnodes{"localhost:1": new(atomic.Int64), "localhost:2": new(atomic.Int64)}
 		nodes["localhost:1"].Store(test.chains[0])
 		nodes["localhost:2"].Store(test.chains[1])
-		c := chainConfig(t, legacy, strings.Repeat("01", 32), "http://localhost:1", "http://localhost:2")
+		c := chainConfig(t, legacyAddress, strings.Repeat("01", 32), "http://localhost:1", "http://localhost:2")
 		c.chainTransport = nodes
 		r := testenv.Must(c.openReceiver(time.Now))(t)
 		var log logBuffer
@@ -144,8 +131,7 @@ func TestChainOfTheFullnodes(t *testing.T) {
 // when it is back.
 func TestSilentFullnodesAreAskedAgain(t *testing.T) {
 	for back, want := range map[int64]string{4: "", 2: "a fullnode is not used"} {
-		legacy, _, _ := receiverAddresses()
-		c := chainConfig(t, legacy, strings.Repeat("01", 32), "http://127.0.0.1:1")
+		c := chainConfig(t, legacyAddress, strings.Repeat("01", 32), "http://127.0.0.1:1")
 		synctest.Test(t, func(t *testing.T) {
 			var id atomic.Int64
 			c.chainTransport = fullnodes{"127.0.0.1:1": &id}
@@ -195,12 +181,11 @@ func openLocal(t *testing.T, c Config) *Node {
 
 // TestReadinessDoesNotDependOnTheChain opens a node with a fullnode that does not answer.
 func TestReadinessDoesNotDependOnTheChain(t *testing.T) {
-	legacy, _, _ := receiverAddresses()
-	c := chainConfig(t, legacy, strings.Repeat("01", 32), "http://127.0.0.1:1")
+	c := chainConfig(t, legacyAddress, strings.Repeat("01", 32), "http://127.0.0.1:1")
 	c.chainTransport = fullnodes{"127.0.0.1:1": new(atomic.Int64)}
 	n := openLocal(t, *c)
 	testenv.Check(t, n.ready(t.Context()))
-	if p := n.payment(); p.Settlement != "chain" || p.Receiver != legacy {
+	if p := n.payment(); p.Settlement != "chain" || p.Receiver != legacyAddress {
 		t.Errorf("%+v", p)
 	}
 }

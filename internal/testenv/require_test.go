@@ -22,9 +22,7 @@ func TestRequired(t *testing.T) {
 		{"npmx", false},
 	}
 	for _, test := range tests {
-		if got := required(test.list, NPM); got != test.want {
-			t.Errorf("required(%q, npm) = %v, want %v", test.list, got, test.want)
-		}
+		Equal(t, required(test.list, NPM), test.want, "required(%q, npm)", test.list)
 	}
 }
 
