@@ -11,8 +11,7 @@ import (
 // TestFlagsFirst checks that flags may stand between operands, and that arguments with a fault are
 // not changed.
 func TestFlagsFirst(t *testing.T) {
-	p, err := newParser(newCommands())
-	testenv.OK(t, err)
+	p := testenv.Must(newParser(newCommands()))(t)
 	for line, want := range map[string]string{
 		"put a b team/":                       "put -- a b team/",
 		"put a -q b --expires 7d team/":       "put -q --expires 7d -- a b team/",
@@ -63,8 +62,7 @@ func TestArgumentsKeepTheirBytes(t *testing.T) {
 		"session create --user-identity a\xff --json": func(all *commands) []string { return []string{all.Session.Create.UserIdentity} },
 	} {
 		all := newCommands()
-		p, err := newParser(all)
-		testenv.OK(t, err)
+		p := testenv.Must(newParser(all))(t)
 		if _, err := p.parse(strings.Fields(line)); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/datadir"
+	"sluice/internal/storage"
 	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/session"
@@ -23,20 +24,12 @@ func TestAudit(t *testing.T) {
 	}
 	s := opened(t, data)
 	sessions := session.New(s.Meta, session.Options{Grant: 10})
-	granted, err := sessions.Grant(t.Context(), "", nil)
-	if err == nil {
-		_, err = sessions.Use(t.Context(), granted.ID, 3, nil)
-	}
-	testenv.OK(t, err)
+	granted := testenv.Must(sessions.Grant(t.Context(), "", nil))(t)
+	testenv.OK(t, testenv.Error(sessions.Use(t.Context(), granted.ID, 3, nil)))
 	if r := must(t, "audit", "--data", data); r.stdout != "The ledgers and the counts of accounts are consistent.\n" {
 		t.Errorf("in order: %+v", r)
 	}
-	_, err = s.Meta.OpenChannel(t.Context(), ledger.Channel{ID: "c", Sender: "s", Receiver: "r", Asset: "a", Deposit: 9, Expires: time.Now().Add(time.Hour)}, nil)
-	if err == nil {
-		pay := ledger.Payment{Sender: "s", Receiver: "r", Asset: "a", Sequence: 1, Amount: 5, Proof: []byte("p"), Expires: time.Now().Add(-time.Second), UnsettledLimit: 9}
-		_, err = s.Meta.PayRead(t.Context(), ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})
-	}
-	testenv.OK(t, err)
+	payOver(t, s, "c", time.Now().Add(-time.Second))
 	const expired = "Expired before they were collected: payments over 1 channels, 5 units in all.\n"
 	if r := must(t, "audit", "--data", data); r.stdout != expired+"The ledgers and the counts of accounts are consistent.\n" {
 		t.Errorf("with a payment that expired: %+v", r)
@@ -57,23 +50,17 @@ func TestAudit(t *testing.T) {
 func TestAuditPrintsWhatIsNotCollected(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
 	s := opened(t, data)
-	must := func(err error) {
-		t.Helper()
-		testenv.OK(t, err)
-	}
 	for i, o := range []ledger.Outcome{
 		{State: ledger.Failed, Status: "Move abort: EFROZEN\n\x1b[2J"},
 		{State: ledger.Collected, Halt: "5 units are withdrawn, not 4"},
 	} {
 		id := []string{"refused", "contradicted"}[i]
-		_, err := s.Meta.OpenChannel(t.Context(), ledger.Channel{ID: id, Sender: id, Receiver: "r", Asset: "a", Deposit: 9, Expires: time.Now().Add(time.Hour)}, nil)
-		must(err)
-		pay := ledger.Payment{Sender: id, Receiver: "r", Asset: "a", Sequence: 1, Amount: 5, Proof: []byte("p"), Expires: time.Now().Add(time.Hour), UnsettledLimit: 9}
-		_, err = s.Meta.PayRead(t.Context(), ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})
-		must(err)
-		must(s.Meta.BeginSubmission(t.Context(), ledger.Submission{Channel: id, Sequence: 1, Amount: 5, Hash: [32]byte{0xab}, Body: []byte("b"), Expires: pay.Expires}))
-		o.Reading = ledger.Reading{Deposit: 9, Withdrawn: 5, NextSequence: 2, Expires: time.Now().Add(time.Hour), ChainTime: time.Now()}
-		must(s.Meta.EndSubmission(t.Context(), id, 1, o))
+		expires := time.Now().Add(time.Hour)
+		payOver(t, s, id, expires)
+		sent := ledger.Submission{Channel: id, Sequence: 1, Amount: 5, Hash: [32]byte{0xab}, Body: []byte("b"), Expires: expires}
+		testenv.OK(t, s.Meta.BeginSubmission(t.Context(), sent))
+		o.Reading = ledger.Reading{Deposit: 9, Withdrawn: 5, NextSequence: 2, Expires: expires, ChainTime: time.Now()}
+		testenv.OK(t, s.Meta.EndSubmission(t.Context(), id, 1, o))
 	}
 	r := sluice("audit", "--data", data)
 	for _, want := range []string{
@@ -85,17 +72,25 @@ func TestAuditPrintsWhatIsNotCollected(t *testing.T) {
 			t.Errorf("audit: %+v, want %q", r, want)
 		}
 	}
-	must(s.Meta.Resume(t.Context()))
+	testenv.OK(t, s.Meta.Resume(t.Context()))
 	if r := sluice("audit", "--data", data); strings.Contains(r.stdout, "halted") {
 		t.Errorf("after the halt: %+v", r)
 	}
 }
 
+// payOver opens a channel and makes a payment of 5 over it, which expires at a time.
+func payOver(t *testing.T, s *storage.Stores, id string, expires time.Time) {
+	t.Helper()
+	c := ledger.Channel{ID: id, Sender: id, Receiver: "r", Asset: "a", Deposit: 9, Expires: time.Now().Add(time.Hour)}
+	testenv.OK(t, testenv.Error(s.Meta.OpenChannel(t.Context(), c, nil)))
+	pay := ledger.Payment{Sender: id, Receiver: "r", Asset: "a", Sequence: 1, Amount: 5, Proof: []byte("p"), Expires: expires, UnsettledLimit: 9}
+	testenv.OK(t, testenv.Error(s.Meta.PayRead(t.Context(), ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})))
+}
+
 // change runs a statement on a data folder's database.
 func change(t *testing.T, data, statement string) {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(data, datadir.Database))
-	testenv.OK(t, err)
-	_, err = db.Exec(statement)
+	db := testenv.Must(sql.Open("sqlite", filepath.Join(data, datadir.Database)))(t)
+	_, err := db.Exec(statement)
 	testenv.OK(t, errors.Join(err, db.Close()))
 }

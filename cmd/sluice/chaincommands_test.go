@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -46,18 +45,16 @@ func TestCommandsOfAChain(t *testing.T) {
 			sent = append(sent, string(body))
 		}
 		w.WriteHeader(status)
-		if _, err := io.WriteString(w, answer); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, testenv.Error(io.WriteString(w, answer)))
 	}))
 	defer s.Close()
 	calls := func(code int, stderr string, args ...string) string {
 		t.Helper()
-		var out, err bytes.Buffer
-		if got := run(append(args, "--url", s.URL), &out, &err); got != code || !strings.Contains(err.String(), stderr) {
-			t.Errorf("%q: exit code %d, stderr %q, want %d and %q", args, got, err.String(), code, stderr)
+		r := sluice(append(args, "--url", s.URL)...)
+		if r.code != code || !strings.Contains(r.stderr, stderr) {
+			t.Errorf("%q: exit code %d, stderr %q, want %d and %q", args, r.code, r.stderr, code, stderr)
 		}
-		return out.String()
+		return r.stdout
 	}
 	shows := func(out string, lines ...string) {
 		t.Helper()
@@ -88,9 +85,7 @@ func TestCommandsOfAChain(t *testing.T) {
 	}
 
 	account := filepath.Join(testenv.MemoryDir(t), "account.key")
-	if code := run([]string{"account", "new", account}, io.Discard, io.Discard); code != exitOK {
-		t.Fatalf("exit code %d", code)
-	}
+	must(t, "account", "new", account)
 	state := []string{"--account-file", account, "--state-file", filepath.Join(testenv.MemoryDir(t), "state.json")}
 	calls(exitRefused, "open one there for the receiver 0xa and the asset 0xb, and name its number in PayerOptions.PaymentChannelID, which is --payment-channel-id",
 		append([]string{"pay", "--max-price", "3", "--max-spend", "9"}, state...)...)

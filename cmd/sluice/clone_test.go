@@ -15,8 +15,7 @@ import (
 func newSource(t *testing.T) string {
 	t.Helper()
 	data := filepath.Join(testenv.MemoryDir(t), "source")
-	s, err := storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{})
-	testenv.OK(t, err)
+	s := testenv.Must(storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{}))(t)
 	testenv.OK(t, s.Close())
 	return data
 }
@@ -60,7 +59,6 @@ func TestCloneRefusals(t *testing.T) {
 		want string
 		args []string
 	}{
-		{exitUsage, "--from DIR, or both", []string{"--to", empty()}},
 		{exitUsage, "--to DIR, or both", []string{"--from", from, "--to-meta", "postgres://h/n"}},
 		{exitUsage, "--to-meta: want postgres://", []string{"--from", from, "--to", empty(), "--to-meta", "mysql://u:" + secret + "@h"}},
 		{exitUsage, "--from-bytes: ", []string{"--from", from, "--from-bytes", "http://" + secret, "--to", empty()}},

@@ -107,10 +107,8 @@ func TestRecipeNamesThePlacesOfAnErrorCode(t *testing.T) {
 // recipeOf returns a section of CONTRIBUTING.md.
 func recipeOf(t *testing.T, title string) string {
 	t.Helper()
-	root, err := testenv.Root()
-	testenv.OK(t, err)
-	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
-	testenv.OK(t, err)
+	root := testenv.Must(testenv.Root())(t)
+	text := testenv.Must(os.ReadFile(filepath.Join(root, "CONTRIBUTING.md")))(t)
 	_, recipe, _ := strings.Cut(string(text), "### "+title+"\n")
 	recipe, _, _ = strings.Cut(recipe, "\n### ")
 	return recipe
@@ -120,8 +118,7 @@ func recipeOf(t *testing.T, title string) string {
 // except tests, the changelog and the record of decisions.
 func mentions(t *testing.T, words []string, folders ...string) (found []string) {
 	t.Helper()
-	root, err := testenv.Root()
-	testenv.OK(t, err)
+	root := testenv.Must(testenv.Root())(t)
 	for _, folder := range folders {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(name string, entry os.DirEntry, err error) error {
 			if err != nil {

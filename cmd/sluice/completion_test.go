@@ -15,8 +15,7 @@ func TestCandidates(t *testing.T) {
 	ownContexts(t)
 	must(t, "context", "add", "prod", "http://h")
 	must(t, "context", "add", "play", "http://h")
-	p, err := newParser(newCommands())
-	testenv.OK(t, err)
+	p := testenv.Must(newParser(newCommands()))(t)
 	for line, want := range map[string]string{
 		"ser":                          "serve",
 		"key ":                         strings.Join(commandNames(childOf(p.kong.Model.Node, "key")), " "),
@@ -31,9 +30,8 @@ func TestCandidates(t *testing.T) {
 		"nonsense":                     "",
 		"completion ":                  "bash zsh fish",
 	} {
-		if got := candidates(p.kong.Model.Node, strings.Split(line, " ")); strings.Join(got, " ") != want {
-			t.Errorf("%q: %q, want %q", line, got, want)
-		}
+		got := candidates(p.kong.Model.Node, strings.Split(line, " "))
+		testenv.Equal(t, strings.Join(got, " "), want, "candidates of %q", line)
 	}
 	if all := candidates(p.kong.Model.Node, nil); !slices.Contains(all, "serve") || slices.Contains(all, "migrate") {
 		t.Errorf("of nothing: %q", all)

@@ -20,8 +20,7 @@ func ownContexts(t *testing.T) string {
 	for _, name := range []string{"SLUICE_URL", "SLUICE_CONTEXT", "SLUICE_KEY", "SLUICE_KEY_FILE"} {
 		t.Setenv(name, "")
 	}
-	config, err := os.UserConfigDir()
-	testenv.OK(t, err)
+	config := testenv.Must(os.UserConfigDir())(t)
 	return filepath.Join(config, "sluice", "contexts.yaml")
 }
 

@@ -16,8 +16,7 @@ import (
 // TestDeployNamesWhatExists checks that the flags and variables in the files of deploy
 // exist.
 func TestDeployNamesWhatExists(t *testing.T) {
-	parser, err := newParser(newCommands())
-	testenv.OK(t, err)
+	parser := testenv.Must(newParser(newCommands()))(t)
 	flags, variables := []string{}, slices.Clone(clientVariables)
 	for _, command := range parser.kong.Model.Leaves(false) {
 		for _, flag := range command.Flags {
@@ -33,8 +32,7 @@ func TestDeployNamesWhatExists(t *testing.T) {
 	sluiceLine := regexp.MustCompile(`(?m)^.*(?:sluice serve|"serve"|node1 key|node1 serve).*$`)
 	flag := regexp.MustCompile(`--[a-z][a-z-]+`)
 	for _, name := range files {
-		text, err := os.ReadFile(name)
-		testenv.OK(t, err)
+		text := testenv.Must(os.ReadFile(name))(t)
 		for _, v := range variable.FindAllString(string(text), -1) {
 			if !slices.Contains(variables, v) {
 				t.Errorf("%s has the unknown variable %s", name, v)
@@ -53,8 +51,7 @@ func TestDeployNamesWhatExists(t *testing.T) {
 // TestComposeStarts checks that the nodes' configuration in compose.yaml is
 // accepted.
 func TestComposeStarts(t *testing.T) {
-	text, err := os.ReadFile("../../deploy/compose.yaml")
-	testenv.OK(t, err)
+	text := testenv.Must(os.ReadFile("../../deploy/compose.yaml"))(t)
 	var file struct {
 		Services map[string]struct {
 			Environment map[string]string
@@ -100,8 +97,7 @@ func TestComposeStarts(t *testing.T) {
 // imageEnvironment returns the variables that the container image sets.
 func imageEnvironment(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("../../deploy/Containerfile")
-	testenv.OK(t, err)
+	text := testenv.Must(os.ReadFile("../../deploy/Containerfile"))(t)
 	variables := map[string]string{}
 	for _, line := range regexp.MustCompile(`(?m)^ENV (.+)$`).FindAllStringSubmatch(string(text), -1) {
 		for _, pair := range strings.Fields(line[1]) {

@@ -30,16 +30,13 @@ func TestExitCodes(t *testing.T) {
 		{errors.Join(errors.New("one"), exitWith(exitPartly, errors.New("some"))), 5},
 		{exitWith(exitInterrupted, errors.New("interrupted")), 130},
 	} {
-		if got := exitCode(test.err); got != test.want {
-			t.Errorf("%v: exit code %d, want %d", test.err, got, test.want)
-		}
+		testenv.Equal(t, exitCode(test.err), test.want, "exit code of the error %v", test.err)
 	}
 }
 
 // TestExitCodesAreDocumented checks that docs/cli.md has what the exit codes mean.
 func TestExitCodesAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/cli.md")
-	testenv.OK(t, err)
+	text := testenv.Must(os.ReadFile("../../docs/cli.md"))(t)
 	for _, c := range exitCodes {
 		if line := fmt.Sprintf("\n| %d | %s |\n", c.code, c.meaning); !strings.Contains(string(text), line) {
 			t.Errorf("docs/cli.md lacks the line %q", line)
@@ -73,12 +70,10 @@ func TestFailedStartsAreLogged(t *testing.T) {
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			t.Setenv("SLUICE_NO_SUCH_SETTING", "1") // a warning
-			var out, stderr strings.Builder
-			if code := run(strings.Fields(test.args), &out, &stderr); code != test.code {
-				t.Errorf("exit code %d, want %d", code, test.code)
-			}
+			r := sluice(strings.Fields(test.args)...)
+			testenv.Equal(t, r.code, test.code, "exit code")
 			var levels []string
-			for line := range strings.Lines(stderr.String()) {
+			for line := range strings.Lines(r.stderr) {
 				if !test.json {
 					if !strings.HasPrefix(line, "sluice: ") {
 						t.Errorf("the line %q", line)
@@ -92,7 +87,7 @@ func TestFailedStartsAreLogged(t *testing.T) {
 				levels = append(levels, record.Level)
 			}
 			if test.json && !slices.Equal(levels, []string{"WARN", "ERROR"}) {
-				t.Errorf("lines of the levels %q:\n%s", levels, stderr.String())
+				t.Errorf("lines of the levels %q:\n%s", levels, r.stderr)
 			}
 		})
 	}

@@ -18,8 +18,7 @@ import (
 // TestHelpFits checks the help of every command: its width, that it has the same words in two
 // spellings, and that it shows the flags' defaults.
 func TestHelpFits(t *testing.T) {
-	p, err := newParser(newCommands())
-	testenv.OK(t, err)
+	p := testenv.Must(newParser(newCommands()))(t)
 	nodes := []*kong.Node{p.kong.Model.Node}
 	for i := 0; i < len(nodes); i++ {
 		nodes = append(nodes, nodes[i].Children...)
@@ -85,11 +84,9 @@ func TestManualPage(t *testing.T) {
 	if out, err := exec.Command("mandoc", "-T", "lint", "-W", "warning", page).CombinedOutput(); err != nil {
 		t.Errorf("mandoc: %v\n%s", err, out)
 	}
-	out, err := exec.Command("mandoc", "-T", "ascii", "-O", "width=100", page).Output()
-	testenv.OK(t, err)
+	out := testenv.Must(exec.Command("mandoc", "-T", "ascii", "-O", "width=100", page).Output())(t)
 	text := regexp.MustCompile(".\x08").ReplaceAllString(string(out), "") // without bold and italics
-	p, err := newParser(newCommands())
-	testenv.OK(t, err)
+	p := testenv.Must(newParser(newCommands()))(t)
 	for _, command := range p.kong.Model.Leaves(true) {
 		if !strings.Contains(text, "sluice "+pathOf(command)) {
 			t.Errorf("the page lacks %s", pathOf(command))
@@ -104,8 +101,7 @@ func TestManualPage(t *testing.T) {
 
 // TestEveryCommandHasExamples checks that the help of each command shows how to call it.
 func TestEveryCommandHasExamples(t *testing.T) {
-	p, err := newParser(newCommands())
-	testenv.OK(t, err)
+	p := testenv.Must(newParser(newCommands()))(t)
 	for _, command := range p.kong.Model.Leaves(true) {
 		if !strings.Contains(command.Detail, "sluice "+pathOf(command)) {
 			t.Errorf("%s has no example: it needs a method Help that returns examples(...)", pathOf(command))
@@ -116,8 +112,7 @@ func TestEveryCommandHasExamples(t *testing.T) {
 // TestOutputFlagsAreTheSame checks that commands with --json also have --quiet, and that both are
 // described in the same way everywhere.
 func TestOutputFlagsAreTheSame(t *testing.T) {
-	p, err := newParser(newCommands())
-	testenv.OK(t, err)
+	p := testenv.Must(newParser(newCommands()))(t)
 	help := map[string]string{}
 	for _, command := range p.kong.Model.Leaves(true) {
 		json, quiet := flagOf(command, "json"), flagOf(command, "quiet")

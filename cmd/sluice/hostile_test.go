@@ -46,17 +46,14 @@ func TestWaitsAreAnnounced(t *testing.T) {
 		on, err := newClient(c, contexts.Server{URL: "http://localhost:9090"}, client.Options{Transport: server})
 		testenv.OK(t, err)
 		testenv.OK(t, on.Delete(t.Context(), "team", "a", client.DeleteOptions{}))
-		if got := out.String(); got != "sluice: waiting 1m0s because the server asked\nsluice: waiting 3m20s because the server asked\n" {
-			t.Errorf("stderr %q", got)
-		}
+		const waits = "sluice: waiting 1m0s because the server asked\nsluice: waiting 3m20s because the server asked\n"
+		testenv.Equal(t, out.String(), waits, "stderr")
 		time.Sleep(time.Hour)
 		c.shows(terminal.NewProgress(&shown, false))
 		c.waits(time.Minute)
 		c.waits(time.Minute) // of a parallel request
 		c.shows(nil)
-		if got := shown.String(); got != "waiting 1m0s because the server asked\n" {
-			t.Errorf("shown %q", got)
-		}
+		testenv.Equal(t, shown.String(), "waiting 1m0s because the server asked\n", "shown")
 	})
 }
 
@@ -152,16 +149,16 @@ func TestHostileListings(t *testing.T) {
 					_, _ = io.WriteString(w, page) // the client need not read all
 				}))
 				defer s.Close()
-				var stdout, stderr bytes.Buffer
-				code := run(append(strings.Fields(strings.ReplaceAll(command, "DIR", testenv.MemoryDir(t))), "--url", s.URL), &stdout, &stderr)
-				if code == exitOK || !strings.Contains(stderr.String(), client.ErrBadResponse.Error()) {
-					t.Errorf("exit code %d: %s", code, stderr.String())
+				args := strings.Fields(strings.ReplaceAll(command, "DIR", testenv.MemoryDir(t)))
+				r := sluice(append(args, "--url", s.URL)...)
+				if r.code == exitOK || !strings.Contains(r.stderr, client.ErrBadResponse.Error()) {
+					t.Errorf("exit code %d: %s", r.code, r.stderr)
 				}
 				if n := requests.Load(); n > 10 {
 					t.Errorf("%d requests", n)
 				}
-				if strings.Contains(stdout.String()+stderr.String(), "\x1b") || stderr.Len() > 2000 {
-					t.Errorf("stdout %q, stderr %q", stdout.String(), stderr.String())
+				if strings.Contains(r.stdout+r.stderr, "\x1b") || len(r.stderr) > 2000 {
+					t.Errorf("stdout %q, stderr %q", r.stdout, r.stderr)
 				}
 			})
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -52,7 +53,7 @@ func parserOptions() []kong.Option {
 		kong.PostBuild(onlySettings),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)),
 		kong.KindMapper(reflect.String, kong.MapperFunc(decodeString)),
-		kong.Vars(flagTexts()),
+		kong.PostBuild(setTexts),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: helpWidth}),
 		kong.ValueFormatter(describeFlag),
 	}
@@ -88,11 +89,18 @@ func decodeDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// flagTexts are the defaults and help texts of flags that are defined elsewhere.
-func flagTexts() map[string]string {
-	texts := map[string]string{"data": defaultData, "default_url": contexts.DefaultURL}
+// setTexts sets the defaults and helps of flags that are defined elsewhere. Kong's variables would
+// do the same, but kong expands every variable again for every flag.
+func setTexts(k *kong.Kong) error {
+	texts := []string{"${data}", defaultData, "${default_url}", contexts.DefaultURL}
 	for _, s := range locationSettings(&configuration{}) {
-		texts[s.name+"_help"] = s.flagHelp()
+		texts = append(texts, "${"+s.name+"_help}", s.flagHelp())
 	}
-	return texts
+	names := strings.NewReplacer(texts...)
+	for _, command := range k.Model.Leaves(false) {
+		for _, flag := range command.Flags {
+			flag.Default, flag.Help = names.Replace(flag.Default), names.Replace(flag.Help)
+		}
+	}
+	return nil
 }

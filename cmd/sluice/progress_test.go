@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/instance"
+	"sluice/internal/testenv"
 )
 
 func TestProgressLines(t *testing.T) {
@@ -26,9 +27,7 @@ func TestProgressLines(t *testing.T) {
 		at(111, false)
 		at(111, true)
 		want := "bytes: 0 of 100 bytes\nbytes: 60 of 100 bytes\nsluice: complaint\nbytes: 100 of 100 bytes\n"
-		if out.String() != want {
-			t.Errorf("printed %q, want %q", out.String(), want)
-		}
+		testenv.Equal(t, out.String(), want, "printed")
 	})
 }
 
@@ -39,7 +38,5 @@ func TestQuietProgress(t *testing.T) {
 	p.update(instance.Progress{Phase: instance.PhaseBytes, Done: 10, Total: 10, Ended: true})
 	p.message("complaint")
 	p.Close()
-	if out.String() != "sluice: complaint\n" {
-		t.Errorf("printed %q, want the complaint alone", out.String())
-	}
+	testenv.Equal(t, out.String(), "sluice: complaint\n", "printed")
 }

@@ -21,8 +21,7 @@ func TestRecipeOfASetting(t *testing.T) {
 	parsed := func(args ...string) (*console, error) {
 		commands = newCommands()
 		commands.Serve.settingFlags = newSettingFlags(table)
-		p, err := newParser(commands)
-		testenv.OK(t, err)
+		p := testenv.Must(newParser(commands))(t)
 		command, err := p.parse(append([]string{"serve"}, args...))
 		return &console{parser: p, parsed: command}, err
 	}
@@ -53,8 +52,7 @@ func TestRecipeOfASetting(t *testing.T) {
 	if _, err := parsed("--max-widgets", "9"); err == nil || err.Error() != "--max-widgets 9: must be at least 10" {
 		t.Errorf("a wrong value: %v", err)
 	}
-	console, err := parsed()
-	testenv.OK(t, err)
+	console := testenv.Must(parsed())(t)
 	var documented strings.Builder
 	testenv.OK(t, writeFlagTable(&documented, console.parser.kong.Model, table(&configuration{})))
 	row := "| `--max-widgets N` | `SLUICE_MAX_WIDGETS` | `max-widgets` | `12` | Maximum number of widgets. | both |\n"

@@ -22,8 +22,7 @@ func TestSettingsRemain(t *testing.T) {
 			rows[strings.ReplaceAll(row, "\x00", `\|`)] = true
 		}
 	}
-	text, err := os.ReadFile("testdata/settings.txt")
-	testenv.OK(t, err)
+	text := testenv.Must(os.ReadFile("testdata/settings.txt"))(t)
 	for line := range strings.Lines(string(text)) {
 		if !rows[strings.TrimSuffix(line, "\n")] {
 			t.Errorf("there was a setting %s", line)
@@ -38,8 +37,7 @@ func TestConfigurationsRemain(t *testing.T) {
 		t.Run(profile, func(t *testing.T) {
 			ownContexts(t)
 			file := "testdata/" + profile + ".yaml"
-			want, err := os.ReadFile("testdata/" + profile + ".print")
-			testenv.OK(t, err)
+			want := testenv.Must(os.ReadFile("testdata/" + profile + ".print"))(t)
 			if got := must(t, "config", "print", "--config", file).stdout; got != string(want) {
 				t.Errorf("%s is\n%s, want\n%s", file, got, want)
 			}

@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"sluice/internal/testenv"
+)
 
 func TestClosest(t *testing.T) {
 	candidates := []string{"addr", "chunkset-price", "reads", "receiver", "serve", "ls", "rm"}
@@ -8,11 +12,7 @@ func TestClosest(t *testing.T) {
 		"adr": "addr", "addrr": "addr", "chunkset-prize": "chunkset-price", "chunksetprice": "chunkset-price", "sreve": "serve", "read": "reads",
 		"reciever": "receiver", "": "", "x": "", "xyz": "", "something": "", "l": "ls", "sl": "ls",
 	} {
-		if got := closest(word, candidates); got != want {
-			t.Errorf("closest(%q) = %q, want %q", word, got, want)
-		}
+		testenv.Equal(t, closest(word, candidates), want, "closest(%q)", word)
 	}
-	if got := closest("word", nil); got != "" {
-		t.Errorf("of no candidates: %q", got)
-	}
+	testenv.Equal(t, closest("word", nil), "", "of no candidates")
 }

@@ -1,15 +1,13 @@
 package main
 
 import (
-	"database/sql"
-	"errors"
+	"cmp"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"sluice/internal/datadir"
 	"sluice/internal/testenv"
 )
 
@@ -17,20 +15,12 @@ import (
 type wrongCall struct {
 	line      string            // arguments; $FILE is the configuration file, and a quoted '' is empty
 	variables map[string]string // environment variables
-	file      string            // the configuration file's text
+	file      string            // the text of $FILE
 	code      int               // exit code, exitUsage if 0
 	want      string            // the message, without "sluice: "
 }
 
 type variables = map[string]string
-
-// A private key, and its addresses.
-const (
-	ones          = "0101010101010101010101010101010101010101010101010101010101010101"
-	onesLegacy    = "0x7df415e5b21bdaa8b2946e8f1f4278b39904e51a69627494cd3e6f2996732fbd"
-	onesSingle    = "0xbbe6af385b3f36c98c46770ac79c0db8f3c7d2a58addf0f567dfd38f8f34a036"
-	onesSecp256k1 = "0x1a2a8411801595ff548728b09bee8bd2a717e6440d9ba6212910fc1c56cfe688"
-)
 
 var wrongCalls = []wrongCall{
 	// Commands.
@@ -126,8 +116,6 @@ var wrongCalls = []wrongCall{
 	{line: "serve --chain-api-key-file x", want: `--receiver-key-file and --chain-api-key-file: require --chain-url; without a chain nothing is signed`},
 	{line: "serve --chain-url http://127.0.0.1:1 --receiver-key-file /nonexistent/key", code: exitFailed, want: `--receiver-key-file: open /nonexistent/key: no such file or directory`},
 	{line: "serve --chain-url http://127.0.0.1:1 --receiver-key-file $FILE", file: "canary", code: exitFailed, want: `--receiver-key-file: the file $FILE: want a private key of 64 hexadecimal digits, with ed25519-priv-0x or secp256k1-priv-0x before them`},
-	{line: "serve --chain-url http://127.0.0.1:1 --receiver-key-file $FILE", file: ones, code: exitFailed, want: `--receiver: is required with an Ed25519 key, which has two addresses: want ` + onesLegacy + ` or ` + onesSingle},
-	{line: "serve --chain-url http://127.0.0.1:1 --receiver-key-file $FILE --receiver 0x1", file: "secp256k1-priv-0x" + ones, code: exitFailed, want: `--receiver 0x1: is not an address of the key in --receiver-key-file: want ` + onesSecp256k1},
 	{line: "serve --key-open-uploads 7", want: `--key-open-uploads: requires the hosted profile; a local instance has no keys to limit`},
 	{line: "key create --scopes", want: `--scopes requires a value: want --scopes SCOPE, or --scopes=SCOPE if the value begins with a dash`},
 	{line: "key create --scopes read", want: `--accounts or --all-accounts: exactly one of the two is required`},
@@ -279,6 +267,7 @@ var wrongCalls = []wrongCall{
 	{line: "serve --config $FILE", file: "just text\n", want: `$FILE:1: want flags and their values, a pair a line, such as addr: localhost:9090`},
 	{line: "serve --config $FILE", file: "session-ttl: soon\n", want: `$FILE:1: --session-ttl: want a duration, such as 30s, 10m, 12h or 30d, not "soon"`},
 	{line: "serve --config $FILE", file: "profile: staging\n", want: `$FILE:1: --profile staging: want one of local, hosted`},
+	{line: "config check --config $FILE", file: "reads: paid\nchunkset-price: 0\n", want: `$FILE:2: --chunkset-price 0: must be at least 1`},
 	{line: "key list --config $FILE", file: "reeds: paid\n", want: `$FILE:1: unknown key "reeds": did you mean reads?`},
 }
 
@@ -303,10 +292,7 @@ func TestWrongCalls(t *testing.T) {
 					args[i] = ""
 				}
 			}
-			code := call.code
-			if code == 0 {
-				code = exitUsage
-			}
+			code := cmp.Or(call.code, exitUsage)
 			want := "sluice: " + strings.ReplaceAll(call.want, "$FILE", file) + "\n"
 			if r := sluice(args...); r.code != code || r.stdout != "" || r.stderr != want {
 				t.Errorf("exit code %d, %q\n got %s\nwant %s", r.code, r.stdout, r.stderr, want)
@@ -326,27 +312,19 @@ func TestUnknownVariables(t *testing.T) {
 	}
 	want := "sluice: warning: the environment variable SLUICE_CHUNKSET_PRIZE is unknown and has no effect: did you mean SLUICE_CHUNKSET_PRICE?\n" +
 		"sluice: warning: the environment variable SLUICE_NONSENSE is unknown and has no effect\n"
-	if r := must(t, "version"); r.stderr != want {
-		t.Errorf("got %s\nwant %s", r.stderr, want)
-	}
+	testenv.Equal(t, must(t, "version").stderr, want, "stderr")
 }
 
 // TestFailedStartsNameTheRemedy checks the messages of starts that fail for what they find.
 func TestFailedStartsNameTheRemedy(t *testing.T) {
 	ownContexts(t)
-	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	testenv.OK(t, err)
+	busy := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { testenv.Check(t, busy.Close()) }()
 	foreign := testenv.MemoryDir(t)
 	testenv.OK(t, os.WriteFile(filepath.Join(foreign, "photo.jpg"), nil, 0o600))
 	newer := filepath.Join(testenv.MemoryDir(t), "data")
 	makeKey(t, newer, "--scopes", "read", "--all-accounts")
-	db, err := sql.Open("sqlite", filepath.Join(newer, datadir.Database))
-	if err == nil {
-		_, err = db.Exec(`INSERT INTO schema_version (version) VALUES (999)`)
-		err = errors.Join(err, db.Close())
-	}
-	testenv.OK(t, err)
+	change(t, newer, `INSERT INTO schema_version (version) VALUES (999)`)
 	addr := busy.Addr().String()
 	for want, args := range map[string][]string{
 		"sluice: cannot listen on " + addr + ": the port is in use: stop the program that uses it, or choose another with --addr HOST:PORT (port 0 selects a free one): ": {"--addr", addr, "--data", filepath.Join(testenv.MemoryDir(t), "data")},
