@@ -15,20 +15,15 @@ import (
 // TestFaultsApply checks the list of faults against the code: the file of each contains the lines
 // that it replaces exactly once, and names are unique.
 func TestFaultsApply(t *testing.T) {
-	root := rootOf(t)
-	faults, err := readFaults(root)
-	testenv.OK(t, err)
+	root := testenv.Must(testenv.Root())(t)
+	faults := testenv.Must(readFaults(root))(t)
 	names := map[string]bool{}
 	for _, f := range faults {
 		if names[f.name] {
 			t.Errorf("%s is listed twice", f.name)
 		}
 		names[f.name] = true
-		text, err := os.ReadFile(filepath.Join(root, f.file))
-		if err != nil {
-			t.Error(err)
-			continue
-		}
+		text := testenv.Must(os.ReadFile(filepath.Join(root, f.file)))(t)
 		faulty, err := f.apply(string(text))
 		if err != nil {
 			t.Error(err)
@@ -40,15 +35,10 @@ func TestFaultsApply(t *testing.T) {
 
 // TestSurvivorsAreThere checks that each line of survivors.txt is still in its file.
 func TestSurvivorsAreThere(t *testing.T) {
-	root := rootOf(t)
-	list, err := readSurvivors(root)
-	testenv.OK(t, err)
+	root := testenv.Must(testenv.Root())(t)
+	list := testenv.Must(readSurvivors(root))(t)
 	for s := range list {
-		text, err := os.ReadFile(filepath.Join(root, s.file))
-		if err != nil {
-			t.Error(err)
-			continue
-		}
+		text := testenv.Must(os.ReadFile(filepath.Join(root, s.file)))(t)
 		if !strings.Contains(string(text), s.line) {
 			t.Errorf("%s has no line %q", s.file, s.line)
 		}
@@ -117,21 +107,12 @@ func TestFaultList(t *testing.T) {
 	}
 }
 
-func rootOf(t *testing.T) string {
-	t.Helper()
-	root, err := testenv.Root()
-	testenv.OK(t, err)
-	return root
-}
-
 // TestDocumentCountsFaults checks that the table in docs/reliability.md has the groups of
 // faults.txt, with the number of faults that must be detected and of those with a reason.
 func TestDocumentCountsFaults(t *testing.T) {
-	root := rootOf(t)
-	list, err := os.ReadFile(filepath.Join(root, "internal", "mutants", "faults.txt"))
-	testenv.OK(t, err)
-	document, err := os.ReadFile(filepath.Join(root, "docs", "reliability.md"))
-	testenv.OK(t, err)
+	root := testenv.Must(testenv.Root())(t)
+	list := testenv.Must(os.ReadFile(filepath.Join(root, "internal", "mutants", "faults.txt")))(t)
+	document := testenv.Must(os.ReadFile(filepath.Join(root, "docs", "reliability.md")))(t)
 	_, list, _ = bytes.Cut(list, []byte("\n\n")) // what precedes is about the file
 	var want strings.Builder
 	row := func(group string, faults []fault) {
@@ -148,8 +129,7 @@ func TestDocumentCountsFaults(t *testing.T) {
 	// A group begins with a comment and an empty line.
 	for section := range strings.SplitSeq("\n\n"+string(list), "\n\n// ") {
 		title, text, _ := strings.Cut(section, ".\n\n")
-		faults, err := parseFaults(text)
-		testenv.OK(t, err)
+		faults := testenv.Must(parseFaults(text))(t)
 		if len(faults) > 0 {
 			row(title, faults)
 			all = append(all, faults...)

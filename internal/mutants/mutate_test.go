@@ -15,10 +15,10 @@ const tiny = "internal/mutants/testdata/tiny"
 // TestMutateAll runs a package's mutations: some of each kind and each verdict. One of its
 // survivors is not listed, and one of its listed ones is detected.
 func TestMutateAll(t *testing.T) {
-	root := rootOf(t)
+	t.Parallel()
+	root := testenv.Must(testenv.Root())(t)
 	name := filepath.Join(root, tiny, "tiny.go")
-	before, err := os.ReadFile(name)
-	testenv.OK(t, err)
+	before := testenv.Must(os.ReadFile(name))(t)
 	known, err := parseSurvivors(strings.ReplaceAll(`
 TINY|boundary|return len(a) > len(b)|reason
 TINY|boundary|if n < width {|reason
@@ -53,9 +53,8 @@ TINY/tiny.go|boundary|if n > 0 { does not survive: remove it from survivors.txt`
 
 // TestInstrument checks the text of each kind of switch, and which operators have none.
 func TestInstrument(t *testing.T) {
-	root := rootOf(t)
-	p, err := instrument(t.Context(), root, tiny)
-	testenv.OK(t, err)
+	root := testenv.Must(testenv.Root())(t)
+	p := testenv.Must(instrument(t.Context(), root, tiny))(t)
 	text := string(p.files[filepath.Join(root, tiny, "tiny.go")])
 	text = strings.ReplaceAll(text, switchesName+".", "")
 	for _, want := range []string{
@@ -74,8 +73,7 @@ func TestInstrument(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
-	tree, err := os.ReadFile(filepath.Join(root, tiny, "tiny.go"))
-	testenv.OK(t, err)
+	tree := testenv.Must(os.ReadFile(filepath.Join(root, tiny, "tiny.go")))(t)
 	if strings.Count(text, "\n") != strings.Count(string(tree), "\n") {
 		t.Error("lines were added or removed")
 	}

@@ -87,13 +87,13 @@ tests: ./quad
 
 panic
 file: double/double.go
-tests: -run TestDouble ./double
+tests: ./quad
 -	return n + n
 +	panic(n)
 
 the-same
 file: double/double.go
-tests: -run TestDouble ./double
+tests: ./quad
 -	return n + n
 +	return 2 * n
 
@@ -106,7 +106,7 @@ survives: it is equal
 
 detected-in-spite-of-a-reason
 file: double/double.go
-tests: -run TestDouble ./double
+tests: ./quad
 survives: it is equal
 -	return n + n
 +	return 7
@@ -160,6 +160,15 @@ func write(t *testing.T, root string) {
 	}
 }
 
+// newPlan returns a plan for the scratch module's faults.
+func newPlan(t *testing.T) plan {
+	t.Helper()
+	root := t.TempDir()
+	write(t, root)
+	results := filepath.Join(t.TempDir(), "results")
+	return plan{root: root, results: results, workers: 2, spare: time.Second, limit: time.Minute, out: t.Output()}
+}
+
 func writeFile(t *testing.T, root, name, text string) {
 	t.Helper()
 	name = filepath.Join(root, name)
@@ -170,14 +179,14 @@ func writeFile(t *testing.T, root, name, text string) {
 // TestPlantAll plants a fault for each verdict. Only failures of tests that pass without the fault
 // count. A second run plants again only what has no verdict of the tests, or what has changed.
 func TestPlantAll(t *testing.T) {
-	p := plan{root: t.TempDir(), results: filepath.Join(t.TempDir(), "results"), workers: 2, spare: time.Second, limit: time.Minute, out: t.Output()}
-	write(t, p.root)
+	t.Parallel()
+	p := newPlan(t)
 	if err := p.plantAll(t.Context()); err == nil || strings.Contains(err.Error(), "wrong") {
 		t.Errorf("error: %v", err)
 	}
 	first := []string{
-		"detected-in-spite-of-a-reason: detected TestDouble/three", "endless: timed out TestDouble", "fails-without-it: unproven", "lacks-a-server: unproven",
-		"lacks-a-test: unproven", "not-built-where-the-tests-do-not-import-it: not built", "not-built: not built", "panic: detected TestDouble/three",
+		"detected-in-spite-of-a-reason: detected TestQuad", "endless: timed out TestDouble", "fails-without-it: unproven", "lacks-a-server: unproven",
+		"lacks-a-test: unproven", "not-built-where-the-tests-do-not-import-it: not built", "not-built: not built", "panic: detected TestQuad",
 		"the-same-with-a-reason: survives", "the-same: survives", "wrong-in-a-dependency: detected TestQuad", "wrong: detected TestDouble/three",
 	}
 	if got := results(t, p.results); !slices.Equal(got, first) {
@@ -189,7 +198,8 @@ func TestPlantAll(t *testing.T) {
 		t.Error("no error")
 	}
 	again := append(slices.Clone(first), "fails-without-it: unproven", "lacks-a-server: unproven", "lacks-a-test: unproven",
-		"not-built-where-the-tests-do-not-import-it: not built", "not-built: not built", "wrong-in-a-dependency: unproven")
+		"not-built-where-the-tests-do-not-import-it: not built", "not-built: not built",
+		"detected-in-spite-of-a-reason: unproven", "panic: unproven", "the-same: unproven", "wrong-in-a-dependency: unproven")
 	slices.Sort(again)
 	if got := results(t, p.results); !slices.Equal(got, again) {
 		t.Errorf("after the second run: %q", got)
@@ -199,18 +209,15 @@ func TestPlantAll(t *testing.T) {
 // appendTorn appends what a process leaves that is killed while it writes a line.
 func appendTorn(t *testing.T, name string) {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	if err == nil {
-		err = os.WriteFile(name, append(text, `{"fault":"wro`...), 0o644)
-	}
-	testenv.OK(t, err)
+	text := testenv.Must(os.ReadFile(name))(t)
+	testenv.OK(t, os.WriteFile(name, append(text, `{"fault":"wro`...), 0o644))
 }
 
 // TestTreeMustNotChange checks that a result is not kept if the tree is no longer the one that the
 // fault was planted in, here by its test.
 func TestTreeMustNotChange(t *testing.T) {
-	p := plan{root: t.TempDir(), results: filepath.Join(t.TempDir(), "results"), workers: 1, spare: time.Second, limit: time.Minute, out: t.Output()}
-	write(t, p.root)
+	t.Parallel()
+	p := newPlan(t)
 	writeFile(t, p.root, "internal/mutants/faults.txt", "x\nfile: double/double.go\ntests: -run TestLeavesAFile ./double\n-\treturn n + n\n+\treturn n\n")
 	if err := p.plantAll(t.Context()); err == nil || !strings.Contains(err.Error(), "the tree was changed while x was planted") {
 		t.Errorf("error: %v", err)
@@ -240,8 +247,7 @@ func TestSummary(t *testing.T) {
 {"fault":"h","hash":"2","verdict":"detected"}
 {"fault":"i","hash":"1","verdict":"det`)
 	var out strings.Builder
-	merged, err := readJournal([]string{first, second}, &out)
-	testenv.OK(t, err)
+	merged := testenv.Must(readJournal([]string{first, second}, &out))(t)
 	const wantErr = `d is detected: remove the reason why it survives
 e survives: no test of [./e] that matches "" detects it
 f: not built: x is not declared (0.0 s)
@@ -269,8 +275,7 @@ func TestShards(t *testing.T) {
 	for n := 1; n <= 12; n++ {
 		var parts []string
 		for k := 1; k <= n; k++ {
-			shard, err := part(all, fmt.Sprintf("%d/%d", k, n))
-			testenv.OK(t, err)
+			shard := testenv.Must(part(all, fmt.Sprintf("%d/%d", k, n)))(t)
 			for _, f := range shard {
 				parts = append(parts, f.name)
 			}
@@ -288,6 +293,7 @@ func TestShards(t *testing.T) {
 
 // TestFingerprints changes files, and checks for which faults that makes a difference.
 func TestFingerprints(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	write(t, root)
 	writeFile(t, root, "e2e/e2e_test.go", "package e2e\n\nvar _ = testenv.BuildSluice(dir)\n")
@@ -330,8 +336,7 @@ func TestFingerprints(t *testing.T) {
 // results returns the lines of a results file, sorted, without hashes and times.
 func results(t *testing.T, name string) []string {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	testenv.OK(t, err)
+	text := testenv.Must(os.ReadFile(name))(t)
 	var lines []string
 	for line := range strings.Lines(string(text)) {
 		var r result
@@ -345,13 +350,10 @@ func results(t *testing.T, name string) []string {
 // hashes returns the faults' fingerprints by name.
 func hashes(t *testing.T, root string, faults []fault) map[string]string {
 	t.Helper()
-	prints, err := readFingerprints(t.Context(), root)
-	testenv.OK(t, err)
+	prints := testenv.Must(readFingerprints(t.Context(), root))(t)
 	all := map[string]string{}
 	for _, f := range faults {
-		if all[f.name], err = prints.of(f); err != nil {
-			t.Fatal(err)
-		}
+		all[f.name] = testenv.Must(prints.of(f))(t)
 	}
 	return all
 }
