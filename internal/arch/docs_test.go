@@ -187,8 +187,6 @@ func TestDocumentRules(t *testing.T) {
 		"s3://bucket/prefix":     false,
 		"blob":                   false,
 	} {
-		if got := namesFile(word); got != want {
-			t.Errorf("namesFile(%q) = %v, want %v", word, got, want)
-		}
+		testenv.Equal(t, namesFile(word), want, "namesFile(%q)", word)
 	}
 }
