@@ -105,8 +105,8 @@ func TestStalledSendFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(testenv.MemoryDir(t), "file")
 	testenv.OK(t, os.WriteFile(path, nil, 0o600))
-	testenv.OK(t, os.Truncate(path, 64<<20)) // fills buffers
-	l := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)                                // nothing is read of its connections
+	testenv.OK(t, os.Truncate(path, 64<<20))               // fills buffers
+	l := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t) // nothing is read of its connections
 	c := testenv.Must(New("http://"+l.Addr().String(), Options{MaxAttempts: 1, StallTimeout: 50 * time.Millisecond}))(t)
 	if _, err := c.PutFile(t.Context(), "team", "a", path, PutOptions{PartSize: 64 << 20}); !errors.Is(err, errStalled) || !errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("error %v", err)
