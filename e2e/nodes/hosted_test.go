@@ -13,6 +13,33 @@ import (
 	"sluice/internal/testenv"
 )
 
+// TestRevokedKeyStaysRevoked revokes a key while the service runs. The key must stay revoked after
+// a restart, and the other keys of its group must keep working.
+func TestRevokedKeyStaysRevoked(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	early := strings.TrimSpace(e2e.Key(t, data, "create", "--scopes", "read,write", "--accounts", "bob", "--group", "team").Stdout)
+	s := e2e.Start(t, e2e.Options{Data: data, Flags: append(e2e.HostedChoices("key"), "--admin-addr", "off", "--drain-wait", "0s")})
+	late := s.NewKey("--scopes", "read", "--accounts", "bob", "--group", "team")
+	target := e2e.BlobTarget("bob", "name")
+	s.As(early).Must(204, "PUT", target, []byte("kept"))
+	s.As(late).Must(200, "GET", target, nil)
+	s.Must(200, "GET", target, nil, "X-Api-Key", late)
+
+	e2e.Key(t, data, "revoke", early)
+	s.Await("a revoked key is still accepted", func() bool { return s.As(early).Do("GET", target, nil).Status == 401 })
+	s.As(late).Must(200, "GET", target, nil)
+	s.Stop()
+	s.Restart()
+	e2e.CheckProblem(t, s.As(early).Do("GET", target, nil), 401, "credential_unknown")
+	e2e.CheckProblem(t, s.Do("GET", target, nil, "X-Api-Key", early), 401, "credential_unknown")
+	if r := s.As(late).Must(200, "GET", target, nil); string(r.Body) != "kept" {
+		t.Errorf("after the restart the blob is %v", r)
+	}
+	e2e.Key(t, data, "revoke", late)
+	s.Await("a revoked key is still accepted", func() bool { return s.As(late).Do("GET", target, nil).Status == 401 })
+}
+
 // TestRevokedKeyCommitsNothing revokes a key while a client sends a PUT with it. The service must
 // refuse the PUT like a new request, although the key was valid when it began. It completes a GET
 // that began before.
