@@ -265,7 +265,7 @@ func TestFullnodeOfALatePayment(t *testing.T) {
 // TestFullnodeThatRefuses submits a payment with less maximum gas than the chain's minimum. Its
 // channel sells nothing until the payment is collected, and others do.
 func TestFullnodeThatRefuses(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, m *onFullnode) {
+	onEachEngine(t, func(_ *testing.T, m *onFullnode) {
 		m.SetCosts(500, 12)
 		low, other := m.fund(1, 1000), m.fund(2, 1000)
 		low.maxGas = 499
