@@ -64,7 +64,9 @@ func TestConformanceOpening(t *testing.T) {
 			var storing []dbtest.Check
 			for _, c := range slices.Concat(suites()...) {
 				group, _, _ := strings.Cut(c.Name, "/")
-				if slices.Contains([]string{"blobs", "names", "uploads", "garbage", "purge", "extents"}, group) {
+				// What has thousands of extents is the same to the cache as what has two.
+				large := strings.HasPrefix(c.Name, "blobs/large")
+				if !large && slices.Contains([]string{"blobs", "names", "uploads", "garbage", "purge", "extents"}, group) {
 					storing = append(storing, c)
 				}
 			}
