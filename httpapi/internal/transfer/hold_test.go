@@ -99,7 +99,7 @@ func TestHeldEndThatIsLost(t *testing.T) {
 		testenv.Is(t, out.Send(), net.ErrClosed, "Send")
 	})
 	if r, err := server.Client().Get(server.URL); err == nil {
-		r.Body.Close()
+		testenv.Check(t, r.Body.Close())
 		t.Error("the client received a response")
 	}
 }
