@@ -108,9 +108,11 @@ func TestCutWithoutDeadlines(t *testing.T) {
 	if n, err := body.Read(make([]byte, 2)); n != 2 || err != nil {
 		t.Fatalf("%d bytes, %v", n, err)
 	}
+	testenv.Equal(t, cut.Ended(), false, "whether the cut has ended before it")
 	if !cut.Now() {
 		t.Error("the cut does not report the body")
 	}
+	testenv.Equal(t, cut.Ended(), true, "whether the cut has ended")
 	if n, err := body.Read(make([]byte, 2)); n != 0 || !errors.Is(err, draining) {
 		t.Errorf("%d bytes after the cut, %v", n, err)
 	}
