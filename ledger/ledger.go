@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"sluice/database"
 )
 
 // Errors in addition to package database's. They are wrapped; compare them with errors.Is.
@@ -40,7 +42,7 @@ var (
 	// ErrAmountOverflow means that an amount would exceed 2^63-1.
 	ErrAmountOverflow = errors.New("ledger: amount too large")
 	// ErrIdempotencyReuse means that the idempotency key was used for a different request.
-	ErrIdempotencyReuse = errors.New("ledger: idempotency key reused")
+	ErrIdempotencyReuse = database.ErrIdempotencyReuse
 )
 
 // StaleError is ErrStalePayment with the accepted micropayment's bytes.
@@ -95,7 +97,7 @@ const (
 	// part of a sum in its channel. It is at least as long as anything can be returned.
 	SaleRetention = 30 * 24 * time.Hour
 	// IdempotencyRetention is how long an idempotency key is retained.
-	IdempotencyRetention = 24 * time.Hour
+	IdempotencyRetention = database.IdempotencyRetention
 )
 
 // Store is the whole contract.

@@ -3,18 +3,12 @@ package ledger
 import (
 	"context"
 	"time"
+
+	"sluice/database"
 )
 
-// Idempotency identifies a request. If the request succeeds, the transaction that has the effect
-// records it for IdempotencyRetention. A call with the same Scope, Key and Hash then returns the
-// recorded outcome and has no effect; a call with another Hash returns ErrIdempotencyReuse. Among
-// concurrent calls one has the effect, and the others return its outcome.
-type Idempotency struct {
-	Scope string   // the operation, its resource and the caller
-	Key   string   // as the client sent it
-	Hash  [32]byte // the request's
-	Owner string   // the owner who is charged for the record; empty: none
-}
+// Idempotency is database.Idempotency.
+type Idempotency = database.Idempotency
 
 // Session is a prepaid or granted count of chunksets. The store guarantees that Used + Left =
 // Total. What is left when the session expires is forfeited.

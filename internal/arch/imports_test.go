@@ -145,15 +145,17 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "internal/tracing"):
 		return append([]string{"internal", "bytestore"}, whole...), true
 	case dir == "database/sqlstore":
-		return slices.Concat([]string{"internal", rooms + "/engine", rooms + "/usage", rooms + "/meta", rooms + "/money"}, whole), true
+		return slices.Concat([]string{"internal", rooms + "/engine", rooms + "/usage", rooms + "/requests", rooms + "/meta", rooms + "/money"}, whole), true
 	case dir == rooms+"/engine":
 		return []string{"internal", "database"}, true
 	case dir == rooms+"/usage":
 		return []string{rooms + "/engine", "database", "metastore"}, true
+	case dir == rooms+"/requests":
+		return []string{rooms + "/engine", rooms + "/usage", "database"}, true
 	case dir == rooms+"/meta":
-		return []string{"internal", rooms + "/engine", rooms + "/usage", "database", "metastore"}, true
+		return []string{"internal", rooms + "/engine", rooms + "/usage", rooms + "/requests", "database", "metastore"}, true
 	case dir == rooms+"/money":
-		return []string{"internal", rooms + "/engine", rooms + "/usage", "database", "ledger"}, true
+		return []string{"internal", rooms + "/engine", rooms + "/usage", rooms + "/requests", "database", "ledger"}, true
 	case dir == rooms+"/enginetest":
 		return []string{rooms + "/engine", "database"}, true
 	case dir == rooms+"/pgproxy":

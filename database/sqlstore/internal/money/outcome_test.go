@@ -15,6 +15,7 @@ import (
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/requests"
 	"sluice/internal/testenv"
 	"sluice/ledger"
 )
@@ -242,7 +243,7 @@ func storedOutcome(t *testing.T, s *Ledger, idem *ledger.Idempotency) string {
 	t.Helper()
 	var outcome string
 	testenv.OK(t, s.db.Read(t.Context(), func(t *engine.Tx) error {
-		_, err := t.Row(`SELECT outcome FROM idempotency WHERE id = $1`, engine.Args{idempotencyID(idem)}, &outcome)
+		_, err := t.Row(`SELECT outcome FROM idempotency WHERE id = $1`, engine.Args{requests.ID(idem)}, &outcome)
 		return err
 	}))
 	return outcome
@@ -252,7 +253,7 @@ func rememberOutcome(t *testing.T, s *Ledger, idem *ledger.Idempotency, outcome 
 	t.Helper()
 	testenv.OK(t, s.db.Write(t.Context(), func(t *engine.Tx) error {
 		_, err := t.Exec(`INSERT INTO idempotency (id, request, outcome, created) VALUES ($1, $2, $3, $4)`,
-			idempotencyID(idem), idem.Hash[:], []byte(outcome), engine.Micros(t.Now))
+			requests.ID(idem), idem.Hash[:], []byte(outcome), engine.Micros(t.Now))
 		return err
 	}))
 }

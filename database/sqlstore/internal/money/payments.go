@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/requests"
 	"sluice/ledger"
 )
 
@@ -248,7 +249,7 @@ func (s *Ledger) ReturnCredit(ctx context.Context, id string, count, price int64
 			return c, err
 		}
 		key := returnID("channel", id, request)
-		if returned, err := t.marked(key); err != nil || returned {
+		if returned, err := requests.Marked(t.Tx, key); err != nil || returned {
 			return c, err
 		}
 		if count > (c.Accepted-c.Credit)/price {
@@ -257,7 +258,7 @@ func (s *Ledger) ReturnCredit(ctx context.Context, id string, count, price int64
 		if c, err = t.addCredit(c, count, price); err != nil {
 			return c, err
 		}
-		return c, t.mark(key)
+		return c, requests.Mark(t.Tx, key)
 	})
 }
 

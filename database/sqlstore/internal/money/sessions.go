@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/requests"
 	"sluice/ledger"
 )
 
@@ -78,7 +79,7 @@ func (s *Ledger) ReturnChunksets(ctx context.Context, id string, n int64, reques
 			return out, err
 		}
 		key := returnID("session", id, request)
-		if returned, err := t.marked(key); err != nil || returned {
+		if returned, err := requests.Marked(t.Tx, key); err != nil || returned {
 			return out, err
 		}
 		if n > out.Used {
@@ -86,6 +87,6 @@ func (s *Ledger) ReturnChunksets(ctx context.Context, id string, n int64, reques
 		}
 		out.Left += n
 		out.Used -= n
-		return out, errors.Join(t.recordUse(id, -n), t.mark(key))
+		return out, errors.Join(t.recordUse(id, -n), requests.Mark(t.Tx, key))
 	})
 }
