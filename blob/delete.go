@@ -9,18 +9,15 @@ import (
 // Delete removes a blob, which need not exist, durably. It frees the bytes before it returns,
 // unless the blob is being read or there is a grace period. precondition may be nil.
 func (s *Service) Delete(ctx context.Context, account, name string, precondition metastore.Precondition) error {
-	var (
-		content metastore.ContentID
-		existed bool
-	)
+	var garbage metastore.ContentID
 	err := s.withRelief(func() (err error) {
-		content, existed, err = s.meta.DeleteBlob(ctx, account, name, precondition)
+		garbage, _, err = s.meta.DeleteBlob(ctx, account, name, precondition)
 		return err
 	})
-	if err != nil || !existed {
+	if err != nil || garbage == (metastore.ContentID{}) {
 		return err
 	}
-	s.freeNow(ctx, content)
+	s.freeNow(ctx, garbage)
 	return nil
 }
 

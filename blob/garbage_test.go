@@ -268,6 +268,26 @@ func TestDeleteFreesBeforeItReturns(t *testing.T) {
 	}
 }
 
+// TestDeleteFreesWithTheLastCopy deletes a content of few objects and one of many that another blob
+// has too: its bytes stay until that is deleted.
+func TestDeleteFreesWithTheLastCopy(t *testing.T) {
+	f := newFixture(t, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})
+	for name, size := range map[string]int{"small": 1, "many": 40<<20 + 1} {
+		body := bytes.Repeat([]byte("x"), size)
+		f.put(t, name, body)
+		objects := f.objects(t)
+		testenv.Must(f.meta.CopyBlob(t.Context(), metastore.Copy{
+			From: metastore.BlobName{Account: "a", Name: name}, To: metastore.Blob{Account: "a", Name: name + " copy"},
+		}))(t)
+		testenv.OK(t, f.Delete(t.Context(), "a", name, nil))
+		f.wantObjects(t, objects, "of the %s content after the source's delete", name)
+		f.wantRead(t, name+" copy", 0, body, "the copy of the %s content", name)
+		testenv.OK(t, f.Delete(t.Context(), "a", name+" copy", nil))
+		f.wantObjects(t, 0, "of the %s content after the last delete", name)
+		f.wantNoGarbage(t, "after the last delete of the "+name+" content")
+	}
+}
+
 // countedPages is a metadata store that counts the pages of garbage that are freed.
 type countedPages struct {
 	blob.Metadata

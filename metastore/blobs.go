@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"time"
+
+	"sluice/database"
 )
 
 // ContentID identifies an immutable content: the bytes of one blob version, or of one upload. Ids
@@ -71,6 +73,33 @@ type Position struct {
 // Precondition must have no side effects and may be called several times.
 type Precondition func(current *Blob) error
 
+// BlobName is a blob's account and name.
+type BlobName struct{ Account, Name string }
+
+// Copy describes a copy of a blob.
+type Copy struct {
+	From         BlobName
+	To           Blob         // only the members that CopyBlob names are used
+	Restated     bool         // whether the copy has the ContentType and the Metadata of To
+	Source       Precondition // is called with the source; may be nil
+	Precondition Precondition // is called with the blob that To replaces; may be nil
+}
+
+// Move describes a move of a blob.
+type Move struct {
+	From         BlobName
+	To           BlobName
+	Owner        string       // the owner who is charged for the blob from then on, see Usage; empty: none
+	Source       Precondition // is called with the source; may be nil
+	Precondition Precondition // is called with the blob that To replaces; may be nil
+	// Made is called with the blob under To if there is no source, and reports whether an earlier
+	// call has made it. It may be nil, and has a Precondition's duties.
+	Made func(current *Blob) bool
+	// Once makes the move idempotent, see database.Idempotency; may be nil. What it records is the
+	// result without ContentType and Metadata.
+	Once *database.Idempotency
+}
+
 // ListQuery selects a page of an account's blobs.
 type ListQuery struct {
 	Account   string
@@ -117,10 +146,36 @@ type Blobs interface {
 	// objects.
 	CommitBlob(ctx context.Context, b Blob, extents []Extent, precondition Precondition) (Blob, error)
 
-	// DeleteBlob removes a blob, and its content becomes garbage. It returns the content's id and
-	// true if there was a blob, expired or not, or the precondition's error. The precondition may
-	// be nil.
-	DeleteBlob(ctx context.Context, account, name string, precondition Precondition) (ContentID, bool, error)
+	// CopyBlob makes the content of the blob c.From visible as the blob c.To, and returns that as
+	// stored. Of c.To it takes what the caller decides about a blob: Account, Name, Owner and
+	// Expires, and with c.Restated also ContentType and Metadata, which are otherwise the
+	// source's, like all else. A blob that c.To replaces is treated as CommitBlob does. If c.To is
+	// c.From, only what c.To states changes.
+	//
+	// Both blobs are read and written in one transaction. No extents with objects are copied: from
+	// then on both blobs have the same content, which becomes garbage with the last blob that has
+	// it. CopyBlob's cost does not grow with the content's size. A content that is empty or has a
+	// single inline extent is copied, unless c.To is c.From.
+	//
+	// It returns ErrExpired if c.To.Expires has passed, ErrNoSource if there is no source (both
+	// without calling the preconditions), or a precondition's error, the source's first.
+	CopyBlob(ctx context.Context, c Copy) (Blob, error)
+
+	// MoveBlob gives the blob m.From the account and the name of m.To and the owner m.Owner, and
+	// returns it as stored, with the dates of a blob that is committed now. A blob that had that
+	// name before is replaced as by CommitBlob, and after the move there is none under m.From. Both
+	// happen in one transaction. Its cost does not grow with the content's size. If m.To is m.From,
+	// nothing changes.
+	//
+	// It returns ErrNoSource if there is no source, or a precondition's error, the source's first.
+	// If there is no source, but m.Made reports that the blob under m.To is the result, MoveBlob
+	// returns that.
+	MoveBlob(ctx context.Context, m Move) (Blob, error)
+
+	// DeleteBlob removes a blob. It returns true if there was one, expired or not, and the
+	// content's id if that has become garbage: the id is zero if other blobs have the same content.
+	// Or it returns the precondition's error. The precondition may be nil.
+	DeleteBlob(ctx context.Context, account, name string, precondition Precondition) (garbage ContentID, existed bool, err error)
 
 	// ListBlobs returns one page. Its cost, and the memory that it uses, grow with the entries that
 	// it returns, not with the names it skips. Only q.Bytes can make a page shorter than q.Limit

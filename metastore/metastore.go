@@ -9,7 +9,7 @@
 //
 //  1. Its bytes are stored durably in the byte store, as an object.
 //  2. A call makes the extent part of a content. It refuses extents older than MaxExtentAge.
-//  3. The content becomes garbage.
+//  3. The content becomes garbage, when the last blob or upload that has it is gone.
 //  4. The object is deleted.
 //
 // An object to which no extent refers is an orphan, and is deleted too, but only if it is older
@@ -26,6 +26,9 @@ import (
 var (
 	// ErrAborted means that the upload was aborted, by a caller or because it was idle.
 	ErrAborted = errors.New("metastore: upload aborted")
+	// ErrNoSource means that the blob to be copied or moved does not exist or has expired. It wraps
+	// database.ErrNotFound or database.ErrExpired.
+	ErrNoSource = errors.New("metastore: no source")
 	// ErrCommitted means that the upload is complete already.
 	ErrCommitted = errors.New("metastore: upload committed")
 	// ErrRevisionMismatch means that the upload no longer has the revision that the caller passed.

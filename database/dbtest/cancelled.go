@@ -19,9 +19,16 @@ func cancelled(p *Probe) {
 	cancel()
 	e := p.Extent(0, 0, 1)
 	idem := &ledger.Idempotency{Scope: "s", Key: "k"}
+	from := metastore.BlobName{Account: "a", Name: "name"}
 	for name, verb := range map[string]func() error{
 		"commit": func() error {
 			return Error(p.Store.CommitBlob(ctx, metastore.Blob{Account: "a", Name: "name", Content: p.Content(), Size: 1}, []metastore.Extent{e}, nil))
+		},
+		"copy": func() error {
+			return Error(p.Store.CopyBlob(ctx, metastore.Copy{From: from, To: metastore.Blob{Account: "a", Name: "other"}}))
+		},
+		"move": func() error {
+			return Error(p.Store.MoveBlob(ctx, metastore.Move{From: from, To: metastore.BlobName{Account: "a", Name: "other"}, Once: idem}))
 		},
 		"delete":   func() error { _, _, err := p.Store.DeleteBlob(ctx, "a", "name", nil); return err },
 		"blob":     func() error { _, err := p.Store.Blob(ctx, "a", "name"); return err },
@@ -40,6 +47,7 @@ func cancelled(p *Probe) {
 		p.Is(verb(), context.Canceled, "%s with a context that has ended", name)
 	}
 	p.Equal(Value(p.Store.Blob(p.Ctx, "a", "name")), b, "blob")
+	p.Is(Error(p.Store.Blob(p.Ctx, "a", "other")), database.ErrNotFound, "result of a cancelled copy or move")
 	p.Equal(p.Upload("upload"), u, "upload")
 	p.Equal(Value(p.Store.Session(p.Ctx, "session")), s, "session")
 	for _, id := range []string{"other"} {

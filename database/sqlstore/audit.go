@@ -28,7 +28,9 @@ const auditPage = 500
 //     has exactly the chunksets that were sold to it, and a granted one at least those,
 //     until its retention ends;
 //   - no sale, settlement or booking belongs to a channel that does not exist;
-//   - what is counted for each account is the number and the size of its blobs.
+//   - what is counted for each account is the number and the size of its blobs;
+//   - what is counted for each shared content is the number of the blobs that have it, and no other
+//     content has two blobs.
 func (s *Store) Audit(ctx context.Context) ([]string, error) {
 	var found []string
 	err := s.db.Snapshot(ctx, func(t *engine.Tx) (err error) {
@@ -54,6 +56,9 @@ func auditPages(t *engine.Tx, page int) ([]string, error) {
 		return nil, err
 	}
 	if err := meta.AuditAccounts(t, report); err != nil {
+		return nil, err
+	}
+	if err := meta.AuditShares(t, report); err != nil {
 		return nil, err
 	}
 	if total > len(findings) {

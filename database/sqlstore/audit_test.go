@@ -47,6 +47,11 @@ func fillAudited(t *testing.T, s *Store) {
 	testenv.OK(t, s.Book(ctx, []ledger.Settlement{{Channel: auditedChannel, Sequence: 1, Amount: 50}}))
 }
 
+// sharedBlobs inserts two blobs that share a content.
+var sharedBlobs = rawBlob("a", "b", 0) + rawBlob("a", "c", 0) + `
+	UPDATE blobs SET content = x'30313233343536373839616263646566', shared = x'30313233343536373839616263646566';
+	INSERT INTO shares VALUES (x'30313233343536373839616263646566', 2);`
+
 // TestAuditFindsDamage damages the tables in one way at a time and repairs them.
 func TestAuditFindsDamage(t *testing.T) {
 	s := openAudited(t)
@@ -81,6 +86,14 @@ func TestAuditFindsDamage(t *testing.T) {
 		{"account miscounted", `INSERT INTO account_sums VALUES (CAST('a' AS BLOB), 1, 5)`, `account "a": 1 blobs of 5 bytes are counted, but there are 0 of 0`},
 		{"account not counted", `INSERT INTO account_deltas VALUES (CAST('a' AS BLOB), 1, 0, -1)`, "0 blobs of -1 bytes are counted"},
 		{"blob not counted", rawBlob("a", "b", 7) + ` DELETE FROM account_sums`, `but there are 1 of 7`},
+		{"content of two blobs", rawBlob("a", "b", 0) + rawBlob("a", "c", 0) + ` UPDATE blobs SET content = x'30313233343536373839616263646566'`, "0 references are counted, but there are 2 blobs, of them 0 marked"},
+		{"share not counted", sharedBlobs + ` DELETE FROM shares`, "0 references are counted, but there are 2 blobs, of them 2 marked"},
+		{"share miscounted", sharedBlobs + ` UPDATE shares SET refs = 1`, "1 references are counted, but there are 2 blobs, of them 2 marked"},
+		{"share not marked", sharedBlobs + ` UPDATE blobs SET shared = NULL WHERE name_head = CAST('b' AS BLOB); UPDATE shares SET refs = 1`, "1 references are counted, but there are 2 blobs, of them 1 marked"},
+		{"share of another content", sharedBlobs + ` UPDATE blobs SET shared = x'00' WHERE name_head = CAST('b' AS BLOB)`, "2 references are counted, but there are 2 blobs, of them 1 marked"},
+		{"share of no blob", `INSERT INTO shares VALUES (x'30313233343536373839616263646566', 1)`, "1 references are counted, but there are 0 blobs"},
+		{"blob of garbage", rawBlob("a", "b", 0) + ` INSERT INTO garbage (content, since) SELECT content, 1 FROM blobs`, "is garbage, but a blob has it"},
+		{"shared and exact", sharedBlobs, ""},
 		{"grant below its sales", `UPDATE sessions SET channel = NULL, total = 6, remaining = 3`, "were sold to it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

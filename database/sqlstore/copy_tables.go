@@ -19,7 +19,8 @@ type table struct {
 // copied are the tables that belong to an instance, in the order of copying.
 var copied = []table{
 	{name: "blobs", key: []string{"account", "name_head", "name_hash"},
-		rest: []string{"name_tail", "content", "size", "crc64", "part_size", "sha256", "content_type", "modified", "expires", "owner", "shared_second", "metadata"}},
+		rest: []string{"name_tail", "content", "size", "crc64", "part_size", "sha256", "content_type", "modified", "expires", "owner", "shared_second", "metadata", "shared"}},
+	{name: "shares", key: []string{"content"}, rest: []string{"refs"}},
 	{name: "deleted_blobs", key: []string{"account", "name_head", "name_hash"}, rest: []string{"modified"}},
 	{name: "extents", key: []string{"content", "part", "off"}, rest: []string{"size", "blocks", "object"}},
 	{name: "bodies", key: []string{"content", "part", "off"}, rest: []string{"body"}},

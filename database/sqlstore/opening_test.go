@@ -66,7 +66,7 @@ func TestConformanceOpening(t *testing.T) {
 				group, _, _ := strings.Cut(c.Name, "/")
 				// What has thousands of extents is the same to the cache as what has two.
 				large := strings.HasPrefix(c.Name, "blobs/large")
-				if !large && slices.Contains([]string{"blobs", "names", "uploads", "garbage", "purge", "extents"}, group) {
+				if !large && slices.Contains([]string{"blobs", "copies", "moves", "names", "uploads", "garbage", "purge", "extents"}, group) {
 					storing = append(storing, c)
 				}
 			}

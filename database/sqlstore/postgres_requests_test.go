@@ -48,6 +48,16 @@ func TestPostgresRequests(t *testing.T) {
 		testenv.Must(s.CommitBlob(ctx, b, nil, nil))(t)
 	}
 	names := 0
+	for _, name := range []string{"object", "moved", "to"} {
+		putObject(t, s, "a", name, 5, time.Time{})
+	}
+	copies := func(from, to string) error {
+		names++
+		_, err := s.CopyBlob(ctx, metastore.Copy{
+			From: metastore.BlobName{Account: "a", Name: from}, To: metastore.Blob{Account: "a", Name: fmt.Sprint(to, names), Owner: "owner"},
+		})
+		return err
+	}
 	for _, operation := range []struct {
 		name string
 		want int64
@@ -61,6 +71,17 @@ func TestPostgresRequests(t *testing.T) {
 			}
 			p.Requests.Store(0)
 			_, _, err := s.DeleteBlob(ctx, "a", "z", nil)
+			return err
+		}},
+		{"copy an object", 5, func() error { return copies("object", "copy") }},
+		{"copy an inline content", 6, func() error { return copies("a", "inline copy") }},
+		{"move a blob", 5, func() error {
+			names++
+			from, to := metastore.BlobName{Account: "a", Name: "moved"}, metastore.BlobName{Account: "a", Name: "to"}
+			if names%2 == 0 {
+				from, to = to, from
+			}
+			_, err := s.MoveBlob(ctx, metastore.Move{From: from, To: to, Owner: "owner"})
 			return err
 		}},
 		{"open a blob", 1, func() error { _, _, err := s.OpenBlob(ctx, "a", "a"); return err }},

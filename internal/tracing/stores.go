@@ -32,6 +32,20 @@ func (d tracedDatabase) CommitBlob(ctx context.Context, b metastore.Blob, extent
 	return d.Database.CommitBlob(ctx, b, extents, precondition)
 }
 
+// CopyBlob implements metastore.Blobs.
+func (d tracedDatabase) CopyBlob(ctx context.Context, c metastore.Copy) (_ metastore.Blob, err error) {
+	ctx, span := d.begin(ctx, "metastore.CopyBlob")
+	defer span.end(&err)
+	return d.Database.CopyBlob(ctx, c)
+}
+
+// MoveBlob implements metastore.Blobs.
+func (d tracedDatabase) MoveBlob(ctx context.Context, m metastore.Move) (_ metastore.Blob, err error) {
+	ctx, span := d.begin(ctx, "metastore.MoveBlob")
+	defer span.end(&err)
+	return d.Database.MoveBlob(ctx, m)
+}
+
 // DeleteBlob implements metastore.Blobs.
 func (d tracedDatabase) DeleteBlob(ctx context.Context, account, name string, precondition metastore.Precondition) (_ metastore.ContentID, _ bool, err error) {
 	ctx, span := d.begin(ctx, "metastore.DeleteBlob")

@@ -93,14 +93,27 @@ func (m *model) discard(content metastore.ContentID, owner string, bytes int64) 
 	m.charges[content.String()] = modelCharge{owner, bytes}
 }
 
+// release makes the content of a blob that is gone garbage, unless another blob has it.
+func (m *model) release(old metastore.Blob) {
+	for _, b := range m.blobs {
+		if b.Content == old.Content {
+			return
+		}
+	}
+	m.discard(old.Content, old.Owner, old.Size+1024)
+}
+
 func (m *model) replace(b metastore.Blob) metastore.Blob {
 	last := m.deleted[b.Name]
-	if old, ok := m.blobs[b.Name]; ok {
-		m.discard(old.Content, old.Owner, old.Size+1024)
+	old, ok := m.blobs[b.Name]
+	if ok {
 		last = old.Modified
 	}
 	b.SharedSecond = last.Truncate(time.Second).Equal(b.Modified.Truncate(time.Second))
 	m.blobs[b.Name] = b
+	if ok {
+		m.release(old)
+	}
 	return b
 }
 
@@ -126,13 +139,18 @@ func (h *history) step(t *rapid.T) {
 	// The first ones are drawn more often.
 	verb := rapid.SampledFrom([]string{
 		"begin", "part", "complete", "commit", "advance", "part", "purge", "churn", "abort", "delete", "create",
-		"commit", "get", "list", "session", "use", "use", "use once", "reopen",
+		"commit", "get", "list", "session", "use", "use", "use once", "reopen", "copy", "copy", "move",
 	}).Draw(t, "verb")
+	other := func() string { return rapid.SampledFrom(modelNames).Draw(t, "other name") }
 	map[string]func(){
 		"commit": func() { commit(false) },
 		"create": func() { commit(true) },
 		"delete": func() { h.remove(ctx, s, name) },
-		"get":    func() { h.get(ctx, s, name) },
+		"copy": func() {
+			h.copy(ctx, s, name, other(), owner, rapid.Bool().Draw(t, "restated"), rapid.IntRange(0, 3).Draw(t, "expiring") == 0, rapid.IntRange(0, 3).Draw(t, "create only") == 0)
+		},
+		"move": func() { h.move(ctx, s, name, other(), owner, rapid.IntRange(0, 3).Draw(t, "create only") == 0) },
+		"get":  func() { h.get(ctx, s, name) },
 		"list": func() {
 			limit := rapid.IntRange(1, 4).Draw(t, "limit")
 			delimiter := rapid.SampledFrom([]string{"", "/", "n"}).Draw(t, "delimiter")
@@ -162,7 +180,7 @@ func (h *history) commit(ctx context.Context, s whole.Database, name, owner stri
 	b := metastore.Blob{Account: m.account, Name: name, Content: h.p.Content(), Size: 4 + int64(h.made), CRC64: uint64(h.made), Owner: owner, Metadata: h.metadata()}
 	h.made++
 	if expiring {
-		b.Expires = now.Add(time.Hour)
+		b.Expires = h.expiry()
 	}
 	extents := []metastore.Extent{h.p.Extent(0, 0, b.Size-1), h.p.Inline(0, b.Size-1, []byte("x"))}
 	var precondition metastore.Precondition
@@ -180,18 +198,80 @@ func (h *history) commit(ctx context.Context, s whole.Database, name, owner stri
 	h.p.Agree("commit", got, b, err, wantErr)
 }
 
+// expiry returns a time that no other blob expires at, so that the order of their purge is known.
+func (h *history) expiry() time.Time {
+	h.made++
+	return h.p.Clock.Now().Add(time.Hour + time.Duration(h.made)*time.Microsecond)
+}
+
 // metadata returns the next blob's or upload's metadata: every other one has none.
 func (h *history) metadata() string { return strings.Repeat("m", h.made%2*h.made) }
 
 func (h *history) remove(ctx context.Context, s whole.Database, name string) {
 	old, had := h.model.blobs[name]
 	id, got, err := s.DeleteBlob(ctx, h.model.account, name, nil)
+	var garbage metastore.ContentID
 	if had {
-		h.model.discard(old.Content, old.Owner, old.Size+1024)
 		h.model.deleted[name] = old.Modified
 		delete(h.model.blobs, name)
+		h.model.release(old)
+		if h.model.garbage[old.Content] {
+			garbage = old.Content
+		}
 	}
-	h.p.Agree("delete", fmt.Sprint(id, got), fmt.Sprint(old.Content, had), err, nil)
+	h.p.Agree("delete", fmt.Sprint(id, got), fmt.Sprint(garbage, had), err, nil)
+}
+
+// source returns a copy of the blob that a copy or a move has as its source, with an error that
+// either returns, if any.
+func (h *history) source(from, to string, create bool) (metastore.Blob, metastore.Precondition, error) {
+	source := h.model.current(from, h.p.Clock.Now())
+	if source == nil {
+		return metastore.Blob{}, nil, metastore.ErrNoSource
+	}
+	if create {
+		return *source, createOnly, createOnly(h.model.current(to, h.p.Clock.Now()))
+	}
+	return *source, nil, nil
+}
+
+func (h *history) copy(ctx context.Context, s whole.Database, from, to, owner string, restated, expiring, create bool) {
+	m := h.model
+	want, precondition, wantErr := h.source(from, to, create)
+	c := metastore.Copy{
+		From: metastore.BlobName{Account: m.account, Name: from}, Restated: restated, Precondition: precondition,
+		To: metastore.Blob{Account: m.account, Name: to, Owner: owner, ContentType: "restated", Metadata: h.metadata()},
+	}
+	if expiring {
+		c.To.Expires = h.expiry()
+	}
+	got, err := s.CopyBlob(ctx, c)
+	if wantErr == nil {
+		want.Name, want.Owner, want.Expires, want.Modified = to, owner, c.To.Expires, h.p.Clock.Now()
+		if restated {
+			want.ContentType, want.Metadata = c.To.ContentType, c.To.Metadata
+		}
+		if want.Size == 0 && from != to { // an empty content is not shared
+			h.p.Must(got.Content != want.Content, "a copy shares an empty content")
+			want.Content = got.Content
+		}
+		want = m.replace(want)
+	}
+	h.p.Agree("copy", got, want, err, wantErr)
+}
+
+func (h *history) move(ctx context.Context, s whole.Database, from, to, owner string, create bool) {
+	m := h.model
+	want, precondition, wantErr := h.source(from, to, create)
+	name := func(name string) metastore.BlobName { return metastore.BlobName{Account: m.account, Name: name} }
+	got, err := s.MoveBlob(ctx, metastore.Move{From: name(from), To: name(to), Owner: owner, Precondition: precondition})
+	if wantErr == nil && from != to {
+		m.deleted[from] = want.Modified
+		delete(m.blobs, from)
+		want.Name, want.Owner, want.Modified = to, owner, h.p.Clock.Now()
+		want = m.replace(want)
+	}
+	h.p.Agree("move", got, want, err, wantErr)
 }
 
 func (h *history) get(ctx context.Context, s whole.Database, name string) {

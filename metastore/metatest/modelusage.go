@@ -2,6 +2,8 @@ package metatest
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"sluice/database/dbtest"
 	"sluice/database/whole"
@@ -107,10 +109,11 @@ func (h *history) Purge(ctx context.Context, s whole.Database, limit int) {
 			delete(m.once, key)
 		}
 	}
-	for name, b := range m.blobs {
+	// The last blob that had a content is charged for the garbage.
+	for _, b := range slices.SortedFunc(maps.Values(m.blobs), func(a, b metastore.Blob) int { return a.Expires.Compare(b.Expires) }) {
 		if !b.Expires.IsZero() && !now.Before(b.Expires.Add(metastore.ExpiredBlobGrace)) {
-			m.discard(b.Content, b.Owner, b.Size+1024)
-			delete(m.blobs, name)
+			delete(m.blobs, b.Name)
+			m.release(b)
 		}
 	}
 	for id, s := range m.sessions {

@@ -15,13 +15,14 @@ func (p *probe) retains(owner string, want int64, after string) {
 	p.Must(got.Retained == want, "%d bytes are retained of %q after %s, want %d", got.Retained, owner, after, want)
 }
 
-// drop drops all garbage, every other content by DropContent and the others by DropContents.
+// drop drops all garbage, every other content by DropContents if it is small, and the others by
+// DropContent.
 func (p *probe) drop() {
 	for i, id := range p.Garbage() {
-		if i%2 == 0 {
+		if extents := p.allExtents(id); i%2 == 0 && len(extents) <= metastore.MaxSmallExtents {
 			p.OK(p.Store.DropContents(p.Ctx, []metastore.ContentID{id, id}), "drop contents")
 		} else {
-			p.OK(p.Store.DropExtents(p.Ctx, id, positions(p.allExtents(id))), "drop extents")
+			p.OK(p.Store.DropExtents(p.Ctx, id, positions(extents)), "drop extents")
 			p.OK(p.Store.DropContent(p.Ctx, id), "drop content")
 		}
 	}

@@ -19,6 +19,23 @@ const (
 	blobColumnsAlone = `content, size, crc64, part_size, sha256, content_type, modified, expires, owner, shared_second`
 )
 
+// storedBlob is a row of the table blobs.
+type storedBlob struct {
+	metastore.Blob
+	shared bool // whether a row of the table shares counts the blobs that have the content
+}
+
+// shared is whether a row of blobs has storedBlob's flag. The column names the content for which it
+// was set, because an earlier version's node replaces a blob without knowing the column.
+const shared = `CASE WHEN shared = content THEN 1 ELSE 0 END`
+
+func (b *storedBlob) sharedColumn() any {
+	if !b.shared {
+		return nil
+	}
+	return b.Content[:]
+}
+
 func blobFields(b *metastore.Blob) engine.Args {
 	return engine.Args{
 		(*engine.ContentID)(&b.Content), (*engine.Integer)(&b.Size), (*engine.CRC)(&b.CRC64), (*engine.Integer)(&b.PartSize),
@@ -64,19 +81,19 @@ func expired(expires, now time.Time) bool {
 
 // Blob implements metastore.Blobs.
 func (s *Metastore) Blob(ctx context.Context, account, name string) (metastore.Blob, error) {
-	var b metastore.Blob
+	var b storedBlob
 	err := s.read(ctx, func(t tx) error {
 		var found bool
 		var err error
 		if b, found, err = t.blob(account, name); err == nil {
-			err = checkLive(b, found, t.Now)
+			err = checkLive(b.Blob, found, t.Now)
 		}
 		return err
 	})
 	if err != nil {
 		return metastore.Blob{}, fmt.Errorf("blob: %w", err)
 	}
-	return b, nil
+	return b.Blob, nil
 }
 
 // checkLive returns ErrNotFound or ErrExpired for a blob that cannot be read.
@@ -135,19 +152,19 @@ func (t tx) blobRow(account, blobName string) (*blobRow, error) {
 }
 
 // blob returns a name's blob, even an expired one.
-func (t tx) blob(account, blobName string) (metastore.Blob, bool, error) {
-	b := metastore.Blob{Account: account, Name: blobName}
+func (t tx) blob(account, blobName string) (storedBlob, bool, error) {
+	b := storedBlob{Blob: metastore.Blob{Account: account, Name: blobName}}
 	n := splitName(blobName)
 	found, err := t.Row(
-		`SELECT `+blobColumns+` FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`+t.ForUpdate(),
-		engine.Args{[]byte(account), n.head, n.hash}, blobFields(&b)...)
+		`SELECT `+blobColumns+`, `+shared+` FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`+t.ForUpdate(),
+		engine.Args{[]byte(account), n.head, n.hash}, append(blobFields(&b.Blob), (*engine.Boolean)(&b.shared))...)
 	return b, found, err
 }
 
 // lockBlob is blob for a transaction that changes or inserts the row.
-func (t tx) lockBlob(account, name string) (metastore.Blob, bool, error) {
+func (t tx) lockBlob(account, name string) (storedBlob, bool, error) {
 	if err := t.Lock("blob", account, name); err != nil {
-		return metastore.Blob{}, false, err
+		return storedBlob{}, false, err
 	}
 	return t.blob(account, name)
 }
@@ -180,7 +197,7 @@ func (s *Metastore) commitBlob(ctx context.Context, b metastore.Blob, extents []
 		if err := checkAge(extents, t.Now); err != nil {
 			return err
 		}
-		var old metastore.Blob
+		var old storedBlob
 		var found bool
 		created := false
 		if precondition == nil {
@@ -192,13 +209,16 @@ func (s *Metastore) commitBlob(ctx context.Context, b metastore.Blob, extents []
 		if err != nil {
 			return err
 		}
-		if err := usage.Record(t.Tx, blobUsage(b), blobUsage(old).Negated(), blobGarbage(old)); err != nil {
+		if _, err := t.giveUp(old, found, blobUsage(b)); err != nil {
 			return err
 		}
 		if err := place(t); err != nil || created {
 			return err
 		}
-		return t.replaceBlob(&b, old, found) // last, because the others need not wait for a result
+		row := storedBlob{Blob: b}
+		err = t.writeBlob(&row, old, found) // last, because the others need not wait for a result
+		b = row.Blob
+		return err
 	})
 	if err != nil {
 		return metastore.Blob{}, err
@@ -208,72 +228,90 @@ func (s *Metastore) commitBlob(ctx context.Context, b metastore.Blob, extents []
 
 // replaceable returns the blob that b may replace, and whether there is one. If there is none, the
 // blob has no size and no owner. It stays as it is until the transaction ends.
-func (t tx) replaceable(b *metastore.Blob, precondition metastore.Precondition, createOnly bool) (old metastore.Blob, found bool, err error) {
+func (t tx) replaceable(b *metastore.Blob, precondition metastore.Precondition, createOnly bool) (old storedBlob, found bool, err error) {
 	if expired(b.Expires, t.Now) {
-		return metastore.Blob{}, false, fmt.Errorf("blob to commit: %w", database.ErrExpired)
+		return storedBlob{}, false, fmt.Errorf("blob to commit: %w", database.ErrExpired)
 	}
 	old, found, err = t.lockBlob(b.Account, b.Name)
 	if err != nil {
-		return metastore.Blob{}, false, err
+		return storedBlob{}, false, err
 	}
 	live := found && !expired(old.Expires, t.Now)
-	if err := evaluate(precondition, old, live); err != nil {
-		return metastore.Blob{}, false, err
+	if err := evaluate(precondition, old.Blob, live); err != nil {
+		return storedBlob{}, false, err
 	}
 	if createOnly && live {
-		return metastore.Blob{}, false, fmt.Errorf("blob: %w", database.ErrExists)
+		return storedBlob{}, false, fmt.Errorf("blob: %w", database.ErrExists)
 	}
 	return old, found, nil
 }
 
-// replaceBlob writes the row of b, which replaces old if that was found, and sets b.Modified and
-// b.SharedSecond. The content of old becomes garbage.
-func (t tx) replaceBlob(b *metastore.Blob, old metastore.Blob, found bool) error {
+// giveUp removes the reference that old, if it was found, is to its content, which becomes garbage
+// unless another blob has it. It records that in the usage, with others. It reports whether the
+// content became garbage. The caller must delete or replace the row of old.
+func (t tx) giveUp(old storedBlob, found bool, others ...usage.Delta) (garbage bool, err error) {
+	if found {
+		garbage, err = t.dropReference(old.Content, old.shared)
+		if err != nil {
+			return false, err
+		}
+		others = append(others, blobUsage(old.Blob).Negated())
+	}
+	if garbage {
+		d := blobGarbage(old.Blob)
+		if err := t.addGarbage(old.Content, d); err != nil {
+			return false, err
+		}
+		others = append(others, d)
+	}
+	return garbage, usage.Record(t.Tx, others...)
+}
+
+// writeBlob writes the row of b, which replaces the row of old if there is one, and sets b.Modified
+// and b.SharedSecond. The caller must give up the content of old.
+func (t tx) writeBlob(b *storedBlob, old storedBlob, found bool) error {
 	b.Modified = engine.Latest(t.Now, old.Modified)
 	if !found {
 		return t.insertBlob(b)
 	}
 	// old.Modified is not before the time that deleted_blobs has for the name, if any.
 	b.SharedSecond = !old.Modified.Before(b.Modified.Truncate(time.Second))
-	if err := t.updateBlob(b); err != nil {
-		return err
-	}
-	return t.addGarbage(old.Content, blobGarbage(old))
+	return t.updateBlob(b)
 }
 
 // updateBlob writes b over the row of that name.
-func (t tx) updateBlob(b *metastore.Blob) error {
+func (t tx) updateBlob(b *storedBlob) error {
 	n := splitName(b.Name)
 	t.Touch(rowKey(b.Account, n))
-	shared := int64(0)
+	sharedSecond := int64(0)
 	if b.SharedSecond {
-		shared = 1
+		sharedSecond = 1
 	}
 	return t.Change(`UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9,
-			modified = $10, expires = $11, owner = $12, shared_second = $13, metadata = $14
+			modified = $10, expires = $11, owner = $12, shared_second = $13, metadata = $14, shared = $15
 		WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
 		[]byte(b.Account), n.head, n.hash, b.Content[:], b.Size, int64(b.CRC64), b.PartSize, engine.BytesColumn(b.SHA256),
-		[]byte(b.ContentType), engine.Micros(b.Modified), engine.Micros(b.Expires), engine.OptionalColumn(b.Owner), shared,
-		metadataColumn(b.Content, b.Metadata))
+		[]byte(b.ContentType), engine.Micros(b.Modified), engine.Micros(b.Expires), engine.OptionalColumn(b.Owner), sharedSecond,
+		metadataColumn(b.Content, b.Metadata), b.sharedColumn())
 }
 
 // insertBlob writes the name's first row. Its time is not before the one that deleted_blobs has for
 // the name, if any. It sets b.Modified and b.SharedSecond.
-func (t tx) insertBlob(b *metastore.Blob) error {
+func (t tx) insertBlob(b *storedBlob) error {
 	n := splitName(b.Name)
 	t.Touch(rowKey(b.Account, n))
 	t.Changed = true // row does not set it
-	_, err := t.Row(`INSERT INTO blobs (account, name_head, name_hash, name_tail, `+blobColumns+`)
+	_, err := t.Row(`INSERT INTO blobs (account, name_head, name_hash, name_tail, `+blobColumns+`, shared)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
 			(SELECT MAX(m) FROM (SELECT CAST($11 AS BIGINT) AS m UNION ALL
 				SELECT modified FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3) AS times),
 			$12, $13,
 			CASE WHEN EXISTS (SELECT 1 FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3 AND modified >= $14)
-				THEN 1 ELSE 0 END, $15)
+				THEN 1 ELSE 0 END, $15, $16)
 		RETURNING modified, shared_second`,
 		engine.Args{[]byte(b.Account), n.head, n.hash, n.tail, b.Content[:], b.Size, int64(b.CRC64), b.PartSize,
 			engine.BytesColumn(b.SHA256), []byte(b.ContentType), engine.Micros(b.Modified), engine.Micros(b.Expires), engine.OptionalColumn(b.Owner),
-			b.Modified.Truncate(time.Second).UnixMicro(), metadataColumn(b.Content, b.Metadata)},
+			b.Modified.Truncate(time.Second).UnixMicro(), metadataColumn(b.Content, b.Metadata), b.sharedColumn()},
 		(*engine.Instant)(&b.Modified), (*engine.Boolean)(&b.SharedSecond))
 	return err
 }
@@ -316,28 +354,30 @@ func evaluate(precondition metastore.Precondition, current metastore.Blob, live 
 
 // DeleteBlob implements metastore.Blobs.
 func (s *Metastore) DeleteBlob(ctx context.Context, account, name string, precondition metastore.Precondition) (metastore.ContentID, bool, error) {
-	var old metastore.Blob
-	var found bool
-	err := s.writeLocked(ctx, func(t tx) (err error) {
-		if old, found, err = t.lockBlob(account, name); err != nil {
+	var garbage metastore.ContentID
+	var existed bool
+	err := s.writeLocked(ctx, func(t tx) error {
+		old, found, err := t.lockBlob(account, name)
+		garbage, existed = metastore.ContentID{}, found
+		if err != nil {
 			return err
 		}
-		if err := evaluate(precondition, old, found && !expired(old.Expires, t.Now)); err != nil || !found {
+		if err := evaluate(precondition, old.Blob, found && !expired(old.Expires, t.Now)); err != nil || !found {
 			return err
 		}
-		garbage := blobGarbage(old)
-		if err := usage.Record(t.Tx, blobUsage(old).Negated(), garbage); err != nil {
+		last, err := t.giveUp(old, true)
+		if err != nil {
 			return err
 		}
-		if err := t.removeBlob(account, splitName(name), old.Content, garbage); err != nil {
-			return err
+		if last {
+			garbage = old.Content
 		}
-		return t.rememberDeleted(old)
+		return t.removeBlob(old.Blob)
 	})
-	if err != nil || !found {
+	if err != nil {
 		return metastore.ContentID{}, false, err
 	}
-	return old.Content, true, nil
+	return garbage, existed, nil
 }
 
 // deletedRetention is the age from which a blob is deleted without a record: the name's next blob
@@ -357,13 +397,16 @@ func (t tx) rememberDeleted(b metastore.Blob) error {
 		[]byte(b.Account), n.head, n.hash, engine.Micros(b.Modified))
 }
 
-// removeBlob deletes a blob's row and makes its content garbage, as addGarbage does.
-func (t tx) removeBlob(account string, n name, content metastore.ContentID, garbage usage.Delta) error {
-	t.Touch(rowKey(account, n))
-	err := t.Change(`DELETE FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
-		[]byte(account), n.head, n.hash)
-	if err != nil {
+// removeBlob deletes a blob's row. The caller must give up its content.
+func (t tx) removeBlob(b metastore.Blob) error {
+	if err := t.deleteRow(b.Account, splitName(b.Name)); err != nil {
 		return err
 	}
-	return t.addGarbage(content, garbage)
+	return t.rememberDeleted(b)
+}
+
+func (t tx) deleteRow(account string, n name) error {
+	t.Touch(rowKey(account, n))
+	return t.Change(`DELETE FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
+		[]byte(account), n.head, n.hash)
 }

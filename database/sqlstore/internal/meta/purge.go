@@ -1,6 +1,9 @@
 package meta
 
 import (
+	"bytes"
+	"slices"
+
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/usage"
 	"sluice/metastore"
@@ -117,15 +120,16 @@ func PurgeBlobs(in *engine.Tx, limit int) (int, error) {
 		account string
 		name    name
 		content metastore.ContentID
+		shared  engine.Boolean
 		used    usage.Delta
 	}
 	var list []row
 	var r row
 	var names, size int64
-	err := t.Each(`SELECT account, name_head, name_hash, content, owner, size, length(name_head) + length(name_tail) + `+metadataLength+` FROM blobs
+	err := t.Each(`SELECT account, name_head, name_hash, content, `+shared+`, owner, size, length(name_head) + length(name_tail) + `+metadataLength+` FROM blobs
 		WHERE expires IS NOT NULL AND expires <= $1 ORDER BY expires LIMIT $2`,
 		engine.Args{t.Now.Add(-metastore.ExpiredBlobGrace).UnixMicro(), int64(limit)},
-		engine.Args{&r.account, &r.name.head, &r.name.hash, (*engine.ContentID)(&r.content), (*engine.OptionalText)(&r.used.Owner), (*engine.Integer)(&size), (*engine.Integer)(&names)},
+		engine.Args{&r.account, &r.name.head, &r.name.hash, (*engine.ContentID)(&r.content), &r.shared, (*engine.OptionalText)(&r.used.Owner), (*engine.Integer)(&size), (*engine.Integer)(&names)},
 		func() error {
 			r.used.Used = metastore.Used{Bytes: size, Objects: 1, Names: names}
 			list = append(list, r)
@@ -138,11 +142,27 @@ func PurgeBlobs(in *engine.Tx, limit int) (int, error) {
 	for _, r := range list {
 		// A driver may return empty bytes as nil, which would be NULL.
 		n := name{head: append([]byte{}, r.name.head...), hash: append([]byte{}, r.name.hash...)}
-		garbage := garbageUsage(r.used.Owner, r.used.Bytes, 1)
-		if err := t.removeBlob(r.account, n, r.content, garbage); err != nil {
+		if err := t.deleteRow(r.account, n); err != nil {
 			return 0, err
 		}
-		deltas = append(deltas, r.used.Negated(), garbage)
+		deltas = append(deltas, r.used.Negated())
+	}
+	// After all rows of blobs, and in lockShares' order, because other transactions lock in that
+	// order. The blob that expired last is charged for the garbage.
+	slices.SortStableFunc(list, func(a, b row) int { return bytes.Compare(a.content[:], b.content[:]) })
+	for _, r := range list {
+		last, err := t.dropReference(r.content, bool(r.shared))
+		if err != nil {
+			return 0, err
+		}
+		if !last {
+			continue
+		}
+		garbage := garbageUsage(r.used.Owner, r.used.Bytes, 1)
+		if err := t.addGarbage(r.content, garbage); err != nil {
+			return 0, err
+		}
+		deltas = append(deltas, garbage)
 	}
 	return len(list), usage.Record(t.Tx, deltas...)
 }

@@ -227,13 +227,14 @@ func (s *Metastore) CompleteUpload(ctx context.Context, id string, revision, siz
 		if err != nil {
 			return err
 		}
-		if err := t.replaceBlob(&b, old, found); err != nil {
+		row := storedBlob{Blob: b}
+		if err := t.writeBlob(&row, old, found); err != nil {
 			return err
 		}
-		if err := usage.Record(t.Tx, open.Negated(), blobUsage(b), blobUsage(old).Negated(), blobGarbage(old)); err != nil {
+		if _, err := t.giveUp(old, found, open.Negated(), blobUsage(b)); err != nil {
 			return err
 		}
-		u.Modified = b.Modified
+		u.Modified = row.Modified
 		u.State, u.Ended, u.Parts, u.ContentType, u.Metadata = metastore.UploadCommitted, t.Now, 0, "", ""
 		return t.Change(`UPDATE uploads SET state = $2, ended = $3, modified = $6, size = $4, crc64 = $5, content_type = $7, metadata = NULL WHERE id = $1`,
 			[]byte(id), int64(stateCommitted), engine.Micros(t.Now), size, int64(crc64), engine.Micros(u.Modified), []byte{})

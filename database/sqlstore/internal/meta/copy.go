@@ -1,0 +1,207 @@
+package meta
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/requests"
+	"sluice/database/sqlstore/internal/usage"
+	"sluice/metastore"
+)
+
+// end is the source or the destination of a copy or a move. It stays as it is until the transaction
+// ends.
+type end struct {
+	storedBlob
+	found bool // whether there is a row
+	live  bool // whether it has not expired
+}
+
+func (t tx) lockEnd(n metastore.BlobName) (end, error) {
+	b, found, err := t.lockBlob(n.Account, n.Name)
+	return end{b, found, found && !expired(b.Expires, t.Now)}, err
+}
+
+// lockEnds locks the two blobs in one order, whichever is the source. They are equal if they have
+// one name.
+func (t tx) lockEnds(from, to metastore.BlobName) (source, destination end, err error) {
+	if from == to {
+		source, err = t.lockEnd(from)
+		return source, source, err
+	}
+	locks := []func() error{
+		func() (err error) { source, err = t.lockEnd(from); return err },
+		func() (err error) { destination, err = t.lockEnd(to); return err },
+	}
+	if cmp.Or(strings.Compare(from.Account, to.Account), strings.Compare(from.Name, to.Name)) > 0 {
+		slices.Reverse(locks)
+	}
+	for _, lock := range locks {
+		if err := lock(); err != nil {
+			return end{}, end{}, err
+		}
+	}
+	return source, destination, nil
+}
+
+// checkEnds returns ErrNoSource or an error of the preconditions.
+func checkEnds(source, destination end, onSource, onDestination metastore.Precondition) error {
+	switch {
+	case !source.found:
+		return fmt.Errorf("%w: %w", metastore.ErrNoSource, database.ErrNotFound)
+	case !source.live:
+		return fmt.Errorf("%w: %w", metastore.ErrNoSource, database.ErrExpired)
+	}
+	if err := evaluate(onSource, source.Blob, true); err != nil {
+		return err
+	}
+	return evaluate(onDestination, destination.Blob, destination.live)
+}
+
+// CopyBlob implements metastore.Blobs.
+func (s *Metastore) CopyBlob(ctx context.Context, c metastore.Copy) (metastore.Blob, error) {
+	c.To.Expires = engine.Truncate(c.To.Expires)
+	var b storedBlob
+	err := s.writeLocked(ctx, func(t tx) error {
+		if expired(c.To.Expires, t.Now) {
+			return fmt.Errorf("copy: %w", database.ErrExpired)
+		}
+		source, old, err := t.lockEnds(c.From, metastore.BlobName{Account: c.To.Account, Name: c.To.Name})
+		if err != nil {
+			return err
+		}
+		if err := checkEnds(source, old, c.Source, c.Precondition); err != nil {
+			return err
+		}
+		b = source.storedBlob
+		b.Account, b.Name, b.Owner, b.Expires = c.To.Account, c.To.Name, c.To.Owner, c.To.Expires
+		if c.Restated {
+			b.ContentType, b.Metadata = c.To.ContentType, c.To.Metadata
+		}
+		return t.writeCopy(&b, source, old)
+	})
+	if err != nil {
+		return metastore.Blob{}, err
+	}
+	return b.Blob, nil
+}
+
+// writeCopy writes the row of b, a copy of source that replaces old.
+func (t tx) writeCopy(b *storedBlob, source, old end) (err error) {
+	if old.found && old.Content == source.Content { // the references stay as they are
+		err = usage.Record(t.Tx, blobUsage(b.Blob), blobUsage(old.Blob).Negated())
+	} else {
+		if err = t.lockShares(source, old); err == nil {
+			_, err = t.giveUp(old.storedBlob, old.found, blobUsage(b.Blob))
+		}
+		if err == nil {
+			b.Content, b.shared, err = t.share(source.storedBlob)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return t.writeBlob(b, old.storedBlob, old.found)
+}
+
+// MoveBlob implements metastore.Blobs.
+func (s *Metastore) MoveBlob(ctx context.Context, m metastore.Move) (metastore.Blob, error) {
+	var b metastore.Blob
+	err := s.writeLocked(ctx, func(t tx) (err error) {
+		b, err = t.moveOnce(m)
+		return err
+	})
+	if err != nil {
+		return metastore.Blob{}, err
+	}
+	return b, nil
+}
+
+// moveOnce is move, unless the result of m.Once is recorded.
+func (t tx) moveOnce(m metastore.Move) (metastore.Blob, error) {
+	if m.Once == nil {
+		return t.move(m)
+	}
+	outcome, found, err := requests.Find(t.Tx, m.Once)
+	if err != nil {
+		return metastore.Blob{}, err
+	}
+	if found {
+		return decodeMoved(outcome, m.To)
+	}
+	b, err := t.move(m)
+	if err != nil {
+		return metastore.Blob{}, err
+	}
+	if outcome, err = encodeMoved(b); err != nil {
+		return metastore.Blob{}, err
+	}
+	return b, requests.Record(t.Tx, m.Once, outcome)
+}
+
+func (t tx) move(m metastore.Move) (metastore.Blob, error) {
+	source, old, err := t.lockEnds(m.From, m.To)
+	if err != nil {
+		return metastore.Blob{}, err
+	}
+	if !source.live && old.live && m.Made != nil && m.Made(&old.Blob) {
+		return old.Blob, nil
+	}
+	if err := checkEnds(source, old, m.Source, m.Precondition); err != nil || m.From == m.To {
+		return source.Blob, err
+	}
+	b := source.storedBlob
+	b.Account, b.Name, b.Owner = m.To.Account, m.To.Name, m.Owner
+	// The moved blob's reference stays. If both have the same content, it loses the other one.
+	if _, err := t.giveUp(old.storedBlob, old.found, blobUsage(b.Blob), blobUsage(source.Blob).Negated()); err != nil {
+		return metastore.Blob{}, err
+	}
+	if err := t.removeBlob(source.Blob); err != nil {
+		return metastore.Blob{}, err
+	}
+	if err := t.writeBlob(&b, old.storedBlob, old.found); err != nil {
+		return metastore.Blob{}, err
+	}
+	return b.Blob, nil
+}
+
+// movedOutcome is the recorded result of MoveBlob, in JSON. Members are added and never changed,
+// because processes of several versions may share a database.
+type movedOutcome struct {
+	Content      metastore.ContentID `json:"content"`
+	Size         int64               `json:"size"`
+	CRC64        uint64              `json:"crc64"`
+	PartSize     int64               `json:"partSize,omitempty"`
+	SHA256       []byte              `json:"sha256,omitempty"`
+	Owner        string              `json:"owner,omitempty"`
+	Modified     time.Time           `json:"modified"`
+	SharedSecond bool                `json:"sharedSecond,omitempty"`
+	Expires      time.Time           `json:"expires,omitzero"`
+}
+
+func encodeMoved(b metastore.Blob) ([]byte, error) {
+	text, err := json.Marshal(movedOutcome{b.Content, b.Size, b.CRC64, b.PartSize, b.SHA256, b.Owner, b.Modified, b.SharedSecond, b.Expires})
+	if err != nil {
+		return nil, fmt.Errorf("sqlstore: outcome: %w", err)
+	}
+	return text, nil
+}
+
+// decodeMoved returns the recorded result of a move to a name.
+func decodeMoved(text []byte, to metastore.BlobName) (metastore.Blob, error) {
+	var o movedOutcome
+	if err := json.Unmarshal(text, &o); err != nil {
+		return metastore.Blob{}, fmt.Errorf("sqlstore: recorded outcome: %w", err)
+	}
+	return metastore.Blob{
+		Account: to.Account, Name: to.Name, Content: o.Content, Size: o.Size, CRC64: o.CRC64, PartSize: o.PartSize, SHA256: o.SHA256, Owner: o.Owner,
+		Modified: o.Modified, SharedSecond: o.SharedSecond, Expires: o.Expires,
+	}, nil
+}

@@ -1,0 +1,73 @@
+package meta
+
+import (
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/metastore"
+)
+
+// A content that several blobs have, or had since it was copied, has a row in the table shares with
+// the number of these blobs. Each of them has the flag storedBlob.shared. A content that was never
+// copied has neither, so that its blobs cost nothing more. On PostgreSQL a trigger counts for nodes
+// of earlier versions, see the migration "shares".
+
+// share returns the content for another blob that has the bytes of b, with whether it is shared.
+// The row of b must be locked.
+func (t tx) share(b storedBlob) (metastore.ContentID, bool, error) {
+	if b.shared {
+		return b.Content, true, t.Change(`UPDATE shares SET refs = refs + 1 WHERE content = $1`, b.Content[:])
+	}
+	if extents, small, err := t.inlineContent(b.Content, b.Size); err != nil {
+		return metastore.ContentID{}, false, err
+	} else if small {
+		fresh := metastore.NewContentID(t.Now)
+		return fresh, false, t.addExtents(fresh, extents)
+	}
+	if err := t.Change(`INSERT INTO shares (content, refs) VALUES ($1, 2)`, b.Content[:]); err != nil {
+		return metastore.ContentID{}, false, err
+	}
+	n := splitName(b.Name)
+	t.Touch(rowKey(b.Account, n))
+	return b.Content, true, t.Change(`UPDATE blobs SET shared = content WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
+		[]byte(b.Account), n.head, n.hash)
+}
+
+// inlineContent returns the extents of a content that is empty or has a single, inline extent, and
+// reports whether the content is of that kind.
+func (t tx) inlineContent(content metastore.ContentID, size int64) ([]metastore.Extent, bool, error) {
+	if size == 0 {
+		return nil, true, nil
+	}
+	var e metastore.Extent
+	var part engine.Integer
+	found, err := t.Row(`SELECT e.part, e.size, e.blocks, b.body FROM extents e
+		JOIN bodies b ON b.content = e.content AND b.part = e.part AND b.off = e.off
+		WHERE e.content = $1 AND e.off = 0 AND e.size = $2`, engine.Args{content[:], size},
+		&part, (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), &e.Body)
+	e.Part = int(part)
+	return []metastore.Extent{e}, found, err
+}
+
+// lockShares locks the rows of shares of two contents in one order, before both are changed. All
+// transactions lock rows of blobs first.
+func (t tx) lockShares(a, b end) error {
+	if !a.shared || !b.shared || a.Content == b.Content {
+		return nil
+	}
+	var one engine.Integer
+	return t.Each(`SELECT 1 FROM shares WHERE content IN ($1, $2) ORDER BY content`+t.ForUpdate(),
+		engine.Args{a.Content[:], b.Content[:]}, engine.Args{&one}, func() error { return nil })
+}
+
+// dropReference counts that a blob no longer has a content, and reports whether no other has it.
+// The blob's row must be locked, and the caller must make the content garbage if no other has it.
+func (t tx) dropReference(content metastore.ContentID, shared bool) (last bool, err error) {
+	if !shared {
+		return true, nil
+	}
+	n, err := t.Exec(`UPDATE shares SET refs = refs - 1 WHERE content = $1 AND refs > 1`, content[:])
+	if err != nil || n > 0 {
+		return false, err
+	}
+	// No copy can add a reference meanwhile: the only blob that could be its source is locked.
+	return true, t.Change(`DELETE FROM shares WHERE content = $1`, content[:])
+}
