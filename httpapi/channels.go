@@ -73,7 +73,7 @@ func (s *Server) openChannel(x *exchange) error {
 }
 
 // openWithinQuota opens a channel if the quota of its owner allows it.
-func (s *Server) openWithinQuota(x *exchange, open paychan.OpenOptions, idem *ledger.Idempotency) (ledger.Channel, error) {
+func (s *Server) openWithinQuota(x *exchange, open paychan.OpenOptions, idem *database.Idempotency) (ledger.Channel, error) {
 	ctx := x.r.Context()
 	reservation, refused := x.allowance.ReserveChannel(ctx, idem != nil)
 	return s.withinQuota(ctx, reservation, refused, idem, func() (ledger.Channel, error) { return s.channels.Open(ctx, open, idem) })
@@ -81,7 +81,7 @@ func (s *Server) openWithinQuota(x *exchange, open paychan.OpenOptions, idem *le
 
 // depositWithinQuota adds to a channel's deposit if the caller's quota allows the request's record.
 // A request without an idem is not recorded.
-func (s *Server) depositWithinQuota(x *exchange, id string, amount int64, idem *ledger.Idempotency) (ledger.Channel, error) {
+func (s *Server) depositWithinQuota(x *exchange, id string, amount int64, idem *database.Idempotency) (ledger.Channel, error) {
 	ctx := x.r.Context()
 	if idem == nil {
 		return s.channels.Deposit(ctx, id, amount, nil)
@@ -92,7 +92,7 @@ func (s *Server) depositWithinQuota(x *exchange, id string, amount int64, idem *
 
 // withinQuota calls do, which is recorded for idem, unless its reservation was refused. A repeated
 // request that has taken effect needs no quota.
-func (s *Server) withinQuota(ctx context.Context, reservation *access.Reservation, refused error, idem *ledger.Idempotency,
+func (s *Server) withinQuota(ctx context.Context, reservation *access.Reservation, refused error, idem *database.Idempotency,
 	do func() (ledger.Channel, error)) (ledger.Channel, error) {
 	if errors.Is(refused, access.ErrQuota) && idem != nil {
 		recorded, err := s.channels.Recorded(ctx, *idem)

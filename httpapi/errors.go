@@ -197,7 +197,7 @@ var errorTable = complete([]errorRow{
 	{is: blob.ErrTooLarge, code: wire.CodeTooLarge},
 	{is: errBodyTooLarge, code: wire.CodeTooLarge},
 	{is: errContentEncoding, code: wire.CodeContentEncoding},
-	{is: ledger.ErrIdempotencyReuse, code: wire.CodeIdempotencyReuse, detail: "the Idempotency-Key was used for another request"},
+	{is: database.ErrIdempotencyReuse, code: wire.CodeIdempotencyReuse, detail: "the Idempotency-Key was used for another request"},
 
 	{is: blob.ErrPutTooLong, code: wire.CodePutTooLong, detail: blob.ErrPutTooLong.Error()},
 	{is: metastore.ErrStaleExtent, code: wire.CodePutTooLong, detail: blob.ErrPutTooLong.Error()},

@@ -17,7 +17,7 @@ type patienceStore struct {
 	waited atomic.Int64
 }
 
-func (s *patienceStore) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
+func (s *patienceStore) UseSession(ctx context.Context, id string, n int64, idem *database.Idempotency) (ledger.Session, error) {
 	call := database.Await(ctx, 0)
 	defer call.End()
 	s.waited.Store(int64(time.Until(call.Until)))

@@ -15,9 +15,9 @@ import (
 	"unicode/utf8"
 
 	"sluice/blob"
+	"sluice/database"
 	"sluice/httpapi/internal/headers"
 	"sluice/httpapi/internal/router"
-	"sluice/ledger"
 	"sluice/wire"
 )
 
@@ -213,7 +213,7 @@ func parseTime(member, value string) (time.Time, error) {
 
 // idempotency returns a request's Idempotency-Key, or nil. Its scope is the operation, the resource
 // (may be "") and the caller's key; on a local instance all callers share their keys.
-func idempotency(x *exchange, operation, resource string, body []byte) (*ledger.Idempotency, error) {
+func idempotency(x *exchange, operation, resource string, body []byte) (*database.Idempotency, error) {
 	r := x.r
 	keys := r.Header.Values(wire.HeaderIdempotencyKey)
 	if len(keys) == 0 {
@@ -224,12 +224,12 @@ func idempotency(x *exchange, operation, resource string, body []byte) (*ledger.
 		return nil, fmt.Errorf("%w: %s must occur once, with 1 to %d visible ASCII characters", errHeader, wire.HeaderIdempotencyKey, limit)
 	}
 	request := append([]byte(r.Method+"\n"+router.EscapedPath(r.URL)+"\n"), body...)
-	return &ledger.Idempotency{Scope: scope(operation, resource) + x.callerScope(), Key: keys[0], Hash: sha256.Sum256(request)}, nil
+	return &database.Idempotency{Scope: scope(operation, resource) + x.callerScope(), Key: keys[0], Hash: sha256.Sum256(request)}, nil
 }
 
 // ownedIdempotency is idempotency for a request with a record that counts towards the caller's
 // quota.
-func ownedIdempotency(x *exchange, operation, resource string, body []byte) (*ledger.Idempotency, error) {
+func ownedIdempotency(x *exchange, operation, resource string, body []byte) (*database.Idempotency, error) {
 	idem, err := idempotency(x, operation, resource, body)
 	if idem != nil {
 		idem.Owner = x.owner()

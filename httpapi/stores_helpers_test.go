@@ -68,13 +68,13 @@ func (s *failingMeta) PutPart(
 }
 
 func (s *failingMeta) CreateSession(
-	ctx context.Context, one ledger.Session, idem *ledger.Idempotency,
+	ctx context.Context, one ledger.Session, idem *database.Idempotency,
 ) (ledger.Session, error) {
 	return answered(s, func() (ledger.Session, error) { return s.Database.CreateSession(ctx, one, idem) })
 }
 
 func (s *failingMeta) UseSession(
-	ctx context.Context, id string, n int64, idem *ledger.Idempotency,
+	ctx context.Context, id string, n int64, idem *database.Idempotency,
 ) (ledger.Session, error) {
 	return answered(s, func() (ledger.Session, error) { return s.Database.UseSession(ctx, id, n, idem) })
 }
@@ -86,13 +86,13 @@ func (s *failingMeta) ChargeSession(
 }
 
 func (s *failingMeta) OpenChannel(
-	ctx context.Context, c ledger.Channel, idem *ledger.Idempotency,
+	ctx context.Context, c ledger.Channel, idem *database.Idempotency,
 ) (ledger.Channel, error) {
 	return answered(s, func() (ledger.Channel, error) { return s.Database.OpenChannel(ctx, c, idem) })
 }
 
 func (s *failingMeta) AddDeposit(
-	ctx context.Context, id string, amount int64, idem *ledger.Idempotency,
+	ctx context.Context, id string, amount int64, idem *database.Idempotency,
 ) (ledger.Channel, error) {
 	return answered(s, func() (ledger.Channel, error) { return s.Database.AddDeposit(ctx, id, amount, idem) })
 }

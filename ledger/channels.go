@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"time"
+
+	"sluice/database"
 )
 
 // ChannelState is a channel's state.
@@ -117,12 +119,12 @@ type Channels interface {
 	// them has none. idem may be nil. If ChainTime is set, the channel was read from the chain:
 	// Withdrawn counts as accepted, sold and settled. If ChainTime is more than MaxChainAhead ahead
 	// of the clock, it returns ErrOutdated.
-	OpenChannel(ctx context.Context, c Channel, idem *Idempotency) (Channel, error)
+	OpenChannel(ctx context.Context, c Channel, idem *database.Idempotency) (Channel, error)
 
 	// RecordedChannel returns the channel that OpenChannel or AddDeposit returned with this idem,
 	// as it was first returned. If such a call is running, it waits for the call. It returns
-	// ErrNotFound if there was none, or ErrIdempotencyReuse.
-	RecordedChannel(ctx context.Context, idem Idempotency) (Channel, error)
+	// ErrNotFound if there was none, or database.ErrIdempotencyReuse.
+	RecordedChannel(ctx context.Context, idem database.Idempotency) (Channel, error)
 
 	// Channel returns a channel, or ErrNotFound.
 	Channel(ctx context.Context, id string) (Channel, error)
@@ -138,7 +140,7 @@ type Channels interface {
 	// AddDeposit adds to an open channel's deposit and returns the channel after that without its
 	// Proof, or, if idem was recorded before, as it was first returned. It returns ErrNotFound,
 	// ErrChannelClosed, ErrChannelExpired or ErrAmountOverflow. idem may be nil.
-	AddDeposit(ctx context.Context, id string, amount int64, idem *Idempotency) (Channel, error)
+	AddDeposit(ctx context.Context, id string, amount int64, idem *database.Idempotency) (Channel, error)
 
 	// RecordReading records what a fullnode shows of a channel, and returns the channel after that.
 	// The reading has no effect if

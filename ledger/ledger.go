@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"sluice/database"
 )
 
 // Errors in addition to package database's. They are wrapped; compare them with errors.Is.
@@ -41,8 +39,6 @@ var (
 	ErrNothingExpired = errors.New("ledger: no payment over the channel has expired")
 	// ErrAmountOverflow means that an amount would exceed 2^63-1.
 	ErrAmountOverflow = errors.New("ledger: amount too large")
-	// ErrIdempotencyReuse means that the idempotency key was used for a different request.
-	ErrIdempotencyReuse = database.ErrIdempotencyReuse
 )
 
 // StaleError is ErrStalePayment with the accepted micropayment's bytes.
@@ -96,8 +92,6 @@ const (
 	// SaleRetention is how long a sale is retained that was not made to a session; then it becomes
 	// part of a sum in its channel. It is at least as long as anything can be returned.
 	SaleRetention = 30 * 24 * time.Hour
-	// IdempotencyRetention is how long an idempotency key is retained.
-	IdempotencyRetention = database.IdempotencyRetention
 )
 
 // Store is the whole contract.

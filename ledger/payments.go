@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"time"
+
+	"sluice/database"
 )
 
 // Payment is a micropayment; the caller has verified its signature, signer and terms. Sender,
@@ -113,7 +115,7 @@ type Payments interface {
 	//   - ErrNotFound or ErrExpired, if Refill is set and the session does not exist or has
 	//     expired;
 	//   - ErrAmountOverflow, if the session would hold more than 2^63-1 chunksets.
-	Buy(ctx context.Context, p Purchase, idem *Idempotency) (Session, error)
+	Buy(ctx context.Context, p Purchase, idem *database.Idempotency) (Session, error)
 
 	// PayRead accepts the payment and sells exactly Count chunksets; the rest becomes the credit.
 	// It returns the channel after that. In addition to a refused payment's errors, it returns an

@@ -7,9 +7,6 @@ import (
 	"sluice/database"
 )
 
-// Idempotency is database.Idempotency.
-type Idempotency = database.Idempotency
-
 // Session is a prepaid or granted count of chunksets. The store guarantees that Used + Left =
 // Total. What is left when the session expires is forfeited.
 type Session struct {
@@ -30,7 +27,7 @@ type Sessions interface {
 	// CreateSession stores a new session that was not paid for and returns it as stored, or,
 	// if idem was recorded before, as it was first returned. s.Used and s.Channel are
 	// ignored. idem may be nil.
-	CreateSession(ctx context.Context, s Session, idem *Idempotency) (Session, error)
+	CreateSession(ctx context.Context, s Session, idem *database.Idempotency) (Session, error)
 
 	// Session returns a session, expired or not, or ErrNotFound.
 	Session(ctx context.Context, id string) (Session, error)
@@ -39,7 +36,7 @@ type Sessions interface {
 	// idem was recorded before, as it was first returned. n must be at least 1. Left never falls
 	// below zero, whichever calls are concurrent. It returns ErrNotFound, ErrExpired, or
 	// ErrExhausted with the unchanged session. idem may be nil.
-	UseSession(ctx context.Context, id string, n int64, idem *Idempotency) (Session, error)
+	UseSession(ctx context.Context, id string, n int64, idem *database.Idempotency) (Session, error)
 
 	// ChargeSession is UseSession for a read. charge is a new, unguessable name by which
 	// ReturnCharge finds the charge if its outcome is ErrUnknownOutcome.
@@ -49,8 +46,8 @@ type Sessions interface {
 	// returns the session after that, expired or not. Once it has returned nil, such a
 	// ChargeSession does not count and never will. Repeated, it has no effect. It is meant for a
 	// ChargeSession that returned ErrUnknownOutcome and may be called on any handle, until
-	// IdempotencyRetention after the charge; for other charges it may have no effect. It returns
-	// ErrNotFound if there is no such session.
+	// database.IdempotencyRetention after the charge; for other charges it may have no effect. It
+	// returns ErrNotFound if there is no such session.
 	ReturnCharge(ctx context.Context, id string, charge string) (Session, error)
 
 	// ReturnChunksets returns n chunksets that were used but for which nothing was served,

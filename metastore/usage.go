@@ -48,7 +48,7 @@ func (u Used) Occupied() int64 { return u.Stored() + u.Retained }
 //   - then its content, as garbage, until it is dropped;
 //   - a content that is stored ahead of a commit, as garbage, until the commit;
 //   - an upload's outcome, from when the upload begins until Purge forgets it;
-//   - a request that was recorded with a ledger.Idempotency.Owner, until Purge forgets it;
+//   - a request that was recorded with a database.Idempotency.Owner, until Purge forgets it;
 //   - a channel, forever.
 //
 // Every method that adds or removes one of them counts the difference in its own transaction. So

@@ -58,7 +58,7 @@ func keyOf(p *ledger.Payment) *paymentKey {
 const (
 	// returnLife is how long a return is retried. The store retains returns for twice as long,
 	// so it makes each once even if the clocks of nodes differ.
-	returnLife = ledger.IdempotencyRetention / 2
+	returnLife = database.IdempotencyRetention / 2
 	// maxPending is the number of pending returns from which on reads are not charged. Requests in
 	// progress can exceed it by at most one each.
 	maxPending = 10_000
@@ -72,7 +72,7 @@ const (
 )
 
 // Returns returns to payers what reads were charged but not served. It retries each return for up
-// to half of ledger.IdempotencyRetention, across restarts: Close writes the pending returns to a
+// to half of database.IdempotencyRetention, across restarts: Close writes the pending returns to a
 // file (a JSON list), and the next process continues. It is safe for concurrent use.
 type Returns struct {
 	sessions *session.Service

@@ -10,7 +10,6 @@ import (
 	"sluice/database"
 	"sluice/internal/testenv"
 	"sluice/internal/vfs/vfstest"
-	"sluice/ledger"
 )
 
 // TestChargeInDoubtIsReturned checks that a charge with an unknown outcome is returned if it was
@@ -108,7 +107,7 @@ func TestOldReturnsAreDropped(t *testing.T) {
 	f.store.unreachable.Store(true)
 	f.cutReads()
 	// Clocks differ by less than half of the retention.
-	f.returns.now = func() time.Time { return time.Now().Add(ledger.IdempotencyRetention/2 + time.Minute) }
+	f.returns.now = func() time.Time { return time.Now().Add(database.IdempotencyRetention/2 + time.Minute) }
 	testenv.Equal(t, f.returns.tryAll(t.Context()), 0, "returns that are still tried")
 	f.store.unreachable.Store(false)
 	f.awaitReturns()

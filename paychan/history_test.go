@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sluice/database"
 	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
@@ -38,7 +39,7 @@ type sent struct {
 
 // keyed is a purchase under an idempotency key.
 type keyed struct {
-	idem    ledger.Idempotency
+	idem    database.Idempotency
 	buy     paychan.BuyOptions
 	outcome *ledger.Session // nil if refused
 	at      time.Time       // when it ended
@@ -200,7 +201,7 @@ func (h *history) buyWith(t *rapid.T, s sent, refill string) {
 	}
 	k := &keyed{buy: paychan.BuyOptions{Payment: p, SessionID: refill, UserIdentity: rapid.SampledFrom([]string{"", "me"}).Draw(t, "user")}}
 	if rapid.Bool().Draw(t, "with key") {
-		k.idem = ledger.Idempotency{Scope: "buy", Key: h.name()}
+		k.idem = database.Idempotency{Scope: "buy", Key: h.name()}
 		h.keyed = append(h.keyed, k)
 	}
 	h.purchase(t, k)
@@ -208,7 +209,7 @@ func (h *history) buyWith(t *rapid.T, s sent, refill string) {
 
 // purchase makes the purchase of k for the first time.
 func (h *history) purchase(t *rapid.T, k *keyed) {
-	var idem *ledger.Idempotency
+	var idem *database.Idempotency
 	if k.idem.Key != "" {
 		idem = &k.idem
 	}
@@ -228,7 +229,7 @@ func (h *history) repeat(t *rapid.T) {
 		t.Skip("there is no key")
 	}
 	k := rapid.SampledFrom(h.keyed).Draw(t, "which")
-	if k.outcome == nil || !h.model.now.Before(k.at.Add(ledger.IdempotencyRetention)) {
+	if k.outcome == nil || !h.model.now.Before(k.at.Add(database.IdempotencyRetention)) {
 		h.purchase(t, k)
 		return
 	}
@@ -236,7 +237,7 @@ func (h *history) repeat(t *rapid.T) {
 	if seldom(t, "another request") {
 		idem.Hash[0] = 1
 		_, err := h.Buy(t.Context(), k.buy, &idem)
-		h.agree(t, nil, err, nil, ledger.ErrIdempotencyReuse)
+		h.agree(t, nil, err, nil, database.ErrIdempotencyReuse)
 		return
 	}
 	got, err := h.Buy(t.Context(), k.buy, &idem)
@@ -298,7 +299,7 @@ func (h *history) sometimesAgain(t *rapid.T, of func(returned) bool) returned {
 		return returned{}
 	}
 	for _, r := range h.returns {
-		if of(r) && h.model.now.Before(r.at.Add(ledger.IdempotencyRetention)) {
+		if of(r) && h.model.now.Before(r.at.Add(database.IdempotencyRetention)) {
 			list = append(list, r)
 		}
 	}

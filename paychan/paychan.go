@@ -212,10 +212,10 @@ type OpenOptions struct {
 // Open opens a channel and returns it, or, if idem was recorded before, the channel as it was first
 // returned. idem may be nil. With a chain, the channel must exist there: Sender and
 // PaymentChannelID are required, and Deposit and Expires are read. It returns ErrExpiryPast,
-// ErrChainTerms, ErrNotOnChain, ErrChain, database.ErrExists or ledger.ErrIdempotencyReuse.
+// ErrChainTerms, ErrNotOnChain, ErrChain, database.ErrExists or database.ErrIdempotencyReuse.
 // With database.ErrUnknownOutcome, and without an idem, it also returns a Channel with only ID
 // set: the channel's id if it was, or will be, opened.
-func (s *Service) Open(ctx context.Context, o OpenOptions, idem *ledger.Idempotency) (ledger.Channel, error) {
+func (s *Service) Open(ctx context.Context, o OpenOptions, idem *database.Idempotency) (ledger.Channel, error) {
 	now := s.meta.Now()
 	c := ledger.Channel{
 		ID:               newID(),
@@ -264,8 +264,8 @@ func (s *Service) Open(ctx context.Context, o OpenOptions, idem *ledger.Idempote
 }
 
 // Recorded returns the channel that Open or Deposit returned with this idem, as it was first
-// returned. It returns database.ErrNotFound if there is none, or ledger.ErrIdempotencyReuse.
-func (s *Service) Recorded(ctx context.Context, idem ledger.Idempotency) (ledger.Channel, error) {
+// returned. It returns database.ErrNotFound if there is none, or database.ErrIdempotencyReuse.
+func (s *Service) Recorded(ctx context.Context, idem database.Idempotency) (ledger.Channel, error) {
 	return s.meta.RecordedChannel(ctx, idem)
 }
 
@@ -290,9 +290,9 @@ func (s *Service) Sessions(ctx context.Context, id string) ([]ledger.Session, er
 // Deposit adds to an open channel's deposit and returns the channel without its Proof, or, if idem
 // was recorded before, the channel as it was first returned. idem may be nil. It returns
 // database.ErrNotFound, ledger.ErrChannelClosed, ledger.ErrChannelExpired,
-// ledger.ErrAmountOverflow or ledger.ErrIdempotencyReuse, and with a chain always
+// ledger.ErrAmountOverflow or database.ErrIdempotencyReuse, and with a chain always
 // ErrDepositOnChain.
-func (s *Service) Deposit(ctx context.Context, id string, amount int64, idem *ledger.Idempotency) (ledger.Channel, error) {
+func (s *Service) Deposit(ctx context.Context, id string, amount int64, idem *database.Idempotency) (ledger.Channel, error) {
 	if s.chain != nil {
 		return ledger.Channel{}, ErrDepositOnChain
 	}

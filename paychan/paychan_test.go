@@ -41,7 +41,7 @@ func TestOptions(t *testing.T) {
 type lostResults struct{ paychan.Store }
 
 // OpenChannel opens a channel, and returns an unknown outcome.
-func (s lostResults) OpenChannel(ctx context.Context, c ledger.Channel, idem *ledger.Idempotency) (ledger.Channel, error) {
+func (s lostResults) OpenChannel(ctx context.Context, c ledger.Channel, idem *database.Idempotency) (ledger.Channel, error) {
 	if _, err := s.Store.OpenChannel(ctx, c, idem); err != nil {
 		return ledger.Channel{}, err
 	}
@@ -49,7 +49,7 @@ func (s lostResults) OpenChannel(ctx context.Context, c ledger.Channel, idem *le
 }
 
 // Buy sells a session, and returns an unknown outcome.
-func (s lostResults) Buy(ctx context.Context, p ledger.Purchase, idem *ledger.Idempotency) (ledger.Session, error) {
+func (s lostResults) Buy(ctx context.Context, p ledger.Purchase, idem *database.Idempotency) (ledger.Session, error) {
 	if _, err := s.Store.Buy(ctx, p, idem); err != nil {
 		return ledger.Session{}, err
 	}
@@ -63,7 +63,7 @@ func TestUnknownOutcomes(t *testing.T) {
 	s := newShop(t)
 	service, err := paychan.New(lostResults{s.meta}, s.opt)
 	testenv.OK(t, err)
-	key := &ledger.Idempotency{Scope: "scope", Key: "k"}
+	key := &database.Idempotency{Scope: "scope", Key: "k"}
 
 	opened, err := service.Open(t.Context(), paychan.OpenOptions{}, nil)
 	if !errors.Is(err, database.ErrUnknownOutcome) || opened.ID == "" || !reflect.DeepEqual(opened, ledger.Channel{ID: opened.ID}) {
@@ -84,7 +84,7 @@ func TestUnknownOutcomes(t *testing.T) {
 	if found, err := s.meta.Session(t.Context(), bought.ID); err != nil || found.Left != 1 {
 		t.Errorf("the session: %+v, %v", found, err)
 	}
-	bought, err = service.Buy(t.Context(), paychan.BuyOptions{Payment: s.paid(payer, 1, 2, 6)}, &ledger.Idempotency{Scope: "buy", Key: "k"})
+	bought, err = service.Buy(t.Context(), paychan.BuyOptions{Payment: s.paid(payer, 1, 2, 6)}, &database.Idempotency{Scope: "buy", Key: "k"})
 	if !errors.Is(err, database.ErrUnknownOutcome) || bought != (ledger.Session{}) {
 		t.Errorf("bought with a key: %+v, %v, want none", bought, err)
 	}

@@ -135,7 +135,7 @@ type BuyOptions struct {
 // returned. idem may be nil. It returns the errors of ledger.Channels.Buy; a refusal has no
 // effect. With database.ErrUnknownOutcome, and without an idem, it also returns a Session with
 // only ID set: the session's id if it was, or will be, sold.
-func (s *Service) Buy(ctx context.Context, b BuyOptions, idem *ledger.Idempotency) (ledger.Session, error) {
+func (s *Service) Buy(ctx context.Context, b BuyOptions, idem *database.Idempotency) (ledger.Session, error) {
 	p := ledger.Purchase{Payment: b.Payment, Price: s.opt.Price}
 	if b.SessionID == "" {
 		p.Session = ledger.Session{ID: newID(), UserIdentity: b.UserIdentity, Expires: s.meta.Now().Add(s.opt.SessionTTL)}

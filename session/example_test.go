@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"sluice/database"
 	"sluice/database/sqlstore"
 	"sluice/ledger"
 	"sluice/session"
@@ -35,7 +36,7 @@ func Example() {
 	}
 	fmt.Println("granted", granted.Left)
 
-	request := &ledger.Idempotency{Scope: "use " + granted.ID, Key: "request-1"}
+	request := &database.Idempotency{Scope: "use " + granted.ID, Key: "request-1"}
 	for range 2 {
 		used, err := sessions.Use(ctx, granted.ID, 2, request)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"sluice/database"
 	"sluice/ledger"
 	"sluice/session"
 )
@@ -94,9 +95,9 @@ func (c *client) ask(t *testing.T, op operation) result {
 	var err error
 	switch op.kind {
 	case "use":
-		var idem *ledger.Idempotency
+		var idem *database.Idempotency
 		if op.request != "" {
-			idem = &ledger.Idempotency{Scope: "use", Key: op.request}
+			idem = &database.Idempotency{Scope: "use", Key: op.request}
 		}
 		if got, err = c.service.Use(t.Context(), c.id, op.n, idem); err == nil {
 			c.used += op.n

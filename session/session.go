@@ -90,9 +90,9 @@ func (s *Service) Granted() int64 { return s.opt.Grant }
 
 // Grant creates a session that is not paid for and returns it, or, if idem was recorded before, the
 // session as it was first returned. idem may be nil. It returns ErrPaymentRequired or
-// ledger.ErrIdempotencyReuse. With database.ErrUnknownOutcome, and without an idem, it also
+// database.ErrIdempotencyReuse. With database.ErrUnknownOutcome, and without an idem, it also
 // returns a Session with only ID set: the session's id if it was, or will be, created.
-func (s *Service) Grant(ctx context.Context, userIdentity string, idem *ledger.Idempotency) (ledger.Session, error) {
+func (s *Service) Grant(ctx context.Context, userIdentity string, idem *database.Idempotency) (ledger.Session, error) {
 	if s.opt.Grant == 0 {
 		return ledger.Session{}, ErrPaymentRequired
 	}
@@ -135,8 +135,8 @@ func (s *Service) Live(ctx context.Context, id string) error {
 // least 1. Concurrent uses never take more than is left. If idem was recorded before, nothing is
 // taken and the first result is returned. idem may be nil. It returns database.ErrNotFound,
 // database.ErrExpired, ledger.ErrExhausted (with the unchanged session) or
-// ledger.ErrIdempotencyReuse.
-func (s *Service) Use(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
+// database.ErrIdempotencyReuse.
+func (s *Service) Use(ctx context.Context, id string, n int64, idem *database.Idempotency) (ledger.Session, error) {
 	if idem != nil { // the key is stored
 		if err := s.opt.Space(0); err != nil {
 			return ledger.Session{}, err

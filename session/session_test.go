@@ -76,7 +76,7 @@ func TestGrant(t *testing.T) {
 type lostResults struct{ session.Store }
 
 // CreateSession creates a session, and returns an unknown outcome.
-func (s lostResults) CreateSession(ctx context.Context, made ledger.Session, idem *ledger.Idempotency) (ledger.Session, error) {
+func (s lostResults) CreateSession(ctx context.Context, made ledger.Session, idem *database.Idempotency) (ledger.Session, error) {
 	if _, err := s.Store.CreateSession(ctx, made, idem); err != nil {
 		return ledger.Session{}, err
 	}
@@ -97,7 +97,7 @@ func TestGrantOfUnknownOutcome(t *testing.T) {
 	if found, err := s.Get(t.Context(), got.ID); err != nil || found.Left != 3 {
 		t.Errorf("the session: %+v, %v", found, err)
 	}
-	got, err = s.Grant(t.Context(), "me", &ledger.Idempotency{Scope: "grant", Key: "k"})
+	got, err = s.Grant(t.Context(), "me", &database.Idempotency{Scope: "grant", Key: "k"})
 	if !errors.Is(err, database.ErrUnknownOutcome) || got != (ledger.Session{}) {
 		t.Errorf("with a key: %+v, %v, want no session", got, err)
 	}
@@ -116,7 +116,7 @@ func TestSpaceForIdempotencyKeys(t *testing.T) {
 	id := grant(t, s).ID
 	full = true
 	testenv.Is(t, testenv.Error(s.Grant(t.Context(), "me", nil)), errFull, "a grant without space")
-	_, err := s.Use(t.Context(), id, 1, &ledger.Idempotency{Scope: "use", Key: "k"})
+	_, err := s.Use(t.Context(), id, 1, &database.Idempotency{Scope: "use", Key: "k"})
 	testenv.Is(t, err, errFull, "a use with a key without space")
 	used, err := s.Use(t.Context(), id, 1, nil)
 	check(t, used, err, 2, 1)
@@ -166,7 +166,7 @@ func TestOnlyPositiveCounts(t *testing.T) {
 	s, _ := newService(t, session.Options{Grant: 10})
 	id := grant(t, s).ID
 	testenv.Must(s.Use(t.Context(), id, 3, nil))(t)
-	key := &ledger.Idempotency{Scope: "use", Key: "k"}
+	key := &database.Idempotency{Scope: "use", Key: "k"}
 	for _, n := range []int64{0, -1, -1 << 63} {
 		for what, err := range map[string]error{
 			"used":            testenv.Error(s.Use(t.Context(), id, n, nil)),

@@ -43,7 +43,7 @@ func TestBrokenDatabasesAreCaught(t *testing.T) {
 // waitsForever uses sessions regardless of the caller's patience.
 type waitsForever struct{ dbtest.Correct }
 
-func (s waitsForever) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
+func (s waitsForever) UseSession(ctx context.Context, id string, n int64, idem *database.Idempotency) (ledger.Session, error) {
 	return s.Correct.UseSession(database.WithPatience(ctx, time.Hour), id, n, idem)
 }
 
@@ -65,7 +65,7 @@ func (s replacesAny) ReplaceProperty(ctx context.Context, name, _, value string)
 // ignoresContext uses a chunkset for a caller that was cancelled.
 type ignoresContext struct{ dbtest.Correct }
 
-func (s ignoresContext) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
+func (s ignoresContext) UseSession(ctx context.Context, id string, n int64, idem *database.Idempotency) (ledger.Session, error) {
 	out, err := s.Correct.UseSession(context.WithoutCancel(ctx), id, n, idem)
 	return out, errors.Join(err, ctx.Err())
 }

@@ -18,7 +18,7 @@ func cancelled(p *Probe) {
 	ctx, cancel := context.WithCancel(p.Ctx)
 	cancel()
 	e := p.Extent(0, 0, 1)
-	idem := &ledger.Idempotency{Scope: "s", Key: "k"}
+	idem := &database.Idempotency{Scope: "s", Key: "k"}
 	from := metastore.BlobName{Account: "a", Name: "name"}
 	for name, verb := range map[string]func() error{
 		"commit": func() error {

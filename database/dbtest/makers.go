@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/access/keys"
+	"sluice/database"
 	"sluice/ledger"
 	"sluice/metastore"
 )
@@ -99,6 +100,6 @@ func (p *Probe) NewKey(id string) keys.Key {
 }
 
 // Idem returns an idempotency key, with the same hash each time.
-func Idem(scope, key string) *ledger.Idempotency {
-	return &ledger.Idempotency{Scope: scope, Key: key, Hash: [32]byte{1, 2, 3}}
+func Idem(scope, key string) *database.Idempotency {
+	return &database.Idempotency{Scope: scope, Key: key, Hash: [32]byte{1, 2, 3}}
 }

@@ -16,7 +16,7 @@ func patienceOver(p *Probe) {
 	Value(p.Store.CreateSession(p.Ctx, ledger.Session{ID: "session", Total: 3, Left: 3, Expires: p.Clock.Now().Add(time.Hour)}, nil))
 	over := database.WithPatience(p.Ctx, 0)
 	p.Is(Error(p.Store.UseSession(over, "session", 1, nil)), database.ErrBusy, "use that may not wait")
-	p.Is(Error(p.Store.UseSession(over, "session", 1, &ledger.Idempotency{Scope: "use", Key: "key"})), database.ErrBusy, "keyed use that may not wait")
+	p.Is(Error(p.Store.UseSession(over, "session", 1, &database.Idempotency{Scope: "use", Key: "key"})), database.ErrBusy, "keyed use that may not wait")
 	p.Is(p.Store.SetProperty(over, "property", "value"), database.ErrBusy, "write that may not wait")
 	p.Is(Error(p.Store.Session(over, "session")), database.ErrBusy, "read that may not wait")
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/access/keys"
+	"sluice/database"
 	"sluice/database/dbtest"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/internal/testenv"
@@ -145,7 +146,7 @@ func fill(tb testing.TB, s *Store, parts int) {
 	f.upload("aborted", 2)
 	f.note(f.AbortUpload(f.ctx, "aborted"))
 	f.note(f.CreateSession(f.ctx, ledger.Session{ID: "granted", Total: 5, Left: 5, Expires: time.Now().Add(time.Hour)},
-		&ledger.Idempotency{Scope: "s", Key: "k", Hash: sha256.Sum256(nil)}))
+		&database.Idempotency{Scope: "s", Key: "k", Hash: sha256.Sum256(nil)}))
 	f.note(f.UseSession(f.ctx, "granted", 2, nil))
 	f.note(f.OpenChannel(f.ctx, ledger.Channel{ID: "channel", PaymentChannelID: 1, Receiver: "r", Asset: "a", Deposit: 1 << 62, Expires: time.Now().Add(time.Hour)}, nil))
 	pay := func(sequence, amount int64) ledger.Payment {

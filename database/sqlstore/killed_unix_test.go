@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/internal/testenv"
 	"sluice/ledger"
@@ -123,7 +124,7 @@ func payOne(ctx context.Context, s *Store, name string, g int) (int64, error) {
 		_, err = s.Buy(ctx, buy, nil)
 	case 1:
 		buy.Session.ID, buy.Refill = crashSession, true
-		_, err = s.Buy(ctx, buy, &ledger.Idempotency{Scope: "buy", Key: name})
+		_, err = s.Buy(ctx, buy, &database.Idempotency{Scope: "buy", Key: name})
 	default:
 		if _, err = s.PayRead(ctx, ledger.ReadPurchase{Payment: pay, Price: crashPrice, Count: 3}); err == nil {
 			err = s.Book(ctx, []ledger.Settlement{{Channel: c.ID, Sequence: pay.Sequence, Amount: pay.Amount}})

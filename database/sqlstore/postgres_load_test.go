@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database"
 	"sluice/database/sqlstore/internal/pgproxy"
 	"sluice/internal/testenv"
 	"sluice/ledger"
@@ -111,7 +112,7 @@ func (l *faultLoad) call(g int, name string) error {
 			return err
 		}
 	case 2:
-		idem := &ledger.Idempotency{Scope: "use", Key: name}
+		idem := &database.Idempotency{Scope: "use", Key: name}
 		if _, err := l.store.UseSession(ctx, faultSession, 1, idem); err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ func storeUndue(t *testing.T, s *Store) (check func()) {
 	fatal(err)
 	_, err = s.CreateSession(ctx, ledger.Session{ID: "session", Total: 9, Left: 9, Expires: now.Add(60 * 24 * time.Hour)}, nil)
 	fatal(err)
-	idem := &ledger.Idempotency{Scope: "s", Key: "k"}
+	idem := &database.Idempotency{Scope: "s", Key: "k"}
 	_, err = s.UseSession(ctx, "session", 2, idem)
 	fatal(err)
 	blob := metastore.Blob{Account: "a", Name: "live", Content: metastore.NewContentID(now), Expires: now.Add(time.Hour)}

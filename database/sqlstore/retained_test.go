@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database"
 	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
@@ -48,7 +49,7 @@ func TestMigratesRetained(t *testing.T) {
 		retains(row+10, "an overwrite")
 		must(s.BeginUpload(t.Context(), metastore.Upload{ID: "u", Account: "a", Name: "name", Content: metastore.NewContentID(s.Now()), PartSize: 5, Owner: "x"}))
 		must(s.OpenChannel(t.Context(), ledger.Channel{ID: "c", PaymentChannelID: 1, Expires: s.Now().Add(time.Hour)},
-			&ledger.Idempotency{Scope: "s", Key: "k", Owner: "x"}))
+			&database.Idempotency{Scope: "s", Key: "k", Owner: "x"}))
 		const all = row + 10 + row + 4 + row
 		retains(all, "a begin and a record")
 

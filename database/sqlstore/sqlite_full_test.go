@@ -58,7 +58,7 @@ func TestFullDatabase(t *testing.T) {
 			testenv.Is(t, testenv.Error(commit(fmt.Sprint("too much", i))), database.ErrNoSpace, "commit to a full database")
 		})
 		wg.Go(func() {
-			idem := &ledger.Idempotency{Scope: "s", Key: fmt.Sprint(i)}
+			idem := &database.Idempotency{Scope: "s", Key: fmt.Sprint(i)}
 			testenv.Is(t, testenv.Error(s.UseSession(ctx, "session", 1, idem)), nil, "use of a session in a batch with a commit that does not fit")
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/access/keys"
+	"sluice/database"
 	"sluice/ledger"
 	"sluice/metastore"
 )
@@ -187,7 +188,7 @@ func (d tracedDatabase) Unreferenced(ctx context.Context, keys []string) (_ []st
 }
 
 // CreateSession implements ledger.Sessions.
-func (d tracedDatabase) CreateSession(ctx context.Context, s ledger.Session, idem *ledger.Idempotency) (_ ledger.Session, err error) {
+func (d tracedDatabase) CreateSession(ctx context.Context, s ledger.Session, idem *database.Idempotency) (_ ledger.Session, err error) {
 	ctx, span := d.begin(ctx, "metastore.CreateSession")
 	defer span.end(&err)
 	return d.Database.CreateSession(ctx, s, idem)
@@ -201,7 +202,7 @@ func (d tracedDatabase) Session(ctx context.Context, id string) (_ ledger.Sessio
 }
 
 // UseSession implements ledger.Sessions.
-func (d tracedDatabase) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (_ ledger.Session, err error) {
+func (d tracedDatabase) UseSession(ctx context.Context, id string, n int64, idem *database.Idempotency) (_ ledger.Session, err error) {
 	ctx, span := d.begin(ctx, "metastore.UseSession")
 	defer span.end(&err)
 	return d.Database.UseSession(ctx, id, n, idem)
@@ -229,14 +230,14 @@ func (d tracedDatabase) ReturnChunksets(ctx context.Context, id string, n int64,
 }
 
 // OpenChannel implements ledger.Channels.
-func (d tracedDatabase) OpenChannel(ctx context.Context, c ledger.Channel, idem *ledger.Idempotency) (_ ledger.Channel, err error) {
+func (d tracedDatabase) OpenChannel(ctx context.Context, c ledger.Channel, idem *database.Idempotency) (_ ledger.Channel, err error) {
 	ctx, span := d.begin(ctx, "metastore.OpenChannel")
 	defer span.end(&err)
 	return d.Database.OpenChannel(ctx, c, idem)
 }
 
 // RecordedChannel implements ledger.Channels.
-func (d tracedDatabase) RecordedChannel(ctx context.Context, idem ledger.Idempotency) (_ ledger.Channel, err error) {
+func (d tracedDatabase) RecordedChannel(ctx context.Context, idem database.Idempotency) (_ ledger.Channel, err error) {
 	ctx, span := d.begin(ctx, "metastore.RecordedChannel")
 	defer span.end(&err)
 	return d.Database.RecordedChannel(ctx, idem)
@@ -264,7 +265,7 @@ func (d tracedDatabase) ChannelSessions(ctx context.Context, id string, limit in
 }
 
 // AddDeposit implements ledger.Channels.
-func (d tracedDatabase) AddDeposit(ctx context.Context, id string, amount int64, idem *ledger.Idempotency) (_ ledger.Channel, err error) {
+func (d tracedDatabase) AddDeposit(ctx context.Context, id string, amount int64, idem *database.Idempotency) (_ ledger.Channel, err error) {
 	ctx, span := d.begin(ctx, "metastore.AddDeposit")
 	defer span.end(&err)
 	return d.Database.AddDeposit(ctx, id, amount, idem)
@@ -285,7 +286,7 @@ func (d tracedDatabase) CloseChannel(ctx context.Context, id string) (_ ledger.C
 }
 
 // Buy implements ledger.Payments.
-func (d tracedDatabase) Buy(ctx context.Context, p ledger.Purchase, idem *ledger.Idempotency) (_ ledger.Session, err error) {
+func (d tracedDatabase) Buy(ctx context.Context, p ledger.Purchase, idem *database.Idempotency) (_ ledger.Session, err error) {
 	ctx, span := d.begin(ctx, "metastore.Buy")
 	defer span.end(&err)
 	return d.Database.Buy(ctx, p, idem)

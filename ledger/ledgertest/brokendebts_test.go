@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database"
 	"sluice/database/dbtest"
 	"sluice/ledger"
 )
@@ -164,7 +165,7 @@ func (s offersLive) Settlements(ctx context.Context, after ledger.Settlement, li
 
 type opensAhead struct{ dbtest.Correct }
 
-func (s opensAhead) OpenChannel(ctx context.Context, c ledger.Channel, idem *ledger.Idempotency) (ledger.Channel, error) {
+func (s opensAhead) OpenChannel(ctx context.Context, c ledger.Channel, idem *database.Idempotency) (ledger.Channel, error) {
 	if c.ChainTime.After(s.Now()) {
 		c.ChainTime = s.Now()
 	}
@@ -220,7 +221,7 @@ func (s paysBadly) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.C
 	return s.Correct.PayRead(ctx, r)
 }
 
-func (s paysBadly) Buy(ctx context.Context, p ledger.Purchase, idem *ledger.Idempotency) (ledger.Session, error) {
+func (s paysBadly) Buy(ctx context.Context, p ledger.Purchase, idem *database.Idempotency) (ledger.Session, error) {
 	s.change(&p.Payment)
 	return s.Correct.Buy(ctx, p, idem)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"sluice/database"
 	"sluice/database/dbtest"
 	"sluice/ledger"
 )
@@ -24,9 +25,9 @@ func TestBrokenFoldsAreCaught(t *testing.T) {
 // opensAny ignores which request opened a channel.
 type opensAny struct{ dbtest.Correct }
 
-func (s opensAny) RecordedChannel(ctx context.Context, idem ledger.Idempotency) (ledger.Channel, error) {
+func (s opensAny) RecordedChannel(ctx context.Context, idem database.Idempotency) (ledger.Channel, error) {
 	c, err := s.Correct.RecordedChannel(ctx, idem)
-	if errors.Is(err, ledger.ErrIdempotencyReuse) {
+	if errors.Is(err, database.ErrIdempotencyReuse) {
 		err = nil
 	}
 	return c, err

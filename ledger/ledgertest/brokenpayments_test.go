@@ -79,7 +79,7 @@ func (s anySequence) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger
 	return s.Correct.PayRead(ctx, r)
 }
 
-func (s anySequence) Buy(ctx context.Context, p ledger.Purchase, idem *ledger.Idempotency) (ledger.Session, error) {
+func (s anySequence) Buy(ctx context.Context, p ledger.Purchase, idem *database.Idempotency) (ledger.Session, error) {
 	c, err := s.FindChannel(ctx, p.Payment.Sender, p.Payment.Receiver, p.Payment.Asset, p.Payment.PaymentChannelID)
 	if err == nil && p.Payment.Sequence <= c.Sequence && c.Sequence < 1<<63-1 {
 		p.Payment.Sequence = c.Sequence + 1
@@ -90,7 +90,7 @@ func (s anySequence) Buy(ctx context.Context, p ledger.Purchase, idem *ledger.Id
 // bindsFirst binds a channel to any sender who tries.
 type bindsFirst struct{ dbtest.Correct }
 
-func (s bindsFirst) Buy(ctx context.Context, p ledger.Purchase, idem *ledger.Idempotency) (ledger.Session, error) {
+func (s bindsFirst) Buy(ctx context.Context, p ledger.Purchase, idem *database.Idempotency) (ledger.Session, error) {
 	c, err := s.FindChannel(ctx, p.Payment.Sender, p.Payment.Receiver, p.Payment.Asset, p.Payment.PaymentChannelID)
 	if err != nil {
 		return ledger.Session{}, err
@@ -130,7 +130,7 @@ func (s returnsTwice) ReturnCredit(ctx context.Context, id string, count, price 
 
 type chargesLess struct{ dbtest.Correct }
 
-func (s chargesLess) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
+func (s chargesLess) UseSession(ctx context.Context, id string, n int64, idem *database.Idempotency) (ledger.Session, error) {
 	return s.Correct.UseSession(ctx, id, max(n-1, min(n, 1)), idem)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"sluice/database"
 	"sluice/database/dbtest"
 	"sluice/ledger"
 )
@@ -20,7 +21,7 @@ func TestBrokenSessionsAreCaught(t *testing.T) {
 
 type chargesTwice struct{ dbtest.Correct }
 
-func (s chargesTwice) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
+func (s chargesTwice) UseSession(ctx context.Context, id string, n int64, idem *database.Idempotency) (ledger.Session, error) {
 	out, err := s.Correct.UseSession(ctx, id, n, idem)
 	if err != nil {
 		return out, err
@@ -35,7 +36,7 @@ func (s chargesTwice) UseSession(ctx context.Context, id string, n int64, idem *
 // losesCharge reads, and writes a result computed from that, so a concurrent charge is lost.
 type losesCharge struct{ dbtest.Correct }
 
-func (s losesCharge) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
+func (s losesCharge) UseSession(ctx context.Context, id string, n int64, idem *database.Idempotency) (ledger.Session, error) {
 	before, err := s.Session(ctx, id)
 	if err != nil {
 		return before, err
@@ -50,20 +51,20 @@ func (s losesCharge) UseSession(ctx context.Context, id string, n int64, idem *l
 
 type noIdempotency struct{ dbtest.Correct }
 
-func (s noIdempotency) UseSession(ctx context.Context, id string, n int64, _ *ledger.Idempotency) (ledger.Session, error) {
+func (s noIdempotency) UseSession(ctx context.Context, id string, n int64, _ *database.Idempotency) (ledger.Session, error) {
 	return s.Correct.UseSession(ctx, id, n, nil)
 }
 
-func (s noIdempotency) CreateSession(ctx context.Context, session ledger.Session, _ *ledger.Idempotency) (ledger.Session, error) {
+func (s noIdempotency) CreateSession(ctx context.Context, session ledger.Session, _ *database.Idempotency) (ledger.Session, error) {
 	return s.Correct.CreateSession(ctx, session, nil)
 }
 
 // noHash replays an outcome to any request with the key.
 type noHash struct{ dbtest.Correct }
 
-func (s noHash) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
+func (s noHash) UseSession(ctx context.Context, id string, n int64, idem *database.Idempotency) (ledger.Session, error) {
 	if idem != nil {
-		idem = &ledger.Idempotency{Scope: idem.Scope, Key: idem.Key}
+		idem = &database.Idempotency{Scope: idem.Scope, Key: idem.Key}
 	}
 	return s.Correct.UseSession(ctx, id, n, idem)
 }

@@ -33,7 +33,7 @@ func idempotentUse(p *probe) {
 		p.Reopen()
 	}
 	// Scope and key are two strings, which are not concatenated.
-	for i, k := range []*ledger.Idempotency{dbtest.Idem("s", "l"), dbtest.Idem("t", "k"), dbtest.Idem("sk", ""), dbtest.Idem("", "sk")} {
+	for i, k := range []*database.Idempotency{dbtest.Idem("s", "l"), dbtest.Idem("t", "k"), dbtest.Idem("sk", ""), dbtest.Idem("", "sk")} {
 		got := dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, k))
 		p.Must(got.Left == int64(7-i), "another scope or key was taken for the first: %d left", got.Left)
 	}
@@ -71,7 +71,7 @@ func idempotentChannel(p *probe) {
 	p.Equal(opened, first, "opened channel")
 	another := *dbtest.Idem("s", "k")
 	another.Hash[31] = 1
-	p.Is(dbtest.Error(p.Store.RecordedChannel(p.Ctx, another)), ledger.ErrIdempotencyReuse, "opened channel with the key of another request")
+	p.Is(dbtest.Error(p.Store.RecordedChannel(p.Ctx, another)), database.ErrIdempotencyReuse, "opened channel with the key of another request")
 	c.ID = "two"
 	p.Equal(dbtest.Value(p.Store.OpenChannel(p.Ctx, c, dbtest.Idem("s", "k"))), first, "replay")
 	p.Is(dbtest.Error(p.Store.OpenChannel(p.Ctx, c, dbtest.Idem("s", "other"))), database.ErrExists, "second open with another key")
@@ -84,10 +84,10 @@ func idempotentHash(p *probe) {
 	dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k")))
 	other := dbtest.Idem("s", "k")
 	other.Hash[31] = 1
-	p.Is(dbtest.Error(p.Store.UseSession(p.Ctx, "session", 1, other)), ledger.ErrIdempotencyReuse, "use with the key of another request")
-	p.Is(dbtest.Error(p.Store.CreateSession(p.Ctx, ledger.Session{ID: "x", Expires: p.Clock.Now().Add(time.Hour)}, other)), ledger.ErrIdempotencyReuse, "create with the key of another request")
+	p.Is(dbtest.Error(p.Store.UseSession(p.Ctx, "session", 1, other)), database.ErrIdempotencyReuse, "use with the key of another request")
+	p.Is(dbtest.Error(p.Store.CreateSession(p.Ctx, ledger.Session{ID: "x", Expires: p.Clock.Now().Add(time.Hour)}, other)), database.ErrIdempotencyReuse, "create with the key of another request")
 	p.Is(dbtest.Error(p.Store.Session(p.Ctx, "x")), database.ErrNotFound, "session that was refused")
-	p.Is(dbtest.Error(p.Store.OpenChannel(p.Ctx, ledger.Channel{ID: "x", Expires: p.Clock.Now().Add(time.Hour)}, other)), ledger.ErrIdempotencyReuse, "open with the key of another request")
+	p.Is(dbtest.Error(p.Store.OpenChannel(p.Ctx, ledger.Channel{ID: "x", Expires: p.Clock.Now().Add(time.Hour)}, other)), database.ErrIdempotencyReuse, "open with the key of another request")
 	p.Must(p.left("session") == 9, "a refused use deducted a chunkset")
 }
 
@@ -109,7 +109,7 @@ func idempotentRetention(p *probe) {
 		s.Left--
 		s.Used++
 		p.Equal(first, s, "use in round %d", round)
-		p.Clock.Advance(ledger.IdempotencyRetention - time.Microsecond)
+		p.Clock.Advance(database.IdempotencyRetention - time.Microsecond)
 		p.Equal(dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k"))), first, "replay at the end of the retention")
 		p.Clock.Advance(time.Microsecond)
 	}
@@ -117,7 +117,7 @@ func idempotentRetention(p *probe) {
 	other.Hash[0] = 77
 	got := dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, other))
 	p.Must(got.Left == s.Left-1, "%d left", got.Left)
-	p.Is(dbtest.Error(p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k"))), ledger.ErrIdempotencyReuse, "the key now belongs to the other request")
+	p.Is(dbtest.Error(p.Store.UseSession(p.Ctx, "session", 1, dbtest.Idem("s", "k"))), database.ErrIdempotencyReuse, "the key now belongs to the other request")
 }
 
 // idempotentRacing sends the same requests concurrently over two handles.

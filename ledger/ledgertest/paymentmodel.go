@@ -237,12 +237,12 @@ func (b *bank) read(r ledger.ReadPurchase) {
 }
 
 func (b *bank) buy(buy ledger.Purchase, key string) {
-	var once *ledger.Idempotency
+	var once *database.Idempotency
 	if key != "" {
 		once = dbtest.Idem(b.name, key)
 	}
 	got, err := b.store.Buy(b.p.Ctx, buy, once)
-	if o, ok := b.bought[key]; ok && key != "" && b.now().Before(o.at.Add(ledger.IdempotencyRetention)) {
+	if o, ok := b.bought[key]; ok && key != "" && b.now().Before(o.at.Add(database.IdempotencyRetention)) {
 		b.p.Agree("buy replayed", got, o.session, err, nil)
 		return
 	}
@@ -323,7 +323,7 @@ func (b *bank) use() {
 // again reports whether this return was made before, and within the retention.
 func (b *bank) again(kind, id, request string) bool {
 	at, ok := b.returned[kind+id+request]
-	return ok && b.now().Before(at.Add(ledger.IdempotencyRetention))
+	return ok && b.now().Before(at.Add(database.IdempotencyRetention))
 }
 
 func (b *bank) giveBack() {

@@ -387,7 +387,7 @@ func paymentReturn(p *probe) {
 	p.Must(s.Total == 1, "the credit bought %d chunksets", s.Total)
 	dbtest.Value(p.Store.CloseChannel(p.Ctx, "channel"))
 	back(1, 10, "closed", 10)
-	p.Clock.Advance(ledger.IdempotencyRetention - time.Microsecond)
+	p.Clock.Advance(database.IdempotencyRetention - time.Microsecond)
 	p.Purge()
 	back(1, 10, "closed", 10)
 	p.Clock.Advance(dbtest.ChannelLife)
@@ -411,7 +411,7 @@ func paymentIdempotent(p *probe) {
 	}
 	other := dbtest.Idem("buy", "k")
 	other.Hash[0]++
-	p.refused("channel", ledger.ErrIdempotencyReuse, "the key of another request", func() error {
+	p.refused("channel", database.ErrIdempotencyReuse, "the key of another request", func() error {
 		return dbtest.Error(p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 2, 20), 3, "two"), other))
 	})
 	// A refusal is not recorded.
@@ -420,7 +420,7 @@ func paymentIdempotent(p *probe) {
 	})
 	got := dbtest.Value(p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 2, 60), 50, "two"), dbtest.Idem("buy", "l")))
 	p.Must(got.ID == "two" && got.Total == 1, "session %+v", got)
-	p.Clock.Advance(ledger.IdempotencyRetention)
+	p.Clock.Advance(database.IdempotencyRetention)
 	p.refused("channel", &ledger.StaleError{Stored: p.pay(c, 2, 60).Proof}, "the same after its retention", func() error {
 		return dbtest.Error(p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 1, 10), 3, "three"), dbtest.Idem("buy", "k")))
 	})

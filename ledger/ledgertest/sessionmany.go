@@ -14,7 +14,7 @@ import (
 func sessionUseMany(p *probe) {
 	want := p.Session("session", 10)
 	for _, step := range []struct{ n, left int64 }{{3, 7}, {8, -1}, {7, 0}, {1, -1}, {1<<63 - 1, -1}} {
-		for i, key := range []*ledger.Idempotency{nil, dbtest.Idem("s", fmt.Sprint(step))} {
+		for i, key := range []*database.Idempotency{nil, dbtest.Idem("s", fmt.Sprint(step))} {
 			if step.left >= 0 && i > 0 {
 				continue
 			}

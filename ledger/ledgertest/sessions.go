@@ -77,7 +77,7 @@ func sessionExpiry(p *probe) {
 	p.Clock.Advance(time.Microsecond)
 	for _, id := range []string{"session", "empty"} {
 		p.Is(dbtest.Error(p.Store.UseSession(p.Ctx, id, 1, nil)), database.ErrExpired, "use of %s at the expiry", id)
-		p.Is(dbtest.Error(p.Store.UseSession(p.Ctx, id, 1, &ledger.Idempotency{Scope: id, Key: "k"})), database.ErrExpired, "use of %s at the expiry, with a key", id)
+		p.Is(dbtest.Error(p.Store.UseSession(p.Ctx, id, 1, &database.Idempotency{Scope: id, Key: "k"})), database.ErrExpired, "use of %s at the expiry, with a key", id)
 	}
 	p.Must(p.left("session") == 4, "an expired session was charged")
 	p.Clock.Advance(ledger.SessionRetention - time.Microsecond)
@@ -102,9 +102,9 @@ func sessionRacingUses(p *probe) {
 	errs := dbtest.Race(callers*sessions, func(i int) error {
 		id := fmt.Sprint("session", i%sessions)
 		for k := range each {
-			var idem *ledger.Idempotency
+			var idem *database.Idempotency
 			if k%4 == 3 {
-				idem = &ledger.Idempotency{Scope: id, Key: fmt.Sprint(i, "-", k)}
+				idem = &database.Idempotency{Scope: id, Key: fmt.Sprint(i, "-", k)}
 			}
 			s, err := handles[(i/sessions+k)%2].UseSession(p.Ctx, id, 1, idem)
 			switch {

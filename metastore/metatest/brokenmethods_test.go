@@ -448,7 +448,7 @@ func (s countsLater) CommitBlob(ctx context.Context, b metastore.Blob, extents [
 // countsRepeats counts a channel again that was opened before.
 type countsRepeats struct{ dbtest.Correct }
 
-func (s countsRepeats) OpenChannel(ctx context.Context, c ledger.Channel, idem *ledger.Idempotency) (ledger.Channel, error) {
+func (s countsRepeats) OpenChannel(ctx context.Context, c ledger.Channel, idem *database.Idempotency) (ledger.Channel, error) {
 	out, err := s.Correct.OpenChannel(ctx, c, idem)
 	if err == nil && out.ID != c.ID {
 		err = s.Exec(ctx, `UPDATE usage SET channels = channels + 1 WHERE owner = $1`, []byte(out.Owner))

@@ -460,13 +460,13 @@ func (h *history) Session(ctx context.Context, s whole.Database, id string, left
 
 func (h *history) use(ctx context.Context, s whole.Database, id, key string) {
 	m, now := h.model, h.p.Clock.Now()
-	var once *ledger.Idempotency
+	var once *database.Idempotency
 	if key != "" {
 		once = dbtest.Idem(id, key)
 		once.Owner = h.owners()[int(key[0])%2] // k has an owner, l has none
 	}
 	got, err := s.UseSession(ctx, id, 1, once)
-	if o, ok := m.once[id+key]; ok && key != "" && now.Before(o.at.Add(ledger.IdempotencyRetention)) {
+	if o, ok := m.once[id+key]; ok && key != "" && now.Before(o.at.Add(database.IdempotencyRetention)) {
 		h.p.Agree("use replayed", got, o.outcome, err, nil)
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"sluice/database"
 	"sluice/database/dbtest"
 	"sluice/database/whole"
 	"sluice/ledger"
@@ -105,7 +106,7 @@ func (h *history) Purge(ctx context.Context, s whole.Database, limit int) {
 		u.forgotten = u.forgotten || !u.Ended.IsZero() && !now.Before(u.Ended.Add(metastore.UploadRetention))
 	}
 	for key, o := range m.once {
-		if !now.Before(o.at.Add(ledger.IdempotencyRetention)) {
+		if !now.Before(o.at.Add(database.IdempotencyRetention)) {
 			delete(m.once, key)
 		}
 	}

@@ -18,7 +18,7 @@ func usageChannels(p *probe) {
 		p.OK(err, "usage of %q", owner)
 		p.Equal(got, metastore.Used{Channels: channels}, "usage of %q after %s", owner, fmt.Sprintf(format, a...))
 	}
-	open := func(id, owner string, number int64, idem *ledger.Idempotency) (ledger.Channel, error) {
+	open := func(id, owner string, number int64, idem *database.Idempotency) (ledger.Channel, error) {
 		return p.Store.OpenChannel(p.Ctx, ledger.Channel{
 			ID: id, PaymentChannelID: number, Sender: "s", Receiver: "r", Asset: "a", Deposit: 10, Owner: owner, Expires: p.Clock.Now().Add(time.Hour),
 		}, idem)
@@ -62,7 +62,7 @@ func usageOfRecords(p *probe) {
 		dbtest.Value(p.Store.OpenChannel(p.Ctx, ledger.Channel{
 			ID: "channel " + key, PaymentChannelID: int64(key[0]), Receiver: "r", Asset: "a", Expires: p.Clock.Now().Add(time.Hour),
 		}, i))
-		dbtest.Value(p.Store.AddDeposit(p.Ctx, "channel "+key, 1, &ledger.Idempotency{Scope: "deposit", Key: key, Owner: owner}))
+		dbtest.Value(p.Store.AddDeposit(p.Ctx, "channel "+key, 1, &database.Idempotency{Scope: "deposit", Key: key, Owner: owner}))
 	}
 	for range 3 { // once, and two repeats
 		record("k", "x")
@@ -70,15 +70,15 @@ func usageOfRecords(p *probe) {
 	p.retains("x", 2*row, "two requests")
 	record("l", "")
 	p.retains("", 0, "requests without an owner")
-	p.Is(dbtest.Error(p.Store.AddDeposit(p.Ctx, "unknown", 1, &ledger.Idempotency{Scope: "deposit", Key: "refused", Owner: "x"})), database.ErrNotFound, "deposit")
+	p.Is(dbtest.Error(p.Store.AddDeposit(p.Ctx, "unknown", 1, &database.Idempotency{Scope: "deposit", Key: "refused", Owner: "x"})), database.ErrNotFound, "deposit")
 	dbtest.Value(p.Store.AddDeposit(p.Ctx, "channel k", 1, nil))
 	p.retains("x", 2*row, "requests that are not recorded")
-	p.Clock.Advance(ledger.IdempotencyRetention)
+	p.Clock.Advance(database.IdempotencyRetention)
 	session := ledger.Session{ID: "session", Total: 5, Left: 5, Expires: p.Clock.Now().Add(100 * 24 * time.Hour)}
 	dbtest.Value(p.Store.CreateSession(p.Ctx, session, nil))
 	for _, owner := range []string{"x", "x", "y"} { // the record expires, and is replaced before it is purged
-		dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, &ledger.Idempotency{Scope: "use", Key: "k", Owner: owner}))
-		p.Clock.Advance(ledger.IdempotencyRetention)
+		dbtest.Value(p.Store.UseSession(p.Ctx, "session", 1, &database.Idempotency{Scope: "use", Key: "k", Owner: owner}))
+		p.Clock.Advance(database.IdempotencyRetention)
 	}
 	p.retains("x", 2*row, "replacing the record of another owner")
 	p.retains("y", row, "a use that is recorded")

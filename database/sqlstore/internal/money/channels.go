@@ -32,14 +32,14 @@ func channelFields(c *ledger.Channel) engine.Args {
 }
 
 // OpenChannel implements ledger.Channels. It returns ErrExists also if the id is in use.
-func (s *Ledger) OpenChannel(ctx context.Context, c ledger.Channel, idem *ledger.Idempotency) (ledger.Channel, error) {
+func (s *Ledger) OpenChannel(ctx context.Context, c ledger.Channel, idem *database.Idempotency) (ledger.Channel, error) {
 	return s.writeChannel(ctx, func(t tx) (ledger.Channel, error) {
 		return once(t, idem, outcomeOfChannel, func() (ledger.Channel, error) { return t.addChannel(c) })
 	})
 }
 
 // RecordedChannel implements ledger.Channels.
-func (s *Ledger) RecordedChannel(ctx context.Context, idem ledger.Idempotency) (ledger.Channel, error) {
+func (s *Ledger) RecordedChannel(ctx context.Context, idem database.Idempotency) (ledger.Channel, error) {
 	return s.writeChannel(ctx, func(t tx) (ledger.Channel, error) {
 		return once(t, &idem, outcomeOfChannel, func() (ledger.Channel, error) {
 			return ledger.Channel{}, fmt.Errorf("channel: %w", database.ErrNotFound)
@@ -170,7 +170,7 @@ func (t tx) channelOpen(c ledger.Channel) error {
 }
 
 // AddDeposit implements ledger.Channels.
-func (s *Ledger) AddDeposit(ctx context.Context, id string, amount int64, idem *ledger.Idempotency) (ledger.Channel, error) {
+func (s *Ledger) AddDeposit(ctx context.Context, id string, amount int64, idem *database.Idempotency) (ledger.Channel, error) {
 	return s.writeChannel(ctx, func(t tx) (ledger.Channel, error) {
 		return once(t, idem, outcomeOfChannel, func() (ledger.Channel, error) { return t.addDeposit(id, amount) })
 	})

@@ -18,7 +18,7 @@ import (
 
 // chargeRetention is how long a session keeps a charge that another store or an earlier
 // process recorded.
-const chargeRetention = ledger.IdempotencyRetention
+const chargeRetention = database.IdempotencyRetention
 
 // chargeRecord is a session's charge that has taken effect. A session's records are a column of its
 // row, so that a charge needs no statement of its own. Each transaction replaces its own store's

@@ -73,7 +73,7 @@ var outcomeClock = time.Date(2026, 3, 4, 5, 6, 7, 890123000, time.UTC)
 func outcomeCalls() []struct {
 	name   string
 	before func(context.Context, *Ledger) error
-	call   func(context.Context, *Ledger, *ledger.Idempotency) (any, error)
+	call   func(context.Context, *Ledger, *database.Idempotency) (any, error)
 } {
 	expires := outcomeClock.Add(30 * 24 * time.Hour)
 	pay := func(sequence, amount int64) ledger.Payment {
@@ -83,34 +83,34 @@ func outcomeCalls() []struct {
 	return []struct {
 		name   string
 		before func(context.Context, *Ledger) error
-		call   func(context.Context, *Ledger, *ledger.Idempotency) (any, error)
+		call   func(context.Context, *Ledger, *database.Idempotency) (any, error)
 	}{
-		{name: "open-channel", call: func(ctx context.Context, s *Ledger, idem *ledger.Idempotency) (any, error) {
+		{name: "open-channel", call: func(ctx context.Context, s *Ledger, idem *database.Idempotency) (any, error) {
 			return s.OpenChannel(ctx, ledger.Channel{ID: "channel", PaymentChannelID: 1<<63 - 1, Receiver: "receiver", Asset: "asset", Deposit: 1000, Expires: expires}, idem)
 		}},
-		{name: "open-channel-of-owner", call: func(ctx context.Context, s *Ledger, idem *ledger.Idempotency) (any, error) {
+		{name: "open-channel-of-owner", call: func(ctx context.Context, s *Ledger, idem *database.Idempotency) (any, error) {
 			return s.OpenChannel(ctx, ledger.Channel{ID: "<bound> & \u2028 \xff", PaymentChannelID: 2, Sender: "sender", Receiver: "receiver", Asset: "asset", Owner: "owner", Expires: expires}, idem)
 		}},
-		{name: "create-session", call: func(ctx context.Context, s *Ledger, idem *ledger.Idempotency) (any, error) {
+		{name: "create-session", call: func(ctx context.Context, s *Ledger, idem *database.Idempotency) (any, error) {
 			return s.CreateSession(ctx, ledger.Session{ID: "granted", Total: 9, Left: 9, Expires: expires}, idem)
 		}},
-		{name: "create-session-of-user", call: func(ctx context.Context, s *Ledger, idem *ledger.Idempotency) (any, error) {
+		{name: "create-session-of-user", call: func(ctx context.Context, s *Ledger, idem *database.Idempotency) (any, error) {
 			return s.CreateSession(ctx, ledger.Session{ID: "user's", UserIdentity: "<user> & \u2028 \xff", Expires: expires.Add(time.Nanosecond)}, idem)
 		}},
-		{name: "use-session", call: func(ctx context.Context, s *Ledger, idem *ledger.Idempotency) (any, error) {
+		{name: "use-session", call: func(ctx context.Context, s *Ledger, idem *database.Idempotency) (any, error) {
 			return s.UseSession(ctx, "granted", 4, idem)
 		}},
-		{name: "buy", call: func(ctx context.Context, s *Ledger, idem *ledger.Idempotency) (any, error) {
+		{name: "buy", call: func(ctx context.Context, s *Ledger, idem *database.Idempotency) (any, error) {
 			return s.Buy(ctx, ledger.Purchase{Payment: pay(1, 100), Price: 7, Session: ledger.Session{ID: "bought", UserIdentity: "user", Expires: expires}}, idem)
 		}},
-		{name: "refill", call: func(ctx context.Context, s *Ledger, idem *ledger.Idempotency) (any, error) {
+		{name: "refill", call: func(ctx context.Context, s *Ledger, idem *database.Idempotency) (any, error) {
 			return s.Buy(ctx, ledger.Purchase{Payment: pay(2, 200), Price: 7, Refill: true, Session: ledger.Session{ID: "bought"}}, idem)
 		}},
 		{name: "add-deposit",
 			before: func(ctx context.Context, s *Ledger) error {
 				return s.Book(ctx, []ledger.Settlement{{Channel: "channel", Sequence: 2, Amount: 200}})
 			},
-			call: func(ctx context.Context, s *Ledger, idem *ledger.Idempotency) (any, error) {
+			call: func(ctx context.Context, s *Ledger, idem *database.Idempotency) (any, error) {
 				return s.AddDeposit(ctx, "channel", 5, idem)
 			}},
 	}
@@ -122,7 +122,7 @@ func outcomeCalls() []struct {
 func TestOutcomesAreThoseOfThePreviousVersion(t *testing.T) {
 	ctx := t.Context()
 	opt := engine.Options{Now: func() time.Time { return outcomeClock }}
-	key := func(name string) *ledger.Idempotency { return &ledger.Idempotency{Scope: "scope", Key: name} }
+	key := func(name string) *database.Idempotency { return &database.Idempotency{Scope: "scope", Key: name} }
 	first := openAt(t, databasePath(t), opt)
 	returned := map[string]any{}
 	var stored strings.Builder
@@ -227,11 +227,11 @@ func TestEveryFieldIsRemembered(t *testing.T) {
 // an outcome that it would misunderstand is an error, so that nothing is done twice.
 func TestOutcomesOfNewerVersions(t *testing.T) {
 	s := openAt(t, databasePath(t), engine.Options{Now: func() time.Time { return outcomeClock }})
-	ignored := &ledger.Idempotency{Key: "ignored"}
+	ignored := &database.Idempotency{Key: "ignored"}
 	rememberOutcome(t, s, ignored, `{"version":1,"id":"session","total":9,"left":9,"colour":"blue"}`)
 	fresh := ledger.Session{ID: "session", Total: 9, Left: 9}
 	testenv.Equal(t, testenv.Must(s.CreateSession(t.Context(), fresh, ignored))(t), fresh, "with an unknown member")
-	refused := &ledger.Idempotency{Key: "refused"}
+	refused := &database.Idempotency{Key: "refused"}
 	rememberOutcome(t, s, refused, `{"version":2,"id":"session","total":9,"left":9}`)
 	if got, err := s.CreateSession(t.Context(), fresh, refused); err == nil || !strings.Contains(err.Error(), "version 2") {
 		t.Errorf("of version 2: %+v, %v", got, err)
@@ -239,7 +239,7 @@ func TestOutcomesOfNewerVersions(t *testing.T) {
 	testenv.Is(t, testenv.Error(s.Session(t.Context(), "session")), database.ErrNotFound, "a session was created")
 }
 
-func storedOutcome(t *testing.T, s *Ledger, idem *ledger.Idempotency) string {
+func storedOutcome(t *testing.T, s *Ledger, idem *database.Idempotency) string {
 	t.Helper()
 	var outcome string
 	testenv.OK(t, s.db.Read(t.Context(), func(t *engine.Tx) error {
@@ -249,7 +249,7 @@ func storedOutcome(t *testing.T, s *Ledger, idem *ledger.Idempotency) string {
 	return outcome
 }
 
-func rememberOutcome(t *testing.T, s *Ledger, idem *ledger.Idempotency, outcome string) {
+func rememberOutcome(t *testing.T, s *Ledger, idem *database.Idempotency, outcome string) {
 	t.Helper()
 	testenv.OK(t, s.db.Write(t.Context(), func(t *engine.Tx) error {
 		_, err := t.Exec(`INSERT INTO idempotency (id, request, outcome, created) VALUES ($1, $2, $3, $4)`,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/requests"
 	"sluice/ledger"
@@ -14,7 +15,7 @@ import (
 
 // Buy implements ledger.Payments. It returns ErrExists if a new session's id is in use. A granted
 // session still has no channel after it is refilled.
-func (s *Ledger) Buy(ctx context.Context, p ledger.Purchase, idem *ledger.Idempotency) (ledger.Session, error) {
+func (s *Ledger) Buy(ctx context.Context, p ledger.Purchase, idem *database.Idempotency) (ledger.Session, error) {
 	return s.writeSession(ctx, func(t tx) (ledger.Session, error) {
 		return once(t, idem, outcomeOfSession, func() (ledger.Session, error) { return t.buy(p) })
 	})
@@ -238,7 +239,7 @@ func due(c ledger.Channel, p ledger.Payment, now time.Time) time.Time {
 var errNotSold = errors.New("sqlstore: more would be returned than was sold")
 
 // ReturnCredit implements ledger.Payments. It returns an error if the credit would exceed
-// the accepted amount. A return is recorded for ledger.IdempotencyRetention.
+// the accepted amount. A return is recorded for database.IdempotencyRetention.
 func (s *Ledger) ReturnCredit(ctx context.Context, id string, count, price int64, request string) (ledger.Channel, error) {
 	if count < 1 || price < 1 {
 		return ledger.Channel{}, errNegative

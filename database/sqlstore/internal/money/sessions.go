@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/requests"
 	"sluice/ledger"
@@ -14,7 +15,7 @@ var errUnbalanced = errors.New("sqlstore: a new session must have all of its chu
 
 // CreateSession implements ledger.Sessions. It returns ErrExists if the id is in use, and
 // an error if Left is not Total.
-func (s *Ledger) CreateSession(ctx context.Context, session ledger.Session, idem *ledger.Idempotency) (ledger.Session, error) {
+func (s *Ledger) CreateSession(ctx context.Context, session ledger.Session, idem *database.Idempotency) (ledger.Session, error) {
 	return s.writeSession(ctx, func(t tx) (ledger.Session, error) {
 		return once(t, idem, outcomeOfSession, func() (ledger.Session, error) {
 			if session.Left != session.Total || session.Total < 0 {
@@ -47,7 +48,7 @@ func (s *Ledger) Session(ctx context.Context, id string) (ledger.Session, error)
 }
 
 // UseSession implements ledger.Sessions.
-func (s *Ledger) UseSession(ctx context.Context, id string, n int64, idem *ledger.Idempotency) (ledger.Session, error) {
+func (s *Ledger) UseSession(ctx context.Context, id string, n int64, idem *database.Idempotency) (ledger.Session, error) {
 	if n < 1 {
 		return ledger.Session{}, errNegative
 	}
@@ -68,7 +69,7 @@ func (s *Ledger) UseSession(ctx context.Context, id string, n int64, idem *ledge
 }
 
 // ReturnChunksets implements ledger.Sessions. A return is recorded for
-// ledger.IdempotencyRetention.
+// database.IdempotencyRetention.
 func (s *Ledger) ReturnChunksets(ctx context.Context, id string, n int64, request string) (ledger.Session, error) {
 	if n < 1 {
 		return ledger.Session{}, errNegative
