@@ -43,6 +43,9 @@ var (
 	// ErrTotals is returned by Complete if the upload does not have the expected size or ETag.
 	ErrTotals = errors.New("the upload does not have the expected totals")
 
+	// ErrSourceChanging is returned by Copy and Move if the source was replaced again and again.
+	ErrSourceChanging = errors.New("the source was replaced again and again while it was to be copied or moved")
+
 	// ErrUploadChanging is returned by Complete if parts kept arriving.
 	ErrUploadChanging = errors.New("parts kept arriving while the upload was completed")
 

@@ -192,6 +192,7 @@ var errorTable = complete([]errorRow{
 	{is: ledger.ErrChannelExpired, code: wire.CodeChannelExpired, detail: "the channel has expired"},
 	{is: errBlobExpired, code: wire.CodeBlobExpired, detail: errBlobExpired.Error()},
 	{is: errSessionExpired, code: wire.CodeSessionExpired, detail: errSessionExpired.Error()},
+	{is: metastore.ErrNoSource, code: wire.CodeBlobNotFound, detail: errNoBlob.Error()}, // see blobError
 
 	{is: errNoLength, code: wire.CodeLengthRequired},
 	{is: blob.ErrTooLarge, code: wire.CodeTooLarge},
@@ -199,6 +200,7 @@ var errorTable = complete([]errorRow{
 	{is: errContentEncoding, code: wire.CodeContentEncoding},
 	{is: database.ErrIdempotencyReuse, code: wire.CodeIdempotencyReuse, detail: "the Idempotency-Key was used for another request"},
 
+	{is: blob.ErrSourceChanging, code: wire.CodeOverloaded, detail: blob.ErrSourceChanging.Error()},
 	{is: blob.ErrPutTooLong, code: wire.CodePutTooLong, detail: blob.ErrPutTooLong.Error()},
 	{is: metastore.ErrStaleExtent, code: wire.CodePutTooLong, detail: blob.ErrPutTooLong.Error()},
 	{is: metering.ErrBacklog, code: wire.CodeOverloaded, detail: metering.ErrBacklog.Error()},
