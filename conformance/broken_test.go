@@ -119,6 +119,7 @@ var (
 	puts      = matches{"PUT", "/v1/blobs/"}
 	gets      = matches{"GET", "/v1/blobs/"}
 	heads     = matches{"HEAD", "/v1/blobs/"}
+	copies    = matches{"POST", "/v1/blobs/"}
 	deletes   = matches{"DELETE", "/v1/blobs/"}
 	parts     = matches{"PUT", "/parts/"}
 	completes = matches{"POST", "/complete"}
@@ -151,6 +152,19 @@ func requests(m matches, change func(r *http.Request)) func(http.Handler) http.H
 			next.ServeHTTP(w, r)
 		})
 	}
+}
+
+// bodies returns a proxy that changes the JSON object in some requests.
+func bodies(m matches, change func(o map[string]any)) func(http.Handler) http.Handler {
+	return requests(m, func(r *http.Request) {
+		a := &answer{header: http.Header{}}
+		var err error
+		if a.body, err = io.ReadAll(r.Body); err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		a.edit(change)
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(a.body)), int64(len(a.body))
+	})
 }
 
 // without returns a proxy that removes headers from some requests.
@@ -356,6 +370,34 @@ func brokenBlobs() []breakage {
 				a.header.Del("Cache-Control")
 			}
 		})},
+		{"a copy does nothing", "^copy/", swallowing(copies, 200, `{}`)},
+		{"a move does nothing", "^move/", swallowing(copies, 200, `{}`)},
+		{"a copy ignores the conditions on the source", "^copy/", without(copies, "If-Match", "If-None-Match", "If-Unmodified-Since")},
+		{"a copy ignores the conditions on the destination", "^copy/", bodies(copies, func(o map[string]any) {
+			delete(o, "ifMatch")
+			delete(o, "ifNoneMatch")
+		})},
+		{"a copy loses metadata", "^copy/", bodies(copies, func(o map[string]any) {
+			if o["copyTo"] != nil {
+				o["replaceMetadata"] = true
+			}
+		})},
+		{"a copy keeps the metadata that is to be replaced", "^copy/", bodies(copies, func(o map[string]any) {
+			for _, member := range []string{"replaceMetadata", "contentType", "contentLanguage", "metadata"} {
+				delete(o, member)
+			}
+		})},
+		{"a copy removes its source", "^copy/", bodies(copies, func(o map[string]any) {
+			if len(o) == 1 && o["copyTo"] != nil {
+				o["moveTo"], o["copyTo"] = o["copyTo"], nil
+			}
+		})},
+		{"a move keeps the source", "^move/", bodies(copies, func(o map[string]any) {
+			if o["moveTo"] != nil {
+				o["copyTo"], o["moveTo"] = o["moveTo"], nil
+			}
+		})},
+		{"a move is not recorded", "^move/", without(copies, "Idempotency-Key")},
 		{"expiry is ignored", "^expir", without(puts, "Blob-Expires")},
 		{"names are normalised", "^name/", requests(all, func(r *http.Request) {
 			if strings.HasPrefix(r.URL.Path, "/v1/blobs/") {

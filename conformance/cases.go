@@ -14,6 +14,7 @@ var allCases = [][]Case{
 	readConditionCases, ifRangeCases, conditionCases,
 	oneRangeCases, ignoredRangeCases, unsatisfiableRangeCases, boundaryCases, rangeCases,
 	metadataCases, tooLongCases, wrongCacheControlCases, wrongMetadataCases, cachingCases, expiryCases,
+	copyCases, copySizeCases, wrongCopyCases, moveCases, moveSizeCases, hiddenCopyCases,
 	listCases, listAfterCases, moreListCases, wrongListCases, accountListCases,
 	uploadCases, wrongPartCases, wrongUploadListCases, wrongUploadStatusCases, gapCases, wrongBeginCases,
 	sessionCases, unknownSessionCases, wrongSessionCases, wrongKeyCases, jsonCases,

@@ -84,6 +84,7 @@ var hostedCases = needing([]Case{
 // hostedOnly are requests that need a key on a hosted network.
 var needKeyCases = needing(rows("hosted/needs-key", accessRules, Extended, []request{
 	{method: "DELETE", target: "/v1/blobs/0x1/a"},
+	{method: "POST", target: "/v1/blobs/0x1/a", body: `{"moveTo": {"blobName": "b"}}`},
 	{method: "POST", target: "/v1/multipart-uploads", body: `{"rawAccount": "0x1", "rawBlobName": "a"}`},
 	{method: "GET", target: "/v1/multipart-uploads?account=0x1"},
 	{method: "GET", target: "/v1/accounts"},

@@ -26,7 +26,7 @@ var routes = []route{
 	{"reconcile", "/v1/sessions/micropaymentchannels/someChannel/reconcile", []string{"POST"}},
 	{"accounts", "/v1/accounts", []string{"GET"}},
 	{"list", "/v1/blobs/0x1", []string{"GET"}},
-	{"blob", "/v1/blobs/0x1/some/name", []string{"DELETE", "GET", "PUT"}},
+	{"blob", "/v1/blobs/0x1/some/name", []string{"DELETE", "GET", "POST", "PUT"}},
 	{"uploads", "/v1/multipart-uploads", []string{"GET", "POST"}},
 	{"upload", "/v1/multipart-uploads/someUpload", []string{"DELETE", "GET"}},
 	{"part", "/v1/multipart-uploads/someUpload/parts/0", []string{"PUT"}},

@@ -19,6 +19,7 @@ const (
 	reading        = "Reading a blob"
 	caching        = "Caching"
 	uploading      = "Multipart uploads"
+	copying        = "Copying and moving"
 	listing        = "Listing blobs"
 	listAccounts   = "Listing accounts"
 	sessions       = "Sessions"

@@ -80,6 +80,16 @@ func requireScope(scope access.Scope) rule {
 	return func(x *exchange) error { return x.requireScope(scope) }
 }
 
+// requireScopeAt is requireScope for a request that also names an account in its path.
+func requireScopeAt(scope access.Scope, account accountFunc) rule {
+	return func(x *exchange) error {
+		if _, err := account(x); err != nil {
+			return err
+		}
+		return x.requireScope(scope)
+	}
+}
+
 // everyAccount is the account in a request that concerns all accounts: only a key for all accounts
 // is valid for it.
 func everyAccount(*exchange) (string, error) { return "", nil }

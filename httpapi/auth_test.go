@@ -161,11 +161,16 @@ var accessTable = map[string]row{
 	"POST /v1/sessions/micropaymentchannels/{channelId}/renew":     {nothing, onChannel("POST", "/renew", `{"micropaymentUpdate":"AAAA"}`, 400)},
 	"POST /v1/sessions/micropaymentchannels/{channelId}/reconcile": {scoped(access.ScopeAdmin), onChannel("POST", "/reconcile", "", 400)},
 
-	"GET /v1/accounts":                         {scoped(access.ScopeAdmin), static("GET", "/v1/accounts", "", 200)},
-	"GET /v1/figures":                          {scoped(access.ScopeAdmin), static("GET", "/v1/figures", "", 200)},
-	"GET /v1/blobs/{account}":                  {reading(need{scope: access.ScopeRead}), static("GET", "/v1/blobs/"+ours, "", 200)},
-	"GET /v1/blobs/{account}/{blobName...}":    {reading(need{}), onBlob("GET", 200)},
-	"PUT /v1/blobs/{account}/{blobName...}":    {scoped(access.ScopeWrite), onBlob("PUT", 204)},
+	"GET /v1/accounts":                      {scoped(access.ScopeAdmin), static("GET", "/v1/accounts", "", 200)},
+	"GET /v1/figures":                       {scoped(access.ScopeAdmin), static("GET", "/v1/figures", "", 200)},
+	"GET /v1/blobs/{account}":               {reading(need{scope: access.ScopeRead}), static("GET", "/v1/blobs/"+ours, "", 200)},
+	"GET /v1/blobs/{account}/{blobName...}": {reading(need{}), onBlob("GET", 200)},
+	"PUT /v1/blobs/{account}/{blobName...}": {scoped(access.ScopeWrite), onBlob("PUT", 204)},
+	"POST /v1/blobs/{account}/{blobName...}": {scoped(access.ScopeWrite), func(t *testing.T, h *hosted) target {
+		at := onBlob("POST", 200)(t, h)
+		at.body = `{"moveTo": {"blobName": "moved"}}`
+		return at
+	}},
 	"DELETE /v1/blobs/{account}/{blobName...}": {scoped(access.ScopeWrite), onBlob("DELETE", 204)},
 
 	"POST /v1/multipart-uploads": {scoped(access.ScopeWrite),
@@ -360,7 +365,7 @@ func TestSyntaxComesBeforeCredentials(t *testing.T) {
 	for _, at := range []target{
 		{"GET", "/v1/blobs/NO/x", "", 400}, {"PUT", "/v1/blobs/" + ours + "/", "x", 400}, {"GET", "/v1/multipart-uploads", "", 400},
 		{"PATCH", "/v1/blobs/" + ours + "/x", "", 405}, {"GET", "/v1/nothing", "", 404}, {"GET", "/v2/info", "", 404},
-		{"POST", "/v1/multipart-uploads", "not JSON", 401}, {"PUT", "/v1/multipart-uploads/unknown/parts/x", "x", 401},
+		{"POST", "/v1/multipart-uploads", "not JSON", 401}, {"POST", "/v1/blobs/" + ours + "/x", "not JSON", 401}, {"PUT", "/v1/multipart-uploads/unknown/parts/x", "x", 401},
 		{"GET", "/v1/multipart-uploads/unknown", "", 401}, {"OPTIONS", "/v1/blobs/" + ours + "/x", "", 204},
 	} {
 		h.want(t, at.want, at.method, at.path, at.body)

@@ -74,8 +74,17 @@ func (s *Server) putBlob(x *exchange) error {
 // precondition returns a write's conditions, or nil if there are none.
 func (s *Server) precondition(h http.Header) (metastore.Precondition, error) {
 	c := headers.ParseConditions(h)
-	if err := c.Malformed(); err != nil || !c.Any() {
+	if err := c.Malformed(); err != nil {
 		return nil, err
+	}
+	return s.preconditionOf(c, errPrecondition), nil
+}
+
+// preconditionOf returns a write's conditions, or nil if there are none. failed is the error if
+// they do not hold.
+func (s *Server) preconditionOf(c headers.Conditions, failed error) metastore.Precondition {
+	if !c.Any() {
+		return nil
 	}
 	now := s.blobs.Now() // a precondition must be a pure function
 	return func(current *metastore.Blob) error {
@@ -85,10 +94,10 @@ func (s *Server) precondition(h http.Header) (metastore.Precondition, error) {
 			v = &is
 		}
 		if c.ForWrite(v) == headers.ConditionFailed {
-			return errPrecondition
+			return failed
 		}
 		return nil
-	}, nil
+	}
 }
 
 func (s *Server) validatorsOf(b *metastore.Blob) headers.Validators {

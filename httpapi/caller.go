@@ -23,8 +23,14 @@ func (x *exchange) requireScope(scope access.Scope) error {
 
 // grant requires that the caller's key has the scope for the account, and remembers it for recheck.
 func (x *exchange) grant(scope access.Scope, account string) error {
-	x.granted.scope, x.granted.account = scope, account
-	return x.caller.Allows(scope, account)
+	x.granted = grant{scope, account}
+	return x.granted.allowed(x.caller)
+}
+
+// grantMore is grant for a request that needs a second grant.
+func (x *exchange) grantMore(scope access.Scope, account string) error {
+	x.grantedMore = grant{scope, account}
+	return x.grantedMore.allowed(x.caller)
 }
 
 // recheck returns why the caller may no longer do what they were granted, or nil. It is called
@@ -39,10 +45,10 @@ func (x *exchange) recheck(ctx context.Context) error {
 		return err
 	}
 	x.caller = current
-	if x.granted.scope == "" {
-		return nil
+	if err := x.granted.allowed(current); err != nil {
+		return err
 	}
-	return current.Allows(x.granted.scope, x.granted.account)
+	return x.grantedMore.allowed(current)
 }
 
 // requireAccount requires that the caller has a key with the scope for the account. It allows

@@ -70,10 +70,9 @@ type exchange struct {
 	allowance     *access.Allowance // the caller's limits or its address's
 	readsFree     bool              // the caller has a key that reads without paying
 
-	granted struct { // what the route's rule has allowed
-		scope   access.Scope // "": nothing that needs a key
-		account string
-	}
+	// What the route's rule, or the handler, has allowed.
+	granted     grant
+	grantedMore grant // a copy or a move needs two grants
 
 	header fields // the response's
 }

@@ -89,7 +89,8 @@ func TestOpenAPIDeclaresWhereAKeyIsRequired(t *testing.T) {
 func TestOpenAPISchemasAreTheBodies(t *testing.T) {
 	schemas := loadOpenAPI(t).Components.Schemas
 	for name, body := range map[string]any{
-		"Account": wire.Account{}, "AccountPage": wire.AccountPage{}, "Blob": wire.Blob{}, "BlobPage": wire.BlobPage{},
+		"Account": wire.Account{}, "AccountPage": wire.AccountPage{}, "Blob": wire.Blob{}, "BlobName": wire.BlobName{}, "CopyBlob": wire.CopyBlob{}, "CopiedBlob": wire.CopiedBlob{},
+		"BlobPage":    wire.BlobPage{},
 		"UploadBegun": wire.UploadBegun{}, "Success": wire.Success{}, "Part": wire.Part{}, "Upload": wire.Upload{},
 		"UploadStatus": wire.UploadStatus{}, "UploadPage": wire.UploadPage{}, "Session": wire.Session{}, "Channel": wire.Channel{},
 		"ChannelSession": wire.ChannelSession{}, "Info": wire.Info{}, "Rates": wire.Rates{}, "Payment": wire.Payment{},
@@ -110,7 +111,7 @@ func TestOpenAPISchemasAreTheBodies(t *testing.T) {
 		if !slices.Equal(described, members) {
 			t.Errorf("%s has the members %v, and %v are described", name, members, described)
 		}
-		request := name == "BeginUpload" || name == "CompleteUpload" || name == "CreateSession" || name == "RenewPayment" || name == "ReconcileChannel"
+		request := name == "BeginUpload" || name == "CompleteUpload" || name == "CreateSession" || name == "RenewPayment" || name == "ReconcileChannel" || name == "CopyBlob" || name == "BlobName"
 		if !request && !slices.Equal(describedAlways, required) { // a request states its own
 			t.Errorf("%s always has the members %v, and %v are described as required", name, required, describedAlways)
 		}

@@ -80,6 +80,16 @@ func TestKeysAreCheckedAfterTheBody(t *testing.T) {
 				h.want(t, 204, "PUT", path, "x", "Authorization", "Bearer "+key)
 				return path
 			}, func(t *testing.T) bool { return h.has(t, "deleted-"+name) }},
+			{"copy", "POST", `{"copyTo": {"blobName": "copy-` + name + `"}}`, 200, func(key string) string {
+				path := "/v1/blobs/ours/source-" + name
+				h.want(t, 204, "PUT", path, "x", "Authorization", "Bearer "+key)
+				return path
+			}, func(t *testing.T) bool { return !h.has(t, "copy-"+name) }},
+			{"move", "POST", `{"moveTo": {"blobName": "moved-` + name + `"}}`, 200, func(key string) string {
+				path := "/v1/blobs/ours/source-" + name
+				h.want(t, 204, "PUT", path, "x", "Authorization", "Bearer "+key)
+				return path
+			}, func(t *testing.T) bool { return h.has(t, "source-"+name) && !h.has(t, "moved-"+name) }},
 			{"open channel", "POST", fmt.Sprintf(`{"userIdentity": %q, "paymentChannelId": "%d"}`, payer, 100+i), 201, func(string) string { return "/v1/sessions/micropaymentchannels" }, nil},
 		} {
 			t.Run(change.name+"/"+one.name, func(t *testing.T) {

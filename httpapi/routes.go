@@ -48,6 +48,7 @@ func routes(s *Server) []router.Route[operation] {
 	add("GET", "/v1/blobs/{account}", list, s.listBlobs)
 	add("GET", "/v1/blobs/{account}/{blobName...}", read, s.getBlob)
 	write("PUT", "/v1/blobs/{account}/{blobName...}", requireKey(access.ScopeWrite, blobInPath), s.putBlob)
+	write("POST", "/v1/blobs/{account}/{blobName...}", requireScopeAt(access.ScopeWrite, blobInPath), s.copyBlob)
 	write("DELETE", "/v1/blobs/{account}/{blobName...}", requireKey(access.ScopeWrite, blobInPath), s.deleteBlob)
 
 	write("POST", "/v1/multipart-uploads", requireScope(access.ScopeWrite), s.beginUpload)

@@ -56,6 +56,14 @@ func (s *failingMeta) CommitBlob(
 	return answered(s, func() (metastore.Blob, error) { return s.Database.CommitBlob(ctx, b, extents, p) })
 }
 
+func (s *failingMeta) CopyBlob(ctx context.Context, c metastore.Copy) (metastore.Blob, error) {
+	return answered(s, func() (metastore.Blob, error) { return s.Database.CopyBlob(ctx, c) })
+}
+
+func (s *failingMeta) MoveBlob(ctx context.Context, m metastore.Move) (metastore.Blob, error) {
+	return answered(s, func() (metastore.Blob, error) { return s.Database.MoveBlob(ctx, m) })
+}
+
 func (s *failingMeta) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.Upload, error) {
 	return answered(s, func() (metastore.Upload, error) { return s.Database.BeginUpload(ctx, u) })
 }

@@ -81,6 +81,50 @@ type BlobPage struct {
 	Next     string   `json:"next,omitempty"`
 }
 
+// BlobName names the blob to which another is copied or moved.
+type BlobName struct {
+	Account  *string `json:"account,omitempty"` // nil: the source's
+	BlobName *string `json:"blobName,omitempty"`
+}
+
+// CopyBlob is the request that copies or moves a blob. It has exactly one of CopyTo and MoveTo.
+type CopyBlob struct {
+	CopyTo *BlobName `json:"copyTo,omitempty"`
+	MoveTo *BlobName `json:"moveTo,omitempty"`
+
+	// Conditions on the destination, in the syntax of the headers.
+	IfMatch     *string `json:"ifMatch,omitempty"`
+	IfNoneMatch *string `json:"ifNoneMatch,omitempty"`
+
+	Expires *string `json:"expires,omitempty"` // the copy's; nil: never
+
+	// ReplaceMetadata replaces the source's content type and metadata by what follows.
+	ReplaceMetadata    *bool   `json:"replaceMetadata,omitempty"`
+	ContentType        *string `json:"contentType,omitempty"`
+	CacheControl       *string `json:"cacheControl,omitempty"`
+	ContentDisposition *string `json:"contentDisposition,omitempty"`
+	ContentLanguage    *string `json:"contentLanguage,omitempty"`
+	// Metadata is the custom headers: names in lower case without HeaderBlobMeta.
+	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+// CopiedBlob is the response to CopyBlob: the destination.
+type CopiedBlob struct {
+	Account      string    `json:"account"`
+	Name         string    `json:"name"`
+	Size         int64     `json:"size"`
+	ETag         string    `json:"etag,omitempty"` // empty: not shown to who may not read it
+	LastModified time.Time `json:"lastModified"`
+	Expires      time.Time `json:"expires,omitzero"`
+
+	// What the writer stated. A repeated move's recorded result has none of it.
+	ContentType        string            `json:"contentType,omitempty"`
+	CacheControl       string            `json:"cacheControl,omitempty"`
+	ContentDisposition string            `json:"contentDisposition,omitempty"`
+	ContentLanguage    string            `json:"contentLanguage,omitempty"`
+	Metadata           map[string]string `json:"metadata,omitempty"`
+}
+
 // Account is an entry in the list of accounts.
 type Account struct {
 	Account string `json:"account"`

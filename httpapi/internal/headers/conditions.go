@@ -99,6 +99,14 @@ func (c Conditions) Any() bool {
 	return c.ifMatch != nil || c.ifNoneMatch != nil || !c.ifUnmodifiedSince.IsZero()
 }
 
+// OnlyTag returns the entity tag with its quotes if If-Match is exactly one strong one.
+func (c Conditions) OnlyTag() (tag string, ok bool) {
+	if c.ifMatch == nil || len(c.ifMatch.tags) != 1 || c.ifMatch.tags[0].weak {
+		return "", false
+	}
+	return c.ifMatch.tags[0].opaque, true
+}
+
 // ForRead evaluates the conditions of GET and HEAD for an existing blob, in the order of RFC 9110,
 // section 13.2.2. (If the blob does not exist the response is 404 whatever the conditions.)
 func (c Conditions) ForRead(current *Validators) Verdict {

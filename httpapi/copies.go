@@ -1,0 +1,287 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"sluice/access"
+	"sluice/blob"
+	"sluice/checksum"
+	"sluice/database"
+	"sluice/httpapi/internal/headers"
+	"sluice/metastore"
+	"sluice/wire"
+)
+
+// Why a copy or a move is refused for its conditions.
+var (
+	errSourceCondition      = fmt.Errorf("%w: a condition on the source does not hold", errPrecondition)
+	errDestinationCondition = fmt.Errorf("%w: a condition on the destination does not hold", errPrecondition)
+	errHiddenCondition      = fmt.Errorf("%w: a condition on this blob needs %q, because its answer discloses the bytes", access.ErrScope, access.ScopeRead)
+)
+
+// transferral is a request that copies or moves a blob.
+type transferral struct {
+	from, to      metastore.BlobName
+	moves         bool
+	onSource      headers.Conditions
+	onDestination headers.Conditions
+	once          *database.Idempotency // may be nil
+
+	options blob.CopyOptions // of a copy: Expires, Restated, ContentType and Metadata
+}
+
+// copyBlob serves POST on a blob, which copies or moves it.
+func (s *Server) copyBlob(x *exchange) error {
+	account, name, err := x.blobTarget()
+	if err != nil {
+		return err
+	}
+	t := transferral{from: metastore.BlobName{Account: account, Name: name}, onSource: headers.ParseConditions(x.r.Header)}
+	if err := t.onSource.Malformed(); err != nil {
+		return err
+	}
+	var in wire.CopyBlob
+	body, err := x.readJSON(&in)
+	if err != nil {
+		return err
+	}
+	if t.once, err = ownedIdempotency(x, "move", "", body); err != nil {
+		return err
+	}
+	if err := s.parseTransfer(&in, &t); err != nil {
+		return err
+	}
+	if err := s.permitTransfer(x, &t); err != nil {
+		return err
+	}
+	b, err := s.transfer(x, &t)
+	if err != nil {
+		return err
+	}
+	return s.writeCopied(x, b)
+}
+
+// parseTransfer parses a request's body.
+func (s *Server) parseTransfer(in *wire.CopyBlob, t *transferral) (err error) {
+	switch {
+	case in.CopyTo == nil && in.MoveTo == nil:
+		return fmt.Errorf(`%w: member "copyTo" or "moveTo" is required`, errMalformedJSON)
+	case in.CopyTo != nil && in.MoveTo != nil:
+		return fmt.Errorf(`%w: only one of the members "copyTo" and "moveTo" is possible`, errMalformedJSON)
+	case in.MoveTo != nil:
+		t.moves = true
+		err = t.parseDestination("moveTo", in.MoveTo)
+	default:
+		err = t.parseDestination("copyTo", in.CopyTo)
+	}
+	if err != nil {
+		return err
+	}
+	if t.onDestination, err = conditionMembers(in); err != nil {
+		return err
+	}
+	if err := onlyWith("copyTo", !t.moves, member{"expires", in.Expires != nil}, member{"replaceMetadata", in.ReplaceMetadata != nil}); err != nil {
+		return err
+	}
+	t.options.Restated = in.ReplaceMetadata != nil && *in.ReplaceMetadata
+	if err := onlyWith("replaceMetadata", t.options.Restated, member{"contentType", in.ContentType != nil}, member{"cacheControl", in.CacheControl != nil},
+		member{"contentDisposition", in.ContentDisposition != nil}, member{"contentLanguage", in.ContentLanguage != nil}, member{"metadata", in.Metadata != nil},
+	); err != nil {
+		return err
+	}
+	if in.Expires != nil {
+		if t.options.Expires, err = parseTime("expires", *in.Expires); err != nil {
+			return err
+		}
+	}
+	return s.parseRestated(in, t)
+}
+
+// parseRestated parses the content type and the metadata of a copy.
+func (s *Server) parseRestated(in *wire.CopyBlob, t *transferral) (err error) {
+	if stated(in.ContentType) != "" {
+		if t.options.ContentType, err = contentType([]string{*in.ContentType}); err != nil {
+			return fmt.Errorf("%w: contentType %w", errParameter, err)
+		}
+	}
+	metadata, err := headers.NewMetadata(stated(in.CacheControl), stated(in.ContentDisposition), stated(in.ContentLanguage), in.Metadata)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errParameter, err)
+	}
+	t.options.Metadata, err = s.admitMetadata(metadata)
+	return err
+}
+
+// stated returns an optional member, or "".
+func stated(member *string) string {
+	if member == nil {
+		return ""
+	}
+	return *member
+}
+
+// parseDestination parses the member that names the destination.
+func (t *transferral) parseDestination(member string, to *wire.BlobName) (err error) {
+	t.to.Account = t.from.Account
+	if to.Account != nil {
+		if t.to.Account, err = blob.ParseAccount(*to.Account); err != nil {
+			return err
+		}
+	}
+	if to.BlobName == nil {
+		return missingMember(member + ".blobName")
+	}
+	t.to.Name = *to.BlobName
+	return blob.CheckName(t.to.Name)
+}
+
+// member is an optional member of a request's body.
+type member struct {
+	name    string
+	present bool
+}
+
+// onlyWith returns an error if a member is present that another one must accompany.
+func onlyWith(other string, accompanied bool, members ...member) error {
+	for _, m := range members {
+		if m.present && !accompanied {
+			return fmt.Errorf("%w: %s is possible only with %s", errParameter, m.name, other)
+		}
+	}
+	return nil
+}
+
+// conditionMembers returns the conditions on the destination.
+func conditionMembers(in *wire.CopyBlob) (headers.Conditions, error) {
+	h := http.Header{}
+	for _, m := range []struct {
+		member, header string
+		value          *string
+	}{{"ifMatch", "If-Match", in.IfMatch}, {"ifNoneMatch", "If-None-Match", in.IfNoneMatch}} {
+		if m.value == nil {
+			continue
+		}
+		if headers.ParseConditions(http.Header{m.header: {*m.value}}).Malformed() != nil {
+			return headers.Conditions{}, fmt.Errorf(`%w: %s must be "*" or a list of entity tags in double quotes`, errParameter, m.member)
+		}
+		h[m.header] = []string{*m.value}
+	}
+	return headers.ParseConditions(h), nil
+}
+
+// permitTransfer requires that the caller may copy or move the blob. It also finds out whether the
+// caller may read it.
+func (s *Server) permitTransfer(x *exchange, t *transferral) error {
+	if err := x.requireAccount(access.ScopeWrite, t.to.Account); err != nil || x.local {
+		return err
+	}
+	x.readsFree = x.caller.Allows(access.ScopeRead, t.from.Account) == nil || x.caller.Allows(access.ScopeRead, t.to.Account) == nil
+	switch {
+	case t.moves:
+		return x.grantMore(access.ScopeWrite, t.from.Account)
+	case s.reads == ReadsPublic:
+		return nil
+	default: // there is no paying for a copy
+		return x.grantMore(access.ScopeRead, t.from.Account)
+	}
+}
+
+// hides reports whether a condition on a blob of this size would disclose its bytes to a caller who
+// may not read it.
+func (s *Server) hides(x *exchange, size int64) bool { return !x.local && s.withholds(x, size) }
+
+// sourceCondition returns the conditions on the source, or nil if there are none.
+func (s *Server) sourceCondition(x *exchange, c headers.Conditions) metastore.Precondition {
+	holds := s.preconditionOf(c, errSourceCondition)
+	if holds == nil {
+		return nil
+	}
+	return func(current *metastore.Blob) error {
+		if s.hides(x, current.Size) {
+			return errHiddenCondition
+		}
+		return holds(current)
+	}
+}
+
+// transfer copies or moves the blob within the caller's quota.
+func (s *Server) transfer(x *exchange, t *transferral) (b metastore.Blob, err error) {
+	var reserved *access.Reservation
+	admit := func(ctx context.Context, source metastore.Blob) (err error) {
+		if reserved != nil { // for a source that was replaced meanwhile
+			reserved.Release()
+		}
+		reserved, err = t.reserve(ctx, x, source)
+		return err
+	}
+	onSource, onDestination := s.sourceCondition(x, t.onSource), s.preconditionOf(t.onDestination, errDestinationCondition)
+	if t.moves {
+		b, err = s.blobs.Move(x.r.Context(), blob.MoveOptions{
+			From: t.from, To: t.to, Owner: x.owner(), Source: onSource, Precondition: onDestination, Made: s.moved(x, t.onSource), Once: t.once,
+			Admit: admit, Permit: x.recheck,
+		})
+	} else {
+		c := t.options
+		c.From, c.To, c.Owner, c.Source, c.Precondition, c.Admit, c.Permit = t.from, t.to, x.owner(), onSource, onDestination, admit, x.recheck
+		b, err = s.blobs.Copy(x.r.Context(), c)
+	}
+	if reserved != nil {
+		confirm(reserved, err)
+	}
+	if errors.Is(err, metastore.ErrNoSource) {
+		return b, blobError(err)
+	}
+	_, identified := t.onSource.OnlyTag()
+	return b, inDoubt(err, doubtError{retryable: !t.moves || t.once != nil || identified})
+}
+
+// reserve reserves what the destination, and the request's record, add to what the caller has
+// stored.
+func (t *transferral) reserve(ctx context.Context, x *exchange, source metastore.Blob) (*access.Reservation, error) {
+	switch {
+	case !t.moves && t.options.Restated:
+		return x.allowance.Reserve(ctx, t.to.Name, t.options.Metadata, source.Size)
+	case !t.moves:
+		return x.allowance.Reserve(ctx, t.to.Name, source.Metadata, source.Size)
+	case source.Owner == x.owner():
+		return x.allowance.ReserveRename(ctx, t.from.Name, t.to.Name, t.once != nil)
+	default:
+		return x.allowance.ReserveMove(ctx, t.to.Name, source.Metadata, source.Size, t.once != nil)
+	}
+}
+
+// moved returns the function that recognizes an earlier move's result by the source's ETag, or nil
+// if the request does not state exactly one.
+func (s *Server) moved(x *exchange, onSource headers.Conditions) func(*metastore.Blob) bool {
+	tag, ok := onSource.OnlyTag()
+	if !ok {
+		return nil
+	}
+	return func(current *metastore.Blob) bool {
+		return !s.hides(x, current.Size) && checksum.ETag(current.Size, current.CRC64) == tag
+	}
+}
+
+// writeCopied sends the destination of a copy or a move, as far as the caller may know it.
+func (s *Server) writeCopied(x *exchange, b metastore.Blob) error {
+	v := s.validatorsOf(&b)
+	out := wire.CopiedBlob{Account: b.Account, Name: b.Name, Size: b.Size, LastModified: b.Modified, Expires: b.Expires}
+	x.header.set("Date", httpDate(v.Date)) // by the store's clock instead of this node's
+	x.header.set("Last-Modified", httpDate(v.Modified))
+	if s.reads == ReadsKey && !x.local && !x.readsFree {
+		return writeJSON(x, http.StatusOK, out)
+	}
+	if !s.withholds(x, b.Size) {
+		x.header.set("Etag", v.ETag)
+		out.ETag = v.ETag
+	}
+	var described wire.Blob
+	describe(&described, headers.Metadata(b.Metadata))
+	out.ContentType = b.ContentType
+	out.CacheControl, out.ContentDisposition = described.CacheControl, described.ContentDisposition
+	out.ContentLanguage, out.Metadata = described.ContentLanguage, described.Metadata
+	return writeJSON(x, http.StatusOK, out)
+}
