@@ -142,6 +142,12 @@ var hostileCalls = []struct {
 		return errors.Join(err, testenv.Error(c.PutFile(c.ctx, "team", "a", c.file, o))) // resumes
 	}},
 	{"delete", func(c *calling) error { return c.Delete(c.ctx, "team", "a", client.DeleteOptions{}) }},
+	{"copy", func(c *calling) error {
+		return testenv.Error(c.Copy(c.ctx, named("a"), named("b"), client.CopyOptions{}))
+	}},
+	{"move", func(c *calling) error {
+		return testenv.Error(c.Move(c.ctx, named("a"), named("b"), client.MoveOptions{}))
+	}},
 	{"create a session", func(c *calling) error {
 		return testenv.Error(c.CreateSession(c.ctx, client.CreateSessionOptions{}))
 	}},

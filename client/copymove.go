@@ -1,0 +1,129 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"time"
+
+	"sluice/wire"
+)
+
+// BlobName names a blob.
+type BlobName struct{ Account, Name string }
+
+// TargetConditions are conditions on the blob that a copy or a move replaces. If one does not hold,
+// the error is ErrPreconditionFailed.
+type TargetConditions struct {
+	IfAbsent bool   // there must be no such blob
+	IfMatch  string // it must have this ETag
+}
+
+// CopyOptions are the options of Copy.
+type CopyOptions struct {
+	IfMatch string           // copies only the version with this ETag; ErrPreconditionFailed otherwise
+	Target  TargetConditions // if the copy's own effect may have made one false: ErrOutcomeUnknown
+	Expires time.Time        // when the copy expires; zero: never
+
+	// Replace makes the copy have the following instead of the source's.
+	Replace            bool
+	ContentType        string // "" means application/octet-stream
+	CacheControl       string
+	ContentDisposition string
+	ContentLanguage    string
+	Metadata           map[string]string // custom headers without "Blob-Meta-"
+}
+
+// Copy makes the bytes of a blob readable under another name of the same service, and returns the
+// copy. The service transfers no bytes, whatever their number. The copy replaces a blob of that
+// name, and is independent of its source from then on. A copy onto the source changes when that
+// expires and, with Replace, what describes it.
+//
+// Copy returns ErrNotFound if there is no source, and ErrGone if it has expired. It needs a key
+// that may write to the target's account and may read the source without payment. PutObject copies
+// between services.
+func (c *Client) Copy(ctx context.Context, from, to BlobName, o CopyOptions) (Blob, error) {
+	body := wire.CopyBlob{CopyTo: &wire.BlobName{Account: &to.Account, BlobName: &to.Name}}
+	if !o.Expires.IsZero() {
+		expires := o.Expires.UTC().Format(time.RFC3339Nano)
+		body.Expires = &expires
+	}
+	if o.Replace {
+		body.ReplaceMetadata, body.ContentType, body.CacheControl = &o.Replace, &o.ContentType, &o.CacheControl
+		body.ContentDisposition, body.ContentLanguage, body.Metadata = &o.ContentDisposition, &o.ContentLanguage, o.Metadata
+	}
+	r, err := newTransfer("copy a blob", from, to, o.IfMatch)
+	if err != nil {
+		return Blob{}, err
+	}
+	r.conditional = o.Target != TargetConditions{}
+	return c.transfer(ctx, r, to, body, o.Target)
+}
+
+// MoveOptions are the options of Move.
+type MoveOptions struct {
+	IfMatch        string           // moves only the version with this ETag; ErrPreconditionFailed otherwise
+	Target         TargetConditions // on the blob that is replaced
+	IdempotencyKey string           // as in CreateSessionOptions
+}
+
+// Move gives a blob another name of the same service, and returns it. At no time do both names have
+// it, or neither. It keeps what describes it and its expiry, and replaces a blob of that name. Move
+// repeats the request until its outcome is known, and moves only once; after a repeated request the
+// result may lack the content type and the metadata.
+//
+// Move returns ErrNotFound if there is no such blob, and ErrGone if it has expired. It needs a key
+// that may write to both accounts.
+func (c *Client) Move(ctx context.Context, from, to BlobName, o MoveOptions) (Blob, error) {
+	r, err := newTransfer("move a blob", from, to, o.IfMatch)
+	if err != nil {
+		return Blob{}, err
+	}
+	setIdempotencyKey(r, o.IdempotencyKey)
+	return c.transfer(ctx, r, to, wire.CopyBlob{MoveTo: &wire.BlobName{Account: &to.Account, BlobName: &to.Name}}, o.Target)
+}
+
+// newTransfer returns a request to copy or to move a blob, without its body.
+func newTransfer(name string, from, to BlobName, ifMatch string) (*request, error) {
+	path, err := blobPath(from.Account, from.Name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := blobPath(to.Account, to.Name); err != nil {
+		return nil, err
+	}
+	r := newRequest(name, http.MethodPost, path, idempotent)
+	if ifMatch != "" {
+		r.header.Set("If-Match", ifMatch)
+	}
+	return r, nil
+}
+
+// transfer sends a request to copy or to move a blob, and returns the blob that it makes.
+func (c *Client) transfer(ctx context.Context, r *request, to BlobName, body wire.CopyBlob, target TargetConditions) (Blob, error) {
+	if target.IfAbsent {
+		body.IfNoneMatch = new("*")
+	}
+	if target.IfMatch != "" {
+		body.IfMatch = &target.IfMatch
+	}
+	if err := r.setJSON(body); err != nil {
+		return Blob{}, err
+	}
+	var made wire.CopiedBlob
+	var b Blob
+	r.check = func() error {
+		b = Blob{
+			Name: made.Name, Size: made.Size, ETag: made.ETag, ContentType: made.ContentType, LastModified: made.LastModified, Expires: made.Expires,
+			CacheControl: made.CacheControl, ContentDisposition: made.ContentDisposition, ContentLanguage: made.ContentLanguage, Metadata: made.Metadata,
+		}
+		if b.Name != to.Name {
+			return invalid("name", "is %s, and %s was requested", shown(b.Name), shown(to.Name))
+		}
+		return cmp.Or(checkWord("account", made.Account, maxWord), b.check())
+	}
+	if _, err := c.call(ctx, r, &made); err != nil {
+		return Blob{}, err
+	}
+	return b, nil
+}
