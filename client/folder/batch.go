@@ -75,6 +75,7 @@ type job struct {
 	source, target Item
 	size           int64 // in bytes, or negative if it is not known
 	deletes        bool
+	moves          bool
 	run            func(ctx context.Context, progress func(done, total int64)) (outcome, error)
 }
 
@@ -238,6 +239,8 @@ func (b *Batch) runOne(ctx context.Context, j *job) error {
 		b.conclude(j, Event{Kind: Deleted})
 	case result.unchanged:
 		b.conclude(j, Event{Kind: Unchanged, Size: result.size, ETag: result.etag})
+	case j.moves:
+		b.conclude(j, Event{Kind: Moved, Size: result.size, ETag: result.etag})
 	default:
 		b.conclude(j, Event{Kind: Copied, Size: result.size, ETag: result.etag})
 	}

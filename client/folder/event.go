@@ -16,6 +16,7 @@ const (
 	Failed                      // outcome: Err says why
 	Interrupted                 // outcome: the context ended first
 	Deleted                     // outcome: the source was deleted
+	Moved                       // outcome: the source has the target's name now, this Size and ETag
 )
 
 // Event reports what a Batch does. Fields that its kind does not mention are zero.
@@ -32,14 +33,16 @@ type Event struct {
 
 // Summary counts a Batch's outcomes.
 type Summary struct {
-	Copied, Unchanged, Deleted, Skipped, Failed int
+	Copied, Unchanged, Moved, Deleted, Skipped, Failed int
 
 	Left  int   // not begun, or interrupted
 	Bytes int64 // of Copied
 }
 
 // Total returns the number of everything that was to be done. What was skipped is not in it.
-func (s *Summary) Total() int { return s.Copied + s.Unchanged + s.Deleted + s.Failed + s.Left }
+func (s *Summary) Total() int {
+	return s.Copied + s.Unchanged + s.Moved + s.Deleted + s.Failed + s.Left
+}
 
 // count counts an outcome.
 func (s *Summary) count(e *Event) {
@@ -49,6 +52,8 @@ func (s *Summary) count(e *Event) {
 		s.Bytes += e.Size
 	case Unchanged:
 		s.Unchanged++
+	case Moved:
+		s.Moved++
 	case Deleted:
 		s.Deleted++
 	case Skipped:

@@ -3,7 +3,7 @@
 // Upload stores a folder's files as blobs below a prefix, Download writes the blobs below a prefix
 // into a folder, and Copy copies them to another prefix, also of another service. Sync does any of
 // the three and can then delete what the source lacks. A Batch combines several of these, and
-// single files, into one run. Progress arrives as Events.
+// single files, into one run; it also moves blobs within a service. Progress arrives as Events.
 //
 // A file docs/a.txt and the prefix site/ become the blob site/docs/a.txt, and vice versa.
 //

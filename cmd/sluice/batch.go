@@ -17,7 +17,7 @@ import (
 	"sluice/internal/units"
 )
 
-// printedTransfer is an outcome in JSON. Its status is copied, unchanged, skipped, failed or
+// printedTransfer is an outcome in JSON. Its status is copied, unchanged, moved, skipped, failed or
 // deleted.
 type printedTransfer struct {
 	Status string `json:"status"` // with --dry-run, what would be done
@@ -39,6 +39,7 @@ type batch struct {
 	silent   bool       // prints no remarks
 	reads    *paidReads // nil: none are paid
 	dryRun   bool
+	moves    bool                      // moves blobs and copies none
 	contexts map[*client.Client]string // the servers' names in operands
 
 	refused []refusedOperand // operands that cannot be transferred
@@ -78,6 +79,7 @@ func newBatch(console *console, output outputFlags, o folder.Options) *batch {
 // What an interruption leaves behind.
 const (
 	resumable     = "what was transferred of large files is kept; run the same command again to go on"
+	partlyMoved   = "some may be moved; run the same command again to go on"
 	partlyDeleted = "some may be deleted"
 )
 
@@ -182,6 +184,9 @@ func (b *batch) show(e folder.Event) {
 	switch e.Kind {
 	case folder.Copying:
 		b.ifInterrupted = resumable
+		if b.moves {
+			b.ifInterrupted = partlyMoved
+		}
 		b.planned += e.Number
 		b.progress.Expect(e.Number, e.Size)
 	case folder.Deleting:
@@ -224,6 +229,9 @@ func (b *batch) showOutcome(e folder.Event) {
 		b.report(printedTransfer{Status: "unchanged", Source: source, Target: target, Size: &e.Size, ETag: e.ETag}, "")
 	case folder.Deleted:
 		b.report(printedTransfer{Status: "deleted", Source: source}, b.words("deleted ", "would delete ")+terminal.Name(source))
+	case folder.Moved:
+		b.report(printedTransfer{Status: "moved", Source: source, Target: target, Size: &e.Size, ETag: e.ETag},
+			b.words("", "would move ")+fmt.Sprintf("%s -> %s", terminal.Name(source), terminal.Name(target)))
 	case folder.Copied:
 		b.report(printedTransfer{Status: "copied", Source: source, Target: target, Size: &e.Size, ETag: e.ETag},
 			b.words("", "would copy ")+fmt.Sprintf("%s -> %s", terminal.Name(source), terminal.Name(target)))
@@ -233,7 +241,7 @@ func (b *batch) showOutcome(e folder.Event) {
 // cause returns why a transfer or a deletion has failed, with what to do.
 func (b *batch) cause(e folder.Event) error {
 	switch {
-	case e.Target == folder.Item{} && errors.Is(e.Err, client.ErrNotFound): // the response to a HEAD has no text
+	case (b.moves || e.Target == folder.Item{}) && errors.Is(e.Err, client.ErrNotFound): // a HEAD's has no text
 		return exitWith(exitNotFound, errors.New("the blob does not exist"))
 	case e.Source.Client != nil && b.reads != nil:
 		return b.reads.explain(e.Err)
@@ -317,8 +325,8 @@ func (b *batch) finish(ctx context.Context) error {
 		}
 	}
 	first := errors.Join(b.errs...)
-	if outage(first) && b.ifInterrupted == resumable && (b.partial || b.sum.Copied > 0) {
-		first = fmt.Errorf("%w; %s", first, resumable)
+	if outage(first) && (b.ifInterrupted == resumable || b.ifInterrupted == partlyMoved) && (b.partial || b.sum.Copied+b.sum.Moved > 0) {
+		first = fmt.Errorf("%w; %s", first, b.ifInterrupted)
 	}
 	notDone := b.sum.Failed + b.sum.Left
 	succeeded := total - notDone
@@ -351,7 +359,7 @@ func (b *batch) summary() string {
 	for _, c := range []struct {
 		n    int
 		what string
-	}{{b.sum.Unchanged, "unchanged"}, {b.sum.Deleted, "deleted"}, {b.sum.Skipped, "skipped"}, {b.sum.Failed, "failed"}} {
+	}{{b.sum.Unchanged, "unchanged"}, {b.sum.Moved, "moved"}, {b.sum.Deleted, "deleted"}, {b.sum.Skipped, "skipped"}, {b.sum.Failed, "failed"}} {
 		if c.n > 0 {
 			texts = append(texts, fmt.Sprintf("%d %s", c.n, c.what))
 		}

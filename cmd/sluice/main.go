@@ -22,6 +22,7 @@ type commands struct {
 	Put    putCommand    `cmd:"" group:"Blobs:" help:"Store a file, a folder or standard input."`
 	Get    getCommand    `cmd:"" group:"Blobs:" aliases:"download" help:"Read a blob, or all blobs below a prefix, into files."`
 	Cp     cpCommand     `cmd:"" group:"Blobs:" help:"Copy files and blobs, also from one server to another."`
+	Mv     mvCommand     `cmd:"" group:"Blobs:" help:"Move blobs: give them other names."`
 	Sync   syncCommand   `cmd:"" group:"Blobs:" help:"Make a folder or a prefix like another."`
 	Ls     lsCommand     `cmd:"" group:"Blobs:" aliases:"list" help:"List the names of blobs."`
 	Cat    catCommand    `cmd:"" group:"Blobs:" help:"Write blobs to standard output."`

@@ -215,6 +215,7 @@ var wrongCalls = []wrongCall{
 	{line: "ls", want: `ls requires the argument PREFIX: sluice help ls shows the usage`},
 	{line: "cat team/", want: `team/ is not the name of a blob: want ACCOUNT/NAME, such as team/photo.jpg`},
 	{line: "stat", want: `stat requires the argument BLOB: sluice help stat shows the usage`},
+	{line: "mv team/a/ team/b", want: `team/a/ is not a blob: use -r to move all blobs below it`},
 	{line: "rm team", want: `team/ is not a blob: use -r to delete all blobs below it`},
 	{line: "upload abort", want: `upload abort requires the argument ID: sluice help upload abort shows the usage`},
 	{line: "upload ls", want: `upload ls requires the argument ACCOUNT: sluice help upload ls shows the usage`},

@@ -1,0 +1,63 @@
+package folder
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"sluice/client"
+)
+
+// Move adds the blobs below a prefix, which get names below another prefix of the same service. It
+// lists the source. A later run moves what an interrupted one has left. The error is ErrEmpty if
+// there are none, and client.ErrInvalid if one prefix contains the other: a second run would move
+// what the first one has moved.
+func (b *Batch) Move(ctx context.Context, from, to Prefix) error {
+	if from.Account == to.Account && (strings.HasPrefix(from.name(), to.name()) || strings.HasPrefix(to.name(), from.name())) {
+		return fmt.Errorf("%w: %s and %s contain each other", client.ErrInvalid, from.item(""), to.item(""))
+	}
+	n := len(b.transfers)
+	for e, err := range from.Client.List(ctx, from.Account, client.ListOptions{Prefix: from.name()}) {
+		if err != nil {
+			b.transfers = b.transfers[:n]
+			return &Error{Source: from.item(""), Err: err}
+		}
+		b.addMove(from.item(strings.TrimPrefix(e.Name, from.name())), to.item(strings.TrimPrefix(e.Name, from.name())), &e.Blob)
+	}
+	if len(b.transfers) == n {
+		return ErrEmpty
+	}
+	return nil
+}
+
+// MoveBlob adds a single blob, which gets another name of the same service.
+func (b *Batch) MoveBlob(from, to Item) { b.addMove(from, to, nil) }
+
+// addMove adds the job that moves a blob. listed is nil if the blob was not listed.
+func (b *Batch) addMove(from, to Item, listed *client.Blob) {
+	size := int64(-1)
+	if listed != nil {
+		size = listed.Size
+	}
+	run := func(ctx context.Context, progress func(done, total int64)) (outcome, error) {
+		moved, err := b.move(ctx, from, to, listed)
+		if err != nil {
+			return outcome{}, err
+		}
+		progress(moved.Size, moved.Size)
+		return outcome{size: moved.Size, etag: moved.ETag}, nil
+	}
+	b.transfers = append(b.transfers, job{source: from, target: to, size: size, moves: true, run: run})
+}
+
+// move moves a blob, or in a dry run returns the blob that would be moved.
+func (b *Batch) move(ctx context.Context, from, to Item, listed *client.Blob) (client.Blob, error) {
+	switch {
+	case !b.o.DryRun:
+		return from.Client.Move(ctx, client.BlobName{Account: from.Account, Name: from.Name}, client.BlobName{Account: to.Account, Name: to.Name}, client.MoveOptions{})
+	case listed != nil:
+		return *listed, nil
+	default:
+		return from.Client.Head(ctx, from.Account, from.Name)
+	}
+}
