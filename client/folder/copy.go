@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"sluice/client"
+	"sluice/wire"
 )
 
 // Copy adds the blobs below a prefix: see the function Copy. It lists both sides, and reports what
@@ -85,8 +87,8 @@ func (b *Batch) addCopy(d *duplicate) {
 	b.transfers = append(b.transfers, job{source: d.from, target: d.to, size: d.blob.Size, run: run})
 }
 
-// duplicate copies a blob. Its bytes pass through this process; they are verified, and the ETags
-// compared.
+// duplicate copies a blob. Unless the service can do that, its bytes pass through this process;
+// they are verified, and the ETags compared.
 type duplicate struct {
 	from, to Item
 	blob     client.Blob
@@ -94,6 +96,14 @@ type duplicate struct {
 }
 
 func (d *duplicate) run(ctx context.Context, get client.GetOptions, stateDir string, progress func(done, total int64)) (outcome, error) {
+	if copied, possible, err := d.copyWithin(ctx); possible {
+		if err != nil {
+			return outcome{}, err
+		}
+		progress(copied.Size, copied.Size)
+		d.forget(ctx, stateDir)
+		return outcome{size: copied.Size, etag: copied.ETag}, nil
+	}
 	source, err := d.from.Client.OpenBlob(ctx, d.from.Account, d.blob, get)
 	if err != nil {
 		return outcome{}, err
@@ -105,6 +115,30 @@ func (d *duplicate) run(ctx context.Context, get client.GetOptions, stateDir str
 	}
 	stored, err := d.to.Client.PutObject(ctx, d.to.Account, d.to.Name, source, o)
 	return outcome{size: stored.Size, etag: stored.ETag}, errors.Join(err, source.Close())
+}
+
+// copyWithin lets the service copy a blob that stays in it. It returns false if the service, or the
+// key, can copy it only through this process: an earlier version cannot copy, and there is no
+// paying for a copy.
+func (d *duplicate) copyWithin(ctx context.Context) (copied client.Blob, possible bool, err error) {
+	if d.from.Client != d.to.Client {
+		return client.Blob{}, false, nil
+	}
+	o := &d.options
+	conditional := client.TargetConditions{IfAbsent: o.IfAbsent, IfMatch: o.IfMatch}
+	copied, err = d.from.Client.Copy(ctx, client.BlobName{Account: d.from.Account, Name: d.from.Name}, client.BlobName{Account: d.to.Account, Name: d.to.Name}, client.CopyOptions{
+		IfMatch: d.blob.ETag, Target: conditional, Expires: o.Expires, Replace: true, ContentType: o.ContentType, CacheControl: o.CacheControl,
+		ContentDisposition: o.ContentDisposition, ContentLanguage: o.ContentLanguage, Metadata: o.Metadata,
+	})
+	if e, reported := errors.AsType[*client.Error](err); reported {
+		switch {
+		case e.Status == http.StatusMethodNotAllowed, e.Code == wire.CodeScopeMissing, e.Code == wire.CodeAccountForbidden:
+			return client.Blob{}, false, nil
+		case e.Code == wire.CodePreconditionFailed && conditional == client.TargetConditions{}:
+			err = fmt.Errorf("%w: %w", client.ErrChanged, err)
+		}
+	}
+	return copied, true, err
 }
 
 // stateFile returns the file that remembers an interrupted copy. It is in a folder of its own,

@@ -80,7 +80,8 @@ func Download(ctx context.Context, from Prefix, to Dir, o Options) (Summary, err
 }
 
 // Copy copies the blobs below a prefix to another, also of another service, with their properties.
-// The bytes pass through this process and are compared with the source's ETag before a blob is
+// If both prefixes have the same Client, the service copies, as far as it permits that. Otherwise
+// the bytes pass through this process and are compared with the source's ETag before a blob is
 // visible. It returns ErrEmpty if there are none.
 func Copy(ctx context.Context, from, to Prefix, o Options) (Summary, error) {
 	return run(ctx, o, func(b *Batch) error { return b.Copy(ctx, from, to) })

@@ -284,7 +284,8 @@ func TestCopyResumes(t *testing.T) {
 	s.store(map[string]string{"big": strings.Repeat("x", parts*1000)})
 	state := filepath.Join(newFiles(t, nil), "state")
 	o := folder.Options{StateDir: state, Put: client.PutOptions{PartSize: 1000, Concurrency: 1}}
-	from, to := s.team(""), folder.Prefix{Client: s.Client, Account: "other"}
+	another := testenv.Must(client.New(s.URL(), client.Options{MaxAttempts: 1}))(t)
+	from, to := s.team(""), folder.Prefix{Client: another, Account: "other"}
 	ctx, cancel := context.WithCancel(t.Context())
 	sent := 0
 	s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {

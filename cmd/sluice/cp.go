@@ -38,8 +38,8 @@ type cpCommand struct {
 
 // Help returns examples.
 func (*cpCommand) Help() string {
-	return "Copies between servers keep the properties of a blob, except those that flags set.\n\n" +
-		examples("sluice cp photo.jpg :team/photos/", "sluice cp *.jpg prod:team/photos/", "sluice cp -r prod:team/photos/ ./photos", "sluice cp -r prod:team/photos/ test:team/photos/")
+	return "Copies of blobs keep their properties, except those that flags set. A server copies its own blobs by itself, if the key may read without payment.\n\n" +
+		examples("sluice cp photo.jpg :team/photos/", "sluice cp *.jpg prod:team/photos/", "sluice cp -r prod:team/photos/ ./photos", "sluice cp :team/a.txt :team/b.txt", "sluice cp -r prod:team/photos/ test:team/photos/")
 }
 
 // Run copies.
@@ -101,12 +101,16 @@ func bothLocal(source, target operand.Operand) error {
 	return usagef("%s and %s are both local: want CONTEXT:ACCOUNT/NAME, or :ACCOUNT/NAME for the current server", terminal.Name(source.Path), terminal.Name(target.Path))
 }
 
-// clientsOf returns clients for the servers of two operands. For a local one it returns nil.
+// clientsOf returns clients for the servers of two operands, or one client if they have the same
+// context. For a local one it returns nil.
 func clientsOf(console *console, f *serverFlags, source, target operand.Operand) (from, to *client.Client, err error) {
 	if source.Remote != nil {
 		if from, err = f.client(console, source.Remote.Context); err != nil {
 			return nil, nil, err
 		}
+	}
+	if source.Remote != nil && target.Remote != nil && source.Remote.Context == target.Remote.Context {
+		return from, from, nil
 	}
 	if target.Remote != nil {
 		if to, err = f.client(console, target.Remote.Context); err != nil {

@@ -69,7 +69,7 @@ func TestPaidCommands(t *testing.T) {
 	run(4, "", hint, "get", "0x1/a", dir)
 	run(4, "", hint, "get", "0x1/a", "-")
 	run(4, "", hint, "get", "-r", "0x1/dir/", dir)
-	run(4, "", hint, "cp", ":0x1/a", ":0x1/copy")
+	run(4, "", hint, "cp", ":0x1/a", dir)
 	run(4, "", hint, "sync", ":0x1/dir/", dir)
 	if files := filesWith(t, dir, ""); len(files) > 0 {
 		t.Errorf("the folder has %q", files)
@@ -93,7 +93,7 @@ func TestPaidCommands(t *testing.T) {
 	if again.ChunksetsCharged != 0 || again.Spent != "0" || again.TotalSpent != "21" {
 		t.Errorf("what is there already: %+v", again)
 	}
-	run(0, "", "1 chunkset charged; 3 units spent, 24 of at most 100 in all\n", paid(100, "cp", ":0x1/a", ":0x1/copy")...)
+	run(0, "", "1 chunkset charged; 3 units spent, 24 of at most 100 in all\n", paid(100, "cp", ":0x1/a", filepath.Join(dir, "copy"))...)
 	run(0, "", "2 chunksets charged; 30 units spent, 54 of at most 100 in all\n", append(paid(100, "get", "0x1/big", filepath.Join(dir, "bought")), "--purchase", "10")...)
 	last := spendingOf(t, s.Sluice(paid(54, "get", "0x1/big", filepath.Join(dir, "prepaid"), "--json")...))
 	if last.ChunksetsCharged != 2 || last.Spent != "0" || last.TotalSpent != "54" || last.SessionID != first.SessionID {
