@@ -245,3 +245,18 @@ func TestIfRangeOfALaterDate(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyTag checks which If-Match states one version.
+func TestOnlyTag(t *testing.T) {
+	for value, want := range map[string]string{
+		`"a"`: `"a"`, `, "a" ,`: `"a"`, `W/"a"`: "", `"a", "b"`: "", `*`: "", `a`: "", "": "",
+	} {
+		tag, ok := ParseConditions(http.Header{"If-Match": {value}}).OnlyTag()
+		if tag != want || ok != (want != "") {
+			t.Errorf("%s: %q, %t", value, tag, ok)
+		}
+	}
+	if tag, ok := ParseConditions(http.Header{}).OnlyTag(); ok {
+		t.Errorf("no header: %q", tag)
+	}
+}
