@@ -25,8 +25,8 @@ type Blob struct {
 	Expires      time.Time // zero: never
 	SHA256       []byte    // 32 bytes, if the writer sent it
 
-	// What else the writer sent. A listing has it only on request, and only a listing has
-	// CacheControl.
+	// What else the writer sent. A listing has it only on request. Only a listing, Copy and Move
+	// return CacheControl.
 	CacheControl       string
 	ContentDisposition string
 	ContentLanguage    string
