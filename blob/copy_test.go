@@ -99,6 +99,7 @@ func TestReplacedDestinationIsFreed(t *testing.T) {
 		f.put(t, "source", []byte("source"))
 		f.put(t, "copied over", []byte("old"))
 		f.put(t, "moved over", []byte("old"))
+		time.Sleep(time.Second) // in which Run looks because of these
 		f.copy(t, "source", "copied over")
 		f.move(t, "source", "moved over")
 		time.Sleep(time.Second)
