@@ -34,7 +34,7 @@ func newClient(t testing.TB, transport http.RoundTripper) *client.Client {
 	return testenv.Must(client.New("http://localhost:9090", client.Options{Transport: transport}))(t)
 }
 
-// newScript returns a script, all steps of which must be requested until the test ends, and its
+// newScript returns a script whose steps must all be requested until the test ends, and its
 // client, which sends a request at most attempts times. 0: as often as usual.
 func newScript(t *testing.T, attempts int, steps ...step) (*script, *client.Client) {
 	t.Helper()

@@ -28,7 +28,6 @@ var notForClients = []string{
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidName",
 	"database.ErrNotFound", "database.ErrExpired", "database.ErrNewer", "database.ErrOlder", "database.ErrClock",
 	"access/keys.ErrGroupLimits", "access.ErrInvalidKey", "access.ErrInvalidLimit", // in the commands key and group
-	"metastore.ErrNoSource", // with the reason, which is in the table of errors
 	"paychan.ErrUncollected",
 }
 

@@ -60,7 +60,8 @@ func TestMoveCommand(t *testing.T) {
 		stderr []string // lines, sorted
 		names  string   // afterwards
 	}{
-		{"-n team/a team/x", 3, []string{"sluice: team/a: the blob does not exist"}, "a dir/b dir/sub/c"}, // the server has no HEAD
+		// The server has no HEAD.
+		{"-n team/a team/x", 3, []string{"sluice: team/a: the blob does not exist"}, "a dir/b dir/sub/c"},
 		{"team/a team/x", 0, []string{"team/a -> team/x"}, "dir/b dir/sub/c x"},
 		{"team/x team/dir/", 0, []string{"team/x -> team/dir/x"}, "dir/b dir/sub/c dir/x"},
 		{"-r -n team/dir team/new", 0, []string{"dry run: 3 moved", "would move team/dir/b -> team/new/b", "would move team/dir/sub/c -> team/new/sub/c", "would move team/dir/x -> team/new/x"}, "dir/b dir/sub/c dir/x"},

@@ -118,7 +118,7 @@ var (
 	stores    = []string{"database/sqlstore", "bytestore/cached", "bytestore/localfs", "bytestore/memory", "bytestore/s3"}
 	suites    = []string{"database/dbtest", "metastore/metatest", "ledger/ledgertest", "access/keys/keystest", "bytestore/bytetest"}
 	pure      = []string{"wire", "micropay", "checksum"}
-	// rooms is the folder of the packages of which the SQL store consists; see
+	// rooms is the folder with the packages that the SQL store consists of; see
 	// docs/decisions/0029-rooms-of-the-database.md.
 	rooms = "database/sqlstore/internal"
 	// composition opens stores and connects the layers.

@@ -37,11 +37,10 @@ func (b *storedBlob) sharedColumn() any {
 }
 
 func blobFields(b *metastore.Blob) engine.Args {
-	return engine.Args{
+	return append(make(engine.Args, 0, 16), // callers append a few
 		(*engine.ContentID)(&b.Content), (*engine.Integer)(&b.Size), (*engine.CRC)(&b.CRC64), (*engine.Integer)(&b.PartSize),
 		&b.SHA256, &b.ContentType, (*engine.Instant)(&b.Modified), (*engine.Instant)(&b.Expires),
-		(*engine.OptionalText)(&b.Owner), (*engine.Boolean)(&b.SharedSecond), (*boundMetadata)(b),
-	}
+		(*engine.OptionalText)(&b.Owner), (*engine.Boolean)(&b.SharedSecond), (*boundMetadata)(b))
 }
 
 // boundMetadata is the destination for the column metadata. It must be scanned after the column
@@ -192,6 +191,7 @@ func (s *Metastore) CommitBlob(ctx context.Context, b metastore.Blob, extents []
 
 // commitBlob is the transaction of CommitBlob. place assigns the extents to the content.
 func (s *Metastore) commitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition, place func(tx) error) (metastore.Blob, error) {
+	row := storedBlob{Blob: b} // as the closure has it, b would be allocated too
 	err := s.db.WriteLocked(ctx, func(in *engine.Tx) (err error) {
 		t := tx{in} // by writeLocked, each commit would allocate a function
 		if err := checkAge(extents, t.Now); err != nil {
@@ -201,29 +201,26 @@ func (s *Metastore) commitBlob(ctx context.Context, b metastore.Blob, extents []
 		var found bool
 		created := false
 		if precondition == nil {
-			created, err = t.createBlob(&b)
+			created, err = t.createBlob(&row.Blob)
 		}
 		if err == nil && !created {
-			old, found, err = t.replaceable(&b, precondition, false)
+			old, found, err = t.replaceable(&row.Blob, precondition, false)
 		}
 		if err != nil {
 			return err
 		}
-		if _, err := t.giveUp(old, found, blobUsage(b)); err != nil {
+		if _, err := t.giveUp(old, found, blobUsage(row.Blob)); err != nil {
 			return err
 		}
 		if err := place(t); err != nil || created {
 			return err
 		}
-		row := storedBlob{Blob: b}
-		err = t.writeBlob(&row, old, found) // last, because the others need not wait for a result
-		b = row.Blob
-		return err
+		return t.writeBlob(&row, old, found) // last, because the others need not wait for a result
 	})
 	if err != nil {
 		return metastore.Blob{}, err
 	}
-	return b, nil
+	return row.Blob, nil
 }
 
 // replaceable returns the blob that b may replace, and whether there is one. If there is none, the
@@ -247,24 +244,24 @@ func (t tx) replaceable(b *metastore.Blob, precondition metastore.Precondition, 
 }
 
 // giveUp removes the reference that old, if it was found, is to its content, which becomes garbage
-// unless another blob has it. It records that in the usage, with others. It reports whether the
+// unless another blob has it. It records that in the usage, with added. It reports whether the
 // content became garbage. The caller must delete or replace the row of old.
-func (t tx) giveUp(old storedBlob, found bool, others ...usage.Delta) (garbage bool, err error) {
+func (t tx) giveUp(old storedBlob, found bool, added ...usage.Delta) (garbage bool, err error) {
+	deltas := make([]usage.Delta, 0, 4) // at most two are added
 	if found {
-		garbage, err = t.dropReference(old.Content, old.shared)
-		if err != nil {
+		if garbage, err = t.dropReference(old.Content, old.shared); err != nil {
 			return false, err
 		}
-		others = append(others, blobUsage(old.Blob).Negated())
+		deltas = append(deltas, blobUsage(old.Blob).Negated())
 	}
 	if garbage {
-		d := blobGarbage(old.Blob)
-		if err := t.addGarbage(old.Content, d); err != nil {
+		retained := blobGarbage(old.Blob)
+		if err := t.addGarbage(old.Content, retained); err != nil {
 			return false, err
 		}
-		others = append(others, d)
+		deltas = append(deltas, retained)
 	}
-	return garbage, usage.Record(t.Tx, others...)
+	return garbage, usage.Record(t.Tx, append(deltas, added...)...)
 }
 
 // writeBlob writes the row of b, which replaces the row of old if there is one, and sets b.Modified

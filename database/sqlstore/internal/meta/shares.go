@@ -62,8 +62,13 @@ func (t tx) lockShares(a, b end) error {
 // The blob's row must be locked, and the caller must make the content garbage if no other has it.
 func (t tx) dropReference(content metastore.ContentID, shared bool) (last bool, err error) {
 	if !shared {
-		return true, nil
+		return true, nil // before content is allocated for a statement
 	}
+	return t.countDown(content)
+}
+
+// countDown is dropReference for a shared content.
+func (t tx) countDown(content metastore.ContentID) (last bool, err error) {
 	n, err := t.Exec(`UPDATE shares SET refs = refs - 1 WHERE content = $1 AND refs > 1`, content[:])
 	if err != nil || n > 0 {
 		return false, err

@@ -67,10 +67,10 @@ func Record(t *engine.Tx, deltas ...Delta) error {
 	return nil
 }
 
-// sums returns each owner's sum of deltas, ordered by owner.
+// sums returns each owner's sum of deltas, ordered by owner, in their memory.
 func sums(deltas []Delta) []Delta {
 	slices.SortFunc(deltas, func(a, b Delta) int { return cmp.Compare(a.Owner, b.Owner) })
-	var list []Delta
+	list := deltas[:0]
 	for _, d := range deltas {
 		if len(list) == 0 || list[len(list)-1].Owner != d.Owner {
 			list = append(list, Delta{Owner: d.Owner})
