@@ -34,8 +34,8 @@ func newClient(t testing.TB, transport http.RoundTripper) *client.Client {
 	return testenv.Must(client.New("http://localhost:9090", client.Options{Transport: transport}))(t)
 }
 
-// newScript returns a script whose steps must all be requested until the test ends, and its
-// client, which sends a request at most attempts times. 0: as often as usual.
+// newScript returns a script and its client, which sends a request at most attempts times. 0: as
+// often as usual. All steps must be requested until the test ends.
 func newScript(t *testing.T, attempts int, steps ...step) (*script, *client.Client) {
 	t.Helper()
 	s := &script{t: t, steps: steps}

@@ -43,7 +43,7 @@ func moveBlob(t *testing.T, s *Store, from, to string) {
 // row of shares; and the row of a shared content is deleted with its last blob.
 func TestUncopiedBlobsHaveNoShares(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
-		b := putObject(t, s, "a", "one", 5, time.Time{})
+		putObject(t, s, "a", "one", 5, time.Time{})
 		putObject(t, s, "a", "one", 6, time.Time{})
 		moveBlob(t, s, "one", "two")
 		putObject(t, s, "a", "one", 7, time.Time{})
@@ -59,7 +59,7 @@ func TestUncopiedBlobsHaveNoShares(t *testing.T) {
 		holds(t, s, 0, `SELECT COUNT(*) FROM blobs WHERE shared IS NOT NULL`)
 		audited(t, s)
 
-		b = putObject(t, s, "a", "one", 5, time.Time{})
+		b := putObject(t, s, "a", "one", 5, time.Time{})
 		copyFor(t, s, b, "b", "one", time.Time{})
 		holds(t, s, 2, `SELECT CAST(SUM(refs) AS BIGINT) FROM shares`)
 		remove(t, s, "one")
@@ -170,7 +170,7 @@ func TestOlderNodesRunBesideShares(t *testing.T) {
 	exact(b.Content, 3, 0, "copies")
 	deletes(second)
 	exact(b.Content, 2, 0, "a delete")
-	second = copyFor(t, s, third, "a", "two", time.Time{})
+	copyFor(t, s, third, "a", "two", time.Time{})
 	exact(b.Content, 3, 0, "a copy after a delete")
 	replaces(b)
 	exact(b.Content, 2, 0, "a replacement")
