@@ -139,6 +139,7 @@ func fill(tb testing.TB, s *Store, parts int) {
 	}
 	f.blob("account", "empty")
 	f.blob("b", "object", objectExtent("00-first", 1<<20+5))
+	f.note(f.CopyBlob(f.ctx, metastore.Copy{From: metastore.BlobName{Account: "b", Name: "object"}, To: metastore.Blob{Account: "b", Name: "shared"}}))
 	f.deleted("account", "deleted")
 	f.upload("committed", parts)
 	f.note(f.CompleteUpload(f.ctx, "committed", int64(parts), 2*int64(parts), 1<<63, nil))
