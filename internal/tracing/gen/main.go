@@ -35,6 +35,7 @@ func main() {
 // generate returns the file. root is the module's folder.
 func generate(root string) ([]byte, error) {
 	var imports, methods strings.Builder
+	fmt.Fprintf(&imports, "%q\n", "sluice/database") // the contracts share its types
 	for _, dir := range contracts {
 		interfaces, err := interfacesOf(filepath.Join(root, dir))
 		if err != nil {
