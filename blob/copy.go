@@ -69,7 +69,7 @@ type MoveOptions struct {
 	Permit       Permit                             // is called just before the transaction; may be nil
 }
 
-// Move gives the blob o.From the account, the name and the owner of o.To, and returns it as stored.
+// Move makes the blob o.From the blob o.To, charged to o.Owner, and returns it as stored.
 // Its cost does not grow with the blob's size. If o.To is o.From, nothing changes. A move that
 // o.Once has recorded returns its result, whatever Admit and the preconditions say.
 //
@@ -88,7 +88,7 @@ func (s *Service) Move(ctx context.Context, o MoveOptions) (metastore.Blob, erro
 	})
 }
 
-// transferAttempts is how often a transfer looks up its source before it gives up.
+// transferAttempts is how often a transfer looks up its source before it returns ErrSourceChanging.
 const transferAttempts = 5
 
 // transfer is what a copy and a move have in common.

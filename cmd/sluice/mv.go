@@ -10,7 +10,7 @@ import (
 	"sluice/internal/terminal"
 )
 
-// mvCommand gives blobs other names.
+// mvCommand renames blobs.
 type mvCommand struct {
 	Source remoteOperand `arg:"" name:"source" help:"ACCOUNT/NAME, or ACCOUNT/PREFIX/ with -r."`
 	Target remoteOperand `arg:"" name:"target" help:"The same, on the same server. What ends in / keeps the name of the source."`

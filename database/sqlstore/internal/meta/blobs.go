@@ -265,7 +265,7 @@ func (t tx) giveUp(old storedBlob, found bool, added ...usage.Delta) (garbage bo
 }
 
 // writeBlob writes the row of b, which replaces the row of old if there is one, and sets b.Modified
-// and b.SharedSecond. The caller must give up the content of old.
+// and b.SharedSecond. The caller must call giveUp for old.
 func (t tx) writeBlob(b *storedBlob, old storedBlob, found bool) error {
 	b.Modified = engine.Latest(t.Now, old.Modified)
 	if !found {
@@ -394,7 +394,7 @@ func (t tx) rememberDeleted(b metastore.Blob) error {
 		[]byte(b.Account), n.head, n.hash, engine.Micros(b.Modified))
 }
 
-// removeBlob deletes a blob's row. The caller must give up its content.
+// removeBlob deletes a blob's row. The caller must call giveUp for it.
 func (t tx) removeBlob(b metastore.Blob) error {
 	if err := t.deleteRow(b.Account, splitName(b.Name)); err != nil {
 		return err
