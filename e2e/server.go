@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"io"
@@ -55,6 +56,7 @@ type Options struct {
 	Certs   *Certificates // to serve TLS with; the clients then speak HTTP/2
 	Flags   []string      // additional flags of serve
 	Wrapper []string      // command line to run the binary under
+	Binary  string        // the one under test if empty
 	Dirty   bool          // the process may end with errors or be killed
 	Socket  *os.File      // a listener that the process inherits as file descriptor 3
 	Damaged bool          // stored bytes may be damaged, so 500 is expected
@@ -84,7 +86,7 @@ func Start(t testing.TB, o Options) *Server {
 // Launch starts the process and waits until it is ready.
 func (s *Server) Launch() {
 	s.T.Helper()
-	line := slices.Concat(s.Options.Wrapper, []string{Sluice, "serve", "--addr", s.Options.Addr, "--data", s.Data}, s.Options.Flags)
+	line := slices.Concat(s.Options.Wrapper, []string{cmp.Or(s.Options.Binary, Sluice), "serve", "--addr", s.Options.Addr, "--data", s.Data}, s.Options.Flags)
 	if s.Options.Certs != nil {
 		line = append(line, s.Options.Certs.Flags()...)
 	}

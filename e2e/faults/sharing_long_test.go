@@ -1,0 +1,17 @@
+//go:build long
+
+package faults
+
+import (
+	"testing"
+	"time"
+
+	"sluice/internal/testenv"
+)
+
+// TestSharedContentsSurviveKillsLong is TestSharedContentsSurviveKills for as long as make long
+// says.
+func TestSharedContentsSurviveKillsLong(t *testing.T) {
+	end := time.Now().Add(testenv.LongDuration(t))
+	sharedContents(t, 2000, func(kills int) bool { return kills == 0 || time.Now().Before(end) })
+}

@@ -1,0 +1,36 @@
+package faults
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"sluice/e2e"
+)
+
+// TestSharedContentsSurviveKills copies, moves, replaces and deletes blobs at random while the
+// server is killed repeatedly. Every name must have what was acknowledged, a request without a
+// response must have had its effect completely or not at all, and in the end no content may be left
+// that no blob has.
+func TestSharedContentsSurviveKills(t *testing.T) {
+	t.Parallel()
+	sharedContents(t, 300, func(kills int) bool { return kills < 6 })
+}
+
+// sharedContents kills the server after about count requests each time, while goOn says so; it is
+// called with the number of kills.
+func sharedContents(t *testing.T, count int64, goOn func(kills int) bool) {
+	t.Helper()
+	seed := e2e.Seed(t)
+	random := rand.New(rand.NewPCG(seed, 1<<32))
+	s := e2e.Start(t, e2e.Options{Dirty: true, Flags: []string{"--garbage-grace", "0s", "--purge-every", "1s"}})
+	sharers := e2e.NewSharers(t, seed, []*e2e.Server{s}, nil)
+	for kills := 0; goOn(kills); kills++ {
+		sharers.RunAndKill(random, count, s, s.Restart)
+	}
+	sharers.Delete()
+	sharers.NoObjectIsLeft(filepath.Join(s.Data, "bytes"))
+	if r := e2e.SluiceRuns(t, "audit", "--data", s.Data); r.Code != 0 {
+		t.Errorf("audit: exit code %d, %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+}

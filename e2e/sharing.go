@@ -1,0 +1,554 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/bytestore"
+	"sluice/checksum"
+	"sluice/internal/testenv"
+)
+
+// Sharers are clients that store, copy, move and delete blobs, so that many names have the same
+// contents. Each writes names of its own, in two accounts, and copies the names of the others too.
+// They check every response, and after a kill that each request without a response has had its
+// effect completely or not at all.
+type Sharers struct {
+	T       testing.TB
+	Nodes   []*Server // that take every request
+	Older   []*Server // that take every request but copies and moves
+	all     []*sharer
+	sent    sync.Map // every content by its ETag
+	done    atomic.Int64
+	lost    []window // of the requests without a response
+	repeats int      // requests that were sent again after a kill
+}
+
+// sharedContent describes a content that was sent.
+type sharedContent struct {
+	seed uint64
+	size int
+}
+
+// held is what a name has.
+type held struct {
+	etag    string // "" if there is no blob
+	color   string // of its metadata; "" if it is not known
+	expires bool   // it may have expired at any time since
+}
+
+// window is the time from a request until its server was killed.
+type window struct{ begun, killed time.Time }
+
+// unanswered is a request without a response: what it concerns, and each name's state if it has had
+// its effect.
+type unanswered struct {
+	names []string
+	after []held
+	other bool                          // the last name may have any content that was sent
+	again func(on *Server) (int, error) // has the same effect if it is sent once more; may be nil
+}
+
+const (
+	sharerCount = 8
+	sharedNames = 5 // in each of a sharer's two accounts
+)
+
+// sharer is one of Sharers. It sends one request at a time.
+type sharer struct {
+	*Sharers
+	number int
+	random *rand.Rand
+	names  map[string]held // by the target
+	begun  time.Time       // when the last request was sent
+	open   *unanswered
+}
+
+// NewSharers returns sharers whose names are empty. They do what the seed says.
+func NewSharers(t testing.TB, seed uint64, nodes, older []*Server) *Sharers {
+	s := &Sharers{T: t, Nodes: nodes, Older: older}
+	for i := range sharerCount {
+		s.all = append(s.all, &sharer{Sharers: s, number: i, random: rand.New(rand.NewPCG(seed, uint64(i))), names: map[string]held{}})
+	}
+	return s
+}
+
+// Done returns the number of requests that had a response.
+func (s *Sharers) Done() int64 { return s.done.Load() }
+
+// Run has all sharers send requests until count more have had a response, or until stop is closed.
+// A request may be without a response only after that.
+func (s *Sharers) Run(count int64, stop <-chan struct{}) {
+	s.T.Helper()
+	end := s.done.Load() + count
+	var running sync.WaitGroup
+	for _, a := range s.all {
+		running.Go(func() {
+			for s.done.Load() < end && !closed(stop) && !s.T.Failed() {
+				if err := a.step(); err != nil {
+					if !closed(stop) {
+						s.T.Errorf("sharer %d: %v", a.number, err)
+					}
+					return
+				}
+				s.done.Add(1)
+			}
+		})
+	}
+	running.Wait()
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// RunAndKill has all sharers send requests, kills a node while they do, calls restart, and checks
+// what the requests without a response have done. The node is killed after a random number of
+// requests, count on average.
+func (s *Sharers) RunAndKill(random *rand.Rand, count int64, node *Server, restart func()) {
+	s.T.Helper()
+	stop, over := make(chan struct{}), make(chan struct{})
+	s.Run(random.Int64N(2*count), nil)
+	go func() {
+		defer close(over)
+		s.Run(1<<40, stop)
+	}()
+	time.Sleep(time.Duration(random.Int64N(int64(50 * time.Millisecond))))
+	close(stop)
+	node.Kill()
+	<-over
+	killed := time.Now()
+	Client.CloseIdleConnections()
+	restart()
+	s.resolve(killed)
+	if s.T.Failed() {
+		s.T.FailNow()
+	}
+}
+
+// resolve finds out what the requests without a response have done, after all nodes are up again.
+func (s *Sharers) resolve(killed time.Time) {
+	s.T.Helper()
+	for _, a := range s.all {
+		if a.open != nil {
+			s.lost = append(s.lost, window{a.begun, killed})
+			a.resolve(a.open)
+			a.open = nil
+		}
+	}
+}
+
+// Delete reads every byte of every blob, and deletes all blobs and the uploads that were begun.
+func (s *Sharers) Delete() {
+	s.T.Helper()
+	names := map[string]int{} // by what they have
+	for _, a := range s.all {
+		for _, have := range a.names {
+			names[have.etag]++
+		}
+	}
+	delete(names, "")
+	most := slices.Max(append(slices.Collect(maps.Values(names)), 0))
+	s.T.Logf("%d requests, %d without a response, %d repeated, at most %d names with one content", s.done.Load(), len(s.lost), s.repeats, most)
+	each := func(do func(a *sharer, target string) error) {
+		var all sync.WaitGroup
+		for _, a := range s.all {
+			all.Go(func() {
+				for target := range a.names {
+					if err := do(a, target); err != nil {
+						s.T.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+	each((*sharer).read)
+	each((*sharer).remove)
+	on := s.Nodes[0]
+	for i := range 2 * sharerCount {
+		for _, id := range on.OpenUploads(sharerAccount(i/2, i%2)) {
+			on.Must(204, "DELETE", "/v1/multipart-uploads/"+id, nil)
+		}
+	}
+}
+
+// NoObjectIsLeft waits until the folder of the bytes has no objects but those that killed requests
+// wrote, which are for the sweep.
+func (s *Sharers) NoObjectIsLeft(folder string) {
+	s.T.Helper()
+	var orphans, others int
+	await(s.T, func() bool {
+		orphans, others = s.objectsIn(folder)
+		return others == 0
+	}, func() string { return fmt.Sprintf("%d objects are left after everything was deleted", others) })
+	s.T.Logf("%d objects of killed requests are left", orphans)
+}
+
+// objectsIn counts the objects in a folder: those that were written while a request without a
+// response ran, and all others.
+func (s *Sharers) objectsIn(folder string) (orphans, others int) {
+	s.T.Helper()
+	err := filepath.WalkDir(folder, func(_ string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed in the meantime
+		}
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		created, is := bytestore.Name(entry.Name()).Created()
+		during := func(w window) bool {
+			return !created.Before(w.begun.Truncate(time.Millisecond)) && !created.After(w.killed)
+		}
+		switch {
+		case !is:
+		case slices.ContainsFunc(s.lost, during):
+			orphans++
+		default:
+			others++
+		}
+		return nil
+	})
+	testenv.OK(s.T, err)
+	return orphans, others
+}
+
+// node returns a node for a request.
+func (a *sharer) node(copies bool) *Server {
+	i := a.random.IntN(len(a.Nodes) + len(a.Older))
+	if i < len(a.Nodes) {
+		return a.Nodes[i]
+	}
+	if copies {
+		return a.Nodes[i%len(a.Nodes)]
+	}
+	return a.Older[i-len(a.Nodes)]
+}
+
+// sharerAccount returns the name of one of a sharer's two accounts.
+func sharerAccount(number, i int) string { return fmt.Sprintf("sharer-%d-%d", number, i) }
+
+// target returns the target of one of a sharer's names.
+func (a *sharer) target(of int) string {
+	return BlobTarget(sharerAccount(of, a.random.IntN(2)), fmt.Sprint("name ", a.random.IntN(sharedNames)))
+}
+
+// step sends a random request. It returns an error if there is no response.
+func (a *sharer) step() error {
+	a.begun = time.Now()
+	target := a.target(a.number)
+	copies := len(a.Nodes) > 0
+	switch n := a.random.IntN(100); {
+	case n < 8:
+		return a.put(target)
+	case n < 10:
+		return a.upload(target)
+	case n < 18:
+		return a.remove(target)
+	case n < 28 || !copies:
+		return a.read(target)
+	case n < 45:
+		return a.copyOwn(a.target(a.number), target)
+	case n < 75:
+		return a.copyOther(a.target((a.number+1+a.random.IntN(sharerCount-1))%sharerCount), target)
+	case n < 80:
+		return a.copyOwn(target, target)
+	default:
+		return a.move(a.target(a.number), target)
+	}
+}
+
+// content returns a new content, of a size that is stored inline, as one object or as several.
+func (a *sharer) content() (body []byte, etag string) {
+	sizes := []int{0, 10, 100, 4 << 10, 4 << 10, 20 << 10, 20 << 10, 130 << 10, 1<<20 + 1}
+	c := sharedContent{a.random.Uint64(), sizes[a.random.IntN(len(sizes))]}
+	body = Content(c.seed, c.size)
+	etag = checksum.ETag(int64(c.size), checksum.Update(0, body))
+	a.sent.Store(etag, c)
+	return body, etag
+}
+
+func (a *sharer) color() string { return fmt.Sprint("color ", a.random.Uint32()) }
+
+func (a *sharer) put(target string) error {
+	body, etag := a.content()
+	next := held{etag: etag, color: a.color()}
+	h := []string{"Blob-Meta-Color", next.color}
+	want := 204
+	if have := a.names[target]; !have.expires && a.random.IntN(5) == 0 {
+		h = append(h, "If-None-Match", "*")
+		if have.etag != "" {
+			want, next = 412, have
+		}
+	}
+	a.open = &unanswered{names: []string{target}, after: []held{next}}
+	r, err := a.node(false).Try("PUT", target, body, h...)
+	return a.answered("PUT", r, err, want)
+}
+
+func (a *sharer) upload(target string) error {
+	body, etag := a.content()
+	account, name := accountAndName(target)
+	part := max(1, len(body)/(1+a.random.IntN(3)))
+	on := a.node(false)
+	begin := AsJSON(a.T, map[string]any{"rawAccount": account, "rawBlobName": name, "rawPartSize": part})
+	a.open = &unanswered{names: []string{target}, after: []held{a.names[target]}}
+	r, err := on.Try("POST", "/v1/multipart-uploads", begin)
+	if err != nil {
+		return a.answered("begin", r, err, 200)
+	}
+	id := Text(a.T, r.Object(a.T), "uploadId")
+	for i := 0; i*part < len(body); i++ {
+		r, err := on.Try("PUT", PartTarget(id, i), body[i*part:min(len(body), (i+1)*part)])
+		if err != nil || r.Status != 200 {
+			return a.answered("part", r, err, 200)
+		}
+	}
+	complete := func(on *Server) (int, error) {
+		r, err := on.Try("POST", "/v1/multipart-uploads/"+id+"/complete", nil)
+		return r.Status, err
+	}
+	a.open = &unanswered{names: []string{target}, after: []held{{etag: etag}}, again: complete}
+	r, err = on.Try("POST", "/v1/multipart-uploads/"+id+"/complete", nil)
+	return a.answered("complete", r, err, 200)
+}
+
+func (a *sharer) remove(target string) error {
+	a.open = &unanswered{names: []string{target}, after: []held{{}}}
+	r, err := a.node(false).Try("DELETE", target, nil)
+	return a.answered("DELETE", r, err, 204)
+}
+
+// read checks a name's bytes and metadata.
+func (a *sharer) read(target string) error {
+	have := a.names[target]
+	r, err := a.node(false).Try("GET", target, nil)
+	switch {
+	case err != nil:
+		return err
+	case (have.etag == "" || have.expires) && (r.Status == 404 || r.Status == 410):
+		return nil
+	case r.Status != 200 || r.Header.Get("ETag") != have.etag:
+		return fmt.Errorf("GET %s: %v with the ETag %s, want %+v", target, r, r.Header.Get("ETag"), have)
+	case have.color != "" && r.Header.Get("Blob-Meta-Color") != have.color:
+		return fmt.Errorf("GET %s: the color is %q, want %+v", target, r.Header.Get("Blob-Meta-Color"), have)
+	}
+	sent, _ := a.sent.Load(have.etag)
+	if c := sent.(sharedContent); Digest(r.Body) != Digest(Content(c.seed, c.size)) {
+		return fmt.Errorf("GET %s: the %d bytes are not those that were stored", target, len(r.Body))
+	}
+	return nil
+}
+
+// copyOwn copies one of the sharer's own names, whose content is known.
+func (a *sharer) copyOwn(source, target string) error {
+	have := a.names[source]
+	if have.expires {
+		return a.read(source)
+	}
+	body, next := a.copyBody(target, have)
+	want := 200
+	switch {
+	case have.etag == "":
+		want, next = 404, a.names[target]
+	case body["ifNoneMatch"] != nil && a.names[target].etag != "":
+		want, next = 412, a.names[target]
+	}
+	send := func(on *Server) (Response, error) {
+		return on.Try("POST", source, AsJSON(a.T, body), "Content-Type", "application/json")
+	}
+	a.open = &unanswered{names: []string{target}, after: []held{next}}
+	if want == 200 && body["ifNoneMatch"] == nil && !next.expires {
+		a.open.again = func(on *Server) (int, error) {
+			r, err := send(on)
+			return r.Status, err
+		}
+	}
+	r, err := send(a.node(true))
+	if next.expires && r.Status == 400 {
+		a.open = nil // the request has waited for longer than the expiry
+		return nil
+	}
+	return a.answered("copy", r, err, want)
+}
+
+// sourceChanged reports whether a copy is refused because the source was replaced again and again.
+func sourceChanged(r Response) bool {
+	return r.Status == 503 && strings.Contains(string(r.Body), `"overloaded"`)
+}
+
+// copyBody returns a copy's body, and what the target then has.
+func (a *sharer) copyBody(target string, source held) (body map[string]any, next held) {
+	account, name := accountAndName(target)
+	body, next = map[string]any{"copyTo": map[string]any{"account": account, "blobName": name}}, source
+	if a.random.IntN(3) == 0 {
+		next.color = a.color()
+		body["replaceMetadata"], body["metadata"] = true, map[string]any{"color": next.color}
+	}
+	if a.random.IntN(10) == 0 {
+		next.expires = true
+		body["expires"] = time.Now().Add(3 * time.Second).UTC().Format(time.RFC3339Nano)
+	}
+	if !a.names[target].expires && a.random.IntN(5) == 0 {
+		body["ifNoneMatch"] = "*"
+	}
+	return body, next
+}
+
+// copyOther copies another sharer's name, which may have any content.
+func (a *sharer) copyOther(source, target string) error {
+	body, next := a.copyBody(target, held{})
+	a.open = &unanswered{names: []string{target}, after: []held{next}, other: true}
+	r, err := a.node(true).Try("POST", source, AsJSON(a.T, body), "Content-Type", "application/json")
+	if err != nil {
+		return err
+	}
+	switch before := a.names[target]; {
+	case r.Status == 404, r.Status == 410, sourceChanged(r), next.expires && r.Status == 400, r.Status == 412 && body["ifNoneMatch"] != nil && before.etag != "":
+		a.open = nil
+		return nil
+	case r.Status == 200 && body["ifNoneMatch"] != nil && before.etag != "":
+		return fmt.Errorf("a copy that must not replace %s is made: %v", target, r)
+	}
+	if r.Status == 200 {
+		a.open.after[0].etag = r.Header.Get("ETag")
+		if _, known := a.sent.Load(a.open.after[0].etag); !known {
+			return fmt.Errorf("the copy of %s has the ETag %q, which no content has", source, a.open.after[0].etag)
+		}
+	}
+	return a.answered("copy", r, nil, 200)
+}
+
+// move moves one of the sharer's own names to another.
+func (a *sharer) move(source, target string) error {
+	have, before := a.names[source], a.names[target]
+	if have.expires {
+		return a.read(source)
+	}
+	account, name := accountAndName(target)
+	body := map[string]any{"moveTo": map[string]any{"account": account, "blobName": name}}
+	h := []string{"Content-Type", "application/json"}
+	switch {
+	case have.etag == "":
+	case a.random.IntN(2) == 0:
+		h = append(h, "Idempotency-Key", fmt.Sprint("move-", a.number, "-", a.random.Uint64()))
+	default:
+		h = append(h, "If-Match", have.etag)
+	}
+	want := 200
+	names, after := []string{source, target}, []held{{}, have}
+	switch {
+	case have.etag == "":
+		want, names, after = 404, nil, nil
+	case source == target:
+		names, after = names[1:], after[1:]
+	case !before.expires && a.random.IntN(5) == 0:
+		body["ifNoneMatch"] = "*"
+		if before.etag != "" {
+			want, names, after = 412, nil, nil
+		}
+	}
+	send := func(on *Server) (Response, error) { return on.Try("POST", source, AsJSON(a.T, body), h...) }
+	a.open = &unanswered{names: names, after: after}
+	if want == 200 {
+		a.open.again = func(on *Server) (int, error) {
+			r, err := send(on)
+			return r.Status, err
+		}
+	}
+	r, err := send(a.node(true))
+	return a.answered("move", r, err, want)
+}
+
+// answered records the effect of the request that is open. It returns an error if there was no
+// response, and the test fails if it was another one than wanted.
+func (a *sharer) answered(what string, r Response, err error, want int) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s of %q: %w", what, a.open.names, err)
+	case r.Status != want:
+		return fmt.Errorf("%s of %q: %v, want %d, the names have %+v", what, a.open.names, r, want, a.names)
+	}
+	for i, name := range a.open.names {
+		a.names[name] = a.open.after[i]
+	}
+	a.open = nil
+	return nil
+}
+
+// resolve checks that a request without a response has had its effect or none, and repeats it if
+// that is possible.
+func (a *sharer) resolve(u *unanswered) {
+	a.T.Helper()
+	none, whole := true, true
+	found := make([]held, len(u.names))
+	for i, name := range u.names {
+		before, after := a.names[name], u.after[i]
+		r := a.node(false).Do("HEAD", name, nil)
+		if r.Status == 200 {
+			found[i] = held{etag: r.Header.Get("ETag"), color: r.Header.Get("Blob-Meta-Color")}
+		} else if r.Status != 404 && r.Status != 410 {
+			a.T.Errorf("HEAD %s after a kill: %v", name, r)
+		}
+		found[i].expires = before.expires || after.expires
+		if u.other && i == len(u.names)-1 {
+			_, known := a.sent.Load(found[i].etag)
+			whole = whole && (known || after.expires)
+		} else {
+			whole = whole && agrees(found[i], after)
+		}
+		none = none && agrees(found[i], before)
+	}
+	if !none && !whole {
+		a.T.Errorf("after a kill %q have %+v: want all of %+v or nothing of it, the names had %+v", u.names, found, u.after, a.names)
+		return
+	}
+	for i, name := range u.names {
+		a.names[name] = found[i]
+	}
+	if u.again == nil {
+		return
+	}
+	a.repeats++
+	if status, err := u.again(a.node(true)); err != nil || status != 200 {
+		a.T.Errorf("the request for %q, repeated after a kill: status %d, %v", u.names, status, err)
+		return
+	}
+	for i, name := range u.names {
+		a.names[name] = u.after[i]
+		if err := a.read(name); err != nil {
+			a.T.Errorf("after the repeated request: %v", err)
+		}
+	}
+}
+
+// agrees reports whether what was found at a name is what it should have.
+func agrees(found, want held) bool {
+	return found.etag == want.etag && (found.color == want.color || want.color == "" || found.etag == "") || want.expires && found.etag == ""
+}
+
+// accountAndName returns what BlobTarget was called with.
+func accountAndName(target string) (account, name string) {
+	account, name, _ = strings.Cut(strings.TrimPrefix(target, "/v1/blobs/"), "/")
+	name, err := url.PathUnescape(name)
+	if err != nil {
+		panic(err) // BlobTarget escapes
+	}
+	return account, name
+}
