@@ -46,6 +46,11 @@ func checkInfo(i *wire.Info) error {
 			return invalid(n.member, "is %d", n.value)
 		}
 	}
+	for _, feature := range i.Features {
+		if err := checkLength("features", feature, maxWord); err != nil {
+			return err
+		}
+	}
 	for _, rate := range []wire.Rate{i.Rates.Key, i.Rates.Address} {
 		for name, value := range rate {
 			if err := checkWord("rates", name, maxWord); err != nil {

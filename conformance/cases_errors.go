@@ -154,6 +154,13 @@ var serviceCases = []Case{
 			c.fatalf("chunkSize is %d and chunksetSize %d, want 1 MiB and 10 MiB", info.ChunkSize, info.ChunksetSize)
 		}
 	}},
+	{Name: "service/features", Section: operations, Level: Extended, check: func(c *trial) {
+		var info wire.Info
+		c.without().send(request{method: "GET", target: "/v1/info"}).want(200).json(&info)
+		if !slices.Contains(info.Features, wire.FeatureCopy) || !slices.Contains(info.Features, wire.FeatureMove) {
+			c.fatalf("features is %q, without copy or move", info.Features)
+		}
+	}},
 	{Name: "service/limits", Section: unitsLimits, Level: Extended, check: func(c *trial) {
 		var info wire.Info
 		c.send(request{method: "GET", target: "/v1/info"}).want(200).json(&info)

@@ -41,6 +41,7 @@ func (s *Server) getInfo(x *exchange) error {
 		info.Payment.MinGasPrice, info.Payment.MaxGasPrice = gas(terms.MinGasPrice), gas(terms.MaxGasPrice)
 		info.Payment.MaxFee = gas(terms.MaxFee)
 	}
+	info.Features = []string{wire.FeatureCopy, wire.FeatureMove}
 	info.Rates = wire.Rates{Key: rateJSON(s.limiter.KeyLimits()), Address: rateJSON(s.limiter.AddressLimits())}
 	return writeJSON(x, http.StatusOK, info)
 }

@@ -387,7 +387,15 @@ type Info struct {
 	Payment      Payment `json:"payment"`
 	Limits       Limits  `json:"limits"`
 	Rates        Rates   `json:"rates"`
+	// Features names what an earlier server of this interface may lack, such as FeatureCopy.
+	Features []string `json:"features"`
 }
+
+// Features of a service.
+const (
+	FeatureCopy = "copy" // blobs are copied by the server
+	FeatureMove = "move" // blobs are moved by the server
+)
 
 // Rates are the limits of callers on a node, unless their key has other limits. A limit that is
 // omitted is unlimited.

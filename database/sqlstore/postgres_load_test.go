@@ -69,7 +69,7 @@ func TestPostgresCutAtCommit(t *testing.T) {
 	s := openNode(t, pgproxy.New(t, testenv.Postgres(t), commit).DSN)
 	load, enough := newFaultLoad(t, s), make(chan struct{})
 	load.run(enough)
-	load.reach(1500)
+	load.reach(600)
 	close(enough)
 	load.check()
 	for kind, n := range cuts {
@@ -139,9 +139,36 @@ func (l *faultLoad) createAndDelete(ctx context.Context, name string) error {
 	if _, err := l.store.Blob(ctx, "a", name); err != nil {
 		return fmt.Errorf("acknowledged blob: %w", err)
 	}
+	if err := l.copyAndMove(ctx, name); err != nil {
+		return err
+	}
 	content, had, err := l.store.DeleteBlob(ctx, "a", name, nil)
 	if err == nil && (!had || content != b.Content) {
 		err = fmt.Errorf("deleted %v, %v", content, had)
+	}
+	return err
+}
+
+// copyAndMove fails if a committed transaction is run again: the copy would find itself, and the
+// move no source.
+func (l *faultLoad) copyAndMove(ctx context.Context, name string) error {
+	missing := func(current *metastore.Blob) error {
+		if current != nil {
+			return errors.New("the destination exists before it was written")
+		}
+		return nil
+	}
+	from, moved := metastore.BlobName{Account: "a", Name: name}, metastore.BlobName{Account: "a", Name: name + " moved"}
+	to := metastore.Blob{Account: "b", Name: name}
+	if _, err := l.store.CopyBlob(ctx, metastore.Copy{From: from, To: to, Precondition: missing}); err != nil {
+		return fmt.Errorf("copy: %w", err)
+	}
+	if _, err := l.store.MoveBlob(ctx, metastore.Move{From: metastore.BlobName{Account: to.Account, Name: to.Name}, To: moved, Precondition: missing}); err != nil {
+		return fmt.Errorf("move: %w", err)
+	}
+	content, had, err := l.store.DeleteBlob(ctx, moved.Account, moved.Name, nil)
+	if err == nil && (!had || content != (metastore.ContentID{})) {
+		err = fmt.Errorf("deleted the copy: %v, %v", content, had)
 	}
 	return err
 }
