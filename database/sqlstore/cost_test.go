@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -176,6 +177,24 @@ func (k *costBench) blobs() {
 		return err
 	}
 	k.cost("delete", one, remove)
+	to := metastore.BlobName{Account: walletOf(2), Name: photo(0)}
+	copied := func(ctx context.Context, i int) error {
+		to.Name = photo(i)
+		from := metastore.BlobName{Account: last.Account, Name: last.Name}
+		_, err := k.store.CopyBlob(ctx, metastore.Copy{From: from, To: metastore.Blob{Account: to.Account, Name: to.Name, Owner: "owner"}})
+		return err
+	}
+	k.cost("copy-1-extent", one, copied)
+	k.cost("copy-1TiB", put(func() []metastore.Extent { return objects(1 << 14) }), copied)
+	oneCopied := func(ctx context.Context, i int) error { return errors.Join(one(ctx, i), copied(ctx, i)) }
+	k.cost("copy-again", oneCopied, func(ctx context.Context, i int) error { return copied(ctx, -i) })
+	k.cost("move", one, func(ctx context.Context, i int) error {
+		from := metastore.BlobName{Account: last.Account, Name: last.Name}
+		to := metastore.BlobName{Account: walletOf(2), Name: photo(i)}
+		_, err := k.store.MoveBlob(ctx, metastore.Move{From: from, To: to, Owner: "owner"})
+		return err
+	})
+	k.cost("delete-copied", oneCopied, remove)
 	var garbage []metastore.ContentID
 	k.cost("free-10", func(ctx context.Context, i int) error {
 		garbage = nil

@@ -65,6 +65,7 @@ type scaleStore struct {
 	settle func(ctx context.Context) error
 	// sizes is a query for the names of tables and indexes and their bytes.
 	sizes string
+	conn  *pgx.Conn // to PostgreSQL
 }
 
 func sqliteAtScale(b *testing.B) *scaleStore {
@@ -102,7 +103,7 @@ func postgresAtScale(b *testing.B) *scaleStore {
 		return nil
 	}
 	return &scaleStore{
-		Metastore: s, settle: settle,
+		Metastore: s, conn: p, settle: settle,
 		load: func(ctx context.Context, rows []scaleRow) error { return loadPostgres(ctx, p, rows) },
 		sizes: `SELECT CAST(CAST(relname AS TEXT) AS BYTEA), pg_relation_size(oid) FROM pg_class
 			WHERE relnamespace = CAST(current_schema() AS regnamespace) AND relkind IN ('r', 'i') ORDER BY relname`,
