@@ -11,6 +11,7 @@ import (
 
 // TestCrashLoopLong is TestCrashLoop for as long as make long says.
 func TestCrashLoopLong(t *testing.T) {
+	t.Parallel()
 	end := time.Now().Add(testenv.LongDuration(t))
 	crashLoop(t, func(done int) bool { return done == 0 || time.Now().Before(end) })
 }

@@ -12,6 +12,7 @@ import (
 // TestSharedContentsSurviveKillsLong is TestSharedContentsSurviveKills for as long as make long
 // says.
 func TestSharedContentsSurviveKillsLong(t *testing.T) {
+	t.Parallel()
 	end := time.Now().Add(testenv.LongDuration(t))
 	sharedContents(t, 2000, func(kills int) bool { return kills == 0 || time.Now().Before(end) })
 }
