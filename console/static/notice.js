@@ -3,38 +3,58 @@
 import { button, fill, h } from "./dom.js";
 import { APIError } from "./api.js";
 
+/** @typedef {{label: string, value: string, class?: string, disabled?: boolean}} Choice */
+
 /**
- * Shows a dialog and returns what was chosen, or "" if it was closed. The first field, or else the
- * first button, has the focus.
+ * Shows a dialog that can change while it is open. The field with autofocus, or else the first one,
+ * or else the first button that is not disabled, has the focus. The answer is what was chosen, or ""
+ * if the dialog was closed.
  * @param {string} title
  * @param {(Node|string)[]} body
- * @param {{label: string, value: string, class?: string}[]} choices the last one is that of Enter
- * @returns {Promise<string>}
+ * @param {Choice[]} choices the last one is that of Enter
+ * @returns {{dialog: HTMLDialogElement, buttons: HTMLButtonElement[], answer: Promise<string>}}
  */
-export function ask(title, body, choices) {
-  return new Promise((resolve) => {
-    const buttons = choices.map((c, i) => h("button", {
-      class: `button ${c.class ?? ""}`, value: c.value, type: i === choices.length - 1 ? "submit" : "button",
-      onclick: (event) => {
-        if (event.currentTarget.type === "button") dialog.close(c.value);
-      },
-    }, c.label));
-    const form = h("form", {
-      onsubmit: (event) => {
-        event.preventDefault();
-        dialog.close(choices[choices.length - 1].value);
-      },
-    }, h("h2", { id: "dialog-title" }, title), ...body, h("div", { class: "actions" }, ...buttons));
-    const dialog = /** @type {HTMLDialogElement} */ (h("dialog", { "aria-labelledby": "dialog-title" }, form));
+export function openDialog(title, body, choices) {
+  const last = choices.length - 1;
+  const buttons = choices.map((c, i) => /** @type {HTMLButtonElement} */ (h("button", {
+    class: `button ${c.class ?? ""}`, value: c.value, type: i === last ? "submit" : "button", disabled: c.disabled,
+    onclick: () => i !== last && dialog.close(c.value),
+  }, c.label)));
+  const form = /** @type {HTMLFormElement} */ (h("form", {
+    onsubmit: (event) => {
+      event.preventDefault();
+      dialog.close(choices[last].value);
+    },
+    onkeydown: (event) => {
+      // Browsers submit a form by Enter in each field but this one.
+      if (event.key !== "Enter" || event.target.tagName !== "SELECT") return;
+      event.preventDefault();
+      buttons[last].click();
+    },
+  }, h("h2", { id: "dialog-title" }, title), ...body, h("div", { class: "actions" }, ...buttons)));
+  const dialog = /** @type {HTMLDialogElement} */ (h("dialog", { "aria-labelledby": "dialog-title" }, form));
+  const answer = new Promise((resolve) => {
     dialog.addEventListener("close", () => {
       dialog.remove();
       resolve(dialog.returnValue);
     });
-    document.body.append(dialog);
-    dialog.showModal();
-    /** @type {HTMLElement|null} */ (form.querySelector("input, select, textarea"))?.focus();
   });
+  document.body.append(dialog);
+  dialog.showModal();
+  const first = /** @type {HTMLInputElement|null} */ (form.querySelector("[autofocus]") ?? form.querySelector("input, select, textarea"));
+  first?.focus();
+  first?.select?.(); // what is typed replaces what was proposed
+  return { dialog, buttons, answer };
 }
+
+/**
+ * Shows a dialog and returns what was chosen, or "" if it was closed.
+ * @param {string} title
+ * @param {(Node|string)[]} body
+ * @param {Choice[]} choices the last one is that of Enter
+ * @returns {Promise<string>}
+ */
+export const ask = (title, body, choices) => openDialog(title, body, choices).answer;
 
 /**
  * Asks whether to do something that cannot be undone.
@@ -56,16 +76,27 @@ export function toast(message) {
 }
 
 /**
+ * Returns what is known of an error beside its sentence.
+ * @param {unknown} error
+ */
+export const factsOf = (error) => (error instanceof APIError ? [error.status ? `Status ${error.status}` : "", error.code, error.requestId && `request ${error.requestId}`].filter(Boolean).join(" · ") : "");
+
+/**
+ * Returns the sentence of an error.
+ * @param {unknown} error
+ */
+export const sentenceOf = (error) => (error instanceof APIError ? error.message : `The console failed: ${error}`);
+
+/**
  * Returns an element that describes an error.
  * @param {unknown} error
  * @param {() => void} [retry]
  */
 export function errorBox(error, retry) {
-  const known = error instanceof APIError;
-  const facts = known ? [error.status ? `Status ${error.status}` : "", error.code, error.requestId && `request ${error.requestId}`].filter(Boolean) : [];
+  const facts = factsOf(error);
   return h("div", { class: "error", role: "alert" },
-    h("p", null, known ? error.message : `The console failed: ${error}`),
-    facts.length > 0 && h("p", { class: "facts" }, facts.join(" · ")),
+    h("p", null, sentenceOf(error)),
+    facts && h("p", { class: "facts" }, facts),
     retry && button(null, "Try again", retry));
 }
 

@@ -1,5 +1,5 @@
-// Sending bodies: with progress, which fetch does not have, and again when the server or the network
-// fails for a while.
+// Sending requests again when the server or the network fails for a while, and sending bodies with
+// progress, which fetch does not have.
 
 import { APIError, headers, problem } from "./api.js";
 
@@ -62,12 +62,36 @@ function sendOnce(method, url, body, extra, progress, signal) {
   });
 }
 
-/** Reports whether the same request may succeed later, and is safe to repeat. */
-const passing = (error) => error instanceof APIError && (error.status === 0 || error.status === 408 || error.status === 429 || error.status >= 502 || error.code === "outcome_unknown");
+/**
+ * Reports whether the same request may succeed later, and is safe to repeat.
+ * @param {unknown} error
+ */
+export const passing = (error) => error instanceof APIError && (error.status === 0 || error.status === 408 || error.status === 429 || error.status >= 502 || error.code === "outcome_unknown");
 
 /**
- * Sends a body, up to six times if the server cannot be reached or is overloaded. The request must
- * be one that can be repeated.
+ * Sends a request, up to six times if the server cannot be reached or is overloaded. The request
+ * must be one that can be repeated. An error has the number of attempts.
+ * @template T
+ * @param {() => Promise<T>} attempt sends it once
+ * @param {AbortSignal} signal ends the pauses between attempts
+ * @param {() => void} [failed] called after each attempt that fails
+ * @returns {Promise<T>}
+ */
+export async function repeated(attempt, signal, failed = () => {}) {
+  for (let n = 1; ; n++) {
+    try {
+      return await attempt();
+    } catch (error) {
+      failed();
+      error.attempt = n;
+      if (signal.aborted || !passing(error) || n === mostAttempts) throw error;
+      await pause(Math.max(error.retryAfter * 1000, 250 * 2 ** n * (0.5 + Math.random() / 2)), signal);
+    }
+  }
+}
+
+/**
+ * Sends a body, as often as repeated does.
  * @param {string} method
  * @param {string} url
  * @param {Blob} body
@@ -75,18 +99,8 @@ const passing = (error) => error instanceof APIError && (error.status === 0 || e
  * @param {(sent: number) => void} progress
  * @param {AbortSignal} signal
  */
-export async function sendBody(method, url, body, extra, progress, signal) {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await limited(signal, () => sendOnce(method, url, body, extra, progress, signal));
-    } catch (error) {
-      progress(0);
-      error.attempt = attempt;
-      if (signal.aborted || !passing(error) || attempt === mostAttempts) throw error;
-      await pause(Math.max(error.retryAfter * 1000, 250 * 2 ** attempt * (0.5 + Math.random() / 2)), signal);
-    }
-  }
-}
+export const sendBody = (method, url, body, extra, progress, signal) =>
+  repeated(() => limited(signal, () => sendOnce(method, url, body, extra, progress, signal)), signal, () => progress(0));
 
 function pause(milliseconds, signal) {
   return new Promise((resolve, reject) => {
