@@ -67,7 +67,7 @@ export async function folderView(main, [account = "", prefix = ""], signal) {
   await list();
 }
 
-const nothing = () => h("div", { class: "empty" }, h("h2", null, "Nothing is stored here"), h("p", null, "Drop files or folders anywhere on this page to store them."));
+const nothing = () => h("div", { class: "empty" }, h("h2", null, "Nothing is stored here"), h("p", null, "Drop files or folders anywhere on this page to upload them."));
 
 /** Returns a function that returns the entries of the next page, or null. */
 function pages(account, prefix, signal) {

@@ -29,7 +29,7 @@ function target() {
 }
 
 /**
- * Asks how to store files, and begins to send them.
+ * Asks how to upload files, and begins to send them.
  * @param {import("./files.js").Found[]} found
  * @param {{account: string, prefix: string}} to
  */
@@ -44,12 +44,12 @@ export async function offer(found, to) {
   });
   const replace = h("input", { type: "checkbox", id: "replace" });
   const files = found.length === 1 ? "1 file" : `${found.length} files`;
-  const answer = await ask(`Store ${files} (${bytes(total)})?`, [
-    h("p", null, found.length === 1 ? visible(found[0].path) : h("span", null, visible(found[0].path), ` and ${found.length - 1} more`), " in ", visible(`${to.account}/${to.prefix}`)),
+  const answer = await ask(`Upload ${files} (${bytes(total)})?`, [
+    h("p", null, found.length === 1 ? visible(found[0].path) : h("span", null, visible(found[0].path), ` and ${found.length - 1} more`), " to ", visible(`${to.account}/${to.prefix}`)),
     h("label", { for: "expiry" }, "Expires"), expiry, at,
     h("label", { class: "check" }, replace, " Replace blobs that have the same name"),
-  ], [{ label: "Cancel", value: "" }, { label: "Store", value: "store", class: "primary" }]);
-  if (answer !== "store") return;
+  ], [{ label: "Cancel", value: "" }, { label: "Upload", value: "upload", class: "primary" }]);
+  if (answer !== "upload") return;
   const expires = expiresAt(expiry.value, at.value);
   const interrupted = await entries(api.base.href);
   for (const { file, path, handle } of found) {
@@ -136,7 +136,7 @@ tray.append(h("div", { class: "tray-head" }, title, clear), list);
 
 function header() {
   const busy = uploads.filter((u) => live.includes(u.state)).length;
-  title.textContent = busy > 0 ? `Storing ${busy === 1 ? "1 file" : `${busy} files`}` : "Uploads";
+  title.textContent = busy > 0 ? `Uploading ${busy === 1 ? "1 file" : `${busy} files`}` : "Uploads";
   tray.hidden = list.children.length === 0;
   document.body.classList.toggle("with-tray", !tray.hidden);
   clear.hidden = !uploads.some((u) => u.state === "done" || u.state === "failed");
@@ -153,7 +153,7 @@ function row(upload) {
   return item;
 }
 
-const words = { waiting: "waiting", paused: "paused", completing: "completing", done: "stored", failed: "not stored" };
+const words = { waiting: "waiting", paused: "paused", completing: "completing", done: "uploaded", failed: "not uploaded" };
 
 function paint(upload) {
   const item = rows.get(upload);
@@ -167,7 +167,7 @@ function paint(upload) {
     const rate = rateOf(item.measured, sent);
     if (rate > 0) text += ` · ${bytes(rate)}/s · ${duration((size - sent) / rate)} left`;
   } else {
-    text = upload.state === "done" ? `${bytes(size)} · stored` : `${text} · ${words[upload.state]}`;
+    text = upload.state === "done" ? `${bytes(size)} · uploaded` : `${text} · ${words[upload.state]}`;
     item.measured = { at: performance.now(), sent, rate: 0 };
   }
   facts.textContent = text;
@@ -211,7 +211,7 @@ export function choosers(to) {
     });
     return [button("upload", label, () => input.click(), { class: attributes.webkitdirectory ? "" : "primary" }), input];
   };
-  return [...choose("Store files", {}), ...choose("Store a folder", { webkitdirectory: true })];
+  return [...choose("Upload files", {}), ...choose("Upload a folder", { webkitdirectory: true })];
 }
 
 /**
@@ -222,7 +222,7 @@ export async function resume(entry) {
   const file = (await byHandle(entry.handle)) ?? (await chooseOne());
   if (!file) return;
   if (!sameFile(entry, file)) {
-    toast("This is not the file that was being stored: its size or its time differs.");
+    toast("This is not the file that was being uploaded: its size or its time differs.");
     return;
   }
   if (!(await claim(entry.uploadId))) return toast(elsewhere(entry));
@@ -273,7 +273,7 @@ export function acceptDrops() {
     const to = target();
     event.dataTransfer.dropEffect = to ? "copy" : "none";
     cover.hidden = false;
-    cover.querySelector("span").textContent = to ? `Store in ${visibleText(`${to.account}/${to.prefix}`)}` : "Open an account first, then drop files there";
+    cover.querySelector("span").textContent = to ? `Upload to ${visibleText(`${to.account}/${to.prefix}`)}` : "Open an account first, then drop files there";
   });
   addEventListener("dragleave", (event) => {
     if (!event.relatedTarget) cover.hidden = true;

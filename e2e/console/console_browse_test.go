@@ -94,7 +94,7 @@ func TestConsoleRefusesUnreachableNames(t *testing.T) {
 	p.untilText("dialog", "Browsers change the address of a name")
 	p.press("Close")
 	s.Must(200, "GET", "/v1/blobs/0x1/y.txt", nil)
-	p.dropAndStore(file(t, "a.txt", []byte("a")))
+	p.dropAndUpload(file(t, "a.txt", []byte("a")))
 	p.untilText("#tray li[data-state=failed]", "Browsers change the address of a name")
 	s.Must(404, "GET", "/v1/blobs/0x1/a.txt", nil)
 }
@@ -156,7 +156,7 @@ func TestConsoleKeepsThePlaceInLists(t *testing.T) {
 		t.Errorf("after the late response the list has %q, want 1 entry", got)
 	}
 
-	p.dropAndStore(file(t, "name-00-new", []byte("new")))
+	p.dropAndUpload(file(t, "name-00-new", []byte("new")))
 	p.untilText(".sub", "2 entries")
 	if got := evaluate[string](p, `document.querySelector("input[type=search]").value`); got != "name-00" {
 		t.Errorf("after an upload the filter is %q", got)

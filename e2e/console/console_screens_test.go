@@ -79,9 +79,9 @@ func takeScreensOfOperations(t *testing.T, s *e2e.Server) {
 	p.untilText("[role=grid]", "harbour")
 	p.throttle(128 << 10) // it is not stored before the last picture
 	p.drop(file(t, "panorama.bin", make([]byte, 24<<20)), file(t, "quay.txt", []byte("again")))
-	p.untilText("dialog", "Store 2 files")
+	p.untilText("dialog", "Upload 2 files")
 	p.screenshots("store")
-	p.press("Store")
+	p.press("Upload")
 	p.until(`document.querySelector("#tray li[data-state=failed]")`)
 	p.untilText("#tray", "/s")
 	p.screenshots("uploading")

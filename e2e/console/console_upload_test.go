@@ -40,12 +40,12 @@ func (p *consolePage) drop(files ...string) {
 	p.t.Fatalf("the browser has sent no drop in %d attempts", attempts)
 }
 
-// dropAndStore drops one file on the page and confirms that it is stored.
-func (p *consolePage) dropAndStore(file string) {
+// dropAndUpload drops one file on the page and confirms the upload.
+func (p *consolePage) dropAndUpload(file string) {
 	p.t.Helper()
 	p.drop(file)
-	p.untilText("dialog", "Store 1 file")
-	p.press("Store")
+	p.untilText("dialog", "Upload 1 file")
+	p.press("Upload")
 }
 
 // throttle limits what the page sends, in bytes per second; -1 is without a limit.
@@ -80,9 +80,9 @@ func TestConsoleUploadsByDrop(t *testing.T) {
 		testenv.OK(t, os.WriteFile(path, []byte(strings.TrimSuffix(filepath.Base(name), ".txt")), 0o600))
 	}
 	p.drop(single, folder)
-	p.untilText("dialog", "Store 4 files")
+	p.untilText("dialog", "Upload 4 files")
 	evaluate[bool](p, `(() => { const e = document.getElementById("expiry"); e.value = "86400"; e.dispatchEvent(new Event("change")); return true; })()`)
-	p.press("Store")
+	p.press("Upload")
 	p.until(`document.querySelectorAll("#tray li[data-state=done]").length === 4`)
 	for name, want := range map[string][2]string{
 		"hello.txt": {"hello", "text/plain"}, "tree/a.json": {`{"a":1}`, "application/json"},
@@ -98,12 +98,12 @@ func TestConsoleUploadsByDrop(t *testing.T) {
 
 	s.Must(204, "PUT", "/v1/blobs/0x1/in/hello.txt", []byte("of another"))
 	p.drop(single)
-	p.untilText("dialog", "Store 1 file")
+	p.untilText("dialog", "Upload 1 file")
 	evaluate[bool](p, `(() => { const e = document.getElementById("expiry"); e.value = "at"; e.dispatchEvent(new Event("change")); return true; })()`)
-	p.press("Store")
+	p.press("Upload")
 	p.until(`document.querySelector("dialog[open] input:invalid")`) // a time must be chosen
 	evaluate[bool](p, `(document.querySelector("dialog input:invalid").value = "2099-01-02T03:04", true)`)
-	p.press("Store")
+	p.press("Upload")
 	p.untilText("#tray li[data-state=failed]", "precondition_failed")
 	if got := s.Must(200, "GET", "/v1/blobs/0x1/in/hello.txt", nil); string(got.Body) != "of another" {
 		t.Errorf("the blob became %q", got.Body)
@@ -127,8 +127,8 @@ func TestConsoleResumesUploads(t *testing.T) {
 	big := file(t, "big.bin", data)
 	p.throttle(6 << 20)
 	p.drop(big)
-	p.untilText("dialog", "Store 1 file (44.0 MiB)?")
-	p.press("Store")
+	p.untilText("dialog", "Upload 1 file (44.0 MiB)?")
+	p.press("Upload")
 	acknowledged := func() int {
 		return strings.Count(s.Log.String(), `route=/v1/multipart-uploads/{uploadId}/parts/{partIdx} status=200`)
 	}
@@ -176,7 +176,7 @@ func TestConsoleReplacesLargeBlobs(t *testing.T) {
 	p := openConsole(t, s, "#/blobs/0x1/")
 	p.untilText("[role=grid]", "big.bin")
 	data := bytes.Repeat([]byte("large"), 2<<20)
-	p.dropAndStore(file(t, "big.bin", data))
+	p.dropAndUpload(file(t, "big.bin", data))
 	p.untilText("#tray li[data-state=failed]", "A blob of this name exists already.")
 	if got := s.Must(200, "GET", "/v1/blobs/0x1/big.bin", nil); string(got.Body) != "other" {
 		t.Errorf("the blob became %d bytes", len(got.Body))
@@ -199,9 +199,9 @@ func TestConsoleInterruptedUploads(t *testing.T) {
 	drop := func(expiry string) {
 		t.Helper()
 		p.drop(big)
-		p.untilText("dialog", "Store 1 file")
+		p.untilText("dialog", "Upload 1 file")
 		evaluate[bool](p, fmt.Sprintf(`(document.getElementById("expiry").value = %q, document.getElementById("replace").checked = true)`, expiry))
-		p.press("Store")
+		p.press("Upload")
 	}
 	s.Must(200, "PUT", "/v1/local/faults", []byte(`{"faults":[{"rule":"PUT part 100%: status 403"}]}`))
 	drop("")
@@ -243,7 +243,7 @@ func TestConsoleBeginsUploadsOnce(t *testing.T) {
 			? new Promise((resolve) => __begun.push(() => resolve(fetch(...args)))) : fetch(...args));
 		return true;
 	})()`)
-	p.dropAndStore(file(t, "big.bin", make([]byte, 9<<20)))
+	p.dropAndUpload(file(t, "big.bin", make([]byte, 9<<20)))
 	p.until("__begun.length === 1")
 	p.press("Pause big.bin")
 	p.press("Resume big.bin")
@@ -255,7 +255,7 @@ func TestConsoleBeginsUploadsOnce(t *testing.T) {
 	}
 
 	s.Must(200, "PUT", "/v1/local/faults", []byte(`{"faults":[{"rule":"PUT part 100%: status 403"},{"rule":"DELETE upload 100%: status 403"}]}`))
-	p.dropAndStore(file(t, "kept.bin", make([]byte, 9<<20)))
+	p.dropAndUpload(file(t, "kept.bin", make([]byte, 9<<20)))
 	p.until("__begun.length === 2")
 	evaluate[bool](p, "(__begun[1](), true)")
 	p.until(`document.querySelector("#tray li[data-state=failed]")`)
@@ -268,7 +268,7 @@ func TestConsoleCancelsUploads(t *testing.T) {
 	t.Parallel()
 	s, p := openEmptyFolder(t)
 	p.throttle(1 << 20)
-	p.dropAndStore(file(t, "big.bin", make([]byte, 30<<20)))
+	p.dropAndUpload(file(t, "big.bin", make([]byte, 30<<20)))
 	s.Await("the upload did not begin", func() bool { return len(s.OpenUploads("0x1")) == 1 })
 	p.press("Cancel big.bin")
 	s.Await("the upload did not end", func() bool { return len(s.OpenUploads("0x1")) == 0 })
@@ -276,8 +276,8 @@ func TestConsoleCancelsUploads(t *testing.T) {
 	s.Must(http.StatusNotFound, "GET", "/v1/blobs/0x1/big.bin", nil)
 }
 
-// TestConsoleUploadsByKeyboard chooses a file, stores it, and removes its line from the tray, by
-// the keyboard alone.
+// TestConsoleUploadsByKeyboard chooses a file, uploads it by Enter, and removes its line from the
+// tray, by the keyboard alone.
 func TestConsoleUploadsByKeyboard(t *testing.T) {
 	t.Parallel()
 	s, p := openEmptyFolder(t)
@@ -287,7 +287,7 @@ func TestConsoleUploadsByKeyboard(t *testing.T) {
 	ctx, cancel := p.bounded()
 	defer cancel()
 	opened := chromedp.Events(ctx, page.FileChooserOpened)
-	p.tabTo("button Store files")
+	p.tabTo("button Upload files")
 	p.keys(kb.Enter)
 	for chooser, err := range opened {
 		testenv.OK(t, err)
@@ -297,8 +297,10 @@ func TestConsoleUploadsByKeyboard(t *testing.T) {
 		testenv.OK(t, err)
 		break
 	}
-	p.untilText("dialog", "Store 1 file")
-	p.tabTo("button Store")
+	p.untilText("dialog", "Upload 1 file")
+	if got := p.focused(); !strings.HasPrefix(got, "select ") {
+		t.Errorf("the focus is on %q, want the expiry", got)
+	}
 	p.keys(kb.Enter)
 	p.untilText("#tray li[data-state=done]", "typed.txt")
 	p.untilText("[role=grid]", "typed.txt")
@@ -336,7 +338,7 @@ func TestConsoleUploadsInTwoTabs(t *testing.T) {
 	store := func(p *consolePage) {
 		t.Helper()
 		p.throttle(64 << 10) // no part arrives before the test has ended
-		p.dropAndStore(big)
+		p.dropAndUpload(big)
 		p.until(`document.querySelector("#tray li[data-state=sending]")`)
 	}
 	store(first)

@@ -269,7 +269,7 @@ func TestConsoleHosted(t *testing.T) {
 	p.until(`document.querySelector(".stage img")?.naturalWidth === 50`)
 	evaluate[bool](p, `(location.hash = "#/blobs/0x1/", true)`)
 	p.untilText("[role=grid]", "private.png")
-	p.dropAndStore(file(t, "dropped.txt", []byte("stored by the page")))
+	p.dropAndUpload(file(t, "dropped.txt", []byte("stored by the page")))
 	p.untilText("[role=grid]", "dropped.txt")
 	s.As(key).Must(200, "GET", "/v1/blobs/0x1/dropped.txt", nil)
 	evaluate[bool](p, `(location.hash = "#/", true)`)
