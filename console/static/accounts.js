@@ -2,7 +2,7 @@
 
 import { button, h } from "./dom.js";
 import { Grid } from "./grid.js";
-import { bytes, count, visible } from "./text.js";
+import { bytes, compareNames, count, visible } from "./text.js";
 import { errorBox } from "./notice.js";
 import { go, link, show } from "./router.js";
 import * as api from "./api.js";
@@ -23,7 +23,10 @@ export async function accountsView(main, _parts, signal) {
   let after = "", ended = false;
   const grid = new Grid({
     label: "Accounts",
-    columns: [{ title: "Account", class: "wide" }, { title: "Blobs", class: "number" }, { title: "Size", class: "number" }],
+    columns: [
+      { title: "Account", class: "wide", compare: (a, b) => compareNames(a.account, b.account) },
+      { title: "Blobs", class: "number", compare: (a, b) => a.blobs - b.blobs }, { title: "Size", class: "number", compare: (a, b) => a.bytes - b.bytes },
+    ],
     cells: (a) => [h("a", { href: link("blobs", a.account, ""), tabindex: "-1" }, visible(a.account)), count(a.blobs), bytes(a.bytes)],
     open: (a) => go("blobs", a.account, ""),
     more: async () => {

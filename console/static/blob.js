@@ -5,10 +5,13 @@ import { bytes, count, shellQuote, time, visible, visibleText } from "./text.js"
 import { copy, showError, toast } from "./notice.js";
 import { go, show } from "./router.js";
 import { crumbs } from "./folder.js";
-import { deleteBlob } from "./delete.js";
+import { deleteItems } from "./delete.js";
+import { transferItems } from "./transfer.js";
+import { renameIn } from "./rename.js";
 import { download } from "./download.js";
 import { preview } from "./preview.js";
 import { payWith } from "./paysession.js";
+import { lastOf, parentOf } from "./names.js";
 import * as api from "./api.js";
 
 /** @type {import("./router.js").View} */
@@ -38,7 +41,7 @@ export async function blobView(main, [account = "", name = ""], signal) {
     button("copy", "Copy link", () => copy(url, "Link")),
     button("terminal", "Copy curl", () => copy(curl, "curl line")),
     button("download", "Download", () => download(blob).catch((error) => toast(error.message))),
-    button("trash", "Delete", async () => (await deleteBlob(account, blob)) && go("blobs", account, name.slice(0, cut)), { class: "danger" }));
+    ...changes(main, account, name, blob));
   const stage = h("section", { class: "stage", "aria-label": "Preview" });
   body.append(stage, properties(response, blob));
   try {
@@ -46,6 +49,27 @@ export async function blobView(main, [account = "", name = ""], signal) {
   } catch (error) {
     failed(stage, error, signal);
   }
+}
+
+/** Returns the buttons that rename, move, copy and delete a blob. */
+function changes(main, account, name, { size, etag, lastModified }) {
+  /** @type {import("./batch.js").Item} */
+  const item = { kind: "blob", name, size, etag, lastModified };
+  const folder = parentOf(name);
+  const rename = button("edit", "Rename", async () => {
+    const now = await renameIn(account, item, main.querySelector("h1"), () => rename.focus());
+    if (now !== null) go("blob", account, now);
+  });
+  const transfer = async (verb) => {
+    const made = await transferItems(verb, account, folder, [item]);
+    if (verb === "move" && made?.outcome.done.length > 0) go("blob", made.account, made.prefix + lastOf(name));
+  };
+  const remove = async () => {
+    const outcome = await deleteItems(account, [item]);
+    if (outcome?.done.length > 0) go("blobs", account, folder);
+  };
+  return [rename, button("move", "Move…", () => void transfer("move")), button("copy", "Copy…", () => void transfer("copy")),
+    button("trash", "Delete", () => void remove(), { class: "danger" })];
 }
 
 /** Shows an error and, if the read must be paid for, a form for the session that pays. */
@@ -75,6 +99,7 @@ function described(response) {
   return {
     size: Number(response.headers.get("Content-Length")),
     etag: response.headers.get("ETag") ?? undefined,
+    lastModified: response.headers.get("Last-Modified") ?? undefined,
     contentType: response.headers.get("Content-Type") ?? "application/octet-stream",
   };
 }

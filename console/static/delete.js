@@ -1,28 +1,22 @@
-// Deleting a blob, after asking.
+// Deleting what is selected, after asking.
 
-import { h } from "./dom.js";
-import { bytes, visible, visibleText } from "./text.js";
-import { confirm, errorBox, ask, toast } from "./notice.js";
-import * as api from "./api.js";
+import { visible } from "./text.js";
+import { amount, askCounted } from "./counted.js";
+import { carryOut } from "./outcome.js";
 
 /**
- * Asks and deletes the version of a blob that is shown, and not one that replaced it since. It
- * reports whether it was deleted.
+ * Asks, and deletes blobs and all that is in folders: the versions that were listed, and none that
+ * replaced one since. It returns null if nothing was begun.
  * @param {string} account
- * @param {{name: string, size: number, etag?: string}} blob
- * @returns {Promise<boolean>}
+ * @param {import("./batch.js").Item[]} items
+ * @returns {Promise<import("./batch.js").Outcome|null>}
  */
-export async function deleteBlob(account, blob) {
-  const sure = await confirm("Delete this blob?", [
-    h("p", null, h("strong", null, visible(blob.name)), ` (${bytes(blob.size)}) of account `, visible(account), " will be deleted. This cannot be undone."),
-  ], "Delete");
-  if (!sure) return false;
-  try {
-    await api.send(api.blobURL(account, blob.name), { method: "DELETE", headers: api.headers(blob.etag ? { "If-Match": blob.etag } : {}) });
-  } catch (error) {
-    await ask("It was not deleted", [errorBox(error)], [{ label: "Close", value: "" }]);
-    return false;
-  }
-  toast(`${visibleText(blob.name)} was deleted`);
-  return true;
+export async function deleteItems(account, items) {
+  const blobs = await askCounted({
+    title: items.length === 1 ? `Delete this ${items[0].kind}?` : `Delete ${amount(items)}?`,
+    account, items, label: "Delete", class: "danger",
+    sentence: (blobs) => [`${blobs} of account `, visible(account), " will be deleted. This cannot be undone."],
+  });
+  if (!blobs) return null;
+  return carryOut({ verb: "delete", account }, blobs);
 }

@@ -5,7 +5,10 @@ import { Grid } from "./grid.js";
 import { bytes, compareNames, count, time, visible, visibleText } from "./text.js";
 import { showError } from "./notice.js";
 import { go, link } from "./router.js";
-import { deleteBlob } from "./delete.js";
+import { deleteItems } from "./delete.js";
+import { transferItems } from "./transfer.js";
+import { renameIn } from "./rename.js";
+import { selectionBar } from "./selectionbar.js";
 import { choosers, storedEvent } from "./uploads.js";
 import * as api from "./api.js";
 
@@ -14,29 +17,75 @@ import * as api from "./api.js";
  * @typedef {{kind: "blob", name: string} & import("./api.js").Blob} Entry
  */
 
+/**
+ * The order of all folders of this page.
+ * @type {import("./grid.js").Order|undefined}
+ */
+let order;
+
+/** Compares what folders do not have; these keep the order of their names. */
+const ofBlobs = (compare) => (a, b) => (a.kind === "blob" && b.kind === "blob" ? compare(a, b) : 0);
+
+const columns = [
+  { title: "Name", class: "wide", compare: (a, b) => compareNames(a.name, b.name) },
+  { title: "Size", class: "number", compare: ofBlobs((a, b) => a.size - b.size) },
+  { title: "Type", class: "type", compare: ofBlobs((a, b) => compareNames(a.contentType, b.contentType)) },
+  { title: "Changed", class: "date", compare: ofBlobs((a, b) => Date.parse(a.lastModified) - Date.parse(b.lastModified)) },
+];
+
+const orders = columns.flatMap((_, column) => [{ column, down: false }, { column, down: true }]);
+
+const keyOf = (item) => `${item.kind} ${item.name}`;
+
 /** @type {import("./router.js").View} */
 export async function folderView(main, [account = "", prefix = ""], signal) {
   document.title = `${visibleText(prefix || account)} · sluice`;
   const total = h("p", { class: "sub", role: "status" });
   const filter = h("input", { type: "search", placeholder: "Names that begin with…", "aria-label": "Show names that begin with", autocomplete: "off", spellcheck: "false" });
   const extra = h("div", { class: "actions" }, choosers({ account, prefix }), h("a", { class: "button", href: link("uploads", account) }, "Open uploads"));
-  main.append(h("div", { class: "head" }, h("div", null, crumbs(account, prefix), total), extra), h("div", { class: "filter" }, icon("search"), filter));
   const place = h("div", { class: "place" });
-  main.append(place);
+  // On a narrow screen not all columns are shown.
+  const sorter = /** @type {HTMLSelectElement} */ (h("select", { class: "sorter", "aria-label": "Sort by", onchange: () => grid.choose(orders[sorter.selectedIndex]) },
+    orders.map(({ column, down }) => h("option", null, `${columns[column].title} ${down ? "↓" : "↑"}`))));
+  const showOrder = () => (sorter.selectedIndex = order ? 2 * order.column + Number(order.down) : 0);
+  showOrder();
+  const sorted = h("p", { role: "status" });
+  const unsorted = button(null, "Do not sort", () => {
+    grid.leaveSorting();
+    grid.focus();
+  });
+  /** @type {(Folder|Entry)[]} */
+  let selected = [];
+  const bar = selectionBar({
+    rename: () => void rename(selected[0]), move: () => void transfer("move"), copy: () => void transfer("copy"),
+    remove: () => void remove(selected), clear: () => (grid.selectAll(false), grid.focus()),
+  });
+  main.append(h("div", { class: "head" }, h("div", null, crumbs(account, prefix), total), extra),
+    h("div", { class: "filters" }, h("div", { class: "filter" }, icon("search"), filter), sorter, bar.element), h("div", { class: "sorting" }, sorted, unsorted), place);
 
   /** @type {Grid<Folder|Entry>} */
   let grid;
   const list = async () => {
     grid?.stop();
     const typed = filter.value;
+    bar.show((selected = []));
+    sayOrder("done");
     grid = new Grid({
       label: `Names in ${visibleText(prefix || account)}`,
-      columns: [{ title: "Name", class: "wide" }, { title: "Size", class: "number" }, { title: "Type", class: "type" }, { title: "Changed", class: "date" }],
+      columns, leads: (item) => item.kind === "folder", order, ordered: (chosen) => {
+        order = chosen;
+        showOrder();
+        sayOrder("done");
+      },
+      sorting: sayOrder,
       cells: (item) => cells(account, prefix, item),
+      name: (item) => visibleText(item.name.slice(prefix.length)),
       open: (item) => (item.kind === "folder" ? go("blobs", account, item.name) : go("blob", account, item.name)),
-      remove: async (item) => item.kind === "blob" && (await deleteBlob(account, item)) && refresh(),
+      remove: (item) => void remove(selected.length > 0 ? selected : [item]),
+      rename: (item) => void rename(item),
+      selected: (items) => bar.show((selected = items)),
       more: pages(account, prefix + typed, signal),
-      key: (item) => `${item.kind} ${item.name}`,
+      key: keyOf,
       failed: (error) => showError(place, error, signal, list),
       empty: typed ? h("p", { class: "empty" }, "No name begins with this.") : nothing(),
       counted: (n, complete) => (total.textContent = n === 0 ? "" : `${count(n)}${complete ? "" : " or more"} ${n === 1 ? "entry" : "entries"}`),
@@ -44,8 +93,17 @@ export async function folderView(main, [account = "", prefix = ""], signal) {
     fill(place, grid.element);
     await grid.start();
   };
+
+  /** Says that all names are being loaded, or that they are too many. */
+  function sayOrder(state, n) {
+    const sentences = { done: () => "", loading: () => `Loading all names to sort them: ${count(n)} so far.`, bounded: () => `Only the first ${count(n)} names are loaded and sorted.` };
+    sorted.textContent = sentences[state]();
+    unsorted.hidden = state !== "loading";
+  }
+
+  let editing = false, late = false;
   /** Lists again what the grid shows, without a change of the filter, the position or the focus. */
-  const refresh = async () => {
+  const refresh = async (active) => {
     const shown = grid;
     if (!shown.element.isConnected || shown.items.length === 0) return list();
     const more = pages(account, prefix + filter.value, signal), items = [];
@@ -55,8 +113,38 @@ export async function folderView(main, [account = "", prefix = ""], signal) {
       if (!shown.stopped) showError(place, error, signal, list);
       return;
     }
-    shown.replace(items, more);
+    if (editing) late = true; // a new list would have no field
+    else shown.replace(items, more, active);
   };
+
+  /** Lists again after something was done, with the focus in the list. */
+  const done = async (active) => {
+    if (signal.aborted) return;
+    await refresh(active);
+    const busy = editing || document.activeElement === filter || document.querySelector("dialog[open]");
+    if (busy) return; // the user went on meanwhile
+    if (!grid.focus()) document.getElementById("main").focus({ preventScroll: true });
+  };
+  const remove = async (items) => {
+    if (await deleteItems(account, items)) await done();
+  };
+  const transfer = async (verb) => {
+    const made = await transferItems(verb, account, prefix, selected);
+    if (!made || signal.aborted) return;
+    if (made.outcome.done.length > 0) grid.selectAll(false);
+    await done();
+  };
+  const rename = async (item) => {
+    editing = true;
+    late = false;
+    const name = await renameIn(account, item, grid.firstCell(item), () => {
+      editing = false;
+      grid.focus();
+    });
+    if (name !== null) grid.selectAll(false);
+    if (name !== null || late) await done(`${item.kind} ${name ?? item.name}`);
+  };
+
   let timer = 0;
   filter.addEventListener("input", () => {
     clearTimeout(timer);
@@ -80,7 +168,7 @@ function pages(account, prefix, signal) {
     return [
       ...page.prefixes.map((name) => ({ kind: "folder", name })),
       ...page.blobs.map((blob) => ({ kind: "blob", ...blob })),
-    ].sort((a, b) => compareNames(a.name, b.name));
+    ];
   };
 }
 

@@ -2,7 +2,7 @@
 
 import { button, h } from "./dom.js";
 import { Grid } from "./grid.js";
-import { bytes, count, time, visible, visibleText } from "./text.js";
+import { bytes, compareNames, count, time, visible, visibleText } from "./text.js";
 import { ask, confirm, errorBox, showError } from "./notice.js";
 import { show } from "./router.js";
 import { crumbs } from "./folder.js";
@@ -18,7 +18,12 @@ export async function openUploadsView(main, [account = ""], signal) {
   let after = "", ended = false;
   const grid = new Grid({
     label: "Open uploads",
-    columns: [{ title: "Name", class: "wide" }, { title: "Received", class: "number" }, { title: "Begun", class: "date" }, { title: "Expires", class: "date" }, { title: h("span", { class: "sr" }, "Abort"), class: "act" }],
+    columns: [
+      { title: "Name", class: "wide", compare: (a, b) => compareNames(a.name, b.name) }, { title: "Received", class: "number", compare: (a, b) => a.bytes - b.bytes },
+      { title: "Begun", class: "date", compare: (a, b) => Date.parse(a.created) - Date.parse(b.created) },
+      { title: "Expires", class: "date", compare: (a, b) => (Date.parse(a.expires) || 0) - (Date.parse(b.expires) || 0) }, { title: h("span", { class: "sr" }, "Abort"), class: "act" },
+    ],
+    natural: 2,
     cells: (u) => [visible(u.name), bytes(u.bytes), time(u.created), u.expires ? time(u.expires) : "",
       button("trash", `Abort ${visibleText(u.name)}`, () => void abort(u), { iconOnly: true, class: "danger" })],
     open: (u) => void details(u),

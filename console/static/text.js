@@ -148,3 +148,10 @@ export function indented(text) {
 export function shellQuote(text) {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
+
+/**
+ * Returns a number of blobs, or of other things, in words.
+ * @param {number} n
+ * @param {string} [one]
+ */
+export const some = (n, one = "blob") => `${count(n)} ${one}${n === 1 ? "" : "s"}`;

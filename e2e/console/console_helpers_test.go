@@ -198,6 +198,24 @@ func (p *consolePage) tabTo(text string) {
 	p.t.Fatalf("the tabulator never reached %q; the focus is on %q", text, p.focused())
 }
 
+// chord presses a key together with others.
+func (p *consolePage) chord(key string, with ...kb.Modifier) {
+	p.t.Helper()
+	p.Do(chromedp.KeyEvent(key, chromedp.KeyModifiers(with...)))
+}
+
+// tabBackTo is tabTo in the other direction.
+func (p *consolePage) tabBackTo(text string) {
+	p.t.Helper()
+	for range 40 {
+		p.chord(kb.Tab, kb.ModifierShift)
+		if strings.Contains(p.focused(), text) {
+			return
+		}
+	}
+	p.t.Fatalf("the tabulator never reached %q backwards; the focus is on %q", text, p.focused())
+}
+
 // enterKey answers the dialog that asks for a key.
 func (p *consolePage) enterKey(key string) {
 	p.t.Helper()
@@ -222,7 +240,7 @@ func store(s *e2e.Server, account, name, contentType, content string, more ...st
 var themes = []string{"light", "dark"}
 
 // widths are a phone's, a tablet's and a wide screen's, in pixels.
-var widths = []int64{390, 820, 1440}
+var widths = []int64{375, 768, 1440}
 
 // screenshots takes the view's picture at each width in each theme, and saves it in the folder that
 // go test -artifacts keeps. The picture begins at the element, if one is named.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp/kb"
+
 	"sluice/e2e"
 	"sluice/internal/testenv"
 )
@@ -70,7 +72,8 @@ func TestConsolePlaysVideo(t *testing.T) {
 }
 
 // TestConsolePaysForPreviews checks that a paid read shows its price in words and a field for a
-// session. The session's chunksets then pay for previews and downloads.
+// session. The session's chunksets then pay for previews and downloads. A small blob, with an ETag
+// that only payers see, can be moved and deleted.
 func TestConsolePaysForPreviews(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0", Flags: []string{"--reads", "paid"}})
@@ -109,6 +112,22 @@ func TestConsolePaysForPreviews(t *testing.T) {
 	if stored := evaluate[string](p, `JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, location.href])`); strings.Contains(stored, session.SessionID) {
 		t.Errorf("the session is stored: %s", stored)
 	}
+
+	// Without the ETag of a small blob, a move whose answer was lost is found by its key.
+	s.Must(200, "PUT", "/v1/local/faults", []byte(`{"faults":[{"rule":"POST blob first 1: drop-reply"},{"rule":"DELETE blob first 1: drop-reply"}]}`))
+	p.Open("#/blobs/0x1/") // which forgets the session
+	p.settled("paid.png", "paid.txt")
+	p.tabTo("row paid.png")
+	p.keys(kb.ArrowDown, kb.F2)
+	p.until(`document.activeElement.matches(".rename")`)
+	p.keys("moved", kb.Enter)
+	p.settled("moved.txt", "paid.png")
+	p.keys(kb.Delete)
+	p.untilText("dialog", "moved.txt")
+	p.untilText("dialog", "1 blob (8 bytes)")
+	p.press("Delete")
+	p.untilText("#toasts", "moved.txt was deleted")
+	s.ListsOnly("0x1", "paid.png")
 }
 
 // TestConsoleSavesLargeKeyedBlobs takes a blob that only a key may read and that is too large for

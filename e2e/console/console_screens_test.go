@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/chromedp/chromedp/kb"
+
 	"sluice/e2e"
 )
 
@@ -37,6 +39,7 @@ func TestConsoleScreens(t *testing.T) {
 	t.Run("first", func(t *testing.T) { takeScreens(t, s, views[:half]) })
 	t.Run("second", func(t *testing.T) { takeScreens(t, s, views[half:]) })
 	t.Run("operations", func(t *testing.T) { takeScreensOfOperations(t, s) })
+	t.Run("selection", func(t *testing.T) { takeScreensOfSelections(t, s) })
 }
 
 // takeScreens takes the pictures of views.
@@ -87,6 +90,35 @@ func takeScreensOfOperations(t *testing.T, s *e2e.Server) {
 	p.screenshots("uploading")
 	p.press("Cancel photos/panorama.bin")
 	p.until(`!document.querySelector("#tray li[data-state=sending]")`)
+}
+
+// takeScreensOfSelections takes the pictures of what is done with a selection.
+func takeScreensOfSelections(t *testing.T, s *e2e.Server) {
+	t.Parallel()
+	p := openConsole(t, s, "#/blobs/0x1/photos%2F")
+	p.untilText("[role=grid]", "harbour")
+	p.tabTo("row 2026/")
+	p.keys(" ", kb.ArrowDown, " ", kb.ArrowDown, " ")
+	p.untilText(".selection", "3 selected: 2 blobs")
+	p.screenshots("selection")
+	p.press("Move…")
+	p.keys("archive/")
+	p.untilText("dialog", "will be moved.")
+	p.screenshots("move")
+	p.press("Cancel")
+	p.press("Delete")
+	p.untilText("dialog", "will be deleted.")
+	p.screenshots("deletion")
+	faults(s, "DELETE blob 100%: status 403")
+	p.press("Delete")
+	p.untilText("dialog", "were not deleted")
+	p.screenshots("outcome")
+	p.press("Close")
+	faults(s)
+	p.until(`document.activeElement.matches("[role=row]")`)
+	p.keys(kb.Escape, kb.ArrowDown, " ", kb.F2)
+	p.until(`document.querySelector(".rename")`)
+	p.screenshots("rename")
 }
 
 // fillForScreens stores what the pictures show. It returns a channel's id.

@@ -1,0 +1,102 @@
+// Doing what was confirmed, with its progress, and saying how it ended.
+
+import { h } from "./dom.js";
+import { bytes, count, some, visible, visibleText } from "./text.js";
+import { ask, factsOf, openDialog, sentenceOf, toast } from "./notice.js";
+import { run } from "./batch.js";
+
+/** Names of each kind that are listed. */
+const mostListed = 50;
+
+const words = { delete: ["Deleting", "deleted"], move: ["Moving", "moved"], copy: ["Copying", "copied"], rename: ["Renaming", "renamed"] };
+
+/**
+ * Work with its words: where is the end of the sentence that says what was done, and called is its
+ * word, if that is not the verb.
+ * @typedef {import("./batch.js").Work & {where?: string, called?: "rename"}} Named
+ */
+
+/**
+ * Does the work, and shows its progress and, unless all went well, what did not. What failed can be
+ * tried again.
+ * @param {Named} work
+ * @param {import("./batch.js").Counted[]} blobs
+ * @param {import("./batch.js").Outcome} [known] how the work ended, if it was done already
+ * @returns {Promise<import("./batch.js").Outcome>}
+ */
+export async function carryOut(work, blobs, known) {
+  const [doing, did] = words[work.called ?? work.verb];
+  /** @type {import("./batch.js").Outcome} */
+  const whole = { done: [], skipped: [], failed: [], left: [] };
+  for (let todo = blobs; ;) {
+    const outcome = known ?? (await withProgress(`${doing} ${some(todo.length)}`, work, todo));
+    known = undefined;
+    whole.done = whole.done.concat(outcome.done);
+    whole.skipped = whole.skipped.concat(outcome.skipped);
+    Object.assign(whole, { failed: outcome.failed, left: outcome.left });
+    if (whole.done.length === blobs.length) {
+      const what = blobs.length === 1 ? `${visibleText(blobs[0].name)} was` : `${some(blobs.length)} were`;
+      toast(`${what} ${did}${work.where ?? ""}`);
+      return whole;
+    }
+    if (!(await showOutcome(whole, blobs.length, did))) return whole;
+    todo = [...whole.failed.map((failure) => failure.blob), ...whole.left];
+  }
+}
+
+/** Runs the work while a dialog shows its progress. */
+async function withProgress(title, work, blobs) {
+  const total = blobs.reduce((sum, blob) => sum + blob.size, 0);
+  const bar = /** @type {HTMLProgressElement} */ (h("progress", { max: blobs.length, value: 0, "aria-label": title }));
+  const facts = h("p", { class: "facts" }, "");
+  const paint = (n, size) => {
+    bar.value = n;
+    facts.textContent = `${count(n)} of ${some(blobs.length)} · ${bytes(size)} of ${bytes(total)}`;
+  };
+  paint(0, 0);
+  const control = new AbortController();
+  const { dialog, buttons: [cancel] } = openDialog(title, [bar, facts], [{ label: "Cancel", value: "" }]);
+  dialog.classList.add("working");
+  dialog.tabIndex = -1;
+  dialog.focus(); // not on the button: a key that is pressed twice would cancel what has just begun
+  const stop = (event) => {
+    event.preventDefault(); // the dialog stays, because the last answers are awaited
+    event.stopImmediatePropagation();
+    control.abort();
+    cancel.disabled = true;
+    facts.textContent += " · stopping…";
+  };
+  dialog.addEventListener("cancel", stop);
+  dialog.querySelector("form").addEventListener("submit", stop, { capture: true });
+  const leaving = (event) => event.preventDefault();
+  addEventListener("beforeunload", leaving);
+  let frame = 0;
+  try {
+    return await run(work, blobs, control.signal, (n, size) => {
+      cancelAnimationFrame(frame);
+      if (!control.signal.aborted) frame = requestAnimationFrame(() => paint(n, size));
+    });
+  } finally {
+    removeEventListener("beforeunload", leaving);
+    dialog.close();
+  }
+}
+
+/** Says what was done and what was not, and reports whether to try again. */
+async function showOutcome({ done, skipped, failed, left }, total, did) {
+  const listed = (list, line) => h("ul", { class: "what" }, list.slice(0, mostListed).map((entry) => h("li", null, line(entry))),
+    list.length > mostListed && h("li", { class: "sub" }, `and ${count(list.length - mostListed)} more`));
+  const body = [];
+  if (failed.length > 0) body.push(listed(failed, ({ blob, error }) => [h("strong", null, visible(blob.name)), ": ", sentenceOf(error), h("p", { class: "facts" }, factsOf(error))]));
+  if (skipped.length > 0) {
+    body.push(h("p", null, `${skipped.length === 1 ? "This blob was" : `These ${count(skipped.length)} blobs were`} skipped, because the destination has a blob of this name:`));
+    body.push(listed(skipped, (blob) => h("strong", null, visible(blob.name))));
+  }
+  if (left.length > 0) body.push(h("p", null, `${some(left.length)} ${left.length === 1 ? "was" : "were"} left as ${left.length === 1 ? "it is" : "they are"}.`));
+  if (done.length > 0) body.push(h("p", null, `${some(done.length)} ${done.length === 1 ? "was" : "were"} ${did}.`));
+  const not = total - done.length;
+  const title = total === 1 ? `The blob was not ${did}` : `${count(not)} of ${count(total)} blobs ${not === 1 ? "was" : "were"} not ${did}`;
+  const choices = [{ label: "Close", value: "" }];
+  if (failed.length + left.length > 0) choices.push({ label: "Try again", value: "again", class: "primary" });
+  return (await ask(title, body, choices)) === "again";
+}
