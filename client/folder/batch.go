@@ -31,6 +31,10 @@ type Options struct {
 	// it.
 	ContentOnly bool
 
+	// TrackRenames makes Sync rename or copy within the target what the source has under another
+	// name, instead of transferring it: see the function Sync.
+	TrackRenames bool
+
 	// Concurrency is the number of files that are transferred at a time, each with the parts or
 	// ranges of its own that Put and Get allow. 0 means DefaultConcurrency.
 	Concurrency int
@@ -54,8 +58,12 @@ type Batch struct {
 	o       Options
 	targets map[string]*target // folders that are written, by their paths
 
-	transfers, deletions []job
-	mirrored             *mirrored // nil: the deletions are wanted in any case
+	// In the order in which they run. Copies have what they copy before transfers replace it, and
+	// nothing loses its name in the target before everything else is there.
+	copies, transfers, moves, deletions []job
+
+	mirrored *mirrored // nil: the deletions are wanted in any case
+	keeps    bool      // moves leave their source, because deletions may be wrong
 
 	mu         sync.Mutex // guards what follows, and serializes Options.Report
 	sum        Summary    // without Left
@@ -66,8 +74,9 @@ type Batch struct {
 
 // mirrored says why deletions of Sync may be wrong.
 type mirrored struct {
-	empty bool // the source has nothing
-	force bool // they are wanted nevertheless
+	removes bool // there are deletions
+	empty   bool // the source has nothing
+	force   bool // they are wanted nevertheless
 }
 
 // job is one transfer or deletion.
@@ -76,7 +85,20 @@ type job struct {
 	size           int64 // in bytes, or negative if it is not known
 	deletes        bool
 	moves          bool
+	etag           string  // if it is known
+	rename         *rename // nil: what is transferred is not in the target
+	unless         *rename // a deletion is left out if this one has moved its source; may be nil
 	run            func(ctx context.Context, progress func(done, total int64)) (outcome, error)
+}
+
+// rename is how a job gets its content within the target.
+type rename struct {
+	from  Item
+	moves bool // otherwise it copies
+	moved bool // from has the new name
+
+	// run moves or copies. If that is not possible, it returns false, and the job transfers.
+	run func(ctx context.Context, moves bool) (result outcome, possible bool, err error)
 }
 
 // outcome is what a job that succeeded has done.
@@ -121,39 +143,68 @@ func (b *Batch) open(dir string, create bool) (*target, error) {
 // for each failure, at most the first 100 of them, the context's end, a *NotDeletedError and a
 // *ListError.
 func (b *Batch) Run(ctx context.Context) (Summary, error) {
-	total := int64(0)
-	for i := range b.transfers {
-		total += max(b.transfers[i].size, 0)
+	n, total := 0, int64(0)
+	for _, jobs := range [][]job{b.copies, b.transfers, b.moves} {
+		n += len(jobs)
+		for i := range jobs {
+			total += max(jobs[i].size, 0)
+		}
 	}
-	b.plan(len(b.transfers))
-	if n := len(b.transfers); n > 0 {
+	b.plan(n)
+	if n > 0 {
 		b.report(Event{Kind: Copying, Number: n, Size: total})
 	}
-	b.dispatch(ctx, slices.Values(b.transfers))
+	if b.dispatch(ctx, b.o.Concurrency, slices.Values(b.copies)) && b.dispatch(ctx, b.o.Concurrency, slices.Values(b.transfers)) {
+		b.keeps = b.doubt(len(b.moves)) != nil
+		b.dispatch(ctx, b.moveWorkers(), slices.Values(b.moves))
+	}
 	err := b.delete(ctx)
 	return b.end(ctx, err)
 }
 
+// moveWorkers returns how many moves run at a time. In a local folder it is one: a move removes
+// folders that have become empty, and another one may be about to use them.
+func (b *Batch) moveWorkers() int {
+	if len(b.moves) > 0 && b.moves[0].target.Client == nil {
+		return 1
+	}
+	return b.o.Concurrency
+}
+
 // delete runs the deletions, if the source is known to lack what they delete.
 func (b *Batch) delete(ctx context.Context) error {
-	n := len(b.deletions)
-	m := cmp.Or(b.mirrored, &mirrored{force: true})
-	switch {
-	case n == 0:
+	deletions := slices.DeleteFunc(b.deletions, func(j job) bool { return j.unless != nil && j.unless.moved })
+	n := len(deletions)
+	if n == 0 {
 		return nil
-	case ctx.Err() != nil:
+	}
+	if ctx.Err() != nil {
 		b.plan(n)
 		return nil
-	case m.force:
-	case m.empty:
-		return &NotDeletedError{n, ErrEmpty}
-	case b.incomplete != nil || b.copied() < b.planned:
-		return &NotDeletedError{n, ErrIncomplete}
+	}
+	if doubt := b.doubt(0); doubt != nil {
+		return &NotDeletedError{n, doubt}
 	}
 	b.plan(n)
 	b.report(Event{Kind: Deleting, Number: n})
-	b.dispatch(ctx, slices.Values(b.deletions))
+	b.dispatch(ctx, b.o.Concurrency, slices.Values(deletions))
 	return nil
+}
+
+// doubt returns why the source may have what deletions delete, or nil. It is called while this
+// number of jobs have not begun.
+func (b *Batch) doubt(pending int) error {
+	m := cmp.Or(b.mirrored, &mirrored{force: true})
+	switch {
+	case m.force:
+		return nil
+	case m.empty:
+		return ErrEmpty
+	case b.incomplete != nil || b.copied() < b.planned-pending:
+		return ErrIncomplete
+	default:
+		return nil
+	}
 }
 
 // plan counts jobs that should have an outcome by the end.
@@ -167,7 +218,7 @@ func (b *Batch) plan(n int) {
 func (b *Batch) copied() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.sum.Copied + b.sum.Unchanged
+	return b.sum.Copied + b.sum.Unchanged + b.sum.Moved
 }
 
 // maxErrors is how many failures a run's error joins at most.
@@ -186,13 +237,14 @@ func (b *Batch) end(ctx context.Context, notDeleted error) (Summary, error) {
 }
 
 // dispatch runs jobs, a few at a time. If one fails with an error that concerns all, no further one
-// begins; those in progress end by themselves, so that their outcome is known.
-func (b *Batch) dispatch(ctx context.Context, jobs iter.Seq[job]) {
+// begins; those in progress end by themselves, so that their outcome is known. It reports whether
+// further jobs may begin.
+func (b *Batch) dispatch(ctx context.Context, concurrency int, jobs iter.Seq[job]) bool {
 	more, stop := context.WithCancel(ctx) // ends when no other job must begin
 	defer stop()
 	next := make(chan job)
 	var workers sync.WaitGroup
-	for range b.o.Concurrency {
+	for range concurrency {
 		workers.Go(func() {
 			for j := range next {
 				if more.Err() != nil {
@@ -214,6 +266,7 @@ func (b *Batch) dispatch(ctx context.Context, jobs iter.Seq[job]) {
 	}
 	close(next)
 	workers.Wait()
+	return more.Err() == nil
 }
 
 // runOne runs a job, and reports its outcome.
@@ -221,6 +274,11 @@ func (b *Batch) runOne(ctx context.Context, j *job) error {
 	if j.deletes && b.o.DryRun {
 		b.conclude(j, Event{Kind: Deleted})
 		return nil
+	}
+	if j.rename != nil {
+		if possible, err := b.runRename(ctx, j); possible {
+			return err
+		}
 	}
 	if !j.deletes {
 		b.report(Event{Kind: Started, Source: j.source, Target: j.target, Size: j.size})
@@ -230,6 +288,31 @@ func (b *Batch) runOne(ctx context.Context, j *job) error {
 		done = n
 		b.report(Event{Kind: Progress, Source: j.source, Target: j.target, Size: j.size, Done: n})
 	})
+	b.settle(ctx, j, result, done, err)
+	return err
+}
+
+// runRename runs a job within the target. It returns false if that is not possible. What it reports
+// names the source in the target, and so begins when it is known.
+func (b *Batch) runRename(ctx context.Context, j *job) (possible bool, err error) {
+	r := j.rename
+	moves := r.moves && !b.keeps
+	result, possible, err := r.run(ctx, moves)
+	if !possible {
+		return false, nil
+	}
+	r.moved = moves && err == nil
+	within := &job{source: r.from, target: j.target, size: j.size, moves: moves}
+	b.report(Event{Kind: Started, Source: within.source, Target: within.target, Size: within.size})
+	if err == nil {
+		b.report(Event{Kind: Progress, Source: within.source, Target: within.target, Size: within.size, Done: within.size})
+	}
+	b.settle(ctx, within, result, 0, err)
+	return true, err
+}
+
+// settle concludes a job that has ended, after done bytes if it has failed.
+func (b *Batch) settle(ctx context.Context, j *job, result outcome, done int64, err error) {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		b.conclude(j, Event{Kind: Interrupted, Done: done, Err: err})
@@ -244,7 +327,6 @@ func (b *Batch) runOne(ctx context.Context, j *job) error {
 	default:
 		b.conclude(j, Event{Kind: Copied, Size: result.size, ETag: result.etag})
 	}
-	return err
 }
 
 // conclude counts and reports a job's outcome.

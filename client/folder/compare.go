@@ -23,20 +23,26 @@ func sameContent(ctx context.Context, f *os.File, b *client.Blob) (bool, error) 
 	if info.Size() != b.Size || !known {
 		return false, nil
 	}
+	etag, err := etagOf(ctx, f)
+	return etag == b.ETag, err
+}
+
+// etagOf returns the ETag of a blob with a file's content.
+func etagOf(ctx context.Context, f *os.File) (string, error) {
 	var crc uint64
 	size := int64(0)
 	buffer := make([]byte, 256<<10)
 	for {
 		if err := ctx.Err(); err != nil {
-			return false, err
+			return "", err
 		}
 		n, err := f.ReadAt(buffer, size)
 		crc, size = checksum.Update(crc, buffer[:n]), size+int64(n)
 		if errors.Is(err, io.EOF) {
-			return checksum.ETag(size, crc) == b.ETag, nil
+			return checksum.ETag(size, crc), nil
 		}
 		if err != nil {
-			return false, err
+			return "", err
 		}
 	}
 }

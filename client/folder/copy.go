@@ -126,19 +126,24 @@ func (d *duplicate) copyWithin(ctx context.Context) (copied client.Blob, possibl
 	}
 	o := &d.options
 	conditional := client.TargetConditions{IfAbsent: o.IfAbsent, IfMatch: o.IfMatch}
-	copied, err = d.from.Client.Copy(ctx, client.BlobName{Account: d.from.Account, Name: d.from.Name}, client.BlobName{Account: d.to.Account, Name: d.to.Name}, client.CopyOptions{
+	copied, err = d.from.Client.Copy(ctx, d.from.blobName(), d.to.blobName(), client.CopyOptions{
 		IfMatch: d.blob.ETag, Target: conditional, Expires: o.Expires, Replace: true, ContentType: o.ContentType, CacheControl: o.CacheControl,
 		ContentDisposition: o.ContentDisposition, ContentLanguage: o.ContentLanguage, Metadata: o.Metadata,
 	})
 	if e, reported := errors.AsType[*client.Error](err); reported {
 		switch {
-		case e.Status == http.StatusMethodNotAllowed, e.Code == wire.CodeScopeMissing, e.Code == wire.CodeAccountForbidden:
+		case cannotWithin(e):
 			return client.Blob{}, false, nil
 		case e.Code == wire.CodePreconditionFailed && conditional == client.TargetConditions{}:
 			err = fmt.Errorf("%w: %w", client.ErrChanged, err)
 		}
 	}
 	return copied, true, err
+}
+
+// cannotWithin reports whether a service or a key cannot copy and move within the service.
+func cannotWithin(e *client.Error) bool {
+	return e.Status == http.StatusMethodNotAllowed || e.Code == wire.CodeScopeMissing || e.Code == wire.CodeAccountForbidden
 }
 
 // stateFile returns the file that remembers an interrupted copy. It is in a folder of its own,

@@ -71,10 +71,11 @@ func (b *Batch) DownloadFile(from Item, path string) error {
 // addBlob adds the job that writes a blob to a file. known is the blob if it was listed.
 func (b *Batch) addBlob(from Item, root *os.Root, path string, known *client.Blob) {
 	d := &download{from: from, root: root, path: path, known: known, size: -1, dryRun: b.o.DryRun, options: b.o.Get}
+	etag := ""
 	if known != nil {
-		d.size = known.Size
+		d.size, etag = known.Size, known.ETag
 	}
-	b.transfers = append(b.transfers, job{source: from, target: Item{Name: filepath.Join(root.Name(), path)}, size: d.size, run: d.run})
+	b.transfers = append(b.transfers, job{source: from, target: Item{Name: filepath.Join(root.Name(), path)}, size: d.size, etag: etag, run: d.run})
 }
 
 // download writes a blob to a file. The file is written through the os.Root of its folder, and

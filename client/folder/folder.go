@@ -91,6 +91,15 @@ func Copy(ctx context.Context, from, to Prefix, o Options) (Summary, error) {
 // deletes what the source does not have. One end must be a Prefix, otherwise it returns
 // client.ErrInvalid. If a folder cannot be read as a whole, it copies what it can, deletes nothing,
 // and returns a *ListError.
+//
+// With Options.TrackRenames, what a prefix lacks and has under another name, with the same size and
+// ETag, is not transferred: the service copies it. With Delete it moves, once, a blob that would be
+// deleted, after everything else was copied. A moved blob keeps its properties; if it is to get
+// others, by Options.Put or because its content type follows its name, it is copied with them and
+// then deleted. Copies get the properties that they would have otherwise. In a folder, Delete
+// renames a file that would be removed. If the service or the key cannot do that, or if something
+// has changed meanwhile, the content is transferred. Local files are read for this only if
+// something in question has their size. What is empty is transferred.
 func Sync(ctx context.Context, from, to End, o SyncOptions) (Summary, error) {
 	return run(ctx, o.Options, func(b *Batch) error { return b.Sync(ctx, from, to, o.Delete, o.Force) })
 }

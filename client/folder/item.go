@@ -45,6 +45,9 @@ type Item struct {
 	Name    string         // the blob's, or the file's path
 }
 
+// blobName returns the blob's name.
+func (i Item) blobName() client.BlobName { return client.BlobName{Account: i.Account, Name: i.Name} }
+
 // String returns a file's path, or ACCOUNT/NAME for a blob.
 func (i Item) String() string {
 	if i.Client == nil {

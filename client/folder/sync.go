@@ -19,51 +19,52 @@ import (
 // at most one Sync, and nothing beside it.
 func (b *Batch) Sync(ctx context.Context, from, to End, remove, force bool) error {
 	b.o.ContentOnly = true
-	b.mirrored = &mirrored{force: force}
+	b.mirrored = &mirrored{removes: remove, force: force}
 	fromDir, up := from.(Dir)
 	toDir, down := to.(Dir)
 	source, isSource := from.(Prefix)
 	target, isTarget := to.(Prefix)
-	var deletions []job
-	var err error
 	switch {
 	case up && isTarget:
-		deletions, err = b.syncUp(ctx, fromDir, target)
+		return b.syncUp(ctx, fromDir, target)
 	case isSource && down:
-		deletions, err = b.syncDown(ctx, source, toDir)
+		return b.syncDown(ctx, source, toDir)
 	case isSource && isTarget:
-		deletions, err = b.syncAcross(ctx, source, target)
+		return b.syncAcross(ctx, source, target)
 	default:
-		err = fmt.Errorf("client/folder: %w: no end is a Prefix", client.ErrInvalid)
+		return fmt.Errorf("client/folder: %w: no end is a Prefix", client.ErrInvalid)
 	}
-	if err == nil && remove {
-		b.deletions = deletions
-	}
-	return err
 }
 
-// syncUp adds a folder's files, and returns the deletions of blobs without a file.
-func (b *Batch) syncUp(ctx context.Context, from Dir, to Prefix) ([]job, error) {
+// syncUp adds a folder's files, and the deletions of blobs without a file.
+func (b *Batch) syncUp(ctx context.Context, from Dir, to Prefix) error {
 	files, skipped, err := listDir(from)
 	if err := b.tolerate(err); err != nil {
-		return nil, err
+		return err
 	}
 	stored, err := list(ctx, to)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	b.addFiles(from, files, skipped, to, stored)
 	b.mirrored.empty = len(files) == 0
+	extra := maps.Clone(stored)
 	for _, f := range files {
-		delete(stored, f.Name)
+		delete(extra, f.Name)
 	}
-	var deletions []job
-	for _, name := range slices.Sorted(maps.Keys(stored)) {
+	for _, name := range slices.Sorted(maps.Keys(extra)) {
 		if !isSkipped(name, skipped) {
-			deletions = append(deletions, deletion(to.item(name), false))
+			b.addRemoval(deletion(to.item(name), false))
 		}
 	}
-	return deletions, nil
+	return b.trackUp(ctx, from, files, to, stored)
+}
+
+// addRemoval adds a deletion of what the source does not have.
+func (b *Batch) addRemoval(j job) {
+	if b.mirrored.removes {
+		b.deletions = append(b.deletions, j)
+	}
 }
 
 // tolerate keeps a *ListError for the end, and returns any other error.
@@ -81,49 +82,47 @@ func isSkipped(name string, skipped []tree.Skipped) bool {
 	return slices.ContainsFunc(skipped, func(s tree.Skipped) bool { return name == s.Name || strings.HasPrefix(name, s.Name+"/") })
 }
 
-// syncDown adds the blobs below a prefix, and returns the removals of files without a blob.
-func (b *Batch) syncDown(ctx context.Context, from Prefix, to Dir) ([]job, error) {
+// syncDown adds the blobs below a prefix, and the removals of files without a blob.
+func (b *Batch) syncDown(ctx context.Context, from Prefix, to Dir) error {
 	t, err := b.open(string(to), true)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if _, err := b.addBlobs(ctx, from, t, ""); err != nil {
-		return nil, err
+		return err
 	}
 	b.mirrored.empty = len(b.transfers) == 0
 	files, _, err := listDir(to)
 	if err := b.tolerate(err); err != nil {
-		return nil, err
+		return err
 	}
-	var removals []job
 	for _, f := range files {
 		if !t.names.Has(f.Name) {
-			removals = append(removals, removal(t.root, f.Name))
+			b.addRemoval(removal(t.root, f.Name))
 		}
 	}
-	return removals, nil
+	return b.trackDown(ctx, t.root, files)
 }
 
-// syncAcross adds the blobs below a prefix, and returns the deletions of blobs that only the other
-// has.
-func (b *Batch) syncAcross(ctx context.Context, from, to Prefix) ([]job, error) {
+// syncAcross adds the blobs below a prefix, and the deletions of blobs that only the other has.
+func (b *Batch) syncAcross(ctx context.Context, from, to Prefix) error {
 	source, err := list(ctx, from)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	stored, err := list(ctx, to)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	b.addCopies(ctx, from, to, source, stored)
 	b.mirrored.empty = len(source) == 0
-	var deletions []job
 	for _, name := range slices.Sorted(maps.Keys(stored)) {
 		if _, exists := source[name]; !exists {
-			deletions = append(deletions, deletion(to.item(name), false))
+			b.addRemoval(deletion(to.item(name), false))
 		}
 	}
-	return deletions, nil
+	b.trackAcross(source, to, stored)
+	return nil
 }
 
 // removal returns the job that removes a local file.

@@ -19,6 +19,8 @@ type syncCommand struct {
 	DryRun bool `short:"n" env:"-" help:"Print what would be done, and do nothing."`
 	Force  bool `env:"-" help:"Delete also if the source is empty, or if some of it could not be listed or copied."`
 
+	TrackRenames bool `env:"-" help:"Rename or copy in the target what it has under another name, in place of transferring it."`
+
 	serverFlags
 	outputFlags
 	writeFlags
@@ -27,8 +29,8 @@ type syncCommand struct {
 
 // Help returns examples.
 func (*syncCommand) Help() string {
-	return "Files and blobs are the same if their sizes and ETags are. Without --delete nothing is removed.\n\n" +
-		examples("sluice sync ./site :team/site/", "sluice sync --delete --dry-run ./site prod:team/site/", "sluice sync prod:team/ test:team/")
+	return "Files and blobs are the same if their sizes and ETags are. Without --delete nothing is removed. With --track-renames a renamed file is not sent again: with --delete the server moves the blob, otherwise it copies it.\n\n" +
+		examples("sluice sync ./site :team/site/", "sluice sync --delete --track-renames ./photos :team/photos/", "sluice sync --delete --dry-run ./site prod:team/site/", "sluice sync prod:team/ test:team/")
 }
 
 // Run copies what differs, and then deletes.
@@ -54,7 +56,7 @@ func (c *syncCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	b := newBatch(console, c.outputFlags, folder.Options{Put: options, Get: reads.downloads(), StateDir: copyStateDir(), DryRun: c.DryRun})
+	b := newBatch(console, c.outputFlags, folder.Options{Put: options, Get: reads.downloads(), StateDir: copyStateDir(), DryRun: c.DryRun, TrackRenames: c.TrackRenames})
 	b.reads = reads
 	return b.end(ctx, c.run(ctx, b, from, to))
 }

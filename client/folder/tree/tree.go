@@ -115,12 +115,44 @@ func Remove(root *os.Root, file string) error {
 	if err := root.Remove(file); err != nil {
 		return err
 	}
+	removeEmpty(root, file)
+	return nil
+}
+
+// removeEmpty removes the folders above what was a file that have become empty.
+func removeEmpty(root *os.Root, file string) {
 	dirs := foldersOf(file)
 	for i := len(dirs) - 1; i >= 0; i-- {
 		if err := root.Remove(dirs[i]); err != nil { // it is not empty
 			break
 		}
 	}
+}
+
+// Rename gives a regular file another path, if is returns true for it. It creates folders above the
+// new path, and removes those above the old one that have become empty. It returns fs.ErrExist if
+// there is something under the new path.
+func Rename(root *os.Root, from, to string, is func(os.FileInfo) bool) error {
+	if err := checkFolders(root, from); err != nil {
+		return err
+	}
+	info, err := root.Lstat(from)
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular() || !is(info):
+		return fmt.Errorf("%s was replaced", from)
+	}
+	if err := MakeFolders(root, to); err != nil {
+		return err
+	}
+	if _, err := root.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fs.ErrExist, err)
+	}
+	if err := root.Rename(from, to); err != nil {
+		return err
+	}
+	removeEmpty(root, from)
 	return nil
 }
 
