@@ -34,6 +34,7 @@ type CountingProxy struct {
 	Parts     map[string]int  // how often a part was acknowledged, by path
 	Ranges    map[string]int  // how often a range was sent as a whole
 	Delivered map[string]int  // how often a successful response was sent to its end, by method and path
+	Bytes     int64           // of requests' bodies
 	received  int
 	limit     int           // 0: none
 	reached   chan struct{} // closed after limit responses; then further requests wait for proceed
@@ -64,6 +65,7 @@ func NewCountingProxyOn(t testing.TB, s *Server, network func(net.Listener) net.
 	front := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.Mu.Lock()
 		p.active++
+		p.Bytes += max(r.ContentLength, 0)
 		defer p.end()
 		if upload, _, part := strings.Cut(r.URL.Path, "/parts/"); part {
 			p.Uploads[upload] = true
@@ -124,11 +126,14 @@ func (p *CountingProxy) Requested() map[string]int {
 func (p *CountingProxy) alter(r *http.Response) error {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
-	switch put := r.Request.Method == "PUT"; {
-	case put && strings.Contains(r.Request.URL.Path, "/parts/") && r.StatusCode == 200:
-		p.Parts[r.Request.URL.Path]++
+	method, path := r.Request.Method, r.Request.URL.Path
+	switch put := method == "PUT"; {
+	case put && strings.Contains(path, "/parts/") && r.StatusCode == 200:
+		p.Parts[path]++
 		p.count()
 	case put && r.StatusCode == 204: // a whole blob
+		p.count()
+	case method == "POST" && r.StatusCode == 200 && strings.HasPrefix(path, "/v1/blobs/"): // a copy or a move
 		p.count()
 	}
 	if r.StatusCode == 206 {

@@ -33,6 +33,19 @@ func (e *NotDeletedError) Error() string {
 // Unwrap returns the cause.
 func (e *NotDeletedError) Unwrap() error { return e.Err }
 
+// NoSourceError says that a blob that was to be moved does not exist, but a blob with its new name
+// does: an earlier run may have moved it.
+type NoSourceError struct {
+	Target client.Blob // what has the new name
+	Err    error       // such as client.ErrNotFound
+}
+
+// Error returns the cause and the new name.
+func (e *NoSourceError) Error() string { return fmt.Sprintf("%v; %s exists", e.Err, e.Target.Name) }
+
+// Unwrap returns the cause.
+func (e *NoSourceError) Unwrap() error { return e.Err }
+
 // ListError says that some local folders could not be read.
 type ListError struct{ Err error }
 

@@ -2,6 +2,7 @@ package folder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -30,7 +31,8 @@ func (b *Batch) Move(ctx context.Context, from, to Prefix) error {
 	return nil
 }
 
-// MoveBlob adds a single blob, which gets another name of the same service.
+// MoveBlob adds a single blob, which gets another name in the same service. It fails with a
+// *NoSourceError if there is no such blob, but one that has its new name.
 func (b *Batch) MoveBlob(from, to Item) { b.addMove(from, to, nil) }
 
 // addMove adds the job that moves a blob. listed is nil if the blob was not listed.
@@ -42,7 +44,7 @@ func (b *Batch) addMove(from, to Item, listed *client.Blob) {
 	run := func(ctx context.Context, progress func(done, total int64)) (outcome, error) {
 		moved, err := b.move(ctx, from, to, listed)
 		if err != nil {
-			return outcome{}, err
+			return outcome{}, explainMove(ctx, to, err)
 		}
 		progress(moved.Size, moved.Size)
 		return outcome{size: moved.Size, etag: moved.ETag}, nil
@@ -54,10 +56,23 @@ func (b *Batch) addMove(from, to Item, listed *client.Blob) {
 func (b *Batch) move(ctx context.Context, from, to Item, listed *client.Blob) (client.Blob, error) {
 	switch {
 	case !b.o.DryRun:
-		return from.Client.Move(ctx, client.BlobName{Account: from.Account, Name: from.Name}, client.BlobName{Account: to.Account, Name: to.Name}, client.MoveOptions{})
+		return from.Client.Move(ctx, from.blobName(), to.blobName(), client.MoveOptions{})
 	case listed != nil:
 		return *listed, nil
 	default:
 		return from.Client.Head(ctx, from.Account, from.Name)
 	}
+}
+
+// explainMove returns a move's error. If there is no source, it says whether there is a blob with
+// the target's name, as after an earlier move whose response was lost.
+func explainMove(ctx context.Context, to Item, err error) error {
+	if !errors.Is(err, client.ErrNotFound) {
+		return err
+	}
+	has, headErr := to.Client.Head(ctx, to.Account, to.Name)
+	if headErr != nil { // nobody can say more
+		return err
+	}
+	return &NoSourceError{has, err}
 }

@@ -48,8 +48,19 @@ func TestMove(t *testing.T) {
 			t.Errorf("new/ into %q: %v", to, err)
 		}
 	}
-	if got, err := moves(t.Context(), folder.Options{}, one); !errors.Is(err, client.ErrNotFound) || got.Failed != 1 {
-		t.Errorf("a blob that is gone: %+v, %v", got, err)
+	for _, dryRun := range []bool{false, true} {
+		got, err := moves(t.Context(), folder.Options{DryRun: dryRun}, one)
+		moved, known := errors.AsType[*folder.NoSourceError](err)
+		if !errors.Is(err, client.ErrNotFound) || got.Failed != 1 || !known || moved.Target.Name != "c" || moved.Target.LastModified.IsZero() {
+			t.Errorf("a blob that was moved: %+v, %v", got, err)
+		}
+	}
+	got, err := moves(t.Context(), folder.Options{}, func(b *folder.Batch) error {
+		b.MoveBlob(s.item("none"), s.item("nor this"))
+		return nil
+	})
+	if _, known := errors.AsType[*folder.NoSourceError](err); !errors.Is(err, client.ErrNotFound) || got.Failed != 1 || known {
+		t.Errorf("a blob that never was: %+v, %v", got, err)
 	}
 }
 

@@ -240,7 +240,11 @@ func (b *batch) showOutcome(e folder.Event) {
 
 // cause returns why a transfer or a deletion has failed, with what to do.
 func (b *batch) cause(e folder.Event) error {
+	noSource, mayBeMoved := errors.AsType[*folder.NoSourceError](e.Err)
 	switch {
+	case mayBeMoved:
+		return exitWith(exitNotFound, fmt.Errorf("the blob does not exist; %s does, stored at %s, so an earlier command may have moved it",
+			terminal.Name(b.nameOf(e.Target)), formatTime(noSource.Target.LastModified)))
 	case (b.moves || e.Target == folder.Item{}) && errors.Is(e.Err, client.ErrNotFound): // a HEAD's has no text
 		return exitWith(exitNotFound, errors.New("the blob does not exist"))
 	case e.Source.Client != nil && b.reads != nil:
