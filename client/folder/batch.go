@@ -304,9 +304,6 @@ func (b *Batch) runRename(ctx context.Context, j *job) (possible bool, err error
 	r.moved = moves && err == nil
 	within := &job{source: r.from, target: j.target, size: j.size, moves: moves}
 	b.report(Event{Kind: Started, Source: within.source, Target: within.target, Size: within.size})
-	if err == nil {
-		b.report(Event{Kind: Progress, Source: within.source, Target: within.target, Size: within.size, Done: within.size})
-	}
 	b.settle(ctx, within, result, 0, err)
 	return true, err
 }

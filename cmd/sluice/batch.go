@@ -230,9 +230,15 @@ func (b *batch) showOutcome(e folder.Event) {
 	case folder.Deleted:
 		b.report(printedTransfer{Status: "deleted", Source: source}, b.words("deleted ", "would delete ")+terminal.Name(source))
 	case folder.Moved:
+		if started {
+			t.Skip(max(e.Size-t.Done(), 0)) // the server has transferred nothing
+		}
 		b.report(printedTransfer{Status: "moved", Source: source, Target: target, Size: &e.Size, ETag: e.ETag},
 			b.words("", "would move ")+fmt.Sprintf("%s -> %s", terminal.Name(source), terminal.Name(target)))
 	case folder.Copied:
+		if started {
+			t.Skip(max(e.Size-t.Done(), 0)) // the same, if it is a copy in the target
+		}
 		b.report(printedTransfer{Status: "copied", Source: source, Target: target, Size: &e.Size, ETag: e.ETag},
 			b.words("", "would copy ")+fmt.Sprintf("%s -> %s", terminal.Name(source), terminal.Name(target)))
 	}

@@ -40,6 +40,7 @@ func (c *mvCommand) Run(ctx context.Context, console *console) error {
 	}
 	b := newBatch(console, c.outputFlags, folder.Options{DryRun: c.DryRun})
 	b.dryRun, b.moves = c.DryRun, true
+	b.progress.CountTransfers()
 	return b.end(ctx, c.run(ctx, b, on, from, to))
 }
 

@@ -2,15 +2,19 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"sluice/e2e"
+	"sluice/internal/testenv"
 )
 
 // terminalCommand returns a shell command on a terminal, by script(1) from the essential Debian
@@ -70,3 +74,47 @@ func TestBenchOnATerminal(t *testing.T) {
 		t.Errorf("shown is %q", shown)
 	}
 }
+
+// TestMovesOnATerminal looks at the progress of moves while the server has answered some, on
+// terminals of several widths: it counts blobs, because no bytes are sent, and shows where the
+// names differ.
+func TestMovesOnATerminal(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{})
+	long := strings.Repeat("long-name/", 8)
+	for i := range 12 {
+		s.Must(204, "PUT", fmt.Sprintf("/v1/blobs/team/0/%s%02d", long, i), e2e.Content(uint64(i), 1000))
+	}
+	for i, columns := range []int{60, 80, 200} {
+		p := e2e.NewCountingProxy(t, s)
+		answered := p.After(3)
+		release := sync.OnceFunc(p.Resume)
+		t.Cleanup(release)
+		c := terminalCommand(t.Context(), fmt.Sprintf("stty cols %d rows 24 && %s mv -r team/%d team/%d --url %s", columns, e2e.Sluice, i, i+1, p.URL))
+		out, err := c.StdoutPipe()
+		testenv.OK(t, err)
+		testenv.OK(t, c.Start())
+		shown := &e2e.LogBuffer{}
+		read := make(chan error, 1)
+		go func() { read <- testenv.Error(io.Copy(shown, out)) }()
+		<-answered
+		total := regexp.MustCompile(`(?m)^Total +(\[=+ *\] +)?\d+% +[1-9] of 12 `)
+		name := regexp.MustCompile(`(?m)^\S+long-name/\d\d\r?$`)
+		e2e.Await(t, "the progress is not shown", func() bool { return total.MatchString(lines(shown)) && name.MatchString(lines(shown)) })
+		release()
+		testenv.OK(t, errors.Join(<-read, c.Wait()))
+		for line := range strings.SplitSeq(lines(shown), "\n") {
+			if !strings.Contains(line, " -> ") && len(line) > columns || strings.Contains(line, "kB") {
+				t.Errorf("%d columns: %q", columns, line)
+			}
+		}
+		if !strings.HasSuffix(lines(shown), "\n12 moved\n") {
+			t.Errorf("%d columns: the end is %q", columns, e2e.Tail(lines(shown)))
+		}
+	}
+}
+
+var controlSequence = regexp.MustCompile("\x1b\\[[0-9]*[A-Za-z]|\r")
+
+// lines returns what was drawn, with each drawing below the last one.
+func lines(shown *e2e.LogBuffer) string { return controlSequence.ReplaceAllString(shown.String(), "") }

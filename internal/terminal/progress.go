@@ -36,7 +36,9 @@ type Progress struct {
 	expected count // announced by Expect
 	started  count // started by Start
 	ended    int
+	ends     meter // of ended
 	moved    meter // of all transfers
+	counting bool  // lines show no bytes
 
 	bars  sync.Mutex
 	total *mpb.Bar // guarded by bars; nil until there are several transfers
@@ -102,6 +104,15 @@ func (p *Progress) Expect(transfers int, bytes int64) {
 	p.expected.bytes += bytes
 	p.mu.Unlock()
 	p.showTotal()
+}
+
+// CountTransfers makes the line for all transfers count them instead of their bytes, and the lines
+// for each show only their names. It is for transfers that take as long whatever their size, and is
+// called before any starts.
+func (p *Progress) CountTransfers() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.counting = true
 }
 
 // Start shows a transfer with size bytes, or an unknown number if size is negative. The caller must
@@ -180,6 +191,9 @@ func (p *Progress) totalLine(width int) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	transfers, bytes := max(p.expected.transfers, p.started.transfers), max(p.expected.bytes, p.started.bytes)
+	if p.counting {
+		return formatLine(width, "Total", int64(p.ended), int64(transfers), p.ends.rate(p.now()), decimal)
+	}
 	name := fmt.Sprintf("Total, %d of %d", p.ended, transfers)
 	return formatLine(width, name, p.moved.done, bytes, p.moved.rate(p.now()), units.Bytes)
 }
@@ -268,6 +282,7 @@ func (t *Transfer) End() {
 		t.ended = true
 		if t.bytes {
 			t.progress.ended++
+			t.progress.ends.add(t.progress.now(), 1)
 		}
 	}
 	t.progress.mu.Unlock()
@@ -283,6 +298,9 @@ func (t *Transfer) End() {
 func (t *Transfer) line(width int) string {
 	t.progress.mu.Lock()
 	defer t.progress.mu.Unlock()
+	if t.progress.counting && t.bytes {
+		return lastColumns(t.name, width)
+	}
 	return formatLine(width, t.name, t.moved.done, t.size, t.moved.rate(t.progress.now()), t.format)
 }
 
@@ -365,6 +383,14 @@ func formatLine(width int, name string, done, size int64, rate float64, format f
 	}
 	name = runewidth.FillRight(runewidth.Truncate(name, room, "..."), room)
 	return name + strings.Repeat(" ", gap) + bar + numbers
+}
+
+// lastColumns returns a name's end if it does not fit: there, names in one folder differ.
+func lastColumns(name string, width int) string {
+	if over := runewidth.StringWidth(name) - width; over > 0 {
+		return runewidth.TruncateLeft(name, over+len("..."), "...")
+	}
+	return name
 }
 
 func percent(done, size int64) int {

@@ -50,6 +50,23 @@ func TestLineOfACount(t *testing.T) {
 	}
 }
 
+// TestLinesOfCountedTransfers checks that no bytes are shown if transfers are counted.
+func TestLinesOfCountedTransfers(t *testing.T) {
+	now := time.Unix(0, 0)
+	p := newProgress(io.Discard, false, func() time.Time { return now })
+	p.CountTransfers()
+	p.Expect(12, 9e9)
+	for range 3 {
+		p.Start("a", 1e9).End()
+	}
+	now = now.Add(time.Second)
+	testenv.Equal(t, p.totalLine(60), "Total                25%       3 of 12            3/s     3s", "the total on 60 columns")
+	testenv.Equal(t, p.totalLine(80), "Total                     [==        ]   25%       3 of 12            3/s     3s", "the total on 80 columns")
+	transfer := p.Start("team/photos/summer/001.jpg", 1e9)
+	testenv.Equal(t, transfer.line(60), "team/photos/summer/001.jpg", "a name that fits")
+	testenv.Equal(t, transfer.line(20), "...os/summer/001.jpg", "the end of a name")
+}
+
 func TestTimeLeft(t *testing.T) {
 	for seconds, want := range map[float64]string{0: "0s", 0.2: "1s", 59: "59s", 60: "1m00s", 3599: "59m59s", 3600: "1h00m", 86400: "24h00m", 48 * 3600: "2d", 1e30: "100d"} {
 		testenv.Equal(t, timeLeft(seconds), want, "timeLeft(%v)", seconds)
