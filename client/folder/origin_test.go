@@ -3,10 +3,13 @@ package folder
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"sluice/client"
 	"sluice/internal/testenv"
 )
 
@@ -62,4 +65,21 @@ func shownOrigins(origins map[string]origin) string {
 	}
 	slices.Sort(shown)
 	return strings.Join(shown, " ")
+}
+
+// TestFilesAreReadForACandidate checks that only files are read that a blob's size allows.
+func TestFilesAreReadForACandidate(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"stored": "text", "renamed": "text", "larger": "larger", "empty": ""} {
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	files, _, err := listDir(Dir(dir))
+	testenv.OK(t, err)
+	b := NewBatch(Options{})
+	read, err := b.readCandidates(t.Context(), Dir(dir), files, map[string]client.Blob{"stored": {Size: 4, ETag: "x"}, "paid": {Size: 6}, "nothing": {ETag: "y"}})
+	testenv.OK(t, err)
+	testenv.Equal(t, fmt.Sprint(slices.Sorted(maps.Keys(read))), "[renamed]", "the files")
+	if f := read["renamed"]; f.etag == "" || string(f.first) != "text" || !f.unchanged() {
+		t.Errorf("%+v", f)
+	}
 }

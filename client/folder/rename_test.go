@@ -100,6 +100,30 @@ func TestSyncTracksRenames(t *testing.T) {
 	}
 }
 
+// TestRenamesAmongExistingNames renames files to names that others had.
+func TestRenamesAmongExistingNames(t *testing.T) {
+	s := newService(t)
+	for name, test := range map[string]struct {
+		source, target map[string]string
+		sent           int
+	}{
+		"swap": {map[string]string{"a": "two", "b": "one"}, map[string]string{"a": "one", "b": "two"}, 2},
+		// c is copied from b before b is replaced.
+		"chain": {map[string]string{"b": "one", "c": "two"}, map[string]string{"a": "one", "b": "two"}, 1},
+		"twins": {map[string]string{"b": "one", "c": "one"}, map[string]string{"a": "one", "b": "one"}, 0},
+	} {
+		to := s.account(name)
+		check(testenv.Error(folder.Upload(t.Context(), folder.Dir(newFiles(t, test.target)), to, folder.Options{})))
+		s.setHook(nil)
+		_, err := folder.Sync(t.Context(), folder.Dir(newFiles(t, test.source)), to, tracking(true, client.PutOptions{}))
+		testenv.OK(t, err)
+		testenv.Equal(t, s.requests("PUT"), test.sent, "%s: files that are sent", name)
+		if got := s.texts(name); !maps.Equal(got, test.source) {
+			t.Errorf("%s: stored are %q", name, got)
+		}
+	}
+}
+
 // TestRenamesKeepProperties checks which properties renamed blobs have.
 func TestRenamesKeepProperties(t *testing.T) {
 	s := newService(t)
@@ -177,6 +201,15 @@ func TestRenamesFallBack(t *testing.T) {
 	s := newService(t)
 	moved := folder.Summary{Moved: 1}
 	sent := folder.Summary{Copied: 1, Deleted: 1, Bytes: 4}
+	meanwhile := func(name, text string) func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if r.Method == http.MethodPost {
+				account := strings.Split(r.URL.Path, "/")[3]
+				check(testenv.Error(s.Put(r.Context(), account, name, strings.NewReader(text), client.PutOptions{})))
+			}
+			next.ServeHTTP(w, r)
+		}
+	}
 	for i, test := range []struct {
 		name string
 		hook func(w http.ResponseWriter, r *http.Request, next http.Handler)
@@ -186,7 +219,8 @@ func TestRenamesFallBack(t *testing.T) {
 	}{
 		{"an earlier version", refusing(405, "method_not_allowed"), sent, nil, folder.Summary{Unchanged: 1}},
 		{"a key without the scope", refusing(403, "scope_missing"), sent, nil, folder.Summary{Unchanged: 1}},
-		{"another version", refusing(412, "precondition_failed"), sent, nil, folder.Summary{Unchanged: 1}},
+		{"another version", meanwhile("old", "TEXT"), sent, nil, folder.Summary{Unchanged: 1}},
+		{"a blob with the new name", meanwhile("new", "mine"), sent, nil, folder.Summary{Unchanged: 1}},
 		{"no such blob", refusing(404, "blob_not_found"), sent, nil, folder.Summary{Unchanged: 1}},
 		{"a full quota", refusing(403, "quota_exceeded"), folder.Summary{Failed: 1}, client.ErrForbidden, moved},
 		{"a service that is busy", refusing(503, "overloaded"), folder.Summary{Failed: 1}, client.ErrUnavailable, moved},
@@ -259,9 +293,9 @@ func TestRenamesOfFiles(t *testing.T) {
 }
 
 // TestRenamesLeadToTheSource makes random folders like each other in each direction, while the
-// service refuses some requests and loses the responses to others. After a run without faults the
-// target has what the source has, whatever was renamed, and no byte was sent for a content that the
-// target had.
+// service refuses some requests or loses their responses, or the run is interrupted. After a run
+// without faults the target has what the source has, whatever was renamed. If there were none, no
+// byte was sent for a content that the target had.
 func TestRenamesLeadToTheSource(t *testing.T) {
 	for name, value := range map[string]string{"rapid.checks": "40", "rapid.nofailfile": "true"} {
 		f := flag.Lookup(name).Value
@@ -277,7 +311,7 @@ func TestRenamesLeadToTheSource(t *testing.T) {
 		source, target := files.Draw(t, "source"), files.Draw(t, "target")
 		remove := rapid.Bool().Draw(t, "delete")
 		direction := rapid.SampledFrom([]string{"up", "down", "across"}).Draw(t, "direction")
-		fault := rapid.SampledFrom([]string{"none", "none", "405", "412", "500", "lost"}).Draw(t, "fault")
+		fault := rapid.SampledFrom([]string{"none", "none", "405", "412", "500", "lost", "interrupted"}).Draw(t, "fault")
 		every := rapid.IntRange(1, 3).Draw(t, "every")
 
 		from, to := s.account(fmt.Sprintf("from%d", accounts)), s.account(fmt.Sprintf("to%d", accounts))
@@ -299,6 +333,8 @@ func TestRenamesLeadToTheSource(t *testing.T) {
 				check(testenv.Error(p.Client.Put(t.Context(), p.Account, name, strings.NewReader(text), client.PutOptions{})))
 			}
 		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
 		n := 0
 		s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			n++
@@ -308,12 +344,15 @@ func TestRenamesLeadToTheSource(t *testing.T) {
 			case fault == "lost":
 				next.ServeHTTP(w, r)
 				panic(http.ErrAbortHandler)
+			case fault == "interrupted":
+				next.ServeHTTP(w, r)
+				cancel()
 			default:
 				w.WriteHeader(map[string]int{"405": 405, "412": 412, "500": 500}[fault])
 			}
 		})
 		o := tracking(remove, client.PutOptions{})
-		_, err := folder.Sync(t.Context(), left, right, o)
+		_, err := folder.Sync(ctx, left, right, o)
 		if direction == "up" && fault == "none" {
 			if got, want := s.requests("PUT"), sentFiles(source, target); err != nil || got != want {
 				t.Fatalf("%d files were sent, want %d, %v", got, want, err)
