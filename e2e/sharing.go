@@ -20,7 +20,7 @@ import (
 )
 
 // Sharers are clients that store, copy, move and delete blobs, so that many names have the same
-// contents. Each writes names of its own, in two accounts, and copies the names of the others too.
+// contents. Each writes names of its own, in two accounts, and copies others' names too.
 // They check every response, and after a kill that each request without a response has had its
 // effect completely or not at all.
 type Sharers struct {
@@ -188,7 +188,7 @@ func (s *Sharers) Delete() {
 	}
 }
 
-// NoObjectIsLeft waits until the folder of the bytes has no objects but those that killed requests
+// NoObjectIsLeft waits until the bytes' folder has no objects but those that killed requests
 // wrote, which are for the sweep.
 func (s *Sharers) NoObjectIsLeft(folder string) {
 	s.T.Helper()
@@ -364,7 +364,7 @@ func (a *sharer) read(target string) error {
 	return nil
 }
 
-// copyOwn copies one of the sharer's own names. Its content is known.
+// copyOwn copies a name of its own. Its content is known.
 func (a *sharer) copyOwn(source, target string) error {
 	have := a.names[source]
 	if have.expires {
@@ -443,7 +443,7 @@ func (a *sharer) copyOther(source, target string) error {
 	return a.answered("copy", r, nil, 200)
 }
 
-// move moves one of the sharer's own names to another.
+// move moves a name of its own to another.
 func (a *sharer) move(source, target string) error {
 	have, before := a.names[source], a.names[target]
 	if have.expires {
@@ -484,7 +484,7 @@ func (a *sharer) move(source, target string) error {
 	return a.answered("move", r, err, want)
 }
 
-// answered records the effect of the request that is open. It returns an error if there was no
+// answered records what the open request has done. It returns an error if there was no
 // response, and the test fails if it was another one than wanted.
 func (a *sharer) answered(what string, r Response, err error, want int) error {
 	switch {
