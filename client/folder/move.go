@@ -65,7 +65,7 @@ func (b *Batch) move(ctx context.Context, from, to Item, listed *client.Blob) (c
 }
 
 // explainMove returns a move's error. If there is no source, it says whether there is a blob with
-// the target's name, as after an earlier move whose response was lost.
+// the target's name, as after an earlier move that lost its response.
 func explainMove(ctx context.Context, to Item, err error) error {
 	if !errors.Is(err, client.ErrNotFound) {
 		return err

@@ -113,7 +113,7 @@ func TestConsolePaysForPreviews(t *testing.T) {
 		t.Errorf("the session is stored: %s", stored)
 	}
 
-	// Without the ETag of a small blob, a move whose answer was lost is found by its key.
+	// Without the ETag of a small blob, a move that lost its answer is found by its key.
 	s.Must(200, "PUT", "/v1/local/faults", []byte(`{"faults":[{"rule":"POST blob first 1: drop-reply"},{"rule":"DELETE blob first 1: drop-reply"}]}`))
 	p.Open("#/blobs/0x1/") // which forgets the session
 	p.settled("paid.png", "paid.txt")
