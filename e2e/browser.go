@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"sluice/internal/testenv"
@@ -41,8 +42,7 @@ func ServePage(t *testing.T, script string) string {
 	return "http://localhost:" + port + "/"
 }
 
-// OpenBrowser opens a page in a headless Chromium, and stops that when the test ends. The context
-// bounds all that the test does with it.
+// OpenBrowser opens a page as StartBrowser does. The context bounds all that the test does with it.
 func OpenBrowser(t *testing.T, page string, more ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
 	bounded, expire := context.WithTimeout(StartBrowser(t, page, more...), Patience)
@@ -50,31 +50,31 @@ func OpenBrowser(t *testing.T, page string, more ...chromedp.ExecAllocatorOption
 	return bounded
 }
 
-// StartBrowser is openBrowser with a context that is not bounded.
+// StartBrowser opens a page in a headless Chromium, and closes it when the test ends. Pages of
+// different tests share nothing but the processes; with further options they do not share these
+// either.
 func StartBrowser(t *testing.T, page string, more ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
-	path, err := testenv.ChromiumPath()
-	testenv.OK(t, err)
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		// Its folder is removed after its processes have ended.
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true))
-	options = append(options, more...)
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(stop)
-	browser, _ := chromedp.NewContext(allocator)
-	t.Cleanup(func() {
-		if err := chromedp.Cancel(browser); err != nil {
-			t.Errorf("browser: %v", err)
-		}
-	})
-	if err := chromedp.Do(browser); err != nil { // starts it, and would end it with the context
-		t.Fatal(err)
+	var tab context.Context
+	if len(more) > 0 {
+		browser, stop, err := startChromium(more)
+		testenv.OK(t, err)
+		testenv.AtEnd(t, stop)
+		tab = browser
+	} else {
+		browser, err := sharedChromium()
+		testenv.OK(t, err)
+		// Cookies, storage and caches belong to the browser context.
+		tab, _ = chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+		testenv.AtEnd(t, func() error { return chromedp.Cancel(tab) })
+		testenv.OK(t, chromedp.Do(tab)) // opens it, and would close it with the context
+		_, err = chromedp.Call(tab, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+		testenv.OK(t, err)
 	}
-	bounded, expire := context.WithTimeout(browser, Patience)
+	bounded, expire := context.WithTimeout(tab, Patience)
 	defer expire()
 	testenv.OK(t, chromedp.Do(bounded, chromedp.Navigate(page)))
-	return browser
+	return tab
 }
 
 // ForeignHost is a page's host. Its origin and site differ from the services'. The browser resolves
