@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -258,6 +259,49 @@ func TestBalancersWithoutANode(t *testing.T) {
 				t.Errorf("a request with an unknown outcome is to be repeated: %v", lost.Header)
 			}
 		})
+	}
+}
+
+// TestNginxEndsConnectionsOpenly checks that nginx says so when it will close a connection: if a
+// node ends while it gets a body, nginx does not read the rest. A client that repeats its request
+// on that connection would get no response.
+func TestNginxEndsConnectionsOpenly(t *testing.T) {
+	testenv.Require(t, testenv.Nginx)
+	t.Parallel()
+	ending := e2e.ListenHere(t)
+	testenv.AtEnd(t, ending.Close)
+	go func() {
+		for {
+			c, err := ending.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 1)) // the request has begun
+			_ = c.Close()
+		}
+	}()
+	node := ending.Addr().String()
+	s := &e2e.Server{T: t, Scheme: "http", Base: e2e.HostedBase, Client: e2e.Client}
+	through := behindNginx(t, s, [3]string{node, node, node})
+	connection := through.Dial()
+	answers := bufio.NewReader(connection)
+	for i := range 3 {
+		_, err := fmt.Fprintf(connection, "PUT %s HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\nhalf", through.Base+e2e.BlobTarget("0x1", "name"))
+		testenv.OK(t, err)
+		response, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatalf("request %d on a connection that the response before did not end: %v", i+1, err)
+		}
+		_, err = io.Copy(io.Discard, response.Body)
+		testenv.OK(t, err)
+		if response.StatusCode != 502 {
+			t.Errorf("the node ends: %s, want 502", response.Status)
+		}
+		if response.Close {
+			return
+		}
+		_, err = io.WriteString(connection, "half")
+		testenv.OK(t, err)
 	}
 }
 
