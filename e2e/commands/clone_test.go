@@ -138,7 +138,7 @@ func TestCloneKilled(t *testing.T) {
 		return len(found)
 	}
 	for i, end := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT, syscall.SIGKILL} {
-		at := 1 + i*more/4
+		at := max(1+i*more/4, objects()+1) // a new one, so the command has begun
 		command := exec.Command(e2e.Sluice, "clone", "--from", s.Data, "--to", target)
 		log := &e2e.LogBuffer{}
 		command.Stderr = log
