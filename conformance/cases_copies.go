@@ -47,52 +47,34 @@ func (r *response) wantCopied(c *trial, name string, size int, etag string) wire
 	return b
 }
 
-// copySizes are the sizes of blobs that are copied and moved.
-var copySizes = []struct {
-	name string
-	size int
-}{{"empty", 0}, {"inline", 3_000}, {"16-KiB", 16 << 10}, {"object", 16<<10 + 1}, {"large", 3<<20 + 17}}
-
-var copySizeCases = rows("copy/size", copying, Extended, copySizes, func(r struct {
-	name string
-	size int
-}) string {
-	return r.name
-}, func(c *trial, r struct {
-	name string
-	size int
-}) {
-	body := content(r.size)
-	etag := c.put("a", body).want(204).header.Get("ETag")
-	if r.size > 16 { // a server with paid reads does not show a smaller one's
-		c.copyTo("a", "b", nil).wantCopied(c, "b", r.size, etag)
-	} else {
-		c.copyTo("a", "b", nil).want(200)
+// transferCases returns cases that copy or move blobs of several sizes. after checks what became of
+// the source and of the destination, which must have the body.
+func transferCases(name string, transfer func(c *trial, from, to string, members []string, header ...string) *response, after func(c *trial, body string)) []Case {
+	type blob struct {
+		name string
+		size int
 	}
-	c.get("b").want(200).wantBody(body).wantHeader("ETag", etag)
+	sizes := []blob{{"empty", 0}, {"inline", 3_000}, {"16-KiB", 16 << 10}, {"object", 16<<10 + 1}, {"large", 3<<20 + 17}}
+	return rows(name, copying, Extended, sizes, func(b blob) string { return b.name }, func(c *trial, b blob) {
+		body := content(b.size)
+		etag := c.put("a", body).want(204).header.Get("ETag")
+		made := transfer(c, "a", "b", nil).want(200)
+		if b.size > 16 { // a server with paid reads does not show a smaller one's ETag
+			made.wantCopied(c, "b", b.size, etag)
+		}
+		c.get("b").want(200).wantBody(body).wantHeader("ETag", etag)
+		after(c, body)
+	})
+}
+
+var copySizeCases = transferCases("copy/size", (*trial).copyTo, func(c *trial, body string) {
 	c.get("a").want(200).wantBody(body)
 	c.delete("a").want(204)
 	c.get("b").want(200).wantBody(body)
 })
 
-var moveSizeCases = rows("move/size", copying, Extended, copySizes, func(r struct {
-	name string
-	size int
-}) string {
-	return r.name
-}, func(c *trial, r struct {
-	name string
-	size int
-}) {
-	body := content(r.size)
-	etag := c.put("a", body).want(204).header.Get("ETag")
-	if r.size > 16 {
-		c.moveTo("a", "b", nil).wantCopied(c, "b", r.size, etag)
-	} else {
-		c.moveTo("a", "b", nil).want(200)
-	}
+var moveSizeCases = transferCases("move/size", (*trial).moveTo, func(c *trial, _ string) {
 	c.get("a").refused(404, "blob_not_found")
-	c.get("b").want(200).wantBody(body).wantHeader("ETag", etag)
 })
 
 // copied is a blob, with more bytes than one whose ETag paid reads withhold.

@@ -368,9 +368,16 @@ func await(t testing.TB, is func() bool, complaint func() string) {
 func (s *Server) Files() map[string]int64 {
 	s.T.Helper()
 	sizes := map[string]int64{}
-	err := filepath.WalkDir(s.Data, func(name string, entry fs.DirEntry, err error) error {
+	eachFile(s.T, s.Data, func(path string, info fs.FileInfo) { sizes[path] = info.Size() })
+	return sizes
+}
+
+// eachFile calls do for all files in a folder but those that are removed meanwhile.
+func eachFile(t testing.TB, folder string, do func(path string, info fs.FileInfo)) {
+	t.Helper()
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed in the meantime
+			return nil
 		}
 		if err != nil || entry.IsDir() {
 			return err
@@ -380,12 +387,11 @@ func (s *Server) Files() map[string]int64 {
 			return nil
 		}
 		if err == nil {
-			sizes[name] = info.Size()
+			do(path, info)
 		}
 		return err
 	})
-	testenv.OK(s.T, err)
-	return sizes
+	testenv.OK(t, err)
 }
 
 // LongEnough calls try with longer and longer durations until try reports that it was done within

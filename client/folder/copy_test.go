@@ -1,7 +1,6 @@
 package folder_test
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,17 +16,6 @@ func TestServiceCopiesWithinItself(t *testing.T) {
 	s := newService(t)
 	s.store(map[string]string{"a": "text", "sub/b": strings.Repeat("x", 50_000)})
 	from := s.team("")
-	refuse := func(status int, code string) func(http.ResponseWriter, *http.Request, http.Handler) {
-		return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-			if r.Method != http.MethodPost {
-				next.ServeHTTP(w, r)
-				return
-			}
-			w.Header().Set("Content-Type", "application/problem+json")
-			w.WriteHeader(status)
-			testenv.Check(t, testenv.Error(fmt.Fprintf(w, `{"status": %d, "code": %q, "detail": "A sentence."}`, status, code)))
-		}
-	}
 	for _, test := range []struct {
 		name    string
 		hook    func(http.ResponseWriter, *http.Request, http.Handler)
@@ -35,10 +23,10 @@ func TestServiceCopiesWithinItself(t *testing.T) {
 		want    error
 	}{
 		{"usual", nil, 0, nil},
-		{"an earlier version", refuse(405, "method_not_allowed"), 2, nil},
-		{"a key that must pay", refuse(403, "scope_missing"), 2, nil},
-		{"a full quota", refuse(403, "quota_exceeded"), 0, client.ErrForbidden},
-		{"a source that was replaced", refuse(412, "precondition_failed"), 0, client.ErrChanged},
+		{"an earlier version", refusing(405, "method_not_allowed"), 2, nil},
+		{"a key that must pay", refusing(403, "scope_missing"), 2, nil},
+		{"a full quota", refusing(403, "quota_exceeded"), 0, client.ErrForbidden},
+		{"a source that was replaced", refusing(412, "precondition_failed"), 0, client.ErrChanged},
 	} {
 		s.setHook(test.hook)
 		want := folder.Summary{Copied: 2, Bytes: 50_004}
