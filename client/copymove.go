@@ -67,10 +67,11 @@ type MoveOptions struct {
 	IdempotencyKey string           // as in CreateSessionOptions
 }
 
-// Move gives a blob another name of the same service, and returns it. At no time do both names have
-// it, or neither. It keeps what describes it and its expiry, and replaces a blob of that name. Move
-// repeats the request until its outcome is known, and moves only once; after a repeated request the
-// result may lack the content type and the metadata.
+// Move moves a blob to another name in its service, and returns the moved blob. A reader finds it
+// under exactly one of the two names at any time. The blob keeps its content type, its metadata and
+// its expiry, and replaces any blob that has the new name. Move repeats the request until its
+// outcome is known, and moves only once; after a repeated request the result may lack the content
+// type and the metadata.
 //
 // Move returns ErrNotFound if there is no such blob, and ErrGone if it has expired. It needs a key
 // that may write to both accounts.

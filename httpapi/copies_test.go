@@ -78,8 +78,8 @@ func TestRightsOfCopies(t *testing.T) {
 	}
 }
 
-// TestCopiesDiscloseNothing checks that a writer who may not read a blob learns nothing by moving
-// it that a read would not tell them.
+// TestCopiesDiscloseNothing checks that a key without the scope read, which may move a blob, learns
+// nothing about its content from the responses.
 func TestCopiesDiscloseNothing(t *testing.T) {
 	for _, reads := range []Reads{ReadsPublic, ReadsKey, ReadsPaid} {
 		h := newHosted(t, reads, access.ScopeWrite)

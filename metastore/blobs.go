@@ -161,14 +161,13 @@ type Blobs interface {
 	// without calling the preconditions), or a precondition's error, the source's first.
 	CopyBlob(ctx context.Context, c Copy) (Blob, error)
 
-	// MoveBlob gives the blob m.From the account and the name of m.To and the owner m.Owner, and
-	// returns it as stored, with the dates of a blob that is committed now. A blob that had that
-	// name before is replaced as by CommitBlob, and after the move there is none under m.From. Both
-	// happen in one transaction. Its cost does not grow with the content's size. If m.To is m.From,
-	// nothing changes.
+	// MoveBlob moves the blob at m.From to m.To, and makes m.Owner its owner. It returns the blob
+	// as stored, with the dates of a blob that is committed now. A blob at m.To is replaced as by
+	// CommitBlob, in the same transaction; after it there is no blob at m.From. The cost does not
+	// grow with the content's size. If m.To is m.From, nothing changes.
 	//
 	// It returns ErrNoSource if there is no source, or a precondition's error, the source's first.
-	// If there is no source, but m.Made reports that the blob under m.To is the result, MoveBlob
+	// If there is no source, but m.Made reports that the blob at m.To is the result, MoveBlob
 	// returns that.
 	MoveBlob(ctx context.Context, m Move) (Blob, error)
 

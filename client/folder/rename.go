@@ -104,7 +104,7 @@ func (b *Batch) removed() map[Item]bool {
 	return items
 }
 
-// setRenames gives jobs their renames, by what they write.
+// setRenames assigns to each job the rename for its target, if there is one.
 func (b *Batch) setRenames(renames map[Item]*rename) {
 	moved := map[Item]*rename{}
 	var transfers []job

@@ -28,8 +28,8 @@ export async function carryOut(work, blobs, known) {
   const [doing, did] = words[work.called ?? work.verb];
   /** @type {import("./batch.js").Outcome} */
   const whole = { done: [], skipped: [], failed: [], left: [] };
-  for (let todo = blobs; ;) {
-    const outcome = known ?? (await withProgress(`${doing} ${some(todo.length)}`, work, todo));
+  for (let next = blobs; ;) {
+    const outcome = known ?? (await withProgress(`${doing} ${some(next.length)}`, work, next));
     known = undefined;
     whole.done = whole.done.concat(outcome.done);
     whole.skipped = whole.skipped.concat(outcome.skipped);
@@ -40,7 +40,7 @@ export async function carryOut(work, blobs, known) {
       return whole;
     }
     if (!(await showOutcome(whole, blobs.length, did))) return whole;
-    todo = [...whole.failed.map((failure) => failure.blob), ...whole.left];
+    next = [...whole.failed.map((failure) => failure.blob), ...whole.left];
   }
 }
 

@@ -129,9 +129,9 @@ func removeEmpty(root *os.Root, file string) {
 	}
 }
 
-// Rename gives a regular file another path, if is returns true for it. It creates folders above the
-// new path, and removes those above the old one that have become empty. It returns fs.ErrExist if
-// there is something under the new path.
+// Rename moves the regular file at from to the path to. It first calls is with the file, and
+// returns an error if that reports false. It creates the folders above to, and removes folders
+// above from that have become empty. It returns fs.ErrExist if there is already something at to.
 func Rename(root *os.Root, from, to string, is func(os.FileInfo) bool) error {
 	if err := checkFolders(root, from); err != nil {
 		return err
