@@ -21,6 +21,7 @@ import (
 	"sluice/bytestore/memory"
 	"sluice/client"
 	"sluice/database/sqlstore"
+	"sluice/exchange"
 	"sluice/httpapi"
 	"sluice/internal/testenv"
 	"sluice/metering"
@@ -88,9 +89,9 @@ func openService(o serviceOptions) *service {
 			Receiver: receiver, Asset: "0xb", Module: "0xc", ChainID: 4,
 			ChunksetPrice: strconv.FormatInt(price, 10), UnsettledLimit: "1000000",
 		},
-		Version: "test", Sessions: sessions, Channels: channels, Returns: returns, Reads: reads, Log: log,
-		Blobs: blob.New(meta, memory.New(), blob.Options{}),
-		Ready: func(context.Context) error { return nil },
+		Version: "test", Sessions: sessions, Channels: channels, Returns: returns, Reads: reads,
+		Blobs:  blob.New(meta, memory.New(), blob.Options{}),
+		Config: exchange.Config{Log: log, Ready: func(context.Context) error { return nil }},
 	})
 	check(err)
 	return &service{handler, func() error { return errors.Join(meta.Close(), os.RemoveAll(dir)) }}

@@ -15,6 +15,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore/memory"
 	"sluice/database/sqlstore"
+	"sluice/exchange"
 	"sluice/httpapi"
 	"sluice/internal/task"
 	"sluice/internal/testenv"
@@ -71,9 +72,9 @@ func open(t testing.TB, reads httpapi.Reads, described *access.NewKey) (handler 
 	returns, err := metering.NewReturns(soldSessions, channels, filepath.Join(dir, "returns"), log)
 	testenv.OK(t, err)
 	config := httpapi.Config{
-		Payment: terms, Version: "test", Sessions: soldSessions, Channels: channels, Returns: returns, Reads: reads, Log: log,
+		Payment: terms, Version: "test", Sessions: soldSessions, Channels: channels, Returns: returns, Reads: reads,
 		Blobs:  blob.New(meta, memory.New(), blob.Options{}),
-		Ready:  func(context.Context) error { return nil },
+		Config: exchange.Config{Log: log, Ready: func(context.Context) error { return nil }},
 		Faucet: reads == httpapi.ReadsPaid && described == nil, Inspection: meta,
 		Census: meta.Census,
 	}

@@ -5,15 +5,15 @@ import (
 	"sluice/wire"
 )
 
-func (s *Server) listAccounts(x *exchange) error {
+func (s *Server) listAccounts(x *call) error {
 	q, limit, err := pageOf(x)
 	if err != nil {
 		return err
 	}
-	if err := x.holdPage(limit); err != nil {
+	if err := x.HoldPage(limit); err != nil {
 		return err
 	}
-	accounts, err := s.blobs.Accounts(x.r.Context(), q.text("after"), limit+1)
+	accounts, err := s.blobs.Accounts(x.Request.Context(), q.text("after"), limit+1)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
 	"sluice/database"
+	"sluice/exchange"
 	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
@@ -60,10 +61,10 @@ func TestQuotaOfWritesInDoubt(t *testing.T) {
 	limits := keys.Limits{StoredBytes: 100 + 2*metastore.Charge("in doubt", "")}
 	_, auth := h.limited(t, access.ScopeWrite, limits)
 	caller := testenv.Must(h.keys.Authenticate(t.Context(), auth[1]))(t)
-	x := &exchange{allowance: h.limiter.OfKey(caller)}
-	put := func() (*bodyReader, error) {
-		x.r = httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", 60)))
-		return x.storeBody("in doubt", "")
+	x := &call{Exchange: exchange.Exchange{Allowance: h.Limiter().OfKey(caller)}}
+	put := func() (*exchange.StoredBody, error) {
+		x.Request = httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", 60)))
+		return x.StoreBody(x.Request.Body, x.Request.ContentLength, "in doubt", "")
 	}
 	first := testenv.Must(put())(t)
 	body := make([]byte, 60)
@@ -71,7 +72,7 @@ func TestQuotaOfWritesInDoubt(t *testing.T) {
 		Account: "ours", Name: "in doubt", Content: metastore.NewContentID(time.Now()), Size: 60, Owner: caller.Group(),
 	}, []metastore.Extent{{Size: 60, Blocks: []uint32{0}, Body: body}}, nil)
 	testenv.OK(t, err)
-	testenv.Is(t, first.confirm(database.ErrUnknownOutcome), database.ErrUnknownOutcome, "confirm")
+	testenv.Is(t, first.Confirm(database.ErrUnknownOutcome), database.ErrUnknownOutcome, "confirm")
 	if second, err := put(); !errors.Is(err, access.ErrQuota) {
 		t.Errorf("60 bytes more: %+v, %v; want them refused", second, err)
 	}
@@ -228,8 +229,7 @@ func TestQuotaOfChannels(t *testing.T) {
 // TestRequestRate: the rates are announced, and a refused request has a Retry-After.
 func TestRequestRate(t *testing.T) {
 	t.Parallel()
-	h := newHosted(t, ReadsPublic, access.ScopeWrite)
-	h.limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2}})
+	h := newHosted(t, ReadsPublic, access.ScopeWrite, limited(keys.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2}))
 	var asked sync.WaitGroup
 	statuses := make(chan int, 8)
 	for range cap(statuses) {
@@ -261,8 +261,7 @@ func TestRequestRate(t *testing.T) {
 // TestKeysKeepAShareOfTheSlots occupies all slots that callers without a key may have: the next
 // one is refused, also with an unknown key, and a caller with a key is served.
 func TestKeysKeepAShareOfTheSlots(t *testing.T) {
-	h := newHosted(t, ReadsPublic, access.ScopeRead)
-	h.slots.max = 8
+	h := newHosted(t, ReadsPublic, access.ScopeRead, func(c *Config) { c.MaxRequests = 8 })
 	end := h.hold(t, 6)
 	// There is no key, an unknown one, or one that was revoked.
 	for _, headers := range [][]string{nil, h.wrong[9].headers, h.wrong[10].headers} {
@@ -273,17 +272,14 @@ func TestKeysKeepAShareOfTheSlots(t *testing.T) {
 	}
 	end()
 	h.want(t, 200, "GET", "/v1/info", "")
-	testenv.Equal(t, h.slots.anonymous.Load(), 0, "slots in use after they have ended")
+	testenv.Equal(t, h.Counts().Anonymous, 0, "slots in use after they have ended")
 }
 
 // TestLookupsDoNotCountForAnAddress checks that a new key is looked up even if other callers at
 // its address have used up their rate.
 func TestLookupsDoNotCountForAnAddress(t *testing.T) {
-	h := newHosted(t, ReadsPublic, access.ScopeRead)
-	limits := keys.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}
-	h.limiter = access.NewLimiter(access.LimiterOptions{Address: limits})
-	h.lookupLimiter = access.NewLimiter(access.LimiterOptions{Address: limits})
-	address := h.limiter.OfAddress(netip.MustParseAddr("127.0.0.1"))
+	h := newHosted(t, ReadsPublic, access.ScopeRead, limited(keys.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}))
+	address := h.Limiter().OfAddress(netip.MustParseAddr("127.0.0.1"))
 	leave, err := address.Enter(t.Context()) // holds the only slot, and uses the rate
 	testenv.OK(t, err)
 	defer leave()

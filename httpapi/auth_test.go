@@ -35,16 +35,24 @@ type hosted struct {
 	wrong               []credential
 }
 
-// newHosted starts a hosted service; its keys have these scopes.
-func newHosted(t testing.TB, reads Reads, scope access.Scope) *hosted {
+// newHosted starts a hosted service; its keys have these scopes. config may change its
+// configuration.
+func newHosted(t testing.TB, reads Reads, scope access.Scope, config ...func(*Config)) *hosted {
 	t.Helper()
-	return newHostedOver(t, nil, reads, scope)
+	return newHostedOver(t, nil, reads, scope, config...)
 }
 
 // newHostedOver is newHosted with the metadata store that around returns.
-func newHostedOver(t testing.TB, around func(whole.Database) whole.Database, reads Reads, scope access.Scope) *hosted {
+func newHostedOver(
+	t testing.TB, around func(whole.Database) whole.Database, reads Reads, scope access.Scope, config ...func(*Config),
+) *hosted {
 	t.Helper()
-	of := setup{around: around, keys: keysOf, config: func(c *Config) { c.Reads = reads }}
+	of := setup{around: around, keys: keysOf, config: func(c *Config) {
+		c.Reads = reads
+		for _, change := range config {
+			change(c)
+		}
+	}}
 	h := &hosted{service: start(t, of)}
 	every, accounts := []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels}, []string{ours, payer}
 	if scope == access.ScopeAdmin {
@@ -52,9 +60,9 @@ func newHostedOver(t testing.TB, around func(whole.Database) whole.Database, rea
 	}
 	rest := slices.DeleteFunc(slices.Clone(every), func(s access.Scope) bool { return s == scope })
 	secret := func(n access.NewKey) string { _, secret := h.key(t, n); return secret }
-	h.right = bearer("right", secret(access.NewKey{Scopes: []access.Scope{scope}, Accounts: accounts}))
-	h.small = bearer("too small a scope", secret(access.NewKey{Scopes: rest}))
-	h.other = bearer("other account", secret(access.NewKey{Scopes: every, Accounts: []string{"theirs"}}))
+	h.right = withBearer("right", secret(access.NewKey{Scopes: []access.Scope{scope}, Accounts: accounts}))
+	h.small = withBearer("too small a scope", secret(access.NewKey{Scopes: rest}))
+	h.other = withBearer("other account", secret(access.NewKey{Scopes: every, Accounts: []string{"theirs"}}))
 
 	good := secret(access.NewKey{Scopes: every})
 	revoked, revokedSecret := h.key(t, access.NewKey{Scopes: every})
@@ -66,16 +74,21 @@ func newHostedOver(t testing.TB, around func(whole.Database) whole.Database, rea
 		{"an empty bearer", []string{"Authorization", "Bearer "}},
 		{"an empty key", []string{"X-Api-Key", ""}},
 		{"two credentials", []string{"Authorization", "Bearer " + good, "X-Api-Key", good}},
-		bearer("nonsense", "sluice"),
-		bearer("truncated", good[:len(good)-1]),
-		bearer("too long", good+"a"),
-		bearer("a wrong secret", good[:len(good)-1]+flipped(good[len(good)-1])),
-		bearer("unknown", strings.Replace(good, good[7:23], "aaaaaaaaaaaaaaaa", 1)),
-		bearer("revoked", revokedSecret),
-		bearer("expired", expired),
+		withBearer("nonsense", "sluice"),
+		withBearer("truncated", good[:len(good)-1]),
+		withBearer("too long", good+"a"),
+		withBearer("a wrong secret", good[:len(good)-1]+flipped(good[len(good)-1])),
+		withBearer("unknown", strings.Replace(good, good[7:23], "aaaaaaaaaaaaaaaa", 1)),
+		withBearer("revoked", revokedSecret),
+		withBearer("expired", expired),
 		{"revoked, in the other header", []string{"X-Api-Key", revokedSecret}},
 	}
 	return h
+}
+
+// limited returns a change of a configuration: the limits of each address.
+func limited(l keys.Limits) func(*Config) {
+	return func(c *Config) { c.Limiter = access.NewLimiter(access.LimiterOptions{Address: l}) }
 }
 
 // keysOf makes a service a hosted one.
@@ -83,7 +96,7 @@ func keysOf(meta whole.Database) *access.Authenticator {
 	return access.NewAuthenticator(meta, access.AuthenticatorOptions{})
 }
 
-func bearer(name, key string) credential {
+func withBearer(name, key string) credential {
 	return credential{name, []string{"Authorization", "Bearer " + key}}
 }
 
@@ -349,7 +362,7 @@ func (h *hosted) response(t *testing.T, method, path string, c credential) strin
 }
 
 func TestRouteWithoutRuleIsRefused(t *testing.T) {
-	handle := func(*exchange) error { return nil }
+	handle := func(*call) error { return nil }
 	for _, op := range []operation{{}, {rule: public()}, {handle: handle}, {rule: public(), handle: handle}} {
 		_, err := newRouter("", []router.Route[operation]{{Method: "GET", Pattern: "/a", Value: op}})
 		if whole := op.rule != nil && op.handle != nil; (err == nil) != whole {

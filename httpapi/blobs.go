@@ -2,71 +2,56 @@ package httpapi
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
 
 	"sluice/blob"
 	"sluice/checksum"
-	"sluice/database"
-	"sluice/httpapi/internal/headers"
-	"sluice/httpapi/internal/transfer"
+	"sluice/exchange"
+	"sluice/exchange/headers"
+	"sluice/exchange/transfer"
 	"sluice/metastore"
 	"sluice/metering"
 	"sluice/wire"
 )
 
-// blobError reports that a blob does not exist or has expired.
-func blobError(err error) error {
-	switch {
-	case errors.Is(err, database.ErrNotFound):
-		return fmt.Errorf("%w: %w", errNoBlob, err)
-	case errors.Is(err, database.ErrExpired):
-		return fmt.Errorf("%w: %w", errBlobExpired, err)
-	default:
-		return err
-	}
-}
-
-func (s *Server) putBlob(x *exchange) error {
+func (s *Server) putBlob(x *call) error {
 	account, name, err := x.blobTarget()
 	if err != nil {
 		return err
 	}
-	put := blob.PutOptions{Account: account, Name: name, Permit: x.recheck}
-	if put.SHA256, err = checkContent(x.r); err != nil {
+	put := blob.PutOptions{Account: account, Name: name, Permit: x.Recheck}
+	if put.SHA256, err = checkContent(x.Request); err != nil {
 		return err
 	}
-	if put.Precondition, err = s.precondition(x.r.Header); err != nil {
+	if put.Precondition, err = s.precondition(x.Request.Header); err != nil {
 		return err
 	}
-	if put.ContentType, err = contentType(x.r.Header.Values("Content-Type")); err != nil {
-		return fmt.Errorf("%w: Content-Type %w", errHeader, err)
+	if put.ContentType, err = contentType(x.Request.Header.Values("Content-Type")); err != nil {
+		return fmt.Errorf("%w: Content-Type %w", exchange.ErrHeader, err)
 	}
-	if put.Expires, err = expiresHeader(x.r.Header); err != nil {
+	if put.Expires, err = expiresHeader(x.Request.Header); err != nil {
 		return err
 	}
-	metadata, err := headers.ParseMetadata(x.r.Header)
+	metadata, err := headers.ParseMetadata(x.Request.Header)
 	if err != nil {
 		return err
 	}
 	if put.Metadata, err = s.admitMetadata(metadata); err != nil {
 		return err
 	}
-	body, err := x.storeBody(put.Name, put.Metadata)
+	body, err := x.StoreBody(x.Request.Body, x.Request.ContentLength, put.Name, put.Metadata)
 	if err != nil {
 		return err
 	}
-	put.Owner = x.owner()
-	b, err := s.blobs.Put(x.storeContext(), put, body, x.r.ContentLength)
-	if err = body.confirm(err); err != nil {
+	put.Owner = x.Owner()
+	b, err := s.blobs.Put(x.StoreContext(), put, body, x.Request.ContentLength)
+	if err = body.Confirm(err); err != nil {
 		return err
 	}
-	x.setValidators(s.validatorsOf(&b))
+	x.SetValidators(s.validatorsOf(&b))
 	x.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -77,49 +62,23 @@ func (s *Server) precondition(h http.Header) (metastore.Precondition, error) {
 	if err := c.Malformed(); err != nil {
 		return nil, err
 	}
-	return s.preconditionOf(c, errPrecondition), nil
-}
-
-// preconditionOf returns a write's conditions, or nil if there are none. failed is the error if
-// they do not hold.
-func (s *Server) preconditionOf(c headers.Conditions, failed error) metastore.Precondition {
-	if !c.Any() {
-		return nil
-	}
-	now := s.blobs.Now() // a precondition must be a pure function
-	return func(current *metastore.Blob) error {
-		var v *headers.Validators
-		if current != nil {
-			is := headers.NewValidators(checksum.ETag(current.Size, current.CRC64), current.Modified, current.SharedSecond, now)
-			v = &is
-		}
-		if c.ForWrite(v) == headers.ConditionFailed {
-			return failed
-		}
-		return nil
-	}
+	return exchange.Precondition(c, s.blobs, exchange.ErrPrecondition), nil
 }
 
 func (s *Server) validatorsOf(b *metastore.Blob) headers.Validators {
-	return headers.NewValidators(checksum.ETag(b.Size, b.CRC64), b.Modified, b.SharedSecond, s.blobs.Now())
+	return exchange.ValidatorsOf(b, s.blobs)
 }
 
-func (x *exchange) setValidators(v headers.Validators) {
-	x.header.set("Etag", v.ETag)
-	x.header.set("Date", httpDate(v.Date)) // by the store's clock instead of this node's
-	x.header.set("Last-Modified", httpDate(v.Modified))
-}
-
-func (s *Server) deleteBlob(x *exchange) error {
+func (s *Server) deleteBlob(x *call) error {
 	account, name, err := x.blobTarget()
 	if err != nil {
 		return err
 	}
-	precondition, err := s.precondition(x.r.Header)
+	precondition, err := s.precondition(x.Request.Header)
 	if err != nil {
 		return err
 	}
-	if err := s.blobs.Delete(x.r.Context(), account, name, precondition); err != nil {
+	if err := s.blobs.Delete(x.Request.Context(), account, name, precondition); err != nil {
 		return err
 	}
 	x.WriteHeader(http.StatusNoContent)
@@ -127,21 +86,21 @@ func (s *Server) deleteBlob(x *exchange) error {
 }
 
 // getBlob serves GET and HEAD in the order of RFC 9110, section 13.2.2: conditions, then the range.
-func (s *Server) getBlob(x *exchange) error {
+func (s *Server) getBlob(x *call) error {
 	account, name, err := x.blobTarget()
 	if err != nil {
 		return err
 	}
-	if x.r.Header.Get("Service-Worker") != "" {
-		return errServiceWorker
+	if x.Request.Header.Get("Service-Worker") != "" {
+		return exchange.ErrServiceWorker
 	}
 	bill, err := s.newBill(x)
 	if err != nil {
 		return err
 	}
-	c, err := s.blobs.Open(x.r.Context(), account, name)
+	c, err := s.blobs.Open(x.Request.Context(), account, name)
 	if err != nil {
-		return blobError(err)
+		return exchange.BlobError(err)
 	}
 	defer c.Close()
 
@@ -154,62 +113,60 @@ func (s *Server) getBlob(x *exchange) error {
 	conditions := s.readConditions(x, c.Size)
 	switch conditions.ForRead(&v) {
 	case headers.ConditionFailed:
-		return errPrecondition
+		return exchange.ErrPrecondition
 	case headers.NotModified:
 		x.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	x.header.set("Content-Type", mediaType(&c.Blob))
-	if x.r.Method == http.MethodHead {
-		x.header.set("Content-Length", strconv.FormatInt(c.Size, 10))
+	x.Fields.Set("Content-Type", exchange.MediaType(&c.Blob))
+	if x.Request.Method == http.MethodHead {
+		x.Fields.Set("Content-Length", strconv.FormatInt(c.Size, 10))
 		x.WriteHeader(http.StatusOK)
 		return nil
 	}
 	var wanted headers.RangeSet
 	if conditions.RangeApplies(&v) {
-		wanted = headers.ParseRange(x.r.Header.Values("Range"))
+		wanted = headers.ParseRange(x.Request.Header.Values("Range"))
 	}
 	return s.serveRanges(x, c, wanted, bill)
 }
 
 // readConditions returns a read's conditions. If the blob's checksums are withheld, they neither
 // decide a condition nor are the answer to a HEAD.
-func (s *Server) readConditions(x *exchange, size int64) headers.Conditions {
-	conditions := headers.ParseConditions(x.r.Header)
+func (s *Server) readConditions(x *call, size int64) headers.Conditions {
+	conditions := headers.ParseConditions(x.Request.Header)
 	if !s.withholds(x, size) {
 		return conditions
 	}
-	if x.r.Method == http.MethodHead {
-		x.header.remove("Etag")
-		x.header.remove(wire.HeaderReprDigest)
+	if x.Request.Method == http.MethodHead {
+		x.Fields.Remove("Etag")
+		x.Fields.Remove(wire.HeaderReprDigest)
 	}
 	return conditions.Unevaluated()
 }
 
 // serveRanges charges the bill, which is nil for a free read, and sends the wanted ranges. It
 // returns to the payer what was charged and not sent.
-func (s *Server) serveRanges(x *exchange, c *blob.Content, wanted headers.RangeSet, bill *metering.Bill) error {
+func (s *Server) serveRanges(x *call, c *blob.Content, wanted headers.RangeSet, bill *metering.Bill) error {
 	if bill != nil && (wanted.Kind() == headers.RangeMalformed || wanted.Kind() == headers.RangeTooMany) {
-		return &unsatisfiedRange{size: c.Size} // not the whole blob, which costs more
+		return &exchange.UnsatisfiedRange{Size: c.Size} // not the whole blob, which costs more
 	}
 	selection, ranges := wanted.Resolve(c.Size)
 	switch selection {
 	case headers.SelectNothing:
-		return &unsatisfiedRange{size: c.Size}
+		return &exchange.UnsatisfiedRange{Size: c.Size}
 	case headers.SelectWhole:
 		ranges = metering.Whole(c.Size)
 	}
 	if err := s.charge(x, bill, ranges); err != nil {
 		return err
 	}
-	x.out.SetDeadline(c.Until())
-	c.OnCut(x.out.Cut)
-	served, err := sendBlob(x, c, selection, ranges)
+	served, err := x.SendContent(c, selection, ranges)
 	if err == nil && bill != nil {
-		err = x.out.Send() // while what is lost can be returned
+		err = x.Out.Send() // while what is lost can be returned
 	}
 	if err != nil {
-		bill.Return(sentRanges(served, &x.out))
+		bill.Return(sentRanges(served, &x.Out))
 	}
 	return err
 }
@@ -232,48 +189,48 @@ const smallBlob = 16
 
 // withholds reports whether checksums for a blob of this size are sent or compared only to callers
 // who pay, because they disclose the bytes.
-func (s *Server) withholds(x *exchange, size int64) bool {
+func (s *Server) withholds(x *call, size int64) bool {
 	return s.reads == ReadsPaid && !x.readsFree && size <= smallBlob
 }
 
 // setBlobHeaders sets the headers of every response about a blob.
-func (s *Server) setBlobHeaders(x *exchange, b *metastore.Blob, v headers.Validators) {
-	x.setValidators(v)
-	x.header.set("Accept-Ranges", "bytes")
+func (s *Server) setBlobHeaders(x *call, b *metastore.Blob, v headers.Validators) {
+	x.SetValidators(v)
+	x.Fields.Set("Accept-Ranges", "bytes")
 	cacheControl := setMetadata(x, headers.Metadata(b.Metadata))
 	switch s.reads {
 	case ReadsPaid:
-		x.header.set("Cache-Control", "private, no-store")
-		x.header.add("Vary", wire.HeaderSessionID+", "+wire.HeaderMicropayment)
+		x.Fields.Set("Cache-Control", "private, no-store")
+		x.Fields.Add("Vary", wire.HeaderSessionID+", "+wire.HeaderMicropayment)
 	case ReadsKey:
-		x.header.set("Cache-Control", "private, no-cache")
+		x.Fields.Set("Cache-Control", "private, no-cache")
 	default:
 		s.setPublicCacheControl(x, b, cacheControl)
 	}
 	if s.keys != nil && s.reads != ReadsPublic {
-		x.header.add("Vary", "Authorization, "+wire.HeaderAPIKey)
+		x.Fields.Add("Vary", "Authorization, "+wire.HeaderAPIKey)
 	}
 	// Blobs are untrusted: they must not run as pages of this origin.
-	x.header.set("Content-Security-Policy", "sandbox")
+	x.Fields.Set("Content-Security-Policy", "sandbox")
 	if !b.Expires.IsZero() {
-		x.header.set(wire.HeaderBlobExpires, b.Expires.UTC().Format(time.RFC3339Nano))
+		x.Fields.Set(wire.HeaderBlobExpires, b.Expires.UTC().Format(time.RFC3339Nano))
 	}
 	if b.SHA256 != nil {
-		x.header.set(wire.HeaderReprDigest, headers.FormatDigest(b.SHA256))
+		x.Fields.Set(wire.HeaderReprDigest, headers.FormatDigest(b.SHA256))
 	}
 }
 
-// admitMetadata returns metadata as it is stored, or errOlderNodes.
+// admitMetadata returns metadata as it is stored, or exchange.ErrOlderNodes.
 func (s *Server) admitMetadata(m headers.Metadata) (string, error) {
 	if m != "" && s.olderNodes() {
-		return "", errOlderNodes
+		return "", exchange.ErrOlderNodes
 	}
 	return string(m), nil
 }
 
 // setMetadata sets the headers with which a blob's writer has described it, and lets a page of
 // another origin read them. It returns the Cache-Control, which is set only for public reads.
-func setMetadata(x *exchange, m headers.Metadata) (cacheControl string) {
+func setMetadata(x *call, m headers.Metadata) (cacheControl string) {
 	if m == "" {
 		return ""
 	}
@@ -283,108 +240,30 @@ func setMetadata(x *exchange, m headers.Metadata) (cacheControl string) {
 			cacheControl = value
 			continue
 		}
-		x.header.set(name, value)
+		x.Fields.Set(name, value)
 		if _, custom := headers.MetaName(name); custom {
 			exposed += ", " + name
 		}
 	}
-	if len(exposed) > len(corsResponseHeaders) && x.header.has("Access-Control-Expose-Headers") {
-		x.header.set("Access-Control-Expose-Headers", exposed)
+	if len(exposed) > len(corsResponseHeaders) && x.Fields.Has("Access-Control-Expose-Headers") {
+		x.Fields.Set("Access-Control-Expose-Headers", exposed)
 	}
 	return cacheControl
 }
 
 // setPublicCacheControl sets the Cache-Control for a blob that everybody may read: the one that its
 // writer has stated, or else the service's default, as far as the blob does not expire before.
-func (s *Server) setPublicCacheControl(x *exchange, b *metastore.Blob, stated string) {
+func (s *Server) setPublicCacheControl(x *call, b *metastore.Blob, stated string) {
 	value := cmp.Or(headers.SentCacheControl(stated), headers.SentCacheControl(s.publicCacheControl))
 	if value == "" {
-		x.header.set("Cache-Control", "no-cache")
+		x.Fields.Set("Cache-Control", "no-cache")
 		return
 	}
 	if !b.Expires.IsZero() {
 		now := s.blobs.Now()
 		value = headers.LimitCacheControl(value, b.Expires.Sub(now), now.Sub(b.Modified))
 	}
-	x.header.set("Cache-Control", value)
-}
-
-// mediaType returns a blob's content type, or the default if its writer sent none.
-func mediaType(b *metastore.Blob) string {
-	if b.ContentType == "" {
-		return "application/octet-stream"
-	}
-	return b.ContentType
-}
-
-// sendBlob sends the whole blob, one range, or several ranges as multipart/byteranges. Their
-// framing is computed first, so that the length is known. It returns the ranges of bytes that were
-// sent, also with an error.
-func sendBlob(x *exchange, c *blob.Content, selection headers.Selection, ranges []blob.Range) (served []blob.Range, err error) {
-	frame := headers.MultipartRanges{Length: c.Size}
-	status := http.StatusOK
-	if selection == headers.SelectPartial {
-		status = http.StatusPartialContent
-		frame.Length = ranges[0].N
-	}
-	switch {
-	case len(ranges) > 1:
-		frame = headers.FrameRanges(ranges, mediaType(&c.Blob), c.Size, headers.NewBoundary())
-		x.header.set("Content-Type", frame.ContentType)
-	case selection == headers.SelectPartial:
-		x.header.set("Content-Range", headers.ContentRange(ranges[0], c.Size))
-	}
-	x.header.set("Content-Length", strconv.FormatInt(frame.Length, 10))
-	x.WriteHeader(status)
-	reading := c.Read(ranges, x.paceRead)
-	defer reading.Close()
-	for i, one := range ranges {
-		if len(frame.Parts) > 0 {
-			if err := writeFraming(x, frame.Parts[i].Header); err != nil {
-				return served, err
-			}
-		}
-		n, err := reading.WriteNext(x.r.Context(), checkedWriter(x))
-		if n > 0 {
-			served = append(served, blob.Range{Off: one.Off, N: n})
-		}
-		if err != nil {
-			return served, err
-		}
-	}
-	return served, writeFraming(x, frame.Trailer)
-}
-
-// paceRead waits until the caller may have n more bytes. They are read and not sent: a range costs
-// the store whole blocks.
-func (x *exchange) paceRead(ctx context.Context, n int64) error {
-	for n > 0 {
-		chunk := min(n, x.allowance.ChunkOut())
-		if err := x.allowance.PaceOut(ctx, int(chunk)); err != nil {
-			return err
-		}
-		n -= chunk
-	}
-	return nil
-}
-
-// writeFraming writes the text between ranges. It does not write an empty text, because the first
-// write sends the status.
-func writeFraming(w io.Writer, text string) error {
-	if text == "" {
-		return nil
-	}
-	_, err := io.WriteString(w, text)
-	return err
-}
-
-// checkedWriter returns x without its ReadFrom on connections for which ReadFrom would copy: bytes
-// that are copied anyway are verified on the way.
-func checkedWriter(x *exchange) io.Writer {
-	if x.r.TLS == nil && x.r.ProtoMajor == 1 {
-		return x
-	}
-	return struct{ io.Writer }{x}
+	x.Fields.Set("Cache-Control", value)
 }
 
 // includeMetadata is the value of the parameter include with which a listing has metadata.
@@ -410,12 +289,12 @@ func describe(out *wire.Blob, m headers.Metadata) {
 	}
 }
 
-func (s *Server) listBlobs(x *exchange) error {
+func (s *Server) listBlobs(x *call) error {
 	account, err := blob.ParseAccount(x.params.Get("account"))
 	if err != nil {
 		return err
 	}
-	q, err := readQuery(x.r)
+	q, err := readQuery(x.Request)
 	if err != nil {
 		return err
 	}
@@ -426,18 +305,18 @@ func (s *Server) listBlobs(x *exchange) error {
 	switch q.text("include") {
 	case "", includeMetadata:
 	default:
-		return fmt.Errorf("%w: include can only be %s", errParameter, includeMetadata)
+		return fmt.Errorf("%w: include can only be %s", exchange.ErrParameter, includeMetadata)
 	}
-	if err := x.holdPage(limit); err != nil {
+	if err := x.HoldPage(limit); err != nil {
 		return err
 	}
-	page, err := s.blobs.List(x.r.Context(), metastore.ListQuery{
+	page, err := s.blobs.List(x.Request.Context(), metastore.ListQuery{
 		Account:   account,
 		Prefix:    q.text("prefix"),
 		Delimiter: q.text("delimiter"),
 		After:     q.text("after"),
 		Limit:     limit,
-		Bytes:     pageBytes,
+		Bytes:     exchange.PageBytes,
 		Metadata:  q.text("include") == includeMetadata,
 	})
 	if err != nil {
@@ -449,12 +328,12 @@ func (s *Server) listBlobs(x *exchange) error {
 			Name:         b.Name,
 			Size:         b.Size,
 			ETag:         checksum.ETag(b.Size, b.CRC64),
-			ContentType:  mediaType(&b),
+			ContentType:  exchange.MediaType(&b),
 			LastModified: b.Modified,
 			Expires:      b.Expires,
 		}
 		describe(&one, headers.Metadata(b.Metadata))
-		if x.local && s.withholds(x, b.Size) { // a key that may list may also read
+		if x.Local && s.withholds(x, b.Size) { // a key that may list may also read
 			one.ETag = ""
 		}
 		out.Blobs = append(out.Blobs, one)

@@ -10,6 +10,7 @@ import (
 	"sluice/access"
 	"sluice/blob"
 	"sluice/database"
+	"sluice/exchange"
 	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
@@ -27,9 +28,9 @@ type openChannelBody struct {
 
 // errUnboundChannel refuses a channel without a sender, which is bound to the first payer: others
 // must not spend the deposit of a key's owner.
-var errUnboundChannel = fmt.Errorf("%w: userIdentity is required on a hosted network: it is the address that will pay over the channel", errParameter)
+var errUnboundChannel = fmt.Errorf("%w: userIdentity is required on a hosted network: it is the address that will pay over the channel", exchange.ErrParameter)
 
-func (s *Server) openChannel(x *exchange) error {
+func (s *Server) openChannel(x *call) error {
 	var in openChannelBody
 	body, err := x.readJSON(&in)
 	if err != nil {
@@ -48,15 +49,15 @@ func (s *Server) openChannel(x *exchange) error {
 	if open.Expires, err = parseTime("expires", in.Expires); err != nil {
 		return err
 	}
-	if !x.local && open.Sender == "" {
+	if !x.Local && open.Sender == "" {
 		return errUnboundChannel
 	}
-	if !x.local {
+	if !x.Local {
 		account, err := blob.ParseAccount(open.Sender)
 		if err != nil {
 			return err
 		}
-		if err := x.requireAccount(access.ScopeChannels, account); err != nil {
+		if err := x.RequireAccount(access.ScopeChannels, account); err != nil {
 			return err
 		}
 	}
@@ -64,7 +65,7 @@ func (s *Server) openChannel(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	open.Owner = x.owner()
+	open.Owner = x.Owner()
 	opened, err := s.openWithinQuota(x, open, idem)
 	if err != nil {
 		return inDoubt(err, doubtError{channelID: opened.ID, retryable: idem != nil})
@@ -73,20 +74,20 @@ func (s *Server) openChannel(x *exchange) error {
 }
 
 // openWithinQuota opens a channel if the quota of its owner allows it.
-func (s *Server) openWithinQuota(x *exchange, open paychan.OpenOptions, idem *database.Idempotency) (ledger.Channel, error) {
-	ctx := x.r.Context()
-	reservation, refused := x.allowance.ReserveChannel(ctx, idem != nil)
+func (s *Server) openWithinQuota(x *call, open paychan.OpenOptions, idem *database.Idempotency) (ledger.Channel, error) {
+	ctx := x.Request.Context()
+	reservation, refused := x.Allowance.ReserveChannel(ctx, idem != nil)
 	return s.withinQuota(ctx, reservation, refused, idem, func() (ledger.Channel, error) { return s.channels.Open(ctx, open, idem) })
 }
 
 // depositWithinQuota adds to a channel's deposit if the caller's quota allows the request's record.
 // A request without an idem is not recorded.
-func (s *Server) depositWithinQuota(x *exchange, id string, amount int64, idem *database.Idempotency) (ledger.Channel, error) {
-	ctx := x.r.Context()
+func (s *Server) depositWithinQuota(x *call, id string, amount int64, idem *database.Idempotency) (ledger.Channel, error) {
+	ctx := x.Request.Context()
 	if idem == nil {
 		return s.channels.Deposit(ctx, id, amount, nil)
 	}
-	reservation, refused := x.allowance.ReserveRecord(ctx)
+	reservation, refused := x.Allowance.ReserveRecord(ctx)
 	return s.withinQuota(ctx, reservation, refused, idem, func() (ledger.Channel, error) { return s.channels.Deposit(ctx, id, amount, idem) })
 }
 
@@ -104,7 +105,7 @@ func (s *Server) withinQuota(ctx context.Context, reservation *access.Reservatio
 		return ledger.Channel{}, refused
 	}
 	done, err := do()
-	confirm(reservation, err)
+	exchange.Confirm(reservation, err)
 	return done, err
 }
 
@@ -115,17 +116,17 @@ func address(member string, sent *string) (string, error) {
 	}
 	canonical, err := micropay.ParseAddress(*sent)
 	if err != nil {
-		return "", fmt.Errorf("%w: %s must be an address: 0x and 1 to 64 hexadecimal digits", errParameter, member)
+		return "", fmt.Errorf("%w: %s must be an address: 0x and 1 to 64 hexadecimal digits", exchange.ErrParameter, member)
 	}
 	return canonical.String(), nil
 }
 
-func (s *Server) getChannel(x *exchange) error {
-	found, err := s.channels.Get(x.r.Context(), x.params.Get("channelId"))
+func (s *Server) getChannel(x *call) error {
+	found, err := s.channels.Get(x.Request.Context(), x.params.Get("channelId"))
 	if err != nil {
 		return channelError(err)
 	}
-	sessions, err := s.channelSessions(x.r.Context(), found.ID)
+	sessions, err := s.channelSessions(x.Request.Context(), found.ID)
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ type depositBody struct {
 	Amount *amount `json:"amount"`
 }
 
-func (s *Server) addDeposit(x *exchange) error {
+func (s *Server) addDeposit(x *call) error {
 	var in depositBody
 	body, err := x.readJSON(&in)
 	if err != nil {
@@ -158,19 +159,19 @@ func (s *Server) addDeposit(x *exchange) error {
 	return s.writeChanged(x, http.StatusOK, c)
 }
 
-func (s *Server) closeChannel(x *exchange) error {
+func (s *Server) closeChannel(x *call) error {
 	var nothing struct{}
 	if _, err := x.readJSON(&nothing); err != nil {
 		return err
 	}
-	c, err := s.channels.Close(x.r.Context(), x.params.Get("channelId"))
+	c, err := s.channels.Close(x.Request.Context(), x.params.Get("channelId"))
 	if err != nil {
 		return channelError(err)
 	}
 	return s.writeChanged(x, http.StatusOK, c)
 }
 
-func (s *Server) renewPayment(x *exchange) error {
+func (s *Server) renewPayment(x *call) error {
 	var in wire.RenewPayment
 	if _, err := x.readJSON(&in); err != nil {
 		return err
@@ -178,23 +179,23 @@ func (s *Server) renewPayment(x *exchange) error {
 	if in.MicropaymentUpdate == nil {
 		return missingMember("micropaymentUpdate")
 	}
-	payment, err := s.channels.Verify(x.r.Context(), *in.MicropaymentUpdate, x.affordSignatures)
+	payment, err := s.channels.Verify(x.Request.Context(), *in.MicropaymentUpdate, x.affordSignatures)
 	if err != nil {
 		return err
 	}
-	c, err := s.channels.Renew(x.r.Context(), x.params.Get("channelId"), payment)
+	c, err := s.channels.Renew(x.Request.Context(), x.params.Get("channelId"), payment)
 	if err != nil { // a renewal has no second effect, however often it is sent
 		return inDoubt(channelError(err), doubtError{retryable: true})
 	}
 	return s.writeChanged(x, http.StatusOK, c)
 }
 
-func (s *Server) reconcileChannel(x *exchange) error {
+func (s *Server) reconcileChannel(x *call) error {
 	var in wire.ReconcileChannel
 	if _, err := x.readJSON(&in); err != nil {
 		return err
 	}
-	r, err := s.channels.Reconcile(x.r.Context(), x.params.Get("channelId"), in.Write)
+	r, err := s.channels.Reconcile(x.Request.Context(), x.params.Get("channelId"), in.Write)
 	if err != nil { // what is recorded is what the chain shows, however often it is recorded
 		return inDoubt(channelError(err), doubtError{retryable: true})
 	}
@@ -217,12 +218,12 @@ const sessionsTimeout = 2 * time.Second
 
 // writeChanged sends a channel that was just changed. The change is committed, so a failure to read
 // the sessions must not become an error response: they are omitted.
-func (s *Server) writeChanged(x *exchange, status int, c ledger.Channel) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), sessionsTimeout)
+func (s *Server) writeChanged(x *call, status int, c ledger.Channel) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.Request.Context()), sessionsTimeout)
 	defer cancel()
 	sessions, err := s.channelSessions(ctx, c.ID)
 	if err != nil {
-		s.log.Warn("the sessions of a changed channel could not be read and are omitted from the response", "id", x.requestID, "error", err)
+		s.Log().Warn("the sessions of a changed channel could not be read and are omitted from the response", "id", x.RequestID, "error", err)
 	}
 	return s.writeChannel(x, status, c, sessions)
 }
@@ -242,7 +243,7 @@ func (s *Server) channelSessions(ctx context.Context, id string) ([]wire.Channel
 }
 
 // writeChannel sends a channel's state, without its sessions if they are nil.
-func (s *Server) writeChannel(x *exchange, status int, c ledger.Channel, sessions []wire.ChannelSession) error {
+func (s *Server) writeChannel(x *call, status int, c ledger.Channel, sessions []wire.ChannelSession) error {
 	out := s.channelJSON(c)
 	out.Sessions = sessions
 	return writeJSON(x, status, out)

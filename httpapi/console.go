@@ -7,9 +7,9 @@ import (
 )
 
 // getConsole sends one of the console's files.
-func (s *Server) getConsole(x *exchange) error {
-	x.header.set("Cross-Origin-Resource-Policy", "same-origin")
-	if !s.console.Serve(x, x.r, x.params.Get("file"), s.consoleSources(x.r.Host)) {
+func (s *Server) getConsole(x *call) error {
+	x.Fields.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if !s.console.Serve(x, x.Request, x.params.Get("file"), s.consoleSources(x.Request.Host)) {
 		return errNoRoute
 	}
 	return nil
@@ -38,29 +38,29 @@ var sourceCharacters = strings.NewReplacer(" ", "%20", ",", "%2C", ";", "%3B")
 
 // redirectToConsole redirects from a sibling of the console's folder. The location is relative,
 // because a proxy may serve it under another path.
-func redirectToConsole(x *exchange) error {
-	x.header.set("Location", "console/")
-	x.header.set("Content-Length", "0")
+func redirectToConsole(x *call) error {
+	x.Fields.Set("Location", "console/")
+	x.Fields.Set("Content-Length", "0")
 	x.WriteHeader(http.StatusFound)
 	return nil
 }
 
 // serveUnknown responds to a path that has no route: 404, but on a local instance the service's
 // root leads browsers to the console.
-func (s *Server) serveUnknown(x *exchange) error {
-	path := strings.TrimPrefix(x.r.URL.Path, s.basePath)
-	reads := x.r.Method == http.MethodGet || x.r.Method == http.MethodHead
+func (s *Server) serveUnknown(x *call) error {
+	path := strings.TrimPrefix(x.Request.URL.Path, s.basePath)
+	reads := x.Request.Method == http.MethodGet || x.Request.Method == http.MethodHead
 	if s.console == nil || s.keys != nil || !reads || path != "/" {
 		return errNoRoute
 	}
-	x.header.add("Vary", "Accept")
-	if !strings.Contains(x.r.Header.Get("Accept"), "text/html") {
+	x.Fields.Add("Vary", "Accept")
+	if !strings.Contains(x.Request.Header.Get("Accept"), "text/html") {
 		return errNoRoute
 	}
-	x.header.set("Cache-Control", "no-store")
-	if err := redirectToConsole(x); err != nil || path != x.r.URL.Path {
+	x.Fields.Set("Cache-Control", "no-store")
+	if err := redirectToConsole(x); err != nil || path != x.Request.URL.Path {
 		return err
 	}
-	x.header.set("Location", strings.TrimPrefix(s.basePath+"/console/", "/")) // from above the base path
+	x.Fields.Set("Location", strings.TrimPrefix(s.basePath+"/console/", "/")) // from above the base path
 	return nil
 }

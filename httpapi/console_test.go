@@ -7,6 +7,7 @@ import (
 
 	"sluice/access"
 	"sluice/console"
+	"sluice/exchange"
 	"sluice/internal/testenv"
 	"sluice/wire"
 )
@@ -71,7 +72,7 @@ func TestScriptsOfTheConsole(t *testing.T) {
 		{"localhost:*", "", "", "'self'"},
 		{"", "", "", "'self'"},
 	} {
-		s, err := New(Config{Reads: ReadsPublic, Console: page, BasePath: c.base, URL: c.url, Log: slog.New(slog.DiscardHandler)})
+		s, err := New(Config{Reads: ReadsPublic, Console: page, BasePath: c.base, URL: c.url, Config: exchange.Config{Log: slog.New(slog.DiscardHandler)}})
 		testenv.OK(t, err)
 		if got := s.consoleSources(c.host); got != c.want {
 			t.Errorf("Host %q: %s, want %s", c.host, got, c.want)

@@ -10,15 +10,16 @@ import (
 	"sluice/blob"
 	"sluice/checksum"
 	"sluice/database"
-	"sluice/httpapi/internal/headers"
+	"sluice/exchange"
+	"sluice/exchange/headers"
 	"sluice/metastore"
 	"sluice/wire"
 )
 
 // Why a copy or a move is refused for its conditions.
 var (
-	errSourceCondition      = fmt.Errorf("%w: a condition on the source does not hold", errPrecondition)
-	errDestinationCondition = fmt.Errorf("%w: a condition on the destination does not hold", errPrecondition)
+	errSourceCondition      = fmt.Errorf("%w: a condition on the source does not hold", exchange.ErrPrecondition)
+	errDestinationCondition = fmt.Errorf("%w: a condition on the destination does not hold", exchange.ErrPrecondition)
 	errHiddenCondition      = fmt.Errorf("%w: a condition on this blob needs %q, because its answer discloses the bytes", access.ErrScope, access.ScopeRead)
 )
 
@@ -34,12 +35,12 @@ type transferral struct {
 }
 
 // copyBlob serves POST on a blob, which copies or moves it.
-func (s *Server) copyBlob(x *exchange) error {
+func (s *Server) copyBlob(x *call) error {
 	account, name, err := x.blobTarget()
 	if err != nil {
 		return err
 	}
-	t := transferral{from: metastore.BlobName{Account: account, Name: name}, onSource: headers.ParseConditions(x.r.Header)}
+	t := transferral{from: metastore.BlobName{Account: account, Name: name}, onSource: headers.ParseConditions(x.Request.Header)}
 	if err := t.onSource.Malformed(); err != nil {
 		return err
 	}
@@ -104,12 +105,12 @@ func (s *Server) parseTransfer(in *wire.CopyBlob, t *transferral) (err error) {
 func (s *Server) parseRestated(in *wire.CopyBlob, t *transferral) (err error) {
 	if stated(in.ContentType) != "" {
 		if t.options.ContentType, err = contentType([]string{*in.ContentType}); err != nil {
-			return fmt.Errorf("%w: contentType %w", errParameter, err)
+			return fmt.Errorf("%w: contentType %w", exchange.ErrParameter, err)
 		}
 	}
 	metadata, err := headers.NewMetadata(stated(in.CacheControl), stated(in.ContentDisposition), stated(in.ContentLanguage), in.Metadata)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errParameter, err)
+		return fmt.Errorf("%w: %w", exchange.ErrParameter, err)
 	}
 	t.options.Metadata, err = s.admitMetadata(metadata)
 	return err
@@ -148,7 +149,7 @@ type member struct {
 func onlyWith(other string, accompanied bool, members ...member) error {
 	for _, m := range members {
 		if m.present && !accompanied {
-			return fmt.Errorf("%w: %s is possible only with %s", errParameter, m.name, other)
+			return fmt.Errorf("%w: %s is possible only with %s", exchange.ErrParameter, m.name, other)
 		}
 	}
 	return nil
@@ -165,7 +166,7 @@ func conditionMembers(in *wire.CopyBlob) (headers.Conditions, error) {
 			continue
 		}
 		if headers.ParseConditions(http.Header{m.header: {*m.value}}).Malformed() != nil {
-			return headers.Conditions{}, fmt.Errorf(`%w: %s must be "*" or a list of entity tags in double quotes`, errParameter, m.member)
+			return headers.Conditions{}, fmt.Errorf(`%w: %s must be "*" or a list of entity tags in double quotes`, exchange.ErrParameter, m.member)
 		}
 		h[m.header] = []string{*m.value}
 	}
@@ -174,28 +175,28 @@ func conditionMembers(in *wire.CopyBlob) (headers.Conditions, error) {
 
 // permitTransfer requires that the caller may copy or move the blob. It also finds out whether the
 // caller may read it.
-func (s *Server) permitTransfer(x *exchange, t *transferral) error {
-	if err := x.requireAccount(access.ScopeWrite, t.to.Account); err != nil || x.local {
+func (s *Server) permitTransfer(x *call, t *transferral) error {
+	if err := x.RequireAccount(access.ScopeWrite, t.to.Account); err != nil || x.Local {
 		return err
 	}
-	x.readsFree = x.caller.Allows(access.ScopeRead, t.from.Account) == nil || x.caller.Allows(access.ScopeRead, t.to.Account) == nil
+	x.readsFree = x.Caller.Allows(access.ScopeRead, t.from.Account) == nil || x.Caller.Allows(access.ScopeRead, t.to.Account) == nil
 	switch {
 	case t.moves:
-		return x.grantMore(access.ScopeWrite, t.from.Account)
+		return x.GrantMore(access.ScopeWrite, t.from.Account)
 	case s.reads == ReadsPublic:
 		return nil
 	default: // there is no paying for a copy
-		return x.grantMore(access.ScopeRead, t.from.Account)
+		return x.GrantMore(access.ScopeRead, t.from.Account)
 	}
 }
 
 // hides reports whether a condition on a blob of this size would disclose its bytes to a caller who
 // may not read it.
-func (s *Server) hides(x *exchange, size int64) bool { return !x.local && s.withholds(x, size) }
+func (s *Server) hides(x *call, size int64) bool { return !x.Local && s.withholds(x, size) }
 
 // sourceCondition returns the conditions on the source, or nil if there are none.
-func (s *Server) sourceCondition(x *exchange, c headers.Conditions) metastore.Precondition {
-	holds := s.preconditionOf(c, errSourceCondition)
+func (s *Server) sourceCondition(x *call, c headers.Conditions) metastore.Precondition {
+	holds := exchange.Precondition(c, s.blobs, errSourceCondition)
 	if holds == nil {
 		return nil
 	}
@@ -208,7 +209,7 @@ func (s *Server) sourceCondition(x *exchange, c headers.Conditions) metastore.Pr
 }
 
 // transfer copies or moves the blob within the caller's quota.
-func (s *Server) transfer(x *exchange, t *transferral) (b metastore.Blob, err error) {
+func (s *Server) transfer(x *call, t *transferral) (b metastore.Blob, err error) {
 	var reserved *access.Reservation
 	admit := func(ctx context.Context, source metastore.Blob) (err error) {
 		if reserved != nil { // for a source that was replaced meanwhile
@@ -217,22 +218,22 @@ func (s *Server) transfer(x *exchange, t *transferral) (b metastore.Blob, err er
 		reserved, err = t.reserve(ctx, x, source)
 		return err
 	}
-	onSource, onDestination := s.sourceCondition(x, t.onSource), s.preconditionOf(t.onDestination, errDestinationCondition)
+	onSource, onDestination := s.sourceCondition(x, t.onSource), exchange.Precondition(t.onDestination, s.blobs, errDestinationCondition)
 	if t.moves {
-		b, err = s.blobs.Move(x.r.Context(), blob.MoveOptions{
-			From: t.from, To: t.to, Owner: x.owner(), Source: onSource, Precondition: onDestination, Made: s.moved(x, t.onSource), Once: t.once,
-			Admit: admit, Permit: x.recheck,
+		b, err = s.blobs.Move(x.Request.Context(), blob.MoveOptions{
+			From: t.from, To: t.to, Owner: x.Owner(), Source: onSource, Precondition: onDestination, Made: s.moved(x, t.onSource), Once: t.once,
+			Admit: admit, Permit: x.Recheck,
 		})
 	} else {
 		c := t.options
-		c.From, c.To, c.Owner, c.Source, c.Precondition, c.Admit, c.Permit = t.from, t.to, x.owner(), onSource, onDestination, admit, x.recheck
-		b, err = s.blobs.Copy(x.r.Context(), c)
+		c.From, c.To, c.Owner, c.Source, c.Precondition, c.Admit, c.Permit = t.from, t.to, x.Owner(), onSource, onDestination, admit, x.Recheck
+		b, err = s.blobs.Copy(x.Request.Context(), c)
 	}
 	if reserved != nil {
-		confirm(reserved, err)
+		exchange.Confirm(reserved, err)
 	}
 	if errors.Is(err, metastore.ErrNoSource) {
-		return b, blobError(err)
+		return b, exchange.BlobError(err)
 	}
 	_, identified := t.onSource.OnlyTag()
 	return b, inDoubt(err, doubtError{retryable: !t.moves || t.once != nil || identified})
@@ -240,22 +241,22 @@ func (s *Server) transfer(x *exchange, t *transferral) (b metastore.Blob, err er
 
 // reserve reserves what the destination, and the request's record, add to what the caller has
 // stored.
-func (t *transferral) reserve(ctx context.Context, x *exchange, source metastore.Blob) (*access.Reservation, error) {
+func (t *transferral) reserve(ctx context.Context, x *call, source metastore.Blob) (*access.Reservation, error) {
 	switch {
 	case !t.moves && t.options.Restated:
-		return x.allowance.Reserve(ctx, t.to.Name, t.options.Metadata, source.Size)
+		return x.Allowance.Reserve(ctx, t.to.Name, t.options.Metadata, source.Size)
 	case !t.moves:
-		return x.allowance.Reserve(ctx, t.to.Name, source.Metadata, source.Size)
-	case source.Owner == x.owner():
-		return x.allowance.ReserveRename(ctx, t.from.Name, t.to.Name, t.once != nil)
+		return x.Allowance.Reserve(ctx, t.to.Name, source.Metadata, source.Size)
+	case source.Owner == x.Owner():
+		return x.Allowance.ReserveRename(ctx, t.from.Name, t.to.Name, t.once != nil)
 	default:
-		return x.allowance.ReserveMove(ctx, t.to.Name, source.Metadata, source.Size, t.once != nil)
+		return x.Allowance.ReserveMove(ctx, t.to.Name, source.Metadata, source.Size, t.once != nil)
 	}
 }
 
 // moved returns the function that recognizes an earlier move's result by the source's ETag, or nil
 // if the request does not state exactly one.
-func (s *Server) moved(x *exchange, onSource headers.Conditions) func(*metastore.Blob) bool {
+func (s *Server) moved(x *call, onSource headers.Conditions) func(*metastore.Blob) bool {
 	tag, ok := onSource.OnlyTag()
 	if !ok {
 		return nil
@@ -266,16 +267,16 @@ func (s *Server) moved(x *exchange, onSource headers.Conditions) func(*metastore
 }
 
 // writeCopied sends the destination of a copy or a move, as far as the caller may know it.
-func (s *Server) writeCopied(x *exchange, b metastore.Blob) error {
+func (s *Server) writeCopied(x *call, b metastore.Blob) error {
 	v := s.validatorsOf(&b)
 	out := wire.CopiedBlob{Account: b.Account, Name: b.Name, Size: b.Size, LastModified: b.Modified, Expires: b.Expires}
-	x.header.set("Date", httpDate(v.Date)) // by the store's clock instead of this node's
-	x.header.set("Last-Modified", httpDate(v.Modified))
-	if s.reads == ReadsKey && !x.local && !x.readsFree {
+	x.Fields.Set("Date", exchange.Date(v.Date)) // by the store's clock instead of this node's
+	x.Fields.Set("Last-Modified", exchange.Date(v.Modified))
+	if s.reads == ReadsKey && !x.Local && !x.readsFree {
 		return writeJSON(x, http.StatusOK, out)
 	}
 	if !s.withholds(x, b.Size) {
-		x.header.set("Etag", v.ETag)
+		x.Fields.Set("Etag", v.ETag)
 		out.ETag = v.ETag
 	}
 	var described wire.Blob

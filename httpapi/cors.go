@@ -1,198 +1,32 @@
 package httpapi
 
 import (
-	"errors"
-	"net"
-	"net/http"
-	"net/netip"
-	"net/url"
 	"strings"
-	"unicode/utf8"
 
-	"sluice/httpapi/internal/headers"
+	"sluice/exchange/headers"
 	"sluice/wire"
 )
 
-// Local says what a local instance accepts in addition to loopback.
-type Local struct {
-	AllowedHosts  []string // host names and addresses, valid by CheckAllowedHost
-	CORSOrigins   []string // origins of web pages, valid by CheckOrigin
-	OpenToNetwork bool     // all hosts that are IP addresses
-}
-
-// originPolicy decides which hosts and which web pages are served.
-type originPolicy interface {
-	// admit returns errForeignHost or errForeignOrigin if the request is refused. It sets the
-	// headers that let pages read the response.
-	admit(x *exchange) error
-}
-
-// anyOrigin is a hosted network's policy. There are no cookies or other credentials that a browser
-// would add by itself, so a page can do no more than any program.
-type anyOrigin struct{}
-
-func (anyOrigin) admit(x *exchange) error {
-	x.header.set("Access-Control-Allow-Origin", "*")
-	x.header.set("Access-Control-Expose-Headers", corsResponseHeaders)
-	x.header.set("Cross-Origin-Resource-Policy", "cross-origin")
-	return nil
-}
-
-// localOrigins is a local instance's policy, which needs no credentials. It protects the instance
-// from the pages in the browser of its user: it accepts requests for its own host names only
-// (against DNS rebinding), and serves only its own pages and the pages of allowed origins.
-type localOrigins struct {
-	hosts   map[string]bool // allowed in addition to loopback, as hostOnly returns them
-	origins map[origin]bool // allowed in addition to loopback
-	anyIP   bool            // every IP address is an allowed host
-}
-
-func newLocalOrigins(local Local) localOrigins {
-	p := localOrigins{hosts: map[string]bool{}, origins: map[origin]bool{}, anyIP: local.OpenToNetwork}
-	for _, h := range local.AllowedHosts {
-		p.hosts[hostOnly(h)] = true
-	}
-	for _, text := range local.CORSOrigins {
-		if o, ok := parseOrigin(text); ok {
-			p.origins[o] = true
-		}
-	}
-	return p
-}
-
-// admit lets pages of allowed origins read every response, including refusals.
-func (p localOrigins) admit(x *exchange) error {
-	x.header.add("Vary", "Origin") // the first value of Vary
-	// Other pages must not embed what is accessible on this machine.
-	x.header.set("Cross-Origin-Resource-Policy", "same-site")
-	origins := x.r.Header.Values("Origin")
-	foreign := len(origins) > 1 || len(origins) == 1 && !p.allowsOrigin(origins[0], x.r)
-	if len(origins) == 1 && !foreign {
-		x.header.set("Access-Control-Allow-Origin", origins[0])
-		x.header.set("Timing-Allow-Origin", origins[0])
-		x.header.set("Access-Control-Expose-Headers", corsResponseHeaders)
-	}
-	switch {
-	case !p.allowsHost(hostOnly(x.r.Host)):
-		return errForeignHost
-	case foreign:
-		return errForeignOrigin
-	default:
-		return nil
-	}
-}
-
-func (p localOrigins) allowsHost(host string) bool {
-	if IsLoopback(host) || p.hosts[host] {
-		return true
-	}
-	_, err := netip.ParseAddr(host)
-	return p.anyIP && err == nil
-}
-
-// allowsOrigin reports whether a page of this origin may send the request.
-func (p localOrigins) allowsOrigin(text string, r *http.Request) bool {
-	o, ok := parseOrigin(text)
-	if !ok {
-		return false
-	}
-	if p.origins[o] {
-		return true
-	}
-	if o.scheme != "http" && o.scheme != "https" {
-		return false
-	}
-	return IsLoopback(o.host) || p.isOwn(o, r)
-}
-
-// isOwn reports whether the page has the host and port to which the request was sent, such as the
-// console. Behind a proxy a page's scheme may be the proxy's.
-func (p localOrigins) isOwn(o origin, r *http.Request) bool {
-	own, ok := parseOrigin(o.scheme + "://" + r.Host)
-	return ok && own == o && p.allowsHost(o.host) && (r.TLS == nil || o.scheme == "https")
-}
-
-// origin is a page's origin (RFC 6454).
-type origin struct {
-	scheme string // in lower case
-	host   string // as hostOnly returns it
-	port   string // "" for the scheme's default
-}
-
-// parseOrigin parses the value of the header Origin.
-func parseOrigin(text string) (origin, bool) {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
-		return origin{}, false
-	}
-	o := origin{u.Scheme, hostOnly(u.Host), u.Port()}
-	if o.scheme == "http" && o.port == "80" || o.scheme == "https" && o.port == "443" {
-		o.port = ""
-	}
-	return o, true
-}
-
-// hostOnly returns the host of "host", "host:port", "address" or "[address]:port": a name in lower
-// case and without a trailing dot, or an address in its shortest form and without brackets.
-func hostOnly(hostport string) string {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
-	}
-	if strings.Contains(host, ":") { // an IPv4 address has one form
-		if addr, err := netip.ParseAddr(host); err == nil {
-			return addr.String()
-		}
-	}
-	return strings.ToLower(strings.TrimSuffix(host, "."))
-}
-
-// CheckAllowedHost returns an error if no request can have this host, as one of Local.AllowedHosts.
-func CheckAllowedHost(host string) error {
-	if _, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")); err == nil {
-		return nil
-	}
-	if host == "" || strings.ContainsAny(host, ":/*[]@ ") {
-		return errors.New("want a host name or an IP address, without scheme, port or pattern")
-	}
-	return checkASCII(host)
-}
-
-// CheckOrigin returns an error if no page can have this origin, as one of Local.CORSOrigins.
-func CheckOrigin(text string) error {
-	if _, ok := parseOrigin(text); !ok || strings.Contains(text, "*") {
-		return errors.New("want a scheme and a host, such as https://app.example.org")
-	}
-	return checkASCII(text)
-}
-
-// checkASCII refuses a name that browsers send in another form (RFC 5891).
-func checkASCII(name string) error {
-	for i := range len(name) {
-		if name[i] >= utf8.RuneSelf {
-			return errors.New("browsers send a name that is not ASCII in another form, such as xn--bcher-kva.example: write that")
-		}
-	}
-	return nil
-}
+// Headers for cross-origin pages: what a page may send, and what it may read of a response in
+// addition to the safelisted headers.
+var (
+	corsRequestHeaders = strings.Join([]string{
+		"Authorization", wire.HeaderBlobExpires, "Cache-Control", wire.HeaderContentDigest, "Content-Disposition", "Content-Language", "Content-Type", wire.HeaderIdempotencyKey, "If-Match",
+		"If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range", wire.HeaderReprDigest,
+		wire.HeaderAPIKey, wire.HeaderRequestID, wire.HeaderMicropayment, wire.HeaderSessionID, wire.HeaderMaxChunksets,
+	}, ", ")
+	corsResponseHeaders = strings.Join([]string{
+		"Accept-Ranges", wire.HeaderBlobExpires, wire.HeaderChunksetPrice, wire.HeaderChunksetsCharged, wire.HeaderChunksetsLeft,
+		wire.HeaderChunksetsRequired, "Content-Disposition", "Content-Length", "Content-Range", "ETag", "Last-Modified", "RateLimit", "RateLimit-Policy",
+		wire.HeaderReprDigest, "Retry-After", "Server-Timing", "WWW-Authenticate", wire.HeaderRequestID,
+	}, ", ")
+)
 
 // respondOptions responds to OPTIONS on a known path, including preflights.
-func respondOptions(x *exchange, allow []string) {
-	methods := strings.Join(allow, ", ")
-	x.header.set("Allow", methods)
-	if x.r.Header.Get("Origin") != "" && x.r.Header.Get("Access-Control-Request-Method") != "" {
-		x.header.set("Access-Control-Allow-Methods", methods)
-		requestHeaders := corsRequestHeaders
-		if x.local {
-			requestHeaders += ", " + wire.HeaderFault
-		}
-		allowed := append([]string{requestHeaders}, headers.RequestedMeta(x.r.Header.Values("Access-Control-Request-Headers"))...)
-		x.header.set("Access-Control-Allow-Headers", strings.Join(allowed, ", "))
-		x.header.add("Vary", "Access-Control-Request-Headers")
-		x.header.set("Access-Control-Max-Age", "600")
-		if x.r.Header.Get("Access-Control-Request-Private-Network") == "true" {
-			x.header.set("Access-Control-Allow-Private-Network", "true")
-		}
+func respondOptions(x *call, allow []string) {
+	allowed := corsRequestHeaders
+	if x.Local {
+		allowed += ", " + wire.HeaderFault
 	}
-	x.WriteHeader(http.StatusNoContent)
+	x.RespondOptions(allow, allowed, headers.RequestedMeta(x.Request.Header.Values("Access-Control-Request-Headers")))
 }

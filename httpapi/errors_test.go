@@ -16,6 +16,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/database"
+	"sluice/exchange"
 	"sluice/internal/testenv"
 	"sluice/metering"
 	"sluice/wire"
@@ -33,8 +34,8 @@ var notForClients = []string{
 
 func TestEverySentinelHasAStatus(t *testing.T) {
 	var texts []string
-	for _, row := range errorTable {
-		texts = append(texts, row.is.Error())
+	for _, row := range errorTable.Rows() {
+		texts = append(texts, row.Is.Error())
 	}
 	known := map[string]bool{}
 	for _, pkg := range []string{"blob", "session", "paychan", "access", "access/keys", "bytestore", "database", "metastore", "ledger", "metering"} {
@@ -52,7 +53,7 @@ func TestEverySentinelHasAStatus(t *testing.T) {
 			t.Errorf("%s is exempt, and there is no such error", name)
 		}
 	}
-	for _, dir := range []string{".", "internal/headers", "internal/router", "internal/transfer"} {
+	for _, dir := range []string{".", "internal/router", "../exchange", "../exchange/headers", "../exchange/transfer"} {
 		for name, text := range sentinels(t, dir) {
 			if !slices.Contains(texts, text) && name != "ErrSlowReader" { // a response that has begun is cut
 				t.Errorf("%s of %s is not in the error table", name, dir)
@@ -112,9 +113,9 @@ func TestEveryCodeIsUsedAndDocumented(t *testing.T) {
 			}
 		}
 	}
-	used := []wire.Code{wire.CodeFaultInjected, internalError.code, wire.CodeBadAccount, wire.CodeBadName}
-	for _, row := range errorTable {
-		used = append(used, row.code)
+	used := []wire.Code{wire.CodeFaultInjected, exchange.InternalError.Code, wire.CodeBadAccount, wire.CodeBadName}
+	for _, row := range errorTable.Rows() {
+		used = append(used, row.Code)
 	}
 	for _, row := range wire.Codes {
 		if !slices.Contains(used, row.Code) {
@@ -144,23 +145,23 @@ func TestRowOf(t *testing.T) {
 	}{
 		{accountErr, http.StatusBadRequest, wire.CodeBadAccount},
 		{blob.CheckName(""), http.StatusBadRequest, wire.CodeBadName},
-		{blobError(fmt.Errorf("x: %w", database.ErrNotFound)), http.StatusNotFound, wire.CodeBlobNotFound},
-		{blobError(database.ErrExpired), http.StatusGone, wire.CodeBlobExpired},
+		{exchange.BlobError(fmt.Errorf("x: %w", database.ErrNotFound)), http.StatusNotFound, wire.CodeBlobNotFound},
+		{exchange.BlobError(database.ErrExpired), http.StatusGone, wire.CodeBlobExpired},
 		{sessionError(database.ErrNotFound), http.StatusNotFound, wire.CodeSessionNotFound},
 		{sessionError(database.ErrExpired), http.StatusGone, wire.CodeSessionExpired},
 		{metering.ErrSessionExpired, http.StatusPaymentRequired, wire.CodeSessionExpired},
-		{uploadError(database.ErrNotFound), http.StatusNotFound, wire.CodeUploadNotFound},
+		{exchange.UploadError(database.ErrNotFound), http.StatusNotFound, wire.CodeUploadNotFound},
 		{fmt.Errorf("put: %w", bytestore.ErrNoSpace), http.StatusInsufficientStorage, wire.CodeStorageFull},
-		{&unsatisfiedRange{size: 5}, http.StatusRequestedRangeNotSatisfiable, wire.CodeRangeNotSatisfiable},
+		{&exchange.UnsatisfiedRange{Size: 5}, http.StatusRequestedRangeNotSatisfiable, wire.CodeRangeNotSatisfiable},
 		{errors.New("the password is hunter2"), http.StatusInternalServerError, wire.CodeInternal},
 		{blob.ErrCorrupt, http.StatusInternalServerError, wire.CodeInternal},
 	}
 	for _, c := range cases {
-		row := rowOf(c.err)
-		if row.status != c.status || row.code != c.code {
-			t.Errorf("%v: %d %s, want %d %s", c.err, row.status, row.code, c.status, c.code)
+		row := errorTable.RowOf(c.err)
+		if row.Status != c.status || row.Code != c.code {
+			t.Errorf("%v: %d %s, want %d %s", c.err, row.Status, row.Code, c.status, c.code)
 		}
-		if row.status == http.StatusInternalServerError && strings.Contains(row.detail, c.err.Error()) {
+		if row.Status == http.StatusInternalServerError && strings.Contains(row.Detail, c.err.Error()) {
 			t.Errorf("%v: the response contains the cause", c.err)
 		}
 	}

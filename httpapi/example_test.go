@@ -15,6 +15,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore/memory"
 	"sluice/database/sqlstore"
+	"sluice/exchange"
 	"sluice/httpapi"
 	"sluice/metering"
 	"sluice/paychan"
@@ -45,8 +46,7 @@ func Example() {
 		Channels: channels,
 		Returns:  returns,
 		Reads:    httpapi.ReadsPublic,
-		Ready:    func(context.Context) error { return nil },
-		Log:      log,
+		Config:   exchange.Config{Ready: func(context.Context) error { return nil }, Log: log},
 	})
 	check(err)
 	server := httptest.NewServer(handler)

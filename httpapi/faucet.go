@@ -13,9 +13,9 @@ type faucetBody struct {
 
 // openFaucet opens a channel for a payer, or adds to the deposit of one. It never creates a
 // session.
-func (s *Server) openFaucet(x *exchange) error {
+func (s *Server) openFaucet(x *call) error {
 	var in faucetBody
-	if _, err := readJSON(x.r, &in); err != nil {
+	if _, err := readJSON(x.Request, &in); err != nil {
 		return err
 	}
 	if in.Sender == nil {
@@ -32,7 +32,7 @@ func (s *Server) openFaucet(x *exchange) error {
 	if in.PaymentChannelID != nil {
 		number = int64(*in.PaymentChannelID)
 	}
-	funded, opened, err := s.channels.Fund(x.r.Context(), sender, int64(*in.Amount), number)
+	funded, opened, err := s.channels.Fund(x.Request.Context(), sender, int64(*in.Amount), number)
 	if err != nil {
 		return inDoubt(channelError(err), doubtError{channelID: funded.ID})
 	}

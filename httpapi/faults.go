@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"sluice/bytestore"
+	"sluice/exchange"
 	"sluice/httpapi/internal/faults"
 	"sluice/metering"
 	"sluice/wire"
@@ -66,15 +67,15 @@ func parseFaults(texts []string) (rules []faults.Rule, err error) {
 
 // inject makes a request's fault happen, if it has one: it waits, returns an error that ends the
 // exchange before it has had an effect, or changes how the response will be sent.
-func (s *Server) inject(x *exchange, operation string) error {
-	own := x.r.Header[wire.HeaderFault]
+func (s *Server) inject(x *call, operation string) error {
+	own := x.Request.Header[wire.HeaderFault]
 	if s.faults == nil || operation == "" || len(own) == 0 && !s.faults.Active() {
 		return nil
 	}
-	paying := s.reads == ReadsPaid && x.r.Header.Get(wire.HeaderSessionID) != ""
-	f, err := s.faults.Pick(faults.Request{Method: x.r.Method, Operation: operation, Session: paying}, own)
+	paying := s.reads == ReadsPaid && x.Request.Header.Get(wire.HeaderSessionID) != ""
+	f, err := s.faults.Pick(faults.Request{Method: x.Request.Method, Operation: operation, Session: paying}, own)
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", errHeader, wire.HeaderFault, err)
+		return fmt.Errorf("%w: %s: %w", exchange.ErrHeader, wire.HeaderFault, err)
 	}
 	switch f.Kind {
 	case "":
@@ -91,35 +92,42 @@ func (s *Server) inject(x *exchange, operation string) error {
 		}
 		return &requestedFault{f, errSessionExpired}
 	default:
-		x.out.Wrap(func(w http.ResponseWriter) http.ResponseWriter {
-			x.fault = faults.NewWriter(x.r.Context(), w, f)
-			return x.fault
+		var injected *faults.Writer
+		x.Out.Wrap(func(w http.ResponseWriter) http.ResponseWriter {
+			injected = faults.NewWriter(x.Request.Context(), w, f)
+			return injected
+		})
+		x.BreakIf(func() error {
+			if !injected.Broken() {
+				return nil
+			}
+			return &requestedFault{injected.Fault(), nil}
 		})
 		return nil
 	}
 }
 
 // delay waits, but not longer than the service accepts request bodies.
-func (s *Server) delay(x *exchange, f faults.Fault) error {
-	ctx, cancel := context.WithCancel(x.r.Context())
+func (s *Server) delay(x *call, f faults.Fault) error {
+	ctx, cancel := context.WithCancel(x.Request.Context())
 	defer cancel()
-	defer context.AfterFunc(s.cut.Context(), cancel)()
+	defer context.AfterFunc(s.CutContext(), cancel)()
 	err := faults.Wait(ctx, f.Delay)
-	if s.cut.Context().Err() != nil {
-		return errDraining
+	if s.CutContext().Err() != nil {
+		return exchange.ErrDraining
 	}
 	return err
 }
 
-func (s *Server) getFaults(x *exchange) error { return writeJSON(x, http.StatusOK, s.faultsJSON()) }
+func (s *Server) getFaults(x *call) error { return writeJSON(x, http.StatusOK, s.faultsJSON()) }
 
 // putFaults replaces all rules.
-func (s *Server) putFaults(x *exchange) error {
+func (s *Server) putFaults(x *call) error {
 	var in struct {
 		Seed   *uint32          `json:"seed"`
 		Faults []wire.FaultRule `json:"faults"`
 	}
-	if _, err := readJSON(x.r, &in); err != nil {
+	if _, err := readJSON(x.Request, &in); err != nil {
 		return err
 	}
 	if in.Faults == nil {
@@ -131,7 +139,7 @@ func (s *Server) putFaults(x *exchange) error {
 	}
 	rules, err := parseFaults(texts)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errParameter, err)
+		return fmt.Errorf("%w: %w", exchange.ErrParameter, err)
 	}
 	seed, _ := s.faults.List()
 	if in.Seed != nil {
@@ -141,7 +149,7 @@ func (s *Server) putFaults(x *exchange) error {
 	return writeJSON(x, http.StatusOK, s.faultsJSON())
 }
 
-func (s *Server) deleteFaults(x *exchange) error {
+func (s *Server) deleteFaults(x *call) error {
 	seed, _ := s.faults.List()
 	s.faults.Replace(seed, nil)
 	x.WriteHeader(http.StatusNoContent)

@@ -14,8 +14,8 @@ import (
 func (s *Server) Record(ctx context.Context) { s.history.Record(ctx) }
 
 // getFigures sends numbers about the service. They contain no ids.
-func (s *Server) getFigures(x *exchange) error {
-	counted, err := s.countFigures(x.r.Context())
+func (s *Server) getFigures(x *call) error {
+	counted, err := s.countFigures(x.Request.Context())
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ import (
 	"sluice/bytestore/localfs"
 	"sluice/database/sqlstore"
 	"sluice/database/whole"
+	"sluice/exchange"
 	"sluice/internal/connlimit"
 	"sluice/internal/httpconn"
 	"sluice/internal/testenv"
@@ -164,8 +165,7 @@ func build(t testing.TB, of setup) *service {
 		Inspection: meta,
 		Census:     meta.Census,
 		Reads:      ReadsPublic,
-		Ready:      func(context.Context) error { return nil },
-		Log:        log,
+		Config:     exchange.Config{Ready: func(context.Context) error { return nil }, Log: log},
 	}
 	if of.keys != nil {
 		c.Keys = of.keys(meta)
@@ -186,9 +186,23 @@ func build(t testing.TB, of setup) *service {
 // logged returns the log when all requests have ended that were answered: a response is sent before
 // its line is written.
 func (s *service) logged() string {
-	s.serving.Lock()
-	defer s.serving.Unlock()
+	s.Await()
 	return s.log.String()
+}
+
+// admitted admits a request from the address, without a key, which is in progress until end is
+// called.
+func (s *service) admitted(t testing.TB, from string) (x *call, end func()) {
+	t.Helper()
+	x = &call{}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/info", nil)
+	r.RemoteAddr = from
+	s.Begin(&x.Exchange, &s.door, httptest.NewRecorder(), r)
+	testenv.OK(t, x.Admit(nil, nil))
+	return x, func() {
+		x.Leave()
+		x.End()
+	}
 }
 
 // do sends a request and returns the response and its body.
@@ -335,7 +349,7 @@ func (s *service) hold(t *testing.T, n int64) (end func()) {
 		})
 		testenv.OK(t, testenv.Error(io.WriteString(w, "{")))
 	}
-	for s.slots.active.Load() < n {
+	for s.Counts().Active < n {
 		runtime.Gosched()
 	}
 	return func() {

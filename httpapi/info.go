@@ -9,12 +9,13 @@ import (
 
 	"sluice/access/keys"
 	"sluice/blob"
-	"sluice/httpapi/internal/headers"
+	"sluice/exchange"
+	"sluice/exchange/headers"
 	"sluice/metastore"
 	"sluice/wire"
 )
 
-func (s *Server) getInfo(x *exchange) error {
+func (s *Server) getInfo(x *call) error {
 	info := s.info
 	info.ChunkSize, info.ChunksetSize = wire.ChunkSize, wire.ChunksetSize
 	info.Limits = wire.Limits{
@@ -30,7 +31,7 @@ func (s *Server) getInfo(x *exchange) error {
 		MaxRanges:          headers.MaxRanges,
 		UploadIdleSeconds:  int64(metastore.UploadIdleLimit / time.Second),
 		PutSeconds:         int64(metastore.MaxExtentAge / time.Second),
-		MinBytesPerSecond:  s.minRate.BytesPerSecond(),
+		MinBytesPerSecond:  s.MinRate().BytesPerSecond(),
 		SessionTTLSeconds:  int64(s.sessions.TTL() / time.Second),
 		ChannelTTLSeconds:  int64(s.channels.TTL() / time.Second),
 		SessionChunksets:   s.sessions.Granted(),
@@ -42,7 +43,7 @@ func (s *Server) getInfo(x *exchange) error {
 		info.Payment.MaxFee = gas(terms.MaxFee)
 	}
 	info.Features = []string{wire.FeatureCopy, wire.FeatureMove}
-	info.Rates = wire.Rates{Key: rateJSON(s.limiter.KeyLimits()), Address: rateJSON(s.limiter.AddressLimits())}
+	info.Rates = wire.Rates{Key: rateJSON(s.Limiter().KeyLimits()), Address: rateJSON(s.Limiter().AddressLimits())}
 	return writeJSON(x, http.StatusOK, info)
 }
 
@@ -54,18 +55,18 @@ func rateJSON(l keys.Limits) wire.Rate {
 }
 
 // livez reports that the process is running.
-func (s *Server) livez(x *exchange) error {
+func (s *Server) livez(x *call) error {
 	return writeText(x, "text/plain; charset=utf-8", []byte("live\n"))
 }
 
 // readyz reports whether the service can serve requests.
-func (s *Server) readyz(x *exchange) error {
-	if s.draining.Load() {
-		return errDraining
+func (s *Server) readyz(x *call) error {
+	if s.Draining() {
+		return exchange.ErrDraining
 	}
-	ctx := x.r.Context()
+	ctx := x.Request.Context()
 	if err := s.Ready(ctx); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w: %s", errNotReady, err.Error()) // the cause is for the log
+		return fmt.Errorf("%w: %s", exchange.ErrNotReady, err.Error()) // the cause is for the log
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -73,15 +74,15 @@ func (s *Server) readyz(x *exchange) error {
 	return writeText(x, "text/plain; charset=utf-8", []byte("ready\n"))
 }
 
-func (s *Server) getOpenAPI(x *exchange) error {
+func (s *Server) getOpenAPI(x *call) error {
 	return writeText(x, "application/yaml", s.openAPI)
 }
 
 // writeText sends a text that must not be cached.
-func writeText(x *exchange, contentType string, text []byte) error {
-	x.header.set("Content-Type", contentType)
-	x.header.set("Content-Length", strconv.Itoa(len(text)))
-	x.header.set("Cache-Control", "no-store")
+func writeText(x *call, contentType string, text []byte) error {
+	x.Fields.Set("Content-Type", contentType)
+	x.Fields.Set("Content-Length", strconv.Itoa(len(text)))
+	x.Fields.Set("Cache-Control", "no-store")
 	x.WriteHeader(http.StatusOK)
 	_, err := x.Write(text)
 	return err

@@ -1,21 +1,22 @@
 package httpapi
 
 import (
+	"sluice/exchange"
 	"sluice/ledger"
 	"sluice/wire"
 )
 
 // The operations of this file exist on a local instance only, because they list ids.
 
-func (s *Server) listSessions(x *exchange) error {
+func (s *Server) listSessions(x *call) error {
 	q, limit, err := pageOf(x)
 	if err != nil {
 		return err
 	}
-	if err := x.holdPage(limit); err != nil {
+	if err := x.HoldPage(limit); err != nil {
 		return err
 	}
-	sessions, more, err := s.inspection.ListSessions(x.r.Context(), q.text("after"), limit, pageBytes)
+	sessions, more, err := s.inspection.ListSessions(x.Request.Context(), q.text("after"), limit, exchange.PageBytes)
 	if err != nil {
 		return sessionError(err)
 	}
@@ -26,15 +27,15 @@ func (s *Server) listSessions(x *exchange) error {
 	return writePage(x, out, len(out.Sessions))
 }
 
-func (s *Server) listChannels(x *exchange) error {
+func (s *Server) listChannels(x *call) error {
 	q, limit, err := pageOf(x)
 	if err != nil {
 		return err
 	}
-	if err := x.holdPage(limit); err != nil {
+	if err := x.HoldPage(limit); err != nil {
 		return err
 	}
-	channels, err := s.inspection.ListChannels(x.r.Context(), q.text("after"), limit+1)
+	channels, err := s.inspection.ListChannels(x.Request.Context(), q.text("after"), limit+1)
 	if err != nil {
 		return err
 	}
@@ -47,20 +48,20 @@ func (s *Server) listChannels(x *exchange) error {
 }
 
 // getLedger sends a channel's ledger with a page of its sales.
-func (s *Server) getLedger(x *exchange) error {
+func (s *Server) getLedger(x *call) error {
 	q, limit, err := pageOf(x)
 	if err != nil {
 		return err
 	}
-	if err := x.holdPage(limit); err != nil {
+	if err := x.HoldPage(limit); err != nil {
 		return err
 	}
 	id := x.params.Get("channelId")
-	statement, err := s.inspection.Statement(x.r.Context(), id)
+	statement, err := s.inspection.Statement(x.Request.Context(), id)
 	if err != nil {
 		return channelError(err)
 	}
-	sales, err := s.inspection.Sales(x.r.Context(), id, q.text("after"), limit+1)
+	sales, err := s.inspection.Sales(x.Request.Context(), id, q.text("after"), limit+1)
 	if err != nil {
 		return channelError(err)
 	}

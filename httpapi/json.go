@@ -14,13 +14,12 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"sluice/exchange"
 	"sluice/wire"
 )
 
 // Errors of a request's body. They are wrapped with details for the client.
 var (
-	// errBodyTooLarge reports a JSON body of more than maxJSONBody bytes.
-	errBodyTooLarge = errors.New("the body is too large")
 	// errContentEncoding reports a body with a content encoding other than identity.
 	errContentEncoding = errors.New("the body must not have a Content-Encoding")
 	// errMalformedJSON reports a body that is not JSON or not valid for the operation.
@@ -38,7 +37,7 @@ const maxExactInteger = 1<<53 - 1
 // readJSON decodes a request's body, a JSON object, into the struct that into points to, and
 // returns the body. An empty body is the empty object; callers check for required members
 // themselves (missingMember). Unknown members are ignored, and null is equivalent to an absent
-// member. Names are case-sensitive. It returns errContentEncoding, errBodyTooLarge,
+// member. Names are case-sensitive. It returns errContentEncoding, exchange.ErrBodyTooLarge,
 // errMalformedJSON, errNumberTooLarge, or the errors of reading the body.
 func readJSON(r *http.Request, into any) ([]byte, error) {
 	if err := checkContentEncoding(r.Header); err != nil {
@@ -60,9 +59,7 @@ func readJSON(r *http.Request, into any) ([]byte, error) {
 	return body, decodeJSON(body, into)
 }
 
-func tooLarge() error {
-	return fmt.Errorf("%w: the limit is %d bytes", errBodyTooLarge, maxJSONBody)
-}
+func tooLarge() error { return exchange.BodyTooLarge(maxJSONBody) }
 
 // checkContentEncoding returns errContentEncoding for an encoded body.
 func checkContentEncoding(h http.Header) error {
@@ -236,4 +233,25 @@ func parseTimestamp(s string) (time.Time, bool) {
 	}
 	t = t.UTC().Truncate(time.Microsecond)
 	return t, t.After(time.Time{}) && t.Year() <= 9999
+}
+
+// writeJSON sends a JSON response that must not be cached. A GET may be refused for want of memory.
+func writeJSON(x *call, status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	body = append(body, '\n') // for terminals
+	if x.Request.Method == http.MethodGet {
+		if err := x.HoldReply(int64(cap(body))); err != nil {
+			return err
+		}
+	} else {
+		x.CountReply(int64(cap(body)))
+	}
+	x.Fields.Set("Content-Type", "application/json")
+	x.Fields.Set("Content-Length", strconv.Itoa(len(body)))
+	x.Fields.Set("Cache-Control", "no-store")
+	x.WriteHeader(status)
+	return x.WriteReply(body)
 }

@@ -13,10 +13,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"sluice/httpapi/internal/transfer"
-
 	"github.com/go-json-experiment/json"
 
+	"sluice/exchange"
+	"sluice/exchange/transfer"
 	"sluice/wire"
 )
 
@@ -229,9 +229,9 @@ func TestReadJSON(t *testing.T) {
 		r    *http.Request
 		want error
 	}{
-		"too large":                 {request(strings.NewReader(pad(maxJSONBody + 1))), errBodyTooLarge},
-		"too large, length unknown": {request(iotest.OneByteReader(strings.NewReader(pad(maxJSONBody + 1)))), errBodyTooLarge},
-		"too large, announced":      {&http.Request{ContentLength: maxJSONBody + 1, Body: io.NopCloser(iotest.ErrReader(io.ErrClosedPipe))}, errBodyTooLarge},
+		"too large":                 {request(strings.NewReader(pad(maxJSONBody + 1))), exchange.ErrBodyTooLarge},
+		"too large, length unknown": {request(iotest.OneByteReader(strings.NewReader(pad(maxJSONBody + 1)))), exchange.ErrBodyTooLarge},
+		"too large, announced":      {&http.Request{ContentLength: maxJSONBody + 1, Body: io.NopCloser(iotest.ErrReader(io.ErrClosedPipe))}, exchange.ErrBodyTooLarge},
 		"gzip":                      {request(strings.NewReader("{}"), "gzip"), errContentEncoding},
 		"identity and gzip":         {request(strings.NewReader("{}"), "identity", "x, gzip"), errContentEncoding},
 		"aborted":                   {request(iotest.ErrReader(io.ErrUnexpectedEOF)), io.ErrUnexpectedEOF},

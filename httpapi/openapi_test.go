@@ -13,6 +13,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"sluice/access/keys"
+	"sluice/exchange"
 	"sluice/internal/testenv"
 	"sluice/wire"
 )
@@ -68,8 +69,8 @@ func TestOpenAPIDeclaresWhereAKeyIsRequired(t *testing.T) {
 	for _, r := range s.router.Routes() {
 		m := s.router.Match(r.Method, account.ReplaceAllString(r.Pattern, "0x1"))
 		request := httptest.NewRequest(r.Method, "/?account=0x1", nil)
-		err := r.Value.rule(&exchange{r: request, params: m.Params})
-		if err != nil && !errors.Is(err, errNoCredential) {
+		err := r.Value.rule(&call{Exchange: exchange.Exchange{Request: request}, params: m.Params})
+		if err != nil && !errors.Is(err, exchange.ErrNoCredential) {
 			t.Errorf("%s %s: %v", r.Method, r.Pattern, err)
 		}
 		asks[r.Method+" "+strings.ReplaceAll(r.Pattern, "...}", "}")] = err != nil

@@ -3,8 +3,8 @@ package httpapi
 // operation is what a route does.
 type operation struct {
 	rule   rule
-	handle func(*exchange) error
-	// probe marks health checks: no credential is examined, and only probeLimits apply.
+	handle func(*call) error
+	// probe marks health checks: no credential is examined, and only limits of probes apply.
 	probe bool
 	// writes marks what changes the database, which the fence can forbid.
 	writes bool
@@ -14,4 +14,4 @@ type operation struct {
 // rule decides whether a caller may use a hosted service's route: it returns nil, or the reason for
 // a refusal. A local instance has no rules. Rules are made by public, publicFor, paid, requireKey,
 // requireKeyFor, requireScope and requireScopeAt; a nil rule is an error of New.
-type rule func(*exchange) error
+type rule func(*call) error

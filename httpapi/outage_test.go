@@ -81,7 +81,7 @@ func TestEndedContextsAreNotInternal(t *testing.T) {
 	defer cancel()
 	const path = "/v1/blobs/0x1/n"
 	large := strings.Repeat("large", 40_000)
-	for ctx, status := range map[context.Context]int{ended: statusClientGone, late: 503} {
+	for ctx, status := range map[context.Context]int{ended: wire.CodeClientGone.Row().Status, late: 503} {
 		failed := errors.Join(testenv.Error(meta.Property(ctx, "fact")), meta.SetProperty(ctx, "fact", "v"))
 		if failed == nil {
 			t.Fatal("a call whose context had ended succeeded")

@@ -13,6 +13,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
+	"sluice/exchange"
 	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
@@ -55,7 +56,7 @@ func TestPagesAreBounded(t *testing.T) {
 		got, pages, next := 0, 0, ""
 		for {
 			_, body := s.want(t, 200, "GET", path+"&after="+url.QueryEscape(next), "")
-			if most := 2*pageBytes + 64<<10; len(body) > most {
+			if most := 2*exchange.PageBytes + 64<<10; len(body) > most {
 				t.Errorf("%s: a page of %d bytes, want at most %d", path, len(body), most)
 			}
 			var page struct {
@@ -76,7 +77,7 @@ func TestPagesAreBounded(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: %d entries on %d pages, want %d", path, got, pages, want)
 		}
-		if strings.Contains(path, "metadata") && pages < blobs*size/pageBytes {
+		if strings.Contains(path, "metadata") && pages < blobs*size/exchange.PageBytes {
 			t.Errorf("%s: %d pages", path, pages)
 		}
 	}
@@ -88,28 +89,29 @@ func TestPagesAreBounded(t *testing.T) {
 // TestPagesCostRequests: a page of many entries uses up as much of the request rate as several
 // requests.
 func TestPagesCostRequests(t *testing.T) {
-	h := newHosted(t, ReadsPublic, access.ScopeRead)
 	const rate = 4
-	const names = 3*entriesOfRequest + 1
+	h := newHosted(t, ReadsPublic, access.ScopeRead, limited(keys.Limits{RequestsPerSecond: rate, ConcurrentRequests: 64}))
+	const names = 3*exchange.EntriesOfRequest + 1
 	for i := range names {
 		b := metastore.Blob{Account: "ours", Name: fmt.Sprintf("%d/n", i), Content: metastore.NewContentID(time.Now())}
 		testenv.OK(t, testenv.Error(h.meta.CommitBlob(t.Context(), b, nil, nil)))
 	}
+	from := netip.MustParseAddr("192.0.2.1")
 	for path, cost := range map[string]time.Duration{
 		"/v1/blobs/ours?limit=100":            1,
 		"/v1/blobs/ours?limit=101":            2,
 		"/v1/blobs/ours?delimiter=/":          4,
 		"/v1/blobs/ours?delimiter=/&prefix=x": 1,
 	} {
-		h.limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{RequestsPerSecond: rate, ConcurrentRequests: 64}})
-		address := h.limiter.OfAddress(netip.MustParseAddr("127.0.0.1"))
+		address := h.Limiter().OfAddress(from)
 		began := time.Now()
-		h.want(t, 200, "GET", path, "")
+		testenv.Equal(t, h.direct(t.Context(), from.String()+":1", "GET", path, "").StatusCode, 200, "%s", path)
 		_, full := address.Requests()
 		// The rate makes up for the cost since the request began.
 		if most := cost * time.Second / rate; full > most || full < most-time.Since(began) {
 			t.Errorf("%s: the rate is full again in %v, want at most %v and not much less", path, full, most)
 		}
 		address.Release()
+		from = from.Next() // with the full rate
 	}
 }

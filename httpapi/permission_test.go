@@ -70,18 +70,18 @@ func TestWritesWaitForTheFence(t *testing.T) {
 	s := newService(t, func(c *Config) { c.Fence, c.MaxRequests = fence, 8 })
 	conn := dial(t, s.addr)
 	conn.send(t, "DELETE /v1/blobs/0x1/n HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	for s.slots.held.Load() == 0 {
+	for s.Counts().Held == 0 {
 		runtime.Gosched()
 	}
 	s.refused(t, 503, wire.CodeNotReady, "PUT", "/v1/blobs/0x1/n", "x")
-	if n := s.slots.held.Load(); n != 1 {
+	if n := s.Counts().Held; n != 1 {
 		t.Errorf("%d writes wait, want 1 of 8 requests", n)
 	}
 	s.want(t, 200, "GET", "/v1/blobs/0x1", "")
 	s.Drain() // which ends the wait within a second
 	res, body := conn.receive(t)
 	wantProblem(t, res, body, 503, wire.CodeDraining)
-	if n := s.slots.held.Load(); n != 0 {
+	if n := s.Counts().Held; n != 0 {
 		t.Errorf("%d writes are still counted", n)
 	}
 }

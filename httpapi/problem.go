@@ -15,8 +15,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"sluice/access"
-	"sluice/httpapi/internal/headers"
+	"sluice/exchange"
+	"sluice/exchange/headers"
 	"sluice/internal/connlimit"
 	"sluice/ledger"
 	"sluice/metering"
@@ -33,19 +33,19 @@ var blobHeaders = []string{
 }
 
 // newProblem returns an error response's body.
-func newProblem(row errorRow, requestID string) wire.Problem {
-	detail := sentence(row.detail)
+func newProblem(row exchange.Row, requestID string) wire.Problem {
+	detail := exchange.Sentence(row.Detail)
 	p := wire.Problem{
-		Type:      "urn:sluice:error:" + string(row.code),
-		Title:     http.StatusText(row.status),
-		Status:    row.status,
+		Type:      "urn:sluice:error:" + string(row.Code),
+		Title:     http.StatusText(row.Status),
+		Status:    row.Status,
 		Detail:    detail,
 		Error:     detail,
-		Code:      string(row.code),
+		Code:      string(row.Code),
 		RequestID: requestID,
 	}
-	if row.status == http.StatusServiceUnavailable {
-		retryable := row.retryAfter > 0
+	if row.Status == http.StatusServiceUnavailable {
+		retryable := row.RetryAfter > 0
 		p.Retryable = &retryable
 	}
 	return p
@@ -53,24 +53,36 @@ func newProblem(row errorRow, requestID string) wire.Problem {
 
 // setProblem sets the header for an error response with a body of this length, and removes the
 // fields that the handler has set for its own response.
-func (f *fields) setProblem(row errorRow, cause error, length int) {
-	maps.DeleteFunc(f.giveAll(), func(name string, _ []string) bool {
+func setProblem(f *exchange.Fields, row exchange.Row, cause error, length int) {
+	maps.DeleteFunc(f.All(), func(name string, _ []string) bool {
 		return slices.Contains(blobHeaders, name) || strings.HasPrefix(name, wire.HeaderBlobMeta)
 	})
-	if f.has("Access-Control-Expose-Headers") {
-		f.set("Access-Control-Expose-Headers", corsResponseHeaders)
+	if f.Has("Access-Control-Expose-Headers") {
+		f.Set("Access-Control-Expose-Headers", corsResponseHeaders)
 	}
-	var unmet *unsatisfiedRange
+	var unmet *exchange.UnsatisfiedRange
 	if errors.As(cause, &unmet) {
-		f.set("Content-Range", headers.UnsatisfiedRange(unmet.size))
+		f.Set("Content-Range", headers.UnsatisfiedRange(unmet.Size))
 	}
-	f.set("Content-Type", "application/problem+json")
-	f.set("Content-Length", strconv.Itoa(length))
-	f.set("Cache-Control", "no-store")
-	f.setRetryAfter(row, cause)
-	if row.status == http.StatusUnauthorized {
-		f.set("Www-Authenticate", challenge(row.code))
+	f.Set("Content-Type", "application/problem+json")
+	f.Set("Content-Length", strconv.Itoa(length))
+	f.Set("Cache-Control", "no-store")
+	f.SetRetryAfter(row, cause)
+	if row.Status == http.StatusUnauthorized {
+		f.Set("Www-Authenticate", challenge(row.Code))
 	}
+}
+
+// refuse sets the fields of an error response and returns its body.
+func (s *Server) refuse(x *exchange.Exchange, row exchange.Row, cause error) ([]byte, error) {
+	p := newProblem(row, x.RequestID)
+	setPaymentMembers(&p, cause, s.price)
+	setDoubtMembers(&p, cause)
+	body, err := encodeProblem(p)
+	if err == nil {
+		setProblem(&x.Fields, row, cause, len(body))
+	}
+	return body, err
 }
 
 // encodeProblem returns an error response's body as it is sent.
@@ -129,24 +141,13 @@ func challenge(code wire.Code) string {
 	return `Bearer realm="sluice", error="invalid_token"`
 }
 
-// setRetryAfter sets when the request may be retried, in seconds.
-func (f *fields) setRetryAfter(row errorRow, cause error) {
-	var rate *access.RateError
-	switch {
-	case errors.As(cause, &rate):
-		f.set("Retry-After", strconv.FormatInt(max(1, seconds(rate.RetryAfter)), 10))
-	case row.retryAfter > 0:
-		f.set("Retry-After", strconv.Itoa(row.retryAfter))
-	}
-}
-
 // ConnectionRefusal returns the responses to requests on connections over a limit, for
 // connlimit.New. anyOrigin lets pages of every origin read them.
 func ConnectionRefusal(anyOrigin bool) func(reason connlimit.Reason, head bool) []byte {
 	return func(reason connlimit.Reason, head bool) []byte {
-		row := tooManyConnections
+		row := exchange.TooManyConnections
 		if reason == connlimit.TooManyFromAddress {
-			row = tooManyFromAddress
+			row = exchange.TooManyFromAddress
 		}
 		response, err := refusal(row, head, anyOrigin)
 		if err != nil {
@@ -156,24 +157,25 @@ func ConnectionRefusal(anyOrigin bool) func(reason connlimit.Reason, head bool) 
 	}
 }
 
-func refusal(row errorRow, head, anyOrigin bool) ([]byte, error) {
+func refusal(row exchange.Row, head, anyOrigin bool) ([]byte, error) {
 	p := newProblem(row, rand.Text())
 	body, err := encodeProblem(p)
 	if err != nil {
 		return nil, err
 	}
-	header := fields{header: http.Header{}}
-	header.setProblem(row, nil, len(body))
-	header.set("X-Content-Type-Options", "nosniff")
-	header.set(wire.HeaderRequestID, p.RequestID)
+	all := http.Header{}
+	header := exchange.NewFields(all)
+	setProblem(&header, row, nil, len(body))
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set(wire.HeaderRequestID, p.RequestID)
 	if anyOrigin {
-		header.set("Access-Control-Allow-Origin", "*")
-		header.set("Access-Control-Expose-Headers", corsResponseHeaders)
+		header.Set("Access-Control-Allow-Origin", "*")
+		header.Set("Access-Control-Expose-Headers", corsResponseHeaders)
 	}
 	response := http.Response{
-		StatusCode: row.status,
+		StatusCode: row.Status,
 		ProtoMajor: 1, ProtoMinor: 1,
-		Header:        header.header,
+		Header:        all,
 		ContentLength: int64(len(body)),
 		Body:          io.NopCloser(bytes.NewReader(body)),
 		Close:         true,

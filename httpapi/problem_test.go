@@ -63,14 +63,14 @@ func TestUnsettledLimitSaysWhatHelps(t *testing.T) {
 		{ledger.UnsettledLimitError{Limit: 30, Unsettled: 20, Expired: 20}, `30 20 20 `, "collected after a renewal"},
 	} {
 		err := fmt.Errorf("buying: %w", &test.limit)
-		p := newProblem(rowOf(err), "id")
+		p := newProblem(errorTable.RowOf(err), "id")
 		setPaymentMembers(&p, err, func() int64 { return 3 })
 		if got := fmt.Sprintf("%s %s %s ", p.Limit, p.Unsettled, p.Expired); got != test.body || p.Status != 402 || p.ChunksetPrice != "3" || !strings.Contains(p.Detail, test.says) {
 			t.Errorf("%+v: %+v", test.limit, p)
 		}
 	}
 	bad := &micropay.Error{Class: micropay.ClassPolicy, Reason: micropay.ReasonGas, MinGas: 12, MinGasPrice: 100, MaxGasPrice: 500}
-	p := newProblem(rowOf(bad), "id")
+	p := newProblem(errorTable.RowOf(bad), "id")
 	if setPaymentMembers(&p, bad, func() int64 { return 3 }); p.MinGas != "12" || p.MinGasPrice != "100" || p.MaxGasPrice != "500" || p.Reason != "gas" {
 		t.Errorf("%+v", p)
 	}

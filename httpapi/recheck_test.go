@@ -96,7 +96,7 @@ func TestKeysAreCheckedAfterTheBody(t *testing.T) {
 				key, secret := h.key(t, all)
 				path := one.path(secret)
 				before := objectsIn(t, h.bytes)
-				res, text := h.slowRequest(t, one.method, path, one.body, bearer("", secret), func() { change.change(t, key.ID) })
+				res, text := h.slowRequest(t, one.method, path, one.body, withBearer("", secret), func() { change.change(t, key.ID) })
 				if change.status == 0 {
 					if res.StatusCode != one.want {
 						t.Errorf("%d %s, want %d", res.StatusCode, text, one.want)

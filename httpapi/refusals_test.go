@@ -44,21 +44,22 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 				s := build(t, setup{now: time.Now, keys: keysOf, config: func(c *Config) {
 					c.Limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{ConcurrentRequests: 1}})
 					c.Metrics = set
+					if one.full {
+						c.MaxRequests = 1
+					}
 				}})
 				ask := func(from, path, key string) int {
 					return s.direct(t.Context(), from, "GET", path, "", keyHeader(key)...).StatusCode
 				}
 				if one.busy {
-					taken := s.limiter.OfAddress(netip.MustParseAddr("2001:db8::1"))
+					taken := s.Limiter().OfAddress(netip.MustParseAddr("2001:db8::1"))
 					leave := testenv.Must(taken.Enter(t.Context()))(t)
 					defer taken.Release()
 					defer leave()
 				}
 				if one.full {
-					var taken slot
-					s.slots.max = 1
-					testenv.OK(t, taken.takeAnonymous(s.slots))
-					defer taken.release()
+					_, end := s.admitted(t, "192.0.2.9:1")
+					defer end()
 				}
 				normal := 0
 				for i := range requests {

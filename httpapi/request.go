@@ -5,8 +5,6 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -16,48 +14,19 @@ import (
 
 	"sluice/blob"
 	"sluice/database"
-	"sluice/httpapi/internal/headers"
+	"sluice/exchange"
+	"sluice/exchange/headers"
 	"sluice/httpapi/internal/router"
 	"sluice/wire"
 )
 
 // blobTarget returns the account and the name in a blob's path.
-func (x *exchange) blobTarget() (account, name string, err error) {
+func (x *call) blobTarget() (account, name string, err error) {
 	if account, err = blob.ParseAccount(x.params.Get("account")); err != nil {
 		return "", "", err
 	}
 	name = x.params.Get("blobName")
 	return account, name, blob.CheckName(name)
-}
-
-// requestID returns the id that a client has sent, if it is fit for a log, or a new one.
-func requestID(sent string) string {
-	const limit = 128
-	if sent == "" || len(sent) > limit {
-		return newRequestID()
-	}
-	for i := range len(sent) {
-		c := sent[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
-			return newRequestID()
-		}
-	}
-	return sent
-}
-
-// newRequestID returns a text in the form of crypto/rand.Text, and as improbable to repeat. It is
-// no secret.
-func newRequestID() string {
-	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-	var id [26]byte
-	for i := 0; i < len(id); {
-		for bits, left := rand.Uint64(), 12; left > 0 && i < len(id); left-- {
-			id[i] = alphabet[bits%32]
-			bits /= 32
-			i++
-		}
-	}
-	return string(id[:])
 }
 
 // query is a request's query.
@@ -68,11 +37,11 @@ type query map[string][]string
 func readQuery(r *http.Request) (query, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the query cannot be decoded", errParameter)
+		return nil, fmt.Errorf("%w: the query cannot be decoded", exchange.ErrParameter)
 	}
 	for name, values := range q {
 		if len(values) > 1 || !utf8.ValidString(values[0]) {
-			return nil, fmt.Errorf("%w: %.40q must occur once, in UTF-8", errParameter, name)
+			return nil, fmt.Errorf("%w: %.40q must occur once, in UTF-8", exchange.ErrParameter, name)
 		}
 	}
 	return query(q), nil
@@ -97,39 +66,19 @@ func (q query) limit() (int, error) {
 		return wire.MaxPageSize, nil
 	}
 	if err != nil || n < 1 {
-		return 0, fmt.Errorf("%w: limit must be a number from 1 to %d", errParameter, wire.MaxPageSize)
+		return 0, fmt.Errorf("%w: limit must be a number from 1 to %d", exchange.ErrParameter, wire.MaxPageSize)
 	}
 	return int(min(n, wire.MaxPageSize)), nil
 }
 
 // readJSON is the function readJSON for the body of this request. The caller's key is checked again
 // afterwards, because a slow body takes minutes.
-func (x *exchange) readJSON(into any) ([]byte, error) {
-	body, err := readJSON(x.r, into)
+func (x *call) readJSON(into any) ([]byte, error) {
+	body, err := readJSON(x.Request, into)
 	if err == nil && len(body) > 0 {
-		err = x.recheck(x.r.Context())
+		err = x.Recheck(x.Request.Context())
 	}
 	return body, err
-}
-
-// discardBody reads a request's body if its method defines no meaning for one. The server itself
-// would do so before the response, without a time limit. The caller's key is checked again
-// afterwards.
-func discardBody(x *exchange) error {
-	if x.r.Method == http.MethodPut || x.r.Method == http.MethodPost || x.body.Ended() {
-		return nil
-	}
-	n, err := io.Copy(io.Discard, io.LimitReader(&x.body, maxJSONBody+1))
-	switch {
-	case err != nil:
-		return err
-	case n > maxJSONBody:
-		return tooLarge()
-	case n > 0:
-		return x.recheck(x.r.Context())
-	default:
-		return nil
-	}
 }
 
 // checkContent checks a PUT's headers that describe its body. It returns the SHA-256 that the body
@@ -140,7 +89,7 @@ func checkContent(r *http.Request) (sha256 []byte, err error) {
 		return nil, err
 	}
 	if r.ContentLength == 0 && h.Get("Content-Length") == "" {
-		return nil, errNoLength
+		return nil, exchange.ErrNoLength
 	}
 	for _, name := range []string{wire.HeaderContentDigest, wire.HeaderReprDigest} {
 		if _, announced := r.Trailer[name]; announced {
@@ -148,7 +97,7 @@ func checkContent(r *http.Request) (sha256 []byte, err error) {
 		}
 	}
 	if h.Get("Content-Range") != "" {
-		return nil, fmt.Errorf("%w: Content-Range is not supported, since a PUT stores the whole; use a multipart upload", errHeader)
+		return nil, fmt.Errorf("%w: Content-Range is not supported, since a PUT stores the whole; use a multipart upload", exchange.ErrHeader)
 	}
 	ofContent, err := headers.ParseDigest(h, wire.HeaderContentDigest)
 	if err != nil {
@@ -194,7 +143,7 @@ func expiresHeader(h http.Header) (time.Time, error) {
 	}
 	t, ok := parseTimestamp(values[0])
 	if !ok || len(values) > 1 {
-		return time.Time{}, fmt.Errorf("%w: %s must be a time such as 2030-01-02T15:04:05Z (RFC 3339)", errHeader, wire.HeaderBlobExpires)
+		return time.Time{}, fmt.Errorf("%w: %s must be a time such as 2030-01-02T15:04:05Z (RFC 3339)", exchange.ErrHeader, wire.HeaderBlobExpires)
 	}
 	return t, nil
 }
@@ -206,33 +155,33 @@ func parseTime(member, value string) (time.Time, error) {
 	}
 	t, ok := parseTimestamp(value)
 	if !ok {
-		return time.Time{}, fmt.Errorf("%w: %s must be a time such as 2030-01-02T15:04:05Z (RFC 3339)", errParameter, member)
+		return time.Time{}, fmt.Errorf("%w: %s must be a time such as 2030-01-02T15:04:05Z (RFC 3339)", exchange.ErrParameter, member)
 	}
 	return t, nil
 }
 
 // idempotency returns a request's Idempotency-Key, or nil. Its scope is the operation, the resource
 // (may be "") and the caller's key; on a local instance all callers share their keys.
-func idempotency(x *exchange, operation, resource string, body []byte) (*database.Idempotency, error) {
-	r := x.r
+func idempotency(x *call, operation, resource string, body []byte) (*database.Idempotency, error) {
+	r := x.Request
 	keys := r.Header.Values(wire.HeaderIdempotencyKey)
 	if len(keys) == 0 {
 		return nil, nil
 	}
 	const limit = 255
 	if len(keys) > 1 || len(keys[0]) < 1 || len(keys[0]) > limit || !isVisibleASCII(keys[0]) {
-		return nil, fmt.Errorf("%w: %s must occur once, with 1 to %d visible ASCII characters", errHeader, wire.HeaderIdempotencyKey, limit)
+		return nil, fmt.Errorf("%w: %s must occur once, with 1 to %d visible ASCII characters", exchange.ErrHeader, wire.HeaderIdempotencyKey, limit)
 	}
 	request := append([]byte(r.Method+"\n"+router.EscapedPath(r.URL)+"\n"), body...)
-	return &database.Idempotency{Scope: scope(operation, resource) + x.callerScope(), Key: keys[0], Hash: sha256.Sum256(request)}, nil
+	return &database.Idempotency{Scope: scope(operation, resource) + x.CallerScope(), Key: keys[0], Hash: sha256.Sum256(request)}, nil
 }
 
 // ownedIdempotency is idempotency for a request with a record that counts towards the caller's
 // quota.
-func ownedIdempotency(x *exchange, operation, resource string, body []byte) (*database.Idempotency, error) {
+func ownedIdempotency(x *call, operation, resource string, body []byte) (*database.Idempotency, error) {
 	idem, err := idempotency(x, operation, resource, body)
 	if idem != nil {
-		idem.Owner = x.owner()
+		idem.Owner = x.Owner()
 	}
 	return idem, err
 }

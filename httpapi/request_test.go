@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/exchange"
 	"sluice/wire"
 )
 
@@ -44,8 +45,8 @@ func TestBodiesWithoutMeaningAreDiscarded(t *testing.T) {
 func TestNewRequestID(t *testing.T) {
 	seen := map[string]bool{}
 	for range 10_000 {
-		id := newRequestID()
-		if len(id) != 26 || strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" || seen[id] || requestID(id) != id {
+		id := exchange.RequestID("")
+		if len(id) != 26 || strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" || seen[id] || exchange.RequestID(id) != id {
 			t.Fatalf("the new id is %q", id)
 		}
 		seen[id] = true

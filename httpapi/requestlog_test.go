@@ -4,16 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
 	"testing"
 
 	"sluice/database/whole"
+	"sluice/exchange"
 	"sluice/internal/logbuffer"
 	"sluice/internal/testenv"
 	"sluice/ledger"
@@ -22,11 +21,11 @@ import (
 // TestLoggedRequests checks which requests are logged, and that no probe is without the level
 // debug.
 func TestLoggedRequests(t *testing.T) {
-	for which, want := range map[LoggedRequests]string{
-		"":        "info=200 blobs=404 sessions=201",
-		LogAll:    "info=200 blobs=404 sessions=201",
-		LogErrors: "blobs=404",
-		LogNone:   "",
+	for which, want := range map[exchange.LoggedRequests]string{
+		"":                 "info=200 blobs=404 sessions=201",
+		exchange.LogAll:    "info=200 blobs=404 sessions=201",
+		exchange.LogErrors: "blobs=404",
+		exchange.LogNone:   "",
 	} {
 		s := newService(t, func(c *Config) { c.LoggedRequests = which })
 		for _, one := range [][3]string{
@@ -105,7 +104,7 @@ func TestDrainIsNoErrorOfItsRequests(t *testing.T) {
 	s.refused(t, 503, "draining", "PUT", "/v1/blobs/0x1/n", "late")
 	s.do(t, "GET", "/readyz", "")
 	log := s.logged()
-	if strings.Contains(log, "level=ERROR") || strings.Contains(log, "readyz") || strings.Count(log, errDraining.Error()) != 2 || strings.Count(log, "\n") != 2 {
+	if strings.Contains(log, "level=ERROR") || strings.Contains(log, "readyz") || strings.Count(log, exchange.ErrDraining.Error()) != 2 || strings.Count(log, "\n") != 2 {
 		t.Errorf("want two lines that name the shutdown, and no error:\n%s", log)
 	}
 }
@@ -121,14 +120,6 @@ func (s hangingStore) Session(ctx context.Context, _ string) (ledger.Session, er
 	close(s.called)
 	<-ctx.Done()
 	return ledger.Session{}, ctx.Err()
-}
-
-// TestPanicDuringTheDrainIsAnError checks that a shutdown hides no defect.
-func TestPanicDuringTheDrainIsAnError(t *testing.T) {
-	x := &exchange{r: httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), status: http.StatusInternalServerError, err: errors.New("panic")}
-	if got := x.level(false); got != slog.LevelError {
-		t.Errorf("the level is %v", got)
-	}
 }
 
 // FuzzRequestLine checks that a line is valid in each format, and contains no name, whatever a

@@ -1,16 +1,11 @@
 package httpapi
 
 import (
-	"math"
 	"strconv"
-	"time"
 )
 
 // decimal returns an amount as the interface represents it.
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
-
-// seconds returns a duration in seconds, rounded up.
-func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
 
 // gas returns an amount of gas, its price or a fee as text, and "" if it is 0.
 func gas(n uint64) string {

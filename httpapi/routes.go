@@ -23,10 +23,10 @@ func routes(s *Server) []router.Route[operation] {
 	upload := requireKeyFor(access.ScopeWrite, s.accountOfUpload)
 	channel := requireKeyFor(access.ScopeChannels, s.accountOfChannel)
 	var table []router.Route[operation]
-	add := func(method, pattern string, rule rule, handle func(*exchange) error) {
+	add := func(method, pattern string, rule rule, handle func(*call) error) {
 		table = append(table, router.Route[operation]{Method: method, Pattern: pattern, Value: operation{rule: rule, handle: handle, fault: faultOperations[pattern]}})
 	}
-	write := func(method, pattern string, rule rule, handle func(*exchange) error) {
+	write := func(method, pattern string, rule rule, handle func(*call) error) {
 		add(method, pattern, rule, handle)
 		table[len(table)-1].Value.writes = true
 	}

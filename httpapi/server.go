@@ -6,20 +6,15 @@ package httpapi
 
 import (
 	"context"
-	"log/slog"
-	"net/netip"
-	"sync"
-	"sync/atomic"
 
 	"sluice/access"
 	"sluice/blob"
 	"sluice/console"
 	"sluice/database"
+	"sluice/exchange"
 	"sluice/httpapi/internal/faults"
 	"sluice/httpapi/internal/router"
-	"sluice/httpapi/internal/transfer"
 	"sluice/internal/metrics"
-	"sluice/internal/tracing"
 	"sluice/ledger"
 	"sluice/metastore"
 	"sluice/metering"
@@ -30,6 +25,8 @@ import (
 
 // Config configures a Server. Every field is required unless its comment says otherwise.
 type Config struct {
+	exchange.Config // of what all exchanges share; its Keys make a hosted service
+
 	Version  string
 	BasePath string // "" or "/NAME"
 	URL      string // the service's public URL, including the base path; "": unknown
@@ -44,18 +41,7 @@ type Config struct {
 	// OlderNodes reports whether a node runs that does not know the metadata of blobs. While there
 	// is one, metadata is refused. nil: there is none.
 	OlderNodes func() bool
-	Payment    wire.Payment                // reported by /v1/info
-	Ready      func(context.Context) error // returns why the service cannot serve requests, or nil
-	Fence      *blob.Fence                 // says whether anything may be written; nil: always
-	Log        *slog.Logger
-	RequestLog *slog.Logger // of a line about each request; nil: Log
-	// LoggedRequests says which requests are logged; "": LogAll.
-	LoggedRequests LoggedRequests
-
-	// Keys authenticates callers. nil makes a local instance: every caller may do everything,
-	// credentials are ignored, and Local protects the instance from foreign web pages.
-	Keys  *access.Authenticator
-	Local Local // used only if Keys is nil
+	Payment    wire.Payment // reported by /v1/info
 
 	// Faucet is set if a local instance opens channels for everyone, with money that is worth
 	// nothing.
@@ -71,12 +57,6 @@ type Config struct {
 	Census func(context.Context) (database.Census, error)
 
 	Console *console.Console // served at /console/; nil: there is none
-
-	Limiter        *access.Limiter // of keys and addresses; nil: no limits, allowed only if Keys is nil
-	TrustedProxies []netip.Prefix  // their X-Forwarded-For is trusted; may be empty
-	MaxRequests    int64           // maximum number of concurrent requests; 0: DefaultMaxRequests
-	Metrics        *metrics.Set    // with which the request metrics are registered; nil: none
-	Tracer         *tracing.Tracer // nil: no traces
 }
 
 // Inspection reads what a service's operator sees.
@@ -95,9 +75,6 @@ const (
 	ReadsPaid   Reads = "paid"   // callers who pay for the chunksets that a response touches
 )
 
-// DefaultMaxRequests is the default maximum number of concurrent requests.
-const DefaultMaxRequests = 4096
-
 // Profile returns "local" or "hosted", which /v1/info reports.
 func (c *Config) Profile() string {
 	if c.Keys == nil {
@@ -106,11 +83,10 @@ func (c *Config) Profile() string {
 	return "hosted"
 }
 
-// DescribeMetrics registers the metrics of requests with a Set that is never collected.
-func DescribeMetrics(set *metrics.Set) { metrics.NewRequests(set, allCodes()) }
-
 // Server is an http.Handler that implements the interface.
 type Server struct {
+	*exchange.Service // what its exchanges share
+
 	blobs              *blob.Service
 	sessions           *session.Service
 	channels           *paychan.Service
@@ -125,30 +101,13 @@ type Server struct {
 	console            *console.Console // nil: there is none
 	basePath           string           // "" or "/NAME"
 
-	router         *router.Router[operation]
-	origins        originPolicy
-	trustedProxies []netip.Prefix
-	limiter        *access.Limiter // of keys and addresses
-	probeLimiter   *access.Limiter // of requests to which no other limit applies; nil: no limits
-	lookupLimiter  *access.Limiter // of keys that are not cached; nil on a local instance
-	fence          *blob.Fence     // nil: there is none
-	slots          *slots
-	replies        *replies
-	minRate        transfer.MinRate
-	log            requestLog
-	serverErrors   serverErrors
-	metrics        *metrics.Requests
-	tracer         *tracing.Tracer // nil: no traces
-	readiness      *readiness
-	inspection     Inspection
-	census         func(context.Context) (database.Census, error)
-	history        *metrics.History
-	figures        figures
+	router     *router.Router[operation]
+	door       exchange.Door
+	inspection Inspection
+	census     func(context.Context) (database.Census, error)
+	history    *metrics.History
+	figures    figures
 
 	info    wire.Info // without limits
 	openAPI []byte    // with the URL of this instance; shared by all responses
-
-	draining atomic.Bool
-	cut      *transfer.Cut
-	serving  sync.RWMutex // held shared by each exchange
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/httpapi/internal/transfer"
+	"sluice/exchange/transfer"
 	"sluice/internal/testenv"
 
 	"sluice/wire"
@@ -28,8 +28,7 @@ func TestDrainingServiceIsNotReady(t *testing.T) {
 }
 
 func TestSlowBodyIsRefused(t *testing.T) {
-	s := newService(t, nil)
-	s.minRate = transfer.MinRate{Bytes: 1 << 10, Window: 50 * time.Millisecond}
+	s := newService(t, func(c *Config) { c.MinRate = transfer.MinRate{Bytes: 1 << 10, Window: 50 * time.Millisecond} })
 	for _, request := range []string{
 		"PUT /v1/blobs/0x1/slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\nxx",
 		"POST /v1/multipart-uploads HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
@@ -101,8 +100,7 @@ func TestConcurrentRequestsOfOneIdempotencyKeyHaveOneEffect(t *testing.T) {
 // delay a response forever, even if the body has no meaning.
 func TestUnreadBodyIsNotAwaitedForEver(t *testing.T) {
 	t.Parallel()
-	s := newService(t, nil)
-	s.minRate = transfer.MinRate{Bytes: 1 << 10, Window: 50 * time.Millisecond}
+	s := newService(t, func(c *Config) { c.MinRate = transfer.MinRate{Bytes: 1 << 10, Window: 50 * time.Millisecond} })
 	s.do(t, "PUT", "/v1/blobs/0x1/large", strings.Repeat("x", 1<<20))
 	for _, target := range []string{"GET /livez", "GET /v1/blobs/0x1/large", "GET /nowhere", "DELETE /v1/blobs/0x1/n", "PUT /livez"} {
 		conn := dial(t, s.addr)

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"sluice/database"
+	"sluice/exchange"
 	"sluice/ledger"
 	"sluice/metering"
 	"sluice/paychan"
@@ -27,7 +28,7 @@ func sessionError(err error) error {
 	}
 }
 
-func (s *Server) createSession(x *exchange) error {
+func (s *Server) createSession(x *call) error {
 	var in wire.CreateSession
 	body, err := x.readJSON(&in)
 	if err != nil {
@@ -41,13 +42,13 @@ func (s *Server) createSession(x *exchange) error {
 		return s.buySession(x, in, identity, body)
 	}
 	if in.SessionID != nil {
-		return fmt.Errorf("%w: sessionId requires a micropaymentUpdate", errParameter)
+		return fmt.Errorf("%w: sessionId requires a micropaymentUpdate", exchange.ErrParameter)
 	}
 	idem, err := idempotency(x, "create-session", "", body)
 	if err != nil {
 		return err
 	}
-	created, err := s.sessions.Grant(x.r.Context(), identity, idem)
+	created, err := s.sessions.Grant(x.Request.Context(), identity, idem)
 	if errors.Is(err, session.ErrPaymentRequired) {
 		return &metering.ShortfallError{Err: session.ErrPaymentRequired, Required: s.meter.Price()}
 	}
@@ -58,8 +59,8 @@ func (s *Server) createSession(x *exchange) error {
 }
 
 // buySession sells a session, or chunksets for an existing session, for a micropayment.
-func (s *Server) buySession(x *exchange, in wire.CreateSession, identity string, body []byte) error {
-	payment, err := s.channels.Verify(x.r.Context(), *in.MicropaymentUpdate, x.affordSignatures)
+func (s *Server) buySession(x *call, in wire.CreateSession, identity string, body []byte) error {
+	payment, err := s.channels.Verify(x.Request.Context(), *in.MicropaymentUpdate, x.affordSignatures)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (s *Server) buySession(x *exchange, in wire.CreateSession, identity string,
 		}
 		buy.SessionID, status = *in.SessionID, http.StatusOK
 	}
-	bought, err := s.channels.Buy(x.r.Context(), buy, idem)
+	bought, err := s.channels.Buy(x.Request.Context(), buy, idem)
 	if err != nil { // a micropayment counts once, however often it is sent
 		return inDoubt(sessionError(err), doubtError{sessionID: bought.ID, retryable: true})
 	}
@@ -88,20 +89,20 @@ func userIdentity(sent *string) (string, error) {
 		return "", nil
 	}
 	if *sent == "" || len(*sent) > limit || !utf8.ValidString(*sent) {
-		return "", fmt.Errorf("%w: userIdentity must be 1 to %d bytes of UTF-8", errParameter, limit)
+		return "", fmt.Errorf("%w: userIdentity must be 1 to %d bytes of UTF-8", exchange.ErrParameter, limit)
 	}
 	return *sent, nil
 }
 
-func (s *Server) getSession(x *exchange) error {
-	found, err := s.sessions.Get(x.r.Context(), x.params.Get("sessionId"))
+func (s *Server) getSession(x *call) error {
+	found, err := s.sessions.Get(x.Request.Context(), x.params.Get("sessionId"))
 	if err != nil {
 		return sessionError(err)
 	}
 	return writeJSON(x, http.StatusOK, sessionJSON(found))
 }
 
-func (s *Server) useSession(x *exchange) error {
+func (s *Server) useSession(x *call) error {
 	var nothing struct{}
 	body, err := x.readJSON(&nothing)
 	if err != nil {
@@ -112,12 +113,12 @@ func (s *Server) useSession(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	used, err := s.sessions.Use(x.r.Context(), id, 1, idem)
+	used, err := s.sessions.Use(x.Request.Context(), id, 1, idem)
 	if err != nil {
 		return inDoubt(sessionError(err), doubtError{retryable: idem != nil})
 	}
-	x.header.set(wire.HeaderChunksetsLeft, strconv.FormatInt(used.Left, 10))
-	x.header.set("Content-Length", "0")
+	x.Fields.Set(wire.HeaderChunksetsLeft, strconv.FormatInt(used.Left, 10))
+	x.Fields.Set("Content-Length", "0")
 	x.WriteHeader(http.StatusOK)
 	return nil
 }

@@ -119,7 +119,7 @@ func TestUnknownKeysTakeNoSlotsOfKnownOnes(t *testing.T) {
 						asked.Go(func() { c.served(t, known) })
 					}
 					asked.Wait()
-					most = max(most, c.slots.active.Load())
+					most = max(most, c.Counts().Active)
 					time.Sleep(100 * time.Millisecond)
 				}
 				if most < slots*3/4 || most > slots*7/8 {

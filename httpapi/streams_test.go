@@ -22,9 +22,8 @@ func (streamRecorder) SetWriteDeadline(time.Time) error { return nil }
 // has been sent completely, also a refusal or the response to a probe. Above the limit a stream is
 // reset, and when the responses have been read the caller is served again.
 func TestUnreadResponsesAreBounded(t *testing.T) {
-	h := newHosted(t, ReadsPublic, access.ScopeWrite)
-	h.limiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{ConcurrentRequests: 1}})
-	h.probeLimiter = access.NewLimiter(access.LimiterOptions{Address: keys.Limits{ConcurrentRequests: 1}})
+	one := keys.Limits{ConcurrentRequests: 1}
+	h := newHosted(t, ReadsPublic, access.ScopeWrite, limited(one), func(c *Config) { c.ProbeLimits = one })
 	for _, path := range []string{"/v1/info", "/v1/nothing", "/livez"} {
 		request := func(ctx context.Context) (served bool) {
 			defer func() {

@@ -10,12 +10,13 @@ import (
 	"sluice/blob"
 	"sluice/checksum"
 	"sluice/database"
-	"sluice/httpapi/internal/headers"
+	"sluice/exchange"
+	"sluice/exchange/headers"
 	"sluice/metastore"
 	"sluice/wire"
 )
 
-func (s *Server) beginUpload(x *exchange) error {
+func (s *Server) beginUpload(x *call) error {
 	var in wire.BeginUpload
 	if _, err := x.readJSON(&in); err != nil {
 		return err
@@ -40,7 +41,7 @@ func (s *Server) beginUpload(x *exchange) error {
 	}
 	if in.ContentType != "" {
 		if begin.ContentType, err = contentType([]string{in.ContentType}); err != nil {
-			return fmt.Errorf("%w: contentType %w", errParameter, err)
+			return fmt.Errorf("%w: contentType %w", exchange.ErrParameter, err)
 		}
 	}
 	if begin.Expires, err = parseTime("expires", in.Expires); err != nil {
@@ -48,7 +49,7 @@ func (s *Server) beginUpload(x *exchange) error {
 	}
 	metadata, err := headers.NewMetadata(in.CacheControl, in.ContentDisposition, in.ContentLanguage, in.Metadata)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errParameter, err)
+		return fmt.Errorf("%w: %w", exchange.ErrParameter, err)
 	}
 	if begin.Metadata, err = s.admitMetadata(metadata); err != nil {
 		return err
@@ -58,40 +59,40 @@ func (s *Server) beginUpload(x *exchange) error {
 	case "*":
 		begin.CreateOnly = true
 	default:
-		return fmt.Errorf(`%w: ifNoneMatch can only be "*"`, errParameter)
+		return fmt.Errorf(`%w: ifNoneMatch can only be "*"`, exchange.ErrParameter)
 	}
-	if err := x.requireAccount(access.ScopeWrite, begin.Account); err != nil {
+	if err := x.RequireAccount(access.ScopeWrite, begin.Account); err != nil {
 		return err
 	}
-	reservation, err := x.allowance.ReserveUpload(x.r.Context(), begin.Name, begin.Metadata)
+	reservation, err := x.Allowance.ReserveUpload(x.Request.Context(), begin.Name, begin.Metadata)
 	if err != nil {
 		return err
 	}
-	begin.Owner = x.owner()
-	u, err := s.blobs.Begin(x.r.Context(), begin)
-	confirm(reservation, err)
+	begin.Owner = x.Owner()
+	u, err := s.blobs.Begin(x.Request.Context(), begin)
+	exchange.Confirm(reservation, err)
 	if err != nil { // a second upload without parts is harmless and expires
 		return inDoubt(err, doubtError{uploadID: u.ID, retryable: true})
 	}
 	return writeJSON(x, http.StatusOK, wire.UploadBegun{UploadID: u.ID})
 }
 
-func (s *Server) putPart(x *exchange) error {
+func (s *Server) putPart(x *call) error {
 	index, err := partIndex(x.params.Get("partIdx"))
 	if err != nil {
 		return err
 	}
-	part := blob.PartOptions{UploadID: x.params.Get("uploadId"), Index: index, Permit: x.recheck}
-	if part.SHA256, err = checkContent(x.r); err != nil {
+	part := blob.PartOptions{UploadID: x.params.Get("uploadId"), Index: index, Permit: x.Recheck}
+	if part.SHA256, err = checkContent(x.Request); err != nil {
 		return err
 	}
-	body, err := x.storeBody("", "")
+	body, err := x.StoreBody(x.Request.Body, x.Request.ContentLength, "", "")
 	if err != nil {
 		return err
 	}
-	err = s.blobs.PutPart(x.storeContext(), part, body, x.r.ContentLength)
-	if err = body.confirm(err); err != nil {
-		return uploadError(err)
+	err = s.blobs.PutPart(x.StoreContext(), part, body, x.Request.ContentLength)
+	if err = body.Confirm(err); err != nil {
+		return exchange.UploadError(err)
 	}
 	return writeJSON(x, http.StatusOK, wire.Success{Success: true})
 }
@@ -110,35 +111,35 @@ func partIndex(s string) (int, error) {
 	return n, nil
 }
 
-func (s *Server) completeUpload(x *exchange) error {
-	if x.r.Header.Get(wire.HeaderReprDigest) != "" {
+func (s *Server) completeUpload(x *call) error {
+	if x.Request.Header.Get(wire.HeaderReprDigest) != "" {
 		return errNoDigestHere
 	}
 	var in wire.CompleteUpload
 	if _, err := x.readJSON(&in); err != nil {
 		return err
 	}
-	precondition, err := s.precondition(x.r.Header)
+	precondition, err := s.precondition(x.Request.Header)
 	if err != nil {
 		return err
 	}
-	u, err := s.blobs.Complete(x.r.Context(), x.params.Get("uploadId"), blob.Totals{Bytes: in.TotalBytes, ETag: in.ETag}, precondition)
+	u, err := s.blobs.Complete(x.Request.Context(), x.params.Get("uploadId"), blob.Totals{Bytes: in.TotalBytes, ETag: in.ETag}, precondition)
 	if err != nil {
-		return uploadError(err)
+		return exchange.UploadError(err)
 	}
-	x.setValidators(headers.NewValidators(checksum.ETag(u.Size, u.CRC64), u.Modified, true, s.blobs.Now()))
+	x.SetValidators(headers.NewValidators(checksum.ETag(u.Size, u.CRC64), u.Modified, true, s.blobs.Now()))
 	return writeJSON(x, http.StatusOK, wire.Success{Success: true})
 }
 
-func (s *Server) abortUpload(x *exchange) error {
-	if err := s.blobs.Abort(x.r.Context(), x.params.Get("uploadId")); err != nil {
-		return uploadError(err)
+func (s *Server) abortUpload(x *call) error {
+	if err := s.blobs.Abort(x.Request.Context(), x.params.Get("uploadId")); err != nil {
+		return exchange.UploadError(err)
 	}
 	x.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-func (s *Server) getUpload(x *exchange) error {
+func (s *Server) getUpload(x *call) error {
 	q, limit, err := pageOf(x)
 	if err != nil {
 		return err
@@ -146,15 +147,15 @@ func (s *Server) getUpload(x *exchange) error {
 	after := -1
 	if text := q.text("after"); text != "" {
 		if after, err = partIndex(text); err != nil {
-			return fmt.Errorf("%w: after must be the index of a part", errParameter)
+			return fmt.Errorf("%w: after must be the index of a part", exchange.ErrParameter)
 		}
 	}
-	if err := x.holdPage(limit); err != nil {
+	if err := x.HoldPage(limit); err != nil {
 		return err
 	}
-	u, parts, err := s.blobs.Upload(x.r.Context(), x.params.Get("uploadId"), after, limit+1)
+	u, parts, err := s.blobs.Upload(x.Request.Context(), x.params.Get("uploadId"), after, limit+1)
 	if err != nil {
-		return uploadError(err)
+		return exchange.UploadError(err)
 	}
 	out := wire.UploadStatus{Upload: uploadJSON(u)}
 	if len(parts) > limit {
@@ -186,8 +187,8 @@ func uploadJSON(u metastore.Upload) wire.Upload {
 	return out
 }
 
-func (s *Server) listUploads(x *exchange) error {
-	q, err := readQuery(x.r)
+func (s *Server) listUploads(x *call) error {
+	q, err := readQuery(x.Request)
 	if err != nil {
 		return err
 	}
@@ -199,12 +200,12 @@ func (s *Server) listUploads(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if err := x.holdPage(limit); err != nil {
+	if err := x.HoldPage(limit); err != nil {
 		return err
 	}
-	uploads, more, err := s.blobs.Uploads(x.r.Context(), account, q.text("after"), limit, pageBytes)
+	uploads, more, err := s.blobs.Uploads(x.Request.Context(), account, q.text("after"), limit, exchange.PageBytes)
 	if errors.Is(err, database.ErrNotFound) {
-		return fmt.Errorf("%w: after must be the id of an upload", errParameter)
+		return fmt.Errorf("%w: after must be the id of an upload", exchange.ErrParameter)
 	}
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"sluice/client"
 	"sluice/client/folder"
 	"sluice/database/sqlstore"
+	"sluice/exchange"
 	"sluice/httpapi"
 	"sluice/internal/testenv"
 )
@@ -39,9 +40,9 @@ func startService() *service {
 	meta, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})
 	check(err)
 	handler, err := httpapi.New(httpapi.Config{
-		Reads: httpapi.ReadsPublic, Log: slog.New(slog.DiscardHandler),
-		Blobs: blob.New(meta, memory.New(), blob.Options{}),
-		Ready: func(context.Context) error { return nil },
+		Reads:  httpapi.ReadsPublic,
+		Blobs:  blob.New(meta, memory.New(), blob.Options{}),
+		Config: exchange.Config{Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }},
 	})
 	check(err)
 	s := &service{}

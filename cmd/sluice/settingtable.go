@@ -9,6 +9,7 @@ import (
 	"sluice/access/keys"
 	"sluice/blob"
 	"sluice/collect"
+	"sluice/exchange"
 	"sluice/httpapi"
 	"sluice/internal/logbuffer"
 	"sluice/internal/node"
@@ -116,10 +117,10 @@ func networkSettings(c *configuration) []setting {
 			help:     "Base URL by which clients reach the service, including the base path. Required if hosted."},
 		{name: "trusted-proxies", value: optional(&n.TrustedProxies), placeholder: "CIDR", check: each(&n.TrustedProxies, node.CheckProxy),
 			help: "Proxies that may set the address of a client in X-Forwarded-For."},
-		{name: "allowed-hosts", value: optional(&n.AllowedHosts), placeholder: "HOST", check: each(&n.AllowedHosts, httpapi.CheckAllowedHost),
+		{name: "allowed-hosts", value: optional(&n.AllowedHosts), placeholder: "HOST", check: each(&n.AllowedHosts, exchange.CheckAllowedHost),
 			only: node.Local, refusal: "the hosted profile accepts every host name",
 			help: "Additional host names to accept in requests."},
-		{name: "cors-origins", value: optional(&n.CORSOrigins), placeholder: "ORIGIN", check: each(&n.CORSOrigins, httpapi.CheckOrigin),
+		{name: "cors-origins", value: optional(&n.CORSOrigins), placeholder: "ORIGIN", check: each(&n.CORSOrigins, exchange.CheckOrigin),
 			only: node.Local, refusal: "the hosted profile accepts every origin, because browsers never send keys on their own",
 			help: "Additional origins whose pages may use the service."},
 	})

@@ -135,9 +135,9 @@ var (
 func mayImport(dir string) (allowed []string, ok bool) {
 	switch {
 	case within(dir, "cmd"):
-		return slices.Concat([]string{"client", "collect", "conformance", "httpapi", "metering", "internal", "database/whole"}, generators, composition, services, contracts, pure), true
+		return slices.Concat([]string{"client", "collect", "conformance", "exchange", "httpapi", "metering", "internal", "database/whole"}, generators, composition, services, contracts, pure), true
 	case within(dir, "internal/node"):
-		return slices.Concat([]string{"chain", "client/folder/tree", "collect", "httpapi", "console", "metering", "internal", "internal/storage"}, services, contracts, pure), true
+		return slices.Concat([]string{"chain", "client/folder/tree", "collect", "exchange", "httpapi", "console", "metering", "internal", "internal/storage"}, services, contracts, pure), true
 	case within(dir, "instance"):
 		return slices.Concat([]string{"internal", "internal/storage", "blob", "database/whole"}, bytes), true
 	case within(dir, "internal/storage"):
@@ -185,14 +185,16 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return nil, true
 	case within(dir, "internal/connlimit", "internal/httpconn"):
 		return nil, true
-	case within(dir, "httpapi/internal/headers"):
+	case within(dir, "exchange/headers"):
 		return []string{"blob", "wire"}, true
 	case within(dir, "httpapi/internal/faults"):
 		return []string{"internal/units"}, true
-	case within(dir, "httpapi/internal/transfer"):
+	case within(dir, "exchange/transfer"):
 		return []string{"access", "blob", "internal/httpconn"}, true
+	case within(dir, "exchange"):
+		return slices.Concat([]string{"internal", "exchange", "access", "blob", "access/keys"}, bytes, pure), true
 	case within(dir, "httpapi"):
-		return slices.Concat([]string{"internal", "httpapi", "console", "metering"}, services, contracts, pure), true
+		return slices.Concat([]string{"internal", "exchange", "httpapi", "console", "metering"}, services, contracts, pure), true
 	case within(dir, "s3api/internal/sigv4"):
 		return nil, true
 	case within(dir, "metering"):
@@ -344,13 +346,13 @@ func TestRulesSeeTheTree(t *testing.T) {
 			t.Errorf("no file of %s was read", dir)
 		}
 	}
-	for dir, want := range map[string]string{"blob": "metastore", "httpapi": "blob", "bytestore/localfs": "bytestore"} {
+	for dir, want := range map[string]string{"blob": "metastore", "httpapi": "exchange", "exchange": "blob", "bytestore/localfs": "bytestore"} {
 		allowed, _ := mayImport(dir)
 		if !permitted(want, allowed) {
 			t.Errorf("%s may not import %s", dir, want)
 		}
 	}
-	for dir, not := range map[string]string{"bytestore": "wire", "httpapi": "bytestore/localfs", "session": "metastore", "paychan": "metastore", "collect": "metastore",
+	for dir, not := range map[string]string{"bytestore": "wire", "httpapi": "bytestore/localfs", "exchange": "ledger", "session": "metastore", "paychan": "metastore", "collect": "metastore",
 		"blob": "ledger", "ledger": "metastore", "ledger/ledgertest": "metastore", "access/keys/keystest": "ledger", "metastore": "ledger", "database/sqlstore": "bytestore", "bytestore/localfs": "bytestore/s3", rooms + "/meta": rooms + "/money", rooms + "/money": "metastore", rooms + "/engine": rooms + "/usage", "wire": "httpapi", "instance": "bytestore/s3", "internal/lease": "internal/node", "internal/node": "internal/load"} {
 		if allowed, _ := mayImport(dir); permitted(not, allowed) {
 			t.Errorf("%s may import %s", dir, not)

@@ -25,8 +25,8 @@ import (
 // quickPackages are the packages that are mutated if none are named: their tests need neither a
 // server nor a built binary.
 var quickPackages = []string{
-	"session", "micropay", "paychan", "access", "httpapi/internal/headers", "httpapi/internal/router",
-	"httpapi/internal/transfer", "bytestore/localfs", "bytestore/cached", "blob",
+	"session", "micropay", "paychan", "access", "exchange/headers", "httpapi/internal/router",
+	"exchange/transfer", "bytestore/localfs", "bytestore/cached", "blob",
 }
 
 const (

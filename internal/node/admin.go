@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"sluice/httpapi"
+	"sluice/exchange"
 	"sluice/internal/metrics"
 )
 
@@ -30,7 +30,7 @@ func startAdmin(ctx context.Context, addr string, set *metrics.Set, log *slog.Lo
 		return nil, err
 	}
 	handler := sameOriginOnly(adminHandler(set, log))
-	if httpapi.IsLoopback(host) {
+	if exchange.IsLoopback(host) {
 		handler = loopbackOnly(handler)
 	} else {
 		log.Warn("the admin address is open to the network: everyone who can connect to it can read the metrics and profiles of this process", "addr", addr)
@@ -83,7 +83,7 @@ func adminHandler(set *metrics.Set, log *slog.Logger) http.Handler {
 // defense against DNS rebinding.
 func loopbackOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !httpapi.IsLoopback((&url.URL{Host: r.Host}).Hostname()) {
+		if !exchange.IsLoopback((&url.URL{Host: r.Host}).Hostname()) {
 			http.Error(w, "this address serves this machine only: use localhost", http.StatusMisdirectedRequest)
 			return
 		}

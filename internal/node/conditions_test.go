@@ -11,6 +11,7 @@ import (
 
 	"sluice/database"
 	"sluice/database/whole"
+	"sluice/exchange"
 	"sluice/httpapi"
 	"sluice/internal/metrics"
 	"sluice/internal/storage"
@@ -39,7 +40,7 @@ func TestReasonsWhyANodeIsNotReady(t *testing.T) {
 			{Name: storage.SpaceLeft, Check: func(context.Context) error { return full }},
 		}}}
 		var err error
-		if n.api, err = httpapi.New(httpapi.Config{Ready: n.ready, Log: slog.New(slog.DiscardHandler)}); err != nil {
+		if n.api, err = httpapi.New(httpapi.Config{Config: exchange.Config{Ready: n.ready, Log: slog.New(slog.DiscardHandler)}}); err != nil {
 			t.Fatal(err)
 		}
 		set := metrics.NewSet()

@@ -13,6 +13,7 @@ import (
 
 	"sluice/access/keys"
 	"sluice/chain"
+	"sluice/exchange"
 	"sluice/httpapi"
 	"sluice/internal/storage"
 )
@@ -31,7 +32,7 @@ const (
 type Config struct {
 	Version     string
 	Profile     Profile
-	LogRequests httpapi.LoggedRequests // "" for all
+	LogRequests exchange.LoggedRequests // "" for all
 
 	Network
 	Callers
@@ -157,7 +158,7 @@ func CheckListenAddress(addr string) error {
 func (c *Config) validateNetwork() error {
 	var errs []error
 	host, _, err := net.SplitHostPort(c.Addr)
-	if err == nil && c.Profile == Local && !c.OpenToNetwork && !httpapi.IsLoopback(host) {
+	if err == nil && c.Profile == Local && !c.OpenToNetwork && !exchange.IsLoopback(host) {
 		errs = append(errs, fmt.Errorf("--addr %s: a local instance requires no keys, so it listens on loopback addresses only, unless --open-to-network is set", c.Addr))
 	}
 	if c.ExternalURL != "" {

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/exchange"
 	"sluice/httpapi"
 	"sluice/internal/testenv"
 	"sluice/ledger"
@@ -71,9 +72,8 @@ func (hangingSessions) Session(ctx context.Context, _ string) (ledger.Session, e
 func startDraining(t *testing.T, sessions session.Store) (*drainingServer, *pipes) {
 	t.Helper()
 	api := testenv.Must(httpapi.New(httpapi.Config{
-		Ready:    func(context.Context) error { return nil },
 		Sessions: session.New(sessions, session.Options{}),
-		Log:      slog.New(slog.DiscardHandler),
+		Config:   exchange.Config{Ready: func(context.Context) error { return nil }, Log: slog.New(slog.DiscardHandler)},
 	}))(t)
 	listener := &pipes{dialed: make(chan net.Conn), closed: make(chan struct{})}
 	server := &drainingServer{api: api, http: httpapi.NewHTTPServer(api)}

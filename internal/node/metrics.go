@@ -13,6 +13,7 @@ import (
 	"sluice/blob"
 	"sluice/collect"
 	"sluice/database"
+	"sluice/exchange"
 	"sluice/httpapi"
 	"sluice/internal/connlimit"
 	"sluice/internal/metrics"
@@ -54,7 +55,7 @@ func (n *Node) registerMetrics() {
 // DescribeMetrics returns all metrics that a node can have, in the order of their names.
 func DescribeMetrics() []metrics.Metric {
 	set := metrics.NewSet()
-	httpapi.DescribeMetrics(set)
+	exchange.DescribeMetrics(set)
 	registerProcess(set, "")
 	registerReadiness(set, nil)
 	registerTasks(set, nil)

@@ -12,6 +12,7 @@ import (
 	"sluice/collect"
 	"sluice/console"
 	"sluice/database"
+	"sluice/exchange"
 	"sluice/httpapi"
 	"sluice/internal/datadir"
 	"sluice/internal/storage"
@@ -221,6 +222,20 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 	}
 	n.limiter = access.NewLimiter(access.LimiterOptions{Key: c.KeyLimits, Address: c.AddressLimits, Usage: stores.Meta})
 	return httpapi.New(httpapi.Config{
+		Config: exchange.Config{
+			Keys:           n.keys,
+			Local:          exchange.Local{AllowedHosts: c.AllowedHosts, CORSOrigins: c.CORSOrigins, OpenToNetwork: c.OpenToNetwork},
+			Ready:          n.ready,
+			Fence:          stores.Fence,
+			Log:            n.log,
+			RequestLog:     n.requestLog,
+			LoggedRequests: c.LogRequests,
+			Limiter:        n.limiter,
+			TrustedProxies: proxies,
+			MaxRequests:    int64(c.MaxRequests),
+			Metrics:        n.metrics,
+			Tracer:         n.tracer,
+		},
 		Version:            c.Version,
 		BasePath:           c.BasePath,
 		URL:                c.ExternalURL,
@@ -232,23 +247,11 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 		PublicCacheControl: c.PublicCacheControl,
 		OlderNodes:         n.members.olderNodes,
 		Payment:            n.payment(),
-		Keys:               n.keys,
 		Inspection:         n.stores.Meta,
 		Census:             n.census.recent,
 		Console:            page,
-		Fence:              stores.Fence,
-		Limiter:            n.limiter,
-		TrustedProxies:     proxies,
-		MaxRequests:        int64(c.MaxRequests),
-		Metrics:            n.metrics,
-		Tracer:             n.tracer,
-		Local:              httpapi.Local{AllowedHosts: c.AllowedHosts, CORSOrigins: c.CORSOrigins, OpenToNetwork: c.OpenToNetwork},
 		Faucet:             c.faucet(),
 		Faults:             c.Faults,
 		FaultSeed:          c.FaultSeed,
-		Ready:              n.ready,
-		Log:                n.log,
-		RequestLog:         n.requestLog,
-		LoggedRequests:     c.LogRequests,
 	})
 }

@@ -1,4 +1,4 @@
-package httpapi
+package exchange
 
 import (
 	"cmp"
@@ -18,9 +18,9 @@ const (
 	// repliesMemory is what all of a node's replies may have together, in bytes. Those to callers
 	// without a key may have three quarters of it.
 	repliesMemory = 64 << 20
-	// callerReplies is what the replies to one caller may have, unless it may make any number of
+	// CallerReplies is what the replies to one caller may have, unless it may make any number of
 	// concurrent requests.
-	callerReplies = repliesMemory / 4
+	CallerReplies = repliesMemory / 4
 	// smallReply is the size up to which a reply is not counted: the limits on connections and
 	// concurrent requests bound how many there are.
 	smallReply = 4 << 10
@@ -33,7 +33,7 @@ var (
 	// errRepliesOfCaller reports that the caller's unread replies have all that it may have.
 	errRepliesOfCaller = fmt.Errorf("%w: too many bytes of responses wait for the client", access.ErrConcurrent)
 	// errRepliesOfNode reports that unread replies of all callers have all that there is.
-	errRepliesOfNode = fmt.Errorf("%w: too many bytes of responses wait for their clients", errTooBusy)
+	errRepliesOfNode = fmt.Errorf("%w: too many bytes of responses wait for their clients", ErrTooBusy)
 )
 
 // replies counts the memory of replies. It is safe for concurrent use.
@@ -66,7 +66,7 @@ type waiter struct {
 // newReplies returns the bounds for a node that serves maxRequests concurrent requests. A part of
 // them may wait for memory, so that the others can be served.
 func newReplies(maxRequests int64) *replies {
-	return &replies{most: repliesMemory, callerMost: callerReplies, maxWaiting: int(max(1, maxRequests/8)), callers: map[*access.Allowance]int64{}}
+	return &replies{most: repliesMemory, callerMost: CallerReplies, maxWaiting: int(max(1, maxRequests/8)), callers: map[*access.Allowance]int64{}}
 }
 
 // held returns the bytes that are counted.
@@ -77,7 +77,7 @@ func (s *replies) held() int64 {
 }
 
 // acquire waits until r.size bytes are free. It returns an error that is access.ErrConcurrent if
-// the caller has too much, errTooBusy if all have, or the error of ctx.
+// the caller has too much, ErrTooBusy if all have, or the error of ctx.
 func (s *replies) acquire(ctx context.Context, r *reply) error {
 	s.mu.Lock()
 	if s.obstacle(r) == nil {

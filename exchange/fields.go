@@ -1,20 +1,18 @@
-package httpapi
+package exchange
 
 import (
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"sluice/wire"
 )
 
-// fields are the header fields of one response. Names must be in canonical form.
+// Fields are the header fields of one response. Names must be in canonical form.
 //
 // net/http clones, sorts and checks the fields that it is given. If the connection can insert
 // fields, net/http gets only those that it frames the response by, and the connection the others,
 // as text.
-type fields struct {
+type Fields struct {
 	header  http.Header // of net/http
 	inserts bool        // the connection inserts text; false if it cannot, or must not any more
 	text    []byte      // fields as they are sent
@@ -27,26 +25,29 @@ type fields struct {
 	}
 }
 
-// set makes value the only one of the field.
-func (f *fields) set(name, value string) {
+// NewFields returns the fields of a response that has the header.
+func NewFields(header http.Header) Fields { return Fields{header: header} }
+
+// Set makes value the only one of the field.
+func (f *Fields) Set(name, value string) {
 	if f.inserts && !isFraming(name) {
 		if f.inText&bitOf(name) == 0 && !hasLineBreak(value) {
 			f.insert(name, value)
 			return
 		}
-		f.giveAll()
+		f.All()
 	}
 	f.put(name, value)
 }
 
-// add adds a value to the field.
-func (f *fields) add(name, value string) {
+// Add adds a value to the field.
+func (f *Fields) Add(name, value string) {
 	if f.inserts && !isFraming(name) {
 		if !hasLineBreak(value) {
 			f.insert(name, value)
 			return
 		}
-		f.giveAll()
+		f.All()
 	}
 	if values := f.header[name]; values != nil {
 		f.header[name] = append(values, value)
@@ -56,7 +57,7 @@ func (f *fields) add(name, value string) {
 }
 
 // put puts a single value into the header of net/http.
-func (f *fields) put(name, value string) {
+func (f *Fields) put(name, value string) {
 	if f.used == len(f.memory.values) {
 		f.header[name] = []string{value}
 		return
@@ -66,7 +67,7 @@ func (f *fields) put(name, value string) {
 	f.header[name] = f.memory.values[f.used-1 : f.used : f.used] // append copies it
 }
 
-func (f *fields) insert(name, value string) {
+func (f *Fields) insert(name, value string) {
 	if f.text == nil {
 		f.text = f.memory.text[:0]
 	}
@@ -97,8 +98,8 @@ func hasLineBreak(value string) bool {
 	return strings.IndexByte(value, '\n') >= 0 || strings.IndexByte(value, '\r') >= 0
 }
 
-// giveAll gives all fields to net/http, also those that are set later. It returns the header.
-func (f *fields) giveAll() http.Header {
+// All gives all fields to net/http, also those that are set later. It returns the header.
+func (f *Fields) All() http.Header {
 	f.inserts = false
 	for line := range strings.Lines(string(f.text)) {
 		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\r\n"), ": ")
@@ -108,11 +109,11 @@ func (f *fields) giveAll() http.Header {
 	return f.header
 }
 
-// has reports whether the field has a value.
-func (f *fields) has(name string) bool { return f.giveAll()[name] != nil }
+// Has reports whether the field has a value.
+func (f *Fields) Has(name string) bool { return f.All()[name] != nil }
 
-// remove removes the field.
-func (f *fields) remove(name string) { delete(f.giveAll(), name) }
+// Remove removes the field.
+func (f *Fields) Remove(name string) { delete(f.All(), name) }
 
 // dates caches the texts of times in whole seconds, which many responses share: the present, and
 // when the blobs that are read often were stored.
@@ -123,8 +124,8 @@ type date struct {
 	text string
 }
 
-// httpDate returns a time in whole seconds as an HTTP-date.
-func httpDate(t time.Time) string {
+// Date returns a time in whole seconds as an HTTP-date.
+func Date(t time.Time) string {
 	unix := t.Unix()
 	cached := &dates[uint64(unix)%uint64(len(dates))]
 	if d := cached.Load(); d != nil && d.unix == unix {
@@ -134,18 +135,3 @@ func httpDate(t time.Time) string {
 	cached.Store(d)
 	return d.text
 }
-
-// Headers for cross-origin pages: what a page may send, and what it may read of a response in
-// addition to the safelisted headers.
-var (
-	corsRequestHeaders = strings.Join([]string{
-		"Authorization", wire.HeaderBlobExpires, "Cache-Control", wire.HeaderContentDigest, "Content-Disposition", "Content-Language", "Content-Type", wire.HeaderIdempotencyKey, "If-Match",
-		"If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range", wire.HeaderReprDigest,
-		wire.HeaderAPIKey, wire.HeaderRequestID, wire.HeaderMicropayment, wire.HeaderSessionID, wire.HeaderMaxChunksets,
-	}, ", ")
-	corsResponseHeaders = strings.Join([]string{
-		"Accept-Ranges", wire.HeaderBlobExpires, wire.HeaderChunksetPrice, wire.HeaderChunksetsCharged, wire.HeaderChunksetsLeft,
-		wire.HeaderChunksetsRequired, "Content-Disposition", "Content-Length", "Content-Range", "ETag", "Last-Modified", "RateLimit", "RateLimit-Policy",
-		wire.HeaderReprDigest, "Retry-After", "Server-Timing", "WWW-Authenticate", wire.HeaderRequestID,
-	}, ", ")
-)

@@ -1,4 +1,4 @@
-package httpapi
+package exchange
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"sluice/access"
 )
 
-// setRateLimitHeaders sets the headers of draft-ietf-httpapi-ratelimit-headers-10.
-func setRateLimitHeaders(x *exchange, a *access.Allowance) {
+// setRateLimitFields sets the headers of draft-ietf-httpapi-ratelimit-headers-10.
+func setRateLimitFields(x *Exchange, a *access.Allowance) {
 	limits := a.Limits()
 	var policies []string
 	for _, one := range []struct {
@@ -25,10 +25,10 @@ func setRateLimitHeaders(x *exchange, a *access.Allowance) {
 		}
 	}
 	if len(policies) > 0 {
-		x.header.set("Ratelimit-Policy", strings.Join(policies, ", "))
+		x.Fields.Set("Ratelimit-Policy", strings.Join(policies, ", "))
 	}
 	if limits.RequestsPerSecond > 0 {
 		left, reset := a.Requests()
-		x.header.set("Ratelimit", fmt.Sprintf("%q;r=%d;t=%d", "requests", left, seconds(reset)))
+		x.Fields.Set("Ratelimit", fmt.Sprintf("%q;r=%d;t=%d", "requests", left, seconds(reset)))
 	}
 }

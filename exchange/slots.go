@@ -1,4 +1,4 @@
-package httpapi
+package exchange
 
 import (
 	"fmt"
@@ -29,17 +29,17 @@ type slot struct {
 }
 
 // take takes a slot for a caller with a key that is known or being looked up, or returns
-// errTooBusy.
+// ErrTooBusy.
 func (s *slot) take(of *slots) error {
 	if of.active.Add(1) > of.max {
 		of.active.Add(-1)
-		return fmt.Errorf("%w: the limit is %d", errTooBusy, of.max)
+		return fmt.Errorf("%w: the limit is %d", ErrTooBusy, of.max)
 	}
 	s.of = of
 	return nil
 }
 
-// takeAnonymous takes a slot for any other caller, or returns errTooBusy.
+// takeAnonymous takes a slot for any other caller, or returns ErrTooBusy.
 func (s *slot) takeAnonymous(of *slots) error {
 	if err := of.addAnonymous(); err != nil {
 		return err // before active is counted: a refused request takes no slot for a moment either
@@ -56,7 +56,7 @@ func (s *slots) addAnonymous() error {
 	limit := s.max - s.max/4
 	if s.anonymous.Add(1) > limit {
 		s.anonymous.Add(-1)
-		return fmt.Errorf("%w: the limit without a key is %d", errTooBusy, limit)
+		return fmt.Errorf("%w: the limit without a key is %d", ErrTooBusy, limit)
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func (s *slot) identify() {
 }
 
 // makeAnonymous makes a taken slot count for a caller without a key. If there are too many, it
-// releases the slot and returns errTooBusy.
+// releases the slot and returns ErrTooBusy.
 func (s *slot) makeAnonymous() error {
 	if s.anonymous {
 		return nil
@@ -105,12 +105,12 @@ func (s *slots) beginHold() bool {
 
 func (s *slots) endHold() { s.held.Add(-1) }
 
-// beginLookup counts the lookup of a key that is not known, or returns errTooBusy.
+// beginLookup counts the lookup of a key that is not known, or returns ErrTooBusy.
 func (s *slots) beginLookup() (done func(), err error) {
 	done = func() { s.lookups.Add(-1) }
 	if limit := max(1, s.max/8); s.lookups.Add(1) > limit {
 		done()
-		return nil, fmt.Errorf("%w: the limit of lookups of keys is %d", errTooBusy, limit)
+		return nil, fmt.Errorf("%w: the limit of lookups of keys is %d", ErrTooBusy, limit)
 	}
 	return done, nil
 }

@@ -1,4 +1,4 @@
-package httpapi
+package exchange
 
 import "sluice/access"
 

@@ -1,4 +1,4 @@
-package httpapi
+package exchange
 
 import (
 	"context"
@@ -15,9 +15,10 @@ const (
 	heldStep = time.Second
 )
 
-// awaitPermission returns nil if the exchange may write. While the fence does not know whether this
+// AwaitPermission returns nil if the exchange may write. While the fence does not know whether this
 // database owns the bytes, it waits, unless too many others do.
-func (s *Server) awaitPermission(x *exchange) error {
+func (x *Exchange) AwaitPermission() error {
+	s := x.service
 	if s.fence == nil {
 		return nil
 	}
@@ -27,14 +28,14 @@ func (s *Server) awaitPermission(x *exchange) error {
 	}
 	defer s.slots.endHold()
 	for range heldFor / heldStep {
-		step, cancel := context.WithTimeout(x.r.Context(), heldStep)
+		step, cancel := context.WithTimeout(x.Request.Context(), heldStep)
 		err = s.fence.Await(step)
 		cancel()
 		switch {
-		case !errors.Is(err, blob.ErrFenceWaits) || x.r.Context().Err() != nil:
+		case !errors.Is(err, blob.ErrFenceWaits) || x.Request.Context().Err() != nil:
 			return err
 		case s.draining.Load():
-			return errDraining
+			return ErrDraining
 		}
 	}
 	return err

@@ -1,0 +1,81 @@
+package exchange
+
+import (
+	"context"
+	"fmt"
+
+	"sluice/access"
+)
+
+// RequireScope requires that the caller has a key with the scope.
+func (x *Exchange) RequireScope(scope access.Scope) error {
+	switch {
+	case x.BadCredential != nil:
+		return x.BadCredential
+	case x.Caller == nil:
+		return ErrNoCredential
+	case !x.Caller.Has(scope):
+		return fmt.Errorf("%w: this needs %q", access.ErrScope, scope)
+	default:
+		return nil
+	}
+}
+
+// Grant requires that the caller's key has the scope for the account, and remembers it for Recheck.
+func (x *Exchange) Grant(scope access.Scope, account string) error {
+	x.granted = grant{scope, account}
+	return x.granted.allowed(x.Caller)
+}
+
+// GrantMore is Grant for a request that needs a second grant.
+func (x *Exchange) GrantMore(scope access.Scope, account string) error {
+	x.grantedMore = grant{scope, account}
+	return x.grantedMore.allowed(x.Caller)
+}
+
+// Recheck returns why the caller may no longer do what they were granted, or nil. It is called
+// after what may take long and before the request takes effect, for a key that was revoked or
+// changed meanwhile.
+func (x *Exchange) Recheck(ctx context.Context) error {
+	if x.Caller == nil {
+		return nil
+	}
+	current, err := x.service.keys.Recheck(ctx, x.Caller)
+	if err != nil {
+		return err
+	}
+	x.Caller = current
+	if err := x.granted.allowed(current); err != nil {
+		return err
+	}
+	return x.grantedMore.allowed(current)
+}
+
+// RequireAccount requires that the caller has a key with the scope for the account. It allows
+// everything on a local instance.
+func (x *Exchange) RequireAccount(scope access.Scope, account string) error {
+	switch {
+	case x.Local:
+		return nil
+	case x.Caller == nil:
+		return ErrNoCredential
+	default:
+		return x.Grant(scope, account)
+	}
+}
+
+// Owner returns the quota group charged for this caller's writes, or "".
+func (x *Exchange) Owner() string {
+	if x.Caller == nil {
+		return ""
+	}
+	return x.Caller.Group()
+}
+
+// CallerScope returns the part of an idempotency key's scope that identifies the caller.
+func (x *Exchange) CallerScope() string {
+	if x.Caller == nil {
+		return ""
+	}
+	return " by key " + x.Caller.ID()
+}

@@ -1,0 +1,25 @@
+package exchange
+
+// The bounds on pages of lists.
+const (
+	// PageBytes bounds a page's texts, with database.EntryCharge for each entry. In JSON they are
+	// at most twice as long, because names have no control characters.
+	PageBytes = 512 << 10
+	// pageMemory is what a page takes while it is made: its rows, the values that are encoded, and
+	// their encoding, which grows. entryMemory is the same for a page with few entries.
+	pageMemory  = 6 * PageBytes
+	entryMemory = 32 << 10
+	// EntriesOfRequest is how many entries cost their caller as much as a request.
+	EntriesOfRequest = 100
+)
+
+// HoldPage waits until a page of at most limit entries may be made; see HoldReply.
+func (x *Exchange) HoldPage(limit int) error {
+	return x.HoldReply(min(pageMemory, int64(limit)*entryMemory))
+}
+
+// SpendPage counts a page with this number of entries against the caller's request rate: a page of
+// many entries costs as much as several requests.
+func (x *Exchange) SpendPage(entries int) {
+	x.Allowance.Spend(int64(max(0, entries-1) / EntriesOfRequest))
+}
