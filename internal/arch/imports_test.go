@@ -197,6 +197,8 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return slices.Concat([]string{"internal", "exchange", "httpapi", "console", "metering"}, services, contracts, pure), true
 	case within(dir, "s3api/internal/sigv4"):
 		return nil, true
+	case within(dir, "s3api/internal/checksums"):
+		return []string{"checksum"}, true
 	case within(dir, "metering"):
 		return slices.Concat([]string{"internal", "wire"}, services, money), true
 	case within(dir, "blob"):

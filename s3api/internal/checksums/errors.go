@@ -1,0 +1,16 @@
+package checksums
+
+import "errors"
+
+// Errors of what clients send, by the code that S3 answers with. Their texts name the field.
+var (
+	// ErrInvalidRequest means that a checksum is stated in a wrong form, or several are.
+	ErrInvalidRequest = errors.New("invalid checksum")
+	// ErrInvalidDigest means that Content-MD5 is not the base64 form of 16 bytes.
+	ErrInvalidDigest = errors.New("the Content-MD5 is not valid")
+	// ErrBadDigest means that the body has another checksum than was stated.
+	ErrBadDigest = errors.New("the body has another checksum than the request states")
+	// ErrMalformedTrailer means that a body's trailer lacks the checksum that was announced, or has
+	// it in a wrong form.
+	ErrMalformedTrailer = errors.New("the trailer does not have the checksum that was announced")
+)
