@@ -47,7 +47,7 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 // headerPrefix begins the name of every header with a checksum.
 const headerPrefix = "x-amz-checksum-"
 
-// Header returns the name of the header or trailer field with the checksum, in lower case.
+// Header names the header or trailer field with the checksum, in lower case.
 func (a Algorithm) Header() string { return headerPrefix + strings.ToLower(string(a)) }
 
 // algorithmOf returns the algorithm with this header. The name must be in lower case.
@@ -122,13 +122,13 @@ func decode(text string, size int) ([]byte, bool) {
 // String returns the checksum in base64, or nothing for none.
 func (v Value) String() string { return base64.StdEncoding.EncodeToString(v.Sum) }
 
-// Type says how the checksum of an object that was uploaded in parts comes from theirs.
+// Type says how an object's checksum comes from its parts' checksums.
 type Type string
 
 // The types.
 const (
-	Composite  Type = "COMPOSITE"   // the checksum of the parts' checksums
-	FullObject Type = "FULL_OBJECT" // the checksum of the whole content
+	Composite  Type = "COMPOSITE"   // computed over the parts' checksums
+	FullObject Type = "FULL_OBJECT" // computed over the whole content
 )
 
 // ParseType returns the type with this name, in any case. With no name it is the one that S3
@@ -144,7 +144,7 @@ func ParseType(a Algorithm, name string) (Type, error) {
 	return "", fmt.Errorf("%w: the checksum type must be COMPOSITE or FULL_OBJECT, and one that %s has", ErrInvalidRequest, a)
 }
 
-// CompositeOf returns the composite checksum of an object from its parts' checksums, in the form
+// CompositeOf returns an object's composite checksum from its parts' checksums, in the form
 // that S3 gives it: base64, a hyphen and the number of parts.
 func CompositeOf(a Algorithm, parts []Value) string {
 	h := a.New()

@@ -1,0 +1,80 @@
+package document
+
+import (
+	"encoding/xml"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"sluice/internal/testenv"
+)
+
+// FuzzDecode checks that the decoders return what is within the bounds, or ErrMalformed.
+func FuzzDecode(f *testing.F) {
+	for _, content := range []string{`<Part><PartNumber>1</PartNumber><ETag>e</ETag></Part>`, `<Object><Key>k</Key></Object>`, `<LocationConstraint>a</LocationConstraint>`} {
+		for _, root := range []string{"CompleteMultipartUpload", "Delete", "CreateBucketConfiguration"} {
+			f.Add([]byte(`<?xml version="1.0"?><` + root + ` xmlns="` + namespace + `">` + content + `</` + root + `>`))
+		}
+	}
+	f.Add([]byte(`<!DOCTYPE a [<!ENTITY b "c">]><Delete><Object><Key>&b;</Key></Object></Delete>`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		parts, err := DecodeComplete(body)
+		if err == nil && (len(parts) < 1 || len(parts) > MostParts) || err != nil && !errors.Is(err, ErrMalformed) {
+			t.Errorf("%d parts, error %v", len(parts), err)
+		}
+		for _, part := range parts {
+			if part.Number < 1 || part.Number > MostParts {
+				t.Errorf("part %d", part.Number)
+			}
+		}
+		d, err := DecodeDelete(body)
+		if err == nil && (len(d.Objects) < 1 || len(d.Objects) > MostDeletes) || err != nil && !errors.Is(err, ErrMalformed) {
+			t.Errorf("%d keys, error %v", len(d.Objects), err)
+		}
+		for _, o := range d.Objects {
+			if o.Key == "" || !utf8.ValidString(o.Key) {
+				t.Errorf("key %q", o.Key)
+			}
+		}
+		if _, err := DecodeCreateBucket(body); err != nil && !errors.Is(err, ErrMalformed) {
+			t.Error(err)
+		}
+	})
+}
+
+// FuzzNames checks that a listing gives every key back, as it is if XML can hold it, and with
+// EncodingURL in any case.
+func FuzzNames(f *testing.F) {
+	for _, name := range []string{"a b", "a+b/ü", "%", "\x00\uffff", "<&>'\"\r\n\t", " ", "//../"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if !utf8.ValidString(name) {
+			return
+		}
+		plain, err := readBack(t, ListBucketResultV2{Contents: []Object{{Key: Name(name)}}})
+		if heldAll := strings.IndexFunc(name, func(r rune) bool { return !held(r) }) < 0; heldAll != (err == nil) || heldAll && plain != name {
+			t.Errorf("%q was read as %q: %v", name, plain, err)
+		}
+		encoded, err := readBack(t, ListBucketResultV2{EncodingType: EncodingURL, Contents: []Object{{Key: Name(name)}}})
+		testenv.OK(t, err)
+		if got, err := url.QueryUnescape(encoded); err != nil || got != name {
+			t.Errorf("%q was written as %q and read as %q: %v", name, encoded, got, err)
+		}
+	})
+}
+
+// readBack returns a listing's key as a client reads it.
+func readBack(t *testing.T, r Response) (string, error) {
+	t.Helper()
+	var read struct {
+		Contents []struct{ Key string }
+	}
+	if err := xml.Unmarshal(Encode(r), &read); err != nil {
+		return "", err
+	}
+	testenv.Equal(t, len(read.Contents), 1, "keys")
+	return read.Contents[0].Key, nil
+}

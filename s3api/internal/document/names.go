@@ -1,0 +1,83 @@
+package document
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// EncodingURL is the only encoding-type: keys are written as in a URL's query.
+const EncodingURL = "url"
+
+// Name is a key, or what a listing selects keys by. A character that XML 1.0 cannot hold is written
+// as a reference to it: many parsers refuse that, but none reads another key. EncodingURL leaves
+// no such character.
+type Name string
+
+// MarshalXML implements xml.Marshaler.
+func (n Name) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
+	text, err := escaped(string(n))
+	if err != nil {
+		return err
+	}
+	return e.EncodeElement(struct {
+		Text string `xml:",innerxml"`
+	}{text}, start)
+}
+
+// escaped returns a name as an element's content.
+func escaped(name string) (string, error) {
+	var out bytes.Buffer
+	for _, r := range name {
+		if !held(r) {
+			fmt.Fprintf(&out, "&#x%X;", r)
+			continue
+		}
+		if err := xml.EscapeText(&out, utf8.AppendRune(nil, r)); err != nil {
+			return "", err
+		}
+	}
+	return out.String(), nil
+}
+
+// held reports whether a document can have a character (XML 1.0, production 2).
+func held(r rune) bool {
+	return r == '\t' || r == '\n' || r == '\r' || r >= ' ' && r <= 0xd7ff || r >= 0xe000 && r <= 0xfffd || r >= 0x10000
+}
+
+// inURL returns a name as S3 writes it for EncodingURL: letters, digits and -_.*/ as they are, a
+// space as a plus sign, and all other bytes as percent and two digits.
+func inURL(name Name) Name {
+	const digits = "0123456789ABCDEF"
+	var out strings.Builder
+	for _, c := range []byte(name) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-_.*/", c) >= 0:
+			out.WriteByte(c)
+		case c == ' ':
+			out.WriteByte('+')
+		default:
+			out.Write([]byte{'%', digits[c>>4], digits[c&15]})
+		}
+	}
+	return Name(out.String())
+}
+
+// encodeURL writes names for EncodingURL.
+func encodeURL(names ...*Name) {
+	for _, name := range names {
+		*name = inURL(*name)
+	}
+}
+
+// Time is written as S3 writes times: in UTC, and in whole seconds, so that it is the same time as
+// in the header Last-Modified.
+type Time struct{ time.Time }
+
+// MarshalText implements encoding.TextMarshaler.
+func (t Time) MarshalText() ([]byte, error) {
+	return t.UTC().Truncate(time.Second).AppendFormat(nil, "2006-01-02T15:04:05.000Z"), nil
+}

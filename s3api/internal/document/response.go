@@ -1,0 +1,198 @@
+// Package document reads and writes the XML documents of S3 ("Actions" in the Amazon S3 API
+// Reference). It knows no HTTP and no storage.
+//
+// A document to read is bounded in depth and elements, and has no declarations, so that it cannot
+// expand. One to write is built in memory: the largest is one page from a listing.
+package document
+
+import (
+	"encoding/xml"
+	"fmt"
+)
+
+// namespace is what S3 calls its elements by. Some clients leave it out.
+const namespace = "http://s3.amazonaws.com/doc/2006-03-01/"
+
+// Response is a document that Encode writes.
+type Response interface {
+	// document returns what encoding/xml is to write.
+	document() any
+}
+
+// Encode returns a response's document.
+func Encode(r Response) []byte {
+	text, err := xml.Marshal(r.document())
+	if err != nil {
+		panic(fmt.Sprintf("document: %T cannot be written: %v", r, err)) // the types are closed
+	}
+	return append([]byte(xml.Header), text...)
+}
+
+// Checksums are an object's or a part's flexible checksums in base64. Empty ones are left out.
+type Checksums struct {
+	ChecksumCRC32     string `xml:",omitempty"`
+	ChecksumCRC32C    string `xml:",omitempty"`
+	ChecksumCRC64NVME string `xml:",omitempty"`
+	ChecksumSHA1      string `xml:",omitempty"`
+	ChecksumSHA256    string `xml:",omitempty"`
+	ChecksumType      string `xml:",omitempty"` // COMPOSITE or FULL_OBJECT
+}
+
+// Owner is an owner, or who began an upload.
+type Owner struct {
+	ID          string
+	DisplayName string
+}
+
+// Error is the body of an error's response. Empty members but Code, Message and RequestID are left
+// out.
+type Error struct {
+	XMLName   xml.Name `xml:"Error"`
+	Code      string
+	Message   string
+	Condition string `xml:",omitempty"` // the header with the condition that does not hold
+	Key       Name   `xml:",omitempty"`
+	Bucket    string `xml:"BucketName,omitempty"`
+	UploadID  string `xml:"UploadId,omitempty"`
+	Resource  Name   `xml:",omitempty"`
+	RequestID string `xml:"RequestId"`
+	HostID    string `xml:"HostId,omitempty"`
+}
+
+func (r Error) document() any { return r }
+
+// ListAllMyBucketsResult is the list of buckets.
+type ListAllMyBucketsResult struct {
+	XMLName           xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListAllMyBucketsResult"`
+	Owner             Owner
+	Buckets           []Bucket `xml:"Buckets>Bucket"`
+	ContinuationToken string   `xml:",omitempty"` // names the next page
+	Prefix            string   `xml:",omitempty"`
+}
+
+// Bucket is a bucket in a list.
+type Bucket struct {
+	Name         string
+	CreationDate Time
+	BucketRegion string `xml:",omitempty"`
+}
+
+func (r ListAllMyBucketsResult) document() any {
+	return struct {
+		ListAllMyBucketsResult
+		Buckets bucketList // that is there without a bucket, too
+	}{r, bucketList{r.Buckets}}
+}
+
+type bucketList struct{ Bucket []Bucket }
+
+// LocationConstraint is a bucket's region. An empty one is us-east-1.
+type LocationConstraint struct {
+	XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ LocationConstraint"`
+	Region  string   `xml:",chardata"`
+}
+
+func (r LocationConstraint) document() any { return r }
+
+// VersioningConfiguration is whether a bucket keeps versions. With an empty Status it never did.
+type VersioningConfiguration struct {
+	XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ VersioningConfiguration"`
+	Status  string   `xml:",omitempty"` // Enabled or Suspended
+}
+
+func (r VersioningConfiguration) document() any { return r }
+
+// CopyObjectResult is what a copy has created.
+type CopyObjectResult struct {
+	XMLName      xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CopyObjectResult"`
+	LastModified Time
+	ETag         string
+	Checksums
+}
+
+func (r CopyObjectResult) document() any { return r }
+
+// DeleteResult is what a request that deletes keys has done.
+type DeleteResult struct {
+	XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ DeleteResult"`
+	Deleted []Deleted
+	Errors  []DeleteError `xml:"Error"`
+}
+
+// Deleted is a key that was deleted, or was not there.
+type Deleted struct {
+	Key       Name
+	VersionID string `xml:"VersionId,omitempty"`
+}
+
+// DeleteError is a key that was not deleted.
+type DeleteError struct {
+	Key       Name
+	VersionID string `xml:"VersionId,omitempty"`
+	Code      string
+	Message   string
+}
+
+func (r DeleteResult) document() any { return r }
+
+// GetObjectAttributesResponse has those attributes that were requested.
+type GetObjectAttributesResponse struct {
+	XMLName      xml.Name     `xml:"http://s3.amazonaws.com/doc/2006-03-01/ GetObjectAttributesResponse"`
+	ETag         string       `xml:",omitempty"` // without quotes
+	Checksum     *Checksums   `xml:",omitempty"`
+	ObjectParts  *ObjectParts `xml:",omitempty"`
+	StorageClass string       `xml:",omitempty"`
+	ObjectSize   *int64       `xml:",omitempty"`
+}
+
+// ObjectParts is a page with an object's parts.
+type ObjectParts struct {
+	PartsCount           int
+	PartNumberMarker     int
+	NextPartNumberMarker int
+	MaxParts             int
+	IsTruncated          bool
+	Parts                []ObjectPart `xml:"Part"`
+}
+
+// ObjectPart is an object's part.
+type ObjectPart struct {
+	PartNumber int
+	Size       int64
+	Checksums
+}
+
+func (r GetObjectAttributesResponse) document() any { return r }
+
+// PostResponse is what a form's upload has created.
+type PostResponse struct {
+	XMLName  xml.Name `xml:"PostResponse"`
+	Location string
+	Bucket   string
+	Key      Name
+	ETag     string
+}
+
+func (r PostResponse) document() any { return r }
+
+// AccessControlPolicy is the access list for what only its owner may use.
+type AccessControlPolicy struct {
+	XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ AccessControlPolicy"`
+	Owner   Owner
+}
+
+func (r AccessControlPolicy) document() any {
+	type grantee struct {
+		Instance string `xml:"xmlns:xsi,attr"`
+		Type     string `xml:"xsi:type,attr"`
+		Owner
+	}
+	type grant struct {
+		Grantee    grantee
+		Permission string
+	}
+	return struct {
+		AccessControlPolicy
+		Grants []grant `xml:"AccessControlList>Grant"`
+	}{r, []grant{{grantee{"http://www.w3.org/2001/XMLSchema-instance", "CanonicalUser", r.Owner}, "FULL_CONTROL"}}}
+}

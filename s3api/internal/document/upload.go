@@ -1,0 +1,109 @@
+package document
+
+import (
+	"encoding/xml"
+	"slices"
+)
+
+// InitiateMultipartUploadResult names an upload that was begun.
+type InitiateMultipartUploadResult struct {
+	XMLName  xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ InitiateMultipartUploadResult"`
+	Bucket   string
+	Key      Name
+	UploadID string `xml:"UploadId"`
+}
+
+func (r InitiateMultipartUploadResult) document() any { return r }
+
+// CopyPartResult is what a copy into a part has created.
+type CopyPartResult struct {
+	XMLName      xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CopyPartResult"`
+	LastModified Time
+	ETag         string
+	Checksums
+}
+
+func (r CopyPartResult) document() any { return r }
+
+// CompleteMultipartUploadResult is the object that an upload has become.
+type CompleteMultipartUploadResult struct {
+	XMLName  xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CompleteMultipartUploadResult"`
+	Location string
+	Bucket   string
+	Key      Name
+	ETag     string
+	Checksums
+}
+
+func (r CompleteMultipartUploadResult) document() any { return r }
+
+// ListPartsResult is a page with an upload's parts.
+type ListPartsResult struct {
+	XMLName              xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListPartsResult"`
+	Bucket               string
+	Key                  Name
+	UploadID             string `xml:"UploadId"`
+	PartNumberMarker     int
+	NextPartNumberMarker int
+	MaxParts             int
+	IsTruncated          bool
+	Parts                []Part `xml:"Part"`
+	Initiator            Owner
+	Owner                Owner
+	StorageClass         string
+	ChecksumAlgorithm    string `xml:",omitempty"`
+	ChecksumType         string `xml:",omitempty"`
+}
+
+// Part is an upload's part.
+type Part struct {
+	PartNumber   int
+	LastModified Time
+	ETag         string
+	Size         int64
+	Checksums
+}
+
+func (r ListPartsResult) document() any { return r }
+
+// ListMultipartUploadsResult is a page with open uploads. Its names are as they are: with
+// EncodingURL, Encode writes them so.
+type ListMultipartUploadsResult struct {
+	XMLName            xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListMultipartUploadsResult"`
+	Bucket             string
+	KeyMarker          Name
+	UploadIDMarker     string `xml:"UploadIdMarker"`
+	NextKeyMarker      Name   `xml:",omitempty"`
+	NextUploadIDMarker string `xml:"NextUploadIdMarker,omitempty"`
+	Prefix             Name   `xml:",omitempty"`
+	Delimiter          Name   `xml:",omitempty"`
+	EncodingType       string `xml:",omitempty"` // empty or EncodingURL
+	MaxUploads         int
+	IsTruncated        bool
+	Uploads            []Upload `xml:"Upload"`
+	CommonPrefixes     []CommonPrefix
+}
+
+// Upload is an open upload.
+type Upload struct {
+	Key               Name
+	UploadID          string `xml:"UploadId"`
+	Initiator         Owner
+	Owner             Owner
+	StorageClass      string
+	Initiated         Time
+	ChecksumAlgorithm string `xml:",omitempty"`
+	ChecksumType      string `xml:",omitempty"`
+}
+
+func (r ListMultipartUploadsResult) document() any {
+	if r.EncodingType != EncodingURL {
+		return r
+	}
+	encodeURL(&r.KeyMarker, &r.NextKeyMarker, &r.Prefix, &r.Delimiter)
+	r.Uploads, r.CommonPrefixes = slices.Clone(r.Uploads), prefixesInURL(r.CommonPrefixes)
+	for i := range r.Uploads {
+		encodeURL(&r.Uploads[i].Key)
+	}
+	return r
+}
