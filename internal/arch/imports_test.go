@@ -195,7 +195,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return slices.Concat([]string{"internal", "exchange", "access", "blob", "access/keys"}, bytes, pure), true
 	case within(dir, "httpapi"):
 		return slices.Concat([]string{"internal", "exchange", "httpapi", "console", "metering"}, services, contracts, pure), true
-	case within(dir, "s3api/internal/sigv4", "s3api/internal/document"):
+	case within(dir, "s3api/internal/sigv4", "s3api/internal/document", "s3api/internal/postpolicy"):
 		return nil, true
 	case within(dir, "s3api/internal/checksums"):
 		return []string{"checksum"}, true

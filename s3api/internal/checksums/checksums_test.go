@@ -139,7 +139,7 @@ func TestReader(t *testing.T) {
 					if string(got) != test.body || !errors.Is(err, test.want) || !errors.Is(again, test.want) {
 						t.Errorf("%s: read %q with error %v, then %v; want %v", name, got, err, again, test.want)
 					}
-					if want := known[a]; (test.want == io.EOF) != (r.Value().String() == want) {
+					if want := known[a]; errors.Is(test.want, io.EOF) != (r.Value().String() == want) {
 						t.Errorf("%s: the value is %q", name, r.Value())
 					}
 				}
