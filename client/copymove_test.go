@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/access"
 	"sluice/client"
-	"sluice/httpapi"
 	"sluice/internal/testenv"
 	"sluice/wire"
 )
@@ -22,7 +22,7 @@ func named(name string) client.BlobName { return client.BlobName{Account: "team"
 
 // A blob is copied, with another type, and then gets another name. No bytes are transferred.
 func ExampleClient_Copy() {
-	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()
 	draft := client.BlobName{Account: "team", Name: "draft.txt"}
 	_, err := c.Put(ctx, "team", "draft.txt", strings.NewReader("hello, world"), client.PutOptions{ContentType: "text/plain"})

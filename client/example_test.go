@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"sluice/access"
 	"sluice/client"
-	"sluice/httpapi"
 )
 
 // ctx is the context of the examples.
@@ -21,7 +21,7 @@ var ctx = context.Background()
 
 // A blob is stored, described and read.
 func Example() {
-	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()
 
 	_, err := c.Put(ctx, "team", "greetings/hello.txt", strings.NewReader("hello, world"), client.PutOptions{ContentType: "text/plain"})
@@ -42,7 +42,7 @@ func Example() {
 
 // Put stores any io.Reader. A stream larger than PutOptions.PartSize is sent in parallel parts.
 func ExampleClient_Put() {
-	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()
 	stream := io.LimitReader(strings.NewReader(strings.Repeat("0123456789", 1000)), 5000)
 	b, err := c.Put(ctx, "team", "numbers", stream, client.PutOptions{PartSize: 1024})
@@ -54,7 +54,7 @@ func ExampleClient_Put() {
 // A blob is copied from one service to another, or to another name. With a StateFile, a later call
 // continues a copy that was interrupted.
 func ExampleClient_PutObject() {
-	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()
 	dir, remove := exampleFolder()
 	defer remove()
@@ -75,7 +75,7 @@ func ExampleClient_PutObject() {
 }
 
 func ExampleClient_PutFile() {
-	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()
 	dir, remove := exampleFolder()
 	defer remove()
@@ -93,7 +93,7 @@ func ExampleClient_PutFile() {
 
 // DownloadFile writes a file that appears when it is complete.
 func ExampleClient_DownloadFile() {
-	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()
 	_, err := c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
 	check(err)
@@ -118,7 +118,7 @@ func ExampleClient_DownloadFile() {
 
 // GetRange reads a part of a blob.
 func ExampleClient_GetRange() {
-	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()
 	_, err := c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
 	check(err)
@@ -133,7 +133,7 @@ func ExampleClient_GetRange() {
 
 // Get returns an io.ReadSeekCloser.
 func ExampleClient_Get() {
-	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()
 	_, err := c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
 	check(err)
@@ -149,7 +149,7 @@ func ExampleClient_Get() {
 
 // Open returns an io.ReaderAt, as archive/zip and others read.
 func ExampleClient_Open() {
-	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()
 	_, err := c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
 	check(err)
@@ -165,7 +165,7 @@ func ExampleClient_Open() {
 
 // Download receives ranges in parallel.
 func ExampleClient_Download() {
-	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()
 	_, err := c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
 	check(err)
@@ -183,7 +183,7 @@ func ExampleClient_Download() {
 
 // FS returns an fs.FS, as html/template, net/http and others read.
 func ExampleClient_FS() {
-	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()
 	for _, name := range []string{"site/index.html", "site/css/main.css", "other"} {
 		_, err := c.Put(ctx, "team", name, strings.NewReader("content of "+name), client.PutOptions{})
@@ -207,7 +207,7 @@ func ExampleClient_FS() {
 
 // List returns names in byte order. With a delimiter it returns groups of names, like folders.
 func ExampleClient_List() {
-	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()
 	for _, name := range []string{"a", "b/1", "b/2", "c"} {
 		_, err := c.Put(ctx, "team", name, strings.NewReader("content"), client.PutOptions{})
@@ -229,7 +229,7 @@ func ExampleClient_List() {
 
 // Errors belong to classes, and *client.Error has their details.
 func ExampleError() {
-	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()
 	_, err := c.Get(ctx, "team", "none", client.GetOptions{})
 	fmt.Println(errors.Is(err, client.ErrNotFound))
@@ -244,7 +244,7 @@ func ExampleError() {
 
 // Delete with a condition deletes only a certain version.
 func ExampleClient_Delete() {
-	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()
 	old, err := c.Put(ctx, "team", "a", strings.NewReader("old"), client.PutOptions{})
 	check(err)
@@ -262,7 +262,7 @@ func ExampleClient_Delete() {
 
 // Uploads returns what interrupted calls of PutFile have left, also by other clients.
 func ExampleClient_Uploads() {
-	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()
 	for upload, err := range c.Uploads(ctx, "team") {
 		check(err)
@@ -275,7 +275,7 @@ func ExampleClient_Uploads() {
 
 // Info describes the service.
 func ExampleClient_Info() {
-	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()
 	info, err := c.Info(ctx)
 	check(err)

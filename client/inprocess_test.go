@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"sluice/access"
 	"sluice/client"
-	"sluice/httpapi"
 	"sluice/internal/testenv"
 )
 
@@ -28,7 +28,7 @@ type request struct {
 }
 
 func startInProcess() *inProcess {
-	service := openService(serviceOptions{reads: httpapi.ReadsPublic})
+	service := openService(serviceOptions{reads: access.ReadsPublic})
 	s := &inProcess{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()

@@ -14,8 +14,8 @@ import (
 	"testing/iotest"
 	"time"
 
+	"sluice/access"
 	"sluice/client"
-	"sluice/httpapi"
 	"sluice/internal/testenv"
 )
 
@@ -141,7 +141,7 @@ func TestTransfersLeaveNothingRunning(t *testing.T) {
 }
 
 func (i *interrupted) check(t *testing.T, content []byte) {
-	s := newService(t, serviceOptions{reads: httpapi.ReadsPublic})
+	s := newService(t, serviceOptions{reads: access.ReadsPublic})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,8 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/access"
 	"sluice/client"
-	"sluice/httpapi"
 	"sluice/internal/testenv"
 	"sluice/wire"
 )
@@ -311,7 +311,7 @@ func TestServiceThatNeverServes(t *testing.T) {
 // of a small blob buys a single chunkset.
 func TestNothingIsBoughtWithoutNeed(t *testing.T) {
 	t.Parallel()
-	for reads, want := range map[httpapi.Reads]uint64{httpapi.ReadsPublic: 0, httpapi.ReadsPaid: 3} {
+	for reads, want := range map[access.Reads]uint64{access.ReadsPublic: 0, access.ReadsPaid: 3} {
 		t.Run(string(reads), func(t *testing.T) {
 			c := newClient(t, newService(t, serviceOptions{reads: reads, price: 3}))
 			for name, text := range map[string]string{"a": "hello", "empty": ""} {

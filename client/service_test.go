@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/access"
 	"sluice/blob"
 	"sluice/bytestore/memory"
 	"sluice/client"
@@ -39,8 +40,8 @@ type service struct {
 
 // serviceOptions configure a service.
 type serviceOptions struct {
-	reads httpapi.Reads // "": paid
-	price int64         // 0: 1
+	reads access.Reads // "": paid
+	price int64        // 0: 1
 
 	receiver string // "": 0xa
 }
@@ -70,10 +71,10 @@ func openService(o serviceOptions) *service {
 	meta, err := sqlstore.OpenSQLite(database, sqlstore.Options{})
 	check(err)
 	receiver, price := cmp.Or(o.receiver, "0xa"), cmp.Or(o.price, 1)
-	reads := cmp.Or(o.reads, httpapi.ReadsPaid)
+	reads := cmp.Or(o.reads, access.ReadsPaid)
 	log := slog.New(slog.DiscardHandler)
 	var so session.Options
-	if reads != httpapi.ReadsPaid {
+	if reads != access.ReadsPaid {
 		so.Grant = session.DefaultGrant
 	}
 	sessions := session.New(meta, so)

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/access"
 	"sluice/client"
-	"sluice/httpapi"
 	"sluice/internal/testenv"
 	"sluice/micropay"
 )
@@ -33,7 +33,7 @@ func firstAttempts(what fault, attempts int) func(*http.Request) fault {
 func TestSessionsAndChannelsWithLostAnswers(t *testing.T) {
 	for name, what := range map[string]fault{"no fault": pass, "not delivered": lost, "no response": noAnswer, "cut body": cutBody} {
 		runInBubble(t, name, func(t *testing.T) {
-			c := newClient(t, &faulty{newService(t, serviceOptions{reads: httpapi.ReadsPublic}), firstAttempts(what, 2)})
+			c := newClient(t, &faulty{newService(t, serviceOptions{reads: access.ReadsPublic}), firstAttempts(what, 2)})
 			ctx := t.Context()
 			s, err := c.CreateSession(ctx, client.CreateSessionOptions{UserIdentity: "me"})
 			if err != nil || s.UserIdentity != "me" || s.ChunksetsLeft != 1000 || s.Expires.IsZero() {
@@ -105,7 +105,7 @@ func TestSessionErrors(t *testing.T) {
 // A local instance grants sessions. Use deducts one chunkset, once, however often its request has
 // to be repeated.
 func ExampleClient_CreateSession() {
-	c, done := example(serviceOptions{reads: httpapi.ReadsPublic})
+	c, done := example(serviceOptions{reads: access.ReadsPublic})
 	defer done()
 	s, err := c.CreateSession(ctx, client.CreateSessionOptions{UserIdentity: "alice"})
 	check(err)
@@ -119,7 +119,7 @@ func ExampleClient_CreateSession() {
 }
 
 func ExampleClient_Use() {
-	c, done := example(serviceOptions{reads: httpapi.ReadsPublic})
+	c, done := example(serviceOptions{reads: access.ReadsPublic})
 	defer done()
 	s, err := c.CreateSession(ctx, client.CreateSessionOptions{})
 	check(err)

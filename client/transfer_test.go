@@ -18,9 +18,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/access"
 	"sluice/checksum"
 	"sluice/client"
-	"sluice/httpapi"
 	"sluice/internal/testenv"
 )
 
@@ -131,7 +131,7 @@ func (w *writerAt) WriteAt(p []byte, offset int64) (int, error) {
 // that it could close.
 func TestEmptyBlobsAreNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, newService(t, serviceOptions{reads: httpapi.ReadsPublic}))
+		c := newClient(t, newService(t, serviceOptions{reads: access.ReadsPublic}))
 		began := time.Now()
 		for _, content := range []io.Reader{strings.NewReader(""), onlyReader{strings.NewReader("")}} {
 			testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", content, client.PutOptions{})))

@@ -16,8 +16,8 @@ import (
 	"sync"
 	"testing"
 
+	"sluice/access"
 	"sluice/conformance"
-	"sluice/httpapi"
 )
 
 // breakage is a way in which a proxy breaks the server behind it, and the cases that find it.
@@ -32,7 +32,7 @@ type breakage struct {
 // fails. TestServersConform runs all cases against the servers themselves.
 func TestBrokenServersAreFound(t *testing.T) {
 	t.Parallel()
-	for reads, breakages := range map[httpapi.Reads][]breakage{httpapi.ReadsPublic: brokenBlobs(), httpapi.ReadsPaid: brokenPayments()} {
+	for reads, breakages := range map[access.Reads][]breakage{access.ReadsPublic: brokenBlobs(), access.ReadsPaid: brokenPayments()} {
 		service := openService(t, reads)
 		for _, b := range breakages {
 			t.Run(b.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/access"
 	"sluice/conformance"
 	"sluice/httpapi"
 	"sluice/internal/testenv"
@@ -23,8 +24,8 @@ func TestServersConform(t *testing.T) {
 		handler *httpapi.Server
 		options conformance.Options
 	}{
-		{"local", openService(t, httpapi.ReadsPublic), conformance.Options{}},
-		{"local, paid reads", openService(t, httpapi.ReadsPaid), conformance.Options{}},
+		{"local", openService(t, access.ReadsPublic), conformance.Options{}},
+		{"local, paid reads", openService(t, access.ReadsPaid), conformance.Options{}},
 		{"hosted", hosted, conformance.Options{URL: "/sluice", Key: key, Account: account}},
 		{"hosted, key for all accounts", open, conformance.Options{URL: "/sluice", Key: anyAccount, Match: regexp.MustCompile("^hosted/|^channel/open")}},
 	}

@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"sluice/access"
 	"sluice/conformance"
-	"sluice/httpapi"
 	"sluice/internal/testenv"
 )
 
@@ -22,7 +22,7 @@ import (
 // results until then are returned in the order of the cases.
 func TestInterruptedRun(t *testing.T) {
 	t.Parallel()
-	service := openService(t, httpapi.ReadsPublic)
+	service := openService(t, access.ReadsPublic)
 	ctx, stop := context.WithCancel(t.Context())
 	var seen atomic.Int64
 	url := serve(t, service, func(next http.Handler) http.Handler {
@@ -59,7 +59,7 @@ func TestInterruptedRun(t *testing.T) {
 // TestLeftovers checks that what a server does not remove is named.
 func TestLeftovers(t *testing.T) {
 	t.Parallel()
-	url := serve(t, openService(t, httpapi.ReadsPublic), swallowing(deletes, 405, ""))
+	url := serve(t, openService(t, access.ReadsPublic), swallowing(deletes, 405, ""))
 	report, err := conformance.Run(t.Context(), conformance.Options{URL: url, Match: regexp.MustCompile("^blob/round-trip$")}, func(conformance.Result) {})
 	testenv.OK(t, err)
 	if report.Passed != 1 || report.Conforms() || len(report.Left) == 0 || !strings.Contains(strings.Join(report.Left, " "), "/conformance-") {
@@ -71,7 +71,7 @@ func TestLeftovers(t *testing.T) {
 func TestRateLimitIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	var sent atomic.Int64
-	url := serve(t, openService(t, httpapi.ReadsPublic), func(next http.Handler) http.Handler {
+	url := serve(t, openService(t, access.ReadsPublic), func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if sent.Add(1)%2 == 1 {
 				w.Header().Set("Retry-After", "0")
@@ -112,7 +112,7 @@ func TestUnusableServers(t *testing.T) {
 // TestJUnit checks a report with one case of each outcome.
 func TestJUnit(t *testing.T) {
 	t.Parallel()
-	url := serve(t, openService(t, httpapi.ReadsPublic), losing(gets, "Etag"))
+	url := serve(t, openService(t, access.ReadsPublic), losing(gets, "Etag"))
 	report, err := conformance.Run(t.Context(), conformance.Options{URL: url, Level: conformance.Extended, Match: regexp.MustCompile("^(blob/empty|get/headers|paid/both)$")}, func(conformance.Result) {})
 	testenv.OK(t, err)
 	var text bytes.Buffer

@@ -32,7 +32,7 @@ var terms = wire.Payment{
 }
 
 // openService returns a local instance over SQLite and memory.
-func openService(t testing.TB, reads httpapi.Reads) *httpapi.Server {
+func openService(t testing.TB, reads access.Reads) *httpapi.Server {
 	t.Helper()
 	handler, _ := open(t, reads, nil)
 	return handler
@@ -42,11 +42,11 @@ func openService(t testing.TB, reads httpapi.Reads) *httpapi.Server {
 // everything but administer, for these accounts or, with nil, for all.
 func openHosted(t testing.TB, accounts []string) (handler *httpapi.Server, key string) {
 	t.Helper()
-	return open(t, httpapi.ReadsPaid, &access.NewKey{Scopes: []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels}, Accounts: accounts})
+	return open(t, access.ReadsPaid, &access.NewKey{Scopes: []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels}, Accounts: accounts})
 }
 
 // open returns a service, which is hosted if a key is described.
-func open(t testing.TB, reads httpapi.Reads, described *access.NewKey) (handler *httpapi.Server, key string) {
+func open(t testing.TB, reads access.Reads, described *access.NewKey) (handler *httpapi.Server, key string) {
 	t.Helper()
 	dir := testenv.MemoryDir(t)
 	meta, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})
@@ -56,7 +56,7 @@ func open(t testing.TB, reads httpapi.Reads, described *access.NewKey) (handler 
 	testenv.OK(t, err)
 	log := slog.New(slog.DiscardHandler)
 	options := session.Options{Grant: session.DefaultGrant}
-	if reads == httpapi.ReadsPaid {
+	if reads == access.ReadsPaid {
 		options.Grant = 0
 	}
 	soldSessions := session.New(meta, options)
@@ -75,7 +75,7 @@ func open(t testing.TB, reads httpapi.Reads, described *access.NewKey) (handler 
 		Payment: terms, Version: "test", Sessions: soldSessions, Channels: channels, Returns: returns, Reads: reads,
 		Blobs:  blob.New(meta, memory.New(), blob.Options{}),
 		Config: exchange.Config{Log: log, Ready: func(context.Context) error { return nil }},
-		Faucet: reads == httpapi.ReadsPaid && described == nil, Inspection: meta,
+		Faucet: reads == access.ReadsPaid && described == nil, Inspection: meta,
 		Census: meta.Census,
 	}
 	if described != nil {

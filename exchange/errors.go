@@ -194,24 +194,7 @@ func (e *Errors) RowOf(err error) Row {
 			return row
 		}
 	}
-	var name *blob.NameError
-	if errors.As(err, &name) {
-		code := wire.CodeBadName
-		if name.What == "account" {
-			code = wire.CodeBadAccount
-		}
-		return Row{Code: code, Detail: name.Error()}.complete()
-	}
-	for _, row := range e.rows {
-		if errors.Is(err, row.Is) {
-			return e.explained(row, err)
-		}
-	}
-	return InternalError
-}
-
-// explained returns the row of an error with a detail.
-func (e *Errors) explained(row Row, err error) Row {
+	row := e.find(err)
 	var quota *access.QuotaError
 	if errors.As(err, &quota) {
 		row.Detail = quota.Error() // without what wraps it
@@ -224,6 +207,24 @@ func (e *Errors) explained(row Row, err error) Row {
 		row.Detail, _, _ = strings.Cut(err.Error(), "\n")
 	}
 	return row
+}
+
+// find returns the first row that matches the error.
+func (e *Errors) find(err error) Row {
+	var name *blob.NameError
+	if errors.As(err, &name) {
+		code := wire.CodeBadName
+		if name.What == "account" {
+			code = wire.CodeBadAccount
+		}
+		return Row{Code: code, Detail: name.Error()}.complete()
+	}
+	for _, row := range e.rows {
+		if errors.Is(err, row.Is) {
+			return row
+		}
+	}
+	return InternalError
 }
 
 // allCodes returns all codes, sorted.

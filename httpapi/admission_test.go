@@ -57,7 +57,7 @@ func TestTooManyConcurrentRequests(t *testing.T) {
 // TestQuotaOfWritesInDoubt checks that what may have been stored counts until the store is queried
 // again.
 func TestQuotaOfWritesInDoubt(t *testing.T) {
-	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	limits := keys.Limits{StoredBytes: 100 + 2*metastore.Charge("in doubt", "")}
 	_, auth := h.limited(t, access.ScopeWrite, limits)
 	caller := testenv.Must(h.keys.Authenticate(t.Context(), auth[1]))(t)
@@ -83,7 +83,7 @@ func TestQuotaOfWritesInDoubt(t *testing.T) {
 func TestQuota(t *testing.T) {
 	const unit = 20_000 // large compared with what each object is charged
 	const limit = 100*unit + 10_000
-	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	_, auth := h.limited(t, access.ScopeWrite, keys.Limits{StoredBytes: limit, OpenUploads: 1})
 	ask := func(method, path, body string, want int) {
 		t.Helper()
@@ -127,7 +127,7 @@ func TestQuota(t *testing.T) {
 // TestQuotaOfEmptyBlobs: empty blobs, parts and uploads count with their names, so a quota bounds
 // everything that is stored.
 func TestQuotaOfEmptyBlobs(t *testing.T) {
-	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	long := strings.Repeat("n", 900)
 	for _, c := range []struct {
 		limits keys.Limits
@@ -171,7 +171,7 @@ func TestQuotaOfEmptyBlobs(t *testing.T) {
 func TestQuotaOfChannels(t *testing.T) {
 	const path = "/v1/sessions/micropaymentchannels"
 	m := &failingMeta{}
-	h := newHostedOver(t, m.around, ReadsPublic, access.ScopeChannels)
+	h := newHostedOver(t, m.around, access.ReadsPublic, access.ScopeChannels)
 	k, auth := h.limited(t, access.ScopeChannels, keys.Limits{Channels: 3})
 	body := func(number int) string {
 		return fmt.Sprintf(`{"userIdentity":%q,"paymentChannelId":"%d"}`, payer, number)
@@ -229,7 +229,7 @@ func TestQuotaOfChannels(t *testing.T) {
 // TestRequestRate: the rates are announced, and a refused request has a Retry-After.
 func TestRequestRate(t *testing.T) {
 	t.Parallel()
-	h := newHosted(t, ReadsPublic, access.ScopeWrite, limited(keys.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2}))
+	h := newHosted(t, access.ReadsPublic, access.ScopeWrite, limited(keys.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2}))
 	var asked sync.WaitGroup
 	statuses := make(chan int, 8)
 	for range cap(statuses) {
@@ -261,7 +261,7 @@ func TestRequestRate(t *testing.T) {
 // TestKeysKeepAShareOfTheSlots occupies all slots that callers without a key may have: the next
 // one is refused, also with an unknown key, and a caller with a key is served.
 func TestKeysKeepAShareOfTheSlots(t *testing.T) {
-	h := newHosted(t, ReadsPublic, access.ScopeRead, func(c *Config) { c.MaxRequests = 8 })
+	h := newHosted(t, access.ReadsPublic, access.ScopeRead, func(c *Config) { c.MaxRequests = 8 })
 	end := h.hold(t, 6)
 	// There is no key, an unknown one, or one that was revoked.
 	for _, headers := range [][]string{nil, h.wrong[9].headers, h.wrong[10].headers} {
@@ -278,7 +278,7 @@ func TestKeysKeepAShareOfTheSlots(t *testing.T) {
 // TestLookupsDoNotCountForAnAddress checks that a new key is looked up even if other callers at
 // its address have used up their rate.
 func TestLookupsDoNotCountForAnAddress(t *testing.T) {
-	h := newHosted(t, ReadsPublic, access.ScopeRead, limited(keys.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}))
+	h := newHosted(t, access.ReadsPublic, access.ScopeRead, limited(keys.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}))
 	address := h.Limiter().OfAddress(netip.MustParseAddr("127.0.0.1"))
 	leave, err := address.Enter(t.Context()) // holds the only slot, and uses the rate
 	testenv.OK(t, err)
@@ -358,7 +358,7 @@ func (s *callersOfPuts) Put(ctx context.Context, key bytestore.Name, src io.Read
 func TestStoredThingsNameTheirOwner(t *testing.T) {
 	body := strings.Repeat("x", 100_000)
 	stores := &callersOfPuts{Store: memory.New()}
-	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	h.blobs = blob.New(h.meta, stores, blob.Options{})
 	store := func(s *service, headers ...string) []string {
 		stores.callers = nil

@@ -37,14 +37,14 @@ type hosted struct {
 
 // newHosted starts a hosted service; its keys have these scopes. config may change its
 // configuration.
-func newHosted(t testing.TB, reads Reads, scope access.Scope, config ...func(*Config)) *hosted {
+func newHosted(t testing.TB, reads access.Reads, scope access.Scope, config ...func(*Config)) *hosted {
 	t.Helper()
 	return newHostedOver(t, nil, reads, scope, config...)
 }
 
 // newHostedOver is newHosted with the metadata store that around returns.
 func newHostedOver(
-	t testing.TB, around func(whole.Database) whole.Database, reads Reads, scope access.Scope, config ...func(*Config),
+	t testing.TB, around func(whole.Database) whole.Database, reads access.Reads, scope access.Scope, config ...func(*Config),
 ) *hosted {
 	t.Helper()
 	of := setup{around: around, keys: keysOf, config: func(c *Config) {
@@ -135,23 +135,23 @@ type target struct {
 
 // row describes what a route requires for each kind of reads, and how to request it.
 type row struct {
-	need func(Reads) need
+	need func(access.Reads) need
 	ask  func(t *testing.T, h *hosted) target
 }
 
-func nothing(Reads) need { return need{} }
-func probed(Reads) need  { return need{probe: true} }
-func scoped(s access.Scope) func(Reads) need {
-	return func(Reads) need { return need{scope: s} }
+func nothing(access.Reads) need { return need{} }
+func probed(access.Reads) need  { return need{probe: true} }
+func scoped(s access.Scope) func(access.Reads) need {
+	return func(access.Reads) need { return need{scope: s} }
 }
 
 // reading returns what a read requires: nothing if reads are public. A listing is never paid for.
-func reading(paid need) func(Reads) need {
-	return func(r Reads) need {
+func reading(paid need) func(access.Reads) need {
+	return func(r access.Reads) need {
 		switch r {
-		case ReadsPublic:
+		case access.ReadsPublic:
 			return need{}
-		case ReadsKey:
+		case access.ReadsKey:
 			return need{scope: access.ScopeRead}
 		default:
 			return paid
@@ -238,7 +238,7 @@ func onUpload(method, rest, body string, want int) func(*testing.T, *hosted) tar
 // route. A route without a row in the table fails it.
 func TestEveryRouteAsksForCredentials(t *testing.T) {
 	t.Parallel()
-	for _, reads := range []Reads{ReadsPublic, ReadsKey, ReadsPaid} {
+	for _, reads := range []access.Reads{access.ReadsPublic, access.ReadsKey, access.ReadsPaid} {
 		services := map[access.Scope]*hosted{}
 		for _, scope := range []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels, access.ScopeAdmin} {
 			services[scope] = newHosted(t, reads, scope)
@@ -274,7 +274,7 @@ func (h *hosted) tryRoute(t *testing.T, need need, row row) {
 		at := row.ask(t, h)
 		if status == 0 {
 			status = at.want
-			if at.method == "GET" && strings.HasPrefix(at.path, "/v1/blobs/"+ours+"/") && h.reads == ReadsPaid && c.name != "right" {
+			if at.method == "GET" && strings.HasPrefix(at.path, "/v1/blobs/"+ours+"/") && h.reads == access.ReadsPaid && c.name != "right" {
 				status, code = 402, "payment_required"
 			}
 		}
@@ -316,7 +316,7 @@ func (h *hosted) tryRoute(t *testing.T, need need, row row) {
 // TestConditionsRevealNothingToUnauthorizedCallers checks that a refusal depends neither on the
 // blob's existence nor on conditions and ranges that would disclose it.
 func TestConditionsRevealNothingToUnauthorizedCallers(t *testing.T) {
-	for _, reads := range []Reads{ReadsKey, ReadsPaid} {
+	for _, reads := range []access.Reads{access.ReadsKey, access.ReadsPaid} {
 		h := newHosted(t, reads, access.ScopeRead)
 		at := onBlob("GET", 200)(t, h)
 		res, _ := h.do(t, "GET", at.path, "", h.right.headers...)
@@ -324,7 +324,7 @@ func TestConditionsRevealNothingToUnauthorizedCallers(t *testing.T) {
 		for _, method := range []string{"GET", "HEAD", "PUT", "DELETE"} {
 			refused := append([]credential{{name: "none"}, h.other}, h.wrong...)
 			for _, c := range refused {
-				if reads == ReadsPaid && (method == "GET" || method == "HEAD") && (c.name == "none" || c.name == h.other.name) {
+				if reads == access.ReadsPaid && (method == "GET" || method == "HEAD") && (c.name == "none" || c.name == h.other.name) {
 					continue // they may pay, and HEAD is free
 				}
 				plain := h.response(t, method, at.path, c)
@@ -374,7 +374,7 @@ func TestRouteWithoutRuleIsRefused(t *testing.T) {
 // TestSyntaxComesBeforeCredentials checks that malformed requests are reported before a missing
 // key, and that bodies are read after the key was checked.
 func TestSyntaxComesBeforeCredentials(t *testing.T) {
-	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	for _, at := range []target{
 		{"GET", "/v1/blobs/NO/x", "", 400}, {"PUT", "/v1/blobs/" + ours + "/", "x", 400}, {"GET", "/v1/multipart-uploads", "", 400},
 		{"PATCH", "/v1/blobs/" + ours + "/x", "", 405}, {"GET", "/v1/nothing", "", 404}, {"GET", "/v2/info", "", 404},
@@ -388,7 +388,7 @@ func TestSyntaxComesBeforeCredentials(t *testing.T) {
 // TestPartsComeFromTheGroupThatBegan: a part is charged to the group that began its upload, so a
 // key of another group for the same account may end the upload but not add parts.
 func TestPartsComeFromTheGroupThatBegan(t *testing.T) {
-	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	n := access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Accounts: []string{ours}, Group: "mates"}
 	_, mate := h.key(t, n)
 	_, other := h.key(t, n)
@@ -400,7 +400,7 @@ func TestPartsComeFromTheGroupThatBegan(t *testing.T) {
 
 // TestIdempotencyKeysBelongToTheirCaller: an idempotency key belongs to the key that sent it.
 func TestIdempotencyKeysBelongToTheirCaller(t *testing.T) {
-	h := newHosted(t, ReadsKey, access.ScopeChannels)
+	h := newHosted(t, access.ReadsKey, access.ScopeChannels)
 	_, other := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeChannels}})
 	const path, open = "/v1/sessions/micropaymentchannels", `{"userIdentity": "` + payer + `"}`
 	seen := map[string]bool{}
@@ -417,7 +417,7 @@ func TestIdempotencyKeysBelongToTheirCaller(t *testing.T) {
 // body that was sent does not cost the connection unless it is chunked, which always does.
 func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 	t.Parallel()
-	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	for _, c := range []struct {
 		name, head, body string
 		close            bool

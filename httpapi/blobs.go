@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/access"
 	"sluice/blob"
 	"sluice/checksum"
 	"sluice/exchange"
@@ -190,7 +191,7 @@ const smallBlob = 16
 // withholds reports whether checksums for a blob of this size are sent or compared only to callers
 // who pay, because they disclose the bytes.
 func (s *Server) withholds(x *call, size int64) bool {
-	return s.reads == ReadsPaid && !x.readsFree && size <= smallBlob
+	return s.reads == access.ReadsPaid && !x.readsFree && size <= smallBlob
 }
 
 // setBlobHeaders sets the headers of every response about a blob.
@@ -199,15 +200,15 @@ func (s *Server) setBlobHeaders(x *call, b *metastore.Blob, v headers.Validators
 	x.Fields.Set("Accept-Ranges", "bytes")
 	cacheControl := setMetadata(x, headers.Metadata(b.Metadata))
 	switch s.reads {
-	case ReadsPaid:
+	case access.ReadsPaid:
 		x.Fields.Set("Cache-Control", "private, no-store")
 		x.Fields.Add("Vary", wire.HeaderSessionID+", "+wire.HeaderMicropayment)
-	case ReadsKey:
+	case access.ReadsKey:
 		x.Fields.Set("Cache-Control", "private, no-cache")
 	default:
 		s.setPublicCacheControl(x, b, cacheControl)
 	}
-	if s.keys != nil && s.reads != ReadsPublic {
+	if s.keys != nil && s.reads != access.ReadsPublic {
 		x.Fields.Add("Vary", "Authorization, "+wire.HeaderAPIKey)
 	}
 	// Blobs are untrusted: they must not run as pages of this origin.
@@ -280,10 +281,13 @@ func describe(out *wire.Blob, m headers.Metadata) {
 		case "Content-Language":
 			out.ContentLanguage = value
 		default:
+			custom, ok := headers.MetaName(name)
+			if !ok {
+				continue // only S3's clients state it
+			}
 			if out.Metadata == nil {
 				out.Metadata = map[string]string{}
 			}
-			custom, _ := headers.MetaName(name)
 			out.Metadata[custom] = value
 		}
 	}

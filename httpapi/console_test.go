@@ -16,7 +16,7 @@ import (
 // console, and stays unknown to all other clients, when hosted, and without a console.
 func TestStartLeadsBrowsersToTheConsole(t *testing.T) {
 	page := testenv.Must(console.New())(t)
-	local := Config{Reads: ReadsPublic, Console: page}
+	local := Config{Reads: access.ReadsPublic, Console: page}
 	based := local
 	based.BasePath = "/sluice"
 	hosted := based
@@ -34,8 +34,8 @@ func TestStartLeadsBrowsersToTheConsole(t *testing.T) {
 		{"no Accept", local, "GET", "/", "", 404, ""},
 		{"POST", local, "POST", "/", "text/html", 404, ""},
 		{"other path", local, "GET", "/x", "text/html", 404, ""},
-		{"no console", Config{Reads: ReadsPublic}, "GET", "/", "text/html", 404, ""},
-		{"console off", Config{Reads: ReadsPublic}, "GET", "/console/", "text/html", 404, ""},
+		{"no console", Config{Reads: access.ReadsPublic}, "GET", "/", "text/html", 404, ""},
+		{"console off", Config{Reads: access.ReadsPublic}, "GET", "/console/", "text/html", 404, ""},
 		{"below the base path", based, "GET", "/sluice/", "text/html", 302, "console/"},
 		{"above the base path", based, "GET", "/", "text/html", 302, "sluice/console/"},
 		{"hosted", hosted, "GET", "/sluice/", "text/html", 404, ""},
@@ -72,7 +72,7 @@ func TestScriptsOfTheConsole(t *testing.T) {
 		{"localhost:*", "", "", "'self'"},
 		{"", "", "", "'self'"},
 	} {
-		s, err := New(Config{Reads: ReadsPublic, Console: page, BasePath: c.base, URL: c.url, Config: exchange.Config{Log: slog.New(slog.DiscardHandler)}})
+		s, err := New(Config{Reads: access.ReadsPublic, Console: page, BasePath: c.base, URL: c.url, Config: exchange.Config{Log: slog.New(slog.DiscardHandler)}})
 		testenv.OK(t, err)
 		if got := s.consoleSources(c.host); got != c.want {
 			t.Errorf("Host %q: %s, want %s", c.host, got, c.want)

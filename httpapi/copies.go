@@ -183,7 +183,7 @@ func (s *Server) permitTransfer(x *call, t *transferral) error {
 	switch {
 	case t.moves:
 		return x.GrantMore(access.ScopeWrite, t.from.Account)
-	case s.reads == ReadsPublic:
+	case s.reads == access.ReadsPublic:
 		return nil
 	default: // there is no paying for a copy
 		return x.GrantMore(access.ScopeRead, t.from.Account)
@@ -272,7 +272,7 @@ func (s *Server) writeCopied(x *call, b metastore.Blob) error {
 	out := wire.CopiedBlob{Account: b.Account, Name: b.Name, Size: b.Size, LastModified: b.Modified, Expires: b.Expires}
 	x.Fields.Set("Date", exchange.Date(v.Date)) // by the store's clock instead of this node's
 	x.Fields.Set("Last-Modified", exchange.Date(v.Modified))
-	if s.reads == ReadsKey && !x.Local && !x.readsFree {
+	if s.reads == access.ReadsKey && !x.Local && !x.readsFree {
 		return writeJSON(x, http.StatusOK, out)
 	}
 	if !s.withholds(x, b.Size) {

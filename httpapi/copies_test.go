@@ -38,7 +38,7 @@ func (h *hosted) store(t *testing.T, account, name, body string, headers ...stri
 // kind of reads.
 func TestRightsOfCopies(t *testing.T) {
 	const read, write = access.ScopeRead, access.ScopeWrite
-	for _, reads := range []Reads{ReadsPublic, ReadsKey, ReadsPaid} {
+	for _, reads := range []access.Reads{access.ReadsPublic, access.ReadsKey, access.ReadsPaid} {
 		h := newHosted(t, reads, write)
 		for _, test := range []struct {
 			name     string
@@ -58,7 +58,7 @@ func TestRightsOfCopies(t *testing.T) {
 			{"move from another account", []access.Scope{read, write}, []string{"theirs"}, moveToTheirs, wire.CodeAccountForbidden},
 		} {
 			code := test.code
-			if reads == ReadsPublic && (test.name == "copy by a writer" || test.name == "copy from another account") {
+			if reads == access.ReadsPublic && (test.name == "copy by a writer" || test.name == "copy from another account") {
 				code = "" // everyone may read the source
 			}
 			path, _ := h.store(t, ours, "a", "the source of copies and moves")
@@ -81,7 +81,7 @@ func TestRightsOfCopies(t *testing.T) {
 // TestCopiesDiscloseNothing checks that a key without the scope read, which may move a blob, learns
 // nothing about its content from the responses.
 func TestCopiesDiscloseNothing(t *testing.T) {
-	for _, reads := range []Reads{ReadsPublic, ReadsKey, ReadsPaid} {
+	for _, reads := range []access.Reads{access.ReadsPublic, access.ReadsKey, access.ReadsPaid} {
 		h := newHosted(t, reads, access.ScopeWrite)
 		_, reader := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeRead, access.ScopeWrite}})
 		for body, size := range map[string]string{"tiny": "tiny", strings.Repeat("x", 17): "larger"} {
@@ -92,9 +92,9 @@ func TestCopiesDiscloseNothing(t *testing.T) {
 				Account: ours, Name: "b", Size: int64(len(body)), LastModified: got.LastModified, ETag: etag, ContentType: "text/x-test", Metadata: map[string]string{"color": "red"},
 			}
 			switch {
-			case reads == ReadsKey:
+			case reads == access.ReadsKey:
 				want.ETag, want.ContentType, want.Metadata = "", "", nil
-			case reads == ReadsPaid && size == "tiny":
+			case reads == access.ReadsPaid && size == "tiny":
 				want.ETag = ""
 			}
 			testenv.Equal(t, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want), "%s reads, a %s blob", reads, size)
@@ -102,7 +102,7 @@ func TestCopiesDiscloseNothing(t *testing.T) {
 
 			path, etag = h.store(t, ours, "a", body)
 			conditions := append(slices.Clone(h.right.headers), "If-Match", etag)
-			if reads == ReadsPaid && size == "tiny" {
+			if reads == access.ReadsPaid && size == "tiny" {
 				h.refused(t, 403, wire.CodeScopeMissing, "POST", path, moveHere, conditions...)
 				h.want(t, 204, "DELETE", path, "", h.right.headers...)
 				// The destination has the ETag.
@@ -121,7 +121,7 @@ func TestCopiesDiscloseNothing(t *testing.T) {
 // TestQuotaOfCopies checks what copies and moves need of the quota, and that the books agree.
 func TestQuotaOfCopies(t *testing.T) {
 	const size = 20_000
-	h := newHosted(t, ReadsPublic, access.ScopeWrite)
+	h := newHosted(t, access.ReadsPublic, access.ScopeWrite)
 	body := strings.Repeat("x", size)
 	// Two blobs, and 10 bytes more for a longer name.
 	quota := 2*(size+metastore.Charge("a", "")) + 10
@@ -161,7 +161,7 @@ func TestQuotaOfCopies(t *testing.T) {
 // TestRecordOfMoveNeedsQuota checks that a move with an Idempotency-Key needs occupied bytes for
 // its record, and that a repeated one needs nothing.
 func TestRecordOfMoveNeedsQuota(t *testing.T) {
-	h := newHosted(t, ReadsPublic, access.ScopeWrite)
+	h := newHosted(t, access.ReadsPublic, access.ScopeWrite)
 	occupied := 2*metastore.Charge("a", "") + metastore.RowCharge + 1000
 	_, auth := h.limited(t, access.ScopeWrite, keys.Limits{OccupiedBytes: occupied})
 	const path = "/v1/blobs/ours/a"
@@ -198,7 +198,7 @@ func (m *watchedMeta) Blob(ctx context.Context, account, name string) (metastore
 // is copied or moved: what it may do with the source counts as well.
 func TestKeyIsCheckedBeforeATransfer(t *testing.T) {
 	m := &watchedMeta{}
-	h := newHostedOver(t, func(d whole.Database) whole.Database { m.Database = d; return m }, ReadsKey, access.ScopeWrite)
+	h := newHostedOver(t, func(d whole.Database) whole.Database { m.Database = d; return m }, access.ReadsKey, access.ScopeWrite)
 	both, only := []string{ours, "theirs"}, []string{"theirs"}
 	for _, body := range []string{copyToTheirs, moveToTheirs} {
 		path, _ := h.store(t, ours, "a", "content")
@@ -268,7 +268,7 @@ func TestCopiesWaitForOlderNodes(t *testing.T) {
 
 // TestPagesMayCopy checks that a page of another origin may send the request and read its response.
 func TestPagesMayCopy(t *testing.T) {
-	h := newHosted(t, ReadsPublic, access.ScopeWrite)
+	h := newHosted(t, access.ReadsPublic, access.ScopeWrite)
 	res, _ := h.want(t, 204, "OPTIONS", "/v1/blobs/ours/a", "", "Origin", "https://example.org", "Access-Control-Request-Method", "POST",
 		"Access-Control-Request-Headers", "authorization,content-type,if-match,idempotency-key")
 	if got := res.Header.Get("Access-Control-Allow-Methods"); !strings.Contains(got, "POST") {

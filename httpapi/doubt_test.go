@@ -88,7 +88,7 @@ func TestUnknownOutcomeNamesWhereToLook(t *testing.T) {
 // TestScopeOfAnIdempotencyKeyCannotBeForged: an Idempotency-Key's scope cannot be forged by the
 // path of another request.
 func TestScopeOfAnIdempotencyKeyCannotBeForged(t *testing.T) {
-	h := newHosted(t, ReadsPublic, access.ScopeChannels)
+	h := newHosted(t, access.ReadsPublic, access.ScopeChannels)
 	const sessions, idem = "/v1/sessions/", wire.HeaderIdempotencyKey
 	id := h.newSession(t)
 	k, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})

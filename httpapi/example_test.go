@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/access"
 	"sluice/blob"
 	"sluice/bytestore/memory"
 	"sluice/database/sqlstore"
@@ -45,7 +46,7 @@ func Example() {
 		Sessions: sessions,
 		Channels: channels,
 		Returns:  returns,
-		Reads:    httpapi.ReadsPublic,
+		Reads:    access.ReadsPublic,
 		Config:   exchange.Config{Ready: func(context.Context) error { return nil }, Log: log},
 	})
 	check(err)

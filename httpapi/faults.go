@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"sluice/access"
 	"sluice/bytestore"
 	"sluice/exchange"
 	"sluice/httpapi/internal/faults"
@@ -72,7 +73,7 @@ func (s *Server) inject(x *call, operation string) error {
 	if s.faults == nil || operation == "" || len(own) == 0 && !s.faults.Active() {
 		return nil
 	}
-	paying := s.reads == ReadsPaid && x.Request.Header.Get(wire.HeaderSessionID) != ""
+	paying := s.reads == access.ReadsPaid && x.Request.Header.Get(wire.HeaderSessionID) != ""
 	f, err := s.faults.Pick(faults.Request{Method: x.Request.Method, Operation: operation, Session: paying}, own)
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", exchange.ErrHeader, wire.HeaderFault, err)

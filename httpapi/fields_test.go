@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"sluice/access"
 )
 
 // TestInsertedFieldsAreFieldsOfTheResponse sends requests over a connection, which inserts fields,
 // and to the handler without one. The responses' header fields must be the same.
 func TestInsertedFieldsAreFieldsOfTheResponse(t *testing.T) {
-	for _, reads := range []Reads{ReadsPublic, ReadsPaid} {
+	for _, reads := range []access.Reads{access.ReadsPublic, access.ReadsPaid} {
 		s := newService(t, func(c *Config) { c.Reads = reads })
 		put, _ := s.want(t, 204, "PUT", "/v1/blobs/0x1/n", "some content of a blob",
 			"Content-Type", "text/plain", "Blob-Meta-Color", "blue", "Content-Language", "de")

@@ -164,7 +164,7 @@ func build(t testing.TB, of setup) *service {
 		Returns:    returns,
 		Inspection: meta,
 		Census:     meta.Census,
-		Reads:      ReadsPublic,
+		Reads:      access.ReadsPublic,
 		Config:     exchange.Config{Ready: func(context.Context) error { return nil }, Log: log},
 	}
 	if of.keys != nil {

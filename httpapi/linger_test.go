@@ -40,7 +40,7 @@ var refusals = []struct {
 // connection of its sender ends and is never reset.
 func TestRefusedBodiesAreDiscarded(t *testing.T) {
 	t.Parallel()
-	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	addr := serve(t, NewHTTPServer(h.Server), newConnections(100))
 	for _, c := range refusals {
 		t.Run(c.name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestRefusedBodiesAreDiscarded(t *testing.T) {
 // connection is closed at the timeout.
 func TestLingeringIsBounded(t *testing.T) {
 	t.Parallel()
-	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	conns := newConnections(100)
 	conns.LingerTimeout = time.Second
 	s := dial(t, serve(t, NewHTTPServer(h.Server), conns))
@@ -84,7 +84,7 @@ func TestLingeringIsBounded(t *testing.T) {
 // an idle one.
 func TestLingeringConnectionIsEvicted(t *testing.T) {
 	t.Parallel()
-	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	conns := newConnections(1)
 	addr := serve(t, NewHTTPServer(h.Server), conns)
 	s := dial(t, addr)
@@ -107,7 +107,7 @@ func TestLingeringConnectionIsEvicted(t *testing.T) {
 // pipelined requests is idle, and its connection is evicted.
 func TestConnectionThatDoesNotReadIsEvicted(t *testing.T) {
 	t.Parallel()
-	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	conns := newConnections(1)
 	addr := serve(t, NewHTTPServer(h.Server), conns)
 	stuck := dial(t, addr)
@@ -131,7 +131,7 @@ func TestConnectionThatDoesNotReadIsEvicted(t *testing.T) {
 // new one is refused. Other addresses and proxies are not affected.
 func TestCapOfAnAddress(t *testing.T) {
 	t.Parallel()
-	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	conns := newConnections(100)
 	conns.PerAddress = 2
 	addr := serve(t, NewHTTPServer(h.Server), conns)

@@ -116,16 +116,16 @@ func TestMetadataOfBlobs(t *testing.T) {
 // never exceeds the blob's remaining life.
 func TestCacheControlOfReads(t *testing.T) {
 	for _, test := range []struct {
-		reads          Reads
+		reads          access.Reads
 		byDefault      string
 		plain, stated  string // Cache-Control of blobs without and with one of their own
 		dying, elapsed string // the same of stated and of plain ones that have 100 s left
 	}{
-		{ReadsPublic, "", "no-cache", "public, max-age=3600", "public, max-age=100", "no-cache"},
-		{ReadsPublic, "public, max-age=600", "public, max-age=600", "public, max-age=3600", "public, max-age=100", "public, max-age=100"},
-		{ReadsPublic, "public, max-age=50", "public, max-age=50", "public, max-age=3600", "public, max-age=100", "public, max-age=50"},
-		{ReadsKey, "", "private, no-cache", "private, no-cache", "private, no-cache", "private, no-cache"},
-		{ReadsPaid, "public, max-age=600", "private, no-store", "private, no-store", "private, no-store", "private, no-store"},
+		{access.ReadsPublic, "", "no-cache", "public, max-age=3600", "public, max-age=100", "no-cache"},
+		{access.ReadsPublic, "public, max-age=600", "public, max-age=600", "public, max-age=3600", "public, max-age=100", "public, max-age=100"},
+		{access.ReadsPublic, "public, max-age=50", "public, max-age=50", "public, max-age=3600", "public, max-age=100", "public, max-age=50"},
+		{access.ReadsKey, "", "private, no-cache", "private, no-cache", "private, no-cache", "private, no-cache"},
+		{access.ReadsPaid, "public, max-age=600", "private, no-store", "private, no-store", "private, no-store", "private, no-store"},
 	} {
 		clock := testclock.At(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
 		s := start(t, setup{now: clock.Now, config: func(c *Config) {
@@ -152,7 +152,7 @@ func TestCacheControlOfReads(t *testing.T) {
 
 // TestFreeHeadShowsMetadata: metadata is not part of what a paid read sells.
 func TestFreeHeadShowsMetadata(t *testing.T) {
-	s := newService(t, func(c *Config) { c.Reads = ReadsPaid })
+	s := newService(t, func(c *Config) { c.Reads = access.ReadsPaid })
 	s.want(t, 204, "PUT", "/v1/blobs/0x1/name", "content", described...)
 	res, _ := s.do(t, "HEAD", "/v1/blobs/0x1/name", "")
 	if got := metadataOf(res); res.StatusCode != 200 || !maps.Equal(got, describedAs) || res.Header.Get("Cache-Control") != "private, no-store" {
@@ -168,7 +168,7 @@ func TestFreeHeadShowsMetadata(t *testing.T) {
 // that nothing else in the request is in the response.
 func TestPreflightsAllowMetadata(t *testing.T) {
 	local := newService(t, nil)
-	network := newHosted(t, ReadsPublic, access.ScopeWrite)
+	network := newHosted(t, access.ReadsPublic, access.ScopeWrite)
 	for _, s := range []*service{local, network.service} {
 		own := ""
 		if s == local {
@@ -212,7 +212,7 @@ func TestMetadataWaitsForOlderNodes(t *testing.T) {
 
 // TestQuotaOfMetadata: metadata counts towards the stored bytes, also while it is being stored.
 func TestQuotaOfMetadata(t *testing.T) {
-	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	const value = "0123456789"
 	charge := int64(len("Blob-Meta-A:"+value) + 1)
 	key, secret := h.key(t, access.NewKey{

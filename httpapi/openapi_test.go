@@ -12,6 +12,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"sluice/access"
 	"sluice/access/keys"
 	"sluice/exchange"
 	"sluice/internal/testenv"
@@ -64,7 +65,7 @@ func TestOpenAPIOperationsAreWhole(t *testing.T) {
 // operations that need one with every kind of reads.
 func TestOpenAPIDeclaresWhereAKeyIsRequired(t *testing.T) {
 	asks := map[string]bool{}
-	s := testenv.Must(New(Config{Reads: ReadsPublic, Faucet: true}))(t)
+	s := testenv.Must(New(Config{Reads: access.ReadsPublic, Faucet: true}))(t)
 	account := regexp.MustCompile(`\{[^}]*\}`)
 	for _, r := range s.router.Routes() {
 		m := s.router.Match(r.Method, account.ReplaceAllString(r.Pattern, "0x1"))

@@ -90,7 +90,7 @@ func TestPagesAreBounded(t *testing.T) {
 // requests.
 func TestPagesCostRequests(t *testing.T) {
 	const rate = 4
-	h := newHosted(t, ReadsPublic, access.ScopeRead, limited(keys.Limits{RequestsPerSecond: rate, ConcurrentRequests: 64}))
+	h := newHosted(t, access.ReadsPublic, access.ScopeRead, limited(keys.Limits{RequestsPerSecond: rate, ConcurrentRequests: 64}))
 	const names = 3*exchange.EntriesOfRequest + 1
 	for i := range names {
 		b := metastore.Blob{Account: "ours", Name: fmt.Sprintf("%d/n", i), Content: metastore.NewContentID(time.Now())}

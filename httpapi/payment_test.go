@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/access"
 	"sluice/database"
 	"sluice/internal/connlimit"
 	"sluice/internal/testenv"
@@ -26,7 +27,7 @@ type paidService struct {
 func newPaidService(t *testing.T) *paidService {
 	t.Helper()
 	p := &paidService{T: t, store: &failingMeta{}, session: "session"}
-	p.service = start(t, setup{around: p.store.around, config: func(c *Config) { c.Reads = ReadsPaid }})
+	p.service = start(t, setup{around: p.store.around, config: func(c *Config) { c.Reads = access.ReadsPaid }})
 	_, err := p.meta.CreateSession(t.Context(), ledger.Session{ID: p.session, Total: 100, Left: 100, Expires: time.Now().Add(time.Hour)}, nil)
 	testenv.OK(t, err)
 	p.want(t, 204, "PUT", "/v1/blobs/0x1/b", strings.Repeat("x", 100))

@@ -28,8 +28,8 @@ import (
 // error response has none of them.
 var blobHeaders = []string{
 	"Accept-Ranges", wire.HeaderBlobExpires, wire.HeaderChunksetsCharged, wire.HeaderChunksetsLeft,
-	"Content-Disposition", "Content-Language", "Content-Length", "Content-Range",
-	"Content-Security-Policy", "Content-Type", "Etag", "Last-Modified", wire.HeaderReprDigest,
+	"Content-Disposition", "Content-Encoding", "Content-Language", "Content-Length", "Content-Range",
+	"Content-Security-Policy", "Content-Type", "Etag", "Expires", "Last-Modified", wire.HeaderReprDigest,
 }
 
 // newProblem returns an error response's body.

@@ -83,7 +83,7 @@ func TestProbesAreLoggedOnDemand(t *testing.T) {
 func TestProbesAndPreflightsHaveLimits(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"GET /livez", "GET /readyz", "OPTIONS /v1/info"} {
-		h := newHosted(t, ReadsPublic, access.ScopeWrite, func(c *Config) {
+		h := newHosted(t, access.ReadsPublic, access.ScopeWrite, func(c *Config) {
 			c.ProbeLimits = keys.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}
 		})
 		var asked sync.WaitGroup
@@ -111,6 +111,6 @@ func TestProbesAndPreflightsHaveLimits(t *testing.T) {
 // TestOpenAPIIsServedWithinLimits checks that the OpenAPI document is served within the caller's
 // limits.
 func TestOpenAPIIsServedWithinLimits(t *testing.T) {
-	h := newHosted(t, ReadsPublic, access.ScopeWrite, func(c *Config) { c.MaxRequests = -1 })
+	h := newHosted(t, access.ReadsPublic, access.ScopeWrite, func(c *Config) { c.MaxRequests = -1 })
 	h.want(t, 503, "GET", "/openapi.yaml", "")
 }

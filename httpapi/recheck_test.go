@@ -33,7 +33,7 @@ func (s *service) slowRequest(t *testing.T, method, path, body string, c credent
 // TestKeysAreCheckedAfterTheBody changes a request's key while its body is on its way. The request
 // must then be refused like a new one, with no effect; a change of another key must not affect it.
 func TestKeysAreCheckedAfterTheBody(t *testing.T) {
-	h := newHosted(t, ReadsPublic, access.ScopeWrite)
+	h := newHosted(t, access.ReadsPublic, access.ScopeWrite)
 	ctx := context.Background()
 	all := access.NewKey{Scopes: []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels}, Accounts: []string{ours, payer}, Group: "team"}
 	update := func(c access.KeyChange) func(*testing.T, string) {
@@ -154,7 +154,7 @@ func (h *hosted) partsOf(t *testing.T, name string) int {
 // decides the outcome, which remains unknown if the commit's is.
 func TestWriteInDoubtStaysInDoubt(t *testing.T) {
 	m := &failingMeta{}
-	h := newHostedOver(t, m.around, ReadsPublic, access.ScopeWrite)
+	h := newHostedOver(t, m.around, access.ReadsPublic, access.ScopeWrite)
 	key, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}})
 	m.fail(database.ErrUnknownOutcome)
 	m.committing = func() { testenv.Check(t, testenv.Error(h.meta.RevokeKey(t.Context(), key.ID))) }

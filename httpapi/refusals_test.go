@@ -133,7 +133,7 @@ func TestErrorsOfNetHTTPDoNotFillTheLog(t *testing.T) {
 func TestRefusalsEndTheConnection(t *testing.T) {
 	for _, proxy := range []bool{false, true} {
 		t.Run(fmt.Sprintf("proxy=%t", proxy), func(t *testing.T) {
-			s := newHosted(t, ReadsPublic, access.ScopeRead)
+			s := newHosted(t, access.ReadsPublic, access.ScopeRead)
 			conns := newConnections(10)
 			if proxy {
 				conns.Exempt = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}

@@ -16,7 +16,7 @@ import (
 // requests of it are served, and so are pages of other callers.
 func TestUnreadPagesCountForTheirCaller(t *testing.T) {
 	t.Parallel()
-	h := newHosted(t, ReadsPublic, access.ScopeRead, limited(keys.Limits{ConcurrentRequests: 64}))
+	h := newHosted(t, access.ReadsPublic, access.ScopeRead, limited(keys.Limits{ConcurrentRequests: 64}))
 	unread, end := h.admitted(t, "127.0.0.1:1")
 	testenv.OK(t, unread.HoldReply(exchange.CallerReplies))
 	h.refused(t, 429, wire.CodeTooManyAtOnce, "GET", "/v1/blobs/ours", "")

@@ -82,12 +82,12 @@ func routes(s *Server) []router.Route[operation] {
 }
 
 // readRules returns the rules for reading a blob and for listing blobs.
-func readRules(reads Reads) (read, list rule) {
+func readRules(reads access.Reads) (read, list rule) {
 	list = requireKey(access.ScopeRead, accountInPath)
 	switch reads {
-	case ReadsPublic:
+	case access.ReadsPublic:
 		return publicFor(blobInPath), publicFor(accountInPath)
-	case ReadsKey:
+	case access.ReadsKey:
 		return requireKey(access.ScopeRead, blobInPath), list
 	default:
 		return paid(blobInPath), list

@@ -34,7 +34,7 @@ type Config struct {
 	Sessions *session.Service
 	Channels *paychan.Service
 	Returns  *metering.Returns // returns what was charged and not served
-	Reads    Reads
+	Reads    access.Reads
 	// PublicCacheControl is the Cache-Control for blobs that everybody may read, if their writer
 	// has stated none; "": no-cache. It must be valid by CheckCacheControl.
 	PublicCacheControl string
@@ -65,16 +65,6 @@ type Inspection interface {
 	metastore.Accounts
 }
 
-// Reads says who may read blobs.
-type Reads string
-
-// The kinds of reads.
-const (
-	ReadsPublic Reads = "public" // everybody, free of charge
-	ReadsKey    Reads = "key"    // callers with a key that may read the account
-	ReadsPaid   Reads = "paid"   // callers who pay for the chunksets that a response touches
-)
-
 // Profile returns "local" or "hosted", which /v1/info reports.
 func (c *Config) Profile() string {
 	if c.Keys == nil {
@@ -92,7 +82,7 @@ type Server struct {
 	channels           *paychan.Service
 	meter              *metering.Meter
 	price              func() int64 // a chunkset's
-	reads              Reads
+	reads              access.Reads
 	publicCacheControl string // "": no-cache
 	olderNodes         func() bool
 	keys               *access.Authenticator // nil: local instance

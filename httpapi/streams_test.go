@@ -23,7 +23,7 @@ func (streamRecorder) SetWriteDeadline(time.Time) error { return nil }
 // reset, and when the responses have been read the caller is served again.
 func TestUnreadResponsesAreBounded(t *testing.T) {
 	one := keys.Limits{ConcurrentRequests: 1}
-	h := newHosted(t, ReadsPublic, access.ScopeWrite, limited(one), func(c *Config) { c.ProbeLimits = one })
+	h := newHosted(t, access.ReadsPublic, access.ScopeWrite, limited(one), func(c *Config) { c.ProbeLimits = one })
 	for _, path := range []string{"/v1/info", "/v1/nothing", "/livez"} {
 		request := func(ctx context.Context) (served bool) {
 			defer func() {

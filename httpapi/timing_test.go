@@ -44,7 +44,7 @@ func TestServerTiming(t *testing.T) {
 	if got := res.Header.Get("Timing-Allow-Origin"); got != "" {
 		t.Errorf("a foreign page may read timings: %q", got)
 	}
-	h := newHosted(t, ReadsPublic, access.ScopeWrite)
+	h := newHosted(t, access.ReadsPublic, access.ScopeWrite)
 	res, _ = h.do(t, "GET", "/v1/info", "", "Origin", "https://app.example")
 	if res.Header.Get("Server-Timing") != "" || res.Header.Get("Timing-Allow-Origin") != "" {
 		t.Errorf("a hosted service reports timings: %q", res.Header)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"sluice/access"
 	"sluice/blob"
 	"sluice/bytestore/memory"
 	"sluice/client"
@@ -40,7 +41,7 @@ func startService() *service {
 	meta, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})
 	check(err)
 	handler, err := httpapi.New(httpapi.Config{
-		Reads:  httpapi.ReadsPublic,
+		Reads:  access.ReadsPublic,
 		Blobs:  blob.New(meta, memory.New(), blob.Options{}),
 		Config: exchange.Config{Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }},
 	})

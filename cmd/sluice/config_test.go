@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/access"
 	"sluice/access/keys"
-	"sluice/httpapi"
 	"sluice/internal/node"
 	"sluice/internal/testenv"
 )
@@ -128,7 +128,7 @@ func TestHostedRequiresFlags(t *testing.T) {
 			t.Errorf("%v: error %v, want one that says %q", args, err, want)
 		}
 	}
-	for _, reads := range []httpapi.Reads{"public", "key", "paid"} {
+	for _, reads := range []access.Reads{"public", "key", "paid"} {
 		if c, err := parse(t, slices.Concat(inProduction, []string{"--reads", string(reads), "--addr", "0.0.0.0:443"})...); err != nil || c.Reads != reads {
 			t.Errorf("--reads %s: %q, %v", reads, c.Reads, err)
 		}
@@ -139,7 +139,7 @@ func TestDefaultsOfTheProfiles(t *testing.T) {
 	const none = keys.Unlimited
 	for _, test := range []struct {
 		args         []string
-		reads        httpapi.Reads
+		reads        access.Reads
 		admin        string
 		wait         time.Duration
 		key, address keys.Limits

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/access"
 	"sluice/access/keys"
 	"sluice/blob"
 	"sluice/collect"
@@ -129,7 +130,7 @@ func networkSettings(c *configuration) []setting {
 func callerSettings(c *configuration) []setting {
 	n := &c.node
 	return callers.with([]setting{
-		{name: "reads", value: perProfile(&n.Profile, &n.Reads, httpapi.ReadsPublic, ""), placeholder: "WHO", words: "public; required if hosted",
+		{name: "reads", value: perProfile(&n.Profile, &n.Reads, access.ReadsPublic, ""), placeholder: "WHO", words: "public; required if hosted",
 			required: ": public, key or paid",
 			help:     "Who may read blobs: public (everyone), key (keys for the account), or paid (callers who pay, and keys for the account)."},
 		{name: "public-cache-control", value: optional(&n.PublicCacheControl), placeholder: "VALUE", words: "no-cache",

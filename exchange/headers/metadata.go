@@ -14,8 +14,8 @@ import (
 // Metadata are the headers in which a writer describes a blob for its readers, in the form in
 // which they are stored: a line "Name:value\n" for each of them, sorted by name, with names in the
 // spelling of http.CanonicalHeaderKey. It contains only Cache-Control, Content-Disposition,
-// Content-Language and headers that begin with wire.HeaderBlobMeta, with values of visible ASCII
-// characters and spaces. The zero value has no headers.
+// Content-Language, Content-Encoding, Expires and headers that begin with wire.HeaderBlobMeta, with
+// values of visible ASCII characters and spaces. The zero value has no headers.
 type Metadata string
 
 // fixedLimit returns how many bytes the value may have in a header that is not custom. It returns
@@ -28,10 +28,18 @@ func fixedLimit(name string) (limit int, ok bool) {
 		return wire.MaxContentDisposition, true
 	case "Content-Language":
 		return wire.MaxContentLanguage, true
+	case "Content-Encoding", "Expires":
+		return maxForeign, true
 	default:
 		return 0, false
 	}
 }
+
+// maxForeign is the greatest length of the headers that only S3's clients state.
+const maxForeign = 64
+
+// isForeign reports whether only S3's clients state the header.
+func isForeign(name string) bool { return name == "Content-Encoding" || name == "Expires" }
 
 // ParseMetadata returns the metadata in a request's headers. A header with an empty value is
 // equivalent to none, and so is the Cache-Control that fetch adds to conditional requests on its
@@ -39,7 +47,7 @@ func fixedLimit(name string) (limit int, ok bool) {
 func ParseMetadata(h http.Header) (Metadata, error) {
 	var fields map[string]string
 	for name, values := range h {
-		if _, fixed := fixedLimit(name); !fixed && !strings.HasPrefix(name, wire.HeaderBlobMeta) {
+		if _, fixed := fixedLimit(name); isForeign(name) || !fixed && !strings.HasPrefix(name, wire.HeaderBlobMeta) {
 			continue
 		}
 		if len(values) != 1 {
@@ -53,7 +61,7 @@ func ParseMetadata(h http.Header) (Metadata, error) {
 	if isOfFetch(h) {
 		delete(fields, "Cache-Control")
 	}
-	return newMetadata(fields)
+	return MetadataOf(fields)
 }
 
 // isOfFetch reports whether a request's Cache-Control is one that browsers and Node.js add to a
@@ -81,11 +89,12 @@ func NewMetadata(cacheControl, contentDisposition, contentLanguage string, custo
 		}
 		fields[key] = value
 	}
-	return newMetadata(fields)
+	return MetadataOf(fields)
 }
 
-// newMetadata checks headers with canonical names.
-func newMetadata(fields map[string]string) (Metadata, error) {
+// MetadataOf returns the metadata that consists of these headers, whose names must be canonical and
+// belong to metadata. An empty value is equivalent to none. Errors wrap ErrMalformedMetadata.
+func MetadataOf(fields map[string]string) (Metadata, error) {
 	if len(fields) == 0 {
 		return "", nil
 	}

@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/access"
 	"sluice/access/keys"
-	"sluice/httpapi"
 	"sluice/internal/storage"
 	"sluice/internal/testenv"
 	"sluice/paychan"
@@ -159,7 +159,7 @@ func TestSilentFullnodesAreAskedAgain(t *testing.T) {
 // openLocal opens a local node with the chain of c, and runs it until the test ends.
 func openLocal(t *testing.T, c Config) *Node {
 	t.Helper()
-	c.Profile, c.Addr, c.Reads, c.Asset = Local, "127.0.0.1:0", httpapi.ReadsPaid, paychan.DefaultAsset
+	c.Profile, c.Addr, c.Reads, c.Asset = Local, "127.0.0.1:0", access.ReadsPaid, paychan.DefaultAsset
 	c.SettleAt, c.SettleParallel, c.MaxSettleGas, c.ChannelRefresh = 500, 4, 1_000_000, time.Minute
 	c.ChunksetPrice, c.UnsettledLimit, c.SessionTTL, c.ChannelTTL = 1, 1000, time.Hour, time.Hour
 	c.Location.Data = filepath.Join(t.TempDir(), "data")

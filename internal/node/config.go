@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"sluice/access"
 	"sluice/access/keys"
 	"sluice/chain"
 	"sluice/exchange"
-	"sluice/httpapi"
 	"sluice/internal/storage"
 )
 
@@ -61,7 +61,7 @@ type Network struct {
 
 // Callers says who may read.
 type Callers struct {
-	Reads              httpapi.Reads
+	Reads              access.Reads
 	PublicCacheControl string // Cache-Control of blobs that have none, with public reads; "" for no-cache
 }
 
@@ -130,7 +130,7 @@ type Limits struct {
 // faucet reports whether the node opens channels for everyone: payments are required, and worth
 // nothing.
 func (c *Config) faucet() bool {
-	return c.Profile == Local && c.Reads == httpapi.ReadsPaid && len(c.ChainURLs) == 0
+	return c.Profile == Local && c.Reads == access.ReadsPaid && len(c.ChainURLs) == 0
 }
 
 // minGrace is the minimum of GarbageGrace with several nodes. A download is cut
@@ -256,15 +256,15 @@ func (c *Config) validateChain() error {
 // would have no effect, because only blobs that everybody may read have it.
 func (c *Config) validateReads() error {
 	switch {
-	case c.Profile == Local && c.Reads == httpapi.ReadsKey:
+	case c.Profile == Local && c.Reads == access.ReadsKey:
 		return errors.New("--reads key: a local instance requires no keys; want public or paid")
-	case c.Profile == Local && c.Reads != httpapi.ReadsPublic && c.Reads != httpapi.ReadsPaid:
+	case c.Profile == Local && c.Reads != access.ReadsPublic && c.Reads != access.ReadsPaid:
 		return fmt.Errorf("--reads %s: want public or paid", c.Reads)
 	case c.Profile == Local, c.Reads == "": // an error of its own
 		return nil
-	case c.Reads != httpapi.ReadsPublic && c.Reads != httpapi.ReadsKey && c.Reads != httpapi.ReadsPaid:
+	case c.Reads != access.ReadsPublic && c.Reads != access.ReadsKey && c.Reads != access.ReadsPaid:
 		return fmt.Errorf("--reads %s: want public, key or paid", c.Reads)
-	case c.PublicCacheControl != "" && c.Reads != httpapi.ReadsPublic:
+	case c.PublicCacheControl != "" && c.Reads != access.ReadsPublic:
 		return fmt.Errorf("--public-cache-control: requires --reads public; the responses of --reads %s are private", c.Reads)
 	}
 	return nil

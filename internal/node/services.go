@@ -203,7 +203,7 @@ func (n *Node) payment() wire.Payment {
 func (n *Node) newAPI() (*httpapi.Server, error) {
 	c, stores := &n.config, n.stores
 	grant := int64(session.DefaultGrant)
-	if c.Profile == Hosted || c.Reads == httpapi.ReadsPaid {
+	if c.Profile == Hosted || c.Reads == access.ReadsPaid {
 		grant = 0
 	}
 	proxies, err := c.trustedProxies()

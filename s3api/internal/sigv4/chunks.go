@@ -37,7 +37,8 @@ const (
 // ChunkOptions says how a body is sent.
 type ChunkOptions struct {
 	Size    int64  // in bytes, decoded
-	Chain   *Chain // verifies the chunks; nil: they are not signed
+	Signed  bool   // whether the chunks, and the trailer, have signatures
+	Chain   *Chain // verifies them; nil: there are none, or nobody is refused for theirs
 	Trailer bool   // whether there is a trailer
 }
 
@@ -101,7 +102,7 @@ func (r *ChunkReader) nextChunk() error {
 	digits, signature, signed := strings.Cut(line, signatureField)
 	size, err := strconv.ParseUint(digits, 16, 63)
 	switch {
-	case err != nil || len(digits) > sizeDigits || signed != (r.options.Chain != nil):
+	case err != nil || len(digits) > sizeDigits || signed != r.options.Signed:
 		return fmt.Errorf("%w: a chunk begins with %q", ErrBody, line)
 	case int64(size) > r.options.Size-r.total:
 		return fmt.Errorf("%w: it has more than the %d bytes of x-amz-decoded-content-length", ErrBody, r.options.Size)
@@ -169,7 +170,7 @@ func (r *ChunkReader) sourceEnd() error {
 func (r *ChunkReader) readTrailer() error {
 	r.trailer = map[string]string{}
 	var signedText bytes.Buffer
-	due := r.options.Chain != nil && r.options.Trailer
+	due := r.options.Signed && r.options.Trailer
 	signature, left := "", mostTrailer
 	for {
 		line, err := r.line(left)
@@ -196,7 +197,7 @@ func (r *ChunkReader) readTrailer() error {
 			signedText.WriteString(name + ":" + value + "\n")
 		}
 	}
-	if due && !r.options.Chain.Trailer(sha256.Sum256(signedText.Bytes()), signature) {
+	if r.options.Chain != nil && r.options.Trailer && !r.options.Chain.Trailer(sha256.Sum256(signedText.Bytes()), signature) {
 		return ErrChunk
 	}
 	return nil

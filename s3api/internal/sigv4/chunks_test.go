@@ -84,11 +84,14 @@ func forms(t testing.TB, body []byte) map[string]func() (wire []byte, o ChunkOpt
 	return map[string]func() ([]byte, ChunkOptions){
 		"signed": func() ([]byte, ChunkOptions) {
 			s := signedInChunks(t, body, false)
-			return s.wire, ChunkOptions{Size: int64(len(body)), Chain: s.chain(t)}
+			return s.wire, ChunkOptions{Size: int64(len(body)), Chain: s.chain(t), Signed: true}
 		},
 		"signed, with a trailer": func() ([]byte, ChunkOptions) {
 			s := signedInChunks(t, body, true)
-			return s.wire, ChunkOptions{Size: int64(len(body)), Chain: s.chain(t), Trailer: true}
+			return s.wire, ChunkOptions{Size: int64(len(body)), Chain: s.chain(t), Signed: true, Trailer: true}
+		},
+		"signed, and not verified": func() ([]byte, ChunkOptions) {
+			return signedInChunks(t, body, true).wire, ChunkOptions{Size: int64(len(body)), Signed: true, Trailer: true}
 		},
 		"unsigned, with a trailer": func() ([]byte, ChunkOptions) {
 			return unsigned(body), ChunkOptions{Size: int64(len(body)), Trailer: true}
@@ -191,14 +194,14 @@ func TestRefusedBodies(t *testing.T) {
 		"the first chunk only": append(bytes.Clone(s.wire[:first]), s.wire[bytes.LastIndex(s.wire, []byte("\r\n0;"))+2:]...),
 		"without the first":    s.wire[first:],
 	} {
-		_, err := io.ReadAll(NewChunkReader(bytes.NewReader(wire), ChunkOptions{Size: 1 << 30, Chain: s.chain(t), Trailer: true}))
+		_, err := io.ReadAll(NewChunkReader(bytes.NewReader(wire), ChunkOptions{Size: 1 << 30, Chain: s.chain(t), Signed: true, Trailer: true}))
 		testenv.Is(t, err, ErrChunk, "%s", name)
 	}
 	wrong := bytes.Replace(s.wire, []byte("wdBDMA=="), []byte("wdBDMB=="), 1)
-	_, err := io.ReadAll(NewChunkReader(bytes.NewReader(wrong), ChunkOptions{Size: int64(len(body)), Chain: s.chain(t), Trailer: true}))
+	_, err := io.ReadAll(NewChunkReader(bytes.NewReader(wrong), ChunkOptions{Size: int64(len(body)), Chain: s.chain(t), Signed: true, Trailer: true}))
 	testenv.Is(t, err, ErrChunk, "another trailer")
 	without := append(bytes.Clone(s.wire[:bytes.Index(s.wire, []byte("x-amz-trailer-signature"))]), "\r\n"...)
-	_, err = io.ReadAll(NewChunkReader(bytes.NewReader(without), ChunkOptions{Size: int64(len(body)), Chain: s.chain(t), Trailer: true}))
+	_, err = io.ReadAll(NewChunkReader(bytes.NewReader(without), ChunkOptions{Size: int64(len(body)), Chain: s.chain(t), Signed: true, Trailer: true}))
 	testenv.Is(t, err, io.ErrUnexpectedEOF, "a trailer without its signature")
 }
 
