@@ -32,7 +32,7 @@ type Blob struct {
 	Content     ContentID
 	Size        int64  // bytes
 	CRC64       uint64 // the content's CRC-64/NVME; with Size it makes the ETag
-	PartSize    int64  // size of every part except the last; 0: one part, number 0
+	PartSize    int64  // size of every part except the last; 0: one part, number 0; or UnevenParts
 	SHA256      []byte // the content's; nil if it is not known
 	ContentType string // as the writer stated it; may be empty
 	Metadata    string // what else the writer stated about the blob: any bytes, returned as they were; may be empty
@@ -46,12 +46,25 @@ type Blob struct {
 	Expires      time.Time // zero: never
 }
 
+// UnevenParts is a blob's PartSize if its parts have any sizes, and begin where PartRanges says. It
+// is greater than any content, and its product with any part's number is an int64: earlier versions
+// multiply the two, find a gap after part 0, and never read other bytes than they look for.
+const UnevenParts = 1 << 46
+
+// PartRange is where a part is in its content.
+type PartRange struct {
+	Index int   // the number that the writer gave it
+	Start int64 // the first byte's offset in the content
+	Size  int64 // bytes
+}
+
 // Extent is a run of bytes in a content. It is stored as one object or, if it is small, inline in
 // the metadata. A content's extents are ordered by Part, then Offset, and cover each part without
 // gap or overlap.
 type Extent struct {
 	Part   int      // the part's number, from 0
 	Offset int64    // the first byte's, within the part
+	Start  int64    // the part's first byte's, within the content, if ExtentsAt returns it; otherwise 0
 	Size   int64    // bytes, 1 to MaxExtentSize
 	Blocks []uint32 // CRC-32C of each MiB, counted from the extent's start
 	Object string   // the object's name in the byte store; empty if inline
@@ -126,8 +139,9 @@ type Blobs interface {
 	Blob(ctx context.Context, account, name string) (Blob, error)
 
 	// OpenBlob returns what Blob returns, and the extent that has the content's first byte, with
-	// its body if it is inline; an empty blob has none. The caller must not modify what the results
-	// refer to: an implementation may return them again.
+	// its body if it is inline; an empty blob has none, nor has one that begins with another part
+	// than part 0. The caller must not modify what the results refer to: an implementation may
+	// return them again.
 	OpenBlob(ctx context.Context, account, name string) (Blob, []Extent, error)
 
 	// CommitBlob makes b visible with these extents as its content, and returns it as stored. If
@@ -186,4 +200,14 @@ type Blobs interface {
 	// contains the position from. It includes the bodies of inline extents. An unknown content has
 	// no extents.
 	Extents(ctx context.Context, content ContentID, from Position, limit int) ([]Extent, error)
+
+	// ExtentsAt is Extents for a blob with UnevenParts: it starts with the extent that contains the
+	// content's byte at offset, and sets each extent's Start. A content that has even parts or is
+	// unknown has none.
+	ExtentsAt(ctx context.Context, content ContentID, offset int64, limit int) ([]Extent, error)
+
+	// PartRanges returns up to limit parts if the content is uneven: those with an Index greater
+	// than after, sorted by Index, and how many parts there are in all. To start with the first
+	// part, pass -1 as after. A content that has even parts or is unknown has none.
+	PartRanges(ctx context.Context, content ContentID, after, limit int) (list []PartRange, total int, err error)
 }

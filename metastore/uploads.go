@@ -21,7 +21,7 @@ type Upload struct {
 	Account     string
 	Name        string
 	Content     ContentID // new, created by the caller
-	PartSize    int64     // bytes of every part except the last
+	PartSize    int64     // bytes of every part except the last; 0: the parts are uneven, see CompleteUneven
 	ContentType string
 	Metadata    string    // the resulting blob's
 	Expires     time.Time // the resulting blob's; zero: never
@@ -48,7 +48,13 @@ type Part struct {
 	Index int
 	Size  int64
 	CRC64 uint64 // CRC-64/NVME of its bytes
+	// Stored is when it was stored; for one that an earlier version stored, when the upload began.
+	// The store sets it.
+	Stored time.Time
 }
+
+// MaxUnevenParts is the greatest number of parts that CompleteUneven takes.
+const MaxUnevenParts = 10_000
 
 // Uploads stores the multipart uploads. An ended upload is retained for UploadRetention, without
 // its parts, ContentType and Metadata; after that all methods return ErrNotFound.
@@ -70,14 +76,24 @@ type Uploads interface {
 
 	// CompleteUpload makes an open upload's content visible as a blob with this size and CRC-64 and
 	// with the upload's ContentType, Metadata, Expires and Owner, and records the outcome, provided
-	// that the upload is still at revision. It moves no parts, and its cost does not grow with
-	// their number. Repeated on a committed upload, it returns the recorded outcome, whatever
-	// revision, size and crc64 are, without calling the precondition. The precondition may be nil.
+	// that the upload is still at revision. An upload without a PartSize must have no part but part
+	// 0; any other is completed by CompleteUneven. CompleteUpload moves no parts, and its cost does
+	// not grow with their number. Repeated on a committed upload, it returns the recorded outcome,
+	// whatever revision, size and crc64 are, without calling the precondition. The precondition may
+	// be nil.
 	//
 	// It returns ErrNotFound, ErrAborted, ErrRevisionMismatch, ErrExpired if the blob's
 	// expiry has passed (without calling the precondition), or the precondition's error.
 	// After an error the upload is unchanged.
 	CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, precondition Precondition) (Upload, error)
+
+	// CompleteUneven is CompleteUpload for an upload without a PartSize. The content consists of
+	// these parts, 1 to MaxUnevenParts with ascending Index, as they are at revision. The upload's
+	// other parts become garbage. If the chosen parts are even, the blob has an ordinary PartSize;
+	// otherwise it has UnevenParts. The cost grows with the number of parts, and if some are not
+	// chosen, with the number of their extents. Parts that are not the upload's are refused as far
+	// as their number and their sizes show it.
+	CompleteUneven(ctx context.Context, id string, revision int64, parts []Part, crc64 uint64, precondition Precondition) (Upload, error)
 
 	// AbortUpload ends an open upload, and its parts become garbage. It returns the content's id,
 	// also when it is repeated. It returns ErrNotFound or ErrCommitted.

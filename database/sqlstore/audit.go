@@ -30,7 +30,9 @@ const auditPage = 500
 //   - no sale, settlement or booking belongs to a channel that does not exist;
 //   - what is counted for each account is the number and the size of its blobs;
 //   - what is counted for each shared content is the number of the blobs that have it, and no other
-//     content has two blobs.
+//     content has two blobs;
+//   - the parts of each uneven content follow each other, and have the bytes of its extents and of
+//     its blobs; and no other content has such parts.
 func (s *Store) Audit(ctx context.Context) ([]string, error) {
 	var found []string
 	err := s.db.Snapshot(ctx, func(t *engine.Tx) (err error) {
@@ -59,6 +61,9 @@ func auditPages(t *engine.Tx, page int) ([]string, error) {
 		return nil, err
 	}
 	if err := meta.AuditShares(t, report); err != nil {
+		return nil, err
+	}
+	if err := meta.AuditParts(t, report); err != nil {
 		return nil, err
 	}
 	if total > len(findings) {

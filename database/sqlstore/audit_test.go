@@ -52,6 +52,12 @@ var sharedBlobs = rawBlob("a", "b", 0) + rawBlob("a", "c", 0) + `
 	UPDATE blobs SET content = x'30313233343536373839616263646566', shared = x'30313233343536373839616263646566';
 	INSERT INTO shares VALUES (x'30313233343536373839616263646566', 2);`
 
+// unevenBlob inserts a blob of 12 bytes in the parts 1 and 3.
+var unevenBlob = rawBlob("a", "b", 12) + `
+	INSERT INTO starts SELECT content, 1, 0, 5 FROM blobs UNION ALL SELECT content, 3, 5, 7 FROM blobs;
+	INSERT INTO extents (content, part, off, size, blocks, object) SELECT content, part, 0, size, x'', CAST('object' || part AS BLOB) FROM starts;
+	UPDATE blobs SET part_size = 70368744177664;`
+
 // TestAuditFindsDamage damages the tables in one way at a time and repairs them.
 func TestAuditFindsDamage(t *testing.T) {
 	s := openAudited(t)
@@ -94,6 +100,16 @@ func TestAuditFindsDamage(t *testing.T) {
 		{"share of no blob", `INSERT INTO shares VALUES (x'30313233343536373839616263646566', 1)`, "1 references are counted, but there are 0 blobs"},
 		{"blob of garbage", rawBlob("a", "b", 0) + ` INSERT INTO garbage (content, since) SELECT content, 1 FROM blobs`, "is garbage, but a blob has it"},
 		{"shared and exact", sharedBlobs, ""},
+		{"uneven and exact", unevenBlob, ""},
+		{"starts lost", unevenBlob + ` DELETE FROM starts`, "from part 0 on its parts have 0 bytes, and the blob has 12"},
+		{"start lost", unevenBlob + ` DELETE FROM starts WHERE part = 3`, "from part 1 on its parts have 5 bytes, and the blob has 12"},
+		{"part too late", unevenBlob + ` UPDATE starts SET start = 6 WHERE part = 3`, "part 3 begins at byte 6, and those before it end at byte 5"},
+		{"first part too late", unevenBlob + ` UPDATE starts SET start = start + 1`, "part 1 begins at byte 1, and those before it end at byte 0"},
+		{"part of other bytes", unevenBlob + ` UPDATE starts SET size = 8 WHERE part = 3; UPDATE blobs SET size = 13`, "part 3 has 8 bytes, and its extents have 7"},
+		{"part without extents", unevenBlob + ` DELETE FROM extents WHERE part = 1`, "part 1 has 5 bytes, and its extents have 0"},
+		{"parts of no blob", unevenBlob + ` DELETE FROM blobs`, "no blob has its uneven parts 1 to 3, of 12 bytes"},
+		{"parts of an even blob", unevenBlob + ` UPDATE blobs SET part_size = 7`, "no blob has its uneven parts 1 to 3, of 12 bytes"},
+		{"parts of garbage", unevenBlob + ` INSERT INTO garbage (content, since) SELECT content, 1 FROM blobs; DELETE FROM blobs; DELETE FROM extents`, ""},
 		{"grant below its sales", `UPDATE sessions SET channel = NULL, total = 6, remaining = 3`, "were sold to it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -18,16 +18,20 @@ type table struct {
 
 // copied are the tables that belong to an instance, in the order of copying.
 var copied = []table{
+	// In this order, because triggers change garbage by shares when it is inserted, starts when
+	// garbage is deleted, and blobs by starts.
+	{name: "shares", key: []string{"content"}, rest: []string{"refs"}},
+	{name: "garbage", key: []string{"content"}, rest: []string{"since", "owner", "charge"}},
+	{name: "starts", key: []string{"content", "part"}, rest: []string{"start", "size"}},
 	{name: "blobs", key: []string{"account", "name_head", "name_hash"},
 		rest: []string{"name_tail", "content", "size", "crc64", "part_size", "sha256", "content_type", "modified", "expires", "owner", "shared_second", "metadata", "shared"}},
-	{name: "shares", key: []string{"content"}, rest: []string{"refs"}},
 	{name: "deleted_blobs", key: []string{"account", "name_head", "name_hash"}, rest: []string{"modified"}},
 	{name: "extents", key: []string{"content", "part", "off"}, rest: []string{"size", "blocks", "object"}},
 	{name: "bodies", key: []string{"content", "part", "off"}, rest: []string{"body"}},
 	{name: "uploads", key: []string{"id"},
 		rest: []string{"account", "name", "content", "part_size", "content_type", "expires", "create_only", "state", "bytes", "revision",
 			"created", "touched", "ended", "size", "crc64", "modified", "owner", "parts", "metadata", "charge"}},
-	{name: "parts", key: []string{"content", "idx"}, rest: []string{"size", "crc64"}},
+	{name: "parts", key: []string{"content", "idx"}, rest: []string{"size", "crc64", "stored"}},
 	{name: "sessions", key: []string{"id"}, rest: []string{"user_identity", "total", "remaining", "created", "expires", "channel", "used", "charges"}},
 	{name: "channels", key: []string{"id"},
 		rest: []string{"payment_channel_id", "sender", "receiver", "asset", "deposit", "created", "expires",
@@ -38,7 +42,6 @@ var copied = []table{
 	{name: "submissions", key: []string{"channel"}, rest: []string{"sequence", "amount", "hash", "body", "expires", "state", "status", "begun", "ended", "form"}},
 	{name: "ledger", key: []string{"channel", "sequence"}, rest: []string{"amount", "at"}},
 	{name: "idempotency", key: []string{"id"}, rest: []string{"request", "outcome", "created", "owner", "charge"}},
-	{name: "garbage", key: []string{"content"}, rest: []string{"since", "owner", "charge"}},
 	{name: "key_groups", key: []string{"name"}, rest: strings.Split(limitNames, ", ")},
 	{name: "api_keys", key: []string{"id"}, rest: []string{"hash", "label", "scopes", "accounts", "key_group", "created", "expires", "revoked"}},
 	{name: "keys_version", key: []string{"version"}},

@@ -126,6 +126,23 @@ func (f *filler) upload(id string, parts int) {
 	f.note(nil, errors.Join(errs...))
 }
 
+// uneven completes an upload with every other one of its parts.
+func (f *filler) uneven(id string, parts int) {
+	u, err := f.BeginUpload(f.ctx, metastore.Upload{ID: id, Account: "a", Name: id, Content: metastore.NewContentID(time.Now()), Owner: "owner"})
+	f.note(u, err)
+	var chosen []metastore.Part
+	for i := range parts {
+		e := objectExtent(fmt.Sprintf("%02x-%s-%d", i%256, id, i), int64(2+i))
+		e.Part = i
+		p := metastore.Part{Index: i, Size: e.Size}
+		f.note(nil, f.PutPart(f.ctx, id, p, []metastore.Extent{e}))
+		if i%2 == 0 {
+			chosen = append(chosen, p)
+		}
+	}
+	f.note(f.CompleteUneven(f.ctx, id, int64(parts), chosen, 1<<63, nil))
+}
+
 // fill inserts rows into every table, of every kind.
 func fill(tb testing.TB, s *Store, parts int) {
 	tb.Helper()
@@ -143,6 +160,7 @@ func fill(tb testing.TB, s *Store, parts int) {
 	f.deleted("account", "deleted")
 	f.upload("committed", parts)
 	f.note(f.CompleteUpload(f.ctx, "committed", int64(parts), 2*int64(parts), 1<<63, nil))
+	f.uneven("uneven", 5)
 	f.upload("open", 3)
 	f.upload("aborted", 2)
 	f.note(f.AbortUpload(f.ctx, "aborted"))

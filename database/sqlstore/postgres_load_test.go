@@ -139,7 +139,7 @@ func (l *faultLoad) createAndDelete(ctx context.Context, name string) error {
 	if _, err := l.store.Blob(ctx, "a", name); err != nil {
 		return fmt.Errorf("acknowledged blob: %w", err)
 	}
-	if err := l.copyAndMove(ctx, name); err != nil {
+	if err := errors.Join(l.copyAndMove(ctx, name), l.completeUneven(ctx, name)); err != nil {
 		return err
 	}
 	content, had, err := l.store.DeleteBlob(ctx, "a", name, nil)
@@ -169,6 +169,40 @@ func (l *faultLoad) copyAndMove(ctx context.Context, name string) error {
 	content, had, err := l.store.DeleteBlob(ctx, moved.Account, moved.Name, nil)
 	if err == nil && (!had || content != (metastore.ContentID{})) {
 		err = fmt.Errorf("deleted the copy: %v, %v", content, had)
+	}
+	return err
+}
+
+// completeUneven fails if the parts that it did not choose are not garbage, or if the others are.
+func (l *faultLoad) completeUneven(ctx context.Context, name string) error {
+	id := name + " uneven"
+	u, err := l.store.BeginUpload(ctx, metastore.Upload{ID: id, Account: "b", Name: id, Content: metastore.NewContentID(time.Now())})
+	if err != nil {
+		return err
+	}
+	var parts []metastore.Part
+	for i := range 3 {
+		p := metastore.Part{Index: i, Size: int64(3 + i)}
+		e := metastore.Extent{Part: i, Size: p.Size, Object: fmt.Sprint(id, i), Created: time.Now()}
+		if err := l.store.PutPart(ctx, id, p, []metastore.Extent{e}); err != nil {
+			return fmt.Errorf("part: %w", err)
+		}
+		parts = append(parts, p)
+	}
+	if u, err = l.store.Upload(ctx, id); err != nil {
+		return err
+	}
+	done, err := l.store.CompleteUneven(ctx, id, u.Revision, []metastore.Part{parts[0], parts[2]}, 1, nil)
+	if err != nil || done.Size != 8 {
+		return fmt.Errorf("completed %+v: %w", done, err)
+	}
+	extents, err := l.store.ExtentsAt(ctx, u.Content, 3, 10)
+	if err != nil || len(extents) != 1 || extents[0].Part != 2 {
+		return fmt.Errorf("extents %+v: %w", extents, err)
+	}
+	content, had, err := l.store.DeleteBlob(ctx, "b", id, nil)
+	if err == nil && (!had || content != u.Content) {
+		err = fmt.Errorf("deleted %v, %v", content, had)
 	}
 	return err
 }

@@ -68,6 +68,20 @@ func (d tracedDatabase) Extents(ctx context.Context, content metastore.ContentID
 	return d.Database.Extents(ctx, content, from, limit)
 }
 
+// ExtentsAt implements metastore.Blobs.
+func (d tracedDatabase) ExtentsAt(ctx context.Context, content metastore.ContentID, offset int64, limit int) (_ []metastore.Extent, err error) {
+	ctx, span := d.begin(ctx, "metastore.ExtentsAt")
+	defer span.end(&err)
+	return d.Database.ExtentsAt(ctx, content, offset, limit)
+}
+
+// PartRanges implements metastore.Blobs.
+func (d tracedDatabase) PartRanges(ctx context.Context, content metastore.ContentID, after, limit int) (_ []metastore.PartRange, _ int, err error) {
+	ctx, span := d.begin(ctx, "metastore.PartRanges")
+	defer span.end(&err)
+	return d.Database.PartRanges(ctx, content, after, limit)
+}
+
 // ListAccounts implements metastore.Accounts.
 func (d tracedDatabase) ListAccounts(ctx context.Context, after string, limit int) (_ []metastore.Account, err error) {
 	ctx, span := d.begin(ctx, "metastore.ListAccounts")
@@ -115,6 +129,13 @@ func (d tracedDatabase) CompleteUpload(ctx context.Context, id string, revision,
 	ctx, span := d.begin(ctx, "metastore.CompleteUpload")
 	defer span.end(&err)
 	return d.Database.CompleteUpload(ctx, id, revision, size, crc64, precondition)
+}
+
+// CompleteUneven implements metastore.Uploads.
+func (d tracedDatabase) CompleteUneven(ctx context.Context, id string, revision int64, parts []metastore.Part, crc64 uint64, precondition metastore.Precondition) (_ metastore.Upload, err error) {
+	ctx, span := d.begin(ctx, "metastore.CompleteUneven")
+	defer span.end(&err)
+	return d.Database.CompleteUneven(ctx, id, revision, parts, crc64, precondition)
 }
 
 // AbortUpload implements metastore.Uploads.

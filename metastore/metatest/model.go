@@ -157,10 +157,10 @@ func (h *history) step(t *rapid.T) {
 			h.accounts()
 			h.list(ctx, s, metastore.ListQuery{Account: h.model.account, Delimiter: delimiter, Limit: limit, Metadata: rapid.Bool().Draw(t, "metadata")})
 		},
-		"begin": func() { h.Begin(ctx, s, id, name, owner) },
+		"begin": func() { h.Begin(ctx, s, id, name, owner, rapid.Bool().Draw(t, "uneven")) },
 		"part":  func() { h.part(ctx, s, id, rapid.IntRange(0, 2).Draw(t, "part")) },
 		"complete": func() {
-			h.Complete(ctx, s, id, rapid.IntRange(0, 4).Draw(t, "stale") == 4, rapid.Bool().Draw(t, "create only"))
+			h.Complete(ctx, s, id, rapid.IntRange(0, 4).Draw(t, "stale") == 4, rapid.Bool().Draw(t, "create only"), rapid.IntRange(1, 7).Draw(t, "chosen"))
 		},
 		"abort":    func() { h.abort(ctx, s, id) },
 		"session":  func() { h.Session(ctx, s, id, rapid.Int64Range(0, 3).Draw(t, "chunksets")) },
@@ -321,12 +321,15 @@ func (h *history) list(ctx context.Context, s whole.Database, q metastore.ListQu
 	}
 }
 
-func (h *history) Begin(ctx context.Context, s whole.Database, id, name, owner string) {
+func (h *history) Begin(ctx context.Context, s whole.Database, id, name, owner string, uneven bool) {
 	if _, ok := h.model.uploads[id]; ok {
 		return
 	}
 	now := h.p.Clock.Now()
 	u := metastore.Upload{ID: id, Account: h.model.account, Name: name, Content: h.p.Content(), PartSize: 10, Owner: owner, Metadata: h.metadata()}
+	if uneven {
+		u.PartSize = 0
+	}
 	got, err := s.BeginUpload(ctx, u)
 	u.State, u.Created, u.Touched, u.Revision = metastore.UploadOpen, now, now, got.Revision
 	h.model.uploads[id] = &modelUpload{Upload: u, parts: map[int]metastore.Extent{}}
@@ -371,22 +374,21 @@ func (h *history) part(ctx context.Context, s whole.Database, id string, index i
 	h.p.Agree("upload", got, u.Upload, err, nil)
 }
 
-func (h *history) Complete(ctx context.Context, s whole.Database, id string, stale, create bool) {
+// Complete completes an upload: if its parts are uneven, with those that chosen, a set of bits,
+// names, and otherwise with all.
+func (h *history) Complete(ctx context.Context, s whole.Database, id string, stale, create bool, chosen int) {
 	u, wantErr := h.Upload(id)
 	if wantErr != nil {
 		_, err := s.CompleteUpload(ctx, id, 0, 0, 0, nil)
 		h.p.Agree("complete", nil, nil, err, wantErr)
 		return
 	}
-	revision, now := u.Revision, h.p.Clock.Now()
-	if stale {
-		revision--
+	content := u.choose(chosen)
+	if u.PartSize == 0 && len(content.parts) == 0 && u.State == metastore.UploadOpen {
+		return
 	}
-	var precondition metastore.Precondition
-	if create {
-		precondition = createOnly
-	}
-	got, err := s.CompleteUpload(ctx, id, revision, u.Bytes, 5, precondition)
+	now := h.p.Clock.Now()
+	got, err := h.complete(ctx, s, u, content, stale, create)
 	switch {
 	case u.State == metastore.UploadCommitted:
 		h.p.Agree("repeated complete", got, u.Upload, err, nil)
@@ -402,19 +404,96 @@ func (h *history) Complete(ctx context.Context, s whole.Database, id string, sta
 		h.p.Agree("complete", nil, nil, err, wantErr)
 		return
 	}
-	u.State, u.Ended, u.Modified, u.Size, u.CRC64 = metastore.UploadCommitted, now, now, u.Bytes, 5
+	h.model.discardOthers(u, content)
+	u.State, u.Ended, u.Modified, u.Size, u.CRC64 = metastore.UploadCommitted, now, now, content.size, 5
 	h.model.replace(metastore.Blob{
-		Account: u.Account, Name: u.Name, Content: u.Content, Size: u.Bytes, CRC64: 5, PartSize: u.PartSize, Owner: u.Owner, Metadata: u.Metadata, Modified: now,
+		Account: u.Account, Name: u.Name, Content: u.Content, Size: content.size, CRC64: 5, PartSize: content.partSize, Owner: u.Owner, Metadata: u.Metadata, Modified: now,
 	})
-	var extents []metastore.Extent
-	for i := range 3 {
-		if e, ok := u.parts[i]; ok {
-			extents = append(extents, stored(e)...)
-		}
-	}
-	h.model.extents[u.Content] = extents
+	h.model.extents[u.Content] = content.extents
 	u.end()
 	h.p.Agree("complete", got, u.Upload, err, nil)
+	h.ranges(ctx, s, u.Content, content)
+}
+
+// complete calls the method that completes the upload.
+func (h *history) complete(ctx context.Context, s whole.Database, u *modelUpload, content modelContent, stale, create bool) (metastore.Upload, error) {
+	revision := u.Revision
+	if stale {
+		revision--
+	}
+	var precondition metastore.Precondition
+	if create {
+		precondition = createOnly
+	}
+	if u.PartSize == 0 && len(content.parts) > 0 {
+		return s.CompleteUneven(ctx, u.ID, revision, content.parts, 5, precondition)
+	}
+	return s.CompleteUpload(ctx, u.ID, revision, content.size, 5, precondition)
+}
+
+// modelContent is what an upload becomes.
+type modelContent struct {
+	parts    []metastore.Part
+	extents  []metastore.Extent
+	size     int64
+	partSize int64
+}
+
+// choose returns the content that has the chosen parts, or all if the upload has a PartSize.
+func (u *modelUpload) choose(chosen int) modelContent {
+	var c modelContent
+	for i := range 3 {
+		e, ok := u.parts[i]
+		if !ok || u.PartSize == 0 && chosen>>i&1 == 0 {
+			continue
+		}
+		c.parts = append(c.parts, metastore.Part{Index: i, Size: e.Size})
+		c.extents = append(c.extents, stored(e)...)
+		c.size += e.Size
+	}
+	c.partSize = u.PartSize
+	if u.PartSize == 0 && len(c.parts) > 0 {
+		c.partSize = evenSize(c.parts)
+	}
+	return c
+}
+
+// evenSize returns the PartSize that a blob has with these parts.
+func evenSize(parts []metastore.Part) int64 {
+	first, last := parts[0].Size, parts[len(parts)-1]
+	even := last.Index == len(parts)-1 && last.Size <= first
+	for _, p := range parts[:len(parts)-1] {
+		even = even && p.Size == first
+	}
+	if !even {
+		return metastore.UnevenParts
+	}
+	return first
+}
+
+// discardOthers makes an upload's parts garbage that are not in its content.
+func (m *model) discardOthers(u *modelUpload, c modelContent) {
+	others := int64(len(u.parts) - len(c.parts))
+	if others == 0 {
+		return
+	}
+	for _, e := range u.parts {
+		if !slices.ContainsFunc(c.extents, func(chosen metastore.Extent) bool { return chosen.Object == e.Object }) {
+			m.moved = append(m.moved, e.Object)
+			m.charges[e.Object] = modelCharge{u.Owner, e.Size + 1024}
+		}
+	}
+}
+
+// ranges compares where a content's parts are.
+func (h *history) ranges(ctx context.Context, s whole.Database, id metastore.ContentID, c modelContent) {
+	var want []metastore.PartRange
+	if c.partSize == metastore.UnevenParts {
+		want = ranges(c.parts...)
+	}
+	got, total, err := s.PartRanges(ctx, id, -1, 10)
+	h.p.Agree("parts of a content", got, want, err, nil)
+	h.p.Must(total == len(want), "%d parts of a content, want %d", total, len(want))
 }
 
 func (h *history) abort(ctx context.Context, s whole.Database, id string) {

@@ -81,12 +81,15 @@ func uploadLife(p *probe) {
 func uploadParts(p *probe) {
 	u := p.Begin("upload", "a", "name")
 	want := map[int]metastore.Extent{}
+	times := map[int]time.Time{}
 	dropped := 0
 	for i, index := range []int{9, 3, 99_999, 0, 3, 1, 3, 9, 2} {
 		if _, again := want[index]; again {
 			dropped++
 		}
 		before := p.Upload("upload").Revision
+		p.Clock.Advance(time.Second)
+		times[index] = p.Clock.Now()
 		want[index] = p.part("upload", index, int64(10+i))
 		p.Must(p.Upload("upload").Revision > before, "the revision did not increase with part %d", index)
 	}
@@ -94,7 +97,7 @@ func uploadParts(p *probe) {
 	var bytes int64
 	for _, index := range []int{0, 1, 2, 3, 9, 99_999} {
 		size := want[index].Size
-		parts = append(parts, metastore.Part{Index: index, Size: size, CRC64: uint64(size)})
+		parts = append(parts, metastore.Part{Index: index, Size: size, CRC64: uint64(size), Stored: times[index]})
 		bytes += size
 	}
 	p.Must(p.Upload("upload").Bytes == bytes, "bytes are %d, want %d", p.Upload("upload").Bytes, bytes)

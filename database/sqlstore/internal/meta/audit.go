@@ -1,6 +1,8 @@
 package meta
 
 import (
+	"fmt"
+
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/metastore"
 )
@@ -46,3 +48,49 @@ func AuditShares(t *engine.Tx, report func(format string, args ...any)) error {
 			return nil
 		})
 }
+
+// AuditParts reports where an uneven content's parts do not follow each other, do not have its
+// extents' bytes, or are not the blob's, and parts without such a blob. It compares them in one
+// statement each, so that the engine sorts what does not fit in memory.
+func AuditParts(t *engine.Tx, report func(format string, args ...any)) error {
+	var content metastore.ContentID
+	var part, have, want int64
+	for _, check := range []struct{ query, finding string }{
+		{partsInOrder, "content %v: part %d begins at byte %d, and those before it end at byte %d"},
+		{partsOfExtents, "content %v: part %d has %d bytes, and its extents have %d"},
+		{partsOfBlobs, "content %v: from part %d on its parts have %d bytes, and the blob has %d"},
+		{partsOfNothing, "content %v: no blob has its uneven parts %d to %d, of %d bytes, and it is not garbage"},
+	} {
+		err := t.Each(check.query, nil, engine.Args{(*engine.ContentID)(&content), (*engine.Integer)(&part), (*engine.Integer)(&have), (*engine.Integer)(&want)}, func() error {
+			report(check.finding, content, part, have, want)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	partsInOrder = `SELECT content, part, start, before FROM
+		(SELECT content, part, start, CAST(SUM(size) OVER (PARTITION BY content ORDER BY part) AS BIGINT) - size AS before FROM starts) s
+		WHERE start <> before ORDER BY content, part`
+
+	// Extents of garbage may have been dropped.
+	partsOfExtents = `SELECT content, part, size, stored FROM
+		(SELECT s.content, s.part, s.size,
+				CAST(COALESCE((SELECT SUM(e.size) FROM extents e WHERE e.content = s.content AND e.part = s.part), 0) AS BIGINT) AS stored
+			FROM starts s WHERE NOT EXISTS (SELECT 1 FROM garbage g WHERE g.content = s.content)) s
+		WHERE size <> stored ORDER BY content, part`
+)
+
+var (
+	partsOfBlobs = fmt.Sprintf(`SELECT b.content, COALESCE(s.part, 0), COALESCE(s.size, 0), b.size FROM blobs b
+		LEFT JOIN (SELECT content, MIN(part) AS part, CAST(SUM(size) AS BIGINT) AS size FROM starts GROUP BY content) s ON s.content = b.content
+		WHERE b.part_size = %d AND (s.size IS NULL OR s.size <> b.size) ORDER BY b.content`, int64(metastore.UnevenParts))
+
+	partsOfNothing = fmt.Sprintf(`SELECT s.content, MIN(s.part), MAX(s.part), CAST(SUM(s.size) AS BIGINT) FROM starts s
+		WHERE NOT EXISTS (SELECT 1 FROM garbage g WHERE g.content = s.content)
+			AND s.content NOT IN (SELECT content FROM blobs WHERE part_size = %d) GROUP BY s.content ORDER BY s.content`, int64(metastore.UnevenParts))
+)

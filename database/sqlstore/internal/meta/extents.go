@@ -46,35 +46,28 @@ func checkAge(extents []metastore.Extent, now time.Time) error {
 // extentColumns is the number of columns in a row of extents.
 const extentColumns = 6
 
-// extentRows are the numbers of rows that a statement inserts, and insertExtents the
-// statements. There are several, so that a long list takes few round trips, and few, so that
-// few are prepared.
-var (
-	extentRows    = []int{256, 32, 4, 1}
-	insertExtents = func() (list []string) {
-		for _, n := range extentRows {
-			list = append(list, insertExtentsOf(n))
-		}
-		return list
-	}()
-)
+// insertRows are the numbers of rows that a statement inserts. There are several, so that a long
+// list takes few round trips, and few, so that few statements are prepared.
+var insertRows = []int{256, 32, 4, 1}
 
-func insertExtentsOf(rows int) string {
-	var b strings.Builder
-	b.WriteString(`INSERT INTO extents (content, part, off, size, blocks, object) VALUES `)
-	for i := range rows {
-		if i > 0 {
-			b.WriteString(", ")
+var insertExtents = inserts(`INSERT INTO extents (content, part, off, size, blocks, object) VALUES `, extentColumns)
+
+// inserts returns the statements that insert as many rows of so many columns as insertRows says.
+func inserts(head string, columns int) []string {
+	list := make([]string, len(insertRows))
+	for i, rows := range insertRows {
+		values := make([]string, rows)
+		for row := range values {
+			values[row] = "(" + engine.Parameters(row*columns+1, columns) + ")"
 		}
-		n := i * extentColumns
-		fmt.Fprintf(&b, "($%d, $%d, $%d, $%d, $%d, $%d)", n+1, n+2, n+3, n+4, n+5, n+6)
+		list[i] = head + strings.Join(values, ", ")
 	}
-	return b.String()
+	return list
 }
 
 func (t tx) addExtents(content metastore.ContentID, extents []metastore.Extent) error {
 	rest := extents
-	for i, n := range extentRows {
+	for i, n := range insertRows {
 		for len(rest) >= n {
 			if err := t.addRows(insertExtents[i], content, rest[:n]); err != nil {
 				return err

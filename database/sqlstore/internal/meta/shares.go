@@ -16,7 +16,7 @@ func (t tx) share(b storedBlob) (metastore.ContentID, bool, error) {
 	if b.shared {
 		return b.Content, true, t.Change(`UPDATE shares SET refs = refs + 1 WHERE content = $1`, b.Content[:])
 	}
-	if extents, small, err := t.inlineContent(b.Content, b.Size); err != nil {
+	if extents, small, err := t.inlineContent(b.Blob); err != nil {
 		return metastore.ContentID{}, false, err
 	} else if small {
 		fresh := metastore.NewContentID(t.Now)
@@ -31,17 +31,17 @@ func (t tx) share(b storedBlob) (metastore.ContentID, bool, error) {
 		[]byte(b.Account), n.head, n.hash)
 }
 
-// inlineContent returns the extents of a content that is empty or has a single, inline extent, and
-// reports whether the content is of that kind.
-func (t tx) inlineContent(content metastore.ContentID, size int64) ([]metastore.Extent, bool, error) {
-	if size == 0 {
-		return nil, true, nil
+// inlineContent returns a blob's extents if its content is empty or has a single, inline extent,
+// and reports whether that is so. It is not for an uneven content, because that also has starts.
+func (t tx) inlineContent(b metastore.Blob) ([]metastore.Extent, bool, error) {
+	if b.Size == 0 || b.PartSize == metastore.UnevenParts {
+		return nil, b.Size == 0, nil
 	}
 	var e metastore.Extent
 	var part engine.Integer
 	found, err := t.Row(`SELECT e.part, e.size, e.blocks, b.body FROM extents e
 		JOIN bodies b ON b.content = e.content AND b.part = e.part AND b.off = e.off
-		WHERE e.content = $1 AND e.off = 0 AND e.size = $2`, engine.Args{content[:], size},
+		WHERE e.content = $1 AND e.off = 0 AND e.size = $2`, engine.Args{b.Content[:], b.Size},
 		&part, (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), &e.Body)
 	e.Part = int(part)
 	return []metastore.Extent{e}, found, err

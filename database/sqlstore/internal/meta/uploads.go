@@ -150,9 +150,9 @@ func (t tx) putPart(u metastore.Upload, p metastore.Part, extents []metastore.Ex
 		changes[0].Objects = 0
 		changes = append(changes, garbage)
 	}
-	err = t.Change(`INSERT INTO parts (content, idx, size, crc64) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (content, idx) DO UPDATE SET size = excluded.size, crc64 = excluded.crc64`,
-		u.Content[:], int64(p.Index), p.Size, int64(p.CRC64))
+	err = t.Change(`INSERT INTO parts (content, idx, size, crc64, stored) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (content, idx) DO UPDATE SET size = excluded.size, crc64 = excluded.crc64, stored = excluded.stored`,
+		u.Content[:], int64(p.Index), p.Size, int64(p.CRC64), t.Now.UnixMicro())
 	if err != nil {
 		return err
 	}
@@ -190,10 +190,12 @@ func (s *Metastore) Parts(ctx context.Context, uploadID string, after, limit int
 		}
 		var p metastore.Part
 		var index engine.Integer
-		return t.Each(`SELECT idx, size, crc64 FROM parts WHERE content = $1 AND idx > $2 ORDER BY idx LIMIT ($3 + 0)`,
-			engine.Args{u.Content[:], int64(after), int64(limit)}, engine.Args{&index, (*engine.Integer)(&p.Size), (*engine.CRC)(&p.CRC64)},
+		return t.Each(`SELECT idx, size, crc64, stored FROM parts WHERE content = $1 AND idx > $2 ORDER BY idx LIMIT ($3 + 0)`,
+			engine.Args{u.Content[:], int64(after), int64(limit)},
+			engine.Args{&index, (*engine.Integer)(&p.Size), (*engine.CRC)(&p.CRC64), (*engine.Instant)(&p.Stored)},
 			func() error {
 				p.Index = int(index)
+				p.Stored = engine.Latest(p.Stored, u.Created)
 				list = append(list, p)
 				return nil
 			})
@@ -204,6 +206,22 @@ func (s *Metastore) Parts(ctx context.Context, uploadID string, after, limit int
 // CompleteUpload implements metastore.Uploads. It returns ErrExists if the upload has CreateOnly
 // and the name has a blob, unless precondition returns an error first.
 func (s *Metastore) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, precondition metastore.Precondition) (metastore.Upload, error) {
+	return s.complete(ctx, id, revision, precondition, func(_ tx, u *metastore.Upload, b *metastore.Blob) (usage.Delta, error) {
+		if u.PartSize == 0 && u.Parts > 1 {
+			return usage.Delta{}, fmt.Errorf("sqlstore: the parts of upload %s are uneven", id)
+		}
+		b.Size, b.CRC64 = size, crc64
+		return usage.Delta{}, nil
+	})
+}
+
+// complete is the transaction in CompleteUpload and CompleteUneven. choose sets the blob's Size and
+// CRC64, and its PartSize if that is not the upload's, and returns what the upload's garbage
+// counts.
+func (s *Metastore) complete(
+	ctx context.Context, id string, revision int64, precondition metastore.Precondition,
+	choose func(t tx, u *metastore.Upload, b *metastore.Blob) (usage.Delta, error),
+) (metastore.Upload, error) {
 	var u metastore.Upload
 	err := s.writeLocked(ctx, func(t tx) (err error) {
 		if u, err = t.upload(id); err != nil {
@@ -217,13 +235,15 @@ func (s *Metastore) CompleteUpload(ctx context.Context, id string, revision, siz
 		case u.Revision != revision:
 			return fmt.Errorf("upload at revision %d, not %d: %w", u.Revision, revision, metastore.ErrRevisionMismatch)
 		}
-		open := uploadUsage(u)
-		u.Size, u.CRC64 = size, crc64
 		b := metastore.Blob{
-			Account: u.Account, Name: u.Name, Content: u.Content, Size: size, CRC64: crc64,
+			Account: u.Account, Name: u.Name, Content: u.Content,
 			PartSize: u.PartSize, ContentType: u.ContentType, Metadata: u.Metadata, Owner: u.Owner, Expires: u.Expires,
 		}
 		old, found, err := t.replaceable(&b, precondition, u.CreateOnly)
+		if err != nil {
+			return err
+		}
+		unchosen, err := choose(t, &u, &b)
 		if err != nil {
 			return err
 		}
@@ -231,18 +251,23 @@ func (s *Metastore) CompleteUpload(ctx context.Context, id string, revision, siz
 		if err := t.writeBlob(&row, old, found); err != nil {
 			return err
 		}
-		if _, err := t.giveUp(old, found, open.Negated(), blobUsage(b)); err != nil {
+		if _, err := t.giveUp(old, found, uploadUsage(u).Negated(), blobUsage(b), unchosen); err != nil {
 			return err
 		}
-		u.Modified = row.Modified
-		u.State, u.Ended, u.Parts, u.ContentType, u.Metadata = metastore.UploadCommitted, t.Now, 0, "", ""
-		return t.Change(`UPDATE uploads SET state = $2, ended = $3, modified = $6, size = $4, crc64 = $5, content_type = $7, metadata = NULL WHERE id = $1`,
-			[]byte(id), int64(stateCommitted), engine.Micros(t.Now), size, int64(crc64), engine.Micros(u.Modified), []byte{})
+		return t.recordOutcome(&u, row.Blob)
 	})
 	if err != nil {
 		return metastore.Upload{}, err
 	}
 	return u, nil
+}
+
+// recordOutcome ends an upload that has become the blob b.
+func (t tx) recordOutcome(u *metastore.Upload, b metastore.Blob) error {
+	u.Size, u.CRC64, u.Modified = b.Size, b.CRC64, b.Modified
+	u.State, u.Ended, u.Parts, u.ContentType, u.Metadata = metastore.UploadCommitted, t.Now, 0, "", ""
+	return t.Change(`UPDATE uploads SET state = $2, ended = $3, modified = $6, size = $4, crc64 = $5, content_type = $7, metadata = NULL WHERE id = $1`,
+		[]byte(u.ID), int64(stateCommitted), engine.Micros(t.Now), u.Size, int64(u.CRC64), engine.Micros(u.Modified), []byte{})
 }
 
 // AbortUpload implements metastore.Uploads.
