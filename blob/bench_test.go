@@ -85,7 +85,7 @@ func BenchmarkComplete(b *testing.B) {
 					if index >= parts {
 						index = (index - parts) * 5
 					}
-					if err := s.PutPart(ctx, blob.PartOptions{UploadID: u.ID, Index: index}, bytes.NewReader(body), 16); err != nil {
+					if _, err := s.PutPart(ctx, blob.PartOptions{UploadID: u.ID, Index: index}, bytes.NewReader(body), 16); err != nil {
 						errs <- err
 						return
 					}

@@ -37,8 +37,26 @@ var (
 	// without being the last part.
 	ErrPartSize = errors.New("the part has a wrong size")
 
-	// ErrPartsMissing is returned by Complete if the parts are not contiguous.
+	// ErrPartsMissing is returned by Complete if the parts are not contiguous, or, if they are
+	// uneven, there are none.
 	ErrPartsMissing = errors.New("parts are missing")
+
+	// ErrNoParts is returned by CompleteNamed if no part is named.
+	ErrNoParts = errors.New("no part is named")
+
+	// ErrPartOrder is returned by CompleteNamed if the parts are not named in ascending order.
+	ErrPartOrder = errors.New("the parts are not named in ascending order")
+
+	// ErrPartUnknown is returned by CompleteNamed if the upload has no part with that index, or it
+	// has another ETag.
+	ErrPartUnknown = errors.New("the upload has no such part with that ETag")
+
+	// ErrPartTooSmall is returned by CompleteNamed if a part that is not the last is too small.
+	ErrPartTooSmall = errors.New("the part is too small")
+
+	// ErrSource is returned by the Body that Content.Body returns if the content cannot be read. It
+	// wraps what WriteRange returns.
+	ErrSource = errors.New("the source cannot be read")
 
 	// ErrTotals is returned by Complete if the upload does not have the expected size or ETag.
 	ErrTotals = errors.New("the upload does not have the expected totals")

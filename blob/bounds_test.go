@@ -26,7 +26,7 @@ func TestFullPartOfUnknownSize(t *testing.T) {
 		body := randomBytes(1, partSize+1)
 		for size, want := range map[int]error{partSize + 1: blob.ErrPartSize, partSize: nil} {
 			part := blob.PartOptions{UploadID: u.ID, Index: 0}
-			err := f.PutPart(t.Context(), part, bytes.NewReader(body[:size]), bytestore.UnknownSize)
+			_, err := f.PutPart(t.Context(), part, bytes.NewReader(body[:size]), bytestore.UnknownSize)
 			testenv.Is(t, err, want, "inline size %d: %d bytes", inline, size)
 		}
 	}
@@ -40,7 +40,7 @@ func TestBodyOfUnknownSizeIsNotReadPastItsLimit(t *testing.T) {
 		f := newFixture(t, blob.Options{InlineSize: -1, ExtentSize: extentSize})
 		u := f.begin(t, "n", partSize)
 		body := bytes.NewReader(make([]byte, 8<<20))
-		err := f.PutPart(t.Context(), blob.PartOptions{UploadID: u.ID, Index: 0}, io.MultiReader(body, iotest.ErrReader(errResponse)), bytestore.UnknownSize)
+		_, err := f.PutPart(t.Context(), blob.PartOptions{UploadID: u.ID, Index: 0}, io.MultiReader(body, iotest.ErrReader(errResponse)), bytestore.UnknownSize)
 		if read := int(body.Size()) - body.Len(); !errors.Is(err, blob.ErrPartSize) || read > partSize+1+buffer {
 			t.Errorf("extents of %d bytes: %v after %d bytes of a part of at most %d", extentSize, err, read, partSize)
 		}
@@ -73,7 +73,7 @@ func TestPartSizes(t *testing.T) {
 	}
 	u := f.begin(t, "n", 1)
 	for _, index := range []int{0, 2} {
-		testenv.OK(t, f.PutPart(t.Context(), blob.PartOptions{UploadID: u.ID, Index: index}, io.LimitReader(strings.NewReader("x"), 1), 1))
+		testenv.Must(f.PutPart(t.Context(), blob.PartOptions{UploadID: u.ID, Index: index}, io.LimitReader(strings.NewReader("x"), 1), 1))(t)
 	}
 	const missing = "there is no part 1, but a part 2"
 	if _, err := f.Complete(t.Context(), u.ID, blob.Totals{}, nil); !errors.Is(err, blob.ErrPartsMissing) || !strings.Contains(err.Error(), missing) {

@@ -66,15 +66,22 @@ func (c *Content) Until() time.Time { return c.until }
 // removes the function.
 func (c *Content) OnCut(onCut func()) { c.pin.setOnCut(onCut) }
 
-// position returns the position of the content's byte off.
-func (c *Content) position(off int64) metastore.Position {
-	if c.PartSize == 0 {
-		return metastore.Position{Offset: off}
+// extents returns up to limit extents, beginning with the one that has the content's byte off.
+func (c *Content) extents(ctx context.Context, off int64, limit int) ([]metastore.Extent, error) {
+	if c.PartSize == metastore.UnevenParts {
+		return c.s.meta.ExtentsAt(ctx, c.Content, off, limit)
 	}
-	return metastore.Position{Part: int(off / c.PartSize), Offset: off % c.PartSize}
+	position := metastore.Position{Offset: off}
+	if c.PartSize > 0 {
+		position = metastore.Position{Part: int(off / c.PartSize), Offset: off % c.PartSize}
+	}
+	return c.s.meta.Extents(ctx, c.Content, position, limit)
 }
 
 // start returns an extent's offset in the content.
 func (c *Content) start(e *metastore.Extent) int64 {
+	if c.PartSize == metastore.UnevenParts {
+		return e.Start + e.Offset
+	}
 	return int64(e.Part)*c.PartSize + e.Offset
 }

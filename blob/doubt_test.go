@@ -36,7 +36,7 @@ func TestWritesInDoubtKeepTheirBytes(t *testing.T) {
 	testenv.Is(t, err, database.ErrUnknownOutcome, "a blob whose commit loses its response")
 	f.wantRead(t, "n", 0, body, "after a commit in doubt")
 	u := f.begin(t, "upload", int64(len(body)))
-	err = doubtful.PutPart(t.Context(), blob.PartOptions{UploadID: u.ID, Index: 0}, bytes.NewReader(body), int64(len(body)))
+	_, err = doubtful.PutPart(t.Context(), blob.PartOptions{UploadID: u.ID, Index: 0}, bytes.NewReader(body), int64(len(body)))
 	testenv.Is(t, err, database.ErrUnknownOutcome, "a part whose commit loses its response")
 	testenv.Must(f.Complete(t.Context(), u.ID, blob.Totals{}, nil))(t)
 	f.wantRead(t, "upload", 0, body, "after a commit in doubt")

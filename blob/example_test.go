@@ -85,7 +85,7 @@ func ExampleService_Complete() {
 		log.Fatal(err)
 	}
 	for i, part := range []string{"hello", " worl", "d"} {
-		if err := blobs.PutPart(ctx, blob.PartOptions{UploadID: upload.ID, Index: i}, strings.NewReader(part), int64(len(part))); err != nil {
+		if _, err := blobs.PutPart(ctx, blob.PartOptions{UploadID: upload.ID, Index: i}, strings.NewReader(part), int64(len(part))); err != nil {
 			log.Fatal(err)
 		}
 	}

@@ -101,7 +101,7 @@ func (r *Reader) write(ctx context.Context, w io.Writer, off, end int64) (writte
 	for off < end {
 		extents := c.first
 		if len(extents) == 0 || off >= extents[0].Size {
-			if extents, err = c.s.meta.Extents(ctx, c.Content, c.position(off), int(page)); err != nil {
+			if extents, err = c.extents(ctx, off, int(page)); err != nil {
 				return written, err
 			}
 			page = extentPage

@@ -151,7 +151,7 @@ func TestFullStoreAllowsOnlyDeletes(t *testing.T) {
 	full = true
 	_, err := f.Put(ctx, to("n"), strings.NewReader("x"), 1)
 	testenv.Is(t, err, bytestore.ErrNoSpace, "Put")
-	err = f.PutPart(ctx, blob.PartOptions{UploadID: u.ID, Index: 0}, strings.NewReader("x"), 1)
+	_, err = f.PutPart(ctx, blob.PartOptions{UploadID: u.ID, Index: 0}, strings.NewReader("x"), 1)
 	testenv.Is(t, err, bytestore.ErrNoSpace, "PutPart")
 	full = false
 	unread := iotest.ErrReader(errors.New("the body was read"))

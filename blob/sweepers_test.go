@@ -102,7 +102,7 @@ func rewriteByParts(ctx context.Context, services []*fixture, name string, body 
 	}
 	for i := 0; i*partSize < len(body); i++ {
 		part := body[i*partSize : min(len(body), (i+1)*partSize)]
-		if err := services[i%2].PutPart(ctx, blob.PartOptions{UploadID: u.ID, Index: i}, bytes.NewReader(part), int64(len(part))); err != nil {
+		if _, err := services[i%2].PutPart(ctx, blob.PartOptions{UploadID: u.ID, Index: i}, bytes.NewReader(part), int64(len(part))); err != nil {
 			return err
 		}
 	}

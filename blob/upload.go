@@ -1,14 +1,13 @@
 package blob
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"sluice/checksum"
 	"sluice/database"
 	"sluice/metastore"
 )
@@ -17,7 +16,8 @@ import (
 type BeginOptions struct {
 	Account     string // in the canonical form that ParseAccount returns
 	Name        string // valid according to CheckName
-	PartSize    int64  // in bytes, 1 to MaxPartSize
+	PartSize    int64  // in bytes, 1 to MaxPartSize; 0 if the parts are uneven
+	Uneven      bool   // each part has 1 to MaxPartSize bytes; their number is less than metastore.MaxUnevenParts
 	ContentType string
 	Metadata    string    // of the blob, as in PutOptions
 	Expires     time.Time // of the blob; zero if it does not expire
@@ -31,8 +31,8 @@ func (s *Service) Begin(ctx context.Context, b BeginOptions) (metastore.Upload, 
 	if err := s.checkExpiry(b.Expires); err != nil {
 		return metastore.Upload{}, err
 	}
-	if b.PartSize < 1 || b.PartSize > MaxPartSize {
-		return metastore.Upload{}, fmt.Errorf("%w: a part size is 1 to %d bytes", ErrPartSize, MaxPartSize)
+	if err := b.checkPartSize(); err != nil {
+		return metastore.Upload{}, err
 	}
 	if err := s.checkSpace(0); err != nil {
 		return metastore.Upload{}, err
@@ -56,33 +56,45 @@ func (s *Service) Begin(ctx context.Context, b BeginOptions) (metastore.Upload, 
 	return begun, err
 }
 
+func (b BeginOptions) checkPartSize() error {
+	switch {
+	case b.Uneven && b.PartSize != 0:
+		return fmt.Errorf("%w: uneven parts have no common size", ErrPartSize)
+	case !b.Uneven && (b.PartSize < 1 || b.PartSize > MaxPartSize):
+		return fmt.Errorf("%w: a part size is 1 to %d bytes", ErrPartSize, MaxPartSize)
+	}
+	return nil
+}
+
 // PartOptions describes a part to be stored.
 type PartOptions struct {
 	UploadID string
-	Index    int    // 0 to MaxParts - 1
+	Index    int    // 0 to MaxParts - 1, or of uneven parts to metastore.MaxUnevenParts - 1
 	SHA256   []byte // if set, the body must have this digest
 	Permit   Permit // as in PutOptions
 }
 
-// PutPart stores a part durably, and replaces an earlier part with the same index. size is the
-// exact length of body in bytes, or bytestore.UnknownSize. If PutPart returns an error, nothing has
-// changed unless the error is database.ErrUnknownOutcome.
-func (s *Service) PutPart(ctx context.Context, p PartOptions, body Body, size int64) error {
+// PutPart stores a part durably, replaces an earlier part with the same index, and returns it
+// without the time at which it was stored. size is the exact length of body in bytes, or
+// bytestore.UnknownSize. If PutPart returns an error, nothing has changed unless the error is
+// database.ErrUnknownOutcome.
+func (s *Service) PutPart(ctx context.Context, p PartOptions, body Body, size int64) (metastore.Part, error) {
 	u, err := s.openUpload(ctx, p.UploadID)
 	if err != nil {
-		return err
+		return metastore.Part{}, err
 	}
 	if err := checkPart(u, p.Index, size); err != nil {
-		return err
+		return metastore.Part{}, err
 	}
 	if err := s.checkSpace(max(size, 0)); err != nil {
-		return err
+		return metastore.Part{}, err
 	}
 	r := s.newBodyReader(body, size, p.SHA256 != nil)
-	tooLong := fmt.Errorf("%w: a part of this upload has at most %d bytes", ErrPartSize, u.PartSize)
-	extents, err := s.storeBody(ctx, r, size, u.PartSize, tooLong)
+	limit := partLimit(u)
+	tooLong := fmt.Errorf("%w: a part of this upload has at most %d bytes", ErrPartSize, limit)
+	extents, err := s.storeBody(ctx, r, size, limit, tooLong)
 	if err != nil {
-		return err
+		return metastore.Part{}, err
 	}
 	for i := range extents {
 		extents[i].Part = p.Index
@@ -94,15 +106,15 @@ func (s *Service) PutPart(ctx context.Context, p PartOptions, body Body, size in
 	if err == nil {
 		err = p.Permit.check(ctx)
 	}
+	part := metastore.Part{Index: p.Index, Size: r.size, CRC64: r.crc64.Sum64()}
 	if err == nil {
-		part := metastore.Part{Index: p.Index, Size: r.size, CRC64: r.crc64.Sum64()}
 		err = s.meta.PutPart(ctx, p.UploadID, part, extents)
 	}
 	if err != nil {
-		return s.discard(ctx, extents, err)
+		return metastore.Part{}, s.discard(ctx, extents, err)
 	}
 	s.garbageArose()
-	return nil
+	return part, nil
 }
 
 // openUpload returns an upload that still accepts parts. It returns metastore.ErrAborted or
@@ -122,139 +134,27 @@ func (s *Service) openUpload(ctx context.Context, id string) (metastore.Upload, 
 	}
 }
 
+// partLimit returns the greatest size that a part has in the upload.
+func partLimit(u metastore.Upload) int64 { return cmp.Or(u.PartSize, MaxPartSize) }
+
 // checkPart checks a part's index and size; the size may be unknown.
 func checkPart(u metastore.Upload, index int, size int64) error {
+	parts, end := MaxParts, int64(index)*u.PartSize+max(size, 1)
+	if u.PartSize == 0 {
+		// One part more than a blob can have, because this part may replace another.
+		parts, end = metastore.MaxUnevenParts, u.Bytes+max(size, 1)-MaxPartSize
+	}
 	switch {
-	case index < 0 || index >= MaxParts:
-		return fmt.Errorf("%w: it must be 0 to %d", ErrPartIndex, MaxParts-1)
-	case int64(index)*u.PartSize+max(size, 1) > MaxSize:
+	case index < 0 || index >= parts:
+		return fmt.Errorf("%w: it must be 0 to %d", ErrPartIndex, parts-1)
+	case end > MaxSize:
 		return ErrTooLarge
 	case size == 0:
 		return fmt.Errorf("%w: a part has at least 1 byte", ErrPartSize)
-	case size > u.PartSize:
-		return fmt.Errorf("%w: a part of this upload has at most %d bytes", ErrPartSize, u.PartSize)
+	case size > partLimit(u):
+		return fmt.Errorf("%w: a part of this upload has at most %d bytes", ErrPartSize, partLimit(u))
 	default:
 		return nil
-	}
-}
-
-// Totals are what an upload is expected to have. A nil field is not checked.
-type Totals struct {
-	Bytes *int64
-	ETag  *string // with or without its quotes
-}
-
-// maxCompleteAttempts limits how often Complete starts again because a part arrived.
-const maxCompleteAttempts = 10
-
-// Complete makes an upload's parts visible as a blob, durably, in one transaction that moves no
-// data. Called again after a success, it returns the recorded result without any other check. If it
-// returns an error, the upload is unchanged unless the error is database.ErrUnknownOutcome.
-// precondition may be nil.
-func (s *Service) Complete(ctx context.Context, id string, want Totals, precondition metastore.Precondition) (metastore.Upload, error) {
-	for range maxCompleteAttempts {
-		u, err := s.openUpload(ctx, id)
-		if errors.Is(err, metastore.ErrCommitted) {
-			return u, nil
-		}
-		if err != nil {
-			return u, err
-		}
-		size, crc64, err := s.assemble(ctx, u)
-		if err == nil {
-			err = want.check(size, crc64)
-		}
-		if err != nil {
-			// If it has ended meanwhile, it has no parts any more.
-			ended, stateErr := s.openUpload(ctx, id)
-			switch {
-			case errors.Is(stateErr, metastore.ErrCommitted):
-				return ended, nil
-			case stateErr != nil:
-				return ended, stateErr
-			default:
-				return u, err
-			}
-		}
-		u, err = s.meta.CompleteUpload(ctx, id, u.Revision, size, crc64, both(createOnly(u), precondition))
-		if err == nil {
-			s.garbageArose()
-			return u, nil
-		}
-		if !errors.Is(err, metastore.ErrRevisionMismatch) {
-			return u, expiredMeanwhile(err)
-		}
-	}
-	return metastore.Upload{}, ErrUploadChanging
-}
-
-// assemble returns the size in bytes and the CRC-64/NVME of an upload's concatenated parts.
-func (s *Service) assemble(ctx context.Context, u metastore.Upload) (int64, uint64, error) {
-	const page = 10_000
-	var (
-		size  int64
-		crc64 uint64
-		sum   checksum.Combiner
-		last  = metastore.Part{Index: -1, Size: u.PartSize}
-	)
-	for {
-		parts, err := s.meta.Parts(ctx, u.ID, last.Index, page)
-		if err != nil {
-			return 0, 0, err
-		}
-		for _, p := range parts {
-			if p.Index != last.Index+1 {
-				return 0, 0, fmt.Errorf("%w: there is no part %d, but a part %d", ErrPartsMissing, last.Index+1, p.Index)
-			}
-			if last.Size != u.PartSize {
-				return 0, 0, fmt.Errorf("%w: part %d has %d bytes; all parts but the last must have %d", ErrPartSize, last.Index, last.Size, u.PartSize)
-			}
-			size += p.Size
-			crc64 = sum.Combine(crc64, p.CRC64, p.Size)
-			last = p
-		}
-		if len(parts) < page {
-			return size, crc64, nil
-		}
-	}
-}
-
-func (t Totals) check(size int64, crc64 uint64) error {
-	if t.Bytes != nil && *t.Bytes != size {
-		return fmt.Errorf("%w: the parts have %d bytes in total, but totalBytes is %d", ErrTotals, size, *t.Bytes)
-	}
-	if t.ETag != nil && strings.Trim(*t.ETag, `"`) != strings.Trim(checksum.ETag(size, crc64), `"`) {
-		return fmt.Errorf("%w: the ETag of all parts is %s", ErrTotals, checksum.ETag(size, crc64))
-	}
-	return nil
-}
-
-// createOnly returns an upload's Precondition if it was begun with CreateOnly, or nil.
-func createOnly(u metastore.Upload) metastore.Precondition {
-	if !u.CreateOnly {
-		return nil
-	}
-	return func(current *metastore.Blob) error {
-		if current != nil {
-			return ErrExists
-		}
-		return nil
-	}
-}
-
-// both returns the Precondition that checks a and then b. Each may be nil.
-func both(a, b metastore.Precondition) metastore.Precondition {
-	if a == nil {
-		return b
-	}
-	if b == nil {
-		return a
-	}
-	return func(current *metastore.Blob) error {
-		if err := a(current); err != nil {
-			return err
-		}
-		return b(current)
 	}
 }
 

@@ -25,9 +25,9 @@ func (f *fixture) begin(t testing.TB, name string, partSize int64) metastore.Upl
 	return u
 }
 
-func (f *fixture) part(t testing.TB, id string, index int, body []byte) {
+func (f *fixture) part(t testing.TB, id string, index int, body []byte) metastore.Part {
 	t.Helper()
-	testenv.OK(t, f.PutPart(context.Background(), blob.PartOptions{UploadID: id, Index: index}, bytes.NewReader(body), int64(len(body))))
+	return testenv.Must(f.PutPart(context.Background(), blob.PartOptions{UploadID: id, Index: index}, bytes.NewReader(body), int64(len(body))))(t)
 }
 
 func TestPartsInAnyOrderInParallelAndAgain(t *testing.T) {
@@ -86,7 +86,7 @@ func TestPartRefusals(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			part := blob.PartOptions{UploadID: c.id, Index: c.index, SHA256: c.digest}
-			testenv.Is(t, f.PutPart(ctx, part, strings.NewReader(c.body), c.size), c.want, "PutPart")
+			testenv.Is(t, testenv.Error(f.PutPart(ctx, part, strings.NewReader(c.body), c.size)), c.want, "PutPart")
 			f.wantObjects(t, 0, "that stay behind")
 		})
 	}
@@ -166,7 +166,7 @@ func TestReSentPartRacesWithComplete(t *testing.T) {
 			resent  error
 		)
 		workers.Go(func() {
-			resent = f.PutPart(ctx, blob.PartOptions{UploadID: u.ID, Index: 0}, strings.NewReader("bbbb"), 4)
+			_, resent = f.PutPart(ctx, blob.PartOptions{UploadID: u.ID, Index: 0}, strings.NewReader("bbbb"), 4)
 		})
 		_, err := f.Complete(ctx, u.ID, blob.Totals{}, nil)
 		workers.Wait()

@@ -25,6 +25,8 @@ import (
 // notForClients are the sentinels that clients never see as such: they prevent a start, concern a
 // background task, or are reported as 500 because clients can do nothing about them.
 var notForClients = []string{
+	// No route here calls what returns these.
+	"blob.ErrNoParts", "blob.ErrPartOrder", "blob.ErrPartUnknown", "blob.ErrPartTooSmall", "blob.ErrSource",
 	"blob.ErrForeignStore", "blob.ErrUnfinishedCopy", "blob.ErrLargeSweep", "blob.ErrInvalidName",
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidName",
 	"database.ErrNotFound", "database.ErrExpired", "database.ErrNewer", "database.ErrOlder", "database.ErrClock",

@@ -90,7 +90,7 @@ func (s *Server) putPart(x *call) error {
 	if err != nil {
 		return err
 	}
-	err = s.blobs.PutPart(x.StoreContext(), part, body, x.Request.ContentLength)
+	_, err = s.blobs.PutPart(x.StoreContext(), part, body, x.Request.ContentLength)
 	if err = body.Confirm(err); err != nil {
 		return exchange.UploadError(err)
 	}

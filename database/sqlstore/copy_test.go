@@ -350,7 +350,7 @@ func TestObjects(t *testing.T) {
 				t.Errorf("%s: the blocks are %x", name, page[0].Blocks)
 			}
 		}
-		want := []string{"00-committed-0", "00-first", "00-open-0", "02-committed-2", "02-open-2", "ff-fourth", "ff-third"}
+		want := []string{"00-committed-0", "00-first", "00-open-0", "00-uneven-0", "02-committed-2", "02-open-2", "02-uneven-2", "04-uneven-4", "ff-fourth", "ff-third"}
 		if !slices.Equal(keys, want) {
 			t.Errorf("%s: the objects are %v, want %v", name, keys, want)
 		}
