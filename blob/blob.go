@@ -92,7 +92,7 @@ var (
 // Limits.
 const (
 	MaxSize     = 5 << 40 // a blob's bytes
-	MaxPartSize = 1 << 30 // a part's bytes
+	MaxPartSize = 5 << 30 // a part's bytes
 	MaxParts    = 100_000 // parts of an upload; indexes are less than this
 
 	// MaxNameLength is the greatest length of a blob name in UTF-16 code units, the unit in which

@@ -81,7 +81,7 @@ func TestPartRefusals(t *testing.T) {
 		{"too long of unknown size", u.ID, 0, nil, strings.Repeat("x", 1<<20+1), bytestore.UnknownSize, blob.ErrPartSize},
 		{"short", u.ID, 0, nil, "x", 2, blob.ErrIncompleteBody},
 		{"wrong digest", u.ID, 0, other[:], "x", 1, blob.ErrDigestMismatch},
-		{"beyond 5 TiB", large.ID, 5 << 10, nil, "x", 1, blob.ErrTooLarge},
+		{"beyond 5 TiB", large.ID, 1 << 10, nil, "x", 1, blob.ErrTooLarge},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

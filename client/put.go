@@ -42,7 +42,7 @@ type PutOptions struct {
 	// size: without it, a stream may have at most 100,000 times DefaultPartSize.
 	Size int64
 
-	// PartSize is how many bytes a part has, at most 1 GiB. What is not larger than a part is sent
+	// PartSize is how many bytes a part has, at most 5 GiB. What is not larger than a part is sent
 	// in a single request. 0 means DefaultPartSize, or as much as is needed for 100,000 parts.
 	PartSize int64
 

@@ -19,7 +19,7 @@ var ErrBadResponse = errors.New("the response is not what a service sends")
 // ErrOutcomeUnknown if the request may have taken effect. The request is not repeated.
 //
 // What a response may say is bounded: a blob has at most 5 TiB, an upload 100,000 parts of at most
-// 1 GiB, a page as many entries as were requested, in order and after those before, a listing's
+// 5 GiB, a page as many entries as were requested, in order and after those before, a listing's
 // page 32 MiB, any other JSON 1 MiB, and the header section 256 KiB.
 type ResponseError struct {
 	Member  string // of the JSON, or the header's name
@@ -41,7 +41,7 @@ func invalid(member, format string, args ...any) error {
 // The service's limits; see package blob.
 const (
 	maxBlobSize = 5 << 40
-	maxPartSize = 1 << 30
+	maxPartSize = 5 << 30
 	maxParts    = 100_000
 )
 

@@ -17,7 +17,7 @@ type Upload struct {
 	ID       string // the account's secret
 	Account  string
 	Name     string
-	PartSize int64
+	PartSize int64 // bytes in every part but the last; 0: parts of any size, sent by another interface
 	Bytes    int64 // in stored parts
 	Created  time.Time
 	Expires  time.Time // when it is aborted unless a part arrives before

@@ -164,7 +164,7 @@ var serviceCases = []Case{
 	{Name: "service/limits", Section: unitsLimits, Level: Extended, check: func(c *trial) {
 		var info wire.Info
 		c.send(request{method: "GET", target: "/v1/info"}).want(200).json(&info)
-		if l := info.Limits; l.MaxBlobSize != 5<<40 || l.MaxPartSize != 1<<30 || l.DefaultPartSize != 1<<20 || l.MaxParts != 100_000 || l.MaxNameLength != 1024 ||
+		if l := info.Limits; l.MaxBlobSize != 5<<40 || l.MaxPartSize != 5<<30 || l.DefaultPartSize != 1<<20 || l.MaxParts != 100_000 || l.MaxNameLength != 1024 ||
 			l.MaxMetadataBytes != 2048 || l.MaxJSONBody != 64<<10 || l.MaxHeaderBytes != 32<<10 || l.MaxPageSize != 1000 || l.MaxRanges != 64 {
 			c.fatalf("the limits are %+v, which are not the documented ones", l)
 		}

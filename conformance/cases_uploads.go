@@ -334,13 +334,13 @@ var uploadCases = []Case{
 		u.part(100_000, "x").refused(400, "part_index")
 	}},
 	{Name: "upload/beyond-5-TiB", Section: uploading, Level: Extended, check: func(c *trial) {
-		u := c.begin("a", 1<<30)
-		u.part(5120, "x").refused(413, "too_large")
-		c.wantSuccess(u.part(5119, "x"))
+		u := c.begin("a", 5<<30)
+		u.part(1024, "x").refused(413, "too_large")
+		c.wantSuccess(u.part(1023, "x"))
 	}},
 	{Name: "upload/largest-part-size", Section: unitsLimits, Level: Extended, check: func(c *trial) {
-		c.begin("a", 1<<30)
-		c.tryBegin("a", `"rawPartSize": 1073741825`).want(400)
+		c.begin("a", 5<<30)
+		c.tryBegin("a", `"rawPartSize": 5368709121`).want(400)
 	}},
 }
 

@@ -28,7 +28,7 @@ type benchCommand struct {
 	Size     load.Sizes `env:"-" group:"Operations:" default:"4KiB" placeholder:"SIZE" help:"Size of the blobs, or sizes with weights, such as 4KiB=90,1MiB=10."`
 	Blobs    int64      `env:"-" group:"Operations:" default:"1000" help:"Number of different blobs. More writes than that replace them."`
 	Range    partSize   `env:"-" group:"Operations:" placeholder:"SIZE" help:"Size of the ranges of range, at random places. Default: 1MiB."`
-	PartSize partSize   `env:"-" group:"Operations:" placeholder:"SIZE" help:"Size of the parts of multipart, at most 1GiB. Default: 1MiB."`
+	PartSize partSize   `env:"-" group:"Operations:" placeholder:"SIZE" help:"Size of the parts of multipart, at most 5GiB. Default: 1MiB."`
 	Sessions int        `env:"-" group:"Operations:" default:"1" help:"Number of different sessions of use, which are created and, when they are used up, replaced."`
 	Session  []string   `env:"-" group:"Operations:" placeholder:"ID" help:"Existing session for use, in place of new ones, and for paid reads. The flag may be repeated."`
 	Mix      string     `env:"-" group:"Operations:" default:"get=70,put=20,use=10" help:"Weights of the operations of mixed."`

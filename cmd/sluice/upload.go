@@ -27,7 +27,7 @@ type writeFlags struct {
 	ContentDisposition string            `env:"-" group:"Stored blobs:" placeholder:"VALUE" help:"Their Content-Disposition."`
 	ContentLanguage    string            `env:"-" group:"Stored blobs:" placeholder:"VALUE" help:"Their Content-Language."`
 	Meta               map[string]string `env:"-" group:"Stored blobs:" placeholder:"NAME=VALUE" mapsep:"none" help:"A header Blob-Meta-NAME of them. The flag may be repeated."`
-	PartSize           partSize          `env:"-" group:"Stored blobs:" placeholder:"SIZE" help:"Size of the parts in which large files are sent, at most 1GiB. Default: 16MiB, more if there would be too many."`
+	PartSize           partSize          `env:"-" group:"Stored blobs:" placeholder:"SIZE" help:"Size of the parts in which large files are sent, at most 5GiB. Default: 16MiB, more if there would be too many."`
 }
 
 // partSize is an upload's part size in bytes.
@@ -36,8 +36,8 @@ type partSize int64
 // UnmarshalText parses a size.
 func (s *partSize) UnmarshalText(text []byte) error {
 	n, err := units.ParseSize(string(text))
-	if err != nil || n < 1 || n > 1<<30 {
-		return fmt.Errorf("want a size from 1 to 1GiB, such as 16MiB, not %q", text)
+	if err != nil || n < 1 || n > 5<<30 {
+		return fmt.Errorf("want a size from 1 to 5GiB, such as 16MiB, not %q", text)
 	}
 	*s = partSize(n)
 	return nil

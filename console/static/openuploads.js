@@ -58,6 +58,6 @@ async function abort(upload) {
 
 /** @param {api.Upload} upload */
 const details = (upload) => ask(visibleText(upload.name), [h("dl", null, [
-  ["Upload", h("code", null, upload.uploadId)], ["Received", bytes(upload.bytes)], ["Size of parts", bytes(upload.partSize)],
+  ["Upload", h("code", null, upload.uploadId)], ["Received", bytes(upload.bytes)], ["Size of parts", upload.partSize ? bytes(upload.partSize) : "any"],
   ["Begun", time(upload.created)], ["Aborted unless a part arrives before", upload.expires ? time(upload.expires) : ""],
 ].map(([title, value]) => h("div", null, h("dt", null, title), h("dd", null, value))))], [{ label: "Close", value: "" }]);
