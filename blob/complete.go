@@ -15,6 +15,7 @@ import (
 type Totals struct {
 	Bytes *int64
 	ETag  *string // with or without its quotes
+	CRC64 *uint64
 }
 
 // maxCompleteAttempts limits how often Complete starts again because a part arrived.
@@ -38,6 +39,7 @@ func (s *Service) Complete(ctx context.Context, id string, want Totals, precondi
 type Named struct {
 	Parts   []NamedPart // at least one, with ascending Index
 	MinSize int64       // of every named part but the last, in bytes
+	Totals  Totals      // of the named parts
 }
 
 // NamedPart names a part. Its ETag is checksum.ETag with the part's Size and CRC64, with or without
@@ -48,8 +50,9 @@ type NamedPart struct {
 }
 
 // CompleteNamed is Complete for an upload with uneven parts. The blob consists of the named parts,
-// and the others become garbage. It returns ErrNoParts, or a PartError with ErrPartUnknown,
-// ErrPartOrder or ErrPartTooSmall. For an upload with a part size it returns database.ErrNotFound.
+// and the others become garbage. It returns ErrNoParts, ErrTotals, or a PartError with
+// ErrPartUnknown, ErrPartOrder or ErrPartTooSmall. For an upload with a part size it returns
+// database.ErrNotFound.
 func (s *Service) CompleteNamed(ctx context.Context, id string, named Named, precondition metastore.Precondition) (metastore.Upload, error) {
 	return s.complete(ctx, id, precondition, func(u metastore.Upload) (contents, error) { return s.choose(ctx, u, named) })
 }
@@ -197,6 +200,9 @@ func (s *Service) choose(ctx context.Context, u metastore.Upload, named Named) (
 	if err == nil && len(left) > 0 {
 		err = &PartError{left[0].Index, ErrPartUnknown}
 	}
+	if err == nil {
+		err = named.Totals.check(c.size, c.crc64)
+	}
 	return c, err
 }
 
@@ -228,6 +234,9 @@ func (t Totals) check(size int64, crc64 uint64) error {
 	}
 	if t.ETag != nil && strings.Trim(*t.ETag, `"`) != strings.Trim(checksum.ETag(size, crc64), `"`) {
 		return fmt.Errorf("%w: the ETag of all parts is %s", ErrTotals, checksum.ETag(size, crc64))
+	}
+	if t.CRC64 != nil && *t.CRC64 != crc64 {
+		return fmt.Errorf("%w: the parts have another CRC-64/NVME", ErrTotals)
 	}
 	return nil
 }

@@ -45,7 +45,8 @@ func (x *Exchange) enter(allowance *access.Allowance) (err error) {
 	return err
 }
 
-// Leave ends what Admit or AdmitProbe has begun, also if it returned an error.
+// Leave ends what Admit or AdmitProbe has begun, also if it returned an error. Afterwards the
+// exchange may be admitted again, for another caller. Repeated, Leave has no effect.
 func (x *Exchange) Leave() {
 	x.releaseReply()
 	if x.left != nil {
@@ -54,6 +55,7 @@ func (x *Exchange) Leave() {
 	if x.entered != nil {
 		x.entered.Release()
 	}
+	x.left, x.entered = nil, nil
 	x.slot.release()
 }
 

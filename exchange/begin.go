@@ -56,5 +56,5 @@ func (x *Exchange) Open() error {
 	if r := x.Request; r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 		x.Fields.Set("Connection", "close")
 	}
-	return x.service.origins.admit(x.Request, &x.Fields, x.door.Exposed)
+	return x.service.origins.admit(x.Request, &x.Fields, x.door.Exposed, x.door.Host)
 }

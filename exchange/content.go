@@ -2,6 +2,8 @@ package exchange
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -126,4 +128,22 @@ func (x *Exchange) checkedWriter() io.Writer {
 		return x
 	}
 	return struct{ io.Writer }{x}
+}
+
+// ContentType returns a media type as it is stored, "" if there is none. It must be valid in a
+// header and in JSON.
+func ContentType(values []string) (string, error) {
+	if len(values) == 0 {
+		return "", nil
+	}
+	const limit = 255
+	if len(values) > 1 || len(values[0]) > limit {
+		return "", fmt.Errorf("must occur once, with at most %d characters", limit)
+	}
+	for i := range len(values[0]) {
+		if c := values[0][i]; c < ' ' || c > '~' {
+			return "", errors.New("must be printable ASCII")
+		}
+	}
+	return values[0], nil
 }

@@ -44,7 +44,7 @@ var (
 
 	ErrNotReady   = errors.New("the service cannot serve requests now")
 	ErrDraining   = errors.New("the service is shutting down")
-	ErrOlderNodes = errors.New("metadata cannot be stored while a node of an earlier version runs; try again when all nodes are upgraded")
+	ErrOlderNodes = errors.New("metadata and uneven parts cannot be stored while a node of an earlier version runs; try again when all nodes are upgraded")
 
 	// errRange is wrapped by each UnsatisfiedRange.
 	errRange = errors.New("the range lies outside the blob")

@@ -76,6 +76,9 @@ type Door struct {
 	// Refuse sets the fields of an error response and returns its body. cause is what row was made
 	// for.
 	Refuse func(x *Exchange, row Row, cause error) (body []byte, err error)
+	// Host reports whether a local instance accepts requests for this host, without its port, in
+	// addition to the hosts in Config.Local. nil: there are no others.
+	Host func(host string) bool
 	// Exposed are the header fields that pages of other origins may read, separated by ", ".
 	Exposed string
 }

@@ -20,15 +20,16 @@ type Local struct {
 // originPolicy decides which hosts and which web pages are served.
 type originPolicy interface {
 	// admit returns ErrForeignHost or ErrForeignOrigin if the request is refused. It sets the
-	// fields that let pages read the response, and in it the fields that are exposed.
-	admit(r *http.Request, response *Fields, exposed string) error
+	// fields that let pages read the response, and in it the fields that are exposed. host accepts
+	// more hosts, and may be nil.
+	admit(r *http.Request, response *Fields, exposed string, host func(string) bool) error
 }
 
 // anyOrigin is a hosted network's policy. There are no cookies or other credentials that a browser
 // would add by itself, so a page can do no more than any program.
 type anyOrigin struct{}
 
-func (anyOrigin) admit(_ *http.Request, response *Fields, exposed string) error {
+func (anyOrigin) admit(_ *http.Request, response *Fields, exposed string, _ func(string) bool) error {
 	response.Set("Access-Control-Allow-Origin", "*")
 	response.Set("Access-Control-Expose-Headers", exposed)
 	response.Set("Cross-Origin-Resource-Policy", "cross-origin")
@@ -58,7 +59,7 @@ func newLocalOrigins(local Local) localOrigins {
 }
 
 // admit lets pages of allowed origins read every response, including refusals.
-func (p localOrigins) admit(r *http.Request, response *Fields, exposed string) error {
+func (p localOrigins) admit(r *http.Request, response *Fields, exposed string, host func(string) bool) error {
 	response.Add("Vary", "Origin") // the first value of Vary
 	// Other pages must not embed what is accessible on this machine.
 	response.Set("Cross-Origin-Resource-Policy", "same-site")
@@ -70,7 +71,7 @@ func (p localOrigins) admit(r *http.Request, response *Fields, exposed string) e
 		response.Set("Access-Control-Expose-Headers", exposed)
 	}
 	switch {
-	case !p.allowsHost(hostOnly(r.Host)):
+	case !p.allowsHost(hostOnly(r.Host)) && (host == nil || !host(hostOnly(r.Host))):
 		return ErrForeignHost
 	case foreign:
 		return ErrForeignOrigin

@@ -30,7 +30,7 @@ func (s *Server) putBlob(x *call) error {
 	if put.Precondition, err = s.precondition(x.Request.Header); err != nil {
 		return err
 	}
-	if put.ContentType, err = contentType(x.Request.Header.Values("Content-Type")); err != nil {
+	if put.ContentType, err = exchange.ContentType(x.Request.Header.Values("Content-Type")); err != nil {
 		return fmt.Errorf("%w: Content-Type %w", exchange.ErrHeader, err)
 	}
 	if put.Expires, err = expiresHeader(x.Request.Header); err != nil {

@@ -104,7 +104,7 @@ func (s *Server) parseTransfer(in *wire.CopyBlob, t *transferral) (err error) {
 // parseRestated parses the content type and the metadata of a copy.
 func (s *Server) parseRestated(in *wire.CopyBlob, t *transferral) (err error) {
 	if stated(in.ContentType) != "" {
-		if t.options.ContentType, err = contentType([]string{*in.ContentType}); err != nil {
+		if t.options.ContentType, err = exchange.ContentType([]string{*in.ContentType}); err != nil {
 			return fmt.Errorf("%w: contentType %w", exchange.ErrParameter, err)
 		}
 	}

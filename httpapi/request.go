@@ -118,23 +118,6 @@ func checkContent(r *http.Request) (sha256 []byte, err error) {
 	}
 }
 
-// contentType checks a media type, which must be valid in a header and in JSON.
-func contentType(values []string) (string, error) {
-	if len(values) == 0 {
-		return "", nil
-	}
-	const limit = 255
-	if len(values) > 1 || len(values[0]) > limit {
-		return "", fmt.Errorf("must occur once, with at most %d characters", limit)
-	}
-	for i := range len(values[0]) {
-		if c := values[0][i]; c < ' ' || c > '~' {
-			return "", errors.New("must be printable ASCII")
-		}
-	}
-	return values[0], nil
-}
-
 // expiresHeader parses Blob-Expires. It returns the zero time if the header is absent.
 func expiresHeader(h http.Header) (time.Time, error) {
 	values := h.Values(wire.HeaderBlobExpires)

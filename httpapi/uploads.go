@@ -40,7 +40,7 @@ func (s *Server) beginUpload(x *call) error {
 		begin.PartSize = *in.RawPartSize
 	}
 	if in.ContentType != "" {
-		if begin.ContentType, err = contentType([]string{in.ContentType}); err != nil {
+		if begin.ContentType, err = exchange.ContentType([]string{in.ContentType}); err != nil {
 			return fmt.Errorf("%w: contentType %w", exchange.ErrParameter, err)
 		}
 	}

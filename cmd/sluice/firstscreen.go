@@ -15,6 +15,7 @@ import (
 // try.
 type firstScreen struct {
 	version, url, data string
+	s3                 string // the base URL for S3's clients; "": S3 is not served
 	console, ephemeral bool
 	seed               string // folder; "": none
 	seeded             node.Seeded
@@ -29,6 +30,9 @@ func (s firstScreen) print(out io.Writer) error {
 	if s.console {
 		line("  Console  %s/console/", s.url)
 	}
+	if s.s3 != "" {
+		line("  S3       %s", s.s3)
+	}
 	line("  Data     %s", s.where())
 	if s.seed != "" {
 		line("  Seed     %s", s.seedResult())
@@ -38,6 +42,14 @@ func (s firstScreen) print(out io.Writer) error {
 	line("")
 	for _, command := range s.examples() {
 		line("  %s", command)
+	}
+	if s.s3 != "" {
+		line("")
+		line("aws, rclone and other S3 tools work after these lines; an account is a bucket:")
+		line("")
+		for _, command := range s.s3Lines() {
+			line("  %s", command)
+		}
 	}
 	line("")
 	line("Ctrl-C stops the server.")
@@ -61,6 +73,16 @@ func (s firstScreen) seedResult() string {
 		text += fmt.Sprintf(", %d skipped (see above)", n)
 	}
 	return text
+}
+
+// s3Lines returns three lines after which S3 tools use this instance. Any credentials are accepted,
+// but most tools want some.
+func (s firstScreen) s3Lines() []string {
+	return []string{
+		"export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any",
+		"alias aws='aws --endpoint-url " + s.s3 + "'",
+		"export RCLONE_S3_PROVIDER=Other RCLONE_S3_ENDPOINT=" + s.s3,
+	}
 }
 
 // examples returns three lines that work on any machine with curl and this command.

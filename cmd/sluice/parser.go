@@ -49,8 +49,7 @@ func parserOptions() []kong.Option {
 	return []kong.Option{
 		kong.Name("sluice"),
 		kong.Description("Sluice stores blobs, serves any byte range of them, and meters the reads."),
-		kong.DefaultEnvars("SLUICE"),
-		kong.PostBuild(onlySettings),
+		kong.PostBuild(nameVariables),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)),
 		kong.KindMapper(reflect.String, kong.MapperFunc(decodeString)),
 		kong.PostBuild(setTexts),
@@ -59,16 +58,17 @@ func parserOptions() []kong.Option {
 	}
 }
 
-// onlySettings removes the environment variables of flags that are not settings. The settings are
-// the flags of serve, and other commands' flags with the same names if they read its configuration
-// file. What a key may do, for example, is set by the command line only.
-func onlySettings(k *kong.Kong) error {
+// nameVariables gives each setting an environment variable: --s3-addr is SLUICE_S3_ADDR. The
+// settings are the flags of serve, and other commands' flags with the same names if they read its
+// configuration file. What a key may do, for example, is set by the command line only.
+func nameVariables(k *kong.Kong) error {
 	settings := settingsOf(k.Model)
 	for _, command := range k.Model.Leaves(false) {
 		reads := slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return f.Name == "config" })
 		for _, flag := range command.Flags {
-			if !reads || settings[flag.Name] == nil {
-				flag.Envs, flag.Tag.Envs = nil, nil
+			if reads && settings[flag.Name] != nil {
+				name := "SLUICE_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+				flag.Envs, flag.Tag.Envs = []string{name}, []string{name}
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -70,7 +71,7 @@ func (c *serveCommand) Run(console *console) (err error) {
 		seeded := n.Seeded()
 		log.Log(context.Background(), level, "seeded", "blobs", seeded.Blobs, "bytes", seeded.Bytes, "accounts", seeded.Accounts, "kept", seeded.Kept, "skipped", len(seeded.Skipped))
 	}
-	log.Log(context.Background(), level, "serving", "version", version(), "go", runtime.Version(), "url", n.URL(), slog.Group("settings", settingAttrs(c.effective(console))...))
+	log.Log(context.Background(), level, "serving", "version", version(), "go", runtime.Version(), "url", n.URL(), "s3_url", n.S3URL(), slog.Group("settings", settingAttrs(c.effective(console))...))
 	if err := c.printStart(console, n, config); err != nil {
 		log.Warn("cannot print the address of the service", "error", err)
 	}
@@ -101,9 +102,13 @@ func (c *serveCommand) printStart(console *console, n *node.Node, config node.Co
 		if c.configuration.ephemeral {
 			data = filepath.Dir(data) // it is removed as a whole
 		}
-		first := firstScreen{version: version(), url: n.URL(), data: data, console: config.Console, ephemeral: c.configuration.ephemeral, seed: config.Seed, seeded: n.Seeded()}
+		first := firstScreen{version: version(), url: n.URL(), s3: n.S3URL(), data: data, console: config.Console, ephemeral: c.configuration.ephemeral, seed: config.Seed, seeded: n.Seeded()}
 		return first.print(console.out)
 	}
-	_, err := fmt.Fprintf(console.out, "sluice %s listening on %s (data in %s)\n", version(), n.URL(), config.Location.Data)
+	text := fmt.Sprintf("sluice %s listening on %s (data in %s)\n", version(), n.URL(), config.Location.Data)
+	if url := n.S3URL(); url != "" {
+		text += fmt.Sprintf("S3 on %s\n", url)
+	}
+	_, err := io.WriteString(console.out, text)
 	return err
 }

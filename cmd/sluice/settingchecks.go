@@ -9,6 +9,7 @@ import (
 	"sluice/httpapi"
 	"sluice/internal/node"
 	"sluice/micropay"
+	"sluice/s3api"
 )
 
 // check checks one setting. Its errors begin with the flag's name. Rules between settings are
@@ -111,6 +112,29 @@ func isAdminAddress(value *string) check {
 			return nil
 		}
 		return isListenAddress(value)(flag)
+	}
+}
+
+// isS3Address requires HOST:PORT, node.S3Off or nothing.
+func isS3Address(value *string) check {
+	return func(flag string) error {
+		if *value == "" || *value == node.S3Off {
+			return nil
+		}
+		return isListenAddress(value)(flag)
+	}
+}
+
+// isS3Domain requires a domain, or nothing.
+func isS3Domain(value *string) check {
+	return func(flag string) error {
+		if *value == "" {
+			return nil
+		}
+		if err := s3api.CheckDomain(*value); err != nil {
+			return fmt.Errorf("%s %s: %w", flag, *value, err)
+		}
+		return nil
 	}
 }
 

@@ -101,6 +101,11 @@ func networkSettings(c *configuration) []setting {
 	return network.with([]setting{
 		{name: "addr", value: constant(&n.Addr, "localhost:9090"), check: isListenAddress(&n.Addr),
 			help: "Address to listen on. Host localhost means both loopback addresses, port 0 any free port."},
+		{name: "s3-addr", value: optional(&n.S3Addr), placeholder: "HOST:PORT", words: "localhost:9000 if local and that port is free, or else off",
+			check: isS3Address(&n.S3Addr),
+			help:  "Address for S3's interface to the same blobs, or off."},
+		{name: "s3-domain", value: optional(&n.S3Domain), placeholder: "DOMAIN", check: isS3Domain(&n.S3Domain),
+			help: "Domain below which each bucket is a host, as in BUCKET.DOMAIN, in addition to the path style."},
 		{name: "admin-addr", value: perProfile(&n.Profile, &c.adminAddr, adminOff, "localhost:9091"), placeholder: "HOST:PORT", words: "off; localhost:9091 if hosted",
 			check: isAdminAddress(&c.adminAddr),
 			help:  "Address for metrics and profiles, or off."},

@@ -140,7 +140,7 @@ func TestPostgresUsesTheServersClock(t *testing.T) {
 }
 
 // TestPostgresClockThatIsSet: the server's clock jumps by 25 h immediately before a purge. Nothing
-// that was not due is purged, even before the next measurement, regardless of which call is first.
+// that was not due is purged, even before the next measurement, in whatever order the calls are.
 // Requests succeed.
 func TestPostgresClockThatIsSet(t *testing.T) {
 	testenv.Postgres(t)

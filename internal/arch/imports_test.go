@@ -135,9 +135,9 @@ var (
 func mayImport(dir string) (allowed []string, ok bool) {
 	switch {
 	case within(dir, "cmd"):
-		return slices.Concat([]string{"client", "collect", "conformance", "exchange", "httpapi", "metering", "internal", "database/whole"}, generators, composition, services, contracts, pure), true
+		return slices.Concat([]string{"client", "collect", "conformance", "exchange", "httpapi", "s3api", "metering", "internal", "database/whole"}, generators, composition, services, contracts, pure), true
 	case within(dir, "internal/node"):
-		return slices.Concat([]string{"chain", "client/folder/tree", "collect", "exchange", "httpapi", "console", "metering", "internal", "internal/storage"}, services, contracts, pure), true
+		return slices.Concat([]string{"chain", "client/folder/tree", "collect", "exchange", "httpapi", "s3api", "console", "metering", "internal", "internal/storage"}, services, contracts, pure), true
 	case within(dir, "instance"):
 		return slices.Concat([]string{"internal", "internal/storage", "blob", "database/whole"}, bytes), true
 	case within(dir, "internal/storage"):
@@ -199,6 +199,8 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return nil, true
 	case within(dir, "s3api/internal/checksums"):
 		return []string{"checksum"}, true
+	case within(dir, "s3api"):
+		return slices.Concat([]string{"internal", "exchange", "s3api", "blob", "access", "access/keys"}, bytes, pure), true
 	case within(dir, "metering"):
 		return slices.Concat([]string{"internal", "wire"}, services, money), true
 	case within(dir, "blob"):

@@ -110,7 +110,7 @@ func (p plan) pending(faults []planted, j *journal) (groups [][]planted, err err
 	return groups, nil
 }
 
-// plantGroup plants faults whose tests are in the same packages.
+// plantGroup plants faults with tests in the same packages.
 func (p plan) plantGroup(ctx context.Context, faults []planted, prints *fingerprints, j *journal) (err error) {
 	planter := planter{root: p.root, packages: faults[0].packages, spare: p.spare, limit: p.limit}
 	defer func() { err = errors.Join(err, planter.close()) }()

@@ -51,6 +51,8 @@ type Network struct {
 	TLSCert        string // PEM file with the certificate chain; "" for no TLS
 	TLSKey         string // PEM file with the private key
 	Console        bool   // the web console is served
+	S3Addr         string // host:port for S3; "" for the profile's default, or S3Off
+	S3Domain       string // below which buckets are hosts; "" for none
 	BasePath       string // "" for the root
 	ExternalURL    string // base URL for clients; "" for the request's URL
 	TrustedProxies []string
@@ -161,6 +163,7 @@ func (c *Config) validateNetwork() error {
 	if err == nil && c.Profile == Local && !c.OpenToNetwork && !exchange.IsLoopback(host) {
 		errs = append(errs, fmt.Errorf("--addr %s: a local instance requires no keys, so it listens on loopback addresses only, unless --open-to-network is set", c.Addr))
 	}
+	errs = append(errs, c.validateS3())
 	if c.ExternalURL != "" {
 		errs = append(errs, validateExternalURL(c.ExternalURL, c.BasePath))
 	}
@@ -168,6 +171,35 @@ func (c *Config) validateNetwork() error {
 		errs = append(errs, errors.New("--tls-cert and --tls-key: either requires the other"))
 	}
 	return errors.Join(errs...)
+}
+
+// S3Off is the Config.S3Addr of a node without an S3 address.
+const S3Off = "off"
+
+// defaultS3Addr is where a local instance serves S3 if that port is free.
+const defaultS3Addr = "localhost:9000"
+
+func (c *Config) validateS3() error {
+	switch {
+	case c.S3Addr == "" && c.Profile == Local, c.S3Addr == S3Off:
+		return nil
+	case c.S3Addr == "":
+		if c.S3Domain != "" {
+			return errors.New("--s3-domain: requires --s3-addr")
+		}
+		return nil
+	}
+	host, port, err := net.SplitHostPort(c.S3Addr)
+	_, native, nativeErr := net.SplitHostPort(c.Addr)
+	switch {
+	case err != nil || nativeErr != nil:
+		return nil // an error of its own
+	case port == native && port != "0":
+		return fmt.Errorf("--s3-addr %s: must have another port than --addr %s", c.S3Addr, c.Addr)
+	case c.Profile == Local && !c.OpenToNetwork && !exchange.IsLoopback(host):
+		return fmt.Errorf("--s3-addr %s: a local instance requires no keys, so it listens on loopback addresses only, unless --open-to-network is set", c.S3Addr)
+	}
+	return nil
 }
 
 // validateExternalURL requires a URL to which an operation's path can be appended.

@@ -56,9 +56,11 @@ type Node struct {
 	unmet       atomic.Pointer[[]storage.ConditionName] // by the last check of ready; nil: none was made
 	seeded      Seeded
 
-	listeners []net.Listener
-	port      int
-	stopAdmin func() error
+	listeners   []net.Listener // of the native interface, and by Run of all
+	port        int
+	s3Listeners []net.Listener // none if S3 is not served
+	s3Port      int            // 0 if S3 is not served
+	stopAdmin   func() error
 }
 
 // Open opens the stores and listens. The configuration must be valid. requests gets a
@@ -103,6 +105,9 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 	}
 	if n.listeners, n.port, err = listenForClients(ctx, c.Addr, log); err != nil {
 		return nil, errors.Join(err, n.stopAdmin(), n.stores.Close())
+	}
+	if err := n.listenForS3(ctx); err != nil {
+		return nil, errors.Join(append(closeAll(n.listeners), err, n.stopAdmin(), n.stores.Close())...)
 	}
 	if c.OpenToNetwork {
 		log.Warn("open to the network: everyone who can connect to this address can read and write everything")
@@ -166,8 +171,11 @@ func (n *Node) awaitFence(ctx context.Context) error {
 func (n *Node) Seeded() Seeded { return n.seeded }
 
 // URL returns the node's base URL for clients on this machine.
-func (n *Node) URL() string {
-	host, _, err := net.SplitHostPort(n.config.Addr)
+func (n *Node) URL() string { return n.urlOf(n.config.Addr, n.port) + n.config.BasePath }
+
+// urlOf returns the URL of what listens on an address, with the port that was chosen.
+func (n *Node) urlOf(addr string, port int) string {
+	host, _, err := net.SplitHostPort(addr)
 	if err != nil || host == "" {
 		host = "localhost"
 	}
@@ -175,7 +183,7 @@ func (n *Node) URL() string {
 	if n.cert != nil {
 		scheme = "https://"
 	}
-	return scheme + net.JoinHostPort(host, fmt.Sprint(n.port)) + n.config.BasePath
+	return scheme + net.JoinHostPort(host, fmt.Sprint(port))
 }
 
 // Run serves until it receives from signals, then it drains: a second signal ends
@@ -319,8 +327,10 @@ func (n *Node) fenceChanged(err error) {
 // server returns the HTTP server, and applies the limits of connections to the
 // listeners.
 func (n *Node) server() *drainingServer {
-	server := &drainingServer{api: n.api, http: httpapi.NewHTTPServer(n.api), connections: n.connections}
+	handler := doors{n.api, n.newS3(), n.s3Port}
+	server := &drainingServer{api: n.api, http: n.api.ServerOf(handler), connections: n.connections}
 	n.connections.Attach(server.http)
+	n.listeners = append(n.listeners, n.s3Listeners...)
 	for i, l := range n.listeners {
 		n.listeners[i] = n.connections.Listener(l, n.cert != nil)
 	}

@@ -41,7 +41,7 @@ type Signature struct {
 // signatureFields are the fields that a form has all of, or none.
 var signatureFields = []string{"policy", "x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature"}
 
-// Form is a form whose fields have been read. The file follows.
+// Form is a form up to its file: its fields have been read.
 type Form struct {
 	// Signature is nil if the form has no policy.
 	Signature *Signature

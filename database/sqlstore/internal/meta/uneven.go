@@ -9,7 +9,7 @@ import (
 	"sluice/metastore"
 )
 
-// A content whose parts are uneven has a row in the table starts for each part. A trigger deletes
+// A content of uneven parts has a row in the table starts for each part. A trigger deletes
 // them with the content's row of garbage. All other contents have none, so that they cost nothing
 // more.
 

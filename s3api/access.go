@@ -1,0 +1,92 @@
+package s3api
+
+import (
+	"errors"
+
+	"sluice/access"
+	"sluice/s3api/internal/postpolicy"
+	"sluice/s3api/internal/sigv4"
+	"sluice/wire"
+)
+
+// admit identifies the caller by the request's signature, and applies their limits. On a local
+// instance credentials are ignored.
+func (s *Server) admit(x *call) error {
+	if s.keys == nil {
+		return x.Admit(nil, nil)
+	}
+	signature, err := sigv4.Parse(x.Request, map[string][]string(x.query))
+	switch {
+	case errors.Is(err, sigv4.ErrUnsigned):
+		return x.Admit(nil, nil)
+	case err != nil:
+		return x.Admit(nil, err)
+	}
+	x.signed = &signed{Signature: signature}
+	x.signed.check = func(secret string) (err error) {
+		x.signed.chain, err = signature.Verify(x.Request, map[string][]string(x.query), secret, s.blobs.Now())
+		return err
+	}
+	return x.Admit(x.signed, nil)
+}
+
+// admitForm admits the signer of a form's policy in place of the form's sender, who was admitted
+// without a key.
+func (s *Server) admitForm(x *call, form *postpolicy.Form) error {
+	if s.keys == nil || form.Signature == nil {
+		return nil
+	}
+	fields := form.Signature
+	signature, err := sigv4.ParsePolicy(fields.Algorithm, fields.Credential, fields.Date, fields.Signature)
+	if err != nil {
+		return err
+	}
+	x.signed = &signed{Signature: signature, check: func(secret string) error {
+		return signature.VerifyPolicy(fields.Policy, secret, s.blobs.Now())
+	}}
+	x.Leave()
+	return x.Admit(x.signed, nil)
+}
+
+// credentialError returns why the caller's credential is invalid, or nil.
+func (x *call) credentialError() error {
+	switch {
+	case x.BadCredential == nil:
+		return nil
+	case x.signed != nil && x.signed.err != nil:
+		return x.signed.err
+	case errors.Is(x.BadCredential, access.ErrUnknownKey):
+		return refuseWith("InvalidAccessKeyId", wire.CodeCredentialUnknown, "the access key is unknown, has expired, was revoked or has no S3 secret")
+	default:
+		return x.BadCredential
+	}
+}
+
+// permit requires that the caller may do what the operation does. A local instance allows
+// everything.
+func (s *Server) permit(x *call) error {
+	switch {
+	case s.keys == nil:
+		return nil
+	case x.op.scope == "":
+		return x.credentialError()
+	case x.op.scope == access.ScopeRead && s.reads == access.ReadsPublic:
+		return x.credentialError()
+	default:
+		return s.require(x, x.op.scope, x.account)
+	}
+}
+
+// require requires that the caller has a key with the scope for the account.
+func (s *Server) require(x *call, scope access.Scope, account string) error {
+	if s.keys == nil {
+		return nil
+	}
+	if err := x.credentialError(); err != nil {
+		return err
+	}
+	if err := x.RequireScope(scope); err != nil {
+		return err
+	}
+	return x.Grant(scope, account)
+}

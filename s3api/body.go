@@ -1,0 +1,151 @@
+package s3api
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/exchange"
+	"sluice/s3api/internal/checksums"
+	"sluice/s3api/internal/sigv4"
+	"sluice/wire"
+)
+
+// body is a request's body as it is stored: decoded, and verified at its end.
+type body struct {
+	io.Reader
+	size   int64              // or bytestore.UnknownSize
+	sha256 []byte             // that it must have; nil: it is not stated
+	stated *checksums.Reader  // has the checksum that the client has stated
+	chunks *sigv4.ChunkReader // nil: the body is not in chunks
+}
+
+// openBody returns the request's body. It refuses what the header says wrongly before it reads.
+func (x *call) openBody() (*body, error) {
+	if _, announced := x.Request.Trailer["Content-Md5"]; announced {
+		return nil, refuseWith("InvalidRequest", wire.CodeBadHeader, "Content-MD5 must be sent before the body")
+	}
+	payload, err := x.payload()
+	if err != nil {
+		return nil, err
+	}
+	b := &body{size: x.Request.ContentLength, Reader: x.Request.Body}
+	if digest, ok := payload.Digest(); ok {
+		b.sha256 = digest[:]
+	}
+	if b.size == 0 && x.Request.Header.Get("Content-Length") == "" {
+		return nil, exchange.ErrNoLength
+	}
+	if chunked, signed := payload.Chunked(); chunked {
+		if err := b.decode(x, payload, signed); err != nil {
+			return nil, err
+		}
+	}
+	return b, b.verify(x.Request.Header)
+}
+
+// payload returns what the request says about its body.
+func (x *call) payload() (sigv4.Payload, error) {
+	if x.signed != nil {
+		return x.signed.Payload, nil
+	}
+	stated := sigv4.Payload(x.Request.Header.Get("X-Amz-Content-Sha256"))
+	if stated == "" {
+		return sigv4.Unsigned, nil
+	}
+	if _, digest := stated.Digest(); digest || stated == sigv4.Unsigned {
+		return stated, nil
+	}
+	if chunked, _ := stated.Chunked(); chunked {
+		return stated, nil
+	}
+	return "", refuseWith("InvalidRequest", wire.CodeBadHeader, "x-amz-content-sha256 is neither a SHA-256 in hexadecimal digits nor a supported constant")
+}
+
+// decode makes b the body in chunks.
+func (b *body) decode(x *call, payload sigv4.Payload, signed bool) error {
+	size, err := strconv.ParseUint(x.Request.Header.Get("X-Amz-Decoded-Content-Length"), 10, 63)
+	if err != nil {
+		return refuseWith("MissingContentLength", wire.CodeLengthRequired, "a body in chunks needs x-amz-decoded-content-length")
+	}
+	options := sigv4.ChunkOptions{Size: int64(size), Signed: signed, Trailer: strings.HasSuffix(string(payload), "-TRAILER")}
+	if x.signed != nil && signed {
+		options.Chain = x.signed.chain
+	}
+	b.size = int64(size)
+	b.chunks = sigv4.NewChunkReader(b.Reader, options)
+	b.Reader = ended{b.chunks}
+	return nil
+}
+
+// verify makes b verify what the header states about the body.
+func (b *body) verify(h http.Header) error {
+	stated, err := checksums.Parse(h)
+	if err != nil {
+		return err
+	}
+	if stated.Trailer && b.chunks == nil {
+		return refuseWith("InvalidRequest", wire.CodeBadHeader, "a checksum in the trailer needs a body in chunks")
+	}
+	var trailer func() map[string]string
+	if b.chunks != nil {
+		trailer = b.chunks.Trailer
+	}
+	b.stated = checksums.NewReader(b.Reader, stated, trailer)
+	b.Reader = b.stated
+	return nil
+}
+
+// setStated repeats the checksum that the client has stated, which was verified.
+func (x *call) setStated(b *body) {
+	if v := b.stated.Value(); v.Algorithm != "" {
+		x.Fields.Set(http.CanonicalHeaderKey(v.Algorithm.Header()), v.String())
+	}
+}
+
+// ended reports a body that ends early as blob.ErrIncompleteBody.
+type ended struct{ io.Reader }
+
+// Read implements io.Reader.
+func (e ended) Read(p []byte) (int, error) {
+	n, err := e.Reader.Read(p)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%w: %w", blob.ErrIncompleteBody, err)
+	}
+	return n, err
+}
+
+// store reserves space for the body in the caller's quota. name and metadata are the blob's, or ""
+// for a part. The caller must call Confirm with the write's result.
+func (x *call) store(b *body, name, metadata string) (*exchange.StoredBody, error) {
+	return x.StoreBody(b, b.size, name, metadata)
+}
+
+// readDocument reads a body of at most limit bytes, and checks the caller's key again, because a
+// slow body takes minutes.
+func (x *call) readDocument(limit int64) ([]byte, error) {
+	b, err := x.openBody()
+	if errors.Is(err, exchange.ErrNoLength) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if b.size != bytestore.UnknownSize && b.size > limit {
+		return nil, exchange.BodyTooLarge(int(limit))
+	}
+	verified := sha256Reader{b, newSHA256(b.sha256), b.sha256}
+	text, err := io.ReadAll(io.LimitReader(&verified, limit+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case int64(len(text)) > limit:
+		return nil, exchange.BodyTooLarge(int(limit))
+	}
+	return text, x.Recheck(x.Request.Context())
+}

@@ -1,0 +1,180 @@
+package s3api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"sluice/access"
+	"sluice/blob"
+	"sluice/checksum"
+	"sluice/exchange"
+	"sluice/exchange/headers"
+	"sluice/metastore"
+	"sluice/s3api/internal/document"
+	"sluice/wire"
+)
+
+// copySource returns the blob that a request copies from. The caller must be allowed to read it.
+func (s *Server) copySource(x *call) (metastore.BlobName, error) {
+	malformed := refuseWith("InvalidArgument", wire.CodeBadHeader, "x-amz-copy-source must be BUCKET/KEY, encoded as in a URL")
+	text, parameters, _ := strings.Cut(x.Request.Header.Get(fieldCopySource), "?")
+	if version := strings.TrimPrefix(parameters, "versionId="); version != "" && version != "null" {
+		return metastore.BlobName{}, notImplemented("versioning")
+	}
+	bucket, key, found := strings.Cut(strings.TrimPrefix(text, "/"), "/")
+	if !found {
+		return metastore.BlobName{}, malformed
+	}
+	bucket, bucketErr := url.PathUnescape(bucket)
+	key, keyErr := url.PathUnescape(key)
+	if bucketErr != nil || keyErr != nil {
+		return metastore.BlobName{}, malformed
+	}
+	if err := checkKey(key); err != nil {
+		return metastore.BlobName{}, err
+	}
+	account, err := s.accountOf(x, bucket)
+	if err != nil {
+		return metastore.BlobName{}, err
+	}
+	if s.keys != nil && s.reads != access.ReadsPublic {
+		if err := x.GrantMore(access.ScopeRead, account); err != nil {
+			return metastore.BlobName{}, err
+		}
+	}
+	return metastore.BlobName{Account: account, Name: key}, nil
+}
+
+// sourceConditions returns a copy's conditions on its source. S3 joins them as it does for a read:
+// a tag decides over a date.
+func sourceConditions(h http.Header) (headers.Conditions, error) {
+	renamed := http.Header{}
+	for _, name := range []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"} {
+		if values := h["X-Amz-Copy-Source-"+name]; values != nil {
+			renamed[name] = quotedTags(name, values)
+		}
+	}
+	c := headers.ParseConditions(renamed)
+	return c, c.Malformed()
+}
+
+// quotedTags returns a condition's values with the quotes that some clients leave out.
+func quotedTags(name string, values []string) []string {
+	if !strings.HasSuffix(name, "Match") || len(values) != 1 || values[0] == "*" || strings.Contains(values[0], `"`) {
+		return values
+	}
+	return []string{`"` + values[0] + `"`}
+}
+
+// sourcePrecondition returns the conditions on the source, or nil if there are none.
+func (s *Server) sourcePrecondition(h http.Header) (metastore.Precondition, error) {
+	c, err := sourceConditions(h)
+	if err != nil || !c.Any() {
+		return nil, err
+	}
+	now := s.blobs.Now() // a precondition must be a pure function
+	return func(current *metastore.Blob) error {
+		v := headers.NewValidators(checksum.ETag(current.Size, current.CRC64), current.Modified, current.SharedSecond, now)
+		if c.ForRead(&v) != headers.ConditionHolds {
+			return exchange.ErrPrecondition
+		}
+		return nil
+	}, nil
+}
+
+// copyObject serves CopyObject, which moves no byte.
+func (s *Server) copyObject(x *call) error {
+	o, err := s.parseCopy(x)
+	if err != nil {
+		return err
+	}
+	var reserved *access.Reservation
+	o.Admit = func(ctx context.Context, source metastore.Blob) (err error) {
+		if reserved != nil { // for a source that was replaced meanwhile
+			reserved.Release()
+		}
+		metadata := source.Metadata
+		if o.Restated {
+			metadata = o.Metadata
+		}
+		reserved, err = x.Allowance.Reserve(ctx, o.To.Name, metadata, source.Size)
+		return err
+	}
+	b, err := s.blobs.Copy(x.Request.Context(), o)
+	if reserved != nil {
+		exchange.Confirm(reserved, err)
+	}
+	if errors.Is(err, metastore.ErrNoSource) {
+		return exchange.BlobError(err)
+	}
+	if err != nil {
+		return err
+	}
+	x.setExpiration(&b)
+	return x.writeXML(http.StatusOK, document.CopyObjectResult{
+		LastModified: document.Time{Time: b.Modified}, ETag: checksum.ETag(b.Size, b.CRC64), Checksums: checksumsOf(b.CRC64),
+	})
+}
+
+// parseCopy returns what a request copies, and what it states about the copy.
+func (s *Server) parseCopy(x *call) (o blob.CopyOptions, err error) {
+	if isMarker(x.key) {
+		return o, markerError()
+	}
+	h := x.Request.Header
+	if o.From, err = s.copySource(x); err != nil {
+		return o, err
+	}
+	o.To, o.Owner, o.Permit = metastore.BlobName{Account: x.account, Name: x.key}, x.Owner(), x.Recheck
+	if o.Source, err = s.sourcePrecondition(h); err != nil {
+		return o, err
+	}
+	if o.Precondition, err = s.writeConditions(destinationConditions(h)); err != nil {
+		return o, err
+	}
+	switch h.Get("X-Amz-Metadata-Directive") {
+	case "", "COPY":
+	case "REPLACE":
+		o.Restated = true
+	default:
+		return o, refuseWith("InvalidArgument", wire.CodeBadHeader, "x-amz-metadata-directive can only be COPY or REPLACE")
+	}
+	if !o.Restated {
+		if o.From == o.To {
+			return o, refuseWith("InvalidRequest", wire.CodeBadHeader, "an object can be copied to itself only with x-amz-metadata-directive: REPLACE")
+		}
+		if err := refuseForeign(h); err != nil {
+			return o, err
+		}
+		o.Expires, err = s.copiedExpiry(x, o.From)
+		return o, err
+	}
+	d, err := s.describe(h)
+	o.ContentType, o.Metadata, o.Expires = d.contentType, d.metadata, d.expires
+	return o, err
+}
+
+// destinationConditions returns the header without what is about the source alone.
+func destinationConditions(h http.Header) http.Header {
+	return http.Header{"If-Match": h["If-Match"], "If-None-Match": h["If-None-Match"]}
+}
+
+// copiedExpiry returns when a copy expires that has its source's metadata: after as many seconds as
+// the metadata says, if it does.
+func (s *Server) copiedExpiry(x *call, from metastore.BlobName) (when time.Time, err error) {
+	c, err := s.blobs.Open(x.Request.Context(), from.Account, from.Name)
+	if err != nil {
+		return when, exchange.BlobError(err)
+	}
+	defer c.Close()
+	for name, value := range headers.Metadata(c.Metadata).Fields() {
+		if name == wire.HeaderBlobMeta+strings.TrimPrefix(fieldExpiration, metaPrefix) {
+			return s.expiry(value)
+		}
+	}
+	return when, nil
+}

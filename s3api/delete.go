@@ -1,0 +1,115 @@
+package s3api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"sluice/checksum"
+	"sluice/exchange"
+	"sluice/metastore"
+	"sluice/s3api/internal/document"
+	"sluice/wire"
+)
+
+const (
+	// mostDeleteBody bounds the body that names keys to delete: 1,000 of the longest, escaped.
+	mostDeleteBody = 8 << 20
+	// deletesAtOnce is how many keys are deleted concurrently: an embedded engine commits them
+	// together, and a shared one makes their round trips together.
+	deletesAtOnce = 32
+)
+
+// deleteObjects deletes up to 1,000 keys, each in a transaction of its own, and reports each. They
+// cost their caller as much as that many requests.
+func (s *Server) deleteObjects(x *call) error {
+	if x.Request.ContentLength > mostDeleteBody {
+		return exchange.BodyTooLarge(mostDeleteBody)
+	}
+	text, err := x.readDocument(mostDeleteBody)
+	if err != nil {
+		return err
+	}
+	wanted, err := document.DecodeDelete(text)
+	if err != nil {
+		return err
+	}
+	x.Allowance.Spend(int64(len(wanted.Objects) - 1))
+	errs := s.deleteAll(x, wanted.Objects)
+	var result document.DeleteResult
+	for i, o := range wanted.Objects {
+		switch err := errs[i]; {
+		case err != nil:
+			row := errorTable.RowOf(err)
+			result.Errors = append(result.Errors, document.DeleteError{Key: document.Name(o.Key), Code: codeOf(row, err), Message: exchange.Sentence(row.Detail)})
+		case !wanted.Quiet:
+			result.Deleted = append(result.Deleted, document.Deleted{Key: document.Name(o.Key)})
+		}
+	}
+	return x.writeXML(http.StatusOK, result)
+}
+
+// deleteAll deletes keys and returns each one's error.
+func (s *Server) deleteAll(x *call, objects []document.DeletedObject) []error {
+	errs := make([]error, len(objects))
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range min(deletesAtOnce, len(objects)) {
+		workers.Go(func() {
+			for i := range next {
+				errs[i] = s.deleteOne(x.Request.Context(), x.account, objects[i])
+			}
+		})
+	}
+	for i := range objects {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	return errs
+}
+
+func (s *Server) deleteOne(ctx context.Context, account string, o document.DeletedObject) error {
+	if o.VersionID != "" && o.VersionID != "null" {
+		return notImplemented("versioning")
+	}
+	if isMarker(o.Key) {
+		return nil
+	}
+	if err := checkKey(o.Key); err != nil {
+		return err
+	}
+	precondition, err := deleteCondition(o)
+	if err != nil {
+		return err
+	}
+	return s.blobs.Delete(ctx, account, o.Key, precondition)
+}
+
+// deleteCondition returns the conditions that a key has in the list, or nil.
+func deleteCondition(o document.DeletedObject) (metastore.Precondition, error) {
+	if o.ETag == "" && o.Size == "" && o.LastModifiedTime == "" {
+		return nil, nil
+	}
+	size, sizeErr := strconv.ParseInt(o.Size, 10, 64)
+	modified, timeErr := time.Parse(time.RFC3339, o.LastModifiedTime)
+	if http1, err := http.ParseTime(o.LastModifiedTime); err == nil {
+		modified, timeErr = http1, nil
+	}
+	if o.Size != "" && sizeErr != nil || o.LastModifiedTime != "" && timeErr != nil {
+		return nil, refuseWith("InvalidArgument", wire.CodeBadParameter, "Size must be a number, and LastModifiedTime a time")
+	}
+	return func(current *metastore.Blob) error {
+		switch {
+		case current == nil,
+			o.ETag != "" && o.ETag != "*" && strings.Trim(o.ETag, `"`) != strings.Trim(checksum.ETag(current.Size, current.CRC64), `"`),
+			o.Size != "" && size != current.Size,
+			o.LastModifiedTime != "" && !modified.Equal(current.Modified.Truncate(time.Second)):
+			return exchange.ErrPrecondition
+		}
+		return nil
+	}, nil
+}

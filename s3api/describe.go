@@ -1,0 +1,74 @@
+package s3api
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"sluice/exchange"
+	"sluice/wire"
+)
+
+// described is what a request says about the blob that it stores.
+type described struct {
+	contentType string
+	metadata    string
+	expires     time.Time
+}
+
+// describe parses the header fields that describe a blob.
+func (s *Server) describe(h http.Header) (d described, err error) {
+	if err := refuseForeign(h); err != nil {
+		return d, err
+	}
+	if d.contentType, err = exchange.ContentType(h.Values("Content-Type")); err != nil {
+		return d, refuseWith("InvalidArgument", wire.CodeBadHeader, "Content-Type %s", err.Error())
+	}
+	metadata, err := metadataOf(h)
+	if err != nil {
+		return d, err
+	}
+	if metadata != "" && s.olderNodes() {
+		return d, exchange.ErrOlderNodes
+	}
+	d.metadata = string(metadata)
+	d.expires, err = s.expiry(h.Get(fieldExpiration))
+	return d, err
+}
+
+// expiry returns when a blob expires that is stored now.
+func (s *Server) expiry(seconds string) (time.Time, error) {
+	if seconds == "" {
+		return time.Time{}, nil
+	}
+	const most = 100 * 365 * 24 * 3600
+	n, err := strconv.ParseUint(seconds, 10, 63)
+	if err != nil || n == 0 || n > most {
+		return time.Time{}, refuseWith("InvalidArgument", wire.CodeBadHeader, "x-amz-meta-expiration-seconds must be a number from 1 to %d", int64(most))
+	}
+	return s.blobs.Now().Add(time.Duration(n) * time.Second).UTC().Truncate(time.Microsecond), nil
+}
+
+// refuseForeign refuses the header fields that ask for what this interface does not have.
+func refuseForeign(h http.Header) error {
+	switch acl := h.Get("X-Amz-Acl"); acl {
+	case "", "private", "bucket-owner-full-control":
+	default:
+		return notImplemented("the access list " + strconv.Quote(acl))
+	}
+	switch class := h.Get("X-Amz-Storage-Class"); class {
+	case "", "STANDARD":
+	default:
+		return &refusal{code: "InvalidStorageClass", as: wire.CodeBadHeader, detail: "the only storage class is STANDARD"}
+	}
+	for _, name := range []string{
+		"X-Amz-Tagging", "X-Amz-Object-Lock-Mode", "X-Amz-Object-Lock-Retain-Until-Date", "X-Amz-Object-Lock-Legal-Hold", "X-Amz-Website-Redirect-Location",
+		"X-Amz-Server-Side-Encryption", "X-Amz-Server-Side-Encryption-Customer-Algorithm", "X-Amz-Grant-Read", "X-Amz-Grant-Write", "X-Amz-Grant-Full-Control",
+		"X-Amz-Grant-Read-Acp", "X-Amz-Grant-Write-Acp", "X-Amz-Write-Offset-Bytes",
+	} {
+		if h.Get(name) != "" {
+			return notImplemented("the header " + name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+package s3api
+
+import (
+	"strings"
+
+	"sluice/exchange"
+)
+
+// Names of header fields, in canonical form.
+const (
+	fieldCRC64        = "X-Amz-Checksum-Crc64nvme"
+	fieldChecksumType = "X-Amz-Checksum-Type"
+	fieldCopySource   = "X-Amz-Copy-Source"
+	metaPrefix        = "X-Amz-Meta-"
+	// fieldExpiration states after how many seconds a blob expires.
+	fieldExpiration = metaPrefix + "Expiration-Seconds"
+)
+
+// objectFields are the fields that describe a blob, or a part of it. An error response has none of
+// them.
+var objectFields = []string{
+	"Accept-Ranges", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Length", "Content-Range",
+	"Content-Security-Policy", "Content-Type", "Etag", "Expires", "Last-Modified", fieldCRC64, fieldChecksumType, "X-Amz-Expiration", "X-Amz-Mp-Parts-Count",
+}
+
+// removeObjectFields removes the fields that a handler has set for its own response.
+func removeObjectFields(f *exchange.Fields) {
+	for name := range f.All() {
+		if strings.HasPrefix(name, metaPrefix) {
+			f.Remove(name)
+		}
+	}
+	for _, name := range objectFields {
+		f.Remove(name)
+	}
+}

@@ -1,0 +1,174 @@
+package s3api
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"sluice/access"
+	"sluice/blob"
+	"sluice/exchange"
+	"sluice/exchange/headers"
+	"sluice/metastore"
+	"sluice/wire"
+)
+
+// getObject serves GetObject and HeadObject in the order of RFC 9110, section 13.2.2: conditions,
+// then the range.
+func (s *Server) getObject(x *call) error {
+	if x.Request.Header.Get("Service-Worker") != "" {
+		return exchange.ErrServiceWorker
+	}
+	if isMarker(x.key) {
+		return s.getMarker(x)
+	}
+	overrides, err := x.overrides()
+	if err != nil {
+		return err
+	}
+	c, err := s.blobs.Open(x.Request.Context(), x.account, x.key)
+	if err != nil {
+		return exchange.BlobError(err)
+	}
+	defer c.Close()
+
+	v := exchange.ValidatorsOf(&c.Blob, s.blobs)
+	s.setObjectFields(x, &c.Blob, v)
+	conditions := headers.ParseConditions(x.Request.Header)
+	switch conditions.ForRead(&v) {
+	case headers.ConditionFailed:
+		return exchange.ErrPrecondition
+	case headers.NotModified:
+		x.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	for name, value := range overrides {
+		x.Fields.Set(name, value)
+	}
+	selection, ranges, err := s.selected(x, c, conditions.RangeApplies(&v))
+	if err != nil {
+		return err
+	}
+	if selection == headers.SelectWhole && x.Request.Header.Get("X-Amz-Checksum-Mode") == "ENABLED" {
+		x.setChecksum(c.CRC64)
+	}
+	if x.Request.Method == http.MethodHead {
+		return x.writeHead(c, selection, ranges)
+	}
+	_, err = x.SendContent(c, selection, ranges)
+	return err
+}
+
+// setObjectFields sets the fields of every response about a blob.
+func (s *Server) setObjectFields(x *call, b *metastore.Blob, v headers.Validators) {
+	x.SetValidators(v)
+	x.Fields.Set("Accept-Ranges", "bytes")
+	x.Fields.Set("Content-Type", exchange.MediaType(b))
+	if s.reads != access.ReadsPublic {
+		x.Fields.Set("Cache-Control", "private, no-cache") // unless its writer has stated another
+	}
+	x.setMetadata(headers.Metadata(b.Metadata))
+	x.setExpiration(b)
+	// Blobs are untrusted: they must not run as pages of this origin.
+	x.Fields.Set("Content-Security-Policy", "sandbox")
+}
+
+// selected returns what the range or the part's number selects.
+func (s *Server) selected(x *call, c *blob.Content, rangeApplies bool) (headers.Selection, []blob.Range, error) {
+	ranged := x.Request.Header.Values("Range")
+	if number := x.query.get("partNumber"); number != "" {
+		if len(ranged) > 0 {
+			return 0, nil, refuseWith("InvalidRequest", wire.CodeBadParameter, "a request can have a Range or a partNumber, not both")
+		}
+		return s.selectPart(x, c, number)
+	}
+	if !rangeApplies {
+		ranged = nil
+	}
+	selection, ranges := headers.ParseRange(ranged).Resolve(c.Size)
+	switch selection {
+	case headers.SelectNothing:
+		return 0, nil, &exchange.UnsatisfiedRange{Size: c.Size}
+	case headers.SelectWhole:
+		return selection, wholeOf(c.Size), nil
+	}
+	return selection, ranges, nil
+}
+
+// wholeOf returns the range with all bytes, or none.
+func wholeOf(size int64) []blob.Range {
+	if size == 0 {
+		return nil
+	}
+	return []blob.Range{{Off: 0, N: size}}
+}
+
+// selectPart returns the range with a part.
+func (s *Server) selectPart(x *call, c *blob.Content, number string) (headers.Selection, []blob.Range, error) {
+	n, err := partNumber(number)
+	if err != nil {
+		return 0, nil, err
+	}
+	part, total, err := s.blobs.PartRange(x.Request.Context(), c.Blob, n-1)
+	if errors.Is(err, blob.ErrPartIndex) {
+		return 0, nil, &refusal{code: "InvalidPartNumber", as: wire.CodeRangeNotSatisfiable, detail: "the object has no part with this number"}
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	if c.PartSize != 0 {
+		x.Fields.Set("X-Amz-Mp-Parts-Count", strconv.Itoa(total))
+	}
+	if part.Size == 0 {
+		return headers.SelectWhole, nil, nil
+	}
+	return headers.SelectPartial, []blob.Range{{Off: part.Start, N: part.Size}}, nil
+}
+
+// writeHead sends what GetObject would send, without the body.
+func (x *call) writeHead(c *blob.Content, selection headers.Selection, ranges []blob.Range) error {
+	length, status := c.Size, http.StatusOK
+	if selection == headers.SelectPartial && len(ranges) == 1 {
+		x.Fields.Set("Content-Range", headers.ContentRange(ranges[0], c.Size))
+		length, status = ranges[0].N, http.StatusPartialContent
+	}
+	x.Fields.Set("Content-Length", strconv.FormatInt(length, 10))
+	x.WriteHeader(status)
+	return nil
+}
+
+// overridden are the fields that a signed request may replace in the response, by the parameter.
+var overridden = map[string]string{
+	"response-cache-control": "Cache-Control", "response-content-disposition": "Content-Disposition", "response-content-encoding": "Content-Encoding",
+	"response-content-language": "Content-Language", "response-content-type": "Content-Type", "response-expires": "Expires",
+}
+
+// overrides returns the fields that the request replaces in the response.
+func (x *call) overrides() (map[string]string, error) {
+	var fields map[string]string
+	for parameter, name := range overridden {
+		value := x.query.get(parameter)
+		switch {
+		case value == "":
+			continue
+		case !x.Local && x.Caller == nil:
+			return nil, refuseWith("InvalidRequest", wire.CodeBadParameter, "only signed requests can have the parameter %s", parameter)
+		case !isPrintable(value):
+			return nil, parameterError(parameter, "must be printable ASCII")
+		}
+		if fields == nil {
+			fields = map[string]string{}
+		}
+		fields[name] = value
+	}
+	return fields, nil
+}
+
+func isPrintable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,209 @@
+package s3api
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"sluice/checksum"
+	"sluice/exchange"
+	"sluice/metastore"
+	"sluice/s3api/internal/checksums"
+	"sluice/s3api/internal/document"
+)
+
+// mostKeys is the greatest and the default number of entries in a page.
+const mostKeys = 1000
+
+// listing is what both versions of a listing ask for.
+type listing struct {
+	prefix, delimiter, after string
+	limit                    int
+	encoding                 string
+	owner                    bool
+}
+
+// parseListing parses the parameters that both versions have.
+func (x *call) parseListing() (l listing, err error) {
+	l.prefix, l.delimiter = x.query.get("prefix"), x.query.get("delimiter")
+	if l.limit, err = x.number("max-keys", mostKeys); err != nil {
+		return l, err
+	}
+	l.encoding, err = x.encoding()
+	return l, err
+}
+
+// encoding returns the parameter encoding-type.
+func (x *call) encoding() (string, error) {
+	switch encoding := x.query.get("encoding-type"); encoding {
+	case "", document.EncodingURL:
+		return encoding, nil
+	default:
+		return "", parameterError("encoding-type", "can only be url")
+	}
+}
+
+// number returns a parameter that is a number of entries, at most most.
+func (x *call) number(name string, most int) (int, error) {
+	text := x.query.get(name)
+	if text == "" {
+		return most, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > 1<<31-1 {
+		return 0, parameterError(name, "must be a number from 0 to 2147483647")
+	}
+	return int(min(n, int64(most))), nil
+}
+
+// listObjects serves version 1, which goes on after a key that the client has seen.
+func (s *Server) listObjects(x *call) error {
+	l, err := x.parseListing()
+	if err != nil {
+		return err
+	}
+	l.after, l.owner = x.query.get("marker"), true
+	page, err := s.list(x, l)
+	if err != nil {
+		return err
+	}
+	result := document.ListBucketResult{
+		Name: x.bucket, Prefix: document.Name(l.prefix), Marker: document.Name(l.after), MaxKeys: l.limit, Delimiter: document.Name(l.delimiter),
+		EncodingType: l.encoding, IsTruncated: page.Next != "", Contents: contentsOf(x.account, page, l.owner), CommonPrefixes: prefixesOf(page),
+	}
+	if l.delimiter != "" { // without one the last key is the marker
+		result.NextMarker = document.Name(page.Next)
+	}
+	return x.writePage(page, result)
+}
+
+// listObjectsV2 serves version 2, which goes on after a token.
+func (s *Server) listObjectsV2(x *call) error {
+	if x.query.get("list-type") != "2" {
+		return parameterError("list-type", "can only be 2")
+	}
+	l, err := x.parseListing()
+	if err != nil {
+		return err
+	}
+	token, start := x.query.get("continuation-token"), x.query.get("start-after")
+	l.after, l.owner = start, x.query.get("fetch-owner") == "true"
+	if x.query.has("continuation-token") {
+		if l.after, err = parseToken(token); err != nil {
+			return err
+		}
+	}
+	page, err := s.list(x, l)
+	if err != nil {
+		return err
+	}
+	return x.writePage(page, document.ListBucketResultV2{
+		Name: x.bucket, Prefix: document.Name(l.prefix), StartAfter: document.Name(start), ContinuationToken: token, NextContinuationToken: tokenOf(page.Next),
+		KeyCount: len(page.Blobs) + len(page.Prefixes), MaxKeys: l.limit, Delimiter: document.Name(l.delimiter), EncodingType: l.encoding,
+		IsTruncated: page.Next != "", Contents: contentsOf(x.account, page, l.owner), CommonPrefixes: prefixesOf(page),
+	})
+}
+
+// list returns a page. It may have fewer entries than the limit if they are long.
+func (s *Server) list(x *call, l listing) (metastore.Page, error) {
+	if l.limit == 0 {
+		return metastore.Page{}, nil
+	}
+	if err := x.HoldPage(l.limit); err != nil {
+		return metastore.Page{}, err
+	}
+	q := metastore.ListQuery{Account: x.account, Prefix: l.prefix, Delimiter: l.delimiter, After: l.after, Limit: l.limit, Bytes: exchange.PageBytes}
+	group, err := s.groupLeft(x, l)
+	if err != nil || group == "" {
+		page, err := s.listFrom(x, q)
+		return page, err
+	}
+	if q.Limit--; q.Limit == 0 {
+		// Whatever follows the group is on the next page, if there is anything.
+		q.Limit, q.After = 1, group
+		rest, err := s.listFrom(x, q)
+		page := metastore.Page{Prefixes: []string{group}}
+		if len(rest.Blobs)+len(rest.Prefixes) > 0 {
+			page.Next = group
+		}
+		return page, err
+	}
+	page, err := s.listFrom(x, q)
+	page.Prefixes = append([]string{group}, page.Prefixes...)
+	return page, err
+}
+
+func (s *Server) listFrom(x *call, q metastore.ListQuery) (metastore.Page, error) {
+	return s.blobs.List(x.Request.Context(), q)
+}
+
+// groupLeft returns the group that the listing's start lies in, if it has keys after the start, and
+// otherwise "". S3 lists such a group, also if the client has seen it.
+func (s *Server) groupLeft(x *call, l listing) (string, error) {
+	rest, within := strings.CutPrefix(l.after, l.prefix)
+	if l.delimiter == "" || !within {
+		return "", nil
+	}
+	i := strings.Index(rest, l.delimiter)
+	if i < 0 {
+		return "", nil
+	}
+	group := l.prefix + rest[:i+len(l.delimiter)]
+	if group == l.after {
+		return "", nil
+	}
+	left, err := s.listFrom(x, metastore.ListQuery{Account: x.account, Prefix: group, After: l.after, Limit: 1})
+	if err != nil || len(left.Blobs) == 0 {
+		return "", err
+	}
+	return group, nil
+}
+
+// writePage sends a page, which costs its caller by its entries.
+func (x *call) writePage(page metastore.Page, result document.Response) error {
+	x.SpendPage(len(page.Blobs) + len(page.Prefixes))
+	return x.writeXML(http.StatusOK, result)
+}
+
+func contentsOf(account string, page metastore.Page, withOwner bool) []document.Object {
+	list := make([]document.Object, len(page.Blobs))
+	for i, b := range page.Blobs {
+		list[i] = document.Object{
+			Key: document.Name(b.Name), LastModified: document.Time{Time: b.Modified}, ETag: checksum.ETag(b.Size, b.CRC64), Size: b.Size,
+			ChecksumAlgorithm: string(checksums.CRC64NVME), ChecksumType: string(checksums.FullObject), StorageClass: storageClass,
+		}
+		if withOwner {
+			owner := ownerOf(account)
+			list[i].Owner = &owner
+		}
+	}
+	return list
+}
+
+// storageClass is the only one.
+const storageClass = "STANDARD"
+
+func prefixesOf(page metastore.Page) []document.CommonPrefix {
+	list := make([]document.CommonPrefix, len(page.Prefixes))
+	for i, prefix := range page.Prefixes {
+		list[i].Prefix = document.Name(prefix)
+	}
+	return list
+}
+
+// tokenOf returns the token for the page after an entry, or "" if there is none.
+func tokenOf(next string) string {
+	if next == "" {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(next))
+}
+
+func parseToken(token string) (after string, err error) {
+	text, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || token == "" {
+		return "", parameterError("continuation-token", "must be one from an earlier page")
+	}
+	return string(text), nil
+}

@@ -1,0 +1,377 @@
+package s3api
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"sluice/access"
+	"sluice/blob"
+	"sluice/checksum"
+	"sluice/database"
+	"sluice/exchange"
+	"sluice/exchange/headers"
+	"sluice/metastore"
+	"sluice/s3api/internal/checksums"
+	"sluice/s3api/internal/document"
+	"sluice/wire"
+)
+
+const (
+	// minPart is the least size of a part that is not the last, in bytes.
+	minPart = 5 << 20
+	// mostParts is the greatest and the default number of parts in a page.
+	mostParts = 1000
+	// mostComplete bounds the body that names parts: 10,000 with every checksum.
+	mostComplete = 8 << 20
+)
+
+// partNumber parses a part's number.
+func partNumber(text string) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil || n < 1 || n > metastore.MaxUnevenParts {
+		return 0, parameterError("partNumber", "must be a number from 1 to "+strconv.Itoa(metastore.MaxUnevenParts))
+	}
+	return int(n), nil
+}
+
+// createUpload begins an upload.
+func (s *Server) createUpload(x *call) error {
+	d, err := s.describe(x.Request.Header)
+	if err != nil {
+		return err
+	}
+	kind, algorithm, err := checksumOfUpload(x.Request.Header)
+	if err != nil {
+		return err
+	}
+	if s.olderNodes() {
+		return exchange.ErrOlderNodes
+	}
+	if _, err := x.readDocument(wire.MaxJSONBody); err != nil {
+		return err
+	}
+	reservation, err := x.Allowance.ReserveUpload(x.Request.Context(), x.key, d.metadata)
+	if err != nil {
+		return err
+	}
+	u, err := s.blobs.Begin(x.Request.Context(), blob.BeginOptions{
+		Account: x.account, Name: x.key, Uneven: true, ContentType: d.contentType, Metadata: d.metadata, Expires: d.expires, Owner: x.Owner(),
+	})
+	exchange.Confirm(reservation, err)
+	if err != nil {
+		return err
+	}
+	if algorithm != "" {
+		x.Fields.Set("X-Amz-Checksum-Algorithm", string(algorithm))
+		x.Fields.Set(fieldChecksumType, string(kind))
+	}
+	return x.writeXML(http.StatusOK, document.InitiateMultipartUploadResult{Bucket: x.bucket, Key: document.Name(x.key), UploadID: u.ID})
+}
+
+// checksumOfUpload returns the checksum that the client will send with each part, or none. Each
+// part's is verified; the blob's own is the one of every blob.
+func checksumOfUpload(h http.Header) (checksums.Type, checksums.Algorithm, error) {
+	name := h.Get("X-Amz-Checksum-Algorithm")
+	if name == "" {
+		return "", "", nil
+	}
+	algorithm, err := checksums.ParseAlgorithm(name)
+	if err != nil {
+		return "", "", err
+	}
+	kind, err := checksums.ParseType(algorithm, h.Get(fieldChecksumType))
+	return kind, algorithm, err
+}
+
+// findUpload returns the upload that the request names. It must be one of the bucket and the key.
+func (s *Server) findUpload(x *call) (metastore.Upload, error) {
+	u, err := s.blobs.FindUpload(x.Request.Context(), x.query.get("uploadId"))
+	switch {
+	case err != nil:
+		return u, exchange.UploadError(err)
+	case u.Account != x.account || u.Name != x.key || u.PartSize != 0:
+		return u, exchange.ErrNoUpload
+	}
+	return u, nil
+}
+
+// uploadPart serves UploadPart, and UploadPartCopy, which a header makes of it.
+func (s *Server) uploadPart(x *call) error {
+	number, err := partNumber(x.query.get("partNumber"))
+	if err != nil {
+		return err
+	}
+	u, err := s.findUpload(x)
+	if err != nil {
+		return err
+	}
+	if u.Owner != "" && u.Owner != x.Owner() && !x.Local {
+		return exchange.ErrOtherGroup
+	}
+	options := blob.PartOptions{UploadID: u.ID, Index: number - 1, Permit: x.Recheck}
+	if x.Request.Header.Get(fieldCopySource) != "" {
+		return s.copyPart(x, options)
+	}
+	b, err := x.openBody()
+	if err != nil {
+		return err
+	}
+	options.SHA256 = b.sha256
+	body, err := x.store(b, "", "")
+	if err != nil {
+		return err
+	}
+	part, err := s.blobs.PutPart(x.StoreContext(), options, body, b.size)
+	if err = body.Confirm(err); err != nil {
+		return exchange.UploadError(err)
+	}
+	x.Fields.Set("Etag", checksum.ETag(part.Size, part.CRC64))
+	x.setStated(b)
+	x.Fields.Set(fieldCRC64, crc64Text(part.CRC64))
+	return x.writeEmpty(http.StatusOK)
+}
+
+// copyPart stores a part with the bytes of another blob, or a range of them. They are read and
+// written inside this service, and count like a body.
+func (s *Server) copyPart(x *call, options blob.PartOptions) error {
+	from, err := s.copySource(x)
+	if err != nil {
+		return err
+	}
+	condition, err := s.sourcePrecondition(x.Request.Header)
+	if err != nil {
+		return err
+	}
+	c, err := s.blobs.Open(x.Request.Context(), from.Account, from.Name)
+	if err != nil {
+		return exchange.BlobError(err)
+	}
+	defer c.Close()
+	if condition != nil {
+		if err := condition(&c.Blob); err != nil {
+			return err
+		}
+	}
+	selected, err := copyRange(x.Request.Header.Get("X-Amz-Copy-Source-Range"), c.Size)
+	if err != nil {
+		return err
+	}
+	source := c.Body(x.Request.Context(), selected)
+	defer func() { _ = source.Close() }() // it only releases memory
+	body, err := x.StoreBody(paced{x.Request.Context(), source, x.Allowance}, selected.N, "", "")
+	if err != nil {
+		return err
+	}
+	part, err := s.blobs.PutPart(x.StoreContext(), options, body, selected.N)
+	if err = body.Confirm(err); err != nil {
+		return exchange.UploadError(err)
+	}
+	return x.writeXML(http.StatusOK, document.CopyPartResult{
+		LastModified: document.Time{Time: s.blobs.Now()}, ETag: checksum.ETag(part.Size, part.CRC64), Checksums: document.Checksums{ChecksumCRC64NVME: crc64Text(part.CRC64)},
+	})
+}
+
+// paced delays reads of bytes that are copied inside the service, as if they were sent.
+type paced struct {
+	ctx    context.Context
+	source io.Reader
+	caller *access.Allowance
+}
+
+// Read implements io.Reader.
+func (p paced) Read(b []byte) (int, error) {
+	n, err := p.source.Read(b[:min(int64(len(b)), p.caller.ChunkIn())])
+	if n > 0 {
+		if paceErr := p.caller.PaceIn(p.ctx, n); paceErr != nil {
+			return n, paceErr
+		}
+	}
+	return n, err
+}
+
+// copyRange parses the range of a part's source: bytes=FIRST-LAST, which must lie within it.
+func copyRange(text string, size int64) (blob.Range, error) {
+	if text == "" {
+		return blob.Range{N: size}, nil
+	}
+	bad := refuseWith("InvalidArgument", wire.CodeBadHeader, "x-amz-copy-source-range must be bytes=FIRST-LAST within the source, which has %d bytes", size)
+	first, last, found := strings.Cut(strings.TrimPrefix(text, "bytes="), "-")
+	from, fromErr := strconv.ParseUint(first, 10, 62)
+	to, toErr := strconv.ParseUint(last, 10, 62)
+	if !found || !strings.HasPrefix(text, "bytes=") || fromErr != nil || toErr != nil || from > to || int64(to) >= size {
+		return blob.Range{}, bad
+	}
+	return blob.Range{Off: int64(from), N: int64(to-from) + 1}, nil
+}
+
+// completeUpload makes the named parts an object. Repeated, it has the same answer.
+func (s *Server) completeUpload(x *call) error {
+	if x.Request.ContentLength > mostComplete {
+		return exchange.BodyTooLarge(mostComplete)
+	}
+	u, err := s.findUpload(x)
+	if err != nil {
+		return err
+	}
+	text, err := x.readDocument(mostComplete)
+	if err != nil {
+		return err
+	}
+	named, err := namedParts(text, x.Request.Header)
+	if err != nil {
+		return err
+	}
+	precondition, err := s.writeConditions(destinationConditions(x.Request.Header))
+	if err != nil {
+		return err
+	}
+	done, err := s.blobs.CompleteNamed(x.Request.Context(), u.ID, named, precondition)
+	if err != nil {
+		return exchange.UploadError(err)
+	}
+	x.SetValidators(headers.NewValidators(checksum.ETag(done.Size, done.CRC64), done.Modified, true, s.blobs.Now()))
+	x.Fields.Remove("Etag")
+	x.Fields.Remove("Last-Modified")
+	return x.writeXML(http.StatusOK, document.CompleteMultipartUploadResult{
+		Location: x.scheme() + "://" + x.Request.Host + escapedPath(x.Request.URL), Bucket: x.bucket, Key: document.Name(x.key),
+		ETag: checksum.ETag(done.Size, done.CRC64), Checksums: checksumsOf(done.CRC64),
+	})
+}
+
+// scheme returns the scheme by which the client has sent the request, as far as this node knows.
+func (x *call) scheme() string {
+	if x.Request.TLS != nil {
+		return "https"
+	}
+	return "http"
+}
+
+// namedParts returns the parts that a body names, and what the header says about the object.
+func namedParts(text []byte, h http.Header) (blob.Named, error) {
+	list, err := document.DecodeComplete(text)
+	if err != nil {
+		return blob.Named{}, err
+	}
+	named := blob.Named{MinSize: minPart}
+	if sum := h.Get(fieldCRC64); sum != "" {
+		v, err := checksums.ParseValue(checksums.CRC64NVME, sum)
+		if err != nil {
+			return named, err
+		}
+		crc := binary.BigEndian.Uint64(v.Sum)
+		named.Totals.CRC64 = &crc
+	}
+	if text := h.Get("X-Amz-Mp-Object-Size"); text != "" {
+		size, err := strconv.ParseUint(text, 10, 63)
+		if err != nil {
+			return named, refuseWith("InvalidArgument", wire.CodeBadHeader, "x-amz-mp-object-size must be a number of bytes")
+		}
+		n := int64(size)
+		named.Totals.Bytes = &n
+	}
+	for _, p := range list {
+		named.Parts = append(named.Parts, blob.NamedPart{Index: p.Number - 1, ETag: p.ETag})
+	}
+	return named, nil
+}
+
+// abortUpload ends an upload.
+func (s *Server) abortUpload(x *call) error {
+	u, err := s.findUpload(x)
+	if err != nil {
+		return err
+	}
+	if err := s.blobs.Abort(x.Request.Context(), u.ID); err != nil {
+		return exchange.UploadError(err)
+	}
+	return x.writeEmpty(http.StatusNoContent)
+}
+
+// listParts lists an open upload's parts.
+func (s *Server) listParts(x *call) error {
+	limit, err := x.number("max-parts", mostParts)
+	if err != nil {
+		return err
+	}
+	marker, err := x.number("part-number-marker", metastore.MaxUnevenParts)
+	if err != nil {
+		return err
+	}
+	if !x.query.has("part-number-marker") {
+		marker = 0
+	}
+	u, err := s.findUpload(x)
+	switch {
+	case err != nil:
+		return err
+	case u.State != metastore.UploadOpen:
+		return exchange.ErrNoUpload
+	}
+	if err := x.HoldPage(limit); err != nil {
+		return err
+	}
+	_, parts, err := s.blobs.Upload(x.Request.Context(), u.ID, marker-1, limit+1)
+	if err != nil {
+		return exchange.UploadError(err)
+	}
+	result := document.ListPartsResult{
+		Bucket: x.bucket, Key: document.Name(x.key), UploadID: u.ID, PartNumberMarker: marker, MaxParts: limit, IsTruncated: len(parts) > limit,
+		Initiator: ownerOf(x.account), Owner: ownerOf(x.account), StorageClass: storageClass,
+	}
+	for _, p := range parts[:min(limit, len(parts))] {
+		result.NextPartNumberMarker = p.Index + 1
+		result.Parts = append(result.Parts, document.Part{
+			PartNumber: p.Index + 1, LastModified: document.Time{Time: p.Stored}, ETag: checksum.ETag(p.Size, p.CRC64), Size: p.Size,
+			Checksums: document.Checksums{ChecksumCRC64NVME: crc64Text(p.CRC64)},
+		})
+	}
+	x.SpendPage(len(result.Parts))
+	return x.writeXML(http.StatusOK, result)
+}
+
+// listUploads lists a bucket's open uploads in the order in which they began.
+func (s *Server) listUploads(x *call) error {
+	limit, err := x.number("max-uploads", mostKeys)
+	if err != nil {
+		return err
+	}
+	encoding, err := x.encoding()
+	if err != nil {
+		return err
+	}
+	if err := x.HoldPage(limit); err != nil {
+		return err
+	}
+	prefix, after := x.query.get("prefix"), x.query.get("upload-id-marker")
+	result := document.ListMultipartUploadsResult{
+		Bucket: x.bucket, KeyMarker: document.Name(x.query.get("key-marker")), UploadIDMarker: after, Prefix: document.Name(prefix),
+		EncodingType: encoding, MaxUploads: limit,
+	}
+	list, more, err := s.blobs.Uploads(x.Request.Context(), x.account, after, max(1, limit), exchange.PageBytes)
+	if errors.Is(err, database.ErrNotFound) {
+		return parameterError("upload-id-marker", "must be an upload's id")
+	}
+	if err != nil {
+		return err
+	}
+	for _, u := range list[:min(limit, len(list))] {
+		result.NextKeyMarker, result.NextUploadIDMarker = document.Name(u.Name), u.ID
+		if !strings.HasPrefix(u.Name, prefix) {
+			continue
+		}
+		result.Uploads = append(result.Uploads, document.Upload{
+			Key: document.Name(u.Name), UploadID: u.ID, Initiator: ownerOf(x.account), Owner: ownerOf(x.account), StorageClass: storageClass,
+			Initiated: document.Time{Time: u.Created},
+		})
+	}
+	if result.IsTruncated = more && limit > 0; !result.IsTruncated {
+		result.NextKeyMarker, result.NextUploadIDMarker = "", ""
+	}
+	x.SpendPage(len(result.Uploads))
+	return x.writeXML(http.StatusOK, result)
+}

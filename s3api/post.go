@@ -1,0 +1,82 @@
+package s3api
+
+import (
+	"encoding/hex"
+	"net/http"
+	"strings"
+
+	"sluice/access"
+	"sluice/bytestore"
+	"sluice/checksum"
+	"sluice/exchange"
+	"sluice/s3api/internal/checksums"
+	"sluice/s3api/internal/document"
+	"sluice/s3api/internal/postpolicy"
+)
+
+// postObject stores a file that a page's form has sent. On a hosted service the form's policy must
+// be signed; the caller is its signer from then on.
+func (s *Server) postObject(x *call) error {
+	form, err := postpolicy.Read(x.Request.Body, x.Request.Header.Get("Content-Type"))
+	if err != nil {
+		return err
+	}
+	if err := s.admitForm(x, form); err != nil {
+		return err
+	}
+	if err := s.require(x, access.ScopeWrite, x.account); err != nil {
+		return err
+	}
+	upload, err := form.Check(x.bucket, s.blobs.Now())
+	if err != nil {
+		return err
+	}
+	if err := checkKey(upload.Key); err != nil {
+		return err
+	}
+	d, err := s.describe(upload.Header)
+	if err != nil {
+		return err
+	}
+	stated, err := checksums.Parse(upload.Header)
+	if err != nil {
+		return err
+	}
+	reader := checksums.NewReader(upload.Body, stated, nil)
+	stored, err := s.put(x, upload.Key, d, nil, &body{Reader: reader, size: bytestore.UnknownSize, stated: reader})
+	if err != nil {
+		return err
+	}
+	etag := checksum.ETag(stored.Size, stored.CRC64)
+	x.SetValidators(exchange.ValidatorsOf(&stored, s.blobs))
+	x.Fields.Remove("Last-Modified")
+	location := x.scheme() + "://" + x.Request.Host + "/" + x.bucket + "/" + escapeKey(upload.Key)
+	if upload.Redirect != nil {
+		to := *upload.Redirect
+		q := to.Query()
+		q.Set("bucket", x.bucket)
+		q.Set("key", upload.Key)
+		q.Set("etag", etag)
+		to.RawQuery = q.Encode()
+		x.Fields.Set("Location", to.String())
+		return x.writeEmpty(http.StatusSeeOther)
+	}
+	x.Fields.Set("Location", location)
+	if upload.Status == http.StatusCreated {
+		return x.writeXML(http.StatusCreated, document.PostResponse{Location: location, Bucket: x.bucket, Key: document.Name(upload.Key), ETag: etag})
+	}
+	return x.writeEmpty(upload.Status)
+}
+
+// escapeKey returns a key as a URL's path has it.
+func escapeKey(key string) string {
+	var out strings.Builder
+	for _, c := range []byte(key) {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-_.~/", c) >= 0 {
+			out.WriteByte(c)
+		} else {
+			out.WriteString("%" + strings.ToUpper(hex.EncodeToString([]byte{c})))
+		}
+	}
+	return out.String()
+}

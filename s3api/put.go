@@ -1,0 +1,83 @@
+package s3api
+
+import (
+	"net/http"
+
+	"sluice/blob"
+	"sluice/exchange"
+	"sluice/exchange/headers"
+	"sluice/metastore"
+	"sluice/wire"
+)
+
+// writeConditions returns a write's conditions, or nil if there are none.
+func (s *Server) writeConditions(h http.Header) (metastore.Precondition, error) {
+	c := headers.ParseConditions(h)
+	if err := c.Malformed(); err != nil {
+		return nil, err
+	}
+	return exchange.Precondition(c, s.blobs, exchange.ErrPrecondition), nil
+}
+
+// putObject serves PutObject, and CopyObject, which a header makes of it.
+func (s *Server) putObject(x *call) error {
+	if x.Request.Header.Get(fieldCopySource) != "" {
+		return s.copyObject(x)
+	}
+	if isMarker(x.key) {
+		return s.putMarker(x)
+	}
+	d, err := s.describe(x.Request.Header)
+	if err != nil {
+		return err
+	}
+	precondition, err := s.writeConditions(x.Request.Header)
+	if err != nil {
+		return err
+	}
+	b, err := x.openBody()
+	if err != nil {
+		return err
+	}
+	stored, err := s.put(x, x.key, d, precondition, b)
+	if err != nil {
+		return err
+	}
+	x.SetValidators(exchange.ValidatorsOf(&stored, s.blobs))
+	x.Fields.Remove("Last-Modified")
+	x.setStated(b)
+	x.setChecksum(stored.CRC64)
+	x.setExpiration(&stored)
+	return x.writeEmpty(http.StatusOK)
+}
+
+// put stores a body as a blob of the bucket.
+func (s *Server) put(x *call, key string, d described, precondition metastore.Precondition, b *body) (metastore.Blob, error) {
+	if b.size > blob.MaxPartSize {
+		return metastore.Blob{}, refuseWith("EntityTooLarge", wire.CodeTooLarge, "an object of one request has at most %d bytes; upload it in parts", int64(blob.MaxPartSize))
+	}
+	body, err := x.store(b, key, d.metadata)
+	if err != nil {
+		return metastore.Blob{}, err
+	}
+	stored, err := s.blobs.Put(x.StoreContext(), blob.PutOptions{
+		Account: x.account, Name: key, ContentType: d.contentType, Metadata: d.metadata, Owner: x.Owner(), Expires: d.expires,
+		SHA256: b.sha256, Precondition: precondition, Permit: x.Recheck,
+	}, body, b.size)
+	return stored, body.Confirm(err)
+}
+
+// deleteObject removes a blob, which need not exist.
+func (s *Server) deleteObject(x *call) error {
+	if isMarker(x.key) {
+		return x.writeEmpty(http.StatusNoContent)
+	}
+	precondition, err := s.writeConditions(x.Request.Header)
+	if err != nil {
+		return err
+	}
+	if err := s.blobs.Delete(x.Request.Context(), x.account, x.key, precondition); err != nil {
+		return err
+	}
+	return x.writeEmpty(http.StatusNoContent)
+}

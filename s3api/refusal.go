@@ -1,0 +1,196 @@
+package s3api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"sluice/blob"
+	"sluice/exchange"
+	"sluice/exchange/headers"
+	"sluice/metastore"
+	"sluice/s3api/internal/checksums"
+	"sluice/s3api/internal/document"
+	"sluice/s3api/internal/postpolicy"
+	"sluice/s3api/internal/sigv4"
+	"sluice/wire"
+)
+
+// refusal is an error that S3 has a code of its own for.
+type refusal struct {
+	code   string    // S3's
+	as     wire.Code // what it is for the metrics, which also has its status unless status is set
+	status int
+	detail string
+}
+
+// Error returns the detail.
+func (r *refusal) Error() string { return r.detail }
+
+// refuseWith returns a refusal.
+func refuseWith(code string, as wire.Code, format string, args ...any) error {
+	return &refusal{code: code, as: as, detail: fmt.Sprintf(format, args...)}
+}
+
+// notImplemented returns the error for what this interface does not have.
+func notImplemented(what string) error {
+	return &refusal{code: "NotImplemented", as: wire.CodeMethodNotAllowed, status: http.StatusNotImplemented, detail: what + " is not supported"}
+}
+
+// ownRows are the rows of errors that only this interface has.
+var ownRows = []exchange.Row{
+	{Is: checksums.ErrInvalidRequest, Code: wire.CodeBadDigest},
+	{Is: checksums.ErrInvalidDigest, Code: wire.CodeBadDigest},
+	{Is: checksums.ErrBadDigest, Code: wire.CodeDigestMismatch},
+	{Is: checksums.ErrMalformedTrailer, Code: wire.CodeBadDigest},
+	{Is: document.ErrMalformed, Code: wire.CodeBadRequest},
+	{Is: postpolicy.ErrMalformed, Code: wire.CodeBadRequest},
+	{Is: postpolicy.ErrField, Code: wire.CodeBadParameter},
+	{Is: postpolicy.ErrTooLong, Code: wire.CodeTooLarge},
+	{Is: postpolicy.ErrPolicy, Code: wire.CodeBadParameter},
+	{Is: postpolicy.ErrRefused, Code: wire.CodeScopeMissing},
+	{Is: postpolicy.ErrTooSmall, Code: wire.CodeBadParameter},
+	{Is: postpolicy.ErrTooLarge, Code: wire.CodeTooLarge, Status: http.StatusBadRequest},
+	{Is: sigv4.ErrBody, Code: wire.CodeIncompleteBody},
+	{Is: sigv4.ErrChunk, Code: wire.CodeCredentialUnknown},
+	{Is: sigv4.ErrMalformed, Code: wire.CodeBadHeader},
+	{Is: sigv4.ErrUnsupported, Code: wire.CodeBadHeader},
+	{Is: sigv4.ErrNotCovered, Code: wire.CodeCredentialUnknown},
+	{Is: sigv4.ErrSkewed, Code: wire.CodeCredentialUnknown},
+	{Is: sigv4.ErrExpired, Code: wire.CodeCredentialUnknown},
+	{Is: sigv4.ErrMismatch, Code: wire.CodeCredentialUnknown},
+	{Is: blob.ErrNoParts, Code: wire.CodeBadRequest},
+	{Is: blob.ErrPartOrder, Code: wire.CodePartIndex},
+	{Is: blob.ErrPartUnknown, Code: wire.CodePartsMissing},
+	{Is: blob.ErrPartTooSmall, Code: wire.CodePartSize},
+	{Is: blob.ErrSource, Code: wire.CodeInternal, Detail: blob.ErrSource.Error()},
+}
+
+// errorTable has the rows of this interface, and of all interfaces.
+var errorTable = exchange.NewErrors(ownRows, rowOfRefusal, explain)
+
+// rowOfRefusal returns a refusal's row.
+func rowOfRefusal(err error) (exchange.Row, bool) {
+	var r *refusal
+	if !errors.As(err, &r) {
+		return exchange.Row{}, false
+	}
+	status := r.status
+	if status == 0 {
+		status = r.as.Row().Status
+	}
+	return exchange.Row{Code: r.as, Status: statusOf(r.code, status), Detail: r.detail}, true
+}
+
+// explain sets the status that S3 has for an error.
+func explain(row *exchange.Row, err error) { row.Status = statusOf(codeOf(*row, err), row.Status) }
+
+// codesOfErrors are S3's codes of errors, where the code of this service says less.
+var codesOfErrors = []struct {
+	is   error
+	code string
+}{
+	{checksums.ErrInvalidRequest, "InvalidRequest"},
+	{checksums.ErrInvalidDigest, "InvalidDigest"},
+	{checksums.ErrBadDigest, "BadDigest"},
+	{checksums.ErrMalformedTrailer, "MalformedTrailerError"},
+	{document.ErrMalformed, "MalformedXML"},
+	{postpolicy.ErrMalformed, "MalformedPOSTRequest"},
+	{postpolicy.ErrField, "InvalidArgument"},
+	{postpolicy.ErrTooLong, "MaxPostPreDataLengthExceeded"},
+	{postpolicy.ErrPolicy, "InvalidPolicyDocument"},
+	{postpolicy.ErrRefused, "AccessDenied"},
+	{postpolicy.ErrTooSmall, "EntityTooSmall"},
+	{postpolicy.ErrTooLarge, "EntityTooLarge"},
+	{sigv4.ErrBody, "IncompleteBody"},
+	{sigv4.ErrChunk, "SignatureDoesNotMatch"},
+	{sigv4.ErrMalformed, "AuthorizationHeaderMalformed"},
+	{sigv4.ErrUnsupported, "InvalidRequest"},
+	{sigv4.ErrNotCovered, "AccessDenied"},
+	{sigv4.ErrSkewed, "RequestTimeTooSkewed"},
+	{sigv4.ErrExpired, "AccessDenied"},
+	{sigv4.ErrMismatch, "SignatureDoesNotMatch"},
+	{blob.ErrNoParts, "MalformedXML"},
+	{blob.ErrPartOrder, "InvalidPartOrder"},
+	{blob.ErrPartUnknown, "InvalidPart"},
+	{blob.ErrPartTooSmall, "EntityTooSmall"},
+	{blob.ErrTotals, "InvalidRequest"},
+	{metastore.ErrNoSource, "NoSuchKey"},
+	{exchange.ErrForeignOrigin, "AccessForbidden"},
+	{headers.ErrMalformedMetadata, "InvalidArgument"},
+}
+
+// codes are S3's codes for this service's codes.
+var codes = map[wire.Code]string{
+	wire.CodeBadRequest: "InvalidRequest", wire.CodeBadAccount: "InvalidBucketName", wire.CodeBadName: "InvalidArgument",
+	wire.CodeBadParameter: "InvalidArgument", wire.CodeBadHeader: "InvalidArgument", wire.CodeBadDigest: "InvalidDigest",
+	wire.CodeDigestMismatch: "XAmzContentSHA256Mismatch", wire.CodeIncompleteBody: "IncompleteBody",
+	wire.CodePartSize: "EntityTooLarge", wire.CodePartIndex: "InvalidArgument", wire.CodePartsMissing: "InvalidPart",
+	wire.CodeCredentialRequired: "AccessDenied", wire.CodeCredentialUnknown: "InvalidAccessKeyId",
+	wire.CodeScopeMissing: "AccessDenied", wire.CodeAccountForbidden: "AccessDenied", wire.CodeQuotaExceeded: "QuotaExceeded",
+	wire.CodeForbiddenOrigin: "AccessForbidden", wire.CodeScriptForbidden: "AccessForbidden",
+	wire.CodeRateLimited: "SlowDown", wire.CodeTooManyAtOnce: "SlowDown",
+	wire.CodeBlobNotFound: "NoSuchKey", wire.CodeBlobExpired: "NoSuchKey",
+	wire.CodeUploadNotFound: "NoSuchUpload", wire.CodeUploadCommitted: "NoSuchUpload", wire.CodeUploadAborted: "NoSuchUpload",
+	wire.CodeUploadChanged: "OperationAborted", wire.CodeMethodNotAllowed: "MethodNotAllowed",
+	wire.CodeBodyTooSlow: "RequestTimeout", wire.CodeLengthRequired: "MissingContentLength",
+	wire.CodePreconditionFailed: "PreconditionFailed", wire.CodeTooLarge: "EntityTooLarge",
+	wire.CodeRangeNotSatisfiable: "InvalidRange", wire.CodeForeignHost: "AccessForbidden",
+	wire.CodePutTooLong: "RequestTimeout", wire.CodeClientGone: "RequestTimeout",
+	wire.CodeDraining: "ServiceUnavailable", wire.CodeOverloaded: "SlowDown", wire.CodeUnavailable: "ServiceUnavailable",
+	wire.CodeNotReady: "ServiceUnavailable", wire.CodeStorageFull: "ServiceUnavailable",
+	wire.CodeOutcomeUnknown: "InternalError", wire.CodeInternal: "InternalError",
+}
+
+// statuses are S3's statuses of codes, where they differ from this service's: its clients decide by
+// them what to repeat.
+var statuses = map[string]int{
+	"NoSuchKey": http.StatusNotFound, "NoSuchUpload": http.StatusNotFound, "EntityTooLarge": http.StatusBadRequest,
+	"AccessDenied": http.StatusForbidden, "InvalidAccessKeyId": http.StatusForbidden, "SignatureDoesNotMatch": http.StatusForbidden,
+	"RequestTimeTooSkewed": http.StatusForbidden, "AccessForbidden": http.StatusForbidden, "QuotaExceeded": http.StatusForbidden,
+	"SlowDown": http.StatusServiceUnavailable, "RequestTimeout": http.StatusBadRequest, "OperationAborted": http.StatusConflict,
+	"MaxPostPreDataLengthExceeded": http.StatusBadRequest, "InvalidPart": http.StatusBadRequest, "EntityTooSmall": http.StatusBadRequest,
+	"MalformedXML": http.StatusBadRequest, "InvalidPartOrder": http.StatusBadRequest, "IncompleteBody": http.StatusBadRequest,
+}
+
+// statusOf returns the status with S3's code.
+func statusOf(code string, otherwise int) int {
+	if status, ok := statuses[code]; ok {
+		return status
+	}
+	return otherwise
+}
+
+// codeOf returns S3's code for an error with this row.
+func codeOf(row exchange.Row, err error) string {
+	var r *refusal
+	if errors.As(err, &r) {
+		return r.code
+	}
+	for _, one := range codesOfErrors {
+		if errors.Is(row.Is, one.is) {
+			return one.code
+		}
+	}
+	return codes[row.Code]
+}
+
+// refuse sets the fields of an error response and returns its body.
+func refuse(x *exchange.Exchange, row exchange.Row, cause error) ([]byte, error) {
+	body := document.Encode(document.Error{
+		Code:      codeOf(row, cause),
+		Message:   exchange.Sentence(row.Detail),
+		RequestID: x.RequestID,
+	})
+	removeObjectFields(&x.Fields)
+	var unmet *exchange.UnsatisfiedRange
+	if errors.As(cause, &unmet) {
+		x.Fields.Set("Content-Range", headers.UnsatisfiedRange(unmet.Size))
+	}
+	x.Fields.Set("Content-Type", "application/xml")
+	x.Fields.Set("Content-Length", strconv.Itoa(len(body)))
+	x.Fields.Set("Cache-Control", "no-store")
+	x.Fields.SetRetryAfter(row, cause)
+	return body, nil
+}

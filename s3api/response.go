@@ -1,0 +1,124 @@
+package s3api
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"sluice/exchange"
+	"sluice/exchange/headers"
+	"sluice/metastore"
+	"sluice/s3api/internal/checksums"
+	"sluice/s3api/internal/document"
+	"sluice/wire"
+)
+
+// writeXML sends a document that must not be cached. A GET may be refused for want of memory.
+func (x *call) writeXML(status int, r document.Response) error {
+	body := document.Encode(r)
+	if x.Request.Method == http.MethodGet {
+		if err := x.HoldReply(int64(cap(body))); err != nil {
+			return err
+		}
+	} else {
+		x.CountReply(int64(cap(body)))
+	}
+	x.Fields.Set("Content-Type", "application/xml")
+	x.Fields.Set("Content-Length", strconv.Itoa(len(body)))
+	x.Fields.Set("Cache-Control", "no-store")
+	x.WriteHeader(status)
+	return x.WriteReply(body)
+}
+
+// writeEmpty sends a response without a body.
+func (x *call) writeEmpty(status int) error {
+	if status != http.StatusNoContent {
+		x.Fields.Set("Content-Length", "0")
+	}
+	x.WriteHeader(status)
+	return nil
+}
+
+// crc64Text returns a CRC-64/NVME as S3 writes it.
+func crc64Text(crc uint64) string {
+	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, crc))
+}
+
+// checksumsOf returns the checksum that every blob has.
+func checksumsOf(crc uint64) document.Checksums {
+	return document.Checksums{ChecksumCRC64NVME: crc64Text(crc), ChecksumType: string(checksums.FullObject)}
+}
+
+// setChecksum sets the fields with a blob's checksum.
+func (x *call) setChecksum(crc uint64) {
+	x.Fields.Set(fieldCRC64, crc64Text(crc))
+	x.Fields.Set(fieldChecksumType, string(checksums.FullObject))
+}
+
+// setExpiration says when a blob expires.
+func (x *call) setExpiration(b *metastore.Blob) {
+	if !b.Expires.IsZero() {
+		x.Fields.Set("X-Amz-Expiration", `expiry-date="`+exchange.Date(b.Expires)+`", rule-id="`+strings.ToLower(fieldExpiration)+`"`)
+	}
+}
+
+// setMetadata sets the fields with which a blob's writer has described it.
+func (x *call) setMetadata(m headers.Metadata) {
+	readable := exposed
+	for name, value := range m.Fields() {
+		if custom, ok := headers.MetaName(name); ok {
+			name = metaPrefix + custom
+			readable += ", " + name
+			x.Fields.Set(http.CanonicalHeaderKey(name), value)
+			continue
+		}
+		x.Fields.Set(name, value)
+	}
+	if len(readable) > len(exposed) && x.Fields.Has("Access-Control-Expose-Headers") {
+		x.Fields.Set("Access-Control-Expose-Headers", readable)
+	}
+}
+
+// ownerOf returns an account as the owner of what it has.
+func ownerOf(account string) document.Owner {
+	return document.Owner{ID: account, DisplayName: account}
+}
+
+// metadataOf returns the metadata in a request's header. A blob stores it in the native interface's
+// form.
+func metadataOf(h http.Header) (headers.Metadata, error) {
+	fields := map[string]string{}
+	for name, values := range h {
+		stored := name
+		if custom, ok := strings.CutPrefix(name, metaPrefix); ok {
+			stored = wire.HeaderBlobMeta + custom
+		}
+		switch {
+		case stored != name:
+		case name == "Cache-Control", name == "Content-Disposition", name == "Content-Language", name == "Expires":
+		case name == "Content-Encoding":
+			values = []string{withoutChunked(strings.Join(values, ","))}
+		default:
+			continue
+		}
+		if len(values) > 1 {
+			return "", refuseWith("InvalidArgument", wire.CodeBadHeader, "the header %s must occur once", strings.ToLower(name))
+		}
+		fields[stored] = strings.Trim(values[0], " ")
+	}
+	return headers.MetadataOf(fields)
+}
+
+// withoutChunked returns a Content-Encoding without the coding of the request's body.
+func withoutChunked(codings string) string {
+	var kept []string
+	for coding := range strings.SplitSeq(codings, ",") {
+		coding = strings.TrimSpace(coding)
+		if coding != "" && !strings.EqualFold(coding, "aws-chunked") && !strings.EqualFold(coding, "identity") {
+			kept = append(kept, coding)
+		}
+	}
+	return strings.Join(kept, ", ")
+}

@@ -1,0 +1,111 @@
+package s3api
+
+import (
+	"net/http"
+
+	"sluice/blob"
+	"sluice/wire"
+)
+
+// ServeHTTP serves one request and logs one line about it. An error or a panic becomes an error
+// response or, after a response's first byte, closes the connection.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &call{}
+	s.Begin(&x.Exchange, &s.door, w, r)
+	defer x.End()
+	if err := s.serve(x); err != nil {
+		x.Fail(err)
+	}
+}
+
+// serve refuses what can be refused by the request's head before it admits the caller: credentials
+// come after syntax, and what is stored comes last.
+func (s *Server) serve(x *call) error {
+	if err := x.Open(); err != nil {
+		return err
+	}
+	x.Fields.Set("X-Amz-Request-Id", x.RequestID)
+	malformed := s.parse(x)
+	defer x.Leave()
+	if x.Request.Method == http.MethodOptions {
+		if err := x.AdmitProbe(); err != nil {
+			return err
+		}
+		return respondOptions(x)
+	}
+	if err := s.admit(x); err != nil {
+		return err
+	}
+	if malformed != nil {
+		return malformed
+	}
+	if err := s.findAccount(x); err != nil {
+		return err
+	}
+	if err := s.permit(x); err != nil {
+		return err
+	}
+	if x.op.writes {
+		if err := x.AwaitPermission(); err != nil {
+			return err
+		}
+	}
+	if err := x.DiscardBody(); err != nil {
+		return err
+	}
+	return x.op.handle(s, x)
+}
+
+// parse finds out what the request is about. Without an operation, the target's pattern is for the
+// log alone.
+func (s *Server) parse(x *call) (err error) {
+	if x.target, err = parseTarget(x.Request, s.domain); err != nil {
+		return err
+	}
+	x.Pattern = x.pattern()
+	if x.query, err = parseQuery(x.Request); err != nil {
+		return err
+	}
+	if x.op, err = findOperation(x); err != nil {
+		return err
+	}
+	x.Pattern = x.op.pattern(x.target)
+	if x.level != objectLevel {
+		return nil
+	}
+	return x.checkKey()
+}
+
+// respondOptions responds to a preflight. Pages may send what S3's clients send.
+func respondOptions(x *call) error {
+	methods := []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPost, http.MethodPut}
+	x.RespondOptions(methods, "Authorization, Cache-Control, Content-Disposition, Content-Encoding, Content-Language, Content-MD5, Content-Type, Expires, If-Match, If-Modified-Since, If-None-Match, If-Unmodified-Since, Range, "+wire.HeaderRequestID,
+		requestedFields(x.Request.Header.Values("Access-Control-Request-Headers")))
+	return nil
+}
+
+// checkKey returns an error for a key that no blob and no folder's marker can have.
+func (x *call) checkKey() error {
+	if x.op.markers && isMarker(x.key) {
+		return nil
+	}
+	return checkKey(x.key)
+}
+
+// findAccount sets the bucket's account.
+func (s *Server) findAccount(x *call) (err error) {
+	if x.level == serviceLevel {
+		return nil
+	}
+	x.account, err = s.accountOf(x, x.bucket)
+	return err
+}
+
+// accountOf returns a bucket's account: the one that it is an alias for, or the one that it names.
+func (s *Server) accountOf(x *call, bucket string) (string, error) {
+	account, err := s.alias(x.Request.Context(), bucket)
+	if err != nil || account != "" {
+		return account, err
+	}
+	return blob.ParseAccount(bucket)
+}

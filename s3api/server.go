@@ -1,0 +1,96 @@
+// Package s3api implements Amazon S3's interface to the same blobs, keys, limits and quotas as
+// package httpapi: a bucket is an account, and an object is a blob. It enforces the rules of S3's
+// requests and responses; the rules of blobs are in package blob, and what all interfaces share is
+// in package exchange. docs/s3.md documents what is supported.
+package s3api
+
+import (
+	"context"
+
+	"sluice/access"
+	"sluice/blob"
+	"sluice/exchange"
+)
+
+// Config configures a Server. Every field is required unless its comment says otherwise.
+type Config struct {
+	Exchanges *exchange.Service // what the exchanges of all interfaces share
+	Blobs     *blob.Service
+	Keys      *access.Authenticator // nil: a local instance, which takes any credentials or none
+	Reads     access.Reads
+	// Domain makes buckets hosts below it: the bucket b is also the host b.Domain. "": it does not.
+	Domain string
+	// OlderNodes reports whether a node runs that does not know uneven parts, or a blob's metadata.
+	// While there is one, what needs them is refused. nil: there is none.
+	OlderNodes func() bool
+	// Alias returns the account for a bucket's name if it is an alias, or "". nil: there are no
+	// aliases.
+	Alias func(ctx context.Context, bucket string) (account string, err error)
+	// Aliases returns the aliases of an account's buckets. nil: there are none.
+	Aliases func(ctx context.Context, account string) ([]string, error)
+}
+
+// Server is an http.Handler that implements the interface.
+type Server struct {
+	*exchange.Service
+
+	blobs      *blob.Service
+	keys       *access.Authenticator
+	reads      access.Reads
+	domain     string
+	olderNodes func() bool
+	alias      func(ctx context.Context, bucket string) (account string, err error)
+	aliases    func(ctx context.Context, account string) ([]string, error)
+	door       exchange.Door
+}
+
+// New returns a Server.
+func New(c Config) *Server {
+	s := &Server{
+		Service: c.Exchanges, blobs: c.Blobs, keys: c.Keys, reads: c.Reads, domain: c.Domain,
+		olderNodes: c.OlderNodes, alias: c.Alias, aliases: c.Aliases,
+	}
+	s.door = exchange.Door{Errors: errorTable, Refuse: refuse, Exposed: exposed, Host: s.isBucketHost}
+	if s.olderNodes == nil {
+		s.olderNodes = func() bool { return false }
+	}
+	if s.alias == nil {
+		s.alias = func(context.Context, string) (string, error) { return "", nil }
+	}
+	if s.aliases == nil {
+		s.aliases = func(context.Context, string) ([]string, error) { return nil, nil }
+	}
+	return s
+}
+
+// call is an exchange with the interface.
+type call struct {
+	exchange.Exchange
+
+	target
+	account string // the bucket's; "" without one
+	query   query
+	op      *operation
+	signed  *signed // the request's signature; nil: there is none, or the instance is local
+}
+
+// operation is what a request asks for.
+type operation struct {
+	name    string // S3's
+	handle  func(*Server, *call) error
+	scope   access.Scope // what a hosted service's caller needs for the bucket's account; "": the handler decides
+	writes  bool         // it changes the database, which the fence can forbid
+	markers bool         // its key may be a folder's marker
+}
+
+// pattern returns the operation's pattern for the log and the metrics.
+func (o *operation) pattern(t target) string { return t.pattern() + " " + o.name }
+
+// exposed are the header fields that pages of other origins may read. A blob's own metadata is
+// added to them.
+const exposed = "Accept-Ranges, Content-Disposition, Content-Encoding, Content-Language, Content-Length, Content-Range, ETag, Last-Modified, Retry-After, x-amz-checksum-crc64nvme, x-amz-checksum-type, x-amz-expiration, x-amz-mp-parts-count, x-amz-request-id, X-Request-Id"
+
+// isBucketHost reports whether a bucket has this host, as exchange.Door wants it.
+func (s *Server) isBucketHost(host string) bool {
+	return s.domain != "" && (host == s.domain || bucketOfHost(host, s.domain) != "")
+}
