@@ -27,6 +27,15 @@ type body struct {
 
 // openBody returns the request's body. It refuses what the header says wrongly before it reads.
 func (x *call) openBody() (*body, error) {
+	stated, err := checksums.Parse(x.Request.Header)
+	if err != nil {
+		return nil, err
+	}
+	return x.openStated(stated)
+}
+
+// openStated is openBody for a body that has this checksum.
+func (x *call) openStated(stated checksums.Stated) (*body, error) {
 	if _, announced := x.Request.Trailer["Content-Md5"]; announced {
 		return nil, refuseWith("InvalidRequest", wire.CodeBadHeader, "Content-MD5 must be sent before the body")
 	}
@@ -46,7 +55,7 @@ func (x *call) openBody() (*body, error) {
 			return nil, err
 		}
 	}
-	return b, b.verify(x.Request.Header)
+	return b, b.verify(stated)
 }
 
 // payload returns what the request says about its body.
@@ -83,12 +92,8 @@ func (b *body) decode(x *call, payload sigv4.Payload, signed bool) error {
 	return nil
 }
 
-// verify makes b verify what the header states about the body.
-func (b *body) verify(h http.Header) error {
-	stated, err := checksums.Parse(h)
-	if err != nil {
-		return err
-	}
+// verify makes b verify what is stated about the body.
+func (b *body) verify(stated checksums.Stated) error {
 	if stated.Trailer && b.chunks == nil {
 		return refuseWith("InvalidRequest", wire.CodeBadHeader, "a checksum in the trailer needs a body in chunks")
 	}
@@ -98,7 +103,42 @@ func (b *body) verify(h http.Header) error {
 	}
 	b.stated = checksums.NewReader(b.Reader, stated, trailer)
 	b.Reader = b.stated
-	return nil
+	switch b.size {
+	case bytestore.UnknownSize:
+		return nil
+	case 0: // nobody reads it
+		if _, err := (&whole{b.stated, 0}).Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			return err
+		}
+		return nil
+	default:
+		b.Reader = &whole{b.stated, b.size}
+		return nil
+	}
+}
+
+// whole reads a body of known size. Who reads that many bytes need not read on, but what the body
+// states about itself is verified at its end: so the last bytes are returned only when the end was
+// read.
+type whole struct {
+	io.Reader
+	left int64
+}
+
+// Read implements io.Reader.
+func (w *whole) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	if w.left -= int64(n); w.left == 0 && err == nil {
+		_, err = io.ReadFull(w.Reader, make([]byte, 1))
+	}
+	switch {
+	case w.left < 0, w.left == 0 && err == nil:
+		return 0, fmt.Errorf("%w: it is longer than stated", blob.ErrIncompleteBody)
+	case err != nil && !errors.Is(err, io.EOF):
+		return 0, err
+	default:
+		return n, err
+	}
 }
 
 // setStated repeats the checksum that the client has stated, which was verified.
@@ -129,7 +169,16 @@ func (x *call) store(b *body, name, metadata string) (*exchange.StoredBody, erro
 // readDocument reads a body of at most limit bytes, and checks the caller's key again, because a
 // slow body takes minutes.
 func (x *call) readDocument(limit int64) ([]byte, error) {
-	b, err := x.openBody()
+	stated, err := checksums.Parse(x.Request.Header)
+	if err != nil {
+		return nil, err
+	}
+	return x.readStated(limit, stated)
+}
+
+// readStated is readDocument for a body that has this checksum.
+func (x *call) readStated(limit int64, stated checksums.Stated) ([]byte, error) {
+	b, err := x.openStated(stated)
 	if errors.Is(err, exchange.ErrNoLength) {
 		return nil, nil
 	}

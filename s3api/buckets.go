@@ -129,7 +129,7 @@ func (s *Server) createBucket(x *call) error {
 	return x.writeEmpty(http.StatusOK)
 }
 
-// deleteBucket reports whether the bucket is empty. Nothing remains of an empty account.
+// deleteBucket reports whether the bucket is empty. An empty account leaves nothing behind.
 func (s *Server) deleteBucket(x *call) error {
 	page, err := s.blobs.List(x.Request.Context(), metastore.ListQuery{Account: x.account, Limit: 1})
 	if err != nil {

@@ -1,6 +1,7 @@
 package s3api
 
 import (
+	"net/url"
 	"strings"
 
 	"sluice/exchange"
@@ -33,4 +34,12 @@ func removeObjectFields(f *exchange.Fields) {
 	for _, name := range objectFields {
 		f.Remove(name)
 	}
+}
+
+// escapedPath returns a path as it was sent.
+func escapedPath(u *url.URL) string {
+	if u.RawPath != "" {
+		return u.RawPath
+	}
+	return u.EscapedPath()
 }

@@ -16,7 +16,7 @@ import (
 // mostKeys is the greatest and the default number of entries in a page.
 const mostKeys = 1000
 
-// listing is what both versions of a listing ask for.
+// listing is what both versions ask for.
 type listing struct {
 	prefix, delimiter, after string
 	limit                    int

@@ -13,7 +13,7 @@ import (
 	"sluice/wire"
 )
 
-// emptyETag is the ETag of a folder's marker, which has no bytes.
+// emptyETag is a marker's ETag: it has no bytes.
 var emptyETag = checksum.ETag(0, 0)
 
 // isMarker reports whether a key is a folder's marker, as mounts and consoles write them. A blob

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// minPart is the least size of a part that is not the last, in bytes.
+	// minPart is the least size that a part but the last has, in bytes.
 	minPart = 5 << 20
 	// mostParts is the greatest and the default number of parts in a page.
 	mostParts = 1000
@@ -218,7 +218,8 @@ func (s *Server) completeUpload(x *call) error {
 	if err != nil {
 		return err
 	}
-	text, err := x.readDocument(mostComplete)
+	// The checksum in the header is the object's, not the body's.
+	text, err := x.readStated(mostComplete, checksums.Stated{})
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (s *Server) putObject(x *call) error {
 	return x.writeEmpty(http.StatusOK)
 }
 
-// put stores a body as a blob of the bucket.
+// put stores a body as a blob.
 func (s *Server) put(x *call, key string, d described, precondition metastore.Precondition, b *body) (metastore.Blob, error) {
 	if b.size > blob.MaxPartSize {
 		return metastore.Blob{}, refuseWith("EntityTooLarge", wire.CodeTooLarge, "an object of one request has at most %d bytes; upload it in parts", int64(blob.MaxPartSize))

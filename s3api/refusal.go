@@ -152,6 +152,7 @@ var statuses = map[string]int{
 	"SlowDown": http.StatusServiceUnavailable, "RequestTimeout": http.StatusBadRequest, "OperationAborted": http.StatusConflict,
 	"MaxPostPreDataLengthExceeded": http.StatusBadRequest, "InvalidPart": http.StatusBadRequest, "EntityTooSmall": http.StatusBadRequest,
 	"MalformedXML": http.StatusBadRequest, "InvalidPartOrder": http.StatusBadRequest, "IncompleteBody": http.StatusBadRequest,
+	"InternalError": http.StatusInternalServerError,
 }
 
 // statusOf returns the status with S3's code.
@@ -176,11 +177,12 @@ func codeOf(row exchange.Row, err error) string {
 	return codes[row.Code]
 }
 
-// refuse sets the fields of an error response and returns its body.
+// refuse sets an error response's fields and returns its body.
 func refuse(x *exchange.Exchange, row exchange.Row, cause error) ([]byte, error) {
 	body := document.Encode(document.Error{
 		Code:      codeOf(row, cause),
 		Message:   exchange.Sentence(row.Detail),
+		Resource:  document.Name(escapedPath(x.Request.URL)),
 		RequestID: x.RequestID,
 	})
 	removeObjectFields(&x.Fields)

@@ -111,7 +111,7 @@ func metadataOf(h http.Header) (headers.Metadata, error) {
 	return headers.MetadataOf(fields)
 }
 
-// withoutChunked returns a Content-Encoding without the coding of the request's body.
+// withoutChunked returns a Content-Encoding without what only the request's body is coded in.
 func withoutChunked(codings string) string {
 	var kept []string
 	for coding := range strings.SplitSeq(codings, ",") {

@@ -21,10 +21,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve refuses what can be refused by the request's head before it admits the caller: credentials
 // come after syntax, and what is stored comes last.
 func (s *Server) serve(x *call) error {
+	x.Fields.Set("X-Amz-Request-Id", x.RequestID)
 	if err := x.Open(); err != nil {
 		return err
 	}
-	x.Fields.Set("X-Amz-Request-Id", x.RequestID)
 	malformed := s.parse(x)
 	defer x.Leave()
 	if x.Request.Method == http.MethodOptions {

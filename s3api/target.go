@@ -59,14 +59,6 @@ func parseTarget(r *http.Request, domain string) (target, error) {
 	return t, nil
 }
 
-// escapedPath returns a path as it was sent.
-func escapedPath(u *url.URL) string {
-	if u.RawPath != "" {
-		return u.RawPath
-	}
-	return u.EscapedPath()
-}
-
 // bucketOfHost returns the bucket in a host below domain, or "".
 func bucketOfHost(host, domain string) string {
 	if domain == "" {

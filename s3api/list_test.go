@@ -1,0 +1,189 @@
+package s3api
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+// sentPage is a page of either version.
+type sentPage struct {
+	Name, Prefix, Marker, NextMarker, StartAfter string
+	ContinuationToken, NextContinuationToken     string
+	KeyCount, MaxKeys                            int
+	Delimiter, EncodingType                      string
+	IsTruncated                                  bool
+	Contents                                     []sentObject
+	CommonPrefixes                               []struct{ Prefix string }
+}
+
+type sentObject struct {
+	Key, LastModified, ETag, StorageClass string
+	Size                                  int64
+	Owner                                 *struct{ ID string }
+}
+
+// entries returns a page's keys and groups, in the order of their names.
+func (p *sentPage) entries() []string {
+	var names []string
+	for _, o := range p.Contents {
+		names = append(names, o.Key)
+	}
+	for _, group := range p.CommonPrefixes {
+		names = append(names, group.Prefix+" (group)")
+	}
+	slices.Sort(names)
+	return names
+}
+
+// listed is what S3 lists of these keys: the keys after a start, in groups.
+func listed(keys []string, prefix, delimiter, after string) []string {
+	var names []string
+	for _, key := range keys {
+		rest, selected := strings.CutPrefix(key, prefix)
+		if !selected || key <= after {
+			continue
+		}
+		if i := strings.Index(rest, delimiter); delimiter != "" && i >= 0 {
+			group := prefix + rest[:i+len(delimiter)]
+			if group == after { // the client has seen it
+				continue
+			}
+			key = group + " (group)"
+		}
+		if !slices.Contains(names, key) {
+			names = append(names, key)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestListsAreComplete walks through the pages of random listings by both versions, and compares
+// them with the keys.
+func TestListsAreComplete(t *testing.T) {
+	s := newService(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	pieces := []string{"a", "b", "/", "//", "-", "é", "+", " ", "a/", "z", "&", "\U0001F600"}
+	var keys []string
+	for len(keys) < 60 {
+		var key strings.Builder
+		for range 1 + random.IntN(5) {
+			key.WriteString(pieces[random.IntN(len(pieces))])
+		}
+		if k := key.String(); checkKey(k) == nil && !slices.Contains(keys, k) {
+			keys = append(keys, k)
+			s.want(t, 200, "PUT", "/bucket/"+url.PathEscape(k), "x")
+		}
+	}
+	slices.Sort(keys)
+	choose := func(from ...string) string { return from[random.IntN(len(from))] }
+	for range 300 {
+		prefix, delimiter := choose("", "", "a", "a/", "b", "/", keys[random.IntN(len(keys))]), choose("", "/", "/", "a", "//", "a/")
+		after := choose("", "", "a", "a/", "a/a", keys[random.IntN(len(keys))])
+		limit := 1 + random.IntN(7)
+		want := listed(keys, prefix, delimiter, after)
+		for _, version := range []int{1, 2} {
+			got := s.walk(t, version, prefix, delimiter, after, limit)
+			if !slices.Equal(got, want) {
+				t.Fatalf("version %d, prefix %q, delimiter %q, after %q, pages of %d:\n%q, want\n%q", version, prefix, delimiter, after, limit, got, want)
+			}
+		}
+	}
+}
+
+// walk returns what a listing has on all its pages.
+func (s *service) walk(t *testing.T, version int, prefix, delimiter, after string, limit int) (names []string) {
+	t.Helper()
+	query := url.Values{"prefix": {prefix}, "delimiter": {delimiter}, "max-keys": {fmt.Sprint(limit)}}
+	start := "marker"
+	if version == 2 {
+		query.Set("list-type", "2")
+		start = "start-after"
+	}
+	query.Set(start, after)
+	for {
+		page := decodedAs[sentPage](t, s.want(t, 200, "GET", "/bucket?"+query.Encode(), "").body)
+		got := page.entries()
+		names = append(names, got...)
+		switch {
+		case len(got) > limit, version == 2 && page.KeyCount != len(got), page.MaxKeys != limit:
+			t.Fatalf("a page has %d entries, KeyCount %d and MaxKeys %d, want at most %d", len(got), page.KeyCount, page.MaxKeys, limit)
+		case !page.IsTruncated:
+			return names
+		case len(got) == 0:
+			t.Fatal("a page without entries is truncated")
+		case version == 2:
+			query.Set("continuation-token", page.NextContinuationToken)
+		case page.NextMarker != "":
+			query.Set("marker", page.NextMarker)
+		default:
+			query.Set("marker", page.Contents[len(page.Contents)-1].Key)
+		}
+	}
+}
+
+func TestListing(t *testing.T) {
+	s := newService(t)
+	for _, key := range []string{"a b", "a+c", "dir/é"} {
+		s.want(t, 200, "PUT", "/bucket/"+url.PathEscape(key), "123")
+	}
+	page := decodedAs[sentPage](t, s.want(t, 200, "GET", "/bucket?list-type=2&fetch-owner=true&encoding-type=url&delimiter=%2F", "").body)
+	if len(page.Contents) != 2 || len(page.CommonPrefixes) != 1 {
+		t.Fatalf("the page is %+v", page)
+	}
+	first := page.Contents[0]
+	if first.Owner == nil || first.Owner.ID != "bucket" || first.LastModified == "" {
+		t.Errorf("an object is %+v", first)
+	}
+	first.Owner, first.LastModified = nil, ""
+	if want := (sentObject{Key: "a+b", ETag: etagOf("123"), StorageClass: "STANDARD", Size: 3}); !reflect.DeepEqual(first, want) {
+		t.Errorf("an object is %+v, want %+v", first, want)
+	}
+	testenv.Equal(t, page.Contents[1].Key, "a%2Bc", "a key as in a URL")
+	testenv.Equal(t, page.CommonPrefixes[0].Prefix, "dir/", "a group")
+	testenv.Equal(t, page.EncodingType, "url", "the encoding")
+	page = decodedAs[sentPage](t, s.want(t, 200, "GET", "/bucket?list-type=2&max-keys=0", "").body)
+	testenv.Equal(t, len(page.Contents), 0, "entries on a page of none")
+	testenv.Equal(t, page.IsTruncated, false, "a page of none is truncated")
+	page = decodedAs[sentPage](t, s.want(t, 200, "GET", "/bucket?max-keys=5000", "").body)
+	testenv.Equal(t, page.MaxKeys, 1000, "the greatest page")
+	testenv.Equal(t, page.Contents[0].Owner != nil, true, "version 1 has owners")
+	page = decodedAs[sentPage](t, s.want(t, 200, "GET", "/nothing-here?list-type=2", "").body)
+	testenv.Equal(t, page.KeyCount, 0, "entries of an account without blobs")
+	for _, query := range []string{"max-keys=-1", "max-keys=x", "encoding-type=base64", "list-type=3", "list-type=2&continuation-token=%21", "list-type=2&continuation-token="} {
+		s.refused(t, 400, "InvalidArgument", "GET", "/bucket?"+query, "")
+	}
+}
+
+func TestBuckets(t *testing.T) {
+	s := newService(t)
+	s.want(t, 200, "PUT", "/empty-bucket", "")
+	s.want(t, 200, "PUT", "/empty-bucket", `<CreateBucketConfiguration><LocationConstraint>eu-west-1</LocationConstraint></CreateBucketConfiguration>`)
+	s.refused(t, 400, "MalformedXML", "PUT", "/empty-bucket", "<a>")
+	s.refused(t, 501, "NotImplemented", "PUT", "/empty-bucket", "", "X-Amz-Bucket-Object-Lock-Enabled", "true")
+	s.want(t, 200, "HEAD", "/empty-bucket", "")
+	s.want(t, 204, "DELETE", "/empty-bucket", "")
+	s.want(t, 200, "PUT", "/first-bucket/a", "x")
+	s.want(t, 200, "PUT", "/second-bucket/a", "x")
+	s.refused(t, 409, "BucketNotEmpty", "DELETE", "/first-bucket", "")
+	buckets := decodedAs[struct {
+		Buckets []struct{ Name string } `xml:"Buckets>Bucket"`
+	}](t, s.want(t, 200, "GET", "/", "").body)
+	if len(buckets.Buckets) != 2 || buckets.Buckets[0].Name != "first-bucket" || buckets.Buckets[1].Name != "second-bucket" {
+		t.Errorf("the buckets are %+v", buckets)
+	}
+	for _, query := range []string{"location", "versioning", "acl"} {
+		s.want(t, 200, "GET", "/first-bucket?"+query, "")
+	}
+	s.want(t, 200, "PUT", "/first-bucket?acl", "", "X-Amz-Acl", "private")
+	s.refused(t, 501, "NotImplemented", "PUT", "/first-bucket?acl", "", "X-Amz-Acl", "public-read")
+	s.want(t, 200, "GET", "/first-bucket/a?acl", "")
+	s.refused(t, 404, "NoSuchKey", "GET", "/first-bucket/b?acl", "")
+}

@@ -1,0 +1,232 @@
+package s3api
+
+import (
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"hash/crc64"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/checksum"
+	"sluice/internal/testenv"
+)
+
+// etagOf returns a body's ETag.
+func etagOf(body string) string { return checksum.ETag(int64(len(body)), crcOf(body)) }
+
+// crcOf returns a body's CRC-64/NVME, which the standard library computes by its polynomial.
+func crcOf(body string) uint64 {
+	return crc64.Checksum([]byte(body), crc64.MakeTable(0x9a6c9329ac4bc9b5))
+}
+
+func TestObject(t *testing.T) {
+	s := newService(t)
+	const body = "the bytes of an object"
+	res := s.want(t, 200, "PUT", "/bucket/dir/name", body,
+		"Content-Type", "text/plain", "Cache-Control", "max-age=5", "Content-Disposition", "inline", "Content-Language", "en",
+		"Content-Encoding", "gzip", "Expires", "Thu, 01 Dec 2033 16:00:00 GMT", "X-Amz-Meta-Author", "Zoe", "X-Amz-Meta-Two-Words", "a b")
+	testenv.Equal(t, res.Header.Get("ETag"), etagOf(body), "the ETag of a PUT")
+	testenv.Equal(t, res.Header.Get("X-Amz-Checksum-Crc64nvme"), crc64Text(crcOf(body)), "the checksum of a PUT")
+	for _, method := range []string{"GET", "HEAD"} {
+		res := s.want(t, 200, method, "/bucket/dir/name", "", "X-Amz-Checksum-Mode", "ENABLED")
+		for name, want := range map[string]string{
+			"Content-Type": "text/plain", "Cache-Control": "max-age=5", "Content-Disposition": "inline", "Content-Language": "en", "Content-Encoding": "gzip",
+			"Expires": "Thu, 01 Dec 2033 16:00:00 GMT", "X-Amz-Meta-Author": "Zoe", "X-Amz-Meta-Two-Words": "a b", "ETag": etagOf(body),
+			"Content-Length": "22", "Accept-Ranges": "bytes", "X-Amz-Checksum-Crc64nvme": crc64Text(crcOf(body)), "X-Amz-Checksum-Type": "FULL_OBJECT",
+			"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox",
+		} {
+			testenv.Equal(t, res.Header.Get(name), want, "%s: %s", method, name)
+		}
+		if method == "GET" {
+			testenv.Equal(t, res.body, body, "the body")
+		}
+	}
+	res = s.want(t, 200, "PUT", "/bucket/dir/name", "", "X-Amz-Meta-A", "b")
+	testenv.Equal(t, res.Header.Get("ETag"), etagOf(""), "the ETag of no bytes")
+	res = s.want(t, 200, "GET", "/bucket/dir/name", "")
+	testenv.Equal(t, res.body+res.Header.Get("X-Amz-Meta-Author")+res.Header.Get("Cache-Control"), "", "what is left of the object that was replaced")
+	s.want(t, 204, "DELETE", "/bucket/dir/name", "")
+	s.want(t, 204, "DELETE", "/bucket/dir/name", "")
+	s.refused(t, 404, "NoSuchKey", "GET", "/bucket/dir/name", "")
+	s.want(t, 404, "HEAD", "/bucket/dir/name", "")
+}
+
+func TestRanges(t *testing.T) {
+	s := newService(t)
+	s.want(t, 200, "PUT", "/bucket/a", "0123456789")
+	for _, test := range []struct{ field, body, contentRange string }{
+		{"bytes=0-0", "0", "bytes 0-0/10"},
+		{"bytes=2-4", "234", "bytes 2-4/10"},
+		{"bytes=8-100", "89", "bytes 8-9/10"},
+		{"bytes=7-", "789", "bytes 7-9/10"},
+		{"bytes=-3", "789", "bytes 7-9/10"},
+		{"bytes=-30", "0123456789", "bytes 0-9/10"},
+	} {
+		res := s.want(t, 206, "GET", "/bucket/a", "", "Range", test.field)
+		testenv.Equal(t, res.body, test.body, "%s", test.field)
+		testenv.Equal(t, res.Header.Get("Content-Range"), test.contentRange, "%s", test.field)
+		head := s.want(t, 206, "HEAD", "/bucket/a", "", "Range", test.field)
+		testenv.Equal(t, head.Header.Get("Content-Range"), test.contentRange, "HEAD of %s", test.field)
+		testenv.Equal(t, head.ContentLength, int64(len(test.body)), "HEAD of %s", test.field)
+	}
+	res := s.refused(t, 416, "InvalidRange", "GET", "/bucket/a", "", "Range", "bytes=10-")
+	testenv.Equal(t, res.Header.Get("Content-Range"), "bytes */10", "what a range can be chosen from")
+	for _, field := range []string{"bytes=4-2", "lines=1-2", "bytes=a-b"} {
+		testenv.Equal(t, s.want(t, 200, "GET", "/bucket/a", "", "Range", field).body, "0123456789", "%s", field)
+	}
+	// An object that was not uploaded in parts is its own only part.
+	testenv.Equal(t, s.want(t, 206, "GET", "/bucket/a?partNumber=1", "").body, "0123456789", "part 1")
+	s.refused(t, 416, "InvalidPartNumber", "GET", "/bucket/a?partNumber=2", "")
+	s.refused(t, 400, "InvalidArgument", "GET", "/bucket/a?partNumber=0", "")
+	s.refused(t, 400, "InvalidRequest", "GET", "/bucket/a?partNumber=1", "", "Range", "bytes=0-1")
+}
+
+func TestConditions(t *testing.T) {
+	s := newService(t)
+	s.want(t, 200, "PUT", "/bucket/a", "first", "If-None-Match", "*")
+	s.refused(t, 412, "PreconditionFailed", "PUT", "/bucket/a", "second", "If-None-Match", "*")
+	s.refused(t, 412, "PreconditionFailed", "PUT", "/bucket/a", "second", "If-Match", `"other"`)
+	s.refused(t, 412, "PreconditionFailed", "PUT", "/bucket/b", "x", "If-Match", etagOf("first"))
+	tag := etagOf("first")
+	s.want(t, 200, "GET", "/bucket/a", "", "If-Match", tag)
+	s.want(t, 304, "GET", "/bucket/a", "", "If-None-Match", tag)
+	s.want(t, 304, "HEAD", "/bucket/a", "", "If-None-Match", tag)
+	s.refused(t, 412, "PreconditionFailed", "GET", "/bucket/a", "", "If-Match", `"other"`)
+	future := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
+	past := time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)
+	s.refused(t, 412, "PreconditionFailed", "GET", "/bucket/a", "", "If-Unmodified-Since", past)
+	s.want(t, 200, "GET", "/bucket/a", "", "If-Modified-Since", past)
+	s.want(t, 200, "GET", "/bucket/a", "", "If-Unmodified-Since", future)
+	s.want(t, 200, "PUT", "/bucket/a", "second", "If-Match", tag)
+	s.refused(t, 412, "PreconditionFailed", "DELETE", "/bucket/a", "", "If-Match", tag)
+	s.want(t, 204, "DELETE", "/bucket/a", "", "If-Match", etagOf("second"))
+}
+
+// TestOverrides: a request may replace fields in its response, which only its signer can state. On
+// a local instance everyone may.
+func TestOverrides(t *testing.T) {
+	s := newService(t)
+	s.want(t, 200, "PUT", "/bucket/a", "x", "Content-Type", "text/plain")
+	res := s.want(t, 200, "GET", "/bucket/a?response-content-type=text/csv&response-content-disposition=attachment&response-cache-control=no-store&response-expires=0", "")
+	for name, want := range map[string]string{"Content-Type": "text/csv", "Content-Disposition": "attachment", "Cache-Control": "no-store", "Expires": "0"} {
+		testenv.Equal(t, res.Header.Get(name), want, "%s", name)
+	}
+	s.refused(t, 400, "InvalidArgument", "GET", "/bucket/a?response-content-type=a%0Ab:c", "")
+}
+
+func TestExpiry(t *testing.T) {
+	s := newService(t)
+	begun := time.Now()
+	res := s.want(t, 200, "PUT", "/bucket/a", "x", "X-Amz-Meta-Expiration-Seconds", "3600")
+	date, rest, ok := strings.Cut(strings.TrimPrefix(res.Header.Get("X-Amz-Expiration"), `expiry-date="`), `", rule-id="`)
+	when, err := http.ParseTime(date)
+	if !ok || rest == "" || err != nil || when.Before(begun.Add(3598*time.Second)) || when.After(time.Now().Add(3601*time.Second)) {
+		t.Errorf("x-amz-expiration is %q", res.Header.Get("X-Amz-Expiration"))
+	}
+	testenv.Equal(t, s.want(t, 200, "HEAD", "/bucket/a", "").Header.Get("X-Amz-Expiration"), res.Header.Get("X-Amz-Expiration"), "the expiry of a HEAD")
+	b := testenv.Must(s.meta.Blob(t.Context(), "bucket", "a"))(t)
+	testenv.Equal(t, b.Expires.UTC().Format(http.TimeFormat), date, "the blob's expiry")
+	for _, seconds := range []string{"0", "-1", "x", "99999999999999999999", "4000000000"} {
+		s.refused(t, 400, "InvalidArgument", "PUT", "/bucket/b", "x", "X-Amz-Meta-Expiration-Seconds", seconds)
+	}
+	s.want(t, 404, "HEAD", "/bucket/b", "")
+}
+
+// TestChecksums: a body that is not what the client has stated is refused, and nothing is stored.
+func TestChecksums(t *testing.T) {
+	s := newService(t)
+	const body = "checked"
+	sum := md5.Sum([]byte(body))
+	digest := sha256.Sum256([]byte(body))
+	good := map[string]string{
+		"Content-MD5":              base64.StdEncoding.EncodeToString(sum[:]),
+		"X-Amz-Content-Sha256":     hex.EncodeToString(digest[:]),
+		"X-Amz-Checksum-Sha256":    base64.StdEncoding.EncodeToString(digest[:]),
+		"X-Amz-Checksum-Crc64nvme": crc64Text(crcOf(body)),
+	}
+	wrong := map[string]struct{ value, code string }{
+		"Content-MD5":              {base64.StdEncoding.EncodeToString(make([]byte, 16)), "BadDigest"},
+		"X-Amz-Content-Sha256":     {strings.Repeat("0", 64), "XAmzContentSHA256Mismatch"},
+		"X-Amz-Checksum-Sha256":    {base64.StdEncoding.EncodeToString(make([]byte, 32)), "BadDigest"},
+		"X-Amz-Checksum-Crc64nvme": {crc64Text(1), "BadDigest"},
+		"X-Amz-Checksum-Crc32":     {"AAAAAA==", "BadDigest"},
+		"X-Amz-Checksum-Crc32c":    {"AAAAAA==", "BadDigest"},
+		"X-Amz-Checksum-Sha1":      {base64.StdEncoding.EncodeToString(make([]byte, 20)), "BadDigest"},
+	}
+	for name, value := range good {
+		res := s.want(t, 200, "PUT", "/bucket/a", body, name, value)
+		if strings.HasPrefix(name, "X-Amz-Checksum-") {
+			testenv.Equal(t, res.Header.Get(name), value, "the response's %s", name)
+		}
+	}
+	for name, test := range wrong {
+		s.refused(t, 400, test.code, "PUT", "/bucket/b", body, name, test.value)
+	}
+	s.refused(t, 400, "BadDigest", "PUT", "/bucket/b", "", "X-Amz-Checksum-Crc32", "AAAAAQ==")
+	s.want(t, 200, "PUT", "/bucket/a", "", "X-Amz-Checksum-Crc32", "AAAAAA==")
+	s.refused(t, 400, "InvalidDigest", "PUT", "/bucket/b", body, "Content-MD5", "short")
+	s.want(t, 404, "HEAD", "/bucket/b", "")
+}
+
+// TestChunkedBodies sends bodies in the coding aws-chunked. A local instance ignores signatures.
+func TestChunkedBodies(t *testing.T) {
+	s := newService(t)
+	const body = "in two chunks"
+	crc := crc64Text(crcOf(body))
+	for _, test := range []struct{ name, payload, sent string }{
+		{"unsigned", "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "7\r\nin two \r\n6\r\nchunks\r\n0\r\nx-amz-checksum-crc64nvme:" + crc + "\r\n\r\n"},
+		{"signed", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "d;chunk-signature=" + strings.Repeat("a", 64) + "\r\nin two chunks\r\n0;chunk-signature=" + strings.Repeat("b", 64) + "\r\n\r\n"},
+	} {
+		fields := []string{"X-Amz-Content-Sha256", test.payload, "X-Amz-Decoded-Content-Length", "13", "Content-Encoding", "aws-chunked,gzip"}
+		if test.name == "unsigned" {
+			fields = append(fields, "X-Amz-Trailer", "x-amz-checksum-crc64nvme")
+		}
+		res := s.want(t, 200, "PUT", "/bucket/"+test.name, test.sent, fields...)
+		testenv.Equal(t, res.Header.Get("ETag"), etagOf(body), "%s", test.name)
+		res = s.want(t, 200, "GET", "/bucket/"+test.name, "")
+		testenv.Equal(t, res.body+" "+res.Header.Get("Content-Encoding"), body+" gzip", "%s", test.name)
+	}
+	unsigned := []string{"X-Amz-Content-Sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "X-Amz-Trailer", "x-amz-checksum-crc64nvme", "X-Amz-Decoded-Content-Length"}
+	s.refused(t, 400, "BadDigest", "PUT", "/bucket/b", "3\r\nabc\r\n0\r\nx-amz-checksum-crc64nvme:"+crc+"\r\n\r\n", append(unsigned, "3")...)
+	s.refused(t, 400, "IncompleteBody", "PUT", "/bucket/b", "3\r\nab", append(unsigned, "3")...)
+	s.refused(t, 400, "IncompleteBody", "PUT", "/bucket/b", "zz\r\nabc\r\n0\r\n\r\n", append(unsigned, "3")...)
+	s.refused(t, 400, "BadDigest", "PUT", "/bucket/b", "0\r\nx-amz-checksum-crc64nvme:"+crc+"\r\n\r\n", append(unsigned, "0")...)
+	s.refused(t, 411, "MissingContentLength", "PUT", "/bucket/b", "3\r\nabc\r\n0\r\n\r\n", append(unsigned, "x")...)
+	s.want(t, 404, "HEAD", "/bucket/b", "")
+}
+
+// TestFolderMarkers: a marker is accepted and not stored. It is there while something is below it.
+func TestFolderMarkers(t *testing.T) {
+	s := newService(t)
+	s.want(t, 200, "PUT", "/bucket/dir/", "")
+	s.want(t, 404, "HEAD", "/bucket/dir/", "")
+	s.refused(t, 400, "InvalidArgument", "PUT", "/bucket/dir/", "not empty")
+	s.want(t, 200, "PUT", "/bucket/dir/file", "x")
+	testenv.Equal(t, s.want(t, 200, "HEAD", "/bucket/dir/", "").ContentLength, 0, "a marker's length")
+	s.want(t, 204, "DELETE", "/bucket/dir/", "")
+	s.want(t, 200, "GET", "/bucket/dir/file", "")
+	if got := s.want(t, 200, "GET", "/bucket", "").body; strings.Contains(got, "<Key>dir/</Key>") {
+		t.Errorf("the marker is listed: %s", got)
+	}
+}
+
+// TestForeignPages: a web page from elsewhere must not write to a local instance, nor name it by
+// another host.
+func TestForeignPages(t *testing.T) {
+	s := newService(t)
+	s.refused(t, 403, "AccessForbidden", "PUT", "/bucket/a", "x", "Origin", "https://example.org")
+	s.refused(t, 403, "AccessForbidden", "GET", "/bucket", "", "Origin", "https://example.org")
+	s.want(t, 404, "HEAD", "/bucket/a", "")
+	r := testenv.Must(http.NewRequestWithContext(t.Context(), "GET", s.url+"/bucket", nil))(t)
+	r.Host = "rebound.example.org"
+	testenv.Equal(t, send(t, r).StatusCode, 403, "a foreign host")
+	res := s.want(t, 204, "OPTIONS", "/bucket/a", "", "Origin", "http://localhost:5173", "Access-Control-Request-Method", "PUT",
+		"Access-Control-Request-Headers", "x-amz-date,x-amz-content-sha256,authorization")
+	if got := res.Header.Get("Access-Control-Allow-Headers"); !strings.Contains(got, "X-Amz-Date") || !strings.Contains(got, "X-Amz-Content-Sha256") {
+		t.Errorf("a page may send %q", got)
+	}
+}
