@@ -16,6 +16,10 @@ import (
 // schema (docs/versioning.md).
 const OldestSchema = 12
 
+// UnevenSchema is the first schema with which nodes read contents of uneven parts. Nodes of an
+// earlier one find a gap in such a content.
+const UnevenSchema = 20
+
 // Nodes records the servers that share one database, and each server's settings. Like a lease, a
 // record ends by the engine's clock.
 type Nodes interface {

@@ -49,7 +49,7 @@ func (s *Server) createUpload(x *call) error {
 	if err != nil {
 		return err
 	}
-	if s.olderNodes() {
+	if s.evenNodes() {
 		return exchange.ErrOlderNodes
 	}
 	if _, err := x.readDocument(wire.MaxJSONBody); err != nil {

@@ -35,7 +35,8 @@ func TestEverySentinelHasACode(t *testing.T) {
 	var texts []string
 	for _, row := range errorTable.Rows() {
 		texts = append(texts, row.Is.Error())
-		if code := codeOf(row, row.Is); code == "" && !errors.Is(row.Is, database.ErrIdempotencyReuse) { // S3 has no such keys
+		// S3 has no idempotency keys.
+		if code := codeOf(row, row.Is); code == "" && !errors.Is(row.Is, database.ErrIdempotencyReuse) {
 			t.Errorf("%q has no code of S3", row.Is)
 		}
 	}

@@ -20,9 +20,10 @@ type Config struct {
 	Reads     access.Reads
 	// Domain makes buckets hosts below it: the bucket b is also the host b.Domain. "": it does not.
 	Domain string
-	// OlderNodes reports whether a node runs that does not know uneven parts, or a blob's metadata.
-	// While there is one, what needs them is refused. nil: there is none.
-	OlderNodes func() bool
+	// OlderNodes reports whether a node runs that does not know blobs' metadata, and EvenNodes
+	// whether one runs that does not know uneven parts. While there is one, what needs them is
+	// refused. nil: there is none.
+	OlderNodes, EvenNodes func() bool
 	// Alias returns the account for a bucket's name if it is an alias, or "". nil: there are no
 	// aliases.
 	Alias func(ctx context.Context, bucket string) (account string, err error)
@@ -39,6 +40,7 @@ type Server struct {
 	reads      access.Reads
 	domain     string
 	olderNodes func() bool
+	evenNodes  func() bool
 	alias      func(ctx context.Context, bucket string) (account string, err error)
 	aliases    func(ctx context.Context, account string) ([]string, error)
 	door       exchange.Door
@@ -48,11 +50,14 @@ type Server struct {
 func New(c Config) *Server {
 	s := &Server{
 		Service: c.Exchanges, blobs: c.Blobs, keys: c.Keys, reads: c.Reads, domain: c.Domain,
-		olderNodes: c.OlderNodes, alias: c.Alias, aliases: c.Aliases,
+		olderNodes: c.OlderNodes, evenNodes: c.EvenNodes, alias: c.Alias, aliases: c.Aliases,
 	}
 	s.door = exchange.Door{Errors: errorTable, Refuse: refuse, Exposed: exposed, Host: s.isBucketHost}
 	if s.olderNodes == nil {
 		s.olderNodes = func() bool { return false }
+	}
+	if s.evenNodes == nil {
+		s.evenNodes = func() bool { return false }
 	}
 	if s.alias == nil {
 		s.alias = func(context.Context, string) (string, error) { return "", nil }

@@ -124,6 +124,7 @@ type membership struct {
 	log     *slog.Logger
 	lastErr atomic.Pointer[error] // nil, or errSettingsDiffer if the latest renewal returned it
 	older   atomic.Pointer[error] // nil, or errOlderNode if one ran at the latest renewal
+	uneven  atomic.Bool           // all nodes knew uneven parts at the latest renewal
 }
 
 func newMembership(nodes database.Nodes, own settings, log *slog.Logger) *membership {
@@ -138,8 +139,9 @@ func (m *membership) join(ctx context.Context, warn func(flag, own, others strin
 		return err
 	}
 	var older error
+	var uneven bool
 	err = m.nodes.Join(ctx, m.id, string(text), settingsTTL, func(others []string) error {
-		older = nil
+		older, uneven = nil, true
 		for _, text := range others {
 			var other settings
 			if err := json.Unmarshal([]byte(text), &other); err != nil {
@@ -152,6 +154,7 @@ func (m *membership) join(ctx context.Context, warn func(flag, own, others strin
 			if err != nil {
 				return fmt.Errorf("the schema of a node that runs: %w", err)
 			}
+			uneven = uneven && schema >= database.UnevenSchema
 			if schema < database.OldestSchema {
 				older = fmt.Errorf("%w: %s: stop it, then this node is ready within %s (of a node that was killed, within %s)",
 					errOlderNode, cmp.Or(other[nodeName], "it does not publish its name"), settingsInterval, settingsTTL+settingsInterval)
@@ -159,6 +162,9 @@ func (m *membership) join(ctx context.Context, warn func(flag, own, others strin
 		}
 		return nil
 	})
+	if err == nil {
+		m.uneven.Store(uneven)
+	}
 	switch {
 	case err != nil:
 	case older == nil:
@@ -187,6 +193,9 @@ func (m *membership) olderNode() error {
 
 // olderNodes reports whether olderNode returns an error.
 func (m *membership) olderNodes() bool { return m.olderNode() != nil }
+
+// evenNodes reports whether a node runs that does not know uneven parts.
+func (m *membership) evenNodes() bool { return m != nil && !m.uneven.Load() }
 
 // start joins the first time, and warns if another node has another price.
 func (m *membership) start(ctx context.Context) error {

@@ -17,6 +17,7 @@ func (n *Node) newS3() *s3api.Server {
 		Reads:      n.config.Reads,
 		Domain:     n.config.S3Domain,
 		OlderNodes: n.members.olderNodes,
+		EvenNodes:  n.members.evenNodes,
 	})
 }
 
