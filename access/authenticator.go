@@ -14,6 +14,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"sluice/access/keys"
+	"sluice/access/sealed"
 	"sluice/database"
 )
 
@@ -24,6 +25,11 @@ type AuthenticatorOptions struct {
 	Poll time.Duration
 	// Size is the number of keys that are cached. Default 10,000.
 	Size int
+	// S3 opens the keys' S3 secrets. nil: no key has one.
+	S3 *sealed.Box
+	// Unopened is called with a key's id when S3 cannot open its secret, which is once for each
+	// query for the key. nil: it is not called.
+	Unopened func(id string, err error)
 }
 
 // maxTrust is for how long cached keys are used after the store last reported that no key
@@ -39,10 +45,11 @@ type KeyStore interface {
 // Authenticator resolves credentials to the holders of their keys. Its methods may be called
 // concurrently.
 //
-// It caches keys, without their secrets, at most AuthenticatorOptions.Size of them. While Run runs,
-// a key that was created or revoked through another handle of the store takes effect after Poll,
-// usually. If the store cannot be reached, cached keys are used for 10 s more; then Authenticate
-// returns the store's errors. Unless Run runs, every call of Authenticate queries the store.
+// It caches keys, with their S3 secrets and without their others, at most AuthenticatorOptions.Size
+// of them. While Run runs, a key that was created or revoked through another handle of the store
+// takes effect after Poll, usually. If the store cannot be reached, cached keys are used for 10 s
+// more; then Authenticate returns the store's errors. Unless Run runs, every call of Authenticate
+// queries the store.
 type Authenticator struct {
 	store KeyStore
 	opt   AuthenticatorOptions
@@ -181,10 +188,22 @@ func (a *Authenticator) query(ctx context.Context, id string, seen *view) (*Call
 	if err != nil {
 		return nil, fmt.Errorf("looking up a key: %w", err)
 	}
-	caller := newCaller(key)
+	caller := newCaller(key, a.open(key))
 	// key.ID and not id: as a substring of the credential, id would keep the secret in memory.
 	a.cache.Set(key.ID, entry{caller: caller, generation: seen.generation})
 	return caller, nil
+}
+
+// open returns a key's S3 secret, or "" if it has none or it cannot be opened.
+func (a *Authenticator) open(key keys.Key) string {
+	if key.S3Secret == nil || a.opt.S3 == nil {
+		return ""
+	}
+	secret, err := a.opt.S3.Open(key.ID, key.S3Secret)
+	if err != nil && a.opt.Unopened != nil {
+		a.opt.Unopened(key.ID, err)
+	}
+	return secret
 }
 
 // renewal is a query that concurrent calls of find share. It began in its generation, so it knows

@@ -10,12 +10,16 @@ import (
 
 // Caller is the holder of a valid key. It is immutable: Authenticate returns another one after
 // the key has changed.
-type Caller struct{ key keys.Key }
+type Caller struct {
+	key      keys.Key
+	s3Secret string // "": there is none, or it cannot be opened
+}
 
-func newCaller(key keys.Key) *Caller {
+func newCaller(key keys.Key, s3Secret string) *Caller {
 	key.Accounts = slices.Clone(key.Accounts) // nil stays nil
 	slices.Sort(key.Accounts)
-	return &Caller{key: key}
+	key.S3Secret = nil
+	return &Caller{key: key, s3Secret: s3Secret}
 }
 
 // ID returns the key's id, which is not secret.

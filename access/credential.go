@@ -19,8 +19,12 @@ const alphabet = "abcdefghijklmnopqrstuvwxyz234567"
 
 var encoding = base32.NewEncoding(alphabet).WithPadding(base32.NoPadding)
 
-func newID() string     { return randomText(idLength) }
-func newSecret() string { return randomText(secretLength) }
+// s3SecretLength is as long as Amazon's, because some clients check it: 200 bits.
+const s3SecretLength = 40
+
+func newID() string       { return randomText(idLength) }
+func newSecret() string   { return randomText(secretLength) }
+func newS3Secret() string { return randomText(s3SecretLength) }
 
 // randomText returns n random characters; n must be a multiple of 8.
 func randomText(n int) string {

@@ -28,7 +28,7 @@ func Example() {
 	defer store.Close()
 	ctx := context.Background()
 
-	_, credential, err := access.Create(ctx, store, access.NewKey{
+	issued, err := access.Create(ctx, store, access.NewKey{
 		Scopes:   []access.Scope{access.ScopeRead, access.ScopeWrite},
 		Accounts: []string{"alice"},
 		Group:    "team",
@@ -38,7 +38,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	caller, err := access.NewAuthenticator(store, access.AuthenticatorOptions{}).Authenticate(ctx, credential)
+	caller, err := access.NewAuthenticator(store, access.AuthenticatorOptions{}).Authenticate(ctx, issued.Credential)
 	if err != nil {
 		log.Fatal(err)
 	}

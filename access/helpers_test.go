@@ -97,9 +97,8 @@ func makeKey(t testing.TB, store keys.Store, n access.NewKey) (keys.Key, string)
 	if n.Scopes == nil {
 		n.Scopes = []access.Scope{access.ScopeRead, access.ScopeWrite}
 	}
-	key, credential, err := access.Create(context.Background(), store, n)
-	testenv.OK(t, err)
-	return key, credential
+	issued := testenv.Must(access.Create(context.Background(), store, n))(t)
+	return issued.Key, issued.Credential
 }
 
 // callerOf returns a new key's holder.

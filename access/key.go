@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"sluice/access/keys"
+	"sluice/access/sealed"
 )
 
 // NewKey describes a key to be created.
@@ -31,26 +32,40 @@ type NewKey struct {
 	// Limits are the group's limits. Each is above 0, or 0 for the service's default, or
 	// keys.Unlimited. For a group that has keys already each must be 0 or as the group has it.
 	Limits keys.Limits
+	// S3 seals the S3 secret that the key gets; nil: it gets none.
+	S3 *sealed.Box
 }
 
-// Create creates a key. It returns the key as stored and its credential, which cannot be
-// recovered later: only the SHA-256 of its secret is stored. It returns ErrInvalidKey, or
-// keys.ErrGroupLimits if the group has other limits.
-func Create(ctx context.Context, store keys.Store, n NewKey) (keys.Key, string, error) {
+// Issued is a key as it is stored, and the secrets that it was given. They cannot be recovered
+// later: only the SHA-256 of a credential's secret is stored, and an S3 secret is sealed.
+type Issued struct {
+	Key        keys.Key
+	Credential string // "": the key had one before
+	S3Secret   string // "": the key was given none
+}
+
+// Create creates a key. It returns ErrInvalidKey, or keys.ErrGroupLimits if the group has other
+// limits.
+func Create(ctx context.Context, store keys.Store, n NewKey) (Issued, error) {
 	id, secret := newID(), newSecret()
 	k, err := n.describe()
 	if err != nil {
-		return keys.Key{}, "", err
+		return Issued{}, err
 	}
 	k.ID, k.Hash = id, sha256.Sum256([]byte(secret))
 	if k.Group == "" {
 		k.Group = id
 	}
+	var s3Secret string
+	if n.S3 != nil {
+		s3Secret = newS3Secret()
+		k.S3Secret = n.S3.Seal(id, s3Secret)
+	}
 	k, err = store.CreateKey(ctx, k)
 	if err != nil {
-		return keys.Key{}, "", err
+		return Issued{}, err
 	}
-	return k, formatCredential(id, secret), nil
+	return Issued{k, formatCredential(id, secret), s3Secret}, nil
 }
 
 // describe returns the key as it is stored, without its id and secret.
@@ -122,12 +137,15 @@ type KeyChange struct {
 	Scopes   []Scope    // as NewKey.Scopes
 	Accounts *[]string  // as NewKey.Accounts; a pointer to nil means all
 	Expires  *time.Time // as NewKey.Expires; a pointer to the zero time means never
+	// S3 seals a new S3 secret, in place of one that the key has; nil: it keeps what it has.
+	S3 *sealed.Box
+	// NoS3 removes the key's S3 secret.
+	NoS3 bool
 }
 
 // Update changes a key, also one that has expired or was revoked; a revoked key remains revoked.
-// Nodes apply the change like RevokeKey's. It returns the key as stored, ErrInvalidKey, or
-// database.ErrNotFound.
-func Update(ctx context.Context, store keys.Store, id string, c KeyChange) (keys.Key, error) {
+// Nodes apply the change like RevokeKey's. It returns ErrInvalidKey or database.ErrNotFound.
+func Update(ctx context.Context, store keys.Store, id string, c KeyChange) (Issued, error) {
 	n := NewKey{Scopes: []Scope{ScopeRead}} // valid; overwritten by what is to be changed
 	if c.Label != nil {
 		n.Label = *c.Label
@@ -140,9 +158,13 @@ func Update(ctx context.Context, store keys.Store, id string, c KeyChange) (keys
 	}
 	described, err := n.describe()
 	if err != nil {
-		return keys.Key{}, err
+		return Issued{}, err
 	}
-	return store.UpdateKey(ctx, id, func(k *keys.Key) {
+	var s3Secret string
+	if c.S3 != nil {
+		s3Secret = newS3Secret()
+	}
+	k, err := store.UpdateKey(ctx, id, func(k *keys.Key) {
 		if c.Label != nil {
 			k.Label = described.Label
 		}
@@ -155,7 +177,17 @@ func Update(ctx context.Context, store keys.Store, id string, c KeyChange) (keys
 		if c.Expires != nil {
 			k.Expires = *c.Expires
 		}
+		switch {
+		case c.NoS3:
+			k.S3Secret = nil
+		case c.S3 != nil:
+			k.S3Secret = c.S3.Seal(k.ID, s3Secret)
+		}
 	})
+	if err != nil {
+		return Issued{}, err
+	}
+	return Issued{Key: k, S3Secret: s3Secret}, nil
 }
 
 // SetLimits changes a group's limits, and returns them as stored. A limit that is 0 in limits stays

@@ -66,11 +66,11 @@ func TestCreate(t *testing.T) {
 	}
 	joined, _ := makeKey(t, store, access.NewKey{Group: "Books-1.x_y"})
 	testenv.Equal(t, joined.Limits, limits, "the limits of the second key of a group")
-	_, none, err := access.Create(t.Context(), store, access.NewKey{
+	none, err := access.Create(t.Context(), store, access.NewKey{
 		Scopes: []access.Scope{access.ScopeRead}, Group: "Books-1.x_y", Limits: keys.Limits{RequestsPerSecond: 6},
 	})
-	if !errors.Is(err, keys.ErrGroupLimits) || none != "" {
-		t.Errorf("other limits for the group: %q, %v", none, err)
+	if !errors.Is(err, keys.ErrGroupLimits) || none.Credential != "" {
+		t.Errorf("other limits for the group: %+v, %v", none, err)
 	}
 }
 
@@ -95,8 +95,8 @@ func TestCreateRefuses(t *testing.T) {
 		"a negative rate":      {Scopes: read, Limits: keys.Limits{RequestsPerSecond: -2}},
 		"a negative quota":     {Scopes: read, Limits: keys.Limits{OpenUploads: -7}},
 	} {
-		if _, credential, err := access.Create(t.Context(), store, n); !errors.Is(err, access.ErrInvalidKey) || credential != "" {
-			t.Errorf("%s: %q, %v", name, credential, err)
+		if issued, err := access.Create(t.Context(), store, n); !errors.Is(err, access.ErrInvalidKey) || issued.Credential != "" {
+			t.Errorf("%s: %+v, %v", name, issued, err)
 		}
 	}
 	if keys, err := store.ListKeys(t.Context(), "", 10); err != nil || len(keys) != 0 {
@@ -125,7 +125,7 @@ func TestUpdate(t *testing.T) {
 		"no expiry":    {access.KeyChange{Expires: &never}, func() { want.Expires = never }},
 	} {
 		test.apply()
-		if got, err := access.Update(t.Context(), store, want.ID, test.change); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := access.Update(t.Context(), store, want.ID, test.change); err != nil || !reflect.DeepEqual(got.Key, want) {
 			t.Errorf("%s: %+v, %v, want %+v", name, got, err, want)
 		}
 	}

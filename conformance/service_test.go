@@ -79,8 +79,7 @@ func open(t testing.TB, reads access.Reads, described *access.NewKey) (handler *
 		Census: meta.Census,
 	}
 	if described != nil {
-		_, key, err = access.Create(t.Context(), meta, *described)
-		testenv.OK(t, err)
+		key = testenv.Must(access.Create(t.Context(), meta, *described))(t).Credential
 		config.BasePath, config.Keys = "/sluice", access.NewAuthenticator(meta, access.AuthenticatorOptions{})
 		config.Limiter = access.NewLimiter(access.LimiterOptions{})
 	}

@@ -109,9 +109,8 @@ func flipped(c byte) string {
 
 func (h *hosted) key(t testing.TB, n access.NewKey) (keys.Key, string) {
 	t.Helper()
-	k, secret, err := access.Create(context.Background(), h.meta, n)
-	testenv.OK(t, err)
-	return k, secret
+	issued := testenv.Must(access.Create(context.Background(), h.meta, n))(t)
+	return issued.Key, issued.Credential
 }
 
 // limited returns a key with a scope and limits, and the header that sends it.

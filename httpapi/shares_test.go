@@ -56,11 +56,10 @@ func (c *crowd) served(t *testing.T, credential string) {
 
 // key creates a key and makes the service know it.
 func (c *crowd) key(t *testing.T) (keys.Key, string) {
-	key, credential, err := access.Create(t.Context(), c.meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
-	testenv.OK(t, err)
+	issued := testenv.Must(access.Create(t.Context(), c.meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}}))(t)
 	c.poll()
-	c.served(t, credential)
-	return key, credential
+	c.served(t, issued.Credential)
+	return issued.Key, issued.Credential
 }
 
 // poll waits until the service has seen a change of keys.

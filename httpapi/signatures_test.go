@@ -50,8 +50,7 @@ func TestSignaturesCountAsRequests(t *testing.T) {
 		s := build(t, setup{now: time.Now, keys: keysOf, config: func(c *Config) {
 			c.Limiter = access.NewLimiter(access.LimiterOptions{Address: limits, Key: limits})
 		}})
-		_, key, err := access.Create(t.Context(), s.meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
-		testenv.OK(t, err)
+		key := testenv.Must(access.Create(t.Context(), s.meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}}))(t).Credential
 		buy := func(ctx context.Context, key, body string) int {
 			headers := append(keyHeader(key), "Content-Type", "application/json")
 			return s.direct(ctx, "192.0.2.1:1", "POST", "/v1/sessions", body, headers...).StatusCode

@@ -88,7 +88,7 @@ func TestCloneIsMarkedFirst(t *testing.T) {
 
 	withKey := filepath.Join(testenv.MemoryDir(t), "data")
 	meta := testenv.Must(storage.OpenMeta(t.Context(), storage.Location{Data: withKey}, true))(t)
-	_, _, err = access.Create(t.Context(), meta.Meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
+	_, err = access.Create(t.Context(), meta.Meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
 	testenv.OK(t, errors.Join(err, meta.Close()))
 	c.marked = false
 	withKeyAt := storage.Location{Data: withKey}

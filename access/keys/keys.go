@@ -12,8 +12,8 @@ import (
 // ErrGroupLimits means that a key's group has other limits.
 var ErrGroupLimits = errors.New("keys: the group has other limits")
 
-// Key is an API key. Its secret is never stored. ID, Label, Scopes, Accounts and Group are
-// stored as bytes.
+// Key is an API key. Its secret is never stored, and an S3 secret only as its creator has sealed
+// it. ID, Label, Scopes, Accounts and Group are stored as bytes.
 type Key struct {
 	ID       string    // created by the caller; not a secret, not empty
 	Hash     [32]byte  // the secret's SHA-256
@@ -22,6 +22,7 @@ type Key struct {
 	Accounts []string  // the accounts for which it is valid; nil: all; empty: none
 	Group    string    // the keys that share limits; as owner it is charged for what they store; not empty
 	Limits   Limits    // the group's
+	S3Secret []byte    // sealed; the store does not interpret it; nil: the key has none
 	Created  time.Time // set by the store
 	Expires  time.Time // zero: never
 	Revoked  time.Time // set by the store; zero: not revoked
@@ -44,10 +45,10 @@ type Store interface {
 	ListKeys(ctx context.Context, after string, limit int) ([]Key, error)
 
 	// UpdateKey changes a key and returns it as stored. It calls change with the key. change may
-	// change Label, Scopes, Accounts and Expires; UpdateKey ignores other changes. It calls change
-	// within the transaction, possibly several times, so that no concurrent update is lost; change
-	// must have no other effect. A revoked key remains revoked. It returns ErrNotFound if there is
-	// no such key.
+	// change Label, Scopes, Accounts, S3Secret and Expires; UpdateKey ignores other changes. It
+	// calls change within the transaction, possibly several times, so that no concurrent update is
+	// lost; change must have no other effect. A revoked key remains revoked. It returns ErrNotFound
+	// if there is no such key.
 	UpdateKey(ctx context.Context, id string, change func(k *Key)) (Key, error)
 
 	// GroupLimits returns a group's limits, or ErrNotFound if it never had a key.

@@ -20,6 +20,7 @@ type keyCommand struct {
 	Show   keyShow   `cmd:"" help:"Show one key."`
 	Update keyUpdate `cmd:"" help:"Change the scopes, the accounts, the label or the expiry of a key."`
 	Revoke keyRevoke `cmd:"" help:"Revoke a key permanently."`
+	Reseal keyReseal `cmd:"" help:"Seal all S3 secrets again with the first key of --s3-secret-key-file."`
 }
 
 type keyCreate struct {
@@ -31,6 +32,9 @@ type keyCreate struct {
 	Group       string     `placeholder:"NAME" help:"Group of keys that share limits. Default: a group of its own."`
 	Label       string     `placeholder:"TEXT" help:"Description of the key."`
 	Expires     units.When `placeholder:"WHEN" help:"Time at which the key expires, such as 2030-01-31 or 2030-01-31T12:00:00Z, or a duration from now, such as 30d or 720h. Default: never."`
+
+	S3      bool `name:"s3" help:"Give it an S3 secret, too, with which S3 clients sign."`
+	s3Flags `embed:""`
 
 	// Limits that are not set have the service's default. A group's first key
 	// sets the limits of its group.
@@ -66,15 +70,20 @@ func (c *keyCreate) key() (access.NewKey, error) {
 
 // Help returns examples.
 func (keyCreate) Help() string {
-	return examples("sluice key create --scopes read,write --accounts team-a --expires 30d", "sluice key create --scopes admin --all-accounts --label operator")
+	return examples("sluice key create --scopes read,write --accounts team-a --expires 30d", "sluice key create --scopes write --accounts team-a --s3 --config my.yaml", "sluice key create --scopes admin --all-accounts --label operator")
 }
 
-// Run creates the key. It prints the secret alone to stdout, for scripts, and the
+// Run creates the key. It prints the secrets alone to stdout, for scripts, and the
 // rest to stderr.
 func (c *keyCreate) Run(ctx context.Context, console *console) error {
 	wanted, err := c.key()
 	if err != nil {
 		return err
+	}
+	if c.S3 {
+		if wanted.S3, err = c.box(); err != nil {
+			return err
+		}
 	}
 	fresh := !c.location().Shared() && !datadir.HasDatabase(c.Data)
 	return c.withKeys(ctx, true, func(ctx context.Context, store whole.Database) error {
@@ -86,23 +95,15 @@ func (c *keyCreate) Run(ctx context.Context, console *console) error {
 		if wanted.Expires, err = c.Expires.From(store.Now()); err != nil { // by the clock that the nodes use
 			return exitWith(exitUsage, fmt.Errorf("--expires: %w", err))
 		}
-		key, secret, err := access.Create(ctx, store, wanted)
+		issued, err := access.Create(ctx, store, wanted)
 		if errors.Is(err, keys.ErrGroupLimits) {
 			return fmt.Errorf("the group %s has other limits: set the same limits, or none", printable(c.Group))
 		}
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			err = writeKeyJSON(console.out, key, secret)
-		} else {
-			err = errors.Join(printLine(console.out, secret), c.remark(console, "The secret is not shown again."))
-			if !c.Quiet {
-				err = errors.Join(err, writeKey(console.err, key))
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("the key %s was created, but could not be printed; revoke it: %w", key.ID, err)
+		if err := c.writeIssued(console, issued); err != nil {
+			return fmt.Errorf("the key %s was created, but could not be printed; revoke it: %w", issued.Key.ID, err)
 		}
 		return nil
 	})
@@ -129,7 +130,7 @@ func (c *keyList) Run(ctx context.Context, console *console) error {
 				after = key.ID
 				write := table.add
 				if c.JSON {
-					write = func(k keys.Key) error { return writeKeyJSON(console.out, k, "") }
+					write = func(k keys.Key) error { return writeKeyJSON(console.out, access.Issued{Key: k}) }
 				}
 				if err := write(key); err != nil {
 					return err
@@ -163,5 +164,26 @@ func (keyRevoke) Help() string { return examples("sluice key revoke ID") }
 func (c *keyRevoke) Run(ctx context.Context, console *console) error {
 	return c.print(ctx, console, func(ctx context.Context, store whole.Database, id string) (keys.Key, error) {
 		return store.RevokeKey(ctx, id)
+	})
+}
+
+type keyReseal struct {
+	keyFlags
+	s3Flags `embed:""`
+}
+
+// Help returns examples.
+func (keyReseal) Help() string { return examples("sluice key reseal --s3-secret-key-file ./s3.key") }
+
+// Run seals the S3 secrets again that another than the first key has sealed. It has changed those
+// that could be opened, also if it returns an error about others.
+func (c *keyReseal) Run(ctx context.Context, console *console) error {
+	box, err := c.box()
+	if err != nil {
+		return err
+	}
+	return c.withKeys(ctx, false, func(ctx context.Context, store whole.Database) error {
+		n, err := access.ResealS3Secrets(ctx, store, box)
+		return errors.Join(c.remark(console, fmt.Sprintf("S3 secrets that were sealed again: %d.", n)), err)
 	})
 }

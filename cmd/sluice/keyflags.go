@@ -7,10 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 
+	"sluice/access"
 	"sluice/access/keys"
+	"sluice/access/sealed"
 	"sluice/blob"
 	"sluice/database"
 	"sluice/database/whole"
+	"sluice/internal/node"
 	"sluice/internal/storage"
 )
 
@@ -38,6 +41,23 @@ func (f *keyFlags) withKeys(ctx context.Context, create bool, fn func(ctx contex
 		return err
 	}
 	return errors.Join(fn(ctx, stores.Meta), stores.Close())
+}
+
+// s3Flags are the flags of commands that make S3 secrets. The file's has the setting's help.
+type s3Flags struct {
+	S3SecretKeyFile string `name:"s3-secret-key-file" placeholder:"FILE" type:"path" help:"${s3-secret-key-file_help}"`
+}
+
+// box returns what seals S3 secrets.
+func (f s3Flags) box() (*sealed.Box, error) {
+	if f.S3SecretKeyFile == "" {
+		return nil, exitWith(exitUsage, errors.New("--s3-secret-key-file: S3 secrets need a file with the key that seals them, equal on all nodes: (umask 077; openssl rand -hex 32 >FILE) makes one"))
+	}
+	box, err := node.OpenS3Secrets(f.S3SecretKeyFile)
+	if err != nil {
+		return nil, exitWith(exitUsage, err)
+	}
+	return box, nil
 }
 
 // parseAccounts returns accounts in their canonical form.
@@ -70,19 +90,48 @@ type oneKey struct {
 // print calls fn and prints the key that it returns. The argument may be the whole
 // credential, not only the id, so it is never printed.
 func (c *oneKey) print(ctx context.Context, console *console, fn func(ctx context.Context, store whole.Database, id string) (keys.Key, error)) error {
+	return c.printIssued(ctx, console, func(ctx context.Context, store whole.Database, id string) (access.Issued, error) {
+		key, err := fn(ctx, store, id)
+		return access.Issued{Key: key}, err
+	})
+}
+
+// printIssued is print for a function that may give the key an S3 secret.
+func (c *oneKey) printIssued(ctx context.Context, console *console, fn func(ctx context.Context, store whole.Database, id string) (access.Issued, error)) error {
 	return c.withKeys(ctx, false, func(ctx context.Context, store whole.Database) error {
-		key, err := fn(ctx, store, idOf(c.ID))
+		issued, err := fn(ctx, store, idOf(c.ID))
 		switch {
 		case errors.Is(err, database.ErrNotFound):
 			return exitWith(exitNotFound, errors.New("there is no such key: sluice key list shows all"))
 		case err != nil:
 			return err
-		case c.JSON:
-			return writeKeyJSON(console.out, key, "")
-		default:
-			return writeKey(console.out, key)
+		case issued.S3Secret == "" && !c.JSON:
+			return writeKey(console.out, issued.Key)
 		}
+		if err := c.writeIssued(console, issued); err != nil {
+			return fmt.Errorf("the key %s was changed, but could not be printed: %w", issued.Key.ID, err)
+		}
+		return nil
 	})
+}
+
+// writeIssued prints a key's new secrets alone to stdout, for scripts, and the rest to stderr.
+func (f *keyFlags) writeIssued(console *console, issued access.Issued) error {
+	if f.JSON {
+		return writeKeyJSON(console.out, issued)
+	}
+	var errs []error
+	if issued.Credential != "" {
+		errs = append(errs, printLine(console.out, issued.Credential))
+	}
+	if issued.S3Secret != "" {
+		errs = append(errs, printLine(console.out, "AWS_ACCESS_KEY_ID="+issued.Key.ID), printLine(console.out, "AWS_SECRET_ACCESS_KEY="+issued.S3Secret))
+	}
+	errs = append(errs, f.remark(console, "The secret is not shown again."))
+	if !f.Quiet {
+		errs = append(errs, writeKey(console.err, issued.Key))
+	}
+	return errors.Join(errs...)
 }
 
 // idOf returns the id in text, which is an id or a whole credential.

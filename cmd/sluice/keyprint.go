@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"sluice/access"
 	"sluice/access/keys"
 )
 
@@ -18,6 +19,8 @@ import (
 type printedKey struct {
 	ID          string           `json:"id"`
 	Secret      string           `json:"secret,omitempty"`
+	S3          bool             `json:"s3,omitempty"` // it has an S3 secret
+	S3Secret    string           `json:"s3Secret,omitempty"`
 	State       string           `json:"state"`
 	Scopes      []string         `json:"scopes"`
 	AllAccounts bool             `json:"allAccounts"`
@@ -31,12 +34,15 @@ type printedKey struct {
 }
 
 // writeKeyJSON writes a key as one line of JSON.
-func writeKeyJSON(w io.Writer, k keys.Key, secret string) error {
+func writeKeyJSON(w io.Writer, issued access.Issued) error {
+	k := issued.Key
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(printedKey{
 		ID:          k.ID,
-		Secret:      secret,
+		Secret:      issued.Credential,
+		S3:          k.S3Secret != nil,
+		S3Secret:    issued.S3Secret,
 		State:       stateOf(k),
 		Scopes:      k.Scopes,
 		AllAccounts: k.Accounts == nil,
@@ -56,12 +62,17 @@ func writeKey(w io.Writer, k keys.Key) error {
 	if k.Accounts != nil {
 		accounts = printableList(k.Accounts)
 	}
+	s3 := ""
+	if k.S3Secret != nil {
+		s3 = "has a secret"
+	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, line := range [][2]string{
 		{"id", printable(k.ID)},
 		{"state", stateOf(k)},
 		{"scopes", printableList(k.Scopes)},
 		{"accounts", accounts},
+		{"S3", s3},
 		{"group", printable(k.Group)},
 		{"label", strconv.Quote(k.Label)},
 		{"limits", limitsText(k.Limits)},

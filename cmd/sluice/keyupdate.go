@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sluice/access"
-	"sluice/access/keys"
 	"sluice/database/whole"
 	"sluice/internal/units"
 )
@@ -15,9 +14,12 @@ import (
 type keyUpdate struct {
 	oneKey
 
-	Scopes      []string  `placeholder:"SCOPE" help:"Operations that the key allows: read, write, channels, or admin for all of them."`
-	Accounts    []string  `placeholder:"ACCOUNT" help:"Accounts on which it allows them."`
-	AllAccounts bool      `help:"Allow them on all accounts."`
+	Scopes      []string `placeholder:"SCOPE" help:"Operations that the key allows: read, write, channels, or admin for all of them."`
+	Accounts    []string `placeholder:"ACCOUNT" help:"Accounts on which it allows them."`
+	AllAccounts bool     `help:"Allow them on all accounts."`
+	S3          bool     `name:"s3" xor:"s3" help:"Give it a new S3 secret, with which S3 clients sign. One that it has is no longer valid."`
+	NoS3        bool     `name:"no-s3" xor:"s3" help:"Remove its S3 secret."`
+	s3Flags     `embed:""`
 	Label       *string   `placeholder:"TEXT" help:"Description of the key."`
 	Expires     newExpiry `placeholder:"WHEN" help:"Time at which the key expires, such as 2030-01-31 or 2030-01-31T12:00:00Z, a duration from now, such as 30d or 720h, or never."`
 }
@@ -45,15 +47,15 @@ func (keyUpdate) Help() string {
 // Validate reports all errors.
 func (c *keyUpdate) Validate() error {
 	_, err := c.change()
-	if c.Scopes == nil && c.Accounts == nil && !c.AllAccounts && c.Label == nil && !c.Expires.set {
-		err = errors.Join(err, errors.New("nothing to change: set --scopes, --accounts, --all-accounts, --label or --expires"))
+	if c.Scopes == nil && c.Accounts == nil && !c.AllAccounts && c.Label == nil && !c.Expires.set && !c.S3 && !c.NoS3 {
+		err = errors.Join(err, errors.New("nothing to change: set --scopes, --accounts, --all-accounts, --label, --expires, --s3 or --no-s3"))
 	}
 	return err
 }
 
 // change returns what the flags change, without the expiry.
 func (c *keyUpdate) change() (access.KeyChange, error) {
-	change := access.KeyChange{Label: c.Label}
+	change := access.KeyChange{Label: c.Label, NoS3: c.NoS3}
 	var errs []error
 	if c.Scopes != nil {
 		scopes, err := access.ParseScopes(c.Scopes)
@@ -82,11 +84,16 @@ func (c *keyUpdate) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	return c.print(ctx, console, func(ctx context.Context, store whole.Database, id string) (keys.Key, error) {
+	if c.S3 {
+		if change.S3, err = c.box(); err != nil {
+			return err
+		}
+	}
+	return c.printIssued(ctx, console, func(ctx context.Context, store whole.Database, id string) (access.Issued, error) {
 		if c.Expires.set {
 			expires, err := c.Expires.when.From(store.Now()) // by the clock that the nodes use
 			if err != nil {
-				return keys.Key{}, exitWith(exitUsage, fmt.Errorf("--expires: %w", err))
+				return access.Issued{}, exitWith(exitUsage, fmt.Errorf("--expires: %w", err))
 			}
 			change.Expires = new(time.Time)
 			*change.Expires = expires

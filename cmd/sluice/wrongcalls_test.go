@@ -124,7 +124,7 @@ var wrongCalls = []wrongCall{
 	{line: "key list --data /nonexistent/data", code: exitFailed, want: `there is no data in the folder /nonexistent/data: name another with --data DIR`},
 	{line: "clone --to x", want: `--from DIR, or both --from-meta and --from-bytes, is required`},
 
-	{line: "key update ID", want: `nothing to change: set --scopes, --accounts, --all-accounts, --label or --expires`},
+	{line: "key update ID", want: `nothing to change: set --scopes, --accounts, --all-accounts, --label, --expires, --s3 or --no-s3`},
 	{line: "key update ID --all-accounts --accounts a", want: `--accounts and --all-accounts: set one of them`},
 	{line: "key update ID --expires soon", want: `--expires: want a duration from now, such as 30d or 720h, or a time, such as 2030-01-31 or 2030-01-31T12:00:00Z, not "soon"`},
 	{line: "group set team", want: `nothing to change: set a limit, such as --stored-bytes 10G, or --default`},

@@ -190,7 +190,7 @@ func fill(tb testing.TB, s *Store, parts int) {
 		return err
 	}))
 	f.note(f.Purge(f.ctx, 3)) // some sales are folded, and some rows of usage remain
-	f.note(f.CreateKey(f.ctx, keys.Key{ID: "all", Group: "g", Limits: keys.Limits{StoredBytes: -1}}))
+	f.note(f.CreateKey(f.ctx, keys.Key{ID: "all", Group: "g", Limits: keys.Limits{StoredBytes: -1}, S3Secret: []byte("sealed")}))
 	f.note(f.CreateKey(f.ctx, keys.Key{ID: "none", Group: "g", Limits: keys.Limits{StoredBytes: -1}, Accounts: []string{}, Label: "label"}))
 	f.note(f.RevokeKey(f.ctx, "none"))
 	f.note(nil, f.SetProperty(f.ctx, "receiver", "0x1"))

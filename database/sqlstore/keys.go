@@ -14,13 +14,13 @@ import (
 )
 
 // keyQuery begins a query for keys with their groups' limits. Its columns are in keyFields' order.
-var keyQuery = `SELECT k.id, k.hash, k.label, k.scopes, k.accounts, k.key_group, k.created, k.expires, k.revoked,
+var keyQuery = `SELECT k.id, k.hash, k.label, k.scopes, k.accounts, k.key_group, k.created, k.expires, k.revoked, k.s3_secret,
 	` + limitColumns + ` FROM api_keys k JOIN key_groups g ON g.name = k.key_group `
 
 func keyFields(k *keys.Key) engine.Args {
 	return append(engine.Args{
 		&k.ID, (*hash)(&k.Hash), &k.Label, (*list)(&k.Scopes), (*list)(&k.Accounts), &k.Group,
-		(*engine.Instant)(&k.Created), (*engine.Instant)(&k.Expires), (*engine.Instant)(&k.Revoked),
+		(*engine.Instant)(&k.Created), (*engine.Instant)(&k.Expires), (*engine.Instant)(&k.Revoked), &k.S3Secret,
 	}, limitFields(&k.Limits)...)
 }
 
@@ -128,9 +128,10 @@ func (t storeTx) addKey(k keys.Key) error {
 	if err != nil {
 		return err
 	}
-	n, err := t.Exec(`INSERT INTO api_keys (id, hash, label, scopes, accounts, key_group, created, expires, revoked)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULL) ON CONFLICT (id) DO NOTHING`,
-		[]byte(k.ID), k.Hash[:], []byte(k.Label), scopes, accounts, []byte(k.Group), engine.Micros(k.Created), engine.Micros(k.Expires))
+	n, err := t.Exec(`INSERT INTO api_keys (id, hash, label, scopes, accounts, key_group, created, expires, revoked, s3_secret)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULL, $9) ON CONFLICT (id) DO NOTHING`,
+		[]byte(k.ID), k.Hash[:], []byte(k.Label), scopes, accounts, []byte(k.Group), engine.Micros(k.Created), engine.Micros(k.Expires),
+		engine.BytesColumn(k.S3Secret))
 	if err == nil && n == 0 {
 		err = fmt.Errorf("key: %w", database.ErrExists)
 	}
@@ -224,13 +225,14 @@ func (s *Store) UpdateKey(ctx context.Context, id string, change func(*keys.Key)
 		}
 		changed := k
 		change(&changed)
-		k.Label, k.Scopes, k.Accounts, k.Expires = changed.Label, changed.Scopes, changed.Accounts, engine.Truncate(changed.Expires)
+		k.Label, k.Scopes, k.Accounts, k.S3Secret = changed.Label, changed.Scopes, changed.Accounts, changed.S3Secret
+		k.Expires = engine.Truncate(changed.Expires)
 		scopes, accounts, err := keyLists(k)
 		if err != nil {
 			return k, err
 		}
-		if _, err := t.Exec(`UPDATE api_keys SET label = $2, scopes = $3, accounts = $4, expires = $5 WHERE id = $1`,
-			[]byte(id), []byte(k.Label), scopes, accounts, engine.Micros(k.Expires)); err != nil {
+		if _, err := t.Exec(`UPDATE api_keys SET label = $2, scopes = $3, accounts = $4, expires = $5, s3_secret = $6 WHERE id = $1`,
+			[]byte(id), []byte(k.Label), scopes, accounts, engine.Micros(k.Expires), engine.BytesColumn(k.S3Secret)); err != nil {
 			return k, err
 		}
 		return k, t.keysChanged()

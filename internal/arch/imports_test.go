@@ -110,7 +110,7 @@ func within(dir string, folders ...string) bool {
 
 // The layers. A package imports only packages of this module that are below it.
 var (
-	services  = []string{"blob", "session", "paychan", "access"}
+	services  = []string{"blob", "session", "paychan", "access", "access/sealed"}
 	bytes     = []string{"database", "metastore", "bytestore"} // contracts of what is stored
 	money     = []string{"database", "ledger"}                 // contracts of what is sold
 	whole     = []string{"database/whole", "database", "metastore", "ledger", "access/keys"}
@@ -207,8 +207,10 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return append([]string{"internal", "checksum", "micropay"}, bytes...), true
 	case within(dir, "session", "paychan"):
 		return append([]string{"internal", "micropay"}, money...), true
+	case within(dir, "access/sealed"):
+		return nil, true
 	case within(dir, "access"):
-		return []string{"internal", "access/keys", "database", "metastore"}, true
+		return []string{"internal", "access/keys", "access/sealed", "database", "metastore"}, true
 	case within(dir, "console"):
 		return nil, true
 	case within(dir, "client/folder/tree"):

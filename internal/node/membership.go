@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/access/sealed"
 	"sluice/database"
 	"sluice/internal/storage"
 	"sluice/paychan"
@@ -52,7 +53,7 @@ const nodeName = "node"
 // settlementSetting is a setting by which all nodes settle on the chain, or none.
 const settlementSetting = "the settlement (--chain-url)"
 
-func (c *Config) settings(channels *paychan.Service) settings {
+func (c *Config) settings(channels *paychan.Service, secrets *sealed.Box) settings {
 	receiver, asset, module := channels.Payee()
 	return settings{
 		"--garbage-grace":       c.GarbageGrace.String(),
@@ -62,6 +63,7 @@ func (c *Config) settings(channels *paychan.Service) settings {
 		"--chain-id":            strconv.Itoa(int(c.ChainID)),
 		"--reads":               string(c.Reads),
 		settlementSetting:       c.settlement(),
+		s3SecretKeyFlag:         marksOf(secrets),
 		metadataMark:            "known",
 		schemaSetting:           strconv.Itoa(storage.Schema()),
 		nodeName:                c.nodeName(),
@@ -105,6 +107,7 @@ func (s settings) compare(other settings, warn func(flag, own, others string)) e
 		}
 		switch {
 		case !known || theirs == s[flag] || flag == schemaSetting || flag == nodeName:
+		case flag == s3SecretKeyFlag && agreeOnMarks(s[flag], theirs):
 		case flag == priceFlag:
 			warn(flag, s[flag], theirs)
 		default:

@@ -96,7 +96,7 @@ func TestOlderNodesAreSeen(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	channels, err := paychan.New(meta, paychan.Options{Receiver: "0x1", Asset: "0x2", Module: "0x3", Price: 1, SessionTTL: time.Hour, UnsettledLimit: 1})
 	testenv.OK(t, err)
-	own := (&Config{}).settings(channels)
+	own := (&Config{}).settings(channels, nil)
 	before := maps.Clone(own)
 	delete(before, metadataMark)
 	delete(before, schemaSetting)
@@ -140,4 +140,20 @@ func TestOlderNodesAreSeen(t *testing.T) {
 	if alone.olderNodes() {
 		t.Error("a single node sees others")
 	}
+}
+
+// TestNodesAgreeOnMasterKeys: nodes run side by side while a master key is added or removed, and
+// not with other keys, or beside a node that has none.
+func TestNodesAgreeOnMasterKeys(t *testing.T) {
+	for _, test := range []struct {
+		own, other string
+		agree      bool
+	}{
+		{"none", "none", true}, {"a", "a", true}, {"a,b", "b,a", true}, {"b,a", "a", true}, {"a", "a,b", true},
+		{"a", "b", false}, {"a", "none", false}, {"none", "a,b", false}, {"a,b", "b,c", false},
+	} {
+		err := settings{s3SecretKeyFlag: test.own}.compare(settings{s3SecretKeyFlag: test.other}, nil)
+		testenv.Equal(t, err == nil, test.agree, "%s beside %s: %v", test.own, test.other, err)
+	}
+	testenv.OK(t, settings{s3SecretKeyFlag: "a"}.compare(settings{}, nil)) // an earlier version
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/sealed"
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/collect"
@@ -47,6 +48,7 @@ type Node struct {
 	collector   *collect.Collector // nil without a chain
 	returns     *metering.Returns
 	keys        *access.Authenticator // nil for a local instance
+	s3Secrets   *sealed.Box           // nil: keys have no S3 secrets
 	api         *httpapi.Server
 	limiter     *access.Limiter // of keys and addresses
 	connections *connlimit.Limiter

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/sealed"
 	"sluice/blob"
 	"sluice/collect"
 	"sluice/console"
@@ -23,7 +24,7 @@ import (
 )
 
 // openServices creates the services on the stores, and the HTTP interface on them.
-func (n *Node) openServices(ctx context.Context) error {
+func (n *Node) openServices(ctx context.Context) (err error) {
 	c := &n.config
 	n.blobs = n.newBlobs()
 	n.census = newCensus(n.stores.Meta.Census)
@@ -31,14 +32,16 @@ func (n *Node) openServices(ctx context.Context) error {
 		if err := recordHosted(ctx, n.stores.Meta); err != nil {
 			return err
 		}
-		n.keys = access.NewAuthenticator(n.stores.Meta, access.AuthenticatorOptions{})
+		if n.s3Secrets, err = OpenS3Secrets(c.S3SecretKeys); err != nil {
+			return err
+		}
+		n.keys = access.NewAuthenticator(n.stores.Meta, access.AuthenticatorOptions{S3: n.s3Secrets, Unopened: n.reportUnopened})
 	}
-	var err error
 	if n.channels, err = n.newChannels(ctx); err != nil {
 		return err
 	}
 	if c.Location.Shared() {
-		n.members = newMembership(n.stores.Meta, c.settings(n.channels), n.log)
+		n.members = newMembership(n.stores.Meta, c.settings(n.channels, n.s3Secrets), n.log)
 		if err := n.members.start(ctx); err != nil {
 			return err
 		}
@@ -59,6 +62,15 @@ func (n *Node) openServices(ctx context.Context) error {
 		n.returns.Replay(ctx)
 	}
 	return nil
+}
+
+// reportUnopened logs that a key's S3 secret cannot be opened.
+func (n *Node) reportUnopened(key string, err error) {
+	hint := "give the key a new one with sluice key update --s3"
+	if errors.Is(err, sealed.ErrUnknownMaster) {
+		hint = "add the key that sealed it to " + s3SecretKeyFlag
+	}
+	n.log.Error("an S3 secret cannot be opened, so its key signs nothing", "key", key, "error", err, "remedy", hint)
 }
 
 // openReceiver opens the account that is paid on the chain, if there is one, and sets the receiver.

@@ -24,6 +24,7 @@ func TestBrokenKeysAreCaught(t *testing.T) {
 		{Name: "the version does not change", Schema: dbtest.On(`AFTER UPDATE ON keys_version`, `UPDATE keys_version SET version = 7`), Caught: []string{"keys/version"}},
 		{Name: "an update revives a revoked key", Schema: dbtest.On(`AFTER UPDATE OF label ON api_keys`, `UPDATE api_keys SET revoked = NULL WHERE id = NEW.id`), Caught: []string{"keys/update"}},
 		{Name: "an update changes the group", Break: dbtest.Broken[updateRegroups], Caught: []string{"keys/update"}},
+		{Name: "an update forgets the S3 secret", Schema: dbtest.On(`AFTER UPDATE OF label ON api_keys`, `UPDATE api_keys SET s3_secret = NULL WHERE id = NEW.id`), Caught: []string{"keys/update"}},
 		{Name: "an update is not atomic", Break: dbtest.Broken[updatesLate], Caught: []string{"keys/racing-updates"}},
 		{Name: "an update does not change the version", Schema: dbtest.On(`AFTER UPDATE OF label ON api_keys`, `UPDATE keys_version SET version = version - 1`), Caught: []string{"keys/version"}},
 		{Name: "new limits do not change the version", Schema: dbtest.On(`AFTER UPDATE ON key_groups`, `UPDATE keys_version SET version = version - 1`), Caught: []string{"keys/version"}},

@@ -26,7 +26,7 @@ func (p *probe) getKey(id string) keys.Key {
 func keyCreate(p *probe) {
 	want := keys.Key{
 		ID: "key\x00\xff", Label: "label\x00\xfe ä", Scopes: []string{"write", "read"}, Accounts: []string{"0x1", "\xff\x00", ""},
-		Group: "group\x00\xff", Limits: someLimits, Expires: p.Clock.Now().Add(time.Hour + time.Nanosecond),
+		Group: "group\x00\xff", Limits: someLimits, S3Secret: []byte("\x00\xffsealed"), Expires: p.Clock.Now().Add(time.Hour + time.Nanosecond),
 	}
 	for i := range want.Hash {
 		want.Hash[i] = byte(255 - i)
@@ -102,7 +102,7 @@ func keyList(p *probe) {
 	ids := []string{"\x00", "A", "B", "a", "a\x00", "ab", "b", "ä", "\xff", "\xff\x00"}
 	for _, i := range []int{7, 1, 9, 3, 4, 0, 8, 2, 6, 5} {
 		dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{
-			ID: ids[i], Group: fmt.Sprint("group", i%3), Label: fmt.Sprint("label", i), Accounts: []string{"a"}[:i%2],
+			ID: ids[i], Group: fmt.Sprint("group", i%3), Label: fmt.Sprint("label", i), Accounts: []string{"a"}[:i%2], S3Secret: []byte{byte(i)},
 			Expires: p.Clock.Now().Add(time.Duration(i) * time.Hour),
 		}))
 	}
@@ -222,6 +222,10 @@ func keyUpdate(p *probe) {
 	update("nothing", func(*keys.Key) {})
 	update("the label", func(k *keys.Key) { k.Label = "\x00\xff" })
 	update("the scopes", func(k *keys.Key) { k.Scopes = []string{"write", "\xff"} })
+	update("the S3 secret to one", func(k *keys.Key) { k.S3Secret = []byte{0, 255} })
+	update("the S3 secret to another", func(k *keys.Key) { k.S3Secret = []byte("sealed") })
+	update("the label beside an S3 secret", func(k *keys.Key) { k.Label = "other" })
+	update("the S3 secret to none", func(k *keys.Key) { k.S3Secret = nil })
 	update("the accounts to all", func(k *keys.Key) { k.Accounts = nil })
 	update("the accounts to none", func(k *keys.Key) { k.Accounts = []string{} })
 	update("the accounts to some", func(k *keys.Key) { k.Accounts = []string{"b", ""} })
