@@ -40,3 +40,29 @@ func TestClientAddress(t *testing.T) {
 		}
 	}
 }
+
+func TestSecure(t *testing.T) {
+	s := &Service{trustedProxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}
+	for _, test := range []struct {
+		target, from, scheme string
+		want                 bool
+	}{
+		{"http://h/", "127.0.0.1:1", "", true},
+		{"http://h/", "[::1]:1", "", true},
+		{"http://h/", "198.51.100.1:1", "", false},
+		{"http://h/", "198.51.100.1:1", "https", false},
+		{"https://h/", "198.51.100.1:1", "", true},
+		{"http://h/", "192.0.2.1:1", "https", true},
+		{"http://h/", "192.0.2.1:1", "http", false},
+		{"http://h/", "192.0.2.1:1", "", false},
+	} {
+		x := Exchange{service: s, Request: httptest.NewRequest("GET", test.target, nil)}
+		x.Request.RemoteAddr = test.from
+		if test.scheme != "" {
+			x.Request.Header.Set("X-Forwarded-Proto", test.scheme)
+		}
+		if got := x.Secure(); got != test.want {
+			t.Errorf("%+v: %t", test, got)
+		}
+	}
+}

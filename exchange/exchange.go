@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"sluice/access"
@@ -191,6 +192,21 @@ func (x *Exchange) Fail(err error) {
 		}
 	}
 	x.err = errors.Join(x.err, failed)
+}
+
+// Secure reports whether nobody on the network can have changed the request, as far as is known: it
+// came over TLS, to this node or to a trusted proxy, which says so in X-Forwarded-Proto, or it came
+// from this machine.
+func (x *Exchange) Secure() bool {
+	peer := peerAddress(x.Request.RemoteAddr)
+	switch {
+	case x.Request.TLS != nil:
+		return true
+	case contains(x.service.trustedProxies, peer):
+		return strings.EqualFold(x.Request.Header.Get("X-Forwarded-Proto"), "https")
+	default:
+		return peer.IsLoopback()
+	}
 }
 
 // drainBody reads what is left of a refused request's body, so that the connection can be used

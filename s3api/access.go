@@ -36,6 +36,9 @@ func (s *Server) admitForm(x *call, form *postpolicy.Form) error {
 	if s.keys == nil || form.Signature == nil {
 		return nil
 	}
+	if err := x.requireProtection(sigv4.Unsigned); err != nil {
+		return err
+	}
 	fields := form.Signature
 	signature, err := sigv4.ParsePolicy(fields.Algorithm, fields.Credential, fields.Date, fields.Signature)
 	if err != nil {

@@ -61,7 +61,7 @@ func (x *call) openStated(stated checksums.Stated) (*body, error) {
 // payload returns what the request says about its body.
 func (x *call) payload() (sigv4.Payload, error) {
 	if x.signed != nil {
-		return x.signed.Payload, nil
+		return x.signed.Payload, x.requireProtection(x.signed.Payload)
 	}
 	stated := sigv4.Payload(x.Request.Header.Get("X-Amz-Content-Sha256"))
 	if stated == "" {
@@ -74,6 +74,15 @@ func (x *call) payload() (sigv4.Payload, error) {
 		return stated, nil
 	}
 	return "", refuseWith("InvalidRequest", wire.CodeBadHeader, "x-amz-content-sha256 is neither a SHA-256 in hexadecimal digits nor a supported constant")
+}
+
+// requireProtection refuses a body that no signature covers if somebody on the network could have
+// changed it.
+func (x *call) requireProtection(p sigv4.Payload) error {
+	if p != sigv4.Unsigned && p != sigv4.StreamingUnsignedTrailer || x.unsigned || x.Secure() {
+		return nil
+	}
+	return refuseWith("AccessDenied", wire.CodeBadHeader, "a body that the signature does not cover is accepted over TLS only: sign the body, or use https")
 }
 
 // decode makes b the body in chunks.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/xml"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -24,7 +23,6 @@ import (
 	"sluice/database/sqlstore"
 	"sluice/exchange"
 	"sluice/internal/testenv"
-	"sluice/metastore"
 )
 
 // TestMain checks that no goroutine outlives the requests and servers of these tests.
@@ -35,8 +33,9 @@ type service struct {
 	*Server
 	url  string
 	addr string
-	meta metastore.Store
 	log  *lockedBuffer
+
+	database *sqlstore.Store
 }
 
 type lockedBuffer struct {
@@ -58,6 +57,7 @@ func (l *lockedBuffer) String() string {
 
 // setup says what differs from a local service.
 type setup struct {
+	database *sqlstore.Store        // nil: a new one
 	config   func(*Config)          // changes its configuration
 	exchange func(*exchange.Config) // changes what its exchanges share
 }
@@ -67,8 +67,11 @@ func start(t testing.TB, of setup) *service {
 	t.Helper()
 	dir := testenv.MemoryDir(t)
 	files := testenv.Must(localfs.Open(filepath.Join(dir, "bytes"), localfs.Options{}))(t)
-	database := testenv.Must(sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{BlobCache: 1 << 20}))(t)
-	t.Cleanup(func() { testenv.Check(t, errors.Join(database.Close(), files.Close())) })
+	testenv.AtEnd(t, files.Close)
+	database := of.database
+	if database == nil {
+		database = openDatabase(t)
+	}
 	logged := &lockedBuffer{}
 	shared := exchange.Config{
 		Ready: func(context.Context) error { return nil }, Log: slog.New(slog.NewTextHandler(logged, nil)),
@@ -96,7 +99,15 @@ func start(t testing.TB, of setup) *service {
 		testenv.Is(t, <-ended, http.ErrServerClosed, "the server")
 	})
 	addr := listener.Addr().String()
-	return &service{s, "http://" + addr, addr, database, logged}
+	return &service{s, "http://" + addr, addr, logged, database}
+}
+
+// openDatabase opens a new database until the test ends.
+func openDatabase(t testing.TB) *sqlstore.Store {
+	t.Helper()
+	database := testenv.Must(sqlstore.OpenSQLite(filepath.Join(testenv.MemoryDir(t), "meta.db"), sqlstore.Options{BlobCache: 1 << 20}))(t)
+	testenv.AtEnd(t, database.Close)
+	return database
 }
 
 // newService starts a local service.

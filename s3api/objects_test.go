@@ -128,7 +128,7 @@ func TestExpiry(t *testing.T) {
 		t.Errorf("x-amz-expiration is %q", res.Header.Get("X-Amz-Expiration"))
 	}
 	testenv.Equal(t, s.want(t, 200, "HEAD", "/bucket/a", "").Header.Get("X-Amz-Expiration"), res.Header.Get("X-Amz-Expiration"), "the expiry of a HEAD")
-	b := testenv.Must(s.meta.Blob(t.Context(), "bucket", "a"))(t)
+	b := testenv.Must(s.database.Blob(t.Context(), "bucket", "a"))(t)
 	testenv.Equal(t, b.Expires.UTC().Format(http.TimeFormat), date, "the blob's expiry")
 	for _, seconds := range []string{"0", "-1", "x", "99999999999999999999", "4000000000"} {
 		s.refused(t, 400, "InvalidArgument", "PUT", "/bucket/b", "x", "X-Amz-Meta-Expiration-Seconds", seconds)

@@ -10,7 +10,7 @@ import (
 // ServeHTTP serves one request and logs one line about it. An error or a panic becomes an error
 // response or, after a response's first byte, closes the connection.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &call{}
+	x := &call{unsigned: s.unsigned}
 	s.Begin(&x.Exchange, &s.door, w, r)
 	defer x.End()
 	if err := s.serve(x); err != nil {

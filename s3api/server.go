@@ -20,6 +20,9 @@ type Config struct {
 	Reads     access.Reads
 	// Domain makes buckets hosts below it: the bucket b is also the host b.Domain. "": it does not.
 	Domain string
+	// UnsignedPayload accepts a body that the request's signature does not cover from everywhere,
+	// and not only over TLS and from this machine.
+	UnsignedPayload bool
 	// OlderNodes reports whether a node runs that does not know blobs' metadata, and EvenNodes
 	// whether one runs that does not know uneven parts. While there is one, what needs them is
 	// refused. nil: there is none.
@@ -39,6 +42,7 @@ type Server struct {
 	keys       *access.Authenticator
 	reads      access.Reads
 	domain     string
+	unsigned   bool
 	olderNodes func() bool
 	evenNodes  func() bool
 	alias      func(ctx context.Context, bucket string) (account string, err error)
@@ -49,7 +53,7 @@ type Server struct {
 // New returns a Server.
 func New(c Config) *Server {
 	s := &Server{
-		Service: c.Exchanges, blobs: c.Blobs, keys: c.Keys, reads: c.Reads, domain: c.Domain,
+		Service: c.Exchanges, blobs: c.Blobs, keys: c.Keys, reads: c.Reads, domain: c.Domain, unsigned: c.UnsignedPayload,
 		olderNodes: c.OlderNodes, evenNodes: c.EvenNodes, alias: c.Alias, aliases: c.Aliases,
 	}
 	s.door = exchange.Door{Errors: errorTable, Refuse: refuse, Exposed: exposed, Host: s.isBucketHost}
@@ -73,10 +77,11 @@ type call struct {
 	exchange.Exchange
 
 	target
-	account string // the bucket's; "" without one
-	query   query
-	op      *operation
-	signed  *signed // the request's signature; nil: there is none, or the instance is local
+	account  string // the bucket's; "" without one
+	unsigned bool   // see Config.UnsignedPayload
+	query    query
+	op       *operation
+	signed   *signed // the request's signature; nil: there is none, or the instance is local
 }
 
 // operation is what a request asks for.

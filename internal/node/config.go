@@ -53,6 +53,7 @@ type Network struct {
 	Console        bool   // the web console is served
 	S3Addr         string // host:port for S3; "" for the profile's default, or S3Off
 	S3Domain       string // below which buckets are hosts; "" for none
+	S3Unsigned     bool   // bodies that no signature covers are accepted over plain HTTP
 	S3SecretKeys   string // file with the master keys of S3 secrets; "" for none
 	BasePath       string // "" for the root
 	ExternalURL    string // base URL for clients; "" for the request's URL

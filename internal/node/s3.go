@@ -18,6 +18,8 @@ func (n *Node) newS3() *s3api.Server {
 		Domain:     n.config.S3Domain,
 		OlderNodes: n.members.olderNodes,
 		EvenNodes:  n.members.evenNodes,
+
+		UnsignedPayload: n.config.S3Unsigned,
 	})
 }
 

@@ -1,0 +1,337 @@
+package s3api
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7/pkg/signer"
+
+	"sluice/access"
+	"sluice/access/sealed"
+	"sluice/exchange"
+	"sluice/internal/testenv"
+)
+
+// hosted is a service that requires keys.
+type hosted struct {
+	*service
+	box *sealed.Box
+}
+
+// startHosted starts a service with these reads.
+func startHosted(t *testing.T, reads access.Reads, config func(*Config)) *hosted {
+	t.Helper()
+	box := testenv.Must(sealed.Parse([]byte(strings.Repeat("01", 32))))(t)
+	h := &hosted{box: box}
+	database := openDatabase(t)
+	keys := access.NewAuthenticator(database, access.AuthenticatorOptions{S3: box})
+	h.service = start(t, setup{
+		database: database,
+		config: func(c *Config) {
+			c.Keys, c.Reads = keys, reads
+			if config != nil {
+				config(c)
+			}
+		},
+		exchange: func(c *exchange.Config) {
+			c.Keys, c.Limiter = keys, access.NewLimiter(access.LimiterOptions{Usage: database})
+			c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+		},
+	})
+	return h
+}
+
+// signerOf is who signs requests; without an id it signs nothing.
+type signerOf struct{ id, secret string }
+
+// key creates a key with an S3 secret.
+func (h *hosted) key(t *testing.T, n access.NewKey) signerOf {
+	t.Helper()
+	n.S3 = h.box
+	issued := testenv.Must(access.Create(t.Context(), h.database, n))(t)
+	return signerOf{issued.Key.ID, issued.S3Secret}
+}
+
+// request returns a request. fields are names, each with its value.
+func (h *hosted) request(t *testing.T, method, path, body string, fields ...string) *http.Request {
+	t.Helper()
+	r := testenv.Must(http.NewRequestWithContext(t.Context(), method, h.url+path, strings.NewReader(body)))(t)
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Set(fields[i], fields[i+1])
+	}
+	return r
+}
+
+// sign signs a request with the signer of another client.
+func (s signerOf) sign(r *http.Request) *http.Request {
+	if s.id == "" {
+		return r
+	}
+	if r.Header.Get("X-Amz-Content-Sha256") == "" {
+		r.Header.Set("X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD")
+	}
+	return signer.SignV4(*r, s.id, s.secret, "", "us-east-1")
+}
+
+// sample is a request for an operation.
+type sample struct {
+	path, body string
+	fields     []string
+}
+
+// samples have a request for each operation. UPLOAD stands for an open upload.
+var samples = map[string]sample{
+	"ListBuckets":             {path: "/"},
+	"HeadBucket":              {path: "/ours"},
+	"PutBucketAcl":            {path: "/ours?acl", fields: []string{"X-Amz-Acl", "private"}},
+	"CreateBucket":            {path: "/ours"},
+	"DeleteBucket":            {path: "/ours"},
+	"GetBucketLocation":       {path: "/ours?location"},
+	"GetBucketVersioning":     {path: "/ours?versioning"},
+	"GetBucketAcl":            {path: "/ours?acl"},
+	"ListMultipartUploads":    {path: "/ours?uploads"},
+	"ListObjectsV2":           {path: "/ours?list-type=2"},
+	"ListObjects":             {path: "/ours"},
+	"DeleteObjects":           {path: "/ours?delete", body: "<Delete><Object><Key>none</Key></Object></Delete>"},
+	"GetObjectAcl":            {path: "/ours/a?acl"},
+	"GetObjectAttributes":     {path: "/ours/a?attributes", fields: []string{"X-Amz-Object-Attributes", "ETag"}},
+	"ListParts":               {path: "/ours/a?uploadId=UPLOAD"},
+	"GetObject":               {path: "/ours/a"},
+	"HeadObject":              {path: "/ours/a"},
+	"PutObjectAcl":            {path: "/ours/a?acl", fields: []string{"X-Amz-Acl", "private"}},
+	"UploadPart":              {path: "/ours/a?uploadId=UPLOAD&partNumber=1", body: "x"},
+	"PutObject":               {path: "/ours/b", body: "x"},
+	"AbortMultipartUpload":    {path: "/ours/a?uploadId=UPLOAD"},
+	"DeleteObject":            {path: "/ours/none"},
+	"CreateMultipartUpload":   {path: "/ours/a?uploads"},
+	"CompleteMultipartUpload": {path: "/ours/a?uploadId=UPLOAD", body: "<CompleteMultipartUpload/>"},
+}
+
+// TestAccess sends each operation by each kind of caller, with each kind of reads.
+func TestAccess(t *testing.T) {
+	for _, reads := range []access.Reads{access.ReadsPublic, access.ReadsKey, access.ReadsPaid} {
+		t.Run(string(reads), func(t *testing.T) {
+			t.Parallel()
+			h := startHosted(t, reads, nil)
+			ours, other := []string{"ours"}, []string{"other"}
+			read, write := []access.Scope{access.ScopeRead}, []access.Scope{access.ScopeWrite}
+			reader, writer := h.key(t, access.NewKey{Scopes: read, Accounts: ours, Group: "g"}), h.key(t, access.NewKey{Scopes: write, Accounts: ours, Group: "g"})
+			admin := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}, Group: "g"})
+			stranger := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeRead, access.ScopeWrite}, Accounts: other})
+			revoked := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}})
+			testenv.Must(h.database.RevokeKey(t.Context(), revoked.id))(t)
+			expired := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}, Expires: time.Now().Add(-time.Second)})
+			testenv.Equal(t, send(t, writer.sign(h.request(t, "PUT", "/ours/a", "x"))).StatusCode, 200, "the first PUT")
+			for _, r := range routes {
+				o := r.operation
+				if o.name == "PostObject" { // see TestSignedForms
+					continue
+				}
+				s, ok := samples[o.name]
+				if !ok {
+					t.Fatalf("there is no request for %s", o.name)
+				}
+				public := o.scope == access.ScopeRead && reads == access.ReadsPublic
+				for _, caller := range []struct {
+					name   string
+					signer signerOf
+					denied string
+				}{
+					{"nobody", signerOf{}, deniedUnless(public)},
+					{"a reader", reader, deniedUnless(public || o.scope != access.ScopeWrite)},
+					{"a writer", writer, deniedUnless(public || o.scope != access.ScopeRead)},
+					{"an administrator", admin, ""},
+					{"another account's owner", stranger, deniedUnless(public || o.scope == "")},
+					{"an unknown key", signerOf{strings.Repeat("a", 16), reader.secret}, "InvalidAccessKeyId"},
+					{"a revoked key", revoked, "InvalidAccessKeyId"},
+					{"an expired key", expired, "InvalidAccessKeyId"},
+					{"a wrong secret", signerOf{reader.id, stranger.secret}, "SignatureDoesNotMatch"},
+				} {
+					path := s.path
+					if strings.Contains(path, "UPLOAD") {
+						path = strings.ReplaceAll(path, "UPLOAD", h.upload(t, writer))
+					}
+					res := send(t, caller.signer.sign(h.request(t, r.method, path, s.body, s.fields...)))
+					denied := res.StatusCode == http.StatusForbidden
+					if denied && r.method != http.MethodHead && caller.denied != "" {
+						wantError(t, res, http.StatusForbidden, caller.denied)
+					}
+					if denied != (caller.denied != "") || res.StatusCode >= 500 {
+						t.Errorf("%s by %s: %d %s, want it denied: %q", o.name, caller.name, res.StatusCode, res.body, caller.denied)
+					}
+				}
+			}
+		})
+	}
+}
+
+func deniedUnless(allowed bool) string {
+	if allowed {
+		return ""
+	}
+	return "AccessDenied"
+}
+
+// upload begins an upload.
+func (h *hosted) upload(t *testing.T, by signerOf) string {
+	t.Helper()
+	res := send(t, by.sign(h.request(t, "POST", "/ours/a?uploads", "")))
+	return decodedAs[struct {
+		UploadID string `xml:"UploadId"`
+	}](t, res.body).UploadID
+}
+
+// TestAccessToASource: a copy needs write for the destination, and read for the source unless
+// everyone may read it.
+func TestAccessToASource(t *testing.T) {
+	for _, reads := range []access.Reads{access.ReadsPublic, access.ReadsPaid} {
+		h := startHosted(t, reads, nil)
+		scopes := []access.Scope{access.ScopeRead, access.ScopeWrite}
+		owner, other := h.key(t, access.NewKey{Scopes: scopes, Accounts: []string{"ours"}}), h.key(t, access.NewKey{Scopes: scopes, Accounts: []string{"other"}})
+		both := h.key(t, access.NewKey{Scopes: scopes, Accounts: []string{"ours", "other"}})
+		testenv.Equal(t, send(t, owner.sign(h.request(t, "PUT", "/ours/a", "x"))).StatusCode, 200, "the source")
+		copied := func(by signerOf) int {
+			return send(t, by.sign(h.request(t, "PUT", "/other/b", "", "X-Amz-Copy-Source", "/ours/a"))).StatusCode
+		}
+		want := 200
+		if reads != access.ReadsPublic {
+			want = 403
+		}
+		testenv.Equal(t, copied(other), want, "%s: a copy by who may not read the source", reads)
+		testenv.Equal(t, copied(owner), 403, "%s: a copy by who may not write the destination", reads)
+		testenv.Equal(t, copied(both), 200, "%s: a copy by who may do both", reads)
+	}
+}
+
+// TestListOfBuckets: it has the accounts that the key is for, and nothing of others.
+func TestListOfBuckets(t *testing.T) {
+	h := startHosted(t, access.ReadsPublic, nil)
+	admin := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}})
+	for _, bucket := range []string{"first", "second", "third"} {
+		send(t, admin.sign(h.request(t, "PUT", "/"+bucket+"/a", "x")))
+	}
+	some := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Accounts: []string{"second", "none"}})
+	list := func(by signerOf) (names []string) {
+		for _, b := range decodedAs[struct {
+			Buckets []struct{ Name string } `xml:"Buckets>Bucket"`
+		}](t, send(t, by.sign(h.request(t, "GET", "/", ""))).body).Buckets {
+			names = append(names, b.Name)
+		}
+		return names
+	}
+	testenv.Equal(t, fmt.Sprint(list(admin)), "[first second third]", "an administrator's buckets")
+	testenv.Equal(t, fmt.Sprint(list(some)), "[second]", "the buckets of a key for some accounts")
+}
+
+// TestUnsignedBodies: a body that no signature covers must come over TLS, or from this machine.
+func TestUnsignedBodies(t *testing.T) {
+	for _, test := range []struct {
+		name, from, scheme string
+		tls, allowed       bool
+		want               int
+	}{
+		{name: "this machine", from: "127.0.0.1:1", want: 200},
+		{name: "plain HTTP", from: "198.51.100.1:1", want: 403},
+		{name: "TLS", from: "198.51.100.1:1", tls: true, want: 200},
+		{name: "a trusted proxy with TLS", from: "192.0.2.1:1", scheme: "https", want: 200},
+		{name: "a trusted proxy without", from: "192.0.2.1:1", scheme: "http", want: 403},
+		{name: "a liar", from: "198.51.100.1:1", scheme: "https", want: 403},
+		{name: "plain HTTP, allowed", from: "198.51.100.1:1", allowed: true, want: 200},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := startHosted(t, access.ReadsPublic, func(c *Config) { c.UnsignedPayload = test.allowed })
+			writer := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}})
+			for _, payload := range []string{"UNSIGNED-PAYLOAD", "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"} {
+				target := "http://h/ours/a"
+				if test.tls {
+					target = "https://h/ours/a"
+				}
+				r := httptest.NewRequest("PUT", target, strings.NewReader("x"))
+				r.RemoteAddr = test.from
+				r.Header.Set("X-Amz-Content-Sha256", payload)
+				if test.scheme != "" {
+					r.Header.Set("X-Forwarded-Proto", test.scheme)
+				}
+				want := test.want
+				if payload != "UNSIGNED-PAYLOAD" {
+					want = 200
+				}
+				signed := writer.sign(r)
+				signed.RequestURI, signed.Body = r.RequestURI, r.Body
+				testenv.Equal(t, h.direct(signed).StatusCode, want, "%s: the payload %.20s", test.name, payload)
+			}
+		})
+	}
+}
+
+// TestPresigned: a URL is valid until it expires, for the request that was signed.
+func TestPresigned(t *testing.T) {
+	h := startHosted(t, access.ReadsKey, nil)
+	key := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeRead, access.ScopeWrite}})
+	presigned := func(method, path string, seconds int64) *http.Request {
+		return signer.PreSignV4(*h.request(t, method, path, ""), key.id, key.secret, "", "us-east-1", seconds)
+	}
+	put := presigned("PUT", "/ours/a", 60)
+	upload := h.request(t, "PUT", "/ours/a?"+put.URL.RawQuery, "presigned")
+	testenv.Equal(t, send(t, upload).StatusCode, 200, "a PUT")
+	get := presigned("GET", "/ours/a", 7*24*3600)
+	testenv.Equal(t, send(t, get).body, "presigned", "a GET")
+	other := h.request(t, "GET", "/ours/b?"+get.URL.RawQuery, "")
+	wantError(t, send(t, other), 403, "SignatureDoesNotMatch")
+	wantError(t, send(t, h.request(t, "PUT", "/ours/a?"+get.URL.RawQuery, "x")), 403, "SignatureDoesNotMatch")
+	long := presigned("GET", "/ours/a", 7*24*3600+1)
+	testenv.Equal(t, send(t, long).StatusCode, 400, "a URL of more than 7 days")
+	q := get.URL.Query()
+	old := time.Now().UTC().Add(-8 * 24 * time.Hour)
+	q.Set("X-Amz-Date", old.Format("20060102T150405Z"))
+	q.Set("X-Amz-Credential", key.id+"/"+old.Format("20060102")+"/us-east-1/s3/aws4_request")
+	wantError(t, send(t, h.request(t, "GET", "/ours/a?"+q.Encode(), "")), 403, "AccessDenied")
+}
+
+// TestSkewedClocks: a signature is valid for 15 minutes around its time, by the database's clock.
+func TestSkewedClocks(t *testing.T) {
+	h := startHosted(t, access.ReadsPublic, nil)
+	key := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
+	r := key.sign(h.request(t, "GET", "/", ""))
+	r.Header.Set("X-Amz-Date", time.Now().UTC().Add(-16*time.Minute).Format("20060102T150405Z"))
+	wantError(t, send(t, r), 403, "RequestTimeTooSkewed")
+}
+
+// TestSignedForms: on a hosted service a form is its signer's, and a policy that others have signed
+// stores nothing.
+func TestSignedForms(t *testing.T) {
+	h := startHosted(t, access.ReadsPublic, nil)
+	writer := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Accounts: []string{"ours"}})
+	stranger := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Accounts: []string{"other"}})
+	post := func(by, claimed signerOf) response {
+		t.Helper()
+		now := time.Now().UTC()
+		date := now.Format("20060102T150405Z")
+		credential := claimed.id + "/" + now.Format("20060102") + "/us-east-1/s3/aws4_request"
+		policy := base64.StdEncoding.EncodeToString(testenv.Must(json.Marshal(map[string]any{
+			"expiration": now.Add(time.Minute).Format(time.RFC3339),
+			"conditions": []any{
+				map[string]string{"bucket": "ours"}, []any{"starts-with", "$key", ""}, map[string]string{"x-amz-algorithm": "AWS4-HMAC-SHA256"},
+				map[string]string{"x-amz-credential": credential}, map[string]string{"x-amz-date": date},
+			},
+		}))(t))
+		body, mediaType := form(t, "key", "a", "policy", policy, "x-amz-algorithm", "AWS4-HMAC-SHA256", "x-amz-credential", credential, "x-amz-date", date,
+			"x-amz-signature", signer.PostPresignSignatureV4(policy, now, by.secret, "us-east-1"), "file", "posted")
+		return send(t, h.request(t, "POST", "/ours", body, "Content-Type", mediaType))
+	}
+	wantError(t, post(writer, stranger), 403, "SignatureDoesNotMatch")
+	wantError(t, post(stranger, stranger), 403, "AccessDenied")
+	body, mediaType := form(t, "key", "a", "file", "posted")
+	wantError(t, send(t, h.request(t, "POST", "/ours", body, "Content-Type", mediaType)), 403, "AccessDenied")
+	testenv.Equal(t, send(t, h.request(t, "HEAD", "/ours/a", "")).StatusCode, 404, "what was stored")
+	testenv.Equal(t, post(writer, writer).StatusCode, 204, "the signer's form")
+	testenv.Equal(t, send(t, h.request(t, "GET", "/ours/"+url.PathEscape("a"), "")).body, "posted", "the form's file")
+}
