@@ -33,8 +33,8 @@ var (
 	// ErrPartIndex is returned if a part's index is out of range.
 	ErrPartIndex = errors.New("the part index is out of range")
 
-	// ErrPartSize is returned if a part is empty, too long, or shorter than the upload's part size
-	// without being the last part.
+	// ErrPartSize is returned if a part is too long, empty although the parts are even, or shorter
+	// than the upload's part size without being the last part.
 	ErrPartSize = errors.New("the part has a wrong size")
 
 	// ErrPartsMissing is returned by Complete if the parts are not contiguous, or, if they are

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"sluice/database"
@@ -149,7 +150,7 @@ func checkPart(u metastore.Upload, index int, size int64) error {
 		return fmt.Errorf("%w: it must be 0 to %d", ErrPartIndex, parts-1)
 	case end > MaxSize:
 		return ErrTooLarge
-	case size == 0:
+	case size == 0 && u.PartSize != 0:
 		return fmt.Errorf("%w: a part has at least 1 byte", ErrPartSize)
 	case size > partLimit(u):
 		return fmt.Errorf("%w: a part of this upload has at most %d bytes", ErrPartSize, partLimit(u))
@@ -194,3 +195,78 @@ func (s *Service) Upload(ctx context.Context, id string, after, limit int) (meta
 func (s *Service) Uploads(ctx context.Context, account, after string, limit int, bytes int64) (list []metastore.Upload, more bool, err error) {
 	return s.meta.ListUploads(ctx, account, after, limit, bytes)
 }
+
+// NamedUploads are what UploadsByName lists.
+type NamedUploads struct {
+	Account, Prefix string
+	// Delimiter groups names: uploads with a name that contains it after the prefix are represented
+	// by the name up to it. "": there are no groups.
+	Delimiter string
+	// AfterName and AfterID are where the page before ended: its NextName and NextID. AfterName may
+	// be any name.
+	AfterName, AfterID string
+	Limit              int   // of uploads and groups together; at least 1
+	Bytes              int64 // of one query, as in metastore.Uploads
+}
+
+// UploadPage is a page of open uploads.
+type UploadPage struct {
+	Uploads []metastore.Upload
+	Groups  []string
+	// NextName and NextID are where the next page begins; both are empty on the last page.
+	NextName, NextID string
+}
+
+// UploadsByName returns a page of open uploads, sorted by name and then by when they began. It
+// makes at most one query for each group and two more.
+func (s *Service) UploadsByName(ctx context.Context, n NamedUploads) (page UploadPage, err error) {
+	q := metastore.UploadsQuery{Account: n.Account, From: n.Prefix, AfterName: n.AfterName, AfterID: n.AfterID, Bytes: n.Bytes}
+	if group, ok := n.groupOf(n.AfterName); ok && group == n.AfterName && n.AfterID == "" {
+		q.AfterName = behind(group)
+	}
+	for {
+		left := n.Limit - len(page.Uploads) - len(page.Groups)
+		q.Limit = max(1, left) // one, to see whether something follows
+		list, more, err := s.meta.UploadsByName(ctx, q)
+		if err != nil {
+			return UploadPage{}, err
+		}
+		for _, u := range list {
+			if !strings.HasPrefix(u.Name, n.Prefix) {
+				more = false
+				break
+			}
+			if left == 0 {
+				return page, nil
+			}
+			group, ok := n.groupOf(u.Name)
+			if ok {
+				page.Groups = append(page.Groups, group)
+				page.NextName, page.NextID = group, ""
+				q.AfterName, q.AfterID = behind(group), "" // the group's others are skipped
+				more = true
+				break
+			}
+			page.Uploads = append(page.Uploads, u)
+			page.NextName, page.NextID = u.Name, u.ID
+			q.AfterName, q.AfterID = u.Name, u.ID
+		}
+		if !more {
+			page.NextName, page.NextID = "", ""
+			return page, nil
+		}
+	}
+}
+
+// groupOf returns the group that a name belongs to, if it does.
+func (n *NamedUploads) groupOf(name string) (group string, ok bool) {
+	rest, selected := strings.CutPrefix(name, n.Prefix)
+	if i := strings.Index(rest, n.Delimiter); selected && n.Delimiter != "" && i >= 0 {
+		return n.Prefix + rest[:i+len(n.Delimiter)], true
+	}
+	return "", false
+}
+
+// behind returns what is greater than all names with a prefix, and less than all others that are
+// greater: no name has the byte.
+func behind(prefix string) string { return prefix + "\xff" }

@@ -88,11 +88,11 @@ type Uploads interface {
 	CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, precondition Precondition) (Upload, error)
 
 	// CompleteUneven is CompleteUpload for an upload without a PartSize. The content consists of
-	// these parts, 1 to MaxUnevenParts with ascending Index, as they are at revision. The upload's
-	// other parts become garbage. If the chosen parts are even, the blob has an ordinary PartSize;
-	// otherwise it has UnevenParts. The cost grows with the number of parts, and if some are not
-	// chosen, with the number of their extents. Parts that are not the upload's are refused as far
-	// as their number and their sizes show it.
+	// these parts, 1 to MaxUnevenParts with ascending Index, as they are at revision; only the last
+	// may be empty. The upload's other parts become garbage. If the chosen parts are even, the blob
+	// has an ordinary PartSize; otherwise it has UnevenParts. The cost grows with the number of
+	// parts, and if some are not chosen, with the number of their extents. Parts that are not the
+	// upload's are refused as far as their number and their sizes show it.
 	CompleteUneven(ctx context.Context, id string, revision int64, parts []Part, crc64 uint64, precondition Precondition) (Upload, error)
 
 	// AbortUpload ends an open upload, and its parts become garbage. It returns the content's id,
@@ -106,4 +106,20 @@ type Uploads interface {
 	// database.EntryCharge for each upload, have at most the given bytes; 0 is no bound, and the
 	// first upload is always returned.
 	ListUploads(ctx context.Context, account, after string, limit int, bytes int64) (list []Upload, more bool, err error)
+
+	// UploadsByName returns up to q.Limit of an account's open uploads, sorted by name (bytewise)
+	// and the uploads of a name by when they began, and whether there are more. Otherwise it is
+	// like ListUploads. The cost depends on the page alone, not on what is before or after it.
+	UploadsByName(ctx context.Context, q UploadsQuery) (list []Upload, more bool, err error)
+}
+
+// UploadsQuery is what UploadsByName returns: uploads with names from From on, and behind a place.
+type UploadsQuery struct {
+	Account string
+	From    string
+	// AfterName and AfterID are the place: the upload with this name and id, or if AfterID is
+	// empty, the last upload with this name. Both are empty to begin with the first.
+	AfterName, AfterID string
+	Limit              int
+	Bytes              int64 // as in ListUploads
 }

@@ -19,6 +19,8 @@ func (s *Server) admit(x *call) error {
 	switch {
 	case errors.Is(err, sigv4.ErrUnsigned):
 		return x.Admit(nil, nil)
+	case err != nil && x.query.has("X-Amz-Algorithm"):
+		return x.Admit(nil, refuseWith("AuthorizationQueryParametersError", wire.CodeBadParameter, "%v", err))
 	case err != nil:
 		return x.Admit(nil, err)
 	}

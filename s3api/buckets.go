@@ -22,13 +22,20 @@ func (s *Server) listBuckets(x *call) error {
 	if err := s.permitListing(x); err != nil {
 		return err
 	}
-	if err := x.HoldPage(mostBuckets); err != nil {
+	limit, err := x.number("max-buckets", mostBuckets)
+	switch {
+	case err != nil:
+		return err
+	case limit == 0:
+		return parameterError("max-buckets", "must be at least 1")
+	}
+	if err := x.HoldPage(limit); err != nil {
 		return err
 	}
 	result := document.ListAllMyBucketsResult{Owner: ownerOf(callerName(x)), Prefix: x.query.get("prefix")}
 	after := x.query.get("continuation-token")
 	for {
-		accounts, err := s.blobs.Accounts(x.Request.Context(), after, mostBuckets)
+		accounts, err := s.blobs.Accounts(x.Request.Context(), after, limit)
 		if err != nil {
 			return err
 		}
@@ -48,10 +55,10 @@ func (s *Server) listBuckets(x *call) error {
 			}
 		}
 		switch {
-		case len(accounts) < mostBuckets:
+		case len(accounts) < limit:
 			x.SpendPage(len(result.Buckets))
 			return x.writeXML(http.StatusOK, result)
-		case len(result.Buckets) >= mostBuckets:
+		case len(result.Buckets) >= limit:
 			result.ContinuationToken = after
 			x.SpendPage(len(result.Buckets))
 			return x.writeXML(http.StatusOK, result)

@@ -34,10 +34,16 @@ func (s *Server) copySource(x *call) (metastore.BlobName, error) {
 	if bucketErr != nil || keyErr != nil {
 		return metastore.BlobName{}, malformed
 	}
+	if isMarker(key) { // none is stored
+		return metastore.BlobName{}, exchange.ErrNoBlob
+	}
 	if err := checkKey(key); err != nil {
 		return metastore.BlobName{}, err
 	}
 	account, err := s.accountOf(x, bucket)
+	if err == nil {
+		err = checkOwner(x.Request.Header, "X-Amz-Source-Expected-Bucket-Owner", account)
+	}
 	if err != nil {
 		return metastore.BlobName{}, err
 	}

@@ -3,6 +3,7 @@ package s3api
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"sluice/exchange"
@@ -69,6 +70,15 @@ func refuseForeign(h http.Header) error {
 		if h.Get(name) != "" {
 			return notImplemented("the header " + name)
 		}
+	}
+	return nil
+}
+
+// checkOwner refuses a request that expects another owner of an account's bucket, as ownerOf has
+// it.
+func checkOwner(h http.Header, name, account string) error {
+	if expected := h.Get(name); expected != "" && expected != account {
+		return refuseWith("AccessDenied", wire.CodeAccountForbidden, "the bucket has another owner than %s states", strings.ToLower(name))
 	}
 	return nil
 }

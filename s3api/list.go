@@ -70,10 +70,8 @@ func (s *Server) listObjects(x *call) error {
 	}
 	result := document.ListBucketResult{
 		Name: x.bucket, Prefix: document.Name(l.prefix), Marker: document.Name(l.after), MaxKeys: l.limit, Delimiter: document.Name(l.delimiter),
-		EncodingType: l.encoding, IsTruncated: page.Next != "", Contents: contentsOf(x.account, page, l.owner), CommonPrefixes: prefixesOf(page),
-	}
-	if l.delimiter != "" { // without one the last key is the marker
-		result.NextMarker = document.Name(page.Next)
+		EncodingType: l.encoding, IsTruncated: page.Next != "", Contents: contentsOf(x.account, page, l.owner), CommonPrefixes: prefixesOf(page.Prefixes),
+		NextMarker: document.Name(page.Next), // Amazon's is left out without a delimiter, and not by others
 	}
 	return x.writePage(page, result)
 }
@@ -101,7 +99,7 @@ func (s *Server) listObjectsV2(x *call) error {
 	return x.writePage(page, document.ListBucketResultV2{
 		Name: x.bucket, Prefix: document.Name(l.prefix), StartAfter: document.Name(start), ContinuationToken: token, NextContinuationToken: tokenOf(page.Next),
 		KeyCount: len(page.Blobs) + len(page.Prefixes), MaxKeys: l.limit, Delimiter: document.Name(l.delimiter), EncodingType: l.encoding,
-		IsTruncated: page.Next != "", Contents: contentsOf(x.account, page, l.owner), CommonPrefixes: prefixesOf(page),
+		IsTruncated: page.Next != "", Contents: contentsOf(x.account, page, l.owner), CommonPrefixes: prefixesOf(page.Prefixes),
 	})
 }
 
@@ -184,9 +182,9 @@ func contentsOf(account string, page metastore.Page, withOwner bool) []document.
 // storageClass is the only one.
 const storageClass = "STANDARD"
 
-func prefixesOf(page metastore.Page) []document.CommonPrefix {
-	list := make([]document.CommonPrefix, len(page.Prefixes))
-	for i, prefix := range page.Prefixes {
+func prefixesOf(prefixes []string) []document.CommonPrefix {
+	list := make([]document.CommonPrefix, len(prefixes))
+	for i, prefix := range prefixes {
 		list[i].Prefix = document.Name(prefix)
 	}
 	return list

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"sluice/access"
 	"sluice/blob"
@@ -270,12 +271,15 @@ func namedParts(text []byte, h http.Header) (blob.Named, error) {
 	if text := h.Get("X-Amz-Mp-Object-Size"); text != "" {
 		size, err := strconv.ParseUint(text, 10, 63)
 		if err != nil {
-			return named, refuseWith("InvalidArgument", wire.CodeBadHeader, "x-amz-mp-object-size must be a number of bytes")
+			return named, refuseWith("InvalidRequest", wire.CodeBadHeader, "x-amz-mp-object-size must be a number of bytes")
 		}
 		n := int64(size)
 		named.Totals.Bytes = &n
 	}
 	for _, p := range list {
+		if _, crc, ok := checksum.ParseETag(p.ETag); ok && p.ChecksumCRC64NVME != "" && p.ChecksumCRC64NVME != crc64Text(crc) {
+			return named, &blob.PartError{Index: p.Number - 1, Err: blob.ErrPartUnknown}
+		}
 		named.Parts = append(named.Parts, blob.NamedPart{Index: p.Number - 1, ETag: p.ETag})
 	}
 	return named, nil
@@ -287,10 +291,29 @@ func (s *Server) abortUpload(x *call) error {
 	if err != nil {
 		return err
 	}
+	if err := checkBegun(x.Request.Header, u.Created); err != nil {
+		return err
+	}
 	if err := s.blobs.Abort(x.Request.Context(), u.ID); err != nil {
 		return exchange.UploadError(err)
 	}
 	return x.writeEmpty(http.StatusNoContent)
+}
+
+// checkBegun checks the condition that an upload began at a time, which has seconds.
+func checkBegun(h http.Header, created time.Time) error {
+	text := h.Get("X-Amz-If-Match-Initiated-Time")
+	if text == "" {
+		return nil
+	}
+	when, err := http.ParseTime(text)
+	if err != nil {
+		return refuseWith("InvalidArgument", wire.CodeBadHeader, "x-amz-if-match-initiated-time must be a date of HTTP")
+	}
+	if !when.Equal(created.Truncate(time.Second)) {
+		return exchange.ErrPrecondition
+	}
+	return nil
 }
 
 // listParts lists an open upload's parts.
@@ -335,7 +358,7 @@ func (s *Server) listParts(x *call) error {
 	return x.writeXML(http.StatusOK, result)
 }
 
-// listUploads lists a bucket's open uploads in the order in which they began.
+// listUploads lists a bucket's open uploads by key, and the uploads of a key by when they began.
 func (s *Server) listUploads(x *call) error {
 	limit, err := x.number("max-uploads", mostKeys)
 	if err != nil {
@@ -348,31 +371,33 @@ func (s *Server) listUploads(x *call) error {
 	if err := x.HoldPage(limit); err != nil {
 		return err
 	}
-	prefix, after := x.query.get("prefix"), x.query.get("upload-id-marker")
-	result := document.ListMultipartUploadsResult{
-		Bucket: x.bucket, KeyMarker: document.Name(x.query.get("key-marker")), UploadIDMarker: after, Prefix: document.Name(prefix),
-		EncodingType: encoding, MaxUploads: limit,
+	q := blob.NamedUploads{
+		Account: x.account, Prefix: x.query.get("prefix"), Delimiter: x.query.get("delimiter"), Limit: limit, Bytes: exchange.PageBytes,
+		AfterName: x.query.get("key-marker"), AfterID: x.query.get("upload-id-marker"),
 	}
-	list, more, err := s.blobs.Uploads(x.Request.Context(), x.account, after, max(1, limit), exchange.PageBytes)
-	if errors.Is(err, database.ErrNotFound) {
-		return parameterError("upload-id-marker", "must be an upload's id")
+	if q.AfterName == "" {
+		q.AfterID = "" // as Amazon has it
 	}
-	if err != nil {
-		return err
-	}
-	for _, u := range list[:min(limit, len(list))] {
-		result.NextKeyMarker, result.NextUploadIDMarker = document.Name(u.Name), u.ID
-		if !strings.HasPrefix(u.Name, prefix) {
-			continue
+	var page blob.UploadPage
+	if limit > 0 {
+		if page, err = s.blobs.UploadsByName(x.Request.Context(), q); errors.Is(err, database.ErrNotFound) {
+			return parameterError("upload-id-marker", "must be an upload's id")
 		}
+		if err != nil {
+			return err
+		}
+	}
+	result := document.ListMultipartUploadsResult{
+		Bucket: x.bucket, KeyMarker: document.Name(q.AfterName), UploadIDMarker: q.AfterID, Prefix: document.Name(q.Prefix), Delimiter: document.Name(q.Delimiter),
+		EncodingType: encoding, MaxUploads: limit, IsTruncated: page.NextName != "", NextKeyMarker: document.Name(page.NextName), NextUploadIDMarker: page.NextID,
+		CommonPrefixes: prefixesOf(page.Groups),
+	}
+	for _, u := range page.Uploads {
 		result.Uploads = append(result.Uploads, document.Upload{
 			Key: document.Name(u.Name), UploadID: u.ID, Initiator: ownerOf(x.account), Owner: ownerOf(x.account), StorageClass: storageClass,
 			Initiated: document.Time{Time: u.Created},
 		})
 	}
-	if result.IsTruncated = more && limit > 0; !result.IsTruncated {
-		result.NextKeyMarker, result.NextUploadIDMarker = "", ""
-	}
-	x.SpendPage(len(result.Uploads))
+	x.SpendPage(len(page.Uploads) + len(page.Groups))
 	return x.writeXML(http.StatusOK, result)
 }

@@ -199,3 +199,52 @@ func TestUnevenPartsBesideOlderNodes(t *testing.T) {
 	older.Store(false)
 	s.begin(t, "/bucket/a")
 }
+
+// TestEmptyPart: clients that do not know an object's size send an empty one as an empty part.
+func TestEmptyPart(t *testing.T) {
+	s := newService(t)
+	id := s.begin(t, "/bucket/a")
+	s.want(t, 200, "POST", "/bucket/a?uploadId="+id, completion(named{1, s.part(t, "/bucket/a", id, 1, "")}))
+	testenv.Equal(t, s.want(t, 200, "GET", "/bucket/a", "").body, "", "the object")
+	big := strings.Repeat("x", minPart)
+	id = s.begin(t, "/bucket/b")
+	s.want(t, 200, "POST", "/bucket/b?uploadId="+id, completion(named{2, s.part(t, "/bucket/b", id, 2, big)}, named{5, s.part(t, "/bucket/b", id, 5, "")}))
+	testenv.Equal(t, s.want(t, 200, "GET", "/bucket/b", "").body == big, true, "the object has its bytes")
+}
+
+// TestUploadsAreListed lists open uploads by key, in groups and pages.
+func TestUploadsAreListed(t *testing.T) {
+	s := newService(t)
+	ids := map[string]string{}
+	for _, key := range []string{"b", "a/1", "a/2", "c"} {
+		ids[key] = s.begin(t, "/bucket/"+key)
+	}
+	again := s.begin(t, "/bucket/b")
+	type page struct {
+		IsTruncated                       bool
+		NextKeyMarker, NextUploadIDMarker string
+		Upload                            []struct {
+			Key      string
+			UploadID string `xml:"UploadId"`
+		}
+		CommonPrefixes []struct{ Prefix string }
+	}
+	var got []string
+	query := "/bucket?uploads&delimiter=/&max-uploads=2"
+	for next := query; ; {
+		body := s.want(t, 200, "GET", next, "").body
+		p := decodedAs[page](t, strings.ReplaceAll(body, "NextUploadIdMarker", "NextUploadIDMarker"))
+		for _, group := range p.CommonPrefixes {
+			got = append(got, group.Prefix)
+		}
+		for _, u := range p.Upload {
+			got = append(got, u.Key+" "+u.UploadID)
+		}
+		if !p.IsTruncated {
+			break
+		}
+		next = query + "&key-marker=" + p.NextKeyMarker + "&upload-id-marker=" + p.NextUploadIDMarker
+	}
+	testenv.Equal(t, strings.Join(got, ", "), "a/, b "+ids["b"]+", b "+again+", c "+ids["c"], "the uploads")
+	s.refused(t, 400, "InvalidArgument", "GET", "/bucket?uploads&key-marker=b&upload-id-marker=unknown", "")
+}

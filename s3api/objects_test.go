@@ -230,3 +230,31 @@ func TestForeignPages(t *testing.T) {
 		t.Errorf("a page may send %q", got)
 	}
 }
+
+// TestConditionsOfS3 checks the conditions that HTTP does not have.
+func TestConditionsOfS3(t *testing.T) {
+	s := newService(t)
+	s.want(t, 200, "PUT", "/bucket/a", "x")
+	modified := s.want(t, 200, "HEAD", "/bucket/a", "").Header.Get("Last-Modified")
+	s.refused(t, 403, "AccessDenied", "DELETE", "/bucket/a", "", "X-Amz-Expected-Bucket-Owner", "123456789012")
+	s.refused(t, 403, "AccessDenied", "PUT", "/other/b", "", "X-Amz-Copy-Source", "/bucket/a", "X-Amz-Source-Expected-Bucket-Owner", "other")
+	s.refused(t, 412, "PreconditionFailed", "DELETE", "/bucket/a", "", "X-Amz-If-Match-Size", "2")
+	s.refused(t, 412, "PreconditionFailed", "DELETE", "/bucket/a", "", "X-Amz-If-Match-Last-Modified-Time", "Thu, 01 Dec 1994 16:00:00 GMT")
+	s.refused(t, 412, "PreconditionFailed", "DELETE", "/bucket/a", "", "X-Amz-If-Match-Size", "1", "If-Match", `"other"`)
+	s.want(t, 204, "DELETE", "/bucket/a", "", "X-Amz-If-Match-Size", "1", "X-Amz-If-Match-Last-Modified-Time", modified, "If-Match", etagOf("x"),
+		"X-Amz-Expected-Bucket-Owner", "bucket")
+	id := s.begin(t, "/bucket/a")
+	s.refused(t, 412, "PreconditionFailed", "DELETE", "/bucket/a?uploadId="+id, "", "X-Amz-If-Match-Initiated-Time", "Thu, 01 Dec 1994 16:00:00 GMT")
+	s.want(t, 200, "GET", "/bucket/a?uploadId="+id, "")
+}
+
+// TestMetadataOfS3: a name that occurs several times has one value, and too much is refused.
+func TestMetadataOfS3(t *testing.T) {
+	s := newService(t)
+	r := testenv.Must(http.NewRequestWithContext(t.Context(), "PUT", s.url+"/bucket/a", strings.NewReader("x")))(t)
+	r.Header["X-Amz-Meta-Color"] = []string{"red", "blue"}
+	testenv.Equal(t, send(t, r).StatusCode, 200, "a PUT")
+	testenv.Equal(t, s.want(t, 200, "HEAD", "/bucket/a", "").Header.Get("X-Amz-Meta-Color"), "red,blue", "the metadata")
+	s.refused(t, 400, "MetadataTooLarge", "PUT", "/bucket/a", "x", "X-Amz-Meta-A", strings.Repeat("a", 2100))
+	s.refused(t, 400, "InvalidArgument", "PUT", "/bucket/a?partNumber=1", "x")
+}

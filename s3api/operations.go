@@ -70,6 +70,9 @@ func findOperation(x *call) (*operation, error) {
 	if x.query.has("versioning") && x.Request.Method != http.MethodGet {
 		return nil, notImplemented("versioning")
 	}
+	if x.level == objectLevel && x.Request.Method == http.MethodPut && x.query.has("partNumber") && !x.query.has("uploadId") {
+		return nil, parameterError("partNumber", "needs an uploadId") // it must not become the whole object
+	}
 	for i := range routes {
 		r := &routes[i]
 		if r.method == x.Request.Method && r.level == x.level && (r.parameter == "" || x.query.has(r.parameter)) {

@@ -7,6 +7,7 @@ import (
 	"sluice/exchange"
 	"sluice/exchange/headers"
 	"sluice/metastore"
+	"sluice/s3api/internal/document"
 	"sluice/wire"
 )
 
@@ -72,7 +73,7 @@ func (s *Server) deleteObject(x *call) error {
 	if isMarker(x.key) {
 		return x.writeEmpty(http.StatusNoContent)
 	}
-	precondition, err := s.writeConditions(x.Request.Header)
+	precondition, err := s.deleteConditions(x.Request.Header)
 	if err != nil {
 		return err
 	}
@@ -80,4 +81,29 @@ func (s *Server) deleteObject(x *call) error {
 		return err
 	}
 	return x.writeEmpty(http.StatusNoContent)
+}
+
+// deleteConditions returns a deletion's conditions, or nil. S3 has two more than HTTP.
+func (s *Server) deleteConditions(h http.Header) (metastore.Precondition, error) {
+	standard, err := s.writeConditions(h)
+	if err != nil {
+		return nil, err
+	}
+	special, err := deleteCondition(document.DeletedObject{
+		Size: h.Get("X-Amz-If-Match-Size"), LastModifiedTime: h.Get("X-Amz-If-Match-Last-Modified-Time"),
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case special == nil:
+		return standard, nil
+	case standard == nil:
+		return special, nil
+	}
+	return func(current *metastore.Blob) error {
+		if err := standard(current); err != nil {
+			return err
+		}
+		return special(current)
+	}, nil
 }

@@ -169,6 +169,9 @@ func codeOf(row exchange.Row, err error) string {
 	if errors.As(err, &r) {
 		return r.code
 	}
+	if errors.Is(row.Is, headers.ErrMalformedMetadata) && errors.Is(err, headers.ErrLargeMetadata) {
+		return "MetadataTooLarge"
+	}
 	for _, one := range codesOfErrors {
 		if errors.Is(row.Is, one.is) {
 			return one.code

@@ -103,10 +103,10 @@ func metadataOf(h http.Header) (headers.Metadata, error) {
 		default:
 			continue
 		}
-		if len(values) > 1 {
+		if len(values) > 1 && stored == name {
 			return "", refuseWith("InvalidArgument", wire.CodeBadHeader, "the header %s must occur once", strings.ToLower(name))
 		}
-		fields[stored] = strings.Trim(values[0], " ")
+		fields[stored] = strings.Trim(strings.Join(values, ","), " ")
 	}
 	return headers.MetadataOf(fields)
 }

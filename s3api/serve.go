@@ -45,6 +45,9 @@ func (s *Server) serve(x *call) error {
 	if err := s.permit(x); err != nil {
 		return err
 	}
+	if err := checkOwner(x.Request.Header, "X-Amz-Expected-Bucket-Owner", x.account); err != nil {
+		return err
+	}
 	if x.op.writes {
 		if err := x.AwaitPermission(); err != nil {
 			return err

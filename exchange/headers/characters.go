@@ -2,12 +2,16 @@ package headers
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
 // ErrMalformedMetadata reports a header that describes a blob and is malformed, repeated or too
 // long.
 var ErrMalformedMetadata = errors.New("malformed metadata")
+
+// ErrLargeMetadata is the ErrMalformedMetadata that is returned if there is too much of it.
+var ErrLargeMetadata = fmt.Errorf("%w: too much", ErrMalformedMetadata)
 
 func isNotPrintable(r rune) bool { return r < ' ' || r > '~' }
 

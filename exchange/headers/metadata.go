@@ -116,7 +116,7 @@ func MetadataOf(fields map[string]string) (Metadata, error) {
 	}
 	if custom > wire.MaxBlobMetaHeaders || size > wire.MaxBlobMeta {
 		return "", fmt.Errorf("%w: a blob can have at most %d headers %s*, with %d bytes of names and values in total; it has %d, with %d bytes",
-			ErrMalformedMetadata, wire.MaxBlobMetaHeaders, wire.HeaderBlobMeta, wire.MaxBlobMeta, custom, size)
+			ErrLargeMetadata, wire.MaxBlobMetaHeaders, wire.HeaderBlobMeta, wire.MaxBlobMeta, custom, size)
 	}
 	return Metadata(text.String()), nil
 }

@@ -152,6 +152,13 @@ func (d tracedDatabase) ListUploads(ctx context.Context, account, after string, 
 	return d.Database.ListUploads(ctx, account, after, limit, bytes)
 }
 
+// UploadsByName implements metastore.Uploads.
+func (d tracedDatabase) UploadsByName(ctx context.Context, q metastore.UploadsQuery) (_ []metastore.Upload, _ bool, err error) {
+	ctx, span := d.begin(ctx, "metastore.UploadsByName")
+	defer span.end(&err)
+	return d.Database.UploadsByName(ctx, q)
+}
+
 // Usage implements metastore.Usage.
 func (d tracedDatabase) Usage(ctx context.Context, owner string) (_ metastore.Used, err error) {
 	ctx, span := d.begin(ctx, "metastore.Usage")

@@ -17,6 +17,7 @@ var unevenChecks = []dbtest.Check{
 	check("uneven/unchosen", unevenUnchosen),
 	check("uneven/many", unevenMany),
 	check("uneven/refused", unevenRefused),
+	check("uneven/empty", unevenEmpty),
 	check("uneven/repeated", unevenRepeated),
 	check("uneven/garbage", unevenGarbage),
 	check("uneven/copies", unevenCopies),
@@ -216,7 +217,7 @@ func unevenRefused(p *probe) {
 	before := p.Upload("upload")
 	larger := metastore.Part{Index: 2, Size: 8}
 	for name, parts := range map[string][]metastore.Part{
-		"none": nil, "descending": {two, one}, "repeated": {one, one}, "empty": {{Index: 1}}, "negative": {{Index: -1, Size: 5}, two},
+		"none": nil, "descending": {two, one}, "repeated": {one, one}, "an empty one, which is not the last": {{Index: 1}, two}, "negative": {{Index: -1, Size: 5}, two},
 		"too large": {one, larger}, "too small": {one, {Index: 2, Size: 1}}, "more than there are": {{Size: 1}, {Index: 1, Size: 1}, {Index: 2, Size: 1}},
 	} {
 		_, err := p.Store.CompleteUneven(p.Ctx, "upload", before.Revision, parts, 1, nil)
@@ -239,6 +240,25 @@ func unevenRefused(p *probe) {
 		"an upload with a PartSize of %d was completed as one without", u.PartSize)
 	dbtest.Value(p.Store.AbortUpload(p.Ctx, "upload"))
 	p.Is(dbtest.Error(p.Store.CompleteUneven(p.Ctx, "upload", before.Revision, chosen, 1, nil)), metastore.ErrAborted, "an aborted upload")
+}
+
+// unevenEmpty completes uploads with an empty last part, alone and after another.
+func unevenEmpty(p *probe) {
+	empty := metastore.Part{Index: 4}
+	for _, before := range []int{0, 1} {
+		id := fmt.Sprint("upload", before)
+		p.beginUneven(id, id)
+		var parts []metastore.Part
+		if before > 0 {
+			parts = append(parts, p.piece(id, 2, p.Extent(2, 0, 5)))
+		}
+		p.OK(p.Store.PutPart(p.Ctx, id, empty, nil), "an empty part")
+		done := dbtest.Value(p.Store.CompleteUneven(p.Ctx, id, p.Upload(id).Revision, append(parts, empty), 0, nil))
+		b := dbtest.Value(p.Store.Blob(p.Ctx, "a", id))
+		p.Must(done.Size == int64(5*before) && b.Size == done.Size, "the blob has %d bytes", b.Size)
+		p.Must(len(p.allExtents(b.Content)) == before, "the blob has the extents %+v", p.allExtents(b.Content))
+	}
+	p.Must(len(p.Garbage()) == 0, "empty parts became garbage")
 }
 
 // unevenRepeated repeats a completion with other arguments.

@@ -1,6 +1,7 @@
 package metatest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ var uploadChecks = []dbtest.Check{
 	check("uploads/outcome", uploadOutcome),
 	check("uploads/retention", uploadRetention),
 	check("uploads/list", uploadList),
+	check("uploads/by-name", uploadsByName),
 }
 
 func uploadLife(p *probe) {
@@ -398,4 +400,58 @@ func (p *probe) uploadIDs(after string, limit int) []string {
 		ids = append(ids, u.ID)
 	}
 	return ids
+}
+
+// uploadsByName walks through uploads in the order of their names, from each place and in pages of
+// each size.
+func uploadsByName(p *probe) {
+	long := strings.Repeat("n", 600)
+	names := []string{"b", "a", "a\xff", "ab", "b", long + "b", long + "a", "b", "\x00", "a/b"}
+	for i, name := range names {
+		p.Begin(fmt.Sprintf("id%c", 'z'-i), "a", name)
+		if i%3 != 0 { // some begin simultaneously
+			p.Clock.Advance(time.Microsecond)
+		}
+	}
+	p.Begin("foreign", "b", "b")
+	dbtest.Value(p.Store.AbortUpload(p.Ctx, p.Begin("ended", "a", "b").ID))
+	all := p.byName(metastore.UploadsQuery{Limit: 100})
+	p.Must(len(all) == len(names) && slices.IsSortedFunc(all, compareUploads), "the uploads by name are %+v", all)
+	for i, u := range all {
+		p.Equal(u, p.Upload(u.ID), "listed upload")
+		for limit := 1; limit <= len(all); limit++ {
+			got := p.byName(metastore.UploadsQuery{AfterName: u.Name, AfterID: u.ID, Limit: limit})
+			p.Equal(got, slices.Clone(all[i+1:min(i+1+limit, len(all))]), "uploads after %q in pages of %d", u.ID, limit)
+		}
+		from := p.byName(metastore.UploadsQuery{From: u.Name, Limit: 100})
+		p.Must(len(from) > 0 && from[0].Name == u.Name, "uploads from %q on are %+v", u.Name, from)
+		for _, later := range p.byName(metastore.UploadsQuery{AfterName: u.Name, Limit: 100}) {
+			p.Must(later.Name > u.Name, "%q is after %q", later.Name, u.Name)
+		}
+	}
+	p.Equal(p.byName(metastore.UploadsQuery{From: "b", AfterName: "a", Limit: 100}), p.byName(metastore.UploadsQuery{From: "b", Limit: 100}), "uploads from a place before From")
+	p.Equal(p.byName(metastore.UploadsQuery{AfterName: "b", AfterID: "ended", Limit: 1})[0].Name, long+"a", "the upload after one that has ended")
+	for _, id := range []string{"unknown", "foreign"} {
+		_, _, err := p.Store.UploadsByName(p.Ctx, metastore.UploadsQuery{Account: "a", AfterName: "b", AfterID: id, Limit: 1})
+		p.Is(err, database.ErrNotFound, "uploads after %s", id)
+	}
+	list, more, err := p.Store.UploadsByName(p.Ctx, metastore.UploadsQuery{Account: "a", Limit: 100, Bytes: 1})
+	p.OK(err, "list")
+	p.Must(len(list) == 1 && more, "%d uploads in a byte; more is %v", len(list), more)
+}
+
+func compareUploads(a, b metastore.Upload) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+}
+
+// byName returns a page, and checks whether more follow it.
+func (p *probe) byName(q metastore.UploadsQuery) []metastore.Upload {
+	q.Account = "a"
+	list, more, err := p.Store.UploadsByName(p.Ctx, q)
+	p.OK(err, "list by name")
+	q.Limit = 100
+	all, _, err := p.Store.UploadsByName(p.Ctx, q)
+	p.OK(err, "list all by name")
+	p.Must(more == (len(all) > len(list)), "%d of %d uploads: more is %v", len(list), len(all), more)
+	return slices.Clip(slices.Clone(list))
 }

@@ -4,8 +4,10 @@
 package checksums
 
 import (
+	"crypto/md5"
 	"crypto/sha1"
 	"crypto/sha256"
+	"crypto/sha512"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
@@ -13,6 +15,9 @@ import (
 	"hash/crc32"
 	"strconv"
 	"strings"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/zeebo/xxh3"
 
 	"sluice/checksum"
 )
@@ -28,10 +33,17 @@ const (
 	CRC64NVME Algorithm = "CRC64NVME"
 	SHA1      Algorithm = "SHA1"
 	SHA256    Algorithm = "SHA256"
+	SHA512    Algorithm = "SHA512"
+	MD5       Algorithm = "MD5"
+	XXHash64  Algorithm = "XXHASH64"
+	XXHash3   Algorithm = "XXHASH3" // with a seed of 0 and 64 bits
+	XXHash128 Algorithm = "XXHASH128"
 )
 
 // Algorithms returns all algorithms.
-func Algorithms() []Algorithm { return []Algorithm{CRC32, CRC32C, CRC64NVME, SHA1, SHA256} }
+func Algorithms() []Algorithm {
+	return []Algorithm{CRC32, CRC32C, CRC64NVME, SHA1, SHA256, SHA512, MD5, XXHash64, XXHash3, XXHash128}
+}
 
 // ParseAlgorithm returns the algorithm with this name, in any case. The error wraps
 // ErrInvalidRequest.
@@ -41,7 +53,7 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 			return a, nil
 		}
 	}
-	return "", fmt.Errorf("%w: the checksum algorithm must be one of CRC32, CRC32C, CRC64NVME, SHA1 and SHA256", ErrInvalidRequest)
+	return "", fmt.Errorf("%w: the checksum algorithm must be one of %v", ErrInvalidRequest, Algorithms())
 }
 
 // headerPrefix begins the name of every header with a checksum.
@@ -83,6 +95,16 @@ func (a Algorithm) New() hash.Hash {
 		return sha1.New()
 	case SHA256:
 		return sha256.New()
+	case SHA512:
+		return sha512.New()
+	case MD5:
+		return md5.New()
+	case XXHash64:
+		return xxhash.New()
+	case XXHash3:
+		return xxh3.New()
+	case XXHash128:
+		return wide{xxh3.New()}
 	}
 	panic(fmt.Sprintf("checksums: there is no algorithm %q", string(a)))
 }
@@ -92,6 +114,18 @@ type bigEndian struct{ hash.Hash64 }
 
 // Sum implements hash.Hash.
 func (b bigEndian) Sum(p []byte) []byte { return binary.BigEndian.AppendUint64(p, b.Sum64()) }
+
+// wide is XXH3 with 128 bits.
+type wide struct{ *xxh3.Hasher }
+
+// Size implements hash.Hash.
+func (wide) Size() int { return 16 }
+
+// Sum implements hash.Hash.
+func (w wide) Sum(p []byte) []byte {
+	sum := w.Sum128().Bytes()
+	return append(p, sum[:]...)
+}
 
 // Value is a checksum. The zero Value is none.
 type Value struct {

@@ -25,6 +25,12 @@ var known = map[Algorithm]string{
 	CRC64NVME: "rosUhgp5mIg=",                                 // 0xae8b14860a799888
 	SHA1:      "98O8HYCOBHMq32eZZczDTKeuNEE=",                 // sha1sum
 	SHA256:    "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=", // sha256sum
+	// sha512sum
+	SHA512:    "2eZ2LdHI6vbWGzxhkvxAjU1tXxF20MKRabwk5xw/J0rSf81YEbMT1oH35V7ALXPUmclUVba1u1A6z1dPuo/+hQ==",
+	MD5:       "JfnnlDI7RTiF9RgfG2JNCw==", // md5sum
+	XXHash64:  "jLhB20DmroM=",             // xxhsum -H1
+	XXHash3:   "ctyxi2ehff8=",             // xxhsum -H3
+	XXHash128: "MxGUd+3l3NXpcWQnaB1YYA==", // xxhsum -H2
 }
 
 // TestAlgorithms compares each algorithm with values that other programs computed.
@@ -39,7 +45,7 @@ func TestAlgorithms(t *testing.T) {
 		testenv.Equal(t, parsed, a, "the algorithm named in lower case")
 		testenv.Equal(t, a.Header(), "x-amz-checksum-"+strings.ToLower(string(a)), "the header")
 	}
-	for _, name := range []string{"", "MD5", "CRC64", "CRC32 "} {
+	for _, name := range []string{"", "MD4", "CRC64", "CRC32 "} {
 		testenv.Is(t, testenv.Error(ParseAlgorithm(name)), ErrInvalidRequest, "algorithm %q", name)
 	}
 	testenv.Equal(t, Algorithm("").Size(), 0, "the size of none")

@@ -29,7 +29,7 @@ const MostDeletes = 1000
 // CompletedPart is a part that a client wants in the object.
 type CompletedPart struct {
 	Number int    // 1 to MostParts
-	ETag   string // without quotes; may be empty
+	ETag   string // without quotes
 	Checksums
 }
 
@@ -53,7 +53,7 @@ func DecodeComplete(body []byte) ([]CompletedPart, error) {
 	parts := make([]CompletedPart, 0, len(sent.Parts))
 	for _, part := range sent.Parts {
 		text, numberErr := only("PartNumber", part.Number)
-		etag, etagErr := optional("ETag", part.ETag)
+		etag, etagErr := only("ETag", part.ETag)
 		number, rangeErr := partNumber(text)
 		if err := errors.Join(numberErr, etagErr, rangeErr); err != nil {
 			return nil, err

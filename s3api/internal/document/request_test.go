@@ -86,9 +86,10 @@ func TestDecodeComplete(t *testing.T) {
 	}{
 		{"one", good, []CompletedPart{{Number: 1, ETag: "e"}}},
 		{"quotes", part(`<ETag>&quot;e&quot;</ETag><PartNumber>2</PartNumber>`), []CompletedPart{{Number: 2, ETag: "e"}}},
-		{"no ETag", part(`<PartNumber>10000</PartNumber>`), []CompletedPart{{Number: 10000}}},
+		{"no ETag", part(`<PartNumber>10000</PartNumber>`), nil},
+		{"the last number", part(`<PartNumber>10000</PartNumber><ETag>e</ETag>`), []CompletedPart{{Number: 10000, ETag: "e"}}},
 		{"checksum", part(`<PartNumber>1</PartNumber><ETag>e</ETag><ChecksumCRC32C>c</ChecksumCRC32C>`), []CompletedPart{{1, "e", Checksums{ChecksumCRC32C: "c"}}}},
-		{"in another order", part(`<PartNumber>2</PartNumber>`) + good, []CompletedPart{{Number: 2}, {Number: 1, ETag: "e"}}},
+		{"in another order", part(`<PartNumber>2</PartNumber><ETag>f</ETag>`) + good, []CompletedPart{{Number: 2, ETag: "f"}, {Number: 1, ETag: "e"}}},
 		{"none", "", nil},
 		{"no number", part(`<ETag>e</ETag>`), nil},
 		{"number 0", part(`<PartNumber>0</PartNumber>`), nil},

@@ -41,8 +41,8 @@ func checkParts(parts []metastore.Part) (size int64, err error) {
 		return 0, fmt.Errorf("sqlstore: %d parts are chosen, not 1 to %d", len(parts), metastore.MaxUnevenParts)
 	}
 	last := -1
-	for _, p := range parts {
-		if p.Index <= last || p.Size < 1 {
+	for i, p := range parts {
+		if p.Index <= last || p.Size < 0 || p.Size == 0 && i < len(parts)-1 {
 			return 0, fmt.Errorf("sqlstore: part %d of %d bytes cannot follow part %d", p.Index, p.Size, last)
 		}
 		last = p.Index

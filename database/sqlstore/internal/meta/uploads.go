@@ -3,6 +3,7 @@ package meta
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
@@ -320,24 +321,71 @@ func (s *Metastore) ListUploads(ctx context.Context, account, after string, limi
 	return list, more, nil
 }
 
+// UploadsByName implements metastore.Uploads. It returns ErrNotFound if AfterID belongs to another
+// account.
+func (s *Metastore) UploadsByName(ctx context.Context, q metastore.UploadsQuery) (list []metastore.Upload, more bool, err error) {
+	err = s.snapshotList(ctx, func(t tx) (err error) {
+		list, more, err = t.uploadsByName(q)
+		return err
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return list, more, nil
+}
+
+// nameHead is how many bytes of a name are in the index on open uploads: engines limit an index's
+// entries.
+const nameHead = 512
+
+func (t tx) uploadsByName(q metastore.UploadsQuery) ([]metastore.Upload, bool, error) {
+	// Before the first upload with the name From: no id is less than the empty one.
+	name, created, id := []byte(q.From), int64(math.MinInt64), []byte{}
+	if q.AfterName >= q.From && q.AfterName != "" {
+		name, created = []byte(q.AfterName), math.MaxInt64
+		if q.AfterID != "" {
+			u, err := t.uploadOf(q.Account, q.AfterID)
+			if err != nil {
+				return nil, false, err
+			}
+			created, id = u.Created.UnixMicro(), []byte(q.AfterID)
+		}
+	}
+	return t.uploadPage(engine.NewBound(q.Limit, q.Bytes),
+		`FROM uploads WHERE account = $1 AND state = 0 AND substr(name, 1, 512) >= $2 AND (name, created, id) > ($3, $4, $5)`,
+		`substr(name, 1, 512), name, created, id`,
+		engine.Args{[]byte(q.Account), name[:min(nameHead, len(name))], name, created, id})
+}
+
+// uploadOf returns an account's upload, or ErrNotFound.
+func (t tx) uploadOf(account, id string) (metastore.Upload, error) {
+	u, err := t.upload(id)
+	if err == nil && u.Account != account {
+		err = fmt.Errorf("upload: %w", database.ErrNotFound)
+	}
+	return u, err
+}
+
 func (t tx) openUploads(account, after string, left engine.Bound) ([]metastore.Upload, bool, error) {
 	// Before the first upload: no id is less than the empty one.
-	created, behind := int64(-1<<63), []byte{}
+	created, behind := int64(math.MinInt64), []byte{}
 	if after != "" {
-		u, err := t.upload(after)
+		u, err := t.uploadOf(account, after)
 		if err != nil {
 			return nil, false, err
 		}
-		if u.Account != account {
-			return nil, false, fmt.Errorf("upload: %w", database.ErrNotFound)
-		}
 		created, behind = u.Created.UnixMicro(), []byte(after)
 	}
+	return t.uploadPage(left, `FROM uploads WHERE account = $1 AND state = 0 AND (created, id) > ($2, $3)`, `created, id`,
+		engine.Args{[]byte(account), created, behind})
+}
+
+// uploadPage returns a page of the uploads that from selects, in its order.
+func (t tx) uploadPage(left engine.Bound, from, order string, in engine.Args) ([]metastore.Upload, bool, error) {
 	var r uploadRow
 	rows, more, err := engine.CollectPage(t.Tx, left, uploadColumns,
 		fmt.Sprintf(`length(name) + length(content_type) + COALESCE(length(metadata), 0) + %d`, entryCharge),
-		`FROM uploads WHERE account = $1 AND state = 0 AND (created, id) > ($2, $3)`, `created, id`,
-		engine.Args{[]byte(account), created, behind}, r.fields(), &r,
+		from, order, in, r.fields(), &r,
 		func(r *uploadRow) int64 { return int64(len(r.Name)+len(r.ContentType)+len(r.Metadata)) + entryCharge })
 	list := make([]metastore.Upload, len(rows))
 	for i := range rows {
