@@ -35,6 +35,9 @@ func (c *Caller) Limits() keys.Limits { return c.key.Limits }
 // AllAccounts reports whether the key is valid for all accounts.
 func (c *Caller) AllAccounts() bool { return c.key.Accounts == nil }
 
+// Accounts returns the accounts for which the key is valid, sorted; nil stands for all.
+func (c *Caller) Accounts() []string { return slices.Clone(c.key.Accounts) }
+
 // Has reports whether the key has the scope, for any accounts.
 func (c *Caller) Has(scope Scope) bool {
 	return slices.Contains(c.key.Scopes, string(scope)) || slices.Contains(c.key.Scopes, string(ScopeAdmin))

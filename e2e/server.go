@@ -29,7 +29,7 @@ import (
 const Patience = 60 * time.Second
 
 // readyLine matches the line that serve prints on standard output when it is ready.
-var readyLine = regexp.MustCompile(`^sluice (\S+) listening on (https?://\S+) \(data in (.+)\)$`)
+var readyLine = regexp.MustCompile(`^sluice (\S+) listening on (https?://\S+) \(data in (.+?)(?:; S3 on (https?://\S+))?\)$`)
 
 // Server is a running sluice.
 type Server struct {
@@ -41,6 +41,7 @@ type Server struct {
 	Scheme  string // of url
 	Host    string // host:port of url
 	Base    string // path of url, empty without --base-path
+	S3      string // base URL for S3's clients; empty if S3 is not served
 	Key     string // API key that is sent with each request, if not empty
 	Proxied bool   // reached through a proxy, which refuses some requests itself
 	Client  *http.Client
@@ -87,6 +88,9 @@ func Start(t testing.TB, o Options) *Server {
 func (s *Server) Launch() {
 	s.T.Helper()
 	line := slices.Concat(s.Options.Wrapper, []string{cmp.Or(s.Options.Binary, Sluice), "serve", "--addr", s.Options.Addr, "--data", s.Data}, s.Options.Flags)
+	if s.Options.Binary == "" && !slices.Contains(s.Options.Flags, "--s3-addr") {
+		line = append(line, "--s3-addr", "off") // the default is one port for all servers
+	}
 	if s.Options.Certs != nil {
 		line = append(line, s.Options.Certs.Flags()...)
 	}
@@ -147,7 +151,7 @@ func (s *Server) ready(line string) {
 	}
 	address, err := url.Parse(found[2])
 	testenv.OK(s.T, err)
-	s.URL = found[2]
+	s.URL, s.S3 = found[2], found[4]
 	s.Scheme, s.Host, s.Base = address.Scheme, address.Host, address.Path
 	s.Client = Client
 	if s.Options.Certs != nil {

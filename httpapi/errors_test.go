@@ -31,7 +31,7 @@ var notForClients = []string{
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidName",
 	"database.ErrNotFound", "database.ErrExpired", "database.ErrNewer", "database.ErrOlder", "database.ErrClock",
 	"access/keys.ErrGroupLimits", "access.ErrInvalidKey", "access.ErrInvalidLimit", // in the commands key and group
-	"paychan.ErrUncollected",
+	"paychan.ErrUncollected", "metastore.ErrNameHasBlobs", "metastore.ErrTooManyAliases",
 }
 
 func TestEverySentinelHasAStatus(t *testing.T) {

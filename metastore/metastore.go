@@ -65,6 +65,7 @@ const (
 type Store interface {
 	Blobs
 	Accounts
+	Aliases
 	Uploads
 	Usage
 	Garbage

@@ -2,7 +2,6 @@ package s3api
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,11 +15,14 @@ import (
 // mostBuckets bounds a list of buckets.
 const mostBuckets = 1000
 
-// listBuckets lists the accounts that have blobs and that the caller may read, by their names and
-// aliases.
+// listBuckets lists the accounts that have blobs and that the caller may read or write, by their
+// names and aliases, ordered by account.
 func (s *Server) listBuckets(x *call) error {
-	if err := s.permitListing(x); err != nil {
-		return err
+	if s.keys != nil && x.Caller == nil {
+		if err := x.credentialError(); err != nil {
+			return err
+		}
+		return exchange.ErrNoCredential // who may read a blob need not know the accounts
 	}
 	limit, err := x.number("max-buckets", mostBuckets)
 	switch {
@@ -32,75 +34,78 @@ func (s *Server) listBuckets(x *call) error {
 	if err := x.HoldPage(limit); err != nil {
 		return err
 	}
-	result := document.ListAllMyBucketsResult{Owner: ownerOf(callerName(x)), Prefix: x.query.get("prefix")}
-	after := x.query.get("continuation-token")
+	prefix, after := x.query.get("prefix"), x.query.get("continuation-token")
+	result := document.ListAllMyBucketsResult{Owner: ownerOf(callerName(x)), Prefix: prefix}
 	for {
-		accounts, err := s.blobs.Accounts(x.Request.Context(), after, limit)
+		accounts, err := s.accounts(x, after, limit)
 		if err != nil {
 			return err
 		}
-		for _, one := range accounts {
-			after = one.Account
-			if !s.mayList(x, one.Account) {
-				continue
-			}
-			names, err := s.namesOf(x, one.Account)
-			if err != nil {
-				return err
-			}
-			for _, name := range names {
-				if strings.HasPrefix(name, result.Prefix) {
+		for _, account := range accounts {
+			after = account
+			for _, name := range s.namesOf(account) {
+				if strings.HasPrefix(name, prefix) {
 					result.Buckets = append(result.Buckets, document.Bucket{Name: name, CreationDate: document.Time{Time: time.Unix(0, 0)}, BucketRegion: region})
 				}
 			}
+			if len(result.Buckets) >= limit { // more by what aliases the account has
+				result.ContinuationToken = after
+				break
+			}
 		}
-		switch {
-		case len(accounts) < limit:
-			x.SpendPage(len(result.Buckets))
-			return x.writeXML(http.StatusOK, result)
-		case len(result.Buckets) >= limit:
-			result.ContinuationToken = after
+		if result.ContinuationToken != "" || len(accounts) < limit {
 			x.SpendPage(len(result.Buckets))
 			return x.writeXML(http.StatusOK, result)
 		}
 	}
+}
+
+// accounts returns up to limit accounts that have blobs, behind one, that the caller may read or
+// write: all, or those that the caller's key names.
+func (s *Server) accounts(x *call, after string, limit int) (names []string, err error) {
+	if x.Caller != nil && !x.Caller.AllAccounts() {
+		for _, account := range x.Caller.Accounts() {
+			if account <= after || len(names) == limit || !mayUse(x.Caller, account) {
+				continue
+			}
+			page, err := s.blobs.List(x.Request.Context(), metastore.ListQuery{Account: account, Limit: 1})
+			if err != nil {
+				return nil, err
+			}
+			if len(page.Blobs) > 0 {
+				names = append(names, account)
+			}
+		}
+		return names, nil
+	}
+	if x.Caller != nil && !mayUse(x.Caller, "") {
+		return nil, nil
+	}
+	list, err := s.blobs.Accounts(x.Request.Context(), after, limit)
+	for _, one := range list {
+		names = append(names, one.Account)
+	}
+	return names, err
+}
+
+// mayUse reports whether a key is for reading or writing an account.
+func mayUse(caller *access.Caller, account string) bool {
+	return caller.Allows(access.ScopeRead, account) == nil || caller.Allows(access.ScopeWrite, account) == nil
 }
 
 // region is the region of every bucket. Any other is accepted in signatures.
 const region = "us-east-1"
 
-// permitListing requires a key: who may read a blob need not know of the accounts.
-func (s *Server) permitListing(x *call) error {
-	if s.keys == nil {
-		return nil
+// namesOf returns an account's buckets: its own name if no other account has it as alias, and its
+// aliases.
+func (s *Server) namesOf(account string) (names []string) {
+	if own, err := s.accountOf(account); err == nil && own == account {
+		names = append(names, account)
 	}
-	if x.Caller == nil {
-		return exchange.ErrNoCredential
+	if s.aliases != nil {
+		names = append(names, s.aliases.Of(account)...)
 	}
-	return nil
-}
-
-// mayList reports whether the caller's list of buckets has the account.
-func (s *Server) mayList(x *call, account string) bool {
-	if x.Local {
-		return true
-	}
-	return slices.ContainsFunc([]access.Scope{access.ScopeRead, access.ScopeWrite}, func(scope access.Scope) bool {
-		return x.Caller.Allows(scope, account) == nil
-	})
-}
-
-// namesOf returns an account's buckets: its own name if a bucket can have it, and its aliases.
-func (s *Server) namesOf(x *call, account string) ([]string, error) {
-	names, err := s.aliases(x.Request.Context(), account)
-	if err != nil {
-		return nil, err
-	}
-	own, err := s.accountOf(x, account)
-	if err == nil && own == account { // and not another account's alias
-		names = append([]string{account}, names...)
-	}
-	return names, nil
+	return names
 }
 
 // callerName returns who the caller is for a list's owner.

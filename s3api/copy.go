@@ -40,7 +40,7 @@ func (s *Server) copySource(x *call) (metastore.BlobName, error) {
 	if err := checkKey(key); err != nil {
 		return metastore.BlobName{}, err
 	}
-	account, err := s.accountOf(x, bucket)
+	account, err := s.accountOf(bucket)
 	if err == nil {
 		err = checkOwner(x.Request.Header, "X-Amz-Source-Expected-Bucket-Owner", account)
 	}

@@ -100,15 +100,16 @@ func (s *Server) findAccount(x *call) (err error) {
 	if x.level == serviceLevel {
 		return nil
 	}
-	x.account, err = s.accountOf(x, x.bucket)
+	x.account, err = s.accountOf(x.bucket)
 	return err
 }
 
 // accountOf returns a bucket's account: the one that it is an alias for, or the one that it names.
-func (s *Server) accountOf(x *call, bucket string) (string, error) {
-	account, err := s.alias(x.Request.Context(), bucket)
-	if err != nil || account != "" {
-		return account, err
+func (s *Server) accountOf(bucket string) (string, error) {
+	if s.aliases != nil {
+		if account := s.aliases.Account(bucket); account != "" {
+			return account, nil
+		}
 	}
 	return blob.ParseAccount(bucket)
 }

@@ -5,8 +5,6 @@
 package s3api
 
 import (
-	"context"
-
 	"sluice/access"
 	"sluice/blob"
 	"sluice/exchange"
@@ -27,11 +25,7 @@ type Config struct {
 	// whether one runs that does not know uneven parts. While there is one, what needs them is
 	// refused. nil: there is none.
 	OlderNodes, EvenNodes func() bool
-	// Alias returns the account for a bucket's name if it is an alias, or "". nil: there are no
-	// aliases.
-	Alias func(ctx context.Context, bucket string) (account string, err error)
-	// Aliases returns the aliases of an account's buckets. nil: there are none.
-	Aliases func(ctx context.Context, account string) ([]string, error)
+	Aliases               *blob.Aliases // of buckets; nil: there are none
 }
 
 // Server is an http.Handler that implements the interface.
@@ -45,8 +39,7 @@ type Server struct {
 	unsigned   bool
 	olderNodes func() bool
 	evenNodes  func() bool
-	alias      func(ctx context.Context, bucket string) (account string, err error)
-	aliases    func(ctx context.Context, account string) ([]string, error)
+	aliases    *blob.Aliases // nil: there are none
 	door       exchange.Door
 }
 
@@ -54,7 +47,7 @@ type Server struct {
 func New(c Config) *Server {
 	s := &Server{
 		Service: c.Exchanges, blobs: c.Blobs, keys: c.Keys, reads: c.Reads, domain: c.Domain, unsigned: c.UnsignedPayload,
-		olderNodes: c.OlderNodes, evenNodes: c.EvenNodes, alias: c.Alias, aliases: c.Aliases,
+		olderNodes: c.OlderNodes, evenNodes: c.EvenNodes, aliases: c.Aliases,
 	}
 	s.door = exchange.Door{Errors: errorTable, Refuse: refuse, Exposed: exposed, Host: s.isBucketHost}
 	if s.olderNodes == nil {
@@ -62,12 +55,6 @@ func New(c Config) *Server {
 	}
 	if s.evenNodes == nil {
 		s.evenNodes = func() bool { return false }
-	}
-	if s.alias == nil {
-		s.alias = func(context.Context, string) (string, error) { return "", nil }
-	}
-	if s.aliases == nil {
-		s.aliases = func(context.Context, string) ([]string, error) { return nil, nil }
 	}
 	return s
 }

@@ -76,11 +76,11 @@ func (s firstScreen) seedResult() string {
 }
 
 // s3Lines returns three lines after which S3 tools use this instance. Any credentials are accepted,
-// but most tools want some.
+// but most tools want some. Versions of aws before 2.13 do not know AWS_ENDPOINT_URL.
 func (s firstScreen) s3Lines() []string {
 	return []string{
-		"export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any",
-		"alias aws='aws --endpoint-url " + s.s3 + "'",
+		"export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_ENDPOINT_URL=" + s.s3,
+		"aws() { command aws --endpoint-url " + s.s3 + ` "$@"; }`,
 		"export RCLONE_S3_PROVIDER=Other RCLONE_S3_ENDPOINT=" + s.s3,
 	}
 }

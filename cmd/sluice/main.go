@@ -45,6 +45,7 @@ type commands struct {
 	Config      configCommand     `cmd:"" group:"Running a server:" help:"Check and print the configuration of serve."`
 	Key         keyCommand        `cmd:"" group:"Running a server:" help:"Create, list, show, change and revoke API keys."`
 	Group       groupCommand      `cmd:"" group:"Running a server:" help:"Show and change the limits of groups of API keys."`
+	Bucket      bucketCommand     `cmd:"" group:"Running a server:" help:"Make, list and remove aliases for the buckets of S3's clients."`
 	Audit       auditCommand      `cmd:"" group:"Running a server:" help:"Check the ledgers of payment channels and sessions."`
 	Reset       resetCommand      `cmd:"" group:"Running a server:" help:"Delete everything in the data folder of a local instance."`
 	Clone       cloneCommand      `cmd:"" group:"Running a server:" help:"Copy an instance, for example from a folder to PostgreSQL and an object store."`

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -105,10 +104,10 @@ func (c *serveCommand) printStart(console *console, n *node.Node, config node.Co
 		first := firstScreen{version: version(), url: n.URL(), s3: n.S3URL(), data: data, console: config.Console, ephemeral: c.configuration.ephemeral, seed: config.Seed, seeded: n.Seeded()}
 		return first.print(console.out)
 	}
-	text := fmt.Sprintf("sluice %s listening on %s (data in %s)\n", version(), n.URL(), config.Location.Data)
+	where := "data in " + config.Location.Data
 	if url := n.S3URL(); url != "" {
-		text += fmt.Sprintf("S3 on %s\n", url)
+		where += "; S3 on " + url
 	}
-	_, err := io.WriteString(console.out, text)
+	_, err := fmt.Fprintf(console.out, "sluice %s listening on %s (%s)\n", version(), n.URL(), where)
 	return err
 }

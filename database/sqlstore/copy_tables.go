@@ -45,6 +45,8 @@ var copied = []table{
 	{name: "key_groups", key: []string{"name"}, rest: strings.Split(limitNames, ", ")},
 	{name: "api_keys", key: []string{"id"}, rest: []string{"hash", "label", "scopes", "accounts", "key_group", "created", "expires", "revoked", "s3_secret"}},
 	{name: "keys_version", key: []string{"version"}},
+	{name: "aliases", key: []string{"name"}, rest: []string{"account"}},
+	{name: "aliases_version", key: []string{"version"}},
 	{name: "usage", key: []string{"owner", "id"}, rest: strings.Split(usage.Columns, ", ")},
 	{name: "usage_sums", key: []string{"owner"}, rest: strings.Split(usage.SummedColumns, ", ")},
 	// The last one, because triggers change it when rows are deleted from the others.

@@ -48,6 +48,7 @@ type Node struct {
 	collector   *collect.Collector // nil without a chain
 	returns     *metering.Returns
 	keys        *access.Authenticator // nil for a local instance
+	aliases     *blob.Aliases         // of S3's buckets
 	s3Secrets   *sealed.Box           // nil: keys have no S3 secrets
 	api         *httpapi.Server
 	limiter     *access.Limiter // of keys and addresses
@@ -274,6 +275,7 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 	}
 	tasks.Go(func() { makeReturns(ctx) })
 	tasks.Go(func() { n.api.Record(ctx) })
+	tasks.Go(func() { n.aliases.Run(ctx, func(err error) { report("watch aliases", err) }) })
 	if n.keys != nil {
 		tasks.Go(func() { n.keys.Run(ctx, func(err error) { report("watch keys", err) }) })
 	}

@@ -18,6 +18,7 @@ func (n *Node) newS3() *s3api.Server {
 		Domain:     n.config.S3Domain,
 		OlderNodes: n.members.olderNodes,
 		EvenNodes:  n.members.evenNodes,
+		Aliases:    n.aliases,
 
 		UnsignedPayload: n.config.S3Unsigned,
 	})

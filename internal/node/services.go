@@ -27,6 +27,9 @@ import (
 func (n *Node) openServices(ctx context.Context) (err error) {
 	c := &n.config
 	n.blobs = n.newBlobs()
+	if n.aliases, err = blob.LoadAliases(ctx, n.stores.Meta); err != nil {
+		return err
+	}
 	n.census = newCensus(n.stores.Meta.Census)
 	if c.Profile == Hosted {
 		if err := recordHosted(ctx, n.stores.Meta); err != nil {

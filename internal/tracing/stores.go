@@ -96,6 +96,34 @@ func (d tracedDatabase) TotalStored(ctx context.Context) (_ int64, _ int64, err 
 	return d.Database.TotalStored(ctx)
 }
 
+// SetAlias implements metastore.Aliases.
+func (d tracedDatabase) SetAlias(ctx context.Context, a metastore.Alias) (err error) {
+	ctx, span := d.begin(ctx, "metastore.SetAlias")
+	defer span.end(&err)
+	return d.Database.SetAlias(ctx, a)
+}
+
+// DeleteAlias implements metastore.Aliases.
+func (d tracedDatabase) DeleteAlias(ctx context.Context, name string) (err error) {
+	ctx, span := d.begin(ctx, "metastore.DeleteAlias")
+	defer span.end(&err)
+	return d.Database.DeleteAlias(ctx, name)
+}
+
+// ListAliases implements metastore.Aliases.
+func (d tracedDatabase) ListAliases(ctx context.Context) (_ []metastore.Alias, err error) {
+	ctx, span := d.begin(ctx, "metastore.ListAliases")
+	defer span.end(&err)
+	return d.Database.ListAliases(ctx)
+}
+
+// AliasesVersion implements metastore.Aliases.
+func (d tracedDatabase) AliasesVersion(ctx context.Context) (_ int64, err error) {
+	ctx, span := d.begin(ctx, "metastore.AliasesVersion")
+	defer span.end(&err)
+	return d.Database.AliasesVersion(ctx)
+}
+
 // BeginUpload implements metastore.Uploads.
 func (d tracedDatabase) BeginUpload(ctx context.Context, u metastore.Upload) (_ metastore.Upload, err error) {
 	ctx, span := d.begin(ctx, "metastore.BeginUpload")

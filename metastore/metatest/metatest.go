@@ -11,7 +11,7 @@ import (
 // Checks returns all checks.
 func Checks() []dbtest.Check {
 	return slices.Concat(
-		blobChecks, openBlobChecks, copyChecks, moveChecks, copyRaceChecks, nameChecks, listChecks, uploadChecks, uploadRaceChecks, unevenChecks,
+		blobChecks, openBlobChecks, copyChecks, moveChecks, copyRaceChecks, nameChecks, listChecks, uploadChecks, uploadRaceChecks, unevenChecks, aliasChecks,
 		usageChecks, usageRaceChecks, accountChecks, garbageChecks, purgeChecks, historyChecks(),
 	)
 }

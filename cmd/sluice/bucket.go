@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"sluice/blob"
+	"sluice/database"
+	"sluice/database/whole"
+	"sluice/internal/terminal"
+	"sluice/metastore"
+	"sluice/s3api"
+)
+
+// bucketCommand manages the aliases of S3's buckets, also while nodes run. Nodes apply a change
+// within seconds.
+type bucketCommand struct {
+	Alias  bucketAlias  `cmd:"" help:"Make a bucket's name an alias for an account."`
+	List   bucketList   `cmd:"" aliases:"ls" help:"List all aliases."`
+	Remove bucketRemove `cmd:"" aliases:"rm" help:"Remove an alias. The account's blobs remain."`
+}
+
+type bucketAlias struct {
+	keyFlags
+
+	Name    string `arg:"" placeholder:"NAME" help:"Name of the bucket."`
+	Account string `arg:"" placeholder:"ACCOUNT" help:"Account with the blobs."`
+}
+
+// Validate reports all errors.
+func (c *bucketAlias) Validate() error {
+	_, err := blob.ParseAccount(c.Account)
+	return errors.Join(s3api.CheckBucket(c.Name), err)
+}
+
+// Help returns examples.
+func (bucketAlias) Help() string { return examples("sluice bucket alias photos 0x1") }
+
+// Run stores the alias. It refuses one for which an account has blobs: they would be hidden from
+// S3's clients.
+func (c *bucketAlias) Run(ctx context.Context, console *console) error {
+	account, err := blob.ParseAccount(c.Account)
+	if err != nil {
+		return err
+	}
+	return c.withKeys(ctx, true, func(ctx context.Context, store whole.Database) error {
+		switch err := store.SetAlias(ctx, metastore.Alias{Name: c.Name, Account: account}); {
+		case errors.Is(err, database.ErrExists):
+			return fmt.Errorf("%s is an alias for another account: sluice bucket list shows it, sluice bucket remove removes it", c.Name)
+		case errors.Is(err, metastore.ErrNameHasBlobs):
+			return fmt.Errorf("there is an account %s that has blobs, which S3's clients reach by its name: choose another alias", c.Name)
+		case errors.Is(err, metastore.ErrTooManyAliases):
+			return fmt.Errorf("there are %d aliases, the most that an instance can have", metastore.MaxAliases)
+		case err != nil:
+			return err
+		}
+		if c.JSON {
+			return terminal.WriteJSON(console.out, printedAlias{c.Name, account})
+		}
+		return c.remark(console, fmt.Sprintf("The bucket %s has the blobs of the account %s.", c.Name, terminal.Name(account)))
+	})
+}
+
+// printedAlias is an alias in JSON.
+type printedAlias struct {
+	Bucket  string `json:"bucket"`
+	Account string `json:"account"`
+}
+
+type bucketList struct{ keyFlags }
+
+// Help returns examples.
+func (bucketList) Help() string { return examples("sluice bucket list --json") }
+
+// Run prints all aliases, ordered by name.
+func (c *bucketList) Run(ctx context.Context, console *console) error {
+	return c.withKeys(ctx, false, func(ctx context.Context, store whole.Database) error {
+		list, err := store.ListAliases(ctx)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			for _, a := range list {
+				err = errors.Join(err, terminal.WriteJSON(console.out, printedAlias{a.Name, a.Account}))
+			}
+			return err
+		}
+		table := tabwriter.NewWriter(console.out, 0, 0, 2, ' ', 0)
+		if len(list) > 0 {
+			err = printLine(table, "BUCKET\tACCOUNT")
+		}
+		for _, a := range list {
+			err = errors.Join(err, printLine(table, a.Name+"\t"+terminal.Name(a.Account)))
+		}
+		return errors.Join(err, table.Flush())
+	})
+}
+
+type bucketRemove struct {
+	keyFlags
+
+	Name string `arg:"" placeholder:"NAME" help:"Name of the bucket."`
+}
+
+// Help returns examples.
+func (bucketRemove) Help() string { return examples("sluice bucket remove photos") }
+
+// Run removes an alias.
+func (c *bucketRemove) Run(ctx context.Context, console *console) error {
+	return c.withKeys(ctx, false, func(ctx context.Context, store whole.Database) error {
+		err := store.DeleteAlias(ctx, c.Name)
+		if errors.Is(err, database.ErrNotFound) {
+			return exitWith(exitNotFound, fmt.Errorf("there is no alias %s: sluice bucket list shows all", terminal.Name(c.Name)))
+		}
+		if err != nil {
+			return err
+		}
+		return c.remark(console, fmt.Sprintf("The bucket %s is no alias any more.", terminal.Name(c.Name)))
+	})
+}

@@ -1,0 +1,28 @@
+package sqlstore
+
+import (
+	"fmt"
+	"testing"
+
+	"sluice/internal/testenv"
+	"sluice/metastore"
+)
+
+// TestAliasesAreBounded: there are at most as many aliases as nodes keep in memory.
+func TestAliasesAreBounded(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		for first := 0; first < metastore.MaxAliases; first += 1000 {
+			rows := ""
+			for i := range 1000 {
+				rows += fmt.Sprintf(", (CAST('%d' AS BLOB), CAST('x' AS BLOB))", first+i)
+			}
+			executeOlder(t, s, "INSERT INTO aliases (name, account) VALUES "+rows[2:])
+		}
+		one := metastore.Alias{Name: "more", Account: "x"}
+		testenv.Is(t, s.SetAlias(t.Context(), one), metastore.ErrTooManyAliases, "one alias more")
+		testenv.OK(t, s.SetAlias(t.Context(), metastore.Alias{Name: "7", Account: "x"})) // there is one
+		testenv.OK(t, s.DeleteAlias(t.Context(), "7"))
+		testenv.OK(t, s.SetAlias(t.Context(), one))
+		testenv.Equal(t, len(testenv.Must(s.ListAliases(t.Context()))(t)), metastore.MaxAliases, "aliases")
+	})
+}

@@ -1,0 +1,42 @@
+package metastore
+
+import (
+	"context"
+	"errors"
+)
+
+// MaxAliases is the greatest number of aliases that an instance has: every node keeps all in
+// memory.
+const MaxAliases = 10_000
+
+var (
+	// ErrNameHasBlobs means that an alias cannot have a name, because an account with that name has
+	// blobs.
+	ErrNameHasBlobs = errors.New("metastore: an account with this name has blobs")
+	// ErrTooManyAliases means that there are MaxAliases.
+	ErrTooManyAliases = errors.New("metastore: there are too many aliases")
+)
+
+// Alias is another name for an account, for interfaces that cannot have its own. The store does not
+// interpret the names.
+type Alias struct {
+	Name    string
+	Account string
+}
+
+// Aliases stores the aliases.
+type Aliases interface {
+	// SetAlias stores a new alias. Repeated, it has no effect. It returns ErrExists if the name is
+	// another account's alias, ErrNameHasBlobs, or ErrTooManyAliases.
+	SetAlias(ctx context.Context, a Alias) error
+
+	// DeleteAlias removes an alias. It returns ErrNotFound if there is none.
+	DeleteAlias(ctx context.Context, name string) error
+
+	// ListAliases returns all aliases, sorted by name (bytewise).
+	ListAliases(ctx context.Context) ([]Alias, error)
+
+	// AliasesVersion returns a number that changes with every SetAlias and DeleteAlias that has an
+	// effect, through any handle and in any process.
+	AliasesVersion(ctx context.Context) (int64, error)
+}

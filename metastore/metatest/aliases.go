@@ -1,0 +1,66 @@
+package metatest
+
+import (
+	"sluice/database"
+	"sluice/database/dbtest"
+	"sluice/metastore"
+)
+
+var aliasChecks = []dbtest.Check{
+	check("aliases/set", aliasSet),
+	check("aliases/names-with-blobs", aliasOfBlobs),
+	check("aliases/version", aliasVersion),
+}
+
+func aliasSet(p *probe) {
+	long := metastore.Alias{Name: "b\x00\xff", Account: "0x\x00\xff"}
+	for _, a := range []metastore.Alias{long, {Name: "a", Account: "x"}, long, {Name: "c", Account: "x"}} {
+		p.OK(p.Store.SetAlias(p.Ctx, a), "alias %q", a.Name)
+	}
+	p.Is(p.Store.SetAlias(p.Ctx, metastore.Alias{Name: "a", Account: "y"}), database.ErrExists, "another account's alias")
+	p.Reopen()
+	p.aliases(metastore.Alias{Name: "a", Account: "x"}, long, metastore.Alias{Name: "c", Account: "x"})
+	p.OK(p.Store.DeleteAlias(p.Ctx, "a"), "delete")
+	p.Is(p.Store.DeleteAlias(p.Ctx, "a"), database.ErrNotFound, "an alias that was deleted")
+	p.OK(p.Store.SetAlias(p.Ctx, metastore.Alias{Name: "a", Account: "y"}), "an alias for another account, after it was deleted")
+	p.aliases(metastore.Alias{Name: "a", Account: "y"}, long, metastore.Alias{Name: "c", Account: "x"})
+}
+
+// aliases compares all aliases.
+func (p *probe) aliases(want ...metastore.Alias) {
+	got, err := p.Store.ListAliases(p.Ctx)
+	p.OK(err, "list")
+	p.Equal(got, want, "aliases")
+}
+
+// aliasOfBlobs: an account's own name cannot be another's alias while the account has blobs.
+func aliasOfBlobs(p *probe) {
+	p.Put("own", "name")
+	a := metastore.Alias{Name: "own", Account: "other"}
+	p.Is(p.Store.SetAlias(p.Ctx, a), metastore.ErrNameHasBlobs, "an alias of an account with blobs")
+	_, _, err := p.Store.DeleteBlob(p.Ctx, "own", "name", nil)
+	p.OK(err, "delete")
+	p.OK(p.Store.SetAlias(p.Ctx, a), "an alias of an account without blobs")
+	p.Put("own", "name")
+	p.OK(p.Store.SetAlias(p.Ctx, a), "the same alias, once the account has blobs")
+}
+
+func aliasVersion(p *probe) {
+	other := p.Open()
+	last := int64(-1)
+	changed := func(want bool, what string) {
+		got, err := other.AliasesVersion(p.Ctx)
+		p.OK(err, "version")
+		p.Must((got != last) == want, "the version is %d after %s, and was %d", got, what, last)
+		last = got
+	}
+	changed(true, "the start")
+	changed(false, "nothing")
+	p.OK(p.Store.SetAlias(p.Ctx, metastore.Alias{Name: "a", Account: "x"}), "set")
+	changed(true, "a new alias")
+	p.OK(p.Store.SetAlias(p.Ctx, metastore.Alias{Name: "a", Account: "x"}), "set")
+	p.Is(p.Store.DeleteAlias(p.Ctx, "b"), database.ErrNotFound, "an unknown alias")
+	changed(false, "what has no effect")
+	p.OK(p.Store.DeleteAlias(p.Ctx, "a"), "delete")
+	changed(true, "a deletion")
+}
