@@ -27,7 +27,7 @@ var objectFields = []string{
 // removeObjectFields removes the fields that a handler has set for its own response.
 func removeObjectFields(f *exchange.Fields) {
 	for name := range f.All() {
-		if strings.HasPrefix(name, metaPrefix) {
+		if strings.HasPrefix(name, strings.ToLower(metaPrefix)) {
 			f.Remove(name)
 		}
 	}

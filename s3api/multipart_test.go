@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -247,4 +248,26 @@ func TestUploadsAreListed(t *testing.T) {
 	}
 	testenv.Equal(t, strings.Join(got, ", "), "a/, b "+ids["b"]+", b "+again+", c "+ids["c"], "the uploads")
 	s.refused(t, 400, "InvalidArgument", "GET", "/bucket?uploads&key-marker=b&upload-id-marker=unknown", "")
+}
+
+// TestPartsOfLargeObjects makes parts of an object that is larger than what is kept inline, several
+// at once.
+func TestPartsOfLargeObjects(t *testing.T) {
+	s := newService(t)
+	const size = 6 << 20
+	source := strings.Repeat("0123456789abcdef", 4*size/16)
+	s.want(t, 200, "PUT", "/bucket/source", source)
+	id := s.begin(t, "/bucket/a")
+	var parts sync.WaitGroup
+	named := make([]named, 4)
+	for i := range named {
+		parts.Go(func() {
+			res := s.want(t, 200, "PUT", fmt.Sprintf("/bucket/a?uploadId=%s&partNumber=%d", id, i+1), "", "X-Amz-Copy-Source", "/bucket/source",
+				"X-Amz-Copy-Source-Range", fmt.Sprintf("bytes=%d-%d", i*size, (i+1)*size-1))
+			named[i].number, named[i].etag = i+1, decodedAs[struct{ ETag string }](t, res.body).ETag
+		})
+	}
+	parts.Wait()
+	s.want(t, 200, "POST", "/bucket/a?uploadId="+id, completion(named...))
+	testenv.Equal(t, s.want(t, 200, "GET", "/bucket/a", "").body == source, true, "the copy has the source's bytes")
 }

@@ -258,3 +258,13 @@ func TestMetadataOfS3(t *testing.T) {
 	s.refused(t, 400, "MetadataTooLarge", "PUT", "/bucket/a", "x", "X-Amz-Meta-A", strings.Repeat("a", 2100))
 	s.refused(t, 400, "InvalidArgument", "PUT", "/bucket/a?partNumber=1", "x")
 }
+
+// TestExpectationsWithoutABody: who waits for 100 Continue must not use the connection again.
+func TestExpectationsWithoutABody(t *testing.T) {
+	s := newService(t)
+	testenv.Equal(t, s.want(t, 200, "PUT", "/bucket/a", "", "Expect", "100-continue", "Content-Length", "0").Close, true, "the connection is closed")
+	res := s.want(t, 200, "GET", "/bucket/a?tagging", "")
+	if !strings.Contains(res.body, "<TagSet></TagSet>") {
+		t.Errorf("the tags are %s", res.body)
+	}
+}

@@ -36,6 +36,7 @@ var routes = []route{
 	{http.MethodPost, bucketLevel, "", operation{name: "PostObject", handle: (*Server).postObject, writes: true}},
 
 	{http.MethodGet, objectLevel, "acl", operation{name: "GetObjectAcl", handle: (*Server).getACL, scope: access.ScopeRead}},
+	{http.MethodGet, objectLevel, "tagging", operation{name: "GetObjectTagging", handle: (*Server).getTagging, scope: access.ScopeRead}},
 	{http.MethodGet, objectLevel, "attributes", operation{name: "GetObjectAttributes", handle: (*Server).getAttributes, scope: access.ScopeRead}},
 	{http.MethodGet, objectLevel, "uploadId", operation{name: "ListParts", handle: (*Server).listParts, scope: access.ScopeWrite}},
 	{http.MethodGet, objectLevel, "", operation{name: "GetObject", handle: (*Server).getObject, scope: access.ScopeRead, markers: true}},
@@ -59,8 +60,9 @@ var unsupported = []string{
 
 // findOperation returns a request's operation.
 func findOperation(x *call) (*operation, error) {
+	asksForTags := x.level == objectLevel && x.Request.Method == http.MethodGet
 	for _, name := range unsupported {
-		if x.query.has(name) {
+		if x.query.has(name) && (name != "tagging" || !asksForTags) {
 			return nil, notImplemented(name)
 		}
 	}

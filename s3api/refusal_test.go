@@ -136,6 +136,9 @@ func TestWhatIsNotSupportedIsSaid(t *testing.T) {
 	for _, parameter := range unsupported {
 		for _, path := range []string{"/bucket?", "/bucket/a?"} {
 			s.refused(t, 501, "NotImplemented", "PUT", path+parameter, "")
+			if path+parameter == "/bucket/a?tagging" { // none is there
+				continue
+			}
 			s.refused(t, 501, "NotImplemented", "GET", path+parameter, "")
 		}
 	}

@@ -69,9 +69,9 @@ func (x *call) setMetadata(m headers.Metadata) {
 	readable := exposed
 	for name, value := range m.Fields() {
 		if custom, ok := headers.MetaName(name); ok {
-			name = metaPrefix + custom
+			name = strings.ToLower(metaPrefix + custom) // some clients keep the case
 			readable += ", " + name
-			x.Fields.Set(http.CanonicalHeaderKey(name), value)
+			x.Fields.Set(name, value)
 			continue
 		}
 		x.Fields.Set(name, value)

@@ -25,6 +25,11 @@ func (s *Server) serve(x *call) error {
 	if err := x.Open(); err != nil {
 		return err
 	}
+	if x.Request.ContentLength == 0 && x.Request.Header.Get("Expect") != "" {
+		// Botocore takes a response without 100 Continue for the last one on its connection, and
+		// would wait for the next one forever.
+		x.Fields.Set("Connection", "close")
+	}
 	malformed := s.parse(x)
 	defer x.Leave()
 	if x.Request.Method == http.MethodOptions {

@@ -33,6 +33,7 @@ import (
 func TestDocuments(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	testenv.Require(t, testenv.Chromium)
+	testenv.Require(t, testenv.S3Clients)
 	for _, name := range []string{"README.md", "docs/quickstart.md", "docs/payments.md"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,6 +124,7 @@ func newReader(t *testing.T, root string) *reader {
 	err = errors.Join(
 		os.MkdirAll(bin, 0o700), os.MkdirAll(scope, 0o700),
 		os.Symlink(e2e.Sluice, filepath.Join(bin, "sluice")),
+		os.Symlink("/usr/bin/aws", filepath.Join(bin, "aws")),
 		os.Symlink(filepath.Join(modules, "sdk-0.1.0"), filepath.Join(scope, "sdk")),
 		os.Symlink(filepath.Join(modules, "@aptos-labs"), filepath.Join(r.dir, "node_modules", "@aptos-labs")),
 		os.WriteFile(filepath.Join(r.dir, "go.mod"), []byte(module), 0o600),
@@ -130,7 +132,9 @@ func newReader(t *testing.T, root string) *reader {
 		os.WriteFile(filepath.Join(r.dir, "README.md"), readme, 0o600),
 	)
 	testenv.OK(t, err)
-	r.environ = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
+	// The reader has no account at Amazon.
+	inherited := slices.DeleteFunc(os.Environ(), func(pair string) bool { return strings.HasPrefix(pair, "AWS_") })
+	r.environ = append(inherited, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
 		"GOBIN="+bin, "XDG_CONFIG_HOME="+filepath.Join(r.dir, "config"), "XDG_CACHE_HOME="+filepath.Join(r.dir, "cache"))
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS"} {
 		value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
@@ -152,6 +156,7 @@ func (r *reader) follow(b block) {
 	}
 	if r.server != nil && b.kind != "sh server" {
 		text = strings.ReplaceAll(text, "localhost:9090", r.server.Host)
+		text = strings.ReplaceAll(text, "http://localhost:9000", r.server.S3)
 	}
 	switch b.kind {
 	case "sh setup":
@@ -198,7 +203,7 @@ func (r *reader) serve(command string) {
 		r.t.Fatalf("%q does not run a server", command)
 	}
 	s := &e2e.Server{T: r.t}
-	s.Run(slices.Concat([]string{"sh", "-c", `cd "$0" && SLUICE_ADDR=localhost:0 exec "$@"`, r.dir, e2e.Sluice}, line[1:]))
+	s.Run(slices.Concat([]string{"sh", "-c", `cd "$0" && SLUICE_ADDR=localhost:0 SLUICE_S3_ADDR=localhost:0 exec "$@"`, r.dir, e2e.Sluice}, line[1:]))
 	r.server = s
 	r.environ = append(r.environ, "SLUICE_URL="+s.URL)
 	r.t.Cleanup(func() {

@@ -27,6 +27,7 @@ const (
 	Shells      Thing = "shells"       // bash, zsh and fish
 	PostgreSQL  Thing = "postgresql"   // a PostgreSQL server's programs
 	VersityGW   Thing = "versitygw"    // an S3 server over a folder
+	S3Clients   Thing = "s3-clients"   // Debian's awscli, rclone, s3cmd, restic and python3-boto3
 	OapiCodegen Thing = "oapi-codegen" // the generator of Go clients, and the modules of what it generates
 	RootMount   Thing = "root-mount"   // the right to mount a tmpfs
 	Port9090    Thing = "port-9090"    // port 9090 free on the loopback addresses
@@ -35,7 +36,7 @@ const (
 
 // servers are the dependencies that tests run as processes of their own, beside sluice or on the
 // built binary.
-var servers = []Thing{NPM, Shells, Chromium, Nginx, HAProxy, Varnish, Promtool, PostgreSQL, VersityGW}
+var servers = []Thing{NPM, Shells, Chromium, Nginx, HAProxy, Varnish, Promtool, PostgreSQL, VersityGW, S3Clients}
 
 // check returns nil if the thing is available, or an error that says what is missing.
 func check(thing Thing) error {
@@ -87,6 +88,8 @@ func check(thing Thing) error {
 	case VersityGW:
 		_, err := VersityGWPath()
 		return err
+	case S3Clients:
+		return checkS3Clients()
 	case OapiCodegen:
 		_, err := OapiCodegenPath()
 		return err
@@ -139,6 +142,20 @@ func checkPostgreSQL() error {
 	_, err := PostgresBin()
 	_, cerr := serverUser()
 	return errors.Join(err, cerr)
+}
+
+// checkS3Clients returns an error unless the clients of S3 are installed. The interpreter is the
+// system's, because its packages are.
+func checkS3Clients() error {
+	for _, name := range []string{"/usr/bin/aws", "rclone", "s3cmd", "restic", "curl"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return err
+		}
+	}
+	if out, err := exec.Command("/usr/bin/python3", "-c", "import boto3").CombinedOutput(); err != nil {
+		return fmt.Errorf("python3-boto3: %w: %s", err, out)
+	}
+	return nil
 }
 
 // checkPort9090 returns an error if the local development instance's port is in use.

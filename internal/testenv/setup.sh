@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need from outside the Go toolchain: the npm packages of e2e/client, strace,
-# Node.js, Chromium, nginx, HAProxy, Varnish, PostgreSQL, zsh, fish, mandoc, promtool,
-# versitygw and oapi-codegen. It first prints what it will install, with the command for each, and
+# Node.js, Chromium, nginx, HAProxy, Varnish, PostgreSQL, zsh, fish, mandoc, promtool, awscli, rclone,
+# s3cmd, restic, boto3, versitygw and oapi-codegen. It first prints what it will install, with the command for each, and
 # installs nothing that is already there. It never fails: it ends with a list of what could not be
 # installed, whose tests are skipped (see require.go).
 #
@@ -35,6 +35,12 @@ have fish || packages+=(fish)
 have mandoc || packages+=(mandoc)
 have promtool || packages+=(prometheus)
 have_postgres || packages+=(postgresql)
+have curl || packages+=(curl)
+[ -x /usr/bin/aws ] || packages+=(awscli)
+have rclone || packages+=(rclone)
+have s3cmd || packages+=(s3cmd)
+have restic || packages+=(restic)
+/usr/bin/python3 -c 'import boto3' 2>/dev/null || packages+=(python3-boto3)
 
 plan=()
 [ ${#packages[@]} = 0 ] || plan+=("apt-get install ${packages[*]} (on this machine, as root)")

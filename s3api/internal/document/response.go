@@ -196,3 +196,11 @@ func (r AccessControlPolicy) document() any {
 		Grants []grant `xml:"AccessControlList>Grant"`
 	}{r, []grant{{grantee{"http://www.w3.org/2001/XMLSchema-instance", "CanonicalUser", r.Owner}, "FULL_CONTROL"}}}
 }
+
+// Tagging is the list of an object's tags, which is always empty.
+type Tagging struct {
+	XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ Tagging"`
+	TagSet  struct{}
+}
+
+func (r Tagging) document() any { return r }

@@ -1,0 +1,160 @@
+package s3
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sluice/e2e"
+	"sluice/internal/testenv"
+)
+
+// same fails the test unless the native interface reads these bytes.
+func same(t *testing.T, s *e2e.Server, account, name, want string) e2e.Response {
+	t.Helper()
+	res := s.Must(http.StatusOK, "GET", e2e.BlobTarget(account, name), nil)
+	if string(res.Body) != want {
+		t.Errorf("the native interface reads %d bytes of %s/%s, want %d", len(res.Body), account, name, len(want))
+	}
+	return res
+}
+
+// TestAWS uses the command line of Amazon: what it copies, moves, lists and removes is what the
+// native interface has.
+func TestAWS(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := newClient(t, s)
+	small, big := c.write("tree/a b+c%.txt", "small"), c.write("tree/deep/big", bytesOf(20<<20, 1))
+	c.write("tree/empty", "")
+	c.write("tree/é/ü", "unicode")
+	c.sh(`aws s3 cp --quiet --recursive tree s3://team/tree --metadata color=blue --cache-control max-age=5`)
+	res := same(t, s, "team", "tree/a b+c%.txt", small)
+	if res.Header.Get("Blob-Meta-Color") != "blue" || res.Header.Get("Cache-Control") != "max-age=5" || res.Header.Get("Content-Type") != "text/plain" {
+		t.Errorf("the native interface has %v", res.Header)
+	}
+	same(t, s, "team", "tree/deep/big", big)
+	same(t, s, "team", "tree/empty", "")
+	same(t, s, "team", "tree/é/ü", "unicode")
+	s.Must(http.StatusNoContent, "PUT", e2e.BlobTarget("team", "native"), []byte("native"))
+	listed := c.sh(`aws s3 ls --recursive s3://team/ | awk '{print $3, $4, $5}' | sort; aws s3 ls s3://team/; aws s3 ls`)
+	for _, want := range []string{"20971520 tree/deep/big", "6 native", "0 tree/empty", "PRE tree/", "team"} {
+		if !strings.Contains(listed, want) {
+			t.Errorf("the list lacks %q:\n%s", want, listed)
+		}
+	}
+	c.sh(`aws s3 sync --quiet s3://team/tree copy && diff -r tree copy
+		aws s3 mv --quiet s3://team/tree/deep/big s3://other/big
+		aws s3 cp --quiet s3://other/big - | cmp - tree/deep/big
+		aws s3 cp --quiet s3://team/native fetched
+		curl -sf "$(aws s3 presign s3://team/native)" | cmp - fetched
+		aws s3 rm --quiet --recursive s3://team/tree`)
+	testenv.Equal(t, c.read("fetched"), "native", "what the native interface has stored")
+	s.Must(http.StatusNotFound, "GET", e2e.BlobTarget("team", "tree/empty"), nil)
+	sum := sha256.Sum256([]byte(c.write("checked", "checked")))
+	got := c.sh(`aws s3api put-object --bucket team --key checked --body checked --checksum-algorithm SHA256 --query ChecksumSHA256
+		aws s3api get-object-attributes --bucket team --key checked --object-attributes ETag ObjectSize --query ObjectSize
+		aws s3api list-objects-v2 --bucket team --max-items 1 --query 'Contents[0].Key'
+		aws s3api delete-objects --bucket team --delete 'Objects=[{Key=checked},{Key=native}]' --query 'length(Deleted)'`)
+	testenv.Equal(t, strings.Join(strings.Fields(got), " "), strconv.Quote(base64.StdEncoding.EncodeToString(sum[:]))+` 7 "checked" 2`, "what aws prints")
+}
+
+// TestRclone copies, syncs, checks, moves and purges.
+func TestRclone(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := newClient(t, s)
+	big := c.write("tree/big", bytesOf(12<<20, 2))
+	for i := range 20 {
+		c.write(fmt.Sprintf("tree/folder %d/file+%d", i%3, i), fmt.Sprint("file ", i))
+	}
+	c.sh(`rclone -q --s3-chunk-size 5M --s3-upload-cutoff 6M sync tree :s3:team/tree
+		rclone -q check --download tree :s3:team/tree
+		rclone -q mkdir :s3:team/empty`)
+	same(t, s, "team", "tree/big", big)
+	same(t, s, "team", "tree/folder 1/file+7", "file 7")
+	testenv.OK(t, os.Remove(filepath.Join(c.dir, "tree", "folder 1", "file+7")))
+	c.write("tree/folder 1/file+4", "replaced")
+	got := c.sh(`rclone -q sync tree :s3:team/tree
+		rclone -q check tree :s3:team/tree 2>&1
+		rclone -q copy :s3:team/tree back && diff -r tree back
+		rclone cat --offset 5 --count 3 ":s3:team/tree/folder 1/file+4"; echo
+		rclone lsf --dirs-only :s3:team/tree
+		rclone -q moveto ":s3:team/tree/folder 1/file+4" :s3:other/moved
+		rclone cat :s3:other/moved; echo
+		rclone -q purge :s3:team/tree
+		rclone lsf -R :s3:team`)
+	testenv.Equal(t, got, "ced\nfolder 0/\nfolder 1/\nfolder 2/\nreplaced\n", "what rclone prints")
+}
+
+// TestS3cmd puts, lists, copies, syncs and removes.
+func TestS3cmd(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := newClient(t, s)
+	c.write("tree/a", "first")
+	c.write("tree/b/c", bytesOf(16<<20, 3))
+	c.write("s3cfg", "[default]\naccess_key = any\nsecret_key = any\nuse_https = False\nhost_base = "+strings.TrimPrefix(s.S3, "http://")+"\nhost_bucket = "+strings.TrimPrefix(s.S3, "http://")+"\n")
+	got := c.sh(`s3() { s3cmd --no-progress -c s3cfg "$@"; }
+		s3 -q mb s3://team
+		s3 -q sync tree/ s3://team/tree/
+		s3 ls -r s3://team | awk '{print $3, $4}'
+		s3 info s3://team/tree/a | grep -c -E "File size|Last mod"
+		s3 -q cp s3://team/tree/a s3://team/copied
+		s3 -q get s3://team/copied -
+		echo; s3 -q sync s3://team/tree/ back/ && diff -r tree back
+		s3 -q del -r -f s3://team/tree
+		s3 ls -r s3://team | awk '{print $3, $4}'`)
+	same(t, s, "team", "copied", "first")
+	testenv.Equal(t, got, "5 s3://team/tree/a\n16777216 s3://team/tree/b/c\n2\nfirst\n5 s3://team/copied\n", "what s3cmd prints")
+}
+
+// TestRestic makes backups, checks all their bytes, restores one and forgets another.
+func TestRestic(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := newClient(t, s)
+	for i := range 30 {
+		c.write(fmt.Sprintf("tree/%d/%d", i%4, i), bytesOf(100_000*(i%5), uint64(i)))
+	}
+	c.sh(`restic -q init
+		restic -q backup tree
+		echo changed > tree/1/1
+		restic -q backup tree
+		restic -q check --read-data
+		restic -q restore latest --target back && diff -r tree back/tree
+		restic -q forget --keep-last 1 --prune
+		restic -q check --read-data`)
+	listed := s.Must(http.StatusOK, "GET", "/v1/blobs/team?prefix=restic/&limit=10", nil)
+	if !strings.Contains(string(listed.Body), "restic/config") {
+		t.Errorf("the native interface lists %s", listed.Body)
+	}
+}
+
+// TestSDKs runs programs over the SDKs for Python and JavaScript.
+func TestSDKs(t *testing.T) {
+	t.Run("boto3", func(t *testing.T) {
+		t.Parallel()
+		s := start(t)
+		c := newClient(t, s)
+		script := testenv.Must(filepath.Abs("testdata/sdk.py"))(t)
+		testenv.Equal(t, c.sh("/usr/bin/python3 '"+script+"'"), "ok\n", "what the program prints")
+		same(t, s, "team", "uneven", strings.Repeat("a", 5<<20)+strings.Repeat("b", 6<<20)+"end")
+	})
+	t.Run("JavaScript", func(t *testing.T) {
+		t.Parallel()
+		testenv.Require(t, testenv.NPM)
+		s := start(t)
+		c := newClient(t, s)
+		script := filepath.Join(testenv.Must(testenv.ClientDir())(t), "s3.mjs")
+		testenv.Equal(t, c.sh("node '"+script+"'"), "ok\n", "what the program prints")
+		res := same(t, s, "team", "checked", "checked by default")
+		testenv.Equal(t, res.Header.Get("Blob-Meta-Color"), "blue", "the metadata")
+	})
+}
