@@ -61,19 +61,11 @@ func sourceConditions(h http.Header) (headers.Conditions, error) {
 	renamed := http.Header{}
 	for _, name := range []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"} {
 		if values := h["X-Amz-Copy-Source-"+name]; values != nil {
-			renamed[name] = quotedTags(name, values)
+			renamed[name] = values
 		}
 	}
-	c := headers.ParseConditions(renamed)
+	c := conditionsOf(renamed)
 	return c, c.Malformed()
-}
-
-// quotedTags returns a condition's values with the quotes that some clients leave out.
-func quotedTags(name string, values []string) []string {
-	if !strings.HasSuffix(name, "Match") || len(values) != 1 || values[0] == "*" || strings.Contains(values[0], `"`) {
-		return values
-	}
-	return []string{`"` + values[0] + `"`}
 }
 
 // sourcePrecondition returns the conditions on the source, or nil if there are none.

@@ -26,6 +26,10 @@ func (s *Server) getObject(x *call) error {
 	if err != nil {
 		return err
 	}
+	part, err := x.selectedPart()
+	if err != nil {
+		return err
+	}
 	c, err := s.blobs.Open(x.Request.Context(), x.account, x.key)
 	if err != nil {
 		return exchange.BlobError(err)
@@ -34,7 +38,7 @@ func (s *Server) getObject(x *call) error {
 
 	v := exchange.ValidatorsOf(&c.Blob, s.blobs)
 	s.setObjectFields(x, &c.Blob, v)
-	conditions := headers.ParseConditions(x.Request.Header)
+	conditions := conditionsOf(x.Request.Header)
 	switch conditions.ForRead(&v) {
 	case headers.ConditionFailed:
 		return exchange.ErrPrecondition
@@ -45,7 +49,7 @@ func (s *Server) getObject(x *call) error {
 	for name, value := range overrides {
 		x.Fields.Set(name, value)
 	}
-	selection, ranges, err := s.selected(x, c, conditions.RangeApplies(&v))
+	selection, ranges, err := s.selected(x, c, part, conditions.RangeApplies(&v))
 	if err != nil {
 		return err
 	}
@@ -73,15 +77,24 @@ func (s *Server) setObjectFields(x *call, b *metastore.Blob, v headers.Validator
 	x.Fields.Set("Content-Security-Policy", "sandbox")
 }
 
-// selected returns what the range or the part's number selects.
-func (s *Server) selected(x *call, c *blob.Content, rangeApplies bool) (headers.Selection, []blob.Range, error) {
-	ranged := x.Request.Header.Values("Range")
-	if number := x.query.get("partNumber"); number != "" {
-		if len(ranged) > 0 {
-			return 0, nil, refuseWith("InvalidRequest", wire.CodeBadParameter, "a request can have a Range or a partNumber, not both")
-		}
-		return s.selectPart(x, c, number)
+// selectedPart returns the number of the part that the request asks for, or 0.
+func (x *call) selectedPart() (int, error) {
+	number := x.query.get("partNumber")
+	switch {
+	case number == "":
+		return 0, nil
+	case len(x.Request.Header["Range"]) > 0:
+		return 0, refuseWith("InvalidRequest", wire.CodeBadParameter, "a request can have a Range or a partNumber, not both")
 	}
+	return partNumber(number)
+}
+
+// selected returns what the range or the part's number, unless it is 0, selects.
+func (s *Server) selected(x *call, c *blob.Content, part int, rangeApplies bool) (headers.Selection, []blob.Range, error) {
+	if part != 0 {
+		return s.selectPart(x, c, part)
+	}
+	ranged := x.Request.Header.Values("Range")
 	if !rangeApplies {
 		ranged = nil
 	}
@@ -104,11 +117,7 @@ func wholeOf(size int64) []blob.Range {
 }
 
 // selectPart returns the range with a part.
-func (s *Server) selectPart(x *call, c *blob.Content, number string) (headers.Selection, []blob.Range, error) {
-	n, err := partNumber(number)
-	if err != nil {
-		return 0, nil, err
-	}
+func (s *Server) selectPart(x *call, c *blob.Content, n int) (headers.Selection, []blob.Range, error) {
 	part, total, err := s.blobs.PartRange(x.Request.Context(), c.Blob, n-1)
 	if errors.Is(err, blob.ErrPartIndex) {
 		return 0, nil, &refusal{code: "InvalidPartNumber", as: wire.CodeRangeNotSatisfiable, detail: "the object has no part with this number"}

@@ -81,7 +81,7 @@ func TestRanges(t *testing.T) {
 	// An object that was not uploaded in parts is its own only part.
 	testenv.Equal(t, s.want(t, 206, "GET", "/bucket/a?partNumber=1", "").body, "0123456789", "part 1")
 	s.refused(t, 416, "InvalidPartNumber", "GET", "/bucket/a?partNumber=2", "")
-	s.refused(t, 400, "InvalidArgument", "GET", "/bucket/a?partNumber=0", "")
+	s.refused(t, 400, "InvalidArgument", "GET", "/bucket/none?partNumber=0", "")
 	s.refused(t, 400, "InvalidRequest", "GET", "/bucket/a?partNumber=1", "", "Range", "bytes=0-1")
 }
 
@@ -94,6 +94,8 @@ func TestConditions(t *testing.T) {
 	tag := etagOf("first")
 	s.want(t, 200, "GET", "/bucket/a", "", "If-Match", tag)
 	s.want(t, 304, "GET", "/bucket/a", "", "If-None-Match", tag)
+	s.want(t, 200, "GET", "/bucket/a", "", "If-Match", strings.Trim(tag, `"`))
+	s.want(t, 304, "GET", "/bucket/a", "", "If-None-Match", strings.Trim(tag, `"`))
 	s.want(t, 304, "HEAD", "/bucket/a", "", "If-None-Match", tag)
 	s.refused(t, 412, "PreconditionFailed", "GET", "/bucket/a", "", "If-Match", `"other"`)
 	future := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)

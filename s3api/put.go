@@ -5,20 +5,10 @@ import (
 
 	"sluice/blob"
 	"sluice/exchange"
-	"sluice/exchange/headers"
 	"sluice/metastore"
 	"sluice/s3api/internal/document"
 	"sluice/wire"
 )
-
-// writeConditions returns a write's conditions, or nil if there are none.
-func (s *Server) writeConditions(h http.Header) (metastore.Precondition, error) {
-	c := headers.ParseConditions(h)
-	if err := c.Malformed(); err != nil {
-		return nil, err
-	}
-	return exchange.Precondition(c, s.blobs, exchange.ErrPrecondition), nil
-}
 
 // putObject serves PutObject, and CopyObject, which a header makes of it.
 func (s *Server) putObject(x *call) error {

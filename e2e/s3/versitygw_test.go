@@ -1,0 +1,161 @@
+package s3
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/minio/minio-go/v7"
+
+	"sluice/internal/testenv"
+)
+
+// expectedFile lists the tests of versitygw that fail, each with the reason: what docs/s3.md
+// refuses or states as different.
+const expectedFile = "testdata/versitygw.txt"
+
+// foreign are the tests of what S3's interface does not have: the management of users, versions,
+// policies, locks, tags, websites and CORS.
+var foreign = regexp.MustCompile(`^(IAM|S3IAM|Versioning_|AccessControl_|WORM|Website|PublicBucket_|CORS|Preflight|NoAclMode)|` +
+	`BucketPolicy|BucketWebsite|Retention|LegalHold|LockConfiguration|Tagging|BucketCors|OwnershipControls|^ListObjectVersions|PutBucketVersioning`)
+
+// alone are the tests that must not see the uploads that others have left: an account keeps them
+// when its bucket is deleted.
+var alone = regexp.MustCompile(`^(ListMultipartUploads|AbortMultipartUpload|ListBuckets)_`)
+
+// TestVersityGW runs the tests that versitygw has for gateways like itself, and compares those that
+// fail with the list.
+func TestVersityGW(t *testing.T) {
+	t.Parallel()
+	testenv.Require(t, testenv.VersityGW)
+	program := testenv.Must(testenv.VersityGWPath())(t)
+	expected := expectedFailures(t)
+	var names []string
+	for _, name := range versityTests(t, program) {
+		if !foreign.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) < 400 {
+		t.Fatalf("there are %d tests", len(names))
+	}
+	failures := runVersityTests(t, program, names)
+	for _, name := range slices.Sorted(maps.Keys(failures)) {
+		if expected[name] == "" {
+			t.Errorf("%s fails: %s", name, failures[name])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(expected)) {
+		switch {
+		case !slices.Contains(names, name):
+			t.Errorf("%s lists %s, which is not run", expectedFile, name)
+		case failures[name] == "":
+			t.Errorf("%s lists %s, which passes", expectedFile, name)
+		}
+	}
+}
+
+// expectedFailures returns the reasons by test.
+func expectedFailures(t *testing.T) map[string]string {
+	t.Helper()
+	text := testenv.Must(os.ReadFile(expectedFile))(t)
+	reasons := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, reason, found := strings.Cut(line, " ")
+		if !found || reasons[name] != "" {
+			t.Errorf("%s: %q has no reason, or is there twice", expectedFile, line)
+		}
+		reasons[name] = reason
+	}
+	return reasons
+}
+
+// versityTests returns the names of all tests.
+func versityTests(t *testing.T, program string) (names []string) {
+	t.Helper()
+	help := testenv.Must(exec.CommandContext(t.Context(), program, "test", "--help").Output())(t)
+	for _, found := range regexp.MustCompile(`(?m)^ +(\S+) +Runs \S+ integration test$`).FindAllSubmatch(help, -1) {
+		names = append(names, string(found[1]))
+	}
+	return names
+}
+
+// runVersityTests runs tests, each in a process of its own because a failure can end it, on as many
+// services as run at once, because the tests share the names of their buckets. It returns what the
+// tests that fail say.
+func runVersityTests(t *testing.T, program string, names []string) map[string]string {
+	t.Helper()
+	const atOnce = 4
+	failures := map[string]string{}
+	var mu sync.Mutex
+	var workers sync.WaitGroup
+	for worker := range atOnce {
+		shared := startHosted(t, "--reads", "key", "--log-requests", "none")
+		workers.Go(func() {
+			for i := worker; i < len(names); i += atOnce {
+				h := shared
+				if alone.MatchString(names[i]) {
+					h = startHosted(t, "--reads", "key", "--log-requests", "none")
+				}
+				failure := versityTest(t, program, h, names[i])
+				h.clear()
+				if failure != "" {
+					mu.Lock()
+					failures[names[i]] = failure
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return failures
+}
+
+// clear deletes all objects: a test that fails leaves some, and others have the same buckets.
+func (h *hosted) clear() {
+	c := minioClient(h.t, h.Server, h.admin, h.secret)
+	buckets, err := c.ListBuckets(h.t.Context())
+	testenv.Check(h.t, err)
+	for _, b := range buckets {
+		for o := range c.ListObjects(h.t.Context(), b.Name, minio.ListObjectsOptions{Recursive: true}) {
+			testenv.Check(h.t, errors.Join(o.Err, c.RemoveObject(h.t.Context(), b.Name, o.Key, minio.RemoveObjectOptions{})))
+		}
+	}
+}
+
+// versityTest runs a test and returns why it fails, or "".
+func versityTest(t *testing.T, program string, h *hosted, name string) string {
+	command := exec.CommandContext(t.Context(), program, "test", "--access", h.admin, "--secret", h.secret,
+		"--endpoint", strings.Replace(h.S3, "localhost", "127.0.0.1", 1), name)
+	command.Dir = filepath.Dir(program) // some tests run it in their folder
+	command.Env = slices.DeleteFunc(os.Environ(), func(pair string) bool { return strings.HasPrefix(pair, "AWS_") })
+	out, err := command.CombinedOutput()
+	if err != nil {
+		return failureOf(out)
+	}
+	return ""
+}
+
+// failureOf returns the line that says why a test failed.
+func failureOf(out []byte) string {
+	out = regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAll(out, nil)
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	for lines.Scan() {
+		if line := lines.Text(); strings.Contains(line, "FAIL") || strings.Contains(line, "panic:") {
+			return line
+		}
+	}
+	return "it says nothing"
+}
