@@ -16,10 +16,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
 	"github.com/minio/minio-go/v7"
-	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	miniocredentials "github.com/minio/minio-go/v7/pkg/credentials"
 
 	"sluice/e2e"

@@ -1,0 +1,265 @@
+package s3
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+
+	"sluice/e2e"
+	"sluice/internal/testenv"
+)
+
+// transfers are commands that store the folder tree, and what checks that all of it is stored.
+var transfers = []struct{ name, before, store, check string }{
+	{"aws", "", "aws s3 sync --quiet tree s3://team/tree", "aws s3 sync --quiet s3://team/tree back && diff -r tree back"},
+	{"rclone", "", "rclone -q --retries 1 sync tree :s3:team/tree", "rclone -q check --download tree :s3:team/tree 2>&1"},
+	{"restic", "restic -q init", "restic -q backup tree",
+		"restic -q check --read-data && restic -q restore latest --target back && diff -r tree back/tree"},
+}
+
+// fill writes the folder tree: small files, and one that is sent in parts.
+func (c *client) fill() {
+	for i := range 40 {
+		c.write(fmt.Sprintf("tree/%d/%d", i%5, i), bytesOf(20_000*(i%7), uint64(i)))
+	}
+	c.write("tree/big", bytesOf(24<<20, 99))
+}
+
+// complete repeats a command until it succeeds.
+func (c *client) complete(command string) {
+	c.t.Helper()
+	var last string
+	for deadline := time.Now().Add(e2e.Patience); time.Now().Before(deadline); {
+		out, err := c.try(command)
+		if err == nil {
+			return
+		}
+		last = out
+	}
+	c.t.Fatalf("%s does not succeed: %s", command, last)
+}
+
+// TestServerIsKilled kills the server while a client stores a folder, and starts it again. The same
+// command then completes, and nothing is lost.
+func TestServerIsKilled(t *testing.T) {
+	for _, transfer := range transfers {
+		t.Run(transfer.name, func(t *testing.T) {
+			t.Parallel()
+			addr := testenv.ReserveAddress(t)
+			s := e2e.Start(t, e2e.Options{Addr: testenv.ReserveAddress(t), Dirty: true, Flags: []string{"--s3-addr", addr}})
+			c := newClient(t, s)
+			c.fill()
+			if transfer.before != "" {
+				c.sh(transfer.before)
+			}
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				if out, err := c.try(transfer.store); err != nil {
+					t.Logf("while the server was killed: %v: %s", err, out) // the command is repeated
+				}
+			}()
+			begun, running := len(keysOf(t, s)), true
+			var acknowledged []string
+			for running && len(acknowledged) <= begun+2 {
+				select {
+				case <-ended:
+					running = false
+				default:
+				}
+				acknowledged = keysOf(t, s)
+			}
+			s.Kill()
+			s.Launch()
+			kept := keysOf(t, s)
+			for _, key := range acknowledged {
+				if !slices.Contains(kept, key) && !strings.Contains(key, "/locks/") { // which restic removes
+					t.Errorf("%s is lost", key)
+				}
+			}
+			<-ended
+			c.complete(transfer.store)
+			if transfer.name == "restic" {
+				c.sh("restic -q unlock --remove-all") // of the backup that was interrupted
+			}
+			c.sh(transfer.check)
+		})
+	}
+}
+
+// keysOf returns the keys of all objects in the bucket team.
+func keysOf(t *testing.T, s *e2e.Server) (keys []string) {
+	t.Helper()
+	for o := range minioClient(t, s, "any", "any").ListObjects(t.Context(), "team", minio.ListObjectsOptions{Recursive: true}) {
+		testenv.OK(t, o.Err)
+		keys = append(keys, o.Key)
+	}
+	return keys
+}
+
+// TestNetworkIsCut cuts all connections several times while a client stores a folder.
+func TestNetworkIsCut(t *testing.T) {
+	for _, transfer := range transfers {
+		t.Run(transfer.name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			front := newCutNetwork(t, s, 1<<20, 3<<20, 8<<20, 15<<20)
+			direct, cut := newClient(t, s), newClient(t, &e2e.Server{S3: "http://" + front.Addr().String()})
+			cut.dir = direct.dir
+			direct.fill()
+			if transfer.before != "" {
+				direct.sh(transfer.before)
+			}
+			cut.complete(transfer.store)
+			if left := front.left(); left > 0 {
+				t.Errorf("%d cuts were not made", left)
+			}
+			if transfer.name == "restic" {
+				direct.sh("restic -q unlock --remove-all")
+			}
+			direct.sh(transfer.check)
+		})
+	}
+}
+
+// cutNetwork forwards connections to a server, and resets all of them whenever as many bytes have
+// been sent to the server as the next of its cuts says.
+type cutNetwork struct {
+	net.Listener
+
+	mu    sync.Mutex
+	sent  int64
+	cuts  []int64
+	conns map[*net.TCPConn]bool
+}
+
+func newCutNetwork(t *testing.T, s *e2e.Server, cuts ...int64) *cutNetwork {
+	t.Helper()
+	n := &cutNetwork{Listener: testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t), cuts: cuts, conns: map[*net.TCPConn]bool{}}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			client, err := n.Accept()
+			if err != nil {
+				return // the test has ended
+			}
+			server, err := net.Dial("tcp", strings.TrimPrefix(s.S3, "http://"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			running.Go(func() { n.forward(client.(*net.TCPConn), server.(*net.TCPConn)) })
+		}
+	})
+	t.Cleanup(func() {
+		testenv.Check(t, n.Close())
+		n.cut()
+		running.Wait()
+	})
+	return n
+}
+
+// forward forwards a connection in both directions until it ends.
+func (n *cutNetwork) forward(client, server *net.TCPConn) {
+	n.mu.Lock()
+	n.conns[client], n.conns[server] = true, true
+	n.mu.Unlock()
+	var directions sync.WaitGroup
+	directions.Go(func() { _, _ = io.Copy(counted{n, server}, client); _ = server.Close() })
+	directions.Go(func() { _, _ = io.Copy(client, server); _ = client.Close() })
+	directions.Wait()
+	n.mu.Lock()
+	delete(n.conns, client)
+	delete(n.conns, server)
+	n.mu.Unlock()
+}
+
+// counted counts what is sent to the server.
+type counted struct {
+	network *cutNetwork
+	net.Conn
+}
+
+// Write implements io.Writer.
+func (c counted) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.network.mu.Lock()
+	c.network.sent += int64(n)
+	due := len(c.network.cuts) > 0 && c.network.sent >= c.network.cuts[0]
+	if due {
+		c.network.cuts = c.network.cuts[1:]
+	}
+	c.network.mu.Unlock()
+	if due {
+		c.network.cut()
+	}
+	return n, err
+}
+
+// cut resets all connections.
+func (n *cutNetwork) cut() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for c := range n.conns {
+		_ = errors.Join(c.SetLinger(0), c.Close()) // it may be closed
+	}
+}
+
+func (n *cutNetwork) left() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.cuts)
+}
+
+// TestDiskIsFull fills the disk by a client. What it stored before remains, and when there is space
+// again the same command completes.
+func TestDiskIsFull(t *testing.T) {
+	testenv.Require(t, testenv.RootMount)
+	for _, transfer := range transfers {
+		t.Run(transfer.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			testenv.OK(t, testenv.MountTmpfs(dir, "96m"))
+			t.Cleanup(func() { testenv.Check(t, testenv.Unmount(dir)) })
+			s := e2e.Start(t, e2e.Options{Data: filepath.Join(dir, "data"), Flags: []string{"--s3-addr", "localhost:0"}})
+			c := newClient(t, s)
+			c.fill()
+			if transfer.before != "" {
+				c.sh(transfer.before)
+			}
+			ballast := filepath.Join(dir, "ballast")
+			testenv.OK(t, fallocate(ballast, 70<<20))
+			before := keysOf(t, s)
+			// restic tries for a quarter of an hour.
+			if out, err := c.try(`timeout --signal=INT 3 bash -c "$(declare -f aws); ` + transfer.store + `"`); err == nil {
+				t.Errorf("it succeeds on a full disk: %s", out)
+			}
+			for _, key := range before {
+				if !slices.Contains(keysOf(t, s), key) && !strings.Contains(key, "/locks/") {
+					t.Errorf("%s is lost", key)
+				}
+			}
+			testenv.OK(t, os.Remove(ballast))
+			if transfer.name == "restic" {
+				c.sh("restic -q unlock --remove-all")
+			}
+			c.complete(transfer.store)
+			c.sh(transfer.check)
+		})
+	}
+}
+
+// fallocate creates a file that takes space.
+func fallocate(name string, size int) error {
+	return os.WriteFile(name, make([]byte, size), 0o600)
+}
