@@ -119,8 +119,13 @@ func (e *environment) openStore(ctx context.Context, l storage.Location) (*stora
 		return nil, err
 	}
 	e.closers = append(e.closers, s.Close)
-	_, err = s.Meta.CommitBlob(ctx, metastore.Blob{Account: listAccount, Name: firstName, Content: metastore.ContentID{1}, ContentType: "text/plain"}, nil, nil)
-	return s, err
+	return s, commitFirst(ctx, s)
+}
+
+// commitFirst stores an empty blob, of which a list's names are copies.
+func commitFirst(ctx context.Context, s *storage.Stores) error {
+	_, err := s.Meta.CommitBlob(ctx, metastore.Blob{Account: listAccount, Name: firstName, Content: metastore.ContentID{1}, ContentType: "text/plain"}, nil, nil)
+	return err
 }
 
 // copyRows returns the statement that copies the blob's row, with its columns and what replaces

@@ -172,7 +172,7 @@ func (e *environment) startGateway(ctx context.Context) (*gateway, error) {
 		return nil, err
 	}
 	return g, c.SetBucketPolicy(ctx, gatewayBucket, strings.ReplaceAll(
-		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":["s3:PutObject","s3:GetObject"],"Resource":["arn:aws:s3:::BUCKET/*"]}]}`, "BUCKET", gatewayBucket))
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":["s3:PutObject","s3:GetObject"],"Resource":["arn:aws:s3:::BUCKET/*"]},{"Effect":"Allow","Principal":"*","Action":["s3:ListBucket"],"Resource":["arn:aws:s3:::BUCKET"]}]}`, "BUCKET", gatewayBucket))
 }
 
 // gatewayPeer starts a versitygw, and returns PUTs of 4 KiB to it.

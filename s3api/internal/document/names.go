@@ -19,29 +19,59 @@ type Name string
 
 // MarshalXML implements xml.Marshaler.
 func (n Name) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
-	text, err := escaped(string(n))
-	if err != nil {
-		return err
-	}
+	var out bytes.Buffer
+	writeEscaped(&out, string(n))
 	return e.EncodeElement(struct {
 		Text string `xml:",innerxml"`
-	}{text}, start)
+	}{out.String()}, start)
 }
 
-// escaped returns a name as an element's content.
-func escaped(name string) (string, error) {
-	var out bytes.Buffer
-	for _, r := range name {
-		if !held(r) {
-			fmt.Fprintf(&out, "&#x%X;", r)
-			continue
+// writeEscaped writes a text as an element's content, with the references that encoding/xml uses.
+func writeEscaped(out *bytes.Buffer, text string) {
+	for text != "" {
+		n := plainLength(text)
+		out.WriteString(text[:n])
+		if text = text[n:]; text == "" {
+			return
 		}
-		if err := xml.EscapeText(&out, utf8.AppendRune(nil, r)); err != nil {
-			return "", err
+		r, size := utf8.DecodeRuneInString(text)
+		text = text[size:]
+		switch {
+		case r == '<':
+			out.WriteString("&lt;")
+		case r == '>':
+			out.WriteString("&gt;")
+		case r == '&':
+			out.WriteString("&amp;")
+		case r == '"':
+			out.WriteString("&#34;")
+		case r == '\'':
+			out.WriteString("&#39;")
+		case r == '\t', r == '\n', r == '\r', !held(r):
+			fmt.Fprintf(out, "&#x%X;", r)
+		default:
+			out.WriteRune(r)
 		}
 	}
-	return out.String(), nil
 }
+
+// plainLength returns how many bytes at a text's beginning need no reference.
+func plainLength(text string) int {
+	for i := range len(text) {
+		if !plain[text[i]] {
+			return i
+		}
+	}
+	return len(text)
+}
+
+// plain are the bytes that are characters without a meaning in XML.
+var plain = func() (set [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		set[c] = !strings.ContainsRune(`<>&"'`, c)
+	}
+	return set
+}()
 
 // held reports whether a document can have a character (XML 1.0, production 2).
 func held(r rune) bool {
@@ -78,6 +108,6 @@ func encodeURL(names ...*Name) {
 type Time struct{ time.Time }
 
 // MarshalText implements encoding.TextMarshaler.
-func (t Time) MarshalText() ([]byte, error) {
-	return t.UTC().Truncate(time.Second).AppendFormat(nil, "2006-01-02T15:04:05.000Z"), nil
-}
+func (t Time) MarshalText() ([]byte, error) { return []byte(t.text()), nil }
+
+func (t Time) text() string { return t.UTC().Truncate(time.Second).Format("2006-01-02T15:04:05.000Z") }
