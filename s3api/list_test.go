@@ -87,7 +87,7 @@ func TestListsAreComplete(t *testing.T) {
 	for range 300 {
 		prefix, delimiter := choose("", "", "a", "a/", "b", "/", keys[random.IntN(len(keys))]), choose("", "/", "/", "a", "//", "a/")
 		after := choose("", "", "a", "a/", "a/a", keys[random.IntN(len(keys))])
-		limit := 1 + random.IntN(7)
+		limit := 1 + random.IntN(2)*random.IntN(7) // often one, behind which a group may follow
 		want := listed(keys, prefix, delimiter, after)
 		for _, version := range []int{1, 2} {
 			got := s.walk(t, version, prefix, delimiter, after, limit)
@@ -186,4 +186,18 @@ func TestBuckets(t *testing.T) {
 	s.refused(t, 501, "NotImplemented", "PUT", "/first-bucket?acl", "", "X-Amz-Acl", "public-read")
 	s.want(t, 200, "GET", "/first-bucket/a?acl", "")
 	s.refused(t, 404, "NoSuchKey", "GET", "/first-bucket/b?acl", "")
+}
+
+// TestListFromWithinAGroup: a group that the client has begun with is an entry, and others follow.
+func TestListFromWithinAGroup(t *testing.T) {
+	s := newService(t)
+	for _, key := range []string{"a/1", "a/2", "b/1", "c/1"} {
+		s.want(t, 200, "PUT", "/bucket/"+key, "x")
+	}
+	for limit := 1; limit < 4; limit++ {
+		for _, version := range []int{1, 2} {
+			got := s.walk(t, version, "", "/", "a/1", limit)
+			testenv.Equal(t, strings.Join(got, ", "), "a/ (group), b/ (group), c/ (group)", "version %d in pages of %d", version, limit)
+		}
+	}
 }
