@@ -149,9 +149,10 @@ func (a *Authenticator) current(e entry, seen *view) bool {
 }
 
 // Recheck returns the caller as they are now. A request that takes long calls it before it takes
-// effect. It returns ErrUnknownKey if the key has expired or was revoked; any other error means
-// that the store could not be queried. A cached key costs no query, and after a change of keys one
-// query serves all concurrent calls for a key.
+// effect. It returns ErrUnknownKey if the key has expired or was revoked, or has another S3 secret
+// than the caller has signed with; any other error means that the store could not be queried. A
+// cached key costs no query, and after a change of keys one query serves all concurrent calls for a
+// key.
 func (a *Authenticator) Recheck(ctx context.Context, c *Caller) (*Caller, error) {
 	current, err := a.find(ctx, c.ID())
 	if err != nil {
@@ -160,7 +161,13 @@ func (a *Authenticator) Recheck(ctx context.Context, c *Caller) (*Caller, error)
 	if current == nil || !current.valid(a.store.Now()) {
 		return nil, ErrUnknownKey
 	}
-	return current, nil
+	if !c.signed {
+		return current, nil
+	}
+	if subtle.ConstantTimeCompare([]byte(current.s3Secret), []byte(c.s3Secret)) == 0 {
+		return nil, ErrUnknownKey
+	}
+	return current.signer, nil
 }
 
 // find returns who holds the key with this id, valid or not; nil if there is none. After keys have

@@ -13,13 +13,20 @@ import (
 type Caller struct {
 	key      keys.Key
 	s3Secret string // "": there is none, or it cannot be opened
+
+	signed bool    // reports whether they have shown the S3 secret, and not the key itself
+	signer *Caller // the same, signed; nil without an S3 secret
 }
 
 func newCaller(key keys.Key, s3Secret string) *Caller {
 	key.Accounts = slices.Clone(key.Accounts) // nil stays nil
 	slices.Sort(key.Accounts)
 	key.S3Secret = nil
-	return &Caller{key: key, s3Secret: s3Secret}
+	c := &Caller{key: key, s3Secret: s3Secret}
+	if s3Secret != "" {
+		c.signer = &Caller{key: key, s3Secret: s3Secret, signed: true}
+	}
+	return c
 }
 
 // ID returns the key's id, which is not secret.

@@ -24,7 +24,7 @@ func (a *Authenticator) S3Secret(ctx context.Context, id string) (caller *Caller
 	if !a.signs(caller) {
 		return nil, "", ErrUnknownKey
 	}
-	return caller, caller.s3Secret, nil
+	return caller.signer, caller.s3Secret, nil
 }
 
 // RememberedS3Secret is to S3Secret what Remembered is to Authenticate: it queries no store.
@@ -42,7 +42,7 @@ func (a *Authenticator) RememberedS3Secret(id string) (caller *Caller, secret st
 	if !a.signs(e.caller) {
 		return nil, "", current
 	}
-	return e.caller, e.caller.s3Secret, current
+	return e.caller.signer, e.caller.s3Secret, current
 }
 
 // signs reports whether a key is valid and has an S3 secret. caller may be nil.

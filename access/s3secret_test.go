@@ -38,6 +38,27 @@ func wantSecret(t *testing.T, when string, k *access.Authenticator, id, want str
 	}
 }
 
+// TestRecheckOfASigner: who has signed with a key's S3 secret is refused when it is replaced or
+// removed, and who has sent the key is not.
+func TestRecheckOfASigner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		box := boxOf(t, "01")
+		stores := openStores(t, 1)
+		k := access.NewAuthenticator(stores[0], access.AuthenticatorOptions{S3: box})
+		issued := testenv.Must(access.Create(t.Context(), stores[0], access.NewKey{Scopes: []access.Scope{access.ScopeRead}, S3: box}))(t)
+		holder := testenv.Must(k.Authenticate(t.Context(), issued.Credential))(t)
+		for _, change := range []access.KeyChange{{S3: box}, {NoS3: true}} {
+			signer, _, err := k.S3Secret(t.Context(), issued.Key.ID)
+			testenv.OK(t, err)
+			again := testenv.Must(k.Recheck(t.Context(), signer))(t)
+			testenv.Equal(t, testenv.Must(k.Recheck(t.Context(), again))(t).ID(), issued.Key.ID, "who was checked twice")
+			testenv.OK(t, testenv.Error(access.Update(t.Context(), stores[0], issued.Key.ID, change)))
+			testenv.Is(t, testenv.Error(k.Recheck(t.Context(), signer)), access.ErrUnknownKey, "the signer")
+			testenv.OK(t, testenv.Error(k.Recheck(t.Context(), holder)))
+		}
+	})
+}
+
 // TestS3Secrets: a key's S3 secret is found by the key's id while the key is valid, and a new one,
 // or none, takes effect like a key's revocation.
 func TestS3Secrets(t *testing.T) {

@@ -53,6 +53,9 @@ func (s *Server) putBlob(x *call) error {
 		return err
 	}
 	x.SetValidators(s.validatorsOf(&b))
+	if x.linked {
+		x.Fields.Set("Cache-Control", notCached)
+	}
 	x.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -194,16 +197,21 @@ func (s *Server) withholds(x *call, size int64) bool {
 	return s.reads == access.ReadsPaid && !x.readsFree && size <= smallBlob
 }
 
+// notCached is the Cache-Control for what only one caller may have.
+const notCached = "private, no-store"
+
 // setBlobHeaders sets the headers of every response about a blob.
 func (s *Server) setBlobHeaders(x *call, b *metastore.Blob, v headers.Validators) {
 	x.SetValidators(v)
 	x.Fields.Set("Accept-Ranges", "bytes")
 	cacheControl := setMetadata(x, headers.Metadata(b.Metadata))
-	switch s.reads {
-	case access.ReadsPaid:
-		x.Fields.Set("Cache-Control", "private, no-store")
+	switch {
+	case x.linked: // a cache may not know queries
+		x.Fields.Set("Cache-Control", notCached)
+	case s.reads == access.ReadsPaid:
+		x.Fields.Set("Cache-Control", notCached)
 		x.Fields.Add("Vary", wire.HeaderSessionID+", "+wire.HeaderMicropayment)
-	case access.ReadsKey:
+	case s.reads == access.ReadsKey:
 		x.Fields.Set("Cache-Control", "private, no-cache")
 	default:
 		s.setPublicCacheControl(x, b, cacheControl)

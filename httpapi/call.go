@@ -11,4 +11,5 @@ type call struct {
 
 	params    router.Params // the route's
 	readsFree bool          // the caller has a key that reads without paying
+	linked    bool          // the caller has a link
 }

@@ -15,6 +15,7 @@ import (
 	"sluice/paychan"
 	"sluice/session"
 	"sluice/wire"
+	"sluice/wire/link"
 )
 
 // Only this file and exchange/errors.go assign statuses to errors. Only the responses to requests
@@ -26,6 +27,7 @@ var (
 	errNoSession      = errors.New("the session does not exist")
 	errNoChannel      = errors.New("the channel does not exist")
 	errSessionExpired = errors.New("the session has expired")
+	errLinkForbidden  = errors.New("the link does not permit this request")
 	errNoDigestHere   = errors.New("a digest of the whole blob is not supported here; send one with each part")
 )
 
@@ -67,6 +69,9 @@ var errorTable = exchange.NewErrors([]exchange.Row{
 	{Is: ledger.ErrUnsettledLimit, Code: wire.CodeUnsettledLimit},
 	{Is: session.ErrPaymentRequired, Code: wire.CodePaymentRequired},
 	{Is: ledger.ErrExhausted, Code: wire.CodeNoChunksetsLeft, Detail: "the session does not have enough chunksets left"},
+	{Is: link.ErrExpired, Code: wire.CodeLinkExpired, Detail: link.ErrExpired.Error()},
+	{Is: link.ErrSignature, Code: wire.CodeCredentialUnknown, Detail: link.ErrSignature.Error() + ": it was signed with another secret, or for another blob"},
+	{Is: errLinkForbidden, Code: wire.CodeLinkForbidden},
 	{Is: exchange.ErrNoCredential, Code: wire.CodeCredentialRequired, Detail: "a key is required: send it as Authorization: Bearer KEY or as X-Api-Key: KEY"},
 
 	{Is: ledger.ErrStalePayment, Code: wire.CodeMicropaymentStale, Detail: "the sequence number or amount of the micropayment is not greater than the accepted one"},

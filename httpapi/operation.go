@@ -1,5 +1,7 @@
 package httpapi
 
+import "sluice/wire/link"
+
 // operation is what a route does.
 type operation struct {
 	rule   rule
@@ -8,7 +10,9 @@ type operation struct {
 	probe bool
 	// writes marks what changes the database, which the fence can forbid.
 	writes bool
-	fault  string // the operation as rules of faults name it; "": it has no faults
+	link   link.Verb // of links that permit it; "": none does
+	lists  bool      // it lists blobs, so a link must be for a prefix
+	fault  string    // the operation as rules of faults name it; "": it has no faults
 }
 
 // rule decides whether a caller may use a hosted service's route: it returns nil, or the reason for

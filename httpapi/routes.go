@@ -5,6 +5,7 @@ import (
 
 	"sluice/access"
 	"sluice/httpapi/internal/router"
+	"sluice/wire/link"
 )
 
 // newRouter returns a router for a table, or an error if a route has no rule or no handler.
@@ -30,6 +31,7 @@ func routes(s *Server) []router.Route[operation] {
 		add(method, pattern, rule, handle)
 		table[len(table)-1].Value.writes = true
 	}
+	permits := func(verb link.Verb) { table[len(table)-1].Value.link = verb }
 	unprefixed := func(method, pattern string, op operation) {
 		table = append(table, router.Route[operation]{Method: method, Pattern: pattern, Value: op, Unprefixed: true})
 	}
@@ -46,8 +48,12 @@ func routes(s *Server) []router.Route[operation] {
 
 	add("GET", "/v1/accounts", requireKey(access.ScopeAdmin, everyAccount), s.listAccounts)
 	add("GET", "/v1/blobs/{account}", list, s.listBlobs)
+	permits(link.Read)
+	table[len(table)-1].Value.lists = true
 	add("GET", "/v1/blobs/{account}/{blobName...}", read, s.getBlob)
+	permits(link.Read)
 	write("PUT", "/v1/blobs/{account}/{blobName...}", requireKey(access.ScopeWrite, blobInPath), s.putBlob)
+	permits(link.Create)
 	write("POST", "/v1/blobs/{account}/{blobName...}", requireScopeAt(access.ScopeWrite, blobInPath), s.copyBlob)
 	write("DELETE", "/v1/blobs/{account}/{blobName...}", requireKey(access.ScopeWrite, blobInPath), s.deleteBlob)
 

@@ -79,7 +79,7 @@ func (s *Server) serve(x *call) error {
 	m := s.router.Match(r.Method, router.EscapedPath(r.URL))
 	x.Pattern, x.params = m.Pattern, m.Params
 	defer x.Leave()
-	if err := admit(x, m); err != nil {
+	if err := s.admit(x, m); err != nil {
 		return err
 	}
 	switch m.Outcome {
@@ -97,19 +97,6 @@ func (s *Server) serve(x *call) error {
 	default:
 		return s.serveUnknown(x)
 	}
-}
-
-// admit admits an exchange. Probes and preflights must get a response even if the limits of their
-// caller are reached.
-func admit(x *call, m router.Match[operation]) error {
-	if m.Outcome == router.Options || m.Route != nil && m.Route.Value.probe {
-		return x.AdmitProbe()
-	}
-	key, err := parseCredential(x.Request.Header)
-	if err != nil || key == "" {
-		return x.Admit(nil, err)
-	}
-	return x.Admit(bearer(key), nil)
 }
 
 func (s *Server) serveRoute(x *call, op operation) error {

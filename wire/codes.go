@@ -48,6 +48,8 @@ const (
 	CodePaymentRequired       Code = "payment_required"
 	CodeCredentialRequired    Code = "credential_required"
 	CodeCredentialUnknown     Code = "credential_unknown"
+	CodeLinkExpired           Code = "link_expired"
+	CodeLinkForbidden         Code = "link_forbidden"
 	CodeScopeMissing          Code = "scope_missing"
 	CodeAccountForbidden      Code = "account_forbidden"
 	CodeQuotaExceeded         Code = "quota_exceeded"
@@ -122,6 +124,8 @@ var Codes = []CodeRow{
 	{Code: CodePaymentRequired, Status: 402},
 	{Code: CodeCredentialRequired, Status: 401},
 	{Code: CodeCredentialUnknown, Status: 401},
+	{Code: CodeLinkExpired, Status: 401},
+	{Code: CodeLinkForbidden, Status: 403},
 	{Code: CodeScopeMissing, Status: 403},
 	{Code: CodeAccountForbidden, Status: 403},
 	{Code: CodeQuotaExceeded, Status: 403},

@@ -2,6 +2,8 @@ package link_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +31,17 @@ func TestVector(t *testing.T) {
 		"1.read.0.abcdefghijklmnop.1790003600.pVv0zpjJRoyF7JRMmY8BmqcLHdCNYd8mDNC08f7nY90", "a blob's link")
 	testenv.Equal(t, sign(t, link.Read, "team", "photos/").String(),
 		"1.read.7.abcdefghijklmnop.1790003600.zQhTARJk9ArKTkD7DnOFk5-c-j98FP4GJhiyxiQ2Pxk", "a prefix's link")
+}
+
+// TestExample checks the example in docs/protocol.md.
+func TestExample(t *testing.T) {
+	example := link.Link{Verb: link.Read, KeyID: keyID, Account: "team", Name: "a b", Expires: now.Add(time.Hour)}
+	token := testenv.Must(link.Sign(example, "secret"))(t)
+	root := testenv.Must(testenv.Root())(t)
+	text := string(testenv.Must(os.ReadFile(filepath.Join(root, "docs", "protocol.md")))(t))
+	if want := "\n" + link.Parameter + "=" + token.String() + "\n"; !strings.Contains(text, want) {
+		t.Errorf("docs/protocol.md does not have the example's query:%s", want)
+	}
 }
 
 // TestVerify: a link is for what was signed, and nothing else.
