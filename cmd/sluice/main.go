@@ -29,6 +29,7 @@ type commands struct {
 	Stat   statCommand   `cmd:"" group:"Blobs:" help:"Print the properties of blobs."`
 	Rm     rmCommand     `cmd:"" group:"Blobs:" help:"Delete blobs."`
 	Du     duCommand     `cmd:"" group:"Blobs:" help:"Print how many blobs there are and how much they store."`
+	Share  shareCommand  `cmd:"" group:"Blobs:" help:"Make a signed link to a blob, for others without a key."`
 	Upload uploadCommand `cmd:"" group:"Blobs:" help:"List and abort uploads. With a file and a blob it is put."`
 
 	Context     contextCommand     `cmd:"" group:"Servers:" help:"Name servers, and choose the one to use."`
