@@ -245,7 +245,7 @@ var deceptive = []string{
 }
 
 // queries reads a blob with many different queries. The cache must serve its one copy for all of
-// them.
+// them, but for signed links, which only the service can check.
 func (c *cdn) queries() {
 	c.T.Helper()
 	target := e2e.BlobTarget("0x1", "queried")
@@ -258,4 +258,8 @@ func (c *cdn) queries() {
 	if fetched := c.served(200, 206) - before; fetched != 1 {
 		c.T.Errorf("20 reads of a blob with different queries were %d requests to the service", fetched)
 	}
+	for _, query := range []string{"?sluice-link=x", "?a=b&sluice-link=x"} {
+		e2e.CheckProblem(c.T, c.Do("GET", target+query, nil), 401, "credential_unknown")
+	}
+	c.Holds(target, data)
 }
