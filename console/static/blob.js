@@ -12,6 +12,7 @@ import { download } from "./download.js";
 import { preview } from "./preview.js";
 import { payWith } from "./paysession.js";
 import { lastOf, parentOf } from "./names.js";
+import { shareBlob } from "./share.js";
 import * as api from "./api.js";
 
 /** @type {import("./router.js").View} */
@@ -38,7 +39,7 @@ export async function blobView(main, [account = "", name = ""], signal) {
   const curl = ["curl", ...(blob.hosted && service.reads === "key" ? ["-H", '"Authorization: Bearer $SLUICE_KEY"'] : []),
     ...(service.reads === "paid" ? ["-H", '"Session-Id: $SESSION"'] : []), "-o", shellQuote(name.slice(cut)), shellQuote(url)].join(" ");
   actions.append(
-    button("copy", "Copy link", () => copy(url, "Link")),
+    button("copy", "Copy link", () => void (blob.hosted ? shareBlob(account, name) : copy(url, "Link"))),
     button("terminal", "Copy curl", () => copy(curl, "curl line")),
     button("download", "Download", () => download(blob).catch((error) => toast(error.message))),
     ...changes(main, account, name, blob));

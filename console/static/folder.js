@@ -9,6 +9,7 @@ import { deleteItems } from "./delete.js";
 import { transferItems } from "./transfer.js";
 import { renameIn } from "./rename.js";
 import { selectionBar } from "./selectionbar.js";
+import { shareFolder } from "./share.js";
 import { choosers, storedEvent } from "./uploads.js";
 import * as api from "./api.js";
 
@@ -43,6 +44,7 @@ export async function folderView(main, [account = "", prefix = ""], signal) {
   const total = h("p", { class: "sub", role: "status" });
   const filter = h("input", { type: "search", placeholder: "Names that begin with…", "aria-label": "Show names that begin with", autocomplete: "off", spellcheck: "false" });
   const extra = h("div", { class: "actions" }, choosers({ account, prefix }), h("a", { class: "button", href: link("uploads", account) }, "Open uploads"));
+  if (prefix) void addShare(extra, account, prefix);
   const place = h("div", { class: "place" });
   // On a narrow screen not all columns are shown.
   const sorter = /** @type {HTMLSelectElement} */ (h("select", { class: "sorter", "aria-label": "Sort by", onchange: () => grid.choose(orders[sorter.selectedIndex]) },
@@ -153,6 +155,12 @@ export async function folderView(main, [account = "", prefix = ""], signal) {
   signal.addEventListener("abort", () => grid?.stop());
   addEventListener(storedEvent, () => void refresh(), { signal });
   await list();
+}
+
+/** Adds the button that copies a link, on a hosted network. */
+async function addShare(actions, account, prefix) {
+  const service = await api.info().catch(() => null); // without it there is no button
+  if (service?.profile === "hosted") actions.append(button("copy", "Copy link", () => void shareFolder(account, prefix)));
 }
 
 const nothing = () => h("div", { class: "empty" }, h("h2", null, "Nothing is stored here"), h("p", null, "Drop files or folders anywhere on this page to upload them."));
