@@ -69,7 +69,7 @@ func (l *linking) linkFor(t *testing.T, by signing, verb link.Verb, account, nam
 	return "?" + link.Parameter + "=" + testenv.Must(link.Sign(link.Link{Verb: verb, KeyID: by.id, Account: account, Name: name, Expires: l.now().Add(life)}, by.secret))(t).String()
 }
 
-// store stores a blob of the account ours, whose content is its name.
+// store stores a blob in the account ours. Its content is its name.
 func (l *linking) store(t *testing.T, name string) (path string) {
 	t.Helper()
 	testenv.OK(t, testenv.Error(l.blobs.Put(t.Context(), blob.PutOptions{Account: ours, Name: name}, strings.NewReader(name), int64(len(name)))))
@@ -280,7 +280,8 @@ func TestLinksCountForTheirGroup(t *testing.T) {
 	l.want(t, 200, "GET", path+query, "")
 }
 
-// TestLinkOfAKeyThatMustPay: with paid reads, a link of a key without read reads nothing for free.
+// TestLinkOfAKeyThatMustPay: with paid reads, a link from a key without read reads nothing for
+// free.
 func TestLinkOfAKeyThatMustPay(t *testing.T) {
 	l := newLinking(t, access.ReadsPaid)
 	path := l.store(t, "a")

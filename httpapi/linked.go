@@ -42,7 +42,7 @@ func (l *linked) Remembered(keys *access.Authenticator) (*access.Caller, bool) {
 func (l *linked) Authenticate(ctx context.Context, keys *access.Authenticator) (*access.Caller, error) {
 	caller, secret, err := keys.S3Secret(ctx, l.token.KeyID())
 	if err != nil {
-		l.err = nil // of a secret that the key no longer has
+		l.err = nil // it was about a secret that the key no longer has
 		return nil, err
 	}
 	if err := l.check(secret); err != nil {

@@ -32,7 +32,7 @@ func (s *Server) admit(x *call) error {
 	return x.Admit(x.signed, nil)
 }
 
-// admitForm admits who has signed a form's policy in place of the form's sender, who was admitted
+// admitForm admits who has signed a form's policy in place of its sender, who was admitted
 // without a key.
 func (s *Server) admitForm(x *call, form *postpolicy.Form) error {
 	if s.keys == nil || form.Signature == nil {

@@ -77,7 +77,7 @@ func (s *Server) setObjectFields(x *call, b *metastore.Blob, v headers.Validator
 	x.Fields.Set("Content-Security-Policy", "sandbox")
 }
 
-// selectedPart returns the number of the part that the request asks for, or 0.
+// selectedPart returns which part the request asks for, by its number, or 0.
 func (x *call) selectedPart() (int, error) {
 	number := x.query.get("partNumber")
 	switch {

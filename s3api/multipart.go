@@ -358,7 +358,7 @@ func (s *Server) listParts(x *call) error {
 	return x.writeXML(http.StatusOK, result)
 }
 
-// listUploads lists a bucket's open uploads by key, and the uploads of a key by when they began.
+// listUploads lists a bucket's open uploads by key, and those with one key by when they began.
 func (s *Server) listUploads(x *call) error {
 	limit, err := x.number("max-uploads", mostKeys)
 	if err != nil {

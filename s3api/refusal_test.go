@@ -62,7 +62,7 @@ func TestEverySentinelHasACode(t *testing.T) {
 	}
 }
 
-// sentinels returns the texts of a folder's exported errors, by their names.
+// sentinels returns the texts that a folder's exported errors have, by their names.
 func sentinels(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}

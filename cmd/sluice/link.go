@@ -85,7 +85,7 @@ func remarkOn(shared client.Link, creates bool) string {
 	}
 }
 
-// secret returns the id of the key that signs, and its S3 secret.
+// secret returns the signing key's id and its S3 secret.
 func (c *shareCommand) secret() (id, secret string, err error) {
 	if c.SecretFile == "" {
 		if id, secret = os.Getenv(envAccessKey), os.Getenv(envSecretKey); id == "" || secret == "" {

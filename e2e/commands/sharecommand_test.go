@@ -10,7 +10,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestShareCommand gives links of a hosted service to callers without a key, as docs/cli.md does.
+// TestShareCommand gives a hosted service's links to callers without a key, as docs/cli.md does.
 func TestShareCommand(t *testing.T) {
 	t.Parallel()
 	dir := testenv.MemoryDir(t)

@@ -240,7 +240,7 @@ func TestDiskIsFull(t *testing.T) {
 			ballast := filepath.Join(dir, "ballast")
 			testenv.OK(t, fallocate(ballast, 70<<20))
 			before := keysOf(t, s)
-			// restic tries for a quarter of an hour.
+			// restic tries for 15 minutes.
 			if out, err := c.try(`timeout --signal=INT 3 bash -c "$(declare -f aws); ` + transfer.store + `"`); err == nil {
 				t.Errorf("it succeeds on a full disk: %s", out)
 			}

@@ -31,7 +31,7 @@ type client struct {
 	environ []string
 }
 
-// newClient returns a client of a server, with any credentials.
+// newClient returns a server's client, with any credentials.
 func newClient(t *testing.T, s *e2e.Server) *client {
 	t.Helper()
 	testenv.Require(t, testenv.S3Clients)

@@ -85,7 +85,7 @@ func awsClient(s *e2e.Server, id, secret string) *awss3.Client {
 	})
 }
 
-// codeOf returns the code of an error response.
+// codeOf returns an error response's code.
 func codeOf(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {
@@ -94,7 +94,7 @@ func codeOf(err error) string {
 	return minio.ToErrorResponse(err).Code
 }
 
-// TestMinio uses MinIO's SDK with signed chunks, of a known size and of an unknown one.
+// TestMinio uses MinIO's SDK with signed chunks, for a known size and an unknown one.
 func TestMinio(t *testing.T) {
 	t.Parallel()
 	h := startHosted(t, "--reads", "key")

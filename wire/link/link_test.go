@@ -19,7 +19,7 @@ const (
 
 var now = time.Unix(1_790_000_000, 0)
 
-// sign returns the token of a link that is valid for an hour.
+// sign returns a link's token, which is valid for an hour.
 func sign(t testing.TB, verb link.Verb, account, name string) *link.Token {
 	t.Helper()
 	return testenv.Must(link.Sign(link.Link{Verb: verb, KeyID: keyID, Account: account, Name: name, Expires: now.Add(time.Hour)}, secret))(t)
@@ -86,7 +86,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestFieldsAreSigned: who changes a field of a link has a link that is not valid.
+// TestFieldsAreSigned: who changes a link's field has a link that is not valid.
 func TestFieldsAreSigned(t *testing.T) {
 	text := sign(t, link.Read, "team", "a/b").String()
 	for _, change := range [][2]string{

@@ -13,7 +13,7 @@ import (
 
 const (
 	version = "1"
-	// maxKeyID is the greatest length of a key's id.
+	// maxKeyID is the greatest length that a key's id has.
 	maxKeyID = 64
 )
 
@@ -30,7 +30,7 @@ type Token struct {
 	signature [sha256.Size]byte
 }
 
-// Sign returns the token of a link. It returns ErrInvalid if there is no such link. It does not
+// Sign returns a link's token. It returns ErrInvalid if there is no such link. It does not
 // check whether the account and the name are valid, nor for how long the link is.
 func Sign(l Link, secret string) (*Token, error) {
 	t := &Token{verb: l.Verb, keyID: l.KeyID, expires: l.Expires.Unix()}
