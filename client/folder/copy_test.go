@@ -19,7 +19,7 @@ func TestServiceCopiesWithinItself(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		hook    func(http.ResponseWriter, *http.Request, http.Handler)
-		through int // blobs whose bytes pass through this process
+		through int // blobs that pass through this process
 		want    error
 	}{
 		{"usual", nil, 0, nil},

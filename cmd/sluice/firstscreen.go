@@ -45,7 +45,7 @@ func (s firstScreen) print(out io.Writer) error {
 	}
 	if s.s3 != "" {
 		line("")
-		line("aws, rclone and other S3 tools work after these lines; an account is a bucket:")
+		line("aws and rclone work after these lines; an account is a bucket:")
 		line("")
 		for _, command := range s.s3Lines() {
 			line("  %s", command)
@@ -75,11 +75,11 @@ func (s firstScreen) seedResult() string {
 	return text
 }
 
-// s3Lines returns three lines after which S3 tools use this instance. Any credentials are accepted,
-// but most tools want some. Versions of aws before 2.13 do not know AWS_ENDPOINT_URL.
+// s3Lines returns three lines after which aws and rclone use this instance. Any credentials are
+// accepted, but most tools want some.
 func (s firstScreen) s3Lines() []string {
 	return []string{
-		"export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_ENDPOINT_URL=" + s.s3,
+		"export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any",
 		"aws() { command aws --endpoint-url " + s.s3 + ` "$@"; }`,
 		"export RCLONE_S3_PROVIDER=Other RCLONE_S3_ENDPOINT=" + s.s3,
 	}

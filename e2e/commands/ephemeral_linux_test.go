@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -136,14 +137,22 @@ func TestSeededInstance(t *testing.T) {
 }
 
 // TestFirstScreen checks what a terminal shows when a local instance starts, that the lines fit on
-// 80 columns, and that Ctrl-C stops the server.
+// 80 columns, and that Ctrl-C stops the server. The quickstart has its lines for S3.
 func TestFirstScreen(t *testing.T) {
 	t.Parallel()
 	dir := e2e.MakeTree(t, map[string]string{"0x1/a": "text"})
-	shown := untilInterrupted(t, fmt.Sprintf("stty cols 80; exec %s serve --ephemeral --seed %s --addr localhost:0", e2e.Sluice, dir), "Ctrl-C stops the server.")
-	for _, want := range []string{"Service  http://localhost:", "Console  http://localhost:", "Data     in memory and /", "Seed     1 blob (4 B) of 1 account", "sluice ls 0x1/ --url http://localhost:", "Ctrl-C stops the server."} {
+	shown := untilInterrupted(t, fmt.Sprintf("stty cols 80; exec %s serve --ephemeral --seed %s --addr localhost:0 --s3-addr localhost:0", e2e.Sluice, dir), "Ctrl-C stops the server.")
+	for _, want := range []string{"Service  http://localhost:", "Console  http://localhost:", "Data     in memory and /", "Seed     1 blob (4 B) of 1 account", "sluice ls 0x1/ --url http://localhost:", "S3       http://localhost:", "Ctrl-C stops the server."} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("the first screen lacks %q:\n%s", want, shown)
+		}
+	}
+	root := testenv.Must(testenv.Root())(t)
+	quickstart := string(testenv.Must(os.ReadFile(filepath.Join(root, "docs", "quickstart.md")))(t))
+	port := regexp.MustCompile(`(?m)^  S3 +http://localhost:(\d+)`).FindStringSubmatch(shown)
+	for _, line := range regexp.MustCompile(`(?m)^  ((?:export|aws).*)$`).FindAllStringSubmatch(strings.ReplaceAll(shown, "\r", ""), -1) {
+		if !strings.Contains(quickstart, strings.ReplaceAll(line[1], "localhost:"+port[1], "localhost:9000")+"\n") {
+			t.Errorf("the quickstart lacks the line %q", line[1])
 		}
 	}
 	if before, _, _ := strings.Cut(shown, "Service  "); strings.Contains(before, "time=") {

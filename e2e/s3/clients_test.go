@@ -137,15 +137,17 @@ func TestRestic(t *testing.T) {
 	}
 }
 
-// TestSDKs runs programs over the SDKs for Python and JavaScript.
+// TestSDKs runs programs over the SDKs for Python, which signs for a hosted service, and for
+// JavaScript.
 func TestSDKs(t *testing.T) {
 	t.Run("boto3", func(t *testing.T) {
 		t.Parallel()
-		s := start(t)
-		c := newClient(t, s)
+		h := startHosted(t, "--reads", "public")
+		c := newClient(t, h.Server)
+		c.environ = append(c.environ, "AWS_ACCESS_KEY_ID="+h.admin, "AWS_SECRET_ACCESS_KEY="+h.secret)
 		script := testenv.Must(filepath.Abs("testdata/sdk.py"))(t)
 		testenv.Equal(t, c.sh("/usr/bin/python3 '"+script+"'"), "ok\n", "what the program prints")
-		same(t, s, "team", "uneven", strings.Repeat("a", 5<<20)+strings.Repeat("b", 6<<20)+"end")
+		same(t, h.Server, "team", "uneven", strings.Repeat("a", 5<<20)+strings.Repeat("b", 6<<20)+"end")
 	})
 	t.Run("JavaScript", func(t *testing.T) {
 		t.Parallel()

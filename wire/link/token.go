@@ -86,7 +86,7 @@ func Parse(text string) (*Token, error) {
 	return t, nil
 }
 
-// String returns the token's text, whose characters need no escape in a URL.
+// String returns the token's text. In a URL it needs no escape.
 func (t *Token) String() string { return t.head + "." + encoding.EncodeToString(t.signature[:]) }
 
 // Verb returns what the link permits.

@@ -1,4 +1,4 @@
-"""Uses a local instance by boto3, and fails with a traceback if it does what it should not."""
+"""Uses a service by boto3, and fails with a traceback if it does what it should not."""
 import os
 import urllib.request
 
