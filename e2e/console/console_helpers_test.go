@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -176,8 +178,32 @@ func (p *consolePage) press(label string) {
 func (p *consolePage) keys(keys ...string) {
 	p.t.Helper()
 	for _, key := range keys {
+		if key == kb.Enter {
+			p.enter()
+			continue
+		}
 		p.Do(chromedp.KeyEvent(key))
 	}
+}
+
+// enter presses Enter. Its character is sent with the key, as a keyboard does: sent afterwards, it
+// could press a button that has the focus since.
+func (p *consolePage) enter() {
+	p.t.Helper()
+	p.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		for _, event := range kb.Encode('\r') {
+			switch event.Type {
+			case kb.KeyChar:
+				continue
+			case kb.KeyDown:
+				event.Text, event.UnmodifiedText = "\r", "\r"
+			}
+			if _, err := cdp.Call(ctx, target, input.DispatchKeyEvent, *event); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
 }
 
 // focused describes the element that has the focus.

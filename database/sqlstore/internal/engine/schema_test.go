@@ -123,7 +123,7 @@ func TestEnginesHaveTheSameSchema(t *testing.T) {
 				(SELECT name FROM pragma_table_info(m.name) WHERE pk > 0 ORDER BY pk) c) AS BLOB)
 			FROM sqlite_master m WHERE m.type = 'table'`, `
 		SELECT CAST(m.name || ' index ' || i.name || CASE WHEN i."unique" THEN ' UNIQUE' ELSE '' END || CASE WHEN i.partial THEN ' partial ' ELSE ' ' END
-				|| (SELECT group_concat(c.name, ', ') FROM (SELECT name FROM pragma_index_info(i.name) ORDER BY seqno) c) AS BLOB)
+				|| (SELECT group_concat(COALESCE(c.name, 'expression'), ', ') FROM (SELECT name FROM pragma_index_info(i.name) ORDER BY seqno) c) AS BLOB)
 			FROM sqlite_master m JOIN pragma_index_list(m.name) i WHERE m.type = 'table' AND i.origin = 'c'`)
 	postgres := describe(t, post, `
 		SELECT convert_to(table_name || '.' || (rank() OVER (PARTITION BY table_name ORDER BY ordinal_position) - 1) || ' ' || column_name || ' '
@@ -138,6 +138,7 @@ func TestEnginesHaveTheSameSchema(t *testing.T) {
 	postgres = slices.DeleteFunc(postgres, func(line string) bool { return strings.HasPrefix(line, "transactions") })
 	for i := range postgres {
 		postgres[i] = strings.Replace(postgres[i], "sha256(name_head)", "name_head", 1)
+		postgres[i] = strings.Replace(postgres[i], "substr(name, 1, 512)", "expression", 1) // SQLite does not say which
 	}
 	if len(sqlite) < 150 {
 		t.Errorf("only %d columns, keys and indexes were found", len(sqlite))
