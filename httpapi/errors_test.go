@@ -3,9 +3,6 @@ package httpapi
 import (
 	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"net/http"
 	"os"
 	"slices"
@@ -41,7 +38,7 @@ func TestEverySentinelHasAStatus(t *testing.T) {
 	}
 	known := map[string]bool{}
 	for _, pkg := range []string{"blob", "session", "paychan", "access", "access/keys", "bytestore", "database", "metastore", "ledger", "metering"} {
-		for name, text := range sentinels(t, "../"+pkg) {
+		for name, text := range testenv.Sentinels(t, "../"+pkg) {
 			known[pkg+"."+name] = true
 			listed := slices.Contains(texts, text)
 			exempt := slices.Contains(notForClients, pkg+"."+name)
@@ -56,51 +53,10 @@ func TestEverySentinelHasAStatus(t *testing.T) {
 		}
 	}
 	for _, dir := range []string{".", "internal/router", "../exchange", "../exchange/headers", "../exchange/transfer"} {
-		for name, text := range sentinels(t, dir) {
+		for name, text := range testenv.Sentinels(t, dir) {
 			if !slices.Contains(texts, text) && name != "ErrSlowReader" { // a response that has begun is cut
 				t.Errorf("%s of %s is not in the error table", name, dir)
 			}
-		}
-	}
-}
-
-// sentinels returns a folder's package-level errors and their texts.
-func sentinels(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	found := map[string]string{}
-	files := testenv.Must(os.ReadDir(dir))(t)
-	for _, entry := range files {
-		if !strings.HasSuffix(entry.Name(), ".go") || strings.HasSuffix(entry.Name(), "_test.go") {
-			continue
-		}
-		file := testenv.Must(parser.ParseFile(token.NewFileSet(), dir+"/"+entry.Name(), nil, 0))(t)
-		for _, decl := range file.Decls {
-			if vars, ok := decl.(*ast.GenDecl); ok && vars.Tok == token.VAR {
-				addSentinels(t, vars, found)
-			}
-		}
-	}
-	return found
-}
-
-// addSentinels adds a declaration's variables that are initialized with errors.New.
-func addSentinels(t *testing.T, vars *ast.GenDecl, found map[string]string) {
-	for _, spec := range vars.Specs {
-		v := spec.(*ast.ValueSpec)
-		if len(v.Values) != 1 {
-			continue
-		}
-		call, ok := v.Values[0].(*ast.CallExpr)
-		if !ok || len(call.Args) != 1 {
-			continue
-		}
-		fun, ok := call.Fun.(*ast.SelectorExpr)
-		if !ok || fun.Sel.Name != "New" {
-			continue
-		}
-		if text, ok := call.Args[0].(*ast.BasicLit); ok {
-			unquoted := testenv.Must(strconv.Unquote(text.Value))(t)
-			found[v.Names[0].Name] = unquoted
 		}
 	}
 }

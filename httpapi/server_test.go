@@ -12,7 +12,6 @@ import (
 
 	"sluice/exchange/transfer"
 	"sluice/internal/testenv"
-
 	"sluice/wire"
 )
 

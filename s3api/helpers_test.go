@@ -1,7 +1,6 @@
 package s3api
 
 import (
-	"bytes"
 	"context"
 	"encoding/xml"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -33,26 +31,8 @@ type service struct {
 	*Server
 	url  string
 	addr string
-	log  *lockedBuffer
 
 	database *sqlstore.Store
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // setup says what differs from a local service.
@@ -72,9 +52,8 @@ func start(t testing.TB, of setup) *service {
 	if database == nil {
 		database = openDatabase(t)
 	}
-	logged := &lockedBuffer{}
 	shared := exchange.Config{
-		Ready: func(context.Context) error { return nil }, Log: slog.New(slog.NewTextHandler(logged, nil)),
+		Ready: func(context.Context) error { return nil }, Log: slog.New(slog.DiscardHandler),
 	}
 	if of.exchange != nil {
 		of.exchange(&shared)
@@ -99,7 +78,7 @@ func start(t testing.TB, of setup) *service {
 		testenv.Is(t, <-ended, http.ErrServerClosed, "the server")
 	})
 	addr := listener.Addr().String()
-	return &service{s, "http://" + addr, addr, logged, database}
+	return &service{s, "http://" + addr, addr, database}
 }
 
 // openDatabase opens a new database until the test ends.

@@ -3,13 +3,7 @@ package s3api
 import (
 	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 
 	"sluice/database"
@@ -46,7 +40,7 @@ func TestEverySentinelHasACode(t *testing.T) {
 		".", "internal/checksums", "internal/document", "internal/postpolicy", "internal/sigv4",
 		"../blob", "../access", "../bytestore", "../database", "../metastore", "../exchange", "../exchange/headers", "../exchange/transfer",
 	} {
-		for name, text := range sentinels(t, dir) {
+		for name, text := range testenv.Sentinels(t, dir) {
 			full := dir + "." + name
 			known[full] = true
 			listed, exempt := slices.Contains(texts, text), slices.Contains(notForClients, full)
@@ -60,45 +54,6 @@ func TestEverySentinelHasACode(t *testing.T) {
 			t.Errorf("%s is exempt, and there is no such error", name)
 		}
 	}
-}
-
-// sentinels returns the texts that a folder's exported errors have, by their names.
-func sentinels(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	found := map[string]string{}
-	for _, entry := range testenv.Must(os.ReadDir(dir))(t) {
-		if !strings.HasSuffix(entry.Name(), ".go") || strings.HasSuffix(entry.Name(), "_test.go") {
-			continue
-		}
-		file := testenv.Must(parser.ParseFile(token.NewFileSet(), dir+"/"+entry.Name(), nil, 0))(t)
-		ast.Inspect(file, func(n ast.Node) bool {
-			if _, local := n.(*ast.FuncDecl); local {
-				return false
-			}
-			if v, ok := n.(*ast.ValueSpec); ok && len(v.Values) == 1 {
-				if text, ok := textOfError(v.Values[0]); ok {
-					found[v.Names[0].Name] = text
-				}
-			}
-			return true
-		})
-	}
-	return found
-}
-
-// textOfError returns the text that errors.New is called with.
-func textOfError(value ast.Expr) (string, bool) {
-	call, ok := value.(*ast.CallExpr)
-	if !ok || len(call.Args) != 1 {
-		return "", false
-	}
-	fun, ok := call.Fun.(*ast.SelectorExpr)
-	text, literal := call.Args[0].(*ast.BasicLit)
-	if !ok || !literal || fun.Sel.Name != "New" {
-		return "", false
-	}
-	unquoted, err := strconv.Unquote(text.Value)
-	return unquoted, err == nil
 }
 
 // TestWhatHappenedIsNoRefusal: an unknown outcome is an internal error, which clients repeat,
