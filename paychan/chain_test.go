@@ -32,7 +32,7 @@ type chainView struct {
 }
 
 func (v *chainView) gasPrices(context.Context) (least, usual uint64, err error) {
-	return 0, 1 << 40, v.priceless
+	return 0, 100, v.priceless
 }
 
 func (v *chainView) simulate(ctx context.Context, _ *micropay.Micropayment) (paychan.Simulation, error) {
@@ -86,7 +86,7 @@ func onChain(t *testing.T, test func(t *testing.T, s *shop, v *chainView, p paye
 	}
 	inBubble(t, withChain, func(t *testing.T, s *shop) {
 		v.reading = ledger.Reading{Deposit: 100, NextSequence: 1, Expires: time.Now().Add(time.Hour)}
-		s.SetGasPrices(0, 1<<40) // a node reads them when it starts
+		s.SetGasPrices(0, 100) // a node reads them when it starts
 		test(t, s, v, newPayer(t, 1))
 	})
 }
@@ -109,12 +109,26 @@ func TestNothingIsSoldAtAnUnknownGasPrice(t *testing.T) {
 		testenv.Is(t, buy(1, 3, 100), paychan.ErrChain, "while the price cannot be read")
 		v.priceless = nil
 		time.Sleep(time.Minute)
-		wantReason(t, "at six times the usual price", buy(2, 3, 6<<40), micropay.ReasonGas)
+		wantReason(t, "at six times the usual price", buy(2, 3, 600), micropay.ReasonGas)
 		testenv.Check(t, buy(3, 3, 100))
 		s.stop()
 		s.start()
 		v.priceless = errors.New("away")
 		testenv.Is(t, buy(4, 6, 100), nil, "a form that was accepted before")
+	})
+}
+
+// TestPriceBecomesKnownBeforeASale checks that a payment that was verified before the gas price was
+// known is compared with it, also if another payment has asked for the price meanwhile.
+func TestPriceBecomesKnownBeforeASale(t *testing.T) {
+	onChain(t, func(t *testing.T, s *shop, _ *chainView, p payer) {
+		s.openOnChain(p)
+		s.stop()
+		s.start()
+		payment, err := s.verify(p, 1, 3, gas(20, 6000))
+		testenv.Check(t, err)
+		s.SetGasPrices(100, 100)
+		wantReason(t, "a high price", testenv.Error(s.PayRead(t.Context(), payment, 1, "")), micropay.ReasonGas)
 	})
 }
 

@@ -113,12 +113,12 @@ func (s *Service) examine(ctx context.Context, c ledger.Channel, a *attempt) err
 	return s.chain.checkFee(c, p, m)
 }
 
-// checkPrice compares the gas price in a payment of a new form with the usual one, if that was not
-// known yet. Without it nothing bounds what collecting the payment costs the receiver, so
-// checkPrice returns ErrChain if it cannot be read.
+// checkPrice compares the gas price in a payment of a new form with the usual one, which may not
+// have been known when the payment was verified. Without it nothing bounds what collecting the
+// payment costs the receiver, so checkPrice returns ErrChain if it cannot be read.
 func (s *Service) checkPrice(ctx context.Context, m *micropay.Micropayment, a *attempt) error {
 	if s.chain.maxGasPrice.Load() > 0 {
-		return nil
+		return s.check(m)
 	}
 	prices, _, err := s.chain.prices.get(ctx, struct{}{}, a.until, func(ctx context.Context) (gasPrices, error) {
 		least, usual, err := s.chain.opt.GasPrices(ctx)
