@@ -37,6 +37,7 @@ type Aliases interface {
 	ListAliases(ctx context.Context) ([]Alias, error)
 
 	// AliasesVersion returns a number that changes with every SetAlias and DeleteAlias that has an
-	// effect, through any handle and in any process.
+	// effect, through any handle and in any process. If the store is set back, and changed in
+	// another way, the number is not one that there was before.
 	AliasesVersion(ctx context.Context) (int64, error)
 }

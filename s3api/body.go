@@ -175,8 +175,13 @@ func (x *call) store(b *body, name, metadata string) (*exchange.StoredBody, erro
 	return x.StoreBody(b, b.size, name, metadata)
 }
 
+// documentMemory is how much memory a document takes, in proportion to its size: as a text, while
+// that grows, and decoded.
+const documentMemory = 4
+
 // readDocument reads a body of at most limit bytes, and checks the caller's key again, because a
-// slow body takes minutes.
+// slow body takes minutes. The memory counts to the caller's, like a response's, before the body is
+// read.
 func (x *call) readDocument(limit int64) ([]byte, error) {
 	stated, err := checksums.Parse(x.Request.Header)
 	if err != nil {
@@ -196,6 +201,13 @@ func (x *call) readStated(limit int64, stated checksums.Stated) ([]byte, error) 
 	}
 	if b.size != bytestore.UnknownSize && b.size > limit {
 		return nil, exchange.BodyTooLarge(int(limit))
+	}
+	size := b.size
+	if size == bytestore.UnknownSize {
+		size = limit
+	}
+	if err := x.HoldReply(documentMemory * size); err != nil {
+		return nil, err
 	}
 	verified := sha256Reader{b, newSHA256(b.sha256), b.sha256}
 	text, err := io.ReadAll(io.LimitReader(&verified, limit+1))

@@ -36,56 +36,69 @@ func (s *Server) listBuckets(x *call) error {
 	}
 	prefix, after := x.query.get("prefix"), x.query.get("continuation-token")
 	result := document.ListAllMyBucketsResult{Owner: ownerOf(callerName(x)), Prefix: prefix}
-	for {
-		accounts, err := s.accounts(x, after, limit)
-		if err != nil {
-			return err
-		}
-		for _, account := range accounts {
-			after = account
-			for _, name := range s.namesOf(account) {
-				if strings.HasPrefix(name, prefix) {
-					result.Buckets = append(result.Buckets, document.Bucket{Name: name, CreationDate: document.Time{Time: time.Unix(0, 0)}, BucketRegion: region})
-				}
-			}
-			if len(result.Buckets) >= limit { // more by what aliases the account has
-				result.ContinuationToken = after
-				break
+	accounts, next, err := s.accounts(x, after, limit)
+	if err != nil {
+		return err
+	}
+	for _, account := range accounts {
+		for _, name := range s.namesOf(account) {
+			if strings.HasPrefix(name, prefix) {
+				result.Buckets = append(result.Buckets, document.Bucket{Name: name, CreationDate: document.Time{Time: time.Unix(0, 0)}, BucketRegion: region})
 			}
 		}
-		if result.ContinuationToken != "" || len(accounts) < limit {
-			x.SpendPage(len(result.Buckets))
-			return x.writeXML(http.StatusOK, result)
+		if len(result.Buckets) >= limit && account != accounts[len(accounts)-1] { // it has aliases
+			next = account
+			break
 		}
 	}
+	result.ContinuationToken = next
+	x.SpendPage(len(result.Buckets))
+	return x.writeXML(http.StatusOK, result)
 }
 
-// accounts returns up to limit accounts that have blobs, behind one, that the caller may read or
-// write: all, or those that the caller's key names.
-func (s *Server) accounts(x *call, after string, limit int) (names []string, err error) {
+// accounts returns accounts that have blobs, behind one, that the caller may read or write: all, or
+// those that the caller's key names. It looks at no more than limit accounts, and returns the last
+// one if others follow.
+func (s *Server) accounts(x *call, after string, limit int) (names []string, next string, err error) {
 	if x.Caller != nil && !x.Caller.AllAccounts() {
-		for _, account := range x.Caller.Accounts() {
-			if account <= after || len(names) == limit || !mayUse(x.Caller, account) {
-				continue
-			}
-			page, err := s.blobs.List(x.Request.Context(), metastore.ListQuery{Account: account, Limit: 1})
-			if err != nil {
-				return nil, err
-			}
-			if len(page.Blobs) > 0 {
-				names = append(names, account)
-			}
-		}
-		return names, nil
+		return s.accountsOf(x, after, limit)
 	}
 	if x.Caller != nil && !mayUse(x.Caller, "") {
-		return nil, nil
+		return nil, "", nil
 	}
 	list, err := s.blobs.Accounts(x.Request.Context(), after, limit)
 	for _, one := range list {
 		names = append(names, one.Account)
 	}
-	return names, err
+	if err == nil && len(list) == limit {
+		next = names[limit-1]
+	}
+	return names, next, err
+}
+
+// accountsOf is accounts for a key that names them. Each costs a query, and ten as much as a
+// request.
+func (s *Server) accountsOf(x *call, after string, limit int) (names []string, next string, err error) {
+	looked := 0
+	defer func() { x.Allowance.Spend(int64(looked / 10)) }()
+	for _, account := range x.Caller.Accounts() {
+		if account <= after || !mayUse(x.Caller, account) {
+			continue
+		}
+		if looked == limit {
+			return names, next, nil
+		}
+		looked++
+		next = account
+		page, err := s.blobs.List(x.Request.Context(), metastore.ListQuery{Account: account, Limit: 1})
+		if err != nil {
+			return nil, "", err
+		}
+		if len(page.Blobs) > 0 {
+			names = append(names, account)
+		}
+	}
+	return names, "", nil
 }
 
 // mayUse reports whether a key is for reading or writing an account.

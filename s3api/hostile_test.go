@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -107,4 +108,35 @@ func TestQuotas(t *testing.T) {
 	wantError(t, try("POST", "/ours/d?uploads", ""), 403, "QuotaExceeded")
 	testenv.Equal(t, try("DELETE", "/ours/a", "").StatusCode, 204, "a DELETE")
 	testenv.Equal(t, try("HEAD", "/ours/b", "").StatusCode, 404, "what was refused")
+}
+
+// TestDocumentsInMemory: many documents at once are refused beyond the memory that replies have,
+// and the process has no more.
+func TestDocumentsInMemory(t *testing.T) {
+	s := newService(t)
+	before := testenv.Heap()
+	const senders = 24
+	statuses, started := make(chan int, senders), make(chan struct{})
+	var running sync.WaitGroup
+	for range senders {
+		running.Go(func() {
+			body, w := io.Pipe()
+			r := testenv.Must(http.NewRequestWithContext(t.Context(), "POST", s.url+"/bucket?delete", body))(t)
+			r.ContentLength = mostDeleteBody
+			go func() {
+				<-started
+				_, err := io.WriteString(w, strings.Repeat(" ", mostDeleteBody)) // it may be refused
+				_ = w.CloseWithError(err)
+			}()
+			statuses <- send(t, r).StatusCode
+		})
+	}
+	for range senders / 2 {
+		testenv.Equal(t, <-statuses, 503, "the status of a document beyond the bound")
+	}
+	if grown := testenv.Heap() - before; grown > 100<<20 {
+		t.Errorf("the heap has grown by %d MiB", grown>>20)
+	}
+	close(started)
+	running.Wait()
 }

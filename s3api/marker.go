@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"sluice/blob"
-	"sluice/bytestore"
 	"sluice/checksum"
 	"sluice/exchange"
 	"sluice/metastore"
@@ -25,21 +24,12 @@ func isMarker(key string) bool {
 // putMarker accepts a folder's marker and stores nothing: a folder is there while something is in
 // it.
 func (s *Server) putMarker(x *call) error {
-	b, err := x.openBody()
-	switch {
-	case errors.Is(err, exchange.ErrNoLength):
-	case err != nil:
-		return err
-	case b.size != 0 && b.size != bytestore.UnknownSize:
+	_, err := x.readDocument(0)
+	if errors.Is(err, exchange.ErrBodyTooLarge) {
 		return markerError()
-	default:
-		text, err := x.readDocument(0)
-		if errors.Is(err, exchange.ErrBodyTooLarge) {
-			return markerError()
-		}
-		if err != nil || len(text) > 0 {
-			return err
-		}
+	}
+	if err != nil {
+		return err
 	}
 	x.Fields.Set("Etag", emptyETag)
 	x.setChecksum(0)

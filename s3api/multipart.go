@@ -399,5 +399,6 @@ func (s *Server) listUploads(x *call) error {
 		})
 	}
 	x.SpendPage(len(page.Uploads) + len(page.Groups))
+	x.Allowance.Spend(int64(len(page.Groups) / 10)) // each costs a query
 	return x.writeXML(http.StatusOK, result)
 }

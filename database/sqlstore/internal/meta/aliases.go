@@ -3,6 +3,7 @@ package meta
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
@@ -67,8 +68,10 @@ func (t tx) alias(name string) (account string, found bool, err error) {
 	return account, found, err
 }
 
+// aliasesChanged sets a version that there never was, also if the database is set back afterwards
+// and changed in another way.
 func (t tx) aliasesChanged() error {
-	_, err := t.Exec(`UPDATE aliases_version SET version = version + 1`)
+	_, err := t.Exec(`UPDATE aliases_version SET version = $1`, rand.Int64())
 	return err
 }
 

@@ -4,7 +4,7 @@ CREATE TABLE aliases (
     account BYTEA NOT NULL
 );
 
--- One row. Its value increases with every change of the aliases.
+-- One row. Every change of the aliases sets a new random value.
 CREATE TABLE aliases_version (
     version BIGINT NOT NULL PRIMARY KEY
 );
