@@ -66,6 +66,7 @@ type Store interface {
 
 	// KeysVersion returns a number that changes with every CreateKey, UpdateKey, SetGroupLimits and
 	// RevokeKey that has an effect, through any handle and in any process. If KeysVersion returns
-	// the same number twice, keys that were read after the first call are up to date at the second.
+	// the same number twice, keys that were read after the first call are up to date at the second,
+	// also if the database was set back between them.
 	KeysVersion(ctx context.Context) (int64, error)
 }

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"os"
 	"testing"
 
 	"sluice/access/keys"
@@ -19,4 +20,23 @@ func TestKeysOfACommand(t *testing.T) {
 		t.Fatalf("the version went from %d to %d, %v", before, after, err)
 	}
 	testenv.Must(running.Key(t.Context(), "key"))(t)
+}
+
+// TestKeysVersionAfterASetback: a database that was set back to before a revocation, and in which
+// another key was changed since, has a version that nobody has seen.
+func TestKeysVersionAfterASetback(t *testing.T) {
+	past, set := databasePath(t), databasePath(t)
+	store := testenv.Must(OpenSQLite(past, Options{}))(t)
+	testenv.Must(store.CreateKey(t.Context(), keys.Key{ID: "key", Group: "group"}))(t)
+	testenv.Check(t, store.Close())
+	testenv.Check(t, os.WriteFile(set, testenv.Must(os.ReadFile(past))(t), 0o600))
+
+	store = openAt(t, past, Options{})
+	testenv.Must(store.RevokeKey(t.Context(), "key"))(t)
+	seen := testenv.Must(store.KeysVersion(t.Context()))(t)
+	store = openAt(t, set, Options{})
+	testenv.Must(store.CreateKey(t.Context(), keys.Key{ID: "another", Group: "group"}))(t)
+	if now := testenv.Must(store.KeysVersion(t.Context()))(t); now == seen {
+		t.Errorf("the version is %d in both pasts", now)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -192,10 +193,11 @@ func (s *Store) SetGroupLimits(ctx context.Context, group string, change func(*k
 	})
 }
 
-// keysChanged increments KeysVersion. Concurrent changes of keys wait for each other, which
-// is acceptable because they are rare.
+// keysChanged sets a KeysVersion that there never was, also if the database was set back and keys
+// are changed in another way. Concurrent changes of keys wait for each other, which is acceptable
+// because they are rare.
 func (t storeTx) keysChanged() error {
-	_, err := t.Exec(`UPDATE keys_version SET version = version + 1`)
+	_, err := t.Exec(`UPDATE keys_version SET version = $1`, rand.Int64())
 	return err
 }
 
