@@ -543,8 +543,8 @@ func (f *Fence) fenced(ctx context.Context, number uint64) error {
 // refuse returns ErrFenced with the reason and the actions that an operator can take.
 func refuse(reason string, values ...any) error {
 	return fmt.Errorf("%w: %s; this one deletes and writes nothing. "+
-		"Stop the one that is not wanted; to continue with this one, stop all nodes of both, delete the objects %s* and start it",
-		ErrFenced, fmt.Sprintf(reason, values...), epochPrefix)
+		"Stop the one that is not wanted; to continue with this one, stop all nodes of both, run sluice recover for it and start it",
+		ErrFenced, fmt.Sprintf(reason, values...))
 }
 
 // epoch returns the database's epoch; its number is 0 if there is none.

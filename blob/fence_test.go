@@ -111,7 +111,7 @@ func TestCopyWhileTheOriginalRuns(t *testing.T) {
 					t.Fatal("the copy is not fenced")
 				}
 			}
-			if err := duplicate.Err(); !errors.Is(err, blob.ErrFenced) || !strings.Contains(err.Error(), "delete the objects sluice-epoch-*") {
+			if err := duplicate.Err(); !errors.Is(err, blob.ErrFenced) || !strings.Contains(err.Error(), "run sluice recover for it") {
 				t.Errorf("the fence of the copy is %v", err)
 			}
 			time.Sleep(time.Hour)
@@ -119,6 +119,34 @@ func TestCopyWhileTheOriginalRuns(t *testing.T) {
 				t.Errorf("an hour later the copy may delete: %t, the original: %t", duplicate.holds(t), first.holds(t))
 			}
 		}
+	})
+}
+
+// TestTakeOver makes a copy the holder while its original runs, which is then fenced for good.
+func TestTakeOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bytes, original := memory.New(), openMeta(t)
+		testenv.Equal(t, testenv.Must(blob.Holds(t.Context(), original, bytes))(t), true, "bytes without a holder are held")
+		first := mustGuard(t, original, bytes)
+		first.wantHolder(t, "the first start of an instance waits")
+		older := copyOf(t, original)
+		testenv.OK(t, first.Renew(t.Context()))
+		holds := func(meta *sqlstore.Store, want bool) {
+			t.Helper()
+			testenv.Equal(t, testenv.Must(blob.Holds(t.Context(), meta, bytes))(t), want, "the database holds the bytes")
+		}
+		holds(original, true)
+		holds(older, false)
+		testenv.OK(t, blob.TakeOver(t.Context(), older, bytes))
+		holds(original, false)
+		holds(older, true)
+		time.Sleep(5 * time.Second)
+		if first.holds(t) {
+			t.Error("the original may delete after another database has taken over")
+		}
+		second := mustGuard(t, older, bytes)
+		time.Sleep(30 * time.Second)
+		second.wantHolder(t, "the database that has taken over waits")
 	})
 }
 

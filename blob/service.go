@@ -3,6 +3,7 @@ package blob
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"sync/atomic"
 	"time"
 
@@ -60,6 +61,13 @@ type Options struct {
 	// BeforeSweep is called before each sweep. If it returns an error, there is no sweep. nil means
 	// that nothing is called.
 	BeforeSweep func(ctx context.Context) error
+
+	// KeptBefore returns a time: an object that was made before it is no orphan. nil means that
+	// there is none.
+	KeptBefore func() time.Time
+
+	// NewID returns an upload's id, which cannot be guessed. nil means crypto/rand.Text.
+	NewID func() string
 
 	// PurgeEvery and SweepEvery are the intervals of Run. Default DefaultPurgeEvery and
 	// DefaultSweepEvery.
@@ -128,6 +136,12 @@ func New(meta Metadata, bytes bytestore.Store, opt Options) *Service {
 	}
 	if opt.BeforeSweep == nil {
 		opt.BeforeSweep = func(context.Context) error { return nil }
+	}
+	if opt.KeptBefore == nil {
+		opt.KeptBefore = func() time.Time { return time.Time{} }
+	}
+	if opt.NewID == nil {
+		opt.NewID = rand.Text
 	}
 	opt.PurgeEvery = cmp.Or(opt.PurgeEvery, DefaultPurgeEvery)
 	opt.SweepEvery = cmp.Or(opt.SweepEvery, DefaultSweepEvery)

@@ -30,10 +30,11 @@ type Sweep struct {
 }
 
 // SweepOrphans deletes the objects that nothing refers to and that are older than OrphanAge, which
-// remain after crashes and failed clean-ups. It first counts them, and returns ErrLargeSweep if
-// there are so many that an error in the metadata is more likely. Then it deletes at most as many
-// as it counted, and returns ErrLargeSweep if it finds too many more. It continues after objects
-// that cannot be deleted, and returns the number of these failures with a few of them.
+// remain after crashes and failed clean-ups, except those that Options.KeptBefore keeps. It first
+// counts them, and returns ErrLargeSweep if there are so many that an error in the metadata is more
+// likely. Then it deletes at most as many as it counted, and returns ErrLargeSweep if it finds too
+// many more. It continues after objects that cannot be deleted, and returns the number of these
+// failures with a few of them.
 func (s *Service) SweepOrphans(ctx context.Context) (Sweep, error) {
 	var found Sweep
 	if err := s.opt.BeforeSweep(ctx); err != nil {
@@ -83,7 +84,7 @@ func (s *Service) eachOrphan(ctx context.Context, pace *pacer, listed *int, fn f
 	if err := s.meta.DeletionErr(); err != nil {
 		return err
 	}
-	limit := s.meta.Now().Add(-OrphanAge)
+	limit, kept := s.meta.Now().Add(-OrphanAge), s.opt.KeptBefore()
 	left := 0 // of the page
 	old := make([]string, 0, page)
 	err := s.bytes.List(ctx, "", func(o bytestore.Object) (err error) {
@@ -98,7 +99,7 @@ func (s *Service) eachOrphan(ctx context.Context, pace *pacer, listed *int, fn f
 		}
 		left--
 		*listed++
-		if created, ok := o.Name.Created(); ok && !created.After(limit) {
+		if created, ok := o.Name.Created(); ok && !created.After(limit) && !created.Before(kept) {
 			old = append(old, string(o.Name))
 		}
 		return nil

@@ -47,6 +47,24 @@ func TestOrphanSweepSparesTheYoungAndTheLiving(t *testing.T) {
 	f.wantRead(t, "upload", 0, []byte("part"), "after the sweep")
 }
 
+// TestSweepKeepsObjectsAfterARecovery: of objects that nothing refers to, those that were made
+// before a time are kept for as long as Options says.
+func TestSweepKeepsObjectsAfterARecovery(t *testing.T) {
+	var before time.Time
+	f := newFixture(t, blob.Options{KeptBefore: func() time.Time { return before }})
+	f.orphan(t)
+	f.clock.Advance(time.Second)
+	before = f.clock.Now()
+	f.clock.Advance(time.Second)
+	f.orphan(t)
+	f.clock.Advance(blob.OrphanAge)
+	found := testenv.Must(f.SweepOrphans(t.Context()))(t)
+	testenv.Equal(t, found, blob.Sweep{Listed: 2, Orphans: 1, Deleted: 1}, "the sweep")
+	before = time.Time{}
+	found = testenv.Must(f.SweepOrphans(t.Context()))(t)
+	testenv.Equal(t, found, blob.Sweep{Listed: 1, Orphans: 1, Deleted: 1}, "the sweep when nothing is kept")
+}
+
 func TestOrphanSweepStopsBeforeItDeletesTooMuch(t *testing.T) {
 	ctx := context.Background()
 	for _, allowed := range []bool{false, true} {

@@ -3,7 +3,6 @@ package blob
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -38,7 +37,7 @@ func (s *Service) Begin(ctx context.Context, b BeginOptions) (metastore.Upload, 
 	if err := s.checkSpace(0); err != nil {
 		return metastore.Upload{}, err
 	}
-	id := rand.Text()
+	id := s.opt.NewID()
 	begun, err := s.meta.BeginUpload(ctx, metastore.Upload{
 		ID:          id,
 		Account:     b.Account,

@@ -10,15 +10,12 @@ import (
 //
 //   - before 9 they insert sales without an id, so that payments fail;
 //   - before 11 they do not count objects, names and channels;
-//   - before 12 they lose blobs' metadata.
+//   - before 12 they lose blobs' metadata;
+//   - before 24 they write to a database that was set back.
 //
 // A change on which the previous version's nodes cannot work must raise OldestSchema to its own
 // schema (docs/versioning.md).
-const OldestSchema = 12
-
-// UnevenSchema is the first schema with which nodes read contents of uneven parts. Nodes of an
-// earlier one find a gap in such a content.
-const UnevenSchema = 20
+const OldestSchema = 24
 
 // Nodes records the servers that share one database, and each server's settings. Like a lease, a
 // record ends by the engine's clock.

@@ -79,6 +79,7 @@ var storeRows = []Row{
 	{Is: database.ErrUnknownOutcome, Code: wire.CodeOutcomeUnknown, Detail: "it is unknown whether the request took effect; check, or retry it", RetryAfter: 1},
 	{Is: blob.ErrFenced, Code: wire.CodeNotReady, Detail: "another database uses the same bytes, so that this node accepts no writes; nothing was changed", RetryAfter: 10},
 	{Is: blob.ErrFenceWaits, Code: wire.CodeNotReady, Detail: "writes wait until it is known that no other database uses the same bytes; nothing was changed"},
+	{Is: database.ErrSetBack, Code: wire.CodeRolledBack, Detail: "the service lacks changes that it had acknowledged, and accepts no others until its operator has decided how to continue; nothing was changed", RetryAfter: 60},
 	{Is: blob.ErrCorrupt, Code: wire.CodeInternal, Detail: internalDetail},
 	{Is: database.ErrUnavailable, Code: wire.CodeUnavailable, Detail: "the database is unreachable or read-only; nothing was changed"},
 	{Is: database.ErrBusy, Code: wire.CodeOverloaded, Detail: "the request waited too long for other requests in the database; nothing was changed"},
@@ -86,6 +87,7 @@ var storeRows = []Row{
 	{Is: bytestore.ErrOverloaded, Code: wire.CodeOverloaded, Detail: "the storage is overloaded or unreachable"},
 	{Is: bytestore.ErrNoSpace, Code: wire.CodeStorageFull, Detail: "the storage is full"},
 	{Is: database.ErrNoSpace, Code: wire.CodeStorageFull, Detail: "the storage is full"},
+	{Is: database.ErrLost, Code: wire.CodeLostInRollback, Detail: "it does not exist, and may have been lost when the service was set back to an earlier state"},
 }
 
 // commonRows come after an interface's own rows. They contain only errors of this module, because

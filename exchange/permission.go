@@ -18,6 +18,16 @@ const (
 // AwaitPermission returns nil if the exchange may write. While the fence does not know whether this
 // database owns the bytes, it waits, unless too many others do.
 func (x *Exchange) AwaitPermission() error {
+	if err := x.awaitFence(); err != nil {
+		return err
+	}
+	if x.service.past == nil {
+		return nil
+	}
+	return x.service.past.Err()
+}
+
+func (x *Exchange) awaitFence() error {
 	s := x.service
 	if s.fence == nil {
 		return nil

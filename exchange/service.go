@@ -24,6 +24,7 @@ import (
 	"sluice/internal/logbuffer"
 	"sluice/internal/metrics"
 	"sluice/internal/tracing"
+	"sluice/past"
 	"sluice/wire"
 )
 
@@ -36,6 +37,7 @@ type Config struct {
 
 	Ready      func(context.Context) error // returns why the service cannot serve requests, or nil
 	Fence      *blob.Fence                 // says whether anything may be written; nil: always
+	Past       *past.Past                  // says whether anything but reads is permitted; nil: always
 	Log        *slog.Logger
 	RequestLog *slog.Logger // of a line about each request; nil: Log
 	// LoggedRequests says which requests are logged; "": LogAll.
@@ -66,6 +68,7 @@ type Service struct {
 	probeLimiter   *access.Limiter // of requests to which no other limit applies; nil: no limits
 	lookupLimiter  *access.Limiter // of keys that are not cached; nil on a local instance
 	fence          *blob.Fence     // nil: there is none
+	past           *past.Past      // nil: it is not known
 	slots          *slots
 	replies        *replies
 	minRate        transfer.MinRate
@@ -83,7 +86,7 @@ type Service struct {
 // New returns a Service. It returns an error if there are keys but no limiter.
 func New(c Config) (*Service, error) {
 	s := &Service{
-		keys: c.Keys, origins: anyOrigin{}, trustedProxies: c.TrustedProxies, limiter: c.Limiter, fence: c.Fence,
+		keys: c.Keys, origins: anyOrigin{}, trustedProxies: c.TrustedProxies, limiter: c.Limiter, fence: c.Fence, past: c.Past,
 		slots:     newSlots(cmp.Or(c.MaxRequests, DefaultMaxRequests)),
 		minRate:   cmp.Or(c.MinRate, transfer.DefaultMinRate),
 		metrics:   metrics.NewRequests(c.Metrics, allCodes()),

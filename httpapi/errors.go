@@ -34,6 +34,7 @@ var (
 // errorTable has the rows of this interface, and of all interfaces.
 var errorTable = exchange.NewErrors([]exchange.Row{
 	// Before the errors that they wrap, which are 404 or 410 for other requests.
+	{Is: metering.ErrSessionLost, Code: wire.CodeLostInRollback, Status: http.StatusPaymentRequired, Detail: metering.ErrSessionLost.Error()},
 	{Is: metering.ErrSessionNotFound, Code: wire.CodeSessionNotFound, Status: http.StatusPaymentRequired, Detail: metering.ErrSessionNotFound.Error()},
 	{Is: metering.ErrSessionExpired, Code: wire.CodeSessionExpired, Status: http.StatusPaymentRequired, Detail: metering.ErrSessionExpired.Error()},
 	{Is: metering.ErrChannelNotFound, Code: wire.CodeChannelNotFound, Status: http.StatusPaymentRequired, Detail: "the channel of this sender, receiver, asset and paymentChannelId to pay with does not exist"},

@@ -79,13 +79,13 @@ func (c *cloner) copyMissing(ctx context.Context) (damaged int64, err error) {
 // the two sorted lists of names. An object with another size in the target is deleted and counts as
 // missing: an interrupted run's upload was cut short.
 func (c *cloner) eachMissing(ctx context.Context, fn func(metastore.Extent) error) error {
-	source := objectIterator{endpoint: c.source}
+	source := objectIterator{endpoint: c.source, live: true}
 	if err := source.next(ctx); err != nil {
 		return err
 	}
 	before := func(name bytestore.Name) error { // an empty name is after all others
 		for !source.done && (name == "" || source.current.Object < string(name)) {
-			if err := fn(source.current); err != nil {
+			if err := fn(source.current.Extent); err != nil {
 				return err
 			}
 			if err := source.next(ctx); err != nil {
@@ -113,12 +113,21 @@ func (c *cloner) eachMissing(ctx context.Context, fn func(metastore.Extent) erro
 // objectIterator iterates over the objects that an endpoint's metadata refers to, ordered by name.
 type objectIterator struct {
 	endpoint *storage.Endpoint
-	page     []metastore.Extent
-	current  metastore.Extent
+	page     []storage.Object
+	current  storage.Object
+	live     bool // it skips garbage
 	done     bool // there is no current object
 }
 
 func (i *objectIterator) next(ctx context.Context) error {
+	for {
+		if err := i.step(ctx); err != nil || i.done || !i.live || !i.current.Garbage {
+			return err
+		}
+	}
+}
+
+func (i *objectIterator) step(ctx context.Context) error {
 	if len(i.page) == 0 {
 		const pageSize = 1000
 		var err error

@@ -33,6 +33,7 @@ var (
 	ErrBacklog = errors.New("too many returns of chunksets are pending")
 
 	ErrSessionNotFound = errors.New("the session to pay with does not exist")
+	ErrSessionLost     = errors.New("the session to pay with does not exist, and may have been lost when the service was set back to an earlier state")
 	ErrSessionExpired  = errors.New("the session to pay with has expired")
 	ErrChannelNotFound = errors.New("the channel to pay with does not exist")
 	ErrChannelClosed   = errors.New("the channel to pay with is closed")
@@ -111,9 +112,9 @@ type Bill struct {
 }
 
 // NewBill returns a read's bill. If the payer names a session or a channel that does not exist or
-// has ended, NewBill returns ErrSessionNotFound, ErrSessionExpired, ErrChannelNotFound,
-// ErrChannelClosed or ErrChannelExpired. A payer that names neither is accepted: Require returns an
-// error for it.
+// has ended, NewBill returns ErrSessionNotFound, ErrSessionLost, ErrSessionExpired,
+// ErrChannelNotFound, ErrChannelClosed or ErrChannelExpired. A payer that names neither is
+// accepted: Require returns an error for it.
 func (m *Meter) NewBill(ctx context.Context, payer Payer) (*Bill, error) {
 	var err error
 	switch {
@@ -131,6 +132,9 @@ func (m *Meter) NewBill(ctx context.Context, payer Payer) (*Bill, error) {
 // payerError maps a missing or expired session or channel to the error of this package, so it is
 // never reported as a missing blob.
 func payerError(err error) error {
+	if errors.Is(err, database.ErrLost) {
+		return ErrSessionLost // err is the error of a session that is not paid with
+	}
 	for _, e := range []struct{ is, as error }{
 		{database.ErrNotFound, ErrSessionNotFound},
 		{database.ErrExpired, ErrSessionExpired},

@@ -73,6 +73,8 @@ type Options struct {
 	// Space is called with 0 before something is stored permanently. It returns an error if
 	// there is not enough space. nil: there always is.
 	Space func(n int64) error
+	// NewID returns a channel's or session's id, which cannot be guessed. nil: crypto/rand.Text.
+	NewID func() string
 }
 
 // Defaults for a local development instance.
@@ -152,6 +154,9 @@ func New(meta Store, opt Options) (*Service, error) {
 	if opt.Space == nil {
 		opt.Space = func(int64) error { return nil }
 	}
+	if opt.NewID == nil {
+		opt.NewID = rand.Text
+	}
 	if opt.Price < 1 {
 		return nil, fmt.Errorf("the price of a chunkset must be at least 1, not %d", opt.Price)
 	}
@@ -218,7 +223,7 @@ type OpenOptions struct {
 func (s *Service) Open(ctx context.Context, o OpenOptions, idem *database.Idempotency) (ledger.Channel, error) {
 	now := s.meta.Now()
 	c := ledger.Channel{
-		ID:               newID(),
+		ID:               s.opt.NewID(),
 		Sender:           o.Sender,
 		Receiver:         s.opt.Receiver,
 		Asset:            o.Asset,
@@ -307,8 +312,6 @@ func (s *Service) Deposit(ctx context.Context, id string, amount int64, idem *da
 func (s *Service) Close(ctx context.Context, id string) (ledger.Channel, error) {
 	return s.meta.CloseChannel(ctx, id)
 }
-
-func newID() string { return rand.Text() }
 
 // randomChannelID returns 53 random bits, which every JSON parser represents exactly.
 func randomChannelID() int64 {

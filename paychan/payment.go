@@ -138,7 +138,7 @@ type BuyOptions struct {
 func (s *Service) Buy(ctx context.Context, b BuyOptions, idem *database.Idempotency) (ledger.Session, error) {
 	p := ledger.Purchase{Payment: b.Payment, Price: s.opt.Price}
 	if b.SessionID == "" {
-		p.Session = ledger.Session{ID: newID(), UserIdentity: b.UserIdentity, Expires: s.meta.Now().Add(s.opt.SessionTTL)}
+		p.Session = ledger.Session{ID: s.opt.NewID(), UserIdentity: b.UserIdentity, Expires: s.meta.Now().Add(s.opt.SessionTTL)}
 	} else {
 		p.Session, p.Refill = ledger.Session{ID: b.SessionID}, true
 	}

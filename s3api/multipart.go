@@ -50,7 +50,7 @@ func (s *Server) createUpload(x *call) error {
 	if err != nil {
 		return err
 	}
-	if s.evenNodes() {
+	if s.olderNodes() {
 		return exchange.ErrOlderNodes
 	}
 	if _, err := x.readDocument(wire.MaxJSONBody); err != nil {

@@ -132,14 +132,14 @@ var codes = map[wire.Code]string{
 	wire.CodeForbiddenOrigin: "AccessForbidden", wire.CodeScriptForbidden: "AccessForbidden",
 	wire.CodeRateLimited: "SlowDown", wire.CodeTooManyAtOnce: "SlowDown",
 	wire.CodeBlobNotFound: "NoSuchKey", wire.CodeBlobExpired: "NoSuchKey",
-	wire.CodeUploadNotFound: "NoSuchUpload", wire.CodeUploadCommitted: "NoSuchUpload", wire.CodeUploadAborted: "NoSuchUpload",
+	wire.CodeUploadNotFound: "NoSuchUpload", wire.CodeLostInRollback: "NoSuchUpload", wire.CodeUploadCommitted: "NoSuchUpload", wire.CodeUploadAborted: "NoSuchUpload",
 	wire.CodeUploadChanged: "OperationAborted", wire.CodeMethodNotAllowed: "MethodNotAllowed",
 	wire.CodeBodyTooSlow: "RequestTimeout", wire.CodeLengthRequired: "MissingContentLength",
 	wire.CodePreconditionFailed: "PreconditionFailed", wire.CodeTooLarge: "EntityTooLarge",
 	wire.CodeRangeNotSatisfiable: "InvalidRange", wire.CodeForeignHost: "AccessForbidden",
 	wire.CodePutTooLong: "RequestTimeout", wire.CodeClientGone: "RequestTimeout",
 	wire.CodeDraining: "ServiceUnavailable", wire.CodeOverloaded: "SlowDown", wire.CodeUnavailable: "ServiceUnavailable",
-	wire.CodeNotReady: "ServiceUnavailable", wire.CodeStorageFull: "ServiceUnavailable",
+	wire.CodeNotReady: "ServiceUnavailable", wire.CodeRolledBack: "ServiceUnavailable", wire.CodeStorageFull: "ServiceUnavailable",
 	wire.CodeOutcomeUnknown: "InternalError", wire.CodeInternal: "InternalError",
 }
 

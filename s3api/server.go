@@ -21,11 +21,10 @@ type Config struct {
 	// UnsignedPayload accepts a body that the request's signature does not cover from everywhere,
 	// and not only over TLS and from this machine.
 	UnsignedPayload bool
-	// OlderNodes reports whether a node runs that does not know blobs' metadata, and EvenNodes
-	// whether one runs that does not know uneven parts. While there is one, what needs them is
-	// refused. nil: there is none.
-	OlderNodes, EvenNodes func() bool
-	Aliases               *blob.Aliases // of buckets; nil: there are none
+	// OlderNodes reports whether a node of an earlier version runs, which knows neither blobs'
+	// metadata nor uneven parts. What needs them is then refused. nil: there is none.
+	OlderNodes func() bool
+	Aliases    *blob.Aliases // of buckets; nil: there are none
 }
 
 // Server is an http.Handler that implements the interface.
@@ -38,7 +37,6 @@ type Server struct {
 	domain     string
 	unsigned   bool
 	olderNodes func() bool
-	evenNodes  func() bool
 	aliases    *blob.Aliases // nil: there are none
 	door       exchange.Door
 }
@@ -47,14 +45,11 @@ type Server struct {
 func New(c Config) *Server {
 	s := &Server{
 		Service: c.Exchanges, blobs: c.Blobs, keys: c.Keys, reads: c.Reads, domain: c.Domain, unsigned: c.UnsignedPayload,
-		olderNodes: c.OlderNodes, evenNodes: c.EvenNodes, aliases: c.Aliases,
+		olderNodes: c.OlderNodes, aliases: c.Aliases,
 	}
 	s.door = exchange.Door{Errors: errorTable, Refuse: refuse, Exposed: exposed, Host: s.isBucketHost}
 	if s.olderNodes == nil {
 		s.olderNodes = func() bool { return false }
-	}
-	if s.evenNodes == nil {
-		s.evenNodes = func() bool { return false }
 	}
 	return s
 }

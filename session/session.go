@@ -29,6 +29,8 @@ type Options struct {
 	// Grant is how many chunksets an unpaid session has. If it is 0, every session must be paid
 	// for.
 	Grant int64
+	// NewID returns a session's id, which cannot be guessed. nil: crypto/rand.Text.
+	NewID func() string
 }
 
 // Defaults for a local development instance.
@@ -79,6 +81,9 @@ func New(meta Store, opt Options) *Service {
 	if opt.Space == nil {
 		opt.Space = func(int64) error { return nil }
 	}
+	if opt.NewID == nil {
+		opt.NewID = rand.Text
+	}
 	return &Service{meta: meta, opt: opt}
 }
 
@@ -99,7 +104,7 @@ func (s *Service) Grant(ctx context.Context, userIdentity string, idem *database
 	if err := s.opt.Space(0); err != nil {
 		return ledger.Session{}, err
 	}
-	id := rand.Text()
+	id := s.opt.NewID()
 	made, err := s.meta.CreateSession(ctx, ledger.Session{
 		ID:           id,
 		UserIdentity: userIdentity,

@@ -90,6 +90,8 @@ const (
 	CodeOutcomeUnknown        Code = "outcome_unknown"
 	CodePutTooLong            Code = "put_too_long"
 	CodeNotReady              Code = "not_ready"
+	CodeRolledBack            Code = "rolled_back"
+	CodeLostInRollback        Code = "lost_in_rollback"
 	CodeStorageFull           Code = "storage_full"
 
 	// CodeFaultInjected is the code of a fault that was requested of a local instance.
@@ -166,6 +168,8 @@ var Codes = []CodeRow{
 	{Code: CodeOutcomeUnknown, Status: 503, Retry: RetryIfSaid},
 	{Code: CodePutTooLong, Status: 503},
 	{Code: CodeNotReady, Status: 503, Retry: RetryLater},
+	{Code: CodeLostInRollback, Status: 410},
+	{Code: CodeRolledBack, Status: 503, Retry: RetryLater},
 	{Code: CodeStorageFull, Status: 507},
 	{Code: CodeFaultInjected, Retry: RetryIfSaid},
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sluice/paychan"
+	"strconv"
 	"strings"
 	"time"
 
@@ -92,8 +94,12 @@ func decodeDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 // setTexts sets the defaults and helps of flags that are defined elsewhere. Kong's variables would
 // do the same, but kong expands every variable again for every flag.
 func setTexts(k *kong.Kong) error {
-	texts := []string{"${data}", defaultData, "${default_url}", contexts.DefaultURL}
-	for _, s := range locationSettings(&configuration{}) {
+	texts := []string{
+		"${data}", defaultData, "${default_url}", contexts.DefaultURL,
+		"${chain_id}", strconv.Itoa(paychan.DefaultChainID),
+	}
+	none := &configuration{}
+	for _, s := range slices.Concat(locationSettings(none), storageSettings(none), chainSettings(none)) {
 		texts = append(texts, "${"+s.name+"_help}", s.flagHelp())
 	}
 	names := strings.NewReplacer(texts...)

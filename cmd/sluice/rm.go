@@ -149,7 +149,7 @@ func (d *deletions) items(ctx context.Context) iter.Seq2[folder.Item, error] {
 // there is no terminal to ask on.
 func confirm(ctx context.Context, console *console, question string) error {
 	if !isTerminal(console.in) {
-		return usagef("standard input is not a terminal to confirm on: use --yes to delete without a question; nothing was deleted")
+		return usagef("standard input is not a terminal to confirm on: use --yes to do it without a question; nothing was changed")
 	}
 	return askOn(interruptible(ctx, console.in), console.err, question)
 }
@@ -166,6 +166,6 @@ func askOn(in io.Reader, out io.Writer, question string) error {
 	case "y", "yes":
 		return nil
 	default:
-		return errors.New("nothing was deleted")
+		return errors.New("nothing was changed")
 	}
 }

@@ -13,7 +13,7 @@ func TestConfirmation(t *testing.T) {
 		if (err == nil) != yes || out.String() != "Delete 2 blobs (3 B)? [y/N] " {
 			t.Errorf("%q: %v, %q", response, err, out.String())
 		}
-		if err != nil && (err.Error() != "nothing was deleted" || exitCode(err) != exitFailed) {
+		if err != nil && (err.Error() != "nothing was changed" || exitCode(err) != exitFailed) {
 			t.Errorf("%q: %v", response, err)
 		}
 	}

@@ -14,6 +14,15 @@ import (
 
 func TestBrokenDatabasesAreCaught(t *testing.T) {
 	catch(t, []dbtest.Mutant{
+		{Name: "marks have one nonce", Schema: dbtest.On(`AFTER INSERT ON marks`, `UPDATE marks SET nonce = x'61616161616161616161616161616161'`), Caught: []string{"past/marks"}},
+		{Name: "every mark is outside", Schema: dbtest.On(`AFTER INSERT ON marks`, `UPDATE marks SET outside = 1`), Caught: []string{"past/marks"}},
+		{Name: "forgets the last mark", Schema: dbtest.On(`AFTER INSERT ON marks`, `DELETE FROM marks WHERE sequence = NEW.sequence - 1`), Caught: []string{"past/marks"}},
+		{Name: "does not store some marks", Schema: `CREATE TRIGGER broken BEFORE INSERT ON marks WHEN NEW.sequence = 3 BEGIN SELECT RAISE(IGNORE); END`, Caught: []string{"past/racing-marks"}},
+		{Name: "retains one mark too few", Schema: dbtest.On(`AFTER INSERT ON marks`, `DELETE FROM marks WHERE sequence <= NEW.sequence - 999`), Caught: []string{"past/retained"}},
+		{Name: "a second setback replaces the first", Schema: dbtest.On(`AFTER UPDATE OF set_back ON past WHEN CAST(NEW.set_back AS TEXT) LIKE '%another%'`, `UPDATE past SET set_back = CAST('another' AS BLOB)`), Caught: []string{"past/setback"}},
+		{Name: "a release has no effect", Schema: dbtest.On(`AFTER UPDATE OF kept_until ON past WHEN NEW.kept_until IS NULL`, `UPDATE past SET kept_until = OLD.kept_until`), Caught: []string{"past/setback"}},
+		{Name: "no id is lost", Break: dbtest.Broken[losesNoSession], Caught: []string{"past/lost"}},
+		{Name: "a generation remains set back", Schema: dbtest.On(`AFTER UPDATE OF generation ON past`, `UPDATE past SET set_back = OLD.set_back`), Caught: []string{"past/setback"}},
 		{Name: "grants a lease to every holder", Break: dbtest.Broken[leasesToAll], Caught: []string{"leases/life", "leases/racing", "leases/release"}},
 		{Name: "leases never expire", Break: dbtest.Broken[leasesForever], Caught: []string{"leases/life", "leases/racing"}},
 		{Name: "renews no lease", Break: func(c dbtest.Correct) dbtest.Handle { return &renewsNoLease{Correct: c} }, Caught: []string{"leases/life"}},
@@ -38,6 +47,17 @@ func TestBrokenDatabasesAreCaught(t *testing.T) {
 			c.Objects.Extents, c.Objects.Bytes = min(c.Objects.Extents, 1_000), min(c.Objects.Bytes, 1_000)
 		}), Caught: []string{"census/pages"}},
 	})
+}
+
+// losesNoSession does not say that a session was lost.
+type losesNoSession struct{ dbtest.Correct }
+
+func (s losesNoSession) Session(ctx context.Context, id string) (ledger.Session, error) {
+	found, err := s.Correct.Session(ctx, id)
+	if errors.Is(err, database.ErrLost) {
+		err = database.ErrNotFound
+	}
+	return found, err
 }
 
 // waitsForever uses sessions regardless of the caller's patience.

@@ -1,6 +1,6 @@
 // Package dbtest has what a database's conformance suites share, and the suite of what belongs to
-// the database itself: properties, leases, nodes, its clock, patience, cancelled calls, and the
-// census.
+// the database itself: its past, properties, leases, nodes, its clock, patience, cancelled calls,
+// and the census.
 //
 // Each contract has a suite: package metatest for blobs, ledgertest for money, keystest for API
 // keys. They import dbtest, and never each other. An implementation passes the checks of all of
@@ -35,7 +35,7 @@ import (
 // Checks returns the checks of what belongs to the database itself.
 func Checks() []Check {
 	return slices.Concat(
-		propertyChecks, leaseChecks, nodeChecks, clockChecks(), patienceChecks(), censusChecks,
+		pastChecks, propertyChecks, leaseChecks, nodeChecks, clockChecks(), patienceChecks(), censusChecks,
 		[]Check{NewCheck("blobs/cancelled", cancelled), NewCheck("purge/batches", purgeBatches)},
 	)
 }

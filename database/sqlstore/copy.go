@@ -94,21 +94,27 @@ func (s *Store) Properties(ctx context.Context) (map[string]string, error) {
 	return facts, err
 }
 
-// live is the condition for extents that must have their objects. A garbage content's objects may
-// be deleted before its rows.
-const live = `object > $1 AND NOT EXISTS (SELECT 1 FROM garbage g WHERE g.content = extents.content)`
+// isGarbage is the condition for extents whose objects may be deleted already.
+const isGarbage = `EXISTS (SELECT 1 FROM garbage g WHERE g.content = extents.content)`
 
-// Objects returns up to limit extents that are objects and belong to no garbage, ordered by key,
-// beginning after the key after (empty: at the first). Only Object, Size and Blocks of the extents
-// are set.
-func (s *Store) Objects(ctx context.Context, after string, limit int) ([]metastore.Extent, error) {
-	var list []metastore.Extent
+// Object is an extent that is an object. Only Object, Size and Blocks of the extent are set.
+type Object struct {
+	metastore.Extent
+
+	Content metastore.ContentID
+	Garbage bool // it may be deleted before its row
+}
+
+// Objects returns up to limit extents that are objects, ordered by key, beginning after the key
+// after (empty: at the first).
+func (s *Store) Objects(ctx context.Context, after string, limit int) ([]Object, error) {
+	var list []Object
 	err := s.snapshot(ctx, func(t storeTx) error {
 		list = nil
-		var e metastore.Extent
-		return t.Each(`SELECT object, size, blocks FROM extents WHERE `+live+` ORDER BY object LIMIT ($2 + 0)`,
+		var e Object
+		return t.Each(`SELECT content, object, size, blocks, CASE WHEN `+isGarbage+` THEN 1 ELSE 0 END FROM extents WHERE object > $1 ORDER BY object LIMIT ($2 + 0)`,
 			engine.Args{[]byte(after), int64(limit)},
-			engine.Args{&e.Object, (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks)}, func() error {
+			engine.Args{(*engine.ContentID)(&e.Content), &e.Object, (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.Boolean)(&e.Garbage)}, func() error {
 				list = append(list, e)
 				return nil
 			})
@@ -116,10 +122,10 @@ func (s *Store) Objects(ctx context.Context, after string, limit int) ([]metasto
 	return list, err
 }
 
-// CountObjects returns the number and the bytes of all extents that Objects returns.
+// CountObjects returns the number and the bytes of all objects that are no garbage.
 func (s *Store) CountObjects(ctx context.Context) (objects, bytes int64, err error) {
 	err = s.snapshot(ctx, func(t storeTx) error {
-		_, err := t.Row(`SELECT COUNT(*), CAST(COALESCE(SUM(size), 0) AS BIGINT) FROM extents WHERE `+live, engine.Args{[]byte{}},
+		_, err := t.Row(`SELECT COUNT(*), CAST(COALESCE(SUM(size), 0) AS BIGINT) FROM extents WHERE object > $1 AND NOT `+isGarbage, engine.Args{[]byte{}},
 			(*engine.Integer)(&objects), (*engine.Integer)(&bytes))
 		return err
 	})

@@ -216,7 +216,7 @@ func TestReset(t *testing.T) {
 	notes := filepath.Join(s.Data, "notes.txt")
 	testenv.OK(t, os.WriteFile(notes, []byte("mine"), 0o600))
 	command := fmt.Sprintf("%s reset --data %s", e2e.Sluice, s.Data)
-	if shown := onTerminal(t, command+" || test $? = 1", "n\n"); !strings.Contains(shown, "Delete everything that is stored in ") || !strings.Contains(shown, "nothing was deleted") {
+	if shown := onTerminal(t, command+" || test $? = 1", "n\n"); !strings.Contains(shown, "Delete everything that is stored in ") || !strings.Contains(shown, "nothing was changed") {
 		t.Errorf("shown is %q", shown)
 	}
 	if shown := onTerminal(t, command, "y\n"); !strings.Contains(shown, "Deleted what was stored in ") {

@@ -35,7 +35,7 @@ func TestCopiedDataFolder(t *testing.T) {
 		e2e.CheckProblem(t, duplicate.Do(write[0], write[1], []byte("{}")), 503, "not_ready")
 	}
 	duplicate.Holds(e2e.BlobTarget("0x1", "kept"), data)
-	duplicate.Logged("deletions have stopped", "another database with the same instance id", "delete the objects sluice-epoch-*")
+	duplicate.Logged("deletions have stopped", "another database with the same instance id", "run sluice recover for it")
 	original.Must(200, "GET", "/readyz", nil)
 	original.Holds(e2e.BlobTarget("0x1", "kept"), data)
 	before := countObjects(t, objects)

@@ -137,11 +137,11 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "cmd"):
 		return slices.Concat([]string{"client", "collect", "conformance", "exchange", "httpapi", "s3api", "metering", "internal", "database/whole"}, generators, composition, services, contracts, pure), true
 	case within(dir, "internal/node"):
-		return slices.Concat([]string{"chain", "client/folder/tree", "collect", "exchange", "httpapi", "s3api", "console", "metering", "internal", "internal/storage"}, services, contracts, pure), true
+		return slices.Concat([]string{"chain", "client/folder/tree", "collect", "exchange", "httpapi", "s3api", "console", "metering", "past", "internal", "internal/storage"}, services, contracts, pure), true
 	case within(dir, "instance"):
-		return slices.Concat([]string{"internal", "internal/storage", "blob", "database/whole"}, bytes), true
+		return slices.Concat([]string{"internal", "internal/storage", "blob", "past", "database/whole"}, bytes, money), true
 	case within(dir, "internal/storage"):
-		return slices.Concat([]string{"internal", "blob", "database/whole"}, contracts, stores), true
+		return slices.Concat([]string{"internal", "blob", "past", "database/whole"}, contracts, stores), true
 	case within(dir, "internal/tracing"):
 		return append([]string{"internal", "bytestore"}, whole...), true
 	case dir == "database/sqlstore":
@@ -192,7 +192,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "exchange/transfer"):
 		return []string{"access", "blob", "internal/httpconn"}, true
 	case within(dir, "exchange"):
-		return slices.Concat([]string{"internal", "exchange", "access", "blob", "access/keys"}, bytes, pure), true
+		return slices.Concat([]string{"internal", "exchange", "access", "blob", "past", "access/keys"}, bytes, pure), true
 	case within(dir, "httpapi"):
 		return slices.Concat([]string{"internal", "exchange", "httpapi", "console", "metering"}, services, contracts, pure), true
 	case within(dir, "s3api/internal/sigv4", "s3api/internal/document", "s3api/internal/postpolicy"):
@@ -205,6 +205,8 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return slices.Concat([]string{"internal", "wire"}, services, money), true
 	case within(dir, "blob"):
 		return append([]string{"internal", "checksum", "micropay"}, bytes...), true
+	case within(dir, "past"):
+		return []string{"database", "bytestore"}, true
 	case within(dir, "session", "paychan"):
 		return append([]string{"internal", "micropay"}, money...), true
 	case within(dir, "access/sealed"):

@@ -12,6 +12,7 @@ import (
 	"sluice/chain"
 	"sluice/collect"
 	"sluice/internal/secretfile"
+	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
 )
@@ -126,6 +127,26 @@ func (c *Config) chainOptions() (chain.Options, error) {
 		}
 	}
 	return opt, nil
+}
+
+// ChannelReader returns what reads a channel from the chain. It needs the settings of the chain,
+// and no key of the receiver.
+func (c *Config) ChannelReader() (func(context.Context, ledger.Channel) (ledger.Reading, error), error) {
+	opt, err := c.chainOptions()
+	if err != nil {
+		return nil, err
+	}
+	client, err := chain.New(opt)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, of ledger.Channel) (ledger.Reading, error) {
+		receiver, err := micropay.ParseAddress(of.Receiver)
+		if err != nil {
+			return ledger.Reading{}, err
+		}
+		return collect.Reader{Chain: client, Receiver: receiver}.Read(ctx, of.Sender, of.Asset, of.PaymentChannelID)
+	}, nil
 }
 
 // readSecret returns what is in a file that only its owner may access, without white space around

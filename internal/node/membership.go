@@ -38,13 +38,11 @@ type settings map[string]string
 // changed: the price does not affect chunksets already bought.
 const priceFlag = "--chunkset-price"
 
-// schemaSetting is the schema that a node works on. It differs between versions. Versions
-// before it publish metadataMark from schema 12 on, which nodes of these versions look for.
+// schemaSetting is the schema that a node works on. It differs between versions. The first version
+// that publishes settings has the schema settingsSince.
 const (
 	schemaSetting = "schema"
-	metadataMark  = "metadata"
-	metadataSince = 12 // the first version that publishes metadataMark has it
-	settingsSince = 8  // the first version that publishes settings has it
+	settingsSince = 8
 )
 
 // nodeName names a node for operators. It differs between nodes.
@@ -64,7 +62,6 @@ func (c *Config) settings(channels *paychan.Service, secrets *sealed.Box) settin
 		"--reads":               string(c.Reads),
 		settlementSetting:       c.settlement(),
 		s3SecretKeyFlag:         marksOf(secrets),
-		metadataMark:            "known",
 		schemaSetting:           strconv.Itoa(storage.Schema()),
 		nodeName:                c.nodeName(),
 		priceFlag:               strconv.FormatInt(c.ChunksetPrice, 10),
@@ -84,9 +81,6 @@ func (c *Config) nodeName() string {
 func (s settings) schema() (int, error) {
 	if text, published := s[schemaSetting]; published {
 		return strconv.Atoi(text)
-	}
-	if _, marked := s[metadataMark]; marked {
-		return metadataSince, nil
 	}
 	return settingsSince, nil
 }
@@ -127,7 +121,6 @@ type membership struct {
 	log     *slog.Logger
 	lastErr atomic.Pointer[error] // nil, or errSettingsDiffer if the latest renewal returned it
 	older   atomic.Pointer[error] // nil, or errOlderNode if one ran at the latest renewal
-	uneven  atomic.Bool           // all nodes knew uneven parts at the latest renewal
 }
 
 func newMembership(nodes database.Nodes, own settings, log *slog.Logger) *membership {
@@ -142,9 +135,8 @@ func (m *membership) join(ctx context.Context, warn func(flag, own, others strin
 		return err
 	}
 	var older error
-	var uneven bool
 	err = m.nodes.Join(ctx, m.id, string(text), settingsTTL, func(others []string) error {
-		older, uneven = nil, true
+		older = nil
 		for _, text := range others {
 			var other settings
 			if err := json.Unmarshal([]byte(text), &other); err != nil {
@@ -157,7 +149,6 @@ func (m *membership) join(ctx context.Context, warn func(flag, own, others strin
 			if err != nil {
 				return fmt.Errorf("the schema of a node that runs: %w", err)
 			}
-			uneven = uneven && schema >= database.UnevenSchema
 			if schema < database.OldestSchema {
 				older = fmt.Errorf("%w: %s: stop it, then this node is ready within %s (of a node that was killed, within %s)",
 					errOlderNode, cmp.Or(other[nodeName], "it does not publish its name"), settingsInterval, settingsTTL+settingsInterval)
@@ -165,9 +156,6 @@ func (m *membership) join(ctx context.Context, warn func(flag, own, others strin
 		}
 		return nil
 	})
-	if err == nil {
-		m.uneven.Store(uneven)
-	}
 	switch {
 	case err != nil:
 	case older == nil:
@@ -196,9 +184,6 @@ func (m *membership) olderNode() error {
 
 // olderNodes reports whether olderNode returns an error.
 func (m *membership) olderNodes() bool { return m.olderNode() != nil }
-
-// evenNodes reports whether a node runs that does not know uneven parts.
-func (m *membership) evenNodes() bool { return m != nil && !m.uneven.Load() }
 
 // start joins the first time, and warns if another node has another price.
 func (m *membership) start(ctx context.Context) error {

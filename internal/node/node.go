@@ -28,6 +28,7 @@ import (
 	"sluice/internal/task"
 	"sluice/internal/tracing"
 	"sluice/metering"
+	"sluice/past"
 	"sluice/paychan"
 	"sluice/session"
 )
@@ -132,6 +133,7 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 func (n *Node) openStores(ctx context.Context) (err error) {
 	waiting := &unready{config: &n.config, cert: n.cert, log: n.log}
 	opt := n.config.Storage
+	opt.Node, opt.Done = n.config.nodeName(), n.done
 	opt.AwaitOlderNodes = func(reason error) error { return waiting.wait(ctx, reason) }
 	if n.stores, err = storage.Open(ctx, n.config.Location, opt); err != nil {
 		return errors.Join(err, waiting.stop())
@@ -140,6 +142,15 @@ func (n *Node) openStores(ctx context.Context) (err error) {
 		return errors.Join(err, n.stores.Close())
 	}
 	return nil
+}
+
+// done returns what this node has acknowledged.
+func (n *Node) done() past.Done {
+	if n.api == nil { // it is starting
+		return past.Done{}
+	}
+	channels := n.channels.Stats()
+	return past.Done{Chunksets: n.sessions.Stats().Chunksets, Payments: channels.Purchases + channels.Reads}
 }
 
 // seedFrom stores the files of Config.Seed, and logs each file that was skipped.
@@ -255,18 +266,11 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 		n.tasks.add(run)
 		lines.add(run)
 	}
-	leaderWork := func(ctx context.Context) { n.lead(ctx, ended) }
-	makeReturns := n.returns.Run
-	if fence := n.stores.Fence; fence != nil { // without its permission, work fails
-		work := leaderWork
-		leaderWork = func(ctx context.Context) { fence.While(ctx, work) }
-		makeReturns = func(ctx context.Context) {
-			fence.While(ctx, func(ctx context.Context) {
-				n.returns.Replay(ctx)
-				n.returns.Run(ctx)
-			})
-		}
-	}
+	leaderWork := n.whilePermitted(func(ctx context.Context) { n.lead(ctx, ended) })
+	makeReturns := n.whilePermitted(func(ctx context.Context) {
+		n.returns.Replay(ctx)
+		n.returns.Run(ctx)
+	})
 	var tasks sync.WaitGroup
 	if n.config.Location.Shared() {
 		tasks.Go(func() { lease.Lead(ctx, n.stores.Meta, lease.Background, report, leaderWork) })
@@ -279,6 +283,7 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 	if n.keys != nil {
 		tasks.Go(func() { n.keys.Run(ctx, func(err error) { report("watch keys", err) }) })
 	}
+	tasks.Go(func() { n.stores.Past.Watch(ctx, n.pastChanged) })
 	tasks.Go(func() { watchDatabaseClock(ctx, n.stores.Meta, time.Now, n.log) })
 	if n.stores.Fence != nil {
 		tasks.Go(func() { n.stores.Fence.Watch(ctx, n.fenceChanged) })
@@ -311,6 +316,26 @@ func (n *Node) lead(ctx context.Context, ended func(task.Run)) {
 	tasks.Go(func() { n.channels.Review(ctx, ended) })
 	tasks.Go(func() { n.census.run(ctx, ended) })
 	tasks.Wait()
+}
+
+// whilePermitted returns work that runs while commits are permitted, because it fails without that.
+func (n *Node) whilePermitted(work func(context.Context)) func(context.Context) {
+	return func(ctx context.Context) {
+		if n.stores.Fence == nil {
+			n.stores.Past.While(ctx, work)
+			return
+		}
+		n.stores.Fence.While(ctx, func(ctx context.Context) { n.stores.Past.While(ctx, work) })
+	}
+}
+
+// pastChanged logs that the instance was set back, or that the next generation has begun.
+func (n *Node) pastChanged(err error) {
+	if err != nil {
+		n.log.Error("everything but reads is refused", "error", err)
+		return
+	}
+	n.log.Info("another generation has begun: writes continue", "generation", n.stores.Past.Generation())
 }
 
 // fenceChanged logs the fence's result. If it is nil, it starts the deletions

@@ -17,7 +17,6 @@ func (n *Node) newS3() *s3api.Server {
 		Reads:      n.config.Reads,
 		Domain:     n.config.S3Domain,
 		OlderNodes: n.members.olderNodes,
-		EvenNodes:  n.members.evenNodes,
 		Aliases:    n.aliases,
 
 		UnsignedPayload: n.config.S3Unsigned,

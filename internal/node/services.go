@@ -61,7 +61,7 @@ func (n *Node) openServices(ctx context.Context) (err error) {
 	if n.api, err = n.newAPI(); err != nil {
 		return err
 	}
-	if stores := n.stores; stores.Fence == nil || stores.Fence.MayCommit() == nil {
+	if stores := n.stores; stores.Past.Err() == nil && (stores.Fence == nil || stores.Fence.MayCommit() == nil) {
 		n.returns.Replay(ctx)
 	}
 	return nil
@@ -164,6 +164,7 @@ func (n *Node) newChannels(ctx context.Context) (*paychan.Service, error) {
 		Chain:          onChain,
 		TTL:            c.ChannelTTL,
 		Space:          n.stores.Space,
+		NewID:          n.stores.Past.NewID,
 		SessionTTL:     c.SessionTTL,
 		Receiver:       receiver,
 		Asset:          c.Asset,
@@ -225,7 +226,7 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.sessions = session.New(stores.Meta, session.Options{Grant: grant, TTL: c.SessionTTL, Space: stores.Space})
+	n.sessions = session.New(stores.Meta, session.Options{NewID: stores.Past.NewID, Grant: grant, TTL: c.SessionTTL, Space: stores.Space})
 	if n.returns, err = metering.NewReturns(n.sessions, n.channels, filepath.Join(c.Location.Data, datadir.Returns), n.log); err != nil {
 		return nil, err
 	}
@@ -242,6 +243,7 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 			Local:          exchange.Local{AllowedHosts: c.AllowedHosts, CORSOrigins: c.CORSOrigins, OpenToNetwork: c.OpenToNetwork},
 			Ready:          n.ready,
 			Fence:          stores.Fence,
+			Past:           stores.Past,
 			Log:            n.log,
 			RequestLog:     n.requestLog,
 			LoggedRequests: c.LogRequests,

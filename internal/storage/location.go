@@ -9,6 +9,7 @@ import (
 
 	"sluice/bytestore/cached"
 	"sluice/bytestore/s3"
+	"sluice/past"
 )
 
 // Location says where an instance's two parts are stored.
@@ -82,6 +83,10 @@ type Options struct {
 	CacheSize   int64  // bytes, at least MinCacheSize
 	StagingSize int64  // bytes of extents on their way to the object store, at least MinStagingSize; 0 for a default
 	BlobCache   int64  // bytes of small blobs cached in memory, used without PostgreSQL; 0 for none
+
+	// Node and Done are past.Options'.
+	Node string
+	Done func() past.Done
 
 	// AwaitOlderNodes is sqlstore.Options.AwaitOlderNodes.
 	AwaitOlderNodes func(reason error) error

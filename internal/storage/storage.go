@@ -22,6 +22,7 @@ import (
 	"sluice/database/whole"
 	"sluice/internal/datadir"
 	"sluice/internal/vfs"
+	"sluice/past"
 )
 
 // Stores are an instance's open stores. The caller must Close them.
@@ -45,6 +46,8 @@ type Stores struct {
 	// Fence detects another database that uses the same bytes. It is nil if both
 	// parts are in the data folder, and not behind a link or a mount point there.
 	Fence *blob.Fence
+	// Past notices that the instance was set back. It is nil unless Open has opened the stores.
+	Past *past.Past
 
 	remote  bool
 	sql     *sqlstore.Store
@@ -69,10 +72,11 @@ const (
 	BytesWritable    ConditionName = "bytes"    // the byte store accepts objects
 	SpaceLeft        ConditionName = "space"    // the disk has more than its reserve
 	BytesUnshared    ConditionName = "fence"    // no other database uses the same bytes
+	NotSetBack       ConditionName = "past"     // the stores have everything that they acknowledged
 )
 
 // ConditionNames are the names of all conditions that stores can have.
-var ConditionNames = []ConditionName{MetadataWritable, BytesWritable, SpaceLeft, BytesUnshared}
+var ConditionNames = []ConditionName{MetadataWritable, BytesWritable, SpaceLeft, BytesUnshared, NotSetBack}
 
 // Ready returns an error that says why nothing can be written now, or nil.
 func (s *Stores) Ready(ctx context.Context) error {
@@ -138,20 +142,55 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	if _, err := blob.Bind(ctx, s.Meta, s.Bytes); err != nil {
 		return nil, fmt.Errorf("opening the instance: %w", err)
 	}
+	if err := s.openFence(ctx, l, opt); err != nil {
+		return nil, fmt.Errorf("opening the instance: %w", err)
+	}
+	return s, nil
+}
+
+// openFence opens what permits commits: the fence, if there is one, and the past.
+func (s *Stores) openFence(ctx context.Context, l Location, opt Options) error {
+	fenced := true
 	if !l.Remote() && !l.Shared() {
 		// The lock on the bytes excludes other processes on this machine. It excludes neither other
 		// machines' processes nor a copy of the database that runs when the original does not.
 		elsewhere, err := datadir.BytesElsewhere(l.Data)
-		if err != nil || !elsewhere {
-			return s, err
+		if err != nil {
+			return err
 		}
+		fenced = elsewhere
 	}
-	if s.Fence, err = blob.OpenFence(ctx, s.Meta, s.Bytes); err != nil {
-		return nil, fmt.Errorf("opening the instance: %w", err)
+	var owned func() error
+	if fenced {
+		fence, err := blob.OpenFence(ctx, s.Meta, s.Bytes)
+		if err != nil {
+			return err
+		}
+		s.Fence, owned = fence, fence.MayCommit
+		s.require(BytesUnshared, fence.Err)
 	}
-	s.sql.Guard(s.Fence.Commit)
-	s.require(BytesUnshared, s.Fence.Err)
-	return s, nil
+	p, err := past.Open(ctx, s.Meta, s.Bytes, past.Options{Node: opt.Node, Permitted: owned, Done: opt.Done})
+	if err != nil {
+		return err
+	}
+	s.Past = p
+	s.require(NotSetBack, p.Err)
+	s.sql.Guard(s.commit)
+	return nil
+}
+
+// commit permits a commit, or returns why it must not be made.
+func (s *Stores) commit() error {
+	if s.Fence == nil {
+		return s.Past.Commit()
+	}
+	if err := s.Fence.MayCommit(); err != nil { // it says more about a copy of a database
+		return err
+	}
+	if err := s.Past.Commit(); err != nil {
+		return err
+	}
+	return s.Fence.Commit()
 }
 
 // OpenMeta opens the metadata alone, which is possible while nodes run on it. If the schema is
@@ -271,6 +310,9 @@ type Endpoint struct {
 
 	SQL *sqlstore.Store // the same as Meta
 }
+
+// Object is an object that metadata refer to.
+type Object = sqlstore.Object
 
 // OpenEndpoint opens a source's or a target's stores, and locks its data folder if it has one. If
 // existing is set, it returns an error if a part does not exist, and creates nothing. It returns
@@ -443,10 +485,22 @@ func (s *Stores) BlobOptions() blob.Options {
 		opt.Relieve, opt.Restore = s.ballast.Drop, s.ballast.Restore
 	}
 	if s.Fence != nil {
-		opt.MayDelete, opt.BeforeSweep = s.Fence.MayDelete, s.Fence.Renew
+		opt.BeforeSweep = s.Fence.Renew
 	}
+	opt.MayDelete = s.mayDelete
+	opt.KeptBefore, opt.NewID = s.Past.KeptBefore, s.Past.NewID
 	if s.remote {
 		opt.ExtentSize = remoteExtentSize
 	}
 	return opt
+}
+
+// mayDelete returns why objects must not be deleted, or nil.
+func (s *Stores) mayDelete(ctx context.Context) error {
+	if s.Fence != nil {
+		if err := s.Fence.MayDelete(ctx); err != nil {
+			return err
+		}
+	}
+	return s.Past.Err()
 }

@@ -211,6 +211,19 @@ func (s *PostgresServer) Exec(statement string) error { return execute(s, statem
 // Promote turns a standby into a primary.
 func (s *PostgresServer) Promote() error { return s.Exec("SELECT pg_promote()") }
 
+// AwaitStandby waits until the server's standby has applied everything.
+func (s *PostgresServer) AwaitStandby() error {
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, s.DSN())
+	if err != nil {
+		return err
+	}
+	for applied := false; !applied && err == nil; {
+		err = conn.QueryRow(ctx, `SELECT COALESCE(bool_and(replay_lsn = pg_current_wal_lsn()), false) FROM pg_stat_replication`).Scan(&applied)
+	}
+	return errors.Join(err, conn.Close(ctx))
+}
+
 func (s *PostgresServer) remove() error {
 	var err error
 	if s.process != nil {

@@ -90,6 +90,13 @@ func (db *DB) Migrated() (from, to int64) { return db.eng.migrated() }
 // wrapped. It must not wait, because other transactions may wait for it.
 func (db *DB) Guard(permit func() error) { db.eng.commitGuard().permit.Store(&permit) }
 
+// LostCommits returns a database.ErrSetBack if the engine lacks what was acknowledged to this
+// process, until ForgetCommits is called.
+func (db *DB) LostCommits() error { return db.eng.lostCommits() }
+
+// ForgetCommits makes LostCommits return nil for what was acknowledged until now.
+func (db *DB) ForgetCommits() { db.eng.forgetCommits() }
+
 // Close waits for the running transaction, fails the waiting calls with ErrClosed and
 // releases all resources. Calls after Close return ErrClosed.
 func (db *DB) Close() error { return db.eng.close() }

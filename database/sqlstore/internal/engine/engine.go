@@ -77,6 +77,11 @@ type state interface {
 	// commitGuard returns what the engine asks for permission before every commit.
 	commitGuard() *commitGuard
 
+	// lostCommits returns a database.ErrSetBack if a server lacks what was acknowledged to this
+	// process, until forgetCommits is called.
+	lostCommits() error
+	forgetCommits()
+
 	// close waits for the transactions that run, for a limited time, and releases the engine's
 	// resources. Further calls return the result of the first.
 	close() error

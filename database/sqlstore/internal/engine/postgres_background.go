@@ -67,9 +67,9 @@ func (p *postgresEngine) probe(ctx context.Context) {
 	}
 }
 
-// deleteIDs deletes the ids that are older than retention by the server's clock. Errors are
-// ignored; the next call tries again. The deletion need not be durable, because an id that
-// reappears after a crash does no harm.
+// deleteIDs deletes the ids that are older than retention by the server's clock, except the
+// greatest of them (acknowledged.verify). Errors are ignored; the next call tries again. The
+// deletion need not be durable, because an id that reappears after a crash does no harm.
 func (p *postgresEngine) deleteIDs(ctx context.Context, retention time.Duration) {
 	for !p.isClosed() {
 		n, err := p.deleteSomeIDs(ctx, retention)
@@ -88,7 +88,10 @@ func (p *postgresEngine) deleteSomeIDs(ctx context.Context, retention time.Durat
 	// statement_timestamp is stable, unlike clock_timestamp, so that the index can be used.
 	results, err := c.send(fmt.Sprintf(`BEGIN; SET LOCAL synchronous_commit = off;
 		DELETE FROM transactions WHERE id IN (SELECT t.id FROM transactions t
-			WHERE t.id < int8send(CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000 AS BIGINT) - CAST(%d AS BIGINT)) ORDER BY t.id LIMIT %d);
+			WHERE t.id < (SELECT old.id FROM transactions old
+				WHERE old.id < int8send(CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000 AS BIGINT) - CAST(%d AS BIGINT))
+				ORDER BY old.id DESC LIMIT 1)
+			ORDER BY t.id LIMIT %d);
 		COMMIT`, retention.Microseconds(), deleteIDsBatch))
 	if err != nil {
 		return 0, err

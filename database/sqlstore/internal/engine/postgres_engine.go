@@ -25,6 +25,7 @@ type postgresEngine struct {
 	commits      context.Context       // of every COMMIT; it has no deadline, and only abandon cancels it
 	abandon      context.CancelFunc
 	guard        commitGuard
+	acked        *acknowledged
 	serverClock  *serverClock
 	quit         chan struct{} // closed when the store is closed
 	done         chan struct{} // closed when the background loop has ended
@@ -66,6 +67,10 @@ func (p *postgresEngine) clock() engineClock { return p.serverClock }
 func (p *postgresEngine) leaseTime(t *Tx) (time.Time, error) { return postgresTime(t) }
 
 func (p *postgresEngine) commitGuard() *commitGuard { return &p.guard }
+
+func (p *postgresEngine) lostCommits() error { return p.acked.err() }
+
+func (p *postgresEngine) forgetCommits() { p.acked.forget() }
 
 func (p *postgresEngine) listsInside() bool { return true }
 

@@ -61,12 +61,20 @@ func openPostgresEngine(ctx context.Context, dsn string, opt Options) (*postgres
 	if err != nil {
 		return nil, err
 	}
+	acked := &acknowledged{}
+	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		if err := checkPostgres(ctx, c); err != nil {
+			return err
+		}
+		return acked.verify(ctx, c)
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}
 	p := &postgresEngine{
 		pool:         pool,
+		acked:        acked,
 		serverClock:  &serverClock{passed: passedOr(opt.Passed)},
 		closeTimeout: defaultCloseTimeout,
 		writeSlots:   make(chan struct{}, config.MaxConns/2),
@@ -115,7 +123,6 @@ func postgresConfig(dsn string) (*pgxpool.Config, error) {
 	config.ConnConfig.ValidateConnect = checkWritable
 	config.ConnConfig.BuildContextWatcherHandler = interrupt
 	config.BeforeConnect = watchCommits
-	config.AfterConnect = checkPostgres
 	return config, nil
 }
 

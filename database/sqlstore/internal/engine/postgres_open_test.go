@@ -154,7 +154,7 @@ func TestPostgresForgetsTransactions(t *testing.T) {
 	p.deleteIDs(t.Context(), time.Hour)
 	holds(t, s, 2, `SELECT COUNT(*) FROM transactions`)
 	p.deleteIDs(t.Context(), -time.Hour)
-	holds(t, s, 0, `SELECT COUNT(*) FROM transactions`)
+	holds(t, s, 1, `SELECT COUNT(*) FROM transactions`) // the greatest
 }
 
 func TestPostgresClosed(t *testing.T) {

@@ -31,6 +31,12 @@ func newReplicated(t *testing.T) replicated {
 	return r
 }
 
+// eitherHost returns a DSN for whichever of both servers is the primary.
+func (r replicated) eitherHost() string {
+	return fmt.Sprintf("host=%s,%s user=sluice dbname=postgres sslmode=disable",
+		filepath.Dir(r.primary.Socket()), filepath.Dir(r.standby.Socket()))
+}
+
 func (r replicated) do(errs ...error) {
 	r.Helper()
 	testenv.OK(r, errors.Join(errs...))
@@ -190,8 +196,7 @@ func TestPostgresCommitIsNotCancelled(t *testing.T) {
 func TestPostgresFastShutdown(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
-	s, _ := openNode(t, fmt.Sprintf("host=%s,%s user=sluice dbname=postgres sslmode=disable",
-		filepath.Dir(r.primary.Socket()), filepath.Dir(r.standby.Socket())))
+	s, _ := openNode(t, r.eitherHost())
 	ids := r.counters(s, "counter", 3)
 	r.do(r.standby.Stop())
 	var all []<-chan error

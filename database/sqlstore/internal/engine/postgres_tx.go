@@ -271,7 +271,11 @@ func (w *postgresWrite) commit(c *pooledConn) (errorClass, error) {
 	defer timer.Stop()
 	select {
 	case err := <-result:
-		return w.commitAnswered(c, err)
+		f, err := w.commitAnswered(c, err)
+		if err == nil {
+			w.acked.add(w.id)
+		}
+		return f, err
 	case <-timer.C:
 		w.isDetached = true
 		w.detached.Add(1)

@@ -162,6 +162,10 @@ func (e *sqliteEngine) leaseTime(t *Tx) (time.Time, error) { return t.Now, nil }
 
 func (e *sqliteEngine) commitGuard() *commitGuard { return e.guard }
 
+func (e *sqliteEngine) lostCommits() error { return nil }
+
+func (e *sqliteEngine) forgetCommits() {}
+
 func (e *sqliteEngine) listsInside() bool { return false }
 
 // maxLists returns half the connections for reads. Lists wait for nothing, so more of them would

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"sluice/database"
 )
 
 // Args are a query's parameters, each an int64, a []byte that is not nil, or nil; or the
@@ -180,6 +182,19 @@ func (t *Tx) Lock(kind string, name ...string) error {
 		return t.fail(err)
 	}
 	return nil
+}
+
+// Missing returns the error for an id that is not in the database: database.ErrNotFound, or
+// database.ErrLost if the id was made in an earlier generation. what says what has such ids.
+func (t *Tx) Missing(what, id string) error {
+	var generation int64
+	if _, err := t.Row(`SELECT generation FROM past`, nil, (*Integer)(&generation)); err != nil {
+		return err
+	}
+	if database.GenerationOf(id) < generation {
+		return fmt.Errorf("%s: %w", what, database.ErrLost)
+	}
+	return fmt.Errorf("%s: %w", what, database.ErrNotFound)
 }
 
 // fail records the engine's error and translates it.

@@ -105,7 +105,10 @@ func (t tx) upload(id string) (metastore.Upload, error) {
 	if err != nil {
 		return metastore.Upload{}, err
 	}
-	if !found || (!r.Ended.IsZero() && !t.Now.Before(r.Ended.Add(metastore.UploadRetention))) {
+	if !found {
+		return metastore.Upload{}, t.Missing("upload", id)
+	}
+	if !r.Ended.IsZero() && !t.Now.Before(r.Ended.Add(metastore.UploadRetention)) {
 		return metastore.Upload{}, fmt.Errorf("upload: %w", database.ErrNotFound)
 	}
 	return r.upload(), nil

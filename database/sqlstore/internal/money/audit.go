@@ -272,7 +272,7 @@ func (a *audit) checkSession(s *ledger.Session, sold int64) {
 		a.report("session %.6s: used %d and left %d do not add up to the total of %d", s.ID, s.Used, s.Left, s.Total)
 	}
 	switch {
-	case a.remembered(*s, true) != nil: // some of its sales may be folded
+	case a.remembered(s.ID, *s, true) != nil: // some of its sales may be folded
 	case s.Channel == "" && sold > s.Total:
 		a.report("session %.6s: %d chunksets were sold to it, its total is %d", s.ID, sold, s.Total)
 	case s.Channel != "" && sold != s.Total:

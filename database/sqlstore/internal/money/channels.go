@@ -111,7 +111,7 @@ func (s *Ledger) Channel(ctx context.Context, id string) (ledger.Channel, error)
 		found, err := t.Row(`SELECT `+channelColumns+`, (SELECT s.expires FROM settlements s WHERE s.channel = channels.id) FROM channels WHERE id = $1`,
 			engine.Args{[]byte(id)}, append(channelFields(&c), (*engine.Instant)(&pending))...)
 		if err == nil && !found {
-			err = fmt.Errorf("channel: %w", database.ErrNotFound)
+			err = t.Missing("channel", id)
 		}
 		if err != nil {
 			return ledger.Channel{}, err
@@ -125,7 +125,7 @@ func (t tx) channel(id string) (ledger.Channel, error) {
 	var c ledger.Channel
 	found, err := t.Row(`SELECT `+channelColumns+` FROM channels WHERE id = $1`+t.ForUpdate(), engine.Args{[]byte(id)}, channelFields(&c)...)
 	if err == nil && !found {
-		err = fmt.Errorf("channel: %w", database.ErrNotFound)
+		err = t.Missing("channel", id)
 	}
 	if err != nil {
 		return ledger.Channel{}, err

@@ -73,7 +73,7 @@ func (t tx) chargedSession(id string) (ledger.Session, []chargeRecord, error) {
 	found, err := t.Row(`SELECT `+sessionColumns+`, charges FROM sessions WHERE id = $1`+t.ForUpdate(),
 		engine.Args{[]byte(id)}, append(sessionFields(&s), &raw)...)
 	if err == nil {
-		err = t.remembered(s, found)
+		err = t.remembered(id, s, found)
 	}
 	if err != nil {
 		return ledger.Session{}, nil, err

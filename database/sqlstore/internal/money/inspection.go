@@ -57,7 +57,7 @@ func (s *Ledger) Statement(ctx context.Context, channel string) (ledger.Statemen
 		found, err := t.Row(`SELECT `+channelColumns+`, folded FROM channels WHERE id = $1`, id,
 			append(channelFields(&l.Channel), (*engine.Integer)(&l.Folded))...)
 		if err == nil && !found {
-			err = fmt.Errorf("channel: %w", database.ErrNotFound)
+			err = t.Missing("channel", channel)
 		}
 		if err != nil {
 			return l, err

@@ -56,7 +56,7 @@ func (t tx) session(id string) (ledger.Session, error) {
 	var s ledger.Session
 	found, err := t.Row(`SELECT `+sessionColumns+` FROM sessions WHERE id = $1`+t.ForUpdate(), engine.Args{[]byte(id)}, sessionFields(&s)...)
 	if err == nil {
-		err = t.remembered(s, found)
+		err = t.remembered(id, s, found)
 	}
 	if err != nil {
 		return ledger.Session{}, err
@@ -65,8 +65,11 @@ func (t tx) session(id string) (ledger.Session, error) {
 }
 
 // remembered returns ErrNotFound unless a session was found and its retention has not ended.
-func (t tx) remembered(s ledger.Session, found bool) error {
-	if !found || !t.Now.Before(s.Expires.Add(ledger.SessionRetention)) {
+func (t tx) remembered(id string, s ledger.Session, found bool) error {
+	if !found {
+		return t.Missing("session", id)
+	}
+	if !t.Now.Before(s.Expires.Add(ledger.SessionRetention)) {
 		return fmt.Errorf("session: %w", database.ErrNotFound)
 	}
 	return nil

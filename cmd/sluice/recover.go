@@ -1,0 +1,144 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"sluice/instance"
+	"sluice/internal/datadir"
+	"sluice/internal/node"
+	"sluice/internal/terminal"
+	"sluice/internal/units"
+	"sluice/ledger"
+	"sluice/paychan"
+)
+
+// recoverCommand adopts an instance that was set back.
+type recoverCommand struct {
+	Config    configFlag `placeholder:"FILE" help:"Configuration file of serve."`
+	metaFlags `embed:""`
+	Bytes     string `placeholder:"DSN" help:"${bytes_help}"`
+	Report    string `env:"-" placeholder:"FILE" help:"File to create with what is printed."`
+	Release   bool   `env:"-" help:"Let sweeps delete objects that an earlier recovery keeps, and do nothing else."`
+	Yes       bool   `short:"y" env:"-" help:"Do not ask."`
+
+	ChainURL           []string `name:"chain-url" placeholder:"URL" help:"${chain-url_help}"`
+	ChainAPIKeyFile    string   `name:"chain-api-key-file" placeholder:"FILE" type:"path" help:"${chain-api-key-file_help}"`
+	ChainID            uint8    `name:"chain-id" default:"${chain_id}" help:"Chain on which micropayments are collected."`
+	MicropaymentModule string   `placeholder:"ADDRESS" help:"Address that deployed the module which micropayments call. Default: the public client's."`
+}
+
+// Help describes the command and returns examples.
+func (recoverCommand) Help() string {
+	return `Prints what is known about an instance that was set back, asks, and begins its next
+generation, in which it accepts changes again. Nothing that was lost comes back. Objects that
+nothing refers to are kept for 30 days. A server must not run on the data folder; nodes that have
+everything in PostgreSQL and an object store may run.
+
+` + examples("sluice recover --data ./sluice-data", "sluice recover --meta postgres://HOST/DB --bytes s3://BUCKET --report FILE")
+}
+
+// Validate reports all errors.
+func (c *recoverCommand) Validate() error {
+	return c.location().Validate("--")
+}
+
+func (c *recoverCommand) location() instance.Location {
+	l := instance.Location{Data: c.Data, Meta: c.Meta, Bytes: c.Bytes}
+	if l.Meta != "" && l.Bytes != "" {
+		l.Data = "" // nodes that run have it
+	}
+	return l
+}
+
+// Run recovers the instance.
+func (c *recoverCommand) Run(ctx context.Context, console *console) (err error) {
+	if c.Release {
+		if err := instance.ReleaseObjects(ctx, c.location()); err != nil {
+			return err
+		}
+		return printLine(console.out, "The next sweep deletes objects that nothing refers to.")
+	}
+	read, err := c.reader()
+	if err != nil {
+		return err
+	}
+	out := console.out
+	if c.Report != "" {
+		report, err := os.OpenFile(c.Report, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return fmt.Errorf("--report: %w", err)
+		}
+		defer func() { err = errors.Join(err, report.Sync(), report.Close()) }()
+		out = io.MultiWriter(console.out, report)
+	}
+	_, generation, err := instance.Recover(ctx, c.location(), instance.RecoverOptions{ReadChannel: read, Confirm: func(found instance.Setback) error {
+		if err := printLine(out, strings.Join(describeSetback(found, read != nil), "\n")); err != nil || c.Yes {
+			return err
+		}
+		return confirm(ctx, console, "Continue with the instance as it is, without what was lost?")
+	}})
+	switch {
+	case errors.Is(err, instance.ErrNotSetBack), errors.Is(err, datadir.ErrInUse):
+		return exitWith(exitRefused, err)
+	case err != nil:
+		return err
+	}
+	return printLine(out, fmt.Sprintf("Generation %d has begun: changes are accepted.", generation))
+}
+
+// reader returns what reads channels from the chain, or nil without one.
+func (c *recoverCommand) reader() (func(context.Context, ledger.Channel) (ledger.Reading, error), error) {
+	if len(c.ChainURL) == 0 {
+		return nil, nil
+	}
+	read, err := (&node.Config{
+		Payments: node.Payments{ChainID: c.ChainID, MicropaymentModule: cmp.Or(c.MicropaymentModule, paychan.DefaultModule)},
+		Chain:    node.Chain{ChainURLs: c.ChainURL, ChainAPIKeyFile: c.ChainAPIKeyFile},
+	}).ChannelReader()
+	if err != nil {
+		return nil, usagef("--chain-url: %w", err)
+	}
+	return read, nil
+}
+
+// describeSetback returns lines with what is known.
+func describeSetback(f instance.Setback, chain bool) []string {
+	var lines []string
+	add := func(format string, values ...any) { lines = append(lines, fmt.Sprintf(format, values...)) }
+	add("The instance is in generation %d.", f.Generation)
+	for line := range strings.Lines(f.Seen) {
+		add("Seen by %s", strings.TrimSuffix(line, "\n"))
+	}
+	if !f.Holds {
+		add("Another database holds the bytes, or held them last. It will be fenced.")
+	}
+	if f.Unknown > 0 {
+		add("Objects that nothing refers to: %d, with %s, made from %s to %s. They are kept for %d days.", f.Unknown, units.Bytes(f.UnknownBytes),
+			f.First.UTC().Format(time.RFC3339), f.Last.UTC().Format(time.RFC3339), instance.KeptFor/(24*time.Hour))
+	}
+	if f.Missing > 0 {
+		add("Objects that are missing or damaged: %d, with %s. Blobs that cannot be read: %d.", f.Missing, units.Bytes(f.MissingBytes), f.DamagedBlobs)
+		for _, b := range f.Damaged {
+			add("  %s/%s", terminal.Name(b.Account), terminal.Name(b.Name))
+		}
+		if more := f.DamagedBlobs - int64(len(f.Damaged)); more > 0 {
+			add("  and %d others", more)
+		}
+	}
+	if chain {
+		add("Channels that were read from the chain: %d. Units that were withdrawn and not known here: %d.", f.Channels, f.Withdrawn)
+		for _, id := range f.WithdrawnFrom {
+			add("  %s", id)
+		}
+	}
+	add("What clients had got acknowledged and is not here is lost: blobs, deletions, sessions, uses, payments, keys and revocations.")
+	add("An idempotency key from then has an effect again. An id from then is answered with lost_in_rollback.")
+	return lines
+}

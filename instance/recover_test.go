@@ -1,0 +1,120 @@
+package instance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/database"
+	"sluice/internal/datadir"
+	"sluice/internal/storage"
+	"sluice/internal/testenv"
+	"sluice/ledger"
+	"sluice/metastore"
+)
+
+// run opens an instance as a node does, and lets work use it. The node then records a mark.
+func run(t *testing.T, data string, work func(*storage.Stores, *blob.Service)) {
+	t.Helper()
+	s := testenv.Must(storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{}))(t)
+	defer func() { testenv.Check(t, s.Close()) }()
+	opt := s.BlobOptions()
+	opt.InlineSize = -1
+	work(s, blob.New(s.Meta, s.Bytes, opt))
+	ended, end := context.WithCancel(t.Context())
+	end()
+	s.Past.Watch(ended, func(error) {})
+}
+
+func put(t *testing.T, blobs *blob.Service, name string) metastore.Blob {
+	t.Helper()
+	return testenv.Must(blobs.Put(t.Context(), blob.PutOptions{Account: "a", Name: name}, bytes.NewReader(make([]byte, 1000)), 1000))(t)
+}
+
+// newSetback creates an instance, lets it store lost blobs and open a channel, and sets its
+// database back to before that. The object of the blob "damaged" is deleted.
+func newSetback(t *testing.T, lost int) (data string) {
+	t.Helper()
+	data = filepath.Join(testenv.MemoryDir(t), "data")
+	run(t, data, func(s *storage.Stores, blobs *blob.Service) {
+		put(t, blobs, "kept")
+		testenv.Must(s.Meta.OpenChannel(t.Context(), ledger.Channel{ID: "channel", Sender: "0x1", Receiver: "0x2", Asset: "0x3", Deposit: 100, Expires: s.Meta.Now().Add(KeptFor)}, nil))(t)
+		put(t, blobs, "damaged")
+		_, extents, err := s.Meta.OpenBlob(t.Context(), "a", "damaged")
+		testenv.Check(t, err)
+		testenv.Check(t, s.Bytes.Delete(t.Context(), bytestore.Name(extents[0].Object)))
+	})
+	file := filepath.Join(data, datadir.Database)
+	older := testenv.Must(os.ReadFile(file))(t)
+	run(t, data, func(_ *storage.Stores, blobs *blob.Service) {
+		for i := range lost {
+			put(t, blobs, string(rune('a'+i)))
+		}
+	})
+	testenv.Check(t, os.WriteFile(file, older, 0o600))
+	return data
+}
+
+// TestRecover: what an instance that was set back has lost is told, nothing is changed before it is
+// confirmed, and afterwards it accepts changes in the next generation.
+func TestRecover(t *testing.T) {
+	data := newSetback(t, 3)
+	run(t, data, func(s *storage.Stores, blobs *blob.Service) {
+		testenv.Is(t, s.Past.Err(), database.ErrSetBack, "before the recovery")
+		_, err := blobs.Put(t.Context(), blob.PutOptions{Account: "a", Name: "refused"}, bytes.NewReader(nil), 0)
+		testenv.Is(t, err, database.ErrSetBack, "a PUT before the recovery")
+		testenv.Equal(t, testenv.Must(s.Meta.Blob(t.Context(), "a", "kept"))(t).Size, 1000, "the size of a blob that is read")
+		_, _, err = Recover(t.Context(), Location{Data: data}, RecoverOptions{})
+		testenv.Is(t, err, datadir.ErrInUse, "a recovery beside a server")
+	})
+	var found Setback
+	confirm := func(f Setback) error { found = f; return nil }
+	declined := errors.New("no")
+	_, _, err := Recover(t.Context(), Location{Data: data}, RecoverOptions{Confirm: func(Setback) error { return declined }})
+	testenv.Is(t, err, declined, "a recovery that is not confirmed")
+	read := func(context.Context, ledger.Channel) (ledger.Reading, error) {
+		now := time.Now()
+		return ledger.Reading{Deposit: 100, Withdrawn: 40, NextSequence: 3, Expires: now.Add(KeptFor), ChainTime: now}, nil
+	}
+	_, generation, err := Recover(t.Context(), Location{Data: data}, RecoverOptions{Confirm: confirm, ReadChannel: read})
+	testenv.Check(t, err)
+	if generation != 2 || found.Seen == "" || !found.Holds || found.Unknown != 3 || found.UnknownBytes != 3000 || found.First.After(found.Last) ||
+		found.Missing != 1 || found.MissingBytes != 1000 || found.DamagedBlobs != 1 || !slices.Equal(found.Damaged, []Named{{"a", "damaged"}}) ||
+		found.Channels != 1 || found.Withdrawn != 40 || !slices.Equal(found.WithdrawnFrom, []string{"channel"}) {
+		t.Errorf("generation %d, and it was %+v", generation, found)
+	}
+	run(t, data, func(s *storage.Stores, blobs *blob.Service) {
+		testenv.Check(t, s.Past.Err())
+		put(t, blobs, "new")
+		testenv.Equal(t, testenv.Must(s.Meta.Channel(t.Context(), "channel"))(t).Settled, 40, "what is settled")
+		testenv.Equal(t, database.GenerationOf(s.Past.NewID()), 2, "the generation of a new id")
+		_, err := s.Meta.Session(t.Context(), database.NewID(1))
+		testenv.Is(t, err, database.ErrLost, "a session from before")
+	})
+	_, _, err = Recover(t.Context(), Location{Data: data}, RecoverOptions{Confirm: confirm})
+	testenv.Is(t, err, ErrNotSetBack, "another recovery")
+}
+
+// TestObjectsAreKeptAfterARecovery: a sweep deletes nothing that the lost changes may have stored,
+// until the time has passed or an operator says so.
+func TestObjectsAreKeptAfterARecovery(t *testing.T) {
+	data := newSetback(t, 2)
+	_, _, err := Recover(t.Context(), Location{Data: data}, RecoverOptions{Confirm: func(Setback) error { return nil }})
+	testenv.Check(t, err)
+	run(t, data, func(s *storage.Stores, _ *blob.Service) {
+		if kept := s.Past.KeptBefore(); kept.IsZero() || kept.After(s.Meta.Now()) {
+			t.Errorf("objects are kept that were made before %v", kept)
+		}
+	})
+	testenv.Check(t, ReleaseObjects(t.Context(), Location{Data: data}))
+	run(t, data, func(s *storage.Stores, _ *blob.Service) {
+		testenv.Equal(t, s.Past.KeptBefore().IsZero(), true, "nothing is kept after a release")
+	})
+}
