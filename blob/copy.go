@@ -13,6 +13,9 @@ import (
 // transaction, and again if another blob has become the source meanwhile.
 type Admit func(ctx context.Context, source metastore.Blob) error
 
+// ExpiryOf returns when the copy of a source expires; the zero time means that it does not.
+type ExpiryOf func(source metastore.Blob) (time.Time, error)
+
 // CopyOptions describes a copy of a blob.
 type CopyOptions struct {
 	From, To     metastore.BlobName // valid as the Account and the Name of PutOptions
@@ -21,6 +24,7 @@ type CopyOptions struct {
 	Metadata     string
 	Owner        string                 // the quota group charged for the copy, or ""
 	Expires      time.Time              // zero if the copy does not expire
+	ExpiryOf     ExpiryOf               // may be nil
 	Source       metastore.Precondition // is called with the source; may be nil
 	Precondition metastore.Precondition // is called with the blob that the copy replaces; may be nil
 	Admit        Admit                  // may be nil
@@ -29,7 +33,8 @@ type CopyOptions struct {
 
 // Copy makes the bytes of the blob o.From readable as the blob o.To, and returns that as stored.
 // Its cost does not grow with their number. The bytes are freed when no blob has them any longer.
-// If o.To is o.From, only what o states changes.
+// If o.To is o.From, only what o states changes. o.ExpiryOf is called with the source whose bytes are
+// copied, and replaces o.Expires.
 //
 // It returns metastore.ErrNoSource if there is no source, ErrExpiryPast, ErrSourceChanging, or an
 // error of the functions in o. After an error nothing has changed, unless the error is
@@ -47,7 +52,18 @@ func (s *Service) Copy(ctx context.Context, o CopyOptions) (metastore.Blob, erro
 			Account: o.To.Account, Name: o.To.Name, ContentType: o.ContentType, Metadata: o.Metadata, Owner: o.Owner, Expires: o.Expires,
 		},
 	}
-	b, err := s.transfer(ctx, transfer{from: o.From, source: o.Source, admit: o.Admit, permit: o.Permit}, func(source metastore.Precondition) (metastore.Blob, error) {
+	admit := func(ctx context.Context, source metastore.Blob) (err error) {
+		if o.ExpiryOf != nil {
+			if c.To.Expires, err = o.ExpiryOf(source); err == nil {
+				err = s.checkExpiry(c.To.Expires)
+			}
+		}
+		if err == nil && o.Admit != nil {
+			err = o.Admit(ctx, source)
+		}
+		return err
+	}
+	b, err := s.transfer(ctx, transfer{from: o.From, source: o.Source, admit: admit, permit: o.Permit}, func(source metastore.Precondition) (metastore.Blob, error) {
 		c.Source = source
 		return s.meta.CopyBlob(ctx, c)
 	})

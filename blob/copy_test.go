@@ -26,6 +26,28 @@ func (f *fixture) move(t testing.TB, from, to string) metastore.Blob {
 	return testenv.Must(f.Move(context.Background(), blob.MoveOptions{From: named(from), To: named(to)}))(t)
 }
 
+// TestExpiryOfACopy: a copy expires as the source says whose bytes it has, also if the source was
+// replaced just before.
+func TestExpiryOfACopy(t *testing.T) {
+	f := newFixture(t, blob.Options{})
+	f.put(t, "source", []byte("short"))
+	calls := 0
+	c := testenv.Must(f.Copy(t.Context(), blob.CopyOptions{From: named("source"), To: named("copy"), ExpiryOf: func(source metastore.Blob) (time.Time, error) {
+		if calls++; calls == 1 {
+			f.put(t, "source", []byte("replaced"))
+		}
+		return f.clock.Now().Add(time.Duration(source.Size) * time.Hour), nil
+	}}))(t)
+	if c.Size != 8 || !c.Expires.Equal(f.clock.Now().Add(8*time.Hour)) || calls != 2 {
+		t.Errorf("after %d calls the copy has %d bytes and expires in %s", calls, c.Size, c.Expires.Sub(f.clock.Now()))
+	}
+	refused := errors.New("no")
+	err := testenv.Error(f.Copy(t.Context(), blob.CopyOptions{From: named("source"), To: named("none"), ExpiryOf: func(metastore.Blob) (time.Time, error) { return time.Time{}, refused }}))
+	testenv.Is(t, err, refused, "a copy whose expiry is refused")
+	err = testenv.Error(f.Copy(t.Context(), blob.CopyOptions{From: named("source"), To: named("none"), ExpiryOf: func(metastore.Blob) (time.Time, error) { return f.clock.Now(), nil }}))
+	testenv.Is(t, err, blob.ErrExpiryPast, "a copy that has expired")
+}
+
 func (f *fixture) remove(t testing.TB, name string) {
 	t.Helper()
 	testenv.OK(t, f.Delete(context.Background(), "a", name, nil))

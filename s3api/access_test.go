@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"sluice/access/sealed"
 	"sluice/exchange"
 	"sluice/internal/testenv"
+	"sluice/s3api/internal/document"
 )
 
 // hosted is a service that requires keys.
@@ -335,4 +337,61 @@ func TestSignedForms(t *testing.T) {
 	testenv.Equal(t, send(t, h.request(t, "HEAD", "/ours/a", "")).StatusCode, 404, "what was stored")
 	testenv.Equal(t, post(writer, writer).StatusCode, 204, "the signer's form")
 	testenv.Equal(t, send(t, h.request(t, "GET", "/ours/"+url.PathEscape("a"), "")).body, "posted", "the form's file")
+}
+
+// TestOverridesAreSigned: only who can sign replaces fields in a response, so that nobody makes a
+// link to a foreign blob that browsers treat as something else.
+func TestOverridesAreSigned(t *testing.T) {
+	h := startHosted(t, access.ReadsPublic, nil)
+	key := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeRead, access.ScopeWrite}, Accounts: []string{"ours"}})
+	testenv.Equal(t, send(t, key.sign(h.request(t, "PUT", "/ours/a", "x", "Content-Type", "text/plain"))).StatusCode, 200, "a PUT")
+	testenv.Equal(t, send(t, h.request(t, "GET", "/ours/a", "")).StatusCode, 200, "an anonymous GET")
+	const target = "/ours/a?response-content-type=text/html"
+	wantError(t, send(t, h.request(t, "GET", target, "")), 400, "InvalidRequest")
+	testenv.Equal(t, send(t, key.sign(h.request(t, "GET", target, ""))).Header.Get("Content-Type"), "text/html", "the type in a signed response")
+}
+
+// TestBucketsAreListedOnce lists the buckets of a key for some accounts, and of one for all, in
+// pages: by each name once, in order, and only those with this prefix.
+func TestBucketsAreListedOnce(t *testing.T) {
+	h := startHosted(t, access.ReadsKey, nil)
+	writer := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeRead, access.ScopeWrite}, Accounts: nil})
+	for _, account := range []string{"aa", "ab", "ba", "other"} {
+		testenv.Equal(t, send(t, writer.sign(h.request(t, "PUT", "/"+account+"/a", "x"))).StatusCode, 200, "a PUT")
+	}
+	some := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeRead}, Accounts: []string{"aa", "ab", "ba", "empty"}})
+	for name, want := range map[string]struct {
+		by     signerOf
+		prefix string
+		list   []string
+	}{
+		"some":             {some, "", []string{"aa", "ab", "ba"}},
+		"all":              {writer, "", []string{"aa", "ab", "ba", "other"}},
+		"some by a prefix": {some, "a", []string{"aa", "ab"}},
+		"all by a prefix":  {writer, "b", []string{"ba"}},
+	} {
+		for _, limit := range []int{1, 2, 3, 1000} {
+			var got []string
+			for token, more := "", true; more; {
+				query := url.Values{"max-buckets": {fmt.Sprint(limit)}, "prefix": {want.prefix}, "continuation-token": {token}}
+				if token == "" {
+					query.Del("continuation-token")
+				}
+				res := send(t, want.by.sign(h.request(t, "GET", "/?"+query.Encode(), "")))
+				page := decodedAs[document.ListAllMyBucketsResult](t, res.body)
+				for _, b := range page.Buckets {
+					got = append(got, b.Name)
+				}
+				if len(page.Buckets) > limit {
+					t.Errorf("%s: a page of at most %d has %d buckets", name, limit, len(page.Buckets))
+				}
+				token = page.ContinuationToken
+				more = token != ""
+			}
+			if !slices.Equal(got, want.list) {
+				t.Errorf("%s, %d a page: %v, want %v", name, limit, got, want.list)
+			}
+		}
+	}
+	wantError(t, send(t, some.sign(h.request(t, "GET", "/?max-buckets=0", ""))), 400, "InvalidArgument")
 }

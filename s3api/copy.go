@@ -148,8 +148,8 @@ func (s *Server) parseCopy(x *call) (o blob.CopyOptions, err error) {
 		if err := refuseForeign(h); err != nil {
 			return o, err
 		}
-		o.Expires, err = s.copiedExpiry(x, o.From)
-		return o, err
+		o.ExpiryOf = s.copiedExpiry
+		return o, nil
 	}
 	d, err := s.describe(h)
 	o.ContentType, o.Metadata, o.Expires = d.contentType, d.metadata, d.expires
@@ -163,13 +163,8 @@ func destinationConditions(h http.Header) http.Header {
 
 // copiedExpiry returns when a copy expires that has its source's metadata: after as many seconds as
 // the metadata says, if it does.
-func (s *Server) copiedExpiry(x *call, from metastore.BlobName) (when time.Time, err error) {
-	c, err := s.blobs.Open(x.Request.Context(), from.Account, from.Name)
-	if err != nil {
-		return when, exchange.BlobError(err)
-	}
-	defer c.Close()
-	for name, value := range headers.Metadata(c.Metadata).Fields() {
+func (s *Server) copiedExpiry(source metastore.Blob) (when time.Time, err error) {
+	for name, value := range headers.Metadata(source.Metadata).Fields() {
 		if name == wire.HeaderBlobMeta+strings.TrimPrefix(fieldExpiration, metaPrefix) {
 			return s.expiry(value)
 		}

@@ -188,6 +188,19 @@ func TestAttributes(t *testing.T) {
 	s.refused(t, 404, "NoSuchKey", "GET", "/bucket/b?attributes", "", "X-Amz-Object-Attributes", "ETag")
 }
 
+// TestPartsAreComparedWithTheirChecksums: a completion may state a part's checksum, which must be
+// the part's.
+func TestPartsAreComparedWithTheirChecksums(t *testing.T) {
+	s := newService(t)
+	id := s.begin(t, "/bucket/a")
+	etag := s.part(t, "/bucket/a", id, 1, "x")
+	complete := func(crc string) string {
+		return strings.Replace(completion(named{1, etag}), "</Part>", "<ChecksumCRC64NVME>"+crc+"</ChecksumCRC64NVME></Part>", 1)
+	}
+	s.refused(t, 400, "InvalidPart", "POST", "/bucket/a?uploadId="+id, complete(crc64Text(crcOf("y"))))
+	s.want(t, 200, "POST", "/bucket/a?uploadId="+id, complete(crc64Text(crcOf("x"))))
+}
+
 // TestUnevenPartsBesideOlderNodes: while a node runs that would read them wrongly, uploads are
 // refused for now, and objects of one request are stored.
 func TestUnevenPartsBesideOlderNodes(t *testing.T) {
