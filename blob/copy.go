@@ -33,7 +33,7 @@ type CopyOptions struct {
 
 // Copy makes the bytes of the blob o.From readable as the blob o.To, and returns that as stored.
 // Its cost does not grow with their number. The bytes are freed when no blob has them any longer.
-// If o.To is o.From, only what o states changes. o.ExpiryOf is called with the source whose bytes are
+// If o.To is o.From, only what o states changes. o.ExpiryOf is called with the source that is
 // copied, and replaces o.Expires.
 //
 // It returns metastore.ErrNoSource if there is no source, ErrExpiryPast, ErrSourceChanging, or an

@@ -26,8 +26,8 @@ func (f *fixture) move(t testing.TB, from, to string) metastore.Blob {
 	return testenv.Must(f.Move(context.Background(), blob.MoveOptions{From: named(from), To: named(to)}))(t)
 }
 
-// TestExpiryOfACopy: a copy expires as the source says whose bytes it has, also if the source was
-// replaced just before.
+// TestExpiryOfACopy: a copy expires as the source of its bytes says, also if another blob was the
+// source just before.
 func TestExpiryOfACopy(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	f.put(t, "source", []byte("short"))

@@ -15,7 +15,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// folder is an instance whose database file can be set back.
+// folder is an instance with a database file that can be set back.
 type folder struct {
 	*testing.T
 	path  string

@@ -94,7 +94,7 @@ func (s *Store) Properties(ctx context.Context) (map[string]string, error) {
 	return facts, err
 }
 
-// isGarbage is the condition for extents whose objects may be deleted already.
+// isGarbage is the condition for extents in garbage, which may have no objects any more.
 const isGarbage = `EXISTS (SELECT 1 FROM garbage g WHERE g.content = extents.content)`
 
 // Object is an extent that is an object. Only Object, Size and Blocks of the extent are set.
