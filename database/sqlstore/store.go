@@ -60,7 +60,8 @@ func (s *Store) Close() error { return s.db.Close() }
 
 // Err returns the reason why the store refuses writes, or nil if it accepts them. The reason is
 // ErrStopped or ErrCorrupt with its cause, database.ErrUnavailable while PostgreSQL cannot be
-// reached or SQLite's log has not been emptied yet, or ErrClosed.
+// reached, COMMITs without a response hold all its connections for writes, or SQLite's log has not
+// been emptied yet, or ErrClosed.
 func (s *Store) Err() error { return s.db.Err() }
 
 // Stopped returns a channel that is closed when Err has become ErrStopped: the process should then

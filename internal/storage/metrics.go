@@ -134,6 +134,18 @@ func registerPostgres(set *metrics.Set, stats func() sqlstore.Stats) {
 				}
 				return float64(s.LostRetries)
 			}),
+		metrics.GaugeOf("sluice_postgres_timeline", "Timeline of the newest primary that this node has seen. Each promotion of a standby makes a greater one.",
+			func(s postgres) float64 { return float64(s.Timeline) }),
+		metrics.CountersOf("sluice_postgres_connections_ended_total", "Connections to PostgreSQL that the node has closed, because another server had become the primary or because theirs hung while COMMITs waited for it.",
+			"reason", []string{"older", "silent"},
+			func(s postgres, reason string) float64 {
+				if reason == "older" {
+					return float64(s.EndedOlder)
+				}
+				return float64(s.EndedSilent)
+			}),
+		metrics.CounterOf("sluice_postgres_late_commits_total", "COMMITs that an older primary confirmed after the node had seen a newer one. None was acknowledged.",
+			func(s postgres) float64 { return float64(s.LateCommits) }),
 	)
 }
 

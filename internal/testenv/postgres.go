@@ -33,6 +33,7 @@ type PostgresServer struct {
 	user    *osUser     // nil: the user of this process
 	process *os.Process // nil while the server is stopped
 	ended   chan error
+	thaw    func() error // continues a frozen server; nil: it is not frozen
 }
 
 // StartPostgres creates an empty database and starts a server for it. The server is stopped and
@@ -195,6 +196,12 @@ func (s *PostgresServer) stop(signal syscall.Signal) error {
 	}
 	if err := s.process.Signal(signal); err != nil {
 		return err
+	}
+	if s.thaw != nil {
+		if err := s.thaw(); err != nil {
+			return err
+		}
+		s.thaw = nil
 	}
 	err := <-s.ended
 	s.process = nil

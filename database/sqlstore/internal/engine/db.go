@@ -103,8 +103,8 @@ func (db *DB) Close() error { return db.eng.close() }
 
 // Err returns the reason why the store refuses writes, or nil if it accepts them. The
 // reason is ErrStopped or ErrCorrupt with its cause, database.ErrUnavailable while
-// PostgreSQL cannot be reached or the log of SQLite has not been emptied yet, or
-// ErrClosed.
+// PostgreSQL cannot be reached, COMMITs without a response hold all its connections for
+// writes, or SQLite's log has not been emptied yet, or ErrClosed.
 func (db *DB) Err() error { return db.eng.err() }
 
 // Stopped returns a channel that is closed when Err has become ErrStopped: the process

@@ -10,7 +10,8 @@
 //     writer, sqlite_readers.go the pool for reads and sqlite_checkpoint.go the checkpoints.
 //     sqlite_errors.go, sqlite_commit.go and sqlite_health.go have what an error means.
 //   - postgres_*.go is the engine for PostgreSQL: postgres_open.go opens it, postgres_engine.go has
-//     the pool of connections, postgres_tx.go transactions, postgres_retry.go their retries,
+//     the pool of connections, postgres_sessions.go which of them are used, postgres_hosts.go the
+//     hosts that they lead to, postgres_tx.go transactions, postgres_retry.go their retries,
 //     postgres_commit.go the COMMIT, postgres_background.go the background tasks.
 //   - observe.go shows tests the statements that run.
 //   - migrate.go applies migrations/sqlite and migrations/postgres.
@@ -35,5 +36,5 @@
 // inserts a random id. If the response to its COMMIT is lost, it is begun again with the same id:
 // the insert waits for the first transaction to end and then conflicts if that was committed. If
 // this cannot be determined in time, the call returns database.ErrUnknownOutcome. A COMMIT is never
-// cancelled.
+// cancelled. If its server hangs, or another one is the newest primary, its connection is closed.
 package engine

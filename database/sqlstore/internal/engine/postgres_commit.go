@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 )
@@ -19,39 +16,8 @@ import (
 // (https://www.postgresql.org/docs/current/warm-standby.html, section 27.2.8.4). pgx sends
 // such requests by itself if a context ends or a connection breaks. Therefore a COMMIT runs
 // under a context without a deadline, its connection sends no request to cancel during it,
-// and a COMMIT with a warning is in doubt.
-
-// commitState is attached to each connection of pgx.
-type commitState struct {
-	committing atomic.Bool // a COMMIT was sent and has no response yet
-	warning    atomic.Pointer[pgconn.Notice]
-}
-
-const commitStateKey = "sluice session"
-
-var errCommitting = errors.New("sqlstore: a COMMIT must not be cancelled")
-
-// watchCommits attaches a commitState to the connection that config is for.
-func watchCommits(_ context.Context, config *pgx.ConnConfig) error {
-	s := &commitState{}
-	dial := config.DialFunc
-	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if s.committing.Load() {
-			return nil, errCommitting
-		}
-		return dial(ctx, network, addr)
-	}
-	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
-		if n.SeverityUnlocalized == "WARNING" {
-			s.warning.Store(n)
-		}
-	}
-	config.AfterConnect = func(_ context.Context, c *pgconn.PgConn) error {
-		c.CustomData()[commitStateKey] = s
-		return nil
-	}
-	return nil
-}
+// and a COMMIT with a warning is in doubt. So is one whose socket was closed because its server
+// hangs or another is the primary.
 
 // interrupt cancels a statement when its context ends. A server that can be reached then
 // returns an error for the statement, and one that cannot does not respond.
@@ -76,16 +42,24 @@ func (e *doubtError) Unwrap() error { return e.err }
 // which closes the connection. Only a server's error with severity ERROR shows that the transaction
 // was not committed.
 func (c *postgresConn) commit(ctx context.Context) error {
-	s := c.conn.PgConn().CustomData()[commitStateKey].(*commitState)
+	s := sessionOf(c.conn.PgConn())
 	s.warning.Store(nil)
-	s.committing.Store(true)
+	s.committing.Store(int64(s.all.time()))
 	defer context.AfterFunc(ctx, func() { _ = c.conn.PgConn().Conn().Close() })()
 	results, err := c.conn.PgConn().Exec(context.Background(), "COMMIT").ReadAll()
 	if !c.conn.IsClosed() {
-		s.committing.Store(false)
+		s.committing.Store(0)
 	}
 	var e *pgconn.PgError
-	switch warning := s.warning.Load(); {
+	warning, ended := s.warning.Load(), s.ended.Load()
+	switch {
+	case ended != nil && err == nil: // the new primary may lack it
+		if errors.Is(*ended, errOlderPrimary) {
+			s.all.late.Add(1)
+		}
+		return &doubtError{*ended}
+	case ended != nil:
+		return &doubtError{fmt.Errorf("%w: %w", *ended, err)}
 	case err == nil && warning != nil:
 		return &doubtError{fmt.Errorf("the server warned: %s", warning.Message)}
 	case err == nil:

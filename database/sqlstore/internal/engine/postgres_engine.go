@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 type postgresEngine struct {
 	versions
 	pool         *pgxpool.Pool
+	sessions     *sessions // of the pool
+	hosts        *hosts
 	closeTimeout time.Duration         // how long close waits for running COMMITs
 	writeSlots   chan struct{}         // holds a token for each write transaction until its COMMIT is acknowledged
 	detached     atomic.Int64          // COMMITs for which no caller waits any more
@@ -44,8 +47,17 @@ func (p *postgresEngine) err() error {
 	if err := p.down.Load(); err != nil {
 		return *err
 	}
+	if p.detached.Load() >= int64(cap(p.writeSlots)) || p.sessions.waiting(slotStuck) >= cap(p.writeSlots) {
+		return fmt.Errorf("%w: %w", database.ErrUnavailable, errSlotsHeld)
+	}
 	return nil
 }
+
+// slotStuck is the age from which a COMMIT without a response counts as one that holds its slot.
+const slotStuck = 5 * time.Second
+
+// errSlotsHeld is why nothing can be written while the server responds.
+var errSlotsHeld = errors.New("the COMMITs on all connections for writes have no response yet, as while a synchronous standby is unreachable")
 
 func (p *postgresEngine) isClosed() bool {
 	select {
@@ -82,6 +94,7 @@ func (p *postgresEngine) close() error { return p.closing() }
 func (p *postgresEngine) closeAll() error {
 	close(p.quit)
 	<-p.done
+	p.hosts.stop()
 	timer := time.AfterFunc(p.closeTimeout, p.abandon)
 	defer timer.Stop()
 	p.pool.Close() // waits for running transactions
@@ -151,9 +164,10 @@ func (p *postgresEngine) connections() int32 {
 }
 
 // observe records whether the server can be reached. If it cannot, the other connections
-// are likely to be lost as well.
+// are likely to be lost as well. A connection that this process closed says nothing.
 func (p *postgresEngine) observe(f errorClass, err error) errorClass {
 	switch {
+	case errors.Is(err, net.ErrClosed):
 	case f == classLost:
 		cause := fmt.Errorf("%w: %w", database.ErrUnavailable, err)
 		p.down.Store(&cause)

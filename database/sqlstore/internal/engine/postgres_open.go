@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -68,6 +67,13 @@ func openPostgresEngine(ctx context.Context, dsn string, opt Options) (*postgres
 		}
 		return acked.verify(ctx, c)
 	}
+	all := newSessions()
+	hosts := newHosts(all, &config.ConnConfig.Config)
+	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		hosts.order(&c.Config)
+		all.attach(c)
+		return nil
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
@@ -75,6 +81,8 @@ func openPostgresEngine(ctx context.Context, dsn string, opt Options) (*postgres
 	p := &postgresEngine{
 		pool:         pool,
 		acked:        acked,
+		sessions:     all,
+		hosts:        hosts,
 		serverClock:  &serverClock{passed: passedOr(opt.Passed)},
 		closeTimeout: defaultCloseTimeout,
 		writeSlots:   make(chan struct{}, config.MaxConns/2),
@@ -84,11 +92,15 @@ func openPostgresEngine(ctx context.Context, dsn string, opt Options) (*postgres
 	}
 	p.commits, p.abandon = context.WithCancel(context.Background())
 	p.closing = sync.OnceValue(p.closeAll)
-	if err := p.measure(ctx); err != nil {
-		pool.Close()
-		return nil, err
+	all.onReset(pool.Reset)
+	hosts.onSilent = func(err error) { p.observe(classLost, err) }
+	hosts.start(ctx)
+	err = p.measure(ctx)
+	if err == nil {
+		err = p.prepare(ctx, opt)
 	}
-	if err := p.prepare(ctx, opt); err != nil {
+	if err != nil {
+		hosts.stop()
 		pool.Close()
 		return nil, err
 	}
@@ -120,9 +132,7 @@ func postgresConfig(dsn string) (*pgxpool.Config, error) {
 	if !strings.Contains(dsn, "pool_ping_timeout") {
 		config.PingTimeout = connectTimeout // do not wait for a connection that is silent
 	}
-	config.ConnConfig.ValidateConnect = checkWritable
 	config.ConnConfig.BuildContextWatcherHandler = interrupt
-	config.BeforeConnect = watchCommits
 	return config, nil
 }
 
@@ -145,23 +155,6 @@ func checkPostgres(ctx context.Context, c *pgx.Conn) error {
 		return fmt.Errorf("%w: fsync is %s: a crash would lose acknowledged writes; set it to on", errUnfit, fsync)
 	case commit != "on" && commit != "remote_apply":
 		return fmt.Errorf("%w: synchronous_commit is %s: a crash could lose acknowledged writes; set it to on or remote_apply", errUnfit, commit)
-	}
-	return nil
-}
-
-// checkWritable refuses a server that accepts no writes, so that the pool tries the DSN's next
-// host. Its data may be stale, so it is not used for reads either.
-func checkWritable(ctx context.Context, c *pgconn.PgConn) error {
-	results, err := c.Exec(ctx, `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')`).ReadAll()
-	if err != nil {
-		return err
-	}
-	row := results[0].Rows[0]
-	switch {
-	case string(row[0]) == "t":
-		return errors.New("the PostgreSQL server is a standby: name the primary, or all servers, in the DSN")
-	case string(row[1]) == "on":
-		return errors.New("the PostgreSQL server is read-only for this user: set default_transaction_read_only to off")
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ func (p *postgresEngine) stats() Stats {
 			Waits: pool.EmptyAcquireCount(), WaitTime: pool.EmptyAcquireWaitTime(),
 			MaxWriters: cap(p.writeSlots), Writers: len(p.writeSlots),
 			ConflictRetries: p.conflictRetries.Load(), LostRetries: p.lostRetries.Load(),
+			Timeline: int64(p.sessions.timeline()), EndedOlder: p.sessions.older.Load(), EndedSilent: p.sessions.silent.Load(),
+			LateCommits: p.sessions.late.Load(),
 		},
 	}
 }

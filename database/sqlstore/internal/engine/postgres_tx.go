@@ -110,7 +110,7 @@ func (p *postgresEngine) acquireSlot(ctx context.Context, until time.Time) error
 		return ErrClosed
 	}
 	if p.detached.Load() >= int64(cap(p.writeSlots)) {
-		return fmt.Errorf("sqlstore: %w: the COMMITs on all connections for writes have no response yet, as while a synchronous standby is unreachable", database.ErrBusy)
+		return fmt.Errorf("sqlstore: %w: %w", database.ErrBusy, errSlotsHeld)
 	}
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()

@@ -36,6 +36,10 @@ type PostgresStats struct {
 	Writers         int           // write transactions that run, or wait for their COMMIT
 	ConflictRetries int64         // attempts that were repeated after a conflict or a timeout
 	LostRetries     int64         // attempts that were repeated after a lost connection
+	Timeline        int64         // the newest primary's
+	EndedOlder      int64         // connections that were closed because they led to an older primary
+	EndedSilent     int64         // connections that were closed because their server hung
+	LateCommits     int64         // COMMITs that an older primary confirmed too late to be acknowledged
 }
 
 // commitCounts are the figures that both engines have.
