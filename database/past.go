@@ -67,7 +67,7 @@ type PastState struct {
 	// Kept are the objects that are kept though nothing refers to them.
 	Kept KeptObjects
 	// Newest is the newest mark, and Outside the newest one that is known to be recorded outside
-	// the database; zero if there is none.
+	// the database in this generation; zero if there is none.
 	Newest, Outside Mark
 }
 

@@ -323,9 +323,9 @@ func (p *Past) compareRecords(ctx context.Context, now database.PastState) (how 
 	return "", nil
 }
 
-// bytesLack returns that the bytes were set back if they lack the record that the database knows
-// to be there. A listing may have missed it, or another node may have recorded a
-// later one and removed it.
+// bytesLack returns that the bytes were set back if they lack the record that the database knows to
+// be there. A listing may have missed it, or another node may have recorded a later one and removed
+// it.
 func (p *Past) bytesLack(ctx context.Context, before database.PastState) (how string, err error) {
 	r, err := p.bytes.Open(ctx, record{before.Generation, before.Outside}.object(), 0, 0)
 	if err == nil {

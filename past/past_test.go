@@ -85,9 +85,15 @@ func (f *folder) refuses(what string) {
 // next start, and by those after it, and a recovered one is not.
 func TestSetbackOfTheDatabase(t *testing.T) {
 	f := newFolder(t)
+	for _, id := range []string{"first", "second"} {
+		testenv.Check(t, f.write(id))
+		f.rest()
+	}
 	older := f.copied()
-	testenv.Check(t, f.write("one"))
-	f.rest()
+	for _, id := range []string{"zero", "one"} {
+		testenv.Check(t, f.write(id))
+		f.rest()
+	}
 	last := f.copied()
 	testenv.Check(t, f.past.Err())
 	f.setBack(older)
@@ -98,8 +104,13 @@ func TestSetbackOfTheDatabase(t *testing.T) {
 	testenv.Check(t, f.db.BeginGeneration(t.Context(), 1, 2, database.KeptObjects{}))
 	f.past.turn(t.Context())
 	testenv.Check(t, f.past.Err())
-	testenv.Check(t, f.write("two"))
-	f.rest()
+	for _, id := range []string{"two", "three", "four"} {
+		testenv.Check(t, f.write(id))
+		f.rest()
+		f.stop()
+		f.start()
+		testenv.Check(t, f.past.Err())
+	}
 	f.setBack(last)
 	f.refuses("after it was set back to an earlier generation")
 }

@@ -66,14 +66,15 @@ func pastRacingMarks(p *Probe) {
 }
 
 func pastSetback(p *Probe) {
-	m := p.mark(0)
+	p.mark(0)
+	outside, m := p.mark(0), p.mark(2)
 	p.OK(p.Store.RecordSetback(p.Ctx, 2, "in another generation"), "a setback in another generation")
-	p.Equal(Value(p.Store.Past(p.Ctx)), database.PastState{Generation: 1, Newest: m}, "the past")
+	p.Equal(Value(p.Store.Past(p.Ctx)), database.PastState{Generation: 1, Newest: m, Outside: outside}, "the past")
 	p.OK(p.Store.RecordSetback(p.Ctx, 1, "how"), "a setback")
 	p.OK(p.Store.RecordSetback(p.Ctx, 1, "how another node has seen it"), "another node's setback")
 	p.OK(p.Store.RecordSetback(p.Ctx, 1, "how"), "the first setback again")
 	p.Reopen()
-	p.Equal(Value(p.Store.Past(p.Ctx)), database.PastState{Generation: 1, SetBack: "how\nhow another node has seen it", Newest: m}, "the past after a setback")
+	p.Equal(Value(p.Store.Past(p.Ctx)), database.PastState{Generation: 1, SetBack: "how\nhow another node has seen it", Newest: m, Outside: outside}, "the past after a setback")
 	for i := range database.MaxSetbackLines {
 		p.OK(p.Store.RecordSetback(p.Ctx, 1, fmt.Sprint(i)), "more setbacks")
 	}
@@ -88,7 +89,7 @@ func pastSetback(p *Probe) {
 	p.Equal(Value(p.Store.Past(p.Ctx)), database.PastState{Generation: 3, Newest: m, Kept: kept}, "the past of the next generation")
 	p.Is(Error(p.Store.AddMark(p.Ctx, 1, 0)), database.ErrNotFound, "a mark in the first generation")
 	second := Value(p.Store.AddMark(p.Ctx, 3, 0))
-	p.Must(second.Sequence == 2, "the first mark of the next generation is %v", second)
+	p.Must(second.Sequence == 4, "the first mark of the next generation is %v", second)
 	p.OK(p.Store.ReleaseObjects(p.Ctx), "a release")
 	p.Equal(Value(p.Store.Past(p.Ctx)), database.PastState{Generation: 3, Newest: second}, "the past after a release")
 	p.Is(p.Store.BeginGeneration(p.Ctx, 3, 3, kept), database.ErrNotFound, "the same generation again")

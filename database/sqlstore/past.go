@@ -106,6 +106,10 @@ func (s *Store) BeginGeneration(ctx context.Context, old, next int64, kept datab
 		if err == nil && n == 0 {
 			err = fmt.Errorf("generation %d: %w", old, database.ErrNotFound)
 		}
+		if err != nil {
+			return err
+		}
+		_, err = t.Exec(`UPDATE marks SET outside = 0`)
 		return err
 	})
 }

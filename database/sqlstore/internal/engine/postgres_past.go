@@ -21,10 +21,11 @@ const acknowledgedKept = 256
 // was restored, or that became the primary without having received everything. That is exact, other
 // than positions in the log: a synchronous standby has every id and another log.
 type acknowledged struct {
-	mu   sync.Mutex
-	ids  [acknowledgedKept][]byte
-	next int
-	lost atomic.Pointer[error] // nil: the servers had everything
+	mu      sync.Mutex
+	ids     [acknowledgedKept][]byte
+	next    int
+	forgets int                   // calls of forget
+	lost    atomic.Pointer[error] // nil: the servers had everything
 }
 
 // add adds the id of a transaction that was acknowledged.
@@ -35,11 +36,11 @@ func (a *acknowledged) add(id []byte) {
 	a.next++
 }
 
-// list returns the ids, in any order.
-func (a *acknowledged) list() [][]byte {
+// list returns the ids, in any order, and how often others were forgotten.
+func (a *acknowledged) list() (ids [][]byte, forgets int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return append([][]byte{}, a.ids[:min(a.next, acknowledgedKept)]...)
+	return append(ids, a.ids[:min(a.next, acknowledgedKept)]...), a.forgets
 }
 
 // forget forgets the ids, and what was found by them.
@@ -47,6 +48,7 @@ func (a *acknowledged) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.next = 0
+	a.forgets++
 	a.lost.Store(nil)
 }
 
@@ -54,7 +56,7 @@ func (a *acknowledged) forget() {
 // the greatest of those that are old enough is retained: so a server lacks an id only if it has a
 // smaller one.
 func (a *acknowledged) verify(ctx context.Context, c *pgx.Conn) error {
-	ids := a.list()
+	ids, forgets := a.list()
 	if len(ids) == 0 {
 		return nil
 	}
@@ -66,7 +68,11 @@ func (a *acknowledged) verify(ctx context.Context, c *pgx.Conn) error {
 	}
 	if lost > 0 {
 		err := fmt.Errorf("%w: the database server lacks %d of the last %d transactions that were acknowledged to this node", database.ErrSetBack, lost, len(ids))
-		a.lost.Store(&err)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.forgets == forgets {
+			a.lost.Store(&err)
+		}
 	}
 	return nil
 }
