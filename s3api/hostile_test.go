@@ -115,7 +115,8 @@ func TestQuotas(t *testing.T) {
 func TestDocumentsInMemory(t *testing.T) {
 	s := newService(t)
 	before := testenv.Heap()
-	const senders = 24
+	// A document counts four times its size of the 64 MiB that a node has.
+	const senders, admitted = 24, 64 << 20 / (documentMemory * mostDeleteBody)
 	statuses, started := make(chan int, senders), make(chan struct{})
 	var running sync.WaitGroup
 	for range senders {
@@ -125,13 +126,13 @@ func TestDocumentsInMemory(t *testing.T) {
 			r.ContentLength = mostDeleteBody
 			go func() {
 				<-started
-				_, err := io.WriteString(w, strings.Repeat(" ", mostDeleteBody)) // it may be refused
+				_, err := io.WriteString(w, strings.Repeat(" ", mostDeleteBody)) // the refused ones are closed
 				_ = w.CloseWithError(err)
 			}()
 			statuses <- send(t, r).StatusCode
 		})
 	}
-	for range senders / 2 {
+	for range senders - admitted {
 		testenv.Equal(t, <-statuses, 503, "the status of a document beyond the bound")
 	}
 	if grown := testenv.Heap() - before; grown > 100<<20 {
@@ -139,4 +140,7 @@ func TestDocumentsInMemory(t *testing.T) {
 	}
 	close(started)
 	running.Wait()
+	for range admitted {
+		testenv.Equal(t, <-statuses, 400, "the status of an admitted document, which is only spaces")
+	}
 }
