@@ -48,6 +48,9 @@ func (s *Server) countFigures(ctx context.Context) (wire.Figures, error) {
 	if f.Storage.Blobs, f.Storage.Bytes, err = s.inspection.TotalStored(ctx); err != nil {
 		return f, err
 	}
+	if err := s.Ready(ctx); err != nil {
+		f.NotReady = err.Error()
+	}
 	s.figures.last, s.figures.taken = f, time.Now()
 	return f, nil
 }

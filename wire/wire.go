@@ -331,6 +331,8 @@ type Figures struct {
 	Garbage  GarbageFigures `json:"garbage"`
 	Sessions SessionFigures `json:"sessions"`
 	Channels ChannelFigures `json:"channels"`
+	// NotReady says, in lines, why the responding node can store nothing now; empty if it can.
+	NotReady string `json:"notReady,omitempty"`
 	// History is the responding node's: the last hour, the oldest first.
 	History []Interval `json:"history"`
 }

@@ -17,10 +17,11 @@ export async function statusView(main, _parts, signal) {
   const charts = h("section", { class: "charts", "aria-label": "The last hour" });
   const place = h("div", { class: "stack" }, tiles, charts);
   main.append(h("div", { class: "head" }, h("div", null, h("h1", null, "Status"), h("p", { class: "sub" }, `${service.profile === "local" ? "Local instance" : "Hosted network"}, version ${service.version}, reads are ${service.reads}`))), place);
-  const faults = h("div", null);
+  const faults = h("div", null), unready = h("div", null);
+  place.prepend(unready);
   main.append(h("div", { class: "stack" }, faults, limits(service)));
   if (service.profile === "local") void showFaults(faults, signal);
-  let drawn;
+  let drawn, reason;
   await every(5000, signal, async () => {
     let figures;
     try {
@@ -32,6 +33,10 @@ export async function statusView(main, _parts, signal) {
         : errorBox(error, show));
       return;
     }
+    if (figures.notReady !== reason) { // what is drawn again is read out again
+      reason = figures.notReady;
+      fill(unready, ...unreadyOf(reason));
+    }
     fill(tiles, tilesOf(figures));
     try {
       drawn ??= (await import("./charts.js")).draw(charts, signal);
@@ -40,6 +45,14 @@ export async function statusView(main, _parts, signal) {
       showError(charts, error, signal);
     }
   });
+}
+
+/** Returns what says why nothing can be stored; nothing if there is no reason. */
+function unreadyOf(reason) {
+  if (!reason) return [];
+  return [h("section", { class: "card warn", role: "alert", "aria-labelledby": "unready" }, h("h2", { id: "unready" }, "Not ready"),
+    h("p", null, "Nothing can be stored, sold or used now. The server says why, and what to do:"),
+    ...reason.split("\n").map((line) => h("p", null, line)))];
 }
 
 function tilesOf(f) {

@@ -8,6 +8,8 @@ import (
 	"image/png"
 	"math"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -247,6 +249,31 @@ func TestConsoleShowsStatus(t *testing.T) {
 	s.Must(200, "PUT", "/v1/local/faults", []byte(`{"faults":[{"rule":"PUT part 2%: drop-reply"}]}`))
 	p.Open("#/status")
 	p.untilText(".warn", "PUT part 2%: drop-reply")
+}
+
+// TestConsoleShowsSetback: a server whose database was set back says so on the page of its status,
+// and what to do.
+func TestConsoleShowsSetback(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{Addr: "localhost:0", Dirty: true}) // it logs the setback as an error
+	s.Must(204, "PUT", e2e.BlobTarget("0x1", "kept"), []byte("x"))
+	s.Stop()
+	file := filepath.Join(s.Data, "meta.db")
+	older := testenv.Must(os.ReadFile(file))(t)
+	s.Restart()
+	p := openConsole(t, s, "#/status")
+	p.untilText(".tiles", "1 blob")
+	if n := evaluate[int](p, `document.querySelectorAll("#unready").length`); n != 0 {
+		t.Error("a server that is ready is shown as not ready")
+	}
+	s.Must(204, "PUT", e2e.BlobTarget("0x1", "lost"), []byte("x"))
+	s.Stop()
+	testenv.OK(t, os.WriteFile(file, older, 0o600))
+	s.Restart()
+	p = openConsole(t, s, "#/status") // it has another port
+	p.untilText(".warn", "the instance was set back")
+	p.untilText(".warn", "sluice recover")
+	s.Logged("everything but reads is refused", "it lacks changes that it has acknowledged", "run sluice recover")
 }
 
 // TestConsoleHosted enters a key on a hosted service below a path, stores and shows a blob that
