@@ -76,10 +76,13 @@ type Past interface {
 	// Past returns the state.
 	Past(ctx context.Context) (PastState, error)
 
-	// AddMark adds a mark to a generation and returns it. The mark with the sequence number outside
-	// is known to be recorded outside the database; 0: none is. AddMark returns ErrNotFound if the
-	// database has another generation, or was found to be set back.
-	AddMark(ctx context.Context, generation, outside int64) (Mark, error)
+	// AddMark adds a mark to a generation and returns it. It returns ErrNotFound if the database
+	// has another generation, or was found to be set back.
+	AddMark(ctx context.Context, generation int64) (Mark, error)
+
+	// MarkOutside records that a mark is recorded outside the database. If the database lacks the
+	// mark, or has another generation, it has no effect.
+	MarkOutside(ctx context.Context, generation int64, m Mark) error
 
 	// LackedMarks returns those among the marks that the database lacks. One that is older than all
 	// retained ones does not count as lacked.

@@ -29,12 +29,14 @@ func (m *marksInMemory) Past(context.Context) (database.PastState, error) {
 	return p, nil
 }
 
-func (m *marksInMemory) AddMark(_ context.Context, _, outside int64) (database.Mark, error) {
-	if outside > 0 {
-		m.outside = m.list[outside-1]
-	}
+func (m *marksInMemory) AddMark(context.Context, int64) (database.Mark, error) {
 	m.list = append(m.list, database.Mark{Sequence: int64(len(m.list) + 1), Nonce: fmt.Sprintf("%016d", len(m.list))})
 	return m.list[len(m.list)-1], nil
+}
+
+func (m *marksInMemory) MarkOutside(_ context.Context, _ int64, outside database.Mark) error {
+	m.outside = outside
+	return nil
 }
 
 func (m *marksInMemory) LackedMarks(context.Context, []database.Mark) ([]database.Mark, error) {

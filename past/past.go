@@ -358,10 +358,7 @@ func (p *Past) leave(ctx context.Context) error {
 	}
 	done := p.opt.Done()
 	p.committed.Store(false) // what is committed from now on may not precede the mark
-	m, err := p.db.AddMark(ctx, p.seen.Generation, p.recorded[len(p.recorded)-1].mark.Sequence)
-	if err == nil {
-		err = p.bytes.Put(ctx, record{p.seen.Generation, m}.object(), strings.NewReader(""), 0)
-	}
+	m, err := recordMark(ctx, p.db, p.bytes, p.seen.Generation)
 	if err != nil {
 		p.committed.Store(true)
 		return err
@@ -410,11 +407,20 @@ func Begin(ctx context.Context, db database.Past, bytes bytestore.Store, kept da
 	if err := db.BeginGeneration(ctx, now.Generation, generation, kept); err != nil {
 		return 0, err
 	}
-	m, err := db.AddMark(ctx, generation, 0)
+	_, err = recordMark(ctx, db, bytes, generation)
+	return generation, err
+}
+
+// recordMark adds a mark to the database and records it beside the bytes.
+func recordMark(ctx context.Context, db database.Past, bytes bytestore.Store, generation int64) (database.Mark, error) {
+	m, err := db.AddMark(ctx, generation)
 	if err != nil {
-		return 0, err
+		return m, err
 	}
-	return generation, bytes.Put(ctx, record{generation, m}.object(), strings.NewReader(""), 0)
+	if err := bytes.Put(ctx, record{generation, m}.object(), strings.NewReader(""), 0); err != nil {
+		return m, err
+	}
+	return m, db.MarkOutside(ctx, generation, m)
 }
 
 // listRecords returns the records beside the bytes, from the oldest on.

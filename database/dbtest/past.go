@@ -19,15 +19,18 @@ var pastChecks = []Check{
 	NewCheck("past/lost", pastLost),
 }
 
-func (p *Probe) mark(outside int64) database.Mark {
-	m := Value(p.Store.AddMark(p.Ctx, 1, outside))
+func (p *Probe) mark() database.Mark {
+	m := Value(p.Store.AddMark(p.Ctx, 1))
 	p.Must(len(m.Nonce) == database.MarkNonceLen, "the nonce is %q", m.Nonce)
 	return m
 }
 
 func pastMarks(p *Probe) {
 	p.Equal(Value(p.Store.Past(p.Ctx)), database.PastState{Generation: 1}, "a new database's past")
-	one, two, three := p.mark(0), p.mark(0), p.mark(2)
+	one, two, three := p.mark(), p.mark(), p.mark()
+	p.OK(p.Store.MarkOutside(p.Ctx, 1, two), "a mark outside")
+	p.OK(p.Store.MarkOutside(p.Ctx, 1, database.Mark{Sequence: 3, Nonce: two.Nonce}), "a mark outside that there is not")
+	p.OK(p.Store.MarkOutside(p.Ctx, 2, three), "a mark outside in another generation")
 	p.Must(one.Sequence == 1 && two.Sequence == 2 && three.Sequence == 3, "the marks are %v, %v and %v", one, two, three)
 	p.Must(one.Nonce != two.Nonce, "two marks have the nonce %s", one.Nonce)
 	p.Reopen()
@@ -39,9 +42,9 @@ func pastMarks(p *Probe) {
 
 // pastRetained checks that the oldest marks are forgotten, and that they do not count as lacked.
 func pastRetained(p *Probe) {
-	first := p.mark(0)
+	first := p.mark()
 	for range database.MarksRetained {
-		p.mark(0)
+		p.mark()
 	}
 	second := database.Mark{Sequence: 2, Nonce: "0123456789abcdef"}
 	lacked := Value(p.Store.LackedMarks(p.Ctx, []database.Mark{first, second}))
@@ -53,7 +56,7 @@ func pastRacingMarks(p *Probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	marks := make([]database.Mark, 8)
 	for _, err := range Race(len(marks), func(i int) (err error) {
-		marks[i], err = handles[i%2].AddMark(p.Ctx, 1, 0)
+		marks[i], err = handles[i%2].AddMark(p.Ctx, 1)
 		return err
 	}) {
 		p.OK(err, "a mark")
@@ -66,8 +69,9 @@ func pastRacingMarks(p *Probe) {
 }
 
 func pastSetback(p *Probe) {
-	p.mark(0)
-	outside, m := p.mark(0), p.mark(2)
+	p.mark()
+	outside, m := p.mark(), p.mark()
+	p.OK(p.Store.MarkOutside(p.Ctx, 1, outside), "a mark outside")
 	p.OK(p.Store.RecordSetback(p.Ctx, 2, "in another generation"), "a setback in another generation")
 	p.Equal(Value(p.Store.Past(p.Ctx)), database.PastState{Generation: 1, Newest: m, Outside: outside}, "the past")
 	p.OK(p.Store.RecordSetback(p.Ctx, 1, "how"), "a setback")
@@ -81,14 +85,14 @@ func pastSetback(p *Probe) {
 	if lines := strings.Split(Value(p.Store.Past(p.Ctx)).SetBack, "\n"); len(lines) != database.MaxSetbackLines {
 		p.Fail("%d lines are recorded", len(lines))
 	}
-	p.Is(Error(p.Store.AddMark(p.Ctx, 1, 0)), database.ErrNotFound, "a mark after a setback")
+	p.Is(Error(p.Store.AddMark(p.Ctx, 1)), database.ErrNotFound, "a mark after a setback")
 	p.Is(p.Store.BeginGeneration(p.Ctx, 2, 3, database.KeptObjects{}), database.ErrNotFound, "a generation after one that there is not")
 	kept := database.KeptObjects{MadeBefore: p.Clock.Now(), Until: p.Clock.Now().Add(time.Hour)}
 	p.OK(p.Store.BeginGeneration(p.Ctx, 1, 3, kept), "a generation")
 	p.Is(p.Store.BeginGeneration(p.Ctx, 1, 3, kept), database.ErrNotFound, "the same generation again")
 	p.Equal(Value(p.Store.Past(p.Ctx)), database.PastState{Generation: 3, Newest: m, Kept: kept}, "the past of the next generation")
-	p.Is(Error(p.Store.AddMark(p.Ctx, 1, 0)), database.ErrNotFound, "a mark in the first generation")
-	second := Value(p.Store.AddMark(p.Ctx, 3, 0))
+	p.Is(Error(p.Store.AddMark(p.Ctx, 1)), database.ErrNotFound, "a mark in the first generation")
+	second := Value(p.Store.AddMark(p.Ctx, 3))
 	p.Must(second.Sequence == 4, "the first mark of the next generation is %v", second)
 	p.OK(p.Store.ReleaseObjects(p.Ctx), "a release")
 	p.Equal(Value(p.Store.Past(p.Ctx)), database.PastState{Generation: 3, Newest: second}, "the past after a release")

@@ -30,7 +30,7 @@ func markFields(m *database.Mark) engine.Args {
 }
 
 // AddMark implements database.Past.
-func (s *Store) AddMark(ctx context.Context, generation, outside int64) (database.Mark, error) {
+func (s *Store) AddMark(ctx context.Context, generation int64) (database.Mark, error) {
 	return engine.ResultOf(ctx, s.writeLocked, func(t storeTx) (m database.Mark, err error) {
 		t.Free = true
 		var ours int64
@@ -45,13 +45,23 @@ func (s *Store) AddMark(ctx context.Context, generation, outside int64) (databas
 			return m, err
 		}
 		m.Nonce = strings.ToLower(rand.Text()[:database.MarkNonceLen])
-		if err := t.Change(`UPDATE marks SET outside = 1 WHERE sequence = $1`, outside); err != nil {
-			return m, err
-		}
 		if err := t.Change(`INSERT INTO marks (sequence, nonce, outside) VALUES ($1, $2, 0)`, m.Sequence, []byte(m.Nonce)); err != nil {
 			return m, err
 		}
 		return m, t.Change(`DELETE FROM marks WHERE sequence <= $1`, m.Sequence-database.MarksRetained)
+	})
+}
+
+// MarkOutside implements database.Past.
+func (s *Store) MarkOutside(ctx context.Context, generation int64, m database.Mark) error {
+	return s.writeLocked(ctx, func(t storeTx) error {
+		t.Free = true
+		var ours int64
+		found, err := t.Row(`SELECT generation FROM past WHERE generation = $1`+t.ForUpdate(), engine.Args{generation}, (*engine.Integer)(&ours))
+		if err != nil || !found {
+			return err
+		}
+		return t.Change(`UPDATE marks SET outside = 1 WHERE sequence = $1 AND nonce = $2`, m.Sequence, []byte(m.Nonce))
 	})
 }
 
