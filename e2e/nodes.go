@@ -27,9 +27,16 @@ type Cluster struct {
 // NewCluster starts the shared stores, but no node. It stops everything when the test ends.
 func NewCluster(t testing.TB, o Options) *Cluster {
 	t.Helper()
-	c := &Cluster{T: t, Database: testenv.StartPostgres(t), Objects: testenv.S3(t, testenv.S3Options{}), Options: o}
+	database := testenv.StartPostgres(t)
+	return ClusterOn(t, database, database.DSN(), o)
+}
+
+// ClusterOn is NewCluster for a database that runs, with the DSN that the nodes have for it.
+func ClusterOn(t testing.TB, database *testenv.PostgresServer, dsn string, o Options) *Cluster {
+	t.Helper()
+	c := &Cluster{T: t, Database: database, Objects: testenv.S3(t, testenv.S3Options{}), Options: o}
 	c.Options.Wrapper = OnObjects(c.Objects).Wrapper
-	c.Options.Flags = slices.Concat(c.Places(c.Database), o.Flags)
+	c.Options.Flags = slices.Concat(c.placesAt(dsn), o.Flags)
 	return c
 }
 
@@ -44,7 +51,11 @@ func OnObjects(objects *testenv.S3Server) Options {
 
 // Places returns the flags for a node on this database and the bucket.
 func (c *Cluster) Places(database *testenv.PostgresServer) []string {
-	return []string{"--meta", database.DSN(), "--bytes", fmt.Sprintf("s3://%s/blobs?endpoint=http://%s&path-style=on", c.Objects.Bucket, c.Objects.Addr)}
+	return c.placesAt(database.DSN())
+}
+
+func (c *Cluster) placesAt(dsn string) []string {
+	return []string{"--meta", dsn, "--bytes", fmt.Sprintf("s3://%s/blobs?endpoint=http://%s&path-style=on", c.Objects.Bucket, c.Objects.Addr)}
 }
 
 // Start starts count more nodes concurrently. Each keeps its address through restarts.

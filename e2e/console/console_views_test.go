@@ -251,8 +251,8 @@ func TestConsoleShowsStatus(t *testing.T) {
 	p.untilText(".warn", "PUT part 2%: drop-reply")
 }
 
-// TestConsoleShowsSetback: a server whose database was set back says so on the page of its status,
-// and what to do.
+// TestConsoleShowsSetback: after its database was set back, a server says so on the page of its
+// status, and what to do.
 func TestConsoleShowsSetback(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0", Dirty: true}) // it logs the setback as an error

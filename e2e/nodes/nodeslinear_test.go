@@ -209,12 +209,37 @@ func TestNodesAreLinearizable(t *testing.T) {
 // recovery, ten times as many in all.
 func checkLinearizability(t *testing.T, phase int64) {
 	t.Helper()
-	const clients, roundLength = 6, 120
-	rounds := 10 * phase / roundLength
-	seed := e2e.Seed(t)
-	c := e2e.NewCluster(t, e2e.Options{Dirty: true, Flags: []string{"--chunkset-price", fmt.Sprint(linearPrice)}})
+	c := e2e.NewCluster(t, e2e.Options{Dirty: true, Flags: linearFlags})
 	c.Start(3)
-	views := c.Views(t)
+	checkHistories(t, c.Views(t), 10*phase, phase, func(further func()) {
+		for i, node := range c.Nodes {
+			node.Kill()
+			further()
+			node.Restart()
+			further()
+			switch i {
+			case 0:
+				testenv.OK(t, errors.Join(c.Database.Stop(), c.Database.Start()))
+			case 1:
+				c.Objects.Stop()
+				c.Objects.Start()
+			}
+			further()
+		}
+	})
+}
+
+// linearFlags are the flags of nodes that checkHistories uses.
+var linearFlags = []string{"--chunkset-price", fmt.Sprint(linearPrice)}
+
+// checkHistories has several clients send requests while faults happen, and checks that some
+// sequential execution gives the same responses. Each call of further waits for phase more
+// responses; all phases together have total, the first of them before the faults.
+func checkHistories(t *testing.T, views []*e2e.Server, total, phase int64, faults func(further func())) {
+	t.Helper()
+	const clients, roundLength = 6, 120
+	rounds := total / roundLength
+	seed := e2e.Seed(t)
 	all := make([]*things, rounds)
 	for i := range all {
 		w := &things{name: fmt.Sprint("name ", i), channel: views[0].Open(views[0].Payer(1), linearDeposit)}
@@ -243,20 +268,7 @@ func checkLinearizability(t *testing.T, phase int64) {
 		views[0].Eventually("no request is answered", func() bool { return answered.Load() >= until })
 	}
 	further()
-	for i, node := range c.Nodes {
-		node.Kill()
-		further()
-		node.Restart()
-		further()
-		switch i {
-		case 0:
-			testenv.OK(t, errors.Join(c.Database.Stop(), c.Database.Start()))
-		case 1:
-			c.Objects.Stop()
-			c.Objects.Start()
-		}
-		further()
-	}
+	faults(further)
 	over.Store(true)
 	load.Wait()
 	unknown, overlaps, began := 0, 0, time.Now()

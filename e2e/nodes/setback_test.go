@@ -1,9 +1,9 @@
 package nodes
 
 import (
-	"net/url"
+	"errors"
+	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -11,55 +11,134 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestAsynchronousFailover promotes a standby that lacks the last changes, while two nodes run.
-// Both must refuse everything but reads within seconds, and go on after sluice recover.
-func TestAsynchronousFailover(t *testing.T) {
-	c := e2e.NewCluster(t, e2e.Options{Dirty: true}) // the nodes log the setback as an error
-	standby := testenv.StartStandby(t, c.Database)
-	dsn := testenv.Must(url.Parse(c.Database.DSN()))(t)
-	query := dsn.Query()
-	query.Set("host", query.Get("host")+","+filepath.Dir(standby.Socket()))
-	dsn.RawQuery = query.Encode()
-	places := c.Places(c.Database)
-	places[slices.Index(places, "--meta")+1] = dsn.String()
-	c.Options.Flags = places
-	c.Start(2)
-	active, idle := c.Nodes[0], c.Nodes[1]
-	kept, lost := e2e.BlobTarget("0x1", "kept"), e2e.BlobTarget("0x1", "lost")
-	data := e2e.Content(1, 100_000)
-	active.Must(204, "PUT", kept, data)
-	session := active.Session()
-	testenv.OK(t, c.Database.AwaitStandby())
-	testenv.OK(t, standby.Stop())
-	active.Must(204, "PUT", lost, data)
-	active.Must(200, "POST", "/v1/sessions/"+session+"/use", []byte("{}"))
-	testenv.OK(t, c.Database.StopFast())
-	testenv.OK(t, standby.Start())
-	testenv.OK(t, standby.Promote())
+// setback is a cluster of two nodes whose database loses its last changes.
+type setback struct {
+	*e2e.Cluster
+	active, idle        *e2e.Server
+	kept, deleted, lost string
+	session, closed     string
+	data                []byte
+}
 
-	for _, node := range c.Nodes {
+// newSetback starts the nodes, and stores what is kept.
+func newSetback(c *e2e.Cluster) *setback {
+	c.T.Helper()
+	c.Start(2)
+	s := &setback{Cluster: c, active: c.Nodes[0], idle: c.Nodes[1], data: e2e.Content(1, 100_000),
+		kept: e2e.BlobTarget("0x1", "kept"), deleted: e2e.BlobTarget("0x1", "deleted"), lost: e2e.BlobTarget("0x1", "lost")}
+	s.active.Must(204, "PUT", s.kept, s.data)
+	s.active.Must(204, "PUT", s.deleted, s.data)
+	s.session = s.active.Session()
+	s.closed = s.active.Open(s.active.Payer(1), 1000).ID
+	return s
+}
+
+// change changes what the database will not have.
+func (s *setback) change() {
+	s.T.Helper()
+	s.active.Must(204, "PUT", s.lost, s.data)
+	s.active.Must(204, "DELETE", s.deleted, nil)
+	s.active.Must(200, "POST", "/v1/sessions/"+s.session+"/use", []byte("{}"), "Idempotency-Key", "once")
+	s.active.Must(200, "POST", e2e.Channels+"/"+s.closed+"/close", nil)
+}
+
+// check checks that both nodes notice, without a restart, and refuse everything but reads, and that
+// they go on after sluice recover.
+func (s *setback) check() {
+	s.T.Helper()
+	for _, node := range s.Nodes {
 		node.Eventually("the node does not notice", func() bool {
-			r := node.Do("POST", "/v1/sessions/"+session+"/use", []byte("{}"))
-			return r.Status == 503 && e2e.Member(t, r, "code") == "rolled_back"
+			r := node.Do("POST", "/v1/sessions/"+s.session+"/use", []byte("{}"), "Idempotency-Key", "once")
+			return r.Status == 503 && e2e.Member(s.T, r, "code") == "rolled_back"
 		})
 		node.Must(503, "GET", "/readyz", nil)
-		node.Holds(kept, data)
-		e2e.CheckProblem(t, node.Do("PUT", lost, data), 503, "rolled_back")
+		node.Holds(s.kept, s.data)
+		e2e.CheckProblem(s.T, node.Do("PUT", s.lost, s.data), 503, "rolled_back")
+		e2e.CheckProblem(s.T, node.Do("DELETE", s.kept, nil), 503, "rolled_back")
+		e2e.CheckProblem(s.T, node.Do("POST", e2e.Channels+"/"+s.closed+"/deposit", []byte(`{"amount":"1"}`)), 503, "rolled_back")
 		node.Logged("everything but reads is refused")
 	}
-	idle.Must(404, "GET", lost, nil)
-	t.Setenv("AWS_ACCESS_KEY_ID", testenv.S3AccessKey)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.S3SecretKey)
-	r := e2e.SluiceRuns(t, append([]string{"recover", "--yes"}, places...)...)
-	for _, want := range []string{"transactions that were acknowledged to this node", "at most 1 chunksets used and 0 payments", "Objects that nothing refers to: 1, with"} {
-		if r.Code != 0 || !strings.Contains(r.Stdout, want) {
-			t.Errorf("the recovery lacks %q: %+v", want, r)
-		}
-	}
-	for _, node := range c.Nodes {
+	s.idle.Must(404, "GET", s.lost, nil)
+	s.recover("Objects that nothing refers to: 1, with", "at most 1 chunksets used and 0 payments")
+	for _, node := range s.Nodes {
 		node.Eventually("the node is not ready", func() bool { return node.Do("GET", "/readyz", nil).Status == 200 })
-		node.Must(204, "PUT", lost, data)
+		node.Must(204, "PUT", s.lost, s.data)
 		node.Logged("another generation has begun")
 	}
-	idle.Must(200, "POST", "/v1/sessions/"+session+"/use", []byte("{}"))
+	s.idle.Must(200, "POST", "/v1/sessions/"+s.session+"/use", []byte("{}"))
+}
+
+// recover runs sluice recover, which must print these texts.
+func (s *setback) recover(wants ...string) {
+	s.T.Helper()
+	r := e2e.SluiceRuns(s.T, append([]string{"recover", "--yes"}, s.Options.Flags...)...)
+	for _, want := range wants {
+		if r.Code != 0 || !strings.Contains(r.Stdout, want) {
+			s.T.Errorf("the recovery lacks %q: %+v", want, r)
+		}
+	}
+}
+
+// withS3Keys gives commands the object store's keys.
+func withS3Keys(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", testenv.S3AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.S3SecretKey)
+}
+
+// TestAsynchronousFailover promotes a standby that lacks the last changes, while two nodes run.
+func TestAsynchronousFailover(t *testing.T) {
+	withS3Keys(t)
+	primary := testenv.StartPostgres(t)
+	standby := testenv.StartStandby(t, primary)
+	// The nodes log the setback as an error.
+	s := newSetback(e2e.ClusterOn(t, primary, testenv.HostsDSN(primary, standby), e2e.Options{Dirty: true}))
+	testenv.OK(t, errors.Join(primary.AwaitStandby(), standby.Stop()))
+	s.change()
+	testenv.OK(t, errors.Join(primary.StopFast(), standby.Start(), standby.Promote()))
+	s.check()
+}
+
+// TestPointInTimeRecovery restores the database to a moment before the last changes while two nodes
+// run. One was started in the lost time.
+func TestPointInTimeRecovery(t *testing.T) {
+	withS3Keys(t)
+	c := e2e.NewCluster(t, e2e.Options{Dirty: true})
+	archive, err := c.Database.Archive()
+	testenv.OK(t, err)
+	s := newSetback(c)
+	testenv.OK(t, archive.Mark("here"))
+	s.idle.Stop()
+	s.idle.Restart()
+	s.change()
+	testenv.OK(t, archive.Restore("here"))
+	s.check()
+}
+
+// TestBucketThatWasSetBack restores an older copy of the bucket while all nodes are stopped. A
+// start must notice, the blobs that lost their bytes be named, and the service go on when it is
+// recovered.
+func TestBucketThatWasSetBack(t *testing.T) {
+	withS3Keys(t)
+	s := newSetback(e2e.NewCluster(t, e2e.Options{Dirty: true}))
+	stop := func() {
+		for _, node := range s.Nodes {
+			node.Stop()
+		}
+	}
+	stop()
+	copied := filepath.Join(t.TempDir(), "copy")
+	testenv.OK(t, os.CopyFS(copied, os.DirFS(s.Objects.Folder())))
+	s.active.Restart()
+	s.active.Must(204, "PUT", s.lost, s.data)
+	s.active.Stop()
+	testenv.OK(t, errors.Join(os.RemoveAll(s.Objects.Folder()), os.CopyFS(s.Objects.Folder(), os.DirFS(copied))))
+	s.active.Restart()
+	s.active.Must(503, "GET", "/readyz", nil)
+	s.active.Holds(s.kept, s.data)
+	e2e.CheckProblem(t, s.active.Do("PUT", s.lost, s.data), 503, "rolled_back")
+	s.active.Logged("everything but reads is refused")
+	s.recover("the bytes lack the record of mark", "lost")
+	s.active.Eventually("the node is not ready", func() bool { return s.active.Do("GET", "/readyz", nil).Status == 200 })
+	s.active.Must(204, "PUT", s.lost, s.data)
+	s.active.Logged("another generation has begun")
 }

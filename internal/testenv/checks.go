@@ -16,22 +16,23 @@ type Thing string
 
 // The dependencies that tests can require.
 const (
-	NPM         Thing = "npm"          // node, and the packages of e2e/client
-	Strace      Thing = "strace"       // strace, and the right to trace a child
-	Chromium    Thing = "chromium"     // a Chromium, and the packages of e2e/client
-	Nginx       Thing = "nginx"        // an nginx with proxy_cache
-	HAProxy     Thing = "haproxy"      // the load balancer
-	Varnish     Thing = "varnish"      // the cache
-	Mandoc      Thing = "mandoc"       // checks manual pages
-	Promtool    Thing = "promtool"     // Prometheus, and the program that checks metrics and alerts
-	Shells      Thing = "shells"       // bash, zsh and fish
-	PostgreSQL  Thing = "postgresql"   // a PostgreSQL server's programs
-	VersityGW   Thing = "versitygw"    // an S3 server over a folder
-	S3Clients   Thing = "s3-clients"   // Debian's awscli, rclone, s3cmd, restic and python3-boto3
-	OapiCodegen Thing = "oapi-codegen" // the generator of Go clients, and the modules of what it generates
-	RootMount   Thing = "root-mount"   // the right to mount a tmpfs
-	Port9090    Thing = "port-9090"    // port 9090 free on the loopback addresses
-	Unix        Thing = "unix"         // signals, permission bits of files, and symbolic links
+	NPM               Thing = "npm"                // node, and the packages of e2e/client
+	Strace            Thing = "strace"             // strace, and the right to trace a child
+	Chromium          Thing = "chromium"           // a Chromium, and the packages of e2e/client
+	Nginx             Thing = "nginx"              // an nginx with proxy_cache
+	HAProxy           Thing = "haproxy"            // the load balancer
+	Varnish           Thing = "varnish"            // the cache
+	Mandoc            Thing = "mandoc"             // checks manual pages
+	Promtool          Thing = "promtool"           // Prometheus, and the program that checks metrics and alerts
+	Shells            Thing = "shells"             // bash, zsh and fish
+	PostgreSQL        Thing = "postgresql"         // a PostgreSQL server's programs
+	VersityGW         Thing = "versitygw"          // an S3 server over a folder
+	S3Clients         Thing = "s3-clients"         // Debian's awscli, rclone, s3cmd, restic and python3-boto3
+	OapiCodegen       Thing = "oapi-codegen"       // the generator of Go clients, and the modules of what it generates
+	RootMount         Thing = "root-mount"         // the right to mount a tmpfs
+	NetworkNamespaces Thing = "network-namespaces" // ip(8), and the right to make networks with it
+	Port9090          Thing = "port-9090"          // port 9090 free on the loopback addresses
+	Unix              Thing = "unix"               // signals, permission bits of files, and symbolic links
 )
 
 // servers are the dependencies that tests run as processes of their own, beside sluice or on the
@@ -78,6 +79,8 @@ func check(thing Thing) error {
 		return checkPostgreSQL()
 	case RootMount:
 		return checkRootMount()
+	case NetworkNamespaces:
+		return checkNetworkNamespaces()
 	case Port9090:
 		return checkPort9090()
 	case Unix:

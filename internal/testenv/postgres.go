@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -34,6 +35,10 @@ type PostgresServer struct {
 	process *os.Process // nil while the server is stopped
 	ended   chan error
 	thaw    func() error // continues a frozen server; nil: it is not frozen
+
+	settings []string     // of every start
+	address  string       // where others reach it, in addition to the socket; "": nowhere
+	enter    func() error // moves a thread to the server's machine; nil: this one
 }
 
 // StartPostgres creates an empty database and starts a server for it. The server is stopped and
@@ -49,11 +54,14 @@ func StartPostgres(tb testing.TB) *PostgresServer {
 func StartStandby(tb testing.TB, primary *PostgresServer) *PostgresServer {
 	tb.Helper()
 	return startedFor(tb, func() (*PostgresServer, error) {
-		return newServer(rootFor(tb), func(s *PostgresServer) *exec.Cmd {
-			return s.command("pg_basebackup", "--host="+primary.dir, "--username="+postgresUser, "--pgdata="+s.data(),
-				"--checkpoint=fast", "--wal-method=stream", "--write-recovery-conf", "--no-sync")
-		})
+		return newServer(rootFor(tb), &PostgresServer{}, primary.backUp)
 	})
+}
+
+// backUp fills a server's data folder so that it is a standby of s.
+func (s *PostgresServer) backUp(standby *PostgresServer) error {
+	return standby.run(standby.command("pg_basebackup", "--host="+s.host(), "--username="+postgresUser, "--pgdata="+standby.data(),
+		"--checkpoint=fast", "--wal-method=stream", "--write-recovery-conf", "--no-sync"))
 }
 
 func startedFor(tb testing.TB, start func() (*PostgresServer, error)) *PostgresServer {
@@ -72,18 +80,27 @@ func startedFor(tb testing.TB, start func() (*PostgresServer, error)) *PostgresS
 
 // newPostgres starts a server on a new folder in root; "" is the default folder of temporary files.
 func newPostgres(root string) (*PostgresServer, error) {
-	return newServer(root, func(s *PostgresServer) *exec.Cmd {
-		// Names are compared by their bytes, so no locale is needed. The empty database's files
-		// need not be synced: if the machine crashes, the test ends as well.
-		return s.command("initdb", "--pgdata="+s.data(), "--username="+postgresUser, "--auth=trust",
-			"--no-locale", "--encoding=UTF8", "--no-sync", "--no-instructions")
-	})
+	return newServer(root, &PostgresServer{}, (*PostgresServer).initialize)
 }
 
-// newServer starts a server on the data folder that the command returned by fill creates, in a new
-// folder in root.
-func newServer(root string, fill func(*PostgresServer) *exec.Cmd) (_ *PostgresServer, err error) {
-	s := &PostgresServer{}
+// initialize fills the server's data folder with an empty database.
+func (s *PostgresServer) initialize() error {
+	// Names are compared by their bytes, so no locale is needed. The empty database's files need
+	// not be synced: if the machine crashes, the test ends as well.
+	return s.run(s.command("initdb", "--pgdata="+s.data(), "--username="+postgresUser, "--auth=trust",
+		"--no-locale", "--encoding=UTF8", "--no-sync", "--no-instructions"))
+}
+
+// run runs a command of PostgreSQL to its end.
+func (s *PostgresServer) run(command *exec.Cmd) error {
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("testenv: %s: %w\n%s", command.Path, err, out)
+	}
+	return nil
+}
+
+// newServer starts s on the data folder that fill creates, in a new folder in root.
+func newServer(root string, s *PostgresServer, fill func(*PostgresServer) error) (_ *PostgresServer, err error) {
 	if s.bin, err = PostgresBin(); err != nil {
 		return nil, err
 	}
@@ -98,18 +115,36 @@ func newServer(root string, fill func(*PostgresServer) *exec.Cmd) (_ *PostgresSe
 			err = errors.Join(err, s.remove())
 		}
 	}()
-	if s.user != nil {
-		if err := os.Chown(s.dir, int(s.user.uid), int(s.user.gid)); err != nil {
+	if err := s.owns(s.dir); err != nil {
+		return nil, err
+	}
+	if s.address != "" {
+		if err := os.WriteFile(s.access(), []byte(trusted), 0o644); err != nil {
 			return nil, err
 		}
+		s.settings = append(s.settings, "hba_file="+s.access())
 	}
-	if out, err := fill(s).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("testenv: creating a database: %w\n%s", err, out)
+	if err := fill(s); err != nil {
+		return nil, err
 	}
 	return s, s.Start()
 }
 
+// owns makes the server's user the owner of a file.
+func (s *PostgresServer) owns(path string) error {
+	if s.user == nil {
+		return nil
+	}
+	return os.Chown(path, int(s.user.uid), int(s.user.gid))
+}
+
 func (s *PostgresServer) data() string { return filepath.Join(s.dir, "data") }
+
+// access returns the file of a server with an address that says who may connect.
+func (s *PostgresServer) access() string { return filepath.Join(s.dir, "access.conf") }
+
+// trusted is what access contains: everyone on a Switch may connect, and be a standby.
+const trusted = "local all all trust\nlocal replication all trust\nhost all all 10.231.0.0/16 trust\nhost replication all 10.231.0.0/16 trust\n"
 
 func (s *PostgresServer) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
@@ -135,8 +170,8 @@ func (s *PostgresServer) Start(settings ...string) error {
 		return errors.New("testenv: the server is already running")
 	}
 	args := []string{"-D", s.data(), "-k", s.dir}
-	for _, setting := range append([]string{"listen_addresses=", "port=5432", "fsync=on", "max_connections=200", "shared_buffers=64MB",
-		"wal_retrieve_retry_interval=100ms"}, settings...) {
+	for _, setting := range slices.Concat([]string{"listen_addresses=", "port=5432", "fsync=on", "max_connections=200", "shared_buffers=64MB",
+		"wal_retrieve_retry_interval=100ms"}, s.settings, settings) {
 		args = append(args, "-c", setting)
 	}
 	cmd := s.command("postgres", args...)
@@ -148,7 +183,12 @@ func (s *PostgresServer) Start(settings ...string) error {
 	go func() {
 		// The kernel sends the parent-death signal when the starting thread ends.
 		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
+		if s.enter == nil {
+			defer runtime.UnlockOSThread() // otherwise nothing else must run on it, and it ends
+		} else if err := s.enter(); err != nil {
+			started <- err
+			return
+		}
 		if err := cmd.Start(); err != nil {
 			started <- err
 			return

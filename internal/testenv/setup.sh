@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need from outside the Go toolchain: the npm packages of e2e/client, strace,
-# Node.js, Chromium, nginx, HAProxy, Varnish, PostgreSQL, zsh, fish, mandoc, promtool, awscli, rclone,
+# Node.js, Chromium, nginx, HAProxy, Varnish, PostgreSQL, ip, zsh, fish, mandoc, promtool, awscli, rclone,
 # s3cmd, restic, boto3, versitygw and oapi-codegen. It first prints what it will install, with the command for each, and
 # installs nothing that is already there. It never fails: it ends with a list of what could not be
 # installed, whose tests are skipped (see require.go).
@@ -30,6 +30,7 @@ have_chromium || packages+=(chromium)
 have nginx || packages+=(nginx-light)
 have haproxy || packages+=(haproxy)
 have varnishd || packages+=(varnish)
+have ip || packages+=(iproute2)
 have zsh || packages+=(zsh)
 have fish || packages+=(fish)
 have mandoc || packages+=(mandoc)

@@ -22,3 +22,32 @@ func TestStandby(t *testing.T) {
 		t.Errorf("%s rows in a table without any", got)
 	}
 }
+
+// TestFollow: a standby follows another primary, and a former primary becomes its standby.
+func TestFollow(t *testing.T) {
+	first := StartPostgres(t)
+	second, third := StartStandby(t, first), StartStandby(t, first)
+	OK(t, errors.Join(first.Exec("CREATE TABLE kept (n BIGINT)"), first.AwaitStandby(), first.Stop(), second.Promote(), third.Follow(second), first.Rejoin(second)))
+	OK(t, second.Exec("INSERT INTO kept VALUES (1)"))
+	OK(t, second.AwaitStandby())
+	for _, s := range []*PostgresServer{first, third} {
+		if got := query(t, s.DSN(), "SELECT COUNT(*)::text || pg_is_in_recovery() FROM kept"); got != "1true" {
+			t.Errorf("a standby has %s", got)
+		}
+		if position, err := s.Received(); position == 0 || err != nil {
+			t.Errorf("a standby has received %d, %v", position, err)
+		}
+	}
+}
+
+// TestArchive: a server is restored to a mark.
+func TestArchive(t *testing.T) {
+	s := StartPostgres(t)
+	OK(t, s.Exec("CREATE TABLE kept (n BIGINT)"))
+	archive, err := s.Archive()
+	OK(t, err)
+	OK(t, errors.Join(s.Exec("INSERT INTO kept VALUES (1)"), archive.Mark("here"), s.Exec("INSERT INTO kept VALUES (2)"), archive.Restore("here")))
+	if got := query(t, s.DSN(), "SELECT SUM(n)::text FROM kept"); got != "1" {
+		t.Errorf("the sum of what was restored is %s", got)
+	}
+}

@@ -303,7 +303,7 @@ func TestPostgresFailoverUnderLoad(t *testing.T) {
 	more("uses succeed")
 	testenv.OK(t, old.Freeze())
 	next := a
-	if received(t, b) > received(t, a) { // only the one that is ahead has everything
+	if testenv.Must(b.Received())(t) > testenv.Must(a.Received())(t) { // only the one that is ahead has everything
 		next = b
 	}
 	testenv.OK(t, next.Promote())
@@ -321,11 +321,4 @@ func TestPostgresFailoverUnderLoad(t *testing.T) {
 			}
 		}
 	}
-}
-
-// received returns how much of its primary's log a standby has.
-func received(t *testing.T, standby *testenv.PostgresServer) (bytes int64) {
-	t.Helper()
-	testenv.OK(t, connectTo(t, standby.DSN()).QueryRow(t.Context(), `SELECT CAST(pg_last_wal_receive_lsn() - '0/0' AS BIGINT)`).Scan(&bytes))
-	return bytes
 }
