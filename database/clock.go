@@ -19,8 +19,16 @@ type Clock interface {
 	ClockErr() error
 
 	// DeletionErr returns an ErrClock while nothing may be deleted because of its age: while
-	// ClockErr is not nil, and for an hour after the time was seen to jump. The error says what an
-	// operator can do. Otherwise DeletionErr returns nil. All other operations continue. On an
-	// embedded engine they use the time from before the jump until the hour is over.
+	// ClockErr is not nil, and while the time is in doubt. It is in doubt for an hour after it was
+	// seen to jump, or after the store was opened at a time that does not follow the one that
+	// Maintenance.KeepTime has recorded last. The hour begins again if the time jumps again, goes
+	// on if the store is opened again in it, and ends at once if the clock is set right. The error
+	// says what an operator can do, and wraps ErrLongStop if nothing need be wrong. Otherwise
+	// DeletionErr returns nil.
+	//
+	// While the time is in doubt nothing is forgotten: what is retained for a time, such as the
+	// outcomes of requests with an idempotency key, is found whatever its age. All other operations
+	// continue. On an embedded engine they use the time from before a jump until the doubt ends,
+	// and the machine's if the store was opened in doubt.
 	DeletionErr() error
 }

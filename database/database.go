@@ -66,6 +66,9 @@ var (
 	// ErrClock means that the current time is too uncertain to delete anything because of
 	// its age.
 	ErrClock = errors.New("database: the time is not certain")
+	// ErrLongStop is wrapped by an ErrClock if the clock shows that the instance was not running
+	// for some time: nothing need be wrong.
+	ErrLongStop = errors.New("nothing ran for a long time, or the clock was set")
 	// ErrNewer means that a newer version of the program wrote the database.
 	ErrNewer = errors.New("the database is newer than this program: use the version of sluice that wrote it, or a newer one")
 	// ErrOlder means that an older version of the program wrote the database, and that the caller

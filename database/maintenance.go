@@ -3,7 +3,7 @@ package database
 import "context"
 
 // Maintenance are the operations that keep a store in order. They serve no request: the server
-// calls Purge and Census in the background, and an operator calls Audit.
+// calls Purge, KeepTime and Census in the background, and an operator calls Audit.
 type Maintenance interface {
 	// Purge handles up to about limit rows of each kind that is due, and returns how many it
 	// handled, or 0 if nothing is left to do now. It runs several transactions: after an error,
@@ -21,6 +21,12 @@ type Maintenance interface {
 	// with the rows to be handled, not with the rows that are stored. It returns ErrClock, without
 	// effect, while DeletionErr is not nil.
 	Purge(ctx context.Context, limit int) (int, error)
+
+	// KeepTime records the time, or that it is in doubt and for how long, durably. A store that is
+	// opened later and whose clock shows an earlier time, or one that is more than five minutes
+	// later, doubts it: see Clock. So each process that deletes by age must call KeepTime at least
+	// every minute, and when it ends.
+	KeepTime(ctx context.Context) error
 
 	// Census counts what is stored. It reads the tables a page at a time: if a row is written,
 	// changed or deleted during the call, Census counts its state before or after that. Its cost

@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -13,10 +14,12 @@ import (
 	"sluice/database"
 )
 
-// fakeClock is a clock with an error that the test sets.
+// fakeClock is a clock with errors that the test sets.
 type fakeClock struct {
 	sync.Mutex
-	err error
+	err     error
+	keepErr error
+	kept    int
 }
 
 func (c *fakeClock) Now() time.Time  { return time.Now() }
@@ -27,14 +30,31 @@ func (c *fakeClock) DeletionErr() error {
 	return c.err
 }
 
+func (c *fakeClock) KeepTime(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.Lock()
+	defer c.Unlock()
+	c.kept++
+	return c.keepErr
+}
+
 func (c *fakeClock) set(err error) {
 	c.Lock()
 	defer c.Unlock()
 	c.err = err
 }
 
-// TestWatchDatabaseClock checks that each change is logged once: that deletions pause, that
-// they continue, and by how much the wall clock differs.
+func (c *fakeClock) refuseToKeep(err error) {
+	c.Lock()
+	defer c.Unlock()
+	c.keepErr = err
+}
+
+// TestWatchDatabaseClock checks that each change is logged once: that deletions pause, as a warning
+// unless nothing need be wrong, that they continue, by how much the wall clock differs, and that
+// the time was not kept. It is kept at the start, every minute, and at the end.
 func TestWatchDatabaseClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -50,12 +70,22 @@ func TestWatchDatabaseClock(t *testing.T) {
 		time.Sleep(10 * clockPoll)
 		clock.set(nil)
 		time.Sleep(10 * clockPoll)
+		clock.set(fmt.Errorf("%w: %w", database.ErrClock, database.ErrLongStop))
+		clock.refuseToKeep(database.ErrUnavailable)
+		time.Sleep(10*keepEvery - 30*clockPoll + clockPoll/2)
+		clock.refuseToKeep(nil)
 		stop()
 		<-ended
-		for _, text := range []string{"deletions pause", "deletions continue", "ahead_seconds=60"} {
-			if n := strings.Count(log.String(), text); n != 1 {
-				t.Errorf("the log contains %q %d times:\n%s", text, n, log.String())
+		for text, want := range map[string]int{
+			`level=WARN msg="deletions pause"`: 1, `level=INFO msg="deletions pause"`: 1, "deletions continue": 1, "ahead_seconds=60": 1,
+			"has not kept the time": 1,
+		} {
+			if n := strings.Count(log.String(), text); n != want {
+				t.Errorf("the log contains %q %d times, want %d:\n%s", text, n, want, log.String())
 			}
+		}
+		if clock.kept != 12 {
+			t.Errorf("the time was kept %d times in ten minutes, want 12", clock.kept)
 		}
 	})
 }

@@ -10,7 +10,10 @@ const (
 	// clockStep is the least difference that counts as a clock that was set: between two
 	// measurements of a server's clock, or between the wall clock and the elapsed time.
 	clockStep = 5 * time.Second
-	// jumpPause is how long nothing is deleted by age after a clock was set, so that an
+	// clockDrift bounds the drift between two clocks: one part in 1,000 of elapsed time, twice the
+	// rate by which NTP slews.
+	clockDrift = 1_000
+	// jumpPause is how long nothing is deleted by age while the time is in doubt, so that an
 	// operator or NTP can correct a wrong time.
 	jumpPause = time.Hour
 )
@@ -26,6 +29,14 @@ type engineClock interface {
 	// deletions returns the result of database.Clock's DeletionErr. If t is not nil, it first reads
 	// the server's clock, if there is one.
 	deletions(t *Tx) error
+	// inDoubt reports whether now and at return a time that may be wrong. It reads no clock: it is
+	// about the times that they have returned last.
+	inDoubt() bool
+	// begin compares the time with what an earlier process has kept. It is called once, before
+	// anything is decided by the time.
+	begin(k keptTime)
+	// keep returns what a later process needs for begin.
+	keep() keptTime
 }
 
 // injectedClock is a clock that is correct by definition.
@@ -35,6 +46,9 @@ func (c injectedClock) now() time.Time            { return c() }
 func (c injectedClock) at(*Tx) (time.Time, error) { return c(), nil }
 func (c injectedClock) err() error                { return nil }
 func (c injectedClock) deletions(*Tx) error       { return nil }
+func (c injectedClock) inDoubt() bool             { return false }
+func (c injectedClock) begin(keptTime)            {}
+func (c injectedClock) keep() keptTime            { return keptTime{Known: c()} }
 
 // clockReading is the time that a clock showed at a moment of elapsed time.
 type clockReading struct {
@@ -44,6 +58,13 @@ type clockReading struct {
 }
 
 func (r *clockReading) carriedTo(at time.Duration) time.Time { return r.shown.Add(at - r.at) }
+
+// keptTime is what processes know of the time, for those that start later.
+type keptTime struct {
+	Known  time.Time     `json:"known"`            // the last time that was known, and what elapsed since
+	Shown  time.Time     `json:"shown,omitzero"`   // if the time is in doubt: what the clock shows
+	Waited time.Duration `json:"waited,omitempty"` // and for how long, in nanoseconds
+}
 
 // passedOr returns injected, or boottime.Now if that is nil.
 func passedOr(injected func() time.Duration) func() time.Duration {

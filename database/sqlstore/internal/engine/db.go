@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -39,13 +40,17 @@ type DB struct {
 	lists chan struct{} // holds a token for each list that is being read
 }
 
-// newDB returns a database on an engine. now, if it is not nil, is Options.Now.
-func newDB(eng Engine, now func() time.Time) *DB {
+// newDB returns a database on an engine, and closes the engine if there is an error. now, if it is
+// not nil, is Options.Now.
+func newDB(ctx context.Context, eng Engine, now func() time.Time) (*DB, error) {
 	db := &DB{eng: eng, clock: eng.clock(), lists: make(chan struct{}, eng.maxLists())}
 	if now != nil {
 		db.clock = injectedClock(now)
 	}
-	return db
+	if err := db.beginTime(ctx); err != nil {
+		return nil, errors.Join(err, eng.close())
+	}
+	return db, nil
 }
 
 // Wrap replaces the engine by what around returns for it. It is for tests that observe
@@ -205,7 +210,7 @@ func (db *DB) withTime(fn func(*Tx) error) func(*Tx) error {
 		if err != nil {
 			return err
 		}
-		t.Now = Truncate(now)
+		t.Now, t.inDoubt = Truncate(now), db.clock.inDoubt()
 		return fn(t)
 	}
 }

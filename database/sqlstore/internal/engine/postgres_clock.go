@@ -17,9 +17,6 @@ const (
 	measureEvery = 10 * time.Second
 	// measurementMaxAge is how long a measurement is valid.
 	measurementMaxAge = time.Minute
-	// clockDrift bounds the drift between two clocks: one part in 1,000 of elapsed time, twice the
-	// rate by which NTP slews.
-	clockDrift = 1_000
 )
 
 // serverClock is a server's time, as measured by this process.
@@ -28,11 +25,8 @@ type serverClock struct {
 	reading atomic.Pointer[clockReading] // the most accurate one
 	seen    atomic.Int64                 // elapsed time at the last measurement
 
-	mu struct {
-		sync.Mutex
-		jump  time.Duration // by how much the server's or this machine's clock was set last; 0: never
-		since time.Duration
-	}
+	mu    sync.Mutex
+	doubt clockDoubt // its methods that write require mu
 }
 
 func (c *serverClock) now() time.Time { return c.reading.Load().carriedTo(c.passed()) }
@@ -86,13 +80,12 @@ func (c *serverClock) record(shown time.Time, sent time.Duration) {
 	if last == nil {
 		c.reading.Store(next)
 		c.seen.Store(int64(got))
+		c.doubt.begin(keptTime{}, *next)
 		return
 	}
 	within := last.within + (next.at-last.at)/clockDrift
 	jump := shown.Sub(last.carriedTo(next.at))
-	if jump.Abs() > within+next.within+clockStep {
-		c.mu.jump, c.mu.since = jump, got
-	} else if next.within > within {
+	if jump.Abs() <= within+next.within+clockStep && next.within > within {
 		next = last
 	}
 	// The server read its clock between the request and the response, so that now is never
@@ -104,6 +97,21 @@ func (c *serverClock) record(shown time.Time, sent time.Duration) {
 	}
 	c.reading.Store(next)
 	c.seen.Store(int64(got))
+	c.doubt.judge(*next, got)
+}
+
+func (c *serverClock) begin(k keptTime) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.doubt.begin(k, *c.reading.Load())
+}
+
+func (c *serverClock) inDoubt() bool { return c.doubt.inDoubt() }
+
+func (c *serverClock) keep() keptTime {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.doubt.keep(c.passed())
 }
 
 func (c *serverClock) err() error {
@@ -125,11 +133,7 @@ func (c *serverClock) deletions(t *Tx) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if left := jumpPause - (c.passed() - c.mu.since); c.mu.jump != 0 && left > 0 {
-		return fmt.Errorf("%w: the clock of the database server, or of this node, was set by %s: nothing is deleted by age for another %s; if the clock of the server is wrong now, correct it within that time",
-			database.ErrClock, c.mu.jump.Round(time.Second), left.Round(time.Second))
-	}
-	return nil
+	return c.doubt.err("the clock of the database server, or of this node,", "", c.passed())
 }
 
 // postgresMicros is the server's time, not the transaction's, in microseconds since 1970.

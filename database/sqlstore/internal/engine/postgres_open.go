@@ -49,10 +49,14 @@ var postgresSettings = map[string]string{
 // OpenPostgres opens dsn's database; see sqlstore.OpenPostgres.
 func OpenPostgres(ctx context.Context, dsn string, opt Options) (*DB, error) {
 	p, err := openPostgresEngine(ctx, dsn, opt)
+	var db *DB
+	if err == nil {
+		db, err = newDB(ctx, p, opt.Now)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("sqlstore: open PostgreSQL: %w", err)
 	}
-	return newDB(p, opt.Now), nil
+	return db, nil
 }
 
 func openPostgresEngine(ctx context.Context, dsn string, opt Options) (*postgresEngine, error) {

@@ -1,12 +1,9 @@
 package engine
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"sluice/database"
 )
 
 // wallClock is the machine's time: one reading of its wall clock plus the time elapsed since. A
@@ -17,26 +14,30 @@ type wallClock struct {
 	passed  func() time.Duration
 	reading atomic.Pointer[clockReading]
 
-	mu struct {
-		sync.Mutex
-		jump  time.Duration // the wall clock's difference; 0: none
-		since time.Duration // elapsed time when jump was detected
-	}
+	mu    sync.Mutex
+	doubt clockDoubt // its methods that write require mu
 }
 
 func newWallClock(wall func() time.Time, passed func() time.Duration) *wallClock {
 	if wall == nil {
-		wall = time.Now
+		wall = wallTime
 	}
 	c := &wallClock{wall: wall, passed: passedOr(passed)}
-	c.adopt()
+	c.begin(keptTime{})
 	return c
 }
 
-// adopt reads the wall clock anew.
-func (c *wallClock) adopt() {
-	c.reading.Store(&clockReading{shown: c.wall().Round(0), at: c.passed()})
-	c.mu.jump = 0
+// begin reads the wall clock anew.
+func (c *wallClock) begin(k keptTime) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first := c.read()
+	c.doubt.begin(k, first)
+	c.reading.Store(&first)
+}
+
+func (c *wallClock) read() clockReading {
+	return clockReading{shown: c.wall().Round(0), at: c.passed()}
 }
 
 func (c *wallClock) now() time.Time { return c.reading.Load().carriedTo(c.passed()) }
@@ -45,17 +46,27 @@ func (c *wallClock) at(*Tx) (time.Time, error) { return c.now(), nil }
 
 func (c *wallClock) err() error { return nil }
 
+func (c *wallClock) inDoubt() bool { return c.doubt.inDoubt() }
+
 func (c *wallClock) deletions(*Tx) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	jump, passed := c.wall().Sub(c.now()), c.passed()
-	switch {
-	case jump.Abs() < clockStep, c.mu.jump != 0 && (jump-c.mu.jump).Abs() < clockStep && passed-c.mu.since >= jumpPause:
-		c.adopt()
-		return nil
-	case c.mu.jump == 0 || (jump-c.mu.jump).Abs() >= clockStep:
-		c.mu.jump, c.mu.since = jump, passed
+	r := c.judge()
+	return c.doubt.err("the clock of this machine", ", and the time from before is used", r.at)
+}
+
+// judge reads the wall clock and adopts it unless it is in doubt.
+func (c *wallClock) judge() clockReading {
+	r := c.read()
+	c.doubt.judge(r, r.at)
+	if !c.doubt.inDoubt() {
+		c.reading.Store(&r)
 	}
-	return fmt.Errorf("%w: the clock of this machine was set by %s: nothing is deleted by age, and the time from before is used, for another %s; if the clock is wrong now, correct it within that time",
-		database.ErrClock, c.mu.jump.Round(time.Second), (jumpPause - (passed - c.mu.since)).Round(time.Second))
+	return r
+}
+
+func (c *wallClock) keep() keptTime {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.doubt.keep(c.judge().at)
 }

@@ -103,7 +103,11 @@ func writeBeyondQuota(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	s := testDB{newDB(e, nil)}
+	db, err := newDB(ctx, e, nil)
+	if err != nil {
+		return err
+	}
+	s := testDB{db}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	for _, c := range []*sqliteConn{e.writer.conn, e.checkpointer.conn} {
 		c.classifier = sqliteClassifier(func() error { return &os.PathError{Op: "write", Path: path, Err: syscall.EDQUOT} })

@@ -34,13 +34,17 @@ const (
 // OpenSQLite opens the database at path; see sqlstore.OpenSQLite.
 func OpenSQLite(path string, opt Options) (*DB, error) {
 	eng, err := openSQLiteEngine(path, opt)
+	var db *DB
+	if err == nil {
+		db, err = newDB(context.Background(), eng, opt.Now)
+	}
 	if err != nil {
 		if classifySQLite(err) == classFull && !errors.Is(err, database.ErrNoSpace) {
 			err = fmt.Errorf("%w: %w", database.ErrNoSpace, err)
 		}
 		return nil, fmt.Errorf("sqlstore: open %s: %w", path, err)
 	}
-	return newDB(eng, opt.Now), nil
+	return db, nil
 }
 
 // sqliteEngine is the engine for SQLite: one connection for writes, a pool for reads and a

@@ -44,7 +44,7 @@ func (s *badStmt) ExecContext(ctx context.Context, in []driver.NamedValue) (driv
 func TestReaderEndsItsTransaction(t *testing.T) {
 	ctx := t.Context()
 	e := testenv.Must(openSQLiteEngine(databasePath(t), Options{Readers: 1}))(t)
-	s := testDB{newDB(e, nil)}
+	s := testDB{testenv.Must(newDB(t.Context(), e, nil))(t)}
 	testenv.AtEnd(t, s.Close)
 	c := <-e.readers.free
 	bad := &badRollback{Conn: c.driver}

@@ -70,7 +70,7 @@ func TestStartDuringARead(t *testing.T) {
 	var n Integer
 	testenv.Must((&Tx{conn: other}).Row(`SELECT COUNT(*) FROM facts`, nil, &n))(t)
 	e := testenv.Must(openSQLiteEngine(path, Options{}))(t)
-	s := testDB{newDB(e, nil)}
+	s := testDB{testenv.Must(newDB(t.Context(), e, nil))(t)}
 	defer func() {
 		testenv.Check(t, s.Close())
 	}()

@@ -50,6 +50,7 @@ type cursor interface {
 type Tx struct {
 	conn    runner
 	Now     time.Time // to the microsecond, in UTC
+	inDoubt bool      // Now may be wrong
 	Changed bool
 	Free    bool     // it does not change the instance, so that its commit needs no permission
 	failed  error    // the engine's first error
@@ -58,6 +59,15 @@ type Tx struct {
 
 // guarded reports whether the transaction's commit needs DB.Guard's permission.
 func (t *Tx) guarded() bool { return t.Changed && !t.Free }
+
+// Forgotten returns the time at which what was kept for retention ended at the latest to be
+// forgotten now. While the time is in doubt, that is before everything: nothing is forgotten.
+func (t *Tx) Forgotten(retention time.Duration) time.Time {
+	if t.inDoubt {
+		return time.Time{}
+	}
+	return t.Now.Add(-retention)
+}
 
 // Touch records that a row changes that a RowWatcher is told about. It must be called by every
 // statement that does that.

@@ -385,7 +385,7 @@ const deletedRetention = time.Minute
 // rememberDeleted stores a blob's time if it is deleted soon after it was modified. The name's next
 // blob must not be older.
 func (t tx) rememberDeleted(b metastore.Blob) error {
-	if t.Now.Sub(b.Modified) > deletedRetention {
+	if b.Modified.Before(t.Forgotten(deletedRetention)) {
 		return nil
 	}
 	n := splitName(b.Name)

@@ -108,7 +108,7 @@ func (t tx) upload(id string) (metastore.Upload, error) {
 	if !found {
 		return metastore.Upload{}, t.Missing("upload", id)
 	}
-	if !r.Ended.IsZero() && !t.Now.Before(r.Ended.Add(metastore.UploadRetention)) {
+	if !r.Ended.IsZero() && !r.Ended.After(t.Forgotten(metastore.UploadRetention)) {
 		return metastore.Upload{}, fmt.Errorf("upload: %w", database.ErrNotFound)
 	}
 	return r.upload(), nil

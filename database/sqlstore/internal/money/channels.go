@@ -218,6 +218,6 @@ func (s *Ledger) ChannelSessions(ctx context.Context, id string, limit int) ([]l
 		var one ledger.Session
 		return engine.Collect(t.Tx, `SELECT `+sessionColumns+` FROM sessions WHERE channel = $1 AND expires > $2
 			ORDER BY created DESC, id DESC LIMIT $3`,
-			engine.Args{[]byte(id), t.Now.Add(-ledger.SessionRetention).UnixMicro(), int64(limit)}, sessionFields(&one), &one)
+			engine.Args{[]byte(id), t.Forgotten(ledger.SessionRetention).UnixMicro(), int64(limit)}, sessionFields(&one), &one)
 	})
 }

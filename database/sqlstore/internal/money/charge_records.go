@@ -93,27 +93,27 @@ func (t tx) recordCharge(id string, n int64, charges []chargeRecord) error {
 // methods may be called concurrently.
 type chargesInDoubt struct {
 	mu    sync.Mutex
-	since map[string]map[[16]byte]time.Time // when each charge was added, by session
+	since map[string]map[[16]byte]time.Duration // the elapsed time when each charge was added, by session
 }
 
-// add adds a session's charge, and removes all charges that were added more than chargeRetention
-// ago.
-func (d *chargesInDoubt) add(id string, charge [16]byte, now time.Time) {
+// add adds a session's charge at an elapsed time, and removes all charges that were added more than
+// chargeRetention before. A clock that is set removes none.
+func (d *chargesInDoubt) add(id string, charge [16]byte, elapsed time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for session, since := range d.since {
-		maps.DeleteFunc(since, func(_ [16]byte, at time.Time) bool { return now.Sub(at) > chargeRetention })
+		maps.DeleteFunc(since, func(_ [16]byte, at time.Duration) bool { return elapsed-at > chargeRetention })
 		if len(since) == 0 {
 			delete(d.since, session)
 		}
 	}
 	if d.since == nil {
-		d.since = map[string]map[[16]byte]time.Time{}
+		d.since = map[string]map[[16]byte]time.Duration{}
 	}
 	if d.since[id] == nil {
-		d.since[strings.Clone(id)] = map[[16]byte]time.Time{} // the id may be part of a request
+		d.since[strings.Clone(id)] = map[[16]byte]time.Duration{} // the id may be part of a request
 	}
-	d.since[id][charge] = now
+	d.since[id][charge] = elapsed
 }
 
 // remove removes a charge that is no longer in doubt.
@@ -126,14 +126,14 @@ func (d *chargesInDoubt) remove(id string, charge [16]byte) {
 	}
 }
 
-// retained returns a session's charges that remain when a store records new ones.
-func (d *chargesInDoubt) retained(id string, charges []chargeRecord, store [8]byte, now time.Time) []chargeRecord {
+// retained returns a session's charges that remain when a store records new ones: not its own that
+// are not in doubt, and none from forgotten or before.
+func (d *chargesInDoubt) retained(id string, charges []chargeRecord, store [8]byte, forgotten time.Time) []chargeRecord {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	oldest := now.Add(-chargeRetention).UnixMicro()
 	return slices.DeleteFunc(charges, func(r chargeRecord) bool {
 		_, doubted := d.since[id][r.id]
-		return r.at <= oldest || r.store == store && !doubted
+		return r.at <= forgotten.UnixMicro() || r.store == store && !doubted
 	})
 }
 

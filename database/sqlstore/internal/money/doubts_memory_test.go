@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testclock"
+	"sluice/internal/boottime"
 	"sluice/internal/testenv"
 )
 
@@ -21,7 +21,7 @@ func TestDoubtsKeepNoRequests(t *testing.T) {
 		// As a server gets it: a part of a much longer text.
 		target := strings.Join([]string{"GET /v1/blobs/", id, "?", strings.Repeat("q", 28_000)}, "")
 		id = target[len("GET /v1/blobs/"):][:len(id)]
-		d.add(id, chargeID(id), testclock.New().Now())
+		d.add(id, chargeID(id), boottime.Now())
 	}
 	if took := testenv.Heap() - before; took > charges*2000 || len(d.since) != charges {
 		t.Errorf("%d charges in doubt take %d bytes", len(d.since), took)

@@ -36,7 +36,7 @@ func (t tx) listSessions(after string, left engine.Bound) ([]ledger.Session, boo
 	var one ledger.Session
 	return engine.CollectPage(t.Tx, left, sessionColumns, fmt.Sprintf(`length(user_identity) + %d`, database.EntryCharge),
 		`FROM sessions WHERE expires > $1 AND (expires, id) < ($2, $3)`, `expires DESC, id DESC`,
-		engine.Args{t.Now.Add(-ledger.SessionRetention).UnixMicro(), expires, id}, sessionFields(&one), &one,
+		engine.Args{t.Forgotten(ledger.SessionRetention).UnixMicro(), expires, id}, sessionFields(&one), &one,
 		func(s *ledger.Session) int64 { return int64(len(s.UserIdentity)) + database.EntryCharge })
 }
 

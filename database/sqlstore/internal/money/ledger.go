@@ -18,7 +18,7 @@ func New(db *engine.DB) *Ledger {
 	start := func(until time.Time, fn func(tx) error, done func(any, error)) error {
 		return db.StartLocked(until, onLedger(fn), done)
 	}
-	return &Ledger{db: db, uses: newUseBatcher(start, db.Now, db.OneWriter())}
+	return &Ledger{db: db, uses: newUseBatcher(start, db.OneWriter())}
 }
 
 func (s *Ledger) write(ctx context.Context, fn func(tx) error) error {

@@ -69,7 +69,7 @@ func (t tx) remembered(id string, s ledger.Session, found bool) error {
 	if !found {
 		return t.Missing("session", id)
 	}
-	if !t.Now.Before(s.Expires.Add(ledger.SessionRetention)) {
+	if !s.Expires.After(t.Forgotten(ledger.SessionRetention)) {
 		return fmt.Errorf("session: %w", database.ErrNotFound)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
+	"sluice/internal/boottime"
 	"sluice/ledger"
 )
 
@@ -24,7 +25,6 @@ import (
 // has its own lane, so that one store's transactions do not wait for the row's lock.
 type useBatcher struct {
 	startLocked func(time.Time, func(tx) error, func(any, error)) error // the store's
-	now         func() time.Time                                        // the store's
 	name        [8]byte                                                 // the store's random name
 	known       *knownSessions                                          // nil: each session has its own lane
 
@@ -40,8 +40,8 @@ type useBatcher struct {
 
 // newUseBatcher returns a useBatcher for an engine. oneWriter reports whether that runs one write
 // transaction at a time.
-func newUseBatcher(startLocked func(time.Time, func(tx) error, func(any, error)) error, now func() time.Time, oneWriter bool) *useBatcher {
-	u := &useBatcher{startLocked: startLocked, now: now, timer: engine.NewSharedTimer()}
+func newUseBatcher(startLocked func(time.Time, func(tx) error, func(any, error)) error, oneWriter bool) *useBatcher {
+	u := &useBatcher{startLocked: startLocked, timer: engine.NewSharedTimer()}
 	if oneWriter {
 		u.known = &knownSessions{}
 	}
@@ -288,7 +288,7 @@ func (u *useBatcher) deductAll(t tx, id string, members []*use) error {
 	case len(charged) == 0:
 		return t.recordUse(id, before-session.Left)
 	default:
-		return t.recordCharge(id, before-session.Left, append(u.doubts.retained(id, charges, u.name, t.Now), charged...))
+		return t.recordCharge(id, before-session.Left, append(u.doubts.retained(id, charges, u.name, t.Forgotten(chargeRetention)), charged...))
 	}
 }
 
@@ -333,7 +333,7 @@ func (u *useBatcher) take(t tx, id string, n int64) (before ledger.Session, foun
 func (u *useBatcher) pin(members []*use) {
 	for _, m := range members {
 		if m.charge != "" {
-			u.doubts.add(m.id, chargeID(m.charge), u.now())
+			u.doubts.add(m.id, chargeID(m.charge), boottime.Now())
 		}
 	}
 }

@@ -19,7 +19,7 @@ func Find(t *engine.Tx, idem *database.Idempotency) (outcome []byte, found bool,
 	}
 	var request []byte
 	found, err = t.Row(`SELECT request, outcome FROM idempotency WHERE id = $1 AND created > $2`,
-		engine.Args{id, t.Now.Add(-database.IdempotencyRetention).UnixMicro()}, &request, &outcome)
+		engine.Args{id, t.Forgotten(database.IdempotencyRetention).UnixMicro()}, &request, &outcome)
 	if err != nil || !found {
 		return nil, false, err
 	}
@@ -64,7 +64,7 @@ func Marked(t *engine.Tx, id []byte) (bool, error) {
 	}
 	var one engine.Integer
 	return t.Row(`SELECT 1 FROM idempotency WHERE id = $1 AND created > $2`,
-		engine.Args{id, t.Now.Add(-database.IdempotencyRetention).UnixMicro()}, &one)
+		engine.Args{id, t.Forgotten(database.IdempotencyRetention).UnixMicro()}, &one)
 }
 
 // Mark records an effect that has no result to be repeated.

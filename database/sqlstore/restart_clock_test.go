@@ -1,0 +1,193 @@
+package sqlstore
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/enginetest"
+	"sluice/internal/boottime"
+	"sluice/internal/testenv"
+)
+
+// clocked is a database with a clock that a test moves.
+type clocked struct {
+	open func() *Store            // starts a process
+	set  func(jump time.Duration) // sets the clock
+	run  func(d time.Duration)    // lets the time pass
+}
+
+// start starts a process, after another one if that is not nil has ended without keeping the time.
+func (c clocked) start(t *testing.T, killed *Store) *Store {
+	t.Helper()
+	if killed != nil {
+		testenv.Check(t, killed.Close())
+	}
+	return c.open()
+}
+
+// onClocks runs a test on a database of each engine.
+func onClocks(t *testing.T, test func(t *testing.T, c clocked)) {
+	t.Run("SQLite", func(t *testing.T) {
+		m, path := newMachine(), databasePath(t)
+		test(t, clocked{
+			open: func() *Store {
+				return newStore(enginetest.OpenSQLite(t, path, engine.Options{Wall: m.wall, Passed: m.passed}), nil)
+			},
+			set: m.set, run: m.run,
+		})
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		testenv.Postgres(t)
+		dsn, set := testenv.MovedPostgres(t, 0)
+		var slept atomic.Int64
+		passed := func() time.Duration { return boottime.Now() + time.Duration(slept.Load()) }
+		var ahead time.Duration
+		move := func(d time.Duration) {
+			ahead += d
+			set(ahead)
+		}
+		test(t, clocked{
+			open: func() *Store {
+				return newStore(enginetest.OpenPostgres(t, dsn, engine.Options{Passed: passed}), nil)
+			},
+			set: move,
+			run: func(d time.Duration) {
+				slept.Add(int64(d))
+				move(d)
+			},
+		})
+	})
+}
+
+// keep keeps the time, which also reads the clock.
+func keep(t *testing.T, s *Store) {
+	t.Helper()
+	testenv.OK(t, s.KeepTime(t.Context()))
+}
+
+// TestRestartAfterTheClockWasSet: the clock is set between two processes. Nothing is deleted by age
+// and nothing is forgotten before the new time has been shown for an hour, by several processes if
+// need be; then it is adopted.
+func TestRestartAfterTheClockWasSet(t *testing.T) {
+	for _, jump := range []time.Duration{25 * time.Hour, 100 * 24 * time.Hour} {
+		onClocks(t, func(t *testing.T, c clocked) {
+			s := c.open()
+			check := storeUndue(t, s)
+			keep(t, s)
+			c.set(jump)
+			s = c.start(t, s)
+			refusesToDelete(t, s, 0)
+			testenv.Is(t, s.DeletionErr(), database.ErrLongStop, "a clock that is ahead")
+			check(s)
+			c.run(jumpPause / 2)
+			keep(t, s)
+			c.run(time.Minute)
+			s = c.start(t, s)
+			refusesToDelete(t, s, 1)
+			check(s)
+			c.run(jumpPause/2 - time.Minute)
+			keep(t, s)
+			refusesToDelete(t, s, 2)
+			check(s)
+			c.run(time.Minute)
+			deletesAgain(t, s)
+			keep(t, s)
+			s = c.start(t, s)
+			testenv.Is(t, s.DeletionErr(), nil, "deletions by a process that starts after the time was adopted")
+		})
+	}
+}
+
+// TestRestartAfterTheClockWasCorrected: a time that was in doubt is known as soon as the clock is
+// right again, whether that is seen by a process that runs or by the next.
+func TestRestartAfterTheClockWasCorrected(t *testing.T) {
+	for _, jump := range []time.Duration{25 * time.Hour, -25 * time.Hour} {
+		onClocks(t, func(t *testing.T, c clocked) {
+			s := c.open()
+			check := storeUndue(t, s)
+			keep(t, s)
+			c.set(jump)
+			s = c.start(t, s)
+			refusesToDelete(t, s, 0)
+			check(s)
+			c.run(20 * time.Minute)
+			keep(t, s)
+			c.set(-jump)
+			keep(t, s)
+			testenv.Is(t, s.DeletionErr(), nil, "deletions after the clock was corrected")
+			check(s)
+			c.set(jump)
+			keep(t, s)
+			refusesToDelete(t, s, 1)
+			c.run(20 * time.Minute)
+			keep(t, s)
+			c.set(-jump)
+			s = c.start(t, s)
+			testenv.Is(t, s.DeletionErr(), nil, "deletions by a process that starts after the clock was corrected")
+			testenv.Must(s.Purge(t.Context(), 100))(t)
+			check(s)
+		})
+	}
+}
+
+// TestRestartWhileTheTimeIsInDoubt: the clock was set while a process ran. Another one that starts
+// beside it, or after it, doubts the time as well.
+func TestRestartWhileTheTimeIsInDoubt(t *testing.T) {
+	onClocks(t, func(t *testing.T, c clocked) {
+		first := c.open()
+		check := storeUndue(t, first)
+		keep(t, first)
+		c.set(25 * time.Hour)
+		keep(t, first)
+		second := c.open()
+		for _, s := range []*Store{first, second} {
+			refusesToDelete(t, s, 0)
+			check(s)
+		}
+		testenv.Check(t, first.Close())
+		c.run(time.Minute)
+		third := c.start(t, second)
+		refusesToDelete(t, third, 0)
+		c.set(24 * time.Hour) // once more
+		c.run(jumpPause - 2*time.Minute)
+		keep(t, third)
+		refusesToDelete(t, third, 1)
+	})
+}
+
+// TestRestartsAreBelieved: a clock that has gone on since a process ended, and a database in which
+// no time was kept, are believed at once. After a longer stop the time is in doubt.
+func TestRestartsAreBelieved(t *testing.T) {
+	onClocks(t, func(t *testing.T, c clocked) {
+		var s *Store
+		for _, stop := range []time.Duration{0, 0, time.Second, 4 * time.Minute} {
+			c.run(stop)
+			s = c.start(t, s)
+			testenv.Is(t, s.DeletionErr(), nil, "deletions after a stop for %v", stop)
+			keep(t, s)
+		}
+		c.run(6 * time.Minute)
+		s = c.start(t, s)
+		testenv.Is(t, s.DeletionErr(), database.ErrLongStop, "deletions after a stop for 6 minutes")
+	})
+}
+
+// TestDoubtOfOneNode: one node takes a pause that only its machine had for a clock that was set. A
+// node that starts then believes the time, which another node knows.
+func TestDoubtOfOneNode(t *testing.T) {
+	testenv.Postgres(t)
+	dsn, set := testenv.MovedPostgres(t, 0)
+	paused, _ := openSleeper(t, dsn)
+	other, slept := openSleeper(t, dsn)
+	slept.Store(int64(time.Hour))
+	set(time.Hour)
+	keep(t, other)
+	keep(t, paused)
+	testenv.Is(t, other.DeletionErr(), nil, "the node that was not paused")
+	testenv.Is(t, paused.DeletionErr(), database.ErrClock, "the node that was paused")
+	started, _ := openSleeper(t, dsn)
+	testenv.Is(t, started.DeletionErr(), nil, "a node that starts")
+}
