@@ -43,6 +43,7 @@ func cancelled(p *Probe) {
 		"channel":  func() error { _, err := p.Store.OpenChannel(ctx, ledger.Channel{ID: "c"}, nil); return err },
 		"purge":    func() error { _, err := p.Store.Purge(ctx, 1); return err },
 		"property": func() error { return p.Store.SetProperty(ctx, "property", "value") },
+		"time":     func() error { return p.Store.KeepTime(ctx) },
 	} {
 		p.Is(verb(), context.Canceled, "%s with a context that has ended", name)
 	}

@@ -18,6 +18,8 @@ func clockOneTime(p *Probe) {
 		p.Must(now.Equal(p.Clock.Now()), "the store's time is %v, want %v", now, p.Clock.Now())
 		p.OK(p.Store.ClockErr(), "the clock")
 		p.OK(p.Store.DeletionErr(), "deletions")
+		p.OK(p.Store.KeepTime(p.Ctx), "the time to keep")
+		p.OK(p.Open().DeletionErr(), "deletions by a store that is opened when the time was kept")
 		b := Value(p.Store.CommitBlob(p.Ctx, metastore.Blob{
 			Account: "a", Name: "n", Content: metastore.NewContentID(now), Expires: now.Add(time.Microsecond),
 		}, nil, nil))

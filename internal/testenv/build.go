@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 )
 
 // Root returns the module's root folder: the nearest one that contains a go.mod, from the working
@@ -34,12 +35,12 @@ func Root() (string, error) {
 	}
 }
 
-// BuildSluice builds the sluice binary into dir and returns its path. The binary has the race
-// detector if the calling test has it.
+// BuildSluice builds the sluice binary into dir, with these build tags, and returns its path. The
+// binary has the race detector if the calling test has it.
 //
 // It keeps a copy in the user's cache for the next call. The go command links only what its build
 // ID shows to have changed, so packages of tests that follow each other need not all link it.
-func BuildSluice(dir string) (string, error) {
+func BuildSluice(dir string, tags ...string) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
@@ -48,11 +49,11 @@ func BuildSluice(dir string) (string, error) {
 	if runtime.GOOS == "windows" {
 		path += ".exe"
 	}
-	args := []string{"build", "-o", path}
+	args := []string{"build", "-o", path, "-tags", strings.Join(tags, ",")}
 	if Race {
 		args = append(args, "-race")
 	}
-	kept, err := keptBinary(root)
+	kept, err := keptBinary(root, tags)
 	if err != nil {
 		return "", err
 	}
@@ -67,13 +68,14 @@ func BuildSluice(dir string) (string, error) {
 	return path, copyProgram(kept, path)
 }
 
-// keptBinary returns the path of the binary that is kept for the module in root.
-func keptBinary(root string) (string, error) {
+// keptBinary returns the path of the binary with these build tags that is kept for the module in
+// root.
+func keptBinary(root string, tags []string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
-	name := fmt.Sprintf("%x", sha256.Sum256([]byte(root)))[:16]
+	name := strings.Join(append([]string{fmt.Sprintf("%x", sha256.Sum256([]byte(root)))[:16]}, tags...), "-")
 	if Race {
 		name += "-race"
 	}
