@@ -96,7 +96,7 @@ func registerReadiness(set *metrics.Set, n *Node) {
 		func() float64 { return number(n.tasks.leading()) })
 	set.Gauge("sluice_clock_offset_seconds", "By how much the wall clock of this machine is ahead of the clock of the database.",
 		func() float64 { return time.Since(n.stores.Meta.Now()).Seconds() })
-	set.Gauge("sluice_deletions_paused", "1 while nothing is deleted because of its age, because a clock was set or is not known; otherwise 0.",
+	set.Gauge("sluice_deletions_paused", "1 while nothing is deleted because of its age, because the time is in doubt or is not known; otherwise 0.",
 		func() float64 { return number(n.stores.Meta.DeletionErr() != nil) })
 }
 
