@@ -10,6 +10,8 @@ import (
 	"sluice/database/sqlstore/internal/enginetest"
 	"sluice/internal/boottime"
 	"sluice/internal/testenv"
+	"sluice/ledger"
+	"sluice/metastore"
 )
 
 // clocked is a database with a clock that a test moves.
@@ -190,4 +192,46 @@ func TestDoubtOfOneNode(t *testing.T) {
 	testenv.Is(t, paused.DeletionErr(), database.ErrClock, "the node that was paused")
 	started, _ := openSleeper(t, dsn)
 	testenv.Is(t, started.DeletionErr(), nil, "a node that starts")
+}
+
+// TestChargeIsReturnedWhileTheTimeIsInDoubt: a killed process's charge can be returned,
+// although the time shows that it is too old, and although others were charged since.
+func TestChargeIsReturnedWhileTheTimeIsInDoubt(t *testing.T) {
+	onClocks(t, func(t *testing.T, c clocked) {
+		s := c.open()
+		session := ledger.Session{ID: "session", Total: 9, Left: 9, Expires: s.Now().Add(60 * 24 * time.Hour)}
+		testenv.Must(s.CreateSession(t.Context(), session, nil))(t)
+		testenv.Must(s.ChargeSession(t.Context(), "session", 2, "lost"))(t)
+		keep(t, s)
+		c.set(25 * time.Hour)
+		s = c.start(t, s)
+		testenv.Must(s.ChargeSession(t.Context(), "session", 3, "other"))(t)
+		testenv.Equal(t, testenv.Must(s.ReturnCharge(t.Context(), "session", "lost"))(t).Left, 6, "chunksets left after the return")
+	})
+}
+
+// TestDateWhileTheTimeIsInDoubt: a blob that is deleted while its date seems to be old is
+// remembered, so that its name's next one has no earlier date.
+func TestDateWhileTheTimeIsInDoubt(t *testing.T) {
+	onClocks(t, func(t *testing.T, c clocked) {
+		s := c.open()
+		keep(t, s)
+		put := func() time.Time {
+			t.Helper()
+			b := metastore.Blob{Account: "a", Name: "n", Content: metastore.NewContentID(s.Now())}
+			return testenv.Must(s.CommitBlob(t.Context(), b, nil, nil))(t).Modified
+		}
+		c.set(25 * time.Hour)
+		s = c.start(t, s)
+		first := put()
+		c.set(25 * time.Hour)
+		s = c.start(t, s)
+		_, _, err := s.DeleteBlob(t.Context(), "a", "n", nil)
+		testenv.OK(t, err)
+		c.set(-50 * time.Hour)
+		s = c.start(t, s)
+		if second := put(); second.Before(first) {
+			t.Errorf("the next blob is dated %v, the one before %v", second, first)
+		}
+	})
 }

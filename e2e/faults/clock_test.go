@@ -13,7 +13,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestClockIsSet moves the clock of a single server, which is built so that a test can.
+// TestClockIsSet moves a single server's clock, with a binary that is built for that.
 func TestClockIsSet(t *testing.T) {
 	t.Parallel()
 	moved := testenv.Must(testenv.BuildSluice(t.TempDir(), "movedclock"))(t)
@@ -48,7 +48,7 @@ func TestClockOfTheDatabaseIsSet(t *testing.T) {
 	survivesTheClock(t, nodes, set)
 }
 
-// observed are the flags with which survivesTheClock sees what the tasks of a node do.
+// observed are the flags with which survivesTheClock sees what a node's tasks do.
 var observed = []string{"--purge-every", "1s", "--admin-addr", "127.0.0.1:0"}
 
 // survivesTheClock kills all nodes, sets their clock 25 hours ahead, and starts them. While the
@@ -117,7 +117,7 @@ func handled(node *e2e.Server, task string) int {
 	return counted(node, fmt.Sprintf(`sluice_task_handled_total{task=%q}`, task))
 }
 
-// counted returns a counter of a node.
+// counted returns a node's counter.
 func counted(node *e2e.Server, counter string) int {
 	node.T.Helper()
 	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(counter) + ` ([0-9]+)$`).FindStringSubmatch(node.MetricsOf())

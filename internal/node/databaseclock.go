@@ -16,7 +16,7 @@ const (
 	clockWarn = time.Second
 	// keepEvery is the interval at which the database keeps the time.
 	keepEvery = time.Minute
-	// keepAtEnd is how long the end of the node waits for that.
+	// keepAtEnd is how long a node that ends waits for that.
 	keepAtEnd = 2 * time.Second
 )
 
@@ -59,7 +59,7 @@ type clockWatch struct {
 	log    *slog.Logger
 	paused bool
 	failed bool          // to keep the time
-	warned time.Duration // the difference of the wall clock
+	warned time.Duration // the wall clock's difference
 }
 
 // look logs what has changed.

@@ -59,7 +59,7 @@ type clockReading struct {
 
 func (r *clockReading) carriedTo(at time.Duration) time.Time { return r.shown.Add(at - r.at) }
 
-// keptTime is what processes know of the time, for those that start later.
+// keptTime is what processes know about the time, for those that start later.
 type keptTime struct {
 	Known  time.Time     `json:"known"`            // the last time that was known, and what elapsed since
 	Shown  time.Time     `json:"shown,omitzero"`   // if the time is in doubt: what the clock shows

@@ -9,14 +9,15 @@ import (
 )
 
 // restartGap is the longest time from the last time that was kept to a start for which the time is
-// believed at once. It exceeds keepEvery and the time of a restart, and is far less than any time
-// for which something is kept. How long a process did not run is known from the clock alone, so
-// after a longer gap the clock may as well have been set.
+// believed at once. It exceeds the interval at which nodes keep the time, plus a restart, and is
+// far less than any time for which something is kept. How long a process did not run is known from
+// the clock alone, so after a longer gap the clock may as well have been set.
 const restartGap = 5 * time.Minute
 
 // clockDoubt judges whether the time that a clock shows is believed. It is not if it differs from
-// what elapsed since the time was last known. Then it is in doubt until the clock is corrected, or
-// has gone on for jumpPause without being set again. Only inDoubt may be called concurrently.
+// the time that was last known and what has elapsed since. Then it is in doubt until the clock is
+// corrected, or has gone on for jumpPause without being set again. Only inDoubt may be called
+// concurrently.
 type clockDoubt struct {
 	known  clockReading  // the last time that was believed
 	spare  time.Duration // by how much more than known the time may be: how long no process ran
@@ -29,7 +30,7 @@ type clockDoubt struct {
 // inDoubt reports whether the last time that was judged is in doubt.
 func (d *clockDoubt) inDoubt() bool { return d.open.Load() }
 
-// begin judges the first reading of a process by what an earlier one has kept. A doubt that was
+// begin judges a process's first reading by what an earlier one has kept. A doubt that was
 // open continues if the clock has gone on since.
 func (d *clockDoubt) begin(k keptTime, first clockReading) {
 	d.believe(first)

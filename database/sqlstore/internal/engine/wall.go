@@ -4,5 +4,5 @@ package engine
 
 import "time"
 
-// wallTime returns the time of the machine's wall clock.
+// wallTime returns what the machine's wall clock shows.
 func wallTime() time.Time { return time.Now() }
