@@ -9,8 +9,9 @@ import (
 )
 
 // NewUnreadyServer returns an HTTP server for the time in which a process cannot open its stores
-// yet. It answers /livez with 200, and every other request with 503 not_ready.
-func NewUnreadyServer(log *slog.Logger) *http.Server {
+// yet. It answers /livez with 200, and every other request with 503 not_ready. doing returns what the
+// process does meanwhile, for clients, or nil.
+func NewUnreadyServer(log *slog.Logger, doing func() *string) *http.Server {
 	return exchange.NewUnreadyHTTPServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := exchange.NewFields(w.Header())
 		header.Set("Connection", "close") // another server follows on this address
@@ -20,6 +21,9 @@ func NewUnreadyServer(log *slog.Logger) *http.Server {
 		} else {
 			row, id := errorTable.RowOf(exchange.ErrNotReady), exchange.RequestID(r.Header.Get(wire.HeaderRequestID))
 			status = row.Status
+			if now := doing(); now != nil {
+				row.Detail += ": " + *now
+			}
 			var err error
 			if body, err = encodeProblem(newProblem(row, id)); err != nil {
 				log.Error("encoding a problem", "error", err)

@@ -79,68 +79,41 @@ func (c *cloner) copyMissing(ctx context.Context) (damaged int64, err error) {
 // the two sorted lists of names. An object with another size in the target is deleted and counts as
 // missing: an interrupted run's upload was cut short.
 func (c *cloner) eachMissing(ctx context.Context, fn func(metastore.Extent) error) error {
-	source := objectIterator{endpoint: c.source, live: true}
-	if err := source.next(ctx); err != nil {
+	source := storage.ObjectIterator{SQL: c.source.SQL, Live: true}
+	next := func() error {
+		if err := source.Next(ctx); err != nil {
+			return fmt.Errorf("the source: %w", err)
+		}
+		return nil
+	}
+	if err := next(); err != nil {
 		return err
 	}
 	before := func(name bytestore.Name) error { // an empty name is after all others
-		for !source.done && (name == "" || source.current.Object < string(name)) {
-			if err := fn(source.current.Extent); err != nil {
+		for !source.Done && (name == "" || source.Current.Object < string(name)) {
+			if err := fn(source.Current.Extent); err != nil {
 				return err
 			}
-			if err := source.next(ctx); err != nil {
+			if err := next(); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	err := c.target.Bytes.List(ctx, "", func(o bytestore.Object) error {
-		if err := before(o.Name); err != nil || source.done || source.current.Object != string(o.Name) {
+		if err := before(o.Name); err != nil || source.Done || source.Current.Object != string(o.Name) {
 			return err
 		}
-		if o.Size != source.current.Size {
+		if o.Size != source.Current.Size {
 			return c.target.Bytes.Delete(ctx, o.Name) // the next name is after it
 		}
 		c.progress.add(o.Size)
-		return source.next(ctx)
+		return next()
 	})
 	if err != nil {
 		return err
 	}
 	return before("")
-}
-
-// objectIterator iterates over the objects that an endpoint's metadata refers to, ordered by name.
-type objectIterator struct {
-	endpoint *storage.Endpoint
-	page     []storage.Object
-	current  storage.Object
-	live     bool // it skips garbage
-	done     bool // there is no current object
-}
-
-func (i *objectIterator) next(ctx context.Context) error {
-	for {
-		if err := i.step(ctx); err != nil || i.done || !i.live || !i.current.Garbage {
-			return err
-		}
-	}
-}
-
-func (i *objectIterator) step(ctx context.Context) error {
-	if len(i.page) == 0 {
-		const pageSize = 1000
-		var err error
-		if i.page, err = i.endpoint.SQL.Objects(ctx, i.current.Object, pageSize); err != nil {
-			return fmt.Errorf("the source: %w", err)
-		}
-		if len(i.page) == 0 {
-			i.done = true
-			return nil
-		}
-	}
-	i.current, i.page = i.page[0], i.page[1:]
-	return nil
 }
 
 func (c *cloner) copyObject(ctx context.Context, e metastore.Extent) error {

@@ -7,11 +7,9 @@ import (
 	"time"
 
 	"sluice/blob"
-	"sluice/bytestore"
 	"sluice/database"
 	"sluice/internal/storage"
 	"sluice/ledger"
-	"sluice/metastore"
 	"sluice/past"
 )
 
@@ -27,21 +25,15 @@ type Setback struct {
 	Seen       string // how it was seen, in lines; "" if it was not set back
 	Holds      bool   // the database holds the bytes, or no database does
 
-	// Unknown are the objects that nothing refers to. Their names say when they were made.
-	Unknown       int64
-	UnknownBytes  int64
-	First, Last   time.Time
-	Missing       int64    // objects that blobs refer to and that are missing or cut
-	MissingBytes  int64    // that they should have
-	Damaged       []Named  // blobs that refer to them, at most maxNamed
-	DamagedBlobs  int64    // how many
+	storage.Differences // of its objects, with at most maxNamed blobs
+
 	Channels      int64    // that were read from the chain
 	Withdrawn     int64    // units that the chain shows as withdrawn and the database did not
 	WithdrawnFrom []string // the ids of their channels
 }
 
 // Named names a blob.
-type Named struct{ Account, Name string }
+type Named = storage.Named
 
 // RecoverOptions say how to recover.
 type RecoverOptions struct {
@@ -94,7 +86,10 @@ func Recover(ctx context.Context, l Location, opt RecoverOptions) (_ Setback, ge
 	}
 	now := e.SQL.Now()
 	generation, err = past.Begin(ctx, e.SQL, e.Bytes, database.KeptObjects{MadeBefore: now, Until: now.Add(KeptFor)})
-	return found, generation, err
+	if err != nil {
+		return found, 0, err
+	}
+	return found, generation, e.Adopt()
 }
 
 // ErrNotSetBack is returned by Recover if the instance was not set back, as far as it shows.
@@ -120,101 +115,16 @@ func examine(ctx context.Context, e *storage.Endpoint) (found Setback, err error
 	if found.Holds, err = blob.Holds(ctx, e.SQL, e.Bytes); err != nil {
 		return found, err
 	}
-	missing := map[metastore.ContentID]bool{}
-	err = compareObjects(ctx, e, func(o storage.Object) {
-		found.Missing++
-		found.MissingBytes += o.Size
-		missing[o.Content] = true
-	}, func(o bytestore.Object, made time.Time) {
-		if found.Unknown == 0 || made.Before(found.First) {
-			found.First = made
-		}
-		if made.After(found.Last) {
-			found.Last = made
-		}
-		found.Unknown++
-		found.UnknownBytes += o.Size
-	})
-	if err != nil || len(missing) == 0 {
+	if found.Differences, err = e.Compare(ctx, maxNamed, func(int64) error { return nil }); err != nil {
 		return found, err
 	}
-	return found, eachBlob(ctx, e.SQL, func(b metastore.Blob) {
-		if !missing[b.Content] {
-			return
-		}
-		if found.DamagedBlobs++; len(found.Damaged) < maxNamed {
-			found.Damaged = append(found.Damaged, Named{b.Account, b.Name})
-		}
-	})
-}
-
-// compareObjects calls missing for each object that the metadata refer to and that is missing or
-// has another size, and unknown for each object that they do not refer to. It merges two sorted
-// lists.
-func compareObjects(ctx context.Context, e *storage.Endpoint, missing func(storage.Object), unknown func(bytestore.Object, time.Time)) error {
-	known := objectIterator{endpoint: e}
-	if err := known.next(ctx); err != nil {
-		return err
-	}
-	before := func(name bytestore.Name) error { // an empty name is after all others
-		for !known.done && (name == "" || known.current.Object < string(name)) {
-			if !known.current.Garbage {
-				missing(known.current)
-			}
-			if err := known.next(ctx); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	err := e.Bytes.List(ctx, "", func(o bytestore.Object) error {
-		if err := before(o.Name); err != nil {
-			return err
-		}
-		if known.done || known.current.Object != string(o.Name) {
-			if made, ok := o.Name.Created(); ok {
-				unknown(o, made)
-			}
-			return nil
-		}
-		if o.Size != known.current.Size && !known.current.Garbage {
-			missing(known.current)
-		}
-		return known.next(ctx)
-	})
-	if err != nil {
-		return err
-	}
-	return before("")
-}
-
-// eachBlob calls fn with each blob that has not expired.
-func eachBlob(ctx context.Context, meta metastore.Store, fn func(metastore.Blob)) error {
-	const page = 1000
-	for after := ""; ; {
-		accounts, err := meta.ListAccounts(ctx, after, page)
-		if err != nil {
-			return err
-		}
-		for _, a := range accounts {
-			for q := (metastore.ListQuery{Account: a.Account, Limit: page}); ; {
-				list, err := meta.ListBlobs(ctx, q)
-				if err != nil {
-					return err
-				}
-				for _, b := range list.Blobs {
-					fn(b)
-				}
-				if q.After = list.Next; q.After == "" {
-					break
-				}
-			}
-			after = a.Account
-		}
-		if len(accounts) < page {
-			return nil
+	if e.Look.Why != "" && found.Seen == "" { // no server has started on it, which would have seen it
+		e.Look.Found = found.Differences
+		if how := e.Look.SetBack(); how != "" {
+			found.Seen = "this command: " + how
 		}
 	}
+	return found, nil
 }
 
 // readChannels reads all channels from the chain. It reads none if read is nil.

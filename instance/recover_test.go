@@ -86,7 +86,7 @@ func TestRecover(t *testing.T) {
 	_, generation, err := Recover(t.Context(), Location{Data: data}, RecoverOptions{Confirm: confirm, ReadChannel: read})
 	testenv.Check(t, err)
 	if generation != 2 || found.Seen == "" || !found.Holds || found.Unknown != 3 || found.UnknownBytes != 3000 || found.First.After(found.Last) ||
-		found.Missing != 1 || found.MissingBytes != 1000 || found.DamagedBlobs != 1 || !slices.Equal(found.Damaged, []Named{{"a", "damaged"}}) ||
+		found.Missing != 1 || found.MissingBytes != 1000 || found.DamagedBlobs != 1 || !slices.Equal(found.Blobs, []Named{{Account: "a", Name: "damaged"}}) ||
 		found.Channels != 1 || found.Withdrawn != 40 || !slices.Equal(found.WithdrawnFrom, []string{"channel"}) {
 		t.Errorf("generation %d, and it was %+v", generation, found)
 	}

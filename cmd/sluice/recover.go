@@ -124,11 +124,11 @@ func describeSetback(f instance.Setback, chain bool) []string {
 			f.First.UTC().Format(time.RFC3339), f.Last.UTC().Format(time.RFC3339), instance.KeptFor/(24*time.Hour))
 	}
 	if f.Missing > 0 {
-		add("Objects that are missing or damaged: %d, with %s. Blobs that cannot be read: %d.", f.Missing, units.Bytes(f.MissingBytes), f.DamagedBlobs)
-		for _, b := range f.Damaged {
+		add("Objects that are missing or damaged: %d, with %s. Blobs that cannot be read: %s.", f.Missing, units.Bytes(f.MissingBytes), f.Count())
+		for _, b := range f.Blobs {
 			add("  %s/%s", terminal.Name(b.Account), terminal.Name(b.Name))
 		}
-		if more := f.DamagedBlobs - int64(len(f.Damaged)); more > 0 {
+		if more := f.DamagedBlobs - int64(len(f.Blobs)); more > 0 {
 			add("  and %d others", more)
 		}
 	}

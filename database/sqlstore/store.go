@@ -69,6 +69,23 @@ func (s *Store) Err() error { return s.db.Err() }
 // replaced.
 func (s *Store) Stopped() <-chan struct{} { return s.db.Stopped() }
 
+// CheckSQLite reads the whole database at path, which no process may have open, and returns what is
+// damaged in it: at most 100 findings in SQLite's words, and none if the database is whole. step is
+// called before each of its steps, a step for all pages and one for each table; an error of step
+// ends the check. It changes no content, and ends soon after ctx with its error.
+func CheckSQLite(ctx context.Context, path string, step func(done, total int) error) (found []string, err error) {
+	return engine.CheckSQLite(ctx, path, step)
+}
+
+// QuickCheck reads all pages of an SQLite database, a table at a time, beside its other users. After
+// each table it calls rest with the time that this took; the log is held only in between. If it
+// finds damage, it makes the store refuse writes, and returns an ErrCorrupt. Any other error, such
+// as ctx's soon after ctx has ended, says that the check is incomplete. On PostgreSQL it does
+// nothing. It must have returned before Close is called.
+func (s *Store) QuickCheck(ctx context.Context, rest func(took time.Duration)) error {
+	return s.db.QuickCheck(ctx, rest)
+}
+
 // Stats returns the figures.
 func (s *Store) Stats() Stats { return Stats{EngineStats: s.db.Stats(), BlobCache: s.cache.Stats()} }
 

@@ -27,7 +27,7 @@ const (
 )
 
 // parts are an instance's parts, the database first: without it the others belong to no instance.
-var parts = []string{Database, Database + "-wal", Database + "-shm", Database + "-journal", Bytes, Staging, Returns, ballastFile}
+var parts = []string{Database, Database + "-wal", Database + "-shm", Database + "-journal", recordFile, recordNew, Bytes, Staging, Returns, ballastFile}
 
 // ErrInUse is returned by Open when another process has locked the folder.
 var ErrInUse = errors.New("is in use by another sluice")
@@ -90,15 +90,7 @@ func (d *Dir) Clear() error {
 
 // announceReset creates resetFile durably. Until it is complete, nothing is deleted.
 func (d *Dir) announceReset() error {
-	f, err := os.OpenFile(d.Path(resetFile), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(resetText)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err := writeFile(d.Path(resetFile), resetText); err != nil {
 		return err
 	}
 	return d.Sync()
@@ -123,15 +115,18 @@ func (d *Dir) Close() error {
 // Path returns the path to a part.
 func (d *Dir) Path(part string) string { return filepath.Join(d.path, part) }
 
-// CreateDatabase creates the database's file if it does not exist, with mode 0600: it contains ids
-// that are credentials. SQLite creates its other files with the same mode. The caller must Sync the
-// folder when the database is created.
-func (d *Dir) CreateDatabase() error {
-	f, err := os.OpenFile(d.Path(Database), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return fmt.Errorf("cannot create the database: %w", err)
+// CreateDatabase creates the database's file if it does not exist, and reports whether it has. The
+// mode is 0600: it contains ids that are credentials. SQLite creates its other files with the same
+// mode. When the database is created, the caller must call RecordWhole, or Sync.
+func (d *Dir) CreateDatabase() (created bool, err error) {
+	f, err := os.OpenFile(d.Path(Database), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
 	}
-	return f.Close()
+	if err != nil {
+		return false, fmt.Errorf("cannot create the database: %w", err)
+	}
+	return true, f.Close()
 }
 
 // Sync makes the folder's entries durable.
@@ -183,7 +178,7 @@ func prepare(path string) error {
 		switch e.Name() {
 		case Database:
 			return nil
-		case lockFile, Bytes, ballastFile, Staging, Returns, "lost+found": // a first start that was interrupted
+		case lockFile, recordFile, recordNew, Bytes, ballastFile, Staging, Returns, "lost+found": // a first start that was interrupted
 		default:
 			foreign = e.Name()
 		}

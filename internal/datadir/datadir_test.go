@@ -64,9 +64,10 @@ func TestDatabaseIsPrivate(t *testing.T) {
 	if HasDatabase(d.path) || Require(d.path, Database) == nil {
 		t.Error("a new folder has a database")
 	}
-	testenv.OK(t, d.CreateDatabase())
+	testenv.Equal(t, testenv.Must(d.CreateDatabase())(t), true, "a new folder's database was created")
 	testenv.OK(t, os.WriteFile(d.Path(Database), []byte("content"), 0o600))
-	testenv.OK(t, errors.Join(d.CreateDatabase(), d.Sync(), Require(d.path, Database)))
+	testenv.Equal(t, testenv.Must(d.CreateDatabase())(t), false, "an existing database was created")
+	testenv.OK(t, errors.Join(d.Sync(), Require(d.path, Database)))
 	info, err := os.Stat(d.Path(Database))
 	private := runtime.GOOS == "windows" || err == nil && info.Mode().Perm()&0o077 == 0
 	if err != nil || !private || info.Size() != int64(len("content")) || !HasDatabase(d.path) {

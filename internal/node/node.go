@@ -128,19 +128,22 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 	return n, nil
 }
 
-// openStores opens the stores. While it waits for older nodes, it answers that the node is not
-// ready.
+// openStores opens the stores. While it waits for older nodes, or checks the database, it answers
+// that the node is not ready.
 func (n *Node) openStores(ctx context.Context) (err error) {
 	waiting := &unready{config: &n.config, cert: n.cert, log: n.log}
 	opt := n.config.Storage
 	opt.Node, opt.Done = n.config.nodeName(), n.done
 	opt.AwaitOlderNodes = func(reason error) error { return waiting.wait(ctx, reason) }
+	opt.Looking = func(now storage.Steps) error { return waiting.look(ctx, now) }
+	opt.Damaged = n.databaseDamaged
 	if n.stores, err = storage.Open(ctx, n.config.Location, opt); err != nil {
 		return errors.Join(err, waiting.stop())
 	}
 	if err := waiting.stop(); err != nil {
 		return errors.Join(err, n.stores.Close())
 	}
+	n.looked(n.stores.Look)
 	return nil
 }
 

@@ -4,29 +4,62 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
+	"time"
 
 	"sluice/httpapi"
+	"sluice/internal/storage"
 )
 
+// lookLineEvery is the time between two lines about how far a check of the database is.
+const lookLineEvery = 10 * time.Second
+
 // unready answers clients and load balancers that this node is not ready, while it waits for older
-// nodes to end before it can open its stores.
+// nodes to end before it can open its stores, and while it checks a database that is not recorded as
+// whole.
 type unready struct {
 	config *Config
 	cert   *certificate // nil without TLS
 	log    *slog.Logger
-	server *http.Server // nil before the first wait
-	failed <-chan error // has the server's error
-	reason string       // that was logged last
+	server *http.Server           // nil before the first answer
+	failed <-chan error           // has the server's error
+	doing  atomic.Pointer[string] // what clients are told; nil: nothing
+	reason string                 // for which it waits for older nodes, that was logged last
+	line   time.Time              // of the last line about a check
 }
 
 // wait begins to answer, unless it has begun, and logs a reason that is new.
 func (u *unready) wait(ctx context.Context, reason error) error {
+	if u.reason != reason.Error() {
+		u.reason = reason.Error()
+		u.log.Warn("not ready: the database is migrated, and this node starts, once older nodes have ended", "reason", reason)
+	}
+	return u.answer(ctx)
+}
+
+// look begins to answer, unless it has begun, and logs how far a check of the database is: when it
+// begins, and every 10 seconds.
+func (u *unready) look(ctx context.Context, now storage.Steps) error {
+	u.doing.Store(new(now.String()))
+	if u.line.IsZero() {
+		u.log.Warn("not ready: the database and its objects are checked before they are used", "reason", now.Why)
+		u.line = time.Now()
+	}
+	if time.Since(u.line) >= lookLineEvery {
+		u.log.Info("not ready: "+now.String(), "what", now.What, "done", now.Done, "total", now.Total)
+		u.line = time.Now()
+	}
+	return u.answer(ctx)
+}
+
+// answer begins to answer, unless it has begun.
+func (u *unready) answer(ctx context.Context) error {
 	if u.server == nil {
 		listeners, _, err := listenForClients(ctx, u.config.Addr, u.log)
 		if err != nil {
 			return err
 		}
-		u.server = httpapi.NewUnreadyServer(u.log)
+		u.server = httpapi.NewUnreadyServer(u.log, u.doing.Load)
 		if u.cert != nil {
 			u.server.TLSConfig = u.cert.config()
 		}
@@ -36,12 +69,8 @@ func (u *unready) wait(ctx context.Context, reason error) error {
 	case err := <-u.failed:
 		return err
 	default:
+		return nil
 	}
-	if u.reason != reason.Error() {
-		u.reason = reason.Error()
-		u.log.Warn("not ready: the database is migrated, and this node starts, once older nodes have ended", "reason", reason)
-	}
-	return nil
 }
 
 // stop ends the answers, so that the node can listen on the address.
@@ -49,6 +78,25 @@ func (u *unready) stop() error {
 	if u.server == nil {
 		return nil
 	}
-	u.log.Info("the older nodes have ended")
+	if u.reason != "" {
+		u.log.Info("the older nodes have ended")
+	}
 	return u.server.Close()
+}
+
+// looked logs what a check of the database has found, if there was one.
+func (n *Node) looked(l storage.Look) {
+	took := slog.Float64("took_seconds", l.Took.Round(time.Millisecond).Seconds())
+	switch how := l.SetBack(); {
+	case l.Why == "":
+	case how != "":
+		n.log.Error("blobs can be read, and everything else is refused: run sluice recover", "reason", how, took)
+	default:
+		n.log.Info("the database is whole and has all of its objects, which is recorded", "objects", l.Found.Objects, took)
+	}
+}
+
+// databaseDamaged logs that the quick check has found damage, or could not be made.
+func (n *Node) databaseDamaged(err error) {
+	n.log.Error("the quick check of the database has found damage, or could not be made: see the runbook", "error", err)
 }

@@ -88,8 +88,27 @@ type Options struct {
 	Node string
 	Done func() past.Done
 
+	// Looking is called during the check of a database that is not recorded as whole, first when it
+	// begins and then after each step. If it returns an error, Open fails. nil: nothing is called.
+	Looking func(Steps) error
+	// Damaged is called if the quick check has found that the database is damaged, from when on it
+	// refuses writes, or if the check could not be made. It is called at most once, perhaps before
+	// Open returns. nil: nothing is called.
+	Damaged func(error)
+
 	// AwaitOlderNodes is sqlstore.Options.AwaitOlderNodes.
 	AwaitOlderNodes func(reason error) error
+}
+
+// withFunctions returns the options with all functions but Done and AwaitOlderNodes set.
+func (o Options) withFunctions() Options {
+	if o.Looking == nil {
+		o.Looking = func(Steps) error { return nil }
+	}
+	if o.Damaged == nil {
+		o.Damaged = func(error) {}
+	}
+	return o
 }
 
 const (

@@ -48,11 +48,15 @@ type Stores struct {
 	Fence *blob.Fence
 	// Past notices that the instance was set back. It is nil unless Open has opened the stores.
 	Past *past.Past
+	// Look is the check that Open has made before it used the database. OpenEndpoint makes it only of
+	// the database's pages.
+	Look Look
 
 	remote  bool
 	sql     *sqlstore.Store
 	objects *s3.Store        // nil if the bytes are in the data folder
 	cache   *cached.Store    // nil: none
+	record  func() error     // that the database is whole; set by OpenEndpoint alone, if it is in the folder
 	ballast *datadir.Ballast // nil if the metadata is not in the data folder
 	close   []func() error
 }
@@ -94,7 +98,13 @@ func (s *Stores) require(name ConditionName, check func() error) {
 
 // Open opens an instance's stores for a node, creates what does not exist, and locks the data
 // folder. It waits up to two seconds for a command that uses the folder.
+//
+// If the database's file is not the one that is recorded as whole, Open checks all of it and looks
+// for all objects, which takes as long as that takes. It returns ErrDamaged for damaged pages, and
+// Past says that the instance was set back if objects are missing. Otherwise a quick check of the
+// database begins, for which Open waits up to 5 seconds; it goes on until Close.
 func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
+	opt = opt.withFunctions()
 	s := &Stores{}
 	defer func() {
 		if err != nil {
@@ -117,12 +127,18 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 			return nil, err
 		}
 	}
-	if !l.Shared() && opt.Database == "" {
+	inFolder := !l.Shared() && opt.Database == "" // and not, as an ephemeral one, in memory
+	if inFolder {
 		space := s.Space
 		if l.Remote() {
 			space = s.spare
 		}
 		s.ballast = dir.Ballast(space)
+	}
+	if inFolder && datadir.HasDatabase(l.Data) {
+		if err := s.lookAtPages(ctx, dir, opt.Looking); err != nil {
+			return nil, err
+		}
 	}
 	// The folder is locked, and commands that open a database beside its server change no blobs.
 	options := sqlstore.Options{BlobCache: opt.BlobCache, AwaitOlderNodes: opt.AwaitOlderNodes}
@@ -142,8 +158,22 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	if _, err := blob.Bind(ctx, s.Meta, s.Bytes); err != nil {
 		return nil, fmt.Errorf("opening the instance: %w", err)
 	}
+	if s.Look.Why != "" {
+		if err := s.lookAtObjects(ctx, dir, opt.Node, opt.Looking); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.openFence(ctx, l, opt); err != nil {
 		return nil, fmt.Errorf("opening the instance: %w", err)
+	}
+	if inFolder && s.Look.Why == "" {
+		stop := startQuickCheck(quickWait, s.sql.QuickCheck, func(err error) {
+			if errors.Is(err, sqlstore.ErrCorrupt) {
+				err = errors.Join(err, dir.RecordDamaged())
+			}
+			opt.Damaged(err)
+		})
+		s.AtClose(func() error { stop(); return nil })
 	}
 	return s, nil
 }
@@ -311,11 +341,8 @@ type Endpoint struct {
 	SQL *sqlstore.Store // the same as Meta
 }
 
-// Object is an object that metadata refer to.
-type Object = sqlstore.Object
-
 // OpenEndpoint opens a source's or a target's stores, and locks its data folder if it has one. If
-// existing is set, it returns an error if a part does not exist, and creates nothing. It returns
+// existing is set, it returns an error if a part does not exist, or ErrDamaged, and creates nothing. It returns
 // database.ErrOlder if there is metadata with an older schema. If mark is not nil, OpenEndpoint
 // calls it with the bytes before it creates the metadata. The caller must Close the endpoint.
 func OpenEndpoint(ctx context.Context, l Location, existing bool, mark func(context.Context, bytestore.Store) error) (_ *Endpoint, err error) {
@@ -344,6 +371,12 @@ func OpenEndpoint(ctx context.Context, l Location, existing bool, mark func(cont
 	if err := s.openBytes(ctx, l, dir, Options{}); err != nil {
 		return nil, err
 	}
+	if existing && !l.Shared() {
+		if err := s.lookAtPages(ctx, dir, func(Steps) error { return nil }); err != nil {
+			return nil, err
+		}
+		s.record = dir.RecordWhole
+	}
 	if mark != nil {
 		if err := mark(ctx, s.Bytes); err != nil {
 			return nil, err
@@ -357,6 +390,15 @@ func OpenEndpoint(ctx context.Context, l Location, existing bool, mark func(cont
 		return nil, err
 	}
 	return &Endpoint{s, s.Meta.(*sqlstore.Store)}, nil
+}
+
+// Adopt records that the database is the one of its folder, whatever Look has found. It does nothing
+// if the database is not in the folder.
+func (e *Endpoint) Adopt() error {
+	if e.record == nil {
+		return nil
+	}
+	return e.record()
 }
 
 // requireParts returns an error unless the parts that have no DSN exist in the data
@@ -442,7 +484,8 @@ func (s *Stores) openMeta(ctx context.Context, l Location, dir *datadir.Dir, opt
 		s.use(sql)
 		return nil
 	}
-	if err := dir.CreateDatabase(); err != nil {
+	created, err := dir.CreateDatabase()
+	if err != nil {
 		return err
 	}
 	sql, err := sqlstore.OpenSQLite(dir.Path(datadir.Database), opt)
@@ -450,6 +493,9 @@ func (s *Stores) openMeta(ctx context.Context, l Location, dir *datadir.Dir, opt
 		return fmt.Errorf("opening the metadata in %s: %w", dir.Path(""), err)
 	}
 	s.use(sql)
+	if created {
+		return dir.RecordWhole()
+	}
 	return dir.Sync()
 }
 

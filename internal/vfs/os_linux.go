@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +23,23 @@ func renameNoReplace(oldname, newname string) error {
 		}
 		return &os.LinkError{Op: "renameat2", Old: oldname, New: newname, Err: err}
 	}
+}
+
+// identity calls statx(2). A file's birth distinguishes it from others that have had its inode, and
+// is the same after a start of the machine, which a device's number may not be. Not every file
+// system records it.
+func identity(name string) (string, error) {
+	var st unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, name, 0, unix.STATX_INO|unix.STATX_BTIME, &st)
+	switch {
+	case errors.Is(err, unix.ENOSYS):
+		return inode(name)
+	case err != nil:
+		return "", &os.PathError{Op: "statx", Path: name, Err: err}
+	case st.Mask&unix.STATX_BTIME == 0:
+		return inode(name)
+	}
+	return fmt.Sprintf("inode %d born %d.%09d", st.Ino, st.Btime.Sec, st.Btime.Nsec), nil
 }
 
 func statfs(dir string) (Space, error) {

@@ -18,6 +18,15 @@ var (
 
 func openFile(name string) (*os.File, error) { return os.Open(name) }
 
+// inode returns a file's identity without its birth.
+func inode(name string) (string, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(name, &st); err != nil {
+		return "", &os.PathError{Op: "stat", Path: name, Err: err}
+	}
+	return fmt.Sprintf("inode %d device %d", st.Ino, st.Dev), nil
+}
+
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

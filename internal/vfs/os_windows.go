@@ -78,6 +78,21 @@ func syncDir(dir string) error {
 	return nil
 }
 
+// identity calls GetFileInformationByHandle.
+func identity(name string) (_ string, err error) {
+	f, err := openFile(name)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	var info windows.ByHandleFileInformation
+	if err := windows.GetFileInformationByHandle(windows.Handle(f.Fd()), &info); err != nil {
+		return "", &os.PathError{Op: "stat", Path: name, Err: err}
+	}
+	index := uint64(info.FileIndexHigh)<<32 | uint64(info.FileIndexLow)
+	return fmt.Sprintf("file %d volume %d born %d", index, info.VolumeSerialNumber, info.CreationTime.Nanoseconds()), nil
+}
+
 // statfs calls GetDiskFreeSpaceEx, which respects the user's quota. NTFS has no limit on inodes.
 func statfs(dir string) (Space, error) {
 	path, err := windows.UTF16PtrFromString(dir)

@@ -74,6 +74,9 @@ type state interface {
 	// stats returns the engine's figures.
 	stats() Stats
 
+	// quickCheck checks the database's pages; see DB.QuickCheck.
+	quickCheck(ctx context.Context, rest func(took time.Duration)) error
+
 	// commitGuard returns what the engine asks for permission before every commit.
 	commitGuard() *commitGuard
 

@@ -84,6 +84,9 @@ func (p *postgresEngine) lostCommits() error { return p.acked.err() }
 
 func (p *postgresEngine) forgetCommits() { p.acked.forget() }
 
+// quickCheck does nothing: the server's pages are not ours.
+func (p *postgresEngine) quickCheck(context.Context, func(time.Duration)) error { return nil }
+
 func (p *postgresEngine) listsInside() bool { return true }
 
 // maxLists returns a quarter of all connections.

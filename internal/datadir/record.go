@@ -1,0 +1,91 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"sluice/internal/vfs"
+)
+
+// recordFile says which file was found whole as the database: a word and the file's vfs.Identity.
+// It is not copied with its meaning, because a copy of the database is another file.
+const (
+	recordFile = Database + "-record"
+	recordNew  = recordFile + ".new" // is renamed to recordFile
+
+	recordedWhole   = "whole"
+	recordedDamaged = "damaged"
+)
+
+// Trust says what is known about the database's file from earlier processes.
+type Trust int
+
+const (
+	// Unknown: it is not known whether the file is whole. None is recorded in this folder, as in one
+	// of an earlier version, or another one is, because the folder or the file was copied, restored
+	// or moved to another file system.
+	Unknown Trust = iota
+	// Whole: the file was whole when RecordWhole was called, or it was created here.
+	Whole
+	// Damaged: RecordDamaged was called, for this file or for one that it has replaced.
+	Damaged
+)
+
+// Trust returns what is recorded about the database's file, which must exist.
+func (d *Dir) Trust() (Trust, error) {
+	text, err := os.ReadFile(d.Path(recordFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Unknown, fmt.Errorf("cannot read what is known about the database: %w", err)
+	}
+	word, recorded, _ := strings.Cut(strings.TrimSuffix(string(text), "\n"), " ")
+	if word == recordedDamaged {
+		return Damaged, nil
+	}
+	identity, err := vfs.Identity(d.Path(Database))
+	if err != nil {
+		return Unknown, fmt.Errorf("cannot identify the database: %w", err)
+	}
+	if word == recordedWhole && recorded == identity {
+		return Whole, nil
+	}
+	return Unknown, nil
+}
+
+// RecordWhole records durably that the database's file is whole, or that what is known to be wrong
+// with it is recorded in it.
+func (d *Dir) RecordWhole() error { return d.record(recordedWhole) }
+
+// RecordDamaged records durably that the database is damaged. It is known of what replaces the
+// database, too, until RecordWhole.
+func (d *Dir) RecordDamaged() error { return d.record(recordedDamaged) }
+
+// record replaces recordFile. If it is interrupted, the old record is there or the new one.
+func (d *Dir) record(word string) error {
+	identity, err := vfs.Identity(d.Path(Database))
+	if err == nil {
+		err = writeFile(d.Path(recordNew), word+" "+identity+"\n")
+	}
+	if err == nil {
+		err = os.Rename(d.Path(recordNew), d.Path(recordFile))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot record which file is the database: %w", err)
+	}
+	return d.Sync()
+}
+
+// writeFile creates a file, or replaces its content, and syncs it.
+func writeFile(name, text string) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}

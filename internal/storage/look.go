@@ -1,0 +1,196 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"sluice/database/sqlstore"
+	"sluice/internal/datadir"
+	"sluice/internal/units"
+	"sluice/internal/vfs"
+)
+
+// ErrDamaged is returned by Open and OpenEndpoint if SQLite's pages are damaged. The database is not
+// changed.
+var ErrDamaged = errors.New("the database is damaged: restore a backup of the data folder, or replace meta.db by what sqlite3 .recover makes of it and then run sluice recover; see the runbook")
+
+// maxPrinted is how many findings, or blobs, are named in an error or in the log.
+const maxPrinted = 10
+
+// Look is the check of a database's file, and of the objects that it refers to, which precedes its
+// use if the file is not recorded as whole. It is zero if there was none.
+type Look struct {
+	Why   string // the check was made, in a clause
+	Found Differences
+	Took  time.Duration
+
+	damaged bool // it is recorded that the file, or the one before it, is damaged
+}
+
+// Steps is how far a Look is.
+type Steps struct {
+	Why         string // as Look's
+	What        string // is checked: "pages" or "objects"
+	Done, Total int64  // tables, the first of them standing for all pages; or objects
+}
+
+// String returns how far the check is, for people.
+func (s Steps) String() string {
+	return fmt.Sprintf("the %s are checked, %d of %d", s.What, s.Done, s.Total)
+}
+
+// SetBack returns how what was found shows that the instance lacks what it has acknowledged, or "".
+// It has one line.
+func (l *Look) SetBack() string {
+	if l.Found.Missing > 0 {
+		return fmt.Sprintf("%s, and %s", l.Why, l.Found.lacks())
+	}
+	if l.damaged {
+		return l.Why + ", and what is there now may lack changes"
+	}
+	return ""
+}
+
+// lacks says which objects are missing, in one line.
+func (d *Differences) lacks() string {
+	text := fmt.Sprintf("%d of %d objects are missing or cut, with %s", d.Missing, d.Objects, units.Bytes(d.MissingBytes))
+	if d.DamagedBlobs == 0 {
+		return text
+	}
+	var names []string
+	for _, b := range d.Blobs[:min(len(d.Blobs), maxPrinted)] {
+		names = append(names, fmt.Sprintf("%q", b.Account+"/"+b.Name))
+	}
+	return text + "; blobs that cannot be read: " + d.Count() + ", such as " + strings.Join(names, ", ")
+}
+
+// Count returns DamagedBlobs for people.
+func (d *Differences) Count() string {
+	if d.More {
+		return fmt.Sprintf("at least %d", d.DamagedBlobs)
+	}
+	return fmt.Sprint(d.DamagedBlobs)
+}
+
+// why returns why a file with this trust is checked, or "".
+func why(known datadir.Trust) string {
+	switch known {
+	case datadir.Whole:
+		return ""
+	case datadir.Damaged:
+		return "damage was found in the database"
+	default:
+		return "the database's file is not the one that is recorded in its folder as whole"
+	}
+}
+
+// lookAtPages checks the pages of the database in a folder, unless the file is recorded as whole. It
+// returns an ErrDamaged with what it finds.
+func (s *Stores) lookAtPages(ctx context.Context, dir *datadir.Dir, report func(Steps) error) error {
+	known, err := dir.Trust()
+	if err != nil || known == datadir.Whole {
+		return err
+	}
+	began := time.Now()
+	s.Look = Look{Why: why(known), damaged: known == datadir.Damaged}
+	found, err := sqlstore.CheckSQLite(ctx, dir.Path(datadir.Database), func(done, total int) error {
+		return report(Steps{s.Look.Why, "pages", int64(done), int64(total)})
+	})
+	if err != nil {
+		return fmt.Errorf("checking the database in %s: %w", dir.Path(""), err)
+	}
+	if len(found) > 0 {
+		err := fmt.Errorf("%w; in %s were found: %d, such as %s", ErrDamaged, dir.Path(""), len(found), strings.Join(found[:min(len(found), maxPrinted)], "; "))
+		return errors.Join(err, dir.RecordDamaged())
+	}
+	s.Look.Took = time.Since(began)
+	return nil
+}
+
+// lookAtObjects compares the objects with what the database refers to, after lookAtPages has checked
+// it. What is missing is recorded in the database as a setback, and only then is the file recorded
+// as whole: from then on the database itself says what is wrong. node names this node.
+func (s *Stores) lookAtObjects(ctx context.Context, dir *datadir.Dir, node string, report func(Steps) error) (err error) {
+	began := time.Now()
+	total, _, err := s.sql.CountObjects(ctx)
+	if err != nil {
+		return err
+	}
+	step := func(done int64) error { return report(Steps{s.Look.Why, "objects", done, total}) }
+	if err := step(0); err != nil {
+		return err
+	}
+	if s.Look.Found, err = s.Compare(ctx, maxPrinted, step); err != nil {
+		return fmt.Errorf("comparing the objects with the database: %w", err)
+	}
+	s.Look.Took += time.Since(began)
+	if how := s.Look.SetBack(); how != "" {
+		now, err := s.Meta.Past(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.Meta.RecordSetback(ctx, now.Generation, fmt.Sprintf("%s: %s", node, how)); err != nil {
+			return err
+		}
+	}
+	return recordWhole(dir)
+}
+
+// recordWhole records that the database is whole. On a full disk the next start checks it again,
+// because nothing could be deleted if this one failed.
+func recordWhole(dir *datadir.Dir) error {
+	err := dir.RecordWhole()
+	if vfs.IsFull(err) {
+		return nil
+	}
+	return err
+}
+
+// quickWait is how long a start waits for the quick check of the database.
+const quickWait = 5 * time.Second
+
+// startQuickCheck begins the quick check of the database, and waits for its end for wait at most.
+// From then on it rests after each step for as long as the step took. found is called with the
+// result if the check has found damage or could not be made. The function that startQuickCheck
+// returns interrupts the check and waits for its end.
+func startQuickCheck(wait time.Duration, check func(ctx context.Context, rest func(time.Duration)) error, found func(error)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	waited := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := check(ctx, func(took time.Duration) {
+			select {
+			case <-waited:
+				pause(ctx, took)
+			default:
+			}
+		})
+		if err != nil && ctx.Err() == nil {
+			found(err)
+		}
+	}()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+	}
+	close(waited)
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

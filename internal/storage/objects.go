@@ -1,0 +1,199 @@
+package storage
+
+import (
+	"context"
+	"time"
+
+	"sluice/bytestore"
+	"sluice/database/sqlstore"
+	"sluice/metastore"
+)
+
+// Object is an object that metadata refer to.
+type Object = sqlstore.Object
+
+// ObjectIterator iterates over the objects that metadata refer to, ordered by name.
+type ObjectIterator struct {
+	SQL  *sqlstore.Store
+	Live bool // it skips garbage
+
+	Current Object // after Next
+	Done    bool   // there is no current object
+
+	page []Object
+}
+
+// Next goes to the next object, which at first is the first one.
+func (i *ObjectIterator) Next(ctx context.Context) error {
+	for {
+		if err := i.step(ctx); err != nil || i.Done || !i.Live || !i.Current.Garbage {
+			return err
+		}
+	}
+}
+
+func (i *ObjectIterator) step(ctx context.Context) error {
+	if len(i.page) == 0 {
+		const pageSize = 1000
+		var err error
+		if i.page, err = i.SQL.Objects(ctx, i.Current.Object, pageSize); err != nil {
+			return err
+		}
+		if len(i.page) == 0 {
+			i.Done = true
+			return nil
+		}
+	}
+	i.Current, i.page = i.page[0], i.page[1:]
+	return nil
+}
+
+// comparison has the functions that compare calls. An error of one of them ends it.
+type comparison struct {
+	known   func(Object) error                      // for each object that metadata refer to
+	missing func(Object)                            // that is missing or has another size
+	unknown func(bytestore.Object, time.Time) error // for each object that they do not refer to, with its age
+}
+
+// compare merges the sorted lists of the objects that the metadata refer to, without garbage, and of
+// those that exist.
+func (s *Stores) compare(ctx context.Context, c comparison) error {
+	rows := ObjectIterator{SQL: s.sql}
+	if err := rows.Next(ctx); err != nil {
+		return err
+	}
+	pass := func(exists bool) error {
+		if !rows.Current.Garbage {
+			if err := c.known(rows.Current); err != nil {
+				return err
+			}
+			if !exists {
+				c.missing(rows.Current)
+			}
+		}
+		return rows.Next(ctx)
+	}
+	before := func(name bytestore.Name) error { // an empty name is after all others
+		for !rows.Done && (name == "" || rows.Current.Object < string(name)) {
+			if err := pass(false); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err := s.Bytes.List(ctx, "", func(o bytestore.Object) error {
+		if err := before(o.Name); err != nil {
+			return err
+		}
+		if !rows.Done && rows.Current.Object == string(o.Name) {
+			return pass(o.Size == rows.Current.Size)
+		}
+		if made, ok := o.Name.Created(); ok {
+			return c.unknown(o, made)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return before("")
+}
+
+// Differences are how an instance's objects differ from what its metadata refer to.
+type Differences struct {
+	Objects int64 // that the metadata refer to, without garbage
+
+	// Missing are the objects that do not exist or have another size, and MissingBytes what they
+	// should have.
+	Missing, MissingBytes int64
+	// Blobs are some of the blobs that need them, and DamagedBlobs is how many there are, or a
+	// smaller number if More is set.
+	Blobs        []Named
+	DamagedBlobs int64
+	More         bool
+
+	// Unknown are the objects that nothing refers to. Their names say when they were made.
+	Unknown, UnknownBytes int64
+	First, Last           time.Time
+}
+
+// Named names a blob.
+type Named struct{ Account, Name string }
+
+// maxContents bounds the contents of which Compare remembers that objects of them are missing.
+const maxContents = 100_000
+
+// Compare compares the objects that exist with those that metadata refer to, and names at most names
+// of the blobs that lack objects. It calls step after every 1,000 of the metadata's objects; an
+// error of step ends it. Objects that are stored or freed meanwhile may be among the differences.
+func (s *Stores) Compare(ctx context.Context, names int, step func(objects int64) error) (found Differences, err error) {
+	lacking := map[metastore.ContentID]bool{}
+	err = s.compare(ctx, comparison{
+		known: func(Object) error {
+			if found.Objects++; found.Objects%1000 == 0 {
+				return step(found.Objects)
+			}
+			return nil
+		},
+		missing: func(o Object) {
+			found.Missing++
+			found.MissingBytes += o.Size
+			if len(lacking) == maxContents && !lacking[o.Content] {
+				found.More = true
+				return
+			}
+			lacking[o.Content] = true
+		},
+		unknown: func(o bytestore.Object, made time.Time) error {
+			if found.Unknown == 0 || made.Before(found.First) {
+				found.First = made
+			}
+			if made.After(found.Last) {
+				found.Last = made
+			}
+			found.Unknown++
+			found.UnknownBytes += o.Size
+			return nil
+		},
+	})
+	if err != nil || len(lacking) == 0 {
+		return found, err
+	}
+	return found, s.eachBlob(ctx, func(b metastore.Blob) {
+		if !lacking[b.Content] {
+			return
+		}
+		if found.DamagedBlobs++; len(found.Blobs) < names {
+			found.Blobs = append(found.Blobs, Named{b.Account, b.Name})
+		}
+	})
+}
+
+// eachBlob calls fn with each blob that has not expired.
+func (s *Stores) eachBlob(ctx context.Context, fn func(metastore.Blob)) error {
+	const page = 1000
+	for after := ""; ; {
+		accounts, err := s.Meta.ListAccounts(ctx, after, page)
+		if err != nil {
+			return err
+		}
+		for _, a := range accounts {
+			for q := (metastore.ListQuery{Account: a.Account, Limit: page}); ; {
+				list, err := s.Meta.ListBlobs(ctx, q)
+				if err != nil {
+					return err
+				}
+				for _, b := range list.Blobs {
+					fn(b)
+				}
+				if q.After = list.Next; q.After == "" {
+					break
+				}
+			}
+			after = a.Account
+		}
+		if len(accounts) < page {
+			return nil
+		}
+	}
+}
