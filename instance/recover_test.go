@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,4 +118,44 @@ func TestObjectsAreKeptAfterARecovery(t *testing.T) {
 	run(t, data, func(s *storage.Stores, _ *blob.Service) {
 		testenv.Equal(t, s.Past.KeptBefore().IsZero(), true, "nothing is kept after a release")
 	})
+}
+
+// TestRecoverACopy recovers a copy that lacks an object: it says so without a start, and the next
+// start finds nothing to check. A whole copy needs no recovery.
+func TestRecoverACopy(t *testing.T) {
+	original := filepath.Join(testenv.MemoryDir(t), "data")
+	var object bytestore.Name
+	run(t, original, func(s *storage.Stores, blobs *blob.Service) {
+		put(t, blobs, "kept")
+		put(t, blobs, "lost")
+		_, extents, err := s.Meta.OpenBlob(t.Context(), "a", "lost")
+		testenv.OK(t, err)
+		object = bytestore.Name(extents[0].Object)
+	})
+	data := filepath.Join(testenv.MemoryDir(t), "copy")
+	testenv.OK(t, os.CopyFS(data, os.DirFS(original)))
+	var found Setback
+	confirm := func(f Setback) error { found = f; return nil }
+	_, _, err := Recover(t.Context(), Location{Data: data}, RecoverOptions{Confirm: confirm})
+	testenv.Is(t, err, ErrNotSetBack, "the recovery of a whole copy")
+	e := testenv.Must(storage.OpenEndpoint(t.Context(), storage.Location{Data: data}, true, nil))(t)
+	testenv.OK(t, errors.Join(e.Bytes.Delete(t.Context(), object), e.Close()))
+	_, generation, err := Recover(t.Context(), Location{Data: data}, RecoverOptions{Confirm: confirm})
+	testenv.OK(t, err)
+	if generation != 2 || !strings.Contains(found.Seen, "1 of 2 objects are missing") || !slices.Equal(found.Blobs, []Named{{Account: "a", Name: "lost"}}) {
+		t.Errorf("generation %d, and it was %+v", generation, found)
+	}
+	run(t, data, func(s *storage.Stores, blobs *blob.Service) {
+		testenv.Equal(t, s.Look.Why, "", "why it is checked after a recovery")
+		testenv.OK(t, s.Past.Err())
+		put(t, blobs, "lost")
+	})
+}
+
+// TestCloneIsRecorded checks that a start on a clone checks nothing: the clone's database was made in
+// its folder.
+func TestCloneIsRecorded(t *testing.T) {
+	data := filepath.Join(testenv.MemoryDir(t), "clone")
+	testenv.Must(Clone(t.Context(), Location{Data: newSource(t)}, Location{Data: data}, CloneOptions{}))(t)
+	run(t, data, func(s *storage.Stores, _ *blob.Service) { testenv.Equal(t, s.Look.Why, "", "why a clone is checked") })
 }

@@ -103,9 +103,9 @@ func (s *Store) KeepTime(ctx context.Context) error { return s.db.KeepTime(ctx) 
 
 // OpenSQLite opens the database at path, and changes its schema as opt.Schema says. It creates the
 // database if there is none, unless that is Keep; the folder must exist. It returns
-// database.ErrNewer if a newer program version wrote the database, and database.ErrNoSpace if the
-// disk has no space for what opening writes, such as the log's index. A database that it refuses is
-// not changed.
+// database.ErrNewer if a newer program version wrote the database, ErrCorrupt if it is too damaged
+// to be opened, and database.ErrNoSpace if the disk has no space for what opening writes, such as
+// the log's index. A database that it refuses is not changed.
 //
 // Every commit is synced to disk before it is acknowledged (journal_mode=WAL, synchronous=FULL).
 // Both settings are read back; the store does not open without them. Writes return

@@ -113,7 +113,7 @@ func TestClear(t *testing.T) {
 		for _, part := range []string{Bytes, Staging} {
 			testenv.OK(t, os.MkdirAll(filepath.Join(path, part, "below"), 0o700))
 		}
-		for _, part := range []string{Database, Database + "-wal", Database + "-shm", Returns, ballastFile, filepath.Join(Bytes, "below", "object")} {
+		for _, part := range []string{Database, Database + "-wal", Database + "-shm", Returns, recordFile, recordNew, ballastFile, filepath.Join(Bytes, "below", "object")} {
 			testenv.OK(t, os.WriteFile(filepath.Join(path, part), []byte("x"), 0o600))
 		}
 	}

@@ -147,6 +147,9 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 		// The disk is full. Deletes can free space only if the database opens.
 		err = s.openMeta(ctx, l, dir, options)
 	}
+	if inFolder && errors.Is(err, sqlstore.ErrCorrupt) {
+		err = errors.Join(err, dir.RecordDamaged())
+	}
 	if err != nil {
 		return nil, err
 	}

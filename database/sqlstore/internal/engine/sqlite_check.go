@@ -5,7 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"slices"
+	"io"
 	"strings"
 	"time"
 )
@@ -13,6 +13,9 @@ import (
 const (
 	// maxFindings is how many findings CheckSQLite returns at most.
 	maxFindings = 100
+	// quickFindings is how many a quick check looks for in a table. One is enough to refuse writes,
+	// and to look for more cannot be interrupted.
+	quickFindings = 1
 	// checkedWhole is what SQLite's checks return if they find nothing.
 	checkedWhole = "ok"
 	// checkCacheKiB is the page cache of a connection that checks. It reads by the map instead.
@@ -32,7 +35,7 @@ func CheckSQLite(ctx context.Context, path string, step func(done, total int) er
 	if err := step(0, 1); err != nil {
 		return nil, err
 	}
-	found, err = damage(c.check(ctx, "quick_check", ""))
+	found, err = c.check(ctx, "quick_check", "", maxFindings)
 	if err != nil || len(found) > 0 { // in damaged pages the rest would find the same again
 		return found, err
 	}
@@ -44,12 +47,9 @@ func CheckSQLite(ctx context.Context, path string, step func(done, total int) er
 		if err := step(1+i, 1+len(tables)); err != nil {
 			return nil, err
 		}
-		more, err := damage(c.check(ctx, "integrity_check", table))
-		if err != nil {
-			return nil, err
-		}
-		if found = append(found, more...); len(found) >= maxFindings {
-			return found[:maxFindings], nil
+		more, err := c.check(ctx, "integrity_check", table, maxFindings-len(found))
+		if found = append(found, more...); err != nil || len(found) == maxFindings {
+			return found, err
 		}
 	}
 	return found, nil
@@ -65,11 +65,11 @@ func (e *sqliteEngine) quickCheck(ctx context.Context, rest func(took time.Durat
 	defer func() { err = errors.Join(err, c.close()) }()
 	tables, err := c.tables()
 	if err != nil {
-		return e.damaged(nil, err)
+		return e.damaged(damage(nil, err))
 	}
 	for _, table := range tables {
 		began := time.Now()
-		if err := e.damaged(c.check(ctx, "quick_check", table)); err != nil {
+		if err := e.damaged(c.check(ctx, "quick_check", table, quickFindings)); err != nil {
 			return err
 		}
 		rest(time.Since(began))
@@ -79,19 +79,11 @@ func (e *sqliteEngine) quickCheck(ctx context.Context, rest func(took time.Durat
 
 // damaged makes the store refuse writes if a check has found something, and returns why.
 func (e *sqliteEngine) damaged(found []string, err error) error {
-	if found, err = damage(found, err); err != nil || len(found) == 0 {
+	if err != nil || len(found) == 0 {
 		return err
 	}
 	e.health.observe(classCorrupt, errors.New(strings.Join(found, "; ")))
 	return e.health.err()
-}
-
-// damage returns an error that says that the database is damaged as a finding.
-func damage(found []string, err error) ([]string, error) {
-	if err != nil && classifySQLite(err) == classCorrupt {
-		return []string{err.Error()}, nil
-	}
-	return found, err
 }
 
 // openChecking opens a connection for checks. It has no part in the pool for reads.
@@ -103,38 +95,57 @@ func openChecking(path string) (*sqliteConn, error) {
 // checked.
 func (c *sqliteConn) tables() ([]string, error) {
 	list := []string{"sqlite_schema"}
-	text, err := c.text(context.Background(), `SELECT COALESCE(group_concat(name, char(10)), '') FROM sqlite_schema WHERE type = 'table'`)
-	return append(list, slices.Sorted(strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' }))...), err
+	var name string
+	err := (&Tx{conn: c}).Each(`SELECT CAST(name AS BLOB) FROM sqlite_schema WHERE type = 'table' ORDER BY name`, nil, Args{&name}, func() error {
+		list = append(list, name)
+		return nil
+	})
+	return list, err
 }
 
-// check runs one of SQLite's checks, on a table or on all, and returns what it finds.
-func (c *sqliteConn) check(ctx context.Context, pragma, table string) ([]string, error) {
-	call := "pragma_" + pragma
+// check runs one of SQLite's checks, on a table or on all, and returns up to limit lines that say
+// what it finds. It returns ctx's error soon after ctx has ended, unless something was found.
+func (c *sqliteConn) check(ctx context.Context, pragma, table string, limit int) (found []string, err error) {
 	if table != "" {
-		call += "('" + table + "')" // a name of our schema, which has no quotes
+		pragma += "('" + table + "')" // a name of our schema, which has no quotes
 	}
-	text, err := c.text(ctx, "SELECT group_concat("+pragma+", char(10)) FROM "+call)
-	if err != nil || text == checkedWhole {
-		return nil, err
+	s, err := c.driver.Prepare("PRAGMA " + pragma)
+	if err != nil {
+		return damage(nil, err)
 	}
-	return strings.Split(text, "\n"), nil
+	found, err = c.findings(ctx, s, limit)
+	if closed := s.Close(); err == nil { // otherwise it returns the same error again
+		err = closed
+	}
+	found, err = damage(found, err)
+	return found[:min(len(found), limit)], err
 }
 
-// text returns the text that a query returns in its only row, and ctx's error soon after ctx has
-// ended. SQLite computes all of it before it returns the row, and a row is what the driver can wait
-// for with a context.
-func (c *sqliteConn) text(ctx context.Context, query string) (_ string, err error) {
-	s, err := c.driver.Prepare(query)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
+// findings returns the first lines that a check returns, without the one for a whole database.
+func (c *sqliteConn) findings(ctx context.Context, s driver.Stmt, limit int) (found []string, err error) {
+	// The driver waits for the first row with the context. A database that is whole has only one.
 	rows, err := s.(driver.StmtQueryContext).QueryContext(ctx, nil)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	row := []driver.Value{nil}
-	err = rows.Next(row)
-	text, _ := row[0].(string)
-	return text, errors.Join(err, rows.Close())
+	for len(found) < limit && err == nil {
+		if err = rows.Next(row); err == nil && row[0] != checkedWhole {
+			text, _ := row[0].(string)
+			found = append(found, strings.Split(text, "\n")...)
+		}
+	}
+	closed := rows.Close()
+	if err == nil || err == io.EOF { //nolint:errorlint // drivers return io.EOF itself
+		err = closed
+	}
+	return found, err
+}
+
+// damage adds an error that says that the database is damaged to what was found.
+func damage(found []string, err error) ([]string, error) {
+	if err != nil && classifySQLite(err) == classCorrupt {
+		return append(found, err.Error()), nil
+	}
+	return found, err
 }

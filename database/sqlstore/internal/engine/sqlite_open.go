@@ -39,8 +39,11 @@ func OpenSQLite(path string, opt Options) (*DB, error) {
 		db, err = newDB(context.Background(), eng, opt.Now)
 	}
 	if err != nil {
-		if classifySQLite(err) == classFull && !errors.Is(err, database.ErrNoSpace) {
+		switch class := classifySQLite(err); {
+		case class == classFull && !errors.Is(err, database.ErrNoSpace):
 			err = fmt.Errorf("%w: %w", database.ErrNoSpace, err)
+		case class == classCorrupt:
+			err = fmt.Errorf("%w: %w", ErrCorrupt, err)
 		}
 		return nil, fmt.Errorf("sqlstore: open %s: %w", path, err)
 	}
