@@ -115,7 +115,7 @@ func examine(ctx context.Context, e *storage.Endpoint) (found Setback, err error
 	if found.Holds, err = blob.Holds(ctx, e.SQL, e.Bytes); err != nil {
 		return found, err
 	}
-	if found.Differences, err = e.Compare(ctx, maxNamed, func(int64) error { return nil }); err != nil {
+	if found.Differences, err = e.Compare(ctx, maxNamed); err != nil {
 		return found, err
 	}
 	if e.Look.Why != "" && found.Seen == "" { // no server has started on it, which would have seen it

@@ -152,8 +152,8 @@ func TestRecoverACopy(t *testing.T) {
 	})
 }
 
-// TestCloneIsRecorded checks that a start on a clone checks nothing: the clone's database was made in
-// its folder.
+// TestCloneIsRecorded checks that a start on a clone checks nothing: the clone's database was made
+// in its folder.
 func TestCloneIsRecorded(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "clone")
 	testenv.Must(Clone(t.Context(), Location{Data: newSource(t)}, Location{Data: data}, CloneOptions{}))(t)

@@ -77,10 +77,10 @@ func CheckSQLite(ctx context.Context, path string, step func(done, total int) er
 	return engine.CheckSQLite(ctx, path, step)
 }
 
-// QuickCheck reads all pages of an SQLite database, a table at a time, beside its other users. After
-// each table it calls rest with the time that this took; the log is held only in between. If it
-// finds damage, it makes the store refuse writes, and returns an ErrCorrupt. Any other error, such
-// as ctx's soon after ctx has ended, says that the check is incomplete. On PostgreSQL it does
+// QuickCheck reads all pages in an SQLite database, a table at a time, beside its other users.
+// After each table it calls rest with the time that this took; the log is held only in between. If
+// it finds damage, it makes the store refuse writes, and returns an ErrCorrupt. Any other error,
+// such as ctx's soon after ctx has ended, says that the check is incomplete. On PostgreSQL it does
 // nothing. It must have returned before Close is called.
 func (s *Store) QuickCheck(ctx context.Context, rest func(took time.Duration)) error {
 	return s.db.QuickCheck(ctx, rest)

@@ -21,8 +21,8 @@ const (
 	isWhole   = "the database is whole and has all of its objects"
 )
 
-// copied stores three blobs, and returns a server that is stopped on a copy of their folder, and the
-// blobs' targets and content.
+// copied stores three blobs, and returns a server that is stopped on a copy of their folder, and
+// the blobs' targets and content.
 func copied(t *testing.T) (s *e2e.Server, targets []string, data []byte) {
 	t.Helper()
 	s = e2e.Start(t, e2e.Options{Dirty: true}) // it logs what it finds as errors
@@ -59,7 +59,7 @@ func overwrite(t *testing.T, data, table string) {
 	testenv.OK(t, errors.Join(err, f.Close()))
 }
 
-// TestCopiedFolder starts a server on a copy of a folder: it checks the copy once, and is ready.
+// TestCopiedFolder starts a server on a copied folder: it checks the copy once, and is ready.
 func TestCopiedFolder(t *testing.T) {
 	t.Parallel()
 	s, targets, data := copied(t)
@@ -73,9 +73,9 @@ func TestCopiedFolder(t *testing.T) {
 	}
 }
 
-// TestCopiedFolderWithoutObjects starts a server on a copy of a folder in which an object is missing
-// and one is cut: it names the blobs, serves the others, and refuses everything else until sluice
-// recover.
+// TestCopiedFolderWithoutObjects starts a server on a copied folder in which an object is
+// missing and one is cut: it names the blobs, serves the others, and refuses everything else until
+// sluice recover.
 func TestCopiedFolderWithoutObjects(t *testing.T) {
 	t.Parallel()
 	s, targets, data := copied(t)
@@ -117,8 +117,9 @@ func refuses(t *testing.T, command []string, data string, wants ...string) {
 	}
 }
 
-// TestCopiedFolderWithDamagedPages starts a server on a copy of a folder with a damaged page: it does
-// not start, and neither does a recovery. Once the database is replaced, only a recovery leads on.
+// TestCopiedFolderWithDamagedPages starts a server on a copied folder with a damaged page: it
+// does not start, and neither does a recovery. Once the database is replaced, only a recovery leads
+// on.
 func TestCopiedFolderWithDamagedPages(t *testing.T) {
 	t.Parallel()
 	s, targets, data := copied(t)
@@ -143,7 +144,7 @@ func TestCopiedFolderWithDamagedPages(t *testing.T) {
 	s.Must(204, "PUT", targets[0], data)
 }
 
-// TestDamagedPagesAreFoundAtAStart damages a page of a stopped server's database: the next start is
+// TestDamagedPagesAreFoundAtAStart damages a page in a stopped server's database: the next start is
 // not ready and says why, and the one after it names what is damaged and ends.
 func TestDamagedPagesAreFoundAtAStart(t *testing.T) {
 	t.Parallel()

@@ -15,8 +15,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestCheckIsKilled kills a server on a copy of a folder after it has checked the copy and before it
-// has recorded that. Until then it lives and is not ready; the record is as before, and the next
+// TestCheckIsKilled kills a server on a copied folder after it has checked the copy and before
+// it has recorded that. Until then it lives and is not ready; the record is as before, and the next
 // start checks again.
 func TestCheckIsKilled(t *testing.T) {
 	t.Parallel()

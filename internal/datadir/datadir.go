@@ -19,6 +19,9 @@ const (
 	Staging  = "staging" // extents being uploaded to an object store
 	Returns  = "returns" // charges for responses that were cut off, to be refunded
 
+	recordFile = Database + "-record" // which file is the database; see Trust
+	recordNew  = recordFile + ".new"  // is renamed to recordFile
+
 	lockFile    = "lock"    // locked while a process uses the folder
 	ballastFile = "ballast" // see Ballast
 
@@ -94,6 +97,19 @@ func (d *Dir) announceReset() error {
 		return err
 	}
 	return d.Sync()
+}
+
+// writeFile creates a file, or replaces its content, and syncs it.
+func writeFile(name, text string) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 // Interrupted reports whether Clear was interrupted in the folder at path, so that Open will
@@ -178,7 +194,8 @@ func prepare(path string) error {
 		switch e.Name() {
 		case Database:
 			return nil
-		case lockFile, recordFile, recordNew, Bytes, ballastFile, Staging, Returns, "lost+found": // a first start that was interrupted
+		case lockFile, recordFile, recordNew, ballastFile, Bytes, Staging, Returns, "lost+found":
+			// a first start that was interrupted
 		default:
 			foreign = e.Name()
 		}

@@ -10,12 +10,9 @@ import (
 	"sluice/internal/vfs"
 )
 
-// recordFile says which file was found whole as the database: a word and the file's vfs.Identity.
-// It is not copied with its meaning, because a copy of the database is another file.
+// What recordFile says: one of these words, and the vfs.Identity of the database's file. A copy of
+// the folder has the same record and another file.
 const (
-	recordFile = Database + "-record"
-	recordNew  = recordFile + ".new" // is renamed to recordFile
-
 	recordedWhole   = "whole"
 	recordedDamaged = "damaged"
 )
@@ -24,13 +21,13 @@ const (
 type Trust int
 
 const (
-	// Unknown: it is not known whether the file is whole. None is recorded in this folder, as in one
-	// of an earlier version, or another one is, because the folder or the file was copied, restored
-	// or moved to another file system.
+	// Unknown means that the file may be damaged. None is recorded in this folder, as in a folder
+	// from an earlier version, or another file is, because this one was copied, restored or moved
+	// to another file system.
 	Unknown Trust = iota
-	// Whole: the file was whole when RecordWhole was called, or it was created here.
+	// Whole means that RecordWhole was called for the file.
 	Whole
-	// Damaged: RecordDamaged was called, for this file or for one that it has replaced.
+	// Damaged means that RecordDamaged was called, for this file or for one that it has replaced.
 	Damaged
 )
 
@@ -75,17 +72,4 @@ func (d *Dir) record(word string) error {
 		return fmt.Errorf("cannot record which file is the database: %w", err)
 	}
 	return d.Sync()
-}
-
-// writeFile creates a file, or replaces its content, and syncs it.
-func writeFile(name, text string) error {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
 }

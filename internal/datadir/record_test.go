@@ -8,7 +8,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// trusts checks what is known of a folder's database.
+// trusts checks what is known about a folder's database.
 func trusts(t *testing.T, d *Dir, want Trust, what string) {
 	t.Helper()
 	testenv.Equal(t, testenv.Must(d.Trust())(t), want, "%s", what)

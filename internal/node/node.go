@@ -147,6 +147,23 @@ func (n *Node) openStores(ctx context.Context) (err error) {
 	return nil
 }
 
+// looked logs what a check has found, if there was one.
+func (n *Node) looked(l storage.Look) {
+	took := slog.Float64("took_seconds", l.Took.Round(time.Millisecond).Seconds())
+	switch how := l.SetBack(); {
+	case l.Why == "":
+	case how != "":
+		n.log.Error("blobs can be read, and everything else is refused: run sluice recover", "reason", how, took)
+	default:
+		n.log.Info("the database is whole and has all of its objects, which is recorded", "objects", l.Found.Objects, took)
+	}
+}
+
+// databaseDamaged logs that the quick check has found damage, or could not be made.
+func (n *Node) databaseDamaged(err error) {
+	n.log.Error("the quick check of the database has found damage, or could not be made: see the runbook", "error", err)
+}
+
 // done returns what this node has acknowledged.
 func (n *Node) done() past.Done {
 	if n.api == nil { // it is starting

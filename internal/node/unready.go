@@ -11,12 +11,12 @@ import (
 	"sluice/internal/storage"
 )
 
-// lookLineEvery is the time between two lines about how far a check of the database is.
+// lookLineEvery is the time between two lines about how far a check is.
 const lookLineEvery = 10 * time.Second
 
 // unready answers clients and load balancers that this node is not ready, while it waits for older
-// nodes to end before it can open its stores, and while it checks a database that is not recorded as
-// whole.
+// nodes to end before it can open its stores, and while it checks a database that is not recorded
+// as whole.
 type unready struct {
 	config *Config
 	cert   *certificate // nil without TLS
@@ -37,7 +37,7 @@ func (u *unready) wait(ctx context.Context, reason error) error {
 	return u.answer(ctx)
 }
 
-// look begins to answer, unless it has begun, and logs how far a check of the database is: when it
+// look begins to answer, unless it has begun, and logs how far a check is: when it
 // begins, and every 10 seconds.
 func (u *unready) look(ctx context.Context, now storage.Steps) error {
 	u.doing.Store(new(now.String()))
@@ -82,21 +82,4 @@ func (u *unready) stop() error {
 		u.log.Info("the older nodes have ended")
 	}
 	return u.server.Close()
-}
-
-// looked logs what a check of the database has found, if there was one.
-func (n *Node) looked(l storage.Look) {
-	took := slog.Float64("took_seconds", l.Took.Round(time.Millisecond).Seconds())
-	switch how := l.SetBack(); {
-	case l.Why == "":
-	case how != "":
-		n.log.Error("blobs can be read, and everything else is refused: run sluice recover", "reason", how, took)
-	default:
-		n.log.Info("the database is whole and has all of its objects, which is recorded", "objects", l.Found.Objects, took)
-	}
-}
-
-// databaseDamaged logs that the quick check has found damage, or could not be made.
-func (n *Node) databaseDamaged(err error) {
-	n.log.Error("the quick check of the database has found damage, or could not be made: see the runbook", "error", err)
 }

@@ -88,7 +88,7 @@ type Options struct {
 	Node string
 	Done func() past.Done
 
-	// Looking is called during the check of a database that is not recorded as whole, first when it
+	// Looking is called while a database is checked that is not recorded as whole, first when it
 	// begins and then after each step. If it returns an error, Open fails. nil: nothing is called.
 	Looking func(Steps) error
 	// Damaged is called if the quick check has found that the database is damaged, from when on it

@@ -7,21 +7,23 @@ import (
 	"strings"
 	"time"
 
+	"sluice/bytestore"
 	"sluice/database/sqlstore"
 	"sluice/internal/datadir"
 	"sluice/internal/units"
 	"sluice/internal/vfs"
 )
 
-// ErrDamaged is returned by Open and OpenEndpoint if SQLite's pages are damaged. The database is not
-// changed.
-var ErrDamaged = errors.New("the database is damaged: restore a backup of the data folder, or replace meta.db by what sqlite3 .recover makes of it and then run sluice recover; see the runbook")
+// ErrDamaged is returned by Open and OpenEndpoint if pages are damaged. The database
+// is not changed.
+var ErrDamaged = errors.New("the database is damaged: restore a backup of the data folder, " +
+	"or replace meta.db by what sqlite3 .recover makes of it and then run sluice recover; see the runbook")
 
 // maxPrinted is how many findings, or blobs, are named in an error or in the log.
 const maxPrinted = 10
 
-// Look is the check of a database's file, and of the objects that it refers to, which precedes its
-// use if the file is not recorded as whole. It is zero if there was none.
+// Look is what was found before a database was used, because its file is not recorded as whole. It
+// is zero if nothing was checked.
 type Look struct {
 	Why   string // the check was made, in a clause
 	Found Differences
@@ -87,52 +89,53 @@ func why(known datadir.Trust) string {
 	}
 }
 
-// lookAtPages checks the pages of the database in a folder, unless the file is recorded as whole. It
-// returns an ErrDamaged with what it finds.
-func (s *Stores) lookAtPages(ctx context.Context, dir *datadir.Dir, report func(Steps) error) error {
+// lookAtPages checks the pages in a folder's database, unless the file is recorded as whole.
+// It returns an ErrDamaged with what it finds.
+func lookAtPages(ctx context.Context, dir *datadir.Dir, report func(Steps) error) (Look, error) {
 	known, err := dir.Trust()
 	if err != nil || known == datadir.Whole {
-		return err
+		return Look{}, err
 	}
 	began := time.Now()
-	s.Look = Look{Why: why(known), damaged: known == datadir.Damaged}
+	l := Look{Why: why(known), damaged: known == datadir.Damaged}
 	found, err := sqlstore.CheckSQLite(ctx, dir.Path(datadir.Database), func(done, total int) error {
-		return report(Steps{s.Look.Why, "pages", int64(done), int64(total)})
+		return report(Steps{l.Why, "pages", int64(done), int64(total)})
 	})
 	if err != nil {
-		return fmt.Errorf("checking the database in %s: %w", dir.Path(""), err)
+		return l, fmt.Errorf("checking the database in %s: %w", dir.Path(""), err)
 	}
 	if len(found) > 0 {
-		err := fmt.Errorf("%w; in %s were found: %d, such as %s", ErrDamaged, dir.Path(""), len(found), strings.Join(found[:min(len(found), maxPrinted)], "; "))
-		return errors.Join(err, dir.RecordDamaged())
+		some := strings.Join(found[:min(len(found), maxPrinted)], "; ")
+		err := fmt.Errorf("%w; in %s were found: %d, such as %s", ErrDamaged, dir.Path(""), len(found), some)
+		return l, errors.Join(err, dir.RecordDamaged())
 	}
-	s.Look.Took = time.Since(began)
-	return nil
+	l.Took = time.Since(began)
+	return l, nil
 }
 
-// lookAtObjects compares the objects with what the database refers to, after lookAtPages has checked
-// it. What is missing is recorded in the database as a setback, and only then is the file recorded
-// as whole: from then on the database itself says what is wrong. node names this node.
-func (s *Stores) lookAtObjects(ctx context.Context, dir *datadir.Dir, node string, report func(Steps) error) (err error) {
+// lookAtObjects compares the objects with what the database refers to, after lookAtPages has
+// checked it. What is missing is recorded in the database as a setback, which node has seen, and
+// only then is the file recorded as whole: from then on the database itself says what is wrong.
+func (l *Look) lookAtObjects(ctx context.Context, dir *datadir.Dir, sql *sqlstore.Store, bytes bytestore.Store, node string, report func(Steps) error) error {
 	began := time.Now()
-	total, _, err := s.sql.CountObjects(ctx)
+	total, _, err := sql.CountObjects(ctx)
 	if err != nil {
 		return err
 	}
-	step := func(done int64) error { return report(Steps{s.Look.Why, "objects", done, total}) }
+	step := func(done int64) error { return report(Steps{l.Why, "objects", done, total}) }
 	if err := step(0); err != nil {
 		return err
 	}
-	if s.Look.Found, err = s.Compare(ctx, maxPrinted, step); err != nil {
+	if l.Found, err = compare(ctx, sql, bytes, maxPrinted, step); err != nil {
 		return fmt.Errorf("comparing the objects with the database: %w", err)
 	}
-	s.Look.Took += time.Since(began)
-	if how := s.Look.SetBack(); how != "" {
-		now, err := s.Meta.Past(ctx)
+	l.Took += time.Since(began)
+	if how := l.SetBack(); how != "" {
+		now, err := sql.Past(ctx)
 		if err != nil {
 			return err
 		}
-		if err := s.Meta.RecordSetback(ctx, now.Generation, fmt.Sprintf("%s: %s", node, how)); err != nil {
+		if err := sql.RecordSetback(ctx, now.Generation, fmt.Sprintf("%s: %s", node, how)); err != nil {
 			return err
 		}
 	}
@@ -149,10 +152,10 @@ func recordWhole(dir *datadir.Dir) error {
 	return err
 }
 
-// quickWait is how long a start waits for the quick check of the database.
+// quickWait is how long a start waits for the quick check.
 const quickWait = 5 * time.Second
 
-// startQuickCheck begins the quick check of the database, and waits for its end for wait at most.
+// startQuickCheck begins the quick check, and waits for its end for wait at most.
 // From then on it rests after each step for as long as the step took. found is called with the
 // result if the check has found damage or could not be made. The function that startQuickCheck
 // returns interrupts the check and waits for its end.

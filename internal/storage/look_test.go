@@ -39,7 +39,7 @@ func newFolder(t *testing.T) string {
 	return data
 }
 
-// copyOf returns a copy of a folder.
+// copyOf copies a folder and returns the copy.
 func copyOf(t *testing.T, data string) string {
 	t.Helper()
 	copied := filepath.Join(testenv.MemoryDir(t), "copy")
@@ -48,7 +48,7 @@ func copyOf(t *testing.T, data string) string {
 }
 
 // open opens a folder as a node does, until the test ends or the stores are closed, and returns the
-// steps of the check.
+// steps of its check.
 func open(t *testing.T, data string) (s *Stores, steps []Steps) {
 	t.Helper()
 	s = testenv.Must(Open(t.Context(), Location{Data: data}, Options{Looking: func(now Steps) error {
@@ -86,8 +86,8 @@ func objectOf(t *testing.T, s *Stores, data, name string) string {
 	return found[0]
 }
 
-// TestCopyIsCheckedOnce opens a copy of a folder, and one that has no record as those of an earlier
-// version: all is checked at first, and not again.
+// TestCopyIsCheckedOnce opens a copied folder, and one that has no record like those from an
+// earlier version: all is checked at first, and not again.
 func TestCopyIsCheckedOnce(t *testing.T) {
 	data := newFolder(t)
 	s, steps := open(t, data)
@@ -111,7 +111,7 @@ func TestCopyIsCheckedOnce(t *testing.T) {
 	}
 }
 
-// TestLookIsInterrupted ends an opening before each step of the check: the next one checks again.
+// TestLookIsInterrupted ends an opening before each step: the next one checks again.
 func TestLookIsInterrupted(t *testing.T) {
 	data := copyOf(t, newFolder(t))
 	end := errors.New("end")
@@ -134,8 +134,8 @@ func TestLookIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestCopyWithoutObjects opens a copy in which an object is missing and one is cut: this is told, the
-// instance counts as set back, and the next opening knows it without a check.
+// TestCopyWithoutObjects opens a copy in which an object is missing and one is cut: this is told,
+// the instance counts as set back, and the next opening knows it without a check.
 func TestCopyWithoutObjects(t *testing.T) {
 	original := newFolder(t)
 	s, _ := open(t, original)
@@ -198,8 +198,8 @@ func TestQuickCheckAtAStart(t *testing.T) {
 	testenv.Is(t, err, ErrDamaged, "the next opening")
 }
 
-// TestDamageBeforeTheQuickCheck damages all pages in the file that is recorded, so that it cannot be
-// opened: this is remembered like what the quick check finds.
+// TestDamageBeforeTheQuickCheck damages all pages in the file that is recorded, so that it cannot
+// be opened: this is remembered like what the quick check finds.
 func TestDamageBeforeTheQuickCheck(t *testing.T) {
 	data := newFolder(t)
 	testenv.OK(t, os.WriteFile(filepath.Join(data, datadir.Database), bytes.Repeat([]byte{0xa5}, 100_000), 0o600))
@@ -251,7 +251,7 @@ func TestCompareNamesSome(t *testing.T) {
 		testenv.OK(t, err)
 		testenv.OK(t, s.Bytes.Delete(t.Context(), bytestore.Name(extents[0].Object)))
 	}
-	found, err := s.Compare(t.Context(), 1, func(int64) error { return nil })
+	found, err := compare(t.Context(), s.sql, s.Bytes, 1, func(int64) error { return nil })
 	testenv.OK(t, err)
 	if found.DamagedBlobs != lookedAtBlobs || found.More || !slices.Equal(found.Blobs, []Named{{"a", "blob0"}}) {
 		t.Errorf("found %+v", found)

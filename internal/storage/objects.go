@@ -48,17 +48,17 @@ func (i *ObjectIterator) step(ctx context.Context) error {
 	return nil
 }
 
-// comparison has the functions that compare calls. An error of one of them ends it.
+// comparison has the functions that its run calls. An error of known ends it.
 type comparison struct {
-	known   func(Object) error                      // for each object that metadata refer to
-	missing func(Object)                            // that is missing or has another size
-	unknown func(bytestore.Object, time.Time) error // for each object that they do not refer to, with its age
+	known   func(Object) error                // for each object that metadata refer to
+	missing func(Object)                      // for each one that is missing or has another size
+	unknown func(bytestore.Object, time.Time) // for each other object, with its age
 }
 
-// compare merges the sorted lists of the objects that the metadata refer to, without garbage, and of
-// those that exist.
-func (s *Stores) compare(ctx context.Context, c comparison) error {
-	rows := ObjectIterator{SQL: s.sql}
+// run merges two sorted lists: the objects that exist, and those that the metadata refer to,
+// without garbage.
+func (c *comparison) run(ctx context.Context, sql *sqlstore.Store, bytes bytestore.Store) error {
+	rows := ObjectIterator{SQL: sql}
 	if err := rows.Next(ctx); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (s *Stores) compare(ctx context.Context, c comparison) error {
 		}
 		return nil
 	}
-	err := s.Bytes.List(ctx, "", func(o bytestore.Object) error {
+	err := bytes.List(ctx, "", func(o bytestore.Object) error {
 		if err := before(o.Name); err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (s *Stores) compare(ctx context.Context, c comparison) error {
 			return pass(o.Size == rows.Current.Size)
 		}
 		if made, ok := o.Name.Created(); ok {
-			return c.unknown(o, made)
+			c.unknown(o, made)
 		}
 		return nil
 	})
@@ -120,15 +120,16 @@ type Differences struct {
 // Named names a blob.
 type Named struct{ Account, Name string }
 
-// maxContents bounds the contents of which Compare remembers that objects of them are missing.
+// maxContents bounds the contents of which compare remembers that objects of them are missing.
 const maxContents = 100_000
 
-// Compare compares the objects that exist with those that metadata refer to, and names at most names
-// of the blobs that lack objects. It calls step after every 1,000 of the metadata's objects; an
-// error of step ends it. Objects that are stored or freed meanwhile may be among the differences.
-func (s *Stores) Compare(ctx context.Context, names int, step func(objects int64) error) (found Differences, err error) {
+// compare compares the objects that exist with those that metadata refer to, and names at most
+// names blobs that lack objects. It calls step after every 1,000 objects to which metadata refer;
+// an error of step ends it. Objects that are stored or freed meanwhile may be among the
+// differences.
+func compare(ctx context.Context, sql *sqlstore.Store, bytes bytestore.Store, names int, step func(objects int64) error) (found Differences, err error) {
 	lacking := map[metastore.ContentID]bool{}
-	err = s.compare(ctx, comparison{
+	c := comparison{
 		known: func(Object) error {
 			if found.Objects++; found.Objects%1000 == 0 {
 				return step(found.Objects)
@@ -144,7 +145,7 @@ func (s *Stores) Compare(ctx context.Context, names int, step func(objects int64
 			}
 			lacking[o.Content] = true
 		},
-		unknown: func(o bytestore.Object, made time.Time) error {
+		unknown: func(o bytestore.Object, made time.Time) {
 			if found.Unknown == 0 || made.Before(found.First) {
 				found.First = made
 			}
@@ -153,13 +154,12 @@ func (s *Stores) Compare(ctx context.Context, names int, step func(objects int64
 			}
 			found.Unknown++
 			found.UnknownBytes += o.Size
-			return nil
 		},
-	})
-	if err != nil || len(lacking) == 0 {
+	}
+	if err := c.run(ctx, sql, bytes); err != nil || len(lacking) == 0 {
 		return found, err
 	}
-	return found, s.eachBlob(ctx, func(b metastore.Blob) {
+	return found, eachBlob(ctx, sql, func(b metastore.Blob) {
 		if !lacking[b.Content] {
 			return
 		}
@@ -170,16 +170,16 @@ func (s *Stores) Compare(ctx context.Context, names int, step func(objects int64
 }
 
 // eachBlob calls fn with each blob that has not expired.
-func (s *Stores) eachBlob(ctx context.Context, fn func(metastore.Blob)) error {
+func eachBlob(ctx context.Context, meta metastore.Store, fn func(metastore.Blob)) error {
 	const page = 1000
 	for after := ""; ; {
-		accounts, err := s.Meta.ListAccounts(ctx, after, page)
+		accounts, err := meta.ListAccounts(ctx, after, page)
 		if err != nil {
 			return err
 		}
 		for _, a := range accounts {
 			for q := (metastore.ListQuery{Account: a.Account, Limit: page}); ; {
-				list, err := s.Meta.ListBlobs(ctx, q)
+				list, err := meta.ListBlobs(ctx, q)
 				if err != nil {
 					return err
 				}

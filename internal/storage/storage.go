@@ -48,8 +48,8 @@ type Stores struct {
 	Fence *blob.Fence
 	// Past notices that the instance was set back. It is nil unless Open has opened the stores.
 	Past *past.Past
-	// Look is the check that Open has made before it used the database. OpenEndpoint makes it only of
-	// the database's pages.
+	// Look is the check that Open has made before it used the database. OpenEndpoint checks the
+	// pages alone.
 	Look Look
 
 	remote  bool
@@ -101,8 +101,8 @@ func (s *Stores) require(name ConditionName, check func() error) {
 //
 // If the database's file is not the one that is recorded as whole, Open checks all of it and looks
 // for all objects, which takes as long as that takes. It returns ErrDamaged for damaged pages, and
-// Past says that the instance was set back if objects are missing. Otherwise a quick check of the
-// database begins, for which Open waits up to 5 seconds; it goes on until Close.
+// Past says that the instance was set back if objects are missing. Otherwise a quick check begins,
+// for which Open waits up to 5 seconds; it goes on until Close.
 func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	opt = opt.withFunctions()
 	s := &Stores{}
@@ -136,7 +136,7 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 		s.ballast = dir.Ballast(space)
 	}
 	if inFolder && datadir.HasDatabase(l.Data) {
-		if err := s.lookAtPages(ctx, dir, opt.Looking); err != nil {
+		if s.Look, err = lookAtPages(ctx, dir, opt.Looking); err != nil {
 			return nil, err
 		}
 	}
@@ -162,7 +162,7 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 		return nil, fmt.Errorf("opening the instance: %w", err)
 	}
 	if s.Look.Why != "" {
-		if err := s.lookAtObjects(ctx, dir, opt.Node, opt.Looking); err != nil {
+		if err := s.Look.lookAtObjects(ctx, dir, s.sql, s.Bytes, opt.Node, opt.Looking); err != nil {
 			return nil, err
 		}
 	}
@@ -345,9 +345,10 @@ type Endpoint struct {
 }
 
 // OpenEndpoint opens a source's or a target's stores, and locks its data folder if it has one. If
-// existing is set, it returns an error if a part does not exist, or ErrDamaged, and creates nothing. It returns
-// database.ErrOlder if there is metadata with an older schema. If mark is not nil, OpenEndpoint
-// calls it with the bytes before it creates the metadata. The caller must Close the endpoint.
+// existing is set, it returns an error if a part does not exist, or ErrDamaged, and creates
+// nothing. It returns database.ErrOlder if there is metadata with an older schema. If mark is not
+// nil, OpenEndpoint calls it with the bytes before it creates the metadata. The caller must Close
+// the endpoint.
 func OpenEndpoint(ctx context.Context, l Location, existing bool, mark func(context.Context, bytestore.Store) error) (_ *Endpoint, err error) {
 	s := &Stores{}
 	defer func() {
@@ -375,7 +376,7 @@ func OpenEndpoint(ctx context.Context, l Location, existing bool, mark func(cont
 		return nil, err
 	}
 	if existing && !l.Shared() {
-		if err := s.lookAtPages(ctx, dir, func(Steps) error { return nil }); err != nil {
+		if s.Look, err = lookAtPages(ctx, dir, func(Steps) error { return nil }); err != nil {
 			return nil, err
 		}
 		s.record = dir.RecordWhole
@@ -395,8 +396,14 @@ func OpenEndpoint(ctx context.Context, l Location, existing bool, mark func(cont
 	return &Endpoint{s, s.Meta.(*sqlstore.Store)}, nil
 }
 
-// Adopt records that the database is the one of its folder, whatever Look has found. It does nothing
-// if the database is not in the folder.
+// Compare compares the objects that exist with those that metadata refer to, and names at most
+// names blobs that lack objects.
+func (e *Endpoint) Compare(ctx context.Context, names int) (Differences, error) {
+	return compare(ctx, e.SQL, e.Bytes, names, func(int64) error { return nil })
+}
+
+// Adopt records that the database is the one of its folder, whatever Look has found. It does
+// nothing if the database is not in the folder.
 func (e *Endpoint) Adopt() error {
 	if e.record == nil {
 		return nil

@@ -33,3 +33,10 @@ func (osFS) Mkdir(dir string) error                    { return os.Mkdir(dir, 0o
 func (osFS) ReadDir(dir string) ([]fs.DirEntry, error) { return os.ReadDir(dir) }
 func (osFS) SyncDir(dir string) error                  { return syncDir(dir) }
 func (osFS) Space(dir string) (Space, error)           { return statfs(dir) }
+
+// Identity returns a text that identifies the file at name as long as it exists: it stays the same
+// when the file is written or renamed in its file system, and a copy has another one. It is the
+// inode's number with the file's birth, or with the device where the file system does not record
+// births, and on Windows the file's and the volume's number with the birth. The text is for
+// comparisons.
+func Identity(name string) (string, error) { return identity(name) }

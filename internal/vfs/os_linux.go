@@ -26,7 +26,7 @@ func renameNoReplace(oldname, newname string) error {
 }
 
 // identity calls statx(2). A file's birth distinguishes it from others that have had its inode, and
-// is the same after a start of the machine, which a device's number may not be. Not every file
+// is the same after the machine's start, which a device's number may not be. Not every file
 // system records it.
 func identity(name string) (string, error) {
 	var st unix.Statx_t

@@ -89,13 +89,6 @@ type Space struct {
 // system is smaller than 1.25 GiB.
 func (s Space) Reserve() int64 { return min(64<<20, s.Size/20) }
 
-// Identity returns a text that identifies the file at name as long as it exists: it stays the same
-// when the file is written or renamed in its file system, and a copy has another one. It is the
-// inode's number with the file's birth, or with the device where the file system does not record
-// births, and on Windows the file's and the volume's number with the birth. The text is for
-// comparisons.
-func Identity(name string) (string, error) { return identity(name) }
-
 // MkdirAll creates dir and its missing parents. Once it returns nil they survive a power failure,
 // including those that an interrupted earlier call created without syncing them.
 func MkdirAll(fsys FS, dir string) error {

@@ -117,10 +117,10 @@ func (db *DB) Err() error { return db.eng.err() }
 // failed connection is replaced.
 func (db *DB) Stopped() <-chan struct{} { return db.eng.stopped() }
 
-// QuickCheck reads all pages of an SQLite database, a table at a time, beside its other users. After
-// each table it calls rest with the time that this took; the log is held only in between. If it
-// finds damage, it makes the store refuse writes, and returns an ErrCorrupt. Any other error, such
-// as ctx's soon after ctx has ended, says that the check is incomplete. On PostgreSQL it does
+// QuickCheck reads all pages in an SQLite database, a table at a time, beside its other users.
+// After each table it calls rest with the time that this took; the log is held only in between. If
+// it finds damage, it makes the store refuse writes, and returns an ErrCorrupt. Any other error,
+// such as ctx's soon after ctx has ended, says that the check is incomplete. On PostgreSQL it does
 // nothing.
 func (db *DB) QuickCheck(ctx context.Context, rest func(took time.Duration)) error {
 	return db.eng.quickCheck(ctx, rest)

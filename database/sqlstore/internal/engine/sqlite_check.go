@@ -18,14 +18,14 @@ const (
 	quickFindings = 1
 	// checkedWhole is what SQLite's checks return if they find nothing.
 	checkedWhole = "ok"
-	// checkCacheKiB is the page cache of a connection that checks. It reads by the map instead.
+	// checkCacheKiB is the page cache when a connection checks. It reads by the map instead.
 	checkCacheKiB = 2 << 10
 )
 
 // CheckSQLite reads the whole database at path, which no process may have open, and returns what is
 // damaged in it: at most 100 findings in SQLite's words, and none if the database is whole. First
-// all pages are checked, then each table with its indexes; step is called before each of these
-// steps. CheckSQLite changes no content, and ends soon after ctx with its error.
+// all pages are checked, then each table with its indexes; step is called before each
+// step. CheckSQLite changes no content, and ends soon after ctx with its error.
 func CheckSQLite(ctx context.Context, path string, step func(done, total int) error) (found []string, err error) {
 	c, err := openChecking(path)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// noSteps ignores the steps of a check.
+// noSteps ignores steps.
 func noSteps(int, int) error { return nil }
 
 // closedDatabase returns the path of a database that nobody uses.
