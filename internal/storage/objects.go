@@ -120,7 +120,7 @@ type Differences struct {
 // Named names a blob.
 type Named struct{ Account, Name string }
 
-// maxContents bounds the contents of which compare remembers that objects of them are missing.
+// maxContents bounds the contents that compare remembers because objects of them are missing.
 const maxContents = 100_000
 
 // compare compares the objects that exist with those that metadata refer to, and names at most

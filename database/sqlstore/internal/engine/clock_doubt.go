@@ -75,9 +75,9 @@ func (d *clockDoubt) keep(at time.Duration) keptTime {
 	return k
 }
 
-// err returns an ErrClock while the time is in doubt. whose says what shows the time, and meanwhile
-// what else is so in a doubt that began while the process ran.
-func (d *clockDoubt) err(whose, meanwhile string, at time.Duration) error {
+// err returns an ErrClock while the time is in doubt. clock names what shows the time; meanwhile
+// says what else is so in a doubt that began while the process ran.
+func (d *clockDoubt) err(clock, meanwhile string, at time.Duration) error {
 	if !d.inDoubt() {
 		return nil
 	}
@@ -85,12 +85,12 @@ func (d *clockDoubt) err(whose, meanwhile string, at time.Duration) error {
 	switch {
 	case d.atOnce && d.jump > 0:
 		return fmt.Errorf("%w: %w: %s is %s later than the time that was kept last: nothing is deleted by age, and nothing is forgotten, for another %s; if the clock is wrong now, correct it within that time",
-			database.ErrClock, database.ErrLongStop, whose, d.jump.Round(time.Second), left)
+			database.ErrClock, database.ErrLongStop, clock, d.jump.Round(time.Second), left)
 	case d.atOnce:
 		return fmt.Errorf("%w: %s is %s before the time that was kept last: nothing is deleted by age, and nothing is forgotten, for another %s; if the clock is wrong now, correct it within that time",
-			database.ErrClock, whose, -d.jump.Round(time.Second), left)
+			database.ErrClock, clock, -d.jump.Round(time.Second), left)
 	default:
 		return fmt.Errorf("%w: %s was set by %s: nothing is deleted by age, and nothing is forgotten%s, for another %s; if the clock is wrong now, correct it within that time",
-			database.ErrClock, whose, d.jump.Round(time.Second), meanwhile, left)
+			database.ErrClock, clock, d.jump.Round(time.Second), meanwhile, left)
 	}
 }
