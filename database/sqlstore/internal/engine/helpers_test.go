@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
@@ -199,5 +200,20 @@ func queued(w *writer, n int) {
 			return
 		}
 		runtime.Gosched()
+	}
+}
+
+// eventually waits until a condition holds. The deadline only ends a test that would hang.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline, poll := time.NewTimer(time.Minute), time.NewTicker(5*time.Millisecond)
+	defer deadline.Stop()
+	defer poll.Stop()
+	for !holds() {
+		select {
+		case <-poll.C:
+		case <-deadline.C:
+			t.Fatalf("not within a minute: %s", what)
+		}
 	}
 }

@@ -27,21 +27,6 @@ func hostsDSN(servers ...*testenv.PostgresServer) string {
 	return fmt.Sprintf("host=%s user=sluice dbname=postgres sslmode=disable target_session_attrs=read-write", strings.Join(hosts, ","))
 }
 
-// eventually waits until a condition holds. The deadline only ends a test that would hang.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline, poll := time.NewTimer(time.Minute), time.NewTicker(5*time.Millisecond)
-	defer deadline.Stop()
-	defer poll.Stop()
-	for !holds() {
-		select {
-		case <-poll.C:
-		case <-deadline.C:
-			t.Fatalf("not within a minute: %s", what)
-		}
-	}
-}
-
 // factsOn returns how many facts with this value a server has.
 func factsOn(t *testing.T, s *testenv.PostgresServer, value string) (n int) {
 	t.Helper()
@@ -154,9 +139,7 @@ func TestPostgresHungPrimary(t *testing.T) {
 	s, node := openNode(t, hostsDSN(r.primary, r.standby)+" pool_max_conns=8")
 	left, waiting := r.counters(s, "left", 2), r.counters(s, "waiting", 2)
 	r.do(r.standby.Stop())
-	for _, id := range left {
-		testenv.Is(t, testenv.Error(s.use(database.WithPatience(t.Context(), 100*time.Millisecond), id)), database.ErrUnknownOutcome, "a use that its caller left")
-	}
+	r.leave(s, left...)
 	var all []<-chan error
 	for _, id := range waiting {
 		all = append(all, r.use(s, id))
@@ -195,9 +178,7 @@ func TestPostgresHungServer(t *testing.T) {
 	s, node := openNode(t, r.primary.DSN()+"&pool_max_conns=4")
 	ids := r.counters(s, "counter", cap(node.writeSlots))
 	r.do(r.standby.Stop())
-	for _, id := range ids {
-		testenv.Is(t, testenv.Error(s.use(database.WithPatience(t.Context(), 100*time.Millisecond), id)), database.ErrUnknownOutcome, "a use that its caller left")
-	}
+	r.leave(s, ids...)
 	testenv.Is(t, s.Err(), errSlotsHeld, "Err while all slots are held")
 	r.do(r.primary.Freeze())
 	eventually(t, "the slots are free", func() bool { return len(node.writeSlots) == 0 })

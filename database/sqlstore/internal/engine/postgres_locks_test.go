@@ -92,7 +92,7 @@ func TestPostgresDeadlock(t *testing.T) {
 // transaction and its locks.
 func TestPostgresLostNodeHoldsNoLocks(t *testing.T) {
 	dsn := testenv.Postgres(t)
-	lost, _ := openNode(t, dsn+"&idle_in_transaction_session_timeout=50")
+	lost, _ := openNode(t, dsn+"&idle_in_transaction_session_timeout=500")
 	other, _ := openNode(t, dsn)
 	runs := 0
 	err := lost.WriteLocked(t.Context(), func(t *Tx) error {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -96,11 +95,26 @@ func (r replicated) awaitEvents(event string, want int, check func()) {
 	r.Helper()
 	conn, err := pgx.Connect(r.Context(), r.primary.DSN())
 	r.do(err)
-	for n := -1; n != want; {
+	eventually(r.T, fmt.Sprintf("%d sessions wait for %s", want, event), func() bool {
 		check()
+		var n int
 		r.do(conn.QueryRow(r.Context(), `SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event = $1`, event).Scan(&n))
-	}
+		return n == want
+	})
 	r.do(conn.Close(r.Context()))
+}
+
+// leave uses counters, each by a caller that leaves while the COMMIT waits for the standby.
+func (r replicated) leave(s testDB, ids ...string) {
+	r.Helper()
+	for _, id := range ids {
+		// A call that has not got as far in its time has no effect.
+		eventually(r.T, "a use waits in its COMMIT", func() bool {
+			_, err := s.use(database.WithPatience(r.Context(), 200*time.Millisecond), id)
+			return errors.Is(err, database.ErrUnknownOutcome)
+		})
+	}
+	r.awaitCommits(len(ids))
 }
 
 // settled waits until a node has no detached COMMIT.
@@ -125,14 +139,7 @@ func TestPostgresStandbyAway(t *testing.T) {
 	ids := r.counters(s, "counter", cap(node.writeSlots))
 	short := func() context.Context { return database.WithPatience(t.Context(), time.Second) }
 	r.do(r.standby.Stop())
-	var wg sync.WaitGroup
-	for _, id := range ids {
-		wg.Go(func() {
-			testenv.Is(t, testenv.Error(s.use(short(), id)), database.ErrUnknownOutcome, "a use that is not on the standby")
-		})
-	}
-	wg.Wait()
-	r.awaitCommits(len(ids))
+	r.leave(s, ids...)
 	long := database.WithPatience(t.Context(), time.Hour) // refused without waiting
 	testenv.Is(t, s.setFact(long, "name", "value"), database.ErrBusy, "a write beyond half of the connections")
 	testenv.Is(t, testenv.Error(other.use(short(), ids[0])), database.ErrBusy, "a use that waits for the lock of an unacknowledged one")
