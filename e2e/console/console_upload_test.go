@@ -133,7 +133,7 @@ func TestConsoleResumesUploads(t *testing.T) {
 		return strings.Count(s.Log.String(), `route=/v1/multipart-uploads/{uploadId}/parts/{partIdx} status=200`)
 	}
 	p.until(`localStorage.getItem("test-acknowledged")`)
-	// The other parts take far longer than the next steps, even if the browser makes up for a pause.
+	// The other parts take far longer than the next steps, though browsers make up for a pause.
 	p.throttle(64 << 10)
 	p.untilText("#tray", "/s")
 	if n := evaluate[int](p, "__mostSending"); n < 2 {
