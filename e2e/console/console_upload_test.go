@@ -133,14 +133,14 @@ func TestConsoleResumesUploads(t *testing.T) {
 		return strings.Count(s.Log.String(), `route=/v1/multipart-uploads/{uploadId}/parts/{partIdx} status=200`)
 	}
 	p.until(`localStorage.getItem("test-acknowledged")`)
-	// The other parts take far longer than the next steps, though browsers make up for a pause.
-	p.throttle(64 << 10)
+	p.throttle(1 << 20) // the other parts take far longer than the next steps
 	p.untilText("#tray", "/s")
 	if n := evaluate[int](p, "__mostSending"); n < 2 {
 		t.Errorf("at most %d parts were sent at the same time", n)
 	}
 	p.press("Pause big.bin")
 	p.until(`document.querySelector("#tray li[data-state=paused]")`)
+	p.throttle(64 << 10) // browsers make up for a pause
 	p.press("Resume big.bin")
 	p.until(`document.querySelector("#tray li[data-state=sending]")`)
 	before := acknowledged()
