@@ -49,6 +49,9 @@ func (s *Server) countFigures(ctx context.Context) (wire.Figures, error) {
 		return f, err
 	}
 	if err := s.Ready(ctx); err != nil {
+		if ctx.Err() != nil { // it says nothing about the node, and others get these figures
+			return f, ctx.Err()
+		}
 		f.NotReady = err.Error()
 	}
 	s.figures.last, s.figures.taken = f, time.Now()

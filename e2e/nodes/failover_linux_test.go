@@ -37,7 +37,7 @@ func startReplicas(t *testing.T) *replicas {
 	r := &replicas{T: t, failures: failures}
 	for i := range 3 {
 		m := network.NewMachine()
-		s := (*testenv.PostgresServer)(nil)
+		var s *testenv.PostgresServer
 		if i == 0 {
 			s = testenv.StartPostgresOn(t, m, "synchronous_standby_names=ANY 1 (*)")
 		} else {
@@ -148,14 +148,16 @@ func (r *replicas) behindHAProxy() (dsn string) {
 	e2e.StartProxy(r, exec.Command(program, "-db", "-f", config), listener)
 	dsn = strings.Replace(testenv.HostsDSN(), "host=", "host="+host+"&port="+port, 1)
 	// At first it uses all servers, in turn.
-	for inARow := 0; inARow < 2*len(r.servers); inARow++ {
-		conn, err := pgx.Connect(r.Context(), dsn)
-		if err != nil {
-			inARow = -1
-			continue
+	e2e.Await(r, "HAProxy uses a server that does not lead", func() bool {
+		for range 2 * len(r.servers) {
+			conn, err := pgx.Connect(r.Context(), dsn)
+			if err != nil {
+				return false
+			}
+			testenv.OK(r, conn.Close(r.Context()))
 		}
-		testenv.OK(r, conn.Close(r.Context()))
-	}
+		return true
+	})
 	return dsn
 }
 

@@ -233,8 +233,8 @@ func checkLinearizability(t *testing.T, phase int64) {
 var linearFlags = []string{"--chunkset-price", fmt.Sprint(linearPrice)}
 
 // checkHistories has several clients send requests while faults happen, and checks that some
-// sequential execution gives the same responses. Each call of further waits for phase more
-// responses; all phases together have total, the first of them before the faults.
+// sequential execution gives the same responses. faults is called after the first phase responses;
+// further returns when there are phase more. In all there must be total.
 func checkHistories(t *testing.T, views []*e2e.Server, total, phase int64, faults func(further func())) {
 	t.Helper()
 	const clients, roundLength = 6, 120

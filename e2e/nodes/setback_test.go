@@ -79,7 +79,7 @@ func (s *setback) recover(wants ...string) {
 	}
 }
 
-// withS3Keys gives commands the object store's keys.
+// withS3Keys sets the environment variables from which commands read the keys of the store.
 func withS3Keys(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", testenv.S3AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.S3SecretKey)
@@ -137,7 +137,7 @@ func TestBucketThatWasSetBack(t *testing.T) {
 	s.active.Holds(s.kept, s.data)
 	e2e.CheckProblem(t, s.active.Do("PUT", s.lost, s.data), 503, "rolled_back")
 	s.active.Logged("everything but reads is refused")
-	s.recover("the bytes lack the record of mark", "lost")
+	s.recover("the bytes lack the record of mark", "Blobs that cannot be read: 1.", "0x1/lost")
 	s.active.Eventually("the node is not ready", func() bool { return s.active.Do("GET", "/readyz", nil).Status == 200 })
 	s.active.Must(204, "PUT", s.lost, s.data)
 	s.active.Logged("another generation has begun")

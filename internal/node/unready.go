@@ -23,7 +23,7 @@ type unready struct {
 	log    *slog.Logger
 	server *http.Server           // nil before the first answer
 	failed <-chan error           // has the server's error
-	doing  atomic.Pointer[string] // what clients are told; nil: nothing
+	doing  atomic.Pointer[string] // the work that responses name; nil: none
 	reason string                 // for which it waits for older nodes, that was logged last
 	line   time.Time              // of the last line about a check
 }

@@ -134,8 +134,8 @@ func TestLookIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestCopyWithoutObjects opens a copy in which an object is missing and one is cut: this is told,
-// the instance counts as set back, and the next opening knows it without a check.
+// TestCopyWithoutObjects opens a copy in which an object is missing and one is cut. Open reports
+// both, the instance counts as set back, and the next opening knows it without a check.
 func TestCopyWithoutObjects(t *testing.T) {
 	original := newFolder(t)
 	s, _ := open(t, original)
