@@ -114,3 +114,43 @@ func TestOpenAPIIsServedWithinLimits(t *testing.T) {
 	h := newHosted(t, access.ReadsPublic, access.ScopeWrite, func(c *Config) { c.MaxRequests = -1 })
 	h.want(t, 503, "GET", "/openapi.yaml", "")
 }
+
+// TestFiguresSayWhyTheNodeIsNotReady: the figures have the reason, and no other caller gets what a
+// request saw that has ended.
+func TestFiguresSayWhyTheNodeIsNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failing, hanging atomic.Bool
+		ended, leave := context.WithCancel(t.Context())
+		s := build(t, setup{now: time.Now, config: func(c *Config) {
+			c.Ready = func(ctx context.Context) error {
+				if hanging.Load() {
+					leave() // the client does, while the stores are asked
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				if failing.Load() {
+					return bytestore.ErrNoSpace
+				}
+				return nil
+			}
+		}})
+		reason := func() string {
+			t.Helper()
+			time.Sleep(figuresAge) // so that they are counted again
+			f, err := s.countFigures(t.Context())
+			testenv.OK(t, err)
+			return f.NotReady
+		}
+		testenv.Equal(t, reason(), "", "the reason of a node that is ready")
+		failing.Store(true)
+		testenv.Equal(t, reason(), bytestore.ErrNoSpace.Error(), "the reason of a node without space")
+		failing.Store(false)
+		testenv.Equal(t, reason(), "", "the reason of a node that is ready again")
+		hanging.Store(true)
+		time.Sleep(figuresAge)
+		_, err := s.countFigures(ended)
+		testenv.Is(t, err, context.Canceled, "figures for a client that has left")
+		hanging.Store(false)
+		testenv.Equal(t, reason(), "", "the reason after that")
+	})
+}
