@@ -125,30 +125,24 @@ func TestConsoleResumesUploads(t *testing.T) {
 		data[i] = byte(i * 31 >> 8)
 	}
 	big := file(t, "big.bin", data)
-	p.throttle(6 << 20)
+	// The server stores four of the six parts; the page repeats the others until it is reloaded.
+	s.Must(200, "PUT", "/v1/local/faults", []byte(`{"faults":[{"rule":"PUT part first 4: delay 1ms"},{"rule":"PUT part: status 503"}]}`))
+	p.throttle(6 << 20) // long enough for the page to show a speed
 	p.drop(big)
 	p.untilText("dialog", "Upload 1 file (44.0 MiB)?")
 	p.press("Upload")
-	acknowledged := func() int {
-		return strings.Count(s.Log.String(), `route=/v1/multipart-uploads/{uploadId}/parts/{partIdx} status=200`)
-	}
-	p.until(`localStorage.getItem("test-acknowledged")`)
-	p.throttle(1 << 20) // the other parts take far longer than the next steps
 	p.untilText("#tray", "/s")
+	p.until(`JSON.parse(localStorage.getItem("test-acknowledged") ?? "[]").length === 4`)
 	if n := evaluate[int](p, "__mostSending"); n < 2 {
 		t.Errorf("at most %d parts were sent at the same time", n)
 	}
 	p.press("Pause big.bin")
 	p.until(`document.querySelector("#tray li[data-state=paused]")`)
-	p.throttle(64 << 10) // browsers make up for a pause
 	p.press("Resume big.bin")
 	p.until(`document.querySelector("#tray li[data-state=sending]")`)
-	before := acknowledged()
-	if before == 6 {
-		t.Fatal("the upload was over before the page was reloaded")
-	}
 	p.Open("#/uploads/0x1")
 	p.throttle(-1)
+	s.Must(200, "PUT", "/v1/local/faults", []byte(`{"faults":[]}`))
 	p.untilText("[role=grid]", "big.bin")
 	p.untilText("#tray", "interrupted")
 	// Nobody is there to allow the page to open the file again, or to choose it: the test sets it.
@@ -160,8 +154,8 @@ func TestConsoleResumesUploads(t *testing.T) {
 	if got := s.Must(200, "GET", "/v1/blobs/0x1/big.bin", nil); !bytes.Equal(got.Body, data) {
 		t.Errorf("%d other bytes were stored", len(got.Body))
 	}
-	if n := evaluate[int](p, `JSON.parse(localStorage.getItem("test-acknowledged")).length`); n == 0 || n > 6 {
-		t.Errorf("the page had the responses to %d of 6 parts", n)
+	if n := evaluate[int](p, `JSON.parse(localStorage.getItem("test-acknowledged")).length`); n != 6 {
+		t.Errorf("the page had the responses to %d parts, want each of 6 once", n)
 	}
 	if left := evaluate[int](p, `import("./"+document.querySelector("link[rel=stylesheet]").getAttribute("href").replace("style.css","journal.js")).then(async (j) => (await j.entries(new URL("../", document.baseURI).href)).length)`); left != 0 {
 		t.Errorf("%d uploads are remembered", left)
