@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sort"
 	"time"
 
 	"sluice/bytestore"
@@ -16,10 +17,13 @@ import (
 const freeTimeout = 2 * time.Second
 
 // freeNow frees a content that has just become garbage, so that a delete has freed its space when
-// it returns. If there are readers, a grace period or a failure, FreeGarbage does it later: the
-// delete itself is done.
+// it returns. If there are readers, a backup that holds garbage, a grace period or a failure,
+// FreeGarbage does it later: the delete itself is done.
 func (s *Service) freeNow(ctx context.Context, content metastore.ContentID) {
 	defer s.garbageArose()
+	if _, held, err := s.heldGarbage(ctx); held || err != nil {
+		return
+	}
 	ids := []metastore.ContentID{content}
 	if s.opt.GarbageGrace > 0 || len(s.pins.claim(ids, s.meta.Now())) == 0 {
 		return
@@ -33,6 +37,17 @@ func (s *Service) freeNow(ctx context.Context, content metastore.ContentID) {
 			return
 		}
 	}
+}
+
+// heldGarbage returns the time from which on garbage is held for a backup, or false if none is.
+// None is held if the store is out of space.
+func (s *Service) heldGarbage(ctx context.Context) (since time.Time, held bool, err error) {
+	since, held, err = s.meta.GarbageHeld(ctx)
+	if held && errors.Is(s.opt.Space(0), bytestore.ErrNoSpace) {
+		return time.Time{}, false, nil
+	}
+	s.holds.Store(held)
+	return since, held, err
 }
 
 // withRelief runs a write that removes something. If the disk is so full that not even the removal
@@ -53,10 +68,11 @@ const (
 	minExtents   = 4 // of each large content
 )
 
-// FreeGarbage deletes the bytes of all contents that have been garbage for the grace period and
-// have no readers. It continues after failures, and returns their number with a few of them. A
-// content that could not be freed is retried after a pause that grows from one minute to 16
-// minutes, so that it does not delay others. FreeGarbage stops if the byte store deletes nothing.
+// FreeGarbage deletes the bytes of all contents that have been garbage for the grace period, have
+// no readers and are not held for a backup. It continues after failures, and returns their number
+// with a few of them. A content that could not be freed is retried after a pause that grows from
+// one minute to 16 minutes, so that it does not delay others. FreeGarbage stops if the byte store
+// deletes nothing.
 func (s *Service) FreeGarbage(ctx context.Context) error {
 	_, err := s.freeGarbage(ctx)
 	return err
@@ -95,6 +111,13 @@ func (s *Service) freeDue(ctx context.Context, pace *pacer, failed *failures) (m
 		due, err := s.meta.GarbageContents(ctx, s.opt.GarbageGrace, after, size)
 		if err != nil {
 			return false, err
+		}
+		since, held, err := s.heldGarbage(ctx)
+		if err != nil {
+			return false, err
+		}
+		if held {
+			due = due[:sort.Search(len(due), func(i int) bool { return !due[i].Since.Before(since) })]
 		}
 		ids := make([]metastore.ContentID, len(due))
 		for i, g := range due {

@@ -108,6 +108,7 @@ type Service struct {
 
 	wakeup     chan struct{} // holds an element if Run has to look for garbage
 	largeSweep atomic.Bool   // one sweep may exceed the limit
+	holds      atomic.Bool   // garbage was held when it was looked at last
 	counts     counts
 }
 
@@ -167,10 +168,10 @@ func New(meta Metadata, bytes bytestore.Store, opt Options) *Service {
 func (s *Service) Now() time.Time { return s.meta.Now() }
 
 // checkSpace returns an error if n bytes do not fit. In that case it wakes Run if there is garbage
-// that only its readers retain.
+// that only its readers or a backup retain.
 func (s *Service) checkSpace(n int64) error {
 	err := s.opt.Space(n)
-	if err != nil && s.pins.waiting() {
+	if err != nil && (s.pins.waiting() || s.holds.Load()) {
 		s.FreeSoon()
 	}
 	return err

@@ -57,6 +57,21 @@ type Garbage interface {
 	// if there are some. Repeated, it has no effect.
 	DropContent(ctx context.Context, content ContentID) error
 
+	// HoldGarbage holds the contents that become garbage during the next period, so that a backup
+	// can read them, or extends the hold of this id. It returns the time from which on garbage is
+	// held, which is a minute earlier than the hold began, because a transaction that ends later
+	// may have begun earlier. If it differs from what an earlier call returned, that hold has ended
+	// meanwhile, and this one is new.
+	HoldGarbage(ctx context.Context, id string, period time.Duration) (since time.Time, err error)
+
+	// ReleaseGarbage ends the hold of this id. It has no effect if there is none.
+	ReleaseGarbage(ctx context.Context, id string) error
+
+	// GarbageHeld returns the time from which on garbage is held, or false if there is no hold. The
+	// caller should not delete what has been garbage since then, and may do so if space is short.
+	// It must call GarbageHeld after it has read what is garbage.
+	GarbageHeld(ctx context.Context) (since time.Time, held bool, err error)
+
 	// Unreferenced returns the keys, which are object names, to which no extent refers, neither in
 	// live contents nor in garbage. A call takes at most 1,000 keys. Callers use its result to
 	// delete objects because of their age, so it returns ErrClock while DeletionErr is not nil.

@@ -236,6 +236,27 @@ func (d tracedDatabase) DropContent(ctx context.Context, content metastore.Conte
 	return d.Database.DropContent(ctx, content)
 }
 
+// HoldGarbage implements metastore.Garbage.
+func (d tracedDatabase) HoldGarbage(ctx context.Context, id string, period time.Duration) (_ time.Time, err error) {
+	ctx, span := d.begin(ctx, "metastore.HoldGarbage")
+	defer span.end(&err)
+	return d.Database.HoldGarbage(ctx, id, period)
+}
+
+// ReleaseGarbage implements metastore.Garbage.
+func (d tracedDatabase) ReleaseGarbage(ctx context.Context, id string) (err error) {
+	ctx, span := d.begin(ctx, "metastore.ReleaseGarbage")
+	defer span.end(&err)
+	return d.Database.ReleaseGarbage(ctx, id)
+}
+
+// GarbageHeld implements metastore.Garbage.
+func (d tracedDatabase) GarbageHeld(ctx context.Context) (_ time.Time, _ bool, err error) {
+	ctx, span := d.begin(ctx, "metastore.GarbageHeld")
+	defer span.end(&err)
+	return d.Database.GarbageHeld(ctx)
+}
+
 // Unreferenced implements metastore.Garbage.
 func (d tracedDatabase) Unreferenced(ctx context.Context, keys []string) (_ []string, err error) {
 	ctx, span := d.begin(ctx, "metastore.Unreferenced")

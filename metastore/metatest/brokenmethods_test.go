@@ -27,6 +27,9 @@ func TestBrokenMethodsAreCaught(t *testing.T) {
 		{Name: "listing skips a name at a page border", Break: dbtest.Broken[skips], Caught: []string{"list/pages", "list/random", "names/long"}},
 		{Name: "lists metadata always", Break: dbtest.Broken[listsMetadata], Caught: []string{"blobs/metadata", "model/history"}},
 		{Name: "returns garbage that is not due", Break: dbtest.Broken[dueAtOnce], Caught: []string{"garbage/paging"}},
+		{Name: "holds garbage for ever", Break: dbtest.Broken[holdsForEver], Caught: []string{"garbage/holds"}},
+		{Name: "does not extend a hold", Break: dbtest.Broken[extendsNoHold], Caught: []string{"garbage/holds"}},
+		{Name: "releases every hold", Break: dbtest.Broken[releasesAll], Caught: []string{"garbage/holds"}},
 		{Name: "skips garbage of one time at a page border", Break: dbtest.Broken[pagesByTime], Caught: []string{"garbage/paging"}},
 		{Name: "counts garbage that is not due", Break: dbtest.Broken[countsAll], Caught: []string{"garbage/paging"}},
 		{Name: "does not count the bytes of garbage", Break: dbtest.Broken[weightless], Caught: []string{"garbage/paging"}},
@@ -161,6 +164,30 @@ type dueAtOnce struct{ dbtest.Correct }
 
 func (s dueAtOnce) GarbageContents(ctx context.Context, _ time.Duration, after metastore.GarbageContent, limit int) ([]metastore.GarbageContent, error) {
 	return s.Correct.GarbageContents(ctx, 0, after, limit)
+}
+
+// holdsForEver ignores how long garbage is held.
+type holdsForEver struct{ dbtest.Correct }
+
+func (s holdsForEver) HoldGarbage(ctx context.Context, id string, _ time.Duration) (time.Time, error) {
+	return s.Correct.HoldGarbage(ctx, id, 1000*time.Hour)
+}
+
+// extendsNoHold begins another hold in place of an extension.
+type extendsNoHold struct{ dbtest.Correct }
+
+func (s extendsNoHold) HoldGarbage(ctx context.Context, id string, d time.Duration) (time.Time, error) {
+	if err := s.ReleaseGarbage(ctx, id); err != nil {
+		return time.Time{}, err
+	}
+	return s.Correct.HoldGarbage(ctx, id, d)
+}
+
+// releasesAll ends the holds of all backups.
+type releasesAll struct{ dbtest.Correct }
+
+func (s releasesAll) ReleaseGarbage(ctx context.Context, id string) error {
+	return errors.Join(s.Correct.ReleaseGarbage(ctx, id), s.Correct.ReleaseGarbage(ctx, "a"), s.Correct.ReleaseGarbage(ctx, "b"))
 }
 
 // pagesByTime continues after everything that became garbage at the same time as a page's last

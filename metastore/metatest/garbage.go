@@ -18,6 +18,7 @@ var garbageChecks = []dbtest.Check{
 	check("garbage/live-extents", garbageLiveExtents),
 	check("garbage/contents", garbageContents),
 	check("garbage/unreferenced", garbageUnreferenced),
+	check("garbage/holds", garbageHolds),
 }
 
 func positions(extents []metastore.Extent) []metastore.Position {
@@ -228,4 +229,40 @@ func garbageUnreferenced(p *probe) {
 	p.Equal(got, want, "keys without an extent")
 	none := dbtest.Value(p.Store.Unreferenced(p.Ctx, nil))
 	p.Must(len(none) == 0, "keys for no keys")
+}
+
+// garbageHolds begins, extends and ends holds of two backups.
+func garbageHolds(p *probe) {
+	began := p.Clock.Now()
+	held := func(want time.Time, when string) {
+		since, ok, err := p.Store.GarbageHeld(p.Ctx)
+		p.OK(err, "garbage held")
+		p.Must(ok == !want.IsZero() && since.Equal(want), "%s garbage is held since %s, %v, want %s", when, since, ok, want)
+	}
+	hold := func(id string, d time.Duration, want time.Time) {
+		since := dbtest.Value(p.Store.HoldGarbage(p.Ctx, id, d))
+		p.Must(since.Equal(want), "a hold of %q begins at %s, want %s", id, since, want)
+	}
+	earlier := func(t time.Time) time.Time { return t.Add(-time.Minute) }
+	held(time.Time{}, "without a backup")
+	hold("a", time.Minute, earlier(began))
+	p.Clock.Advance(50 * time.Second)
+	hold("a", time.Minute, earlier(began))
+	second := p.Clock.Now()
+	hold("b", time.Hour, earlier(second))
+	p.Clock.Advance(time.Minute - time.Microsecond)
+	p.Reopen()
+	held(earlier(began), "just before the end")
+	p.Clock.Advance(time.Microsecond)
+	held(earlier(second), "at the end of the first")
+	hold("a", time.Minute, earlier(p.Clock.Now()))
+	held(earlier(second), "after a new one")
+	for range 2 { // repeated, so nil
+		p.OK(p.Store.ReleaseGarbage(p.Ctx, "b"), "release")
+		held(earlier(p.Clock.Now()), "after a release")
+	}
+	p.OK(p.Store.ReleaseGarbage(p.Ctx, "unknown"), "release of nothing")
+	held(earlier(p.Clock.Now()), "after a release of nothing")
+	p.Clock.Advance(time.Hour)
+	held(time.Time{}, "after both")
 }
