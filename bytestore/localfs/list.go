@@ -53,6 +53,9 @@ func (s *Store) entries(ctx context.Context, f *folder, after bytestore.Name) ([
 		return nil, fmt.Errorf("localfs: list: %w", err)
 	}
 	all, err := s.fs.ReadDir(f.path)
+	if s.mayLackShards && f != s.root && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("localfs: list: %w", err)
 	}

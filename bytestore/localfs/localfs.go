@@ -63,6 +63,8 @@ type Store struct {
 	space   *space
 	buffers buffers
 
+	mayLackShards bool // it is read only
+
 	syncErr atomic.Pointer[error] // the first fsync's failure
 	stopped chan struct{}         // closed once syncErr is set
 
@@ -89,14 +91,7 @@ func open(dir string, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{fs: opt.FS, buffers: newBuffers(), stopped: make(chan struct{})}
-	if s.fs == nil {
-		s.fs = vfs.OS()
-	}
-	s.root = newFolder(s.fs, dir, s.folderSyncFailed)
-	for i := range s.shards {
-		s.shards[i] = newFolder(s.fs, filepath.Join(dir, shardName(i)), s.folderSyncFailed)
-	}
+	s := newStore(dir, opt)
 	if err := s.createFolders(); err != nil {
 		return nil, err
 	}
@@ -105,6 +100,19 @@ func open(dir string, opt Options) (*Store, error) {
 	}
 	s.space, err = newSpace(s.fs, dir, opt.Reserve)
 	return s, err
+}
+
+// newStore returns a store in dir, an absolute path, without its space. It does not look at dir.
+func newStore(dir string, opt Options) *Store {
+	s := &Store{fs: opt.FS, buffers: newBuffers(), stopped: make(chan struct{})}
+	if s.fs == nil {
+		s.fs = vfs.OS()
+	}
+	s.root = newFolder(s.fs, dir, s.folderSyncFailed)
+	for i := range s.shards {
+		s.shards[i] = newFolder(s.fs, filepath.Join(dir, shardName(i)), s.folderSyncFailed)
+	}
+	return s
 }
 
 func shardName(i int) string { return fmt.Sprintf("%02x", i) }

@@ -124,18 +124,28 @@ func Open(ctx context.Context, c Config, opt Options) (*Store, error) {
 
 func open(ctx context.Context, c Config, opt Options) (*Store, error) {
 	opt.setDefaults()
-	s := &Store{bucket: c.Bucket, prefix: c.Prefix, health: health{now: opt.Now}, requests: newRequestCounts()}
+	s := newStore(c, opt)
 	s.staging.dir = opt.Staging
 	s.staging.quota = newStagingQuota(opt.StagingLimit, opt.StagingStall, opt.StagingWait)
 	s.staging.memory.limit = opt.StagingMemory
-	s.readAhead.limit = opt.ReadAheadMemory
 	if err := s.staging.prepare(); err != nil {
 		return nil, err
 	}
-	if err := s.connect(ctx, c, opt); err != nil {
+	err := s.connect(ctx, c, opt)
+	if err == nil {
+		err = s.probe(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// newStore returns a store that is not connected and stages nothing.
+func newStore(c Config, opt Options) *Store {
+	s := &Store{bucket: c.Bucket, prefix: c.Prefix, health: health{now: opt.Now}, requests: newRequestCounts()}
+	s.readAhead.limit = opt.ReadAheadMemory
+	return s
 }
 
 // connect creates the client and checks the bucket.
@@ -169,10 +179,7 @@ func (s *Store) connect(ctx context.Context, c Config, opt Options) (err error) 
 	if err := s.checkCredentials(ctx, creds); err != nil {
 		return err
 	}
-	if err := s.checkBucket(ctx); err != nil {
-		return err
-	}
-	return s.probe(ctx)
+	return s.checkBucket(ctx)
 }
 
 // checkBucket lists one name. Unlike a HEAD request for the bucket this returns an error that

@@ -256,16 +256,23 @@ func OpenMeta(ctx context.Context, l Location, create bool) (_ *Stores, err erro
 	if !errors.Is(err, datadir.ErrInUse) {
 		return s, err
 	}
-	var sql *sqlstore.Store
-	err = retry(ctx, func() (err error) {
-		sql, err = sqlstore.OpenSQLite(filepath.Join(l.Data, datadir.Database), sqlstore.Options{Schema: sqlstore.Keep})
-		return err
-	}, fs.ErrNotExist, database.ErrOlder) // perhaps for as long as the server starts
-	if err != nil {
+	if err := s.openBeside(ctx, l.Data); err != nil {
 		return nil, fmt.Errorf("opening the metadata in %s while a server runs there: %w", l.Data, err)
 	}
-	s.use(sql)
 	return s, nil
+}
+
+// openBeside opens the metadata in a folder that a server may be using, as it is.
+func (s *Stores) openBeside(ctx context.Context, data string) error {
+	var sql *sqlstore.Store
+	err := retry(ctx, func() (err error) {
+		sql, err = sqlstore.OpenSQLite(filepath.Join(data, datadir.Database), sqlstore.Options{Schema: sqlstore.Keep})
+		return err
+	}, fs.ErrNotExist, database.ErrOlder) // perhaps for as long as the server starts
+	if err == nil {
+		s.use(sql)
+	}
+	return err
 }
 
 // These bound for how long retry waits for another process that uses the same folder.

@@ -1,0 +1,52 @@
+package localfs
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"sluice/bytestore"
+)
+
+// Reader reads the objects in a folder that a Store may be using, in this process or in another. It
+// implements bytestore.Reader.
+type Reader struct{ store *Store }
+
+var _ bytestore.Reader = (*Reader)(nil)
+
+// OpenReader opens the folder dir for reading, which must exist. It creates, removes and locks
+// nothing. A shard that does not exist has no objects. opt.Reserve has no effect. The caller must
+// Close the Reader.
+func OpenReader(dir string, opt Options) (*Reader, error) {
+	r, err := openReader(dir, opt)
+	if err != nil {
+		return nil, fmt.Errorf("localfs: open %s for reading: %w", dir, err)
+	}
+	return r, nil
+}
+
+func openReader(dir string, opt Options) (*Reader, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := newStore(dir, opt)
+	s.mayLackShards = true
+	_, err = s.fs.ReadDir(s.root.path)
+	return &Reader{s}, err
+}
+
+// Open implements bytestore.Reader, like Store.Open.
+func (r *Reader) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
+	return r.store.Open(ctx, name, off, n)
+}
+
+// List implements bytestore.Reader, like Store.List.
+func (r *Reader) List(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error {
+	return r.store.List(ctx, after, fn)
+}
+
+// Close makes all later calls fail with fs.ErrClosed. What Open has returned remains readable.
+// Close is idempotent.
+func (r *Reader) Close() error { return r.store.Close() }

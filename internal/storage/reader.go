@@ -1,0 +1,72 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"sluice/bytestore"
+	"sluice/bytestore/localfs"
+	"sluice/bytestore/s3"
+	"sluice/database/sqlstore"
+	"sluice/internal/datadir"
+)
+
+// OpenReader opens both parts of an instance for reading, whether or not nodes run on it. It locks
+// nothing, and changes neither the metadata nor the bytes; SQLite may create its log beside the
+// database, and move into the database what its log has. The endpoint's Bytes refuse changes with
+// bytestore.ErrReadOnly, and its Meta must not be changed. Its Space and Disk are nil.
+//
+// OpenReader returns database.ErrOlder or database.ErrNewer for the metadata of another version. If
+// a node is starting in the folder, it waits up to two seconds for the metadata. The caller must
+// Close the endpoint.
+func OpenReader(ctx context.Context, l Location) (_ *Endpoint, err error) {
+	s := &Stores{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if err := requireParts(l); err != nil {
+		return nil, err
+	}
+	if l.Data != "" && datadir.Interrupted(l.Data) {
+		return nil, fmt.Errorf("the instance in %s is being deleted: run sluice reset again to complete that", l.Data)
+	}
+	if l.Shared() {
+		err = s.openMeta(ctx, l, nil, sqlstore.Options{Schema: sqlstore.Keep})
+	} else if err = s.openBeside(ctx, l.Data); err != nil {
+		err = fmt.Errorf("opening the metadata in %s: %w", l.Data, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.openBytesForReading(ctx, l); err != nil {
+		return nil, fmt.Errorf("opening the bytes: %w", err)
+	}
+	return &Endpoint{s, s.sql}, nil
+}
+
+func (s *Stores) openBytesForReading(ctx context.Context, l Location) error {
+	if !l.Remote() {
+		files, err := localfs.OpenReader(filepath.Join(l.Data, datadir.Bytes), localfs.Options{})
+		if err != nil {
+			return err
+		}
+		s.Bytes = bytestore.ReadOnly{Reader: files}
+		s.close = append(s.close, files.Close)
+		return nil
+	}
+	config, err := s3.ParseDSN(l.Bytes)
+	if err != nil {
+		return err
+	}
+	objects, err := s3.OpenReader(ctx, config, s3.Options{})
+	if err != nil {
+		return err
+	}
+	s.Bytes, s.remote = bytestore.ReadOnly{Reader: objects}, true
+	s.close = append(s.close, objects.Close)
+	return nil
+}
