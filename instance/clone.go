@@ -16,10 +16,10 @@ import (
 
 // CloneResult is what Clone has copied.
 type CloneResult struct {
-	ID             string // of the instance
+	ID             string // the instance's
 	Existed        bool   // the target was this instance already; the counts are 0
 	Objects, Bytes int64
-	Rows           int64 // of the metadata
+	Rows           int64 // in the metadata
 }
 
 // Clone copies the instance at source to target, which must be empty or contain an unfinished clone
@@ -75,7 +75,7 @@ func checkLocations(source, target Location) error {
 // blob.InstanceProperty.
 type cloner struct {
 	source, target *storage.Endpoint
-	id             string // of the source
+	id             string // the source's
 	marked         bool   // this run created blob.CopyObject
 	progress       *reporter
 	cleanup        []func() error
@@ -205,7 +205,7 @@ func (c *cloner) copyMeta(ctx context.Context) (int64, error) {
 
 // locationProperties are the properties that describe a database or its bytes, and not the
 // instance. Earlier versions left "migration" in the databases that they copied.
-var locationProperties = []string{blob.InstanceProperty, blob.EpochProperty, blob.CandidateProperty, "migration"}
+var locationProperties = []string{blob.InstanceProperty, blob.EpochProperty, blob.CandidateProperty, BackupSucceeded, BackupFailed, "migration"}
 
 // setProperty sets a property that may exist with the same value; only the count of commits may
 // have grown since an attempt that was interrupted.

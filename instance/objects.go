@@ -13,9 +13,6 @@ import (
 	"sluice/metastore"
 )
 
-// workers is the number of objects that are copied concurrently.
-const workers = 8
-
 // copyObjects copies the source's objects that the target does not have, and returns how many
 // objects there are and their total size. Damaged objects are reported and not stored, and are an
 // error when all others are copied.
@@ -75,7 +72,7 @@ func (c *cloner) copyMissing(ctx context.Context) (damaged int64, err error) {
 	return bad.Load(), err
 }
 
-// eachMissing calls fn for each of the source's objects that the target does not have. It merges
+// eachMissing calls fn for each object in the source that the target does not have. It merges
 // the two sorted lists of names. An object with another size in the target is deleted and counts as
 // missing: an interrupted run's upload was cut short.
 func (c *cloner) eachMissing(ctx context.Context, fn func(metastore.Extent) error) error {

@@ -83,13 +83,19 @@ func (s *Store) countRows(ctx context.Context, tb *table) (int64, error) {
 // Properties returns all properties by name.
 func (s *Store) Properties(ctx context.Context) (map[string]string, error) {
 	var facts map[string]string
-	err := s.read(ctx, func(t storeTx) error {
-		facts = map[string]string{}
-		var name, value string
-		return t.Each(`SELECT name, value FROM facts`, nil, engine.Args{&name, &value}, func() error {
-			facts[name] = value
-			return nil
-		})
+	err := s.read(ctx, func(t storeTx) (err error) {
+		facts, err = t.properties()
+		return err
+	})
+	return facts, err
+}
+
+func (t storeTx) properties() (map[string]string, error) {
+	facts := map[string]string{}
+	var name, value string
+	err := t.Each(`SELECT name, value FROM facts`, nil, engine.Args{&name, &value}, func() error {
+		facts[name] = value
+		return nil
 	})
 	return facts, err
 }

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -14,6 +15,7 @@ type table struct {
 	name string
 	key  []string // unique columns with an index, by which rows are ordered
 	rest []string // the other columns
+	as   string   // the name of its rows in a dump, if it is not name
 }
 
 // copied are the tables that belong to an instance, in the order of copying.
@@ -63,14 +65,27 @@ func (tb *table) columns() []string { return append(append([]string{}, tb.key...
 // rows returns how a query for columns begins.
 func (tb *table) rows(columns string) string { return "SELECT " + columns + " FROM " + tb.name }
 
+// dumpName returns what the rows are named in a dump.
+func (tb *table) dumpName() string { return cmp.Or(tb.as, tb.name) }
+
 // selectPage returns the query for a page of rows after a key, or for the first page. Its
 // parameters are the key and the number of rows.
-func (tb *table) selectPage(first bool) string {
-	condition, limit := "", 1
+func (tb *table) selectPage(first bool) string { return tb.selectSome(first, "") }
+
+// selectSome is selectPage for the rows that meet a condition; empty: all rows.
+func (tb *table) selectSome(first bool, condition string) string {
+	limit := 1
 	key := strings.Join(tb.key, ", ")
+	var conditions []string
 	if !first {
-		condition = fmt.Sprintf(" WHERE (%s) > (%s)", key, engine.Parameters(1, len(tb.key)))
+		conditions = append(conditions, fmt.Sprintf("(%s) > (%s)", key, engine.Parameters(1, len(tb.key))))
 		limit += len(tb.key)
+	}
+	if condition != "" {
+		conditions = append(conditions, condition)
+	}
+	if condition = ""; len(conditions) > 0 {
+		condition = " WHERE " + strings.Join(conditions, " AND ")
 	}
 	return tb.rows(strings.Join(tb.columns(), ", ")) + condition + fmt.Sprintf(" ORDER BY %s LIMIT ($%d + 0)", key, limit)
 }

@@ -122,7 +122,7 @@ var (
 	// docs/decisions/0029-rooms-of-the-database.md.
 	rooms = "database/sqlstore/internal"
 	// composition opens stores and connects the layers.
-	composition = []string{"instance", "internal/node", "internal/storage"}
+	composition = []string{"backup", "instance", "internal/node", "internal/storage"}
 	// generators send requests; the service does not import them.
 	generators = []string{"internal/load"}
 	// testOnly are tests and benchmarks. They may be imported by tests only.
@@ -139,7 +139,9 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "internal/node"):
 		return slices.Concat([]string{"chain", "client/folder/tree", "collect", "exchange", "httpapi", "s3api", "console", "metering", "past", "internal", "internal/storage"}, services, contracts, pure), true
 	case within(dir, "instance"):
-		return slices.Concat([]string{"internal", "internal/storage", "blob", "past", "database/whole"}, bytes, money), true
+		return slices.Concat([]string{"backup", "internal", "internal/storage", "blob", "past", "database/whole"}, bytes, money), true
+	case within(dir, "backup"):
+		return []string{"blob", "metastore", "bytestore"}, true
 	case within(dir, "internal/storage"):
 		return slices.Concat([]string{"internal", "blob", "past", "database/whole"}, contracts, stores), true
 	case within(dir, "internal/tracing"):

@@ -1,0 +1,267 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sluice/bytestore"
+)
+
+// Writer makes a backup. It must be used by one goroutine at a time, except Put.
+type Writer struct {
+	Manifest Manifest // the caller sets what the Writer cannot know
+
+	// Limit, if it is not nil, is called before so many bytes are stored.
+	Limit func(ctx context.Context, bytes int64) error
+
+	repo  *Repository
+	have  map[bytestore.Name]int64 // the chunks and packs in the repository, with their sizes
+	spool string                   // a folder with chunks that were not stored yet
+	table chunker                  // writes the table that began last
+	count struct{ objects, bytes int64 }
+	pack  packer
+	stop  func() error
+}
+
+// Begin begins a backup in the repository, which it creates in an empty store. The context that it
+// returns is for the backup. It returns ErrInUse while a Prune runs. The caller must Close the
+// Writer.
+func (r *Repository) Begin(ctx context.Context) (_ context.Context, _ *Writer, err error) {
+	if err := r.create(ctx); err != nil {
+		return nil, nil, err
+	}
+	w := &Writer{repo: r, have: map[bytestore.Name]int64{}}
+	if ctx, w.stop, err = r.announce(ctx, runningPrefix, pruningPrefix); err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Close())
+		}
+	}()
+	for _, prefix := range []string{chunkPrefix, packPrefix} {
+		list, err := r.objects(ctx, prefix)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, o := range list {
+			w.have[o.Name] = o.Size
+		}
+	}
+	w.spool, err = os.MkdirTemp("", "sluice-backup-")
+	return ctx, w, err
+}
+
+// Close removes the Writer's files and its mark.
+func (w *Writer) Close() error {
+	var err error
+	if w.spool != "" {
+		err = os.RemoveAll(w.spool)
+	}
+	return errors.Join(err, w.stop())
+}
+
+// Reset forgets all tables, because their snapshot is made again.
+func (w *Writer) Reset() {
+	w.Manifest.Tables, w.Manifest.Packs = nil, nil
+	w.table = chunker{}
+}
+
+// Table begins a snapshot's table, and ends the one before.
+func (w *Writer) Table(name string, columns []string, key int) error {
+	if err := w.EndTables(); err != nil {
+		return err
+	}
+	w.begin(name, columns, key, w.keep)
+	return nil
+}
+
+func (w *Writer) begin(name string, columns []string, key int, store func(*Chunk, []byte) error) {
+	w.table = chunker{table: &Table{Name: name, Columns: columns, Key: key}, store: store}
+}
+
+// Rows adds rows to the table, ordered by key.
+func (w *Writer) Rows(rows [][]any) error {
+	for _, row := range rows {
+		if err := w.table.add(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EndTables ends the snapshot's last table.
+func (w *Writer) EndTables() error {
+	if w.table.table == nil {
+		return nil
+	}
+	if err := w.table.end(); err != nil {
+		return err
+	}
+	w.Manifest.Tables = append(w.Manifest.Tables, *w.table.table)
+	w.table = chunker{}
+	return nil
+}
+
+// keep writes a chunk that the repository lacks into the spool: what stores it may take its time,
+// and the snapshot must not.
+func (w *Writer) keep(c *Chunk, lines []byte) error {
+	if w.known(c) {
+		return nil
+	}
+	content, err := compressed(lines)
+	if err != nil {
+		return err
+	}
+	c.Size = int64(len(content))
+	return os.WriteFile(filepath.Join(w.spool, string(c.Object())), content, 0o600)
+}
+
+func (w *Writer) known(c *Chunk) bool {
+	size, ok := w.have[c.Object()]
+	if ok {
+		c.Size = size
+	}
+	return ok
+}
+
+// StoreTables stores those chunks that the repository lacks.
+func (w *Writer) StoreTables(ctx context.Context) error {
+	for _, t := range w.Manifest.Tables {
+		for _, c := range t.Chunks {
+			if w.known(&c) {
+				continue
+			}
+			content, err := os.ReadFile(filepath.Join(w.spool, string(c.Object())))
+			if err != nil {
+				return err
+			}
+			if err := w.put(ctx, c.Object(), content); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// put stores a chunk or a pack.
+func (w *Writer) put(ctx context.Context, name bytestore.Name, content []byte) error {
+	err := w.Put(ctx, name, bytes.NewReader(content), int64(len(content)))
+	if err == nil {
+		w.have[name] = int64(len(content))
+		w.count.objects++
+		w.count.bytes += int64(len(content))
+	}
+	return err
+}
+
+// Stored returns how many chunks and packs were stored, and their bytes.
+func (w *Writer) Stored() (objects, bytes int64) { return w.count.objects, w.count.bytes }
+
+// Put stores an object, or nothing if there is one with this name. It may be called concurrently.
+func (w *Writer) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
+	if w.Limit != nil {
+		if err := w.Limit(ctx, size); err != nil {
+			return err
+		}
+	}
+	err := w.repo.Bytes.Put(ctx, name, src, size)
+	if errors.Is(err, bytestore.ErrExists) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("storing %s: %w", name, err)
+	}
+	return nil
+}
+
+// BodiesTable is the table that says where inline bodies are: its columns are the extent's content,
+// part and off, the pack's SHA-256, and the body's first byte and length in the pack.
+const BodiesTable = "bodies"
+
+var bodiesColumns = []string{"content", "part", "off", "pack", "at", "size"}
+
+// packer collects inline bodies.
+type packer struct {
+	cut    cutter
+	bytes  []byte
+	bodies []packedBody
+}
+
+type packedBody struct {
+	key      []any
+	at, size int
+}
+
+// BeginBodies begins the inline bodies, after all other tables.
+func (w *Writer) BeginBodies(ctx context.Context) {
+	w.begin(BodiesTable, bodiesColumns, 3, func(c *Chunk, lines []byte) error {
+		if w.known(c) {
+			return nil
+		}
+		content, err := compressed(lines)
+		if err != nil {
+			return err
+		}
+		c.Size = int64(len(content))
+		return w.put(ctx, c.Object(), content)
+	})
+}
+
+// Body adds an inline body. They come ordered by key.
+func (w *Writer) Body(ctx context.Context, key []any, body []byte) error {
+	line, err := appendRow(nil, key)
+	if err != nil {
+		return err
+	}
+	w.pack.bodies = append(w.pack.bodies, packedBody{key, len(w.pack.bytes), len(body)})
+	w.pack.bytes = append(w.pack.bytes, body...)
+	if w.pack.cut.ends(line, len(body)) {
+		return w.endPack(ctx)
+	}
+	return nil
+}
+
+// EndBodies ends the inline bodies.
+func (w *Writer) EndBodies(ctx context.Context) error {
+	if err := w.endPack(ctx); err != nil {
+		return err
+	}
+	return w.EndTables()
+}
+
+func (w *Writer) endPack(ctx context.Context) error {
+	if len(w.pack.bodies) == 0 {
+		return nil
+	}
+	sum := sha256.Sum256(w.pack.bytes)
+	p := Pack{SHA256: hex.EncodeToString(sum[:]), Size: int64(len(w.pack.bytes))}
+	if _, ok := w.have[p.Object()]; !ok {
+		if err := w.put(ctx, p.Object(), w.pack.bytes); err != nil {
+			return err
+		}
+	}
+	w.Manifest.Packs = append(w.Manifest.Packs, p)
+	for _, b := range w.pack.bodies {
+		if err := w.table.add(append(append([]any{}, b.key...), sum[:], int64(b.at), int64(b.size))); err != nil {
+			return err
+		}
+	}
+	w.pack = packer{bytes: w.pack.bytes[:0]}
+	return nil
+}
+
+// Finish stores the manifest, with which the backup exists.
+func (w *Writer) Finish(ctx context.Context) (*Manifest, error) {
+	w.Manifest.Format, w.Manifest.Ended = Format, time.Now().UTC()
+	m := w.Manifest
+	return &m, w.repo.put(ctx, &m)
+}

@@ -1,0 +1,338 @@
+package instance
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/backup"
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/bytestore/memory"
+	"sluice/internal/storage"
+	"sluice/internal/testenv"
+	"sluice/metastore"
+)
+
+// newRepository returns a repository in memory.
+func newRepository() *backup.Repository { return &backup.Repository{Bytes: memory.New()} }
+
+// backedUp makes a backup of a data folder.
+func backedUp(t *testing.T, data string, repo *backup.Repository) BackupResult {
+	t.Helper()
+	return testenv.Must(Backup(t.Context(), Location{Data: data}, repo, BackupOptions{Program: "test"}))(t)
+}
+
+// restored restores the newest backup into an empty folder, and opens the instance until the test
+// ends.
+func restored(t *testing.T, repo *backup.Repository, opt RestoreOptions) (*storage.Stores, RestoreResult) {
+	t.Helper()
+	m := testenv.Must(repo.Open(t.Context(), ""))(t)
+	to := Location{Data: filepath.Join(testenv.MemoryDir(t), "restored")}
+	result := testenv.Must(Restore(t.Context(), repo, m, to, opt))(t)
+	s := testenv.Must(storage.Open(t.Context(), to, storage.Options{}))(t)
+	testenv.AtEnd(t, s.Close)
+	if found := testenv.Must(s.Meta.Audit(t.Context()))(t); len(found) > 0 {
+		t.Errorf("the restored instance is inconsistent: %q", found)
+	}
+	return s, result
+}
+
+// TestBackup makes a backup beside a running instance, and restores it.
+func TestBackup(t *testing.T) {
+	t.Parallel()
+	data := newSource(t)
+	running := testenv.Must(storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{}))(t)
+	testenv.AtEnd(t, running.Close)
+	repo := newRepository()
+	made := backedUp(t, data, repo)
+	if made.Blobs != sourceBlobs || made.Objects == 0 || made.NewObjects <= made.Objects || made.NewBytes == 0 {
+		t.Errorf("the backup has %+v", made)
+	}
+	verified := testenv.Must(repo.Verify(t.Context(), made.Manifest, backup.VerifyOptions{Bytes: true}))(t)
+	if verified.Objects != made.Objects || verified.Read < made.Bytes {
+		t.Errorf("verified were %+v", verified)
+	}
+	s, result := restored(t, repo, RestoreOptions{})
+	checkClone(t, s.Meta, s.Bytes)
+	id := testenv.Must(blob.Bind(t.Context(), running.Meta, running.Bytes))(t)
+	if result.ID != id || result.Generation != 2 || result.Blobs != sourceBlobs || result.Objects != made.Objects {
+		t.Errorf("restored were %+v of the instance %s", result, id)
+	}
+	if at := testenv.Must(running.Meta.Property(t.Context(), BackupSucceeded))(t); at == "" {
+		t.Error("the instance does not know of its backup")
+	}
+	if since, held, err := running.Meta.GarbageHeld(t.Context()); held || err != nil {
+		t.Errorf("garbage is held since %s, %v", since, err)
+	}
+}
+
+// TestBackupIsIncremental checks that a second backup stores only what is new, and that both can be
+// restored.
+func TestBackupIsIncremental(t *testing.T) {
+	t.Parallel()
+	data := newSource(t)
+	repo := newRepository()
+	first := backedUp(t, data, repo)
+	if again := backedUp(t, data, repo); again.NewObjects != 0 {
+		t.Errorf("a backup of the same instance has stored %d objects of %d bytes", again.NewObjects, again.NewBytes)
+	}
+	s := testenv.Must(storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{}))(t)
+	blobs := blob.New(s.Meta, s.Bytes, blob.Options{})
+	testenv.Must(blobs.Put(t.Context(), blob.PutOptions{Account: "a", Name: "new"}, strings.NewReader("new"), 3))(t)
+	testenv.OK(t, blobs.Delete(t.Context(), "a", "blob5", nil))
+	testenv.OK(t, s.Close())
+	second := backedUp(t, data, repo)
+	if second.NewBytes >= first.NewBytes/10 {
+		t.Errorf("the second backup has stored %d bytes, and the first %d", second.NewBytes, first.NewBytes)
+	}
+	ids := testenv.Must(repo.List(t.Context()))(t)
+	if len(ids) != 3 {
+		t.Fatalf("there are the backups %q", ids)
+	}
+	m := testenv.Must(repo.Open(t.Context(), first.ID()))(t)
+	to := Location{Data: filepath.Join(testenv.MemoryDir(t), "first")}
+	testenv.Must(Restore(t.Context(), repo, m, to, RestoreOptions{}))(t)
+	old := endpointAt(t, to.Data, true)
+	checkClone(t, old.Meta, old.Bytes)
+}
+
+// TestRestoreOfAPart restores an account's blobs below a prefix, with a content that others share.
+func TestRestoreOfAPart(t *testing.T) {
+	t.Parallel()
+	data := newSource(t)
+	s := testenv.Must(storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{}))(t)
+	blobs := blob.New(s.Meta, s.Bytes, blob.Options{})
+	for _, to := range []string{"part/1", "part/2", "other"} {
+		testenv.Must(blobs.Copy(t.Context(), blob.CopyOptions{From: metastore.BlobName{Account: "a", Name: "blob5"}, To: metastore.BlobName{Account: "b", Name: to}}))(t)
+	}
+	testenv.Must(blobs.Put(t.Context(), blob.PutOptions{Account: "b", Name: "part/3"}, strings.NewReader("small"), 5))(t)
+	testenv.OK(t, s.Close())
+	repo := newRepository()
+	backedUp(t, data, repo)
+
+	part, result := restored(t, repo, RestoreOptions{Account: "b", Prefix: "part/"})
+	if result.Blobs != 3 || result.Objects != 2 {
+		t.Errorf("restored were %+v", result)
+	}
+	from := blob.New(part.Meta, part.Bytes, blob.Options{})
+	for name, want := range map[string][]byte{"part/1": body(5), "part/2": body(5), "part/3": []byte("small")} {
+		c := testenv.Must(from.Open(t.Context(), "b", name))(t)
+		var got bytes.Buffer
+		_, err := c.WriteRange(t.Context(), &got, 0, int64(len(want)))
+		c.Close()
+		if err != nil || !bytes.Equal(got.Bytes(), want) {
+			t.Errorf("%s has other content, of %d bytes, %v", name, got.Len(), err)
+		}
+	}
+	for _, name := range []string{"part/1", "part/2"} {
+		testenv.OK(t, from.Delete(t.Context(), "b", name, nil))
+	}
+	if found := testenv.Must(part.Meta.Audit(t.Context()))(t); len(found) > 0 {
+		t.Errorf("after deletions the instance is inconsistent: %q", found)
+	}
+	m := testenv.Must(repo.Open(t.Context(), ""))(t)
+	_, err := Restore(t.Context(), repo, m, Location{Data: testenv.MemoryDir(t)}, RestoreOptions{Account: "nobody"})
+	testenv.Is(t, err, backup.ErrNotFound, "a restore of an account without blobs")
+}
+
+// TestBackupCutAtEachStep interrupts a backup after each object that it stores, and completes it
+// with the next one.
+func TestBackupCutAtEachStep(t *testing.T) {
+	t.Parallel()
+	data := newSource(t)
+	for step := 1; ; step++ {
+		repo := newRepository()
+		left := step
+		store := repo.Bytes
+		repo.Bytes = cutPuts{store, &left}
+		_, err := Backup(t.Context(), Location{Data: data}, repo, BackupOptions{})
+		repo.Bytes = store
+		if err == nil {
+			if step < 5 {
+				t.Fatalf("there were only %d steps", step)
+			}
+			break
+		}
+		testenv.Is(t, err, errKilled, "step %d", step)
+		if ids := testenv.Must(repo.List(t.Context()))(t); len(ids) != 0 {
+			t.Fatalf("step %d: an interrupted backup exists: %q", step, ids)
+		}
+		backedUp(t, data, repo)
+		s, _ := restored(t, repo, RestoreOptions{})
+		checkClone(t, s.Meta, s.Bytes)
+	}
+}
+
+// TestRestoreCutAtEachStep interrupts a restore after each object and completes it.
+func TestRestoreCutAtEachStep(t *testing.T) {
+	t.Parallel()
+	repo := newRepository()
+	backedUp(t, newSource(t), repo)
+	m := testenv.Must(repo.Open(t.Context(), ""))(t)
+	for step := 1; ; step++ {
+		to := Location{Data: filepath.Join(testenv.MemoryDir(t), "to")}
+		left := step
+		cut := &backup.Repository{Bytes: cutOpens{repo.Bytes, &left}}
+		_, err := Restore(t.Context(), cut, m, to, RestoreOptions{})
+		if err == nil {
+			if step < 5 {
+				t.Fatalf("there were only %d steps", step)
+			}
+			break
+		}
+		testenv.Is(t, err, errKilled, "step %d", step)
+		if _, err := storage.Open(t.Context(), to, storage.Options{}); !errors.Is(err, blob.ErrUnfinishedCopy) {
+			t.Fatalf("step %d: an interrupted restore can be served: %v", step, err)
+		}
+		testenv.Must(Restore(t.Context(), repo, m, to, RestoreOptions{}))(t)
+		s := testenv.Must(storage.Open(t.Context(), to, storage.Options{}))(t)
+		checkClone(t, s.Meta, s.Bytes)
+		testenv.OK(t, s.Close())
+	}
+}
+
+// TestBackupOfADamagedInstance checks that a backup has everything but the object that is damaged,
+// that it says so, and that its restore does, too.
+func TestBackupOfADamagedInstance(t *testing.T) {
+	t.Parallel()
+	data := newSource(t)
+	flip(t, objectFiles(t, data)[0])
+	repo := newRepository()
+	var damaged []string
+	made, err := Backup(t.Context(), Location{Data: data}, repo, BackupOptions{Damaged: func(name string, _ error) { damaged = append(damaged, name) }})
+	testenv.Is(t, err, ErrIncomplete, "a backup of a damaged instance")
+	if len(damaged) != 1 || len(made.Damaged) != 1 || made.Damaged[0] != damaged[0] {
+		t.Fatalf("damaged are %q, and the backup says %q", damaged, made.Damaged)
+	}
+	verified := testenv.Must(repo.Verify(t.Context(), made.Manifest, backup.VerifyOptions{Bytes: true}))(t)
+	testenv.Equal(t, verified.Lacking, 1, "objects that the backup lacks")
+	_, result := restored(t, repo, RestoreOptions{})
+	testenv.Equal(t, result.Lacking, 1, "objects that the restored instance lacks")
+}
+
+// TestDamagedBackups flips a byte in each object of a backup: Verify finds it, and Restore
+// completes nothing.
+func TestDamagedBackups(t *testing.T) {
+	t.Parallel()
+	whole := newRepository()
+	backedUp(t, newSource(t), whole)
+	var names []bytestore.Object
+	testenv.OK(t, whole.Bytes.List(t.Context(), "", func(o bytestore.Object) error { names = append(names, o); return nil }))
+	for _, o := range names {
+		if o.Size == 0 {
+			continue // it marks the repository
+		}
+		for _, how := range []string{"flipped", "cut", "missing"} {
+			damaged := &backup.Repository{Bytes: damagedStore{whole.Bytes, o, how}}
+			m, err := damaged.Open(t.Context(), "")
+			if strings.HasPrefix(string(o.Name), "manifest-") {
+				if !errors.Is(err, backup.ErrDamaged) && how != "missing" {
+					t.Errorf("%s, %s: %v", o.Name, how, err)
+				}
+				continue
+			}
+			testenv.OK(t, err)
+			_, err = damaged.Verify(t.Context(), m, backup.VerifyOptions{Bytes: true})
+			testenv.Is(t, err, backup.ErrDamaged, "verifying with %s %s", o.Name, how)
+			to := Location{Data: filepath.Join(testenv.MemoryDir(t), "to")}
+			_, err = Restore(t.Context(), damaged, m, to, RestoreOptions{})
+			testenv.Is(t, err, backup.ErrDamaged, "restoring with %s %s", o.Name, how)
+			if _, err := storage.Open(t.Context(), to, storage.Options{}); !errors.Is(err, blob.ErrUnfinishedCopy) {
+				t.Errorf("%s, %s: a restore of a damaged backup can be served: %v", o.Name, how, err)
+			}
+		}
+	}
+}
+
+// TestBackupBeginsAgain frees an object that the snapshot needs before it is copied, as a full disk
+// does: the backup begins again with another snapshot.
+func TestBackupBeginsAgain(t *testing.T) {
+	t.Parallel()
+	data := newSource(t)
+	repo := newRepository()
+	begun, freed := 0, false
+	made, err := Backup(t.Context(), Location{Data: data}, repo, BackupOptions{
+		Again: func(string) { begun++ },
+		Progress: func(p Progress) {
+			if p.Phase != PhaseBytes || freed {
+				return
+			}
+			freed = true
+			s := testenv.Must(storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{}))(t)
+			full := blob.Options{Space: func(int64) error { return bytestore.ErrNoSpace }}
+			testenv.OK(t, errors.Join(blob.New(s.Meta, s.Bytes, full).Delete(t.Context(), "a", "blob5", nil), s.Close()))
+		},
+	})
+	testenv.OK(t, err)
+	if begun != 1 || made.Blobs != sourceBlobs-1 {
+		t.Errorf("the backup began again %d times and has %d blobs", begun, made.Blobs)
+	}
+	testenv.Must(repo.Verify(t.Context(), made.Manifest, backup.VerifyOptions{Bytes: true}))(t)
+}
+
+// TestPrune makes backups of an instance that changes, and removes the older ones.
+func TestPrune(t *testing.T) {
+	t.Parallel()
+	data := newSource(t)
+	repo := newRepository()
+	backedUp(t, data, repo)
+	before := objectsIn(t, repo)
+	s := testenv.Must(storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{}))(t)
+	blobs := blob.New(s.Meta, s.Bytes, blob.Options{})
+	testenv.OK(t, blobs.Delete(t.Context(), "a", "blob5", nil))
+	testenv.OK(t, s.Close())
+	backedUp(t, data, repo)
+	_, err := repo.Prune(t.Context(), backup.Retention{})
+	testenv.Is(t, err, backup.ErrKeepsNothing, "a retention of nothing")
+	both := testenv.Must(repo.Prune(t.Context(), backup.Retention{Last: 2}))(t)
+	if both.Objects != 0 || len(both.Kept) != 2 {
+		t.Errorf("a prune that keeps both removed %+v", both)
+	}
+	one := testenv.Must(repo.Prune(t.Context(), backup.Retention{Last: 1}))(t)
+	if len(one.Removed) != 1 || one.Objects < 3 || one.Bytes < 2_000_000 {
+		t.Errorf("a prune that keeps one removed %+v", one)
+	}
+	if after := objectsIn(t, repo); after >= before {
+		t.Errorf("the repository has %d objects after the prune, and had %d before the second backup", after, before)
+	}
+	_, result := restored(t, repo, RestoreOptions{})
+	testenv.Equal(t, result.Blobs, sourceBlobs-1, "blobs in the backup that was kept")
+}
+
+// TestPruneExcludesBackups checks that neither begins while the other runs, and that the mark of a
+// process that was killed excludes nobody for ever.
+func TestPruneExcludesBackups(t *testing.T) {
+	t.Parallel()
+	repo := newRepository()
+	backedUp(t, newSource(t), repo)
+	_, w, err := repo.Begin(t.Context())
+	testenv.OK(t, err)
+	_, err = repo.Prune(t.Context(), backup.Retention{Last: 1})
+	testenv.Is(t, err, backup.ErrInUse, "a prune beside a backup")
+	testenv.OK(t, w.Close())
+	mark := func(age time.Duration) {
+		name := "pruning-" + bytestore.NewName(time.Now().Add(-age))
+		testenv.OK(t, repo.Bytes.Put(t.Context(), name, strings.NewReader(""), 0))
+	}
+	mark(time.Hour)
+	_, w, err = repo.Begin(t.Context())
+	testenv.OK(t, err)
+	testenv.OK(t, w.Close())
+	mark(time.Minute)
+	_, _, err = repo.Begin(t.Context())
+	testenv.Is(t, err, backup.ErrInUse, "a backup beside a prune")
+	if running := fmt.Sprint(testenv.Must(repo.List(t.Context()))(t)); strings.Contains(running, "running") {
+		t.Error("a mark is left")
+	}
+}
+
+func objectsIn(t *testing.T, repo *backup.Repository) (n int) {
+	t.Helper()
+	testenv.OK(t, repo.Bytes.List(t.Context(), "", func(bytestore.Object) error { n++; return nil }))
+	return n
+}

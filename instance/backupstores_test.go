@@ -1,0 +1,100 @@
+package instance
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"sync"
+	"testing"
+
+	"sluice/bytestore"
+	"sluice/internal/testenv"
+)
+
+// cutMu guards the counts of cutPuts and cutOpens.
+var cutMu sync.Mutex
+
+// count reports whether a store that is cut after some steps goes on.
+func count(left *int) error {
+	cutMu.Lock()
+	defer cutMu.Unlock()
+	if *left--; *left < 0 {
+		return errKilled
+	}
+	return nil
+}
+
+// cutPuts is a store that stores so many more objects.
+type cutPuts struct {
+	bytestore.Store
+	left *int
+}
+
+func (s cutPuts) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
+	if err := count(s.left); err != nil {
+		return err
+	}
+	return s.Store.Put(ctx, name, src, size)
+}
+
+// cutOpens is a store that opens so many more objects.
+type cutOpens struct {
+	bytestore.Store
+	left *int
+}
+
+func (s cutOpens) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
+	if err := count(s.left); err != nil {
+		return nil, err
+	}
+	return s.Store.Open(ctx, name, off, n)
+}
+
+// damagedStore is a store in which an object is damaged.
+type damagedStore struct {
+	bytestore.Store
+	object bytestore.Object
+	how    string // flipped, cut or missing
+}
+
+func (s damagedStore) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
+	from, err := s.Store.Open(ctx, name, off, n)
+	if name != s.object.Name || err != nil {
+		return from, err
+	}
+	switch s.how {
+	case "missing":
+		return nil, bytestore.ErrNotFound
+	case "cut":
+		return nil, bytestore.ErrTruncated
+	}
+	content, err := io.ReadAll(io.LimitReader(from, n))
+	if err != nil {
+		return nil, err
+	}
+	if len(content) > 0 {
+		content[len(content)/2] ^= 1
+	}
+	return io.NopCloser(bytes.NewReader(content)), from.Close()
+}
+
+func (s damagedStore) List(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error {
+	return s.Store.List(ctx, after, func(o bytestore.Object) error {
+		if o.Name == s.object.Name && s.how == "missing" {
+			return nil
+		}
+		if o.Name == s.object.Name && s.how == "cut" {
+			o.Size--
+		}
+		return fn(o)
+	})
+}
+
+// flip changes a byte in a file.
+func flip(t *testing.T, file string) {
+	t.Helper()
+	content := testenv.Must(os.ReadFile(file))(t)
+	content[len(content)/2] ^= 1
+	testenv.OK(t, os.WriteFile(file, content, 0o600))
+}

@@ -1,0 +1,56 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+
+	"sluice/backup"
+	"sluice/bytestore"
+)
+
+// workers is the number of objects that are copied concurrently.
+const workers = 8
+
+// copyMissing calls fn for all objects, which are ordered by name, concurrently, and says
+// whether target has it with its size. It merges the two lists. An object with another size is
+// deleted first: what stored it was cut short.
+func copyMissing(ctx context.Context, objects iter.Seq2[backup.Object, error], target bytestore.Store, fn func(ctx context.Context, o backup.Object, exists bool) error) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	type task struct {
+		backup.Object
+		exists bool
+	}
+	work := make(chan task)
+	var running sync.WaitGroup
+	for range workers {
+		running.Go(func() {
+			for t := range work {
+				if err := fn(ctx, t.Object, t.exists); err != nil {
+					fail(fmt.Errorf("the object %s: %w", t.Name, err))
+				}
+			}
+		})
+	}
+	err := backup.Merge(ctx, objects, target, func(o backup.Object, size int64) error {
+		if size >= 0 && size != o.Size {
+			if err := target.Delete(ctx, o.Name); err != nil {
+				return err
+			}
+		}
+		select {
+		case work <- task{o, size == o.Size}:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	close(work)
+	running.Wait()
+	if cause := context.Cause(ctx); cause != nil {
+		return cause // the first error
+	}
+	return err
+}

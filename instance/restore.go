@@ -1,0 +1,379 @@
+package instance
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"sluice/backup"
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/database"
+	"sluice/internal/storage"
+	"sluice/past"
+)
+
+// RestoreOptions are the options of Restore. The functions are never called concurrently, and may
+// be nil.
+type RestoreOptions struct {
+	// Account restores the blobs of one account only, and Prefix those with names that begin so.
+	// The result is a new instance with these blobs, without keys, sessions and channels.
+	Account, Prefix string
+	// Progress is called when a phase begins, after each object or batch of rows, and when the
+	// phase has ended.
+	Progress func(Progress)
+	// Damaged is called for each object in the backup that is missing or does not match its
+	// checksums.
+	Damaged func(name string, err error)
+}
+
+// RestoreResult is what Restore has made.
+type RestoreResult struct {
+	ID         string // the instance's
+	Generation int64
+	Existed    bool // the backup was restored there before; the counts are 0
+	Blobs      int64
+	Objects    int64
+	Bytes      int64
+	Lacking    int64 // objects that the backup lacks, because the instance did
+}
+
+// Restore makes an instance of a backup at target, which must be empty or contain what an
+// interrupted Restore of this backup has left. The instance has the id that was backed up, and
+// begins its next generation: only one of them should be served afterwards. A backup can be
+// restored to another kind of database and of byte store than it was made of.
+//
+// All objects, chunks and packs are compared with their checksums. Restore returns
+// backup.ErrDamaged, and completes nothing, if one is damaged or missing. It holds the nodes' lease
+// on the target's database.
+func Restore(ctx context.Context, repo *backup.Repository, m *backup.Manifest, target Location, opt RestoreOptions) (result RestoreResult, err error) {
+	if err := checkLocation(target); err != nil {
+		return result, fmt.Errorf("the target: %w", err)
+	}
+	if m.Schema != storage.Schema() {
+		return result, fmt.Errorf("the backup has schema %d, and this version has %d: restore it with the version %s, then start this one on it", m.Schema, storage.Schema(), m.Program)
+	}
+	r := &restorer{repo: repo, manifest: m, opt: opt, part: selection{account: opt.Account, prefix: opt.Prefix}}
+	r.progress = newReporter(CloneOptions{Progress: opt.Progress, Damaged: opt.Damaged})
+	r.id = m.Instance
+	if r.part.partial() {
+		sum := sha256.Sum256([]byte(m.ID() + "\x00" + opt.Account + "\x00" + opt.Prefix))
+		r.id = hex.EncodeToString(sum[:])[:len(m.Instance)]
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	ctx, existed, err := r.openTarget(ctx, target)
+	if err != nil {
+		return result, err
+	}
+	result = RestoreResult{ID: r.id, Existed: existed}
+	if existed {
+		return result, r.target.Bytes.Delete(ctx, blob.CopyObject)
+	}
+	err = r.restore(ctx, &result)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	return result, err
+}
+
+// restorer restores a backup. It marks the target as a clone's, and publishes it as one.
+type restorer struct {
+	cloner
+
+	repo     *backup.Repository
+	manifest *backup.Manifest
+	opt      RestoreOptions
+	part     selection
+}
+
+func (r *restorer) restore(ctx context.Context, result *RestoreResult) error {
+	if err := r.part.choose(ctx, r.repo, r.manifest); err != nil {
+		return err
+	}
+	r.progress.begin(PhaseBytes, r.manifest.Bytes)
+	if err := r.restoreObjects(ctx, result); err != nil {
+		return err
+	}
+	r.progress.end()
+	r.progress.begin(PhaseMetadata, r.rows())
+	if err := r.restoreTables(ctx, result); err != nil {
+		return fmt.Errorf("restoring the metadata: %w", err)
+	}
+	r.progress.end()
+	if err := r.setProperties(ctx); err != nil {
+		return fmt.Errorf("the target: %w", err)
+	}
+	var err error
+	if result.Generation, err = r.beginGeneration(ctx); err != nil {
+		return fmt.Errorf("the target: %w", err)
+	}
+	return r.publish(ctx)
+}
+
+// rows returns how many rows the backup has.
+func (r *restorer) rows() (sum int64) {
+	for _, t := range r.manifest.Tables {
+		sum += t.Rows
+	}
+	return sum
+}
+
+// restoreObjects stores the objects that the target lacks.
+func (r *restorer) restoreObjects(ctx context.Context, result *RestoreResult) error {
+	lacking := map[string]bool{}
+	for _, name := range r.manifest.Damaged {
+		lacking[name] = true
+	}
+	objects := func(yield func(backup.Object, error) bool) {
+		for o, err := range r.repo.Objects(ctx, r.manifest) {
+			switch {
+			case err == nil && !r.part.needs(string(o.Name)):
+				continue
+			case err == nil && lacking[string(o.Name)]:
+				result.Lacking++
+				continue
+			case err == nil:
+				result.Objects++
+				result.Bytes += o.Size
+			}
+			if !yield(o, err) {
+				return
+			}
+		}
+	}
+	return copyMissing(ctx, iter.Seq2[backup.Object, error](objects), r.target.Bytes, func(ctx context.Context, o backup.Object, exists bool) error {
+		if !exists {
+			if err := r.restoreObject(ctx, o); err != nil {
+				return err
+			}
+		}
+		r.progress.add(o.Size)
+		return nil
+	})
+}
+
+func (r *restorer) restoreObject(ctx context.Context, o backup.Object) error {
+	from, err := r.repo.Bytes.Open(ctx, o.Name, 0, o.Size)
+	if err == nil {
+		err = errors.Join(r.target.Bytes.Put(ctx, o.Name, o.Check(from), o.Size), from.Close())
+	}
+	switch {
+	case errors.Is(err, bytestore.ErrExists):
+		return nil
+	case errors.Is(err, bytestore.ErrNotFound), errors.Is(err, bytestore.ErrTruncated), errors.Is(err, blob.ErrCorrupt):
+		r.progress.damaged(string(o.Name), err)
+		return fmt.Errorf("%w: %w: name an older backup, or restore accounts or prefixes that do not need it", backup.ErrDamaged, err)
+	}
+	return err
+}
+
+// loadPage is how many rows are inserted in one transaction.
+const loadPage = 1000
+
+// restoreTables replaces the target's rows.
+func (r *restorer) restoreTables(ctx context.Context, result *RestoreResult) error {
+	sql := r.target.SQL
+	if err := sql.Unload(ctx); err != nil {
+		return err
+	}
+	for i := range r.manifest.Tables {
+		t := &r.manifest.Tables[i]
+		load := storage.Table{Name: t.Name, Columns: t.Columns, Key: t.Key}
+		switch t.Name {
+		case storage.ObjectsTable, storage.InlineTable, backup.BodiesTable:
+			continue
+		}
+		err := r.repo.Rows(ctx, t, func(rows [][]any) error {
+			rows = r.part.rows(t, rows)
+			if t.Name == "blobs" {
+				result.Blobs += int64(len(rows))
+			}
+			for page := range slices.Chunk(rows, loadPage) {
+				if err := sql.Load(ctx, load, page); err != nil {
+					return err
+				}
+				r.progress.add(int64(len(page)))
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("table %s: %w", t.Name, err)
+		}
+		if t.Name == "shares" && r.part.partial() {
+			if err := sql.Load(ctx, load, r.part.shares(load.Columns)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.restoreBodies(ctx); err != nil {
+		return err
+	}
+	return sql.FinishLoad(ctx)
+}
+
+func (r *restorer) restoreBodies(ctx context.Context) error {
+	return r.repo.Bodies(ctx, r.manifest, func(list []backup.Body) error {
+		var bodies []storage.Body
+		for _, b := range list {
+			if content, _ := b.Key[0].([]byte); r.part.has(content) {
+				bodies = append(bodies, storage.Body{Key: b.Key, Body: b.Body})
+			}
+		}
+		for page := range slices.Chunk(bodies, bodiesPage) {
+			if err := r.target.SQL.LoadBodies(ctx, page); err != nil {
+				return err
+			}
+			r.progress.add(int64(len(page)))
+		}
+		return nil
+	})
+}
+
+// setProperties sets the properties that describe the instance.
+func (r *restorer) setProperties(ctx context.Context) error {
+	if r.part.partial() {
+		return nil
+	}
+	for name, value := range r.manifest.Properties {
+		if slices.Contains(locationProperties, name) {
+			continue
+		}
+		if err := setProperty(ctx, r.target.Meta, name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beginGeneration begins the generation after the backup's.
+func (r *restorer) beginGeneration(ctx context.Context) (int64, error) {
+	now, err := r.target.SQL.Past(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if now.Generation < r.manifest.Generation {
+		if err := r.target.SQL.BeginGeneration(ctx, now.Generation, r.manifest.Generation, database.KeptObjects{}); err != nil {
+			return 0, err
+		}
+	}
+	return past.Begin(ctx, r.target.SQL, r.target.Bytes, database.KeptObjects{})
+}
+
+// selection selects a part of a backup: one account's blobs, or some of them. Its zero value
+// selects everything.
+type selection struct {
+	account, prefix string
+
+	contents map[string]int64 // that these blobs have, and how many share it
+	objects  map[string]bool  // that these contents need
+}
+
+func (s *selection) partial() bool { return s.account != "" }
+
+// choose reads which contents and objects the selected blobs need.
+func (s *selection) choose(ctx context.Context, repo *backup.Repository, m *backup.Manifest) error {
+	if !s.partial() {
+		return nil
+	}
+	s.contents, s.objects = map[string]int64{}, map[string]bool{}
+	blobs, extents := m.Table("blobs"), m.Table("extents")
+	err := repo.Rows(ctx, blobs, func(rows [][]any) error {
+		content, shared := slices.Index(blobs.Columns, "content"), slices.Index(blobs.Columns, "shared")
+		for _, row := range s.selected(blobs, rows) {
+			id, _ := row[content].([]byte)
+			if of, _ := row[shared].([]byte); bytes.Equal(of, id) {
+				s.contents[string(id)]++
+			} else {
+				s.contents[string(id)] += 0
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(s.contents) == 0 {
+		return fmt.Errorf("%w: the backup has no blob of the account %q with a name that begins with %q", backup.ErrNotFound, s.account, s.prefix)
+	}
+	return repo.Rows(ctx, extents, func(rows [][]any) error {
+		content, object := slices.Index(extents.Columns, "content"), slices.Index(extents.Columns, "object")
+		for _, row := range rows {
+			id, _ := row[content].([]byte)
+			if name, ok := row[object].([]byte); ok && s.has(id) {
+				s.objects[string(name)] = true
+			}
+		}
+		return nil
+	})
+}
+
+// has reports whether a selected blob has this content.
+func (s *selection) has(content []byte) bool {
+	if !s.partial() {
+		return true
+	}
+	_, ok := s.contents[string(content)]
+	return ok
+}
+
+// needs reports whether a selected blob needs this object.
+func (s *selection) needs(object string) bool { return !s.partial() || s.objects[object] }
+
+// selected returns the selected blobs' rows.
+func (s *selection) selected(blobs *backup.Table, rows [][]any) (list [][]any) {
+	account, head, tail := slices.Index(blobs.Columns, "account"), slices.Index(blobs.Columns, "name_head"), slices.Index(blobs.Columns, "name_tail")
+	for _, row := range rows {
+		a, _ := row[account].([]byte)
+		h, _ := row[head].([]byte)
+		t, _ := row[tail].([]byte)
+		if string(a) == s.account && strings.HasPrefix(string(h)+string(t), s.prefix) {
+			list = append(list, row)
+		}
+	}
+	return list
+}
+
+// rows returns a table's rows that are restored. A part of a backup has blobs without
+// owners, because their keys are not part of it.
+func (s *selection) rows(t *backup.Table, rows [][]any) [][]any {
+	if !s.partial() {
+		return rows
+	}
+	switch t.Name {
+	case "blobs":
+		owner := slices.Index(t.Columns, "owner")
+		list := s.selected(t, rows)
+		for _, row := range list {
+			row[owner] = nil
+		}
+		return list
+	case "starts", "extents":
+		content := slices.Index(t.Columns, "content")
+		return slices.DeleteFunc(rows, func(row []any) bool {
+			id, _ := row[content].([]byte)
+			return !s.has(id)
+		})
+	default:
+		return nil
+	}
+}
+
+// shares returns the rows that count how many selected blobs share a content.
+func (s *selection) shares(columns []string) (rows [][]any) {
+	for content, n := range s.contents {
+		if n == 0 {
+			continue
+		}
+		row := make([]any, len(columns))
+		row[slices.Index(columns, "content")], row[slices.Index(columns, "refs")] = []byte(content), n
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b []any) int { return bytes.Compare(contentIn(a), contentIn(b)) })
+	return rows
+}
