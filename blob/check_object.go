@@ -47,3 +47,18 @@ func (r *objectChecker) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// CheckInline returns ErrCorrupt unless an inline extent has its body, and the body its checksum.
+func CheckInline(e metastore.Extent) error {
+	e.Object = "that is inline"
+	if err := checkExtent(&e); err != nil {
+		return err
+	}
+	if int64(len(e.Body)) != e.Size {
+		return fmt.Errorf("%w: the body has %d bytes, and its extent %d", ErrCorrupt, len(e.Body), e.Size)
+	}
+	if blockSum(e.Body) != e.Blocks[0] {
+		return fmt.Errorf("%w: the body does not match its checksum", ErrCorrupt)
+	}
+	return nil
+}

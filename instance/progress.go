@@ -13,20 +13,28 @@ type CloneOptions struct {
 	Damaged func(name string, err error)
 }
 
-// Progress is how far a phase of Clone is.
+// Progress is how far a phase of Clone or of Check is.
 type Progress struct {
 	Phase       Phase
-	Done, Total int64 // bytes or rows; Done may exceed Total if rows were added
+	Done, Total int64 // in the phase's unit; Done may exceed Total if rows were added, or if it is 0
 	Ended       bool  // the last call of this phase
 }
 
-// Phase is a part of Clone's work.
+// Phase is a part of the work.
 type Phase string
 
 // The phases of Clone, in their order.
 const (
 	PhaseBytes    Phase = "bytes"    // counted in bytes
 	PhaseMetadata Phase = "metadata" // counted in rows
+)
+
+// The phases of Check before PhaseBytes, in their order.
+const (
+	PhasePages   Phase = "pages"   // counted in tables, or in indexes
+	PhaseBooks   Phase = "books"   // one step
+	PhaseBodies  Phase = "bodies"  // counted in bodies; the total is not known
+	PhaseObjects Phase = "objects" // counted in objects
 )
 
 // reporter calls the functions of CloneOptions, one at a time.

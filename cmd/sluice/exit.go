@@ -25,6 +25,7 @@ const (
 	exitNotFound    = 3
 	exitRefused     = 4
 	exitPartly      = 5
+	exitDamaged     = 6
 	exitInterrupted = 130
 )
 
@@ -39,6 +40,7 @@ var exitCodes = []struct {
 	{exitNotFound, "what is named does not exist, such as a blob, a key or a context"},
 	{exitRefused, "refused: not allowed, not paid, over a limit, or a condition is not met"},
 	{exitPartly, "partly done: some of several things were skipped or failed"},
+	{exitDamaged, "sluice check has found damage"},
 	{exitInterrupted, "interrupted by Ctrl-C or SIGTERM"},
 }
 

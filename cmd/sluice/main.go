@@ -48,6 +48,7 @@ type commands struct {
 	Group       groupCommand      `cmd:"" group:"Running a server:" help:"Show and change the limits of groups of API keys."`
 	Bucket      bucketCommand     `cmd:"" group:"Running a server:" help:"Make, list and remove aliases for the buckets of S3's clients."`
 	Audit       auditCommand      `cmd:"" group:"Running a server:" help:"Check the ledgers of payment channels and sessions."`
+	Check       checkCommand      `cmd:"" group:"Running a server:" help:"Check everything that an instance stores for damage."`
 	Reset       resetCommand      `cmd:"" group:"Running a server:" help:"Delete everything in the data folder of a local instance."`
 	Recover     recoverCommand    `cmd:"" group:"Running a server:" help:"Continue with an instance that was set back to an older state."`
 	Clone       cloneCommand      `cmd:"" group:"Running a server:" help:"Copy an instance, for example from a folder to PostgreSQL and an object store."`

@@ -12,8 +12,8 @@ import (
 	"sluice/internal/terminal"
 )
 
-// progress prints a clone's progress: a bar on a terminal, a line every few seconds elsewhere. The
-// caller must Close it.
+// progress prints the progress of a clone or a check: a bar on a terminal, a line every few seconds
+// elsewhere. The caller must Close it.
 type progress struct {
 	out   io.Writer
 	quiet bool
@@ -35,7 +35,10 @@ func newProgress(out io.Writer, quiet bool) *progress {
 const progressInterval = 5 * time.Second
 
 // phaseUnits are the units in which phases are counted.
-var phaseUnits = map[instance.Phase]string{instance.PhaseBytes: "bytes", instance.PhaseMetadata: "rows"}
+var phaseUnits = map[instance.Phase]string{
+	instance.PhaseBytes: "bytes", instance.PhaseMetadata: "rows",
+	instance.PhasePages: "tables and indexes", instance.PhaseBooks: "steps", instance.PhaseBodies: "bodies", instance.PhaseObjects: "objects",
+}
 
 // update shows p.
 func (p *progress) update(now instance.Progress) {

@@ -37,6 +37,9 @@ var (
 	ErrCorrupt = engine.ErrCorrupt
 )
 
+// InlineExtent is an inline extent with its body.
+type InlineExtent = meta.InlineExtent
+
 // EngineStats are the figures of a Store's engine.
 type EngineStats = engine.Stats
 

@@ -32,42 +32,47 @@ const auditPage = 500
 //   - what is counted for each shared content is the number of the blobs that have it, and no other
 //     content has two blobs;
 //   - the parts of each uneven content follow each other, and have the bytes of its extents and of
-//     its blobs; and no other content has such parts.
+//     its blobs; and no other content has such parts;
+//   - the extents of each content that is not garbage follow each other, and have the bytes of its
+//     blobs, or of the parts of its open upload, which add up; each content has a blob, an open
+//     upload or is garbage, and each body an extent;
+//   - what is counted for each owner is what is stored and retained for it.
 func (s *Store) Audit(ctx context.Context) ([]string, error) {
-	var found []string
-	err := s.db.Snapshot(ctx, func(t *engine.Tx) (err error) {
-		found, err = auditPages(t, auditPage)
+	findings, total, err := s.AuditAll(ctx)
+	if total > len(findings) {
+		findings[len(findings)-1] = fmt.Sprintf("%d inconsistencies in all; these are the first %d", total, len(findings)-1)
+	}
+	return findings, err
+}
+
+// AuditAll is Audit with the number of all inconsistencies, of which it returns the first.
+func (s *Store) AuditAll(ctx context.Context) (findings []string, total int, err error) {
+	err = s.db.Snapshot(ctx, func(t *engine.Tx) (err error) {
+		findings, total, err = auditPages(t, auditPage)
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return found, nil
+	return findings, total, nil
 }
 
-// auditPages is Audit with that many channels or sessions in memory.
-func auditPages(t *engine.Tx, page int) ([]string, error) {
-	var findings []string
-	total := 0
+// auditPages is AuditAll with that many channels or sessions in memory.
+func auditPages(t *engine.Tx, page int) (findings []string, total int, err error) {
 	report := func(format string, args ...any) {
 		if total++; total <= database.MaxFindings {
 			findings = append(findings, fmt.Sprintf(format, args...))
 		}
 	}
 	if err := money.AuditMoney(t, page, report); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	if err := meta.AuditAccounts(t, report); err != nil {
-		return nil, err
+	for _, audit := range []func(*engine.Tx, func(format string, args ...any)) error{
+		meta.AuditAccounts, meta.AuditShares, meta.AuditParts, meta.AuditContents, meta.AuditUsage,
+	} {
+		if err := audit(t, report); err != nil {
+			return nil, 0, err
+		}
 	}
-	if err := meta.AuditShares(t, report); err != nil {
-		return nil, err
-	}
-	if err := meta.AuditParts(t, report); err != nil {
-		return nil, err
-	}
-	if total > len(findings) {
-		findings[len(findings)-1] = fmt.Sprintf("%d inconsistencies in all; these are the first %d", total, len(findings)-1)
-	}
-	return findings, nil
+	return findings, total, nil
 }

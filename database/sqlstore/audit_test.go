@@ -58,6 +58,21 @@ var unevenBlob = rawBlob("a", "b", 12) + `
 	INSERT INTO extents (content, part, off, size, blocks, object) SELECT content, part, 0, size, x'', CAST('object' || part AS BLOB) FROM starts;
 	UPDATE blobs SET part_size = 70368744177664;`
 
+// evenBlob inserts a blob of 12 bytes in parts of 7 bytes, the first of them in two extents, for an
+// owner.
+var evenBlob = rawBlob("a", "b", 12) + `
+	INSERT INTO extents (content, part, off, size, blocks) SELECT content, 0, 0, 3, x'' FROM blobs UNION ALL SELECT content, 0, 3, 4, x'' FROM blobs
+		UNION ALL SELECT content, 1, 0, 5, x'' FROM blobs;
+	INSERT INTO bodies SELECT content, part, off, zeroblob(size) FROM extents;
+	UPDATE blobs SET part_size = 7, owner = CAST('o' AS BLOB);
+	INSERT INTO usage (owner, id, bytes, uploads, objects, names) VALUES (CAST('o' AS BLOB), x'00', 12, 0, 1, 1);`
+
+// openedUpload inserts an open upload with a part of 5 bytes.
+var openedUpload = `INSERT INTO uploads (id, account, name, content, part_size, content_type, create_only, state, bytes, revision, created, touched, size, crc64, parts)
+		VALUES (CAST('unguessable-upload' AS BLOB), CAST('a' AS BLOB), x'62', x'30313233343536373839616263646566', 5, x'', 0, 0, 5, 1, 0, 0, 0, 0, 1);
+	INSERT INTO parts (content, idx, size, crc64) SELECT content, 0, 5, 0 FROM uploads;
+	INSERT INTO extents (content, part, off, size, blocks, object) SELECT content, 0, 0, 5, x'', x'6f' FROM uploads;`
+
 // TestAuditFindsDamage damages the tables in one way at a time and repairs them.
 func TestAuditFindsDamage(t *testing.T) {
 	s := openAudited(t)
@@ -110,13 +125,35 @@ func TestAuditFindsDamage(t *testing.T) {
 		{"parts of no blob", unevenBlob + ` DELETE FROM blobs`, "no blob has its uneven parts 1 to 3, of 12 bytes"},
 		{"parts of an even blob", unevenBlob + ` UPDATE blobs SET part_size = 7`, "no blob has its uneven parts 1 to 3, of 12 bytes"},
 		{"parts of garbage", unevenBlob + ` INSERT INTO garbage (content, since) SELECT content, 1 FROM blobs; DELETE FROM blobs; DELETE FROM extents`, ""},
+		{"even and exact", evenBlob, ""},
+		{"extent lost", evenBlob + ` DELETE FROM extents WHERE part = 1; DELETE FROM bodies WHERE part = 1`, "from part 0 on, have 7 bytes, and its blob has 12"},
+		{"all extents lost", evenBlob + ` DELETE FROM extents; DELETE FROM bodies`, "from part 0 on, have 0 bytes, and its blob has 12"},
+		{"blob resized", evenBlob + ` UPDATE blobs SET size = 11`, "have 12 bytes, and its blob has 11"},
+		{"extent moved", evenBlob + ` UPDATE extents SET off = 2 WHERE off = 3`, "an extent of part 0 begins at byte 2, and those before it end at byte 3"},
+		{"extent resized", evenBlob + ` UPDATE extents SET size = 4 WHERE part = 1; UPDATE extents SET size = 5 WHERE off = 3`, "part 0 has 8 bytes, and its blob's parts have 7 there"},
+		{"extent in another part", evenBlob + ` UPDATE extents SET part = 2 WHERE part = 1`, "part 2 has 5 bytes, and its blob's parts have -2 there"},
+		{"blob with other parts", evenBlob + ` UPDATE blobs SET part_size = 8`, "part 0 has 7 bytes, and its blob's parts have 8 there"},
+		{"blob lost", evenBlob + ` DELETE FROM blobs`, "no blob has its parts 0 to 1, of 12 bytes"},
+		{"extents of garbage", evenBlob + ` INSERT INTO garbage (content, since) SELECT content, 1 FROM blobs; DELETE FROM blobs; DELETE FROM usage; DELETE FROM extents WHERE off = 0 AND part = 0`, "that no extent has"},
+		{"body of an object", evenBlob + ` UPDATE extents SET object = x'6f' WHERE part = 1`, "part 1 has a body at byte 0 of 5 bytes that no extent has"},
+		{"usage miscounted", evenBlob + ` UPDATE usage SET bytes = 13`, `owner "o": counted beyond what is stored: 1 bytes, 0 uploads, 0 objects`},
+		{"usage lost", evenBlob + ` DELETE FROM usage`, `-12 bytes, 0 uploads, -1 objects, -1 bytes of names`},
+		{"usage of sums", `INSERT INTO usage_sums (owner, bytes, uploads, channels) VALUES (CAST('o' AS BLOB), 0, 1, 2)`, "0 bytes, 1 uploads, 0 objects, 0 bytes of names, 2 channels"},
+		{"retained of nothing", `INSERT INTO retained_sums VALUES (CAST('o' AS BLOB), 3)`, "0 channels, 3 bytes retained"},
+		{"garbage not counted", `INSERT INTO garbage VALUES (x'30313233343536373839616263646566', 1, CAST('o' AS BLOB), 4)`, "0 channels, -4 bytes retained"},
+		{"upload and exact", openedUpload, ""},
+		{"upload without a part", openedUpload + ` DELETE FROM parts`, "its upload counts 1 parts, and the bytes that it counts differ by 5; there are 0 parts"},
+		{"upload with other bytes", openedUpload + ` UPDATE uploads SET bytes = 4`, "differ by -1; there are 1 parts"},
+		{"part of an upload lost", openedUpload + ` DELETE FROM extents`, "part 0 has extents of 0 bytes, and the part of the upload has 5"},
+		{"upload of garbage", openedUpload + ` INSERT INTO garbage (content, since) SELECT content, 7 FROM uploads`, "is garbage since 7, but the open upload"},
+		{"upload lost", openedUpload + ` DELETE FROM uploads`, "no blob has its parts 0 to 0, of 5 bytes"},
 		{"grant below its sales", `UPDATE sessions SET channel = NULL, total = 6, remaining = 3`, "were sold to it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var found []string
 			err := s.db.Write(t.Context(), func(t *engine.Tx) (err error) {
 				if _, err = t.Exec(c.damage); err == nil {
-					found, err = auditPages(t, 1)
+					found, _, err = auditPages(t, 1)
 				}
 				return errors.Join(err, undo)
 			})
@@ -152,7 +189,7 @@ func TestAuditFindsWrongPayouts(t *testing.T) {
 			err := s.db.Write(t.Context(), func(t *engine.Tx) (err error) {
 				if _, err = t.Exec(`INSERT INTO ledger (channel, sequence, amount, at) VALUES ($1, $2, $3, $4)`,
 					[]byte(c.payout.Channel), c.payout.Sequence, c.payout.Amount, engine.Micros(t.Now)); err == nil {
-					found, err = auditPages(t, 1)
+					found, _, err = auditPages(t, 1)
 				}
 				return errors.Join(err, undo)
 			})

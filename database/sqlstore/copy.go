@@ -128,6 +128,17 @@ func (s *Store) Objects(ctx context.Context, after string, limit int) ([]Object,
 	return list, err
 }
 
+// HasObject reports whether an extent that is no garbage is the object of this name.
+func (s *Store) HasObject(ctx context.Context, name string) (bool, error) {
+	var found bool
+	err := s.read(ctx, func(t storeTx) (err error) {
+		var one engine.Integer
+		found, err = t.Row(`SELECT 1 FROM extents WHERE object = $1 AND NOT `+isGarbage, engine.Args{[]byte(name)}, &one)
+		return err
+	})
+	return found, err
+}
+
 // CountObjects returns the number and the bytes of all objects that are no garbage.
 func (s *Store) CountObjects(ctx context.Context) (objects, bytes int64, err error) {
 	err = s.snapshot(ctx, func(t storeTx) error {

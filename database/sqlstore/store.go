@@ -17,6 +17,9 @@ type Options struct {
 	// Readers is the number of SQLite connections for reads. 0: 4 to 8, depending on the
 	// number of processors.
 	Readers int
+	// TempFiles makes SQLite's reads sort in files, and not in memory, what exceeds their caches.
+	// It is for commands that read a whole database.
+	TempFiles bool
 	// Schema is what opening may change.
 	Schema SchemaChange
 	// AwaitOlderNodes is called before a migration of PostgreSQL, and again every second, while
@@ -84,6 +87,15 @@ func CheckSQLite(ctx context.Context, path string, step func(done, total int) er
 // nothing. It must have returned before Close is called.
 func (s *Store) QuickCheck(ctx context.Context, rest func(took time.Duration)) error {
 	return s.db.QuickCheck(ctx, rest)
+}
+
+// CheckPages compares each table with its indexes, beside the database's other users, and returns
+// what is damaged: at most 100 findings in the engine's words. On SQLite it also checks the pages.
+// On PostgreSQL it needs the extension amcheck and the right to call bt_index_check; what it could
+// not check is said in unchecked. step is called before each table or index, and at the end; an
+// error of step ends the check, and so does ctx soon after it has ended.
+func (s *Store) CheckPages(ctx context.Context, step func(done, total int) error) (found []string, unchecked string, err error) {
+	return s.db.CheckPages(ctx, step)
 }
 
 // Stats returns the figures.
@@ -155,7 +167,7 @@ func OpenPostgres(ctx context.Context, dsn string, opt Options) (*Store, error) 
 }
 
 func (o Options) engine(rows engine.RowWatcher) engine.Options {
-	return engine.Options{Now: o.Now, Readers: o.Readers, Schema: o.Schema, AwaitOlderNodes: o.AwaitOlderNodes, Rows: rows}
+	return engine.Options{Now: o.Now, Readers: o.Readers, TempFiles: o.TempFiles, Schema: o.Schema, AwaitOlderNodes: o.AwaitOlderNodes, Rows: rows}
 }
 
 // Stats are the figures of a Store since it was opened. Each is exact, but together they are not a

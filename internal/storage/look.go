@@ -14,8 +14,8 @@ import (
 	"sluice/internal/vfs"
 )
 
-// ErrDamaged is returned by Open and OpenEndpoint if pages are damaged. The database
-// is not changed.
+// ErrDamaged is returned by Open, OpenEndpoint and OpenReader if pages are damaged. The database is
+// not changed.
 var ErrDamaged = errors.New("the database is damaged: restore a backup of the data folder, " +
 	"or replace meta.db by what sqlite3 .recover makes of it and then run sluice recover; see the runbook")
 

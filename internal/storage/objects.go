@@ -48,27 +48,28 @@ func (i *ObjectIterator) step(ctx context.Context) error {
 	return nil
 }
 
-// comparison has the functions that its run calls. An error of known ends it.
-type comparison struct {
-	known   func(Object) error                // for each object that metadata refer to
-	missing func(Object)                      // for each one that is missing or has another size
-	unknown func(bytestore.Object, time.Time) // for each other object, with its age
+// Comparison has the functions that a comparison of objects calls. An error of theirs ends it.
+type Comparison struct {
+	Known   func(Object) error                             // for each object that metadata refer to
+	Missing func(Object) error                             // for each one that is missing or has another size
+	Unknown func(o bytestore.Object, made time.Time) error // for each other object
 }
 
 // run merges two sorted lists: the objects that exist, and those that the metadata refer to,
-// without garbage.
-func (c *comparison) run(ctx context.Context, sql *sqlstore.Store, bytes bytestore.Store) error {
+// without garbage. It holds a page of each.
+func (c *Comparison) run(ctx context.Context, sql *sqlstore.Store, bytes bytestore.Store) error {
 	rows := ObjectIterator{SQL: sql}
 	if err := rows.Next(ctx); err != nil {
 		return err
 	}
 	pass := func(exists bool) error {
 		if !rows.Current.Garbage {
-			if err := c.known(rows.Current); err != nil {
-				return err
+			err := c.Known(rows.Current)
+			if err == nil && !exists {
+				err = c.Missing(rows.Current)
 			}
-			if !exists {
-				c.missing(rows.Current)
+			if err != nil {
+				return err
 			}
 		}
 		return rows.Next(ctx)
@@ -89,7 +90,7 @@ func (c *comparison) run(ctx context.Context, sql *sqlstore.Store, bytes bytesto
 			return pass(o.Size == rows.Current.Size)
 		}
 		if made, ok := o.Name.Created(); ok {
-			c.unknown(o, made)
+			return c.Unknown(o, made)
 		}
 		return nil
 	})
@@ -129,23 +130,24 @@ const maxContents = 100_000
 // differences.
 func compare(ctx context.Context, sql *sqlstore.Store, bytes bytestore.Store, names int, step func(objects int64) error) (found Differences, err error) {
 	lacking := map[metastore.ContentID]bool{}
-	c := comparison{
-		known: func(Object) error {
+	c := Comparison{
+		Known: func(Object) error {
 			if found.Objects++; found.Objects%1000 == 0 {
 				return step(found.Objects)
 			}
 			return nil
 		},
-		missing: func(o Object) {
+		Missing: func(o Object) error {
 			found.Missing++
 			found.MissingBytes += o.Size
 			if len(lacking) == maxContents && !lacking[o.Content] {
 				found.More = true
-				return
+				return nil
 			}
 			lacking[o.Content] = true
+			return nil
 		},
-		unknown: func(o bytestore.Object, made time.Time) {
+		Unknown: func(o bytestore.Object, made time.Time) error {
 			if found.Unknown == 0 || made.Before(found.First) {
 				found.First = made
 			}
@@ -154,6 +156,7 @@ func compare(ctx context.Context, sql *sqlstore.Store, bytes bytestore.Store, na
 			}
 			found.Unknown++
 			found.UnknownBytes += o.Size
+			return nil
 		},
 	}
 	if err := c.run(ctx, sql, bytes); err != nil || len(lacking) == 0 {

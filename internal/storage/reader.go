@@ -11,6 +11,7 @@ import (
 	"sluice/bytestore/s3"
 	"sluice/database/sqlstore"
 	"sluice/internal/datadir"
+	"sluice/metastore"
 )
 
 // OpenReader opens both parts of an instance for reading, whether or not nodes run on it. It locks
@@ -18,9 +19,9 @@ import (
 // database, and move into the database what its log has. The endpoint's Bytes refuse changes with
 // bytestore.ErrReadOnly, and its Meta must not be changed. Its Space and Disk are nil.
 //
-// OpenReader returns database.ErrOlder or database.ErrNewer for the metadata of another version. If
-// a node is starting in the folder, it waits up to two seconds for the metadata. The caller must
-// Close the endpoint.
+// OpenReader returns database.ErrOlder or database.ErrNewer for the metadata of another version,
+// and ErrDamaged for metadata that are too damaged to be opened. If a node is starting in the
+// folder, it waits up to two seconds for the metadata. The caller must Close the endpoint.
 func OpenReader(ctx context.Context, l Location) (_ *Endpoint, err error) {
 	s := &Stores{}
 	defer func() {
@@ -34,10 +35,14 @@ func OpenReader(ctx context.Context, l Location) (_ *Endpoint, err error) {
 	if l.Data != "" && datadir.Interrupted(l.Data) {
 		return nil, fmt.Errorf("the instance in %s is being deleted: run sluice reset again to complete that", l.Data)
 	}
+	options := sqlstore.Options{Schema: sqlstore.Keep, TempFiles: true}
 	if l.Shared() {
-		err = s.openMeta(ctx, l, nil, sqlstore.Options{Schema: sqlstore.Keep})
-	} else if err = s.openBeside(ctx, l.Data); err != nil {
+		err = s.openMeta(ctx, l, nil, options)
+	} else if err = s.openBeside(ctx, l.Data, options); err != nil {
 		err = fmt.Errorf("opening the metadata in %s: %w", l.Data, err)
+		if errors.Is(err, sqlstore.ErrCorrupt) {
+			err = fmt.Errorf("%w; %w", ErrDamaged, err)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -46,6 +51,20 @@ func OpenReader(ctx context.Context, l Location) (_ *Endpoint, err error) {
 		return nil, fmt.Errorf("opening the bytes: %w", err)
 	}
 	return &Endpoint{s, s.sql}, nil
+}
+
+// InlineExtent is an inline extent with its body.
+type InlineExtent = sqlstore.InlineExtent
+
+// EachObject compares the objects that exist with those that the metadata refer to, without
+// garbage. Objects that are stored or freed meanwhile may count as missing or unknown.
+func (e *Endpoint) EachObject(ctx context.Context, c Comparison) error {
+	return c.run(ctx, e.SQL, e.Bytes)
+}
+
+// EachBlob calls fn with each blob that has not expired.
+func (e *Endpoint) EachBlob(ctx context.Context, fn func(metastore.Blob)) error {
+	return eachBlob(ctx, e.SQL, fn)
 }
 
 func (s *Stores) openBytesForReading(ctx context.Context, l Location) error {

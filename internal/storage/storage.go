@@ -256,17 +256,17 @@ func OpenMeta(ctx context.Context, l Location, create bool) (_ *Stores, err erro
 	if !errors.Is(err, datadir.ErrInUse) {
 		return s, err
 	}
-	if err := s.openBeside(ctx, l.Data); err != nil {
+	if err := s.openBeside(ctx, l.Data, sqlstore.Options{Schema: sqlstore.Keep}); err != nil {
 		return nil, fmt.Errorf("opening the metadata in %s while a server runs there: %w", l.Data, err)
 	}
 	return s, nil
 }
 
 // openBeside opens the metadata in a folder that a server may be using, as it is.
-func (s *Stores) openBeside(ctx context.Context, data string) error {
+func (s *Stores) openBeside(ctx context.Context, data string, opt sqlstore.Options) error {
 	var sql *sqlstore.Store
 	err := retry(ctx, func() (err error) {
-		sql, err = sqlstore.OpenSQLite(filepath.Join(data, datadir.Database), sqlstore.Options{Schema: sqlstore.Keep})
+		sql, err = sqlstore.OpenSQLite(filepath.Join(data, datadir.Database), opt)
 		return err
 	}, fs.ErrNotExist, database.ErrOlder) // perhaps for as long as the server starts
 	if err == nil {

@@ -21,6 +21,8 @@ type Options struct {
 	// Readers is the number of SQLite connections for reads. 0: 4 to 8, depending on the number of
 	// processors.
 	Readers int
+	// TempFiles makes SQLite's reads sort in files, and not in memory, what exceeds their caches.
+	TempFiles bool
 	// Schema is what opening may change.
 	Schema SchemaChange
 	// AwaitOlderNodes is called before a migration of PostgreSQL, and again every second, while
@@ -124,6 +126,12 @@ func (db *DB) Stopped() <-chan struct{} { return db.eng.stopped() }
 // nothing.
 func (db *DB) QuickCheck(ctx context.Context, rest func(took time.Duration)) error {
 	return db.eng.quickCheck(ctx, rest)
+}
+
+// CheckPages compares each table's pages and indexes, beside the database's other users; see
+// sqlstore.Store.CheckPages.
+func (db *DB) CheckPages(ctx context.Context, step func(done, total int) error) (found []string, unchecked string, err error) {
+	return db.eng.checkPages(ctx, step)
 }
 
 // Stats returns the figures.

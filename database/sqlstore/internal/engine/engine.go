@@ -77,6 +77,9 @@ type state interface {
 	// quickCheck checks the database's pages; see DB.QuickCheck.
 	quickCheck(ctx context.Context, rest func(took time.Duration)) error
 
+	// checkPages checks all tables with their indexes; see DB.CheckPages.
+	checkPages(ctx context.Context, step func(done, total int) error) (found []string, unchecked string, err error)
+
 	// commitGuard returns what the engine asks for permission before every commit.
 	commitGuard() *commitGuard
 

@@ -77,6 +77,31 @@ func (e *sqliteEngine) quickCheck(ctx context.Context, rest func(took time.Durat
 	return nil
 }
 
+// checkPages implements Engine, with a statement for each table like quickCheck.
+func (e *sqliteEngine) checkPages(ctx context.Context, step func(done, total int) error) (found []string, unchecked string, err error) {
+	c, err := openChecking(e.path)
+	if err != nil {
+		found, err = damage(nil, err)
+		return found, "", err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	tables, err := c.tables()
+	if err != nil {
+		found, err = damage(nil, err)
+		return found, "", err
+	}
+	for i, table := range tables {
+		if err := step(i, len(tables)); err != nil {
+			return found, "", err
+		}
+		more, err := c.check(ctx, "integrity_check", table, maxFindings-len(found))
+		if found = append(found, more...); err != nil || len(found) == maxFindings {
+			return found, "", err
+		}
+	}
+	return found, "", step(len(tables), len(tables))
+}
+
 // damaged makes the store refuse writes if a check has found something, and returns why.
 func (e *sqliteEngine) damaged(found []string, err error) error {
 	if err != nil || len(found) == 0 {

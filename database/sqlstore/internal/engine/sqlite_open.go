@@ -80,7 +80,7 @@ func openSQLiteEngine(path string, opt Options) (*sqliteEngine, error) {
 		return nil, errors.Join(err, write.close())
 	}
 	h := newHealth()
-	pool, err := openReaders(path, opt.Readers, h)
+	pool, err := openReaders(path, opt, h)
 	if err != nil {
 		return nil, errors.Join(err, write.close(), check.close())
 	}
@@ -119,13 +119,18 @@ func openWriterConn(path string, change SchemaChange) (*sqliteConn, versions, er
 	return c, found, nil
 }
 
-// openReaders opens n connections for reads; see Options.Readers.
-func openReaders(path string, n int, h *health) (*readers, error) {
+// openReaders opens the connections for reads.
+func openReaders(path string, opt Options, h *health) (*readers, error) {
+	pragmas := []string{"query_only(1)", "cache_size(-8192)", fmt.Sprintf("mmap_size(%d)", mmapSize)}
+	if opt.TempFiles {
+		pragmas = append(pragmas, "temp_store(FILE)")
+	}
+	n := opt.Readers
 	if n == 0 {
 		n = min(max(runtime.NumCPU(), 4), 8)
 	}
 	return newReaders(n, h, func() (*sqliteConn, error) {
-		return openSQLiteConn(path, busyTimeout, []string{"query_only(1)", "cache_size(-8192)", fmt.Sprintf("mmap_size(%d)", mmapSize)})
+		return openSQLiteConn(path, busyTimeout, pragmas)
 	})
 }
 
