@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
@@ -152,12 +154,27 @@ func evaluate[T any](p *consolePage, expression string) T {
 	return got
 }
 
-// until waits until an expression is true.
+// until waits until an expression is true, in the page that then replaced the one before if it is
+// being replaced.
 func (p *consolePage) until(expression string) {
 	p.t.Helper()
-	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingTimeout(e2e.Patience))); err != nil {
+	ctx, cancel := p.bounded()
+	defer cancel()
+	poll := chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingTimeout(e2e.Patience))
+	_, err := chromedp.Run(ctx, poll)
+	for isReplaced(err) {
+		_, err = chromedp.Run(ctx, poll)
+	}
+	if err != nil {
 		p.t.Fatalf("%s: %v\nthe page: %s\n%s", expression, err, p.Text("body"), e2e.Tail(p.s.Log.String()))
 	}
+}
+
+// isReplaced reports whether the browser could not evaluate an expression because it had replaced
+// the page in the meantime.
+func isReplaced(err error) bool {
+	var refused *cdproto.Error
+	return errors.As(err, &refused) && strings.HasPrefix(refused.Message, "Cannot find context with specified id")
 }
 
 // untilText waits until an element has a text somewhere.

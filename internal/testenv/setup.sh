@@ -14,7 +14,10 @@ versitygw_version=v1.8.0 # as in programs.go
 oapi_codegen_version=v2.8.2 # as in programs.go
 
 have() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ]; }
-have_chromium() { have chromium || have chromium-browser || have google-chrome; }
+have_headless_shell() { [ -x /usr/lib/chromium/chromium-headless-shell ] || have chrome-headless-shell; }
+have_chromium() { have_headless_shell || have chromium || have chromium-browser || have google-chrome; }
+# Debian has the headless shell as a package; other systems may have only the whole browser.
+is_debian() { grep -qx 'ID=debian' /etc/os-release 2>/dev/null; }
 have_postgres() { have postgres || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; }
 have_versitygw() { [ -x "$tools/versitygw-$versitygw_version/versitygw" ]; }
 # Its version belongs to the modules of e2e/clients/testdata/goclient, which are downloaded with it.
@@ -26,7 +29,11 @@ packages=() # Debian packages to install
 have strace || packages+=(strace)
 have node || packages+=(nodejs)
 have npm || packages+=(npm)
-have_chromium || packages+=(chromium)
+if is_debian; then
+  have_headless_shell || packages+=(chromium-headless-shell)
+else
+  have_chromium || packages+=(chromium)
+fi
 have nginx || packages+=(nginx-light)
 have haproxy || packages+=(haproxy)
 have varnishd || packages+=(varnish)
@@ -82,6 +89,7 @@ install_package() {
       { command -v systemctl >/dev/null && systemctl disable --now "${1%-light}"; } >/dev/null 2>&1
       return 0
       ;;
+    chromium-headless-shell) apt "$1" || have_chromium || apt chromium ;;
     *) apt "$1" ;;
   esac
 }
