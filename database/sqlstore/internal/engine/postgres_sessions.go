@@ -141,7 +141,9 @@ func (all *sessions) accept(s *session, one server) error {
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
+	s.term = all.term + 1 // however long it took to open, it is not stuck
 	if err := all.see(one); err != nil {
+		s.term = 0
 		return err
 	}
 	s.term, s.started = all.term, one.started
