@@ -100,7 +100,7 @@ const (
 	packPrefix     = "pack-"
 	manifestPrefix = "manifest-"
 	nameDigits     = 56
-	timeLayout     = "20060102t150405z"
+	timeLayout     = "20060102t150405.000z"
 )
 
 func named(prefix, sum string) bytestore.Name {
@@ -134,7 +134,8 @@ func (r *Repository) put(ctx context.Context, m *Manifest) error {
 
 func manifestName(at time.Time, text []byte) bytestore.Name {
 	sum := sha256.Sum256(text)
-	return bytestore.Name(manifestPrefix + at.UTC().Format(timeLayout) + "-" + hex.EncodeToString(sum[:12]))
+	stamp := strings.Replace(at.UTC().Format(timeLayout), ".", "", 1)
+	return bytestore.Name(manifestPrefix + stamp + "-" + hex.EncodeToString(sum[:12]))
 }
 
 // List returns the ids of all backups, the oldest first.

@@ -70,11 +70,13 @@ func (r *Repository) Prune(ctx context.Context, keep Retention) (result Pruned, 
 // snapshotTime returns the time in a manifest's name.
 func snapshotTime(name bytestore.Name) (time.Time, error) {
 	stamp, _, _ := strings.Cut(idOf(name), "-")
-	at, err := time.Parse(timeLayout, stamp)
-	if err != nil {
-		return at, fmt.Errorf("%w: a manifest has the name %s", ErrDamaged, name)
+	const seconds = len("20060102t150405")
+	if len(stamp) > seconds {
+		if at, err := time.Parse(timeLayout, stamp[:seconds]+"."+stamp[seconds:]); err == nil {
+			return at, nil
+		}
 	}
-	return at, nil
+	return time.Time{}, fmt.Errorf("%w: a manifest has the name %s", ErrDamaged, name)
 }
 
 // needs are the names that backups need. Two objects that have the same hash are both needed if one

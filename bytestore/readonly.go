@@ -21,7 +21,7 @@ type ReadOnly struct{ Reader }
 
 var _ Store = ReadOnly{}
 
-// Put implements Store. It returns ErrReadOnly and reads nothing of the source.
+// Put implements Store. It returns ErrReadOnly and does not read the source.
 func (ReadOnly) Put(_ context.Context, name Name, _ io.Reader, _ int64) error {
 	return fmt.Errorf("put %q: %w", name, ErrReadOnly)
 }

@@ -51,7 +51,7 @@ type FindingKind string
 
 // The kinds of findings.
 const (
-	DamagedPages  FindingKind = "pages"  // of the database, or its indexes
+	DamagedPages  FindingKind = "pages"  // in the database, or its indexes
 	DamagedBooks  FindingKind = "books"  // rows and counts contradict each other
 	DamagedBody   FindingKind = "body"   // an inline extent
 	DamagedObject FindingKind = "object" // is missing, or has another size or other bytes
@@ -292,7 +292,7 @@ func (o *orphans) add(ctx context.Context, object bytestore.Object, made time.Ti
 	return o.flush(ctx)
 }
 
-// flush asks again which of the page's objects nothing refers to.
+// flush asks again to which objects on the page nothing refers.
 func (o *orphans) flush(ctx context.Context) error {
 	free, err := o.e.SQL.Unreferenced(ctx, o.names)
 	if errors.Is(err, database.ErrClock) {

@@ -18,7 +18,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// body returns the content for one of the source's blobs: nothing, a few KB, or two extents, the
+// body returns the content for a blob in the source: nothing, a few KB, or two extents, the
 // first with two blocks.
 func body(i int) []byte {
 	repeated := 8_000 * i

@@ -8,7 +8,7 @@ type CloneOptions struct {
 	// Progress is called when a phase begins, after each object or batch of rows, and when the
 	// phase has ended.
 	Progress func(Progress)
-	// Damaged is called for each of the source's objects that is missing or does not match its
+	// Damaged is called for each object in the source that is missing or does not match its
 	// checksums.
 	Damaged func(name string, err error)
 }

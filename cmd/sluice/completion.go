@@ -97,7 +97,7 @@ func (c *completionWords) Run(console *console) error {
 	return nil
 }
 
-// candidates returns what the last of the words may be: a command, a flag or its value. It
+// candidates returns what the last word may be: a command, a flag or its value. It
 // returns none if it may be anything, such as a file's name.
 func candidates(node *kong.Node, words []string) []string {
 	if len(words) == 0 {

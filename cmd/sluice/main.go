@@ -51,6 +51,8 @@ type commands struct {
 	Check       checkCommand      `cmd:"" group:"Running a server:" help:"Check everything that an instance stores for damage."`
 	Reset       resetCommand      `cmd:"" group:"Running a server:" help:"Delete everything in the data folder of a local instance."`
 	Recover     recoverCommand    `cmd:"" group:"Running a server:" help:"Continue with an instance that was set back to an older state."`
+	Backup      backupCommand     `cmd:"" group:"Running a server:" help:"Make, list, verify and remove backups of an instance."`
+	Restore     restoreCommand    `cmd:"" group:"Running a server:" help:"Make an instance of a backup."`
 	Clone       cloneCommand      `cmd:"" group:"Running a server:" help:"Copy an instance, for example from a folder to PostgreSQL and an object store."`
 	Migrate     migrateCommand    `cmd:"" group:"Running a server:" hidden:"" help:"Deprecated: use clone."`
 	Version     versionCommand    `cmd:"" group:"Other:" help:"Print the version."`

@@ -41,7 +41,7 @@ type section struct {
 func (s *setting) profile() node.Profile { return cmp.Or(s.only, s.section.only) }
 
 // flagHelp returns the help with the default, unless kong adds it, and the profile, unless the
-// title of the section names it.
+// its section.s title names it.
 func (s *setting) flagHelp() string {
 	text := s.help
 	if s.words != "" {

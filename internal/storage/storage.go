@@ -61,7 +61,7 @@ type Stores struct {
 	close   []func() error
 }
 
-// Condition is one of the conditions under which writes are possible.
+// Condition is a condition under which writes are possible.
 type Condition struct {
 	Name  ConditionName
 	Check func(context.Context) error // returns why it does not hold, or nil
@@ -281,7 +281,7 @@ const (
 	retryEvery = 50 * time.Millisecond
 )
 
-// retry calls fn until it returns none of the errors that may pass, for about two seconds at most.
+// retry calls fn until it returns no error that may pass, for about two seconds at most.
 func retry(ctx context.Context, fn func() error, passing ...error) error {
 	for attempt := 0; ; attempt++ {
 		err := fn()
@@ -516,7 +516,7 @@ func (s *Stores) openMeta(ctx context.Context, l Location, dir *datadir.Dir, opt
 	return dir.Sync()
 }
 
-// Schema is the number of the metadata's schema on which this program works.
+// Schema is the schema.s number with which this program works.
 func Schema() int { return sqlstore.Schema() }
 
 func (s *Stores) use(sql *sqlstore.Store) {

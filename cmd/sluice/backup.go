@@ -1,0 +1,379 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"sluice/backup"
+	"sluice/bytestore"
+	"sluice/instance"
+	"sluice/internal/storage"
+	"sluice/internal/terminal"
+	"sluice/internal/units"
+	"sluice/internal/vfs"
+)
+
+// backupCommand makes and keeps backups.
+type backupCommand struct {
+	Create backupCreate `cmd:"" default:"withargs" help:"Make a backup of an instance, also while it is served."`
+	Ls     backupLs     `cmd:"" aliases:"list" help:"List the backups in a place."`
+	Verify backupVerify `cmd:"" help:"Compare a backup with its checksums."`
+	Prune  backupPrune  `cmd:"" help:"Remove old backups, and what no other needs."`
+}
+
+// placeArg names a place for backups.
+type placeArg struct {
+	Place string `arg:"" placeholder:"PLACE" help:"Folder, or bucket as s3://BUCKET/PREFIX?endpoint=https://HOST."`
+}
+
+// open opens the place and calls fn.
+func (p placeArg) open(ctx context.Context, write bool, fn func(repo *backup.Repository) error) error {
+	objects, close, err := storage.OpenPlace(ctx, p.Place, backup.RepositoryObject, write)
+	if errors.Is(err, vfs.ErrLocked) {
+		return exitWith(exitRefused, fmt.Errorf("the place for backups: another process writes to it: %w", err))
+	}
+	if err != nil {
+		return fmt.Errorf("the place for backups: %w", err)
+	}
+	return explainBackup(errors.Join(fn(&backup.Repository{Bytes: objects}), close()))
+}
+
+// explainBackup gives the errors of repositories their exit codes.
+func explainBackup(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, backup.ErrDamaged):
+		return exitWith(exitDamaged, err)
+	case errors.Is(err, backup.ErrNotFound):
+		return exitWith(exitNotFound, err)
+	case errors.Is(err, backup.ErrInUse):
+		return exitWith(exitRefused, err)
+	case errors.Is(err, instance.ErrIncomplete):
+		return exitWith(exitPartly, err)
+	default:
+		return err
+	}
+}
+
+// rateFlag limits how many bytes a second are read or written.
+type rateFlag struct {
+	MaxRate byteRate `env:"-" placeholder:"SIZE" help:"At most so many bytes a second, such as 20MiB. Default: no limit."`
+}
+
+// byteRate is a number of bytes a second; 0: no limit.
+type byteRate int64
+
+// UnmarshalText parses a size.
+func (r *byteRate) UnmarshalText(text []byte) error {
+	n, err := units.ParseSize(string(text))
+	if err != nil || n < 1<<10 {
+		return fmt.Errorf("want a size of at least 1KiB, such as 20MiB, not %q", text)
+	}
+	*r = byteRate(n)
+	return nil
+}
+
+// limit returns a function that waits until so many more bytes are allowed.
+func (f rateFlag) limit() func(ctx context.Context, n int64) error {
+	if f.MaxRate == 0 {
+		return nil
+	}
+	const burst = 64 << 20 // an object may have so many
+	limiter := rate.NewLimiter(rate.Limit(f.MaxRate), burst)
+	limiter.AllowN(time.Now(), burst)
+	return func(ctx context.Context, n int64) error {
+		for ; n > 0; n -= burst {
+			if err := limiter.WaitN(ctx, int(min(n, burst))); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// keepFlags say which backups are kept.
+type keepFlags struct {
+	KeepLast    int `env:"-" placeholder:"N" help:"Keep the newest N backups."`
+	KeepHourly  int `env:"-" placeholder:"N" help:"Keep the newest backup in each of N hours."`
+	KeepDaily   int `env:"-" placeholder:"N" help:"Keep the newest backup in each of N days."`
+	KeepWeekly  int `env:"-" placeholder:"N" help:"Keep the newest backup in each of N weeks."`
+	KeepMonthly int `env:"-" placeholder:"N" help:"Keep the newest backup in each of N months."`
+	KeepYearly  int `env:"-" placeholder:"N" help:"Keep the newest backup in each of N years."`
+}
+
+func (f keepFlags) retention() backup.Retention {
+	return backup.Retention{Last: f.KeepLast, Hourly: f.KeepHourly, Daily: f.KeepDaily, Weekly: f.KeepWeekly, Monthly: f.KeepMonthly, Yearly: f.KeepYearly}
+}
+
+// Validate reports negative numbers.
+func (f keepFlags) Validate() error {
+	if min(f.KeepLast, f.KeepHourly, f.KeepDaily, f.KeepWeekly, f.KeepMonthly, f.KeepYearly) < 0 {
+		return errors.New("a number of backups to keep must not be negative")
+	}
+	return nil
+}
+
+// backupCreate makes a backup.
+type backupCreate struct {
+	placeArg  `embed:""`
+	Config    configFlag `placeholder:"FILE" help:"Configuration file of serve."`
+	metaFlags `embed:""`
+	Bytes     string `placeholder:"DSN" help:"${bytes_help}"`
+	rateFlag  `embed:""`
+	keepFlags `embed:""`
+	outputFlags
+}
+
+// Help describes the command and returns examples.
+func (backupCreate) Help() string {
+	return `Copies the metadata as they are at one moment, and all objects that they need and the place
+does not have yet. The instance may be served meanwhile: what is deleted is not freed before the
+backup ends, except on a full disk. If the command is interrupted, the next one continues.
+With a flag --keep-..., backups that none of them keeps are removed afterwards.
+
+` + examples("sluice backup ./backups", "sluice backup --keep-daily 7 --keep-weekly 5 s3://BACKUPS/sluice")
+}
+
+// Validate reports all errors.
+func (c *backupCreate) Validate() error {
+	return errors.Join(c.location().Validate("--"), c.keepFlags.Validate())
+}
+
+func (c *backupCreate) location() instance.Location {
+	return instance.Location{Data: c.Data, Meta: c.Meta, Bytes: c.Bytes}
+}
+
+// printedBackup is a backup in JSON.
+type printedBackup struct {
+	ID         string    `json:"id"`
+	Instance   string    `json:"instance"`
+	Snapshot   time.Time `json:"snapshot"`
+	Blobs      int64     `json:"blobs"`
+	Objects    int64     `json:"objects"`
+	Bytes      int64     `json:"bytes"`
+	NewObjects int64     `json:"newObjects"`
+	NewBytes   int64     `json:"newBytes"`
+	Damaged    []string  `json:"damaged"`
+	Removed    []string  `json:"removed"`
+}
+
+// Run makes the backup and removes older ones.
+func (c *backupCreate) Run(ctx context.Context, console *console) error {
+	return c.open(ctx, true, func(repo *backup.Repository) error {
+		progress := newProgress(console.err, c.Quiet || c.JSON)
+		defer progress.Close()
+		made, err := instance.Backup(ctx, c.location(), repo, instance.BackupOptions{
+			Program: version(), Limit: c.limit(), Progress: progress.update,
+			Damaged: func(name string, err error) { progress.message(fmt.Sprintf("%s: %v", name, err)) },
+			Again:   func(reason string) { progress.message("beginning again with another snapshot: " + reason) },
+		})
+		progress.Close()
+		if err != nil && !errors.Is(err, instance.ErrIncomplete) {
+			if ctx.Err() != nil {
+				return errors.New("interrupted: run the same command again to continue")
+			}
+			return err
+		}
+		var pruned backup.Pruned
+		if keep := c.retention(); keep != (backup.Retention{}) {
+			var failed error
+			if pruned, failed = repo.Prune(ctx, keep); failed != nil {
+				err = errors.Join(err, fmt.Errorf("the backup %s is made; removing older ones: %w", made.ID(), failed))
+			}
+		}
+		return errors.Join(err, c.print(console, made, pruned))
+	})
+}
+
+func (c *backupCreate) print(console *console, made instance.BackupResult, pruned backup.Pruned) error {
+	if c.JSON {
+		return terminal.WriteJSON(console.out, printedBackup{
+			made.ID(), made.Instance, made.Snapshot, made.Blobs, made.Objects, made.Bytes, made.NewObjects, made.NewBytes,
+			append([]string{}, made.Damaged...), append([]string{}, pruned.Removed...),
+		})
+	}
+	line := fmt.Sprintf("Made the backup %s: %d blobs with %s; stored were %s.", made.ID(), made.Blobs, units.Bytes(made.Bytes), units.Bytes(made.NewBytes))
+	if len(pruned.Removed) > 0 {
+		line += fmt.Sprintf("\nRemoved %d older backups with %s.", len(pruned.Removed), units.Bytes(pruned.Bytes))
+	}
+	return printLine(console.out, line)
+}
+
+// backupLs lists backups.
+type backupLs struct {
+	placeArg `embed:""`
+	outputFlags
+}
+
+// Help returns examples.
+func (backupLs) Help() string {
+	return examples("sluice backup ls ./backups", "sluice backup ls --json s3://BACKUPS/sluice")
+}
+
+// printedBackupRow is a backup of a list in JSON.
+type printedBackupRow struct {
+	ID       string    `json:"id"`
+	Instance string    `json:"instance"`
+	Snapshot time.Time `json:"snapshot"`
+	Program  string    `json:"program"`
+	Blobs    int64     `json:"blobs"`
+	Bytes    int64     `json:"bytes"`
+	Damaged  int       `json:"damaged"` // objects that the backup lacks
+}
+
+// Run lists the backups, the oldest first. A damaged manifest is an error after the list.
+func (c *backupLs) Run(ctx context.Context, console *console) error {
+	return c.open(ctx, false, func(repo *backup.Repository) error {
+		ids, err := repo.List(ctx)
+		if err != nil {
+			return err
+		}
+		var damaged error
+		out := tabwriter.NewWriter(console.out, 0, 0, 2, ' ', 0)
+		if !c.JSON && len(ids) > 0 {
+			printRow(out, "ID", "SNAPSHOT", "BLOBS", "BYTES")
+		}
+		for _, id := range ids {
+			m, err := repo.Open(ctx, id)
+			switch {
+			case errors.Is(err, backup.ErrDamaged):
+				damaged = errors.Join(damaged, err)
+			case err != nil:
+				return err
+			case c.JSON:
+				err = terminal.WriteJSON(console.out, printedBackupRow{m.ID(), m.Instance, m.Snapshot, m.Program, m.Blobs, m.Bytes, len(m.Damaged)})
+				if err != nil {
+					return err
+				}
+			default:
+				printRow(out, m.ID(), m.Snapshot.Format(time.RFC3339), fmt.Sprint(m.Blobs), units.Bytes(m.Bytes))
+			}
+		}
+		return errors.Join(damaged, out.Flush())
+	})
+}
+
+// printRow adds a row. Its writer's Flush returns the error.
+func printRow(out io.Writer, cells ...string) {
+	for i, cell := range cells {
+		end := "\t"
+		if i == len(cells)-1 {
+			end = "\n"
+		}
+		_, _ = fmt.Fprint(out, cell, end) // Flush returns the error
+	}
+}
+
+// chosenBackup names a backup in a place.
+type chosenBackup struct {
+	Backup string `env:"-" placeholder:"ID" help:"The backup, or the beginning of its id. Default: the newest."`
+}
+
+// backupVerify verifies a backup.
+type backupVerify struct {
+	placeArg     `embed:""`
+	chosenBackup `embed:""`
+	ReadBytes    bool `env:"-" help:"Read all objects and compare them with their checksums."`
+	rateFlag     `embed:""`
+	outputFlags
+}
+
+// Help describes the command and returns examples.
+func (backupVerify) Help() string {
+	return `Reads all metadata of a backup and compares them with their checksums, and looks whether each
+object exists with its size. The exit code is 6 if something is damaged or missing.
+
+` + examples("sluice backup verify ./backups", "sluice backup verify --read-bytes --max-rate 50MiB s3://BACKUPS/sluice")
+}
+
+// printedVerified is what was verified in JSON.
+type printedVerified struct {
+	ID        string `json:"id"`
+	Objects   int64  `json:"objects"`
+	Bytes     int64  `json:"bytes"`
+	BytesRead int64  `json:"bytesRead"`
+	Damaged   int64  `json:"damaged"`
+	Lacking   int64  `json:"lacking"` // objects that the instance lacked when the backup was made
+}
+
+// Run verifies the backup.
+func (c *backupVerify) Run(ctx context.Context, console *console) error {
+	return c.open(ctx, false, func(repo *backup.Repository) error {
+		m, err := repo.Open(ctx, c.Backup)
+		if err != nil {
+			return err
+		}
+		progress := terminal.NewProgress(console.err, c.Quiet || c.JSON)
+		defer progress.Close()
+		bytes := progress.Start("verified", m.Bytes)
+		var done int64
+		found, err := repo.Verify(ctx, m, backup.VerifyOptions{
+			Bytes: c.ReadBytes, Limit: c.limit(),
+			Damaged:  func(name bytestore.Name, err error) { _ = progress.Print(fmt.Sprintf("sluice: %s: %v", name, err)) },
+			Progress: func(n int64) { done += n; bytes.Set(done) },
+		})
+		bytes.End()
+		if err != nil && !errors.Is(err, backup.ErrDamaged) {
+			return err
+		}
+		if c.JSON {
+			return errors.Join(err, terminal.WriteJSON(console.out, printedVerified{m.ID(), found.Objects, found.Bytes, found.Read, found.Damaged, found.Lacking}))
+		}
+		if err == nil {
+			return printLine(console.out, fmt.Sprintf("The backup %s is whole: %d objects with %s, of which %s were read.", m.ID(), found.Objects, units.Bytes(found.Bytes), units.Bytes(found.Read)))
+		}
+		return err
+	})
+}
+
+// backupPrune removes backups.
+type backupPrune struct {
+	placeArg  `embed:""`
+	keepFlags `embed:""`
+	outputFlags
+}
+
+// Help describes the command and returns examples.
+func (backupPrune) Help() string {
+	return `Removes the backups that no flag keeps, what interrupted ones have left, and the objects that no
+backup needs any more. No backup can be made meanwhile.
+
+` + examples("sluice backup prune --keep-last 10 ./backups", "sluice backup prune --keep-daily 7 --keep-monthly 12 s3://BACKUPS/sluice")
+}
+
+// Validate reports all errors.
+func (c *backupPrune) Validate() error {
+	if c.retention() == (backup.Retention{}) {
+		return errors.New("at least one of the flags --keep-last, --keep-hourly, --keep-daily, --keep-weekly, --keep-monthly and --keep-yearly is required")
+	}
+	return c.keepFlags.Validate()
+}
+
+// printedPruned is what was removed in JSON.
+type printedPruned struct {
+	Kept    []string `json:"kept"`
+	Removed []string `json:"removed"`
+	Objects int64    `json:"objects"`
+	Bytes   int64    `json:"bytes"`
+}
+
+// Run removes the backups.
+func (c *backupPrune) Run(ctx context.Context, console *console) error {
+	return c.open(ctx, true, func(repo *backup.Repository) error {
+		pruned, err := repo.Prune(ctx, c.retention())
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return terminal.WriteJSON(console.out, printedPruned{append([]string{}, pruned.Kept...), append([]string{}, pruned.Removed...), pruned.Objects, pruned.Bytes})
+		}
+		return printLine(console.out, fmt.Sprintf("Kept %d backups and removed %d, with %s.", len(pruned.Kept), len(pruned.Removed), units.Bytes(pruned.Bytes)))
+	})
+}
