@@ -71,7 +71,7 @@ func (w *Writer) Close() error {
 
 // Reset forgets all tables, because their snapshot is made again.
 func (w *Writer) Reset() {
-	w.Manifest.Tables, w.Manifest.Packs = nil, nil
+	w.Manifest.Tables, w.Manifest.Packs = nil, []Pack{}
 	w.table = chunker{}
 }
 
@@ -85,7 +85,7 @@ func (w *Writer) Table(name string, columns []string, key int) error {
 }
 
 func (w *Writer) begin(name string, columns []string, key int, store func(*Chunk, []byte) error) {
-	w.table = chunker{table: &Table{Name: name, Columns: columns, Key: key}, store: store}
+	w.table = chunker{table: &Table{Name: name, Columns: columns, Key: key, Chunks: []Chunk{}}, store: store}
 }
 
 // Rows adds rows to the table, ordered by key.

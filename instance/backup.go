@@ -41,12 +41,6 @@ type BackupResult struct {
 	NewObjects, NewBytes int64 // that were stored, with chunks and packs
 }
 
-// The properties in which a database has the times of its last backups, in seconds since 1970.
-const (
-	BackupSucceeded = "backup-succeeded"
-	BackupFailed    = "backup-failed"
-)
-
 // maxSnapshots is how often Backup begins with another snapshot.
 const maxSnapshots = 5
 
@@ -70,9 +64,9 @@ func Backup(ctx context.Context, source Location, repo *backup.Repository, opt B
 		return result, fmt.Errorf("the instance: %w", err)
 	}
 	defer func() {
-		name := BackupSucceeded
+		name := storage.BackupSucceeded
 		if err != nil && !errors.Is(err, ErrIncomplete) {
-			name = BackupFailed
+			name = storage.BackupFailed
 		}
 		recorded := recordTime(context.WithoutCancel(ctx), e.SQL, name)
 		err = errors.Join(err, recorded, e.Close())
@@ -210,7 +204,7 @@ func (b *backuper) hold(ctx context.Context) (_ context.Context, release func() 
 
 // copySnapshot reads the metadata in one snapshot, and stores them and what they need.
 func (b *backuper) copySnapshot(ctx context.Context) error {
-	b.gone, b.damaged = 0, nil
+	b.gone, b.damaged = 0, []string{}
 	rows, err := b.source.SQL.CountRows(ctx)
 	if err != nil {
 		return fmt.Errorf("the instance: %w", err)
@@ -245,7 +239,8 @@ func (b *backuper) readTables(ctx context.Context) error {
 			if id == "" || strings.HasPrefix(id, blob.CopyOf("")) {
 				return errors.New("the instance is not complete: start a server on it, or finish its clone")
 			}
-			*m = backup.Manifest{Instance: id, Snapshot: at.UTC(), Program: b.opt.Program, Schema: storage.Schema(), Properties: properties}
+			m.Instance, m.Snapshot, m.Program, m.Schema, m.Properties = id, at.UTC(), b.opt.Program, storage.Schema(), properties
+			m.Blobs, m.Objects, m.Bytes, m.Damaged = 0, 0, 0, []string{}
 			return nil
 		},
 		Table: func(t storage.Table) error {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -63,7 +65,7 @@ func TestBackup(t *testing.T) {
 	if result.ID != id || result.Generation != 2 || result.Blobs != sourceBlobs || result.Objects != made.Objects {
 		t.Errorf("restored were %+v of the instance %s", result, id)
 	}
-	if at := testenv.Must(running.Meta.Property(t.Context(), BackupSucceeded))(t); at == "" {
+	if at := testenv.Must(running.Meta.Property(t.Context(), storage.BackupSucceeded))(t); at == "" {
 		t.Error("the instance does not know of its backup")
 	}
 	if since, held, err := running.Meta.GarbageHeld(t.Context()); held || err != nil {
@@ -201,7 +203,7 @@ func TestRestoreCutAtEachStep(t *testing.T) {
 func TestBackupOfADamagedInstance(t *testing.T) {
 	t.Parallel()
 	data := newSource(t)
-	flip(t, objectFiles(t, data)[0])
+	flipMiddle(t, objectFiles(t, data)[0])
 	repo := newRepository()
 	var damaged []string
 	made, err := Backup(t.Context(), Location{Data: data}, repo, BackupOptions{Damaged: func(name string, _ error) { damaged = append(damaged, name) }})
@@ -335,4 +337,33 @@ func objectsIn(t *testing.T, repo *backup.Repository) (n int) {
 	t.Helper()
 	testenv.OK(t, repo.Bytes.List(t.Context(), "", func(bytestore.Object) error { n++; return nil }))
 	return n
+}
+
+// TestScriptReadsABackup runs the script in docs/backups.md, which knows nothing but the format, on
+// a backup in a folder.
+func TestScriptReadsABackup(t *testing.T) {
+	testenv.Require(t, testenv.S3Clients) // python3 is among what they need
+	t.Parallel()
+	document := string(testenv.Must(os.ReadFile("../docs/backups.md"))(t))
+	_, script, _ := strings.Cut(document, "```python\n")
+	script, _, _ = strings.Cut(script, "```\n")
+	if lines := strings.Count(script, "\n"); lines < 10 || lines > 35 {
+		t.Fatalf("the script has %d lines", lines)
+	}
+	place := filepath.Join(testenv.MemoryDir(t), "backups")
+	objects, closePlace, err := storage.OpenPlace(t.Context(), place, backup.RepositoryObject, true)
+	testenv.OK(t, err)
+	backedUp(t, newSource(t), &backup.Repository{Bytes: objects})
+	testenv.OK(t, closePlace())
+	file := filepath.Join(t.TempDir(), "blob.py")
+	testenv.OK(t, os.WriteFile(file, []byte(script), 0o600))
+	for i := range sourceBlobs {
+		command := exec.CommandContext(t.Context(), "python3", file, place, "a", fmt.Sprint("blob", i))
+		var failed bytes.Buffer
+		command.Stderr = &failed
+		got, err := command.Output()
+		if err != nil || !bytes.Equal(got, body(i)) {
+			t.Errorf("blob %d: the script printed %d bytes, %v\n%s", i, len(got), err, &failed)
+		}
+	}
 }

@@ -91,8 +91,8 @@ func (s damagedStore) List(ctx context.Context, after bytestore.Name, fn func(by
 	})
 }
 
-// flip changes a byte in a file.
-func flip(t *testing.T, file string) {
+// flipMiddle changes a byte in a file.
+func flipMiddle(t *testing.T, file string) {
 	t.Helper()
 	content := testenv.Must(os.ReadFile(file))(t)
 	content[len(content)/2] ^= 1

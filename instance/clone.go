@@ -205,7 +205,7 @@ func (c *cloner) copyMeta(ctx context.Context) (int64, error) {
 
 // locationProperties are the properties that describe a database or its bytes, and not the
 // instance. Earlier versions left "migration" in the databases that they copied.
-var locationProperties = []string{blob.InstanceProperty, blob.EpochProperty, blob.CandidateProperty, BackupSucceeded, BackupFailed, "migration"}
+var locationProperties = []string{blob.InstanceProperty, blob.EpochProperty, blob.CandidateProperty, storage.BackupSucceeded, storage.BackupFailed, "migration"}
 
 // setProperty sets a property that may exist with the same value; only the count of commits may
 // have grown since an attempt that was interrupted.

@@ -29,7 +29,7 @@ func TestDeployNamesWhatExists(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	variable := regexp.MustCompile(`\bSLUICE_[A-Z0-9_]+`)
-	sluiceLine := regexp.MustCompile(`(?m)^.*(?:sluice serve|"serve"|node1 key|node1 serve).*$`)
+	sluiceLine := regexp.MustCompile(`(?m)^.*(?:sluice serve|sluice backup|"serve"|node1 key|node1 serve).*$`)
 	flag := regexp.MustCompile(`--[a-z][a-z-]+`)
 	for _, name := range files {
 		text := testenv.Must(os.ReadFile(name))(t)

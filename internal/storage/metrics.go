@@ -2,9 +2,13 @@ package storage
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strconv"
 
 	"sluice/bytestore/cached"
 	"sluice/bytestore/s3"
+	"sluice/database"
 	"sluice/database/sqlstore"
 	"sluice/internal/histogram"
 	"sluice/internal/metrics"
@@ -14,6 +18,7 @@ import (
 // RegisterMetrics registers the stores' metrics.
 func (s *Stores) RegisterMetrics(set *metrics.Set) {
 	registerDisk(set, s.Disk)
+	registerBackups(set, s.backups)
 	registerSQL(set, s.sql.Stats)
 	if s.sql.Stats().Postgres != nil {
 		registerPostgres(set, s.sql.Stats)
@@ -35,6 +40,7 @@ func DescribeMetrics(set *metrics.Set) {
 		return sqlstore.Stats{EngineStats: sqlstore.EngineStats{SQLite: &sqlstore.SQLiteStats{}}}
 	}
 	registerDisk(set, nil)
+	registerBackups(set, nil)
 	registerSQL(set, stats)
 	registerSQLite(set, stats)
 	registerPostgres(set, stats)
@@ -67,6 +73,35 @@ func registerDisk(set *metrics.Set, space func() (vfs.Space, int64, error)) {
 			func(d disk) float64 { return float64(d.Inodes) }),
 		metrics.GaugeOf("sluice_disk_free_inodes", "Files and folders that can still be created there; without a limit 0.",
 			func(d disk) float64 { return float64(d.FreeInodes) }),
+	)
+}
+
+// backups are when a backup succeeded and failed last, in seconds since 1970, or 0.
+type backups struct{ succeeded, failed float64 }
+
+// backups reads when backups were made, by other processes.
+func (s *Stores) backups(ctx context.Context) (found backups, err error) {
+	for name, at := range map[string]*float64{BackupSucceeded: &found.succeeded, BackupFailed: &found.failed} {
+		value, err := s.Meta.Property(ctx, name)
+		if errors.Is(err, database.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return found, err
+		}
+		if *at, err = strconv.ParseFloat(value, 64); err != nil {
+			return found, fmt.Errorf("the property %s: %w", name, err)
+		}
+	}
+	return found, nil
+}
+
+func registerBackups(set *metrics.Set, read func(context.Context) (backups, error)) {
+	metrics.Sample(set, read,
+		metrics.GaugeOf("sluice_backup_succeeded_timestamp_seconds", "When sluice backup made a backup of the instance last, in seconds since 1970, or 0.",
+			func(b backups) float64 { return b.succeeded }),
+		metrics.GaugeOf("sluice_backup_failed_timestamp_seconds", "When sluice backup failed last, in seconds since 1970, or 0.",
+			func(b backups) float64 { return b.failed }),
 	)
 }
 

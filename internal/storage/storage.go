@@ -297,6 +297,13 @@ func retry(ctx context.Context, fn func() error, passing ...error) error {
 	}
 }
 
+// The properties that hold when a backup of the instance succeeded and failed last, in seconds
+// since 1970.
+const (
+	BackupSucceeded = "backup-succeeded"
+	BackupFailed    = "backup-failed"
+)
+
 // HostedProperty is a property that an instance has once a hosted node has used it.
 const HostedProperty = "hosted"
 
