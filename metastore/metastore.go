@@ -1,6 +1,6 @@
 // Package metastore is the contract for blobs' metadata: blobs, uploads, accounts, what each owner
-// stores, and garbage. Package database states what it promises about transactions, waiting and
-// time. Package sqlstore implements it; package metatest is the conformance suite that an
+// stores, garbage, and damage. Package database states what it promises about transactions, waiting
+// and time. Package sqlstore implements it; package metatest is the conformance suite that an
 // implementation must pass.
 //
 // # Order of writes
@@ -15,6 +15,8 @@
 // An object to which no extent refers is an orphan, and is deleted too, but only if it is older
 // than four times MaxExtentAge. So an orphan is never deleted before a call that could still refer
 // to it.
+//
+// HealExtent gives an extent another object with the same bytes, and makes the old one garbage.
 package metastore
 
 import (
@@ -69,4 +71,6 @@ type Store interface {
 	Uploads
 	Usage
 	Garbage
+	Integrity
+	Scrubs
 }

@@ -103,30 +103,8 @@ func (t storeTx) properties() (map[string]string, error) {
 // isGarbage is the condition for extents in garbage, which may have no objects any more.
 const isGarbage = `EXISTS (SELECT 1 FROM garbage g WHERE g.content = extents.content)`
 
-// Object is an extent that is an object. Only Object, Size and Blocks of the extent are set.
-type Object struct {
-	metastore.Extent
-
-	Content metastore.ContentID
-	Garbage bool // it may be deleted before its row
-}
-
-// Objects returns up to limit extents that are objects, ordered by key, beginning after the key
-// after (empty: at the first).
-func (s *Store) Objects(ctx context.Context, after string, limit int) ([]Object, error) {
-	var list []Object
-	err := s.snapshot(ctx, func(t storeTx) error {
-		list = nil
-		var e Object
-		return t.Each(`SELECT content, object, size, blocks, CASE WHEN `+isGarbage+` THEN 1 ELSE 0 END FROM extents WHERE object > $1 ORDER BY object LIMIT ($2 + 0)`,
-			engine.Args{[]byte(after), int64(limit)},
-			engine.Args{(*engine.ContentID)(&e.Content), &e.Object, (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.Boolean)(&e.Garbage)}, func() error {
-				list = append(list, e)
-				return nil
-			})
-	})
-	return list, err
-}
+// Object is an extent that is an object.
+type Object = metastore.StoredExtent
 
 // HasObject reports whether an extent that is no garbage is the object of this name.
 func (s *Store) HasObject(ctx context.Context, name string) (bool, error) {

@@ -264,6 +264,97 @@ func (d tracedDatabase) Unreferenced(ctx context.Context, keys []string) (_ []st
 	return d.Database.Unreferenced(ctx, keys)
 }
 
+// RecordDamage implements metastore.Integrity.
+func (d tracedDatabase) RecordDamage(ctx context.Context, damage metastore.Damage) (_ bool, err error) {
+	ctx, span := d.begin(ctx, "metastore.RecordDamage")
+	defer span.end(&err)
+	return d.Database.RecordDamage(ctx, damage)
+}
+
+// ForgetDamage implements metastore.Integrity.
+func (d tracedDatabase) ForgetDamage(ctx context.Context, damage metastore.Damage) (err error) {
+	ctx, span := d.begin(ctx, "metastore.ForgetDamage")
+	defer span.end(&err)
+	return d.Database.ForgetDamage(ctx, damage)
+}
+
+// Damages implements metastore.Integrity.
+func (d tracedDatabase) Damages(ctx context.Context, after metastore.ExtentID, limit int) (_ []metastore.Damage, err error) {
+	ctx, span := d.begin(ctx, "metastore.Damages")
+	defer span.end(&err)
+	return d.Database.Damages(ctx, after, limit)
+}
+
+// DamagesOf implements metastore.Integrity.
+func (d tracedDatabase) DamagesOf(ctx context.Context, content metastore.ContentID) (_ []metastore.Damage, err error) {
+	ctx, span := d.begin(ctx, "metastore.DamagesOf")
+	defer span.end(&err)
+	return d.Database.DamagesOf(ctx, content)
+}
+
+// DamageTotals implements metastore.Integrity.
+func (d tracedDatabase) DamageTotals(ctx context.Context) (_ metastore.DamageTotals, err error) {
+	ctx, span := d.begin(ctx, "metastore.DamageTotals")
+	defer span.end(&err)
+	return d.Database.DamageTotals(ctx)
+}
+
+// PruneDamage implements metastore.Integrity.
+func (d tracedDatabase) PruneDamage(ctx context.Context, limit int) (_ int, err error) {
+	ctx, span := d.begin(ctx, "metastore.PruneDamage")
+	defer span.end(&err)
+	return d.Database.PruneDamage(ctx, limit)
+}
+
+// BlobsWith implements metastore.Integrity.
+func (d tracedDatabase) BlobsWith(ctx context.Context, contents []metastore.ContentID) (_ []metastore.BlobContent, err error) {
+	ctx, span := d.begin(ctx, "metastore.BlobsWith")
+	defer span.end(&err)
+	return d.Database.BlobsWith(ctx, contents)
+}
+
+// HealExtent implements metastore.Integrity.
+func (d tracedDatabase) HealExtent(ctx context.Context, damage metastore.Damage, fresh metastore.Extent, retired metastore.ContentID) (err error) {
+	ctx, span := d.begin(ctx, "metastore.HealExtent")
+	defer span.end(&err)
+	return d.Database.HealExtent(ctx, damage, fresh, retired)
+}
+
+// Objects implements metastore.Scrubs.
+func (d tracedDatabase) Objects(ctx context.Context, after string, limit int) (_ []metastore.StoredExtent, err error) {
+	ctx, span := d.begin(ctx, "metastore.Objects")
+	defer span.end(&err)
+	return d.Database.Objects(ctx, after, limit)
+}
+
+// InlineExtents implements metastore.Scrubs.
+func (d tracedDatabase) InlineExtents(ctx context.Context, after metastore.ExtentID, limit int) (_ []metastore.StoredExtent, err error) {
+	ctx, span := d.begin(ctx, "metastore.InlineExtents")
+	defer span.end(&err)
+	return d.Database.InlineExtents(ctx, after, limit)
+}
+
+// StoredSize implements metastore.Scrubs.
+func (d tracedDatabase) StoredSize(ctx context.Context) (_ int64, _ int64, err error) {
+	ctx, span := d.begin(ctx, "metastore.StoredSize")
+	defer span.end(&err)
+	return d.Database.StoredSize(ctx)
+}
+
+// Scrub implements metastore.Scrubs.
+func (d tracedDatabase) Scrub(ctx context.Context) (_ metastore.Scrub, err error) {
+	ctx, span := d.begin(ctx, "metastore.Scrub")
+	defer span.end(&err)
+	return d.Database.Scrub(ctx)
+}
+
+// SaveScrub implements metastore.Scrubs.
+func (d tracedDatabase) SaveScrub(ctx context.Context, s metastore.Scrub) (_ int64, err error) {
+	ctx, span := d.begin(ctx, "metastore.SaveScrub")
+	defer span.end(&err)
+	return d.Database.SaveScrub(ctx, s)
+}
+
 // CreateSession implements ledger.Sessions.
 func (d tracedDatabase) CreateSession(ctx context.Context, s ledger.Session, idem *database.Idempotency) (_ ledger.Session, err error) {
 	ctx, span := d.begin(ctx, "metastore.CreateSession")

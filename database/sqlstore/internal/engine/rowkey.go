@@ -20,6 +20,9 @@ func NewRowID(now time.Time) (id [16]byte) {
 // RowKey identifies a row by its table and its key's values.
 type RowKey [3]string
 
+// EveryRow stands for the keys of all rows.
+var EveryRow RowKey
+
 // RowWatcher keeps rows in memory. The engine reports to it which rows a commit changes.
 type RowWatcher interface {
 	// BeginCommit is called before a COMMIT that changes the rows of keys.

@@ -73,6 +73,9 @@ func (t *Tx) Forgotten(retention time.Duration) time.Time {
 // statement that does that.
 func (t *Tx) Touch(k RowKey) { t.touched = append(t.touched, k) }
 
+// TouchAll records that any row may change that a RowWatcher is told about.
+func (t *Tx) TouchAll() { t.Touch(EveryRow) }
+
 // Exec runs a statement and returns the number of rows that it changed.
 func (t *Tx) Exec(query string, in ...any) (int64, error) {
 	n, err := t.conn.exec(query, in)

@@ -120,7 +120,9 @@ func (c *BlobCache) beginFill(k engine.RowKey) *rowFill {
 		c.fills[k] = f
 	}
 	f.queries++
-	if _, changing := c.changing[k]; changing || c.stopped {
+	_, changing := c.changing[k]
+	_, all := c.changing[engine.EveryRow]
+	if changing || all || c.stopped {
 		f.stale = true
 	}
 	return f
@@ -147,6 +149,10 @@ func (c *BlobCache) BeginCommit(keys []engine.RowKey) {
 	defer c.mu.Unlock()
 	for _, k := range keys {
 		c.changing[k] = struct{}{}
+		if k == engine.EveryRow {
+			c.forgetAll()
+			continue
+		}
 		c.rows.Invalidate(k)
 		if f := c.fills[k]; f != nil {
 			f.stale = true
@@ -164,15 +170,24 @@ func (c *BlobCache) EndCommit(keys []engine.RowKey, known bool) {
 	defer c.mu.Unlock()
 	for _, k := range keys {
 		delete(c.changing, k)
-		delete(c.fills, k) // these are stale
+		if k == engine.EveryRow {
+			clear(c.fills) // these are stale
+		}
+		delete(c.fills, k)
 	}
 	if !known {
 		c.stopped = true
-		for _, f := range c.fills {
-			f.stale = true
-		}
-		c.rows.InvalidateAll()
+		c.forgetAll()
 	}
+}
+
+// forgetAll empties the cache, and makes the queries that run now stale.
+func (c *BlobCache) forgetAll() {
+	for _, f := range c.fills {
+		f.stale = true
+	}
+	clear(c.fills)
+	c.rows.InvalidateAll()
 }
 
 // Stats returns the figures, which are zero without a cache.

@@ -1,0 +1,42 @@
+package metastore
+
+import (
+	"context"
+	"time"
+)
+
+// Scrub says how far the scrub is: first it checks the objects, by name, then the inline extents,
+// by id. The zero value is before the first round.
+type Scrub struct {
+	Revision int64     // grows with each SaveScrub
+	Round    int64     // rounds that have begun
+	Began    time.Time // the newest round; zero: none has
+	Running  bool      // the round has not ended
+	Object   string    // objects up to this name were checked in the round
+	Bodies   bool      // all objects were, and inline extents up to Inline
+	Inline   ExtentID
+	Extents  int64     // that were checked in the round
+	Bytes    int64     // that they have
+	Finished time.Time // when the last complete round ended; zero: none has
+}
+
+// Scrubs lists what the scrub checks, and holds how far it is.
+type Scrubs interface {
+	// Objects returns up to limit extents that are objects, sorted by object name, beginning after
+	// the name after. Garbage is among them.
+	Objects(ctx context.Context, after string, limit int) ([]StoredExtent, error)
+
+	// InlineExtents returns up to limit inline extents with their bodies, sorted by id, beginning
+	// after an id. Garbage is among them.
+	InlineExtents(ctx context.Context, after ExtentID, limit int) ([]StoredExtent, error)
+
+	// StoredSize returns the number of all extents, and their bytes. It reads all their rows.
+	StoredSize(ctx context.Context) (extents, bytes int64, err error)
+
+	// Scrub returns how far the scrub is.
+	Scrub(ctx context.Context) (Scrub, error)
+
+	// SaveScrub replaces the Scrub with the Revision of s by s, with the next Revision, which it
+	// returns. It returns ErrNotFound if another one has replaced it.
+	SaveScrub(ctx context.Context, s Scrub) (revision int64, err error)
+}
