@@ -286,12 +286,10 @@ func (x *blockChecker) read(ctx context.Context, r io.Reader, b []byte) error {
 }
 
 // readError wraps a store's error. It is ErrCorrupt only if the store reports that bytes are
-// missing or unreadable: any other error, such as an outage, says nothing about them.
+// missing or unreadable.
 func (x *blockChecker) readError(err error) error {
-	for _, damage := range []error{io.EOF, bytestore.ErrNotFound, bytestore.ErrTruncated, syscall.EIO} {
-		if errors.Is(err, damage) {
-			return fmt.Errorf("%w: extent %s: %w", ErrCorrupt, x.e.Object, err)
-		}
+	if isDamage(err) {
+		return fmt.Errorf("%w: extent %s: %w", ErrCorrupt, x.e.Object, err)
 	}
 	return fmt.Errorf("extent %s: %w", x.e.Object, err)
 }

@@ -124,7 +124,11 @@ func newID() string {
 // ReadID reads an object that holds an id of 32 characters. It returns "" if there is no such
 // object.
 func ReadID(ctx context.Context, bytes bytestore.Store, name bytestore.Name) (id string, err error) {
-	r, err := bytes.Open(ctx, name, 0, instanceLen)
+	return readID(ctx, bytes.Open, name)
+}
+
+func readID(ctx context.Context, open bytestore.OpenFunc, name bytestore.Name) (id string, err error) {
+	r, err := open(ctx, name, 0, instanceLen)
 	if errors.Is(err, bytestore.ErrNotFound) {
 		return "", nil
 	}

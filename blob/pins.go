@@ -11,7 +11,8 @@ import (
 // pin marks a content as being read. It belongs to one reader.
 type pin struct {
 	content    metastore.ContentID
-	prev, next *pin // the same content's other readers, under the lock of pins
+	holds      []metastore.ContentID // garbage that may be read by its reader, under the lock of pins
+	prev, next *pin                  // the same content's other readers, under the lock of pins
 
 	mu    sync.Mutex
 	isCut bool
@@ -55,6 +56,7 @@ type pins struct {
 	readers map[metastore.ContentID]*pin      // a list's head
 	wanted  map[metastore.ContentID]time.Time // garbage that has readers, with the time at which that was noticed
 	lookups lookups
+	held    map[metastore.ContentID]map[*pin]struct{}
 	claims  []claim // in the order in which they were made
 	claimed map[metastore.ContentID]lookup
 }
@@ -70,6 +72,7 @@ func newPins() *pins {
 	return &pins{
 		readers: map[metastore.ContentID]*pin{},
 		wanted:  map[metastore.ContentID]time.Time{},
+		held:    map[metastore.ContentID]map[*pin]struct{}{},
 		lookups: lookups{open: map[lookup]struct{}{}},
 		claimed: map[metastore.ContentID]lookup{},
 	}
@@ -123,21 +126,53 @@ func (p *pins) end(l lookup) {
 func (p *pins) remove(c *pin) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	released := p.release(c)
 	if c.next != nil {
 		c.next.prev = c.prev
 	}
 	switch {
 	case c.prev != nil:
 		c.prev.next = c.next
-		return false
+		return released
 	case c.next != nil:
 		p.readers[c.content] = c.next
-		return false
+		return released
 	}
 	delete(p.readers, c.content)
 	_, wanted := p.wanted[c.content]
 	delete(p.wanted, c.content)
-	return wanted
+	return wanted || released
+}
+
+// retire is called before an object that a content's present readers may read becomes the garbage
+// content retired, which is then not free while one of them is left.
+func (p *pins) retire(content, retired metastore.ContentID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := p.readers[content]; c != nil; c = c.next {
+		if p.held[retired] == nil {
+			p.held[retired] = map[*pin]struct{}{}
+		}
+		p.held[retired][c] = struct{}{}
+		c.holds = append(c.holds, retired)
+	}
+}
+
+// release ends what a pin holds, and reports whether a content among them waits to be freed and
+// has no readers any more.
+func (p *pins) release(c *pin) (free bool) {
+	for _, id := range c.holds {
+		delete(p.held[id], c)
+		if len(p.held[id]) > 0 {
+			continue
+		}
+		delete(p.held, id)
+		_, wanted := p.wanted[id]
+		delete(p.wanted, id)
+		free = free || wanted
+	}
+	c.holds = nil
+	return free
 }
 
 // claim returns the garbage contents that have no readers, and prevents new pins on them. It marks
@@ -147,7 +182,7 @@ func (p *pins) claim(contents []metastore.ContentID, now time.Time) []metastore.
 	defer p.mu.Unlock()
 	var free []metastore.ContentID
 	for _, id := range contents {
-		if p.readers[id] != nil {
+		if p.readers[id] != nil || len(p.held[id]) > 0 {
 			if _, known := p.wanted[id]; !known {
 				p.wanted[id] = now
 			}

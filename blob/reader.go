@@ -129,8 +129,25 @@ func (r *Reader) write(ctx context.Context, w io.Writer, off, end int64) (writte
 	return written, nil
 }
 
-// writeExtent writes an extent's bytes [from, to).
+// writeExtent writes an extent's bytes [from, to). If they are damaged it looks at the extent
+// again, and reads it once more if that may succeed. It does not if there are several ranges: what
+// is buffered for later ones could be the damaged bytes.
 func (r *Reader) writeExtent(ctx context.Context, w io.Writer, e *metastore.Extent, from, to int64) (int64, error) {
+	n, err := r.writeStored(ctx, w, e, from, to)
+	if !errors.Is(err, ErrCorrupt) {
+		return n, err
+	}
+	first := min(from+n, to-1) / blockSize
+	now, again := r.c.s.lookAgain(ctx, r.c.Content, e, first, (to-1)/blockSize)
+	if !again || r.ahead.kept != nil {
+		return n, err
+	}
+	m, err := r.writeStored(ctx, w, now, from+n, to)
+	return n + m, err
+}
+
+// writeStored writes an extent's bytes [from, to).
+func (r *Reader) writeStored(ctx context.Context, w io.Writer, e *metastore.Extent, from, to int64) (int64, error) {
 	if err := checkExtent(e); err != nil {
 		return 0, err
 	}

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"io"
 	"sync/atomic"
 	"time"
 
 	"sluice/bytestore"
+	"sluice/metastore"
 )
 
 // maxDeletes is the number of concurrent delete requests to the byte store. It compensates for a
@@ -73,6 +75,22 @@ type Options struct {
 	// DefaultSweepEvery.
 	PurgeEvery, SweepEvery time.Duration
 
+	// ScrubPeriod is the period in which Run reads and checks all stored bytes once. 0 means that
+	// it does not, and lists no damage but what reads find.
+	ScrubPeriod time.Duration
+
+	// OpenStored opens what is stored itself, past all caches that can be avoided, to check it. nil
+	// means the byte store's Open.
+	OpenStored bytestore.OpenFunc
+
+	// HealFrom opens the objects of a second store, which has them under the same names. nil means
+	// that there is none.
+	HealFrom bytestore.OpenFunc
+
+	// Found is called when damage of a content was recorded that had none. It must be fast and safe
+	// for concurrent use. nil means that nothing is called.
+	Found func(metastore.Damage)
+
 	// Busy reports whether requests are in progress, for which the tasks of Run pause between their
 	// steps. It must be fast and safe for concurrent use. nil means that there are none.
 	Busy func() bool
@@ -95,6 +113,13 @@ const (
 	DefaultSweepEvery = 6 * time.Hour
 )
 
+// DefaultScrubPeriod is the period of Options.ScrubPeriod that is suitable for an instance.
+const DefaultScrubPeriod = 30 * 24 * time.Hour
+
+// saveEvery is how often the scrub saves how far it is. After a crash it reads again what it has
+// read since.
+const saveEvery = 30 * time.Second
+
 // Service stores and serves blobs. Its methods may be called concurrently.
 type Service struct {
 	meta     Metadata
@@ -103,10 +128,13 @@ type Service struct {
 	verified *checkLog
 	reads    *readLimits
 	pins     *pins
+	damaged  *damagedContents
 	deletes  chan struct{} // semaphore of maxDeletes requests to the byte store
 	retries  *retries      // of contents that could not be freed
 
 	wakeup     chan struct{} // holds an element if Run has to look for garbage
+	mending    chan struct{} // holds an element if Run has to look at damage
+	saveEvery  time.Duration // between two times that the scrub saves how far it is
 	largeSweep atomic.Bool   // one sweep may exceed the limit
 	holds      atomic.Bool   // garbage was held when it was looked at last
 	counts     counts
@@ -141,6 +169,14 @@ func New(meta Metadata, bytes bytestore.Store, opt Options) *Service {
 	if opt.KeptBefore == nil {
 		opt.KeptBefore = func() time.Time { return time.Time{} }
 	}
+	if opt.OpenStored == nil {
+		opt.OpenStored = func(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
+			return bytes.Open(ctx, name, off, n)
+		}
+	}
+	if opt.Found == nil {
+		opt.Found = func(metastore.Damage) {}
+	}
 	if opt.NewID == nil {
 		opt.NewID = rand.Text
 	}
@@ -156,9 +192,13 @@ func New(meta Metadata, bytes bytestore.Store, opt Options) *Service {
 		verified: newCheckLog(opt.VerifyTTL, func() time.Time { return meta.Now() }),
 		reads:    newReadLimits(opt.ReadBuffers),
 		pins:     newPins(),
+		damaged:  newDamagedContents(),
 		deletes:  make(chan struct{}, maxDeletes),
 		retries:  newRetries(),
 		wakeup:   make(chan struct{}, 1),
+		mending:  make(chan struct{}, 1),
+
+		saveEvery: saveEvery,
 	}
 	s.largeSweep.Store(opt.AllowLargeSweep)
 	return s

@@ -80,7 +80,7 @@ var storeRows = []Row{
 	{Is: blob.ErrFenced, Code: wire.CodeNotReady, Detail: "another database uses the same bytes, so that this node accepts no writes; nothing was changed", RetryAfter: 10},
 	{Is: blob.ErrFenceWaits, Code: wire.CodeNotReady, Detail: "writes wait until it is known that no other database uses the same bytes; nothing was changed"},
 	{Is: database.ErrSetBack, Code: wire.CodeRolledBack, Detail: "the service lacks changes that it had acknowledged, and accepts no others until its operator has decided how to continue; nothing was changed", RetryAfter: 60},
-	{Is: blob.ErrCorrupt, Code: wire.CodeInternal, Detail: internalDetail},
+	{Is: blob.ErrCorrupt, Code: wire.CodeDamaged, Detail: "stored bytes that the request needs are damaged or missing; the blob's other ranges may be intact"},
 	{Is: database.ErrUnavailable, Code: wire.CodeUnavailable, Detail: "the database is unreachable or read-only; nothing was changed"},
 	{Is: database.ErrBusy, Code: wire.CodeOverloaded, Detail: "the request waited too long for other requests in the database; nothing was changed"},
 	{Is: blob.ErrCut, Code: wire.CodeOverloaded, Detail: blob.ErrCut.Error()},

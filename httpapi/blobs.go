@@ -162,6 +162,9 @@ func (s *Server) serveRanges(x *call, c *blob.Content, wanted headers.RangeSet, 
 	case headers.SelectWhole:
 		ranges = metering.Whole(c.Size)
 	}
+	if err := c.CheckRanges(x.Request.Context(), ranges); err != nil {
+		return err // before it is charged
+	}
 	if err := s.charge(x, bill, ranges); err != nil {
 		return err
 	}

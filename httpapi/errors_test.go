@@ -112,7 +112,7 @@ func TestRowOf(t *testing.T) {
 		{fmt.Errorf("put: %w", bytestore.ErrNoSpace), http.StatusInsufficientStorage, wire.CodeStorageFull},
 		{&exchange.UnsatisfiedRange{Size: 5}, http.StatusRequestedRangeNotSatisfiable, wire.CodeRangeNotSatisfiable},
 		{errors.New("the password is hunter2"), http.StatusInternalServerError, wire.CodeInternal},
-		{blob.ErrCorrupt, http.StatusInternalServerError, wire.CodeInternal},
+		{blob.ErrCorrupt, http.StatusInternalServerError, wire.CodeDamaged},
 	}
 	for _, c := range cases {
 		row := errorTable.RowOf(c.err)

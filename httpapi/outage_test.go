@@ -47,7 +47,7 @@ func TestOutagesAreNotTheClientsFault(t *testing.T) {
 		{"large blob, no object store", nil, cut, nil, "PUT", path + "-cut", large, wire.CodeOverloaded},
 		{"read, no bytes", nil, nil, &brokenResponse{0, cut}, "GET", stored, "", wire.CodeOverloaded},
 		{"read, some bytes", nil, nil, &brokenResponse{5000, cut}, "GET", stored, "", wire.CodeOverloaded},
-		{"read, a truncated object", nil, nil, &brokenResponse{5000, io.EOF}, "GET", stored, "", wire.CodeInternal},
+		{"read, a truncated object", nil, nil, &brokenResponse{5000, io.EOF}, "GET", stored, "", wire.CodeDamaged},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			meta.fail(tc.meta)

@@ -64,11 +64,18 @@ func TestDamagedPaidReadIsReturned(t *testing.T) {
 		t.Fatalf("an incomplete body of %d bytes looks complete", len(got))
 	}
 	p.checkLeft(99)
+	// The damage is recorded by now, so the next read of it is refused before it is charged.
+	p.refused(t, 500, wire.CodeDamaged, "GET", "/v1/blobs/0x1/n", "", wire.HeaderSessionID, p.session)
+	p.checkLeft(99)
+	if res, _, err := p.try(t, "GET", "/v1/blobs/0x1/n", "", wire.HeaderSessionID, p.session, "Range", "bytes=5-9"); err != nil || res.StatusCode != 206 {
+		t.Errorf("a range that is not damaged: %v, %v", res, err)
+	}
+	p.checkLeft(98)
 
 	p.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("y", 1<<20))
 	p.loseExtent(t, "0x1", "n", 0)
-	p.refused(t, 500, wire.CodeInternal, "GET", "/v1/blobs/0x1/n", "", wire.HeaderSessionID, p.session)
-	p.checkLeft(99)
+	p.refused(t, 500, wire.CodeDamaged, "GET", "/v1/blobs/0x1/n", "", wire.HeaderSessionID, p.session)
+	p.checkLeft(98)
 }
 
 // TestLostPaidReadIsReturned checks that a paid read gets its chunksets back if no byte left the

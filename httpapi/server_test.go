@@ -45,7 +45,7 @@ func TestDamageFoundBeforeTheFirstByteIsAnError(t *testing.T) {
 	s := newService(t, nil)
 	s.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 1<<20))
 	s.loseExtent(t, "0x1", "n", 0)
-	res, _ := s.refused(t, 500, wire.CodeInternal, "GET", "/v1/blobs/0x1/n", "", "Range", "bytes=1-2")
+	res, _ := s.refused(t, 500, wire.CodeDamaged, "GET", "/v1/blobs/0x1/n", "", "Range", "bytes=1-2")
 	for _, name := range blobHeaders {
 		if got := res.Header.Get(name); got != "" && name != "Content-Type" && name != "Content-Length" {
 			t.Errorf("%s: %s in an error response", name, got)

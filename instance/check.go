@@ -190,7 +190,7 @@ func (c *checker) bodies(ctx context.Context) error {
 	c.progress.begin(PhaseBodies, 0)
 	defer c.progress.end()
 	for after := (*storage.InlineExtent)(nil); ; {
-		list, err := c.e.SQL.InlineExtents(ctx, after, page)
+		list, err := c.e.SQL.InlineBodies(ctx, after, page)
 		if err != nil {
 			return err
 		}

@@ -59,6 +59,9 @@ func (s *Server) getObject(x *call) error {
 	if x.Request.Method == http.MethodHead {
 		return x.writeHead(c, selection, ranges)
 	}
+	if err := c.CheckRanges(x.Request.Context(), ranges); err != nil {
+		return err
+	}
 	_, err = x.SendContent(c, selection, ranges)
 	return err
 }

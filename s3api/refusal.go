@@ -140,7 +140,7 @@ var codes = map[wire.Code]string{
 	wire.CodePutTooLong: "RequestTimeout", wire.CodeClientGone: "RequestTimeout",
 	wire.CodeDraining: "ServiceUnavailable", wire.CodeOverloaded: "SlowDown", wire.CodeUnavailable: "ServiceUnavailable",
 	wire.CodeNotReady: "ServiceUnavailable", wire.CodeRolledBack: "ServiceUnavailable", wire.CodeStorageFull: "ServiceUnavailable",
-	wire.CodeOutcomeUnknown: "InternalError", wire.CodeInternal: "InternalError",
+	wire.CodeOutcomeUnknown: "InternalError", wire.CodeInternal: "InternalError", wire.CodeDamaged: "InternalError",
 }
 
 // statuses are S3's statuses of codes, where they differ from this service's: its clients decide by

@@ -83,6 +83,7 @@ const (
 	CodeForeignHost           Code = "foreign_host"
 	CodeIdempotencyReuse      Code = "idempotency_key_reused"
 	CodeClientGone            Code = "client_gone"
+	CodeDamaged               Code = "damaged"
 	CodeInternal              Code = "internal"
 	CodeDraining              Code = "draining"
 	CodeOverloaded            Code = "overloaded"
@@ -161,6 +162,7 @@ var Codes = []CodeRow{
 	{Code: CodeForeignHost, Status: 421},
 	{Code: CodeIdempotencyReuse, Status: 422},
 	{Code: CodeClientGone, Status: 499},
+	{Code: CodeDamaged, Status: 500},
 	{Code: CodeInternal, Status: 500},
 	{Code: CodeDraining, Status: 503, Retry: RetryLater},
 	{Code: CodeOverloaded, Status: 503, Retry: RetryLater},

@@ -98,7 +98,7 @@ func open(dir string, opt Options) (*Store, error) {
 	if err := s.removeLeftovers(); err != nil {
 		return nil, err
 	}
-	s.space, err = newSpace(s.fs, dir, opt.Reserve)
+	s.space, err = newSpace(s.fs, s.root.path, opt.Reserve)
 	return s, err
 }
 

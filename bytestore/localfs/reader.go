@@ -42,6 +42,11 @@ func (r *Reader) Open(ctx context.Context, name bytestore.Name, off, n int64) (i
 	return r.store.Open(ctx, name, off, n)
 }
 
+// OpenMedium is like Store.OpenMedium.
+func (r *Reader) OpenMedium(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
+	return r.store.OpenMedium(ctx, name, off, n)
+}
+
 // List implements bytestore.Reader, like Store.List.
 func (r *Reader) List(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error {
 	return r.store.List(ctx, after, fn)

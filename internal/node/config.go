@@ -107,6 +107,7 @@ type Stores struct {
 	PurgeEvery      time.Duration
 	SweepEvery      time.Duration
 	AllowLargeSweep bool
+	ScrubPeriod     time.Duration // 0: no scrub
 }
 
 // Shutdown says how the node drains.
@@ -249,7 +250,7 @@ func (c *Config) trustedProxies() (networks []netip.Prefix, err error) {
 }
 
 func (c *Config) validateStores() error {
-	errs := []error{c.Location.Validate("--")}
+	errs := []error{c.Location.Validate("--"), c.Location.ValidateHealFrom(c.Storage.HealFrom)}
 	if c.Storage.Cache != "" && !c.Location.Remote() {
 		errs = append(errs, errors.New("--cache: requires an object store in --bytes; files in the data folder need no cache"))
 	}

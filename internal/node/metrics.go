@@ -41,6 +41,7 @@ func (n *Node) registerMetrics() {
 	registerLimits(set, n.limiter)
 	registerStored(set, n.stores)
 	registerBlobs(set, n.blobs)
+	registerScrub(set, n.stores.Meta, n.config.ScrubPeriod, n.blobs)
 	registerCensus(set, n.census)
 	registerSessions(set, n.sessions)
 	registerChannels(set, n.channels)
@@ -64,6 +65,7 @@ func DescribeMetrics() []metrics.Metric {
 	registerLimits(set, nil)
 	registerStored(set, nil)
 	registerBlobs(set, nil)
+	registerScrub(set, nil, 0, nil)
 	registerCensus(set, nil)
 	registerSessions(set, nil)
 	registerChannels(set, nil)
@@ -125,7 +127,7 @@ func registerTasks(set *metrics.Set, tasks *taskLog) {
 		func(name string) int64 { return tasks.of(name).runs })
 	set.Counters("sluice_task_failures_total", "Runs that failed, at least in part.", "task", names,
 		func(name string) int64 { return tasks.of(name).failures })
-	set.Counters("sluice_task_handled_total", "What the runs handled: contents that were freed, rows that were purged, orphans that were deleted, settlements that were collected, channels with an expired payment, extents that were counted.", "task", names,
+	set.Counters("sluice_task_handled_total", "What the runs handled: contents that were freed, rows that were purged, orphans that were deleted, settlements that were collected, channels with an expired payment, extents that were counted, checked or healed, objects that were listed.", "task", names,
 		func(name string) int64 { return tasks.of(name).handled })
 	set.Gauges("sluice_task_interval_seconds", "Time between two runs, as set by --purge-every and --sweep-every.", "task", timed,
 		func(name string) float64 { return tasks.every[task.Name(name)].Seconds() })
@@ -214,7 +216,58 @@ func registerBlobs(set *metrics.Set, blobs *blob.Service) {
 	)
 	set.Counter("sluice_garbage_freed_contents_total", "Deleted contents whose bytes this node has freed.", func() int64 { return blobs.Stats().FreedContents })
 	set.Counter("sluice_objects_deleted_total", "Objects that this node has deleted from the byte store.", func() int64 { return blobs.Stats().FreedObjects })
-	set.Counter("sluice_damaged_reads_total", "Reads that found stored bytes damaged or missing.", func() int64 { return blobs.Stats().Damaged })
+	set.Counter("sluice_damaged_reads_total", "Reads that found stored bytes damaged or missing, or needed some that are recorded as such.", func() int64 { return blobs.Stats().Damaged })
+}
+
+// integrity is what is known of damage, and how far the scrub is.
+type integrity struct {
+	damage metastore.DamageTotals
+	scrub  metastore.Scrub
+	now    time.Time
+}
+
+// age returns the time since a complete round has ended, or since the first one began.
+func (i integrity) age() float64 {
+	since := i.scrub.Finished
+	if since.IsZero() {
+		since = i.scrub.Began
+	}
+	if since.IsZero() {
+		return math.NaN()
+	}
+	return max(0, i.now.Sub(since).Seconds())
+}
+
+// registerScrub registers the metrics of damage and scrubs.
+func registerScrub(set *metrics.Set, meta metastore.Store, period time.Duration, blobs *blob.Service) {
+	metrics.Sample(set, func(ctx context.Context) (i integrity, err error) {
+		ctx = database.WithPatience(ctx, queryPatience)
+		i.now = blobs.Now()
+		if i.damage, err = meta.DamageTotals(ctx); err != nil {
+			return i, err
+		}
+		i.scrub, err = meta.Scrub(ctx)
+		return i, err
+	},
+		metrics.GaugeOf("sluice_damaged_contents", "Contents with extents that are recorded as damaged. Copies of a blob have one content.",
+			func(i integrity) float64 { return float64(i.damage.Contents) }),
+		metrics.GaugeOf("sluice_damaged_extents", "Extents that are recorded as damaged.",
+			func(i integrity) float64 { return float64(i.damage.Extents) }),
+		metrics.GaugeOf("sluice_damaged_bytes", "Bytes in these extents' damaged blocks.",
+			func(i integrity) float64 { return float64(i.damage.Bytes) }),
+		metrics.GaugeOf("sluice_scrub_age_seconds", "Time since the scrub ended a complete round, or, before the first has, since it began. Absent before that.",
+			integrity.age),
+		metrics.GaugeOf("sluice_scrub_round_extents", "Extents that the scrub has checked in its newest round.",
+			func(i integrity) float64 { return float64(i.scrub.Extents) }),
+		metrics.GaugeOf("sluice_scrub_round_bytes", "Bytes of these extents.",
+			func(i integrity) float64 { return float64(i.scrub.Bytes) }),
+		metrics.GaugeOf("sluice_scrub_running", "1 while a round has not ended; otherwise 0.",
+			func(i integrity) float64 { return number(i.scrub.Running) }),
+	)
+	set.Gauge("sluice_scrub_period_seconds", "Period in which everything is scrubbed once; --scrub-period. 0: nothing is scrubbed.", func() float64 { return period.Seconds() })
+	set.Counter("sluice_scrub_read_bytes_total", "Bytes that the scrub has read on this node.", func() int64 { return blobs.Stats().Scrubbed })
+	set.Counter("sluice_damage_found_total", "Contents for which this node was the first to record damage.", func() int64 { return blobs.Stats().Found })
+	set.Counter("sluice_extents_healed_total", "Damaged extents that this node has repaired from the second store.", func() int64 { return blobs.Stats().Healed })
 }
 
 func registerCensus(set *metrics.Set, c *census) {

@@ -299,6 +299,7 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 	}
 	tasks.Go(func() { makeReturns(ctx) })
 	tasks.Go(func() { n.api.Record(ctx) })
+	tasks.Go(func() { n.blobs.WatchDamage(ctx, func(err error) { report("watch damage", err) }) })
 	tasks.Go(func() { n.aliases.Run(ctx, func(err error) { report("watch aliases", err) }) })
 	if n.keys != nil {
 		tasks.Go(func() { n.keys.Run(ctx, func(err error) { report("watch keys", err) }) })

@@ -17,6 +17,7 @@ import (
 	"sluice/httpapi"
 	"sluice/internal/datadir"
 	"sluice/internal/storage"
+	"sluice/metastore"
 	"sluice/metering"
 	"sluice/paychan"
 	"sluice/session"
@@ -129,13 +130,20 @@ func (n *Node) openCollector(ctx context.Context) error {
 func (n *Node) newBlobs() *blob.Service {
 	opt := n.stores.BlobOptions()
 	opt.GarbageGrace, opt.VerifyTTL, opt.AllowLargeSweep = n.config.GarbageGrace, n.config.VerifyTTL, n.config.AllowLargeSweep
-	opt.PurgeEvery, opt.SweepEvery = n.config.PurgeEvery, n.config.SweepEvery
+	opt.PurgeEvery, opt.SweepEvery, opt.ScrubPeriod = n.config.PurgeEvery, n.config.SweepEvery, n.config.ScrubPeriod
+	opt.Found = n.damageFound
 	opt.Busy = func() bool { return n.api.Busy() } // the tasks run once it is set
 	if fenced := opt.MayDelete; n.config.Location.Shared() {
 		// A node with a longer grace period may still send what this node would free.
 		opt.MayDelete = func(ctx context.Context) error { return errors.Join(n.members.err(), fenced(ctx)) }
 	}
 	return blob.New(n.stores.Meta, n.stores.Bytes, opt)
+}
+
+// damageFound logs damage that was found.
+func (n *Node) damageFound(d metastore.Damage) {
+	n.log.Error("stored bytes are damaged: sluice damaged names the blobs, and the runbook says what to do",
+		"content", d.Content.String(), "part", d.Part, "offset", d.Offset, "object", d.Object, "damaged_bytes", d.Bytes, "reason", d.Reason)
 }
 
 func (n *Node) newChannels(ctx context.Context) (*paychan.Service, error) {

@@ -47,13 +47,13 @@ func (l *taskLines) add(run task.Run) {
 // taskEnded is the message about runs without an error.
 const taskEnded = "background task ended"
 
-// worthALine reports whether a run is logged by default: it has removed or collected something, or
-// it was a sweep, which is rare.
+// worthALine reports whether a run is logged by default: it has removed, collected or healed
+// something, or it was a sweep or the end of a scrub, which are rare.
 func worthALine(run task.Run) bool {
 	switch run.Task {
-	case task.Sweep:
+	case task.Sweep, task.Scrub:
 		return true
-	case task.FreeGarbage, task.Purge, task.Settle:
+	case task.FreeGarbage, task.Purge, task.Settle, task.Heal:
 		return run.Count > 0
 	default:
 		return false

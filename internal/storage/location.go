@@ -84,6 +84,10 @@ type Options struct {
 	StagingSize int64  // bytes of extents on their way to the object store, at least MinStagingSize; 0 for a default
 	BlobCache   int64  // bytes of small blobs cached in memory, used without PostgreSQL; 0 for none
 
+	// HealFrom is a second store, from which damaged objects are healed: an object store's DSN, or
+	// a folder, either a data folder or one with objects alone; "" for none.
+	HealFrom string
+
 	// Node and Done are past.Options'.
 	Node string
 	Done func() past.Done

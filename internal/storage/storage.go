@@ -52,13 +52,15 @@ type Stores struct {
 	// pages alone.
 	Look Look
 
-	remote  bool
-	sql     *sqlstore.Store
-	objects *s3.Store        // nil if the bytes are in the data folder
-	cache   *cached.Store    // nil: none
-	record  func() error     // that the database is whole; set by OpenEndpoint alone, if it is in the folder
-	ballast *datadir.Ballast // nil if the metadata is not in the data folder
-	close   []func() error
+	medium   bytestore.OpenFunc // opens what is stored itself, past the caches
+	remote   bool
+	sql      *sqlstore.Store
+	objects  *s3.Store          // nil if the bytes are in the data folder
+	cache    *cached.Store      // nil: none
+	record   func() error       // that the database is whole; set by OpenEndpoint alone, if it is in the folder
+	healFrom bytestore.OpenFunc // nil: none
+	ballast  *datadir.Ballast   // nil if the metadata is not in the data folder
+	close    []func() error
 }
 
 // Condition is a condition under which writes are possible.
@@ -121,6 +123,9 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	}
 	if err := s.openBytes(ctx, l, dir, opt); err != nil {
 		return nil, err
+	}
+	if err := s.openHealSource(ctx, opt.HealFrom); err != nil {
+		return nil, fmt.Errorf("--heal-from: %w", err)
 	}
 	if opt.Database != "" {
 		if dir, err = s.openDir(opt.Database); err != nil {
@@ -468,6 +473,7 @@ func (s *Stores) openBytes(ctx context.Context, l Location, dir *datadir.Dir, op
 			return fmt.Errorf("opening the bytes in %s: %w", l.Data, err)
 		}
 		s.Bytes, s.Space, s.BytesStopped, s.Disk = files, files.Space, files.Stopped(), files.Disk
+		s.medium = files.OpenMedium
 		s.close = append(s.close, files.Close)
 		s.require(BytesWritable, files.Err)
 		s.require(SpaceLeft, func() error { return files.Space(0) })
@@ -482,6 +488,7 @@ func (s *Stores) openBytes(ctx context.Context, l Location, dir *datadir.Dir, op
 		return fmt.Errorf("opening the bytes: %w", err)
 	}
 	s.Bytes, s.Space, s.objects, s.remote = objects, func(int64) error { return nil }, objects, true
+	s.medium = objects.Open
 	s.Disk = func() (now vfs.Space, reserve int64, err error) {
 		now, err = vfs.OS().Space(l.Data)
 		return now, 0, err
@@ -550,7 +557,7 @@ func (s *Stores) Close() error {
 
 // BlobOptions returns a blob service's options for these stores.
 func (s *Stores) BlobOptions() blob.Options {
-	opt := blob.Options{Space: s.Space}
+	opt := blob.Options{Space: s.Space, OpenStored: s.medium, HealFrom: s.healFrom}
 	if s.ballast != nil {
 		opt.Relieve, opt.Restore = s.ballast.Drop, s.ballast.Restore
 	}

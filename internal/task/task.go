@@ -14,11 +14,14 @@ const (
 	Sweep             Name = "sweep"              // deletes objects that nothing refers to (objects)
 	Settle            Name = "settle"             // collects accepted payments (settlements)
 	ReviewSettlements Name = "review_settlements" // searches for payments that expired uncollected (channels)
+	Scrub             Name = "scrub"              // reads and checks what is stored (extents)
+	Compare           Name = "compare"            // looks for objects that are missing (objects)
+	Heal              Name = "heal"               // repairs what is damaged (extents)
 	Census            Name = "census"             // counts what is stored, for the metrics (extents)
 )
 
 // Names are all tasks.
-var Names = []Name{FreeGarbage, Purge, RestoreReserve, Sweep, Settle, ReviewSettlements, Census}
+var Names = []Name{FreeGarbage, Purge, RestoreReserve, Sweep, Settle, ReviewSettlements, Scrub, Compare, Heal, Census}
 
 // Run is a task's run that has ended.
 type Run struct {

@@ -14,9 +14,9 @@ type InlineExtent struct {
 	Content metastore.ContentID
 }
 
-// InlineExtents returns up to limit inline extents that are no garbage, ordered by content and
+// InlineBodies returns up to limit inline extents that are no garbage, ordered by content and
 // position, beginning after an extent (nil: at the first). One that has no body has a nil Body.
-func (s *Metastore) InlineExtents(ctx context.Context, after *InlineExtent, limit int) ([]InlineExtent, error) {
+func (s *Metastore) InlineBodies(ctx context.Context, after *InlineExtent, limit int) ([]InlineExtent, error) {
 	from := InlineExtent{Extent: metastore.Extent{Part: -1}}
 	if after != nil {
 		from = *after

@@ -121,6 +121,13 @@ func (s *Metastore) DamageTotals(ctx context.Context) (sum metastore.DamageTotal
 
 // PruneDamage implements metastore.Integrity.
 func (s *Metastore) PruneDamage(ctx context.Context, limit int) (removed int, err error) {
+	some, err := engine.ResultOf(ctx, s.read, func(t tx) (bool, error) {
+		var one engine.Integer
+		return t.Row(`SELECT 1 FROM damaged LIMIT 1`, nil, &one)
+	})
+	if err != nil || !some { // the usual case costs no write
+		return 0, err
+	}
 	err = s.write(ctx, func(t tx) error {
 		n, err := t.Exec(`DELETE FROM damaged WHERE (content, part, off) IN
 			(SELECT d.content, d.part, d.off FROM damaged d WHERE NOT `+stillDamaged+` LIMIT ($1 + 0))`, int64(limit))

@@ -1,0 +1,115 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"sluice/bytestore"
+	"sluice/metastore"
+)
+
+// storedCheck compares an extent's blocks with their checksums, all of those in a range, also after
+// it has found one that is damaged.
+type storedCheck struct {
+	open bytestore.OpenFunc
+	step func() error // is called before each block is read; an error ends the check
+	e    *metastore.Extent
+
+	bad    uint64 // bit i is set if block i is damaged
+	reason error  // the last one's
+	read   int64  // bytes
+}
+
+// all checks all blocks. An error says nothing about the bytes.
+func (c *storedCheck) all(ctx context.Context) error {
+	return c.blocks(ctx, 0, (c.e.Size-1)/blockSize)
+}
+
+// blocks checks blocks first to last. An error says nothing about the bytes.
+func (c *storedCheck) blocks(ctx context.Context, first, last int64) error {
+	if err := checkExtent(c.e); err != nil {
+		c.mark(0, (c.e.Size-1)/blockSize, err)
+		return nil
+	}
+	if c.e.Object == "" {
+		c.read += int64(len(c.e.Body))
+		if int64(len(c.e.Body)) != c.e.Size || blockSum(c.e.Body) != c.e.Blocks[0] {
+			c.mark(0, 0, errors.New("the checksum differs"))
+		}
+		return nil
+	}
+	single := false // the object is too short for the range, so each block is opened alone
+	for block := first; block <= last; {
+		end := last
+		if single {
+			end = block
+		}
+		next, err := c.run(ctx, block, end)
+		switch {
+		case err == nil:
+			block = next
+		case !isDamage(err):
+			return err
+		case errors.Is(err, bytestore.ErrNotFound):
+			c.mark(first, last, errors.New("the object is missing"))
+			return nil
+		case errors.Is(err, bytestore.ErrTruncated) && !single && next == block:
+			single = true
+		default:
+			c.mark(next, next, err)
+			block = next + 1
+		}
+	}
+	return nil
+}
+
+// mark records that blocks are damaged.
+func (c *storedCheck) mark(first, last int64, reason error) {
+	for block := first; block <= last && block < maxBlocks; block++ {
+		c.bad |= 1 << block
+	}
+	c.reason = reason
+}
+
+// run checks blocks as long as they can be read, and returns the one that could not, with the
+// error.
+func (c *storedCheck) run(ctx context.Context, first, last int64) (next int64, err error) {
+	start := first * blockSize
+	if err := c.step(); err != nil {
+		return first, err
+	}
+	r, err := c.open(ctx, bytestore.Name(c.e.Object), start, min((last+1)*blockSize, c.e.Size)-start)
+	if err != nil {
+		return first, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	buf := blockBuffers.Get().(*[blockSize]byte)
+	defer blockBuffers.Put(buf)
+	for block := first; block <= last; block++ {
+		if block > first {
+			if err := c.step(); err != nil {
+				return block, err
+			}
+		}
+		b := buf[:min(blockSize, c.e.Size-block*blockSize)]
+		if _, err := bytestore.ReadFull(r, b); err != nil {
+			return block, err
+		}
+		c.read += int64(len(b))
+		if blockSum(b) != c.e.Blocks[block] {
+			c.mark(block, block, errors.New("the checksum differs"))
+		}
+	}
+	return last + 1, nil
+}
+
+// damage returns the damage that was found.
+func (c *storedCheck) damage(id metastore.ExtentID) metastore.Damage {
+	first := bits.TrailingZeros64(c.bad)
+	return metastore.Damage{
+		ExtentID: id, Size: c.e.Size, Object: c.e.Object, Bad: c.bad,
+		Reason: fmt.Sprintf("%d of %d blocks, the first is block %d: %v", bits.OnesCount64(c.bad), (c.e.Size+blockSize-1)/blockSize, first, c.reason),
+	}
+}

@@ -1,0 +1,222 @@
+package blob_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/bytestore/memory"
+	"sluice/database"
+	"sluice/internal/testenv"
+	"sluice/metastore"
+)
+
+// damagedFixture is a fixture with a blob that has two extents: the first is damaged in the
+// store and intact in the backup, and a scrub has found it.
+type damagedFixture struct {
+	*fixture
+	backup *memory.Store
+	body   []byte
+	object bytestore.Name
+}
+
+func newDamagedFixture(t testing.TB) *damagedFixture {
+	t.Helper()
+	f := &damagedFixture{fixture: newFixture(t, blob.Options{}), backup: memory.New(), body: randomBytes(1, 3<<20)}
+	testenv.Must(blob.Bind(t.Context(), f.meta, f.bytes))(t)
+	f.put(t, "name", f.body)
+	f.copyTo(t, f.backup)
+	f.object = f.objectsOf(t, "name")[0]
+	alter(t, f.bytes, f.object, 2<<20, flip(7))
+	testenv.Must(f.Scrub(t.Context()))(t)
+	f.wantDamage(t, map[bytestore.Name]uint64{f.object: 1}, "before the heal")
+	f.Service = f.service(blob.Options{})
+	return f
+}
+
+// copyTo copies all objects to another store, as a backup does.
+func (f *fixture) copyTo(t testing.TB, to bytestore.Store) {
+	t.Helper()
+	err := f.bytes.List(t.Context(), "", func(o bytestore.Object) error {
+		r, err := f.bytes.Open(t.Context(), o.Name, 0, o.Size)
+		if err != nil {
+			return err
+		}
+		return errors.Join(to.Put(t.Context(), o.Name, r, o.Size), r.Close())
+	})
+	testenv.OK(t, err)
+}
+
+// service returns a Service that heals from the backup.
+func (f *damagedFixture) service(opt blob.Options) *blob.Service {
+	opt.ExtentSize, opt.HealFrom = 2<<20, f.backup.Open
+	return blob.New(f.meta, f.bytes, opt)
+}
+
+// wantHealed fails the test, which goes on, unless the blob is whole and nothing else is left.
+func (f *damagedFixture) wantHealed(t testing.TB) {
+	t.Helper()
+	f.wantDamage(t, nil, "after the heal")
+	testenv.OK(t, f.FreeGarbage(t.Context()))
+	f.wantRead(t, "name", 0, f.body, "the healed blob")
+	if f.objectsOf(t, "name")[0] == f.object {
+		t.Error("the extent has the damaged object")
+	}
+	if _, err := f.bytes.Open(t.Context(), f.object, 0, 0); !errors.Is(err, bytestore.ErrNotFound) {
+		t.Errorf("the damaged object was not freed: %v", err)
+	}
+}
+
+// TestHeal repairs a damaged object of a blob and its copy.
+func TestHeal(t *testing.T) {
+	f := newDamagedFixture(t)
+	testenv.Must(f.Copy(t.Context(), blob.CopyOptions{From: metastore.BlobName{Account: "a", Name: "name"}, To: metastore.BlobName{Account: "a", Name: "copy"}}))(t)
+	testenv.Equal(t, testenv.Must(f.Heal(t.Context()))(t), 1, "extents")
+	testenv.Equal(t, f.Stats().Healed, 1, "extents that were counted")
+	f.wantHealed(t)
+	f.wantRead(t, "copy", 0, f.body, "the copy")
+	testenv.Equal(t, testenv.Must(f.Heal(t.Context()))(t), 0, "extents of a second run")
+	f.wantObjects(t, 3, "two extents and the instance's id")
+}
+
+// TestHealRefusesDamagedSources has a backup that is damaged, cut, empty, another instance's, or
+// out of reach: nothing changes.
+func TestHealRefusesDamagedSources(t *testing.T) {
+	for name, change := range map[string]func(t *testing.T, f *damagedFixture){
+		"damaged": func(t *testing.T, f *damagedFixture) { alter(t, f.backup, f.object, 2<<20, flip(1<<20)) },
+		"cut":     func(t *testing.T, f *damagedFixture) { alter(t, f.backup, f.object, 2<<20, cut(1<<20)) },
+		"missing": func(t *testing.T, f *damagedFixture) { alter(t, f.backup, f.object, 2<<20, removed) },
+		"foreign": func(t *testing.T, f *damagedFixture) { alter(t, f.backup, blob.InstanceObject, 32, flip(0)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newDamagedFixture(t)
+			change(t, f)
+			n, err := f.Heal(t.Context())
+			if err == nil || n != 0 {
+				t.Errorf("Heal = %d, %v, want an error", n, err)
+			}
+			f.wantDamage(t, map[bytestore.Name]uint64{f.object: 1}, "after a refused heal")
+			f.wantObjects(t, 3, "after a refused heal")
+			f.wantNoGarbage(t, "after a refused heal")
+		})
+	}
+}
+
+// TestHealWaitsForSpace heals on a full disk, and once there is space.
+func TestHealWaitsForSpace(t *testing.T) {
+	f := newDamagedFixture(t)
+	full := f.service(blob.Options{Space: func(int64) error { return bytestore.ErrNoSpace }})
+	_, err := full.Heal(t.Context())
+	testenv.Is(t, err, bytestore.ErrNoSpace, "a heal on a full disk")
+	f.wantDamage(t, map[bytestore.Name]uint64{f.object: 1}, "on a full disk")
+	testenv.Must(f.Heal(t.Context()))(t)
+	f.wantHealed(t)
+}
+
+// healCuts is the metadata of a process that is killed in HealExtent, before it or after it.
+type healCuts struct {
+	blob.Metadata
+	after bool
+}
+
+func (m healCuts) HealExtent(ctx context.Context, d metastore.Damage, fresh metastore.Extent, retired metastore.ContentID) error {
+	if m.after {
+		if err := m.Metadata.HealExtent(ctx, d, fresh, retired); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("killed: %w", database.ErrUnknownOutcome)
+}
+
+// TestHealIsCut ends a heal before the new object is complete, before the transaction and after it.
+// The blob is never worse than before, and the next heal repairs it. What is left is an orphan.
+func TestHealIsCut(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		cut     func(t *testing.T, f *damagedFixture)
+		orphans int
+	}{
+		{"while the object is read", func(t *testing.T, f *damagedFixture) {
+			ctx, cancel := context.WithCancel(t.Context())
+			s := f.service(blob.Options{})
+			s = blob.New(f.meta, f.bytes, blob.Options{HealFrom: func(context.Context, bytestore.Name, int64, int64) (io.ReadCloser, error) {
+				cancel()
+				return io.NopCloser(bytes.NewReader(f.body)), nil
+			}})
+			testenv.Is(t, testenv.Error(s.Heal(ctx)), context.Canceled, "a heal that is cut")
+		}, 0},
+		{"before the transaction", func(t *testing.T, f *damagedFixture) {
+			s := blob.New(healCuts{Metadata: f.meta}, f.bytes, blob.Options{HealFrom: f.backup.Open})
+			testenv.Is(t, testenv.Error(s.Heal(t.Context())), database.ErrUnknownOutcome, "a heal that is cut")
+		}, 1},
+		{"after the transaction", func(t *testing.T, f *damagedFixture) {
+			s := blob.New(healCuts{Metadata: f.meta, after: true}, f.bytes, blob.Options{HealFrom: f.backup.Open})
+			testenv.Is(t, testenv.Error(s.Heal(t.Context())), database.ErrUnknownOutcome, "a heal that is cut")
+			f.wantDamage(t, nil, "after the transaction")
+		}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newDamagedFixture(t)
+			c.cut(t, f)
+			f.wantRead(t, "name", 1<<20, f.body[1<<20:], "what was never damaged")
+			testenv.Must(f.Heal(t.Context()))(t)
+			f.wantHealed(t)
+			f.wantObjects(t, 3+c.orphans, "of the blob, of the instance, and orphans")
+		})
+	}
+}
+
+// TestHealsAtOnce heals in several processes at once: the blob is whole, and no object is left
+// over.
+func TestHealsAtOnce(t *testing.T) {
+	f := newDamagedFixture(t)
+	var all sync.WaitGroup
+	for range 4 {
+		s := f.service(blob.Options{})
+		all.Go(func() { _, err := s.Heal(t.Context()); testenv.Check(t, err) })
+	}
+	all.Wait()
+	f.wantHealed(t)
+	f.wantObjects(t, 3, "two extents and the instance's id")
+}
+
+// TestHealKeepsWhatIsRead heals a blob that is being read: the old object stays until the reader
+// has ended, and the reader goes on with the new one.
+func TestHealKeepsWhatIsRead(t *testing.T) {
+	f := newDamagedFixture(t)
+	c := f.open(t, "name")
+	testenv.Must(f.Heal(t.Context()))(t)
+	testenv.OK(t, f.FreeGarbage(t.Context()))
+	if r, err := f.bytes.Open(t.Context(), f.object, 0, 0); err != nil {
+		t.Errorf("the object was freed while it may be read: %v", err)
+	} else {
+		testenv.OK(t, r.Close())
+	}
+	var out bytes.Buffer
+	_, err := c.WriteRange(t.Context(), &out, 0, int64(len(f.body)))
+	testenv.OK(t, err)
+	testenv.Equal(t, bytes.Equal(out.Bytes(), f.body), true, "whether the reader got the right bytes")
+	c.Close()
+	f.wantHealed(t)
+}
+
+// TestReaderFollowsAHeal has a reader on another node, which has the extent's row from before the
+// heal: it reads the new object once the old one is gone.
+func TestReaderFollowsAHeal(t *testing.T) {
+	f := newDamagedFixture(t)
+	other := blob.New(f.meta, f.bytes, blob.Options{ExtentSize: 2 << 20})
+	c := testenv.Must(other.Open(t.Context(), "a", "name"))(t)
+	defer c.Close()
+	testenv.Must(f.Heal(t.Context()))(t)
+	f.wantHealed(t)
+	var out bytes.Buffer
+	_, err := c.WriteRange(t.Context(), &out, 0, int64(len(f.body)))
+	testenv.OK(t, err)
+	testenv.Equal(t, bytes.Equal(out.Bytes(), f.body), true, "whether the reader got the right bytes")
+}

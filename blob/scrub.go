@@ -1,0 +1,170 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"sluice/database"
+	"sluice/metastore"
+)
+
+// The pace at which the scrub reads. A round is to end after roundTenths tenths of its period, so
+// that delays do not make it late. It is not slower than minScrubRate, so that a small instance is
+// checked soon after its start, and an extent counts as extentWeight bytes more than it has.
+const (
+	roundTenths  = 9
+	minScrubRate = 1 << 20 // bytes per second
+	extentWeight = 64 << 10
+	scrubPage    = 100       // extents
+	measureEvery = time.Hour // how much there is to check
+)
+
+// scrubbing is a run.
+type scrubbing struct {
+	s     *Service
+	pace  *pacer
+	state metastore.Scrub
+	saved time.Time // when state was
+	done  int64     // extents that the run has checked
+
+	measured time.Time // when rate was set; zero: never
+	rate     float64   // bytes per second; 0: as fast as requests allow
+}
+
+// Scrub reads and checks all stored bytes once, and records what is damaged. It continues a round
+// that was interrupted, by this process or another one, or begins a round. It reads as slowly as
+// Options.ScrubPeriod permits, and while requests are in progress it has at most a quarter of the
+// time. It returns the number of extents that it has checked, and an error, without an end of the
+// round, if the bytes or the metadata cannot be read. What was deleted or replaced before it was
+// read is no damage.
+func (s *Service) Scrub(ctx context.Context) (extents int64, err error) {
+	x := scrubbing{s: s, pace: s.newPacer(), saved: time.Now()}
+	if x.state, err = s.meta.Scrub(ctx); err != nil {
+		return 0, err
+	}
+	if !x.state.Running {
+		x.state = metastore.Scrub{
+			Revision: x.state.Revision, Finished: x.state.Finished,
+			Round: x.state.Round + 1, Began: s.meta.Now(), Running: true,
+		}
+	}
+	err = errors.Join(x.run(ctx), x.save(ctx))
+	if errors.Is(err, database.ErrNotFound) { // another node goes on
+		err = nil
+	}
+	return x.done, err
+}
+
+// run checks what the round has not checked yet.
+func (x *scrubbing) run(ctx context.Context) error {
+	for !x.state.Bodies {
+		page, err := x.s.meta.Objects(ctx, x.state.Object, scrubPage)
+		if err != nil {
+			return err
+		}
+		x.state.Bodies = len(page) == 0
+		if err := x.check(ctx, page); err != nil {
+			return err
+		}
+	}
+	for {
+		page, err := x.s.meta.InlineExtents(ctx, x.state.Inline, scrubPage)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			x.state.Running, x.state.Finished = false, x.s.meta.Now()
+			return nil
+		}
+		if err := x.check(ctx, page); err != nil {
+			return err
+		}
+	}
+}
+
+// check checks a page of extents.
+func (x *scrubbing) check(ctx context.Context, page []metastore.StoredExtent) error {
+	for i := range page {
+		e := &page[i]
+		if !e.Garbage {
+			if err := x.checkOne(ctx, e); err != nil {
+				return err
+			}
+		}
+		if e.Object != "" {
+			x.state.Object = e.Object
+		} else {
+			x.state.Inline = e.ID()
+		}
+		if time.Since(x.saved) >= x.s.saveEvery {
+			if err := x.save(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkOne checks an extent, and waits until the next one is due.
+func (x *scrubbing) checkOne(ctx context.Context, e *metastore.StoredExtent) error {
+	if time.Since(x.measured) >= measureEvery {
+		if err := x.measure(ctx); err != nil {
+			return err
+		}
+	}
+	began := time.Now()
+	check := storedCheck{open: x.s.opt.OpenStored, e: &e.Extent, step: func() error {
+		_, err := x.pace.next(ctx, 1)
+		return err
+	}}
+	err := check.all(ctx)
+	x.s.counts.scrubbed.Add(check.read)
+	if err != nil {
+		return err
+	}
+	if check.bad != 0 {
+		err = x.s.recordDamage(ctx, check.damage(e.ID()))
+	} else if x.s.damaged.may(e.Content) {
+		err = x.s.meta.ForgetDamage(ctx, metastore.Damage{ExtentID: e.ID(), Object: e.Object})
+	}
+	if err != nil {
+		return err
+	}
+	x.done++
+	x.state.Extents++
+	x.state.Bytes += e.Size
+	if x.rate == 0 {
+		return ctx.Err()
+	}
+	due := time.Duration(float64(e.Size+extentWeight) / x.rate * float64(time.Second))
+	return wait(ctx, due-time.Since(began))
+}
+
+// measure sets the rate at which the round ends in time.
+func (x *scrubbing) measure(ctx context.Context) error {
+	extents, bytes, err := x.s.meta.StoredSize(ctx)
+	if err != nil {
+		return err
+	}
+	x.measured, x.rate = time.Now(), 0
+	left := float64(bytes-x.state.Bytes) + extentWeight*float64(extents-x.state.Extents)
+	end := x.state.Began.Add(x.s.opt.ScrubPeriod / 10 * roundTenths)
+	// A clock that was set back must not make the round longer than all of it.
+	if t := min(end.Sub(x.s.meta.Now()), x.s.opt.ScrubPeriod); t > 0 {
+		x.rate = max(minScrubRate, left/t.Seconds())
+	}
+	x.s.counts.storedExtents.Store(extents)
+	return nil
+}
+
+// save saves how far the round is, also after ctx has ended.
+func (x *scrubbing) save(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
+	defer cancel()
+	revision, err := x.s.meta.SaveScrub(ctx, x.state)
+	if err == nil {
+		x.state.Revision, x.saved = revision, time.Now()
+	}
+	return err
+}
