@@ -12,7 +12,7 @@ import (
 
 // Heal examines all recorded damage. Bytes that are intact again, because the medium or the object
 // was restored, are no longer recorded as damaged. Other objects are read from Options.HealFrom, if
-// there is one, checked, stored under a new name, and put into the place of the damaged ones, which
+// there is one, checked, stored under a new name, and put into their places, which
 // become garbage. It returns the number of extents that are not damaged any more. It continues
 // after failures, and returns their number with a few of them.
 //
