@@ -190,3 +190,8 @@ func (s *Service) mendSoon() {
 	default:
 	}
 }
+
+// DamageTotals returns what recorded damage sums up to.
+func (s *Service) DamageTotals(ctx context.Context) (metastore.DamageTotals, error) {
+	return s.meta.DamageTotals(ctx)
+}

@@ -48,6 +48,13 @@ func (s *Server) countFigures(ctx context.Context) (wire.Figures, error) {
 	if f.Storage.Blobs, f.Storage.Bytes, err = s.inspection.TotalStored(ctx); err != nil {
 		return f, err
 	}
+	damage, err := s.blobs.DamageTotals(ctx)
+	if err != nil {
+		return f, err
+	}
+	if damage.Extents > 0 {
+		f.Damaged = &wire.DamageFigures{Contents: damage.Contents, Extents: damage.Extents, Bytes: damage.Bytes, Since: damage.Since}
+	}
 	if err := s.Ready(ctx); err != nil {
 		if ctx.Err() != nil { // it says nothing about the node, and others get these figures
 			return f, ctx.Err()

@@ -14,6 +14,7 @@ import (
 	"sluice/access/keys"
 	"sluice/bytestore"
 	"sluice/internal/testenv"
+	"sluice/wire"
 )
 
 // TestProbesAreNotLogged: probes and preflights are not logged by default, and why the service is
@@ -113,6 +114,27 @@ func TestProbesAndPreflightsHaveLimits(t *testing.T) {
 func TestOpenAPIIsServedWithinLimits(t *testing.T) {
 	h := newHosted(t, access.ReadsPublic, access.ScopeWrite, func(c *Config) { c.MaxRequests = -1 })
 	h.want(t, 503, "GET", "/openapi.yaml", "")
+}
+
+// TestFiguresCountDamage: the figures have what a read has found to be damaged.
+func TestFiguresCountDamage(t *testing.T) {
+	s := newService(t, nil)
+	s.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 1<<20))
+	totals := func() (d wire.DamageFigures) {
+		t.Helper()
+		s.figures.taken = time.Time{} // so that they are counted again
+		f, err := s.countFigures(t.Context())
+		testenv.OK(t, err)
+		if f.Damaged != nil {
+			d = *f.Damaged
+			d.Since = time.Time{}
+		}
+		return d
+	}
+	testenv.Equal(t, totals(), wire.DamageFigures{}, "damage before it was found")
+	s.loseExtent(t, "0x1", "n", 0)
+	s.refused(t, 500, wire.CodeDamaged, "GET", "/v1/blobs/0x1/n", "")
+	testenv.Equal(t, totals(), wire.DamageFigures{Contents: 1, Extents: 1, Bytes: 1 << 20}, "damage")
 }
 
 // TestFiguresSayWhyTheNodeIsNotReady: the figures have the reason, and no other caller gets what a

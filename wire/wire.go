@@ -333,8 +333,19 @@ type Figures struct {
 	Channels ChannelFigures `json:"channels"`
 	// NotReady says, in lines, why the responding node can store nothing now; empty if it can.
 	NotReady string `json:"notReady,omitempty"`
+	// Damaged is what is recorded as damaged; absent if nothing is.
+	Damaged *DamageFigures `json:"damaged,omitempty"`
 	// History is the responding node's: the last hour, the oldest first.
 	History []Interval `json:"history"`
+}
+
+// DamageFigures sum up the stored bytes that are damaged or missing. Copies of a blob have one
+// content.
+type DamageFigures struct {
+	Contents int64     `json:"contents"`
+	Extents  int64     `json:"extents"`
+	Bytes    int64     `json:"bytes"`
+	Since    time.Time `json:"since"` // the oldest
 }
 
 // StorageFigures are the number of blobs, and their bytes.

@@ -17,11 +17,11 @@ export async function statusView(main, _parts, signal) {
   const charts = h("section", { class: "charts", "aria-label": "The last hour" });
   const place = h("div", { class: "stack" }, tiles, charts);
   main.append(h("div", { class: "head" }, h("div", null, h("h1", null, "Status"), h("p", { class: "sub" }, `${service.profile === "local" ? "Local instance" : "Hosted network"}, version ${service.version}, reads are ${service.reads}`))), place);
-  const faults = h("div", null), unready = h("div", null);
-  place.prepend(unready);
+  const faults = h("div", null), unready = h("div", null), damage = h("div", null);
+  place.prepend(unready, damage);
   main.append(h("div", { class: "stack" }, faults, limits(service)));
   if (service.profile === "local") void showFaults(faults, signal);
-  let drawn, reason;
+  let drawn, reason, damaged;
   await every(5000, signal, async () => {
     let figures;
     try {
@@ -36,6 +36,11 @@ export async function statusView(main, _parts, signal) {
     if (figures.notReady !== reason) { // what is drawn again is read out again
       reason = figures.notReady;
       fill(unready, ...unreadyOf(reason));
+    }
+    const found = JSON.stringify(figures.damaged);
+    if (found !== damaged) {
+      damaged = found;
+      fill(damage, ...damageOf(figures.damaged));
     }
     fill(tiles, tilesOf(figures));
     try {
@@ -53,6 +58,15 @@ function unreadyOf(reason) {
   return [h("section", { class: "card warn", role: "alert", "aria-labelledby": "unready" }, h("h2", { id: "unready" }, "Not ready"),
     h("p", null, "Nothing can be stored, sold or used now. The server says why, and what to do:"),
     ...reason.split("\n").map((line) => h("p", null, line)))];
+}
+
+/** Returns what says that stored bytes are damaged; nothing if none are. */
+function damageOf(d) {
+  if (!d) return [];
+  const what = `${count(d.contents)} ${d.contents === 1 ? "blob" : "blobs"}, in ${count(d.extents)} ${d.extents === 1 ? "extent" : "extents"} with ${bytes(d.bytes)}`;
+  return [h("section", { class: "card warn", role: "alert", "aria-labelledby": "damaged" }, h("h2", { id: "damaged" }, "Damaged blobs"),
+    h("p", null, `Stored bytes are damaged or missing: ${what}, the first since ${new Date(d.since).toLocaleString()}. Reads that need them fail, and all others work.`),
+    h("p", null, "The command ", h("code", null, "sluice damaged"), " on the server names them."))];
 }
 
 function tilesOf(f) {

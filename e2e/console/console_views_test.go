@@ -276,6 +276,25 @@ func TestConsoleShowsSetback(t *testing.T) {
 	s.Logged("everything but reads is refused", "it lacks changes that it has acknowledged", "run sluice recover")
 }
 
+// TestConsoleShowsDamage: after a read has found that an object is missing, the page says how much
+// is damaged, and which command names it.
+func TestConsoleShowsDamage(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{Addr: "localhost:0", Dirty: true}) // it logs the damage as an error
+	s.Must(204, "PUT", e2e.BlobTarget("0x1", "lost"), make([]byte, 100_000))
+	p := openConsole(t, s, "#/status")
+	p.untilText(".tiles", "1 blob")
+	if n := evaluate[int](p, `document.querySelectorAll("#damaged").length`); n != 0 {
+		t.Error("damage is shown, and there is none")
+	}
+	objects := testenv.Must(filepath.Glob(filepath.Join(s.Data, "bytes", "??", "*")))(t)
+	testenv.Equal(t, len(objects), 1, "objects")
+	testenv.OK(t, os.Remove(objects[0]))
+	s.Must(500, "GET", e2e.BlobTarget("0x1", "lost"), nil)
+	p.untilText(".warn", "1 blob, in 1 extent")
+	p.untilText(".warn", "sluice damaged")
+}
+
 // TestConsoleHosted enters a key on a hosted service below a path, stores and shows a blob that
 // only the key may read, and checks that a reload forgets the key.
 func TestConsoleHosted(t *testing.T) {
