@@ -280,7 +280,7 @@ func TestConsoleShowsSetback(t *testing.T) {
 // is damaged, and which command names it.
 func TestConsoleShowsDamage(t *testing.T) {
 	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Addr: "localhost:0", Dirty: true}) // it logs the damage as an error
+	s := e2e.Start(t, e2e.Options{Addr: "localhost:0", Dirty: true, Damaged: true}) // it logs the damage
 	s.Must(204, "PUT", e2e.BlobTarget("0x1", "lost"), make([]byte, 100_000))
 	p := openConsole(t, s, "#/status")
 	p.untilText(".tiles", "1 blob")

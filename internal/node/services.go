@@ -143,7 +143,7 @@ func (n *Node) newBlobs() *blob.Service {
 // damageFound logs damage that was found.
 func (n *Node) damageFound(d metastore.Damage) {
 	n.log.Error("stored bytes are damaged: sluice damaged names the blobs, and the runbook says what to do",
-		"content", d.Content.String(), "part", d.Part, "offset", d.Offset, "object", d.Object, "damaged_bytes", d.Bytes, "reason", d.Reason)
+		"content", d.Content.String(), "part", d.Part, "offset", d.Offset, "object", d.Object, "reason", d.Reason)
 }
 
 func (n *Node) newChannels(ctx context.Context) (*paychan.Service, error) {
