@@ -63,6 +63,9 @@ var (
 	// ErrUnknownOutcome means that the engine did not report whether the transaction was
 	// committed. The caller must query the state, or repeat the call if that is safe.
 	ErrUnknownOutcome = errors.New("database: outcome unknown")
+	// ErrDamagedRow means that a row does not match its checksum: something else than this program
+	// has changed it. Nothing in the row was used.
+	ErrDamagedRow = errors.New("database: a row is damaged: run sluice check; see the runbook")
 	// ErrClock means that the current time is too uncertain to delete anything because of
 	// its age.
 	ErrClock = errors.New("database: the time is not certain")

@@ -28,6 +28,7 @@ type CheckOptions struct {
 type Checked struct {
 	Instance string // its id
 
+	Rows, RowsUnchecked int64 // of blobs, extents and sessions; those that have no checksum
 	Inline              int64 // extents in the database
 	Objects, Bytes      int64 // objects that metadata refer to, and their total size
 	BytesRead           int64 // of these, with CheckOptions.Bytes
@@ -53,6 +54,7 @@ type FindingKind string
 const (
 	DamagedPages  FindingKind = "pages"  // in the database, or its indexes
 	DamagedBooks  FindingKind = "books"  // rows and counts contradict each other
+	DamagedRow    FindingKind = "row"    // does not match its checksum
 	DamagedBody   FindingKind = "body"   // an inline extent
 	DamagedObject FindingKind = "object" // is missing, or has another size or other bytes
 	DamagedBlob   FindingKind = "blob"   // needs what is damaged
@@ -89,6 +91,7 @@ func Check(ctx context.Context, l Location, opt CheckOptions) (_ Checked, err er
 		{"the pages and indexes of the database", c.pages},
 		{"the id of the instance", c.identity},
 		{"the books and counts", c.books},
+		{"the checksums of rows", c.rows},
 		{"the bodies in the database", c.bodies},
 		{"the objects", c.objects},
 		{"the bytes of the objects", func(ctx context.Context) error { return c.bytes(ctx, opt.Bytes) }},
@@ -182,6 +185,22 @@ func (c *checker) books(ctx context.Context) error {
 	c.progress.add(1)
 	c.progress.end()
 	return nil
+}
+
+func (c *checker) rows(ctx context.Context) error {
+	c.progress.begin(PhaseRows, 0)
+	defer c.progress.end()
+	return c.e.SQL.CheckRows(ctx, func(content metastore.ContentID, known bool, damage string) error {
+		c.found.Rows++
+		if !known {
+			c.found.RowsUnchecked++
+		}
+		if damage != "" {
+			c.damaged(content, DamagedRow, "%s", damage)
+		}
+		c.progress.add(1)
+		return nil
+	})
 }
 
 // bodies checks each body by the statement that reads it, so that no change can come between.

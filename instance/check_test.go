@@ -135,7 +135,7 @@ func checkAll(t *testing.T, data string) Checked {
 // wantWhole fails the test if a check has found anything, or has not checked everything.
 func wantWhole(t *testing.T, found Checked, what string) {
 	t.Helper()
-	if found.Found > 0 || len(found.Failed) > 0 || found.Orphans > 0 || found.Objects == 0 || found.Inline == 0 || found.BytesRead != found.Bytes {
+	if found.Found > 0 || len(found.Failed) > 0 || found.Orphans > 0 || found.Objects == 0 || found.Inline == 0 || found.Rows == 0 || found.RowsUnchecked > 0 || found.BytesRead != found.Bytes {
 		t.Errorf("%s: %+v", what, found)
 	}
 }
@@ -220,6 +220,13 @@ func TestCheckFindsDamage(t *testing.T) {
 		{"blob of another content", bySQL(`UPDATE blobs SET content = randomblob(16) WHERE size = 40000`), DamagedBooks, "no blob has its parts", ""},
 		{"blob of even parts", bySQL(`UPDATE blobs SET part_size = part_size + 1 WHERE part_size = 1048576`), DamagedBooks, "its blob's parts have 1048577", ""},
 		{"blob gone", bySQL(`DELETE FROM blobs WHERE size = 40000`), DamagedBooks, "no blob has its parts", ""},
+		{"row of a blob", bySQL(`UPDATE blobs SET crc64 = crc64 + 1 WHERE size = 40000`), DamagedRow, "the row of blob \"a/object\"", "cannot be read as a whole"},
+		{"name of a blob", bySQL(`UPDATE blobs SET name_head = CAST('objecT' AS BLOB) WHERE size = 40000`), DamagedRow, "the row of blob \"a/objecT\"", ""},
+		{"content of a blob", bySQL(`UPDATE blobs SET content = randomblob(16) WHERE size = 40000`), DamagedRow, "the row of blob", ""},
+		{"row of an extent", bySQL(`UPDATE extents SET blocks = zeroblob(length(blocks)) WHERE size = 40000`), DamagedRow, "the row of an extent, part 0 at byte 0", "cannot be read as a whole"},
+		{"object of an extent", bySQL(`UPDATE extents SET object = CAST('0' || substr(CAST(object AS TEXT), 2) AS BLOB) WHERE size = 40000`), DamagedRow, "the row of an extent", ""},
+		{"row of a session", bySQL(`UPDATE sessions SET total = total + 1, remaining = remaining + 1 WHERE channel IS NULL`), DamagedRow, "the row of session", ""},
+		{"user of a session", bySQL(`UPDATE sessions SET user_identity = x'00'`), DamagedRow, "the row of session", ""},
 		{"shares", bySQL(`UPDATE shares SET refs = refs + 1`), DamagedBooks, "references are counted", ""},
 		{"shares gone", bySQL(`DELETE FROM shares`), DamagedBooks, "0 references are counted", ""},
 		{"accounts", bySQL(`INSERT INTO account_deltas VALUES (CAST('a' AS BLOB), 99999, 1, 1)`), DamagedBooks, "are counted, but there are", ""},

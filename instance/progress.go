@@ -33,6 +33,7 @@ const (
 const (
 	PhasePages   Phase = "pages"   // counted in tables, or in indexes
 	PhaseBooks   Phase = "books"   // one step
+	PhaseRows    Phase = "rows"    // counted in rows; the total is not known
 	PhaseBodies  Phase = "bodies"  // counted in bodies; the total is not known
 	PhaseObjects Phase = "objects" // counted in objects
 )

@@ -43,6 +43,8 @@ type printedCheck struct {
 	Damaged     bool             `json:"damaged"`
 	Found       int64            `json:"found"`    // all findings
 	Findings    []printedFinding `json:"findings"` // the first of them
+	Rows        int64            `json:"rows"`
+	RowsUnknown int64            `json:"rowsUnchecked"` // have no checksum
 	Inline      int64            `json:"inline"`
 	Objects     int64            `json:"objects"`
 	Bytes       int64            `json:"bytes"`
@@ -85,7 +87,7 @@ func (c *checkCommand) Run(ctx context.Context, console *console) error {
 
 func printedOf(f instance.Checked) printedCheck {
 	p := printedCheck{
-		Instance: f.Instance, Damaged: f.Found > 0, Found: f.Found, Findings: []printedFinding{}, Inline: f.Inline, Objects: f.Objects, Bytes: f.Bytes,
+		Instance: f.Instance, Damaged: f.Found > 0, Found: f.Found, Findings: []printedFinding{}, Rows: f.Rows, RowsUnknown: f.RowsUnchecked, Inline: f.Inline, Objects: f.Objects, Bytes: f.Bytes,
 		BytesRead: f.BytesRead, Orphans: f.Orphans, OrphanBytes: f.OrphanSize, Skipped: append([]string{}, f.Skipped...), Failed: append([]string{}, f.Failed...),
 	}
 	for _, one := range f.Findings {
@@ -109,7 +111,10 @@ func printChecked(console *console, f instance.Checked) error {
 	if more := f.Found - int64(len(lines)); more > 0 {
 		add("and %d more", more)
 	}
-	add("Checked: %d objects with %s, of which %s were read, and %d bodies in the database.", f.Objects, units.Bytes(f.Bytes), units.Bytes(f.BytesRead), f.Inline)
+	add("Checked: %d objects with %s, %s of them read; %d rows; and %d bodies in the database.", f.Objects, units.Bytes(f.Bytes), units.Bytes(f.BytesRead), f.Rows, f.Inline)
+	if f.RowsUnchecked > 0 {
+		add("Rows that an earlier version has written, and that have no checksum: %d.", f.RowsUnchecked)
+	}
 	if f.Orphans > 0 {
 		add("Objects to which nothing refers: %d, with %s. A server's next sweep deletes them.", f.Orphans, units.Bytes(f.OrphanSize))
 	}

@@ -37,7 +37,7 @@ const progressInterval = 5 * time.Second
 // phaseUnits are the units in which phases are counted.
 var phaseUnits = map[instance.Phase]string{
 	instance.PhaseBytes: "bytes", instance.PhaseMetadata: "rows",
-	instance.PhasePages: "tables and indexes", instance.PhaseBooks: "steps", instance.PhaseBodies: "bodies", instance.PhaseObjects: "objects",
+	instance.PhasePages: "tables and indexes", instance.PhaseBooks: "steps", instance.PhaseRows: "rows", instance.PhaseBodies: "bodies", instance.PhaseObjects: "objects",
 }
 
 // update shows p.

@@ -174,6 +174,8 @@ func scanInteger(out any, v int64) error {
 		*out = v != 0
 	case *Instant:
 		*out = Instant(time.UnixMicro(v).UTC())
+	case *StoredSum:
+		*out = StoredSum{v, true}
 	default:
 		return scan(out, v)
 	}

@@ -136,16 +136,25 @@ func (t tx) blobRow(account, blobName string) (*blobRow, error) {
 	row := &blobRow{}
 	n := splitName(blobName)
 	var e metastore.Extent
-	fields := append(blobFields(&row.blob), (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.OptionalText)(&e.Object), &e.Body)
+	var sums [2]engine.StoredSum
+	fields := append(blobFields(&row.blob), &sums[0], (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.OptionalText)(&e.Object), &e.Body, &sums[1])
 	var err error
 	row.found, err = t.Row(
-		`SELECT f.*, COALESCE(e.size, 0), e.blocks, e.object, i.body
-		FROM (SELECT `+blobColumns+` FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3) f
+		`SELECT f.*, COALESCE(e.size, 0), e.blocks, e.object, i.body, e.row_sum
+		FROM (SELECT `+blobColumns+`, row_sum FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3) f
 		LEFT JOIN extents e ON e.content = f.content AND e.part = 0 AND e.off = 0
 		LEFT JOIN bodies i ON e.object IS NULL AND i.content = f.content AND i.part = 0 AND i.off = 0`,
 		engine.Args{[]byte(account), n.head, n.hash}, fields...)
 	if e.Size > 0 {
 		row.first = []metastore.Extent{e}
+	}
+	if err == nil && row.found {
+		named := row.blob
+		named.Account, named.Name = account, blobName
+		err = checkBlob(&named, sums[0])
+	}
+	if err == nil && row.first != nil {
+		err = checkExtentRow(&row.blob.Content, &row.first[0], sums[1])
 	}
 	return row, err
 }
@@ -154,9 +163,13 @@ func (t tx) blobRow(account, blobName string) (*blobRow, error) {
 func (t tx) blob(account, blobName string) (storedBlob, bool, error) {
 	b := storedBlob{Blob: metastore.Blob{Account: account, Name: blobName}}
 	n := splitName(blobName)
+	var sum engine.StoredSum
 	found, err := t.Row(
-		`SELECT `+blobColumns+`, `+shared+` FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`+t.ForUpdate(),
-		engine.Args{[]byte(account), n.head, n.hash}, append(blobFields(&b.Blob), (*engine.Boolean)(&b.shared))...)
+		`SELECT `+blobColumns+`, `+shared+`, row_sum FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`+t.ForUpdate(),
+		engine.Args{[]byte(account), n.head, n.hash}, append(blobFields(&b.Blob), (*engine.Boolean)(&b.shared), &sum)...)
+	if err == nil && found {
+		err = checkBlob(&b.Blob, sum)
+	}
 	return b, found, err
 }
 
@@ -285,11 +298,11 @@ func (t tx) updateBlob(b *storedBlob) error {
 		sharedSecond = 1
 	}
 	return t.Change(`UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9,
-			modified = $10, expires = $11, owner = $12, shared_second = $13, metadata = $14, shared = $15
+			modified = $10, expires = $11, owner = $12, shared_second = $13, metadata = $14, shared = $15, row_sum = $16
 		WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
 		[]byte(b.Account), n.head, n.hash, b.Content[:], b.Size, int64(b.CRC64), b.PartSize, engine.BytesColumn(b.SHA256),
 		[]byte(b.ContentType), engine.Micros(b.Modified), engine.Micros(b.Expires), engine.OptionalColumn(b.Owner), sharedSecond,
-		metadataColumn(b.Content, b.Metadata), b.sharedColumn())
+		metadataColumn(b.Content, b.Metadata), b.sharedColumn(), blobSum(&b.Blob))
 }
 
 // insertBlob writes the name's first row. Its time is not before the one that deleted_blobs has for
@@ -298,17 +311,17 @@ func (t tx) insertBlob(b *storedBlob) error {
 	n := splitName(b.Name)
 	t.Touch(rowKey(b.Account, n))
 	t.Changed = true // row does not set it
-	_, err := t.Row(`INSERT INTO blobs (account, name_head, name_hash, name_tail, `+blobColumns+`, shared)
+	_, err := t.Row(`INSERT INTO blobs (account, name_head, name_hash, name_tail, `+blobColumns+`, shared, row_sum)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
 			(SELECT MAX(m) FROM (SELECT CAST($11 AS BIGINT) AS m UNION ALL
 				SELECT modified FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3) AS times),
 			$12, $13,
 			CASE WHEN EXISTS (SELECT 1 FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3 AND modified >= $14)
-				THEN 1 ELSE 0 END, $15, $16)
+				THEN 1 ELSE 0 END, $15, $16, $17)
 		RETURNING modified, shared_second`,
 		engine.Args{[]byte(b.Account), n.head, n.hash, n.tail, b.Content[:], b.Size, int64(b.CRC64), b.PartSize,
 			engine.BytesColumn(b.SHA256), []byte(b.ContentType), engine.Micros(b.Modified), engine.Micros(b.Expires), engine.OptionalColumn(b.Owner),
-			b.Modified.Truncate(time.Second).UnixMicro(), metadataColumn(b.Content, b.Metadata), b.sharedColumn()},
+			b.Modified.Truncate(time.Second).UnixMicro(), metadataColumn(b.Content, b.Metadata), b.sharedColumn(), blobSum(&b.Blob)},
 		(*engine.Instant)(&b.Modified), (*engine.Boolean)(&b.SharedSecond))
 	return err
 }
@@ -323,13 +336,13 @@ func (t tx) createBlob(b *metastore.Blob) (bool, error) {
 	}
 	n := splitName(b.Name)
 	// The column modified must not be NULL, so that the row is also ignored for a deleted name.
-	rows, err := t.Exec(`INSERT OR IGNORE INTO blobs (account, name_head, name_hash, name_tail, `+blobColumns+`)
+	rows, err := t.Exec(`INSERT OR IGNORE INTO blobs (account, name_head, name_hash, name_tail, `+blobColumns+`, row_sum)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
 			CASE WHEN EXISTS (SELECT 1 FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3) THEN NULL ELSE $11 END,
-			$12, $13, 0, $14)`,
+			$12, $13, 0, $14, $15)`,
 		[]byte(b.Account), n.head, n.hash, n.tail, b.Content[:], b.Size, int64(b.CRC64), b.PartSize,
 		engine.BytesColumn(b.SHA256), []byte(b.ContentType), engine.Micros(t.Now), engine.Micros(b.Expires), engine.OptionalColumn(b.Owner),
-		metadataColumn(b.Content, b.Metadata))
+		metadataColumn(b.Content, b.Metadata), blobSum(b))
 	if err != nil || rows == 0 {
 		return false, err
 	}

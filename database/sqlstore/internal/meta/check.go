@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"bytes"
 	"context"
 
 	"sluice/database/sqlstore/internal/engine"
@@ -39,4 +40,102 @@ func (s *Metastore) InlineBodies(ctx context.Context, after *InlineExtent, limit
 			})
 	})
 	return list, err
+}
+
+// checkedRows is how many rows a check reads at a time.
+const checkedRows = 1000
+
+// CheckRows compares the rows of blobs, and of extents that are no garbage, with their checksums, a
+// page at a time, and calls each for every row: known says whether it has a checksum, and damage
+// what is wrong, or "". Each row is read with its checksum in one statement. An error of each ends
+// it.
+func (s *Metastore) CheckRows(ctx context.Context, each func(content metastore.ContentID, known bool, damage string) error) error {
+	if err := s.checkBlobRows(ctx, each); err != nil {
+		return err
+	}
+	return s.checkExtentRows(ctx, each)
+}
+
+// rowResult is what CheckRows calls each with, when the page has been read.
+type rowResult struct {
+	content metastore.ContentID
+	known   bool
+	damage  string
+}
+
+func (s *Metastore) checkBlobRows(ctx context.Context, each func(metastore.ContentID, bool, string) error) error {
+	var account, head, hash []byte
+	for first := true; ; first = false {
+		var page []rowResult
+		condition, in := ``, engine.Args{int64(checkedRows)}
+		if !first {
+			condition, in = `WHERE (account, name_head, name_hash) > ($2, $3, $4)`, append(in, account, head, hash)
+		}
+		err := s.read(ctx, func(t tx) error {
+			page = nil
+			var a, h, x, tail []byte
+			var b metastore.Blob
+			var sum engine.StoredSum
+			return t.Each(`SELECT account, name_head, name_hash, name_tail, content, size, crc64, part_size, row_sum FROM blobs `+condition+`
+				ORDER BY account, name_head, name_hash LIMIT ($1 + 0)`, in,
+				engine.Args{&a, &h, &x, &tail, (*engine.ContentID)(&b.Content), (*engine.Integer)(&b.Size), (*engine.CRC)(&b.CRC64), (*engine.Integer)(&b.PartSize), &sum},
+				func() error {
+					b.Account, b.Name = string(a), string(h)+string(tail)
+					account, head, hash = a, h, x
+					err := checkBlob(&b, sum)
+					if err == nil && !bytes.Equal(splitName(b.Name).hash, x) {
+						err = engine.DamagedRow("the name of blob %q", b.Account+"/"+b.Name)
+					}
+					page = append(page, result(b.Content, sum, err))
+					return nil
+				})
+		})
+		if err := eachResult(page, err, each); err != nil || len(page) < checkedRows {
+			return err
+		}
+	}
+}
+
+func (s *Metastore) checkExtentRows(ctx context.Context, each func(metastore.ContentID, bool, string) error) error {
+	var last metastore.Extent
+	var content metastore.ContentID
+	last.Part = -1
+	for {
+		var page []rowResult
+		err := s.read(ctx, func(t tx) error {
+			page = nil
+			var e metastore.Extent
+			var c metastore.ContentID
+			var part engine.Integer
+			var sum engine.StoredSum
+			return t.Each(`SELECT content, part, off, size, blocks, object, row_sum FROM extents e WHERE (content, part, off) > ($1, $2, $3) AND `+notGarbage+`
+				ORDER BY content, part, off LIMIT ($4 + 0)`, engine.Args{content[:], int64(last.Part), last.Offset, int64(checkedRows)},
+				engine.Args{(*engine.ContentID)(&c), &part, (*engine.Integer)(&e.Offset), (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.OptionalText)(&e.Object), &sum},
+				func() error {
+					e.Part = int(part)
+					page = append(page, result(c, sum, checkExtentRow(&c, &e, sum)))
+					content, last.Part, last.Offset = c, e.Part, e.Offset
+					return nil
+				})
+		})
+		if err := eachResult(page, err, each); err != nil || len(page) < checkedRows {
+			return err
+		}
+	}
+}
+
+func result(content metastore.ContentID, sum engine.StoredSum, damage error) rowResult {
+	r := rowResult{content: content, known: sum.Known()}
+	if damage != nil {
+		r.damage = damage.Error()
+	}
+	return r
+}
+
+// eachResult calls each for what a page's rows are, unless reading them has failed.
+func eachResult(page []rowResult, err error, each func(metastore.ContentID, bool, string) error) error {
+	for i := 0; i < len(page) && err == nil; i++ {
+		err = each(page[i].content, page[i].known, page[i].damage)
+	}
+	return err
 }

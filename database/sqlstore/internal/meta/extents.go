@@ -44,13 +44,13 @@ func checkAge(extents []metastore.Extent, now time.Time) error {
 }
 
 // extentColumns is the number of columns in a row of extents.
-const extentColumns = 6
+const extentColumns = 7
 
 // insertRows are the numbers of rows that a statement inserts. There are several, so that a long
 // list takes few round trips, and few, so that few statements are prepared.
 var insertRows = []int{256, 32, 4, 1}
 
-var insertExtents = inserts(`INSERT INTO extents (content, part, off, size, blocks, object) VALUES `, extentColumns)
+var insertExtents = inserts(`INSERT INTO extents (content, part, off, size, blocks, object, row_sum) VALUES `, extentColumns)
 
 // inserts returns the statements that insert as many rows of so many columns as insertRows says.
 func inserts(head string, columns int) []string {
@@ -87,7 +87,7 @@ func (t tx) addRows(insert string, content metastore.ContentID, extents []metast
 		if e.Object != "" {
 			object = []byte(e.Object)
 		}
-		in = append(in, content[:], int64(e.Part), e.Offset, e.Size, engine.BlocksColumn(e.Blocks), object)
+		in = append(in, content[:], int64(e.Part), e.Offset, e.Size, engine.BlocksColumn(e.Blocks), object, extentSum(&content, e))
 	}
 	return t.Change(insert, in...)
 }
@@ -173,9 +173,10 @@ func (s *Metastore) unstage(ctx context.Context, content metastore.ContentID, ca
 	return cause
 }
 
-// moveExtents moves a part's extents to another content and reports whether there were any.
+// moveExtents moves a part's extents to another content, which is garbage, and reports whether
+// there were any. They are unchecked from then on.
 func (t tx) moveExtents(from metastore.ContentID, part int, to metastore.ContentID) (bool, error) {
-	n, err := t.Exec(`UPDATE extents SET content = $1 WHERE content = $2 AND part = $3`, to[:], from[:], int64(part))
+	n, err := t.Exec(`UPDATE extents SET content = $1, row_sum = NULL WHERE content = $2 AND part = $3`, to[:], from[:], int64(part))
 	if err != nil {
 		return false, err
 	}
@@ -190,19 +191,20 @@ func (s *Metastore) Extents(ctx context.Context, content metastore.ContentID, fr
 		list = nil
 		var e metastore.Extent
 		var part engine.Integer
+		var sum engine.StoredSum
 		// The size of extents is bounded, so that the index finds the one with the position.
 		// SQLite would plan a query with a bare parameter as its limit again each time.
-		return t.Each(`SELECT e.part, e.off, e.size, e.blocks, e.object, b.body
+		return t.Each(`SELECT e.part, e.off, e.size, e.blocks, e.object, b.body, e.row_sum
 			FROM extents e LEFT JOIN bodies b
 				ON e.object IS NULL AND b.content = e.content AND b.part = e.part AND b.off = e.off
 			WHERE e.content = $1 AND (e.part, e.off) > ($2, $3) AND (e.part > $2 OR e.off + e.size > $4)
 			ORDER BY e.part, e.off LIMIT ($5 + 0)`,
 			engine.Args{content[:], int64(from.Part), from.Offset - metastore.MaxExtentSize, from.Offset, int64(limit)},
-			engine.Args{&part, (*engine.Integer)(&e.Offset), (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.OptionalText)(&e.Object), &e.Body},
+			engine.Args{&part, (*engine.Integer)(&e.Offset), (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.OptionalText)(&e.Object), &e.Body, &sum},
 			func() error {
 				e.Part = int(part)
 				list = append(list, e)
-				return nil
+				return checkExtentRow(&content, &e, sum)
 			})
 	})
 	return list, err

@@ -110,7 +110,11 @@ func (t tx) discardUnchosen(u *metastore.Upload, b *metastore.Blob, parts []meta
 	fresh := metastore.NewContentID(t.Now)
 	moved := int64(0)
 	for _, table := range []string{"bodies", "extents"} {
-		n, err := t.Exec(`UPDATE `+table+` SET content = $1 WHERE content = $2 AND part IN (SELECT p.idx FROM parts p
+		unchecked := ""
+		if table == "extents" {
+			unchecked = ", row_sum = NULL"
+		}
+		n, err := t.Exec(`UPDATE `+table+` SET content = $1`+unchecked+` WHERE content = $2 AND part IN (SELECT p.idx FROM parts p
 			WHERE p.content = $2 AND p.idx > $3 AND NOT EXISTS (SELECT 1 FROM starts s WHERE s.content = p.content AND s.part = p.idx))`,
 			fresh[:], u.Content[:], after)
 		if err != nil {
@@ -131,14 +135,15 @@ func (s *Metastore) ExtentsAt(ctx context.Context, content metastore.ContentID, 
 	err := s.read(ctx, func(t tx) (err error) {
 		var e metastore.Extent
 		var part engine.Integer
+		var sum engine.StoredSum
 		list = nil
 		return t.Each(extentsAt, engine.Args{content[:], offset, int64(metastore.MaxExtentSize), int64(limit)},
 			engine.Args{&part, (*engine.Integer)(&e.Offset), (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.OptionalText)(&e.Object), &e.Body,
-				(*engine.Integer)(&e.Start)},
+				(*engine.Integer)(&e.Start), &sum},
 			func() error {
 				e.Part = int(part)
 				list = append(list, e)
-				return nil
+				return checkExtentRow(&content, &e, sum)
 			})
 	})
 	return list, err
@@ -146,7 +151,7 @@ func (s *Metastore) ExtentsAt(ctx context.Context, content metastore.ContentID, 
 
 // extentsAt finds the part with the offset, and reads the extents from there on like Extents.
 const extentsAt = `WITH f AS (SELECT part, start FROM starts WHERE content = $1 AND start <= $2 ORDER BY start DESC LIMIT 1)
-	SELECT e.part, e.off, e.size, e.blocks, e.object, b.body, (SELECT s.start FROM starts s WHERE s.content = e.content AND s.part = e.part)
+	SELECT e.part, e.off, e.size, e.blocks, e.object, b.body, (SELECT s.start FROM starts s WHERE s.content = e.content AND s.part = e.part), e.row_sum
 	FROM extents e LEFT JOIN bodies b
 		ON e.object IS NULL AND b.content = e.content AND b.part = e.part AND b.off = e.off
 	WHERE e.content = $1 AND (e.part, e.off) > ((SELECT part FROM f), (SELECT $2 - start - $3 FROM f))

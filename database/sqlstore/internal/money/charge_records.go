@@ -70,8 +70,12 @@ func decodeCharges(b []byte) ([]chargeRecord, error) {
 func (t tx) chargedSession(id string) (ledger.Session, []chargeRecord, error) {
 	var s ledger.Session
 	var raw []byte
-	found, err := t.Row(`SELECT `+sessionColumns+`, charges FROM sessions WHERE id = $1`+t.ForUpdate(),
-		engine.Args{[]byte(id)}, append(sessionFields(&s), &raw)...)
+	var sum engine.StoredSum
+	found, err := t.Row(`SELECT `+sessionColumns+`, charges, row_sum FROM sessions WHERE id = $1`+t.ForUpdate(),
+		engine.Args{[]byte(id)}, append(sessionFields(&s), &raw, &sum)...)
+	if err == nil && found {
+		err = checkSum(&s, sum)
+	}
 	if err == nil {
 		err = t.remembered(id, s, found)
 	}

@@ -21,6 +21,19 @@ func sessionFields(s *ledger.Session) engine.Args {
 	}
 }
 
+// sessionSum returns the checksum of a session's row.
+func sessionSum(s *ledger.Session) int64 {
+	return engine.BeginRowSum().Text(s.ID).Text(s.UserIdentity).Text(s.Channel).Int(s.Total).Int(s.Created.UnixMicro()).Sum()
+}
+
+// checkSum returns database.ErrDamagedRow unless a session's row has its checksum, or none.
+func checkSum(s *ledger.Session, stored engine.StoredSum) error {
+	if stored.Known() && stored.Differs(sessionSum(s)) {
+		return engine.DamagedRow("the row of session %.6s", s.ID)
+	}
+	return nil
+}
+
 // addSession inserts an unused session.
 func (t tx) addSession(s ledger.Session) (ledger.Session, error) {
 	s.Used, s.Created, s.Expires = 0, t.Now, engine.Truncate(s.Expires)
@@ -28,9 +41,9 @@ func (t tx) addSession(s ledger.Session) (ledger.Session, error) {
 	if s.Channel != "" {
 		channel = []byte(s.Channel)
 	}
-	n, err := t.Exec(`INSERT INTO sessions (id, user_identity, channel, total, remaining, used, created, expires)
-		VALUES ($1, $2, $3, $4, $5, 0, $6, $7) ON CONFLICT (id) DO NOTHING`,
-		[]byte(s.ID), []byte(s.UserIdentity), channel, s.Total, s.Left, engine.Micros(s.Created), s.Expires.UnixMicro())
+	n, err := t.Exec(`INSERT INTO sessions (id, user_identity, channel, total, remaining, used, created, expires, row_sum)
+		VALUES ($1, $2, $3, $4, $5, 0, $6, $7, $8) ON CONFLICT (id) DO NOTHING`,
+		[]byte(s.ID), []byte(s.UserIdentity), channel, s.Total, s.Left, engine.Micros(s.Created), s.Expires.UnixMicro(), sessionSum(&s))
 	if err == nil && n == 0 {
 		err = fmt.Errorf("session: %w", database.ErrExists)
 	}
@@ -48,13 +61,17 @@ func (t tx) refillSession(id string, count int64) (ledger.Session, error) {
 	}
 	s.Total += count
 	s.Left += count
-	return s, t.Change(`UPDATE sessions SET total = $2, remaining = $3 WHERE id = $1`, []byte(id), s.Total, s.Left)
+	return s, t.Change(`UPDATE sessions SET total = $2, remaining = $3, row_sum = $4 WHERE id = $1`, []byte(id), s.Total, s.Left, sessionSum(&s))
 }
 
 // session returns a session, unless its retention has ended.
 func (t tx) session(id string) (ledger.Session, error) {
 	var s ledger.Session
-	found, err := t.Row(`SELECT `+sessionColumns+` FROM sessions WHERE id = $1`+t.ForUpdate(), engine.Args{[]byte(id)}, sessionFields(&s)...)
+	var sum engine.StoredSum
+	found, err := t.Row(`SELECT `+sessionColumns+`, row_sum FROM sessions WHERE id = $1`+t.ForUpdate(), engine.Args{[]byte(id)}, append(sessionFields(&s), &sum)...)
+	if err == nil && found {
+		err = checkSum(&s, sum)
+	}
 	if err == nil {
 		err = t.remembered(id, s, found)
 	}
@@ -124,10 +141,16 @@ func (t tx) recordUse(id string, n int64) error {
 // false, and does nothing, unless there is such a session that has not ended and has n chunksets
 // left.
 func (t tx) takeFromSession(id string, n int64) (s ledger.Session, found bool, err error) {
+	var sum engine.StoredSum
 	found, err = t.Row(`UPDATE sessions SET remaining = remaining - $2, used = used + $2
-		WHERE id = $1 AND remaining >= $2 AND expires > $3 RETURNING `+sessionColumns,
-		engine.Args{[]byte(id), n, engine.Micros(t.Now)}, sessionFields(&s)...)
+		WHERE id = $1 AND remaining >= $2 AND expires > $3 RETURNING `+sessionColumns+`, row_sum`,
+		engine.Args{[]byte(id), n, engine.Micros(t.Now)}, append(sessionFields(&s), &sum)...)
 	t.Changed = t.Changed || found
+	if err == nil && found {
+		if err = checkSum(&s, sum); err != nil { // the transaction may continue with other sessions
+			err = errors.Join(err, t.recordUse(id, -n))
+		}
+	}
 	return s, found, err
 }
 

@@ -1,0 +1,134 @@
+package sqlstore
+
+import (
+	"testing"
+	"time"
+
+	"sluice/database"
+	"sluice/internal/testenv"
+	"sluice/ledger"
+	"sluice/metastore"
+)
+
+// rowSums returns how many rows have a checksum, how many have none, and what is damaged.
+func rowSums(t *testing.T, s *Store) (known, unknown int, damage []string) {
+	t.Helper()
+	testenv.OK(t, s.CheckRows(t.Context(), func(_ metastore.ContentID, has bool, what string) error {
+		if has {
+			known++
+		} else {
+			unknown++
+		}
+		if what != "" {
+			damage = append(damage, what)
+		}
+		return nil
+	}))
+	return known, unknown, damage
+}
+
+// withRows stores a blob with an inline extent, one with an object, and two sessions.
+func withRows(t *testing.T, s *Store) {
+	t.Helper()
+	putFor(t, s, "", "inline", "abc")
+	b := metastore.Blob{Account: "a", Name: "object", Content: metastore.NewContentID(s.Now()), Size: 3}
+	testenv.Must(s.CommitBlob(t.Context(), b, []metastore.Extent{{Size: 3, Object: "object", Blocks: []uint32{7}, Created: s.Now()}}, nil))(t)
+	for _, id := range []string{"one", "two"} {
+		testenv.Must(s.CreateSession(t.Context(), ledger.Session{ID: id, Total: 9, Left: 9, UserIdentity: "u", Expires: s.Now().Add(time.Hour)}, nil))(t)
+	}
+}
+
+const rowsWithSums = 2 + 2 + 2
+
+// damaged changes rows as damage does, which no trigger sees.
+func damaged(t *testing.T, s *Store, table, statement string) {
+	t.Helper()
+	if s.db.ListsInside() { // on PostgreSQL
+		execute(t, s, `ALTER TABLE `+table+` DISABLE TRIGGER `+table+`_without_sum`)
+	}
+	executeOlder(t, s, statement)
+}
+
+// TestDamagedRowsAreNotUsed changes a column at a time: no call reads the row, and none changes it
+// or other rows.
+func TestDamagedRowsAreNotUsed(t *testing.T) {
+	blob := func(s *Store) error { return testenv.Error(s.Blob(t.Context(), "a", "object")) }
+	open := func(s *Store) error {
+		_, _, err := s.OpenBlob(t.Context(), "a", "object")
+		return err
+	}
+	copied := func(s *Store) error {
+		return testenv.Error(s.CopyBlob(t.Context(), metastore.Copy{From: metastore.BlobName{Account: "a", Name: "object"}, To: metastore.Blob{Account: "a", Name: "copy"}}))
+	}
+	remove := func(s *Store) error {
+		_, _, err := s.DeleteBlob(t.Context(), "a", "object", nil)
+		return err
+	}
+	use := func(s *Store) error { return testenv.Error(s.UseSession(t.Context(), "one", 1, nil)) }
+	useOnce := func(s *Store) error {
+		return testenv.Error(s.UseSession(t.Context(), "one", 1, &database.Idempotency{Scope: "s", Key: "k"}))
+	}
+	get := func(s *Store) error { return testenv.Error(s.Session(t.Context(), "one")) }
+	ofBlob, ofSession := []func(*Store) error{blob, open, copied, remove}, []func(*Store) error{use, useOnce, get}
+	for _, c := range []struct {
+		table, set string
+		calls      []func(*Store) error
+	}{
+		{"blobs", `size = 4 WHERE name_head = CAST('object' AS BLOB)`, ofBlob},
+		{"blobs", `crc64 = crc64 + 1 WHERE name_head = CAST('object' AS BLOB)`, ofBlob},
+		{"blobs", `part_size = 4 WHERE name_head = CAST('object' AS BLOB)`, ofBlob},
+		{"extents", `object = CAST('objecT' AS BLOB) WHERE object IS NOT NULL`, []func(*Store) error{open}},
+		{"extents", `blocks = CAST('four' AS BLOB) WHERE object IS NOT NULL`, []func(*Store) error{open}},
+		{"sessions", `total = total + 1, remaining = remaining + 1 WHERE id = CAST('one' AS BLOB)`, ofSession},
+		{"sessions", `user_identity = CAST('w' AS BLOB) WHERE id = CAST('one' AS BLOB)`, ofSession},
+		{"sessions", `channel = CAST('c' AS BLOB) WHERE id = CAST('one' AS BLOB)`, ofSession},
+	} {
+		onBoth(t, func(t *testing.T, s *Store) {
+			withRows(t, s)
+			damaged(t, s, c.table, `UPDATE `+c.table+` SET `+c.set)
+			for i, call := range c.calls {
+				testenv.Is(t, call(s), database.ErrDamagedRow, "call %d after %s", i, c.set)
+			}
+			holds(t, s, 0, `SELECT CAST(COALESCE(SUM(used), 0) AS BIGINT) FROM sessions`)
+			holds(t, s, 0, `SELECT COUNT(*) FROM garbage`)
+			if known, unknown, damage := rowSums(t, s); known != rowsWithSums || unknown > 0 || len(damage) != 1 {
+				t.Errorf("%s: %d rows with a checksum, %d without, damaged: %q", c.set, known, unknown, damage)
+			}
+			_, _, err := s.OpenBlob(t.Context(), "a", "inline")
+			testenv.OK(t, err)
+			testenv.OK(t, testenv.Error(s.UseSession(t.Context(), "two", 1, nil)))
+		})
+	}
+}
+
+// TestOlderNodesRunBesideRowSums runs statements of the version before on PostgreSQL: the rows that
+// they write or change are unchecked, and not damaged. On SQLite an older version refuses the
+// schema.
+func TestOlderNodesRunBesideRowSums(t *testing.T) {
+	testenv.Require(t, testenv.PostgreSQL)
+	s := openAtPostgres(t)
+	withRows(t, s)
+	known := rowsWithSums
+	older := func(statement string, changed int) {
+		t.Helper()
+		executeOlder(t, s, statement)
+		known -= changed
+		have, unknown, damage := rowSums(t, s)
+		if have != known || unknown != rowsWithSums-known || len(damage) > 0 {
+			t.Errorf("%s: %d rows with a checksum, want %d, %d without, damaged: %q", statement, have, known, unknown, damage)
+		}
+		testenv.OK(t, testenv.Error(s.Blob(t.Context(), "a", "object")))
+		testenv.OK(t, testenv.Error(s.Session(t.Context(), "one")))
+	}
+	older(`UPDATE sessions SET remaining = remaining - 1, used = used + 1 WHERE id = CAST('one' AS BLOB)`, 0)
+	older(`UPDATE sessions SET total = 19, remaining = 18 WHERE id = CAST('one' AS BLOB)`, 1)
+	older(`UPDATE blobs SET shared = content WHERE name_head = CAST('object' AS BLOB)`, 0)
+	older(`UPDATE extents SET content = CAST('another content!' AS BLOB) WHERE object IS NOT NULL`, 1)
+	older(`UPDATE blobs SET content = CAST('another content!' AS BLOB), size = 3, crc64 = 1 WHERE name_head = CAST('object' AS BLOB)`, 1)
+
+	// This version's next change makes the row checked again.
+	testenv.OK(t, testenv.Error(s.MoveBlob(t.Context(), metastore.Move{From: metastore.BlobName{Account: "a", Name: "object"}, To: metastore.BlobName{Account: "a", Name: "moved"}})))
+	if have, unknown, damage := rowSums(t, s); have != known+1 || unknown != rowsWithSums-known-1 || len(damage) > 0 {
+		t.Errorf("after a move: %d rows with a checksum, %d without, damaged: %q", have, unknown, damage)
+	}
+}
