@@ -90,11 +90,11 @@ func (e *sqliteEngine) checkPages(ctx context.Context, step func(done, total int
 		found, err = damage(nil, err)
 		return found, "", err
 	}
-	for i, table := range tables {
+	for i, name := range tables {
 		if err := step(i, len(tables)); err != nil {
 			return found, "", err
 		}
-		more, err := c.check(ctx, "integrity_check", table, maxFindings-len(found))
+		more, err := c.check(ctx, "integrity_check", name, maxFindings-len(found))
 		if found = append(found, more...); err != nil || len(found) == maxFindings {
 			return found, "", err
 		}
