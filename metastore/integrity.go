@@ -33,7 +33,7 @@ type Damage struct {
 	Object string // the extent's; empty: it is inline
 	Bad    uint64 // bit i is set if block i is damaged
 	Bytes  int64  // in these blocks
-	// Since is when the first damage of the extent was recorded. The store sets it.
+	// Since is when the extent's first damage was recorded. The store sets it.
 	Since  time.Time
 	Reason string // what was found last, for operators
 }
@@ -41,12 +41,12 @@ type Damage struct {
 // DamageTotals sum up what Damages lists.
 type DamageTotals struct {
 	Contents, Extents, Bytes int64
-	Since                    time.Time // of the oldest; zero: none
+	Since                    time.Time // when the oldest arose; zero: none
 }
 
 // Integrity holds which stored bytes are known to be damaged.
 type Integrity interface {
-	// RecordDamage records damage, adding its blocks to what is recorded of the extent. It reports
+	// RecordDamage records damage, adding its blocks to the extent's record. It reports
 	// whether it did: it does not if the extent has another object now, or its content is garbage
 	// or gone.
 	RecordDamage(ctx context.Context, damage Damage) (bool, error)

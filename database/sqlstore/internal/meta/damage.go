@@ -151,7 +151,7 @@ func (s *Metastore) BlobsWith(ctx context.Context, contents []metastore.ContentI
 		list = nil
 		var b metastore.BlobContent
 		var tail string
-		// There is no index of the contents, which would cost every write.
+		// There is no index on contents, which would cost every write.
 		return t.Each(`SELECT account, name_head, name_tail, content FROM blobs ORDER BY account, name_head, name_tail`, nil,
 			engine.Args{&b.Account, &b.Name, &tail, (*engine.ContentID)(&b.Content)}, func() error {
 				if wanted[b.Content] {
@@ -178,19 +178,20 @@ func (s *Metastore) HealExtent(ctx context.Context, d metastore.Damage, fresh me
 		if err != nil {
 			return err
 		}
-		var blocks []byte
-		if _, err := t.Row(`SELECT blocks FROM extents WHERE content = $1 AND part = $2 AND off = $3`, extentKey(d.ExtentID), &blocks); err != nil {
+		old := metastore.Extent{Size: d.Size, Object: d.Object}
+		if _, err := t.Row(`SELECT blocks FROM extents WHERE content = $1 AND part = $2 AND off = $3`, extentKey(d.ExtentID), (*engine.Blocks)(&old.Blocks)); err != nil {
 			return err
 		}
-		n, err := t.Exec(`UPDATE extents SET object = $5 WHERE content = $1 AND part = $2 AND off = $3 AND object = $4`,
-			append(extentKey(d.ExtentID), []byte(d.Object), []byte(fresh.Object))...)
+		healed := metastore.Extent{Part: d.Part, Offset: d.Offset, Size: d.Size, Blocks: old.Blocks, Object: fresh.Object}
+		n, err := t.Exec(`UPDATE extents SET object = $5, row_sum = $6 WHERE content = $1 AND part = $2 AND off = $3 AND object = $4`,
+			append(extentKey(d.ExtentID), []byte(d.Object), []byte(fresh.Object), extentSum(&d.Content, &healed))...)
 		if err != nil {
 			return err
 		}
 		if n == 0 {
 			return fmt.Errorf("the extent no longer has the object %q: %w", d.Object, database.ErrNotFound)
 		}
-		if err := t.Change(insertExtents[len(insertExtents)-1], retired[:], int64(0), int64(0), d.Size, blocks, []byte(d.Object)); err != nil {
+		if err := t.addRows(insertExtents[len(insertExtents)-1], retired, []metastore.Extent{old}); err != nil {
 			return err
 		}
 		if err := t.Change(`INSERT INTO garbage (content, since, charge) VALUES ($1, $2, 0)`, retired[:], t.Now.UnixMicro()); err != nil {
