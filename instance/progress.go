@@ -63,14 +63,16 @@ func (r *reporter) begin(phase Phase, total int64) {
 // add reports n more of the phase's units as done.
 func (r *reporter) add(n int64) { r.update(func(p *Progress) { p.Done += n }) }
 
-// end ends the phase.
+// end ends the phase. It has no effect if none has begun.
 func (r *reporter) end() { r.update(func(p *Progress) { p.Ended = true }) }
 
 func (r *reporter) update(change func(*Progress)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change(&r.now)
-	r.opt.Progress(r.now)
+	if r.now.Phase != "" {
+		r.opt.Progress(r.now)
+	}
 }
 
 func (r *reporter) damaged(name string, err error) {
