@@ -40,14 +40,28 @@ func (s *Service) freeNow(ctx context.Context, content metastore.ContentID) {
 }
 
 // heldGarbage returns the time from which on garbage is held for a backup, or false if none is.
-// None is held if the store is out of space.
+// None is held while space is short.
 func (s *Service) heldGarbage(ctx context.Context) (since time.Time, held bool, err error) {
 	since, held, err = s.meta.GarbageHeld(ctx)
-	if held && errors.Is(s.opt.Space(0), bytestore.ErrNoSpace) {
+	if held && s.spaceIsShort() {
 		return time.Time{}, false, nil
 	}
 	s.holds.Store(held)
 	return since, held, err
+}
+
+// maxRefused is the greatest size of a refused write for which held garbage is freed. A larger one
+// may be a mistake that would never fit.
+const maxRefused = 1 << 30
+
+// spaceIsShort reports whether a write that was refused, or any other, would still be refused.
+func (s *Service) spaceIsShort() bool {
+	n := s.refused.Load()
+	if errors.Is(s.opt.Space(n), bytestore.ErrNoSpace) {
+		return true
+	}
+	s.refused.CompareAndSwap(n, 0)
+	return false
 }
 
 // withRelief runs a write that removes something. If the disk is so full that not even the removal

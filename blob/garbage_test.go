@@ -544,3 +544,38 @@ func TestHeldGarbageIsFreedOnAFullDisk(t *testing.T) {
 		f.wantObjects(t, 1, "after a delete on a full disk")
 	})
 }
+
+// TestHeldGarbageIsFreedForARefusedWrite checks that a hold also ends for a write that is larger
+// than the space which is left, until the write fits, and that a write which can never fit ends
+// none.
+func TestHeldGarbageIsFreedForARefusedWrite(t *testing.T) {
+	var free atomic.Int64
+	f := newFixture(t, blob.Options{InlineSize: -1, Space: func(n int64) error {
+		if n > free.Load() {
+			return bytestore.ErrNoSpace
+		}
+		return nil
+	}})
+	free.Store(2 << 30)
+	for i := range 3 {
+		f.put(t, fmt.Sprint(i), []byte("content"))
+	}
+	refused := func(size int64) {
+		t.Helper()
+		_, err := f.Put(t.Context(), to("refused"), strings.NewReader("x"), size)
+		testenv.Is(t, err, bytestore.ErrNoSpace, "a write that does not fit")
+	}
+	remove := func(name string, left int, when string) {
+		t.Helper()
+		testenv.OK(t, f.Delete(t.Context(), "a", name, nil))
+		f.wantObjects(t, left, when)
+	}
+	testenv.Must(f.meta.HoldGarbage(t.Context(), "backup", time.Hour))(t)
+	refused(5 << 30)
+	remove("0", 3, "after a delete, when a write has been refused that is too large")
+	free.Store(5)
+	refused(6)
+	remove("1", 2, "after a delete, when a write has been refused")
+	free.Store(2 << 30)
+	remove("2", 2, "after a delete, when that write fits")
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"io"
 	"sync/atomic"
 	"time"
@@ -137,6 +138,7 @@ type Service struct {
 	saveEvery  time.Duration // between two times that the scrub saves how far it is
 	largeSweep atomic.Bool   // one sweep may exceed the limit
 	holds      atomic.Bool   // garbage was held when it was looked at last
+	refused    atomic.Int64  // size of the largest write that did not fit, up to maxRefused
 	counts     counts
 }
 
@@ -211,6 +213,9 @@ func (s *Service) Now() time.Time { return s.meta.Now() }
 // that only its readers or a backup retain.
 func (s *Service) checkSpace(n int64) error {
 	err := s.opt.Space(n)
+	if errors.Is(err, bytestore.ErrNoSpace) {
+		s.refused.Store(max(s.refused.Load(), min(n, maxRefused)))
+	}
 	if err != nil && (s.pins.waiting() || s.holds.Load()) {
 		s.FreeSoon()
 	}
