@@ -50,20 +50,6 @@ func (s *Service) heldGarbage(ctx context.Context) (since time.Time, held bool, 
 	return since, held, err
 }
 
-// maxRefused is the greatest size of a refused write for which held garbage is freed. A larger one
-// may be a mistake that would never fit.
-const maxRefused = 1 << 30
-
-// spaceIsShort reports whether a write that was refused, or any other, would still be refused.
-func (s *Service) spaceIsShort() bool {
-	n := s.refused.Load()
-	if errors.Is(s.opt.Space(n), bytestore.ErrNoSpace) {
-		return true
-	}
-	s.refused.CompareAndSwap(n, 0)
-	return false
-}
-
 // withRelief runs a write that removes something. If the disk is so full that not even the removal
 // can be recorded, it releases the space that was reserved for that purpose and retries.
 func (s *Service) withRelief(write func() error) error {

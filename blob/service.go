@@ -222,6 +222,20 @@ func (s *Service) checkSpace(n int64) error {
 	return err
 }
 
+// maxRefused is the greatest size of a refused write for which held garbage is freed. A larger one
+// may be a mistake that would never fit.
+const maxRefused = 1 << 30
+
+// spaceIsShort reports whether a write that was refused, or any other, would still be refused.
+func (s *Service) spaceIsShort() bool {
+	n := s.refused.Load()
+	if errors.Is(s.opt.Space(n), bytestore.ErrNoSpace) {
+		return true
+	}
+	s.refused.CompareAndSwap(n, 0)
+	return false
+}
+
 // FreeSoon makes Run look for garbage, for example because MayDelete permits deletions again.
 func (s *Service) FreeSoon() {
 	select {

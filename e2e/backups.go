@@ -115,7 +115,7 @@ func CheckClean(t testing.TB, wrapper []string, places ...string) Checked {
 	return found
 }
 
-// Restored restores the newest backup of a place to where the flags say. The command must succeed.
+// Restored restores a place's newest backup to where the flags say. The command must succeed.
 func Restored(t testing.TB, wrapper []string, place string, to ...string) {
 	t.Helper()
 	if r := wrapped(t, wrapper, append([]string{"restore", place}, to...)...); r.Code != 0 || !strings.Contains(r.Stdout, "Restored the backup ") {

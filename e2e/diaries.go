@@ -209,7 +209,7 @@ func (a *diarist) send(what string, next page, want int, method, target string, 
 	return nil
 }
 
-// turn ends the page of the open request.
+// turn ends the open request's page.
 func (a *diarist) turn() {
 	a.open.next.answered = time.Now()
 	a.pages = append(a.pages, a.open.next)

@@ -16,8 +16,8 @@ type kill struct {
 }
 
 // TestBackupUnderLoad makes a backup beside a server with a load of all kinds of changes, while
-// both are killed repeatedly. What is restored must be what the instance had at one moment of the
-// last backup.
+// both are killed repeatedly. What is restored must be what the instance had at one moment during
+// the last backup.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	backupUnderLoad(t, []kill{{2, true}, {3, false}, {5, true}, {7, false}, {8, true}})
