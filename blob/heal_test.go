@@ -144,8 +144,7 @@ func TestHealIsCut(t *testing.T) {
 	}{
 		{"while the object is read", func(t *testing.T, f *damagedFixture) {
 			ctx, cancel := context.WithCancel(t.Context())
-			s := f.service(blob.Options{})
-			s = blob.New(f.meta, f.bytes, blob.Options{HealFrom: func(context.Context, bytestore.Name, int64, int64) (io.ReadCloser, error) {
+			s := blob.New(f.meta, f.bytes, blob.Options{HealFrom: func(context.Context, bytestore.Name, int64, int64) (io.ReadCloser, error) {
 				cancel()
 				return io.NopCloser(bytes.NewReader(f.body)), nil
 			}})

@@ -14,7 +14,7 @@ import (
 //
 // Blocks are checked whole, so a range of a few bytes costs the store a block. If several ranges
 // lie in one block, it is read for the first of them and the bytes that the others need are
-// buffered: up to 1 MiB in one of the buffers that Options.ReadBuffers limits, or 32 KiB if there
+// buffered: up to 1 MiB in a buffer that Options.ReadBuffers limits, or 32 KiB if there
 // is none. If a block has more bytes to be buffered, it is read again.
 type Reader struct {
 	c     *Content

@@ -138,7 +138,7 @@ type Service struct {
 	saveEvery  time.Duration // between two times that the scrub saves how far it is
 	largeSweep atomic.Bool   // one sweep may exceed the limit
 	holds      atomic.Bool   // garbage was held when it was looked at last
-	refused    atomic.Int64  // size of the largest write that did not fit, up to maxRefused
+	refused    atomic.Int64  // the largest write that did not fit, in bytes, up to maxRefused
 	counts     counts
 }
 

@@ -68,7 +68,7 @@ type MoveOptions struct {
 }
 
 // Move moves a blob to another name in its service, and returns the moved blob. A reader finds it
-// under exactly one of the two names at any time. The blob keeps its content type, its metadata and
+// under exactly one name at any time. The blob keeps its content type, its metadata and
 // its expiry, and replaces any blob that has the new name. Move repeats the request until its
 // outcome is known, and moves only once; after a repeated request the result may lack the content
 // type and the metadata.

@@ -225,7 +225,7 @@ func (c *channelRecord) collectable(now time.Time) uint64 {
 	return c.Signed
 }
 
-// has reports whether m is one of the purchase's micropayments.
+// has reports whether the purchase has the micropayment m.
 func (p *purchase) has(m *micropay.Micropayment) bool {
 	return slices.Contains(p.Micropayments, m.Base64())
 }

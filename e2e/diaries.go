@@ -15,7 +15,7 @@ import (
 )
 
 // Diarists are clients that each change blobs, a session and a channel of their own, one request at
-// a time, and keep a diary of every state. A copy of the instance must have a page of each diary,
+// a time, and keep a diary of every state. An instance's copy must have a page of each diary,
 // and there must be one moment at which all of these pages were the last.
 type Diarists struct {
 	T     testing.TB
@@ -33,7 +33,7 @@ type diarist struct {
 	random  *rand.Rand
 	session string
 	channel *Channel
-	version int      // of the last content
+	version int      // the last content's
 	pages   []page   // each is another than the one before
 	open    *pageEnd // the request without a response
 }
@@ -41,7 +41,7 @@ type diarist struct {
 // page is a state, and when it came about: after sent and before answered.
 type page struct {
 	blobs          map[string]int // versions by name
-	used, paid     int64          // chunksets of the session, and over the channel
+	used, paid     int64          // chunksets: by uses, and over the channel
 	sent, answered time.Time
 }
 
@@ -311,7 +311,7 @@ func (d *Diarists) Verify(on *Server, earliest, latest time.Time) {
 		}
 		all = append(all, spans)
 	}
-	// If there is such a moment, then also at one of the spans' starts.
+	// If there is such a moment, then also where a span starts.
 	for _, candidates := range all {
 		for _, at := range candidates {
 			if each(all, func(spans []span) bool {

@@ -28,7 +28,7 @@ type Fields struct {
 // NewFields returns the fields of a response that has the header.
 func NewFields(header http.Header) Fields { return Fields{header: header} }
 
-// Set makes value the only one of the field.
+// Set makes value the field's only one.
 func (f *Fields) Set(name, value string) {
 	if f.inserts && !isFraming(name) {
 		if f.inText&bitOf(name) == 0 && !hasLineBreak(value) {

@@ -18,7 +18,7 @@ type Harness struct {
 	Crash func() error
 }
 
-// Check tests one of the contract's promises.
+// Check tests a promise that the contract makes.
 type Check struct {
 	Name string
 	// NeedsCrash reports whether the check uses Harness.Crash.

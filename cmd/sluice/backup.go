@@ -34,14 +34,14 @@ type placeArg struct {
 
 // open opens the place and calls fn.
 func (p placeArg) open(ctx context.Context, write bool, fn func(repo *backup.Repository) error) error {
-	objects, close, err := storage.OpenPlace(ctx, p.Place, backup.RepositoryObject, write)
+	objects, closePlace, err := storage.OpenPlace(ctx, p.Place, backup.RepositoryObject, write)
 	if errors.Is(err, vfs.ErrLocked) {
 		return exitWith(exitRefused, fmt.Errorf("the place for backups: another process writes to it: %w", err))
 	}
 	if err != nil {
 		return fmt.Errorf("the place for backups: %w", err)
 	}
-	return explainBackup(errors.Join(fn(&backup.Repository{Bytes: objects}), close()))
+	return explainBackup(errors.Join(fn(&backup.Repository{Bytes: objects}), closePlace()))
 }
 
 // explainBackup gives the errors of repositories their exit codes.

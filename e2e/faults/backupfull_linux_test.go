@@ -81,7 +81,8 @@ func backupOfAFullDisk(t *testing.T) {
 		return r.Status
 	}
 	blobs := 0
-	for ; put(blobs) == 204; blobs++ {
+	for put(blobs) == 204 {
+		blobs++
 	}
 	s.Must(204, "DELETE", target(blobs-1), nil) // the backup's hold needs a little space
 	delete(stored, target(blobs-1))

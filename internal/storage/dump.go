@@ -2,12 +2,14 @@ package storage
 
 import "sluice/database/sqlstore"
 
-// What a dump has; see sqlstore.Store's methods Dump, Bodies and Load.
-type (
-	Dump  = sqlstore.Dump
-	Table = sqlstore.Table
-	Body  = sqlstore.Body
-)
+// Dump receives a snapshot of the database.
+type Dump = sqlstore.Dump
+
+// Table describes rows in a dump.
+type Table = sqlstore.Table
+
+// Body is an inline body.
+type Body = sqlstore.Body
 
 // The tables that only a dump has.
 const (

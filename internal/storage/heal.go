@@ -34,7 +34,7 @@ func isObjectStore(from string) bool { return strings.HasPrefix(from, "s3://") }
 
 // openHealSource opens the second store, if there is one. An object store need not be reachable
 // until it is used.
-func (s *Stores) openHealSource(ctx context.Context, from string) error {
+func (s *Stores) openHealSource(from string) error {
 	switch {
 	case from == "":
 		return nil

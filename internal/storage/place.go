@@ -21,8 +21,9 @@ const placeLock = ".lock"
 
 // OpenPlace opens a place for objects that is no instance's: a folder or an object store's DSN. To
 // write to it, a folder is created and locked, and must be empty or have an object with the name
-// mark: OpenPlace returns vfs.ErrLocked if another process writes to it. The caller must close it.
-func OpenPlace(ctx context.Context, place string, mark bytestore.Name, write bool) (_ bytestore.Store, close func() error, err error) {
+// mark: OpenPlace returns vfs.ErrLocked if another process writes to it. The caller must call
+// closePlace.
+func OpenPlace(ctx context.Context, place string, mark bytestore.Name, write bool) (_ bytestore.Store, closePlace func() error, err error) {
 	if strings.HasPrefix(place, "s3://") {
 		return openRemotePlace(ctx, place, write)
 	}
@@ -68,7 +69,7 @@ func requireMarked(place string, mark bytestore.Name) error {
 	return fmt.Errorf("the folder %s has other files, such as %s: name an empty one", place, list[0].Name())
 }
 
-func openRemotePlace(ctx context.Context, dsn string, write bool) (_ bytestore.Store, close func() error, err error) {
+func openRemotePlace(ctx context.Context, dsn string, write bool) (_ bytestore.Store, closePlace func() error, err error) {
 	config, err := s3.ParseDSN(dsn)
 	if err != nil {
 		return nil, nil, err

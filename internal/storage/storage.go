@@ -124,7 +124,7 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	if err := s.openBytes(ctx, l, dir, opt); err != nil {
 		return nil, err
 	}
-	if err := s.openHealSource(ctx, opt.HealFrom); err != nil {
+	if err := s.openHealSource(opt.HealFrom); err != nil {
 		return nil, fmt.Errorf("--heal-from: %w", err)
 	}
 	if opt.Database != "" {
