@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,8 +101,19 @@ func executeOlder(tb testing.TB, s *Store, statement string) {
 // audited ends the test if the audit finds something.
 func audited(tb testing.TB, s *Store) {
 	tb.Helper()
-	if found, err := s.Audit(tb.Context()); err != nil || len(found) > 0 {
-		tb.Fatalf("the audit found %q, %v", found, err)
+	auditedExcept(tb, s)
+}
+
+// auditedExcept is audited for rows that lack something: findings with one of these phrases are not
+// counted. The audit must not find so much that it leaves others out.
+func auditedExcept(tb testing.TB, s *Store, phrases ...string) {
+	tb.Helper()
+	found, err := s.Audit(tb.Context())
+	found = slices.DeleteFunc(found, func(finding string) bool {
+		return slices.ContainsFunc(phrases, func(phrase string) bool { return strings.Contains(finding, phrase) })
+	})
+	if err != nil || len(found) > 0 {
+		tb.Fatalf("the audit found %.2000q, %v", found, err)
 	}
 }
 

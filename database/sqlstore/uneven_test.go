@@ -154,7 +154,7 @@ func TestTenThousandParts(t *testing.T) {
 		}
 		holds(t, s, 10_000, `SELECT COUNT(*) FROM extents e JOIN garbage g ON g.content = e.content`)
 		holds(t, s, 10_000, `SELECT COUNT(*) FROM extents e JOIN blobs b ON b.content = e.content`)
-		audited(t, s)
+		auditedExcept(t, s, "counted beyond") // nobody has counted the parts
 		// The starts go with the content's last row, in the same transaction.
 		remove(t, s, "upload")
 		for _, g := range testenv.Must(s.GarbageContents(t.Context(), 0, metastore.GarbageContent{}, 10))(t) {
