@@ -226,14 +226,15 @@ type integrity struct {
 	now    time.Time
 }
 
-// age returns the time since a complete round has ended, or since the first one began.
+// age returns the time since a complete round has ended, or since the first one began, in seconds,
+// or 0 before that.
 func (i integrity) age() float64 {
 	since := i.scrub.Finished
 	if since.IsZero() {
 		since = i.scrub.Began
 	}
 	if since.IsZero() {
-		return math.NaN()
+		return 0
 	}
 	return max(0, i.now.Sub(since).Seconds())
 }
@@ -255,7 +256,7 @@ func registerScrub(set *metrics.Set, meta metastore.Store, period time.Duration,
 			func(i integrity) float64 { return float64(i.damage.Extents) }),
 		metrics.GaugeOf("sluice_damaged_bytes", "Bytes in these extents' damaged blocks.",
 			func(i integrity) float64 { return float64(i.damage.Bytes) }),
-		metrics.GaugeOf("sluice_scrub_age_seconds", "Time since the scrub ended a complete round, or, before the first has, since it began. Absent before that.",
+		metrics.GaugeOf("sluice_scrub_age_seconds", "Time since the scrub ended a complete round, or, before the first has, since it began. 0 before that.",
 			integrity.age),
 		metrics.GaugeOf("sluice_scrub_round_extents", "Extents that the scrub has checked in its newest round.",
 			func(i integrity) float64 { return float64(i.scrub.Extents) }),
