@@ -16,7 +16,8 @@
 // than four times MaxExtentAge. So an orphan is never deleted before a call that could still refer
 // to it.
 //
-// HealExtent gives an extent another object with the same bytes, and makes the old one garbage.
+// HealExtent replaces a damaged extent's object by one with the right bytes, and makes the old one
+// garbage.
 package metastore
 
 import (

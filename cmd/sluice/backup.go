@@ -44,7 +44,7 @@ func (p placeArg) open(ctx context.Context, write bool, fn func(repo *backup.Rep
 	return explainBackup(errors.Join(fn(&backup.Repository{Bytes: objects}), closePlace()))
 }
 
-// explainBackup gives the errors of repositories their exit codes.
+// explainBackup returns an error of a repository with its exit code.
 func explainBackup(err error) error {
 	switch {
 	case err == nil:

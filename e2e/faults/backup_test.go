@@ -29,7 +29,7 @@ func backupUnderLoad(t *testing.T, kills []kill) {
 	seed := e2e.Seed(t)
 	// Without holds, the server would free what was replaced within a second.
 	s := e2e.Start(t, e2e.Options{Dirty: true, Flags: []string{"--garbage-grace", "0s", "--purge-every", "1s"}})
-	// These make up most of the work, so that it can be told how much is done.
+	// Copying these is most of the work, so their number shows how much is done.
 	const kept, size = 300, 40 << 10
 	s.AtOnce(kept, func(i int) (e2e.Response, error) {
 		return s.Try("PUT", e2e.BlobTarget("kept", fmt.Sprint(i)), e2e.Content(uint64(i), size))

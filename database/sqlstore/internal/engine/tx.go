@@ -73,7 +73,7 @@ func (t *Tx) Forgotten(retention time.Duration) time.Time {
 // statement that does that.
 func (t *Tx) Touch(k RowKey) { t.touched = append(t.touched, k) }
 
-// TouchAll records that any row may change that a RowWatcher is told about.
+// TouchAll records that any row may change, so that a RowWatcher forgets all rows.
 func (t *Tx) TouchAll() { t.Touch(EveryRow) }
 
 // Exec runs a statement and returns the number of rows that it changed.
