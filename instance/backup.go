@@ -160,7 +160,7 @@ func (b *backuper) run(ctx context.Context) (_ *backup.Manifest, err error) {
 // The hold of a backup lasts for holdFor and is extended every holdEvery.
 const (
 	holdFor   = 3 * time.Minute
-	holdEvery = 20 * time.Second
+	holdEvery = time.Minute
 )
 
 // hold keeps what becomes garbage until release is called. A full disk permits no hold, and would

@@ -20,6 +20,11 @@ type Options struct {
 	// TempFiles makes SQLite's reads sort in files, and not in memory, what exceeds their caches.
 	// It is for commands that read a whole database.
 	TempFiles bool
+	// Beside says that another process has the SQLite database open and looks after its log. This
+	// store then neither waits until the log is empty before its first write, nor ever moves the
+	// log into the database, so that the other process's writes wait for its commits only. If the
+	// other process is still emptying the log, a power failure may lose what this store commits.
+	Beside bool
 	// Schema is what opening may change.
 	Schema SchemaChange
 	// AwaitOlderNodes is called before a migration of PostgreSQL, and again every second, while
@@ -167,7 +172,7 @@ func OpenPostgres(ctx context.Context, dsn string, opt Options) (*Store, error) 
 }
 
 func (o Options) engine(rows engine.RowWatcher) engine.Options {
-	return engine.Options{Now: o.Now, Readers: o.Readers, TempFiles: o.TempFiles, Schema: o.Schema, AwaitOlderNodes: o.AwaitOlderNodes, Rows: rows}
+	return engine.Options{Now: o.Now, Readers: o.Readers, TempFiles: o.TempFiles, Beside: o.Beside, Schema: o.Schema, AwaitOlderNodes: o.AwaitOlderNodes, Rows: rows}
 }
 
 // Stats are the figures of a Store since it was opened. Each is exact, but together they are not a

@@ -66,6 +66,20 @@ func Open(path string) (*Dir, error) {
 	return d, nil
 }
 
+// InUse reports whether a process has the data folder at path locked. It is false if that cannot be
+// found out, such as without the right to lock the folder, which it does for a moment.
+func InUse(path string) bool {
+	name := filepath.Join(path, lockFile)
+	if _, err := os.Stat(name); err != nil { // LockFile would create it
+		return false
+	}
+	lock, err := vfs.LockFile(name)
+	if err == nil {
+		err = lock.Close()
+	}
+	return errors.Is(err, vfs.ErrLocked)
+}
+
 // Clear deletes the instance: the folder's parts, and nothing else. It has happened completely once
 // Clear returns nil. If Clear is interrupted after it has begun to delete, the next Open completes
 // it, so no part is used without the others.

@@ -27,8 +27,15 @@ func TestFolderIsLocked(t *testing.T) {
 	if _, err := Open(path); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), path) {
 		t.Errorf("a second Open returns %v, want ErrInUse with the path", err)
 	}
+	testenv.Equal(t, InUse(path), true, "a locked folder is in use")
 	testenv.OK(t, d.Close())
+	testenv.Equal(t, InUse(path), false, "a folder that nobody has locked is in use")
 	mustOpen(t, path)
+	other := t.TempDir()
+	testenv.Equal(t, InUse(other), false, "another folder is in use")
+	if left, err := os.ReadDir(other); err != nil || len(left) > 0 {
+		t.Errorf("it made %v, %v", left, err)
+	}
 }
 
 // TestForeignFolderIsRejected checks that a folder with other files is not used, unless it has a

@@ -38,7 +38,11 @@ func OpenReader(ctx context.Context, l Location) (_ *Endpoint, err error) {
 	options := sqlstore.Options{Schema: sqlstore.Keep, TempFiles: true}
 	if l.Shared() {
 		err = s.openMeta(ctx, l, nil, options)
-	} else if err = s.openBeside(ctx, l.Data, options); err != nil {
+	} else {
+		options.Beside = datadir.InUse(l.Data)
+		err = s.openBeside(ctx, l.Data, options)
+	}
+	if err != nil && !l.Shared() {
 		err = fmt.Errorf("opening the metadata in %s: %w", l.Data, err)
 		if errors.Is(err, sqlstore.ErrCorrupt) {
 			err = fmt.Errorf("%w; %w", ErrDamaged, err)

@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"sluice/bytestore"
 	"sluice/internal/datadir"
@@ -79,6 +81,38 @@ func TestReaderBesideAServer(t *testing.T) {
 	testenv.OK(t, r.Close())
 	sameFiles(t, filesIn(t, data), beside, "a reader beside a server")
 	testenv.OK(t, server.Ready(t.Context()))
+}
+
+// TestHoldBesideAServer opens a folder for reading while its server has a read in progress, so that
+// the log cannot be emptied. A backup can hold garbage at once, and leaves the log to the server,
+// whose writes would wait for a checkpoint.
+func TestHoldBesideAServer(t *testing.T) {
+	data := newFolder(t)
+	server, _ := open(t, data)
+	reading, read := make(chan struct{}), make(chan struct{})
+	var dump sync.WaitGroup
+	dump.Go(func() {
+		err := server.sql.Dump(t.Context(), Dump{
+			Begin: func(time.Time, map[string]string) error { close(reading); <-read; return nil },
+			Table: func(Table) error { return nil },
+			Rows:  func([][]any) error { return nil },
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-reading
+	// Now the log has what the read must not see.
+	testenv.OK(t, server.sql.SetProperty(t.Context(), "a", "b"))
+	r := testenv.Must(OpenReader(t.Context(), Location{Data: data}))(t)
+	_, err := r.SQL.HoldGarbage(t.Context(), "id", time.Minute)
+	testenv.OK(t, errors.Join(err, r.SQL.Err(), r.Close()))
+	close(read)
+	dump.Wait()
+	_, held, err := server.sql.GarbageHeld(t.Context())
+	if err != nil || !held {
+		t.Errorf("garbage is held: %t, %v", held, err)
+	}
 }
 
 // TestReaderOfALostShard opens a folder for reading in which the folders with objects are gone:

@@ -30,6 +30,8 @@ type Options struct {
 	// argument is an error that names them. The opening fails if it returns an error. If it is nil,
 	// the opening fails with the argument that it would get.
 	AwaitOlderNodes func(reason error) error
+	// Beside leaves the log to another process, see sqlstore.Options. SQLite only.
+	Beside bool
 	// Rows receives the keys of the rows that each commit changes. It may be nil. SQLite only.
 	Rows RowWatcher
 }

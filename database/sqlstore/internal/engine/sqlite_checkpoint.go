@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"math"
 	"time"
 )
 
@@ -18,9 +19,12 @@ const (
 	// logStep is the number of pages by which the log grows before the next attempt, if a
 	// long read prevented the last one.
 	logStep = 4000
-	// checkpointTimeout is how long a checkpoint that restarts the log waits for reads.
-	// Writes wait for it.
-	checkpointTimeout = 300 * time.Millisecond
+	// restartBelow is the number of pages (4 MiB) that may have to be moved when the log is
+	// restarted. Writes wait for that.
+	restartBelow = 1000
+	// checkpointTimeout is how long a checkpoint that restarts the log waits for reads. Writes wait
+	// for it.
+	checkpointTimeout = 80 * time.Millisecond
 	// emptyLogTimeout is how long an open waits for other users of the log before it
 	// stops trying to empty it, emptyLogEvery how often that is retried afterwards.
 	emptyLogTimeout = 2 * time.Second
@@ -38,8 +42,15 @@ type checkpointer struct {
 	done   chan struct{}
 }
 
-func newCheckpointer(c *sqliteConn, w *writer) *checkpointer {
+// newCheckpointer empties the log and begins to move it into the database, unless that is left to
+// another process.
+func newCheckpointer(c *sqliteConn, w *writer, beside bool) *checkpointer {
 	k := &checkpointer{conn: c, writer: w, health: w.health, limit: maxLog, quit: make(chan struct{}), done: make(chan struct{})}
+	if beside {
+		k.health.markReady()
+		close(k.done)
+		return k
+	}
 	busy := k.emptyLog()
 	for end := time.Now().Add(emptyLogTimeout); busy && time.Now().Before(end); {
 		busy = k.emptyLog()
@@ -114,32 +125,52 @@ func (k *checkpointer) pause(d time.Duration) bool {
 }
 
 // checkpoint moves what no read uses from the log into the database without waiting, and restarts a
-// log that has become too long.
+// log that has become too long, unless a long read would make that wait in vain.
 func (k *checkpointer) checkpoint() {
-	log, _ := k.run("PRAGMA wal_checkpoint(PASSIVE)")
-	if log < k.limit {
-		k.limit = max(maxLog, min(k.limit, log+logStep))
+	c := k.run("PRAGMA wal_checkpoint(PASSIVE)")
+	if c.pages < k.limit {
+		k.limit = max(maxLog, min(k.limit, c.pages+logStep))
 		return
+	}
+	// What was written meanwhile is moved the same way, as long as that becomes less.
+	for written := int64(math.MaxInt64); ; {
+		if c.prevented || c.pages-c.moved > restartBelow {
+			k.limit = c.pages + logStep
+			return
+		}
+		next := k.run("PRAGMA wal_checkpoint(PASSIVE)")
+		more := next.pages - c.pages
+		c = next
+		if more <= restartBelow || more >= written {
+			break
+		}
+		written = more
 	}
 	// SQLite waits for locks by polling, and would rarely find the short time between two
 	// batches.
 	k.writer.batchMu.Lock()
-	log, busy := k.run("PRAGMA wal_checkpoint(RESTART)")
+	c = k.run("PRAGMA wal_checkpoint(RESTART)")
 	k.writer.batchMu.Unlock()
 	k.limit = maxLog
-	if busy {
-		k.limit = max(maxLog, log+logStep)
+	if c.prevented {
+		k.limit = max(maxLog, c.pages+logStep)
 	}
 }
 
-// run makes a checkpoint. It returns the log's number of pages and whether others prevented its
-// completion. The next checkpoint makes up for that. A failed write or sync stops the writer.
-func (k *checkpointer) run(pragma string) (pages int64, incomplete bool) {
+// checkpointResult is what a checkpoint has done.
+type checkpointResult struct {
+	pages, moved int64 // the log's, and how many the database has
+	prevented    bool  // others prevented its completion
+}
+
+// run makes a checkpoint. The next one makes up for what it does not complete. A failed write or
+// sync stops the writer.
+func (k *checkpointer) run(pragma string) checkpointResult {
 	t := &Tx{conn: k.conn}
 	var busy, log, moved Integer
 	if _, err := t.Row(pragma, nil, &busy, &log, &moved); err != nil {
 		k.health.observe(k.conn.classify(t.failed), t.failed)
-		return 0, true
+		return checkpointResult{prevented: true}
 	}
-	return int64(log), busy != 0
+	return checkpointResult{pages: int64(log), moved: int64(moved), prevented: busy != 0}
 }

@@ -71,11 +71,11 @@ func openSQLiteEngine(path string, opt Options) (*sqliteEngine, error) {
 	if err != nil {
 		return nil, err
 	}
-	write, found, err := openWriterConn(path, opt.Schema)
+	write, found, err := openWriterConn(path, opt)
 	if err != nil {
 		return nil, err
 	}
-	check, err := openSQLiteConn(path, checkpointTimeout, []string{"wal_autocheckpoint(0)"})
+	check, err := openSQLiteConn(path, checkpointTimeout, nil)
 	if err != nil {
 		return nil, errors.Join(err, write.close())
 	}
@@ -91,25 +91,25 @@ func openSQLiteEngine(path string, opt Options) (*sqliteEngine, error) {
 	g := &commitGuard{}
 	w := newWriter(write, sqliteBegin, h, g, rows)
 	e := &sqliteEngine{
-		writer: w, readers: pool, checkpointer: newCheckpointer(check, w), health: h, guard: g,
+		writer: w, readers: pool, checkpointer: newCheckpointer(check, w, opt.Beside), health: h, guard: g,
 		wallClock: newWallClock(opt.Wall, opt.Passed), path: path, versions: found,
 	}
 	e.closing = sync.OnceValue(e.closeAll)
 	return e, nil
 }
 
-// openWriterConn opens the connection for writes, and changes the schema as change says.
-func openWriterConn(path string, change SchemaChange) (*sqliteConn, versions, error) {
-	if change == Keep {
+// openWriterConn opens the connection for writes, and changes the schema as opt says.
+func openWriterConn(path string, opt Options) (*sqliteConn, versions, error) {
+	if opt.Schema == Keep {
 		if _, err := os.Stat(path); err != nil { // SQLite would create it
 			return nil, versions{}, err
 		}
 	}
-	c, err := openSQLiteConn(path, busyTimeout, []string{"wal_autocheckpoint(16000)", fmt.Sprintf("cache_size(-%d)", writerCacheKiB)})
+	c, err := openSQLiteConn(path, busyTimeout, []string{fmt.Sprintf("cache_size(-%d)", writerCacheKiB)})
 	if err != nil {
 		return nil, versions{}, err
 	}
-	found, err := prepareSQLite(c, change)
+	found, err := prepareSQLite(c, opt.Schema)
 	if err == nil {
 		err = checkDurable(c)
 	}
@@ -199,6 +199,7 @@ func openSQLiteConn(path string, busy time.Duration, pragmas []string) (*sqliteC
 		"synchronous(FULL)",
 		// fsync does not flush the disk's cache on every system.
 		"fullfsync(1)", "checkpoint_fullfsync(1)",
+		"wal_autocheckpoint(0)", // see checkpointer
 		"journal_size_limit(67108864)",
 		"temp_store(MEMORY)",
 	}, pragmas...)}
