@@ -7,7 +7,6 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"sluice/database/sqlstore/internal/engine"
-	"sluice/metastore"
 )
 
 // BlobCache holds rows of blobs, each with its first extent, so that a read of a blob that is read
@@ -38,15 +37,6 @@ type BlobCache struct {
 	fills    map[engine.RowKey]*rowFill
 	changing map[engine.RowKey]struct{} // by the COMMIT that is running
 	stopped  bool
-}
-
-// blobRow is a row of blobs with the extent that has its first byte, if any. It must not be
-// modified. The blob has neither Account nor Name. Its reader knows them: its reader's copies are
-// parts of a request, and a cached row would keep the whole request in memory.
-type blobRow struct {
-	found bool
-	blob  metastore.Blob
-	first []metastore.Extent
 }
 
 // rowFill stands for the queries for one row that run now.

@@ -1,7 +1,6 @@
 package meta
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -11,67 +10,6 @@ import (
 	"sluice/database/sqlstore/internal/usage"
 	"sluice/metastore"
 )
-
-// blobColumns are a blob's columns, in blobFields' order. blobColumnsAlone are the same without the
-// last one.
-const (
-	blobColumns      = blobColumnsAlone + `, metadata`
-	blobColumnsAlone = `content, size, crc64, part_size, sha256, content_type, modified, expires, owner, shared_second`
-)
-
-// storedBlob is a row of the table blobs.
-type storedBlob struct {
-	metastore.Blob
-	shared bool // whether a row of the table shares counts the blobs that have the content
-}
-
-// shared is whether a row of blobs has storedBlob's flag. The column names the content for which it
-// was set, because an earlier version's node replaces a blob without knowing the column.
-const shared = `CASE WHEN shared = content THEN 1 ELSE 0 END`
-
-func (b *storedBlob) sharedColumn() any {
-	if !b.shared {
-		return nil
-	}
-	return b.Content[:]
-}
-
-func blobFields(b *metastore.Blob) engine.Args {
-	return append(make(engine.Args, 0, 16), // callers append a few
-		(*engine.ContentID)(&b.Content), (*engine.Integer)(&b.Size), (*engine.CRC)(&b.CRC64), (*engine.Integer)(&b.PartSize),
-		&b.SHA256, &b.ContentType, (*engine.Instant)(&b.Modified), (*engine.Instant)(&b.Expires),
-		(*engine.OptionalText)(&b.Owner), (*engine.Boolean)(&b.SharedSecond), (*boundMetadata)(b))
-}
-
-// boundMetadata is the destination for the column metadata. It must be scanned after the column
-// content. An earlier version's node replaces a blob without knowing the column. The value
-// therefore begins with its content's id, and is ignored for any other content.
-type boundMetadata metastore.Blob
-
-func (b *boundMetadata) Scan(src any) error {
-	b.Metadata = ""
-	switch v := src.(type) {
-	case nil:
-	case []byte:
-		if text, ok := bytes.CutPrefix(v, b.Content[:]); ok {
-			b.Metadata = string(text)
-		}
-	default:
-		return fmt.Errorf("%T is not metadata", src)
-	}
-	return nil
-}
-
-// metadataColumn returns the column for a content's metadata. Empty metadata is NULL.
-func metadataColumn(content metastore.ContentID, metadata string) any {
-	if metadata == "" {
-		return nil
-	}
-	return append(content[:], metadata...)
-}
-
-// metadataLength is how many bytes of metadata boundMetadata scans from a row of blobs.
-const metadataLength = `CASE WHEN substr(metadata, 1, 16) = content THEN length(metadata) - 16 ELSE 0 END`
 
 // expired reports whether a blob or session has expired. The zero time means never.
 func expired(expires, now time.Time) bool {
@@ -110,6 +48,10 @@ func checkLive(b metastore.Blob, found bool, now time.Time) error {
 func (s *Metastore) OpenBlob(ctx context.Context, account, name string) (metastore.Blob, []metastore.Extent, error) {
 	var now time.Time
 	row, err := s.rows.get(blobKey(account, name), func() (row *blobRow, err error) {
+		if s.lookups != nil {
+			row, now, err = s.lookups.get(ctx, account, name)
+			return row, err
+		}
 		err = s.read(ctx, func(t tx) (err error) {
 			now = t.Now
 			row, err = t.blobRow(account, name)
@@ -129,34 +71,6 @@ func (s *Metastore) OpenBlob(ctx context.Context, account, name string) (metasto
 	b := row.blob
 	b.Account, b.Name = account, name
 	return b, row.first, nil
-}
-
-// blobRow returns a name's row, with found unset if there is none.
-func (t tx) blobRow(account, blobName string) (*blobRow, error) {
-	row := &blobRow{}
-	n := splitName(blobName)
-	var e metastore.Extent
-	var sums [2]engine.StoredSum
-	fields := append(blobFields(&row.blob), &sums[0], (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.OptionalText)(&e.Object), &e.Body, &sums[1])
-	var err error
-	row.found, err = t.Row(
-		`SELECT f.*, COALESCE(e.size, 0), e.blocks, e.object, i.body, e.row_sum
-		FROM (SELECT `+blobColumns+`, row_sum FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3) f
-		LEFT JOIN extents e ON e.content = f.content AND e.part = 0 AND e.off = 0
-		LEFT JOIN bodies i ON e.object IS NULL AND i.content = f.content AND i.part = 0 AND i.off = 0`,
-		engine.Args{[]byte(account), n.head, n.hash}, fields...)
-	if e.Size > 0 {
-		row.first = []metastore.Extent{e}
-	}
-	if err == nil && row.found {
-		named := row.blob
-		named.Account, named.Name = account, blobName
-		err = checkBlob(&named, sums[0])
-	}
-	if err == nil && row.first != nil {
-		err = checkExtentRow(&row.blob.Content, &row.first[0], sums[1])
-	}
-	return row, err
 }
 
 // blob returns a name's blob, even an expired one.
