@@ -25,6 +25,13 @@ func sessionsOf(t *testing.T, conn *pgx.Conn, name, condition string) (n int) {
 	return n
 }
 
+// TestPostgresOpensWithOneConnection: the first server replaces none, so what was connected to it
+// stays in the pool.
+func TestPostgresOpensWithOneConnection(t *testing.T) {
+	_, p := openNode(t, testenv.Postgres(t))
+	testenv.Equal(t, p.pool.Stat().NewConnsCount(), 1, "connections that opening made")
+}
+
 func TestPostgresRacingFirstOpens(t *testing.T) {
 	testenv.Postgres(t)
 	for range 3 {

@@ -173,7 +173,9 @@ func (all *sessions) see(one server) error {
 	}
 	all.term++
 	all.newest, all.shown = one, time.Now()
-	all.reset()
+	if all.term > 1 { // the first primary's connections replace none
+		all.reset()
+	}
 	all.older.Add(all.end(errOlderPrimary, func(s *session) bool { return s.term < all.term }))
 	return nil
 }
