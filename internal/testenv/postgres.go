@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"os/exec"
@@ -42,11 +43,21 @@ type PostgresServer struct {
 }
 
 // StartPostgres creates an empty database and starts a server for it. The server is stopped and
-// removed when the test ends. It calls Require for PostgreSQL.
+// removed when the test ends. All these servers have the same system identifier. It calls Require
+// for PostgreSQL.
 func StartPostgres(tb testing.TB) *PostgresServer {
 	tb.Helper()
 	Require(tb, PostgreSQL)
 	return startedFor(tb, func() (*PostgresServer, error) { return newPostgres(rootFor(tb)) })
+}
+
+// StartOtherCluster is StartPostgres for a server with a system identifier of its own.
+func StartOtherCluster(tb testing.TB) *PostgresServer {
+	tb.Helper()
+	Require(tb, PostgreSQL)
+	return startedFor(tb, func() (*PostgresServer, error) {
+		return newServer(rootFor(tb), &PostgresServer{}, (*PostgresServer).initialize)
+	})
 }
 
 // StartStandby copies a running primary and starts a standby server that follows it until Promote.
@@ -80,15 +91,33 @@ func startedFor(tb testing.TB, start func() (*PostgresServer, error)) *PostgresS
 
 // newPostgres starts a server on a new folder in root; "" is the default folder of temporary files.
 func newPostgres(root string) (*PostgresServer, error) {
-	return newServer(root, &PostgresServer{}, (*PostgresServer).initialize)
+	return newServer(root, &PostgresServer{}, (*PostgresServer).initialCopy)
 }
+
+// initdb is the command for an empty database. Names are compared by their bytes, so no locale is
+// needed. The empty database's files need not be synced: if the machine crashes, the test ends as
+// well.
+var initdb = []string{"initdb", "--username=" + postgresUser, "--auth=trust", "--no-locale", "--encoding=UTF8", "--no-sync", "--no-instructions"}
 
 // initialize fills the server's data folder with an empty database.
 func (s *PostgresServer) initialize() error {
-	// Names are compared by their bytes, so no locale is needed. The empty database's files need
-	// not be synced: if the machine crashes, the test ends as well.
-	return s.run(s.command("initdb", "--pgdata="+s.data(), "--username="+postgresUser, "--auth=trust",
-		"--no-locale", "--encoding=UTF8", "--no-sync", "--no-instructions"))
+	return s.run(s.command(initdb[0], append(initdb[1:len(initdb):len(initdb)], "--pgdata="+s.data())...))
+}
+
+// initialCopy is initialize by a copy from the user's cache, where the first call puts it.
+func (s *PostgresServer) initialCopy() error {
+	kept, err := keptCluster(filepath.Join(s.bin, initdb[0]), initdb[1:])
+	if err != nil {
+		return err
+	}
+	err = extractCluster(s.data(), kept, s.owns)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := s.initialize(); err != nil {
+		return err
+	}
+	return keepCluster(kept, s.data())
 }
 
 // run runs a command of PostgreSQL to its end.
@@ -302,9 +331,6 @@ func Postgres(tb testing.TB) string {
 			tb.Error(err)
 		}
 	})
-	if err := execute(server, "CREATE SCHEMA "+schema); err != nil {
-		tb.Fatal(err)
-	}
 	return server.DSN() + "&search_path=" + schema
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -53,5 +54,49 @@ func TestPostgresSchemasAreIndependent(t *testing.T) {
 	})
 	if got := query(t, inner, "SELECT COALESCE(current_schema()::text, 'none')"); got != "none" {
 		t.Errorf("the schema of an ended test still exists: %s", got)
+	}
+}
+
+// TestClusters: servers begin with copies of one empty cluster, or with a cluster of their own.
+func TestClusters(t *testing.T) {
+	one := StartPostgres(t)
+	OK(t, one.Exec("CREATE TABLE kept (n BIGINT)"))
+	same, other := StartPostgres(t), StartOtherCluster(t)
+	identifier := func(s *PostgresServer) string {
+		return query(t, s.DSN(), "SELECT system_identifier::text FROM pg_control_system()")
+	}
+	Equal(t, identifier(same), identifier(one), "the identifier of a copy")
+	if identifier(other) == identifier(one) {
+		t.Error("another cluster has the same identifier")
+	}
+	for _, s := range []*PostgresServer{same, other} {
+		Equal(t, query(t, s.DSN(), "SELECT COUNT(*)::text FROM pg_tables WHERE tablename = 'kept'"), "0", "what another server stored")
+	}
+}
+
+// TestKeptCluster: an archive in the cache belongs to the program's version, and is replaced as a
+// whole.
+func TestKeptCluster(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	program, data, to := filepath.Join(t.TempDir(), "initdb"), t.TempDir(), filepath.Join(t.TempDir(), "to")
+	write := func(path, text string) { OK(t, os.WriteFile(path, []byte(text), 0o600)) }
+	owned := 0
+	created := func(string) error { owned++; return nil }
+	write(program, "one")
+	kept := Must(keptCluster(program, initdb))(t)
+	Is(t, extractCluster(to, kept, created), fs.ErrNotExist, "there is no archive yet")
+	OK(t, os.Mkdir(filepath.Join(data, "base"), 0o700))
+	for _, text := range []string{"first", "second"} {
+		write(filepath.Join(data, "base", "1"), text)
+		OK(t, keepCluster(kept, data))
+	}
+	OK(t, extractCluster(to, kept, created))
+	Equal(t, string(Must(os.ReadFile(filepath.Join(to, "base", "1")))(t)), "second", "what is kept")
+	Equal(t, owned, 3, "files and folders that were created")
+	Equal(t, len(Must(os.ReadDir(filepath.Dir(kept)))(t)), 1, "files in the cache")
+	write(program, "another")
+	if Must(keptCluster(program, initdb))(t) == kept {
+		t.Error("another program has the same archive")
 	}
 }

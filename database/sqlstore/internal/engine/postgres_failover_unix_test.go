@@ -107,7 +107,7 @@ func TestPostgresTwoPrimaries(t *testing.T) {
 // TestPostgresOtherCluster: a DSN that names servers of two clusters does not mix them.
 func TestPostgresOtherCluster(t *testing.T) {
 	t.Parallel()
-	one, other := testenv.StartPostgres(t), testenv.StartPostgres(t)
+	one, other := testenv.StartPostgres(t), testenv.StartOtherCluster(t)
 	s, node := openNode(t, hostsDSN(one, other))
 	testenv.OK(t, s.setFact(t.Context(), "name", "one"))
 	used := one
