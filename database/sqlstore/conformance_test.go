@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"sluice/access/keys/keystest"
 	"sluice/database/dbtest"
+	"sluice/database/sqlstore/internal/enginetest"
 	"sluice/internal/testclock"
 	"sluice/internal/testenv"
 	"sluice/ledger/ledgertest"
@@ -33,15 +32,10 @@ func sqliteHarness(tb testing.TB) func(testing.TB) *dbtest.Harness {
 // clock.
 func newPostgresHarness(tb testing.TB) *dbtest.Harness {
 	dsn := testenv.Postgres(tb) + ",pg_catalog" // the schema's functions take precedence over the server's
-	clock := testclock.New()
+	clock, conn := testclock.New(), enginetest.Connect(tb, dsn)
 	execute := func(query string, in ...any) error {
-		ctx := context.Background()
-		conn, err := pgx.Connect(ctx, dsn)
-		if err != nil {
-			return err
-		}
-		_, err = conn.Exec(ctx, query, in...)
-		return errors.Join(err, conn.Close(ctx))
+		_, err := conn.Exec(context.Background(), query, in...)
+		return err
 	}
 	testenv.OK(tb, errors.Join(
 		execute(`CREATE TABLE clock (now TIMESTAMPTZ NOT NULL)`),

@@ -312,6 +312,7 @@ func (s *PostgresServer) remove() error {
 var shared struct {
 	sync.Mutex
 	server  *PostgresServer
+	conn    *pgx.Conn // creates and drops the schemas
 	users   int
 	schemas int
 }
@@ -338,21 +339,35 @@ func acquireShared(root string) (*PostgresServer, string, error) {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server == nil {
-		server, err := newPostgres(root)
-		if err != nil {
+		if err := startShared(root); err != nil {
 			return nil, "", err
 		}
-		shared.server = server
 	}
 	shared.users++
 	shared.schemas++
-	return shared.server, fmt.Sprint("test", shared.schemas), nil
+	schema := fmt.Sprint("test", shared.schemas)
+	_, err := shared.conn.Exec(context.Background(), "CREATE SCHEMA "+schema)
+	return shared.server, schema, err
+}
+
+func startShared(root string) error {
+	server, err := newPostgres(root)
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.Connect(context.Background(), server.DSN())
+	if err != nil {
+		return errors.Join(err, server.remove())
+	}
+	shared.server, shared.conn = server, conn
+	return nil
 }
 
 func releaseShared(schema string) error {
 	shared.Lock()
 	defer shared.Unlock()
-	return errors.Join(execute(shared.server, "DROP SCHEMA IF EXISTS "+schema+" CASCADE"), leaveShared())
+	_, err := shared.conn.Exec(context.Background(), "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
+	return errors.Join(err, leaveShared())
 }
 
 // leaveShared removes the server when its last user leaves it. The caller holds the lock.
@@ -360,8 +375,8 @@ func leaveShared() error {
 	if shared.users--; shared.users > 0 || shared.server == nil {
 		return nil
 	}
-	err := shared.server.remove()
-	shared.server = nil
+	err := errors.Join(shared.conn.Close(context.Background()), shared.server.remove())
+	shared.server, shared.conn = nil, nil
 	return err
 }
 

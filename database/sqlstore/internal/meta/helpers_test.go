@@ -13,7 +13,7 @@ import (
 )
 
 // TestMain checks that no goroutines outlive the tests.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.KeepPostgres(m)) }
 
 func openSQLite(tb testing.TB, opt engine.Options) *Metastore {
 	tb.Helper()

@@ -12,7 +12,7 @@ import (
 )
 
 // TestMain checks that no goroutines outlive the tests.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.KeepPostgres(m)) }
 
 func databasePath(tb testing.TB) string { return filepath.Join(testenv.MemoryDir(tb), "meta.db") }
 
