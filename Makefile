@@ -10,7 +10,7 @@ setup: ; internal/testenv/setup.sh
 quick: ; go test -short -count=1 -parallel=8 -timeout=10m $$(go list ./... | grep -v '/e2e/')
 test: setup ; go test -vet=off -count=1 -timeout=15m ./...
 race: setup ; go test -race -count=1 -timeout=60m ./...
-long: setup ; SLUICE_TEST_LONG=$(LONG) go test -tags=long -count=1 -v -timeout=24h -run='Long$$' $$(git ls-files '*_long_test.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+long: setup ; SLUICE_TEST_LONG=$(LONG) go test -tags=long -count=1 -p=4 -v -timeout=24h -run='Long$$' $$(git ls-files '*_long_test.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 lint: ; .ci/lint
 fuzz: ; .ci/fuzz $(FUZZTIME)
 mutants: setup ; .ci/mutants
