@@ -288,14 +288,17 @@ func (s *PostgresServer) Exec(statement string) error { return execute(s, statem
 func (s *PostgresServer) Promote() error { return s.Exec("SELECT pg_promote()") }
 
 // AwaitStandby waits until the server's standby has applied everything.
-func (s *PostgresServer) AwaitStandby() error {
+func (s *PostgresServer) AwaitStandby() error { return s.AwaitStandbys(1) }
+
+// AwaitStandbys waits until n standbys are connected, and have applied everything.
+func (s *PostgresServer) AwaitStandbys(n int) error {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, s.DSN())
 	if err != nil {
 		return err
 	}
 	for applied := false; !applied && err == nil; {
-		err = conn.QueryRow(ctx, `SELECT COALESCE(bool_and(replay_lsn = pg_current_wal_lsn()), false) FROM pg_stat_replication`).Scan(&applied)
+		err = conn.QueryRow(ctx, `SELECT COUNT(*) >= $1 AND bool_and(COALESCE(replay_lsn = pg_current_wal_lsn(), false)) FROM pg_stat_replication`, n).Scan(&applied)
 	}
 	return errors.Join(err, conn.Close(ctx))
 }

@@ -29,7 +29,7 @@ func TestFollow(t *testing.T) {
 	second, third := StartStandby(t, first), StartStandby(t, first)
 	OK(t, errors.Join(first.Exec("CREATE TABLE kept (n BIGINT)"), first.AwaitStandby(), first.Stop(), second.Promote(), third.Follow(second), first.Rejoin(second)))
 	OK(t, second.Exec("INSERT INTO kept VALUES (1)"))
-	OK(t, second.AwaitStandby())
+	OK(t, second.AwaitStandbys(2))
 	for _, s := range []*PostgresServer{first, third} {
 		if got := query(t, s.DSN(), "SELECT COUNT(*)::text || pg_is_in_recovery() FROM kept"); got != "1true" {
 			t.Errorf("a standby has %s", got)
