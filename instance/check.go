@@ -19,6 +19,10 @@ import (
 type CheckOptions struct {
 	// Bytes makes Check read all objects, and compare them with their checksums.
 	Bytes bool
+	// Repair makes Check correct counts that follow from rows, and delete objects to which nothing
+	// refers and that are older than blob.OrphanAge. It changes nothing else. Each repair is exact,
+	// beside nodes too, and durable by itself: after an interruption the next call does the rest.
+	Repair bool
 	// Progress is called when a phase begins, after each step and when it has ended, never
 	// concurrently. It may be nil.
 	Progress func(Progress)
@@ -36,6 +40,10 @@ type Checked struct {
 
 	Findings []Finding // the first maxCheckFindings
 	Found    int64     // the number of all findings
+
+	Repaired    []string // with CheckOptions.Repair: sentences about the first maxCheckFindings repairs
+	Repairs     int64    // the number of all repairs
+	NotRepaired []string // what was not tried, or failed, each with the reason
 
 	Skipped []string // what was not wanted, or cannot be checked here, each with the reason
 	Failed  []string // what could not be checked, each with the reason
@@ -67,31 +75,44 @@ const maxCheckFindings = 1000
 // nothing, and may run beside the instance's nodes: what they store, change or free meanwhile is no
 // finding. Its memory is bounded whatever the instance has.
 //
+// With CheckOptions.Repair it finds what is left after the repairs. It then locks the data folder,
+// if the instance has a part in it, and returns datadir.ErrInUse if a server runs there. Nodes that
+// have no part in a folder may run.
+//
 // It returns an error only if it could not begin, or if ctx has ended. What else could not be
 // checked is in Checked.Failed.
 func Check(ctx context.Context, l Location, opt CheckOptions) (_ Checked, err error) {
 	if err := checkLocation(l); err != nil {
 		return Checked{}, err
 	}
-	e, err := storage.OpenReader(ctx, l)
+	c := checker{progress: newReporter(CloneOptions{Progress: opt.Progress}), lacking: map[metastore.ContentID]bool{}}
+	if opt.Repair {
+		if err := c.openRepairer(ctx, l); err != nil {
+			return Checked{}, err
+		}
+		if c.repairer != nil {
+			defer func() { err = errors.Join(err, c.repairer.Close()) }()
+		}
+	}
+	c.e, err = storage.OpenReader(ctx, l)
 	if errors.Is(err, storage.ErrDamaged) {
-		found := Checked{Failed: []string{"everything else: the database cannot be opened"}}
-		found.add(DamagedPages, "it is too damaged to be opened: %v", err)
-		return found, nil
+		c.found.Failed = []string{"everything else: the database cannot be opened"}
+		c.found.add(DamagedPages, "it is too damaged to be opened: %v", err)
+		return c.found, nil
 	}
 	if err != nil {
 		return Checked{}, err
 	}
-	defer func() { err = errors.Join(err, e.Close()) }()
-	c := checker{e: e, progress: newReporter(CloneOptions{Progress: opt.Progress}), lacking: map[metastore.ContentID]bool{}}
+	defer func() { err = errors.Join(err, c.e.Close()) }()
 	for _, part := range []struct {
 		what  string
 		check func(context.Context) error
 	}{
 		{"the pages and indexes of the database", c.pages},
 		{"the id of the instance", c.identity},
-		{"the books and counts", c.books},
 		{"the checksums of rows", c.rows},
+		{"the repairs", c.repair},
+		{"the books and counts", c.books},
 		{"the bodies in the database", c.bodies},
 		{"the objects", c.objects},
 		{"the bytes of the objects", func(ctx context.Context) error { return c.bytes(ctx, opt.Bytes) }},
@@ -118,7 +139,11 @@ func (f *Checked) add(kind FindingKind, format string, values ...any) {
 // checker is a running check.
 type checker struct {
 	e        *storage.Endpoint
+	repairer *storage.Endpoint // nil: nothing is repaired
 	progress *reporter
+
+	brokenPages bool // pages or indexes are damaged, or could not be checked
+	brokenRows  bool // the same for rows of blobs and extents
 
 	mu      sync.Mutex // for what follows
 	found   Checked
@@ -163,6 +188,7 @@ func (c *checker) pages(ctx context.Context) error {
 		return nil
 	})
 	c.progress.end()
+	c.brokenPages = len(found) > 0 || err != nil
 	for _, text := range found {
 		c.add(DamagedPages, "the database: %s", text)
 	}
@@ -190,17 +216,20 @@ func (c *checker) books(ctx context.Context) error {
 func (c *checker) rows(ctx context.Context) error {
 	c.progress.begin(PhaseRows, 0)
 	defer c.progress.end()
-	return c.e.SQL.CheckRows(ctx, func(content metastore.ContentID, known bool, damage string) error {
+	err := c.e.SQL.CheckRows(ctx, func(content metastore.ContentID, known bool, damage string) error {
 		c.found.Rows++
 		if !known {
 			c.found.RowsUnchecked++
 		}
 		if damage != "" {
 			c.damaged(content, DamagedRow, "%s", damage)
+			c.brokenRows = c.brokenRows || content != metastore.ContentID{} // which is a session's
 		}
 		c.progress.add(1)
 		return nil
 	})
+	c.brokenRows = c.brokenRows || err != nil
+	return err
 }
 
 // bodies checks each body by the statement that reads it, so that no change can come between.

@@ -32,8 +32,9 @@ const (
 // The phases of Check before PhaseBytes, in their order.
 const (
 	PhasePages   Phase = "pages"   // counted in tables, or in indexes
-	PhaseBooks   Phase = "books"   // one step
 	PhaseRows    Phase = "rows"    // counted in rows; the total is not known
+	PhaseRepair  Phase = "repairs" // counted in kinds of repairs; if they are wanted
+	PhaseBooks   Phase = "books"   // one step
 	PhaseBodies  Phase = "bodies"  // counted in bodies; the total is not known
 	PhaseObjects Phase = "objects" // counted in objects
 )

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"sluice/instance"
+	"sluice/internal/datadir"
 	"sluice/internal/terminal"
 	"sluice/internal/units"
 )
@@ -16,6 +17,7 @@ type checkCommand struct {
 	metaFlags `embed:""`
 	Bytes     string `placeholder:"DSN" help:"${bytes_help}"`
 	ReadBytes bool   `env:"-" help:"Read all objects and compare them with their checksums."`
+	Repair    bool   `env:"-" help:"Correct wrong counts, and delete old objects to which nothing refers."`
 
 	outputFlags
 }
@@ -27,14 +29,25 @@ changes nothing. It may run beside a server. It prints a line for each damage, a
 checked. The exit code is 0 if all is well, 6 if there is damage, and 5 if there is none in what
 could be checked, but not all could be.
 
-` + examples("sluice check --data ./sluice-data", "sluice check --data ./sluice-data --read-bytes", "sluice check --meta postgres://HOST/DB --bytes s3://BUCKET")
+With --repair it first repairs what can be repaired without a loss: it corrects counts that follow
+from what is stored (the references of contents, the sums of accounts, the usage of owners, what
+open uploads count), and deletes objects to which nothing refers, once they are as old as a server's
+sweep requires. It prints what it has repaired, then what is damaged and stays as it is, and what it
+did not repair. Then the exit code is 0 if nothing is damaged any more. A server must not run on the
+data folder; nodes that have everything in PostgreSQL and an object store may run.
+
+` + examples("sluice check --data ./sluice-data", "sluice check --data ./sluice-data --read-bytes", "sluice check --data ./sluice-data --repair", "sluice check --meta postgres://HOST/DB --bytes s3://BUCKET")
 }
 
 // Validate reports all errors.
 func (c *checkCommand) Validate() error { return c.location().Validate("--") }
 
 func (c *checkCommand) location() instance.Location {
-	return instance.Location{Data: c.Data, Meta: c.Meta, Bytes: c.Bytes}
+	l := instance.Location{Data: c.Data, Meta: c.Meta, Bytes: c.Bytes}
+	if l.Meta != "" && l.Bytes != "" {
+		l.Data = "" // nodes that run have it
+	}
+	return l
 }
 
 // printedCheck is the result in JSON.
@@ -51,6 +64,9 @@ type printedCheck struct {
 	BytesRead   int64            `json:"bytesRead"`
 	Orphans     int64            `json:"orphans"`
 	OrphanBytes int64            `json:"orphanBytes"`
+	Repairs     int64            `json:"repairs"`     // their number
+	Repaired    []string         `json:"repaired"`    // up to 1,000
+	NotRepaired []string         `json:"notRepaired"` // with the reasons
 	Skipped     []string         `json:"skipped"`
 	Failed      []string         `json:"failed"`
 }
@@ -64,7 +80,10 @@ type printedFinding struct {
 func (c *checkCommand) Run(ctx context.Context, console *console) error {
 	progress := newProgress(console.err, c.Quiet || c.JSON)
 	defer progress.Close()
-	found, err := instance.Check(ctx, c.location(), instance.CheckOptions{Bytes: c.ReadBytes, Progress: progress.update})
+	found, err := instance.Check(ctx, c.location(), instance.CheckOptions{Bytes: c.ReadBytes, Repair: c.Repair, Progress: progress.update})
+	if errors.Is(err, datadir.ErrInUse) {
+		return exitWith(exitRefused, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -81,6 +100,8 @@ func (c *checkCommand) Run(ctx context.Context, console *console) error {
 		return exitWith(exitDamaged, fmt.Errorf("damage was found: %d; see the runbook for what to do", found.Found))
 	case len(found.Failed) > 0:
 		return exitWith(exitPartly, errors.New("not everything could be checked; no damage was found in the rest"))
+	case len(found.NotRepaired) > 0:
+		return exitWith(exitPartly, errors.New("not everything could be repaired; no damage was found"))
 	}
 	return nil
 }
@@ -88,7 +109,8 @@ func (c *checkCommand) Run(ctx context.Context, console *console) error {
 func printedOf(f instance.Checked) printedCheck {
 	p := printedCheck{
 		Instance: f.Instance, Damaged: f.Found > 0, Found: f.Found, Findings: []printedFinding{}, Rows: f.Rows, RowsUnknown: f.RowsUnchecked, Inline: f.Inline, Objects: f.Objects, Bytes: f.Bytes,
-		BytesRead: f.BytesRead, Orphans: f.Orphans, OrphanBytes: f.OrphanSize, Skipped: append([]string{}, f.Skipped...), Failed: append([]string{}, f.Failed...),
+		BytesRead: f.BytesRead, Orphans: f.Orphans, OrphanBytes: f.OrphanSize,
+		Repairs: f.Repairs, Repaired: append([]string{}, f.Repaired...), NotRepaired: append([]string{}, f.NotRepaired...), Skipped: append([]string{}, f.Skipped...), Failed: append([]string{}, f.Failed...),
 	}
 	for _, one := range f.Findings {
 		p.Findings = append(p.Findings, printedFinding(one))
@@ -105,11 +127,21 @@ func printChecked(console *console, f instance.Checked) error {
 	add := func(format string, values ...any) {
 		lines = append(lines, terminal.Text(fmt.Sprintf(format, values...)))
 	}
-	for _, one := range f.Findings[:min(len(f.Findings), maxPrinted)] {
+	for _, text := range f.Repaired[:min(len(f.Repaired), maxPrinted)] {
+		add("Repaired: %s.", text)
+	}
+	if more := f.Repairs - maxPrinted; more > 0 {
+		add("and %d more repairs", more)
+	}
+	named := f.Findings[:min(len(f.Findings), maxPrinted)]
+	for _, one := range named {
 		add("%s: %s", one.Kind, one.Text)
 	}
-	if more := f.Found - int64(len(lines)); more > 0 {
+	if more := f.Found - int64(len(named)); more > 0 {
 		add("and %d more", more)
+	}
+	for _, text := range f.NotRepaired {
+		add("Not repaired: %s.", text)
 	}
 	add("Checked: %d objects with %s, %s of them read; %d rows; and %d bodies in the database.", f.Objects, units.Bytes(f.Bytes), units.Bytes(f.BytesRead), f.Rows, f.Inline)
 	if f.RowsUnchecked > 0 {
@@ -124,7 +156,11 @@ func printChecked(console *console, f instance.Checked) error {
 	for _, text := range f.Failed {
 		add("Could not be checked: %s.", text)
 	}
-	if f.Found == 0 {
+	switch {
+	case f.Found > 0:
+	case f.Repairs > 0:
+		add("No other damage was found.")
+	default:
 		add("No damage was found.")
 	}
 	for _, line := range lines {

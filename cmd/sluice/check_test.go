@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"sluice/blob"
+	"sluice/internal/storage"
 	"sluice/internal/testenv"
 )
 
@@ -43,5 +45,44 @@ func TestCheck(t *testing.T) {
 	var printed printedCheck
 	if err := json.Unmarshal([]byte(r.stdout), &printed); err != nil || r.code != exitDamaged || !printed.Damaged || len(printed.Findings) != 2*(maxPrinted+1) || printed.Findings[0].Kind != "body" {
 		t.Errorf("in JSON: %+v, %v", r, err)
+	}
+}
+
+// TestCheckRepairs repairs a data folder: refused beside a server, with damage that stays, and
+// without any that is left.
+func TestCheckRepairs(t *testing.T) {
+	data := filepath.Join(testenv.MemoryDir(t), "data")
+	s := testenv.Must(storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{}))(t)
+	body := make([]byte, 100)
+	testenv.Must(blob.New(s.Meta, s.Bytes, blob.Options{}).Put(t.Context(), blob.PutOptions{Account: "a", Name: "n"}, bytes.NewReader(body), 100))(t)
+	if r := sluice("check", "--data", data, "--repair"); r.code != exitRefused || r.stdout != "" || !strings.Contains(r.stderr, "is in use") {
+		t.Errorf("beside a server: %+v", r)
+	}
+	testenv.OK(t, s.Close())
+	const sums, repaired = `UPDATE account_sums SET blobs = 7`, `Repaired: account "a": 7 blobs of 100 bytes were counted, and there are 1 of 100.`
+	const checked = "Checked: 0 objects with 0 B, 0 B of them read; 2 rows; and 1 bodies in the database.\n"
+	change(t, data, sums)
+	if r := sluice("check", "--data", data); r.code != exitDamaged || !strings.Contains(r.stdout, "7 blobs of 100 bytes are counted") {
+		t.Errorf("without a repair: %+v", r)
+	}
+	r := must(t, "check", "--data", data, "--repair")
+	testenv.Equal(t, r.stdout, repaired+"\n"+checked+"No other damage was found.\n", "with a repair")
+	r = must(t, "check", "--data", data, "--repair")
+	testenv.Equal(t, r.stdout, checked+"No damage was found.\n", "with a second repair")
+
+	change(t, data, sums)
+	change(t, data, `UPDATE bodies SET body = randomblob(100)`)
+	r = sluice("check", "--data", data, "--repair", "--json")
+	var printed printedCheck
+	if err := json.Unmarshal([]byte(r.stdout), &printed); err != nil || r.code != exitDamaged || printed.Repairs != 1 || len(printed.Repaired) != 1 || len(printed.NotRepaired) != 0 || printed.Found != 2 {
+		t.Errorf("in JSON: %+v, %v", r, err)
+	}
+
+	whole := filepath.Join(testenv.MemoryDir(t), "whole")
+	testenv.OK(t, opened(t, whole).Close())
+	copied := filepath.Join(testenv.MemoryDir(t), "copied")
+	testenv.OK(t, os.CopyFS(copied, os.DirFS(whole)))
+	if r := sluice("check", "--data", copied, "--repair"); r.code != exitPartly || !strings.Contains(r.stdout, "Not repaired: nothing was: ") || !strings.Contains(r.stderr, "not everything could be repaired") {
+		t.Errorf("a copy: %+v", r)
 	}
 }

@@ -37,7 +37,7 @@ const progressInterval = 5 * time.Second
 // phaseUnits are the units in which phases are counted.
 var phaseUnits = map[instance.Phase]string{
 	instance.PhaseBytes: "bytes", instance.PhaseMetadata: "rows",
-	instance.PhasePages: "tables and indexes", instance.PhaseBooks: "steps", instance.PhaseRows: "rows", instance.PhaseBodies: "bodies", instance.PhaseObjects: "objects",
+	instance.PhasePages: "tables and indexes", instance.PhaseRows: "rows", instance.PhaseRepair: "kinds of repairs", instance.PhaseBooks: "steps", instance.PhaseBodies: "bodies", instance.PhaseObjects: "objects",
 }
 
 // update shows p.
@@ -54,8 +54,16 @@ func (p *progress) update(now instance.Progress) {
 	if p.lines && (began || now.Ended || time.Since(p.printed) >= progressInterval) {
 		p.printed = time.Now()
 		// An error has nowhere to go.
-		_, _ = fmt.Fprintf(p.out, "%s: %d of %d %s\n", now.Phase, min(now.Done, now.Total), now.Total, phaseUnits[now.Phase])
+		_, _ = fmt.Fprintf(p.out, "%s: %s %s\n", now.Phase, howFar(now), phaseUnits[now.Phase])
 	}
+}
+
+// howFar returns what is done, of a total if that is known.
+func howFar(now instance.Progress) string {
+	if now.Total == 0 {
+		return fmt.Sprint(now.Done)
+	}
+	return fmt.Sprintf("%d of %d", min(now.Done, now.Total), now.Total)
 }
 
 // begin ends the last phase's line, and shows one for the new phase.

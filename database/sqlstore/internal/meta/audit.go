@@ -10,44 +10,63 @@ import (
 // AuditAccounts reports where an account's counts differ from its blobs. It compares them in one
 // statement, so that the engine sorts what does not fit in memory.
 func AuditAccounts(t *engine.Tx, report func(format string, args ...any)) error {
-	var account string
-	var blobs, size, countedBlobs, countedSize int64
-	return t.Each(`SELECT c.account, CAST(SUM(c.blobs) AS BIGINT), CAST(SUM(c.size) AS BIGINT), CAST(SUM(c.counted) AS BIGINT), CAST(SUM(c.bytes) AS BIGINT)
-		FROM (SELECT account, COUNT(*) AS blobs, SUM(size) AS size, 0 AS counted, 0 AS bytes FROM blobs GROUP BY account
-			UNION ALL SELECT account, 0, 0, blobs, bytes FROM account_sums
-			UNION ALL SELECT account, 0, 0, blobs, bytes FROM account_deltas) c
-		GROUP BY c.account HAVING SUM(c.blobs) <> SUM(c.counted) OR SUM(c.size) <> SUM(c.bytes) ORDER BY c.account`, nil,
-		engine.Args{&account, (*engine.Integer)(&blobs), (*engine.Integer)(&size), (*engine.Integer)(&countedBlobs), (*engine.Integer)(&countedSize)},
-		func() error {
-			report("account %q: %d blobs of %d bytes are counted, but there are %d of %d", account, countedBlobs, countedSize, blobs, size)
-			return nil
-		})
+	var d accountDifference
+	return t.Each(accountDifferences+` ORDER BY account`, nil, d.fields(), func() error {
+		report("account %q: %d blobs of %d bytes are counted, but there are %d of %d", d.account, d.countedBlobs, d.countedSize, d.blobs, d.size)
+		return nil
+	})
 }
+
+// accountDifference is an account that has other counts than its blobs.
+type accountDifference struct {
+	account                                string
+	blobs, size, countedBlobs, countedSize int64
+}
+
+func (d *accountDifference) fields() engine.Args {
+	return engine.Args{&d.account, (*engine.Integer)(&d.blobs), (*engine.Integer)(&d.size), (*engine.Integer)(&d.countedBlobs), (*engine.Integer)(&d.countedSize)}
+}
+
+const accountDifferences = `SELECT account, CAST(SUM(blobs) AS BIGINT) AS blobs, CAST(SUM(size) AS BIGINT) AS size,
+		CAST(SUM(counted) AS BIGINT) AS counted, CAST(SUM(bytes) AS BIGINT) AS bytes
+	FROM (SELECT account, COUNT(*) AS blobs, SUM(size) AS size, 0 AS counted, 0 AS bytes FROM blobs GROUP BY account
+		UNION ALL SELECT account, 0, 0, blobs, bytes FROM account_sums
+		UNION ALL SELECT account, 0, 0, blobs, bytes FROM account_deltas) c
+	GROUP BY account HAVING SUM(blobs) <> SUM(counted) OR SUM(size) <> SUM(bytes)`
 
 // AuditShares reports where a content's references differ from the blobs that have it, and contents
 // that blobs have although they are garbage. It compares them in one statement each, so that the
 // engine sorts what does not fit in memory.
 func AuditShares(t *engine.Tx, report func(format string, args ...any)) error {
-	var content metastore.ContentID
-	var blobs, flagged, refs int64
-	err := t.Each(`SELECT c.content, CAST(SUM(c.blobs) AS BIGINT), CAST(SUM(c.flagged) AS BIGINT), CAST(SUM(c.refs) AS BIGINT)
-		FROM (SELECT content, 1 AS blobs, `+shared+` AS flagged, 0 AS refs FROM blobs UNION ALL SELECT content, 0, 0, refs FROM shares) c
-		GROUP BY c.content HAVING SUM(c.flagged) <> SUM(c.refs) OR SUM(c.blobs) <> SUM(c.flagged) AND SUM(c.blobs) + SUM(c.flagged) <> 1
-		ORDER BY c.content`, nil,
-		engine.Args{(*engine.ContentID)(&content), (*engine.Integer)(&blobs), (*engine.Integer)(&flagged), (*engine.Integer)(&refs)},
-		func() error {
-			report("content %v: %d references are counted, but there are %d blobs, of them %d marked as sharing it", content, refs, blobs, flagged)
-			return nil
-		})
+	var d shareDifference
+	err := t.Each(shareDifferences+` ORDER BY content`, nil, d.fields(), func() error {
+		report("content %v: %d references are counted, but there are %d blobs, of them %d marked as sharing it", d.content, d.refs, d.blobs, d.flagged)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
+	var content metastore.ContentID
 	return t.Each(`SELECT g.content FROM garbage g JOIN blobs b ON b.content = g.content GROUP BY g.content ORDER BY g.content`, nil,
 		engine.Args{(*engine.ContentID)(&content)}, func() error {
 			report("content %v is garbage, but a blob has it", content)
 			return nil
 		})
 }
+
+// shareDifference is a content that has other references than blobs.
+type shareDifference struct {
+	content              metastore.ContentID
+	blobs, flagged, refs int64
+}
+
+func (d *shareDifference) fields() engine.Args {
+	return engine.Args{(*engine.ContentID)(&d.content), (*engine.Integer)(&d.blobs), (*engine.Integer)(&d.flagged), (*engine.Integer)(&d.refs)}
+}
+
+const shareDifferences = `SELECT content, CAST(SUM(blobs) AS BIGINT) AS blobs, CAST(SUM(flagged) AS BIGINT) AS flagged, CAST(SUM(refs) AS BIGINT) AS refs
+	FROM (SELECT content, 1 AS blobs, ` + shared + ` AS flagged, 0 AS refs FROM blobs UNION ALL SELECT content, 0, 0, refs FROM shares) c
+	GROUP BY content HAVING SUM(flagged) <> SUM(refs) OR SUM(blobs) <> SUM(flagged) AND SUM(blobs) + SUM(flagged) <> 1`
 
 // AuditParts reports where an uneven content's parts do not follow each other, do not have its
 // extents' bytes, or are not the blob's, and parts without such a blob. It compares them in one

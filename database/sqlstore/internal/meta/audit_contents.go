@@ -4,26 +4,26 @@ import (
 	"fmt"
 
 	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/usage"
 	"sluice/metastore"
 )
 
 // AuditUsage reports where an owner's usage differs from what is stored for it, in one statement.
 func AuditUsage(t *engine.Tx, report func(format string, args ...any)) error {
-	var owner string
-	var bytes, uploads, objects, names, channels, retained int64
-	return t.Each(usageDifferences, nil,
-		engine.Args{&owner, (*engine.Integer)(&bytes), (*engine.Integer)(&uploads), (*engine.Integer)(&objects), (*engine.Integer)(&names),
-			(*engine.Integer)(&channels), (*engine.Integer)(&retained)},
-		func() error {
-			report("owner %q: counted beyond what is stored: %d bytes, %d uploads, %d objects, %d bytes of names, %d channels, %d bytes retained",
-				owner, bytes, uploads, objects, names, channels, retained)
-			return nil
-		})
+	var d usage.Delta
+	return t.Each(usageDifferences+` ORDER BY owner`, nil, append(engine.Args{&d.Owner}, usage.Fields(&d.Used)...), func() error {
+		report("owner %q: counted beyond what is stored: %s", d.Owner, usageText(d.Used))
+		return nil
+	})
+}
+
+func usageText(u metastore.Used) string {
+	return fmt.Sprintf("%d bytes, %d uploads, %d objects, %d bytes of names, %d channels, %d bytes retained", u.Bytes, u.Uploads, u.Objects, u.Names, u.Channels, u.Retained)
 }
 
 // usageDifferences are the owners that have another usage than their rows, with the difference.
-const usageDifferences = `SELECT owner, CAST(SUM(bytes) AS BIGINT), CAST(SUM(uploads) AS BIGINT), CAST(SUM(objects) AS BIGINT),
-		CAST(SUM(names) AS BIGINT), CAST(SUM(channels) AS BIGINT), CAST(SUM(retained) AS BIGINT) FROM (
+const usageDifferences = `SELECT owner, CAST(SUM(bytes) AS BIGINT) AS bytes, CAST(SUM(uploads) AS BIGINT) AS uploads, CAST(SUM(objects) AS BIGINT) AS objects,
+		CAST(SUM(names) AS BIGINT) AS names, CAST(SUM(channels) AS BIGINT) AS channels, CAST(SUM(retained) AS BIGINT) AS retained FROM (
 	SELECT owner, bytes, uploads, objects, names, channels, retained FROM usage
 	UNION ALL SELECT owner, bytes, uploads, objects, names, channels, 0 FROM usage_sums
 	UNION ALL SELECT owner, 0, 0, 0, 0, 0, retained FROM retained_sums
@@ -33,8 +33,7 @@ const usageDifferences = `SELECT owner, CAST(SUM(bytes) AS BIGINT), CAST(SUM(upl
 	UNION ALL SELECT owner, 0, 0, 0, 0, 0, -charge FROM garbage WHERE owner IS NOT NULL
 	UNION ALL SELECT owner, 0, 0, 0, 0, 0, -charge FROM uploads WHERE owner IS NOT NULL
 	UNION ALL SELECT owner, 0, 0, 0, 0, 0, -charge FROM idempotency WHERE owner IS NOT NULL) u
-	GROUP BY owner HAVING SUM(bytes) <> 0 OR SUM(uploads) <> 0 OR SUM(objects) <> 0 OR SUM(names) <> 0 OR SUM(channels) <> 0 OR SUM(retained) <> 0
-	ORDER BY owner`
+	GROUP BY owner HAVING SUM(bytes) <> 0 OR SUM(uploads) <> 0 OR SUM(objects) <> 0 OR SUM(names) <> 0 OR SUM(channels) <> 0 OR SUM(retained) <> 0`
 
 // metadataLength0 is metadataLength, and 0 without metadata.
 const metadataLength0 = `COALESCE(` + metadataLength + `, 0)`

@@ -53,15 +53,16 @@ func (c Counts) Fold(t *engine.Tx, limit int) (rows int, err error) {
 		return 0, err
 	}
 	for _, key := range slices.Sorted(maps.Keys(folded)) {
-		if err := c.add(t, key, folded[key]); err != nil {
+		if err := c.Add(t, key, folded[key]); err != nil {
 			return 0, err
 		}
 	}
 	return rows, nil
 }
 
-// add adds differences to a key's sums, and deletes sums that are zero.
-func (c Counts) add(t *engine.Tx, key string, differences []int64) error {
+// Add adds differences to a key's sums, and deletes sums that are zero. Concurrent transactions
+// that add wait for each other.
+func (c Counts) Add(t *engine.Tx, key string, differences []int64) error {
 	in := engine.Args{[]byte(key)}
 	var sums, zero []string
 	for i, column := range c.Columns {
