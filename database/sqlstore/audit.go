@@ -29,7 +29,7 @@ const auditPage = 500
 //     until its retention ends;
 //   - no sale, settlement or booking belongs to a channel that does not exist;
 //   - what is counted for each account is the number and the size of its blobs;
-//   - what is counted for each shared content is the number of the blobs that have it, and no other
+//   - what is counted for each shared content is how many blobs have it, and no other
 //     content has two blobs;
 //   - the parts of each uneven content follow each other, and have the bytes of its extents and of
 //     its blobs; and no other content has such parts;
@@ -45,9 +45,10 @@ func (s *Store) Audit(ctx context.Context) ([]string, error) {
 	return findings, err
 }
 
-// AuditAll is Audit with the number of all inconsistencies, of which it returns the first.
+// AuditAll is Audit with the number of all inconsistencies, of which it returns the first. It takes
+// as long as that takes, on PostgreSQL until ctx ends.
 func (s *Store) AuditAll(ctx context.Context) (findings []string, total int, err error) {
-	err = s.db.Snapshot(ctx, func(t *engine.Tx) (err error) {
+	err = s.db.Survey(ctx, func(t *engine.Tx) (err error) {
 		findings, total, err = auditPages(t, auditPage)
 		return err
 	})

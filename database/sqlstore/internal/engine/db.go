@@ -166,6 +166,11 @@ func (db *DB) Snapshot(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.Snapshot(ctx, db.withTime(fn))
 }
 
+// Survey runs fn like Snapshot, for statements that read whole tables; see Engine.Survey.
+func (db *DB) Survey(ctx context.Context, fn func(*Tx) error) error {
+	return db.eng.Survey(ctx, db.withTime(fn))
+}
+
 // listing runs a call that reads a list, when fewer than maxLists others run. It waits as long as
 // ctx is patient and then returns database.ErrBusy; a list that waits holds no connection.
 func (db *DB) listing(ctx context.Context, read func() error) error {

@@ -37,6 +37,10 @@ type Transactions interface {
 	// Snapshot runs fn, and all queries of fn see one state of the database. It may run fn several
 	// times.
 	Snapshot(ctx context.Context, fn func(*Tx) error) error
+
+	// Survey is Snapshot for statements that read whole tables: it has no time limit once fn has
+	// begun. On PostgreSQL it ends soon after ctx, with its error, and costs a connection then.
+	Survey(ctx context.Context, fn func(*Tx) error) error
 }
 
 // traits are what distinguishes engines.

@@ -316,6 +316,19 @@ func (p *postgresEngine) Snapshot(ctx context.Context, fn func(*Tx) error) error
 	})
 }
 
+// Survey implements Engine. Its statements run under ctx instead of a deadline: nothing depends on
+// the connection that is lost if ctx ends during one.
+func (p *postgresEngine) Survey(ctx context.Context, fn func(*Tx) error) error {
+	err := p.Snapshot(ctx, func(t *Tx) error {
+		t.conn.(*pooledConn).ctx = ctx
+		return fn(t)
+	})
+	if cause := ctx.Err(); err != nil && cause != nil {
+		return cause
+	}
+	return err
+}
+
 // query runs fn on a connection, for the patience of ctx, or for limit if ctx has none. ctx
 // has an effect until fn starts and between attempts: interrupting a query would cost the
 // connection.

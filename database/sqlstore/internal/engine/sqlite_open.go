@@ -159,6 +159,11 @@ func (e *sqliteEngine) Snapshot(ctx context.Context, fn func(*Tx) error) error {
 	return e.readers.snapshot(ctx, fn)
 }
 
+// Survey implements Engine: no snapshot has a time limit.
+func (e *sqliteEngine) Survey(ctx context.Context, fn func(*Tx) error) error {
+	return e.readers.snapshot(ctx, fn)
+}
+
 func (e *sqliteEngine) err() error {
 	if e.writer.isClosed() {
 		return ErrClosed

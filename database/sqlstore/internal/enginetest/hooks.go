@@ -89,3 +89,7 @@ func (e hooked) Read(ctx context.Context, fn func(*engine.Tx) error) error {
 func (e hooked) Snapshot(ctx context.Context, fn func(*engine.Tx) error) error {
 	return wrapped(e.hooks.Read, e.Engine.Snapshot)(ctx, fn)
 }
+
+func (e hooked) Survey(ctx context.Context, fn func(*engine.Tx) error) error {
+	return wrapped(e.hooks.Read, e.Engine.Survey)(ctx, fn)
+}

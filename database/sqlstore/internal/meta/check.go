@@ -23,7 +23,8 @@ func (s *Metastore) InlineBodies(ctx context.Context, after *InlineExtent, limit
 		from = *after
 	}
 	var list []InlineExtent
-	err := s.read(ctx, func(t tx) error {
+	// Where few extents are inline, a page may be all that there are.
+	err := s.db.Survey(ctx, onMetastore(func(t tx) error {
 		list = nil
 		var e InlineExtent
 		var part engine.Integer
@@ -38,7 +39,7 @@ func (s *Metastore) InlineBodies(ctx context.Context, after *InlineExtent, limit
 				list = append(list, e)
 				return nil
 			})
-	})
+	}))
 	return list, err
 }
 
