@@ -101,7 +101,7 @@ type Checked struct {
 func CheckClean(t testing.TB, wrapper []string, places ...string) Checked {
 	t.Helper()
 	var found Checked
-	r := wrapped(t, wrapper, append([]string{"check", "--read-bytes", "--json"}, places...)...)
+	r := Wrapped(t, wrapper, append([]string{"check", "--read-bytes", "--json"}, places...)...)
 	if r.Code != 0 || json.Unmarshal([]byte(r.Stdout), &found) != nil || found.Damaged || found.BytesRead != found.Bytes {
 		t.Errorf("check: %+v", r)
 	}
@@ -109,7 +109,7 @@ func CheckClean(t testing.TB, wrapper []string, places ...string) Checked {
 	if at := slices.Index(places, "--bytes"); at >= 0 {
 		places = slices.Delete(slices.Clone(places), at, at+2)
 	}
-	if r := wrapped(t, wrapper, append(meta, places...)...); r.Code != 0 {
+	if r := Wrapped(t, wrapper, append(meta, places...)...); r.Code != 0 {
 		t.Errorf("audit: %+v", r)
 	}
 	return found
@@ -118,13 +118,13 @@ func CheckClean(t testing.TB, wrapper []string, places ...string) Checked {
 // Restored restores a place's newest backup to where the flags say. The command must succeed.
 func Restored(t testing.TB, wrapper []string, place string, to ...string) {
 	t.Helper()
-	if r := wrapped(t, wrapper, append([]string{"restore", place}, to...)...); r.Code != 0 || !strings.Contains(r.Stdout, "Restored the backup ") {
+	if r := Wrapped(t, wrapper, append([]string{"restore", place}, to...)...); r.Code != 0 || !strings.Contains(r.Stdout, "Restored the backup ") {
 		t.Fatalf("restore: %+v", r)
 	}
 }
 
-// wrapped is SluiceRuns under a wrapper.
-func wrapped(t testing.TB, wrapper []string, args ...string) Result {
+// Wrapped is SluiceRuns under a wrapper.
+func Wrapped(t testing.TB, wrapper []string, args ...string) Result {
 	t.Helper()
 	line := slices.Concat(wrapper, []string{Sluice}, args)
 	return start(t, line).Wait()
