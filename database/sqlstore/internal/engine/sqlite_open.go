@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -123,7 +124,7 @@ func openWriterConn(path string, opt Options) (*sqliteConn, versions, error) {
 func openReaders(path string, opt Options, h *health) (*readers, error) {
 	pragmas := []string{"query_only(1)", "cache_size(-8192)", fmt.Sprintf("mmap_size(%d)", mmapSize)}
 	if opt.TempFiles {
-		pragmas = append(pragmas, "temp_store(FILE)")
+		pragmas = append(pragmas, tempFiles)
 	}
 	n := opt.Readers
 	if n == 0 {
@@ -197,8 +198,15 @@ func (e *sqliteEngine) closeAll() error {
 	return errors.Join(e.readers.close(), e.checkpointer.conn.close(), e.writer.conn.close())
 }
 
-// openSQLiteConn opens a connection with the settings of all connections and these pragmas.
+// tempFiles is the pragma that replaces the one by which temporary tables are in memory.
+const tempFiles = "temp_store(FILE)"
+
+// openSQLiteConn opens a connection with the settings of all connections and these pragmas. The
+// driver does not run them in their order, so there must not be two for one setting.
 func openSQLiteConn(path string, busy time.Duration, pragmas []string) (*sqliteConn, error) {
+	if !slices.Contains(pragmas, tempFiles) {
+		pragmas = append(slices.Clone(pragmas), "temp_store(MEMORY)")
+	}
 	q := url.Values{"_pragma": append([]string{
 		fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
 		"synchronous(FULL)",
@@ -206,7 +214,6 @@ func openSQLiteConn(path string, busy time.Duration, pragmas []string) (*sqliteC
 		"fullfsync(1)", "checkpoint_fullfsync(1)",
 		"wal_autocheckpoint(0)", // see checkpointer
 		"journal_size_limit(67108864)",
-		"temp_store(MEMORY)",
 	}, pragmas...)}
 	q.Set("psow", "1") // see commitRefused
 	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()

@@ -80,3 +80,11 @@ func TestReaderEndsItsTransaction(t *testing.T) {
 	err := s.Snapshot(ctx, func(t *Tx) error { return t.conn.(*sqliteConn).run("ROLLBACK") })
 	testenv.Is(t, err, nil, "a snapshot whose transaction the engine ended")
 }
+
+// TestTempFiles: readers sort in files if that is wanted, and otherwise in memory.
+func TestTempFiles(t *testing.T) {
+	for wanted, store := range map[bool]int64{true: 1, false: 2} {
+		s := openAt(t, databasePath(t), Options{TempFiles: wanted})
+		testenv.Equal(t, value(t, s, `PRAGMA temp_store`), store, "the place for temporary tables with TempFiles %t", wanted)
+	}
+}
