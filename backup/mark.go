@@ -25,7 +25,7 @@ const (
 
 // create marks an empty store as a repository. It returns an error if the store has anything else.
 func (r *Repository) create(ctx context.Context) error {
-	if is, err := r.exists(ctx); is || err != nil {
+	if is, err := r.Exists(ctx); is || err != nil {
 		return err
 	}
 	err := r.Bytes.List(ctx, "", func(o bytestore.Object) error {
@@ -41,8 +41,8 @@ func (r *Repository) create(ctx context.Context) error {
 	return err
 }
 
-// exists reports whether the store is marked as a repository.
-func (r *Repository) exists(ctx context.Context) (bool, error) {
+// Exists reports whether the store is marked as a repository.
+func (r *Repository) Exists(ctx context.Context) (bool, error) {
 	from, err := r.Bytes.Open(ctx, RepositoryObject, 0, 0)
 	if errors.Is(err, bytestore.ErrNotFound) {
 		return false, nil

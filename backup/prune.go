@@ -28,7 +28,7 @@ func (r *Repository) Prune(ctx context.Context, keep Retention) (result Pruned, 
 	if keep == (Retention{}) {
 		return result, ErrKeepsNothing
 	}
-	if is, err := r.exists(ctx); err != nil || !is {
+	if is, err := r.Exists(ctx); err != nil || !is {
 		return result, errors.Join(err, fmt.Errorf("%w: the place is no repository", ErrNotFound))
 	}
 	ctx, stop, err := r.announce(ctx, pruningPrefix, runningPrefix)

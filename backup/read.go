@@ -123,44 +123,80 @@ type Body struct {
 // Bodies calls fn with all inline bodies, in pages of about a pack, ordered by key. It
 // returns ErrDamaged for a pack that is missing or does not match its checksum.
 func (r *Repository) Bodies(ctx context.Context, m *Manifest, fn func([]Body) error) error {
-	sizes := map[string]int64{}
-	for _, p := range m.Packs {
-		sizes[p.SHA256] = p.Size
-	}
-	var sum string // the pack in memory
-	var pack []byte
+	packs := r.packsOf(m)
 	return r.Rows(ctx, m.Table(BodiesTable), func(rows [][]any) error {
 		var page []Body
 		for _, row := range rows {
-			sum256, ok1 := row[3].([]byte)
-			at, ok2 := row[4].(int64)
-			size, ok3 := row[5].(int64)
-			if !ok1 || !ok2 || !ok3 {
-				return fmt.Errorf("%w: a row of the table %s", ErrDamaged, BodiesTable)
+			at, err := placeOf(row)
+			if err != nil {
+				return err
 			}
-			if next := hex.EncodeToString(sum256); next != sum || pack == nil {
-				if len(page) > 0 {
-					if err := fn(page); err != nil {
-						return err
-					}
-					page = nil
-				}
-				var err error
-				if pack, err = r.pack(ctx, Pack{next, sizes[next]}); err != nil {
+			if at.pack != packs.sum && len(page) > 0 {
+				if err := fn(page); err != nil {
 					return err
 				}
-				sum = next
+				page = nil
 			}
-			if at < 0 || size < 0 || at > int64(len(pack))-size {
-				return fmt.Errorf("%w: a body is outside of its pack %s", ErrDamaged, sum)
+			body, err := packs.body(ctx, at)
+			if err != nil {
+				return err
 			}
-			page = append(page, Body{row[:3], pack[at : at+size]})
+			page = append(page, Body{row[:3], body})
 		}
 		if len(page) == 0 {
 			return nil
 		}
 		return fn(page)
 	})
+}
+
+// place is where an inline body is.
+type place struct {
+	pack     string // SHA-256
+	at, size int64
+}
+
+// placeOf returns the place that a row of inline bodies names.
+func placeOf(row []any) (place, error) {
+	sum, ok1 := row[3].([]byte)
+	at, ok2 := row[4].(int64)
+	size, ok3 := row[5].(int64)
+	if !ok1 || !ok2 || !ok3 {
+		return place{}, fmt.Errorf("%w: a row of the table %s", ErrDamaged, BodiesTable)
+	}
+	return place{hex.EncodeToString(sum), at, size}, nil
+}
+
+// packs reads inline bodies from a backup's packs. It keeps the pack that it has read last.
+type packs struct {
+	repo  *Repository
+	sizes map[string]int64
+	sum   string // the pack in memory; empty: none
+	bytes []byte
+}
+
+func (r *Repository) packsOf(m *Manifest) *packs {
+	p := &packs{repo: r, sizes: map[string]int64{}}
+	for _, one := range m.Packs {
+		p.sizes[one.SHA256] = one.Size
+	}
+	return p
+}
+
+// body returns a body, which stays valid when others are read.
+func (p *packs) body(ctx context.Context, at place) ([]byte, error) {
+	if at.pack != p.sum {
+		p.sum = ""
+		content, err := p.repo.pack(ctx, Pack{at.pack, p.sizes[at.pack]})
+		if err != nil {
+			return nil, err
+		}
+		p.sum, p.bytes = at.pack, content
+	}
+	if at.at < 0 || at.size < 0 || at.at > int64(len(p.bytes))-at.size {
+		return nil, fmt.Errorf("%w: a body is outside of its pack %s", ErrDamaged, at.pack)
+	}
+	return p.bytes[at.at : at.at+at.size], nil
 }
 
 // pack returns the verified bytes of a pack.

@@ -171,9 +171,14 @@ func (s *Service) requireStore(ctx context.Context) error {
 	return RequireInstance(ctx, s.opt.OpenStored, want)
 }
 
+// InstanceOf returns the id of the instance to which a store belongs, or "" if it has none.
+func InstanceOf(ctx context.Context, open bytestore.OpenFunc) (string, error) {
+	return readID(ctx, open, InstanceObject)
+}
+
 // RequireInstance returns an error unless a store has the object that identifies the instance.
 func RequireInstance(ctx context.Context, open bytestore.OpenFunc, instance string) error {
-	got, err := readID(ctx, open, InstanceObject)
+	got, err := InstanceOf(ctx, open)
 	if err == nil && got == "" {
 		err = fmt.Errorf("%w: the store has no object %s: it may not be mounted, or has lost everything", ErrForeignStore, InstanceObject)
 	}

@@ -4,67 +4,120 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"sluice/bytestore"
 	"sluice/database"
 	"sluice/metastore"
 )
 
+// damagePage is how many records of damage are read at a time, and bodiesPage for how many extents
+// the heal source is searched at a time, because it may read all that it has for that.
+const (
+	damagePage = 100
+	bodiesPage = 10_000
+)
+
 // Heal examines all recorded damage. Bytes that are intact again, because the medium or the object
-// was restored, are no longer recorded as damaged. Other objects are read from Options.HealFrom, if
-// there is one, checked, stored under a new name, and put into their places, which
-// become garbage. It returns the number of extents that are not damaged any more. It continues
-// after failures, and returns their number with a few of them.
+// was restored, are no longer recorded as damaged. Others are read from Options.HealFrom, if there
+// is one, and checked. An object is stored under a new name, and put into the damaged one's place,
+// and that one becomes garbage; an inline body is replaced. Heal returns the number of extents that
+// are not damaged any more. It continues after failures, and returns their number with a few of
+// them.
 //
 // The new object is stored before the one transaction that refers to it, so that a crash leaves an
 // orphan at most. If two processes heal one extent, one of them succeeds, and the other one's
 // object is deleted.
 func (s *Service) Heal(ctx context.Context) (extents int64, err error) {
-	const page = 100
 	for {
-		n, err := s.meta.PruneDamage(ctx, page)
+		n, err := s.meta.PruneDamage(ctx, damagePage)
 		if err != nil {
 			return 0, err
 		}
-		if n < page {
+		if n < damagePage {
 			break
 		}
 	}
-	var failed failures
-	pace := s.newPacer()
+	h := healing{s: s, pace: s.newPacer()}
+	if err = h.all(ctx); ctx.Err() != nil {
+		return h.extents, ctx.Err()
+	}
+	return h.extents, errors.Join(h.failed.err(), err)
+}
+
+// healing is a run of Heal.
+type healing struct {
+	s       *Service
+	pace    *pacer
+	extents int64 // that are not damaged any more
+	failed  failures
+
+	inline map[metastore.ExtentID]metastore.Damage // to be looked for in the source
+
+	instance string // empty: the source was not examined yet
+	source   error  // why it must not be used; nil: it may be
+}
+
+// all heals what is recorded. An error ends the run.
+func (h *healing) all(ctx context.Context) error {
+	h.inline = map[metastore.ExtentID]metastore.Damage{}
 	for after := (metastore.ExtentID{}); ; {
-		list, err := s.meta.Damages(ctx, after, page)
-		if err != nil || len(list) == 0 {
-			return extents, errors.Join(failed.err(), err)
+		list, err := h.s.meta.Damages(ctx, after, damagePage)
+		if err != nil {
+			return err
 		}
 		for i := range list {
-			done, err := s.healOne(ctx, pace, list[i])
-			switch {
-			case ctx.Err() != nil:
-				return extents, ctx.Err()
-			case errors.Is(err, bytestore.ErrNoSpace), errors.Is(err, database.ErrNoSpace):
-				return extents, errors.Join(failed.err(), fmt.Errorf("healing waits until there is space: %w", err))
-			case err != nil:
-				failed.add(fmt.Errorf("content %s, part %d, offset %d: %w", list[i].Content, list[i].Part, list[i].Offset, err))
-			case done:
-				extents++
+			if err := h.count(ctx, list[i].ExtentID, func() (bool, error) { return h.one(ctx, list[i]) }); err != nil {
+				return err
 			}
+		}
+		if len(list) == 0 || len(h.inline) >= bodiesPage {
+			if err := h.bodies(ctx); err != nil {
+				return err
+			}
+		}
+		if len(list) == 0 {
+			return nil
 		}
 		after = list[len(list)-1].ExtentID
 	}
 }
 
-// healOne reports whether an extent is not damaged any more.
-func (s *Service) healOne(ctx context.Context, pace *pacer, d metastore.Damage) (done bool, err error) {
+// count calls heal, which reports whether an extent is not damaged any more. It returns an error
+// that ends the run.
+func (h *healing) count(ctx context.Context, id metastore.ExtentID, heal func() (bool, error)) error {
+	done, err := heal()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, bytestore.ErrNoSpace), errors.Is(err, database.ErrNoSpace):
+		return fmt.Errorf("healing waits until there is space: %w", err)
+	case err != nil:
+		h.failed.add(fmt.Errorf("content %s, part %d, offset %d: %w", id.Content, id.Part, id.Offset, err))
+	case done:
+		h.extents++
+	}
+	return nil
+}
+
+// extent returns a damaged extent, or nil if its content or its object is another one by now.
+func (s *Service) extent(ctx context.Context, d metastore.Damage) (*metastore.Extent, error) {
 	list, err := s.meta.Extents(ctx, d.Content, d.Position, 1)
 	if err != nil || len(list) == 0 || list[0].Part != d.Part || list[0].Offset != d.Offset || list[0].Object != d.Object {
+		return nil, err
+	}
+	return &list[0], nil
+}
+
+// one heals an extent, or notes that its body is to be looked for.
+func (h *healing) one(ctx context.Context, d metastore.Damage) (done bool, err error) {
+	s := h.s
+	e, err := s.extent(ctx, d)
+	if e == nil || err != nil {
 		return false, err
 	}
-	e := &list[0]
-	check := storedCheck{open: s.opt.OpenStored, e: e, step: func() error {
-		_, err := pace.next(ctx, 1)
-		return err
-	}}
+	check := storedCheck{open: s.opt.OpenStored, e: e, step: h.step(ctx)}
 	if err := check.all(ctx); err != nil {
 		return false, err
 	}
@@ -76,10 +129,14 @@ func (s *Service) healOne(ctx context.Context, pace *pacer, d metastore.Damage) 
 			return false, err
 		}
 	}
-	if s.opt.HealFrom == nil || e.Object == "" {
+	if s.opt.HealFrom == nil {
 		return false, nil
 	}
-	fresh, err := s.fetch(ctx, e)
+	if e.Object == "" {
+		h.inline[d.ExtentID] = d
+		return false, nil
+	}
+	fresh, err := h.fetch(ctx, e)
 	if err != nil {
 		return false, err
 	}
@@ -87,14 +144,15 @@ func (s *Service) healOne(ctx context.Context, pace *pacer, d metastore.Damage) 
 }
 
 // fetch stores what the heal source has of an extent as a new object, if it is intact.
-func (s *Service) fetch(ctx context.Context, e *metastore.Extent) (fresh metastore.Extent, err error) {
-	if err := s.requireSource(ctx); err != nil {
-		return fresh, fmt.Errorf("--heal-from: %w", err)
+func (h *healing) fetch(ctx context.Context, e *metastore.Extent) (fresh metastore.Extent, err error) {
+	s := h.s
+	if err := h.requireSource(ctx); err != nil {
+		return fresh, err
 	}
 	if err := s.checkSpace(e.Size); err != nil {
 		return fresh, err
 	}
-	r, err := s.opt.HealFrom(ctx, bytestore.Name(e.Object), 0, e.Size)
+	r, err := s.opt.HealFrom.Open(ctx, bytestore.Name(e.Object), 0, e.Size)
 	if err != nil {
 		return fresh, fmt.Errorf("--heal-from: %w", err)
 	}
@@ -103,28 +161,31 @@ func (s *Service) fetch(ctx context.Context, e *metastore.Extent) (fresh metasto
 	name := bytestore.NewName(fresh.Created)
 	fresh.Object = string(name)
 	if err := s.bytes.Put(ctx, name, CheckObject(r, *e), e.Size); err != nil {
-		if errors.Is(err, ErrCorrupt) {
-			err = fmt.Errorf("--heal-from has damaged bytes too, and they are not used: %w", err)
-		}
-		return fresh, err
+		return fresh, damagedSource(err)
 	}
 	return fresh, nil
 }
 
-// requireSource returns an error if the heal source belongs to another instance.
-func (s *Service) requireSource(ctx context.Context) error {
-	want, err := s.meta.Property(ctx, InstanceProperty)
-	if errors.Is(err, database.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	got, err := readID(ctx, s.opt.HealFrom, InstanceObject)
-	if err == nil && got != "" && got != want {
-		err = fmt.Errorf("%w: it belongs to the instance %s, not to %s", ErrForeignStore, got, want)
+// damagedSource returns err, and says that it is about the heal source if that is damaged.
+func damagedSource(err error) error {
+	if errors.Is(err, ErrCorrupt) {
+		err = fmt.Errorf("--heal-from has damaged bytes too, and they are not used: %w", err)
 	}
 	return err
+}
+
+// requireSource returns an error if the heal source cannot be used, or belongs to another instance.
+func (h *healing) requireSource(ctx context.Context) (err error) {
+	if h.instance != "" {
+		return h.source
+	}
+	if h.instance, err = h.s.meta.Property(ctx, InstanceProperty); err != nil {
+		return err
+	}
+	if err := h.s.opt.HealFrom.Require(ctx, h.instance); err != nil {
+		h.source = fmt.Errorf("--heal-from: %w", err)
+	}
+	return h.source
 }
 
 // replaceObject makes a new object an extent's, and the damaged one garbage. It reports whether it
@@ -143,4 +204,72 @@ func (s *Service) replaceObject(ctx context.Context, d metastore.Damage, fresh m
 	s.counts.healed.Add(1)
 	s.garbageArose()
 	return true, nil
+}
+
+// bodies heals the inline extents that one has noted. An error ends the run.
+func (h *healing) bodies(ctx context.Context) error {
+	if len(h.inline) == 0 {
+		return nil
+	}
+	if err := h.requireSource(ctx); err != nil {
+		return err
+	}
+	var ended error
+	err := h.s.opt.HealFrom.Bodies(ctx, BodySearch{
+		Instance: h.instance, Extents: slices.Collect(maps.Keys(h.inline)), Step: h.step(ctx),
+		Found: func(id metastore.ExtentID, body []byte) error {
+			d := h.inline[id]
+			delete(h.inline, id)
+			ended = h.count(ctx, id, func() (bool, error) { return h.body(ctx, d, body) })
+			return ended
+		},
+	})
+	if ended != nil {
+		return ended
+	}
+	for id := range h.inline {
+		h.failed.add(fmt.Errorf("content %s, part %d, offset %d: --heal-from does not have this body", id.Content, id.Part, id.Offset))
+	}
+	clear(h.inline)
+	if err != nil {
+		err = fmt.Errorf("--heal-from: %w", err)
+	}
+	return err
+}
+
+// step returns what waits, before something is read, while requests are in progress.
+func (h *healing) step(ctx context.Context) func() error {
+	return func() error {
+		_, err := h.pace.next(ctx, 1)
+		return err
+	}
+}
+
+// body heals an inline extent with the body that the heal source has, if it is intact. It reports
+// whether it did.
+func (h *healing) body(ctx context.Context, d metastore.Damage, body []byte) (bool, error) {
+	s := h.s
+	e, err := s.extent(ctx, d)
+	if e == nil || err != nil {
+		return false, err
+	}
+	if CheckInline(*e) == nil { // another process was faster
+		return false, nil
+	}
+	healed := *e
+	healed.Body = body
+	if err := CheckInline(healed); err != nil {
+		return false, damagedSource(err)
+	}
+	if err := s.checkSpace(e.Size); err != nil {
+		return false, err
+	}
+	err = s.meta.HealBody(ctx, d, e.Body, body)
+	if errors.Is(err, database.ErrNotFound) { // or it was deleted
+		return false, nil
+	}
+	if err == nil {
+		s.counts.healed.Add(1)
+	}
+	return err == nil, err
 }

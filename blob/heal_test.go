@@ -40,6 +40,45 @@ func newDamagedFixture(t testing.TB) *damagedFixture {
 	return f
 }
 
+// copySource is a blob.HealSource with copied objects, and with bodies.
+type copySource struct {
+	bytestore.Store
+	bodies map[metastore.ExtentID][]byte
+	before func() // is called before something is returned; nil: nothing is
+}
+
+func (s copySource) begin() {
+	if s.before != nil {
+		s.before()
+	}
+}
+
+func (s copySource) Require(ctx context.Context, instance string) error {
+	return blob.RequireInstance(ctx, s.Store.Open, instance)
+}
+
+func (s copySource) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
+	s.begin()
+	return s.Store.Open(ctx, name, off, n)
+}
+
+func (s copySource) Bodies(_ context.Context, search blob.BodySearch) error {
+	for _, id := range search.Extents {
+		body, ok := s.bodies[id]
+		if !ok {
+			continue
+		}
+		if err := search.Step(); err != nil {
+			return err
+		}
+		s.begin()
+		if err := search.Found(id, body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // copyTo copies all objects to another store, as a backup does.
 func (f *fixture) copyTo(t testing.TB, to bytestore.Store) {
 	t.Helper()
@@ -55,7 +94,7 @@ func (f *fixture) copyTo(t testing.TB, to bytestore.Store) {
 
 // service returns a Service that heals from the backup.
 func (f *damagedFixture) service(opt blob.Options) *blob.Service {
-	opt.ExtentSize, opt.HealFrom = 2<<20, f.backup.Open
+	opt.ExtentSize, opt.HealFrom = 2<<20, copySource{Store: f.backup}
 	return blob.New(f.meta, f.bytes, opt)
 }
 
@@ -144,18 +183,16 @@ func TestHealIsCut(t *testing.T) {
 	}{
 		{"while the object is read", func(t *testing.T, f *damagedFixture) {
 			ctx, cancel := context.WithCancel(t.Context())
-			s := blob.New(f.meta, f.bytes, blob.Options{HealFrom: func(context.Context, bytestore.Name, int64, int64) (io.ReadCloser, error) {
-				cancel()
-				return io.NopCloser(bytes.NewReader(f.body)), nil
-			}})
+			source := copySource{Store: f.backup, before: cancel}
+			s := blob.New(f.meta, f.bytes, blob.Options{HealFrom: source})
 			testenv.Is(t, testenv.Error(s.Heal(ctx)), context.Canceled, "a heal that is cut")
 		}, 0},
 		{"before the transaction", func(t *testing.T, f *damagedFixture) {
-			s := blob.New(healCuts{Metadata: f.meta}, f.bytes, blob.Options{HealFrom: f.backup.Open})
+			s := blob.New(healCuts{Metadata: f.meta}, f.bytes, blob.Options{HealFrom: copySource{Store: f.backup}})
 			testenv.Is(t, testenv.Error(s.Heal(t.Context())), database.ErrUnknownOutcome, "a heal that is cut")
 		}, 1},
 		{"after the transaction", func(t *testing.T, f *damagedFixture) {
-			s := blob.New(healCuts{Metadata: f.meta, after: true}, f.bytes, blob.Options{HealFrom: f.backup.Open})
+			s := blob.New(healCuts{Metadata: f.meta, after: true}, f.bytes, blob.Options{HealFrom: copySource{Store: f.backup}})
 			testenv.Is(t, testenv.Error(s.Heal(t.Context())), database.ErrUnknownOutcome, "a heal that is cut")
 			f.wantDamage(t, nil, "after the transaction")
 		}, 0},

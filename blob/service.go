@@ -84,9 +84,9 @@ type Options struct {
 	// means the byte store's Open.
 	OpenStored bytestore.OpenFunc
 
-	// HealFrom opens the objects of a second store, which has them under the same names. nil means
-	// that there is none.
-	HealFrom bytestore.OpenFunc
+	// HealFrom is a second store, from which Heal repairs what is damaged. nil means that there is
+	// none.
+	HealFrom HealSource
 
 	// Found is called when damage of a content was recorded that had none. It must be fast and safe
 	// for concurrent use. nil means that nothing is called.

@@ -80,6 +80,14 @@ type Integrity interface {
 	// than damage.Object, or its content is garbage or gone, so that one of two concurrent calls
 	// succeeds. It returns ErrStaleExtent if fresh is too old.
 	HealExtent(ctx context.Context, damage Damage, fresh Extent, retired ContentID) error
+
+	// HealBody gives a damaged inline extent its body again, and removes the record in the same
+	// transaction. damaged is the body that was found to be damaged; nil: there is none.
+	//
+	// It returns ErrNotFound, and changes nothing, if the extent is not inline or has another body
+	// than damaged, or its content is garbage or gone, so that one of two concurrent calls
+	// succeeds.
+	HealBody(ctx context.Context, damage Damage, damaged, body []byte) error
 }
 
 // BlobContent is a blob's name and content.

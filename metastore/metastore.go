@@ -17,7 +17,7 @@
 // to it.
 //
 // HealExtent replaces a damaged extent's object by one with the right bytes, and makes the old one
-// garbage.
+// garbage. HealBody replaces the bytes of an inline extent.
 package metastore
 
 import (

@@ -249,7 +249,7 @@ func storageSettings(c *configuration) []setting {
 		{name: "scrub-period", value: constant(&n.ScrubPeriod, hours(blob.DefaultScrubPeriod)), check: notNegative(&n.ScrubPeriod),
 			help: "Period in which everything stored is read and checked once, in the background; 0 to check only what is read."},
 		{name: "heal-from", value: optional(&n.Storage.HealFrom), placeholder: "DIR|DSN", words: "nowhere",
-			help: "Second store with the same objects, such as a backup's, from which damaged ones are repaired: a folder, or s3://… as in --bytes."},
+			help: "Place with backups, or with a copy of the objects, from which damaged bytes are repaired: a folder, or s3://… as in --bytes."},
 		{name: "ephemeral", value: optional(&c.ephemeral), only: node.Local,
 			help: "Keep everything in memory and in a temporary folder, and remove it when the server stops."},
 		{name: "seed", value: optional(&n.Seed), placeholder: "DIR", only: node.Local, refusal: "requires the local profile; sluice put -r stores a folder",

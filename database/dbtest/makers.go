@@ -3,6 +3,7 @@ package dbtest
 import (
 	"bytes"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"time"
 
@@ -30,9 +31,11 @@ func (p *Probe) Extent(part int, off, size int64) metastore.Extent {
 	return e
 }
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // Inline returns an inline extent.
 func (p *Probe) Inline(part int, off int64, body []byte) metastore.Extent {
-	return metastore.Extent{Part: part, Offset: off, Size: int64(len(body)), Blocks: []uint32{uint32(len(body))}, Body: body}
+	return metastore.Extent{Part: part, Offset: off, Size: int64(len(body)), Blocks: []uint32{crc32.Checksum(body, castagnoli)}, Body: body}
 }
 
 // Put commits a blob of one extent, and returns it as stored.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database"
 	"sluice/internal/testenv"
 	"sluice/metastore"
 )
@@ -31,5 +32,29 @@ func TestHealEmptiesTheCache(t *testing.T) {
 	testenv.OK(t, s.HealExtent(t.Context(), d, fresh, metastore.NewContentID(time.Now())))
 	for range 2 {
 		testenv.Equal(t, object(), "3f-new", "object after the heal")
+	}
+}
+
+// TestHealBodyThatIsMissing heals bodies whose rows are changed, empty and gone.
+func TestHealBodyThatIsMissing(t *testing.T) {
+	for _, c := range []struct{ statement, found string }{
+		{`UPDATE bodies SET body = CAST('abd' AS BLOB)`, "abd"},
+		{`UPDATE bodies SET body = CAST('' AS BLOB)`, ""},
+		{`DELETE FROM bodies`, ""},
+	} {
+		onBoth(t, func(t *testing.T, s *Store) {
+			putFor(t, s, "", "inline", "abc")
+			b := testenv.Must(s.Blob(t.Context(), "a", "inline"))(t)
+			executeOlder(t, s, c.statement)
+			damaged := testenv.Must(s.Extents(t.Context(), b.Content, metastore.Position{}, 1))(t)[0].Body
+			testenv.Equal(t, string(damaged), c.found, "body after %s", c.statement)
+			d := metastore.Damage{ExtentID: metastore.ExtentID{Content: b.Content}, Size: 3, Bad: 1}
+			testenv.OK(t, s.HealBody(t.Context(), d, damaged, []byte("abc")))
+			_, first, err := s.OpenBlob(t.Context(), "a", "inline")
+			testenv.OK(t, err)
+			testenv.Equal(t, string(first[0].Body), "abc", "healed body after %s", c.statement)
+			testenv.Is(t, s.HealBody(t.Context(), d, damaged, []byte("abc")), database.ErrNotFound, "a second heal")
+			audited(t, s)
+		})
 	}
 }

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"fmt"
+	"hash/crc32"
 	"testing"
 
 	"sluice/internal/testclock"
@@ -43,7 +44,7 @@ func putFor(t *testing.T, s *Store, owner, name string, body string) {
 	b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(s.Now()), Size: int64(len(body)), Owner: owner}
 	var extents []metastore.Extent
 	if body != "" {
-		extents = []metastore.Extent{{Size: b.Size, Body: []byte(body)}}
+		extents = []metastore.Extent{{Size: b.Size, Body: []byte(body), Blocks: []uint32{crc32.Checksum([]byte(body), crc32.MakeTable(crc32.Castagnoli))}}}
 	}
 	testenv.Must(s.CommitBlob(t.Context(), b, extents, nil))(t)
 }

@@ -143,7 +143,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "backup"):
 		return []string{"blob", "metastore", "bytestore"}, true
 	case within(dir, "internal/storage"):
-		return slices.Concat([]string{"internal", "blob", "past", "database/whole"}, contracts, stores), true
+		return slices.Concat([]string{"backup", "internal", "blob", "past", "database/whole"}, contracts, stores), true
 	case within(dir, "internal/tracing"):
 		return append([]string{"internal", "bytestore"}, whole...), true
 	case dir == "database/sqlstore":

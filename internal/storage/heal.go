@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"sluice/backup"
+	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/s3"
@@ -44,7 +47,7 @@ func (s *Stores) openHealSource(from string) error {
 			return err
 		}
 		source := &remoteSource{config: config}
-		s.healFrom = source.open
+		s.healFrom = healSource{bytestore.ReadOnly{Reader: source}}
 		s.close = append(s.close, source.close)
 		return nil
 	default:
@@ -55,10 +58,64 @@ func (s *Stores) openHealSource(from string) error {
 		if err != nil {
 			return err
 		}
-		s.healFrom = files.OpenMedium
+		s.healFrom = healSource{bytestore.ReadOnly{Reader: medium{files}}}
 		s.close = append(s.close, files.Close)
 		return nil
 	}
+}
+
+// healSource is a place with backups, or with objects under the same names as the instance's.
+type healSource struct{ bytes bytestore.Store }
+
+// errNoSource is returned if a place has nothing of any instance.
+var errNoSource = fmt.Errorf("the place has neither backups (the object %s) nor a copy of the instance's objects (with %s)", backup.RepositoryObject, blob.InstanceObject)
+
+// Require implements blob.HealSource.
+func (s healSource) Require(ctx context.Context, instance string) error {
+	repo := backup.Repository{Bytes: s.bytes}
+	backups, err := repo.Exists(ctx)
+	if err != nil {
+		return err
+	}
+	if backups {
+		err = repo.RequireInstance(ctx, instance)
+		if errors.Is(err, backup.ErrForeign) {
+			err = fmt.Errorf("%w: %w", blob.ErrForeignStore, err)
+		}
+		return err
+	}
+	id, err := blob.InstanceOf(ctx, s.bytes.Open)
+	switch {
+	case err != nil:
+		return err
+	case id == "":
+		return errNoSource
+	case id != instance:
+		return fmt.Errorf("%w: it belongs to the instance %s, not to %s", blob.ErrForeignStore, id, instance)
+	}
+	return nil
+}
+
+// Open implements blob.HealSource.
+func (s healSource) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
+	return s.bytes.Open(ctx, name, off, n)
+}
+
+// Bodies implements blob.HealSource. Only backups have bodies.
+func (s healSource) Bodies(ctx context.Context, search blob.BodySearch) error {
+	repo := backup.Repository{Bytes: s.bytes}
+	if backups, err := repo.Exists(ctx); err != nil || !backups {
+		return err
+	}
+	return repo.FindBodies(ctx, search)
+}
+
+// medium reads what is stored itself, not what the system has cached.
+type medium struct{ *localfs.Reader }
+
+// Open implements bytestore.Reader.
+func (m medium) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
+	return m.OpenMedium(ctx, name, off, n)
 }
 
 // remoteSource is an object store that is connected to when it is used first.
@@ -68,21 +125,35 @@ type remoteSource struct {
 	reader *s3.Reader // nil until then
 }
 
-func (r *remoteSource) open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
+// Open implements bytestore.Reader.
+func (r *remoteSource) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
 	reader, err := r.connected(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", bytestore.ErrOverloaded, err)
+		return nil, err
 	}
 	return reader.Open(ctx, name, off, n)
 }
 
-func (r *remoteSource) connected(ctx context.Context) (_ *s3.Reader, err error) {
+// List implements bytestore.Reader.
+func (r *remoteSource) List(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error {
+	reader, err := r.connected(ctx)
+	if err != nil {
+		return err
+	}
+	return reader.List(ctx, after, fn)
+}
+
+func (r *remoteSource) connected(ctx context.Context) (*s3.Reader, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.reader == nil {
-		r.reader, err = s3.OpenReader(ctx, r.config, s3.Options{})
+		reader, err := s3.OpenReader(ctx, r.config, s3.Options{})
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", bytestore.ErrOverloaded, err)
+		}
+		r.reader = reader
 	}
-	return r.reader, err
+	return r.reader, nil
 }
 
 func (r *remoteSource) close() error {

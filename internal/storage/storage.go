@@ -55,11 +55,11 @@ type Stores struct {
 	medium   bytestore.OpenFunc // opens what is stored itself, past the caches
 	remote   bool
 	sql      *sqlstore.Store
-	objects  *s3.Store          // nil if the bytes are in the data folder
-	cache    *cached.Store      // nil: none
-	record   func() error       // that the database is whole; set by OpenEndpoint alone, if it is in the folder
-	healFrom bytestore.OpenFunc // nil: none
-	ballast  *datadir.Ballast   // nil if the metadata is not in the data folder
+	objects  *s3.Store        // nil if the bytes are in the data folder
+	cache    *cached.Store    // nil: none
+	record   func() error     // that the database is whole; set by OpenEndpoint alone, if it is in the folder
+	healFrom blob.HealSource  // nil: none
+	ballast  *datadir.Ballast // nil if the metadata is not in the data folder
 	close    []func() error
 }
 

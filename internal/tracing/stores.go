@@ -320,6 +320,13 @@ func (d tracedDatabase) HealExtent(ctx context.Context, damage metastore.Damage,
 	return d.Database.HealExtent(ctx, damage, fresh, retired)
 }
 
+// HealBody implements metastore.Integrity.
+func (d tracedDatabase) HealBody(ctx context.Context, damage metastore.Damage, damaged, body []byte) (err error) {
+	ctx, span := d.begin(ctx, "metastore.HealBody")
+	defer span.end(&err)
+	return d.Database.HealBody(ctx, damage, damaged, body)
+}
+
 // Objects implements metastore.Scrubs.
 func (d tracedDatabase) Objects(ctx context.Context, after string, limit int) (_ []metastore.StoredExtent, err error) {
 	ctx, span := d.begin(ctx, "metastore.Objects")

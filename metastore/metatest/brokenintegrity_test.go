@@ -16,6 +16,8 @@ func TestBrokenIntegrityIsCaught(t *testing.T) {
 		{Name: "records damage of any object", Break: dbtest.Broken[recordsAll], Caught: []string{"integrity/damage-ends", "integrity/heal"}},
 		{Name: "forgets damage of any object", Break: dbtest.Broken[forgetsAll], Caught: []string{"integrity/damage"}},
 		{Name: "heals whatever the object is", Break: dbtest.Broken[healsAny], Caught: []string{"integrity/heal"}},
+		{Name: "heals any body", Break: dbtest.Broken[healsAnyBody], Caught: []string{"integrity/heal-body"}},
+		{Name: "keeps the damaged body", Schema: dbtest.On(`AFTER UPDATE ON bodies`, `UPDATE bodies SET body = OLD.body WHERE content = OLD.content AND part = OLD.part AND off = OLD.off`), Caught: []string{"integrity/heal-body"}},
 		{Name: "opens with the damaged object", Break: func(c dbtest.Correct) dbtest.Handle { return &keepsRows{Correct: c} }, Caught: []string{"integrity/heal"}},
 		{Name: "lists objects of live contents alone", Break: dbtest.Broken[listsLive], Caught: []string{"integrity/lists"}},
 		{Name: "saves any scrub", Break: dbtest.Broken[savesAny], Caught: []string{"integrity/scrub"}},
@@ -47,6 +49,16 @@ func (s healsAny) HealExtent(ctx context.Context, d metastore.Damage, fresh meta
 		d.Object = extents[0].Object
 	}
 	return s.Correct.HealExtent(ctx, d, fresh, retired)
+}
+
+type healsAnyBody struct{ dbtest.Correct }
+
+func (s healsAnyBody) HealBody(ctx context.Context, d metastore.Damage, damaged, body []byte) error {
+	extents, err := s.Extents(ctx, d.Content, d.Position, 1)
+	if err == nil && len(extents) > 0 {
+		damaged = extents[0].Body
+	}
+	return s.Correct.HealBody(ctx, d, damaged, body)
 }
 
 type listsLive struct{ dbtest.Correct }

@@ -19,6 +19,8 @@ var integrityChecks = []dbtest.Check{
 	check("integrity/damage-ends", integrityDamageEnds),
 	check("integrity/heal", integrityHeal),
 	check("integrity/heal-races", integrityHealRaces),
+	check("integrity/heal-body", integrityHealBody),
+	check("integrity/heal-body-races", integrityHealBodyRaces),
 	check("integrity/scrub", integrityScrub),
 }
 
@@ -239,6 +241,80 @@ func integrityHealRaces(p *probe) {
 	calls.Wait()
 	p.Must(won.Load() == 1, "%d heals of one object succeeded", won.Load())
 	p.Must(len(p.Garbage()) == 1, "garbage: %v", p.Garbage())
+}
+
+// integrityHealBody replaces an inline extent's body that two blobs share.
+func integrityHealBody(p *probe) {
+	object, inline, other := p.Extent(0, 0, 5), p.Inline(0, 5, []byte("damaged")), p.Inline(0, 12, []byte("other"))
+	content := p.commit("name", object, inline, other)
+	_, err := p.Store.CopyBlob(p.Ctx, metastore.Copy{From: metastore.BlobName{Account: "a", Name: "name"}, To: metastore.Blob{Account: "b", Name: "copy"}})
+	p.OK(err, "copy")
+	for range 2 { // the second may be from a cache
+		p.opens("a", "name")
+	}
+	d := damageOf(content, inline, 1)
+	p.record(d, true)
+	p.record(damageOf(content, object, 1), true)
+	right := []byte("correct")
+	unknown := d
+	unknown.Content = p.Content()
+	for _, one := range []struct {
+		why     string
+		damage  metastore.Damage
+		damaged []byte
+	}{
+		{"another body", d, []byte("another")},
+		{"no body", d, nil},
+		{"an object", damageOf(content, object, 1), nil},
+		{"an unknown content", unknown, nil},
+	} {
+		p.Is(p.Store.HealBody(p.Ctx, one.damage, one.damaged, right), database.ErrNotFound, "healing %s", one.why)
+		p.Equal(p.allExtents(content), stored(object, inline, other), "extents after healing %s", one.why)
+	}
+	p.Must(len(p.damages(10)) == 2, "damage after refused calls: %v", p.damages(10))
+
+	p.OK(p.Store.HealBody(p.Ctx, d, inline.Body, right), "heal")
+	healed := inline
+	healed.Body = right
+	for range 2 {
+		p.Equal(p.allExtents(content), stored(object, healed, other), "extents that were healed")
+		p.opens("a", "name")
+		p.opens("b", "copy")
+		p.Equal(p.damages(10)[0].Object, object.Object, "what is damaged after one of two extents was healed")
+		p.Must(len(p.damages(10)) == 1, "damage after one of two extents was healed")
+		p.Must(len(p.Garbage()) == 0, "garbage after a body was healed")
+		p.Reopen()
+	}
+	p.Must(dbtest.Value(p.Store.PruneDamage(p.Ctx, 10)) == 0, "the record of healed damage was left")
+	p.Is(p.Store.HealBody(p.Ctx, d, inline.Body, right), database.ErrNotFound, "healing twice")
+
+	p.remove("a", "name")
+	p.remove("b", "copy")
+	p.Is(p.Store.HealBody(p.Ctx, d, right, inline.Body), database.ErrNotFound, "healing garbage")
+}
+
+// integrityHealBodyRaces heals one body several times at once: one call succeeds.
+func integrityHealBodyRaces(p *probe) {
+	e := p.Inline(0, 0, []byte("damaged"))
+	content := p.commit("name", e)
+	d := damageOf(content, e, 1)
+	p.record(d, true)
+	var won atomic.Int64
+	var calls sync.WaitGroup
+	for range 6 {
+		calls.Go(func() {
+			err := p.Store.HealBody(p.Ctx, d, e.Body, []byte("correct"))
+			if err == nil {
+				won.Add(1)
+			} else {
+				p.Is(err, database.ErrNotFound, "a heal that lost")
+			}
+		})
+	}
+	calls.Wait()
+	p.Must(won.Load() == 1, "%d heals of one body succeeded", won.Load())
+	e.Body = []byte("correct")
+	p.Equal(p.allExtents(content), stored(e), "extents that were healed")
 }
 
 // integrityScrub saves how far the scrub is.

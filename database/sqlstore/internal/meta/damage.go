@@ -202,3 +202,31 @@ func (s *Metastore) HealExtent(ctx context.Context, d metastore.Damage, fresh me
 		return err
 	})
 }
+
+// HealBody implements metastore.Integrity.
+func (s *Metastore) HealBody(ctx context.Context, d metastore.Damage, damaged, body []byte) error {
+	return s.write(ctx, func(t tx) error {
+		if d.Object != "" {
+			return fmt.Errorf("the extent is not inline: %w", database.ErrNotFound)
+		}
+		current, err := t.hasObject(d)
+		if err == nil && !current {
+			err = fmt.Errorf("the extent is gone: %w", database.ErrNotFound)
+		}
+		if err != nil {
+			return err
+		}
+		n, err := t.Exec(`INSERT INTO bodies (content, part, off, body) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (content, part, off) DO UPDATE SET body = excluded.body WHERE bodies.body = $5`,
+			append(extentKey(d.ExtentID), body, append([]byte{}, damaged...))...)
+		if err == nil && n == 0 {
+			err = fmt.Errorf("the extent has another body by now: %w", database.ErrNotFound)
+		}
+		if err != nil {
+			return err
+		}
+		t.TouchAll() // the content's blobs may be many, and are not known
+		_, err = t.Exec(`DELETE FROM damaged WHERE content = $1 AND part = $2 AND off = $3`, extentKey(d.ExtentID)...)
+		return err
+	})
+}

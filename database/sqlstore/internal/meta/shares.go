@@ -1,6 +1,8 @@
 package meta
 
 import (
+	"hash/crc32"
+
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/metastore"
 )
@@ -31,8 +33,11 @@ func (t tx) share(b storedBlob) (metastore.ContentID, bool, error) {
 		[]byte(b.Account), n.head, n.hash)
 }
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // inlineContent returns a blob's extents if its content is empty or has a single, inline extent,
-// and reports whether that is so. It is not for an uneven content, because that also has starts.
+// and reports whether that is so. It is not for an uneven content, because that also has starts,
+// nor if the body is damaged: backups have it for this content alone.
 func (t tx) inlineContent(b metastore.Blob) ([]metastore.Extent, bool, error) {
 	if b.Size == 0 || b.PartSize == metastore.UnevenParts {
 		return nil, b.Size == 0, nil
@@ -47,6 +52,7 @@ func (t tx) inlineContent(b metastore.Blob) ([]metastore.Extent, bool, error) {
 	e.Part = int(part)
 	if err == nil && found {
 		err = checkExtentRow(&b.Content, &e, sum)
+		found = len(e.Blocks) == 1 && crc32.Checksum(e.Body, castagnoli) == e.Blocks[0]
 	}
 	return []metastore.Extent{e}, found, err
 }
