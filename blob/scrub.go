@@ -34,7 +34,7 @@ type scrubbing struct {
 
 // Scrub reads and checks all stored bytes once, and records what is damaged. It continues a round
 // that was interrupted, by this process or another one, or begins a round. It reads as slowly as
-// Options.ScrubPeriod permits, and while requests are in progress it has at most a quarter of the
+// Options.ScrubPeriod permits, and while requests are in progress it takes at most a quarter of all
 // time. It returns the number of extents that it has checked, and an error, without an end of the
 // round, if the bytes or the metadata cannot be read. What was deleted or replaced before it was
 // read is no damage.
@@ -86,7 +86,7 @@ func (x *scrubbing) run(ctx context.Context) error {
 // check checks a page of extents.
 func (x *scrubbing) check(ctx context.Context, page []metastore.StoredExtent) error {
 	for i := range page {
-		e := &page[i]
+		e, began := &page[i], time.Now()
 		if !e.Garbage {
 			if err := x.checkOne(ctx, e); err != nil {
 				return err
@@ -97,6 +97,11 @@ func (x *scrubbing) check(ctx context.Context, page []metastore.StoredExtent) er
 		} else {
 			x.state.Inline = e.ID()
 		}
+		if !e.Garbage {
+			if err := x.waitAfter(ctx, e, began); err != nil {
+				return err
+			}
+		}
 		if time.Since(x.saved) >= x.s.saveEvery {
 			if err := x.save(ctx); err != nil {
 				return err
@@ -106,14 +111,13 @@ func (x *scrubbing) check(ctx context.Context, page []metastore.StoredExtent) er
 	return nil
 }
 
-// checkOne checks an extent, and waits until the next one is due.
+// checkOne checks an extent.
 func (x *scrubbing) checkOne(ctx context.Context, e *metastore.StoredExtent) error {
 	if time.Since(x.measured) >= measureEvery {
 		if err := x.measure(ctx); err != nil {
 			return err
 		}
 	}
-	began := time.Now()
 	check := storedCheck{open: x.s.opt.OpenStored, e: &e.Extent, step: func() error {
 		_, err := x.pace.next(ctx, 1)
 		return err
@@ -134,6 +138,11 @@ func (x *scrubbing) checkOne(ctx context.Context, e *metastore.StoredExtent) err
 	x.done++
 	x.state.Extents++
 	x.state.Bytes += e.Size
+	return nil
+}
+
+// waitAfter waits until the next extent is due after one that was begun at this time.
+func (x *scrubbing) waitAfter(ctx context.Context, e *metastore.StoredExtent, began time.Time) error {
 	if x.rate == 0 {
 		return ctx.Err()
 	}

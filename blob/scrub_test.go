@@ -203,6 +203,26 @@ func TestScrubResumes(t *testing.T) {
 	}
 }
 
+// TestScrubResumesAfterAPause stops a round while it waits for the next extent to be due: the next
+// run does not check the last one again.
+func TestScrubResumesAfterAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, blob.Options{})
+		s := blob.New(f.meta, f.bytes, blob.Options{InlineSize: -1, ScrubPeriod: time.Hour})
+		for i := range 3 {
+			body := randomBytes(uint64(i), 960<<10) // which take a second each
+			testenv.Must(s.Put(t.Context(), to(fmt.Sprint(i)), bytes.NewReader(body), int64(len(body))))(t)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer stop()
+		first, err := s.Scrub(ctx)
+		testenv.Is(t, err, context.DeadlineExceeded, "a scrub that is stopped")
+		testenv.Equal(t, first, 2, "extents of the first run")
+		testenv.Equal(t, testenv.Must(s.Scrub(t.Context()))(t), 1, "extents of the second run")
+		testenv.Equal(t, testenv.Must(f.meta.Scrub(t.Context()))(t).Extents, 3, "extents of the round")
+	})
+}
+
 // TestDeletedIsNoDamage deletes, moves and replaces blobs just before their objects are read.
 func TestDeletedIsNoDamage(t *testing.T) {
 	f := newFixture(t, blob.Options{InlineSize: -1})
