@@ -44,7 +44,9 @@ func (s *Service) learnDamage(ctx context.Context) error {
 			}
 		}
 		if len(list) < page || len(ids) > maxDamaged {
-			s.damaged.replace(ids)
+			if s.damaged.replace(ids) {
+				s.mendSoon() // what another node has recorded
+			}
 			return nil
 		}
 		after = list[len(list)-1].ExtentID
@@ -171,7 +173,7 @@ func (s *Service) requireStore(ctx context.Context) error {
 	return RequireInstance(ctx, s.opt.OpenStored, want)
 }
 
-// InstanceOf returns the id of the instance to which a store belongs, or "" if it has none.
+// InstanceOf returns the instance's id that a store has, or "" if it has none.
 func InstanceOf(ctx context.Context, open bytestore.OpenFunc) (string, error) {
 	return readID(ctx, open, InstanceObject)
 }

@@ -60,13 +60,19 @@ func (d *damagedContents) beginRefresh() {
 	d.added = nil
 }
 
-// replace replaces the contents by those that were queried, and those added meanwhile.
-func (d *damagedContents) replace(ids []metastore.ContentID) {
+// replace replaces the contents by those that were queried, and those added meanwhile. It reports
+// whether there are some that were not known before.
+func (d *damagedContents) replace(ids []metastore.ContentID) (more bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for _, id := range ids {
+		_, known := d.ids[id]
+		more = more || !known && !d.every
+	}
 	d.ids, d.every = make(map[metastore.ContentID]struct{}, len(ids)), false
 	for _, id := range append(ids, d.added...) {
 		d.insert(id)
 	}
 	d.added = nil
+	return more
 }

@@ -45,7 +45,7 @@ func (f *inlineFixture) service(source copySource) *blob.Service {
 	return blob.New(f.meta, f.bytes, blob.Options{HealFrom: source})
 }
 
-// damageInline flips a bit in the database's body of a blob.
+// damageInline flips a bit of a blob's body in the database.
 func (f *fixture) damageInline(t testing.TB, name string, body []byte) metastore.Damage {
 	t.Helper()
 	b := testenv.Must(f.meta.Blob(t.Context(), "a", name))(t)

@@ -10,7 +10,7 @@ import (
 
 // HealSource is a second store that has what an instance stores. What it returns may be damaged.
 type HealSource interface {
-	// Require returns an error unless the source has something of the instance with this id:
+	// Require returns an error unless the source has something of this instance:
 	// ErrForeignStore if it has something of others.
 	Require(ctx context.Context, instance string) error
 

@@ -8,6 +8,8 @@ import (
 	"io"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"sluice/blob"
 	"sluice/bytestore"
@@ -240,6 +242,38 @@ func TestHealKeepsWhatIsRead(t *testing.T) {
 	testenv.Equal(t, bytes.Equal(out.Bytes(), f.body), true, "whether the reader got the right bytes")
 	c.Close()
 	f.wantHealed(t)
+}
+
+// TestHealFollowsOtherNodes lets a node that does no background work find damage: the one that does
+// heals it soon after it has learned it.
+func TestHealFollowsOtherNodes(t *testing.T) {
+	var source copySource
+	service := func(f *fixture) *blob.Service {
+		source = copySource{Store: memory.New()}
+		testenv.Must(blob.Bind(context.Background(), f.meta, f.bytes))(t)
+		return blob.New(f.meta, f.bytes, blob.Options{InlineSize: -1, HealFrom: source})
+	}
+	inRun(t, service, func(t *testing.T, f *fixture) {
+		body := randomBytes(1, 100)
+		f.put(t, "name", body)
+		f.copyTo(t, source.Store)
+		var watch sync.WaitGroup
+		ctx, stop := context.WithCancel(t.Context())
+		watch.Go(func() { f.WatchDamage(ctx, func(err error) { t.Error(err) }) })
+		defer watch.Wait()
+		defer stop()
+		synctest.Wait() // the first look at damage is over
+		alter(t, f.bytes, f.objectsOf(t, "name")[0], 100, flip(7))
+		other := blob.New(f.meta, f.bytes, blob.Options{})
+		c := testenv.Must(other.Open(t.Context(), "a", "name"))(t)
+		_, err := c.WriteRange(t.Context(), io.Discard, 0, 100)
+		c.Close()
+		testenv.Is(t, err, blob.ErrCorrupt, "a read on the other node")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		f.wantRead(t, "name", 0, body, "the healed blob")
+		testenv.Equal(t, f.Stats().Healed, 1, "heals")
+	})
 }
 
 // TestReaderFollowsAHeal has a reader on another node, which has the extent's row from before the

@@ -243,7 +243,7 @@ func integrityHealRaces(p *probe) {
 	p.Must(len(p.Garbage()) == 1, "garbage: %v", p.Garbage())
 }
 
-// integrityHealBody replaces an inline extent's body that two blobs share.
+// integrityHealBody replaces an inline extent's body, which two blobs share.
 func integrityHealBody(p *probe) {
 	object, inline, other := p.Extent(0, 0, 5), p.Inline(0, 5, []byte("damaged")), p.Inline(0, 12, []byte("other"))
 	content := p.commit("name", object, inline, other)

@@ -1,0 +1,211 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"sluice/e2e"
+	"sluice/internal/testenv"
+)
+
+// keptBlobs are blobs of a cluster that nobody changes, and that a backup in the bucket has.
+type keptBlobs struct {
+	t      *testing.T
+	c      *e2e.Cluster
+	place  string
+	conn   *pgx.Conn
+	bodies map[string][]byte // by target
+}
+
+// keep stores blobs, every third one small, and makes a backup.
+func keep(t *testing.T, c *e2e.Cluster, n int) *keptBlobs {
+	t.Helper()
+	k := &keptBlobs{t: t, c: c, bodies: map[string][]byte{}}
+	k.place = fmt.Sprintf("s3://%s/backups?endpoint=http://%s&path-style=on", c.Objects.Bucket, c.Objects.Addr)
+	k.conn = testenv.Must(pgx.Connect(t.Context(), c.Database.DSN()))(t)
+	t.Cleanup(func() { _ = k.conn.Close(context.Background()) })
+	for i := range n {
+		size := 100_000 + i
+		if i%3 == 0 {
+			size = 1_000 + i
+		}
+		target := e2e.BlobTarget("kept", fmt.Sprint("blob", i))
+		k.bodies[target] = e2e.Content(uint64(i), size)
+		c.Nodes[i%len(c.Nodes)].Must(204, "PUT", target, k.bodies[target])
+	}
+	k.backUp()
+	return k
+}
+
+func (k *keptBlobs) backUp() {
+	k.t.Helper()
+	if r := e2e.StartBackup(k.t, k.c.Options.Wrapper, append([]string{k.place}, k.c.Places(k.c.Database)...)...).Wait(); r.Code != 0 {
+		k.t.Fatalf("backup: %+v", r)
+	}
+}
+
+// damage damages n random blobs: it removes or changes their objects in the bucket, or changes
+// their bodies in the database. It returns their targets.
+func (k *keptBlobs) damage(random *rand.Rand, n int) (damaged []string) {
+	k.t.Helper()
+	targets := slices.Sorted(func(yield func(string) bool) {
+		for target := range k.bodies {
+			if !yield(target) {
+				return
+			}
+		}
+	})
+	random.Shuffle(len(targets), func(i, j int) { targets[i], targets[j] = targets[j], targets[i] })
+	for i, target := range targets[:n] {
+		var content []byte
+		var object *string
+		name := target[strings.LastIndex(target, "/")+1:]
+		err := k.conn.QueryRow(k.t.Context(), `SELECT b.content, convert_from(e.object, 'UTF8') FROM blobs b JOIN extents e ON e.content = b.content
+			WHERE convert_from(b.account, 'UTF8') = 'kept' AND convert_from(b.name_head, 'UTF8') = $1`, name).Scan(&content, &object)
+		testenv.OK(k.t, err)
+		switch {
+		case object == nil:
+			_, err = k.conn.Exec(k.t.Context(), `UPDATE bodies SET body = set_byte(body, 500, 255 - get_byte(body, 500)) WHERE content = $1`, content)
+		case i%2 == 0:
+			err = os.Remove(k.file(*object))
+		default:
+			var f *os.File
+			if f, err = os.OpenFile(k.file(*object), os.O_WRONLY, 0); err == nil {
+				_, err = f.WriteAt([]byte("damaged"), 50_000)
+				err = errors.Join(err, f.Close())
+			}
+		}
+		testenv.OK(k.t, err)
+	}
+	return targets[:n]
+}
+
+// file returns the file with an object in the bucket.
+func (k *keptBlobs) file(object string) string {
+	k.t.Helper()
+	for _, path := range []string{filepath.Join(k.c.Objects.Folder(), "blobs", object), filepath.Join(k.c.Objects.Folder(), "blobs", object[:2], object)} {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	k.t.Fatalf("the bucket has no object %s", object)
+	return ""
+}
+
+// verify reads every byte of all blobs but some from each node.
+func (k *keptBlobs) verify(except ...string) {
+	k.t.Helper()
+	for _, node := range k.c.Views(k.t) {
+		for target, body := range k.bodies {
+			if !slices.Contains(except, target) {
+				node.Holds(target, body)
+			}
+		}
+	}
+}
+
+// round returns how far the scrub is.
+func (k *keptBlobs) round() (round, extents int64, running bool) {
+	k.t.Helper()
+	var runs int64
+	testenv.OK(k.t, k.conn.QueryRow(k.t.Context(), `SELECT round, extents, running FROM scrub`).Scan(&round, &extents, &runs))
+	return round, extents, runs == 1
+}
+
+// TestDamageOfNodes damages objects in the bucket and bodies in the database of two nodes. The
+// leader ends while it scrubs, and another one goes on from where it was: the round checks each
+// extent once, and all damage is listed. Every node refuses the damaged blobs, and serves all
+// others. With the place of a backup the nodes heal everything, while a node is killed.
+func TestDamageOfNodes(t *testing.T) {
+	t.Parallel()
+	const blobs = 60
+	c := e2e.NewCluster(t, e2e.Options{Dirty: true, Damaged: true, Flags: []string{"--scrub-period", "30s", "--sweep-every", "3s", "--admin-addr", "127.0.0.1:0"}})
+	meta := []string{"--meta", c.Database.DSN()}
+	c.Start(1) // the only node, so it becomes the leader
+	leader := c.Nodes[0]
+	k := keep(t, c, blobs)
+	random := rand.New(rand.NewPCG(e2e.Seed(t), 1))
+	damaged := k.damage(random, 12)
+	c.Start(1)
+	e2e.Await(t, "no scrub runs", func() bool { return !strings.Contains(leader.MetricsOf(), "\nsluice_scrub_read_bytes_total 0\n") })
+	leader.Stop() // which saves the position
+	round, checked, running := k.round()
+	if !running || checked == 0 || checked == blobs {
+		t.Fatalf("the round was left after %d extents of %d, running: %t", checked, blobs, running)
+	}
+	e2e.Await(t, "the round does not end", func() bool {
+		var now int64
+		now, checked, running = k.round()
+		return now != round || !running
+	})
+	testenv.Equal(t, checked, blobs, "extents that the round has checked")
+	e2e.UntilDamaged(t, damaged, meta...)
+	leader.Launch()
+	for _, node := range c.Nodes {
+		node.WantDamaged(damaged...)
+	}
+	k.verify(damaged...)
+
+	for _, node := range c.Nodes {
+		node.Options.Flags = append(slices.Clone(node.Options.Flags), "--heal-from", k.place)
+		node.Stop()
+		node.Launch()
+	}
+	killed := c.Nodes[random.IntN(len(c.Nodes))]
+	killed.Kill()
+	killed.Restart()
+	e2e.UntilDamaged(t, nil, meta...)
+	k.verify()
+	e2e.CheckClean(t, c.Options.Wrapper, c.Places(c.Database)...)
+}
+
+// TestHealsSurviveKills damages blobs again and again, and kills nodes at random times while they
+// heal and others write.
+func TestHealsSurviveKills(t *testing.T) {
+	t.Parallel()
+	healsSurviveKills(t, func(rounds int) bool { return rounds < 2 })
+}
+
+func healsSurviveKills(t *testing.T, more func(rounds int) bool) {
+	seed := e2e.Seed(t)
+	random := rand.New(rand.NewPCG(seed, 1<<32))
+	c := e2e.NewCluster(t, e2e.Options{Dirty: true, Damaged: true, Flags: []string{"--scrub-period", "20s", "--sweep-every", "2s"}})
+	c.Options.Flags = append(c.Options.Flags, "--heal-from", fmt.Sprintf("s3://%s/backups?endpoint=http://%s&path-style=on", c.Objects.Bucket, c.Objects.Addr))
+	c.Start(2)
+	k := keep(t, c, 30)
+	sharers := e2e.NewSharers(t, seed, c.Nodes, nil)
+	for rounds := 0; more(rounds); rounds++ {
+		damaged := k.damage(random, 10)
+		for range 2 {
+			node := c.Nodes[random.IntN(len(c.Nodes))]
+			sharers.RunAndKill(random, 50, node, node.Restart)
+		}
+		for _, target := range damaged {
+			e2e.Await(t, target+" is not healed", func() bool {
+				// A node that has just started may not record what a read finds.
+				r := c.Nodes[random.IntN(len(c.Nodes))].Do("GET", target, nil)
+				if r.Status != 200 && r.Status != 500 || r.Status == 200 && string(r.Body) != string(k.bodies[target]) {
+					t.Fatalf("GET %s: %d with %d bytes", target, r.Status, len(r.Body))
+				}
+				return r.Status == 200
+			})
+		}
+		e2e.UntilDamaged(t, nil, "--meta", c.Database.DSN())
+		k.verify()
+		if t.Failed() {
+			return
+		}
+		k.backUp() // of the objects that are new
+	}
+	sharers.Delete()
+	e2e.CheckClean(t, c.Options.Wrapper, c.Places(c.Database)...)
+}
