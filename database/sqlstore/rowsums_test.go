@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -99,6 +100,29 @@ func TestDamagedRowsAreNotUsed(t *testing.T) {
 			testenv.OK(t, testenv.Error(s.UseSession(t.Context(), "two", 1, nil)))
 		})
 	}
+}
+
+// TestDamagedSessionAmongOthers uses a damaged session and a whole one at the same time, so that
+// they share transactions: each use of the whole one counts, and none of the other.
+func TestDamagedSessionAmongOthers(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		const rounds = 100
+		withRows(t, s)
+		testenv.Must(s.CreateSession(t.Context(), ledger.Session{ID: "whole", Total: rounds, Left: rounds, Expires: s.Now().Add(time.Hour)}, nil))(t)
+		damaged(t, s, "sessions", `UPDATE sessions SET user_identity = CAST('w' AS BLOB) WHERE id = CAST('one' AS BLOB)`)
+		var uses sync.WaitGroup
+		for range rounds {
+			uses.Go(func() {
+				testenv.Is(t, testenv.Error(s.UseSession(t.Context(), "one", 1, nil)), database.ErrDamagedRow, "a damaged session")
+			})
+			uses.Go(func() {
+				testenv.Is(t, testenv.Error(s.UseSession(t.Context(), "whole", 1, nil)), nil, "a whole session")
+			})
+		}
+		uses.Wait()
+		testenv.Equal(t, testenv.Must(s.Session(t.Context(), "whole"))(t).Used, rounds, "uses of the whole session")
+		holds(t, s, rounds, `SELECT CAST(SUM(used) AS BIGINT) FROM sessions`)
+	})
 }
 
 // TestOlderNodesRunBesideRowSums runs statements of the version before on PostgreSQL: the rows that

@@ -32,7 +32,7 @@ type Options struct {
 	AwaitOlderNodes func(reason error) error
 	// Beside leaves the log to another process, see sqlstore.Options. SQLite only.
 	Beside bool
-	// Rows receives the keys of the rows that each commit changes. It may be nil. SQLite only.
+	// Rows receives the keys of all rows that each commit changes. It may be nil. SQLite only.
 	Rows RowWatcher
 }
 
@@ -161,7 +161,7 @@ func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.Read(ctx, db.withTime(fn))
 }
 
-// Snapshot runs fn; all its queries see one state of the database.
+// Snapshot runs fn; all its queries see one state.
 func (db *DB) Snapshot(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.Snapshot(ctx, db.withTime(fn))
 }

@@ -34,7 +34,7 @@ type Transactions interface {
 	// Read runs fn, which makes one query. It may run fn several times.
 	Read(ctx context.Context, fn func(*Tx) error) error
 
-	// Snapshot runs fn, and all queries of fn see one state of the database. It may run fn several
+	// Snapshot runs fn, and all queries of fn see one state. It may run fn several
 	// times.
 	Snapshot(ctx context.Context, fn func(*Tx) error) error
 

@@ -15,10 +15,10 @@ const (
 	blobColumnsAlone = `content, size, crc64, part_size, sha256, content_type, modified, expires, owner, shared_second`
 )
 
-// storedBlob is a row of the table blobs.
+// storedBlob is a row in the table blobs.
 type storedBlob struct {
 	metastore.Blob
-	shared bool // whether a row of the table shares counts the blobs that have the content
+	shared bool // whether a row in the table shares counts the blobs that have the content
 }
 
 // shared is whether a row of blobs has storedBlob's flag. The column names the content for which it

@@ -5,7 +5,7 @@
 // census.go and audit.go are the part of this room in the database's upkeep. blob_cache.go has the
 // rows of blobs that are read often, on SQLite. The SQL is the same for both engines.
 //
-// # Invariants of the tables
+// # The tables' invariants
 //
 //   - An object key occurs in at most one extent (a unique index).
 //   - A content is referenced by one blob or one open upload, or it is in the table garbage, never

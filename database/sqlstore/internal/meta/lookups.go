@@ -42,7 +42,7 @@ type lookup struct {
 	until         time.Time   // until when its caller waits
 	left          atomic.Bool // the caller waits no more
 	row           *blobRow    // with found unset if there is no blob
-	now           time.Time   // of the query
+	now           time.Time   // its query's
 	err           error
 	panicked      any
 	done          chan struct{}

@@ -7,10 +7,10 @@
 // outcome.go. fold.go folds old sales, with amounts.go for their sums; census.go and audit.go are
 // the rest of this room's part in the database's upkeep. The SQL is the same for both engines.
 //
-// # Invariants of the tables
+// # The tables' invariants
 //
 //   - An accepted payment has one sale (a unique index), which is inserted with it and kept until
-//     it is folded. What the payment does not buy is the credit of the channel.
-//   - What is accepted and not settled is in the one settlement of the channel, expired or not,
+//     it is folded. What the payment does not buy is the channel's credit.
+//   - What is accepted and not settled is in the channel's one settlement, expired or not,
 //     until it is collected or replaced by a newer one.
 package money
