@@ -107,11 +107,13 @@ func (f fault) overlay(root, dir string) (string, error) {
 
 // buildFaulty builds the tests with a fault. It first compiles the faulty package by itself: where
 // tests build a binary of their own, a package that does not compile would look like a fault that
-// they detect.
+// they detect. A file that is embedded, such as a migration, is part of the packages that are built.
 func (p *planter) buildFaulty(ctx context.Context, f fault, dir, overlay string) ([]binary, string, error) {
-	broken, err := p.goRun(ctx, overlay, "build", "-o", os.DevNull, "./"+filepath.Dir(f.file))
-	if err != nil || broken != "" {
-		return nil, broken, err
+	if filepath.Ext(f.file) == ".go" {
+		broken, err := p.goRun(ctx, overlay, "build", "-o", os.DevNull, "./"+filepath.Dir(f.file))
+		if err != nil || broken != "" {
+			return nil, broken, err
+		}
 	}
 	return p.build(ctx, dir, overlay)
 }
