@@ -14,7 +14,8 @@
 //     and what it has left is used by the next one or removed by Prune.
 //
 // Backups share objects, chunks and packs: where a chunk ends depends on the keys around, so that
-// the same rows make the same chunk whatever was stored or deleted before them.
+// the same rows make the same chunk whatever was stored or deleted before them. A body stays in the
+// pack that the first backup with it has stored, as long as half of that pack is needed.
 package backup
 
 import (

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"sluice/blob"
+	"sluice/bytestore"
 	"sluice/bytestore/memory"
 	"sluice/internal/testenv"
 	"sluice/metastore"
@@ -30,13 +32,26 @@ func (r *Repository) backUp(t *testing.T, instance string, at time.Time, n int, 
 	testenv.OK(t, err)
 	w.Reset()
 	w.Manifest.Instance, w.Manifest.Snapshot = instance, at
-	w.BeginBodies(ctx)
+	testenv.OK(t, w.Table(InlineTable, []string{"content", "part", "off", "size", "blocks"}, bodyKey))
+	bodies := map[string][]byte{}
 	for i := range n {
 		if id := inlineID(i); has(i) {
-			testenv.OK(t, w.Body(ctx, []any{id.Content[:], int64(id.Part), id.Offset}, inlineBody(i)))
+			row := inlineRow(string(id.Content[:]), inlineBody(i))
+			row[1], row[2] = int64(id.Part), id.Offset
+			bodies[string(id.Content[:])] = inlineBody(i)
+			testenv.OK(t, w.Rows([][]any{row}))
 		}
 	}
-	testenv.OK(t, w.EndBodies(ctx))
+	testenv.OK(t, w.EndTables())
+	testenv.OK(t, w.StoreTables(ctx))
+	b := testenv.Must(w.Bodies(ctx))(t)
+	testenv.OK(t, b.Each(ctx, func(inline []any, kept bool) error {
+		if kept {
+			return nil
+		}
+		return b.Add(ctx, inline, bodies[string(bytesIn(inline, 0))])
+	}))
+	testenv.OK(t, b.End(ctx))
 	testenv.Must(w.Finish(ctx))(t)
 	testenv.OK(t, w.Close())
 }
@@ -95,14 +110,32 @@ func TestFindBodies(t *testing.T) {
 	testenv.Is(t, r.RequireInstance(t.Context(), "three"), ErrForeign, "others' backups")
 }
 
-// TestFindBodiesPastDamage damages each object of a repository alone: what others have is found.
+// addAll copies another repository's objects.
+func (r *Repository) addAll(t *testing.T, from *Repository) {
+	t.Helper()
+	testenv.OK(t, from.Bytes.List(t.Context(), "", func(o bytestore.Object) error {
+		content, err := from.read(t.Context(), o.Name, o.Size)
+		if err != nil {
+			return err
+		}
+		if err := r.Bytes.Put(t.Context(), o.Name, bytes.NewReader(content), o.Size); !errors.Is(err, bytestore.ErrExists) {
+			return err
+		}
+		return nil
+	}))
+}
+
+// TestFindBodiesPastDamage damages each pack of a backup alone. What an older one has in other packs
+// is found.
 func TestFindBodiesPastDamage(t *testing.T) {
 	const n = 400
 	for damaged := 0; ; damaged++ {
 		r := &Repository{Bytes: memory.New()}
 		now := time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC)
 		r.backUp(t, "one", now, n, func(i int) bool { return i%2 == 0 })
-		r.backUp(t, "one", now.Add(time.Hour), n, func(int) bool { return true })
+		apart := &Repository{Bytes: memory.New()} // it would use the packs of the older one
+		apart.backUp(t, "one", now.Add(time.Hour), n, func(int) bool { return true })
+		r.addAll(t, apart)
 		packs := testenv.Must(r.objects(t.Context(), packPrefix))(t)
 		newest := testenv.Must(r.Open(t.Context(), ""))(t)
 		if damaged == len(newest.Packs) {

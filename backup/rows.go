@@ -114,6 +114,10 @@ type chunker struct {
 	rows  int64
 }
 
+func newChunker(table string, columns []string, key int, store func(*Chunk, []byte) error) chunker {
+	return chunker{table: &Table{Name: table, Columns: columns, Key: key, Chunks: []Chunk{}}, store: store}
+}
+
 func (k *chunker) add(row []any) error {
 	begin := len(k.lines)
 	lines, err := appendRow(k.lines, row)
@@ -148,7 +152,7 @@ func (k *chunker) end() error {
 	return nil
 }
 
-// compressed returns the content of a chunk's object.
+// compressed returns the content for a chunk's object.
 func compressed(lines []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
@@ -164,7 +168,7 @@ func compressed(lines []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// lines returns the verified lines of a chunk.
+// lines returns a chunk's verified lines.
 func (r *Repository) lines(ctx context.Context, c Chunk) ([]byte, error) {
 	if len(c.SHA256) != 2*sha256.Size || c.Size > 2*chunkMost+maxRow {
 		return nil, fmt.Errorf("%w: a manifest has a chunk of %d bytes with the checksum %q", ErrDamaged, c.Size, c.SHA256)

@@ -38,10 +38,10 @@ func (r *Repository) Verify(ctx context.Context, m *Manifest, opt VerifyOptions)
 	if opt.Progress == nil {
 		opt.Progress = func(int64) {}
 	}
-	v := verifier{r, opt, &found}
+	v := verifier{r, opt, m.packSizes(), &found}
 	for i := range m.Tables {
 		for _, c := range m.Tables[i].Chunks {
-			if _, err := r.lines(ctx, c); err != nil && v.damage(c.Object(), err) != nil {
+			if err := v.chunk(ctx, &m.Tables[i], c); err != nil && v.damage(c.Object(), err) != nil {
 				return found, err
 			}
 			found.Read += c.Size
@@ -65,7 +65,30 @@ func (r *Repository) Verify(ctx context.Context, m *Manifest, opt VerifyOptions)
 type verifier struct {
 	repo  *Repository
 	opt   VerifyOptions
+	packs map[string]int64 // sizes
 	found *Verified
+}
+
+// chunk reads a chunk. One of bodies must name places in the packs that the manifest lists.
+func (v *verifier) chunk(ctx context.Context, t *Table, c Chunk) error {
+	if t.Name != BodiesTable {
+		_, err := v.repo.lines(ctx, c)
+		return err
+	}
+	part := *t
+	part.Chunks = []Chunk{c}
+	return v.repo.Rows(ctx, &part, func(rows [][]any) error {
+		for _, row := range rows {
+			at, err := placeOf(row)
+			if err == nil {
+				err = at.within(v.packs)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // damage reports damage. It returns err if that is another error.

@@ -3,8 +3,6 @@ package backup
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -27,7 +25,6 @@ type Writer struct {
 	spool string                   // a folder with chunks that were not stored yet
 	table chunker                  // writes the table that began last
 	count struct{ objects, bytes int64 }
-	pack  packer
 	stop  func() error
 }
 
@@ -80,12 +77,8 @@ func (w *Writer) Table(name string, columns []string, key int) error {
 	if err := w.EndTables(); err != nil {
 		return err
 	}
-	w.begin(name, columns, key, w.keep)
+	w.table = newChunker(name, columns, key, w.keep)
 	return nil
-}
-
-func (w *Writer) begin(name string, columns []string, key int, store func(*Chunk, []byte) error) {
-	w.table = chunker{table: &Table{Name: name, Columns: columns, Key: key, Chunks: []Chunk{}}, store: store}
 }
 
 // Rows adds rows to the table, ordered by key.
@@ -163,6 +156,13 @@ func (w *Writer) put(ctx context.Context, name bytestore.Name, content []byte) e
 	return err
 }
 
+// forget removes a chunk or a pack that was found to be damaged, so that it is stored again if this
+// backup needs it.
+func (w *Writer) forget(ctx context.Context, name bytestore.Name) error {
+	delete(w.have, name)
+	return w.repo.Bytes.Delete(ctx, name)
+}
+
 // Stored returns how many chunks and packs were stored, and their bytes.
 func (w *Writer) Stored() (objects, bytes int64) { return w.count.objects, w.count.bytes }
 
@@ -180,82 +180,6 @@ func (w *Writer) Put(ctx context.Context, name bytestore.Name, src io.Reader, si
 	if err != nil {
 		return fmt.Errorf("storing %s: %w", name, err)
 	}
-	return nil
-}
-
-// BodiesTable is the table that says where inline bodies are: its columns are the extent's content,
-// part and off, the pack's SHA-256, and the body's first byte and length in the pack.
-const BodiesTable = "bodies"
-
-var bodiesColumns = []string{"content", "part", "off", "pack", "at", "size"}
-
-// packer collects inline bodies.
-type packer struct {
-	cut    cutter
-	bytes  []byte
-	bodies []packedBody
-}
-
-type packedBody struct {
-	key      []any
-	at, size int
-}
-
-// BeginBodies begins the inline bodies, after all other tables.
-func (w *Writer) BeginBodies(ctx context.Context) {
-	w.begin(BodiesTable, bodiesColumns, 3, func(c *Chunk, lines []byte) error {
-		if w.known(c) {
-			return nil
-		}
-		content, err := compressed(lines)
-		if err != nil {
-			return err
-		}
-		c.Size = int64(len(content))
-		return w.put(ctx, c.Object(), content)
-	})
-}
-
-// Body adds an inline body. They come ordered by key.
-func (w *Writer) Body(ctx context.Context, key []any, body []byte) error {
-	line, err := appendRow(nil, key)
-	if err != nil {
-		return err
-	}
-	w.pack.bodies = append(w.pack.bodies, packedBody{key, len(w.pack.bytes), len(body)})
-	w.pack.bytes = append(w.pack.bytes, body...)
-	if w.pack.cut.ends(line, len(body)) {
-		return w.endPack(ctx)
-	}
-	return nil
-}
-
-// EndBodies ends the inline bodies.
-func (w *Writer) EndBodies(ctx context.Context) error {
-	if err := w.endPack(ctx); err != nil {
-		return err
-	}
-	return w.EndTables()
-}
-
-func (w *Writer) endPack(ctx context.Context) error {
-	if len(w.pack.bodies) == 0 {
-		return nil
-	}
-	sum := sha256.Sum256(w.pack.bytes)
-	p := Pack{SHA256: hex.EncodeToString(sum[:]), Size: int64(len(w.pack.bytes))}
-	if _, ok := w.have[p.Object()]; !ok {
-		if err := w.put(ctx, p.Object(), w.pack.bytes); err != nil {
-			return err
-		}
-	}
-	w.Manifest.Packs = append(w.Manifest.Packs, p)
-	for _, b := range w.pack.bodies {
-		if err := w.table.add(append(append([]any{}, b.key...), sum[:], int64(b.at), int64(b.size))); err != nil {
-			return err
-		}
-	}
-	w.pack = packer{bytes: w.pack.bytes[:0]}
 	return nil
 }
 

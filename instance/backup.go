@@ -2,7 +2,6 @@ package instance
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -327,63 +326,72 @@ func (b *backuper) lost(ctx context.Context, name string, why error, needed func
 	return ctx.Err()
 }
 
-// bodiesPage is how many inline bodies are read at a time.
-const bodiesPage = 256
-
-// copyBodies stores the inline bodies that the repository lacks. It merges the keys in the snapshot
-// with the bodies that exist.
+// copyBodies stores the inline bodies that the repository lacks.
 func (b *backuper) copyBodies(ctx context.Context) error {
-	b.w.BeginBodies(ctx)
-	var page []storage.Body
-	err := b.repo.Rows(ctx, b.w.Manifest.Table(storage.InlineTable), func(rows [][]any) error {
-		for _, row := range rows {
-			key := row[:3]
-			for len(page) > 0 && compareKeys(page[0].Key, key) < 0 {
-				page = page[1:]
-			}
-			if len(page) == 0 {
-				var err error
-				if page, err = b.source.SQL.Bodies(ctx, key, bodiesPage); err != nil {
-					return fmt.Errorf("the instance: %w", err)
-				}
-			}
-			if err := b.copyBody(ctx, row, page); err != nil {
-				return err
-			}
+	w, err := b.w.Bodies(ctx)
+	if err != nil {
+		return err
+	}
+	from := bodyReader{source: b.source, limit: 1}
+	err = w.Each(ctx, func(inline []any, kept bool) error {
+		o, err := backup.ObjectOf([]any{[]byte{}, inline[3], inline[4]})
+		if err != nil {
+			return err
 		}
-		return ctx.Err()
+		if kept {
+			from.limit = 1
+			b.progress.add(o.Size)
+			return nil
+		}
+		body, err := from.read(ctx, inline)
+		if err != nil {
+			return fmt.Errorf("the instance: %w", err)
+		}
+		if err := checkBody(o, body); err != nil {
+			name := fmt.Sprintf("inline body of the content %x", inline[0])
+			return b.lost(ctx, name, err, func() (bool, error) { return b.source.SQL.NeedsBody(ctx, inline) })
+		}
+		b.progress.add(o.Size)
+		return w.Add(ctx, inline, body)
 	})
 	if err != nil {
 		return err
 	}
-	return b.w.EndBodies(ctx)
+	return w.End(ctx)
 }
 
-// copyBody stores the body for a row of inline extents, if it is the page's first.
-func (b *backuper) copyBody(ctx context.Context, row []any, page []storage.Body) error {
-	o, err := backup.ObjectOf([]any{[]byte{}, row[3], row[4]})
-	if err != nil {
-		return err
+// checkBody returns an error unless an inline body has its extent's size and checksums.
+func checkBody(o backup.Object, body []byte) error {
+	if int64(len(body)) != o.Size {
+		return fmt.Errorf("it has %d bytes, and should have %d", len(body), o.Size)
 	}
-	key := row[:3]
-	name := fmt.Sprintf("inline body of the content %x", key[0])
-	needed := func() (bool, error) { return b.source.SQL.NeedsBody(ctx, key) }
-	if len(page) == 0 || compareKeys(page[0].Key, key) != 0 {
-		return b.lost(ctx, name, errors.New("it is missing"), needed)
-	}
-	body := page[0].Body
-	if err := backup.CheckAll(o, bytes.NewReader(body)); err != nil {
-		return b.lost(ctx, name, err, needed)
-	}
-	b.progress.add(o.Size)
-	return b.w.Body(ctx, key, body)
+	return backup.CheckAll(o, bytes.NewReader(body))
 }
 
-// compareKeys compares the keys of two extents: content, part and off.
-func compareKeys(a, b []any) int {
-	return cmp.Or(bytes.Compare(contentIn(a), contentIn(b)), cmp.Compare(numberIn(a, 1), numberIn(b, 1)), cmp.Compare(numberIn(a, 2), numberIn(b, 2)))
+// bodiesPage is how many inline bodies are read at a time, at most.
+const bodiesPage = 256
+
+// bodyReader reads inline bodies by ascending keys. The more of them are needed one after
+// the other, the more it reads at a time.
+type bodyReader struct {
+	source *storage.Endpoint
+	limit  int
+	page   []storage.Body
 }
 
-func contentIn(key []any) []byte { content, _ := key[0].([]byte); return content }
-
-func numberIn(key []any, i int) int64 { n, _ := key[i].(int64); return n }
+// read returns the body for a row of inline extents, or nothing if there is none.
+func (r *bodyReader) read(ctx context.Context, inline []any) (_ []byte, err error) {
+	for len(r.page) > 0 && backup.CompareKeys(r.page[0].Key, inline) < 0 {
+		r.page = r.page[1:]
+	}
+	if len(r.page) == 0 {
+		if r.page, err = r.source.SQL.Bodies(ctx, inline[:3], r.limit); err != nil {
+			return nil, err
+		}
+		r.limit = min(2*r.limit, bodiesPage)
+	}
+	if len(r.page) == 0 || backup.CompareKeys(r.page[0].Key, inline) != 0 {
+		return nil, nil
+	}
+	return r.page[0].Body, nil
+}

@@ -2,8 +2,11 @@ package instance
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,6 +106,100 @@ func TestBackupIsIncremental(t *testing.T) {
 	checkClone(t, old.Meta, old.Bytes)
 }
 
+// putSmall stores small blobs with names that begin with name, and returns their bytes.
+func putSmall(t *testing.T, blobs *blob.Service, name string, n int) (sum int64) {
+	t.Helper()
+	for i := range n {
+		content := smallBody(name, i)
+		testenv.Must(blobs.Put(t.Context(), blob.PutOptions{Account: "a", Name: fmt.Sprint(name, i)}, bytes.NewReader(content), int64(len(content))))(t)
+		sum += int64(len(content))
+	}
+	return sum
+}
+
+// smallBody is a blob's content that is kept inline. It cannot be compressed.
+func smallBody(name string, i int) []byte {
+	content := make([]byte, 8_000+i)
+	_, _ = rand.NewChaCha8(sha256.Sum256([]byte(fmt.Sprint(name, i)))).Read(content) // it returns no error
+	return content
+}
+
+// packBytes returns the bytes of all packs in a repository.
+func packBytes(t *testing.T, repo *backup.Repository) (sum int64) {
+	t.Helper()
+	testenv.OK(t, repo.Bytes.List(t.Context(), "", func(o bytestore.Object) error {
+		if strings.HasPrefix(string(o.Name), "pack-") {
+			sum += o.Size
+		}
+		return nil
+	}))
+	return sum
+}
+
+// TestBackupIsIncrementalForSmallBlobs deletes 1 % of small blobs, replaces 1 % and adds 1 %: the
+// second backup stores little more than their bytes. Most blobs are then deleted: what is left is
+// packed again, and after a prune the packs have little else.
+func TestBackupIsIncrementalForSmallBlobs(t *testing.T) {
+	t.Parallel()
+	const count, some = 1_000, 10
+	data := filepath.Join(testenv.MemoryDir(t), "source")
+	change := func(fn func(blobs *blob.Service)) {
+		s := testenv.Must(storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{}))(t)
+		fn(blob.New(s.Meta, s.Bytes, blob.Options{}))
+		testenv.OK(t, s.Close())
+	}
+	change(func(blobs *blob.Service) { putSmall(t, blobs, "blob", count) })
+	repo := newRepository()
+	backedUp(t, data, repo)
+	before := packBytes(t, repo)
+	var changed int64
+	change(func(blobs *blob.Service) {
+		for i := range some {
+			testenv.OK(t, blobs.Delete(t.Context(), "a", fmt.Sprint("blob", 97*i), nil))
+			content := smallBody("replaced", i)
+			testenv.Must(blobs.Put(t.Context(), blob.PutOptions{Account: "a", Name: fmt.Sprint("blob", 97*i+1)}, bytes.NewReader(content), int64(len(content))))(t)
+			changed += int64(len(content))
+		}
+		changed += putSmall(t, blobs, "new", some)
+	})
+	backedUp(t, data, repo)
+	if stored := packBytes(t, repo) - before; stored < changed || stored > 3*changed {
+		t.Errorf("the second backup has stored packs of %d bytes, and %d bytes are new", stored, changed)
+	}
+	s, _ := restored(t, repo, RestoreOptions{})
+	checkSmall(t, s, "blob98", smallBody("replaced", 1))
+	checkSmall(t, s, "blob99", smallBody("blob", 99))
+	checkSmall(t, s, "new9", smallBody("new", 9))
+
+	change(func(blobs *blob.Service) {
+		for i := range count {
+			if i%5 != 0 && i%97 != 0 {
+				testenv.OK(t, blobs.Delete(t.Context(), "a", fmt.Sprint("blob", i), nil))
+			}
+		}
+	})
+	third := backedUp(t, data, repo)
+	testenv.Must(repo.Prune(t.Context(), backup.Retention{Last: 1}))(t)
+	if after := packBytes(t, repo); after > 2*third.Bytes {
+		t.Errorf("the packs have %d bytes, and the blobs %d", after, third.Bytes)
+	}
+	testenv.Must(repo.Verify(t.Context(), third.Manifest, backup.VerifyOptions{Bytes: true}))(t)
+	s, _ = restored(t, repo, RestoreOptions{})
+	checkSmall(t, s, "blob995", smallBody("blob", 995))
+	checkSmall(t, s, "new9", smallBody("new", 9))
+}
+
+// checkSmall reads a blob.
+func checkSmall(t *testing.T, s *storage.Stores, name string, want []byte) {
+	t.Helper()
+	c := testenv.Must(blob.New(s.Meta, s.Bytes, blob.Options{}).Open(t.Context(), "a", name))(t)
+	defer c.Close()
+	var got bytes.Buffer
+	if _, err := c.WriteRange(t.Context(), &got, 0, int64(len(want))); err != nil || !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("%s has other content, of %d bytes, %v", name, got.Len(), err)
+	}
+}
+
 // TestRestoreOfAPart restores an account's blobs below a prefix, with a content that others share.
 func TestRestoreOfAPart(t *testing.T) {
 	t.Parallel()
@@ -143,12 +240,41 @@ func TestRestoreOfAPart(t *testing.T) {
 }
 
 // TestBackupCutAtEachStep interrupts a backup after each object that it stores, and completes it
-// with the next one.
+// with the next one: the first of a repository, and one that refers to the packs of another.
 func TestBackupCutAtEachStep(t *testing.T) {
 	t.Parallel()
 	data := newSource(t)
-	for step := 1; ; step++ {
+	cutAtEachStep(t, data, func() *backup.Repository { return newRepository() })
+	s := testenv.Must(storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{}))(t)
+	blobs := blob.New(s.Meta, s.Bytes, blob.Options{})
+	putSmall(t, blobs, "kept", 40)
+	putSmall(t, blobs, "deleted", 40)
+	first := newRepository()
+	backedUp(t, data, first)
+	for i := range 40 {
+		testenv.OK(t, blobs.Delete(t.Context(), "a", fmt.Sprint("deleted", i), nil))
+	}
+	putSmall(t, blobs, "new", 40)
+	testenv.OK(t, s.Close())
+	cutAtEachStep(t, data, func() *backup.Repository {
 		repo := newRepository()
+		testenv.OK(t, first.Bytes.List(t.Context(), "", func(o bytestore.Object) error {
+			from, err := first.Bytes.Open(t.Context(), o.Name, 0, o.Size)
+			if err != nil {
+				return err
+			}
+			return errors.Join(repo.Bytes.Put(t.Context(), o.Name, io.LimitReader(from, o.Size), o.Size), from.Close())
+		}))
+		return repo
+	})
+}
+
+// cutAtEachStep interrupts and completes backups in new repositories.
+func cutAtEachStep(t *testing.T, data string, repository func() *backup.Repository) {
+	t.Helper()
+	for step := 1; ; step++ {
+		repo := repository()
+		before := testenv.Must(repo.List(t.Context()))(t)
 		left := step
 		store := repo.Bytes
 		repo.Bytes = cutPuts{store, &left}
@@ -161,7 +287,7 @@ func TestBackupCutAtEachStep(t *testing.T) {
 			break
 		}
 		testenv.Is(t, err, errKilled, "step %d", step)
-		if ids := testenv.Must(repo.List(t.Context()))(t); len(ids) != 0 {
+		if ids := testenv.Must(repo.List(t.Context()))(t); len(ids) != len(before) {
 			t.Fatalf("step %d: an interrupted backup exists: %q", step, ids)
 		}
 		backedUp(t, data, repo)

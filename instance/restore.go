@@ -377,3 +377,5 @@ func (s *selection) shares(columns []string) (rows [][]any) {
 	slices.SortFunc(rows, func(a, b []any) int { return bytes.Compare(contentIn(a), contentIn(b)) })
 	return rows
 }
+
+func contentIn(row []any) []byte { content, _ := row[0].([]byte); return content }

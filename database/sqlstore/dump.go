@@ -130,12 +130,13 @@ func (s *Store) NeedsObject(ctx context.Context, object string) (needed bool, er
 	return needed, err
 }
 
-// NeedsBody reports whether a content that is no garbage has an inline extent with this key:
-// content, part and off.
-func (s *Store) NeedsBody(ctx context.Context, key []any) (needed bool, err error) {
+// NeedsBody reports whether a content that is no garbage has this inline extent, a row of
+// InlineTable. A part that was sent again has another one with the same key.
+func (s *Store) NeedsBody(ctx context.Context, inline []any) (needed bool, err error) {
 	err = s.read(ctx, func(t storeTx) (err error) {
 		var one engine.Integer
-		needed, err = t.Row(`SELECT 1 FROM extents WHERE content = $1 AND part = $2 AND off = $3 AND object IS NULL AND NOT `+isGarbage, key, &one)
+		needed, err = t.Row(`SELECT 1 FROM extents WHERE content = $1 AND part = $2 AND off = $3 AND size = $4 AND blocks = $5
+			AND object IS NULL AND NOT `+isGarbage, inline, &one)
 		return err
 	})
 	return needed, err
