@@ -135,8 +135,8 @@ func (b bodiesOfTest) size() (sum int) {
 	return sum
 }
 
-// TestBodiesStayInTheirPacks makes backups, between which 1 % of all bodies go, 1 % are replaced
-// under their keys and 1 % added: each reads and stores little more than what is new, and the
+// TestBodiesStayInTheirPacks makes backups, between which 2 % of all bodies go, 2 % are replaced
+// under their keys and 2 % added: each reads and stores little more than what is new, and the
 // packs of each have at most twice as many bytes as its bodies. Each backup that is kept has the
 // bodies that the instance had.
 func TestBodiesStayInTheirPacks(t *testing.T) {
@@ -150,9 +150,9 @@ func TestBodiesStayInTheirPacks(t *testing.T) {
 	kept := map[string]bodiesOfTest{first.ID(): maps.Clone(h.bodies)}
 	added, reads := 0, 0
 	for round := range 40 {
-		h.remove(10)
-		added += h.replace(10)
-		added += h.add(10)
+		h.remove(20)
+		added += h.replace(20)
+		added += h.add(20)
 		m, read := backUp(t, repo, h.bodies)
 		reads += read
 		kept[m.ID()] = maps.Clone(h.bodies)

@@ -21,6 +21,7 @@ type Writer struct {
 	Limit func(ctx context.Context, bytes int64) error
 
 	repo  *Repository
+	batch bytestore.Batch          // what is stored before the manifest
 	have  map[bytestore.Name]int64 // the chunks and packs in the repository, with their sizes
 	spool string                   // a folder with chunks that were not stored yet
 	table chunker                  // writes the table that began last
@@ -39,6 +40,7 @@ func (r *Repository) Begin(ctx context.Context) (_ context.Context, _ *Writer, e
 	if ctx, w.stop, err = r.announce(ctx, runningPrefix, pruningPrefix); err != nil {
 		return nil, nil, err
 	}
+	w.batch = bytestore.NewBatch(r.Bytes)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.Close())
@@ -59,9 +61,9 @@ func (r *Repository) Begin(ctx context.Context) (_ context.Context, _ *Writer, e
 
 // Close removes the Writer's files and its mark.
 func (w *Writer) Close() error {
-	var err error
+	err := w.batch.Close()
 	if w.spool != "" {
-		err = os.RemoveAll(w.spool)
+		err = errors.Join(err, os.RemoveAll(w.spool))
 	}
 	return errors.Join(err, w.stop())
 }
@@ -126,7 +128,7 @@ func (w *Writer) known(c *Chunk) bool {
 	return ok
 }
 
-// StoreTables stores those chunks that the repository lacks.
+// StoreTables stores those chunks that the repository lacks. They can be read then.
 func (w *Writer) StoreTables(ctx context.Context) error {
 	for _, t := range w.Manifest.Tables {
 		for _, c := range t.Chunks {
@@ -142,7 +144,7 @@ func (w *Writer) StoreTables(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return w.batch.Commit(ctx)
 }
 
 // put stores a chunk or a pack.
@@ -167,24 +169,25 @@ func (w *Writer) forget(ctx context.Context, name bytestore.Name) error {
 func (w *Writer) Stored() (objects, bytes int64) { return w.count.objects, w.count.bytes }
 
 // Put stores an object, or nothing if there is one with this name. It may be called concurrently.
+// What it stores can be relied on when Finish has returned.
 func (w *Writer) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
 	if w.Limit != nil {
 		if err := w.Limit(ctx, size); err != nil {
 			return err
 		}
 	}
-	err := w.repo.Bytes.Put(ctx, name, src, size)
-	if errors.Is(err, bytestore.ErrExists) {
-		return nil
-	}
-	if err != nil {
+	if err := w.batch.Put(ctx, name, src, size); err != nil {
 		return fmt.Errorf("storing %s: %w", name, err)
 	}
 	return nil
 }
 
-// Finish stores the manifest, with which the backup exists.
+// Finish stores the manifest, with which the backup exists, when everything that it needs is
+// durable.
 func (w *Writer) Finish(ctx context.Context) (*Manifest, error) {
+	if err := w.batch.Commit(ctx); err != nil {
+		return nil, err
+	}
 	w.Manifest.Format, w.Manifest.Ended = Format, time.Now().UTC()
 	m := w.Manifest
 	return &m, w.repo.put(ctx, &m)

@@ -348,7 +348,11 @@ func TestBackupOfADamagedInstance(t *testing.T) {
 func TestDamagedBackups(t *testing.T) {
 	t.Parallel()
 	whole := newRepository()
-	backedUp(t, newSource(t), whole)
+	data := newSource(t)
+	s := testenv.Must(storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{}))(t)
+	putSmall(t, blob.New(s.Meta, s.Bytes, blob.Options{}), "small", 3)
+	testenv.OK(t, s.Close())
+	backedUp(t, data, whole)
 	var names []bytestore.Object
 	testenv.OK(t, whole.Bytes.List(t.Context(), "", func(o bytestore.Object) error { names = append(names, o); return nil }))
 	for _, o := range names {
@@ -367,6 +371,9 @@ func TestDamagedBackups(t *testing.T) {
 			testenv.OK(t, err)
 			_, err = damaged.Verify(t.Context(), m, backup.VerifyOptions{Bytes: true})
 			testenv.Is(t, err, backup.ErrDamaged, "verifying with %s %s", o.Name, how)
+			if o.Name == m.Table(backup.InlineTable).Chunks[0].Object() {
+				continue // a restore does not need this list
+			}
 			to := Location{Data: filepath.Join(testenv.MemoryDir(t), "to")}
 			_, err = Restore(t.Context(), damaged, m, to, RestoreOptions{})
 			testenv.Is(t, err, backup.ErrDamaged, "restoring with %s %s", o.Name, how)

@@ -125,7 +125,7 @@ func (r *restorer) rows() (sum int64) {
 }
 
 // restoreObjects stores the objects that the target lacks.
-func (r *restorer) restoreObjects(ctx context.Context, result *RestoreResult) error {
+func (r *restorer) restoreObjects(ctx context.Context, result *RestoreResult) (err error) {
 	lacking := map[string]bool{}
 	for _, name := range r.manifest.Damaged {
 		lacking[name] = true
@@ -147,25 +147,29 @@ func (r *restorer) restoreObjects(ctx context.Context, result *RestoreResult) er
 			}
 		}
 	}
-	return copyMissing(ctx, iter.Seq2[backup.Object, error](objects), r.target.Bytes, func(ctx context.Context, o backup.Object, exists bool) error {
+	batch := bytestore.NewBatch(r.target.Bytes)
+	defer func() { err = errors.Join(err, batch.Close()) }()
+	err = copyMissing(ctx, iter.Seq2[backup.Object, error](objects), r.target.Bytes, func(ctx context.Context, o backup.Object, exists bool) error {
 		if !exists {
-			if err := r.restoreObject(ctx, o); err != nil {
+			if err := r.restoreObject(ctx, batch, o); err != nil {
 				return err
 			}
 		}
 		r.progress.add(o.Size)
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return batch.Commit(ctx)
 }
 
-func (r *restorer) restoreObject(ctx context.Context, o backup.Object) error {
+func (r *restorer) restoreObject(ctx context.Context, batch bytestore.Batch, o backup.Object) error {
 	from, err := r.repo.Bytes.Open(ctx, o.Name, 0, o.Size)
 	if err == nil {
-		err = errors.Join(r.target.Bytes.Put(ctx, o.Name, o.Check(from), o.Size), from.Close())
+		err = errors.Join(batch.Put(ctx, o.Name, o.Check(from), o.Size), from.Close())
 	}
 	switch {
-	case errors.Is(err, bytestore.ErrExists):
-		return nil
 	case errors.Is(err, bytestore.ErrNotFound), errors.Is(err, bytestore.ErrTruncated), errors.Is(err, blob.ErrCorrupt):
 		r.progress.damaged(string(o.Name), err)
 		return fmt.Errorf("%w: %w: name an older backup, or restore accounts or prefixes that do not need it", backup.ErrDamaged, err)

@@ -88,7 +88,7 @@ func newGatedDisk(t *testing.T) *gatedDisk {
 // store stores an empty object in another goroutine.
 func (d *gatedDisk) store(t *testing.T, name bytestore.Name) <-chan error {
 	result := make(chan error, 1)
-	go func() { result <- d.put(t.Context(), name, strings.NewReader(""), 0) }()
+	go func() { result <- d.Put(t.Context(), name, strings.NewReader(""), 0) }()
 	return result
 }
 

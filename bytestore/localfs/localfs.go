@@ -18,7 +18,8 @@
 // fsync. After a failed fsync it is unknown what the kernel has written, so the Store rejects
 // further Puts with [ErrSyncFailed] until it is reopened. Reads and deletes continue. If a folder
 // could not even be opened for its fsync, only the Puts that waited for that fsync fail: as no
-// fsync was attempted, nothing was lost.
+// fsync was attempted, nothing was lost. A Batch does the same for many files at once, with syncfs
+// where that can be relied on.
 package localfs
 
 import (

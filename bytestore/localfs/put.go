@@ -27,12 +27,23 @@ import (
 // before its Put returns. ErrExists does not imply that the existing object is durable already:
 // that is reported by its own Put.
 func (s *Store) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
+	return s.within(name, size, func() error {
+		temp, err := s.writeTemp(ctx, name, src, size, true)
+		if err != nil {
+			return err
+		}
+		return s.publish(temp, name)
+	})
+}
+
+// within calls put while the store is kept from being closed, and explains its error.
+func (s *Store) within(name bytestore.Name, size int64, put func() error) error {
 	if !name.Valid() {
 		return fmt.Errorf("localfs: put %q: %w", name, bytestore.ErrInvalidName)
 	}
 	s.puts.RLock()
 	defer s.puts.RUnlock()
-	if err := s.put(ctx, name, src, size); err != nil {
+	if err := put(); err != nil {
 		if vfs.IsFull(err) {
 			err = s.space.explain(err, size)
 		}
@@ -41,16 +52,18 @@ func (s *Store) Put(ctx context.Context, name bytestore.Name, src io.Reader, siz
 	return nil
 }
 
-func (s *Store) put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
+// writeTemp writes the bytes of src to a temporary file in the object's folder, and syncs it if
+// sync is set. It leaves no file if it returns an error.
+func (s *Store) writeTemp(ctx context.Context, name bytestore.Name, src io.Reader, size int64, sync bool) (temp string, err error) {
 	if s.closed.Load() {
-		return fs.ErrClosed
+		return "", fs.ErrClosed
 	}
 	if err := errors.Join(s.Err(), ctx.Err()); err != nil {
-		return err
+		return "", err
 	}
 	source, err := bytestore.NewSource(ctx, src, size)
 	if err != nil {
-		return err
+		return "", err
 	}
 	first := size
 	if size == bytestore.UnknownSize {
@@ -58,22 +71,22 @@ func (s *Store) put(ctx context.Context, name bytestore.Name, src io.Reader, siz
 	}
 	res, err := s.space.reserve(first)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer res.release()
-	temp := filepath.Join(s.folder(name).path, tempPrefix+rand.Text())
-	err = s.write(temp, &source, size, res)
+	temp = filepath.Join(s.folder(name).path, tempPrefix+rand.Text())
+	err = s.write(temp, &source, size, res, sync)
 	if err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
-		return errors.Join(err, s.remove(temp))
+		return "", errors.Join(err, s.remove(temp))
 	}
-	return s.publish(temp, name)
+	return temp, nil
 }
 
-// write creates a file with the bytes of src and syncs it.
-func (s *Store) write(name string, src *bytestore.Source, size int64, res *reservation) error {
+// write creates a file with the bytes of src, and syncs it if sync is set.
+func (s *Store) write(name string, src *bytestore.Source, size int64, res *reservation, sync bool) error {
 	f, err := s.fs.Create(name)
 	if err != nil {
 		return contractError(err)
@@ -81,6 +94,9 @@ func (s *Store) write(name string, src *bytestore.Source, size int64, res *reser
 	err = s.buffers.with(func(buf []byte) error { return copySource(f, src, size, res, buf) })
 	if err != nil {
 		return errors.Join(err, f.Close())
+	}
+	if !sync {
+		return contractError(f.Close())
 	}
 	if err := f.Sync(); err != nil {
 		err = contractError(err)
@@ -132,26 +148,35 @@ func copySource(f vfs.File, src *bytestore.Source, size int64, res *reservation,
 
 // publish renames the synced file to its name, durably. If it fails, it removes the file.
 func (s *Store) publish(temp string, name bytestore.Name) error {
-	target := s.path(name)
-	if err := s.fs.Rename(temp, target); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return errors.Join(fmt.Errorf("%w: %w", bytestore.ErrExists, err), s.remove(temp))
-		}
-		removeErr := s.fs.Remove(temp)
-		if errors.Is(removeErr, fs.ErrNotExist) {
-			removeErr = s.remove(target) // the rename took effect although it reported an error
-		}
-		return errors.Join(contractError(err), removeErr)
+	if err := s.rename(temp, name); err != nil {
+		return err
 	}
 	if err := s.folder(name).sync(); err != nil {
-		return errors.Join(err, s.remove(target))
+		return errors.Join(err, s.remove(s.path(name)))
 	}
 	// The kernel reports a failed fsync once: an earlier sync of this folder may have lost our
 	// entry and left ours to succeed.
 	if err := s.Err(); err != nil {
-		return errors.Join(err, s.remove(target))
+		return errors.Join(err, s.remove(s.path(name)))
 	}
 	return nil
+}
+
+// rename gives a synced file its name. If it fails, it removes the file.
+func (s *Store) rename(temp string, name bytestore.Name) error {
+	target := s.path(name)
+	err := s.fs.Rename(temp, target)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return errors.Join(fmt.Errorf("%w: %w", bytestore.ErrExists, err), s.remove(temp))
+	}
+	removeErr := s.fs.Remove(temp)
+	if errors.Is(removeErr, fs.ErrNotExist) {
+		removeErr = s.remove(target) // the rename took effect although it reported an error
+	}
+	return errors.Join(contractError(err), removeErr)
 }
 
 // remove removes a file, which need not exist.

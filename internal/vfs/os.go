@@ -32,6 +32,7 @@ func (osFS) Remove(name string) error                  { return os.Remove(name) 
 func (osFS) Mkdir(dir string) error                    { return os.Mkdir(dir, 0o700) }
 func (osFS) ReadDir(dir string) ([]fs.DirEntry, error) { return os.ReadDir(dir) }
 func (osFS) SyncDir(dir string) error                  { return syncDir(dir) }
+func (osFS) Whole(dir string) (Whole, error)           { return openWhole(dir) }
 func (osFS) Space(dir string) (Space, error)           { return statfs(dir) }
 
 // Identity returns a text that identifies the file at name as long as it exists: it stays the same

@@ -60,6 +60,10 @@ type FS interface {
 	// other error it is unknown which entries survive.
 	SyncDir(dir string) error
 
+	// Whole opens the file system that dir is in. It returns an error that matches
+	// errors.ErrUnsupported where its Sync could not be relied on.
+	Whole(dir string) (Whole, error)
+
 	// Space returns the capacity and the free space in dir's file system.
 	Space(dir string) (Space, error)
 }
@@ -73,6 +77,18 @@ type File interface {
 	// Sync returns nil once the bytes written so far survive a power failure. It does not sync the
 	// file's entry in its folder.
 	Sync() error
+}
+
+// Whole is a file system that is synced at once, which for many new files takes much less time than
+// to sync each of them and their folders.
+type Whole interface {
+	// Sync returns nil once everything survives a power failure that was written to any file in the
+	// file system before the call, by any process, and all entries of folders as they were. It
+	// returns an error if something that was written since Whole returned could not be kept: it is
+	// then unknown what survives.
+	Sync() error
+	// Close closes it without syncing.
+	Close() error
 }
 
 // Space is a file system's capacity and free space.

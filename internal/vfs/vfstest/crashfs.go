@@ -247,6 +247,39 @@ func (c *CrashFS) SyncDir(dir string) error {
 	return nil
 }
 
+// Whole implements vfs.FS.
+func (c *CrashFS) Whole(dir string) (vfs.Whole, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, err := c.folder("open", dir); err != nil {
+		return nil, err
+	}
+	return crashWhole{c}, nil
+}
+
+type crashWhole struct{ fs *CrashFS }
+
+func (w crashWhole) Sync() error {
+	w.fs.mu.Lock()
+	defer w.fs.mu.Unlock()
+	root, err := w.fs.find("syncfs", "/")
+	if err == nil {
+		root.sync()
+	}
+	return err
+}
+
+func (w crashWhole) Close() error { return nil }
+
+// sync makes everything below n durable.
+func (n *node) sync() {
+	n.synced = len(n.data)
+	n.durable = maps.Clone(n.entries)
+	for _, child := range n.entries {
+		child.sync()
+	}
+}
+
 // Space implements vfs.FS.
 func (c *CrashFS) Space(dir string) (vfs.Space, error) {
 	c.mu.Lock()

@@ -19,6 +19,8 @@ const (
 	KindMkdir   Kind = "mkdir"
 	KindReadDir Kind = "readdir"
 	KindSyncDir Kind = "fsync folder"
+	KindWhole   Kind = "open file system"
+	KindSyncAll Kind = "sync file system"
 	KindSpace   Kind = "statfs"
 	KindRead    Kind = "read"
 	KindWrite   Kind = "write"
@@ -113,6 +115,27 @@ func (i *interceptFS) Mkdir(dir string) error {
 
 func (i *interceptFS) SyncDir(dir string) error {
 	return i.hook(&Op{Kind: KindSyncDir, Name: dir}, func() error { return i.fs.SyncDir(dir) })
+}
+
+func (i *interceptFS) Whole(dir string) (whole vfs.Whole, err error) {
+	err = i.hook(&Op{Kind: KindWhole, Name: dir}, func() (err error) {
+		whole, err = i.fs.Whole(dir)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return interceptWhole{whole, dir, i.hook}, nil
+}
+
+type interceptWhole struct {
+	vfs.Whole
+	dir  string
+	hook Hook
+}
+
+func (i interceptWhole) Sync() error {
+	return i.hook(&Op{Kind: KindSyncAll, Name: i.dir}, i.Whole.Sync)
 }
 
 func (i *interceptFS) ReadDir(dir string) (entries []fs.DirEntry, err error) {

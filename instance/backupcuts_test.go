@@ -1,0 +1,93 @@
+package instance
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"sluice/backup"
+	"sluice/blob"
+	"sluice/bytestore/localfs"
+	"sluice/internal/storage"
+	"sluice/internal/testenv"
+	"sluice/internal/vfs"
+	"sluice/internal/vfs/vfstest"
+)
+
+// repositoryOn opens a repository in a folder of a file system.
+func repositoryOn(t *testing.T, fsys vfs.FS) *backup.Repository {
+	t.Helper()
+	return &backup.Repository{Bytes: testenv.Must(localfs.Open("/backups", localfs.Options{FS: fsys}))(t)}
+}
+
+// killer is a file system on which nothing works after some changes.
+type killer struct {
+	vfs.FS
+	left   atomic.Int64 // changes until then; 0 for no end
+	killed atomic.Bool
+}
+
+func newKiller(fsys vfs.FS) *killer {
+	k := &killer{}
+	k.FS = vfstest.Intercept(fsys, func(op *vfstest.Op, do func() error) error {
+		switch op.Kind {
+		case vfstest.KindWrite, vfstest.KindRename, vfstest.KindSyncAll, vfstest.KindSyncDir, vfstest.KindSync:
+			if k.left.Add(-1) == 0 {
+				k.killed.Store(true)
+			}
+		}
+		if k.killed.Load() {
+			return errKilled
+		}
+		return do()
+	})
+	return k
+}
+
+// TestBackupSurvivesPowerCuts ends a backup at each change of the repository's disk, by a kill or a
+// power cut, and makes it again. A backup that exists is whole, also after another power cut.
+func TestBackupSurvivesPowerCuts(t *testing.T) {
+	t.Parallel()
+	data := newSource(t)
+	s := testenv.Must(storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{}))(t)
+	putSmall(t, blob.New(s.Meta, s.Bytes, blob.Options{}), "small", 3)
+	testenv.OK(t, s.Close())
+	check := func(disk *vfstest.CrashFS, at string) (backups int) {
+		repo := repositoryOn(t, disk)
+		for _, id := range testenv.Must(repo.List(t.Context()))(t) {
+			m := testenv.Must(repo.Open(t.Context(), id))(t)
+			if _, err := repo.Verify(t.Context(), m, backup.VerifyOptions{Bytes: true}); err != nil {
+				t.Errorf("%s: %v", at, err)
+			}
+			backups++
+		}
+		return backups
+	}
+	for step := int64(1); ; step++ {
+		for _, cut := range []bool{false, true} {
+			at := fmt.Sprintf("step %d, power cut %v", step, cut)
+			disk := vfstest.NewCrash()
+			killer := newKiller(disk)
+			repo := repositoryOn(t, killer)
+			killer.left.Store(step)
+			_, err := Backup(t.Context(), Location{Data: data}, repo, BackupOptions{})
+			if cut {
+				disk = disk.Crash()
+			}
+			check(disk, at)
+			if killer.killed.Load() {
+				testenv.Is(t, err, errKilled, "%s", at)
+				testenv.Must(Backup(t.Context(), Location{Data: data}, repositoryOn(t, disk), BackupOptions{}))(t)
+			}
+			if check(disk.Crash(), at+", again") == 0 {
+				t.Fatalf("%s: there is no backup after the power cut", at)
+			}
+			if !killer.killed.Load() {
+				if step < 30 {
+					t.Fatalf("there were only %d steps", step)
+				}
+				return
+			}
+		}
+	}
+}
