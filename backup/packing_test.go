@@ -232,10 +232,15 @@ func replaceObject(t *testing.T, r *Repository, name bytestore.Name, content []b
 func TestBodiesOfOthersAreNotUsed(t *testing.T) {
 	t.Parallel()
 	repo := &Repository{Bytes: memory.New()}
-	was := bodiesOfTest{keyOfTest(1): []byte("one"), keyOfTest(2): []byte("two")}
-	now := bodiesOfTest{keyOfTest(1): []byte("ONE"), keyOfTest(2): []byte("two")}
+	h := &historyOfTest{random: rand.New(rand.NewPCG(7, 8)), bodies: bodiesOfTest{}}
+	h.add(100)
+	was, now := h.bodies, maps.Clone(h.bodies)
+	now[keyOfTest(1)] = bytes.Repeat([]byte("a"), len(was[keyOfTest(1)]))
 	first, _ := backUp(t, repo, was)
-	second, _ := backUp(t, repo, now)
+	second, read := backUp(t, repo, now)
+	if read >= was.size()/2 {
+		t.Errorf("%d of %d bytes were read", read, was.size())
+	}
 	checkBodies(t, repo, first, was)
 	checkBodies(t, repo, second, now)
 	previous := testenv.Must(repo.previous(t.Context(), "another instance"))(t)

@@ -97,9 +97,14 @@ func (c *cloner) openSource(ctx context.Context, l Location) (_ context.Context,
 // openTarget opens and marks the target, and waits for its lease. It reports whether the target is
 // the finished clone. The context that it returns ends if the lease is lost.
 func (c *cloner) openTarget(ctx context.Context, l Location) (_ context.Context, existed bool, err error) {
-	// The target is marked before anything is created there, and before the wait for its lease,
-	// which takes seconds.
-	if c.target, err = storage.OpenEndpoint(ctx, l, false, c.markBytes); err != nil {
+	c.target, err = storage.OpenEndpoint(ctx, l, false, c.markBytes)
+	return c.takeTarget(ctx, l, err)
+}
+
+// takeTarget marks the target that was opened, unless err says why it was not, and waits for its
+// lease. It is marked before anything is created there, and before the wait, which takes seconds.
+func (c *cloner) takeTarget(ctx context.Context, l Location, err error) (_ context.Context, existed bool, _ error) {
+	if err != nil {
 		if errors.Is(err, database.ErrOlder) {
 			err = fmt.Errorf("it must be empty, or an unfinished copy that this version began; it is not changed: %w", err)
 		}

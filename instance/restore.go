@@ -56,10 +56,10 @@ func Restore(ctx context.Context, repo *backup.Repository, m *backup.Manifest, t
 	if err := checkLocation(target); err != nil {
 		return result, fmt.Errorf("the target: %w", err)
 	}
-	if m.Schema != storage.Schema() {
-		return result, fmt.Errorf("the backup has schema %d, and this version has %d: restore it with the version %s, then start this one on it", m.Schema, storage.Schema(), m.Program)
+	if m.Schema > storage.Schema() {
+		return result, fmt.Errorf("the backup has schema %d, and this version knows those up to %d: restore it with the version %s or a newer one", m.Schema, storage.Schema(), m.Program)
 	}
-	r := &restorer{repo: repo, manifest: m, opt: opt, part: selection{account: opt.Account, prefix: opt.Prefix}}
+	r := &restorer{repo: repo, manifest: m, location: target, opt: opt, part: selection{account: opt.Account, prefix: opt.Prefix}}
 	r.progress = newReporter(CloneOptions{Progress: opt.Progress, Damaged: opt.Damaged})
 	r.id = m.Instance
 	if r.part.partial() {
@@ -67,7 +67,8 @@ func Restore(ctx context.Context, repo *backup.Repository, m *backup.Manifest, t
 		r.id = hex.EncodeToString(sum[:])[:len(m.Instance)]
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
-	ctx, existed, err := r.openTarget(ctx, target)
+	caller := ctx
+	ctx, existed, err := r.open(ctx)
 	if err != nil {
 		return result, err
 	}
@@ -75,7 +76,13 @@ func Restore(ctx context.Context, repo *backup.Repository, m *backup.Manifest, t
 	if existed {
 		return result, r.target.Bytes.Delete(ctx, blob.CopyObject)
 	}
-	err = r.restore(ctx, &result)
+	err = r.load(ctx, &result)
+	if err == nil && r.older() {
+		ctx, err = r.migrate(caller)
+	}
+	if err == nil {
+		err = r.complete(ctx, &result)
+	}
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}
@@ -88,11 +95,47 @@ type restorer struct {
 
 	repo     *backup.Repository
 	manifest *backup.Manifest
+	location Location // the target's
 	opt      RestoreOptions
 	part     selection
 }
 
-func (r *restorer) restore(ctx context.Context, result *RestoreResult) error {
+// older reports whether the backup has an older schema than this version.
+func (r *restorer) older() bool { return r.manifest.Schema < storage.Schema() }
+
+// open opens and marks the target, with the backup's schema. It reports whether the target is the
+// restored instance already.
+func (r *restorer) open(ctx context.Context) (_ context.Context, existed bool, err error) {
+	if !r.older() {
+		return r.openTarget(ctx, r.location)
+	}
+	r.target, err = storage.OpenOlder(ctx, r.location, r.manifest.Schema, r.markBytes)
+	if !errors.Is(err, database.ErrNewer) {
+		return r.takeTarget(ctx, r.location, err)
+	}
+	ctx, existed, err = r.openTarget(ctx, r.location)
+	if err == nil && !existed {
+		err = errors.New("the target: a restore was interrupted there when the rows had been migrated to this version's schema: empty it")
+	}
+	return ctx, existed, err
+}
+
+// migrate brings the target's rows from the backup's schema to this version's.
+func (r *restorer) migrate(ctx context.Context) (context.Context, error) {
+	err := r.close()
+	r.cleanup, r.marked = nil, false
+	if err == nil {
+		r.target, err = storage.OpenMigrated(ctx, r.location)
+	}
+	if err != nil {
+		return ctx, fmt.Errorf("migrating the metadata: %w", err)
+	}
+	ctx, _, err = r.takeTarget(ctx, r.location, nil)
+	return ctx, err
+}
+
+// load stores the backup's objects and rows in the target.
+func (r *restorer) load(ctx context.Context, result *RestoreResult) error {
 	if err := r.part.choose(ctx, r.repo, r.manifest); err != nil {
 		return err
 	}
@@ -106,6 +149,11 @@ func (r *restorer) restore(ctx context.Context, result *RestoreResult) error {
 		return fmt.Errorf("restoring the metadata: %w", err)
 	}
 	r.progress.end()
+	return nil
+}
+
+// complete makes the target the instance.
+func (r *restorer) complete(ctx context.Context, result *RestoreResult) error {
 	if err := r.setProperties(ctx); err != nil {
 		return fmt.Errorf("the target: %w", err)
 	}
@@ -183,7 +231,7 @@ const loadPage = 1000
 // restoreTables replaces the target's rows.
 func (r *restorer) restoreTables(ctx context.Context, result *RestoreResult) error {
 	sql := r.target.SQL
-	if err := sql.Unload(ctx); err != nil {
+	if err := sql.Unload(ctx, r.tables()); err != nil {
 		return err
 	}
 	for i := range r.manifest.Tables {
@@ -219,6 +267,18 @@ func (r *restorer) restoreTables(ctx context.Context, result *RestoreResult) err
 		return err
 	}
 	return sql.FinishLoad(ctx)
+}
+
+// tables returns the tables of the backup that an instance has.
+func (r *restorer) tables() (list []storage.Table) {
+	for _, t := range r.manifest.Tables {
+		switch t.Name {
+		case storage.ObjectsTable, storage.InlineTable, backup.BodiesTable:
+		default:
+			list = append(list, storage.Table{Name: t.Name, Columns: t.Columns, Key: t.Key})
+		}
+	}
+	return list
 }
 
 func (r *restorer) restoreBodies(ctx context.Context) error {

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
@@ -165,28 +166,33 @@ func (s *Store) LoadBodies(ctx context.Context, list []Body) error {
 	return s.Load(ctx, bodiesColumns, rows)
 }
 
-// loadedTable returns the table for rows of a dump. It returns an error if this version has no such
-// table or column.
+// identifier is the form of all names of tables and columns.
+var identifier = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+
+// loadedTable returns the table for rows of a dump. An older schema may have tables and columns
+// that this version does not know, and lack others: whether they exist is for the database to say.
 func loadedTable(t Table) (*table, error) {
-	i := slices.IndexFunc(copied, func(tb table) bool { return tb.name == t.Name })
-	if i < 0 {
-		return nil, fmt.Errorf("sqlstore: there is no table %q", t.Name)
-	}
-	known := copied[i].columns()
-	for _, column := range t.Columns {
-		if !slices.Contains(known, column) {
-			return nil, fmt.Errorf("sqlstore: the table %s has no column %q", t.Name, column)
+	for _, name := range append([]string{t.Name}, t.Columns...) {
+		if !identifier.MatchString(name) || slices.Contains(notCopied, t.Name) {
+			return nil, fmt.Errorf("sqlstore: a dump cannot have the table %q with a column %q", t.Name, name)
 		}
+	}
+	if t.Key < 1 || t.Key > len(t.Columns) {
+		return nil, fmt.Errorf("sqlstore: the table %s has a key of %d columns", t.Name, t.Key)
 	}
 	return &table{name: t.Name, key: t.Columns[:t.Key], rest: t.Columns[t.Key:]}, nil
 }
 
-// Unload deletes all rows that Load and LoadBodies have inserted.
-func (s *Store) Unload(ctx context.Context) error {
+// Unload deletes all rows that Load and LoadBodies have inserted into these tables.
+func (s *Store) Unload(ctx context.Context, tables []Table) error {
 	c := copier{to: s, page: copyPage}
-	for i := range copied {
-		if err := c.clear(ctx, &copied[i]); err != nil {
-			return fmt.Errorf("table %s: %w", copied[i].name, err)
+	for _, t := range append(slices.Clone(tables), bodiesColumns) {
+		tb, err := loadedTable(t)
+		if err != nil {
+			return err
+		}
+		if err := c.clear(ctx, tb); err != nil {
+			return fmt.Errorf("table %s: %w", t.Name, err)
 		}
 	}
 	return nil

@@ -27,6 +27,9 @@ type Options struct {
 	Beside bool
 	// Schema is what opening may change.
 	Schema SchemaChange
+	// Version is the schema's number that the database must have or get; 0: this program's. Of a
+	// store with an older one only what Load needs may be used, properties, leases and keys.
+	Version int
 	// AwaitOlderNodes is called before a migration of PostgreSQL, and again every second, while
 	// older nodes are connected that cannot work on the new schema (database.OldestSchema). Its
 	// argument is an error that names them. The opening fails if it returns an error. If it is nil,
@@ -172,7 +175,8 @@ func OpenPostgres(ctx context.Context, dsn string, opt Options) (*Store, error) 
 }
 
 func (o Options) engine(rows engine.RowWatcher) engine.Options {
-	return engine.Options{Now: o.Now, Readers: o.Readers, TempFiles: o.TempFiles, Beside: o.Beside, Schema: o.Schema, AwaitOlderNodes: o.AwaitOlderNodes, Rows: rows}
+	return engine.Options{Now: o.Now, Readers: o.Readers, TempFiles: o.TempFiles, Beside: o.Beside, Schema: o.Schema, Version: o.Version,
+		AwaitOlderNodes: o.AwaitOlderNodes, Rows: rows}
 }
 
 // Stats are the figures of a Store since it was opened. Each is exact, but together they are not a

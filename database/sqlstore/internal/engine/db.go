@@ -25,6 +25,9 @@ type Options struct {
 	TempFiles bool
 	// Schema is what opening may change.
 	Schema SchemaChange
+	// Version is the schema's number that the database must have or get; 0: this program's. A
+	// database with an older one is only for rows that come from such a database.
+	Version int
 	// AwaitOlderNodes is called before a migration of PostgreSQL, and again every second, while
 	// older nodes are connected that cannot work on the new schema (database.OldestSchema). Its
 	// argument is an error that names them. The opening fails if it returns an error. If it is nil,

@@ -74,6 +74,18 @@ func migrations(dir string) ([]migration, error) {
 	return list, nil
 }
 
+// migrationsTo returns the migrations to a schema's number, or all for 0.
+func migrationsTo(dir string, version int) ([]migration, error) {
+	list, err := migrations(dir)
+	if err == nil && version > len(list) {
+		err = fmt.Errorf("sqlstore: there is no schema %d", version)
+	}
+	if err != nil || version == 0 {
+		return list, err
+	}
+	return list[:version], nil
+}
+
 // migrator is a connection that can change the schema.
 type migrator interface {
 	runner

@@ -110,7 +110,7 @@ func openWriterConn(path string, opt Options) (*sqliteConn, versions, error) {
 	if err != nil {
 		return nil, versions{}, err
 	}
-	found, err := prepareSQLite(c, opt.Schema)
+	found, err := prepareSQLite(c, opt)
 	if err == nil {
 		err = checkDurable(c)
 	}
@@ -233,14 +233,14 @@ const sqliteVersionTables = `SELECT COUNT(*) FROM sqlite_master WHERE type = 'ta
 
 // prepareSQLite checks the schema, then enables the log (a backup may have none), and then changes
 // the schema under the write lock, so that concurrent opens are safe.
-func prepareSQLite(c *sqliteConn, change SchemaChange) (versions, error) {
-	list, err := migrations(sqliteMigrations)
+func prepareSQLite(c *sqliteConn, opt Options) (versions, error) {
+	list, err := migrationsTo(sqliteMigrations, opt.Version)
 	if err != nil {
 		return versions{}, err
 	}
 	var found versions
 	err = retryBusy(func() error {
-		found, err = checkVersion(c, list, change, sqliteVersionTables)
+		found, err = checkVersion(c, list, opt.Schema, sqliteVersionTables)
 		return err
 	})
 	if err != nil {
