@@ -107,7 +107,7 @@ func (f fault) overlay(root, dir string) (string, error) {
 
 // buildFaulty builds the tests with a fault. It first compiles the faulty package by itself: where
 // tests build a binary of their own, a package that does not compile would look like a fault that
-// they detect. A file that is embedded, such as a migration, is part of the packages that are built.
+// they detect. A file that is embedded, such as a migration, is compiled with the tests.
 func (p *planter) buildFaulty(ctx context.Context, f fault, dir, overlay string) ([]binary, string, error) {
 	if filepath.Ext(f.file) == ".go" {
 		broken, err := p.goRun(ctx, overlay, "build", "-o", os.DevNull, "./"+filepath.Dir(f.file))
