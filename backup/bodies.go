@@ -18,7 +18,7 @@ const BodiesTable = "bodies"
 
 var bodiesColumns = []string{"content", "part", "off", "pack", "at", "size", "blocks"}
 
-// bodyKey is how many columns of the two tables are an extent's key.
+// bodyKey is how many columns are an extent's key in both tables.
 const bodyKey = 3
 
 // CompareKeys compares the keys of two rows of inline extents or bodies, with which they begin.
@@ -47,7 +47,7 @@ func placeOf(row []any) (p place, err error) {
 	return place{hex.EncodeToString(sum), at, size}, nil
 }
 
-// packSizes returns the sizes of a backup's packs by their checksums.
+// packSizes returns a backup's packs with their sizes, by checksum.
 func (m *Manifest) packSizes() map[string]int64 {
 	sizes := make(map[string]int64, len(m.Packs))
 	for _, p := range m.Packs {

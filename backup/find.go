@@ -59,8 +59,8 @@ func (r *Repository) newestFirst(ctx context.Context, instance string, fn func(*
 	return errors.Join(damaged...)
 }
 
-// FindBodies looks for inline bodies in an instance's backups, in the newest first. It needs the
-// memory of a manifest, a chunk and some packs. It looks at everything that is not damaged before it
+// FindBodies looks for inline bodies in an instance's backups, in the newest first. It needs memory
+// for a manifest, a chunk and some packs. It looks at everything that is not damaged before it
 // returns ErrDamaged.
 func (r *Repository) FindBodies(ctx context.Context, want blob.BodySearch) error {
 	s := search{BodySearch: want, repo: r, wanted: map[metastore.ExtentID]bool{}, seen: map[string]bool{}}

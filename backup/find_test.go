@@ -125,15 +125,15 @@ func (r *Repository) addAll(t *testing.T, from *Repository) {
 	}))
 }
 
-// TestFindBodiesPastDamage damages each pack of a backup alone. What an older one has in other packs
-// is found.
+// TestFindBodiesPastDamage damages a backup's packs one by one. What an older backup has in other
+// packs is found.
 func TestFindBodiesPastDamage(t *testing.T) {
 	const n = 400
 	for damaged := 0; ; damaged++ {
 		r := &Repository{Bytes: memory.New()}
 		now := time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC)
 		r.backUp(t, "one", now, n, func(i int) bool { return i%2 == 0 })
-		apart := &Repository{Bytes: memory.New()} // it would use the packs of the older one
+		apart := &Repository{Bytes: memory.New()} // it would use the older packs
 		apart.backUp(t, "one", now.Add(time.Hour), n, func(int) bool { return true })
 		r.addAll(t, apart)
 		packs := testenv.Must(r.objects(t.Context(), packPrefix))(t)

@@ -10,10 +10,9 @@ import (
 	"slices"
 )
 
-// BodyWriter stores a backup's inline bodies. A body that a pack of the backup before has
-// stays there, unless less than half of that pack is needed: then what is needed goes into new
-// packs, with new bodies. It needs some memory for each of these packs, and a
-// few megabytes.
+// BodyWriter stores a backup's inline bodies. A body that an earlier pack has stays there, unless
+// less than half of that pack is needed: then what is needed goes into new packs, with new bodies.
+// It needs some memory for each of these packs, and a few megabytes.
 type BodyWriter struct {
 	w        *Writer
 	previous *Manifest        // nil if there is none

@@ -14,7 +14,7 @@ import (
 	"sluice/internal/vfs/vfstest"
 )
 
-// repositoryOn opens a repository in a folder of a file system.
+// repositoryOn opens a repository on a file system.
 func repositoryOn(t *testing.T, fsys vfs.FS) *backup.Repository {
 	t.Helper()
 	return &backup.Repository{Bytes: testenv.Must(localfs.Open("/backups", localfs.Options{FS: fsys}))(t)}

@@ -269,7 +269,7 @@ func (r *restorer) restoreTables(ctx context.Context, result *RestoreResult) err
 	return sql.FinishLoad(ctx)
 }
 
-// tables returns the tables of the backup that an instance has.
+// tables returns those tables in the backup that an instance has.
 func (r *restorer) tables() (list []storage.Table) {
 	for _, t := range r.manifest.Tables {
 		switch t.Name {

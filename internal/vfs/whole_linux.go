@@ -39,7 +39,7 @@ func openWhole(dir string) (Whole, error) {
 	return wholeFolder{f}, nil
 }
 
-// reportsErrors reports whether syncfs of a release of Linux, such as "6.1.0-13-amd64", reports
+// reportsErrors reports whether syncfs in a Linux release, such as "6.1.0-13-amd64", reports
 // errors: those from 5.8 on do.
 func reportsErrors(release string) bool {
 	major, rest, _ := strings.Cut(release, ".")
