@@ -146,6 +146,39 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 	}
 }
 
+// TestEachPromiseIsDefended checks that docs/reliability.md names tests for each row of the
+// guarantees in README.md, and has no others but the backups.
+func TestEachPromiseIsDefended(t *testing.T) {
+	root := testenv.Must(testenv.Root())(t)
+	rows := func(file, heading string) (list [][]string) {
+		_, text, found := strings.Cut(string(testenv.Must(os.ReadFile(filepath.Join(root, file)))(t)), "\n## "+heading+"\n")
+		if !found {
+			t.Fatalf("%s has no section %q", file, heading)
+		}
+		text, _, _ = strings.Cut(text, "\n## ")
+		_, text, _ = strings.Cut(text, "|---|")
+		for line := range strings.Lines(text) {
+			if cells := strings.Split(strings.TrimSpace(line), " | "); strings.HasPrefix(line, "| ") {
+				list = append(list, append([]string{strings.TrimPrefix(cells[0], "| ")}, cells[1:]...))
+			}
+		}
+		return list
+	}
+	var promised, defended []string
+	for _, row := range rows("README.md", "Guarantees") {
+		promised = append(promised, row[0])
+	}
+	for _, row := range rows("docs/reliability.md", "What defends each promise") {
+		defended = append(defended, row[0])
+		if !strings.Contains(row[1], "`Test") {
+			t.Errorf("%s is defended by no test", row[0])
+		}
+	}
+	if want := append(promised, "Backups"); len(promised) == 0 || !slices.Equal(defended, want) {
+		t.Errorf("defended are %q, want %q", defended, want)
+	}
+}
+
 // TestDocumentsAreWrapped checks that ARCHITECTURE.md has at most 100 lines, and that the lines of
 // documents have at most 100 columns, except in tables and code and if a long quotation is in them.
 func TestDocumentsAreWrapped(t *testing.T) {
