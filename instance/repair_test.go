@@ -45,7 +45,7 @@ func stored(t *testing.T, data string) string {
 		for ; rows.Next(); count++ {
 			testenv.OK(t, rows.Scan(values...))
 			for _, v := range values {
-				fmt.Fprintf(sum, "%v,", *v.(*any))
+				testenv.Must(fmt.Fprintf(sum, "%v,", *v.(*any)))(t)
 			}
 		}
 		testenv.OK(t, errors.Join(rows.Err(), rows.Close()))

@@ -97,7 +97,8 @@ type heldQueries struct {
 func (h *heldQueries) read(context.Context, func(tx) error) error {
 	h.count.Add(1)
 	n := h.running.Add(1)
-	for most := h.most.Load(); n > most && !h.most.CompareAndSwap(most, n); most = h.most.Load() {
+	for most := h.most.Load(); n > most; most = h.most.Load() {
+		h.most.CompareAndSwap(most, n)
 	}
 	defer h.running.Add(-1)
 	h.begun <- struct{}{}
