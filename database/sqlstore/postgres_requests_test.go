@@ -23,7 +23,7 @@ func TestPostgresRequests(t *testing.T) {
 	ctx := t.Context()
 	blob := func(name string) error {
 		b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(time.Now()), Size: 3, Owner: "owner"}
-		_, err := s.CommitBlob(ctx, b, []metastore.Extent{{Size: 3, Body: []byte("abc"), Blocks: []uint32{1}}}, nil)
+		_, err := s.CommitBlob(ctx, b, []metastore.Extent{{Size: 3, Body: []byte("abc"), Blocks: []uint32{0x364b3fb7}}}, nil)
 		return err
 	}
 	session := ledger.Session{ID: "session", Total: 1000, Left: 1000, Expires: time.Now().Add(time.Hour)}
