@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// Batch stores many objects, and makes them durable together. What it stores is neither durable nor
-// visible until Commit has returned nil.
+// Batch stores many objects, and makes them durable together. What it stores is visible from any
+// time on, but durable only when Commit has returned nil.
 type Batch interface {
 	// Put stores an object like Store.Put, or nothing if there is one with this name. It may be
 	// called concurrently, but not with Commit.
@@ -17,7 +17,8 @@ type Batch interface {
 	// which may be another Put's, the batch stores nothing more; each of its objects is then either
 	// complete or not visible. It can be called many times.
 	Commit(ctx context.Context) error
-	// Close removes what was not committed.
+	// Close ends the batch. Objects that were Put and not committed stay, if that is possible: who
+	// ended early, as for lack of space, goes on from there.
 	Close() error
 }
 

