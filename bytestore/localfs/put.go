@@ -162,7 +162,7 @@ func (s *Store) publish(temp string, name bytestore.Name) error {
 	return nil
 }
 
-// rename gives a synced file its name. If it fails, it removes the file.
+// rename gives a synced file its name, and removes the file if that fails.
 func (s *Store) rename(temp string, name bytestore.Name) error {
 	target := s.path(name)
 	err := s.fs.Rename(temp, target)

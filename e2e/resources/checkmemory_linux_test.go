@@ -35,7 +35,7 @@ func TestMemoryOfACheck(t *testing.T) {
 // checkGrowth is how much the pages that SQLite's connections cache may add.
 const checkGrowth = 24 << 20
 
-// fill gives a stopped instance copies of its first blob, with contents of their own.
+// fill copies the first blob in a stopped instance; each copy has its own content.
 func fill(t *testing.T, data string, from, to int) {
 	t.Helper()
 	e2e.Execute(t, data,
