@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"slices"
 	"testing"
 
@@ -38,7 +40,12 @@ var hostileTargets = []string{"/openapi.yaml", "/v1/info", "/livez", "/readyz", 
 // not served.
 func checkHostileMemory(s *e2e.Server) {
 	s.T.Helper()
-	s.Must(200, "GET", "/livez", nil)
+	// Responses that wait still count for the first address when its connections have just ended.
+	transport := s.Options.Certs.Client(2).Transport.(*http.Transport)
+	transport.DialContext = (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext
+	other := *s
+	other.Client = &http.Client{Transport: transport}
+	other.Must(200, "GET", "/livez", nil)
 	peak := peakMemory(s)
 	s.T.Logf("peak memory: %d MiB", peak>>20)
 	if peak > e2e.HostileMemory && !testenv.Race {
