@@ -59,7 +59,7 @@ func prepareLarge(ctx context.Context, e *environment, secure bool, target float
 	if err != nil {
 		return nil, err
 	}
-	n, url, err := e.startNginx(ctx, certificate)
+	n, url, err := e.startNginx(ctx, certificate, contents)
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +121,7 @@ events { worker_connections 1024; }
 http {
   access_log off;
   sendfile on;
+  open_file_cache max=1000;
   tcp_nopush on;
   keepalive_requests 1000000000;
   client_body_temp_path DIR/body;
@@ -137,7 +138,7 @@ http {
 
 // startNginx starts nginx over files with the contents, and returns its URL. With a certificate, it
 // serves TLS.
-func (e *environment) startNginx(ctx context.Context, certificate string) (*process, string, error) {
+func (e *environment) startNginx(ctx context.Context, certificate string, contents map[string]int64) (*process, string, error) {
 	dir, err := e.folder("nginx")
 	if err != nil {
 		return nil, "", err

@@ -88,4 +88,4 @@ func run(ctx context.Context, o options) (err error) {
 
 // groups are the groups of rows, in table order. A group's servers run while it is measured, and no
 // others.
-var groups = []func() *group{smallGroup, writesGroup, largeGroup, tlsGroup, nodesGroup, listsGroup, s3Group, latencyGroup, memoryGroup}
+var groups = []func() *group{smallGroup, writesGroup, sizesGroup, largeGroup, tlsGroup, nodesGroup, listsGroup, s3Group, latencyGroup, memoryGroup}

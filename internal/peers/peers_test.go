@@ -110,6 +110,34 @@ func TestSection(t *testing.T) {
 	}
 }
 
+// TestCurves draws rows with sizes among one without, and a group without rows.
+func TestCurves(t *testing.T) {
+	g := &group{name: "sizes", title: "Over the size", plot: curves}
+	for _, method := range []string{"GET", "PUT"} {
+		for _, size := range []int64{1 << 10, 1 << 20} {
+			r := &row{name: method + " <some>", unit: perSecond, size: size, sluice: constant("sluice", 100), peers: []peer{{side: constant("peer & co", 50)}}}
+			measureRow(t, r, 1)
+			g.rows = append(g.rows, r)
+		}
+	}
+	other := &row{name: "GET of many", unit: perSecond, sluice: constant("sluice", 1), peers: []peer{{side: constant("peer & co", 1)}}}
+	measureRow(t, other, 1)
+	g.rows = append(g.rows, other)
+	image := g.svg()
+	testenv.OK(t, xml.Unmarshal([]byte(image), new(struct{})))
+	if n := strings.Count(image, "<polyline"); n != 4 || strings.Count(image, "<circle") != 8 {
+		t.Errorf("%d curves, want 4 with 2 points each:\n%s", n, image)
+	}
+	for _, want := range []string{"GET, sluice", "PUT, peer &amp; co", "1KiB", "1MiB", "stroke-dasharray"} {
+		if !strings.Contains(image, want) {
+			t.Errorf("the plot lacks %q", want)
+		}
+	}
+	if image := (&group{title: "Nothing", plot: curves}).svg(); strings.Contains(image, "<polyline") {
+		t.Errorf("a group without rows has a curve:\n%s", image)
+	}
+}
+
 func TestOutputsOfGenerators(t *testing.T) {
 	const wrk = "Running 1s test @ http://h\n  1 threads and 2 connections\n  2015 requests in 1.00s, 1.2MB read\nRequests/sec:   2010.50\nTransfer/sec:      1.20MB\n"
 	if requests, rate, err := parseWrk(wrk); requests != 2015 || rate != 2010.5 || err != nil {

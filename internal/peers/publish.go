@@ -89,7 +89,7 @@ func writeSection(docs, text string, measured []*group) error {
 	}
 	for _, g := range measured {
 		if g.err == nil {
-			if err := os.WriteFile(filepath.Join(docs, plotFolder, g.name+".svg"), []byte(plot(g)), 0o666); err != nil {
+			if err := os.WriteFile(filepath.Join(docs, plotFolder, g.name+".svg"), []byte(g.svg()), 0o666); err != nil {
 				return err
 			}
 		}
@@ -117,9 +117,17 @@ const (
 	plotBottom = 16
 )
 
-// plot returns an SVG with a bar for each line's ratio, marks for its target and for its lowest and
+// svg returns a group's plot.
+func (g *group) svg() string {
+	if g.plot != nil {
+		return g.plot(g)
+	}
+	return bars(g)
+}
+
+// bars returns an SVG with a bar for each line's ratio, marks for its target and for its lowest and
 // highest round, and a line at 1, which is the peer.
-func plot(g *group) string {
+func bars(g *group) string {
 	lines := g.lines()
 	most := 1.25
 	for _, l := range lines {

@@ -39,6 +39,7 @@ type peer struct {
 type row struct {
 	name   string
 	unit   string
+	size   int64 // of the contents, if the group's plot needs it
 	sluice side
 	peers  []peer
 
@@ -61,6 +62,7 @@ type group struct {
 
 	// prepare starts the servers and returns the rows.
 	prepare func(ctx context.Context, e *environment) ([]*row, error)
+	plot    func(*group) string // returns the group's SVG; nil: bars
 
 	rows []*row
 	err  error // why the group was not measured
