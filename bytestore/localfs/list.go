@@ -54,7 +54,10 @@ func (s *Store) entries(ctx context.Context, f *folder, after bytestore.Name) ([
 	}
 	all, err := s.fs.ReadDir(f.path)
 	if s.mayLackShards && f != s.root && errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		all, err = nil, nil
+	}
+	if err == nil {
+		all, err = s.log.merge(all, func(name bytestore.Name) bool { return s.folder(name) == f })
 	}
 	if err != nil {
 		return nil, fmt.Errorf("localfs: list: %w", err)

@@ -8,6 +8,8 @@
 //	sluice-instance      objects with any other name
 //	.put-…               a Put in progress, in the folder of its target; Open
 //	                     removes those that remain after a crash
+//	.journal-…           the journal, with objects that may not be durable in
+//	                     their files yet; Open writes these files again
 //
 // A file contains the object's bytes and nothing else. Files without valid names are ignored, in
 // particular names with a dot. The folder must be used by one Store at a time, which the caller
@@ -19,7 +21,11 @@
 // further Puts with [ErrSyncFailed] until it is reopened. Reads and deletes continue. If a folder
 // could not even be opened for its fsync, only the Puts that waited for that fsync fail: as no
 // fsync was attempted, nothing was lost. A Batch does the same for many files at once, with syncfs
-// where that can be relied on.
+// where it can be relied on.
+//
+// With Options.Journal, a small object's Put appends its bytes to the journal in place of these
+// syncs, and many Puts share one fsync. The files are synced together in the background, and then
+// the journal is removed. Close does that, too.
 package localfs
 
 import (
@@ -27,18 +33,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"sluice/bytestore"
 	"sluice/internal/vfs"
 )
-
-// ErrSyncFailed is returned by a Put if its fsync failed, and by every later Put until the Store is
-// reopened. Objects from successful Puts are not affected. It wraps bytestore.ErrOverloaded: once
-// the store was reopened, the same Put may succeed.
-var ErrSyncFailed = fmt.Errorf("localfs: an fsync failed; the store accepts no more objects until it is reopened: %w", bytestore.ErrOverloaded)
 
 // shards is the number of shards, one for each value of a name's first two hex digits.
 const shards = 256
@@ -52,6 +52,9 @@ type Options struct {
 	// users. 0 means 64 MiB, or a twentieth if the file system is smaller than 1.25 GiB; a negative
 	// value means none.
 	Reserve int64
+	// Journal makes the store keep small objects in a journal until their files are durable, where
+	// the file system can be synced as a whole.
+	Journal bool
 	// FS is the file system. If it is nil, vfs.OS() is used.
 	FS vfs.FS
 }
@@ -63,11 +66,12 @@ type Store struct {
 	shards  [shards]*folder
 	space   *space
 	buffers buffers
+	drains  *drains  // nil without a journal
+	log     *overlay // what a Reader found in a journal; nil: nothing
 
 	mayLackShards bool // it is read only
 
-	syncErr atomic.Pointer[error] // the first fsync's failure
-	stopped chan struct{}         // closed once syncErr is set
+	failure *failure
 
 	// puts is held for reading by each Put in progress, so that Close waits for it.
 	puts   sync.RWMutex
@@ -76,36 +80,9 @@ type Store struct {
 
 var _ bytestore.Store = (*Store)(nil)
 
-// Open opens the store in the folder dir, which it creates durably if necessary. It removes the
-// temporary files of Puts that a crash interrupted, for which it lists the whole store. The caller
-// must Close it.
-func Open(dir string, opt Options) (*Store, error) {
-	s, err := open(dir, opt)
-	if err != nil {
-		return nil, fmt.Errorf("localfs: open %s: %w", dir, err)
-	}
-	return s, nil
-}
-
-func open(dir string, opt Options) (*Store, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
-	s := newStore(dir, opt)
-	if err := s.createFolders(); err != nil {
-		return nil, err
-	}
-	if err := s.removeLeftovers(); err != nil {
-		return nil, err
-	}
-	s.space, err = newSpace(s.fs, s.root.path, opt.Reserve)
-	return s, err
-}
-
 // newStore returns a store in dir, an absolute path, without its space. It does not look at dir.
 func newStore(dir string, opt Options) *Store {
-	s := &Store{fs: opt.FS, buffers: newBuffers(), stopped: make(chan struct{})}
+	s := &Store{fs: opt.FS, buffers: newBuffers(), failure: newFailure()}
 	if s.fs == nil {
 		s.fs = vfs.OS()
 	}
@@ -118,48 +95,15 @@ func newStore(dir string, opt Options) *Store {
 
 func shardName(i int) string { return fmt.Sprintf("%02x", i) }
 
-// createFolders creates the missing folders durably.
-func (s *Store) createFolders() error {
-	if err := vfs.MkdirAll(s.fs, s.root.path); err != nil {
-		return err
-	}
-	for _, shard := range s.shards {
-		if err := s.fs.Mkdir(shard.path); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
-	// Even if none was created: an earlier Open may have been interrupted before its sync, and an
-	// object in this folder may have been renamed without a sync and is about to become visible to
-	// callers.
-	return s.fs.SyncDir(s.root.path)
-}
-
-// removeLeftovers removes the temporary files of interrupted Puts.
-func (s *Store) removeLeftovers() error {
-	for _, folder := range append(s.shards[:], s.root) {
-		entries, err := s.fs.ReadDir(folder.path)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			if !strings.HasPrefix(e.Name(), tempPrefix) {
-				continue
-			}
-			if err := s.fs.Remove(filepath.Join(folder.path, e.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// Close waits for the Puts in progress and makes all later calls fail with fs.ErrClosed. Open
-// readers remain readable. Close is idempotent.
+// Close waits for the Puts in progress, makes the files of all objects durable, and makes all later
+// calls fail with fs.ErrClosed. Open readers remain readable. Close is idempotent.
 func (s *Store) Close() error {
 	s.puts.Lock()
 	defer s.puts.Unlock()
-	s.closed.Store(true)
-	return nil
+	if s.closed.Swap(true) || s.drains == nil {
+		return nil
+	}
+	return s.drains.end()
 }
 
 // Space returns nil if n more bytes fit on the file system, and bytestore.ErrNoSpace if they would
@@ -171,6 +115,7 @@ func (s *Store) Space(n int64) error {
 		return fmt.Errorf("localfs: space: %w", fs.ErrClosed)
 	}
 	if err := s.space.check(n); err != nil {
+		s.drains.now()
 		return fmt.Errorf("localfs: space: %w", err)
 	}
 	return nil
@@ -183,16 +128,11 @@ func (s *Store) Disk() (now vfs.Space, reserve int64, err error) {
 }
 
 // Err returns [ErrSyncFailed] with its cause after an fsync has failed, and nil otherwise.
-func (s *Store) Err() error {
-	if first := s.syncErr.Load(); first != nil {
-		return fmt.Errorf("%w: %w", ErrSyncFailed, *first)
-	}
-	return nil
-}
+func (s *Store) Err() error { return s.failure.err() }
 
 // Stopped returns a channel that is closed once an fsync has failed: the process should then finish
 // its work and reopen the store.
-func (s *Store) Stopped() <-chan struct{} { return s.stopped }
+func (s *Store) Stopped() <-chan struct{} { return s.failure.stopped }
 
 // folderSyncFailed returns the error for the Puts that waited for a folder's sync, which failed
 // with err.
@@ -204,12 +144,7 @@ func (s *Store) folderSyncFailed(err error) error {
 }
 
 // syncFailed records the first fsync that failed, and returns the error for the Put that needed it.
-func (s *Store) syncFailed(err error) error {
-	if s.syncErr.CompareAndSwap(nil, &err) {
-		close(s.stopped)
-	}
-	return fmt.Errorf("%w: %w", ErrSyncFailed, err)
-}
+func (s *Store) syncFailed(err error) error { return s.failure.set(err) }
 
 // folder returns an object's folder.
 func (s *Store) folder(name bytestore.Name) *folder {

@@ -30,6 +30,9 @@ func (s *Store) openAt(ctx context.Context, name bytestore.Name, off, n int64) (
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if r, err := s.log.open(name, off, n); r != nil || err != nil {
+		return r, err
+	}
 	f, err := s.fs.Open(s.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %w", bytestore.ErrNotFound, err)

@@ -28,12 +28,20 @@ import (
 // that is reported by its own Put.
 func (s *Store) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
 	return s.within(name, size, func() error {
-		temp, err := s.writeTemp(ctx, name, src, size, true)
-		if err != nil {
-			return err
+		if s.drains.takes(name, size) {
+			return s.putDeferred(ctx, name, src, size)
 		}
-		return s.publish(temp, name)
+		return s.putSynced(ctx, name, src, size)
 	})
+}
+
+// putSynced stores an object durably in its own file.
+func (s *Store) putSynced(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
+	temp, err := s.writeTemp(ctx, name, src, size, true)
+	if err != nil {
+		return err
+	}
+	return s.publish(temp, name)
 }
 
 // within calls put while the store is kept from being closed, and explains its error.
@@ -44,6 +52,9 @@ func (s *Store) within(name bytestore.Name, size int64, put func() error) error 
 	s.puts.RLock()
 	defer s.puts.RUnlock()
 	if err := put(); err != nil {
+		if errors.Is(err, bytestore.ErrNoSpace) {
+			s.drains.now()
+		}
 		if vfs.IsFull(err) {
 			err = s.space.explain(err, size)
 		}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"sluice/bytestore"
+	"sluice/bytestore/localfs/internal/journal"
 )
 
 // Reader reads the objects in a folder that a Store may be using, in this process or in another. It
@@ -16,7 +17,8 @@ type Reader struct{ store *Store }
 var _ bytestore.Reader = (*Reader)(nil)
 
 // OpenReader opens the folder dir for reading, which must exist. It creates, removes and locks
-// nothing. A shard that does not exist has no objects. opt.Reserve has no effect. The caller must
+// nothing. Objects in a journal that a process left behind are read there. A shard that does not
+// exist has no objects. opt.Reserve has no effect. The caller must
 // Close the Reader.
 func OpenReader(dir string, opt Options) (*Reader, error) {
 	r, err := openReader(dir, opt)
@@ -33,8 +35,14 @@ func openReader(dir string, opt Options) (*Reader, error) {
 	}
 	s := newStore(dir, opt)
 	s.mayLackShards = true
-	_, err = s.fs.ReadDir(s.root.path)
-	return &Reader{s}, err
+	log, err := journal.Read(s.fs, s.root.path)
+	if err != nil {
+		return nil, err
+	}
+	if !log.Empty() {
+		s.log = newOverlay(log)
+	}
+	return &Reader{s}, nil
 }
 
 // Open implements bytestore.Reader, like Store.Open.

@@ -164,6 +164,10 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return nil, true
 	case within(dir, "database/whole"):
 		return append([]string{"internal/lease"}, whole...), true
+	case within(dir, "bytestore/localfs/internal"):
+		return []string{"internal/vfs"}, true
+	case within(dir, "bytestore/localfs"):
+		return []string{"bytestore", "bytestore/localfs/internal/journal", "internal"}, true
 	case within(dir, stores...):
 		return append([]string{path.Dir(dir), "internal"}, ownSubfolders(dir)...), true
 	case within(dir, "bytestore/bytetest"):

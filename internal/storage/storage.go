@@ -484,7 +484,7 @@ func (s *Stores) openBytes(ctx context.Context, l Location, dir *datadir.Dir, op
 		if err := dir.LockBytes(); err != nil {
 			return err
 		}
-		files, err := localfs.Open(dir.Path(datadir.Bytes), localfs.Options{})
+		files, err := localfs.Open(dir.Path(datadir.Bytes), localfs.Options{Journal: true})
 		if err != nil {
 			return fmt.Errorf("opening the bytes in %s: %w", l.Data, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,29 +68,80 @@ func (c *CrashFS) Limit(bytes, inodes int64) {
 // Crash simulates a power failure. It returns a file system with what survived. All further
 // operations on c and on its open files return ErrCrashed, so that goroutines that still use c have
 // no effect.
-func (c *CrashFS) Crash() *CrashFS {
+func (c *CrashFS) Crash() *CrashFS { return c.crash(nil) }
+
+// Tear is Crash, but some of what was not synced survives, chosen by r: each entry, and for each
+// file some bytes that were appended, with zeros between them that the disk had not written yet.
+func (c *CrashFS) Tear(r *rand.Rand) *CrashFS { return c.crash(r) }
+
+func (c *CrashFS) crash(r *rand.Rand) *CrashFS {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.crashed = true
 	after := &CrashFS{}
 	after.mu.limit = c.mu.limit
-	after.mu.root = c.mu.root.survivor(&after.mu.used)
+	after.mu.root = c.mu.root.survivor(&after.mu.used, r)
 	after.mu.used.Inodes-- // the root is not counted
 	return after
 }
 
-// survivor returns what survives of n and everything below it, and adds it to used.
-func (n *node) survivor(used *vfs.Space) *node {
+// survivor returns what survives of n and everything below it, and adds it to used. With r, some of
+// what was not synced survives.
+func (n *node) survivor(used *vfs.Space, r *rand.Rand) *node {
 	used.Inodes++
-	used.Size += int64(n.synced)
 	if !n.mode.IsDir() {
-		return &node{mode: n.mode, data: slices.Clone(n.data[:n.synced]), synced: n.synced}
+		left := slices.Clone(n.data[:n.synced])
+		if r != nil {
+			left = append(left, tear(n.data[n.synced:], r)...)
+		}
+		used.Size += int64(len(left))
+		return &node{mode: n.mode, data: left, synced: len(left)}
 	}
 	left := newFolder()
 	for name, child := range n.durable {
-		left.entries[name] = child.survivor(used)
+		left.entries[name] = child
+	}
+	if r != nil {
+		n.keepSome(left.entries, r)
+	}
+	for _, name := range slices.Sorted(maps.Keys(left.entries)) {
+		left.entries[name] = left.entries[name].survivor(used, r)
 	}
 	left.durable = maps.Clone(left.entries)
+	return left
+}
+
+// keepSome puts some of a folder's changes since its last sync into what survives.
+func (n *node) keepSome(survivors map[string]*node, r *rand.Rand) {
+	changed := map[string]bool{}
+	for name, child := range n.entries {
+		changed[name] = n.durable[name] != child
+	}
+	for name := range n.durable {
+		changed[name] = changed[name] || n.entries[name] == nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(changed)) {
+		switch {
+		case !changed[name] || r.IntN(2) == 0:
+		case n.entries[name] == nil:
+			delete(survivors, name)
+		default:
+			survivors[name] = n.entries[name]
+		}
+	}
+}
+
+// sector is how many bytes a disk writes at once.
+const sector = 512
+
+// tear returns the part of unsynced bytes that survives.
+func tear(unsynced []byte, r *rand.Rand) []byte {
+	left := slices.Clone(unsynced[:r.IntN(len(unsynced)+1)])
+	for at := 0; at < len(left); at += sector {
+		if r.IntN(4) == 0 {
+			clear(left[at:min(len(left), at+sector)])
+		}
+	}
 	return left
 }
 
@@ -175,7 +227,12 @@ func (c *CrashFS) Mkdir(dir string) error {
 }
 
 // Rename implements vfs.FS.
-func (c *CrashFS) Rename(oldname, newname string) error {
+func (c *CrashFS) Rename(oldname, newname string) error { return c.rename(oldname, newname, false) }
+
+// Replace implements vfs.FS.
+func (c *CrashFS) Replace(oldname, newname string) error { return c.rename(oldname, newname, true) }
+
+func (c *CrashFS) rename(oldname, newname string, replace bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n, err := c.find("rename", oldname)
@@ -186,12 +243,17 @@ func (c *CrashFS) Rename(oldname, newname string) error {
 	if err != nil {
 		return err
 	}
-	if to.entries[filepath.Base(newname)] != nil {
+	existing := to.entries[filepath.Base(newname)]
+	if existing != nil && !replace {
 		return &fs.PathError{Op: "rename", Path: newname, Err: syscall.EEXIST}
 	}
 	from, err := c.folder("rename", filepath.Dir(oldname))
 	if err != nil {
 		return err
+	}
+	if existing != nil {
+		c.mu.used.Inodes--
+		c.mu.used.Size -= int64(len(existing.data))
 	}
 	delete(from.entries, filepath.Base(oldname))
 	to.entries[filepath.Base(newname)] = n

@@ -15,6 +15,7 @@ const (
 	KindOpen    Kind = "open"
 	KindCreate  Kind = "create"
 	KindRename  Kind = "rename"
+	KindReplace Kind = "replace"
 	KindRemove  Kind = "remove"
 	KindMkdir   Kind = "mkdir"
 	KindReadDir Kind = "readdir"
@@ -34,14 +35,14 @@ const (
 type Op struct {
 	Kind Kind
 	Name string // the file or folder
-	To   string // a rename's new name
+	To   string // the new name of a rename or a replace
 	Len  int    // how many bytes a read or write has
 }
 
 // String returns the operation as a line of text.
 func (op Op) String() string {
 	switch op.Kind {
-	case KindRename:
+	case KindRename, KindReplace:
 		return fmt.Sprintf("%s %s %s", op.Kind, op.Name, op.To)
 	case KindRead, KindWrite:
 		return fmt.Sprintf("%s %s %d", op.Kind, op.Name, op.Len)
@@ -102,6 +103,12 @@ func (i *interceptFS) file(kind Kind, name string, open func(string) (vfs.File, 
 func (i *interceptFS) Rename(oldname, newname string) error {
 	return i.hook(&Op{Kind: KindRename, Name: oldname, To: newname}, func() error {
 		return i.fs.Rename(oldname, newname)
+	})
+}
+
+func (i *interceptFS) Replace(oldname, newname string) error {
+	return i.hook(&Op{Kind: KindReplace, Name: oldname, To: newname}, func() error {
+		return i.fs.Replace(oldname, newname)
 	})
 }
 

@@ -1,0 +1,263 @@
+package journal_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"sluice/bytestore/localfs/internal/journal"
+	"sluice/internal/testenv"
+	"sluice/internal/vfs"
+	"sluice/internal/vfs/vfstest"
+)
+
+const limit = 1 << 20
+
+func itself(err error) error { return err }
+
+func folder(t *testing.T) *vfstest.CrashFS {
+	t.Helper()
+	disk := vfstest.NewCrash()
+	testenv.OK(t, disk.Mkdir("/j"))
+	testenv.OK(t, disk.SyncDir("/"))
+	return disk
+}
+
+// appendTo appends an object's record.
+func appendTo(j *journal.Journal, name string, body []byte) error {
+	return j.Append(name, append(make([]byte, journal.Room), body...))
+}
+
+// found returns the objects that Read finds.
+func found(t *testing.T, fsys vfs.FS) map[string]string {
+	t.Helper()
+	log := testenv.Must(journal.Read(fsys, "/j"))(t)
+	all := map[string]string{}
+	for _, o := range log.Objects() {
+		f := testenv.Must(log.Open(o, 0))(t)
+		body := make([]byte, o.Size)
+		_, err := io.ReadFull(f, body)
+		testenv.OK(t, errors.Join(err, f.Close()))
+		all[o.Name] = string(body)
+	}
+	return all
+}
+
+func equal(t *testing.T, got, want map[string]string, format string, args ...any) {
+	t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: found %.300q, want %.300q", fmt.Sprintf(format, args...), got, want)
+	}
+}
+
+// TestJournal appends objects concurrently, forgets some, and looks for them after a power failure.
+func TestJournal(t *testing.T) {
+	disk := folder(t)
+	syncs := 0
+	counted := vfstest.Intercept(disk, func(op *vfstest.Op, do func() error) error {
+		if op.Kind == vfstest.KindSync {
+			syncs++
+		}
+		return do()
+	})
+	j := journal.New(counted, "/j", limit, itself)
+	want := map[string]string{}
+	var mu sync.Mutex
+	var work sync.WaitGroup
+	for worker := range 16 {
+		work.Go(func() {
+			for i := range 20 {
+				name, body := fmt.Sprintf("name-%d-%d", worker, i), strings.Repeat("x", worker*i)
+				testenv.OK(t, appendTo(j, name, []byte(body)))
+				mu.Lock()
+				want[name] = body
+				mu.Unlock()
+			}
+		})
+	}
+	work.Wait()
+	if syncs == 0 || syncs > 320 {
+		t.Errorf("%d syncs for 320 objects", syncs)
+	}
+	for i := range 20 {
+		name := fmt.Sprintf("name-3-%d", i)
+		j.Forget(name)
+		delete(want, name)
+	}
+	j.Forget("never stored")
+	equal(t, found(t, disk), want, "when the process ends")
+	testenv.OK(t, appendTo(j, "last", nil)) // its sync makes the removals durable, too
+	want["last"] = ""
+	equal(t, found(t, disk.Crash()), want, "after a power failure")
+}
+
+// TestSegments fills a segment, and removes it while the next one is used.
+func TestSegments(t *testing.T) {
+	disk := folder(t)
+	j := journal.New(disk, "/j", limit, itself)
+	if j.Seal() != nil {
+		t.Error("a journal without records has a segment")
+	}
+	body := bytes.Repeat([]byte("0123456789abcdef"), 10_000)
+	n := 0
+	for ; ; n++ {
+		err := appendTo(j, fmt.Sprintf("first-%d", n), body)
+		if errors.Is(err, journal.ErrFull) {
+			break
+		}
+		testenv.OK(t, err)
+	}
+	if size := j.Size(); n != 6 || size > limit {
+		t.Errorf("%d objects in %d bytes, want 6 in at most %d", n, size, limit)
+	}
+	first := j.Seal()
+	testenv.Equal(t, j.Size(), 0, "the size without a segment")
+	testenv.OK(t, appendTo(j, "second", []byte("x")))
+	j.Forget("first-2")
+	left := found(t, disk)
+	if _, ok := left["first-2"]; ok || len(left) != n {
+		t.Errorf("%d objects, want %d without first-2", len(left), n)
+	}
+	testenv.OK(t, first.Remove())
+	j.Forget("first-3")
+	equal(t, found(t, disk.Crash()), map[string]string{"second": "x"}, "after the first segment is removed")
+}
+
+// TestRemovalsAreBounded removes an object again and again; its segment does not grow without end.
+func TestRemovalsAreBounded(t *testing.T) {
+	disk := folder(t)
+	j := journal.New(disk, "/j", 4096, itself)
+	for range 10_000 {
+		err := appendTo(j, "name", nil)
+		if err != nil && !errors.Is(err, journal.ErrFull) {
+			t.Fatal(err)
+		}
+		j.Forget("name")
+	}
+	entries := testenv.Must(disk.ReadDir("/j"))(t)
+	if info := testenv.Must(entries[0].Info())(t); len(entries) != 1 || info.Size() > 2*4096+journal.Room {
+		t.Errorf("%d segments, the first with %d bytes", len(entries), info.Size())
+	}
+}
+
+// TestTornTails cuts the end of a segment at each byte, and damages each byte of a record.
+func TestTornTails(t *testing.T) {
+	disk := folder(t)
+	j := journal.New(disk, "/j", limit, itself)
+	bodies := []string{"", "one", strings.Repeat("two", 100)}
+	for i, body := range bodies {
+		testenv.OK(t, appendTo(j, fmt.Sprint("name", i), []byte(body)))
+	}
+	whole := vfstest.Read(t, disk, "/j/.journal-0000000000000001")
+	with := func(text string) map[string]string {
+		other := folder(t)
+		vfstest.Write(t, other, "/j/.journal-0000000000000001", text, true)
+		return found(t, other)
+	}
+	all := with(whole)
+	for end := range whole {
+		got := with(whole[:end])
+		for name, body := range got {
+			if all[name] != body {
+				t.Fatalf("cut at %d: %s is %.20q", end, name, body)
+			}
+		}
+		if len(got) > 2 {
+			t.Fatalf("cut at %d of %d: %d objects", end, len(whole), len(got))
+		}
+	}
+	for at := range whole {
+		damaged := []byte(whole)
+		damaged[at] ^= 0x10
+		for name, body := range with(string(damaged)) {
+			if all[name] != body {
+				t.Fatalf("byte %d damaged: %s is %.20q, want %.20q", at, name, body, all[name])
+			}
+		}
+	}
+	// A damaged body does not hide what follows it.
+	second := strings.Index(whole, "one")
+	if got := with(whole[:second] + "two" + whole[second+3:]); len(got) != 2 || got["name2"] != bodies[2] {
+		t.Errorf("after a damaged body: %d objects", len(got))
+	}
+}
+
+// TestFaults makes each operation fail in turn. An object that was appended is found
+// after a power failure that keeps any part of what else was written.
+func TestFaults(t *testing.T) {
+	for _, moment := range []vfstest.Moment{vfstest.Before, vfstest.After, vfstest.Short} {
+		for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
+			for nth := int64(0); ; nth++ {
+				disk := folder(t)
+				fault := &vfstest.Fault{Nth: nth, Moment: moment, Err: errno}
+				failed := 0
+				j := journal.New(vfstest.Inject(disk, fault), "/j", limit, func(err error) error { failed++; return err })
+				want := map[string]string{}
+				for i := range 6 {
+					name := fmt.Sprint("name", i)
+					if err := appendTo(j, name, []byte(name)); err == nil {
+						want[name] = name
+					} else if !errors.Is(err, errno) && !errors.Is(err, journal.ErrFull) {
+						t.Fatalf("operation %d %s: %v", nth, moment, err)
+					}
+					if i == 3 {
+						if s := j.Seal(); s != nil {
+							if err := s.Close(); err != nil && !errors.Is(err, errno) {
+								t.Fatal(err)
+							}
+						}
+					}
+				}
+				got := found(t, disk.Tear(rand.New(rand.NewPCG(uint64(nth), 1))))
+				for name, body := range want {
+					if got[name] != body {
+						t.Fatalf("operation %d %s %v: %s is lost", nth, moment, errno, name)
+					}
+				}
+				if !fault.Fired() {
+					if len(want) != 6 || failed != 0 {
+						t.Errorf("without a fault: %d objects, %d failed syncs", len(want), failed)
+					}
+					break
+				}
+			}
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	disk := vfstest.NewCrash()
+	if err := disk.Mkdir("/j"); err != nil {
+		f.Fatal(err)
+	}
+	j := journal.New(disk, "/j", limit, itself)
+	if err := appendTo(j, "name", []byte("body")); err != nil {
+		f.Fatal(err)
+	}
+	j.Forget("name")
+	file, err := disk.Open("/j/.journal-0000000000000001")
+	if err != nil {
+		f.Fatal(err)
+	}
+	seed, err := io.ReadAll(file)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Add(seed[:40])
+	f.Fuzz(func(t *testing.T, segment []byte) {
+		other := folder(t)
+		vfstest.Write(t, other, "/j/.journal-0000000000000007", string(segment), true)
+		for name, body := range found(t, other) {
+			if !bytes.Contains(segment, []byte(name)) || !bytes.Contains(segment, []byte(body)) {
+				t.Errorf("%q with %q is not in the segment", name, body)
+			}
+		}
+	})
+}

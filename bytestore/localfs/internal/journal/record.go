@@ -1,0 +1,105 @@
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// A record is a header, a name and a body. The header has, in the order of little endian:
+//
+//	 0  4 bytes  magic
+//	 4  4 bytes  CRC-32C from byte 8 to the name's end
+//	 8  4 bytes  CRC-32C of the body
+//	12  4 bytes  the body's length
+//	16  1 byte   the kind
+//	17  1 byte   the name's length
+//	18  2 bytes  zero
+const headerSize = 20
+
+// MaxBody is the greatest length in bytes of a body.
+const MaxBody = 256 << 10
+
+// maxName is the greatest length of a name.
+const maxName = 64
+
+// Room is how many bytes a buffer for Append has before the body.
+const Room = headerSize + maxName
+
+var magic = [4]byte{'S', 'L', 'J', 1}
+
+// kind is what a record says.
+type kind byte
+
+const (
+	stored  kind = 1 // an object was stored
+	removed kind = 2 // it was removed; the record has no body
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// encode completes the record for the body that buf has after Room bytes, and returns the record,
+// which is a part of buf.
+func encode(k kind, name string, buf []byte) []byte {
+	body := buf[Room:]
+	record := buf[Room-headerSize-len(name):]
+	copy(record, magic[:])
+	binary.LittleEndian.PutUint32(record[8:], crc32.Checksum(body, castagnoli))
+	binary.LittleEndian.PutUint32(record[12:], uint32(len(body)))
+	record[16], record[17], record[18], record[19] = byte(k), byte(len(name)), 0, 0
+	copy(record[headerSize:], name)
+	binary.LittleEndian.PutUint32(record[4:], crc32.Checksum(record[8:headerSize+len(name)], castagnoli))
+	return record
+}
+
+// record is one that was read.
+type record struct {
+	kind  kind
+	name  string
+	body  []byte
+	whole bool // the body has its checksum
+}
+
+// errEnd is returned where a segment has no further record: it ends, or what follows was being
+// written when the power failed.
+var errEnd = errors.New("journal: no further record")
+
+// read reads the next record into buf, which must have MaxBody bytes.
+func read(r io.Reader, buf []byte) (record, error) {
+	var head [headerSize + maxName]byte
+	if err := fill(r, head[:headerSize]); err != nil {
+		return record{}, err
+	}
+	size, name := binary.LittleEndian.Uint32(head[12:]), int(head[17])
+	if [4]byte(head[:4]) != magic || size > MaxBody || name > maxName {
+		return record{}, errEnd
+	}
+	if err := fill(r, head[headerSize:headerSize+name]); err != nil {
+		return record{}, err
+	}
+	if crc32.Checksum(head[8:headerSize+name], castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
+		return record{}, errEnd
+	}
+	body := buf[:size]
+	if err := fill(r, body); err != nil {
+		return record{}, err
+	}
+	return record{
+		kind: kind(head[16]), name: string(head[headerSize : headerSize+name]), body: body,
+		whole: crc32.Checksum(body, castagnoli) == binary.LittleEndian.Uint32(head[8:]),
+	}, nil
+}
+
+// fill reads len(b) bytes, and returns errEnd if there are fewer.
+func fill(r io.Reader, b []byte) error {
+	_, err := io.ReadFull(r, b)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errEnd
+	}
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	return nil
+}
