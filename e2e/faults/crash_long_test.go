@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/e2e"
 	"sluice/internal/testenv"
 )
 
@@ -13,5 +14,5 @@ import (
 func TestCrashLoopLong(t *testing.T) {
 	t.Parallel()
 	end := time.Now().Add(testenv.LongDuration(t))
-	crashLoop(t, func(done int) bool { return done == 0 || time.Now().Before(end) })
+	crashLoop(t, e2e.Options{}, func(done int) bool { return done == 0 || time.Now().Before(end) })
 }

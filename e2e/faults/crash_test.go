@@ -12,6 +12,7 @@ import (
 
 	"sluice/e2e"
 	"sluice/internal/testenv"
+	"sluice/internal/vfs"
 )
 
 // TestCrashLoop kills the server repeatedly at random moments under mixed load, on the same data.
@@ -19,15 +20,29 @@ import (
 // must hold, and each session's count must lie between the acknowledged and the issued uses.
 func TestCrashLoop(t *testing.T) {
 	const crashes = 8
-	crashLoop(t, func(done int) bool { return done < crashes })
+	crashLoop(t, e2e.Options{}, func(done int) bool { return done < crashes })
 }
 
-// crashLoop kills the server while goOn says so; it is called with the number of kills.
-func crashLoop(t *testing.T, goOn func(done int) bool) {
+// TestCrashLoopOnADisk is TestCrashLoop where objects are in the journal when the server is killed.
+func TestCrashLoopOnADisk(t *testing.T) {
+	dir := t.TempDir()
+	_, err := vfs.OS().Whole(dir)
+	const crashes = 5
+	segments := crashLoop(t, e2e.Options{Data: filepath.Join(dir, "data")}, func(done int) bool { return done < crashes })
+	t.Logf("%d segments were left by %d kills", segments, crashes)
+	if err == nil && segments == 0 {
+		t.Error("no kill has left a journal: the test shows nothing")
+	}
+}
+
+// crashLoop kills the server while goOn says so; it is called with the number of kills. It returns
+// how many segments of the journal the kills left.
+func crashLoop(t *testing.T, o e2e.Options, goOn func(done int) bool) (segments int) {
 	t.Helper()
 	seed := e2e.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
-	s := e2e.Start(t, e2e.Options{Dirty: true})
+	o.Dirty = true
+	s := e2e.Start(t, o)
 	writers := make([]*e2e.Writer, e2e.CrashWriters)
 	for i := range writers {
 		w := &e2e.Writer{
@@ -47,6 +62,9 @@ func crashLoop(t *testing.T, goOn func(done int) bool) {
 		c := &e2e.Counter{ID: s.Session()}
 		counters = append(counters, c)
 		crashUnderLoad(s, writers, c, &requests, random)
+		left, err := filepath.Glob(filepath.Join(s.Data, "bytes", ".journal-*"))
+		testenv.OK(t, err)
+		segments += len(left)
 		s.Restart()
 		for _, w := range writers {
 			w.Verify(s)
@@ -62,6 +80,7 @@ func crashLoop(t *testing.T, goOn func(done int) bool) {
 	if requests.Load() < int64(10*crashes) {
 		t.Errorf("the load was too small to be meaningful: %d requests", requests.Load())
 	}
+	return segments
 }
 
 // crashUnderLoad runs the writers and two users of the session until the server has acknowledged a
