@@ -25,6 +25,9 @@ import (
 // object durable by itself.
 var ErrFull = errors.New("journal: the segment is full")
 
+// maxObjects is how many objects a segment can have. Their names are in memory.
+const maxObjects = 8192
+
 // prefix begins the names of segments.
 const prefix = ".journal-"
 
@@ -65,10 +68,11 @@ type Segment struct {
 	j    *Journal
 	path string
 
-	mu     sync.Mutex
-	file   vfs.File
-	size   int64
-	broken bool // a record may be incomplete, so no other may follow it
+	mu      sync.Mutex
+	file    vfs.File
+	size    int64
+	objects int
+	broken  bool // a record may be incomplete, so no other may follow it
 }
 
 // New returns a journal with its segments in a folder, which must have none. A segment has at most
@@ -173,13 +177,14 @@ func (s *Segment) append(all []*pending) error {
 	defer s.mu.Unlock()
 	before := s.size
 	for _, p := range all {
-		if s.broken || s.size+int64(len(p.record)) > s.j.limit {
+		if s.broken || s.objects == maxObjects || s.size+int64(len(p.record)) > s.j.limit {
 			p.err = ErrFull
 			continue
 		}
 		if err := s.write(p.record); err != nil {
 			return err
 		}
+		s.objects++
 	}
 	if s.size == before {
 		return nil

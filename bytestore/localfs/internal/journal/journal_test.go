@@ -129,6 +129,21 @@ func TestSegments(t *testing.T) {
 	equal(t, found(t, disk.Crash()), map[string]string{"second": "x"}, "after the first segment is removed")
 }
 
+// TestObjectsAreBounded stores empty objects until the segment takes no more: their names are in
+// memory until it is drained.
+func TestObjectsAreBounded(t *testing.T) {
+	const most = 8192
+	j := journal.New(folder(t), "/j", 1<<30, itself)
+	for i := range most {
+		testenv.OK(t, appendTo(j, fmt.Sprint(i), nil))
+	}
+	if err := appendTo(j, "more", nil); !errors.Is(err, journal.ErrFull) {
+		t.Errorf("after %d objects: %v, want ErrFull", most, err)
+	}
+	testenv.OK(t, j.Seal().Remove())
+	testenv.OK(t, appendTo(j, "more", nil))
+}
+
 // TestRemovalsAreBounded removes an object again and again; its segment does not grow without end.
 func TestRemovalsAreBounded(t *testing.T) {
 	disk := folder(t)
