@@ -34,14 +34,10 @@ const maxWaiting = 1 << 14
 func (w *Writer) Bodies(ctx context.Context) (*BodyWriter, error) {
 	b := &BodyWriter{w: w, kept: map[string]bool{}, used: map[string]bool{}}
 	b.table = newChunker(BodiesTable, bodiesColumns, bodyKey, func(c *Chunk, lines []byte) error {
-		if w.known(c) {
-			return nil
-		}
-		content, err := compressed(lines)
-		if err != nil {
+		content, err := w.lacking(c, lines)
+		if err != nil || content == nil {
 			return err
 		}
-		c.Size = int64(len(content))
 		return w.put(ctx, c.Object(), content)
 	})
 	var err error
@@ -54,24 +50,18 @@ func (w *Writer) Bodies(ctx context.Context) (*BodyWriter, error) {
 
 // previous returns an instance's newest backup that can be read and says which checksums
 // bodies have, or nil.
-func (r *Repository) previous(ctx context.Context, instance string) (*Manifest, error) {
-	list, err := r.objects(ctx, manifestPrefix)
-	if err != nil {
-		return nil, err
+func (r *Repository) previous(ctx context.Context, instance string) (found *Manifest, err error) {
+	err = r.newestFirst(ctx, instance, func(m *Manifest) error {
+		if t := m.Table(BodiesTable); t == nil || !slices.Equal(t.Columns, bodiesColumns) {
+			return nil
+		}
+		found = m
+		return errEnd
+	})
+	if errors.Is(err, errEnd) || errors.Is(err, ErrDamaged) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrForeign) {
+		err = nil // there is one, or none that can be read
 	}
-	for _, o := range slices.Backward(list) {
-		m, err := r.manifest(ctx, o)
-		if errors.Is(err, ErrDamaged) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if t := m.Table(BodiesTable); m.Instance == instance && t != nil && slices.Equal(t.Columns, bodiesColumns) {
-			return m, nil
-		}
-	}
-	return nil, nil
+	return found, err
 }
 
 // keepPacks decides which packs from the previous backup are used on: those that exist, and are

@@ -109,15 +109,21 @@ func (w *Writer) EndTables() error {
 // keep writes a chunk that the repository lacks into the spool: what stores it may take its time,
 // and the snapshot must not.
 func (w *Writer) keep(c *Chunk, lines []byte) error {
-	if w.known(c) {
-		return nil
-	}
-	content, err := compressed(lines)
-	if err != nil {
+	content, err := w.lacking(c, lines)
+	if err != nil || content == nil {
 		return err
 	}
-	c.Size = int64(len(content))
 	return os.WriteFile(filepath.Join(w.spool, string(c.Object())), content, 0o600)
+}
+
+// lacking sets a chunk's size, and returns its content if the repository lacks it.
+func (w *Writer) lacking(c *Chunk, lines []byte) ([]byte, error) {
+	if w.known(c) {
+		return nil, nil
+	}
+	content, err := compressed(lines)
+	c.Size = int64(len(content))
+	return content, err
 }
 
 func (w *Writer) known(c *Chunk) bool {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -120,6 +121,62 @@ func BenchmarkRead(b *testing.B) {
 					c.Close()
 				}
 			})
+		})
+	}
+}
+
+// BenchmarkReadBesideAScrub reads blobs with 4 callers, in turns while a scrub reads everything
+// again and again, as fast as it may beside requests, and without one. It reports both throughputs,
+// and how large the one beside the scrub is in relation to the other.
+func BenchmarkReadBesideAScrub(b *testing.B) {
+	const blobs, callers, turn = 64, 4, 256 // reads of each caller in a turn
+	for _, kib := range []int{64, 1 << 10} {
+		b.Run(fmt.Sprintf("%dKiB", kib), func(b *testing.B) {
+			s, _ := newDurable(b, blob.Options{InlineSize: -1, Busy: func() bool { return true }})
+			for i := range blobs {
+				body := randomBytes(uint64(i), kib<<10)
+				testenv.Must(s.Put(b.Context(), to(strconv.Itoa(i)), bytes.NewReader(body), int64(len(body))))(b)
+			}
+			reads := func() time.Duration {
+				began := time.Now()
+				var all sync.WaitGroup
+				for caller := range callers {
+					all.Go(func() {
+						for i := range turn {
+							c := testenv.Must(s.Open(b.Context(), "a", strconv.Itoa((caller+i)%blobs)))(b)
+							testenv.Check(b, testenv.Error(c.WriteRange(b.Context(), io.Discard, 0, c.Size)))
+							c.Close()
+						}
+					})
+				}
+				all.Wait()
+				return time.Since(began)
+			}
+			beside := func() time.Duration {
+				ctx, stop := context.WithCancel(b.Context())
+				var ended sync.WaitGroup
+				ended.Go(func() {
+					for ctx.Err() == nil {
+						if _, err := s.Scrub(ctx); err != nil && ctx.Err() == nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+				defer ended.Wait()
+				defer stop()
+				return reads()
+			}
+			var with, without time.Duration
+			for b.Loop() {
+				with += beside()
+				without += reads()
+			}
+			mb := float64(b.N) * callers * turn * float64(kib<<10) / 1e6
+			b.ReportMetric(mb/with.Seconds(), "MB/s-beside")
+			b.ReportMetric(mb/without.Seconds(), "MB/s-alone")
+			b.ReportMetric(without.Seconds()/with.Seconds(), "ratio")
+			b.ReportMetric(float64(s.Stats().Scrubbed)/1e6/with.Seconds(), "MB/s-scrubbed")
 		})
 	}
 }

@@ -35,7 +35,9 @@ func (c *storedCheck) blocks(ctx context.Context, first, last int64) error {
 	}
 	if c.e.Object == "" {
 		c.read += int64(len(c.e.Body))
-		if int64(len(c.e.Body)) != c.e.Size || blockSum(c.e.Body) != c.e.Blocks[0] {
+		if c.e.Body == nil {
+			c.mark(0, 0, errors.New("the body is missing"))
+		} else if int64(len(c.e.Body)) != c.e.Size || blockSum(c.e.Body) != c.e.Blocks[0] {
 			c.mark(0, 0, errors.New("the checksum differs"))
 		}
 		return nil

@@ -68,8 +68,11 @@ func (x *scrubbing) run(ctx context.Context) error {
 			return err
 		}
 	}
-	for {
-		page, err := x.s.meta.InlineExtents(ctx, x.state.Inline, scrubPage)
+	for { // many pages may have no inline extent to pause after
+		if _, err := x.pace.next(ctx, 1); err != nil {
+			return err
+		}
+		page, err := x.s.meta.StoredExtents(ctx, x.state.Inline, scrubPage)
 		if err != nil {
 			return err
 		}
@@ -87,17 +90,18 @@ func (x *scrubbing) run(ctx context.Context) error {
 func (x *scrubbing) check(ctx context.Context, page []metastore.StoredExtent) error {
 	for i := range page {
 		e, began := &page[i], time.Now()
-		if !e.Garbage {
+		due := !e.Garbage && (e.Object == "" || !x.state.Bodies)
+		if due {
 			if err := x.checkOne(ctx, e); err != nil {
 				return err
 			}
 		}
-		if e.Object != "" {
-			x.state.Object = e.Object
-		} else {
+		if x.state.Bodies {
 			x.state.Inline = e.ID()
+		} else {
+			x.state.Object = e.Object
 		}
-		if !e.Garbage {
+		if due {
 			if err := x.waitAfter(ctx, e, began); err != nil {
 				return err
 			}

@@ -35,11 +35,17 @@ http {
 }
 `
 
-// DocumentedBlock returns the first block of docs/operations.md in this language that contains a
-// text, with some of its lines replaced. Each replaced text must occur exactly once.
+// DocumentedBlock is BlockOf for docs/operations.md.
 func DocumentedBlock(t testing.TB, language, containing string, replaced [][2]string) string {
 	t.Helper()
-	document, err := os.ReadFile("../../docs/operations.md")
+	return BlockOf(t, "docs/operations.md", language, containing, replaced)
+}
+
+// BlockOf returns the first block of a document in this language that contains a text, with some of
+// its lines replaced. Each replaced text must occur exactly once.
+func BlockOf(t testing.TB, name, language, containing string, replaced [][2]string) string {
+	t.Helper()
+	document, err := os.ReadFile(filepath.Join("../..", name))
 	testenv.OK(t, err)
 	for _, rest := range strings.Split(string(document), "```"+language+"\n")[1:] {
 		block, _, closed := strings.Cut(rest, "```")
@@ -48,13 +54,13 @@ func DocumentedBlock(t testing.TB, language, containing string, replaced [][2]st
 		}
 		for _, one := range replaced {
 			if strings.Count(block, one[0]) != 1 {
-				t.Fatalf("the %s block in docs/operations.md must contain %q exactly once:\n%s", language, one[0], block)
+				t.Fatalf("the %s block in %s must contain %q exactly once:\n%s", language, name, one[0], block)
 			}
 			block = strings.Replace(block, one[0], one[1], 1)
 		}
 		return block
 	}
-	t.Fatalf("docs/operations.md has no %s block with %q", language, containing)
+	t.Fatalf("%s has no %s block with %q", name, language, containing)
 	return ""
 }
 

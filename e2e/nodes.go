@@ -34,7 +34,13 @@ func NewCluster(t testing.TB, o Options) *Cluster {
 // ClusterOn is NewCluster for a database that runs, with the DSN that the nodes have for it.
 func ClusterOn(t testing.TB, database *testenv.PostgresServer, dsn string, o Options) *Cluster {
 	t.Helper()
-	c := &Cluster{T: t, Database: database, Objects: testenv.S3(t, testenv.S3Options{}), Options: o}
+	return ClusterOver(t, database, dsn, testenv.S3(t, testenv.S3Options{}), o)
+}
+
+// ClusterOver is ClusterOn for an object store that runs.
+func ClusterOver(t testing.TB, database *testenv.PostgresServer, dsn string, objects *testenv.S3Server, o Options) *Cluster {
+	t.Helper()
+	c := &Cluster{T: t, Database: database, Objects: objects, Options: o}
 	c.Options.Wrapper = OnObjects(c.Objects).Wrapper
 	c.Options.Flags = slices.Concat(c.placesAt(dsn), o.Flags)
 	return c

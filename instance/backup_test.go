@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -324,23 +325,34 @@ func TestRestoreCutAtEachStep(t *testing.T) {
 	}
 }
 
-// TestBackupOfADamagedInstance checks that a backup has everything but the object that is damaged,
-// that it says so, and that its restore does, too.
+// TestBackupOfADamagedInstance checks that a backup has everything but the object and the body that
+// are damaged, that it says so, and that its restore does, too. The body is text, which SQLite can
+// store in place of bytes.
 func TestBackupOfADamagedInstance(t *testing.T) {
 	t.Parallel()
 	data := newSource(t)
+	s := testenv.Must(storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{}))(t)
+	putSmall(t, blob.New(s.Meta, s.Bytes, blob.Options{}), "small", 3)
+	testenv.OK(t, s.Close())
 	flipMiddle(t, objectFiles(t, data)[0])
+	bySQL(`UPDATE bodies SET body = CAST(body AS TEXT) WHERE length(body) = 8001`)(t, data)
 	repo := newRepository()
 	var damaged []string
 	made, err := Backup(t.Context(), Location{Data: data}, repo, BackupOptions{Damaged: func(name string, _ error) { damaged = append(damaged, name) }})
 	testenv.Is(t, err, ErrIncomplete, "a backup of a damaged instance")
-	if len(damaged) != 1 || len(made.Damaged) != 1 || made.Damaged[0] != damaged[0] {
+	slices.Sort(damaged)
+	if len(damaged) != 2 || !slices.Equal(made.Damaged, damaged) || !strings.HasPrefix(damaged[1], "inline body of the content ") {
 		t.Fatalf("damaged are %q, and the backup says %q", damaged, made.Damaged)
 	}
 	verified := testenv.Must(repo.Verify(t.Context(), made.Manifest, backup.VerifyOptions{Bytes: true}))(t)
 	testenv.Equal(t, verified.Lacking, 1, "objects that the backup lacks")
-	_, result := restored(t, repo, RestoreOptions{})
+	restoredTo, result := restored(t, repo, RestoreOptions{})
 	testenv.Equal(t, result.Lacking, 1, "objects that the restored instance lacks")
+	c := testenv.Must(blob.New(restoredTo.Meta, restoredTo.Bytes, blob.Options{}).Open(t.Context(), "a", "small2"))(t)
+	defer c.Close()
+	var got bytes.Buffer
+	testenv.OK(t, testenv.Error(c.WriteRange(t.Context(), &got, 0, c.Size)))
+	testenv.Equal(t, bytes.Equal(got.Bytes(), smallBody("small", 2)), true, "whether a body beside the damaged one is restored")
 }
 
 // TestDamagedBackups flips a byte in each object of a backup: Verify finds it, and Restore

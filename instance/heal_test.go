@@ -123,14 +123,21 @@ func (h *healed) wantDamaged(s *storage.Stores, n int, when string) {
 	testenv.Equal(h.t, len(list), n, "damaged extents %s", when)
 }
 
-// TestHealFromABackup damages bodies in the database: with a flipped bit, another length, none. The
-// newest backup lacks one, because it was made when it was damaged already.
+// TestHealFromABackup damages bodies in the database: with a flipped bit, another length, none, and
+// in SQLite with values that are not bytes. A scrub finds all of them. The newest backup lacks
+// some, because it was made when they were damaged already.
 func TestHealFromABackup(t *testing.T) {
 	onEngines(t, func(h *healed) {
 		damage := map[string]string{
 			"flipped": `UPDATE bodies SET body = CAST(CAST('x' AS BLOB) || substr(body, 2) AS BLOB) WHERE content = %s`,
 			"shorter": `UPDATE bodies SET body = substr(body, 2) WHERE content = %s`,
 			"missing": `DELETE FROM bodies WHERE content = %s`,
+		}
+		early := []string{"flipped"} // damaged before the second backup
+		if h.at.Meta == "" {
+			damage["text"] = `UPDATE bodies SET body = CAST(body AS TEXT) WHERE content = %s`
+			damage["number"] = `UPDATE bodies SET body = 5 WHERE content = %s`
+			early = append(early, "text", "number")
 		}
 		h.do(h.place, func(s *storage.Stores, blobs *blob.Service) {
 			for name := range damage {
@@ -140,18 +147,21 @@ func TestHealFromABackup(t *testing.T) {
 			h.put(blobs, "large", 3<<20)
 			testenv.Must(h.backUp(h.place))(t)
 			breaks := func(name string) { h.sql(fmt.Sprintf(damage[name], h.content(blobs, name))) }
-			breaks("flipped")
+			for _, name := range early {
+				breaks(name)
+			}
 			made, err := h.backUp(h.place)
-			testenv.Is(t, err, ErrIncomplete, "a backup of a damaged body")
-			testenv.Equal(t, len(made.Damaged), 1, "what the second backup lacks")
+			testenv.Is(t, err, ErrIncomplete, "a backup of damaged bodies")
+			testenv.Equal(t, len(made.Damaged), len(early), "what the second backup lacks")
 			breaks("shorter")
 			breaks("missing")
 
-			testenv.Must(blobs.Scrub(t.Context()))(t)
-			for name := range damage {
-				h.wantRead(blobs, name, true) // and so finds the missing one
+			testenv.Equal(t, testenv.Must(blobs.Scrub(t.Context()))(t), int64(len(h.bodies)), "extents that were checked")
+			h.wantDamaged(s, len(damage), "after the scrub")
+			for name := range h.bodies {
+				_, is := damage[name]
+				h.wantRead(blobs, name, is)
 			}
-			h.wantDamaged(s, len(damage), "before the heal")
 			testenv.Equal(t, testenv.Must(blobs.Heal(t.Context()))(t), int64(len(damage)), "extents that were healed")
 			h.wantDamaged(s, 0, "after the heal")
 			for name := range h.bodies {
@@ -178,7 +188,7 @@ func TestDamagedRowIsNotHealed(t *testing.T) {
 			testenv.Is(t, err, database.ErrDamagedRow, "a heal of a damaged row")
 			testenv.Equal(t, healed, 0, "extents that were healed")
 			h.wantDamaged(s, 1, "after the heal")
-			page := testenv.Must(s.Meta.InlineExtents(t.Context(), metastore.ExtentID{}, 10))(t)
+			page := testenv.Must(s.Meta.StoredExtents(t.Context(), metastore.ExtentID{}, 10))(t)
 			testenv.Equal(t, bytes.Equal(page[0].Body, h.bodies["name"]), true, "whether the body is as it was")
 		})
 	})

@@ -81,12 +81,12 @@ type Integrity interface {
 	// succeeds. It returns ErrStaleExtent if fresh is too old.
 	HealExtent(ctx context.Context, damage Damage, fresh Extent, retired ContentID) error
 
-	// HealBody gives a damaged inline extent its body again, and removes the record in the same
-	// transaction. damaged is the body that was found to be damaged; nil: there is none.
+	// HealBody gives a damaged inline extent the intact body, and removes the record in the same
+	// transaction. damaged is the body that was read and is damaged, or nil if there was none.
 	//
-	// It returns ErrNotFound, and changes nothing, if the extent is not inline or has another body
-	// than damaged, or its content is garbage or gone, so that one of two concurrent calls
-	// succeeds.
+	// It returns ErrNotFound, and changes nothing, in each of these cases: the extent is not
+	// inline, its body is another one than damaged, as after another call, or its content
+	// is garbage or gone. So one of two concurrent calls succeeds.
 	HealBody(ctx context.Context, damage Damage, damaged, body []byte) error
 }
 

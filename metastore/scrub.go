@@ -26,9 +26,9 @@ type Scrubs interface {
 	// the name after. Garbage is among them.
 	Objects(ctx context.Context, after string, limit int) ([]StoredExtent, error)
 
-	// InlineExtents returns up to limit inline extents with their bodies, sorted by id, beginning
-	// after an id. Garbage is among them.
-	InlineExtents(ctx context.Context, after ExtentID, limit int) ([]StoredExtent, error)
+	// StoredExtents returns up to limit extents, sorted by id, beginning after an id; those that
+	// are inline with their bodies, or with nil if the body is missing. Garbage is among them.
+	StoredExtents(ctx context.Context, after ExtentID, limit int) ([]StoredExtent, error)
 
 	// StoredSize returns the number of all extents, and their bytes. It reads all their rows.
 	StoredSize(ctx context.Context) (extents, bytes int64, err error)

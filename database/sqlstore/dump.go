@@ -105,16 +105,15 @@ type Body struct {
 }
 
 // Bodies returns up to limit bodies of inline extents, in the order of their keys: those from this
-// key on.
+// key on. A value that is not bytes is nil.
 func (s *Store) Bodies(ctx context.Context, from []any, limit int) (list []Body, err error) {
 	err = s.read(ctx, func(t storeTx) error {
 		list = nil
-		row := newRow(4)
+		key := newRow(3)
+		var body []byte
 		return t.Each(`SELECT content, part, off, body FROM bodies WHERE (content, part, off) >= ($1, $2, $3) ORDER BY content, part, off LIMIT ($4 + 0)`,
-			append(append(engine.Args{}, from...), int64(limit)), row.places(), func() error {
-				values := row.values()
-				body, _ := values[3].([]byte)
-				list = append(list, Body{values[:3], body})
+			append(append(engine.Args{}, from...), int64(limit)), append(key.places(), (*engine.Body)(&body)), func() error {
+				list = append(list, Body{key.values(), body})
 				return nil
 			})
 	})

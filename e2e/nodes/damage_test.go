@@ -121,35 +121,89 @@ func (k *keptBlobs) round() (round, extents int64, running bool) {
 	return round, extents, runs == 1
 }
 
+// scrubbedBlobs is how many blobs leaveScrub keeps. Each has one extent.
+const scrubbedBlobs = 60
+
+// leaveScrub starts two nodes over blobs, some of them damaged, and stops the leader while it
+// scrubs. It saves where it was, which leaveScrub returns.
+func leaveScrub(t *testing.T, random *rand.Rand) (k *keptBlobs, damaged []string, round, checked int64) {
+	t.Helper()
+	c := e2e.NewCluster(t, e2e.Options{Dirty: true, Damaged: true, Flags: []string{"--sweep-every", "3s", "--admin-addr", "127.0.0.1:0"}})
+	c.Start(1)
+	k = keep(t, c, scrubbedBlobs)
+	damaged = k.damage(random, 12)
+	// No round may begin before all damage is made, or it has passed some.
+	leader := c.Nodes[0]
+	c.Options.Flags = append(c.Options.Flags, "--scrub-period", "30s")
+	leader.Options.Flags = c.Options.Flags
+	leader.Stop()
+	leader.Launch() // as the only node, so it becomes the leader
+	c.Start(1)
+	awaitScrub(t, leader)
+	leader.Stop() // which saves the position
+	round, checked, running := k.round()
+	if !running || checked == 0 || checked == scrubbedBlobs {
+		t.Fatalf("the round was left after %d extents of %d, running: %t", checked, scrubbedBlobs, running)
+	}
+	return k, damaged, round, checked
+}
+
+// awaitScrub waits until a node scrubs.
+func awaitScrub(t *testing.T, node *e2e.Server) {
+	t.Helper()
+	e2e.Await(t, "no scrub runs", func() bool { return !strings.Contains(node.MetricsOf(), "\nsluice_scrub_read_bytes_total 0\n") })
+}
+
+// endRound waits until a round has ended. It must have checked each extent once, and the damage of
+// each blob must be listed once.
+func (k *keptBlobs) endRound(round int64, damaged []string) {
+	k.t.Helper()
+	var checked int64
+	e2e.Await(k.t, "the round does not end", func() bool {
+		now, extents, running := k.round()
+		checked = extents
+		return now != round || !running
+	})
+	testenv.Equal(k.t, checked, scrubbedBlobs, "extents that the round has checked")
+	e2e.UntilDamaged(k.t, damaged, "--meta", k.c.Database.DSN())
+	var listed int
+	testenv.OK(k.t, k.conn.QueryRow(k.t.Context(), `SELECT count(*) FROM damaged`).Scan(&listed))
+	testenv.Equal(k.t, listed, len(damaged), "extents that are listed as damaged")
+}
+
+// TestKilledScrub kills the leader while it scrubs, after it has gone on from where another one
+// was. The next leader goes on from there, too, because the killed one saved nothing. The round
+// checks each extent once, all damage is listed, and nothing is listed twice.
+func TestKilledScrub(t *testing.T) {
+	t.Parallel()
+	k, damaged, round, left := leaveScrub(t, rand.New(rand.NewPCG(e2e.Seed(t), 2)))
+	next, killed := k.c.Nodes[0], k.c.Nodes[1]
+	awaitScrub(t, killed)
+	killed.Kill()
+	if now, checked, running := k.round(); now != round || checked != left || !running {
+		t.Fatalf("a killed leader leaves round %d after %d extents, running: %t; it was round %d after %d", now, checked, running, round, left)
+	}
+	next.Launch()
+	k.endRound(round, damaged)
+	if !strings.Contains(next.MetricsOf(), fmt.Sprintf("\nsluice_damaged_extents %d\n", len(damaged))) {
+		t.Errorf("the metrics are\n%s\nwant %d damaged extents", next.MetricsOf(), len(damaged))
+	}
+	next.WantDamaged(damaged...)
+	killed.Restart()
+	k.verify(damaged...)
+}
+
 // TestDamageOfNodes damages objects in the bucket and bodies in the database of two nodes. The
 // leader ends while it scrubs, and another one goes on from where it was: the round checks each
 // extent once, and all damage is listed. Every node refuses the damaged blobs, and serves all
 // others. With the place of a backup the nodes heal everything, while a node is killed.
 func TestDamageOfNodes(t *testing.T) {
 	t.Parallel()
-	const blobs = 60
-	c := e2e.NewCluster(t, e2e.Options{Dirty: true, Damaged: true, Flags: []string{"--scrub-period", "30s", "--sweep-every", "3s", "--admin-addr", "127.0.0.1:0"}})
-	meta := []string{"--meta", c.Database.DSN()}
-	c.Start(1) // the only node, so it becomes the leader
-	leader := c.Nodes[0]
-	k := keep(t, c, blobs)
 	random := rand.New(rand.NewPCG(e2e.Seed(t), 1))
-	damaged := k.damage(random, 12)
-	c.Start(1)
-	e2e.Await(t, "no scrub runs", func() bool { return !strings.Contains(leader.MetricsOf(), "\nsluice_scrub_read_bytes_total 0\n") })
-	leader.Stop() // which saves the position
-	round, checked, running := k.round()
-	if !running || checked == 0 || checked == blobs {
-		t.Fatalf("the round was left after %d extents of %d, running: %t", checked, blobs, running)
-	}
-	e2e.Await(t, "the round does not end", func() bool {
-		var now int64
-		now, checked, running = k.round()
-		return now != round || !running
-	})
-	testenv.Equal(t, checked, blobs, "extents that the round has checked")
-	e2e.UntilDamaged(t, damaged, meta...)
-	leader.Launch()
+	k, damaged, round, _ := leaveScrub(t, random)
+	c := k.c
+	k.endRound(round, damaged)
+	c.Nodes[0].Launch()
 	for _, node := range c.Nodes {
 		node.WantDamaged(damaged...)
 	}
@@ -163,7 +217,7 @@ func TestDamageOfNodes(t *testing.T) {
 	killed := c.Nodes[random.IntN(len(c.Nodes))]
 	killed.Kill()
 	killed.Restart()
-	e2e.UntilDamaged(t, nil, meta...)
+	e2e.UntilDamaged(t, nil, "--meta", c.Database.DSN())
 	k.verify()
 	e2e.CheckClean(t, c.Options.Wrapper, c.Places(c.Database)...)
 }

@@ -2,10 +2,15 @@ package nodes
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"sluice/e2e"
 	"sluice/internal/testenv"
@@ -112,6 +117,106 @@ func TestPointInTimeRecovery(t *testing.T) {
 	s.change()
 	testenv.OK(t, archive.Restore("here"))
 	s.check()
+}
+
+// TestRecoveryWithVersions restores the database to a moment before blobs were deleted and their
+// objects freed, and brings the objects back from the versions in the bucket, with the commands of
+// docs/backups.md. Without them the objects are missing. With them every blob of that moment can be
+// read, what was deleted before it stays deleted, and nothing is damaged.
+func TestRecoveryWithVersions(t *testing.T) {
+	testenv.Require(t, testenv.PostgreSQL, testenv.VersityGW, testenv.S3Clients)
+	t.Parallel()
+	database := testenv.StartPostgres(t)
+	c := e2e.ClusterOver(t, database, database.DSN(), testenv.S3(t, testenv.S3Options{Versions: true}),
+		e2e.Options{Dirty: true, Flags: []string{"--purge-every", "1s"}})
+	awsDoes(t, c, "put-bucket-versioning", [][2]string{{"BUCKET", c.Objects.Bucket}})
+	archive, err := database.Archive()
+	testenv.OK(t, err)
+	c.Start(2)
+	writer := c.Nodes[0]
+	named := func(kind string, i int) string { return e2e.BlobTarget("0x1", fmt.Sprint(kind, i)) }
+	const blobs = 8
+	bodies := map[string][]byte{} // of the moment to which the database goes back
+	for i := range blobs {
+		writer.Must(204, "PUT", named("gone", i), e2e.Content(uint64(i), 100_000))
+		writer.Must(204, "DELETE", named("gone", i), nil)
+	}
+	// versitygw says of a delete marker when the object was stored, and others when it was deleted.
+	since := time.Now().UTC().Format("2006-01-02T15:04:05")
+	for i := range blobs {
+		for _, kind := range []string{"kept", "deleted", "replaced"} {
+			body := e2e.Content(uint64(len(bodies)), 50_000*(i%3)+1_000) // a third of them are in the database
+			writer.Must(204, "PUT", named(kind, i), body)
+			bodies[named(kind, i)] = body
+		}
+	}
+	freed := func() {
+		t.Helper()
+		// The grace is over when the garbage is old enough.
+		testenv.OK(t, database.Exec(`UPDATE garbage SET since = since - CAST(25 AS BIGINT) * 3600 * 1000000`))
+		e2e.Await(t, "garbage is left", func() bool { return garbage(t, c) == 0 })
+	}
+	freed()
+	testenv.OK(t, archive.Mark("here"))
+	for i := range blobs {
+		writer.Must(204, "DELETE", named("deleted", i), nil)
+		writer.Must(204, "PUT", named("replaced", i), e2e.Content(uint64(1000+i), 100_000))
+		writer.Must(204, "PUT", named("lost", i), e2e.Content(uint64(2000+i), 100_000))
+	}
+	writer.Must(204, "DELETE", named("lost", 0), nil)
+	freed()
+	for _, node := range c.Nodes {
+		node.Stop()
+	}
+	testenv.OK(t, archive.Restore("here"))
+
+	places := c.Places(database)
+	if r := e2e.Wrapped(t, c.Options.Wrapper, append([]string{"check"}, places...)...); r.Code != 6 || !strings.Contains(r.Stdout, "0x1/deleted1") {
+		t.Errorf("without the objects the check says %+v", r)
+	}
+	awsDoes(t, c, "list-object-versions", [][2]string{{"bucket=BUCKET", "bucket=" + c.Objects.Bucket}, {"since=2026-01-31T12:34:56", "since=" + since}})
+	r := e2e.Wrapped(t, c.Options.Wrapper, append([]string{"recover", "--yes"}, places...)...)
+	if r.Code != 0 || !strings.Contains(r.Stdout, "Objects that nothing refers to:") || strings.Contains(r.Stdout, "missing") {
+		t.Errorf("the recovery says %+v", r)
+	}
+	e2e.CheckClean(t, c.Options.Wrapper, places...)
+	for _, node := range c.Nodes {
+		node.Restart()
+		for target, body := range bodies {
+			node.Holds(target, body)
+		}
+		for i := range blobs {
+			node.Must(404, "GET", named("gone", i), nil)
+			node.Must(404, "GET", named("lost", i), nil)
+		}
+	}
+	// What was brought back is deleted and freed as everything else.
+	for target := range bodies {
+		writer.Must(204, "DELETE", target, nil)
+	}
+	freed()
+	writer.Must(204, "PUT", named("lost", 1), e2e.Content(1, 100_000))
+	e2e.CheckClean(t, c.Options.Wrapper, places...)
+}
+
+// awsDoes runs the commands of docs/backups.md that contain a text against the cluster's bucket.
+func awsDoes(t *testing.T, c *e2e.Cluster, containing string, replaced [][2]string) {
+	t.Helper()
+	script := e2e.BlockOf(t, "docs/backups.md", "sh", containing, replaced)
+	command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", `aws() { /usr/bin/aws --endpoint-url "http://$OBJECTS" "$@"; }`+"\n"+script)
+	command.Env = append(os.Environ(), "OBJECTS="+c.Objects.Addr, "AWS_ACCESS_KEY_ID="+testenv.S3AccessKey, "AWS_SECRET_ACCESS_KEY="+testenv.S3SecretKey,
+		"AWS_DEFAULT_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true")
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, script, out)
+	}
+}
+
+// garbage returns how many contents wait until they are freed.
+func garbage(t *testing.T, c *e2e.Cluster) (contents int) {
+	t.Helper()
+	conn := testenv.Must(pgx.Connect(t.Context(), c.Database.DSN()))(t)
+	testenv.OK(t, errors.Join(conn.QueryRow(t.Context(), `SELECT count(*) FROM garbage`).Scan(&contents), conn.Close(t.Context())))
+	return contents
 }
 
 // TestBucketThatWasSetBack restores an older copy of the bucket while all nodes are stopped. A

@@ -28,8 +28,8 @@ const (
 	sizeWriters = 16
 )
 
-// sizes are the sizes of the curves, with the targets of the ratios of GET to nginx and of PUT to
-// versitygw; 0 means none.
+// sizes are the curves' sizes, with targets for the ratios to nginx (GET) and to versitygw (PUT); 0
+// means none.
 var sizes = []struct {
 	bytes    int64
 	get, put float64

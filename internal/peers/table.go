@@ -39,7 +39,7 @@ type peer struct {
 type row struct {
 	name   string
 	unit   string
-	size   int64 // of the contents, if the group's plot needs it
+	size   int64 // in bytes, if the group's plot needs it
 	sluice side
 	peers  []peer
 

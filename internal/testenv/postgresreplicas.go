@@ -91,7 +91,7 @@ func (a Archive) Mark(name string) error {
 }
 
 // Restore stops the server, replaces what it has by the backup, replays the log up to a mark, and
-// starts it as a primary.
+// waits until it is a primary.
 func (a Archive) Restore(mark string) error {
 	s := a.server
 	// A fast shutdown archives what is left.
@@ -99,5 +99,21 @@ func (a Archive) Restore(mark string) error {
 		os.WriteFile(filepath.Join(s.data(), "recovery.signal"), nil, 0o600), s.owns(filepath.Join(s.data(), "recovery.signal"))); err != nil {
 		return err
 	}
-	return s.Start("restore_command=cp "+filepath.Join(a.dir, "%f")+" %p", "recovery_target_name="+mark, "recovery_target_action=promote")
+	if err := s.Start("restore_command=cp "+filepath.Join(a.dir, "%f")+" %p", "recovery_target_name="+mark, "recovery_target_action=promote"); err != nil {
+		return err
+	}
+	return s.awaitPrimary()
+}
+
+// awaitPrimary waits until a server has ended its recovery.
+func (s *PostgresServer) awaitPrimary() error {
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, s.DSN())
+	if err != nil {
+		return err
+	}
+	for standby := true; standby && err == nil; {
+		err = conn.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&standby)
+	}
+	return errors.Join(err, conn.Close(ctx))
 }

@@ -29,6 +29,8 @@ type S3Options struct {
 	// VirtualDomain, if not empty, makes the bucket available under the host name
 	// BUCKET.VirtualDomain.
 	VirtualDomain string
+	// Versions makes the server keep the versions of objects in a bucket that enables versioning.
+	Versions bool
 }
 
 // S3Server is a versitygw on a loopback address that keeps its objects in a temporary folder. It
@@ -41,6 +43,7 @@ type S3Server struct {
 	t       testing.TB
 	program string
 	dir     string
+	past    string // the folder with the objects' earlier versions; "": none are kept
 	opt     S3Options
 	process *os.Process   // nil while the server is stopped
 	ended   chan struct{} // closed when the process has ended
@@ -56,6 +59,9 @@ func S3(t testing.TB, opt S3Options) *S3Server {
 		t.Fatal(err)
 	}
 	s := &S3Server{Addr: ReserveAddress(t), Bucket: "sluice-test", t: t, program: program, dir: t.TempDir(), opt: opt}
+	if opt.Versions {
+		s.past = t.TempDir()
+	}
 	// versitygw stores a bucket as a folder. With a single account it checks no owner.
 	if err := os.Mkdir(filepath.Join(s.dir, s.Bucket), 0o700); err != nil {
 		t.Fatal(err)
@@ -82,7 +88,11 @@ func (s *S3Server) Start() {
 	if s.opt.VirtualDomain != "" {
 		args = append(args, "--virtual-domain", s.opt.VirtualDomain)
 	}
-	command := exec.Command(s.program, append(args, "posix", s.dir)...)
+	args = append(args, "posix")
+	if s.past != "" {
+		args = append(args, "--versioning-dir", s.past)
+	}
+	command := exec.Command(s.program, append(args, s.dir)...)
 	// The environment, unlike the arguments, is not visible in process lists.
 	command.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+S3AccessKey, "ROOT_SECRET_KEY="+S3SecretKey)
 	command.SysProcAttr = childAttributes(nil, syscall.SIGKILL)

@@ -334,11 +334,11 @@ func (d tracedDatabase) Objects(ctx context.Context, after string, limit int) (_
 	return d.Database.Objects(ctx, after, limit)
 }
 
-// InlineExtents implements metastore.Scrubs.
-func (d tracedDatabase) InlineExtents(ctx context.Context, after metastore.ExtentID, limit int) (_ []metastore.StoredExtent, err error) {
-	ctx, span := d.begin(ctx, "metastore.InlineExtents")
+// StoredExtents implements metastore.Scrubs.
+func (d tracedDatabase) StoredExtents(ctx context.Context, after metastore.ExtentID, limit int) (_ []metastore.StoredExtent, err error) {
+	ctx, span := d.begin(ctx, "metastore.StoredExtents")
 	defer span.end(&err)
-	return d.Database.InlineExtents(ctx, after, limit)
+	return d.Database.StoredExtents(ctx, after, limit)
 }
 
 // StoredSize implements metastore.Scrubs.

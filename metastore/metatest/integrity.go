@@ -61,18 +61,17 @@ func (p *probe) damages(limit int) (all []metastore.Damage) {
 	}
 }
 
-// integrityLists pages through all objects and all inline extents.
+// integrityLists pages through all objects and through all extents.
 func integrityLists(p *probe) {
-	var objects, inline []metastore.StoredExtent
+	var objects, all []metastore.StoredExtent
 	for _, name := range []string{"one", "two", "three"} {
 		extents := []metastore.Extent{p.Extent(0, 0, 3), p.Inline(0, 3, []byte("xy")), p.Extent(0, 5, 5), p.Inline(0, 10, []byte("z"))}
 		content := p.commit(name, extents...)
 		for _, e := range stored(extents...) {
 			one := metastore.StoredExtent{Extent: e, Content: content, Garbage: name == "two"}
+			all = append(all, one)
 			if e.Object != "" {
 				objects = append(objects, one)
-			} else {
-				inline = append(inline, one)
 			}
 		}
 	}
@@ -81,7 +80,7 @@ func integrityLists(p *probe) {
 	p.Must(extents == 12 && size == 33, "%d extents of %d bytes, want 12 of 33", extents, size)
 	p.remove("a", "two")
 	slices.SortFunc(objects, func(a, b metastore.StoredExtent) int { return strings.Compare(a.Object, b.Object) })
-	slices.SortFunc(inline, func(a, b metastore.StoredExtent) int { return bytes.Compare(a.Content[:], b.Content[:]) })
+	slices.SortStableFunc(all, func(a, b metastore.StoredExtent) int { return bytes.Compare(a.Content[:], b.Content[:]) })
 	for limit := 1; limit < 8; limit += 3 {
 		var got []metastore.StoredExtent
 		for after := ""; ; after = got[len(got)-1].Object {
@@ -94,13 +93,13 @@ func integrityLists(p *probe) {
 		p.Equal(got, objects, "objects in pages of %d", limit)
 		got = nil
 		for after := (metastore.ExtentID{}); ; after = got[len(got)-1].ID() {
-			page := dbtest.Value(p.Store.InlineExtents(p.Ctx, after, limit))
-			p.Must(len(page) <= limit, "a page of %d inline extents by %d", len(page), limit)
+			page := dbtest.Value(p.Store.StoredExtents(p.Ctx, after, limit))
+			p.Must(len(page) <= limit, "a page of %d extents by %d", len(page), limit)
 			if got = append(got, page...); len(page) == 0 {
 				break
 			}
 		}
-		p.Equal(got, inline, "inline extents in pages of %d", limit)
+		p.Equal(got, all, "extents in pages of %d", limit)
 	}
 }
 

@@ -76,8 +76,9 @@ type Segment struct {
 }
 
 // New returns a journal with its segments in a folder, which must have none. A segment has at most
-// limit bytes, and as many again for removals. syncFailed is called with each failed sync's error,
-// before another sync begins, and returns the error for who waited for it.
+// limit bytes, and at most as many again for removals, one for each object. syncFailed is called
+// with each failed sync's error, before another sync begins, and returns the error for who waited
+// for it.
 func New(fsys vfs.FS, dir string, limit int64, syncFailed func(error) error) *Journal {
 	none := &batch{done: make(chan struct{})}
 	close(none.done)
@@ -221,7 +222,7 @@ func (j *Journal) Forget(name string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.broken || s.file == nil || s.size >= 2*s.j.limit {
+	if s.broken || s.file == nil {
 		return
 	}
 	// After an error the object may be found again, as after a power failure.

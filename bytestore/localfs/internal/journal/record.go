@@ -12,7 +12,7 @@ import (
 //
 //	 0  4 bytes  magic
 //	 4  4 bytes  CRC-32C from byte 8 to the name's end
-//	 8  4 bytes  CRC-32C of the body
+//	 8  4 bytes  the body's CRC-32C
 //	12  4 bytes  the body's length
 //	16  1 byte   the kind
 //	17  1 byte   the name's length

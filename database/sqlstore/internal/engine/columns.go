@@ -162,6 +162,19 @@ func (s *OptionalText) Scan(src any) error {
 	return nil
 }
 
+// Body scans anything but bytes as nil: a value of another type, as somebody could store it in
+// SQLite, is no body, and must not fail a query for others.
+type Body []byte
+
+// Scan implements sql.Scanner.
+func (b *Body) Scan(src any) error {
+	if v, ok := src.([]byte); ok {
+		return scanBytes(b, v)
+	}
+	*b = nil
+	return nil
+}
+
 // scanInteger is scan for an integer. For the most frequent destinations it converts it to no
 // interface, because that allocates.
 func scanInteger(out any, v int64) error {
@@ -196,6 +209,9 @@ func scanBytes(out any, v []byte) error {
 		if *out != OptionalText(v) {
 			*out = OptionalText(v)
 		}
+		return nil
+	case *Body:
+		*out = append([]byte(nil), v...)
 		return nil
 	case *ContentID:
 		if len(v) == len(out) {

@@ -114,7 +114,7 @@ type scannedRow struct {
 
 func (r *scannedRow) places() engine.Args {
 	return append(blobFields(&r.blob), &r.blobSum,
-		(*engine.Integer)(&r.first.Size), (*engine.Blocks)(&r.first.Blocks), (*engine.OptionalText)(&r.first.Object), &r.first.Body, &r.sum)
+		(*engine.Integer)(&r.first.Size), (*engine.Blocks)(&r.first.Blocks), (*engine.OptionalText)(&r.first.Object), (*engine.Body)(&r.first.Body), &r.sum)
 }
 
 // blobRow compares the row with its checksums.

@@ -15,6 +15,10 @@ type InlineExtent struct {
 	Content metastore.ContentID
 }
 
+const inlineBodies = `SELECT e.content, e.part, e.off, e.size, e.blocks, ` + bodyOf + `
+	FROM extents e WHERE e.object IS NULL AND (e.content, e.part, e.off) > ($1, $2, $3) AND ` + notGarbage + `
+	ORDER BY e.content, e.part, e.off LIMIT ($4 + 0)`
+
 // InlineBodies returns up to limit inline extents that are no garbage, ordered by content and
 // position, beginning after an extent (nil: at the first). One that has no body has a nil Body.
 func (s *Metastore) InlineBodies(ctx context.Context, after *InlineExtent, limit int) ([]InlineExtent, error) {
@@ -28,12 +32,8 @@ func (s *Metastore) InlineBodies(ctx context.Context, after *InlineExtent, limit
 		list = nil
 		var e InlineExtent
 		var part engine.Integer
-		return t.Each(`SELECT e.content, e.part, e.off, e.size, e.blocks, b.body
-			FROM extents e LEFT JOIN bodies b ON b.content = e.content AND b.part = e.part AND b.off = e.off
-			WHERE e.object IS NULL AND (e.content, e.part, e.off) > ($1, $2, $3) AND `+notGarbage+`
-			ORDER BY e.content, e.part, e.off LIMIT ($4 + 0)`,
-			engine.Args{from.Content[:], int64(from.Part), from.Offset, int64(limit)},
-			engine.Args{(*engine.ContentID)(&e.Content), &part, (*engine.Integer)(&e.Offset), (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), &e.Body},
+		return t.Each(inlineBodies, engine.Args{from.Content[:], int64(from.Part), from.Offset, int64(limit)},
+			engine.Args{(*engine.ContentID)(&e.Content), &part, (*engine.Integer)(&e.Offset), (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.Body)(&e.Body)},
 			func() error {
 				e.Part = int(part)
 				list = append(list, e)

@@ -216,9 +216,10 @@ func (s *Metastore) HealBody(ctx context.Context, d metastore.Damage, damaged, b
 		if err != nil {
 			return err
 		}
+		// In SQLite a value of another type, which is no body, precedes all bytes.
 		n, err := t.Exec(`INSERT INTO bodies (content, part, off, body) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (content, part, off) DO UPDATE SET body = excluded.body WHERE bodies.body = $5`,
-			append(extentKey(d.ExtentID), body, append([]byte{}, damaged...))...)
+			ON CONFLICT (content, part, off) DO UPDATE SET body = excluded.body WHERE bodies.body = $5 OR bodies.body < $6`,
+			append(extentKey(d.ExtentID), body, append([]byte{}, damaged...), []byte{})...)
 		if err == nil && n == 0 {
 			err = fmt.Errorf("the extent has another body by now: %w", database.ErrNotFound)
 		}

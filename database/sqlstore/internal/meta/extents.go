@@ -200,7 +200,7 @@ func (s *Metastore) Extents(ctx context.Context, content metastore.ContentID, fr
 			WHERE e.content = $1 AND (e.part, e.off) > ($2, $3) AND (e.part > $2 OR e.off + e.size > $4)
 			ORDER BY e.part, e.off LIMIT ($5 + 0)`,
 			engine.Args{content[:], int64(from.Part), from.Offset - metastore.MaxExtentSize, from.Offset, int64(limit)},
-			engine.Args{&part, (*engine.Integer)(&e.Offset), (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.OptionalText)(&e.Object), &e.Body, &sum},
+			engine.Args{&part, (*engine.Integer)(&e.Offset), (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.OptionalText)(&e.Object), (*engine.Body)(&e.Body), &sum},
 			func() error {
 				e.Part = int(part)
 				list = append(list, e)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
 	"sluice/internal/testenv"
@@ -131,19 +133,52 @@ func TestGarbageThatIsNotDueIsNotRead(t *testing.T) {
 				testenv.Must(p.Exec(t.Context(), "VACUUM ANALYZE garbage, extents"))(t)
 			}
 			for query, in := range map[string]engine.Args{dueGarbage: look, backlogSize: measure, backlogBytes: measure} {
-				got := enginetest.Explain(t, s.db, p, "(ANALYZE, BUFFERS)", query, in...)
-				pages := 0
-				top, _, _ := strings.Cut(got, "Planning")
-				if found := regexp.MustCompile(`Buffers: shared (?:hit=(\d+))? ?(?:read=(\d+))?`).FindStringSubmatch(top); found != nil {
-					for _, n := range found[1:] {
-						m, _ := strconv.Atoi("0" + n)
-						pages += m
-					}
-				}
+				got, pages := pagesOf(t, s, p, query, in...)
 				if pages < 1 || pages > 20 || strings.Contains(got, "Filter") {
 					t.Errorf("analysed %v: %d pages are read:\n%s", analysed, pages, got)
 				}
 			}
 		}
 	})
+}
+
+// pagesOf returns what PostgreSQL says of a query, and how many pages it reads.
+func pagesOf(t *testing.T, s *Metastore, p *pgx.Conn, query string, in ...any) (plan string, pages int) {
+	t.Helper()
+	plan = enginetest.Explain(t, s.db, p, "(ANALYZE, BUFFERS)", query, in...)
+	top, _, _ := strings.Cut(plan, "Planning")
+	if found := regexp.MustCompile(`Buffers: shared (?:hit=(\d+))? ?(?:read=(\d+))?`).FindStringSubmatch(top); found != nil {
+		for _, n := range found[1:] {
+			m, _ := strconv.Atoi("0" + n)
+			pages += m
+		}
+	}
+	return plan, pages
+}
+
+// TestPagesOfExtentsReadTheirRows reads a page in the middle of many inline extents, as a check and
+// a scrub do: PostgreSQL reads a few pages for each row, and not all rows before them. The rows are
+// not stored in the order of their keys.
+func TestPagesOfExtentsReadTheirRows(t *testing.T) {
+	const extents, limit, most = 60_000, 100, 15 * 100
+	s, p := openPostgres(t)
+	for _, fill := range []string{
+		`INSERT INTO extents (content, part, off, size, blocks) SELECT convert_to(to_char(i * 7919 %% 60013, 'FM0000000000000000'), 'UTF8'), 0, 0, 20, 'four' FROM generate_series(1, %d) i`,
+		`INSERT INTO bodies (content, part, off, body) SELECT convert_to(to_char(i * 7919 %% 60013, 'FM0000000000000000'), 'UTF8'), 0, 0, 'twenty bytes of body' FROM generate_series(1, %d) i`,
+	} {
+		testenv.Must(p.Exec(t.Context(), fmt.Sprintf(fill, extents)))(t)
+	}
+	for _, prepare := range []string{
+		"VACUUM ANALYZE garbage, extents, bodies",
+		"SET plan_cache_mode = force_generic_plan", // as after some executions: it does not know the limit
+		"PREPARE scrubbed (bytea, bigint, bigint, bigint) AS " + storedExtents,
+		"PREPARE checked (bytea, bigint, bigint, bigint) AS " + inlineBodies,
+	} {
+		testenv.Must(p.Exec(t.Context(), prepare))(t)
+	}
+	for _, query := range []string{"scrubbed", "checked"} {
+		if plan, pages := pagesOf(t, s, p, fmt.Sprintf("EXECUTE %s ('%016d', 0, 0, %d)", query, extents/2, limit)); pages < limit || pages > most {
+			t.Errorf("%d pages are read:\n%s", pages, plan)
+		}
+	}
 }

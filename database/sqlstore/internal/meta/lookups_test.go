@@ -149,15 +149,15 @@ func TestLookupsShareQueries(t *testing.T) {
 	}
 }
 
-// await waits until n lookups wait.
+// await waits until n lookups wait. No more than maxLookupQueries queries may run meanwhile.
 func await(t *testing.T, l *lookups, n int) {
 	t.Helper()
-	for waiting := -1; waiting != n; runtime.Gosched() {
-		if t.Context().Err() != nil {
-			t.Fatalf("%d lookups wait, and not %d", waiting, n)
+	for waiting, running := -1, 0; waiting != n; runtime.Gosched() {
+		if t.Context().Err() != nil || running > maxLookupQueries {
+			t.Fatalf("%d lookups wait, and not %d; %d queries run", waiting, n, running)
 		}
 		l.mu.Lock()
-		waiting = len(l.mu.waiting)
+		waiting, running = len(l.mu.waiting), l.mu.running
 		l.mu.Unlock()
 	}
 }

@@ -107,9 +107,9 @@ func (s *Metastore) RecountUsage(ctx context.Context, repaired func(format strin
 	})
 }
 
-// RecountShares counts the blobs that have each content again, and marks all of them as sharing it,
-// as RecountAccounts does for accounts. It locks the blobs that it counts: only a blob that has a
-// content can give it to another.
+// RecountShares counts again how many blobs have each content, as RecountAccounts does for
+// accounts, and marks these blobs as sharing it. It locks the blobs of a content before it counts
+// them: a further blob gets the content only by a copy of one of them.
 func (s *Metastore) RecountShares(ctx context.Context, repaired func(format string, args ...any)) error {
 	return s.recount(ctx, repaired, func(t tx, after []byte, say func(format string, args ...any)) ([]byte, error) {
 		var d shareDifference

@@ -12,6 +12,10 @@ import (
 // inGarbage is the condition that the content of an extent e is garbage, or staged.
 const inGarbage = `EXISTS (SELECT 1 FROM garbage g WHERE g.content = e.content)`
 
+// bodyOf is the body of an extent e in a list of many extents. For a join, PostgreSQL, which does
+// not know the limit, would read all bodies before the page.
+const bodyOf = `(SELECT b.body FROM bodies b WHERE b.content = e.content AND b.part = e.part AND b.off = e.off)`
+
 // Objects implements metastore.Scrubs.
 func (s *Metastore) Objects(ctx context.Context, after string, limit int) ([]metastore.StoredExtent, error) {
 	var list []metastore.StoredExtent
@@ -33,19 +37,20 @@ func (s *Metastore) Objects(ctx context.Context, after string, limit int) ([]met
 	return list, err
 }
 
-// InlineExtents implements metastore.Scrubs.
-func (s *Metastore) InlineExtents(ctx context.Context, after metastore.ExtentID, limit int) ([]metastore.StoredExtent, error) {
+const storedExtents = `SELECT e.content, e.part, e.off, e.object, e.size, e.blocks,
+		CASE WHEN e.object IS NULL THEN ` + bodyOf + ` END, CASE WHEN ` + inGarbage + ` THEN 1 ELSE 0 END
+	FROM extents e WHERE (e.content, e.part, e.off) > ($1, $2, $3) ORDER BY e.content, e.part, e.off LIMIT ($4 + 0)`
+
+// StoredExtents implements metastore.Scrubs.
+func (s *Metastore) StoredExtents(ctx context.Context, after metastore.ExtentID, limit int) ([]metastore.StoredExtent, error) {
 	var list []metastore.StoredExtent
 	err := s.snapshot(ctx, func(t tx) error {
 		list = nil
 		var e metastore.StoredExtent
 		var part engine.Integer
-		return t.Each(`SELECT e.content, e.part, e.off, e.size, e.blocks, b.body, CASE WHEN `+inGarbage+` THEN 1 ELSE 0 END
-			FROM bodies b JOIN extents e ON e.content = b.content AND e.part = b.part AND e.off = b.off
-			WHERE (b.content, b.part, b.off) > ($1, $2, $3) ORDER BY b.content, b.part, b.off LIMIT ($4 + 0)`,
-			engine.Args{after.Content[:], int64(after.Part), after.Offset, int64(limit)},
-			engine.Args{(*engine.ContentID)(&e.Content), &part, (*engine.Integer)(&e.Offset), (*engine.Integer)(&e.Size),
-				(*engine.Blocks)(&e.Blocks), &e.Body, (*engine.Boolean)(&e.Garbage)},
+		return t.Each(storedExtents, engine.Args{after.Content[:], int64(after.Part), after.Offset, int64(limit)},
+			engine.Args{(*engine.ContentID)(&e.Content), &part, (*engine.Integer)(&e.Offset), (*engine.OptionalText)(&e.Object),
+				(*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.Body)(&e.Body), (*engine.Boolean)(&e.Garbage)},
 			func() error {
 				e.Part = int(part)
 				list = append(list, e)

@@ -48,7 +48,7 @@ func (t tx) inlineContent(b metastore.Blob) ([]metastore.Extent, bool, error) {
 	found, err := t.Row(`SELECT e.part, e.size, e.blocks, b.body, e.row_sum FROM extents e
 		JOIN bodies b ON b.content = e.content AND b.part = e.part AND b.off = e.off
 		WHERE e.content = $1 AND e.off = 0 AND e.size = $2`, engine.Args{b.Content[:], b.Size},
-		&part, (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), &e.Body, &sum)
+		&part, (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.Body)(&e.Body), &sum)
 	e.Part = int(part)
 	if err == nil && found {
 		err = checkExtentRow(&b.Content, &e, sum)

@@ -138,7 +138,7 @@ func (s *Metastore) ExtentsAt(ctx context.Context, content metastore.ContentID, 
 		var sum engine.StoredSum
 		list = nil
 		return t.Each(extentsAt, engine.Args{content[:], offset, int64(metastore.MaxExtentSize), int64(limit)},
-			engine.Args{&part, (*engine.Integer)(&e.Offset), (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.OptionalText)(&e.Object), &e.Body,
+			engine.Args{&part, (*engine.Integer)(&e.Offset), (*engine.Integer)(&e.Size), (*engine.Blocks)(&e.Blocks), (*engine.OptionalText)(&e.Object), (*engine.Body)(&e.Body),
 				(*engine.Integer)(&e.Start), &sum},
 			func() error {
 				e.Part = int(part)
