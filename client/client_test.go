@@ -2,12 +2,18 @@ package client_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -149,4 +155,59 @@ func TestBaseURLs(t *testing.T) {
 	for s, want := range map[string]string{"http://localhost:9090/": "http://localhost:9090", "https://host/sluice": "https://host/sluice"} {
 		testenv.Equal(t, testenv.Must(client.New(s, client.Options{}))(t).URL(), want, "the URL of %q", s)
 	}
+}
+
+// TestWhatCannotBeSent checks that a header with a line break is ErrInvalid, before anything is
+// sent.
+func TestWhatCannotBeSent(t *testing.T) {
+	for name, o := range map[string]client.PutOptions{
+		"a content type":    {ContentType: "text/\nplain"},
+		"a language":        {ContentLanguage: "de\r"},
+		"metadata":          {Metadata: map[string]string{"color": "blue\x00"}},
+		"a name":            {Metadata: map[string]string{"co lor": "blue"}},
+		"a condition":       {IfMatch: "\"a\n\""},
+		"an empty name":     {Metadata: map[string]string{"a\n": ""}},
+		"in an upload":      {ContentType: "text/\nplain", PartSize: 1},
+		"a name, in upload": {Metadata: map[string]string{"co\nlor": "blue"}, PartSize: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, c := newScript(t, 0)
+			_, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), o)
+			checkError(t, err, client.ErrInvalid, client.ErrOutcomeUnknown)
+			path := filepath.Join(t.TempDir(), "file")
+			testenv.OK(t, os.WriteFile(path, []byte("hello"), 0o600))
+			checkError(t, testenv.Error(c.PutFile(t.Context(), "team", "a", path, o)), client.ErrInvalid, client.ErrOutcomeUnknown)
+		})
+	}
+	testenv.Is(t, testenv.Error(client.New("http://h", client.Options{Key: "key\n"})), client.ErrInvalid, "a key with a line break")
+}
+
+// TestWithoutConnection checks that a request for which there was no connection is not said to have
+// an unknown outcome, and is not repeated if the certificate is not trusted.
+func TestWithoutConnection(t *testing.T) {
+	var requests atomic.Int64
+	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) })
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	var connections atomic.Int64
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.StartTLS()
+	defer server.Close()
+	c := testenv.Must(client.New(server.URL, client.Options{}))(t)
+	_, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{})
+	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); !untrusted || errors.Is(err, client.ErrOutcomeUnknown) {
+		t.Errorf("Put: %v", err)
+	}
+	if n := connections.Load(); n != 1 || requests.Load() != 0 {
+		t.Errorf("%d connections and %d requests", n, requests.Load())
+	}
+	plain := httptest.NewServer(handler)
+	defer plain.Close()
+	c = testenv.Must(client.New(strings.Replace(plain.URL, "http:", "https:", 1), client.Options{MaxAttempts: 1}))(t)
+	checkError(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{})), errAny, client.ErrOutcomeUnknown)
+	testenv.Equal(t, requests.Load(), 0, "requests")
 }

@@ -43,7 +43,7 @@ func (c *Client) PutObject(ctx context.Context, account, name string, from *Obje
 	}
 	if o.StateFile != "" {
 		if err := u.openState(""); err != nil {
-			return Blob{}, fmt.Errorf("client: put an object: the state file cannot be used: %w", err)
+			return Blob{}, fmt.Errorf("client: put an object: %w", stateError(err))
 		}
 	}
 	b, err := u.run(ctx)

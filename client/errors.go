@@ -39,6 +39,10 @@ var (
 	// ErrCorrupt is returned if bytes do not match the ETag or digest of their blob.
 	ErrCorrupt = errors.New("the bytes do not match their checksum")
 
+	// ErrTooLarge is returned if a content has more bytes than a blob can have, or too many parts.
+	// For the latter, PutOptions.PartSize helps, or Size for a stream. It is also ErrInvalid.
+	ErrTooLarge = fmt.Errorf("the content is too large: %w", ErrInvalid)
+
 	// ErrBusy is returned if another transfer of the same file is in progress.
 	ErrBusy = errors.New("another transfer of it is in progress")
 

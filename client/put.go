@@ -75,21 +75,21 @@ func (o *PutOptions) setConditions(r *request) {
 }
 
 // setProperties sets the headers that describe the blob.
-func (o *PutOptions) setProperties(r *request) {
+func (o *PutOptions) setProperties(h http.Header) {
 	for name, value := range map[string]string{
 		"Content-Type": o.ContentType, "Cache-Control": o.CacheControl,
 		"Content-Disposition": o.ContentDisposition, "Content-Language": o.ContentLanguage,
 	} {
 		if value != "" {
-			r.header.Set(name, value)
+			h.Set(name, value)
 		}
 	}
 	for name, value := range o.Metadata {
 		// As it is: the server refuses names that differ in case alone.
-		r.header[wire.HeaderBlobMeta+name] = []string{value}
+		h[wire.HeaderBlobMeta+name] = []string{value}
 	}
 	if !o.Expires.IsZero() {
-		r.header.Set(wire.HeaderBlobExpires, o.Expires.UTC().Format(time.RFC3339Nano))
+		h.Set(wire.HeaderBlobExpires, o.Expires.UTC().Format(time.RFC3339Nano))
 	}
 }
 
@@ -115,10 +115,15 @@ func (o *PutOptions) describe(b *Blob, size int64) {
 	b.CacheControl, b.ContentDisposition, b.ContentLanguage, b.Metadata = o.CacheControl, o.ContentDisposition, o.ContentLanguage, o.Metadata
 }
 
-// check returns ErrInvalid if the options are out of range.
+// check returns ErrInvalid if the options are out of range, or cannot be sent as headers.
 func (o *PutOptions) check() error {
 	if o.PartSize < 0 || o.PartSize > maxPartSize {
 		return fmt.Errorf("client: %w: PartSize must be 0 to %d", ErrInvalid, maxPartSize)
+	}
+	h := http.Header{}
+	o.setProperties(h)
+	if err := checkHeader(h); err != nil {
+		return fmt.Errorf("client: %w", err)
 	}
 	return nil
 }
@@ -216,7 +221,7 @@ func (c *Client) putWhole(ctx context.Context, account, name string, content io.
 	r := newRequest("put a blob", http.MethodPut, path, idempotent)
 	o.setConditions(r)
 	r.conditional = o.IfAbsent || o.IfMatch != ""
-	o.setProperties(r)
+	o.setProperties(r.header)
 	digestHeader := wire.HeaderReprDigest
 	if o.SkipDigest {
 		digestHeader = ""

@@ -60,7 +60,7 @@ func (c *Client) PutFile(ctx context.Context, account, name, path string, o PutO
 		return b, err
 	}
 	if err := u.openState(path); err != nil {
-		return Blob{}, fmt.Errorf("client: put a file: the state file cannot be used: %w", err)
+		return Blob{}, fmt.Errorf("client: put a file: %w", stateError(err))
 	}
 	b, err := u.run(ctx)
 	return b, errors.Join(err, u.closeState())
