@@ -75,7 +75,8 @@ type Batch struct {
 // mirrored says why deletions of Sync may be wrong.
 type mirrored struct {
 	removes bool // there are deletions
-	empty   bool // the source has nothing
+	empty   bool // the source has nothing to copy
+	nothing bool // and nothing that was skipped
 	force   bool // they are wanted nevertheless
 }
 

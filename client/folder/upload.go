@@ -23,7 +23,8 @@ func ContentType(name string, first []byte) string {
 }
 
 // Upload adds the files in a folder and in its subfolders: see the function Upload. It lists both
-// sides, and reports what is skipped.
+// sides, and reports what is skipped. It returns ErrEmpty if the
+// folder has neither files nor what is skipped.
 func (b *Batch) Upload(ctx context.Context, from Dir, to Prefix) error {
 	files, skipped, err := listDir(from)
 	if err != nil {
@@ -34,6 +35,9 @@ func (b *Batch) Upload(ctx context.Context, from Dir, to Prefix) error {
 		return err
 	}
 	b.addFiles(from, files, skipped, to, stored)
+	if len(files)+len(skipped) == 0 {
+		return ErrEmpty
+	}
 	return nil
 }
 

@@ -104,6 +104,15 @@ func eachOf[T any](operands []T, fn func(T) error) error {
 	return err
 }
 
-func nothingBelow(prefix operand.Remote) error {
-	return exitWith(exitNotFound, fmt.Errorf("there are no blobs below %s", terminal.Name(prefix.String())))
+// nothingAt says that no blob's name begins with a prefix: by an error, or by a remark if it is a
+// whole account, which need not have blobs.
+func nothingAt(prefix operand.Remote) (remark string, err error) {
+	switch name := terminal.Name(prefix.String()); {
+	case prefix.Name == "":
+		return "there are no blobs in " + name, nil
+	case prefix.Folder():
+		return "", exitWith(exitNotFound, fmt.Errorf("there are no blobs below %s", name))
+	default:
+		return "", exitWith(exitNotFound, fmt.Errorf("there are no blobs with names that begin with %s", name))
+	}
 }

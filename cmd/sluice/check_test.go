@@ -18,7 +18,7 @@ import (
 // printed.
 func TestCheck(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
-	if r := sluice("check", "--data", data); r.code != 1 || !strings.Contains(r.stderr, "it is not the data folder of an instance") {
+	if r := sluice("check", "--data", data); r.code != exitNotFound || !strings.Contains(r.stderr, "it is not the data folder of an instance") {
 		t.Errorf("without data: %+v", r)
 	}
 	s := opened(t, data)
