@@ -19,7 +19,7 @@ const DefaultConcurrency = 4
 // to use.
 type Options struct {
 	// Put are the options for blobs that are stored. Without a ContentType, a blob gets the one
-	// that ContentType guesses. Copy keeps the source's properties where Put has none. Size,
+	// that client.ContentType guesses. Copy keeps the source's properties where Put has none. Size,
 	// StateFile and Progress have no effect.
 	Put client.PutOptions
 

@@ -270,7 +270,7 @@ func (b *batch) cause(e folder.Event) error {
 	case mayBeMoved:
 		return exitWith(exitNotFound, fmt.Errorf("the blob does not exist; %s does, stored at %s, so an earlier command may have moved it",
 			terminal.Name(b.nameOf(e.Target)), formatTime(noSource.Target.LastModified)))
-	case (b.moves || e.Target == folder.Item{}) && errors.Is(e.Err, client.ErrNotFound): // a HEAD's has no text
+	case (b.moves || e.Target == folder.Item{}) && isMissing(e.Err):
 		return exitWith(exitNotFound, errors.New("the blob does not exist"))
 	case errors.Is(e.Err, client.ErrTooLarge):
 		return fmt.Errorf("%w; --part-size sets the size of the parts", e.Err)

@@ -75,11 +75,11 @@ func (u *uploader) stream(ctx context.Context, b *batch, r io.Reader, to operand
 		o := u.options
 		o.Progress = func(n, _ int64) { t.Set(n) }
 		in := bufio.NewReaderSize(interruptible(ctx, r), 64<<10)
-		first, err := in.Peek(folder.SniffedBytes)
+		first, err := in.Peek(client.SniffedBytes)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return client.Blob{}, err
 		}
-		o.ContentType = cmp.Or(o.ContentType, folder.ContentType(to.Name, first))
+		o.ContentType = cmp.Or(o.ContentType, client.ContentType(to.Name, first))
 		return u.to.Put(ctx, to.Account, to.Name, in, o)
 	})
 }

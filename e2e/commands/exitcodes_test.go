@@ -51,6 +51,8 @@ func TestExitCodesOfFailures(t *testing.T) {
 		{"ls team --url http://h --context prod", 2, "--url and --context both name a server"},
 		{"ls team --url URL/wrong", 2, route},
 		{"ls team --url URL/wrong", 2, "of a hosted network ends in its base path"},
+		{"stat team/a --url URL/wrong", 2, "of a hosted network ends in its base path"},
+		{"rm team/a --url URL/wrong", 2, "of a hosted network ends in its base path"},
 		{"put DIR/file team/x --content-type text/LFplain", 2, "the value of Content-Type has a line break"},
 		{"put DIR/file team/x --meta a=bLFc", 2, "the value of Blob-Meta-a has a line break"},
 		{"put DIR/large team/x --part-size 1000 --meta a=bLFc", 2, "the value of Blob-Meta-a has a line break"},
