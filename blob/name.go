@@ -42,6 +42,8 @@ func ParseAccount(s string) (string, error) {
 		return "", accountError(`must have 1 to 64 hexadecimal digits after "0x"`)
 	case len(s) > 64:
 		return "", accountError("is longer than 64 characters")
+	case strings.ContainsFunc(s, func(r rune) bool { return 'A' <= r && r <= 'Z' }):
+		return "", accountError("must be in lower case, unless it is an address")
 	case !isLowerAlnum(s[0]):
 		return "", accountError("must be an address or begin with one of a-z and 0-9")
 	}

@@ -88,11 +88,15 @@ type Client struct {
 
 // New returns a client for the service at baseURL, for example "http://localhost:9090" or
 // "https://host/sluice". It sends no request. It returns an error if baseURL is not an absolute
-// HTTP URL without query and fragment.
+// HTTP URL without query and fragment, and ErrInvalid if the key or the UserAgent has a line break
+// or another control character.
 func New(baseURL string, o Options) (*Client, error) {
 	base, err := parseBaseURL(baseURL)
 	if err != nil {
 		return nil, err
+	}
+	if err := checkHeader(http.Header{"Authorization": {o.Key}, "User-Agent": {o.UserAgent}}); err != nil {
+		return nil, fmt.Errorf("client: Options: %w", err)
 	}
 	c := &Client{
 		base:      base,

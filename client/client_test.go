@@ -2,12 +2,20 @@ package client_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +23,7 @@ import (
 	"sluice/checksum"
 	"sluice/client"
 	"sluice/internal/testenv"
+	"sluice/wire"
 )
 
 // script is a transport that answers each attempt with the next of its steps.
@@ -148,5 +157,140 @@ func TestBaseURLs(t *testing.T) {
 	}
 	for s, want := range map[string]string{"http://localhost:9090/": "http://localhost:9090", "https://host/sluice": "https://host/sluice"} {
 		testenv.Equal(t, testenv.Must(client.New(s, client.Options{}))(t).URL(), want, "the URL of %q", s)
+	}
+}
+
+// TestWhatCannotBeSent checks that a header with a line break is ErrInvalid, before anything is
+// sent.
+func TestWhatCannotBeSent(t *testing.T) {
+	for name, o := range map[string]client.PutOptions{
+		"a content type":    {ContentType: "text/\nplain"},
+		"a language":        {ContentLanguage: "de\r"},
+		"metadata":          {Metadata: map[string]string{"color": "blue\x00"}},
+		"a name":            {Metadata: map[string]string{"co lor": "blue"}},
+		"a condition":       {IfMatch: "\"a\n\""},
+		"an empty name":     {Metadata: map[string]string{"a\n": ""}},
+		"in an upload":      {ContentType: "text/\nplain", PartSize: 1},
+		"a name, in upload": {Metadata: map[string]string{"co\nlor": "blue"}, PartSize: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, c := newScript(t, 0)
+			_, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), o)
+			checkError(t, err, client.ErrInvalid, client.ErrOutcomeUnknown)
+			path := filepath.Join(t.TempDir(), "file")
+			testenv.OK(t, os.WriteFile(path, []byte("hello"), 0o600))
+			checkError(t, testenv.Error(c.PutFile(t.Context(), "team", "a", path, o)), client.ErrInvalid, client.ErrOutcomeUnknown)
+		})
+	}
+	testenv.Is(t, testenv.Error(client.New("http://h", client.Options{Key: "key\n"})), client.ErrInvalid, "a key with a line break")
+}
+
+// TestWithoutConnection checks that a request for which there was no connection is not said to have
+// an unknown outcome, and is not repeated if the certificate is not trusted.
+func TestWithoutConnection(t *testing.T) {
+	var requests atomic.Int64
+	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) })
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	var connections atomic.Int64
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.StartTLS()
+	defer server.Close()
+	c := testenv.Must(client.New(server.URL, client.Options{}))(t)
+	_, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{})
+	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); !untrusted || errors.Is(err, client.ErrOutcomeUnknown) {
+		t.Errorf("Put: %v", err)
+	}
+	if n := connections.Load(); n != 1 || requests.Load() != 0 {
+		t.Errorf("%d connections and %d requests", n, requests.Load())
+	}
+	plain := httptest.NewServer(handler)
+	defer plain.Close()
+	c = testenv.Must(client.New(strings.Replace(plain.URL, "http:", "https:", 1), client.Options{MaxAttempts: 1}))(t)
+	checkError(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{})), errAny, client.ErrOutcomeUnknown)
+	testenv.Equal(t, requests.Load(), 0, "requests")
+}
+
+// TestErrorsOfMissingBlobs checks that a blob that does not exist is fs.ErrNotExist, with a code
+// and a sentence also for HEAD, and that nothing else is.
+func TestErrorsOfMissingBlobs(t *testing.T) {
+	server, c := startServer(t)
+	_, headErr := c.Head(t.Context(), "team", "none")
+	_, getErr := c.Get(t.Context(), "team", "none", client.GetOptions{})
+	for name, err := range map[string]error{"HEAD": headErr, "GET": getErr} {
+		e, reported := errors.AsType[*client.Error](err)
+		if !reported || e.Code != wire.CodeBlobNotFound || !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, client.ErrNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if !strings.HasPrefix(headErr.Error(), "client: head of a blob: Blob not found (404 blob_not_found, request ") {
+		t.Errorf("HEAD: %v", headErr)
+	}
+	_, sessionErr := c.Session(t.Context(), "none")
+	elsewhere := testenv.Must(client.New(server.URL+"/wrong", client.Options{}))(t)
+	_, routeErr := elsewhere.Head(t.Context(), "team", "none")
+	for name, err := range map[string]error{"a session": sessionErr, "a route": routeErr} {
+		checkError(t, err, client.ErrNotFound, fs.ErrNotExist)
+		if !strings.Contains(err.Error(), "_not_found") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, old := newScript(t, 1, respond(404, nil, ""))
+	_, err := old.Head(t.Context(), "team", "a")
+	checkMessage(t, err, client.ErrNotFound, "localhost:9090 responded 404 Not Found")
+}
+
+// TestHeadIsRepeatedIfItMayBe checks that a HEAD without a body is repeated if Retry-After permits
+// it.
+func TestHeadIsRepeatedIfItMayBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c := newScript(t, 0,
+			respond(503, map[string]string{"Error-Code": "overloaded", "Retry-After": "1"}, ""),
+			respond(503, map[string]string{"Error-Code": "put_too_long"}, ""))
+		_, err := c.Head(t.Context(), "team", "a")
+		if e, reported := errors.AsType[*client.Error](err); !reported || e.Code != wire.CodePutTooLong {
+			t.Errorf("HEAD: %v", err)
+		}
+	})
+}
+
+// TestPutReturnsWhatIsStored compares what Put and PutFile return with what HEAD returns.
+func TestPutReturnsWhatIsStored(t *testing.T) {
+	_, c := startServer(t)
+	page := filepath.Join(t.TempDir(), "file")
+	testenv.OK(t, os.WriteFile(page, []byte("<html>"+strings.Repeat("x", 5000)), 0o600))
+	for _, test := range []struct {
+		name, content string // "": PutFile
+		o             client.PutOptions
+		contentType   string
+	}{
+		{"plain", "text", client.PutOptions{}, "application/octet-stream"},
+		{"parts", "text", client.PutOptions{PartSize: 1}, "application/octet-stream"},
+		{"set", "text", client.PutOptions{ContentType: "text/css", ContentLanguage: "de", Metadata: map[string]string{"a": "b"}, Expires: time.Now().Add(time.Hour).Truncate(time.Millisecond)}, "text/css"},
+		{"page.png", "", client.PutOptions{}, "image/png"},
+		{"page", "", client.PutOptions{}, "text/html; charset=utf-8"},
+		{"page-in-parts", "", client.PutOptions{PartSize: 1000}, "text/html; charset=utf-8"},
+		{"other", "", client.PutOptions{ContentType: "text/css"}, "text/css"},
+	} {
+		var stored client.Blob
+		var err error
+		if test.content == "" {
+			stored, err = c.PutFile(t.Context(), "team", test.name, page, test.o)
+		} else {
+			stored, err = c.Put(t.Context(), "team", test.name, strings.NewReader(test.content), test.o)
+		}
+		testenv.OK(t, err)
+		head := testenv.Must(c.Head(t.Context(), "team", test.name))(t)
+		stored.Expires, head.Expires = stored.Expires.UTC(), head.Expires.UTC()
+		if stored.SHA256 != nil && head.SHA256 == nil { // a part's digest is not the blob's
+			head.SHA256 = stored.SHA256
+		}
+		if !reflect.DeepEqual(stored, head) || stored.ContentType != test.contentType {
+			t.Errorf("%s: %+v, and HEAD %+v", test.name, stored, head)
+		}
 	}
 }

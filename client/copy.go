@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"sluice/checksum"
 	"sluice/wire"
@@ -43,7 +42,7 @@ func (c *Client) PutObject(ctx context.Context, account, name string, from *Obje
 	}
 	if o.StateFile != "" {
 		if err := u.openState(""); err != nil {
-			return Blob{}, fmt.Errorf("client: put an object: the state file cannot be used: %w", err)
+			return Blob{}, fmt.Errorf("client: put an object: %w", stateError(err))
 		}
 	}
 	b, err := u.run(ctx)
@@ -76,7 +75,7 @@ func (u *upload) sendObject(ctx context.Context, from *Object, present map[int]i
 			buffer = make([]byte, u.partSize)
 		}
 		part := buffer[:u.partLength(i, size)]
-		if err := from.readPart(ctx, part, int64(i)*u.partSize); err != nil {
+		if _, err := from.readFull(ctx, part, int64(i)*u.partSize); err != nil { // the whole is verified
 			return err
 		}
 		s, err := u.sendPart(ctx, i, bytes.NewReader(part), 0, int64(len(part)))
@@ -89,17 +88,4 @@ func (u *upload) sendObject(ctx context.Context, from *Object, present map[int]i
 		return Blob{}, err
 	}
 	return u.complete(ctx, size, crc)
-}
-
-// readPart reads len(p) bytes from offset on, in one request unless the connection is lost. They
-// are verified with the whole.
-func (o *Object) readPart(ctx context.Context, p []byte, offset int64) error {
-	source := o.source // concurrent calls share no state
-	source.options.SkipVerify = true
-	r, err := source.reader(ctx, offset, offset+int64(len(p)))
-	if err != nil {
-		return err
-	}
-	_, err = io.ReadFull(r, p)
-	return errors.Join(err, r.Close())
 }

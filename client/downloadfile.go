@@ -135,7 +135,7 @@ func (c *Client) openFileDownload(account, name, path string, o DownloadOptions)
 // lock locks the state file.
 func (d *fileDownload) lock() (err error) {
 	if d.state, err = lockTransferState(d.root, d.stateName); err != nil {
-		return fmt.Errorf("client: download a file: the state file cannot be used: %w", err)
+		return fmt.Errorf("client: download a file: %w", stateError(err))
 	}
 	return nil
 }

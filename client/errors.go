@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"strconv"
 	"strings"
@@ -39,6 +40,10 @@ var (
 	// ErrCorrupt is returned if bytes do not match the ETag or digest of their blob.
 	ErrCorrupt = errors.New("the bytes do not match their checksum")
 
+	// ErrTooLarge is returned if a content has more bytes than a blob can have, or too many parts.
+	// For the latter, PutOptions.PartSize helps, or Size for a stream. It is also ErrInvalid.
+	ErrTooLarge = fmt.Errorf("the content is too large: %w", ErrInvalid)
+
 	// ErrBusy is returned if another transfer of the same file is in progress.
 	ErrBusy = errors.New("another transfer of it is in progress")
 
@@ -51,7 +56,7 @@ var (
 type Error struct {
 	Status    int       // HTTP status
 	Code      wire.Code // stable; "" if the response came from something else than the service
-	Detail    string    // a sentence for people
+	Detail    string    // a sentence for people; a HEAD's is made of the code
 	RequestID string
 	Retryable bool // reports whether the server permits to repeat the request
 
@@ -104,10 +109,14 @@ func (e *Error) Error() string {
 	return b.String() + ")"
 }
 
-// Is reports whether the error belongs to the class target.
+// Is reports whether the error belongs to the class target. That a blob does not exist, or has
+// expired, is also fs.ErrNotExist.
 func (e *Error) Is(target error) bool {
-	if target == ErrOutcomeUnknown {
+	switch target {
+	case ErrOutcomeUnknown:
 		return e.Code == wire.CodeOutcomeUnknown
+	case fs.ErrNotExist:
+		return e.Code == wire.CodeBlobNotFound || e.Code == wire.CodeBlobExpired
 	}
 	class := classes[e.Status]
 	return class != nil && class == target
@@ -147,8 +156,13 @@ func newError(r *http.Response, host string) *Error {
 	if err == nil && strings.HasPrefix(r.Header.Get("Content-Type"), "application/problem+json") {
 		err = cmp.Or(checkJSON(body), json.Unmarshal(body, &p))
 	}
-	// An error without a code is the response to a HEAD, or a proxy's, or its body was cut.
 	if err != nil || p.Code == "" || checkWord("code", p.Code, maxWord) != nil {
+		code := r.Header.Get(wire.HeaderErrorCode)
+		if head := r.Request != nil && r.Request.Method == http.MethodHead; head && code != "" && checkWord("code", code, maxWord) == nil {
+			e.Code, e.Detail, e.Retryable = wire.Code(code), sentenceOf(code), e.RetryAfter > 0
+			return e
+		}
+		// Something else than a service has responded, such as a proxy.
 		e.Detail = fmt.Sprintf("%s responded %d %s", host, r.StatusCode, http.StatusText(r.StatusCode))
 		if location := r.Header.Get("Location"); location != "" {
 			e.Detail += fmt.Sprintf(" with a redirect to %q, which is not followed", shorten(location, maxWord))
@@ -163,6 +177,12 @@ func newError(r *http.Response, host string) *Error {
 	e.StoredMicropayment, _ = base64.StdEncoding.DecodeString(p.StoredMicropayment) // malformed, it proves nothing
 	e.ChannelID, e.SessionID, e.UploadID = shorten(p.ChannelID, maxID), shorten(p.SessionID, maxID), shorten(p.UploadID, maxID)
 	return e
+}
+
+// sentenceOf returns an error code's words: "Blob not found." for "blob_not_found".
+func sentenceOf(code string) string {
+	words := strings.ReplaceAll(code, "_", " ")
+	return strings.ToUpper(words[:1]) + words[1:] + "."
 }
 
 // shorten returns at most the given number of bytes of a text, and a sign that there were more.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"sluice/wire"
 )
 
 // Object is random access to one version of a blob. It implements io.ReaderAt, with concurrent
@@ -15,6 +17,7 @@ type Object struct {
 	source source
 	blob   Blob
 	reader *Reader // of Read and Seek; it has no connection before the first Read
+	ahead  readAhead
 }
 
 // Open returns a blob's properties and access to its bytes. It reads none of them. The context
@@ -50,8 +53,10 @@ func (o *Object) Blob() Blob { return o.blob }
 // Size returns the blob's number of bytes.
 func (o *Object) Size() int64 { return o.blob.Size }
 
-// ReadAt implements io.ReaderAt. Each call is a request for exactly these bytes. They are not
-// verified, as they have no checksum. ReadAt may be called concurrently.
+// ReadAt implements io.ReaderAt. Each call is a request for exactly these bytes, unless the options
+// have a Payment: then it reads whole chunksets and keeps the last four that it needed in part,
+// so that each is charged once as long as it is kept. What it returns is not verified, as a range
+// has no checksum. ReadAt may be called concurrently.
 func (o *Object) ReadAt(p []byte, offset int64) (int, error) {
 	if offset < 0 {
 		return 0, fmt.Errorf("client: %w: a negative offset", ErrInvalid)
@@ -63,17 +68,74 @@ func (o *Object) ReadAt(p []byte, offset int64) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	source := o.source // concurrent calls share no state
-	source.options.SkipVerify = true
-	r, err := source.reader(o.ctx, offset, offset+min(rest, int64(len(p))))
-	if err != nil {
-		return 0, err
+	wanted := p[:min(rest, int64(len(p)))]
+	read := o.readFull
+	if o.source.options.Payment != nil {
+		read = o.readPaid
 	}
-	n, err := io.ReadFull(r, p[:min(rest, int64(len(p)))])
-	if err = errors.Join(err, r.Close()); err == nil && n < len(p) {
+	n, err := read(o.ctx, wanted, offset)
+	if err == nil && n < len(p) {
 		err = io.EOF
 	}
 	return n, err
+}
+
+// readFull reads len(p) bytes from offset on, in one request unless the connection is lost. It
+// returns how many it has read.
+func (o *Object) readFull(ctx context.Context, p []byte, offset int64) (int, error) {
+	source := o.source // concurrent calls share no state
+	source.options.SkipVerify = true
+	r, err := source.reader(ctx, offset, offset+int64(len(p)))
+	if err != nil {
+		return 0, err
+	}
+	n, err := io.ReadFull(r, p)
+	return n, errors.Join(err, r.Close())
+}
+
+// readPaid reads len(p) bytes from offset on, which the blob has. Chunksets that p has as a
+// whole are read into it, in one request if they are neighbours; others are read as a whole and
+// kept.
+func (o *Object) readPaid(ctx context.Context, p []byte, offset int64) (n int, err error) {
+	for n < len(p) {
+		if err := context.Cause(ctx); err != nil { // what is kept must not be returned after Close
+			return n, err
+		}
+		at := offset + int64(n)
+		index := at / wire.ChunksetSize
+		begin := index * wire.ChunksetSize
+		size := min(wire.ChunksetSize, o.Size()-begin)
+		if whole := o.wholeChunksets(at, int64(len(p)-n)); whole > 0 {
+			read, err := o.readFull(ctx, p[n:][:whole], at)
+			if n += read; err != nil {
+				return n, err
+			}
+			continue
+		}
+		piece := p[n:][:min(int64(len(p)-n), begin+size-at)]
+		err := o.ahead.read(ctx, piece, index, at-begin, size, func(buffer []byte) error {
+			_, err := o.readFull(ctx, buffer, begin)
+			return err
+		})
+		if err != nil {
+			return n, err
+		}
+		n += len(piece)
+	}
+	return n, nil
+}
+
+// wholeChunksets returns how many bytes from offset on, of at most length, are whole chunksets. The
+// blob's last one may be short.
+func (o *Object) wholeChunksets(offset, length int64) int64 {
+	switch {
+	case offset%wire.ChunksetSize != 0:
+		return 0
+	case offset+length == o.Size():
+		return length
+	default:
+		return length / wire.ChunksetSize * wire.ChunksetSize
+	}
 }
 
 // Read implements io.Reader. What is read in order to the end is verified as by a Reader.

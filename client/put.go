@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -23,8 +24,11 @@ const (
 
 // PutOptions are options for writing. The zero value replaces whatever is there.
 type PutOptions struct {
-	ContentType string    // "" means application/octet-stream
-	Expires     time.Time // when the blob expires; zero: never
+	// ContentType "" means application/octet-stream, and to PutFile what the function ContentType
+	// guesses by the blob's name and the first bytes.
+	ContentType string
+
+	Expires time.Time // when the blob expires; zero: never
 
 	// What else describes the blob. Metadata are custom headers without "Blob-Meta-".
 	CacheControl       string
@@ -75,21 +79,21 @@ func (o *PutOptions) setConditions(r *request) {
 }
 
 // setProperties sets the headers that describe the blob.
-func (o *PutOptions) setProperties(r *request) {
+func (o *PutOptions) setProperties(h http.Header) {
 	for name, value := range map[string]string{
 		"Content-Type": o.ContentType, "Cache-Control": o.CacheControl,
 		"Content-Disposition": o.ContentDisposition, "Content-Language": o.ContentLanguage,
 	} {
 		if value != "" {
-			r.header.Set(name, value)
+			h.Set(name, value)
 		}
 	}
 	for name, value := range o.Metadata {
 		// As it is: the server refuses names that differ in case alone.
-		r.header[wire.HeaderBlobMeta+name] = []string{value}
+		h[wire.HeaderBlobMeta+name] = []string{value}
 	}
 	if !o.Expires.IsZero() {
-		r.header.Set(wire.HeaderBlobExpires, o.Expires.UTC().Format(time.RFC3339Nano))
+		h.Set(wire.HeaderBlobExpires, o.Expires.UTC().Format(time.RFC3339Nano))
 	}
 }
 
@@ -109,16 +113,21 @@ func (o *PutOptions) beginJSON(account, name string, partSize int64) wire.BeginU
 	return begin
 }
 
-// describe sets the properties that were sent.
+// describe sets the properties that were sent, or that the server has set in their place.
 func (o *PutOptions) describe(b *Blob, size int64) {
-	b.Size, b.ContentType, b.Expires = size, o.ContentType, o.Expires
+	b.Size, b.ContentType, b.Expires = size, cmp.Or(o.ContentType, "application/octet-stream"), o.Expires
 	b.CacheControl, b.ContentDisposition, b.ContentLanguage, b.Metadata = o.CacheControl, o.ContentDisposition, o.ContentLanguage, o.Metadata
 }
 
-// check returns ErrInvalid if the options are out of range.
+// check returns ErrInvalid if the options are out of range, or cannot be sent as headers.
 func (o *PutOptions) check() error {
 	if o.PartSize < 0 || o.PartSize > maxPartSize {
 		return fmt.Errorf("client: %w: PartSize must be 0 to %d", ErrInvalid, maxPartSize)
+	}
+	h := http.Header{}
+	o.setProperties(h)
+	if err := checkHeader(h); err != nil {
+		return fmt.Errorf("client: %w", err)
 	}
 	return nil
 }
@@ -141,9 +150,9 @@ func (o *PutOptions) partSize(size int64) int64 {
 }
 
 // Put stores the bytes of r. It sends what fits into a part in a single request, and anything
-// larger as a multipart upload. After it returned without an error, the blob survives a power cut
-// on the server, and every later read returns it. It returns ErrCorrupt if the server stored other
-// bytes.
+// larger as a multipart upload, and returns what it stored. After it returned without an error, the
+// blob survives a power cut on the server, and every later read returns it. It returns ErrCorrupt
+// if the server stored other bytes.
 //
 // A reader that is also an io.ReaderAt and an io.Seeker, such as an *os.File or a *bytes.Reader, is
 // read by ReadAt, from its position to its end, and little of it is in memory. Its position
@@ -216,7 +225,7 @@ func (c *Client) putWhole(ctx context.Context, account, name string, content io.
 	r := newRequest("put a blob", http.MethodPut, path, idempotent)
 	o.setConditions(r)
 	r.conditional = o.IfAbsent || o.IfMatch != ""
-	o.setProperties(r)
+	o.setProperties(r.header)
 	digestHeader := wire.HeaderReprDigest
 	if o.SkipDigest {
 		digestHeader = ""

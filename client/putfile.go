@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,11 +15,12 @@ import (
 	"sluice/wire"
 )
 
-// PutFile stores a file. A file that does not fit into a part can be resumed: if an error
-// interrupts PutFile, or the context or the process ends, a later call for the same file, account
-// and name with the same options sends only the parts that the server does not have. What is known
-// about the upload is in a state file with mode 0600 beside the file, or at PutOptions.StateFile.
-// It is removed at the end. The server aborts an upload when no part arrives for 24 hours.
+// PutFile stores a file. Its content type is guessed if the options have none. A file that does not
+// fit into a part can be resumed: if an error interrupts PutFile, or the context or the process
+// ends, a later call for the same file, account and name with the same options sends only the parts
+// that the server does not have. What is known about the upload is in a state file with mode 0600
+// beside the file, or at PutOptions.StateFile. It is removed at the end. The server aborts an
+// upload when no part arrives for 24 hours.
 //
 // The blob always has the bytes that the file has during the last call: all of them are read for
 // the checksum with which the upload is completed. A new upload begins if they are not those that
@@ -43,7 +45,13 @@ func (c *Client) PutFile(ctx context.Context, account, name, path string, o PutO
 		return Blob{}, fmt.Errorf("client: put a file: %w", err)
 	}
 	if !info.Mode().IsRegular() {
+		o.ContentType = cmp.Or(o.ContentType, ContentType(name, nil))
 		return c.putStream(ctx, account, name, f, &o)
+	}
+	if o.ContentType == "" {
+		if o.ContentType, err = ContentTypeOf(name, f); err != nil {
+			return Blob{}, fmt.Errorf("client: put a file: %w", err)
+		}
 	}
 	p := startProgress(o.Progress, info.Size())
 	defer p.end()
@@ -60,7 +68,7 @@ func (c *Client) PutFile(ctx context.Context, account, name, path string, o PutO
 		return b, err
 	}
 	if err := u.openState(path); err != nil {
-		return Blob{}, fmt.Errorf("client: put a file: the state file cannot be used: %w", err)
+		return Blob{}, fmt.Errorf("client: put a file: %w", stateError(err))
 	}
 	b, err := u.run(ctx)
 	return b, errors.Join(err, u.closeState())

@@ -2,12 +2,15 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
 	"time"
 
 	"sluice/wire"
@@ -24,9 +27,13 @@ const (
 // options permit. The response has a status of 2xx, and the caller must close its body, unless r
 // receives it.
 //
-// It returns an *Error for any other status, ErrOutcomeUnknown if r may have taken effect and is
-// not known to have, and the context's or the network's error otherwise.
+// It returns an *Error for any other status, ErrInvalid if r cannot be sent, ErrOutcomeUnknown if r
+// may have taken effect and is not known to have, and the context's or the network's error
+// otherwise.
 func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
+	if err := checkHeader(r.header); err != nil {
+		return nil, fmt.Errorf("client: %s: %w", r.name, err)
+	}
 	inDoubt := false // an earlier attempt may have taken effect
 	for attempt := 1; ; attempt++ {
 		resp, err := c.try(ctx, r)
@@ -56,11 +63,12 @@ func (c *Client) try(ctx context.Context, r *request) (*http.Response, error) {
 		return nil, &localError{err}
 	}
 	w.send()
+	watched, req := watchConnection(req)
 	// Not through an http.Client: the service redirects nothing, and a key is never sent elsewhere.
 	resp, err := c.transport.RoundTrip(req)
 	w.receive()
 	if err != nil {
-		err = w.cause(withoutEOF(err))
+		err = watched.explain(w.cause(withoutEOF(err)))
 		w.end()
 		return nil, err
 	}
@@ -102,7 +110,10 @@ func repeatable(r *request, err error) bool {
 	}
 	e, reported := errors.AsType[*Error](err)
 	if !reported {
-		return r.safety != once || isDialError(err)
+		if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
+			return false
+		}
+		return r.safety != once || wasNotSent(err)
 	}
 	switch {
 	case e.Status == http.StatusTooManyRequests, e.Retryable, e.Code.Row().Retry == wire.RetryLater:
@@ -119,7 +130,7 @@ func repeatable(r *request, err error) bool {
 
 // mayHaveEffect reports whether r may have changed something although it ended with err.
 func mayHaveEffect(r *request, err error) bool {
-	if r.safety == readOnly || isDialError(err) {
+	if r.safety == readOnly || wasNotSent(err) {
 		return false
 	}
 	if _, local := errors.AsType[*localError](err); local {
@@ -146,10 +157,39 @@ func isRefusal(err error) bool {
 	return e.Status < http.StatusInternalServerError
 }
 
-// isDialError reports whether no connection could be made, so that nothing was sent.
-func isDialError(err error) bool {
+// unsentError is the error of an attempt that got no connection, so that nothing was sent: the host
+// is unknown or refuses, or its certificate is not trusted.
+type unsentError struct{ error }
+
+func (e *unsentError) Unwrap() error { return e.error }
+
+// wasNotSent reports whether nothing of a request was sent.
+func wasNotSent(err error) bool {
+	if _, unsent := errors.AsType[*unsentError](err); unsent {
+		return true
+	}
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
+}
+
+// connectionWatch says whether a request wanted a connection from net/http, and got one.
+type connectionWatch struct{ wanted, got atomic.Bool }
+
+// watchConnection returns the request that is to be sent in place of req.
+func watchConnection(req *http.Request) (*connectionWatch, *http.Request) {
+	c := &connectionWatch{}
+	return c, req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		GetConn: func(string) { c.wanted.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) { c.got.Store(true) },
+	}))
+}
+
+// explain returns the request's error as an *unsentError if that is what it is.
+func (c *connectionWatch) explain(err error) error {
+	if c.wanted.Load() && !c.got.Load() {
+		return &unsentError{err}
+	}
+	return err
 }
 
 // pause waits before the request that failed with err at the given attempt is sent again. It

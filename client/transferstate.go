@@ -9,9 +9,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"sluice/wire"
@@ -70,7 +72,7 @@ func lockTransferState(root *os.Root, name string) (*transferState, error) {
 	for {
 		f, err := openOrCreateOwn(root, lockName, os.O_RDWR)
 		if err != nil {
-			return nil, err
+			return nil, unwritable(root, lockName, err)
 		}
 		locked, err := tryLock(f)
 		if err == nil && !locked {
@@ -84,6 +86,26 @@ func lockTransferState(root *os.Root, name string) (*transferState, error) {
 		}
 		// The file was removed before it was locked: its lock excludes no other transfer.
 	}
+}
+
+// errUnwritable is returned if no state file can be created in its folder.
+var errUnwritable = errors.New("files cannot be created in the folder")
+
+// unwritable returns err, or errUnwritable if that is its cause.
+func unwritable(root *os.Root, name string, err error) error {
+	e, isPath := errors.AsType[*fs.PathError](err)
+	if isPath && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) && !exists(root, name) {
+		return fmt.Errorf("%w %s: %w", errUnwritable, filepath.Clean(root.Name()), e.Err)
+	}
+	return err
+}
+
+// stateError says why a state file cannot be used.
+func stateError(err error) error {
+	if errors.Is(err, errUnwritable) {
+		return err
+	}
+	return fmt.Errorf("the state file cannot be used: %w", err)
 }
 
 func isCurrent(root *os.Root, name string, f *os.File) bool {

@@ -180,7 +180,7 @@ func (u *upload) abort(ctx context.Context) {
 }
 
 func tooLarge(partSize int64) error {
-	return fmt.Errorf("client: %w: the content is larger than %d bytes, or than %d parts of %d bytes; set PartSize, or Size for a stream", ErrInvalid, int64(maxBlobSize), maxParts, partSize)
+	return fmt.Errorf("client: %w: it has more than %d bytes, or than %d parts of %d bytes", ErrTooLarge, int64(maxBlobSize), maxParts, partSize)
 }
 
 // checkParts returns an error unless page has parts after an index.

@@ -321,6 +321,7 @@ func brokenBlobs() []breakage {
 				a.status = 416
 			}
 		})},
+		{"errors of HEAD have no code", "^head/", losing(matches{"HEAD", "/"}, "Error-Code")},
 		{"HEAD has a range", "^(range|head|get)/", answers(heads, func(a *answer, r *http.Request) {
 			if r.Header.Get("Range") != "" {
 				a.status = 206

@@ -89,6 +89,9 @@ var headOfRouteCases = rows("head/route", operations, Extended, readRoutes, func
 	if head.body != "" {
 		head.fatalf("the response has a body")
 	}
+	if get.status >= 400 {
+		head.wantHeader("Error-Code", get.problem().Code)
+	}
 })
 
 // nosniffCases check that no response can be taken for something else.

@@ -17,7 +17,7 @@ var (
 	}, ", ")
 	corsResponseHeaders = strings.Join([]string{
 		"Accept-Ranges", wire.HeaderBlobExpires, wire.HeaderChunksetPrice, wire.HeaderChunksetsCharged, wire.HeaderChunksetsLeft,
-		wire.HeaderChunksetsRequired, "Content-Disposition", "Content-Length", "Content-Range", "ETag", "Last-Modified", "RateLimit", "RateLimit-Policy",
+		wire.HeaderChunksetsRequired, "Content-Disposition", "Content-Length", "Content-Range", wire.HeaderErrorCode, "ETag", "Last-Modified", "RateLimit", "RateLimit-Policy",
 		wire.HeaderReprDigest, "Retry-After", "Server-Timing", "WWW-Authenticate", wire.HeaderRequestID,
 	}, ", ")
 )

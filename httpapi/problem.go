@@ -64,6 +64,7 @@ func setProblem(f *exchange.Fields, row exchange.Row, cause error, length int) {
 	if errors.As(cause, &unmet) {
 		f.Set("Content-Range", headers.UnsatisfiedRange(unmet.Size))
 	}
+	f.Set(wire.HeaderErrorCode, string(row.Code))
 	f.Set("Content-Type", "application/problem+json")
 	f.Set("Content-Length", strconv.Itoa(length))
 	f.Set("Cache-Control", "no-store")

@@ -41,6 +41,7 @@ const (
 // Names of headers.
 const (
 	HeaderRequestID         = "X-Request-Id"
+	HeaderErrorCode         = "Error-Code" // of an error: its Code, for HEAD, which has no body
 	HeaderChunksetsLeft     = "Chunksets-Left"
 	HeaderAPIKey            = "X-Api-Key"
 	HeaderSessionID         = "Session-Id"

@@ -19,7 +19,7 @@ const DefaultConcurrency = 4
 // to use.
 type Options struct {
 	// Put are the options for blobs that are stored. Without a ContentType, a blob gets the one
-	// that ContentType guesses. Copy keeps the source's properties where Put has none. Size,
+	// that client.ContentType guesses. Copy keeps the source's properties where Put has none. Size,
 	// StateFile and Progress have no effect.
 	Put client.PutOptions
 
@@ -75,7 +75,8 @@ type Batch struct {
 // mirrored says why deletions of Sync may be wrong.
 type mirrored struct {
 	removes bool // there are deletions
-	empty   bool // the source has nothing
+	empty   bool // the source has nothing to copy
+	nothing bool // and nothing that was skipped
 	force   bool // they are wanted nevertheless
 }
 

@@ -10,8 +10,8 @@ import (
 	"sluice/client"
 )
 
-// ErrEmpty is returned if there are no blobs below the source's prefix, and it is the cause of a
-// NotDeletedError if the source has nothing.
+// ErrEmpty is returned if there are no blobs below the source's prefix, or no files in its folder.
+// It is the cause of a NotDeletedError if the source has nothing.
 var ErrEmpty = errors.New("the source is empty")
 
 // ErrIncomplete is the cause of a NotDeletedError if the source could not be listed or copied as a

@@ -66,9 +66,9 @@ type SyncOptions struct {
 }
 
 // Upload stores the files in a folder and in its subfolders below a prefix. It returns
-// fs.ErrNotExist if the folder does not exist, and a *ListError if not all of it can be read; then
-// it stores nothing. With a key that may only write, it stores every file, because it cannot list
-// what is there already.
+// fs.ErrNotExist if the folder does not exist, ErrEmpty if there is nothing in it, and a *ListError
+// if not all of it can be read; then it stores nothing. With a key that may only write, it stores
+// every file, because it cannot list what is there already.
 func Upload(ctx context.Context, from Dir, to Prefix, o Options) (Summary, error) {
 	return run(ctx, o, func(b *Batch) error { return b.Upload(ctx, from, to) })
 }

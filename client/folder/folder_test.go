@@ -254,6 +254,7 @@ func TestDownloadAgain(t *testing.T) {
 	check(os.WriteFile(filepath.Join(dir, "a"), []byte("A"), 0o600))
 	wantRun(download(from))(t, "the run after a change", folder.Summary{Copied: 1, Unchanged: 1, Bytes: 1}, nil)
 	wantRun(download(s.team("none")))(t, "an empty prefix", folder.Summary{}, folder.ErrEmpty)
+	wantRun(folder.Upload(t.Context(), folder.Dir(t.TempDir()), s.team(""), folder.Options{}))(t, "an empty folder", folder.Summary{}, folder.ErrEmpty)
 }
 
 // TestCopyKeepsProperties copies to another account: what the options do not set is the source's.

@@ -28,7 +28,7 @@ func (b *Batch) trackUp(ctx context.Context, from Dir, files []tree.File, to Pre
 		f, blob, target := read[name], stored[o.name], to.item(name)
 		options := b.o.Put
 		if options.ContentType == "" {
-			options.ContentType = ContentType(target.Name, f.first)
+			options.ContentType = client.ContentType(target.Name, f.first)
 		}
 		if o.moves {
 			options = b.renamedOptions(&blob, to.item(o.name).Name, target.Name, f.first)
@@ -44,8 +44,8 @@ func (b *Batch) trackUp(ctx context.Context, from Dir, files []tree.File, to Pre
 // those that Options.Put sets, and a content type that was guessed by the earlier name.
 func (b *Batch) renamedOptions(blob *client.Blob, from, to string, first []byte) client.PutOptions {
 	o := b.copyOptions(blob)
-	if b.o.Put.ContentType == "" && blob.ContentType == ContentType(from, first) {
-		o.ContentType = ContentType(to, first)
+	if b.o.Put.ContentType == "" && blob.ContentType == client.ContentType(from, first) {
+		o.ContentType = client.ContentType(to, first)
 	}
 	return o
 }
@@ -230,7 +230,7 @@ func (f *readFile) read(ctx context.Context, file *os.File) {
 	if err != nil || info.Size() != f.size {
 		return
 	}
-	first := make([]byte, min(SniffedBytes, f.size))
+	first := make([]byte, min(client.SniffedBytes, f.size))
 	if _, err := file.ReadAt(first, 0); err != nil {
 		return
 	}

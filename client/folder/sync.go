@@ -47,7 +47,7 @@ func (b *Batch) syncUp(ctx context.Context, from Dir, to Prefix) error {
 		return err
 	}
 	b.addFiles(from, files, skipped, to, stored)
-	b.mirrored.empty = len(files) == 0
+	b.mirrored.empty, b.mirrored.nothing = len(files) == 0, len(files)+len(skipped) == 0 && b.incomplete == nil
 	extra := maps.Clone(stored)
 	for _, f := range files {
 		delete(extra, f.Name)
@@ -59,6 +59,9 @@ func (b *Batch) syncUp(ctx context.Context, from Dir, to Prefix) error {
 	}
 	return b.trackUp(ctx, from, files, to, stored)
 }
+
+// SourceIsEmpty reports whether Sync has found nothing in its source, neither to add nor to skip.
+func (b *Batch) SourceIsEmpty() bool { return b.mirrored != nil && b.mirrored.nothing }
 
 // addRemoval adds a deletion of what the source does not have.
 func (b *Batch) addRemoval(j job) {
@@ -88,10 +91,11 @@ func (b *Batch) syncDown(ctx context.Context, from Prefix, to Dir) error {
 	if err != nil {
 		return err
 	}
-	if _, err := b.addBlobs(ctx, from, t, ""); err != nil {
+	listed, err := b.addBlobs(ctx, from, t, "")
+	if err != nil {
 		return err
 	}
-	b.mirrored.empty = len(b.transfers) == 0
+	b.mirrored.empty, b.mirrored.nothing = len(b.transfers) == 0, listed == 0
 	files, _, err := listDir(to)
 	if err := b.tolerate(err); err != nil {
 		return err
@@ -115,7 +119,7 @@ func (b *Batch) syncAcross(ctx context.Context, from, to Prefix) error {
 		return err
 	}
 	b.addCopies(ctx, from, to, source, stored)
-	b.mirrored.empty = len(source) == 0
+	b.mirrored.empty, b.mirrored.nothing = len(source) == 0, len(source) == 0
 	for _, name := range slices.Sorted(maps.Keys(stored)) {
 		if _, exists := source[name]; !exists {
 			b.addRemoval(deletion(to.item(name), false))

@@ -4,26 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
-	"mime"
-	"net/http"
 	"os"
-	"path"
 
 	"sluice/client"
 	"sluice/client/folder/tree"
 )
 
-// SniffedBytes is how many bytes ContentType considers at most.
-const SniffedBytes = 512
-
-// ContentType guesses a content's type by the ending of its name, or else by its first bytes.
-func ContentType(name string, first []byte) string {
-	return cmp.Or(mime.TypeByExtension(path.Ext(name)), http.DetectContentType(first))
-}
-
 // Upload adds the files in a folder and in its subfolders: see the function Upload. It lists both
-// sides, and reports what is skipped.
+// sides, and reports what is skipped. It returns ErrEmpty if the
+// folder has neither files nor what is skipped.
 func (b *Batch) Upload(ctx context.Context, from Dir, to Prefix) error {
 	files, skipped, err := listDir(from)
 	if err != nil {
@@ -34,6 +23,9 @@ func (b *Batch) Upload(ctx context.Context, from Dir, to Prefix) error {
 		return err
 	}
 	b.addFiles(from, files, skipped, to, stored)
+	if len(files)+len(skipped) == 0 {
+		return ErrEmpty
+	}
 	return nil
 }
 
@@ -114,7 +106,7 @@ func (u *upload) prepare(ctx context.Context) (same bool, err error) {
 		return false, err
 	}
 	if !info.Mode().IsRegular() { // a pipe: what is read of it cannot be read again
-		u.options.ContentType = cmp.Or(u.options.ContentType, ContentType(u.to.Name, nil))
+		u.options.ContentType = cmp.Or(u.options.ContentType, client.ContentType(u.to.Name, nil))
 		return false, nil
 	}
 	f, err := os.Open(u.path)
@@ -123,12 +115,9 @@ func (u *upload) prepare(ctx context.Context) (same bool, err error) {
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	if u.options.ContentType == "" {
-		first := make([]byte, SniffedBytes)
-		n, err := f.ReadAt(first, 0)
-		if err != nil && !errors.Is(err, io.EOF) {
+		if u.options.ContentType, err = client.ContentTypeOf(u.to.Name, f); err != nil {
 			return false, err
 		}
-		u.options.ContentType = ContentType(u.to.Name, first[:n])
 	}
 	if u.known == nil || !u.contentOnly && !sameProperties(&u.options, u.known) {
 		return false, nil

@@ -53,6 +53,19 @@ func decodeString(ctx *kong.DecodeContext, target reflect.Value) error {
 	return err
 }
 
+// decodePath sets an absolute path. An empty one stays empty, where kong's own mapper would make it
+// the working directory.
+func decodePath(ctx *kong.DecodeContext, target reflect.Value) error {
+	text, err := popText(ctx)
+	if err == nil && text != "" {
+		text = kong.ExpandPath(text)
+	}
+	if err == nil {
+		target.SetString(text)
+	}
+	return err
+}
+
 // decodeText sets an operand.
 func decodeText(ctx *kong.DecodeContext, target encoding.TextUnmarshaler) error {
 	text, err := popText(ctx)

@@ -19,7 +19,7 @@ import (
 // were changed.
 func TestAudit(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
-	if r := sluice("audit", "--data", data); r.code != 1 || !strings.Contains(r.stderr, "there is no data") {
+	if r := sluice("audit", "--data", data); r.code != exitNotFound || !strings.Contains(r.stderr, "there is no data") {
 		t.Errorf("without data: %+v", r)
 	}
 	s := opened(t, data)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"text/tabwriter"
 	"time"
 
@@ -37,6 +38,9 @@ func (p placeArg) open(ctx context.Context, write bool, fn func(repo *backup.Rep
 	objects, closePlace, err := storage.OpenPlace(ctx, p.Place, backup.RepositoryObject, write)
 	if errors.Is(err, vfs.ErrLocked) {
 		return exitWith(exitRefused, fmt.Errorf("the place for backups: another process writes to it: %w", err))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return exitWith(exitNotFound, fmt.Errorf("the place for backups: there is no folder %s", terminal.Name(p.Place)))
 	}
 	if err != nil {
 		return fmt.Errorf("the place for backups: %w", err)

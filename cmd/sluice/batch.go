@@ -139,6 +139,25 @@ func (b *batch) runListed(ctx context.Context, blobs iter.Seq2[folder.Item, erro
 	b.sum, _ = b.DeleteListed(ctx, blobs) // show has seen its errors
 }
 
+// nothingAt is the function nothingAt, which prints its remark.
+func (b *batch) nothingAt(prefix operand.Remote) error {
+	remark, err := nothingAt(prefix)
+	if err == nil {
+		b.remark(remark)
+	}
+	return err
+}
+
+// nothingIn says that a local folder has nothing to store.
+func (b *batch) nothingIn(dir string) { b.remark("there are no files in " + terminal.Name(dir)) }
+
+// remark prints a line that is no result.
+func (b *batch) remark(line string) {
+	if !b.output.Quiet && !b.silent {
+		b.print(line)
+	}
+}
+
 // listError returns an error with the operand's name if a prefix could not be listed.
 func (b *batch) listError(err error) error {
 	if e, isList := errors.AsType[*folder.Error](err); isList {
@@ -251,8 +270,10 @@ func (b *batch) cause(e folder.Event) error {
 	case mayBeMoved:
 		return exitWith(exitNotFound, fmt.Errorf("the blob does not exist; %s does, stored at %s, so an earlier command may have moved it",
 			terminal.Name(b.nameOf(e.Target)), formatTime(noSource.Target.LastModified)))
-	case (b.moves || e.Target == folder.Item{}) && errors.Is(e.Err, client.ErrNotFound): // a HEAD's has no text
+	case (b.moves || e.Target == folder.Item{}) && isMissing(e.Err):
 		return exitWith(exitNotFound, errors.New("the blob does not exist"))
+	case errors.Is(e.Err, client.ErrTooLarge):
+		return fmt.Errorf("%w; --part-size sets the size of the parts", e.Err)
 	case e.Source.Client != nil && b.reads != nil:
 		return b.reads.explain(e.Err)
 	default:
@@ -318,8 +339,8 @@ func (b *batch) report(p printedTransfer, remark string) {
 		if err := terminal.WriteJSON(b.console.out, p); err != nil {
 			b.errs = append(b.errs, err)
 		}
-	case remark != "" && !b.output.Quiet && !b.silent:
-		b.print(remark)
+	case remark != "":
+		b.remark(remark)
 	}
 }
 

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net/http"
+	"time"
+
 	"sluice/client"
 	"sluice/client/folder"
 	"sluice/internal/operand"
 	"sluice/internal/terminal"
-	"time"
 )
 
 // allBlobs returns an error if an operand is not a blob's name.
@@ -25,10 +28,17 @@ func allBlobs(operands []remoteOperand) error {
 // to a HEAD has no text.
 func head(ctx context.Context, from *client.Client, of operand.Remote) (client.Blob, error) {
 	b, err := from.Head(ctx, of.Account, of.Name)
-	if errors.Is(err, client.ErrNotFound) {
+	if isMissing(err) {
 		err = exitWith(exitNotFound, errors.New("the blob does not exist"))
 	}
 	return b, err
+}
+
+// isMissing reports whether a HEAD's response says that there is no blob. A server of an earlier
+// version does not say why its status is 404.
+func isMissing(err error) bool {
+	e, reported := errors.AsType[*client.Error](err)
+	return reported && e.Status == http.StatusNotFound && (e.Code == "" || errors.Is(err, fs.ErrNotExist))
 }
 
 // listed returns a blob's properties, or nil if there is no such blob. A listing has more of them
@@ -104,6 +114,15 @@ func eachOf[T any](operands []T, fn func(T) error) error {
 	return err
 }
 
-func nothingBelow(prefix operand.Remote) error {
-	return exitWith(exitNotFound, fmt.Errorf("there are no blobs below %s", terminal.Name(prefix.String())))
+// nothingAt says that no blob's name begins with a prefix: by an error, or by a remark if it is a
+// whole account, which need not have blobs.
+func nothingAt(prefix operand.Remote) (remark string, err error) {
+	switch name := terminal.Name(prefix.String()); {
+	case prefix.Name == "":
+		return "there are no blobs in " + name, nil
+	case prefix.Folder():
+		return "", exitWith(exitNotFound, fmt.Errorf("there are no blobs below %s", name))
+	default:
+		return "", exitWith(exitNotFound, fmt.Errorf("there are no blobs with names that begin with %s", name))
+	}
 }

@@ -20,7 +20,7 @@ type catCommand struct {
 
 // Help returns examples.
 func (catCommand) Help() string {
-	return "A blob is written while it is read: its checksum is verified at the end, and if it differs, the exit code is 1.\n\n" +
+	return "A blob is written while it is read: its checksum is verified at the end, and if it differs, the exit code is 1. After any other error it is 5 if something was written.\n\n" +
 		examples("sluice cat team/notes.txt", "sluice cat team/log.1 team/log.2 | grep error")
 }
 
@@ -42,15 +42,23 @@ func (c *catCommand) Run(ctx context.Context, console *console) error {
 }
 
 func (c *catCommand) write(ctx context.Context, out io.Writer, from *client.Client, reads *paidReads) error {
+	written := int64(0)
 	for _, of := range c.Blobs {
 		r, err := from.Get(ctx, of.Account, of.Name, reads.options())
 		if err == nil {
-			_, err = io.Copy(out, r)
+			var n int64
+			n, err = io.Copy(out, r)
+			written += n
 			err = errors.Join(err, r.Close())
 		}
-		if err != nil {
-			return blobError(of.Remote, reads.explain(err))
+		if err == nil {
+			continue
 		}
+		err = blobError(of.Remote, reads.explain(err))
+		if written > 0 && !errors.Is(err, client.ErrCorrupt) {
+			return exitWith(exitPartly, err)
+		}
+		return err
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 // printed.
 func TestCheck(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
-	if r := sluice("check", "--data", data); r.code != 1 || !strings.Contains(r.stderr, "it is not the data folder of an instance") {
+	if r := sluice("check", "--data", data); r.code != exitNotFound || !strings.Contains(r.stderr, "it is not the data folder of an instance") {
 		t.Errorf("without data: %+v", r)
 	}
 	s := opened(t, data)
@@ -28,10 +28,10 @@ func TestCheck(t *testing.T) {
 		testenv.Must(blobs.Put(t.Context(), blob.PutOptions{Account: "a", Name: fmt.Sprint("n", i)}, bytes.NewReader(body), int64(len(body))))(t)
 	}
 	r := must(t, "check", "--data", data)
-	const objects = "Checked: 1 objects with 20 kB, 0 B of them read; 204 rows; and 101 bodies in the database.\n"
+	const objects = "Checked: 1 objects with 20 KiB, 0 B of them read; 204 rows; and 101 bodies in the database.\n"
 	const unread = "Not checked: the bytes of the objects: only their sizes were compared; --read-bytes reads them.\n"
 	testenv.Equal(t, r.stdout, objects+unread+"No damage was found.\n", "of a whole instance")
-	if r := must(t, "check", "--data", data, "--read-bytes"); !strings.Contains(r.stdout, "20 kB of them read") || strings.Contains(r.stdout, "Not checked") {
+	if r := must(t, "check", "--data", data, "--read-bytes"); !strings.Contains(r.stdout, "20 KiB of them read") || strings.Contains(r.stdout, "Not checked") {
 		t.Errorf("with all bytes: %+v", r)
 	}
 

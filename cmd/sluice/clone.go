@@ -32,13 +32,18 @@ func (c *cloneCommand) target() instance.Location {
 // Validate reports all errors.
 func (c *cloneCommand) Validate() error {
 	var errs []error
-	for flag, l := range map[string]instance.Location{"--from": c.source(), "--to": c.target()} {
-		if l.Data == "" && (l.Meta == "" || l.Bytes == "") {
-			errs = append(errs, fmt.Errorf("%s DIR, or both %s-meta and %s-bytes, is required", flag, flag, flag))
+	complete := true
+	for _, end := range []struct {
+		flag string
+		l    instance.Location
+	}{{"--from", c.source()}, {"--to", c.target()}} {
+		if end.l.Data == "" && (end.l.Meta == "" || end.l.Bytes == "") {
+			complete = false
+			errs = append(errs, fmt.Errorf("%s DIR, or both %s-meta and %s-bytes, is required", end.flag, end.flag, end.flag))
 		}
-		errs = append(errs, l.Validate(flag+"-"))
+		errs = append(errs, end.l.Validate(end.flag+"-"))
 	}
-	if c.source().Overlaps(c.target()) {
+	if complete && c.source().Overlaps(c.target()) {
 		errs = append(errs, errors.New("--from and --to have their metadata or their bytes in the same place: an instance is cloned as a whole"))
 	}
 	return errors.Join(errs...)

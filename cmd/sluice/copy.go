@@ -73,7 +73,7 @@ func (c *copier) add(ctx context.Context, b *batch, from, to operand.Remote, rec
 	case recursive:
 		err := b.Copy(ctx, b.prefix(c.from, asFolder(from)), b.prefix(c.to, asFolder(to)))
 		if errors.Is(err, folder.ErrEmpty) {
-			return nothingBelow(asFolder(from))
+			return b.nothingAt(asFolder(from))
 		}
 		return b.listError(err)
 	case from.Folder():

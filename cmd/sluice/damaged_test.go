@@ -15,7 +15,7 @@ import (
 // that no blob has.
 func TestDamaged(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
-	if r := sluice("damaged", "--data", data); r.code != 1 || !strings.Contains(r.stderr, "there is no data") {
+	if r := sluice("damaged", "--data", data); r.code != exitNotFound || !strings.Contains(r.stderr, "there is no data") {
 		t.Errorf("without data: %+v", r)
 	}
 	s := opened(t, data)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -70,7 +71,7 @@ func (d *downloader) run(ctx context.Context, b *batch, sources []operand.Remote
 	if isFolder {
 		err = d.toFolder(ctx, b, sources, target, recursive)
 	} else if err = b.DownloadFile(b.item(d.from, first), target); errors.Is(err, fs.ErrNotExist) {
-		return usagef("there is no folder %s", terminal.Name(filepath.Dir(target)))
+		return noFolder(filepath.Dir(target))
 	}
 	if err != nil {
 		return err
@@ -104,7 +105,7 @@ func (d *downloader) add(ctx context.Context, b *batch, from operand.Remote, tar
 		}
 		err := b.Download(ctx, b.prefix(d.from, asFolder(from)), folder.Dir(target), under)
 		if errors.Is(err, folder.ErrEmpty) {
-			return nothingBelow(asFolder(from))
+			return b.nothingAt(asFolder(from))
 		}
 		return b.listError(err)
 	}
@@ -121,6 +122,10 @@ func (d *downloader) add(ctx context.Context, b *batch, from operand.Remote, tar
 	default:
 		return usagef("%s cannot be the name of a file: name the file after the blob", terminal.Name(from.Name))
 	}
+}
+
+func noFolder(name string) error {
+	return exitWith(exitNotFound, fmt.Errorf("there is no folder %s", terminal.Name(name)))
 }
 
 func notABlob(from operand.Remote) error {

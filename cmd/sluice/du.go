@@ -48,6 +48,11 @@ func (c *duCommand) Run(ctx context.Context, console *console) error {
 			use.Blobs++
 			use.Bytes += e.Size
 		}
+		if use.Blobs == 0 {
+			if err := c.nothingAt(console, of.Remote); err != nil {
+				return err
+			}
+		}
 		if c.JSON {
 			return terminal.WriteJSON(console.out, use)
 		}

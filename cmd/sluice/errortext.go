@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"syscall"
@@ -10,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"sluice/client"
+	"sluice/wire"
 )
 
 // describedError is an error with another text.
@@ -26,14 +28,24 @@ func about(subject string, err error) error {
 	return &describedError{subject + ": " + lineOf(err), err}
 }
 
-// lineOf returns an error's text in one line. It omits the package name client, which means nothing
-// to users.
+// lineOf returns an error's text in one line, in which nothing is said twice. It omits the package
+// name client, which means nothing to users.
 func lineOf(err error) string {
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		lines = append(lines, strings.TrimPrefix(line, "client: "))
+		line = strings.TrimPrefix(strings.Trim(line, " \t"), "client: ")
+		if line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
 	}
-	return strings.Join(lines, "; ")
+	return strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ")
+}
+
+// isWrongAddress reports whether a server has no such route, or something else than a service has
+// responded that it has not: then nothing is known about what the request named.
+func isWrongAddress(err error) bool {
+	e, reported := errors.AsType[*client.Error](err)
+	return reported && e.Status == http.StatusNotFound && (e.Code == "" || e.Code == wire.CodeRouteNotFound)
 }
 
 // advise returns a command's error, with what to do if it uses a server and there was none, or no
@@ -45,6 +57,8 @@ func advise(command *kong.Node, err error) error {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%w; sluice serve starts a server, and --url or --context names another", err)
+	case isWrongAddress(err):
+		return fmt.Errorf("%w; the URL of a hosted network ends in its base path, such as https://blobs.example.org/sluice: see --url and --context", err)
 	case errors.Is(err, client.ErrUnauthorized):
 		return fmt.Errorf("%w; the key comes from --key-file, the context, SLUICE_KEY or SLUICE_KEY_FILE", err)
 	default:

@@ -13,7 +13,9 @@ import (
 	"sluice/client"
 	"sluice/database"
 	"sluice/internal/contexts"
+	"sluice/internal/datadir"
 	"sluice/internal/logbuffer"
+	"sluice/internal/storage"
 	"sluice/internal/terminal"
 )
 
@@ -64,7 +66,11 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.As(err, &e):
 		return e.code
-	case anyOf(err, database.ErrNotFound, contexts.ErrUnknown, client.ErrNotFound, client.ErrGone):
+	case isRefusedHere(err):
+		return exitUsage
+	case isWrongAddress(err):
+		return exitUsage
+	case anyOf(err, database.ErrNotFound, contexts.ErrUnknown, storage.ErrNoInstance, datadir.ErrNoInstance, client.ErrNotFound, client.ErrGone):
 		return exitNotFound
 	case anyOf(err, client.ErrUnauthorized, client.ErrForbidden, client.ErrPaymentRequired, client.ErrConflict, client.ErrPreconditionFailed,
 		client.ErrRateLimited, client.ErrStorageFull, client.ErrBudget, client.ErrTermsChanged, client.ErrNotDelivered, client.ErrNoChannel, client.ErrOtherChannel):
@@ -72,6 +78,13 @@ func exitCode(err error) int {
 	default:
 		return exitFailed
 	}
+}
+
+// isRefusedHere reports whether the client has refused a request without sending it, because of
+// what a flag or an operand says.
+func isRefusedHere(err error) bool {
+	_, reported := errors.AsType[*client.Error](err)
+	return !reported && errors.Is(err, client.ErrInvalid)
 }
 
 func anyOf(err error, targets ...error) bool {

@@ -114,3 +114,11 @@ func TestInterruption(t *testing.T) {
 		t.Errorf("a command that completed: %v", err)
 	}
 }
+
+// TestErrorsSayNothingTwice checks the line for an error of several lines, as the driver of
+// PostgreSQL returns it.
+func TestErrorsSayNothingTwice(t *testing.T) {
+	const dial = "127.0.0.1:5432 (localhost): dial error: connection refused"
+	err := errors.New("failed to connect:\n\t" + dial + "\n\t" + dial + "\n\t[::1]:5432 (localhost): dial error\n\nclient: " + dial)
+	testenv.Equal(t, lineOf(err), "failed to connect: "+dial+"; [::1]:5432 (localhost): dial error", "the line")
+}

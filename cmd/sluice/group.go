@@ -36,7 +36,7 @@ func (c *oneGroup) print(ctx context.Context, console *console, fn func(ctx cont
 	return c.withKeys(ctx, false, func(ctx context.Context, store whole.Database) error {
 		limits, err := fn(ctx, store)
 		if errors.Is(err, database.ErrNotFound) {
-			return exitWith(exitNotFound, fmt.Errorf("there is no group %s: sluice key list shows all groups", terminal.Name(c.Group)))
+			return exitWith(exitNotFound, fmt.Errorf("there is no group %s: sluice key list shows the groups; a - is the group of one key, with the id of the key as its name", terminal.Name(c.Group)))
 		}
 		if err != nil {
 			return err

@@ -87,7 +87,7 @@ func TestGroups(t *testing.T) {
 			t.Errorf("the keys are %+v", keys)
 		}
 		for _, command := range [][]string{on(instance, "group show", "none"), on(instance, "group set", "none", "--channels", "1")} {
-			if r := sluice(command...); r.code != exitNotFound || r.stderr != "sluice: there is no group none: sluice key list shows all groups\n" {
+			if r := sluice(command...); r.code != exitNotFound || r.stderr != "sluice: there is no group none: sluice key list shows the groups; a - is the group of one key, with the id of the key as its name\n" {
 				t.Errorf("%q: %+v", command, r)
 			}
 		}

@@ -183,7 +183,7 @@ func TestKeyRefusals(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
 	for _, args := range [][]string{{"list"}, {"show", "id"}, {"revoke", "id"}} {
 		r := sluice(keyCommandOn(data, args[0], args[1:]...)...)
-		if r.code != 1 || !strings.Contains(r.stderr, "--data") {
+		if r.code != exitNotFound || !strings.Contains(r.stderr, "--data") {
 			t.Errorf("%q without data: exit code %d, %s", args, r.code, r.stderr)
 		}
 	}

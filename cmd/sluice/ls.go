@@ -46,7 +46,7 @@ func (c *lsCommand) Run(ctx context.Context, console *console) error {
 		o.Delimiter = "/"
 	}
 	folder := c.Prefix.Name[:strings.LastIndexByte(c.Prefix.Name, '/')+1]
-	out := newLongList(console.out)
+	out, empty := newLongList(console.out), true
 	for e, err := range from.List(ctx, c.Prefix.Account, o) {
 		if err == nil {
 			err = c.print(out, folder, e)
@@ -54,6 +54,10 @@ func (c *lsCommand) Run(ctx context.Context, console *console) error {
 		if err != nil {
 			return errors.Join(out.Flush(), blobError(c.Prefix.Remote, err))
 		}
+		empty = false
+	}
+	if empty {
+		return c.nothingAt(console, c.Prefix.Remote)
 	}
 	return out.Flush()
 }

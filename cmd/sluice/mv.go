@@ -55,7 +55,7 @@ func (c *mvCommand) run(ctx context.Context, b *batch, on *client.Client, from, 
 	from, to = asFolder(from), asFolder(to)
 	switch err := b.Move(ctx, b.prefix(on, from), b.prefix(on, to)); {
 	case errors.Is(err, folder.ErrEmpty):
-		return nothingBelow(from)
+		return b.nothingAt(from)
 	case errors.Is(err, client.ErrInvalid):
 		return usagef("%s and %s contain each other: move to a prefix beside it", terminal.Name(from.String()), terminal.Name(to.String()))
 	case err != nil:

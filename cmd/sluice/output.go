@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+
+	"sluice/internal/operand"
 )
 
 // outputFlags choose what a command prints. Commands that print results or progress embed them.
@@ -17,6 +19,15 @@ func (f outputFlags) remark(console *console, line string) error {
 		return nil
 	}
 	return printLine(console.err, line)
+}
+
+// nothingAt is the function nothingAt, which prints its remark.
+func (f outputFlags) nothingAt(console *console, prefix operand.Remote) error {
+	remark, err := nothingAt(prefix)
+	if err != nil {
+		return err
+	}
+	return f.remark(console, remark)
 }
 
 func printLine(w io.Writer, line string) error {

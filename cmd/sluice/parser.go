@@ -38,12 +38,35 @@ func newParser(commands any, options ...kong.Option) (*parser, error) {
 func (p *parser) parse(args []string) (*kong.Context, error) {
 	command, err := p.kong.Parse(flagsFirst(p.kong.Model.Node, args))
 	if err == nil {
-		return command, nil
+		return command, emptyFlags(command)
 	}
 	if wrong := (*kong.ParseError)(nil); errors.As(err, &wrong) {
 		command = wrong.Context
 	}
 	return command, usageError(err, &p.read)
+}
+
+// emptyFlags returns an error for each text flag that is empty on the command line, as an unset
+// variable of a shell leaves it: --url "$PROD" must not mean the default server. The settings of
+// serve have rules of their own, and a flag that can be set back to nothing is a *string.
+func emptyFlags(command *kong.Context) error {
+	if selected := command.Selected(); selected == nil || selected.Name == "serve" || selected.Parent.Name == "config" {
+		return nil
+	}
+	var errs []error
+	for _, element := range command.Path {
+		if flag := element.Flag; flag != nil && !element.Resolved && isEmptyText(flag.Target) {
+			errs = append(errs, fmt.Errorf("--%s is empty: want --%s %s, or omit the flag", flag.Name, flag.Name, flag.FormatPlaceHolder()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func isEmptyText(flag reflect.Value) bool {
+	if texts, isList := flag.Interface().([]string); isList {
+		return len(texts) == 0 || slices.Contains(texts, "")
+	}
+	return flag.Kind() == reflect.String && flag.String() == ""
 }
 
 // parserOptions configures how the command line and the environment are read.
@@ -54,6 +77,7 @@ func parserOptions() []kong.Option {
 		kong.PostBuild(nameVariables),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)),
 		kong.KindMapper(reflect.String, kong.MapperFunc(decodeString)),
+		kong.NamedMapper("path", kong.MapperFunc(decodePath)),
 		kong.PostBuild(setTexts),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: helpWidth}),
 		kong.ValueFormatter(describeFlag),

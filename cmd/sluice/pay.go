@@ -126,7 +126,7 @@ func (c *payCommand) fund(ctx context.Context, console *console, of *client.Clie
 	ch, err := of.Faucet(ctx, st.Account, c.Faucet, number)
 	switch {
 	case errors.Is(err, client.ErrNotFound):
-		return nil, "", about("the server has no faucet: only a local instance with --reads paid and without --chain-url has one", err)
+		return nil, "", exitWith(exitNotFound, errors.New("the server has no faucet: only a local instance with --reads paid and without --chain-url has one"))
 	case errors.Is(err, client.ErrGone):
 		return nil, "", fmt.Errorf("%w; sluice pay --new-channel opens another", err)
 	case err != nil:

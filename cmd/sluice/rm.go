@@ -56,7 +56,7 @@ func (c *rmCommand) run(ctx context.Context, b *batch, on *client.Client) error 
 		return b.run(ctx)
 	}
 	d := &deletions{on: on, prefixes: c.Blobs}
-	if err := d.check(ctx); err != nil {
+	if err := d.check(ctx, b); err != nil || len(d.prefixes) == 0 {
 		return err
 	}
 	if !c.Yes {
@@ -87,8 +87,9 @@ func (d *deletions) list(ctx context.Context, prefix operand.Remote, pageSize in
 	return d.on.List(ctx, prefix.Account, client.ListOptions{Prefix: prefix.Name, PageSize: pageSize})
 }
 
-// check returns an error if there are no blobs below a prefix.
-func (d *deletions) check(ctx context.Context) error {
+// check returns an error if there are no blobs below a prefix. It omits accounts without blobs.
+func (d *deletions) check(ctx context.Context, b *batch) error {
+	var some []remoteOperand
 	for _, of := range d.prefixes {
 		prefix, found := asFolder(of.Remote), false
 		for _, err := range d.list(ctx, prefix, 1) {
@@ -98,10 +99,13 @@ func (d *deletions) check(ctx context.Context) error {
 			found = true
 			break
 		}
-		if !found {
-			return exitWith(exitNotFound, fmt.Errorf("there are no blobs below %s; nothing was deleted", terminal.Name(prefix.String())))
+		if found {
+			some = append(some, of)
+		} else if err := b.nothingAt(prefix); err != nil {
+			return fmt.Errorf("%w; nothing was deleted", err)
 		}
 	}
+	d.prefixes = some
 	return nil
 }
 

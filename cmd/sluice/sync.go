@@ -7,7 +7,6 @@ import (
 	"sluice/client"
 	"sluice/client/folder"
 	"sluice/internal/operand"
-	"sluice/internal/terminal"
 )
 
 // syncCommand makes a folder or a prefix like another.
@@ -74,7 +73,14 @@ func (c *syncCommand) run(ctx context.Context, b *batch, from, to *client.Client
 	if err := b.Sync(ctx, source, target, c.Delete, c.Force); err != nil {
 		return b.listError(err)
 	}
-	return b.run(ctx)
+	if err := b.run(ctx); err != nil || !b.SourceIsEmpty() || c.Force {
+		return err
+	}
+	if c.Source.Remote != nil {
+		return b.nothingAt(asFolder(*c.Source.Remote))
+	}
+	b.nothingIn(c.Source.Path)
+	return nil
 }
 
 // end returns the folder or prefix that an operand names. A folder must exist, unless it may be
@@ -89,7 +95,7 @@ func (c *syncCommand) end(b *batch, on *client.Client, of operand.Operand, creat
 		}
 	}
 	if info, err := os.Stat(of.Path); err != nil || !info.IsDir() {
-		return nil, usagef("there is no folder %s", terminal.Name(of.Path))
+		return nil, noFolder(of.Path)
 	}
 	return folder.Dir(of.Path), nil
 }

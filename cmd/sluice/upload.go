@@ -75,11 +75,11 @@ func (u *uploader) stream(ctx context.Context, b *batch, r io.Reader, to operand
 		o := u.options
 		o.Progress = func(n, _ int64) { t.Set(n) }
 		in := bufio.NewReaderSize(interruptible(ctx, r), 64<<10)
-		first, err := in.Peek(folder.SniffedBytes)
+		first, err := in.Peek(client.SniffedBytes)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return client.Blob{}, err
 		}
-		o.ContentType = cmp.Or(o.ContentType, folder.ContentType(to.Name, first))
+		o.ContentType = cmp.Or(o.ContentType, client.ContentType(to.Name, first))
 		return u.to.Put(ctx, to.Account, to.Name, in, o)
 	})
 }
@@ -132,7 +132,10 @@ func (u *uploader) run(ctx context.Context, b *batch, sources []string, to opera
 			if several {
 				below.Name += filepath.Base(source) + "/"
 			}
-			if err := b.Upload(ctx, folder.Dir(source), b.prefix(u.to, below)); err != nil {
+			switch err := b.Upload(ctx, folder.Dir(source), b.prefix(u.to, below)); {
+			case errors.Is(err, folder.ErrEmpty):
+				b.nothingIn(source)
+			case err != nil:
 				return b.listError(err)
 			}
 		default:
@@ -200,7 +203,7 @@ func statSource(source string, to operand.Remote, recursive bool) (fs.FileInfo, 
 	info, err := os.Stat(source)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, usagef("there is no file %s", terminal.Name(source))
+		return nil, exitWith(exitNotFound, fmt.Errorf("there is no file %s", terminal.Name(source)))
 	case err != nil:
 		return nil, err
 	case info.IsDir() && !recursive:

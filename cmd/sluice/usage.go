@@ -111,7 +111,7 @@ var rewrites = []struct {
 	{regexp.MustCompile(`^--([a-z0-9-]+): bool value must be .* but got "?(.*?)"?$`), wrongBool},
 	{regexp.MustCompile(`^--([a-z0-9-]+): expected a valid (\d+) bit (u?)int but got "((?s).*)"$`), wrongNumber},
 	{regexp.MustCompile(`^--([a-z0-9-]+): expected a float but got "((?s).*)"`), wrongFraction},
-	{regexp.MustCompile(`^\[?<[a-z.]+>\]?: ((?s).*)$`), wrongArgument},
+	{regexp.MustCompile(`^\[?<[a-z.]+>(?: \.\.\.)?\]?: ((?s).*)$`), wrongArgument},
 	{regexp.MustCompile(`^--([a-z0-9-]+): expected "<key>=<value>" but got "((?s).*)"$`), wrongPair},
 	{regexp.MustCompile(`^--([a-z0-9-]+): slog: level string "((?s).*)": `), wrongLevel},
 }

@@ -2,17 +2,30 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/alecthomas/kong"
+
+	"sluice/internal/terminal"
 )
 
-type versionCommand struct{}
+type versionCommand struct{ outputFlags }
+
+// printedVersion is the version in JSON.
+type printedVersion struct {
+	Version  string `json:"version"`
+	Go       string `json:"go"`       // of the toolchain that built it
+	Platform string `json:"platform"` // such as linux/amd64
+}
 
 // Help returns examples.
-func (versionCommand) Help() string { return examples("sluice version") }
+func (versionCommand) Help() string { return examples("sluice version", "sluice version --json") }
 
 // Run prints the version.
-func (versionCommand) Run(c *console) error {
+func (v versionCommand) Run(c *console) error {
+	if v.JSON {
+		return terminal.WriteJSON(c.out, printedVersion{version(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH})
+	}
 	_, err := fmt.Fprintln(c.out, version())
 	return err
 }

@@ -47,7 +47,7 @@ func TestCopyCommand(t *testing.T) {
 		{args: "DIR/a two:me/", stderr: "DIR/a -> two:me/a\n"},
 		{args: ":team/dir/a -", stdout: "text", stderr: "team/dir/a -> -\n"},
 		{args: "one:team/dir/a two:you/", stderr: "one:team/dir/a -> two:you/a\n"},
-		{args: "-r one:team two:all/", stderr: "one:team/dir/a -> two:all/dir/a\none:team/dir/sub/b -> two:all/dir/sub/b\n2 copied (100 kB)\n"},
+		{args: "-r one:team two:all/", stderr: "one:team/dir/a -> two:all/dir/a\none:team/dir/sub/b -> two:all/dir/sub/b\n2 copied (98 KiB)\n"},
 		{args: "-r one:team two:all", stderr: "2 unchanged\n"},
 		{args: "-r two:all/ DIR/tree -q"},
 		{args: "-r DIR/tree :copy -q"},

@@ -38,12 +38,12 @@ func TestListingCommands(t *testing.T) {
 		{args: "ls team/dir/", stdout: `b\nc/\n`},
 		{args: "ls team/d", stdout: `dir/\n`},
 		{args: "list -r team/dir", stdout: `dir/b\ndir/c/d\n`},
-		{args: "ls team/none/", stdout: ``},
+		{args: "ls team/none/", code: 3, stderr: `sluice: there are no blobs below team/none/\n`},
 		{args: "ls -l team", stdout: long + `a\.txt\n +-  +-  dir/\n` + long + `"\\u202eodd"\n`},
 		{args: "ls --json team/dir/", stdout: `\{"account":"team","name":"dir/b","size":6,"etag":"\\"6-[0-9a-f]{16}\\"","contentType":"text/plain","modified":"[^"]+Z"\}\n\{"account":"team","prefix":"dir/c/"\}\n`},
 		{args: "ls te%20am!", code: 1, stderr: `sluice: te%20am!/: list blobs: .* \(400 bad_account` + request},
 		{args: "cat team/a.txt team/dir/b", stdout: `first second`},
-		{args: "cat team/a.txt team/none team/dir/b", code: 3, stdout: `first `, stderr: `sluice: team/none: get a blob: The blob does not exist \(404 blob_not_found` + request},
+		{args: "cat team/a.txt team/none team/dir/b", code: 5, stdout: `first `, stderr: `sluice: team/none: get a blob: The blob does not exist \(404 blob_not_found` + request},
 		{args: "stat team/dir/b", stdout: `blob +team/dir/b\nsize +6 bytes \(6 B\)\netag +"6-[0-9a-f]{16}"\ncontent type +text/plain\nmodified +[0-9: -]+\nmeta color +blue\n`},
 		{args: "stat --json team/dir/b", stdout: `\{"account":"team","name":"dir/b","size":6,"etag":"[^}]+","contentType":"text/plain","modified":"[^"]+","metadata":\{"color":"blue"\}\}\n`},
 		{args: "stat described/a", stdout: `blob +described/a\nsize .*\netag .*\ncontent type +text/plain\nmodified .*\ncache control +max-age=60\ncontent disposition +inline\ncontent language +de\nexpires +(2100|2099)-.*\n`},
@@ -52,7 +52,7 @@ func TestListingCommands(t *testing.T) {
 		{args: "stat --json team/none team/dir/b", code: 5, stdout: `\{"account":"team","name":"dir/b",.*\}\n`, stderr: `sluice: team/none: the blob does not exist\n`},
 		{args: "du team team/dir/", stdout: `13 B  4 blobs  team/\n6 B   2 blobs  team/dir/\n`},
 		{args: "du --json team/d", stdout: `\{"account":"team","prefix":"d","blobs":2,"bytes":6\}\n`},
-		{args: "du team/none", stdout: `0 B  0 blobs  team/none\n`},
+		{args: "du team/none", code: 3, stderr: `sluice: there are no blobs with names that begin with team/none\n`},
 	} {
 		r := s.Sluice(strings.Fields(test.args)...)
 		matches := func(pattern, text string) bool { return regexp.MustCompile("^" + pattern + "$").MatchString(text) }

@@ -119,7 +119,7 @@ func TestSeveralSources(t *testing.T) {
 		{"put --json -- a -c team/json/", 0, nil},
 		{"put a none sub b team/y/", 5, []string{"a -> team/y/a", "b -> team/y/b", "failed: there is no file none", "failed: sub is a folder: use -r to store the files in it",
 			"2 copied (2 B), 2 failed", "sluice: 2 of 4 were not done; the first error is: ERROR"}},
-		{"put none sub team/y/", 2, []string{"failed: there is no file none", "failed: sub is a folder: use -r to store the files in it", "2 failed", "sluice: nothing was done: ERROR"}},
+		{"put none sub team/y/", 3, []string{"failed: there is no file none", "failed: sub is a folder: use -r to store the files in it", "2 failed", "sluice: nothing was done: ERROR"}},
 		{"put -r a sub other/ team", 0, []string{"a -> team/a", "sub/d -> team/sub/d", "other/e -> team/other/e", "other/sub/f -> team/other/sub/f", "4 copied (4 B)"}},
 		{"put a -r sub other team/", 0, []string{"4 unchanged"}},
 		{"get team/x/a -q team/x/b new/", 0, nil},

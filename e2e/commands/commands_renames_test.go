@@ -31,10 +31,10 @@ func TestSyncTracksRenamesOfFolders(t *testing.T) {
 		sent           int64 // files
 		summary        string
 	}{
-		{name: "a new folder", sent: files, summary: "300 copied (1.5 MB)\n"},
-		{name: "a renamed folder", from: "first", to: "second", summary: "300 copied (1.5 MB)\n"},
+		{name: "a new folder", sent: files, summary: "300 copied (1.4 MiB)\n"},
+		{name: "a renamed folder", from: "first", to: "second", summary: "300 copied (1.4 MiB)\n"},
 		{name: "a dry run", from: "second", to: "third", flags: []string{"--delete", "--dry-run"}, summary: "dry run: 300 moved, 300 deleted\n"},
-		{name: "a changed file", change: true, flags: []string{"--delete"}, sent: 1, summary: "1 copied (5.0 kB), 299 moved, 301 deleted\n"},
+		{name: "a changed file", change: true, flags: []string{"--delete"}, sent: 1, summary: "1 copied (4.9 KiB), 299 moved, 301 deleted\n"},
 		{name: "the same", flags: []string{"--delete"}, summary: "300 unchanged\n"},
 	} {
 		if step.from != "" {

@@ -173,12 +173,15 @@ func HasDatabase(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Require returns an error unless all parts exist in the folder at path.
+// ErrNoInstance is returned by Require if the folder lacks a part.
+var ErrNoInstance = errors.New("it is not the data folder of an instance")
+
+// Require returns ErrNoInstance unless all parts exist in the folder at path.
 func Require(path string, parts ...string) error {
 	for _, part := range parts {
 		_, err := os.Stat(filepath.Join(path, part))
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("the folder %s has no %s: it is not the data folder of an instance", path, part)
+			return fmt.Errorf("the folder %s has no %s: %w", path, part, ErrNoInstance)
 		}
 		if err != nil {
 			return fmt.Errorf("cannot read the data folder: %w", err)

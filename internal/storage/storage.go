@@ -252,7 +252,7 @@ func OpenMeta(ctx context.Context, l Location, create bool) (_ *Stores, err erro
 		return s, err
 	}
 	if !create && !datadir.HasDatabase(l.Data) {
-		return nil, fmt.Errorf("there is no data in the folder %s: name another with --data DIR", l.Data)
+		return nil, fmt.Errorf("%w %s: name another with --data DIR", ErrNoInstance, l.Data)
 	}
 	dir, err := s.openDir(l.Data)
 	if err == nil {
@@ -312,7 +312,7 @@ const (
 // HostedProperty is a property that an instance has once a hosted node has used it.
 const HostedProperty = "hosted"
 
-// ErrNoInstance is returned by Reset if the folder has no instance.
+// ErrNoInstance is returned by OpenMeta and Reset if the folder has no instance.
 var ErrNoInstance = errors.New("there is no data in the folder")
 
 // Reset deletes the instance in a data folder, where all of its parts must be. It locks the folder,

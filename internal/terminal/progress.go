@@ -371,7 +371,8 @@ func formatLine(width int, name string, done, size int64, rate float64, format f
 		}
 	}
 	numbers += fmt.Sprintf(" %9s %6s", speed, left)
-	const gap, minName, barWidth = 2, 16, 12
+	const gap, minName = 2, 16
+	barWidth := 12 + max(width-defaultColumns, 0)/2 // on a wide terminal the bar and the name are longer
 	room := width - len(numbers) - gap
 	if room < minName/2 {
 		return runewidth.Truncate(numbers, width, "")

@@ -26,13 +26,15 @@ func TestLineOfATransfer(t *testing.T) {
 		rate       float64
 		want       string
 	}{
-		{80, "photo.jpg", 45_000_000, 100_000_000, 5_200_000, "photo.jpg                 [====      ]   45%   45 MB of 100 MB   5.2 MB/s    11s"},
+		{80, "photo.jpg", 45 << 20, 100 << 20, 5.2 * (1 << 20), "photo.jpg                 [====      ]   45%  45 MiB of 100 MiB 5.2 MiB/s    11s"},
+		{100, "photo.jpg", 45 << 20, 100 << 20, 5.2 * (1 << 20), "photo.jpg                           [=========           ]   45%  45 MiB of 100 MiB 5.2 MiB/s    11s"},
+		{200, "photo.jpg", 45 << 20, 100 << 20, 0, "photo.jpg" + strings.Repeat(" ", 77) + "[" + strings.Repeat("=", 31) + strings.Repeat(" ", 39) + "]   45%  45 MiB of 100 MiB" + strings.Repeat(" ", 17)},
 		{80, "photo.jpg", 0, 100, 0, "photo.jpg                 [          ]    0%     0 B of 100 B                   "},
 		{80, "empty", 0, 0, 0, "empty                     [==========]  100%     0 B of 0 B                     "},
-		{80, "pipe", 1500, -1, 300, "pipe                                                     1.5 kB   300 B/s       "},
-		{60, "a-long-name-of-a-file-in-a-folder.tar.gz", 1, 2e9, 1000, "a-long-name-of-...    0%     1 B of 2.0 GB   1.0 kB/s    23d"},
-		{40, "photo.jpg", 45_000_000, 100_000_000, 5_200_000, " 45%   45 MB of 100 MB   5.2 MB/s    11s"},
-		{20, "photo.jpg", 45_000_000, 100_000_000, 5_200_000, " 45%   45 MB of 100 "},
+		{80, "pipe", 1500, -1, 300, "pipe                                                    1.5 KiB   300 B/s       "},
+		{60, "a-long-name-of-a-file-in-a-folder.tar.gz", 1, 2 << 30, 1024, "a-long-name-of-...    0%     1 B of 2.0 GiB 1.0 KiB/s    24d"},
+		{40, "photo.jpg", 45 << 20, 100 << 20, 5.2 * (1 << 20), " 45%  45 MiB of 100 MiB 5.2 MiB/s    11s"},
+		{20, "photo.jpg", 45 << 20, 100 << 20, 5.2 * (1 << 20), " 45%  45 MiB of 100 "},
 		{60, "日本語の名前のファイル", 5, 10, 0, "日本語の名前の...    50%     5 B of 10 B                    "},
 		{80, "more than announced", 20, 10, 1, "more than announced       [==========]  100%    20 B of 10 B        1 B/s       "},
 	} {
@@ -147,7 +149,7 @@ func TestProgressShowsTransfersAndATotal(t *testing.T) {
 	for range 3 { // when the third request is received, the first drawing is complete
 		draw <- nil
 	}
-	for _, want := range []string{"first ", `"se\x1b[31mcond" `, " 40%   400 B of 1.0 kB", " 50%   500 B of 1.0 kB", "Total, 0 of 3 ", " 30%   900 B of 3.0 kB"} {
+	for _, want := range []string{"first ", `"se\x1b[31mcond" `, " 40%   400 B of 1.0 KiB", " 50%   500 B of 1.0 KiB", "Total, 0 of 3 ", " 30%   900 B of 2.9 KiB"} {
 		if !strings.Contains(shown.String(), want) {
 			t.Errorf("%q does not show %q", shown.String(), want)
 		}

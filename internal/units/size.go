@@ -71,7 +71,7 @@ func FormatSize(n int64) string {
 	return strconv.FormatInt(n/largest.bytes, 10) + largest.name
 }
 
-// Bytes returns a rounded number of bytes for people, in at most 7 characters, such as 1.5 GB.
+// Bytes returns a rounded number of bytes for people, in at most 7 characters, such as 1.5 GiB.
 func Bytes(n int64) string {
 	if n < 0 {
 		return "-" + Bytes(-max(n, -math.MaxInt64))
@@ -79,14 +79,14 @@ func Bytes(n int64) string {
 	if n < 1000 {
 		return strconv.FormatInt(n, 10) + " B"
 	}
-	for _, s := range decimal {
+	for _, s := range binary {
 		value := float64(n) / float64(s.bytes)
 		switch {
 		case value < 9.95:
-			return fmt.Sprintf("%.1f %sB", value, s.name)
+			return fmt.Sprintf("%.1f %s", value, s.name)
 		case value < 999.5:
-			return fmt.Sprintf("%.0f %sB", value, s.name)
+			return fmt.Sprintf("%.0f %s", value, s.name)
 		}
 	}
-	return "" // not reached: an int64 is less than 10 EB
+	return "" // not reached: an int64 is at most 8 EiB
 }

@@ -34,8 +34,8 @@ func TestFormatSize(t *testing.T) {
 
 func TestBytes(t *testing.T) {
 	for n, want := range map[int64]string{
-		0: "0 B", 999: "999 B", 1000: "1.0 kB", 1234: "1.2 kB", 9949: "9.9 kB", 9950: "10 kB", 999_499: "999 kB", 999_500: "1.0 MB", 1_500_000_000: "1.5 GB",
-		math.MaxInt64: "9.2 EB", -1500: "-1.5 kB", math.MinInt64: "-9.2 EB",
+		0: "0 B", 999: "999 B", 1000: "1.0 KiB", 1024: "1.0 KiB", 1234: "1.2 KiB", 10_188: "9.9 KiB", 10_189: "10 KiB", 1_023_487: "999 KiB", 1_023_488: "1.0 MiB",
+		3 << 29: "1.5 GiB", 5 << 40: "5.0 TiB", 10 << 20: "10 MiB", math.MaxInt64: "8.0 EiB", -1536: "-1.5 KiB", math.MinInt64: "-8.0 EiB",
 	} {
 		testenv.Equal(t, units.Bytes(n), want, "Bytes(%d)", n)
 	}
