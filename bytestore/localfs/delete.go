@@ -24,7 +24,7 @@ func (s *Store) delete(ctx context.Context, name bytestore.Name) error {
 		err = fs.ErrClosed
 	}
 	if err == nil {
-		err = s.remove(s.path(name))
+		err = s.removeObject(name)
 	}
 	if err != nil {
 		return fmt.Errorf("localfs: delete %s: %w", name, err)

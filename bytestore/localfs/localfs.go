@@ -52,6 +52,10 @@ type Options struct {
 	// users. 0 means 64 MiB, or a twentieth if the file system is smaller than 1.25 GiB; a negative
 	// value means none.
 	Reserve int64
+	// OpenFiles is how many files of at most 1 MiB stay open, at most, after their readers were
+	// closed, so that an object that is read often is not opened each time. Readers share such a
+	// file. Those that wait for their readers alone are not counted. 0 or less means none.
+	OpenFiles int
 	// FS is the file system. If it is nil, vfs.OS() is used.
 	FS vfs.FS
 }
@@ -63,6 +67,7 @@ type Store struct {
 	shards  [shards]*folder
 	space   *space
 	buffers buffers
+	files   *openFiles
 
 	mayLackShards bool // it is read only
 
@@ -74,7 +79,10 @@ type Store struct {
 	closed atomic.Bool
 }
 
-var _ bytestore.Store = (*Store)(nil)
+var (
+	_ bytestore.Store       = (*Store)(nil)
+	_ bytestore.Invalidator = (*Store)(nil)
+)
 
 // Open opens the store in the folder dir, which it creates durably if necessary. It removes the
 // temporary files of Puts that a crash interrupted, for which it lists the whole store. The caller
@@ -105,10 +113,11 @@ func open(dir string, opt Options) (*Store, error) {
 
 // newStore returns a store in dir, an absolute path, without its space. It does not look at dir.
 func newStore(dir string, opt Options) *Store {
-	s := &Store{fs: opt.FS, buffers: newBuffers(), stopped: make(chan struct{})}
+	s := &Store{fs: opt.FS, buffers: newBuffers(), files: newOpenFiles(opt.OpenFiles), stopped: make(chan struct{})}
 	if s.fs == nil {
 		s.fs = vfs.OS()
 	}
+	s.fs = relieved{s.fs, s.files}
 	s.root = newFolder(s.fs, dir, s.folderSyncFailed)
 	for i := range s.shards {
 		s.shards[i] = newFolder(s.fs, filepath.Join(dir, shardName(i)), s.folderSyncFailed)
@@ -159,6 +168,7 @@ func (s *Store) Close() error {
 	s.puts.Lock()
 	defer s.puts.Unlock()
 	s.closed.Store(true)
+	s.files.close()
 	return nil
 }
 

@@ -16,7 +16,8 @@ type Reader struct{ store *Store }
 var _ bytestore.Reader = (*Reader)(nil)
 
 // OpenReader opens the folder dir for reading, which must exist. It creates, removes and locks
-// nothing. A shard that does not exist has no objects. opt.Reserve has no effect. The caller must
+// nothing. A shard that does not exist has no objects. opt.Reserve and
+// opt.OpenFiles have no effect. The caller must
 // Close the Reader.
 func OpenReader(dir string, opt Options) (*Reader, error) {
 	r, err := openReader(dir, opt)
@@ -31,6 +32,7 @@ func openReader(dir string, opt Options) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	opt.OpenFiles = 0 // another process may delete what is open here
 	s := newStore(dir, opt)
 	s.mayLackShards = true
 	_, err = s.fs.ReadDir(s.root.path)
