@@ -139,23 +139,30 @@ func (x *blockChecker) open(ctx context.Context, off, n int64) (io.ReadCloser, e
 func (x *blockChecker) send(n int64) (int64, error) {
 	m, err := x.w.(io.ReaderFrom).ReadFrom(&io.LimitedReader{R: x.r, N: n})
 	if err == nil && m < n {
+		x.invalidate()
 		err = fmt.Errorf("%w: extent %s ended early", ErrCorrupt, x.e.Object)
 	}
 	return m, err
 }
 
-// file is a reader that can be read twice, and that an io.ReaderFrom may be able to send without
-// copying.
-type file interface {
-	io.Seeker
-	syscall.Conn
+// fileOf returns the reader of a file, which can be read twice, and which an io.ReaderFrom may be
+// able to send without copying.
+func fileOf(r io.Reader) (file io.Seeker, ok bool) {
+	if p, ok := r.(bytestore.Positioned); ok {
+		return p, true
+	}
+	if _, ok := r.(syscall.Conn); !ok {
+		return nil, false
+	}
+	file, ok = r.(io.Seeker)
+	return file, ok
 }
 
 // checkAndWrite checks the next block, of size bytes, and writes [lo, hi) of it. If w cannot send
 // the bytes from the store itself, the block is buffered until w has accepted it or, if there is no
 // buffer, read twice, so that slow clients do not each hold a block.
 func (x *blockChecker) checkAndWrite(ctx context.Context, block, size, lo, hi int64) (int64, error) {
-	f, isFile := x.r.(file)
+	f, isFile := fileOf(x.r)
 	_, sends := x.w.(io.ReaderFrom)
 	switch {
 	case isFile && sends:
@@ -201,7 +208,7 @@ func (x *blockChecker) writeReread(ctx context.Context, block, size, lo, hi int6
 		return 0, err
 	}
 	from, to := pieceStart(lo), min(pieceStart(hi-1)+pieceSize, size)
-	if f, ok := x.r.(file); ok {
+	if f, ok := fileOf(x.r); ok {
 		if _, err := f.Seek(from-size, io.SeekCurrent); err != nil {
 			return 0, err
 		}
@@ -273,7 +280,7 @@ func (x *blockChecker) writePieces(ctx context.Context, r io.Reader, sums *piece
 
 // read fills b from r. Concurrent reads of files are limited.
 func (x *blockChecker) read(ctx context.Context, r io.Reader, b []byte) error {
-	if _, isFile := r.(file); isFile {
+	if _, isFile := fileOf(r); isFile {
 		if err := x.limits.acquireFile(ctx); err != nil {
 			return err
 		}
@@ -297,14 +304,19 @@ func (x *blockChecker) readError(err error) error {
 // verify compares a block's checksum, as it was read, with the stored one.
 func (x *blockChecker) verify(block int64, sum uint32) error {
 	if sum != x.e.Blocks[block] {
-		if cache, ok := x.bytes.(bytestore.Invalidator); ok {
-			cache.Invalidate(bytestore.Name(x.e.Object)) // the damage may be in the cached copy alone
-		}
+		x.invalidate()
 		return fmt.Errorf("%w: block %d of extent %s", ErrCorrupt, block, x.e.Object)
 	}
 	// Only blocks that can be sent without copying benefit from skipping the check.
-	if _, ok := x.r.(file); ok {
+	if _, ok := fileOf(x.r); ok {
 		x.verified.note(x.times, block)
 	}
 	return nil
+}
+
+// invalidate drops the store's cached copies of the object: the damage may be in them alone.
+func (x *blockChecker) invalidate() {
+	if cache, ok := x.bytes.(bytestore.Invalidator); ok {
+		cache.Invalidate(bytestore.Name(x.e.Object))
+	}
 }

@@ -43,10 +43,19 @@ func newOverStore(t testing.TB, store bytestore.Store, opt blob.Options) *fixtur
 // newOnFiles is newFixture over files. It returns their folder as well.
 func newOnFiles(t testing.TB, opt blob.Options) (*fixture, string) {
 	t.Helper()
+	return newOnOpenFiles(t, opt, 0)
+}
+
+// newOnOpenFiles is newOnFiles with files that stay open.
+func newOnOpenFiles(t testing.TB, opt blob.Options, files int) (*fixture, string) {
+	t.Helper()
 	dir := testenv.MemoryDir(t)
-	files := testenv.Must(localfs.Open(dir, localfs.Options{}))(t)
-	testenv.AtEnd(t, files.Close)
-	return newOverStore(t, files, opt), dir
+	store := testenv.Must(localfs.Open(dir, localfs.Options{OpenFiles: files}))(t)
+	testenv.AtEnd(t, store.Close)
+	if files > 0 {
+		opt.OpenStored = store.OpenMedium
+	}
+	return newOverStore(t, store, opt), dir
 }
 
 // plain hides that a writer is an io.ReaderFrom.
@@ -59,10 +68,12 @@ func TestReadAnyRangeByEveryWay(t *testing.T) {
 		f, _ := newOnFiles(t, blob.Options{VerifyTTL: ttl, ReadBuffers: buffers})
 		return f
 	}
+	onOpenFiles, _ := newOnOpenFiles(t, blob.Options{VerifyTTL: time.Minute, ExtentSize: 1 << 20}, 2)
 	ways := map[string]struct {
 		f     *fixture
 		plain bool
 	}{
+		"open files, sent":      {onOpenFiles, false},
 		"files, sent":           {onFiles(time.Minute, 0), false},
 		"files, sent unchecked": {onFiles(0, 0), false},
 		"files, held":           {onFiles(time.Minute, 0), true},

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"syscall"
 )
 
 // Errors that a Store's methods return, wrapped. Use errors.Is to test for them.
@@ -70,7 +71,7 @@ type Store interface {
 	// what they read.
 	//
 	// A reader that implements fs.File, io.Seeker and syscall.Conn, as *os.File does, can be sent
-	// by package net without copying.
+	// by package net without copying, and a Positioned by package httpconn.
 	Open(ctx context.Context, name Name, off, n int64) (io.ReadCloser, error)
 
 	// Delete removes any number of objects. Objects that do not exist count as removed. Once it
@@ -86,6 +87,15 @@ type Store interface {
 	// its error. An object that is stored or deleted during the call may or may not be listed;
 	// every other object is listed exactly once.
 	List(ctx context.Context, after Name, fn func(Object) error) error
+}
+
+// Positioned is a reader of a file that others may be reading at the same time: it has an offset of
+// its own, and neither uses nor changes the file's position.
+type Positioned interface {
+	io.ReadSeeker
+	// Position returns the file, and the offset at which the next Read begins. The file is open
+	// until the reader is closed. It is nil if it is not the operating system's.
+	Position() (file syscall.RawConn, offset int64)
 }
 
 // Object is a listing's entry.

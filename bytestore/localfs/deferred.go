@@ -36,7 +36,7 @@ func (s *Store) putDeferred(ctx context.Context, name bytestore.Name, src io.Rea
 		if err == nil {
 			return nil
 		}
-		if err = errors.Join(err, s.remove(s.path(name))); !errors.Is(err, journal.ErrFull) && !vfs.IsFull(err) {
+		if err = errors.Join(err, s.removeObject(name)); !errors.Is(err, journal.ErrFull) && !vfs.IsFull(err) {
 			return contractError(err)
 		}
 		return s.putSynced(ctx, name, body(), size)

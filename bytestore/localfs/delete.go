@@ -25,7 +25,7 @@ func (s *Store) delete(ctx context.Context, name bytestore.Name) error {
 	}
 	if err == nil {
 		s.drains.forget(name) // first: if the process ends between the two, the caller repeats the Delete
-		err = s.remove(s.path(name))
+		err = s.removeObject(name)
 	}
 	if err != nil {
 		return fmt.Errorf("localfs: delete %s: %w", name, err)

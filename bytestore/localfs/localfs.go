@@ -55,6 +55,10 @@ type Options struct {
 	// Journal makes the store keep small objects in a journal until their files are durable, where
 	// the file system can be synced as a whole.
 	Journal bool
+	// OpenFiles is how many files of at most 1 MiB stay open, at most, after their readers were
+	// closed, so that an object that is read often is not opened each time. Readers share such a
+	// file. Those that wait for their readers alone are not counted. 0 or less means none.
+	OpenFiles int
 	// FS is the file system. If it is nil, vfs.OS() is used.
 	FS vfs.FS
 }
@@ -68,6 +72,7 @@ type Store struct {
 	buffers buffers
 	drains  *drains  // nil without a journal
 	log     *overlay // what a Reader found in a journal; nil: nothing
+	files   *openFiles
 
 	mayLackShards bool // it is read only
 
@@ -78,14 +83,18 @@ type Store struct {
 	closed atomic.Bool
 }
 
-var _ bytestore.Store = (*Store)(nil)
+var (
+	_ bytestore.Store       = (*Store)(nil)
+	_ bytestore.Invalidator = (*Store)(nil)
+)
 
 // newStore returns a store in dir, an absolute path, without its space. It does not look at dir.
 func newStore(dir string, opt Options) *Store {
-	s := &Store{fs: opt.FS, buffers: newBuffers(), failure: newFailure()}
+	s := &Store{fs: opt.FS, buffers: newBuffers(), files: newOpenFiles(opt.OpenFiles), failure: newFailure()}
 	if s.fs == nil {
 		s.fs = vfs.OS()
 	}
+	s.fs = relieved{s.fs, s.files}
 	s.root = newFolder(s.fs, dir, s.folderSyncFailed)
 	for i := range s.shards {
 		s.shards[i] = newFolder(s.fs, filepath.Join(dir, shardName(i)), s.folderSyncFailed)
@@ -100,7 +109,11 @@ func shardName(i int) string { return fmt.Sprintf("%02x", i) }
 func (s *Store) Close() error {
 	s.puts.Lock()
 	defer s.puts.Unlock()
-	if s.closed.Swap(true) || s.drains == nil {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.files.close()
+	if s.drains == nil {
 		return nil
 	}
 	return s.drains.end()

@@ -28,7 +28,10 @@ var update = flag.Bool("update", false, "write the golden files")
 
 // onOS returns a harness on the operating system's file system. Each Open closes the previous
 // handle, because a folder must be used by one at a time.
-func onOS(tb testing.TB) bytetest.Harness {
+func onOS(tb testing.TB) bytetest.Harness { return onOSKeeping(tb, 0) }
+
+// onOSKeeping is onOS with files that stay open.
+func onOSKeeping(tb testing.TB, files int) bytetest.Harness {
 	dir := filepath.Join(testenv.MemoryDir(tb), "not", "made", "yet")
 	var last *localfs.Store
 	return bytetest.Harness{Open: func() (bytestore.Store, error) {
@@ -37,18 +40,21 @@ func onOS(tb testing.TB) bytetest.Harness {
 				return nil, err
 			}
 		}
-		s, err := localfs.Open(dir, localfs.Options{Reserve: -1})
+		s, err := localfs.Open(dir, localfs.Options{Reserve: -1, OpenFiles: files})
 		last = s
 		return s, err
 	}}
 }
 
 // onCrash returns a harness on a file system that can crash.
-func onCrash(testing.TB) bytetest.Harness {
+func onCrash(testing.TB) bytetest.Harness { return onCrashKeeping(0) }
+
+// onCrashKeeping is onCrash with files that stay open.
+func onCrashKeeping(files int) bytetest.Harness {
 	disk := vfstest.NewCrash()
 	return bytetest.Harness{
 		Open: func() (bytestore.Store, error) {
-			return localfs.Open("/srv/sluice/objects", localfs.Options{FS: disk})
+			return localfs.Open("/srv/sluice/objects", localfs.Options{FS: disk, OpenFiles: files})
 		},
 		Crash: func() error {
 			disk = disk.Crash()
@@ -60,6 +66,12 @@ func onCrash(testing.TB) bytetest.Harness {
 func TestConformance(t *testing.T) {
 	t.Run("os", func(t *testing.T) { bytetest.Run(t, onOS) })
 	t.Run("crash", func(t *testing.T) { bytetest.Run(t, onCrash) })
+	t.Run("os, files stay open", func(t *testing.T) {
+		bytetest.Run(t, func(tb testing.TB) bytetest.Harness { return onOSKeeping(tb, 2) })
+	})
+	t.Run("crash, files stay open", func(t *testing.T) {
+		bytetest.Run(t, func(testing.TB) bytetest.Harness { return onCrashKeeping(2) })
+	})
 }
 
 func mustOpen(t *testing.T, fsys vfs.FS, dir string) *localfs.Store {

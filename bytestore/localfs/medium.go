@@ -13,7 +13,7 @@ import (
 // all objects finds what is damaged on the disk, and does not displace what is read often; what is,
 // is read from the disk once more for each check.
 func (s *Store) OpenMedium(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
-	r, err := s.Open(ctx, name, off, n)
+	r, err := s.openRange(ctx, name, off, n, false)
 	if err != nil {
 		return nil, err
 	}

@@ -8,58 +8,85 @@ import (
 	"io/fs"
 
 	"sluice/bytestore"
+	"sluice/internal/vfs"
 )
 
-// Open implements bytestore.Store. On vfs.OS() the reader is an *os.File, which package net sends
-// without copying. It remains readable after Delete and does not end after n bytes.
+// Open implements bytestore.Store. The reader remains readable after Delete and does not end after
+// n bytes. With Options.OpenFiles, an object with at most 1 MiB has a bytestore.Positioned. Any
+// other reader is a file, on vfs.OS() an *os.File, which package net sends without copying.
 func (s *Store) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
+	return s.openRange(ctx, name, off, n, s.files.limit > 0)
+}
+
+// openRange is Open. The file is shared with other readers if that is allowed.
+func (s *Store) openRange(ctx context.Context, name bytestore.Name, off, n int64, share bool) (io.ReadCloser, error) {
 	if !name.Valid() {
 		return nil, fmt.Errorf("localfs: open %q: %w", name, bytestore.ErrInvalidName)
 	}
-	f, err := s.openAt(ctx, name, off, n)
+	r, err := s.openAt(ctx, name, off, n, share)
 	if err != nil {
 		return nil, fmt.Errorf("localfs: open %s: %w", name, err)
 	}
-	return f, nil
+	return r, nil
 }
 
-func (s *Store) openAt(ctx context.Context, name bytestore.Name, off, n int64) (_ io.ReadCloser, err error) {
+func (s *Store) openAt(ctx context.Context, name bytestore.Name, off, n int64, share bool) (io.ReadCloser, error) {
 	if s.closed.Load() {
 		return nil, fs.ErrClosed
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if off < 0 || n < 0 {
+		return nil, errors.New("negative range")
+	}
 	if r, err := s.log.open(name, off, n); r != nil || err != nil {
 		return r, err
 	}
-	f, err := s.fs.Open(s.path(name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %w", bytestore.ErrNotFound, err)
-	}
-	if err != nil {
-		return nil, contractError(err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close())
+	var deletions uint64
+	if share {
+		var f *openFile
+		// One that is too short may have been replaced by hand.
+		if f, deletions = s.files.find(name, off, n); f != nil {
+			return &section{files: s.files, file: f, off: off}, nil
 		}
-	}()
-	info, err := f.Stat()
+	}
+	f, size, err := s.openFile(name)
 	if err != nil {
 		return nil, err
 	}
-	size := info.Size()
 	switch {
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%w: not a regular file", bytestore.ErrNotFound)
-	case off < 0 || n < 0:
-		return nil, errors.New("negative range")
 	case off > size || n > size-off:
-		return nil, fmt.Errorf("%w: %d bytes at %d of %d", bytestore.ErrTruncated, n, off, size)
+		err = fmt.Errorf("%w: %d bytes at %d of %d", bytestore.ErrTruncated, n, off, size)
+	case share && size <= maxKeptSize:
+		return &section{files: s.files, file: s.files.add(f, name, size, deletions), off: off}, nil
+	case off > 0:
+		_, err = f.Seek(off, io.SeekStart)
 	}
-	if _, err := f.Seek(off, io.SeekStart); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
+
+// openFile opens an object's file, and returns its size.
+func (s *Store) openFile(name bytestore.Name) (f vfs.File, size int64, err error) {
+	f, err = s.fs.Open(s.path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, fmt.Errorf("%w: %w", bytestore.ErrNotFound, err)
+	}
+	if err != nil {
+		return nil, 0, contractError(err)
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%w: not a regular file", bytestore.ErrNotFound)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, info.Size(), nil
+}
+
+// Invalidate implements bytestore.Invalidator: the next Open opens the object's file anew.
+func (s *Store) Invalidate(name bytestore.Name) { s.files.drop(name) }

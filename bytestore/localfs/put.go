@@ -163,20 +163,19 @@ func (s *Store) publish(temp string, name bytestore.Name) error {
 		return err
 	}
 	if err := s.folder(name).sync(); err != nil {
-		return errors.Join(err, s.remove(s.path(name)))
+		return errors.Join(err, s.removeObject(name))
 	}
 	// The kernel reports a failed fsync once: an earlier sync of this folder may have lost our
 	// entry and left ours to succeed.
 	if err := s.Err(); err != nil {
-		return errors.Join(err, s.remove(s.path(name)))
+		return errors.Join(err, s.removeObject(name))
 	}
 	return nil
 }
 
 // rename gives a synced file its name, and removes the file if that fails.
 func (s *Store) rename(temp string, name bytestore.Name) error {
-	target := s.path(name)
-	err := s.fs.Rename(temp, target)
+	err := s.fs.Rename(temp, s.path(name))
 	if err == nil {
 		return nil
 	}
@@ -185,7 +184,7 @@ func (s *Store) rename(temp string, name bytestore.Name) error {
 	}
 	removeErr := s.fs.Remove(temp)
 	if errors.Is(removeErr, fs.ErrNotExist) {
-		removeErr = s.remove(target) // the rename took effect although it reported an error
+		removeErr = s.removeObject(name) // the rename took effect although it reported an error
 	}
 	return errors.Join(contractError(err), removeErr)
 }
@@ -196,4 +195,13 @@ func (s *Store) remove(name string) error {
 		return err
 	}
 	return nil
+}
+
+// removeObject removes an object's file, which need not exist. Until it returns, a reader may open
+// the object, and afterwards only those readers have its space that were open before.
+func (s *Store) removeObject(name bytestore.Name) error {
+	err := s.remove(s.path(name))
+	// Afterwards, because what is opened before the removal can be kept until this.
+	s.files.drop(name)
+	return err
 }

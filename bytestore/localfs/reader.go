@@ -18,7 +18,7 @@ var _ bytestore.Reader = (*Reader)(nil)
 
 // OpenReader opens the folder dir for reading, which must exist. It creates, removes and locks
 // nothing. Objects in a journal that a process left behind are read there. A shard that does not
-// exist has no objects. opt.Reserve has no effect. The caller must
+// exist has no objects. opt.Reserve, opt.Journal and opt.OpenFiles have no effect. The caller must
 // Close the Reader.
 func OpenReader(dir string, opt Options) (*Reader, error) {
 	r, err := openReader(dir, opt)
@@ -33,6 +33,7 @@ func openReader(dir string, opt Options) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	opt.OpenFiles = 0 // another process may delete what is open here
 	s := newStore(dir, opt)
 	s.mayLackShards = true
 	log, err := journal.Read(s.fs, s.root.path)

@@ -13,6 +13,7 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
+	"sluice/internal/httpconn"
 )
 
 // ErrSlowReader reports a client that reads the response below the minimum rate. The response is
@@ -129,9 +130,10 @@ func (w *Writer) Write(p []byte) (int, error) {
 	}
 }
 
-// ReadFrom writes all of src. It passes a file, also in an io.LimitedReader, to the
-// ResponseWriter's ReadFrom, which can make the kernel send it (sendfile). Any other source is read
-// first and then written, so the time that it takes does not count against the client.
+// ReadFrom writes all of src. It passes a file or an httpconn.Positioned, also in an
+// io.LimitedReader, to the ResponseWriter's ReadFrom, which can make the kernel send it (sendfile).
+// Any other source is read first and then written, so the time that it takes does not count against
+// the client.
 func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 	limited, isLimited := src.(*io.LimitedReader)
 	file := src
@@ -139,7 +141,7 @@ func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 		file = limited.R
 	}
 	direct, canSend := w.ResponseWriter.(io.ReaderFrom)
-	if _, isFile := file.(syscall.Conn); !isFile || !canSend {
+	if !isFile(file) || !canSend {
 		return io.CopyBuffer(writerOnly{w}, readerOnly{src}, make([]byte, copyBuffer))
 	}
 	var total int64
@@ -156,6 +158,9 @@ func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 		if err := w.next(want); err != nil {
 			return total, err
 		}
+		if err := w.holdHead(); err != nil {
+			return total, w.explain(err)
+		}
 		n, err := direct.ReadFrom(chunk)
 		total += n
 		w.written += n
@@ -169,6 +174,27 @@ func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 			return total, nil
 		}
 	}
+}
+
+// isFile reports whether a source is one that the kernel may be able to send.
+func isFile(src io.Reader) bool {
+	if _, ok := src.(httpconn.Positioned); ok {
+		return true
+	}
+	_, ok := src.(syscall.Conn)
+	return ok
+}
+
+// holdHead makes the connection hold the response's head until the body is written, which a file
+// follows. Otherwise the server would read the first bytes of the file and write them with the
+// head, to find out their type.
+func (w *Writer) holdHead() error {
+	if w.options.Conn == nil || w.wrapped || w.written > 0 || w.length == unknownLength {
+		return nil
+	}
+	w.holds = true
+	w.options.Conn.Hold()
+	return w.control.Flush()
 }
 
 // holdEnd makes the connection hold the write of the body's last n bytes until Send. The server

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -171,4 +172,29 @@ func (c *timed) ReadFrom(src io.Reader) (n int64, err error) {
 	n, err = c.Transport.ReadFrom(src)
 	c.writing.end(err)
 	return n, err
+}
+
+// sendFile writes head, and then n bytes of a file from an offset on, without copying them. It
+// returns how many bytes were written together, which are fewer if the file ends. It returns
+// errors.ErrUnsupported if it cannot send the file.
+func (c *timed) sendFile(head []byte, file syscall.RawConn, offset, n int64) (sent int64, err error) {
+	transport, ok := c.Transport.(syscall.Conn)
+	if !ok {
+		return 0, errors.ErrUnsupported
+	}
+	to, err := transport.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	for again := true; again; again = c.writing.end(err) {
+		if err := c.writing.begin(false, c.Transport.SetWriteDeadline); err != nil {
+			return sent, err
+		}
+		var some int64
+		some, err = send(to, head, file, offset, n)
+		sent += some
+		ofHead := min(some, int64(len(head)))
+		head, offset, n = head[ofHead:], offset+some-ofHead, n-(some-ofHead)
+	}
+	return sent, err
 }

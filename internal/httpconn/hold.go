@@ -2,6 +2,7 @@ package httpconn
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -79,8 +80,58 @@ func (conn *joined) writeHead(p []byte) (int, error) {
 	return line + n, err
 }
 
-// ReadFrom writes what is held and then all of src, without copying it if it is a file.
+// ReadFrom writes what is held and then all of src, without copying it if it is a file, or a
+// Positioned in an io.LimitedReader.
 func (conn *joined) ReadFrom(src io.Reader) (int64, error) {
+	if limited, isLimited := src.(*io.LimitedReader); isLimited {
+		if file, ok := limited.R.(Positioned); ok {
+			n, err := conn.sendFile(file, limited.N)
+			limited.N -= n
+			if !errors.Is(err, errors.ErrUnsupported) {
+				return n, err
+			}
+			m, err := conn.copyFrom(src)
+			return n + m, err
+		}
+	}
+	return conn.copyFrom(src)
+}
+
+// sendFile writes what is held and n bytes of a file. It returns how many of these were written,
+// and errors.ErrUnsupported if the file cannot be sent, but must be read.
+func (conn *joined) sendFile(src Positioned, n int64) (int64, error) {
+	if conn.failed != nil {
+		return 0, conn.failed
+	}
+	file, offset := src.Position()
+	if file == nil {
+		return 0, errors.ErrUnsupported
+	}
+	var head []byte
+	if conn.buffer != nil {
+		head = conn.buffer[:conn.held]
+	}
+	total, err := conn.timed.sendFile(head, file, offset, n)
+	if total == 0 && errors.Is(err, errors.ErrUnsupported) {
+		return 0, err
+	}
+	conn.sent += total
+	sent := total - int64(len(head))
+	if sent < 0 {
+		conn.failed, sent = err, 0
+	}
+	if conn.buffer != nil {
+		holdBuffers.Put(conn.buffer)
+		conn.buffer, conn.held = nil, 0
+	}
+	if _, seekErr := src.Seek(sent, io.SeekCurrent); seekErr != nil {
+		return sent, errors.Join(err, seekErr)
+	}
+	return sent, err
+}
+
+// copyFrom writes what is held and then all of src, as the Transport can.
+func (conn *joined) copyFrom(src io.Reader) (int64, error) {
 	if _, err := conn.writeHeld(nil); err != nil {
 		return 0, err
 	}

@@ -14,6 +14,9 @@ const (
 	// reservedFiles is the number of open files left for the database, the logs,
 	// and everything else without a limit of its own.
 	reservedFiles = 256
+	// maxKeptFiles is the greatest number of files of objects that stay open for
+	// later reads.
+	maxKeptFiles = 1024
 )
 
 // newConnections returns the limits of connections.
@@ -56,11 +59,15 @@ func (c *Config) maxConnections() (int, error) {
 	return connectionsFor(files, c.MaxRequests), nil
 }
 
+// keptFilesFor returns how many files of objects a limit of open files allows to stay
+// open for later reads.
+func keptFilesFor(files uint64) int { return int(min(files/16, maxKeptFiles)) }
+
 // connectionsFor returns how many connections a limit of open files allows. A
 // connection needs one file, a running request another for what it reads or writes,
 // and one in sixteen connections is allowed for those being refused.
 func connectionsFor(files uint64, requests int) int {
-	available := int(min(files, 1<<20)) - reservedFiles
+	available := int(min(files, 1<<20)) - reservedFiles - keptFilesFor(files)
 	available = available * 16 / 17
 	return min(max(available/2, available-requests, 16), MaxDefaultConnections)
 }

@@ -16,7 +16,7 @@ func TestConnectionsFitIntoTheOpenFiles(t *testing.T) {
 			if n < 1 || n > MaxDefaultConnections {
 				t.Errorf("%d files, %d requests: %d connections", files, requests, n)
 			}
-			if taken := uint64(n + n/16 + min(n, requests) + reservedFiles); taken > files {
+			if taken := uint64(n + n/16 + min(n, requests) + keptFilesFor(files) + reservedFiles); taken > files {
 				t.Errorf("%d files, %d requests: %d connections take %d files", files, requests, n, taken)
 			}
 		}

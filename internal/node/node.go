@@ -133,6 +133,11 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 func (n *Node) openStores(ctx context.Context) (err error) {
 	waiting := &unready{config: &n.config, cert: n.cert, log: n.log}
 	opt := n.config.Storage
+	files, err := openFileLimit()
+	if err != nil {
+		return err
+	}
+	opt.OpenFiles = keptFilesFor(files)
 	opt.Node, opt.Done = n.config.nodeName(), n.done
 	opt.AwaitOlderNodes = func(reason error) error { return waiting.wait(ctx, reason) }
 	opt.Looking = func(now storage.Steps) error { return waiting.look(ctx, now) }

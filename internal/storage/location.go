@@ -83,6 +83,7 @@ type Options struct {
 	CacheSize   int64  // bytes, at least MinCacheSize
 	StagingSize int64  // bytes of extents on their way to the object store, at least MinStagingSize; 0 for a default
 	BlobCache   int64  // bytes of small blobs cached in memory, used without PostgreSQL; 0 for none
+	OpenFiles   int    // localfs.Options.OpenFiles
 
 	// HealFrom is a second store, from which damaged objects are healed: an object store's DSN, or
 	// a folder, either a data folder or one with objects alone; "" for none.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"sluice/bytestore/cached"
+	"sluice/bytestore/localfs"
 	"sluice/bytestore/s3"
 	"sluice/database"
 	"sluice/database/sqlstore"
@@ -24,6 +25,9 @@ func (s *Stores) RegisterMetrics(set *metrics.Set) {
 		registerPostgres(set, s.sql.Stats)
 	} else {
 		registerSQLite(set, s.sql.Stats)
+	}
+	if s.files != nil {
+		registerFiles(set, s.files.Stats)
 	}
 	if s.objects != nil {
 		registerObjects(set, s.objects)
@@ -44,6 +48,7 @@ func DescribeMetrics(set *metrics.Set) {
 	registerSQL(set, stats)
 	registerSQLite(set, stats)
 	registerPostgres(set, stats)
+	registerFiles(set, nil)
 	registerObjects(set, nil)
 	registerCache(set, nil)
 }
@@ -181,6 +186,17 @@ func registerPostgres(set *metrics.Set, stats func() sqlstore.Stats) {
 			}),
 		metrics.CounterOf("sluice_postgres_late_commits_total", "COMMITs that an older primary confirmed after the node had seen a newer one. None was acknowledged.",
 			func(s postgres) float64 { return float64(s.LateCommits) }),
+	)
+}
+
+func registerFiles(set *metrics.Set, stats func() localfs.Stats) {
+	metrics.Sample(set, func(context.Context) (localfs.Stats, error) { return stats(), nil },
+		metrics.CounterOf("sluice_open_files_hits_total", "Reads of objects of at most 1 MiB in the data folder that found the file open.",
+			func(s localfs.Stats) float64 { return float64(s.Hits) }),
+		metrics.CounterOf("sluice_open_files_misses_total", "Reads of objects in the data folder that opened the file.",
+			func(s localfs.Stats) float64 { return float64(s.Misses) }),
+		metrics.GaugeOf("sluice_open_files", "Files of objects of at most 1 MiB in the data folder that are open, for readers or for later ones.",
+			func(s localfs.Stats) float64 { return float64(s.Open) }),
 	)
 }
 

@@ -57,6 +57,7 @@ type Stores struct {
 	sql      *sqlstore.Store
 	objects  *s3.Store        // nil if the bytes are in the data folder
 	cache    *cached.Store    // nil: none
+	files    *localfs.Store   // nil if the bytes are in an object store
 	record   func() error     // that the database is whole; set by OpenEndpoint alone, if it is in the folder
 	healFrom blob.HealSource  // nil: none
 	ballast  *datadir.Ballast // nil if the metadata is not in the data folder
@@ -484,12 +485,12 @@ func (s *Stores) openBytes(ctx context.Context, l Location, dir *datadir.Dir, op
 		if err := dir.LockBytes(); err != nil {
 			return err
 		}
-		files, err := localfs.Open(dir.Path(datadir.Bytes), localfs.Options{Journal: true})
+		files, err := localfs.Open(dir.Path(datadir.Bytes), localfs.Options{Journal: true, OpenFiles: opt.OpenFiles})
 		if err != nil {
 			return fmt.Errorf("opening the bytes in %s: %w", l.Data, err)
 		}
 		s.Bytes, s.Space, s.BytesStopped, s.Disk = files, files.Space, files.Stopped(), files.Disk
-		s.medium = files.OpenMedium
+		s.medium, s.files = files.OpenMedium, files
 		s.close = append(s.close, files.Close)
 		s.require(BytesWritable, files.Err)
 		s.require(SpaceLeft, func() error { return files.Space(0) })

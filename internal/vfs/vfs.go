@@ -72,10 +72,12 @@ type FS interface {
 	Space(dir string) (Space, error)
 }
 
-// File is an open file. Like *os.File, it must be used by one goroutine at a time.
+// File is an open file. Like *os.File, it must be used by one goroutine at a time, except for
+// ReadAt, which does not use the file's position.
 type File interface {
 	fs.File // Stat, Read, Close
 	io.Seeker
+	io.ReaderAt
 	io.Writer
 
 	// Sync returns nil once the bytes written so far survive a power failure. It does not sync the

@@ -383,18 +383,34 @@ func (f *crashFile) Read(p []byte) (int, error) {
 	if err := f.begin("read"); err != nil {
 		return 0, err
 	}
-	if f.writable {
+	n, err := f.read(p, f.pos)
+	f.pos += int64(n)
+	return n, err
+}
+
+func (f *crashFile) ReadAt(p []byte, off int64) (int, error) {
+	defer f.fs.mu.Unlock()
+	if err := f.begin("read"); err != nil {
+		return 0, err
+	}
+	n, err := f.read(p, off)
+	if err == nil && n < len(p) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// read reads what the file has from an offset on. The caller must hold the lock.
+func (f *crashFile) read(p []byte, off int64) (int, error) {
+	switch {
+	case f.writable:
 		return 0, &fs.PathError{Op: "read", Path: f.name, Err: syscall.EBADF}
-	}
-	if len(p) == 0 {
+	case len(p) == 0:
 		return 0, nil
-	}
-	if f.pos >= int64(len(f.node.data)) {
+	case off >= int64(len(f.node.data)):
 		return 0, io.EOF
 	}
-	n := copy(p, f.node.data[f.pos:])
-	f.pos += int64(n)
-	return n, nil
+	return copy(p, f.node.data[off:]), nil
 }
 
 // Write appends p: a file is written once, from its first byte to its last.

@@ -176,6 +176,15 @@ func (i *interceptFile) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
+func (i *interceptFile) ReadAt(p []byte, off int64) (n int, err error) {
+	op := &Op{Kind: KindRead, Name: i.name, Len: len(p)}
+	err = i.hook(op, func() (err error) {
+		n, err = i.f.ReadAt(p[:op.Len], off)
+		return err
+	})
+	return n, err
+}
+
 func (i *interceptFile) Write(p []byte) (n int, err error) {
 	op := &Op{Kind: KindWrite, Name: i.name, Len: len(p)}
 	err = i.hook(op, func() (err error) {
