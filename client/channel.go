@@ -109,7 +109,7 @@ func (c *Client) Deposit(ctx context.Context, id string, amount uint64, o Deposi
 }
 
 // Faucet opens a channel for the payer sender with amount as its deposit, or adds amount to the
-// deposit of the channel with this PaymentChannelID. If it is 0, the service chooses the channel.
+// deposit for the channel with this PaymentChannelID. If it is 0, the service chooses the channel.
 // Only a local instance has a faucet; it returns ErrNotFound if there is none. Faucet sends one
 // request, and returns ErrOutcomeUnknown if the response is lost.
 func (c *Client) Faucet(ctx context.Context, sender string, amount, paymentChannelID uint64) (Channel, error) {

@@ -20,12 +20,15 @@
 package client
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -52,6 +55,20 @@ type Options struct {
 	// MaxAttempts is how many times a request is sent at most. 0 means DefaultMaxAttempts, 1 that
 	// nothing is repeated.
 	MaxAttempts int
+
+	// RetryFor is for how long a request is repeated beyond MaxAttempts, from its first failure on,
+	// while the service that this client has reached before cannot be reached, or does not serve:
+	// it may be starting again. It applies to requests that MaxAttempts permits to repeat. 0 means
+	// that only MaxAttempts counts.
+	RetryFor time.Duration
+
+	// OnOutage is called when a request begins to be repeated because of RetryFor. It may be nil.
+	// Calls may be concurrent.
+	OnOutage func(err error)
+
+	// RootCAs are the certificate authorities for the service, in place of the system's. They have
+	// no effect if Transport is set.
+	RootCAs *x509.CertPool
 
 	// StallTimeout ends an attempt in which no byte was sent or received, or no response arrived,
 	// for this long. 0 means DefaultStallTimeout. Any response other than a blob's content also
@@ -84,6 +101,10 @@ type Client struct {
 
 	maxRetryAfter time.Duration
 	onWait        func(time.Duration)
+
+	retryFor time.Duration
+	onOutage func(error)
+	reached  atomic.Bool // reports whether the service has responded
 }
 
 // New returns a client for the service at baseURL, for example "http://localhost:9090" or
@@ -109,6 +130,9 @@ func New(baseURL string, o Options) (*Client, error) {
 
 		maxRetryAfter: o.MaxRetryAfter,
 		onWait:        o.OnWait,
+
+		retryFor: o.RetryFor,
+		onOutage: o.OnOutage,
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
@@ -123,7 +147,7 @@ func New(baseURL string, o Options) (*Client, error) {
 		c.maxRetryAfter = DefaultMaxRetryAfter
 	}
 	if c.transport == nil {
-		c.transport = newTransport()
+		c.transport = newTransport(o.RootCAs)
 	}
 	return c, nil
 }
@@ -144,8 +168,11 @@ func parseBaseURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-func newTransport() *http.Transport {
+func newTransport(roots *x509.CertPool) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
+	if roots != nil {
+		t.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	}
 	t.Protocols = new(http.Protocols)
 	t.Protocols.SetHTTP1(true)
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, 64

@@ -90,7 +90,7 @@ func (s *source) get(ctx context.Context, offset, end int64) (*http.Response, er
 	return s.c.do(ctx, r)
 }
 
-// content is a response's body, and which of the blob's bytes it has.
+// content is a response's body, and which bytes from the blob it has.
 type content struct {
 	io.ReadCloser
 	blob  Blob

@@ -7,7 +7,7 @@ import (
 )
 
 // checkHeader returns ErrInvalid if a header field cannot be sent (RFC 9110, section 5.5): net/http
-// would refuse it like a failure of the network.
+// would refuse it like a network failure.
 func checkHeader(h http.Header) error {
 	for name, values := range h {
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !isToken(r) }) {

@@ -13,7 +13,7 @@ import (
 	"sluice/wire"
 )
 
-// Errors of a Payer. Errors of the service are *Error, as everywhere.
+// Errors of a Payer. The service's errors are *Error, as everywhere.
 var (
 	// ErrBudget is returned if a purchase would exceed a limit of PayerOptions. Nothing was signed.
 	ErrBudget = errors.New("the budget of the payer does not permit it")
@@ -302,7 +302,7 @@ func (p *Payer) Ensure(ctx context.Context, chunksets int64) (Session, error) {
 // Buy buys the given number of chunksets, whatever the payer's session has left, and returns the
 // session. It returns the same errors as Ensure. It first resolves a purchase with an unknown
 // outcome, and then buys in addition. If the session ends soon, Buy buys another, and paid reads
-// and Ensure use what is left of the former one first.
+// and Ensure use what the former one has left first.
 func (p *Payer) Buy(ctx context.Context, chunksets int64) (Session, error) {
 	if chunksets < 1 {
 		return Session{}, fmt.Errorf("client: %w: a purchase of %d chunksets", ErrInvalid, chunksets)
@@ -399,7 +399,7 @@ func sessionEnded(err error) bool {
 	return reported && (e.Code == wire.CodeSessionExpired || e.Code == wire.CodeSessionNotFound)
 }
 
-// Deposit adds amount to the deposit of the payer's channel, as Client.Deposit does. It returns
+// Deposit adds amount to the deposit in the payer's channel, as Client.Deposit does. It returns
 // ErrNotFound if the payer has no channel yet.
 func (p *Payer) Deposit(ctx context.Context, amount uint64, o DepositOptions) (Channel, error) {
 	var ch Channel

@@ -35,16 +35,21 @@ func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
 		return nil, fmt.Errorf("client: %s: %w", r.name, err)
 	}
 	inDoubt := false // an earlier attempt may have taken effect
+	var failed time.Time
 	for attempt := 1; ; attempt++ {
 		resp, err := c.try(ctx, r)
 		if err == nil {
+			c.reached.Store(true)
 			return resp, nil
+		}
+		if failed.IsZero() {
+			failed = time.Now()
 		}
 		if inDoubt && r.refusedByOwnEffect(err) {
 			return nil, fmt.Errorf("client: %s: a repeated request was refused, perhaps because of its own effect: %w", r.name, unknown(err))
 		}
 		inDoubt = inDoubt || mayHaveEffect(r, err)
-		if ctx.Err() != nil || attempt >= c.attempts || !repeatable(r, err) || !c.pause(ctx, attempt, err) {
+		if ctx.Err() != nil || attempt >= c.attempts && !c.outlasts(attempt, failed, err) || !repeatable(r, err) || !c.pause(ctx, attempt, err) {
 			if inDoubt && !isRefusal(err) {
 				err = unknown(err)
 			}
@@ -52,6 +57,19 @@ func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
 		}
 		c.log.WarnContext(ctx, "A request is repeated.", "operation", r.name, "attempt", attempt, "error", err)
 	}
+}
+
+// outlasts reports whether RetryFor permits to repeat a request that has failed since a time.
+func (c *Client) outlasts(attempt int, since time.Time, err error) bool {
+	e, reported := errors.AsType[*Error](err)
+	away := !reported || e.Status >= http.StatusBadGateway && e.Status <= http.StatusGatewayTimeout
+	if !away || !c.reached.Load() || time.Since(since) >= c.retryFor {
+		return false
+	}
+	if attempt == c.attempts && c.onOutage != nil {
+		c.onOutage(err)
+	}
+	return true
 }
 
 // try sends r once. The attempt's watchdog lives until the response's body is closed.

@@ -3,6 +3,8 @@ package conformance
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -33,6 +35,10 @@ type Options struct {
 	Timeout time.Duration
 	// Transport sends the requests; nil: the default transport, without compression.
 	Transport http.RoundTripper
+
+	// RootCAs are the server's certificate authorities, in place of the system's. They have no
+	// effect if Transport is set.
+	RootCAs *x509.CertPool
 }
 
 // Cases returns the cases that the options select.
@@ -137,6 +143,9 @@ func connect(ctx context.Context, o Options) (*server, error) {
 	if transport == nil {
 		pool := http.DefaultTransport.(*http.Transport).Clone()
 		pool.DisableCompression = true
+		if o.RootCAs != nil {
+			pool.TLSClientConfig = &tls.Config{RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12}
+		}
 		transport = pool
 	}
 	s := &server{

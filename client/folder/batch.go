@@ -13,7 +13,7 @@ import (
 )
 
 // DefaultConcurrency is the default of Options.Concurrency.
-const DefaultConcurrency = 4
+const DefaultConcurrency = 8
 
 // Options are the options for a Batch, and for the functions that run one. The zero value is ready
 // to use.
@@ -26,6 +26,11 @@ type Options struct {
 	// Get are the options for blobs that are read, for example a Payment. Root and Progress have no
 	// effect.
 	Get client.DownloadOptions
+
+	// Filter chooses what is transferred from a folder or prefix. What it excludes is not in the
+	// source, and Sync does not delete it. nil: everything. Move and deletions take no notice of
+	// it.
+	Filter *Filter
 
 	// ContentOnly leaves a blob alone that has the same content, whatever its properties. Sync sets
 	// it.

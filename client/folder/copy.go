@@ -20,14 +20,14 @@ import (
 // Copy adds the blobs below a prefix: see the function Copy. It lists both sides, and reports what
 // is the same already.
 func (b *Batch) Copy(ctx context.Context, from, to Prefix) error {
-	source, err := list(ctx, from)
+	source, err := list(ctx, from, b.o.Filter)
 	if err != nil {
 		return err
 	}
-	if len(source) == 0 {
+	if len(source) == 0 && b.o.Filter == nil {
 		return ErrEmpty
 	}
-	stored, err := list(ctx, to)
+	stored, err := list(ctx, to, b.o.Filter)
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,9 @@ func (b *Batch) addBlobs(ctx context.Context, from Prefix, t *target, under stri
 			return listed, &Error{Source: from.item(""), Err: err}
 		}
 		listed++
+		if !b.o.Filter.Includes(strings.TrimPrefix(e.Name, from.name())) {
+			continue
+		}
 		item := Item{from.Client, from.Account, e.Name}
 		path, err := t.path(under + strings.TrimPrefix(e.Name, from.name()))
 		if err != nil {

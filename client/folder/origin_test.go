@@ -73,7 +73,7 @@ func TestFilesAreReadForACandidate(t *testing.T) {
 	for name, text := range map[string]string{"stored": "text", "renamed": "text", "larger": "larger", "empty": ""} {
 		testenv.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	files, _, err := listDir(Dir(dir))
+	files, _, err := listDir(Dir(dir), nil)
 	testenv.OK(t, err)
 	b := NewBatch(Options{})
 	read, err := b.readCandidates(t.Context(), Dir(dir), files, map[string]client.Blob{"stored": {Size: 4, ETag: "x"}, "paid": {Size: 6}, "nothing": {ETag: "y"}})

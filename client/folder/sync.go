@@ -38,16 +38,16 @@ func (b *Batch) Sync(ctx context.Context, from, to End, remove, force bool) erro
 
 // syncUp adds a folder's files, and the deletions of blobs without a file.
 func (b *Batch) syncUp(ctx context.Context, from Dir, to Prefix) error {
-	files, skipped, err := listDir(from)
+	files, skipped, err := listDir(from, b.o.Filter)
 	if err := b.tolerate(err); err != nil {
 		return err
 	}
-	stored, err := list(ctx, to)
+	stored, err := list(ctx, to, b.o.Filter)
 	if err != nil {
 		return err
 	}
 	b.addFiles(from, files, skipped, to, stored)
-	b.mirrored.empty, b.mirrored.nothing = len(files) == 0, len(files)+len(skipped) == 0 && b.incomplete == nil
+	b.mirrored.empty, b.mirrored.nothing = len(files) == 0, len(files)+len(skipped) == 0 && b.incomplete == nil && b.o.Filter == nil
 	extra := maps.Clone(stored)
 	for _, f := range files {
 		delete(extra, f.Name)
@@ -96,7 +96,7 @@ func (b *Batch) syncDown(ctx context.Context, from Prefix, to Dir) error {
 		return err
 	}
 	b.mirrored.empty, b.mirrored.nothing = len(b.transfers) == 0, listed == 0
-	files, _, err := listDir(to)
+	files, _, err := listDir(to, b.o.Filter)
 	if err := b.tolerate(err); err != nil {
 		return err
 	}
@@ -110,16 +110,16 @@ func (b *Batch) syncDown(ctx context.Context, from Prefix, to Dir) error {
 
 // syncAcross adds the blobs below a prefix, and the deletions of blobs that only the other has.
 func (b *Batch) syncAcross(ctx context.Context, from, to Prefix) error {
-	source, err := list(ctx, from)
+	source, err := list(ctx, from, b.o.Filter)
 	if err != nil {
 		return err
 	}
-	stored, err := list(ctx, to)
+	stored, err := list(ctx, to, b.o.Filter)
 	if err != nil {
 		return err
 	}
 	b.addCopies(ctx, from, to, source, stored)
-	b.mirrored.empty, b.mirrored.nothing = len(source) == 0, len(source) == 0
+	b.mirrored.empty, b.mirrored.nothing = len(source) == 0, len(source) == 0 && b.o.Filter == nil
 	for _, name := range slices.Sorted(maps.Keys(stored)) {
 		if _, exists := source[name]; !exists {
 			b.addRemoval(deletion(to.item(name), false))

@@ -14,16 +14,16 @@ import (
 // sides, and reports what is skipped. It returns ErrEmpty if the
 // folder has neither files nor what is skipped.
 func (b *Batch) Upload(ctx context.Context, from Dir, to Prefix) error {
-	files, skipped, err := listDir(from)
+	files, skipped, err := listDir(from, b.o.Filter)
 	if err != nil {
 		return err
 	}
-	stored, err := list(ctx, to)
+	stored, err := list(ctx, to, b.o.Filter)
 	if err != nil && !errors.Is(err, client.ErrForbidden) {
 		return err
 	}
 	b.addFiles(from, files, skipped, to, stored)
-	if len(files)+len(skipped) == 0 {
+	if len(files)+len(skipped) == 0 && b.o.Filter == nil {
 		return ErrEmpty
 	}
 	return nil

@@ -105,7 +105,11 @@ func (c *benchCommand) Run(ctx context.Context, console *console) error {
 
 // workload returns the workload that the flags describe.
 func (c *benchCommand) workload(console *console, server contexts.Server) (*load.Workload, error) {
-	to, err := newClient(console, server, client.Options{StallTimeout: c.Timeout})
+	roots, err := c.roots()
+	if err != nil {
+		return nil, err
+	}
+	to, err := newClient(console, server, client.Options{StallTimeout: c.Timeout, RootCAs: roots})
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +117,7 @@ func (c *benchCommand) workload(console *console, server contexts.Server) (*load
 	if err != nil {
 		return nil, exitWith(exitUsage, err)
 	}
+	target.Trust(roots)
 	mix := load.Only(workloads[c.Workload])
 	if c.Workload == workloadMixed {
 		if mix, err = load.ParseMix(c.Mix); err != nil {

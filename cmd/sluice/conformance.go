@@ -89,6 +89,9 @@ func (c *conformanceCommand) Run(ctx context.Context, console *console) error {
 		return err
 	}
 	o.URL, o.Key = server.URL, server.Key
+	if o.RootCAs, err = c.roots(); err != nil {
+		return err
+	}
 	var printed error
 	report, err := conformance.Run(ctx, o, func(r conformance.Result) { printed = errors.Join(printed, c.print(console, r)) })
 	if errors.Is(err, conformance.ErrUnusable) {

@@ -26,10 +26,14 @@ type console struct {
 	mu       sync.Mutex
 	progress *terminal.Progress // that is shown on err; nil: none
 	waiting  time.Time          // until when a wait was announced
+	away     time.Time          // when an outage was announced
 }
 
 // announcedWait is the shortest wait that is announced.
 const announcedWait = 3 * time.Second
+
+// outageInterval is the least time between two announcements of an outage.
+const outageInterval = 10 * time.Second
 
 // shows says that progress is shown on err, or with nil that none is shown any more.
 func (c *console) shows(progress *terminal.Progress) {
@@ -49,6 +53,17 @@ func (c *console) waits(d time.Duration) {
 	}
 	c.waiting = until
 	c.announce(fmt.Sprintf("waiting %v because the server asked", d.Round(time.Second)))
+}
+
+// outage says that requests are repeated while the server is away. Of requests that wait at the
+// same time it names the first. It may be called concurrently.
+func (c *console) outage(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); now.After(c.away.Add(outageInterval)) {
+		c.announce("the server is away, trying again: " + lineOf(err))
+		c.away = now
+	}
 }
 
 // awaits says that a purchase waits until the server has collected so many units of earlier

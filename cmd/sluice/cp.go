@@ -34,6 +34,7 @@ type cpCommand struct {
 	outputFlags
 	writeFlags
 	readFlags
+	transferFlags
 }
 
 // Help returns examples.
@@ -48,7 +49,7 @@ func (c *cpCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	if c.Target.Remote == nil && c.set() {
+	if c.Target.Remote == nil && c.writeFlags.set() {
 		return errStoresNothing
 	}
 	options, err := c.options()
@@ -63,7 +64,11 @@ func (c *cpCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	b := newBatch(console, c.outputFlags, folder.Options{Put: options, Get: reads.downloads(), StateDir: copyStateDir()})
+	transfers := folder.Options{Put: options, Get: reads.downloads(), StateDir: copyStateDir()}
+	if err := c.transferFlags.set(&transfers, c.Recursive); err != nil {
+		return err
+	}
+	b := newBatch(console, c.outputFlags, transfers)
 	b.reads = reads
 	switch {
 	case from == nil:

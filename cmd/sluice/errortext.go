@@ -33,7 +33,7 @@ func about(subject string, err error) error {
 func lineOf(err error) string {
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		line = strings.TrimPrefix(strings.Trim(line, " \t"), "client: ")
+		line = strings.TrimPrefix(strings.TrimPrefix(strings.Trim(line, " \t"), "client: "), "client/folder: ")
 		if line != "" && !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}

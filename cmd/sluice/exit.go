@@ -58,6 +58,11 @@ func (e *exitError) Unwrap() error { return e.err }
 // exitWith returns an error for which the process exits with a code.
 func exitWith(code int, err error) error { return &exitError{code, err} }
 
+// usagef returns an error for a wrong command line.
+func usagef(format string, args ...any) error {
+	return exitWith(exitUsage, fmt.Errorf(format, args...))
+}
+
 // exitCode returns the exit code for a command's error.
 func exitCode(err error) int {
 	var e *exitError

@@ -17,6 +17,7 @@ type getCommand struct {
 	serverFlags
 	outputFlags
 	readFlags
+	transferFlags
 }
 
 // Help returns examples.
@@ -39,7 +40,11 @@ func (c *getCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	b := newBatch(console, c.outputFlags, folder.Options{Get: reads.downloads()})
+	transfers := folder.Options{Get: reads.downloads()}
+	if err := c.set(&transfers, c.Recursive); err != nil {
+		return err
+	}
+	b := newBatch(console, c.outputFlags, transfers)
 	b.reads = reads
 	d := &downloader{from: from, reads: reads}
 	var blobs []operand.Remote

@@ -29,7 +29,11 @@ func (c *healthCommand) Run(ctx context.Context, console *console) error {
 		return err
 	}
 	server.Key = "" // /readyz is for everybody
-	probe, err := newClient(console, server, client.Options{MaxAttempts: 1})
+	roots, err := c.roots()
+	if err != nil {
+		return err
+	}
+	probe, err := newClient(console, server, client.Options{MaxAttempts: 1, RootCAs: roots})
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,11 @@ func (c *infoCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	of, err := newClient(console, server, client.Options{})
+	roots, err := c.roots()
+	if err != nil {
+		return err
+	}
+	of, err := newClient(console, server, client.Options{RootCAs: roots})
 	if err != nil {
 		return err
 	}

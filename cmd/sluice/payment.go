@@ -18,11 +18,7 @@ type paymentCommand struct {
 
 // client returns a client for the server.
 func (c *paymentCommand) client(console *console) (*client.Client, error) {
-	server, err := c.server()
-	if err != nil {
-		return nil, err
-	}
-	return newClient(console, server, client.Options{})
+	return c.serverFlags.client(console, "")
 }
 
 // print prints the id alone to stdout, and the rest to stderr.

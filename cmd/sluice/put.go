@@ -16,6 +16,7 @@ type putCommand struct {
 	serverFlags
 	outputFlags
 	writeFlags
+	transferFlags
 }
 
 // Help returns examples.
@@ -34,7 +35,11 @@ func (c *putCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	b := newBatch(console, c.outputFlags, folder.Options{Put: options})
+	transfers := folder.Options{Put: options}
+	if err := c.transferFlags.set(&transfers, c.Recursive); err != nil {
+		return err
+	}
+	b := newBatch(console, c.outputFlags, transfers)
 	u := &uploader{to: to, options: options}
 	err = u.run(ctx, b, c.Sources.all, c.Target.Remote, c.Recursive)
 	return b.end(ctx, err)

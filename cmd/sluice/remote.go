@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"path"
 	"strings"
 
@@ -25,11 +24,6 @@ func (r *remoteOperand) UnmarshalText(text []byte) (err error) {
 // Decode implements kong.MapperValue.
 func (r *remoteOperand) Decode(ctx *kong.DecodeContext) error { return decodeText(ctx, r) }
 
-// usagef returns an error for a wrong command line.
-func usagef(format string, args ...any) error {
-	return exitWith(exitUsage, fmt.Errorf(format, args...))
-}
-
 // client returns a client for the context that an operand names, or for the server that the flags
 // name.
 func (f *serverFlags) client(console *console, context string) (*client.Client, error) {
@@ -37,7 +31,11 @@ func (f *serverFlags) client(console *console, context string) (*client.Client, 
 	if err != nil {
 		return nil, err
 	}
-	return newClient(console, server, client.Options{})
+	roots, err := f.roots()
+	if err != nil {
+		return nil, err
+	}
+	return newClient(console, server, client.Options{RootCAs: roots, RetryFor: f.RetryFor, OnOutage: console.outage})
 }
 
 // below returns the blob or prefix with a name relative to a folder.

@@ -24,6 +24,7 @@ type syncCommand struct {
 	outputFlags
 	writeFlags
 	readFlags
+	transferFlags
 }
 
 // Help returns examples.
@@ -40,7 +41,7 @@ func (c *syncCommand) Run(ctx context.Context, console *console) error {
 		return bothLocal(source, target)
 	case source.IsStdio() || target.IsStdio():
 		return usagef("sync has no - as operand: want a folder and CONTEXT:ACCOUNT/PREFIX/")
-	case target.Remote == nil && c.set():
+	case target.Remote == nil && c.writeFlags.set():
 		return errStoresNothing
 	}
 	options, err := c.options()
@@ -55,7 +56,11 @@ func (c *syncCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	b := newBatch(console, c.outputFlags, folder.Options{Put: options, Get: reads.downloads(), StateDir: copyStateDir(), DryRun: c.DryRun, TrackRenames: c.TrackRenames})
+	transfers := folder.Options{Put: options, Get: reads.downloads(), StateDir: copyStateDir(), DryRun: c.DryRun, TrackRenames: c.TrackRenames}
+	if err := c.transferFlags.set(&transfers, true); err != nil {
+		return err
+	}
+	b := newBatch(console, c.outputFlags, transfers)
 	b.reads = reads
 	return b.end(ctx, c.run(ctx, b, from, to))
 }

@@ -27,6 +27,7 @@ type writeFlags struct {
 	ContentDisposition string            `env:"-" group:"Stored blobs:" placeholder:"VALUE" help:"Their Content-Disposition."`
 	ContentLanguage    string            `env:"-" group:"Stored blobs:" placeholder:"VALUE" help:"Their Content-Language."`
 	Meta               map[string]string `env:"-" group:"Stored blobs:" placeholder:"NAME=VALUE" mapsep:"none" help:"A header Blob-Meta-NAME of them. The flag may be repeated."`
+	CreateOnly         bool              `env:"-" group:"Stored blobs:" help:"Store only what does not exist: a blob that does is left as it is, and is an error unless it has the same content."`
 	PartSize           partSize          `env:"-" group:"Stored blobs:" placeholder:"SIZE" help:"Size of the parts in which large files are sent, at most 5GiB. Default: 16MiB, more if there would be too many."`
 }
 
@@ -51,13 +52,13 @@ func (f *writeFlags) options() (client.PutOptions, error) {
 	}
 	return client.PutOptions{
 		Expires: expires, ContentType: f.ContentType, CacheControl: f.CacheControl, ContentDisposition: f.ContentDisposition,
-		ContentLanguage: f.ContentLanguage, Metadata: f.Meta, PartSize: int64(f.PartSize),
+		ContentLanguage: f.ContentLanguage, Metadata: f.Meta, PartSize: int64(f.PartSize), IfAbsent: f.CreateOnly,
 	}, nil
 }
 
 // set reports whether a flag describes the blobs.
 func (f *writeFlags) set() bool {
-	return f.Expires != units.When{} || f.ContentType+f.CacheControl+f.ContentDisposition+f.ContentLanguage != "" || f.Meta != nil || f.PartSize != 0
+	return f.Expires != units.When{} || f.ContentType+f.CacheControl+f.ContentDisposition+f.ContentLanguage != "" || f.Meta != nil || f.PartSize != 0 || f.CreateOnly
 }
 
 // errStoresNothing is returned if flags describe stored blobs, and the target is local.

@@ -168,10 +168,24 @@ func commandNames(node *kong.Node) (names []string) {
 	return names
 }
 
+// synonyms are what other programs call commands.
+var synonyms = map[string]string{
+	"delete": "rm", "del": "rm", "remove": "rm", "erase": "rm", "deletefile": "rm", "purge": "rm -r",
+	"copy": "cp", "copyto": "cp", "move": "mv", "moveto": "mv", "rename": "mv", "mirror": "sync", "rsync": "sync",
+	"head": "stat", "show": "stat", "dir": "ls", "lsf": "ls -r", "lsl": "ls -l", "size": "du", "type": "cat", "print": "cat",
+	"store": "put", "fetch": "get", "read": "get", "rcat": "put", "presign": "share", "link": "share", "publiclink": "share", "url": "share",
+	"start": "serve", "server": "serve", "run": "serve", "alias": "context", "ping": "health", "ready": "health",
+	"keys": "key", "benchmark": "bench", "fsck": "check", "verify": "check",
+}
+
 func unexpectedArgument(_ *kong.Context, command *kong.Node, found []string) string {
 	switch names := commandNames(command); {
 	case len(names) > 0:
-		if meant := closest(found[1], names); meant != "" {
+		meant := closest(found[1], names)
+		if command.Parent == nil && synonyms[found[1]] != "" {
+			meant = synonyms[found[1]]
+		}
+		if meant != "" {
 			return fmt.Sprintf("there is no command %q: did you mean %s?", strings.TrimSpace(pathOf(command)+" "+found[1]), strings.TrimSpace(pathOf(command)+" "+meant))
 		}
 		return fmt.Sprintf("there is no command %q: %s lists the commands", strings.TrimSpace(pathOf(command)+" "+found[1]), helpOf(command))

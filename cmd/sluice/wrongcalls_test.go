@@ -26,6 +26,13 @@ var wrongCalls = []wrongCall{
 	// Commands.
 	{line: "", want: `a command is missing: sluice help lists the commands`},
 	{line: "sreve", want: `there is no command "sreve": did you mean serve?`},
+	{line: "delete team/a", want: `there is no command "delete": did you mean rm?`},
+	{line: "head team/a", want: `there is no command "head": did you mean stat?`},
+	{line: "copy a :team/", want: `there is no command "copy": did you mean cp?`},
+	{line: "move team/a team/b", want: `there is no command "move": did you mean mv?`},
+	{line: "remove team/a", want: `there is no command "remove": did you mean rm?`},
+	{line: "mirror a :team", want: `there is no command "mirror": did you mean sync?`},
+	{line: "key delete", want: `there is no command "key delete": sluice help key lists the commands`},
 	{line: "nonsense", want: `there is no command "nonsense": sluice help lists the commands`},
 	{line: "key crate", want: `there is no command "key crate": did you mean key create?`},
 	{line: "context nonsense", want: `there is no command "context nonsense": sluice help context lists the commands`},
@@ -232,6 +239,15 @@ var wrongCalls = []wrongCall{
 	{line: "sync a b", want: `a and b are both local: want CONTEXT:ACCOUNT/NAME, or :ACCOUNT/NAME for the current server`},
 	{line: "sync - :team", want: `sync has no - as operand: want a folder and CONTEXT:ACCOUNT/PREFIX/`},
 	{line: "sync none :team", code: exitNotFound, want: `there is no folder none`},
+
+	// Transfers.
+	{line: "put a b team/ --jobs 0", want: `--jobs 0: must be from 1 to 256`},
+	{line: "get -r team/a b -j x", want: `--jobs: want a whole number, not "x"`},
+	{line: "put a team/ --exclude *.tmp", want: `--include and --exclude require -r: they choose among what is in a folder or below a prefix`},
+	{line: "get -r team/a b --exclude [", want: `the request is invalid: the pattern "[" has a [ without characters and a ]`},
+	{line: "info --ca-file /nonexistent/ca.pem", want: `--ca-file: cannot read the file: open /nonexistent/ca.pem: no such file or directory`},
+	{line: "ls team --ca-file $FILE", file: "no certificate", want: `--ca-file: the file $FILE has no certificate in PEM`},
+	{line: "cp :team/a b --create-only", want: `the target is local: --expires and the other flags for stored blobs have no meaning`},
 
 	// What a variable that is not set leaves.
 	{line: "ls team --url ''", want: `--url is empty: want --url URL, or omit the flag`},

@@ -1,0 +1,84 @@
+package client_test
+
+import (
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"sluice/client"
+	"sluice/internal/testenv"
+)
+
+// TestRetryFor checks for how long requests are repeated while the service is away, and that this
+// changes nothing about which ones may be.
+func TestRetryFor(t *testing.T) {
+	refused := fail(syscall.ECONNREFUSED)
+	proxy := respond(502, nil, "")
+	for name, test := range map[string]struct {
+		unreached bool
+		away      time.Duration // with failures of this kind
+		failure   step
+		call      func(t *testing.T, c *client.Client) error
+		want      error         // nil: success
+		least     time.Duration // that the call takes
+		most      time.Duration
+	}{
+		"back after 40 s":       {away: 40 * time.Second, failure: refused, call: put, least: 40 * time.Second, most: time.Minute},
+		"a proxy, back":         {away: 40 * time.Second, failure: proxy, call: put, least: 40 * time.Second, most: time.Minute},
+		"away for good":         {away: time.Hour, failure: refused, call: put, want: client.ErrOutcomeUnknown, least: time.Minute, most: 80 * time.Second},
+		"never reached":         {unreached: true, away: time.Hour, failure: refused, call: put, want: client.ErrOutcomeUnknown, most: 13 * time.Second},
+		"another error":         {away: time.Hour, failure: problem(500, "internal", ""), call: put, want: errAny, most: 13 * time.Second},
+		"a refusal":             {away: time.Hour, failure: problem(404, "blob_not_found", ""), call: put, want: client.ErrNotFound, most: 2 * time.Second},
+		"without a repetition":  {away: time.Hour, failure: refused, call: once, want: client.ErrOutcomeUnknown},
+		"without a connection":  {away: 40 * time.Second, failure: fail(errDial), call: once, want: client.ErrBadResponse, least: 40 * time.Second, most: time.Minute},
+		"a read that goes away": {away: time.Hour, failure: refused, call: head, want: syscall.ECONNREFUSED, least: time.Minute, most: 80 * time.Second},
+	} {
+		runInBubble(t, name, func(t *testing.T) {
+			back := time.Now().Add(test.away)
+			reaches := test.unreached
+			outages := 0
+			transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+				if !reaches {
+					reaches = true
+					return stored(r)
+				}
+				if time.Now().Before(back) {
+					return test.failure(r)
+				}
+				return stored(r)
+			})
+			c := testenv.Must(client.New("http://h", client.Options{Transport: transport, RetryFor: time.Minute, OnOutage: func(error) { outages++ }}))(t)
+			if !test.unreached {
+				testenv.OK(t, put(t, c))
+			}
+			begin := time.Now()
+			err := test.call(t, c)
+			if test.want == nil {
+				testenv.OK(t, err)
+			} else {
+				checkError(t, err, test.want, nil)
+			}
+			if took := time.Since(begin); took < test.least || took > test.most {
+				t.Errorf("it took %v, want %v to %v", took, test.least, test.most)
+			}
+			testenv.Equal(t, outages > 0, test.least > 0, "an outage is announced")
+		})
+	}
+}
+
+func put(t *testing.T, c *client.Client) error {
+	return testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{}))
+}
+
+// once sends a request that must not be repeated when it may have taken effect.
+func once(t *testing.T, c *client.Client) error {
+	_, err := c.Faucet(t.Context(), "0x1", 1, 0)
+	return err
+}
+
+func head(t *testing.T, c *client.Client) error {
+	_, err := c.Head(t.Context(), "team", "a")
+	return err
+}
