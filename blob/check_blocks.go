@@ -314,7 +314,7 @@ func (x *blockChecker) verify(block int64, sum uint32) error {
 	return nil
 }
 
-// invalidate drops the store's cached copies of the object: the damage may be in them alone.
+// invalidate drops the store's cached copies: the damage may be in them alone.
 func (x *blockChecker) invalidate() {
 	if cache, ok := x.bytes.(bytestore.Invalidator); ok {
 		cache.Invalidate(bytestore.Name(x.e.Object))

@@ -3,9 +3,9 @@ package conformance
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"

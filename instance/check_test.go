@@ -368,7 +368,7 @@ func flip(name string, at int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// withoutIndexEntries removes the entries of the index on objects.
+// withoutIndexEntries removes the index's entries on objects.
 func withoutIndexEntries(t *testing.T, data string) {
 	bySQL(`PRAGMA writable_schema = ON;
 		CREATE TABLE empty (object); CREATE INDEX empty_object ON empty (object);

@@ -20,7 +20,7 @@ type Progress struct {
 	Ended       bool  // the last call of this phase
 }
 
-// Phase is a part of the work.
+// Phase is a part of an operation.
 type Phase string
 
 // The phases of Clone, in their order.
@@ -61,7 +61,7 @@ func (r *reporter) begin(phase Phase, total int64) {
 	r.update(func(p *Progress) { *p = Progress{Phase: phase, Total: total} })
 }
 
-// add reports n more of the phase's units as done.
+// add reports that n more units are done.
 func (r *reporter) add(n int64) { r.update(func(p *Progress) { p.Done += n }) }
 
 // end ends the phase. It has no effect if none has begun.

@@ -40,7 +40,7 @@ func put(t *testing.T, blobs *blob.Service, name string) metastore.Blob {
 }
 
 // newSetback creates an instance, lets it store lost blobs and open a channel, and sets its
-// database back to before that. The object of the blob "damaged" is deleted.
+// database back to before that. The blob "damaged" has lost its object.
 func newSetback(t *testing.T, lost int) (data string) {
 	t.Helper()
 	data = filepath.Join(testenv.MemoryDir(t), "data")

@@ -96,12 +96,12 @@ func newService(t *testing.T) *service {
 	return s
 }
 
-// team returns the blobs of the account team below a prefix.
+// team returns the account team's blobs below a prefix.
 func (s *service) team(name string) folder.Prefix {
 	return folder.Prefix{Client: s.Client, Account: "team", Name: name}
 }
 
-// item returns a blob of the account team.
+// item returns a blob in the account team.
 func (s *service) item(name string) folder.Item {
 	return folder.Item{Client: s.Client, Account: "team", Name: name}
 }

@@ -15,8 +15,8 @@ func version() string {
 	return info.Main.Version
 }
 
-// commitDate returns the date of the commit that the binary was built from, so that a build can be
-// reproduced, or the epoch's if it is not known.
+// commitDate returns the date of the binary's commit, so that a build can be reproduced, or the
+// epoch's if it is not known.
 func commitDate() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {

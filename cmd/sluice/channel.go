@@ -75,7 +75,7 @@ func (c *channelOpen) Run(ctx context.Context, console *console) error {
 	return errors.Join(printLine(console.out, terminal.Text(ch.ID)), c.remark(console, fmt.Sprintf("deposit %d, expires %s", ch.Deposit, ch.Expires.UTC().Format(time.RFC3339))))
 }
 
-// ownAddress returns the address of the user's account, or "" if they have none.
+// ownAddress returns the user's address, or "" if they have none.
 func ownAddress() (string, error) {
 	file, err := accountkey.DefaultFile()
 	if err != nil {

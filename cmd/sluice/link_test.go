@@ -11,7 +11,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestShareCommand makes links with each source of the secret.
+// TestShareCommand makes links with each source for the secret.
 func TestShareCommand(t *testing.T) {
 	ownContexts(t)
 	const id, secret = "abcdefghijklmnop", "the-secret"

@@ -13,7 +13,7 @@ import (
 	"sluice/wire"
 )
 
-// movingServer lists and moves the blobs of the account team, which have one byte each.
+// movingServer lists and moves the account team's blobs, which have one byte each.
 type movingServer struct {
 	*httptest.Server
 	mu    sync.Mutex

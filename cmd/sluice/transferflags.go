@@ -50,7 +50,7 @@ type orderedRule struct {
 	order int64
 }
 
-// ruleOrder is the place of the last rule. Two flags share their order, which kong does not keep.
+// ruleOrder is the last rule's place. Two flags share their order, which kong does not keep.
 var ruleOrder atomic.Int64
 
 type (

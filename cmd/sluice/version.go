@@ -14,7 +14,7 @@ type versionCommand struct{ outputFlags }
 // printedVersion is the version in JSON.
 type printedVersion struct {
 	Version  string `json:"version"`
-	Go       string `json:"go"`       // of the toolchain that built it
+	Go       string `json:"go"`       // the toolchain's version
 	Platform string `json:"platform"` // such as linux/amd64
 }
 

@@ -97,7 +97,7 @@ func TestSalesWithoutSimulations(t *testing.T) {
 func TestGasGriefing(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
-	// A unit is 100 of the chain's smallest coins.
+	// A unit is 100 times the chain's smallest coin.
 	s := e2e.Start(t, chain.With("--unsettled-limit", "1000", "--coin-price", "1000000", "--max-settle-gas", "1000000000000"))
 	c := chain.OpenOn(s, s.Payer(1), 7, 1000)
 	var terms struct {

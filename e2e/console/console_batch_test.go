@@ -20,7 +20,7 @@ func faults(s *e2e.Server, rules ...string) {
 	s.Must(200, "PUT", "/v1/local/faults", e2e.AsJSON(s.T, map[string]any{"faults": list}))
 }
 
-// firstRows is an expression for what the first rows of the list show.
+// firstRows is an expression for what the list's first rows show.
 const firstRows = `[...document.querySelectorAll(".grid-body .grid-row .wide")].slice(0, %d).map((cell) => cell.innerText.trim()).join(" ")`
 
 // settled waits until no dialog is open and the list shows these names.

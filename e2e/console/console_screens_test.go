@@ -9,7 +9,7 @@ import (
 	"sluice/e2e"
 )
 
-// screen is a view of the console: its address, and a text that an element has when it is drawn.
+// screen is a console view: its address, and a text that an element has when it is drawn.
 type screen struct{ name, address, selector, text string }
 
 // TestConsoleScreens takes the views' pictures at three widths, and at one in the dark theme, and

@@ -84,7 +84,7 @@ func (s *setback) recover(wants ...string) {
 	}
 }
 
-// withS3Keys sets the environment variables from which commands read the keys of the store.
+// withS3Keys sets the environment variables from which commands read the store's keys.
 func withS3Keys(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", testenv.S3AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.S3SecretKey)
@@ -219,7 +219,7 @@ func garbage(t *testing.T, c *e2e.Cluster) (contents int) {
 	return contents
 }
 
-// TestBucketThatWasSetBack restores an older copy of the bucket while all nodes are stopped. A
+// TestBucketThatWasSetBack restores the bucket's older copy while all nodes are stopped. A
 // start must notice, the blobs that lost their bytes be named, and the service go on when it is
 // recovered.
 func TestBucketThatWasSetBack(t *testing.T) {

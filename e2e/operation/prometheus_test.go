@@ -65,7 +65,7 @@ func startPrometheus(t *testing.T, servers ...*e2e.Server) *prometheus {
 	return &prometheus{t, "http://" + found[1]}
 }
 
-// get decodes the data in one of the API's responses.
+// get decodes an API response's data.
 func (p *prometheus) get(path string, query url.Values, data any) error {
 	r, err := e2e.Client.Get(p.url + path + "?" + query.Encode())
 	if err != nil {

@@ -107,7 +107,7 @@ func TestMemoryOfStalledStreams(t *testing.T) {
 }
 
 // TestMemoryOfRefusedBodies checks that refused requests' bodies use no memory while the client
-// accepts no byte of the responses.
+// accepts no byte of any response.
 func TestMemoryOfRefusedBodies(t *testing.T) {
 	startHostile(t, func(t *testing.T, s *e2e.Server) {
 		const connections, streams, size = 6, 60, 1 << 20

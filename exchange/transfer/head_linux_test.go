@@ -67,7 +67,7 @@ func TestFileFollowsItsHead(t *testing.T) {
 				}
 				testenv.Check(t, out.Done())
 			})
-			for range 2 { // the second response follows the bytes of the first one
+			for range 2 { // the second response follows the first one's bytes
 				r := testenv.Must(server.Client().Get(server.URL))(t)
 				body, err := io.ReadAll(r.Body)
 				testenv.OK(t, err)

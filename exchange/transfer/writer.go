@@ -186,7 +186,7 @@ func isFile(src io.Reader) bool {
 }
 
 // holdHead makes the connection hold the response's head until the body is written, which a file
-// follows. Otherwise the server would read the first bytes of the file and write them with the
+// follows. Otherwise the server would read the file's first bytes and write them with the
 // head, to find out their type.
 func (w *Writer) holdHead() error {
 	if w.options.Conn == nil || w.wrapped || w.written > 0 || w.length == unknownLength {
