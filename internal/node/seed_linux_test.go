@@ -65,7 +65,7 @@ func TestSeed(t *testing.T) {
 	const badAccount = "the account must be an address or"
 	for name, want := range map[string]string{
 		"0x1/a":                  `the folders "0x01" and "0x1" are the same account`,
-		"Team/a":                 badAccount,
+		"Team/a":                 "the account must be in lower case, unless it is an address",
 		"0xzz/a":                 `the account must have 1 to 64 hexadecimal digits after "0x"`,
 		"-x/a":                   badAccount,
 		"top.txt":                "it is in no folder, which would name the account",
