@@ -38,8 +38,8 @@ type Exchange struct {
 	Local     bool   // the instance is local: every caller may do everything
 	Probe     bool   // it is a health check or a preflight
 
-	Client        netip.Addr        // address of the client; may be invalid
-	Caller        *access.Caller    // owner of the key in the request; nil: no valid key
+	Client        netip.Addr        // the client's address; may be invalid
+	Caller        *access.Caller    // owner of the request's key; nil: no valid key
 	BadCredential error             // why the credential in the request is invalid
 	Allowance     *access.Allowance // the caller's limits or its address's
 
@@ -48,7 +48,7 @@ type Exchange struct {
 	conn    *connlimit.Conn  // nil: it is not limited
 	span    *tracing.Request // nil: the exchange is not traced
 
-	timer   bytestore.Timer // context of the request, if the instance is local
+	timer   bytestore.Timer // the context, if the instance is local
 	began   time.Time
 	status  int   // set by the handler; 0: not yet
 	started bool  // the status has been sent
@@ -371,6 +371,12 @@ func (x *Exchange) logRequest() {
 	}
 	if x.err != nil {
 		attrs = append(attrs, slog.String("error", x.err.Error()))
+	}
+	if x.service.log.paths {
+		attrs = append(attrs, slog.String("path", loggedPath(x.Pattern, x.Request.URL.Path)))
+		if x.err != nil {
+			attrs = append(attrs, slog.String("code", string(x.door.Errors.RowOf(x.err).Code)))
+		}
 	}
 	// Logger.LogAttrs would also look up the line of code.
 	record := slog.NewRecord(time.Now(), level, "request", 0)

@@ -23,6 +23,7 @@ const (
 type requestLog struct {
 	*slog.Logger
 	which LoggedRequests // "": LogAll
+	paths bool           // lines have the path, with names, and the error's code
 	// refusals bounds the lines of requests that their clients can repeat at no cost.
 	refusals *logbuffer.Sampler
 	// ended reports whether the service has ended the requests that ran, because it shuts down.

@@ -42,6 +42,9 @@ type Config struct {
 	RequestLog *slog.Logger // of a line about each request; nil: Log
 	// LoggedRequests says which requests are logged; "": LogAll.
 	LoggedRequests LoggedRequests
+	// LogPaths adds to the lines about requests the path, with the names of accounts and blobs, and
+	// the error's code. It is for a developer's terminal, and has no effect if there are Keys.
+	LogPaths bool
 
 	Limiter        *access.Limiter  // of keys and addresses; nil: no limits, allowed only if Keys is nil
 	TrustedProxies []netip.Prefix   // their X-Forwarded-For is trusted; may be empty
@@ -96,7 +99,10 @@ func New(c Config) (*Service, error) {
 	}
 	s.replies = newReplies(s.slots.max)
 	requests := cmp.Or(c.RequestLog, c.Log)
-	s.log = requestLog{requests, c.LoggedRequests, logbuffer.NewSampler(requests, slog.LevelInfo, "requests not logged"), s.cut.Ended}
+	s.log = requestLog{
+		requests, c.LoggedRequests, c.LogPaths && c.Keys == nil,
+		logbuffer.NewSampler(requests, slog.LevelInfo, "requests not logged"), s.cut.Ended,
+	}
 	s.serverErrors = newServerErrors(c.Log)
 	s.readiness.stopped = s.draining.Load
 	switch {

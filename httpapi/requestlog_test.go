@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"sluice/access"
 	"sluice/database/whole"
 	"sluice/exchange"
 	"sluice/internal/logbuffer"
@@ -88,6 +89,27 @@ func TestRequestLineHasUnits(t *testing.T) {
 	}
 }
 
+// TestPathsInTheLog checks that lines have paths and codes if a local instance's log is for a
+// developer, and never otherwise.
+func TestPathsInTheLog(t *testing.T) {
+	shown := func(c *Config) { c.LogPaths = true }
+	s := newService(t, shown)
+	s.do(t, "GET", "/v1/blobs/0x1/folder/a%20b%1B", "")
+	if line := s.logged(); !strings.Contains(line, ` path="/v1/blobs/0x1/folder/a b\x1b" code=bad_name`) {
+		t.Errorf("the line is %q", line)
+	}
+	s.do(t, "GET", "/v1/sessions/QNECKXVIABCDEFGHIJKLMN", "")
+	if line := s.logged(); !strings.Contains(line, ` path=/v1/sessions/QNECKX... code=session_not_found`) || strings.Contains(line, "QNECKXV") {
+		t.Errorf("the line is %q", line)
+	}
+	for name, other := range map[string]*service{"a local instance": newService(t, nil), "keys": newHosted(t, access.ReadsPublic, access.ScopeRead, shown).service} {
+		other.do(t, "GET", "/v1/blobs/0x1/folder/none", "")
+		if line := other.logged(); !strings.Contains(line, "status=404") || strings.Contains(line, "folder") || strings.Contains(line, " path=") {
+			t.Errorf("%s: the line is %q", name, line)
+		}
+	}
+}
+
 // TestDrainIsNoErrorOfItsRequests checks how requests are logged that a shutdown ends: as such, and
 // not as errors in the service or as clients that did not wait.
 func TestDrainIsNoErrorOfItsRequests(t *testing.T) {
@@ -133,7 +155,7 @@ func FuzzRequestLine(f *testing.F) {
 	handlers := map[logbuffer.Format]*service{}
 	buffers := map[logbuffer.Format]*logbuffer.Buffer{}
 	for format, out := range services {
-		buffers[format] = logbuffer.New(out)
+		buffers[format] = logbuffer.New(out, logbuffer.Soon)
 		log, requests := buffers[format].Loggers(format, nil)
 		handlers[format] = newService(f, func(c *Config) { c.Log, c.RequestLog = log, requests })
 	}

@@ -114,7 +114,7 @@ func (m messages) fail(err error, code int) int {
 
 func (m messages) print(level slog.Level, prefix, text string) {
 	if m.format == logbuffer.JSON {
-		log, _ := logbuffer.New(m.stderr).Loggers(m.format, nil)
+		log, _ := logbuffer.New(m.stderr, logbuffer.Soon).Loggers(m.format, nil)
 		log.Log(context.Background(), level, text)
 		return
 	}

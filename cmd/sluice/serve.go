@@ -10,16 +10,22 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+	"time"
 
 	"sluice/internal/ephemeral"
 	"sluice/internal/gcfloor"
 	"sluice/internal/logbuffer"
 	"sluice/internal/node"
+	"sluice/internal/terminal"
 )
 
-// minHeap is the size of the Go heap, in bytes, below which Go does not collect garbage. A
+// minHeap is the Go heap's size, in bytes, below which Go does not collect garbage. A
 // collection costs about the same at each size, so small requests then spend less time on it.
 const minHeap = 64 << 20
+
+// shownAfter is how long the line about a request waits on a developer's terminal: not so long that
+// a person notices.
+const shownAfter = 50 * time.Millisecond
 
 type serveCommand struct {
 	serveFlags
@@ -34,9 +40,18 @@ func (serveCommand) Help() string {
 // certificate. See node.Node.Run for errors.
 func (c *serveCommand) Run(console *console) (err error) {
 	settings := c.configuration
-	lines := logbuffer.New(console.err)
+	config := settings.nodeConfig()
+	config.LogPaths = settings.forDeveloper(isTerminal(console.err))
+	wait := logbuffer.Soon
+	if config.LogPaths {
+		wait = shownAfter
+	}
+	lines := logbuffer.New(console.err, wait)
 	defer func() { _ = lines.Flush() }() // an error could only be logged
 	log, requests := lines.Loggers(settings.logFormat, &slog.HandlerOptions{Level: settings.logLevel})
+	if config.LogPaths {
+		requests = slog.New(&terminal.Requests{Handler: log.Handler(), Out: lines, Colors: terminal.HasColors(os.Getenv)})
+	}
 	gcfloor.Set(minHeap)
 	ignoreSignals()
 	// Without TLS there is nothing to reload, but SIGHUP must not end the process.
@@ -44,7 +59,6 @@ func (c *serveCommand) Run(console *console) (err error) {
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
 
-	config := settings.nodeConfig()
 	if settings.ephemeral {
 		folders, err := createFolders(log)
 		if err != nil {
@@ -75,6 +89,12 @@ func (c *serveCommand) Run(console *console) (err error) {
 		log.Warn("cannot print the address of the service", "error", err)
 	}
 	return n.Run(signals, reload)
+}
+
+// forDeveloper reports whether the lines about requests are for a developer, who sees the log on a
+// terminal, and may see the names in it because the instance is local.
+func (c *configuration) forDeveloper(onTerminal bool) bool {
+	return onTerminal && c.node.Profile == node.Local && c.logFormat == logbuffer.Text
 }
 
 // createFolders creates an ephemeral instance's folders, and logs what it removes of earlier ones.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"sluice/internal/logbuffer"
+	"sluice/internal/node"
 	"sluice/internal/testenv"
 )
 
@@ -41,5 +43,25 @@ func TestStartLineHasTheSettings(t *testing.T) {
 		if _, has := logged.Settings[s.Name]; has == slices.Contains([]string{"", "[]"}, fmt.Sprint(s.Value)) {
 			t.Errorf("%s with the value %v is logged: %v", s.Name, s.Value, has)
 		}
+	}
+}
+
+// TestLogForADeveloper checks when the lines about requests may show names: on a terminal, of a
+// local instance, in the format for people.
+func TestLogForADeveloper(t *testing.T) {
+	for _, test := range []struct {
+		profile    node.Profile
+		format     logbuffer.Format
+		onTerminal bool
+		want       bool
+	}{
+		{node.Local, logbuffer.Text, true, true},
+		{node.Local, logbuffer.Text, false, false},
+		{node.Local, logbuffer.JSON, true, false},
+		{node.Hosted, logbuffer.Text, true, false},
+	} {
+		c := configuration{logFormat: test.format}
+		c.node.Profile = test.profile
+		testenv.Equal(t, c.forDeveloper(test.onTerminal), test.want, "%+v", test)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mattn/go-runewidth"
+
 	"sluice/e2e"
 	"sluice/internal/testenv"
 )
@@ -165,9 +167,67 @@ func TestFirstScreen(t *testing.T) {
 	}
 }
 
+// TestLogOnATerminal checks what a local instance's log shows a developer: a line of at most 80
+// columns for each request, with the blob's name, which cannot control the terminal. Colors are the
+// only escape sequences, and NO_COLOR removes them.
+func TestLogOnATerminal(t *testing.T) {
+	t.Parallel()
+	const id = "QNECKXVIABCDEFGHIJKLMN"
+	long := "long/" + strings.Repeat("日本語/", 60) + "end"
+	for _, colors := range []bool{true, false} {
+		s := &e2e.Server{T: t, Scheme: "http", Client: e2e.Client, Log: &e2e.LogBuffer{}}
+		environment := "TERM=xterm NO_COLOR="
+		if !colors {
+			environment += "1"
+		}
+		command := fmt.Sprintf("%s exec %s serve --addr 127.0.0.1:0 --s3-addr off --data %s", environment, e2e.Sluice, filepath.Join(t.TempDir(), "data"))
+		shown := interruptedIf(t, command, func(line string) bool {
+			if at := regexp.MustCompile(`^  Service  (http://(\S+))`).FindStringSubmatch(line); at != nil {
+				s.URL, s.Host = at[1], at[2]
+			}
+			if strings.Contains(line, "Ctrl-C stops the server.") {
+				s.Must(204, "PUT", e2e.BlobTarget("team", "a\u202eb"), []byte("hello"))
+				s.Must(204, "PUT", e2e.BlobTarget("team", long), []byte("hello"))
+				s.Must(400, "GET", "/v1/blobs/team/%1B[2J", nil)
+				s.Must(404, "GET", "/v1/sessions/"+id, nil)
+				s.Must(200, "GET", "/v1/info", nil)
+			}
+			return strings.Contains(line, "/v1/info ")
+		})
+		plain := regexp.MustCompile("\x1b\\[(2|3[123]|0)m").ReplaceAllString(strings.ReplaceAll(shown, "\r", ""), "")
+		if removed := plain != strings.ReplaceAll(shown, "\r", ""); removed != colors {
+			t.Errorf("colors are shown: %t, want %t\n%q", removed, colors, shown)
+		}
+		for _, want := range []string{
+			`PUT +/v1/blobs/team/a\\u202eb +204 +5 B +[0-9.]+m?s`,
+			`PUT +/v1/blobs/team/long/\S*\.\.\.\S+/end +204 +5 B +[0-9.]+m?s`,
+			`GET +/v1/blobs/team/\\x1b\[2J +bad_name 400 +\d+ B +[0-9.]+m?s`,
+			`GET +/v1/sessions/QNECKX\.\.\. +session_not_found 404 +\d+ B +[0-9.]+m?s`,
+			`GET +/v1/info +200 +[0-9.]+ k?B +[0-9.]+m?s`,
+		} {
+			line := regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d ` + want + `$`).FindString(plain)
+			if columns := runewidth.StringWidth(line); line == "" || columns > 80 {
+				t.Errorf("a line of %d columns for %s: %q in\n%s", columns, want, line, plain)
+			}
+		}
+		for _, unwanted := range []string{"\x1b", "\u202e", id, "msg=request"} {
+			if strings.Contains(plain, unwanted) {
+				t.Errorf("%q is shown:\n%q", unwanted, shown)
+			}
+		}
+	}
+}
+
 // untilInterrupted runs a command on a terminal until it has shown a text, presses Ctrl-C, and
 // returns all output until the command ended. The exit code must be 0.
 func untilInterrupted(t *testing.T, command, until string) string {
+	t.Helper()
+	return interruptedIf(t, command, func(line string) bool { return strings.Contains(line, until) })
+}
+
+// interruptedIf is untilInterrupted for a function, which is called with each line that is shown,
+// and reports whether to press Ctrl-C.
+func interruptedIf(t *testing.T, command string, ends func(line string) bool) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), e2e.Patience)
 	defer cancel()
@@ -180,7 +240,7 @@ func untilInterrupted(t *testing.T, command, until string) string {
 	var shown strings.Builder
 	for scanner := bufio.NewScanner(out); scanner.Scan(); {
 		shown.WriteString(scanner.Text() + "\n")
-		if strings.Contains(scanner.Text(), until) {
+		if ends(scanner.Text()) {
 			if _, err := io.WriteString(keys, "\x03"); err != nil {
 				t.Fatal(err)
 			}

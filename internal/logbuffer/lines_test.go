@@ -57,7 +57,7 @@ func FuzzRecord(f *testing.F) {
 // written returns the line for a record in the request log.
 func written(t *testing.T, format Format, r slog.Record) string {
 	t.Helper()
-	b := New(&output{})
+	b := New(&output{}, Soon)
 	_, requests := b.Loggers(format, nil)
 	testenv.OK(t, requests.Handler().Handle(context.Background(), r))
 	testenv.OK(t, b.Flush())
@@ -75,7 +75,7 @@ func TestRequestLineAllocatesNothing(t *testing.T) {
 		r.AddAttrs(slog.String("id", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"), slog.String("method", "GET"), slog.String("route", "/v1/blobs/{account}/{blobName...}"),
 			slog.Int("status", 200), slog.Int64("bytes_in", 0), slog.Int64("bytes_out", 4096), slog.Float64("took_seconds", 0.000041), slog.String("peer", "127.0.0.1:1234"),
 			slog.String("client", "2001:db8::1"), slog.String("key", "ABCDEFGHIJ"), slog.String("trace", "0123456789abcdef0123456789abcdef"))
-		b := New(&output{})
+		b := New(&output{}, Soon)
 		_, requests := b.Loggers(format, nil)
 		h := requests.Handler()
 		testenv.OK(t, h.Handle(t.Context(), r))

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// flushAfter is how long a line waits at most, unless the log itself is blocked.
-	flushAfter = time.Second
+	// Soon is how long a line waits at most, unless the log itself is blocked.
+	Soon = time.Second
 	// maxBuffered is how many bytes wait at most.
 	maxBuffered = 32 << 10
 )
@@ -18,25 +18,27 @@ const (
 // Buffer is a buffered writer. It writes whole lines in the order in which it got them. It is safe
 // for concurrent use.
 type Buffer struct {
-	out io.Writer
+	out   io.Writer
+	after time.Duration
 
 	writing sync.Mutex // held while out is written to, taken before mu
 	spare   []byte     // empty; guarded by writing
 
 	mu    sync.Mutex
 	lines []byte
-	timed bool // a flush follows within flushAfter
+	timed bool // a flush follows within that time
 }
 
-// New returns a Buffer that writes to out. The caller must call Flush before the process ends.
-func New(out io.Writer) *Buffer { return &Buffer{out: out} }
+// New returns a Buffer that writes to out what has waited for this time, such as Soon. The caller
+// must call Flush before the process ends.
+func New(out io.Writer, after time.Duration) *Buffer { return &Buffer{out: out, after: after} }
 
 // Write adds a line, which must be complete. It blocks only if more lines wait than may.
 func (b *Buffer) Write(line []byte) (int, error) {
 	b.mu.Lock()
 	if !b.timed {
 		b.timed = true
-		time.AfterFunc(flushAfter, b.flushInTime)
+		time.AfterFunc(b.after, b.flushInTime)
 	}
 	b.lines = append(b.lines, line...)
 	full := len(b.lines) >= maxBuffered

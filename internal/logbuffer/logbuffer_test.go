@@ -58,13 +58,13 @@ func check(t *testing.T, o *output, want string) {
 func TestFlushRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &output{}
-		b := New(o)
+		b := New(o, Soon)
 		log, requests := b.Loggers(Text, nil)
 		requests.Info("a")
-		time.Sleep(flushAfter / 2)
+		time.Sleep(Soon / 2)
 		requests.Info("b")
 		check(t, o, "")
-		time.Sleep(flushAfter / 2)
+		time.Sleep(Soon / 2)
 		synctest.Wait()
 		check(t, o, "a+b")
 
@@ -98,7 +98,7 @@ func TestFlushRules(t *testing.T) {
 func TestFullBufferIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &output{}
-		b := New(o)
+		b := New(o, Soon)
 		line := []byte(strings.Repeat("x", maxBuffered/4-1) + "\n")
 		for range 4 {
 			check(t, o, "")
@@ -110,7 +110,7 @@ func TestFullBufferIsWritten(t *testing.T) {
 			t.Errorf("%d writes after %d bytes", len(o.writes), maxBuffered)
 		}
 		testenv.Must(b.Write(make([]byte, 1<<20)))(t)
-		time.Sleep(flushAfter)
+		time.Sleep(Soon)
 		synctest.Wait()
 		if cap(b.lines) > 2*maxBuffered || cap(b.spare) > 2*maxBuffered {
 			t.Errorf("the buffers keep %d and %d bytes", cap(b.lines), cap(b.spare))
@@ -122,7 +122,7 @@ func TestFullBufferIsWritten(t *testing.T) {
 // loses no line.
 func TestBlockedOutput(t *testing.T) {
 	o := &output{begins: make(chan struct{}), letGo: make(chan struct{})}
-	log, requests := New(o).Loggers(Text, nil)
+	log, requests := New(o, Soon).Loggers(Text, nil)
 	begins := o.begins
 	var blocked sync.WaitGroup
 	blocked.Go(func() { log.Info("first") })
@@ -140,7 +140,7 @@ func TestBlockedOutput(t *testing.T) {
 func TestLinesStayWholeAndInOrder(t *testing.T) {
 	const writers, lines = 8, 500
 	o := &output{}
-	b := New(o)
+	b := New(o, Soon)
 	log, requests := b.Loggers(Text, &slog.HandlerOptions{Level: slog.LevelDebug})
 	var group sync.WaitGroup
 	for w := range writers {

@@ -7,7 +7,7 @@ import (
 
 // Loggers returns two logs in the format. Lines of log, and lines of requests with slog.LevelWarn
 // or above, are written immediately, after those that wait. Other lines of requests are written
-// within a second, or when 32 KiB wait.
+// when they have waited for the time that New got, or when 32 KiB wait.
 func (b *Buffer) Loggers(format Format, opt *slog.HandlerOptions) (log, requests *slog.Logger) {
 	now, soon := format.handler(immediate{b}, opt), format.handler(b, opt)
 	urgent := lines{now, format, immediate{b}}

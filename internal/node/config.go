@@ -33,6 +33,7 @@ type Config struct {
 	Version     string
 	Profile     Profile
 	LogRequests exchange.LoggedRequests // "" for all
+	LogPaths    bool                    // the log of requests is for a developer, see exchange.Config
 
 	Network
 	Callers

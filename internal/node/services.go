@@ -255,6 +255,7 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 			Log:            n.log,
 			RequestLog:     n.requestLog,
 			LoggedRequests: c.LogRequests,
+			LogPaths:       c.LogPaths,
 			Limiter:        n.limiter,
 			TrustedProxies: proxies,
 			MaxRequests:    int64(c.MaxRequests),
