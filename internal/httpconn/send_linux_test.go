@@ -103,7 +103,6 @@ func TestSharedFileIsSent(t *testing.T) {
 				if sent, err := conn.ReadFrom(limited); sent != n || err != nil || limited.N != 0 {
 					t.Errorf("%d of %d bytes, %v, and %d are left", sent, n, err, limited.N)
 				}
-				_, offset = p.Position()
 				n, head = int64(i+1), nil
 			}
 			testenv.Check(t, conn.Release())
