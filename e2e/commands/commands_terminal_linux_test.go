@@ -98,7 +98,7 @@ func TestMovesOnATerminal(t *testing.T) {
 		read := make(chan error, 1)
 		go func() { read <- testenv.Error(io.Copy(shown, out)) }()
 		<-answered
-		total := regexp.MustCompile(`(?m)^Total +(\[=+ *\] +)?\d+% +[1-9] of 12 `)
+		total := regexp.MustCompile(`(?m)^Total +(\[=+ *\] +)?\d+% +[1-9]\d? of 12 `)
 		name := regexp.MustCompile(`(?m)^\S+long-name/\d\d\r?$`)
 		e2e.Await(t, "the progress is not shown", func() bool { return total.MatchString(lines(shown)) && name.MatchString(lines(shown)) })
 		release()

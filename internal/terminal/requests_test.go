@@ -48,15 +48,15 @@ func TestRequestLines(t *testing.T) {
 		want string
 	}{
 		{request{method: "PUT", path: "/v1/blobs/team/a", status: 204, in: 1_200_000, seconds: 0.0123},
-			"15:04:05 PUT     /v1/blobs/team/a                             204  1.2 MB   12ms\n"},
+			"15:04:05 PUT     /v1/blobs/team/a                             204 1.1 MiB   12ms\n"},
 		{request{method: "GET", path: "/v1/blobs/team/a b", status: 200, out: 5, seconds: 0.0004},
 			"15:04:05 GET     /v1/blobs/team/a b                           200     5 B  0.4ms\n"},
 		{request{method: "GET", path: "/v1/blobs/team/none", code: "blob_not_found", status: 404, out: 231, seconds: 1.26},
 			"15:04:05 GET     /v1/blobs/team/none           blob_not_found 404   231 B   1.3s\n"},
 		{request{method: "UPDATEREDIRECTREF", path: deep, status: 405, code: "idempotency_key_reused", in: 1e9, seconds: 43200},
-			"15:04:05 UP...EF /v1/blobs...photo.jpg idempotency_key_reused 405  1.0 GB 43200s\n"},
+			"15:04:05 UP...EF /v1/blobs...photo.jpg idempotency_key_reused 405 954 MiB 43200s\n"},
 		{request{method: "GET", path: deep, status: 206, in: 1, out: 999_400_000, seconds: 120},
-			"15:04:05 GET     /v1/blobs/team/folder...der/folder/photo.jpg 206  999 MB   120s\n"},
+			"15:04:05 GET     /v1/blobs/team/folder...der/folder/photo.jpg 206 953 MiB   120s\n"},
 		{request{method: "GET", path: "/v1/blobs/team/" + strings.Repeat("日本語", 20) + "x", status: 200, seconds: 0.9997},
 			"15:04:05 GET     /v1/blobs/team/日本語... 日本語日本語日本語x 200     0 B   1.0s\n"},
 		{request{method: "GET", path: "/v1/blobs/t/\x1b[2J\u009b\r\n\u202e\xff", status: 200},
