@@ -81,8 +81,8 @@ type Integrity interface {
 	// succeeds. It returns ErrStaleExtent if fresh is too old.
 	HealExtent(ctx context.Context, damage Damage, fresh Extent, retired ContentID) error
 
-	// HealBody gives a damaged inline extent the intact body, and removes the record in the same
-	// transaction. damaged is the body that was read and is damaged, or nil if there was none.
+	// HealBody replaces a damaged inline extent's body, and removes the damage, in one transaction.
+	// damaged is the body that was read, or nil if there was none.
 	//
 	// It returns ErrNotFound, and changes nothing, in each of these cases: the extent is not
 	// inline, its body is another one than damaged, as after another call, or its content

@@ -173,7 +173,7 @@ func (s *Store) publish(temp string, name bytestore.Name) error {
 	return nil
 }
 
-// rename gives a synced file its name, and removes the file if that fails.
+// rename gives a temporary file the object's name. If the rename fails, it removes the file.
 func (s *Store) rename(temp string, name bytestore.Name) error {
 	err := s.fs.Rename(temp, s.path(name))
 	if err == nil {

@@ -11,8 +11,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestExitCodesOfFailures checks the exit code that docs/cli.md gives to each kind of failure, and
-// that a sentence on stderr says what is wrong.
+// TestExitCodesOfFailures makes commands fail, and checks that each returns the exit code that
+// docs/cli.md states for the failure and prints a sentence that says what is wrong.
 func TestExitCodesOfFailures(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})

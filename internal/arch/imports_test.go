@@ -165,9 +165,9 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "database/whole"):
 		return append([]string{"internal/lease"}, whole...), true
 	case within(dir, "bytestore/localfs/internal"):
-		return []string{"internal/vfs"}, true
+		return []string{"bytestore/localfs/internal/groups", "internal/vfs"}, true
 	case within(dir, "bytestore/localfs"):
-		return []string{"bytestore", "bytestore/localfs/internal/journal", "internal"}, true
+		return []string{"bytestore", "bytestore/localfs/internal/groups", "bytestore/localfs/internal/journal", "internal"}, true
 	case within(dir, stores...):
 		return append([]string{path.Dir(dir), "internal"}, ownSubfolders(dir)...), true
 	case within(dir, "bytestore/bytetest"):

@@ -16,7 +16,7 @@ const maxSend = 4 << 20
 // returns how many bytes were written together, which are fewer if the file ends. It returns
 // errors.ErrUnsupported if the file's system has no sendfile.
 //
-// The kernel is told that more follows head, so that both are in one packet.
+// It sends head with MSG_MORE, so that the kernel puts both into one packet.
 func send(to syscall.RawConn, head []byte, file syscall.RawConn, offset, n int64) (sent int64, err error) {
 	var failed, closed error
 	end := int64(len(head)) + n

@@ -25,8 +25,8 @@ type Output interface {
 // request with slog.LevelWarn or above it shows the request's id and its error, and flushes the
 // output. Nothing in a record can control the terminal.
 //
-// It knows requests by their message, and reads the attributes that exchange gives them with
-// Config.LogPaths. Every other record is handled by Handler.
+// It recognizes requests by their message, and reads the attributes that exchange.Config.LogPaths
+// adds. Handler handles every other record.
 type Requests struct {
 	slog.Handler
 	Out    Output

@@ -11,6 +11,7 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"sluice/bytestore/localfs/internal/groups"
 	"sluice/internal/vfs"
 )
 
@@ -38,25 +40,18 @@ type Journal struct {
 	limit      int64             // of a segment, in bytes
 	syncFailed func(error) error // maps a sync's error, before the next sync begins
 
-	leading sync.Mutex // held by the writer of a batch, and while a segment is sealed
+	leading sync.Mutex // held while records are written, and while a segment is sealed
 	current *Segment   // nil: the next record begins one; guarded by leading
 	number  uint64     // the latest segment's; guarded by leading
 	size    atomic.Int64
 
+	batches groups.Group[*pending]
+
 	mu   sync.Mutex
-	next *batch              // that has not begun; nil if nobody waits for it
-	last *batch              // the latest that was made; they run one after the other
 	live map[string]*Segment // by the names of their objects
 }
 
-// batch is a number of records that are written together, with one sync.
-type batch struct {
-	before  *batch // must end before this one begins
-	pending []*pending
-	done    chan struct{} // closed once the errors are set
-}
-
-// pending is a record that waits for its batch.
+// pending is a record that waits to be written, with others and one sync.
 type pending struct {
 	name   string
 	record []byte
@@ -80,9 +75,7 @@ type Segment struct {
 // with each failed sync's error, before another sync begins, and returns the error for who waited
 // for it.
 func New(fsys vfs.FS, dir string, limit int64, syncFailed func(error) error) *Journal {
-	none := &batch{done: make(chan struct{})}
-	close(none.done)
-	return &Journal{fs: fsys, dir: dir, limit: limit, syncFailed: syncFailed, last: none, live: map[string]*Segment{}}
+	return &Journal{fs: fsys, dir: dir, limit: limit, syncFailed: syncFailed, live: map[string]*Segment{}}
 }
 
 // Size returns how many bytes the current segment has.
@@ -93,62 +86,30 @@ func (j *Journal) Size() int64 { return j.size.Load() }
 // returns an error, the object may be found by Read nevertheless.
 func (j *Journal) Append(name string, buf []byte) error {
 	p := &pending{name: name, record: encode(stored, name, buf)}
-	b, leads := j.join(p)
-	if leads {
-		<-b.before.done
-		j.write(b)
-		close(b.done)
-	}
-	<-b.done
-	return p.err
+	err := j.batches.Do(p, j.write)
+	return cmp.Or(p.err, err)
 }
 
-// join adds a record to the next batch. It reports whether the caller must write it.
-func (j *Journal) join(p *pending) (b *batch, leads bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.next == nil {
-		j.next = &batch{before: j.last, done: make(chan struct{})}
-		j.last = j.next
-		leads = true
-	}
-	j.next.pending = append(j.next.pending, p)
-	return j.next, leads
-}
-
-// write writes a batch and syncs it.
-func (j *Journal) write(b *batch) {
+// write writes records and syncs them. The error is for those that have none of their own.
+func (j *Journal) write(all []*pending) error {
 	j.leading.Lock()
 	defer j.leading.Unlock()
-	j.begin(b)
 	s, err := j.open()
 	if err == nil {
-		err = s.append(b.pending)
+		err = s.append(all)
 	}
-	for _, p := range b.pending {
-		if p.err == nil {
-			p.err = err
-		}
-	}
-	if s == nil {
-		return
+	if err != nil {
+		return err
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, p := range b.pending {
+	for _, p := range all {
 		if p.err == nil {
 			j.live[p.name] = s
 		}
 	}
 	j.size.Store(s.size)
-}
-
-// begin closes the batch: later callers join the next one.
-func (j *Journal) begin(b *batch) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.next = nil
-	b.before = nil // otherwise all batches would remain reachable
+	return nil
 }
 
 // open returns the current segment, which it creates durably if there is none.
