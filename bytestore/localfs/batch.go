@@ -66,7 +66,7 @@ func (b *batchPut) Put(ctx context.Context, name bytestore.Name, src io.Reader, 
 		if err := b.failure(); err != nil {
 			return err
 		}
-		temp, err := b.store.writeTemp(ctx, name, src, size, b.whole == nil)
+		temp, err := b.store.writeTemp(ctx, name, src, size, b.flush())
 		if err != nil {
 			return err
 		}
@@ -81,6 +81,15 @@ func (b *batchPut) Put(ctx context.Context, name bytestore.Name, src io.Reader, 
 		}
 		return b.err
 	})
+}
+
+// flush returns what is done with each file. A sync of the whole file system holds up all other
+// syncs on it while it writes, so that it must find little that is not written yet.
+func (b *batchPut) flush() flush {
+	if b.whole == nil {
+		return flushSync
+	}
+	return flushBegin
 }
 
 func (b *batchPut) failure() error {

@@ -24,7 +24,7 @@ func (s *Store) putDeferred(ctx context.Context, name bytestore.Name, src io.Rea
 		}
 		buf = buf[:journal.Room+size]
 		body := func() io.Reader { return bytes.NewReader(buf[journal.Room:]) }
-		temp, err := s.writeTemp(ctx, name, body(), size, false)
+		temp, err := s.writeTemp(ctx, name, body(), size, flushNothing)
 		if err != nil {
 			return err
 		}

@@ -37,7 +37,7 @@ func (s *Store) Put(ctx context.Context, name bytestore.Name, src io.Reader, siz
 
 // putSynced stores an object durably in its own file.
 func (s *Store) putSynced(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
-	temp, err := s.writeTemp(ctx, name, src, size, true)
+	temp, err := s.writeTemp(ctx, name, src, size, flushSync)
 	if err != nil {
 		return err
 	}
@@ -63,9 +63,18 @@ func (s *Store) within(name bytestore.Name, size int64, put func() error) error 
 	return nil
 }
 
-// writeTemp writes the bytes of src to a temporary file in the object's folder, and syncs it if
-// sync is set. It leaves no file if it returns an error.
-func (s *Store) writeTemp(ctx context.Context, name bytestore.Name, src io.Reader, size int64, sync bool) (temp string, err error) {
+// flush is what is done with a file's bytes once they are written.
+type flush int
+
+const (
+	flushNothing flush = iota // the system writes them when it wants to
+	flushBegin                // the system begins to write them to disk
+	flushSync                 // they are synced
+)
+
+// writeTemp writes the bytes of src to a temporary file in the object's folder. It leaves no file
+// if it returns an error.
+func (s *Store) writeTemp(ctx context.Context, name bytestore.Name, src io.Reader, size int64, end flush) (temp string, err error) {
 	if s.closed.Load() {
 		return "", fs.ErrClosed
 	}
@@ -86,7 +95,7 @@ func (s *Store) writeTemp(ctx context.Context, name bytestore.Name, src io.Reade
 	}
 	defer res.release()
 	temp = filepath.Join(s.folder(name).path, tempPrefix+rand.Text())
-	err = s.write(temp, &source, size, res, sync)
+	err = s.write(temp, &source, size, res, end)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -96,8 +105,8 @@ func (s *Store) writeTemp(ctx context.Context, name bytestore.Name, src io.Reade
 	return temp, nil
 }
 
-// write creates a file with the bytes of src, and syncs it if sync is set.
-func (s *Store) write(name string, src *bytestore.Source, size int64, res *reservation, sync bool) error {
+// write creates a file with the bytes of src.
+func (s *Store) write(name string, src *bytestore.Source, size int64, res *reservation, end flush) error {
 	f, err := s.fs.Create(name)
 	if err != nil {
 		return contractError(err)
@@ -106,7 +115,10 @@ func (s *Store) write(name string, src *bytestore.Source, size int64, res *reser
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	if !sync {
+	if end == flushBegin {
+		vfs.StartWriteback(f, 0, 0)
+	}
+	if end != flushSync {
 		return contractError(f.Close())
 	}
 	if err := f.Sync(); err != nil {
