@@ -152,7 +152,7 @@ func TestAuditFindsDamage(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var found []string
 			err := s.db.Write(t.Context(), func(t *engine.Tx) (err error) {
-				if _, err = t.Exec(c.damage); err == nil {
+				if err = t.Change(c.damage); err == nil {
 					found, _, err = auditPages(t, 1)
 				}
 				return errors.Join(err, undo)

@@ -212,16 +212,19 @@ func (c *copier) insert(ctx context.Context, tb *table, rows [][]any) error {
 
 // clear deletes the target's rows, a page in each transaction.
 func (c *copier) clear(ctx context.Context, tb *table) error {
-	for {
-		var n int64
+	for more := true; more; {
 		err := c.to.writeLocked(ctx, func(t storeTx) (err error) {
-			n, err = t.Exec(tb.remove(c.page))
+			var one int64
+			if more, err = t.Row(tb.rows("1")+" LIMIT 1", nil, (*engine.Integer)(&one)); more && err == nil {
+				err = t.Change(tb.remove(c.page))
+			}
 			return err
 		})
-		if err != nil || n == 0 {
+		if err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // scan calls fn with the rows after a key, or all of them, a page at a time.

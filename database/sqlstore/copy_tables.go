@@ -56,9 +56,9 @@ var copied = []table{
 }
 
 // notCopied are tables that CopyFrom does not copy. Most belong to one database; triggers fill the
-// counts of accounts; facts holds the properties, and CopyFrom's caller copies the ones that
-// describe the instance.
-var notCopied = []string{"damaged", "facts", "holds", "leases", "marks", "nodes", "past", "scrub", "transactions", "schema_version", meta.AccountCounts.Sums, meta.AccountCounts.Deltas}
+// counts of accounts; sessions is a view of SQLite's tables for sessions; facts holds the
+// properties, and CopyFrom's caller copies the ones that describe the instance.
+var notCopied = []string{"damaged", "facts", "holds", "leases", "marks", "nodes", "past", "scrub", "session_counts", "session_terms", "transactions", "schema_version", meta.AccountCounts.Sums, meta.AccountCounts.Deltas}
 
 func (tb *table) columns() []string { return append(append([]string{}, tb.key...), tb.rest...) }
 

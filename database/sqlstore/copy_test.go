@@ -46,12 +46,12 @@ func TestCopyKnowsEveryTable(t *testing.T) {
 	}
 }
 
-// tablesOf returns a database's tables and their columns, sorted.
+// tablesOf returns a database's tables and views, and their columns, sorted.
 func tablesOf(t *testing.T, s *Store, sqlite bool) map[string][]string {
 	t.Helper()
 	query := `SELECT CAST(table_name AS TEXT)::BYTEA, CAST(column_name AS TEXT)::BYTEA FROM information_schema.columns WHERE table_schema = current_schema()`
 	if sqlite {
-		query = `SELECT CAST(m.name AS BLOB), CAST(c.name AS BLOB) FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table'`
+		query = `SELECT CAST(m.name AS BLOB), CAST(c.name AS BLOB) FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type IN ('table', 'view')`
 	}
 	tables := map[string][]string{}
 	testenv.OK(t, s.db.Read(t.Context(), func(tx *engine.Tx) error {

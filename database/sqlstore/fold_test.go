@@ -52,7 +52,7 @@ func TestFoldedSalesTakeNoRows(t *testing.T) {
 			n = testenv.Must(s.Purge(ctx, 7))(t)
 			audited(t, s)
 		}
-		for table, want := range map[string]int64{"sales": 0, "sessions": 0, "ledger": 1, "channels": 1} {
+		for table, want := range map[string]int64{"sales": 0, "session_terms": 0, "session_counts": 0, "ledger": 1, "channels": 1} {
 			holds(t, s, want, `SELECT COUNT(*) FROM `+table)
 		}
 	}

@@ -125,7 +125,7 @@ func TestCopiedFolderWithDamagedPages(t *testing.T) {
 	s, targets, data := copied(t)
 	file := filepath.Join(s.Data, "meta.db")
 	whole := testenv.Must(os.ReadFile(file))(t)
-	overwrite(t, s.Data, "sessions")
+	overwrite(t, s.Data, "session_terms")
 	for range 2 {
 		refuses(t, []string{"serve", "--addr", "127.0.0.1:0", "--s3-addr", "off"}, s.Data, "the database is damaged", "Tree", "restore a backup")
 	}
@@ -152,7 +152,7 @@ func TestDamagedPagesAreFoundAtAStart(t *testing.T) {
 	target := e2e.BlobTarget("0x1", "blob")
 	s.Must(204, "PUT", target, []byte("data"))
 	s.Stop()
-	overwrite(t, s.Data, "sessions")
+	overwrite(t, s.Data, "session_terms")
 	s.Restart()
 	s.Must(503, "GET", "/readyz", nil)
 	s.Holds(target, []byte("data"))

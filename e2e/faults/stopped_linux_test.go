@@ -71,7 +71,7 @@ func TestDamagedDatabaseServesReads(t *testing.T) {
 	s.Must(204, "PUT", e2e.BlobTarget("0x1", "blob"), e2e.Content(1, 3000))
 	s.Must(201, "POST", "/v1/sessions", nil)
 	s.Stop()
-	damageTable(t, filepath.Join(s.Data, "meta.db"), "sessions")
+	damageTable(t, filepath.Join(s.Data, "meta.db"), "session_terms")
 	s.Restart()
 	// This is the first request for /readyz. The server caches the result for a second.
 	if r := s.Do("POST", "/v1/sessions", nil); r.Status < 500 {

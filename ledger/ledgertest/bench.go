@@ -21,6 +21,7 @@ func Bench(b *testing.B, newHarness func(testing.TB) *dbtest.Harness) {
 	for name, setUp := range map[string]func(*bench) func(i int) error{
 		"use-one-session":       func(b *bench) func(int) error { return useSessions(b, 1) },
 		"use-64-sessions":       func(b *bench) func(int) error { return useSessions(b, 64) },
+		"use-1000-sessions":     func(b *bench) func(int) error { return useSessions(b, 1000) },
 		"use-10000-sessions":    func(b *bench) func(int) error { return useSessions(b, 10_000) },
 		"read-paid-64-channels": payReads,
 	} {
@@ -81,7 +82,7 @@ func (b *bench) Fill(n int, fn func(i int) error) {
 func useSessions(b *bench, n int) func(int) error {
 	id := func(i int) string { return fmt.Sprintf("session-%012x", uint32(i)*2654435761) }
 	b.Fill(n, func(i int) error {
-		return dbtest.Error(b.Store.CreateSession(b.Ctx, ledger.Session{ID: id(i), Total: 1 << 40, Left: 1 << 40, Expires: b.Clock.Now().Add(time.Hour)}, nil))
+		return dbtest.Error(b.Store.CreateSession(b.Ctx, ledger.Session{ID: id(i), UserIdentity: fmt.Sprintf("0x%064x", i), Total: 1 << 40, Left: 1 << 40, Expires: b.Clock.Now().Add(time.Hour)}, nil))
 	})
 	return func(i int) error { return dbtest.Error(b.Store.UseSession(b.Ctx, id(i*7919%n), 1, nil)) }
 }

@@ -36,8 +36,7 @@ func PurgeSessions(in *engine.Tx, limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, err := t.Exec(`DELETE FROM sessions WHERE id IN `+endedSessions+`
-		AND NOT EXISTS (SELECT 1 FROM sales s WHERE s.session = sessions.id)`, over, most)
+	n, err := t.Exec(t.sessionStatements().purge, over, most)
 	return folded + int(n), err
 }
 

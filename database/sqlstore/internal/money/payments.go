@@ -40,7 +40,7 @@ func (t tx) buy(p ledger.Purchase) (ledger.Session, error) {
 	} else {
 		session, err = t.addSession(ledger.Session{
 			ID: p.Session.ID, UserIdentity: p.Session.UserIdentity, Channel: c.ID,
-			Total: count, Left: count, Expires: p.Session.Expires,
+			Total: count, Expires: p.Session.Expires,
 		})
 	}
 	if err != nil {

@@ -26,24 +26,27 @@ func sessionSum(s *ledger.Session) int64 {
 	return engine.BeginRowSum().Text(s.ID).Text(s.UserIdentity).Text(s.Channel).Int(s.Total).Int(s.Created.UnixMicro()).Sum()
 }
 
-// checkSum returns database.ErrDamagedRow unless a session's row has its checksum, or none.
+// checkSum returns database.ErrDamagedRow unless a session has its counts, and its row has its
+// checksum, or none.
 func checkSum(s *ledger.Session, stored engine.StoredSum) error {
+	if s.Left < 0 || s.Used < 0 {
+		return engine.DamagedRow("the counts of session %.6s", s.ID)
+	}
 	if stored.Known() && stored.Differs(sessionSum(s)) {
 		return engine.DamagedRow("the row of session %.6s", s.ID)
 	}
 	return nil
 }
 
-// addSession inserts an unused session.
+// addSession inserts an unused session with s.Total chunksets.
 func (t tx) addSession(s ledger.Session) (ledger.Session, error) {
-	s.Used, s.Created, s.Expires = 0, t.Now, engine.Truncate(s.Expires)
+	s.Left, s.Used, s.Created, s.Expires = s.Total, 0, t.Now, engine.Truncate(s.Expires)
 	var channel any // NULL when it was granted
 	if s.Channel != "" {
 		channel = []byte(s.Channel)
 	}
-	n, err := t.Exec(`INSERT INTO sessions (id, user_identity, channel, total, remaining, used, created, expires, row_sum)
-		VALUES ($1, $2, $3, $4, $5, 0, $6, $7, $8) ON CONFLICT (id) DO NOTHING`,
-		[]byte(s.ID), []byte(s.UserIdentity), channel, s.Total, s.Left, engine.Micros(s.Created), s.Expires.UnixMicro(), sessionSum(&s))
+	n, err := t.Exec(t.sessionStatements().add,
+		[]byte(s.ID), []byte(s.UserIdentity), channel, s.Total, engine.Micros(s.Created), s.Expires.UnixMicro(), sessionSum(&s))
 	if err == nil && n == 0 {
 		err = fmt.Errorf("session: %w", database.ErrExists)
 	}
@@ -142,9 +145,20 @@ func (t tx) recordUse(id string, n int64) error {
 // left.
 func (t tx) takeFromSession(id string, n int64) (s ledger.Session, found bool, err error) {
 	var sum engine.StoredSum
-	found, err = t.Row(`UPDATE sessions SET remaining = remaining - $2, used = used + $2
-		WHERE id = $1 AND remaining >= $2 AND expires > $3 RETURNING `+sessionColumns+`, row_sum`,
-		engine.Args{[]byte(id), n, engine.Micros(t.Now)}, append(sessionFields(&s), &sum)...)
+	in, out := engine.Args{[]byte(id), n, engine.Micros(t.Now)}, append(sessionFields(&s), &sum)
+	const columns = sessionColumns + `, row_sum`
+	if take := t.sessionStatements().take; t.Embedded() {
+		changed, err := t.Exec(take, in...)
+		if err != nil || changed == 0 {
+			return s, false, err
+		}
+		found, err = t.Row(`SELECT `+columns+` FROM sessions WHERE id = $1`, in[:1], out...)
+		if err != nil {
+			return s, false, err
+		}
+	} else {
+		found, err = t.Row(take+` RETURNING `+columns, in, out...)
+	}
 	t.Changed = t.Changed || found
 	if err == nil && found {
 		if err = checkSum(&s, sum); err != nil { // the transaction may continue with other sessions
@@ -158,8 +172,7 @@ func (t tx) takeFromSession(id string, n int64) (s ledger.Session, found bool, e
 // does nothing, unless the row is still s. The other columns never change, and a row that replaces
 // another with its id has another time of creation.
 func (t tx) takeIfUnchanged(s ledger.Session, n int64) (bool, error) {
-	changed, err := t.Exec(`UPDATE sessions SET remaining = remaining - $2, used = used + $2
-		WHERE id = $1 AND remaining = $3 AND used = $4 AND total = $5 AND created = $6`,
+	changed, err := t.Exec(t.sessionStatements().takeIfUnchanged,
 		[]byte(s.ID), n, s.Left, s.Used, s.Total, s.Created.UnixMicro())
 	return changed > 0, err
 }
