@@ -242,6 +242,8 @@ func TestOlderNodesRaceWithCopies(t *testing.T) {
 			return older(from, `DELETE FROM blobs WHERE account = old.account AND name_head = old.name_head;`)
 		case 1:
 			return older(from, `UPDATE blobs SET content = uuid_send(gen_random_uuid()), size = 7, metadata = NULL WHERE account = old.account AND name_head = old.name_head;
+				INSERT INTO extents (content, part, off, size, blocks, object)
+					SELECT content, 0, 0, 7, '\x00000000', convert_to(encode(content, 'hex'), 'UTF8') FROM blobs WHERE account = old.account AND name_head = old.name_head;
 				INSERT INTO usage (owner, id, bytes, uploads, objects, names, channels, retained)
 					VALUES (old.owner, uuid_send(gen_random_uuid()), 7, 0, 1, length(old.name_head), 0, 0);`)
 		case 2:
