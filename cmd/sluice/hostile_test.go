@@ -107,7 +107,7 @@ func startListing(t *testing.T, blobs int) *listingServer {
 // TestListingCommandsHoldOnePage measures the heap of commands that list many blobs.
 func TestListingCommandsHoldOnePage(t *testing.T) {
 	const most = 12 << 20 // bytes: a page with names of 1,000 bytes takes 3 MB, as JSON and decoded
-	for _, command := range []string{"rm -r --yes -q team/x", "ls -r team/x/", "du team/x/"} {
+	for _, command := range []string{"rm -r --yes -q team/x", "ls -r team/x/", "find team/x/", "tree -q team/x", "du team/x/"} {
 		t.Run(command, func(t *testing.T) {
 			s := startListing(t, 15_000)
 			var before runtime.MemStats
@@ -136,7 +136,7 @@ func TestHostileListings(t *testing.T) {
 		"a name with escapes": `{"blobs":[{"name":"x/\u001b[2J"}]}`,
 		"many entries":        `{"blobs":[` + strings.Repeat("{},", 100_000) + `{}]}`,
 	} {
-		for _, command := range []string{"rm -r --yes -q team/x", "ls -r team/x/", "du team/x/", "get -r team/x DIR", "sync :team/x/ DIR", "sync DIR :team/x/", "cp -r :team/x/ :team/y/"} {
+		for _, command := range []string{"rm -r --yes -q team/x", "ls -r team/x/", "find team/x/", "tree team/x/", "du team/x/", "get -r team/x DIR", "sync :team/x/ DIR", "sync DIR :team/x/", "cp -r :team/x/ :team/y/"} {
 			t.Run(name+"/"+command, func(t *testing.T) {
 				t.Setenv("XDG_CACHE_HOME", testenv.MemoryDir(t))
 				var requests atomic.Int64

@@ -86,10 +86,8 @@ func (l *longList) add(format string, args ...any) error {
 func (c *lsCommand) print(out *longList, folder string, e client.Entry) error {
 	name := terminal.Name(strings.TrimPrefix(e.Name+e.Prefix, folder))
 	switch {
-	case c.JSON && e.Prefix != "":
-		return terminal.WriteJSON(out, printedPrefix{c.Prefix.Account, e.Prefix})
 	case c.JSON:
-		return terminal.WriteJSON(out, newPrintedBlob(c.Prefix.Account, e.Blob))
+		return writeEntry(out, c.Prefix.Account, e)
 	case !c.Long:
 		return out.add("%s\n", name)
 	case e.Prefix != "":
@@ -97,4 +95,12 @@ func (c *lsCommand) print(out *longList, folder string, e client.Entry) error {
 	default:
 		return out.add("%s\t%s\t  %s\n", units.Bytes(e.Size), formatTime(e.LastModified), name)
 	}
+}
+
+// writeEntry writes a blob or a group of names as JSON.
+func writeEntry(out io.Writer, account string, e client.Entry) error {
+	if e.Prefix != "" {
+		return terminal.WriteJSON(out, printedPrefix{account, e.Prefix})
+	}
+	return terminal.WriteJSON(out, newPrintedBlob(account, e.Blob))
 }

@@ -25,6 +25,8 @@ type commands struct {
 	Mv     mvCommand     `cmd:"" group:"Blobs:" help:"Move blobs: give them other names."`
 	Sync   syncCommand   `cmd:"" group:"Blobs:" help:"Make a folder or a prefix like another."`
 	Ls     lsCommand     `cmd:"" group:"Blobs:" aliases:"list" help:"List the names of blobs."`
+	Tree   treeCommand   `cmd:"" group:"Blobs:" help:"Print the names of blobs as a tree of folders."`
+	Find   findCommand   `cmd:"" group:"Blobs:" help:"Find blobs by their names, sizes and ages."`
 	Cat    catCommand    `cmd:"" group:"Blobs:" help:"Write blobs to standard output."`
 	Stat   statCommand   `cmd:"" group:"Blobs:" help:"Print the properties of blobs."`
 	Rm     rmCommand     `cmd:"" group:"Blobs:" help:"Delete blobs."`

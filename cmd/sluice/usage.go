@@ -175,7 +175,7 @@ var synonyms = map[string]string{
 	"head": "stat", "show": "stat", "dir": "ls", "lsf": "ls -r", "lsl": "ls -l", "size": "du", "type": "cat", "print": "cat",
 	"store": "put", "fetch": "get", "read": "get", "rcat": "put", "presign": "share", "link": "share", "publiclink": "share", "url": "share",
 	"start": "serve", "server": "serve", "run": "serve", "alias": "context", "ping": "health", "ready": "health",
-	"keys": "key", "benchmark": "bench", "fsck": "check", "verify": "check",
+	"search": "find", "keys": "key", "benchmark": "bench", "fsck": "check", "verify": "check",
 }
 
 func unexpectedArgument(_ *kong.Context, command *kong.Node, found []string) string {

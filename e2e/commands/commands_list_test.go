@@ -87,7 +87,7 @@ func TestNamesCannotControlTheTerminal(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	for _, line := range []string{"ls team", "ls -l team", "ls --json team", "upload ls team", "upload ls --json team", "cat team/a", "get team/a -", "get -r team", "du team", "rm -r --yes team", "rm -r --yes --json team"} {
+	for _, line := range []string{"ls team", "ls -l team", "ls --json team", "find team", "find --json team", "tree team", "upload ls team", "upload ls --json team", "cat team/a", "get team/a -", "get -r team", "du team", "rm -r --yes team", "rm -r --yes --json team"} {
 		r := e2e.SluiceRuns(t, append(strings.Fields(line), "--url", server.URL)...)
 		if strings.ContainsAny(r.Stdout+r.Stderr, "\x1b\a\r\u009b") || !strings.Contains(r.Stdout+r.Stderr, "owned") && line != "du team" {
 			t.Errorf("%s: %+v", line, r)

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"sluice/client"
+	"sluice/client/folder"
+	"sluice/internal/operand"
+	"sluice/internal/terminal"
+	"sluice/internal/units"
+)
+
+// findCommand lists the blobs that match conditions.
+type findCommand struct {
+	Prefix remoteOperand `arg:"" name:"prefix" help:"ACCOUNT, or ACCOUNT/PREFIX for the names that begin with it."`
+
+	Name      []string       `env:"-" sep:"none" placeholder:"PATTERN" help:"Blobs whose names match, such as '*.jpg', 'logs/*.txt' or '/top/**'. Of several, one must match. Default: all."`
+	Larger    *blobSize      `env:"-" placeholder:"SIZE" help:"Blobs of more bytes, such as 10MiB."`
+	Smaller   *blobSize      `env:"-" placeholder:"SIZE" help:"Blobs of fewer bytes, such as 1MiB."`
+	OlderThan *time.Duration `env:"-" placeholder:"DURATION" help:"Blobs that were stored longer ago, such as 30d."`
+	NewerThan *time.Duration `env:"-" placeholder:"DURATION" help:"Blobs that were stored since, such as 1h."`
+	Print0    bool           `name:"print0" short:"0" env:"-" help:"End each name with a zero byte in place of a line break, and print it as it is, for xargs -0."`
+
+	serverFlags
+	outputFlags
+}
+
+// blobSize is a blob's size in bytes.
+type blobSize int64
+
+// UnmarshalText parses a size.
+func (s *blobSize) UnmarshalText(text []byte) error {
+	n, err := units.ParseSize(string(text))
+	if err != nil {
+		return fmt.Errorf("want a size, such as 10MiB, not %q", text)
+	}
+	*s = blobSize(n)
+	return nil
+}
+
+// Help returns examples.
+func (*findCommand) Help() string {
+	return "A blob is printed if it meets all conditions, as an operand of other commands.\n\n" +
+		examples("sluice find team/photos/ --name '*.jpg' --larger 10MiB", "sluice find --json team --newer-than 1h", "sluice find team/tmp/ --older-than 30d -0 | xargs -0 sluice rm")
+}
+
+// Validate checks the flags.
+func (c *findCommand) Validate() error {
+	for _, age := range []struct {
+		flag  string
+		value *time.Duration
+	}{{"older-than", c.OlderThan}, {"newer-than", c.NewerThan}} {
+		if age.value != nil && *age.value < 0 {
+			return fmt.Errorf("--%s %v: must not be negative", age.flag, *age.value)
+		}
+	}
+	if c.Print0 && c.JSON {
+		return errors.New("--print0 and --json both say how blobs are printed: use one of them")
+	}
+	return nil
+}
+
+// Run prints the blobs while it lists them.
+func (c *findCommand) Run(ctx context.Context, console *console) error {
+	names, err := namesLike(c.Name)
+	if err != nil {
+		return err
+	}
+	from, err := c.client(console, "")
+	if err != nil {
+		return err
+	}
+	parent, now, empty := c.Prefix.Name[:strings.LastIndexByte(c.Prefix.Name, '/')+1], time.Now(), true
+	for e, err := range from.List(ctx, c.Prefix.Account, client.ListOptions{Prefix: c.Prefix.Name}) {
+		if err != nil {
+			return blobError(c.Prefix.Remote, err)
+		}
+		empty = false
+		if !c.matches(&e.Blob, now) || !names.Includes(strings.TrimPrefix(e.Name, parent)) {
+			continue
+		}
+		if err := c.print(console.out, e); err != nil {
+			return err
+		}
+	}
+	if empty {
+		return c.nothingAt(console, c.Prefix.Remote)
+	}
+	return nil
+}
+
+// namesLike returns a filter that includes the names which match a pattern, or all names if there
+// are no patterns.
+func namesLike(patterns []string) (*folder.Filter, error) {
+	if len(patterns) == 0 {
+		return nil, nil
+	}
+	var rules []folder.Rule
+	for _, p := range patterns {
+		if strings.HasSuffix(p, "/") {
+			return nil, usagef("--name %s: no blob has such a name: %s** matches what is in the folder", p, p)
+		}
+		rules = append(rules, folder.Rule{Pattern: p})
+	}
+	// A folder that matches nothing can contain blobs that do.
+	rules = append(rules, folder.Rule{Pattern: "*/"}, folder.Rule{Pattern: "*", Exclude: true})
+	filter, err := folder.NewFilter(rules)
+	if err != nil {
+		return nil, exitWith(exitUsage, about("--name", err))
+	}
+	return filter, nil
+}
+
+// matches reports whether a blob has the size and the age.
+func (c *findCommand) matches(b *client.Blob, now time.Time) bool {
+	age := now.Sub(b.LastModified)
+	switch {
+	case c.Larger != nil && b.Size <= int64(*c.Larger), c.Smaller != nil && b.Size >= int64(*c.Smaller):
+		return false
+	case c.OlderThan != nil && age <= *c.OlderThan, c.NewerThan != nil && age >= *c.NewerThan:
+		return false
+	}
+	return true
+}
+
+func (c *findCommand) print(out io.Writer, e client.Entry) error {
+	name := operand.Remote{Account: c.Prefix.Account, Name: e.Name}
+	switch {
+	case c.JSON:
+		return writeEntry(out, c.Prefix.Account, e)
+	case c.Print0:
+		_, err := io.WriteString(out, name.String()+"\x00")
+		return err
+	default:
+		return printLine(out, terminal.Name(name.String()))
+	}
+}
