@@ -22,8 +22,9 @@ const (
 	recordFile = Database + "-record" // which file is the database; see Trust
 	recordNew  = recordFile + ".new"  // is renamed to recordFile
 
-	lockFile    = "lock"    // locked while a process uses the folder
-	ballastFile = "ballast" // see Ballast
+	lockFile    = "lock"        // locked while a process uses the folder
+	serverLock  = "server-lock" // locked while that process is a server, and before it locks lockFile
+	ballastFile = "ballast"     // see Ballast
 
 	resetFile = "sluice-reset"                             // exists, with resetText, while Clear deletes the instance
 	resetText = "sluice reset is deleting this instance\n" // no other file of that name has it
@@ -35,11 +36,15 @@ var parts = []string{Database, Database + "-wal", Database + "-shm", Database + 
 // ErrInUse is returned by Open when another process has locked the folder.
 var ErrInUse = errors.New("is in use by another sluice")
 
+// ErrServed is returned by OpenForServer when a server has locked the folder.
+var ErrServed = errors.New("is in use by a running server")
+
 // Dir is a data folder that is locked for this process. The caller must Close it.
 type Dir struct {
-	path  string
-	lock  *vfs.Lock
-	bytes *vfs.Lock // for the bytes' folder; nil until LockBytes
+	path   string
+	lock   *vfs.Lock
+	server *vfs.Lock // nil unless OpenForServer has opened the folder, and after Leave
+	bytes  *vfs.Lock // for the bytes' folder; nil until LockBytes
 }
 
 // Open creates the data folder if it does not exist, and locks it. It returns ErrInUse if another
@@ -64,6 +69,45 @@ func Open(path string) (*Dir, error) {
 		}
 	}
 	return d, nil
+}
+
+// OpenForServer is Open for a server. If another server has locked the folder and has not called
+// Leave, it returns ErrServed, and not ErrInUse as for a command that ends soon.
+func OpenForServer(path string) (*Dir, error) {
+	if err := prepare(path); err != nil {
+		return nil, err
+	}
+	// A server that has the folder has this lock, too, and loses both when its process ends.
+	server, err := vfs.LockFile(filepath.Join(path, serverLock))
+	if errors.Is(err, vfs.ErrLocked) {
+		return nil, fmt.Errorf("the data folder %s %w: stop that server, or name another folder with --data DIR", path, ErrServed)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot lock the data folder %s: %w", path, err)
+	}
+	d, err := Open(path)
+	if err != nil {
+		return nil, errors.Join(err, server.Close())
+	}
+	d.server = server
+	return d, nil
+}
+
+// Leave says that this server is about to Close the folder: for another server's OpenForServer it
+// is now like a command that ends soon.
+func (d *Dir) Leave() error {
+	if d.server == nil {
+		return nil
+	}
+	err := d.server.Close()
+	d.server = nil
+	return err
+}
+
+// Unused reports whether the folder at path does not exist, or has nothing in it.
+func Unused(path string) bool {
+	entries, err := os.ReadDir(path)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0
 }
 
 // InUse reports whether a process has the data folder at path locked. It is false if that cannot be
@@ -139,7 +183,7 @@ func (d *Dir) Close() error {
 	if d.bytes != nil {
 		err = d.bytes.Close()
 	}
-	return errors.Join(err, d.lock.Close())
+	return errors.Join(err, d.lock.Close(), d.Leave())
 }
 
 // Path returns the path to a part.
@@ -211,7 +255,7 @@ func prepare(path string) error {
 		switch e.Name() {
 		case Database:
 			return nil
-		case lockFile, recordFile, recordNew, ballastFile, Bytes, Staging, Returns, "lost+found":
+		case lockFile, serverLock, recordFile, recordNew, ballastFile, Bytes, Staging, Returns, "lost+found":
 			// a first start that was interrupted
 		default:
 			foreign = e.Name()

@@ -38,6 +38,40 @@ func TestFolderIsLocked(t *testing.T) {
 	}
 }
 
+// TestServersLock checks that a server is told from a command that has locked the folder, until it
+// leaves.
+func TestServersLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	fails := func(open func(string) (*Dir, error), want error, what string) {
+		t.Helper()
+		_, err := open(path)
+		testenv.Is(t, err, want, "%s", what)
+	}
+	command := testenv.Must(Open(path))(t)
+	fails(OpenForServer, ErrInUse, "a server beside a command")
+	testenv.OK(t, command.Close())
+
+	server := testenv.Must(OpenForServer(path))(t)
+	fails(OpenForServer, ErrServed, "a server beside a server")
+	fails(Open, ErrInUse, "a command beside a server")
+	testenv.OK(t, server.Leave())
+	fails(OpenForServer, ErrInUse, "a server beside one that has left")
+	testenv.OK(t, server.Close())
+	server = testenv.Must(OpenForServer(path))(t)
+	testenv.OK(t, server.Close())
+	testenv.OK(t, testenv.Must(OpenForServer(path))(t).Close())
+}
+
+// TestUnused checks which folders have nothing in them.
+func TestUnused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	testenv.Equal(t, Unused(path), true, "a folder that does not exist is unused")
+	testenv.OK(t, os.Mkdir(path, 0o700))
+	testenv.Equal(t, Unused(path), true, "an empty folder is unused")
+	mustOpen(t, path)
+	testenv.Equal(t, Unused(path), false, "a folder that was opened is unused")
+}
+
 // TestForeignFolderIsRejected checks that a folder with other files is not used, unless it has a
 // database, and that an interrupted first start does not prevent the next.
 func TestForeignFolderIsRejected(t *testing.T) {
@@ -46,7 +80,7 @@ func TestForeignFolderIsRejected(t *testing.T) {
 		t.Helper()
 		testenv.OK(t, os.WriteFile(filepath.Join(path, name), nil, 0o600))
 	}
-	for _, name := range []string{lockFile, ballastFile, Returns, "lost+found"} {
+	for _, name := range []string{lockFile, serverLock, ballastFile, Returns, "lost+found"} {
 		write(name)
 	}
 	reopen := func() error {

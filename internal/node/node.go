@@ -21,6 +21,7 @@ import (
 	"sluice/collect"
 	"sluice/httpapi"
 	"sluice/internal/connlimit"
+	"sluice/internal/datadir"
 	"sluice/internal/httpconn"
 	"sluice/internal/lease"
 	"sluice/internal/metrics"
@@ -82,6 +83,12 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 	}
 	if n.connections, err = c.newConnections(); err != nil {
 		return nil, err
+	}
+	if datadir.Unused(c.Location.Data) {
+		// A start that cannot succeed must not leave a new instance behind.
+		if err := c.checkAddresses(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if err := n.openStores(ctx); err != nil {
 		return nil, err
@@ -272,7 +279,7 @@ func (n *Node) Run(signals, reload <-chan os.Signal) error {
 // drain drains the server and logs how that ended.
 func (n *Node) drain(server *drainingServer, signals <-chan os.Signal) error {
 	began := time.Now()
-	err := server.drain(n.config.DrainWait, n.config.DrainDeadline, signals)
+	err := errors.Join(n.stores.Leave(), server.drain(n.config.DrainWait, n.config.DrainDeadline, signals))
 	took := slog.Float64("took_seconds", time.Since(began).Round(time.Millisecond).Seconds())
 	if err != nil {
 		n.log.Warn("drained, and requests were cut off", took, slog.Any("error", err))

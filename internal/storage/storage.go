@@ -61,6 +61,7 @@ type Stores struct {
 	record   func() error     // that the database is whole; set by OpenEndpoint alone, if it is in the folder
 	healFrom blob.HealSource  // nil: none
 	ballast  *datadir.Ballast // nil if the metadata is not in the data folder
+	leave    func() error     // datadir.Dir.Leave; nil unless Open has opened the stores
 	close    []func() error
 }
 
@@ -100,7 +101,8 @@ func (s *Stores) require(name ConditionName, check func() error) {
 }
 
 // Open opens an instance's stores for a node, creates what does not exist, and locks the data
-// folder. It waits up to two seconds for a command that uses the folder.
+// folder. It waits up to two seconds for a command that uses the folder, or a node that has called
+// Leave. If another node uses the folder, it returns datadir.ErrServed at once.
 //
 // If the database's file is not the one that is recorded as whole, Open checks all of it and looks
 // for all objects, which takes as long as that takes. It returns ErrDamaged for damaged pages, and
@@ -116,12 +118,13 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	}()
 	var dir *datadir.Dir
 	err = retry(ctx, func() (err error) {
-		dir, err = s.openDir(l.Data)
+		dir, err = s.openDir(l.Data, datadir.OpenForServer)
 		return err
 	}, datadir.ErrInUse) // perhaps by a command that ends soon, such as sluice key
 	if err != nil {
 		return nil, err
 	}
+	s.leave = dir.Leave
 	if err := s.openBytes(ctx, l, dir, opt); err != nil {
 		return nil, err
 	}
@@ -129,7 +132,7 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 		return nil, fmt.Errorf("--heal-from: %w", err)
 	}
 	if opt.Database != "" {
-		if dir, err = s.openDir(opt.Database); err != nil {
+		if dir, err = s.openDir(opt.Database, datadir.Open); err != nil {
 			return nil, err
 		}
 	}
@@ -255,7 +258,7 @@ func OpenMeta(ctx context.Context, l Location, create bool) (_ *Stores, err erro
 	if !create && !datadir.HasDatabase(l.Data) {
 		return nil, fmt.Errorf("%w %s: name another with --data DIR", ErrNoInstance, l.Data)
 	}
-	dir, err := s.openDir(l.Data)
+	dir, err := s.openDir(l.Data, datadir.Open)
 	if err == nil {
 		err = s.openMeta(ctx, l, dir, options)
 	}
@@ -408,7 +411,7 @@ func openEndpoint(ctx context.Context, l Location, existing bool, mark func(cont
 		}
 		s.close = append(s.close, func() error { return os.RemoveAll(l.Data) })
 	}
-	dir, err := s.openDir(l.Data)
+	dir, err := s.openDir(l.Data, datadir.Open)
 	if err != nil {
 		return nil, err
 	}
@@ -470,8 +473,8 @@ func (s *Stores) spare(n int64) error {
 	return err
 }
 
-func (s *Stores) openDir(path string) (*datadir.Dir, error) {
-	dir, err := datadir.Open(path)
+func (s *Stores) openDir(path string, open func(string) (*datadir.Dir, error)) (*datadir.Dir, error) {
+	dir, err := open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -561,6 +564,10 @@ func (s *Stores) use(sql *sqlstore.Store) {
 
 // AtClose adds a function that Close calls before it closes the stores.
 func (s *Stores) AtClose(fn func() error) { s.close = append(s.close, fn) }
+
+// Leave says that this node is about to Close the stores: a node that is started on the data folder
+// now waits for that. Only what Open has opened may be left.
+func (s *Stores) Leave() error { return s.leave() }
 
 // Close closes what was opened, in reverse order.
 func (s *Stores) Close() error {

@@ -36,6 +36,20 @@ func TestOpenWaitsForACommand(t *testing.T) {
 	testenv.Check(t, stores.Close())
 }
 
+// TestOpenWaitsForNoServer checks that a node does not wait for another one that uses the folder,
+// unless that is about to end.
+func TestOpenWaitsForNoServer(t *testing.T) {
+	at := Location{Data: filepath.Join(t.TempDir(), "data")}
+	first := testenv.Must(Open(t.Context(), at, Options{}))(t)
+	ctx := &waiting{Context: t.Context(), first: func() { t.Error("the second node waits for the first one") }}
+	_, err := Open(ctx, at, Options{})
+	testenv.Is(t, err, datadir.ErrServed, "a second node")
+	testenv.OK(t, first.Leave())
+	ctx = &waiting{Context: t.Context(), first: func() { testenv.Check(t, first.Close()) }}
+	second := testenv.Must(Open(ctx, at, Options{}))(t)
+	testenv.Check(t, second.Close())
+}
+
 // TestOpenMetaWaitsForAFirstStart checks that a command succeeds that is run while a server starts
 // for the first time: the server has locked the folder, and then makes the database.
 func TestOpenMetaWaitsForAFirstStart(t *testing.T) {
