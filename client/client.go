@@ -20,6 +20,7 @@
 package client
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -85,6 +86,12 @@ type Options struct {
 	// Calls may be concurrent.
 	OnWait func(time.Duration)
 
+	// LimitSend and LimitReceive are called with a number of bytes, at most 8 KiB, before they are
+	// sent in a request's body, and after they were received of a blob's content. They may wait
+	// until the context ends, which counts for no timeout, and limit the rate in this way. Their
+	// errors end the request. They may be nil. Calls may be concurrent.
+	LimitSend, LimitReceive func(ctx context.Context, bytes int64) error
+
 	// UserAgent precedes the name of this package in the User-Agent header.
 	UserAgent string
 }
@@ -105,6 +112,8 @@ type Client struct {
 	retryFor time.Duration
 	onOutage func(error)
 	reached  atomic.Bool // reports whether the service has responded
+
+	limitSend, limitReceive func(context.Context, int64) error
 }
 
 // New returns a client for the service at baseURL, for example "http://localhost:9090" or
@@ -133,6 +142,9 @@ func New(baseURL string, o Options) (*Client, error) {
 
 		retryFor: o.RetryFor,
 		onOutage: o.OnOutage,
+
+		limitSend:    o.LimitSend,
+		limitReceive: o.LimitReceive,
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)

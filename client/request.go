@@ -148,7 +148,7 @@ func (c *Client) newAttempt(ctx context.Context, r *request, w *watchdog) (*http
 		if err != nil {
 			return nil, fmt.Errorf("client: %s: %w", r.name, err)
 		}
-		source := &watchedSource{body, w}
+		source := &watchedSource{body, w, c.limitSend}
 		req.Body, req.ContentLength = source, r.length
 		if r.length == 0 {
 			req.Body = http.NoBody

@@ -90,10 +90,11 @@ func (c *Client) try(ctx context.Context, r *request) (*http.Response, error) {
 		w.end()
 		return nil, err
 	}
-	resp.Body = &watchedBody{resp.Body, w}
 	if resp.StatusCode/100 == 2 && r.receive == nil {
+		resp.Body = &watchedBody{resp.Body, w, c.limitReceive}
 		return resp, nil
 	}
+	resp.Body = &watchedBody{resp.Body, w, nil}
 	w.within(bodyStalls * c.stall)
 	if resp.StatusCode/100 != 2 {
 		return nil, newError(resp, req.URL.Host)

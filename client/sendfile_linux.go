@@ -55,7 +55,7 @@ const maxSendFile = 1 << 20
 // not in a file, or if its file system does not support sendfile.
 func (c *fileConn) sendFile(s *watchedSource, n int64) (sent int64, err error) {
 	body, isSent := s.Reader.(*sentBody)
-	if !isSent {
+	if !isSent || s.limit != nil { // a call sends as much as fits into the connection's buffer
 		return 0, errors.ErrUnsupported
 	}
 	file, _ := body.file()

@@ -71,7 +71,7 @@ func TestSendFile(t *testing.T) {
 				}
 				received <- got
 			}()
-			n, err := (&fileConn{local}).ReadFrom(io.LimitReader(&watchedSource{body, w}, test.length))
+			n, err := (&fileConn{local}).ReadFrom(io.LimitReader(&watchedSource{body, w, nil}, test.length))
 			testenv.Check(t, local.Close())
 			if got := <-received; !bytes.Equal(got, test.want) || n != int64(len(test.want)) {
 				t.Errorf("%d bytes were received, %d sent, want %d", len(got), n, len(test.want))
@@ -92,7 +92,7 @@ func TestSendFile(t *testing.T) {
 		w := newWatchdog(t.Context(), time.Hour)
 		defer w.end()
 		testenv.OK(t, errors.Join(remote.SetLinger(0), remote.Close()))
-		n, err := (&fileConn{local}).ReadFrom(io.LimitReader(&watchedSource{newSentBody(file, 0, size, nil), w}, size))
+		n, err := (&fileConn{local}).ReadFrom(io.LimitReader(&watchedSource{newSentBody(file, 0, size, nil), w, nil}, size))
 		if err == nil || n == size {
 			t.Errorf("%d bytes were sent, %v", n, err)
 		}

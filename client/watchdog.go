@@ -84,16 +84,35 @@ func (w *watchdog) cause(err error) error {
 	return err
 }
 
+// limitedBytes is how many bytes are read at a time if a function of Options limits them: few, so
+// that they move evenly.
+const limitedBytes = 8 << 10
+
+// limited reads up to limitedBytes and waits until that many are permitted, if limit is not nil.
+func limited(ctx context.Context, from io.Reader, p []byte, limit func(context.Context, int64) error) (int, error) {
+	if limit == nil {
+		return from.Read(p)
+	}
+	n, err := from.Read(p[:min(len(p), limitedBytes)])
+	if n > 0 {
+		if limitErr := limit(ctx, int64(n)); limitErr != nil {
+			return n, &localError{limitErr}
+		}
+	}
+	return n, err
+}
+
 // watchedSource is a request's body.
 type watchedSource struct {
 	io.Reader
-	w *watchdog
+	w     *watchdog
+	limit func(context.Context, int64) error // nil: none
 }
 
 func (s *watchedSource) Read(p []byte) (int, error) {
 	s.w.source(false)
 	defer s.w.source(true)
-	return s.Reader.Read(p)
+	return limited(s.w.ctx, s.Reader, p, s.limit)
 }
 
 func (s *watchedSource) Close() error {
@@ -106,17 +125,28 @@ func (s *watchedSource) Close() error {
 // watchedBody is a response's body. Closing it ends the attempt.
 type watchedBody struct {
 	io.ReadCloser
-	w *watchdog
+	w     *watchdog
+	limit func(context.Context, int64) error // nil: none
 }
 
 func (b *watchedBody) Read(p []byte) (int, error) {
-	b.w.run(false, true)
-	n, err := b.ReadCloser.Read(p)
-	b.w.receive()
+	n, err := limited(b.w.ctx, watchedReader{b.ReadCloser, b.w}, p, b.limit)
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = b.w.cause(err)
 	}
 	return n, err
+}
+
+// watchedReader lets the watchdog run while it reads.
+type watchedReader struct {
+	io.Reader
+	w *watchdog
+}
+
+func (r watchedReader) Read(p []byte) (int, error) {
+	r.w.run(false, true)
+	defer r.w.receive()
+	return r.Reader.Read(p)
 }
 
 func (b *watchedBody) Close() error {

@@ -9,8 +9,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"sluice/backup"
 	"sluice/bytestore"
 	"sluice/instance"
@@ -63,42 +61,6 @@ func explainBackup(err error) error {
 		return exitWith(exitPartly, err)
 	default:
 		return err
-	}
-}
-
-// rateFlag limits how many bytes a second are read or written.
-type rateFlag struct {
-	MaxRate byteRate `env:"-" placeholder:"SIZE" help:"At most so many bytes a second, such as 20MiB. Default: no limit."`
-}
-
-// byteRate is a number of bytes a second; 0: no limit.
-type byteRate int64
-
-// UnmarshalText parses a size.
-func (r *byteRate) UnmarshalText(text []byte) error {
-	n, err := units.ParseSize(string(text))
-	if err != nil || n < 1<<10 {
-		return fmt.Errorf("want a size of at least 1KiB, such as 20MiB, not %q", text)
-	}
-	*r = byteRate(n)
-	return nil
-}
-
-// limit returns a function that waits until so many more bytes are allowed.
-func (f rateFlag) limit() func(ctx context.Context, n int64) error {
-	if f.MaxRate == 0 {
-		return nil
-	}
-	const burst = 64 << 20 // an object may have so many
-	limiter := rate.NewLimiter(rate.Limit(f.MaxRate), burst)
-	limiter.AllowN(time.Now(), burst)
-	return func(ctx context.Context, n int64) error {
-		for ; n > 0; n -= burst {
-			if err := limiter.WaitN(ctx, int(min(n, burst))); err != nil {
-				return err
-			}
-		}
-		return nil
 	}
 }
 

@@ -56,7 +56,7 @@ func (c *cpCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	from, to, err := clientsOf(console, &c.serverFlags, c.Sources.all[0].Operand, c.Target.Operand)
+	from, to, err := clientsOf(console, &c.serverFlags, c.bothWays(), c.Sources.all[0].Operand, c.Target.Operand)
 	if err != nil {
 		return err
 	}
@@ -107,10 +107,10 @@ func bothLocal(source, target operand.Operand) error {
 }
 
 // clientsOf returns clients for the servers of two operands, or one client if they have the same
-// context. For a local one it returns nil.
-func clientsOf(console *console, f *serverFlags, source, target operand.Operand) (from, to *client.Client, err error) {
+// context, with options that they share. For a local one it returns nil.
+func clientsOf(console *console, f *serverFlags, o client.Options, source, target operand.Operand) (from, to *client.Client, err error) {
 	if source.Remote != nil {
-		if from, err = f.client(console, source.Remote.Context); err != nil {
+		if from, err = f.clientWith(console, source.Remote.Context, o); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -118,7 +118,7 @@ func clientsOf(console *console, f *serverFlags, source, target operand.Operand)
 		return from, from, nil
 	}
 	if target.Remote != nil {
-		if to, err = f.client(console, target.Remote.Context); err != nil {
+		if to, err = f.clientWith(console, target.Remote.Context, o); err != nil {
 			return nil, nil, err
 		}
 	}

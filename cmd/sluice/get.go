@@ -29,7 +29,7 @@ func (*getCommand) Help() string {
 
 // Run reads the blobs.
 func (c *getCommand) Run(ctx context.Context, console *console) error {
-	from, err := c.client(console, "")
+	from, err := c.clientWith(console, "", c.bothWays())
 	if err != nil {
 		return err
 	}

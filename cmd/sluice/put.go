@@ -31,7 +31,7 @@ func (c *putCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	to, err := c.client(console, "")
+	to, err := c.clientWith(console, "", c.bothWays())
 	if err != nil {
 		return err
 	}

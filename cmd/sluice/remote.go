@@ -27,6 +27,11 @@ func (r *remoteOperand) Decode(ctx *kong.DecodeContext) error { return decodeTex
 // client returns a client for the context that an operand names, or for the server that the flags
 // name.
 func (f *serverFlags) client(console *console, context string) (*client.Client, error) {
+	return f.clientWith(console, context, client.Options{})
+}
+
+// clientWith is client with options that no flag of the server sets.
+func (f *serverFlags) clientWith(console *console, context string, o client.Options) (*client.Client, error) {
 	server, err := f.serverOf(context)
 	if err != nil {
 		return nil, err
@@ -35,7 +40,8 @@ func (f *serverFlags) client(console *console, context string) (*client.Client, 
 	if err != nil {
 		return nil, err
 	}
-	return newClient(console, server, client.Options{RootCAs: roots, RetryFor: f.RetryFor, OnOutage: console.outage})
+	o.RootCAs, o.RetryFor, o.OnOutage = roots, f.RetryFor, console.outage
+	return newClient(console, server, o)
 }
 
 // below returns the blob or prefix with a name relative to a folder.

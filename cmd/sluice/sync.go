@@ -48,7 +48,7 @@ func (c *syncCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	from, to, err := clientsOf(console, &c.serverFlags, source, target)
+	from, to, err := clientsOf(console, &c.serverFlags, c.bothWays(), source, target)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ type transferFlags struct {
 	Jobs    int         `short:"j" env:"-" group:"Transfers:" placeholder:"NUMBER" default:"8" help:"How many files or blobs are transferred at a time."`
 	Include includeRule `env:"-" group:"Transfers:" placeholder:"PATTERN" help:"With folders and prefixes: names to transfer although a later --exclude matches them. The flag may be repeated."`
 	Exclude excludeRule `env:"-" group:"Transfers:" placeholder:"PATTERN" help:"With folders and prefixes: names to leave out, such as '*.tmp', 'cache/' or /top. The flag may be repeated."`
+
+	rateFlag `embed:"" group:"Transfers:"`
 }
 
 // maxJobs bounds --jobs: each may have several connections.

@@ -3,6 +3,7 @@ package commands
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/e2e"
 	"sluice/internal/testenv"
@@ -36,5 +37,37 @@ func TestTransferFlags(t *testing.T) {
 		}
 		names := strings.Join(strings.Fields(s.Sluice("ls", "-r", "team/x/").Stdout), " ")
 		testenv.Equal(t, names, test.names, "the blobs after %s", test.args)
+	}
+}
+
+// TestMaxRate checks that transfers take at least as long as --max-rate says, whatever their number
+// at a time. How even the rate is, is tested without a clock beside the limiter.
+func TestMaxRate(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{})
+	const size = 64 << 10 // of each of two files
+	text := strings.Repeat("x", size)
+	dir := e2e.MakeTree(t, map[string]string{"a": text, "b": text})
+	got := t.TempDir()
+	for _, args := range []string{
+		"put -r DIR team/x/ --max-rate 128KiB",
+		"get -r team/x/ GOT/a --max-rate 128KiB -j 16",
+		"get team/x/a - --max-rate 64KiB",
+		"cp -r DIR :team/y/ --max-rate 128KiB",
+		"sync :team/x/ GOT/b --max-rate 128KiB",
+	} {
+		began := time.Now()
+		r := s.Sluice(strings.Fields(strings.NewReplacer("DIR", dir, "GOT", got).Replace(args))...)
+		if took := time.Since(began); r.Code != 0 || took < time.Second {
+			t.Errorf("%s: exit code %d after %v, and the bytes need a second: %s", args, r.Code, took, r.Stderr)
+		}
+	}
+	testenv.Equal(t, s.Sluice("cat", "team/x/a", "team/y/b").Stdout == text+text, true, "the blobs are the files")
+	for args, want := range map[string]string{
+		"put -r DIR team/x/ --max-rate 10":     "sluice: --max-rate: want a size of at least 1KiB, such as 20MiB, not \"10\"\n",
+		"get -r team/x/ GOT/c --max-rate fast": "sluice: --max-rate: want a size of at least 1KiB, such as 20MiB, not \"fast\"\n",
+	} {
+		r := s.Sluice(strings.Fields(strings.NewReplacer("DIR", dir, "GOT", got).Replace(args))...)
+		testenv.Equal(t, r, e2e.Result{Code: 2, Stderr: want}, "%s", args)
 	}
 }
