@@ -34,7 +34,7 @@ func (c *Client) PutObject(ctx context.Context, account, name string, from *Obje
 	if from.source.options.Payment != nil { // so that no chunkset is charged twice
 		o.PartSize = min((o.PartSize+wire.ChunksetSize-1)/wire.ChunksetSize, maxPartSize/wire.ChunksetSize) * wire.ChunksetSize
 	}
-	p := startProgress(o.Progress, size)
+	p := newProgress(o.Progress, size)
 	defer p.end()
 	u := &fileUpload{c: c, account: account, name: name, size: size, modified: from.blob.LastModified, etag: etag, options: &o, progress: p}
 	u.send = func(ctx context.Context, up *upload, present map[int]int64) (Blob, error) {
@@ -60,9 +60,7 @@ func (u *upload) sendObject(ctx context.Context, from *Object, present map[int]i
 	}
 	var missing []int
 	for i := range n {
-		if length := u.partLength(i, size); present[i] == length {
-			u.progress.add(length)
-		} else {
+		if !u.has(present, i, size) {
 			missing = append(missing, i)
 		}
 	}

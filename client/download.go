@@ -30,9 +30,10 @@ type DownloadOptions struct {
 	// through symbolic links, does not leave. If it is nil, the path may name any file.
 	Root *os.Root
 
-	// Progress is called with the number of bytes that were received, and with the blob's size. It
-	// begins with the bytes that were on disk if a download is resumed. The last call precedes the
-	// return. Calls do not overlap; a slow one delays no transfer.
+	// Progress is called with the number of bytes that were received, and with the blob's size. The
+	// first call has the bytes that were on disk if a download is resumed, and no others; so does
+	// another such call if the download is begun anew, because the blob was replaced. The last call
+	// precedes the return. Calls do not overlap; a slow one delays no transfer.
 	Progress func(done, total int64)
 }
 
@@ -165,17 +166,19 @@ func (d *download) bounds(index int) (begin, end int64) {
 // run receives the ranges that are not present, and verifies the whole.
 func (d *download) run(ctx context.Context) error {
 	defer d.closeFirst()
-	p := startProgress(d.options.Progress, d.blob.Size)
+	p := newProgress(d.options.Progress, d.blob.Size)
 	defer p.end()
 	var missing []int
+	var left int64 // by an earlier call
 	for i, present := range d.present {
 		begin, end := d.bounds(i)
 		if present {
-			p.add(end - begin)
+			left += end - begin
 		} else {
 			missing = append(missing, i)
 		}
 	}
+	p.begin(left)
 	concurrency := d.options.Concurrency
 	inOrder := d.sumInOrder()
 	if inOrder != nil {

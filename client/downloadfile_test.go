@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
@@ -140,13 +141,26 @@ func TestDownloadFileResumes(t *testing.T) {
 			d.interrupt()
 			test.change(d)
 			d.s.setHook(nil)
-			var last int64
-			d.o.Progress = func(done, _ int64) { last = done }
+			first, last := int64(-1), int64(0)
+			d.o.Progress = func(done, _ int64) {
+				if last = done; first < 0 {
+					first = done
+				}
+			}
 			testenv.OK(t, d.receive(t.Context()))
-			if n := d.s.requests(func(r request) bool { return r.method == http.MethodGet }); n < test.least || n > test.most {
+			size, requested := int64(len(d.content)), int64(0)
+			n := d.s.requests(func(r request) bool {
+				var begin, end int64
+				if scanned, _ := fmt.Sscanf(r.rawRange, "bytes=%d-%d", &begin, &end); scanned == 2 {
+					requested += min(end+1, size) - min(begin, size)
+				}
+				return r.method == http.MethodGet
+			})
+			if n < test.least || n > test.most {
 				t.Errorf("%d requests, want %d to %d", n, test.least, test.most)
 			}
-			testenv.Equal(t, last, int64(len(d.content)), "the last progress")
+			testenv.Equal(t, first, size-requested, "the first progress")
+			testenv.Equal(t, last, size, "the last progress")
 			checkFile(t, d.path, d.content)
 		})
 	}

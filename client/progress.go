@@ -9,26 +9,44 @@ type progress struct {
 	report func(done, total int64)
 	total  atomic.Int64
 	done   atomic.Int64
+	begun  bool
 	wake   chan struct{} // has room for one signal
 	ended  chan struct{}
 }
 
-// startProgress returns a progress with the total number of bytes, or -1 if it is not known. It
-// must be ended, unless report is nil.
-func startProgress(report func(done, total int64), total int64) *progress {
+// newProgress returns a progress with the total number of bytes, or -1 if it is not known. It
+// reports nothing until it begins. It must be ended, unless report is nil.
+func newProgress(report func(done, total int64), total int64) *progress {
 	if report == nil {
 		return nil
 	}
 	p := &progress{report: report, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	p.total.Store(total)
-	p.wake <- struct{}{} // the first call reports that nothing is done yet
+	return p
+}
+
+// startProgress returns a progress that begins without bytes.
+func startProgress(report func(done, total int64), total int64) *progress {
+	p := newProgress(report, total)
+	p.begin(0)
+	return p
+}
+
+// begin causes the first call, which reports the bytes that an earlier transfer has left, and no
+// others. It is called once, before any bytes are counted.
+func (p *progress) begin(left int64) {
+	if p == nil {
+		return
+	}
+	p.begun = true
+	p.done.Store(left)
 	go func() {
 		defer close(p.ended)
+		p.report(left, p.total.Load())
 		for range p.wake {
 			p.report(p.done.Load(), p.total.Load())
 		}
 	}()
-	return p
 }
 
 // add counts n bytes. n is negative if bytes must be transferred again.
@@ -65,7 +83,7 @@ func (p *progress) restart() {
 
 // end returns after the last call, which reports all bytes. No bytes may be counted any more.
 func (p *progress) end() {
-	if p == nil {
+	if p == nil || !p.begun {
 		return
 	}
 	close(p.wake)

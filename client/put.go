@@ -62,9 +62,9 @@ type PutOptions struct {
 	StateFile string
 
 	// Progress is called with the number of bytes that were sent, and with the content's size or -1
-	// if it is not known. The number decreases if bytes must be sent again, and begins with the
-	// bytes that the server had if an upload is resumed. The last call precedes the return. Calls
-	// do not overlap; a slow one delays no transfer.
+	// if it is not known. The first call has the bytes that the server had if an upload is resumed,
+	// and no others. The number decreases if bytes must be sent again. The last call precedes the
+	// return. Calls do not overlap; a slow one delays no transfer.
 	Progress func(done, total int64)
 }
 

@@ -53,7 +53,7 @@ func (c *Client) PutFile(ctx context.Context, account, name, path string, o PutO
 			return Blob{}, fmt.Errorf("client: put a file: %w", err)
 		}
 	}
-	p := startProgress(o.Progress, info.Size())
+	p := newProgress(o.Progress, info.Size())
 	defer p.end()
 	u := &fileUpload{c: c, account: account, name: name, size: info.Size(), modified: info.ModTime(), options: &o, progress: p}
 	u.send = func(ctx context.Context, up *upload, present map[int]int64) (Blob, error) {
@@ -61,6 +61,7 @@ func (c *Client) PutFile(ctx context.Context, account, name, path string, o PutO
 		return up.sendSection(ctx, io.NewSectionReader(f, 0, u.size), present)
 	}
 	if info.Size() <= o.partSize(info.Size()) {
+		p.begin(0)
 		b, err := c.putWhole(ctx, account, name, f, info.Size(), &o, p)
 		if err == nil {
 			err = unchanged(f, info)
@@ -168,12 +169,15 @@ func (u *fileUpload) closeState() error {
 // completed as it is, another is begun, once.
 func (u *fileUpload) run(ctx context.Context) (Blob, error) {
 	up, present, err := u.resume(ctx)
+	if err != nil {
+		return Blob{}, err
+	}
+	u.progress.begin(u.left(up, present))
 	for attempt := 1; ; attempt++ {
-		if err == nil && up == nil {
-			up, err = u.begin(ctx)
-		}
-		if err != nil {
-			return Blob{}, err
+		if up == nil {
+			if up, err = u.begin(ctx); err != nil {
+				return Blob{}, err
+			}
 		}
 		b, err := u.send(ctx, up, present)
 		switch {
@@ -191,6 +195,16 @@ func (u *fileUpload) run(ctx context.Context) (Blob, error) {
 			return Blob{}, err
 		}
 	}
+}
+
+// left returns how many of the bytes are in parts that an earlier call has left at the server.
+func (u *fileUpload) left(up *upload, present map[int]int64) (n int64) {
+	for i, length := range present {
+		if up.has(present, i, u.size) {
+			n += length
+		}
+	}
+	return n
 }
 
 // begin begins an upload and saves its state.

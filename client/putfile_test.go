@@ -202,12 +202,14 @@ func TestPutFileResumes(t *testing.T) {
 	f.s.setHook(p.count(func(*http.Request) {}))
 	p.accepted = accepted
 	o.Expires = time.Now().Add(time.Hour) // "in an hour", said later
-	var last int64
-	o.Progress = func(done, _ int64) { last = done }
+	stored := int64(len(accepted)) * 1000
+	var reported []int64
+	o.Progress = func(done, _ int64) { reported = append(reported, done) }
 	testenv.OK(t, f.put(o))
 	testenv.Equal(t, p.total(), 11, "the acknowledged parts")
 	testenv.Equal(t, len(p.accepted), 11, "the different parts")
-	testenv.Equal(t, last, 10_500, "the last progress")
+	testenv.Equal(t, reported[0], stored, "the first progress")
+	testenv.Equal(t, reported[len(reported)-1], 10_500, "the last progress")
 	f.checkStored()
 }
 

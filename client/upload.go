@@ -65,6 +65,13 @@ func (u *upload) partLength(index int, size int64) int64 {
 	return min(u.partSize, size-int64(index)*u.partSize)
 }
 
+// has reports whether a part of the whole, which has size bytes, is among those that are present at
+// the server, by index.
+func (u *upload) has(present map[int]int64, index int, size int64) bool {
+	length, found := present[index]
+	return found && length == u.partLength(index, size)
+}
+
 // sendSection sends the parts of content and completes the upload. Parts that are present at the
 // server, by index, are read only for their checksum.
 func (u *upload) sendSection(ctx context.Context, content *io.SectionReader, present map[int]int64) (Blob, error) {
@@ -80,10 +87,9 @@ func (u *upload) sendSection(ctx context.Context, content *io.SectionReader, pre
 	}
 	err := parallel(ctx, u.options.concurrency(), indexes, func(ctx context.Context, i int) error {
 		offset, length := int64(i)*u.partSize, u.partLength(i, size)
-		if present[i] == length {
+		if u.has(present, i, size) {
 			s, err := sumRange(ctx, content, offset, length, false)
 			crcs[i] = s.crc
-			u.progress.add(length)
 			return err
 		}
 		s, err := u.sendPart(ctx, i, content, offset, length)

@@ -9,7 +9,7 @@ const (
 	Copying     Kind = iota + 1 // Number transfers of Size bytes in all will begin
 	Deleting                    // Number deletions will begin
 	Started                     // a transfer begins
-	Progress                    // Done bytes of it are transferred
+	Progress                    // Done bytes of it are transferred; in the first one, by an earlier run alone
 	Copied                      // outcome: it succeeded, and the target has this Size and ETag
 	Unchanged                   // outcome: the target had the content already
 	Skipped                     // outcome: Err says why the source has no counterpart

@@ -7,10 +7,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"sluice/e2e"
@@ -112,6 +115,44 @@ func TestMovesOnATerminal(t *testing.T) {
 			t.Errorf("%d columns: the end is %q", columns, e2e.Tail(lines(shown)))
 		}
 	}
+}
+
+// TestResumeOnATerminal interrupts an upload, and looks at the progress of the next run on a wide
+// terminal while the server has received no more: it begins with the parts that the server has.
+func TestResumeOnATerminal(t *testing.T) {
+	t.Parallel()
+	const part, parts, columns = 256 << 10, 20, 200
+	s := e2e.Start(t, e2e.Options{})
+	p := e2e.NewCountingProxy(t, s)
+	dir := e2e.MakeTree(t, map[string]string{"big": string(e2e.Content(5, part*parts))})
+	line := []string{"put", filepath.Join(dir, "big"), "team/big", "--part-size", "256KiB", "--url", p.URL}
+	if r := endAfter(p, t, parts/2, syscall.SIGINT, line...); r.Code != 130 {
+		t.Fatalf("%+v", r)
+	}
+	stored := len(p.Acknowledged())
+	answered := p.After(1) // which says what the server has
+	release := sync.OnceFunc(p.Resume)
+	t.Cleanup(release)
+	c := terminalCommand(t.Context(), fmt.Sprintf("stty cols %d rows 24 && %s %s", columns, e2e.Sluice, strings.Join(line, " ")))
+	out, err := c.StdoutPipe()
+	testenv.OK(t, err)
+	testenv.OK(t, c.Start())
+	shown := &e2e.LogBuffer{}
+	read := make(chan error, 1)
+	go func() { read <- testenv.Error(io.Copy(shown, out)) }()
+	<-answered
+	progress := regexp.MustCompile(`(?m)^.*big +\[=+ *\] +(\d+)% .*$`)
+	e2e.Await(t, "the progress is not shown", func() bool { return progress.MatchString(lines(shown)) })
+	release()
+	testenv.OK(t, errors.Join(<-read, c.Wait()))
+	for _, drawn := range progress.FindAllStringSubmatch(lines(shown), -1) {
+		percent, err := strconv.Atoi(drawn[1])
+		testenv.OK(t, err)
+		if percent < 100*stored/parts || len(drawn[0]) != columns-1 {
+			t.Errorf("%d of %d parts were stored, and the terminal has %d columns: %q", stored, parts, columns, drawn[0])
+		}
+	}
+	s.Holds(e2e.BlobTarget("team", "big"), e2e.Content(5, part*parts))
 }
 
 var controlSequence = regexp.MustCompile("\x1b\\[[0-9]*[A-Za-z]|\r")

@@ -230,13 +230,20 @@ type Transfer struct {
 	bytes    bool     // reports whether it belongs to the line for all transfers
 	bar      *mpb.Bar // guarded by progress.bars; nil if it has no line
 	moved    meter    // guarded by progress.mu
+	set      bool     // guarded by progress.mu: reports whether Set was called
 	ended    bool     // guarded by progress.mu
 }
 
-// Set sets the number of bytes that are done. It may be less than before, if bytes are sent again.
+// Set sets the number of bytes that are done. What the first call sets was done by an earlier run,
+// as for Skip. It may be less than before, if bytes are sent again.
 func (t *Transfer) Set(done int64) {
 	t.progress.mu.Lock()
 	defer t.progress.mu.Unlock()
+	if !t.set {
+		t.set = true
+		t.skip(done - t.moved.done)
+		return
+	}
 	t.add(done - t.moved.done)
 }
 
@@ -267,10 +274,13 @@ func (t *Transfer) add(n int64) {
 func (t *Transfer) Skip(n int64) {
 	t.progress.mu.Lock()
 	defer t.progress.mu.Unlock()
-	now := t.progress.now()
-	t.moved.skip(now, n)
+	t.skip(n)
+}
+
+func (t *Transfer) skip(n int64) {
+	t.moved.skip(n)
 	if t.bytes {
-		t.progress.moved.skip(now, n)
+		t.progress.moved.skip(n)
 	}
 }
 
@@ -308,7 +318,7 @@ func (t *Transfer) line(width int) string {
 type meter struct {
 	done   int64
 	counts int64     // of done, those that count for the rate
-	since  time.Time // the first byte or skip
+	since  time.Time // the first byte that counts
 	sample time.Time // the last sample
 	last   int64     // counts at the last sample
 	smooth float64   // bytes per second, a moving average
@@ -321,21 +331,14 @@ const (
 	rateMemory = 5 * time.Second
 )
 
-func (m *meter) skip(now time.Time, n int64) {
-	m.done += n
-	m.begin(now)
-}
+func (m *meter) skip(n int64) { m.done += n }
 
 func (m *meter) add(now time.Time, n int64) {
-	m.begin(now)
-	m.done += n
-	m.counts += n
-}
-
-func (m *meter) begin(now time.Time) {
 	if m.since.IsZero() {
 		m.since, m.sample = now, now
 	}
+	m.done += n
+	m.counts += n
 }
 
 // rate returns the current rate in bytes per second, or 0 if it is not known yet.

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -79,7 +80,7 @@ func TestTimeLeft(t *testing.T) {
 func TestRate(t *testing.T) {
 	start := time.Unix(1_000_000, 0)
 	var m meter
-	m.skip(start, 1<<30)
+	m.skip(1 << 30)
 	if got := m.rate(start.Add(time.Second)); got != 0 || m.done != 1<<30 {
 		t.Errorf("after a skip: rate %v of %d bytes", got, m.done)
 	}
@@ -102,6 +103,35 @@ func TestRate(t *testing.T) {
 	m.add(at, -20_000) // sent again
 	if got := m.rate(at.Add(time.Second)); got < 0 || m.done != 1<<30 {
 		t.Errorf("after bytes were taken back: rate %v, %d bytes", got, m.done)
+	}
+}
+
+// TestEstimateAfterAResume checks that what an earlier run has transferred is shown at once, and
+// neither that nor the time before the first byte distorts the estimate, which is right from the
+// first second on at an even rate.
+func TestEstimateAfterAResume(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	p := newProgress(io.Discard, false, func() time.Time { return now })
+	p.Expect(2, 1600)
+	one := p.Start("one", 1000)
+	one.Set(600)
+	now = now.Add(30 * time.Second) // in which the file is read again
+	testenv.Equal(t, strings.Join(strings.Fields(one.line(70)), " "), "one 60% 600 B of 1.0 KiB", "the line before the first byte")
+	testenv.Equal(t, strings.Join(strings.Fields(p.totalLine(70)), " "), "Total, 0 of 2 37% 600 B of 1.6 KiB", "the total before the first byte")
+	const rate = 40 // bytes per second
+	for tenth := range 80 {
+		one.Add(rate / 10)
+		now = now.Add(time.Second / 10)
+		line := strings.Fields(one.line(70))
+		if tenth < 9 {
+			continue // a rate needs a sample, as tested above
+		}
+		var speed, left float64
+		done := one.Done()
+		n, err := fmt.Sscanf(strings.Join(line[len(line)-3:], " "), "%f B/s %fs", &speed, &left)
+		if want := math.Ceil(float64(1000-done) / rate); n != 2 || math.Abs(speed-rate) > 0.15*rate || math.Abs(left-want) > 2 {
+			t.Fatalf("after %d bytes the line is %q, %v; want about %d B/s and %vs", done-600, line, err, rate, want)
+		}
 	}
 }
 
