@@ -1,14 +1,15 @@
 package main
 
 import (
+	"context"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 )
 
-// completionCommand prints scripts that complete commands and flags in a shell. The scripts ask
-// completion words for candidates, so they are the same for all versions.
+// completionCommand prints scripts that complete commands, flags and names of blobs in a shell. The
+// scripts ask completion words for candidates, so they are the same for all versions.
 type completionCommand struct {
 	Bash  completionBash  `cmd:"" help:"Print the script for bash."`
 	Zsh   completionZsh   `cmd:"" help:"Print the script for zsh."`
@@ -46,21 +47,34 @@ func (completionFish) Help() string {
 // Run prints the script.
 func (completionFish) Run(console *console) error { return printLine(console.out, fishScript) }
 
-// In the scripts the shell completes file names when there are no candidates.
+// In the scripts the shell completes file names when there are no candidates. A candidate may be a
+// name that somebody else has chosen, so none is ever evaluated, as compgen -W would do.
 const (
 	bashScript = `# bash completion for sluice
 _sluice() {
-  local IFS=$'\n'
-  COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" completion words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)" -- "${COMP_WORDS[COMP_CWORD]}"))
+  local IFS=$' \t\n' line="${COMP_LINE:0:COMP_POINT}" head='' word candidate
+  local -a words
+  read -a words <<<"$line"
+  [[ $line == *' ' && $line != *'\ ' ]] && words+=('')
+  word="${words[${#words[@]}-1]}"
+  [[ $COMP_WORDBREAKS == *:* ]] && head="${word%"${word##*[:=]}"}"
+  COMPREPLY=()
+  while IFS= read -r candidate; do
+    COMPREPLY+=("$(printf %q "${candidate#"$head"}")")
+  done < <("${words[0]}" completion words -- "${words[@]:1}" 2>/dev/null)
+  if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == */ ]]; then
+    compopt -o nospace 2>/dev/null
+  fi
 }
 complete -o default -F _sluice sluice`
 
 	zshScript = `#compdef sluice
 _sluice() {
   local -a candidates
-  candidates=("${(@f)$("${words[1]}" completion words -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  candidates=("${(@f)$("${words[1]}" completion words -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
   if [[ -n "${candidates[1]}" ]]; then
-    compadd -- "${candidates[@]}"
+    compadd -S '' -- "${(@M)candidates:#*/}"
+    compadd -- "${(@)candidates:#*/}"
   else
     _files
   fi
@@ -74,7 +88,7 @@ fi`
 	fishScript = `# fish completion for sluice
 function __sluice_complete
     set -l words (commandline -opc)
-    $words[1] completion words -- $words[2..-1] (commandline -ct) 2>/dev/null
+    $words[1] completion words -- $words[2..-1] (string unescape -- (commandline -ct)) 2>/dev/null
 end
 complete -c sluice -a '(__sluice_complete)'`
 )
@@ -84,12 +98,12 @@ type completionWords struct {
 }
 
 // Run prints the candidates, one a line.
-func (c *completionWords) Run(console *console) error {
+func (c *completionWords) Run(ctx context.Context, console *console) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
 	}
-	for _, candidate := range candidates(console.parser.kong.Model.Node, words) {
+	for _, candidate := range candidates(ctx, console.parser.kong.Model.Node, words) {
 		if err := printLine(console.out, candidate); err != nil {
 			return err
 		}
@@ -97,34 +111,45 @@ func (c *completionWords) Run(console *console) error {
 	return nil
 }
 
-// candidates returns what the last word may be: a command, a flag or its value. It
-// returns none if it may be anything, such as a file's name.
-func candidates(node *kong.Node, words []string) []string {
+// candidates returns what the last word may be: a command, a flag, its value or what a server
+// stores. It returns none if it may be anything, such as a file's name.
+func candidates(ctx context.Context, node *kong.Node, words []string) []string {
 	if len(words) == 0 {
 		words = []string{""}
 	}
 	last := words[len(words)-1]
 	var valueOf *kong.Flag // the flag that the next word is the value for
+	flags := map[string]string{}
+	operands := 0
 	for _, word := range words[:len(words)-1] {
 		switch {
 		case valueOf != nil:
+			flags[valueOf.Name] = word
 			valueOf = nil
 		case strings.HasPrefix(word, "-"):
-			valueOf = flagWithValue(node, word)
+			if name, value, found := strings.Cut(word, "="); found {
+				flags[strings.TrimLeft(name, "-")] = value
+			} else {
+				valueOf = flagWithValue(leafOf(node), word)
+			}
 		default:
-			if child := childOf(node, word); child != nil {
+			if child := childOf(node, word); child != nil && operands == 0 {
 				node = child
+			} else {
+				operands++
 			}
 		}
 	}
-	switch {
-	case valueOf != nil:
+	if valueOf != nil {
 		return matching(valuesOf(valueOf), last)
-	case strings.HasPrefix(last, "-"):
-		return matching(flagNames(node), last)
-	default:
-		return matching(commandNames(node), last)
 	}
+	if strings.HasPrefix(last, "-") {
+		return matching(flagNames(node), last)
+	}
+	if names := matching(commandNames(node), last); len(names) > 0 && operands == 0 {
+		return names
+	}
+	return remoteNames(ctx, leafOf(node), flags, operands, last)
 }
 
 func matching(candidates []string, prefix string) []string {

@@ -30,10 +30,10 @@ func TestCandidates(t *testing.T) {
 		"nonsense":                     "",
 		"completion ":                  "bash zsh fish",
 	} {
-		got := candidates(p.kong.Model.Node, strings.Split(line, " "))
+		got := candidates(t.Context(), p.kong.Model.Node, strings.Split(line, " "))
 		testenv.Equal(t, strings.Join(got, " "), want, "candidates of %q", line)
 	}
-	if all := candidates(p.kong.Model.Node, nil); !slices.Contains(all, "serve") || slices.Contains(all, "migrate") {
+	if all := candidates(t.Context(), p.kong.Model.Node, nil); !slices.Contains(all, "serve") || slices.Contains(all, "migrate") {
 		t.Errorf("of nothing: %q", all)
 	}
 }
@@ -68,7 +68,7 @@ func TestCompletionScripts(t *testing.T) {
 				t.Fatalf("%s -n: %v\n%s", shell, err, out)
 			}
 			run := map[string][]string{
-				"bash": {"--norc", "-c", `source "$1"; COMP_WORDS=("$2" key sh); COMP_CWORD=2; _sluice; printf '%s\n' "${COMPREPLY[@]}"`, "bash", script, binary},
+				"bash": {"--norc", "-c", `source "$1"; COMP_LINE="$2 key sh"; COMP_POINT=${#COMP_LINE}; _sluice; printf '%s\n' "${COMPREPLY[@]}"`, "bash", script, binary},
 				"zsh":  {"-f", "-c", `autoload -U compinit; compinit -D; source "$1"; whence _sluice >/dev/null && echo show`, "zsh", script},
 				"fish": {"--no-config", "-c", `source $argv[1]; set PATH ` + dir + ` $PATH; complete -C 'sluice key sh'`, script},
 			}[shell]

@@ -59,7 +59,7 @@ type commands struct {
 	Clone       cloneCommand      `cmd:"" group:"Running a server:" help:"Copy an instance, for example from a folder to PostgreSQL and an object store."`
 	Migrate     migrateCommand    `cmd:"" group:"Running a server:" hidden:"" help:"Deprecated: use clone."`
 	Version     versionCommand    `cmd:"" group:"Other:" help:"Print the version."`
-	Completion  completionCommand `cmd:"" group:"Other:" help:"Print a script that completes commands and flags in a shell."`
+	Completion  completionCommand `cmd:"" group:"Other:" help:"Print a script that completes commands, flags and names of blobs in a shell."`
 	HelpCommand helpCommand       `cmd:"" group:"Other:" name:"help" help:"Print the help of a command, or the list of all commands."`
 }
 

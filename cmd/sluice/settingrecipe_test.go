@@ -59,7 +59,7 @@ func TestRecipeOfASetting(t *testing.T) {
 	if !strings.HasSuffix(documented.String(), row) {
 		t.Errorf("docs/flags.md would not end in %s", row)
 	}
-	if words := candidates(console.parser.kong.Model.Node, []string{"serve", "--max-w"}); !slices.Equal(words, []string{"--max-widgets"}) {
+	if words := candidates(t.Context(), console.parser.kong.Model.Node, []string{"serve", "--max-w"}); !slices.Equal(words, []string{"--max-widgets"}) {
 		t.Errorf("completion offers %q", words)
 	}
 }
