@@ -42,6 +42,9 @@ func TestHelpFits(t *testing.T) {
 		if narrow != text || !strings.HasPrefix(text, "Usage: ") {
 			t.Errorf("the help of %q depends on the terminal: %s", pathOf(node), text)
 		}
+		if strings.Contains(text, "(-)") {
+			t.Errorf("the help of %q has variables without a name", pathOf(node))
+		}
 		for _, flag := range node.Flags {
 			if flag.HasDefault && !flag.IsBool() && !strings.Contains(flag.Help, "Default:") && !strings.Contains(text, "Default: "+flag.Default) {
 				t.Errorf("%s: the default of --%s, %s, is not shown", pathOf(node), flag.Name, flag.Default)

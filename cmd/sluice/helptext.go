@@ -23,8 +23,8 @@ func describeFlag(value *kong.Value) string {
 	if value.HasDefault && value.Default != "" && !value.IsBool() && !value.Tag.Has(hasWords) {
 		text = strings.TrimSpace(text + " Default: " + value.Default + ".")
 	}
-	if len(value.Tag.Envs) > 0 {
-		text = strings.TrimSuffix(text, ".") + " (" + strings.Join(value.Tag.Envs, ", ") + ")."
+	if names := strings.Join(value.Tag.Envs, ", "); names != "" && names != "-" { // "-": none
+		text = strings.TrimSuffix(text, ".") + " (" + names + ")."
 	}
 	return text
 }
