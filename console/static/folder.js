@@ -10,7 +10,8 @@ import { transferItems } from "./transfer.js";
 import { renameIn } from "./rename.js";
 import { selectionBar } from "./selectionbar.js";
 import { shareFolder } from "./share.js";
-import { choosers, storedEvent } from "./uploads.js";
+import { choosers } from "./uploads.js";
+import { storedEvent } from "./stored.js";
 import * as api from "./api.js";
 
 /**

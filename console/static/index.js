@@ -9,7 +9,12 @@ import { openUploadsView } from "./openuploads.js";
 import { sessionsView } from "./sessions.js";
 import { channelsView } from "./channels.js";
 import { statusView } from "./status.js";
-import { acceptDrops, offerInterrupted } from "./uploads.js";
+import { acceptDrops } from "./drops.js";
+import { offerInterrupted } from "./interrupted.js";
+import { startTray } from "./tray.js";
+import { queue } from "./uploadqueue.js";
+import { stored } from "./stored.js";
+import { releaseAll } from "./claims.js";
 import { enterKey, keyButton } from "./key.js";
 import * as api from "./api.js";
 
@@ -25,6 +30,10 @@ const sectionOf = { blobs: "", blob: "", uploads: "" };
 beforeView((first) => navigation(`./#/${sectionOf[first] ?? first}`));
 
 startShell();
+startTray();
+queue.addEventListener("stored", ({ detail: upload }) => stored(upload.account, upload.name));
+addEventListener("beforeunload", (event) => queue.live && event.preventDefault());
+addEventListener("pagehide", releaseAll);
 acceptDrops();
 void offerInterrupted();
 void start();

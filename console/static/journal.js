@@ -12,7 +12,7 @@
  * @property {number} partSize
  * @property {FileSystemFileHandle} [handle]
  * @property {string} [expires]
- * @property {boolean} [replace]
+ * @property {import("./upload.js").Existing} [existing]
  */
 
 /** @type {Promise<IDBDatabase>|undefined} */

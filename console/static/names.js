@@ -53,3 +53,14 @@ export const lastOf = (name) => {
  * @param {string} name
  */
 export const parentOf = (name) => name.slice(0, (name.endsWith("/") ? name.slice(0, -1) : name).lastIndexOf("/") + 1);
+
+/**
+ * Returns the name of the n-th blob of a name: the number is before the extension.
+ * @param {string} name
+ * @param {number} n
+ */
+export const numbered = (name, n) => {
+  const last = lastOf(name), dot = last.lastIndexOf(".");
+  const end = dot > 0 ? name.length - last.length + dot : name.length;
+  return `${name.slice(0, end)} (${n})${name.slice(end)}`;
+};

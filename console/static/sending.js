@@ -57,16 +57,35 @@ function sendOnce(method, url, body, extra, progress, signal) {
       else reject(problem(request.status, request.responseText, (name) => request.getResponseHeader(name)));
     });
     request.onabort = () => end(() => reject(signal.reason));
-    request.onerror = () => end(() => reject(new APIError({ status: 0, code: "unreachable", detail: "The server cannot be reached." })));
+    request.onerror = () => end(() => void failure(body).then(reject));
     request.send(body);
   });
 }
+
+/** Returns why a body was not sent: browsers do not distinguish a file that is gone from a network that is. */
+async function failure(body) {
+  try {
+    await body.slice(0, 1).arrayBuffer();
+  } catch {
+    return unreadable();
+  }
+  return new APIError({ status: 0, code: "unreachable", detail: "The server cannot be reached." });
+}
+
+const unreadable = () => new APIError({ status: 0, code: "file_unreadable", detail: "The file cannot be read any more: it was changed or removed since it was chosen." });
+
+/**
+ * Reports whether an error says that the server is away or has no time, and so nothing of the
+ * request.
+ * @param {unknown} error
+ */
+export const outage = (error) => error instanceof APIError && (error.code === "unreachable" || [408, 429, 502, 503, 504].includes(error.status));
 
 /**
  * Reports whether the same request may succeed later, and is safe to repeat.
  * @param {unknown} error
  */
-export const passing = (error) => error instanceof APIError && (error.status === 0 || error.status === 408 || error.status === 429 || error.status >= 502 || error.code === "outcome_unknown");
+export const passing = (error) => outage(error) || (error instanceof APIError && ((error.status === 0 && error.code !== "file_unreadable") || error.status > 504 || error.code === "outcome_unknown"));
 
 /**
  * Sends a request, up to six times if the server cannot be reached or is overloaded. The request
@@ -74,7 +93,7 @@ export const passing = (error) => error instanceof APIError && (error.status ===
  * @template T
  * @param {() => Promise<T>} attempt sends it once
  * @param {AbortSignal} signal ends the pauses between attempts
- * @param {() => void} [failed] called after each attempt that fails
+ * @param {(error: APIError) => void} [failed] called after each attempt that fails
  * @returns {Promise<T>}
  */
 export async function repeated(attempt, signal, failed = () => {}) {
@@ -82,13 +101,22 @@ export async function repeated(attempt, signal, failed = () => {}) {
     try {
       return await attempt();
     } catch (error) {
-      failed();
+      failed(error);
       error.attempt = n;
       if (signal.aborted || !passing(error) || n === mostAttempts) throw error;
-      await pause(Math.max(error.retryAfter * 1000, 250 * 2 ** n * (0.5 + Math.random() / 2)), signal);
+      await pauseAfter(error, n, signal);
     }
   }
 }
+
+/**
+ * Waits until a request is sent again: as long as the server has asked, or longer after each
+ * attempt, or until the browser has a network again.
+ * @param {APIError} error of the attempt
+ * @param {number} n the attempts so far
+ * @param {AbortSignal} signal
+ */
+export const pauseAfter = (error, n, signal) => pause(Math.max(error.retryAfter * 1000, 250 * 2 ** Math.min(n, mostAttempts - 1) * (0.5 + Math.random() / 2)), signal);
 
 /**
  * Sends a body, as often as repeated does.
@@ -98,22 +126,29 @@ export async function repeated(attempt, signal, failed = () => {}) {
  * @param {Object<string, string>} extra headers
  * @param {(sent: number) => void} progress
  * @param {AbortSignal} signal
+ * @param {(error: APIError) => void} failed called after each attempt that fails
  */
-export const sendBody = (method, url, body, extra, progress, signal) =>
-  repeated(() => limited(signal, () => sendOnce(method, url, body, extra, progress, signal)), signal, () => progress(0));
+export const sendBody = (method, url, body, extra, progress, signal, failed) =>
+  repeated(() => limited(signal, () => sendOnce(method, url, body, extra, progress, signal)), signal, failed);
 
 function pause(milliseconds, signal) {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(done, milliseconds);
-    function done() {
+    function end() {
+      clearTimeout(timer);
       signal.removeEventListener("abort", stop);
+      removeEventListener("online", done);
+    }
+    function done() {
+      end();
       resolve();
     }
     function stop() {
-      clearTimeout(timer);
+      end();
       reject(signal.reason);
     }
     signal.addEventListener("abort", stop, { once: true });
+    addEventListener("online", done);
   });
 }
 
@@ -124,6 +159,7 @@ function pause(milliseconds, signal) {
  */
 export async function digestOf(body) {
   if (!crypto.subtle) return {}; // a page that was not loaded securely
-  const sum = new Uint8Array(await crypto.subtle.digest("SHA-256", await body.arrayBuffer()));
+  const content = await body.arrayBuffer().catch(() => { throw unreadable(); });
+  const sum = new Uint8Array(await crypto.subtle.digest("SHA-256", content));
   return { "Content-Digest": `sha-256=:${btoa(String.fromCharCode(...sum))}:` };
 }

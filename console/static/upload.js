@@ -1,10 +1,11 @@
 // One upload of one file. A small file is one PUT. A larger one is a multipart upload, whose parts are
 // sent in parallel; the server is asked which parts it has before any is sent again, so a part that
-// it acknowledged is never sent twice.
+// it acknowledged is never sent twice. While the server is away, an upload waits for it.
 
-import { digestOf, sendBody } from "./sending.js";
+import { digestOf, outage, pauseAfter, sendBody } from "./sending.js";
 import { claim, release } from "./claims.js";
 import { forget, remember } from "./journal.js";
+import { numbered } from "./names.js";
 import * as api from "./api.js";
 
 /** Files up to this size are one request. */
@@ -12,8 +13,9 @@ export const mostSingle = 8 << 20;
 const smallestPart = 8 << 20;
 
 /**
- * @typedef {"waiting"|"sending"|"paused"|"completing"|"done"|"failed"|"cancelled"} State
- * @typedef {{expires?: string, replace?: boolean}} Options
+ * @typedef {"waiting"|"sending"|"paused"|"completing"|"done"|"exists"|"skipped"|"failed"|"cancelled"} State
+ * @typedef {"ask"|"replace"|"skip"|"both"} Existing what happens if there is a blob of the name
+ * @typedef {{expires?: string, existing: Existing}} Options
  */
 
 /**
@@ -26,14 +28,12 @@ export function partSizeOf(size) {
   return Math.ceil(wanted / (1 << 20)) * (1 << 20);
 }
 
-const existsAlready = "A blob of this name exists already.";
-
 export class Upload extends EventTarget {
   /**
    * @param {File} file
    * @param {string} account
    * @param {string} name
-   * @param {Options} options
+   * @param {Options} options which uploads can share, and which can change meanwhile
    * @param {{handle?: FileSystemFileHandle, uploadId?: string, partSize?: number}} [more] uploadId: of an upload to continue
    */
   constructor(file, account, name, options, more = {}) {
@@ -41,6 +41,11 @@ export class Upload extends EventTarget {
     this.file = file;
     this.account = account;
     this.name = name;
+    /** @type {unknown} */
+    this.taken = null; // the refusal, while it is not decided what becomes of a name that is taken
+    this.unsure = false; // whether a request that stores the blob had no answer
+    this.copies = 1; // how many blobs of the chosen name there are with this one, as far as is known
+    this.chosen = name;
     this.options = options;
     this.handle = more.handle;
     this.uploadId = more.uploadId ?? "";
@@ -49,6 +54,8 @@ export class Upload extends EventTarget {
     this.state = "waiting";
     /** @type {unknown} */
     this.error = null;
+    /** @type {api.APIError|null} */
+    this.away = null; // the error of the last request, while the server is away
     this.acknowledged = 0; // bytes
     /** @type {Map<number, number>} bytes of the parts that are being sent */
     this.flying = new Map();
@@ -65,29 +72,78 @@ export class Upload extends EventTarget {
 
   /** @param {State} state */
   become(state, error = null) {
+    this.away = null;
     this.state = state;
     this.error = error;
     this.dispatchEvent(new Event("change"));
   }
 
-  /** Sends until the upload is complete, paused, cancelled or fails. It does not throw. */
+  /** Sends until the upload has ended, is paused, or must be decided. It does not throw. */
   async run() {
-    const control = (this.control = new AbortController());
+    const { signal } = (this.control = new AbortController());
     this.flying.clear();
     this.become("sending");
     try {
-      if (this.file.size <= mostSingle && !this.uploadId) await this.sendWhole();
-      else await this.sendParts();
-      this.become("done");
+      if (this.taken && !(await this.decided())) return;
+      for (let n = 1; !(await this.attempt(n, signal)); n++);
     } catch (error) {
-      if (control.signal.aborted) return; // pause and cancel have set the state
-      this.flying.clear();
+      if (signal.aborted) return; // pause and cancel have set the state
       this.become("failed", error);
     }
   }
 
+  /** Sends once, and reports whether the upload has ended or must be decided. */
+  async attempt(n, signal) {
+    try {
+      if (this.state !== "sending") this.become("sending");
+      if (this.file.size <= mostSingle && !this.uploadId) await this.sendWhole();
+      else await this.sendParts();
+      this.become("done");
+      return true;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      this.flying.clear();
+      if (error.code === "precondition_failed") {
+        this.taken = error;
+        return !(await this.decided());
+      }
+      if (!outage(error)) throw error;
+      this.lost(error);
+      await pauseAfter(error, n, signal);
+      return false;
+    }
+  }
+
+  /** Does what was chosen for a name that is taken, and reports whether there is more to send. */
+  async decided() {
+    const { existing } = this.options;
+    if (existing === "ask") {
+      this.become("exists", this.taken);
+      return false;
+    }
+    if (existing !== "replace") await this.discard();
+    this.taken = null;
+    this.unsure = false;
+    if (existing === "skip") this.become("skipped");
+    if (existing === "both") this.name = numbered(this.chosen, ++this.copies);
+    return existing !== "skip";
+  }
+
   progress(part, bytes) {
+    if (this.away?.code === "unreachable") this.away = null; // a proxy takes bytes for a server that is away, too
     this.flying.set(part, bytes);
+    this.dispatchEvent(new Event("progress"));
+  }
+
+  /** Notes that a request failed, with what was sent of it. */
+  lost(error, part) {
+    if (outage(error)) this.away = error;
+    this.flying.delete(part);
+    this.dispatchEvent(new Event("progress"));
+  }
+
+  answered() {
+    this.away = null;
     this.dispatchEvent(new Event("progress"));
   }
 
@@ -95,20 +151,23 @@ export class Upload extends EventTarget {
     const extra = { ...(await digestOf(this.file)) };
     if (this.file.type) extra["Content-Type"] = this.file.type;
     if (this.options.expires) extra["Blob-Expires"] = this.options.expires;
-    if (!this.options.replace) extra["If-None-Match"] = "*";
+    if (this.options.existing !== "replace") extra["If-None-Match"] = "*";
     const url = api.blobURL(this.account, this.name), { signal } = this.control;
     try {
-      await sendBody("PUT", url, this.file, extra, (n) => this.progress(0, n), signal);
+      await sendBody("PUT", url, this.file, extra, (n) => this.progress(0, n), signal, (error) => this.sentOnce(error));
     } catch (error) {
       // The response to an earlier attempt may have been lost: then the blob is this one.
-      if (error.code !== "precondition_failed") throw error;
-      error.message = existsAlready;
-      if (error.attempt === 1) throw error;
+      if (error.code !== "precondition_failed" || !this.unsure || !extra["Content-Digest"]) throw error;
       const stored = await api.send(url, { method: "HEAD", headers: api.readHeaders(), signal });
-      if (!extra["Content-Digest"] || stored.headers.get("Repr-Digest") !== extra["Content-Digest"]) throw error;
+      if (stored.headers.get("Repr-Digest") !== extra["Content-Digest"]) throw error;
     }
-    this.flying.clear();
     this.acknowledged = this.file.size;
+  }
+
+  /** Notes that a PUT of the whole file failed, and if it may have had its effect. */
+  sentOnce(error) {
+    if (!(error.status >= 400 && error.status < 500)) this.unsure = true;
+    this.lost(error, 0);
   }
 
   async sendParts() {
@@ -116,9 +175,11 @@ export class Upload extends EventTarget {
     if (this.uploadId && !(await claim(this.uploadId))) throw new api.APIError({ status: 0, detail: "Another tab continues this upload." });
     // A begin is never aborted, so that an upload which the server has begun is always known here. An
     // upload that is resumed meanwhile waits for it, too.
+    if (!this.uploadId && this.options.existing !== "replace") await this.look(signal);
     const present = this.uploadId ? await this.present(signal) : await (this.beginning ??= this.begin().finally(() => (this.beginning = undefined)));
     signal.throwIfAborted();
     if (present === "committed") return this.completed();
+    this.answered();
     const missing = [];
     this.acknowledged = 0;
     for (let index = 0; index * this.partSize < this.file.size; index++) {
@@ -143,14 +204,20 @@ export class Upload extends EventTarget {
     await this.completed();
   }
 
-  async complete(signal) {
-    const headers = api.headers(this.options.replace ? {} : { "If-None-Match": "*" });
+  /** Fails if the name is taken, before anything is sent. A key that may only write cannot know it yet. */
+  async look(signal) {
     try {
-      await api.post(`v1/multipart-uploads/${this.uploadId}/complete`, { totalBytes: this.file.size }, { headers, signal });
+      await api.send(api.blobURL(this.account, this.name), { method: "HEAD", headers: api.readHeaders(), signal });
     } catch (error) {
-      if (error.code === "precondition_failed") error.message = existsAlready;
-      throw error;
+      if (signal.aborted || outage(error)) throw error;
+      return;
     }
+    throw new api.APIError({ status: 412, code: "precondition_failed", detail: "A blob of this name exists already." });
+  }
+
+  complete(signal) {
+    const headers = api.headers(this.options.existing === "replace" ? {} : { "If-None-Match": "*" });
+    return api.post(`v1/multipart-uploads/${this.uploadId}/complete`, { totalBytes: this.file.size }, { headers, signal });
   }
 
   part(index) {
@@ -160,10 +227,10 @@ export class Upload extends EventTarget {
   async sendPart(index, signal) {
     const part = this.part(index);
     const url = api.urlOf(`v1/multipart-uploads/${this.uploadId}/parts/${index}`);
-    await sendBody("PUT", url, part, await digestOf(part), (n) => this.progress(index, n), signal);
+    await sendBody("PUT", url, part, await digestOf(part), (n) => this.progress(index, n), signal, (error) => this.lost(error, index));
     this.flying.delete(index);
     this.acknowledged += part.size;
-    this.dispatchEvent(new Event("progress"));
+    this.answered();
   }
 
   /** @returns {Promise<Map<number, number>>} */
@@ -228,7 +295,7 @@ export class Upload extends EventTarget {
     this.control.abort(new Error("paused"));
   }
 
-  /** Stops sending and removes what was sent. */
+  /** Stops sending and removes what was sent. It throws if that is still on the server. */
   async cancel() {
     this.become("cancelled");
     this.control.abort(new Error("cancelled"));
@@ -237,13 +304,22 @@ export class Upload extends EventTarget {
     } catch {
       return; // nothing was begun
     }
-    if (!this.uploadId || !(await claim(this.uploadId))) return; // nothing is open, or another tab continues it
+    await this.discard();
+  }
+
+  /** Removes what was sent, unless another tab continues it. */
+  async discard() {
+    if (!this.uploadId || !(await claim(this.uploadId))) return;
     try {
       await api.send(api.urlOf(`v1/multipart-uploads/${this.uploadId}`), { method: "DELETE" });
     } catch (error) {
-      if (error.status !== 404) this.become("failed", error);
-      if (error.status !== 404 && error.status !== 409) return release(this.uploadId); // it is still open, and can be continued
+      if (error.status !== 404 && error.status !== 409) {
+        release(this.uploadId); // it is still open, and can be continued
+        throw error;
+      }
     }
     await this.forgotten();
+    this.uploadId = "";
+    this.acknowledged = 0;
   }
 }

@@ -85,11 +85,11 @@ func takeScreensOfOperations(t *testing.T, s *e2e.Server) {
 	p.untilText("dialog", "Upload 2 files")
 	p.screenshots("store")
 	p.press("Upload")
-	p.until(`document.querySelector("#tray li[data-state=failed]")`)
+	p.until(`document.querySelector("#tray li[data-state=exists]")`)
 	p.untilText("#tray", "/s")
 	p.screenshots("uploading")
-	p.press("Cancel photos/panorama.bin")
-	p.until(`!document.querySelector("#tray li[data-state=sending]")`)
+	p.press("Cancel 2 files")
+	p.until(`document.getElementById("tray").hidden`)
 }
 
 // takeScreensOfSelections takes the pictures of what is done with a selection.

@@ -83,7 +83,7 @@ func TestConsoleUploadsByDrop(t *testing.T) {
 	p.untilText("dialog", "Upload 4 files")
 	evaluate[bool](p, `(() => { const e = document.getElementById("expiry"); e.value = "86400"; e.dispatchEvent(new Event("change")); return true; })()`)
 	p.press("Upload")
-	p.until(`document.querySelectorAll("#tray li[data-state=done]").length === 4`)
+	p.untilText("#tray li[data-state=done]", "4 of 4 files")
 	for name, want := range map[string][2]string{
 		"hello.txt": {"hello", "text/plain"}, "tree/a.json": {`{"a":1}`, "application/json"},
 		"tree/deep/b.txt": {"b", "text/plain"}, "tree/deep/empty.txt": {"empty", "text/plain"},
@@ -104,12 +104,12 @@ func TestConsoleUploadsByDrop(t *testing.T) {
 	p.until(`document.querySelector("dialog[open] input:invalid")`) // a time must be chosen
 	evaluate[bool](p, `(document.querySelector("dialog input:invalid").value = "2099-01-02T03:04", true)`)
 	p.press("Upload")
-	p.untilText("#tray li[data-state=failed]", "precondition_failed")
+	p.untilText("#tray li[data-state=exists]", "A blob of this name exists already.")
 	if got := s.Must(200, "GET", "/v1/blobs/0x1/in/hello.txt", nil); string(got.Body) != "of another" {
 		t.Errorf("the blob became %q", got.Body)
 	}
 	p.press("Replace it")
-	p.until(`!document.querySelector("#tray li[data-state=failed]") && document.querySelectorAll("#tray li[data-state=done]").length === 5`)
+	p.until(`document.querySelectorAll("#tray li[data-state=done]").length === 2`)
 	if got := s.Must(200, "GET", "/v1/blobs/0x1/in/hello.txt", nil); string(got.Body) != "hello" || !strings.HasPrefix(got.Header.Get("Blob-Expires"), "2099-01-0") {
 		t.Errorf("the blob is %q and expires at %s", got.Body, got.Header.Get("Blob-Expires"))
 	}
@@ -162,8 +162,8 @@ func TestConsoleResumesUploads(t *testing.T) {
 	}
 }
 
-// TestConsoleReplacesLargeBlobs stores a file in parts under a name that is taken, and replaces the
-// blob when the user says so. The page does not send the parts again.
+// TestConsoleReplacesLargeBlobs stores a file in parts under a name that is taken. The page sends
+// no part before the user says that the blob is replaced.
 func TestConsoleReplacesLargeBlobs(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
@@ -172,9 +172,12 @@ func TestConsoleReplacesLargeBlobs(t *testing.T) {
 	p.untilText("[role=grid]", "big.bin")
 	data := bytes.Repeat([]byte("large"), 2<<20)
 	p.dropAndUpload(file(t, "big.bin", data))
-	p.untilText("#tray li[data-state=failed]", "A blob of this name exists already.")
+	p.untilText("#tray li[data-state=exists]", "A blob of this name exists already.")
 	if got := s.Must(200, "GET", "/v1/blobs/0x1/big.bin", nil); string(got.Body) != "other" {
 		t.Errorf("the blob became %d bytes", len(got.Body))
+	}
+	if n := evaluate[int](p, "__mostSending"); n != 0 || len(s.OpenUploads("0x1")) != 0 {
+		t.Errorf("%d parts were sent at the same time before it was decided", n)
 	}
 	p.press("Replace it")
 	p.until(`document.querySelector("#tray li[data-state=done]")`)
@@ -195,7 +198,7 @@ func TestConsoleInterruptedUploads(t *testing.T) {
 		t.Helper()
 		p.drop(big)
 		p.untilText("dialog", "Upload 1 file")
-		evaluate[bool](p, fmt.Sprintf(`(document.getElementById("expiry").value = %q, document.getElementById("replace").checked = true)`, expiry))
+		evaluate[bool](p, fmt.Sprintf(`(document.getElementById("expiry").value = %q, document.getElementById("existing").value = "replace", true)`, expiry))
 		p.press("Upload")
 	}
 	s.Must(200, "PUT", "/v1/local/faults", []byte(`{"faults":[{"rule":"PUT part 100%: status 403"}]}`))
