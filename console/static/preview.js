@@ -3,6 +3,7 @@
 
 import { button, fill, h } from "./dom.js";
 import { bytes, indented, visibleText } from "./text.js";
+import { kindOf } from "./kinds.js";
 import { readHeaders, send } from "./api.js";
 
 /** Greatest blob that is fetched into memory, because an element cannot send a key. */
@@ -13,26 +14,6 @@ const mostText = 256 << 10;
 /**
  * @typedef {{account: string, name: string, url: string, size: number, contentType: string, etag?: string, reads: string, hosted: boolean}} Shown
  */
-
-const textual = /^(text\/.*|application\/(json|.*\+json|xml|.*\+xml|javascript|yaml|x-yaml|toml|x-sh|sql|graphql)|image\/svg\+xml)$/;
-const textNames = /\.(txt|md|json|ya?ml|toml|csv|tsv|log|xml|html?|css|[cm]?[jt]sx?|go|rs|py|rb|java|c|h|cc|cpp|sh|sql|ini|conf|svg)$/i;
-
-/**
- * Returns the kind of preview of a blob.
- * @param {{name: string, contentType: string}} blob
- * @returns {"image"|"audio"|"video"|"pdf"|"json"|"text"|"none"}
- */
-export function kindOf(blob) {
-  const type = blob.contentType.split(";")[0].trim().toLowerCase();
-  if (type === "application/pdf") return "pdf";
-  if (type === "application/json" || type.endsWith("+json")) return "json";
-  if (textual.test(type)) return "text";
-  if (type.startsWith("image/")) return "image";
-  if (type.startsWith("audio/")) return "audio";
-  if (type.startsWith("video/")) return "video";
-  if (type === "application/octet-stream" && textNames.test(blob.name)) return /\.json$/i.test(blob.name) ? "json" : "text";
-  return "none";
-}
 
 /**
  * Shows the preview of a blob.

@@ -8,6 +8,7 @@ import (
 	"image/png"
 	"math"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -140,6 +141,53 @@ func TestConsolePreviews(t *testing.T) {
 	p.untilText(".stage", "plain enough")
 	at("empty.txt")
 	p.untilText(".stage", "The blob is empty.")
+}
+
+// TestConsolePreviewsByName checks that a blob whose type says nothing, as curl -T stores it, is
+// previewed by its name, with nothing else than what its type would show. Other types are believed.
+func TestConsolePreviewsByName(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
+	unnamed := func(name, contentType, content string) {
+		t.Helper()
+		store(s, "0x1", name, contentType, content)
+	}
+	unnamed("README", "application/octet-stream", "# read me")
+	unnamed("docs/notes.MD", "application/x-www-form-urlencoded", "notes")
+	unnamed("a.json", "application/octet-stream", `{"a":1}`)
+	unnamed("large.json", "application/octet-stream", `{"a":"`+strings.Repeat("x", 300_000)+`"}`)
+	unnamed("picture.png", "binary/octet-stream", pngOf(t, 60, 40))
+	unnamed("silence.wav", "application/octet-stream", wavOf())
+	unnamed("waves.mp4", "application/octet-stream", padded(t, 8))
+	unnamed("two.pdf", "application/octet-stream", string(pdfOf("First", "Second")))
+	unnamed("picture.svg", "application/octet-stream", `<svg xmlns="http://www.w3.org/2000/svg"><script>__problems.push("run")</script></svg>`)
+	unnamed("page.html", "application/octet-stream", `<img src=x onerror="__problems.push('run')">`)
+	unnamed("zip.txt", "application/zip", "PK")
+	p := openConsole(t, s, "")
+	at := func(name string) { p.t.Helper(); p.Open("#/blob/0x1/" + url.PathEscape(name)) }
+	at("README")
+	p.untilText(".stage pre", "# read me")
+	p.screenshots("byname")
+	at("docs/notes.MD")
+	p.untilText(".stage pre", "notes")
+	at("a.json")
+	p.untilText(".stage pre", "{\n  \"a\": 1\n}")
+	at("large.json")
+	p.untilText(".stage", "The first 256 KiB of 293 KiB.")
+	at("picture.png")
+	p.until(`document.querySelector(".stage img")?.naturalWidth === 60`)
+	at("silence.wav")
+	p.until(`document.querySelector(".stage audio")?.duration === 1`)
+	at("waves.mp4")
+	p.until(`document.querySelector(".stage video")?.readyState >= 1`)
+	at("two.pdf")
+	p.untilText(".stage", "Page 1 of 2")
+	at("picture.svg")
+	p.untilText(".stage pre", "<script>")
+	at("page.html")
+	p.untilText(".stage pre", "onerror")
+	at("zip.txt")
+	p.untilText(".stage", "There is no preview of application/zip.")
 }
 
 // TestConsoleCopiesLinks checks a blob's link and its curl line. A shell would interpret the blob's
