@@ -109,7 +109,7 @@ export async function run(work, blobs, signal, progress) {
 const unknown = () => new api.APIError({ status: 0, detail: "The answer did not come in time, so it is unknown whether this was done." });
 
 /** Reports whether the next requests would fail for the same reason. */
-const concernsAll = (error) => passing(error) ? Boolean(error.code) : [401, 403, 507].includes(error.status);
+export const concernsAll = (error) => passing(error) ? Boolean(error.code) : [401, 403, 507].includes(error.status);
 
 /**
  * Does the work with one blob.

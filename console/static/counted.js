@@ -29,7 +29,8 @@ export function amount(items, sized = false) {
  * @param {string} question.label of the button that confirms
  * @param {string} [question.class] of that button
  * @param {Node[]} [question.fields]
- * @param {(blobs: import("./batch.js").Counted[]) => void} [question.counted] called with the blobs
+ * @param {(blobs: import("./batch.js").Counted[]) => string|void} [question.counted] called with the
+ * blobs; it returns a sentence if nothing can be done with them
  * @returns {Promise<import("./batch.js").Counted[]|null>} null if it was not confirmed
  */
 export async function askCounted(question) {
@@ -38,7 +39,7 @@ export async function askCounted(question) {
   const said = h("div", { role: "status" }), sizes = items.slice(0, mostNamed).map(() => h("span", { class: "sub" }));
   const names = h("ul", { class: "what" }, sizes.map((size, i) => h("li", null, h("strong", null, visible(items[i].name)), " ", size)),
     items.length > mostNamed && h("li", { class: "sub" }, `and ${count(items.length - mostNamed)} more`));
-  const { dialog, buttons: [, yes], answer } = openDialog(question.title, [names, ...(question.fields ?? []), said], [
+  const { dialog, buttons: [no, yes], answer } = openDialog(question.title, [names, ...(question.fields ?? []), said], [
     { label: "Cancel", value: "" }, { label: question.label, value: "yes", class: question.class ?? "primary", disabled: true },
   ]);
   const control = new AbortController();
@@ -55,8 +56,11 @@ export async function askCounted(question) {
       blobs = parts.flatMap((part) => part.blobs);
       if (blobs.length === 0) return fill(said, "There is no blob in it any more.");
       fill(said, question.sentence(`${some(blobs.length)} (${bytes(parts.reduce((sum, part) => sum + part.bytes, 0))})`));
+      const refused = question.counted?.(blobs);
+      if (refused) return fill(said, refused);
       yes.disabled = false;
-      question.counted?.(blobs);
+      // Enter confirms what does no harm.
+      if (question.class !== "danger" && document.activeElement === no) yes.focus();
     } catch (error) {
       // Without a code, it is no answer that could be another one later.
       if (!control.signal.aborted) fill(said, errorBox(error, error.code && (() => void counting())));

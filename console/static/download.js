@@ -3,6 +3,7 @@
 import { h } from "./dom.js";
 import { bytes, visibleText } from "./text.js";
 import { toast } from "./notice.js";
+import { lastOf } from "./names.js";
 import { mostFetched } from "./preview.js";
 import { APIError, readHeaders, send } from "./api.js";
 
@@ -12,15 +13,9 @@ import { APIError, readHeaders, send } from "./api.js";
  * @param {import("./preview.js").Shown} blob
  */
 export async function download(blob) {
-  const name = blob.name.slice(blob.name.lastIndexOf("/") + 1);
+  const name = lastOf(blob.name);
   if (blob.reads === "public") return save(blob.url, name);
-  if (blob.size <= mostFetched) {
-    const response = await send(blob.url, { headers: readHeaders() });
-    const address = URL.createObjectURL(await response.blob());
-    save(address, name);
-    setTimeout(() => URL.revokeObjectURL(address), 60_000);
-    return;
-  }
+  if (blob.size <= mostFetched) return downloadFetched(blob);
   if (!("showSaveFilePicker" in window)) {
     throw new APIError({ status: 0, detail: `This browser cannot save more than ${bytes(mostFetched)} with a key. Use the curl line.` });
   }
@@ -34,6 +29,27 @@ export async function download(blob) {
   const response = await send(blob.url, { headers: readHeaders() });
   await response.body.pipeTo(await file.createWritable()); // if it fails, the file stays as it was
   toast(`${visibleText(name)} was saved`);
+}
+
+/**
+ * Saves a blob that is fetched into memory first.
+ * @param {{name: string, url: string}} blob
+ * @param {AbortSignal} [signal]
+ */
+export async function downloadFetched(blob, signal) {
+  const response = await send(blob.url, { headers: readHeaders(), signal });
+  saveContent(await response.blob(), lastOf(blob.name));
+}
+
+/**
+ * Saves a content that is in memory.
+ * @param {Blob} content
+ * @param {string} name
+ */
+export function saveContent(content, name) {
+  const address = URL.createObjectURL(content);
+  save(address, name);
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
 
 function save(address, name) {

@@ -6,10 +6,12 @@ import { bytes, compareNames, count, time, visible, visibleText } from "./text.j
 import { showError } from "./notice.js";
 import { go, link } from "./router.js";
 import { deleteItems } from "./delete.js";
+import { downloadItems } from "./archive.js";
 import { transferItems } from "./transfer.js";
 import { renameIn } from "./rename.js";
 import { selectionBar } from "./selectionbar.js";
 import { shareFolder } from "./share.js";
+import { parentOf } from "./names.js";
 import { choosers } from "./uploads.js";
 import { storedEvent } from "./stored.js";
 import * as api from "./api.js";
@@ -45,6 +47,7 @@ export async function folderView(main, [account = "", prefix = ""], signal) {
   const total = h("p", { class: "sub", role: "status" });
   const filter = h("input", { type: "search", placeholder: "Names that begin with…", "aria-label": "Show names that begin with", autocomplete: "off", spellcheck: "false" });
   const extra = h("div", { class: "actions" }, choosers({ account, prefix }), h("a", { class: "button", href: link("uploads", account) }, "Open uploads"));
+  if (prefix.endsWith("/")) extra.append(button("download", "Download folder", () => void downloadItems(account, parentOf(prefix), [{ kind: "folder", name: prefix }])));
   if (prefix) void addShare(extra, account, prefix);
   const place = h("div", { class: "place" });
   // On a narrow screen not all columns are shown.
@@ -60,7 +63,7 @@ export async function folderView(main, [account = "", prefix = ""], signal) {
   /** @type {(Folder|Entry)[]} */
   let selected = [];
   const bar = selectionBar({
-    rename: () => void rename(selected[0]), move: () => void transfer("move"), copy: () => void transfer("copy"),
+    download: () => void downloadItems(account, prefix.slice(0, prefix.lastIndexOf("/") + 1), selected), rename: () => void rename(selected[0]), move: () => void transfer("move"), copy: () => void transfer("copy"),
     remove: () => void remove(selected), clear: () => (grid.selectAll(false), grid.focus()),
   });
   main.append(h("div", { class: "head" }, h("div", null, crumbs(account, prefix), total), extra),

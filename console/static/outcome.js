@@ -10,6 +10,8 @@ const mostListed = 50;
 
 const words = { delete: ["Deleting", "deleted"], move: ["Moving", "moved"], copy: ["Copying", "copied"], rename: ["Renaming", "renamed"] };
 
+/** Does the work with blobs until it is done or the signal ends. @typedef {(signal: AbortSignal, progress: (count: number, bytes: number) => void) => Promise<import("./batch.js").Outcome>} Doing */
+
 /**
  * Work with its words: where is the end of the sentence that says what was done, and called is its
  * word, if that is not the verb.
@@ -29,7 +31,7 @@ export async function carryOut(work, blobs, known) {
   /** @type {import("./batch.js").Outcome} */
   const whole = { done: [], skipped: [], failed: [], left: [] };
   for (let next = blobs; ;) {
-    const outcome = known ?? (await withProgress(`${doing} ${some(next.length)}`, work, next));
+    const outcome = known ?? (await withProgress(`${doing} ${some(next.length)}`, next, (signal, progress) => run(work, next, signal, progress)));
     known = undefined;
     whole.done = whole.done.concat(outcome.done);
     whole.skipped = whole.skipped.concat(outcome.skipped);
@@ -39,13 +41,18 @@ export async function carryOut(work, blobs, known) {
       toast(`${what} ${did}${work.where ?? ""}`);
       return whole;
     }
-    if (!(await showOutcome(whole, blobs.length, did))) return whole;
+    if (!(await showOutcome(whole, blobs.length, did, true))) return whole;
     next = [...whole.failed.map((failure) => failure.blob), ...whole.left];
   }
 }
 
-/** Runs the work while a dialog shows its progress. */
-async function withProgress(title, work, blobs) {
+/**
+ * Does work while a dialog shows its progress.
+ * @param {string} title
+ * @param {import("./batch.js").Counted[]} blobs
+ * @param {Doing} work
+ */
+export async function withProgress(title, blobs, work) {
   const total = blobs.reduce((sum, blob) => sum + blob.size, 0);
   const bar = /** @type {HTMLProgressElement} */ (h("progress", { max: blobs.length, value: 0, "aria-label": title }));
   const facts = h("p", { class: "facts" }, "");
@@ -72,7 +79,7 @@ async function withProgress(title, work, blobs) {
   addEventListener("beforeunload", leaving);
   let frame = 0;
   try {
-    return await run(work, blobs, control.signal, (n, size) => {
+    return await work(control.signal, (n, size) => {
       cancelAnimationFrame(frame);
       if (!control.signal.aborted) frame = requestAnimationFrame(() => paint(n, size));
     });
@@ -82,8 +89,14 @@ async function withProgress(title, work, blobs) {
   }
 }
 
-/** Says what was done and what was not, and reports whether to try again. */
-async function showOutcome({ done, skipped, failed, left }, total, did) {
+/**
+ * Says what was done and what was not, and reports whether to try again.
+ * @param {import("./batch.js").Outcome} outcome
+ * @param {number} total
+ * @param {string} did
+ * @param {boolean} repeatable whether trying again is offered
+ */
+export async function showOutcome({ done, skipped, failed, left }, total, did, repeatable) {
   const listed = (list, line) => h("ul", { class: "what" }, list.slice(0, mostListed).map((entry) => h("li", null, line(entry))),
     list.length > mostListed && h("li", { class: "sub" }, `and ${count(list.length - mostListed)} more`));
   const body = [];
@@ -97,6 +110,6 @@ async function showOutcome({ done, skipped, failed, left }, total, did) {
   const not = total - done.length;
   const title = total === 1 ? `The blob was not ${did}` : `${count(not)} of ${count(total)} blobs ${not === 1 ? "was" : "were"} not ${did}`;
   const choices = [{ label: "Close", value: "" }];
-  if (failed.length + left.length > 0) choices.push({ label: "Try again", value: "again", class: "primary" });
+  if (repeatable && failed.length + left.length > 0) choices.push({ label: "Try again", value: "again", class: "primary" });
   return (await ask(title, body, choices)) === "again";
 }
