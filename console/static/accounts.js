@@ -1,6 +1,6 @@
 // The view of all accounts.
 
-import { button, h } from "./dom.js";
+import { h } from "./dom.js";
 import { Grid } from "./grid.js";
 import { bytes, compareNames, count, visible } from "./text.js";
 import { errorBox } from "./notice.js";
@@ -8,7 +8,7 @@ import { go, link, show } from "./router.js";
 import * as api from "./api.js";
 
 /** @type {import("./router.js").View} */
-export async function accountsView(main, _parts, signal) {
+export async function accountsView(main, _parts, signal, place) {
   document.title = "Accounts · sluice";
   const total = h("p", { class: "sub", role: "status" });
   const field = h("input", { name: "account", placeholder: "0x1 or a name", "aria-label": "Account", autocomplete: "off", spellcheck: "false", required: true });
@@ -29,6 +29,7 @@ export async function accountsView(main, _parts, signal) {
     ],
     cells: (a) => [h("a", { href: link("blobs", a.account, ""), tabindex: "-1" }, visible(a.account)), count(a.blobs), bytes(a.bytes)],
     open: (a) => go("blobs", a.account, ""),
+    key: (a) => a.account,
     more: async () => {
       if (ended) return null;
       const page = await api.json("v1/accounts", { after, limit: 1000 }, { signal });
@@ -44,7 +45,8 @@ export async function accountsView(main, _parts, signal) {
   });
   main.append(grid.element);
   signal.addEventListener("abort", () => grid.stop());
-  await grid.start();
+  place.keep(() => grid.place);
+  await grid.start(place.before);
 }
 
 /** Without a key for all accounts there is no list, but an account can be opened by its name. */

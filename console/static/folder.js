@@ -1,9 +1,11 @@
 // The view of the names of an account that begin with a prefix.
 
 import { button, fill, h, icon } from "./dom.js";
-import { Grid } from "./grid.js";
+import { Grid, most } from "./grid.js";
+import { Listing } from "./listing.js";
+import { filterField } from "./filter.js";
 import { bytes, compareNames, count, time, visible, visibleText } from "./text.js";
-import { showError } from "./notice.js";
+import { sentenceOf, showError, toast } from "./notice.js";
 import { go, link } from "./router.js";
 import { deleteItems } from "./delete.js";
 import { downloadItems } from "./archive.js";
@@ -17,8 +19,8 @@ import { storedEvent } from "./stored.js";
 import * as api from "./api.js";
 
 /**
- * @typedef {{kind: "folder", name: string}} Folder
- * @typedef {{kind: "blob", name: string} & import("./api.js").Blob} Entry
+ * @typedef {import("./listing.js").Folder} Folder
+ * @typedef {import("./listing.js").Entry} Entry
  */
 
 /**
@@ -42,14 +44,13 @@ const orders = columns.flatMap((_, column) => [{ column, down: false }, { column
 const keyOf = (item) => `${item.kind} ${item.name}`;
 
 /** @type {import("./router.js").View} */
-export async function folderView(main, [account = "", prefix = ""], signal) {
+export async function folderView(main, [account = "", prefix = ""], signal, place) {
   document.title = `${visibleText(prefix || account)} · sluice`;
   const total = h("p", { class: "sub", role: "status" });
-  const filter = h("input", { type: "search", placeholder: "Names that begin with…", "aria-label": "Show names that begin with", autocomplete: "off", spellcheck: "false" });
   const extra = h("div", { class: "actions" }, choosers({ account, prefix }), h("a", { class: "button", href: link("uploads", account) }, "Open uploads"));
   if (prefix.endsWith("/")) extra.append(button("download", "Download folder", () => void downloadItems(account, parentOf(prefix), [{ kind: "folder", name: prefix }])));
   if (prefix) void addShare(extra, account, prefix);
-  const place = h("div", { class: "place" });
+  const frame = h("div", { class: "place" });
   // On a narrow screen not all columns are shown.
   const sorter = /** @type {HTMLSelectElement} */ (h("select", { class: "sorter", "aria-label": "Sort by", onchange: () => grid.choose(orders[sorter.selectedIndex]) },
     orders.map(({ column, down }) => h("option", null, `${columns[column].title} ${down ? "↓" : "↑"}`))));
@@ -60,20 +61,55 @@ export async function folderView(main, [account = "", prefix = ""], signal) {
     grid.leaveSorting();
     grid.focus();
   });
+  const found = h("p", { role: "status" }), loadAll = button(null, "Load all names", () => void load());
+  const filter = filterField(() => void list());
   /** @type {(Folder|Entry)[]} */
   let selected = [];
   const bar = selectionBar({
-    download: () => void downloadItems(account, prefix.slice(0, prefix.lastIndexOf("/") + 1), selected), rename: () => void rename(selected[0]), move: () => void transfer("move"), copy: () => void transfer("copy"),
+    download: () => void downloadItems(account, prefix.slice(0, prefix.lastIndexOf("/") + 1), selected), rename: () => void rename(selected[0]),
+    move: () => void transfer("move"), copy: () => void transfer("copy"),
     remove: () => void remove(selected), clear: () => (grid.selectAll(false), grid.focus()),
   });
   main.append(h("div", { class: "head" }, h("div", null, crumbs(account, prefix), total), extra),
-    h("div", { class: "filters" }, h("div", { class: "filter" }, icon("search"), filter), sorter, bar.element), h("div", { class: "sorting" }, sorted, unsorted), place);
+    h("div", { class: "filters" }, filter.element, sorter, bar.element), h("div", { class: "sorting" }, sorted, unsorted), h("div", { class: "sorting" }, found, loadAll), frame);
 
   /** @type {Grid<Folder|Entry>} */
   let grid;
-  const list = async () => {
+  let listing = new Listing(account, prefix, signal);
+  let loading = false;
+  /** Returns the condition for names that contain what was typed, or null. */
+  const condition = () => {
+    const { text, begins } = filter.wanted(), sought = text.toLowerCase();
+    return text && !begins ? (item) => item.name.slice(prefix.length).toLowerCase().includes(sought) : null;
+  };
+  /** Says in how many names was looked for what was typed. */
+  const sayFound = () => {
+    const all = count(listing.items.length), looked = condition() !== null;
+    found.textContent = !looked ? "" : loading ? `${all} names are loaded so far.` : listing.complete ? `Found in all ${all} names.` : `Found in the first ${all} names, which are loaded.`;
+    loadAll.hidden = !looked || loading || listing.complete || listing.items.length >= most;
+  };
+  /** Loads all names, and looks for what was typed in them. */
+  const load = async () => {
+    const looked = listing;
+    loading = true;
+    try {
+      while (!listing.complete && listing.items.length < most && looked === listing && condition()) {
+        sayFound();
+        await listing.load();
+      }
+    } catch (error) {
+      showError(frame, error, signal, () => list());
+      return;
+    } finally {
+      loading = false;
+    }
+    if (looked === listing) await list();
+  };
+
+  const list = async (before) => {
     grid?.stop();
-    const typed = filter.value;
+    const { text, begins } = filter.wanted(), beginning = prefix + (begins ? text : "");
+    if (listing.prefix !== beginning) listing = new Listing(account, beginning, signal);
     bar.show((selected = []));
     sayOrder("done");
     grid = new Grid({
@@ -90,14 +126,15 @@ export async function folderView(main, [account = "", prefix = ""], signal) {
       remove: (item) => void remove(selected.length > 0 ? selected : [item]),
       rename: (item) => void rename(item),
       selected: (items) => bar.show((selected = items)),
-      more: pages(account, prefix + typed, signal),
+      more: listing.reader(condition()),
       key: keyOf,
-      failed: (error) => showError(place, error, signal, list),
-      empty: typed ? h("p", { class: "empty" }, "No name begins with this.") : nothing(),
+      failed: (error) => showError(frame, error, signal, () => list()),
+      empty: text ? h("p", { class: "empty" }, `No name ${begins ? "begins with" : "contains"} this.`) : nothing(),
       counted: (n, complete) => (total.textContent = n === 0 ? "" : `${count(n)}${complete ? "" : " or more"} ${n === 1 ? "entry" : "entries"}`),
     });
-    fill(place, grid.element);
-    await grid.start();
+    fill(frame, grid.element);
+    await grid.start(before);
+    sayFound();
   };
 
   /** Says that all names are being loaded, or that they are too many. */
@@ -110,24 +147,33 @@ export async function folderView(main, [account = "", prefix = ""], signal) {
   let editing = false, late = false;
   /** Lists again what the grid shows, without a change of the filter, the position or the focus. */
   const refresh = async (active) => {
-    const shown = grid;
-    if (!shown.element.isConnected || shown.items.length === 0) return list();
-    const more = pages(account, prefix + filter.value, signal), items = [];
+    const shown = grid, again = new Listing(account, listing.prefix, signal);
+    if (!shown.element.isConnected || shown.items.length === 0) {
+      listing = again;
+      return list();
+    }
     try {
-      for (let page = await more(); page; page = items.length < shown.items.length ? await more() : null) items.push(...page);
+      await again.loadUntil(listing.items.length);
     } catch (error) {
-      if (!shown.stopped) showError(place, error, signal, list);
+      if (!shown.stopped) toast(`The list could not be renewed. ${sentenceOf(error)}`);
       return;
     }
-    if (editing) late = true; // a new list would have no field
-    else shown.replace(items, more, active);
+    if (shown.stopped) return;
+    if (editing) {
+      late = true; // a new list would have no field
+      return;
+    }
+    listing = again;
+    const more = listing.reader(condition());
+    shown.replace((await more()) ?? [], more, active);
+    sayFound();
   };
 
   /** Lists again after something was done, with the focus in the list. */
   const done = async (active) => {
     if (signal.aborted) return;
     await refresh(active);
-    const busy = editing || document.activeElement === filter || document.querySelector("dialog[open]");
+    const busy = editing || document.activeElement === filter.input || document.querySelector("dialog[open]");
     if (busy) return; // the user went on meanwhile
     if (!grid.focus()) document.getElementById("main").focus({ preventScroll: true });
   };
@@ -151,14 +197,31 @@ export async function folderView(main, [account = "", prefix = ""], signal) {
     if (name !== null || late) await done(`${item.kind} ${name ?? item.name}`);
   };
 
-  let timer = 0;
-  filter.addEventListener("input", () => {
-    clearTimeout(timer);
-    timer = setTimeout(() => void list(), 150);
+  signal.addEventListener("abort", () => {
+    filter.cancel();
+    grid?.stop();
   });
-  signal.addEventListener("abort", () => grid?.stop());
   addEventListener(storedEvent, () => void refresh(), { signal });
-  await list();
+  place.keep(() => ({ wanted: filter.wanted(), order, typing: document.activeElement === filter.input, loaded: listing.items.length, grid: grid?.place }));
+  const { before } = place;
+  if (before) await comeBack(before);
+  else await list();
+
+  /** Shows what this entry of the history showed before. */
+  async function comeBack({ wanted, order: chosen, typing, loaded, grid: shown }) {
+    filter.set(wanted);
+    order = chosen;
+    showOrder();
+    try {
+      if (condition()) await listing.loadUntil(loaded); // else the grid loads what it showed
+    } catch (error) {
+      showError(frame, error, signal, () => list());
+      return;
+    }
+    if (signal.aborted) return;
+    await list(shown);
+    if (typing && [main, document.body].includes(/** @type {HTMLElement} */ (document.activeElement))) filter.input.focus();
+  }
 }
 
 /** Adds the button that copies a link, on a hosted network. */
@@ -168,21 +231,6 @@ async function addShare(actions, account, prefix) {
 }
 
 const nothing = () => h("div", { class: "empty" }, h("h2", null, "Nothing is stored here"), h("p", null, "Drop files or folders anywhere on this page to upload them."));
-
-/** Returns a function that returns the entries of the next page, or null. */
-function pages(account, prefix, signal) {
-  let after = "", ended = false;
-  return async () => {
-    if (ended) return null;
-    const page = await api.json(`v1/blobs/${encodeURIComponent(account)}`, { prefix, delimiter: "/", after, limit: 1000 }, { signal });
-    after = page.next ?? "";
-    ended = !page.next;
-    return [
-      ...page.prefixes.map((name) => ({ kind: "folder", name })),
-      ...page.blobs.map((blob) => ({ kind: "blob", ...blob })),
-    ];
-  };
-}
 
 function cells(account, prefix, item) {
   const name = visible(item.name.slice(prefix.length));

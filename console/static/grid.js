@@ -9,8 +9,15 @@ import { Selection } from "./selection.js";
 const margin = 8;
 /** Greatest number of rows. Browsers cannot lay out elements that are much higher. */
 export const most = 400_000;
+/** Greatest number of selected rows that are kept for a return. */
+const mostKept = 2000;
 
 /** @typedef {{column: number, down: boolean}} Order */
+
+/**
+ * What a reader sees of a list: the row that is active, and how many are loaded and selected.
+ * @typedef {{active: string, top: number, loaded: number, selected: string[], focused: boolean}} Place
+ */
 
 /**
  * A column. A list can be sorted by those with compare, which is for the ascending order.
@@ -53,7 +60,9 @@ export class Grid {
     this.items = [];
     this.leading = 0; // the number of items that lead
     this.complete = false;
-    this.loading = false;
+    /** @type {Promise<void>|null} */
+    this.loading = null;
+    this.moves = 0; // how often the reader has moved
     this.stopped = false;
     this.active = 0;
     this.rowHeight = 44;
@@ -83,10 +92,43 @@ export class Grid {
     this.setOrder(this.order);
   }
 
-  /** Begins to load. The grid must be in the document. */
-  start() {
+  /**
+   * Begins to load. The grid must be in the document.
+   * @param {Place} [place] where the reader was before
+   */
+  async start(place) {
     this.rowHeight = parseFloat(getComputedStyle(this.element).getPropertyValue("--row")) || 44;
-    return this.load();
+    await this.load();
+    if (!place) return;
+    const { moves } = this;
+    while (!this.complete && !this.stopped && this.items.length < place.loaded) await this.load();
+    if (!this.stopped && moves === this.moves) this.restore(place);
+  }
+
+  /** @returns {Place} */
+  get place() {
+    const item = this.items[this.active];
+    return {
+      active: item ? this.key(item) : "", top: this.element.scrollTop, loaded: this.items.length,
+      selected: [...(this.selection?.items.keys() ?? [])].slice(0, mostKept), focused: this.space.contains(document.activeElement),
+    };
+  }
+
+  /** Shows a place again. A row that is gone is replaced by the one that is there now. */
+  restore({ active, top, selected, focused }) {
+    const keys = new Set(selected), before = this.active;
+    const index = this.items.findIndex((item) => this.key(item) === active);
+    if (this.selection && keys.size > 0) {
+      this.selection.add(this.items.filter((item) => keys.has(this.key(item))));
+      this.changed();
+    }
+    this.element.scrollTop = top;
+    this.active = Math.max(0, index < 0 ? Math.min(Math.round(top / this.rowHeight), this.items.length - 1) : index);
+    if (this.rows.has(before)) this.rows.get(before).tabIndex = -1;
+    this.render();
+    if (this.rows.has(this.active)) this.rows.get(this.active).tabIndex = 0;
+    const elsewhere = document.activeElement !== document.body && document.activeElement !== document.getElementById("main");
+    if (focused && !elsewhere) this.focus();
   }
 
   /** Releases what the grid observes. What is still being loaded is ignored. */
@@ -118,9 +160,14 @@ export class Grid {
     if (this.selection) this.changed();
   }
 
-  async load() {
-    if (this.loading || this.complete || this.stopped || this.items.length >= most) return;
-    this.loading = true;
+  /** Loads the next items, unless it does so already. */
+  load() {
+    if (this.loading) return this.loading;
+    if (this.complete || this.stopped || this.items.length >= most) return Promise.resolve();
+    return (this.loading = this.loadNext());
+  }
+
+  async loadNext() {
     this.element.setAttribute("aria-busy", "true");
     const { more } = this.options;
     try {
@@ -140,7 +187,7 @@ export class Grid {
       this.complete = true;
       this.options.failed(error);
     } finally {
-      this.loading = false;
+      this.loading = null;
       this.element.removeAttribute("aria-busy");
     }
     this.render();
@@ -262,6 +309,15 @@ export class Grid {
     if (last >= total - 500 || this.sorted) void this.load();
   }
 
+  /** Loads all items and goes to the last one, unless the reader moves meanwhile. */
+  async toEnd(range) {
+    const { moves } = this;
+    while (!this.complete && !this.stopped && this.items.length < most && moves === this.moves) await this.load();
+    if (this.stopped || moves !== this.moves || this.items.length === 0) return;
+    this.activate(this.items.length - 1, true);
+    if (range) this.select(this.active, true);
+  }
+
   /** Returns the row of an item, in the document. */
   row(index) {
     const existing = this.rows.get(index);
@@ -323,6 +379,7 @@ export class Grid {
   clicked(event, row) {
     const index = this.places.get(row), { target } = event;
     if (target.closest("button, .rename")) return;
+    this.moves++;
     this.activate(index, false);
     const picked = target.closest(".pick");
     if (this.selection && (picked || event.shiftKey || event.ctrlKey || event.metaKey)) {
@@ -337,10 +394,12 @@ export class Grid {
   pressed(event) {
     if (event.target.closest("a, button, .rename") || this.items.length === 0) return;
     const page = Math.max(1, Math.floor(this.height / this.rowHeight) - 1);
-    const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
+    const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity };
     const item = this.items[this.active], { selection } = this;
-    if (event.key in moves) {
-      if (selection && event.shiftKey && !selection.anchor) this.select(this.active, true);
+    this.moves++;
+    if (selection && event.shiftKey && !selection.anchor && (event.key in moves || event.key === "End")) this.select(this.active, true);
+    if (event.key === "End") void this.toEnd(selection && event.shiftKey);
+    else if (event.key in moves) {
       this.activate(Math.min(this.items.length - 1, Math.max(0, this.active + moves[event.key])), true);
       if (selection && event.shiftKey) this.select(this.active, true);
     } else if (event.key === "Enter") this.options.open(item);

@@ -1,9 +1,12 @@
 // Views by the fragment of the address, so that every view has a link and the buttons of the browser
 // work. A fragment is never sent to a server.
 
+import { placeOf } from "./places.js";
+
 /**
- * A view fills an element. The signal ends when another view is shown.
- * @typedef {(main: HTMLElement, parts: string[], signal: AbortSignal) => Promise<void>|void} View
+ * A view fills an element. The signal ends when another view is shown. The place is what this entry of
+ * the history showed before.
+ * @typedef {(main: HTMLElement, parts: string[], signal: AbortSignal, place: ReturnType<typeof placeOf>) => Promise<void>|void} View
  */
 
 /** @type {Map<string, View>} */
@@ -56,7 +59,7 @@ export function show() {
   onShow(first);
   main.replaceChildren();
   const view = views.get(first) ?? views.get("");
-  return view(main, rest, current.signal);
+  return view(main, rest, current.signal, placeOf(current.signal));
 }
 
 /** Shows the view of the address, now and whenever it changes. */

@@ -1,0 +1,46 @@
+// The field that filters a folder: by what names begin with, which the server knows, or by what they
+// contain, which is looked for in the names that are loaded.
+
+import { h, icon } from "./dom.js";
+
+/** @typedef {{text: string, begins: boolean}} Wanted */
+
+/** Time without typing after which a folder is filtered, in milliseconds. */
+const settled = 150;
+
+/**
+ * Returns the field, and functions that return and set what is wanted.
+ * @param {() => void} changed
+ * @returns {{element: HTMLElement, input: HTMLInputElement, wanted: () => Wanted, set: (wanted: Wanted) => void, cancel: () => void}}
+ */
+export function filterField(changed) {
+  const input = /** @type {HTMLInputElement} */ (h("input", { type: "search", autocomplete: "off", spellcheck: "false" }));
+  const way = /** @type {HTMLSelectElement} */ (h("select", { "aria-label": "Show names that", class: "way" },
+    h("option", { value: "contain" }, "contain"), h("option", { value: "begin" }, "begin with")));
+  const label = () => {
+    const words = way.selectedOptions[0].textContent;
+    input.placeholder = `Names that ${words}…`;
+    input.setAttribute("aria-label", `Show names that ${words}`);
+  };
+  label();
+  let timer = 0;
+  input.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(changed, settled);
+  });
+  way.addEventListener("change", () => {
+    label();
+    if (input.value) changed();
+  });
+  return {
+    element: h("div", { class: "filter" }, way, h("div", { class: "search" }, icon("search"), input)),
+    input,
+    wanted: () => ({ text: input.value, begins: way.value === "begin" }),
+    set: ({ text, begins }) => {
+      input.value = text;
+      way.value = begins ? "begin" : "contain";
+      label();
+    },
+    cancel: () => clearTimeout(timer),
+  };
+}
