@@ -21,6 +21,11 @@ export class APIError extends Error {
     this.retryAfter = problem.retryAfter ?? 0; // in seconds; 0: not stated
     this.attempt = 1; // how often the request was sent
   }
+
+  /** Reports whether the same request may have another answer later: a wrong request stays wrong. */
+  get passes() {
+    return ![400, 405, 410, 413, 414, 415, 416, 422, 431, 501].includes(this.status);
+  }
 }
 
 /** Attributes of a field whose value is sent in a header: requests with other characters would fail. */

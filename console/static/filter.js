@@ -16,9 +16,9 @@ const settled = 150;
 export function filterField(changed) {
   const input = /** @type {HTMLInputElement} */ (h("input", { type: "search", autocomplete: "off", spellcheck: "false" }));
   const way = /** @type {HTMLSelectElement} */ (h("select", { "aria-label": "Show names that", class: "way" },
-    h("option", { value: "contain" }, "contain"), h("option", { value: "begin" }, "begin with")));
+    h("option", { value: "contain" }, "Contains"), h("option", { value: "begin" }, "Begins with")));
   const label = () => {
-    const words = way.selectedOptions[0].textContent;
+    const words = way.value === "begin" ? "begin with" : "contain";
     input.placeholder = `Names that ${words}…`;
     input.setAttribute("aria-label", `Show names that ${words}`);
   };

@@ -1,7 +1,7 @@
 // The start of the console.
 
 import { navigation, startShell } from "./shell.js";
-import { beforeView, route, start } from "./router.js";
+import { beforeView, route, show, start } from "./router.js";
 import { accountsView } from "./accounts.js";
 import { folderView } from "./folder.js";
 import { blobView } from "./blob.js";
@@ -39,6 +39,6 @@ void offerInterrupted();
 void start();
 api.info().then((service) => {
   if (service.profile !== "hosted") return;
-  document.getElementById("tools").prepend(keyButton());
-  void enterKey();
+  document.getElementById("tools").prepend(keyButton(show));
+  void enterKey(show);
 }, () => {}); // the view shows the error

@@ -2,11 +2,13 @@
 
 import { h, icon } from "./dom.js";
 import { ask } from "./notice.js";
-import { show } from "./router.js";
 import * as api from "./api.js";
 
-/** Asks for a key, and shows the view again with it. */
-export async function enterKey() {
+/**
+ * Asks for a key.
+ * @param {() => unknown} [entered] called if there is another one now
+ */
+export async function enterKey(entered = () => {}) {
   const field = /** @type {HTMLInputElement} */ (h("input", { type: "password", id: "key", ...api.token, autocomplete: "off", spellcheck: "false" }));
   const choices = [{ label: "Cancel", value: "" }, { label: "Use key", value: "use", class: "primary" }];
   if (api.hasKey()) choices.splice(1, 0, { label: "Forget key", value: "forget" });
@@ -17,14 +19,17 @@ export async function enterKey() {
   if (answer === "forget") api.setKey("");
   else if (answer === "use" && field.value.trim()) api.setKey(field.value.trim());
   else return;
-  void show();
+  entered();
 }
 
-/** Returns the button that shows whether there is a key. */
-export function keyButton() {
+/**
+ * Returns the button that shows whether there is a key.
+ * @param {() => unknown} [entered] called if there is another one
+ */
+export function keyButton(entered) {
   const label = h("span", null, "");
   const update = () => (label.textContent = api.hasKey() ? "Key in use" : "Enter key");
   api.onKeyChange(update);
   update();
-  return h("button", { type: "button", class: "button", onclick: () => void enterKey() }, icon("key"), label);
+  return h("button", { type: "button", class: "button", onclick: () => void enterKey(entered) }, icon("key"), label);
 }

@@ -90,14 +90,14 @@ export const sentenceOf = (error) => (error instanceof APIError ? error.message 
 /**
  * Returns an element that describes an error.
  * @param {unknown} error
- * @param {() => void} [retry]
+ * @param {() => void} [retry] offered unless the same would fail again
  */
 export function errorBox(error, retry) {
   const facts = factsOf(error);
   return h("div", { class: "error", role: "alert" },
     h("p", null, sentenceOf(error)),
     facts && h("p", { class: "facts" }, facts),
-    retry && button(null, "Try again", retry));
+    retry && !(error instanceof APIError && !error.passes) && button(null, "Try again", retry));
 }
 
 /**

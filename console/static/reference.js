@@ -1,13 +1,16 @@
 // The description of the interface, from /openapi.yaml of the server.
 
 import { load } from "./vendor/js-yaml/js-yaml.esm.min.mjs";
-import { fill, h } from "./dom.js";
+import { cell, fill, h } from "./dom.js";
 import { navigation, startShell } from "./shell.js";
+import { keyButton } from "./key.js";
 import { tryIt } from "./tryit.js";
+import { info } from "./api.js";
 
 navigation("api");
 startShell();
 const main = document.getElementById("main");
+info().then((service) => service.profile === "hosted" && document.getElementById("tools").prepend(keyButton()), () => {}); // operations can be read without it
 
 try {
   const response = await fetch(new URL("../openapi.yaml", document.baseURI), { credentials: "omit" });
@@ -57,7 +60,8 @@ function show(doc) {
   }
 
   const table = (label, titles, rows) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
-    h("table", null, h("thead", null, h("tr", null, titles.map((t) => h("th", { scope: "col" }, t)))), h("tbody", null, rows.map((cells) => h("tr", null, cells.map((c) => h("td", null, c)))))));
+    h("table", { class: "stacked" }, h("thead", null, h("tr", null, titles.map((t) => h("th", { scope: "col" }, t)))),
+      h("tbody", null, rows.map((cells) => h("tr", null, cells.map((c, i) => cell(titles[i], c, i === 0 || i === cells.length - 1 ? "whole" : null)))))));
 
   const described = (value, schema) => h("span", null, value ?? resolve(schema)?.description ?? "", limitsOf(schema) && h("span", { class: "facts" }, ` ${limitsOf(schema)}`));
 

@@ -64,7 +64,7 @@ async function curlOf(operation, typed) {
 /** Sends a request that only reads, and returns the response, or why there is none, as text. */
 async function exchange(method, operation, typed) {
   try {
-    const response = await fetch(urlOf(operation, typed), { method, headers: headersOf(operation, typed), cache: "no-store", credentials: "omit" });
+    const response = await fetch(urlOf(operation, typed), { method, headers: { ...api.headers(), ...Object.fromEntries(headersOf(operation, typed)) }, cache: "no-store", credentials: "omit" });
     const head = [`${response.status} ${response.statusText}`, ...[...response.headers].map(([name, value]) => `${name}: ${value}`)];
     return `${head.join("\n")}\n\n${await textOf(response)}`;
   } catch (error) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"sluice/e2e"
+
+	"github.com/chromedp/chromedp"
 )
 
 // TestConsoleReference checks that the page describes every operation and schema in the document.
@@ -77,5 +79,61 @@ func TestConsoleTriesOperations(t *testing.T) {
 	}
 	if got := try("GET", "0x1", "absent", ""); !strings.HasPrefix(got, "404 ") || !strings.Contains(got, "blob_not_found") {
 		t.Errorf("the error is shown as %q", got)
+	}
+}
+
+// TestConsoleTriesOperationsWithAKey sends a request with a key from a hosted network's API page.
+// The key is in memory only: a reload forgets it, and nothing stores it.
+func TestConsoleTriesOperationsWithAKey(t *testing.T) {
+	t.Parallel()
+	s := e2e.StartHosted(t, "key", "--console")
+	key := s.NewKey("--scopes", "read,write", "--accounts", "0x1")
+	store(s.As(key), "0x1", "secret.txt", "text/plain", "for holders of the key")
+	p := openConsole(t, s, "api")
+	try := func(want string) {
+		t.Helper()
+		p.untilText("main", "Create or replace a blob")
+		evaluate[bool](p, `(() => {
+			const box = document.querySelector("#getBlob .try"), typed = { account: "0x1", blobName: "secret.txt" };
+			box.querySelector("details").open = true;
+			for (const label of box.querySelectorAll("label")) {
+				const input = label.querySelector("input");
+				input.value = typed[label.textContent] ?? "";
+				input.dispatchEvent(new Event("input"));
+			}
+			box.querySelector("button[value=GET]").click();
+			return true;
+		})()`)
+		p.untilText("#getBlob .try pre", want)
+	}
+	try("401 ")
+	p.press("Enter key")
+	p.enterKey(key)
+	p.until(`!document.querySelector("dialog") && document.getElementById("tools").innerText.includes("Key in use")`)
+	try("for holders of the key")
+	p.screenshots("key")
+	if stored := evaluate[string](p, `JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, location.href, history.state])`); strings.Contains(stored, key) {
+		t.Errorf("the key is stored: %s", stored)
+	}
+	p.Do(chromedp.Reload())
+	p.untilText("#tools", "Enter key")
+	try("401 ")
+}
+
+// TestConsoleDescribesOperationsOnPhones checks that the API page's descriptions are seen without
+// scrolling sideways, and that no response is described as an error alone.
+func TestConsoleDescribesOperationsOnPhones(t *testing.T) {
+	t.Parallel()
+	_, p := openLocal(t, "api")
+	p.untilText("main", "Create or replace a blob")
+	p.Do(chromedp.EmulateViewport(375, 900))
+	if hidden := evaluate[int](p, `[...document.querySelectorAll("#getBlob td")].filter((cell) => cell.getBoundingClientRect().right > innerWidth).length`); hidden > 0 {
+		t.Errorf("%d cells are not visible", hidden)
+	}
+	if shown := evaluate[int](p, `[...document.querySelectorAll("#getBlob td:last-child")].filter((cell) => cell.getBoundingClientRect().width > 200).length`); shown < 5 {
+		t.Errorf("%d descriptions are visible", shown)
+	}
+	if got := p.Text("#getBlob .responses"); strings.Contains(got, "An error.") {
+		t.Errorf("the responses are %s", got)
 	}
 }

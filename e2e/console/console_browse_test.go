@@ -108,6 +108,9 @@ func TestConsoleSaysWhatIsWrongWithNames(t *testing.T) {
 	t.Parallel()
 	_, p := openLocal(t, "#/blob/0x1/"+strings.Repeat("a", 1025))
 	p.untilText("main", "The blob name is longer than 1024 characters.")
+	if shown := p.Text("main"); strings.Contains(shown, "Try again") {
+		t.Errorf("what stays wrong can be tried again: %s", shown)
+	}
 	p.Open("#/blob/no%20account/name")
 	p.untilText("main", "The account must be an address")
 }

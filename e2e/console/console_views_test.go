@@ -213,6 +213,27 @@ func TestConsoleCopiesLinks(t *testing.T) {
 	}
 }
 
+// TestConsoleShowsTheFirstChannel runs the commands that the view of channels shows while there is
+// none, after which it has one.
+func TestConsoleShowsTheFirstChannel(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{Addr: "localhost:0", Flags: []string{"--reads", "paid"}})
+	p := openConsole(t, s, "#/channels")
+	p.untilText("main", "There is no channel yet")
+	p.screenshots("nochannel")
+	dir := t.TempDir()
+	account, pay, _ := strings.Cut(p.Text("main pre"), "\n")
+	key := filepath.Join(dir, "account.key")
+	e2e.Prints(t, append(strings.Fields(account)[1:], key)...)
+	if r := e2e.SluiceRuns(t, append(strings.Fields(pay)[1:], "--account-file", key, "--state-file", filepath.Join(dir, "payer.json"))...); r.Code != 0 {
+		t.Fatalf("%s: %+v", pay, r)
+	}
+	p.untilText("main", "1 open of 1")
+
+	_, free := openLocal(t, "#/channels")
+	free.untilText("main pre", "sluice serve --reads paid")
+}
+
 // TestConsoleShowsMoney checks that the views of sessions, channels and a channel's ledger show
 // what happens while they are open.
 func TestConsoleShowsMoney(t *testing.T) {
