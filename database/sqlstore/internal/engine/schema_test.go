@@ -107,7 +107,7 @@ var postgresSchema = []string{
 
 // TestEnginesHaveTheSameSchema compares the tables of both engines: their columns in
 // order, with their types, constraints and defaults, and the columns of their keys and
-// indexes. Sessions are a view on SQLite, of which only the columns' names are compared.
+// indexes. Sessions are a view on SQLite, so that only their columns' names are compared.
 func TestEnginesHaveTheSameSchema(t *testing.T) {
 	lite := testenv.Must(openSQLiteConn(databasePath(t), 0, nil))(t)
 	defer closeConn(t, lite)
