@@ -24,7 +24,7 @@ const (
 // has its name before its bytes are durable. Commit makes the names durable. Where the file system
 // cannot be synced as a whole, each file is synced by itself, and each folder by Commit.
 //
-// A sync of the whole file system also writes what other processes have written to it.
+// Syncing a whole file system also writes what other processes have written to it.
 func (s *Store) Batch() bytestore.Batch {
 	b := &batchPut{store: s}
 	b.whole, b.err = s.fs.Whole(s.root.path)
@@ -83,8 +83,8 @@ func (b *batchPut) Put(ctx context.Context, name bytestore.Name, src io.Reader, 
 	})
 }
 
-// flush returns what is done with each file. A sync of the whole file system holds up all other
-// syncs on it while it writes, so that it must find little that is not written yet.
+// flush returns what is done with each file. Syncing a whole file system holds up all other syncs
+// on it while it writes, so that it must find little that is not written yet.
 func (b *batchPut) flush() flush {
 	if b.whole == nil {
 		return flushSync

@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"sluice/e2e"
 	"sluice/internal/testenv"
+	"sluice/internal/vfs"
 )
 
 // trace is the record of a server's system calls.
@@ -20,14 +22,20 @@ type trace struct {
 	file string
 }
 
-// startTraced runs a server under strace. The tracer is a grandchild, so the harness knows the
-// server's own process.
+// startTraced runs a server under strace, with a data folder that may be in memory.
 func startTraced(t *testing.T, calls string) *trace {
+	t.Helper()
+	return startTracedIn(t, "", calls)
+}
+
+// startTracedIn runs a server with this data folder under strace. The tracer is a grandchild, so
+// the harness knows the server's own process.
+func startTracedIn(t *testing.T, data, calls string) *trace {
 	t.Helper()
 	testenv.Require(t, testenv.Strace)
 	file := filepath.Join(t.TempDir(), "trace")
 	wrapper := []string{"strace", "-D", "-f", "--seccomp-bpf", "-q", "-y", "-s", "24", "-e", "trace=" + calls, "-e", "signal=none", "-o", file}
-	return &trace{e2e.Start(t, e2e.Options{Wrapper: wrapper}), file}
+	return &trace{e2e.Start(t, e2e.Options{Data: data, Wrapper: wrapper}), file}
 }
 
 // call is one line in the record: a complete system call or, if another thread's call came between,
@@ -137,6 +145,46 @@ func TestAcknowledgedIsSynced(t *testing.T) {
 	if answers != 3*each || markers != 3 {
 		t.Errorf("found %d responses and %d markers in the trace, want %d and 3", answers, markers, 3*each)
 	}
+}
+
+// TestSyncsOfSmallObjects counts the syncs of requests that store objects of 64 KiB on a disk, one
+// after the other: the journal's and the write-ahead log's, and none of a file.
+func TestSyncsOfSmallObjects(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	journals, files := 1, 0
+	whole, err := vfs.OS().Whole(dir)
+	if errors.Is(err, errors.ErrUnsupported) { // then there is no journal
+		journals, files = 0, 1
+	} else {
+		testenv.OK(t, errors.Join(err, whole.Close()))
+	}
+	tr := startTracedIn(t, filepath.Join(dir, "data"), "fsync,fdatasync,write")
+	tr.s.Must(404, "GET", "/begin", nil)
+	const each = 30
+	for i := range each {
+		tr.s.Must(204, "PUT", e2e.BlobTarget("0x1", fmt.Sprint("object ", i)), e2e.Content(1, 64<<10))
+	}
+	answers, journal, log, file := 0, 0, 0, 0 // since the last response
+	for _, c := range tr.calls() {
+		switch {
+		case c.isSync() && strings.Contains(c.args, "/.journal-"):
+			journal++
+		case c.isSync() && strings.Contains(c.args, "-wal>"):
+			log++
+		case c.isSync() && strings.Contains(c.args, "/.put-"):
+			file++
+		case c.isAnswer("204"):
+			if answers++; journal != journals || log == 0 || file != files {
+				t.Errorf("response %d was sent after %d syncs of the journal, %d of the log and %d of files, want %d, some and %d",
+					answers, journal, log, file, journals, files)
+			}
+			fallthrough
+		case c.isAnswer("404"):
+			journal, log, file = 0, 0, 0
+		}
+	}
+	testenv.Equal(t, answers, each, "responses in the trace")
 }
 
 // TestUploadsAreWrittenEarly checks that the server asks the system to write a large body to disk
