@@ -18,9 +18,9 @@ export function filterField(changed) {
   const way = /** @type {HTMLSelectElement} */ (h("select", { "aria-label": "Show names that", class: "way" },
     h("option", { value: "contain" }, "Contains"), h("option", { value: "begin" }, "Begins with")));
   const label = () => {
-    const words = way.value === "begin" ? "begin with" : "contain";
-    input.placeholder = `Names that ${words}…`;
-    input.setAttribute("aria-label", `Show names that ${words}`);
+    const begins = way.value === "begin";
+    input.placeholder = begins ? "Start of a name" : "Part of a name";
+    input.setAttribute("aria-label", begins ? "Show names that begin with" : "Show names that contain");
   };
   label();
   let timer = 0;
