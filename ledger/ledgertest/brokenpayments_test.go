@@ -21,7 +21,7 @@ func TestBrokenPaymentsAreCaught(t *testing.T) {
 		{Name: "sells beyond the deposit", Break: dbtest.Broken[sellsBeyond], Caught: []string{"payments/deposit"}},
 		{Name: "accepts payments over a closed channel", Break: dbtest.Broken[staysOpen], Caught: []string{"payments/order", "payments/racing-close"}},
 		{Name: "forgets the settlement", Schema: dbtest.On(`AFTER INSERT ON settlements`, `DELETE FROM settlements`), Caught: []string{"settlements/list", "payments/read"}},
-		{Name: "returns a charge twice", Schema: dbtest.On(`AFTER UPDATE OF charges ON sessions WHEN COALESCE(length(NEW.charges), 0) < length(OLD.charges)`, `UPDATE sessions SET charges = OLD.charges WHERE id = NEW.id`), Caught: []string{"sessions/charge", "sessions/racing-charge-returns"}},
+		{Name: "returns a charge twice", Schema: dbtest.On(`AFTER UPDATE OF charges ON session_terms WHEN COALESCE(length(NEW.charges), 0) < length(OLD.charges)`, `UPDATE session_terms SET charges = OLD.charges WHERE id = NEW.id`), Caught: []string{"sessions/charge", "sessions/racing-charge-returns"}},
 		{Name: "returns a charge that was not made", Break: dbtest.Broken[returnsAnyCharge], Caught: []string{"sessions/charge"}},
 		{Name: "forgets the charges of others", Break: dbtest.Broken[forgetsCharges], Caught: []string{"sessions/charge"}},
 		{Name: "returns a read twice", Schema: dbtest.On(`AFTER UPDATE OF charge ON sales WHEN NEW.charge IS NULL`, `UPDATE sales SET charge = OLD.charge WHERE id = NEW.id`), Caught: []string{"payments/return-read"}},
