@@ -293,7 +293,7 @@ func (c *backupVerify) Run(ctx context.Context, console *console) error {
 			return errors.Join(err, terminal.WriteJSON(console.out, printedVerified{m.ID(), found.Objects, found.Bytes, found.Read, found.Damaged, found.Lacking}))
 		}
 		if err == nil {
-			return printLine(console.out, fmt.Sprintf("The backup %s is whole: %d objects with %s, of which %s were read.", m.ID(), found.Objects, units.Bytes(found.Bytes), units.Bytes(found.Read)))
+			return printLine(console.out, fmt.Sprintf("The backup %s is whole: %d objects with %s, and %s of objects and packs were read.", m.ID(), found.Objects, units.Bytes(found.Bytes), units.Bytes(found.Read)))
 		}
 		return err
 	})
