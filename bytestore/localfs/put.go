@@ -185,7 +185,7 @@ func (s *Store) publish(temp string, name bytestore.Name) error {
 	return nil
 }
 
-// rename gives a temporary file the object's name. If the rename fails, it removes the file.
+// rename renames a temporary file to an object's name. If that fails, it removes the file.
 func (s *Store) rename(temp string, name bytestore.Name) error {
 	err := s.fs.Rename(temp, s.path(name))
 	if err == nil {

@@ -28,6 +28,20 @@ func terminalCommand(ctx context.Context, command string) *exec.Cmd {
 	return c
 }
 
+// startOnTerminal starts a shell command on a terminal. It returns what the terminal shows, as it
+// is drawn, and a function that waits for the command's end.
+func startOnTerminal(t testing.TB, command string) (shown *e2e.LogBuffer, wait func() error) {
+	t.Helper()
+	c := terminalCommand(t.Context(), command)
+	out, err := c.StdoutPipe()
+	testenv.OK(t, err)
+	testenv.OK(t, c.Start())
+	shown = &e2e.LogBuffer{}
+	read := make(chan error, 1)
+	go func() { read <- testenv.Error(io.Copy(shown, out)) }()
+	return shown, func() error { return errors.Join(<-read, c.Wait()) }
+}
+
 // onTerminal types this text to a shell command on a terminal, and returns what the terminal
 // showed.
 func onTerminal(t testing.TB, command, typed string) string {
@@ -93,19 +107,13 @@ func TestMovesOnATerminal(t *testing.T) {
 		answered := p.After(3)
 		release := sync.OnceFunc(p.Resume)
 		t.Cleanup(release)
-		c := terminalCommand(t.Context(), fmt.Sprintf("stty cols %d rows 24 && %s mv -r team/%d team/%d --url %s", columns, e2e.Sluice, i, i+1, p.URL))
-		out, err := c.StdoutPipe()
-		testenv.OK(t, err)
-		testenv.OK(t, c.Start())
-		shown := &e2e.LogBuffer{}
-		read := make(chan error, 1)
-		go func() { read <- testenv.Error(io.Copy(shown, out)) }()
+		shown, wait := startOnTerminal(t, fmt.Sprintf("stty cols %d rows 24 && %s mv -r team/%d team/%d --url %s", columns, e2e.Sluice, i, i+1, p.URL))
 		<-answered
 		total := regexp.MustCompile(`(?m)^Total +(\[=+ *\] +)?\d+% +[1-9]\d? of 12 `)
 		name := regexp.MustCompile(`(?m)^\S+long-name/\d\d\r?$`)
 		e2e.Await(t, "the progress is not shown", func() bool { return total.MatchString(lines(shown)) && name.MatchString(lines(shown)) })
 		release()
-		testenv.OK(t, errors.Join(<-read, c.Wait()))
+		testenv.OK(t, wait())
 		for line := range strings.SplitSeq(lines(shown), "\n") {
 			if !strings.Contains(line, " -> ") && len(line) > columns || strings.Contains(line, "kB") {
 				t.Errorf("%d columns: %q", columns, line)
@@ -133,18 +141,12 @@ func TestResumeOnATerminal(t *testing.T) {
 	answered := p.After(1) // which says what the server has
 	release := sync.OnceFunc(p.Resume)
 	t.Cleanup(release)
-	c := terminalCommand(t.Context(), fmt.Sprintf("stty cols %d rows 24 && %s %s", columns, e2e.Sluice, strings.Join(line, " ")))
-	out, err := c.StdoutPipe()
-	testenv.OK(t, err)
-	testenv.OK(t, c.Start())
-	shown := &e2e.LogBuffer{}
-	read := make(chan error, 1)
-	go func() { read <- testenv.Error(io.Copy(shown, out)) }()
+	shown, wait := startOnTerminal(t, fmt.Sprintf("stty cols %d rows 24 && %s %s", columns, e2e.Sluice, strings.Join(line, " ")))
 	<-answered
 	progress := regexp.MustCompile(`(?m)^.*big +\[=+ *\] +(\d+)% .*$`)
 	e2e.Await(t, "the progress is not shown", func() bool { return progress.MatchString(lines(shown)) })
 	release()
-	testenv.OK(t, errors.Join(<-read, c.Wait()))
+	testenv.OK(t, wait())
 	for _, drawn := range progress.FindAllStringSubmatch(lines(shown), -1) {
 		percent, err := strconv.Atoi(drawn[1])
 		testenv.OK(t, err)

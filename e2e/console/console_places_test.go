@@ -10,13 +10,13 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// openTenThousand opens a folder with 10,000 names. A page of a list has 1,000.
-func openTenThousand(t *testing.T) *consolePage {
+// openNames opens a folder with n names, from name-000000 on. A page of a list has 1,000.
+func openNames(t *testing.T, n int) *consolePage {
 	t.Helper()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
 	store(s, "0x1", "name-000000", "text/plain", "")
 	s.Stop()
-	addNames(s, 9_999)
+	addNames(s, n-1)
 	s.Launch()
 	p := openConsole(t, s, "#/blobs/0x1/")
 	p.untilText("[role=grid]", "name-000001")
@@ -28,7 +28,7 @@ func openTenThousand(t *testing.T) *consolePage {
 // end of the list, and another key ends that.
 func TestConsoleReturnsToThePlace(t *testing.T) {
 	t.Parallel()
-	p := openTenThousand(t)
+	p := openNames(t, 10_000)
 	p.tabTo("row name-000000")
 	p.keys(kb.ArrowDown, " ", kb.ArrowDown, " ")
 	p.untilText(".selection", "2 selected")
@@ -79,7 +79,7 @@ func TestConsoleReturnsToThePlace(t *testing.T) {
 // filter outlasts a reload.
 func TestConsoleFindsNames(t *testing.T) {
 	t.Parallel()
-	p := openTenThousand(t)
+	p := openNames(t, 10_000)
 	typed := func(text string) {
 		t.Helper()
 		p.Do(chromedp.Focus(chromedp.CSS("input[type=search]")))

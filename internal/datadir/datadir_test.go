@@ -38,8 +38,8 @@ func TestFolderIsLocked(t *testing.T) {
 	}
 }
 
-// TestServersLock checks that a server is told from a command that has locked the folder, until it
-// leaves.
+// TestServersLock checks that OpenForServer returns ErrServed while a server has the folder, and
+// ErrInUse while a command has it or after the server has called Leave.
 func TestServersLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data")
 	fails := func(open func(string) (*Dir, error), want error, what string) {

@@ -1,8 +1,8 @@
 package money
 
 // sessionStatements are the statements on sessions that differ between the engines. On SQLite
-// sessions is a view of session_terms and session_counts: what changes a view tells nothing about
-// the changed rows, and uses must read and write only the counts.
+// sessions is a view of session_terms and session_counts. A statement that changes a view does not
+// return the number of changed rows, and a use must write only the counts.
 type sessionStatements struct {
 	// add inserts an unused session, unless its id exists.
 	add string
