@@ -22,7 +22,7 @@ import (
 func nodesGroup() *group {
 	return &group{name: "nodes", title: "A node over PostgreSQL", prepare: prepareNodes, notes: []string{
 		"One node over PostgreSQL, behind a Unix socket on the same machine, and an object store. pgbench sends its own prepared statement over 64 connections: " +
-			"a SELECT of a row with 4 KiB by its key, and an UPDATE that decrements a counter, committed with a sync.",
+			"a SELECT of a row with 4 KiB by its key, and an UPDATE that decrements one counter or one of 1,000, committed with a sync.",
 		"Statements are counted by pg_stat_statements. They include those of the node's own tasks.",
 	}}
 }
@@ -63,10 +63,18 @@ func prepareNodes(ctx context.Context, e *environment) ([]*row, error) {
 	if err != nil {
 		return nil, err
 	}
+	sessions, err := s.createSessions(ctx, manySessions)
+	if err != nil {
+		return nil, err
+	}
+	uses, err := e.pathsScript("uses", http.MethodPost, sessions)
+	if err != nil {
+		return nil, err
+	}
 	wrk := func(durability string, l wrkLoad) side {
 		return side{"sluice", durability, byWrk, func(ctx context.Context, d time.Duration) (measurement, error) { return l.run(ctx, e, s.process, d) }}
 	}
-	read, update := wrk(noWrite, wrkLoad{64, s.url, gets, nil}), wrk(synced, wrkLoad{64, s.url + one, post, nil})
+	read, update, updates := wrk(noWrite, wrkLoad{64, s.url, gets, nil}), wrk(synced, wrkLoad{64, s.url + one, post, nil}), wrk(synced, wrkLoad{64, s.url, uses, nil})
 	counted := read
 	counted.run = func(ctx context.Context, d time.Duration) (measurement, error) {
 		return statementsOf(ctx, database, read, d)
@@ -78,6 +86,8 @@ func prepareNodes(ctx context.Context, e *environment) ([]*row, error) {
 			peers: []peer{{side: always("one statement", 1), target: 1.05, atMost: true}}},
 		{name: "use, 1 session, 64 connections", unit: perSecond, sluice: update,
 			peers: []peer{{side: e.pgbench(database, "UPDATE of one row", synced, `UPDATE peers_counters SET n = n - 1 WHERE id = 1;`), target: 3}}},
+		{name: "use, 1,000 sessions, 64 connections", unit: perSecond, sluice: updates,
+			peers: []peer{{side: e.pgbench(database, "UPDATE of 1,000 rows", synced, `\set id random(1, 1000)`+"\n"+`UPDATE peers_counters SET n = n - 1 WHERE id = :id;`)}}},
 	}, nil
 }
 
@@ -104,7 +114,7 @@ func (e *environment) startPostgres(ctx context.Context) (*testenv.PostgresServe
 		"CREATE TABLE peers_rows (id INT PRIMARY KEY, body BYTEA)",
 		"INSERT INTO peers_rows SELECT i, convert_to(repeat(md5(CAST(i AS TEXT)), 128), 'UTF8') FROM generate_series(1, 1000) i",
 		"CREATE TABLE peers_counters (id INT PRIMARY KEY, n BIGINT)",
-		"INSERT INTO peers_counters VALUES (1, 0)",
+		"INSERT INTO peers_counters SELECT i, 0 FROM generate_series(1, 1000) i",
 		"VACUUM ANALYZE",
 	} {
 		if err := s.Exec(statement); err != nil {

@@ -55,7 +55,7 @@ func TestUsesOfManySessionsShareATransaction(t *testing.T) {
 			results <- result{id + charge, got.Left, err}
 		}()
 		n++
-		waiting(s, "", n) // they arrive in this order
+		waiting(s, n) // they arrive in this order
 	}
 	for range 4 {
 		use("few", "")

@@ -168,6 +168,53 @@ func (t tx) takeFromSession(id string, n int64) (s ledger.Session, found bool, e
 	return s, found, err
 }
 
+// take is a number of chunksets to take from a session.
+type take struct {
+	id string
+	n  int64
+
+	taken bool
+	after ledger.Session
+	err   error // the row is damaged, and nothing was taken
+}
+
+// takeFromFree takes from each session that has enough left, has not ended and is not locked. It
+// does not wait for locks. The engine must be PostgreSQL.
+func (t tx) takeFromFree(takes []take) error {
+	if len(takes) == 0 {
+		return nil
+	}
+	ids, counts, places := make([][]byte, len(takes)), make([]int64, len(takes)), make(map[string]*take, len(takes))
+	for i := range takes {
+		one := &takes[i]
+		one.taken, one.err = false, nil
+		ids[i], counts[i], places[one.id] = []byte(one.id), one.n, one
+	}
+	var s ledger.Session
+	var sum engine.StoredSum
+	var damaged []*take
+	// A row that has changed since the statement began is locked, compared and updated in its last
+	// version (READ COMMITTED).
+	err := t.Each(`WITH free AS MATERIALIZED (SELECT id FROM sessions WHERE id = ANY ($1::bytea[]) FOR NO KEY UPDATE SKIP LOCKED)
+		UPDATE sessions AS s SET remaining = s.remaining - w.n, used = s.used + w.n
+		FROM free JOIN unnest($1::bytea[], $2::bigint[]) AS w (id, n) USING (id)
+		WHERE s.id = w.id AND s.remaining >= w.n AND s.expires > $3
+		RETURNING s.id, user_identity, channel, total, remaining, used, created, expires, row_sum`,
+		engine.Args{ids, counts, engine.Micros(t.Now)}, append(sessionFields(&s), &sum), func() error {
+			one := places[s.ID]
+			one.taken, one.after = true, s
+			if one.err = checkSum(&s, sum); one.err != nil {
+				damaged = append(damaged, one)
+			}
+			t.Changed = true
+			return nil
+		})
+	for _, one := range damaged {
+		err = errors.Join(err, t.recordUse(one.id, -one.n))
+	}
+	return err
+}
+
 // takeIfUnchanged uses n of a session's chunksets; at least n must be left. It returns false, and
 // does nothing, unless the row is still s. The other columns never change, and a row that replaces
 // another with its id has another time of creation.

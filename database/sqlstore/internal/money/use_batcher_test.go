@@ -17,11 +17,14 @@ import (
 	"sluice/ledger"
 )
 
-// waiting waits until n uses in a session's lane wait for their transaction.
-func waiting(s *Ledger, id string, n int) {
+// waiting waits until n uses wait for their transactions.
+func waiting(s *Ledger, n int) {
 	for {
+		have := 0
 		s.uses.mu.Lock()
-		have := len(s.uses.mu.waiting[s.uses.lane(id)])
+		for _, list := range s.uses.mu.waiting {
+			have += len(list)
+		}
 		s.uses.mu.Unlock()
 		if have == n {
 			return
@@ -52,7 +55,7 @@ func TestCoalescedUses(t *testing.T) {
 			}
 		})
 	}
-	waiting(s, "session", callers)
+	waiting(s, callers)
 	g.Queued(1)
 	testenv.Equal(t, g.Waiting(), 1, "transactions for one session")
 	g.Release()
@@ -84,7 +87,7 @@ func TestCoalescedMany(t *testing.T) {
 				t.Errorf("use %d of %d: %+v, want %d left", i, want.n, got, want.left)
 			}
 		})
-		waiting(s, "session", i+1)
+		waiting(s, i+1)
 	}
 	g.Queued(1)
 	g.Release()
@@ -115,7 +118,7 @@ func TestUsePanics(t *testing.T) {
 			testenv.Check(t, testenv.Error(s.UseSession(context.Background(), "session", 1, nil)))
 		}()
 	}
-	waiting(s, "session", callers)
+	waiting(s, callers)
 	g.Queued(1)
 	broken.Store(true)
 	g.Release()
