@@ -67,7 +67,7 @@ func (e *environment) findPrograms() (err error) {
 		"versitygw": testenv.VersityGWPath,
 		"postgres":  testenv.PostgresBin,
 	}
-	for _, name := range []string{"wrk", "redis-server", "redis-benchmark"} {
+	for _, name := range []string{"wrk", "redis-server", "redis-benchmark", "webdis"} {
 		find[name] = func() (string, error) { return exec.LookPath(name) }
 	}
 	for name, path := range find {
@@ -100,6 +100,7 @@ type process struct {
 	ended   chan struct{} // closed when it has ended
 	err     error         // of its end, once ended is closed
 	stderr  string        // a file with what it printed
+	behind  *process      // the server that it asks, and that is charged with it; nil: none
 }
 
 // startTime limits how long a server starts.
@@ -211,8 +212,15 @@ func (e *environment) requireSpace(gib uint64) error {
 // ticksPerSecond is the unit of times in /proc on Linux.
 const ticksPerSecond = 100
 
-// cpu returns how much processor time a process and its children have taken.
-func (p *process) cpu() (time.Duration, error) { return cpuOf(p.command.Process.Pid) }
+// cpu returns how much processor time a process, its children and the server behind it have taken.
+func (p *process) cpu() (time.Duration, error) {
+	own, err := cpuOf(p.command.Process.Pid)
+	if err != nil || p.behind == nil {
+		return own, err
+	}
+	behind, err := p.behind.cpu()
+	return own + behind, err
+}
 
 func cpuOf(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

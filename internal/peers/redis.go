@@ -5,31 +5,101 @@ package main
 import (
 	"context"
 	"encoding/csv"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// redisTarget is the target of uses against Redis.
-const redisTarget = 0.7
+// counters are programs beside which uses are measured, with one counter or with 1,000.
+type counters struct{ one, many []peer }
 
-// startRedis starts a Redis server that syncs each write, and returns the sides that decrement one
-// counter and 1,000 counters. If it cannot be started, they return the reason.
-func (e *environment) startRedis(ctx context.Context) (one, many peer) {
-	p, address, err := e.runRedis(ctx)
+// startCounters starts a Redis server that syncs each write, and webdis, which decrements its
+// counters by HTTP. If one of them cannot be started, its loads return the reason.
+func (e *environment) startCounters(ctx context.Context) (c counters, err error) {
+	redis, address, failed := e.runRedis(ctx)
 	decrement := func(name string, keys int) peer {
 		r := &redisLoad{program: e.programs["redis-benchmark"], address: address, keys: keys, rate: 5000}
-		return peer{target: redisTarget, side: side{name, "synced (appendfsync always)", "redis-benchmark", func(ctx context.Context, d time.Duration) (measurement, error) {
-			if err != nil {
-				return measurement{}, err
+		return peer{target: counterTarget, side: side{name, redisSynced, "redis-benchmark", func(ctx context.Context, d time.Duration) (measurement, error) {
+			if failed != nil {
+				return measurement{}, failed
 			}
-			return r.run(ctx, p, d)
+			return r.run(ctx, redis, d)
 		}}}
 	}
-	return decrement("Redis DECR", 1), decrement("Redis DECR, 1,000 keys", manySessions)
+	var paths []string
+	for i := range manySessions {
+		paths = append(paths, fmt.Sprintf("/DECR/counter:%012d", i)) // as redis-benchmark names them
+	}
+	script, err := e.pathsScript("decrements", http.MethodGet, paths)
+	if err != nil {
+		return c, err
+	}
+	front, url, unusable := e.runWebdis(ctx, redis, address, failed)
+	decrementByHTTP := func(name, url, script string) peer {
+		l := wrkLoad{64, url, script, nil}
+		return peer{target: 1, side: side{name, redisSynced, byWrk, func(ctx context.Context, d time.Duration) (measurement, error) {
+			if unusable != nil {
+				return measurement{}, unusable
+			}
+			return l.run(ctx, e, front, d)
+		}}}
+	}
+	c.one = []peer{decrement("Redis DECR", 1), decrementByHTTP("webdis, DECR", url+"/DECR/counter", "")}
+	c.many = []peer{decrement("Redis DECR, 1,000 keys", manySessions), decrementByHTTP("webdis, DECR, 1,000 keys", url, script)}
+	return c, nil
+}
+
+// redisSynced is what is on disk when Redis has answered.
+const redisSynced = "synced (appendfsync always)"
+
+// runWebdis starts webdis before a Redis server, and returns its URL. failed is why there is no
+// such server.
+func (e *environment) runWebdis(ctx context.Context, redis *process, address string, failed error) (*process, string, error) {
+	if err := errors.Join(failed, e.need("webdis")); err != nil {
+		return nil, "", err
+	}
+	dir, err := e.folder("webdis")
+	if err != nil {
+		return nil, "", err
+	}
+	own, err := freeAddress()
+	if err != nil {
+		return nil, "", err
+	}
+	settings := map[string]any{"threads": runtime.NumCPU(), "daemonize": false, "verbosity": 0, "logfile": filepath.Join(dir, "log")}
+	for prefix, address := range map[string]string{"redis": address, "http": own} {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, "", err
+		}
+		settings[prefix+"_host"] = host
+		if settings[prefix+"_port"], err = strconv.Atoi(port); err != nil {
+			return nil, "", err
+		}
+	}
+	text, err := json.Marshal(settings)
+	if err != nil {
+		return nil, "", err
+	}
+	file := filepath.Join(dir, "webdis.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return nil, "", err
+	}
+	p, err := e.start(exec.Command(e.programs["webdis"], file))
+	if err != nil {
+		return nil, "", err
+	}
+	p.behind = redis
+	return p, "http://" + own, p.awaitPort(ctx, own)
 }
 
 func (e *environment) runRedis(ctx context.Context) (*process, string, error) {
