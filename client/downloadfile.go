@@ -15,40 +15,6 @@ import (
 	"sluice/wire"
 )
 
-// DownloadFile reads a blob in parallel ranges into a file. The file appears, or is replaced, as a
-// whole, after its bytes were verified and are durable: they are written to a temporary file in the
-// same folder, which is renamed. If they do not match the blob's ETag or SHA-256, it returns
-// ErrCorrupt, and nothing remains.
-//
-// A blob that is larger than a range can be resumed: if an error interrupts DownloadFile, or the
-// context or the process ends, a later call for the same path, account and name requests only the
-// ranges that are not on disk. The ETag and the checksum of each range on disk are in a state file
-// with mode 0600 in the same folder. If the blob was replaced since, the download starts again. The
-// temporary file has the mode 0600, too, until it is complete. In a folder to which others can
-// write, nothing that another user has made is continued, written to or followed, nor a file with
-// several names.
-//
-// It returns ErrInvalid if there is a folder, a device or a pipe at path, ErrChanged if the blob is
-// replaced during the call, and ErrBusy if another call for the same path, account and name is in
-// progress.
-func (c *Client) DownloadFile(ctx context.Context, account, name, path string, o DownloadOptions) (_ Blob, err error) {
-	d, err := c.openFileDownload(account, name, path, o)
-	if err != nil {
-		return Blob{}, err
-	}
-	defer func() { err = errors.Join(err, d.close()) }()
-	if err := checkTarget(o.Root, path); err != nil {
-		return Blob{}, err
-	}
-	if err := d.lock(); err != nil {
-		return Blob{}, err
-	}
-	if err := d.transfer(ctx); err != nil {
-		return Blob{}, err
-	}
-	return d.blob, nil
-}
-
 // ForgetDownload removes what an interrupted DownloadFile for the same path, account and name has
 // left. It is for callers that do not repeat the call, for example because the file is up to date.
 // It sends no request. It returns ErrBusy if a download is in progress.
@@ -162,7 +128,7 @@ func (d *fileDownload) transfer(ctx context.Context) error {
 			err = d.attempt(ctx, false)
 		}
 	}
-	return d.finish(err)
+	return err
 }
 
 // resume opens an earlier call's temporary file, and finds out which ranges it has. It reports
@@ -290,40 +256,37 @@ func (d *fileDownload) logRange(index int, crc uint64) error {
 	return nil
 }
 
-// finish publishes the temporary file if err is nil. If the download may be resumed, it remains,
-// and is removed otherwise.
-func (d *fileDownload) finish(err error) error {
-	if err == nil {
-		if err = d.publish(); err == nil {
-			return nil
-		}
-		err = d.failed(err)
-	}
+// abandon ends a download that has failed. If it may be resumed, the temporary file remains, and is
+// removed otherwise.
+func (d *fileDownload) abandon(err error) error {
 	if d.whole || errors.Is(err, ErrChanged) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrGone) {
 		return errors.Join(err, d.discard())
 	}
 	return errors.Join(err, d.closeFiles())
 }
 
-// publish makes the temporary file durable, and then the file.
-func (d *fileDownload) publish() error {
+// prepare gives the temporary file a new file's mode. modes has what is known, by the folder.
+func (d *fileDownload) prepare(modes map[string]os.FileMode) error {
 	if !isCurrent(d.root, d.part, d.file) {
 		return fmt.Errorf("%s: %w: it was replaced by another file", d.part, ErrChanged)
 	}
-	err := share(d.root, d.file, d.part+replacementSuffix)
-	if err = errors.Join(err, d.file.Sync()); err == nil {
-		err = d.closeFiles()
+	mode, known := modes[d.root.Name()]
+	if !known {
+		var err error
+		if mode, err = newFileMode(d.root, d.part+replacementSuffix); err != nil {
+			return err
+		}
+		modes[d.root.Name()] = mode
 	}
-	if err != nil {
+	return share(d.file, mode)
+}
+
+// rename gives the temporary file, which is durable, its name.
+func (d *fileDownload) rename() error {
+	if err := d.closeFiles(); err != nil {
 		return err
 	}
-	if err := d.root.Rename(d.part, d.base); err != nil {
-		return err
-	}
-	if err := syncFolder(d.root.Name()); err != nil {
-		return err
-	}
-	return d.state.remove()
+	return d.root.Rename(d.part, d.base)
 }
 
 // discard removes the temporary file and the state file.

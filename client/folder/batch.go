@@ -91,9 +91,10 @@ type job struct {
 	size           int64 // in bytes, or negative if it is not known
 	deletes        bool
 	moves          bool
-	etag           string  // if it is known
-	rename         *rename // nil: what is transferred is not in the target
-	unless         *rename // a deletion is left out if this one has moved its source; may be nil
+	etag           string     // if it is known
+	rename         *rename    // nil: what is transferred is not in the target
+	unless         *rename    // a deletion is left out if this one has moved its source; may be nil
+	publisher      *publisher // of what the job receives; nil: it receives no file
 	run            func(ctx context.Context, progress func(done, total int64)) (outcome, error)
 }
 
@@ -112,6 +113,7 @@ type outcome struct {
 	size      int64
 	etag      string
 	unchanged bool
+	received  *client.ReceivedFile // nil: it has happened; otherwise it has once this is published
 }
 
 // NewBatch returns an empty batch. The caller must Close it.
@@ -126,7 +128,7 @@ func NewBatch(o Options) *Batch {
 func (b *Batch) Close() error {
 	var errs []error
 	for _, t := range b.targets {
-		errs = append(errs, t.root.Close())
+		errs = append(errs, t.close())
 	}
 	return errors.Join(errs...)
 }
@@ -137,12 +139,12 @@ func (b *Batch) open(dir string, create bool) (*target, error) {
 	if t, exists := b.targets[dir]; exists {
 		return t, nil
 	}
-	root, err := openRoot(dir, create && !b.o.DryRun)
+	t, err := openTarget(dir, create, b.o.DryRun)
 	if err != nil {
 		return nil, err
 	}
-	b.targets[dir] = &target{root: root}
-	return b.targets[dir], nil
+	b.targets[dir] = t
+	return t, nil
 }
 
 // Run transfers what was added, and then deletes. It may be called once. Its error joins an *Error
@@ -256,9 +258,11 @@ func (b *Batch) dispatch(ctx context.Context, concurrency int, jobs iter.Seq[job
 				if more.Err() != nil {
 					continue
 				}
-				if err := b.runOne(ctx, &j); err != nil && ConcernsAll(err) {
-					stop()
-				}
+				b.runOne(ctx, &j, func(err error) {
+					if err != nil && ConcernsAll(err) {
+						stop()
+					}
+				})
 			}
 		})
 	}
@@ -272,18 +276,26 @@ func (b *Batch) dispatch(ctx context.Context, concurrency int, jobs iter.Seq[job
 	}
 	close(next)
 	workers.Wait()
+	for _, t := range b.targets {
+		if t.publisher != nil {
+			t.publisher.flush()
+		}
+	}
 	return more.Err() == nil
 }
 
-// runOne runs a job, and reports its outcome.
-func (b *Batch) runOne(ctx context.Context, j *job) error {
+// runOne runs a job, reports its outcome, and then calls ended with its error, perhaps after it has
+// returned.
+func (b *Batch) runOne(ctx context.Context, j *job, ended func(error)) {
 	if j.deletes && b.o.DryRun {
 		b.conclude(j, Event{Kind: Deleted})
-		return nil
+		ended(nil)
+		return
 	}
 	if j.rename != nil {
 		if possible, err := b.runRename(ctx, j); possible {
-			return err
+			ended(err)
+			return
 		}
 	}
 	if !j.deletes {
@@ -294,8 +306,15 @@ func (b *Batch) runOne(ctx context.Context, j *job) error {
 		done = n
 		b.report(Event{Kind: Progress, Source: j.source, Target: j.target, Size: j.size, Done: n})
 	})
-	b.settle(ctx, j, result, done, err)
-	return err
+	settle := func(err error) {
+		b.settle(ctx, j, result, done, err)
+		ended(err)
+	}
+	if result.received == nil {
+		settle(err)
+		return
+	}
+	j.publisher.add(received{result.received, settle})
 }
 
 // runRename runs a job within the target. It returns false if that is not possible. What it reports

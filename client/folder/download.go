@@ -43,7 +43,7 @@ func (b *Batch) addBlobs(ctx context.Context, from Prefix, t *target, under stri
 			b.conclude(&job{source: item}, Event{Kind: Skipped, Err: err})
 			continue
 		}
-		b.addBlob(item, t.root, path, &e.Blob)
+		b.addBlob(item, t, path, &e.Blob)
 	}
 	return listed, nil
 }
@@ -57,7 +57,7 @@ func (b *Batch) DownloadBlob(from Item, to Dir, name string) error {
 	}
 	path, err := t.path(name)
 	if err == nil {
-		b.addBlob(from, t.root, path, nil)
+		b.addBlob(from, t, path, nil)
 	}
 	return err
 }
@@ -66,19 +66,20 @@ func (b *Batch) DownloadBlob(from Item, to Dir, name string) error {
 func (b *Batch) DownloadFile(from Item, path string) error {
 	t, err := b.open(filepath.Dir(path), false)
 	if err == nil {
-		b.addBlob(from, t.root, filepath.Base(path), nil)
+		b.addBlob(from, t, filepath.Base(path), nil)
 	}
 	return err
 }
 
 // addBlob adds the job that writes a blob to a file. known is the blob if it was listed.
-func (b *Batch) addBlob(from Item, root *os.Root, path string, known *client.Blob) {
+func (b *Batch) addBlob(from Item, t *target, path string, known *client.Blob) {
+	root := t.root
 	d := &download{from: from, root: root, path: path, known: known, size: -1, dryRun: b.o.DryRun, options: b.o.Get}
 	etag := ""
 	if known != nil {
 		d.size, etag = known.Size, known.ETag
 	}
-	b.transfers = append(b.transfers, job{source: from, target: Item{Name: filepath.Join(root.Name(), path)}, size: d.size, etag: etag, run: d.run})
+	b.transfers = append(b.transfers, job{source: from, target: Item{Name: filepath.Join(root.Name(), path)}, size: d.size, etag: etag, run: d.run, publisher: t.publisher})
 }
 
 // download writes a blob to a file. The file is written through the os.Root of its folder, and
@@ -102,7 +103,7 @@ func (d *download) run(ctx context.Context, progress func(done, total int64)) (o
 			return outcome{}, err
 		}
 		if same {
-			return outcome{d.known.Size, d.known.ETag, true}, d.forget()
+			return outcome{size: d.known.Size, etag: d.known.ETag, unchanged: true}, d.forget()
 		}
 	}
 	if d.dryRun {
@@ -111,8 +112,11 @@ func (d *download) run(ctx context.Context, progress func(done, total int64)) (o
 	if err := tree.MakeFolders(d.root, d.path); err != nil {
 		return outcome{}, err
 	}
-	b, err := d.from.Client.DownloadFile(ctx, d.from.Account, d.from.Name, d.path, d.options)
-	return outcome{size: b.Size, etag: b.ETag}, err
+	f, err := d.from.Client.ReceiveFile(ctx, d.from.Account, d.from.Name, d.path, d.options)
+	if err != nil {
+		return outcome{}, err
+	}
+	return outcome{size: f.Blob().Size, etag: f.Blob().ETag, received: f}, nil
 }
 
 // hasContent reports whether the file has the blob's content.

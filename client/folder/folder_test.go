@@ -463,3 +463,54 @@ func TestUnreadableFolders(t *testing.T) {
 	})
 	wantNames(t, s.names("team"), "a", "locked/b")
 }
+
+// TestReceivedFilesAppearSoon holds the response with one blob until a file with another has
+// appeared: files that are published together do not wait for slow ones.
+func TestReceivedFilesAppearSoon(t *testing.T) {
+	s := newService(t)
+	s.store(map[string]string{"fast": "fast", "slow": "slow"})
+	dir, appeared := t.TempDir(), make(chan struct{})
+	s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if strings.HasSuffix(r.URL.Path, "/slow") {
+			<-appeared
+		}
+		next.ServeHTTP(w, r)
+	})
+	report := func(e folder.Event) {
+		if e.Kind == folder.Copied && e.Source.Name == "fast" {
+			testenv.Equal(t, string(testenv.Must(os.ReadFile(filepath.Join(dir, "fast")))(t)), "fast", "the file that has appeared")
+			close(appeared)
+		}
+	}
+	wantRun(folder.Download(t.Context(), s.team(""), folder.Dir(dir), folder.Options{Report: report}))(t, "the run", folder.Summary{Copied: 2, Bytes: 8}, nil)
+}
+
+// TestManyFilesArePublished downloads more files than are published at a time, from several
+// folders, and cancels a second such run: what it has received is there, and nothing else.
+func TestManyFilesArePublished(t *testing.T) {
+	s := newService(t)
+	blobs := map[string]string{}
+	for i := range 300 {
+		blobs[fmt.Sprintf("%d/%d", i%7, i)] = strings.Repeat("x", i)
+	}
+	s.store(blobs)
+	dir := t.TempDir()
+	wantRun(folder.Download(t.Context(), s.team(""), folder.Dir(dir), folder.Options{}))(t, "the run", folder.Summary{Copied: 300, Bytes: 300 * 299 / 2}, nil)
+	testenv.Equal(t, len(filesOf(dir)), 300, "files")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	begun := 0
+	dir = t.TempDir()
+	sum, err := folder.Download(ctx, s.team(""), folder.Dir(dir), folder.Options{Report: func(e folder.Event) {
+		if e.Kind == folder.Started {
+			if begun++; begun == 100 {
+				cancel()
+			}
+		}
+	}})
+	testenv.Is(t, err, context.Canceled, "the cancelled run")
+	testenv.Equal(t, len(filesOf(dir)), sum.Copied, "files of the cancelled run")
+	for _, name := range filesOf(dir) {
+		testenv.Equal(t, string(testenv.Must(os.ReadFile(filepath.Join(dir, name)))(t)), blobs[filepath.ToSlash(name)], "%s", name)
+	}
+}

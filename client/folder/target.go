@@ -14,6 +14,30 @@ import (
 type target struct {
 	root  *os.Root
 	names tree.Names
+
+	// publisher publishes what is received. It is nil if nothing is written.
+	publisher *publisher
+}
+
+// openTarget opens a folder that is written, unless the run is dry.
+func openTarget(dir string, create, dryRun bool) (*target, error) {
+	root, err := openRoot(dir, create && !dryRun)
+	if err != nil || dryRun {
+		return &target{root: root}, err
+	}
+	group, err := client.NewFileGroup(root)
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return &target{root: root, publisher: &publisher{group: group}}, nil
+}
+
+func (t *target) close() error {
+	var err error
+	if t.publisher != nil {
+		err = t.publisher.group.Close()
+	}
+	return errors.Join(err, t.root.Close())
 }
 
 // openRoot opens a local folder. With create, it creates the folder first.

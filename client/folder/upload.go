@@ -78,7 +78,7 @@ func (u *upload) run(ctx context.Context, progress func(done, total int64)) (out
 	case err != nil:
 		return outcome{}, err
 	case same:
-		return outcome{u.known.Size, u.known.ETag, true}, u.forget(ctx)
+		return outcome{size: u.known.Size, etag: u.known.ETag, unchanged: true}, u.forget(ctx)
 	case u.dryRun:
 		return outcome{size: u.size}, nil
 	}

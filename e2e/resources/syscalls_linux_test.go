@@ -62,12 +62,16 @@ func (c call) isAnswer(status string) bool {
 
 // calls stops the server and reads the record, in order.
 func (tr *trace) calls() []call {
-	t := tr.s.T
-	t.Helper()
+	tr.s.T.Helper()
 	tr.s.Stop()
+	return parseCalls(tr.s.T, tr.lines())
+}
+
+// parseCalls returns the calls in a record's lines.
+func parseCalls(t testing.TB, lines []string) (all []call) {
+	t.Helper()
 	begun := map[string]string{} // arguments by thread
-	var all []call
-	for _, line := range tr.lines() {
+	for _, line := range lines {
 		switch {
 		case e2e.BegunCall.MatchString(line):
 			m := e2e.BegunCall.FindStringSubmatch(line)
