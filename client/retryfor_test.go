@@ -36,7 +36,7 @@ func TestRetryFor(t *testing.T) {
 		"a read that goes away": {away: time.Hour, failure: refused, call: head, want: syscall.ECONNREFUSED, least: time.Minute, most: 80 * time.Second},
 	} {
 		runInBubble(t, name, func(t *testing.T) {
-			back := time.Now().Add(test.away)
+			var back time.Time
 			reaches := test.unreached
 			outages := 0
 			transport := roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -54,6 +54,7 @@ func TestRetryFor(t *testing.T) {
 				testenv.OK(t, put(t, c))
 			}
 			begin := time.Now()
+			back = begin.Add(test.away)
 			err := test.call(t, c)
 			if test.want == nil {
 				testenv.OK(t, err)
