@@ -265,7 +265,8 @@ func (d *fileDownload) abandon(err error) error {
 	return errors.Join(err, d.closeFiles())
 }
 
-// prepare gives the temporary file a new file's mode. modes has what is known, by the folder.
+// prepare sets the temporary file's mode to a new file's. modes has the modes by folder; prepare
+// adds the one that is missing.
 func (d *fileDownload) prepare(modes map[string]os.FileMode) error {
 	if !isCurrent(d.root, d.part, d.file) {
 		return fmt.Errorf("%s: %w: it was replaced by another file", d.part, ErrChanged)
@@ -281,7 +282,7 @@ func (d *fileDownload) prepare(modes map[string]os.FileMode) error {
 	return share(d.file, mode)
 }
 
-// rename gives the temporary file, which is durable, its name.
+// rename renames the temporary file to the file's name. It must be durable.
 func (d *fileDownload) rename() error {
 	if err := d.closeFiles(); err != nil {
 		return err

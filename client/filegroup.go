@@ -84,8 +84,9 @@ func NewFileGroup(root *os.Root) (*FileGroup, error) {
 // Close releases the group's resources.
 func (g *FileGroup) Close() error { return g.system.close() }
 
-// Publish makes files durable and then gives them their names. It returns an error or nil for each
-// of them. A file that is not published ends as in DownloadFile.
+// Publish makes files durable and then renames them to their names. It returns one error for each
+// file, in their order, or nil in its place. What fails is removed or can be resumed, as after
+// DownloadFile. The files must not be used again.
 func (g *FileGroup) Publish(files []*ReceivedFile) []error { return publish(g.system, files) }
 
 // publish implements Publish. Without a file system each file is synced.

@@ -94,7 +94,9 @@ func (e *environment) runWebdis(ctx context.Context, redis *process, address str
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return nil, "", err
 	}
-	p, err := e.start(exec.Command(e.programs["webdis"], file))
+	command := exec.Command(e.programs["webdis"], file)
+	command.Dir = dir // it creates a log there before it reads the file
+	p, err := e.start(command)
 	if err != nil {
 		return nil, "", err
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // useBatcher combines uses: those that arrive while a transaction waits or runs share the next one.
-// A transaction may last until its least patient caller gives up.
+// A transaction must end before the first of its callers' deadlines.
 //
 // Uses in the same lane share transactions. A lane has at most one transaction at a time. If the
 // engine runs one write transaction at a time, all sessions are in one lane. It has one statement

@@ -177,26 +177,26 @@ func TestPatienceOfUses(t *testing.T) {
 func TestPatienceOfUsesPostgres(t *testing.T) {
 	dsn := testenv.Postgres(t) + "&pool_max_conns=4&idle_in_transaction_session_timeout=0"
 	s := New(enginetest.OpenPostgres(t, dsn, engine.Options{}))
-	usesWaitForWriters(t, s, func() func() {
-		at, open, results := make(chan struct{}), make(chan struct{}), make(chan error)
-		writers := s.db.Stats().Postgres.MaxWriters
-		for range writers {
-			go func() {
-				results <- s.db.Write(context.Background(), func(*engine.Tx) error {
-					at <- struct{}{}
-					<-open
-					return nil
-				})
-			}()
-			<-at
-		}
-		return func() {
-			close(open)
-			for range writers {
-				testenv.Check(t, <-results)
-			}
-		}
-	})
+	usesWaitForWriters(t, s, func() func() { return occupy(t, s) })
+}
+
+// occupy occupies all of PostgreSQL's writers until release is called.
+func occupy(t *testing.T, s *Ledger) (release func()) {
+	t.Helper()
+	open := make(chan struct{})
+	var ended, at sync.WaitGroup
+	for range s.db.Stats().Postgres.MaxWriters {
+		at.Add(1)
+		ended.Go(func() {
+			testenv.Check(t, s.writeLocked(context.Background(), func(tx) error {
+				at.Done()
+				<-open
+				return nil
+			}))
+		})
+	}
+	at.Wait()
+	return func() { close(open); ended.Wait() }
 }
 
 // TestUseWaitsForALock: a use that waits too long for the lock of another node returns ErrBusy, and

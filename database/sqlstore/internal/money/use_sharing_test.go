@@ -19,20 +19,7 @@ import (
 func occupied(t *testing.T, dsn string) (s *Ledger, release func()) {
 	t.Helper()
 	s = New(enginetest.OpenPostgres(t, dsn+"&pool_max_conns=8&idle_in_transaction_session_timeout=0", engine.Options{}))
-	open := make(chan struct{})
-	var wg, at sync.WaitGroup
-	for range s.db.Stats().Postgres.MaxWriters {
-		at.Add(1)
-		wg.Go(func() {
-			testenv.Check(t, s.writeLocked(context.Background(), func(tx) error {
-				at.Done()
-				<-open
-				return nil
-			}))
-		})
-	}
-	at.Wait()
-	return s, func() { close(open); wg.Wait() }
+	return s, occupy(t, s)
 }
 
 // TestUsesOfManySessionsShareTransactionsOfPostgres: uses that wait together need a transaction for
