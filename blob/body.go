@@ -164,8 +164,8 @@ type extentSource struct {
 	src  io.Reader
 	left int64
 	size int64
-	full []uint32 // checksums of the complete blocks
-	crc  uint32   // checksum of the incomplete block
+	full []uint32 // checksums of complete blocks
+	crc  uint32   // checksum of what follows them
 }
 
 func (r *extentSource) Read(p []byte) (int, error) {

@@ -21,7 +21,7 @@ func TestFreshBlocks(t *testing.T) {
 	checked := time.Unix(1_000_000, 0)
 	now := checked
 	l := newCheckLog(10*time.Second, func() time.Time { return now })
-	times := l.of("key")
+	times := l.of(&metastore.Extent{Object: "object", Blocks: make([]uint32, 1)})
 	if l.fresh(times, 0) {
 		t.Error("a block that was never checked is fresh")
 	}

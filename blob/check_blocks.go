@@ -16,6 +16,7 @@ import (
 type blockChecker struct {
 	bytes    bytestore.Store
 	verified *checkLog
+	small    *smallObjects
 	limits   *readLimits
 	ahead    *lookahead
 	pay      func(ctx context.Context, n int64) error // may be nil
@@ -24,7 +25,7 @@ type blockChecker struct {
 	start int64 // the extent's offset in the content
 	w     io.Writer
 
-	times *blockTimes
+	times blockTimes
 	skip  [maxBlocks]bool // blocks that need no check
 	keep  []keptBytes     // to be buffered for later ranges
 	r     io.ReadCloser
@@ -48,9 +49,49 @@ func writeInline(w io.Writer, e *metastore.Extent, from, to int64) (int64, error
 	return int64(n), err
 }
 
-// write writes the extent's bytes [from, to). Blocks to be checked are read whole even if only a
-// part of them is requested.
-func (x *blockChecker) write(ctx context.Context, from, to int64) (written int64, err error) {
+// write writes the extent's bytes [from, to), from memory if the object is kept there.
+func (x *blockChecker) write(ctx context.Context, from, to int64) (int64, error) {
+	if !x.small.begin(x.e) {
+		return x.writeStored(ctx, from, to)
+	}
+	defer x.small.end(x.e)
+	b, keep := x.small.find(x.e)
+	switch {
+	case keep:
+		var err error
+		if b, err = x.load(ctx, to-from); err != nil {
+			return 0, err
+		}
+	case b == nil || !x.verified.fresh(x.times, 0):
+		return x.writeStored(ctx, from, to)
+	}
+	n, err := x.w.Write(b[from:to])
+	return int64(n), err
+}
+
+// load reads, checks and keeps the whole object. requested is how many bytes its client gets.
+func (x *blockChecker) load(ctx context.Context, requested int64) (b []byte, err error) {
+	if err := x.charge(ctx, x.e.Size-requested); err != nil {
+		return nil, err
+	}
+	if x.r, err = x.open(ctx, 0, x.e.Size); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, x.r.Close()) }()
+	b = make([]byte, x.e.Size)
+	if err := x.read(ctx, x.r, b); err != nil {
+		return nil, err
+	}
+	if err := x.verify(0, blockSum(b)); err != nil {
+		return nil, err
+	}
+	x.small.keep(x.e, b)
+	return b, nil
+}
+
+// writeStored writes the extent's bytes [from, to) from the store. Blocks to be checked are read
+// whole even if only a part of them is requested.
+func (x *blockChecker) writeStored(ctx context.Context, from, to int64) (written int64, err error) {
 	first, last := from/blockSize, (to-1)/blockSize
 	if _, ok := x.w.(io.ReaderFrom); ok {
 		for block := first; block <= last; block++ {
@@ -307,8 +348,8 @@ func (x *blockChecker) verify(block int64, sum uint32) error {
 		x.invalidate()
 		return fmt.Errorf("%w: block %d of extent %s", ErrCorrupt, block, x.e.Object)
 	}
-	// Only blocks that can be sent without copying benefit from skipping the check.
-	if _, ok := fileOf(x.r); ok {
+	// Others do not benefit from skipping the check.
+	if _, ok := fileOf(x.r); ok || x.small != nil && x.e.Size <= maxSmallObject {
 		x.verified.note(x.times, block)
 	}
 	return nil
@@ -316,6 +357,7 @@ func (x *blockChecker) verify(block int64, sum uint32) error {
 
 // invalidate drops the store's cached copies: the damage may be in them alone.
 func (x *blockChecker) invalidate() {
+	x.small.drop(bytestore.Name(x.e.Object))
 	if cache, ok := x.bytes.(bytestore.Invalidator); ok {
 		cache.Invalidate(bytestore.Name(x.e.Object))
 	}

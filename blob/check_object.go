@@ -19,7 +19,7 @@ func CheckObject(src io.Reader, e metastore.Extent) io.Reader {
 type objectChecker struct {
 	src       io.Reader
 	remaining int64    // bytes until the extent ends
-	sums      []uint32 // checksums of the current and the later blocks
+	sums      []uint32 // checksums of this and the later blocks
 	blockRead int64    // bytes read from the current block
 	blockSum  uint32   // checksum of these bytes
 }

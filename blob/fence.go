@@ -36,7 +36,7 @@ const (
 	checkTimeout = 6 * time.Second // so that two checks that fail leave no gap
 )
 
-// epochsKept is how many of the latest epochs are kept in the bytes.
+// epochsKept is how many epochs are kept, the latest ones, in the bytes.
 const epochsKept = 16
 
 // epochAge is the age at which a holder replaces its epoch by a new one, so that copies of its

@@ -50,6 +50,7 @@ func (s *Service) deleteObjects(ctx context.Context, names []bytestore.Name) byt
 		})
 	}
 	workers.Wait()
+	s.small.drop(names...)
 	s.counts.freedObjects.Add(int64(len(names) - len(left)))
 	return left
 }

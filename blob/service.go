@@ -38,6 +38,11 @@ type Options struct {
 	// block's size, means none.
 	ReadBuffers int64
 
+	// SmallObjects is the maximum size in bytes of a cache, in memory, of objects up to 32 KiB that
+	// are read often. Reads that send what is in it hold as many bytes more, at most. What it has
+	// is sent only within VerifyTTL after a check of the stored object. 0 means no cache.
+	SmallObjects int64
+
 	// Space is called before n bytes are stored, or 0 if their number is not known. It must return
 	// bytestore.ErrNoSpace, wrapped, if they do not fit. It is not called for deletes. nil means
 	// that they always fit.
@@ -127,6 +132,7 @@ type Service struct {
 	bytes    bytestore.Store
 	opt      Options
 	verified *checkLog
+	small    *smallObjects
 	reads    *readLimits
 	pins     *pins
 	damaged  *damagedContents
@@ -192,6 +198,7 @@ func New(meta Metadata, bytes bytestore.Store, opt Options) *Service {
 		bytes:    bytes,
 		opt:      opt,
 		verified: newCheckLog(opt.VerifyTTL, func() time.Time { return meta.Now() }),
+		small:    newSmallObjects(opt.SmallObjects),
 		reads:    newReadLimits(opt.ReadBuffers),
 		pins:     newPins(),
 		damaged:  newDamagedContents(),

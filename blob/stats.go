@@ -9,6 +9,8 @@ type Stats struct {
 	Healed        int64 // extents that were healed
 	Scrubbed      int64 // bytes that the scrub has read
 	StoredExtents int64 // as the scrub has counted them last; 0: not yet
+
+	Small SmallStats
 }
 
 // Stats returns the counters. Each is exact, but together they are not a snapshot.
@@ -21,5 +23,6 @@ func (s *Service) Stats() Stats {
 		Healed:        s.counts.healed.Load(),
 		Scrubbed:      s.counts.scrubbed.Load(),
 		StoredExtents: s.counts.storedExtents.Load(),
+		Small:         s.small.stats(),
 	}
 }

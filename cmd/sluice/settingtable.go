@@ -236,6 +236,8 @@ func storageSettings(c *configuration) []setting {
 			help: "Maximum size of the request bodies being sent to an object store, which are staged in memory (up to 64 MiB) and in the data folder; at least 32MiB."},
 		{name: "blob-cache", value: constant(blobCache, "64MiB"),
 			help: "Maximum size of the cache, in memory, of blobs up to 16 KiB that are read often, and of the rows of larger ones. It is not used with PostgreSQL."},
+		{name: "object-cache", value: constant((*size)(&n.SmallObjects), "32MiB"),
+			help: "Maximum size of the cache, in memory, of objects up to 32 KiB that are read often. Responses that are being sent from it hold as much again, at most."},
 		{name: "verify-ttl", value: constant(&n.VerifyTTL, "10m"), check: notNegative(&n.VerifyTTL),
 			help: "How long a block is served after its checksum was verified before it is verified again; 0 to verify each read. Fractions of a second are ignored."},
 		{name: "garbage-grace", value: computed(&n.GarbageGrace, c.garbageGrace), placeholder: "DURATION", words: "0s; 24h with PostgreSQL",

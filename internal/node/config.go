@@ -104,6 +104,7 @@ type Stores struct {
 	Location        storage.Location
 	Storage         storage.Options
 	VerifyTTL       time.Duration
+	SmallObjects    int64 // blob.Options.SmallObjects
 	GarbageGrace    time.Duration
 	PurgeEvery      time.Duration
 	SweepEvery      time.Duration

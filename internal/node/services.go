@@ -129,7 +129,8 @@ func (n *Node) openCollector(ctx context.Context) error {
 
 func (n *Node) newBlobs() *blob.Service {
 	opt := n.stores.BlobOptions()
-	opt.GarbageGrace, opt.VerifyTTL, opt.AllowLargeSweep = n.config.GarbageGrace, n.config.VerifyTTL, n.config.AllowLargeSweep
+	opt.GarbageGrace, opt.AllowLargeSweep = n.config.GarbageGrace, n.config.AllowLargeSweep
+	opt.VerifyTTL, opt.SmallObjects = n.config.VerifyTTL, n.config.SmallObjects
 	opt.PurgeEvery, opt.SweepEvery, opt.ScrubPeriod = n.config.PurgeEvery, n.config.SweepEvery, n.config.ScrubPeriod
 	opt.Found = n.damageFound
 	opt.Busy = func() bool { return n.api.Busy() } // the tasks run once it is set
