@@ -35,7 +35,7 @@ const (
 )
 
 // curves returns an SVG with two curves for each method, both axes logarithmic: sluice's and its
-// peer's. Rows without a size are not in it.
+// first peer's. Rows without a size are not in it.
 func curves(g *group) string {
 	all := curvesOf(g)
 	var b strings.Builder
@@ -108,7 +108,7 @@ func curvesOf(g *group) (all []*curve) {
 		c.points = append(c.points, p)
 	}
 	for _, l := range g.lines() {
-		if l.row.size == 0 || l.result.err != nil {
+		if l.row.size == 0 || l.result.err != nil || l.peer.name != l.row.peers[0].name {
 			continue
 		}
 		method, _, _ := strings.Cut(l.row.name, " ")

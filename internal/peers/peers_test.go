@@ -110,12 +110,13 @@ func TestSection(t *testing.T) {
 	}
 }
 
-// TestCurves draws rows with sizes among one without, and a group without rows.
+// TestCurves draws rows with sizes and two peers each, but no curve for the second peer, a row
+// without a size, and a group without rows.
 func TestCurves(t *testing.T) {
 	g := &group{name: "sizes", title: "Over the size", plot: curves}
 	for _, method := range []string{"GET", "PUT"} {
 		for _, size := range []int64{1 << 10, 1 << 20} {
-			r := &row{name: method + " <some>", unit: perSecond, size: size, sluice: constant("sluice", 100), peers: []peer{{side: constant("peer & co", 50)}}}
+			r := &row{name: method + " <some>", unit: perSecond, size: size, sluice: constant("sluice", 100), peers: []peer{{side: constant("peer & co", 50)}, {side: constant("another", 10)}}}
 			measureRow(t, r, 1)
 			g.rows = append(g.rows, r)
 		}

@@ -19,6 +19,7 @@ import (
 func sizesGroup() *group {
 	return &group{name: "sizes", title: "Over the size", prepare: prepareSizes, plot: curves, notes: []string{
 		"GET over 32 connections, beside nginx with sendfile and a cache of open files over files with the same bytes; one blob of each size. PUT over 16 connections, durable, beside versitygw, which does not sync; each of a few names is used again and again.",
+		"The bare handler sends sluice's responses from memory, which shows what is possible with net/http.",
 	}}
 }
 
@@ -79,15 +80,23 @@ func prepareSizes(ctx context.Context, e *environment) ([]*row, error) {
 	if err != nil {
 		return nil, err
 	}
+	b, bare, err := e.bareReads(ctx, s.url)
+	if err != nil {
+		return nil, err
+	}
 	var gets, puts []*row
 	for _, one := range sizes {
 		get := func(name string, p *process, url, path string) side {
 			l := ownLoad{sizeReaders, url, requestOf(http.MethodGet, path+sizeName(one.bytes), "", http.StatusOK, one.bytes), true}
 			return side{name, noWrite, byLoad, e.loadOf(&l, p)}
 		}
-		gets = append(gets, &row{name: "GET " + units.FormatSize(one.bytes), unit: perSecond, size: one.bytes,
+		r := &row{name: "GET " + units.FormatSize(one.bytes), unit: perSecond, size: one.bytes,
 			sluice: get("sluice", s.process, s.url, "/v1/blobs/0x1/"),
-			peers:  []peer{{side: get("nginx", n, url, "/"), target: one.get}}})
+			peers:  []peer{{side: get("nginx", n, url, "/"), target: one.get}}}
+		if one.get > 0 {
+			r.peers = append(r.peers, peer{side: get("bare handler", b, bare, "/")})
+		}
+		gets = append(gets, r)
 		put := func(name, durability string, p *process, url, path string, status int) side {
 			l := ownLoad{sizeWriters, url, putsOf(path+sizeName(one.bytes), one.bytes, status), true}
 			return side{name, durability, byLoad, e.loadOf(&l, p)}
@@ -101,6 +110,21 @@ func prepareSizes(ctx context.Context, e *environment) ([]*row, error) {
 		return nil, err
 	}
 	return append(append(gets, puts...), many), nil
+}
+
+// bareReads starts a bare handler for the sizes that have a target for GET, and returns its URL.
+func (e *environment) bareReads(ctx context.Context, sluice string) (*process, string, error) {
+	replies := map[string]reply{}
+	for _, one := range sizes {
+		if one.get > 0 {
+			get, err := record(ctx, http.MethodGet, sluice+"/v1/blobs/0x1/"+sizeName(one.bytes), nil)
+			if err != nil {
+				return nil, "", err
+			}
+			replies[sizeName(one.bytes)] = get
+		}
+	}
+	return e.startBare(ctx, replies)
 }
 
 func sizeName(size int64) string { return fmt.Sprint("size-", size) }
