@@ -22,7 +22,7 @@ func (s *Metastore) ListBlobs(ctx context.Context, q metastore.ListQuery) (metas
 	}
 	transact, list := s.snapshotList, tx.listNames
 	if s.db.ListsInside() {
-		transact, list = s.readList, tx.listInside
+		transact, list = s.readList, tx.listByStatement
 	}
 	return engine.ResultOf(ctx, transact, func(t tx) (metastore.Page, error) { return list(t, q) })
 }
@@ -73,6 +73,57 @@ const (
 	rowGroup
 	rowMore
 )
+
+// listByStatement returns a page by one statement, or by two if there are long names.
+func (t tx) listByStatement(q metastore.ListQuery) (metastore.Page, error) {
+	if q.Delimiter == "" && !q.Metadata && len(q.Prefix) < headLen && len(firstName(q)) < headLen {
+		if page, ok, err := t.listAlone(q); ok || err != nil {
+			return page, err
+		}
+	}
+	return t.listInside(q)
+}
+
+// listAlone returns a page of names, without groups and metadata, in less time than list_blobs. It
+// returns false if it finds a name with headLen bytes or more: the index does not have those in
+// order.
+func (t tx) listAlone(q metastore.ListQuery) (page metastore.Page, ok bool, err error) {
+	b := metastore.Blob{Account: q.Account}
+	fields := append(engine.Args{&b.Name}, blobFields(&b)...)
+	args := engine.Args{[]byte(q.Account), []byte(firstName(q)), t.Now.UnixMicro(), int64(q.Limit) + 1}
+	bound := ""
+	if behind, bounded := successor(q.Prefix); bounded {
+		bound, args = ` AND name_head < $5`, append(args, []byte(behind))
+	}
+	rows, err := t.Open(`SELECT name_head, `+blobColumnsAlone+` FROM blobs
+		WHERE account = $1 AND name_head >= $2 AND (expires IS NULL OR expires > $3)`+bound+`
+		ORDER BY name_head, name_hash LIMIT ($4 + 0)`, args)
+	if err != nil {
+		return page, false, err
+	}
+	defer func() {
+		if cerr := rows.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	left := engine.NewBound(q.Limit, q.Bytes)
+	last := ""
+	for {
+		more, err := rows.Next(fields[:len(fields)-1])
+		if err != nil || !more {
+			return page, true, err
+		}
+		if len(b.Name) >= headLen {
+			return metastore.Page{}, false, nil
+		}
+		if !left.Take(entryBytes(&b, "")) {
+			page.Next = last
+			return page, true, nil
+		}
+		page.Blobs = appendBlob(page.Blobs, b, q.Limit)
+		last = b.Name
+	}
+}
 
 // listInside returns a page by one statement, the function list_blobs.
 func (t tx) listInside(q metastore.ListQuery) (page metastore.Page, err error) {
