@@ -62,7 +62,7 @@ func (x *blockChecker) write(ctx context.Context, from, to int64) (int64, error)
 		if b, err = x.load(ctx, to-from); err != nil {
 			return 0, err
 		}
-	case b == nil || !x.verified.fresh(x.times, 0):
+	case b == nil:
 		return x.writeStored(ctx, from, to)
 	}
 	n, err := x.w.Write(b[from:to])
@@ -348,8 +348,8 @@ func (x *blockChecker) verify(block int64, sum uint32) error {
 		x.invalidate()
 		return fmt.Errorf("%w: block %d of extent %s", ErrCorrupt, block, x.e.Object)
 	}
-	// Others do not benefit from skipping the check.
-	if _, ok := fileOf(x.r); ok || x.small != nil && x.e.Size <= maxSmallObject {
+	// Only blocks that can be sent without copying benefit from skipping the check.
+	if _, ok := fileOf(x.r); ok {
 		x.verified.note(x.times, block)
 	}
 	return nil

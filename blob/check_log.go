@@ -55,7 +55,12 @@ func (l *checkLog) of(e *metastore.Extent) blockTimes {
 
 // fresh reports whether the block was checked within the TTL.
 func (l *checkLog) fresh(times blockTimes, block int64) bool {
-	age := l.now().Unix() - times[block].Load()
+	return l.within(times[block].Load())
+}
+
+// within reports whether a check at a Unix time in seconds was within the TTL.
+func (l *checkLog) within(checked int64) bool {
+	age := l.now().Unix() - checked
 	return age >= 0 && age < int64(l.ttl/time.Second) // negative if the clock was set back
 }
 

@@ -40,7 +40,7 @@ type Options struct {
 
 	// SmallObjects is the maximum size in bytes of a cache, in memory, of objects up to 32 KiB that
 	// are read often. Reads that send what is in it hold as many bytes more, at most. What it has
-	// is sent only within VerifyTTL after a check of the stored object. 0 means no cache.
+	// is sent within VerifyTTL after it was read and checked. 0 means no cache.
 	SmallObjects int64
 
 	// Space is called before n bytes are stored, or 0 if their number is not known. It must return
@@ -198,7 +198,6 @@ func New(meta Metadata, bytes bytestore.Store, opt Options) *Service {
 		bytes:    bytes,
 		opt:      opt,
 		verified: newCheckLog(opt.VerifyTTL, func() time.Time { return meta.Now() }),
-		small:    newSmallObjects(opt.SmallObjects),
 		reads:    newReadLimits(opt.ReadBuffers),
 		pins:     newPins(),
 		damaged:  newDamagedContents(),
@@ -209,6 +208,7 @@ func New(meta Metadata, bytes bytestore.Store, opt Options) *Service {
 
 		saveEvery: saveEvery,
 	}
+	s.small = newSmallObjects(opt.SmallObjects, s.verified)
 	s.largeSweep.Store(opt.AllowLargeSweep)
 	return s
 }

@@ -3,6 +3,7 @@ package blob
 import (
 	"math/rand/v2"
 	"sync/atomic"
+	"time"
 
 	"github.com/maypok86/otter/v2"
 
@@ -27,21 +28,31 @@ const (
 // A nil *smallObjects keeps nothing.
 type smallObjects struct {
 	size    int64
-	kept    *otter.Cache[string, []byte]
+	checks  *checkLog
+	kept    *otter.Cache[string, smallObject]
 	sending atomic.Int64 // bytes of objects that are being read or written
 
 	hits, misses atomic.Int64
 }
 
-// newSmallObjects returns a cache of at most size bytes, or nil if size is not greater than 0.
-// Reads that are going on hold as many again.
-func newSmallObjects(size int64) *smallObjects {
-	if size <= 0 {
+// smallObject is an object's bytes, and the Unix time in seconds at which they were read from the
+// store and checked.
+type smallObject struct {
+	bytes   []byte
+	checked int64
+}
+
+// newSmallObjects returns a cache of at most size bytes, or nil if size is not greater than 0 or
+// every read has to check. Reads that are going on hold as many again.
+func newSmallObjects(size int64, checks *checkLog) *smallObjects {
+	if size <= 0 || checks.ttl < time.Second {
 		return nil
 	}
-	return &smallObjects{size: size, kept: otter.Must(&otter.Options[string, []byte]{
+	return &smallObjects{size: size, checks: checks, kept: otter.Must(&otter.Options[string, smallObject]{
 		MaximumWeight: uint64(size),
-		Weigher:       func(_ string, b []byte) uint32 { return uint32(smallOverhead + len(b) + len(b)/16) },
+		Weigher: func(_ string, o smallObject) uint32 {
+			return uint32(smallOverhead + len(o.bytes) + len(o.bytes)/16)
+		},
 	})}
 }
 
@@ -61,19 +72,22 @@ func (o *smallObjects) begin(e *metastore.Extent) bool {
 
 func (o *smallObjects) end(e *metastore.Extent) { o.sending.Add(-e.Size) }
 
-// find returns an extent's bytes, or nil if they are not kept. Then keep reports whether they are
-// to be.
+// find returns an extent's bytes, or nil if they are not kept or were not checked lately. Then keep
+// reports whether they are to be kept.
 func (o *smallObjects) find(e *metastore.Extent) (b []byte, keep bool) {
-	if b, ok := o.kept.GetIfPresent(e.Object); ok && int64(len(b)) == e.Size {
+	found, ok := o.kept.GetIfPresent(e.Object)
+	if ok && int64(len(found.bytes)) == e.Size && o.checks.within(found.checked) {
 		o.hits.Add(1)
-		return b, false
+		return found.bytes, false
 	}
 	o.misses.Add(1)
-	return nil, rand.Uint32N(keptShare) == 0
+	return nil, ok || rand.Uint32N(keptShare) == 0
 }
 
-// keep keeps an extent's bytes, which must not be changed any more.
-func (o *smallObjects) keep(e *metastore.Extent, b []byte) { o.kept.Set(e.Object, b) }
+// keep keeps an extent's bytes, which were just checked and must not be changed any more.
+func (o *smallObjects) keep(e *metastore.Extent, b []byte) {
+	o.kept.Set(e.Object, smallObject{b, o.checks.now().Unix()})
+}
 
 // SmallStats are the figures of the cache of small objects.
 type SmallStats struct {

@@ -3,6 +3,7 @@ package blob
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"sluice/internal/testenv"
 	"sluice/metastore"
@@ -14,7 +15,7 @@ func TestSmallObjectsCountTheirMemory(t *testing.T) {
 	const all = 64 << 20
 	for _, size := range []int64{1, 100, 1000, 5000, 17 << 10, 24<<10 + 1, maxSmallObject} {
 		t.Run(fmt.Sprint(size, " bytes"), func(t *testing.T) {
-			o := newSmallObjects(2 * all)
+			o := newSmallObjects(2*all, newCheckLog(time.Hour, time.Now))
 			n := min(20_000, all/size)
 			before := testenv.Heap()
 			for i := range n {

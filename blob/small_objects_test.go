@@ -3,6 +3,7 @@ package blob_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -228,5 +229,32 @@ func TestSmallObjectsRace(t *testing.T) {
 	all.Wait()
 	if kept := f.Stats().Small.Bytes; kept > 110_000 {
 		t.Errorf("%d bytes are kept, above the bound", kept)
+	}
+}
+
+// TestBytesThatWereNotCheckedAreNotSent reads objects once from a store that is no folder,
+// and returns other bytes then. No such byte is sent within VerifyTTL either.
+func TestBytesThatWereNotCheckedAreNotSent(t *testing.T) {
+	f, store := newKeeping(t, blob.Options{VerifyTTL: time.Minute, SmallObjects: 4 << 20})
+	const objects, size = 50, 1000
+	for i := range objects {
+		f.put(t, fmt.Sprint(i), randomBytes(uint64(i), size))
+		f.read(t, fmt.Sprint(i), 0, size)
+	}
+	store.Store = &replacing{store.Store, randomBytes(1000, size)}
+	damaged := 0
+	for i := range objects {
+		var out bytes.Buffer
+		_, err := f.open(t, fmt.Sprint(i)).WriteRange(t.Context(), &out, 0, size)
+		switch {
+		case errors.Is(err, blob.ErrCorrupt):
+			damaged++
+			testenv.Equal(t, out.Len(), 0, "bytes that were sent")
+		case err != nil || !bytes.Equal(out.Bytes(), randomBytes(uint64(i), size)):
+			t.Errorf("object %d: other bytes were sent, or %v", i, err)
+		}
+	}
+	if damaged < objects/2 {
+		t.Errorf("%d objects were found damaged", damaged)
 	}
 }
