@@ -54,16 +54,17 @@ func (x *blockChecker) write(ctx context.Context, from, to int64) (int64, error)
 	if !x.small.begin(x.e) {
 		return x.writeStored(ctx, from, to)
 	}
-	defer x.small.end(x.e)
 	b, keep := x.small.find(x.e)
-	switch {
-	case keep:
+	if b == nil && !keep {
+		x.small.end(x.e) // a client that reads slowly holds nothing of the cache
+		return x.writeStored(ctx, from, to)
+	}
+	defer x.small.end(x.e)
+	if keep {
 		var err error
 		if b, err = x.load(ctx, to-from); err != nil {
 			return 0, err
 		}
-	case b == nil:
-		return x.writeStored(ctx, from, to)
 	}
 	n, err := x.w.Write(b[from:to])
 	return int64(n), err
