@@ -1,10 +1,13 @@
 package blob
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 	"time"
 
+	"sluice/bytestore"
+	"sluice/bytestore/memory"
 	"sluice/internal/testenv"
 	"sluice/metastore"
 )
@@ -29,4 +32,37 @@ func TestSmallObjectsCountTheirMemory(t *testing.T) {
 			}
 		})
 	}
+}
+
+// watchedSends is a client that looks at a cache while it receives.
+type watchedSends struct {
+	o    *smallObjects
+	held int64
+}
+
+func (w *watchedSends) Write(p []byte) (int, error) {
+	w.held = w.o.sending.Load()
+	return len(p), nil
+}
+
+// TestOnlyHeldBytesAreCounted reads objects once. While one is sent, it counts against what clients
+// hold if it is kept, and otherwise not.
+func TestOnlyHeldBytesAreCounted(t *testing.T) {
+	const size = 1000
+	checks := newCheckLog(time.Hour, time.Now)
+	o, store := newSmallObjects(1<<20, checks), memory.New()
+	body := make([]byte, size)
+	for i := range 200 {
+		e := &metastore.Extent{Object: fmt.Sprintf("%032x", i), Size: size, Blocks: []uint32{blockSum(body)}}
+		testenv.OK(t, store.Put(t.Context(), bytestore.Name(e.Object), bytes.NewReader(body), size))
+		w := &watchedSends{o: o}
+		x := blockChecker{bytes: store, verified: checks, small: o, limits: newReadLimits(0), ahead: &lookahead{}, e: e, w: w, times: checks.of(e)}
+		testenv.OK(t, testenv.Error(x.write(t.Context(), 0, size)))
+		want := int64(0)
+		if _, kept := o.kept.GetIfPresent(e.Object); kept {
+			want = size
+		}
+		testenv.Equal(t, w.held, want, "bytes that are held while object %d is sent", i)
+	}
+	testenv.Equal(t, o.sending.Load(), 0, "bytes that are held in the end")
 }
