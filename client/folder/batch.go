@@ -12,8 +12,9 @@ import (
 	"sluice/client"
 )
 
-// DefaultConcurrency is the default of Options.Concurrency.
-const DefaultConcurrency = 8
+// DefaultRequests is how many requests a Batch has at a time, at most, without an
+// Options.Concurrency.
+const DefaultRequests = 32
 
 // Options are the options for a Batch, and for the functions that run one. The zero value is ready
 // to use.
@@ -41,7 +42,10 @@ type Options struct {
 	TrackRenames bool
 
 	// Concurrency is the number of files that are transferred at a time, each with the parts or
-	// ranges of its own that Put and Get allow. 0 means DefaultConcurrency.
+	// ranges of its own that Put and Get allow. 0 means as many files as have DefaultRequests
+	// requests together: 32 small ones, or 8 large ones with four parts each. Files that are
+	// received count as large ones, because the local disk is slower with more of them, and so do
+	// moves, because those that are interrupted are in doubt.
 	Concurrency int
 
 	// DryRun changes nothing: events and the Summary say what would be done. A folder that would be
@@ -118,9 +122,6 @@ type outcome struct {
 
 // NewBatch returns an empty batch. The caller must Close it.
 func NewBatch(o Options) *Batch {
-	if o.Concurrency <= 0 {
-		o.Concurrency = DefaultConcurrency
-	}
 	return &Batch{o: o, targets: map[string]*target{}}
 }
 
@@ -162,21 +163,42 @@ func (b *Batch) Run(ctx context.Context) (Summary, error) {
 	if n > 0 {
 		b.report(Event{Kind: Copying, Number: n, Size: total})
 	}
-	if b.dispatch(ctx, b.o.Concurrency, slices.Values(b.copies)) && b.dispatch(ctx, b.o.Concurrency, slices.Values(b.transfers)) {
+	if b.dispatch(ctx, b.slots(), slices.Values(b.copies)) && b.dispatch(ctx, b.slots(), slices.Values(b.transfers)) {
 		b.keeps = b.doubt(len(b.moves)) != nil
-		b.dispatch(ctx, b.moveWorkers(), slices.Values(b.moves))
+		b.dispatch(ctx, b.moveSlots(), slices.Values(b.moves))
 	}
 	err := b.delete(ctx)
 	return b.end(ctx, err)
 }
 
-// moveWorkers returns how many moves run at a time. In a local folder it is one: a move removes
-// folders that have become empty, and another one may be about to use them.
-func (b *Batch) moveWorkers() int {
+// moveSlots is slots for moves. In a local folder it is one: a move removes folders that have
+// become empty, and another one may be about to use them.
+func (b *Batch) moveSlots() int {
 	if len(b.moves) > 0 && b.moves[0].target.Client == nil {
 		return 1
 	}
-	return b.o.Concurrency
+	return b.slots()
+}
+
+// slots returns how many slots the jobs that run at a time may have together.
+func (b *Batch) slots() int {
+	if b.o.Concurrency > 0 {
+		return b.o.Concurrency
+	}
+	return DefaultRequests
+}
+
+// slotsOf returns the slots of a job: one, or as many as it may have requests if those are bounded.
+func (b *Batch) slotsOf(j *job) int {
+	if b.o.Concurrency > 0 || j.deletes {
+		return 1
+	}
+	requests := max(cmp.Or(b.o.Put.Concurrency, client.DefaultConcurrency), cmp.Or(b.o.Get.Concurrency, client.DefaultConcurrency))
+	if j.size < 0 || j.publisher != nil || j.moves {
+		return requests
+	}
+	part := min(cmp.Or(b.o.Put.PartSize, client.DefaultPartSize), cmp.Or(b.o.Get.RangeSize, client.DefaultRangeSize))
+	return int(min(int64(requests), max(1, (j.size+part-1)/part)))
 }
 
 // delete runs the deletions, if the source is known to lack what they delete.
@@ -195,7 +217,7 @@ func (b *Batch) delete(ctx context.Context) error {
 	}
 	b.plan(n)
 	b.report(Event{Kind: Deleting, Number: n})
-	b.dispatch(ctx, b.o.Concurrency, slices.Values(deletions))
+	b.dispatch(ctx, b.slots(), slices.Values(deletions))
 	return nil
 }
 
@@ -244,44 +266,49 @@ func (b *Batch) end(ctx context.Context, notDeleted error) (Summary, error) {
 	return sum, errors.Join(append(errs, notDeleted, b.incomplete)...)
 }
 
-// dispatch runs jobs, a few at a time. If one fails with an error that concerns all, no further one
-// begins; those in progress end by themselves, so that their outcome is known. It reports whether
-// further jobs may begin.
-func (b *Batch) dispatch(ctx context.Context, concurrency int, jobs iter.Seq[job]) bool {
+// dispatch runs jobs, as many at a time as the slots allow. If one fails with an error that
+// concerns all, no further one begins; those in progress end by themselves, so that their outcome
+// is known. It reports whether further jobs may begin.
+func (b *Batch) dispatch(ctx context.Context, slots int, jobs iter.Seq[job]) bool {
 	more, stop := context.WithCancel(ctx) // ends when no other job must begin
 	defer stop()
-	next := make(chan job)
-	var workers sync.WaitGroup
-	for range concurrency {
-		workers.Go(func() {
-			for j := range next {
-				if more.Err() != nil {
-					continue
+	taken := make(chan struct{}, slots)
+	var running sync.WaitGroup
+	for j := range jobs {
+		n := min(b.slotsOf(&j), slots)
+		if !take(more, taken, n) {
+			break
+		}
+		running.Go(func() {
+			b.runOne(ctx, &j, func(err error) {
+				if err != nil && ConcernsAll(err) {
+					stop()
 				}
-				b.runOne(ctx, &j, func(err error) {
-					if err != nil && ConcernsAll(err) {
-						stop()
-					}
-				})
+			})
+			for range n {
+				<-taken
 			}
 		})
 	}
-	for j := range jobs {
-		select {
-		case next <- j:
-			continue
-		case <-more.Done():
-		}
-		break
-	}
-	close(next)
-	workers.Wait()
+	running.Wait()
 	for _, t := range b.targets {
 		if t.publisher != nil {
 			t.publisher.flush()
 		}
 	}
 	return more.Err() == nil
+}
+
+// take takes n slots, for which it waits. It returns false if the context ended before.
+func take(ctx context.Context, taken chan<- struct{}, n int) bool {
+	for range n {
+		select {
+		case taken <- struct{}{}:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return ctx.Err() == nil
 }
 
 // runOne runs a job, reports its outcome, and then calls ended with its error, perhaps after it has

@@ -12,7 +12,7 @@ import (
 // list's error, no other deletion begins. The result is as Run returns it.
 func (b *Batch) DeleteListed(ctx context.Context, blobs iter.Seq2[Item, error]) (Summary, error) {
 	b.report(Event{Kind: Deleting, Number: -1})
-	b.dispatch(ctx, b.o.Concurrency, func(yield func(job) bool) {
+	b.dispatch(ctx, b.slots(), func(yield func(job) bool) {
 		for item, err := range blobs {
 			b.plan(1)
 			switch {

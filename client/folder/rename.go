@@ -206,7 +206,7 @@ func openRegular(path string) (*os.File, error) {
 func (b *Batch) readAll(ctx context.Context, files []*readFile, open func(*readFile) (*os.File, error)) error {
 	next := make(chan *readFile)
 	var workers sync.WaitGroup
-	for range b.o.Concurrency {
+	for range b.slots() {
 		workers.Go(func() {
 			for f := range next {
 				if file, err := open(f); err == nil {

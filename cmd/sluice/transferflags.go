@@ -9,7 +9,7 @@ import (
 
 // transferFlags say how files and blobs are transferred. Commands that transfer several embed them.
 type transferFlags struct {
-	Jobs    int         `short:"j" env:"-" group:"Transfers:" placeholder:"NUMBER" default:"8" help:"How many files or blobs are transferred at a time."`
+	Jobs    *int        `short:"j" env:"-" group:"Transfers:" placeholder:"NUMBER" help:"How many files or blobs are transferred at a time. Default: 32 small ones that are sent or copied, or 8 that are large or received."`
 	Include includeRule `env:"-" group:"Transfers:" placeholder:"PATTERN" help:"With folders and prefixes: names to transfer although a later --exclude matches them. The flag may be repeated."`
 	Exclude excludeRule `env:"-" group:"Transfers:" placeholder:"PATTERN" help:"With folders and prefixes: names to leave out, such as '*.tmp', 'cache/' or /top. The flag may be repeated."`
 
@@ -22,10 +22,12 @@ const maxJobs = 256
 // set sets options of a batch. The flags for names are an error unless the command has folders or
 // prefixes.
 func (f *transferFlags) set(o *folder.Options, folders bool) error {
-	if f.Jobs < 1 || f.Jobs > maxJobs {
-		return usagef("--jobs %d: must be from 1 to %d", f.Jobs, maxJobs)
+	if f.Jobs != nil {
+		if *f.Jobs < 1 || *f.Jobs > maxJobs {
+			return usagef("--jobs %d: must be from 1 to %d", *f.Jobs, maxJobs)
+		}
+		o.Concurrency = *f.Jobs
 	}
-	o.Concurrency = f.Jobs
 	rules := slices.Concat(f.Include.rules, f.Exclude.rules)
 	if len(rules) == 0 {
 		return nil
