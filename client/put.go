@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"sluice/checksum"
@@ -53,9 +54,10 @@ type PutOptions struct {
 	// Concurrency is the number of parts that are sent concurrently. 0 means DefaultConcurrency.
 	Concurrency int
 
-	// SkipDigest omits the SHA-256 of each request, which the server compares before it stores the
-	// bytes. The whole's CRC-64 is always compared, at the end. It saves most of an upload's
-	// processor time.
+	// SkipDigest omits the SHA-256 of a blob that is sent in a single request, which the server
+	// compares before it stores the bytes. The stored CRC-64 is compared in any case, after that.
+	// A part has no SHA-256: its CRC-64 is compared when it is stored, and the whole's before the
+	// blob is visible.
 	SkipDigest bool
 
 	// StateFile is the path of PutFile's state file. "" means one beside the file.
@@ -253,14 +255,15 @@ type sums struct {
 }
 
 // sendRange sends r with length bytes of content from offset on, and their SHA-256 in a header,
-// unless that is "". For the SHA-256 it reads the bytes twice: first for the digest, then to send
-// them. If the server received other bytes, it returns ErrChanged if the content has changed, and
-// repeats the request otherwise.
+// unless that is "". It reads the bytes twice: first for their checksums, then to send them, which
+// copies no bytes of a file. If the server received other bytes, it returns ErrChanged if the
+// content has changed, and repeats the request otherwise.
 func (c *Client) sendRange(ctx context.Context, r *request, digestHeader string, content io.ReaderAt, offset, length int64, p *progress) (sent sums, h http.Header, err error) {
-	if digestHeader != "" {
-		if sent, err = sumRange(ctx, content, offset, length, true); err != nil {
-			return sums{}, nil, fmt.Errorf("client: %s: %w", r.name, err)
-		}
+	digested := digestHeader != ""
+	if sent, err = sumRange(ctx, content, offset, length, digested); err != nil {
+		return sums{}, nil, fmt.Errorf("client: %s: %w", r.name, err)
+	}
+	if digested {
 		r.header.Set(digestHeader, formatDigest(sent.sha256))
 	}
 	var attempts []*sentBody
@@ -270,32 +273,43 @@ func (c *Client) sendRange(ctx context.Context, r *request, digestHeader string,
 			attempts[n-1].stop(true)
 		}
 		b := newSentBody(content, offset, length, p)
-		b.summed = digestHeader == ""
 		attempts = append(attempts, b)
 		return b, nil
 	}
 	for attempt := 1; ; attempt++ {
 		h, err = c.call(ctx, r, nil)
-		if e, reported := errors.AsType[*Error](err); !reported || e.Code != wire.CodeDigestMismatch {
+		damage := damaged(r, h, err, checksum.ETag(length, sent.crc))
+		if damage == nil {
 			break
 		}
-		now, readErr := sumRange(ctx, content, offset, length, true)
-		if readErr != nil || now.sha256 != sent.sha256 {
+		now, readErr := sumRange(ctx, content, offset, length, digested)
+		if readErr != nil || now.crc != sent.crc || now.sha256 != sent.sha256 {
 			err = errors.Join(fmt.Errorf("client: %s: %w", r.name, ErrChanged), readErr)
 			break
 		}
-		if attempt == c.attempts || !c.pause(ctx, attempt, err) {
-			err = fmt.Errorf("client: %w on the way to the server: %w", ErrCorrupt, err)
+		if attempt == c.attempts || !c.pause(ctx, attempt, damage) {
+			err = fmt.Errorf("client: %w on the way to the server: %w", ErrCorrupt, damage)
 			break
 		}
 	}
 	for _, b := range attempts {
-		if crc := b.stop(err != nil); digestHeader == "" {
-			sent.crc = crc
-		}
+		b.stop(err != nil)
 	}
 	sent.released = released(attempts)
 	return sent, h, err
+}
+
+// damaged returns what says that the server received other bytes than were sent, which have the
+// ETag sent, or nil. A server that sends no ETag for a part compares the whole later.
+func damaged(r *request, h http.Header, err error, sent string) error {
+	if e, reported := errors.AsType[*Error](err); reported && e.Code == wire.CodeDigestMismatch {
+		return err
+	}
+	// A proxy that compresses responses makes an ETag weak.
+	if stored := strings.TrimPrefix(h.Get("ETag"), "W/"); err == nil && r.replaceable && stored != "" && stored != sent {
+		return fmt.Errorf("the server has %s and not %s", shown(stored), sent)
+	}
+	return nil
 }
 
 // released waits until net/http has closed the bodies, which it does soon after the last response,
@@ -334,6 +348,8 @@ func sumRange(ctx context.Context, content io.ReaderAt, offset, length int64, wi
 		}
 		offset, length = offset+int64(n), length-int64(n)
 	}
-	digest.Sum(s.sha256[:0])
+	if withSHA256 {
+		digest.Sum(s.sha256[:0])
+	}
 	return s, nil
 }

@@ -32,6 +32,10 @@ type request struct {
 	// after an attempt with an unknown outcome is not a refusal.
 	conditional bool
 
+	// replaceable means that nobody can see what the request stores before another one, so that it
+	// is sent again if the response's ETag shows that other bytes were received.
+	replaceable bool
+
 	// ownEffect reports whether a refusal may be due to an earlier attempt with an unknown outcome.
 	// It is nil for most requests.
 	ownEffect func(error) bool

@@ -82,7 +82,7 @@ func (c *fileConn) sendFile(s *watchedSource, n int64) (sent int64, err error) {
 			return sent, &localError{endedEarly(io.EOF)}
 		}
 		sent += int64(k)
-		body.advance(int64(k), nil)
+		body.advance(int64(k))
 		s.w.source(true) // something was sent
 	}
 	return sent, nil

@@ -6,8 +6,6 @@ import (
 	"io"
 	"os"
 	"sync"
-
-	"sluice/checksum"
 )
 
 // sentBody is the body of one attempt to send bytes of content. It counts them until it is stopped.
@@ -15,13 +13,11 @@ type sentBody struct {
 	content      io.ReaderAt
 	offset, rest int64 // what was not read yet, in content
 	progress     *progress
-	summed       bool // requests the CRC
 	closed       chan struct{}
 	close        sync.Once
 
 	mu      sync.Mutex
 	sent    int64
-	crc     uint64
 	stopped bool
 }
 
@@ -36,7 +32,7 @@ func (b *sentBody) Read(p []byte) (int, error) {
 	}
 	p = p[:min(int64(len(p)), b.rest)]
 	n, err := b.content.ReadAt(p, b.offset)
-	b.advance(int64(n), p[:n])
+	b.advance(int64(n))
 	if n < len(p) {
 		return n, &localError{endedEarly(err)}
 	}
@@ -44,10 +40,10 @@ func (b *sentBody) Read(p []byte) (int, error) {
 }
 
 // file returns the file that has the body's rest from the returned offset on. It returns nil if the
-// bytes are not in a file, or if they must be read for their CRC.
+// bytes are not in a file.
 func (b *sentBody) file() (*os.File, int64) {
 	content, offset := b.content, b.offset
-	for !b.summed {
+	for {
 		switch c := content.(type) {
 		case *os.File:
 			return c, offset
@@ -58,11 +54,10 @@ func (b *sentBody) file() (*os.File, int64) {
 			return nil, 0
 		}
 	}
-	return nil, 0
 }
 
-// advance counts n bytes that were read or sent. data has them if their CRC is requested.
-func (b *sentBody) advance(n int64, data []byte) {
+// advance counts n bytes that were read or sent.
+func (b *sentBody) advance(n int64) {
 	b.offset, b.rest = b.offset+n, b.rest-n
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,9 +65,6 @@ func (b *sentBody) advance(n int64, data []byte) {
 		return
 	}
 	b.sent += n
-	if b.summed {
-		b.crc = checksum.Update(b.crc, data)
-	}
 	b.progress.add(n)
 }
 
@@ -82,16 +74,14 @@ func (b *sentBody) Close() error {
 	return nil
 }
 
-// stop ends the counting, and returns the CRC if it was requested. If the attempt failed, its bytes
-// are subtracted.
-func (b *sentBody) stop(failed bool) (crc uint64) {
+// stop ends the counting. If the attempt failed, its bytes are subtracted.
+func (b *sentBody) stop(failed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if failed && !b.stopped {
 		b.progress.add(-b.sent)
 	}
 	b.stopped = true
-	return b.crc
 }
 
 // endedEarly returns the error for content that is shorter than it was.

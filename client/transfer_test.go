@@ -375,20 +375,24 @@ func TestProgress(t *testing.T) {
 // onlyReader hides a reader's other methods.
 type onlyReader struct{ io.Reader }
 
-// TestDamagedRequests checks that bytes that are damaged on the way to the service are sent again
-// if they have a digest, and are never stored.
+// TestDamagedRequests checks that parts that are damaged on the way to the service are sent again,
+// also if a proxy has made their ETags weak, and never become a blob. Without their ETags, complete
+// is refused.
 func TestDamagedRequests(t *testing.T) {
 	t.Parallel()
 	content := randomBytes(3_000)
 	for name, test := range map[string]struct {
 		times int
-		skip  bool
+		etag  func(string) string
 		want  error
 	}{
-		"once":                   {1, false, nil},
-		"always":                 {1 << 30, false, client.ErrCorrupt},
-		"once without a digest":  {1, true, client.ErrInvalid}, // complete is refused
-		"never without a digest": {0, true, nil},
+		"never":            {0, nil, nil},
+		"once":             {1, nil, nil},
+		"always":           {1 << 30, nil, client.ErrCorrupt},
+		"never, weak ETag": {0, weak, nil},
+		"once, weak ETag":  {1, weak, nil},
+		"never, no ETag":   {0, none, nil},
+		"once, no ETag":    {1, none, client.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startInProcess()
@@ -401,16 +405,43 @@ func TestDamagedRequests(t *testing.T) {
 				if strings.HasSuffix(r.URL.Path, "/parts/1") && left.Add(-1) >= 0 {
 					r.Body = &damaged{ReadCloser: r.Body}
 				}
+				if test.etag != nil && strings.Contains(r.URL.Path, "/parts/") {
+					w = &changedETag{w, test.etag}
+				}
 				next.ServeHTTP(w, r)
 			})
-			_, err := c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{PartSize: 1000, SkipDigest: test.skip})
+			var done int64
+			_, err := c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{PartSize: 1000, Progress: func(n, _ int64) { done = n }})
 			if !errors.Is(err, test.want) {
 				t.Errorf("error %v", err)
+			}
+			if err == nil {
+				testenv.Equal(t, done, int64(len(content)), "the progress")
 			}
 			_, err = c.Head(t.Context(), "team", "a")
 			testenv.Equal(t, err == nil, test.want == nil, "the blob exists, with error %v,", err)
 		})
 	}
+}
+
+func weak(etag string) string { return "W/" + etag }
+
+func none(string) string { return "" }
+
+// changedETag is a response with another ETag.
+type changedETag struct {
+	http.ResponseWriter
+	change func(string) string
+}
+
+func (w *changedETag) WriteHeader(status int) {
+	h := w.Header()
+	if etag := w.change(h.Get("ETag")); etag == "" {
+		h.Del("ETag")
+	} else {
+		h.Set("ETag", etag)
+	}
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // damaged is a body with another first byte.

@@ -90,10 +90,11 @@ func (s *Server) putPart(x *call) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.blobs.PutPart(x.StoreContext(), part, body, x.Request.ContentLength)
+	stored, err := s.blobs.PutPart(x.StoreContext(), part, body, x.Request.ContentLength)
 	if err = body.Confirm(err); err != nil {
 		return exchange.UploadError(err)
 	}
+	x.Fields.Set("Etag", checksum.ETag(stored.Size, stored.CRC64))
 	return writeJSON(x, http.StatusOK, wire.Success{Success: true})
 }
 

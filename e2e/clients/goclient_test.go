@@ -36,7 +36,7 @@ type clientTransfer struct {
 	Size  int64  // of each part or range
 	Peers int    // concurrent requests
 
-	SkipVerify bool // downloads without verification, or uploads without digests
+	SkipVerify bool // downloads without verification
 }
 
 const transferVariable = "SLUICE_E2E_TRANSFER"
@@ -63,7 +63,7 @@ func runTransfer() bool {
 	if err == nil && tr.Pipe {
 		err = putPipe(background, c, tr.Path)
 	} else if err == nil && tr.Put {
-		_, err = c.PutFile(background, "0x1", "big", tr.Path, goclient.PutOptions{PartSize: tr.Size, Concurrency: tr.Peers, SkipDigest: tr.SkipVerify})
+		_, err = c.PutFile(background, "0x1", "big", tr.Path, goclient.PutOptions{PartSize: tr.Size, Concurrency: tr.Peers})
 	} else if err == nil {
 		_, err = c.DownloadFile(background, "0x1", "big", tr.Path, goclient.DownloadOptions{RangeSize: tr.Size, Concurrency: tr.Peers, GetOptions: goclient.GetOptions{SkipVerify: tr.SkipVerify}})
 	}

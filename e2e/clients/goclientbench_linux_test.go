@@ -1,8 +1,6 @@
 package clients
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -58,9 +56,7 @@ func BenchmarkGoClient(b *testing.B) {
 			return command.ProcessState
 		}
 	}
-	curlPut := func(digests bool) func(b *testing.B) *os.ProcessState {
-		return func(b *testing.B) *os.ProcessState { return curlPut(s, b, parts, size, piece, peers, digests) }
-	}
+	curlPut := func(b *testing.B) *os.ProcessState { return curlPut(s, b, parts, size, piece, peers) }
 	// For the downloads.
 	finishTransfer(b, startTransfer(b, clientTransfer{URL: s.URL, Path: source, Put: true, Size: piece, Peers: peers}))
 	curlGet := func(b *testing.B) *os.ProcessState { return curlGet(s, b, dir, size, piece, peers) }
@@ -68,8 +64,7 @@ func BenchmarkGoClient(b *testing.B) {
 		name         string
 		curl, client func(b *testing.B) *os.ProcessState
 	}{
-		{"put-without-digests", curlPut(false), child(clientTransfer{Path: source, Put: true, SkipVerify: true})},
-		{"put", curlPut(true), binary("put", source, "0x1/big")},
+		{"put", curlPut, binary("put", source, "0x1/big")},
 		{"get-without-verification", curlGet, child(clientTransfer{Path: target, SkipVerify: true})},
 		{"get", curlGet, binary("get", "0x1/big", target)},
 	} {
@@ -139,9 +134,9 @@ func middle(numbers []float64) float64 { return slices.Sorted(slices.Values(numb
 
 // filePart is one part, in a file of its own because curl cannot read a range from a file.
 type filePart struct {
-	path, digest string
-	crc          uint64
-	size         int64
+	path string
+	crc  uint64
+	size int64
 }
 
 // writeParts writes a file, and its parts.
@@ -157,8 +152,7 @@ func writeParts(b *testing.B, path string, size, partSize int64) []filePart {
 		if _, err := random.Read(piece); err != nil {
 			b.Fatal(err)
 		}
-		sum := sha256.Sum256(piece)
-		part := filePart{fmt.Sprintf("%s-%d", path, len(parts)), "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":", checksum.Update(0, piece), int64(len(piece))}
+		part := filePart{fmt.Sprintf("%s-%d", path, len(parts)), checksum.Update(0, piece), int64(len(piece))}
 		if _, err := whole.Write(piece); err != nil {
 			b.Fatal(err)
 		}
@@ -181,7 +175,7 @@ func curl(b *testing.B, peers int, transfers []string) *os.ProcessState {
 }
 
 // curlPut uploads the parts and completes the upload.
-func curlPut(s *e2e.Server, b *testing.B, parts []filePart, size, partSize int64, peers int, digests bool) *os.ProcessState {
+func curlPut(s *e2e.Server, b *testing.B, parts []filePart, size, partSize int64, peers int) *os.ProcessState {
 	b.Helper()
 	begin := fmt.Sprintf(`{"rawAccount":"0x1","rawBlobName":"big","rawPartSize":%d}`, partSize)
 	var id struct{ UploadID string }
@@ -191,9 +185,6 @@ func curlPut(s *e2e.Server, b *testing.B, parts []filePart, size, partSize int64
 	var crc uint64
 	for i, part := range parts {
 		transfer := fmt.Sprintf("url = \"%s/v1/multipart-uploads/%s/parts/%d\"\nupload-file = %q\nheader = \"Expect:\"\nfail\noutput = /dev/null\nno-progress-meter\n", s.URL, id.UploadID, i, part.path)
-		if digests {
-			transfer += "header = \"Content-Digest: " + part.digest + "\"\n"
-		}
 		transfers = append(transfers, transfer)
 		crc = whole.Combine(crc, part.crc, part.size)
 	}
