@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,8 +16,11 @@ import (
 	"strings"
 )
 
-// bareArgument makes the program a bare handler.
-const bareArgument = "bare-handler"
+// These arguments make the program a server that shows what is possible with net/http.
+const (
+	bareArgument  = "bare-handler"
+	filesArgument = "file-server"
+)
 
 // reply is a response that is sent again and again.
 type reply struct {
@@ -32,14 +36,7 @@ func serveBare(in io.Reader, out io.Writer) error {
 	if err := json.NewDecoder(in).Decode(&replies); err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(out, "listening on http://%s\n", l.Addr()); err != nil {
-		return err
-	}
-	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serve(out, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, _, _ := strings.Cut(r.URL.Path[1:], "/")
 		fixed, ok := replies[name]
 		if !ok {
@@ -55,6 +52,18 @@ func serveBare(in io.Reader, out io.Writer) error {
 			_, _ = w.Write(fixed.Body) // the client may have closed the connection
 		}
 	}))
+}
+
+// serve runs an HTTP server, and prints its URL to out.
+func serve(out io.Writer, h http.Handler) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(out, "listening on http://%s\n", l.Addr()); err != nil {
+		return err
+	}
+	return http.Serve(l, h)
 }
 
 // record sends a request, and returns the response for the bare handler. The Date is left out:
@@ -84,16 +93,26 @@ func record(ctx context.Context, method, url string, header http.Header) (reply,
 
 // startBare starts a bare handler with these responses, and returns its URL.
 func (e *environment) startBare(ctx context.Context, replies map[string]reply) (*process, string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, "", err
-	}
 	input, err := json.Marshal(replies)
 	if err != nil {
 		return nil, "", err
 	}
-	command := exec.Command(self, bareArgument)
-	command.Stdin = strings.NewReader(string(input))
+	return e.startSelf(ctx, bytes.NewReader(input), bareArgument)
+}
+
+// startFileServer starts an http.FileServer over a folder, and returns its URL.
+func (e *environment) startFileServer(ctx context.Context, dir string) (*process, string, error) {
+	return e.startSelf(ctx, nil, filesArgument, dir)
+}
+
+// startSelf starts this program as a server, and returns its URL.
+func (e *environment) startSelf(ctx context.Context, input io.Reader, arguments ...string) (*process, string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, "", err
+	}
+	command := exec.Command(self, arguments...)
+	command.Stdin = input
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, "", err

@@ -11,6 +11,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -24,6 +25,9 @@ import (
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == bareArgument {
 		exit(serveBare(os.Stdin, os.Stdout))
+	}
+	if len(os.Args) == 3 && os.Args[1] == filesArgument {
+		exit(serve(os.Stdout, http.FileServer(http.Dir(os.Args[2]))))
 	}
 	o := options{}
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds; the results are medians of them")

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -129,9 +130,13 @@ func (b *s3Bench) fillGateway() error {
 // row returns a row with what run measures of each side's base URL and path.
 func (b *s3Bench) row(name, unit, generator string, target float64, run func(ctx context.Context, p *process, url, path string, d time.Duration) (measurement, error), native bool) *row {
 	one := func(name, durability string, p func() *process, url func() string, path string) side {
-		return side{name, durability, generator, func(ctx context.Context, d time.Duration) (measurement, error) {
-			if name == "versitygw" && b.err != nil {
-				return measurement{}, b.err
+		var failed error // a gateway that ended nothing in time may work on beside what is measured next
+		return side{name, durability, generator, func(ctx context.Context, d time.Duration) (m measurement, err error) {
+			if name == "versitygw" {
+				if err := cmp.Or(b.err, failed); err != nil {
+					return m, err
+				}
+				defer func() { failed = err }()
 			}
 			return run(ctx, p(), url(), path, d)
 		}}
