@@ -42,6 +42,7 @@ type Progress struct {
 
 	bars  sync.Mutex
 	total *mpb.Bar // guarded by bars; nil until there are several transfers
+	lines int      // of transfers; guarded by bars
 }
 
 // count is a number of transfers and of their bytes.
@@ -74,6 +75,9 @@ func NewProgress(out io.Writer, quiet bool) *Progress {
 }
 
 const defaultColumns = 80
+
+// mostLines is how many transfers have a line at a time, so that all lines fit on a terminal.
+const mostLines = 16
 
 // showDelay is the time after which a transfer gets a line. Removing a line takes as long as a
 // refresh, which would limit how many small files a second may have.
@@ -155,7 +159,8 @@ func (t *Transfer) show() {
 	p.mu.Lock()
 	ended := t.ended
 	p.mu.Unlock()
-	if !ended {
+	if !ended && p.lines < mostLines {
+		p.lines++
 		t.bar = p.add(0, t.line, mpb.BarRemoveOnComplete())
 	}
 }
@@ -298,6 +303,9 @@ func (t *Transfer) End() {
 	t.progress.mu.Unlock()
 	t.progress.bars.Lock()
 	bar := t.bar
+	if !ended && bar != nil {
+		t.progress.lines--
+	}
 	t.progress.bars.Unlock()
 	if !ended && bar != nil {
 		bar.Abort(true)

@@ -222,6 +222,32 @@ func TestProgressOfManyTransfers(t *testing.T) {
 	}
 }
 
+// TestLinesAreBounded starts more transfers than may have lines. One that ends gives its line to
+// one that begins later.
+func TestLinesAreBounded(t *testing.T) {
+	p := newProgress(io.Discard, true, time.Now, mpb.WithAutoRefresh(), mpb.WithRefreshRate(100*time.Microsecond))
+	var all []*Transfer
+	start := func(wantLine bool) {
+		t.Helper()
+		all = append(all, p.Start("name", 1000))
+		testenv.Equal(t, all[len(all)-1].bar != nil, wantLine, "transfer %d has a line", len(all))
+	}
+	for i := range 2 * mostLines {
+		start(i < mostLines)
+	}
+	all[0].End()
+	all[0].End()
+	all[mostLines].End() // which has none
+	start(true)
+	start(false)
+	for _, one := range all {
+		one.End()
+	}
+	p.Close()
+	testenv.Equal(t, p.lines, 0, "the lines at the end")
+	testenv.Equal(t, p.ended, len(all), "the transfers that have ended")
+}
+
 // TestProgressIsForTerminals checks that nothing but messages is written to a file or a pipe, and
 // that a quiet one shows nothing on a terminal.
 func TestProgressIsForTerminals(t *testing.T) {
