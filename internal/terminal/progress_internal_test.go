@@ -222,8 +222,8 @@ func TestProgressOfManyTransfers(t *testing.T) {
 	}
 }
 
-// TestLinesAreBounded starts more transfers than may have lines. One that ends gives its line to
-// one that begins later.
+// TestLinesAreBounded starts more transfers than may have lines. When a transfer with a line ends,
+// the next one that starts has a line.
 func TestLinesAreBounded(t *testing.T) {
 	p := newProgress(io.Discard, true, time.Now, mpb.WithAutoRefresh(), mpb.WithRefreshRate(100*time.Microsecond))
 	var all []*Transfer
