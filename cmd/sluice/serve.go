@@ -59,8 +59,12 @@ func (c *serveCommand) Run(console *console) (err error) {
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
 
+	level := slog.LevelInfo
+	if c.greets(console, config) && isTerminal(console.err) {
+		level = slog.LevelDebug // the first screen has the essentials, and must not follow other lines
+	}
 	if settings.ephemeral {
-		folders, err := createFolders(log)
+		folders, err := createFolders(log, level)
 		if err != nil {
 			return err
 		}
@@ -76,10 +80,6 @@ func (c *serveCommand) Run(console *console) (err error) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	level := slog.LevelInfo
-	if c.greets(console, config) && isTerminal(console.err) {
-		level = slog.LevelDebug // the first screen has the essentials, and must not follow a page of settings
-	}
 	if config.Seed != "" {
 		seeded := n.Seeded()
 		log.Log(context.Background(), level, "seeded", "blobs", seeded.Blobs, "bytes", seeded.Bytes, "accounts", seeded.Accounts, "kept", seeded.Kept, "skipped", len(seeded.Skipped))
@@ -97,11 +97,12 @@ func (c *configuration) forDeveloper(onTerminal bool) bool {
 	return onTerminal && c.node.Profile == node.Local && c.logFormat == logbuffer.Text
 }
 
-// createFolders creates an ephemeral instance's folders, and logs what it removes of earlier ones.
-func createFolders(log *slog.Logger) (*ephemeral.Folders, error) {
+// createFolders creates an ephemeral instance's folders, and logs what it removes of earlier ones
+// at the level.
+func createFolders(log *slog.Logger, level slog.Level) (*ephemeral.Folders, error) {
 	folders, removed, err := ephemeral.Create()
 	for _, path := range removed {
-		log.Info("removed what an ephemeral instance had left behind when it was killed", "folder", path)
+		log.Log(context.Background(), level, "removed what an ephemeral instance had left behind when it was killed", "folder", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--ephemeral: %w", err)

@@ -138,12 +138,16 @@ func TestSeededInstance(t *testing.T) {
 	}
 }
 
-// TestFirstScreen checks what a terminal shows when a local instance starts, that the lines fit on
-// 80 columns, and that Ctrl-C stops the server. The quickstart has its lines for S3.
+// TestFirstScreen checks what a terminal shows when a local instance starts after another one was
+// killed, that the lines fit on 80 columns, and that Ctrl-C stops the server. The quickstart has its
+// lines for S3.
 func TestFirstScreen(t *testing.T) {
 	t.Parallel()
+	temporary := t.TempDir()
+	killed := startEphemeral(t, temporary)
+	killed.Kill()
 	dir := e2e.MakeTree(t, map[string]string{"0x1/a": "text"})
-	shown := untilInterrupted(t, fmt.Sprintf("stty cols 80; exec %s serve --ephemeral --seed %s --addr localhost:0 --s3-addr localhost:0", e2e.Sluice, dir), "Ctrl-C stops the server.")
+	shown := untilInterrupted(t, fmt.Sprintf("stty cols 80; TMPDIR=%s exec %s serve --ephemeral --seed %s --addr localhost:0 --s3-addr localhost:0", temporary, e2e.Sluice, dir), "Ctrl-C stops the server.")
 	for _, want := range []string{"Service  http://localhost:", "Console  http://localhost:", "Data     in memory and /", "Seed     1 blob (4 B) of 1 account", "sluice ls 0x1/ --url http://localhost:", "S3       http://localhost:", "Ctrl-C stops the server."} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("the first screen lacks %q:\n%s", want, shown)
@@ -160,7 +164,10 @@ func TestFirstScreen(t *testing.T) {
 	if before, _, _ := strings.Cut(shown, "Service  "); strings.Contains(before, "time=") {
 		t.Errorf("the log comes before the first screen:\n%s", shown)
 	}
-	for line := range strings.Lines(strings.ReplaceAll(shown, os.TempDir(), "/tmp")) {
+	if dir := filepath.Dir(killed.Data); exists(t, dir) {
+		t.Errorf("%s was left behind by a killed process, and is still there after a start", dir)
+	}
+	for line := range strings.Lines(strings.ReplaceAll(shown, temporary, "/tmp")) {
 		if len(strings.TrimSpace(line)) > 80 && !strings.Contains(line, "time=") {
 			t.Errorf("the line %q has more than 80 columns", line)
 		}
