@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 
@@ -11,6 +12,21 @@ import (
 	"sluice/bytestore/localfs/internal/journal"
 	"sluice/internal/vfs"
 )
+
+// SyncLater makes Put return for a small object before it is durable, from now on. The caller must
+// call Sync before it relies on what it has Put, as before a commit that refers to it. So Puts that
+// are committed together share an fsync, and wait once.
+func (s *Store) SyncLater() { s.later.Store(true) }
+
+// Sync returns nil once all objects are durable that were Put before the call, and at once if they
+// are. After the journal's fsync has failed, it returns [ErrSyncFailed] until the Store is
+// reopened: what was Put may be lost.
+func (s *Store) Sync() error {
+	if err := s.drains.sync(); err != nil {
+		return fmt.Errorf("localfs: sync: %w", contractError(err))
+	}
+	return nil
+}
 
 // putDeferred stores an object in a file that is not synced, and then in the journal. Where the
 // journal has no room, it stores the object as without one.
@@ -32,7 +48,9 @@ func (s *Store) putDeferred(ctx context.Context, name bytestore.Name, src io.Rea
 			return err
 		}
 		// Only now: Open writes what the journal has in place of any file with the name.
-		err = s.drains.append(name, buf)
+		if err = s.drains.append(name, buf); err == nil && !s.later.Load() {
+			err = s.drains.sync()
+		}
 		if err == nil {
 			return nil
 		}

@@ -32,6 +32,8 @@ type drains struct {
 	whole   vfs.Whole
 	journal *journal.Journal
 
+	draining sync.Mutex
+
 	soon   chan struct{} // holds an element if there may be a segment
 	urgent chan struct{} // holds an element if the segment must not wait
 	stop   chan struct{} // closed when the store is closed
@@ -72,7 +74,8 @@ func (d *drains) takes(name bytestore.Name, size int64) bool {
 	return true
 }
 
-// append returns nil once an object is durable. buf has its bytes after journal.Room.
+// append keeps an object in the journal, which sync makes durable. buf has its bytes after
+// journal.Room.
 func (d *drains) append(name bytestore.Name, buf []byte) error {
 	err := d.journal.Append(string(name), buf)
 	if err == nil {
@@ -82,6 +85,19 @@ func (d *drains) append(name bytestore.Name, buf []byte) error {
 		d.now()
 	} else {
 		signal(d.soon)
+	}
+	return err
+}
+
+// sync returns nil once all objects are durable that were appended before the call.
+func (d *drains) sync() error {
+	if d == nil {
+		return nil
+	}
+	err := d.journal.Sync()
+	if vfs.IsFull(err) {
+		d.drain() // their own files have space
+		err = d.journal.Sync()
 	}
 	return err
 }
@@ -141,6 +157,8 @@ func (d *drains) wait() bool {
 // their records, and removes the segment. If that fails, the store stops, and the segment stays for
 // the next Open: what a failed sync has lost must be written again.
 func (d *drains) drain() {
+	d.draining.Lock()
+	defer d.draining.Unlock()
 	segment := d.journal.Seal()
 	if segment == nil {
 		return

@@ -96,9 +96,9 @@ func TestConformanceOfAJournal(t *testing.T) {
 // TestJournalSurvivesPowerFailures stores and deletes objects of sizes around the journal's limit,
 // concurrently. The power fails at a random time, and again while the next Open writes what the
 // journal has. Each object that was stored and not deleted reads back, to a Reader before the next
-// Open and to the store after it.
+// Open and to the store after it. In half of the runs an object is stored when Sync has returned.
 func TestJournalSurvivesPowerFailures(t *testing.T) {
-	for seed := range uint64(25) {
+	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		disk := vfstest.NewCrash()
 		cutAt, ops := 1+r.Int64N(400), int64(0)
@@ -118,8 +118,12 @@ func TestJournalSurvivesPowerFailures(t *testing.T) {
 			return err
 		})
 		s := journaling(t, cutting)
+		later := seed%2 == 1
+		if later {
+			s.SyncLater()
+		}
 		armed.Store(true)
-		stored := storeUntil(t, s, seed)
+		stored := storeUntil(t, s, seed, later)
 		cut := <-after
 		readsBack(t, seed, "a reader", testenv.Must(localfs.OpenReader("/objects", localfs.Options{FS: cut}))(t), stored)
 
@@ -154,8 +158,8 @@ func TestJournalSurvivesPowerFailures(t *testing.T) {
 }
 
 // storeUntil stores and deletes objects until the file system has crashed. It returns the objects
-// that it stored and did not begin to delete.
-func storeUntil(t *testing.T, s *localfs.Store, seed uint64) map[bytestore.Name][]byte {
+// that it stored, with Sync if later is set, and did not begin to delete.
+func storeUntil(t *testing.T, s *localfs.Store, seed uint64, later bool) map[bytestore.Name][]byte {
 	t.Helper()
 	var mu sync.Mutex
 	stored := map[bytestore.Name][]byte{}
@@ -164,6 +168,7 @@ func storeUntil(t *testing.T, s *localfs.Store, seed uint64) map[bytestore.Name]
 		work.Go(func() {
 			r := rand.New(rand.NewPCG(seed, worker))
 			var mine []bytestore.Name
+			waiting := map[bytestore.Name][]byte{} // for Sync
 			for {
 				if len(mine) > 0 && r.IntN(4) == 0 {
 					name := mine[r.IntN(len(mine))]
@@ -181,10 +186,18 @@ func storeUntil(t *testing.T, s *localfs.Store, seed uint64) map[bytestore.Name]
 				if put(t, s, name, data) != nil {
 					return
 				}
-				mine = append(mine, name)
+				waiting[name] = data
+				if later && r.IntN(3) > 0 {
+					continue
+				}
+				if later && s.Sync() != nil {
+					return
+				}
+				mine = slices.AppendSeq(mine, maps.Keys(waiting))
 				mu.Lock()
-				stored[name] = data
+				maps.Copy(stored, waiting)
 				mu.Unlock()
+				clear(waiting)
 			}
 		})
 	}
@@ -214,23 +227,25 @@ func readsBack(t *testing.T, seed uint64, who string, s bytestore.Reader, want m
 }
 
 // TestJournalFaultSweep makes each operation of two Puts, a Delete and Close fail in turn. What was
-// acknowledged is there after a power failure.
+// acknowledged is there after a power failure. It does so again where Sync acknowledges.
 func TestJournalFaultSweep(t *testing.T) {
 	for _, moment := range []vfstest.Moment{vfstest.Before, vfstest.After, vfstest.Short} {
 		for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
-			nth := int64(0)
-			for sweepJournal(t, &vfstest.Fault{Nth: nth, Moment: moment, Err: errno}) {
-				nth++
-			}
-			if nth < 20 {
-				t.Errorf("%s %v: the sweep ended after %d operations", moment, errno, nth)
+			for _, later := range []bool{false, true} {
+				nth := int64(0)
+				for sweepJournal(t, &vfstest.Fault{Nth: nth, Moment: moment, Err: errno}, later) {
+					nth++
+				}
+				if nth < 19 {
+					t.Errorf("%s %v: the sweep ended after %d operations", moment, errno, nth)
+				}
 			}
 		}
 	}
 }
 
 // sweepJournal reports whether the fault occurred.
-func sweepJournal(t *testing.T, fault *vfstest.Fault) bool {
+func sweepJournal(t *testing.T, fault *vfstest.Fault, later bool) bool {
 	t.Helper()
 	disk := vfstest.NewCrash()
 	var armed atomic.Bool
@@ -239,8 +254,18 @@ func sweepJournal(t *testing.T, fault *vfstest.Fault) bool {
 	at := fmt.Sprintf("operation %d %s %v", fault.Nth, fault.Moment, fault.Err)
 	kept, gone := newName(), newName()
 	armed.Store(true)
+	if later {
+		s.SyncLater()
+	}
 	keptErr, goneErr := put(t, s, kept, small), put(t, s, gone, small)
-	for _, err := range []error{keptErr, goneErr} {
+	var syncErr error
+	if later {
+		syncErr = s.Sync()
+		if again := s.Sync(); (again == nil) != (syncErr == nil) {
+			t.Errorf("%s: Sync: %v, and then %v", at, syncErr, again)
+		}
+	}
+	for _, err := range []error{keptErr, goneErr, syncErr} {
 		if err != nil {
 			wantErr(t, err, fault.Err)
 		}
@@ -258,7 +283,7 @@ func sweepJournal(t *testing.T, fault *vfstest.Fault) bool {
 
 	r := rand.New(rand.NewPCG(uint64(fault.Nth), 3))
 	s = journaling(t, disk.Tear(r))
-	if got := readBack(t, s, kept); keptErr == nil && !bytes.Equal(got, small) {
+	if got := readBack(t, s, kept); keptErr == nil && syncErr == nil && !bytes.Equal(got, small) {
 		t.Errorf("%s: after the power failure %d bytes", at, len(got))
 	}
 	return fault.Fired()
@@ -427,18 +452,87 @@ func TestJournalLeavesTheSpace(t *testing.T) {
 	}
 }
 
+// TestSyncLater stores objects that are durable when Sync has returned, with one sync, also if the
+// journal's file turns out to be full then: their own files are synced.
+func TestSyncLater(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		disk := vfstest.NewCrash()
+		syncs := map[vfstest.Kind]int{}
+		armed := false
+		s := journaling(t, vfstest.Intercept(disk, func(op *vfstest.Op, do func() error) error {
+			if armed {
+				syncs[op.Kind]++
+			}
+			if full && op.Kind == vfstest.KindSync {
+				return syscall.ENOSPC
+			}
+			return do()
+		}))
+		s.SyncLater()
+		testenv.OK(t, s.Sync())
+		armed = true
+		var names []bytestore.Name
+		for range 20 {
+			names = append(names, newName())
+			testenv.OK(t, put(t, s, names[len(names)-1], small))
+		}
+		if n := syncs[vfstest.KindSync] + syncs[vfstest.KindSyncAll]; n > 0 {
+			t.Errorf("%d syncs for Puts", n)
+		}
+		testenv.OK(t, s.Sync())
+		armed = false
+		wholes := 0
+		if full {
+			wholes = 1
+		}
+		if syncs[vfstest.KindSync] != 1 || syncs[vfstest.KindSyncAll] != wholes {
+			t.Errorf("%d syncs for files and %d for all files, want 1 and %d", syncs[vfstest.KindSync], syncs[vfstest.KindSyncAll], wholes)
+		}
+		testenv.OK(t, errors.Join(s.Sync(), s.Err()))
+		s = journaling(t, disk.Crash())
+		for _, name := range names {
+			if got := readBack(t, s, name); !bytes.Equal(got, small) {
+				t.Fatalf("after a power failure there are %d bytes", len(got))
+			}
+		}
+	}
+}
+
+// TestFailedSyncStaysKnown makes the journal's sync fail. Nothing that was Put is acknowledged by a
+// later Sync, which would find nothing to do.
+func TestFailedSyncStaysKnown(t *testing.T) {
+	var fails atomic.Bool
+	s := journaling(t, vfstest.Intercept(vfstest.NewCrash(), func(op *vfstest.Op, do func() error) error {
+		if op.Kind == vfstest.KindSync && fails.Swap(false) {
+			return syscall.EIO
+		}
+		return do()
+	}))
+	s.SyncLater()
+	testenv.OK(t, put(t, s, newName(), small))
+	fails.Store(true)
+	for range 3 {
+		wantErr(t, s.Sync(), localfs.ErrSyncFailed)
+	}
+	wantErr(t, put(t, s, newName(), small), localfs.ErrSyncFailed)
+	<-s.Stopped()
+	_ = s.Close()
+	wantErr(t, s.Sync(), localfs.ErrSyncFailed)
+}
+
 // TestJournalSharesSyncs counts the syncs of many Puts at once.
 func TestJournalSharesSyncs(t *testing.T) {
 	disk := vfstest.NewCrash()
 	var mu sync.Mutex
 	syncs := 0
-	gate, renamed := make(chan struct{}), make(chan struct{}, 100)
+	gate, written := make(chan struct{}), make(chan struct{}, 100)
 	s := journaling(t, vfstest.Intercept(disk, func(op *vfstest.Op, do func() error) error {
-		if op.Kind == vfstest.KindRename {
-			renamed <- struct{}{}
-		}
 		if op.Kind != vfstest.KindSync {
-			return do()
+			err := do()
+			if op.Kind == vfstest.KindWrite && strings.Contains(op.Name, ".journal-") {
+				written <- struct{}{}
+			}
+			return err
 		}
 		mu.Lock()
 		syncs++
@@ -455,11 +549,11 @@ func TestJournalSharesSyncs(t *testing.T) {
 		work.Go(func() { testenv.OK(t, put(t, s, newName(), small)) })
 	}
 	for range puts {
-		<-renamed
+		<-written
 	}
 	close(gate)
 	work.Wait()
-	if syncs > puts/2 { // those that were renamed join while the first sync runs
+	if syncs > puts/2 { // those that were written during the first sync share the next one
 		t.Errorf("%d syncs for %d objects", syncs, puts)
 	}
 }

@@ -24,8 +24,9 @@
 // where it can be relied on.
 //
 // With Options.Journal, a small object's Put appends its bytes to the journal in place of these
-// syncs, and many Puts share one fsync. The files are synced together in the background, and then
-// the journal is removed. Close does that, too.
+// syncs, and many Puts share one fsync: those that run at the same time or, after SyncLater, those
+// before a call of Sync. The files are synced together in the background, and then the journal is
+// removed. Close does that, too.
 package localfs
 
 import (
@@ -70,8 +71,9 @@ type Store struct {
 	shards  [shards]*folder
 	space   *space
 	buffers buffers
-	drains  *drains  // nil without a journal
-	log     *overlay // what a Reader found in a journal; nil: nothing
+	drains  *drains     // nil without a journal
+	log     *overlay    // what a Reader found in a journal; nil: nothing
+	later   atomic.Bool // SyncLater was called
 	files   *openFiles
 
 	mayLackShards bool // it is read only

@@ -62,7 +62,7 @@ func (s *Store) Migrated() (from, to int64) { return s.db.Migrated() }
 // Guard sets a function that is called immediately before each commit of changes to the instance,
 // and not before commits of properties, leases and nodes: these belong to the database and its
 // processes. If it returns an error, the transaction is rolled back and the call returns the error,
-// wrapped. It must not wait, because other transactions may wait for it.
+// wrapped. Other transactions may wait for it, so it must wait for nothing but the disk.
 func (s *Store) Guard(permit func() error) { s.db.Guard(permit) }
 
 // Close waits for the running transaction, fails the waiting calls with ErrClosed and releases all

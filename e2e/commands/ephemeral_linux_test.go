@@ -139,8 +139,8 @@ func TestSeededInstance(t *testing.T) {
 }
 
 // TestFirstScreen checks what a terminal shows when a local instance starts after another one was
-// killed, that the lines fit on 80 columns, and that Ctrl-C stops the server. The quickstart has its
-// lines for S3.
+// killed, that the lines fit on 80 columns, and that Ctrl-C stops the server. The quickstart has
+// its lines for S3.
 func TestFirstScreen(t *testing.T) {
 	t.Parallel()
 	temporary := t.TempDir()

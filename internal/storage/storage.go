@@ -218,11 +218,20 @@ func (s *Stores) openFence(ctx context.Context, l Location, opt Options) error {
 	s.Past = p
 	s.require(NotSetBack, p.Err)
 	s.sql.Guard(s.commit)
+	if s.files != nil {
+		s.files.SyncLater()
+	}
 	return nil
 }
 
-// commit permits a commit, or returns why it must not be made.
+// commit permits a commit, or returns why it must not be made. What it refers to is durable when
+// commit returns nil.
 func (s *Stores) commit() error {
+	if s.files != nil {
+		if err := s.files.Sync(); err != nil {
+			return err
+		}
+	}
 	if s.Fence == nil {
 		return s.Past.Commit()
 	}

@@ -73,7 +73,7 @@ type FS interface {
 }
 
 // File is an open file. Like *os.File, it must be used by one goroutine at a time, except for
-// ReadAt, which does not use the file's position.
+// ReadAt, which does not use the file's position, and Sync, which may run beside a Write.
 type File interface {
 	fs.File // Stat, Read, Close
 	io.Seeker

@@ -11,10 +11,10 @@
 package journal
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,22 +40,16 @@ type Journal struct {
 	limit      int64             // of a segment, in bytes
 	syncFailed func(error) error // maps a sync's error, before the next sync begins
 
-	leading sync.Mutex // held while records are written, and while a segment is sealed
-	current *Segment   // nil: the next record begins one; guarded by leading
-	number  uint64     // the latest segment's; guarded by leading
+	writing sync.Mutex // held while a record is written, and while a segment is sealed
+	current *Segment   // nil: the next record begins one; guarded by writing
+	number  uint64     // the latest segment's; guarded by writing
 	size    atomic.Int64
 
-	batches groups.Group[*pending]
+	syncs groups.Group[struct{}]
 
-	mu   sync.Mutex
-	live map[string]*Segment // by the names of their objects
-}
-
-// pending is a record that waits to be written, with others and one sync.
-type pending struct {
-	name   string
-	record []byte
-	err    error
+	mu       sync.Mutex
+	live     map[string]*Segment // by the names of their objects
+	unsynced []*Segment          // with objects that are not known to be durable
 }
 
 // Segment is one file of a journal.
@@ -63,11 +57,15 @@ type Segment struct {
 	j    *Journal
 	path string
 
+	syncing sync.Mutex // held while the file is synced, and while it is closed; before mu
+
 	mu      sync.Mutex
 	file    vfs.File
 	size    int64
 	objects int
-	broken  bool // a record may be incomplete, so no other may follow it
+	synced  bool  // no record was written since the last sync began
+	broken  bool  // a record may be incomplete, so no other may follow it
+	lost    error // why a sync failed: it is unknown which records survive a power failure
 }
 
 // New returns a journal with its segments in a folder, which must have none. A segment has at most
@@ -81,38 +79,30 @@ func New(fsys vfs.FS, dir string, limit int64, syncFailed func(error) error) *Jo
 // Size returns how many bytes the current segment has.
 func (j *Journal) Size() int64 { return j.size.Load() }
 
-// Append returns nil once the record of an object survives a power failure. The name must be new.
-// buf has Room bytes, which Append overwrites, and then the object's bytes, at most MaxBody. If it
-// returns an error, the object may be found by Read nevertheless.
+// Append writes an object's record, which survives a power failure once Sync has returned nil. The
+// name must be new. buf has Room bytes, which Append overwrites, and then the object's bytes, at
+// most MaxBody. If it returns an error, the object may be found by Read nevertheless.
 func (j *Journal) Append(name string, buf []byte) error {
-	p := &pending{name: name, record: encode(stored, name, buf)}
-	err := j.batches.Do(p, j.write)
-	return cmp.Or(p.err, err)
-}
-
-// write writes records and syncs them. The error is for those that have none of their own.
-func (j *Journal) write(all []*pending) error {
-	j.leading.Lock()
-	defer j.leading.Unlock()
+	record := encode(stored, name, buf)
+	j.writing.Lock()
+	defer j.writing.Unlock()
 	s, err := j.open()
-	if err == nil {
-		err = s.append(all)
-	}
 	if err != nil {
 		return err
 	}
+	size, err := s.append(record)
+	if err != nil {
+		return err
+	}
+	j.size.Store(size)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, p := range all {
-		if p.err == nil {
-			j.live[p.name] = s
-		}
-	}
-	j.size.Store(s.size)
+	j.live[name] = s
 	return nil
 }
 
-// open returns the current segment, which it creates durably if there is none.
+// open returns the current segment, which it creates durably if there is none. The caller must hold
+// the lock.
 func (j *Journal) open() (*Segment, error) {
 	if j.current != nil {
 		return j.current, nil
@@ -129,36 +119,93 @@ func (j *Journal) open() (*Segment, error) {
 		}
 		return nil, errors.Join(err, f.Close(), j.fs.Remove(path))
 	}
-	j.current = &Segment{j: j, path: path, file: f}
+	j.current = &Segment{j: j, path: path, file: f, synced: true}
 	return j.current, nil
 }
 
-// append writes those records for which there is room, and syncs them.
-func (s *Segment) append(all []*pending) error {
+// append writes a record if there is room for it, and returns the segment's size.
+func (s *Segment) append(record []byte) (size int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.size
-	for _, p := range all {
-		if s.broken || s.objects == maxObjects || s.size+int64(len(p.record)) > s.j.limit {
-			p.err = ErrFull
-			continue
-		}
-		if err := s.write(p.record); err != nil {
-			return err
-		}
-		s.objects++
+	if s.broken || s.objects == maxObjects || s.size+int64(len(record)) > s.j.limit {
+		return 0, ErrFull
 	}
-	if s.size == before {
+	if err := s.write(record); err != nil {
+		return 0, err
+	}
+	s.objects++
+	s.synced = false
+	s.j.needsSync(s)
+	return s.size, nil
+}
+
+// Sync returns nil once all objects survive a power failure that were appended before the call.
+// Concurrent callers share an fsync. After an error, it returns that error until the segment is
+// removed.
+func (j *Journal) Sync() error {
+	j.mu.Lock()
+	nothing := len(j.unsynced) == 0 // while a sync runs, its segment is there
+	j.mu.Unlock()
+	if nothing {
 		return nil
 	}
-	if err := s.file.Sync(); err != nil {
-		s.broken = true
+	return j.syncs.Do(struct{}{}, func([]struct{}) error { return j.sync() })
+}
+
+// sync syncs each segment that needs it.
+func (j *Journal) sync() error {
+	j.mu.Lock()
+	segments := slices.Clone(j.unsynced)
+	j.mu.Unlock()
+	for _, s := range segments {
+		if err := s.sync(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sync syncs the segment's records. Others may be written meanwhile.
+func (s *Segment) sync() error {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	s.mu.Lock()
+	file, lost := s.file, s.lost
+	s.synced = true
+	s.mu.Unlock()
+	if lost != nil || file == nil {
+		return lost
+	}
+	err := file.Sync()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
 		if !vfs.IsFull(err) {
 			err = s.j.syncFailed(err)
 		}
+		s.broken, s.lost = true, err
 		return err
 	}
+	if s.synced {
+		s.j.needsNoSync(s)
+	}
 	return nil
+}
+
+// needsSync says that records were written that are not durable.
+func (j *Journal) needsSync(s *Segment) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !slices.Contains(j.unsynced, s) {
+		j.unsynced = append(j.unsynced, s)
+	}
+}
+
+// needsNoSync says that all of a segment's objects are durable.
+func (j *Journal) needsNoSync(s *Segment) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.unsynced = slices.DeleteFunc(j.unsynced, func(other *Segment) bool { return other == s })
 }
 
 // write writes a record. The caller must hold the lock.
@@ -192,8 +239,8 @@ func (j *Journal) Forget(name string) {
 
 // Seal ends the current segment and returns it, or nil if there is none.
 func (j *Journal) Seal() *Segment {
-	j.leading.Lock()
-	defer j.leading.Unlock()
+	j.writing.Lock()
+	defer j.writing.Unlock()
 	s := j.current
 	j.current = nil
 	j.size.Store(0)
@@ -203,18 +250,23 @@ func (j *Journal) Seal() *Segment {
 // Remove removes a sealed segment, durably. The own files for its objects must be durable.
 func (s *Segment) Remove() error {
 	// It is open until it has no name, so that no Forget is lost.
-	if err := errors.Join(s.j.fs.Remove(s.path), s.Close()); err != nil {
+	if err := errors.Join(s.j.fs.Remove(s.path), s.close()); err != nil {
 		return err
 	}
 	s.forgetAll()
+	s.j.needsNoSync(s)
 	if err := s.j.fs.SyncDir(s.j.dir); err != nil && !errors.Is(err, vfs.ErrNotOpened) {
 		return s.j.syncFailed(err)
 	}
 	return nil
 }
 
-// Close closes a sealed segment, and leaves it where Read finds it. It is idempotent.
-func (s *Segment) Close() error {
+// Close syncs a sealed segment, closes it, and leaves it where Read finds it. It is idempotent.
+func (s *Segment) Close() error { return errors.Join(s.sync(), s.close()) }
+
+func (s *Segment) close() error {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.file == nil {

@@ -29,9 +29,12 @@ func folder(t *testing.T) *vfstest.CrashFS {
 	return disk
 }
 
-// appendTo appends an object's record.
+// appendTo appends an object's record durably.
 func appendTo(j *journal.Journal, name string, body []byte) error {
-	return j.Append(name, append(make([]byte, journal.Room), body...))
+	if err := j.Append(name, append(make([]byte, journal.Room), body...)); err != nil {
+		return err
+	}
+	return j.Sync()
 }
 
 // found returns the objects that Read finds.
@@ -95,6 +98,35 @@ func TestJournal(t *testing.T) {
 	testenv.OK(t, appendTo(j, "last", nil)) // its sync makes the removals durable, too
 	want["last"] = ""
 	equal(t, found(t, disk.Crash()), want, "after a power failure")
+}
+
+// TestRecordsDuringASync writes a record while the one before is synced. It needs another sync, and
+// no Sync returns before the one that its caller's record needs.
+func TestRecordsDuringASync(t *testing.T) {
+	disk := folder(t)
+	begun, release := make(chan struct{}, 10), make(chan struct{})
+	j := journal.New(vfstest.Intercept(disk, func(op *vfstest.Op, do func() error) error {
+		if op.Kind != vfstest.KindSync {
+			return do()
+		}
+		err := do()
+		begun <- struct{}{}
+		<-release
+		return err
+	}), "/j", limit, itself)
+	record := func() []byte { return make([]byte, journal.Room) }
+	testenv.OK(t, j.Append("first", record()))
+	ended := make(chan error, 2)
+	go func() { ended <- j.Sync() }()
+	<-begun
+	testenv.OK(t, j.Append("second", record()))
+	go func() { ended <- j.Sync() }() // waits for the running one
+	close(release)
+	testenv.OK(t, errors.Join(<-ended, <-ended))
+	testenv.OK(t, j.Append("third", record()))
+	testenv.OK(t, j.Sync())
+	equal(t, found(t, disk.Crash()), map[string]string{"first": "", "second": "", "third": ""}, "after a power failure")
+	testenv.Equal(t, len(begun), 2, "syncs after the first")
 }
 
 // TestSegments fills a segment, and removes it while the next one is used.

@@ -99,7 +99,7 @@ func (db *DB) Migrated() (from, to int64) { return db.eng.migrated() }
 // Guard sets a function that is called immediately before each commit of changes to the instance,
 // and not before commits of properties, leases and nodes: these belong to the database and its
 // processes. If it returns an error, the transaction is rolled back and the call returns the error,
-// wrapped. It must not wait, because other transactions may wait for it.
+// wrapped. Other transactions may wait for it, so it must wait for nothing but the disk.
 func (db *DB) Guard(permit func() error) { db.eng.commitGuard().permit.Store(&permit) }
 
 // LostCommits returns a database.ErrSetBack if the engine lacks what was acknowledged to this
