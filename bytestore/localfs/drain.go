@@ -32,7 +32,7 @@ type drains struct {
 	whole   vfs.Whole
 	journal *journal.Journal
 
-	draining sync.Mutex
+	draining sync.Mutex // held by each drain
 
 	soon   chan struct{} // holds an element if there may be a segment
 	urgent chan struct{} // holds an element if the segment must not wait

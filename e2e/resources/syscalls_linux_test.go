@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"sluice/e2e"
@@ -157,11 +158,8 @@ func TestSyncsOfSmallObjects(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	journals, files := 1, 0
-	whole, err := vfs.OS().Whole(dir)
-	if errors.Is(err, errors.ErrUnsupported) { // then there is no journal
+	if !usesJournal(t, dir) {
 		journals, files = 0, 1
-	} else {
-		testenv.OK(t, errors.Join(err, whole.Close()))
 	}
 	tr := startTracedIn(t, filepath.Join(dir, "data"), "fsync,fdatasync,write")
 	tr.s.Must(404, "GET", "/begin", nil)
@@ -191,6 +189,68 @@ func TestSyncsOfSmallObjects(t *testing.T) {
 		}
 	}
 	testenv.Equal(t, answers, each, "responses in the trace")
+}
+
+// TestObjectsAreDurableWhenConcurrent stores objects of 64 KiB over many connections. At each
+// response, a sync of the journal or the file system has ended that began after as many records had
+// been written or, without a journal, as many files were synced.
+func TestObjectsAreDurableWhenConcurrent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	journaled := usesJournal(t, dir)
+	tr := startTracedIn(t, filepath.Join(dir, "data"), "fsync,syncfs,write")
+	tr.s.Must(404, "GET", "/begin", nil)
+	const connections, each = 8, 20
+	var work sync.WaitGroup
+	for i := range connections {
+		work.Go(func() {
+			for k := range each {
+				r, err := tr.s.Try("PUT", e2e.BlobTarget("0x1", fmt.Sprintf("object %d-%d", i, k)), e2e.Content(1, 64<<10))
+				if err != nil || r.Status != 204 {
+					t.Errorf("PUT: %v, %v", r, err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	written, synced, answers := 0, 0, 0
+	syncing := map[string]int{} // what had been written when a sync began
+	for _, c := range tr.calls() {
+		inJournal := strings.Contains(c.args, "/.journal-")
+		switch {
+		case c.isAnswer("404"):
+			synced = 0 // the start has stored objects, too
+		case c.isAnswer("204"):
+			if answers++; answers > synced {
+				t.Errorf("response %d was sent when %d objects were synced", answers, synced)
+			}
+		case !journaled:
+			if c.isSync() && strings.Contains(c.args, "/.put-") {
+				synced++
+			}
+		case inJournal && c.name == "write" && c.done && c.result > 64<<10:
+			written++
+		case inJournal && c.name == "fsync" || c.name == "syncfs":
+			if c.begun {
+				syncing[c.name] = written
+			}
+			if c.isSync() {
+				synced = max(synced, syncing[c.name])
+			}
+		}
+	}
+	testenv.Equal(t, answers, connections*each, "responses in the trace")
+}
+
+// usesJournal reports whether a server in a folder keeps small objects in a journal.
+func usesJournal(t *testing.T, dir string) bool {
+	t.Helper()
+	whole, err := vfs.OS().Whole(dir)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return false
+	}
+	testenv.OK(t, errors.Join(err, whole.Close()))
+	return true
 }
 
 // TestUploadsAreWrittenEarly checks that the server asks the system to write a large body to disk
