@@ -21,18 +21,20 @@ const requireVariable = "SLUICE_TEST_REQUIRE"
 
 // Require returns if every thing is available. Otherwise it ends the test, which fails if
 // SLUICE_TEST_REQUIRE names the missing thing and is skipped if not. With -short it skips the test
-// without a message if a thing is a server of others, a browser or Node.js with npm packages.
+// without a message if a thing is a server of others, a browser or Node.js with npm packages. What
+// the variable names is never skipped.
 func Require(t testing.TB, things ...Thing) {
 	t.Helper()
 	for _, thing := range things {
-		if testing.Short() && slices.Contains(servers, thing) {
+		isRequired := required(os.Getenv(requireVariable), thing)
+		if testing.Short() && slices.Contains(servers, thing) && !isRequired {
 			t.Skipf("-short leaves out what needs %s", thing)
 		}
 		err := check(thing)
 		if err == nil {
 			continue
 		}
-		if required(os.Getenv(requireVariable), thing) {
+		if isRequired {
 			t.Fatalf("%s is required by %s and missing: %v", thing, requireVariable, err)
 		}
 		fmt.Fprintf(os.Stderr, "SKIPPED %s: it needs %s: %v\n", t.Name(), thing, err)
