@@ -99,6 +99,7 @@ func (o *smallObjects) stats() SmallStats {
 	if o == nil {
 		return SmallStats{}
 	}
+	o.kept.CleanUp() // what was kept and dropped lately is counted, too
 	return SmallStats{Hits: o.hits.Load(), Misses: o.misses.Load(), Bytes: int64(o.kept.WeightedSize())}
 }
 

@@ -185,6 +185,7 @@ func (c *BlobCache) Stats() BlobCacheStats {
 	if c == nil {
 		return BlobCacheStats{}
 	}
+	c.rows.CleanUp() // what was cached and evicted lately is counted, too
 	return BlobCacheStats{
 		Hits: c.hits.Load(), Misses: c.misses.Load(), Evictions: c.evictions.Load(),
 		Bytes: int64(c.rows.WeightedSize()),
