@@ -53,7 +53,7 @@ func TestPostgresTwoPrimaries(t *testing.T) {
 		testenv.OK(t, s.setFact(t.Context(), "before", "before"))
 		testenv.Equal(t, p.sessions.timeline(), 1, "the first primary's timeline")
 	}
-	eventually(t, "the standby has what the primary has", func() bool { return factsOn(t, next, "before") == 1 })
+	eventually(t, "the standby has what the primary has", func() bool { return factsTable(t, next) && factsOn(t, next, "before") == 1 })
 	testenv.OK(t, next.Promote())
 
 	var stop atomic.Bool
