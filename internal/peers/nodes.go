@@ -81,7 +81,7 @@ func prepareNodes(ctx context.Context, e *environment) ([]*row, error) {
 	}
 	return []*row{
 		{name: "GET 4 KiB, 64 connections", unit: perSecond, sluice: read,
-			peers: []peer{{side: e.pgbench(database, "SELECT of a row", noWrite, `\set id random(1, 1000)`+"\n"+`SELECT body FROM peers_rows WHERE id = :id;`)}}},
+			peers: []peer{{side: e.pgbench(database, "SELECT of a row", noWrite, `\set id random(1, 1000)`+"\n"+`SELECT body FROM peers_rows WHERE id = :id;`), target: 0.45}}},
 		{name: "GET 4 KiB", unit: "statements of PostgreSQL", sluice: counted,
 			peers: []peer{{side: always("one statement", 1), target: 1.05, atMost: true}}},
 		{name: "use, 1 session, 64 connections", unit: perSecond, sluice: update,

@@ -2,6 +2,7 @@ package meta
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -89,6 +90,7 @@ func (l *lookups) run() {
 // take removes the lookups for the next query. If there are none, it returns nil, and its caller
 // counts as ended.
 func (l *lookups) take() []*lookup {
+	runtime.Gosched() // requests that are about to look something up share the query
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := min(len(l.mu.waiting), maxLookups)
