@@ -4,11 +4,13 @@
 package postpolicy
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
+	"slices"
 	"strings"
 )
 
@@ -27,7 +29,11 @@ const (
 	mostFields     = 100
 	mostFieldBytes = 20 << 10 // S3's bound, for the values
 	mostFormBytes  = 64 << 10 // with names, headers and boundaries
+	mostBoundary   = 70       // bytes (RFC 2046, section 5.1.1)
 )
+
+// filenameVariable is replaced by the file's name in the value of every field but the signature's.
+const filenameVariable = "${filename}"
 
 // Signature is what proves who wrote a policy. The caller verifies it over Policy.
 type Signature struct {
@@ -46,16 +52,18 @@ type Form struct {
 	// Signature is nil if the form has no policy.
 	Signature *Signature
 
-	fields map[string]string // by names in lower case; without the file
-	file   io.Reader
+	fields   map[string]string // by names in lower case, as sent; without the file
+	file     io.Reader
+	filename string
 }
 
-// Read reads a form up to its file. The error wraps ErrMalformed, ErrTooLong, ErrField or the
-// body's error.
+// Read reads a form up to its file, and bounds the size of its fields with the file's name in place
+// of the variable, before memory for that is taken. The error wraps ErrMalformed, ErrTooLong,
+// ErrField or the body's error.
 func Read(body io.Reader, contentType string) (*Form, error) {
 	kind, parameters, err := mime.ParseMediaType(contentType)
-	if err != nil || kind != "multipart/form-data" || parameters["boundary"] == "" {
-		return nil, fmt.Errorf("%w: the Content-Type must be multipart/form-data with a boundary", ErrMalformed)
+	if err != nil || kind != "multipart/form-data" || parameters["boundary"] == "" || len(parameters["boundary"]) > mostBoundary {
+		return nil, fmt.Errorf("%w: the Content-Type must be multipart/form-data with a boundary of at most %d bytes", ErrMalformed, mostBoundary)
 	}
 	source := &bounded{source: body, left: mostFormBytes}
 	f := &Form{fields: map[string]string{}}
@@ -74,30 +82,39 @@ func Read(body io.Reader, contentType string) (*Form, error) {
 
 // read reads the fields, and the file's header.
 func (f *Form) read(parts *multipart.Reader) error {
-	for size := 0; ; {
+	for size, variables := 0, 0; ; {
 		part, err := parts.NextRawPart()
 		if errors.Is(err, io.EOF) && len(f.fields) > 0 {
 			return fmt.Errorf("%w: there must be one field file", ErrField)
 		}
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrMalformed, err)
+			return malformed(err)
 		}
 		name := strings.ToLower(part.FormName())
 		if name == "file" {
-			f.file = part
-			f.expand(baseName(part.FileName()))
+			f.file, f.filename = part, baseName(part.FileName())
+			if size+variables*(len(f.filename)-len(filenameVariable)) > mostFieldBytes {
+				return ErrTooLong
+			}
 			return nil
 		}
 		value, err := io.ReadAll(part)
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrMalformed, err)
+			return malformed(err)
 		}
 		size += len(value)
+		if !slices.Contains(signatureFields, name) {
+			variables += bytes.Count(value, []byte(filenameVariable))
+		}
 		if err := f.add(name, string(value), size); err != nil {
 			return err
 		}
 	}
 }
+
+// malformed returns the error of a body that cannot be read as a form. It quotes no more of the body
+// than a reader needs.
+func malformed(err error) error { return fmt.Errorf("%w: %.200v", ErrMalformed, err) }
 
 // add adds a field. The size counts all values so far, in bytes.
 func (f *Form) add(name, value string, size int) error {
@@ -106,7 +123,7 @@ func (f *Form) add(name, value string, size int) error {
 	case name == "":
 		return fmt.Errorf("%w: a part has no name", ErrMalformed)
 	case twice:
-		return fmt.Errorf("%w: there must be one field %q", ErrField, name)
+		return fmt.Errorf("%w: there must be one field %.40q", ErrField, name)
 	case size > mostFieldBytes || len(f.fields) == mostFields:
 		return ErrTooLong
 	}
@@ -117,11 +134,17 @@ func (f *Form) add(name, value string, size int) error {
 // baseName returns a file's name without the folders that some browsers send.
 func baseName(path string) string { return path[strings.LastIndexAny(path, `/\`)+1:] }
 
-// expand puts the file's name in place of the variable. S3 does so before it checks the policy.
-func (f *Form) expand(filename string) {
+// expanded returns the fields with the file's name in place of the variable. S3 replaces it before
+// it checks the policy.
+func (f *Form) expanded() map[string]string {
+	fields := make(map[string]string, len(f.fields)+1)
 	for name, value := range f.fields {
-		f.fields[name] = strings.ReplaceAll(value, "${filename}", filename)
+		if !slices.Contains(signatureFields, name) {
+			value = strings.ReplaceAll(value, filenameVariable, f.filename)
+		}
+		fields[name] = value
 	}
+	return fields
 }
 
 // readSignature finds the fields that prove the policy.
@@ -151,13 +174,14 @@ type bounded struct {
 	source io.Reader
 	left   int
 	lifted bool
-	err    error // the source's, but io.EOF
+	err    error // the source's but io.EOF, or ErrTooLong
 }
 
 // Read implements io.Reader.
 func (b *bounded) Read(p []byte) (int, error) {
 	if !b.lifted {
 		if b.left == 0 {
+			b.err = ErrTooLong
 			return 0, ErrTooLong
 		}
 		p = p[:min(len(p), b.left)]
@@ -174,9 +198,6 @@ func (b *bounded) Read(p []byte) (int, error) {
 func (b *bounded) explain(err error) error {
 	if b.err != nil {
 		return b.err
-	}
-	if errors.Is(err, ErrTooLong) {
-		return ErrTooLong
 	}
 	return err
 }

@@ -179,13 +179,13 @@ func (p *policy) check(fields map[string]string, now time.Time) error {
 	covered := map[string]bool{}
 	for _, c := range p.conditions {
 		if !c.holds(fields[c.field]) {
-			return fmt.Errorf("%w: the condition %s does not hold", ErrRefused, c)
+			return fmt.Errorf("%w: the condition %.200s does not hold", ErrRefused, c)
 		}
 		covered[c.field] = true
 	}
 	for field := range fields {
 		if !covered[field] && !exempt(field) {
-			return fmt.Errorf("%w: it has no condition for the field %s", ErrRefused, field)
+			return fmt.Errorf("%w: it has no condition for the field %.40q", ErrRefused, field)
 		}
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -43,11 +42,12 @@ var headers = []string{"cache-control", "content-disposition", "content-encoding
 // allowed: then the caller must know that it may be. The error wraps ErrField, ErrPolicy or
 // ErrRefused.
 func (f *Form) Check(bucket string, now time.Time) (Upload, error) {
-	key := f.fields["key"]
+	fields := f.expanded()
+	key := fields["key"]
 	if key == "" {
 		return Upload{}, fmt.Errorf("%w: the key must not be empty", ErrField)
 	}
-	if named, ok := f.fields["bucket"]; ok && named != bucket {
+	if named, ok := fields["bucket"]; ok && named != bucket {
 		return Upload{}, fmt.Errorf("%w: the form is for another bucket", ErrField)
 	}
 	p := policy{most: anySize}
@@ -56,29 +56,28 @@ func (f *Form) Check(bucket string, now time.Time) (Upload, error) {
 		if p, err = parsePolicy(f.Signature.Policy); err != nil {
 			return Upload{}, err
 		}
-		fields := maps.Clone(f.fields)
 		fields["bucket"] = bucket
 		if err := p.check(fields, now); err != nil {
 			return Upload{}, err
 		}
 	}
-	h, err := f.header()
+	h, err := headerOf(fields)
 	if err != nil {
 		return Upload{}, err
 	}
-	return Upload{Key: key, Header: h, Status: f.status(), Redirect: f.redirect(),
+	return Upload{Key: key, Header: h, Status: statusOf(fields), Redirect: redirectOf(fields),
 		Body: &file{source: f.file, least: p.least, most: p.most}}, nil
 }
 
-// header returns the fields that are headers. A field can have characters that a header cannot.
-func (f *Form) header() (http.Header, error) {
+// headerOf returns the fields that are headers. A field can have characters that a header cannot.
+func headerOf(fields map[string]string) (http.Header, error) {
 	h := http.Header{}
-	for name, value := range f.fields {
+	for name, value := range fields {
 		if slices.Contains(signatureFields, name) || !slices.Contains(headers, name) && !strings.HasPrefix(name, "x-amz-") {
 			continue
 		}
 		if strings.ContainsFunc(name, notInToken) || strings.ContainsFunc(value, isControl) {
-			return nil, fmt.Errorf("%w: the field %q cannot be a header", ErrField, name)
+			return nil, fmt.Errorf("%w: the field %.40q cannot be a header", ErrField, name)
 		}
 		h.Set(name, strings.TrimSpace(value))
 	}
@@ -93,9 +92,9 @@ func notInToken(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }
 
-// status returns the status that the form wants. S3 answers another one with 204.
-func (f *Form) status() int {
-	switch f.fields["success_action_status"] {
+// statusOf returns the status that a form wants. S3 answers another one with 204.
+func statusOf(fields map[string]string) int {
+	switch fields["success_action_status"] {
 	case "200":
 		return http.StatusOK
 	case "201":
@@ -104,11 +103,11 @@ func (f *Form) status() int {
 	return http.StatusNoContent
 }
 
-// redirect returns the URL that the form wants. S3 ignores one that is none.
-func (f *Form) redirect() *url.URL {
-	text := f.fields["success_action_redirect"]
+// redirectOf returns the URL that a form wants. S3 ignores one that is none.
+func redirectOf(fields map[string]string) *url.URL {
+	text := fields["success_action_redirect"]
 	if text == "" {
-		text = f.fields["redirect"]
+		text = fields["redirect"]
 	}
 	to, err := url.Parse(text)
 	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
