@@ -10,7 +10,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestFormsAreBounded measures the memory that forms of the greatest size take before their
+// TestFormsAreBounded measures the memory that the largest forms take before their
 // signature is known, and with a policy that is accepted: it is bounded whatever their shape.
 func TestFormsAreBounded(t *testing.T) {
 	const most = 2 << 20

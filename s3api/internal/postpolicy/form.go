@@ -57,8 +57,8 @@ type Form struct {
 	filename string
 }
 
-// Read reads a form up to its file, and bounds the size of its fields with the file's name in place
-// of the variable, before memory for that is taken. The error wraps ErrMalformed, ErrTooLong,
+// Read reads a form up to its file, and bounds the size that its fields have with the file's name in
+// them, before memory for that is taken. The error wraps ErrMalformed, ErrTooLong,
 // ErrField or the body's error.
 func Read(body io.Reader, contentType string) (*Form, error) {
 	kind, parameters, err := mime.ParseMediaType(contentType)
@@ -112,7 +112,7 @@ func (f *Form) read(parts *multipart.Reader) error {
 	}
 }
 
-// malformed returns the error of a body that cannot be read as a form. It quotes no more of the body
+// malformed returns the error of a body that cannot be read as a form. It quotes no more of it
 // than a reader needs.
 func malformed(err error) error { return fmt.Errorf("%w: %.200v", ErrMalformed, err) }
 
@@ -134,7 +134,7 @@ func (f *Form) add(name, value string, size int) error {
 // baseName returns a file's name without the folders that some browsers send.
 func baseName(path string) string { return path[strings.LastIndexAny(path, `/\`)+1:] }
 
-// expanded returns the fields with the file's name in place of the variable. S3 replaces it before
+// expanded returns the fields with filenameVariable replaced by the file's name. S3 replaces it before
 // it checks the policy.
 func (f *Form) expanded() map[string]string {
 	fields := make(map[string]string, len(f.fields)+1)

@@ -13,7 +13,7 @@ import (
 
 // Errors of policies.
 var (
-	// ErrPolicy means that a policy is not a document of the right form (InvalidPolicyDocument).
+	// ErrPolicy means that a policy is not a well-formed document (InvalidPolicyDocument).
 	ErrPolicy = errors.New("the policy is invalid")
 	// ErrRefused means that the form is not what its policy allows (AccessDenied).
 	ErrRefused = errors.New("the form is invalid according to its policy")
