@@ -18,21 +18,36 @@ import (
 	"sluice/wire"
 )
 
+// splitCopySource returns the bucket and the key that a copy source names. The client escapes it as
+// in a URL, a part or the whole, and may write a space as "+". Like Amazon, it is decoded once,
+// before it is split, and a leading slash is ignored. A "?" that is not escaped begins a version's
+// id, and objects have only the version "null".
+func splitCopySource(text string) (bucket, key string, err error) {
+	malformed := refuseWith("InvalidArgument", wire.CodeBadHeader, "x-amz-copy-source must be BUCKET/KEY, encoded as in a URL")
+	text, parameters, _ := strings.Cut(text, "?")
+	version, stated := strings.CutPrefix(parameters, "versionId=")
+	switch {
+	case parameters != "" && !stated:
+		return "", "", malformed
+	case version != "" && version != "null":
+		return "", "", errNoVersion
+	}
+	decoded, err := url.QueryUnescape(text)
+	bucket, key, found := strings.Cut(strings.TrimPrefix(decoded, "/"), "/")
+	if err != nil || !found || bucket == "" || key == "" {
+		return "", "", malformed
+	}
+	return bucket, key, nil
+}
+
+// errNoVersion is returned for a version that an object cannot have.
+var errNoVersion = &refusal{code: "NoSuchVersion", as: wire.CodeBlobNotFound, detail: `an object has only the version "null"`}
+
 // copySource returns the blob that a request copies from. The caller must be allowed to read it.
 func (s *Server) copySource(x *call) (metastore.BlobName, error) {
-	malformed := refuseWith("InvalidArgument", wire.CodeBadHeader, "x-amz-copy-source must be BUCKET/KEY, encoded as in a URL")
-	text, parameters, _ := strings.Cut(x.Request.Header.Get(fieldCopySource), "?")
-	if version := strings.TrimPrefix(parameters, "versionId="); version != "" && version != "null" {
-		return metastore.BlobName{}, notImplemented("versioning")
-	}
-	bucket, key, found := strings.Cut(strings.TrimPrefix(text, "/"), "/")
-	if !found {
-		return metastore.BlobName{}, malformed
-	}
-	bucket, bucketErr := url.PathUnescape(bucket)
-	key, keyErr := url.PathUnescape(key)
-	if bucketErr != nil || keyErr != nil {
-		return metastore.BlobName{}, malformed
+	bucket, key, err := splitCopySource(x.Request.Header.Get(fieldCopySource))
+	if err != nil {
+		return metastore.BlobName{}, err
 	}
 	if isMarker(key) { // none is stored
 		return metastore.BlobName{}, exchange.ErrNoBlob
