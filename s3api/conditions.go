@@ -28,11 +28,41 @@ func quotedTags(values []string) []string {
 	return []string{`"` + values[0] + `"`}
 }
 
-// writeConditions returns a write's conditions, or nil if there are none.
+// writeConditions returns a write's conditions, or nil if there are none. Without an object,
+// If-Match is no failed condition but NoSuchKey ("Conditional writes" in the Amazon S3 User Guide).
 func (s *Server) writeConditions(h http.Header) (metastore.Precondition, error) {
 	c := conditionsOf(h)
 	if err := c.Malformed(); err != nil {
 		return nil, err
 	}
-	return exchange.Precondition(c, s.blobs, exchange.ErrPrecondition), nil
+	holds := exchange.Precondition(c, s.blobs, exchange.ErrPrecondition)
+	if len(h["If-Match"]) == 0 {
+		return holds, nil
+	}
+	return func(current *metastore.Blob) error {
+		if current == nil {
+			return exchange.ErrNoBlob
+		}
+		return holds(current)
+	}, nil
+}
+
+// forDeletion returns a deletion's conditions, which an object that does not exist satisfies:
+// DeleteObject responds with 204 "if the object doesn't exist" (Amazon S3 API Reference). So a
+// deletion can be repeated.
+func forDeletion(conditions ...metastore.Precondition) metastore.Precondition {
+	return func(current *metastore.Blob) error {
+		if current == nil {
+			return nil
+		}
+		for _, holds := range conditions {
+			if holds == nil {
+				continue
+			}
+			if err := holds(current); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }

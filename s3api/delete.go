@@ -74,7 +74,7 @@ func (s *Server) deleteAll(x *call, objects []document.DeletedObject) []error {
 
 func (s *Server) deleteOne(ctx context.Context, account string, o document.DeletedObject) error {
 	if o.VersionID != "" && o.VersionID != "null" {
-		return notImplemented("versioning")
+		return errNoVersion
 	}
 	if isMarker(o.Key) {
 		return nil
@@ -102,14 +102,13 @@ func deleteCondition(o document.DeletedObject) (metastore.Precondition, error) {
 	if o.Size != "" && sizeErr != nil || o.LastModifiedTime != "" && timeErr != nil {
 		return nil, refuseWith("InvalidArgument", wire.CodeBadParameter, "Size must be a number, and LastModifiedTime a time")
 	}
-	return func(current *metastore.Blob) error {
+	return forDeletion(func(current *metastore.Blob) error {
 		switch {
-		case current == nil,
-			o.ETag != "" && o.ETag != "*" && strings.Trim(o.ETag, `"`) != strings.Trim(checksum.ETag(current.Size, current.CRC64), `"`),
+		case o.ETag != "" && o.ETag != "*" && strings.Trim(o.ETag, `"`) != strings.Trim(checksum.ETag(current.Size, current.CRC64), `"`),
 			o.Size != "" && size != current.Size,
 			o.LastModifiedTime != "" && !modified.Equal(current.Modified.Truncate(time.Second)):
 			return exchange.ErrPrecondition
 		}
 		return nil
-	}, nil
+	}), nil
 }

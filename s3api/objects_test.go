@@ -94,7 +94,6 @@ func TestConditions(t *testing.T) {
 	s.want(t, 200, "PUT", "/bucket/a", "first", "If-None-Match", "*")
 	s.refused(t, 412, "PreconditionFailed", "PUT", "/bucket/a", "second", "If-None-Match", "*")
 	s.refused(t, 412, "PreconditionFailed", "PUT", "/bucket/a", "second", "If-Match", `"other"`)
-	s.refused(t, 412, "PreconditionFailed", "PUT", "/bucket/b", "x", "If-Match", etagOf("first"))
 	tag := etagOf("first")
 	s.want(t, 200, "GET", "/bucket/a", "", "If-Match", tag)
 	s.want(t, 304, "GET", "/bucket/a", "", "If-None-Match", tag)
@@ -110,6 +109,27 @@ func TestConditions(t *testing.T) {
 	s.want(t, 200, "PUT", "/bucket/a", "second", "If-Match", tag)
 	s.refused(t, 412, "PreconditionFailed", "DELETE", "/bucket/a", "", "If-Match", tag)
 	s.want(t, 204, "DELETE", "/bucket/a", "", "If-Match", etagOf("second"))
+}
+
+// TestConditionsWithoutAnObject: a write that needs an object is NoSuchKey without one
+// ("Conditional writes", Amazon S3 User Guide), and a deletion succeeds (DeleteObject, Amazon S3 API
+// Reference).
+func TestConditionsWithoutAnObject(t *testing.T) {
+	s := newService(t)
+	s.want(t, 200, "PUT", "/bucket/source", "x")
+	for _, match := range []string{"*", `"other"`, etagOf("x")} {
+		s.refused(t, 404, "NoSuchKey", "PUT", "/bucket/b", "x", "If-Match", match)
+		s.refused(t, 404, "NoSuchKey", "PUT", "/bucket/b", "", "If-Match", match, "X-Amz-Copy-Source", "/bucket/source")
+		id := s.begin(t, "/bucket/b")
+		part := s.want(t, 200, "PUT", "/bucket/b?partNumber=1&uploadId="+id, "x").Header.Get("ETag")
+		s.refused(t, 404, "NoSuchKey", "POST", "/bucket/b?uploadId="+id, completion(named{1, part}), "If-Match", match)
+		s.want(t, 200, "GET", "/bucket/b?uploadId="+id, "") // it is still open
+		s.want(t, 204, "DELETE", "/bucket/b", "", "If-Match", match)
+	}
+	s.want(t, 204, "DELETE", "/bucket/b", "", "X-Amz-If-Match-Size", "1")
+	s.want(t, 204, "DELETE", "/bucket/b", "", "X-Amz-If-Match-Last-Modified-Time", "Thu, 01 Dec 1994 16:00:00 GMT")
+	testenv.Equal(t, len(s.deleted(t, "<Object><Key>b</Key><ETag>other</ETag></Object>").Deleted), 1, "keys that are deleted")
+	s.want(t, 404, "HEAD", "/bucket/b", "")
 }
 
 // TestSeveralRanges reads several ranges in one response.

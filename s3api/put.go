@@ -82,18 +82,8 @@ func (s *Server) deleteConditions(h http.Header) (metastore.Precondition, error)
 	special, err := deleteCondition(document.DeletedObject{
 		Size: h.Get("X-Amz-If-Match-Size"), LastModifiedTime: h.Get("X-Amz-If-Match-Last-Modified-Time"),
 	})
-	switch {
-	case err != nil:
+	if err != nil || standard == nil && special == nil {
 		return nil, err
-	case special == nil:
-		return standard, nil
-	case standard == nil:
-		return special, nil
 	}
-	return func(current *metastore.Blob) error {
-		if err := standard(current); err != nil {
-			return err
-		}
-		return special(current)
-	}, nil
+	return forDeletion(standard, special), nil
 }
