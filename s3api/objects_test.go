@@ -112,8 +112,8 @@ func TestConditions(t *testing.T) {
 }
 
 // TestConditionsWithoutAnObject: a write that needs an object is NoSuchKey without one
-// ("Conditional writes", Amazon S3 User Guide), and a deletion succeeds (DeleteObject, Amazon S3 API
-// Reference).
+// ("Conditional writes", Amazon S3 User Guide), and a deletion succeeds (DeleteObject, Amazon S3
+// API Reference).
 func TestConditionsWithoutAnObject(t *testing.T) {
 	s := newService(t)
 	s.want(t, 200, "PUT", "/bucket/source", "x")
