@@ -153,6 +153,26 @@ func TestSignaturesOfMinio(t *testing.T) {
 	}
 }
 
+// TestBodiesInAnotherFraming verifies a signature that covers Transfer-Encoding, as SDKs before
+// 2025 sign it (boto/botocore#3351), when a proxy has replaced the chunks by a length.
+func TestBodiesInAnotherFraming(t *testing.T) {
+	out := testenv.Must(http.NewRequestWithContext(t.Context(), "PUT", "http://localhost:9000/bucket/key", nil))(t)
+	out.Header.Set("X-Amz-Content-Sha256", string(StreamingUnsignedTrailer))
+	out.Header.Set("Transfer-Encoding", "chunked")
+	r := signer.SignV4(*out, "key", "secret", "", "r")
+	r.Host = r.URL.Host
+	r.Header.Del("Transfer-Encoding") // where net/http does not keep it
+	if !strings.Contains(r.Header.Get("Authorization"), "transfer-encoding") {
+		t.Fatalf("the signature does not cover it: %v", r.Header)
+	}
+	for _, framing := range [][]string{{"chunked"}, nil} {
+		r.TransferEncoding = framing
+		if _, err := verify(r, "secret", time.Now()); err != nil {
+			t.Errorf("with the framing %q: %v", framing, err)
+		}
+	}
+}
+
 // overTheWire returns a request as net/http reads it from a connection.
 func overTheWire(t testing.TB, out *http.Request) *http.Request {
 	t.Helper()
