@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +18,7 @@ import (
 )
 
 // nginxAround is the configuration that nginx needs in addition to the documented one, to run
-// without root and to leave no files.
+// without root and to leave no files. It compresses, as on Debian.
 const nginxAround = `daemon off;
 worker_processes 1;
 pid DIR/nginx.pid;
@@ -25,6 +26,8 @@ error_log stderr warn;
 error_log DIR/error.log warn;
 events {}
 http {
+  gzip on;
+  gzip_types *;
   access_log off;
   client_body_temp_path DIR/body;
   proxy_temp_path DIR/proxy;
@@ -52,40 +55,145 @@ func BlockOf(t testing.TB, name, language, containing string, replaced [][2]stri
 		if !closed || !strings.Contains(block, containing) {
 			continue
 		}
-		for _, one := range replaced {
-			if strings.Count(block, one[0]) != 1 {
-				t.Fatalf("the %s block in %s must contain %q exactly once:\n%s", language, name, one[0], block)
-			}
-			block = strings.Replace(block, one[0], one[1], 1)
-		}
-		return block
+		return replaceEach(t, block, replaced)
 	}
 	t.Fatalf("%s has no %s block with %q", name, language, containing)
 	return ""
 }
 
-// DocumentedServer returns the nginx configuration of docs/operations.md for a service at these
-// addresses, without TLS. The log is written to access.log.
-func DocumentedServer(t testing.TB, listen string, upstream string) string {
-	return DocumentedBlock(t, "nginx", "listen 443 ssl;", [][2]string{
-		{"listen 443 ssl;", "listen " + listen + ";"},
-		{"ssl_certificate     /etc/ssl/blobs.pem;", ""},
-		{"ssl_certificate_key /etc/ssl/blobs.key;", ""},
-		{"/var/log/nginx/sluice.log", "DIR/access.log"},
-		{"    server 127.0.0.1:9090;\n", upstream},
-	})
+// replaceEach returns a text with other texts in place of some. Each of these must occur once.
+func replaceEach(t testing.TB, text string, replaced [][2]string) string {
+	t.Helper()
+	for _, one := range replaced {
+		if strings.Count(text, one[0]) != 1 {
+			t.Fatalf("there must be one %q in:\n%s", one[0], text)
+		}
+		text = strings.Replace(text, one[0], one[1], 1)
+	}
+	return text
 }
 
-// UpstreamOf returns an upstream's line for one server.
-func UpstreamOf(host string) string { return "    server " + host + ";\n" }
+// Deployed returns a file of deploy/, with other texts in place of some.
+func Deployed(t testing.TB, name string, replaced [][2]string) string {
+	t.Helper()
+	return replaceEach(t, string(testenv.Must(os.ReadFile(filepath.Join("../../deploy", name)))(t)), replaced)
+}
 
-// BehindNginx runs nginx with the documented configuration in front of a service, and returns the
+// Front is what a proxy with a configuration of deploy/ leads to.
+type Front struct {
+	Nodes []string      // addresses of the native interface, at most three
+	S3    []string      // addresses of S3's, one of each node, or none
+	Certs *Certificates // to serve TLS with; nil for none
+}
+
+// Nginx returns deploy/nginx.conf for a listener at this address. The log is written to access.log.
+func (f Front) Nginx(t testing.TB, listen string) string {
+	t.Helper()
+	tls, cert, key := "", "", ""
+	if f.Certs != nil {
+		tls, cert, key = " ssl", "ssl_certificate "+f.Certs.Cert()+";", "ssl_certificate_key "+f.Certs.Key()+";"
+	}
+	replaced := [][2]string{
+		{"listen 443 ssl;", "listen " + listen + tls + ";"},
+		{"ssl_certificate     /etc/ssl/blobs.pem;", cert},
+		{"ssl_certificate_key /etc/ssl/blobs.key;", key},
+		{"/var/log/nginx/sluice.log", "DIR/access.log"},
+	}
+	for documented, hosts := range map[string][]string{"127.0.0.1:9090": f.Nodes, "127.0.0.1:9000": f.S3} {
+		line := "    server " + documented + " max_fails=1 fail_timeout=2s;"
+		var lines string
+		for _, host := range hosts {
+			lines += strings.Replace(line, documented, host, 1) + "\n"
+		}
+		if len(hosts) > 0 {
+			replaced = append(replaced, [2]string{line, lines})
+		}
+	}
+	return Deployed(t, "nginx.conf", replaced)
+}
+
+// StartNginx runs nginx with deploy/nginx.conf, and returns its address.
+func (f Front) StartNginx(t testing.TB) string {
+	t.Helper()
+	listener := ListenHere(t)
+	host := listener.Addr().String()
+	StartNginx(t, listener, f.Nginx(t, host))
+	return host
+}
+
+// StartHAProxy runs HAProxy with deploy/haproxy.cfg, and returns its address.
+func (f Front) StartHAProxy(t testing.TB) string {
+	t.Helper()
+	program, err := testenv.HAProxyPath()
+	testenv.OK(t, err)
+	dir, bind := t.TempDir(), "bind fd@3"
+	if f.Certs != nil {
+		pair := slices.Concat(testenv.Must(os.ReadFile(f.Certs.Cert()))(t), testenv.Must(os.ReadFile(f.Certs.Key()))(t))
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, "blobs.pem"), pair, 0o600))
+		bind += " ssl crt " + filepath.Join(dir, "blobs.pem")
+	}
+	replaced := [][2]string{{"bind :443 ssl crt /etc/haproxy/blobs.pem", bind}}
+	for i := range 3 {
+		node := fmt.Sprint("node", i+1)
+		for documented, hosts := range map[string][]string{fmt.Sprintf(" 10.0.0.%d:9090\n", i+1): f.Nodes, fmt.Sprintf(" 10.0.0.%d:9000 track nodes/%s\n", i+1, node): f.S3} {
+			line := ""
+			if i < len(hosts) {
+				_, track, _ := strings.Cut(documented[1:], " ")
+				line = "    server " + node + " " + hosts[i] + " " + track + "\n"
+			}
+			replaced = append(replaced, [2]string{"    server " + node + documented, line})
+		}
+	}
+	config := filepath.Join(dir, "haproxy.cfg")
+	testenv.OK(t, os.WriteFile(config, []byte(Deployed(t, "haproxy.cfg", replaced)), 0o600))
+	listener := ListenHere(t)
+	StartProxy(t, exec.Command(program, "-db", "-f", config), listener)
+	return listener.Addr().String()
+}
+
+// StartVarnish runs Varnish with deploy/varnish.vcl for the first node, and returns its socket.
+func (f Front) StartVarnish(t testing.TB) (socket string) {
+	t.Helper()
+	program, err := testenv.VarnishPath()
+	testenv.OK(t, err)
+	dir, err := os.MkdirTemp("", "varnish") // short, because it is part of a socket's path
+	testenv.OK(t, err)
+	config := filepath.Join(dir, "default.vcl")
+	var replaced [][2]string
+	for documented, hosts := range map[string][]string{"9090": f.Nodes, "9000": f.S3} {
+		if len(hosts) > 0 {
+			host, port, err := net.SplitHostPort(hosts[0])
+			testenv.OK(t, err)
+			replaced = append(replaced, [2]string{`.host = "127.0.0.1";` + "\n    .port = \"" + documented, `.host = "` + host + `";` + "\n    .port = \"" + port})
+		}
+	}
+	testenv.OK(t, os.WriteFile(config, []byte(Deployed(t, "varnish.vcl", replaced)), 0o600))
+	socket = filepath.Join(dir, "socket")
+	log := &LogBuffer{}
+	varnish := exec.Command(program, "-F", "-j", "none", "-n", dir, "-a", socket, "-f", config, "-s", "malloc,64m", "-T", "none",
+		"-l", "1m", "-p", "thread_pools=1", "-p", "thread_pool_min=10")
+	varnish.Stdout, varnish.Stderr = log, log
+	testenv.OK(t, varnish.Start())
+	t.Cleanup(func() {
+		var exit *exec.ExitError
+		if err := errors.Join(varnish.Process.Signal(syscall.SIGTERM), varnish.Wait()); err != nil && !errors.As(err, &exit) {
+			t.Error(err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("%s: %s", program, Tail(log.String()))
+		}
+	})
+	return socket
+}
+
+// BehindNginx runs nginx with deploy/nginx.conf in front of a service, and returns the
 // service as seen through it. It stops nginx when the test ends.
 func (s *Server) BehindNginx() *Server {
 	s.T.Helper()
-	listener := ListenHere(s.T)
-	StartNginx(s.T, listener, DocumentedServer(s.T, listener.Addr().String(), UpstreamOf(s.Host)))
-	return s.Through(listener.Addr().String())
+	return s.Through(Front{Nodes: []string{s.Host}}.StartNginx(s.T))
 }
 
 // Through returns the service as seen through a proxy at this address.
@@ -145,12 +253,11 @@ func StartProxy(t testing.TB, proxy *exec.Cmd, listener *net.TCPListener) {
 	})
 }
 
-// BehindCachingNginx runs nginx in front of the service with the documented configuration.
+// BehindCachingNginx runs nginx in front of the service with deploy/nginx-cache.conf.
 func (s *Server) BehindCachingNginx() *Server {
 	s.T.Helper()
 	listener := ListenHere(s.T)
-	formats, _, _ := strings.Cut(DocumentedBlock(s.T, "nginx", "log_format sluice", nil), "upstream sluice {")
-	StartNginx(s.T, listener, formats+"upstream sluice {\n"+UpstreamOf(s.Host)+"}\n"+DocumentedBlock(s.T, "nginx", "proxy_cache_path", [][2]string{
+	StartNginx(s.T, listener, Front{Nodes: []string{s.Host}}.Nginx(s.T, "unix:DIR/other")+Deployed(s.T, "nginx-cache.conf", [][2]string{
 		{"listen 443 ssl;", "listen " + listener.Addr().String() + ";"},
 		{"ssl_certificate     /etc/ssl/blobs.pem;", ""},
 		{"ssl_certificate_key /etc/ssl/blobs.key;", ""},
@@ -170,37 +277,10 @@ func WorkerDir(t testing.TB) string {
 	return dir
 }
 
-// BehindVarnish runs Varnish in front of the service with the documented configuration, on a
-// socket.
+// BehindVarnish runs Varnish in front of the service with deploy/varnish.vcl, on a socket.
 func (s *Server) BehindVarnish() *Server {
 	s.T.Helper()
-	program, err := testenv.VarnishPath()
-	testenv.OK(s.T, err)
-	host, port, err := net.SplitHostPort(s.Host)
-	testenv.OK(s.T, err)
-	dir, err := os.MkdirTemp("", "varnish") // short, because it is part of a socket's path
-	testenv.OK(s.T, err)
-	config := filepath.Join(dir, "default.vcl")
-	block := DocumentedBlock(s.T, "vcl", "backend default", [][2]string{{`"127.0.0.1"`, `"` + host + `"`}, {`"9090"`, `"` + port + `"`}})
-	testenv.OK(s.T, os.WriteFile(config, []byte(block), 0o600))
-	socket := filepath.Join(dir, "socket")
-	log := &LogBuffer{}
-	varnish := exec.Command(program, "-F", "-j", "none", "-n", dir, "-a", socket, "-f", config, "-s", "malloc,64m", "-T", "none",
-		"-l", "1m", "-p", "thread_pools=1", "-p", "thread_pool_min=10")
-	varnish.Stdout, varnish.Stderr = log, log
-	testenv.OK(s.T, varnish.Start())
-	s.T.Cleanup(func() {
-		var exit *exec.ExitError
-		if err := errors.Join(varnish.Process.Signal(syscall.SIGTERM), varnish.Wait()); err != nil && !errors.As(err, &exit) {
-			s.T.Error(err)
-		}
-		if err := os.RemoveAll(dir); err != nil {
-			s.T.Error(err)
-		}
-		if s.T.Failed() {
-			s.T.Logf("%s: %s", program, Tail(log.String()))
-		}
-	})
+	socket := Front{Nodes: []string{s.Host}}.StartVarnish(s.T)
 	through := s.Through("varnish")
 	through.Client.Transport = &http.Transport{DisableCompression: true, DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

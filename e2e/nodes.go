@@ -108,30 +108,13 @@ func (c *Cluster) Hosts() []string {
 	return hosts
 }
 
-// ReplacedNodes pairs the nodes' addresses in the documentation with these.
-func ReplacedNodes(hosts []string) [][2]string {
-	var list [][2]string
-	for i, host := range hosts {
-		list = append(list, [2]string{fmt.Sprintf("10.0.0.%d:9090", i+1), host})
-	}
-	return list
-}
-
-// Balanced runs nginx with the documented configuration in front of three nodes, with some of the
-// upstream's texts replaced, and returns the service as seen through it.
+// Balanced runs nginx with deploy/nginx.conf in front of three nodes, with other texts in place of
+// some, and returns the service as seen through it.
 func (c *Cluster) Balanced(t testing.TB, replaced ...[2]string) *Server {
 	t.Helper()
-	const open = "upstream sluice {\n"
-	upstream := DocumentedBlock(t, "nginx", open+"    server 10.0.0.1", append(ReplacedNodes(c.Hosts()), replaced...))
 	listener := ListenHere(t)
 	host := listener.Addr().String()
-	_, server, found := strings.Cut(DocumentedServer(t, host, ""), open)
-	_, server, closed := strings.Cut(server, "}")
-	if !found || !closed {
-		t.Fatal("the server in docs/operations.md has no upstream of its own")
-	}
-	before, _, _ := strings.Cut(DocumentedServer(t, host, ""), open)
-	StartNginx(t, listener, before+upstream+server[strings.Index(server, "\n"):])
+	StartNginx(t, listener, replaceEach(t, Front{Nodes: c.Hosts()}.Nginx(t, host), replaced))
 	return c.ViewAt(t, host)
 }
 

@@ -19,8 +19,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// Certificates are folders with one certificate for localhost each, and a link to the one in use,
-// as certbot and Kubernetes create them.
+// Certificates are folders with one certificate each for localhost and the names in deploy/, and a
+// link to the one in use, as certbot and Kubernetes create them.
 type Certificates struct {
 	t       *testing.T
 	root    string
@@ -53,7 +53,7 @@ func (c *Certificates) Write(dir string, serial int64) {
 	testenv.OK(c.t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		DNSNames: []string{"localhost", "blobs.example.org", "s3.example.org", "*.s3.example.org"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		BasicConstraintsValid: true, IsCA: true, // for clients that trust only authorities
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -27,36 +26,14 @@ import (
 // the service as seen through it.
 func behindHAProxy(c *e2e.Cluster, t testing.TB) *e2e.Server {
 	t.Helper()
-	return c.ViewAt(t, startHAProxy(t, c.Hosts()))
+	return c.ViewAt(t, e2e.Front{Nodes: c.Hosts()}.StartHAProxy(t))
 }
 
-// startHAProxy runs HAProxy with the documented configuration, with the test's nodes in place of
-// the documented ones, and returns its address.
-func startHAProxy(t testing.TB, nodes []string) (host string) {
-	t.Helper()
-	program, err := testenv.HAProxyPath()
-	testenv.OK(t, err)
-	block := e2e.DocumentedBlock(t, "haproxy", "option httpchk", append(e2e.ReplacedNodes(nodes),
-		[2]string{"bind :443 ssl crt /etc/haproxy/blobs.pem", "bind fd@3"}, [2]string{"maxconn 16384", "maxconn 500"}))
-	config := filepath.Join(t.TempDir(), "haproxy.cfg")
-	testenv.OK(t, os.WriteFile(config, []byte(block), 0o600))
-	listener := e2e.ListenHere(t)
-	host = listener.Addr().String()
-	e2e.StartProxy(t, exec.Command(program, "-db", "-f", config), listener)
-	return host
-}
-
-// behindNginx runs nginx with the documented configuration in front of a service's three nodes, and
-// returns the service as seen through it.
+// behindNginx runs nginx with deploy/nginx.conf in front of a service's three nodes, and returns
+// the service as seen through it.
 func behindNginx(t *testing.T, s *e2e.Server, nodes [3]string) *e2e.Server {
 	t.Helper()
-	var upstream string
-	for _, node := range nodes {
-		upstream += e2e.UpstreamOf(node + " max_fails=1 fail_timeout=2s")
-	}
-	listener := e2e.ListenHere(t)
-	e2e.StartNginx(t, listener, e2e.DocumentedServer(t, listener.Addr().String(), upstream))
-	return s.Through(listener.Addr().String())
+	return s.Through(e2e.Front{Nodes: nodes[:]}.StartNginx(t))
 }
 
 // TestHungNodeBehindHAProxy stops one of three nodes so that its connections stay open but nothing
@@ -236,7 +213,7 @@ func TestBalancersWithoutANode(t *testing.T) {
 	}
 	haproxy := func(t *testing.T, nodes [3]string) *e2e.Server {
 		testenv.Require(t, testenv.HAProxy)
-		return s.Through(startHAProxy(t, nodes[:]))
+		return s.Through(e2e.Front{Nodes: nodes[:]}.StartHAProxy(t))
 	}
 	for name, behind := range map[string]func(*testing.T, [3]string) *e2e.Server{"nginx": nginx, "HAProxy": haproxy} {
 		t.Run(name, func(t *testing.T) {
@@ -335,7 +312,7 @@ func TestNginxErrorsMaskIDs(t *testing.T) {
 	const id = "SECRETSECRETSECRETSECRET77"
 	logs := func(edit func(string) string) (access, failures string) {
 		listener := e2e.ListenHere(t)
-		dir := e2e.StartNginx(t, listener, edit(e2e.DocumentedServer(t, listener.Addr().String(), e2e.UpstreamOf(nowhere))))
+		dir := e2e.StartNginx(t, listener, edit(e2e.Front{Nodes: []string{nowhere}}.Nginx(t, listener.Addr().String())))
 		s := (&e2e.Server{T: t, Base: e2e.HostedBase}).Through(listener.Addr().String())
 		checkRefusal(t, s.Do("GET", "/v1/sessions/"+id, nil), 503, "not_ready")
 		read := func(name string) string {
@@ -371,7 +348,7 @@ func TestNginxLogMasksIDs(t *testing.T) {
 	session := c.Buy(10).SessionID
 	upload := e2e.Member(t, s.Must(200, "POST", "/v1/multipart-uploads", []byte(`{"rawAccount":"0x1","rawBlobName":"b"}`)), "uploadId")
 	listener := e2e.ListenHere(t)
-	dir := e2e.StartNginx(t, listener, e2e.DocumentedServer(t, listener.Addr().String(), e2e.UpstreamOf(s.Host)))
+	dir := e2e.StartNginx(t, listener, e2e.Front{Nodes: []string{s.Host}}.Nginx(t, listener.Addr().String()))
 	through := s.Through(listener.Addr().String())
 
 	through.Eventually("nginx does not lead to the service", func() bool { return through.Do("GET", "/v1/info", nil).Status == 200 })

@@ -41,7 +41,7 @@ func TestRollingRestartCostsNothing(t *testing.T) {
 	for range 3 {
 		startWithSocket(c)
 	}
-	l := newLoad(t, []*e2e.Server{c.Balanced(t, [2]string{"keepalive_timeout 3s;", "keepalive_timeout 300ms;"})}, 1)
+	l := newLoad(t, []*e2e.Server{c.Balanced(t, [2]string{"keepalive_timeout 3s;                     # shorter", "keepalive_timeout 300ms; # shorter"})}, 1)
 	l.Start()
 	l.restartEach(c.Nodes)
 	if n := l.failed.Load(); n > 0 {
@@ -55,15 +55,16 @@ func TestNginxIsFasterThanTheDrain(t *testing.T) {
 	document, err := os.ReadFile("../../docs/operations.md")
 	testenv.OK(t, err)
 	wait := regexp.MustCompile(`(?m)^\| .--drain-wait. \| 0 \| (\d+) s \|$`).FindSubmatch(document)
-	keeps := regexp.MustCompile(`(?m)^    keepalive_timeout (\S+);`).FindAllSubmatch(document, -1)
-	upstreams := strings.Count(string(document), "\n    keepalive 64;")
+	nginx := e2e.Deployed(t, "nginx.conf", nil)
+	keeps := regexp.MustCompile(`(?m)^    keepalive_timeout (\S+);`).FindAllStringSubmatch(nginx, -1)
+	upstreams := strings.Count(nginx, "\n    keepalive 64;")
 	if wait == nil || len(keeps) == 0 || len(keeps) != upstreams {
 		t.Fatalf("the default of --drain-wait is %q, and %d of %d upstreams have a keepalive_timeout", wait, len(keeps), upstreams)
 	}
 	drain, err := time.ParseDuration(string(wait[1]) + "s")
 	testenv.OK(t, err)
 	for _, keep := range keeps {
-		if d, err := time.ParseDuration(string(keep[1])); err != nil || d+time.Second > drain {
+		if d, err := time.ParseDuration(keep[1]); err != nil || d+time.Second > drain {
 			t.Errorf("nginx keeps idle connections for %s, %v, want a second less than the %s of --drain-wait", keep[1], err, drain)
 		}
 	}

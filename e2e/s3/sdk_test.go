@@ -78,11 +78,11 @@ func minioClient(t *testing.T, s *e2e.Server, id, secret string) *minio.Client {
 }
 
 // awsClient returns a client of Amazon's SDK for Go.
-func awsClient(s *e2e.Server, id, secret string) *awss3.Client {
+func awsClient(s *e2e.Server, id, secret string, more ...func(*awss3.Options)) *awss3.Client {
 	return awss3.New(awss3.Options{
 		BaseEndpoint: aws.String(s.S3), Region: "eu-north-1", UsePathStyle: true, RetryMaxAttempts: 3,
 		Credentials: credentials.NewStaticCredentialsProvider(id, secret, ""),
-	})
+	}, more...)
 }
 
 // codeOf returns an error response's code.
