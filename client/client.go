@@ -59,8 +59,9 @@ type Options struct {
 
 	// RetryFor is for how long a request is repeated beyond MaxAttempts, from its first failure on,
 	// while the service that this client has reached before cannot be reached, or does not serve:
-	// it may be starting again. It applies to requests that MaxAttempts permits to repeat. 0 means
-	// that only MaxAttempts counts.
+	// it may be starting again. It applies to requests that MaxAttempts permits to repeat. A
+	// request that the service does not serve, and that it wants again only after this time, is
+	// not repeated. 0 means that only MaxAttempts counts.
 	RetryFor time.Duration
 
 	// OnOutage is called when a request begins to be repeated because of RetryFor. It may be nil.

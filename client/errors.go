@@ -116,10 +116,16 @@ func (e *Error) Is(target error) bool {
 	case ErrOutcomeUnknown:
 		return e.Code == wire.CodeOutcomeUnknown
 	case fs.ErrNotExist:
-		return e.Code == wire.CodeBlobNotFound || e.Code == wire.CodeBlobExpired
+		return hasEnded(e, wire.EndedBlob)
 	}
 	class := classes[e.Status]
 	return class != nil && class == target
+}
+
+// hasEnded reports whether err means that such a thing does not exist or has ended.
+func hasEnded(err error, kind wire.Ended) bool {
+	e, reported := errors.AsType[*Error](err)
+	return reported && e.Code.Row().Ended&kind != 0
 }
 
 var classes = map[int]error{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"sluice/wire"
 )
@@ -26,17 +27,17 @@ func (p *Payment) get(ctx context.Context, s *source, r *request, offset, end in
 	}
 	r.safety = once
 	id := p.session()
-	attempts, purchases, refills := 0, 0, 0
+	attempts, purchases, refills, began := 0, 0, 0, time.Now()
 	resp, err := p.send(ctx, s, r, id, need)
 	for err != nil {
 		unusable := ""
-		if sessionEnded(err) {
+		if hasEnded(err, wire.EndedSession) {
 			unusable = id
 		}
 		switch {
 		case errors.Is(err, ErrOutcomeUnknown):
 			attempts++
-			if attempts >= s.c.attempts || !p.permits(need) || !s.c.pause(ctx, attempts, err) {
+			if attempts >= s.c.attempts || !p.permits(need) || !s.c.pause(ctx, attempts, began, err) {
 				return nil, err
 			}
 			s.c.log.WarnContext(ctx, "A paid read is sent again.", "attempt", attempts, "error", err)
@@ -144,7 +145,7 @@ func requiresPayment(err error) bool {
 // charged.
 func shortOfChunksets(err error) bool {
 	e, reported := errors.AsType[*Error](err)
-	return reported && (e.Code == wire.CodeNoChunksetsLeft || sessionEnded(err))
+	return reported && (e.Code == wire.CodeNoChunksetsLeft || hasEnded(err, wire.EndedSession))
 }
 
 // chunksetsOf returns how many chunksets the bytes from offset up to end touch at most. If end is

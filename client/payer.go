@@ -360,7 +360,7 @@ func (p *Payer) obtain(ctx context.Context, n demand) (session Session, bought b
 		bought = true
 		refilled := session.ID != ""
 		session, err = p.buy(ctx, s, max(missing, 1), session)
-		if refilled && s.Channel != nil && s.Channel.Pending == nil && sessionEnded(err) { // meanwhile
+		if refilled && s.Channel != nil && s.Channel.Pending == nil && hasEnded(err, wire.EndedSession) { // meanwhile
 			session, err = p.buy(ctx, s, max(n.missing(0), 1), Session{})
 		}
 		return err
@@ -385,18 +385,12 @@ func (p *Payer) session(ctx context.Context, id *string, unusable string) (Sessi
 	return session, err
 }
 
-// lastPart is the share of a session's life, at its end, in which nothing is added to it.
+// lastPart is the share at the end of a session's life in which nothing is added to it.
 const lastPart = 10
 
 // endsSoon reports whether what is added to a session would be lost soon.
 func endsSoon(s Session) bool {
 	return s.ID != "" && !s.Created.IsZero() && time.Until(s.Expires) < s.Expires.Sub(s.Created)/lastPart
-}
-
-// sessionEnded reports whether err means that a session does not exist or has expired.
-func sessionEnded(err error) bool {
-	e, reported := errors.AsType[*Error](err)
-	return reported && (e.Code == wire.CodeSessionExpired || e.Code == wire.CodeSessionNotFound)
 }
 
 // Deposit adds amount to the deposit in the payer's channel, as Client.Deposit does. It returns
@@ -416,7 +410,7 @@ func (p *Payer) Deposit(ctx context.Context, amount uint64, o DepositOptions) (C
 
 // CloseChannel closes the payer's channel, if it is still open; the next purchase opens another.
 // Chunksets that were bought remain usable. A pending purchase is resolved first. A channel that
-// has expired is forgotten, and the error is ErrGone.
+// has expired, or does not exist, is forgotten, and the error is ErrGone or ErrNotFound.
 func (p *Payer) CloseChannel(ctx context.Context) (Channel, error) {
 	var ch Channel
 	err := p.locked(ctx, func(s *payerState) error {
@@ -428,7 +422,7 @@ func (p *Payer) CloseChannel(ctx context.Context) (Channel, error) {
 		}
 		var err error
 		ch, err = p.c.CloseChannel(ctx, s.Channel.ID)
-		if err != nil && !errors.Is(err, ErrGone) {
+		if err != nil && !hasEnded(err, wire.EndedChannel) {
 			return err
 		}
 		s.leave(time.Now())

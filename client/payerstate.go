@@ -243,7 +243,7 @@ func newStateFile(path string) *stateFile {
 	return f
 }
 
-// Bounds of the pauses before a lock that another process holds is tried again.
+// Bounds for the pauses before a lock that another process holds is tried again.
 const (
 	shortestLockPause = 5 * time.Millisecond
 	longestLockPause  = 250 * time.Millisecond

@@ -21,7 +21,7 @@ const (
 	chainMargin = time.Minute
 )
 
-// Bounds of the pauses between two looks at a channel while its payments are awaited.
+// Bounds for the pauses between two looks at a channel while its payments are awaited.
 const (
 	shortestWaitPause = 500 * time.Millisecond
 	longestWaitPause  = 5 * time.Second
@@ -31,7 +31,7 @@ const (
 // returns an error: the service says what it sells, so that one refusal is usual.
 const maxRefusals = 8
 
-// wait is the state of a purchase that the channel's selling limit does not permit yet.
+// wait is a purchase's state while the channel's selling limit does not permit it yet.
 type wait struct {
 	until   time.Time // when it ends
 	pause   time.Duration

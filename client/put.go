@@ -287,7 +287,7 @@ func (c *Client) sendRange(ctx context.Context, r *request, digestHeader string,
 			err = errors.Join(fmt.Errorf("client: %s: %w", r.name, ErrChanged), readErr)
 			break
 		}
-		if attempt == c.attempts || !c.pause(ctx, attempt, damage) {
+		if attempt == c.attempts || !c.pause(ctx, attempt, time.Now(), damage) {
 			err = fmt.Errorf("client: %w on the way to the server: %w", ErrCorrupt, damage)
 			break
 		}

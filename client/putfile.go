@@ -323,10 +323,10 @@ func outdated(err error) bool {
 		return false
 	}
 	switch e.Code {
-	case wire.CodeTotalMismatch, wire.CodePartsMissing, wire.CodePartSize, wire.CodeUploadNotFound, wire.CodeUploadAborted, wire.CodeUploadCommitted:
+	case wire.CodeTotalMismatch, wire.CodePartsMissing, wire.CodePartSize:
 		return true
 	}
-	return false
+	return hasEnded(err, wire.EndedUpload)
 }
 
 // resumable reports whether a later call may complete an upload that failed with err.

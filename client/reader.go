@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 )
 
 // Reader reads a blob, or a range of it. All its bytes belong to one version. It must be closed,
@@ -170,7 +171,7 @@ func (r *Reader) lost(err error) {
 	}
 	r.failures++
 	c := r.source.c
-	if r.failures >= c.attempts || r.ctx.Err() != nil || !c.pause(r.ctx, r.failures, err) {
+	if r.failures >= c.attempts || r.ctx.Err() != nil || !c.pause(r.ctx, r.failures, time.Now(), err) {
 		r.err = fmt.Errorf("client: get a blob: the connection was lost at byte %d of %d: %w", r.offset, r.end, err)
 		return
 	}

@@ -49,7 +49,7 @@ func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
 			return nil, fmt.Errorf("client: %s: a repeated request was refused, perhaps because of its own effect: %w", r.name, unknown(err))
 		}
 		inDoubt = inDoubt || mayHaveEffect(r, err)
-		if ctx.Err() != nil || attempt >= c.attempts && !c.outlasts(attempt, failed, err) || !repeatable(r, err) || !c.pause(ctx, attempt, err) {
+		if ctx.Err() != nil || attempt >= c.attempts && !c.outlasts(attempt, failed, err) || !repeatable(r, err) || !c.pause(ctx, attempt, failed, err) {
 			if inDoubt && !isRefusal(err) {
 				err = unknown(err)
 			}
@@ -61,15 +61,19 @@ func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
 
 // outlasts reports whether RetryFor permits to repeat a request that has failed since a time.
 func (c *Client) outlasts(attempt int, since time.Time, err error) bool {
-	e, reported := errors.AsType[*Error](err)
-	away := !reported || e.Status >= http.StatusBadGateway && e.Status <= http.StatusGatewayTimeout
-	if !away || !c.reached.Load() || time.Since(since) >= c.retryFor {
+	if !away(err) || !c.reached.Load() || time.Since(since) >= c.retryFor {
 		return false
 	}
 	if attempt == c.attempts && c.onOutage != nil {
 		c.onOutage(err)
 	}
 	return true
+}
+
+// away reports whether err means that the service cannot be reached, or does not serve.
+func away(err error) bool {
+	e, reported := errors.AsType[*Error](err)
+	return !reported || e.Status >= http.StatusBadGateway && e.Status <= http.StatusGatewayTimeout
 }
 
 // try sends r once. The attempt's watchdog lives until the response's body is closed.
@@ -211,15 +215,15 @@ func (c *connectionWatch) explain(err error) error {
 	return err
 }
 
-// pause waits before the request that failed with err at the given attempt is sent again. It
-// reports whether it may be: it returns false immediately if the context ends before, or if the
-// server demands a longer pause than the options permit.
-func (c *Client) pause(ctx context.Context, attempt int, err error) bool {
+// pause waits before the request that failed with err at the given attempt, and first at since, is
+// sent again. It reports whether it may be: it returns false immediately if the context ends
+// before, or if the server demands a longer pause than the options permit.
+func (c *Client) pause(ctx context.Context, attempt int, since time.Time, err error) bool {
 	e, reported := errors.AsType[*Error](err)
 	if !reported || e.RetryAfter == 0 {
 		return waits(ctx, pauseAfter(attempt))
 	}
-	if e.RetryAfter > c.maxRetryAfter {
+	if e.RetryAfter > c.maxRetryAfter || c.retryFor > 0 && away(err) && time.Since(since)+e.RetryAfter > c.retryFor {
 		return false
 	}
 	pause := e.RetryAfter + rand.N(firstPause)

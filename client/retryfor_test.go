@@ -83,3 +83,37 @@ func head(t *testing.T, c *client.Client) error {
 	_, err := c.Head(t.Context(), "team", "a")
 	return err
 }
+
+// TestRetryForEndsAPaidRead refuses everything but reads as an instance does that was set back, at
+// each moment of a payer's first read and of its second one. The reads must end within RetryFor,
+// although the service demands a pause of a minute.
+func TestRetryForEndsAPaidRead(t *testing.T) {
+	for name, served := range map[string]int{"from the start": 0, "after the terms": 1, "after the channel was opened": 2, "after a purchase": 3} {
+		runInBubble(t, name, func(t *testing.T) {
+			s := newService(t, serviceOptions{})
+			left := 1 << 30
+			c := testenv.Must(client.New("http://localhost", client.Options{RetryFor: 5 * time.Second, Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				if strings.HasPrefix(r.URL.Path, "/v1/blobs/") && r.Header.Get("Session-Id") == "" {
+					return s.RoundTrip(r)
+				}
+				if left--; left >= 0 {
+					return s.RoundTrip(r)
+				}
+				if r.Body != nil {
+					check(r.Body.Close())
+				}
+				return respond(503, map[string]string{"Content-Type": "application/problem+json", "Retry-After": "60"}, `{"code":"rolled_back"}`)(r)
+			})}))(t)
+			paidBlob(t, c)
+			p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.Chunksets = 3 })
+			for range 2 {
+				left, served = served, 0
+				begin := time.Now()
+				checkError(t, testenv.Error(readAll(t, c, client.GetOptions{Payment: &client.Payment{Payer: p}})), client.ErrUnavailable, nil)
+				if took := time.Since(begin); took > 5*time.Second {
+					t.Errorf("it took %v", took)
+				}
+			}
+		})
+	}
+}

@@ -9,7 +9,19 @@ type CodeRow struct {
 	Status  int  // of the response; 0: any
 	Payment bool // the status is 402 if the code is about the means of payment of a read
 	Retry   Retry
+	Ended   Ended // the things that the code may be about, which do not exist or have ended
 }
+
+// Ended is a set of kinds of things that a request names.
+type Ended uint
+
+// The elements of Ended.
+const (
+	EndedBlob Ended = 1 << iota
+	EndedUpload
+	EndedSession
+	EndedChannel
+)
 
 // Retry says whether a client may send the same request again.
 type Retry int
@@ -137,21 +149,21 @@ var Codes = []CodeRow{
 	{Code: CodeRateLimited, Status: 429, Retry: RetryLater},
 	{Code: CodeTooManyAtOnce, Status: 429, Retry: RetryLater},
 	{Code: CodeRouteNotFound, Status: 404},
-	{Code: CodeBlobNotFound, Status: 404},
-	{Code: CodeUploadNotFound, Status: 404},
-	{Code: CodeSessionNotFound, Status: 404, Payment: true},
-	{Code: CodeChannelNotFound, Status: 404, Payment: true},
+	{Code: CodeBlobNotFound, Status: 404, Ended: EndedBlob},
+	{Code: CodeUploadNotFound, Status: 404, Ended: EndedUpload},
+	{Code: CodeSessionNotFound, Status: 404, Payment: true, Ended: EndedSession},
+	{Code: CodeChannelNotFound, Status: 404, Payment: true, Ended: EndedChannel},
 	{Code: CodeMethodNotAllowed, Status: 405},
 	{Code: CodeBodyTooSlow, Status: 408},
-	{Code: CodeUploadCommitted, Status: 409},
+	{Code: CodeUploadCommitted, Status: 409, Ended: EndedUpload},
 	{Code: CodeUploadChanged, Status: 409, Retry: RetryLater},
 	{Code: CodeChannelExists, Status: 409},
 	{Code: CodeMicropaymentStale, Status: 409},
-	{Code: CodeBlobExpired, Status: 410},
-	{Code: CodeUploadAborted, Status: 410},
-	{Code: CodeSessionExpired, Status: 410, Payment: true},
-	{Code: CodeChannelClosed, Status: 410, Payment: true},
-	{Code: CodeChannelExpired, Status: 410, Payment: true},
+	{Code: CodeBlobExpired, Status: 410, Ended: EndedBlob},
+	{Code: CodeUploadAborted, Status: 410, Ended: EndedUpload},
+	{Code: CodeSessionExpired, Status: 410, Payment: true, Ended: EndedSession},
+	{Code: CodeChannelClosed, Status: 410, Payment: true, Ended: EndedChannel},
+	{Code: CodeChannelExpired, Status: 410, Payment: true, Ended: EndedChannel},
 	{Code: CodeChannelStopped, Status: 402},
 	{Code: CodeDepositOnChain, Status: 409},
 	{Code: CodeLengthRequired, Status: 411},
@@ -170,7 +182,7 @@ var Codes = []CodeRow{
 	{Code: CodeOutcomeUnknown, Status: 503, Retry: RetryIfSaid},
 	{Code: CodePutTooLong, Status: 503},
 	{Code: CodeNotReady, Status: 503, Retry: RetryLater},
-	{Code: CodeLostInRollback, Status: 410},
+	{Code: CodeLostInRollback, Status: 410, Payment: true, Ended: EndedUpload | EndedSession | EndedChannel},
 	{Code: CodeRolledBack, Status: 503, Retry: RetryLater},
 	{Code: CodeStorageFull, Status: 507},
 	{Code: CodeFaultInjected, Retry: RetryIfSaid},

@@ -42,3 +42,16 @@ func TestEveryCodeHasARow(t *testing.T) {
 		t.Errorf("there are %d constants and %d rows", constants, len(wire.Codes))
 	}
 }
+
+// TestCodesOfEndedThings checks that each code with the status 404 or 410 states which things it
+// means, except the one about no thing.
+func TestCodesOfEndedThings(t *testing.T) {
+	for _, row := range wire.Codes {
+		if row.Status == 404 || row.Status == 410 {
+			testenv.Equal(t, row.Ended != 0, row.Code != wire.CodeRouteNotFound, "whether %s is about a thing", row.Code)
+		}
+		if row.Payment {
+			testenv.Equal(t, row.Ended&(wire.EndedSession|wire.EndedChannel) != 0, true, "whether %s is about a means of payment", row.Code)
+		}
+	}
+}
