@@ -71,9 +71,9 @@ type Store struct {
 	shards  [shards]*folder
 	space   *space
 	buffers buffers
-	drains  *drains     // nil without a journal
-	log     *overlay    // what a Reader found in a journal; nil: nothing
-	later   atomic.Bool // SyncLater was called
+	drains  *drains                 // nil without a journal
+	log     atomic.Pointer[overlay] // what a Reader found in a journal; nil: nobody's
+	later   atomic.Bool             // SyncLater was called
 	files   *openFiles
 
 	mayLackShards bool // it is read only

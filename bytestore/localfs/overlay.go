@@ -71,15 +71,24 @@ func (r *journaled) Read(p []byte) (int, error) {
 
 func (r *journaled) Close() error { return r.f.Close() }
 
-// merge returns a folder's entries with its objects in the journal, in place of what the folder has
-// under their names.
-func (o *overlay) merge(entries []fs.DirEntry, has func(bytestore.Name) bool) ([]fs.DirEntry, error) {
+// still returns the overlay, or nil if the journal is gone: then each object has its own file. It
+// must be called before a folder is listed, so that an object is in the overlay or in the folder.
+func (o *overlay) still() (*overlay, error) {
 	if o == nil {
-		return entries, nil
+		return nil, nil
 	}
 	there, err := o.log.Exists()
 	if err != nil || !there {
-		return entries, err
+		return nil, err
+	}
+	return o, nil
+}
+
+// merge returns a folder's entries with its objects in the journal, in place of what the folder has
+// under their names.
+func (o *overlay) merge(entries []fs.DirEntry, has func(bytestore.Name) bool) []fs.DirEntry {
+	if o == nil {
+		return entries
 	}
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
 		_, in := o.objects[bytestore.Name(e.Name())]
@@ -91,7 +100,7 @@ func (o *overlay) merge(entries []fs.DirEntry, has func(bytestore.Name) bool) ([
 		}
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	return entries, nil
+	return entries
 }
 
 // journaledEntry is the entry of an object in a journal.

@@ -2,6 +2,7 @@ package localfs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -40,24 +41,50 @@ func openReader(dir string, opt Options) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !log.Empty() {
-		s.log = newOverlay(log)
-	}
+	s.log.Store(newOverlay(log))
 	return &Reader{s}, nil
 }
 
 // Open implements bytestore.Reader, like Store.Open.
 func (r *Reader) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
-	return r.store.Open(ctx, name, off, n)
+	return r.lookTwice(ctx, r.store.Open, name, off, n)
 }
 
 // OpenMedium is like Store.OpenMedium.
 func (r *Reader) OpenMedium(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
-	return r.store.OpenMedium(ctx, name, off, n)
+	return r.lookTwice(ctx, r.store.OpenMedium, name, off, n)
+}
+
+// lookTwice opens an object. If it is missing or too short, it looks for new segments and opens the
+// object again: a Store that was opened since may be writing its file from the journal.
+func (r *Reader) lookTwice(ctx context.Context, open bytestore.OpenFunc, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
+	f, err := open(ctx, name, off, n)
+	if !errors.Is(err, bytestore.ErrNotFound) && !errors.Is(err, bytestore.ErrTruncated) {
+		return f, err
+	}
+	if err := r.refresh(); err != nil {
+		return nil, err
+	}
+	return open(ctx, name, off, n)
+}
+
+// refresh reads the journal if it has other segments than it had.
+func (r *Reader) refresh() error {
+	newer, err := r.store.log.Load().log.Newer()
+	if err != nil {
+		return fmt.Errorf("localfs: reading the journal again: %w", err)
+	}
+	if newer != nil {
+		r.store.log.Store(newOverlay(newer))
+	}
+	return nil
 }
 
 // List implements bytestore.Reader, like Store.List.
 func (r *Reader) List(ctx context.Context, after bytestore.Name, fn func(bytestore.Object) error) error {
+	if err := r.refresh(); err != nil {
+		return err
+	}
 	return r.store.List(ctx, after, fn)
 }
 

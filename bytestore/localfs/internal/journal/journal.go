@@ -3,19 +3,19 @@
 //
 // A journal is a number of segments, files in one folder that are only appended to:
 //
-//	.journal-0000000000000001
+//	.journal-LR4CXZ7PCVSGYM3SYD3PLSNRRE
 //
+// No segment has a name that another one had, so a reader never takes a segment for an earlier one.
 // A segment has a record for each object, with its name, its bytes and a checksum, and another for
 // each that was removed since. It is sealed, and removed once the own files for its objects are
 // durable. Read finds what the segments have that a process left when it ended.
 package journal
 
 import (
+	"crypto/rand"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -42,7 +42,6 @@ type Journal struct {
 
 	writing sync.Mutex // held while a record is written, and while a segment is sealed
 	current *Segment   // nil: the next record begins one; guarded by writing
-	number  uint64     // the latest segment's; guarded by writing
 	size    atomic.Int64
 
 	syncs groups.Group[struct{}]
@@ -107,8 +106,7 @@ func (j *Journal) open() (*Segment, error) {
 	if j.current != nil {
 		return j.current, nil
 	}
-	j.number++
-	path := filepath.Join(j.dir, fmt.Sprintf("%s%016d", prefix, j.number))
+	path := filepath.Join(j.dir, prefix+rand.Text())
 	f, err := j.fs.Create(path)
 	if err != nil {
 		return nil, err
@@ -287,6 +285,3 @@ func (s *Segment) forgetAll() {
 		}
 	}
 }
-
-// isSegment reports whether a file's name is a segment's.
-func isSegment(name string) bool { return strings.HasPrefix(name, prefix) }

@@ -6,11 +6,13 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"sluice/internal/vfs"
 )
 
-// Log is what the segments in a folder have. It must be used by one goroutine at a time.
+// Log is what the segments in a folder have. Its methods but Remove may be called concurrently.
 type Log struct {
 	fs       vfs.FS
 	dir      string
@@ -31,22 +33,38 @@ type Object struct {
 // being written when the process or the machine ended, and is left out; so is an object that does
 // not have its checksum: its own file may be whole.
 func Read(fsys vfs.FS, dir string) (*Log, error) {
-	entries, err := fsys.ReadDir(dir)
+	segments, err := list(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{fs: fsys, dir: dir}
-	for _, e := range entries {
-		if !isSegment(e.Name()) {
-			continue
-		}
-		path := filepath.Join(dir, e.Name())
-		l.segments = append(l.segments, path)
+	l := &Log{fs: fsys, dir: dir, segments: segments}
+	for _, path := range segments {
 		if err := l.readSegment(path); err != nil {
 			return nil, err
 		}
 	}
 	return l, nil
+}
+
+// list returns the paths of the segments in a folder.
+func list(fsys vfs.FS, dir string) (segments []string, err error) {
+	entries, err := fsys.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), prefix) {
+			segments = append(segments, filepath.Join(dir, e.Name()))
+		}
+	}
+	return segments, err
+}
+
+// Newer returns nil if the folder has the segments that were read and no others, and otherwise a
+// new Log.
+func (l *Log) Newer() (*Log, error) {
+	now, err := list(l.fs, l.dir)
+	if err != nil || slices.Equal(now, l.segments) {
+		return nil, err
+	}
+	return Read(l.fs, l.dir)
 }
 
 // readSegment adds a segment's objects.
