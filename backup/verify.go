@@ -107,10 +107,10 @@ func (v *verifier) objects(ctx context.Context, m *Manifest) error {
 		switch {
 		case slices.Contains(m.Damaged, string(o.Name)):
 			v.found.Lacking++
-		case size != o.Size:
-			err = v.damage(o.Name, fmt.Errorf("%w: it is missing or has another size than %d bytes", ErrDamaged, o.Size))
 		case v.opt.Bytes:
 			err = v.read(ctx, o)
+		case size != o.Size:
+			err = v.lookAgain(ctx, o)
 		}
 		v.found.Objects++
 		v.found.Bytes += o.Size
@@ -121,6 +121,15 @@ func (v *verifier) objects(ctx context.Context, m *Manifest) error {
 		return nil // the chunk with the list, which was counted
 	}
 	return err
+}
+
+// lookAgain looks for an object that a listing did not have, or had with another size.
+func (v *verifier) lookAgain(ctx context.Context, o Object) error {
+	from, err := v.repo.Bytes.Open(ctx, o.Name, 0, o.Size)
+	if err != nil {
+		return v.damage(o.Name, gone(err))
+	}
+	return from.Close()
 }
 
 // read compares an object with its checksums.

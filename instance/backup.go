@@ -282,7 +282,7 @@ func (b *backuper) copyObjects(ctx context.Context) error {
 			b.progress.add(o.Size)
 			return nil
 		}
-		err := b.copyObject(ctx, o)
+		err := twice(func() error { return b.copyObject(ctx, o) })
 		if errors.Is(err, blob.ErrCorrupt) {
 			return b.lost(ctx, string(o.Name), err, func() (bool, error) { return b.source.SQL.NeedsObject(ctx, string(o.Name)) })
 		}

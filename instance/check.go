@@ -272,7 +272,8 @@ func (c *checker) objects(ctx context.Context) error {
 			c.progress.add(1)
 			return nil
 		},
-		Missing: func(o storage.Object) error { return c.missing(ctx, o) },
+		Missing: func(o storage.Object, why string) error { return c.missing(ctx, o, why) },
+		Longer:  func(o storage.Object) error { return c.longer(ctx, o) },
 		Unknown: func(o bytestore.Object, made time.Time) error { return old.add(ctx, o, made) },
 	})
 	if err != nil {
@@ -281,14 +282,9 @@ func (c *checker) objects(ctx context.Context) error {
 	return old.flush(ctx)
 }
 
-// missing looks again for an object that a listing did not have, or had with another size. An
-// object is stored before its row and deleted after it: if the row is there after the object was
-// not, the object is lost.
-func (c *checker) missing(ctx context.Context, o storage.Object) error {
-	why, err := c.lookFor(ctx, o)
-	if err != nil || why == "" {
-		return err
-	}
+// missing reports an object that is not there. An object is stored before its row and deleted after
+// it: if the row is there after the object was not, the object is lost.
+func (c *checker) missing(ctx context.Context, o storage.Object, why string) error {
 	there, err := c.e.SQL.HasObject(ctx, o.Object)
 	if err == nil && there {
 		c.damaged(o.Content, DamagedObject, "object %s of %d bytes, of content %v, %s", o.Object, o.Size, o.Content, why)
@@ -296,23 +292,14 @@ func (c *checker) missing(ctx context.Context, o storage.Object) error {
 	return err
 }
 
-// lookFor returns what is wrong with an object's size, or "".
-func (c *checker) lookFor(ctx context.Context, o storage.Object) (why string, err error) {
-	for _, more := range []int64{0, 1} {
-		r, err := c.e.Bytes.Open(ctx, bytestore.Name(o.Object), 0, o.Size+more)
-		switch {
-		case errors.Is(err, bytestore.ErrNotFound):
-			return "is missing", nil
-		case errors.Is(err, bytestore.ErrTruncated):
-			return []string{"is cut", ""}[more], nil
-		case err != nil:
-			return "", err
-		}
-		if err := r.Close(); err != nil {
-			return "", err
-		}
+// longer reports an object with bytes behind its end, which nothing reads: its blobs are whole.
+func (c *checker) longer(ctx context.Context, o storage.Object) error {
+	there, err := c.e.SQL.HasObject(ctx, o.Object)
+	if err == nil && there {
+		c.add(DamagedObject, "object %s of %d bytes, of content %v, is longer: something has appended to it; its blobs can be read; cut it to %d bytes",
+			o.Object, o.Size, o.Content, o.Size)
 	}
-	return "is longer than that", nil
+	return err
 }
 
 // orphans counts objects to which nothing refers, a page at a time.
@@ -417,7 +404,16 @@ func (c *checker) readObject(ctx context.Context, o storage.Object) error {
 	return err2
 }
 
-func (c *checker) readBlocks(ctx context.Context, o storage.Object) (int64, error) {
+// readBlocks reads an object twice if it is not as it should be: it may have changed on its way.
+func (c *checker) readBlocks(ctx context.Context, o storage.Object) (n int64, err error) {
+	err = twice(func() error {
+		n, err = c.readOnce(ctx, o)
+		return err
+	})
+	return n, err
+}
+
+func (c *checker) readOnce(ctx context.Context, o storage.Object) (int64, error) {
 	r, err := c.e.Bytes.Open(ctx, bytestore.Name(o.Object), 0, o.Size)
 	if err != nil {
 		return 0, err

@@ -2,13 +2,25 @@ package instance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"sync"
 
 	"sluice/backup"
+	"sluice/blob"
 	"sluice/bytestore"
 )
+
+// twice calls read again if it returns blob.ErrCorrupt: an object that seems to be damaged or
+// missing may have been on its way to its place, or have changed on its way here.
+func twice(read func() error) error {
+	err := read()
+	if errors.Is(err, blob.ErrCorrupt) {
+		err = read()
+	}
+	return err
+}
 
 // workers is the number of objects that are copied concurrently.
 const workers = 8

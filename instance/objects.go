@@ -44,7 +44,7 @@ func (c *cloner) copyMissing(ctx context.Context) (damaged int64, err error) {
 	for range workers {
 		running.Go(func() {
 			for e := range work {
-				switch err := c.copyObject(ctx, e); {
+				switch err := twice(func() error { return c.copyObject(ctx, e) }); {
 				case errors.Is(err, blob.ErrCorrupt):
 					bad.Add(1)
 					c.progress.damaged(e.Object, err)

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"sluice/bytestore"
@@ -51,22 +52,24 @@ func (i *ObjectIterator) step(ctx context.Context) error {
 // Comparison has the functions that a comparison of objects calls. An error of theirs ends it.
 type Comparison struct {
 	Known   func(Object) error                             // for each object that metadata refer to
-	Missing func(Object) error                             // for each one that is missing or has another size
+	Missing func(o Object, why string) error               // for each one that is missing or cut, which why says
+	Longer  func(Object) error                             // for each one with more bytes than it should have
 	Unknown func(o bytestore.Object, made time.Time) error // for each other object
 }
 
 // run merges two sorted lists: the objects that exist, and those that the metadata refer to,
-// without garbage. It holds a page of each.
+// without garbage. It holds a page of each. A listing may lack what is there, so an object is
+// looked for again before it is reported.
 func (c *Comparison) run(ctx context.Context, sql *sqlstore.Store, bytes bytestore.Store) error {
 	rows := ObjectIterator{SQL: sql}
 	if err := rows.Next(ctx); err != nil {
 		return err
 	}
-	pass := func(exists bool) error {
+	pass := func(size int64) error { // -1: it was not listed
 		if !rows.Current.Garbage {
 			err := c.Known(rows.Current)
-			if err == nil && !exists {
-				err = c.Missing(rows.Current)
+			if err == nil && size != rows.Current.Size {
+				err = c.lookAgain(ctx, bytes, rows.Current)
 			}
 			if err != nil {
 				return err
@@ -76,7 +79,7 @@ func (c *Comparison) run(ctx context.Context, sql *sqlstore.Store, bytes bytesto
 	}
 	before := func(name bytestore.Name) error { // an empty name is after all others
 		for !rows.Done && (name == "" || rows.Current.Object < string(name)) {
-			if err := pass(false); err != nil {
+			if err := pass(-1); err != nil {
 				return err
 			}
 		}
@@ -87,7 +90,7 @@ func (c *Comparison) run(ctx context.Context, sql *sqlstore.Store, bytes bytesto
 			return err
 		}
 		if !rows.Done && rows.Current.Object == string(o.Name) {
-			return pass(o.Size == rows.Current.Size)
+			return pass(o.Size)
 		}
 		if made, ok := o.Name.Created(); ok {
 			return c.Unknown(o, made)
@@ -100,12 +103,32 @@ func (c *Comparison) run(ctx context.Context, sql *sqlstore.Store, bytes bytesto
 	return before("")
 }
 
+// lookAgain looks for an object that a listing did not have, or had with another size.
+func (c *Comparison) lookAgain(ctx context.Context, bytes bytestore.Store, o Object) error {
+	for _, more := range []int64{0, 1} {
+		r, err := bytes.Open(ctx, bytestore.Name(o.Object), 0, o.Size+more)
+		switch {
+		case errors.Is(err, bytestore.ErrNotFound):
+			return c.Missing(o, "is missing")
+		case errors.Is(err, bytestore.ErrTruncated) && more == 0:
+			return c.Missing(o, "is cut")
+		case errors.Is(err, bytestore.ErrTruncated):
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := r.Close(); err != nil {
+			return err
+		}
+	}
+	return c.Longer(o)
+}
+
 // Differences are how an instance's objects differ from what its metadata refer to.
 type Differences struct {
 	Objects int64 // that the metadata refer to, without garbage
 
-	// Missing are the objects that do not exist or have another size, and MissingBytes what they
-	// should have.
+	// Missing are the objects that do not exist or are cut, and MissingBytes what they should have.
 	Missing, MissingBytes int64
 	// Blobs are some of the blobs that need them, and DamagedBlobs is how many there are, or a
 	// smaller number if More is set.
@@ -137,7 +160,7 @@ func compare(ctx context.Context, sql *sqlstore.Store, bytes bytestore.Store, na
 			}
 			return nil
 		},
-		Missing: func(o Object) error {
+		Missing: func(o Object, _ string) error {
 			found.Missing++
 			found.MissingBytes += o.Size
 			if len(lacking) == maxContents && !lacking[o.Content] {
@@ -147,6 +170,7 @@ func compare(ctx context.Context, sql *sqlstore.Store, bytes bytestore.Store, na
 			lacking[o.Content] = true
 			return nil
 		},
+		Longer: func(Object) error { return nil }, // it can be read
 		Unknown: func(o bytestore.Object, made time.Time) error {
 			if found.Unknown == 0 || made.Before(found.First) {
 				found.First = made
