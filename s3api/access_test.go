@@ -110,6 +110,8 @@ var samples = map[string]sample{
 	"GetObject":               {path: "/ours/a"},
 	"HeadObject":              {path: "/ours/a"},
 	"PutObjectAcl":            {path: "/ours/a?acl", fields: []string{"X-Amz-Acl", "private"}},
+	"UploadPartCopy":          {path: "/ours/a?uploadId=UPLOAD&partNumber=1", fields: []string{"X-Amz-Copy-Source", "see TestAccessToASource"}},
+	"CopyObject":              {path: "/ours/b", fields: []string{"X-Amz-Copy-Source", "see TestAccessToASource"}},
 	"UploadPart":              {path: "/ours/a?uploadId=UPLOAD&partNumber=1", body: "x"},
 	"PutObject":               {path: "/ours/b", body: "x"},
 	"AbortMultipartUpload":    {path: "/ours/a?uploadId=UPLOAD"},

@@ -19,7 +19,7 @@ var attributes = []string{"ETag", "Checksum", "ObjectParts", "StorageClass", "Ob
 
 // getAttributes returns the attributes that the request names.
 func (s *Server) getAttributes(x *call) error {
-	wanted, err := wantedAttributes(x.Request.Header)
+	wanted, err := wantedAttributes(x.header)
 	if err != nil {
 		return err
 	}
@@ -70,11 +70,11 @@ func wantedAttributes(h http.Header) ([]string, error) {
 
 // partsOf returns a page with an object's parts.
 func (s *Server) partsOf(x *call, c *blob.Content) (*document.ObjectParts, error) {
-	limit, err := headerNumber(x.Request.Header, "X-Amz-Max-Parts", mostParts)
+	limit, err := headerNumber(x.header, "X-Amz-Max-Parts", mostParts)
 	if err != nil {
 		return nil, err
 	}
-	marker, err := headerNumber(x.Request.Header, "X-Amz-Part-Number-Marker", 0)
+	marker, err := headerNumber(x.header, "X-Amz-Part-Number-Marker", 0)
 	if err != nil {
 		return nil, err
 	}

@@ -27,12 +27,17 @@ type body struct {
 
 // openBody returns the request's body. It refuses what the header says wrongly before it reads.
 func (x *call) openBody() (*body, error) {
-	stated, err := checksums.Parse(x.Request.Header)
+	stated, err := x.statedChecksum()
 	if err != nil {
 		return nil, err
 	}
 	return x.openStated(stated)
 }
+
+// statedChecksum returns the checksum that the header states. One in the query is ignored, as by
+// Amazon (https://github.com/localstack/localstack/pull/12164): Amazon's SDK for JavaScript adds
+// the one of an empty body to each URL that it presigns.
+func (x *call) statedChecksum() (checksums.Stated, error) { return checksums.Parse(x.Request.Header) }
 
 // openStated is openBody for a body that has this checksum.
 func (x *call) openStated(stated checksums.Stated) (*body, error) {
@@ -63,7 +68,7 @@ func (x *call) payload() (sigv4.Payload, error) {
 	if x.signed != nil {
 		return x.signed.Payload, x.requireProtection(x.signed.Payload)
 	}
-	stated := sigv4.Payload(x.Request.Header.Get("X-Amz-Content-Sha256"))
+	stated := sigv4.Payload(x.header.Get("X-Amz-Content-Sha256"))
 	if stated == "" {
 		return sigv4.Unsigned, nil
 	}
@@ -87,7 +92,7 @@ func (x *call) requireProtection(p sigv4.Payload) error {
 
 // decode makes b the body in chunks.
 func (b *body) decode(x *call, payload sigv4.Payload, signed bool) error {
-	size, err := strconv.ParseUint(x.Request.Header.Get("X-Amz-Decoded-Content-Length"), 10, 63)
+	size, err := strconv.ParseUint(x.header.Get("X-Amz-Decoded-Content-Length"), 10, 63)
 	if err != nil {
 		return refuseWith("MissingContentLength", wire.CodeLengthRequired, "a body in chunks needs x-amz-decoded-content-length")
 	}
@@ -183,7 +188,7 @@ const documentMemory = 4
 // slow body takes minutes. The memory counts to the caller's, like a response's, before the body is
 // read.
 func (x *call) readDocument(limit int64) ([]byte, error) {
-	stated, err := checksums.Parse(x.Request.Header)
+	stated, err := x.statedChecksum()
 	if err != nil {
 		return nil, err
 	}

@@ -137,11 +137,8 @@ func (s *Server) headBucket(x *call) error {
 
 // createBucket reports that the caller may write to the bucket, which needs no creation.
 func (s *Server) createBucket(x *call) error {
-	if err := refuseForeign(x.Request.Header); err != nil {
+	if err := refuseForeign(x.header); err != nil {
 		return err
-	}
-	if strings.EqualFold(x.Request.Header.Get("X-Amz-Bucket-Object-Lock-Enabled"), "true") {
-		return notImplemented("object lock")
 	}
 	text, err := x.readDocument(wire.MaxJSONBody)
 	if err != nil {
@@ -194,10 +191,10 @@ func (s *Server) getTagging(x *call) error {
 
 // putACL accepts the access list that there is.
 func (s *Server) putACL(x *call) error {
-	if err := refuseForeign(x.Request.Header); err != nil {
+	if err := refuseForeign(x.header); err != nil {
 		return err
 	}
-	if x.Request.Header.Get("X-Amz-Acl") == "" {
+	if x.header.Get("X-Amz-Acl") == "" {
 		return notImplemented("an access list in the body")
 	}
 	if _, err := x.readDocument(wire.MaxJSONBody); err != nil {

@@ -45,7 +45,7 @@ var errNoVersion = &refusal{code: "NoSuchVersion", as: wire.CodeBlobNotFound, de
 
 // copySource returns the blob that a request copies from. The caller must be allowed to read it.
 func (s *Server) copySource(x *call) (metastore.BlobName, error) {
-	bucket, key, err := splitCopySource(x.Request.Header.Get(fieldCopySource))
+	bucket, key, err := splitCopySource(x.header.Get(fieldCopySource))
 	if err != nil {
 		return metastore.BlobName{}, err
 	}
@@ -57,7 +57,7 @@ func (s *Server) copySource(x *call) (metastore.BlobName, error) {
 	}
 	account, err := s.accountOf(bucket)
 	if err == nil {
-		err = checkOwner(x.Request.Header, "X-Amz-Source-Expected-Bucket-Owner", account)
+		err = checkOwner(x.header, "X-Amz-Source-Expected-Bucket-Owner", account)
 	}
 	if err != nil {
 		return metastore.BlobName{}, err
@@ -138,7 +138,7 @@ func (s *Server) parseCopy(x *call) (o blob.CopyOptions, err error) {
 	if isMarker(x.key) {
 		return o, markerError()
 	}
-	h := x.Request.Header
+	h := x.header
 	if o.From, err = s.copySource(x); err != nil {
 		return o, err
 	}

@@ -50,7 +50,8 @@ func (s *Server) expiry(seconds string) (time.Time, error) {
 	return s.blobs.Now().Add(time.Duration(n) * time.Second).UTC().Truncate(time.Microsecond), nil
 }
 
-// refuseForeign refuses the header fields that ask for what this interface does not have.
+// refuseForeign refuses the access lists and storage classes that this interface does not have.
+// fieldsOf and checkField refuse other fields.
 func refuseForeign(h http.Header) error {
 	switch acl := h.Get("X-Amz-Acl"); acl {
 	case "", "private", "bucket-owner-full-control":
@@ -61,15 +62,6 @@ func refuseForeign(h http.Header) error {
 	case "", "STANDARD":
 	default:
 		return &refusal{code: "InvalidStorageClass", as: wire.CodeBadHeader, detail: "the only storage class is STANDARD"}
-	}
-	for _, name := range []string{
-		"X-Amz-Tagging", "X-Amz-Object-Lock-Mode", "X-Amz-Object-Lock-Retain-Until-Date", "X-Amz-Object-Lock-Legal-Hold", "X-Amz-Website-Redirect-Location",
-		"X-Amz-Server-Side-Encryption", "X-Amz-Server-Side-Encryption-Customer-Algorithm", "X-Amz-Grant-Read", "X-Amz-Grant-Write", "X-Amz-Grant-Full-Control",
-		"X-Amz-Grant-Read-Acp", "X-Amz-Grant-Write-Acp", "X-Amz-Write-Offset-Bytes",
-	} {
-		if h.Get(name) != "" {
-			return notImplemented("the header " + name)
-		}
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 // getObject serves GetObject and HeadObject in the order of RFC 9110, section 13.2.2: conditions,
 // then the range.
 func (s *Server) getObject(x *call) error {
-	if x.Request.Header.Get("Service-Worker") != "" {
+	if x.header.Get("Service-Worker") != "" {
 		return exchange.ErrServiceWorker
 	}
 	if isMarker(x.key) {
@@ -38,7 +38,7 @@ func (s *Server) getObject(x *call) error {
 
 	v := exchange.ValidatorsOf(&c.Blob, s.blobs)
 	s.setObjectFields(x, &c.Blob, v)
-	conditions := conditionsOf(x.Request.Header)
+	conditions := conditionsOf(x.header)
 	switch conditions.ForRead(&v) {
 	case headers.ConditionFailed:
 		return exchange.ErrPrecondition
@@ -53,7 +53,7 @@ func (s *Server) getObject(x *call) error {
 	if err != nil {
 		return err
 	}
-	if selection == headers.SelectWhole && x.Request.Header.Get("X-Amz-Checksum-Mode") == "ENABLED" {
+	if selection == headers.SelectWhole && x.header.Get("X-Amz-Checksum-Mode") == "ENABLED" {
 		x.setChecksum(c.CRC64)
 	}
 	if x.Request.Method == http.MethodHead {
@@ -86,7 +86,7 @@ func (x *call) selectedPart() (int, error) {
 	switch {
 	case number == "":
 		return 0, nil
-	case len(x.Request.Header["Range"]) > 0:
+	case len(x.header["Range"]) > 0:
 		return 0, refuseWith("InvalidRequest", wire.CodeBadParameter, "a request can have a Range or a partNumber, not both")
 	}
 	return partNumber(number)
@@ -97,7 +97,7 @@ func (s *Server) selected(x *call, c *blob.Content, part int, rangeApplies bool)
 	if part != 0 {
 		return s.selectPart(x, c, part)
 	}
-	ranged := x.Request.Header.Values("Range")
+	ranged := x.header.Values("Range")
 	if !rangeApplies {
 		ranged = nil
 	}

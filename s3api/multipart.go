@@ -42,11 +42,11 @@ func partNumber(text string) (int, error) {
 
 // createUpload begins an upload.
 func (s *Server) createUpload(x *call) error {
-	d, err := s.describe(x.Request.Header)
+	d, err := s.describe(x.header)
 	if err != nil {
 		return err
 	}
-	kind, algorithm, err := checksumOfUpload(x.Request.Header)
+	kind, algorithm, err := checksumOfUpload(x.header)
 	if err != nil {
 		return err
 	}
@@ -101,22 +101,27 @@ func (s *Server) findUpload(x *call) (metastore.Upload, error) {
 	return u, nil
 }
 
-// uploadPart serves UploadPart, and UploadPartCopy, which a header makes of it.
-func (s *Server) uploadPart(x *call) error {
+// openPart returns how the part that the request names is stored.
+func (s *Server) openPart(x *call) (o blob.PartOptions, err error) {
 	number, err := partNumber(x.query.get("partNumber"))
 	if err != nil {
-		return err
+		return o, err
 	}
 	u, err := s.findUpload(x)
+	switch {
+	case err != nil:
+		return o, err
+	case u.Owner != "" && u.Owner != x.Owner() && !x.Local:
+		return o, exchange.ErrOtherGroup
+	}
+	return blob.PartOptions{UploadID: u.ID, Index: number - 1, Permit: x.Recheck}, nil
+}
+
+// uploadPart stores a part.
+func (s *Server) uploadPart(x *call) error {
+	options, err := s.openPart(x)
 	if err != nil {
 		return err
-	}
-	if u.Owner != "" && u.Owner != x.Owner() && !x.Local {
-		return exchange.ErrOtherGroup
-	}
-	options := blob.PartOptions{UploadID: u.ID, Index: number - 1, Permit: x.Recheck}
-	if x.Request.Header.Get(fieldCopySource) != "" {
-		return s.copyPart(x, options)
 	}
 	b, err := x.openBody()
 	if err != nil {
@@ -139,12 +144,16 @@ func (s *Server) uploadPart(x *call) error {
 
 // copyPart stores a part with the bytes of another blob, or a range of them. They are read and
 // written inside this service, and count like a body.
-func (s *Server) copyPart(x *call, options blob.PartOptions) error {
+func (s *Server) copyPart(x *call) error {
+	options, err := s.openPart(x)
+	if err != nil {
+		return err
+	}
 	from, err := s.copySource(x)
 	if err != nil {
 		return err
 	}
-	condition, err := s.sourcePrecondition(x.Request.Header)
+	condition, err := s.sourcePrecondition(x.header)
 	if err != nil {
 		return err
 	}
@@ -158,7 +167,7 @@ func (s *Server) copyPart(x *call, options blob.PartOptions) error {
 			return err
 		}
 	}
-	selected, err := copyRange(x.Request.Header.Get("X-Amz-Copy-Source-Range"), c.Size)
+	selected, err := copyRange(x.header.Get("X-Amz-Copy-Source-Range"), c.Size)
 	if err != nil {
 		return err
 	}
@@ -224,11 +233,11 @@ func (s *Server) completeUpload(x *call) error {
 	if err != nil {
 		return err
 	}
-	named, err := namedParts(text, x.Request.Header)
+	named, err := namedParts(text, x.header)
 	if err != nil {
 		return err
 	}
-	precondition, err := s.writeConditions(destinationConditions(x.Request.Header))
+	precondition, err := s.writeConditions(destinationConditions(x.header))
 	if err != nil {
 		return err
 	}
@@ -291,7 +300,7 @@ func (s *Server) abortUpload(x *call) error {
 	if err != nil {
 		return err
 	}
-	if err := checkBegun(x.Request.Header, u.Created); err != nil {
+	if err := checkBegun(x.header, u.Created); err != nil {
 		return err
 	}
 	if err := s.blobs.Abort(x.Request.Context(), u.ID); err != nil {

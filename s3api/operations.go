@@ -10,7 +10,8 @@ import (
 	"sluice/wire"
 )
 
-// route selects an operation by the method, the level, and one parameter of the query.
+// route selects an operation by the method, the level, one parameter of the query, and whether the
+// header names a source to copy.
 type route struct {
 	method    string
 	level     level
@@ -42,7 +43,9 @@ var routes = []route{
 	{http.MethodGet, objectLevel, "", operation{name: "GetObject", handle: (*Server).getObject, scope: access.ScopeRead, markers: true}},
 	{http.MethodHead, objectLevel, "", operation{name: "HeadObject", handle: (*Server).getObject, scope: access.ScopeRead, markers: true}},
 	{http.MethodPut, objectLevel, "acl", operation{name: "PutObjectAcl", handle: (*Server).putACL, scope: access.ScopeWrite}},
+	{http.MethodPut, objectLevel, "uploadId", operation{name: "UploadPartCopy", handle: (*Server).copyPart, scope: access.ScopeWrite, writes: true, copies: true}},
 	{http.MethodPut, objectLevel, "uploadId", operation{name: "UploadPart", handle: (*Server).uploadPart, scope: access.ScopeWrite, writes: true}},
+	{http.MethodPut, objectLevel, "", operation{name: "CopyObject", handle: (*Server).copyObject, scope: access.ScopeWrite, writes: true, markers: true, copies: true}},
 	{http.MethodPut, objectLevel, "", operation{name: "PutObject", handle: (*Server).putObject, scope: access.ScopeWrite, writes: true, markers: true}},
 	{http.MethodDelete, objectLevel, "uploadId", operation{name: "AbortMultipartUpload", handle: (*Server).abortUpload, scope: access.ScopeWrite, writes: true}},
 	{http.MethodDelete, objectLevel, "", operation{name: "DeleteObject", handle: (*Server).deleteObject, scope: access.ScopeWrite, writes: true, markers: true}},
@@ -75,9 +78,10 @@ func findOperation(x *call) (*operation, error) {
 	if x.level == objectLevel && x.Request.Method == http.MethodPut && x.query.has("partNumber") && !x.query.has("uploadId") {
 		return nil, parameterError("partNumber", "needs an uploadId") // it must not become the whole object
 	}
+	_, copies := x.header[fieldCopySource]
 	for i := range routes {
 		r := &routes[i]
-		if r.method == x.Request.Method && r.level == x.level && (r.parameter == "" || x.query.has(r.parameter)) {
+		if r.method == x.Request.Method && r.level == x.level && (r.parameter == "" || x.query.has(r.parameter)) && (copies || !r.operation.copies) {
 			return &r.operation, nil
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // postObject stores a file that a page's form has sent. On a hosted service the form's policy must
 // be signed; the caller is its signer from then on.
 func (s *Server) postObject(x *call) error {
-	form, err := postpolicy.Read(x.Request.Body, x.Request.Header.Get("Content-Type"))
+	form, err := postpolicy.Read(x.Request.Body, x.header.Get("Content-Type"))
 	if err != nil {
 		return err
 	}
@@ -34,11 +34,15 @@ func (s *Server) postObject(x *call) error {
 	if err := checkKey(upload.Key); err != nil {
 		return err
 	}
-	d, err := s.describe(upload.Header)
+	header, err := fieldsOf(upload.Header, nil)
 	if err != nil {
 		return err
 	}
-	stated, err := checksums.Parse(upload.Header)
+	d, err := s.describe(header)
+	if err != nil {
+		return err
+	}
+	stated, err := checksums.Parse(header)
 	if err != nil {
 		return err
 	}

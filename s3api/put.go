@@ -10,19 +10,16 @@ import (
 	"sluice/wire"
 )
 
-// putObject serves PutObject, and CopyObject, which a header makes of it.
+// putObject serves PutObject.
 func (s *Server) putObject(x *call) error {
-	if x.Request.Header.Get(fieldCopySource) != "" {
-		return s.copyObject(x)
-	}
 	if isMarker(x.key) {
 		return s.putMarker(x)
 	}
-	d, err := s.describe(x.Request.Header)
+	d, err := s.describe(x.header)
 	if err != nil {
 		return err
 	}
-	precondition, err := s.writeConditions(x.Request.Header)
+	precondition, err := s.writeConditions(x.header)
 	if err != nil {
 		return err
 	}
@@ -63,7 +60,7 @@ func (s *Server) deleteObject(x *call) error {
 	if isMarker(x.key) {
 		return x.writeEmpty(http.StatusNoContent)
 	}
-	precondition, err := s.deleteConditions(x.Request.Header)
+	precondition, err := s.deleteConditions(x.header)
 	if err != nil {
 		return err
 	}

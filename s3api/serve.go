@@ -50,7 +50,7 @@ func (s *Server) serve(x *call) error {
 	if err := s.permit(x); err != nil {
 		return err
 	}
-	if err := checkOwner(x.Request.Header, "X-Amz-Expected-Bucket-Owner", x.account); err != nil {
+	if err := checkOwner(x.header, "X-Amz-Expected-Bucket-Owner", x.account); err != nil {
 		return err
 	}
 	if x.op.writes {
@@ -72,6 +72,9 @@ func (s *Server) parse(x *call) (err error) {
 	}
 	x.Pattern = x.pattern()
 	if x.query, err = parseQuery(x.Request); err != nil {
+		return err
+	}
+	if x.header, err = fieldsOf(x.Request.Header, x.query); err != nil {
 		return err
 	}
 	if x.op, err = findOperation(x); err != nil {

@@ -5,6 +5,8 @@
 package s3api
 
 import (
+	"net/http"
+
 	"sluice/access"
 	"sluice/blob"
 	"sluice/exchange"
@@ -62,6 +64,7 @@ type call struct {
 	account  string // the bucket's; "" without one
 	unsigned bool   // see Config.UnsignedPayload
 	query    query
+	header   http.Header // the request's, with the fields X-Amz-... of its query
 	op       *operation
 	signed   *signed // the request's signature; nil: there is none, or the instance is local
 }
@@ -73,6 +76,7 @@ type operation struct {
 	scope   access.Scope // what a hosted service's caller needs for the bucket's account; "": the handler decides
 	writes  bool         // it changes the database, which the fence can forbid
 	markers bool         // its key may be a folder's marker
+	copies  bool         // the request names a source, by X-Amz-Copy-Source
 }
 
 // pattern returns the operation's pattern for the log and the metrics.

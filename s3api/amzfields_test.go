@@ -1,0 +1,106 @@
+package s3api
+
+import (
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/minio/minio-go/v7/pkg/signer"
+
+	"sluice/access"
+	"sluice/internal/testenv"
+)
+
+// inQuery returns a path with fields as parameters, as SDKs presign them.
+func inQuery(path string, fields ...string) string {
+	q := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		q.Set(fields[i], fields[i+1])
+	}
+	if strings.Contains(path, "?") {
+		return path + "&" + q.Encode()
+	}
+	return path + "?" + q.Encode()
+}
+
+// TestFieldsInTheQuery: a field in the query is the same as in the header, and one in both must be
+// equal.
+func TestFieldsInTheQuery(t *testing.T) {
+	s := newService(t)
+	s.want(t, 200, "PUT", "/bucket/source", "content")
+	s.want(t, 200, "PUT", "/bucket/key", "old")
+	for _, test := range []struct {
+		method, path, field, value string
+		status                     int
+		code                       string
+	}{
+		{"PUT", "/bucket/key", "x-amz-copy-source", "", 400, "InvalidArgument"},
+		{"PUT", "/bucket/key", "x-amz-copy-source", "/bucket/missing", 404, "NoSuchKey"},
+		{"PUT", "/bucket/key", "x-amz-acl", "public-read", 501, "NotImplemented"},
+		{"PUT", "/bucket/key", "x-amz-storage-class", "GLACIER", 400, "InvalidStorageClass"},
+		{"PUT", "/bucket/key", "x-amz-object-lock-mode", "GOVERNANCE", 501, "NotImplemented"},
+		{"PUT", "/bucket/key", "x-amz-server-side-encryption-customer-algorithm", "AES256", 501, "NotImplemented"},
+		{"PUT", "/bucket/key", "x-amz-write-offset-bytes", "3", 501, "NotImplemented"},
+		{"PUT", "/bucket/key", "x-amz-meta-expiration-seconds", "0", 400, "InvalidArgument"},
+		{"PUT", "/bucket/key", "x-amz-expected-bucket-owner", "other", 403, "AccessDenied"},
+		{"PUT", "/bucket/key", "x-amz-expected-bucket-owner", "", 400, "InvalidArgument"},
+		{"PUT", "/bucket", "x-amz-bucket-object-lock-enabled", "true", 501, "NotImplemented"},
+		{"DELETE", "/bucket/key", "x-amz-if-match-size", "5", 412, "PreconditionFailed"},
+		{"DELETE", "/bucket/key", "x-amz-if-match-size", "", 400, "InvalidArgument"},
+		{"DELETE", "/bucket/key", "x-amz-if-match-last-modified-time", "Mon, 02 Jan 2006 15:04:05 GMT", 412, "PreconditionFailed"},
+		{"GET", "/bucket/key", "x-amz-server-side-encryption-customer-key", "a", 501, "NotImplemented"},
+		{"GET", "/bucket/key?attributes", "x-amz-object-attributes", "Nothing", 400, "InvalidArgument"},
+	} {
+		s.refused(t, test.status, test.code, test.method, test.path, "replaced", test.field, test.value)
+		s.refused(t, test.status, test.code, test.method, inQuery(test.path, test.field, test.value), "replaced")
+		s.refused(t, test.status, test.code, test.method, inQuery(test.path, http.CanonicalHeaderKey(test.field), test.value), "replaced", test.field, test.value)
+		if test.value != "" {
+			s.refused(t, 400, "InvalidArgument", test.method, inQuery(test.path, test.field, test.value+"x"), "replaced", test.field, test.value)
+		}
+		testenv.Equal(t, s.want(t, 200, "GET", "/bucket/key", "").body, "old", "after %s %s: %q", test.method, test.field, test.value)
+	}
+	s.refused(t, 400, "InvalidArgument", "PUT", inQuery("/bucket/key", "x-amz-meta-a", "b\r\nc"), "")
+	s.refused(t, 501, "NotImplemented", "PUT", inQuery("/bucket/key", "x-amz-meta-a b", "c"), "")
+	s.refused(t, 400, "InvalidArgument", "PUT", inQuery("/bucket/key", "x-amz-meta-a", "1", "X-Amz-Meta-A", "2"), "")
+
+	s.want(t, 200, "PUT", inQuery("/bucket/described", "x-amz-meta-color", "blue", "x-amz-meta-expiration-seconds", "3600", "x-amz-storage-class", "STANDARD"), "x")
+	res := s.want(t, 200, "HEAD", "/bucket/described", "")
+	if res.Header.Get("X-Amz-Meta-Color") != "blue" || res.Header.Get("X-Amz-Expiration") == "" {
+		t.Errorf("what the query states is not kept: %v", res.Header)
+	}
+	// The checksum of an empty body, which Amazon's SDK for JavaScript adds to URLs.
+	s.want(t, 200, "PUT", inQuery("/bucket/checked", "x-amz-checksum-crc32", "AAAAAA==", "x-amz-sdk-checksum-algorithm", "CRC32"), "x")
+	s.want(t, 200, "PUT", inQuery("/bucket/copy", "x-amz-copy-source", "/bucket/source", "x-amz-metadata-directive", "REPLACE"), "")
+	testenv.Equal(t, s.want(t, 200, "GET", "/bucket/copy", "").body, "content", "a copy")
+}
+
+// TestPresignedFields: what a presigned URL states is covered by its signature, and done.
+func TestPresignedFields(t *testing.T) {
+	h := startHosted(t, access.ReadsKey, nil)
+	key := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeRead, access.ScopeWrite}})
+	presign := func(method, path string) string {
+		return signer.PreSignV4(*h.request(t, method, path, ""), key.id, key.secret, "", "us-east-1", 60).URL.RequestURI()
+	}
+	h.want(t, 200, "PUT", presign("PUT", "/ours/source"), "content")
+	copied := presign("PUT", inQuery("/ours/copy", "x-amz-copy-source", "ours/source"))
+	h.want(t, 200, "PUT", copied, "")
+	h.refused(t, 403, "SignatureDoesNotMatch", "PUT", strings.Replace(copied, "source=ours", "source=Ours", 1), "")
+	testenv.Equal(t, h.want(t, 200, "GET", presign("GET", "/ours/copy"), "").body, "content", "the copy")
+	h.refused(t, 412, "PreconditionFailed", "DELETE", presign("DELETE", inQuery("/ours/copy", "x-amz-if-match-size", "1")), "")
+	h.refused(t, 400, "InvalidArgument", "PUT", presign("PUT", inQuery("/ours/copy", "x-amz-copy-source", "")), "")
+}
+
+// TestOneReaderOfFields: a request's own header, without the fields in its query, is read where
+// that is meant, and nowhere else.
+func TestOneReaderOfFields(t *testing.T) {
+	allowed := map[string]int{"serve.go": 3, "body.go": 2}
+	for _, name := range testenv.Must(fs.Glob(os.DirFS("."), "*.go"))(t) {
+		if !strings.HasSuffix(name, "_test.go") {
+			text := testenv.Must(os.ReadFile(name))(t)
+			testenv.Equal(t, strings.Count(string(text), "Request.Header"), allowed[name], "uses of the request's own header in %s", name)
+		}
+	}
+}
