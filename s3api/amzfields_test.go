@@ -12,6 +12,7 @@ import (
 
 	"sluice/access"
 	"sluice/internal/testenv"
+	"sluice/s3api/internal/model"
 )
 
 // inQuery returns a path with fields as parameters, as SDKs presign them.
@@ -75,6 +76,30 @@ func TestFieldsInTheQuery(t *testing.T) {
 	s.want(t, 200, "PUT", inQuery("/bucket/checked", "x-amz-checksum-crc32", "AAAAAA==", "x-amz-sdk-checksum-algorithm", "CRC32"), "x")
 	s.want(t, 200, "PUT", inQuery("/bucket/copy", "x-amz-copy-source", "/bucket/source", "x-amz-metadata-directive", "REPLACE"), "")
 	testenv.Equal(t, s.want(t, 200, "GET", "/bucket/copy", "").body, "content", "a copy")
+}
+
+// TestFieldsOfTheModel: each field of Amazon's SDK that is not known is refused by the header and
+// in the query.
+func TestFieldsOfTheModel(t *testing.T) {
+	s := newService(t)
+	refused := 0
+	for _, field := range model.Fields {
+		short, ours := strings.CutPrefix(field, amzPrefix)
+		if _, isKnown := knownFields[short]; !ours || isKnown || strings.HasPrefix(short, "Checksum-") {
+			continue
+		}
+		refused++
+		for _, method := range []string{"GET", "PUT", "DELETE"} {
+			s.refused(t, 501, "NotImplemented", method, "/bucket/key", "", field, "1")
+			s.refused(t, 501, "NotImplemented", method, inQuery("/bucket/key", strings.ToLower(field), "1"), "")
+		}
+		s.want(t, 200, "PUT", "/bucket/asks-for-nothing", "", field, "false")
+	}
+	if refused < 60 {
+		t.Errorf("only %d fields are refused", refused)
+	}
+	s.want(t, 404, "HEAD", "/bucket/key", "")
+	s.want(t, 200, "PUT", "/bucket/key", "", "X-Amz-Cf-Id", "a", "X-Amz-User-Agent", "b", "X-Amzn-Trace-Id", "c", "X-Amz-Request-Payer", "requester")
 }
 
 // TestPresignedFields: what a presigned URL states is covered by its signature, and done.

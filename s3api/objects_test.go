@@ -302,7 +302,6 @@ func TestMetadataOfS3(t *testing.T) {
 	testenv.Equal(t, send(t, r).StatusCode, 200, "a PUT")
 	testenv.Equal(t, s.want(t, 200, "HEAD", "/bucket/a", "").Header.Get("X-Amz-Meta-Color"), "red,blue", "the metadata")
 	s.refused(t, 400, "MetadataTooLarge", "PUT", "/bucket/a", "x", "X-Amz-Meta-A", strings.Repeat("a", 2100))
-	s.refused(t, 400, "InvalidArgument", "PUT", "/bucket/a?partNumber=1", "x")
 }
 
 // TestExpectationsWithoutABody: who waits for 100 Continue must not use the connection again.

@@ -1,12 +1,15 @@
 package s3api
 
 import (
+	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sluice/access"
 	"sluice/exchange"
+	"sluice/s3api/internal/model"
 	"sluice/wire"
 )
 
@@ -19,7 +22,8 @@ type route struct {
 	operation operation
 }
 
-// routes has every operation. Of several that fit a request, the first counts.
+// routes has every operation that is served. Of several that fit a request, the first counts. Any
+// other operation of package model is refused before its body is read.
 var routes = []route{
 	{http.MethodGet, serviceLevel, "", operation{name: "ListBuckets", handle: (*Server).listBuckets}},
 
@@ -53,43 +57,91 @@ var routes = []route{
 	{http.MethodPost, objectLevel, "uploadId", operation{name: "CompleteMultipartUpload", handle: (*Server).completeUpload, scope: access.ScopeWrite, writes: true}},
 }
 
-// unsupported are the parameters that select operations which this interface does not have.
-var unsupported = []string{
-	"accelerate", "analytics", "cors", "encryption", "intelligent-tiering", "inventory", "legal-hold", "lifecycle", "logging",
-	"metadataConfiguration", "metadataTable", "metrics", "notification", "object-lock", "ownershipControls", "policy", "policyStatus",
-	"publicAccessBlock", "renameObject", "replication", "requestPayment", "restore", "retention", "select", "session", "tagging", "torrent",
-	"versions", "website",
-}
+// signatureV2 are the parameters of URLs that are presigned with version 2, which a local instance
+// accepts like any credentials.
+var signatureV2 = []string{"AWSAccessKeyId", "Expires", "Signature"}
 
-// findOperation returns a request's operation.
+// findOperation returns a request's operation. A parameter that could ask for another operation
+// must not be ignored.
 func findOperation(x *call) (*operation, error) {
-	asksForTags := x.level == objectLevel && x.Request.Method == http.MethodGet
-	for _, name := range unsupported {
-		if x.query.has(name) && (name != "tagging" || !asksForTags) {
-			return nil, notImplemented(name)
+	op := operationOf(x)
+	for _, name := range slices.Sorted(maps.Keys(x.query)) {
+		if err := checkParameter(x, op, name); err != nil {
+			return nil, err
 		}
 	}
 	if version := x.query.get("versionId"); version != "" && version != "null" {
 		return nil, notImplemented("versioning")
 	}
-	if x.query.has("versioning") && x.Request.Method != http.MethodGet {
-		return nil, notImplemented("versioning")
-	}
-	if x.level == objectLevel && x.Request.Method == http.MethodPut && x.query.has("partNumber") && !x.query.has("uploadId") {
-		return nil, parameterError("partNumber", "needs an uploadId") // it must not become the whole object
-	}
-	_, copies := x.header[fieldCopySource]
-	for i := range routes {
-		r := &routes[i]
-		if r.method == x.Request.Method && r.level == x.level && (r.parameter == "" || x.query.has(r.parameter)) && (copies || !r.operation.copies) {
-			return &r.operation, nil
-		}
-	}
-	if slices.ContainsFunc(routes, func(r route) bool { return r.method == x.Request.Method }) {
+	switch {
+	case op != nil:
+		return op, nil
+	case slices.ContainsFunc(routes, func(r route) bool { return r.method == x.Request.Method }):
 		return nil, refuseWith("MethodNotAllowed", wire.CodeMethodNotAllowed, "the method %s is not allowed here", x.Request.Method)
 	}
 	return nil, exchange.ErrMethod
 }
+
+// operationOf returns the first operation that fits a request, or nil.
+func operationOf(x *call) *operation {
+	_, copies := x.header[fieldCopySource]
+	for i := range routes {
+		r := &routes[i]
+		if r.method == x.Request.Method && r.level == x.level && (r.parameter == "" || x.query.has(r.parameter)) && (copies || !r.operation.copies) {
+			return &r.operation
+		}
+	}
+	return nil
+}
+
+// checkParameter refuses a parameter that belongs to another operation than the request's, which is
+// nil if there is none. A read ignores, as Amazon does, a parameter that selects no operation.
+func checkParameter(x *call, op *operation, name string) error {
+	value, reads := x.query.get(name), x.Request.Method == http.MethodGet || x.Request.Method == http.MethodHead
+	switch {
+	case op != nil && slices.Contains(known.of[op.name], name), slices.Contains(signatureV2, name):
+		return nil
+	case name == "x-id" && known.of[value] != nil && !isServed(value):
+		return notImplemented(value) // nothing else tells it from another operation
+	case len(name) > 2 && strings.EqualFold(name[:2], "x-"):
+		return nil // of tracing and caches, or a field, which fieldsOf checks
+	case reads && !known.selectors[name] && (value != "" || known.all[name] || !couldSelect(name)):
+		return nil
+	}
+	return notImplemented("the parameter " + strconv.Quote(name) + " of this request")
+}
+
+// couldSelect reports whether a parameter without a value looks like those that select operations.
+func couldSelect(name string) bool {
+	return !strings.ContainsFunc(name, func(c rune) bool { return c != '-' && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') })
+}
+
+// isServed reports whether there is an operation of this name.
+func isServed(name string) bool {
+	return slices.ContainsFunc(routes, func(r route) bool { return r.operation.name == name })
+}
+
+// vocabulary has the parameters of S3's operations.
+type vocabulary struct {
+	of        map[string][]string // by the operation's name
+	all       map[string]bool
+	selectors map[string]bool // those that select an operation
+}
+
+// known are the parameters that package model has.
+var known = func() vocabulary {
+	v := vocabulary{of: map[string][]string{}, all: map[string]bool{}, selectors: map[string]bool{}}
+	for _, o := range model.Operations {
+		v.of[o.Name] = append(append([]string{}, o.Selectors...), o.Parameters...)
+		for _, name := range v.of[o.Name] {
+			v.all[name] = true
+		}
+		for _, name := range o.Selectors {
+			v.selectors[name] = true
+		}
+	}
+	return v
+}()
 
 // requestedFields returns the fields of S3 among those that a page asks to send.
 func requestedFields(values []string) (names []string) {

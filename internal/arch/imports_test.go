@@ -125,8 +125,8 @@ var (
 	composition = []string{"backup", "instance", "internal/node", "internal/storage"}
 	// generators send requests; the service does not import them.
 	generators = []string{"internal/load"}
-	// testOnly are tests and benchmarks. They may be imported by tests only.
-	testOnly = append([]string{"internal/testenv", "internal/testclock", "internal/vfs/vfstest", "internal/fullnode", "internal/arch", "internal/mutants", "internal/peers", "e2e",
+	// testOnly are tests, benchmarks and a tool. They may be imported by tests only.
+	testOnly = append([]string{"s3api/internal/model/gen", "internal/testenv", "internal/testclock", "internal/vfs/vfstest", "internal/fullnode", "internal/arch", "internal/mutants", "internal/peers", "e2e",
 		rooms + "/enginetest", rooms + "/pgproxy"}, suites...)
 )
 
@@ -201,7 +201,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return slices.Concat([]string{"internal", "exchange", "access", "blob", "past", "access/keys"}, bytes, pure), true
 	case within(dir, "httpapi"):
 		return slices.Concat([]string{"internal", "exchange", "httpapi", "console", "metering"}, services, contracts, pure), true
-	case within(dir, "s3api/internal/sigv4", "s3api/internal/document", "s3api/internal/postpolicy"):
+	case within(dir, "s3api/internal/sigv4", "s3api/internal/document", "s3api/internal/postpolicy", "s3api/internal/model"):
 		return nil, true
 	case within(dir, "s3api/internal/checksums"):
 		return []string{"checksum"}, true
