@@ -46,6 +46,7 @@ func TestFieldsInTheQuery(t *testing.T) {
 		{"PUT", "/bucket/key", "x-amz-server-side-encryption-customer-algorithm", "AES256", 501, "NotImplemented"},
 		{"PUT", "/bucket/key", "x-amz-write-offset-bytes", "3", 501, "NotImplemented"},
 		{"PUT", "/bucket/key", "x-amz-meta-expiration-seconds", "0", 400, "InvalidArgument"},
+		{"PUT", "/bucket/key", "x-amz-decoded-content-length", "3", 400, "IncompleteBody"},
 		{"PUT", "/bucket/key", "x-amz-expected-bucket-owner", "other", 403, "AccessDenied"},
 		{"PUT", "/bucket/key", "x-amz-expected-bucket-owner", "", 400, "InvalidArgument"},
 		{"PUT", "/bucket", "x-amz-bucket-object-lock-enabled", "true", 501, "NotImplemented"},

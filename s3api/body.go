@@ -55,10 +55,8 @@ func (x *call) openStated(stated checksums.Stated) (*body, error) {
 	if b.size == 0 && x.Request.Header.Get("Content-Length") == "" {
 		return nil, exchange.ErrNoLength
 	}
-	if chunked, signed := payload.Chunked(); chunked {
-		if err := b.decode(x, payload, signed); err != nil {
-			return nil, err
-		}
+	if err := b.decode(x, payload, stated.Trailer); err != nil {
+		return nil, err
 	}
 	return b, b.verify(stated)
 }
@@ -90,13 +88,26 @@ func (x *call) requireProtection(p sigv4.Payload) error {
 	return refuseWith("AccessDenied", wire.CodeBadHeader, "a body that the signature does not cover is accepted over TLS only: sign the body, or use https")
 }
 
-// decode makes b the body in chunks.
-func (b *body) decode(x *call, payload sigv4.Payload, signed bool) error {
-	size, err := strconv.ParseUint(x.header.Get("X-Amz-Decoded-Content-Length"), 10, 63)
-	if err != nil {
-		return refuseWith("MissingContentLength", wire.CodeLengthRequired, "a body in chunks needs x-amz-decoded-content-length")
+// decode makes b the decoded body if the body is in chunks. A client that does not sign need not
+// declare them in x-amz-content-sha256. Then the decoded length differs from the body's, since
+// chunks have headers.
+func (b *body) decode(x *call, payload sigv4.Payload, trailer bool) error {
+	const field = "X-Amz-Decoded-Content-Length"
+	chunked, signed := payload.Chunked()
+	text := x.header.Get(field)
+	if text == "" && !chunked {
+		return nil
 	}
-	options := sigv4.ChunkOptions{Size: int64(size), Signed: signed, Trailer: strings.HasSuffix(string(payload), "-TRAILER")}
+	size, err := strconv.ParseUint(text, 10, 63)
+	switch {
+	case err != nil:
+		return refuseWith("MissingContentLength", wire.CodeLengthRequired, "a body in chunks needs x-amz-decoded-content-length")
+	case chunked:
+		trailer = strings.HasSuffix(string(payload), "-TRAILER")
+	case int64(size) == b.size:
+		return nil
+	}
+	options := sigv4.ChunkOptions{Size: int64(size), Signed: signed, Trailer: trailer}
 	if x.signed != nil && signed {
 		options.Chain = x.signed.chain
 	}

@@ -22,6 +22,12 @@ import (
 // etagOf returns a body's ETag.
 func etagOf(body string) string { return checksum.ETag(int64(len(body)), crcOf(body)) }
 
+// sha256Text returns a body's SHA-256 in hexadecimal digits.
+func sha256Text(body string) string {
+	sum := sha256.Sum256([]byte(body))
+	return hex.EncodeToString(sum[:])
+}
+
 // crcOf returns a body's CRC-64/NVME, which the standard library computes by its polynomial.
 func crcOf(body string) uint64 {
 	return crc64.Checksum([]byte(body), crc64.MakeTable(0x9a6c9329ac4bc9b5))
@@ -243,6 +249,52 @@ func TestChunkedBodies(t *testing.T) {
 	s.refused(t, 400, "BadDigest", "PUT", "/bucket/b", "0\r\nx-amz-checksum-crc64nvme:"+crc+"\r\n\r\n", append(unsigned, "0")...)
 	s.refused(t, 411, "MissingContentLength", "PUT", "/bucket/b", "3\r\nabc\r\n0\r\n\r\n", append(unsigned, "x")...)
 	s.want(t, 404, "HEAD", "/bucket/b", "")
+}
+
+// TestUndeclaredChunks: a body is in chunks if its decoded length says so, also when
+// x-amz-content-sha256 does not: botocore without credentials sends neither that nor a signature.
+func TestUndeclaredChunks(t *testing.T) {
+	s := newService(t)
+	const body, sent = "in two chunks", "7\r\nin two \r\n6\r\nchunks\r\n0\r\n"
+	crc := crc64Text(crcOf(body))
+	length := []string{"X-Amz-Decoded-Content-Length", "13", "Content-Encoding"}
+	upload := s.begin(t, "/bucket/parts")
+	for name, test := range map[string]struct {
+		sent   string
+		fields []string
+	}{
+		"nothing":    {sent + "\r\n", append(length, "aws-chunked")},
+		"no coding":  {sent + "\r\n", length[:2]},
+		"unsigned":   {sent + "\r\n", append(length, "gzip,aws-chunked", "X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD")},
+		"a digest":   {sent + "\r\n", append(length, "aws-chunked", "X-Amz-Content-Sha256", sha256Text(body))},
+		"a trailer":  {sent + "x-amz-checksum-crc64nvme:" + crc + "\r\n\r\n", append(length, "aws-chunked", "X-Amz-Trailer", "x-amz-checksum-crc64nvme")},
+		"no framing": {body, append(length, "aws-chunked")},
+	} {
+		for _, path := range []string{"/bucket/a", "/bucket/parts?partNumber=1&uploadId=" + upload} {
+			for _, stream := range []bool{false, true} {
+				if stream && name == "no framing" {
+					continue // the decoded length says that there is one
+				}
+				r := testenv.Must(http.NewRequestWithContext(t.Context(), "PUT", s.url+path, strings.NewReader(test.sent)))(t)
+				for i := 0; i < len(test.fields); i += 2 {
+					r.Header.Set(test.fields[i], test.fields[i+1])
+				}
+				if stream {
+					r.ContentLength, r.Body = -1, io.NopCloser(strings.NewReader(test.sent))
+				}
+				res := send(t, r)
+				testenv.Equal(t, res.Header.Get("ETag"), etagOf(body), "%s, %s: %s", name, path, res.body)
+			}
+		}
+	}
+	s.refused(t, 400, "XAmzContentSHA256Mismatch", "PUT", "/bucket/b", sent+"\r\n", append(length, "aws-chunked", "X-Amz-Content-Sha256", sha256Text(sent+"\r\n"))...)
+	s.refused(t, 400, "IncompleteBody", "PUT", "/bucket/b", body, "X-Amz-Decoded-Content-Length", "12")
+	s.refused(t, 400, "IncompleteBody", "PUT", "/bucket/b", "d;chunk-signature="+strings.Repeat("a", 64)+"\r\nin two chunks\r\n0\r\n\r\n", length[:2]...)
+	s.refused(t, 411, "MissingContentLength", "PUT", "/bucket/b", body, "X-Amz-Decoded-Content-Length", "-1")
+	s.refused(t, 400, "InvalidArgument", "PUT", "/bucket/b", body, "X-Amz-Decoded-Content-Length", "")
+	s.want(t, 404, "HEAD", "/bucket/b", "")
+	s.want(t, 200, "PUT", "/bucket/b", body, "Content-Encoding", "aws-chunked")
+	testenv.Equal(t, s.want(t, 200, "GET", "/bucket/b", "").body, body, "a coding alone")
 }
 
 // TestFolderMarkers: a marker is accepted and not stored. It is there while something is below it.
