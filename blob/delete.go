@@ -9,16 +9,22 @@ import (
 // Delete removes a blob, which need not exist, durably. It frees the bytes before it returns,
 // unless the blob is being read or there is a grace period. precondition may be nil.
 func (s *Service) Delete(ctx context.Context, account, name string, precondition metastore.Precondition) error {
+	_, err := s.remove(ctx, account, name, precondition)
+	return err
+}
+
+// remove is Delete, and reports whether there was a blob.
+func (s *Service) remove(ctx context.Context, account, name string, precondition metastore.Precondition) (existed bool, err error) {
 	var garbage metastore.ContentID
-	err := s.withRelief(func() (err error) {
-		garbage, _, err = s.meta.DeleteBlob(ctx, account, name, precondition)
+	err = s.withRelief(func() (err error) {
+		garbage, existed, err = s.meta.DeleteBlob(ctx, account, name, precondition)
 		return err
 	})
 	if err != nil || garbage == (metastore.ContentID{}) {
-		return err
+		return existed, err
 	}
 	s.freeNow(ctx, garbage)
-	return nil
+	return existed, nil
 }
 
 // GarbageBacklog returns the amount of garbage that is due and has not been freed.

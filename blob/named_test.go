@@ -11,9 +11,9 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestUploadsByName walks through pages of random lists of uploads, and compares them with the
-// uploads.
-func TestUploadsByName(t *testing.T) {
+// TestUploadsByKey walks through pages of random lists of uploads, of blobs and of folder markers,
+// and compares them with the uploads.
+func TestUploadsByKey(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	random := rand.New(rand.NewPCG(3, 4))
 	pieces := []string{"a", "b", "/", "-", "é", "a/", "~"}
@@ -23,17 +23,16 @@ func TestUploadsByName(t *testing.T) {
 		for range random.IntN(5) {
 			name += pieces[random.IntN(len(pieces))]
 		}
-		if name = strings.TrimRight(name, "/"); blob.CheckName(name) == nil { // some are equal
-			f.beginUneven(t, name)
-			names = append(names, name)
-		}
+		at := blob.Place("a", name) // some are equal
+		testenv.Must(f.Begin(t.Context(), blob.BeginOptions{Account: at.Account, Name: at.Name, Uneven: true}))(t)
+		names = append(names, name)
 	}
 	slices.Sort(names)
 	choose := func(from ...string) string { return from[random.IntN(len(from))] }
 	for range 300 {
 		n := blob.NamedUploads{Account: "a", Limit: 1 + random.IntN(6)}
 		n.Prefix, n.Delimiter = choose("", "x", "xa", "xa/", "xb", "y", names[random.IntN(len(names))]), choose("", "/", "a", "/a", "é")
-		n.AfterName = choose("", "", "xa", "xa/", "xz", names[random.IntN(len(names))])
+		n.AfterName = choose("", "", "xa", "xa/", "xa/a/", "xz", names[random.IntN(len(names))])
 		var want []string
 		for _, name := range names {
 			rest, selected := strings.CutPrefix(name, n.Prefix)
@@ -60,7 +59,7 @@ func TestUploadsByName(t *testing.T) {
 func walk(t *testing.T, f *fixture, n blob.NamedUploads) (got []string) {
 	t.Helper()
 	for {
-		page := testenv.Must(f.UploadsByName(t.Context(), n))(t)
+		page := testenv.Must(f.UploadsByKey(t.Context(), n))(t)
 		for _, u := range page.Uploads {
 			got = append(got, u.Name)
 		}

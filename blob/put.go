@@ -12,8 +12,8 @@ import (
 
 // PutOptions describes a blob to be stored.
 type PutOptions struct {
-	Account      string // in the canonical form that ParseAccount returns
-	Name         string // valid according to CheckName
+	Account      string // in the canonical form that ParseAccount returns, or as Place returns it
+	Name         string // valid according to CheckName, or as Place returns it
 	ContentType  string
 	Metadata     string                 // any text, stored with the blob and returned with it
 	Owner        string                 // the quota group charged for the blob, or ""

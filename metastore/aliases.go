@@ -10,8 +10,8 @@ import (
 const MaxAliases = 10_000
 
 var (
-	// ErrNameHasBlobs means that an alias cannot have a name, because an account with that name has
-	// blobs.
+	// ErrNameHasBlobs means that an alias cannot have a name, because an account with that name, or
+	// its account of markers, has blobs.
 	ErrNameHasBlobs = errors.New("metastore: an account with this name has blobs")
 	// ErrTooManyAliases means that there are MaxAliases.
 	ErrTooManyAliases = errors.New("metastore: there are too many aliases")

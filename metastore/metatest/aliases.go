@@ -38,6 +38,8 @@ func aliasOfBlobs(p *probe) {
 	p.Put("own", "name")
 	a := metastore.Alias{Name: "own", Account: "other"}
 	p.Is(p.Store.SetAlias(p.Ctx, a), metastore.ErrNameHasBlobs, "an alias of an account with blobs")
+	p.Put(metastore.MarkersOf("marked"), "dir/")
+	p.Is(p.Store.SetAlias(p.Ctx, metastore.Alias{Name: "marked", Account: "other"}), metastore.ErrNameHasBlobs, "an alias of an account with markers")
 	_, _, err := p.Store.DeleteBlob(p.Ctx, "own", "name", nil)
 	p.OK(err, "delete")
 	p.OK(p.Store.SetAlias(p.Ctx, a), "an alias of an account without blobs")

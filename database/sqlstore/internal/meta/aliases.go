@@ -41,7 +41,7 @@ func (t tx) checkAlias(name string) error {
 	case n >= metastore.MaxAliases:
 		return metastore.ErrTooManyAliases
 	}
-	used, err := t.Row(`SELECT 1 FROM blobs WHERE account = $1 LIMIT 1`, engine.Args{[]byte(name)}, (*engine.Integer)(&n))
+	used, err := t.Row(`SELECT 1 FROM blobs WHERE account IN ($1, $2) LIMIT 1`, engine.Args{[]byte(name), []byte(metastore.MarkersOf(name))}, (*engine.Integer)(&n))
 	if err == nil && used {
 		err = metastore.ErrNameHasBlobs
 	}
