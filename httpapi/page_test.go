@@ -25,7 +25,7 @@ func longBlobs(t *testing.T, s *service, n int) (size int) {
 	t.Helper()
 	for i := range n {
 		name := fmt.Sprintf("%04d", i) + strings.Repeat("\u0e01", 1000)
-		metadata := "Cache-Control:" + strings.Repeat("\"", 200) + "\nX-Blob-Meta-A:" + strings.Repeat("\\", 2000) + "\n"
+		metadata := "Content-Disposition:" + strings.Repeat("\"", 200) + "\nX-Blob-Meta-A:" + strings.Repeat("\\", 2000) + "\n"
 		b := metastore.Blob{Account: "ours", Name: name, Content: metastore.NewContentID(time.Now()), ContentType: "text/plain", Metadata: metadata}
 		testenv.OK(t, testenv.Error(s.meta.CommitBlob(t.Context(), b, nil, nil)))
 		size = len(name) + len(metadata)

@@ -2,6 +2,7 @@ package s3api
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,6 +51,14 @@ func (s *Server) expiry(seconds string) (time.Time, error) {
 	return s.blobs.Now().Add(time.Duration(n) * time.Second).UTC().Truncate(time.Microsecond), nil
 }
 
+// storageClasses are the storage classes that a request may ask for, as the type StorageClass of
+// Amazon's model has them. Every object's class is STANDARD.
+var storageClasses = []string{
+	storageClass, "REDUCED_REDUNDANCY", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER", "DEEP_ARCHIVE",
+	"OUTPOSTS", "GLACIER_IR", "SNOW", "EXPRESS_ONEZONE", "FSX_OPENZFS", "FSX_ONTAP", "AWS_BACKUP_WARM",
+	"AWS_BACKUP_LOW_COST_WARM",
+}
+
 // refuseForeign refuses the access lists and storage classes that this interface does not have.
 // fieldsOf and checkField refuse other fields.
 func refuseForeign(h http.Header) error {
@@ -58,10 +67,8 @@ func refuseForeign(h http.Header) error {
 	default:
 		return notImplemented("the access list " + strconv.Quote(acl))
 	}
-	switch class := h.Get("X-Amz-Storage-Class"); class {
-	case "", "STANDARD":
-	default:
-		return &refusal{code: "InvalidStorageClass", as: wire.CodeBadHeader, detail: "the only storage class is STANDARD"}
+	if class := h.Get("X-Amz-Storage-Class"); class != "" && !slices.Contains(storageClasses, class) {
+		return refuseWith("InvalidStorageClass", wire.CodeBadHeader, "the storage class must be one of %s", strings.Join(storageClasses, ", "))
 	}
 	return nil
 }

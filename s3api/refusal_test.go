@@ -103,7 +103,6 @@ func TestWhatIsNotSupportedIsSaid(t *testing.T) {
 	} {
 		s.refused(t, 501, "NotImplemented", "PUT", "/bucket/b", "x", fields...)
 	}
-	s.refused(t, 400, "InvalidStorageClass", "PUT", "/bucket/b", "x", "X-Amz-Storage-Class", "GLACIER")
 	s.refused(t, 404, "NoSuchKey", "GET", "/bucket/b", "")
 	s.refused(t, 405, "MethodNotAllowed", "PATCH", "/bucket/a", "")
 	s.refused(t, 405, "MethodNotAllowed", "PUT", "/", "")

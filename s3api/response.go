@@ -106,9 +106,9 @@ func metadataOf(h http.Header) (headers.Metadata, error) {
 		if len(values) > 1 && stored == name {
 			return "", refuseWith("InvalidArgument", wire.CodeBadHeader, "the header %s must occur once", strings.ToLower(name))
 		}
-		fields[stored] = strings.Trim(strings.Join(values, ","), " ")
+		fields[stored] = strings.Trim(strings.Join(values, ","), " \t")
 	}
-	return headers.MetadataOf(fields)
+	return headers.ForeignMetadataOf(fields, strings.ToLower(metaPrefix))
 }
 
 // withoutChunked returns a Content-Encoding without what only the request's body is coded in.
@@ -116,7 +116,7 @@ func withoutChunked(codings string) string {
 	var kept []string
 	for coding := range strings.SplitSeq(codings, ",") {
 		coding = strings.TrimSpace(coding)
-		if coding != "" && !strings.EqualFold(coding, "aws-chunked") && !strings.EqualFold(coding, "identity") {
+		if coding != "" && !strings.EqualFold(coding, "aws-chunked") {
 			kept = append(kept, coding)
 		}
 	}

@@ -30,13 +30,13 @@ var timed = []string{"max-age", "s-maxage", "stale-while-revalidate", "stale-if-
 func parseCacheControl(value string) ([]directive, error) {
 	var list []directive
 	for rest := value; ; {
-		rest = strings.TrimLeft(rest, " ,")
+		rest = strings.TrimLeft(rest, " \t,")
 		if rest == "" {
 			return list, nil
 		}
 		length := directiveLength(rest)
 		d := directive{text: rest[:length]}
-		rest = strings.TrimLeft(rest[length:], " ")
+		rest = strings.TrimLeft(rest[length:], " \t")
 		if length == 0 || rest != "" && rest[0] != ',' {
 			return nil, fmt.Errorf("%w: Cache-Control must be a list of directives, such as public, max-age=3600", ErrMalformedMetadata)
 		}

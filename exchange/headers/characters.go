@@ -13,7 +13,9 @@ var ErrMalformedMetadata = errors.New("malformed metadata")
 // ErrLargeMetadata is the ErrMalformedMetadata that is returned if there is too much of it.
 var ErrLargeMetadata = fmt.Errorf("%w: too much", ErrMalformedMetadata)
 
-func isNotPrintable(r rune) bool { return r < ' ' || r > '~' }
+func isNotPrintable(r rune) bool { return r > '~' || isControl(r) }
+
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
 // isToken reports whether a text is a token (RFC 9110, section 5.6.2).
 func isToken(s string) bool {

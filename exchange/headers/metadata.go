@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"sluice/wire"
 )
@@ -15,7 +16,7 @@ import (
 // which they are stored: a line "Name:value\n" for each of them, sorted by name, with names in the
 // spelling of http.CanonicalHeaderKey. It contains only Cache-Control, Content-Disposition,
 // Content-Language, Content-Encoding, Expires and headers that begin with wire.HeaderBlobMeta, with
-// values of visible ASCII characters and spaces. The zero value has no headers.
+// values in UTF-8 without control characters except tabs. The zero value has no headers.
 type Metadata string
 
 // fixedLimit returns how many bytes the value may have in a header that is not custom. It returns
@@ -51,7 +52,7 @@ func ParseMetadata(h http.Header) (Metadata, error) {
 			continue
 		}
 		if len(values) != 1 {
-			return "", fmt.Errorf("%w: %s must occur once", ErrMalformedMetadata, displayName(name))
+			return "", fmt.Errorf("%w: %s must occur once", ErrMalformedMetadata, displayName(name, wire.HeaderBlobMeta))
 		}
 		if fields == nil {
 			fields = map[string]string{}
@@ -85,7 +86,7 @@ func NewMetadata(cacheControl, contentDisposition, contentLanguage string, custo
 	for name, value := range custom {
 		key := http.CanonicalHeaderKey(wire.HeaderBlobMeta + name)
 		if _, twice := fields[key]; twice {
-			return "", fmt.Errorf("%w: %s must occur once, in upper or lower case", ErrMalformedMetadata, displayName(key))
+			return "", fmt.Errorf("%w: %s must occur once, in upper or lower case", ErrMalformedMetadata, displayName(key, wire.HeaderBlobMeta))
 		}
 		fields[key] = value
 	}
@@ -98,14 +99,35 @@ func MetadataOf(fields map[string]string) (Metadata, error) {
 	if len(fields) == 0 {
 		return "", nil
 	}
+	kept := maps.Clone(fields)
+	maps.DeleteFunc(kept, func(_, value string) bool { return value == "" })
+	return assemble(kept, wire.HeaderBlobMeta, checkMetadata)
+}
+
+// ForeignMetadataOf is MetadataOf for what other stores keep. A custom header may be empty, a
+// Cache-Control may have any form, and all values may have every character except control
+// characters other than tabs. Bytes that are not UTF-8 are converted from ISO 8859-1. Errors name
+// custom headers by prefix instead of wire.HeaderBlobMeta.
+func ForeignMetadataOf(fields map[string]string, prefix string) (Metadata, error) {
+	kept := map[string]string{}
+	for name, value := range fields {
+		if !utf8.ValidString(value) {
+			value = fromLatin1(value)
+		}
+		if _, fixed := fixedLimit(name); value != "" || !fixed {
+			kept[name] = value
+		}
+	}
+	return assemble(kept, prefix, checkForeign)
+}
+
+// assemble returns the metadata with these headers. Errors name custom headers by prefix.
+func assemble(fields map[string]string, prefix string, check func(name, value, prefix string) error) (Metadata, error) {
 	var text strings.Builder
 	custom, size := 0, 0
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		value := fields[name]
-		if value == "" {
-			continue
-		}
-		if err := checkMetadata(name, value); err != nil {
+		if err := check(name, value, prefix); err != nil {
 			return "", err
 		}
 		if _, fixed := fixedLimit(name); !fixed {
@@ -116,25 +138,29 @@ func MetadataOf(fields map[string]string) (Metadata, error) {
 	}
 	if custom > wire.MaxBlobMetaHeaders || size > wire.MaxBlobMeta {
 		return "", fmt.Errorf("%w: a blob can have at most %d headers %s*, with %d bytes of names and values in total; it has %d, with %d bytes",
-			ErrLargeMetadata, wire.MaxBlobMetaHeaders, wire.HeaderBlobMeta, wire.MaxBlobMeta, custom, size)
+			ErrLargeMetadata, wire.MaxBlobMetaHeaders, prefix, wire.MaxBlobMeta, custom, size)
 	}
 	return Metadata(text.String()), nil
 }
 
 // CheckCacheControl returns an error that wraps ErrMalformedMetadata if the value cannot be a
 // blob's Cache-Control.
-func CheckCacheControl(value string) error { return checkMetadata("Cache-Control", value) }
+func CheckCacheControl(value string) error {
+	return checkMetadata("Cache-Control", value, wire.HeaderBlobMeta)
+}
 
-// checkMetadata checks one header.
-func checkMetadata(name, value string) error {
-	limit, fixed := fixedLimit(name)
+// checkMetadata checks one header, which is sent as it is.
+func checkMetadata(name, value, prefix string) error {
+	if err := checkForeign(name, value, prefix); err != nil {
+		return err
+	}
 	switch {
-	case !fixed && !isMetaName(name):
-		return fmt.Errorf("%w: the name after %s must consist of letters, digits and !#$%%&'*+-.^_`|~", ErrMalformedMetadata, wire.HeaderBlobMeta)
-	case fixed && len(value) > limit:
-		return fmt.Errorf("%w: %s must have at most %d characters", ErrMalformedMetadata, name, limit)
-	case strings.Trim(value, " ") != value || strings.ContainsFunc(value, isNotPrintable):
-		return fmt.Errorf("%w: %s must consist of visible ASCII characters, with spaces only between them", ErrMalformedMetadata, displayName(name))
+	case strings.Trim(value, " \t") != value || strings.ContainsFunc(value, isNotPrintable):
+		hint := ""
+		if name == "Content-Disposition" {
+			hint = "; other characters of a file's name belong to filename*=UTF-8'' (RFC 8187), escaped with %"
+		}
+		return fmt.Errorf("%w: %s must consist of visible ASCII characters, with spaces and tabs only between them%s", ErrMalformedMetadata, displayName(name, prefix), hint)
 	case name == "Cache-Control":
 		_, err := parseCacheControl(value)
 		return err
@@ -143,13 +169,28 @@ func checkMetadata(name, value string) error {
 	}
 }
 
+// checkForeign checks one header, which may have to be converted before it is sent.
+func checkForeign(name, value, prefix string) error {
+	limit, fixed := fixedLimit(name)
+	switch {
+	case !fixed && !isMetaName(name):
+		return fmt.Errorf("%w: the name after %s must consist of letters, digits and !#$%%&'*+-.^_`|~", ErrMalformedMetadata, prefix)
+	case fixed && len(value) > limit:
+		return fmt.Errorf("%w: %s must have at most %d characters", ErrMalformedMetadata, name, limit)
+	case strings.ContainsFunc(value, isControl):
+		return fmt.Errorf("%w: %s must not have control characters", ErrMalformedMetadata, displayName(name, prefix))
+	default:
+		return nil
+	}
+}
+
 // displayName returns a header's name for errors, which are logged. They do not have a custom
 // header's name, because its writer has chosen it.
-func displayName(name string) string {
+func displayName(name, prefix string) string {
 	if _, fixed := fixedLimit(name); fixed {
 		return name
 	}
-	return "each " + wire.HeaderBlobMeta + "* header"
+	return "each " + prefix + "* header"
 }
 
 // isMetaName reports whether a custom header has this name.
@@ -158,16 +199,34 @@ func isMetaName(name string) bool {
 	return ok && isToken(rest)
 }
 
-// Fields returns the headers' names and values, sorted by name.
+// Fields returns the headers' names and values as they are sent, sorted by name. The values consist
+// of visible ASCII characters, spaces and tabs. Those that ForeignMetadataOf alone accepts are
+// converted or, if they have no valid form, left out.
 func (m Metadata) Fields() iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		for line := range strings.Lines(string(m)) {
 			name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
-			if !yield(name, value) {
+			if value, ok := sent(name, value); ok && !yield(name, value) {
 				return
 			}
 		}
 	}
+}
+
+// sent returns a stored header's value as it is sent, and whether it is.
+func sent(name, value string) (string, bool) {
+	if _, custom := MetaName(name); custom {
+		return encodedWords(value), true
+	}
+	switch name {
+	case "Cache-Control":
+		if CheckCacheControl(value) != nil {
+			return "no-cache", true // caches differ in what they make of it
+		}
+	case "Content-Disposition":
+		return disposition(value), true
+	}
+	return value, !strings.ContainsFunc(value, isNotPrintable)
 }
 
 // MetaName returns a custom header's name without wire.HeaderBlobMeta and in lower case, as JSON

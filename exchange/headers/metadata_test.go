@@ -78,7 +78,7 @@ func TestMetadataThatIsRefused(t *testing.T) {
 		{"Blob-Meta-A": {full}, "Blob-Meta-B": {"vv"}},
 		{"Blob-Meta-A": {"1", "1"}}, {"Cache-Control": {"public", "max-age=1"}}, {"Content-Disposition": {"a", ""}}, {"Content-Language": {}},
 		{"Blob-Meta-": {"v"}}, {"Blob-Meta-A B": {"v"}}, {"Blob-Meta-Ü": {"v"}}, {"Blob-Meta-A:": {"v"}}, {"Blob-Meta-\n": {"v"}},
-		{"Blob-Meta-A": {"ü"}}, {"Blob-Meta-A": {"a\tb"}}, {"Blob-Meta-A": {"a\nb"}}, {"Blob-Meta-A": {"\x7f"}}, {"Blob-Meta-A": {" a"}}, {"Blob-Meta-A": {"a "}},
+		{"Blob-Meta-A": {"ü"}}, {"Blob-Meta-A": {"a\t"}}, {"Blob-Meta-A": {"a\nb"}}, {"Blob-Meta-A": {"\x7f"}}, {"Blob-Meta-A": {" a"}}, {"Blob-Meta-A": {"a "}},
 		{"Content-Language": {"d\xe9"}}, {"Content-Disposition": {"a\x00"}}, {"Cache-Control": {"max-age"}},
 	} {
 		if m, err := ParseMetadata(h); !errors.Is(err, ErrMalformedMetadata) || m != "" {
@@ -170,6 +170,34 @@ func FuzzMetadata(f *testing.F) {
 		}
 		if again, err := ParseMetadata(got); err != nil || again != m {
 			t.Fatalf("%q, then %q, %v", m, again, err)
+		}
+	})
+}
+
+// FuzzForeignMetadata checks that whatever other stores keep is sent in a form that MetadataOf
+// accepts, unless it became too long.
+func FuzzForeignMetadata(f *testing.F) {
+	f.Add("Blob-Meta-A", "\xe4", "max-age=1h", `attachment; filename="ä"`)
+	f.Add("Blob-Meta-B", "=?UTF-8?b?", `private="ä"`, `in=line; filename*=UTF-8''%ZZ; x="`)
+	f.Add("Expires", "ä", "\t,", "Ä;")
+	f.Fuzz(func(t *testing.T, name, value, cacheControl, disposition string) {
+		fields := map[string]string{"Cache-Control": cacheControl, "Content-Disposition": disposition}
+		fields[http.CanonicalHeaderKey(name)] = value
+		m, err := ForeignMetadataOf(fields, "x-amz-meta-")
+		if err != nil {
+			if !errors.Is(err, ErrMalformedMetadata) || strings.Contains(err.Error(), wire.HeaderBlobMeta) {
+				t.Fatal(err)
+			}
+			return
+		}
+		for name, value := range m.Fields() {
+			if limit, fixed := fixedLimit(name); fixed && len(value) > limit || !fixed && len(name)+len(value) > wire.MaxBlobMeta {
+				continue
+			}
+			value = strings.Trim(value, " \t") // as a server reads it
+			if _, err := MetadataOf(map[string]string{name: value}); err != nil {
+				t.Fatalf("%q: %q is sent: %v", name, value, err)
+			}
 		}
 	})
 }
