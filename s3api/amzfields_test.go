@@ -41,7 +41,7 @@ func TestFieldsInTheQuery(t *testing.T) {
 		{"PUT", "/bucket/key", "x-amz-copy-source", "", 400, "InvalidArgument"},
 		{"PUT", "/bucket/key", "x-amz-copy-source", "/bucket/missing", 404, "NoSuchKey"},
 		{"PUT", "/bucket/key", "x-amz-acl", "public-read", 501, "NotImplemented"},
-		{"PUT", "/bucket/key", "x-amz-storage-class", "GLACIER", 400, "InvalidStorageClass"},
+		{"PUT", "/bucket/key", "x-amz-storage-class", "COLD", 400, "InvalidStorageClass"},
 		{"PUT", "/bucket/key", "x-amz-object-lock-mode", "GOVERNANCE", 501, "NotImplemented"},
 		{"PUT", "/bucket/key", "x-amz-server-side-encryption-customer-algorithm", "AES256", 501, "NotImplemented"},
 		{"PUT", "/bucket/key", "x-amz-write-offset-bytes", "3", 501, "NotImplemented"},
