@@ -48,7 +48,8 @@ func (x *Exchange) enter(allowance *access.Allowance) (err error) {
 // Leave ends what Admit or AdmitProbe has begun, also if it returned an error. Afterwards the
 // exchange may be admitted again, for another caller. Repeated, Leave has no effect.
 func (x *Exchange) Leave() {
-	x.releaseReply()
+	x.reply.release()
+	x.document.release()
 	if x.left != nil {
 		x.left()
 	}

@@ -59,10 +59,11 @@ type Exchange struct {
 	release func()       // called when the stream has ended; may be nil
 
 	// What leave releases, each if it is set.
-	slot    slot
-	entered *access.Allowance
-	left    func() // of entered
-	reply   reply
+	slot     slot
+	entered  *access.Allowance
+	left     func() // of entered
+	reply    reply
+	document reply // in the request
 
 	forwarded bool // a trusted proxy reported Client
 

@@ -26,6 +26,10 @@ const (
 	smallReply = 4 << 10
 	// repliesWait is how long a request waits for memory.
 	repliesWait = 2 * time.Second
+	// documentsMemory is what all documents in requests may have together, in bytes, and a caller's
+	// a quarter. It is apart from the memory of replies, because a document arrives as slowly as
+	// its client sends it.
+	documentsMemory = 64 << 20
 )
 
 // Errors of replies for which there is no memory.
@@ -34,11 +38,15 @@ var (
 	errRepliesOfCaller = fmt.Errorf("%w: too many bytes of responses wait for the client", access.ErrConcurrent)
 	// errRepliesOfNode reports that unread replies of all callers have all that there is.
 	errRepliesOfNode = fmt.Errorf("%w: too many bytes of responses wait for their clients", ErrTooBusy)
+	// errDocumentsOfCaller and errDocumentsOfNode report the same about documents in requests.
+	errDocumentsOfCaller = fmt.Errorf("%w: the documents that the client is sending are too large together", access.ErrConcurrent)
+	errDocumentsOfNode   = fmt.Errorf("%w: the documents that clients are sending are too large together", ErrTooBusy)
 )
 
-// replies counts the memory of replies. It is safe for concurrent use.
+// replies counts the memory of replies, or of documents. It is safe for concurrent use.
 type replies struct {
 	most, callerMost int64
+	ofCaller, ofNode error // that a caller, or all together, have too much
 	maxWaiting       int
 
 	mu        sync.Mutex
@@ -66,7 +74,18 @@ type waiter struct {
 // newReplies returns the bounds for a node that serves maxRequests concurrent requests. A part of
 // them may wait for memory, so that the others can be served.
 func newReplies(maxRequests int64) *replies {
-	return &replies{most: repliesMemory, callerMost: CallerReplies, maxWaiting: int(max(1, maxRequests/8)), callers: map[*access.Allowance]int64{}}
+	return &replies{
+		most: repliesMemory, callerMost: CallerReplies, ofCaller: errRepliesOfCaller, ofNode: errRepliesOfNode,
+		maxWaiting: int(max(1, maxRequests/8)), callers: map[*access.Allowance]int64{},
+	}
+}
+
+// newDocuments returns the bounds for documents in requests.
+func newDocuments() *replies {
+	return &replies{
+		most: documentsMemory, callerMost: documentsMemory / 4, ofCaller: errDocumentsOfCaller, ofNode: errDocumentsOfNode,
+		callers: map[*access.Allowance]int64{},
+	}
 }
 
 // held returns the bytes that are counted.
@@ -77,17 +96,17 @@ func (s *replies) held() int64 {
 }
 
 // acquire waits until r.size bytes are free. It returns an error that is access.ErrConcurrent if
-// the caller has too much, ErrTooBusy if all have, or the error of ctx.
+// the caller has too much, at once if a caller never may have as much; ErrTooBusy if all have too
+// much; or the error of ctx.
 func (s *replies) acquire(ctx context.Context, r *reply) error {
 	s.mu.Lock()
-	if s.obstacle(r) == nil {
+	obstacle := s.obstacle(r, r.size)
+	if obstacle == nil {
 		s.add(r, r.size)
-		s.mu.Unlock()
-		return nil
 	}
-	if s.waiting.Len() >= s.maxWaiting {
-		defer s.mu.Unlock()
-		return s.obstacle(r)
+	if obstacle == nil || s.waiting.Len() >= s.maxWaiting || !r.unbounded && r.size > s.callerMost {
+		s.mu.Unlock()
+		return obstacle
 	}
 	w := &waiter{r, make(chan struct{})}
 	place := s.waiting.PushBack(w)
@@ -109,20 +128,32 @@ func (s *replies) acquire(ctx context.Context, r *reply) error {
 	default:
 	}
 	s.waiting.Remove(place)
-	if err := cmp.Or(ctx.Err(), s.obstacle(r)); err != nil {
+	if err := cmp.Or(ctx.Err(), s.obstacle(r, r.size)); err != nil {
 		return err
 	}
 	s.add(r, r.size)
 	return nil
 }
 
-// obstacle returns why r cannot have its memory now, or nil. The caller must hold the lock.
-func (s *replies) obstacle(r *reply) error {
+// grow counts size bytes of r from now on, or returns an error like acquire's, without waiting.
+func (s *replies) grow(r *reply, size int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.obstacle(r, size-r.size); err != nil {
+		return err
+	}
+	s.add(r, size-r.size)
+	r.size = size
+	return nil
+}
+
+// obstacle returns why r cannot have n more bytes now, or nil. The caller must hold the lock.
+func (s *replies) obstacle(r *reply, n int64) error {
 	switch {
-	case !r.unbounded && s.callers[r.caller] > 0 && s.callers[r.caller]+r.size > s.callerMost:
-		return errRepliesOfCaller
-	case s.used > 0 && s.used+r.size > s.most, r.anonymous && s.anonymous > 0 && s.anonymous+r.size > s.most/4*3:
-		return errRepliesOfNode
+	case !r.unbounded && s.callers[r.caller]+n > s.callerMost:
+		return s.ofCaller
+	case s.used > 0 && s.used+n > s.most, r.anonymous && s.anonymous > 0 && s.anonymous+n > s.most/4*3:
+		return s.ofNode
 	}
 	return nil
 }
@@ -148,7 +179,7 @@ func (s *replies) resize(r *reply, size int64) {
 	// A reply does not hold up the ones behind it if its caller has too much, or has no key.
 	for at := s.waiting.Front(); at != nil; {
 		w, next := at.Value.(*waiter), at.Next()
-		if s.obstacle(w.reply) == nil {
+		if s.obstacle(w.reply, w.size) == nil {
 			s.add(w.reply, w.size)
 			s.waiting.Remove(at)
 			close(w.admitted)

@@ -93,9 +93,14 @@ func TestReplyMemoryIsBounded(t *testing.T) {
 		if s.held() != 0 || s.anonymous != 0 || len(s.callers) != 0 || s.waiting.Len() != 0 {
 			t.Errorf("after all have ended: %d bytes, %d without a key, %d callers, %d wait", s.held(), s.anonymous, len(s.callers), s.waiting.Len())
 		}
-		huge := &reply{of: s, caller: callers[0], size: 2 * repliesMemory}
+		began = time.Now()
+		huge := &reply{of: s, caller: callers[0], size: CallerReplies + 1}
+		if err := s.acquire(t.Context(), huge); !errors.Is(err, access.ErrConcurrent) || time.Since(began) != 0 {
+			t.Errorf("a caller's first reply, which is larger than its share: %v after %v", err, time.Since(began))
+		}
+		huge = &reply{of: s, caller: callers[0], size: 2 * repliesMemory, unbounded: true}
 		if err := s.acquire(t.Context(), huge); err != nil {
-			t.Errorf("a reply that is larger than all memory, alone: %v", err)
+			t.Errorf("a reply that is larger than all memory, alone, to a caller without bounds: %v", err)
 		}
 	})
 }

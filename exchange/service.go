@@ -74,6 +74,7 @@ type Service struct {
 	past           *past.Past      // nil: it is not known
 	slots          *slots
 	replies        *replies
+	documents      *replies
 	minRate        transfer.MinRate
 	log            requestLog
 	serverErrors   serverErrors
@@ -97,7 +98,7 @@ func New(c Config) (*Service, error) {
 		readiness: &readiness{check: c.Ready, log: c.Log},
 		cut:       transfer.NewCut(ErrDraining),
 	}
-	s.replies = newReplies(s.slots.max)
+	s.replies, s.documents = newReplies(s.slots.max), newDocuments()
 	requests := cmp.Or(c.RequestLog, c.Log)
 	s.log = requestLog{
 		requests, c.LoggedRequests, c.LogPaths && c.Keys == nil,

@@ -7,16 +7,18 @@ import (
 )
 
 // HoldReply counts n bytes of memory for the reply to x until leave, in place of what was counted
-// before. If nothing was, it waits for them, and may return an error of replies.acquire.
+// before. If nothing was, it waits for them. The error is from replies.acquire or replies.grow.
 func (x *Exchange) HoldReply(n int64) error {
 	switch {
+	case x.reply.of != nil && n > x.reply.size:
+		return x.reply.of.grow(&x.reply, n)
 	case x.reply.of != nil:
 		x.reply.of.resize(&x.reply, n)
 		return nil
 	case n <= smallReply:
 		return nil
 	}
-	r := x.newReply(n)
+	r := x.newReply(x.service.replies, n)
 	if err := x.service.replies.acquire(x.Request.Context(), &r); err != nil {
 		return err
 	}
@@ -27,25 +29,38 @@ func (x *Exchange) HoldReply(n int64) error {
 // CountReply is HoldReply for a request that has taken effect, and must not be refused any more.
 func (x *Exchange) CountReply(n int64) {
 	if x.reply.of == nil && n > smallReply {
-		x.reply = x.newReply(0)
+		x.reply = x.newReply(x.service.replies, 0)
 	}
 	if x.reply.of != nil {
 		x.reply.of.resize(&x.reply, n)
 	}
 }
 
-func (x *Exchange) newReply(n int64) reply {
+// HoldDocument counts n bytes of memory for the document in the request until leave, in place of
+// those that were counted before. Documents do not count to replies, and it does not wait. The
+// error is like replies.acquire's.
+func (x *Exchange) HoldDocument(n int64) error {
+	if x.document.of == nil {
+		x.document = x.newReply(x.service.documents, 0)
+	}
+	return x.document.of.grow(&x.document, n)
+}
+
+func (x *Exchange) newReply(of *replies, n int64) reply {
 	return reply{
-		of: x.service.replies, caller: x.Allowance, anonymous: x.Caller == nil && !x.Local, size: n,
+		of: of, caller: x.Allowance, anonymous: x.Caller == nil && !x.Local, size: n,
 		unbounded: x.Allowance.Limits().ConcurrentRequests == keys.Unlimited,
 	}
 }
 
-// releaseReply ends what HoldReply or CountReply has begun.
-func (x *Exchange) releaseReply() {
-	if x.reply.of != nil {
-		x.reply.of.resize(&x.reply, 0)
-		x.reply = reply{}
+// ReleaseDocument ends what HoldDocument has begun.
+func (x *Exchange) ReleaseDocument() { x.document.release() }
+
+// release ends what counts the reply, if anything does.
+func (r *reply) release() {
+	if r.of != nil {
+		r.of.resize(r, 0)
+		*r = reply{}
 	}
 }
 

@@ -8,10 +8,12 @@ import (
 	"strconv"
 	"strings"
 
+	"sluice/access"
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/exchange"
 	"sluice/s3api/internal/checksums"
+	"sluice/s3api/internal/document"
 	"sluice/s3api/internal/sigv4"
 	"sluice/wire"
 )
@@ -191,47 +193,47 @@ func (x *call) store(b *body, name, metadata string) (*exchange.StoredBody, erro
 	return x.StoreBody(b, b.size, name, metadata)
 }
 
-// documentMemory is how much memory a document takes, in proportion to its size: as a text, while
-// that grows, and decoded.
-const documentMemory = 4
-
-// readDocument reads a body of at most limit bytes, and checks the caller's key again, because a
-// slow body takes minutes. The memory counts to the caller's, like a response's, before the body is
-// read.
-func (x *call) readDocument(limit int64) ([]byte, error) {
+// readDocument reads a small body of at most limit bytes.
+func (x *call) readDocument(limit int64) (text []byte, err error) {
 	stated, err := x.statedChecksum()
 	if err != nil {
 		return nil, err
 	}
-	return x.readStated(limit, stated)
+	return text, x.decode(limit, stated, func(body io.Reader) (err error) {
+		text, err = io.ReadAll(body)
+		return err
+	})
 }
 
-// readStated is readDocument for a body that has this checksum.
-func (x *call) readStated(limit int64, stated checksums.Stated) ([]byte, error) {
+// decode decodes a body of at most limit bytes as it arrives, compares it with what the request
+// states about it, and checks the caller's key again, because a slow body takes minutes. No memory
+// for the reply is held meanwhile.
+func (x *call) decode(limit int64, stated checksums.Stated, decode func(io.Reader) error) error {
 	b, err := x.openStated(stated)
 	if errors.Is(err, exchange.ErrNoLength) {
-		return nil, nil
+		return decode(http.NoBody)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if b.size != bytestore.UnknownSize && b.size > limit {
-		return nil, exchange.BodyTooLarge(int(limit))
+		return exchange.BodyTooLarge(int(limit))
 	}
-	size := b.size
-	if size == bytestore.UnknownSize {
-		size = limit
+	bounded := &io.LimitedReader{R: &sha256Reader{b, newSHA256(b.sha256), b.sha256}, N: limit + 1}
+	err = decode(bounded)
+	if errors.Is(err, document.ErrMalformed) || errors.Is(err, access.ErrConcurrent) || errors.Is(err, exchange.ErrTooBusy) {
+		// A client that is sending reads no response, and a malformed body may not be the one that
+		// was sent.
+		x.ReleaseDocument()
+		if _, unread := io.Copy(io.Discard, bounded); unread != nil {
+			err = unread
+		}
 	}
-	if err := x.HoldReply(documentMemory * size); err != nil {
-		return nil, err
-	}
-	verified := sha256Reader{b, newSHA256(b.sha256), b.sha256}
-	text, err := io.ReadAll(io.LimitReader(&verified, limit+1))
 	switch {
+	case bounded.N == 0:
+		return exchange.BodyTooLarge(int(limit))
 	case err != nil:
-		return nil, err
-	case int64(len(text)) > limit:
-		return nil, exchange.BodyTooLarge(int(limit))
+		return err
 	}
-	return text, x.Recheck(x.Request.Context())
+	return x.Recheck(x.Request.Context())
 }

@@ -2,6 +2,7 @@ package s3api
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,6 +22,8 @@ const (
 	// deletesAtOnce is how many keys are deleted concurrently: an embedded engine commits them
 	// together, and a shared one makes their round trips together.
 	deletesAtOnce = 32
+	// reportedKey is what the report about a key has at most beside it, in bytes.
+	reportedKey = 400
 )
 
 // deleteObjects deletes up to 1,000 keys, each in a transaction of its own, and reports each. They
@@ -29,12 +32,19 @@ func (s *Server) deleteObjects(x *call) error {
 	if x.Request.ContentLength > mostDeleteBody {
 		return exchange.BodyTooLarge(mostDeleteBody)
 	}
-	text, err := x.readDocument(mostDeleteBody)
+	stated, err := x.statedChecksum()
 	if err != nil {
 		return err
 	}
-	wanted, err := document.DecodeDelete(text)
-	if err != nil {
+	var wanted document.Delete
+	if err := x.decode(mostDeleteBody, stated, func(body io.Reader) (err error) {
+		wanted, err = document.DecodeDelete(body, x.HoldDocument)
+		return err
+	}); err != nil {
+		return err
+	}
+	// Nothing can be refused after the deletes. A document that grows has up to twice its size.
+	if err := x.HoldReply(2 * int64(wanted.Escaped+reportedKey*len(wanted.Objects))); err != nil {
 		return err
 	}
 	x.Allowance.Spend(int64(len(wanted.Objects) - 1))

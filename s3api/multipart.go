@@ -228,12 +228,15 @@ func (s *Server) completeUpload(x *call) error {
 	if err != nil {
 		return err
 	}
+	var parts []document.CompletedPart
 	// The checksum in the header is the object's, not the body's.
-	text, err := x.readStated(mostComplete, checksums.Stated{})
-	if err != nil {
+	if err := x.decode(mostComplete, checksums.Stated{}, func(body io.Reader) (err error) {
+		parts, err = document.DecodeComplete(body, x.HoldDocument)
+		return err
+	}); err != nil {
 		return err
 	}
-	named, err := namedParts(text, x.header)
+	named, err := namedParts(parts, x.header)
 	if err != nil {
 		return err
 	}
@@ -263,11 +266,7 @@ func (x *call) scheme() string {
 }
 
 // namedParts returns the parts that a body names, and what the header says about the object.
-func namedParts(text []byte, h http.Header) (blob.Named, error) {
-	list, err := document.DecodeComplete(text)
-	if err != nil {
-		return blob.Named{}, err
-	}
+func namedParts(list []document.CompletedPart, h http.Header) (blob.Named, error) {
 	named := blob.Named{MinSize: minPart}
 	if sum := h.Get(fieldCRC64); sum != "" {
 		v, err := checksums.ParseValue(checksums.CRC64NVME, sum)

@@ -20,7 +20,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte(`<!DOCTYPE a [<!ENTITY b "c">]><Delete><Object><Key>&b;</Key></Object></Delete>`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		parts, err := DecodeComplete(body)
+		parts, err := completeOf(body)
 		if err == nil && (len(parts) < 1 || len(parts) > MostParts) || err != nil && !errors.Is(err, ErrMalformed) {
 			t.Errorf("%d parts, error %v", len(parts), err)
 		}
@@ -29,7 +29,7 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("part %d", part.Number)
 			}
 		}
-		d, err := DecodeDelete(body)
+		d, err := deleteOf(body)
 		if err == nil && (len(d.Objects) < 1 || len(d.Objects) > MostDeletes) || err != nil && !errors.Is(err, ErrMalformed) {
 			t.Errorf("%d keys, error %v", len(d.Objects), err)
 		}

@@ -39,15 +39,15 @@ type ListBucketResult struct {
 }
 
 func (r ListBucketResult) document() any {
-	entries := appendEntries(r.Contents, r.CommonPrefixes, r.EncodingType)
 	r.Contents, r.CommonPrefixes = nil, nil
 	if r.EncodingType == EncodingURL {
 		encodeURL(&r.Prefix, &r.Marker, &r.NextMarker, &r.Delimiter)
 	}
-	return struct {
-		ListBucketResult
-		Entries []byte `xml:",innerxml"`
-	}{r, entries}
+	return r
+}
+
+func (r ListBucketResult) writeEntries(b *bytes.Buffer) {
+	writeEntries(b, r.Contents, r.CommonPrefixes, r.EncodingType)
 }
 
 // ListBucketResultV2 is a page of ListObjectsV2. Its names are as they are: with EncodingURL,
@@ -69,53 +69,58 @@ type ListBucketResultV2 struct {
 }
 
 func (r ListBucketResultV2) document() any {
-	entries := appendEntries(r.Contents, r.CommonPrefixes, r.EncodingType)
 	r.Contents, r.CommonPrefixes = nil, nil
 	if r.EncodingType == EncodingURL {
 		encodeURL(&r.Prefix, &r.StartAfter, &r.Delimiter)
 	}
-	return struct {
-		ListBucketResultV2
-		Entries []byte `xml:",innerxml"`
-	}{r, entries}
+	return r
+}
+
+func (r ListBucketResultV2) writeEntries(b *bytes.Buffer) {
+	writeEntries(b, r.Contents, r.CommonPrefixes, r.EncodingType)
 }
 
 // entrySize is about what an entry has, without its name.
 const entrySize = 300
 
-// appendEntries returns a page's entries as encoding/xml would write them. That takes three times
-// as long as everything else for a page, because it looks at each value by reflection.
-func appendEntries(contents []Object, prefixes []CommonPrefix, encoding string) []byte {
-	var b bytes.Buffer
-	b.Grow(entrySize * (len(contents) + len(prefixes)))
+// writeEntries writes a page's entries as encoding/xml would write them. That takes three times as
+// long as everything else for a page, because it looks at each value by reflection.
+func writeEntries(b *bytes.Buffer, contents []Object, prefixes []CommonPrefix, encoding string) {
+	size := entrySize * (len(contents) + len(prefixes))
+	for i := range contents {
+		size += lengthIn(contents[i].Key, encoding)
+	}
+	for i := range prefixes {
+		size += lengthIn(prefixes[i].Prefix, encoding)
+	}
+	b.Grow(size) // without it, growing would take twice the memory
 	for i := range contents {
 		o := &contents[i]
 		b.WriteString("<Contents>")
-		element(&b, "Key", nameIn(o.Key, encoding))
-		element(&b, "LastModified", o.LastModified.text())
-		element(&b, "ETag", o.ETag)
+		element(b, "Key", nameIn(o.Key, encoding))
+		element(b, "LastModified", o.LastModified.text())
+		element(b, "ETag", o.ETag)
 		if o.ChecksumAlgorithm != "" {
-			element(&b, "ChecksumAlgorithm", o.ChecksumAlgorithm)
+			element(b, "ChecksumAlgorithm", o.ChecksumAlgorithm)
 		}
 		if o.ChecksumType != "" {
-			element(&b, "ChecksumType", o.ChecksumType)
+			element(b, "ChecksumType", o.ChecksumType)
 		}
-		element(&b, "Size", strconv.FormatInt(o.Size, 10))
+		element(b, "Size", strconv.FormatInt(o.Size, 10))
 		if o.Owner != nil {
 			b.WriteString("<Owner>")
-			element(&b, "ID", o.Owner.ID)
-			element(&b, "DisplayName", o.Owner.DisplayName)
+			element(b, "ID", o.Owner.ID)
+			element(b, "DisplayName", o.Owner.DisplayName)
 			b.WriteString("</Owner>")
 		}
-		element(&b, "StorageClass", o.StorageClass)
+		element(b, "StorageClass", o.StorageClass)
 		b.WriteString("</Contents>")
 	}
 	for _, p := range prefixes {
 		b.WriteString("<CommonPrefixes>")
-		element(&b, "Prefix", nameIn(p.Prefix, encoding))
+		element(b, "Prefix", nameIn(p.Prefix, encoding))
 		b.WriteString("</CommonPrefixes>")
 	}
-	return b.Bytes()
 }
 
 // nameIn returns a name in the encoding of a listing.
@@ -124,6 +129,14 @@ func nameIn(name Name, encoding string) string {
 		return string(inURL(name))
 	}
 	return string(name)
+}
+
+// lengthIn returns at most how many bytes a name has in a listing.
+func lengthIn(name Name, encoding string) int {
+	if encoding == EncodingURL {
+		return 3 * len(name)
+	}
+	return escapedLength(string(name))
 }
 
 // element writes an element with a text.

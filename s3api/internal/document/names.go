@@ -55,6 +55,23 @@ func writeEscaped(out *bytes.Buffer, text string) {
 	}
 }
 
+// escapedLength returns at most how many bytes writeEscaped writes.
+func escapedLength(text string) (n int) {
+	for _, r := range text {
+		switch {
+		case r < utf8.RuneSelf && plain[r]:
+			n++
+		case r >= ' ' && r < utf8.RuneSelf && r != 0x7f:
+			n += len("&#34;")
+		case r >= utf8.RuneSelf && held(r):
+			n += utf8.RuneLen(r)
+		default:
+			n += len("&#xFFFF;")
+		}
+	}
+	return n
+}
+
 // plainLength returns how many bytes at a text's beginning need no reference.
 func plainLength(text string) int {
 	for i := range len(text) {
@@ -83,6 +100,7 @@ func held(r rune) bool {
 func inURL(name Name) Name {
 	const digits = "0123456789ABCDEF"
 	var out strings.Builder
+	out.Grow(3 * len(name))
 	for _, c := range []byte(name) {
 		switch {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-_.*/", c) >= 0:

@@ -10,21 +10,15 @@ import (
 	"strings"
 )
 
-// ErrMalformed means that a body is not well-formed XML, or not the document that the operation
-// wants (MalformedXML).
-var ErrMalformed = errors.New("the body is not the XML that this operation needs")
-
-// Bounds of documents. A client that stays below S3's own limits stays far below these.
-const (
-	mostElements = 200_000
-	mostDepth    = 16
-)
-
 // MostParts is how many parts an upload may have.
 const MostParts = 10_000
 
 // MostDeletes is how many keys one request may delete.
 const MostDeletes = 1000
+
+// mostKeys bounds keys together, as a response writes them, in bytes: each character may be a
+// reference.
+const mostKeys = MostDeletes * 1024 * len("&#34;")
 
 // CompletedPart is a part that a client wants in the object.
 type CompletedPart struct {
@@ -34,31 +28,34 @@ type CompletedPart struct {
 }
 
 // DecodeComplete reads the body that completes an upload. It returns 1 to MostParts parts in the
-// order sent. The error wraps ErrMalformed. The caller bounds the body's size.
-func DecodeComplete(body []byte) ([]CompletedPart, error) {
-	var sent struct {
-		XMLName xml.Name `xml:"CompleteMultipartUpload"`
-		Parts   []struct {
+// order sent. The error wraps ErrMalformed, or is from the body or from hold. The caller bounds the
+// body's size.
+func DecodeComplete(body io.Reader, hold Hold) ([]CompletedPart, error) {
+	var parts []CompletedPart
+	memory := &account{hold: hold, each: partMemory}
+	err := decodeList(body, list{root: "CompleteMultipartUpload", element: "Part", most: MostParts}, memory, func(decoder *xml.Decoder, start *xml.StartElement) error {
+		var sent struct {
 			Number []string `xml:"PartNumber"`
 			ETag   []string
 			Checksums
-		} `xml:"Part"`
-	}
-	if err := decode(body, &sent); err != nil {
-		return nil, err
-	}
-	if len(sent.Parts) == 0 || len(sent.Parts) > MostParts {
-		return nil, fmt.Errorf("%w: it must have 1 to %d elements Part", ErrMalformed, MostParts)
-	}
-	parts := make([]CompletedPart, 0, len(sent.Parts))
-	for _, part := range sent.Parts {
-		text, numberErr := only("PartNumber", part.Number)
-		etag, etagErr := only("ETag", part.ETag)
+		}
+		if err := decoder.DecodeElement(&sent, start); err != nil {
+			return err
+		}
+		text, numberErr := only("PartNumber", sent.Number)
+		etag, etagErr := only("ETag", sent.ETag)
 		number, rangeErr := partNumber(text)
 		if err := errors.Join(numberErr, etagErr, rangeErr); err != nil {
-			return nil, err
+			return err
 		}
-		parts = append(parts, CompletedPart{number, strings.Trim(etag, `"`), part.Checksums})
+		parts = append(parts, CompletedPart{number, strings.Trim(etag, `"`), sent.Checksums})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(parts) == 0 {
+		return nil, fmt.Errorf("%w: it must have 1 to %d elements Part", ErrMalformed, MostParts)
 	}
 	return parts, nil
 }
@@ -75,6 +72,7 @@ func partNumber(text string) (int, error) {
 type Delete struct {
 	Quiet   bool // whether the response has errors only
 	Objects []DeletedObject
+	Escaped int // the bytes that the keys have in a response
 }
 
 // DeletedObject is a key to delete. It is deleted only if every condition that is not
@@ -87,34 +85,41 @@ type DeletedObject struct {
 	LastModifiedTime string // a condition, as sent
 }
 
-// DecodeDelete reads the body that deletes 1 to MostDeletes keys. The error wraps ErrMalformed. The
-// caller bounds the body's size.
-func DecodeDelete(body []byte) (Delete, error) {
-	var sent struct {
-		XMLName xml.Name     `xml:"Delete"`
-		Quiet   []string     `xml:"Quiet"`
-		Objects []sentObject `xml:"Object"`
-	}
-	if err := decode(body, &sent); err != nil {
-		return Delete{}, err
-	}
-	if len(sent.Objects) == 0 || len(sent.Objects) > MostDeletes {
-		return Delete{}, fmt.Errorf("%w: it must have 1 to %d elements Object", ErrMalformed, MostDeletes)
-	}
-	quiet, err := optional("Quiet", sent.Quiet)
+// DecodeDelete reads the body that deletes 1 to MostDeletes keys. The error wraps ErrMalformed, or
+// is from the body or from hold. The caller bounds the body's size.
+func DecodeDelete(body io.Reader, hold Hold) (d Delete, err error) {
+	memory, quiet := &account{hold: hold, each: objectMemory}, []string(nil)
+	err = decodeList(body, list{root: "Delete", element: "Object", beside: "Quiet", most: MostDeletes}, memory, func(decoder *xml.Decoder, start *xml.StartElement) error {
+		if start.Name.Local == "Quiet" {
+			quiet = append(quiet, "")
+			return decoder.DecodeElement(&quiet[len(quiet)-1], start)
+		}
+		var sent sentObject
+		if err := decoder.DecodeElement(&sent, start); err != nil {
+			return err
+		}
+		object, err := sent.object()
+		if err != nil {
+			return err
+		}
+		if d.Escaped += escapedLength(object.Key); d.Escaped > mostKeys {
+			return fmt.Errorf("%w: the keys are too long together", ErrMalformed)
+		}
+		d.Objects = append(d.Objects, object)
+		return nil
+	})
 	if err != nil {
 		return Delete{}, err
 	}
-	d := Delete{Objects: make([]DeletedObject, 0, len(sent.Objects))}
-	if d.Quiet, err = flag("Quiet", quiet); err != nil {
-		return Delete{}, err
+	if len(d.Objects) == 0 {
+		return Delete{}, fmt.Errorf("%w: it must have 1 to %d elements Object", ErrMalformed, MostDeletes)
 	}
-	for _, one := range sent.Objects {
-		object, err := one.object()
-		if err != nil {
-			return Delete{}, err
-		}
-		d.Objects = append(d.Objects, object)
+	text, err := optional("Quiet", quiet)
+	if err == nil {
+		d.Quiet, err = flag("Quiet", text)
+	}
+	if err != nil {
+		return Delete{}, err
 	}
 	return d, nil
 }
@@ -181,66 +186,4 @@ func flag(element, text string) (bool, error) {
 		return false, nil
 	}
 	return false, fmt.Errorf("%w: %s must be true or false", ErrMalformed, element)
-}
-
-// decode reads a body into a struct. It ignores elements that the struct does not have.
-func decode(body []byte, into any) error {
-	source := &tokens{decoder: xml.NewDecoder(bytes.NewReader(body))}
-	if err := xml.NewTokenDecoder(source).Decode(into); err != nil {
-		return fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	for {
-		token, err := source.decoder.Token()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrMalformed, err)
-		}
-		text, isText := token.(xml.CharData)
-		if _, comment := token.(xml.Comment); !comment && (!isText || len(bytes.TrimSpace(text)) > 0) {
-			return fmt.Errorf("%w: something follows the root element", ErrMalformed)
-		}
-	}
-}
-
-// tokens passes on a document's elements and text, without attributes and namespaces.
-type tokens struct {
-	decoder         *xml.Decoder
-	elements, depth int
-}
-
-// Token implements xml.TokenReader. It refuses declarations, such as of entities, processing
-// instructions, foreign elements, and documents beyond the bounds.
-func (t *tokens) Token() (xml.Token, error) {
-	token, err := t.decoder.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch token := token.(type) {
-	case xml.StartElement:
-		return t.start(token)
-	case xml.EndElement:
-		t.depth--
-		return xml.EndElement{Name: xml.Name{Local: token.Name.Local}}, nil
-	case xml.Directive:
-		return nil, errors.New("it has a document type declaration")
-	case xml.ProcInst:
-		if token.Target != "xml" {
-			return nil, errors.New("it has a processing instruction")
-		}
-	}
-	return token, nil
-}
-
-func (t *tokens) start(token xml.StartElement) (xml.Token, error) {
-	t.depth++
-	t.elements++
-	switch {
-	case t.depth > mostDepth || t.elements > mostElements:
-		return nil, errors.New("it has too many elements")
-	case token.Name.Space != "" && token.Name.Space != namespace:
-		return nil, errors.New("an element is in a foreign namespace")
-	}
-	return xml.StartElement{Name: xml.Name{Local: token.Name.Local}}, nil
 }

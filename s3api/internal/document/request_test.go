@@ -1,6 +1,7 @@
 package document
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -51,14 +52,23 @@ var accepted = map[string]string{
 	"character section": `<%n><a><![CDATA[<&]]></a>%s</%n>`,
 }
 
+// completeOf and deleteOf decode without a bound on memory.
+func completeOf(body []byte) ([]CompletedPart, error) {
+	return DecodeComplete(bytes.NewReader(body), func(int64) error { return nil })
+}
+
+func deleteOf(body []byte) (Delete, error) {
+	return DecodeDelete(bytes.NewReader(body), func(int64) error { return nil })
+}
+
 // TestDecodersRefuse decodes each refused and accepted form with each decoder.
 func TestDecodersRefuse(t *testing.T) {
 	for root, decoder := range map[string]struct {
 		content string
 		decode  func([]byte) error
 	}{
-		"CompleteMultipartUpload":   {`<Part><PartNumber>1</PartNumber><ETag>e</ETag></Part>`, func(b []byte) error { return testenv.Error(DecodeComplete(b)) }},
-		"Delete":                    {`<Object><Key>k</Key></Object>`, func(b []byte) error { return testenv.Error(DecodeDelete(b)) }},
+		"CompleteMultipartUpload":   {`<Part><PartNumber>1</PartNumber><ETag>e</ETag></Part>`, func(b []byte) error { return testenv.Error(completeOf(b)) }},
+		"Delete":                    {`<Object><Key>k</Key></Object>`, func(b []byte) error { return testenv.Error(deleteOf(b)) }},
 		"CreateBucketConfiguration": {`<LocationConstraint>us-west-2</LocationConstraint>`, func(b []byte) error { return testenv.Error(DecodeCreateBucket(b)) }},
 	} {
 		fill := func(form string) []byte {
@@ -100,7 +110,7 @@ func TestDecodeComplete(t *testing.T) {
 		{"two ETags", part(`<PartNumber>1</PartNumber><ETag>e</ETag><ETag>f</ETag>`), nil},
 		{"too many", strings.Repeat(good, MostParts+1), nil},
 	} {
-		got, err := DecodeComplete([]byte(`<CompleteMultipartUpload>` + test.content + `</CompleteMultipartUpload>`))
+		got, err := completeOf([]byte(`<CompleteMultipartUpload>` + test.content + `</CompleteMultipartUpload>`))
 		if !reflect.DeepEqual(got, test.want) || (test.want == nil) != errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: got %v, %v", test.name, got, err)
 		}
@@ -116,9 +126,9 @@ func TestDecodeMost(t *testing.T) {
 	for range MostDeletes {
 		objects.WriteString(`<Object><Key>` + strings.Repeat("k", 1024) + `</Key><VersionId>null</VersionId></Object>`)
 	}
-	got := testenv.Must(DecodeComplete([]byte(`<CompleteMultipartUpload>` + parts.String() + `</CompleteMultipartUpload>`)))(t)
+	got := testenv.Must(completeOf([]byte(`<CompleteMultipartUpload>` + parts.String() + `</CompleteMultipartUpload>`)))(t)
 	testenv.Equal(t, len(got), MostParts, "parts")
-	deleted := testenv.Must(DecodeDelete([]byte(`<Delete>` + objects.String() + `</Delete>`)))(t)
+	deleted := testenv.Must(deleteOf([]byte(`<Delete>` + objects.String() + `</Delete>`)))(t)
 	testenv.Equal(t, len(deleted.Objects), MostDeletes, "keys")
 }
 
@@ -129,12 +139,12 @@ func TestDecodeDelete(t *testing.T) {
 		name, content string
 		want          Delete
 	}{
-		{"one", one, Delete{Objects: []DeletedObject{{Key: "k"}}}},
-		{"quiet", `<Quiet>true</Quiet>` + one, Delete{Quiet: true, Objects: []DeletedObject{{Key: "k"}}}},
-		{"not quiet", one + `<Quiet> false </Quiet>`, Delete{Objects: []DeletedObject{{Key: "k"}}}},
-		{"space in a key", `<Object><Key> k ` + "\n" + `</Key></Object>`, Delete{Objects: []DeletedObject{{Key: " k \n"}}}},
+		{"one", one, Delete{Objects: []DeletedObject{{Key: "k"}}, Escaped: 1}},
+		{"quiet", `<Quiet>true</Quiet>` + one, Delete{Quiet: true, Objects: []DeletedObject{{Key: "k"}}, Escaped: 1}},
+		{"not quiet", one + `<Quiet> false </Quiet>`, Delete{Objects: []DeletedObject{{Key: "k"}}, Escaped: 1}},
+		{"space in a key", `<Object><Key> k ` + "\n" + `</Key></Object>`, Delete{Objects: []DeletedObject{{Key: " k \n"}}, Escaped: len(" k &#xFFFF;")}},
 		{"all", `<Object><Key>k</Key><VersionId>v</VersionId><ETag>"e"</ETag><Size>1</Size><LastModifiedTime>t</LastModifiedTime></Object>`,
-			Delete{Objects: []DeletedObject{{"k", "v", `"e"`, "1", "t"}}}},
+			Delete{Objects: []DeletedObject{{"k", "v", `"e"`, "1", "t"}}, Escaped: 1}},
 		{"none", ``, Delete{}},
 		{"no key", `<Object><VersionId>v</VersionId></Object>`, Delete{}},
 		{"empty key", `<Object><Key/></Object>`, Delete{}},
@@ -144,7 +154,7 @@ func TestDecodeDelete(t *testing.T) {
 		{"neither quiet nor not", `<Quiet>maybe</Quiet>` + one, Delete{}},
 		{"too many", strings.Repeat(one, MostDeletes+1), Delete{}},
 	} {
-		got, err := DecodeDelete([]byte(`<Delete>` + test.content + `</Delete>`))
+		got, err := deleteOf([]byte(`<Delete>` + test.content + `</Delete>`))
 		if !reflect.DeepEqual(got, test.want) || (test.want.Objects == nil) != errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: got %v, %v", test.name, got, err)
 		}

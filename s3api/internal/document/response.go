@@ -6,6 +6,7 @@
 package document
 
 import (
+	"bytes"
 	"encoding/xml"
 	"fmt"
 )
@@ -19,13 +20,25 @@ type Response interface {
 	document() any
 }
 
+// page is a Response with many entries, which it writes itself before the root's end.
+type page interface {
+	writeEntries(*bytes.Buffer)
+}
+
 // Encode returns a response's document.
 func Encode(r Response) []byte {
-	text, err := xml.Marshal(r.document())
-	if err != nil {
+	text := bytes.NewBufferString(xml.Header)
+	if err := xml.NewEncoder(text).Encode(r.document()); err != nil {
 		panic(fmt.Sprintf("document: %T cannot be written: %v", r, err)) // the types are closed
 	}
-	return append([]byte(xml.Header), text...)
+	if p, ok := r.(page); ok {
+		at := bytes.LastIndex(text.Bytes(), []byte("</"))
+		end := string(text.Bytes()[at:])
+		text.Truncate(at)
+		p.writeEntries(text)
+		text.WriteString(end)
+	}
+	return text.Bytes()
 }
 
 // Checksums are an object's or a part's flexible checksums in base64. Empty ones are left out.

@@ -57,9 +57,9 @@ type Form struct {
 	filename string
 }
 
-// Read reads a form up to its file, and bounds the size that its fields have with the file's name in
-// them, before memory for that is taken. The error wraps ErrMalformed, ErrTooLong,
-// ErrField or the body's error.
+// Read reads a form up to its file, and bounds the size that its fields have with the file's name
+// in them, before memory for that is taken. The error wraps ErrMalformed, ErrTooLong, ErrField or
+// the body's error.
 func Read(body io.Reader, contentType string) (*Form, error) {
 	kind, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil || kind != "multipart/form-data" || parameters["boundary"] == "" || len(parameters["boundary"]) > mostBoundary {
@@ -134,8 +134,8 @@ func (f *Form) add(name, value string, size int) error {
 // baseName returns a file's name without the folders that some browsers send.
 func baseName(path string) string { return path[strings.LastIndexAny(path, `/\`)+1:] }
 
-// expanded returns the fields with filenameVariable replaced by the file's name. S3 replaces it before
-// it checks the policy.
+// expanded returns the fields with filenameVariable replaced by the file's name. S3 replaces it
+// before it checks the policy.
 func (f *Form) expanded() map[string]string {
 	fields := make(map[string]string, len(f.fields)+1)
 	for name, value := range f.fields {
