@@ -65,6 +65,7 @@ const (
 	DamagedRow    FindingKind = "row"    // does not match its checksum
 	DamagedBody   FindingKind = "body"   // an inline extent
 	DamagedObject FindingKind = "object" // is missing, or has another size or other bytes
+	DamagedFile   FindingKind = "file"   // a journal, or another file of the instance's own
 	DamagedBlob   FindingKind = "blob"   // needs what is damaged
 )
 
@@ -258,6 +259,9 @@ func (c *checker) bodies(ctx context.Context) error {
 
 // objects compares the objects that exist with those to which metadata refer.
 func (c *checker) objects(ctx context.Context) error {
+	for _, text := range c.e.Damage {
+		c.add(DamagedFile, "%s", text)
+	}
 	total, _, err := c.e.SQL.CountObjects(ctx)
 	if err != nil {
 		return err

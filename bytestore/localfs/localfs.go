@@ -10,6 +10,7 @@
 //	                     removes those that remain after a crash
 //	.journal-…           the journal, with objects that may not be durable in
 //	                     their files yet; Open writes these files again
+//	.damaged-journal-…   a journal that Open could not read completely
 //
 // A file contains the object's bytes and nothing else. Files without valid names are ignored, in
 // particular names with a dot. The folder must be used by one Store at a time, which the caller
@@ -73,6 +74,7 @@ type Store struct {
 	buffers buffers
 	drains  *drains                 // nil without a journal
 	log     atomic.Pointer[overlay] // what a Reader found in a journal; nil: nobody's
+	damage  []string                // in the journal, when it was replayed
 	later   atomic.Bool             // SyncLater was called
 	files   *openFiles
 

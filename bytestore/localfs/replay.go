@@ -33,6 +33,7 @@ func (s *Store) replay() error {
 	if err != nil {
 		return err
 	}
+	s.damage = describe(log)
 	return log.Remove()
 }
 

@@ -77,7 +77,7 @@ func (s *Stores) openBytesForReading(ctx context.Context, l Location) error {
 		if err != nil {
 			return err
 		}
-		s.Bytes = bytestore.ReadOnly{Reader: files}
+		s.Bytes, s.Damage = bytestore.ReadOnly{Reader: files}, files.Damage()
 		s.close = append(s.close, files.Close)
 		return nil
 	}

@@ -51,6 +51,9 @@ type Stores struct {
 	// Look is the check that Open has made before it used the database. OpenEndpoint checks the
 	// pages alone.
 	Look Look
+	// Damage has a sentence for each damage that was found in the journal when the stores were
+	// opened, or, by OpenReader, that is there.
+	Damage []string
 
 	medium   bytestore.OpenFunc // opens what is stored itself, past the caches
 	remote   bool
@@ -502,7 +505,7 @@ func (s *Stores) openBytes(ctx context.Context, l Location, dir *datadir.Dir, op
 			return fmt.Errorf("opening the bytes in %s: %w", l.Data, err)
 		}
 		s.Bytes, s.Space, s.BytesStopped, s.Disk = files, files.Space, files.Stopped(), files.Disk
-		s.medium, s.files = files.OpenMedium, files
+		s.medium, s.files, s.Damage = files.OpenMedium, files, files.Damage()
 		s.close = append(s.close, files.Close)
 		s.require(BytesWritable, files.Err)
 		s.require(SpaceLeft, func() error { return files.Space(0) })

@@ -9,6 +9,12 @@
 // A segment has a record for each object, with its name, its bytes and a checksum, and another for
 // each that was removed since. It is sealed, and removed once the own files for its objects are
 // durable. Read finds what the segments have that a process left when it ended.
+//
+// A power failure can leave records in any state that were not synced. Others that cannot be read
+// are damaged: each record says how many before it were durable. Read goes on behind them, and
+// Remove keeps such a segment under another name, for operators:
+//
+//	.damaged-journal-LR4CXZ7PCVSGYM3SYD3PLSNRRE
 package journal
 
 import (
@@ -30,8 +36,11 @@ var ErrFull = errors.New("journal: the segment is full")
 // maxObjects is how many objects a segment can have. Their names are in memory.
 const maxObjects = 8192
 
-// prefix begins the names of segments.
-const prefix = ".journal-"
+// prefix begins the names of segments, and keptPrefix those of damaged ones that Remove has kept.
+const (
+	prefix     = ".journal-"
+	keptPrefix = ".damaged-journal-"
+)
 
 // Journal appends records to the current segment. Its methods may be called concurrently.
 type Journal struct {
@@ -62,6 +71,8 @@ type Segment struct {
 	file    vfs.File
 	size    int64
 	objects int
+	records int   // that were written, with the removals
+	durable int   // the first of them, which a sync has covered
 	synced  bool  // no record was written since the last sync began
 	broken  bool  // a record may be incomplete, so no other may follow it
 	lost    error // why a sync failed: it is unknown which records survive a power failure
@@ -168,7 +179,7 @@ func (s *Segment) sync() error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
 	s.mu.Lock()
-	file, lost := s.file, s.lost
+	file, lost, records := s.file, s.lost, s.records
 	s.synced = true
 	s.mu.Unlock()
 	if lost != nil || file == nil {
@@ -184,6 +195,7 @@ func (s *Segment) sync() error {
 		s.broken, s.lost = true, err
 		return err
 	}
+	s.durable = records
 	if s.synced {
 		s.j.needsNoSync(s)
 	}
@@ -208,11 +220,13 @@ func (j *Journal) needsNoSync(s *Segment) {
 
 // write writes a record. The caller must hold the lock.
 func (s *Segment) write(record []byte) error {
+	stamp(record, s.durable)
 	if _, err := s.file.Write(record); err != nil {
 		s.broken = true
 		return err
 	}
 	s.size += int64(len(record))
+	s.records++
 	return nil
 }
 

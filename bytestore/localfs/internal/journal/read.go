@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bufio"
 	"errors"
 	"io"
 	"io/fs"
@@ -18,26 +17,22 @@ type Log struct {
 	dir      string
 	segments []string // paths
 	objects  []Object // in the order of their records
+	damage   []Damage
+	kept     []string
 }
 
-// Object is an object in a segment.
-type Object struct {
-	Name string
-	Size int64
-
-	path   string
-	offset int64 // of its bytes
-}
-
-// Read reads the segments in a folder. A record that is not complete, and what follows it, was
-// being written when the process or the machine ended, and is left out; so is an object that does
-// not have its checksum: its own file may be whole.
+// Read reads the segments in a folder. It leaves out what is no whole record, and goes on at the
+// next whole one: a record was being written when the machine ended, or is damaged. An object that
+// is left out may be whole in its own file.
 func Read(fsys vfs.FS, dir string) (*Log, error) {
-	segments, err := list(fsys, dir)
+	segments, err := list(fsys, dir, prefix)
 	if err != nil {
 		return nil, err
 	}
 	l := &Log{fs: fsys, dir: dir, segments: segments}
+	if l.kept, err = list(fsys, dir, keptPrefix); err != nil {
+		return nil, err
+	}
 	for _, path := range segments {
 		if err := l.readSegment(path); err != nil {
 			return nil, err
@@ -46,21 +41,21 @@ func Read(fsys vfs.FS, dir string) (*Log, error) {
 	return l, nil
 }
 
-// list returns the paths of the segments in a folder.
-func list(fsys vfs.FS, dir string) (segments []string, err error) {
+// list returns the paths of a folder's files that have names with a prefix.
+func list(fsys vfs.FS, dir, prefix string) (paths []string, err error) {
 	entries, err := fsys.ReadDir(dir)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), prefix) {
-			segments = append(segments, filepath.Join(dir, e.Name()))
+			paths = append(paths, filepath.Join(dir, e.Name()))
 		}
 	}
-	return segments, err
+	return paths, err
 }
 
 // Newer returns nil if the folder has the segments that were read and no others, and otherwise a
 // new Log.
 func (l *Log) Newer() (*Log, error) {
-	now, err := list(l.fs, l.dir)
+	now, err := list(l.fs, l.dir, prefix)
 	if err != nil || slices.Equal(now, l.segments) {
 		return nil, err
 	}
@@ -76,46 +71,27 @@ func (l *Log) readSegment(path string) error {
 	if err != nil {
 		return err
 	}
-	objects, err := readObjects(path, f)
-	l.objects = append(l.objects, objects...)
-	return errors.Join(err, f.Close())
-}
-
-func readObjects(path string, f io.Reader) ([]Object, error) {
-	var all []Object
-	at := map[string]int{} // indexes in all
-	r, offset, buf := bufio.NewReaderSize(f, MaxBody), int64(0), make([]byte, MaxBody)
-	for {
-		got, err := read(r, buf)
-		if errors.Is(err, errEnd) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		bodyAt := offset + headerSize + int64(len(got.name))
-		offset = bodyAt + int64(len(got.body))
-		switch {
-		case got.kind == removed:
-			if i, ok := at[got.name]; ok {
-				all[i].Name = ""
-			}
-		case got.kind == stored && got.whole:
-			at[got.name] = len(all)
-			all = append(all, Object{got.name, int64(len(got.body)), path, bodyAt})
-		}
-	}
-	kept := all[:0]
-	for _, o := range all {
+	s := segmentReader{path: path, f: f, buf: make([]byte, MaxBody), at: map[string]int{}}
+	err = s.read()
+	for _, o := range s.objects {
 		if o.Name != "" {
-			kept = append(kept, o)
+			l.objects = append(l.objects, o)
 		}
 	}
-	return kept, nil
+	if s.damage != nil && s.damage.before < s.durable {
+		l.damage = append(l.damage, s.damage.Damage)
+	}
+	return errors.Join(err, f.Close())
 }
 
 // Objects returns the objects that were stored and not removed, in the order of their records.
 func (l *Log) Objects() []Object { return l.objects }
+
+// Damage returns what is damaged in the segments.
+func (l *Log) Damage() []Damage { return l.damage }
+
+// Kept returns the paths of the files that Remove has kept before this Log was read.
+func (l *Log) Kept() []string { return l.kept }
 
 // Empty reports whether there is no segment.
 func (l *Log) Empty() bool { return len(l.segments) == 0 }
@@ -149,10 +125,17 @@ func (l *Log) Open(o Object, off int64) (vfs.File, error) {
 	return f, nil
 }
 
-// Remove removes the segments, durably. The own files for all objects must be durable.
+// Remove removes the segments, durably, and keeps those that are damaged under other names. The own
+// files for all objects must be durable.
 func (l *Log) Remove() error {
 	for _, path := range l.segments {
-		if err := l.fs.Remove(path); err != nil {
+		var err error
+		if i := slices.IndexFunc(l.damage, func(d Damage) bool { return d.File == path }); i >= 0 {
+			err = l.fs.Rename(path, l.damage[i].Kept)
+		} else {
+			err = l.fs.Remove(path)
+		}
+		if err != nil {
 			return err
 		}
 	}

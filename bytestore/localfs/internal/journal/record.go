@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 )
 
 // A record is a header, a name and a body. The header has, in the order of little endian:
@@ -16,7 +17,9 @@ import (
 //	12  4 bytes  the body's length
 //	16  1 byte   the kind
 //	17  1 byte   the name's length
-//	18  2 bytes  zero
+//	18  2 bytes  the number of durable records in the segment when it was written
+//
+// An earlier version has written 0 for the last of these, and ignores it.
 const headerSize = 20
 
 // MaxBody is the greatest length in bytes of a body.
@@ -40,18 +43,24 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encode completes the record for the body that buf has after Room bytes, and returns the record,
-// which is a part of buf.
+// encode makes the record for the body that buf has after Room bytes, and returns the record, which
+// is a part of buf. It must be stamped.
 func encode(k kind, name string, buf []byte) []byte {
 	body := buf[Room:]
 	record := buf[Room-headerSize-len(name):]
 	copy(record, magic[:])
 	binary.LittleEndian.PutUint32(record[8:], crc32.Checksum(body, castagnoli))
 	binary.LittleEndian.PutUint32(record[12:], uint32(len(body)))
-	record[16], record[17], record[18], record[19] = byte(k), byte(len(name)), 0, 0
+	record[16], record[17] = byte(k), byte(len(name))
 	copy(record[headerSize:], name)
-	binary.LittleEndian.PutUint32(record[4:], crc32.Checksum(record[8:headerSize+len(name)], castagnoli))
 	return record
+}
+
+// stamp completes a record with the number of its segment's records that are durable.
+func stamp(record []byte, durable int) {
+	binary.LittleEndian.PutUint16(record[18:], uint16(min(durable, math.MaxUint16)))
+	end := headerSize + int(record[17])
+	binary.LittleEndian.PutUint32(record[4:], crc32.Checksum(record[8:end], castagnoli))
 }
 
 // record is one that was read.
@@ -60,10 +69,14 @@ type record struct {
 	name  string
 	body  []byte
 	whole bool // the body has its checksum
+
+	durable int // records in the segment when it was written
 }
 
-// errEnd is returned where a segment has no further record: it ends, or what follows was being
-// written when the power failed.
+// size returns how many bytes the record has in its segment.
+func (r *record) size() int64 { return headerSize + int64(len(r.name)) + int64(len(r.body)) }
+
+// errEnd is returned where a segment has no record: it ends, or has something else.
 var errEnd = errors.New("journal: no further record")
 
 // read reads the next record into buf, which must have MaxBody bytes.
@@ -88,7 +101,8 @@ func read(r io.Reader, buf []byte) (record, error) {
 	}
 	return record{
 		kind: kind(head[16]), name: string(head[headerSize : headerSize+name]), body: body,
-		whole: crc32.Checksum(body, castagnoli) == binary.LittleEndian.Uint32(head[8:]),
+		whole:   crc32.Checksum(body, castagnoli) == binary.LittleEndian.Uint32(head[8:]),
+		durable: int(binary.LittleEndian.Uint16(head[18:])),
 	}, nil
 }
 
