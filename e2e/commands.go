@@ -68,6 +68,26 @@ func Key(t testing.TB, data, command string, args ...string) Result {
 	return r
 }
 
+// S3Key runs a key command that gives a key an S3 secret, sealed with the key in a file, and returns
+// the key's id and the secret.
+func S3Key(t testing.TB, data, file, command string, args ...string) (id, secret string) {
+	t.Helper()
+	r := Key(t, data, command, append([]string{"--s3", "--s3-secret-key-file", file}, args...)...)
+	for line := range strings.Lines(r.Stdout) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch name {
+		case "AWS_ACCESS_KEY_ID":
+			id = value
+		case "AWS_SECRET_ACCESS_KEY":
+			secret = value
+		}
+	}
+	if id == "" || secret == "" {
+		t.Fatalf("key %s %q prints %q", command, args, r.Stdout)
+	}
+	return id, secret
+}
+
 // KeyState returns the state that key show prints.
 func KeyState(t *testing.T, data, id string) string {
 	t.Helper()

@@ -222,8 +222,7 @@ func (s *Server) setBlobHeaders(x *call, b *metastore.Blob, v headers.Validators
 	if s.keys != nil && s.reads != access.ReadsPublic {
 		x.Fields.Add("Vary", "Authorization, "+wire.HeaderAPIKey)
 	}
-	// Blobs are untrusted: they must not run as pages of this origin.
-	x.Fields.Set("Content-Security-Policy", "sandbox")
+	x.Fields.Set("Content-Security-Policy", headers.ContentPolicy(b.ContentType))
 	if !b.Expires.IsZero() {
 		x.Fields.Set(wire.HeaderBlobExpires, b.Expires.UTC().Format(time.RFC3339Nano))
 	}

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"strings"
 
-	"sluice/exchange/headers"
 	"sluice/wire"
 )
 
@@ -28,5 +27,5 @@ func respondOptions(x *call, allow []string) {
 	if x.Local {
 		allowed += ", " + wire.HeaderFault
 	}
-	x.RespondOptions(allow, allowed, headers.RequestedMeta(x.Request.Header.Values("Access-Control-Request-Headers")))
+	x.RespondOptions(allow, allowed)
 }

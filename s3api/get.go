@@ -1,6 +1,7 @@
 package s3api
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
@@ -38,6 +39,7 @@ func (s *Server) getObject(x *call) error {
 
 	v := exchange.ValidatorsOf(&c.Blob, s.blobs)
 	s.setObjectFields(x, &c.Blob, v)
+	x.Fields.Set("Content-Security-Policy", headers.ContentPolicy(cmp.Or(overrides["Content-Type"], exchange.MediaType(&c.Blob))))
 	conditions := conditionsOf(x.header)
 	switch conditions.ForRead(&v) {
 	case headers.ConditionFailed:
@@ -76,8 +78,6 @@ func (s *Server) setObjectFields(x *call, b *metastore.Blob, v headers.Validator
 	}
 	x.setMetadata(headers.Metadata(b.Metadata))
 	x.setExpiration(b)
-	// Blobs are untrusted: they must not run as pages of this origin.
-	x.Fields.Set("Content-Security-Policy", "sandbox")
 }
 
 // selectedPart returns which part the request asks for, by its number, or 0.

@@ -168,6 +168,14 @@ func TestOverrides(t *testing.T) {
 		testenv.Equal(t, res.Header.Get(name), want, "%s", name)
 	}
 	s.refused(t, 400, "InvalidArgument", "GET", "/bucket/a?response-content-type=a%0Ab:c", "")
+	// What the browser takes the object for decides how it is guarded.
+	s.want(t, 200, "PUT", "/bucket/pdf", "x", "Content-Type", "application/pdf")
+	for target, sandboxed := range map[string]bool{"/bucket/pdf": false, "/bucket/pdf?response-content-type=text/html": true, "/bucket/a": true, "/bucket/a?response-content-type=application/pdf": false} {
+		got := s.want(t, 200, "GET", target, "").Header.Get("Content-Security-Policy")
+		if (got == "sandbox") != sandboxed || got == "" {
+			t.Errorf("%s has the policy %q", target, got)
+		}
+	}
 }
 
 func TestExpiry(t *testing.T) {
@@ -323,8 +331,8 @@ func TestForeignPages(t *testing.T) {
 	r.Host = "rebound.example.org"
 	testenv.Equal(t, send(t, r).StatusCode, 403, "a foreign host")
 	res := s.want(t, 204, "OPTIONS", "/bucket/a", "", "Origin", "http://localhost:5173", "Access-Control-Request-Method", "PUT",
-		"Access-Control-Request-Headers", "x-amz-date,x-amz-content-sha256,authorization")
-	if got := res.Header.Get("Access-Control-Allow-Headers"); !strings.Contains(got, "X-Amz-Date") || !strings.Contains(got, "X-Amz-Content-Sha256") {
+		"Access-Control-Request-Headers", "amz-sdk-request,x-amz-date,x-amz-content-sha256,authorization")
+	if got := res.Header.Get("Access-Control-Allow-Headers"); !strings.HasSuffix(got, ", amz-sdk-request, x-amz-date, x-amz-content-sha256, authorization") {
 		t.Errorf("a page may send %q", got)
 	}
 }

@@ -142,17 +142,3 @@ var known = func() vocabulary {
 	}
 	return v
 }()
-
-// requestedFields returns the fields of S3 among those that a page asks to send.
-func requestedFields(values []string) (names []string) {
-	const most = 64
-	for _, line := range values {
-		for name := range strings.SplitSeq(line, ",") {
-			name = http.CanonicalHeaderKey(strings.Trim(name, " \t"))
-			if strings.HasPrefix(name, "X-Amz-") && len(names) < most && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-	}
-	return names
-}

@@ -90,8 +90,7 @@ func (s *Server) parse(x *call) (err error) {
 // respondOptions responds to a preflight. Pages may send what S3's clients send.
 func respondOptions(x *call) error {
 	methods := []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPost, http.MethodPut}
-	x.RespondOptions(methods, "Authorization, Cache-Control, Content-Disposition, Content-Encoding, Content-Language, Content-MD5, Content-Type, Expires, If-Match, If-Modified-Since, If-None-Match, If-Unmodified-Since, Range, "+wire.HeaderRequestID,
-		requestedFields(x.Request.Header.Values("Access-Control-Request-Headers")))
+	x.RespondOptions(methods, "Authorization, Cache-Control, Content-Disposition, Content-Encoding, Content-Language, Content-MD5, Content-Type, Expires, If-Match, If-Modified-Since, If-None-Match, If-Unmodified-Since, Range, "+wire.HeaderRequestID)
 	return nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sluice/e2e"
+	"sluice/exchange/headers"
 	"sluice/internal/testenv"
 )
 
@@ -85,6 +88,37 @@ func TestForeignPage(t *testing.T) {
 	}
 	if !strings.Contains(s.SettledLog(), "method=OPTIONS") {
 		t.Errorf("the browser sent no preflight:\n%s", e2e.Tail(s.Log.String()))
+	}
+}
+
+// TestSDKInAPage uses both interfaces by Amazon's SDK and fetch in pages of other origins, with
+// headers that tracing adds: the local instance's page is on loopback, the hosted one's anywhere.
+func TestSDKInAPage(t *testing.T) {
+	testenv.Require(t, testenv.Chromium)
+	t.Parallel()
+	script := bundle(t, "s3page.js")
+	for _, profile := range []string{"local", "hosted"} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			open, flags := e2e.OpenForeign, []string{"--s3-addr", "localhost:0"}
+			var s *e2e.Server
+			id, secret := "any", "any"
+			if profile == "hosted" {
+				file := filepath.Join(testenv.MemoryDir(t), "s3.key")
+				testenv.OK(t, os.WriteFile(file, []byte(strings.Repeat("5a", 32)+"\n"), 0o600))
+				s = e2e.StartHosted(t, "public", append(flags, "--s3-secret-key-file", file)...)
+				id, secret = e2e.S3Key(t, s.Data, file, "create", "--scopes", "read,write", "--accounts", "team")
+			} else {
+				open, s = func(t *testing.T, page string) context.Context { return e2e.OpenBrowser(t, page) }, e2e.Start(t, e2e.Options{Addr: "localhost:0", Flags: flags})
+			}
+			got, err := chromedp.Run(open(t, e2e.ServePage(t, script)), chromedp.Evaluate[map[string]any](fmt.Sprintf("window.visit(%s, %s, %s, %s)",
+				e2e.AsJSON(t, s.S3), e2e.AsJSON(t, id), e2e.AsJSON(t, secret), e2e.AsJSON(t, s.URL)), chromedp.EvalAwaitPromise))
+			if err != nil {
+				t.Fatalf("%v\n%s", err, e2e.Tail(s.Log.String()))
+			}
+			const want = `{"color":"blue","deleted":2,"listed":["a b/ü.txt","parts"],"missing":"NoSuchKey","native":"a part","read":["from a page","a part"],"tags":true}`
+			testenv.Equal(t, string(e2e.AsJSON(t, got)), want, "what the page sees")
+		})
 	}
 }
 
@@ -309,7 +343,7 @@ func TestBlobsAreGuarded(t *testing.T) {
 			} {
 				r := s.Must(test.status, test.method, target, nil, test.h...)
 				for name, want := range map[string]string{
-					"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox", "Cross-Origin-Resource-Policy": embedding,
+					"X-Content-Type-Options": "nosniff", "Content-Security-Policy": headers.ContentPolicy(kind), "Cross-Origin-Resource-Policy": embedding,
 				} {
 					if got := r.Header.Get(name); got != want {
 						t.Errorf("%s %q of a blob of %q: %s is %q, want %q", test.method, test.h, kind, name, got, want)

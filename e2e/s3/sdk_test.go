@@ -52,21 +52,7 @@ func startHosted(t *testing.T, flags ...string) *hosted {
 // key runs a key command that gives a key an S3 secret, and returns its id and the secret.
 func (h *hosted) key(command string, args ...string) (id, secret string) {
 	h.t.Helper()
-	line := append([]string{"key", command, "--data", h.Data, "--s3", "--s3-secret-key-file", h.file, "--quiet"}, args...)
-	out := string(testenv.Must(exec.CommandContext(h.t.Context(), e2e.Sluice, line...).Output())(h.t))
-	for line := range strings.Lines(out) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		switch name {
-		case "AWS_ACCESS_KEY_ID":
-			id = value
-		case "AWS_SECRET_ACCESS_KEY":
-			secret = value
-		}
-	}
-	if id == "" || secret == "" {
-		h.t.Fatalf("%q prints %q", line, out)
-	}
-	return id, secret
+	return e2e.S3Key(h.t, h.Data, h.file, command, args...)
 }
 
 // minioClient returns a client of MinIO's SDK.

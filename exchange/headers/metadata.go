@@ -235,24 +235,3 @@ func MetaName(header string) (string, bool) {
 	name, ok := strings.CutPrefix(header, wire.HeaderBlobMeta)
 	return strings.ToLower(name), ok
 }
-
-// RequestedMeta returns the custom headers among those that a page asks to send, in the values of
-// Access-Control-Request-Headers. It returns none if they exceed what a blob can have, and ignores
-// everything that is not a custom header's name.
-func RequestedMeta(values []string) []string {
-	var names []string
-	size := 0
-	for _, line := range values {
-		for name := range strings.SplitSeq(line, ",") {
-			name = http.CanonicalHeaderKey(strings.Trim(name, " \t"))
-			if !isMetaName(name) || slices.Contains(names, name) {
-				continue
-			}
-			names = append(names, name)
-			if size += len(name); len(names) > wire.MaxBlobMetaHeaders || size > wire.MaxBlobMeta {
-				return nil
-			}
-		}
-	}
-	return names
-}

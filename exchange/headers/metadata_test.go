@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -111,29 +110,6 @@ func TestCharactersOfMetaNames(t *testing.T) {
 				t.Errorf("%q: %v", name, err)
 			}
 		}
-	}
-}
-
-func TestRequestedMeta(t *testing.T) {
-	got := RequestedMeta([]string{"range, blob-meta-color ,BLOB-META-Color,blob-meta-,x-blob-meta-a", "blob-meta-a b, blob-meta-\"x\", blob-meta-ö,,blob-meta-size"})
-	if want := []string{"Blob-Meta-Color", "Blob-Meta-Size"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	var many []string
-	for i := range wire.MaxBlobMetaHeaders + 1 {
-		many = append(many, fmt.Sprint("blob-meta-", i))
-	}
-	if got := RequestedMeta([]string{strings.Join(many, ",")}); got != nil {
-		t.Errorf("%d names are allowed", len(got))
-	}
-	for size, want := range map[int]bool{wire.MaxBlobMeta: true, wire.MaxBlobMeta + 1: false} {
-		name := "blob-meta-" + strings.Repeat("a", size-len("blob-meta-"))
-		if got := RequestedMeta([]string{name}); (got != nil) != want {
-			t.Errorf("a name of %d bytes: allowed %t", size, got != nil)
-		}
-	}
-	if got := RequestedMeta(many[:wire.MaxBlobMetaHeaders]); len(got) != wire.MaxBlobMetaHeaders {
-		t.Errorf("%d names are allowed", len(got))
 	}
 }
 
