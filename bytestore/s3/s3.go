@@ -201,7 +201,7 @@ func (s *Store) checkBucket(ctx context.Context) error {
 
 // startTimeout limits the first request, so that a server that accepts connections and never
 // responds does not block the start.
-const startTimeout = 4 * time.Second
+const startTimeout = 15 * time.Second
 
 var lookups = map[PathStyle]minio.BucketLookupType{
 	PathStyleOn:  minio.BucketLookupPath,

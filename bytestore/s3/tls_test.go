@@ -72,6 +72,7 @@ func dialing(addr string, w *wire) func(http.RoundTripper) http.RoundTripper {
 		t.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, network, addr)
 		}
+		t.DialTLSContext = nil
 		w.next = t
 		return w
 	}

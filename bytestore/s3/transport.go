@@ -12,29 +12,26 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"sluice/internal/reconnect"
 )
 
 // newTransport returns a store's transport. A connection on which nothing is sent or received
 // during a request for the time of stall is closed.
 func newTransport(caFile string, stall time.Duration) (*http.Transport, error) {
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	d := &dialer{gate: reconnect.New(opensAtOnce), stall: stall, tls: &tls.Config{MinVersion: tls.VersionTLS12}}
 	t := &http.Transport{
-		Proxy: http.ProxyFromEnvironment,
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			c, err := dialer.DialContext(ctx, network, addr)
-			if err != nil {
-				return nil, err
-			}
-			return &watchedConn{c, stall}, nil
-		},
-		TLSHandshakeTimeout: 10 * time.Second,
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         d.dial,
+		DialTLSContext:      d.dialTLS,
+		TLSHandshakeTimeout: connectTimeout, // through a proxy
 		MaxIdleConnsPerHost: 64,
 		// Servers close idle connections as well, and a request on a connection that is being
 		// closed must be sent again.
 		IdleConnTimeout: 15 * time.Second,
 		// Bytes must arrive as they are stored.
 		DisableCompression: true,
-		TLSClientConfig:    &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSClientConfig:    d.tls,
 	}
 	if caFile != "" {
 		roots, err := trusted(caFile)
@@ -60,6 +57,79 @@ func trusted(caFile string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("the file %s contains no PEM certificate", caFile)
 	}
 	return roots, nil
+}
+
+const (
+	// opensAtOnce is how many connections are opened at once to a server that answers.
+	opensAtOnce = 16
+	// connectTimeout bounds opening a connection, and its TLS handshake, unless the server was too
+	// slow before.
+	connectTimeout = 10 * time.Second
+)
+
+// dialer opens connections.
+type dialer struct {
+	gate  *reconnect.Gate
+	stall time.Duration
+	tls   *tls.Config
+}
+
+// dial opens a connection without TLS, or one to a proxy.
+func (d *dialer) dial(ctx context.Context, network, addr string) (conn net.Conn, err error) {
+	err = d.open(ctx, func(ctx context.Context) error {
+		conn, err = d.connect(ctx, network, addr)
+		return err
+	})
+	return conn, err
+}
+
+// dialTLS opens a connection with TLS.
+func (d *dialer) dialTLS(ctx context.Context, network, addr string) (conn net.Conn, err error) {
+	config := d.tls.Clone()
+	if config.ServerName, _, err = net.SplitHostPort(addr); err != nil {
+		return nil, err
+	}
+	err = d.open(ctx, func(ctx context.Context) error {
+		below, err := d.connect(ctx, network, addr)
+		if err != nil {
+			return err
+		}
+		secure := tls.Client(below, config)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			_ = below.Close() // nothing was sent on it
+			return err
+		}
+		conn = secure
+		return nil
+	})
+	return conn, err
+}
+
+// open calls connect when an attempt may begin.
+func (d *dialer) open(ctx context.Context, connect func(context.Context) error) error {
+	attempt, err := d.gate.Enter(ctx)
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, d.gate.Timeout(connectTimeout))
+	defer cancel()
+	err = connect(limited)
+	shown := err
+	if ctx.Err() != nil {
+		shown = context.Canceled // the caller's time is over, not the server's
+	} else if limited.Err() != nil {
+		shown = limited.Err()
+	}
+	attempt.End(shown)
+	return err
+}
+
+func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &watchedConn{conn, d.stall}, nil
 }
 
 // watchedConn is a connection that fails if nothing is sent or received for a while. A write also

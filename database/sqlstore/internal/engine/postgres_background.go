@@ -15,8 +15,10 @@ const (
 	deleteIDsBatch = 10_000
 	// deleteIDsTimeout bounds such a statement.
 	deleteIDsTimeout = 30 * time.Second
-	// probeEvery is how often a server that could not be reached is probed.
-	probeEvery = time.Second
+	// probeEvery is how often a server that could not be reached is probed, and probeTimeout bounds
+	// the wait for its answer.
+	probeEvery   = time.Second
+	probeTimeout = 5 * time.Second
 )
 
 // loop measures the server's clock, deletes old transactions' ids, and probes a server that could
@@ -60,10 +62,10 @@ func (p *postgresEngine) measure(ctx context.Context) error {
 
 // probe records whether the server can be reached.
 func (p *postgresEngine) probe(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, probeEvery)
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	if p.pool.Ping(ctx) == nil {
-		p.observe(classOther, nil)
+		p.observe(nil, classOther, nil)
 	}
 }
 

@@ -26,7 +26,7 @@ func interrupt(c *pgconn.PgConn) ctxwatch.Handler {
 }
 
 // cancelTimeout is how long a server may take to cancel a statement.
-const cancelTimeout = time.Second
+const cancelTimeout = 5 * time.Second
 
 // doubtError is the error for a COMMIT with an unknown outcome, on the server or on a required
 // standby.

@@ -21,11 +21,13 @@ type postgresEngine struct {
 	pool         *pgxpool.Pool
 	sessions     *sessions // of the pool
 	hosts        *hosts
-	closeTimeout time.Duration         // how long close waits for running COMMITs
-	writeSlots   chan struct{}         // holds a token for each write transaction until its COMMIT is acknowledged
-	detached     atomic.Int64          // COMMITs for which no caller waits any more
-	down         atomic.Pointer[error] // why the last attempt to reach the server failed; nil: it did not
-	commits      context.Context       // of every COMMIT; it has no deadline, and only abandon cancels it
+	opening      opening
+	generation   atomic.Int64           // how often the pool was reset
+	closeTimeout time.Duration          // how long close waits for running COMMITs
+	writeSlots   chan struct{}          // holds a token for each write transaction until its COMMIT is acknowledged
+	detached     atomic.Int64           // COMMITs for which no caller waits any more
+	down         atomic.Pointer[outage] // nil: the server was reached the last time
+	commits      context.Context        // of every COMMIT; it has no deadline, and only abandon cancels it
 	abandon      context.CancelFunc
 	guard        commitGuard
 	acked        *acknowledged
@@ -44,8 +46,8 @@ func (p *postgresEngine) err() error {
 	if p.isClosed() {
 		return ErrClosed
 	}
-	if err := p.down.Load(); err != nil {
-		return *err
+	if down := p.down.Load(); down != nil {
+		return down.err
 	}
 	if p.detached.Load() >= int64(cap(p.writeSlots)) || p.sessions.waiting(slotStuck) >= cap(p.writeSlots) {
 		return fmt.Errorf("%w: %w", database.ErrUnavailable, errSlotsHeld)
@@ -111,8 +113,9 @@ var errUnfit = errors.New("the PostgreSQL server cannot be used")
 // pooledConn is a connection acquired from the pool for a limited time.
 type pooledConn struct {
 	postgresConn
-	pooled *pgxpool.Conn
-	cancel context.CancelFunc
+	pooled     *pgxpool.Conn
+	generation int64 // of the pool when the connection was begun
+	cancel     context.CancelFunc
 }
 
 // release returns the connection to the pool, which closes it if it is still in a
@@ -130,7 +133,8 @@ func (p *postgresEngine) acquire(ctx context.Context, until time.Time) (*pooledC
 		return nil, err
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), until)
-	return &pooledConn{postgresConn{ctx: ctx, conn: conn.Conn()}, conn, cancel}, nil
+	generation := sessionOf(conn.Conn().PgConn()).generation
+	return &pooledConn{postgresConn{ctx: ctx, conn: conn.Conn()}, conn, generation, cancel}, nil
 }
 
 // acquireFailed classifies the error from an acquire that ended at the given time at the latest.
@@ -149,14 +153,14 @@ func (p *postgresEngine) acquireFailed(ctx context.Context, until time.Time, err
 	case errors.As(err, &e) && e.Code == tooManyConnections && p.connections() > 0:
 		return classBusy, err
 	case errors.As(err, &e):
-		return p.observe(classifyPostgres(err), err), err
+		return p.observe(nil, classifyPostgres(err), err), err
 	case !time.Now().Before(until): // a timeout alone says nothing about the server
 		if p.down.Load() != nil {
 			return classLost, err
 		}
 		return classBusy, err
 	default:
-		return p.observe(classLost, err), err
+		return p.observe(nil, classLost, err), err
 	}
 }
 
@@ -166,15 +170,41 @@ func (p *postgresEngine) connections() int32 {
 	return s.AcquiredConns() + s.IdleConns()
 }
 
-// observe records whether the server can be reached. If it cannot, the other connections
-// are likely to be lost as well. A connection that this process closed says nothing.
-func (p *postgresEngine) observe(f errorClass, err error) errorClass {
+// outage is a time in which the server is out of reach.
+type outage struct {
+	err   error // why the last attempt to reach it failed
+	since time.Time
+}
+
+// refuseAfter is how long an outage must have lasted for calls to fail at once. The store then
+// looks alone whether the server is back, so that it has few connections to accept.
+const refuseAfter = database.Patience / 2
+
+// refusal returns the error for calls in an outage that has lasted.
+func (p *postgresEngine) refusal() error {
+	if down := p.down.Load(); down != nil && time.Since(down.since) > refuseAfter {
+		return fmt.Errorf("sqlstore: %w", down.err)
+	}
+	return nil
+}
+
+// observe records what a call showed about the server: on the connection c, or, if c is nil, by an
+// attempt to connect. After the loss of a connection, those that were begun before it are likely to
+// be lost as well. It shows nothing about younger ones, nor does a failed attempt. A connection
+// that this process closed shows nothing.
+func (p *postgresEngine) observe(c *pooledConn, f errorClass, err error) errorClass {
 	switch {
 	case errors.Is(err, net.ErrClosed):
 	case f == classLost:
-		cause := fmt.Errorf("%w: %w", database.ErrUnavailable, err)
-		p.down.Store(&cause)
-		p.pool.Reset()
+		now := &outage{fmt.Errorf("%w: %w", database.ErrUnavailable, err), time.Now()}
+		if down := p.down.Load(); down != nil {
+			now.since = down.since
+		}
+		p.down.Store(now)
+		p.opening.Lost()
+		if c != nil && p.generation.CompareAndSwap(c.generation, c.generation+1) {
+			p.pool.Reset()
+		}
 	case p.down.Load() != nil:
 		p.down.Store(nil)
 	}

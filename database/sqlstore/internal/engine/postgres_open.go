@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sluice/internal/reconnect"
 )
 
 const (
@@ -73,20 +75,11 @@ func openPostgresEngine(ctx context.Context, dsn string, opt Options) (*postgres
 	}
 	all := newSessions()
 	hosts := newHosts(all, &config.ConnConfig.Config)
-	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
-		hosts.order(&c.Config)
-		all.attach(c)
-		return nil
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, err
-	}
 	p := &postgresEngine{
-		pool:         pool,
 		acked:        acked,
 		sessions:     all,
 		hosts:        hosts,
+		opening:      opening{reconnect.New(opensAtOnce)},
 		serverClock:  &serverClock{passed: passedOr(opt.Passed)},
 		closeTimeout: defaultCloseTimeout,
 		writeSlots:   make(chan struct{}, config.MaxConns/2),
@@ -94,22 +87,49 @@ func openPostgresEngine(ctx context.Context, dsn string, opt Options) (*postgres
 		done:         make(chan struct{}),
 		commitCounts: newCommitCounts(),
 	}
+	config.ConnConfig.Tracer = p.opening
+	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		hosts.order(&c.Config)
+		all.attach(c, p.generation.Load())
+		return nil
+	}
+	if p.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return nil, err
+	}
 	p.commits, p.abandon = context.WithCancel(context.Background())
 	p.closing = sync.OnceValue(p.closeAll)
-	all.onReset(pool.Reset)
-	hosts.onSilent = func(err error) { p.observe(classLost, err) }
+	all.onReset(func() {
+		p.generation.Add(1)
+		p.pool.Reset()
+	})
+	hosts.onSilent = func(err error) { p.observe(nil, classLost, err) }
 	hosts.start(ctx)
-	err = p.measure(ctx)
+	err = p.firstAnswer(ctx)
 	if err == nil {
 		err = p.prepare(ctx, opt)
 	}
 	if err != nil {
 		hosts.stop()
-		pool.Close()
+		p.pool.Close()
 		return nil, err
 	}
 	go p.loop()
 	return p, nil
+}
+
+// startPatience is how long an opening waits for a server that accepts connections and is slow to
+// answer, as while many nodes start.
+const startPatience = time.Minute
+
+// firstAnswer waits for the server's first answer. An attempt that is too slow is repeated, with
+// more time.
+func (p *postgresEngine) firstAnswer(ctx context.Context) error {
+	for began := time.Now(); ; {
+		err := p.measure(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil || time.Since(began) > startPatience {
+			return err
+		}
+	}
 }
 
 // postgresConfig returns the pool's configuration: the DSN's settings, defaults for what the DSN

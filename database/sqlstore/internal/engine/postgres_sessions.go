@@ -66,6 +66,7 @@ var errNoCancel = errors.New("sqlstore: nothing must be cancelled on this connec
 // session is what the engine knows about a connection in the pool.
 type session struct {
 	all        *sessions
+	generation int64        // of the pool when the session was begun
 	committing atomic.Int64 // when a COMMIT was sent that has no response yet, as a sessions.time; 0: none was
 	warning    atomic.Pointer[pgconn.Notice]
 	ended      atomic.Pointer[error] // why the engine ended it; nil: it did not
@@ -103,8 +104,8 @@ func newSessions() *sessions {
 func (all *sessions) time() time.Duration { return time.Since(all.epoch) + 1 }
 
 // attach attaches a session to the connection that config is for.
-func (all *sessions) attach(config *pgx.ConnConfig) {
-	s := &session{all: all}
+func (all *sessions) attach(config *pgx.ConnConfig, generation int64) {
+	s := &session{all: all, generation: generation}
 	dial := config.DialFunc
 	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if s.committing.Load() != 0 || s.ended.Load() != nil {

@@ -109,6 +109,9 @@ func (p *postgresEngine) acquireSlot(ctx context.Context, until time.Time) error
 	if p.isClosed() {
 		return ErrClosed
 	}
+	if err := p.refusal(); err != nil {
+		return err
+	}
 	if p.detached.Load() >= int64(cap(p.writeSlots)) {
 		return fmt.Errorf("sqlstore: %w: %w", database.ErrBusy, errSlotsHeld)
 	}
@@ -126,7 +129,7 @@ func (p *postgresEngine) acquireSlot(ctx context.Context, until time.Time) error
 		}
 	}
 	if down := p.down.Load(); down != nil {
-		return fmt.Errorf("sqlstore: %w", *down)
+		return fmt.Errorf("sqlstore: %w", down.err)
 	}
 	return fmt.Errorf("sqlstore: %w: no connection for writes became free", database.ErrBusy)
 }
@@ -162,7 +165,7 @@ func (w *postgresWrite) attempt(ctx context.Context) (errorClass, error) {
 	}()
 	now, err := w.insertID(c)
 	if err != nil {
-		f := w.observe(c.classify(err), err)
+		f := w.observe(c, c.classify(err), err)
 		c.rollback()
 		if f == classUnique && w.inDoubt {
 			return w.confirm(c)
@@ -175,7 +178,7 @@ func (w *postgresWrite) attempt(ctx context.Context) (errorClass, error) {
 			database.ErrUnknownOutcome, age.Round(time.Second))
 	}
 	w.inDoubt = false
-	w.observe(classOther, nil)
+	w.observe(c, classOther, nil)
 	c.writes = true
 	t := &Tx{conn: c, Now: now}
 	if err = w.fn(t); err == nil {
@@ -185,7 +188,7 @@ func (w *postgresWrite) attempt(ctx context.Context) (errorClass, error) {
 	}
 	switch {
 	case t.failed != nil:
-		f := w.observe(c.classify(t.failed), t.failed)
+		f := w.observe(c, c.classify(t.failed), t.failed)
 		c.rollback()
 		if err == nil {
 			err = translate(f, t.failed)
@@ -243,7 +246,7 @@ func (w *postgresWrite) beganAt() time.Time {
 // acknowledged once the standby has everything before it.
 func (w *postgresWrite) confirm(c *pooledConn) (errorClass, error) {
 	if _, err := c.send(beginLocked + `; INSERT INTO transactions (id) VALUES (` + w.freshID() + `)`); err != nil {
-		f := w.observe(c.classify(err), err)
+		f := w.observe(c, c.classify(err), err)
 		c.rollback()
 		return f, translate(f, err)
 	}
@@ -290,11 +293,11 @@ func (w *postgresWrite) commitAnswered(c *pooledConn, err error) (errorClass, er
 	var doubt *doubtError
 	switch {
 	case err == nil:
-		return w.observe(classOther, nil), nil
+		return w.observe(c, classOther, nil), nil
 	case errors.As(err, &doubt):
 		w.inDoubt = true
 		w.commitCounts.inDoubt.Add(1)
-		return w.observe(classLost, err), err
+		return w.observe(c, classLost, err), err
 	default:
 		f := c.classify(err)
 		return f, translate(f, err)
@@ -339,6 +342,9 @@ func (p *postgresEngine) query(ctx context.Context, limit time.Duration, fn func
 		if p.isClosed() {
 			return ErrClosed
 		}
+		if err := p.refusal(); err != nil {
+			return err
+		}
 		f, err := p.queryOnce(ctx, wait.Until, fn)
 		if f != classBusy && f != classLost {
 			return err
@@ -357,8 +363,8 @@ func (p *postgresEngine) queryOnce(ctx context.Context, until time.Time, fn func
 	defer c.release()
 	t := &Tx{conn: c}
 	if err = fn(t); t.failed != nil {
-		return p.observe(c.classify(t.failed), t.failed), err
+		return p.observe(c, c.classify(t.failed), t.failed), err
 	}
-	p.observe(classOther, nil)
+	p.observe(c, classOther, nil)
 	return classOther, err
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -41,6 +42,10 @@ type Proxy struct {
 	Refuse  atomic.Bool // refuses connections
 	// Requests counts the messages after which the client waits for the server.
 	Requests atomic.Int64
+	// Connections counts the connections that were not refused.
+	Connections atomic.Int64
+	// Processor is the time that the server's only processor needs, which all connections share.
+	Processor Processor
 
 	mu struct {
 		sync.Mutex
@@ -48,6 +53,22 @@ type Proxy struct {
 		late  map[string]chan struct{} // by transaction id; closed when that transaction begins again
 	}
 	wg sync.WaitGroup
+}
+
+// Processor serves work in the order in which it arrives.
+type Processor struct {
+	mu               sync.Mutex
+	Connect, Request atomic.Int64 // nanoseconds for a new connection, and for a request
+}
+
+// work waits until the processor has done n nanoseconds of work.
+func (p *Processor) work(n int64) {
+	if n == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	time.Sleep(time.Duration(n))
 }
 
 // New starts a proxy for the database of dsn.
@@ -121,6 +142,8 @@ func (p *Proxy) serve(client net.Conn) {
 		_, _ = client.Read(make([]byte, 4<<10))
 		return
 	}
+	p.Connections.Add(1)
+	p.Processor.work(p.Processor.Connect.Load())
 	server, err := net.Dial("unix", *p.socket.Load())
 	if err != nil {
 		return
@@ -172,6 +195,7 @@ func (l *link) forward() error {
 		}
 		if typeLen == 1 && (message[0] == 'Q' || message[0] == 'S') { // a query, or the last message of several
 			l.Requests.Add(1)
+			l.Processor.work(l.Processor.Request.Load())
 		}
 		if typeLen == 1 && message[0] == 'Q' {
 			err = l.statement(string(message[5:len(message)-1]), message)
