@@ -36,7 +36,7 @@ var ErrFull = errors.New("journal: the segment is full")
 // maxObjects is how many objects a segment can have. Their names are in memory.
 const maxObjects = 8192
 
-// prefix begins the names of segments, and keptPrefix those of damaged ones that Remove has kept.
+// prefix begins segments' names; keptPrefix begins the names of damaged segments that Remove keeps.
 const (
 	prefix     = ".journal-"
 	keptPrefix = ".damaged-journal-"
