@@ -68,8 +68,8 @@ func Key(t testing.TB, data, command string, args ...string) Result {
 	return r
 }
 
-// S3Key runs a key command that gives a key an S3 secret, sealed with the key in a file, and returns
-// the key's id and the secret.
+// S3Key runs a key command that adds an S3 secret, sealed with the key in a file, and returns the
+// key's id and the secret.
 func S3Key(t testing.TB, data, file, command string, args ...string) (id, secret string) {
 	t.Helper()
 	r := Key(t, data, command, append([]string{"--s3", "--s3-secret-key-file", file}, args...)...)

@@ -23,8 +23,8 @@ func Requested(values []string) (names []string) {
 }
 
 // ContentPolicy returns the Content-Security-Policy for untrusted content of a type, which must not
-// run in its server's origin. A sandbox disables plugins, and with them Safari's viewer of PDF; what
-// runs in a PDF has no access to the origin, and its viewers have styles of their own.
+// run in its server's origin. A sandbox disables plugins, and with them Safari's viewer of PDF. The
+// scripts in a PDF have no access to the origin, and its viewers have styles of their own.
 func ContentPolicy(contentType string) string {
 	kind, _, _ := strings.Cut(contentType, ";")
 	if strings.EqualFold(strings.TrimSpace(kind), "application/pdf") {
