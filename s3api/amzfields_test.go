@@ -119,6 +119,33 @@ func TestPresignedFields(t *testing.T) {
 	h.refused(t, 400, "InvalidArgument", "PUT", presign("PUT", inQuery("/ours/copy", "x-amz-copy-source", "")), "")
 }
 
+// FuzzFieldsOf: what is not refused is known or asks for nothing, can be sent in a header, and has
+// everything that the header has.
+func FuzzFieldsOf(f *testing.F) {
+	f.Add("X-Amz-Acl", "private", "x-amz-acl=private&X-Amz-Signature=a")
+	f.Add("X-Amz-Meta-A", "1", "x-amz-meta-b=%0a&x-amz-copy-source=")
+	f.Add("Host", "h", "x-amz-meta-a%20b=1&X-AMZ-TAGGING=off&x-amz-=")
+	f.Fuzz(func(t *testing.T, name, value, text string) {
+		q, err := url.ParseQuery(text)
+		if err != nil {
+			t.Skip()
+		}
+		header := http.Header{name: {value}}
+		merged, err := fieldsOf(header, query(q))
+		if err != nil {
+			return
+		}
+		if len(header) != 1 || merged[name][0] != value {
+			t.Fatalf("%v became %v", header, merged)
+		}
+		for added, values := range merged {
+			if added != name && (!strings.HasPrefix(added, amzPrefix) || strings.ContainsAny(values[0], "\r\n\x00") || checkField(added, values) != nil) {
+				t.Errorf("%q is accepted: %q", added, values)
+			}
+		}
+	})
+}
+
 // TestOneReaderOfFields: a request's own header, without the fields in its query, is read where
 // that is meant, and nowhere else.
 func TestOneReaderOfFields(t *testing.T) {

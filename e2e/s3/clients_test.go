@@ -160,3 +160,18 @@ func TestSDKs(t *testing.T) {
 		testenv.Equal(t, res.Header.Get("Blob-Meta-Color"), "blue", "the metadata")
 	})
 }
+
+// TestOperationsOfTheSDK sends each operation in the model of Amazon's SDK for JavaScript.
+func TestOperationsOfTheSDK(t *testing.T) {
+	t.Parallel()
+	testenv.Require(t, testenv.NPM)
+	h := startHosted(t, "--reads", "key")
+	c := newClient(t, h.Server)
+	c.environ = append(c.environ, "AWS_ACCESS_KEY_ID="+h.admin, "AWS_SECRET_ACCESS_KEY="+h.secret)
+	script := filepath.Join(testenv.Must(testenv.ClientDir())(t), "s3operations.mjs")
+	printed := c.sh("node '" + script + "'")
+	t.Log(printed)
+	if !strings.HasSuffix(printed, "ok\n") {
+		t.Errorf("the program prints %q", printed)
+	}
+}
