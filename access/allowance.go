@@ -216,25 +216,10 @@ func (a *Allowance) ReserveRecord(ctx context.Context) (*Reservation, error) {
 	return a.reserve(ctx, metastore.Used{Retained: metastore.RowCharge})
 }
 
-// ReserveMove reserves quota for a blob that gets an owner by a move, as Reserve does, and for the
-// request's record if it is recorded. It returns the same errors as Reserve.
-func (a *Allowance) ReserveMove(ctx context.Context, name, metadata string, size int64, recorded bool) (*Reservation, error) {
-	size = min(size, math.MaxInt64-metastore.Charge(name, metadata)-metastore.RowCharge)
-	wanted := metastore.Used{Bytes: size, Objects: 1, Names: int64(len(name) + len(metadata))}
-	if recorded {
-		wanted.Retained = metastore.RowCharge
-	}
-	return a.reserve(ctx, wanted)
-}
-
-// ReserveRename reserves quota for what a blob of the same owner takes under another name, and for
-// the request's record if it is recorded. It returns the same errors as Reserve.
-func (a *Allowance) ReserveRename(ctx context.Context, from, to string, recorded bool) (*Reservation, error) {
-	wanted := metastore.Used{Names: int64(max(0, len(to)-len(from)))}
-	if recorded {
-		wanted.Retained = metastore.RowCharge
-	}
-	return a.reserve(ctx, wanted)
+// ReserveRename reserves quota for what a blob of the same owner takes under another name. It
+// returns the same errors as Reserve.
+func (a *Allowance) ReserveRename(ctx context.Context, from, to string) (*Reservation, error) {
+	return a.reserve(ctx, metastore.Used{Names: int64(max(0, len(to)-len(from)))})
 }
 
 func (a *Allowance) reserve(ctx context.Context, wanted metastore.Used) (*Reservation, error) {

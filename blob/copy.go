@@ -81,19 +81,20 @@ type MoveOptions struct {
 	Precondition metastore.Precondition             // is called with the blob that the move replaces; may be nil
 	Made         func(current *metastore.Blob) bool // see metastore.Move; may be nil
 	Once         *database.Idempotency              // makes the move idempotent; may be nil
+	NoRecord     error                              // see metastore.Move
 	Admit        Admit                              // is not called if there is no source, or From is To; may be nil
 	Permit       Permit                             // is called just before the transaction; may be nil
 }
 
 // Move makes the blob o.From the blob o.To, charged to o.Owner, and returns it as stored.
 // Its cost does not grow with the blob's size. If o.To is o.From, nothing changes. A move that
-// o.Once has recorded returns its result, whatever Admit and the preconditions say.
+// o.Once has recorded returns its result, whatever Admit, the preconditions and o.NoRecord say.
 //
 // It returns metastore.ErrNoSource if there is no source, ErrSourceChanging, or an error of the
 // functions in o. After an error nothing has changed, unless the error is
 // database.ErrUnknownOutcome.
 func (s *Service) Move(ctx context.Context, o MoveOptions) (metastore.Blob, error) {
-	m := metastore.Move{From: o.From, To: o.To, Owner: o.Owner, Precondition: o.Precondition, Made: o.Made, Once: o.Once}
+	m := metastore.Move{From: o.From, To: o.To, Owner: o.Owner, Precondition: o.Precondition, Made: o.Made, Once: o.Once, NoRecord: o.NoRecord}
 	t := transfer{from: o.From, source: o.Source, admit: o.Admit, permit: o.Permit, repeatable: true}
 	if o.From == o.To {
 		t.admit = nil

@@ -218,19 +218,25 @@ func (s *Server) transfer(x *call, t *transferral) (b metastore.Blob, err error)
 		reserved, err = t.reserve(ctx, x, source)
 		return err
 	}
+	record, noRecord, err := t.reserveRecord(x)
+	if err != nil {
+		return b, err
+	}
 	onSource, onDestination := s.sourceCondition(x, t.onSource), exchange.Precondition(t.onDestination, s.blobs, errDestinationCondition)
 	if t.moves {
 		b, err = s.blobs.Move(x.Request.Context(), blob.MoveOptions{
 			From: t.from, To: t.to, Owner: x.Owner(), Source: onSource, Precondition: onDestination, Made: s.moved(x, t.onSource), Once: t.once,
-			Admit: admit, Permit: x.Recheck,
+			NoRecord: noRecord, Admit: admit, Permit: x.Recheck,
 		})
 	} else {
 		c := t.options
 		c.From, c.To, c.Owner, c.Source, c.Precondition, c.Admit, c.Permit = t.from, t.to, x.Owner(), onSource, onDestination, admit, x.Recheck
 		b, err = s.blobs.Copy(x.Request.Context(), c)
 	}
-	if reserved != nil {
-		exchange.Confirm(reserved, err)
+	for _, r := range []*access.Reservation{reserved, record} {
+		if r != nil {
+			exchange.Confirm(r, err)
+		}
 	}
 	if errors.Is(err, metastore.ErrNoSource) {
 		return b, exchange.BlobError(err)
@@ -239,8 +245,19 @@ func (s *Server) transfer(x *call, t *transferral) (b metastore.Blob, err error)
 	return b, inDoubt(err, doubtError{retryable: !t.moves || t.once != nil || identified})
 }
 
-// reserve reserves what the destination, and the request's record, add to what the caller has
-// stored.
+// reserveRecord reserves what the record of a move takes, whatever the move changes, or returns why
+// there must be none.
+func (t *transferral) reserveRecord(x *call) (r *access.Reservation, refused, err error) {
+	if !t.moves || t.once == nil {
+		return nil, nil, nil
+	}
+	if r, err = x.Allowance.ReserveRecord(x.Request.Context()); errors.Is(err, access.ErrQuota) {
+		return nil, err, nil
+	}
+	return r, nil, err
+}
+
+// reserve reserves what the destination adds to what the caller has stored.
 func (t *transferral) reserve(ctx context.Context, x *call, source metastore.Blob) (*access.Reservation, error) {
 	switch {
 	case !t.moves && t.options.Restated:
@@ -248,9 +265,9 @@ func (t *transferral) reserve(ctx context.Context, x *call, source metastore.Blo
 	case !t.moves:
 		return x.Allowance.Reserve(ctx, t.to.Name, source.Metadata, source.Size)
 	case source.Owner == x.Owner():
-		return x.Allowance.ReserveRename(ctx, t.from.Name, t.to.Name, t.once != nil)
+		return x.Allowance.ReserveRename(ctx, t.from.Name, t.to.Name)
 	default:
-		return x.Allowance.ReserveMove(ctx, t.to.Name, source.Metadata, source.Size, t.once != nil)
+		return x.Allowance.Reserve(ctx, t.to.Name, source.Metadata, source.Size)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
+	"sluice/checksum"
 	"sluice/database"
 	"sluice/database/whole"
 	"sluice/internal/testenv"
@@ -176,6 +177,51 @@ func TestRecordOfMoveNeedsQuota(t *testing.T) {
 	}
 	h.want(t, 200, "GET", path, "")
 	h.refused(t, 422, wire.CodeIdempotencyReuse, "POST", path, moveElsewhere, keyed("1")...)
+}
+
+// TestRecordsAreBounded sends requests that are recorded and change little or nothing, each with a
+// new key: the records count to the quota, and when it is full, nothing more is recorded.
+func TestRecordsAreBounded(t *testing.T) {
+	h := newHosted(t, access.ReadsPublic, access.ScopeWrite)
+	const records = 5
+	const path = "/v1/blobs/ours/"
+	exhaust := func(group string, ask func(n int) int) {
+		t.Helper()
+		var statuses []int
+		for n := range 3 * records {
+			statuses = append(statuses, ask(n))
+		}
+		want := append(slices.Repeat([]int{200}, records), slices.Repeat([]int{403}, 2*records)...)
+		testenv.Equal(t, fmt.Sprint(statuses), fmt.Sprint(want), "the statuses")
+		testenv.Equal(t, testenv.Must(h.meta.Usage(t.Context(), group))(t).Retained, records*metastore.RowCharge, "the bytes of records")
+	}
+	for name, move := range map[string]struct{ from, to, tag string }{
+		"onto itself": {"a", "a", ""}, "of no source": {"none", "a", checksum.ETag(0, 0)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			key, auth := h.limited(t, access.ScopeWrite, keys.Limits{OccupiedBytes: metastore.Charge("a", "") + records*metastore.RowCharge})
+			h.want(t, 204, "PUT", path+"a", "", auth...)
+			exhaust(key.Group, func(n int) int {
+				fields := append(slices.Clone(auth), wire.HeaderIdempotencyKey, fmt.Sprint(n))
+				if move.tag != "" {
+					fields = append(fields, "If-Match", move.tag)
+				}
+				res, _ := h.do(t, "POST", path+move.from, fmt.Sprintf(`{"moveTo": {"blobName": %q}}`, move.to), fields...)
+				return res.StatusCode
+			})
+			h.want(t, 204, "DELETE", path+"a", "", auth...)
+		})
+	}
+	t.Run("deposits", func(t *testing.T) {
+		const channels = "/v1/sessions/micropaymentchannels"
+		key, auth := h.limited(t, access.ScopeChannels, keys.Limits{OccupiedBytes: records * metastore.RowCharge})
+		_, made := h.want(t, 201, "POST", channels, fmt.Sprintf(`{"userIdentity":%q,"paymentChannelId":"1"}`, payer), auth...)
+		id := decodedAs[wire.Channel](t, made).ChannelID
+		exhaust(key.Group, func(n int) int {
+			res, _ := h.do(t, "POST", channels+"/"+id+"/deposit", `{"amount": 1}`, append(slices.Clone(auth), wire.HeaderIdempotencyKey, fmt.Sprint(n))...)
+			return res.StatusCode
+		})
+	})
 }
 
 const moveElsewhere = `{"moveTo": {"blobName": "c"}}`

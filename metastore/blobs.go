@@ -111,6 +111,9 @@ type Move struct {
 	// Once makes the move idempotent, see database.Idempotency; may be nil. What it records is the
 	// result without ContentType and Metadata.
 	Once *database.Idempotency
+	// NoRecord is why nothing may be recorded for Once; nil: it may. Unless the result was recorded
+	// before, MoveBlob returns it and changes nothing.
+	NoRecord error
 }
 
 // ListQuery selects a page of an account's blobs.

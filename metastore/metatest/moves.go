@@ -188,6 +188,14 @@ func moveOnce(p *probe) {
 		}
 	}
 	repeated("nothing")
+	noRecord := errors.New("no room for a record")
+	for key, want := range map[string]error{"k": nil, "l": noRecord} {
+		for _, from := range []string{"source", "to"} { // of no source, and onto itself
+			m := metastore.Move{From: named(from), To: named("to"), Owner: "y", Once: once(key), NoRecord: noRecord, Made: func(*metastore.Blob) bool { return true }}
+			_, err := p.Store.MoveBlob(p.Ctx, m)
+			p.Is(err, want, "move from %s with key %s", from, key)
+		}
+	}
 	p.retains("z", metastore.RowCharge, "a move with a key")
 	_, err := move("l")
 	p.Is(err, metastore.ErrNoSource, "move with another key")

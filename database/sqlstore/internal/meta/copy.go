@@ -136,6 +136,9 @@ func (t tx) moveOnce(m metastore.Move) (metastore.Blob, error) {
 	if found {
 		return decodeMoved(outcome, m.To)
 	}
+	if m.NoRecord != nil {
+		return metastore.Blob{}, m.NoRecord
+	}
 	b, err := t.move(m)
 	if err != nil {
 		return metastore.Blob{}, err
