@@ -128,7 +128,7 @@ func FuzzFieldsOf(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, value, text string) {
 		q, err := url.ParseQuery(text)
 		if err != nil {
-			t.Skip()
+			return
 		}
 		header := http.Header{name: {value}}
 		merged, err := fieldsOf(header, query(q))
