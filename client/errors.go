@@ -47,6 +47,10 @@ var (
 	// ErrBusy is returned if another transfer of the same file is in progress.
 	ErrBusy = errors.New("another transfer of it is in progress")
 
+	// ErrBudget is returned if a purchase would exceed a limit of PayerOptions. Nothing was signed,
+	// or the service has accepted nothing, because its price has risen meanwhile.
+	ErrBudget = errors.New("the budget of the payer does not permit it")
+
 	// ErrChanged is returned if a blob or a file was replaced while it was transferred.
 	ErrChanged = errors.New("it was changed during the transfer")
 )
@@ -115,6 +119,8 @@ func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrOutcomeUnknown:
 		return e.Code == wire.CodeOutcomeUnknown
+	case ErrBudget:
+		return e.Code == wire.CodePriceChanged
 	case fs.ErrNotExist:
 		return hasEnded(e, wire.EndedBlob)
 	}

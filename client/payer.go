@@ -15,9 +15,6 @@ import (
 
 // Errors of a Payer. The service's errors are *Error, as everywhere.
 var (
-	// ErrBudget is returned if a purchase would exceed a limit of PayerOptions. Nothing was signed.
-	ErrBudget = errors.New("the budget of the payer does not permit it")
-
 	// ErrTermsChanged is returned if the service, or a channel, has other terms of payment than
 	// those that were pinned. Nothing was signed.
 	ErrTermsChanged = errors.New("the terms of payment are not those that were pinned")

@@ -503,3 +503,40 @@ func TestStateFiles(t *testing.T) {
 		checkMessage(t, testenv.Error(c.NewPayer(t.Context(), payerOptions(t, dir, change))), client.ErrInvalid, name)
 	}
 }
+
+// TestPriceThatRisesOnOneNode lets a node publish an old price while another one sells at a higher
+// one. Above MaxPrice nothing is taken, and the payer goes on when the price is acceptable.
+func TestPriceThatRisesOnOneNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, serviceOptions{price: 6})
+		published := "3"
+		c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			resp, err := s.RoundTrip(r)
+			if err == nil && r.URL.Path == "/v1/info" {
+				text, readErr := io.ReadAll(resp.Body)
+				check(errors.Join(readErr, resp.Body.Close()))
+				text = bytes.Replace(text, []byte(`"chunksetPrice":"6"`), []byte(`"chunksetPrice":"`+published+`"`), 1)
+				resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+			}
+			return resp, err
+		}))
+		dir := testenv.MemoryDir(t)
+		p := newPayer(t, c, dir)
+		for range 2 {
+			_, err := p.Ensure(t.Context(), 1)
+			checkMessage(t, err, client.ErrBudget, "price_changed", "costs 6 now", "at most 5")
+			if ch := testenv.Must(p.Channel(t.Context()))(t); ch.Accepted != 0 || len(ch.Sessions) != 0 {
+				t.Errorf("the channel has %+v", ch)
+			}
+		}
+		checkStatus(t, p, 30, 0, false)
+		published = "6"
+		testenv.Is(t, testenv.Error(p.Ensure(t.Context(), 1)), client.ErrBudget, "at the published price")
+		p = newPayer(t, c, dir, func(o *client.PayerOptions) { o.MaxPrice = 6 })
+		wantSession(p.Ensure(t.Context(), 1))(t, 10, "")
+		// The published price is too low, and the real one acceptable: it gets less for the same.
+		published = "3"
+		wantSession(p.Buy(t.Context(), 10))(t, 20, "")
+		checkAccounts(t, c, p, 120, 20)
+	})
+}

@@ -78,7 +78,7 @@ func (p *Payer) catchUp(ctx context.Context, s *payerState, g gas, accepted uint
 	if err != nil {
 		return err
 	}
-	_, err = p.c.CreateSession(ctx, CreateSessionOptions{Micropayment: m})
+	_, err = p.c.CreateSession(ctx, CreateSessionOptions{Micropayment: m, MaxPrice: p.o.MaxPrice})
 	var stored *micropay.Micropayment
 	if e, reported := errors.AsType[*Error](err); reported && e.Code == wire.CodeMicropaymentStale {
 		stored, err = p.own(s, e.StoredMicropayment)

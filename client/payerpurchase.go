@@ -17,12 +17,13 @@ import (
 // It makes as many purchases as the channel's selling limit requires, and waits for the service to
 // collect between them.
 func (p *Payer) buy(ctx context.Context, s *payerState, n int64, to Session) (Session, error) {
-	usual := p.o.Chunksets
+	usual, risen := p.o.Chunksets, uint64(0)
 	for w := newWait(p.o.MaxWait); ; {
 		of, err := p.offer(ctx, s)
 		if err != nil {
 			return Session{}, err
 		}
+		of.price = max(of.price, risen)
 		if err := p.affordable(of); err != nil {
 			return Session{}, err
 		}
@@ -51,6 +52,9 @@ func (p *Payer) buy(ctx context.Context, s *payerState, n int64, to Session) (Se
 				usual, to, w = usual-got, bought, newWait(p.o.MaxWait)
 				continue
 			}
+			if risen = risenPrice(err); risen > of.price && s.Channel.Pending == nil {
+				continue
+			}
 			if !w.refused(err, ch, s.Channel) {
 				return Session{}, err
 			}
@@ -67,6 +71,20 @@ func (p *Payer) buy(ctx context.Context, s *payerState, n int64, to Session) (Se
 			return Session{}, err
 		}
 	}
+}
+
+// risenPrice returns a chunkset's price, if err says that a payment was too small for it, or 0.
+// Another node may have published a lower one.
+func risenPrice(err error) uint64 {
+	e, reported := errors.AsType[*Error](err)
+	if !reported || e.Code != wire.CodeInsufficientFunds {
+		return 0
+	}
+	price, err := strconv.ParseUint(e.ChunksetPrice, 10, 63)
+	if err != nil {
+		return 0
+	}
+	return price
 }
 
 // count returns how many chunksets a purchase has: the usual number, or as the budget and the
@@ -187,7 +205,7 @@ func (p *Payer) settle(ctx context.Context, s *payerState, doubt bool) (Session,
 			continue
 		}
 		bought, err := p.c.CreateSession(ctx, CreateSessionOptions{
-			Micropayment: m, SessionID: purchase.SessionID, UserIdentity: purchase.ID,
+			Micropayment: m, MaxPrice: p.o.MaxPrice, SessionID: purchase.SessionID, UserIdentity: purchase.ID,
 			IdempotencyKey: purchase.ID + "-" + strconv.FormatUint(m.Sequence, 10),
 		})
 		if err == nil {

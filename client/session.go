@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -34,6 +35,10 @@ type CreateSessionOptions struct {
 	// Micropayment buys chunksets. If it is nil, a session without a payment is requested, which
 	// only a local instance grants. See Payer, which signs micropayments and keeps count of them.
 	Micropayment *micropay.Micropayment
+
+	// MaxPrice is the highest price of a chunkset. If the service has a higher one when it accepts
+	// the micropayment, it takes nothing: the error has the code wire.CodePriceChanged. 0: any.
+	MaxPrice uint64
 
 	// SessionID is the session that the bought chunksets are added to; "": a new session.
 	SessionID string
@@ -62,6 +67,9 @@ func (c *Client) CreateSession(ctx context.Context, o CreateSessionOptions) (Ses
 	if o.Micropayment != nil {
 		body.MicropaymentUpdate = o.Micropayment.Base64()
 		r.ownEffect = refusesPayment
+		if o.MaxPrice > 0 {
+			r.header.Set(wire.HeaderMaxChunksetPrice, strconv.FormatUint(o.MaxPrice, 10))
+		}
 	}
 	if err := r.setJSON(body); err != nil {
 		return Session{}, err

@@ -479,6 +479,8 @@ func brokenPayments() []breakage {
 		{"the charge is not reported", "^paid/", losing(gets, "Chunksets-Charged")},
 		{"paid responses may be cached", "^paid/", losing(gets, "Cache-Control")},
 		{"Max-Chunksets is ignored", "^paid/", without(gets, "Max-Chunksets")},
+		{"a read's greatest price is ignored", "^paid/", without(gets, "Max-Chunkset-Price")},
+		{"a purchase's greatest price is ignored", "^pay/", without(sessions, "Max-Chunkset-Price")},
 		{"tiny blobs reveal their ETag", "^paid/", answers(heads, func(a *answer, _ *http.Request) { a.header.Set("Etag", `"1-0"`) })},
 		{"a stale payment buys", "^pay/", status(sessions, 409, 201)},
 		{"stale payments are not returned", "^pay/", answers(sessions, func(a *answer, _ *http.Request) {

@@ -98,6 +98,19 @@ var micropaymentCases = needing([]Case{
 		c.buy(ch.next(c.price()-1), "").refused(402, "insufficient_funds").wantPrice()
 		ch.wantMoney(0, 0)
 	}},
+	{Name: "pay/greatest-price", Section: micropayments, Level: Extended, check: func(c *trial) {
+		ch := c.openChannel(1_000_000)
+		payment := ch.next(c.price())
+		below, price := strconv.FormatUint(c.price()-1, 10), strconv.FormatUint(c.price(), 10)
+		for _, malformed := range []string{"", "-1", "1.5", "9223372036854775808"} {
+			c.buy(payment, "", "Max-Chunkset-Price", malformed).refused(400, "bad_header")
+		}
+		c.buy(payment, "", "Max-Chunkset-Price", below).refused(402, "price_changed").wantPrice()
+		ch.wantMoney(0, 0)
+		first := c.buy(payment, "", "Max-Chunkset-Price", price, "Idempotency-Key", "price-"+ch.id).want(201)
+		c.buy(payment, "", "Max-Chunkset-Price", price, "Idempotency-Key", "price-"+ch.id).want(201).wantBody(first.body)
+		ch.wantMoney(c.price(), 0)
+	}},
 	{Name: "pay/above-the-deposit", Section: micropayments, Level: Extended, check: func(c *trial) {
 		ch := c.openChannel(int64(2 * c.price()))
 		c.buy(ch.next(2*c.price()+1), "").refused(402, "insufficient_funds").wantPrice()

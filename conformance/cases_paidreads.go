@@ -57,6 +57,15 @@ var paidReadCases = needing([]Case{
 		c.paidRead("a", "X-Shelby-Micropayment", ch.next(c.price()-1)).refused(402, "insufficient_funds").wantPrice()
 		ch.wantMoney(0, 0)
 	}},
+	{Name: "paid/greatest-price", Section: paidReading, Level: Extended, check: func(c *trial) {
+		c.put("a", "hello").want(204)
+		ch := c.openChannel(1_000_000)
+		payment := ch.next(c.price())
+		c.paidRead("a", "X-Shelby-Micropayment", payment, "Max-Chunkset-Price", strconv.FormatUint(c.price()-1, 10)).refused(402, "price_changed").wantPrice()
+		ch.wantMoney(0, 0)
+		c.paidRead("a", "X-Shelby-Micropayment", payment, "Max-Chunkset-Price", strconv.FormatUint(c.price(), 10)).want(200)
+		ch.wantMoney(c.price(), 0)
+	}},
 	{Name: "paid/micropayment-stale", Section: paidReading, Level: Extended, check: func(c *trial) {
 		c.put("a", "hello").want(204)
 		ch := c.openChannel(1_000_000)

@@ -12,7 +12,7 @@ var (
 	corsRequestHeaders = strings.Join([]string{
 		"Authorization", wire.HeaderBlobExpires, "Cache-Control", wire.HeaderContentDigest, "Content-Disposition", "Content-Language", "Content-Type", wire.HeaderIdempotencyKey, "If-Match",
 		"If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range", wire.HeaderReprDigest,
-		wire.HeaderAPIKey, wire.HeaderRequestID, wire.HeaderMicropayment, wire.HeaderSessionID, wire.HeaderMaxChunksets,
+		wire.HeaderAPIKey, wire.HeaderRequestID, wire.HeaderMicropayment, wire.HeaderSessionID, wire.HeaderMaxChunksets, wire.HeaderMaxChunksetPrice,
 	}, ", ")
 	corsResponseHeaders = strings.Join([]string{
 		"Accept-Ranges", wire.HeaderBlobExpires, wire.HeaderChunksetPrice, wire.HeaderChunksetsCharged, wire.HeaderChunksetsLeft,

@@ -64,6 +64,7 @@ var errorTable = exchange.NewErrors([]exchange.Row{
 	{Is: metering.ErrPaymentRequired, Code: wire.CodePaymentRequired, Detail: "the read must be paid for: name a session in " + wire.HeaderSessionID + ", or send a micropayment in " + wire.HeaderMicropayment},
 	{Is: metering.ErrAboveLimit, Code: wire.CodeChargeAboveLimit, Detail: "the read costs more chunksets than " + wire.HeaderMaxChunksets + " allows"},
 	{Is: micropay.ErrRefused, Code: wire.CodeMicropaymentRefused},
+	{Is: ledger.ErrPriceChanged, Code: wire.CodePriceChanged},
 	{Is: ledger.ErrInsufficientFunds, Code: wire.CodeInsufficientFunds, Detail: "the payment is insufficient"},
 	{Is: ledger.ErrChannelStopped, Code: wire.CodeChannelStopped},
 	{Is: ledger.ErrOutdated, Code: wire.CodeUnavailable, Detail: "the channel could not be read from the chain"},

@@ -9,6 +9,7 @@ import (
 	"sluice/access"
 	"sluice/blob"
 	"sluice/exchange"
+	"sluice/ledger"
 	"sluice/metering"
 	"sluice/wire"
 )
@@ -24,12 +25,12 @@ func (s *Server) newBill(x *call) (*metering.Bill, error) {
 	if len(sessions)+len(payments) > 1 {
 		return nil, fmt.Errorf("%w: a read is paid by one %s or one %s", exchange.ErrHeader, wire.HeaderSessionID, wire.HeaderMicropayment)
 	}
-	if limits := x.Request.Header.Values(wire.HeaderMaxChunksets); len(limits) > 0 {
-		n, err := strconv.ParseUint(limits[0], 10, 63)
-		if err != nil || len(limits) > 1 {
-			return nil, fmt.Errorf("%w: %s must be one whole number", exchange.ErrHeader, wire.HeaderMaxChunksets)
-		}
-		payer.Limit = int64(n)
+	limit, limited, err := x.wholeNumber(wire.HeaderMaxChunksets)
+	if err != nil {
+		return nil, err
+	}
+	if limited {
+		payer.Limit = limit
 	}
 	if len(sessions) == 1 {
 		if payer.Session = sessions[0]; payer.Session == "" {
@@ -37,13 +38,42 @@ func (s *Server) newBill(x *call) (*metering.Bill, error) {
 		}
 	}
 	if len(payments) == 1 {
-		p, err := s.channels.Verify(x.Request.Context(), payments[0], x.affordSignatures)
+		p, err := s.verify(x, payments[0])
 		if err != nil {
 			return nil, err
 		}
 		payer.Payment = &p
 	}
 	return s.meter.NewBill(x.Request.Context(), payer)
+}
+
+// verify returns a micropayment in base64 as a payment that buys something, with the greatest price
+// that the request permits.
+func (s *Server) verify(x *call, encoded string) (ledger.Payment, error) {
+	price, limited, err := x.wholeNumber(wire.HeaderMaxChunksetPrice)
+	if err == nil && limited && price == 0 { // in a payment, 0 means any price
+		err = &ledger.PriceChangedError{Price: s.meter.Price()}
+	}
+	if err != nil {
+		return ledger.Payment{}, err
+	}
+	p, err := s.channels.Verify(x.Request.Context(), encoded, x.affordSignatures)
+	p.MaxPrice = price
+	return p, err
+}
+
+// wholeNumber returns a header's number, which is at most 2^63-1, and reports whether the request
+// has the header.
+func (x *call) wholeNumber(header string) (n int64, present bool, err error) {
+	values := x.Request.Header.Values(header)
+	if len(values) == 0 {
+		return 0, false, nil
+	}
+	number, err := strconv.ParseUint(values[0], 10, 63)
+	if err != nil || len(values) > 1 {
+		return 0, false, fmt.Errorf("%w: %s must be one whole number", exchange.ErrHeader, header)
+	}
+	return int64(number), true, nil
 }
 
 // affordSignatures counts the verification of signatures towards the caller's request rate: each as

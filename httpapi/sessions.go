@@ -60,7 +60,7 @@ func (s *Server) createSession(x *call) error {
 
 // buySession sells a session, or chunksets for an existing session, for a micropayment.
 func (s *Server) buySession(x *call, in wire.CreateSession, identity string, body []byte) error {
-	payment, err := s.channels.Verify(x.Request.Context(), *in.MicropaymentUpdate, x.affordSignatures)
+	payment, err := s.verify(x, *in.MicropaymentUpdate)
 	if err != nil {
 		return err
 	}

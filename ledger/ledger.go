@@ -35,6 +35,9 @@ var (
 	// ErrUnsettledLimit means that the payment would make the accepted but unsettled amount
 	// too large. The error is an *UnsettledLimitError.
 	ErrUnsettledLimit = errors.New("ledger: unsettled limit reached")
+	// ErrPriceChanged means that a chunkset costs more than the payer permits. The error is a
+	// *PriceChangedError.
+	ErrPriceChanged = errors.New("ledger: price changed")
 	// ErrNothingExpired means that there is no expired payment to renew.
 	ErrNothingExpired = errors.New("ledger: no payment over the channel has expired")
 	// ErrAmountOverflow means that an amount would exceed 2^63-1.
@@ -71,6 +74,18 @@ func (e *UnsettledLimitError) Error() string {
 
 // Unwrap returns ErrUnsettledLimit.
 func (*UnsettledLimitError) Unwrap() error { return ErrUnsettledLimit }
+
+// PriceChangedError is ErrPriceChanged with a chunkset's price and the greatest one that the payer
+// permits, in asset units.
+type PriceChangedError struct{ Price, Max int64 }
+
+// Error returns a sentence with both prices.
+func (e *PriceChangedError) Error() string {
+	return fmt.Sprintf("a chunkset costs %d now, and the request permits at most %d", e.Price, e.Max)
+}
+
+// Unwrap returns ErrPriceChanged.
+func (*PriceChangedError) Unwrap() error { return ErrPriceChanged }
 
 // InsufficientFundsError is ErrInsufficientFunds with the amounts, in asset units.
 type InsufficientFundsError struct{ Required, Available int64 }

@@ -20,6 +20,9 @@ type Payment struct {
 	Proof            []byte    // the micropayment's bytes as received
 	Expires          time.Time // from when on the chain refuses it
 
+	// MaxPrice is the greatest price of a chunkset at which the payment is accepted; 0: any.
+	MaxPrice int64
+
 	// UnsettledLimit is the greatest Accepted - Settled to which the payment may lead, and
 	// StartingLimit the greatest as long as nothing was collected over the channel; see
 	// Channel.SellingLimit. Without a chain StartingLimit is 0, and UnsettledLimit applies.
@@ -95,6 +98,7 @@ func Cost(count, price int64) int64 {
 //   - the channel has not stopped; else a *StoppedError;
 //   - sequence and amount are both above the accepted ones and, if the channel was read from the
 //     chain, acceptable there; else a *StaleError;
+//   - the price is at most MaxPrice, if that is not 0; else a *PriceChangedError;
 //   - the amount is within the deposit; else an *InsufficientFundsError with Required the
 //     amount and Available the deposit;
 //   - Amount - Settled is within the selling limit (see Channel.SellingLimit); else an

@@ -57,6 +57,7 @@ const (
 	CodeNothingExpired        Code = "nothing_expired"
 	CodeChargeAboveLimit      Code = "charge_above_limit"
 	CodeNoChunksetsLeft       Code = "no_chunksets_left"
+	CodePriceChanged          Code = "price_changed"
 	CodePaymentRequired       Code = "payment_required"
 	CodeCredentialRequired    Code = "credential_required"
 	CodeCredentialUnknown     Code = "credential_unknown"
@@ -136,6 +137,7 @@ var Codes = []CodeRow{
 	{Code: CodeNothingExpired, Status: 409},
 	{Code: CodeChargeAboveLimit, Status: 402},
 	{Code: CodeNoChunksetsLeft, Status: 402},
+	{Code: CodePriceChanged, Status: 402},
 	{Code: CodePaymentRequired, Status: 402},
 	{Code: CodeCredentialRequired, Status: 401},
 	{Code: CodeCredentialUnknown, Status: 401},

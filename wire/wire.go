@@ -47,6 +47,7 @@ const (
 	HeaderSessionID         = "Session-Id"
 	HeaderMicropayment      = "X-Shelby-Micropayment"
 	HeaderMaxChunksets      = "Max-Chunksets"
+	HeaderMaxChunksetPrice  = "Max-Chunkset-Price"
 	HeaderChunksetsCharged  = "Chunksets-Charged"
 	HeaderChunksetsRequired = "Chunksets-Required"
 	HeaderChunksetPrice     = "Chunkset-Price"

@@ -91,6 +91,13 @@ func paymentOrder(p *probe) {
 	other.Sender = "t"
 	p.refusedPayment("channel", other, ledger.ErrNoChannel, "of an unknown sender")
 	p.refusedPayment("channel", wrong(5, 1000, 0), stored, "stale, above the deposit, above the limit")
+	dear := wrong(6, 1000, 0)
+	dear.MaxPrice = 1
+	p.refusedPurchase("channel", &ledger.PriceChangedError{Price: 2, Max: 1}, "at a higher price, above the deposit", p.purchase(dear, 2, "dear"))
+	p.refusedRead("channel", &ledger.PriceChangedError{Price: 2, Max: 1}, "at a higher price, above the deposit", dear, 2, 1)
+	dear.Sequence = 5
+	p.refusedPurchase("channel", stored, "stale, at a higher price", p.purchase(dear, 2, "dear"))
+	p.refusedRead("channel", &ledger.InsufficientFundsError{Required: 1000, Available: 100}, "at the greatest price, above the deposit", wrong(6, 1000, 0), 1, 1)
 	p.refusedPayment("channel", wrong(6, 101, 0), &ledger.InsufficientFundsError{Required: 101, Available: 100}, "above the deposit, above the limit")
 	p.refusedPayment("channel", wrong(6, 100, 99), ledger.ErrUnsettledLimit, "above the limit")
 	p.refusedRead("channel", ledger.ErrUnsettledLimit, "above the limit, and not covered", wrong(6, 100, 99), 1, 1000)

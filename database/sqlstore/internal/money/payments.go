@@ -25,7 +25,7 @@ func (t tx) buy(p ledger.Purchase) (ledger.Session, error) {
 	if p.Price < 1 {
 		return ledger.Session{}, errNegative
 	}
-	c, spendable, err := t.examine(p.Payment)
+	c, spendable, err := t.examine(p.Payment, p.Price)
 	if err != nil {
 		return ledger.Session{}, err
 	}
@@ -57,7 +57,7 @@ func (s *Ledger) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Cha
 		if r.Price < 1 || r.Count < 1 {
 			return ledger.Channel{}, errNegative
 		}
-		c, spendable, err := t.examine(r.Payment)
+		c, spendable, err := t.examine(r.Payment, r.Price)
 		if err != nil {
 			return c, err
 		}
@@ -76,9 +76,9 @@ func (s *Ledger) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Cha
 // errNoProof is the error for a payment that could not be collected.
 var errNoProof = errors.New("sqlstore: a payment must have a sender and a proof")
 
-// examine returns a payment's channel and the amount that can be spent if the payment is accepted.
-// It changes nothing.
-func (t tx) examine(p ledger.Payment) (_ ledger.Channel, spendable int64, err error) {
+// examine returns a payment's channel and the amount that can be spent, at a price for a chunkset,
+// if the payment is accepted. It changes nothing.
+func (t tx) examine(p ledger.Payment, price int64) (_ ledger.Channel, spendable int64, err error) {
 	if p.Sender == "" || len(p.Proof) == 0 {
 		return ledger.Channel{}, 0, errNoProof
 	}
@@ -98,6 +98,8 @@ func (t tx) examine(p ledger.Payment) (_ ledger.Channel, spendable int64, err er
 		return c, 0, &ledger.StoppedError{Reason: c.Stopped}
 	case stale(c, p):
 		return c, 0, &ledger.StaleError{Stored: c.Proof}
+	case p.MaxPrice > 0 && price > p.MaxPrice:
+		return c, 0, &ledger.PriceChangedError{Price: price, Max: p.MaxPrice}
 	case p.Amount > c.Deposit:
 		return c, 0, &ledger.InsufficientFundsError{Required: p.Amount, Available: c.Deposit}
 	}
