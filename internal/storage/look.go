@@ -14,10 +14,9 @@ import (
 	"sluice/internal/vfs"
 )
 
-// ErrDamaged is returned by Open, OpenEndpoint and OpenReader if pages are damaged. The database is
-// not changed.
-var ErrDamaged = errors.New("the database is damaged: restore a backup of the data folder, " +
-	"or replace meta.db by what sqlite3 .recover makes of it and then run sluice recover; see the runbook")
+// ErrDamaged is returned by Open, OpenMeta, OpenEndpoint and OpenReader if the database's pages are
+// damaged, or its log before whole commits. The database is not changed.
+var ErrDamaged = errors.New("the database is damaged: restore a backup of the data folder, or see the runbook for what else can be done")
 
 // maxPrinted is how many findings, or blobs, are named in an error or in the log.
 const maxPrinted = 10

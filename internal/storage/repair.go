@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"sluice/blob"
-	"sluice/database/sqlstore"
 )
 
 // ErrNotPermitted is returned by OpenRepairer, wrapped, if the instance must not be changed now.
@@ -24,9 +23,6 @@ var ErrNotPermitted = errors.New("nothing may be changed")
 // endpoint.
 func OpenRepairer(ctx context.Context, l Location) (_ *Endpoint, err error) {
 	e, err := OpenEndpoint(ctx, l, true, nil)
-	if errors.Is(err, sqlstore.ErrCorrupt) {
-		return nil, fmt.Errorf("%w; %w", ErrDamaged, err)
-	}
 	if err != nil {
 		return nil, err
 	}

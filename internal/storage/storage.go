@@ -159,9 +159,6 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 		// The disk is full. Deletes can free space only if the database opens.
 		err = s.openMeta(ctx, l, dir, options)
 	}
-	if inFolder && errors.Is(err, sqlstore.ErrCorrupt) {
-		err = errors.Join(err, dir.RecordDamaged())
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -552,6 +549,9 @@ func (s *Stores) openMeta(ctx context.Context, l Location, dir *datadir.Dir, opt
 		return err
 	}
 	sql, err := sqlstore.OpenSQLite(dir.Path(datadir.Database), opt)
+	if errors.Is(err, sqlstore.ErrCorrupt) {
+		err = errors.Join(fmt.Errorf("%w; %w", ErrDamaged, err), dir.RecordDamaged())
+	}
 	if err != nil {
 		return fmt.Errorf("opening the metadata in %s: %w", dir.Path(""), err)
 	}

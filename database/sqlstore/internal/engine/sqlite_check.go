@@ -27,6 +27,11 @@ const (
 // all pages are checked, then each table with its indexes; step is called before each
 // step. CheckSQLite changes no content, and ends soon after ctx with its error.
 func CheckSQLite(ctx context.Context, path string, step func(done, total int) error) (found []string, err error) {
+	if err := checkLog(path); errors.Is(err, ErrCorrupt) {
+		return []string{err.Error()}, nil
+	} else if err != nil {
+		return nil, err
+	}
 	c, err := openChecking(path)
 	if err != nil {
 		return damage(nil, err)

@@ -72,6 +72,11 @@ func openSQLiteEngine(path string, opt Options) (*sqliteEngine, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !opt.Beside {
+		if err := checkLog(path); err != nil {
+			return nil, err
+		}
+	}
 	write, found, err := openWriterConn(path, opt)
 	if err != nil {
 		return nil, err
