@@ -13,8 +13,9 @@ import (
 // transaction, and again if another blob has become the source meanwhile.
 type Admit func(ctx context.Context, source metastore.Blob) error
 
-// ExpiryOf returns when the copy of a source expires; the zero time means that it does not.
-type ExpiryOf func(source metastore.Blob) (time.Time, error)
+// Restate changes the ContentType, the Metadata and the Expires that the copy of a source gets: the
+// source's type and metadata, unless CopyOptions has them, and the expiry that CopyOptions has.
+type Restate func(source metastore.Blob, copied *metastore.Blob) error
 
 // CopyOptions describes a copy of a blob.
 type CopyOptions struct {
@@ -24,7 +25,8 @@ type CopyOptions struct {
 	Metadata     string
 	Owner        string                 // the quota group charged for the copy, or ""
 	Expires      time.Time              // zero if the copy does not expire
-	ExpiryOf     ExpiryOf               // may be nil
+	Restate      Restate                // may be nil
+	KeepDate     bool                   // see metastore.Copy
 	Source       metastore.Precondition // is called with the source; may be nil
 	Precondition metastore.Precondition // is called with the blob that the copy replaces; may be nil
 	Admit        Admit                  // may be nil
@@ -33,8 +35,8 @@ type CopyOptions struct {
 
 // Copy makes the bytes of the blob o.From readable as the blob o.To, and returns that as stored.
 // Its cost does not grow with their number. The bytes are freed when no blob has them any longer.
-// If o.To is o.From, only what o states changes. o.ExpiryOf is called with the source that is
-// copied, and replaces o.Expires.
+// If o.To is o.From, only what o states changes. o.Restate is called with the source that is
+// copied, before o.Admit.
 //
 // It returns metastore.ErrNoSource if there is no source, ErrExpiryPast, ErrSourceChanging, or an
 // error of the functions in o. After an error nothing has changed, unless the error is
@@ -47,14 +49,20 @@ func (s *Service) Copy(ctx context.Context, o CopyOptions) (metastore.Blob, erro
 		return metastore.Blob{}, err
 	}
 	c := metastore.Copy{
-		From: o.From, Restated: o.Restated, Precondition: o.Precondition,
+		From: o.From, Restated: o.Restated || o.Restate != nil, KeepDate: o.KeepDate, Precondition: o.Precondition,
 		To: metastore.Blob{
 			Account: o.To.Account, Name: o.To.Name, ContentType: o.ContentType, Metadata: o.Metadata, Owner: o.Owner, Expires: o.Expires,
 		},
 	}
 	admit := func(ctx context.Context, source metastore.Blob) (err error) {
-		if o.ExpiryOf != nil {
-			if c.To.Expires, err = o.ExpiryOf(source); err == nil {
+		if o.Restate != nil {
+			if !o.Restated {
+				c.To.ContentType, c.To.Metadata = source.ContentType, source.Metadata
+			} else {
+				c.To.ContentType, c.To.Metadata = o.ContentType, o.Metadata
+			}
+			c.To.Expires = o.Expires
+			if err = o.Restate(source, &c.To); err == nil {
 				err = s.checkExpiry(c.To.Expires)
 			}
 		}
@@ -181,6 +189,9 @@ func (s *Service) admitted(ctx context.Context, t transfer, other error) (metast
 		}
 		if current.Content != source.Content || current.Metadata != source.Metadata || current.Owner != source.Owner {
 			return other
+		}
+		if current.ContentType != source.ContentType || !current.Expires.Equal(source.Expires) {
+			return other // it was described anew
 		}
 		return refused
 	}, nil

@@ -32,20 +32,45 @@ func TestExpiryOfACopy(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	f.put(t, "source", []byte("short"))
 	calls := 0
-	c := testenv.Must(f.Copy(t.Context(), blob.CopyOptions{From: named("source"), To: named("copy"), ExpiryOf: func(source metastore.Blob) (time.Time, error) {
+	c := testenv.Must(f.Copy(t.Context(), blob.CopyOptions{From: named("source"), To: named("copy"), Restate: func(source metastore.Blob, copied *metastore.Blob) error {
 		if calls++; calls == 1 {
 			f.put(t, "source", []byte("replaced"))
 		}
-		return f.clock.Now().Add(time.Duration(source.Size) * time.Hour), nil
+		copied.Expires = f.clock.Now().Add(time.Duration(source.Size) * time.Hour)
+		return nil
 	}}))(t)
 	if c.Size != 8 || !c.Expires.Equal(f.clock.Now().Add(8*time.Hour)) || calls != 2 {
 		t.Errorf("after %d calls the copy has %d bytes and expires in %s", calls, c.Size, c.Expires.Sub(f.clock.Now()))
 	}
 	refused := errors.New("no")
-	err := testenv.Error(f.Copy(t.Context(), blob.CopyOptions{From: named("source"), To: named("none"), ExpiryOf: func(metastore.Blob) (time.Time, error) { return time.Time{}, refused }}))
+	err := testenv.Error(f.Copy(t.Context(), blob.CopyOptions{From: named("source"), To: named("none"), Restate: func(metastore.Blob, *metastore.Blob) error { return refused }}))
 	testenv.Is(t, err, refused, "a copy whose expiry is refused")
-	err = testenv.Error(f.Copy(t.Context(), blob.CopyOptions{From: named("source"), To: named("none"), ExpiryOf: func(metastore.Blob) (time.Time, error) { return f.clock.Now(), nil }}))
+	err = testenv.Error(f.Copy(t.Context(), blob.CopyOptions{From: named("source"), To: named("none"), Restate: func(_ metastore.Blob, copied *metastore.Blob) error {
+		copied.Expires = f.clock.Now()
+		return nil
+	}}))
 	testenv.Is(t, err, blob.ErrExpiryPast, "a copy that has expired")
+}
+
+// TestDescribedAnew: a copy onto itself that keeps the date is decided by the blob as it is, and is
+// done again if that has changed meanwhile.
+func TestDescribedAnew(t *testing.T) {
+	f := newFixture(t, blob.Options{})
+	f.put(t, "name", []byte("x"))
+	modified := f.clock.Now()
+	f.clock.Advance(time.Minute)
+	later := f.clock.Now().Add(time.Hour)
+	calls := 0
+	b := testenv.Must(f.Copy(t.Context(), blob.CopyOptions{From: named("name"), To: named("name"), KeepDate: true, Restate: func(source metastore.Blob, copied *metastore.Blob) error {
+		if calls++; calls == 1 {
+			testenv.Must(f.Copy(t.Context(), blob.CopyOptions{From: named("name"), To: named("name"), Expires: later, KeepDate: true}))(t)
+		}
+		copied.Metadata, copied.Expires = "m", source.Expires
+		return nil
+	}}))(t)
+	if calls != 2 || b.Metadata != "m" || !b.Expires.Equal(later) || !b.Modified.Equal(modified) {
+		t.Errorf("after %d calls the blob is %+v", calls, b)
+	}
 }
 
 func (f *fixture) remove(t testing.TB, name string) {

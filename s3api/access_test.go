@@ -105,6 +105,8 @@ var samples = map[string]sample{
 	"DeleteObjects":           {path: "/ours?delete", body: "<Delete><Object><Key>none</Key></Object></Delete>"},
 	"GetObjectAcl":            {path: "/ours/a?acl"},
 	"GetObjectTagging":        {path: "/ours/a?tagging"},
+	"PutObjectTagging":        {path: "/ours/a?tagging", body: "<Tagging><TagSet/></Tagging>"},
+	"DeleteObjectTagging":     {path: "/ours/a?tagging"},
 	"GetObjectAttributes":     {path: "/ours/a?attributes", fields: []string{"X-Amz-Object-Attributes", "ETag"}},
 	"ListParts":               {path: "/ours/a?uploadId=UPLOAD"},
 	"GetObject":               {path: "/ours/a"},

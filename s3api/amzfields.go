@@ -25,10 +25,10 @@ var knownFields = map[string]bool{
 	"Copy-Source-If-Unmodified-Since": true, "Copy-Source-Range": true, "Decoded-Content-Length": true, "Expected-Bucket-Owner": true,
 	"If-Match-Initiated-Time": true, "If-Match-Last-Modified-Time": true, "If-Match-Size": true, "Max-Parts": false, "Metadata-Directive": true,
 	"Mp-Object-Size": true, "Object-Attributes": true, "Part-Number-Marker": false, "Sdk-Checksum-Algorithm": false,
-	"Source-Expected-Bucket-Owner": true, "Storage-Class": false, "Trailer": false,
+	"Source-Expected-Bucket-Owner": true, "Storage-Class": false, "Tagging": false, "Tagging-Directive": true, "Trailer": false,
 
 	"Bypass-Governance-Retention": false, "Cf-Id": false, "Id-2": false, "Mfa": false, "Object-Annotation-Directive": false, "Object-Ownership": false,
-	"Optional-Object-Attributes": false, "Region-Set": false, "Request-Id": false, "Request-Payer": false, "Tagging-Directive": false, "Te": false,
+	"Optional-Object-Attributes": false, "Region-Set": false, "Request-Id": false, "Request-Payer": false, "Te": false,
 	"User-Agent": false,
 }
 

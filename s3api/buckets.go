@@ -181,14 +181,6 @@ func (s *Server) getACL(x *call) error {
 	return x.writeXML(http.StatusOK, document.AccessControlPolicy{Owner: ownerOf(x.account)})
 }
 
-// getTagging returns that an object has no tags: aws asks before it copies a large object.
-func (s *Server) getTagging(x *call) error {
-	if _, err := s.lookUp(x); err != nil {
-		return err
-	}
-	return x.writeXML(http.StatusOK, document.Tagging{})
-}
-
 // putACL accepts the access list that there is.
 func (s *Server) putACL(x *call) error {
 	if err := refuseForeign(x.header); err != nil {

@@ -105,25 +105,9 @@ func (s *Server) copyObject(x *call) error {
 	if err != nil {
 		return err
 	}
-	var reserved *access.Reservation
-	o.Admit = func(ctx context.Context, source metastore.Blob) (err error) {
-		if reserved != nil { // for a source that was replaced meanwhile
-			reserved.Release()
-		}
-		metadata := source.Metadata
-		if o.Restated {
-			metadata = o.Metadata
-		}
-		reserved, err = x.Allowance.Reserve(ctx, o.To.Name, metadata, source.Size)
-		return err
-	}
-	b, err := s.blobs.Copy(x.Request.Context(), o)
-	if reserved != nil {
-		exchange.Confirm(reserved, err)
-	}
-	if errors.Is(err, metastore.ErrNoSource) {
-		return exchange.BlobError(err)
-	}
+	b, err := s.copy(x, o, func(ctx context.Context, source metastore.Blob, metadata string) (*access.Reservation, error) {
+		return x.Allowance.Reserve(ctx, o.To.Name, metadata, source.Size)
+	})
 	if err != nil {
 		return err
 	}
@@ -131,6 +115,33 @@ func (s *Server) copyObject(x *call) error {
 	return x.writeXML(http.StatusOK, document.CopyObjectResult{
 		LastModified: document.Time{Time: b.Modified}, ETag: checksum.ETag(b.Size, b.CRC64), Checksums: checksumsOf(b.CRC64),
 	})
+}
+
+// copy copies a blob, and reserves quota for a copy of source with this metadata.
+func (s *Server) copy(x *call, o blob.CopyOptions, reserve func(ctx context.Context, source metastore.Blob, metadata string) (*access.Reservation, error)) (metastore.Blob, error) {
+	var metadata string
+	var reserved *access.Reservation
+	restate := o.Restate
+	o.Restate = func(source metastore.Blob, copied *metastore.Blob) error {
+		err := restate(source, copied)
+		metadata = copied.Metadata
+		return err
+	}
+	o.Admit = func(ctx context.Context, source metastore.Blob) (err error) {
+		if reserved != nil { // for a source that was replaced meanwhile
+			reserved.Release()
+		}
+		reserved, err = reserve(ctx, source, metadata)
+		return err
+	}
+	b, err := s.blobs.Copy(x.Request.Context(), o)
+	if reserved != nil {
+		exchange.Confirm(reserved, err)
+	}
+	if errors.Is(err, metastore.ErrNoSource) {
+		err = exchange.BlobError(err)
+	}
+	return b, err
 }
 
 // parseCopy returns what a request copies, and what it states about the copy.
@@ -149,26 +160,58 @@ func (s *Server) parseCopy(x *call) (o blob.CopyOptions, err error) {
 	if o.Precondition, err = s.writeConditions(destinationConditions(h)); err != nil {
 		return o, err
 	}
-	switch h.Get("X-Amz-Metadata-Directive") {
-	case "", "COPY":
-	case "REPLACE":
-		o.Restated = true
-	default:
-		return o, refuseWith("InvalidArgument", wire.CodeBadHeader, "x-amz-metadata-directive can only be COPY or REPLACE")
+	restated, err := replaces(h, "X-Amz-Metadata-Directive")
+	if err != nil {
+		return o, err
 	}
-	if !o.Restated {
-		if o.From == o.To {
-			return o, refuseWith("InvalidRequest", wire.CodeBadHeader, "an object can be copied to itself only with x-amz-metadata-directive: REPLACE")
-		}
-		if err := refuseForeign(h); err != nil {
-			return o, err
-		}
-		o.ExpiryOf = s.copiedExpiry
-		return o, nil
+	if !restated && o.From == o.To {
+		return o, refuseWith("InvalidRequest", wire.CodeBadHeader, "an object can be copied to itself only with x-amz-metadata-directive: REPLACE")
 	}
-	d, err := s.describe(h)
-	o.ContentType, o.Metadata, o.Expires = d.contentType, d.metadata, d.expires
+	o.Restate, err = s.restate(h, restated)
 	return o, err
+}
+
+// restate returns the function that sets the members of a copy which are not the source's bytes.
+func (s *Server) restate(h http.Header, restated bool) (blob.Restate, error) {
+	var d described
+	err := refuseForeign(h)
+	if err == nil && restated {
+		d, err = s.describe(h)
+	}
+	if err != nil {
+		return nil, err
+	}
+	retagged, err := replaces(h, "X-Amz-Tagging-Directive")
+	if err != nil {
+		return nil, err
+	}
+	tags, err := headerTags(h)
+	return func(source metastore.Blob, copied *metastore.Blob) (err error) {
+		metadata := headers.Metadata(source.Metadata)
+		if restated {
+			copied.ContentType, copied.Expires = d.contentType, d.expires
+			metadata = headers.Metadata(d.metadata).WithPropertiesOf(metadata)
+		} else {
+			copied.Expires, err = s.copiedExpiry(source)
+		}
+		if retagged {
+			metadata = metadata.WithProperty(fieldTagging, tags)
+		}
+		copied.Metadata = string(metadata)
+		return err
+	}, err
+}
+
+// replaces reports whether a directive says that the copy has the request's values instead of the
+// source's.
+func replaces(h http.Header, directive string) (bool, error) {
+	switch h.Get(directive) {
+	case "", "COPY":
+		return false, nil
+	case "REPLACE":
+		return true, nil
+	}
+	return false, refuseWith("InvalidArgument", wire.CodeBadHeader, "%s can only be COPY or REPLACE", strings.ToLower(directive))
 }
 
 // destinationConditions returns the header without what is about the source alone.

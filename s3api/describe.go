@@ -30,10 +30,13 @@ func (s *Server) describe(h http.Header) (d described, err error) {
 	if err != nil {
 		return d, err
 	}
-	if metadata != "" && s.olderNodes() {
-		return d, exchange.ErrOlderNodes
+	tags, err := headerTags(h)
+	if err != nil {
+		return d, err
 	}
-	d.metadata = string(metadata)
+	if d.metadata, err = s.tagged(metadata, tags); err != nil {
+		return d, err
+	}
 	d.expires, err = s.expiry(h.Get(fieldExpiration))
 	return d, err
 }

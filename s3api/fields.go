@@ -12,6 +12,8 @@ const (
 	fieldCRC64        = "X-Amz-Checksum-Crc64nvme"
 	fieldChecksumType = "X-Amz-Checksum-Type"
 	fieldCopySource   = "X-Amz-Copy-Source"
+	fieldTagging      = "X-Amz-Tagging" // and the property that keeps the tags
+	fieldTaggingCount = "X-Amz-Tagging-Count"
 	metaPrefix        = "X-Amz-Meta-"
 	// fieldExpiration states after how many seconds a blob expires.
 	fieldExpiration = metaPrefix + "Expiration-Seconds"
@@ -22,6 +24,7 @@ const (
 var objectFields = []string{
 	"Accept-Ranges", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Length", "Content-Range",
 	"Content-Security-Policy", "Content-Type", "Etag", "Expires", "Last-Modified", fieldCRC64, fieldChecksumType, "X-Amz-Expiration", "X-Amz-Mp-Parts-Count",
+	fieldTaggingCount,
 }
 
 // removeObjectFields removes the fields that a handler has set for its own response.

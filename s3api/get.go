@@ -77,6 +77,7 @@ func (s *Server) setObjectFields(x *call, b *metastore.Blob, v headers.Validator
 		x.Fields.Set("Cache-Control", "private, no-cache") // unless its writer has stated another
 	}
 	x.setMetadata(headers.Metadata(b.Metadata))
+	x.setTagCount(b)
 	x.setExpiration(b)
 }
 

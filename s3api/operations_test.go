@@ -17,7 +17,7 @@ var refusedOperations = []string{
 	"DeleteBucketCors", "DeleteBucketEncryption", "DeleteBucketIntelligentTieringConfiguration", "DeleteBucketInventoryConfiguration",
 	"DeleteBucketLifecycle", "DeleteBucketMetadataConfiguration", "DeleteBucketMetadataTableConfiguration", "DeleteBucketMetricsConfiguration",
 	"DeleteBucketOwnershipControls", "DeleteBucketPolicy", "DeleteBucketReplication", "DeleteBucketTagging", "DeleteBucketWebsite",
-	"DeleteObjectAnnotation", "DeleteObjectTagging", "DeletePublicAccessBlock", "GetBucketAbac", "GetBucketAccelerateConfiguration",
+	"DeleteObjectAnnotation", "DeletePublicAccessBlock", "GetBucketAbac", "GetBucketAccelerateConfiguration",
 	"GetBucketAnalyticsConfiguration", "GetBucketCors", "GetBucketEncryption", "GetBucketIntelligentTieringConfiguration",
 	"GetBucketInventoryConfiguration", "GetBucketLifecycleConfiguration", "GetBucketLogging", "GetBucketMetadataConfiguration",
 	"GetBucketMetadataTableConfiguration", "GetBucketMetricsConfiguration", "GetBucketNotificationConfiguration", "GetBucketOwnershipControls",
@@ -29,7 +29,7 @@ var refusedOperations = []string{
 	"PutBucketIntelligentTieringConfiguration", "PutBucketInventoryConfiguration", "PutBucketLifecycleConfiguration", "PutBucketLogging",
 	"PutBucketMetricsConfiguration", "PutBucketNotificationConfiguration", "PutBucketOwnershipControls", "PutBucketPolicy", "PutBucketReplication",
 	"PutBucketRequestPayment", "PutBucketTagging", "PutBucketVersioning", "PutBucketWebsite", "PutObjectAnnotation", "PutObjectLegalHold",
-	"PutObjectLockConfiguration", "PutObjectRetention", "PutObjectTagging", "PutPublicAccessBlock", "RenameObject", "RestoreObject",
+	"PutObjectLockConfiguration", "PutObjectRetention", "PutPublicAccessBlock", "RenameObject", "RestoreObject",
 	"SelectObjectContent", "UpdateBucketMetadataAnnotationTableConfiguration", "UpdateBucketMetadataInventoryTableConfiguration",
 	"UpdateBucketMetadataJournalTableConfiguration", "UpdateObjectEncryption", "WriteGetObjectResponse",
 }

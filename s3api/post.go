@@ -9,6 +9,7 @@ import (
 	"sluice/bytestore"
 	"sluice/checksum"
 	"sluice/exchange"
+	"sluice/exchange/headers"
 	"sluice/s3api/internal/checksums"
 	"sluice/s3api/internal/document"
 	"sluice/s3api/internal/postpolicy"
@@ -41,6 +42,15 @@ func (s *Server) postObject(x *call) error {
 	d, err := s.describe(header)
 	if err != nil {
 		return err
+	}
+	if upload.Tagging != "" {
+		tags, err := documentTags([]byte(upload.Tagging))
+		if err == nil {
+			d.metadata, err = s.tagged(headers.Metadata(d.metadata), tags)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	stated, err := checksums.Parse(header)
 	if err != nil {

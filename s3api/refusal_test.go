@@ -93,7 +93,6 @@ func TestWhatIsNotSupportedIsSaid(t *testing.T) {
 	s.want(t, 200, "GET", "/bucket/a?versionId=null", "")
 	for _, fields := range [][]string{
 		{"X-Amz-Acl", "public-read"},
-		{"X-Amz-Tagging", "a=b"},
 		{"X-Amz-Server-Side-Encryption", "AES256"},
 		{"X-Amz-Server-Side-Encryption-Customer-Algorithm", "AES256"},
 		{"X-Amz-Object-Lock-Mode", "GOVERNANCE"},

@@ -16,8 +16,12 @@ import (
 // which they are stored: a line "Name:value\n" for each of them, sorted by name, with names in the
 // spelling of http.CanonicalHeaderKey. It contains only Cache-Control, Content-Disposition,
 // Content-Language, Content-Encoding, Expires and headers that begin with wire.HeaderBlobMeta, with
-// values in UTF-8 without control characters except tabs. The zero value has no headers.
+// values in UTF-8 without control characters except tabs. See also Property. The zero value has no
+// headers.
 type Metadata string
+
+// propertyPrefix begins the names of properties, see Property.
+const propertyPrefix = "X-Amz-"
 
 // fixedLimit returns how many bytes the value may have in a header that is not custom. It returns
 // false for every other header.
@@ -215,6 +219,9 @@ func (m Metadata) Fields() iter.Seq2[string, string] {
 
 // sent returns a stored header's value as it is sent, and whether it is.
 func sent(name, value string) (string, bool) {
+	if strings.HasPrefix(name, propertyPrefix) {
+		return "", false
+	}
 	if _, custom := MetaName(name); custom {
 		return encodedWords(value), true
 	}

@@ -13,6 +13,7 @@ import (
 
 var copyChecks = []dbtest.Check{
 	check("copies/copy", copyMembers),
+	check("copies/keep-date", copyKeepsDates),
 	check("copies/contents", copyContents),
 	check("copies/onto-itself", copyOntoItself),
 	check("copies/over", copyOver),
@@ -57,6 +58,26 @@ func (p *probe) restated(to metastore.Blob) metastore.Blob {
 	b, err := p.Store.CopyBlob(p.Ctx, metastore.Copy{From: blobName(to), To: to, Restated: true})
 	p.OK(err, "copy of %.40q onto itself", to.Name)
 	return b
+}
+
+// copyKeepsDates: a blob that is restated by a copy onto itself can keep its date, and one that is
+// copied to another name cannot.
+func copyKeepsDates(p *probe) {
+	extents := []metastore.Extent{p.Inline(0, 0, []byte("xy"))}
+	b := p.put(metastore.Blob{Account: "a", Name: "name", Owner: "x", Metadata: "m"}, extents...)
+	b = p.put(metastore.Blob{Account: "a", Name: "name", Owner: "x", Metadata: "m"}, extents...)
+	p.Clock.Advance(time.Minute)
+	b.Metadata, b.Owner = "another", "y"
+	to := b
+	to.Modified, to.SharedSecond = p.Clock.Now(), false // are ignored
+	got, err := p.Store.CopyBlob(p.Ctx, metastore.Copy{From: blobName(b), To: to, Restated: true, KeepDate: true})
+	p.OK(err, "copy onto itself")
+	p.Equal(got, b, "the blob")
+	p.reads(b, stored(extents...), "the copy onto itself")
+	p.Must(len(p.Garbage()) == 1, "the copy made garbage")
+	other := dbtest.Value(p.Store.CopyBlob(p.Ctx, metastore.Copy{From: blobName(b), To: metastore.Blob{Account: "a", Name: "other"}, KeepDate: true}))
+	p.Equal(other.Modified, p.Clock.Now(), "the other blob's date")
+	p.Audited()
 }
 
 // reads ends the check unless every method returns this blob with these extents.

@@ -83,5 +83,8 @@ body += f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename=
 request = urllib.request.Request(post["url"], body.encode(), {"Content-Type": f"multipart/form-data; boundary={boundary}"})
 assert urllib.request.urlopen(request).status == 204
 assert s3.get_object(Bucket="team", Key="posted/f")["Body"].read() == b"posted"
-assert refused(501, s3.put_object_tagging, Bucket="team", Key="big", Tagging={"TagSet": []}) == "NotImplemented"
+tags = [{"Key": "a b", "Value": "ä"}, {"Key": "k", "Value": ""}]
+s3.put_object_tagging(Bucket="team", Key="big", Tagging={"TagSet": tags})
+assert s3.get_object_tagging(Bucket="team", Key="big")["TagSet"] == tags
+assert s3.head_object(Bucket="team", Key="big")["ResponseMetadata"]["HTTPHeaders"]["x-amz-tagging-count"] == "2"
 print("ok")

@@ -161,6 +161,33 @@ func DecodeCreateBucket(body []byte) (location string, err error) {
 	return strings.TrimSpace(location), err
 }
 
+// DecodeTagging reads a body with tags, in the order sent, with a key each. The error wraps
+// ErrMalformed. The caller bounds the body's size.
+func DecodeTagging(body []byte) ([]Tag, error) {
+	var sent struct {
+		XMLName xml.Name `xml:"Tagging"`
+		Sets    []struct {
+			Tags []struct{ Key, Value []string } `xml:"Tag"`
+		} `xml:"TagSet"`
+	}
+	if err := decode(body, &sent); err != nil {
+		return nil, err
+	}
+	if len(sent.Sets) != 1 {
+		return nil, fmt.Errorf("%w: it must have one TagSet", ErrMalformed)
+	}
+	var tags []Tag
+	for _, one := range sent.Sets[0].Tags {
+		key, keyErr := only("Key", one.Key)
+		value, valueErr := optional("Value", one.Value)
+		if err := errors.Join(keyErr, valueErr); err != nil {
+			return nil, err
+		}
+		tags = append(tags, Tag{key, value})
+	}
+	return tags, nil
+}
+
 // only returns an element's text, which must be there once and not be empty.
 func only(element string, texts []string) (string, error) {
 	if len(texts) != 1 || texts[0] == "" {

@@ -210,10 +210,18 @@ func (r AccessControlPolicy) document() any {
 	}{r, []grant{{grantee{"http://www.w3.org/2001/XMLSchema-instance", "CanonicalUser", r.Owner}, "FULL_CONTROL"}}}
 }
 
-// Tagging is the list of an object's tags, which is always empty.
+// Tagging is the list of an object's tags.
 type Tagging struct {
 	XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ Tagging"`
-	TagSet  struct{}
+	Tags    []Tag    `xml:"TagSet>Tag"`
 }
 
-func (r Tagging) document() any { return r }
+// Tag is a tag. Its value may be empty.
+type Tag struct{ Key, Value string }
+
+func (r Tagging) document() any {
+	return struct {
+		Tagging
+		TagSet struct{ Tag []Tag } // that is there without a tag, too
+	}{r, struct{ Tag []Tag }{r.Tags}}
+}

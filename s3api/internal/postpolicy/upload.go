@@ -25,6 +25,8 @@ type Upload struct {
 	Key string
 	// Header has the fields that PutObject has as headers, such as Content-Type and X-Amz-Meta-*.
 	Header http.Header
+	// Tagging is the document with the object's tags, or "".
+	Tagging string
 	// Status is the one to answer with: 200, 201 with a document, or 204.
 	Status int
 	// Redirect is where to send the browser, or nil.
@@ -65,7 +67,7 @@ func (f *Form) Check(bucket string, now time.Time) (Upload, error) {
 	if err != nil {
 		return Upload{}, err
 	}
-	return Upload{Key: key, Header: h, Status: statusOf(fields), Redirect: redirectOf(fields),
+	return Upload{Key: key, Header: h, Tagging: fields["tagging"], Status: statusOf(fields), Redirect: redirectOf(fields),
 		Body: &file{source: f.file, least: p.least, most: p.most}}, nil
 }
 

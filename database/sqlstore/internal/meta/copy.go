@@ -85,7 +85,7 @@ func (s *Metastore) CopyBlob(ctx context.Context, c metastore.Copy) (metastore.B
 		if c.Restated {
 			b.ContentType, b.Metadata = c.To.ContentType, c.To.Metadata
 		}
-		return t.writeCopy(&b, source, old)
+		return t.writeCopy(&b, source, old, c.KeepDate)
 	})
 	if err != nil {
 		return metastore.Blob{}, err
@@ -93,8 +93,9 @@ func (s *Metastore) CopyBlob(ctx context.Context, c metastore.Copy) (metastore.B
 	return b.Blob, nil
 }
 
-// writeCopy writes the row of b, a copy of source that replaces old.
-func (t tx) writeCopy(b *storedBlob, source, old end) (err error) {
+// writeCopy writes the row of b, a copy of source that replaces old, and with keepDate leaves its
+// date as it is if both are one blob.
+func (t tx) writeCopy(b *storedBlob, source, old end, keepDate bool) (err error) {
 	if old.found && old.Content == source.Content { // the references stay as they are
 		err = usage.Record(t.Tx, blobUsage(b.Blob), blobUsage(old.Blob).Negated())
 	} else {
@@ -105,8 +106,11 @@ func (t tx) writeCopy(b *storedBlob, source, old end) (err error) {
 			b.Content, b.shared, err = t.share(source.storedBlob)
 		}
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case keepDate && source.Account == b.Account && source.Name == b.Name:
+		return t.updateBlob(b)
 	}
 	return t.writeBlob(b, old.storedBlob, old.found)
 }

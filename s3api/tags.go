@@ -1,0 +1,169 @@
+package s3api
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"sluice/access"
+	"sluice/blob"
+	"sluice/exchange"
+	"sluice/exchange/headers"
+	"sluice/metastore"
+	"sluice/s3api/internal/document"
+	"sluice/wire"
+)
+
+const (
+	mostTags     = 10  // of an object, as in "Categorizing your storage using tags" (Amazon S3 User Guide)
+	mostTagKey   = 128 // characters
+	mostTagValue = 256 // characters
+	mostTagging  = 64 << 10
+)
+
+// tagText has the characters of keys and values ("Tag" in the Amazon S3 API Reference).
+var tagText = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
+
+// storedTags returns tags as the property fieldTagging has them: keys and values in turns, sorted
+// by key, with "&" between them, which is in no tag.
+func storedTags(tags []document.Tag) (string, error) {
+	values := map[string]string{}
+	for _, tag := range tags {
+		_, twice := values[tag.Key]
+		switch {
+		case tag.Key == "" || utf8.RuneCountInString(tag.Key) > mostTagKey || !tagText.MatchString(tag.Key):
+			return "", tagError("a key must have 1 to 128 characters: letters, digits, spaces and _.:/=+-@")
+		case utf8.RuneCountInString(tag.Value) > mostTagValue || !tagText.MatchString(tag.Value):
+			return "", tagError("a value must have at most 256 characters: letters, digits, spaces and _.:/=+-@")
+		case twice:
+			return "", tagError("tags must have different keys")
+		}
+		values[tag.Key] = tag.Value
+	}
+	if len(values) > mostTags {
+		return "", tagError("an object has at most 10 tags")
+	}
+	var texts []string
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		texts = append(texts, key, values[key])
+	}
+	return strings.Join(texts, "&"), nil
+}
+
+func tagError(reason string) error {
+	return refuseWith("InvalidTag", wire.CodeBadParameter, "%s", reason)
+}
+
+// tagged returns metadata with these tags instead of its own, as it is stored, or
+// exchange.ErrOlderNodes.
+func (s *Server) tagged(m headers.Metadata, tags string) (string, error) {
+	if m = m.WithProperty(fieldTagging, tags); m != "" && s.olderNodes() {
+		return "", exchange.ErrOlderNodes
+	}
+	return string(m), nil
+}
+
+// tagsOf returns a blob's tags.
+func tagsOf(b *metastore.Blob) (tags []document.Tag) {
+	stored := headers.Metadata(b.Metadata).Property(fieldTagging)
+	if stored == "" {
+		return nil
+	}
+	for pair := range slices.Chunk(strings.Split(stored, "&"), 2) {
+		tags = append(tags, document.Tag{Key: pair[0], Value: pair[1]})
+	}
+	return tags
+}
+
+// headerTags returns the tags in a header, as they are stored: parameters, encoded as in a URL.
+func headerTags(h http.Header) (string, error) {
+	var tags []document.Tag
+	for pair := range strings.SplitSeq(h.Get(fieldTagging), "&") {
+		if pair == "" {
+			continue
+		}
+		key, value, _ := strings.Cut(pair, "=")
+		key, keyErr := url.QueryUnescape(key)
+		value, valueErr := url.QueryUnescape(value)
+		same := func(tag document.Tag) bool { return tag.Key == key }
+		if key == "" || keyErr != nil || valueErr != nil || slices.ContainsFunc(tags, same) {
+			return "", refuseWith("InvalidArgument", wire.CodeBadHeader, "x-amz-tagging must be KEY=VALUE&KEY=VALUE, encoded as in a URL, with different keys")
+		}
+		tags = append(tags, document.Tag{Key: key, Value: value})
+	}
+	return storedTags(tags)
+}
+
+// documentTags returns the tags in a document, as they are stored.
+func documentTags(text []byte) (string, error) {
+	tags, err := document.DecodeTagging(text)
+	if err != nil {
+		return "", err
+	}
+	return storedTags(tags)
+}
+
+// getTagging returns an object's tags.
+func (s *Server) getTagging(x *call) error {
+	b, err := s.lookUp(x)
+	if err != nil {
+		return err
+	}
+	return x.writeXML(http.StatusOK, document.Tagging{Tags: tagsOf(&b)})
+}
+
+// putTagging replaces an object's tags.
+func (s *Server) putTagging(x *call) error {
+	body, err := x.readDocument(mostTagging)
+	if err != nil {
+		return err
+	}
+	tags, err := documentTags(body)
+	if err != nil {
+		return err
+	}
+	if err := s.tag(x, tags); err != nil {
+		return err
+	}
+	return x.writeEmpty(http.StatusOK)
+}
+
+// deleteTagging removes an object's tags.
+func (s *Server) deleteTagging(x *call) error {
+	if err := s.tag(x, ""); err != nil {
+		return err
+	}
+	return x.writeEmpty(http.StatusNoContent)
+}
+
+// tag replaces an object's tags, and leaves its date and its expiry as they are. Like every write,
+// it makes the caller's group the owner.
+func (s *Server) tag(x *call, tags string) error {
+	name := metastore.BlobName{Account: x.account, Name: x.key}
+	o := blob.CopyOptions{From: name, To: name, KeepDate: true, Owner: x.Owner(), Permit: x.Recheck}
+	o.Restate = func(source metastore.Blob, copied *metastore.Blob) (err error) {
+		copied.Expires = source.Expires
+		copied.Metadata, err = s.tagged(headers.Metadata(source.Metadata), tags)
+		return err
+	}
+	_, err := s.copy(x, o, func(ctx context.Context, source metastore.Blob, metadata string) (*access.Reservation, error) {
+		if source.Owner == o.Owner {
+			return x.Allowance.ReserveRename(ctx, source.Metadata, metadata)
+		}
+		return x.Allowance.Reserve(ctx, name.Name, metadata, source.Size)
+	})
+	return err
+}
+
+// setTagCount sets the number of a blob's tags, if it has any.
+func (x *call) setTagCount(b *metastore.Blob) {
+	if n := len(tagsOf(b)); n > 0 {
+		x.Fields.Set(fieldTaggingCount, strconv.Itoa(n))
+	}
+}
