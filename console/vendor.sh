@@ -18,12 +18,13 @@ vendor() {
   for file in "$@"; do
     cp "$work/$package/package/$file" "static/vendor/$package/$(basename "$file")"
   done
-  mv "static/vendor/$package/LICENSE" "static/vendor/$package/LICENSE.txt"
+  mv "static/vendor/$package/"LICENSE* "static/vendor/$package/LICENSE.txt"
 }
 
 vendor uplot 1.6.32 dist/uPlot.iife.min.js dist/uPlot.min.css LICENSE
 vendor pdfjs-dist 5.6.205 build/pdf.min.mjs build/pdf.worker.min.mjs LICENSE
 vendor js-yaml 5.5.0 dist/browser/js-yaml.esm.min.mjs LICENSE
+vendor marked 16.4.2 lib/marked.esm.js LICENSE.md
 
 if [ "${1:-}" = --update ]; then
   (cd static/vendor && find . -type f | LC_ALL=C sort | xargs sha256sum) >vendor.sha256

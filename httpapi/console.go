@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -55,7 +56,7 @@ func (s *Server) serveUnknown(x *call) error {
 	}
 	x.Fields.Add("Vary", "Accept")
 	if !strings.Contains(x.Request.Header.Get("Accept"), "text/html") {
-		return errNoRoute
+		return fmt.Errorf("%w: browsers find the web console at %s/console/, and programs the interface's description at %s/openapi.yaml", errNoRoute, s.basePath, s.basePath)
 	}
 	x.Fields.Set("Cache-Control", "no-store")
 	if err := redirectToConsole(x); err != nil || path != x.Request.URL.Path {

@@ -19,7 +19,7 @@ import * as api from "./api.js";
 export async function blobView(main, [account = "", name = ""], signal) {
   document.title = `${visibleText(name)} · sluice`;
   const cut = name.lastIndexOf("/") + 1;
-  const actions = h("div", { class: "actions" });
+  const actions = h("div", { class: "actions own" });
   const body = h("div", { class: "blob" });
   main.append(h("div", { class: "head" }, crumbs(account, name.slice(0, cut), name.slice(cut)), actions), body);
   if (api.unreachable(name)) {
@@ -105,8 +105,10 @@ function described(response) {
   };
 }
 
-const shownHeaders = [["Cache-Control", "Cache-Control"], ["Content-Disposition", "Disposition"], ["Content-Language", "Language"], ["Repr-Digest", "Digest"],
+const shownHeaders = [["Cache-Control", "Cache-Control"], ["Content-Disposition", "Disposition"], ["Content-Language", "Language"], 
   ["Chunksets-Required", "Chunksets to read it"], ["Chunkset-Price", "Price of a chunkset"]];
+
+const copied = (value, what) => h("span", { class: "id" }, h("code", null, value), button("copy", `Copy the ${what}`, () => void copy(value, what), { iconOnly: true }));
 
 /** @param {Response} response */
 function properties(response, blob) {
@@ -114,7 +116,9 @@ function properties(response, blob) {
   const modified = response.headers.get("Last-Modified"), expires = response.headers.get("Blob-Expires");
   if (modified) rows.push(["Stored", time(new Date(modified).toISOString())]);
   rows.push(["Expires", expires ? time(expires) : "never"]);
-  if (blob.etag) rows.push(["ETag", h("code", null, blob.etag)]);
+  if (blob.etag) rows.push(["ETag", copied(blob.etag, "ETag")]);
+  const digest = /sha-256=:([^:]+):/.exec(response.headers.get("Repr-Digest") ?? "")?.[1];
+  if (digest) rows.push(["SHA-256", copied(Array.from(atob(digest), (c) => c.charCodeAt(0).toString(16).padStart(2, "0")).join(""), "SHA-256")]);
   for (const [header, title] of shownHeaders) {
     const value = response.headers.get(header);
     if (value) rows.push([title, visible(value)]);

@@ -96,6 +96,7 @@ async function ledgerView(main, id, signal) {
   const list = h("section", { class: "card", "aria-labelledby": "sales" }, h("h2", { id: "sales" }, "Sales"), none,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "List of sales" }, h("table", { class: "stacked" }, h("thead", null, h("tr", null,
       ["Time", "Payment", "For", "Chunksets", "Price", "Amount"].map((title, i) => h("th", { scope: "col", class: i > 2 ? "number" : null }, title)))), sales)), more);
+  list.hidden = true; // until it has its place
   main.append(list);
   await every(2000, signal, async () => {
     let ledger;

@@ -13,9 +13,12 @@ const uPlot = window.uPlot;
 /** Steps of an axis of bytes. Those of the library are decimal, and would be labelled 97.7 KiB. */
 const binarySteps = Array.from({ length: 50 }, (_, i) => 2 ** i);
 
+/** Writes a rate with three digits that say something. */
+const rate = (v) => String(Number(v.toPrecision(3)));
+
 const charts = [
-  { title: "Requests per second", unit: (v) => v.toFixed(2), series: [["Requests", "--accent", (i) => i.requests / i.seconds]] },
-  { title: "Errors per second", unit: (v) => v.toFixed(2), series: [["Client errors", "--chart-2", (i) => i.clientErrors / i.seconds], ["Server errors", "--danger", (i) => i.serverErrors / i.seconds]] },
+  { title: "Requests per second", unit: rate, series: [["Requests", "--accent", (i) => i.requests / i.seconds]] },
+  { title: "Errors per second", unit: rate, series: [["Client errors", "--chart-2", (i) => i.clientErrors / i.seconds], ["Server errors", "--danger", (i) => i.serverErrors / i.seconds]] },
   { title: "Bytes per second", unit: (v) => bytes(Math.round(v)), steps: binarySteps, series: [["In", "--accent", (i) => i.bytesIn / i.seconds], ["Out", "--chart-2", (i) => i.bytesOut / i.seconds]] },
   { title: "Latency", unit: latency, series: [["p50", "--accent", (i) => i.p50Seconds ?? null], ["p90", "--chart-2", (i) => i.p90Seconds ?? null], ["p99", "--danger", (i) => i.p99Seconds ?? null]] },
 ];

@@ -46,20 +46,28 @@ export function fill(element, ...children) {
 }
 
 const shapes = {
-  blob: "M6 3h8l4 4v14H6zM14 3v4h4",
+  audio: "M9 18V6l10-2v12M9 18a3 2.5 0 1 1-6 0 3 2.5 0 0 1 6 0zM19 16a3 2.5 0 1 1-6 0 3 2.5 0 0 1 6 0z",
   close: "M6 6l12 12M18 6L6 18",
   copy: "M9 9h11v11H9zM5 15H4V4h11v1",
   download: "M12 4v11m-5-4 5 5 5-5M5 20h14",
   edit: "M4 20h4L19 9l-4-4L4 16zM13 7l4 4",
+  csv: "M4 5h16v14H4zM4 10h16M4 15h16M10 5v14",
   folder: "M3 6h6l2 2h10v11H3z",
+  image: "M4 5h16v14H4zM4 17l5-5 4 4 3-3 4 4M15 9h.01",
+  json: "M9 4H7v6l-2 2 2 2v6h2M15 4h2v6l2 2-2 2v6h-2",
   key: "M12 15a4 4 0 1 1-8 0 4 4 0 0 1 8 0zM11 12l9-9M16 7l3 3",
+  markdown: "M3 6h18v12H3zM6 15V9l3 3 3-3v6M17 9v6m-2-2 2 2 2-2",
   move: "M4 12h15m-5-5 5 5-5 5M4 5v14",
+  none: "M6 3h8l4 4v14H6zM14 3v4h4",
   pause: "M8 5v14M16 5v14",
+  pdf: "M6 3h8l4 4v14H6zM14 3v4h4M9 17v-5h2a1.5 1.5 0 0 1 0 3H9",
   play: "M7 4l13 8-13 8z",
   search: "M11 4a7 7 0 1 0 0 14 7 7 0 0 0 0-14zM16 16l5 5",
   terminal: "M4 5h16v14H4zM7 9l3 3-3 3M12 15h5",
+  text: "M6 3h8l4 4v14H6zM14 3v4h4M9 12h6M9 16h6",
   theme: "M12 3a9 9 0 1 0 9 9 7 7 0 0 1-9-9z",
   trash: "M4 7h16M9 7V4h6v3M6 7l1 13h10l1-13M10 11v6M14 11v6",
+  video: "M3 6h12v12H3zM15 11l6-4v10l-6-4",
   upload: "M12 20V8m-5 4 5-5 5 5M5 4h14",
 };
 

@@ -1,9 +1,9 @@
 // The field that filters a folder: by what names begin with, which the server knows, or by what they
-// contain, which is looked for in the names that are loaded.
+// contain, which is looked for in the names that are loaded: in the folder, or in all below it.
 
 import { h, icon } from "./dom.js";
 
-/** @typedef {{text: string, begins: boolean}} Wanted */
+/** @typedef {{text: string, begins: boolean, below: boolean}} Wanted */
 
 /** Time without typing after which a folder is filtered, in milliseconds. */
 const settled = 150;
@@ -16,7 +16,7 @@ const settled = 150;
 export function filterField(changed) {
   const input = /** @type {HTMLInputElement} */ (h("input", { type: "search", autocomplete: "off", spellcheck: "false" }));
   const way = /** @type {HTMLSelectElement} */ (h("select", { "aria-label": "Show names that", class: "way" },
-    h("option", { value: "contain" }, "Contains"), h("option", { value: "begin" }, "Begins with")));
+    h("option", { value: "contain" }, "Contains"), h("option", { value: "begin" }, "Begins with"), h("option", { value: "below" }, "Contains, below")));
   const label = () => {
     const begins = way.value === "begin";
     input.placeholder = begins ? "Start of a name" : "Part of a name";
@@ -35,10 +35,10 @@ export function filterField(changed) {
   return {
     element: h("div", { class: "filter" }, way, h("div", { class: "search" }, icon("search"), input)),
     input,
-    wanted: () => ({ text: input.value, begins: way.value === "begin" }),
-    set: ({ text, begins }) => {
+    wanted: () => ({ text: input.value, begins: way.value === "begin", below: way.value === "below" }),
+    set: ({ text, begins, below }) => {
       input.value = text;
-      way.value = begins ? "begin" : "contain";
+      way.value = begins ? "begin" : below ? "below" : "contain";
       label();
     },
     cancel: () => clearTimeout(timer),

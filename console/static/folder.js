@@ -14,6 +14,7 @@ import { renameIn } from "./rename.js";
 import { selectionBar } from "./selectionbar.js";
 import { shareFolder } from "./share.js";
 import { parentOf } from "./names.js";
+import { kindOf } from "./kinds.js";
 import { choosers } from "./uploads.js";
 import { storedEvent } from "./stored.js";
 import * as api from "./api.js";
@@ -37,6 +38,7 @@ const columns = [
   { title: "Size", class: "number", compare: ofBlobs((a, b) => a.size - b.size) },
   { title: "Type", class: "type", compare: ofBlobs((a, b) => compareNames(a.contentType, b.contentType)) },
   { title: "Changed", class: "date", compare: ofBlobs((a, b) => Date.parse(a.lastModified) - Date.parse(b.lastModified)) },
+  { title: "Expires", class: "date expiry", compare: ofBlobs((a, b) => (Date.parse(a.expires) || Infinity) - (Date.parse(b.expires) || Infinity) || 0) },
 ];
 
 const orders = columns.flatMap((_, column) => [{ column, down: false }, { column, down: true }]);
@@ -49,7 +51,9 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
   const total = h("p", { class: "sub", role: "status" });
   const extra = h("div", { class: "actions" }, choosers({ account, prefix }), h("a", { class: "button", href: link("uploads", account) }, "Open uploads"));
   if (prefix.endsWith("/")) extra.append(button("download", "Download folder", () => void downloadItems(account, parentOf(prefix), [{ kind: "folder", name: prefix }])));
-  if (prefix) void addShare(extra, account, prefix);
+  const service = prefix && (await api.info().catch(() => null)); // without it there is no button
+  if (signal.aborted) return;
+  if (service?.profile === "hosted") extra.append(button("copy", "Copy link", () => void shareFolder(account, prefix)));
   const frame = h("div", { class: "place" });
   // On a narrow screen not all columns are shown.
   const sorter = /** @type {HTMLSelectElement} */ (h("select", { class: "sorter", "aria-label": "Sort by", onchange: () => grid.choose(orders[sorter.selectedIndex]) },
@@ -70,8 +74,9 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
     move: () => void transfer("move"), copy: () => void transfer("copy"),
     remove: () => void remove(selected), clear: () => (grid.selectAll(false), grid.focus()),
   });
-  main.append(h("div", { class: "head" }, h("div", null, crumbs(account, prefix), total), extra),
-    h("div", { class: "filters" }, filter.element, sorter, bar.element), h("div", { class: "sorting" }, sorted, unsorted), h("div", { class: "sorting" }, found, loadAll), frame);
+  unsorted.hidden = loadAll.hidden = true;
+  main.append(h("div", { class: "head" }, h("div", null, crumbs(account, prefix), h("div", { class: "line" }, total, sorted, unsorted, found, loadAll)), extra),
+    h("div", { class: "filters" }, filter.element, sorter, bar.element), frame);
 
   /** @type {Grid<Folder|Entry>} */
   let grid;
@@ -108,8 +113,8 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
 
   const list = async (before) => {
     grid?.stop();
-    const { text, begins } = filter.wanted(), beginning = prefix + (begins ? text : "");
-    if (listing.prefix !== beginning) listing = new Listing(account, beginning, signal);
+    const { text, begins, below } = filter.wanted(), beginning = prefix + (begins ? text : ""), deep = below && text !== "";
+    if (listing.prefix !== beginning || listing.deep !== deep) listing = new Listing(account, beginning, signal, deep);
     bar.show((selected = []));
     sayOrder("done");
     grid = new Grid({
@@ -135,6 +140,7 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
     fill(frame, grid.element);
     await grid.start(before);
     sayFound();
+    if (deep && !loading && !listing.complete && !signal.aborted) void load();
   };
 
   /** Says that all names are being loaded, or that they are too many. */
@@ -147,7 +153,7 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
   let editing = false, late = false;
   /** Lists again what the grid shows, without a change of the filter, the position or the focus. */
   const refresh = async (active) => {
-    const shown = grid, again = new Listing(account, listing.prefix, signal);
+    const shown = grid, again = new Listing(account, listing.prefix, signal, listing.deep);
     if (!shown.element.isConnected || shown.items.length === 0) {
       listing = again;
       return list();
@@ -224,20 +230,14 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
   }
 }
 
-/** Adds the button that copies a link, on a hosted network. */
-async function addShare(actions, account, prefix) {
-  const service = await api.info().catch(() => null); // without it there is no button
-  if (service?.profile === "hosted") actions.append(button("copy", "Copy link", () => void shareFolder(account, prefix)));
-}
-
 const nothing = () => h("div", { class: "empty" }, h("h2", null, "Nothing is stored here"), h("p", null, "Drop files or folders anywhere on this page to upload them."));
 
 function cells(account, prefix, item) {
-  const name = visible(item.name.slice(prefix.length));
+  const name = visible(item.name.slice(prefix.length), true);
   if (item.kind === "folder") {
-    return [h("a", { class: "entry", href: link("blobs", account, item.name), tabindex: "-1" }, icon("folder"), name), "", "Folder", ""];
+    return [h("a", { class: "entry", href: link("blobs", account, item.name), tabindex: "-1" }, icon("folder"), name), "", "Folder", "", ""];
   }
-  return [h("a", { class: "entry", href: link("blob", account, item.name), tabindex: "-1" }, icon("blob"), name), bytes(item.size), item.contentType, time(item.lastModified)];
+  return [h("a", { class: "entry", href: link("blob", account, item.name), tabindex: "-1" }, icon(kindOf(item)), name), bytes(item.size), item.contentType, time(item.lastModified), item.expires ? time(item.expires) : ""];
 }
 
 /**

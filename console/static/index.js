@@ -16,6 +16,7 @@ import { queue } from "./uploadqueue.js";
 import { stored } from "./stored.js";
 import { releaseAll } from "./claims.js";
 import { enterKey, keyButton } from "./key.js";
+import { showKeys } from "./keys.js";
 import * as api from "./api.js";
 
 route("", accountsView);
@@ -35,6 +36,9 @@ queue.addEventListener("stored", ({ detail: upload }) => stored(upload.account, 
 addEventListener("beforeunload", (event) => queue.live && event.preventDefault());
 addEventListener("pagehide", releaseAll);
 acceptDrops();
+addEventListener("keydown", (event) => {
+  if (event.key === "?" && !event.target.closest("input, textarea, select, dialog")) void showKeys();
+});
 void offerInterrupted();
 void start();
 api.info().then((service) => {

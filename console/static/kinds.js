@@ -2,7 +2,7 @@
 
 import { lastOf } from "./names.js";
 
-/** @typedef {"image"|"audio"|"video"|"pdf"|"json"|"text"|"none"} Kind */
+/** @typedef {"image"|"audio"|"video"|"pdf"|"json"|"markdown"|"csv"|"text"|"none"} Kind */
 
 /** Types that clients send with any content. */
 const vague = new Set(["", "application/octet-stream", "binary/octet-stream", "application/x-www-form-urlencoded"]);
@@ -12,7 +12,9 @@ const textual = /^(text\/.*|application\/(json|.*\+json|xml|.*\+xml|javascript|y
 /** @type {[Kind, string][]} */
 const extensions = [
   ["json", "json geojson ipynb webmanifest"],
-  ["text", "txt text md markdown rst adoc log csv tsv json5 jsonl ndjson yaml yml toml ini conf cfg properties env xml html htm xhtml svg css scss js mjs cjs jsx ts mts cts tsx vue go mod sum rs py rb php pl lua java kt scala swift c h cc cpp hpp cs sh bash zsh fish ps1 bat sql graphql proto tf dockerfile makefile diff patch pem srt vtt tex bib"],
+  ["markdown", "md markdown"],
+  ["csv", "csv tsv"],
+  ["text", "txt text rst adoc log json5 jsonl ndjson yaml yml toml ini conf cfg properties env xml html htm xhtml svg css scss js mjs cjs jsx ts mts cts tsx vue go mod sum rs py rb php pl lua java kt scala swift c h cc cpp hpp cs sh bash zsh fish ps1 bat sql graphql proto tf dockerfile makefile diff patch pem srt vtt tex bib"],
   ["image", "png jpg jpeg gif webp avif bmp ico"],
   ["audio", "mp3 m4a aac ogg oga opus wav flac"],
   ["video", "mp4 m4v mov webm ogv mkv"],
@@ -34,6 +36,8 @@ export function kindOf(blob) {
   if (vague.has(type)) return kindOfName(blob.name);
   if (type === "application/pdf") return "pdf";
   if (type === "application/json" || type.endsWith("+json")) return "json";
+  if (type === "text/markdown") return "markdown";
+  if (type === "text/csv" || type === "text/tab-separated-values") return "csv";
   if (textual.test(type)) return "text";
   const first = type.split("/")[0];
   return first === "image" || first === "audio" || first === "video" ? first : "none";

@@ -12,8 +12,10 @@ export class Listing {
    * @param {string} account
    * @param {string} prefix what all names begin with
    * @param {AbortSignal} signal
+   * @param {boolean} [deep] whether it has the blobs in folders, too, instead of these
    */
-  constructor(account, prefix, signal) {
+  constructor(account, prefix, signal, deep = false) {
+    this.deep = deep;
     this.account = account;
     this.prefix = prefix;
     this.signal = signal;
@@ -32,9 +34,9 @@ export class Listing {
   }
 
   async loadPage() {
-    const query = { prefix: this.prefix, delimiter: "/", after: this.after, limit: 1000 };
+    const query = { prefix: this.prefix, delimiter: this.deep ? "" : "/", after: this.after, limit: 1000 };
     const page = await api.json(`v1/blobs/${encodeURIComponent(this.account)}`, query, { signal: this.signal });
-    this.items.push(...page.prefixes.map((name) => ({ kind: "folder", name })), ...page.blobs.map((blob) => ({ kind: "blob", ...blob })));
+    this.items.push(...(page.prefixes ?? []).map((name) => ({ kind: "folder", name })), ...page.blobs.map((blob) => ({ kind: "blob", ...blob })));
     this.after = page.next ?? "";
     this.complete = !page.next;
   }

@@ -4,13 +4,14 @@ import { button, h } from "./dom.js";
 import { Grid } from "./grid.js";
 import { bytes, compareNames, count, time, visible, visibleText } from "./text.js";
 import { ask, confirm, errorBox, showError } from "./notice.js";
-import { show } from "./router.js";
+import { go, show } from "./router.js";
 import { crumbs } from "./folder.js";
 import { forget } from "./journal.js";
 import * as api from "./api.js";
 
 /** @type {import("./router.js").View} */
 export async function openUploadsView(main, [account = ""], signal) {
+  if (!account) return go("");
   document.title = `Open uploads of ${visibleText(account)} · sluice`;
   const total = h("p", { class: "sub", role: "status" });
   const place = h("div", { class: "place" });

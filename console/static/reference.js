@@ -7,6 +7,14 @@ import { keyButton } from "./key.js";
 import { tryIt } from "./tryit.js";
 import { info } from "./api.js";
 
+/** What the shared description of refusals says less of, by status. */
+const refusals = {
+  400: "The request is malformed. Nothing was done.", 401: "There is no key, or it is not known.", 402: "The request must be paid for, or its payment was refused.",
+  403: "The key may not do this, or its quota is used up.", 404: "What the path names does not exist.", 409: "It is in a state in which this cannot be done.",
+  410: "It has ended or expired.", 412: "A condition does not hold, and nothing was changed.", 413: "The body is too large.", 416: "The range is after the end.", 422: "Its Idempotency-Key belongs to another request.", 507: "There is no space left.",
+  429: "There are too many requests: repeat it after Retry-After.", 503: "The service cannot do this now: repeat it after Retry-After.", default: "Every other refusal or failure: Error-Code says which.",
+};
+
 navigation("api");
 startShell();
 const main = document.getElementById("main");
@@ -86,7 +94,7 @@ function show(doc) {
   function responses(o) {
     return [h("h4", null, "Responses"), h("div", { class: "responses" }, Object.entries(o.responses).map(([status, value]) => {
       const response = resolve(value);
-      const head = h("span", { class: "response" }, h("span", { class: `badge ${status[0] === "2" ? "open" : ""}` }, status === "default" ? "else" : status), response.description.replaceAll("`", ""));
+      const head = h("span", { class: "response" }, h("span", { class: `badge ${status[0] === "2" ? "open" : ""}` }, status === "default" ? "else" : status), (nameOf(value) === "Error" && refusals[status]) || response.description.replaceAll("`", ""));
       if (!response.content && !response.headers) return h("div", { class: "plain" }, head);
       return h("details", null, h("summary", null, head),
         response.headers && table(`Headers of ${o.operationId} ${status}`, ["Header", "Type", "Description"], Object.entries(response.headers).map(([name, header]) => [h("code", null, name), typeOf(resolve(header).schema), described(resolve(header).description, resolve(header).schema)])),
@@ -119,7 +127,7 @@ function show(doc) {
       ? table(`Members of ${name}`, ["Member", "Type", "Description"], membersOf(schema).map((m) => [h("span", null, h("code", null, m.name), m.required ? null : h("span", { class: "facts" }, " optional")), typeOf(m.value), described(m.value.description, m.value)]))
       : h("p", null, typeOf(schema)));
 
-  fill(main, h("div", { class: "head" }, h("div", null, h("h1", null, doc.info.title), h("p", { class: "sub" }, `Version ${doc.info.version} · `, h("a", { href: "../openapi.yaml" }, "openapi.yaml"), ` · ${doc.servers[0].url}`))),
+  fill(main, h("div", { class: "head" }, h("div", null, h("h1", null, doc.info.title), h("p", { class: "sub" }, `Version ${doc.info.version} · `, h("a", { href: "../openapi.yaml" }, "openapi.yaml"), ` · ${new URL(doc.servers[0].url, new URL("..", document.baseURI)).href}`))),
     h("div", { class: "reference" }, contents, h("div", { class: "stack" }, text(doc.info.description),
       tags.map((tag) => h("section", { class: "stack", "aria-labelledby": `tag-${tag.name}` }, h("h2", { id: `tag-${tag.name}`, class: "big" }, title(tag.name)), text(tag.description), tag.operations.map(operation))),
       h("section", { class: "stack", "aria-labelledby": "schemas" }, h("h2", { id: "schemas", class: "big" }, "Schemas"), Object.entries(doc.components.schemas).map(schemaOf)))));

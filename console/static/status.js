@@ -14,13 +14,17 @@ export async function statusView(main, _parts, signal) {
   const service = await serviceOf(main, signal);
   if (!service) return;
   const tiles = h("div", { class: "tiles" });
-  const charts = h("section", { class: "charts", "aria-label": "The last hour" });
+  // They have their size before they are drawn.
+  const charts = h("section", { class: "charts", "aria-label": "The last hour" }, Array.from({ length: 4 }, () =>
+    h("figure", { class: "card chart" }, h("figcaption", null, "\u00a0"), h("div", { class: "plot" }), h("p", { class: "legend" }))));
   const place = h("div", { class: "stack" }, tiles, charts);
-  main.append(h("div", { class: "head" }, h("div", null, h("h1", null, "Status"), h("p", { class: "sub" }, `${service.profile === "local" ? "Local instance" : "Hosted network"}, version ${service.version}, reads are ${service.reads}`))), place);
+  main.append(h("div", { class: "head" }, h("div", null, h("h1", null, "Status"), h("p", { class: "sub" }, `${service.profile === "local" ? "Local instance" : "Hosted network"}, version ${service.version}, reads are ${service.reads}`))));
   const faults = h("div", null), unready = h("div", null), damage = h("div", null);
   place.prepend(unready, damage);
-  main.append(h("div", { class: "stack" }, faults, limits(service)));
+  const below = h("div", { class: "stack" }, limits(service), faults);
   if (service.profile === "local") void showFaults(faults, signal);
+  // The first figures come with everything, so that nothing moves.
+  const appear = () => place.isConnected || signal.aborted || main.append(place, below);
   let drawn, reason, damaged;
   await every(5000, signal, async () => {
     let figures;
@@ -31,6 +35,8 @@ export async function statusView(main, _parts, signal) {
       fill(tiles, error.status === 401 || error.status === 403
         ? h("p", { class: "empty" }, "A key with the scope admin for all accounts sees the figures of the network.")
         : errorBox(error, show));
+      charts.hidden ||= !drawn;
+      appear();
       return;
     }
     if (figures.notReady !== reason) { // what is drawn again is read out again
@@ -43,6 +49,7 @@ export async function statusView(main, _parts, signal) {
       fill(damage, ...damageOf(figures.damaged));
     }
     fill(tiles, tilesOf(figures));
+    appear();
     try {
       drawn ??= (await import("./charts.js")).draw(charts, signal);
       drawn(figures.history);
@@ -76,7 +83,7 @@ function tilesOf(f) {
     ["Stored", bytes(f.storage.bytes), `${count(f.storage.blobs)} ${f.storage.blobs === 1 ? "blob" : "blobs"}`],
     ["Garbage waiting", bytes(f.garbage.bytes), f.garbage.contents ? `${count(f.garbage.contents)} deleted, the oldest due for ${duration(f.garbage.oldestSeconds)}` : "nothing is due"],
     ["Requests", `${(sum((i) => i.requests) / seconds).toFixed(1)}/s`, "in the last minute"],
-    ["Errors", count(sum((i) => i.clientErrors + i.serverErrors)), `${count(sum((i) => i.serverErrors))} by the server`],
+    ["Errors", count(sum((i) => i.clientErrors + i.serverErrors)), `in the last minute, ${count(sum((i) => i.serverErrors))} by the server`],
     ["Sessions", count(f.sessions.live), `${count(f.sessions.expired)} expired`],
     ["Channels", count(f.channels.open), `${count(f.channels.closed)} closed, ${count(f.channels.expired)} expired`],
   ];

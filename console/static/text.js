@@ -7,11 +7,17 @@ import { h } from "./dom.js";
 const hidden = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Cn}\p{Co}\u00a0\u115f\u1160\u3164\uffa0]/u;
 
 /**
- * Returns the text of a name, in which a character that cannot be seen is its code point.
+ * Returns the text of a name, in which a character that cannot be seen is its code point. Where it
+ * has no room, a long name that may be cut keeps its end.
  * @param {string} name
+ * @param {boolean} [cut]
  * @returns {HTMLElement}
  */
-export function visible(name) {
+export function visible(name, cut = false) {
+  if (cut && name.length > 24) {
+    const at = /[\ud800-\udbff]/.test(name.at(-13)) ? -14 : -12; // between characters
+    return h("bdi", { class: "name cut" }, visible(name.slice(0, at)), visible(name.slice(at)));
+  }
   const shown = h("bdi", { class: "name" });
   let plain = "";
   const flush = () => {

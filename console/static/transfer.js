@@ -6,7 +6,7 @@ import { wrongFolder } from "./batch.js";
 import { amount, askCounted } from "./counted.js";
 import { carryOut } from "./outcome.js";
 import { conflictChoice } from "./conflict.js";
-import { lastOf, parseAccount, wrongName } from "./names.js";
+import { lastOf, parentOf, parseAccount, wrongName } from "./names.js";
 import * as api from "./api.js";
 
 /** Destinations that are shown. */
@@ -25,7 +25,7 @@ export async function transferItems(verb, account, shown, items) {
   const Verb = verb === "move" ? "Move" : "Copy";
   const accounts = h("datalist", { id: "to-accounts" }), folders = h("datalist", { id: "to-folders" });
   const input = (id, list, value) => /** @type {HTMLInputElement} */ (h("input", { id, list, value, autocomplete: "off", spellcheck: "false" }));
-  const toAccount = input("to-account", "to-accounts", account), toFolder = input("to-folder", "to-folders", prefix);
+  const toAccount = input("to-account", "to-accounts", account), toFolder = input("to-folder", "to-folders", verb === "move" ? parentOf(prefix) : prefix);
   toFolder.autofocus = true; // the account is mostly the same
   const places = h("div", { class: "places", "aria-live": "polite" }), existing = conflictChoice();
   /** @type {Set<string>} */
@@ -39,6 +39,8 @@ export async function transferItems(verb, account, shown, items) {
     const both = [...names].find((name) => names.has(nameOf(name)));
     return both ? `The place of ${visibleText(both)} would be that of another blob that is selected. Take them one after the other.` : "";
   };
+  /** Reports whether the items can go there. */
+  const offered = (to, into) => !wrongFolder(account, prefix, items, to, into);
   let typed = false;
   const check = () => {
     const { account: known, wrong } = parseAccount(toAccount.value.trim());
@@ -55,12 +57,12 @@ export async function transferItems(verb, account, shown, items) {
     field.addEventListener("input", () => {
       typed = true;
       check();
-      void suggestFolders(toAccount.value.trim(), toFolder.value, folders);
+      void suggestFolders(toAccount.value.trim(), toFolder.value, folders, offered);
     });
   }
   check();
   void suggestAccounts(accounts);
-  void suggestFolders(account, prefix, folders);
+  void suggestFolders(account, toFolder.value, folders, offered);
   const blobs = await askCounted({
     title: items.length === 1 ? `${Verb} this ${items[0].kind}` : `${Verb} ${amount(items)}`,
     account, items, label: Verb,
@@ -92,13 +94,13 @@ async function suggestAccounts(list) {
 }
 
 /** Suggests the folders beside what was typed. */
-async function suggestFolders(account, typed, list) {
+async function suggestFolders(account, typed, list, offered) {
   const prefix = typed.slice(0, typed.lastIndexOf("/") + 1), wanted = `${account}/${prefix}`;
   if (list.dataset.of === wanted || !parseAccount(account).account) return;
   list.dataset.of = wanted;
   try {
     const page = await api.json(`v1/blobs/${encodeURIComponent(account)}`, { prefix, delimiter: "/", limit: 1000 });
-    if (list.dataset.of === wanted) fill(list, page.prefixes.map((name) => h("option", { value: name })));
+    if (list.dataset.of === wanted) fill(list, page.prefixes.filter((name) => offered(account, name)).map((name) => h("option", { value: name })));
   } catch {
     // The name can be typed.
   }

@@ -200,12 +200,12 @@ function failures(batch) {
 function taken(batch) {
   const uploads = [...batch.of("exists")];
   if (uploads.length === 0) return null;
-  const all = only(batch) ? "it" : "all";
+  const all = uploads.length === 1 ? "it" : "all";
   return h("div", { class: "taken", role: "status" },
-    h("p", null, only(batch) ? "A blob of this name exists already." : `${some(uploads.length, "name")} ${uploads.length === 1 ? "exists" : "exist"} already.`),
-    !only(batch) && names(uploads),
+    h("p", null, only(batch) ? "A blob of this name exists already." : uploads.length === 1 ? [visible(uploads[0].name), " exists already."] : `${some(uploads.length, "name")} exist already.`),
+    uploads.length > 1 && names(uploads),
     h("div", { class: "actions" }, button(null, `Replace ${all}`, () => batch.decide("replace")), button(null, `Skip ${all}`, () => batch.decide("skip")), button(null, "Keep both", () => batch.decide("both"))));
 }
 
-const names = (uploads) => h("details", null, h("summary", null, uploads.length === 1 ? "Its name" : "Their names"),
+const names = (uploads) => h("details", null, h("summary", null, "Their names"),
   h("ul", { class: "what" }, uploads.slice(0, mostListed).map((upload) => h("li", null, visible(upload.name))), uploads.length > mostListed && h("li", { class: "sub" }, `and ${count(uploads.length - mostListed)} more`)));

@@ -18,7 +18,7 @@ window.visit = async (endpoint, accessKeyId, secretAccessKey, native) => {
   const put = await client.send(new PutObjectCommand({ Bucket, Key: "a b/ü.txt", Body: "from a page", ContentType: "text/plain", Metadata: { color: "blue" } }));
   const head = await client.send(new HeadObjectCommand({ Bucket, Key: "a b/ü.txt" }));
   const { UploadId } = await client.send(new CreateMultipartUploadCommand({ Bucket, Key: "parts" }));
-  const { ETag } = await client.send(new UploadPartCommand({ Bucket, Key: "parts", UploadId, PartNumber: 1, Body: new Blob(["a part"]) }));
+  const { ETag } = await client.send(new UploadPartCommand({ Bucket, Key: "parts", UploadId, PartNumber: 1, Body: new TextEncoder().encode("a part") }));
   await client.send(new CompleteMultipartUploadCommand({ Bucket, Key: "parts", UploadId, MultipartUpload: { Parts: [{ PartNumber: 1, ETag }] } }));
   const missing = await client.send(new GetObjectCommand({ Bucket, Key: "missing" })).then(() => "read", (error) => error.name);
   const listed = (await client.send(new ListObjectsV2Command({ Bucket }))).Contents.map((o) => o.Key);
