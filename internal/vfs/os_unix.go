@@ -16,11 +16,15 @@ var (
 	tooManyFiles = []syscall.Errno{syscall.EMFILE, syscall.ENFILE}
 )
 
-// openFile is os.Open with fewer system calls. os.Open also asks whether the runtime can wait for
-// the file, which it cannot for one on a disk.
+// openFile is os.Open for regular files. It does not wait for another process, as the opening of a
+// named pipe does, and it does not ask whether the runtime can wait for the file, which it cannot
+// for one on a disk. It returns ErrIrregular for another kind of file.
 func openFile(name string) (*os.File, error) {
 	for {
-		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+		if err == nil {
+			err = makeBlocking(fd)
+		}
 		switch {
 		case err == nil:
 			return os.NewFile(uintptr(fd), name), nil
@@ -28,6 +32,22 @@ func openFile(name string) (*os.File, error) {
 			return nil, &os.PathError{Op: "open", Path: name, Err: err}
 		}
 	}
+}
+
+// makeBlocking makes a regular file what openFile returns, and closes any other.
+func makeBlocking(fd int) error {
+	var st unix.Stat_t
+	err := unix.Fstat(fd, &st)
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = ErrIrregular
+	}
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, 0)
+	}
+	if err != nil {
+		return errors.Join(err, unix.Close(fd))
+	}
+	return nil
 }
 
 // inode returns a file's identity without its birth.

@@ -4,13 +4,34 @@ package vfs
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"sluice/internal/testenv"
 )
+
+// TestOpenRefusesSpecialFiles opens what is no regular file, which must neither succeed nor wait for
+// another process.
+func TestOpenRefusesSpecialFiles(t *testing.T) {
+	dir := t.TempDir()
+	pipe, link, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "file")
+	testenv.OK(t, unix.Mkfifo(pipe, 0o600))
+	testenv.OK(t, os.Symlink(pipe, link))
+	for _, name := range []string{pipe, link, dir, os.DevNull} {
+		testenv.Is(t, testenv.Error(OS().Open(name)), ErrIrregular, "opening %s", name)
+	}
+	testenv.OK(t, os.WriteFile(file, []byte("text"), 0o600))
+	testenv.OK(t, os.Remove(link))
+	testenv.OK(t, os.Symlink(file, link))
+	f := testenv.Must(OS().Open(link))(t)
+	testenv.Equal(t, string(testenv.Must(io.ReadAll(f))(t)), "text", "a link to a file")
+	testenv.OK(t, f.Close())
+}
 
 // TestLinkNoReplace tests the fallback for kernels and file systems without RENAME_NOREPLACE, which
 // test machines rarely have.

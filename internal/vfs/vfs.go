@@ -19,6 +19,10 @@ import (
 	"syscall"
 )
 
+// ErrIrregular means that a name is not a regular file's: it is a named pipe's, a device's, or a
+// folder's.
+var ErrIrregular = errors.New("not a regular file")
+
 // ErrNotOpened is returned by FS.SyncDir if the folder could not be opened, so that no fsync was
 // attempted.
 var ErrNotOpened = errors.New("vfs: folder not opened, so not synced")
