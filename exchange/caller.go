@@ -27,10 +27,11 @@ func (x *Exchange) Grant(scope access.Scope, account string) error {
 	return x.granted.allowed(x.Caller)
 }
 
-// GrantMore is Grant for a request that needs a second grant.
+// GrantMore is Grant for a request that needs another grant, too.
 func (x *Exchange) GrantMore(scope access.Scope, account string) error {
-	x.grantedMore = grant{scope, account}
-	return x.grantedMore.allowed(x.Caller)
+	more := grant{scope, account}
+	x.grantedMore = append(x.grantedMore, more)
+	return more.allowed(x.Caller)
 }
 
 // Recheck returns why the caller may no longer do what they were granted, or nil. It is called
@@ -48,7 +49,12 @@ func (x *Exchange) Recheck(ctx context.Context) error {
 	if err := x.granted.allowed(current); err != nil {
 		return err
 	}
-	return x.grantedMore.allowed(current)
+	for _, more := range x.grantedMore {
+		if err := more.allowed(current); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // RequireAccount requires that the caller has a key with the scope for the account. It allows

@@ -69,7 +69,7 @@ type Exchange struct {
 
 	// What the route's rule, or the handler, has allowed.
 	granted     grant
-	grantedMore grant // a copy or a move needs two grants
+	grantedMore []grant // a copy or a move needs several
 }
 
 // Door is what an interface decides about its exchanges.

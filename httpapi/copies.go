@@ -180,14 +180,16 @@ func (s *Server) permitTransfer(x *call, t *transferral) error {
 		return err
 	}
 	x.readsFree = x.Caller.Allows(access.ScopeRead, t.from.Account) == nil || x.Caller.Allows(access.ScopeRead, t.to.Account) == nil
-	switch {
-	case t.moves:
-		return x.GrantMore(access.ScopeWrite, t.from.Account)
-	case s.reads == access.ReadsPublic:
-		return nil
-	default: // there is no paying for a copy
-		return x.GrantMore(access.ScopeRead, t.from.Account)
+	if t.moves {
+		if err := x.GrantMore(access.ScopeWrite, t.from.Account); err != nil {
+			return err
+		}
 	}
+	if s.reads == access.ReadsPublic || t.moves && t.from.Account == t.to.Account {
+		return nil
+	}
+	// Another account's readers are others, and there is no paying for a copy or a move.
+	return x.GrantMore(access.ScopeRead, t.from.Account)
 }
 
 // hides reports whether a condition on a blob of this size would disclose its bytes to a caller who

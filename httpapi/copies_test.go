@@ -54,12 +54,14 @@ func TestRightsOfCopies(t *testing.T) {
 			{"copy for another account", []access.Scope{read, write}, []string{ours}, copyToTheirs, wire.CodeAccountForbidden},
 			{"copy from another account", []access.Scope{read, write}, []string{"theirs"}, copyToTheirs, wire.CodeAccountForbidden},
 			{"move by a reader", []access.Scope{read}, nil, moveHere, wire.CodeScopeMissing},
-			{"move by a writer", []access.Scope{write}, nil, moveToTheirs, ""},
+			{"rename by a writer", []access.Scope{write}, nil, moveHere, ""},
+			{"move by a writer", []access.Scope{write}, nil, moveToTheirs, wire.CodeScopeMissing},
+			{"move by a reader and writer", []access.Scope{read, write}, nil, moveToTheirs, ""},
 			{"move to another account", []access.Scope{read, write}, []string{ours}, moveToTheirs, wire.CodeAccountForbidden},
 			{"move from another account", []access.Scope{read, write}, []string{"theirs"}, moveToTheirs, wire.CodeAccountForbidden},
 		} {
 			code := test.code
-			if reads == access.ReadsPublic && (test.name == "copy by a writer" || test.name == "copy from another account") {
+			if reads == access.ReadsPublic && slices.Contains([]string{"copy by a writer", "copy from another account", "move by a writer"}, test.name) {
 				code = "" // everyone may read the source
 			}
 			path, _ := h.store(t, ours, "a", "the source of copies and moves")
