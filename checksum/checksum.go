@@ -6,7 +6,6 @@ package checksum
 
 import (
 	"hash"
-	"math/bits"
 	"strconv"
 	"strings"
 
@@ -63,30 +62,37 @@ func (c *Combiner) Combine(a, b uint64, lengthOfB int64) uint64 {
 		return a
 	}
 	if c.length != lengthOfB {
-		c.length, c.shift = lengthOfB, power(uint64(lengthOfB))
+		c.length, c.shift = lengthOfB, power(lengthOfB, uint64(polynomial))
 	}
-	return multiply(a, c.shift) ^ b
+	return multiply(a, c.shift, polynomial) ^ b
+}
+
+// Combine32 is Combiner.Combine for the CRC-32 that has this polynomial, as package hash/crc32
+// writes it.
+func Combine32(polynomial, a, b uint32, lengthOfB int64) uint32 {
+	return multiply(a, power(lengthOfB, polynomial), polynomial) ^ b
 }
 
 // power returns x^(8n) modulo the polynomial.
-func power(n uint64) uint64 {
-	const one = 1 << 63
-	result, square := uint64(one), uint64(one>>8)
-	for range bits.Len64(n) {
+func power[T uint32 | uint64](n int64, polynomial T) T {
+	one := ^(^T(0) >> 1) // the highest bit
+	result, square := one, one>>8
+	for ; n != 0; n >>= 1 {
 		if n&1 != 0 {
-			result = multiply(result, square)
+			result = multiply(result, square, polynomial)
 		}
-		square = multiply(square, square)
-		n >>= 1
+		square = multiply(square, square, polynomial)
 	}
 	return result
 }
 
 // multiply returns a*b modulo the polynomial.
-func multiply(a, b uint64) uint64 {
-	var product uint64
-	for ; a != 0; a <<= 1 {
-		product ^= b & -(a >> 63)
+func multiply[T uint32 | uint64](a, b, polynomial T) T {
+	var product T
+	for highest := ^(^T(0) >> 1); a != 0; a <<= 1 {
+		if a&highest != 0 {
+			product ^= b
+		}
 		b = b>>1 ^ polynomial&-(b&1)
 	}
 	return product

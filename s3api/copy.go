@@ -202,8 +202,7 @@ func (s *Server) restate(h http.Header, restated bool) (blob.Restate, error) {
 	}, err
 }
 
-// replaces reports whether a directive says that the copy has the request's values instead of the
-// source's.
+// replaces reports whether a directive says that a copy has the request's values, not its source's.
 func replaces(h http.Header, directive string) (bool, error) {
 	switch h.Get(directive) {
 	case "", "COPY":

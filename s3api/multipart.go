@@ -2,7 +2,6 @@ package s3api
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"net/http"
@@ -240,6 +239,10 @@ func (s *Server) completeUpload(x *call) error {
 	if err != nil {
 		return err
 	}
+	sums, err := finalChecksums(parts, x.header)
+	if err != nil {
+		return err
+	}
 	precondition, err := s.writeConditions(destinationConditions(x.header))
 	if err != nil {
 		return err
@@ -248,12 +251,13 @@ func (s *Server) completeUpload(x *call) error {
 	if err != nil {
 		return exchange.UploadError(err)
 	}
+	sums.ChecksumCRC64NVME = crc64Text(done.CRC64)
 	x.SetValidators(headers.NewValidators(checksum.ETag(done.Size, done.CRC64), done.Modified, true, s.blobs.Now()))
 	x.Fields.Remove("Etag")
 	x.Fields.Remove("Last-Modified")
 	return x.writeXML(http.StatusOK, document.CompleteMultipartUploadResult{
 		Location: x.scheme() + "://" + x.Request.Host + escapedPath(x.Request.URL), Bucket: x.bucket, Key: document.Name(x.key),
-		ETag: checksum.ETag(done.Size, done.CRC64), Checksums: checksumsOf(done.CRC64),
+		ETag: checksum.ETag(done.Size, done.CRC64), Checksums: sums,
 	})
 }
 
@@ -268,14 +272,6 @@ func (x *call) scheme() string {
 // namedParts returns the parts that a body names, and what the header says about the object.
 func namedParts(list []document.CompletedPart, h http.Header) (blob.Named, error) {
 	named := blob.Named{MinSize: minPart}
-	if sum := h.Get(fieldCRC64); sum != "" {
-		v, err := checksums.ParseValue(checksums.CRC64NVME, sum)
-		if err != nil {
-			return named, err
-		}
-		crc := binary.BigEndian.Uint64(v.Sum)
-		named.Totals.CRC64 = &crc
-	}
 	if text := h.Get("X-Amz-Mp-Object-Size"); text != "" {
 		size, err := strconv.ParseUint(text, 10, 63)
 		if err != nil {
@@ -291,6 +287,41 @@ func namedParts(list []document.CompletedPart, h http.Header) (blob.Named, error
 		named.Parts = append(named.Parts, blob.NamedPart{Index: p.Number - 1, ETag: p.ETag})
 	}
 	return named, nil
+}
+
+// finalChecksums returns the object's checksum that a completion states, besides the one of every
+// blob. It is compared with the parts', which were verified when they were sent, as the completion
+// repeats them.
+func finalChecksums(list []document.CompletedPart, h http.Header) (document.Checksums, error) {
+	sums := document.Checksums{ChecksumType: string(checksums.FullObject)}
+	final, err := checksums.ParseFinal(h)
+	if err != nil || final == nil {
+		return sums, err
+	}
+	parts := make([]checksums.Part, len(list))
+	for i := range list {
+		p := &list[i]
+		size, crc64, ok := checksum.ParseETag(p.ETag)
+		if !ok {
+			return sums, &blob.PartError{Index: p.Number - 1, Err: blob.ErrPartUnknown}
+		}
+		p.ChecksumCRC64NVME = crc64Text(crc64)
+		text := p.Of(string(final.Algorithm))
+		if text == nil || *text == "" {
+			return sums, refuseWith("InvalidRequest", wire.CodeBadRequest, "to compare the object's %s, the request must repeat the one of each part; it lacks part %d's", final.Algorithm, p.Number)
+		}
+		value, err := checksums.ParseValue(final.Algorithm, *text)
+		if err != nil {
+			return sums, err
+		}
+		parts[i] = checksums.Part{Value: value, Size: size}
+	}
+	sum, err := final.Check(parts)
+	if err != nil {
+		return sums, err
+	}
+	*sums.Of(string(final.Algorithm)), sums.ChecksumType = sum, string(final.Type)
+	return sums, nil
 }
 
 // abortUpload ends an upload.

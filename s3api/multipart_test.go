@@ -105,7 +105,7 @@ func TestCompleteRefuses(t *testing.T) {
 	s.refused(t, 404, "NoSuchUpload", "POST", "/bucket/other?uploadId="+id, completion(named{1, one}))
 	s.refused(t, 404, "NoSuchUpload", "POST", path+"?uploadId=unknown", completion(named{1, one}))
 	s.refused(t, 400, "InvalidRequest", "POST", path+"?uploadId="+id, completion(named{1, one}), "X-Amz-Mp-Object-Size", "4")
-	s.refused(t, 400, "InvalidRequest", "POST", path+"?uploadId="+id, completion(named{1, one}), "X-Amz-Checksum-Crc64nvme", crc64Text(1))
+	s.refused(t, 400, "BadDigest", "POST", path+"?uploadId="+id, completion(named{1, one}), "X-Amz-Checksum-Crc64nvme", crc64Text(1))
 	s.want(t, 404, "HEAD", path, "")
 	s.want(t, 200, "PUT", path, "there")
 	s.refused(t, 412, "PreconditionFailed", "POST", path+"?uploadId="+id, completion(named{1, one}), "If-None-Match", "*")

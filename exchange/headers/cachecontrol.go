@@ -52,7 +52,7 @@ func parseCacheControl(value string) ([]directive, error) {
 	}
 }
 
-// directiveLength returns the length of the directive at a text's beginning: a token, which may be
+// directiveLength returns how long the directive is with which a text begins: a token, which may be
 // followed by "=" and a token or a quoted string. It returns 0 if there is none.
 func directiveLength(s string) int {
 	name := tokenLength(s)
@@ -78,7 +78,7 @@ func tokenLength(s string) int {
 	return n
 }
 
-// quotedLength returns the length of the quoted string with which a text begins, all in printable
+// quotedLength returns how long the quoted string is with which a text begins, all in printable
 // characters, or 0.
 func quotedLength(s string) int {
 	if s == "" || s[0] != '"' {

@@ -40,7 +40,7 @@ func fixedLimit(name string) (limit int, ok bool) {
 	}
 }
 
-// maxForeign is the greatest length of the headers that only S3's clients state.
+// maxForeign is how long headers may be that only S3's clients state.
 const maxForeign = 64
 
 // isForeign reports whether only S3's clients state the header.

@@ -51,6 +51,13 @@ type Checksums struct {
 	ChecksumType      string `xml:",omitempty"` // COMPOSITE or FULL_OBJECT
 }
 
+// Of returns the checksum by an algorithm, such as SHA256, or nil if there is none by it.
+func (c *Checksums) Of(algorithm string) *string {
+	return map[string]*string{
+		"CRC32": &c.ChecksumCRC32, "CRC32C": &c.ChecksumCRC32C, "CRC64NVME": &c.ChecksumCRC64NVME, "SHA1": &c.ChecksumSHA1, "SHA256": &c.ChecksumSHA256,
+	}[algorithm]
+}
+
 // Owner is an owner, or who began an upload.
 type Owner struct {
 	ID          string
