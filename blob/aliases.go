@@ -3,6 +3,7 @@ package blob
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -40,6 +41,16 @@ func (a *Aliases) Account(name string) string { return a.known.Load().accounts[n
 
 // Of returns an account's aliases, sorted.
 func (a *Aliases) Of(account string) []string { return slices.Clone(a.known.Load().names[account]) }
+
+// Accounts returns the accounts greater than after that have aliases, sorted (bytewise).
+func (a *Aliases) Accounts(after string) []string {
+	accounts := slices.Sorted(maps.Keys(a.known.Load().names))
+	from, found := slices.BinarySearch(accounts, after)
+	if found {
+		from++
+	}
+	return accounts[from:]
+}
 
 // Run looks for changes until ctx ends. It reports failures to report, each time one begins.
 func (a *Aliases) Run(ctx context.Context, report func(error)) {

@@ -145,11 +145,17 @@ func (s *Service) Buckets(ctx context.Context, after string, limit int) (account
 
 // HasBucket reports whether an account's bucket was created, or has a blob or a marker.
 func (s *Service) HasBucket(ctx context.Context, account string) (bool, error) {
-	created, err := s.current(ctx, metastore.MarkersOf(account), bucketRecord)
-	if err != nil || created != nil {
-		return created != nil, err
+	created, err := s.IsBucketCreated(ctx, account)
+	if err != nil || created {
+		return created, err
 	}
 	return s.hasKeys(ctx, account)
+}
+
+// IsBucketCreated reports whether there is a record that an account's bucket was created.
+func (s *Service) IsBucketCreated(ctx context.Context, account string) (bool, error) {
+	record, err := s.current(ctx, metastore.MarkersOf(account), bucketRecord)
+	return record != nil, err
 }
 
 func (s *Service) hasKeys(ctx context.Context, account string) (bool, error) {

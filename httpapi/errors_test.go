@@ -23,7 +23,7 @@ import (
 // background task, or are reported as 500 because clients can do nothing about them.
 var notForClients = []string{
 	// No route here calls what returns these.
-	"blob.ErrNoParts", "blob.ErrPartOrder", "blob.ErrPartUnknown", "blob.ErrPartTooSmall", "blob.ErrSource",
+	"blob.ErrNoParts", "blob.ErrPartOrder", "blob.ErrPartUnknown", "blob.ErrPartTooSmall", "blob.ErrSource", "blob.ErrNoBucket", "blob.ErrBucketNotEmpty",
 	"blob.ErrForeignStore", "blob.ErrUnfinishedCopy", "blob.ErrLargeSweep", "blob.ErrInvalidName",
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidName", "bytestore.ErrReadOnly",
 	"database.ErrNotFound", "database.ErrExpired", "database.ErrNewer", "database.ErrOlder", "database.ErrClock", "database.ErrLongStop", "database.ErrDamagedRow",

@@ -1,11 +1,16 @@
 package s3api
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"sluice/access"
+	"sluice/blob"
 	"sluice/exchange"
 	"sluice/metastore"
 	"sluice/s3api/internal/document"
@@ -15,8 +20,8 @@ import (
 // mostBuckets bounds a list of buckets.
 const mostBuckets = 1000
 
-// listBuckets lists the accounts that have blobs and that the caller may read or write, by their
-// names and aliases, ordered by account.
+// listBuckets lists the buckets that exist and that the caller may read or write, by their names
+// and aliases, ordered by account.
 func (s *Server) listBuckets(x *call) error {
 	if s.keys != nil && x.Caller == nil {
 		if err := x.credentialError(); err != nil {
@@ -56,7 +61,7 @@ func (s *Server) listBuckets(x *call) error {
 	return x.writeXML(http.StatusOK, result)
 }
 
-// accounts returns accounts that have blobs, behind one, that the caller may read or write: all, or
+// accounts returns accounts with buckets, behind one, that the caller may read or write: all, or
 // those that the caller's key names. It looks at no more than limit accounts, and returns the last
 // one if others follow.
 func (s *Server) accounts(x *call, after string, limit int) (names []string, next string, err error) {
@@ -66,11 +71,14 @@ func (s *Server) accounts(x *call, after string, limit int) (names []string, nex
 	if x.Caller != nil && !mayUse(x.Caller, "") {
 		return nil, "", nil
 	}
-	list, err := s.blobs.Accounts(x.Request.Context(), after, limit)
-	for _, one := range list {
-		names = append(names, one.Account)
+	names, more, err := s.blobs.Buckets(x.Request.Context(), after, limit)
+	if s.aliases != nil {
+		names = slices.Concat(names, s.aliases.Accounts(after))
+		slices.Sort(names)
+		names = slices.Compact(names)
 	}
-	if err == nil && len(list) == limit {
+	if more = more || len(names) > limit; more {
+		names = names[:limit]
 		next = names[limit-1]
 	}
 	return names, next, err
@@ -90,11 +98,11 @@ func (s *Server) accountsOf(x *call, after string, limit int) (names []string, n
 		}
 		looked++
 		next = account
-		page, err := s.blobs.List(x.Request.Context(), metastore.ListQuery{Account: account, Limit: 1})
+		exists, err := s.hasBucket(x.Request.Context(), account)
 		if err != nil {
 			return nil, "", err
 		}
-		if len(page.Blobs) > 0 {
+		if exists {
 			names = append(names, account)
 		}
 	}
@@ -129,13 +137,40 @@ func callerName(x *call) string {
 	return x.Caller.ID()
 }
 
-// headBucket reports that a bucket can be used: an account needs no creation.
+// headBucket reports that a bucket exists.
 func (s *Server) headBucket(x *call) error {
 	x.Fields.Set("X-Amz-Bucket-Region", region)
 	return x.writeEmpty(http.StatusOK)
 }
 
-// createBucket reports that the caller may write to the bucket, which needs no creation.
+// hasBucket reports whether a bucket exists: it was created, has an object, or has an alias.
+func (s *Server) hasBucket(ctx context.Context, account string) (bool, error) {
+	if s.aliases != nil && len(s.aliases.Of(account)) > 0 {
+		return true, nil
+	}
+	return s.blobs.HasBucket(ctx, account)
+}
+
+// needBucket returns an error if a bucket does not exist.
+func (s *Server) needBucket(ctx context.Context, account string) error {
+	exists, err := s.hasBucket(ctx, account)
+	if err == nil && !exists {
+		err = blob.ErrNoBucket
+	}
+	return err
+}
+
+// missing returns an error about a request to an account's bucket, which is that there is no bucket
+// rather than that there is no object.
+func (s *Server) missing(ctx context.Context, account string, err error) error {
+	if !errors.Is(err, exchange.ErrNoBlob) {
+		return err
+	}
+	return cmp.Or(s.needBucket(ctx, account), err)
+}
+
+// createBucket records that the bucket was created. Repeated, it has the same response, as in
+// Amazon's region us-east-1.
 func (s *Server) createBucket(x *call) error {
 	if err := refuseForeign(x.header); err != nil {
 		return err
@@ -147,18 +182,69 @@ func (s *Server) createBucket(x *call) error {
 	if _, err := document.DecodeCreateBucket(text); err != nil {
 		return err
 	}
+	created, err := s.blobs.IsBucketCreated(x.Request.Context(), x.account)
+	if err == nil && !created {
+		err = s.recordBucket(x)
+	}
+	if err != nil {
+		return err
+	}
 	x.Fields.Set("Location", "/"+x.bucket)
 	return x.writeEmpty(http.StatusOK)
 }
 
-// deleteBucket reports whether the bucket is empty. An empty account leaves nothing behind.
-func (s *Server) deleteBucket(x *call) error {
-	page, err := s.blobs.List(x.Request.Context(), metastore.ListQuery{Account: x.account, Limit: 1})
+// recordBucket records that the request's bucket was created, as one of the caller's objects.
+func (s *Server) recordBucket(x *call) error {
+	reservation, err := x.Allowance.Reserve(x.Request.Context(), x.bucket, "", 0)
 	if err != nil {
 		return err
 	}
-	if len(page.Blobs) > 0 {
-		return &refusal{code: "BucketNotEmpty", as: wire.CodeBadParameter, status: http.StatusConflict, detail: "the bucket is not empty"}
+	err = s.blobs.CreateBucket(x.Request.Context(), x.account, x.Owner())
+	exchange.Confirm(reservation, err)
+	return err
+}
+
+// mostSeen bounds the buckets that a node remembers.
+const mostSeen = 10_000
+
+// ensureBucket creates the request's bucket if it does not exist. So it stays when its last object
+// is deleted. A bucket is looked up once: one that is deleted meanwhile, maybe by another node,
+// comes back with the object.
+func (s *Server) ensureBucket(x *call) error {
+	s.seenMu.Lock()
+	seen := s.seen[x.account]
+	s.seenMu.Unlock()
+	if seen {
+		return nil
+	}
+	err := s.needBucket(x.Request.Context(), x.account)
+	if errors.Is(err, blob.ErrNoBucket) {
+		err = s.recordBucket(x)
+	}
+	if err != nil {
+		return err
+	}
+	s.seenMu.Lock()
+	defer s.seenMu.Unlock()
+	if len(s.seen) >= mostSeen {
+		clear(s.seen)
+	}
+	s.seen[x.account] = true
+	return nil
+}
+
+// deleteBucket removes the record that the bucket was created, if it is empty. Its aliases stay,
+// and with them the bucket.
+func (s *Server) deleteBucket(x *call) error {
+	err := s.blobs.DeleteBucket(x.Request.Context(), x.account)
+	s.seenMu.Lock()
+	delete(s.seen, x.account)
+	s.seenMu.Unlock()
+	if errors.Is(err, blob.ErrNoBucket) {
+		err = s.needBucket(x.Request.Context(), x.account)
+	}
+	if err != nil {
+		return err
 	}
 	return x.writeEmpty(http.StatusNoContent)
 }

@@ -106,6 +106,9 @@ func (s *Server) copyObject(x *call) error {
 		return err
 	}
 	b, err := s.copy(x, o, func(ctx context.Context, source metastore.Blob, metadata string) (*access.Reservation, error) {
+		if err := s.ensureBucket(x); err != nil {
+			return nil, err
+		}
 		return x.Allowance.Reserve(ctx, o.To.Name, metadata, source.Size)
 	})
 	if err != nil {
@@ -139,7 +142,7 @@ func (s *Server) copy(x *call, o blob.CopyOptions, reserve func(ctx context.Cont
 		exchange.Confirm(reserved, err)
 	}
 	if errors.Is(err, metastore.ErrNoSource) {
-		err = exchange.BlobError(err)
+		err = s.missing(x.Request.Context(), o.From.Account, exchange.BlobError(err))
 	}
 	return b, err
 }

@@ -54,9 +54,9 @@ func (s *Server) deleteObjects(x *call) error {
 		switch err := errs[i]; {
 		case err != nil:
 			row := errorTable.RowOf(err)
-			result.Errors = append(result.Errors, document.DeleteError{Key: document.Name(o.Key), Code: codeOf(row, err), Message: exchange.Sentence(row.Detail)})
+			result.Errors = append(result.Errors, document.DeleteError{Key: document.Name(o.Key), VersionID: o.VersionID, Code: codeOf(row, err), Message: exchange.Sentence(row.Detail)})
 		case !wanted.Quiet:
-			result.Deleted = append(result.Deleted, document.Deleted{Key: document.Name(o.Key)})
+			result.Deleted = append(result.Deleted, document.Deleted{Key: document.Name(o.Key), VersionID: o.VersionID})
 		}
 	}
 	return x.writeXML(http.StatusOK, result)

@@ -75,6 +75,7 @@ func TestMetadataThatOtherStoresKeep(t *testing.T) {
 // TestMetadataThatIsNotKept: what is refused is named as S3's clients name it.
 func TestMetadataThatIsNotKept(t *testing.T) {
 	s := newService(t)
+	s.want(t, 200, "PUT", "/bucket", "")
 	many := make([]string, 0, 66)
 	for i := range 33 {
 		many = append(many, "X-Amz-Meta-"+string(rune('A'+i%26))+strings.Repeat("a", i/26), "v")

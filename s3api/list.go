@@ -103,8 +103,44 @@ func (s *Server) listObjectsV2(x *call) error {
 	})
 }
 
-// list returns a page. It may have fewer entries than the limit if they are long.
+// listVersions serves ListObjectVersions, by which tools empty a bucket: each object is its only
+// version.
+func (s *Server) listVersions(x *call) error {
+	l, err := x.parseListing()
+	if err != nil {
+		return err
+	}
+	version := x.query.get("version-id-marker")
+	l.after, l.owner = x.query.get("key-marker"), true
+	if version != "" && (version != document.NullVersion || l.after == "") {
+		return parameterError("version-id-marker", `can only be "null", and needs a key-marker`)
+	}
+	page, err := s.list(x, l)
+	if err != nil {
+		return err
+	}
+	result := document.ListVersionsResult{
+		Name: x.bucket, Prefix: document.Name(l.prefix), KeyMarker: document.Name(l.after), VersionIDMarker: version, MaxKeys: l.limit,
+		Delimiter: document.Name(l.delimiter), EncodingType: l.encoding, IsTruncated: page.Next != "", NextKeyMarker: document.Name(page.Next),
+		Versions: contentsOf(x.account, page, l.owner), CommonPrefixes: prefixesOf(page.Prefixes),
+	}
+	if result.IsTruncated {
+		result.NextVersionIDMarker = document.NullVersion
+	}
+	return x.writePage(page, result)
+}
+
+// list returns a page, or an error if there is neither an entry nor a bucket. It may have fewer
+// entries than the limit if they are long.
 func (s *Server) list(x *call, l listing) (metastore.Page, error) {
+	page, err := s.listEntries(x, l)
+	if err == nil && len(page.Blobs)+len(page.Prefixes) == 0 {
+		err = s.needBucket(x.Request.Context(), x.account)
+	}
+	return page, err
+}
+
+func (s *Server) listEntries(x *call, l listing) (metastore.Page, error) {
 	if l.limit == 0 {
 		return metastore.Page{}, nil
 	}

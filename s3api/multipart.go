@@ -55,6 +55,9 @@ func (s *Server) createUpload(x *call) error {
 	if _, err := x.readDocument(wire.MaxJSONBody); err != nil {
 		return err
 	}
+	if err := s.ensureBucket(x); err != nil {
+		return err
+	}
 	reservation, err := x.Allowance.ReserveUpload(x.Request.Context(), x.key, d.metadata)
 	if err != nil {
 		return err
@@ -158,7 +161,7 @@ func (s *Server) copyPart(x *call) error {
 	}
 	c, err := s.blobs.Open(x.Request.Context(), from.Account, from.Name)
 	if err != nil {
-		return exchange.BlobError(err)
+		return s.missing(x.Request.Context(), from.Account, exchange.BlobError(err))
 	}
 	defer c.Close()
 	if condition != nil {
@@ -423,6 +426,11 @@ func (s *Server) listUploads(x *call) error {
 			return parameterError("upload-id-marker", "must be an upload's id")
 		}
 		if err != nil {
+			return err
+		}
+	}
+	if len(page.Uploads)+len(page.Groups) == 0 {
+		if err := s.needBucket(x.Request.Context(), x.account); err != nil {
 			return err
 		}
 	}

@@ -13,28 +13,20 @@ import (
 	"sluice/wire"
 )
 
-// route selects an operation by the method, the level, one parameter of the query, and whether the
-// header names a source to copy.
-type route struct {
-	method    string
-	level     level
-	parameter string // "": there is none that selects
-	operation operation
-}
-
 // routes has every operation that is served. Of several that fit a request, the first counts. Any
 // other operation of package model is refused before its body is read.
-var routes = []route{
+var routes = append(questions(), []route{
 	{http.MethodGet, serviceLevel, "", operation{name: "ListBuckets", handle: (*Server).listBuckets}},
 
-	{http.MethodHead, bucketLevel, "", operation{name: "HeadBucket", handle: (*Server).headBucket, scope: access.ScopeRead}},
-	{http.MethodPut, bucketLevel, "acl", operation{name: "PutBucketAcl", handle: (*Server).putACL, scope: access.ScopeWrite}},
-	{http.MethodPut, bucketLevel, "", operation{name: "CreateBucket", handle: (*Server).createBucket, scope: access.ScopeWrite}},
-	{http.MethodDelete, bucketLevel, "", operation{name: "DeleteBucket", handle: (*Server).deleteBucket, scope: access.ScopeWrite}},
-	{http.MethodGet, bucketLevel, "location", operation{name: "GetBucketLocation", handle: (*Server).getLocation, scope: access.ScopeRead}},
-	{http.MethodGet, bucketLevel, "versioning", operation{name: "GetBucketVersioning", handle: (*Server).getVersioning, scope: access.ScopeRead}},
-	{http.MethodGet, bucketLevel, "acl", operation{name: "GetBucketAcl", handle: (*Server).getACL, scope: access.ScopeRead}},
+	{http.MethodHead, bucketLevel, "", operation{name: "HeadBucket", handle: (*Server).headBucket, scope: access.ScopeRead, bucket: true}},
+	{http.MethodPut, bucketLevel, "acl", operation{name: "PutBucketAcl", handle: (*Server).putACL, scope: access.ScopeWrite, bucket: true}},
+	{http.MethodPut, bucketLevel, "", operation{name: "CreateBucket", handle: (*Server).createBucket, scope: access.ScopeWrite, writes: true}},
+	{http.MethodDelete, bucketLevel, "", operation{name: "DeleteBucket", handle: (*Server).deleteBucket, scope: access.ScopeWrite, writes: true}},
+	{http.MethodGet, bucketLevel, "location", operation{name: "GetBucketLocation", handle: (*Server).getLocation, scope: access.ScopeRead, bucket: true}},
+	{http.MethodGet, bucketLevel, "versioning", operation{name: "GetBucketVersioning", handle: (*Server).getVersioning, scope: access.ScopeRead, bucket: true}},
+	{http.MethodGet, bucketLevel, "acl", operation{name: "GetBucketAcl", handle: (*Server).getACL, scope: access.ScopeRead, bucket: true}},
 	{http.MethodGet, bucketLevel, "uploads", operation{name: "ListMultipartUploads", handle: (*Server).listUploads, scope: access.ScopeWrite}},
+	{http.MethodGet, bucketLevel, "versions", operation{name: "ListObjectVersions", handle: (*Server).listVersions, scope: access.ScopeRead}},
 	{http.MethodGet, bucketLevel, "list-type", operation{name: "ListObjectsV2", handle: (*Server).listObjectsV2, scope: access.ScopeRead}},
 	{http.MethodGet, bucketLevel, "", operation{name: "ListObjects", handle: (*Server).listObjects, scope: access.ScopeRead}},
 	{http.MethodPost, bucketLevel, "delete", operation{name: "DeleteObjects", handle: (*Server).deleteObjects, scope: access.ScopeWrite, writes: true}},
@@ -57,7 +49,7 @@ var routes = []route{
 	{http.MethodDelete, objectLevel, "", operation{name: "DeleteObject", handle: (*Server).deleteObject, scope: access.ScopeWrite, writes: true, markers: true}},
 	{http.MethodPost, objectLevel, "uploads", operation{name: "CreateMultipartUpload", handle: (*Server).createUpload, scope: access.ScopeWrite, writes: true}},
 	{http.MethodPost, objectLevel, "uploadId", operation{name: "CompleteMultipartUpload", handle: (*Server).completeUpload, scope: access.ScopeWrite, writes: true}},
-}
+}...)
 
 // signatureV2 are the parameters of URLs that are presigned with version 2, which a local instance
 // accepts like any credentials.
@@ -73,7 +65,7 @@ func findOperation(x *call) (*operation, error) {
 		}
 	}
 	if version := x.query.get("versionId"); version != "" && version != "null" {
-		return nil, notImplemented("versioning")
+		return nil, errNoVersion
 	}
 	switch {
 	case op != nil:
@@ -89,7 +81,7 @@ func operationOf(x *call) *operation {
 	_, copies := x.header[fieldCopySource]
 	for i := range routes {
 		r := &routes[i]
-		if r.method == x.Request.Method && r.level == x.level && (r.parameter == "" || x.query.has(r.parameter)) && (copies || !r.operation.copies) {
+		if r.method == x.Request.Method && r.level == x.level && r.selects(x.query) && (copies || !r.operation.copies) {
 			return &r.operation
 		}
 	}

@@ -44,6 +44,9 @@ func (s *Server) put(x *call, key string, d described, precondition metastore.Pr
 	if b.size > blob.MaxPartSize {
 		return metastore.Blob{}, refuseWith("EntityTooLarge", wire.CodeTooLarge, "an object of one request has at most %d bytes; upload it in parts", int64(blob.MaxPartSize))
 	}
+	if err := s.ensureBucket(x); err != nil {
+		return metastore.Blob{}, err
+	}
 	body, err := x.store(b, key, d.metadata)
 	if err != nil {
 		return metastore.Blob{}, err

@@ -64,6 +64,8 @@ var ownRows = []exchange.Row{
 	{Is: blob.ErrPartOrder, Code: wire.CodePartIndex},
 	{Is: blob.ErrPartUnknown, Code: wire.CodePartsMissing},
 	{Is: blob.ErrPartTooSmall, Code: wire.CodePartSize},
+	{Is: blob.ErrNoBucket, Code: wire.CodeBlobNotFound, Detail: blob.ErrNoBucket.Error()},
+	{Is: blob.ErrBucketNotEmpty, Code: wire.CodePreconditionFailed, Status: http.StatusConflict, Detail: blob.ErrBucketNotEmpty.Error()},
 	{Is: blob.ErrSource, Code: wire.CodeInternal, Detail: blob.ErrSource.Error()},
 }
 
@@ -116,6 +118,8 @@ var codesOfErrors = []struct {
 	{blob.ErrPartUnknown, "InvalidPart"},
 	{blob.ErrPartTooSmall, "EntityTooSmall"},
 	{blob.ErrTotals, "InvalidRequest"},
+	{blob.ErrNoBucket, "NoSuchBucket"},
+	{blob.ErrBucketNotEmpty, "BucketNotEmpty"},
 	{metastore.ErrNoSource, "NoSuchKey"},
 	{exchange.ErrForeignOrigin, "AccessForbidden"},
 	{headers.ErrMalformedMetadata, "InvalidArgument"},

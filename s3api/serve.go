@@ -61,7 +61,12 @@ func (s *Server) serve(x *call) error {
 	if err := x.DiscardBody(); err != nil {
 		return err
 	}
-	return x.op.handle(s, x)
+	if x.op.bucket {
+		if err := s.needBucket(x.Request.Context(), x.account); err != nil {
+			return err
+		}
+	}
+	return s.missing(x.Request.Context(), x.account, x.op.handle(s, x))
 }
 
 // parse finds out what the request is about. Without an operation, the target's pattern is for the

@@ -6,6 +6,8 @@ package s3api
 
 import (
 	"net/http"
+	"strings"
+	"sync"
 
 	"sluice/access"
 	"sluice/blob"
@@ -41,13 +43,16 @@ type Server struct {
 	olderNodes func() bool
 	aliases    *blob.Aliases // nil: there are none
 	door       exchange.Door
+
+	seenMu sync.Mutex
+	seen   map[string]bool // accounts with buckets
 }
 
 // New returns a Server.
 func New(c Config) *Server {
 	s := &Server{
 		Service: c.Exchanges, blobs: c.Blobs, keys: c.Keys, reads: c.Reads, domain: c.Domain, unsigned: c.UnsignedPayload,
-		olderNodes: c.OlderNodes, aliases: c.Aliases,
+		olderNodes: c.OlderNodes, aliases: c.Aliases, seen: map[string]bool{},
 	}
 	s.door = exchange.Door{Errors: errorTable, Refuse: refuse, Exposed: exposed, Host: s.isBucketHost}
 	if s.olderNodes == nil {
@@ -69,11 +74,27 @@ type call struct {
 	signed   *signed // the request's signature; nil: there is none, or the instance is local
 }
 
+// route selects an operation by the method, the level, one parameter of the query, and whether the
+// header names a source to copy.
+type route struct {
+	method    string
+	level     level
+	parameter string // or two, joined by "&"; "": there is none that selects
+	operation operation
+}
+
+// selects reports whether the query has the route's parameters.
+func (r *route) selects(q query) bool {
+	one, other, _ := strings.Cut(r.parameter, "&")
+	return (one == "" || q.has(one)) && (other == "" || q.has(other))
+}
+
 // operation is what a request asks for.
 type operation struct {
 	name    string // S3's
 	handle  func(*Server, *call) error
 	scope   access.Scope // what a hosted service's caller needs for the bucket's account; "": the handler decides
+	bucket  bool         // it needs a bucket that exists
 	writes  bool         // it changes the database, which the fence can forbid
 	markers bool         // its key may be a folder's marker
 	copies  bool         // the request names a source, by X-Amz-Copy-Source

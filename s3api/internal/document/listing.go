@@ -47,7 +47,7 @@ func (r ListBucketResult) document() any {
 }
 
 func (r ListBucketResult) writeEntries(b *bytes.Buffer) {
-	writeEntries(b, r.Contents, r.CommonPrefixes, r.EncodingType)
+	writeEntries(b, "Contents", r.Contents, r.CommonPrefixes, r.EncodingType)
 }
 
 // ListBucketResultV2 is a page of ListObjectsV2. Its names are as they are: with EncodingURL,
@@ -77,7 +77,43 @@ func (r ListBucketResultV2) document() any {
 }
 
 func (r ListBucketResultV2) writeEntries(b *bytes.Buffer) {
-	writeEntries(b, r.Contents, r.CommonPrefixes, r.EncodingType)
+	writeEntries(b, "Contents", r.Contents, r.CommonPrefixes, r.EncodingType)
+}
+
+// NullVersion is the id of the only version that an object has in a bucket that keeps none.
+const NullVersion = "null"
+
+// kindVersion is the element of ListVersionsResult with an object.
+const kindVersion = "Version"
+
+// ListVersionsResult is a page of ListObjectVersions, in which each object has one version. Its
+// names are as they are: with EncodingURL, Encode writes them so.
+type ListVersionsResult struct {
+	XMLName             xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListVersionsResult"`
+	Name                string
+	Prefix              Name
+	KeyMarker           Name
+	VersionIDMarker     string `xml:"VersionIdMarker"`
+	NextKeyMarker       Name   `xml:",omitempty"`
+	NextVersionIDMarker string `xml:"NextVersionIdMarker,omitempty"`
+	MaxKeys             int
+	Delimiter           Name   `xml:",omitempty"`
+	EncodingType        string `xml:",omitempty"` // empty or EncodingURL
+	IsTruncated         bool
+	Versions            []Object
+	CommonPrefixes      []CommonPrefix
+}
+
+func (r ListVersionsResult) document() any {
+	r.Versions, r.CommonPrefixes = nil, nil
+	if r.EncodingType == EncodingURL {
+		encodeURL(&r.Prefix, &r.KeyMarker, &r.NextKeyMarker, &r.Delimiter)
+	}
+	return r
+}
+
+func (r ListVersionsResult) writeEntries(b *bytes.Buffer) {
+	writeEntries(b, kindVersion, r.Versions, r.CommonPrefixes, r.EncodingType)
 }
 
 // entrySize is about what an entry has, without its name.
@@ -85,7 +121,7 @@ const entrySize = 300
 
 // writeEntries writes a page's entries as encoding/xml would write them. That takes three times as
 // long as everything else for a page, because it looks at each value by reflection.
-func writeEntries(b *bytes.Buffer, contents []Object, prefixes []CommonPrefix, encoding string) {
+func writeEntries(b *bytes.Buffer, kind string, contents []Object, prefixes []CommonPrefix, encoding string) {
 	size := entrySize * (len(contents) + len(prefixes))
 	for i := range contents {
 		size += lengthIn(contents[i].Key, encoding)
@@ -96,8 +132,11 @@ func writeEntries(b *bytes.Buffer, contents []Object, prefixes []CommonPrefix, e
 	b.Grow(size) // without it, growing would take twice the memory
 	for i := range contents {
 		o := &contents[i]
-		b.WriteString("<Contents>")
+		b.WriteString("<" + kind + ">")
 		element(b, "Key", nameIn(o.Key, encoding))
+		if kind == kindVersion {
+			b.WriteString("<VersionId>" + NullVersion + "</VersionId><IsLatest>true</IsLatest>")
+		}
 		element(b, "LastModified", o.LastModified.text())
 		element(b, "ETag", o.ETag)
 		if o.ChecksumAlgorithm != "" {
@@ -114,7 +153,7 @@ func writeEntries(b *bytes.Buffer, contents []Object, prefixes []CommonPrefix, e
 			b.WriteString("</Owner>")
 		}
 		element(b, "StorageClass", o.StorageClass)
-		b.WriteString("</Contents>")
+		b.WriteString("</" + kind + ">")
 	}
 	for _, p := range prefixes {
 		b.WriteString("<CommonPrefixes>")

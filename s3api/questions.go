@@ -1,0 +1,91 @@
+package s3api
+
+import (
+	"net/http"
+
+	"sluice/access"
+	"sluice/s3api/internal/document"
+	"sluice/wire"
+)
+
+// question is an operation on a bucket's settings by which tools find out what a bucket has, or
+// which they remove before they delete it. Buckets here have none of them, and the response is what
+// Amazon has for a bucket without one ("Error responses" in the Amazon S3 API Reference).
+type question struct {
+	parameter, name string
+	missing         string            // the error's code, with status 404; "": there is a document
+	is              document.Response // the document with status 200
+}
+
+// asked are the questions of GET.
+var asked = []question{
+	{"abac", "GetBucketAbac", "", document.Setting("AbacStatus", "Status", "Disabled")},
+	{"accelerate", "GetBucketAccelerateConfiguration", "", document.Setting("AccelerateConfiguration", "", "")},
+	{"cors", "GetBucketCors", "NoSuchCORSConfiguration", nil},
+	{"encryption", "GetBucketEncryption", "ServerSideEncryptionConfigurationNotFoundError", nil},
+	{"lifecycle", "GetBucketLifecycleConfiguration", "NoSuchLifecycleConfiguration", nil},
+	{"logging", "GetBucketLogging", "", document.Setting("BucketLoggingStatus", "", "")},
+	{"notification", "GetBucketNotificationConfiguration", "", document.Setting("NotificationConfiguration", "", "")},
+	{"object-lock", "GetObjectLockConfiguration", "ObjectLockConfigurationNotFoundError", nil},
+	{"ownershipControls", "GetBucketOwnershipControls", "OwnershipControlsNotFoundError", nil},
+	{"policy", "GetBucketPolicy", "NoSuchBucketPolicy", nil},
+	{"policyStatus", "GetBucketPolicyStatus", "NoSuchBucketPolicy", nil},
+	{"publicAccessBlock", "GetPublicAccessBlock", "NoSuchPublicAccessBlockConfiguration", nil},
+	{"replication", "GetBucketReplication", "ReplicationConfigurationNotFoundError", nil},
+	{"requestPayment", "GetBucketRequestPayment", "", document.Setting("RequestPaymentConfiguration", "Payer", "BucketOwner")},
+	{"tagging", "GetBucketTagging", "NoSuchTagSet", nil},
+	{"website", "GetBucketWebsite", "NoSuchWebsiteConfiguration", nil},
+}
+
+// removed are the questions of DELETE, which succeed without a setting.
+var removed = []question{
+	{"cors", "DeleteBucketCors", "", nil},
+	{"encryption", "DeleteBucketEncryption", "", nil},
+	{"lifecycle", "DeleteBucketLifecycle", "", nil},
+	{"ownershipControls", "DeleteBucketOwnershipControls", "", nil},
+	{"policy", "DeleteBucketPolicy", "", nil},
+	{"publicAccessBlock", "DeletePublicAccessBlock", "", nil},
+	{"replication", "DeleteBucketReplication", "", nil},
+	{"tagging", "DeleteBucketTagging", "", nil},
+	{"website", "DeleteBucketWebsite", "", nil},
+}
+
+// several are the settings that have ids, by their parameters: each that an id names is missing,
+// and the list, by its root element, is empty.
+var several = []struct{ parameter, kind, list string }{
+	{"analytics", "Analytics", "ListBucketAnalyticsConfigurationResult"},
+	{"intelligent-tiering", "IntelligentTiering", "ListBucketIntelligentTieringConfigurationsOutput"},
+	{"inventory", "Inventory", "ListInventoryConfigurationsResult"},
+	{"metrics", "Metrics", "ListMetricsConfigurationsResult"},
+}
+
+// questions returns the routes of all questions. They precede those without a parameter.
+func questions() (list []route) {
+	add := func(method string, scope access.Scope, q question) {
+		list = append(list, route{method, bucketLevel, q.parameter, operation{name: q.name, handle: q.respond, scope: scope, bucket: true}})
+	}
+	for _, q := range asked {
+		add(http.MethodGet, access.ScopeRead, q)
+	}
+	for _, q := range removed {
+		add(http.MethodDelete, access.ScopeWrite, q)
+	}
+	for _, s := range several {
+		add(http.MethodGet, access.ScopeRead, question{s.parameter + "&id", "GetBucket" + s.kind + "Configuration", "NoSuchConfiguration", nil})
+		add(http.MethodGet, access.ScopeRead, question{s.parameter, "ListBucket" + s.kind + "Configurations", "", document.Setting(s.list, "IsTruncated", "false")})
+		add(http.MethodDelete, access.ScopeWrite, question{s.parameter, "DeleteBucket" + s.kind + "Configuration", "NoSuchConfiguration", nil})
+	}
+	return list
+}
+
+// respond responds to a question.
+func (q question) respond(_ *Server, x *call) error {
+	switch {
+	case q.missing != "":
+		return &refusal{code: q.missing, as: wire.CodeBlobNotFound, detail: "the bucket has no such configuration"}
+	case q.is == nil:
+		return x.writeEmpty(http.StatusNoContent)
+	default:
+		return x.writeXML(http.StatusOK, q.is)
+	}
+}
