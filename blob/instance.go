@@ -93,7 +93,7 @@ func (i instance) mismatch() error {
 	case i.meta == "" && i.bytes != "":
 		return fmt.Errorf("%w: there are bytes, but the metadata has no instance id: use the metadata of the instance %s, or another location for the bytes", ErrForeignStore, i.bytes)
 	case i.bytes != "" && i.meta != i.bytes:
-		return fmt.Errorf("%w: the metadata belongs to instance %s, the bytes belong to instance %s", ErrForeignStore, i.meta, i.bytes)
+		return fmt.Errorf("%w: the metadata belongs to instance %s, the bytes belong to instance %s; if these are its bytes, sluice recover writes the object %s anew", ErrForeignStore, i.meta, i.bytes, InstanceObject)
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func bothEmpty(ctx context.Context, meta Metadata, bytes bytestore.Store, metaHa
 		return err
 	}
 	if !empty {
-		return fmt.Errorf("%w: there is metadata, but %s", ErrForeignStore, missing)
+		return fmt.Errorf("%w: there is metadata, but %s; if these are its bytes, sluice recover writes the object %s anew", ErrForeignStore, missing, InstanceObject)
 	}
 	return bytes.List(ctx, "", func(o bytestore.Object) error {
 		if o.Name == InstanceObject {

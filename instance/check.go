@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/database"
+	"sluice/internal/datadir"
 	"sluice/internal/storage"
 	"sluice/metastore"
+	"sluice/metering"
 )
 
 // CheckOptions are the options of Check.
@@ -111,6 +114,7 @@ func Check(ctx context.Context, l Location, opt CheckOptions) (_ Checked, err er
 	}{
 		{"the pages and indexes of the database", c.pages},
 		{"the id of the instance", c.identity},
+		{"the files of the data folder", func(context.Context) error { return c.folder(l) }},
 		{"the checksums of rows", c.rows},
 		{"the repairs", c.repair},
 		{"the books and counts", c.books},
@@ -174,7 +178,33 @@ func (c *checker) damaged(content metastore.ContentID, kind FindingKind, format 
 }
 
 func (c *checker) identity(ctx context.Context) (err error) {
-	c.found.Instance, err = c.e.SQL.Property(ctx, blob.InstanceProperty)
+	if c.found.Instance, err = c.e.SQL.Property(ctx, blob.InstanceProperty); err != nil {
+		return err
+	}
+	wrong, err := wrongID(ctx, c.e)
+	if wrong != "" {
+		c.add(DamagedFile, "%s; if the objects are there, sluice recover writes it anew; otherwise name or mount the right bytes", wrong)
+	}
+	return err
+}
+
+// folder checks the files in a data folder that belong to neither the metadata nor the bytes.
+func (c *checker) folder(l Location) error {
+	if l.Data == "" {
+		return nil
+	}
+	found, err := metering.CheckReturns(filepath.Join(l.Data, datadir.Returns))
+	for _, text := range found {
+		c.add(DamagedFile, "%s", text)
+	}
+	if err != nil || l.Shared() {
+		return err
+	}
+	known, err := datadir.TrustOf(l.Data)
+	if err == nil && known != datadir.Whole {
+		c.found.Skipped = append(c.found.Skipped, "whether the database lacks changes: its file is not the one that meta.db-record names as whole, "+
+			"after a copy or if that file is damaged; the next start checks it, and writes meta.db-record anew")
+	}
 	return err
 }
 

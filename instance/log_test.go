@@ -44,7 +44,7 @@ func TestDamagedDatabaseLog(t *testing.T) {
 		}
 		_, _, err = Recover(t.Context(), Location{Data: data}, RecoverOptions{})
 		testenv.Is(t, err, storage.ErrDamaged, "a recovery")
-		if !bytes.Equal(testenv.Must(os.ReadFile(file + "-wal"))(t), log) || !bytes.Equal(testenv.Must(os.ReadFile(file))(t), content) {
+		if !bytes.Equal(testenv.Must(os.ReadFile(file+"-wal"))(t), log) || !bytes.Equal(testenv.Must(os.ReadFile(file))(t), content) {
 			t.Fatal("the database or its log was changed")
 		}
 	}

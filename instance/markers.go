@@ -106,3 +106,37 @@ func (c *cloner) requireEmptyMeta(ctx context.Context, found copyMarkers) error 
 	}
 	return nil
 }
+
+// wrongID returns how the object with the bytes' id differs from the metadata's id, or "".
+func wrongID(ctx context.Context, e *storage.Endpoint) (string, error) {
+	id, err := e.SQL.Property(ctx, blob.InstanceProperty)
+	if err != nil || strings.HasPrefix(id, blob.CopyOf("")) {
+		return "", err
+	}
+	have, err := blob.ReadID(ctx, e.Bytes, blob.InstanceObject)
+	switch {
+	case errors.Is(err, bytestore.ErrTruncated):
+		return fmt.Sprintf("the object %s is cut; it should have the id of the instance %s", blob.InstanceObject, id), nil
+	case err != nil || have == id:
+		return "", err
+	case have == "":
+		return fmt.Sprintf("the bytes lack the object %s, by which they belong to the instance %s", blob.InstanceObject, id), nil
+	}
+	return fmt.Sprintf("the object %s says that the bytes belong to the instance %q, and the metadata belong to %s", blob.InstanceObject, have, id), nil
+}
+
+// writeID makes the bytes the instance's, which its objects must prove. If it is interrupted, the
+// object is missing, and the next recovery writes it.
+func writeID(ctx context.Context, e *storage.Endpoint, found storage.Differences) error {
+	if found.Objects > 0 && found.Missing == found.Objects || found.Objects == 0 && found.Unknown > 0 {
+		return fmt.Errorf("the bytes have %d objects to which the metadata do not refer, and none of %d to which they do: they belong to another instance", found.Unknown, found.Objects)
+	}
+	id, err := e.SQL.Property(ctx, blob.InstanceProperty)
+	if err == nil {
+		err = e.Bytes.Delete(ctx, blob.InstanceObject)
+	}
+	if err == nil {
+		err = e.Bytes.Put(ctx, blob.InstanceObject, strings.NewReader(id), int64(len(id)))
+	}
+	return err
+}

@@ -30,6 +30,8 @@ type Setback struct {
 	Channels      int64    // that were read from the chain
 	Withdrawn     int64    // units that the chain shows as withdrawn and the database did not
 	WithdrawnFrom []string // the ids of their channels
+
+	wrongID bool // the object blob.InstanceObject is not as it should be
 }
 
 // Named names a blob.
@@ -79,6 +81,11 @@ func Recover(ctx context.Context, l Location, opt RecoverOptions) (_ Setback, ge
 			return found, 0, err
 		}
 	}
+	if found.wrongID {
+		if err := writeID(ctx, e, found.Differences); err != nil {
+			return found, 0, err
+		}
+	}
 	if !found.Holds {
 		if err := blob.TakeOver(ctx, e.SQL, e.Bytes); err != nil {
 			return found, 0, err
@@ -117,6 +124,13 @@ func examine(ctx context.Context, e *storage.Endpoint) (found Setback, err error
 	}
 	if found.Differences, err = e.Compare(ctx, maxNamed); err != nil {
 		return found, err
+	}
+	wrong, err := wrongID(ctx, e)
+	if err != nil {
+		return found, err
+	}
+	if found.wrongID = wrong != ""; found.wrongID && found.Seen == "" {
+		found.Seen = "this command: " + wrong
 	}
 	if e.Look.Why != "" && found.Seen == "" { // no server has started on it, which would have seen it
 		e.Look.Found = found.Differences

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -324,6 +325,34 @@ func (r *Returns) load() error {
 	return nil
 }
 
+// sumMark precedes the content's checksum in a file's name. An earlier version has written none.
+const sumMark = "-"
+
+func sumOf(text []byte) string {
+	return fmt.Sprintf("%08x", crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// CheckReturns returns a sentence for each damaged file of pending returns in the folder dir, which
+// need not exist.
+func CheckReturns(dir string) (found []string, err error) {
+	r := &Returns{fs: vfs.OS(), dir: dir}
+	entries, err := r.fs.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), returnsFile) {
+			continue
+		}
+		name := filepath.Join(dir, e.Name())
+		if _, err := r.read(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			found = append(found, fmt.Sprintf("%s: %v", name, err))
+		}
+	}
+	return found, err
+}
+
+// read returns a file's returns.
 func (r *Returns) read(name string) ([]*pendingReturn, error) {
 	f, err := r.fs.Open(name)
 	if err != nil {
@@ -334,7 +363,15 @@ func (r *Returns) read(name string) ([]*pendingReturn, error) {
 		return nil, err
 	}
 	var list []*pendingReturn
-	return list, json.Unmarshal(text, &list)
+	err = json.Unmarshal(text, &list)
+	_, sum, marked := strings.Cut(strings.TrimSuffix(filepath.Base(name), returnsFile), sumMark)
+	if err == nil && marked && sum != sumOf(text) {
+		err = errors.New("the content does not have the checksum in its name")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the file is damaged; move it out of the folder to start without it, and what it has is not returned to its payers: %w", err)
+	}
+	return list, nil
 }
 
 // save writes all pending returns to a new file and then removes the previous files.
@@ -346,7 +383,7 @@ func (r *Returns) save() error {
 	if err := vfs.MkdirAll(r.fs, r.dir); err != nil {
 		return err
 	}
-	name := filepath.Join(r.dir, rand.Text())
+	name := filepath.Join(r.dir, rand.Text()+sumMark+sumOf(text))
 	if err := r.write(name+returnsTemp, text); err != nil {
 		return err
 	}

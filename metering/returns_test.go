@@ -1,8 +1,12 @@
 package metering
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -183,4 +187,26 @@ func TestReturnsKeepNoRequests(t *testing.T) {
 		t.Errorf("%d pending returns take %d bytes", f.returns.Pending(), took)
 	}
 	f.returns.tryAll(t.Context()) // there are no such sessions, so nothing is left
+}
+
+// TestDamagedReturnsAreNotRead changes a digit in a file of pending returns: it is not taken for
+// another count. A file that an earlier version has written has no checksum in its name.
+func TestDamagedReturnsAreNotRead(t *testing.T) {
+	dir := t.TempDir()
+	text := []byte(`[{"name":"n","count":7,"session":"s"}]`)
+	damaged := bytes.Replace(text, []byte("7"), []byte("9"), 1)
+	marked := "NAME" + sumMark + sumOf(text) + returnsFile
+	for _, c := range []struct {
+		name    string
+		content []byte
+		found   int
+	}{{marked, text, 0}, {marked, damaged, 1}, {"EARLIER.json", text, 0}, {"EARLIER.json", text[1:], 1}} {
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, c.name), c.content, 0o600))
+		found := testenv.Must(CheckReturns(dir))(t)
+		_, err := NewReturns(nil, nil, dir, slog.New(slog.DiscardHandler))
+		if len(found) != c.found || (err != nil) != (c.found > 0) {
+			t.Errorf("%s: %q, and a start: %v", c.content, found, err)
+		}
+		testenv.OK(t, os.Remove(filepath.Join(dir, c.name)))
+	}
 }

@@ -139,7 +139,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "internal/node"):
 		return slices.Concat([]string{"chain", "client/folder/tree", "collect", "exchange", "httpapi", "s3api", "console", "metering", "past", "internal", "internal/storage"}, services, contracts, pure), true
 	case within(dir, "instance"):
-		return slices.Concat([]string{"backup", "internal", "internal/storage", "blob", "past", "database/whole"}, bytes, money), true
+		return slices.Concat([]string{"backup", "metering", "internal", "internal/storage", "blob", "past", "database/whole"}, bytes, money), true
 	case within(dir, "backup"):
 		return []string{"blob", "metastore", "bytestore"}, true
 	case within(dir, "internal/storage"):

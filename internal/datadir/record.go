@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"sluice/internal/vfs"
@@ -32,8 +33,11 @@ const (
 )
 
 // Trust returns what is recorded about the database's file, which must exist.
-func (d *Dir) Trust() (Trust, error) {
-	text, err := os.ReadFile(d.Path(recordFile))
+func (d *Dir) Trust() (Trust, error) { return TrustOf(d.path) }
+
+// TrustOf is Trust for the folder at path, which need not be locked.
+func TrustOf(path string) (Trust, error) {
+	text, err := os.ReadFile(filepath.Join(path, recordFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Unknown, fmt.Errorf("cannot read what is known about the database: %w", err)
 	}
@@ -41,7 +45,7 @@ func (d *Dir) Trust() (Trust, error) {
 	if word == recordedDamaged {
 		return Damaged, nil
 	}
-	identity, err := vfs.Identity(d.Path(Database))
+	identity, err := vfs.Identity(filepath.Join(path, Database))
 	if err != nil {
 		return Unknown, fmt.Errorf("cannot identify the database: %w", err)
 	}
