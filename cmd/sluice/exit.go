@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"os/signal"
 	"slices"
 	"syscall"
@@ -43,7 +44,7 @@ var exitCodes = []struct {
 	{exitRefused, "refused: not allowed, not paid, over a limit, or a condition is not met"},
 	{exitPartly, "partly done: some of several things were skipped or failed"},
 	{exitDamaged, "sluice check has found damage"},
-	{exitInterrupted, "interrupted by Ctrl-C or SIGTERM"},
+	{exitInterrupted, "interrupted by Ctrl-C, SIGTERM or the end of the terminal"},
 }
 
 // exitError is an error with an exit code.
@@ -121,15 +122,25 @@ func (m messages) print(level slog.Level, prefix, text string) {
 	_, _ = fmt.Fprintf(m.stderr, "sluice: %s%s\n", prefix, terminal.Text(text)) // which cannot control the terminal
 }
 
-// interruption is a command's context, which SIGINT and SIGTERM cancel. It takes no notice of
-// signals until a command uses the context: serve handles them otherwise.
+// endings returns the signals that end a command. SIGHUP, which a terminal sends when it is closed,
+// is one of them unless the process was started with it ignored, as nohup does.
+func endings() []os.Signal {
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
+}
+
+// interruption is a command's context, which the signals of endings cancel. It takes no notice of
+// them until a command uses the context: serve handles them otherwise.
 type interruption struct{ ctx context.Context }
 
 // context returns the context. It is cancelled by the first signal; the second one ends the
 // process.
 func (i *interruption) context() context.Context {
 	if i.ctx == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+		ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 		context.AfterFunc(ctx, stop)
 		i.ctx = ctx
 	}

@@ -36,8 +36,8 @@ func (serveCommand) Help() string {
 	return examples("sluice serve", "sluice serve --ephemeral --seed ./fixtures", "sluice serve --addr localhost:0 --data ./data", "sluice serve --config sluice.yaml")
 }
 
-// Run serves until SIGINT or SIGTERM, then drains; SIGHUP reloads the TLS
-// certificate. See node.Node.Run for errors.
+// Run serves until SIGINT or SIGTERM, then drains; SIGHUP reloads the TLS certificate, or ends the
+// process like SIGTERM if there is none. See node.Node.Run for errors.
 func (c *serveCommand) Run(console *console) (err error) {
 	settings := c.configuration
 	config := settings.nodeConfig()
@@ -54,10 +54,12 @@ func (c *serveCommand) Run(console *console) (err error) {
 	}
 	gcfloor.Set(minHeap)
 	ignoreSignals()
-	// Without TLS there is nothing to reload, but SIGHUP must not end the process.
-	reload := make(chan os.Signal, 1)
-	signal.Notify(reload, syscall.SIGHUP)
-	defer signal.Stop(reload)
+	ending, reload := endings(), make(chan os.Signal, 1)
+	if config.TLSCert != "" {
+		ending = []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+		signal.Notify(reload, syscall.SIGHUP)
+		defer signal.Stop(reload)
+	}
 
 	level := slog.LevelInfo
 	if c.greets(console, config) && isTerminal(console.err) {
@@ -78,7 +80,7 @@ func (c *serveCommand) Run(console *console) (err error) {
 	}
 	// Until now a signal ends the process immediately, which is safe during a start.
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(signals, ending...)
 	defer signal.Stop(signals)
 	if config.Seed != "" {
 		seeded := n.Seeded()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"sluice/e2e"
@@ -128,27 +129,29 @@ func TestBenchReportsErrors(t *testing.T) {
 	}
 }
 
-// TestBenchRemovesItsBlobsAfterCtrlC interrupts a measurement, and checks that it prints what it
-// has measured, and leaves nothing.
+// TestBenchRemovesItsBlobsAfterCtrlC interrupts measurements, also by closing the terminal, and
+// checks that they print what they have measured, and leave nothing.
 func TestBenchRemovesItsBlobsAfterCtrlC(t *testing.T) {
 	t.Parallel()
 	testenv.Require(t, testenv.Unix)
 	s := e2e.Start(t, e2e.Options{})
-	command := exec.Command(e2e.Sluice, "bench", "mixed", "--mix", "put=8,multipart=2,get=2", "--blobs", "100", "--duration", "1h", "--url", s.URL)
-	var stdout, stderr bytes.Buffer
-	command.Stdout, command.Stderr = &stdout, &stderr
-	testenv.OK(t, command.Start())
-	s.Eventually("not all blobs were stored", func() bool { return len(s.Names("bench")) >= 100 })
-	testenv.OK(t, command.Process.Signal(os.Interrupt))
-	_ = command.Wait() // the exit code is checked below
-	if code := command.ProcessState.ExitCode(); code != 130 || !strings.Contains(stderr.String(), "interrupted") {
-		t.Errorf("exit code %d\n%s%s", code, stdout.String(), stderr.String())
-	}
-	if left := s.Names("bench"); len(left) > 0 {
-		t.Errorf("blobs are left: %q", left)
-	}
-	if r := s.Sluice("upload", "ls", "bench"); r.Stdout != "" {
-		t.Errorf("uploads are left: %s", r.Stdout)
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		command := exec.Command(e2e.Sluice, "bench", "mixed", "--mix", "put=8,multipart=2,get=2", "--blobs", "100", "--duration", "1h", "--url", s.URL)
+		var stdout, stderr bytes.Buffer
+		command.Stdout, command.Stderr = &stdout, &stderr
+		testenv.OK(t, command.Start())
+		s.Eventually("not all blobs were stored", func() bool { return len(s.Names("bench")) >= 100 })
+		testenv.OK(t, command.Process.Signal(signal))
+		_ = command.Wait() // the exit code is checked below
+		if code := command.ProcessState.ExitCode(); code != 130 || !strings.Contains(stderr.String(), "interrupted") {
+			t.Errorf("%v: exit code %d\n%s%s", signal, code, stdout.String(), stderr.String())
+		}
+		if left := s.Names("bench"); len(left) > 0 {
+			t.Errorf("%v: blobs are left: %q", signal, left)
+		}
+		if r := s.Sluice("upload", "ls", "bench"); r.Stdout != "" {
+			t.Errorf("%v: uploads are left: %s", signal, r.Stdout)
+		}
 	}
 }
 

@@ -107,16 +107,20 @@ func TestUnusableCertificates(t *testing.T) {
 	}
 }
 
-// TestSIGHUPWithoutTLS checks that without TLS SIGHUP has no effect.
+// TestSIGHUPWithoutTLS checks that the end of the terminal ends a server that has nothing to reload,
+// and that nohup holds it.
 func TestSIGHUPWithoutTLS(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})
-	for range 3 {
-		s.Signal(syscall.SIGHUP)
-		s.Must(200, "GET", "/readyz", nil)
-	}
-	s.Signal(syscall.SIGTERM)
+	s.Signal(syscall.SIGHUP)
 	s.Exits(0)
+	held := e2e.Start(t, e2e.Options{Wrapper: []string{"nohup"}})
+	for range 3 {
+		held.Signal(syscall.SIGHUP)
+		held.Must(200, "GET", "/readyz", nil)
+	}
+	held.Signal(syscall.SIGTERM)
+	held.Exits(0)
 }
 
 // serialOf returns the certificate's serial number, as a client receives it.
