@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,7 @@ import (
 	"sluice/internal/storage"
 	"sluice/internal/task"
 	"sluice/internal/tracing"
+	"sluice/internal/vfs"
 	"sluice/metering"
 	"sluice/past"
 	"sluice/paychan"
@@ -120,6 +122,9 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 	if err := n.listenForS3(ctx); err != nil {
 		return nil, errors.Join(append(closeAll(n.listeners), err, n.stopAdmin(), n.stores.Close())...)
 	}
+	if !c.Location.Shared() {
+		n.warnOfNetwork(c.Location.Data)
+	}
 	if c.OpenToNetwork {
 		log.Warn("open to the network: everyone who can connect to this address can read and write everything")
 	}
@@ -133,6 +138,18 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 		log.Info("clients use the external URL", "url", c.ExternalURL)
 	}
 	return n, nil
+}
+
+// warnOfNetwork logs a warning if a data folder, or the folder of its bytes, may be on another
+// machine.
+func (n *Node) warnOfNetwork(data string) {
+	for _, dir := range []string{data, filepath.Join(data, datadir.Bytes)} {
+		if system, err := vfs.NetworkFS(dir); err != nil || system != "" {
+			n.log.Warn("the data folder may be on another machine: locks and synced writes are not certain there, so that two servers could use it and acknowledged writes be lost: use a local disk, or PostgreSQL and an object store",
+				"folder", dir, "file_system", system, "error", err)
+			return
+		}
+	}
 }
 
 // openStores opens the stores. While it waits for older nodes, or checks the database, it answers

@@ -25,3 +25,13 @@ func statfs(dir string) (Space, error) {
 		FreeInodes: int64(st.Ffree),
 	}, nil
 }
+
+// NetworkFS returns the name of a folder's file system if its data are on another machine, and ""
+// otherwise.
+func NetworkFS(dir string) (string, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil || st.Flags&unix.MNT_LOCAL != 0 {
+		return "", err
+	}
+	return unix.ByteSliceToString(st.Fstypename[:]), nil
+}

@@ -118,3 +118,6 @@ func lockExclusive(f *os.File) error {
 	}
 	return nil
 }
+
+// NetworkFS returns "": it does not look at drives.
+func NetworkFS(string) (string, error) { return "", nil }
