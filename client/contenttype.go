@@ -1,28 +1,19 @@
 package client
 
 import (
-	"cmp"
-	"errors"
 	"io"
-	"mime"
-	"net/http"
-	"path"
+
+	"sluice/client/folder/tree"
 )
 
 // SniffedBytes is how many bytes ContentType considers at most.
-const SniffedBytes = 512
+const SniffedBytes = tree.SniffedBytes
 
-// ContentType guesses a content's type by the ending of its name, or else by its first bytes.
-func ContentType(name string, first []byte) string {
-	return cmp.Or(mime.TypeByExtension(path.Ext(name)), http.DetectContentType(first))
-}
+// ContentType guesses a content's type by the ending of its name, from a table that is the same on
+// every machine, or else by its first bytes.
+func ContentType(name string, first []byte) string { return tree.ContentType(name, first) }
 
 // ContentTypeOf is ContentType for a content. It reads the first bytes.
 func ContentTypeOf(name string, content io.ReaderAt) (string, error) {
-	first := make([]byte, SniffedBytes)
-	n, err := content.ReadAt(first, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", err
-	}
-	return ContentType(name, first[:n]), nil
+	return tree.ContentTypeOf(name, content)
 }

@@ -30,6 +30,10 @@ type DownloadOptions struct {
 	// through symbolic links, does not leave. If it is nil, the path may name any file.
 	Root *os.Root
 
+	// Restore makes DownloadFile set the time of modification and the permissions that the blob's
+	// metadata keep: see RestoreFile.
+	Restore bool
+
 	// Progress is called with the number of bytes that were received, and with the blob's size. The
 	// first call has the bytes that were on disk if a download is resumed, and no others; so does
 	// another such call if the download is begun anew, because the blob was replaced. The last call

@@ -279,7 +279,10 @@ func (d *fileDownload) prepare(modes map[string]os.FileMode) error {
 		}
 		modes[d.root.Name()] = mode
 	}
-	return share(d.file, mode)
+	if err := share(d.file, mode); err != nil || !d.options.Restore {
+		return err
+	}
+	return RestoreFile(d.root, d.part, d.blob.Metadata)
 }
 
 // rename renames the temporary file to the file's name. It must be durable.

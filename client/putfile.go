@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"sluice/client/folder/tree"
 	"sluice/wire"
 )
 
@@ -30,7 +31,7 @@ import (
 // PutFile returns ErrChanged if the file changes during the call, and ErrBusy if another call with
 // the same state file is in progress. If the folder cannot be written, the file is sent without a
 // state file, unless PutOptions.StateFile is set, and cannot be resumed. A file that is not
-// regular, such as a pipe, is a stream: see Put.
+// regular, such as a pipe, or that has not as many bytes as its size, is a stream: see Put.
 func (c *Client) PutFile(ctx context.Context, account, name, path string, o PutOptions) (Blob, error) {
 	if err := o.check(); err != nil {
 		return Blob{}, err
@@ -52,6 +53,12 @@ func (c *Client) PutFile(ctx context.Context, account, name, path string, o PutO
 		if o.ContentType, err = ContentTypeOf(name, f); err != nil {
 			return Blob{}, fmt.Errorf("client: put a file: %w", err)
 		}
+	}
+	if size, err := tree.SizeOf(f); err != nil {
+		return Blob{}, fmt.Errorf("client: put a file: %w", err)
+	} else if size < 0 && unchanged(f, info) == nil {
+		b, err := c.putStream(ctx, account, name, f, &o)
+		return b, errors.Join(err, unchanged(f, info))
 	}
 	p := newProgress(o.Progress, info.Size())
 	defer p.end()

@@ -49,9 +49,9 @@ func IsTemporary(base string) bool {
 }
 
 // temporaryName returns a temporary file's name, which belongs to the file base and the target. A
-// long name is shortened: file systems limit names to 255 bytes.
+// long name is shortened: file systems limit names to 255 bytes, and eCryptfs to 143.
 func temporaryName(base, target, suffix string) string {
-	const longest = 180
+	const longest = 100
 	sum := sha256.Sum256([]byte(base + "\x00" + target))
 	return fmt.Sprintf(".%s.%x%s", strings.ToValidUTF8(base[:min(len(base), longest)], ""), sum[:4], suffix)
 }

@@ -33,6 +33,11 @@ type Options struct {
 	// it.
 	Filter *Filter
 
+	// Preserve keeps files' times of modification and permissions in the metadata of blobs that are
+	// stored, and restores them in files that are written: see client.FileMetadata. A second run
+	// restores them in files that it leaves alone, too.
+	Preserve bool
+
 	// ContentOnly leaves a blob alone that has the same content, whatever its properties. Sync sets
 	// it.
 	ContentOnly bool
@@ -122,6 +127,7 @@ type outcome struct {
 
 // NewBatch returns an empty batch. The caller must Close it.
 func NewBatch(o Options) *Batch {
+	o.Get.Restore = o.Preserve
 	return &Batch{o: o, targets: map[string]*target{}}
 }
 

@@ -11,16 +11,17 @@ import (
 
 	"sluice/checksum"
 	"sluice/client"
+	"sluice/client/folder/tree"
 )
 
 // sameContent reports whether a file has a blob's size and ETag.
 func sameContent(ctx context.Context, f *os.File, b *client.Blob) (bool, error) {
-	info, err := f.Stat()
+	size, err := tree.SizeOf(f)
 	if err != nil {
 		return false, err
 	}
 	_, _, known := checksum.ParseETag(b.ETag)
-	if info.Size() != b.Size || !known {
+	if size >= 0 && size != b.Size || !known {
 		return false, nil
 	}
 	etag, err := etagOf(ctx, f)

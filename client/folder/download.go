@@ -29,7 +29,7 @@ func (b *Batch) Download(ctx context.Context, from Prefix, to Dir, under string)
 // addBlobs adds the blobs below a prefix, and reports what is skipped. It returns the number of
 // all.
 func (b *Batch) addBlobs(ctx context.Context, from Prefix, t *target, under string) (listed int, err error) {
-	for e, err := range from.Client.List(ctx, from.Account, client.ListOptions{Prefix: from.name()}) {
+	for e, err := range from.Client.List(ctx, from.Account, client.ListOptions{Prefix: from.name(), Metadata: b.o.Preserve}) {
 		if err != nil {
 			return listed, &Error{Source: from.item(""), Err: err}
 		}
@@ -102,8 +102,11 @@ func (d *download) run(ctx context.Context, progress func(done, total int64)) (o
 		if err != nil {
 			return outcome{}, err
 		}
+		if same && d.options.Restore && !d.dryRun {
+			err = client.RestoreFile(d.root, d.path, d.known.Metadata)
+		}
 		if same {
-			return outcome{size: d.known.Size, etag: d.known.ETag, unchanged: true}, d.forget()
+			return outcome{size: d.known.Size, etag: d.known.ETag, unchanged: true}, errors.Join(err, d.forget())
 		}
 	}
 	if d.dryRun {

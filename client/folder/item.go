@@ -38,6 +38,16 @@ func (p Prefix) item(name string) Item {
 	return Item{Client: p.Client, Account: p.Account, Name: p.name() + name}
 }
 
+// has returns the blob that the prefix has by a name, which is another name in its own form, or the
+// blob that it would have.
+func (p Prefix) has(name string, stored map[string]client.Blob) Item {
+	i := p.item(name)
+	if b, exists := stored[name]; exists {
+		i.Name = b.Name
+	}
+	return i
+}
+
 // Item is a local file or a blob.
 type Item struct {
 	Client  *client.Client // nil: a local file

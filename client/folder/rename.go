@@ -24,17 +24,21 @@ func (b *Batch) trackUp(ctx context.Context, from Dir, files []tree.File, to Pre
 		missing[name] = content{f.size, f.etag}
 	}
 	renames := map[Item]*rename{}
-	for name, o := range b.origins(missing, contentsOf(stored), to.item) {
+	item := func(name string) Item { return to.has(name, stored) }
+	for name, o := range b.origins(missing, contentsOf(stored), item) {
 		f, blob, target := read[name], stored[o.name], to.item(name)
 		options := b.o.Put
+		if b.o.Preserve {
+			options = withAttributes(options, f.info)
+		}
 		if options.ContentType == "" {
 			options.ContentType = client.ContentType(target.Name, f.first)
 		}
 		if o.moves {
-			options = b.renamedOptions(&blob, to.item(o.name).Name, target.Name, f.first)
+			options = b.renamedOptions(&blob, blob.Name, target.Name, f.first)
 		}
 		u := &upload{path: f.path, to: target, options: b.o.Put}
-		renames[target] = b.renameBlob(o, &duplicate{from: to.item(o.name), blob: blob, to: target, options: options}, f.unchanged, u.forget)
+		renames[target] = b.renameBlob(o, &duplicate{from: item(o.name), blob: blob, to: target, options: options}, f.unchanged, u.forget)
 	}
 	b.setRenames(renames)
 	return nil

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/text/unicode/norm"
+
 	"sluice/client"
 	"sluice/client/folder/tree"
 )
@@ -46,6 +48,7 @@ func (b *Batch) syncUp(ctx context.Context, from Dir, to Prefix) error {
 	if err != nil {
 		return err
 	}
+	adoptForms(files, stored)
 	b.addFiles(from, files, skipped, to, stored)
 	b.mirrored.empty, b.mirrored.nothing = len(files) == 0, len(files)+len(skipped) == 0 && b.incomplete == nil && b.o.Filter == nil
 	extra := maps.Clone(stored)
@@ -82,7 +85,8 @@ func (b *Batch) tolerate(err error) error {
 // isSkipped reports whether a name was skipped, or is below one. It is not known whether the source
 // has it.
 func isSkipped(name string, skipped []tree.Skipped) bool {
-	return slices.ContainsFunc(skipped, func(s tree.Skipped) bool { return name == s.Name || strings.HasPrefix(name, s.Name+"/") })
+	form := norm.NFC.String(name) + "/"
+	return slices.ContainsFunc(skipped, func(s tree.Skipped) bool { return strings.HasPrefix(form, norm.NFC.String(s.Name)+"/") })
 }
 
 // syncDown adds the blobs below a prefix, and the removals of files without a blob.

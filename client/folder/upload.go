@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"os"
+
+	"golang.org/x/text/unicode/norm"
 
 	"sluice/client"
 	"sluice/client/folder/tree"
@@ -22,6 +25,7 @@ func (b *Batch) Upload(ctx context.Context, from Dir, to Prefix) error {
 	if err != nil && !errors.Is(err, client.ErrForbidden) {
 		return err
 	}
+	adoptForms(files, stored)
 	b.addFiles(from, files, skipped, to, stored)
 	if len(files)+len(skipped) == 0 && b.o.Filter == nil {
 		return ErrEmpty
@@ -50,13 +54,36 @@ func (b *Batch) addFiles(dir Dir, files []tree.File, skipped []tree.Skipped, to 
 		if blob, exists := stored[f.Name]; exists {
 			known = &blob
 		}
-		b.addFile(localItem(string(dir), f.Name).Name, f.Size, to.item(f.Name), known)
+		b.addFile(localItem(string(dir), f.Name).Name, f.Size, to.has(f.Name, stored), known)
+	}
+}
+
+// adoptForms makes stored have blobs by the names of their files where only the composition of
+// characters differs: some file systems return decomposed names, whatever a file's creator wrote.
+func adoptForms(files []tree.File, stored map[string]client.Blob) {
+	forms := map[string]string{}
+	for name := range stored {
+		forms[norm.NFC.String(name)] = name
+	}
+	for _, f := range files {
+		if _, exact := stored[f.Name]; exact {
+			delete(forms, norm.NFC.String(f.Name))
+		}
+	}
+	for _, f := range files {
+		form := norm.NFC.String(f.Name)
+		name, exists := forms[form]
+		if _, exact := stored[f.Name]; exists && !exact {
+			stored[f.Name] = stored[name]
+			delete(stored, name)
+			delete(forms, form)
+		}
 	}
 }
 
 // addFile adds the job that stores a file.
 func (b *Batch) addFile(path string, size int64, to Item, known *client.Blob) {
-	u := &upload{path: path, size: size, to: to, known: known, dryRun: b.o.DryRun, contentOnly: b.o.ContentOnly, options: b.o.Put}
+	u := &upload{path: path, size: size, to: to, known: known, dryRun: b.o.DryRun, contentOnly: b.o.ContentOnly, preserve: b.o.Preserve, options: b.o.Put}
 	b.transfers = append(b.transfers, job{source: Item{Name: path}, target: to, size: size, run: u.run})
 }
 
@@ -67,8 +94,8 @@ type upload struct {
 	to    Item
 	known *client.Blob
 
-	dryRun, contentOnly bool
-	options             client.PutOptions
+	dryRun, contentOnly, preserve bool
+	options                       client.PutOptions
 }
 
 func (u *upload) run(ctx context.Context, progress func(done, total int64)) (outcome, error) {
@@ -99,7 +126,16 @@ func (u *upload) forget(ctx context.Context) error {
 	return err
 }
 
-// prepare sets the content type, and reports whether the known blob is the same already.
+// withAttributes returns the options for a file with its attributes in the metadata, unless those
+// have them already.
+func withAttributes(o client.PutOptions, info os.FileInfo) client.PutOptions {
+	metadata := client.FileMetadata(info)
+	maps.Copy(metadata, o.Metadata)
+	o.Metadata = metadata
+	return o
+}
+
+// prepare sets the content type and metadata, and reports whether the known blob is the same already.
 func (u *upload) prepare(ctx context.Context) (same bool, err error) {
 	info, err := os.Stat(u.path)
 	if err != nil {
@@ -108,6 +144,9 @@ func (u *upload) prepare(ctx context.Context) (same bool, err error) {
 	if !info.Mode().IsRegular() { // a pipe: what is read of it cannot be read again
 		u.options.ContentType = cmp.Or(u.options.ContentType, client.ContentType(u.to.Name, nil))
 		return false, nil
+	}
+	if u.preserve {
+		u.options = withAttributes(u.options, info)
 	}
 	f, err := os.Open(u.path)
 	if err != nil {

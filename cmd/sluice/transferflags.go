@@ -13,6 +13,8 @@ type transferFlags struct {
 	Include includeRule `env:"-" group:"Transfers:" placeholder:"PATTERN" help:"With folders and prefixes: names to transfer although a later --exclude matches them. The flag may be repeated."`
 	Exclude excludeRule `env:"-" group:"Transfers:" placeholder:"PATTERN" help:"With folders and prefixes: names to leave out, such as '*.tmp', 'cache/' or /top. The flag may be repeated."`
 
+	Preserve bool `short:"p" env:"-" group:"Transfers:" help:"Keep the times of modification and the permissions of files in the metadata of blobs (mtime and mode, as rclone does), and restore them."`
+
 	rateFlag `embed:"" group:"Transfers:"`
 }
 
@@ -22,6 +24,7 @@ const maxJobs = 256
 // set sets options of a batch. The flags for names are an error unless the command has folders or
 // prefixes.
 func (f *transferFlags) set(o *folder.Options, folders bool) error {
+	o.Preserve = f.Preserve
 	if f.Jobs != nil {
 		if *f.Jobs < 1 || *f.Jobs > maxJobs {
 			return usagef("--jobs %d: must be from 1 to %d", *f.Jobs, maxJobs)

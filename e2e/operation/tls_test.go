@@ -107,8 +107,8 @@ func TestUnusableCertificates(t *testing.T) {
 	}
 }
 
-// TestSIGHUPWithoutTLS checks that the end of the terminal ends a server that has nothing to reload,
-// and that nohup holds it.
+// TestSIGHUPWithoutTLS checks that a terminal's end ends a server that has nothing to reload, and
+// that nohup holds it.
 func TestSIGHUPWithoutTLS(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})

@@ -227,7 +227,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return append([]string{"client", "client/folder/tree"}, pure...), true
 	case within(dir, "client"):
 		// Not internal: the package can be moved into a module of its own.
-		return pure, true
+		return append([]string{"client/folder/tree"}, pure...), true
 	case within(dir, "conformance"):
 		return pure, true
 	case within(dir, "collect"):

@@ -5,11 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
-	"net/http"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -52,7 +48,8 @@ func seed(ctx context.Context, blobs *blob.Service, dir string) (_ Seeded, err e
 	for range seedWriters {
 		writers.Go(func() {
 			for one := range next {
-				s.add(one, s.store(ctx, one))
+				size, err := s.store(ctx, one)
+				s.add(one, size, err)
 			}
 		})
 	}
@@ -115,20 +112,23 @@ func (s *seeder) source(f tree.File) (source, error) {
 	return source{f, account, name}, nil
 }
 
-// store stores a blob, and returns blob.ErrExists if there is one of its name.
-func (s *seeder) store(ctx context.Context, one source) (err error) {
+// store stores a blob, and returns its size, or blob.ErrExists if there is one of its name.
+func (s *seeder) store(ctx context.Context, one source) (size int64, err error) {
 	f, err := tree.Open(s.root, filepath.FromSlash(one.Name))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	contentType, err := typeOf(one.name, f)
+	contentType, err := tree.ContentTypeOf(one.name, f)
 	if err != nil {
-		return err
+		return 0, err
+	}
+	if size, err = tree.SizeOf(f); err != nil {
+		return 0, err
 	}
 	put := blob.PutOptions{Account: one.account, Name: one.name, ContentType: contentType, Precondition: mustNotExist}
-	_, err = s.blobs.Put(ctx, put, f, one.Size)
-	return err
+	stored, err := s.blobs.Put(ctx, put, f, size) // negative: up to its end
+	return stored.Size, err
 }
 
 func mustNotExist(current *metastore.Blob) error {
@@ -138,28 +138,14 @@ func mustNotExist(current *metastore.Blob) error {
 	return nil
 }
 
-// typeOf returns a content's type by its name, or else by its first bytes.
-func typeOf(name string, content io.ReadSeeker) (string, error) {
-	if byName := mime.TypeByExtension(path.Ext(name)); byName != "" {
-		return byName, nil
-	}
-	first := make([]byte, 512) // http.DetectContentType considers no more
-	n, err := io.ReadFull(content, first)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return "", err
-	}
-	_, err = content.Seek(0, io.SeekStart)
-	return http.DetectContentType(first[:n]), err
-}
-
 // add counts a file's outcome.
-func (s *seeder) add(one source, err error) {
+func (s *seeder) add(one source, size int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case err == nil:
 		s.done.Blobs++
-		s.done.Bytes += one.Size
+		s.done.Bytes += size
 	case errors.Is(err, blob.ErrExists):
 		s.done.Kept++
 	default:

@@ -24,6 +24,22 @@ func writeTree(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
+// TestSeedOfFilesWithoutTheirSize stores files of 0 bytes for stat that have others.
+func TestSeedOfFilesWithoutTheirSize(t *testing.T) {
+	stores, err := storage.Open(t.Context(), storage.Location{Data: filepath.Join(t.TempDir(), "data")}, storage.Options{Database: filepath.Join(t.TempDir(), "database")})
+	testenv.OK(t, err)
+	testenv.AtEnd(t, stores.Close)
+	const dir = "/proc/sys/net/ipv4/neigh"
+	want := testenv.Must(os.ReadFile(filepath.Join(dir, "lo/gc_stale_time")))(t)
+	done, err := seed(t.Context(), blob.New(stores.Meta, stores.Bytes, stores.BlobOptions()), dir)
+	if err != nil || done.Bytes < int64(done.Blobs) {
+		t.Errorf("stored %+v, %v", done, err)
+	}
+	page, err := stores.Meta.ListBlobs(t.Context(), metastore.ListQuery{Account: "lo", Prefix: "gc_stale_time", Limit: 1})
+	testenv.OK(t, err)
+	testenv.Equal(t, page.Blobs[0].Size, int64(len(want)), "the size")
+}
+
 // TestSeed stores a folder with names of any form: it checks the types, and what is skipped and
 // why. Then it checks that blobs which exist are kept.
 func TestSeed(t *testing.T) {

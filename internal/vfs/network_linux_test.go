@@ -12,8 +12,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestNetworkFS looks at file systems of this machine, and at one whose data may be elsewhere: FUSE,
-// where the kernel answers for a user who may not use it. The numbers are those of linux/magic.h.
+// TestNetworkFS looks at file systems of this machine, and at one that may have its data elsewhere:
+// FUSE, where the kernel answers for a user who may not use it. The numbers are in linux/magic.h.
 func TestNetworkFS(t *testing.T) {
 	for _, dir := range []string{"/proc", testenv.MemoryDir(t)} {
 		testenv.Equal(t, testenv.Must(NetworkFS(dir))(t), "", "the network file system of %s", dir)

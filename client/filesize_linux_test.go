@@ -1,0 +1,22 @@
+package client_test
+
+import (
+	"io"
+	"os"
+	"testing"
+
+	"sluice/client"
+	"sluice/internal/testenv"
+)
+
+// TestFilesWithoutTheirSize stores files of 0 and of 4096 bytes for stat that have others.
+func TestFilesWithoutTheirSize(t *testing.T) {
+	_, c := startServer(t)
+	for _, path := range []string{"/proc/version", "/proc/sys/kernel/ostype", "/sys/devices/system/cpu/online"} {
+		want := testenv.Must(os.ReadFile(path))(t)
+		b := testenv.Must(c.PutFile(t.Context(), "team", "a", path, client.PutOptions{}))(t)
+		r := testenv.Must(c.Get(t.Context(), "team", "a", client.GetOptions{}))(t)
+		testenv.Equal(t, string(testenv.Must(io.ReadAll(r))(t)), string(want), "%s", path)
+		testenv.Equal(t, b.ContentType, "text/plain; charset=utf-8", "the content type of %s", path)
+	}
+}
