@@ -83,9 +83,13 @@ type Options struct {
 	// RetryAfter says when it can be repeated. 0 means DefaultMaxRetryAfter.
 	MaxRetryAfter time.Duration
 
-	// OnWait is called before each wait that the server demands, with its length. It may be nil.
-	// Calls may be concurrent.
-	OnWait func(time.Duration)
+	// OnWait is called before each wait that the server demands, with its length and the error for
+	// which it demands it. It may be nil. Calls may be concurrent.
+	OnWait func(time.Duration, error)
+
+	// OnSlow is called when a request has moved no byte and got no response for 3 seconds, with the
+	// operation's name, such as "list blobs". It may be nil. Calls may be concurrent.
+	OnSlow func(operation string)
 
 	// LimitSend and LimitReceive are called with a number of bytes, at most 8 KiB, before they are
 	// sent in a request's body, and after they were received of a blob's content. They may wait
@@ -108,7 +112,8 @@ type Client struct {
 	userAgent string
 
 	maxRetryAfter time.Duration
-	onWait        func(time.Duration)
+	onWait        func(time.Duration, error)
+	onSlow        func(operation string)
 
 	retryFor time.Duration
 	onOutage func(error)
@@ -140,6 +145,7 @@ func New(baseURL string, o Options) (*Client, error) {
 
 		maxRetryAfter: o.MaxRetryAfter,
 		onWait:        o.OnWait,
+		onSlow:        o.OnSlow,
 
 		retryFor: o.RetryFor,
 		onOutage: o.OnOutage,

@@ -129,6 +129,7 @@ var hostileCalls = []struct {
 		return last(c.List(c.ctx, "team", client.ListOptions{Prefix: "p/", Delimiter: "/"}))
 	}},
 	{"list uploads", func(c *calling) error { return last(c.Uploads(c.ctx, "team")) }},
+	{"list accounts", func(c *calling) error { return last(c.Accounts(c.ctx)) }},
 	{"put", func(c *calling) error {
 		return testenv.Error(c.Put(c.ctx, "team", "a", strings.NewReader("hello"), client.PutOptions{}))
 	}},
@@ -247,11 +248,12 @@ func TestBadResponses(t *testing.T) {
 		"list": func(c *client.Client) error {
 			return last(c.List(t.Context(), "team", client.ListOptions{Prefix: "p/", Delimiter: "/", PageSize: 2}))
 		},
-		"uploads": func(c *client.Client) error { return last(c.Uploads(t.Context(), "team")) },
-		"info":    func(c *client.Client) error { return testenv.Error(c.Info(t.Context())) },
-		"session": func(c *client.Client) error { return testenv.Error(c.Session(t.Context(), "S")) },
-		"use":     func(c *client.Client) error { return testenv.Error(c.Use(t.Context(), "S", client.UseOptions{})) },
-		"channel": func(c *client.Client) error { return testenv.Error(c.Channel(t.Context(), "C")) },
+		"uploads":  func(c *client.Client) error { return last(c.Uploads(t.Context(), "team")) },
+		"accounts": func(c *client.Client) error { return last(c.Accounts(t.Context())) },
+		"info":     func(c *client.Client) error { return testenv.Error(c.Info(t.Context())) },
+		"session":  func(c *client.Client) error { return testenv.Error(c.Session(t.Context(), "S")) },
+		"use":      func(c *client.Client) error { return testenv.Error(c.Use(t.Context(), "S", client.UseOptions{})) },
+		"channel":  func(c *client.Client) error { return testenv.Error(c.Channel(t.Context(), "C")) },
 	}
 	for name, test := range map[string]struct {
 		call   string
@@ -297,6 +299,9 @@ func TestBadResponses(t *testing.T) {
 		"negative limit":              {"info", []step{respond(200, nil, `{"limits":{"maxPartSize":-1}}`)}, "maxPartSize"},
 		"negative rate":               {"info", []step{respond(200, nil, `{"rates":{"key":{"requestsPerSecond":-1}}}`)}, "requestsPerSecond"},
 		"upload twice":                {"uploads", []step{respond(200, nil, `{"uploads":[{"uploadId":"A","name":"a"}],"next":"A"}`), respond(200, nil, `{"uploads":[{"uploadId":"A","name":"a"}],"next":"A"}`)}, "uploads"},
+		"account twice":               {"accounts", []step{respond(200, nil, `{"accounts":[{"account":"a"}],"next":"a"}`), respond(200, nil, `{"accounts":[{"account":"a"}]}`)}, "accounts"},
+		"next that is no account":     {"accounts", []step{respond(200, nil, `{"accounts":[{"account":"a"}],"next":"b"}`)}, "next"},
+		"negative account":            {"accounts", []step{respond(200, nil, `{"accounts":[{"account":"a","bytes":-1}]}`)}, "accounts"},
 		"next that is no upload":      {"uploads", []step{respond(200, nil, `{"uploads":[{"uploadId":"A","name":"a"}],"next":"B"}`)}, "next"},
 		"id with a slash":             {"session", []step{respond(200, nil, `{"sessionId":".."}`)}, "sessionId"},
 		"negative chunksets":          {"session", []step{respond(200, nil, `{"sessionId":"S","chunksetsLeft":-1}`)}, "chunksetsLeft"},
@@ -404,7 +409,7 @@ func TestWaitsAreBounded(t *testing.T) {
 				s.steps = append(s.steps, stored)
 			}
 			var announced []time.Duration
-			c := testenv.Must(client.New("http://localhost:9090", client.Options{Transport: s, MaxRetryAfter: test.most, OnWait: func(d time.Duration) { announced = append(announced, d) }}))(t)
+			c := testenv.Must(client.New("http://localhost:9090", client.Options{Transport: s, MaxRetryAfter: test.most, OnWait: func(d time.Duration, _ error) { announced = append(announced, d) }}))(t)
 			begin := time.Now()
 			_, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{})
 			if took := time.Since(begin); test.waited {

@@ -79,6 +79,10 @@ func away(err error) bool {
 // try sends r once. The attempt's watchdog lives until the response's body is closed.
 func (c *Client) try(ctx context.Context, r *request) (*http.Response, error) {
 	w := newWatchdog(ctx, c.stall)
+	if c.onSlow != nil {
+		w.slow = time.AfterFunc(slowAfter, func() { c.onSlow(r.name) })
+		w.slow.Stop()
+	}
 	req, err := c.newAttempt(w.ctx, r, w)
 	if err != nil {
 		w.end()
@@ -139,6 +143,8 @@ func repeatable(r *request, err error) bool {
 		return r.safety != once || wasNotSent(err)
 	}
 	switch {
+	case e.Code == wire.CodeRolledBack:
+		return false // an operator must decide first
 	case e.Status == http.StatusTooManyRequests, e.Retryable, e.Code.Row().Retry == wire.RetryLater:
 		return true
 	case e.Code != "" && e.Status == http.StatusServiceUnavailable:
@@ -228,7 +234,7 @@ func (c *Client) pause(ctx context.Context, attempt int, since time.Time, err er
 	}
 	pause := e.RetryAfter + rand.N(firstPause)
 	if deadline, ok := ctx.Deadline(); c.onWait != nil && (!ok || time.Until(deadline) >= pause) {
-		c.onWait(e.RetryAfter)
+		c.onWait(e.RetryAfter, err)
 	}
 	return waits(ctx, pause)
 }

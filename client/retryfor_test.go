@@ -84,7 +84,18 @@ func head(t *testing.T, c *client.Client) error {
 	return err
 }
 
-// TestRetryForEndsAPaidRead refuses everything but reads as an instance does that was set back, at
+// TestSetBackServersAreNotWaitedFor sends a request to an instance that was set back, which serves
+// it only when its operator has decided.
+func TestSetBackServersAreNotWaitedFor(t *testing.T) {
+	runInBubble(t, "rolled_back", func(t *testing.T) {
+		s, c := newScript(t, 0, respond(503, map[string]string{"Content-Type": "application/problem+json", "Retry-After": "60"}, `{"code":"rolled_back"}`))
+		begin := time.Now()
+		checkError(t, c.Delete(t.Context(), "team", "a", client.DeleteOptions{}), client.ErrUnavailable, nil)
+		testenv.Equal(t, len(s.steps)+int(time.Since(begin)), 0, "further requests and time")
+	})
+}
+
+// TestRetryForEndsAPaidRead refuses everything but reads as an instance does that is not ready, at
 // each moment of a payer's first read and of its second one. The reads must end within RetryFor,
 // although the service demands a pause of a minute.
 func TestRetryForEndsAPaidRead(t *testing.T) {
@@ -102,7 +113,7 @@ func TestRetryForEndsAPaidRead(t *testing.T) {
 				if r.Body != nil {
 					check(r.Body.Close())
 				}
-				return respond(503, map[string]string{"Content-Type": "application/problem+json", "Retry-After": "60"}, `{"code":"rolled_back"}`)(r)
+				return respond(503, map[string]string{"Content-Type": "application/problem+json", "Retry-After": "60"}, `{"code":"not_ready"}`)(r)
 			})}))(t)
 			paidBlob(t, c)
 			p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.Chunksets = 3 })

@@ -45,7 +45,7 @@ func (c *Client) Share(account, name string, o ShareOptions) (Link, error) {
 	if o.For < time.Second || o.For > MaxShare {
 		return Link{}, fmt.Errorf("client: %w: a link can be valid for a second to %v", ErrInvalid, MaxShare)
 	}
-	path, err := blobPath(account, name)
+	shared, list, err := c.Address(account, name)
 	if err != nil {
 		return Link{}, err
 	}
@@ -58,10 +58,23 @@ func (c *Client) Share(account, name string, o ShareOptions) (Link, error) {
 		return Link{}, fmt.Errorf("client: %w: %w", ErrInvalid, err)
 	}
 	parameter := link.Parameter + "=" + token.String()
-	base := strings.TrimSuffix(c.base.String(), "/")
-	shared := Link{URL: base + path + "?" + parameter, Expires: of.Expires}
+	made := Link{URL: shared + "?" + parameter, Expires: of.Expires}
 	if token.Below() {
-		shared.List = base + "/v1/blobs/" + url.PathEscape(account) + "?prefix=" + url.QueryEscape(name) + "&" + parameter
+		made.List = list + "&" + parameter
 	}
-	return shared, nil
+	return made, nil
+}
+
+// Address returns a blob's URL without a signature, or the one of a prefix that ends in a slash, to
+// which the rest of a name is appended, and the URL of the list of blobs below the prefix.
+func (c *Client) Address(account, name string) (address, list string, err error) {
+	path, err := blobPath(account, name)
+	if err != nil {
+		return "", "", err
+	}
+	base := strings.TrimSuffix(c.base.String(), "/")
+	if strings.HasSuffix(name, "/") {
+		list = base + "/v1/blobs/" + url.PathEscape(account) + "?prefix=" + url.QueryEscape(name)
+	}
+	return base + path, list, nil
 }

@@ -184,7 +184,10 @@ func (u *upload) abort(ctx context.Context) {
 }
 
 func tooLarge(partSize int64) error {
-	return fmt.Errorf("client: %w: it has more than %d bytes, or than %d parts of %d bytes", ErrTooLarge, int64(maxBlobSize), maxParts, partSize)
+	if largest := maxParts * partSize; largest < maxBlobSize {
+		return fmt.Errorf("client: %w: %d parts of %d bytes, the most that are possible, have %d bytes", ErrTooLarge, maxParts, partSize, largest)
+	}
+	return fmt.Errorf("client: %w: it has more than %d bytes", ErrTooLarge, int64(maxBlobSize))
 }
 
 // checkParts returns an error unless page has parts after an index.

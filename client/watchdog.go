@@ -12,6 +12,9 @@ import (
 // errStalled ends an attempt in which nothing moved for the stall timeout.
 var errStalled = errors.New("the transfer stalled")
 
+// slowAfter is how long nothing must move before Options.OnSlow is called.
+const slowAfter = 3 * time.Second
+
 // watchdog ends an attempt that stalls. It counts only the time in which it waits for the network.
 // It does not count while a body's source is read, or while the caller does not read the response.
 type watchdog struct {
@@ -21,6 +24,7 @@ type watchdog struct {
 
 	mu      sync.Mutex
 	timer   *time.Timer
+	slow    *time.Timer // calls Options.OnSlow; nil if there is none
 	bound   *time.Timer // for a whole body; nil if there is none
 	sending bool        // until the response has arrived
 }
@@ -55,6 +59,13 @@ func (w *watchdog) set(running bool) {
 		w.timer.Reset(w.timeout)
 	} else {
 		w.timer.Stop()
+	}
+	switch {
+	case w.slow == nil:
+	case running && w.sending:
+		w.slow.Reset(slowAfter)
+	default:
+		w.slow.Stop()
 	}
 }
 
